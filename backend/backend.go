@@ -1,0 +1,119 @@
+// Package backend is the contract between a namespace and what stores its
+// blocks, and the vocabulary in which both speak. Package backendtest holds the
+// suite that every implementation passes.
+//
+// # Shape
+//
+// A [Store] is a fixed-size array of bytes. Each shard that serves it opens a
+// [Queue] of its own, submits operations in slices and polls for their results;
+// nothing in a queue blocks, so that one goroutine can drive many of them
+// beside its network. A queue belongs to one goroutine at a time.
+//
+// # Atomicity and order
+//
+// A queue gives no order between operations that are in flight together, except
+// that a Flush covers every write whose result was polled, on any queue of the
+// store, before the Flush was submitted. One logical block is never seen half
+// written: reads and writes of the same block, on whatever queues, take effect
+// one after the other.
+//
+// # Durability
+//
+// A completed write is in the store's volatile cache, if it has one, unless it
+// asked for force unit access; Flush makes all of them durable.
+package backend
+
+import "errors"
+
+// Op is what an operation does.
+type Op uint8
+
+const (
+	OpRead        Op = iota
+	OpWrite          // with FUA: durable when done
+	OpFlush          // all completed writes become durable; Offset and Length unused
+	OpWriteZeroes    // Length bytes read as zero afterwards; with Deallocate storage may be freed
+	OpDeallocate     // a hint: the range may be freed; it reads as zero or as before
+)
+
+// A Request is one operation. The store owns Buf from Submit until the result
+// has been polled.
+type Request struct {
+	Tag        uint64 // returned in the result
+	Op         Op
+	FUA        bool
+	Deallocate bool
+	Offset     int64  // bytes; a multiple of the block size
+	Length     int64  // bytes; for OpRead and OpWrite always len(Buf)
+	Buf        []byte // OpRead, OpWrite; aligned to Info.Alignment
+}
+
+// A Result is the outcome of one request: nil, one of the errors below, or
+// another that wraps the operating system's.
+type Result struct {
+	Tag uint64
+	Err error
+}
+
+// Info describes a store. Sizes are in bytes.
+type Info struct {
+	Size       int64 // a multiple of BlockSize
+	BlockSize  int   // logical block: 512 or 4096
+	Alignment  int   // of buffers handed to Submit: 1 or a power of two
+	Optimal    int   // preferred write size and alignment; 0: unknown
+	AtomicUnit int   // bytes written atomically across power failure; 0: one block
+	Volatile   bool  // has a write cache that Flush empties
+	ReadOnly   bool
+	Deallocate bool // OpDeallocate frees storage
+}
+
+// A Store holds the bytes of one namespace. Its methods may be called from any
+// goroutine.
+type Store interface {
+	Info() Info
+	// Allocated is how many bytes of storage are in use.
+	Allocated() (int64, error)
+	// NewQueue opens a queue that has at most depth requests in flight; notify
+	// is called from any goroutine when results may have become available while
+	// nobody polled, and must not block.
+	NewQueue(depth int, notify func()) (Queue, error)
+	// Close releases the store after all its queues are closed.
+	Close() error
+}
+
+// A Queue carries one shard's operations.
+type Queue interface {
+	// Submit takes requests in order and returns how many it took: fewer than
+	// given once depth are in flight. Results, errors included, come from Poll.
+	Submit(rs []Request) int
+	// Poll stores finished results and returns how many. It never blocks.
+	Poll(rs []Result) int
+	// Idle reports whether nothing is in flight.
+	Idle() bool
+	// Close waits for what is in flight, whose results are dropped.
+	Close() error
+}
+
+// A Viewer is a store whose memory can be sent from and received into without a
+// copy. A lease keeps the block-atomicity promise: while a shared lease is held
+// no write to its blocks takes effect, and an exclusive one excludes every other
+// access. TryView never blocks; a waiter that keeps trying is not starved.
+type Viewer interface {
+	// Memory is the whole store, to be registered once with each device.
+	Memory() []byte
+	// TryLease leases length bytes at offset, a range that the caller checked
+	// against Info.Size, and reports whether it got them.
+	TryLease(offset, length int64, exclusive bool) bool
+	// Release ends a lease taken with the same arguments.
+	Release(offset, length int64, exclusive bool)
+}
+
+// Errors that have an NVMe status of their own. Others are media errors: of a
+// read an unrecovered read error, of a write a write fault.
+var (
+	ErrOutOfRange = errors.New("beyond the end of the store")
+	ErrReadOnly   = errors.New("store is read-only")
+	ErrNoSpace    = errors.New("no space left for the store")
+	ErrFailed     = errors.New("store failed earlier and takes no more writes")
+	ErrClosed     = errors.New("store is closed")
+)

@@ -1,0 +1,3 @@
+module github.com/nvmeof-go/nvmeof
+
+go 1.26

@@ -1,0 +1,164 @@
+package rdmatransport
+
+import (
+	"context"
+	"net/netip"
+)
+
+// Attrs are the limits of a device. All are inclusive.
+type Attrs struct {
+	Provider string // "softroce" or "verbs"
+	Name     string // the device's name, for logs
+
+	MaxQueueDepth int // work requests outstanding on one send or receive queue
+	MaxSGE        int // elements of one scatter list
+	MaxInline     int // bytes of a FlagInline send
+	MaxMessage    int // bytes of one message
+	MaxReadsOut   int // RDMA READs and atomics a queue pair may have in flight
+	MaxReadsIn    int // RDMA READs and atomics a peer may have in flight to us
+	Shards        int // completion queues the device can create
+	Windows       bool
+	Atomics       bool
+	Immediate     bool // false on iWARP, which has no immediate data
+}
+
+// A Device is one RDMA endpoint: an RNIC's port, or an address on which
+// softroce answers.
+type Device interface {
+	Attrs() Attrs
+
+	// NewCompletionQueue creates the next completion queue. It fails once
+	// Attrs().Shards of them are open.
+	NewCompletionQueue(CQConfig) (CompletionQueue, error)
+
+	// NewDomain creates a protection domain: keys of one domain are worthless
+	// to queue pairs of another.
+	NewDomain() (Domain, error)
+
+	// Listen announces a port of the RDMA CM's TCP port space at the address,
+	// which must be one of the device's. Port 0 picks a free one.
+	Listen(netip.AddrPort) (Listener, error)
+
+	// Connect performs the active side of the connection exchange for a queue
+	// pair that has posted its first receives, and returns what the peer
+	// answered. It blocks until then, until ctx ends, or until the peer refuses
+	// ([*RejectError]) or stays silent ([ErrUnreachable]). The queue pair is
+	// usable when Connect returns nil, and must be closed when it does not.
+	Connect(ctx context.Context, qp QueuePair, to netip.AddrPort, p ConnParams) (ConnReply, error)
+
+	// Close tears everything of the device down, with a disconnect request to
+	// every peer. Completion queues must no longer be polled afterwards.
+	Close() error
+}
+
+// A Domain is a protection domain.
+type Domain interface {
+	// Register makes b usable in scatter lists and, as access allows, by peers.
+	// b must stay allocated until Deregister.
+	Register(b []byte, access Access) (MemoryRegion, error)
+
+	// NewQueuePair creates a queue pair in the initial state: receives can be
+	// posted, sends cannot. Called by the owner of cfg.CQ.
+	NewQueuePair(cfg QPConfig) (QueuePair, error)
+
+	Close() error
+}
+
+// A MemoryRegion is registered memory.
+type MemoryRegion interface {
+	Bytes() []byte
+	LKey() LKey
+	RKey() RKey
+	// IOVA is the address by which a peer names the region's first byte.
+	IOVA() uint64
+	// Deregister kills the keys. No posted request may still name them.
+	Deregister() error
+}
+
+// A Window gives one peer access to a part of a memory region under a key of
+// its own, which a single work request opens (OpBindWindow) and closes
+// (OpInvalidate, or the peer's SEND with invalidate): a type 2B memory window,
+// valid on the queue pair that it was allocated for.
+type Window interface {
+	// RKey is the key of the last posted bind; each bind changes it.
+	RKey() RKey
+	// IOVA is the address by which a peer names the window's first byte.
+	IOVA() uint64
+	Close() error
+}
+
+// QPConfig describes a queue pair. A zero field takes the default.
+type QPConfig struct {
+	CQ CompletionQueue // required: completions of both queues go there
+
+	MaxSend int // send queue depth; default 128
+	MaxRecv int // receive queue depth; default 128
+	MaxSGE  int // default 2, limit Attrs.MaxSGE
+	Windows int // memory windows that may be allocated; default 0
+}
+
+// A QueuePair is one reliable connection.
+type QueuePair interface {
+	QPN() QPN
+	// PostSend queues requests in order. On an error nothing of wrs was queued.
+	PostSend(wrs []SendWR) error
+	// PostRecv queues receives in order. On an error nothing of wrs was queued.
+	PostRecv(wrs []RecvWR) error
+	NewWindow() (Window, error)
+
+	LocalAddr() netip.AddrPort
+	RemoteAddr() netip.AddrPort
+	// ReadDepth is how many RDMA READs this side may have in flight, as
+	// negotiated; 0 before the connection is made. Further ones wait in order.
+	ReadDepth() int
+
+	// Disconnect tells the peer and moves to the error state, which completes
+	// all posted requests with StatusFlushed. Repeated calls do nothing.
+	Disconnect()
+	// Err says why the queue pair left the connected state: nil while it has
+	// not, [ErrDisconnected] after an orderly end by either side.
+	Err() error
+	// Close disconnects where needed and frees the queue pair. Completions not
+	// yet polled are dropped; the memory of posted requests is the caller's again.
+	Close() error
+}
+
+// CQConfig describes a completion queue. A zero field takes the default.
+type CQConfig struct {
+	Depth int // completions held; default 4096; grows with the queue pairs on it
+}
+
+// A CompletionQueue collects completions of one shard's queue pairs and drives
+// the provider.
+type CompletionQueue interface {
+	// Poll moves the provider forward and fills cs with completions, oldest
+	// first, returning how many. It never blocks.
+	Poll(cs []Completion) int
+
+	// Flush hands everything posted and every acknowledgement owed to the
+	// network. The owner calls it once per turn, after handling completions.
+	Flush()
+
+	// Wait blocks until Poll may find something, Wake is called, one of the
+	// descriptors given to Watch is readable, or d (nanoseconds; negative: no
+	// limit) has passed. It may return early. Retransmission timers end it by
+	// themselves.
+	Wait(d int64)
+
+	// Wake ends the current or else the next Wait. Any goroutine may call it.
+	Wake()
+
+	// Watch adds a descriptor whose readability ends Wait (an io_uring's
+	// eventfd, say). Providers without descriptors return an error.
+	Watch(fd int) error
+
+	// Now is the provider's monotonic clock, read once per Poll: nanoseconds
+	// since an arbitrary start.
+	Now() int64
+
+	// ReceiveBudget is how many bytes peers may have in flight towards this
+	// shard before its receive buffer could overflow; 0 means no bound (an RNIC).
+	ReceiveBudget() int
+
+	Close() error
+}
