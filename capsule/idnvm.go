@@ -1,0 +1,60 @@
+package capsule
+
+// IdentifyNVMNamespace is the data of Identify CNS 05h for the NVM command set
+// (NVM command set 1.0, 4.1.5.3): all zero without protection information.
+type IdentifyNVMNamespace struct {
+	LBSTM uint64 // storage tag mask
+	PIC   uint8  // protection information capabilities
+	ELBAF [64]uint32
+}
+
+func (n *IdentifyNVMNamespace) fields(l layout) {
+	u64(l, 0, &n.LBSTM)
+	u8(l, 8, &n.PIC)
+	for i := range n.ELBAF {
+		u32(l, 12+4*i, &n.ELBAF[i])
+	}
+}
+
+// DecodeIdentifyNVMNamespace reads the 4096 bytes at the start of b.
+func DecodeIdentifyNVMNamespace(b []byte) (n IdentifyNVMNamespace, err error) {
+	l, err := decoder(b, IdentifySize)
+	if err == nil {
+		n.fields(l)
+	}
+	return n, err
+}
+
+// Encode fills the first 4096 bytes of b.
+func (n *IdentifyNVMNamespace) Encode(b []byte) { n.fields(encoder(b, IdentifySize)) }
+
+// IdentifyNVMController is the data of Identify CNS 06h for the NVM command set
+// (NVM command set 1.0, 4.1.5.4): command size limits, 0 for none. VSL, WZSL
+// and WUSL are exponents of 2 in units of the smallest page.
+type IdentifyNVMController struct {
+	VSL, WZSL, WUSL uint8
+	DMRL            uint8  // Dataset Management: ranges
+	DMRSL           uint32 // blocks of one range
+	DMSL            uint64 // blocks of all ranges
+}
+
+func (c *IdentifyNVMController) fields(l layout) {
+	u8(l, 0, &c.VSL)
+	u8(l, 1, &c.WZSL)
+	u8(l, 2, &c.WUSL)
+	u8(l, 3, &c.DMRL)
+	u32(l, 4, &c.DMRSL)
+	u64(l, 8, &c.DMSL)
+}
+
+// DecodeIdentifyNVMController reads the 4096 bytes at the start of b.
+func DecodeIdentifyNVMController(b []byte) (c IdentifyNVMController, err error) {
+	l, err := decoder(b, IdentifySize)
+	if err == nil {
+		c.fields(l)
+	}
+	return c, err
+}
+
+// Encode fills the first 4096 bytes of b.
+func (c *IdentifyNVMController) Encode(b []byte) { c.fields(encoder(b, IdentifySize)) }
