@@ -6,6 +6,8 @@ import "fmt"
 const (
 	DiscoveryHeaderSize = 1024
 	DiscoveryEntrySize  = 1024
+
+	discoveryHeaderUsed = 18
 )
 
 // DiscoveryHeader starts the Discovery log (NVMe base 2.0, 5.16.1.23).
@@ -21,9 +23,10 @@ func (h *DiscoveryHeader) fields(l layout) {
 	u16(l, 16, &h.RECFMT)
 }
 
-// DecodeDiscoveryHeader reads the 1024 bytes at the start of b.
+// DecodeDiscoveryHeader reads the start of b: 18 of its 1024 bytes are enough,
+// since hosts fetch little more to learn how long the log is.
 func DecodeDiscoveryHeader(b []byte) (h DiscoveryHeader, err error) {
-	l, err := decoder(b, DiscoveryHeaderSize)
+	l, err := decoder(b, discoveryHeaderUsed)
 	if err == nil {
 		h.fields(l)
 	}
