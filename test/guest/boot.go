@@ -1,0 +1,123 @@
+package guest
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+//go:embed agent.sh
+var agentScript string
+
+// bootLimit is many times what booting takes on two idle cores.
+const bootLimit = 3 * time.Minute
+
+// Config describes a guest. A zero field takes the default.
+type Config struct {
+	Share  string // directory seen inside as /mnt/host; required
+	CPUs   int    // default 2
+	Memory int    // MiB; default 3072
+
+	// Link, if not empty, is the path of a unix socket over which this guest and
+	// one more have an Ethernet of their own. The guest that boots first listens.
+	Link   string
+	Listen bool
+	MAC    string // of the interface on Link
+}
+
+// Boot starts a guest and waits until it takes scripts. The guest's console,
+// where the kernel complains, is the file console.log in cfg.Share.
+func Boot(ctx context.Context, m Image, cfg Config) (*Guest, error) {
+	if err := os.MkdirAll(filepath.Join(cfg.Share, "run"), 0o755); err != nil {
+		return nil, fmt.Errorf("guest: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(cfg.Share, "agent.sh"), []byte(agentScript), 0o644); err != nil {
+		return nil, fmt.Errorf("guest: %w", err)
+	}
+	g := &Guest{share: cfg.Share, exited: make(chan struct{})}
+	if err := g.start(m, cfg); err != nil {
+		return nil, fmt.Errorf("guest: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, bootLimit)
+	defer cancel()
+	if _, err := g.await(ctx, 0, nil); err != nil {
+		g.Close()
+		return nil, fmt.Errorf("guest did not boot: %w\n%s", err, g.console())
+	}
+	return g, nil
+}
+
+func (c Config) arguments(m Image) []string {
+	cpus, memory := max(c.CPUs, 1), c.Memory
+	if c.CPUs == 0 {
+		cpus = 2
+	}
+	if memory == 0 {
+		memory = 3072
+	}
+	args := []string{
+		"-accel", "tcg,thread=multi", "-cpu", "max", "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(memory),
+		"-display", "none", "-monitor", "none", "-no-reboot",
+		"-kernel", m.kernel(), "-initrd", m.initrd(),
+		"-append", "root=/dev/vda rw console=ttyS0 init=/init.sh quiet panic=-1 log_buf_len=16M",
+		"-drive", "file=" + m.disk() + ",if=virtio,format=raw,snapshot=on",
+		"-virtfs", "local,path=" + c.Share + ",mount_tag=host,security_model=none",
+		"-serial", "file:" + filepath.Join(c.Share, "console.log"),
+		"-chardev", "stdio,id=agent,signal=off", "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent",
+	}
+	if c.Link == "" {
+		return append(args, "-nic", "none")
+	}
+	server := "off"
+	if c.Listen {
+		server = "on"
+	}
+	return append(args,
+		"-netdev", "stream,id=link,server="+server+",addr.type=unix,addr.path="+c.Link,
+		"-device", "virtio-net-pci,netdev=link,host_mtu=9000,mac="+c.MAC)
+}
+
+// start runs QEMU on a thread that lives as long as it does, since the kernel
+// kills the child (Pdeathsig) when the thread that started it ends.
+func (g *Guest) start(m Image, cfg Config) error {
+	cmd := exec.Command("qemu-system-x86_64", cfg.arguments(m)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr, err := os.Create(filepath.Join(cfg.Share, "qemu.log"))
+	if err != nil {
+		return err
+	}
+	defer stderr.Close()
+	cmd.Stderr = stderr
+	stdin, errIn := cmd.StdinPipe()
+	stdout, errOut := cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut); err != nil {
+		return err
+	}
+	started := make(chan error)
+	go func() { // ends with QEMU, which Close kills
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		_, _ = cmd.Process.Wait()
+		close(g.exited)
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	g.qemu, g.requests = cmd.Process, stdin
+	g.replies = make(chan reply)
+	go g.read(stdout) // ends at the end of QEMU's output
+	return nil
+}
