@@ -1,0 +1,62 @@
+package rc
+
+import "github.com/nvmeof-go/nvmeof/rdmatransport"
+
+// Completions is the completion queue that queue pairs of one shard fill: a
+// ring that holds at least one entry for each work request that can be posted.
+type Completions struct {
+	ring       []rdmatransport.Completion // power of two
+	head, tail uint32
+	reserved   int
+}
+
+// Reserve makes room for n more outstanding work requests.
+func (c *Completions) Reserve(n int) {
+	c.reserved += n
+	if c.reserved <= len(c.ring) {
+		return
+	}
+	size := max(64, len(c.ring))
+	for size < c.reserved {
+		size *= 2
+	}
+	ring := make([]rdmatransport.Completion, size)
+	for i := c.head; i != c.tail; i++ {
+		ring[i&uint32(size-1)] = c.ring[i&uint32(len(c.ring)-1)]
+	}
+	c.ring = ring
+}
+
+// Release takes back a reservation and drops the completions of qpn.
+func (c *Completions) Release(n int, qpn rdmatransport.QPN) {
+	c.reserved -= n
+	keep := c.head
+	for i := c.head; i != c.tail; i++ {
+		if e := c.ring[i&uint32(len(c.ring)-1)]; e.QPN != qpn {
+			c.ring[keep&uint32(len(c.ring)-1)] = e
+			keep++
+		}
+	}
+	c.tail = keep
+}
+
+// push adds an entry. The ring has a place for every work request, so it is
+// never full.
+func (c *Completions) push(e rdmatransport.Completion) {
+	c.ring[c.tail&uint32(len(c.ring)-1)] = e
+	c.tail++
+}
+
+// Len is the number of entries waiting.
+func (c *Completions) Len() int { return int(c.tail - c.head) }
+
+// Poll moves the oldest entries to out and returns how many.
+func (c *Completions) Poll(out []rdmatransport.Completion) int {
+	n := 0
+	for n < len(out) && c.head != c.tail {
+		out[n] = c.ring[c.head&uint32(len(c.ring)-1)]
+		c.head++
+		n++
+	}
+	return n
+}

@@ -1,0 +1,35 @@
+// Package rc is the reliable-connection queue pair of RoCEv2 in both roles, as
+// a pure value: parsed packets, work requests and the time go in; packets,
+// completions and the next deadline come out. It starts no goroutine, reads no
+// clock, takes no lock and does no I/O. One goroutine at a time uses a [QP].
+//
+// # Roles
+//
+// The requester (requester.go, ack.go) turns send work requests into request
+// packets and consumes acknowledgements and responses. The responder
+// (responder.go, response.go) executes request packets and owes
+// acknowledgements and responses. Both write packets in [QP.Transmit] only.
+//
+// # Loss
+//
+// The wire allows go-back-N, and a foreign peer may do nothing better. This
+// engine keeps what arrives out of order, requests and responses alike
+// (reorder.go), so that a gap costs its own packet where the peer is of our
+// kind ([Peer.Own]) and costs nothing where packets merely changed places:
+// towards foreign peers the sequence NAK waits for a reorder window, because a
+// NAK can make a Linux host's rdma_rxe fail its queue pair.
+//
+// Retransmission timers come from measured round trips (retry.go). After a
+// timeout one packet is sent as a probe: its acknowledgement tells how far the
+// peer really is. An acknowledgement that may have been lost is repeated to
+// foreign peers, whose own timers are slow and whose retransmissions are costly.
+//
+// # Flow
+//
+// Request data in flight is bounded by a window that adapts to loss and round
+// trips; the responses a READ calls for are bounded by the shard's receive
+// budget ([Budget]), and large READs are issued in pieces.
+//
+// Not implemented: end-to-end credits (always unlimited, IBTA 9.7.7.2), path
+// migration, and reliable connections with shared receive queues.
+package rc

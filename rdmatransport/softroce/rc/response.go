@@ -1,0 +1,293 @@
+package rc
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+)
+
+// resource remembers a READ or atomic that was executed, for its repetition
+// (IBTA 9.4.4, responder resources).
+type resource struct {
+	psn    wire.PSN
+	n      uint32 // response packets; 0: unused entry
+	reth   wire.RETH
+	atomic bool
+	old    uint64 // the atomic's result
+}
+
+// job is a response owed: packets sent..n-1 of a READ, or an atomic's result.
+type job struct {
+	psn    wire.PSN
+	n      uint32
+	sent   uint32
+	reth   wire.RETH
+	atomic bool
+	old    uint64
+}
+
+// jobQueue holds the responses owed, in order, and the resources behind them.
+type jobQueue struct {
+	resources []resource // ring
+	newest    int
+	jobs      []job // ring
+	head      int
+	count     int
+}
+
+func (j *jobQueue) init(reads int) {
+	j.resources = make([]resource, reads)
+	j.jobs = make([]job, 2*reads)
+}
+
+func (j *jobQueue) clear() { j.count = 0 }
+
+func (j *jobQueue) remember(r resource) {
+	j.newest = (j.newest + 1) % len(j.resources)
+	j.resources[j.newest] = r
+}
+
+// find returns the resource whose responses include psn.
+func (j *jobQueue) find(psn wire.PSN) *resource {
+	for i := range j.resources {
+		r := &j.resources[i]
+		if d := psn.Diff(r.psn); r.n > 0 && d >= 0 && uint32(d) < r.n {
+			return r
+		}
+	}
+	return nil
+}
+
+func (j *jobQueue) push(b job) bool {
+	if j.count == len(j.jobs) {
+		return false
+	}
+	j.jobs[(j.head+j.count)%len(j.jobs)] = b
+	j.count++
+	return true
+}
+
+// owes reports whether a response that starts at psn is queued and not begun.
+func (j *jobQueue) owes(psn wire.PSN) bool {
+	for i := range j.count {
+		if b := &j.jobs[(j.head+i)%len(j.jobs)]; b.psn == psn && b.sent == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (q *QP) executeRead(p *wire.Packet) (packets uint32, ok bool) {
+	r := &q.resp
+	if len(r.jobs.resources) == 0 || p.RETH.DMALen > MaxMessage {
+		return 0, q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusFlushed)
+	}
+	if p.RETH.DMALen > 0 {
+		if _, ok := q.readable(&p.RETH); !ok {
+			return 0, q.refuse(wire.SyndromeRemoteAccess, rdmatransport.StatusFlushed)
+		}
+	}
+	mtu := uint32(q.peer.PathMTU)
+	n := max(1, (p.RETH.DMALen+mtu-1)/mtu)
+	if !r.jobs.push(job{psn: p.PSN, n: n, reth: p.RETH}) {
+		// More at a time than was negotiated (IBTA 9.7.4.1.5).
+		return 0, q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusFlushed)
+	}
+	r.jobs.remember(resource{psn: p.PSN, n: n, reth: p.RETH})
+	return n, true
+}
+
+func (q *QP) readable(h *wire.RETH) ([]byte, bool) {
+	return q.cfg.Keys.Remote(h.RKey, h.VA, h.DMALen, rdmatransport.AccessRemoteRead)
+}
+
+// executeAtomic runs an atomic on 8 aligned bytes in the machine's byte order.
+func (q *QP) executeAtomic(p *wire.Packet) bool {
+	r := &q.resp
+	h := &p.AtomicETH
+	if len(r.jobs.resources) == 0 || h.VA%8 != 0 {
+		return q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusFlushed)
+	}
+	b, ok := q.cfg.Keys.Remote(h.RKey, h.VA, 8, rdmatransport.AccessRemoteAtomic)
+	if !ok {
+		return q.refuse(wire.SyndromeRemoteAccess, rdmatransport.StatusFlushed)
+	}
+	word := (*uint64)(unsafe.Pointer(&b[0]))
+	if uintptr(unsafe.Pointer(word))%8 != 0 {
+		return q.refuse(wire.SyndromeRemoteOperational, rdmatransport.StatusFlushed)
+	}
+	if len(r.jobs.jobs) == r.jobs.count {
+		return q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusFlushed)
+	}
+	old := swap(word, p.Opcode == wire.RCCompareSwap, h)
+	r.jobs.push(job{psn: p.PSN, n: 1, atomic: true, old: old})
+	r.jobs.remember(resource{psn: p.PSN, n: 1, atomic: true, old: old})
+	return true
+}
+
+// swap is atomic against queue pairs of other shards.
+func swap(word *uint64, compare bool, h *wire.AtomicETH) (old uint64) {
+	for {
+		old = atomic.LoadUint64(word)
+		value := old + h.SwapAdd
+		if compare {
+			if old != h.Compare {
+				return old
+			}
+			value = h.SwapAdd
+		}
+		if atomic.CompareAndSwapUint64(word, old, value) {
+			return old
+		}
+	}
+}
+
+// storeAtomicResult puts the old value where an atomic's scatter list says, in
+// the machine's byte order.
+func storeAtomicResult(sgl []rdmatransport.SGE, old uint64) {
+	var b [8]byte
+	binary.NativeEndian.PutUint64(b[:], old)
+	scatter(sgl, 0, b[:])
+}
+
+// receiveDuplicate answers what was executed before (IBTA 9.7.5.1.3): SENDs and
+// WRITEs with an acknowledgement, READs and atomics with their responses.
+func (q *QP) receiveDuplicate(p *wire.Packet, flags wire.OpFlags) {
+	r := &q.resp
+	q.cfg.Counters.Duplicates++
+	if flags&(wire.FlagReadRequest|wire.FlagAtomic) == 0 {
+		r.ackDue = true
+		return
+	}
+	res := r.jobs.find(p.PSN)
+	if res == nil || res.atomic != (flags&wire.FlagAtomic != 0) {
+		q.cfg.Counters.StaleDuplicates++
+		return
+	}
+	if r.jobs.owes(p.PSN) {
+		return
+	}
+	if res.atomic {
+		r.jobs.push(job{psn: p.PSN, n: 1, atomic: true, old: res.old})
+		return
+	}
+	mtu := uint32(q.peer.PathMTU)
+	at := uint64(uint32(p.PSN.Diff(res.psn)) * mtu)
+	inside := p.RETH.RKey == res.reth.RKey && p.RETH.VA == res.reth.VA+at &&
+		wire.InRange(at, uint64(p.RETH.DMALen), uint64(res.reth.DMALen))
+	if !inside {
+		q.cfg.Counters.StaleDuplicates++
+		return
+	}
+	r.jobs.push(job{psn: p.PSN, n: max(1, (p.RETH.DMALen+mtu-1)/mtu), reth: p.RETH})
+}
+
+// transmitResponses sends responses owed in order, then the NAK or ACK owed.
+func (q *QP) transmitResponses(now time.Duration, o *Outbox) (more bool) {
+	r := &q.resp
+	for r.jobs.count > 0 && q.state == StateConnected {
+		if o.Full() {
+			return true
+		}
+		if !q.sendResponse(o, &r.jobs.jobs[r.jobs.head]) {
+			return true
+		}
+		r.jobs.head = (r.jobs.head + 1) % len(r.jobs.jobs)
+		r.jobs.count--
+	}
+	if !r.nakDue && !r.ackDue {
+		return false
+	}
+	if o.Full() {
+		return true
+	}
+	q.sendAck(now, o)
+	return false
+}
+
+// sendResponse emits packets of one job; false means that the outbox filled.
+func (q *QP) sendResponse(o *Outbox, b *job) bool {
+	if b.atomic {
+		h := q.header(b.psn)
+		h.Opcode = wire.RCAtomicAck
+		h.AETH = wire.AETH{Syndrome: wire.SyndromeAck, MSN: q.resp.msn}
+		h.AtomicAck = b.old
+		o.start().finish(&h)
+		return true
+	}
+	var mem []byte
+	if b.reth.DMALen > 0 {
+		var ok bool
+		if mem, ok = q.readable(&b.reth); !ok {
+			// The key died between request and response.
+			q.refuse(wire.SyndromeRemoteAccess, rdmatransport.StatusFlushed)
+			return true
+		}
+	}
+	mtu := q.peer.PathMTU
+	for ; b.sent < b.n; b.sent++ {
+		if o.Full() {
+			return false
+		}
+		at := int(b.sent) * mtu
+		first, last := b.sent == 0, b.sent == b.n-1
+		h := q.header(b.psn.Add(b.sent))
+		h.Opcode = readOpcode(first, last)
+		h.AETH = wire.AETH{Syndrome: wire.SyndromeAck, MSN: q.resp.msn}
+		out := o.start()
+		out.add(mem[at:min(at+mtu, len(mem))])
+		out.finish(&h)
+	}
+	return true
+}
+
+func readOpcode(first, last bool) wire.Opcode {
+	switch {
+	case first && last:
+		return wire.RCReadResponseOnly
+	case first:
+		return wire.RCReadResponseFirst
+	case last:
+		return wire.RCReadResponseLast
+	}
+	return wire.RCReadResponseMiddle
+}
+
+// ackRepeats are the delays after which an acknowledgement goes out again when
+// the peer has stayed silent: if the first was lost, a foreign peer would only
+// find out by its own slow timer, whose retransmission costs Linux hosts their
+// controller.
+var ackRepeats = [...]time.Duration{25 * time.Millisecond, 75 * time.Millisecond, 200 * time.Millisecond}
+
+func (q *QP) sendAck(now time.Duration, o *Outbox) {
+	r := &q.resp
+	h := q.header(r.expected.Sub(1))
+	h.Opcode = wire.RCAck
+	h.AETH = wire.AETH{Syndrome: wire.SyndromeAck, MSN: r.msn}
+	if r.nakDue {
+		h.PSN = r.expected
+		h.AETH.Syndrome = r.nak
+	}
+	o.start().finish(&h)
+	fresh := r.unacked > 0
+	r.nakDue, r.ackDue, r.unacked = false, false, 0
+	if q.peer.Own || q.state != StateConnected {
+		return
+	}
+	if fresh {
+		r.repeats = 0
+	}
+	if r.repeats < len(ackRepeats) {
+		q.timer.set(timerAckRepeat, now+ackRepeats[r.repeats])
+	}
+}
+
+func (q *QP) repeatAck(time.Duration) {
+	q.resp.repeats++
+	q.resp.ackDue = true
+	q.cfg.Counters.AckRepeats++
+}

@@ -1,0 +1,178 @@
+package rc
+
+import (
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+)
+
+const (
+	firstWindow     = 64 << 10
+	defaultMaxWin   = 512 << 10
+	minTimeoutOwn   = 2 * time.Millisecond
+	minTimeoutOther = 8 * time.Millisecond
+	firstTimeout    = 50 * time.Millisecond
+	maxTimeout      = 500 * time.Millisecond
+	minPatience     = 500 * time.Millisecond
+)
+
+// roundTrip estimates the path: retransmission timeout (as RFC 6298 computes
+// it) and window, which grows while round trips stay short and halves on loss.
+type roundTrip struct {
+	smooth, spread time.Duration
+	least          time.Duration
+	floor          time.Duration
+	backoff        uint8
+
+	sampling bool
+	psn      wire.PSN
+	at       time.Duration
+
+	window, limit int // bytes
+	threshold     int
+	limited       bool     // the window held something back since the last ACK
+	crowded       bool     // the last round trip was long
+	recover       wire.PSN // losses before it belong to the last reduction
+	reduced       bool
+}
+
+func (t *roundTrip) connect(p *Peer) {
+	t.floor = minTimeoutOther
+	if p.Own {
+		t.floor = minTimeoutOwn
+	}
+	t.limit = p.MaxWindow
+	if t.limit == 0 {
+		t.limit = defaultMaxWin
+	}
+	t.window, t.threshold = min(firstWindow, t.limit), t.limit
+}
+
+func (t *roundTrip) timeout() time.Duration {
+	rto := firstTimeout
+	if t.smooth > 0 {
+		rto = max(t.floor, t.smooth+4*t.spread)
+	}
+	return min(maxTimeout, rto<<min(t.backoff, 8))
+}
+
+func (t *roundTrip) startSample(now time.Duration, psn wire.PSN) {
+	if !t.sampling {
+		t.sampling, t.psn, t.at = true, psn, now
+	}
+}
+
+// cancelSample: what was sent twice tells nothing about the round trip (Karn).
+func (t *roundTrip) cancelSample(psn wire.PSN) {
+	if t.sampling && psn.Diff(t.psn) <= 0 {
+		t.sampling = false
+	}
+}
+
+// acknowledged takes the edge of an acknowledgement and the bytes it covered.
+func (t *roundTrip) acknowledged(now time.Duration, psn wire.PSN, bytes, mtu int) {
+	if t.sampling && t.psn.Before(psn) {
+		t.sampling = false
+		t.sample(max(1, now-t.at))
+	}
+	if t.limited && !t.crowded {
+		if t.window < t.threshold {
+			t.window += bytes
+		} else {
+			t.window += max(1, mtu*bytes/t.window)
+		}
+		t.window = min(t.window, t.limit)
+	}
+	t.limited = false
+	if t.reduced && !psn.Before(t.recover) {
+		t.reduced = false
+	}
+}
+
+func (t *roundTrip) sample(d time.Duration) {
+	if t.smooth == 0 {
+		t.smooth, t.spread, t.least = d, d/2, d
+	} else {
+		t.spread += (max(t.smooth-d, d-t.smooth) - t.spread) / 4
+		t.smooth += (d - t.smooth) / 8
+		t.least = min(t.least, d)
+	}
+	t.crowded = d > 4*t.least+200*time.Microsecond
+}
+
+// lost halves the window, once for all losses among the packets before next.
+func (t *roundTrip) lost(acked, next wire.PSN) {
+	if t.reduced && acked.Before(t.recover) {
+		return
+	}
+	t.reduced, t.recover = true, next
+	t.threshold = max(t.window/2, 16<<10)
+	t.window = t.threshold
+}
+
+// retryExpired: nothing came back in time.
+func (q *QP) retryExpired(now time.Duration) {
+	q.cfg.Counters.Timeouts++
+	patience := max(minPatience, q.peer.AckTimeout*time.Duration(q.peer.RetryCount+1))
+	if now-q.req.lastHeard > patience {
+		q.failAt(q.oldestMissing(), rdmatransport.StatusRetryExceeded)
+		return
+	}
+	q.rtt.backoff++
+	q.rtt.lost(q.req.acked, q.req.next)
+	if w := q.awaiting(); w != nil && w.first.Add(w.received).Before(q.req.acked) {
+		q.req.reread = true
+	}
+	if q.req.acked != q.req.next {
+		q.rewind()
+		q.req.probing, q.req.probed = true, false
+	}
+	q.timer.set(timerRetry, now+q.rtt.timeout())
+}
+
+// oldestMissing is the first PSN that the peer has not answered.
+func (q *QP) oldestMissing() wire.PSN {
+	if w := q.awaiting(); w != nil && w.first.Add(w.received).Before(q.req.acked) {
+		return w.first.Add(w.received)
+	}
+	return q.req.acked
+}
+
+// checkReadGap notices responses that later acknowledgements have overtaken:
+// they are lost, or late (IBTA 9.7.5.1.1, implied NAK).
+func (q *QP) checkReadGap(now time.Duration) {
+	w := q.awaiting()
+	if w == nil {
+		q.timer.stop(timerReadGap)
+		return
+	}
+	_, ahead := q.req.held.first()
+	if ahead || w.first.Add(w.received).Before(q.req.acked) {
+		q.startReadGap(now)
+	}
+}
+
+func (q *QP) startReadGap(now time.Duration) {
+	if q.timer.running(timerReadGap) || q.req.reread || q.req.window.acted {
+		return
+	}
+	q.req.window.opened(now)
+	if q.req.window.length == 0 {
+		q.readGapExpired(now)
+	} else {
+		q.timer.set(timerReadGap, now+q.req.window.length)
+	}
+}
+
+// readGapExpired requests the missing responses again. The retransmission timer
+// covers the loss of that request.
+func (q *QP) readGapExpired(now time.Duration) {
+	if q.awaiting() == nil {
+		return
+	}
+	q.req.reread = true
+	q.req.window.acted = true
+	q.rtt.lost(q.req.acked, q.req.next)
+	q.timer.set(timerRetry, now+q.rtt.timeout())
+}

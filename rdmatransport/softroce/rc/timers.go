@@ -1,0 +1,52 @@
+package rc
+
+import "time"
+
+type timerID uint8
+
+const (
+	timerRetry     timerID = iota // requester: nothing came back
+	timerRNR                      // requester: the peer asked to wait
+	timerReadGap                  // requester: a response is missing behind later ones
+	timerGap                      // responder: a request is missing behind later ones
+	timerAckRepeat                // responder: the last acknowledgement may be lost
+	timerCount
+)
+
+// timers are the deadlines of one queue pair; Never where none is set.
+type timers struct {
+	at [timerCount]time.Duration
+}
+
+func (t *timers) stopAll() {
+	for i := range t.at {
+		t.at[i] = Never
+	}
+}
+
+func (t *timers) stop(id timerID)                  { t.at[id] = Never }
+func (t *timers) set(id timerID, at time.Duration) { t.at[id] = at }
+func (t *timers) running(id timerID) bool          { return t.at[id] != Never }
+
+func (t *timers) earliest() time.Duration {
+	e := t.at[0]
+	for _, at := range t.at[1:] {
+		e = min(e, at)
+	}
+	return e
+}
+
+func (q *QP) expired(now time.Duration, id timerID) {
+	switch id {
+	case timerRetry:
+		q.retryExpired(now)
+	case timerRNR:
+		q.req.waitRNR = false
+	case timerReadGap:
+		q.readGapExpired(now)
+	case timerGap:
+		q.gapExpired(now)
+	case timerAckRepeat:
+		q.repeatAck(now)
+	}
+}
