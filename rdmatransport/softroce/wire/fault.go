@@ -1,0 +1,29 @@
+package wire
+
+// Fault says why a packet is dropped before it reaches a queue pair. OK is none.
+type Fault uint8
+
+const (
+	OK            Fault = iota
+	ShortPacket         // fewer bytes than the headers, pad and ICRC need
+	BadVersion          // BTH transport header version is not 0
+	UnknownOpcode       // reserved, or of a transport service that is not supported
+	BadPad              // the pad count does not fit the length
+	BadICRC             // for the caller of ICRC: Parse does not check it
+	BadMAD              // a datagram to queue pair 1 that is not a CM message
+
+	// NumFaults bounds arrays of counters.
+	NumFaults
+)
+
+var faultNames = [NumFaults]string{
+	"ok", "short_packet", "bad_version", "unknown_opcode", "bad_pad", "bad_icrc", "bad_mad",
+}
+
+// String is the fault's name as a counter label.
+func (f Fault) String() string {
+	if f < NumFaults {
+		return faultNames[f]
+	}
+	return "unknown_fault"
+}
