@@ -1,0 +1,169 @@
+package shard
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// MaxBuffer is the largest buffer of an arena in bytes.
+const MaxBuffer = PageSize << maxOrder
+
+const (
+	maxOrder = 8 // 1 MiB
+	noPage   = int32(-1)
+)
+
+// An Arena hands out buffers from one slab: powers of two from [PageSize] to
+// [MaxBuffer], each aligned to its size, split and joined as buddies. Nothing
+// in it allocates. Register Bytes once with every protection domain that the
+// shard's queue pairs belong to.
+type Arena struct {
+	slab *Slab
+	mem  []byte
+	head [maxOrder + 1]int32 // free blocks of each order
+	page []arenaPage
+	free int // bytes
+
+	waiters bufferWaiterList
+	ready   bool // something was freed while others wait
+}
+
+// An arenaPage describes the block that starts at this page.
+type arenaPage struct {
+	next, prev int32
+	state      pageState
+	order      uint8
+}
+
+type pageState uint8
+
+const (
+	pageInner pageState = iota // not the start of a block
+	pageFree
+	pageUsed
+)
+
+// A Buffer is a block of an arena; the zero value is none.
+type Buffer struct {
+	b    []byte
+	page int32
+}
+
+// Bytes is the buffer's memory: its size is the next power of two.
+func (b Buffer) Bytes() []byte { return b.b }
+
+// Valid reports whether b is a buffer.
+func (b Buffer) Valid() bool { return b.b != nil }
+
+// NewArena maps an arena of size bytes, rounded up to whole mebibytes.
+func NewArena(size int) (*Arena, error) {
+	size = (size + MaxBuffer - 1) &^ (MaxBuffer - 1)
+	// One buffer more than asked for lets the first start at a multiple of its size.
+	slab, err := NewSlab(size + MaxBuffer)
+	if err != nil {
+		return nil, err
+	}
+	a := &Arena{slab: slab, mem: alignTo(slab.Bytes(), MaxBuffer)[:size], page: make([]arenaPage, size/PageSize)}
+	for i := range a.head {
+		a.head[i] = noPage
+	}
+	for p := len(a.page) - 1<<maxOrder; p >= 0; p -= 1 << maxOrder {
+		a.push(int32(p), maxOrder)
+	}
+	a.free = size
+	return a, nil
+}
+
+// Bytes is all of the arena's memory, to be registered.
+func (a *Arena) Bytes() []byte { return a.mem }
+
+// Free is how many bytes are not handed out.
+func (a *Arena) Free() int { return a.free }
+
+// Close unmaps the arena.
+func (a *Arena) Close() error { return a.slab.Close() }
+
+// Alloc takes a buffer of at least size bytes, at most [MaxBuffer]. It fails
+// when none is free, and while others wait.
+func (a *Arena) Alloc(size int) (Buffer, bool) {
+	if a.waiters.first != nil {
+		return Buffer{}, false
+	}
+	return a.take(size)
+}
+
+func (a *Arena) take(size int) (Buffer, bool) {
+	order := orderOf(size)
+	from := order
+	for a.head[from] == noPage {
+		if from++; from > maxOrder {
+			return Buffer{}, false
+		}
+	}
+	p := a.head[from]
+	a.unlink(p)
+	for from > order {
+		from--
+		a.push(p+1<<from, from)
+	}
+	a.page[p].state, a.page[p].order = pageUsed, uint8(order)
+	n := PageSize << order
+	a.free -= n
+	start := int(p) * PageSize
+	return Buffer{a.mem[start : start+n : start+n], p}, true
+}
+
+// orderOf is the exponent of the smallest block that holds size bytes.
+func orderOf(size int) int {
+	if size < 0 || size > MaxBuffer {
+		panic(fmt.Sprintf("arena: buffer of %d bytes", size))
+	}
+	if size <= PageSize {
+		return 0
+	}
+	return bits.Len(uint(size-1) / PageSize)
+}
+
+// Release gives a buffer back. Waiters are served later in the same turn.
+func (a *Arena) Release(b Buffer) {
+	p := b.page
+	if b.b == nil || a.page[p].state != pageUsed {
+		panic("arena: buffer released that was not handed out")
+	}
+	order := int(a.page[p].order)
+	a.free += PageSize << order
+	a.page[p].state = pageInner
+	for order < maxOrder {
+		buddy := p ^ 1<<order
+		if a.page[buddy].state != pageFree || int(a.page[buddy].order) != order {
+			break
+		}
+		a.unlink(buddy)
+		p &^= 1 << order
+		order++
+	}
+	a.push(p, order)
+	a.ready = a.waiters.first != nil
+}
+
+func (a *Arena) push(p int32, order int) {
+	next := a.head[order]
+	a.page[p] = arenaPage{next: next, prev: noPage, state: pageFree, order: uint8(order)}
+	if next != noPage {
+		a.page[next].prev = p
+	}
+	a.head[order] = p
+}
+
+func (a *Arena) unlink(p int32) {
+	e := &a.page[p]
+	if e.prev == noPage {
+		a.head[e.order] = e.next
+	} else {
+		a.page[e.prev].next = e.next
+	}
+	if e.next != noPage {
+		a.page[e.next].prev = e.prev
+	}
+	e.state = pageInner
+}

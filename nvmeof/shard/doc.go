@@ -1,0 +1,34 @@
+// Package shard is the loop that everything on the data path runs in: one
+// goroutine at a time owns a completion queue, the queue pairs that complete on
+// it, the NVMe queues over them and a queue of each backend, and runs each
+// command to completion without a channel, a lock that blocks, an allocation or
+// a second goroutine.
+//
+// # One turn
+//
+// A turn goes through these steps in this order:
+//
+//  1. functions that other goroutines queued with [Shard.Do];
+//  2. completions, each handed to [Consumer.Complete] of the [Slot] whose index
+//     is the upper half of the work request's ID;
+//  3. [Timer] functions that are due;
+//  4. [Poller.Poll] of each backend queue;
+//  5. waiters of the [Arena], in order, then [Consumer.Retry] of the slots that
+//     asked for it;
+//  6. [Consumer.Flush] of the slots that collected work requests;
+//  7. one flush of the completion queue.
+//
+// After the last useful turn the loop spins for a while ([Config.Spin]), then
+// waits in the completion queue, at most until the next timer is due.
+//
+// # Who runs it
+//
+// The resident goroutine, started by [Shard.Start]. On a dedicated shard, as a
+// target has, it never lets go and keeps its OS thread. Otherwise a goroutine
+// that wants an operation done may drive the loop itself while it waits
+// ([Shard.Await], [Shard.TryHold]), which saves the goroutine switch that
+// costs more than the network. Whoever holds the loop is its owner: all methods
+// whose comment does not say otherwise are the owner's alone, and callbacks are
+// always called by the owner. The resident takes the loop back when nobody has
+// held it for a millisecond, or at once when an operation was left behind.
+package shard

@@ -1,0 +1,164 @@
+package shard
+
+import (
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// Who holds the loop. It changes hands by compare-and-swap from holderFree, or
+// by a store of the holder, who thereby passes it on.
+const (
+	holderFree uint32 = iota
+	holderResident
+	holderCaller
+)
+
+// takeBack is how long the loop may be without a holder before the resident
+// takes it: keep-alive and retransmission wait no longer.
+const takeBack = time.Millisecond
+
+// A lease is who runs the loop.
+type lease struct {
+	dedicated bool
+	holder    atomic.Uint32
+	tenures   atomic.Uint32 // how often a caller has held it
+	wanted    atomic.Bool   // a caller wants it from the resident
+	summons   chan struct{} // the resident has been made holder
+
+	// The owner's:
+	parked  waiterList
+	crowded int64 // when more than one waiter was last parked
+}
+
+func (l *lease) init(dedicated bool) {
+	l.dedicated = dedicated
+	l.summons = make(chan struct{}, 1)
+	l.crowded = math.MinInt64 / 2
+}
+
+// TryHold takes the loop if nobody holds it. The caller is its owner until
+// Release and must not block in between but by [Shard.Turn]'s rules: not at all.
+// Any goroutine may call it.
+func (s *Shard) TryHold() bool {
+	if !s.lease.holder.CompareAndSwap(holderFree, holderCaller) {
+		return false
+	}
+	s.lease.tenures.Add(1)
+	return true
+}
+
+// AskHold makes the resident leave the loop soon, so that a later TryHold of a
+// goroutine that polls succeeds. Any goroutine may call it.
+func (s *Shard) AskHold() {
+	l := &s.lease
+	if !l.dedicated && l.holder.Load() == holderResident && !l.wanted.Swap(true) {
+		s.Wake()
+	}
+}
+
+// Release gives the loop back after TryHold. If others wait for operations the
+// resident takes it at once.
+func (s *Shard) Release() {
+	l := &s.lease
+	if l.parked.first != nil || s.closing() {
+		l.holder.Store(holderResident)
+		l.summons <- struct{}{}
+		return
+	}
+	s.vacate()
+}
+
+// vacate leaves the loop without a holder, unless something has come meanwhile.
+func (s *Shard) vacate() {
+	s.lease.holder.Store(holderFree)
+	if s.mail.pending() || s.closing() {
+		s.summon()
+	}
+}
+
+// summon sees to it that somebody looks at what was just queued.
+func (s *Shard) summon() {
+	l := &s.lease
+	if s.state.Load() != stateNew && l.holder.CompareAndSwap(holderFree, holderResident) {
+		l.summons <- struct{}{} // never full: the resident receives before it lets go
+		return
+	}
+	s.Wake()
+}
+
+// reside is the resident goroutine.
+func (s *Shard) reside() {
+	defer close(s.ended)
+	if s.lease.dedicated {
+		runtime.LockOSThread() // the thread ends with the goroutine
+	}
+	timer := time.NewTimer(takeBack)
+	defer timer.Stop()
+	for !s.closing() {
+		s.step()
+		if s.letGo() {
+			s.standBy(timer)
+		}
+	}
+	s.finish()
+}
+
+// letGo leaves the loop to a caller where that is faster: one who alone waits
+// for an operation, or one who polls.
+func (s *Shard) letGo() bool {
+	l := &s.lease
+	if l.dedicated || s.closing() {
+		return false
+	}
+	w := l.parked.first
+	if w == nil {
+		if !l.wanted.Load() {
+			return false
+		}
+		l.wanted.Store(false)
+		s.vacate()
+		return true
+	}
+	if w.next != nil || s.now-l.crowded < int64(takeBack) {
+		return false
+	}
+	l.parked.remove(w)
+	w.holds = true
+	s.stats.Handovers++
+	l.tenures.Add(1)
+	l.holder.Store(holderCaller)
+	w.wake <- struct{}{}
+	return true
+}
+
+// standBy returns when the resident is the holder again.
+func (s *Shard) standBy(timer *time.Timer) {
+	l := &s.lease
+	seen := l.tenures.Load()
+	for {
+		timer.Reset(takeBack)
+		select {
+		case <-l.summons:
+			return
+		case <-timer.C:
+		}
+		tenures := l.tenures.Load()
+		if tenures == seen && l.holder.CompareAndSwap(holderFree, holderResident) {
+			return
+		}
+		seen = tenures
+	}
+}
+
+// finish ends the loop: what was queued still runs, who still waits is told.
+func (s *Shard) finish() {
+	s.mail.seal()
+	for w := s.lease.parked.first; w != nil; w = s.lease.parked.first {
+		s.lease.parked.remove(w)
+		w.err = ErrClosed
+		w.wake <- struct{}{}
+	}
+	s.state.Store(stateClosed)
+}

@@ -1,0 +1,97 @@
+package shard
+
+import "sync/atomic"
+
+// A message is a function for the loop's owner.
+type message struct {
+	fn   func()
+	next *message
+}
+
+// sealed marks a mailbox that takes no more.
+var sealed = new(message)
+
+// A mailbox is a stack that any goroutine pushes to without a lock and the
+// loop's owner empties at one go.
+type mailbox struct {
+	head atomic.Pointer[message]
+}
+
+// push reports false when the mailbox is sealed.
+func (m *mailbox) push(msg *message) bool {
+	for {
+		head := m.head.Load()
+		if head == sealed {
+			return false
+		}
+		msg.next = head
+		if m.head.CompareAndSwap(head, msg) {
+			return true
+		}
+	}
+}
+
+func (m *mailbox) pending() bool { return m.head.Load() != nil }
+
+// run calls the functions in the order of their arrival and returns how many.
+func (m *mailbox) run() int {
+	if m.head.Load() == nil {
+		return 0
+	}
+	return runAll(m.head.Swap(nil))
+}
+
+// seal lets no more in and runs what is there.
+func (m *mailbox) seal() int {
+	return runAll(m.head.Swap(sealed))
+}
+
+func runAll(newest *message) int {
+	var oldest *message
+	for newest != nil && newest != sealed {
+		newest, newest.next, oldest = newest.next, oldest, newest
+	}
+	n := 0
+	for ; oldest != nil; n++ {
+		// A function may queue its own message again, so read next before.
+		next, fn := oldest.next, oldest.fn
+		oldest.next = nil
+		fn()
+		oldest = next
+	}
+	return n
+}
+
+// Do queues fn for the loop's owner and reports whether it will be run: false
+// once the shard is closed. Any goroutine may call it.
+func (s *Shard) Do(fn func()) bool {
+	return s.post(&message{fn: fn})
+}
+
+func (s *Shard) post(m *message) bool {
+	if !s.mail.push(m) {
+		return false
+	}
+	s.summon()
+	return true
+}
+
+// Call runs fn in the loop and returns when it has run, or [ErrClosed]. Any
+// goroutine may call it but the loop's owner, which would wait for itself.
+func (s *Shard) Call(fn func()) error {
+	done := make(chan struct{})
+	if !s.Do(func() { fn(); close(done) }) {
+		return ErrClosed
+	}
+	<-done
+	return nil
+}
+
+// Wake makes the loop take another turn before it sleeps. It costs a system
+// call only where the loop is asleep. Any goroutine may call it.
+func (s *Shard) Wake() {
+	s.kick.Store(true)
+	if s.sleeping.Load() {
+		s.cq.Wake()
+	}
+}

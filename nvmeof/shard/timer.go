@@ -1,0 +1,105 @@
+package shard
+
+import "time"
+
+// A Timer calls a function in the loop once after a time. It fires in the first
+// turn after its deadline, so it is late by a turn or, on a loop that nobody
+// drives, by a millisecond: made for keep-alive and command timeouts. Its zero
+// value with Func set is ready; it must not be copied while it runs.
+type Timer struct {
+	Func func()
+
+	at  int64
+	pos int // in the heap, counted from one; 0: not running
+}
+
+// SetTimer starts t, or starts it anew, to fire after d.
+func (s *Shard) SetTimer(t *Timer, d time.Duration) {
+	s.StopTimer(t)
+	t.at = s.cq.Now() + int64(d)
+	s.timers.add(t)
+}
+
+// StopTimer keeps t from firing.
+func (s *Shard) StopTimer(t *Timer) {
+	if t.pos != 0 {
+		s.timers.remove(t)
+	}
+}
+
+// Running reports whether t is going to fire.
+func (t *Timer) Running() bool { return t.pos != 0 }
+
+// A timerHeap is a binary heap, the earliest timer first.
+type timerHeap []*Timer
+
+// next is the time until the first timer is due, negative if there is none.
+func (h timerHeap) next(now int64) int64 {
+	if len(h) == 0 {
+		return -1
+	}
+	return max(0, h[0].at-now)
+}
+
+// run fires what is due. A function may set its timer again, or stop others.
+func (h *timerHeap) run(now int64) bool {
+	fired := false
+	for len(*h) > 0 && (*h)[0].at <= now {
+		t := (*h)[0]
+		h.remove(t)
+		t.Func()
+		fired = true
+	}
+	return fired
+}
+
+func (h *timerHeap) add(t *Timer) {
+	*h = append(*h, t)
+	t.pos = len(*h)
+	h.up(t.pos - 1)
+}
+
+func (h *timerHeap) remove(t *Timer) {
+	i, last := t.pos-1, len(*h)-1
+	h.swap(i, last)
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	t.pos = 0
+	if i < last {
+		h.down(i)
+		h.up(i)
+	}
+}
+
+func (h timerHeap) swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].pos, h[j].pos = i+1, j+1
+}
+
+func (h timerHeap) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if h[parent].at <= h[i].at {
+			return
+		}
+		h.swap(i, parent)
+		i = parent
+	}
+}
+
+func (h timerHeap) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			return
+		}
+		if child+1 < len(h) && h[child+1].at < h[child].at {
+			child++
+		}
+		if h[i].at <= h[child].at {
+			return
+		}
+		h.swap(i, child)
+		i = child
+	}
+}

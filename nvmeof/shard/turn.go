@@ -1,0 +1,140 @@
+package shard
+
+import (
+	"runtime"
+	"time"
+)
+
+// A Poller is something else that the loop drives: a backend's queue.
+type Poller interface {
+	// Poll moves on without blocking and reports whether there was anything to do.
+	Poll() bool
+	// Arm prepares for a sleep of the loop. It reports false when there is
+	// something to do already, so that the loop must not sleep.
+	Arm() bool
+}
+
+// AddPoller makes the loop poll p in every turn.
+func (s *Shard) AddPoller(p Poller) { s.pollers = append(s.pollers, p) }
+
+// RemovePoller ends that. It may be called from p.Poll.
+func (s *Shard) RemovePoller(p Poller) {
+	kept := make([]Poller, 0, len(s.pollers))
+	for _, q := range s.pollers {
+		if q != p {
+			kept = append(kept, q)
+		}
+	}
+	s.pollers = kept // a new array: the old one may be iterated over
+}
+
+// Watch makes a readable descriptor end the loop's sleep.
+func (s *Shard) Watch(fd int) error { return s.cq.Watch(fd) }
+
+const (
+	// Yields to the Go scheduler: without them a loop of raw system calls and
+	// leaf functions delays garbage collection and every timer of the process.
+	idleTurnsPerYield = 64
+	turnsPerYield     = 1024
+
+	// retryInterval bounds the sleep while a consumer asks to retry: what it
+	// waits for (a lease that another shard holds) sends no notice.
+	retryInterval = int64(50 * time.Microsecond)
+)
+
+// Turn runs one turn without sleeping and reports whether it did anything.
+func (s *Shard) Turn() bool {
+	s.kick.Store(false)
+	n := s.mail.run()
+	s.stats.Messages += uint64(n)
+	useful := n > 0
+
+	n = s.cq.Poll(s.cs[:])
+	s.now = s.cq.Now()
+	s.dispatch(n)
+	useful = s.timers.run(s.now) || n > 0 || useful
+	for _, p := range s.pollers {
+		useful = p.Poll() || useful
+	}
+	useful = s.arena.serve() || useful
+	useful = s.serveRetries() || useful
+	useful = s.serveFlushes() || useful
+	s.cq.Flush()
+
+	s.stats.Turns++
+	if useful {
+		s.stats.Useful++
+	}
+	return useful
+}
+
+func (s *Shard) dispatch(n int) {
+	for i := range s.cs[:n] {
+		c := &s.cs[i]
+		index := c.ID >> 32
+		if index < uint64(len(s.slots)) {
+			if t := s.slots[index]; t != nil {
+				t.consumer.Complete(c, uint32(c.ID))
+			}
+		}
+	}
+	s.stats.Completions += uint64(n)
+	if len(s.retired) > 0 {
+		s.vacant = append(s.vacant, s.retired...)
+		s.retired = s.retired[:0]
+	}
+}
+
+// step is a turn and what follows it: going on, a yield or a sleep.
+func (s *Shard) step() {
+	s.turns++
+	if s.Turn() {
+		s.idle = 0
+		s.lastUseful = s.now
+		if s.turns >= turnsPerYield {
+			s.yield()
+		}
+		return
+	}
+	s.idle++
+	if s.idle >= idleTurnsPerYield {
+		s.yield()
+	}
+	if s.polling == PollAlways || s.now-s.lastUseful < s.spin {
+		return
+	}
+	s.sleep()
+}
+
+func (s *Shard) yield() {
+	s.turns, s.idle = 0, 0
+	runtime.Gosched()
+}
+
+// sleep waits in the completion queue. The order of flag and checks matters:
+// whoever queues something sets it down first and looks at the flag second.
+func (s *Shard) sleep() {
+	for _, p := range s.pollers {
+		if !p.Arm() {
+			return
+		}
+	}
+	s.sleeping.Store(true)
+	if !s.mail.pending() && !s.kick.Load() && !s.closing() {
+		s.stats.Sleeps++
+		s.cq.Wait(s.nap())
+	}
+	s.sleeping.Store(false)
+}
+
+// nap is how long the loop may sleep: nanoseconds, negative without limit.
+func (s *Shard) nap() int64 {
+	d := s.timers.next(s.now)
+	if len(s.flush.waiting) > 0 || s.arena.ready {
+		return 0
+	}
+	if len(s.retry.waiting) > 0 && (d < 0 || d > retryInterval) {
+		return retryInterval
+	}
+	return d
+}

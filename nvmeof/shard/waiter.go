@@ -1,0 +1,105 @@
+package shard
+
+// A Waiter is one goroutine's wait for an operation of the loop. It can be used
+// again after Await returned.
+type Waiter struct {
+	shard *Shard
+	start func()
+	msg   message
+	wake  chan struct{} // done, or the loop is ours to drive
+
+	done       bool
+	holds      bool // the loop was passed on with the wake
+	parked     bool
+	err        error
+	prev, next *Waiter
+}
+
+// NewWaiter returns a waiter for an operation that start begins in the loop,
+// and whose end calls Done.
+func (s *Shard) NewWaiter(start func()) *Waiter {
+	w := &Waiter{shard: s, start: start, wake: make(chan struct{}, 1)}
+	w.msg.fn = w.park
+	return w
+}
+
+// Await begins the operation and returns when Done has been called, or
+// [ErrClosed] if the shard closes before. The calling goroutine drives the loop
+// itself if nobody else does. It must not be the loop's owner already.
+func (w *Waiter) Await() error {
+	s := w.shard
+	w.done, w.holds, w.err = false, false, nil
+	if s.TryHold() {
+		w.start()
+		w.drive()
+		return w.err
+	}
+	if !s.post(&w.msg) {
+		return ErrClosed
+	}
+	<-w.wake
+	if w.holds {
+		w.drive()
+	}
+	return w.err
+}
+
+// drive runs the loop until the operation is done.
+func (w *Waiter) drive() {
+	s := w.shard
+	for !w.done && !s.closing() {
+		s.step()
+	}
+	if !w.done {
+		w.err = ErrClosed
+	}
+	s.Release()
+}
+
+// park begins the operation in a loop that another goroutine drives.
+func (w *Waiter) park() {
+	l := &w.shard.lease
+	l.parked.add(w)
+	if w.prev != nil {
+		l.crowded = w.shard.now
+	}
+	w.start()
+}
+
+// Done ends the wait. Called by the loop's owner, once.
+func (w *Waiter) Done() {
+	w.done = true
+	if w.parked {
+		w.shard.lease.parked.remove(w)
+		w.wake <- struct{}{}
+	}
+}
+
+// A waiterList holds the waiters whose goroutines sleep, oldest first.
+type waiterList struct {
+	first, last *Waiter
+}
+
+func (l *waiterList) add(w *Waiter) {
+	w.parked, w.prev, w.next = true, l.last, nil
+	if l.last == nil {
+		l.first = w
+	} else {
+		l.last.next = w
+	}
+	l.last = w
+}
+
+func (l *waiterList) remove(w *Waiter) {
+	if w.prev == nil {
+		l.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		l.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.parked, w.prev, w.next = false, nil, nil
+}
