@@ -154,6 +154,11 @@ func (q *QP) execute(p *wire.Packet, flags wire.OpFlags) bool {
 		r.msn = r.msn.Add(1)
 		r.message = 0
 	}
+	if flags&(wire.FlagReadRequest|wire.FlagAtomic) != 0 {
+		// The response acknowledges everything before it.
+		r.ackDue, r.unacked = false, 0
+		return true
+	}
 	r.unacked++
 	r.ackDue = r.ackDue || p.AckReq || r.unacked >= 2*ackEvery
 	return true

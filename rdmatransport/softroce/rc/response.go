@@ -273,9 +273,10 @@ func (q *QP) sendAck(now time.Duration, o *Outbox) {
 		h.AETH.Syndrome = r.nak
 	}
 	o.start().finish(&h)
-	fresh := r.unacked > 0
+	fresh, nak := r.unacked > 0, r.nakDue
 	r.nakDue, r.ackDue, r.unacked = false, false, 0
-	if q.peer.Own || q.state != StateConnected {
+	q.timer.stop(timerAckRepeat)
+	if nak || q.peer.Own || q.state != StateConnected {
 		return
 	}
 	if fresh {
