@@ -1,0 +1,157 @@
+package fabric
+
+import (
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A Command is one command of a controller's queue, in a context that was made
+// with the queue and is used again.
+type Command struct {
+	SQE capsule.Command
+
+	queue  *TargetQueue
+	index  int32
+	state  commandState
+	given  bool // the handler knows it
+	recv   int32
+	posted int32 // work requests of the response, for the send queue's accounts
+	data   data
+	pieces []rdmatransport.SGE
+	fetch  fetch
+	write  int // bytes of data to send before the response
+
+	cqe        capsule.Completion
+	next, prev *Command
+}
+
+type commandState uint8
+
+const (
+	commandFree       commandState = iota
+	commandHeld                    // the handler has it
+	commandFetching                // RDMA READs queued or in flight
+	commandResponding              // answered, not posted
+	commandSent                    // response posted, not acknowledged
+	commandDead                    // on its way back to the handler
+)
+
+// Queue is the command's queue.
+func (c *Command) Queue() *TargetQueue { return c.queue }
+
+// Index is the context's number, from 0 to Queue().Commands() - 1: a handler's
+// own state of a command goes into an array of its own.
+func (c *Command) Index() int { return int(c.index) }
+
+// Length is how many bytes of data the command's SGL describes.
+func (c *Command) Length() int { return c.data.length }
+
+// InCapsule is the data that arrived with the command, nil if its data is in
+// host memory or there is none. It starts at a multiple of 4096 if the host put
+// it at offset 0, and stays valid until the command is answered.
+func (c *Command) InCapsule() []byte { return c.data.inCapsule }
+
+// Remote reports whether the data is in host memory, so that it takes Fetch or
+// RespondData to move it.
+func (c *Command) Remote() bool { return len(c.data.remotes) > 0 }
+
+// Direction is which way the opcode says that data goes.
+func (c *Command) Direction() capsule.Direction { return direction(&c.SQE) }
+
+// Fetch reads the command's data from host memory into the given pieces, which
+// together are as long as Length says, and calls Handler.Fetched. The slice may
+// be reused at once, the memory not before Fetched or Done.
+func (c *Command) Fetch(pieces []rdmatransport.SGE) {
+	c.mustBeHeld()
+	c.setPieces(pieces)
+	if piecesLength(pieces) != c.data.length || !c.Remote() {
+		panic("fabric: Fetch into pieces that do not match the command's data")
+	}
+	q := c.queue
+	if q.state != StateLive {
+		q.bury(c)
+		return
+	}
+	c.state = commandFetching
+	c.fetch = fetch{}
+	q.fetches.push(c)
+	q.slot.Flush()
+}
+
+// Respond answers the command without sending data.
+func (c *Command) Respond(s capsule.Status, result uint64) {
+	c.mustBeHeld()
+	c.respond(s, result, 0)
+}
+
+// RespondData sends the given pieces, no more than Length bytes, to host memory
+// and then answers with success. The slice may be reused at once; the memory
+// must stay as it is until Handler.Done, since a lost packet is sent again from
+// there.
+func (c *Command) RespondData(pieces []rdmatransport.SGE, result uint64) {
+	c.mustBeHeld()
+	n := piecesLength(pieces)
+	if n > c.data.length || n > 0 && !c.Remote() {
+		panic("fabric: RespondData with more than the command asks for")
+	}
+	c.setPieces(pieces)
+	c.respond(capsule.StatusSuccess, result, n)
+}
+
+func (c *Command) mustBeHeld() {
+	if c.state != commandHeld {
+		panic("fabric: command is not the handler's")
+	}
+}
+
+func (c *Command) setPieces(pieces []rdmatransport.SGE) {
+	if len(pieces) > cap(c.pieces) {
+		panic("fabric: more pieces than TargetConfig.MaxPieces")
+	}
+	c.pieces = append(c.pieces[:0], pieces...)
+}
+
+func piecesLength(pieces []rdmatransport.SGE) int {
+	n := 0
+	for i := range pieces {
+		n += len(pieces[i].Buf)
+	}
+	return n
+}
+
+// A commandList is a queue of commands; each is in one at a time.
+type commandList struct {
+	first, last *Command
+}
+
+func (l *commandList) push(c *Command) {
+	c.prev, c.next = l.last, nil
+	if l.last == nil {
+		l.first = c
+	} else {
+		l.last.next = c
+	}
+	l.last = c
+}
+
+func (l *commandList) pop() *Command {
+	c := l.first
+	if c != nil {
+		l.remove(c)
+	}
+	return c
+}
+
+func (l *commandList) remove(c *Command) {
+	if c.prev == nil {
+		l.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		l.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next = nil, nil
+}

@@ -1,0 +1,59 @@
+package fabric
+
+// fail ends the queue. What follows is left to the retry step, since fail is
+// called from anywhere.
+func (q *TargetQueue) fail(err error) {
+	if q.state != StateLive {
+		return
+	}
+	q.state, q.err = StateFailing, err
+	q.slot.Retry()
+}
+
+// bury sets a command aside that is to go back to the handler: the queue has
+// ended, and the caller is the handler itself.
+func (q *TargetQueue) bury(c *Command) {
+	c.state = commandDead
+	q.dead.push(c)
+	q.slot.Retry()
+}
+
+func (t *targetConsumer) Retry() {
+	q := (*TargetQueue)(t)
+	switch q.state {
+	case StateLive:
+		q.slot.Flush() // the read budget has room
+		return
+	case StateFailing:
+		q.tearDown()
+	}
+	for c := q.dead.pop(); c != nil; c = q.dead.pop() {
+		q.giveBack(c)
+	}
+	if q.state == StateDrained && q.active == 0 {
+		q.state = StateClosed
+		q.slot.Detach()
+		q.handler.Closed()
+	}
+}
+
+// tearDown closes the queue pair, after which no memory of the queue is the
+// provider's, and collects every command that is not the handler's.
+func (q *TargetQueue) tearDown() {
+	q.qp.Disconnect()
+	if err := q.qp.Close(); err != nil && q.err == nil {
+		q.err = err
+	}
+	q.state = StateDrained
+	q.reads.drop()
+	q.fetches, q.responses = commandList{}, commandList{}
+	for i := range q.commands {
+		c := &q.commands[i]
+		switch c.state {
+		case commandFetching, commandResponding, commandSent:
+			c.state = commandDead
+			q.dead.push(c)
+		}
+	}
+	q.handler.Failed(q.err)
+}

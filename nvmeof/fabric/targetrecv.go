@@ -1,0 +1,150 @@
+package fabric
+
+import (
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// targetConsumer are the methods of a TargetQueue that its shard calls.
+type targetConsumer TargetQueue
+
+func (t *targetConsumer) Complete(c *rdmatransport.Completion, low uint32) {
+	q := (*TargetQueue)(t)
+	if q.state != StateLive {
+		return // the queue pair is about to be closed, with all it holds
+	}
+	if c.Status != rdmatransport.StatusSuccess {
+		q.failTransfer(c)
+		return
+	}
+	switch tag := tag(low); tag.kind() {
+	case tagRecv:
+		q.received(c, tag.index())
+	case tagRead:
+		q.readDone(&q.commands[tag.index()], int(c.Bytes))
+	case tagSend:
+		q.sent(&q.commands[tag.index()])
+	}
+}
+
+// failTransfer ends the queue for a failed work request: with the queue pair's
+// own reason where it has one, since the first failure may be a mere flush.
+func (q *TargetQueue) failTransfer(c *rdmatransport.Completion) {
+	q.fail(transferError(q.qp, c))
+}
+
+func transferError(qp rdmatransport.QueuePair, c *rdmatransport.Completion) error {
+	if c.Status == rdmatransport.StatusFlushed {
+		if err := qp.Err(); err != nil {
+			return err
+		}
+	}
+	return &TransferError{c.Op, c.Status}
+}
+
+// received takes a capsule that arrived in receive i.
+func (q *TargetQueue) received(c *rdmatransport.Completion, i int) {
+	if c.Op != rdmatransport.OpRecv {
+		q.fail(fmt.Errorf("%w: RDMA WRITE with immediate data", ErrProtocol))
+		return
+	}
+	if c.Bytes < capsule.CommandSize {
+		q.fail(fmt.Errorf("%w: command of %d bytes", ErrShortCapsule, c.Bytes))
+		return
+	}
+	arrived := arrival{int32(i), int32(c.Bytes) - capsule.CommandSize}
+	if q.free.first == nil {
+		q.backlog.push(arrived)
+		return
+	}
+	q.begin(arrived)
+}
+
+// begin starts the command of a capsule in a free context.
+func (q *TargetQueue) begin(a arrival) {
+	c := q.free.pop()
+	q.active++
+	c.recv, c.given, c.posted = a.recv, false, 0
+	c.state = commandHeld
+	c.SQE, _ = capsule.DecodeCommand(q.memory.command(int(a.recv))) // as long as it must be
+	if q.markCID(c.SQE.CID) {
+		c.data = data{remotes: c.data.remotes[:0]}
+		c.recvOnly(capsule.StatusCommandIDConflict | capsule.StatusDNR)
+		return
+	}
+	received := q.memory.data(int(a.recv))
+	received = received[:min(int(a.data), len(received))]
+	if status := c.data.interpret(&c.SQE, received, q.limits); !status.OK() {
+		c.respond(status, 0, 0)
+		return
+	}
+	c.given = true
+	q.handler.Command(c)
+}
+
+// recvOnly answers a command whose identifier is another command's: the bitmap
+// keeps that one's mark.
+func (c *Command) recvOnly(s capsule.Status) {
+	c.respond(s, 0, 0)
+	c.queue.markCID(c.SQE.CID)
+}
+
+// markCID notes that a command identifier is in use and reports whether it was.
+func (q *TargetQueue) markCID(id capsule.CID) bool {
+	word, bit := &q.inUse[id>>6], uint64(1)<<(id&63)
+	was := *word&bit != 0
+	*word |= bit
+	return was
+}
+
+func (q *TargetQueue) unmarkCID(id capsule.CID) {
+	q.inUse[id>>6] &^= 1 << (id & 63)
+}
+
+// collectRecv notes receive i to be posted.
+func (q *TargetQueue) collectRecv(i int) {
+	q.recvs = append(q.recvs, rdmatransport.RecvWR{
+		ID: q.slot.ID(makeTag(tagRecv, int32(i))), SGL: q.memory.recvSGL(i),
+	})
+}
+
+func (q *TargetQueue) postRecvs() error {
+	if len(q.recvs) == 0 {
+		return nil
+	}
+	err := q.qp.PostRecv(q.recvs)
+	q.recvs = q.recvs[:0]
+	return err
+}
+
+// An arrival is a received capsule.
+type arrival struct {
+	recv int32
+	data int32 // bytes after the command
+}
+
+// A backlog is a ring of capsules that arrived while every context was in use:
+// no more than there are receives.
+type backlog struct {
+	ring        []arrival
+	head, count int
+}
+
+func (b *backlog) init(size int) { b.ring = make([]arrival, size) }
+
+func (b *backlog) push(a arrival) {
+	b.ring[(b.head+b.count)%len(b.ring)] = a
+	b.count++
+}
+
+func (b *backlog) pop() (arrival, bool) {
+	if b.count == 0 {
+		return arrival{}, false
+	}
+	a := b.ring[b.head]
+	b.head = (b.head + 1) % len(b.ring)
+	b.count--
+	return a, true
+}

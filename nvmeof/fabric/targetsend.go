@@ -1,0 +1,133 @@
+package fabric
+
+import (
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+const noFlowControlSQHD = 0xffff
+
+// respond queues the response, after n bytes of data from the pieces.
+func (c *Command) respond(s capsule.Status, result uint64, n int) {
+	q := c.queue
+	q.unmarkCID(c.SQE.CID)
+	if q.state != StateLive {
+		q.bury(c)
+		return
+	}
+	// The capsule's buffers are free: this receive is posted before the response.
+	q.collectRecv(int(c.recv))
+	c.state, c.write = commandResponding, n
+	c.cqe = capsule.Completion{Result: result, SQHD: q.nextHead(), CID: c.SQE.CID, Status: s}
+	q.responses.push(c)
+	q.slot.Flush()
+}
+
+// nextHead moves the submission queue's head over one more command.
+func (q *TargetQueue) nextHead() uint16 {
+	if q.noFlow {
+		return noFlowControlSQHD
+	}
+	if q.sqhd++; int(q.sqhd) >= q.entries {
+		q.sqhd = 0
+	}
+	return q.sqhd
+}
+
+func (t *targetConsumer) Flush() {
+	q := (*TargetQueue)(t)
+	if q.state != StateLive {
+		return
+	}
+	q.collectReads()
+	for c := q.responses.first; c != nil && q.collectResponse(c); c = q.responses.first {
+		q.responses.remove(c)
+		c.state = commandSent
+	}
+	err := q.postRecvs()
+	if err == nil {
+		err = q.send.post(q.qp)
+	}
+	if err != nil {
+		q.fail(err)
+	}
+}
+
+// collectResponse adds the writes and the send of a response, or nothing while
+// the send queue has no room for all of them.
+func (q *TargetQueue) collectResponse(c *Command) bool {
+	need := int32(1 + q.writesOf(c))
+	if int(need) > q.send.room {
+		return false
+	}
+	q.collectWrites(c)
+	b := q.memory.response(int(c.index))
+	c.cqe.Encode(b)
+	wr := rdmatransport.SendWR{
+		ID: q.slot.ID(makeTag(tagSend, c.index)), Op: rdmatransport.OpSend,
+		Flags: rdmatransport.FlagSignaled | rdmatransport.FlagSolicited,
+	}
+	if c.data.invalidate && !q.cfg.PlainSend {
+		wr.Flags |= rdmatransport.FlagInvalidate
+		wr.InvalidateKey = c.data.key
+	}
+	start := len(q.send.sges)
+	q.send.sges = append(q.send.sges, q.memory.sge(b))
+	wr.SGL = q.send.sges[start : start+1 : start+1]
+	q.send.sends = append(q.send.sends, wr)
+	q.send.room -= int(need)
+	c.posted = need
+	return true
+}
+
+// writesOf bounds how many RDMA WRITEs a response's data takes: one for each
+// descriptor and one for each further scatter list.
+func (q *TargetQueue) writesOf(c *Command) int {
+	if c.write == 0 {
+		return 0
+	}
+	return len(c.data.remotes) + (len(c.pieces)-1)/q.send.maxSGE
+}
+
+func (q *TargetQueue) collectWrites(c *Command) {
+	var at cursor
+	left := c.write
+	for i := 0; left > 0; i++ {
+		r := &c.data.remotes[i]
+		for off := 0; off < r.length && left > 0; {
+			sgl, n := q.send.gather(&at, c.pieces, min(left, r.length-off))
+			q.send.writes = append(q.send.writes, rdmatransport.SendWR{
+				ID: q.slot.ID(makeTag(tagWrite, c.index)), Op: rdmatransport.OpWrite,
+				SGL: sgl, RemoteAddr: r.addr + uint64(off), RKey: r.key,
+			})
+			off += n
+			left -= n
+		}
+	}
+}
+
+// sent takes the acknowledgement of a response: the writes before it are
+// acknowledged too.
+func (q *TargetQueue) sent(c *Command) {
+	q.send.room += int(c.posted)
+	if q.responses.first != nil || q.fetches.first != nil {
+		q.slot.Flush()
+	}
+	q.giveBack(c)
+	if q.state == StateLive {
+		if a, ok := q.backlog.pop(); ok {
+			q.begin(a)
+		}
+	}
+}
+
+// giveBack returns a command to the handler and its context to the free ones.
+func (q *TargetQueue) giveBack(c *Command) {
+	if c.given {
+		c.given = false
+		q.handler.Done(c)
+	}
+	c.state = commandFree
+	q.active--
+	q.free.push(c)
+}
