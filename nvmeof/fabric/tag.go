@@ -12,6 +12,7 @@ const (
 	tagSend // index: command context, or host slot
 	tagBind
 	tagInvalidate
+	tagCredit // completion only gives send queue entries back
 )
 
 const tagIndexBits = 28

@@ -1,0 +1,61 @@
+package fabric
+
+import "errors"
+
+// fail ends the queue. What follows is left to the retry step, since fail is
+// called from anywhere.
+func (q *HostQueue) fail(err error) {
+	if q.state >= StateFailing || q.qp == nil {
+		return
+	}
+	q.state, q.err = StateFailing, err
+	q.slot.Retry()
+}
+
+func (h *hostConsumer) Retry() {
+	q := (*HostQueue)(h)
+	switch q.state {
+	case StateLive:
+		q.slot.Flush() // the budget has room
+	case StateFailing:
+		q.tearDown()
+	}
+}
+
+// tearDown closes the queue pair, after which neither provider nor controller
+// reaches any memory of the queue, and gives every request back.
+func (q *HostQueue) tearDown() {
+	q.qp.Disconnect()
+	q.closeWindows()
+	if err := q.qp.Close(); err != nil {
+		q.err = errors.Join(q.err, err)
+	}
+	q.state = StateClosed
+	q.cfg.Shard.StopTimer(&q.watch)
+	q.budget.Cancel(&q.claim)
+	for i := range q.slots {
+		if s := &q.slots[i]; s.req != nil {
+			r := s.req
+			r.Err = q.err
+			q.vacate(s, int32(i))
+			r.Done(r)
+		}
+	}
+	for r := q.pending.pop(); r != nil; r = q.pending.pop() {
+		r.Err = q.err
+		r.Done(r)
+	}
+	q.slot.Detach()
+	if q.cfg.Ended != nil {
+		q.cfg.Ended(q.err)
+	}
+}
+
+func (q *HostQueue) closeWindows() {
+	for i := range q.slots {
+		if s := &q.slots[i]; s.window != nil {
+			s.window.Close() // its queue pair goes with it
+			s.window = nil
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package fabric
+
+import (
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// signalInterval is how many work requests go out between two completions
+// where the capsule is copied at the post and nothing waits for the completion.
+const signalInterval = 16
+
+// A creditRing tells how many entries of the send queue each signaled work
+// request gives back: its own and those of the unsignaled ones before it.
+type creditRing struct {
+	ring     []int32
+	head     int
+	count    int
+	unsigned int32 // posted since the last signaled one
+}
+
+func (c *creditRing) init(size int) { c.ring = make([]int32, size) }
+
+// add counts a work request in; it ends a group if it is signaled.
+func (c *creditRing) add(signaled bool) {
+	c.unsigned++
+	if signaled {
+		c.ring[(c.head+c.count)%len(c.ring)] = c.unsigned
+		c.count++
+		c.unsigned = 0
+	}
+}
+
+// take returns what the oldest signaled work request gives back.
+func (c *creditRing) take() int {
+	if c.count == 0 {
+		return 0
+	}
+	n := c.ring[c.head]
+	c.head = (c.head + 1) % len(c.ring)
+	c.count--
+	return int(n)
+}
+
+func (h *hostConsumer) Flush() {
+	q := (*HostQueue)(h)
+	if q.state != StateLive {
+		return
+	}
+	err := q.postRecvs()
+	if err == nil {
+		err = q.startPending()
+	}
+	if err == nil {
+		err = q.send.post(q.qp)
+	}
+	if err != nil {
+		q.fail(err)
+	}
+}
+
+// startPending collects the commands for which there is room. Windows are bound
+// in one post of their own first, since a bind changes the key that the capsule
+// tells.
+func (q *HostQueue) startPending() error {
+	q.starting = q.starting[:0]
+	for r := q.pending.first; r != nil && q.admit(r); r = q.pending.first {
+		q.starting = append(q.starting, q.open(q.pending.pop()))
+	}
+	if len(q.send.writes) > 0 { // the binds
+		if err := q.send.post(q.qp); err != nil {
+			return err
+		}
+	}
+	for _, i := range q.starting {
+		q.collect(&q.slots[i], i)
+	}
+	return nil
+}
+
+// admit reports whether there is room for one more command: a slot, entries of
+// the send queue beside those that invalidations may need, and, for data that
+// the controller will send, receive buffer.
+func (q *HostQueue) admit(r *Request) bool {
+	if len(q.free) == 0 || q.send.room < q.windows+len(q.starting)+3 {
+		return false
+	}
+	if r.Length == 0 || r.writes() {
+		return true
+	}
+	return q.budget.Take(&q.claim, &q.slot, r.Length)
+}
+
+// open makes a slot a command's. Its identifier differs from those that the
+// slot had lately, so that a late or repeated response hits nobody.
+func (q *HostQueue) open(r *Request) int32 {
+	n := len(q.free) - 1
+	i := q.free[n]
+	q.free = q.free[:n]
+	s := &q.slots[i]
+	s.req, s.cid = r, s.nextCID(q.slotBits, i)
+	s.answered, s.sending, s.keyed, s.killing = false, false, false, false
+	s.sentAt = q.cfg.Shard.Now()
+	s.admitted = 0
+	if r.Length > 0 && !r.writes() {
+		s.admitted = r.Length
+	}
+	if q.cfg.Windows && r.Length > 0 && !q.fitsCapsule(r) {
+		q.bind(s, i)
+	}
+	return i
+}
+
+func (s *hostSlot) nextCID(slotBits int, i int32) capsule.CID {
+	for {
+		s.generation++
+		id := capsule.CID(uint32(s.generation)<<slotBits | uint32(i))
+		if id != 0xffff { // kept for the error log (NVMe base 2.0, 3.3.3.1)
+			return id
+		}
+	}
+}
+
+func (q *HostQueue) fitsCapsule(r *Request) bool {
+	return r.writes() && r.Length <= q.cfg.InCapsule
+}
+
+// bind opens a window over the request's data, in one direction only.
+func (q *HostQueue) bind(s *hostSlot, i int32) {
+	write := s.req.writes()
+	access := rdmatransport.AccessRemoteWrite
+	if write {
+		access = rdmatransport.AccessRemoteRead
+	}
+	s.keyed = true
+	q.windows++
+	start := len(q.send.sges)
+	q.send.sges = append(q.send.sges, rdmatransport.SGE{Buf: s.req.Buf(), LKey: s.req.Memory.region(write).LKey()})
+	q.send.writes = append(q.send.writes, rdmatransport.SendWR{
+		ID: q.slot.ID(makeTag(tagBind, i)), Op: rdmatransport.OpBindWindow,
+		SGL: q.send.sges[start : start+1 : start+1], Window: s.window, Access: access,
+	})
+	q.charge(false)
+}
+
+// collect adds a command's capsule to the turn's batch.
+func (q *HostQueue) collect(s *hostSlot, i int32) {
+	r := s.req
+	cmd := &r.Command
+	cmd.Flags, cmd.CID = capsule.FlagsSGL, s.cid
+	inCapsule := false
+	switch {
+	case r.Length == 0:
+		cmd.SGL = capsule.KeyedSGL(0, 0, 0, false)
+	case s.keyed:
+		s.key = s.window.RKey()
+		cmd.SGL = capsule.KeyedSGL(s.window.IOVA(), uint32(r.Length), uint32(s.key), true)
+	case q.fitsCapsule(r):
+		inCapsule = true
+		cmd.SGL = capsule.InCapsuleSGL(0, uint32(r.Length))
+	default:
+		region := r.Memory.region(r.writes())
+		cmd.SGL = capsule.KeyedSGL(region.IOVA()+uint64(r.Offset), uint32(r.Length), uint32(region.RKey()), false)
+	}
+	b := q.capsule(i)
+	cmd.Encode(b)
+	q.collectSend(s, i, b, inCapsule)
+}
+
+func (q *HostQueue) charge(signaled bool) {
+	q.send.room--
+	q.credits.add(signaled)
+}
+
+// collectSend adds the SEND of a capsule, with its data if that goes along.
+func (q *HostQueue) collectSend(s *hostSlot, i int32, b []byte, data bool) {
+	r := s.req
+	start, bytes := len(q.send.sges), len(b)
+	q.send.sges = append(q.send.sges, rdmatransport.SGE{Buf: b, LKey: q.region.LKey()})
+	if data {
+		q.send.sges = append(q.send.sges, rdmatransport.SGE{Buf: r.Buf(), LKey: r.Memory.region(true).LKey()})
+		bytes += r.Length
+	}
+	end := len(q.send.sges)
+	wr := rdmatransport.SendWR{
+		ID: q.slot.ID(makeTag(tagSend, i)), Op: rdmatransport.OpSend,
+		Flags: rdmatransport.FlagSignaled, SGL: q.send.sges[start:end:end],
+	}
+	if bytes <= q.inline {
+		wr.ID = q.slot.ID(makeTag(tagCredit, 0))
+		wr.Flags = rdmatransport.FlagInline
+		if q.credits.unsigned+1 >= signalInterval {
+			wr.Flags |= rdmatransport.FlagSignaled
+		}
+	} else {
+		s.sending = true
+	}
+	q.send.sends = append(q.send.sends, wr)
+	q.charge(wr.Flags&rdmatransport.FlagSignaled != 0)
+}
+
+// kill closes the window of a command whose controller did not.
+func (q *HostQueue) kill(s *hostSlot, i int32) {
+	s.killing = true
+	q.send.sends = append(q.send.sends, rdmatransport.SendWR{
+		ID: q.slot.ID(makeTag(tagInvalidate, i)), Op: rdmatransport.OpInvalidate,
+		Flags: rdmatransport.FlagSignaled, InvalidateKey: s.key,
+	})
+	q.charge(true)
+	q.slot.Flush()
+}
