@@ -1,0 +1,208 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// maxSilent is how many connections may be without a Connect command at a time,
+// so that a flood of requests cannot take all queue memory.
+const maxSilent = 256
+
+// A Listener is an address on which the target accepts connections.
+type Listener struct {
+	target   *Target
+	listener rdmatransport.Listener
+	port     port
+}
+
+// Addr is the address, with the port that was picked where 0 was asked for.
+func (l *Listener) Addr() netip.AddrPort { return l.port.addr }
+
+// Listen accepts connections at an address of the device.
+func (t *Target) Listen(addr netip.AddrPort) (*Listener, error) {
+	rl, err := t.cfg.Device.Listen(addr)
+	if err != nil {
+		return nil, fmt.Errorf("listening on %v: %w", addr, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, errors.Join(rdmatransport.ErrClosed, rl.Close())
+	}
+	l := &Listener{target: t, listener: rl, port: port{uint16(len(t.listeners) + 1), rl.Addr()}}
+	t.listeners = append(t.listeners, l)
+	t.changed()
+	t.tasks.Go(l.accept) // ends when the target closes the listener
+	t.log.Info("listening", zap.Stringer("address", rl.Addr()))
+	return l, nil
+}
+
+// accept serves connection requests until the listener is closed.
+func (l *Listener) accept() {
+	for {
+		req, err := l.listener.Accept(l.target.context)
+		switch {
+		case errors.Is(err, rdmatransport.ErrClosed), errors.Is(err, context.Canceled):
+			return
+		case err != nil:
+			l.target.warn("accepting a connection failed", zap.Error(err))
+			if !l.target.pause(100 * time.Millisecond) {
+				return
+			}
+			continue
+		}
+		l.serve(req)
+	}
+}
+
+// pause reports false when the target closes meanwhile.
+func (t *Target) pause(d time.Duration) bool {
+	select {
+	case <-t.context.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// serve judges one request and gives it to the least loaded shard.
+func (l *Listener) serve(req rdmatransport.ConnRequest) {
+	t := l.target
+	d, status := fabric.CheckRequest(req, t.cfg.limits())
+	if status != 0 {
+		t.reject(req, d, status, "")
+		return
+	}
+	if t.silent.Load() >= maxSilent {
+		t.reject(req, d, capsule.RejectNoResources, "too many connections wait for their Connect command")
+		return
+	}
+	w := t.leastLoaded()
+	q := &queue{
+		target: t, worker: w, shard: w.shard, id: d.QID, entries: uint32(d.HSQSIZE) + 1,
+		port: l.port, local: req.LocalAddr(), remote: req.RemoteAddr(),
+	}
+	if why := t.admitQueue(q, req); why != "" {
+		t.reject(req, d, capsule.RejectNoResources, why)
+	}
+}
+
+// admitQueue maps the queue's memory and accepts the connection in its shard.
+func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string) {
+	cfg := fabric.TargetConfig{
+		Shard: q.shard, Domain: t.domain, Attrs: t.attrs, Handler: q,
+		Depth: int(q.entries), InCapsule: t.cfg.InCapsule, MaxData: t.cfg.MaxData,
+		MaxPieces: 1, PlainSend: t.cfg.PlainSend,
+	}
+	need := int64(cfg.Memory())
+	if t.memory.Add(need) > t.cfg.QueueMemory {
+		t.memory.Add(-need)
+		return "queue memory is used up: raise QueueMemory"
+	}
+	fq, err := fabric.NewTarget(cfg)
+	if err != nil {
+		t.memory.Add(-need)
+		return err.Error()
+	}
+	q.wire = fq
+	q.onClosed = func() { t.freeQueue(q, fq, need) }
+	if !t.register(q) {
+		t.memory.Add(-need)
+		return errors.Join(rdmatransport.ErrClosed, fq.Free()).Error()
+	}
+	if !q.shard.Do(func() { q.accept(fq, req) }) {
+		q.onClosed()
+	}
+	return ""
+}
+
+// accept runs in the queue's shard.
+func (q *queue) accept(fq *fabric.TargetQueue, req rdmatransport.ConnRequest) {
+	err := q.target.context.Err() // whoever closes the target counts on it
+	if err == nil {
+		err = fq.Accept(req, rdmatransport.ConnParams{})
+	}
+	if err != nil {
+		q.target.warn("connection not accepted", zap.Stringer("peer", q.remote), zap.Error(err))
+		if err := fabric.Reject(req, capsule.RejectNoResources); err != nil {
+			q.target.warn("connection not rejected either", zap.Stringer("peer", q.remote), zap.Error(err))
+		}
+		q.onClosed()
+		return
+	}
+	q.start(fq.Commands())
+}
+
+// reject refuses a connection request: who, why and, where something helps, how
+// to let it in.
+func (t *Target) reject(req rdmatransport.ConnRequest, d capsule.RequestData, s capsule.RejectStatus, why string) {
+	fields := []zap.Field{
+		zap.Stringer("peer", req.RemoteAddr()), zap.Stringer("status", s),
+		zap.Uint16("qid", uint16(d.QID)), zap.Uint16("hsqsize", d.HSQSIZE), zap.Uint16("hrqsize", d.HRQSIZE),
+	}
+	if why != "" {
+		fields = append(fields, zap.String("reason", why))
+	}
+	if s == capsule.RejectInvalidHSQSIZE {
+		fields = append(fields, zap.String("remedy",
+			fmt.Sprintf("nvme connect --queue-size %d, or raise QueueDepth", t.cfg.QueueDepth)))
+	}
+	t.warn("connection rejected", fields...)
+	if err := fabric.Reject(req, s); err != nil {
+		t.warn("rejecting a connection failed", zap.Stringer("peer", req.RemoteAddr()), zap.Error(err))
+	}
+}
+
+// leastLoaded is the worker with the fewest queues.
+func (t *Target) leastLoaded() *worker {
+	least := t.workers[0]
+	for _, w := range t.workers[1:] {
+		if w.queues.Load() < least.queues.Load() {
+			least = w
+		}
+	}
+	return least
+}
+
+// register notes a queue, unless the target is closing.
+func (t *Target) register(q *queue) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	t.queues[q] = struct{}{}
+	q.worker.queues.Add(1)
+	t.silent.Add(1)
+	t.tasks.Add(1)
+	return true
+}
+
+// freeQueue gives back what register and admitQueue took. Unmapping may take
+// long, so it is not the shard that does it.
+func (t *Target) freeQueue(q *queue, fq *fabric.TargetQueue, memory int64) {
+	if q.controller == nil {
+		t.silent.Add(-1)
+	}
+	q.worker.queues.Add(-1)
+	go func() { // ends by itself; Close waits for it
+		defer t.tasks.Done()
+		if err := fq.Free(); err != nil {
+			t.log.Error("freeing a queue", zap.Error(err))
+		}
+		t.memory.Add(-memory)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.queues, q)
+	}()
+}

@@ -1,0 +1,71 @@
+package target
+
+import (
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// notAborted is bit 0 of Abort's result.
+const notAborted = 1
+
+// abort completes a held Asynchronous Event Request. Other commands are on
+// their way to or from a backend, and are not aborted, which the result says
+// (NVMe base 2.0, 5.1).
+func abort(c *Controller, r *request) capsule.Status {
+	f := r.cmd.Abort()
+	if f.SQID == 0 {
+		if held := c.events.take(f.CID); held != nil {
+			held.finish(capsule.StatusAbortRequested | capsule.StatusDNR)
+			return capsule.StatusSuccess
+		}
+	}
+	r.result = notAborted
+	return capsule.StatusSuccess
+}
+
+// asyncEvent holds the request until there is something to tell.
+func asyncEvent(c *Controller, r *request) capsule.Status {
+	if !c.events.hold(r) {
+		return capsule.StatusAERLimitExceeded | capsule.StatusDNR
+	}
+	return statusLater
+}
+
+// keepAliveCommand restarts the timer, as every command does.
+func keepAliveCommand(c *Controller, _ *request) capsule.Status {
+	if !c.keep.enabled() {
+		return capsule.StatusKeepAliveInvalid | capsule.StatusDNR
+	}
+	c.keep.restart(c.now())
+	return capsule.StatusSuccess
+}
+
+func propertyGet(c *Controller, r *request) capsule.Status {
+	if r.queue.id != 0 {
+		return capsule.StatusInvalidOpcode | capsule.StatusDNR
+	}
+	v, status := c.props.get(r.cmd.Property())
+	r.result = v
+	return status
+}
+
+func propertySet(c *Controller, r *request) capsule.Status {
+	if r.queue.id != 0 {
+		return capsule.StatusInvalidOpcode | capsule.StatusDNR
+	}
+	return c.setProperty(r.cmd.Property())
+}
+
+func connect(_ *Controller, r *request) capsule.Status { return r.queue.connect(r) }
+
+// disconnect deletes an I/O queue; its connection ends when the host has the
+// response (NVMe base 2.0, 6.4).
+func disconnect(_ *Controller, r *request) capsule.Status {
+	switch {
+	case r.queue.id == 0:
+		return capsule.StatusInvalidQueueType | capsule.StatusDNR
+	case r.cmd.DisconnectRECFMT() != 0:
+		return capsule.StatusConnectIncompatibleFormat | capsule.StatusDNR
+	}
+	r.queue.leaving = true
+	return capsule.StatusSuccess
+}

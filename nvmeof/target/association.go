@@ -1,0 +1,103 @@
+package target
+
+import (
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// What I/O queues on other shards and the controller's own shard share.
+
+func (c *Controller) setReady(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ready = on
+}
+
+// grantedQueues is how many I/O queues the host may connect: the target's limit
+// until it asks for a number.
+func (c *Controller) grantedQueues() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.granted
+}
+
+// setGrantedQueues fails once I/O queues exist.
+func (c *Controller) setGrantedQueues(n int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queues) > 0 {
+		return false
+	}
+	c.granted = n
+	return true
+}
+
+// joinQueue adds an I/O queue, from whatever shard it is on. The reason tells
+// why not.
+func (c *Controller) joinQueue(q *queue, id capsule.QID) (at capsule.InvalidParameter, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch old := c.queues[id]; {
+	case c.dying:
+		return badCNTLID, "its controller is being removed"
+	case !c.ready:
+		return badCNTLID, "its controller is not enabled"
+	case int(id) > c.granted:
+		return badQID, "queue identifier is above the number of queues granted"
+	case old != nil:
+		// The host gave the old queue up before we noticed that it is gone.
+		old.shard.Do(func() { old.disconnect("replaced by a new connection of the same queue") })
+		return badQID, "queue identifier is in use"
+	}
+	c.queues[id] = q
+	return at, ""
+}
+
+// dropQueues disconnects all I/O queues.
+func (c *Controller) dropQueues(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, q := range c.queues {
+		q.shard.Do(func() { q.disconnect(why) })
+	}
+}
+
+// end ends the association. Called in the controller's shard, more than once.
+func (c *Controller) end(why string) {
+	c.mu.Lock()
+	c.dying, c.ready = true, false
+	c.mu.Unlock()
+	c.shard.StopTimer(&c.timer)
+	c.dropQueues(why)
+	c.admin.disconnect(why)
+}
+
+// leaveQueue takes a queue out that has ended, with nothing of it in flight any
+// more. The controller goes with its last one: until then its identifier is in
+// use, so that no write it left behind can follow those of a successor.
+func (c *Controller) leaveQueue(q *queue) {
+	c.mu.Lock()
+	if q == c.admin {
+		c.adminGone, c.dying, c.ready = true, true, false
+	} else if c.queues[q.id] == q {
+		delete(c.queues, q.id)
+	}
+	last := c.adminGone && len(c.queues) == 0
+	c.mu.Unlock()
+	if q == c.admin {
+		c.shard.StopTimer(&c.timer)
+		c.dropQueues("admin queue is gone")
+	}
+	if last {
+		c.subsystem.leave(c)
+		c.log.Info("controller removed")
+		return
+	}
+	c.do(c.drained)
+}
+
+// queueCount is how many I/O queues are connected.
+func (c *Controller) queueCount() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queues)
+}

@@ -1,0 +1,104 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// Config describes a target. A zero field takes the default.
+type Config struct {
+	// Device is required. It stays the caller's, to be closed after the target.
+	Device rdmatransport.Device
+	// Log gets one line for whatever happens to connections, none for commands;
+	// default: none at all.
+	Log *zap.Logger
+
+	Shards  int           // loops, each on a thread of its own; default 1; limit: the device's
+	Polling shard.Polling // when an idle loop blocks
+	Spin    time.Duration // see shard.Config
+	Arena   int           // bytes of data buffers per shard; see shard.Config
+
+	MaxQueues      int   // I/O queues of a controller; default 128
+	QueueDepth     int   // entries of an I/O queue; default 128, 2 to 1024
+	InCapsule      int   // bytes of data in a capsule; default 4096; negative: as few as Connect needs
+	MaxData        int   // bytes of one command's data (MDTS), a power of two; default and limit 1 MiB
+	MaxControllers int   // of each subsystem; default 1024
+	QueueMemory    int64 // bytes that all queues together may map; default 1 GiB
+	BackendDepth   int   // operations of one shard in flight to one namespace; default 256
+
+	Firmware  string // revision, at most 8 ASCII characters; default "1.0"
+	PlainSend bool   // never invalidate a host's key, even if it asks
+}
+
+const (
+	defaultInCapsule = 4096
+	minInCapsule     = 1024 // Connect data, on every queue
+	maxInCapsule     = 64 << 10
+	minMaxData       = 4096
+)
+
+// orDefault returns n where it is set.
+func orDefault[T int | int64](n, fallback T) T {
+	if n == 0 {
+		return fallback
+	}
+	return n
+}
+
+// complete fills in defaults and judges what is set.
+func (c Config) complete() (Config, error) {
+	if c.Device == nil {
+		return c, errors.New("target: Config.Device is missing")
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	c.Shards = orDefault(c.Shards, 1)
+	c.MaxQueues = orDefault(c.MaxQueues, 128)
+	c.QueueDepth = orDefault(c.QueueDepth, 128)
+	c.MaxData = orDefault(c.MaxData, shard.MaxBuffer)
+	c.MaxControllers = orDefault(c.MaxControllers, 1024)
+	c.QueueMemory = orDefault(c.QueueMemory, 1<<30)
+	c.BackendDepth = orDefault(c.BackendDepth, 256)
+	if c.InCapsule = orDefault(c.InCapsule, defaultInCapsule); c.InCapsule < minInCapsule {
+		c.InCapsule = minInCapsule
+	}
+	if c.Firmware == "" {
+		c.Firmware = "1.0"
+	}
+	return c, c.check()
+}
+
+func (c *Config) check() error {
+	limit := c.Device.Attrs().Shards
+	switch {
+	case c.Shards < 1 || c.Shards > limit:
+		return fmt.Errorf("target: %d shards: the device has 1 to %d", c.Shards, limit)
+	case c.MaxQueues < 1 || c.MaxQueues > 65534:
+		return fmt.Errorf("target: %d I/O queues: 1 to 65534", c.MaxQueues)
+	case c.QueueDepth < 2 || c.QueueDepth > 1024:
+		return fmt.Errorf("target: queue depth %d: 2 to 1024", c.QueueDepth)
+	case c.InCapsule%16 != 0 || c.InCapsule > maxInCapsule:
+		return fmt.Errorf("target: %d bytes of data in capsules: a multiple of 16 up to %d", c.InCapsule, maxInCapsule)
+	case c.MaxData < minMaxData || c.MaxData > shard.MaxBuffer || bits.OnesCount(uint(c.MaxData)) != 1:
+		return fmt.Errorf("target: %d bytes of data per command: a power of two from %d to %d", c.MaxData, minMaxData, shard.MaxBuffer)
+	case c.MaxControllers < 1 || c.QueueMemory < 1 || c.BackendDepth < 1:
+		return errors.New("target: MaxControllers, QueueMemory and BackendDepth must be positive")
+	case len(c.Firmware) > 8:
+		return fmt.Errorf("target: firmware revision %q: at most 8 characters", c.Firmware)
+	}
+	return nil
+}
+
+// limits are what connection requests are judged by.
+func (c *Config) limits() fabric.Limits {
+	return fabric.Limits{IOQueues: c.MaxQueues, AdminDepth: adminQueueDepth, IODepth: c.QueueDepth}
+}

@@ -1,0 +1,152 @@
+package target
+
+import (
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+const invalidField = capsule.StatusInvalidField | capsule.StatusDNR
+
+// Fields that a refused Connect points at.
+var (
+	badQID     = capsule.InvalidParameter{Offset: capsule.ConnectOffsetQID, In: capsule.InvalidInCommand}
+	badSQSIZE  = capsule.InvalidParameter{Offset: capsule.ConnectOffsetSQSIZE, In: capsule.InvalidInCommand}
+	badHostID  = capsule.InvalidParameter{Offset: capsule.ConnectOffsetHostID, In: capsule.InvalidInData}
+	badCNTLID  = capsule.InvalidParameter{Offset: capsule.ConnectOffsetCNTLID, In: capsule.InvalidInData}
+	badSubNQN  = capsule.InvalidParameter{Offset: capsule.ConnectOffsetSubNQN, In: capsule.InvalidInData}
+	badHostNQN = capsule.InvalidParameter{Offset: capsule.ConnectOffsetHostNQN, In: capsule.InvalidInData}
+)
+
+// A refusal is why a Connect failed; the zero value is none.
+type refusal struct {
+	status capsule.Status
+	at     capsule.InvalidParameter
+	reason string
+	remedy string // what an operator can do about it
+}
+
+func (r refusal) refused() bool { return r.status != capsule.StatusSuccess }
+
+func invalidParam(at capsule.InvalidParameter, reason string) refusal {
+	return refusal{status: capsule.StatusConnectInvalidParam | capsule.StatusDNR, at: at, reason: reason}
+}
+
+// connect carries out a Connect command on a queue that is not connected yet,
+// with its 1024 bytes of data (NVMe base 2.0, 6.3).
+func (q *queue) connect(r *request) capsule.Status {
+	f := r.cmd.Connect()
+	d, err := capsule.DecodeConnectData(r.data)
+	if err != nil {
+		return capsule.StatusSGLDataLength | capsule.StatusDNR
+	}
+	var no refusal
+	var sub *Subsystem
+	if no = q.checkConnect(f, &d); !no.refused() {
+		sub, no = q.target.admit(f, &d)
+	}
+	if !no.refused() {
+		if f.QID == 0 {
+			no = q.connectAdmin(f, sub, &d)
+		} else {
+			no = q.connectIO(f, sub, &d)
+		}
+	}
+	if no.refused() {
+		q.logRefusal(f, &d, no)
+		r.result = no.at.Result()
+		return no.status
+	}
+	q.wire.SetEntries(int(f.SQSIZE) + 1)
+	if f.CATTR&capsule.ConnectNoFlowControl != 0 {
+		q.wire.DisableFlowControl()
+	}
+	q.target.silent.Add(-1)
+	q.shard.StopTimer(&q.timer)
+	r.result = capsule.ConnectResponse{CNTLID: q.controller.id}.Result()
+	return capsule.StatusSuccess
+}
+
+// checkConnect judges what needs no look at the target's state.
+func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal {
+	switch {
+	case f.RECFMT != 0:
+		return refusal{status: capsule.StatusConnectIncompatibleFormat | capsule.StatusDNR, reason: "record format is not 0"}
+	case f.QID != q.id:
+		return invalidParam(badQID, "queue identifier differs from the connection request's")
+	case f.SQSIZE == 0 || uint32(f.SQSIZE) >= q.entries || int(f.SQSIZE) >= q.target.cfg.QueueDepth:
+		return invalidParam(badSQSIZE, "queue size is 0, or above CAP.MQES or the connection request's HSQSIZE")
+	}
+	if err := d.SubNQN.Check(); err != nil {
+		return invalidParam(badSubNQN, "subsystem "+err.Error())
+	}
+	if err := d.HostNQN.Check(); err != nil {
+		return invalidParam(badHostNQN, "host "+err.Error())
+	}
+	return refusal{}
+}
+
+// admit finds the subsystem and judges whether the host may use it.
+func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, refusal) {
+	sub := t.subsystem(&d.SubNQN)
+	if sub == nil {
+		no := invalidParam(badSubNQN, "no such subsystem")
+		no.remedy = "nvmeof target --nqn " + d.SubNQN.String()
+		return nil, no
+	}
+	if sub.discovery {
+		return sub, refusal{}
+	}
+	invalidHost := func(at capsule.InvalidParameter, reason, remedy string) (*Subsystem, refusal) {
+		return nil, refusal{capsule.StatusConnectInvalidHost | capsule.StatusDNR, at, reason, remedy}
+	}
+	host := d.HostNQN.String()
+	switch {
+	case !sub.hosts.allows(host):
+		return invalidHost(badHostNQN, "host is not allowed", "nvmeof target --allow-host "+host)
+	case d.HostID == capsule.HostID{}:
+		return invalidHost(badHostID, "host identifier is zero", "nvme connect --hostid")
+	case sub.otherHostID(host, d.HostID):
+		return invalidHost(badHostID, "host NQN is connected with another host identifier",
+			"give each host an NQN and an identifier of its own in /etc/nvme/hostnqn and /etc/nvme/hostid")
+	}
+	return sub, refusal{}
+}
+
+// connectAdmin creates a controller: the dynamic model, so the host does not
+// choose which.
+func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.ConnectData) refusal {
+	if d.CNTLID != capsule.ControllerIDDynamic {
+		return invalidParam(badCNTLID, "controller identifier is not FFFFh, as the dynamic model requires")
+	}
+	c := newController(q, sub, d)
+	if !sub.join(c) {
+		return refusal{
+			status: capsule.StatusConnectControllerBusy | capsule.StatusDNR,
+			reason: "all controller identifiers are in use",
+		}
+	}
+	c.start(f.KATO)
+	q.controller = c
+	return refusal{}
+}
+
+// connectIO joins the controller that the host names.
+func (q *queue) connectIO(_ capsule.Connect, sub *Subsystem, d *capsule.ConnectData) refusal {
+	c := sub.controller(d.CNTLID)
+	switch {
+	case sub.discovery:
+		return invalidParam(badQID, "discovery controllers have no I/O queues")
+	case c == nil:
+		return invalidParam(badCNTLID, "no such controller")
+	case c.hostNQN != d.HostNQN.String():
+		return invalidParam(badHostNQN, "controller belongs to another host")
+	case c.hostID != d.HostID:
+		return invalidParam(badHostID, "controller belongs to another host")
+	case c.port != q.port:
+		return invalidParam(badCNTLID, "controller is reached through another port")
+	}
+	if at, reason := c.joinQueue(q, q.id); reason != "" {
+		return invalidParam(at, reason)
+	}
+	q.controller = c
+	return refusal{}
+}

@@ -1,0 +1,197 @@
+package target
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+)
+
+// A Controller is one association with a host: an admin queue and its I/O
+// queues. Its fields belong to the shard of the admin queue, but for the
+// identity, which does not change, and what stands under mu.
+type Controller struct {
+	target    *Target
+	subsystem *Subsystem
+	id        capsule.ControllerID
+	kind      capsule.ControllerType
+	hostNQN   string
+	hostID    capsule.HostID
+	port      port
+	localAddr netip.Addr
+	peer      netip.Addr
+	log       *zap.Logger
+
+	shard    *shard.Shard
+	admin    *queue
+	props    properties
+	keep     keepAlive
+	timer    shard.Timer // keep alive
+	events   events
+	features features
+	changed  changedNamespaces
+	shutdown flushAll
+
+	errors errorRing
+
+	mu        sync.Mutex
+	ready     bool // I/O queues may connect
+	dying     bool // the association ends: nothing may join
+	adminGone bool
+	granted   int // I/O queues; see grantedQueues
+	queues    map[capsule.QID]*queue
+}
+
+// newController returns the controller of a host that Connect accepted. It
+// belongs to the shard that calls.
+func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
+	c := &Controller{
+		target: q.target, subsystem: s, kind: capsule.ControllerTypeIO,
+		hostNQN: d.HostNQN.String(), hostID: d.HostID,
+		port: q.port, localAddr: q.local.Addr(), peer: q.remote.Addr(),
+		shard: q.shard, admin: q, queues: make(map[capsule.QID]*queue),
+		granted: q.target.cfg.MaxQueues,
+	}
+	if s.discovery {
+		c.kind = capsule.ControllerTypeDiscovery
+	}
+	c.timer.Func = c.keepAliveDue
+	c.resetState()
+	return c
+}
+
+func (c *Controller) discovery() bool { return c.kind == capsule.ControllerTypeDiscovery }
+
+func (c *Controller) now() int64 { return c.shard.Now() }
+
+// do runs f in the controller's shard. Any goroutine may call it.
+func (c *Controller) do(f func()) { c.shard.Do(f) }
+
+// resetState puts everything that a controller level reset clears back.
+func (c *Controller) resetState() {
+	c.props = newProperties(c.target.cfg.QueueDepth, !c.discovery())
+	c.features = features{stampedAt: c.now()}
+	for i := range c.target.features {
+		c.features.values[i] = c.target.features[i].initial
+	}
+	c.events.enabled, c.events.pending, c.events.masked = 0, 0, 0
+	c.changed.clear()
+}
+
+// start begins the association.
+func (c *Controller) start(kato uint32) {
+	c.log = c.target.log.With(
+		zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn), zap.Uint16("cntlid", uint16(c.id)))
+	c.keep.set(kato, c.now())
+	c.armKeepAlive()
+	c.log.Info("host connected", zap.Stringer("peer", c.admin.remote), zap.Uint32("kato_ms", kato))
+}
+
+// setProperty carries out Property Set.
+func (c *Controller) setProperty(f capsule.Property) capsule.Status {
+	before := c.props.csts
+	t, status := c.props.set(f)
+	switch t {
+	case transitionEnable:
+		c.keep.restart(c.now())
+		c.setReady(true)
+	case transitionReset:
+		c.reset()
+	case transitionShutdown:
+		c.beginShutdown()
+	}
+	if c.props.csts.Fatal() && !before.Fatal() {
+		c.log.Warn("controller not enabled: host asked for a configuration that is not supported",
+			zap.Uint64("cc", f.Value))
+	}
+	return status
+}
+
+// reset is CC.EN 1 to 0: I/O queues go and held requests are aborted; the admin
+// queue and the properties that the host wrote stay.
+func (c *Controller) reset() {
+	cc := c.props.cc
+	c.setReady(false)
+	c.dropQueues("controller reset")
+	c.abortEvents()
+	c.resetState()
+	c.props.cc = cc
+}
+
+// abortEvents completes every held Asynchronous Event Request.
+func (c *Controller) abortEvents() {
+	for r := c.events.takeAny(); r != nil; r = c.events.takeAny() {
+		r.finish(capsule.StatusAbortRequested | capsule.StatusDNR)
+	}
+}
+
+// beginShutdown ends the I/O queues and flushes what was written; CSTS.SHST
+// tells the host when that is done (NVMe base 2.0, 3.6.2).
+func (c *Controller) beginShutdown() {
+	c.setReady(false)
+	c.dropQueues("controller shutdown")
+	if c.discovery() || c.props.cc.Shutdown() == capsule.ShutdownAbrupt {
+		c.props.shutdownDone()
+		return
+	}
+	c.flushWhenDrained()
+}
+
+// raise notes an event and reports it if the host waits for one.
+func (c *Controller) raise(bit uint32) {
+	c.events.raise(bit)
+	c.report()
+}
+
+// report completes held requests with pending events.
+func (c *Controller) report() {
+	for {
+		r, e := c.events.next()
+		if r == nil {
+			return
+		}
+		r.result = uint64(e.Value())
+		r.finish(capsule.StatusSuccess)
+	}
+}
+
+// armKeepAlive starts the timer.
+func (c *Controller) armKeepAlive() {
+	if !c.keep.enabled() {
+		c.shard.StopTimer(&c.timer)
+		return
+	}
+	c.shard.SetTimer(&c.timer, time.Duration(max(c.keep.next()-c.now(), 0)))
+}
+
+// keepAliveDue ends the association if no queue has seen a command since the
+// timer was set (NVMe base 2.0, 3.9: traffic based keep alive).
+func (c *Controller) keepAliveDue() {
+	if c.sawTraffic() {
+		c.keep.restart(c.now())
+	}
+	if !c.keep.expired(c.now()) {
+		c.armKeepAlive()
+		return
+	}
+	c.log.Warn("keep alive timeout expired, connection dropped",
+		zap.Uint32("kato_ms", c.keep.millis))
+	c.props.fail()
+	c.end("keep alive timeout")
+}
+
+// sawTraffic reports whether a command arrived on any queue since it was last
+// asked.
+func (c *Controller) sawTraffic() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen := c.admin.traffic.Swap(false)
+	for _, q := range c.queues {
+		seen = q.traffic.Swap(false) || seen
+	}
+	return seen
+}

@@ -1,0 +1,142 @@
+package target
+
+import (
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A handler executes an admin or fabrics command whose data, in r.data, is
+// complete and exactly as long as the row's rule says. Data for the host is
+// zero before it. It answers with the status it returns, or later if that is
+// statusLater. c is nil before Connect.
+type handler func(c *Controller, r *request) capsule.Status
+
+// statusLater says that the handler keeps the request.
+const statusLater capsule.Status = 0xffff
+
+// A sizeRule is how many bytes of data a command must come with.
+type sizeRule func(c *Controller, cmd *capsule.Command) uint64
+
+// A row is one admin opcode or fabrics type.
+type row struct {
+	run  handler
+	size sizeRule // nil: no data
+	io   bool     // I/O controllers execute it
+	disc bool     // discovery controllers execute it
+}
+
+func bytes(n uint64) sizeRule {
+	return func(*Controller, *capsule.Command) uint64 { return n }
+}
+
+func adminTable() [256]row {
+	return [256]row{
+		capsule.AdminGetLogPage:  {run: getLogPage, size: logSize, io: true, disc: true},
+		capsule.AdminIdentify:    {run: identify, size: bytes(capsule.IdentifySize), io: true, disc: true},
+		capsule.AdminAbort:       {run: abort, io: true},
+		capsule.AdminSetFeatures: {run: setFeatures, size: featureSize, io: true, disc: true},
+		capsule.AdminGetFeatures: {run: getFeatures, size: featureSize, io: true, disc: true},
+		capsule.AdminAsyncEvent:  {run: asyncEvent, io: true, disc: true},
+		capsule.AdminKeepAlive:   {run: keepAliveCommand, io: true, disc: true},
+	}
+}
+
+func fabricsTable() [256]row {
+	return [256]row{
+		capsule.FabricsPropertySet: {run: propertySet},
+		capsule.FabricsConnect:     {run: connect, size: bytes(capsule.ConnectDataSize)},
+		capsule.FabricsPropertyGet: {run: propertyGet},
+		capsule.FabricsDisconnect:  {run: disconnect},
+	}
+}
+
+func logSize(_ *Controller, cmd *capsule.Command) uint64 { return cmd.GetLogPage().Length }
+
+// dispatch starts a command.
+func (q *queue) dispatch(r *request) {
+	if !q.traffic.Load() {
+		q.traffic.Store(true)
+	}
+	c := q.controller
+	switch {
+	case q.leaving:
+		r.finish(capsule.StatusSQDeleted)
+	case r.cmd.Flags.Fuse() != capsule.FuseNone: // FUSES is 0
+		r.finish(invalidField)
+	case r.cmd.Opcode == capsule.OpcodeFabrics:
+		q.startRow(r, &q.target.fabrics[r.cmd.FabricsType()])
+	case c == nil:
+		r.finish(capsule.StatusCommandSequence | capsule.StatusDNR)
+	case q.id != 0:
+		q.startIO(r)
+	default:
+		q.startAdmin(r)
+	}
+}
+
+func (q *queue) startAdmin(r *request) {
+	c, row := q.controller, &q.target.admin[r.cmd.Opcode]
+	if row.run == nil || c.discovery() && !row.disc || !c.discovery() && !row.io {
+		r.finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)
+		return
+	}
+	// NVMe base 2.0, 3.5.4: before CSTS.RDY only fabrics commands are executed.
+	if !c.props.accepting() {
+		r.finish(capsule.StatusCommandSequence | capsule.StatusDNR)
+		return
+	}
+	q.startRow(r, row)
+}
+
+// startRow judges the length of the data and sees to it that it is there.
+func (q *queue) startRow(r *request, row *row) {
+	c := q.controller
+	connecting := r.cmd.Opcode == capsule.OpcodeFabrics && r.cmd.FabricsType() == capsule.FabricsConnect
+	switch {
+	case row.run == nil:
+		r.finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)
+		return
+	case connecting == (c != nil):
+		// Connect comes first and once (NVMe base 2.0, 6.3).
+		r.finish(capsule.StatusCommandSequence | capsule.StatusDNR)
+		return
+	}
+	var want uint64
+	if row.size != nil {
+		want = row.size(c, r.cmd)
+	}
+	if uint64(r.link.Length()) != want {
+		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+		return
+	}
+	r.row = row
+	if want == 0 {
+		r.run()
+		return
+	}
+	if in := r.link.InCapsule(); in != nil {
+		r.data = in
+		r.run()
+		return
+	}
+	r.wantBuffer()
+}
+
+// run calls the handler of an admin or fabrics command.
+func (r *request) run() {
+	toHost := r.buffer.Valid() && r.direction() == capsule.ControllerToHost
+	if toHost {
+		clear(r.data)
+	}
+	status := r.row.run(r.queue.controller, r)
+	switch {
+	case status == statusLater:
+		r.stage = stageHeld
+	case status.OK() && toHost:
+		r.finishData(r.data, r.queue.worker.arenaKey)
+	default:
+		r.finish(status)
+	}
+	if r.queue.id == 0 && r.queue.controller != nil {
+		r.queue.controller.report()
+	}
+}

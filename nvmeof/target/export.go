@@ -1,0 +1,82 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// open gives the namespace a lane on every shard.
+func (n *Namespace) open(t *Target) error {
+	n.target = t
+	n.lanes = make([]lane, len(t.workers))
+	viewer, _ := n.store.(backend.Viewer)
+	if viewer != nil {
+		region, err := t.domain.Register(viewer.Memory(), 0)
+		if err != nil {
+			return fmt.Errorf("namespace %d (%s): registering its memory: %w", n.id, n.name, err)
+		}
+		n.region = region
+	}
+	for i, w := range t.workers {
+		q, err := n.store.NewQueue(t.cfg.BackendDepth, w.shard.Wake)
+		if err != nil {
+			return errors.Join(fmt.Errorf("namespace %d (%s): %w", n.id, n.name, err), n.close())
+		}
+		l := &n.lanes[i]
+		l.init(n, w.shard, q, t.cfg.BackendDepth)
+		if viewer != nil {
+			l.viewer, l.memory, l.key = viewer, viewer.Memory(), n.region.LKey()
+		}
+		if err := w.shard.Call(l.attach); err != nil {
+			return errors.Join(err, q.Close(), n.close())
+		}
+		l.open = true
+	}
+	return nil
+}
+
+func (l *lane) attach() {
+	l.shard.Attach(&l.slot, l)
+	l.shard.AddPoller(l)
+}
+
+// close waits until no command uses the namespace any more, and gives its lanes
+// back. No new one can have it by then.
+func (n *Namespace) close() error {
+	var errs []error
+	for i := range n.lanes {
+		if l := &n.lanes[i]; l.open {
+			errs = append(errs, l.close())
+			l.open = false
+		}
+	}
+	if n.region != nil {
+		errs = append(errs, n.region.Deregister())
+		n.region = nil
+	}
+	return errors.Join(errs...)
+}
+
+// close ends the lane from outside its shard.
+func (l *lane) close() error {
+	idle := make(chan struct{})
+	err := l.shard.Call(func() {
+		detach := func() {
+			l.shard.RemovePoller(l)
+			l.slot.Detach()
+			close(idle)
+		}
+		if l.users == 0 {
+			detach()
+			return
+		}
+		l.closing = detach
+	})
+	if err != nil {
+		return errors.Join(err, l.queue.Close())
+	}
+	<-idle
+	return l.queue.Close()
+}

@@ -1,0 +1,253 @@
+package target
+
+import (
+	"encoding/binary"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// features are a controller's settings. They are volatile: none can be saved.
+type features struct {
+	values     [256]uint32 // by FID, of those that are one dword
+	queues     int         // I/O queues granted; 0: none asked for yet
+	timestamp  uint64      // milliseconds since 1970 when it was set
+	stampedAt  int64       // shard's clock
+	stamped    bool        // set by the host
+	hostConfig [capsule.HostBehaviorSize]byte
+}
+
+// A featureHandler gets or sets a feature; what it leaves in r.result is DW0.
+type featureHandler func(c *Controller, r *request, value uint32) capsule.Status
+
+// A feature is one row of the table. An absent set makes it unchangeable.
+type feature struct {
+	get, set featureHandler
+	size     uint32 // bytes of data either way
+	initial  uint32
+	always   bool // discovery controllers have it too
+}
+
+// featureTable has the features of NVMe base 2.0, figure 316, that a controller
+// over fabrics must or can have.
+func featureTable() [256]feature {
+	return [256]feature{
+		capsule.FeatureArbitration:          {get: getValue, set: setValue},
+		capsule.FeaturePowerManagement:      {get: getValue, set: setPowerState},
+		capsule.FeatureTemperatureThreshold: {get: getValue, set: setValue, initial: 0xffff},
+		capsule.FeatureErrorRecovery:        {get: getValue, set: setErrorRecovery},
+		capsule.FeatureVolatileWriteCache:   {get: getWriteCache, set: setWriteCache},
+		capsule.FeatureNumberOfQueues:       {get: getQueues, set: setQueues},
+		capsule.FeatureWriteAtomicity:       {get: getValue, set: setValue},
+		capsule.FeatureAsyncEvent:           {get: getEvents, set: setEvents, always: true},
+		capsule.FeatureTimestamp:            {get: getTimestamp, set: setTimestamp, size: capsule.TimestampSize},
+		capsule.FeatureKeepAliveTimer:       {get: getKeepAlive, set: setKeepAlive, always: true},
+		capsule.FeatureHostBehavior:         {get: getHostBehavior, set: setHostBehavior, size: capsule.HostBehaviorSize},
+		capsule.FeatureHostID:               {get: getHostID, set: setHostID, size: capsule.HostIDSize, always: true},
+	}
+}
+
+// feature looks a feature up, or returns nil where the controller lacks it.
+func (c *Controller) feature(id capsule.FID) *feature {
+	f := &c.target.features[id]
+	if f.get == nil || c.discovery() && !f.always {
+		return nil
+	}
+	return f
+}
+
+// featureSize is the data length of Get Features and Set Features.
+func featureSize(c *Controller, cmd *capsule.Command) uint64 {
+	id := capsule.FID(cmd.CDW10)
+	f := c.feature(id)
+	get := capsule.AdminOpcode(cmd.Opcode) == capsule.AdminGetFeatures
+	switch {
+	case f == nil, get && cmd.GetFeatures().Select == capsule.SelectSupported:
+		return 0
+	case id == capsule.FeatureHostID && cmd.CDW11&extendedHostID == 0:
+		return capsule.HostIDShortSize
+	}
+	return uint64(f.size)
+}
+
+func getFeatures(c *Controller, r *request) capsule.Status {
+	g := r.cmd.GetFeatures()
+	f := c.feature(g.FID)
+	switch {
+	case f == nil || g.Select > capsule.SelectSupported:
+		return invalidField
+	case g.Select == capsule.SelectSupported:
+		if f.set != nil {
+			r.result = uint64(capsule.FeatureChangeable)
+		}
+		return capsule.StatusSuccess
+	case g.Select != capsule.SelectCurrent && f.size == 0:
+		r.result = uint64(f.initial)
+		return capsule.StatusSuccess
+	}
+	return f.get(c, r, g.Value)
+}
+
+func setFeatures(c *Controller, r *request) capsule.Status {
+	s := r.cmd.SetFeatures()
+	f := c.feature(s.FID)
+	switch {
+	case f == nil:
+		return invalidField
+	case s.Save:
+		return capsule.StatusFeatureNotSaveable | capsule.StatusDNR
+	case r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast:
+		return capsule.StatusFeatureNotNamespaceSpecific | capsule.StatusDNR
+	case f.set == nil:
+		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR
+	}
+	return f.set(c, r, s.Value)
+}
+
+func getValue(c *Controller, r *request, _ uint32) capsule.Status {
+	r.result = uint64(c.features.values[uint8(r.cmd.CDW10)])
+	return capsule.StatusSuccess
+}
+
+func setValue(c *Controller, r *request, v uint32) capsule.Status {
+	c.features.values[uint8(r.cmd.CDW10)] = v
+	return capsule.StatusSuccess
+}
+
+// setPowerState accepts the one power state there is (NPSS 0).
+func setPowerState(c *Controller, r *request, v uint32) capsule.Status {
+	if v&0x1f != 0 {
+		return invalidField
+	}
+	return setValue(c, r, v)
+}
+
+// setErrorRecovery refuses DULBE: no namespace reports deallocated blocks.
+func setErrorRecovery(c *Controller, r *request, v uint32) capsule.Status {
+	if v>>16&1 != 0 {
+		return invalidField
+	}
+	return setValue(c, r, v)
+}
+
+func getWriteCache(c *Controller, r *request, _ uint32) capsule.Status {
+	r.result = 1
+	return capsule.StatusSuccess
+}
+
+// setWriteCache accepts what is already so: the cache is the operating
+// system's, which Flush empties and nothing disables.
+func setWriteCache(_ *Controller, _ *request, v uint32) capsule.Status {
+	if v&1 == 0 {
+		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR
+	}
+	return capsule.StatusSuccess
+}
+
+func getQueues(c *Controller, r *request, _ uint32) capsule.Status {
+	n := c.grantedQueues()
+	r.result = uint64(capsule.QueueCounts{Submission: n, Completion: n}.Value())
+	return capsule.StatusSuccess
+}
+
+// setQueues grants as many as are asked for, up to the limit. It is an error
+// once I/O queues exist, and 65536 is reserved (NVMe base 2.0, 5.27.1.5).
+func setQueues(c *Controller, r *request, v uint32) capsule.Status {
+	q := capsule.ParseQueueCounts(v)
+	if q.Submission > 65535 || q.Completion > 65535 {
+		return invalidField
+	}
+	if !c.setGrantedQueues(min(max(q.Submission, q.Completion), c.target.cfg.MaxQueues)) {
+		return capsule.StatusCommandSequence | capsule.StatusDNR
+	}
+	return getQueues(c, r, 0)
+}
+
+func getEvents(c *Controller, r *request, _ uint32) capsule.Status {
+	r.result = uint64(c.events.enabled)
+	return capsule.StatusSuccess
+}
+
+// setEvents takes the notices of OAES and the SMART bits, which never fire but
+// belong to every controller.
+func setEvents(c *Controller, r *request, v uint32) capsule.Status {
+	allowed := supportedEvents | capsule.EventSMART
+	if c.discovery() {
+		allowed = supportedDiscoveryEvents
+	}
+	if v&^allowed != 0 {
+		return invalidField
+	}
+	c.events.enabled = v
+	r.result = uint64(v)
+	return capsule.StatusSuccess
+}
+
+// getTimestamp counts on from what the host set, or from the controller's
+// start: origin 1 and 0 in bits 3:1 of byte 6 (NVMe base 2.0, 5.27.1.11).
+func getTimestamp(c *Controller, r *request, _ uint32) capsule.Status {
+	f := &c.features
+	elapsed := uint64(max(c.now()-f.stampedAt, 0)) / 1e6
+	v := (f.timestamp + elapsed) & capsule.MaxTimestampMillis
+	if f.stamped {
+		v |= 1 << 49
+	}
+	binary.LittleEndian.PutUint64(r.data, v)
+	return capsule.StatusSuccess
+}
+
+func setTimestamp(c *Controller, r *request, _ uint32) capsule.Status {
+	c.features.timestamp = binary.LittleEndian.Uint64(r.data) & capsule.MaxTimestampMillis
+	c.features.stampedAt, c.features.stamped = c.now(), true
+	return capsule.StatusSuccess
+}
+
+func getKeepAlive(c *Controller, r *request, _ uint32) capsule.Status {
+	r.result = uint64(c.keep.millis)
+	return capsule.StatusSuccess
+}
+
+// setKeepAlive refuses to switch the timer off in mid life.
+func setKeepAlive(c *Controller, r *request, v uint32) capsule.Status {
+	if v == 0 {
+		return capsule.StatusKeepAliveInvalid | capsule.StatusDNR
+	}
+	c.keep.set(v, c.now())
+	c.armKeepAlive()
+	r.result = uint64(v)
+	return capsule.StatusSuccess
+}
+
+func getHostBehavior(c *Controller, r *request, _ uint32) capsule.Status {
+	copy(r.data, c.features.hostConfig[:])
+	return capsule.StatusSuccess
+}
+
+// setHostBehavior keeps what the host supports: none of it changes what this
+// controller does. Each field that has a meaning is 0 or 1.
+func setHostBehavior(c *Controller, r *request, _ uint32) capsule.Status {
+	const acre, etdas, lbafee = 0, 1, 2
+	if r.data[acre] > 1 || r.data[etdas] > 1 || r.data[lbafee] > 1 {
+		return invalidField
+	}
+	copy(c.features.hostConfig[:], r.data)
+	return capsule.StatusSuccess
+}
+
+// extendedHostID is EXHID, which controllers over fabrics require.
+const extendedHostID = 1
+
+func getHostID(c *Controller, r *request, v uint32) capsule.Status {
+	if v&extendedHostID == 0 {
+		return capsule.StatusHostIDInconsistent | capsule.StatusDNR
+	}
+	copy(r.data, c.hostID[:])
+	return capsule.StatusSuccess
+}
+
+// setHostID refuses: over fabrics Connect sets it (NVMe base 2.0, 5.27.1.25).
+func setHostID(_ *Controller, _ *request, v uint32) capsule.Status {
+	if v&extendedHostID == 0 {
+		return capsule.StatusHostIDInconsistent | capsule.StatusDNR
+	}
+	return capsule.StatusCommandSequence | capsule.StatusDNR
+}

@@ -1,0 +1,244 @@
+package target
+
+import (
+	"math/bits"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// An identifyHandler fills the 4096 zeroed bytes of r.data.
+type identifyHandler func(c *Controller, r *request, f capsule.Identify) capsule.Status
+
+// identifyRow is one value of CNS.
+type identifyRow struct {
+	fill   identifyHandler
+	always bool // discovery controllers answer it too
+}
+
+func identifyTable() [256]identifyRow {
+	return [256]identifyRow{
+		capsule.CNSNamespace:            {fill: identifyNamespace},
+		capsule.CNSController:           {fill: identifyController, always: true},
+		capsule.CNSActiveNamespaces:     {fill: identifyActive},
+		capsule.CNSDescriptors:          {fill: identifyDescriptors},
+		capsule.CNSNamespaceCSI:         {fill: identifyNamespaceCSI},
+		capsule.CNSControllerCSI:        {fill: identifyControllerCSI},
+		capsule.CNSActiveNamespacesCSI:  {fill: identifyActiveCSI},
+		capsule.CNSNamespaceIndependent: {fill: identifyIndependent},
+		capsule.CNSCommandSets:          {fill: identifyCommandSets},
+	}
+}
+
+func identify(c *Controller, r *request) capsule.Status {
+	f := r.cmd.Identify()
+	row := c.target.identify[f.CNS]
+	if row.fill == nil || c.discovery() && !row.always || f.UUID != 0 {
+		return invalidField
+	}
+	return row.fill(c, r, f)
+}
+
+// mdts is the exponent of the largest transfer in pages of 4 KiB.
+func (c *Controller) mdts() uint8 {
+	return uint8(bits.Len(uint(c.target.cfg.MaxData)) - 1 - 12)
+}
+
+func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.Status {
+	cfg, sub := &c.target.cfg, c.subsystem
+	id := capsule.IdentifyController{
+		RAB:    6,
+		MDTS:   c.mdts(),
+		CNTLID: c.id, VER: specVersion,
+		CTRATT:    capsule.CTRATTHostID128 | capsule.CTRATTTBKAS,
+		CNTRLTYPE: c.kind,
+		ACL:       3, AERL: maxEvents - 1,
+		LPA:    capsule.LPAEffects | capsule.LPAExtendedData,
+		ELPE:   maxErrors - 1,
+		KAS:    keepAliveUnits,
+		MAXCMD: uint16(cfg.QueueDepth),
+		SGLS:   capsule.SGLSSupported | capsule.SGLSKeyed | capsule.SGLSOffset,
+		SubNQN: capsule.MakeNQNField(sub.nqn),
+		IOCCSZ: uint32(capsule.CommandSize+cfg.InCapsule) / 16, IORCSZ: capsule.CompletionSize / 16,
+		MSDBD: 1,
+		OFCS:  capsule.OFCSDisconnect,
+	}
+	capsule.PutText(id.SN[:], sub.serial)
+	capsule.PutText(id.MN[:], sub.model)
+	capsule.PutText(id.FR[:], cfg.Firmware)
+	if c.discovery() {
+		id.OAES = supportedDiscoveryEvents
+	} else {
+		c.identifyIO(&id)
+	}
+	id.Encode(r.data)
+	return capsule.StatusSuccess
+}
+
+// identifyIO adds what only I/O controllers have.
+func (c *Controller) identifyIO(id *capsule.IdentifyController) {
+	id.CMIC = capsule.CMICManyPorts | capsule.CMICManyControllers | capsule.CMICANA
+	id.OAES = supportedEvents
+	id.FRMW = 1<<1 | 1 // one slot, read only
+	id.WCTEMP, id.CCTEMP = warningTemperature, criticalTemperature
+	id.ANATT, id.ANACAP = 10, 1<<0 // seconds; reports the optimized state
+	id.ANAGRPMAX, id.NANAGRPID = anaGroups, anaGroups
+	id.SQES, id.CQES = sqEntryShift<<4|sqEntryShift, cqEntryShift<<4|cqEntryShift
+	id.NN, id.MNAN = maxNamespaces, maxNamespaces
+	id.ONCS = capsule.ONCSDatasetManagement | capsule.ONCSWriteZeroes | capsule.ONCSTimestamp
+	id.VWC = capsule.VWCFlushAll | capsule.VWCPresent
+}
+
+// anaGroups is how many ANA groups there are: all namespaces are in group 1,
+// which every path reaches alike.
+const (
+	anaGroups  = 1
+	anaGroupID = capsule.ANAGroup(1)
+)
+
+// lookup finds the namespace of a command that wants one. An identifier that
+// could never name one is an error; an inactive one gives nil.
+func (c *Controller) lookup(id capsule.NSID) (*Namespace, capsule.Status) {
+	if id == 0 || id > maxNamespaces {
+		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
+	}
+	return c.subsystem.table().get(id), capsule.StatusSuccess
+}
+
+// identifyNamespace leaves the data zero for an inactive namespace (NVMe base
+// 2.0, 5.17.2.1 on CNS 00h).
+func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.Status {
+	ns, status := c.lookup(r.cmd.NSID)
+	if ns == nil {
+		return status
+	}
+	id := capsule.IdentifyNamespace{
+		NSZE: ns.blocks, NCAP: ns.blocks, NUSE: ns.used(),
+		NMIC:     capsule.NMICShared,
+		DLFEAT:   ns.deallocateFeatures(),
+		NVMCAP:   capsule.Uint128{Lo: uint64(ns.info.Size)},
+		ANAGRPID: uint32(anaGroupID),
+		NSATTR:   ns.attributes(),
+		NGUID:    ns.uuid,
+	}
+	if ns.info.Deallocate {
+		id.NSFEAT |= capsule.NSFEATThin
+	}
+	id.LBAF[0].LBADS = uint8(ns.shift)
+	ns.optimal(&id)
+	ns.atomic(&id)
+	id.Encode(r.data)
+	return capsule.StatusSuccess
+}
+
+// deallocateFeatures says that deallocated blocks read as zero, which only a
+// store that frees them on Write Zeroes promises.
+func (n *Namespace) deallocateFeatures() uint8 {
+	if n.info.Deallocate {
+		return capsule.DLFEATWriteZeroes
+	}
+	return 0
+}
+
+func (n *Namespace) attributes() uint8 {
+	if n.info.ReadOnly {
+		return capsule.NSATTRWriteProt
+	}
+	return 0
+}
+
+// optimal sets the preferred granularity of writes and deallocation.
+func (n *Namespace) optimal(id *capsule.IdentifyNamespace) {
+	if n.info.Optimal < n.info.BlockSize {
+		return
+	}
+	unit := uint16(min(n.info.Optimal>>n.shift, 1<<16) - 1) // 0's based
+	id.NSFEAT |= capsule.NSFEATOptimal
+	id.NPWG, id.NPWA, id.NPDG, id.NPDA, id.NOWS = unit, unit, unit, unit, unit
+}
+
+// atomic sets what survives a power failure whole, where it is more than one
+// block.
+func (n *Namespace) atomic(id *capsule.IdentifyNamespace) {
+	if n.info.AtomicUnit < 2*n.info.BlockSize {
+		return
+	}
+	id.NSFEAT |= capsule.NSFEATAtomic
+	id.NAWUPF = uint16(min(n.info.AtomicUnit>>n.shift, 1<<16) - 1)
+	id.NAWUN = id.NAWUPF
+}
+
+func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.Status {
+	ns, status := c.lookup(r.cmd.NSID)
+	if ns == nil {
+		return status
+	}
+	id := capsule.IdentifyNamespaceIndependent{
+		NMIC: capsule.NMICShared, ANAGRPID: uint32(anaGroupID), NSATTR: ns.attributes(),
+		NSTAT: capsule.NSTATReady,
+	}
+	id.Encode(r.data)
+	return capsule.StatusSuccess
+}
+
+// identifyActive lists namespaces above the command's NSID.
+func identifyActive(c *Controller, r *request, _ capsule.Identify) capsule.Status {
+	if r.cmd.NSID >= capsule.NSIDBroadcast-1 {
+		return capsule.StatusInvalidNamespace | capsule.StatusDNR
+	}
+	capsule.PutNamespaceList(r.data, c.subsystem.table().above(r.cmd.NSID))
+	return capsule.StatusSuccess
+}
+
+func identifyActiveCSI(c *Controller, r *request, f capsule.Identify) capsule.Status {
+	if f.CSI != capsule.CSINVM {
+		return invalidField
+	}
+	return identifyActive(c, r, f)
+}
+
+// above lists active namespaces with identifiers greater than id, ascending.
+func (t namespaceTable) above(id capsule.NSID) []capsule.NSID {
+	var ids []capsule.NSID
+	for _, ns := range t {
+		if ns != nil && ns.id > id {
+			ids = append(ids, ns.id)
+		}
+	}
+	return ids
+}
+
+func identifyDescriptors(c *Controller, r *request, _ capsule.Identify) capsule.Status {
+	ns, _ := c.lookup(r.cmd.NSID)
+	if ns == nil {
+		return capsule.StatusInvalidNamespace | capsule.StatusDNR
+	}
+	rest := capsule.PutDescriptor(r.data, capsule.DescriptorNGUID, ns.uuid[:])
+	rest = capsule.PutDescriptor(rest, capsule.DescriptorUUID, ns.uuid[:])
+	capsule.PutDescriptor(rest, capsule.DescriptorCSI, []byte{byte(capsule.CSINVM)})
+	return capsule.StatusSuccess
+}
+
+func identifyNamespaceCSI(c *Controller, r *request, f capsule.Identify) capsule.Status {
+	if f.CSI != capsule.CSINVM {
+		return invalidField
+	}
+	_, status := c.lookup(r.cmd.NSID) // all zero: no protection information
+	return status
+}
+
+// identifyControllerCSI reports no limits beyond MDTS; the range count of
+// Dataset Management is the format's.
+func identifyControllerCSI(_ *Controller, r *request, f capsule.Identify) capsule.Status {
+	if f.CSI != capsule.CSINVM {
+		return invalidField
+	}
+	id := capsule.IdentifyNVMController{}
+	id.Encode(r.data)
+	return capsule.StatusSuccess
+}
+
+// identifyCommandSets has one combination: the NVM command set alone.
+func identifyCommandSets(_ *Controller, r *request, _ capsule.Identify) capsule.Status {
+	r.data[0] = 1 << capsule.CSINVM
+	return capsule.StatusSuccess
+}

@@ -1,0 +1,132 @@
+package target
+
+import (
+	"unsafe"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// startFlush flushes one namespace, or all of them one after the other (VWC
+// bits 2:1 are 11b).
+func startFlush(_ *queue, r *request) {
+	if r.link.Length() != 0 {
+		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+		return
+	}
+	id := r.cmd.NSID
+	if id == capsule.NSIDBroadcast {
+		r.flushNext()
+		return
+	}
+	if l := r.enter(id); l != nil {
+		r.flush(l)
+	}
+}
+
+func (r *request) flush(l *lane) {
+	r.Op, r.Offset, r.Length = backend.OpFlush, 0, 0
+	if !l.ns.info.Volatile {
+		r.flushNext()
+		return
+	}
+	r.submit()
+}
+
+// flushNext goes on after one namespace. The table may change on the way: what
+// is gone needs no flush.
+func (r *request) flushNext() {
+	if r.cmd.NSID != capsule.NSIDBroadcast {
+		r.finish(capsule.StatusSuccess)
+		return
+	}
+	after := capsule.NSID(0)
+	if r.lane != nil {
+		after = r.lane.ns.id
+		r.operation.release()
+	}
+	table := r.queue.controller.subsystem.table()
+	for id := int(after) + 1; id < len(table); id++ {
+		if table[id] != nil && table[id].info.Volatile {
+			l := &table[id].lanes[r.queue.worker.index]
+			l.enter(&r.operation)
+			r.flush(l)
+			return
+		}
+	}
+	r.finish(capsule.StatusSuccess)
+}
+
+func startWriteZeroes(_ *queue, r *request) {
+	f := r.cmd.ReadWrite()
+	if r.link.Length() != 0 {
+		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+		return
+	}
+	l := r.enter(r.cmd.NSID)
+	if l == nil || !r.writable(l) || !r.blocks(l, f) {
+		return
+	}
+	r.Op, r.FUA, r.Deallocate = backend.OpWriteZeroes, f.FUA, f.DEAC
+	r.submit()
+}
+
+// startDSM takes the ranges of a Dataset Management command. Hosts send more
+// bytes than the ranges need, so the data may be longer (Linux: 4096 always).
+func startDSM(_ *queue, r *request) {
+	f := r.cmd.DatasetManagement()
+	l := r.enter(r.cmd.NSID)
+	switch {
+	case l == nil:
+	case r.link.Length() < f.Ranges*capsule.DSMRangeSize:
+		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+	case !f.Deallocate: // hints that we have no use for
+		r.finish(capsule.StatusSuccess)
+	case !r.writable(l):
+	case r.link.InCapsule() != nil:
+		r.data = r.link.InCapsule()
+		runDSM(r)
+	default:
+		r.wantBuffer()
+	}
+}
+
+// runDSM judges every range before it touches any.
+func runDSM(r *request) {
+	ns := r.lane.ns
+	for i := range r.cmd.DatasetManagement().Ranges {
+		if d := r.dsmRange(i); !ns.inRange(d.SLBA, d.Blocks) {
+			r.finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
+			return
+		}
+	}
+	r.Op, r.at = backend.OpDeallocate, 0
+	r.deallocateNext()
+}
+
+func (r *request) dsmRange(i int) capsule.DSMRange {
+	// As many ranges as startDSM counted bytes for.
+	d, _ := capsule.DecodeDSMRange(r.data[i*capsule.DSMRangeSize:])
+	return d
+}
+
+// deallocateNext frees the next range that is not empty. It is advice, so a
+// store that cannot free has nothing to do.
+func (r *request) deallocateNext() {
+	ns := r.lane.ns
+	for ns.info.Deallocate && r.at < r.cmd.DatasetManagement().Ranges {
+		d := r.dsmRange(r.at)
+		r.at++
+		if d.Blocks != 0 {
+			r.Offset, r.Length = int64(d.SLBA)<<ns.shift, int64(d.Blocks)<<ns.shift
+			r.submit()
+			return
+		}
+	}
+	r.finish(capsule.StatusSuccess)
+}
+
+// aligned reports whether b starts at a multiple of n, a power of two.
+func aligned(b []byte, n int) bool {
+	return n <= 1 || uintptr(unsafe.Pointer(unsafe.SliceData(b)))&uintptr(n-1) == 0
+}

@@ -1,0 +1,154 @@
+package target
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// connectTimeout is how long a connection may be without a Connect command.
+const connectTimeout = 10 * time.Second
+
+// A wire is what a queue needs of the connection under it: the
+// [fabric.TargetQueue].
+type wire interface {
+	SetEntries(n int)
+	DisableFlowControl()
+	Disconnect()
+}
+
+// A queue is one connection: after Connect a controller's admin queue or one of
+// its I/O queues. It belongs to a worker's shard.
+type queue struct {
+	target  *Target
+	worker  *worker
+	shard   *shard.Shard
+	wire    wire
+	id      capsule.QID
+	entries uint32 // HSQSIZE + 1 of the connection request
+	port    port
+	local   netip.AddrPort
+	remote  netip.AddrPort
+
+	controller *Controller // nil before Connect
+	leaving    bool        // a Disconnect command was accepted
+	why        string      // we disconnected; empty if the host did
+	failed     bool
+	requests   []request
+	piece      [1]rdmatransport.SGE
+	timer      shard.Timer // Connect must come before
+	onClosed   func()      // releases what the connection was given
+
+	// traffic is set by every command and cleared by the controller's keep alive.
+	traffic atomic.Bool
+}
+
+// start readies the queue for n requests at a time.
+func (q *queue) start(n int) {
+	q.requests = make([]request, n)
+	for i := range q.requests {
+		q.requests[i].init(q)
+	}
+	q.timer.Func = func() { q.refuseSilent() }
+	q.shard.SetTimer(&q.timer, connectTimeout)
+}
+
+// refuseSilent drops a connection on which nothing was said.
+func (q *queue) refuseSilent() {
+	if q.controller == nil {
+		q.target.warn("connection dropped: no Connect command came",
+			zap.Stringer("peer", q.remote), zap.Duration("within", connectTimeout))
+		q.disconnect("no Connect command")
+	}
+}
+
+// Command implements [fabric.Handler].
+func (q *queue) Command(c *fabric.Command) { q.command(c, &c.SQE, c.Index()) }
+
+func (q *queue) command(l link, cmd *capsule.Command, index int) {
+	r := &q.requests[index]
+	r.begin(l, cmd)
+	q.dispatch(r)
+}
+
+// Fetched implements [fabric.Handler].
+func (q *queue) Fetched(c *fabric.Command) { q.requests[c.Index()].ready() }
+
+// Done implements [fabric.Handler].
+func (q *queue) Done(c *fabric.Command) { q.finished(c.Index()) }
+
+// finished ends a request. The queue goes with the last response that it owes.
+func (q *queue) finished(index int) {
+	r := &q.requests[index]
+	orderly := q.leaving && r.stage == stageAnswered && r.row != nil
+	r.done()
+	if orderly {
+		q.disconnect("Disconnect command")
+	}
+}
+
+// Failed implements [fabric.Handler]: nothing of ours may wait on. What a
+// backend has comes back by itself.
+func (q *queue) Failed(err error) {
+	q.failed = true
+	q.shard.StopTimer(&q.timer)
+	q.logEnd(err)
+	for i := range q.requests {
+		q.requests[i].cancel()
+	}
+	if q.controller != nil && q.id == 0 {
+		q.controller.abortEvents()
+	}
+}
+
+// Closed implements [fabric.Handler]: nothing is in flight any more.
+func (q *queue) Closed() {
+	if q.controller != nil {
+		q.controller.leaveQueue(q)
+	}
+	if q.onClosed != nil {
+		q.onClosed()
+	}
+}
+
+// disconnect ends the connection. Called in the queue's shard, more than once.
+func (q *queue) disconnect(why string) {
+	if q.why == "" {
+		q.why = why
+	}
+	q.wire.Disconnect()
+}
+
+func (q *queue) logEnd(err error) {
+	if q.controller == nil {
+		return
+	}
+	log := q.controller.log
+	fields := []zap.Field{zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote)}
+	switch {
+	case q.why != "":
+		log.Info("queue disconnected", append(fields, zap.String("reason", q.why))...)
+	case isDisconnect(err):
+		log.Info("queue disconnected by host", fields...)
+	default:
+		log.Warn("queue lost", append(fields, zap.Error(err))...)
+	}
+}
+
+// noteError adds a failed command to the controller's error log.
+func (q *queue) noteError(r *request, s capsule.Status) {
+	if q.controller == nil || q.failed {
+		return
+	}
+	q.controller.errors.add(capsule.ErrorLogEntry{
+		SQID: q.id, CID: r.cmd.CID, Status: s, Parameter: 0xffff,
+		LBA: r.lba(), NSID: r.cmd.NSID, TRTYPE: capsule.TransportRDMA, Opcode: r.cmd.Opcode,
+	})
+}

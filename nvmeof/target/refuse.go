@@ -1,0 +1,75 @@
+package target
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A logLimit bounds the lines that a peer can cause: what a second has no room
+// for is counted, and the count stands in the next line.
+type logLimit struct {
+	mu         sync.Mutex
+	second     int64
+	lines      int
+	suppressed uint64
+}
+
+const linesPerSecond = 20
+
+// allow reports whether a line may be written now, and how many before it were
+// not.
+func (l *logLimit) allow(now time.Time) (suppressed uint64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := now.Unix(); s != l.second {
+		l.second, l.lines = s, 0
+	}
+	if l.lines == linesPerSecond {
+		l.suppressed++
+		return 0, false
+	}
+	l.lines++
+	suppressed, l.suppressed = l.suppressed, 0
+	return suppressed, true
+}
+
+// warn logs a refusal: who, what, why and what would help.
+func (t *Target) warn(msg string, fields ...zap.Field) {
+	suppressed, ok := t.limit.allow(time.Now())
+	if !ok {
+		return
+	}
+	if suppressed > 0 {
+		fields = append(fields, zap.Uint64("similar_lines_suppressed", suppressed))
+	}
+	t.log.Warn(msg, fields...)
+}
+
+func (q *queue) logRefusal(f capsule.Connect, d *capsule.ConnectData, no refusal) {
+	fields := []zap.Field{
+		zap.Stringer("peer", q.remote), zap.String("host", printable(&d.HostNQN)),
+		zap.String("subsystem", printable(&d.SubNQN)), zap.Uint16("qid", uint16(f.QID)),
+		zap.String("reason", no.reason), zap.Stringer("status", no.status),
+	}
+	if no.remedy != "" {
+		fields = append(fields, zap.String("remedy", no.remedy))
+	}
+	q.target.warn("connect refused", fields...)
+}
+
+// printable is a name from a peer as it may be shown: quoted unless it is one.
+func printable(f *capsule.NQNField) string {
+	if f.Check() == nil {
+		return f.String()
+	}
+	s := f.String()
+	if len(s) > 64 {
+		s = s[:64]
+	}
+	return strconv.QuoteToASCII(s)
+}

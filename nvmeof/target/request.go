@@ -1,0 +1,158 @@
+package target
+
+import (
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A link is what a request needs of the command that it executes: the queue's
+// [fabric.Command].
+type link interface {
+	Length() int                                           // bytes of data that the SGL describes
+	InCapsule() []byte                                     // data that came with the command
+	Fetch(pieces []rdmatransport.SGE)                      // from host memory; then fetched
+	Respond(s capsule.Status, result uint64)               // then done
+	RespondData(pieces []rdmatransport.SGE, result uint64) // then done, until which the memory must not change
+}
+
+// A stage is where a request is. In each there is one event that moves it on.
+type stage uint8
+
+const (
+	stageIdle     stage = iota // no command
+	stageBuffer                // waits for a buffer of the arena
+	stageFetch                 // waits for the host's data
+	stageLease                 // waits in its lane for a lease
+	stageBackend               // the backend has it, or will have it this turn
+	stageHeld                  // an Asynchronous Event Request
+	stageAnswered              // waits for the response's acknowledgement
+)
+
+// A request is one command from its arrival to the acknowledgement of its
+// response. There is one for every context of the queue, used again and again.
+type request struct {
+	queue *queue
+	cmd   *capsule.Command
+	link  link
+	stage stage
+
+	result uint64 // of the completion
+	data   []byte // the command's data, in the buffer or in the capsule
+	buffer shard.Buffer
+	waiter shard.BufferWaiter
+
+	row *row   // admin and fabrics commands
+	io  *ioRow // I/O commands
+	at  int    // Dataset Management: the next range
+	operation
+}
+
+func (r *request) init(q *queue) {
+	r.queue = q
+	r.waiter.Ready = r.buffered
+	r.operation.owner = r
+}
+
+// begin takes a command.
+func (r *request) begin(l link, cmd *capsule.Command) {
+	r.link, r.cmd = l, cmd
+	r.result, r.data, r.row, r.io, r.at = 0, nil, nil, nil, 0
+	r.Request = backend.Request{}
+}
+
+// wantBuffer gets memory for the command's data, now or later.
+func (r *request) wantBuffer() {
+	arena := r.queue.shard.Arena()
+	n := r.link.Length()
+	if b, ok := arena.Alloc(n); ok {
+		r.buffered(b)
+		return
+	}
+	r.stage = stageBuffer
+	arena.Wait(&r.waiter, n)
+}
+
+// buffered goes on with memory for the data: to fetch it from the host, or to
+// have it filled for the host.
+func (r *request) buffered(b shard.Buffer) {
+	r.buffer = b
+	r.data = b.Bytes()[:r.link.Length()]
+	if r.direction() == capsule.HostToController {
+		if in := r.link.InCapsule(); in != nil {
+			copy(r.data, in) // a backend wants better alignment than the capsule's
+			r.ready()
+			return
+		}
+		r.stage = stageFetch
+		r.queue.piece[0] = rdmatransport.SGE{Buf: r.data, LKey: r.queue.worker.arenaKey}
+		r.link.Fetch(r.queue.piece[:])
+		return
+	}
+	r.ready()
+}
+
+// ready goes on when the data is here, or the memory for it.
+func (r *request) ready() {
+	if r.io != nil {
+		r.io.run(r)
+		return
+	}
+	r.run()
+}
+
+// direction is which way the command's data goes.
+func (r *request) direction() capsule.Direction {
+	if r.cmd.Opcode == capsule.OpcodeFabrics {
+		return r.cmd.FabricsType().Direction()
+	}
+	return capsule.AdminOpcode(r.cmd.Opcode).Direction()
+}
+
+// finish answers without data and gives back what the command held.
+func (r *request) finish(s capsule.Status) {
+	r.release()
+	if !s.OK() {
+		r.queue.noteError(r, s)
+	}
+	r.stage = stageAnswered
+	r.link.Respond(s, r.result)
+}
+
+// finishData answers with data, which must not change until done.
+func (r *request) finishData(b []byte, key rdmatransport.LKey) {
+	r.stage = stageAnswered
+	r.queue.piece[0] = rdmatransport.SGE{Buf: b, LKey: key}
+	r.link.RespondData(r.queue.piece[:], r.result)
+}
+
+// done is the end: the queue needs nothing of the command any more.
+func (r *request) done() {
+	r.release()
+	r.stage, r.link, r.cmd = stageIdle, nil, nil
+}
+
+// release gives back the buffer, the lease and the lane, whichever are held.
+func (r *request) release() {
+	if r.buffer.Valid() {
+		r.queue.shard.Arena().Release(r.buffer)
+		r.buffer = shard.Buffer{}
+	}
+	r.data = nil
+	r.operation.release()
+}
+
+// cancel answers a request that waits for something of ours, since its queue
+// has ended. What the backend has comes back by itself.
+func (r *request) cancel() {
+	switch r.stage {
+	case stageBuffer:
+		r.queue.shard.Arena().Cancel(&r.waiter)
+	case stageLease:
+		r.lane.forget(&r.operation)
+	default:
+		return
+	}
+	r.finish(capsule.StatusSQDeleted)
+}

@@ -1,0 +1,68 @@
+package target
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// flushAll flushes a subsystem's namespaces one after the other when a
+// controller is shut down, after its I/O queues are gone.
+type flushAll struct {
+	c       *Controller
+	waiting bool // for the I/O queues
+	active  bool
+	after   capsule.NSID
+	operation
+}
+
+// flushWhenDrained begins. It is called once per shutdown.
+func (c *Controller) flushWhenDrained() {
+	c.shutdown.waiting = true
+	c.drained()
+}
+
+// drained looks whether the last I/O queue has gone.
+func (c *Controller) drained() {
+	f := &c.shutdown
+	if !f.waiting || f.active || c.queueCount() > 0 {
+		return
+	}
+	f.waiting, f.active, f.after = false, true, 0
+	f.c, f.owner = c, f
+	f.next()
+}
+
+// next flushes the namespace after the last one.
+func (f *flushAll) next() {
+	table := f.c.subsystem.table()
+	for id := int(f.after) + 1; id < len(table); id++ {
+		f.after = capsule.NSID(id)
+		if ns := table[id]; ns != nil && ns.info.Volatile {
+			l := &ns.lanes[f.c.admin.worker.index]
+			l.enter(&f.operation)
+			f.Request = backend.Request{Op: backend.OpFlush}
+			l.put(&f.operation)
+			return
+		}
+	}
+	f.active = false
+	// A reset in the meantime began anew.
+	if f.c.props.csts.Shutdown() == capsule.ShutdownOccurring {
+		f.c.props.shutdownDone()
+	}
+}
+
+// completed implements [operationOwner].
+func (f *flushAll) completed(err error) {
+	if err != nil {
+		f.lane.failure(backend.OpFlush, err)
+		f.c.log.Error("flush at shutdown failed", zap.Uint32("nsid", uint32(f.after)), zap.Error(err))
+	}
+	f.operation.release()
+	f.next()
+}
+
+// leasable implements [operationOwner]; a flush takes no lease.
+func (f *flushAll) leasable() {}

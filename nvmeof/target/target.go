@@ -1,0 +1,229 @@
+package target
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A Target serves subsystems on one device. Its methods may be called from any
+// goroutine but a shard's.
+type Target struct {
+	cfg     Config
+	log     *zap.Logger
+	limit   logLimit
+	attrs   rdmatransport.Attrs
+	domain  rdmatransport.Domain
+	workers []*worker
+	started time.Time
+	firstID capsule.ControllerID // see Subsystem.join
+	discSub *Subsystem
+
+	// Dispatch tables, the same for all controllers.
+	admin    [256]row
+	fabrics  [256]row
+	io       [256]ioRow
+	identify [256]identifyRow
+	features [256]feature
+	logs     [256]logRow
+
+	memory  atomic.Int64 // mapped for queues
+	silent  atomic.Int64 // connections without a Connect command
+	cancel  context.CancelFunc
+	context context.Context
+	tasks   sync.WaitGroup // accept loops, and queues until they are freed
+
+	mu         sync.Mutex
+	closed     bool
+	subsystems map[string]*Subsystem
+	listeners  []*Listener
+	queues     map[*queue]struct{}
+	generation uint64 // of the discovery log
+}
+
+// A worker is one shard and what the target has on it.
+type worker struct {
+	index    int
+	shard    *shard.Shard
+	arena    rdmatransport.MemoryRegion
+	arenaKey rdmatransport.LKey
+	queues   atomic.Int64
+}
+
+// New starts a target without subsystems or listeners.
+func New(cfg Config) (*Target, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	t := &Target{
+		cfg: cfg, log: cfg.Log, attrs: cfg.Device.Attrs(), started: time.Now(),
+		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
+		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(),
+		identify: identifyTable(), features: featureTable(), logs: logTable(),
+	}
+	var seed [2]byte
+	if _, err := rand.Read(seed[:]); err != nil {
+		return nil, fmt.Errorf("target: %w", err)
+	}
+	// A host that reconnects after a restart meets no identifier of before.
+	t.firstID = capsule.ControllerID(binary.LittleEndian.Uint16(seed[:])) % capsule.ControllerIDMax
+	t.context, t.cancel = context.WithCancel(context.Background())
+	if t.discSub, err = newSubsystem(t, SubsystemConfig{NQN: capsule.DiscoveryNQN}); err != nil {
+		return nil, err
+	}
+	t.discSub.discovery = true
+	if t.domain, err = cfg.Device.NewDomain(); err != nil {
+		return nil, fmt.Errorf("target: protection domain: %w", err)
+	}
+	for i := range cfg.Shards {
+		if err := t.addWorker(i); err != nil {
+			return nil, errors.Join(err, t.closeWorkers())
+		}
+	}
+	return t, nil
+}
+
+func (t *Target) addWorker(i int) error {
+	cq, err := t.cfg.Device.NewCompletionQueue(rdmatransport.CQConfig{})
+	if err != nil {
+		return fmt.Errorf("target: completion queue %d: %w", i, err)
+	}
+	s, err := shard.New(shard.Config{
+		CQ: cq, Polling: t.cfg.Polling, Spin: t.cfg.Spin, Arena: t.cfg.Arena, Dedicated: true,
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("target: shard %d: %w", i, err), cq.Close())
+	}
+	w := &worker{index: i, shard: s}
+	// Hosts have no right in it: the target alone reads and writes through it.
+	w.arena, err = t.domain.Register(s.Arena().Bytes(), rdmatransport.AccessLocalWrite)
+	if err != nil {
+		return errors.Join(fmt.Errorf("target: registering buffers of shard %d: %w", i, err), s.Close())
+	}
+	w.arenaKey = w.arena.LKey()
+	t.workers = append(t.workers, w)
+	s.Start()
+	return nil
+}
+
+func (t *Target) closeWorkers() error {
+	var errs []error
+	for _, w := range t.workers {
+		errs = append(errs, w.arena.Deregister(), w.shard.Close())
+	}
+	return errors.Join(append(errs, t.domain.Close())...)
+}
+
+// AddSubsystem creates a subsystem, which no host may use yet.
+func (t *Target) AddSubsystem(c SubsystemConfig) (*Subsystem, error) {
+	s, err := newSubsystem(t, c)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.subsystems[c.NQN] != nil || c.NQN == capsule.DiscoveryNQN {
+		return nil, fmt.Errorf("subsystem %s exists already", c.NQN)
+	}
+	t.subsystems[c.NQN] = s
+	t.changed()
+	return s, nil
+}
+
+// subsystem finds a subsystem by the name that a host sent, or returns nil.
+func (t *Target) subsystem(nqn *capsule.NQNField) *Subsystem {
+	if nqn.Is(capsule.DiscoveryNQN) {
+		return t.discSub
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.subsystems[nqn.String()]
+}
+
+// discover is what the discovery log of a host consists of.
+func (t *Target) discover(host string) (ports []port, visible []*Subsystem, generation uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range t.listeners {
+		ports = append(ports, l.port)
+	}
+	for _, s := range slices.SortedFunc(maps.Values(t.subsystems), func(a, b *Subsystem) int {
+		return cmp.Compare(a.nqn, b.nqn)
+	}) {
+		if s.hosts.allows(host) {
+			visible = append(visible, s)
+		}
+	}
+	return ports, visible, t.generation
+}
+
+// discoveryChanged notes a change of what hosts may see.
+func (t *Target) discoveryChanged() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changed()
+}
+
+// changed counts a change and tells discovery controllers. Called with mu held.
+func (t *Target) changed() {
+	t.generation++
+	t.discSub.mu.Lock()
+	defer t.discSub.mu.Unlock()
+	for _, c := range t.discSub.controllers {
+		c.do(func() { c.raise(capsule.EventDiscoveryChange) })
+	}
+}
+
+// Close ends all connections, waits until nothing of them is in flight, and
+// stops the shards. Stores stay open.
+func (t *Target) Close() error {
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return nil
+	}
+	t.closed = true
+	listeners := t.listeners
+	t.mu.Unlock()
+
+	t.cancel()
+	var errs []error
+	for _, l := range listeners {
+		errs = append(errs, l.listener.Close())
+	}
+	t.dropAll()
+	t.tasks.Wait()
+	t.mu.Lock()
+	subsystems := slices.Collect(maps.Values(t.subsystems))
+	t.mu.Unlock()
+	for _, s := range subsystems {
+		for _, ns := range s.Namespaces() {
+			errs = append(errs, s.RemoveNamespace(ns.id))
+		}
+	}
+	return errors.Join(append(errs, t.closeWorkers())...)
+}
+
+// dropAll disconnects every queue.
+func (t *Target) dropAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for q := range t.queues {
+		q.shard.Do(func() { q.disconnect("target is shutting down") })
+	}
+}
