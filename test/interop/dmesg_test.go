@@ -1,0 +1,150 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/test/guest"
+)
+
+// A kernelLine is one message of the kernel's log.
+type kernelLine struct {
+	level int           // 0 (emergency) to 7 (debug)
+	at    time.Duration // since the guest booted
+	text  string
+}
+
+const levelWarning = 4
+
+// parseKernelLog reads records of /dev/kmsg: "priority,sequence,µs,flags;text",
+// then lines of properties that start with a space.
+func parseKernelLog(s string) []kernelLine {
+	var lines []kernelLine
+	for line := range strings.Lines(s) {
+		head, text, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ";")
+		fields := strings.Split(head, ",")
+		if !ok || len(fields) < 4 || strings.HasPrefix(line, " ") {
+			continue
+		}
+		priority, err1 := strconv.Atoi(fields[0])
+		micros, err2 := strconv.ParseInt(fields[2], 10, 64)
+		if err1 != nil || err2 != nil {
+			continue
+		}
+		lines = append(lines, kernelLine{priority & 7, time.Duration(micros) * time.Microsecond, text})
+	}
+	return lines
+}
+
+var (
+	ours = regexp.MustCompile(`(?i)\b(nvme|nvmet|rxe|rdma|infiniband|ib_)|nvme_|rxe_|rdma_`)
+
+	// A kernel bug is a complaint whoever printed it.
+	kernelBug = regexp.MustCompile(`\b(BUG|WARNING|Oops|Call Trace|general protection|blocked for more than|soft lockup)\b`)
+
+	// What the host logs, at whatever level, when it gives up a controller.
+	recovery = regexp.MustCompile(`(?i)reconnect|error recovery|I/O timeout|keep.?alive.*(fail|expired)|resetting controller`)
+
+	// What it logs while a controller is away.
+	away = regexp.MustCompile(`no usable path - requeuing I/O|callbacks suppressed`)
+
+	// What it logs when nvme-cli resets a controller.
+	askedReset = regexp.MustCompile(`resetting controller|` + away.String())
+)
+
+// complaints are the lines with level warning or worse from nvme or rxe, those
+// that tell of a reconnect or reset, and kernel bugs; except what allowed, if
+// not nil, matches.
+func complaints(lines []kernelLine, allowed *regexp.Regexp) []string {
+	var bad []string
+	for _, l := range lines {
+		mine := ours.MatchString(l.text) && (l.level <= levelWarning || recovery.MatchString(l.text))
+		if !mine && !kernelBug.MatchString(l.text) {
+			continue
+		}
+		if allowed == nil || !allowed.MatchString(l.text) {
+			bad = append(bad, fmt.Sprintf("[%.3f] %s", l.at.Seconds(), l.text))
+		}
+	}
+	return bad
+}
+
+// A kernelLog is the log of a guest's kernel, which the guest copies into its
+// shared directory as it comes.
+type kernelLog struct{ path string }
+
+const kernelLogName = "kernel.log"
+
+// follow starts the copying.
+func follow(t *testing.T, g *guest.Guest, share string) kernelLog {
+	t.Helper()
+	_, err := g.Run(t.Context(), 10*time.Second, "setsid cat /dev/kmsg >>/mnt/host/"+kernelLogName+" 2>/dev/null </dev/null &")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kernelLog{filepath.Join(share, kernelLogName)}
+}
+
+// lines are all messages so far. Scripts end with a message of their own, and
+// lines waits for that of the script with that number.
+func (k kernelLog) lines(t *testing.T, number int) []kernelLine {
+	t.Helper()
+	last := fmt.Sprintf("interop: %d done", number)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		b, err := os.ReadFile(k.path)
+		if err == nil {
+			lines := parseKernelLog(string(b))
+			for i := len(lines) - 1; i >= 0; i-- {
+				if lines[i].text == last {
+					return lines[:i]
+				}
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the kernel's log lacks %q: %v", last, err)
+		}
+	}
+}
+
+// wantCleanLog fails the test for every complaint of the host's kernel since
+// line from, and returns the number of lines now.
+func (l *lab) wantCleanLog(t *testing.T, from int, allowed *regexp.Regexp) int {
+	t.Helper()
+	lines := l.log.lines(t, l.scripts)
+	for _, c := range complaints(lines[from:], allowed) {
+		// Two rxe ends lose each other now and then, without us.
+		if l.other != nil && (recovery.MatchString(c) || away.MatchString(c)) {
+			t.Logf("kernel against kernel: %s", c)
+			continue
+		}
+		t.Errorf("kernel log: %s", c)
+	}
+	return len(lines)
+}
+
+func TestComplaints(t *testing.T) {
+	log := `6,100,10000001,-;nvme nvme0: creating 4 I/O queues.
+6,101,11000001,-;nvme nvme0: Reconnecting in 2 seconds...
+ SUBSYSTEM=nvme
+4,102,12000001,-;nvme nvme0: resetting controller
+4,103,12500001,-;hrtimer: interrupt took 11 ns
+3,104,13000001,-;rdma_rxe: rxe_newlink: failed to add
+12,105,14000001,-;WARNING: CPU: 1 PID: 8 at lib/refcount.c:28
+not a line of the kernel
+`
+	got := complaints(parseKernelLog(log), askedReset)
+	want := []string{
+		"[11.000] nvme nvme0: Reconnecting in 2 seconds...",
+		"[13.000] rdma_rxe: rxe_newlink: failed to add",
+		"[14.000] WARNING: CPU: 1 PID: 8 at lib/refcount.c:28",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("complaints:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

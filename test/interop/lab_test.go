@@ -1,0 +1,191 @@
+package interop
+
+import (
+	"embed"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/test/guest"
+)
+
+var (
+	boots = flag.Bool("guest", false, "boot the guests; builds their image when missing, which needs root")
+	peer  = flag.String("peer", "nvmeof", "what faces the kernel: nvmeof, or kernel to prove the checks themselves")
+	keep  = flag.String("keep", "", "directory in which scripts, logs and captures stay")
+)
+
+//go:embed scripts/*.sh
+var scripts embed.FS
+
+// needGuest skips a test that boots machines unless the run asks for it.
+func needGuest(t *testing.T) {
+	t.Helper()
+	if !*boots {
+		t.Skip("boots virtual machines: go test ./test/interop -guest -v -timeout 40m")
+	}
+}
+
+// A lab is one link with the kernel's rxe at one end, "host", and what is under
+// test at the other, "peer": a namespace of the same guest, or a second guest.
+type lab struct {
+	dir   string
+	host  *guest.Guest
+	other *guest.Guest // nil: the peer is a namespace of host
+
+	log     kernelLog // of the host
+	scripts int       // how many ran; the number of the last one
+}
+
+// newLab boots what *peer asks for. Everything goes down with the test.
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	image, err := guest.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := image.Build(t.Context(), t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{dir: artefacts(t)}
+	boot := func(name string, cfg guest.Config) *guest.Guest {
+		cfg.Share = filepath.Join(l.dir, name)
+		g, err := guest.Boot(t.Context(), image, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { g.Close() })
+		return g
+	}
+	if *peer == "kernel" {
+		link := filepath.Join(t.TempDir(), "link")
+		l.other = boot("peer", guest.Config{CPUs: 2, Link: link, Listen: true, MAC: "52:54:00:00:00:01"})
+		l.host = boot("host", guest.Config{CPUs: 4, Link: link, MAC: "52:54:00:00:00:02"})
+		l.log = follow(t, l.host, filepath.Join(l.dir, "host"))
+		return l
+	}
+	l.host = boot("guest", guest.Config{CPUs: 4})
+	l.log = follow(t, l.host, filepath.Join(l.dir, "guest"))
+	return l
+}
+
+// artefacts makes the test's directory, which outlives it if it fails.
+func artefacts(t *testing.T) string {
+	t.Helper()
+	if *keep != "" {
+		dir, err := filepath.Abs(filepath.Join(*keep, t.Name()))
+		if err == nil {
+			err = os.RemoveAll(dir)
+		}
+		if err == nil {
+			err = os.MkdirAll(dir, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	dir, err := os.MkdirTemp("", "nvmeof-interop-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("scripts, logs and captures stay in %s", dir)
+			return
+		}
+		os.RemoveAll(dir)
+	})
+	return dir
+}
+
+// link sets both ends to an MTU.
+func (l *lab) link(t *testing.T, mtu int) {
+	t.Helper()
+	if l.other == nil {
+		l.onHost(t, time.Minute, "link", env{"role": "both", "mtu": mtu})
+		return
+	}
+	l.onHost(t, time.Minute, "link", env{"role": "host", "mtu": mtu})
+	l.onPeer(t, time.Minute, "link", env{"role": "peer", "mtu": mtu})
+	l.onHost(t, time.Minute, "reachable", nil)
+}
+
+// env are a script's parameters.
+type env map[string]any
+
+// script is the library, the parameters and one of the files in scripts.
+func script(t *testing.T, name string, e env) string {
+	t.Helper()
+	lib, err := scripts.ReadFile("scripts/lib.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := scripts.ReadFile("scripts/" + name + ".sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s strings.Builder
+	s.Write(lib)
+	keys := make([]string, 0, len(e))
+	for k := range e {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for _, k := range keys {
+		fmt.Fprintf(&s, "%s='%s'\n", k, strings.ReplaceAll(fmt.Sprint(e[k]), "'", `'\''`))
+	}
+	s.Write(body)
+	return s.String()
+}
+
+// onHost runs a script beside the kernel's rxe, onPeer at the other end. A
+// script that fails ends the test.
+func (l *lab) onHost(t *testing.T, limit time.Duration, name string, e env) string {
+	t.Helper()
+	return l.run(t, l.host, limit, name, l.numbered(script(t, name, e)))
+}
+
+func (l *lab) onPeer(t *testing.T, limit time.Duration, name string, e env) string {
+	t.Helper()
+	s := script(t, name, e)
+	if l.other != nil {
+		return l.run(t, l.other, limit, name, s)
+	}
+	s = "nsenter --net=/run/netns/peer bash <<'END_OF_SCRIPT'\n" + s + "\nEND_OF_SCRIPT\n"
+	return l.run(t, l.host, limit, name, l.numbered(s))
+}
+
+// numbered adds the end mark in the kernel's log, which tells what was logged
+// before the script's end.
+func (l *lab) numbered(s string) string {
+	l.scripts++
+	return fmt.Sprintf("trap 'echo \"<6>interop: %d done\" >/dev/kmsg' EXIT\n%s", l.scripts, s)
+}
+
+func (l *lab) run(t *testing.T, g *guest.Guest, limit time.Duration, name, s string) string {
+	t.Helper()
+	began := time.Now()
+	out, err := g.Run(t.Context(), limit, s)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	t.Logf("%s: %.1f s%s", name, time.Since(began).Seconds(), notes(out))
+	return out
+}
+
+// notes are the lines of a script's output that start with "# ".
+func notes(out string) string {
+	var s string
+	for line := range strings.Lines(out) {
+		if note, ok := strings.CutPrefix(strings.TrimSpace(line), "# "); ok {
+			s += "; " + note
+		}
+	}
+	return s
+}

@@ -1,0 +1,71 @@
+package interop
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// A check is one script on the Linux host.
+type check struct {
+	name    string
+	script  string
+	limit   time.Duration
+	more    env            // beside the setting's
+	allowed *regexp.Regexp // in the kernel's log
+}
+
+// TestLinuxHost: "Linux host → our target, for {memory, file} × {MTU 1500, 9000}
+// × {IPv4, IPv6}: nvme discover, nvme connect -i 4 in a guest with four CPUs,
+// nvme list, id-ctrl, id-ns; fio randrw with --verify=crc32c, 512 B to 1 MiB
+// blocks, QD 32, 2 jobs; mkfs.ext4, mount, copy a tree, unmount, fsck, remount,
+// compare checksums; nvme reset under fio; disconnect within 1 s. Nothing with
+// level warning or worse from nvme or rxe in dmesg, no reconnect that the test
+// did not ask for."
+func TestLinuxHost(t *testing.T) {
+	needGuest(t)
+	l := newLab(t)
+	for _, mtu := range []int{1500, 9000} {
+		l.link(t, mtu)
+		for _, storage := range []string{"memory", "file"} {
+			for _, family := range []string{"ipv4", "ipv6"} {
+				s := setting{storage, mtu, family}
+				t.Run(fmt.Sprintf("%s,mtu=%d,%s", storage, mtu, family), func(t *testing.T) { l.judge(t, s) })
+			}
+		}
+	}
+}
+
+var hostChecks = []check{
+	{name: "discover", script: "discover", limit: 30 * time.Second},
+	{name: "connect", script: "connect", limit: time.Minute},
+	{name: "identify", script: "identify", limit: 30 * time.Second},
+	{name: "fio", script: "fio", limit: 3 * time.Minute,
+		more: env{"blocks": "512-1M", "depth": 32, "jobs": 2, "size": 32}},
+	{name: "filesystem", script: "filesystem", limit: 2 * time.Minute},
+	{name: "reset", script: "reset", limit: 2 * time.Minute, allowed: askedReset},
+	{name: "disconnect", script: "disconnect", limit: 30 * time.Second, more: env{"limit_ms": 1000}},
+}
+
+// judge runs all checks in one setting; one that fails ends it, since the next
+// would only fail after it.
+func (l *lab) judge(t *testing.T, s setting) {
+	l.startTarget(t, s)
+	at := l.wantCleanLog(t, 0, regexp.MustCompile("")) // what was logged before is not this target's
+	for _, c := range hostChecks {
+		e := s.env()
+		for k, v := range c.more {
+			e[k] = v
+		}
+		ok := t.Run(c.name, func(t *testing.T) {
+			l.onHost(t, c.limit, c.script, e)
+			at = l.wantCleanLog(t, at, c.allowed)
+		})
+		if !ok {
+			break
+		}
+	}
+	l.onHost(t, 30*time.Second, "cleanup", s.env())
+	l.stopTarget(t, s)
+}
