@@ -15,7 +15,7 @@
 // that a Flush covers every write whose result was polled, on any queue of the
 // store, before the Flush was submitted. One logical block is never seen half
 // written: reads and writes of the same block, on whatever queues, take effect
-// one after the other.
+// one after the other. Longer operations may interleave, block by block.
 //
 // # Durability
 //
@@ -23,7 +23,10 @@
 // asked for force unit access; Flush makes all of them durable.
 package backend
 
-import "errors"
+import (
+	"errors"
+	"unsafe"
+)
 
 // Op is what an operation does.
 type Op uint8
@@ -48,8 +51,8 @@ type Request struct {
 	Buf        []byte // OpRead, OpWrite; aligned to Info.Alignment
 }
 
-// A Result is the outcome of one request: nil, one of the errors below, or
-// another that wraps the operating system's.
+// A Result is the outcome of one request: nil, one of the errors below as it
+// stands, or another that wraps the operating system's.
 type Result struct {
 	Tag uint64
 	Err error
@@ -61,7 +64,7 @@ type Info struct {
 	BlockSize  int   // logical block: 512 or 4096
 	Alignment  int   // of buffers handed to Submit: 1 or a power of two
 	Optimal    int   // preferred write size and alignment; 0: unknown
-	AtomicUnit int   // bytes written atomically across power failure; 0: one block
+	AtomicUnit int   // bytes written atomically across power failure; 0: one block; may be less
 	Volatile   bool  // has a write cache that Flush empties
 	ReadOnly   bool
 	Deallocate bool // OpDeallocate frees storage
@@ -73,31 +76,52 @@ type Store interface {
 	Info() Info
 	// Allocated is how many bytes of storage are in use.
 	Allocated() (int64, error)
-	// NewQueue opens a queue that has at most depth requests in flight; notify
-	// is called from any goroutine when results may have become available while
-	// nobody polled, and must not block.
+	// NewQueue opens a queue that has at most depth requests in flight. After a
+	// Poll that found nothing, notify is called, from any goroutine, when another
+	// Poll may find something or has work to do; it must not block. It is not
+	// called for results that Submit left behind: poll between submitting and
+	// sleeping. An owner that never sleeps may pass nil.
 	NewQueue(depth int, notify func()) (Queue, error)
-	// Close releases the store after all its queues are closed.
+	// Close releases the store. It fails while a queue is open.
 	Close() error
 }
 
 // A Queue carries one shard's operations.
 type Queue interface {
 	// Submit takes requests in order and returns how many it took: fewer than
-	// given once depth are in flight. Results, errors included, come from Poll.
+	// given once depth are in flight, which they are until their results have
+	// been polled. Results, errors included, come from Poll. The requests are
+	// copied, so that the slice may be reused at once.
 	Submit(rs []Request) int
 	// Poll stores finished results and returns how many. It never blocks.
 	Poll(rs []Result) int
 	// Idle reports whether nothing is in flight.
 	Idle() bool
-	// Close waits for what is in flight, whose results are dropped.
+	// Close waits for what the store has begun and drops what it has not; no
+	// request touches its buffer or the store afterwards. Results are dropped.
 	Close() error
+}
+
+// A Watchable queue lets its owner wait for it in a system call of its own,
+// beside its sockets. Without it notify works too, but takes the detour over
+// another goroutine.
+type Watchable interface {
+	// Descriptor is readable once results may be available after Arm. The first
+	// call makes the descriptor responsible for the results of this queue's own
+	// requests; notify, where given, still tells of what other queues cause. The
+	// queue reads and closes the descriptor.
+	Descriptor() int
+	// Arm prepares for a wait. It reports false when the owner must not sleep
+	// but poll, since there is something to do already.
+	Arm() bool
 }
 
 // A Viewer is a store whose memory can be sent from and received into without a
 // copy. A lease keeps the block-atomicity promise: while a shared lease is held
 // no write to its blocks takes effect, and an exclusive one excludes every other
-// access. TryView never blocks; a waiter that keeps trying is not starved.
+// access. TryLease never blocks; a waiter that keeps trying is not starved, and
+// one that gives up has nothing to undo. Leases are kept for parts of the store
+// coarser than a block, so whoever holds one must not need another to proceed.
 type Viewer interface {
 	// Memory is the whole store, to be registered once with each device.
 	Memory() []byte
@@ -108,9 +132,47 @@ type Viewer interface {
 	Release(offset, length int64, exclusive bool)
 }
 
+// Check reports what is wrong with a request for this store: [ErrInvalid],
+// [ErrOutOfRange], [ErrReadOnly] or nil.
+func (i *Info) Check(r *Request) error {
+	switch r.Op {
+	case OpFlush:
+		return nil
+	case OpRead, OpWrite:
+		if r.Length != int64(len(r.Buf)) || !i.aligned(r.Buf) {
+			return ErrInvalid
+		}
+	case OpWriteZeroes, OpDeallocate:
+	default:
+		return ErrInvalid
+	}
+	if !InRange(r.Offset, r.Length, i.Size) {
+		return ErrOutOfRange
+	}
+	if (r.Offset|r.Length)&int64(i.BlockSize-1) != 0 {
+		return ErrInvalid
+	}
+	if i.ReadOnly && r.Op != OpRead {
+		return ErrReadOnly
+	}
+	return nil
+}
+
+func (i *Info) aligned(b []byte) bool {
+	address := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return i.Alignment <= 1 || len(b) == 0 || address&uintptr(i.Alignment-1) == 0
+}
+
+// InRange reports whether length bytes at offset lie within size bytes. No
+// value of its arguments overflows.
+func InRange(offset, length, size int64) bool {
+	return offset >= 0 && length >= 0 && length <= size && offset <= size-length
+}
+
 // Errors that have an NVMe status of their own. Others are media errors: of a
 // read an unrecovered read error, of a write a write fault.
 var (
+	ErrInvalid    = errors.New("malformed request") // the caller's mistake
 	ErrOutOfRange = errors.New("beyond the end of the store")
 	ErrReadOnly   = errors.New("store is read-only")
 	ErrNoSpace    = errors.New("no space left for the store")

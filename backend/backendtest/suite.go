@@ -1,0 +1,86 @@
+// Package backendtest holds the suite that every implementation of package
+// backend passes ([Run]), and a store that misbehaves on demand ([Faulty]).
+package backendtest
+
+import (
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// MinSize is the smallest store, in bytes, that the suite can work with. One of
+// 20 MiB reaches more: ranges longer than stores handle in one piece.
+const MinSize = 4 << 20
+
+// Run tests the stores that open returns, a fresh one for each test, writable
+// and at least MinSize long. What they hold at first does not matter. Close is
+// called by the suite.
+//
+// Each queue is used from one goroutine, locked to its thread, from NewQueue to
+// Close.
+func Run(t *testing.T, open func(t *testing.T) backend.Store) {
+	tests := []struct {
+		name string
+		run  func(*testing.T, backend.Store)
+	}{
+		{"Info", testInfo},
+		{"ReadYourWrites", testReadYourWrites},
+		{"RandomOperations", testRandomOperations},
+		{"Batch", testBatch},
+		{"OutOfRange", testOutOfRange},
+		{"Malformed", testMalformed},
+		{"Depth", testDepth},
+		{"Flush", testFlush},
+		{"FlushOnManyQueues", testFlushOnManyQueues},
+		{"WriteZeroes", testWriteZeroes},
+		{"Deallocate", testDeallocate},
+		{"AtomicBlocks", testAtomicBlocks},
+		{"OwnConflicts", testOwnConflicts},
+		{"CloseInFlight", testCloseInFlight},
+		{"CloseStore", testCloseStore},
+		{"NoAllocations", testNoAllocations},
+		{"Leases", testLeases},
+		{"LeaseHoldsWrites", testLeaseHoldsWrites},
+		{"LeaseHoldsReads", testLeaseHoldsReads},
+		{"LeaseStarvation", testLeaseStarvation},
+		{"LeaseGivenUp", testLeaseGivenUp},
+		{"LeaseClose", testLeaseClose},
+		{"LeaseAtomicBlocks", testLeaseAtomicBlocks},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := open(t)
+			if size := s.Info().Size; size < MinSize {
+				t.Fatalf("store of %d bytes: the suite needs %d", size, MinSize)
+			}
+			tt.run(t, s)
+			if err := s.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+}
+
+func testInfo(t *testing.T, s backend.Store) {
+	info := s.Info()
+	if info.BlockSize != 512 && info.BlockSize != 4096 {
+		t.Errorf("block size %d", info.BlockSize)
+	}
+	if info.Size%int64(info.BlockSize) != 0 {
+		t.Errorf("size %d is not whole blocks of %d", info.Size, info.BlockSize)
+	}
+	if info.Alignment < 1 || info.Alignment > 4096 || info.Alignment&(info.Alignment-1) != 0 {
+		t.Errorf("alignment %d: want a power of two up to 4096", info.Alignment)
+	}
+	if info.ReadOnly {
+		t.Error("the suite needs a writable store")
+	}
+	if n, err := s.Allocated(); err != nil || n < 0 {
+		t.Errorf("Allocated() = %d, %v", n, err)
+	}
+	for _, depth := range []int{0, -1} {
+		if _, err := s.NewQueue(depth, nil); err == nil {
+			t.Errorf("NewQueue took a depth of %d", depth)
+		}
+	}
+}

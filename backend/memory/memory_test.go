@@ -1,0 +1,216 @@
+package memory
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/backendtest"
+)
+
+func newStore(t testing.TB, cfg Config) *Store {
+	t.Helper()
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestConformance(t *testing.T) {
+	for _, cfg := range []Config{
+		{Size: 20 << 20},
+		{Size: 20 << 20, BlockSize: 512},
+		{Size: 20<<20 - 512, BlockSize: 512, Pinned: true},
+	} {
+		t.Run(fmt.Sprintf("%+v", cfg), func(t *testing.T) {
+			backendtest.Run(t, func(t *testing.T) backend.Store { return newStore(t, cfg) })
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, cfg := range []Config{
+		{},
+		{Size: -4096},
+		{Size: 4095},
+		{Size: 511, BlockSize: 512},
+		{Size: 1 << 20, BlockSize: 1024},
+		{Size: 1 << 20, BlockSize: -512},
+		{Size: math.MaxInt64},
+		{Size: 1 << 62},
+	} {
+		if s, err := New(cfg); err == nil {
+			t.Errorf("New(%+v) succeeded with %d bytes", cfg, s.Info().Size)
+		}
+	}
+}
+
+func TestSizeIsWholeBlocks(t *testing.T) {
+	for _, block := range []int{512, 4096} {
+		s := newStore(t, Config{Size: 1<<20 - 1, BlockSize: block})
+		if got, want := s.Info().Size, int64(1<<20-block); got != want || int64(len(s.Memory())) != want {
+			t.Errorf("size %d, memory %d, want %d", got, len(s.Memory()), want)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// drive submits one request to an idle queue and returns how many Polls it took.
+func drive(t testing.TB, q backend.Queue, r backend.Request) int {
+	t.Helper()
+	if q.Submit([]backend.Request{r}) != 1 {
+		t.Fatal("Submit took nothing")
+	}
+	var got [1]backend.Result
+	for polls := 1; ; polls++ {
+		if q.Poll(got[:]) == 1 {
+			if got[0].Err != nil {
+				t.Fatal(got[0].Err)
+			}
+			return polls
+		}
+	}
+}
+
+func openQueue(t testing.TB, s *Store) backend.Queue {
+	t.Helper()
+	q, err := s.NewQueue(4, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return q
+}
+
+func TestAllocated(t *testing.T) {
+	s := newStore(t, Config{Size: 64 << 20})
+	q := openQueue(t, s)
+	wantAllocated := func(want int64, what string) {
+		t.Helper()
+		if got, err := s.Allocated(); err != nil || got != want {
+			t.Errorf("after %s %d bytes are allocated (%v), want %d", what, got, err, want)
+		}
+	}
+	const m = 1 << 20
+	buf := make([]byte, m)
+	wantAllocated(0, "nothing")
+	drive(t, q, backend.Request{Op: backend.OpRead, Length: m, Buf: buf})
+	drive(t, q, backend.Request{Op: backend.OpWriteZeroes, Length: 64 << 20})
+	wantAllocated(0, "reading and zeroing")
+	drive(t, q, backend.Request{Op: backend.OpWrite, Offset: 4096, Length: m, Buf: buf})
+	drive(t, q, backend.Request{Op: backend.OpWrite, Offset: 8192, Length: 4096, Buf: buf[:4096]})
+	wantAllocated(m, "writing 1 MiB, partly twice")
+	drive(t, q, backend.Request{Op: backend.OpWriteZeroes, Length: 64 << 20})
+	wantAllocated(m, "zeroing")
+	drive(t, q, backend.Request{Op: backend.OpDeallocate, Offset: 4096 * 3, Length: 4096 * 2})
+	drive(t, q, backend.Request{Op: backend.OpDeallocate, Offset: 4096 * 4, Length: 4096 * 4})
+	wantAllocated(m-5*4096, "deallocating 5 blocks, one of them twice")
+	if !s.TryLease(5*m, m, true) {
+		t.Fatal("no lease")
+	}
+	s.Release(5*m, m, true)
+	wantAllocated(2*m-5*4096, "leasing 1 MiB to write")
+	drive(t, q, backend.Request{Op: backend.OpWriteZeroes, Length: 64 << 20, Deallocate: true})
+	wantAllocated(0, "deallocating all")
+}
+
+// BAD-INPUT: a range as long as the store does not stop its shard.
+func TestLongRangesGoInSteps(t *testing.T) {
+	const size = 16 << 20
+	s := newStore(t, Config{Size: size})
+	q := openQueue(t, s)
+	s.used.set(0, size)
+	if got, want := drive(t, q, backend.Request{Op: backend.OpWriteZeroes, Length: size}), size/zeroStep/2; got < want {
+		t.Errorf("zeroing %d bytes took %d polls, want at least %d", size, got, want)
+	}
+	if got, want := drive(t, q, backend.Request{Op: backend.OpDeallocate, Length: size}), size/freeStep/2; got < want {
+		t.Errorf("deallocating %d bytes took %d polls, want at least %d", size, got, want)
+	}
+}
+
+// Pages are the device's, so deallocating must not replace them.
+func TestPinned(t *testing.T) {
+	s := newStore(t, Config{Size: 1 << 20, Pinned: true})
+	q := openQueue(t, s)
+	if s.Info().Deallocate {
+		t.Error("says that deallocating frees storage")
+	}
+	buf := make([]byte, 1<<20)
+	for i := range buf {
+		buf[i] = 1
+	}
+	drive(t, q, backend.Request{Op: backend.OpWrite, Length: 1 << 20, Buf: buf})
+	drive(t, q, backend.Request{Op: backend.OpDeallocate, Length: 1 << 20})
+	resident := make([]byte, (1<<20)/4096)
+	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&s.memory[0])), 1<<20,
+		uintptr(unsafe.Pointer(&resident[0]))); errno != 0 {
+		t.Fatal(errno)
+	}
+	for i, r := range resident[:(1<<20)/os.Getpagesize()] {
+		if r&1 == 0 {
+			t.Fatalf("page %d was given back", i)
+		}
+	}
+	if got, _ := s.Allocated(); got != 1<<20 {
+		t.Errorf("%d bytes allocated", got)
+	}
+}
+
+func BenchmarkQueue(b *testing.B) {
+	for _, bb := range []struct {
+		name  string
+		op    backend.Op
+		size  int64
+		depth int
+	}{
+		{"read4kQD1", backend.OpRead, 4096, 1}, {"read4kQD32", backend.OpRead, 4096, 32},
+		{"write4kQD32", backend.OpWrite, 4096, 32}, {"read128kQD16", backend.OpRead, 1 << 17, 16},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			const size = 256 << 20
+			s := newStore(b, Config{Size: size})
+			q, err := s.NewQueue(bb.depth, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			rs := make([]backend.Request, bb.depth)
+			for i := range rs {
+				rs[i] = backend.Request{Op: bb.op, Length: bb.size, Buf: make([]byte, bb.size)}
+			}
+			got := make([]backend.Result, bb.depth)
+			offset := int64(0)
+			b.SetBytes(bb.size)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if i%bb.depth != 0 {
+					continue
+				}
+				for j := range rs {
+					offset = (offset + 37*bb.size) % size
+					rs[j].Offset = offset
+				}
+				q.Submit(rs)
+				if q.Poll(got) != bb.depth {
+					b.Fatal("results missing")
+				}
+			}
+			q.Close()
+			s.Close()
+		})
+	}
+}

@@ -1,0 +1,203 @@
+package memory
+
+import (
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/stripe"
+)
+
+// Bytes of OpWriteZeroes and OpDeallocate that one call of Submit or Poll
+// carries out, so that it returns in time. The latter mostly unmaps pages.
+const (
+	zeroStep = 256 << 10
+	freeStep = 1 << 20
+)
+
+// A queue does its work inline; what it cannot do yet waits.
+type queue struct {
+	store    *Store
+	depth    int
+	inFlight int // taken, and the result not yet polled
+	results  backend.Results
+	waiting  []task       // in the order of submission
+	order    stripe.Order // of waiting
+	waiter   *stripe.Waiter
+	notify   func()
+	stepped  bool // a long request advanced during this call
+	again    bool // something waits for nothing but the next Poll
+	closed   bool
+}
+
+// A task is a request on its way.
+type task struct {
+	backend.Request
+	done int64 // bytes carried out
+}
+
+func (t *task) exclusive() bool { return t.Op != backend.OpRead }
+
+func newQueue(s *Store, depth int, notify func()) *queue {
+	if notify == nil {
+		notify = func() {}
+	}
+	return &queue{
+		store:   s,
+		depth:   depth,
+		results: backend.NewResults(depth),
+		waiting: make([]task, 0, depth),
+		waiter:  s.blocks.Join(notify),
+		notify:  notify,
+		order:   stripe.NewOrder(depth),
+	}
+}
+
+// Submit implements [backend.Queue].
+func (q *queue) Submit(rs []backend.Request) int {
+	if q.closed {
+		return 0
+	}
+	n := min(len(rs), q.depth-q.inFlight)
+	q.inFlight += n
+	q.stepped = false
+	for i := range rs[:n] {
+		q.take(&rs[i])
+	}
+	return n
+}
+
+func (q *queue) take(r *backend.Request) {
+	if err := q.store.info.Check(r); err != nil {
+		q.results.Push(backend.Result{Tag: r.Tag, Err: err})
+		return
+	}
+	t := task{Request: *r}
+	if !q.order.Conflicts(t.Offset, t.Length, t.exclusive()) && q.try(&t) {
+		q.results.Push(backend.Result{Tag: t.Tag})
+		return
+	}
+	q.order.Add(t.Offset, t.Length, t.exclusive())
+	q.waiting = append(q.waiting, t)
+}
+
+// Poll implements [backend.Queue].
+func (q *queue) Poll(rs []backend.Result) int {
+	if len(q.waiting) == 0 {
+		return q.drain(rs)
+	}
+	q.retry()
+	if n := q.drain(rs); n > 0 || len(q.waiting) == 0 {
+		return n
+	}
+	// Once more after arming: what is refused now is notified when released.
+	q.waiter.Arm()
+	q.retry()
+	n := q.drain(rs)
+	if n == 0 && q.again {
+		q.notify()
+	}
+	return n
+}
+
+func (q *queue) drain(rs []backend.Result) int {
+	n := q.results.Drain(rs)
+	q.inFlight -= n
+	return n
+}
+
+// retry tries everything that waits, in order; conflicting ones do not overtake
+// each other.
+func (q *queue) retry() {
+	q.stepped, q.again = false, false
+	q.order.Reset()
+	kept := 0
+	for i := range q.waiting {
+		t := &q.waiting[i]
+		if !q.order.Conflicts(t.Offset, t.Length, t.exclusive()) && q.try(t) {
+			q.results.Push(backend.Result{Tag: t.Tag})
+			continue
+		}
+		q.order.Add(t.Offset, t.Length, t.exclusive())
+		if kept != i {
+			q.waiting[kept] = *t
+		}
+		kept++
+	}
+	clear(q.waiting[kept:]) // drops the references to buffers
+	q.waiting = q.waiting[:kept]
+}
+
+// try carries a request out, or the next part of it, and reports whether it is
+// finished.
+func (q *queue) try(t *task) bool {
+	switch t.Op {
+	case backend.OpRead, backend.OpWrite:
+		return q.transfer(t)
+	case backend.OpWriteZeroes, backend.OpDeallocate:
+		return q.step(t)
+	}
+	return true // OpFlush: RAM is as durable as it gets
+}
+
+func (q *queue) transfer(t *task) bool {
+	s := q.store
+	if !q.hold(t.Offset, t.Length, t.exclusive()) {
+		return false
+	}
+	if t.Op == backend.OpRead {
+		copy(t.Buf, s.memory[t.Offset:])
+	} else {
+		s.used.set(t.Offset, t.Length)
+		copy(s.memory[t.Offset:], t.Buf)
+	}
+	s.blocks.Release(t.Offset, t.Length, t.exclusive())
+	return true
+}
+
+// step zeroes or frees the next part of a long range. One part is done per
+// call, whichever requests wait.
+func (q *queue) step(t *task) bool {
+	if q.stepped {
+		q.again = true
+		return false
+	}
+	free := t.Op == backend.OpDeallocate || t.Deallocate
+	offset, size := t.Offset+t.done, int64(zeroStep)
+	if free {
+		size = freeStep
+	}
+	n := min(t.Length-t.done, size-offset%size) // ends at whole pages
+	if !q.hold(offset, n, true) {
+		return false
+	}
+	q.stepped = true
+	if free {
+		q.store.free(offset, n)
+	} else {
+		q.store.zero(offset, n)
+	}
+	q.store.blocks.Release(offset, n, true)
+	t.done += n
+	q.again = q.again || t.done < t.Length
+	return t.done == t.Length
+}
+
+func (q *queue) hold(offset, length int64, exclusive bool) bool {
+	out := q.store.blocks.Try(offset, length, exclusive)
+	q.again = q.again || out == stripe.Yielded
+	return out == stripe.Taken
+}
+
+// Idle implements [backend.Queue].
+func (q *queue) Idle() bool { return q.inFlight == 0 }
+
+// Close implements [backend.Queue]. Nothing is ever half begun between calls
+// but a long range, of which the rest is dropped.
+func (q *queue) Close() error {
+	if q.closed {
+		return nil
+	}
+	q.closed = true
+	q.waiting, q.inFlight = nil, 0
+	q.waiter.Leave()
+	q.store.queueClosed()
+	return nil
+}

@@ -1,0 +1,72 @@
+package stripe
+
+import "sync/atomic"
+
+// A Waiter is a queue that may sleep while operations of it wait for others to
+// release stripes.
+type Waiter struct {
+	table  *Table
+	notify func()
+	armed  atomic.Bool
+}
+
+// Join adds a waiter. Its notify is called on the goroutine that releases, so
+// it must not block.
+func (t *Table) Join(notify func()) *Waiter {
+	w := &Waiter{table: t, notify: notify}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := *t.waiters.Load()
+	list := append(make([]*Waiter, 0, len(old)+1), old...)
+	list = append(list, w)
+	t.waiters.Store(&list)
+	return w
+}
+
+// Leave ends the waiter. A call of notify that has begun may still be running.
+func (w *Waiter) Leave() {
+	w.disarm()
+	t := w.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []*Waiter
+	for _, other := range *t.waiters.Load() {
+		if other != w {
+			list = append(list, other)
+		}
+	}
+	t.waiters.Store(&list)
+}
+
+// Arm asks for one call of notify at the next release by anyone. What was
+// refused before must be tried once more after it, since the release may have
+// just happened.
+func (w *Waiter) Arm() {
+	if w.armed.Load() {
+		return
+	}
+	w.table.armed.Add(1) // first, so that the count never falls short
+	if !w.armed.CompareAndSwap(false, true) {
+		w.table.armed.Add(-1)
+	}
+}
+
+func (w *Waiter) disarm() bool {
+	was := w.armed.CompareAndSwap(true, false)
+	if was {
+		w.table.armed.Add(-1)
+	}
+	return was
+}
+
+// Wake notifies every armed waiter. It costs one load while there is none.
+func (t *Table) Wake() {
+	if t.armed.Load() == 0 {
+		return
+	}
+	for _, w := range *t.waiters.Load() {
+		if w.disarm() {
+			w.notify()
+		}
+	}
+}
