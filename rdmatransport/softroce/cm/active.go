@@ -56,7 +56,7 @@ func (e *Engine) request(id wire.CommID, to netip.Addr, p *ConnectParams) wire.R
 }
 
 // Confirm sends the RTU that follows a REP: the queue pair is ready.
-func (e *Engine) Confirm(id wire.CommID) error {
+func (e *Engine) Confirm(_ time.Duration, id wire.CommID) error {
 	c := e.conns[id]
 	if c == nil || c.state != repReceived {
 		return ErrGone

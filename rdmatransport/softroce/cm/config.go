@@ -59,7 +59,7 @@ type ConnectParams struct {
 	SourcePort uint16         // told to the peer's consumer
 
 	QPN                rdmatransport.QPN
-	StartingPSN        wire.PSN     // of our requests
+	StartingPSN        wire.PSN     // at which the peer is to begin sending to us
 	ResponderResources uint8        // READs and atomics we serve at a time
 	InitiatorDepth     uint8        // READs and atomics we want to have in flight
 	RetryCount         uint8        // 0 to 7
@@ -76,7 +76,7 @@ type ConnectParams struct {
 // AcceptParams describe the answer to a request.
 type AcceptParams struct {
 	QPN                rdmatransport.QPN
-	StartingPSN        wire.PSN // of our requests
+	StartingPSN        wire.PSN // at which the peer is to begin sending to us
 	ResponderResources uint8    // limit; the smaller of it and the peer's InitiatorDepth is promised
 	InitiatorDepth     uint8    // limit; the smaller of it and the peer's ResponderResources is used
 	RNRRetryCount      uint8    // 0 to 7

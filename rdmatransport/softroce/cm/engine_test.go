@@ -197,7 +197,7 @@ func TestDataStandsForLostRTU(t *testing.T) {
 	p.filter = drop(wire.AttrRTU, 1000)
 	p.connect()
 	p.run(5 * time.Millisecond)
-	p.b.Established(p.b.events[0].ID)
+	p.b.Established(p.now, p.b.events[0].ID)
 	p.run(time.Hour)
 	p.wantEvents(p.a, EventReply)
 	p.wantEvents(p.b, EventRequest)
@@ -254,12 +254,12 @@ func TestSlowConfirm(t *testing.T) {
 	if p.b.Counters.Retransmits != 1 || p.a.Counters.DuplicateREP != 1 {
 		t.Errorf("%d repeated REPs", p.b.Counters.Retransmits)
 	}
-	if err := p.a.Confirm(id); err != nil {
+	if err := p.a.Confirm(p.now, id); err != nil {
 		t.Fatal(err)
 	}
 	p.run(time.Second)
 	p.wantEvents(p.b, EventRequest, EventEstablished)
-	if err := p.a.Confirm(id); !errors.Is(err, ErrGone) {
+	if err := p.a.Confirm(p.now, id); !errors.Is(err, ErrGone) {
 		t.Errorf("second Confirm: %v", err)
 	}
 }
@@ -358,7 +358,7 @@ func TestTimeWaitKeepsTheID(t *testing.T) {
 	p.a.Disconnect(p.now, id)
 	p.run(10 * time.Millisecond)
 	events := len(p.b.events)
-	p.b.Receive(p.now, addrA, &kept[0].packet)
+	p.b.Receive(p.now, netip.AddrPortFrom(addrA, 1), &kept[0].packet)
 	p.run(10 * time.Millisecond)
 	if len(p.b.events) != events || p.b.Counters.DuplicateREQ != 1 {
 		t.Error("a late REQ in time-wait made a connection")
@@ -397,7 +397,7 @@ func TestIPv6(t *testing.T) {
 			if !ok {
 				return
 			}
-			to.Receive(p.now, addr, &s.Packet)
+			to.Receive(p.now, netip.AddrPortFrom(addr, 1), &s.Packet)
 		}
 	}
 	carry(a, b, a6)
@@ -412,7 +412,7 @@ func TestIPv6(t *testing.T) {
 	if ev, _ := a.NextEvent(); ev.Kind != EventReply {
 		t.Fatalf("%+v", ev)
 	}
-	if err := a.Confirm(id); err != nil {
+	if err := a.Confirm(p.now, id); err != nil {
 		t.Fatal(err)
 	}
 	carry(a, b, a6)

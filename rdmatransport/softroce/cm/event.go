@@ -59,7 +59,7 @@ type Peer struct {
 	GUID    wire.GUID
 	QPN     rdmatransport.QPN
 
-	StartingPSN        wire.PSN // of the peer's requests
+	StartingPSN        wire.PSN // at which we are to begin sending (IBTA 12.7.31)
 	InitiatorDepth     uint8    // READs and atomics we may have in flight
 	ResponderResources uint8    // READs and atomics the peer may have in flight
 	RetryCount         uint8    // as the active side asked

@@ -72,7 +72,7 @@ func newPair(t *testing.T, seed uint64) *pair {
 	p.b = &end{Engine: newEngine(addrB, seed+1, nil), addr: addrB}
 	p.answer = func(ev Event) { p.accept(ev.ID) }
 	p.reply = func(ev Event) {
-		if err := p.a.Confirm(ev.ID); err != nil {
+		if err := p.a.Confirm(p.now, ev.ID); err != nil {
 			t.Errorf("Confirm: %v", err)
 		}
 	}
@@ -175,7 +175,7 @@ func (p *pair) step(limit time.Duration) bool {
 	if first >= 0 {
 		f := p.flying[first]
 		p.flying = append(p.flying[:first], p.flying[first+1:]...)
-		f.to.Receive(p.now, f.from.addr, &f.packet)
+		f.to.Receive(p.now, netip.AddrPortFrom(f.from.addr, 55410), &f.packet)
 		p.settle()
 		return true
 	}

@@ -136,7 +136,7 @@ func (e *Engine) endWithReject(now time.Duration, c *conn, reason rdmatransport.
 // Established tells that data arrived on the queue pair of an accepted
 // connection, which stands for the RTU (IBTA 12.9.8.5). It does nothing in other
 // states.
-func (e *Engine) Established(id wire.CommID) {
+func (e *Engine) Established(_ time.Duration, id wire.CommID) {
 	if c := e.conns[id]; c != nil && c.state == repSent {
 		e.establish(c)
 	}

@@ -9,8 +9,8 @@ import (
 
 // Receive takes a packet to queue pair 1 whose ICRC is right, and the address it
 // came from. p is read before Receive returns.
-func (e *Engine) Receive(now time.Duration, from netip.Addr, p *wire.Packet) {
-	from = from.Unmap()
+func (e *Engine) Receive(now time.Duration, source netip.AddrPort, p *wire.Packet) {
+	from := source.Addr().Unmap() // the port is any: it spreads load
 	m, h, ok := e.admit(from, p)
 	if !ok {
 		return
