@@ -20,7 +20,7 @@ type REP struct {
 	LocalID, RemoteID  CommID
 	QKey               uint32
 	QPN                rdmatransport.QPN
-	StartingPSN        PSN
+	StartingPSN        PSN // at which the receiver of the message begins to send
 	ResponderResources uint8
 	InitiatorDepth     uint8
 	AckDelay           Timeout

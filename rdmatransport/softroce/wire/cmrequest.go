@@ -27,8 +27,8 @@ type REQ struct {
 	InitiatorDepth     uint8   // READs and atomics it wants to have in flight
 	RemoteTimeout      Timeout // within which the receiver is to answer
 	Transport          TransportType
-	FlowControl        bool // end to end
-	StartingPSN        PSN
+	FlowControl        bool    // end to end
+	StartingPSN        PSN     // at which the receiver of the message begins to send
 	LocalTimeout       Timeout // within which the sender will answer
 	RetryCount         uint8   // 3 bits
 	PKey               uint16

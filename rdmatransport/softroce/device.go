@@ -1,0 +1,178 @@
+package softroce
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+)
+
+const (
+	maxDepth   = 8192
+	maxSGE     = rc.MaxPieces
+	maxReads   = 128
+	maxWindows = 4096
+)
+
+// Config describes a device. A zero field takes the default.
+type Config struct {
+	Addr   netip.Addr // required: the address that the device is
+	Shards int        // completion queues, each with sockets of its own; default 1, limit 64
+
+	ReceiveBuffer int // bytes of each receive socket; default 8 MiB, as far as allowed
+	PathMTU       int // bound on the path MTU: 256 to 4096; default what the route carries
+
+	// AckTimeout is how long a peer may be silent before a retry counts,
+	// and times the retry count how long until the connection is given up.
+	// Retransmission itself follows measured round trips. Default 500 ms.
+	AckTimeout time.Duration
+
+	// Network replaces the sockets, for tests: a group of Shards ports at Addr.
+	Network udp.Group
+	// Random replaces crypto/rand, for repeatable tests.
+	Random func([]byte)
+}
+
+// Device implements rdmatransport.Device.
+type Device struct {
+	cfg    Config
+	addr   netip.Addr
+	group  udp.Group
+	start  time.Time
+	shards []*shard
+
+	mu     sync.Mutex // guards taken and closed
+	taken  int        // completion queues handed out
+	closed bool
+}
+
+// Open takes possession of an address. It fails if another process owns it, or
+// if the kernel's rdma_rxe holds UDP port 4791 there.
+func Open(cfg Config) (*Device, error) {
+	if cfg.Shards == 0 {
+		cfg.Shards = 1
+	}
+	if cfg.Shards < 0 || cfg.Shards > 64 {
+		return nil, fmt.Errorf("softroce: %d shards, want 1 to 64", cfg.Shards)
+	}
+	if cfg.AckTimeout == 0 {
+		cfg.AckTimeout = 500 * time.Millisecond
+	}
+	d := &Device{cfg: cfg, addr: cfg.Addr.Unmap(), group: cfg.Network, start: time.Now()}
+	if d.group == nil {
+		g, err := udp.Listen(d.addr, udp.Config{Shards: cfg.Shards, ReceiveBuffer: cfg.ReceiveBuffer})
+		if err != nil {
+			return nil, fmt.Errorf("softroce: %w", err)
+		}
+		d.group = g
+	}
+	for i, port := range d.group.Ports() {
+		d.shards = append(d.shards, newShard(d, i, port))
+	}
+	d.shards[0].manager = newManager(d.shards[0])
+	return d, nil
+}
+
+// pathMTU is the largest RoCE path MTU towards an address: 256 to 4096 bytes of
+// payload in a packet of the route's MTU with 96 bytes of headers to spare, as
+// Linux computes it.
+func (d *Device) pathMTU(to netip.Addr) int {
+	n, err := d.group.MTU(to)
+	if err != nil {
+		n = 1500 // no route yet: what every Ethernet carries
+	}
+	n -= 96
+	if d.cfg.PathMTU > 0 {
+		n = min(n, d.cfg.PathMTU)
+	}
+	return max(256, min(4096, wire.MTUFor(n).Bytes()))
+}
+
+// clock is the time since the device was opened, on the monotonic clock.
+func (d *Device) clock() time.Duration { return time.Since(d.start) }
+
+func (d *Device) seed() (s [32]byte) {
+	if d.cfg.Random != nil {
+		d.cfg.Random(s[:])
+	} else {
+		rand.Read(s[:])
+	}
+	return s
+}
+
+// random is for the control plane; shards have generators of their own.
+func (d *Device) random() uint32 {
+	s := d.seed()
+	return binary.LittleEndian.Uint32(s[:])
+}
+
+// Addr is the device's address.
+func (d *Device) Addr() netip.Addr { return d.addr }
+
+// Attrs implements rdmatransport.Device.
+func (d *Device) Attrs() rdmatransport.Attrs {
+	return rdmatransport.Attrs{
+		Provider: "softroce", Name: d.addr.String(),
+		MaxQueueDepth: maxDepth, MaxSGE: maxSGE, MaxInline: rc.MaxInline, MaxMessage: rc.MaxMessage,
+		MaxReadsOut: maxReads, MaxReadsIn: maxReads, Shards: len(d.shards),
+		Windows: true, Atomics: true, Immediate: true,
+	}
+}
+
+// NewCompletionQueue implements rdmatransport.Device.
+func (d *Device) NewCompletionQueue(rdmatransport.CQConfig) (rdmatransport.CompletionQueue, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, rdmatransport.ErrClosed
+	}
+	if d.taken == len(d.shards) {
+		return nil, fmt.Errorf("softroce: all %d completion queues of %v are in use", d.taken, d.addr)
+	}
+	d.taken++
+	return d.shards[d.taken-1], nil
+}
+
+// Stats copies each shard's counters, on the shard's own goroutine. A shard that
+// nobody polls makes it wait.
+func (d *Device) Stats() []Stats {
+	out := make([]Stats, len(d.shards))
+	var wg sync.WaitGroup
+	for i, s := range d.shards {
+		wg.Add(1)
+		s.do(func() {
+			out[i] = s.snapshot()
+			wg.Done()
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// Close implements rdmatransport.Device: every peer is told, nothing is awaited.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	for _, s := range d.shards {
+		s.now = d.clock()
+		s.Close()
+	}
+	// Ends told by other shards are in shard 0's mailbox now.
+	d.shards[0].mail.run()
+	d.shards[0].Flush()
+	d.shards[0].manager.close()
+	return d.group.Close()
+}
+
+var _ rdmatransport.Device = (*Device)(nil)

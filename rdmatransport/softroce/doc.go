@@ -1,0 +1,32 @@
+// Package softroce is an RDMA provider that needs no RDMA hardware: a RoCEv2
+// endpoint in user space over ordinary UDP sockets, wire compatible with Linux
+// rdma_rxe and with RNICs. It needs no privilege and no kernel module.
+//
+// A datagram walks through the packages below in this order: udp receives it in
+// a batch, wire decodes it and checks its ICRC, rc executes it on its queue pair,
+// or cm if it belongs to the connection exchange; the answer goes back the same
+// way. This package joins them: a [Device] has one shard for each completion
+// queue, a shard owns its sockets and queue pairs and does all its work inside
+// Poll and Flush (see package rdmatransport for the contract).
+//
+// # Addresses
+//
+// A device is one IP address, because every RoCEv2 endpoint uses UDP port 4791.
+// Two devices on one machine need two addresses; loopback has 127.0.0.0/8 to
+// offer. One process owns an address.
+//
+// # Integrity
+//
+// Every packet carries RoCE's invariant CRC. On IPv4 it covers the packet's
+// identification, which a UDP socket neither sees nor sets: Linux sends 0 (or
+// the index of a GSO segment) on the sockets used here, and a received ICRC is
+// accepted if some identification explains it, which finds all single-bit errors
+// and all but 2^-16 of others. On IPv6 the check is exact.
+//
+// # Limits
+//
+// Reliable connections only; no shared receive queues, no multicast, no path
+// migration, no end-to-end credits, no VLAN priorities beyond the IP type of
+// service. One protection domain's keys are 32 random bits. Completion queues
+// are not resizable; they grow by themselves.
+package softroce

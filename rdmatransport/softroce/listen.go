@@ -1,0 +1,169 @@
+package softroce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/cm"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+)
+
+// backlog is how many requests wait for a listener's consumer; more are refused
+// with "no resources".
+const backlog = 256
+
+// listener is a port on which requests are taken.
+type listener struct {
+	manager  *manager
+	addr     netip.AddrPort
+	service  wire.ServiceID
+	requests chan *connRequest
+	closed   chan struct{}
+	once     sync.Once
+}
+
+// Listen implements rdmatransport.Device.
+func (d *Device) Listen(at netip.AddrPort) (rdmatransport.Listener, error) {
+	if a := at.Addr().Unmap(); a != d.addr && !a.IsUnspecified() {
+		return nil, fmt.Errorf("softroce: cannot listen on %v: this device is %v", a, d.addr)
+	}
+	m := d.shards[0].manager
+	l := &listener{manager: m, requests: make(chan *connRequest, backlog), closed: make(chan struct{})}
+	errc := make(chan error, 1)
+	m.shard.do(func() { errc <- m.listen(l, at.Port()) })
+	if err := <-errc; err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (m *manager) listen(l *listener, port uint16) error {
+	if port == 0 {
+		port = m.port()
+		for m.listeners[wire.TCPService(port)] != nil {
+			port = m.port()
+		}
+	}
+	l.service = wire.TCPService(port)
+	l.addr = netip.AddrPortFrom(m.shard.dev.addr, port)
+	if m.listeners[l.service] != nil {
+		return fmt.Errorf("softroce: %v is listened on already", l.addr)
+	}
+	m.listeners[l.service] = l
+	m.engine.Listen(l.service)
+	return nil
+}
+
+func (l *listener) Addr() netip.AddrPort { return l.addr }
+
+func (l *listener) Accept(ctx context.Context) (rdmatransport.ConnRequest, error) {
+	select {
+	case r := <-l.requests:
+		return r, nil
+	case <-l.closed:
+		return nil, rdmatransport.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Close implements rdmatransport.Listener.
+func (l *listener) Close() error {
+	m := l.manager
+	m.shard.do(func() {
+		if m.listeners[l.service] == l {
+			delete(m.listeners, l.service)
+			m.engine.Unlisten(l.service)
+		}
+		l.shut()
+	})
+	return nil
+}
+
+// shut refuses requests that nobody will take. It runs on the manager's shard.
+func (l *listener) shut() {
+	l.once.Do(func() { close(l.closed) })
+	for {
+		select {
+		case r := <-l.requests:
+			r.answered.Store(true)
+			l.manager.engine.Reject(l.manager.shard.now, r.id, rdmatransport.RejectInvalidServiceID, nil)
+		default:
+			return
+		}
+	}
+}
+
+// connRequest is a peer's request, on its way to one answer.
+type connRequest struct {
+	manager  *manager
+	id       wire.CommID
+	peer     cm.Peer
+	data     []byte
+	local    netip.AddrPort
+	answered atomic.Bool
+}
+
+func (r *connRequest) PrivateData() []byte        { return r.data }
+func (r *connRequest) LocalAddr() netip.AddrPort  { return r.local }
+func (r *connRequest) RemoteAddr() netip.AddrPort { return r.peer.Addr }
+func (r *connRequest) InitiatorDepth() int        { return int(r.peer.InitiatorDepth) }
+func (r *connRequest) ResponderResources() int    { return int(r.peer.ResponderResources) }
+
+var errAnswered = errors.New("softroce: the connection request has been answered")
+
+// Accept implements rdmatransport.ConnRequest. It runs on the queue pair's shard.
+func (r *connRequest) Accept(qp rdmatransport.QueuePair, p rdmatransport.ConnParams) error {
+	m := r.manager
+	q, ok := qp.(*queuePair)
+	switch {
+	case !ok || q.shard.dev != m.shard.dev:
+		return errors.New("softroce: the queue pair is not of this device")
+	case len(p.PrivateData) > rdmatransport.MaxReplyData:
+		return fmt.Errorf("softroce: %d bytes of private data, limit %d", len(p.PrivateData), rdmatransport.MaxReplyData)
+	case r.answered.Swap(true):
+		return errAnswered
+	}
+	peer := r.peer
+	peer.InitiatorDepth = uint8(min(int(peer.InitiatorDepth), p.InitiatorDepth, maxReads))
+	peer.ResponderResources = uint8(min(int(peer.ResponderResources), p.ResponderResources, maxReads))
+	c := &connection{manager: m, id: r.id, qp: q, recvPSN: wire.PSN(m.shard.dev.random() & 0xffffff)}
+	if err := q.connect(m.shard.dev.rcPeer(&peer, c.recvPSN), peer.Addr.Addr(), peer.TrafficClass); err != nil {
+		return err
+	}
+	q.conn, q.local, q.remote = c, r.local, peer.Addr
+	params := cm.AcceptParams{
+		QPN: q.QPN(), StartingPSN: c.recvPSN, ResponderResources: peer.ResponderResources, InitiatorDepth: peer.InitiatorDepth,
+		RNRRetryCount: p.RNRRetryCount, FlowControl: true, PrivateData: append([]byte(nil), p.PrivateData...),
+	}
+	m.shard.do(func() { m.accept(c, params) })
+	return nil
+}
+
+// accept sends the REP, unless the request has gone away meanwhile.
+func (m *manager) accept(c *connection, p cm.AcceptParams) {
+	m.conns[c.id] = c
+	if err := m.engine.Accept(m.shard.now, c.id, p); err != nil {
+		delete(m.conns, c.id)
+		c.fail(rdmatransport.ErrDisconnected)
+	}
+}
+
+// Reject implements rdmatransport.ConnRequest.
+func (r *connRequest) Reject(data []byte) error {
+	if len(data) > rdmatransport.MaxRejectData {
+		return fmt.Errorf("softroce: %d bytes of private data, limit %d", len(data), rdmatransport.MaxRejectData)
+	}
+	if r.answered.Swap(true) {
+		return errAnswered
+	}
+	data = append([]byte(nil), data...)
+	m := r.manager
+	m.shard.do(func() { m.engine.Reject(m.shard.now, r.id, rdmatransport.RejectConsumer, data) })
+	return nil
+}

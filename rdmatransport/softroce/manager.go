@@ -1,0 +1,126 @@
+package softroce
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/cm"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+)
+
+// ownGUID starts the channel adapter GUIDs of this provider: a locally
+// administered EUI-64 prefix that tells our own kind from rxe and RNICs, whose
+// GUIDs carry their vendor's number.
+const ownGUID, ownGUIDMask = 0x02_6e_76_6d_66_000000, 0xff_ff_ff_ff_ff_000000
+
+// manager joins the connection manager's engine to shard 0. Its methods run on
+// that shard's goroutine.
+type manager struct {
+	shard     *shard
+	engine    *cm.Engine
+	listeners map[wire.ServiceID]*listener
+	conns     map[wire.CommID]*connection
+	nextPort  uint16 // for active connections and port 0; RDMA CM ports are only told to people
+}
+
+func newManager(s *shard) *manager {
+	d := s.dev
+	m := &manager{shard: s, listeners: map[wire.ServiceID]*listener{}, conns: map[wire.CommID]*connection{}}
+	m.engine = cm.New(cm.Config{
+		Addr: d.addr, GUID: wire.GUID(ownGUID | uint64(d.random()&0xffffff)), Rand: func() uint32 { return uint32(s.rng.Uint64()) },
+		TransactionHigh: d.random(), FirstPSN: wire.PSN(d.random() & 0xffffff), MaxMTU: wire.MTUFor(d.pathMTU(netip.Addr{})),
+	})
+	m.nextPort = 0x8000 | uint16(d.random()&0x3fff)
+	return m
+}
+
+func (m *manager) receive(from netip.AddrPort, p *wire.Packet) {
+	m.engine.Receive(m.shard.now, from, p)
+}
+
+func (m *manager) deadline() time.Duration { return m.engine.Deadline() }
+
+// turn fires due timers and hands out what happened.
+func (m *manager) turn(now time.Duration) {
+	if m.engine.Deadline() <= now {
+		m.engine.Timeout(now)
+	}
+	for e, ok := m.engine.NextEvent(); ok; e, ok = m.engine.NextEvent() {
+		m.event(&e)
+	}
+}
+
+// send emits the messages owed, each in a datagram of its own from the first
+// transmit socket.
+func (m *manager) send() {
+	for out, ok := m.engine.NextSend(); ok; out, ok = m.engine.NextSend() {
+		m.shard.tx.single(out.To, out.TrafficClass, &out.Packet)
+	}
+}
+
+func (m *manager) event(e *cm.Event) {
+	if e.Kind == cm.EventRequest {
+		m.request(e)
+		return
+	}
+	c := m.conns[e.ID]
+	if c == nil {
+		return
+	}
+	switch e.Kind {
+	case cm.EventReply:
+		c.replied(e)
+	case cm.EventRejected:
+		c.finish(rdmatransport.ConnReply{}, &rdmatransport.RejectError{Reason: e.Reason, PrivateData: e.PrivateData})
+		c.fail(rdmatransport.ErrDisconnected)
+	case cm.EventUnreachable:
+		c.finish(rdmatransport.ConnReply{}, rdmatransport.ErrUnreachable)
+		c.fail(rdmatransport.ErrUnreachable)
+	case cm.EventDisconnected:
+		c.finish(rdmatransport.ConnReply{}, rdmatransport.ErrDisconnected)
+		c.fail(rdmatransport.ErrDisconnected)
+	case cm.EventClosed:
+		c.finish(rdmatransport.ConnReply{}, rdmatransport.ErrDisconnected)
+		delete(m.conns, e.ID)
+	}
+}
+
+// request passes a peer's wish to the listener of its port.
+func (m *manager) request(e *cm.Event) {
+	l := m.listeners[e.Peer.Service]
+	r := &connRequest{manager: m, id: e.ID, peer: e.Peer, data: e.PrivateData}
+	if l != nil {
+		r.local = l.addr
+		select {
+		case l.requests <- r:
+			return
+		default: // the consumer does not keep up
+		}
+	}
+	m.engine.Reject(m.shard.now, e.ID, rdmatransport.RejectNoResources, nil)
+}
+
+// port hands out the next port number for people to read.
+func (m *manager) port() uint16 {
+	m.nextPort = 0x8000 | (m.nextPort+1)&0x7fff
+	return m.nextPort
+}
+
+// close refuses what is still waiting.
+func (m *manager) close() {
+	for _, l := range m.listeners {
+		l.shut()
+	}
+}
+
+// rcPeer translates what the exchange settled. recvPSN is where the peer starts.
+func (d *Device) rcPeer(p *cm.Peer, recvPSN wire.PSN) rc.Peer {
+	return rc.Peer{
+		QPN: p.QPN, SendPSN: p.StartingPSN, RecvPSN: recvPSN, PathMTU: p.PathMTU.Bytes(), PKey: wire.DefaultPKey,
+		ReadsOut: min(int(p.InitiatorDepth), maxReads), ReadsIn: min(int(p.ResponderResources), maxReads),
+		RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, AckTimeout: d.cfg.AckTimeout,
+		RNRDelay: wire.RNRTimer(640 * time.Microsecond), Own: uint64(p.GUID)&ownGUIDMask == ownGUID,
+	}
+}

@@ -1,0 +1,143 @@
+package softroce
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+)
+
+// queuePair joins an rc engine to its shard, its keys and its path. The shard's
+// owner alone touches it.
+type queuePair struct {
+	shard *shard
+	rc    *rc.QP
+	keys  keyTable
+	conn  *connection // nil until the connection exchange began
+
+	local, remote netip.AddrPort // of the connection: CM ports, for people
+	source        uint8          // which transmit socket, for life
+	tos           uint8
+	to            netip.AddrPort // where datagrams go
+	pathOut       wire.Path
+	pathIn        wire.Path
+	inPort        uint16 // source port of pathIn
+	seen          identification
+
+	active    bool // on the shard's list for the next Flush
+	ended     bool // the end of the connection has been told
+	closed    bool
+	wakeAt    time.Duration
+	heapIndex int
+}
+
+// NewQueuePair implements rdmatransport.Domain.
+func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePair, error) {
+	s, ok := cfg.CQ.(*shard)
+	if !ok || s.dev != d.dev {
+		return nil, errors.New("softroce: the completion queue is not of this device")
+	}
+	depth := func(n int) int {
+		if n == 0 {
+			return 128
+		}
+		return n
+	}
+	sge := cfg.MaxSGE
+	if sge == 0 {
+		sge = 2
+	}
+	a := d.dev.Attrs()
+	if cfg.MaxSend > a.MaxQueueDepth || cfg.MaxRecv > a.MaxQueueDepth || sge > a.MaxSGE || cfg.Windows > maxWindows {
+		return nil, fmt.Errorf("softroce: queue pair of %d sends, %d receives, %d scatter elements, %d windows exceeds the device's %d, %d, %d, %d",
+			cfg.MaxSend, cfg.MaxRecv, sge, cfg.Windows, a.MaxQueueDepth, a.MaxQueueDepth, a.MaxSGE, maxWindows)
+	}
+	q := &queuePair{shard: s, heapIndex: -1}
+	q.keys.init(d, s.rng, cfg.Windows)
+	qpn := s.newQPN()
+	q.rc = rc.New(rc.Config{
+		QPN: qpn, MaxSend: depth(cfg.MaxSend), MaxRecv: depth(cfg.MaxRecv), MaxSGE: sge, Keys: &q.keys,
+		Completions: &s.done, Counters: &s.stats.RC, Store: &s.store, Budget: &s.budget,
+	})
+	q.source = uint8(int(qpn) / len(s.dev.shards) % len(s.port.Sources()))
+	s.qps[qpn] = q
+	return q, nil
+}
+
+func (q *queuePair) QPN() rdmatransport.QPN     { return q.rc.QPN() }
+func (q *queuePair) LocalAddr() netip.AddrPort  { return q.local }
+func (q *queuePair) RemoteAddr() netip.AddrPort { return q.remote }
+func (q *queuePair) ReadDepth() int             { return q.rc.Peer().ReadsOut }
+
+func (q *queuePair) PostSend(wrs []rdmatransport.SendWR) error {
+	if err := q.rc.PostSend(wrs); err != nil {
+		return err
+	}
+	q.shard.activate(q)
+	return nil
+}
+
+func (q *queuePair) PostRecv(wrs []rdmatransport.RecvWR) error { return q.rc.PostRecv(wrs) }
+
+func (q *queuePair) NewWindow() (rdmatransport.Window, error) {
+	w, err := q.keys.allocate()
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// connect starts the engine once the exchange has settled the peer.
+func (q *queuePair) connect(p rc.Peer, remote netip.Addr, tos uint8) error {
+	if err := q.rc.Connect(p); err != nil {
+		return err
+	}
+	s := q.shard
+	q.tos = tos
+	q.to = netip.AddrPortFrom(remote, wire.Port)
+	q.pathOut = wire.NewPath(s.port.Sources()[q.source], q.to)
+	q.pathIn = wire.NewPath(netip.AddrPortFrom(remote, 0), netip.AddrPortFrom(s.dev.addr, wire.Port))
+	s.activate(q)
+	return nil
+}
+
+func (q *queuePair) Disconnect() {
+	q.rc.Fail(rdmatransport.ErrDisconnected)
+	q.shard.activate(q)
+}
+
+func (q *queuePair) Err() error {
+	if q.rc.State() != rc.StateError {
+		return nil
+	}
+	return q.rc.Err()
+}
+
+func (q *queuePair) Close() error {
+	if q.closed {
+		return nil
+	}
+	q.closed = true
+	s := q.shard
+	q.Disconnect()
+	s.flushQP(q) // a NAK may still be owed
+	q.tellEnd()
+	q.rc.Close()
+	s.timers.remove(q)
+	delete(s.qps, q.rc.QPN())
+	return nil
+}
+
+// tellEnd has the connection manager end the exchange, once, when the engine is
+// in its error state for whatever reason.
+func (q *queuePair) tellEnd() {
+	if q.ended || q.conn == nil || q.rc.State() != rc.StateError {
+		return
+	}
+	q.ended = true
+	q.conn.end()
+}

@@ -1,0 +1,137 @@
+package softroce
+
+import (
+	"net/netip"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+)
+
+// managementQPN is the queue pair of connection management.
+const managementQPN = 1
+
+// receive takes one batch of datagrams from the sockets.
+func (s *shard) receive() {
+	n, err := s.port.Recv(s.batch)
+	if err != nil {
+		s.stats.ReceiveErrors++
+		return
+	}
+	for i := range n {
+		s.datagram(&s.batch.Datagrams[i])
+	}
+}
+
+// datagram splits what the kernel merged (GRO) into packets.
+func (s *shard) datagram(d *udp.Datagram) {
+	rest := d.Data
+	for k := 0; len(rest) > 0; k++ {
+		b := rest
+		if d.SegmentSize > 0 && d.SegmentSize < len(rest) {
+			b = rest[:d.SegmentSize]
+		}
+		rest = rest[len(b):]
+		s.datum(d, b, k)
+	}
+}
+
+// datum handles the k-th packet of a datagram.
+func (s *shard) datum(d *udp.Datagram, b []byte, k int) {
+	p := &s.packet
+	s.stats.PacketsIn++
+	if fault := wire.Parse(b, p); fault != wire.OK {
+		s.stats.Faults[fault]++
+		return
+	}
+	if p.DestQPN == managementQPN {
+		s.management(d, b, k)
+		return
+	}
+	q := s.last
+	if q == nil || q.rc.QPN() != p.DestQPN || q.closed {
+		if q = s.qps[p.DestQPN]; q == nil {
+			s.unknown(d, b)
+			return
+		}
+		s.last = q
+	}
+	switch {
+	case !q.to.IsValid():
+		s.stats.NotConnected++
+	case d.From.Addr() != q.to.Addr():
+		s.stats.SourceMismatch++
+	case !s.intact(q, d, b, k):
+		s.stats.Faults[wire.BadICRC]++
+	default:
+		if d.CE() {
+			s.stats.CongestionMarks++
+		}
+		q.established()
+		q.rc.Receive(s.now, p)
+		s.activate(q)
+	}
+}
+
+// unknown hands a packet that the kernel steered wrongly, since it steers a
+// merged datagram as a whole, to its shard, and drops what nobody owns.
+func (s *shard) unknown(d *udp.Datagram, b []byte) {
+	owner := s.dev.shards[int(s.packet.DestQPN)%len(s.dev.shards)]
+	if owner == s {
+		s.stats.UnknownQPN++
+		return
+	}
+	s.stats.Missteered++
+	c := *d
+	c.Data, c.SegmentSize = append([]byte(nil), b...), 0
+	owner.do(func() { owner.datum(&c, c.Data, 0) })
+}
+
+// intact verifies the ICRC: exactly where the IPv4 identification is known or
+// the packet has none, else up to the identification, which must then fit those
+// of the queue pair's earlier packets.
+func (s *shard) intact(q *queuePair, d *udp.Datagram, b []byte, k int) bool {
+	if port := d.From.Port(); port != q.inPort {
+		q.inPort = port
+		q.pathIn.SetSourcePort(port)
+	}
+	if d.ID >= 0 {
+		return s.icrc.Verify(&q.pathIn, uint16(d.ID)+uint16(k), b)
+	}
+	if d.SegmentSize > 0 && s.icrc.Verify(&q.pathIn, uint16(k), b) {
+		return true
+	}
+	id, ok := s.icrc.Identify(&q.pathIn, b)
+	return ok && q.seen.plausible(id, s.now)
+}
+
+// management passes a datagram for queue pair 1 to the connection manager.
+func (s *shard) management(d *udp.Datagram, b []byte, k int) {
+	if s.manager == nil {
+		s.unknown(d, b)
+		return
+	}
+	path := wire.NewPath(d.From, netip.AddrPortFrom(s.dev.addr, wire.Port))
+	ok := false
+	if d.ID >= 0 {
+		ok = s.icrc.Verify(&path, uint16(d.ID)+uint16(k), b)
+	} else {
+		_, ok = s.icrc.Identify(&path, b)
+	}
+	if !ok {
+		s.stats.Faults[wire.BadICRC]++
+		return
+	}
+	s.manager.receive(d.From, &s.packet)
+}
+
+// established tells the connection manager that data arrived, which stands for
+// a lost RTU (IBTA 12.9.8.3.1, communication established).
+func (q *queuePair) established() {
+	if c := q.conn; c != nil && !c.established {
+		c.established = true
+		c.dataArrived()
+	}
+}
+
+var _ rdmatransport.CompletionQueue = (*shard)(nil)

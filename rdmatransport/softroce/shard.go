@@ -1,0 +1,195 @@
+package softroce
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+)
+
+// keepLimit is how many packets that came out of order one shard keeps.
+const keepLimit = 2048
+
+// A shard is a completion queue and everything behind it: its sockets, its queue
+// pairs and their timers. One goroutine at a time drives it by Poll, Flush and
+// Wait; only the mailbox is for others.
+type shard struct {
+	dev   *Device
+	index int
+	port  udp.Port
+	now   time.Duration // of this turn, since the device was opened
+	rng   *rand.ChaCha8
+
+	qps    map[rdmatransport.QPN]*queuePair
+	done   rc.Completions
+	store  rc.Store
+	budget rc.Budget
+	stats  Stats
+
+	batch  *udp.RecvBatch
+	icrc   wire.ICRC
+	packet wire.Packet
+	last   *queuePair // most packets go where the one before went
+
+	active  []*queuePair // have something to send, or may have
+	again   []*queuePair // the other half of that list, swapped each Flush
+	blocked []*queuePair // wait for the receive budget
+	timers  timerHeap
+	mail    mailbox
+	tx      transmitter
+	manager *manager // connection manager; shard 0 only
+}
+
+func newShard(d *Device, index int, port udp.Port) *shard {
+	s := &shard{dev: d, index: index, port: port, qps: map[rdmatransport.QPN]*queuePair{}}
+	s.rng = rand.NewChaCha8(d.seed())
+	s.store.Limit = keepLimit
+	s.budget.Limit = port.ReceiveBudget()
+	s.tx.init(port, &s.stats.SendDropped)
+	s.batch = port.NewBatch()
+	return s
+}
+
+// newQPN picks an unpredictable free number that steers to this shard.
+func (s *shard) newQPN() rdmatransport.QPN {
+	n := uint32(len(s.dev.shards))
+	for {
+		qpn := uint32(s.rng.Uint64()) & 0xffffff
+		qpn = qpn - qpn%n + uint32(s.index)
+		// 0 and 1 are management queue pairs, the highest is multicast; rxe and
+		// RNICs number from above 15.
+		if qpn < 16 || qpn >= 0xffffff || s.qps[rdmatransport.QPN(qpn)] != nil {
+			continue
+		}
+		return rdmatransport.QPN(qpn)
+	}
+}
+
+// do runs f on the goroutine that drives the shard.
+func (s *shard) do(f func()) {
+	s.mail.put(f)
+	s.port.Wake()
+}
+
+// Poll implements rdmatransport.CompletionQueue.
+func (s *shard) Poll(cs []rdmatransport.Completion) int {
+	s.now = s.dev.clock()
+	s.mail.run()
+	s.receive()
+	for q := s.timers.due(s.now); q != nil; q = s.timers.due(s.now) {
+		q.rc.Timeout(s.now)
+		s.activate(q)
+		s.timers.update(q)
+	}
+	if s.manager != nil {
+		s.manager.turn(s.now)
+	}
+	return s.done.Poll(cs)
+}
+
+// Now implements rdmatransport.CompletionQueue.
+func (s *shard) Now() int64 { return int64(s.now) }
+
+// ReceiveBudget implements rdmatransport.CompletionQueue.
+func (s *shard) ReceiveBudget() int { return s.budget.Limit }
+
+// activate puts q on the list of those that Flush asks for packets.
+func (s *shard) activate(q *queuePair) {
+	if !q.active && !q.closed {
+		q.active = true
+		s.active = append(s.active, q)
+	}
+}
+
+// Flush implements rdmatransport.CompletionQueue.
+func (s *shard) Flush() {
+	s.unblock()
+	for len(s.active) > 0 {
+		s.active, s.again = s.again[:0], s.active
+		for _, q := range s.again {
+			q.active = false
+			if !q.closed {
+				s.flushQP(q)
+			}
+		}
+	}
+	if s.manager != nil {
+		s.manager.send()
+	}
+	s.tx.flush()
+}
+
+// unblock gives queue pairs that waited for the receive budget another try.
+func (s *shard) unblock() {
+	if len(s.blocked) == 0 || s.budget.Used() >= s.budget.Limit {
+		return
+	}
+	for _, q := range s.blocked {
+		s.activate(q)
+	}
+	s.blocked = s.blocked[:0]
+}
+
+// flushQP gathers all that q may send now.
+func (s *shard) flushQP(q *queuePair) {
+	for more := true; more; {
+		more = q.rc.Transmit(s.now, s.tx.box)
+		s.tx.add(q)
+	}
+	if q.rc.Blocked() {
+		s.blocked = append(s.blocked, q)
+	}
+	s.timers.update(q)
+	q.tellEnd()
+}
+
+// Wait implements rdmatransport.CompletionQueue.
+func (s *shard) Wait(d int64) {
+	if s.mail.full.Load() || s.done.Len() > 0 {
+		return
+	}
+	next := s.timers.next()
+	if s.manager != nil {
+		next = min(next, s.manager.deadline())
+	}
+	limit := time.Duration(d)
+	if d < 0 {
+		limit = rc.Never
+	}
+	if next != rc.Never {
+		limit = min(limit, max(0, next-s.dev.clock()))
+	}
+	if limit == rc.Never {
+		limit = -1
+	}
+	s.port.Wait(limit)
+}
+
+// Wake implements rdmatransport.CompletionQueue.
+func (s *shard) Wake() { s.port.Wake() }
+
+// Watch implements rdmatransport.CompletionQueue.
+func (s *shard) Watch(fd int) error { return s.port.Watch(fd) }
+
+// snapshot copies the counters.
+func (s *shard) snapshot() Stats {
+	out := s.stats
+	out.QueuePairs = len(s.qps)
+	out.UDP = s.port.Stats()
+	if s.manager != nil {
+		out.CM = s.manager.engine.Counters
+	}
+	return out
+}
+
+// Close implements rdmatransport.CompletionQueue.
+func (s *shard) Close() error {
+	for _, q := range s.qps {
+		q.Close()
+	}
+	s.Flush()
+	return nil
+}

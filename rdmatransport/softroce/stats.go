@@ -1,0 +1,26 @@
+package softroce
+
+import (
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/cm"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+)
+
+// Stats count what one shard met. Only the shard's owner may read them;
+// [Device.Stats] copies them there.
+type Stats struct {
+	PacketsIn       uint64
+	Faults          [wire.NumFaults]uint64 // packets dropped, by reason
+	UnknownQPN      uint64                 // packets for queue pairs that do not exist
+	NotConnected    uint64                 // packets for queue pairs not yet connected
+	SourceMismatch  uint64                 // packets from an address that is not the connection's
+	Missteered      uint64                 // packets handed to another shard
+	CongestionMarks uint64                 // packets that were marked CE on their way
+	SendDropped     uint64                 // messages that the sockets did not take
+	ReceiveErrors   uint64
+	QueuePairs      int
+	RC              rc.Counters
+	CM              cm.Counters // shard 0
+	UDP             udp.Stats
+}
