@@ -1,0 +1,199 @@
+package rdmatest
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+var loopTests = []testCase{
+	{"Wake", testWake},
+	{"WakeBeforeWait", testWakeBeforeWait},
+	{"WaitTimeout", testWaitTimeout},
+	{"WaitEndsWithWork", testWaitEndsWithWork},
+	{"Watch", testWatch},
+	{"Clock", testClock},
+	{"QueueLimit", testQueueLimit},
+}
+
+// idleQueue opens a completion queue that no loop drives.
+func (p *pair) idleQueue() rdmatransport.CompletionQueue {
+	p.t.Helper()
+	if p.Active.Attrs().Shards < 2 {
+		p.t.Skip("device has a single completion queue, which must be polled")
+	}
+	cq, err := p.Active.NewCompletionQueue(rdmatransport.CQConfig{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return cq
+}
+
+// drain lets pass what a new queue may find to do.
+func drain(cq rdmatransport.CompletionQueue) {
+	var cs [4]rdmatransport.Completion
+	cq.Poll(cs[:])
+	cq.Flush()
+	cq.Wait(int64(time.Millisecond))
+}
+
+func testWake(p *pair) {
+	cq := p.idleQueue()
+	defer cq.Close()
+	drain(cq)
+	go func() {
+		time.Sleep(10 * time.Millisecond)
+		cq.Wake()
+	}()
+	if d := timed(func() { cq.Wait(int64(patience)) }); d > patience/2 {
+		p.t.Errorf("Wait lasted %v after Wake", d)
+	}
+}
+
+func timed(fn func()) time.Duration {
+	start := time.Now()
+	fn()
+	return time.Since(start)
+}
+
+func testWakeBeforeWait(p *pair) {
+	cq := p.idleQueue()
+	defer cq.Close()
+	drain(cq)
+	cq.Wake()
+	if d := timed(func() { cq.Wait(int64(patience)) }); d > patience/2 {
+		p.t.Errorf("Wait lasted %v although Wake had been called", d)
+	}
+}
+
+func testWaitTimeout(p *pair) {
+	cq := p.idleQueue()
+	defer cq.Close()
+	drain(cq)
+	if d := timed(func() { cq.Wait(int64(5 * time.Millisecond)) }); d > patience/2 {
+		p.t.Errorf("Wait for 5 ms lasted %v", d)
+	}
+	if d := timed(func() { cq.Wait(0) }); d > time.Second {
+		p.t.Errorf("Wait for nothing lasted %v", d)
+	}
+}
+
+// testWaitEndsWithWork: every other test depends on it too; this one says so.
+func testWaitEndsWithWork(p *pair) {
+	a, b := p.connect(connConfig{recvs: 3, recvSize: 64})
+	for i := range 3 {
+		time.Sleep(2 * time.Millisecond) // both loops sleep by now
+		a.post(rdmatransport.SendWR{ID: uint64(i), Op: rdmatransport.OpSend, Flags: rdmatransport.FlagSignaled, SGL: []rdmatransport.SGE{a.sge(0, 8)}})
+		b.want(uint64(1000+i), rdmatransport.OpRecv, rdmatransport.StatusSuccess)
+		a.want(uint64(i), rdmatransport.OpSend, rdmatransport.StatusSuccess)
+	}
+}
+
+func testWatch(p *pair) {
+	cq := p.idleQueue()
+	defer cq.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if err := cq.Watch(int(r.Fd())); err != nil {
+		p.t.Skipf("provider waits for no descriptors: %v", err)
+	}
+	drain(cq)
+	go func() {
+		time.Sleep(10 * time.Millisecond)
+		w.Write([]byte{1})
+	}()
+	if d := timed(func() { cq.Wait(int64(patience)) }); d > patience/2 {
+		p.t.Errorf("Wait lasted %v although a watched descriptor is readable", d)
+	}
+}
+
+func testClock(p *pair) {
+	cq := p.idleQueue()
+	defer cq.Close()
+	var cs [4]rdmatransport.Completion
+	cq.Poll(cs[:])
+	first := cq.Now()
+	if cq.Now() != first {
+		p.t.Error("Now changed between two polls")
+	}
+	time.Sleep(3 * time.Millisecond)
+	cq.Poll(cs[:])
+	if d := time.Duration(cq.Now() - first); d < 3*time.Millisecond || d > patience {
+		p.t.Errorf("Now moved by %v in 3 ms", d)
+	}
+}
+
+func testQueueLimit(p *pair) {
+	for i := 1; i < p.Active.Attrs().Shards; i++ {
+		p.a.addLoop()
+	}
+	if cq, err := p.Active.NewCompletionQueue(rdmatransport.CQConfig{}); err == nil {
+		cq.Close()
+		p.t.Errorf("device opened more than its %d completion queues", p.Active.Attrs().Shards)
+	}
+}
+
+// allocations counts what one round costs: a WRITE, a SEND with its receive, a
+// READ, on two completion queues driven by one goroutine.
+func (s *suite) allocations(t *testing.T) {
+	if s.allocates != "" {
+		t.Skip(s.allocates)
+	}
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	p := &pair{t: t, Pair: s.open(t)}
+	p.a, p.b = newEnd(t, "active", p.Active), newEnd(t, "passive", p.Passive)
+	defer p.close()
+	a, b := p.connect(connConfig{})
+	round := a.round(b)
+	// Stop both loops for the time of the count and drive their queues here.
+	hold := make(chan struct{})
+	defer close(hold)
+	for _, l := range []*loop{a.loop, b.loop} {
+		stopped := make(chan struct{})
+		l.mail <- func() { close(stopped); <-hold }
+		l.cq.Wake()
+		<-stopped
+	}
+	for range 100 {
+		round()
+	}
+	if n := testing.AllocsPerRun(500, round); n >= 1 {
+		t.Errorf("%.1f allocations per round of WRITE, SEND and READ, want none", n)
+	}
+}
+
+func (a *side) round(b *side) func() {
+	recv := []rdmatransport.RecvWR{{ID: 1, SGL: []rdmatransport.SGE{b.sge(0, 64)}}}
+	to, key := b.addr(8192), b.region.RKey()
+	sends := []rdmatransport.SendWR{
+		{ID: 2, Op: writeOp, SGL: []rdmatransport.SGE{a.sge(0, 4096)}, RemoteAddr: to, RKey: key},
+		{ID: 3, Op: rdmatransport.OpSend, SGL: []rdmatransport.SGE{a.sge(0, 64)}},
+		{ID: 4, Op: readOp, Flags: rdmatransport.FlagSignaled, SGL: []rdmatransport.SGE{a.sge(8192, 4096)}, RemoteAddr: to, RKey: key},
+	}
+	var cs [16]rdmatransport.Completion
+	return func() {
+		if b.qp.PostRecv(recv) != nil || a.qp.PostSend(sends) != nil {
+			panic("rdmatest: a post was refused")
+		}
+		for left := 2; left > 0; {
+			for _, l := range [...]*loop{a.loop, b.loop} {
+				n := l.cq.Poll(cs[:])
+				for i := range cs[:n] {
+					if cs[i].Status != rdmatransport.StatusSuccess {
+						panic("rdmatest: " + cs[i].Status.String())
+					}
+				}
+				left -= n
+				l.cq.Flush()
+			}
+		}
+	}
+}

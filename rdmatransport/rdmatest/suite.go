@@ -1,0 +1,86 @@
+// Package rdmatest holds the suite that every provider of package rdmatransport
+// passes, and a provider without packets, [Loopback], for tests of what is built
+// on the contract.
+package rdmatest
+
+import (
+	"net/netip"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A Pair is two devices that reach each other; the suite closes them.
+type Pair struct {
+	Active, Passive rdmatransport.Device
+	// PassiveAddr is where the passive device can listen.
+	PassiveAddr netip.Addr
+	// Unreachable is an address at which nobody answers.
+	Unreachable netip.AddrPort
+}
+
+// A Factory opens a fresh pair; a failure is fatal for the test.
+type Factory func(t *testing.T) Pair
+
+// An Option changes how the suite is run.
+type Option func(*suite)
+
+// InBubble runs each test in a bubble of testing/synctest, where a provider must
+// block on nothing but channels and timers.
+func InBubble(s *suite) { s.bubble = true }
+
+// Allocates skips the test that counts allocations, for the stated reason: a
+// network for tests, say, that allocates its packets.
+func Allocates(reason string) Option { return func(s *suite) { s.allocates = reason } }
+
+type suite struct {
+	open      Factory
+	bubble    bool
+	allocates string
+}
+
+// Run runs the suite on what open opens.
+func Run(t *testing.T, open Factory, options ...Option) {
+	s := &suite{open: open}
+	for _, o := range options {
+		o(s)
+	}
+	s.runAll(t, "Connect", connectTests)
+	s.runAll(t, "Data", dataTests)
+	s.runAll(t, "Keys", keyTests)
+	s.runAll(t, "Queue", queueTests)
+	s.runAll(t, "Loop", loopTests)
+	t.Run("Allocations", s.allocations)
+}
+
+// A testCase is one property of a provider.
+type testCase struct {
+	name string
+	run  func(p *pair)
+}
+
+func (s *suite) runAll(t *testing.T, group string, cases []testCase) {
+	t.Run(group, func(t *testing.T) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				if !s.bubble {
+					s.runOne(t, c)
+					return
+				}
+				synctest.Test(t, func(t *testing.T) { s.runOne(t, c) })
+			})
+		}
+	})
+}
+
+func (s *suite) runOne(t *testing.T, c testCase) {
+	devices := s.open(t)
+	p := &pair{
+		t: t, Pair: devices,
+		a: newEnd(t, "active", devices.Active),
+		b: newEnd(t, "passive", devices.Passive),
+	}
+	defer p.close()
+	c.run(p)
+}
