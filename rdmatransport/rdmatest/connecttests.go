@@ -253,6 +253,9 @@ func testCloseEndsPeer(p *pair) {
 }
 
 func testDeviceClose(p *pair) {
+	if p.lossy {
+		p.t.Skip("the one disconnect request of a closing device may be lost")
+	}
 	_, b := p.connect(connConfig{recvs: 1, recvSize: 64})
 	p.a.close() // no loop polls while the device goes
 	p.a.loops = nil

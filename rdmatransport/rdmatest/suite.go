@@ -30,6 +30,11 @@ type Option func(*suite)
 // block on nothing but channels and timers.
 func InBubble(s *suite) { s.bubble = true }
 
+// Lossy says that the network loses and reorders packets, so that the news of
+// the peer's end may overtake, or stand in for, the refusal that caused it: a
+// request that the peer refuses may then complete as flushed.
+func Lossy(s *suite) { s.lossy = true }
+
 // Allocates skips the test that counts allocations, for the stated reason: a
 // network for tests, say, that allocates its packets.
 func Allocates(reason string) Option { return func(s *suite) { s.allocates = reason } }
@@ -37,6 +42,7 @@ func Allocates(reason string) Option { return func(s *suite) { s.allocates = rea
 type suite struct {
 	open      Factory
 	bubble    bool
+	lossy     bool
 	allocates string
 }
 
@@ -77,7 +83,7 @@ func (s *suite) runAll(t *testing.T, group string, cases []testCase) {
 func (s *suite) runOne(t *testing.T, c testCase) {
 	devices := s.open(t)
 	p := &pair{
-		t: t, Pair: devices,
+		t: t, Pair: devices, lossy: s.lossy,
 		a: newEnd(t, "active", devices.Active),
 		b: newEnd(t, "passive", devices.Passive),
 	}

@@ -1,0 +1,70 @@
+package rdmatest_test
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+)
+
+// openInMemory opens two softroce devices on an in-memory network.
+func openInMemory(t *testing.T, seed uint64, faults udp.Faults) rdmatest.Pair {
+	network := udp.NewNetwork(seed)
+	network.Faults = func(from, to netip.Addr) udp.Faults { return faults }
+	open := func(addr string) *softroce.Device {
+		at := netip.MustParseAddr(addr)
+		group, err := network.Listen(at, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := softroce.Open(softroce.Config{Addr: at, Shards: 4, Network: group})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	return rdmatest.Pair{
+		Active: open("192.0.2.1"), Passive: open("192.0.2.2"), PassiveAddr: netip.MustParseAddr("192.0.2.2"),
+		Unreachable: netip.MustParseAddrPort("192.0.2.9:4420"),
+	}
+}
+
+const networkAllocates = "the in-memory network allocates its datagrams"
+
+func TestSoftroceInMemory(t *testing.T) {
+	rdmatest.Run(t, func(t *testing.T) rdmatest.Pair { return openInMemory(t, 1, udp.Faults{}) },
+		rdmatest.InBubble, rdmatest.Allocates(networkAllocates))
+}
+
+func TestSoftroceLossy(t *testing.T) {
+	faults := udp.Faults{
+		Loss: 0.03, Duplicate: 0.02, Corrupt: 0.01, Reorder: 0.05,
+		Delay: 50 * time.Microsecond, Jitter: 20 * time.Microsecond,
+	}
+	for seed := range uint64(2) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			rdmatest.Run(t, func(t *testing.T) rdmatest.Pair { return openInMemory(t, seed, faults) },
+				rdmatest.InBubble, rdmatest.Lossy, rdmatest.Allocates(networkAllocates))
+		})
+	}
+}
+
+func TestSoftroceSockets(t *testing.T) {
+	rdmatest.Run(t, func(t *testing.T) rdmatest.Pair {
+		open := func(addr string) *softroce.Device {
+			d, err := softroce.Open(softroce.Config{Addr: netip.MustParseAddr(addr), Shards: 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		return rdmatest.Pair{
+			Active: open("127.77.0.1"), Passive: open("127.77.0.2"), PassiveAddr: netip.MustParseAddr("127.77.0.2"),
+			Unreachable: netip.MustParseAddrPort("127.77.0.9:4420"),
+		}
+	})
+}
