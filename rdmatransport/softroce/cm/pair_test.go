@@ -231,9 +231,9 @@ func (p *pair) wantEmpty() {
 
 func wantNothingLeft(t *testing.T, e *Engine) {
 	t.Helper()
-	if len(e.conns)+len(e.remoteIDs)+len(e.remoteQPNs)+len(e.halfOpenPerPeer)+len(e.timers)+e.halfOpen.Len() != 0 {
+	if e.Connections()+len(e.remoteIDs)+len(e.remoteQPNs)+len(e.halfOpenPerPeer)+len(e.timers)+e.halfOpen.Len() != 0 {
 		t.Errorf("left: %d connections, %d remote IDs, %d remote QPNs, %d peers, %d timers, %d half open",
-			len(e.conns), len(e.remoteIDs), len(e.remoteQPNs), len(e.halfOpenPerPeer), len(e.timers), e.halfOpen.Len())
+			e.Connections(), len(e.remoteIDs), len(e.remoteQPNs), len(e.halfOpenPerPeer), len(e.timers), e.halfOpen.Len())
 	}
 	if e.Deadline() != Never {
 		t.Errorf("deadline %v", e.Deadline())
