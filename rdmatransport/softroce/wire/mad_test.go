@@ -237,3 +237,32 @@ func FuzzParseMAD(f *testing.F) {
 		}
 	})
 }
+
+// Every bit of every message survives, but those that are reserved or of
+// transport services that are not supported.
+func TestMessagesKeepEveryBit(t *testing.T) {
+	for a, reserved := range map[AttributeID]map[int]byte{
+		AttrREQ: {4: 0xff, 5: 0xff, 6: 0xff, 7: 0xff, 24: 0xff, 25: 0xff, 26: 0xff, 27: 0xff,
+			36: 0xff, 37: 0xff, 38: 0xff, 40: 0xff, 41: 0xff, 42: 0xff, // EE contexts
+			90: 0x0f, 91: 0xc0, 94: 0x07, 95: 0x07},
+		AttrREP:  {15: 0xff, 16: 0xff, 17: 0xff, 18: 0xff, 19: 0xff, 23: 0xff, 27: 0x0f},
+		AttrRTU:  {},
+		AttrREJ:  {8: 0x3f, 9: 0x01},
+		AttrMRA:  {8: 0x3f, 9: 0x07},
+		AttrDREQ: {11: 0xff},
+		AttrDREP: {},
+	} {
+		for bit := range 8 * (MADSize - MADHeaderSize) {
+			var in, out, want MAD
+			in.data()[bit/8] = 1 << (bit % 8)
+			want = in
+			want.data()[bit/8] &^= reserved[bit/8]
+			want.PutHeader(MADHeader{Attribute: a})
+			msg := messageFor(a)
+			msg.Parse(&in)
+			if msg.Put(&out, 0); out != want {
+				t.Errorf("%v: bit %d of byte %d is not as it was", a, bit%8, bit/8)
+			}
+		}
+	}
+}
