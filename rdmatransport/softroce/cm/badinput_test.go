@@ -95,58 +95,62 @@ func wantWorks(t *testing.T, b *Engine) {
 	p.wantEvents(p.a, EventReply)
 }
 
-func TestRefusedRequests(t *testing.T) {
-	header := func(change func(h *wire.IPHeader)) func(*wire.REQ) {
-		return func(r *wire.REQ) {
-			var h wire.IPHeader
-			h.Parse(&r.PrivateData)
-			change(&h)
-			h.Put(&r.PrivateData)
-		}
+// header changes the RDMA CM's header of a request.
+func header(change func(h *wire.IPHeader)) func(*wire.REQ) {
+	return func(r *wire.REQ) {
+		var h wire.IPHeader
+		h.Parse(&r.PrivateData)
+		change(&h)
+		h.Put(&r.PrivateData)
 	}
-	for _, c := range []struct {
-		name    string
-		change  func(r *wire.REQ)
-		reason  rdmatransport.RejectReason
-		counter func(n *Counters) uint64
-	}{
-		{"all-zero private data", func(r *wire.REQ) { r.PrivateData = [92]byte{} },
-			rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.InvalidIPHeader }},
-		{"nobody listens on the port", func(r *wire.REQ) { r.Service++ },
-			rdmatransport.RejectInvalidServiceID, func(n *Counters) uint64 { return n.InvalidService }},
-		{"another port space", func(r *wire.REQ) { r.Service = 0x01110000 | testPort },
-			rdmatransport.RejectInvalidServiceID, func(n *Counters) uint64 { return n.InvalidService }},
-		{"UC", func(r *wire.REQ) { r.Transport = wire.TransportUC },
-			rdmatransport.RejectInvalidTransport, func(n *Counters) uint64 { return n.InvalidTransport }},
-		{"RD", func(r *wire.REQ) { r.Transport = wire.TransportRD },
-			rdmatransport.RejectInvalidTransport, func(n *Counters) uint64 { return n.InvalidTransport }},
-		{"transport type 3", func(r *wire.REQ) { r.Transport = 3 },
-			rdmatransport.RejectInvalidTransport, func(n *Counters) uint64 { return n.InvalidTransport }},
-		{"path MTU 0", func(r *wire.REQ) { r.PathMTU = 0 },
-			rdmatransport.RejectInvalidMTU, func(n *Counters) uint64 { return n.InvalidMTU }},
-		{"path MTU 6", func(r *wire.REQ) { r.PathMTU = 6 },
-			rdmatransport.RejectInvalidMTU, func(n *Counters) uint64 { return n.InvalidMTU }},
-		{"path MTU 15", func(r *wire.REQ) { r.PathMTU = 15 },
-			rdmatransport.RejectInvalidMTU, func(n *Counters) uint64 { return n.InvalidMTU }},
-		{"path MTU above ours", func(r *wire.REQ) { r.PathMTU = 5 },
-			rdmatransport.RejectInvalidMTU, func(n *Counters) uint64 { return n.InvalidMTU }},
-		{"another remote GID", func(r *wire.REQ) { r.RemoteGID[15]++ },
-			rdmatransport.RejectInvalidGID, func(n *Counters) uint64 { return n.InvalidGID }},
-		{"a local GID that is not the source", func(r *wire.REQ) { r.LocalGID[15]++ },
-			rdmatransport.RejectInvalidGID, func(n *Counters) uint64 { return n.SourceMismatch }},
-		{"rdma_cm version 1", header(func(h *wire.IPHeader) { h.Version = 1 }),
-			rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.InvalidIPHeader }},
-		{"IP version 0", header(func(h *wire.IPHeader) { h.IPVersion = 0 }),
-			rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.InvalidIPHeader }},
-		{"IP version 7", header(func(h *wire.IPHeader) { h.IPVersion = 7 }),
-			rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.InvalidIPHeader }},
-		{"a source in the header that is not the packet's", header(func(h *wire.IPHeader) { h.Source[15]++ }),
-			rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.SourceMismatch }},
-		{"a destination in the header that is not ours", header(func(h *wire.IPHeader) { h.Destination[15]++ }),
-			rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.SourceMismatch }},
-		{"an IPv6 header over IPv4", header(func(h *wire.IPHeader) { h.IPVersion = 6 }),
-			rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.SourceMismatch }},
-	} {
+}
+
+var refusedRequests = []struct {
+	name    string
+	change  func(r *wire.REQ)
+	reason  rdmatransport.RejectReason
+	counter func(n *Counters) uint64
+}{
+	{"all-zero private data", func(r *wire.REQ) { r.PrivateData = [92]byte{} },
+		rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.InvalidIPHeader }},
+	{"nobody listens on the port", func(r *wire.REQ) { r.Service++ },
+		rdmatransport.RejectInvalidServiceID, func(n *Counters) uint64 { return n.InvalidService }},
+	{"another port space", func(r *wire.REQ) { r.Service = 0x01110000 | testPort },
+		rdmatransport.RejectInvalidServiceID, func(n *Counters) uint64 { return n.InvalidService }},
+	{"UC", func(r *wire.REQ) { r.Transport = wire.TransportUC },
+		rdmatransport.RejectInvalidTransport, func(n *Counters) uint64 { return n.InvalidTransport }},
+	{"RD", func(r *wire.REQ) { r.Transport = wire.TransportRD },
+		rdmatransport.RejectInvalidTransport, func(n *Counters) uint64 { return n.InvalidTransport }},
+	{"transport type 3", func(r *wire.REQ) { r.Transport = 3 },
+		rdmatransport.RejectInvalidTransport, func(n *Counters) uint64 { return n.InvalidTransport }},
+	{"path MTU 0", func(r *wire.REQ) { r.PathMTU = 0 },
+		rdmatransport.RejectInvalidMTU, func(n *Counters) uint64 { return n.InvalidMTU }},
+	{"path MTU 6", func(r *wire.REQ) { r.PathMTU = 6 },
+		rdmatransport.RejectInvalidMTU, func(n *Counters) uint64 { return n.InvalidMTU }},
+	{"path MTU 15", func(r *wire.REQ) { r.PathMTU = 15 },
+		rdmatransport.RejectInvalidMTU, func(n *Counters) uint64 { return n.InvalidMTU }},
+	{"path MTU above ours", func(r *wire.REQ) { r.PathMTU = 5 },
+		rdmatransport.RejectInvalidMTU, func(n *Counters) uint64 { return n.InvalidMTU }},
+	{"another remote GID", func(r *wire.REQ) { r.RemoteGID[15]++ },
+		rdmatransport.RejectInvalidGID, func(n *Counters) uint64 { return n.InvalidGID }},
+	{"a local GID that is not the source", func(r *wire.REQ) { r.LocalGID[15]++ },
+		rdmatransport.RejectInvalidGID, func(n *Counters) uint64 { return n.SourceMismatch }},
+	{"rdma_cm version 1", header(func(h *wire.IPHeader) { h.Version = 1 }),
+		rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.InvalidIPHeader }},
+	{"IP version 0", header(func(h *wire.IPHeader) { h.IPVersion = 0 }),
+		rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.InvalidIPHeader }},
+	{"IP version 7", header(func(h *wire.IPHeader) { h.IPVersion = 7 }),
+		rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.InvalidIPHeader }},
+	{"a source in the header that is not the packet's", header(func(h *wire.IPHeader) { h.Source[15]++ }),
+		rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.SourceMismatch }},
+	{"a destination in the header that is not ours", header(func(h *wire.IPHeader) { h.Destination[15]++ }),
+		rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.SourceMismatch }},
+	{"an IPv6 header over IPv4", header(func(h *wire.IPHeader) { h.IPVersion = 6 }),
+		rdmatransport.RejectConsumer, func(n *Counters) uint64 { return n.SourceMismatch }},
+}
+
+func TestRefusedRequests(t *testing.T) {
+	for _, c := range refusedRequests {
 		t.Run(c.name, func(t *testing.T) {
 			e := newEngine(addrB, 2, func(cfg *Config) { cfg.MaxMTU = wire.MTUFor(2048) })
 			r := goodREQ(7)

@@ -31,9 +31,51 @@ func TestLossyNetwork(t *testing.T) {
 	}
 }
 
-func lossyRun(t *testing.T, seed uint64) (established int) {
+// lossyRun returns how many connections stood before they were ended.
+func lossyRun(t *testing.T, seed uint64) (made int) {
 	p := newPair(t, seed)
 	rng := rand.New(rand.NewPCG(seed, 3))
+	p.disturb(rng)
+	qpn := passiveQPN
+	params := func() AcceptParams {
+		params := acceptParams()
+		qpn++
+		params.QPN = qpn
+		return params
+	}
+	p.answer = func(ev Event) {
+		switch rng.IntN(6) {
+		case 0:
+			_ = p.b.Reject(p.now, ev.ID, rdmatransport.RejectConsumer, nil)
+		case 1: // late, below
+		default:
+			_ = p.b.Accept(p.now, ev.ID, params())
+		}
+	}
+	p.reply = func(ev Event) {
+		if rng.IntN(4) > 0 { // else late
+			_ = p.a.Confirm(p.now, ev.ID)
+		}
+	}
+	ids := p.connectSome(rng)
+	for _, ev := range p.b.events {
+		if ev.Kind == EventRequest {
+			_ = p.b.Accept(p.now, ev.ID, params())
+		}
+	}
+	p.runUpTo(rng, 3*time.Second)
+	for _, id := range ids {
+		if p.a.Confirm(p.now, id) == nil || rng.IntN(2) == 0 {
+			p.runUpTo(rng, time.Second)
+		}
+	}
+	made = countEstablished(p.b)
+	p.endAll(rng)
+	return made
+}
+
+// disturb makes the network lose, repeat and reorder.
+func (p *pair) disturb(rng *rand.Rand) {
 	loss, double := rng.Float64()*0.3, rng.Float64()*0.3
 	p.jitter = time.Duration(rng.Int64N(int64(500*time.Millisecond))) + 1
 	p.filter = func(*end, wire.AttributeID) int {
@@ -45,52 +87,30 @@ func lossyRun(t *testing.T, seed uint64) (established int) {
 		}
 		return 1
 	}
-	qpn := passiveQPN
-	nextParams := func() AcceptParams {
-		params := acceptParams()
-		qpn++
-		params.QPN = qpn
-		return params
-	}
-	p.answer = func(ev Event) {
-		switch rng.IntN(6) {
-		case 0:
-			_ = p.b.Reject(p.now, ev.ID, rdmatransport.RejectConsumer, nil)
-		case 1: // later, below
-		default:
-			_ = p.b.Accept(p.now, ev.ID, nextParams())
-		}
-	}
-	p.reply = func(ev Event) {
-		if rng.IntN(4) > 0 {
-			_ = p.a.Confirm(p.now, ev.ID)
-		}
-	}
-	var ids []wire.CommID
+}
+
+func (p *pair) runUpTo(rng *rand.Rand, limit time.Duration) {
+	p.run(time.Duration(rng.Int64N(int64(limit))))
+}
+
+func (p *pair) connectSome(rng *rand.Rand) (ids []wire.CommID) {
 	for i := range 1 + rng.IntN(4) {
 		params := connectParams()
 		params.QPN += rdmatransport.QPN(i)
 		id, err := p.a.Connect(p.now, params)
 		if err != nil {
-			t.Fatal(err)
+			p.t.Fatal(err)
 		}
 		ids = append(ids, id)
-		p.run(time.Duration(rng.Int64N(int64(3 * time.Second))))
+		p.runUpTo(rng, 3*time.Second)
 	}
-	// What was left undone is done late, and now and then everything ends.
-	for _, ev := range p.b.events {
-		if ev.Kind == EventRequest {
-			_ = p.b.Accept(p.now, ev.ID, nextParams())
-		}
-	}
-	p.run(time.Duration(rng.Int64N(int64(3 * time.Second))))
-	for _, id := range ids {
-		if p.a.Confirm(p.now, id) == nil || rng.IntN(2) == 0 {
-			p.run(time.Duration(rng.Int64N(int64(time.Second))))
-		}
-	}
-	established = countEstablished(p.b)
-	for _, x := range []*end{p.a, p.b} {
+	return ids
+}
+
+// endAll disconnects some connections from either side, or both, then the rest.
+func (p *pair) endAll(rng *rand.Rand) {
+	both := []*end{p.a, p.b}
+	for _, x := range both {
 		for _, id := range keys(x.conns) {
 			if rng.IntN(2) == 0 {
 				x.Disconnect(p.now, id)
@@ -98,15 +118,16 @@ func lossyRun(t *testing.T, seed uint64) (established int) {
 		}
 	}
 	p.run(5 * time.Minute)
-	for _, x := range []*end{p.a, p.b} {
+	for _, x := range both {
 		for _, id := range keys(x.conns) {
 			x.Disconnect(p.now, id)
 		}
 		p.run(5 * time.Minute)
-		wantOrderly(t, x)
+	}
+	for _, x := range both {
+		wantOrderly(p.t, x)
 	}
 	p.wantEmpty()
-	return established
 }
 
 // keys are in order, so that a seed always makes the same run.
