@@ -115,7 +115,7 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 		return err.Error()
 	}
 	q.wire = fq
-	q.onClosed = func() { t.freeQueue(q, fq, need) }
+	q.onClosed = func() { t.freeQueue(q, fq.Free, need) }
 	if !t.register(q) {
 		t.memory.Add(-need)
 		return errors.Join(rdmatransport.ErrClosed, fq.Free()).Error()
@@ -190,14 +190,14 @@ func (t *Target) register(q *queue) bool {
 
 // freeQueue gives back what register and admitQueue took. Unmapping may take
 // long, so it is not the shard that does it.
-func (t *Target) freeQueue(q *queue, fq *fabric.TargetQueue, memory int64) {
+func (t *Target) freeQueue(q *queue, free func() error, memory int64) {
 	if q.controller == nil {
 		t.silent.Add(-1)
 	}
 	q.worker.queues.Add(-1)
 	go func() { // ends by itself; Close waits for it
 		defer t.tasks.Done()
-		if err := fq.Free(); err != nil {
+		if err := free(); err != nil {
 			t.log.Error("freeing a queue", zap.Error(err))
 		}
 		t.memory.Add(-memory)

@@ -104,7 +104,7 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 		return invalidHost(badHostNQN, "host is not allowed", "nvmeof target --allow-host "+host)
 	case d.HostID == capsule.HostID{}:
 		return invalidHost(badHostID, "host identifier is zero", "nvme connect --hostid")
-	case sub.otherHostID(host, d.HostID):
+	case f.QID == 0 && sub.otherHostID(host, d.HostID):
 		return invalidHost(badHostID, "host NQN is connected with another host identifier",
 			"give each host an NQN and an identifier of its own in /etc/nvme/hostnqn and /etc/nvme/hostid")
 	}

@@ -24,14 +24,14 @@ type row struct {
 	disc bool     // discovery controllers execute it
 }
 
-func bytes(n uint64) sizeRule {
+func fixed(n uint64) sizeRule {
 	return func(*Controller, *capsule.Command) uint64 { return n }
 }
 
 func adminTable() [256]row {
 	return [256]row{
 		capsule.AdminGetLogPage:  {run: getLogPage, size: logSize, io: true, disc: true},
-		capsule.AdminIdentify:    {run: identify, size: bytes(capsule.IdentifySize), io: true, disc: true},
+		capsule.AdminIdentify:    {run: identify, size: fixed(capsule.IdentifySize), io: true, disc: true},
 		capsule.AdminAbort:       {run: abort, io: true},
 		capsule.AdminSetFeatures: {run: setFeatures, size: featureSize, io: true, disc: true},
 		capsule.AdminGetFeatures: {run: getFeatures, size: featureSize, io: true, disc: true},
@@ -43,7 +43,7 @@ func adminTable() [256]row {
 func fabricsTable() [256]row {
 	return [256]row{
 		capsule.FabricsPropertySet: {run: propertySet},
-		capsule.FabricsConnect:     {run: connect, size: bytes(capsule.ConnectDataSize)},
+		capsule.FabricsConnect:     {run: connect, size: fixed(capsule.ConnectDataSize)},
 		capsule.FabricsPropertyGet: {run: propertyGet},
 		capsule.FabricsDisconnect:  {run: disconnect},
 	}

@@ -1,0 +1,365 @@
+package target
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// TestBadProperties is row 45.
+func TestBadProperties(t *testing.T) {
+	f := newFixture(t)
+	h, _ := f.connectAdmin(0)
+	get := func(size int, off uint32) *hostCommand {
+		return fabricsCommand(capsule.FabricsPropertyGet, capsule.Property{Size: size, Offset: off})
+	}
+	set := func(size int, off capsule.PropertyOffset) *hostCommand {
+		return fabricsCommand(capsule.FabricsPropertySet, capsule.Property{Size: size, Offset: uint32(off), Value: 1})
+	}
+	reserved := get(4, uint32(capsule.PropertyCC))
+	reserved.sqe.CDW10 = 2
+	for _, c := range []*hostCommand{
+		get(4, 0), get(8, uint32(capsule.PropertyCC)), get(8, uint32(capsule.PropertyVS)), get(4, 4),
+		get(4, uint32(capsule.PropertyNSSR)), get(8, 0x28), get(4, 0x1000), get(8, math.MaxUint32), reserved,
+		set(8, capsule.PropertyCC), set(8, capsule.PropertyCAP), set(4, capsule.PropertyVS),
+		set(4, capsule.PropertyCSTS), set(4, capsule.PropertyNSSR), set(4, capsule.PropertyCRTO),
+	} {
+		h.wantStatus(invalidField, c)
+	}
+}
+
+func TestBadEnable(t *testing.T) {
+	for name, cc := range map[string]capsule.CC{
+		"CSS 1":       linuxCC.WithCSS(1),
+		"CSS admin":   linuxCC.WithCSS(capsule.CCCSSAdmin),
+		"MPS 1":       linuxCC.WithMPS(1),
+		"AMS 1":       linuxCC.WithAMS(1),
+		"entry sizes": linuxCC.WithEntrySizes(0, 0),
+		"IOCQES":      linuxCC.WithEntrySizes(6, 5),
+	} {
+		f := newFixture(t)
+		h := f.dial(0, 0, 32)
+		h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
+		h.setCC(cc.WithEnable(true))
+		if s := capsule.CSTS(h.property(capsule.PropertyCSTS)); !s.Fatal() || s.Ready() {
+			t.Errorf("%s: CSTS %#x, want CFS", name, s)
+		}
+		h.wantStatus(capsule.StatusCommandSequence|dnr, adminCommand(capsule.AdminKeepAlive, nil, nil))
+		h.setCC(0) // a reset helps
+		h.setCC(linuxCC.WithEnable(true))
+		if s := capsule.CSTS(h.property(capsule.PropertyCSTS)); s.Fatal() || !s.Ready() {
+			t.Errorf("%s: CSTS %#x after reset", name, s)
+		}
+	}
+}
+
+func TestAdminBeforeEnable(t *testing.T) {
+	f := newFixture(t)
+	h := f.dial(0, 0, 32)
+	h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
+	h.wantStatus(capsule.StatusCommandSequence|dnr, adminCommand(capsule.AdminIdentify, capsule.Identify{CNS: 1}, make([]byte, 4096)))
+}
+
+// TestBadFabricsCommands is row 46.
+func TestBadFabricsCommands(t *testing.T) {
+	f := newFixture(t)
+	admin, io := f.both()
+	for _, h := range []*hostQueue{admin, io} {
+		for _, typ := range []capsule.FabricsType{2, 5, 6, 7, 9, 0x80, 0xff} {
+			h.wantStatus(capsule.StatusInvalidOpcode|dnr, fabricsCommand(typ, nil))
+		}
+	}
+	admin.wantStatus(capsule.StatusInvalidQueueType|dnr, fabricsCommand(capsule.FabricsDisconnect, nil))
+	bad := fabricsCommand(capsule.FabricsDisconnect, nil)
+	bad.sqe.CDW10 = 1
+	io.wantStatus(capsule.StatusConnectIncompatibleFormat|dnr, bad)
+	io.wantStatus(capsule.StatusInvalidOpcode|dnr, fabricsCommand(capsule.FabricsPropertyGet, capsule.Property{Size: 8}))
+	io.wantOK(fabricsCommand(capsule.FabricsDisconnect, nil))
+	<-io.closed
+	admin.wantOK(adminCommand(capsule.AdminIdentify, capsule.Identify{CNS: 1}, make([]byte, 4096)))
+}
+
+// TestOpcodes is rows 67, 72 and 91.
+func TestOpcodes(t *testing.T) {
+	f := newFixture(t)
+	admin, io := f.both()
+	known := map[int]bool{0x02: true, 0x06: true, 0x08: true, 0x09: true, 0x0a: true, 0x0c: true, 0x18: true, 0x7f: true}
+	for op := range 256 {
+		if !known[op] {
+			admin.wantStatus(capsule.StatusInvalidOpcode|dnr, adminCommand(capsule.AdminOpcode(op), nil, nil))
+		}
+	}
+	known = map[int]bool{0x00: true, 0x01: true, 0x02: true, 0x08: true, 0x09: true, 0x7f: true}
+	for op := range 256 {
+		if !known[op] {
+			io.wantStatus(capsule.StatusInvalidOpcode|dnr, ioCommand(capsule.IOOpcode(op), 1, nil, nil))
+		}
+	}
+}
+
+// TestFusedCommands is row 64.
+func TestFusedCommands(t *testing.T) {
+	f := newFixture(t)
+	_, io := f.both()
+	for fuse := capsule.CommandFlags(1); fuse < 4; fuse++ {
+		c := ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 1}, make([]byte, 512))
+		c.sqe.Flags = fuse
+		io.wantStatus(invalidField, c)
+	}
+}
+
+func TestAbort(t *testing.T) {
+	f := newFixture(t)
+	h, _ := f.connectAdmin(0)
+	aer := adminCommand(capsule.AdminAsyncEvent, nil, nil)
+	aer.sqe.CID = 31
+	h.start(aer).wantPending()
+	abort := func(sqid capsule.QID, cid capsule.CID) uint64 {
+		t.Helper()
+		return h.wantOK(adminCommand(capsule.AdminAbort, capsule.Abort{SQID: sqid, CID: cid}, nil)).result
+	}
+	for _, c := range []struct {
+		sqid capsule.QID
+		cid  capsule.CID
+	}{{0, 99}, {1, 31}, {9, 1}, {0, 0}} {
+		if abort(c.sqid, c.cid) != notAborted {
+			t.Errorf("queue %d command %d counts as aborted", c.sqid, c.cid)
+		}
+	}
+	aer.wantPending()
+	if abort(0, 31) != 0 {
+		t.Error("the event request does not count as aborted")
+	}
+	if r := <-aer.response; r.status != capsule.StatusAbortRequested|dnr {
+		t.Errorf("aborted event request: %v", r.status)
+	}
+}
+
+// TestTooManyEventRequests is row 66.
+func TestTooManyEventRequests(t *testing.T) {
+	f := newFixture(t)
+	h, _ := f.connectAdmin(0)
+	for i := range maxEvents {
+		c := adminCommand(capsule.AdminAsyncEvent, nil, nil)
+		c.sqe.CID = capsule.CID(i)
+		h.start(c).wantPending()
+	}
+	h.wantStatus(capsule.StatusAERLimitExceeded|dnr, adminCommand(capsule.AdminAsyncEvent, nil, nil))
+}
+
+func TestKeepAliveWithoutTimeout(t *testing.T) {
+	f := newFixture(t)
+	h, _ := f.connectAdmin(0)
+	h.wantStatus(capsule.StatusKeepAliveInvalid|dnr, adminCommand(capsule.AdminKeepAlive, nil, nil))
+}
+
+// TestBadFeatures is row 90.
+func TestBadFeatures(t *testing.T) {
+	f := newFixture(t)
+	h, io := f.both()
+	set := func(want capsule.Status, s capsule.SetFeatures, n int, nsid capsule.NSID) {
+		t.Helper()
+		var data []byte
+		if n > 0 {
+			data = make([]byte, n)
+		}
+		c := adminCommand(capsule.AdminSetFeatures, s, data)
+		c.sqe.NSID = nsid
+		h.wantStatus(want, c)
+	}
+	queues := capsule.SetFeatures{FID: capsule.FeatureNumberOfQueues}
+	set(capsule.StatusCommandSequence|dnr, queues, 0, 0) // I/O queues exist
+	io.lose()
+	queues.Value = 0xffff
+	set(invalidField, queues, 0, 0)
+	queues.Value = 0xffff0000
+	set(invalidField, queues, 0, 0)
+	set(capsule.StatusKeepAliveInvalid|dnr, capsule.SetFeatures{FID: capsule.FeatureKeepAliveTimer}, 0, 0)
+	set(invalidField, capsule.SetFeatures{FID: 0x7f}, 0, 0)
+	set(invalidField, capsule.SetFeatures{FID: 0}, 0, 0)
+	set(capsule.StatusFeatureNotSaveable|dnr, capsule.SetFeatures{FID: capsule.FeatureAsyncEvent, Save: true}, 0, 0)
+	set(capsule.StatusFeatureNotNamespaceSpecific|dnr, capsule.SetFeatures{FID: capsule.FeatureAsyncEvent}, 0, 1)
+	set(capsule.StatusHostIDInconsistent|dnr, capsule.SetFeatures{FID: capsule.FeatureHostID}, 8, 0)
+	set(capsule.StatusCommandSequence|dnr, capsule.SetFeatures{FID: capsule.FeatureHostID, Value: 1}, 16, 0)
+	set(capsule.StatusFeatureNotChangeable|dnr, capsule.SetFeatures{FID: capsule.FeatureVolatileWriteCache}, 0, 0)
+	set(capsule.StatusSuccess, capsule.SetFeatures{FID: capsule.FeatureVolatileWriteCache, Value: 1}, 0, 0)
+	set(invalidField, capsule.SetFeatures{FID: capsule.FeatureAsyncEvent, Value: 1 << 14}, 0, 0)
+	set(invalidField, capsule.SetFeatures{FID: capsule.FeaturePowerManagement, Value: 1}, 0, 0)
+	set(invalidField, capsule.SetFeatures{FID: capsule.FeatureErrorRecovery, Value: 1 << 16}, 0, 0)
+	set(capsule.StatusSGLDataLength|dnr, capsule.SetFeatures{FID: capsule.FeatureTimestamp}, 16, 0)
+	set(capsule.StatusSGLDataLength|dnr, capsule.SetFeatures{FID: capsule.FeatureAsyncEvent}, 8, 0)
+	set(capsule.StatusSuccess, capsule.SetFeatures{FID: capsule.FeatureArbitration, Value: 0x07}, 0, capsule.NSIDBroadcast)
+
+	get := func(want capsule.Status, g capsule.GetFeatures, n int) uint64 {
+		t.Helper()
+		var data []byte
+		if n > 0 {
+			data = make([]byte, n)
+		}
+		return h.wantStatus(want, adminCommand(capsule.AdminGetFeatures, g, data)).result
+	}
+	if v := get(capsule.StatusSuccess, capsule.GetFeatures{FID: capsule.FeatureArbitration}, 0); v != 7 {
+		t.Errorf("arbitration %d, want the 7 that was set", v)
+	}
+	if v := get(capsule.StatusSuccess, capsule.GetFeatures{FID: capsule.FeatureArbitration, Select: capsule.SelectDefault}, 0); v != 0 {
+		t.Errorf("default arbitration %d", v)
+	}
+	if v := get(capsule.StatusSuccess, capsule.GetFeatures{FID: capsule.FeatureHostID, Select: capsule.SelectSupported}, 0); v != uint64(capsule.FeatureChangeable) {
+		t.Errorf("capabilities of the host identifier %#x", v)
+	}
+	get(invalidField, capsule.GetFeatures{FID: 0x7f}, 0)
+	get(invalidField, capsule.GetFeatures{FID: capsule.FeatureArbitration, Select: 4}, 0)
+	get(capsule.StatusSGLDataLength|dnr, capsule.GetFeatures{FID: capsule.FeatureArbitration}, 4096)
+	get(capsule.StatusHostIDInconsistent|dnr, capsule.GetFeatures{FID: capsule.FeatureHostID}, 8)
+	id := make([]byte, 16)
+	h.wantOK(adminCommand(capsule.AdminGetFeatures, capsule.GetFeatures{FID: capsule.FeatureHostID, Value: 1}, id))
+	if capsule.HostID(id) != testHostID {
+		t.Errorf("host identifier % x", id)
+	}
+}
+
+// TestBadIdentify is row 89.
+func TestBadIdentify(t *testing.T) {
+	f := newFixture(t)
+	h, _ := f.connectAdmin(0)
+	invalidNS := capsule.StatusInvalidNamespace | dnr
+	for _, c := range []struct {
+		name string
+		f    capsule.Identify
+		nsid capsule.NSID
+		n    int
+		want capsule.Status
+	}{
+		{"unknown CNS", capsule.Identify{CNS: 0x77}, 0, 4096, invalidField},
+		{"CNS of the key value set", capsule.Identify{CNS: capsule.CNSNamespaceCSI, CSI: capsule.CSIKV}, 1, 4096, invalidField},
+		{"controller of the zoned set", capsule.Identify{CNS: capsule.CNSControllerCSI, CSI: capsule.CSIZNS}, 0, 4096, invalidField},
+		{"UUID index", capsule.Identify{CNS: capsule.CNSController, UUID: 1}, 0, 4096, invalidField},
+		{"CNS 00h, NSID 0", capsule.Identify{}, 0, 4096, invalidNS},
+		{"CNS 00h, all namespaces", capsule.Identify{}, capsule.NSIDBroadcast, 4096, invalidNS},
+		{"CNS 00h, NSID above NN", capsule.Identify{}, maxNamespaces + 1, 4096, invalidNS},
+		{"CNS 03h, inactive", capsule.Identify{CNS: capsule.CNSDescriptors}, 2, 4096, invalidNS},
+		{"CNS 08h, NSID 0", capsule.Identify{CNS: capsule.CNSNamespaceIndependent}, 0, 4096, invalidNS},
+		{"CNS 02h, NSID all ones", capsule.Identify{CNS: capsule.CNSActiveNamespaces}, capsule.NSIDBroadcast, 4096, invalidNS},
+		{"short buffer", capsule.Identify{CNS: capsule.CNSController}, 0, 2048, capsule.StatusSGLDataLength | dnr},
+		{"no buffer", capsule.Identify{CNS: capsule.CNSController}, 0, 0, capsule.StatusSGLDataLength | dnr},
+		{"long buffer", capsule.Identify{CNS: capsule.CNSController}, 0, 8192, capsule.StatusSGLDataLength | dnr},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := adminCommand(capsule.AdminIdentify, c.f, make([]byte, c.n))
+			cmd.sqe.NSID = c.nsid
+			h.t = t
+			h.wantStatus(c.want, cmd)
+		})
+	}
+	h.t = t
+}
+
+// TestBadGetLogPage is rows 86 to 88, on both kinds of controller.
+func TestBadGetLogPage(t *testing.T) {
+	f := newFixture(t)
+	d := connectData()
+	d.SubNQN = nqnField(capsule.DiscoveryNQN)
+	disc := f.dial(0, 0, 32)
+	disc.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))
+	disc.setCC(linuxCC.WithEnable(true))
+	admin, _ := f.connectAdmin(0)
+	for name, h := range map[capsule.LID]*hostQueue{capsule.LogDiscovery: disc, capsule.LogSMART: admin} {
+		bad := func(want capsule.Status, g capsule.GetLogPage, n int, nsid capsule.NSID) {
+			t.Helper()
+			c := adminCommand(capsule.AdminGetLogPage, g, make([]byte, n))
+			c.sqe.NSID = nsid
+			h.wantStatus(want, c)
+		}
+		bad(invalidField, capsule.GetLogPage{LID: name, Length: 16, LPO: 2}, 16, 0)
+		bad(invalidField, capsule.GetLogPage{LID: name, Length: 16, LPO: 1 << 63}, 16, 0)
+		bad(invalidField, capsule.GetLogPage{LID: name, Length: 16, LPO: math.MaxUint64 &^ 3}, 16, 0)
+		bad(invalidField, capsule.GetLogPage{LID: name, Length: 16, LPO: 1 << 20}, 16, 0)
+		bad(invalidField, capsule.GetLogPage{LID: name, Length: 16, OT: true}, 16, 0)
+		bad(invalidField, capsule.GetLogPage{LID: name, Length: 16, UUID: 1}, 16, 0)
+		bad(invalidField, capsule.GetLogPage{LID: name, Length: 16}, 16, 1)
+		bad(capsule.StatusSGLDataLength|dnr, capsule.GetLogPage{LID: name, Length: 1 << 34}, 16, 0)
+		bad(capsule.StatusSGLDataLength|dnr, capsule.GetLogPage{LID: name, Length: 16}, 12, 0)
+		bad(capsule.StatusInvalidLogPage|dnr, capsule.GetLogPage{LID: 0x7f, Length: 16}, 16, 0)
+	}
+	disc.wantStatus(capsule.StatusInvalidLogPage|dnr,
+		adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogSMART, Length: 512}, make([]byte, 512)))
+	admin.wantStatus(capsule.StatusInvalidLogPage|dnr,
+		adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogDiscovery, Length: 512}, make([]byte, 512)))
+}
+
+// TestLogPagesEndWithZeroes asks for more than each page has.
+func TestLogPagesEndWithZeroes(t *testing.T) {
+	f := newFixture(t)
+	h, _ := f.connectAdmin(0)
+	for _, lid := range []capsule.LID{
+		capsule.LogSupportedPages, capsule.LogError, capsule.LogSMART, capsule.LogFirmwareSlot,
+		capsule.LogChangedNamespaces, capsule.LogEffects, capsule.LogANA,
+	} {
+		whole := logInto(h, lid, 8192, 0)
+		for i := 4100; i < 8192; i++ {
+			if whole[i] != 0 {
+				t.Fatalf("log %#x: byte %d is %#x", lid, i, whole[i])
+			}
+		}
+		part := logInto(h, lid, 64, 8)
+		if lid != capsule.LogSMART && string(part[:8]) != string(whole[8:16]) {
+			t.Errorf("log %#x at offset 8: % x, want % x", lid, part[:8], whole[8:16])
+		}
+	}
+}
+
+func TestErrorLog(t *testing.T) {
+	f := newFixture(t)
+	h, io := f.both()
+	for i := range maxErrors + 3 {
+		c := ioCommand(capsule.IORead, 1, capsule.ReadWrite{SLBA: 1 << 40, Blocks: 1}, make([]byte, 512))
+		c.sqe.CID = capsule.CID(i)
+		io.wantStatus(capsule.StatusLBAOutOfRange|dnr, c)
+	}
+	b := logInto(h, capsule.LogError, maxErrors*capsule.ErrorLogEntrySize, 0)
+	e, err := capsule.DecodeErrorLogEntry(b)
+	if err != nil || e.Count != maxErrors+3 || e.SQID != 1 || e.CID != maxErrors+2 || e.LBA != 1<<40 || e.NSID != 1 ||
+		e.Status != capsule.StatusLBAOutOfRange|dnr || e.Opcode != capsule.Opcode(capsule.IORead) {
+		t.Errorf("newest entry %+v, %v", e, err)
+	}
+	last, err := capsule.DecodeErrorLogEntry(b[(maxErrors-1)*capsule.ErrorLogEntrySize:])
+	if err != nil || last.Count != 4 {
+		t.Errorf("oldest entry %+v, %v", last, err)
+	}
+	s, err := capsule.DecodeSMARTLog(logInto(h, capsule.LogSMART, 512, 0))
+	if err != nil || s.ErrorLogEntries.Lo != maxErrors+3 {
+		t.Errorf("SMART log counts %v errors, %v", s.ErrorLogEntries, err)
+	}
+}
+
+func TestSMARTCountsCommands(t *testing.T) {
+	f := newFixture(t)
+	h, io := f.both()
+	data := make([]byte, 128<<10)
+	rw := capsule.ReadWrite{Blocks: 256}
+	for range 5 {
+		io.wantOK(ioCommand(capsule.IORead, 1, rw, data))
+	}
+	for range 9 {
+		io.wantOK(ioCommand(capsule.IOWrite, 1, rw, data))
+	}
+	s, err := capsule.DecodeSMARTLog(logInto(h, capsule.LogSMART, 512, 0))
+	if err != nil || s.HostReads.Lo != 5 || s.HostWrites.Lo != 9 || s.DataUnitsRead.Lo != 2 || s.DataUnitsWritten.Lo != 3 {
+		t.Errorf("SMART log %+v, %v", s, err)
+	}
+	if s.CriticalWarning != 0 || s.AvailableSpare != 100 {
+		t.Errorf("SMART log of a sound namespace %+v", s)
+	}
+}
+
+func TestTimestampOrigin(t *testing.T) {
+	f := newFixture(t)
+	h, _ := f.connectAdmin(0)
+	b := make([]byte, 8)
+	h.wantOK(adminCommand(capsule.AdminGetFeatures, capsule.GetFeatures{FID: capsule.FeatureTimestamp}, b))
+	if v := binary.LittleEndian.Uint64(b); v > 60000 {
+		t.Errorf("timestamp %#x of a new controller, want milliseconds since its start, origin 0", v)
+	}
+}

@@ -1,0 +1,393 @@
+package target
+
+import (
+	"net/netip"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+const (
+	testSubNQN  = "nqn.2026-11.io.example:test"
+	testHostNQN = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
+)
+
+var testHostID = capsule.HostID{1, 2, 3}
+
+// A fixture is a target with one subsystem, whose namespace 1 is in memory, and
+// one host that it allows.
+type fixture struct {
+	t      *testing.T
+	device *fakeDevice
+	target *Target
+	sub    *Subsystem
+	store  *memory.Store
+	logs   *observer.ObservedLogs
+}
+
+func newFixture(t *testing.T, change ...func(*Config)) *fixture {
+	t.Helper()
+	core, logs := observer.New(zapcore.DebugLevel)
+	f := &fixture{t: t, device: newFakeDevice(), logs: logs}
+	cfg := Config{Device: f.device, Log: zap.New(core), Polling: shard.PollNever, Shards: 2, Arena: 4 << 20, Firmware: "1.2.3"}
+	for _, c := range change {
+		c(&cfg)
+	}
+	var err error
+	if f.target, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if f.sub, err = f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN}); err != nil {
+		t.Fatal(err)
+	}
+	f.sub.AllowHost(testHostNQN)
+	if f.store, err = memory.New(memory.Config{Size: 16 << 20, BlockSize: 512}); err != nil {
+		t.Fatal(err)
+	}
+	f.export(f.store)
+	t.Cleanup(f.close)
+	return f
+}
+
+// export adds a store as the next namespace.
+func (f *fixture) export(s backend.Store) *Namespace {
+	f.t.Helper()
+	ns, err := f.sub.AddNamespace(NamespaceConfig{Store: s, Name: "test"})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return ns
+}
+
+// close checks that everything was given back.
+func (f *fixture) close() {
+	f.t.Helper()
+	if err := f.target.Close(); err != nil {
+		f.t.Error(err)
+	}
+	if n := f.device.registered(); n != 0 {
+		f.t.Errorf("%d memory regions are still registered", n)
+	}
+	if n := f.target.memory.Load(); n != 0 {
+		f.t.Errorf("%d bytes of queue memory are still counted", n)
+	}
+	for _, s := range []*Subsystem{f.sub, f.target.discSub} {
+		if n := len(s.controllers); n != 0 {
+			f.t.Errorf("%d controllers of %s are left", n, s.nqn)
+		}
+	}
+	if err := f.store.Close(); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// A hostQueue is a host's end of a queue, without a network between.
+type hostQueue struct {
+	t      *testing.T
+	q      *queue
+	active map[int]*hostCommand // the shard's
+	vacant []int                // the shard's
+	ended  bool                 // the shard's
+	closed chan struct{}
+	// holdAck keeps acknowledgements of responses back until ack.
+	holdAck bool
+	unacked []*hostCommand // the shard's
+
+	entries int
+	noFlow  bool
+}
+
+// dial connects a queue on a shard, as far as the connection request goes.
+func (f *fixture) dial(qid capsule.QID, shardIndex, entries int) *hostQueue {
+	w := f.target.workers[shardIndex]
+	h := &hostQueue{t: f.t, active: map[int]*hostCommand{}, closed: make(chan struct{})}
+	h.q = &queue{
+		target: f.target, worker: w, shard: w.shard, wire: h, id: qid, entries: uint32(entries),
+		local: netip.MustParseAddrPort("192.0.2.1:4420"), remote: netip.MustParseAddrPort("192.0.2.2:50000"),
+	}
+	h.q.onClosed = func() {
+		f.target.freeQueue(h.q, func() error { return nil }, 0)
+		close(h.closed)
+	}
+	if !f.target.register(h.q) {
+		f.t.Fatal("target is closed")
+	}
+	for i := range 2 * entries {
+		h.vacant = append(h.vacant, i)
+	}
+	h.call(func() { h.q.start(2 * entries) })
+	return h
+}
+
+func (h *hostQueue) call(f func()) {
+	h.t.Helper()
+	if err := h.q.shard.Call(f); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// turns lets the shard take at least n turns.
+func (h *hostQueue) turns(n int) {
+	h.t.Helper()
+	for range n {
+		h.call(func() {})
+	}
+}
+
+func (h *hostQueue) SetEntries(n int)    { h.entries = n }
+func (h *hostQueue) DisableFlowControl() { h.noFlow = true }
+
+// Disconnect implements wire as the fabric does: the end follows later.
+func (h *hostQueue) Disconnect() { h.fail(rdmatransport.ErrDisconnected) }
+
+func (h *hostQueue) fail(err error) {
+	h.q.shard.Do(func() {
+		if h.ended {
+			return
+		}
+		h.ended = true
+		h.q.Failed(err)
+		for _, c := range h.active {
+			if c.fetching || c.answered {
+				h.acknowledge(c)
+			}
+		}
+		h.closeIfIdle()
+	})
+}
+
+func (h *hostQueue) closeIfIdle() {
+	if h.ended && len(h.active) == 0 {
+		h.q.Closed()
+	}
+}
+
+// acknowledge ends a command.
+func (h *hostQueue) acknowledge(c *hostCommand) {
+	delete(h.active, c.index)
+	h.vacant = append(h.vacant, c.index)
+	h.q.finished(c.index)
+}
+
+// ack lets responses that were held be acknowledged.
+func (h *hostQueue) ack() {
+	h.call(func() {
+		for _, c := range h.unacked {
+			h.acknowledge(c)
+		}
+		h.unacked, h.holdAck = nil, false
+	})
+}
+
+// lose is the peer's end, or the network's.
+func (h *hostQueue) lose() {
+	h.fail(&rdmaError{})
+	<-h.closed
+}
+
+type rdmaError struct{}
+
+func (*rdmaError) Error() string { return "no acknowledgement from peer" }
+
+// A hostCommand implements link over the host's memory.
+type hostCommand struct {
+	h         *hostQueue
+	sqe       capsule.Command
+	index     int
+	inCapsule []byte
+	memory    []byte // remote data
+	holdFetch bool   // the RDMA READ does not complete
+
+	fetching, answered bool
+	answers            int
+	response           chan response
+}
+
+type response struct {
+	status capsule.Status
+	result uint64
+}
+
+func (c *hostCommand) Length() int       { return max(len(c.inCapsule), len(c.memory)) }
+func (c *hostCommand) InCapsule() []byte { return c.inCapsule }
+
+func (c *hostCommand) Fetch(pieces []rdmatransport.SGE) {
+	c.fetching = true
+	into := pieces[0].Buf
+	if c.holdFetch {
+		return
+	}
+	c.h.q.shard.Do(func() {
+		if !c.h.ended {
+			c.fetching = false
+			copy(into, c.memory)
+			c.h.q.requests[c.index].ready()
+		}
+	})
+}
+
+func (c *hostCommand) Respond(s capsule.Status, result uint64) {
+	c.answers++
+	if c.answers > 1 {
+		panic("command answered twice")
+	}
+	c.answered = true
+	if !c.h.ended {
+		c.response <- response{s, result}
+	}
+	c.h.q.shard.Do(func() {
+		switch {
+		case c.h.active[c.index] != c:
+		case c.h.holdAck && !c.h.ended:
+			c.h.unacked = append(c.h.unacked, c)
+		default:
+			c.h.acknowledge(c)
+			c.h.closeIfIdle()
+		}
+	})
+}
+
+func (c *hostCommand) RespondData(pieces []rdmatransport.SGE, result uint64) {
+	if len(c.inCapsule) > 0 {
+		panic("data for the host, who wants none")
+	}
+	n := 0
+	for _, p := range pieces {
+		n += copy(c.memory[n:], p.Buf)
+	}
+	c.Respond(capsule.StatusSuccess, result)
+}
+
+// start sends a command; its response comes on the channel.
+func (h *hostQueue) start(c *hostCommand) *hostCommand {
+	c.h, c.response = h, make(chan response, 1)
+	c.sqe.Flags |= capsule.FlagsSGL
+	h.call(func() {
+		if len(h.vacant) == 0 {
+			panic("more commands than the queue has entries")
+		}
+		c.index = h.vacant[0]
+		h.vacant = h.vacant[1:]
+		h.active[c.index] = c
+		h.q.command(c, &c.sqe, c.index)
+	})
+	return c
+}
+
+// do sends a command and waits for its response.
+func (h *hostQueue) do(c *hostCommand) response {
+	h.t.Helper()
+	return <-h.start(c).response
+}
+
+func (h *hostQueue) wantStatus(want capsule.Status, c *hostCommand) response {
+	h.t.Helper()
+	r := h.do(c)
+	if r.status != want {
+		h.t.Errorf("opcode %#x: %v, want %v", c.sqe.Opcode, r.status, want)
+	}
+	return r
+}
+
+func (h *hostQueue) wantOK(c *hostCommand) response {
+	h.t.Helper()
+	return h.wantStatus(capsule.StatusSuccess, c)
+}
+
+// wantPending fails if the command has been answered.
+func (c *hostCommand) wantPending() {
+	c.h.t.Helper()
+	c.h.call(func() {})
+	select {
+	case r := <-c.response:
+		c.h.t.Errorf("opcode %#x answered with %v, want it pending", c.sqe.Opcode, r.status)
+	default:
+	}
+}
+
+type putter interface{ Put(*capsule.Command) }
+
+func adminCommand(op capsule.AdminOpcode, fields putter, data []byte) *hostCommand {
+	c := &hostCommand{sqe: capsule.Command{Opcode: capsule.Opcode(op)}, memory: data}
+	if fields != nil {
+		fields.Put(&c.sqe)
+	}
+	return c
+}
+
+func ioCommand(op capsule.IOOpcode, nsid capsule.NSID, fields putter, data []byte) *hostCommand {
+	c := adminCommand(capsule.AdminOpcode(op), fields, data)
+	c.sqe.NSID = nsid
+	return c
+}
+
+func fabricsCommand(t capsule.FabricsType, fields putter) *hostCommand {
+	c := &hostCommand{sqe: capsule.FabricsCommand(t)}
+	if fields != nil {
+		fields.Put(&c.sqe)
+	}
+	return c
+}
+
+func connectData() capsule.ConnectData {
+	return capsule.ConnectData{
+		HostID: testHostID, CNTLID: capsule.ControllerIDDynamic,
+		SubNQN: capsule.MakeNQNField(testSubNQN), HostNQN: capsule.MakeNQNField(testHostNQN),
+	}
+}
+
+func connectCommand(f capsule.Connect, d capsule.ConnectData) *hostCommand {
+	c := fabricsCommand(capsule.FabricsConnect, f)
+	c.memory = make([]byte, capsule.ConnectDataSize)
+	d.Encode(c.memory)
+	return c
+}
+
+func (h *hostQueue) property(o capsule.PropertyOffset) uint64 {
+	h.t.Helper()
+	return h.wantOK(fabricsCommand(capsule.FabricsPropertyGet, capsule.Property{Size: o.Size(), Offset: uint32(o)})).result
+}
+
+func (h *hostQueue) setCC(cc capsule.CC) {
+	h.t.Helper()
+	h.wantOK(fabricsCommand(capsule.FabricsPropertySet,
+		capsule.Property{Size: 4, Offset: uint32(capsule.PropertyCC), Value: uint64(cc)}))
+}
+
+// linuxCC is what Linux writes to CC, with and without EN.
+const linuxCC capsule.CC = 0x460060
+
+// connectAdmin connects and enables a controller.
+func (f *fixture) connectAdmin(kato uint32) (*hostQueue, capsule.ControllerID) {
+	f.t.Helper()
+	h := f.dial(0, 0, 32)
+	r := h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31, KATO: kato}, connectData()))
+	h.setCC(linuxCC)
+	h.setCC(linuxCC.WithEnable(true))
+	return h, capsule.ParseConnectResponse(r.result).CNTLID
+}
+
+// connectIO connects I/O queue qid of a controller.
+func (f *fixture) connectIO(id capsule.ControllerID, qid capsule.QID, shardIndex int) *hostQueue {
+	f.t.Helper()
+	h := f.dial(qid, shardIndex, 128)
+	d := connectData()
+	d.CNTLID = id
+	h.wantOK(connectCommand(capsule.Connect{QID: qid, SQSIZE: 127}, d))
+	return h
+}
+
+// both connects an admin queue and one I/O queue on another shard.
+func (f *fixture) both() (admin, io *hostQueue) {
+	f.t.Helper()
+	admin, id := f.connectAdmin(0)
+	return admin, f.connectIO(id, 1, 1)
+}

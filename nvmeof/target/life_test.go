@@ -1,0 +1,309 @@
+package target
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// TestKeepAliveExpires is row 68.
+func TestKeepAliveExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		h, id := f.connectAdmin(5000)
+		io := f.connectIO(id, 1, 1)
+		start := time.Now()
+		<-h.closed
+		<-io.closed
+		if d := time.Since(start); d < 5*time.Second || d > 11*time.Second {
+			t.Errorf("association ended after %v, want KATO to twice that", d)
+		}
+		if f.logs.FilterMessage("keep alive timeout expired, connection dropped").Len() != 1 {
+			t.Error("no log line about it")
+		}
+		f.close2(t)
+	})
+}
+
+// close2 closes the fixture inside a bubble, before its cleanup does so again.
+func (f *fixture) close2(t *testing.T) {
+	if err := f.target.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeepAliveIsHeld(t *testing.T) {
+	for name, touch := range map[string]func(admin, io *hostQueue){
+		"by Keep Alive": func(admin, _ *hostQueue) { admin.wantOK(adminCommand(capsule.AdminKeepAlive, nil, nil)) },
+		"by I/O": func(_, io *hostQueue) {
+			io.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				h, id := f.connectAdmin(2000)
+				io := f.connectIO(id, 1, 1)
+				for range 20 {
+					time.Sleep(1900 * time.Millisecond)
+					touch(h, io)
+				}
+				select {
+				case <-h.closed:
+					t.Error("association ended though the host was there")
+				default:
+				}
+				f.close2(t)
+			})
+		})
+	}
+}
+
+// TestKeepAliveTimeouts is row 44.
+func TestKeepAliveTimeouts(t *testing.T) {
+	var k keepAlive
+	for millis, want := range map[uint32]time.Duration{
+		0: 0, 1: time.Second, 1000: time.Second, 1001: 2 * time.Second, 5000: 5 * time.Second,
+		0xffffffff: 4294968 * time.Second,
+	} {
+		k.set(millis, 1000)
+		if time.Duration(k.timeout) != want {
+			t.Errorf("KATO of %d ms is %v, want %v", millis, time.Duration(k.timeout), want)
+		}
+		if k.enabled() && (k.expired(999+int64(want)) || !k.expired(1000+int64(want))) {
+			t.Errorf("KATO of %d ms does not expire at its deadline", millis)
+		}
+		if !k.enabled() && k.expired(1<<62) {
+			t.Error("a timer that is off expires")
+		}
+	}
+}
+
+func TestSilentConnectionIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		h := f.dial(0, 0, 32)
+		talking, _ := f.connectAdmin(0)
+		start := time.Now()
+		<-h.closed
+		if d := time.Since(start); d < connectTimeout || d > connectTimeout+time.Second {
+			t.Errorf("dropped after %v", d)
+		}
+		talking.property(capsule.PropertyCAP)
+		if n := f.target.silent.Load(); n != 0 {
+			t.Errorf("%d connections count as silent", n)
+		}
+		f.close2(t)
+	})
+}
+
+// TestReset is row 70.
+func TestReset(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	h, id := f.connectAdmin(0)
+	a, b := f.connectIO(id, 1, 0), f.connectIO(id, 2, 1)
+	aer := adminCommand(capsule.AdminAsyncEvent, nil, nil)
+	h.start(aer).wantPending()
+	s.set(true, nil)
+	var cs []*hostCommand
+	for i := range 64 {
+		for _, q := range []*hostQueue{a, b} {
+			cs = append(cs, q.start(ioCommand(capsule.IORead, 2, capsule.ReadWrite{SLBA: capsule.LBA(i), Blocks: 1}, make([]byte, 512))))
+		}
+	}
+	h.setCC(linuxCC)
+	if st := h.property(capsule.PropertyCSTS); st != 0 {
+		t.Errorf("CSTS %#x after reset", st)
+	}
+	if r := <-aer.response; r.status != capsule.StatusAbortRequested|dnr {
+		t.Errorf("held event request: %v", r.status)
+	}
+	h.wantStatus(capsule.StatusCommandSequence|dnr, adminCommand(capsule.AdminAsyncEvent, nil, nil))
+	s.set(false, nil)
+	<-a.closed
+	<-b.closed
+	for _, c := range cs {
+		if c.answers != 1 {
+			t.Fatalf("command answered %d times", c.answers)
+		}
+	}
+	h.setCC(linuxCC.WithEnable(true))
+	f.connectIO(id, 1, 1).wantOK(ioCommand(capsule.IORead, 2, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
+}
+
+func TestShutdownFlushes(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	h, id := f.connectAdmin(0)
+	io := f.connectIO(id, 1, 1)
+	s.set(true, nil)
+	write := io.start(ioCommand(capsule.IOWrite, 2, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
+	write.wantPending()
+	h.setCC(linuxCC.WithEnable(true).WithShutdown(capsule.ShutdownNormal))
+	status := func() capsule.ShutdownStatus {
+		t.Helper()
+		return capsule.CSTS(h.property(capsule.PropertyCSTS)).Shutdown()
+	}
+	if got := status(); got != capsule.ShutdownOccurring {
+		t.Errorf("SHST %d while a write is in flight", got)
+	}
+	s.set(false, nil)
+	<-io.closed
+	for status() != capsule.ShutdownComplete {
+		h.turns(1)
+	}
+	ops := s.ops()
+	if last := ops[len(ops)-1]; len(ops) != 2 || last.Op != 2 {
+		t.Errorf("operations %+v, want the write, then a flush", ops)
+	}
+	h.setCC(0)
+	h.setCC(linuxCC.WithEnable(true))
+	if got := capsule.CSTS(h.property(capsule.PropertyCSTS)); !got.Ready() || got.Shutdown() != 0 {
+		t.Errorf("CSTS %#x after shutdown, reset and enable", got)
+	}
+	h.setCC(linuxCC.WithEnable(true).WithShutdown(capsule.ShutdownAbrupt))
+	if status() != capsule.ShutdownComplete {
+		t.Error("abrupt shutdown is not complete at once")
+	}
+}
+
+// TestAssociationEndsWithItsAdminQueue: the controller lasts until the last
+// write of its queues is done (section 6.4 of the catalogue).
+func TestAssociationEndsWithItsAdminQueue(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	h, id := f.connectAdmin(0)
+	io := f.connectIO(id, 1, 1)
+	s.set(true, nil)
+	io.start(ioCommand(capsule.IOWrite, 2, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
+	h.lose()
+	io.turns(3)
+	if f.sub.controller(id) == nil {
+		t.Error("the controller went before its write")
+	}
+	select {
+	case <-io.closed:
+		t.Error("the I/O queue went before its write")
+	default:
+	}
+	s.set(false, nil)
+	<-io.closed
+	if f.sub.controller(id) != nil {
+		t.Error("the controller is left")
+	}
+}
+
+// TestNamespaceChanges is row 76, and the events that tell of it.
+func TestNamespaceChanges(t *testing.T) {
+	f := newFixture(t)
+	h, io := f.both()
+	h.wantOK(adminCommand(capsule.AdminSetFeatures, capsule.SetFeatures{FID: capsule.FeatureAsyncEvent, Value: capsule.EventNamespaceAttribute}, nil))
+	event := func() *hostCommand { return h.start(adminCommand(capsule.AdminAsyncEvent, nil, nil)) }
+	wantEvent := func(c *hostCommand) {
+		t.Helper()
+		r := <-c.response
+		want := capsule.AsyncEvent{Type: capsule.EventTypeNotice, Info: capsule.NoticeNamespaceChanged, LID: capsule.LogChangedNamespaces}
+		if !r.status.OK() || capsule.ParseAsyncEvent(uint32(r.result)) != want {
+			t.Errorf("event %#x, %v", r.result, r.status)
+		}
+	}
+	aer := event()
+	aer.wantPending()
+	s := newFakeStore(1 << 20)
+	ns := f.export(s)
+	wantEvent(aer)
+	io.wantOK(ioCommand(capsule.IORead, ns.ID(), capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
+
+	aer = event()
+	s.set(true, nil)
+	inFlight := io.start(ioCommand(capsule.IORead, ns.ID(), capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
+	inFlight.wantPending()
+	removed := make(chan error)
+	go func() { removed <- f.sub.RemoveNamespace(ns.ID()) }()
+	for f.sub.table().get(ns.ID()) != nil {
+		io.turns(1)
+	}
+	io.wantStatus(capsule.StatusInvalidNamespace|dnr, ioCommand(capsule.IORead, ns.ID(), capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
+	aer.wantPending() // masked until the list is read
+	select {
+	case <-removed:
+		t.Error("removed with a command in flight")
+	default:
+	}
+	s.set(false, nil)
+	if r := <-inFlight.response; !r.status.OK() {
+		t.Errorf("command in flight: %v", r.status)
+	}
+	if err := <-removed; err != nil {
+		t.Error(err)
+	}
+	list := logInto(h, capsule.LogChangedNamespaces, 4096, 0)
+	if capsule.NSIDAt(list, 0) != ns.ID() || capsule.NSIDAt(list, 1) != 0 {
+		t.Errorf("changed namespaces % x", list[:12])
+	}
+	if list := logInto(h, capsule.LogChangedNamespaces, 4096, 0); capsule.NSIDAt(list, 0) != 0 {
+		t.Error("the list is not cleared by reading")
+	}
+	f.export(newFakeStore(1 << 20))
+	wantEvent(aer)
+}
+
+func TestChangedNamespacesOverflow(t *testing.T) {
+	var l changedNamespaces
+	b := make([]byte, capsule.NamespaceListSize)
+	for id := capsule.NSID(capsule.NamespaceListEntries); id > 0; id-- {
+		l.add(id)
+		l.add(id)
+	}
+	l.encode(b)
+	if capsule.NSIDAt(b, 0) != 1 || capsule.NSIDAt(b, capsule.NamespaceListEntries-1) != capsule.NamespaceListEntries {
+		t.Error("a full list is not ascending")
+	}
+	l.add(5000)
+	if l.encode(b); capsule.NSIDAt(b, 0) != capsule.NSIDBroadcast || capsule.NSIDAt(b, 1) != 0 {
+		t.Errorf("overflowing list % x", b[:8])
+	}
+}
+
+func TestNamespaceIdentityIsStable(t *testing.T) {
+	identity := func(nqn string, c NamespaceConfig) [16]byte {
+		s, err := memory.New(memory.Config{Size: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		c.Store, c.NSID = s, 1
+		ns, err := newNamespace(nqn, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ns.uuid
+	}
+	a := identity(testSubNQN, NamespaceConfig{Name: "a"})
+	if a != identity(testSubNQN, NamespaceConfig{Name: "a"}) {
+		t.Error("the same export has another UUID after a restart")
+	}
+	if a == identity(testSubNQN, NamespaceConfig{Name: "b"}) || a == identity(testSubNQN+"2", NamespaceConfig{Name: "a"}) {
+		t.Error("two exports have the same UUID")
+	}
+}
+
+func TestDisconnectErrorsAreTold(t *testing.T) {
+	f := newFixture(t)
+	h, _ := f.connectAdmin(0)
+	h.fail(rdmatransport.ErrDisconnected)
+	<-h.closed
+	other, _ := f.connectAdmin(0)
+	other.lose()
+	if f.logs.FilterMessage("queue disconnected by host").Len() != 1 || f.logs.FilterMessage("queue lost").Len() != 1 {
+		t.Errorf("log lines %v", f.logs.All())
+	}
+}

@@ -1,0 +1,248 @@
+package target
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+func (f *fixture) leased() (shared, exclusive bool) {
+	shared = f.store.TryLease(0, 4096, false)
+	if shared {
+		f.store.Release(0, 4096, false)
+	}
+	exclusive = f.store.TryLease(0, 4096, true)
+	if exclusive {
+		f.store.Release(0, 4096, true)
+	}
+	return shared, exclusive
+}
+
+// TestReadHoldsItsLeaseUntilTheResponseIsAcknowledged: a lost packet is sent
+// again from the store's memory, so a write must wait.
+func TestReadHoldsItsLeaseUntilTheResponseIsAcknowledged(t *testing.T) {
+	f := newFixture(t)
+	_, io := f.both()
+	rw := capsule.ReadWrite{Blocks: 8}
+	io.call(func() { io.holdAck = true })
+	io.wantOK(ioCommand(capsule.IORead, 1, rw, make([]byte, 4096)))
+	io.call(func() {}) // the response is on its way
+	if shared, exclusive := f.leased(); !shared || exclusive {
+		t.Errorf("after the response: shared lease free %v, exclusive %v; want readers only", shared, exclusive)
+	}
+	write := io.start(ioCommand(capsule.IOWrite, 1, rw, bytes.Repeat([]byte{9}, 4096)))
+	io.turns(10) // in each the shard tries again
+	write.wantPending()
+	// Another range does not wait, and neither does what lies behind it.
+	elsewhere := ioCommand(capsule.IOWrite, 1, capsule.ReadWrite{SLBA: 1 << 10, Blocks: 8}, make([]byte, 4096))
+	io.wantOK(elsewhere)
+	io.ack()
+	if r := <-write.response; !r.status.OK() {
+		t.Errorf("the write that waited: %v", r.status)
+	}
+	io.call(func() {})
+	if shared, exclusive := f.leased(); !shared || !exclusive {
+		t.Errorf("at the end: shared lease free %v, exclusive %v", shared, exclusive)
+	}
+}
+
+// TestConflictingCommandsKeepTheirOrder: a write that waits is not overtaken by
+// a later read of the same blocks, though that could have its lease.
+func TestConflictingCommandsKeepTheirOrder(t *testing.T) {
+	f := newFixture(t)
+	_, io := f.both()
+	rw := capsule.ReadWrite{Blocks: 8}
+	if !f.store.TryLease(0, 4096, false) {
+		t.Fatal("no lease")
+	}
+	write := io.start(ioCommand(capsule.IOWrite, 1, rw, bytes.Repeat([]byte{5}, 4096)))
+	read := io.start(ioCommand(capsule.IORead, 1, rw, make([]byte, 4096)))
+	io.turns(10)
+	write.wantPending()
+	read.wantPending()
+	f.store.Release(0, 4096, false)
+	<-read.response
+	if read.memory[0] != 5 || read.memory[4095] != 5 {
+		t.Error("the read overtook the write")
+	}
+}
+
+// TestBuffersRunOut: with all buffers in use commands wait in order, and a queue
+// that ends leaves no waiter behind (row 112).
+func TestBuffersRunOut(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Arena = 1 << 20 })
+	s := newFakeStore(4 << 20)
+	f.export(s)
+	_, id := f.connectAdmin(0)
+	first, second := f.connectIO(id, 1, 1), f.connectIO(id, 2, 1)
+	big := func(h *hostQueue) *hostCommand {
+		return h.start(ioCommand(capsule.IOWrite, 2, capsule.ReadWrite{Blocks: 2048}, make([]byte, 1<<20)))
+	}
+	s.set(true, nil)
+	holder := big(first)
+	doomed := big(first)
+	heir := big(second)
+	holder.wantPending()
+	heir.wantPending()
+	if n := s.inFlight(); n != 1 {
+		t.Errorf("%d writes at the store, want the one with a buffer", n)
+	}
+	first.fail(&rdmaError{})
+	first.call(func() {})
+	s.set(false, nil)
+	<-first.closed
+	if r := <-heir.response; !r.status.OK() {
+		t.Errorf("the other queue's write: %v", r.status)
+	}
+	if doomed.answers != 1 || holder.answers != 1 {
+		t.Errorf("answered %d and %d times, want once", doomed.answers, holder.answers)
+	}
+	second.call(func() {
+		if free := second.q.shard.Arena().Free(); free != 1<<20 {
+			t.Errorf("%d bytes of buffers free, want all", free)
+		}
+	})
+}
+
+// TestBackendQueueRunsFull: what a store does not take waits.
+func TestBackendQueueRunsFull(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.BackendDepth = 4 })
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	_, io := f.both()
+	s.set(true, nil)
+	var cs []*hostCommand
+	for i := range 20 {
+		cs = append(cs, io.start(ioCommand(capsule.IORead, 2, capsule.ReadWrite{SLBA: capsule.LBA(i), Blocks: 1}, make([]byte, 512))))
+	}
+	cs[0].wantPending()
+	if n := s.inFlight(); n != 4 {
+		t.Errorf("%d operations at the store, want 4", n)
+	}
+	s.set(false, nil)
+	for _, c := range cs {
+		if r := <-c.response; !r.status.OK() {
+			t.Errorf("read: %v", r.status)
+		}
+	}
+}
+
+// TestQueueLostAtEveryStage is row 71: whatever a command waits for when its
+// queue ends, it is completed once and everything is given back.
+func TestQueueLostAtEveryStage(t *testing.T) {
+	rw := capsule.ReadWrite{Blocks: 8}
+	for _, c := range []struct {
+		name  string
+		setUp func(f *fixture, s *fakeStore, io *hostQueue)
+		cmd   func() *hostCommand
+		after func(f *fixture, s *fakeStore)
+	}{
+		{
+			name:  "fetching the data of a write",
+			cmd:   func() *hostCommand { return ioCommand(capsule.IOWrite, 2, rw, make([]byte, 4096)) },
+			setUp: func(_ *fixture, _ *fakeStore, _ *hostQueue) {},
+		}, {
+			name:  "in the backend",
+			cmd:   func() *hostCommand { return ioCommand(capsule.IORead, 2, rw, make([]byte, 4096)) },
+			setUp: func(_ *fixture, s *fakeStore, _ *hostQueue) { s.set(true, nil) },
+			after: func(_ *fixture, s *fakeStore) { s.set(false, nil) },
+		}, {
+			name: "waiting for a lease",
+			cmd:  func() *hostCommand { return ioCommand(capsule.IORead, 1, rw, make([]byte, 4096)) },
+			setUp: func(f *fixture, _ *fakeStore, _ *hostQueue) {
+				if !f.store.TryLease(0, 4096, true) {
+					f.t.Fatal("no lease")
+				}
+			},
+			after: func(f *fixture, _ *fakeStore) { f.store.Release(0, 4096, true) },
+		}, {
+			name:  "response sent, not acknowledged",
+			cmd:   func() *hostCommand { return ioCommand(capsule.IORead, 1, rw, make([]byte, 4096)) },
+			setUp: func(_ *fixture, _ *fakeStore, io *hostQueue) { io.call(func() { io.holdAck = true }) },
+		}, {
+			name:  "between two namespaces of a flush",
+			cmd:   func() *hostCommand { return ioCommand(capsule.IOFlush, capsule.NSIDBroadcast, nil, nil) },
+			setUp: func(_ *fixture, s *fakeStore, _ *hostQueue) { s.set(true, nil) },
+			after: func(_ *fixture, s *fakeStore) { s.set(false, nil) },
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			s := newFakeStore(1 << 20)
+			f.export(s)
+			_, id := f.connectAdmin(0)
+			io := f.connectIO(id, 1, 1)
+			c.setUp(f, s, io)
+			cmd := c.cmd()
+			cmd.holdFetch = cmd.sqe.Opcode == capsule.Opcode(capsule.IOWrite)
+			io.start(cmd)
+			io.call(func() {})
+			io.fail(&rdmaError{})
+			io.call(func() {})
+			if c.after != nil {
+				c.after(f, s)
+			}
+			<-io.closed
+			if cmd.answers > 1 {
+				t.Errorf("answered %d times", cmd.answers)
+			}
+			if len(s.ops()) > 0 && c.name == "fetching the data of a write" {
+				t.Error("a write without its data reached the store")
+			}
+			io.call(func() {
+				arena := io.q.shard.Arena()
+				if arena.Free() != len(arena.Bytes()) {
+					t.Error("a buffer is missing")
+				}
+				for _, ns := range f.sub.Namespaces() {
+					if n := ns.lanes[1].users; n != 0 {
+						t.Errorf("%d users of namespace %d are left", n, ns.id)
+					}
+				}
+			})
+			if shared, exclusive := f.leased(); !shared || !exclusive {
+				t.Error("a lease is left")
+			}
+			again := f.connectIO(id, 1, 1)
+			again.wantOK(ioCommand(capsule.IORead, 2, rw, make([]byte, 4096)))
+		})
+	}
+}
+
+// TestNoCommandAllocates is the data path's steady state, without the network.
+func TestNoCommandAllocates(t *testing.T) {
+	f := newFixture(t)
+	f.export(newNullStore(1 << 20))
+	_, io := f.both()
+	data := make([]byte, 4096)
+	for _, c := range []*hostCommand{
+		ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 8}, data),
+		ioCommand(capsule.IORead, 2, capsule.ReadWrite{Blocks: 8}, data),
+		ioCommand(capsule.IOWrite, 1, capsule.ReadWrite{Blocks: 8}, data),
+		ioCommand(capsule.IOWrite, 2, capsule.ReadWrite{Blocks: 8}, data),
+		ioCommand(capsule.IOFlush, 1, nil, nil),
+		ioCommand(capsule.IOWriteZeroes, 2, capsule.ReadWrite{Blocks: 8}, nil),
+		ioCommand(capsule.IORead, 1, capsule.ReadWrite{SLBA: 1 << 60, Blocks: 8}, data), // refused
+	} {
+		c.sqe.Flags = capsule.FlagsSGL
+		l := &quietLink{data: c.memory}
+		io.call(func() {
+			lane := &f.sub.table().get(2).lanes[1]
+			if n := testing.AllocsPerRun(100, func() {
+				*l = quietLink{data: l.data}
+				io.q.command(l, &c.sqe, 0)
+				if l.fetched {
+					io.q.requests[0].ready()
+				}
+				lane.Poll()
+				if !l.answered {
+					panic("not answered")
+				}
+				io.q.finished(0)
+			}); n != 0 {
+				t.Errorf("opcode %#x on namespace %d: %v allocations", c.sqe.Opcode, c.sqe.NSID, n)
+			}
+		})
+	}
+}
