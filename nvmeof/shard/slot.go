@@ -91,6 +91,8 @@ func (l *slotList) take() []*Slot {
 	return l.serving
 }
 
+// serveRetries reports whether somebody stopped asking: a retry in vain is no
+// reason to stay awake.
 func (s *Shard) serveRetries() bool {
 	slots := s.retry.take()
 	for i, t := range slots {
@@ -100,7 +102,7 @@ func (s *Shard) serveRetries() bool {
 			t.consumer.Retry()
 		}
 	}
-	return len(slots) > 0
+	return len(slots) > len(s.retry.waiting)
 }
 
 func (s *Shard) serveFlushes() bool {
