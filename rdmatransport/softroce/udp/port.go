@@ -10,50 +10,55 @@ import (
 
 // port is one shard's sockets.
 type port struct {
+	group    *group
 	recv     int
 	transmit []int
 	sources  []netip.AddrPort
-	gso      bool
+	is4      bool
+	gso, gro bool
 	stats    Stats
+	overflow uint32 // the kernel's count, which wraps
 	wait     waiter
 	out      sendBatch
-	is4      bool
 }
 
-func openPort(addr netip.Addr, cfg *Config) (*port, error) {
-	p := &port{recv: -1, gso: !cfg.NoGSO, is4: addr.Is4()}
+func openPort(g *group, cfg *Config) (*port, error) {
+	p := &port{group: g, recv: -1, is4: g.addr.Is4()}
 	p.wait.epoll, p.wait.event = -1, -1
-	fd, err := openReceive(addr, cfg)
-	if err != nil {
-		return nil, err
-	}
-	p.recv = fd
-	if !cfg.NoGRO {
-		// Older kernels refuse, and then deliver every packet alone.
-		_ = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1)
-	}
-	if p.stats.ReceiveBuffer, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err != nil {
-		p.close()
-		return nil, err
-	}
-	for range cfg.Transmit {
-		fd, at, err := openTransmit(addr, cfg)
-		if err != nil {
-			p.close()
-			return nil, err
+	err := p.openSockets(cfg)
+	if err == nil {
+		if err = p.wait.open(p.recv); err != nil {
+			err = fmt.Errorf("open epoll: %w", err)
 		}
-		p.transmit, p.sources = append(p.transmit, fd), append(p.sources, at)
 	}
-	// Reading the option back tells whether this kernel has it (4.18).
-	if _, err := unix.GetsockoptInt(p.transmit[0], unix.IPPROTO_UDP, unix.UDP_SEGMENT); err != nil {
-		p.gso = false
-	}
-	if err := p.wait.open(p.recv); err != nil {
+	if err != nil {
 		p.close()
-		return nil, fmt.Errorf("open epoll: %w", err)
+		return nil, err
 	}
 	p.out.init()
 	return p, nil
+}
+
+func (p *port) openSockets(cfg *Config) (err error) {
+	g := p.group
+	if p.recv, err = openReceive(g.addr, g.zone, cfg); err != nil {
+		return err
+	}
+	if p.stats.ReceiveBuffer, err = unix.GetsockoptInt(p.recv, unix.SOL_SOCKET, unix.SO_RCVBUF); err != nil {
+		return fmt.Errorf("read SO_RCVBUF: %w", err)
+	}
+	for range cfg.Transmit {
+		fd, at, err := openTransmit(g.addr, g.zone, cfg)
+		if err != nil {
+			return err
+		}
+		p.transmit, p.sources = append(p.transmit, fd), append(p.sources, at)
+	}
+	// Kernels that do not have the option refuse it.
+	p.gro = !cfg.NoGRO && unix.SetsockoptInt(p.recv, unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
+	_, err = unix.GetsockoptInt(p.transmit[0], unix.IPPROTO_UDP, unix.UDP_SEGMENT)
+	p.gso = !cfg.NoGSO && err == nil
+	return nil
 }
 
 func (p *port) close() {
@@ -72,30 +77,39 @@ func (p *port) ReceiveBudget() int        { return p.stats.ReceiveBuffer / 2 }
 func (p *port) Stats() Stats              { return p.stats }
 
 // rawAddress writes a socket address in the kernel's form and returns its length.
-func rawAddress(dst *unix.RawSockaddrInet6, ap netip.AddrPort) uint32 {
-	if ap.Addr().Is4() {
+func (p *port) rawAddress(dst *unix.RawSockaddrInet6, to netip.AddrPort) uint32 {
+	addr := to.Addr()
+	if p.is4 {
 		a := (*unix.RawSockaddrInet4)(unsafe.Pointer(dst))
-		a.Family, a.Addr = unix.AF_INET, ap.Addr().As4()
-		putPort(&a.Port, ap.Port())
+		a.Family, a.Addr = unix.AF_INET, addr.As4()
+		putPort(&a.Port, to.Port())
 		return unix.SizeofSockaddrInet4
 	}
-	dst.Family, dst.Addr = unix.AF_INET6, ap.Addr().As16()
+	dst.Family, dst.Addr = unix.AF_INET6, addr.As16()
 	dst.Flowinfo, dst.Scope_id = 0, 0
-	putPort(&dst.Port, ap.Port())
+	if addr.IsLinkLocalUnicast() {
+		dst.Scope_id = p.group.zone
+	}
+	putPort(&dst.Port, to.Port())
 	return unix.SizeofSockaddrInet6
+}
+
+// goAddress is the inverse of rawAddress.
+func (p *port) goAddress(src *unix.RawSockaddrInet6) netip.AddrPort {
+	b := (*[2]byte)(unsafe.Pointer(&src.Port)) // at the same offset in both families
+	port := uint16(b[0])<<8 | uint16(b[1])
+	if p.is4 {
+		return netip.AddrPortFrom(netip.AddrFrom4((*unix.RawSockaddrInet4)(unsafe.Pointer(src)).Addr), port)
+	}
+	addr := netip.AddrFrom16(src.Addr)
+	if addr.IsLinkLocalUnicast() {
+		addr = addr.WithZone(p.group.addr.Zone())
+	}
+	return netip.AddrPortFrom(addr, port)
 }
 
 // putPort stores a port in network byte order.
 func putPort(dst *uint16, port uint16) {
 	b := (*[2]byte)(unsafe.Pointer(dst))
 	b[0], b[1] = byte(port>>8), byte(port)
-}
-
-func goAddress(src *unix.RawSockaddrInet6) netip.AddrPort {
-	b := (*[2]byte)(unsafe.Pointer(&src.Port)) // at the same offset in both families
-	port := uint16(b[0])<<8 | uint16(b[1])
-	if src.Family == unix.AF_INET {
-		return netip.AddrPortFrom(netip.AddrFrom4((*unix.RawSockaddrInet4)(unsafe.Pointer(src)).Addr), port)
-	}
-	return netip.AddrPortFrom(netip.AddrFrom16(src.Addr).Unmap(), port)
 }

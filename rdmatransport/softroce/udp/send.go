@@ -1,7 +1,6 @@
 package udp
 
 import (
-	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -9,127 +8,201 @@ import (
 
 const (
 	sendSlots  = 256
-	sendPieces = 2048
-	// sendControl holds one 2-byte and one 4-byte control message.
-	sendControl = 2 * (cmsgHeader + 8)
+	sendPieces = 4096
+	// sendControl holds UDP_SEGMENT and IP_TOS or IPV6_TCLASS.
+	sendControl = 2 * (cmsgHeader + cmsgAlign)
 )
 
-// sendBatch is the memory of one sendmmsg call.
+// sendBatch is the memory of one round of sendmmsg calls, set up once. Its
+// entries are sorted by transmit socket: those of socket s are
+// [first[s], first[s+1]).
 type sendBatch struct {
-	msgs    []mmsghdr
+	msgs    []unix.Mmsghdr
 	names   []unix.RawSockaddrInet6
 	control [][sendControl]byte
+	segment []uint16
 	iovs    []unix.Iovec
-	n       int // messages gathered
+	rank    []int16 // of each message among those of its socket; -1: not sent
+	first   [maxTransmit + 1]int
 	pieces  int // iovecs used
 }
 
 func (s *sendBatch) init() {
-	s.msgs = make([]mmsghdr, sendSlots)
+	s.msgs = make([]unix.Mmsghdr, sendSlots)
 	s.names = make([]unix.RawSockaddrInet6, sendSlots)
 	s.control = make([][sendControl]byte, sendSlots)
+	s.segment = make([]uint16, sendSlots)
 	s.iovs = make([]unix.Iovec, sendPieces)
+	s.rank = make([]int16, sendSlots)
 	for i := range s.msgs {
-		s.msgs[i].hdr.Name = (*byte)(unsafe.Pointer(&s.names[i]))
+		s.msgs[i].Hdr.Name = (*byte)(unsafe.Pointer(&s.names[i]))
 	}
 }
 
 // Send makes one sendmmsg call for each transmit socket that has messages, and
-// more where the batch fills.
+// more only where a batch is full or the kernel refuses a message.
 func (p *port) Send(ms []Message) int {
 	sent := 0
-	for source := range p.transmit {
-		for i := range ms {
-			if int(ms[i].Source) != source {
-				continue
+	for len(ms) > 0 {
+		n := p.sort(ms)
+		for i := range n {
+			if p.out.rank[i] >= 0 {
+				p.prepare(p.out.first[ms[i].Source]+int(p.out.rank[i]), &ms[i])
 			}
-			if !p.out.room(&ms[i]) {
-				sent += p.call(source)
-			}
-			p.out.add(&ms[i], p.is4)
 		}
-		sent += p.call(source)
+		taken := 0
+		for source := range p.transmit {
+			taken += p.call(source)
+		}
+		sent += taken
+		p.stats.Messages += uint64(taken)
+		p.stats.SendLost += uint64(n - taken)
+		// No pointer stays behind to memory that may be unmapped.
+		clear(p.out.iovs[:p.out.pieces])
+		p.out.pieces = 0
+		ms = ms[n:]
 	}
-	runtime.KeepAlive(ms) // the iovecs point into its pieces
 	return sent
 }
 
-func (s *sendBatch) room(m *Message) bool {
-	return s.n < len(s.msgs) && s.pieces+len(m.Pieces) <= len(s.iovs)
+// sort ranks as many messages as one round holds and returns how many.
+func (p *port) sort(ms []Message) int {
+	s := &p.out
+	var count [maxTransmit]int
+	n, pieces := 0, 0
+	for ; n < len(ms) && n < sendSlots; n++ {
+		m := &ms[n]
+		if !p.accepts(m) {
+			s.rank[n] = -1
+			continue
+		}
+		if pieces += len(m.Pieces); pieces > sendPieces {
+			break
+		}
+		s.rank[n] = int16(count[m.Source])
+		count[m.Source]++
+	}
+	for i, c := range count {
+		s.first[i+1] = s.first[i] + c
+	}
+	return n
 }
 
-func (s *sendBatch) add(m *Message, is4 bool) {
-	h := &s.msgs[s.n].hdr
-	h.Namelen = rawAddress(&s.names[s.n], m.To)
-	h.Iov = &s.iovs[s.pieces]
+// accepts reports whether the kernel could take m.
+func (p *port) accepts(m *Message) bool {
+	size, to := m.size(), m.To.Addr()
+	if !m.valid(size, len(p.transmit)) || (to.Is4() || to.Is4In6()) != p.is4 {
+		return false
+	}
+	return p.gso || m.SegmentSize == 0 || size <= int(m.SegmentSize)
+}
+
+// prepare fills entry i.
+func (p *port) prepare(i int, m *Message) {
+	s := &p.out
+	h := &s.msgs[i].Hdr
+	h.Namelen = p.rawAddress(&s.names[i], m.To)
+	h.Iov = &s.iovs[s.pieces%sendPieces]
+	n := 0
 	for _, b := range m.Pieces {
-		v := &s.iovs[s.pieces]
-		v.Base = &b[0]
-		v.SetLen(len(b))
-		s.pieces++
-	}
-	h.SetIovlen(len(m.Pieces))
-	c := s.control[s.n][:0]
-	if m.SegmentSize > 0 {
-		c = appendControl(c, unix.IPPROTO_UDP, unix.UDP_SEGMENT, uint32(m.SegmentSize), 2)
-	}
-	if m.TOS != 0 {
-		if is4 {
-			c = appendControl(c, unix.IPPROTO_IP, unix.IP_TOS, uint32(m.TOS), 4)
-		} else {
-			c = appendControl(c, unix.IPPROTO_IPV6, unix.IPV6_TCLASS, uint32(m.TOS), 4)
+		if len(b) > 0 {
+			v := &s.iovs[s.pieces+n]
+			v.Base = &b[0]
+			v.SetLen(len(b))
+			n++
 		}
 	}
-	h.Control = nil
-	if len(c) > 0 {
-		h.Control = &c[0]
-	}
-	h.SetControllen(len(c))
-	s.n++
+	s.pieces += n
+	h.SetIovlen(n)
+	s.segment[i] = m.SegmentSize
+	p.setControl(i, m)
 }
 
-// appendControl appends a control message with a value of size bytes.
-func appendControl(c []byte, level, kind int32, value uint32, size uint64) []byte {
-	n := len(c)
-	c = c[:n+cmsgHeader+8]
-	h := (*unix.Cmsghdr)(unsafe.Pointer(&c[n]))
-	h.Len, h.Level, h.Type = cmsgHeader+size, level, kind
-	if size == 2 {
-		*(*uint16)(unsafe.Pointer(&c[n+cmsgHeader])) = uint16(value)
-	} else {
-		*(*uint32)(unsafe.Pointer(&c[n+cmsgHeader])) = value
+func (p *port) setControl(i int, m *Message) {
+	s := &p.out
+	h := &s.msgs[i].Hdr
+	h.Control = nil
+	h.SetControllen(0)
+	if m.SegmentSize == 0 && m.TOS == 0 {
+		return
 	}
+	c := s.control[i][:0]
+	if m.SegmentSize > 0 {
+		c = appendControl(c, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 2)
+		*(*uint16)(unsafe.Pointer(&c[len(c)-cmsgAlign])) = m.SegmentSize
+	}
+	if m.TOS != 0 {
+		level, kind := int32(unix.IPPROTO_IP), int32(unix.IP_TOS)
+		if !p.is4 {
+			level, kind = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
+		}
+		c = appendControl(c, level, kind, 4)
+		*(*uint32)(unsafe.Pointer(&c[len(c)-cmsgAlign])) = uint32(m.TOS)
+	}
+	h.Control = &c[0]
+	h.SetControllen(len(c))
+}
+
+// appendControl appends the header of a control message and a word for its value,
+// of which size bytes count.
+func appendControl(c []byte, level, kind int32, size int) []byte {
+	n := len(c)
+	c = c[:n+cmsgHeader+cmsgAlign]
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&c[n]))
+	h.Level, h.Type = level, kind
+	h.SetLen(cmsgHeader + size)
 	return c
 }
 
-// call sends what is gathered. A message that the kernel refuses is skipped; a
-// full socket buffer loses the rest, as the network could have.
+// call sends what is prepared for one transmit socket. A message that the kernel
+// refuses is skipped; a full send buffer loses the rest, as the network could
+// have.
 func (p *port) call(source int) (sent int) {
 	s := &p.out
-	for done := 0; done < s.n; {
+	next, end := s.first[source], s.first[source+1]
+	for next < end {
 		// RawSyscall: with MSG_DONTWAIT it cannot block.
-		n, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(p.transmit[source]), uintptr(unsafe.Pointer(&s.msgs[done])), uintptr(s.n-done), unix.MSG_DONTWAIT, 0, 0)
+		n, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(p.transmit[source]), uintptr(unsafe.Pointer(&s.msgs[next])), uintptr(end-next), unix.MSG_DONTWAIT, 0, 0)
 		p.stats.SendCalls++
-		if errno == 0 {
+		switch errno {
+		case 0:
 			sent += int(n)
-			done += int(n)
-			continue
+			next += int(n)
+		case unix.EINTR:
+		case unix.EAGAIN:
+			p.stats.SendFull += uint64(end - next)
+			return sent
+		default:
+			p.refused(next, errno)
+			next++
 		}
-		if errno == unix.EINTR {
-			continue
-		}
-		if errno == unix.EAGAIN || errno == unix.ENOBUFS {
-			break
-		}
-		if (errno == unix.EIO || errno == unix.EINVAL) && s.msgs[done].hdr.Controllen > 0 && p.gso {
-			// The device cannot checksum segments: single packets from now on.
-			p.gso = false
-			p.stats.GSOTurnedOff++
-		}
-		done++
 	}
-	p.stats.Messages += uint64(sent)
-	p.stats.SendLost += uint64(s.n - sent)
-	s.n, s.pieces = 0, 0
 	return sent
+}
+
+// refused draws the consequence from an error of message i. The kernel answers
+// EIO where the device cannot checksum segments, EINVAL where it cannot segment,
+// but also for segments that exceed the device's MTU.
+func (p *port) refused(i int, errno unix.Errno) {
+	p.stats.LastSendError = errno
+	s := &p.out
+	if !p.gso || s.segment[i] == 0 || errno != unix.EIO && errno != unix.EINVAL {
+		return
+	}
+	packet := int(s.segment[i]) + ipHeader(p.is4) + udpHeader
+	mtu, err := p.group.routeMTU(p.goAddress(&s.names[i]).Addr())
+	if errno == unix.EINVAL && (err != nil || packet > mtu) {
+		return
+	}
+	p.gso = false
+	p.stats.GSOTurnedOff++
+}
+
+const udpHeader = 8
+
+func ipHeader(is4 bool) int {
+	if is4 {
+		return 20
+	}
+	return 40
 }

@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -10,10 +11,13 @@ import (
 
 // waiter blocks a shard in one epoll until something happens.
 type waiter struct {
-	epoll, event int // descriptors; event is an eventfd
-	asleep       atomic.Bool
-	woken        atomic.Bool
-	coarse       bool // the kernel has no epoll_pwait2
+	epoll  int
+	asleep atomic.Bool
+	woken  atomic.Bool
+	coarse bool // the kernel has no epoll_pwait2 (5.11), or hides it
+
+	mu    sync.Mutex // lets close wait for a Wake that is writing
+	event int        // eventfd; -1 once closed, changed under mu
 }
 
 func (w *waiter) open(recv int) (err error) {
@@ -34,22 +38,30 @@ func (w *waiter) add(fd int) error {
 }
 
 func (w *waiter) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, fd := range []int{w.epoll, w.event} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
+	w.epoll, w.event = -1, -1
 }
 
 func (p *port) Watch(fd int) error { return p.wait.add(fd) }
 
-// Wake costs an atomic store while the shard is awake. Either the shard sees
-// woken after it announced its sleep, or Wake sees it asleep.
+// Wake need not write if an earlier Wake did. Either the shard sees woken after
+// it announced its sleep, or Wake sees it asleep.
 func (p *port) Wake() {
-	p.wait.woken.Store(true)
-	if p.wait.asleep.Load() {
+	w := &p.wait
+	if w.woken.Swap(true) || !w.asleep.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.event >= 0 {
 		one := uint64(1)
-		unix.RawSyscall(unix.SYS_WRITE, uintptr(p.wait.event), uintptr(unsafe.Pointer(&one)), 8)
+		unix.RawSyscall(unix.SYS_WRITE, uintptr(w.event), uintptr(unsafe.Pointer(&one)), 8)
 	}
 }
 
@@ -65,11 +77,8 @@ func (p *port) Wait(d time.Duration) {
 
 func (w *waiter) block(d time.Duration) {
 	var events [4]unix.EpollEvent
-	n, err := w.epollWait(events[:], d)
-	if err != nil {
-		return // EINTR: an early return is allowed
-	}
-	for _, e := range events[:max(n, 0)] {
+	n := w.sleep(&events, d)
+	for _, e := range events[:n] {
 		if int(e.Fd) == w.event {
 			var count uint64
 			unix.RawSyscall(unix.SYS_READ, uintptr(w.event), uintptr(unsafe.Pointer(&count)), 8)
@@ -77,27 +86,34 @@ func (w *waiter) block(d time.Duration) {
 	}
 }
 
-// epollWait blocks through unix.Syscall, so that the runtime may use the
-// processor meanwhile.
-func (w *waiter) epollWait(events []unix.EpollEvent, d time.Duration) (int, error) {
+// timespec is struct __kernel_timespec, the same on all architectures.
+type timespec struct{ sec, nsec int64 }
+
+// sleep blocks through unix.Syscall, so that the runtime may use the processor
+// meanwhile, and returns the number of events. A signal ends it early.
+func (w *waiter) sleep(events *[4]unix.EpollEvent, d time.Duration) int {
 	if !w.coarse {
-		var ts *unix.Timespec
-		if d >= 0 {
-			t := unix.NsecToTimespec(int64(d))
-			ts = &t
+		t := timespec{int64(d / time.Second), int64(d % time.Second)}
+		limit := &t
+		if d < 0 {
+			limit = nil
 		}
-		n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(w.epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(unsafe.Pointer(ts)), 0, 0)
-		if errno != unix.ENOSYS {
-			if errno != 0 {
-				return 0, errno
-			}
-			return int(n), nil
+		n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(w.epoll), uintptr(unsafe.Pointer(events)), uintptr(len(events)), uintptr(unsafe.Pointer(limit)), 0, 0)
+		if errno == 0 {
+			return int(n)
+		}
+		if errno != unix.ENOSYS && errno != unix.EPERM {
+			return 0
 		}
 		w.coarse = true
 	}
 	ms := -1
 	if d >= 0 {
-		ms = int((d + time.Millisecond - 1) / time.Millisecond)
+		ms = int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
 	}
-	return unix.EpollWait(w.epoll, events, ms)
+	n, err := unix.EpollWait(w.epoll, events[:], ms)
+	if err != nil {
+		return 0
+	}
+	return n
 }

@@ -1,0 +1,76 @@
+package udp
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// MTU implements Group.
+func (g *group) MTU(dst netip.Addr) (int, error) {
+	device := deviceMTU(g.addr)
+	if dst.IsValid() {
+		route, err := g.routeMTU(dst.Unmap())
+		if err != nil {
+			return 0, err
+		}
+		if device == 0 {
+			return route, nil
+		}
+		return min(device, route), nil
+	}
+	if device == 0 {
+		return 0, fmt.Errorf("no interface has address %v", g.addr)
+	}
+	return device, nil
+}
+
+// routeMTU asks the kernel by connecting a socket, which sends nothing.
+func (g *group) routeMTU(dst netip.Addr) (int, error) {
+	if dst.Is4() != g.addr.Is4() {
+		return 0, fmt.Errorf("%v and %v are of different address families", g.addr, dst)
+	}
+	fd, err := unix.Socket(family(dst), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("path MTU from %v to %v: %w", g.addr, dst, err)
+	}
+	defer unix.Close(fd)
+	if err = unix.Bind(fd, sockaddr(netip.AddrPortFrom(g.addr, 0), g.zone)); err == nil {
+		err = unix.Connect(fd, sockaddr(netip.AddrPortFrom(dst, roce), g.zone))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("no route from %v to %v: %w", g.addr, dst, err)
+	}
+	if dst.Is4() {
+		return unix.GetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU)
+	}
+	return unix.GetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU)
+}
+
+// deviceMTU is the MTU of the interface that has the address, or whose network
+// contains it (127.0.0.2 is nowhere listed); 0 if there is none.
+func deviceMTU(addr netip.Addr) int {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return 0
+	}
+	near := 0
+	for _, i := range interfaces {
+		addrs, _ := i.Addrs()
+		for _, a := range addrs {
+			prefix, err := netip.ParsePrefix(a.String())
+			if err != nil {
+				continue
+			}
+			if prefix.Addr().Unmap() == addr.WithZone("") && (addr.Zone() == "" || addr.Zone() == i.Name) {
+				return i.MTU
+			}
+			if near == 0 && prefix.Contains(addr) {
+				near = i.MTU
+			}
+		}
+	}
+	return near
+}
