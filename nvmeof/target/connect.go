@@ -1,6 +1,8 @@
 package target
 
 import (
+	"go.uber.org/zap"
+
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
@@ -47,7 +49,7 @@ func (q *queue) connect(r *request) capsule.Status {
 		if f.QID == 0 {
 			no = q.connectAdmin(f, sub, &d)
 		} else {
-			no = q.connectIO(f, sub, &d)
+			no = q.connectIO(sub, &d)
 		}
 	}
 	if no.refused() {
@@ -130,7 +132,7 @@ func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.Conne
 }
 
 // connectIO joins the controller that the host names.
-func (q *queue) connectIO(_ capsule.Connect, sub *Subsystem, d *capsule.ConnectData) refusal {
+func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 	c := sub.controller(d.CNTLID)
 	switch {
 	case sub.discovery:
@@ -148,5 +150,6 @@ func (q *queue) connectIO(_ capsule.Connect, sub *Subsystem, d *capsule.ConnectD
 		return invalidParam(at, reason)
 	}
 	q.controller = c
+	c.log.Debug("I/O queue connected", zap.Uint16("qid", uint16(q.id)), zap.Int("shard", q.worker.index))
 	return refusal{}
 }

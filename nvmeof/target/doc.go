@@ -31,6 +31,8 @@
 //
 // Metadata and protection information, fused commands, Compare, Verify, Copy,
 // reservations, namespace management, firmware download, in-band
-// authentication, subsystem reset, queue deletion by the Disconnect command
-// takes the connection with it. Hosts are refused unless allowed.
+// authentication, subsystem reset and lists of SGL descriptors. All namespaces
+// are in one ANA group that every port reaches optimally. A host's Disconnect
+// command ends the connection of its queue too. Hosts are refused unless they
+// are allowed.
 package target
