@@ -25,6 +25,7 @@ package backend
 
 import (
 	"errors"
+	"fmt"
 	"unsafe"
 )
 
@@ -38,6 +39,15 @@ const (
 	OpWriteZeroes    // Length bytes read as zero afterwards; with Deallocate storage may be freed
 	OpDeallocate     // a hint: the range may be freed; it reads as zero or as before
 )
+
+var opNames = [...]string{"read", "write", "flush", "write zeroes", "deallocate"}
+
+func (o Op) String() string {
+	if int(o) < len(opNames) {
+		return opNames[o]
+	}
+	return fmt.Sprintf("operation %d", uint8(o))
+}
 
 // A Request is one operation. The store owns Buf from Submit until the result
 // has been polled.

@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"runtime"
@@ -168,29 +169,33 @@ func (c *client) readBack(offset, n int64) []byte {
 	return b
 }
 
-// fill makes every 8 bytes different and dependent on the seed.
+// fill makes the 512 bytes of every sector different from all others, and
+// dependent on the seed.
 func fill(b []byte, seed uint64) {
-	for i := 0; i+8 <= len(b); i += 8 {
+	for i := 0; i < len(b); i += 512 {
 		seed = seed*6364136223846793005 + 1442695040888963407
-		binary.LittleEndian.PutUint64(b[i:], seed)
+		stamp(b[i:min(i+512, len(b))], seed)
 	}
 }
 
-// stamp fills each block with one value; torn finds a block with two.
+// stamp fills a buffer with one value of 8 bytes; torn finds a block with two.
 func stamp(b []byte, value uint64) {
-	for i := 0; i+8 <= len(b); i += 8 {
-		binary.LittleEndian.PutUint64(b[i:], value)
+	if len(b) == 0 {
+		return
+	}
+	binary.LittleEndian.PutUint64(b, value)
+	for n := 8; n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
 	}
 }
 
 func torn(b []byte, block int64) bool {
 	for ; len(b) > 0; b = b[block:] {
-		first := binary.LittleEndian.Uint64(b)
-		for i := int64(8); i < block; i += 8 {
-			if binary.LittleEndian.Uint64(b[i:]) != first {
-				return true
-			}
+		if !bytes.Equal(b[8:block], b[:block-8]) {
+			return true
 		}
 	}
 	return false
 }
+
+func isZero(b []byte) bool { return bytes.Count(b, []byte{0}) == len(b) }

@@ -10,21 +10,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// viewer returns the store as a Viewer, or ends the test where it is none.
-func viewer(t *testing.T, s backend.Store) backend.Viewer {
-	v, ok := s.(backend.Viewer)
-	if !ok {
-		s.Close()
-		t.Skip("store has no memory to lease")
-	}
+func testLeases(t *testing.T, s backend.Store, v backend.Viewer) {
 	if n := int64(len(v.Memory())); n != s.Info().Size {
 		t.Fatalf("Memory is %d bytes, the store %d", n, s.Info().Size)
 	}
-	return v
-}
-
-func testLeases(t *testing.T, s backend.Store) {
-	v := viewer(t, s)
 	block := int64(s.Info().BlockSize)
 	far := int64(1 << 20)
 	steps := []struct {
@@ -75,8 +64,7 @@ func testLeases(t *testing.T, s backend.Store) {
 
 // While a block is sent from, writes to it wait, and so does what conflicts with
 // them, in order; nothing else does.
-func testLeaseHoldsWrites(t *testing.T, s backend.Store) {
-	v := viewer(t, s)
+func testLeaseHoldsWrites(t *testing.T, s backend.Store, v backend.Viewer) {
 	c := newClient(t, s, 8)
 	defer c.close()
 	const size, tail = 64 << 10, 32 << 10 // leases may be coarser than blocks
@@ -111,8 +99,7 @@ func testLeaseHoldsWrites(t *testing.T, s backend.Store) {
 	}
 }
 
-func testLeaseHoldsReads(t *testing.T, s backend.Store) {
-	v := viewer(t, s)
+func testLeaseHoldsReads(t *testing.T, s backend.Store, v backend.Viewer) {
 	c := newClient(t, s, 8)
 	defer c.close()
 	block := c.block()
@@ -134,8 +121,7 @@ func testLeaseHoldsReads(t *testing.T, s backend.Store) {
 
 // Shared leases that overlap without a gap do not keep writers out, neither one
 // that leases nor one in a queue.
-func testLeaseStarvation(t *testing.T, s backend.Store) {
-	v := viewer(t, s)
+func testLeaseStarvation(t *testing.T, s backend.Store, v backend.Viewer) {
 	block := int64(s.Info().BlockSize)
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
@@ -178,8 +164,7 @@ func testLeaseStarvation(t *testing.T, s backend.Store) {
 }
 
 // A writer that asked and went away does not keep readers out.
-func testLeaseGivenUp(t *testing.T, s backend.Store) {
-	v := viewer(t, s)
+func testLeaseGivenUp(t *testing.T, s backend.Store, v backend.Viewer) {
 	c := newClient(t, s, 1)
 	defer c.close()
 	block := c.block()
@@ -198,8 +183,7 @@ func testLeaseGivenUp(t *testing.T, s backend.Store) {
 
 // A queue closes although a request of it waits for a lease, and the request is
 // dropped.
-func testLeaseClose(t *testing.T, s backend.Store) {
-	v := viewer(t, s)
+func testLeaseClose(t *testing.T, s backend.Store, v backend.Viewer) {
 	c := newClient(t, s, 2)
 	b := c.buffer(c.block())
 	stamp(b, 1)
@@ -220,8 +204,7 @@ func testLeaseClose(t *testing.T, s backend.Store) {
 }
 
 // Leases and queues together: what is seen under a lease is whole and stays.
-func testLeaseAtomicBlocks(t *testing.T, s backend.Store) {
-	v := viewer(t, s)
+func testLeaseAtomicBlocks(t *testing.T, s backend.Store, v backend.Viewer) {
 	const span, rounds = 4, 300
 	prepareBlocks(t, s, span)
 	var wg sync.WaitGroup

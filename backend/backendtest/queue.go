@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
@@ -167,6 +169,41 @@ func testOwnConflicts(t *testing.T, s backend.Store) {
 		c.drain(depth)
 		if torn(c.readBack(0, span*c.block()), c.block()) {
 			t.Fatal("a block is a mix of two writes")
+		}
+	}
+}
+
+// An owner that sleeps on the queue's descriptor misses nothing.
+func testDescriptor(t *testing.T, s backend.Store) {
+	const depth = 4
+	c := newClient(t, s, depth)
+	defer c.close()
+	w, ok := c.q.(backend.Watchable)
+	if !ok {
+		return // nothing is promised
+	}
+	fds := []unix.PollFd{{Fd: int32(w.Descriptor()), Events: unix.POLLIN}}
+	b := c.buffer(c.block())
+	for i := range 50 {
+		r := write(int64(i)*c.block(), b)
+		r.FUA = i%4 == 0
+		c.submit(r)
+		c.submit(write(0, b)) // conflicts with itself
+		c.submit(backend.Request{Op: backend.OpFlush})
+		c.submit(backend.Request{Op: backend.OpWriteZeroes, Offset: 1 << 20, Length: 1 << 20})
+		for left := depth; left > 0; {
+			n := c.q.Poll(c.got)
+			for _, r := range c.got[:n] {
+				if r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+			if left -= n; n > 0 || !w.Arm() {
+				continue
+			}
+			if n, err := unix.Poll(fds, int(patience.Milliseconds())); n == 0 && err == nil {
+				t.Fatalf("descriptor not readable within %v", patience)
+			}
 		}
 	}
 }

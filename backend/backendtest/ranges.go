@@ -37,7 +37,7 @@ func checkRange(c *client, r backend.Request, mustZero bool) {
 	c.ok(r)
 	got := c.readBack(r.Offset-block, r.Length+2*block)
 	inside := got[block : block+r.Length]
-	zero := len(bytes.Trim(inside, "\x00")) == 0
+	zero := isZero(inside)
 	if !zero && (mustZero || !mixed(inside, b[block:], block)) {
 		c.t.Errorf("%+v: range holds neither zeroes nor what it held before", r)
 	}
@@ -49,7 +49,7 @@ func checkRange(c *client, r backend.Request, mustZero bool) {
 // mixed reports whether each block of got is zero or that of old.
 func mixed(got, old []byte, block int64) bool {
 	for ; len(got) > 0; got, old = got[block:], old[block:] {
-		if len(bytes.Trim(got[:block], "\x00")) != 0 && !bytes.Equal(got[:block], old[:block]) {
+		if !isZero(got[:block]) && !bytes.Equal(got[:block], old[:block]) {
 			return false
 		}
 	}

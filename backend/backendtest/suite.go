@@ -19,46 +19,65 @@ const MinSize = 4 << 20
 // Each queue is used from one goroutine, locked to its thread, from NewQueue to
 // Close.
 func Run(t *testing.T, open func(t *testing.T) backend.Store) {
-	tests := []struct {
-		name string
-		run  func(*testing.T, backend.Store)
-	}{
-		{"Info", testInfo},
-		{"ReadYourWrites", testReadYourWrites},
-		{"RandomOperations", testRandomOperations},
-		{"Batch", testBatch},
-		{"OutOfRange", testOutOfRange},
-		{"Malformed", testMalformed},
-		{"Depth", testDepth},
-		{"Flush", testFlush},
-		{"FlushOnManyQueues", testFlushOnManyQueues},
-		{"WriteZeroes", testWriteZeroes},
-		{"Deallocate", testDeallocate},
-		{"AtomicBlocks", testAtomicBlocks},
-		{"OwnConflicts", testOwnConflicts},
-		{"CloseInFlight", testCloseInFlight},
-		{"CloseStore", testCloseStore},
-		{"NoAllocations", testNoAllocations},
-		{"Leases", testLeases},
-		{"LeaseHoldsWrites", testLeaseHoldsWrites},
-		{"LeaseHoldsReads", testLeaseHoldsReads},
-		{"LeaseStarvation", testLeaseStarvation},
-		{"LeaseGivenUp", testLeaseGivenUp},
-		{"LeaseClose", testLeaseClose},
-		{"LeaseAtomicBlocks", testLeaseAtomicBlocks},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	viewer := false
+	run := func(name string, f func(*testing.T, backend.Store)) {
+		t.Run(name, func(t *testing.T) {
 			s := open(t)
 			if size := s.Info().Size; size < MinSize {
 				t.Fatalf("store of %d bytes: the suite needs %d", size, MinSize)
 			}
-			tt.run(t, s)
+			_, viewer = s.(backend.Viewer)
+			f(t, s)
 			if err := s.Close(); err != nil {
 				t.Errorf("Close: %v", err)
 			}
 		})
 	}
+	for _, tt := range storeTests {
+		run(tt.name, tt.run)
+	}
+	if !viewer {
+		return
+	}
+	for _, tt := range viewerTests {
+		run(tt.name, func(t *testing.T, s backend.Store) { tt.run(t, s, s.(backend.Viewer)) })
+	}
+}
+
+var storeTests = []struct {
+	name string
+	run  func(*testing.T, backend.Store)
+}{
+	{"Info", testInfo},
+	{"ReadYourWrites", testReadYourWrites},
+	{"RandomOperations", testRandomOperations},
+	{"Batch", testBatch},
+	{"OutOfRange", testOutOfRange},
+	{"Malformed", testMalformed},
+	{"Depth", testDepth},
+	{"Flush", testFlush},
+	{"FlushOnManyQueues", testFlushOnManyQueues},
+	{"WriteZeroes", testWriteZeroes},
+	{"Deallocate", testDeallocate},
+	{"AtomicBlocks", testAtomicBlocks},
+	{"OwnConflicts", testOwnConflicts},
+	{"Descriptor", testDescriptor},
+	{"CloseInFlight", testCloseInFlight},
+	{"CloseStore", testCloseStore},
+	{"NoAllocations", testNoAllocations},
+}
+
+var viewerTests = []struct {
+	name string
+	run  func(*testing.T, backend.Store, backend.Viewer)
+}{
+	{"Leases", testLeases},
+	{"LeaseHoldsWrites", testLeaseHoldsWrites},
+	{"LeaseHoldsReads", testLeaseHoldsReads},
+	{"LeaseStarvation", testLeaseStarvation},
+	{"LeaseGivenUp", testLeaseGivenUp},
+	{"LeaseClose", testLeaseClose},
+	{"LeaseAtomicBlocks", testLeaseAtomicBlocks},
 }
 
 func testInfo(t *testing.T, s backend.Store) {

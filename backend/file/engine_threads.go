@@ -1,0 +1,156 @@
+package file
+
+import (
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// threads makes calls on goroutines that block in them, for machines without
+// io_uring.
+type threads struct {
+	fd          int
+	limit       int // of workers
+	jobs        chan call
+	workers     sync.WaitGroup
+	running     int // workers
+	outstanding int
+
+	// Outcomes in a ring with room for all calls: id+1 and the result, in one
+	// word, or zero.
+	ring []atomic.Uint64
+	head uint32
+	tail atomic.Uint32
+
+	notify  func()
+	armed   atomic.Bool
+	waiting atomic.Bool   // the owner is in wait, or was
+	wake    chan struct{} // ends wait
+}
+
+func newThreads(s *Store, calls int, notify func()) (engine, error) {
+	size := 1
+	for size < calls {
+		size *= 2
+	}
+	return &threads{
+		fd:     s.fd,
+		limit:  s.cfg.Threads,
+		jobs:   make(chan call, calls),
+		ring:   make([]atomic.Uint64, size),
+		notify: notify,
+		wake:   make(chan struct{}, 1),
+	}, nil
+}
+
+// start never blocks: the channel has room for all calls.
+func (e *threads) start(c call) {
+	e.outstanding++
+	if e.running < min(e.outstanding, e.limit) {
+		e.running++
+		e.workers.Add(1)
+		go e.work()
+	}
+	e.jobs <- c
+}
+
+// work makes calls until close.
+func (e *threads) work() {
+	defer e.workers.Done()
+	for c := range e.jobs {
+		result := c.run(e.fd)
+		i := e.tail.Add(1) - 1
+		e.ring[i&uint32(len(e.ring)-1)].Store(uint64(c.id+1)<<32 | uint64(uint32(result)))
+		if e.armed.Load() && e.armed.CompareAndSwap(true, false) {
+			e.notify()
+		}
+		if e.waiting.Load() {
+			select {
+			case e.wake <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+func (e *threads) submit() {}
+
+func (e *threads) reap(outs []outcome) int {
+	n := 0
+	for ; n < len(outs); n++ {
+		place := &e.ring[e.head&uint32(len(e.ring)-1)]
+		word := place.Load()
+		if word == 0 {
+			break
+		}
+		place.Store(0)
+		e.head++
+		e.outstanding--
+		outs[n] = newOutcome(uint32(word>>32)-1, int32(uint32(word)))
+	}
+	return n
+}
+
+func (e *threads) arm() bool {
+	return e.notify != nil && !e.armed.Swap(true)
+}
+
+func (e *threads) disarm() { e.armed.Store(false) }
+
+// abort does nothing: calls in the channel are made, and wait waits for them.
+func (e *threads) abort() {}
+
+func (e *threads) wait() error {
+	e.waiting.Store(true)
+	for e.ring[e.head&uint32(len(e.ring)-1)].Load() == 0 {
+		<-e.wake
+	}
+	return nil
+}
+
+func (e *threads) close() error {
+	close(e.jobs)
+	e.workers.Wait()
+	return nil
+}
+
+// maxTransfer bounds one read or write, so that its result fits.
+const maxTransfer = 1 << 30
+
+// run makes the call and returns what io_uring would.
+func (c *call) run(fd int) int32 {
+	var err error
+	n := 0
+	buf := c.buf[:min(len(c.buf), maxTransfer)]
+	switch c.kind {
+	case callRead:
+		n, err = unix.Pread(fd, buf, c.offset)
+	case callWrite:
+		n, err = pwrite(fd, buf, c.offset, c.flags)
+	case callAllocate:
+		err = unix.Fallocate(fd, c.flags, c.offset, c.length)
+	case callSync:
+		err = unix.Fdatasync(fd)
+	}
+	if err != nil {
+		return -int32(err.(unix.Errno))
+	}
+	return int32(n)
+}
+
+// pwrite is pwritev2(2) of one buffer; unix.Pwritev2 would allocate.
+func pwrite(fd int, b []byte, offset int64, flags uint32) (int, error) {
+	if flags == 0 {
+		return unix.Pwrite(fd, b, offset)
+	}
+	iov := unix.Iovec{Base: unsafe.SliceData(b)}
+	iov.SetLen(len(b))
+	n, _, errno := unix.Syscall6(unix.SYS_PWRITEV2, uintptr(fd), uintptr(unsafe.Pointer(&iov)), 1,
+		uintptr(offset), uintptr(uint64(offset)>>32), uintptr(flags))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}

@@ -1,0 +1,153 @@
+package file
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend/uring"
+)
+
+// ringEngine is an io_uring.
+type ringEngine struct {
+	ring   *uring.Ring
+	reaped []uring.Completion
+	failed []outcome // of calls that the kernel did not take
+	armed  bool
+
+	// Two ways to learn of completions while nobody reaps: the queue's owner
+	// watches the ring's eventfd itself, or a goroutine does and calls notify.
+	watched  bool
+	notify   func()
+	listener *os.File
+	stopped  chan struct{}
+}
+
+func newRingEngine(s *Store, calls int, notify func()) (engine, error) {
+	ring, err := uring.New(uring.Config{Entries: calls, File: s.fd, LockedThread: s.cfg.LockedThreads})
+	if err != nil {
+		return nil, err
+	}
+	return &ringEngine{
+		ring:   ring,
+		reaped: make([]uring.Completion, reapBatch),
+		failed: make([]outcome, 0, calls),
+		notify: notify,
+	}, nil
+}
+
+func (e *ringEngine) start(c call) {
+	var ok bool
+	switch data := uint64(c.id); c.kind {
+	case callRead:
+		ok = e.ring.Read(c.buf, c.offset, data)
+	case callWrite:
+		ok = e.ring.Write(c.buf, c.offset, c.flags, data)
+	case callAllocate:
+		ok = e.ring.Fallocate(c.flags, c.offset, c.length, data)
+	case callSync:
+		ok = e.ring.Fdatasync(data)
+	}
+	if !ok {
+		panic("file: more calls than the ring was made for")
+	}
+}
+
+func (e *ringEngine) submit() {
+	if err := e.ring.Submit(); err != nil {
+		e.withdraw(err)
+	}
+}
+
+func (e *ringEngine) abort() { e.withdraw(unix.ECANCELED) }
+
+func (e *ringEngine) withdraw(err error) {
+	errno := unix.EIO
+	errors.As(err, &errno)
+	e.ring.Withdraw(func(data uint64) {
+		e.failed = append(e.failed, outcome{id: uint32(data), errno: errno})
+	})
+}
+
+func (e *ringEngine) reap(outs []outcome) int {
+	n := copy(outs, e.failed)
+	e.failed = append(e.failed[:0], e.failed[n:]...)
+	reaped := e.reaped[:min(len(e.reaped), len(outs)-n)]
+	for _, c := range reaped[:e.ring.Reap(reaped)] {
+		outs[n] = newOutcome(uint32(c.UserData), c.Result)
+		n++
+	}
+	return n
+}
+
+func (e *ringEngine) arm() bool {
+	if e.armed || e.watched || e.notify == nil {
+		return false
+	}
+	if e.listener == nil && !e.listen() {
+		return true
+	}
+	e.armed = true
+	e.ring.Arm()
+	return true
+}
+
+// listen starts the goroutine that turns events into calls of notify. It ends
+// with close. Where that cannot be, polling goes on by notifying at once.
+func (e *ringEngine) listen() bool {
+	fd, err := unix.FcntlInt(uintptr(e.ring.Event()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		e.notify()
+		return false
+	}
+	e.listener = os.NewFile(uintptr(fd), "eventfd")
+	e.stopped = make(chan struct{})
+	go func() {
+		defer close(e.stopped)
+		var count [8]byte
+		for {
+			if _, err := e.listener.Read(count[:]); err != nil {
+				return
+			}
+			e.notify()
+		}
+	}()
+	return true
+}
+
+func (e *ringEngine) disarm() {
+	if e.armed {
+		e.armed = false
+		e.ring.Disarm()
+	}
+}
+
+// watch makes the owner of the queue wait for the eventfd.
+func (e *ringEngine) watch() int {
+	e.watched = true
+	return e.ring.Event()
+}
+
+// armWatched is arm for a watched ring.
+func (e *ringEngine) armWatched() {
+	var count [8]byte
+	_, _ = unix.Read(e.ring.Event(), count[:]) // non-blocking; clears it
+	e.armed = true
+	e.ring.Arm()
+}
+
+func (e *ringEngine) wait() error {
+	if len(e.failed) > 0 {
+		return nil
+	}
+	return e.ring.Wait()
+}
+
+func (e *ringEngine) close() error {
+	if e.listener != nil {
+		_ = e.listener.Close()
+		<-e.stopped
+	}
+	return e.ring.Close()
+}

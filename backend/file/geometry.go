@@ -1,0 +1,132 @@
+package file
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// alignment is what I/O demands, in bytes: of buffers, of offsets and lengths.
+type alignment struct{ memory, offset int }
+
+// setDirect turns direct I/O on, unless it is not wanted or not possible.
+func (s *Store) setDirect() alignment {
+	if s.cfg.Buffered {
+		return alignment{1, 1}
+	}
+	buffered := func(why string) alignment {
+		s.note("I/O goes through the page cache: " + why)
+		return alignment{1, 1}
+	}
+	var st unix.Statx_t
+	if unix.Statx(s.fd, "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &st) != nil {
+		st.Mask = 0
+	}
+	align, ok := directAlignment(&st)
+	if !ok {
+		return buffered("the file cannot do direct I/O in units of 4096 bytes")
+	}
+	flags, err := unix.FcntlInt(uintptr(s.fd), unix.F_GETFL, 0)
+	if err != nil {
+		return buffered(err.Error())
+	}
+	if _, err := unix.FcntlInt(uintptr(s.fd), unix.F_SETFL, flags|unix.O_DIRECT); err != nil {
+		return buffered("the file system refuses direct I/O")
+	}
+	if align.offset == 0 {
+		align = probeAlignment(s.fd)
+	}
+	s.direct = true
+	return align
+}
+
+// directAlignment is what statx(2) tells: not ok where direct I/O is impossible,
+// zero where it does not know (kernels before 6.1, and some file systems).
+func directAlignment(st *unix.Statx_t) (align alignment, ok bool) {
+	if st.Mask&unix.STATX_DIOALIGN == 0 {
+		return alignment{}, true
+	}
+	align = alignment{int(st.Dio_mem_align), int(st.Dio_offset_align)}
+	for _, n := range []int{align.memory, align.offset} {
+		if n < 1 || n > 4096 || n&(n-1) != 0 {
+			return alignment{}, false
+		}
+	}
+	return align, true
+}
+
+// probeAlignment tries to read one sector of 512 bytes.
+func probeAlignment(fd int) alignment {
+	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return alignment{4096, 4096}
+	}
+	defer unix.Munmap(page)
+	if _, err := unix.Pread(fd, page[512:1024], 512); err != nil {
+		return alignment{4096, 4096}
+	}
+	return alignment{512, 512}
+}
+
+// setInfo decides the block size.
+func (s *Store) setInfo(align alignment) error {
+	block := s.cfg.BlockSize
+	switch {
+	case block == 0:
+		block = defaultBlock(s.info.Size, align)
+	case block < align.offset:
+		return fmt.Errorf("block size %d: direct I/O needs %d here; use that, or buffered I/O", block, align.offset)
+	}
+	size := s.info.Size &^ int64(block-1)
+	if size == 0 {
+		return fmt.Errorf("file has %d bytes, less than one block of %d", s.info.Size, block)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(s.fd, &st); err != nil {
+		return err
+	}
+	s.info = backend.Info{
+		Size:       size,
+		BlockSize:  block,
+		Alignment:  align.memory,
+		Optimal:    max(int(st.Blksize), block),
+		Volatile:   !s.cfg.ReadOnly,
+		ReadOnly:   s.cfg.ReadOnly,
+		Deallocate: !s.cfg.ReadOnly,
+	}
+	if sector := sectorSize(st.Dev, align); sector < block {
+		s.info.AtomicUnit = sector
+	}
+	return nil
+}
+
+func defaultBlock(size int64, align alignment) int {
+	if size%4096 == 0 || align.offset > 512 {
+		return 4096
+	}
+	return 512
+}
+
+// sectorSize is what the drive below writes in one piece, as far as one can
+// know: file systems that are not on one drive do not say, and are trusted.
+func sectorSize(dev uint64, align alignment) int {
+	base := fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(dev), unix.Minor(dev))
+	for _, dir := range []string{base, base + "/.."} { // a drive, a partition
+		text, err := os.ReadFile(dir + "/queue/physical_block_size")
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && n > 0 {
+			return n
+		}
+	}
+	if align.offset > 1 {
+		return align.offset
+	}
+	return 4096
+}

@@ -1,0 +1,105 @@
+package file
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A LockedError says that somebody else serves the file.
+type LockedError struct {
+	Path    string
+	PID     int    // 0 where it could not be found out
+	Command string // the process's name, "" where unknown
+}
+
+func (e *LockedError) Error() string {
+	who := "another process"
+	if e.PID != 0 {
+		who = fmt.Sprintf("process %d", e.PID)
+	}
+	if e.PID == os.Getpid() {
+		who = "this process"
+	} else if e.Command != "" {
+		who += " (" + e.Command + ")"
+	}
+	return fmt.Sprintf("%s is in use by %s: stop that first, or use another file", e.Path, who)
+}
+
+// lock takes the file for this store until it is closed. Stores that only read
+// share it.
+func lock(fd int, path string, shared bool) error {
+	how := unix.LOCK_EX | unix.LOCK_NB
+	if shared {
+		how = unix.LOCK_SH | unix.LOCK_NB
+	}
+	for end := time.Now().Add(lingering); ; time.Sleep(10 * time.Millisecond) {
+		err := retry(func() error { return unix.Flock(fd, how) })
+		if err == nil {
+			return nil
+		}
+		if err != unix.EWOULDBLOCK {
+			return fmt.Errorf("lock: %w", err)
+		}
+		pid := holder(fd)
+		alive := pid != 0 && unix.Kill(pid, 0) != unix.ESRCH
+		if !alive && time.Now().Before(end) {
+			continue
+		}
+		e := &LockedError{Path: path, PID: pid}
+		if pid != 0 {
+			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+			e.Command = strings.TrimSpace(string(comm))
+		}
+		return e
+	}
+}
+
+// lingering is how long a lock may outlive the process that had it: the kernel
+// ends an io_uring, which keeps the file, some time after its process.
+const lingering = 2 * time.Second
+
+// unlockAndClose does not leave the lock to the end of the last io_uring.
+func unlockAndClose(fd int) error {
+	_ = unix.Flock(fd, unix.LOCK_UN)
+	return unix.Close(fd)
+}
+
+// holder is the process that has locked the file, 0 where unknown.
+func holder(fd int) int {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return 0
+	}
+	locks, err := os.Open("/proc/locks")
+	if err != nil {
+		return 0
+	}
+	defer locks.Close()
+	return findHolder(locks, &st)
+}
+
+// findHolder looks for the process that has flock(2)ed the file in the format
+// of /proc/locks, proc_locks(5):
+//
+//	1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF
+func findHolder(locks io.Reader, st *unix.Stat_t) int {
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	for lines := bufio.NewScanner(locks); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 || fields[1] != "FLOCK" || fields[5] != file {
+			continue
+		}
+		// A holder in another PID namespace shows as 0 or -1.
+		if pid, err := strconv.Atoi(fields[4]); err == nil && pid > 0 {
+			return pid
+		}
+	}
+	return 0
+}

@@ -1,0 +1,210 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/stripe"
+	"github.com/nvmeof-go/nvmeof/backend/uring"
+)
+
+// Open opens or creates the file at path. A file that it created is removed when
+// it fails; one that it extended stays so.
+func Open(path string, cfg Config) (*Store, error) {
+	cfg, err := cfg.check()
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", path, err)
+	}
+	s := &Store{path: path, cfg: cfg}
+	created, err := s.openFile()
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if err := s.prepare(created); err != nil {
+		var locked *LockedError // whose holder the file then belongs to
+		if created && !errors.As(err, &locked) {
+			_ = os.Remove(path)
+		}
+		_ = unlockAndClose(s.fd)
+		return nil, fmt.Errorf("open store %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// openFile creates a missing file only if it has been given a size.
+func (s *Store) openFile() (created bool, err error) {
+	// Before opening, since opening a device or a FIFO may have effects.
+	if info, err := os.Stat(s.path); err == nil && !info.Mode().IsRegular() {
+		return false, fmt.Errorf("%s is a %s, not a regular file", s.path, kindOf(info.Mode()))
+	}
+	flags := unix.O_RDWR | unix.O_CLOEXEC
+	if s.cfg.ReadOnly {
+		flags = unix.O_RDONLY | unix.O_CLOEXEC
+	}
+	s.fd, err = openRetry(s.path, flags)
+	if err == unix.ENOENT && s.cfg.Size > 0 {
+		s.fd, err = openRetry(s.path, flags|unix.O_CREAT|unix.O_EXCL)
+		created = true
+	}
+	switch err {
+	case nil:
+		return created, nil
+	case unix.ENOENT:
+		return false, fmt.Errorf("%w: give a size to create it", &fs.PathError{Op: "open", Path: s.path, Err: err})
+	case unix.EROFS, unix.EACCES, unix.EPERM:
+		if !s.cfg.ReadOnly && !created {
+			return false, fmt.Errorf("%w: open it read-only, or allow writing", &fs.PathError{Op: "open", Path: s.path, Err: err})
+		}
+	}
+	return false, &fs.PathError{Op: "open", Path: s.path, Err: err}
+}
+
+func openRetry(path string, flags int) (int, error) {
+	for {
+		// What a host stores is nobody else's business: mode 0600.
+		fd, err := unix.Open(path, flags, 0o600)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "directory"
+	case m&fs.ModeCharDevice != 0:
+		return "character device"
+	case m&fs.ModeDevice != 0:
+		return "block device"
+	}
+	return "special file"
+}
+
+// prepare makes a store of the open file.
+func (s *Store) prepare(created bool) error {
+	if err := lock(s.fd, s.path, s.cfg.ReadOnly); err != nil {
+		return err
+	}
+	if err := s.allocate(created); err != nil {
+		return err
+	}
+	align := s.setDirect()
+	if err := s.setInfo(align); err != nil {
+		return err
+	}
+	if err := s.setEngine(); err != nil {
+		return err
+	}
+	s.blocks = stripe.New(s.info.Size)
+	// Never touched, so all of it is the kernel's one page of zeroes.
+	zeroes, err := unix.Mmap(-1, 0, writeStep, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return fmt.Errorf("map zeroes: %w", err)
+	}
+	s.zeroes = zeroes
+	return nil
+}
+
+// allocate gives the file its size, and the blocks for it.
+func (s *Store) allocate(created bool) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(s.fd, &st); err != nil {
+		return err
+	}
+	if s.cfg.Size == 0 {
+		s.info.Size = st.Size
+		return nil
+	}
+	if st.Size > s.cfg.Size {
+		return fmt.Errorf("file has %d bytes, more than the size given (%d): a store is never cut off", st.Size, s.cfg.Size)
+	}
+	s.info.Size = s.cfg.Size
+	if err := s.reserve(st.Size); err != nil {
+		return err
+	}
+	if created {
+		return s.persist()
+	}
+	return nil
+}
+
+// reserve extends the file from its present size.
+func (s *Store) reserve(present int64) error {
+	if !s.cfg.Thin {
+		err := retry(func() error { return unix.Fallocate(s.fd, 0, 0, s.cfg.Size) })
+		switch err {
+		case nil:
+			return nil
+		case unix.EOPNOTSUPP, unix.ENOSYS:
+			s.note("its file system cannot preallocate: writes may run out of space")
+		default:
+			// What it allocated before it failed is not kept.
+			_ = unix.Ftruncate(s.fd, present)
+			return fmt.Errorf("preallocate %d bytes: %w", s.cfg.Size, openError(err))
+		}
+	}
+	if err := retry(func() error { return unix.Ftruncate(s.fd, s.cfg.Size) }); err != nil {
+		return fmt.Errorf("extend to %d bytes: %w", s.cfg.Size, openError(err))
+	}
+	return nil
+}
+
+// persist makes a new file and its name durable.
+func (s *Store) persist() error {
+	if err := unix.Fsync(s.fd); err != nil {
+		return fmt.Errorf("fsync: %w", err)
+	}
+	dir, err := os.Open(filepath.Dir(s.path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	return nil
+}
+
+// openError lets callers of Open recognise a full disk.
+func openError(err error) error {
+	if err == unix.ENOSPC || err == unix.EDQUOT {
+		return fmt.Errorf("%w (%w)", backend.ErrNoSpace, err)
+	}
+	return err
+}
+
+// setEngine picks the engine by trying.
+func (s *Store) setEngine() error {
+	s.newEngine = newThreads
+	if s.cfg.Engine == EngineThreads {
+		return nil
+	}
+	ring, err := uring.New(uring.Config{Entries: 1, File: s.fd})
+	if err == nil {
+		s.newEngine = newRingEngine
+		return ring.Close()
+	}
+	if s.cfg.Engine == EngineURing {
+		return err
+	}
+	s.note(fmt.Sprintf("threads do its I/O: %v", err))
+	return nil
+}
+
+func (s *Store) note(text string) { s.notes = append(s.notes, text) }
+
+// retry repeats a call that a signal interrupts.
+func retry(f func() error) error {
+	for {
+		if err := f(); err != unix.EINTR {
+			return err
+		}
+	}
+}

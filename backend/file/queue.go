@@ -1,0 +1,238 @@
+package file
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/stripe"
+)
+
+const (
+	maxDepth  = 8192
+	reapBatch = 64
+)
+
+// A queue moves requests through three places: waiting for their blocks, in
+// calls of the engine, and syncing.
+type queue struct {
+	store    *Store
+	depth    int
+	engine   engine
+	outcomes []outcome // of one batch
+	calls    int       // the engine has
+	inFlight int       // requests taken, and their results not yet polled
+	slots    []slot
+	free     []uint32
+	waiting  []uint32     // slots that want blocks, in the order of submission
+	order    stripe.Order // of waiting
+	syncing  []uint32     // slots that want a sync to end
+	results  backend.Results
+	waiter   *stripe.Waiter
+	notify   func() // never nil
+	again    bool   // something waits for nothing but the next turn
+	watched  bool   // the owner arms
+	closing  bool
+	closed   bool
+}
+
+func newQueue(s *Store, depth int, notify func()) (*queue, error) {
+	// Besides the requests' calls there may be a sync, for other queues too.
+	e, err := s.newEngine(s, depth+1, notify)
+	if err != nil {
+		return nil, err
+	}
+	if notify == nil {
+		notify = func() {}
+	}
+	q := &queue{
+		store:    s,
+		depth:    depth,
+		engine:   e,
+		outcomes: make([]outcome, reapBatch),
+		slots:    make([]slot, depth),
+		free:     make([]uint32, 0, depth),
+		waiting:  make([]uint32, 0, depth),
+		order:    stripe.NewOrder(depth),
+		syncing:  make([]uint32, 0, depth),
+		results:  backend.NewResults(depth),
+		notify:   notify,
+		waiter:   s.blocks.Join(notify),
+	}
+	for i := range depth {
+		q.free = append(q.free, uint32(depth-1-i))
+	}
+	return q, nil
+}
+
+// syncID is of the sync's call; those of requests are their slots.
+func (q *queue) syncID() uint32 { return uint32(q.depth) }
+
+// Submit implements [backend.Queue].
+func (q *queue) Submit(rs []backend.Request) int {
+	if q.closing {
+		return 0
+	}
+	n := min(len(rs), q.depth-q.inFlight)
+	q.inFlight += n
+	for i := range rs[:n] {
+		q.take(&rs[i])
+	}
+	q.engine.submit()
+	return n
+}
+
+// take puts a request on its way.
+func (q *queue) take(r *backend.Request) {
+	err := q.store.admit(r)
+	nothing := r.Op == backend.OpFlush && q.store.info.ReadOnly || r.Op != backend.OpFlush && r.Length == 0
+	if err != nil || nothing {
+		q.results.Push(backend.Result{Tag: r.Tag, Err: err})
+		return
+	}
+	last := len(q.free) - 1
+	i := q.free[last]
+	q.free = q.free[:last]
+	q.slots[i] = slot{req: *r}
+	if r.Op == backend.OpFlush {
+		q.awaitSync(i)
+		return
+	}
+	q.advance(i)
+}
+
+// Poll implements [backend.Queue].
+func (q *queue) Poll(rs []backend.Result) int {
+	q.turn()
+	n := q.drain(rs)
+	switch {
+	case n > 0:
+		q.engine.disarm()
+	case q.inFlight > 0 && !q.watched:
+		// Once more after arming: what is not there now is notified.
+		if q.arm() {
+			q.turn()
+			n = q.drain(rs)
+		}
+		if n == 0 && q.again {
+			q.notify()
+		}
+	}
+	return n
+}
+
+// arm reports whether there may be something since the last turn.
+func (q *queue) arm() bool {
+	others := len(q.waiting)+len(q.syncing) > 0
+	if others {
+		q.waiter.Arm()
+	}
+	return q.engine.arm() || others
+}
+
+func (q *queue) drain(rs []backend.Result) int {
+	n := q.results.Drain(rs)
+	q.inFlight -= n
+	return n
+}
+
+// turn moves everything that can move.
+func (q *queue) turn() {
+	q.again = false
+	q.reap()
+	if len(q.waiting) > 0 {
+		q.retry()
+	}
+	if len(q.syncing) > 0 {
+		q.checkSyncs()
+	}
+	q.engine.submit()
+}
+
+func (q *queue) reap() {
+	for {
+		n := q.engine.reap(q.outcomes)
+		q.calls -= n
+		for _, o := range q.outcomes[:n] {
+			if o.id == q.syncID() {
+				q.synced(o)
+			} else {
+				q.called(o)
+			}
+		}
+		if n < len(q.outcomes) {
+			return
+		}
+	}
+}
+
+func (q *queue) start(c call) {
+	q.calls++
+	q.engine.start(c)
+}
+
+// retry tries everything that waits for blocks, in order; conflicting requests
+// do not overtake each other.
+func (q *queue) retry() {
+	old := q.waiting
+	q.waiting = old[:0]
+	q.order.Reset()
+	for _, i := range old { // advance appends behind what is read here
+		q.advance(i)
+	}
+}
+
+// Idle implements [backend.Queue].
+func (q *queue) Idle() bool { return q.inFlight == 0 }
+
+// Close implements [backend.Queue]. Under Config.LockedThreads it fails on
+// another thread than the queue's while something is in flight.
+func (q *queue) Close() error {
+	if q.closed {
+		return nil
+	}
+	q.closing = true
+	q.waiting, q.syncing = nil, nil
+	q.engine.abort()
+	for q.reap(); q.calls > 0; q.reap() {
+		if err := q.engine.wait(); err != nil {
+			return fmt.Errorf("close queue of %s: %w", q.store.path, explainThread(err))
+		}
+	}
+	if err := q.engine.close(); err != nil {
+		return fmt.Errorf("close queue of %s: %w", q.store.path, err)
+	}
+	q.closed = true
+	q.inFlight = 0
+	q.waiter.Leave()
+	q.store.queueClosed()
+	return nil
+}
+
+func explainThread(err error) error {
+	if err == unix.EEXIST {
+		return fmt.Errorf("its requests belong to another thread, as Config.LockedThreads promised: %w", err)
+	}
+	return err
+}
+
+// watchableQueue adds what the owner of an io_uring can do.
+type watchableQueue struct {
+	*queue
+	ring *ringEngine
+}
+
+// Descriptor implements [backend.Watchable].
+func (q *watchableQueue) Descriptor() int {
+	q.watched = true
+	return q.ring.watch()
+}
+
+// Arm implements [backend.Watchable].
+func (q *watchableQueue) Arm() bool {
+	q.arm()
+	q.ring.armWatched()
+	q.turn()
+	return q.results.Len() == 0 && !q.again
+}

@@ -1,0 +1,310 @@
+package file
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/stripe"
+)
+
+// Long ranges are carried out in parts, so that they hold few blocks at a time.
+const (
+	allocStep = 8 << 20 // bytes of one fallocate(2)
+	writeStep = 1 << 20 // bytes of one write of zeroes
+)
+
+// maxTries bounds how often a call that the kernel had no resources for is
+// repeated, one turn after the other.
+const maxTries = 1000
+
+// method is how a part of a range is carried out.
+type method uint8
+
+const (
+	byTransfer  method = iota // the request is a read or a write
+	byPunching                // FALLOC_FL_PUNCH_HOLE
+	byZeroRange               // FALLOC_FL_ZERO_RANGE
+	byWriting                 // zeroes
+)
+
+// A slot is a request on its way. It holds the blocks of its part.
+type slot struct {
+	req      backend.Request
+	done     int64  // bytes of finished parts
+	part     int64  // bytes of the part in progress; 0: none
+	moved    int64  // bytes of the part that were transferred
+	method   method // of the part
+	tries    int
+	unsynced bool   // force unit access takes a sync at the end
+	ticket   uint64 // of the sync waited for
+}
+
+func (s *slot) exclusive() bool { return s.req.Op != backend.OpRead }
+
+// admit reports why a request cannot be carried out.
+func (s *Store) admit(r *backend.Request) error {
+	if err := s.info.Check(r); err != nil {
+		return err
+	}
+	if r.Op != backend.OpRead && s.sync.failed() {
+		return backend.ErrFailed
+	}
+	return nil
+}
+
+// advance begins the next part of a request, lets it wait for its blocks, or
+// ends it.
+func (q *queue) advance(i uint32) {
+	s := &q.slots[i]
+	left := s.req.Length - s.done
+	if left == 0 {
+		q.complete(i)
+		return
+	}
+	part, how := q.store.plan(s)
+	if part == 0 { // nothing can be done, nor need it
+		q.complete(i)
+		return
+	}
+	offset := s.req.Offset + s.done
+	if q.order.Conflicts(offset, left, s.exclusive()) || !q.hold(offset, part, s.exclusive()) {
+		q.order.Add(offset, left, s.exclusive())
+		q.waiting = append(q.waiting, i)
+		return
+	}
+	s.part, s.method = part, how
+	q.issue(i)
+}
+
+func (q *queue) hold(offset, length int64, exclusive bool) bool {
+	out := q.store.blocks.Try(offset, length, exclusive)
+	q.again = q.again || out == stripe.Yielded
+	return out == stripe.Taken
+}
+
+// plan decides the next part's length and how it is carried out.
+func (s *Store) plan(r *slot) (int64, method) {
+	left := r.req.Length - r.done
+	punch, zero := !s.noPunch.Load(), !s.noZeroRange.Load()
+	switch r.req.Op {
+	case backend.OpRead, backend.OpWrite:
+		return left, byTransfer
+	case backend.OpDeallocate:
+		if !punch {
+			return 0, byPunching
+		}
+		return min(left, allocStep), byPunching
+	}
+	switch {
+	case punch && (r.req.Deallocate || s.cfg.Thin):
+		return min(left, allocStep), byPunching
+	case zero:
+		return min(left, allocStep), byZeroRange
+	}
+	return min(left, writeStep), byWriting
+}
+
+// issue starts the call for what is left of the part.
+func (q *queue) issue(i uint32) {
+	s := &q.slots[i]
+	at := s.done + s.moved
+	c := call{id: i, offset: s.req.Offset + at, length: s.part - s.moved}
+	switch {
+	case s.req.Op == backend.OpRead:
+		c.kind, c.buf = callRead, s.req.Buf[at:]
+	case s.method == byTransfer:
+		c.kind, c.buf, c.flags = callWrite, s.req.Buf[at:], q.durable(s)
+	case s.method == byWriting:
+		c.kind, c.buf, c.flags = callWrite, q.store.zeroes[:c.length], q.durable(s)
+	case s.method == byPunching:
+		c.kind, c.flags = callAllocate, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE
+	default:
+		c.kind, c.flags = callAllocate, unix.FALLOC_FL_ZERO_RANGE|unix.FALLOC_FL_KEEP_SIZE
+	}
+	if c.kind == callAllocate {
+		s.unsynced = s.req.FUA
+	}
+	q.start(c)
+}
+
+// durable is the flags of a write with or without force unit access.
+func (q *queue) durable(s *slot) uint32 {
+	switch {
+	case !s.req.FUA:
+		return 0
+	case q.store.noDsync.Load():
+		s.unsynced = true
+		return 0
+	}
+	return unix.RWF_DSYNC
+}
+
+// called continues a request after a call of it.
+func (q *queue) called(o outcome) {
+	s := &q.slots[o.id]
+	switch {
+	case q.closing:
+		q.release(s)
+	case o.errno == unix.EINTR, o.errno == unix.EAGAIN && s.tries < maxTries:
+		s.tries++
+		q.issue(o.id)
+	case o.errno != 0:
+		q.failed(o.id, o.errno)
+	case s.method == byPunching, s.method == byZeroRange:
+		q.parted(o.id)
+	default:
+		q.transferred(o.id, int64(o.n))
+	}
+}
+
+// transferred counts bytes read or written; the rest of a short transfer follows
+// from the last whole block on.
+func (q *queue) transferred(i uint32, n int64) {
+	s := &q.slots[i]
+	if s.moved+n == s.part {
+		q.parted(i)
+		return
+	}
+	if n &^= int64(q.store.info.BlockSize - 1); n == 0 {
+		q.release(s)
+		if s.req.Op == backend.OpRead {
+			q.finish(i, backend.ErrOutOfRange) // the file became shorter
+			return
+		}
+		q.finish(i, q.store.mediaError(&s.req, unix.EIO))
+		return
+	}
+	s.moved += n
+	q.issue(i)
+}
+
+// parted ends a part.
+func (q *queue) parted(i uint32) {
+	s := &q.slots[i]
+	part := s.part
+	q.release(s)
+	s.done += part
+	q.advance(i)
+}
+
+func (q *queue) release(s *slot) {
+	if s.part > 0 {
+		q.store.blocks.Release(s.req.Offset+s.done, s.part, s.exclusive())
+	}
+	s.part, s.moved = 0, 0
+}
+
+// failed ends a request whose call failed, or tries it another way.
+func (q *queue) failed(i uint32, errno unix.Errno) {
+	s := &q.slots[i]
+	how := s.method
+	q.release(s)
+	if q.store.otherwise(s, how, errno) {
+		q.advance(i)
+		return
+	}
+	if s.req.FUA && s.req.Op != backend.OpRead && errno == unix.EIO {
+		// It may have been the sync in it that failed, and no later one would
+		// tell.
+		q.store.sync.fail(errno)
+	}
+	q.finish(i, q.store.mediaError(&s.req, errno))
+}
+
+// otherwise notes what the file system cannot do, and reports whether there is
+// another way.
+func (s *Store) otherwise(r *slot, how method, errno unix.Errno) bool {
+	if errno != unix.EOPNOTSUPP && errno != unix.ENOSYS && errno != unix.EINVAL {
+		return false
+	}
+	switch {
+	case how == byPunching:
+		s.noPunch.Store(true)
+		return true
+	case how == byZeroRange:
+		s.noZeroRange.Store(true)
+		return true
+	case r.req.Op != backend.OpRead && r.req.FUA && errno == unix.EOPNOTSUPP:
+		return !s.noDsync.Swap(true) || !r.unsynced
+	}
+	return false
+}
+
+// complete ends a request that was carried out.
+func (q *queue) complete(i uint32) {
+	if q.slots[i].unsynced {
+		q.awaitSync(i)
+		return
+	}
+	q.finish(i, nil)
+}
+
+// finish gives a request's result and frees its slot.
+func (q *queue) finish(i uint32, err error) {
+	q.results.Push(backend.Result{Tag: q.slots[i].req.Tag, Err: err})
+	q.slots[i] = slot{}
+	q.free = append(q.free, i)
+}
+
+// awaitSync lets a request wait for a sync that begins from now on.
+func (q *queue) awaitSync(i uint32) {
+	q.slots[i].ticket = q.store.sync.ticket()
+	if !q.syncEnded(i) {
+		q.syncing = append(q.syncing, i)
+	}
+}
+
+// checkSyncs ends the requests whose sync has ended.
+func (q *queue) checkSyncs() {
+	kept := q.syncing[:0]
+	for _, i := range q.syncing {
+		if !q.syncEnded(i) {
+			kept = append(kept, i)
+		}
+	}
+	q.syncing = kept
+}
+
+// syncEnded ends a request whose sync has, or begins the sync where it is its
+// turn.
+func (q *queue) syncEnded(i uint32) bool {
+	y, ticket := &q.store.sync, q.slots[i].ticket
+	ended, err := y.outcome(ticket)
+	if ended {
+		q.finish(i, err)
+		return true
+	}
+	if y.begin(ticket) {
+		q.start(call{kind: callSync, id: q.syncID()})
+	}
+	return false
+}
+
+// synced ends the sync that this queue ran, and tells all that wait for it.
+func (q *queue) synced(o outcome) {
+	y := &q.store.sync
+	switch o.errno {
+	case 0:
+		y.end(nil)
+	case unix.ECANCELED:
+		y.undo()
+	default:
+		y.end(fmt.Errorf("fdatasync of %s: %w", q.store.path, o.errno))
+	}
+	q.store.blocks.Wake()
+}
+
+// mediaError is what a request gets for an error of the operating system.
+func (s *Store) mediaError(r *backend.Request, errno unix.Errno) error {
+	switch errno {
+	case unix.ENOSPC, unix.EDQUOT:
+		return backend.ErrNoSpace
+	case unix.EROFS, unix.EPERM, unix.EBADF:
+		if r.Op != backend.OpRead {
+			return backend.ErrReadOnly
+		}
+	}
+	return fmt.Errorf("%v of %d bytes at %d in %s: %w", r.Op, r.Length, r.Offset, s.path, errno)
+}
