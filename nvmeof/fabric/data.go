@@ -96,8 +96,6 @@ func (d *data) addList(s capsule.SGL, received []byte, l dataLimits) capsule.Sta
 		return capsule.StatusSGLSegmentInvalid
 	case n/capsule.SGLSize > uint64(l.descriptors):
 		return capsule.StatusSGLCountInvalid
-	case off > uint64(l.inCapsule):
-		return capsule.StatusSGLOffset
 	case !capsule.InRange(off, n, uint64(len(received))):
 		return capsule.StatusSGLSegmentInvalid
 	}

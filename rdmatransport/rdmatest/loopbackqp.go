@@ -29,7 +29,8 @@ type queuePair struct {
 
 	send    queue[rdmatransport.SendWR]
 	recv    queue[rdmatransport.RecvWR]
-	taken   int // entries of the send queue, until a signaled one completes
+	taken   int      // entries of the send queue, until a signaled one completes
+	inline  [][]byte // buffers of inline data, by entry of send
 	windows []*window
 
 	local, remoteAddr   netip.AddrPort
@@ -185,13 +186,25 @@ func (q *queuePair) take(wr *rdmatransport.SendWR) {
 	*dst = *wr
 	dst.SGL = sgl
 	if wr.Flags&rdmatransport.FlagInline != 0 {
-		copied := make([]byte, length(sgl))
-		gather(copied, sgl)
-		dst.SGL = append(sgl[:0], rdmatransport.SGE{Buf: copied})
+		dst.SGL = append(sgl[:0], rdmatransport.SGE{Buf: q.copied(sgl)})
 	}
 	if wr.Op == rdmatransport.OpBindWindow && q.state == qpConnected && !q.bind(wr) {
 		dst.Window = nil // tells execute
 	}
+}
+
+// copied returns a copy of inline data, in the buffer of the newest entry.
+func (q *queuePair) copied(sgl []rdmatransport.SGE) []byte {
+	if q.inline == nil {
+		q.inline = make([][]byte, q.cfg.MaxSend)
+	}
+	at := &q.inline[(q.send.first+q.send.pending-1)%q.cfg.MaxSend]
+	if *at == nil {
+		*at = make([]byte, q.cq.device.attrs.MaxInline)
+	}
+	b := (*at)[:length(sgl)]
+	gather(b, sgl)
+	return b
 }
 
 func (q *queuePair) Disconnect() {
