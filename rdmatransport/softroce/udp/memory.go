@@ -182,10 +182,11 @@ func (p *memoryPort) send(m *Message) bool {
 	if m.SegmentSize > 0 {
 		each = min(size, int(m.SegmentSize))
 	}
-	if !m.valid(size, len(p.sources)) || n.NoGSO && each < size {
+	is4 := p.group.addr.Is4()
+	if !m.valid(size, len(p.sources), is4) || n.NoGSO && each < size {
 		return false
 	}
-	if each+ipHeader(p.group.addr.Is4())+udpHeader > n.mtu() {
+	if each+ipHeader(is4)+udpHeader > n.mtu() {
 		n.stats.TooBig++
 		return false
 	}

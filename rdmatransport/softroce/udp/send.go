@@ -90,8 +90,8 @@ func (p *port) sort(ms []Message) int {
 
 // accepts reports whether the kernel could take m.
 func (p *port) accepts(m *Message) bool {
-	size, to := m.size(), m.To.Addr()
-	if !m.valid(size, len(p.transmit)) || (to.Is4() || to.Is4In6()) != p.is4 {
+	size := m.size()
+	if !m.valid(size, len(p.transmit), p.is4) {
 		return false
 	}
 	return p.gso || m.SegmentSize == 0 || size <= int(m.SegmentSize)

@@ -143,9 +143,11 @@ func (m *Message) size() int {
 	return n
 }
 
-// valid reports whether the message, of size bytes, is within the bounds.
-func (m *Message) valid(size, sources int) bool {
-	if int(m.Source) >= sources || size > MaxBurst || len(m.Pieces) > maxPieces {
+// valid reports whether the message, of size bytes, is within the bounds of a
+// port of an IPv4 or IPv6 address.
+func (m *Message) valid(size, sources int, is4 bool) bool {
+	to := m.To.Addr()
+	if int(m.Source) >= sources || size > MaxBurst || len(m.Pieces) > maxPieces || (to.Is4() || to.Is4In6()) != is4 {
 		return false
 	}
 	return m.SegmentSize == 0 || size <= int(m.SegmentSize)*MaxSegments
