@@ -250,3 +250,17 @@ func TestAllocations(t *testing.T) {
 		t.Errorf("%v allocations a message", n)
 	}
 }
+
+// TestWindowAsks: whatever stops at the window has asked for the acknowledgement
+// that opens it, also in the middle of a long message.
+func TestWindowAsks(t *testing.T) {
+	for _, window := range []int{5000, 16 << 10, 17000, 20000} {
+		p := newPair(t, pairConfig{mtu: 1024})
+		p.a.rtt.window, p.a.rtt.limit = window, window
+		p.sends(2, 100_000)
+		p.until(time.Second, func() bool { return p.a.cq.Len() == 2 })
+		if p.a.counters.Timeouts != 0 {
+			t.Errorf("window %d: %d timeouts", window, p.a.counters.Timeouts)
+		}
+	}
+}

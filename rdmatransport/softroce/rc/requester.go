@@ -163,7 +163,9 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 	gather(out, q.sq.sgl(r.cur), at, n)
 	h := q.header(w.first.Add(r.off))
 	h.Opcode = dataOpcode(w, r.off == 0, last)
-	h.AckReq = last || r.off%ackEvery == ackEvery-1 || r.probing
+	// The last packet that the window lets out must ask, or nothing would open
+	// the window again.
+	h.AckReq = last || r.off%ackEvery == ackEvery-1 || r.probing || r.inflight+2*cost > q.rtt.window
 	h.Solicited = last && w.flags&rdmatransport.FlagSolicited != 0
 	if w.op == rdmatransport.OpWrite && r.off == 0 {
 		h.RETH = wire.RETH{VA: w.remote, RKey: w.rkey, DMALen: w.length}

@@ -11,7 +11,7 @@ const (
 	firstWindow     = 64 << 10
 	defaultMaxWin   = 512 << 10
 	minTimeoutOwn   = 2 * time.Millisecond
-	minTimeoutOther = 8 * time.Millisecond
+	minTimeoutOther = 30 * time.Millisecond // rxe serves from softirqs and work queues
 	firstTimeout    = 50 * time.Millisecond
 	maxTimeout      = 500 * time.Millisecond
 	minPatience     = 500 * time.Millisecond
