@@ -1,0 +1,64 @@
+package nvmeof
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// DefaultPort is the service identifier of NVMe over RDMA (IANA), discovery
+// included.
+const DefaultPort = 4420
+
+// ParseAddress joins a transport address (an IP address, an IPv6 one perhaps in
+// brackets) and a service identifier (a port, or "" for [DefaultPort]).
+func ParseAddress(traddr, trsvcid string) (netip.AddrPort, error) {
+	text := strings.TrimSpace(traddr)
+	if inner, ok := strings.CutPrefix(text, "["); ok {
+		if text, ok = strings.CutSuffix(inner, "]"); !ok {
+			return netip.AddrPort{}, fmt.Errorf("transport address %s: bracket is not closed", Printable(traddr))
+		}
+	}
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("transport address %s is no IP address", Printable(traddr))
+	}
+	port, err := parsePort(trsvcid)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	return netip.AddrPortFrom(addr.Unmap(), port), nil
+}
+
+func parsePort(s string) (uint16, error) {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return DefaultPort, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("transport service identifier %s is no port (1 to 65535)", Printable(s))
+	}
+	return uint16(n), nil
+}
+
+// ParseListen reads "192.0.2.1", "192.0.2.1:4420", "2001:db8::1" or
+// "[2001:db8::1]:4420".
+func ParseListen(s string) (netip.AddrPort, error) {
+	host, port := strings.TrimSpace(s), ""
+	switch end := strings.LastIndexByte(host, ']'); {
+	case end >= 0:
+		rest := host[end+1:]
+		if rest != "" && (rest[0] != ':' || len(rest) == 1) {
+			return netip.AddrPort{}, fmt.Errorf("address %s: want ADDRESS or ADDRESS:PORT", Printable(s))
+		}
+		host, port = host[:end+1], strings.TrimPrefix(rest, ":")
+	case strings.Count(host, ":") == 1:
+		var ok bool
+		if host, port, ok = strings.Cut(host, ":"); ok && port == "" {
+			return netip.AddrPort{}, fmt.Errorf("address %s: port is missing", Printable(s))
+		}
+	}
+	return ParseAddress(host, port)
+}

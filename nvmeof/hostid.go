@@ -1,0 +1,63 @@
+package nvmeof
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A HostIdentity is by what a controller knows a host.
+type HostIdentity struct {
+	NQN NQN
+	ID  capsule.HostID
+}
+
+// NewHostIdentity returns a random identity, the name made from the identifier
+// as nvme-cli does it.
+func NewHostIdentity() (HostIdentity, error) {
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return HostIdentity{}, fmt.Errorf("host identifier: %w", err)
+	}
+	return HostIdentity{UUIDNQN(id), capsule.HostID(id)}, nil
+}
+
+// ParseHostIdentity completes what the user gave, as nvme-cli's --hostnqn and
+// --hostid: with either one missing it follows from the other where that names
+// a UUID, and with both missing they are new.
+func ParseHostIdentity(nqn, id string) (HostIdentity, error) {
+	nqn, id = strings.TrimSpace(nqn), strings.TrimSpace(id)
+	if nqn == "" && id == "" {
+		return NewHostIdentity()
+	}
+	var h HostIdentity
+	if id != "" {
+		u, err := uuid.Parse(id)
+		if err != nil {
+			return h, fmt.Errorf("host identifier %s is no UUID", Printable(id))
+		}
+		if u == uuid.Nil {
+			return h, fmt.Errorf("host identifier %s: zero is reserved", id)
+		}
+		h.ID, h.NQN = capsule.HostID(u), UUIDNQN(u)
+	}
+	if nqn == "" {
+		return h, nil
+	}
+	n, err := AnyNQN(nqn)
+	if err != nil {
+		return h, fmt.Errorf("host name: %w", err)
+	}
+	h.NQN = n
+	if id == "" {
+		u, ok := n.UUID()
+		if !ok {
+			return h, fmt.Errorf("host name %s does not name a UUID: give a host identifier too", n)
+		}
+		h.ID = capsule.HostID(u)
+	}
+	return h, nil
+}

@@ -1,0 +1,148 @@
+package nvmeof
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// An NQN is an NVMe Qualified Name (NVMe base 2.0, 4.5): at most
+// [capsule.MaxNQN] bytes of UTF-8, compared byte by byte.
+type NQN string
+
+// DiscoveryNQN is the well-known name of discovery subsystems.
+const DiscoveryNQN NQN = capsule.DiscoveryNQN
+
+const (
+	nqnPrefix  = "nqn."
+	uuidPrefix = "nqn.2014-08.org.nvmexpress:uuid:"
+)
+
+// Reasons for which a string is no NQN; errors of ParseNQN wrap them.
+var (
+	ErrNQNForm = errors.New(`NQN is not of the form "nqn.2014-08.org.example:name"`)
+	ErrNQNUUID = errors.New("NQN ends in something that is no UUID")
+)
+
+// ParseNQN returns s as a name of the form that the specification asks for: the
+// month in which the naming authority owned its domain, the domain in reverse,
+// and optionally a colon and a name; or the form with a UUID.
+func ParseNQN(s string) (NQN, error) {
+	n, err := AnyNQN(s)
+	if err != nil {
+		return "", err
+	}
+	if err := n.checkForm(); err != nil {
+		return "", fmt.Errorf("%s: %w", n, err)
+	}
+	return n, nil
+}
+
+// AnyNQN returns s as a name if it can be sent and compared, whatever its form:
+// other targets use names like "testnqn" too.
+func AnyNQN(s string) (NQN, error) {
+	err := error(nil)
+	switch {
+	case s == "":
+		err = capsule.ErrNQNEmpty
+	case len(s) > capsule.MaxNQN:
+		err = capsule.ErrNQNLong
+	default:
+		f := capsule.MakeNQNField(s)
+		if err = f.Check(); err == nil && strings.ContainsRune(s, 0) {
+			err = capsule.ErrNQNText
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", Printable(s), err)
+	}
+	return NQN(s), nil
+}
+
+// UUIDNQN is the name that a UUID makes: what hosts are called.
+func UUIDNQN(id uuid.UUID) NQN { return NQN(uuidPrefix + id.String()) }
+
+// UUID is the UUID of a name made by [UUIDNQN].
+func (n NQN) UUID() (uuid.UUID, bool) {
+	text, ok := strings.CutPrefix(string(n), uuidPrefix)
+	if !ok || len(text) != 36 {
+		return uuid.UUID{}, false
+	}
+	id, err := uuid.Parse(text)
+	return id, err == nil
+}
+
+func (n NQN) checkForm() error {
+	s := string(n)
+	if strings.HasPrefix(s, uuidPrefix) {
+		if _, ok := n.UUID(); !ok {
+			return ErrNQNUUID
+		}
+		return nil
+	}
+	rest, ok := strings.CutPrefix(s, nqnPrefix)
+	if !ok || len(rest) < len("2014-08.x") || !isMonth(rest[:7]) || rest[7] != '.' {
+		return ErrNQNForm
+	}
+	domain, name, colon := strings.Cut(rest[8:], ":")
+	if colon && name == "" || !isDomain(domain) {
+		return ErrNQNForm
+	}
+	return nil
+}
+
+// isMonth reports whether s is a year and a month, "2014-08".
+func isMonth(s string) bool {
+	year, err1 := strconv.ParseUint(s[:4], 10, 16)
+	month, err2 := strconv.ParseUint(s[5:], 10, 8)
+	return err1 == nil && err2 == nil && s[4] == '-' && year > 0 && month >= 1 && month <= 12
+}
+
+// isDomain reports whether s is a domain name, here in reverse order.
+func isDomain(s string) bool {
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for _, c := range label {
+			if c != '-' && (c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// String is the name, escaped and shortened where it is not printable.
+func (n NQN) String() string { return Printable(string(n)) }
+
+// printableLimit is the most bytes of a peer's text that a log line shows.
+const printableLimit = 256
+
+// Printable returns text of a peer as it can be logged: as it is if that is
+// harmless, else quoted with escapes, and cut to a bound.
+func Printable(s string) string {
+	cut := ""
+	if len(s) > printableLimit {
+		s, cut = s[:printableLimit], "..."
+	}
+	if s != "" && utf8.ValidString(s) && strings.IndexFunc(s, odd) < 0 {
+		return s + cut
+	}
+	return strconv.QuoteToASCII(s) + cut
+}
+
+// odd reports whether a rune could break up a log line or its fields.
+func odd(r rune) bool {
+	return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == '"' || r == '\\' || r == utf8.RuneError
+}
