@@ -1,0 +1,111 @@
+// Package floor measures what UDP itself costs on this machine, over loopback,
+// with nothing of RDMA or NVMe on top: the round trip of two polling sockets and
+// the goodput of one flow with segmentation offload. What a fabric adds can then
+// be told from what the kernel takes.
+//
+// Both use two threads that do not sleep, so they need two processors that are
+// otherwise idle.
+package floor
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// yieldTurns is after how many turns without success a polling loop lets the Go
+// runtime in.
+const yieldTurns = 64
+
+// RoundTrips are the percentiles of a RoundTrip measurement.
+type RoundTrips struct {
+	Count          int
+	P50, P99, P999 time.Duration
+}
+
+func (r RoundTrips) String() string {
+	return fmt.Sprintf("p50 %v, p99 %v, p99.9 %v", r.P50, r.P99, r.P999)
+}
+
+// ErrNoAnswer says that a datagram got lost, or that the other thread did not run
+// for a second.
+var ErrNoAnswer = errors.New("no answer over loopback within a second")
+
+// RoundTrip sends n requests, each after the answer to the one before, between
+// two sockets at addresses of this machine, such as 127.0.0.1, and measures each
+// until the answer is there. Sizes are bytes of UDP payload. Each side makes one
+// sendto and, while it waits, one recvfrom after the other.
+func RoundTrip(a, b netip.Addr, n, request, response int) (RoundTrips, error) {
+	client, err := openSocket(a)
+	if err != nil {
+		return RoundTrips{}, err
+	}
+	defer client.close()
+	server, err := openSocket(b)
+	if err != nil {
+		return RoundTrips{}, err
+	}
+	defer server.close()
+	client.peer(server)
+	server.peer(client)
+
+	var stop atomic.Bool
+	done := make(chan struct{})
+	go func() { // ends when stop is set
+		defer close(done)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for server.receive(&stop) {
+			server.send(response)
+		}
+	}()
+	times, err := pingPong(client, n, request)
+	stop.Store(true)
+	<-done
+	if err != nil {
+		return RoundTrips{}, err
+	}
+	return percentiles(times), nil
+}
+
+// pingPong measures on the client's side, after some requests to warm up.
+func pingPong(client *socket, n, request int) ([]time.Duration, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var late atomic.Bool
+	watchdog := time.AfterFunc(time.Second, func() { late.Store(true) })
+	defer watchdog.Stop()
+	times := make([]time.Duration, 0, n)
+	const warmUp = 100
+	for i := range n + warmUp {
+		if i%1024 == 0 {
+			watchdog.Reset(time.Second)
+		}
+		start := time.Now()
+		if err := client.send(request); err != nil {
+			return nil, err
+		}
+		if !client.receive(&late) {
+			return nil, ErrNoAnswer
+		}
+		if i >= warmUp {
+			times = append(times, time.Since(start))
+		}
+	}
+	return times, nil
+}
+
+func percentiles(times []time.Duration) RoundTrips {
+	if len(times) == 0 {
+		return RoundTrips{}
+	}
+	slices.Sort(times)
+	at := func(share float64) time.Duration {
+		return times[min(len(times)-1, int(share*float64(len(times))))]
+	}
+	return RoundTrips{len(times), at(0.50), at(0.99), at(0.999)}
+}

@@ -1,0 +1,71 @@
+package floor
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+var (
+	addrA = netip.MustParseAddr("127.77.40.1")
+	addrB = netip.MustParseAddr("127.77.40.2")
+)
+
+func TestRoundTrip(t *testing.T) {
+	const n = 200
+	r, err := RoundTrip(addrA, addrB, n, 80, 4164)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Count != n || r.P50 <= 0 || r.P50 > r.P99 || r.P99 > r.P999 {
+		t.Errorf("%d round trips, %v", r.Count, r)
+	}
+	if _, err := RoundTrip(addrA, addrB, 1, 70000, 1); err == nil {
+		t.Error("a request larger than a datagram was sent")
+	}
+}
+
+func TestPercentiles(t *testing.T) {
+	var times []time.Duration
+	for i := range 1000 {
+		times = append(times, time.Duration(999-i))
+	}
+	if r := percentiles(times); r != (RoundTrips{1000, 500, 990, 999}) {
+		t.Errorf("%d: %v", r.Count, r)
+	}
+	if r := percentiles(nil); r != (RoundTrips{}) {
+		t.Errorf("of nothing: %v", r)
+	}
+}
+
+func TestGoodput(t *testing.T) {
+	rate, err := Goodput(addrA, addrB, 20*time.Millisecond, 4128)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rate < 1e6 {
+		t.Errorf("%.0f bytes a second", rate)
+	}
+	if _, err := Goodput(addrA, netip.MustParseAddr("192.0.2.1"), time.Millisecond, 4128); err == nil {
+		t.Error("an address that is not ours was measured")
+	}
+}
+
+func BenchmarkRoundTrip(b *testing.B) {
+	r, err := RoundTrip(addrA, addrB, b.N, 80, 4164)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(r.P50.Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(r.P99.Nanoseconds()), "p99-ns")
+}
+
+func BenchmarkGoodput(b *testing.B) {
+	for b.Loop() {
+		rate, err := Goodput(addrA, addrB, 500*time.Millisecond, 4128)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(rate/1e9, "GB/s")
+	}
+}
