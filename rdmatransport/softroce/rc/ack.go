@@ -51,7 +51,8 @@ func (q *QP) progress(now time.Duration, psn wire.PSN) {
 	r := &q.req
 	before := r.inflight
 	q.ackTo(psn)
-	q.rtt.acknowledged(now, psn, before-r.inflight, q.peer.PathMTU)
+	q.rtt.acknowledged(now, psn)
+	q.rtt.sends.arrived(before-r.inflight, q.peer.PathMTU, q.rtt.crowded)
 	r.probing, r.probed = false, false
 	r.rnrCount = 0
 	r.waitRNR = false
@@ -216,6 +217,8 @@ func (q *QP) consume(now time.Duration, w *sendWQE, p *wire.Packet) {
 		scatter(sgl, w.received*mtu, p.Payload)
 	}
 	w.received++
+	q.req.reading = max(0, q.req.reading-q.peer.PathMTU)
+	q.rtt.reads.arrived(len(p.Payload), q.peer.PathMTU, q.rtt.crowded)
 	q.pieceDone(w)
 	if q.req.acked.Before(p.PSN.Add(1)) {
 		q.progress(now, p.PSN.Add(1))
@@ -277,7 +280,7 @@ func (q *QP) receiveNAK(now time.Duration, p *wire.Packet) {
 	if p.AETH.Syndrome == wire.SyndromeSequence {
 		q.cfg.Counters.SequenceNAKsGot++
 		q.progress(now, p.PSN)
-		q.rtt.lost(q.req.acked, q.req.next)
+		q.rtt.sends.lost(q.req.acked, q.req.next)
 		q.rewind()
 		q.req.probing, q.req.probed = q.peer.Own, false
 		return

@@ -50,7 +50,8 @@ type Peer struct {
 
 	// Own says that the peer runs this engine: it keeps out-of-order packets.
 	Own bool
-	// MaxWindow bounds request bytes in flight; 0: 512 KiB.
+	// MaxWindow bounds the bytes of SEND and WRITE data in flight, and as much of
+	// READ responses; 0: 512 KiB each.
 	MaxWindow int
 }
 

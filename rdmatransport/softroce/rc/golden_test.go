@@ -245,7 +245,7 @@ func (c *conversation) replay(t *testing.T, me int) {
 		ReadsOut: 128, ReadsIn: 128, RetryCount: 7, RNRRetryCount: 7, AckTimeout: time.Second, MaxWindow: 1 << 30}); err != nil {
 		t.Fatal(err)
 	}
-	q.rtt.window = 1 << 30
+	q.rtt.sends.window, q.rtt.reads.window = 1<<30, 1<<30
 	q.resp.msn = c.firstMSN(me)
 	for range 1024 {
 		q.PostRecv([]rdmatransport.RecvWR{{SGL: []rdmatransport.SGE{{Buf: make([]byte, 65536)}}}})

@@ -256,7 +256,7 @@ func TestAllocations(t *testing.T) {
 func TestWindowAsks(t *testing.T) {
 	for _, window := range []int{5000, 16 << 10, 17000, 20000} {
 		p := newPair(t, pairConfig{mtu: 1024})
-		p.a.rtt.window, p.a.rtt.limit = window, window
+		p.a.rtt.sends.window, p.a.rtt.sends.limit = window, window
 		p.sends(2, 100_000)
 		p.until(time.Second, func() bool { return p.a.cq.Len() == 2 })
 		if p.a.counters.Timeouts != 0 {

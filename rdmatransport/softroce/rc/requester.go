@@ -30,6 +30,7 @@ type requester struct {
 	off      uint32   // its packets already sent
 	respIdx  uint32   // no request before it awaits a response
 	inflight int      // window bytes between acked and the cursor
+	reading  int      // bytes of responses called for and not arrived, or given up
 
 	readsOut  int    // READ pieces and atomics in flight
 	piece     uint32 // packets of one READ piece
@@ -37,9 +38,11 @@ type requester struct {
 	blocked   bool
 	waitRNR   bool
 	rnrCount  int
-	probing   bool // one packet goes out, then nothing until an answer
-	probed    bool // it went out
-	reread    bool // the oldest missing response is to be requested again
+	probing   bool   // one packet goes out, then nothing until an answer
+	probed    bool   // it went out
+	reread    bool   // responses that acknowledgements have passed are to be requested again,
+	againIdx  uint32 // from this request on,
+	againOff  uint32 // and this packet of it
 	lastHeard time.Duration
 
 	held   reorder // responses ahead of their turn
@@ -72,11 +75,13 @@ func readPiece(mtu int, b *Budget) uint32 {
 func (q *QP) transmitRequests(now time.Duration, o *Outbox) (more bool) {
 	r := &q.req
 	r.blocked = false
-	if r.reread {
+	for r.reread {
 		if o.Full() {
 			return true
 		}
-		q.sendReread(now, o)
+		if !q.sendReread(now, o) {
+			return false
+		}
 	}
 	for q.state == StateConnected && r.cur != q.sq.tail && !r.waitRNR && !(r.probing && r.probed) {
 		if o.Full() {
@@ -154,8 +159,7 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 	at := r.off * mtu
 	n := min(mtu, w.length-at)
 	cost := int(n) + packetCost
-	if r.inflight > 0 && r.inflight+cost > q.rtt.window {
-		q.rtt.limited = true
+	if !q.rtt.sends.allows(r.inflight, cost) {
 		return false
 	}
 	last := r.off == w.packets-1
@@ -165,7 +169,7 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 	h.Opcode = dataOpcode(w, r.off == 0, last)
 	// The last packet that the window lets out must ask, or nothing would open
 	// the window again.
-	h.AckReq = last || r.off%ackEvery == ackEvery-1 || r.probing || r.inflight+2*cost > q.rtt.window
+	h.AckReq = last || r.off%ackEvery == ackEvery-1 || r.probing || r.inflight+2*cost > q.rtt.sends.window
 	h.Solicited = last && w.flags&rdmatransport.FlagSolicited != 0
 	if w.op == rdmatransport.OpWrite && r.off == 0 {
 		h.RETH = wire.RETH{VA: w.remote, RKey: w.rkey, DMALen: w.length}
@@ -188,6 +192,9 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 func (q *QP) sendReadOrAtomic(now time.Duration, o *Outbox, w *sendWQE) bool {
 	r := &q.req
 	n := min(r.piece-r.off%r.piece, w.packets-r.off)
+	if !q.rtt.reads.allows(r.reading, int(n)*q.peer.PathMTU) {
+		return false
+	}
 	if r.off >= w.issued {
 		cost := int(n) * truesize(q.peer.PathMTU)
 		if r.readsOut >= q.peer.ReadsOut {
@@ -228,22 +235,51 @@ func (q *QP) requestResponses(now time.Duration, o *Outbox, w *sendWQE, off, n u
 		h.AtomicETH = wire.AtomicETH{VA: w.remote, RKey: w.rkey, SwapAdd: w.operand}
 	}
 	o.start().finish(&h)
+	q.req.reading += int(n) * q.peer.PathMTU
 	q.sent(now, h.PSN, n, true)
 }
 
-// sendReread asks again for the run of responses missing at the front, when
-// later acknowledgements have already passed it.
-func (q *QP) sendReread(now time.Duration, o *Outbox) {
-	q.req.reread = false
+// startReread begins to ask again for responses that are missing although later
+// acknowledgements have arrived.
+func (q *QP) startReread() {
+	r := &q.req
 	w := q.awaiting()
-	if w == nil || w.received >= w.issued {
+	if w == nil {
 		return
 	}
-	n := min(q.req.piece-w.received%q.req.piece, w.packets-w.received)
-	if psn, ok := q.req.held.first(); ok && q.peer.Own {
-		n = min(n, uint32(psn.Diff(w.first.Add(w.received))))
+	r.reread, r.againIdx, r.againOff = true, r.respIdx, w.received
+	r.reading = 0
+}
+
+// sendReread asks again for the next piece, up to where the cursor's own
+// repetition takes over; false means that the window keeps it back. What is held
+// behind a gap has arrived, so that then only the gap is asked for, by its exact
+// length where the peer is known to take that well.
+func (q *QP) sendReread(now time.Duration, o *Outbox) bool {
+	r := &q.req
+	w := q.sq.at(r.againIdx)
+	if r.againIdx == q.sq.tail || !w.started || !w.first.Add(r.againOff).Before(r.acked) {
+		r.reread = false
+		return true
 	}
-	q.requestResponses(now, o, w, w.received, n)
+	off := max(r.againOff, w.received)
+	if !w.answered() || off >= w.issued {
+		r.againIdx++
+		r.againOff = 0
+		return true
+	}
+	n := min(r.piece-off%r.piece, w.issued-off)
+	psn, held := r.held.first()
+	if held && q.peer.Own {
+		n = min(n, uint32(max(1, psn.Diff(w.first.Add(off)))))
+	}
+	if !q.rtt.reads.allows(r.reading, int(n)*q.peer.PathMTU) {
+		return false
+	}
+	q.requestResponses(now, o, w, off, n)
+	r.againOff = off + n
+	r.reread = !held
+	return true
 }
 
 // sent records that n PSNs from psn went out.
@@ -270,7 +306,7 @@ func (q *QP) sent(now time.Duration, psn wire.PSN, n uint32, ackReq bool) {
 // rewind makes the first unacknowledged packet the next to send.
 func (q *QP) rewind() {
 	r := &q.req
-	r.cur, r.inflight = r.ackIdx, 0
+	r.cur, r.inflight, r.reading = r.ackIdx, 0, 0
 	r.off = 0
 	if r.cur != q.sq.tail && q.sq.at(r.cur).started {
 		r.off = uint32(r.acked.Diff(q.sq.at(r.cur).first))

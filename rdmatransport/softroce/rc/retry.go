@@ -8,8 +8,6 @@ import (
 )
 
 const (
-	firstWindow     = 64 << 10
-	defaultMaxWin   = 512 << 10
 	minTimeoutOwn   = 2 * time.Millisecond
 	minTimeoutOther = 30 * time.Millisecond // rxe serves from softirqs and work queues
 	firstTimeout    = 50 * time.Millisecond
@@ -18,7 +16,7 @@ const (
 )
 
 // roundTrip estimates the path: retransmission timeout (as RFC 6298 computes
-// it) and window, which grows while round trips stay short and halves on loss.
+// it) and windows.
 type roundTrip struct {
 	smooth, spread time.Duration
 	least          time.Duration
@@ -29,12 +27,10 @@ type roundTrip struct {
 	psn      wire.PSN
 	at       time.Duration
 
-	window, limit int // bytes
-	threshold     int
-	limited       bool     // the window held something back since the last ACK
-	crowded       bool     // the last round trip was long
-	recover       wire.PSN // losses before it belong to the last reduction
-	reduced       bool
+	crowded bool // the last round trip was long
+
+	sends congestion // SEND and WRITE data
+	reads congestion // READ responses called for
 }
 
 func (t *roundTrip) connect(p *Peer) {
@@ -42,11 +38,8 @@ func (t *roundTrip) connect(p *Peer) {
 	if p.Own {
 		t.floor = minTimeoutOwn
 	}
-	t.limit = p.MaxWindow
-	if t.limit == 0 {
-		t.limit = defaultMaxWin
-	}
-	t.window, t.threshold = min(firstWindow, t.limit), t.limit
+	t.sends.connect(p.MaxWindow)
+	t.reads.connect(p.MaxWindow)
 }
 
 func (t *roundTrip) timeout() time.Duration {
@@ -70,24 +63,14 @@ func (t *roundTrip) cancelSample(psn wire.PSN) {
 	}
 }
 
-// acknowledged takes the edge of an acknowledgement and the bytes it covered.
-func (t *roundTrip) acknowledged(now time.Duration, psn wire.PSN, bytes, mtu int) {
+// acknowledged takes the edge of an acknowledgement.
+func (t *roundTrip) acknowledged(now time.Duration, psn wire.PSN) {
 	if t.sampling && t.psn.Before(psn) {
 		t.sampling = false
 		t.sample(max(1, now-t.at))
 	}
-	if t.limited && !t.crowded {
-		if t.window < t.threshold {
-			t.window += bytes
-		} else {
-			t.window += max(1, mtu*bytes/t.window)
-		}
-		t.window = min(t.window, t.limit)
-	}
-	t.limited = false
-	if t.reduced && !psn.Before(t.recover) {
-		t.reduced = false
-	}
+	t.sends.passed(psn)
+	t.reads.passed(psn)
 }
 
 func (t *roundTrip) sample(d time.Duration) {
@@ -101,16 +84,6 @@ func (t *roundTrip) sample(d time.Duration) {
 	t.crowded = d > 4*t.least+200*time.Microsecond
 }
 
-// lost halves the window, once for all losses among the packets before next.
-func (t *roundTrip) lost(acked, next wire.PSN) {
-	if t.reduced && acked.Before(t.recover) {
-		return
-	}
-	t.reduced, t.recover = true, next
-	t.threshold = max(t.window/2, 16<<10)
-	t.window = t.threshold
-}
-
 // retryExpired: nothing came back in time.
 func (q *QP) retryExpired(now time.Duration) {
 	q.cfg.Counters.Timeouts++
@@ -120,9 +93,12 @@ func (q *QP) retryExpired(now time.Duration) {
 		return
 	}
 	q.rtt.backoff++
-	q.rtt.lost(q.req.acked, q.req.next)
-	if w := q.awaiting(); w != nil && w.first.Add(w.received).Before(q.req.acked) {
-		q.req.reread = true
+	q.rtt.sends.lost(q.req.acked, q.req.next)
+	if w := q.awaiting(); w != nil {
+		q.rtt.reads.lost(w.first.Add(w.received), q.req.next)
+		if w.first.Add(w.received).Before(q.req.acked) {
+			q.startReread()
+		}
 	}
 	if q.req.acked != q.req.next {
 		q.rewind()
@@ -171,8 +147,9 @@ func (q *QP) readGapExpired(now time.Duration) {
 	if q.awaiting() == nil {
 		return
 	}
-	q.req.reread = true
+	w := q.awaiting()
 	q.req.window.acted = true
-	q.rtt.lost(q.req.acked, q.req.next)
+	q.rtt.reads.lost(w.first.Add(w.received), q.req.next)
+	q.startReread()
 	q.timer.set(timerRetry, now+q.rtt.timeout())
 }
