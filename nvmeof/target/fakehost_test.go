@@ -45,6 +45,12 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 	if f.target, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
+	for _, w := range f.target.workers {
+		// What a peer gets must have been written: buffers start dirty.
+		if err := w.shard.Call(func() { fill(w.shard.Arena().Bytes(), 0xa5) }); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if f.sub, err = f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN}); err != nil {
 		t.Fatal(err)
 	}
@@ -390,4 +396,10 @@ func (f *fixture) both() (admin, io *hostQueue) {
 	f.t.Helper()
 	admin, id := f.connectAdmin(0)
 	return admin, f.connectIO(id, 1, 1)
+}
+
+func fill(b []byte, v byte) {
+	for i := range b {
+		b[i] = v
+	}
 }

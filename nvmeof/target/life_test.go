@@ -154,6 +154,10 @@ func TestShutdownFlushes(t *testing.T) {
 	if got := status(); got != capsule.ShutdownOccurring {
 		t.Errorf("SHST %d while a write is in flight", got)
 	}
+	h.turns(5)
+	if n := s.inFlight(); n != 1 {
+		t.Errorf("%d operations at the store, want the write alone: a flush covers only what is done", n)
+	}
 	s.set(false, nil)
 	<-io.closed
 	for status() != capsule.ShutdownComplete {

@@ -68,6 +68,29 @@ func TestConflictingCommandsKeepTheirOrder(t *testing.T) {
 	}
 }
 
+// TestOverlappingWritesKeepTheirOrder: the second write's own blocks are free,
+// but it must not land before the first, which covers them too.
+func TestOverlappingWritesKeepTheirOrder(t *testing.T) {
+	f := newFixture(t)
+	_, io := f.both()
+	if !f.store.TryLease(0, 4096, false) {
+		t.Fatal("no lease")
+	}
+	first := io.start(ioCommand(capsule.IOWrite, 1, capsule.ReadWrite{Blocks: 16}, bytes.Repeat([]byte{1}, 8192)))
+	second := io.start(ioCommand(capsule.IOWrite, 1, capsule.ReadWrite{SLBA: 8, Blocks: 8}, bytes.Repeat([]byte{2}, 4096)))
+	io.turns(10)
+	first.wantPending()
+	second.wantPending()
+	f.store.Release(0, 4096, false)
+	<-first.response
+	<-second.response
+	got := make([]byte, 8192)
+	io.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 16}, got))
+	if got[0] != 1 || got[4096] != 2 {
+		t.Errorf("blocks are of writes %d and %d", got[0], got[4096])
+	}
+}
+
 // TestBuffersRunOut: with all buffers in use commands wait in order, and a queue
 // that ends leaves no waiter behind (row 112).
 func TestBuffersRunOut(t *testing.T) {
