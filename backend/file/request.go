@@ -37,6 +37,7 @@ type slot struct {
 	moved    int64  // bytes of the part that were transferred
 	method   method // of the part
 	tries    int
+	dsync    bool   // the call in progress writes durably
 	unsynced bool   // force unit access takes a sync at the end
 	ticket   uint64 // of the sync waited for
 }
@@ -115,30 +116,23 @@ func (q *queue) issue(i uint32) {
 	case s.req.Op == backend.OpRead:
 		c.kind, c.buf = callRead, s.req.Buf[at:]
 	case s.method == byTransfer:
-		c.kind, c.buf, c.flags = callWrite, s.req.Buf[at:], q.durable(s)
+		c.kind, c.buf, c.flags = callWrite, s.req.Buf[at:], q.writeFlags(s)
 	case s.method == byWriting:
-		c.kind, c.buf, c.flags = callWrite, q.store.zeroes[:c.length], q.durable(s)
+		c.kind, c.buf, c.flags = callWrite, q.store.zeroes[:c.length], q.writeFlags(s)
 	case s.method == byPunching:
 		c.kind, c.flags = callAllocate, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE
 	default:
 		c.kind, c.flags = callAllocate, unix.FALLOC_FL_ZERO_RANGE|unix.FALLOC_FL_KEEP_SIZE
 	}
-	if c.kind == callAllocate {
-		s.unsynced = s.req.FUA
-	}
 	q.start(c)
 }
 
-// durable is the flags of a write with or without force unit access.
-func (q *queue) durable(s *slot) uint32 {
-	switch {
-	case !s.req.FUA:
-		return 0
-	case q.store.noDsync.Load():
-		s.unsynced = true
-		return 0
+// writeFlags is for pwritev2(2), with or without force unit access.
+func (q *queue) writeFlags(s *slot) uint32 {
+	if s.dsync = s.req.FUA && !q.store.noDsync.Load(); s.dsync {
+		return unix.RWF_DSYNC
 	}
-	return unix.RWF_DSYNC
+	return 0
 }
 
 // called continues a request after a call of it.
@@ -186,6 +180,8 @@ func (q *queue) parted(i uint32) {
 	part := s.part
 	q.release(s)
 	s.done += part
+	s.unsynced = s.unsynced || s.req.FUA && s.exclusive() && !s.dsync
+	s.dsync = false
 	q.advance(i)
 }
 
@@ -226,8 +222,9 @@ func (s *Store) otherwise(r *slot, how method, errno unix.Errno) bool {
 	case how == byZeroRange:
 		s.noZeroRange.Store(true)
 		return true
-	case r.req.Op != backend.OpRead && r.req.FUA && errno == unix.EOPNOTSUPP:
-		return !s.noDsync.Swap(true) || !r.unsynced
+	case r.dsync && errno == unix.EOPNOTSUPP:
+		s.noDsync.Store(true)
+		return true
 	}
 	return false
 }

@@ -43,9 +43,12 @@ func (y *syncer) outcome(ticket uint64) (ended bool, err error) {
 	return last >= ticket, nil
 }
 
-// begin reports whether the caller is to run the ticket's sync and call end.
+// begin reports whether the caller is to run the ticket's sync and call end. It
+// covers earlier tickets too, as there are after undo.
 func (y *syncer) begin(ticket uint64) bool {
-	return y.failure.Load() == nil && y.state.CompareAndSwap((ticket-1)<<1, ticket<<1|1)
+	state := y.state.Load()
+	idle := state&1 == 0 && state>>1 < ticket
+	return idle && y.failure.Load() == nil && y.state.CompareAndSwap(state, ticket<<1|1)
 }
 
 // end tells how the sync that is running went.

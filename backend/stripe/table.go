@@ -215,3 +215,9 @@ func (t *Table) mark(lo, hi uint64) {
 		t.words[i].CompareAndSwap(w, w&readersMask|patience)
 	}
 }
+
+// Free reports whether nothing is held. It is for tests: what it sees may
+// change at once.
+func (t *Table) Free() bool {
+	return !t.held(0, uint64(len(t.words)), true)
+}

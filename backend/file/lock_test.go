@@ -1,0 +1,208 @@
+package file
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// The tests of this file need a second process: this one, started again to do
+// what the variable says.
+const roleVariable = "NVMEOF_FILE_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch role, path, _ := strings.Cut(os.Getenv(roleVariable), ":"); role {
+	case "":
+		os.Exit(m.Run())
+	case "hold":
+		hold(path)
+	case "write and die":
+		writeAndDie(path)
+	case "full":
+		fillUp(path)
+	}
+}
+
+func startRole(t *testing.T, role, path string, change func(*exec.Cmd)) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"="+role+":"+path)
+	cmd.Stderr = os.Stderr
+	if change != nil {
+		change(cmd)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skipf("cannot start a process like that: %v", err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return cmd, bufio.NewReader(out)
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Println("failed:", err)
+		os.Exit(1)
+	}
+}
+
+// hold keeps the file open until killed.
+func hold(path string) {
+	_, err := Open(path, Config{})
+	must(err)
+	fmt.Println("ready")
+	time.Sleep(time.Minute)
+}
+
+func TestSecondOpener(t *testing.T) {
+	path := tempFile(t)
+	s := openStore(t, path, Config{Size: 1 << 20})
+	for _, cfg := range []Config{{}, {ReadOnly: true}, {Size: 1 << 20}} {
+		other, err := Open(path, cfg)
+		var locked *LockedError
+		if !errors.As(err, &locked) || locked.Path != path || locked.PID != os.Getpid() ||
+			!strings.Contains(err.Error(), "this process") {
+			t.Fatalf("second Open(%+v): %v, %v", cfg, other, err)
+		}
+	}
+	closeStore(t, s)
+
+	cmd, out := startRole(t, "hold", path, nil)
+	if line, err := out.ReadString('\n'); line != "ready\n" {
+		t.Fatalf("other process: %q, %v", line, err)
+	}
+	_, err := Open(path, Config{})
+	var locked *LockedError
+	if !errors.As(err, &locked) || locked.PID != cmd.Process.Pid || locked.Command == "" ||
+		!strings.Contains(err.Error(), fmt.Sprint(cmd.Process.Pid)) {
+		t.Errorf("Open beside process %d: %v", cmd.Process.Pid, err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	closeStore(t, openStore(t, path, Config{})) // also while the kernel tidies up
+}
+
+func TestFindHolder(t *testing.T) {
+	st := &unix.Stat_t{Dev: unix.Mkdev(0xfe, 1), Ino: 5678}
+	line := func(pid, file string) string { return "1: FLOCK  ADVISORY  WRITE " + pid + " " + file + " 0 EOF\n" }
+	tests := []struct {
+		locks string
+		want  int
+	}{
+		{"", 0},
+		{line("77", "fe:01:5678"), 77},
+		{line("77", "fe:01:56789") + line("78", "fe:02:5678") + line("79", "fe:01:5678"), 79},
+		{"1: POSIX  ADVISORY  WRITE 77 fe:01:5678 0 EOF\n", 0},
+		{"1: -> FLOCK  ADVISORY  WRITE 77 fe:01:5678 0 EOF\n", 0}, // waits for it
+		{line("0", "fe:01:5678"), 0},
+		{line("-1", "fe:01:5678"), 0},
+		{"nonsense\n\n1: FLOCK\n", 0},
+	}
+	for _, tt := range tests {
+		if got := findHolder(strings.NewReader(tt.locks), st); got != tt.want {
+			t.Errorf("%q: process %d, want %d", tt.locks, got, tt.want)
+		}
+	}
+}
+
+func writeAndDie(path string) {
+	s, err := Open(path, Config{})
+	must(err)
+	q, err := s.NewQueue(1, nil)
+	must(err)
+	r := writeRequest(8192, 0xab)
+	r.FUA, r.Offset = true, 4096
+	q.Submit([]backend.Request{r})
+	var got [1]backend.Result
+	for q.Poll(got[:]) == 0 {
+	}
+	must(got[0].Err)
+	must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+}
+
+// BAD-INPUT: a FUA write is there after kill -9.
+func TestDurableAfterKill(t *testing.T) {
+	path := tempFile(t)
+	closeStore(t, openStore(t, path, Config{Size: 1 << 20}))
+	cmd, out := startRole(t, "write and die", path, nil)
+	if line, _ := out.ReadString('\n'); line != "" {
+		t.Fatal(line)
+	}
+	cmd.Wait()
+	s := openStore(t, path, Config{})
+	defer closeStore(t, s)
+	r := readRequest(16384)
+	if err := run(t, s, r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Buf[4095] != 0 || r.Buf[4096] != 0xab || r.Buf[12287] != 0xab || r.Buf[12288] != 0 {
+		t.Error("the write is not there")
+	}
+}
+
+// fillUp runs as root of a user namespace of its own.
+func fillUp(dir string) {
+	must(unix.Mount("none", dir, "tmpfs", 0, "size=2m"))
+	path := filepath.Join(dir, "namespace.img")
+	_, err := Open(path, Config{Size: 4 << 20})
+	if !errors.Is(err, backend.ErrNoSpace) {
+		must(fmt.Errorf("Open of more than there is: %w", err))
+	}
+	if _, err := os.Stat(path); err == nil {
+		must(errors.New("the file that could not be allocated is still there"))
+	}
+	s, err := Open(path, Config{Size: 4 << 20, Thin: true})
+	must(err)
+	q, err := s.NewQueue(1, nil)
+	must(err)
+	do := func(r backend.Request) error {
+		q.Submit([]backend.Request{r})
+		var got [1]backend.Result
+		for q.Poll(got[:]) == 0 {
+		}
+		return got[0].Err
+	}
+	full := writeRequest(3<<20, 1)
+	if err := do(full); err != backend.ErrNoSpace {
+		must(fmt.Errorf("write of more than there is: %w", err))
+	}
+	must(do(backend.Request{Op: backend.OpFlush}))
+	must(do(backend.Request{Op: backend.OpDeallocate, Length: 4 << 20}))
+	must(do(writeRequest(1<<20, 2)))
+	fmt.Println("done")
+}
+
+// BAD-INPUT: ENOSPC, on a real file system. Space that comes back is used.
+func TestNoSpace(t *testing.T) {
+	_, out := startRole(t, "full", t.TempDir(), func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		}
+	})
+	line, _ := out.ReadString('\n')
+	if strings.Contains(line, unix.EPERM.Error()) {
+		t.Skip("mounting in a user namespace is not allowed here")
+	}
+	if line != "done\n" {
+		t.Errorf("on a full file system: %q", line)
+	}
+}

@@ -1,0 +1,180 @@
+package file
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+func TestSyncer(t *testing.T) {
+	var y syncer
+	want := func(ticket uint64, ended bool, err error) {
+		t.Helper()
+		if gotEnded, got := y.outcome(ticket); gotEnded != ended || got != err {
+			t.Fatalf("outcome of %d: %v, %v, want %v, %v", ticket, gotEnded, got, ended, err)
+		}
+	}
+	begin := func(ticket uint64, want bool) {
+		t.Helper()
+		if got := y.begin(ticket); got != want {
+			t.Fatalf("begin(%d) = %v, want %v", ticket, got, want)
+		}
+	}
+	// Two that came together, and one that came while their sync ran.
+	first, same := y.ticket(), y.ticket()
+	begin(first, true)
+	begin(same, false)
+	later := y.ticket()
+	begin(later, false)
+	want(first, false, nil)
+	y.undo()
+	want(same, false, nil)
+	begin(same, true)
+	y.end(nil)
+	want(first, true, nil)
+	want(same, true, nil)
+	want(later, false, nil)
+	begin(same, false) // it has ended in between
+	begin(later, true)
+	last := y.ticket()
+	y.end(unix.EIO)
+	want(first, true, nil)
+	want(later, true, unix.EIO)
+	want(last, true, backend.ErrFailed)
+	begin(last, false)
+}
+
+// One sync serves every flush that was submitted before it began, on all
+// queues, and none that came later.
+func TestSyncsAreCoalesced(t *testing.T) {
+	s, d := scripted(t, Config{})
+	a, b := d.queue(t, s), d.queue(t, s)
+	flush := func(qt *tester, tag uint64) { qt.submit(tag, backend.OpFlush, 0, 0) }
+	flush(a, 1)
+	a.wantCalls("sync")
+	// While it runs:
+	flush(a, 2)
+	flush(b, 3)
+	flush(b, 4)
+	a.wantCalls("sync")
+	b.wantCalls()
+	b.wantNothing()
+	a.succeed()
+	a.want(1, nil)
+	if b.wakes == 0 {
+		t.Error("the other queue was not told that a sync has ended")
+	}
+	a.wantCalls("sync")
+	b.wantNothing()
+	b.wantCalls()
+	a.succeed()
+	a.want(2, nil)
+	b.poll()
+	if len(b.results) != 2 || b.results[3] != nil || b.results[4] != nil {
+		t.Errorf("results %v", b.results)
+	}
+	if n := len(d.started); n != 2 {
+		t.Errorf("%d syncs for four flushes, want 2", n)
+	}
+}
+
+// BAD-INPUT: a failed sync fails the flushes it was for, latches the store, and
+// is never repeated.
+func TestFailedSyncLatches(t *testing.T) {
+	s, d := scripted(t, Config{})
+	a, b := d.queue(t, s), d.queue(t, s)
+	a.submit(1, backend.OpFlush, 0, 0)
+	b.submit(2, backend.OpFlush, 0, 0) // for the next one
+	a.submit(3, backend.OpWrite, 0, a.block)
+	a.end(0, 0, unix.EIO)
+	a.want(1, unix.EIO)
+	b.want(2, backend.ErrFailed)
+	a.succeed()
+	a.want(3, nil) // it was under way
+	for _, qt := range []*tester{a, b, d.queue(t, s)} {
+		for i, op := range []backend.Op{backend.OpWrite, backend.OpFlush, backend.OpWriteZeroes, backend.OpDeallocate} {
+			qt.submit(uint64(10+i), op, 0, qt.block)
+			qt.want(uint64(10+i), backend.ErrFailed)
+		}
+		qt.submit(20, backend.OpRead, 0, qt.block)
+		qt.succeed()
+		qt.want(20, nil)
+	}
+	for _, c := range d.started[2:] {
+		if c == "sync" {
+			t.Error("a sync was tried again")
+		}
+	}
+}
+
+// EINTR of a sync is a failure like any other: nobody knows what it wrote.
+func TestSyncIsNotRepeated(t *testing.T) {
+	for _, errno := range []unix.Errno{unix.EINTR, unix.EAGAIN, unix.ENOSPC} {
+		s, d := scripted(t, Config{})
+		qt := d.queue(t, s)
+		qt.submit(1, backend.OpFlush, 0, 0)
+		qt.end(0, 0, errno)
+		qt.want(1, errno)
+		qt.wantCalls()
+		if !s.sync.failed() {
+			t.Errorf("sync that ended with %v did not latch the store", errno)
+		}
+	}
+}
+
+// A durable write that fails with EIO may have failed in its sync.
+func TestFailedDurableWriteLatches(t *testing.T) {
+	s, d := scripted(t, Config{})
+	qt := d.queue(t, s)
+	qt.submit(1, backend.OpWrite, 0, qt.block, fua)
+	qt.submit(2, backend.OpFlush, 0, 0)
+	qt.end(0, 0, unix.EIO)
+	qt.succeed()
+	qt.poll()
+	if qt.results[1] == nil || qt.results[2] != backend.ErrFailed {
+		t.Errorf("results %v, want an I/O error and %v", qt.results, backend.ErrFailed)
+	}
+	clear(qt.results)
+	qt.submit(3, backend.OpWrite, 0, qt.block)
+	qt.want(3, backend.ErrFailed)
+}
+
+// Zeroes that need a sync learn of its failure.
+func TestDurableZeroesShareTheSync(t *testing.T) {
+	s, d := scripted(t, Config{})
+	qt := d.queue(t, s)
+	qt.submit(1, backend.OpFlush, 0, 0)
+	qt.submit(2, backend.OpWriteZeroes, 0, qt.block, fua)
+	qt.end(1, 0, 0) // the zeroes; the sync that runs does not cover them
+	qt.wantNothing()
+	qt.succeed()
+	qt.want(1, nil)
+	qt.wantCalls("sync")
+	qt.end(0, 0, unix.EIO)
+	qt.want(2, unix.EIO)
+}
+
+// A queue that closes before the kernel has begun its sync leaves it to others.
+func TestAbortedSyncIsTakenOver(t *testing.T) {
+	s, d := scripted(t, Config{})
+	a, b := d.queue(t, s), d.queue(t, s)
+	a.aborts = true
+	a.submit(1, backend.OpFlush, 0, 0)
+	b.submit(2, backend.OpFlush, 0, 0)
+	b.wantNothing()
+	if err := a.q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if b.wakes == 0 {
+		t.Error("the other queue was not told")
+	}
+	b.wantNothing()
+	b.wantCalls("sync")
+	b.succeed()
+	b.want(2, nil)
+	if s.sync.failed() {
+		t.Error("a sync that never ran latched the store")
+	}
+}
