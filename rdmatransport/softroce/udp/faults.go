@@ -59,8 +59,7 @@ func (n *Network) generator(k flowKey) *rand.Rand {
 	return rng
 }
 
-// chance is true with probability p. It draws in any case, so that changing one
-// fault does not change where the others strike.
+// chance is true with probability p.
 func chance(rng *rand.Rand, p float64) bool { return rng.Float64() < p }
 
 // carry takes one packet, which it copies, through the network's faults to its

@@ -18,9 +18,9 @@ import (
 // on how goroutines interleave.
 //
 // Time is the time package's, and what blocks, blocks on channels, so that
-// testing/synctest can fake it. Or, with Manual set, no time passes but by
-// Advance, and Wait does not block: one goroutine can then drive all ports in
-// turn.
+// testing/synctest can fake it for a network made inside its bubble. Or, with
+// Manual set, no time passes but by Advance, and Wait does not block: one
+// goroutine can then drive all ports in turn.
 //
 // The exported fields are set before the first Listen; only SetFaults may come
 // later.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -280,6 +282,34 @@ func TestWaitEnds(t *testing.T) {
 		receive(t, b, 1)
 		b.Wait(0)
 		within("nothing left over", time.Millisecond, long, func() { b.Wait(0); b.Wait(time.Millisecond); b.Wait(time.Millisecond) })
+	})
+}
+
+// Whoever makes work and then wakes the port must not find it asleep.
+func TestNoWakeIsLost(t *testing.T) {
+	onBoth(t, 10, func(t *testing.T, listen listenFunc) {
+		p := listen(t, 1, 1).Ports()[0]
+		const rounds = 3000
+		var made, done atomic.Int64
+		go func() { // ends after its rounds
+			for i := range int64(rounds) {
+				made.Store(i + 1)
+				p.Wake()
+				for done.Load() <= i {
+					runtime.Gosched()
+				}
+			}
+		}()
+		for done.Load() < rounds {
+			start := time.Now()
+			for made.Load() == done.Load() {
+				p.Wait(10 * time.Second)
+			}
+			if time.Since(start) > 9*time.Second {
+				t.Fatalf("round %d: slept through a Wake", made.Load())
+			}
+			done.Store(made.Load())
+		}
 	})
 }
 
