@@ -8,4 +8,10 @@ require (
 	golang.org/x/sys v0.49.0
 )
 
-require go.uber.org/multierr v1.10.0 // indirect
+require (
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/spf13/cobra v1.10.2 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
+	go.uber.org/multierr v1.10.0 // indirect
+	golang.org/x/term v0.47.0 // indirect
+)

@@ -113,6 +113,10 @@ func (d *Device) random() uint32 {
 	return binary.LittleEndian.Uint32(s[:])
 }
 
+// Warnings says in words what the system did not grant and what the
+// administrator can do about it.
+func (d *Device) Warnings() []string { return d.group.Warnings() }
+
 // Addr is the device's address.
 func (d *Device) Addr() netip.Addr { return d.addr }
 

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/file"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+)
+
+// export is one --export: what becomes a namespace.
+type export struct {
+	memory    int64 // bytes; 0: a file
+	path      string
+	size      int64 // of a file to be created; 0: as it is
+	blockSize int
+	readOnly  bool
+	buffered  bool
+	thin      bool
+}
+
+const exportHelp = `mem:SIZE or a file's PATH, then options after commas: bs=512 or bs=4096 (block size, default 512), size=SIZE (create or extend the file), ro, buffered, thin`
+
+// parseExport reads "mem:1GiB,bs=4096" or "/path/file.img,size=10GiB,thin".
+func parseExport(s string) (export, error) {
+	parts := strings.Split(s, ",")
+	e := export{path: parts[0], blockSize: 512}
+	if size, ok := strings.CutPrefix(parts[0], "mem:"); ok {
+		n, err := parseSize(size)
+		if err != nil {
+			return e, fmt.Errorf("export %q: %w", s, err)
+		}
+		e.memory, e.path = n, ""
+	} else if e.path == "" {
+		return e, fmt.Errorf("export %q names nothing: give %s", s, exportHelp)
+	}
+	for _, option := range parts[1:] {
+		if err := e.option(option); err != nil {
+			return e, fmt.Errorf("export %q: %w", s, err)
+		}
+	}
+	return e, nil
+}
+
+func (e *export) option(s string) (err error) {
+	key, value, _ := strings.Cut(s, "=")
+	switch key {
+	case "bs":
+		e.blockSize, err = strconv.Atoi(value)
+		if err != nil || e.blockSize != 512 && e.blockSize != 4096 {
+			err = fmt.Errorf("block size %q: it is 512 or 4096", value)
+		}
+	case "size":
+		e.size, err = parseSize(value)
+	case "ro":
+		e.readOnly = true
+	case "buffered":
+		e.buffered = true
+	case "thin":
+		e.thin = true
+	default:
+		err = fmt.Errorf("unknown option %q; there are bs, size, ro, buffered and thin", key)
+	}
+	return err
+}
+
+// open opens the store. Queues of a target are used from locked threads.
+func (e *export) open() (backend.Store, error) {
+	if e.memory > 0 {
+		return memory.New(memory.Config{Size: e.memory, BlockSize: e.blockSize})
+	}
+	return file.Open(e.path, file.Config{Size: e.size, BlockSize: e.blockSize, ReadOnly: e.readOnly,
+		Buffered: e.buffered, Thin: e.thin, LockedThreads: true})
+}
+
+// name is what the export is called in logs.
+func (e *export) name() string {
+	if e.memory > 0 {
+		return "memory"
+	}
+	return e.path
+}
+
+var sizeUnits = []struct {
+	suffix string
+	bytes  int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+	{"k", 1 << 10}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40}, {"B", 1},
+}
+
+// parseSize reads bytes as "4096", "4k", "1GiB" or "10GB"; single letters are
+// binary, as for fio.
+func parseSize(s string) (int64, error) {
+	unit := int64(1)
+	number := s
+	for _, u := range sizeUnits {
+		if n, ok := strings.CutSuffix(s, u.suffix); ok {
+			number, unit = n, u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n <= 0 || n > math.MaxInt64/unit {
+		return 0, fmt.Errorf("size %q: write it as 4096, 4k, 512MiB or 10GB", s)
+	}
+	return n * unit, nil
+}
