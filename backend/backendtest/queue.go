@@ -3,6 +3,7 @@ package backendtest
 import (
 	"bytes"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -286,7 +287,12 @@ func testNoAllocations(t *testing.T, s backend.Store) {
 		}
 	}
 	cycle()
-	if n := testing.AllocsPerRun(20, cycle); n > 0 {
-		t.Errorf("%v allocations for %d requests", n, depth)
+	// The count is of the whole process, so others may add to it now and then.
+	least := math.Inf(1)
+	for range 3 {
+		least = min(least, testing.AllocsPerRun(20, cycle))
+	}
+	if least > 0 {
+		t.Errorf("%v allocations for %d requests", least, depth)
 	}
 }
