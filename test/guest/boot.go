@@ -18,7 +18,7 @@ import (
 var agentScript string
 
 // bootLimit is many times what booting takes on two idle cores.
-const bootLimit = 3 * time.Minute
+const bootLimit = 4 * time.Minute
 
 // Config describes a guest. A zero field takes the default.
 type Config struct {
@@ -42,12 +42,20 @@ func Boot(ctx context.Context, m Image, cfg Config) (*Guest, error) {
 	if err := os.WriteFile(filepath.Join(cfg.Share, "agent.sh"), []byte(agentScript), 0o644); err != nil {
 		return nil, fmt.Errorf("guest: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, bootLimit)
+	defer cancel()
+	g, err := boot(ctx, m, cfg)
+	if errors.Is(err, errDown) {
+		g, err = boot(ctx, m, cfg) // QEMU's emulation, at fault here, seldom fails twice
+	}
+	return g, err
+}
+
+func boot(ctx context.Context, m Image, cfg Config) (*Guest, error) {
 	g := &Guest{share: cfg.Share, exited: make(chan struct{})}
 	if err := g.start(m, cfg); err != nil {
 		return nil, fmt.Errorf("guest: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, bootLimit)
-	defer cancel()
 	if _, err := g.await(ctx, 0, nil); err != nil {
 		g.Close()
 		return nil, fmt.Errorf("guest did not boot: %w\n%s", err, g.console())
@@ -67,7 +75,7 @@ func (c Config) arguments(m Image) []string {
 		"-accel", "tcg,thread=multi", "-cpu", "max", "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(memory),
 		"-display", "none", "-monitor", "none", "-no-reboot",
 		"-kernel", m.kernel(), "-initrd", m.initrd(),
-		"-append", "root=/dev/vda rw console=ttyS0 init=/init.sh quiet panic=-1 log_buf_len=16M",
+		"-append", "root=/dev/vda rw console=ttyS0 init=/init.sh quiet panic=-1 maxcpus=1 log_buf_len=16M",
 		"-drive", "file=" + m.disk() + ",if=virtio,format=raw,snapshot=on",
 		"-virtfs", "local,path=" + c.Share + ",mount_tag=host,security_model=none",
 		"-serial", "file:" + filepath.Join(c.Share, "console.log"),

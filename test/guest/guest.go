@@ -45,6 +45,8 @@ func (e *ExitError) Error() string {
 	return why + "\n" + lastLines(e.Output, 40)
 }
 
+var errDown = errors.New("the guest went down")
+
 // Run executes a bash script in the guest as root, with /tmp as its working
 // directory, and returns what it printed. A script that ends with another
 // status than 0, or runs longer than limit, gives an [*ExitError]; any other
@@ -85,7 +87,7 @@ func (g *Guest) await(ctx context.Context, number int, out *strings.Builder) (st
 		case r, ok := <-g.replies:
 			switch {
 			case !ok:
-				return 0, errors.New("the guest went down")
+				return 0, errDown
 			case r.done && r.number == number:
 				return r.status, nil
 			case !r.done && out != nil:

@@ -46,13 +46,16 @@ var (
 	ours = regexp.MustCompile(`(?i)\b(nvme|nvmet|rxe|rdma|infiniband|ib_)|nvme_|rxe_|rdma_`)
 
 	// A kernel bug is a complaint whoever printed it.
-	kernelBug = regexp.MustCompile(`\b(BUG|WARNING|Oops|Call Trace|general protection|blocked for more than|soft lockup)\b`)
+	kernelBug = regexp.MustCompile(`\b(BUG|WARNING|Oops|Call Trace|blocked for more than|soft lockup)\b`)
 
 	// What the host logs, at whatever level, when it gives up a controller.
 	recovery = regexp.MustCompile(`(?i)reconnect|error recovery|I/O timeout|keep.?alive.*(fail|expired)|resetting controller`)
 
 	// What it logs while a controller is away.
 	away = regexp.MustCompile(`no usable path - requeuing I/O|callbacks suppressed`)
+
+	// What it logs when a controller goes and comes back.
+	controllerLost = regexp.MustCompile(`nvme nvme\d|` + away.String())
 
 	// What it logs when nvme-cli resets a controller.
 	askedReset = regexp.MustCompile(`resetting controller|` + away.String())
@@ -110,6 +113,12 @@ func (k kernelLog) lines(t *testing.T, number int) []kernelLine {
 			t.Fatalf("the kernel's log lacks %q: %v", last, err)
 		}
 	}
+}
+
+// logEnd is the number of lines of the host's log by now.
+func (l *lab) logEnd(t *testing.T) int {
+	t.Helper()
+	return len(l.log.lines(t, l.scripts))
 }
 
 // wantCleanLog fails the test for every complaint of the host's kernel since

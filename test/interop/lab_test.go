@@ -1,9 +1,11 @@
 package interop
 
 import (
+	"context"
 	"embed"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sort"
@@ -34,12 +36,15 @@ func needGuest(t *testing.T) {
 // A lab is one link with the kernel's rxe at one end, "host", and what is under
 // test at the other, "peer": a namespace of the same guest, or a second guest.
 type lab struct {
-	dir   string
-	host  *guest.Guest
-	other *guest.Guest // nil: the peer is a namespace of host
+	dir     string
+	host    *guest.Guest
+	hostDir string       // shared with it
+	other   *guest.Guest // nil: the peer is a namespace of host
 
 	log     kernelLog // of the host
-	scripts int       // how many ran; the number of the last one
+	scripts int       // how many ran there; the number of the last one
+
+	installed map[string]bool // programs of ours in the guest
 }
 
 // newLab boots what *peer asks for. Everything goes down with the test.
@@ -52,7 +57,7 @@ func newLab(t *testing.T) *lab {
 	if err := image.Build(t.Context(), t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{dir: artefacts(t)}
+	l := &lab{dir: artefacts(t), installed: map[string]bool{}}
 	boot := func(name string, cfg guest.Config) *guest.Guest {
 		cfg.Share = filepath.Join(l.dir, name)
 		g, err := guest.Boot(t.Context(), image, cfg)
@@ -66,12 +71,30 @@ func newLab(t *testing.T) *lab {
 		link := filepath.Join(t.TempDir(), "link")
 		l.other = boot("peer", guest.Config{CPUs: 2, Link: link, Listen: true, MAC: "52:54:00:00:00:01"})
 		l.host = boot("host", guest.Config{CPUs: 4, Link: link, MAC: "52:54:00:00:00:02"})
-		l.log = follow(t, l.host, filepath.Join(l.dir, "host"))
-		return l
+		l.hostDir = filepath.Join(l.dir, "host")
+	} else {
+		l.host = boot("guest", guest.Config{CPUs: 4})
+		l.hostDir = filepath.Join(l.dir, "guest")
 	}
-	l.host = boot("guest", guest.Config{CPUs: 4})
-	l.log = follow(t, l.host, filepath.Join(l.dir, "guest"))
+	l.log = follow(t, l.host, l.hostDir)
 	return l
+}
+
+// cleanUpAtEnd leaves both ends without connections and programs when the test
+// has failed, so that the next one can begin.
+func (l *lab) cleanUpAtEnd(t *testing.T) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			l.cleanUp(t)
+		}
+	})
+}
+
+func (l *lab) cleanUp(t *testing.T) {
+	s := script(t, "cleanup", env{"nqn": targetNQN})
+	for _, at := range []end{hostEnd, peerEnd} {
+		_, _ = l.run(at, 30*time.Second, s) // it fails where there is nothing to clean up
+	}
 }
 
 // artefacts makes the test's directory, which outlives it if it fails.
@@ -119,6 +142,13 @@ func (l *lab) link(t *testing.T, mtu int) {
 // env are a script's parameters.
 type env map[string]any
 
+// with returns both; what more says counts.
+func (e env) with(more env) env {
+	both := maps.Clone(e)
+	maps.Copy(both, more)
+	return both
+}
+
 // script is the library, the parameters and one of the files in scripts.
 func script(t *testing.T, name string, e env) string {
 	t.Helper()
@@ -144,21 +174,47 @@ func script(t *testing.T, name string, e env) string {
 	return s.String()
 }
 
-// onHost runs a script beside the kernel's rxe, onPeer at the other end. A
-// script that fails ends the test.
+// An end is one side of the link.
+type end int
+
+const (
+	hostEnd end = iota // beside the kernel's rxe
+	peerEnd
+)
+
+// onHost runs a script at the host's end, onPeer at the other. A script that
+// fails ends the test.
 func (l *lab) onHost(t *testing.T, limit time.Duration, name string, e env) string {
 	t.Helper()
-	return l.run(t, l.host, limit, name, l.numbered(script(t, name, e)))
+	return l.must(t, hostEnd, limit, name, e)
 }
 
 func (l *lab) onPeer(t *testing.T, limit time.Duration, name string, e env) string {
 	t.Helper()
-	s := script(t, name, e)
-	if l.other != nil {
-		return l.run(t, l.other, limit, name, s)
+	return l.must(t, peerEnd, limit, name, e)
+}
+
+func (l *lab) must(t *testing.T, at end, limit time.Duration, name string, e env) string {
+	t.Helper()
+	began := time.Now()
+	out, err := l.run(at, limit, script(t, name, e))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	t.Logf("%s: %.1f s%s", name, time.Since(began).Seconds(), notes(out))
+	return out
+}
+
+// run does not use the test's context, which ends before its cleanups run.
+func (l *lab) run(at end, limit time.Duration, s string) (string, error) {
+	switch {
+	case at == hostEnd:
+		return l.host.Run(context.Background(), limit, l.numbered(s))
+	case l.other != nil:
+		return l.other.Run(context.Background(), limit, s)
 	}
 	s = "nsenter --net=/run/netns/peer bash <<'END_OF_SCRIPT'\n" + s + "\nEND_OF_SCRIPT\n"
-	return l.run(t, l.host, limit, name, l.numbered(s))
+	return l.host.Run(context.Background(), limit, l.numbered(s))
 }
 
 // numbered adds the end mark in the kernel's log, which tells what was logged
@@ -166,17 +222,6 @@ func (l *lab) onPeer(t *testing.T, limit time.Duration, name string, e env) stri
 func (l *lab) numbered(s string) string {
 	l.scripts++
 	return fmt.Sprintf("trap 'echo \"<6>interop: %d done\" >/dev/kmsg' EXIT\n%s", l.scripts, s)
-}
-
-func (l *lab) run(t *testing.T, g *guest.Guest, limit time.Duration, name, s string) string {
-	t.Helper()
-	began := time.Now()
-	out, err := g.Run(t.Context(), limit, s)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	t.Logf("%s: %.1f s%s", name, time.Since(began).Seconds(), notes(out))
-	return out
 }
 
 // notes are the lines of a script's output that start with "# ".

@@ -3,6 +3,8 @@ package interop
 import (
 	"fmt"
 	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -41,6 +43,7 @@ var hostChecks = []check{
 	{name: "discover", script: "discover", limit: 30 * time.Second},
 	{name: "connect", script: "connect", limit: time.Minute},
 	{name: "identify", script: "identify", limit: 30 * time.Second},
+	{name: "commands", script: "commands", limit: time.Minute},
 	{name: "fio", script: "fio", limit: 3 * time.Minute,
 		more: env{"blocks": "512-1M", "depth": 32, "jobs": 2, "size": 32}},
 	{name: "filesystem", script: "filesystem", limit: 2 * time.Minute},
@@ -48,24 +51,29 @@ var hostChecks = []check{
 	{name: "disconnect", script: "disconnect", limit: 30 * time.Second, more: env{"limit_ms": 1000}},
 }
 
+// captured is how many checks, from the first, are recorded for tshark: those
+// that send every kind of message, few of each.
+const captured = 4
+
 // judge runs all checks in one setting; one that fails ends it, since the next
 // would only fail after it.
 func (l *lab) judge(t *testing.T, s setting) {
 	l.startTarget(t, s)
-	at := l.wantCleanLog(t, 0, regexp.MustCompile("")) // what was logged before is not this target's
-	for _, c := range hostChecks {
-		e := s.env()
-		for k, v := range c.more {
-			e[k] = v
-		}
+	l.onPeer(t, 10*time.Second, "segmentation", env{"state": "off"})
+	stop := l.startCapture(t, strings.Join([]string{s.storage, strconv.Itoa(s.mtu), s.family}, "-"), 65535)
+	at := l.logEnd(t)
+	for i, c := range hostChecks {
 		ok := t.Run(c.name, func(t *testing.T) {
-			l.onHost(t, c.limit, c.script, e)
+			l.onHost(t, c.limit, c.script, s.env().with(c.more))
 			at = l.wantCleanLog(t, at, c.allowed)
 		})
+		if i == captured-1 || !ok && i < captured {
+			capture := stop()
+			t.Run("tshark", func(t *testing.T) { wantWellFormed(t, capture) })
+			l.onPeer(t, 10*time.Second, "segmentation", env{"state": "on"})
+		}
 		if !ok {
 			break
 		}
 	}
-	l.onHost(t, 30*time.Second, "cleanup", s.env())
-	l.stopTarget(t, s)
 }

@@ -1,6 +1,9 @@
 package interop
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -33,23 +36,53 @@ func (s setting) hostAddr() string {
 
 // env are the parameters that scripts on the host want.
 func (s setting) env() env {
-	return env{"nqn": targetNQN, "addr": s.peerAddr(), "host": s.hostAddr(), "family": s.family, "size": targetSize, "options": ""}
+	pastEnd := `\(0x4080\)` // LBA Out of Range, do not retry
+	if *peer == "kernel" {
+		pastEnd = `\(0x6006\)` // what nvmet says of null_blk
+	}
+	return env{"past_end": pastEnd, "nqn": targetNQN, "addr": s.peerAddr(), "host": s.hostAddr(), "family": s.family,
+		"bytes": targetSize, "queues": 4}
 }
 
-// startTarget starts a target with one namespace at the peer.
+// startTarget starts a target with one namespace at the peer, for as long as the
+// test runs.
 func (l *lab) startTarget(t *testing.T, s setting) {
 	t.Helper()
 	l.targetAction(t, s, "start")
+	t.Cleanup(func() { l.targetAction(t, s, "stop") })
+	l.cleanUpAtEnd(t) // before the target stops
 }
 
-func (l *lab) stopTarget(t *testing.T, s setting) {
-	t.Helper()
-	l.targetAction(t, s, "stop")
-}
-
+// targetAction is start, stop, kill or revive.
 func (l *lab) targetAction(t *testing.T, s setting, action string) {
 	t.Helper()
 	e := s.env()
 	e["storage"], e["action"] = s.storage, action
-	l.onPeer(t, time.Minute, map[bool]string{true: "nvmet", false: "target"}[l.other != nil], e)
+	program := "nvmet"
+	if l.other == nil {
+		program = "target"
+		if action == "start" {
+			l.install(t, "./cmd/nvmeof", "nvmeof")
+		}
+	}
+	l.onPeer(t, time.Minute, program, e)
+}
+
+// install builds a program of this module, static, and puts it below /usr/local/bin
+// of the guest.
+func (l *lab) install(t *testing.T, pkg, name string) {
+	t.Helper()
+	if l.installed[name] {
+		return
+	}
+	if _, err := os.Stat(filepath.Join("../..", pkg)); err != nil {
+		t.Skipf("%s does not exist yet", pkg)
+	}
+	build := exec.Command("go", "build", "-C", "../..", "-o", filepath.Join(l.hostDir, name), pkg)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build %s: %v\n%s", pkg, err, out)
+	}
+	l.onHost(t, time.Minute, "foreground", env{"command": "cp /mnt/host/" + name + " /usr/local/bin/"})
+	l.installed[name] = true
 }

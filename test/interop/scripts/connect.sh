@@ -1,7 +1,7 @@
-# Connects with four I/O queues. Parameters: nqn, addr, host, options.
-nvme connect -t rdma -a "$addr" -s 4420 -w "$host" -n "$nqn" -i 4 -c 2 $options
+# Connects. Parameters: nqn, addr, host, queues (I/O queues to ask for and get).
+nvme connect -t rdma -a "$addr" -s 4420 -w "$host" -n "$nqn" -i $queues -c 2
 within 20 controller_live "$nqn"
 within 20 block_device "$nqn" 1
 c=$(controller "$nqn")
-want "queue count (admin and I/O)" "$(<"/sys/class/nvme/$c/queue_count")" 5
+want "queue count (admin and I/O)" "$(<"/sys/class/nvme/$c/queue_count")" $((queues + 1))
 note "$c has $(block_device "$nqn" 1)"

@@ -1,4 +1,4 @@
-# Parameters: nqn, size (bytes of namespace 1; 0: any).
+# Parameters: nqn, bytes (of namespace 1).
 c=/dev/$(controller "$nqn") dev=$(block_device "$nqn" 1)
 nvme list
 nvme list -o json >list.json
@@ -14,6 +14,6 @@ want "keyed SGL support" "$(jq '(.sgls / 4 | floor) % 2' ctrl.json)" 1
 
 nvme id-ns "$dev"
 nvme id-ns "$dev" -o json >ns.json
-block=$(blockdev --getss "$dev") bytes=$(blockdev --getsize64 "$dev")
-want "nsze x block size" "$(($(jq .nsze ns.json) * block))" "$bytes"
-((size == 0)) || want "size" "$bytes" "$size"
+block=$(blockdev --getss "$dev") size=$(blockdev --getsize64 "$dev")
+want "nsze x block size" "$(($(jq .nsze ns.json) * block))" "$size"
+want "size" "$size" "$bytes"

@@ -1,4 +1,5 @@
-# The kernel's own target. Parameters: action (start, stop), nqn, addr, family,
+# The kernel's own target. Parameters: action (start, stop; kill and revive: its
+# port alone, which ends all its controllers), nqn, addr, family,
 # storage (memory, file).
 cfs=/sys/kernel/config/nvmet
 port=$cfs/ports/1
@@ -42,4 +43,6 @@ stop() {
   losetup --detach-all
   rm -f "$backing"
 }
+kill() { rm "$port"/subsystems/*; }
+revive() { ln -s "$subsystem" "$port/subsystems/"; }
 "$action"

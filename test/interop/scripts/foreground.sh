@@ -1,0 +1,2 @@
+# Parameters: command.
+eval "$command"

@@ -1,0 +1,40 @@
+# The target under test, in the peer's namespace. Parameters: action (start, stop;
+# kill: at once and with no farewell; revive: after kill), nqn, addr, family,
+# storage (memory, file), bytes (of the namespace).
+backing=/root/target.img
+log=/mnt/host/target.log
+pidfile=/run/target.pid
+
+launch() {
+  local export="mem:$((bytes >> 20))MiB" listen=$addr lines
+  [[ $storage == file ]] && export=$backing
+  [[ $family == ipv6 ]] && listen="[$addr]"
+  touch "$log"
+  lines=$(wc -l <"$log")
+  setsid bash -c '
+    GOTRACEBACK=all nvmeof target --transport softroce --listen "$1" --nqn "$2" --export "$3" --allow-any-host &
+    echo $! >"$4"
+    wait $!
+    echo "target ended with status $?"' - "$listen:4420" "$nqn" "$export" "$pidfile" </dev/null >>"$log" 2>&1 &
+  within 20 bash -c "tail -n +$((lines + 1)) '$log' | grep -q 'nvme connect'"
+}
+start() {
+  rm -f "$backing"
+  [[ $storage != file ]] || truncate -s "$bytes" "$backing"
+  launch
+}
+gone() { ! kill -0 "$(<"$pidfile")"; }
+end() {
+  builtin kill "-$1" "$(<"$pidfile")"
+  within 15 gone
+}
+case $action in
+start) start ;;
+stop)
+  end TERM
+  rm -f "$backing"
+  ! grep -nE '^(panic|fatal error|goroutine [0-9]+)' "$log" || die "the target crashed"
+  ;;
+kill) end KILL ;;
+revive) launch ;;
+esac
