@@ -45,12 +45,13 @@ const (
 // Turn runs one turn without sleeping and reports whether it did anything.
 func (s *Shard) Turn() bool {
 	s.kick.Store(false)
-	n := s.mail.run()
-	s.stats.Messages += uint64(n)
-	useful := n > 0
-
-	n = s.cq.Poll(s.cs[:])
+	n := s.cq.Poll(s.cs[:])
 	s.now = s.cq.Now()
+	// After the clock was read: a timer that a function sets counts from now,
+	// not from before the loop slept.
+	messages := s.mail.run()
+	s.stats.Messages += uint64(messages)
+	useful := messages > 0
 	s.dispatch(n)
 	useful = s.timers.run(s.now) || n > 0 || useful
 	for _, p := range s.pollers {
