@@ -89,7 +89,7 @@ func (c *Controller) leaveQueue(q *queue) {
 	}
 	if last {
 		c.subsystem.leave(c)
-		c.log.Info("controller removed")
+		c.log.Debug("controller removed")
 		return
 	}
 	c.do(c.drained)

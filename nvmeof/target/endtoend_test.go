@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
@@ -15,6 +16,7 @@ func TestEndToEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRemote(t, p)
+				time.Sleep(time.Minute) // shards that slept long serve as well
 				admin, io := r.controller(4)
 				cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminIdentify)}
 				capsule.Identify{CNS: capsule.CNSController}.Put(&cmd)

@@ -126,19 +126,26 @@ func (q *queue) disconnect(why string) {
 	q.wire.Disconnect()
 }
 
+// logEnd says once per association that the host has gone, and of each queue
+// that was lost otherwise than by an orderly end.
 func (q *queue) logEnd(err error) {
-	if q.controller == nil {
+	c := q.controller
+	if c == nil {
 		return
 	}
-	log := q.controller.log
+	reason := q.why
+	if reason == "" && isDisconnect(err) {
+		reason = "host disconnected"
+	}
 	fields := []zap.Field{zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote)}
 	switch {
-	case q.why != "":
-		log.Info("queue disconnected", append(fields, zap.String("reason", q.why))...)
-	case isDisconnect(err):
-		log.Info("queue disconnected by host", fields...)
+	case reason == "":
+		q.target.warn("queue lost", append(fields, zap.String("host", c.hostNQN),
+			zap.String("subsystem", c.subsystem.nqn), zap.Error(err))...)
+	case q.id == 0:
+		c.log.Info("host gone", append(fields, zap.String("reason", reason))...)
 	default:
-		log.Warn("queue lost", append(fields, zap.Error(err))...)
+		c.log.Debug("I/O queue gone", append(fields, zap.String("reason", reason))...)
 	}
 }
 
