@@ -1,0 +1,108 @@
+package tidy
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A direction says what the packages in a folder, and in those below it that have
+// no row of their own, may import besides the standard library: folders of this
+// repository, "x/..." meaning x and all below it, and modules.
+type direction struct {
+	dir   string
+	local []string
+	other []string
+}
+
+const (
+	xsys  = "golang.org/x/sys"
+	zap   = "go.uber.org/zap"
+	uuid  = "github.com/google/uuid"
+	cobra = "github.com/spf13/cobra"
+	hdr   = "github.com/HdrHistogram/hdrhistogram-go"
+	rapid = "pgregory.net/rapid"
+)
+
+// directions has the rows for what is built into programs. Only cmd and test know
+// which RDMA provider is in use.
+var directions = []direction{
+	{"capsule", nil, nil},
+	{"rdmatransport", nil, nil},
+	{"rdmatransport/softroce", []string{"rdmatransport", "rdmatransport/softroce/..."}, []string{xsys}},
+	{"rdmatransport/softroce/wire", []string{"rdmatransport"}, nil},
+	{"rdmatransport/softroce/rc", []string{"rdmatransport", "rdmatransport/softroce/wire"}, nil},
+	{"rdmatransport/softroce/cm", []string{"rdmatransport", "rdmatransport/softroce/wire"}, nil},
+	{"rdmatransport/softroce/udp", []string{"rdmatransport/softroce/wire"}, []string{xsys}},
+	{"rdmatransport/rdmatest", []string{"rdmatransport"}, nil},
+	{"backend", []string{"backend/..."}, []string{xsys}},
+	{"nvmeof", []string{"capsule"}, []string{uuid}},
+	{"nvmeof/auth", []string{"capsule"}, nil},
+	{"nvmeof/shard", []string{"nvmeof", "rdmatransport", "backend"}, []string{xsys}},
+	{"nvmeof/fabric", []string{"nvmeof", "nvmeof/shard", "capsule", "rdmatransport", "backend"}, nil},
+	{"nvmeof/target", []string{"nvmeof/...", "capsule", "rdmatransport", "backend", "backend/stripe"}, []string{zap, uuid}},
+	{"nvmeof/host", []string{"nvmeof/...", "capsule", "rdmatransport", "backend"}, []string{uuid}},
+	{"cmd", []string{"cmd/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/...", "test/floor"},
+		[]string{cobra, zap, uuid, hdr, xsys}},
+	{"test", []string{"test/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
+}
+
+// forTests is what tests may import too.
+var forTests = direction{"", []string{"rdmatransport/...", "capsule", "backend/...", "nvmeof/...", "test/..."},
+	[]string{rapid, zap, uuid, xsys}}
+
+func directionOf(dir string) (direction, bool) {
+	for ; dir != "."; dir = path.Dir(dir) {
+		for _, d := range directions {
+			if d.dir == dir {
+				return d, true
+			}
+		}
+	}
+	return direction{}, false
+}
+
+// wrongImports finds imports against the directions.
+func wrongImports(s *source) (findings []string) {
+	d, ok := directionOf(s.dir())
+	if !ok {
+		return []string{s.finding(s.file.Package, "folder %s has no row in directions", s.dir())}
+	}
+	if s.isTest() {
+		d.local = slices.Concat(d.local, forTests.local)
+		d.other = slices.Concat(d.other, forTests.other)
+	}
+	for _, spec := range s.file.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		if err != nil || !d.allows(s.dir(), name) {
+			findings = append(findings, s.finding(spec.Pos(), "%s must not import %s", s.dir(), name))
+		}
+	}
+	return findings
+}
+
+func (d direction) allows(dir, name string) bool {
+	local, isLocal := strings.CutPrefix(name, module+"/")
+	if !isLocal {
+		first, _, _ := strings.Cut(name, "/")
+		return !strings.Contains(first, ".") || below(d.other, name)
+	}
+	if local == dir { // an external test of the package
+		return true
+	}
+	for _, pattern := range d.local {
+		root, deep := strings.CutSuffix(pattern, "/...")
+		if local == root || deep && strings.HasPrefix(local, root+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// below reports whether name is one of the modules or a package in one.
+func below(modules []string, name string) bool {
+	return slices.ContainsFunc(modules, func(m string) bool {
+		return name == m || strings.HasPrefix(name, m+"/")
+	})
+}

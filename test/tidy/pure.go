@@ -1,0 +1,68 @@
+package tidy
+
+import (
+	"go/ast"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// purePackages take the time as an argument and leave threads, locks, logs and
+// devices to others.
+var purePackages = []string{
+	"capsule",
+	"rdmatransport/softroce/wire",
+	"rdmatransport/softroce/rc",
+	"rdmatransport/softroce/cm",
+	"nvmeof/auth",
+}
+
+// impureImports are packages whose every use is I/O, a lock or a log.
+var impureImports = []string{"log", "log/slog", "net", "os", "os/exec", "os/signal", "sync", "syscall", "testing/synctest"}
+
+// impureNames are what may not be used of packages that are otherwise fine.
+var impureNames = map[string][]string{
+	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"},
+	// What draws from the global generators.
+	"math/rand": {"ExpFloat64", "Float32", "Float64", "Int", "Int31", "Int31n", "Int63", "Int63n", "Intn",
+		"NormFloat64", "Perm", "Read", "Seed", "Shuffle", "Uint32", "Uint64"},
+	"math/rand/v2": {"ExpFloat64", "Float32", "Float64", "Int", "Int32", "Int32N", "Int64", "Int64N", "IntN", "N",
+		"NormFloat64", "Perm", "Shuffle", "Uint", "Uint32", "Uint32N", "Uint64", "Uint64N", "UintN"},
+	"fmt": {"Print", "Println", "Printf", "Scan", "Scanln", "Scanf"},
+}
+
+// impurities finds what has no place in a pure package.
+func impurities(s *source) (findings []string) {
+	if s.isTest() || !slices.Contains(purePackages, s.dir()) {
+		return nil
+	}
+	imported := map[string]string{} // local name: path
+	for _, spec := range s.file.Imports {
+		name, _ := strconv.Unquote(spec.Path.Value)
+		if slices.Contains(impureImports, name) {
+			findings = append(findings, s.finding(spec.Pos(), "pure package imports %s", name))
+		}
+		imported[localName(spec, name)] = name
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			findings = append(findings, s.finding(n.Pos(), "pure package starts a goroutine"))
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && slices.Contains(impureNames[imported[x.Name]], n.Sel.Name) {
+				findings = append(findings, s.finding(n.Pos(), "pure package uses %s.%s", imported[x.Name], n.Sel.Name))
+			}
+		}
+		return true
+	})
+	return findings
+}
+
+// localName is what an import is called in its file.
+func localName(spec *ast.ImportSpec, name string) string {
+	if spec.Name != nil {
+		return spec.Name.Name
+	}
+	name = strings.TrimSuffix(name, "/v2")
+	return name[strings.LastIndex(name, "/")+1:]
+}

@@ -1,0 +1,118 @@
+package tidy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func parsed(t *testing.T, path, text string) *source {
+	t.Helper()
+	s, err := parse(path, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestRules shows each rule something that it must find, and the same thing put
+// right.
+func TestRules(t *testing.T) {
+	const local = `import "` + module + `/`
+	long := strings.Repeat("\tprintln()\n", maxFunction)
+	for _, c := range []struct {
+		name, path, text string
+		rule             func(*source) []string
+		finds            string // "": nothing
+	}{
+		{"spaces", "capsule/a.go", "package capsule\n\nfunc  f() {}\n", unformatted, "gofmt"},
+		{"formatted", "capsule/a.go", "package capsule\n\nfunc f() {}\n", unformatted, ""},
+
+		{"capsule imports rdmatransport", "capsule/a.go", "package capsule\n" + local + "rdmatransport\"\n", wrongImports, "rdmatransport"},
+		{"capsule imports x/sys", "capsule/a.go", "package capsule\nimport \"golang.org/x/sys/unix\"\n", wrongImports, "unix"},
+		{"udp imports x/sys", "rdmatransport/softroce/udp/a.go", "package udp\nimport \"golang.org/x/sys/unix\"\n", wrongImports, ""},
+		{"rc imports wire", "rdmatransport/softroce/rc/a.go", "package rc\n" + local + "rdmatransport/softroce/wire\"\n", wrongImports, ""},
+		{"rc imports cm", "rdmatransport/softroce/rc/a.go", "package rc\n" + local + "rdmatransport/softroce/cm\"\n", wrongImports, "softroce/cm"},
+		{"target imports softroce", "nvmeof/target/a.go", "package target\n" + local + "rdmatransport/softroce\"\n", wrongImports, "softroce"},
+		{"its test does", "nvmeof/target/a_test.go", "package target\n" + local + "rdmatransport/softroce\"\n", wrongImports, ""},
+		{"host imports target", "nvmeof/host/a.go", "package host\n" + local + "cmd/nvmeof\"\n", wrongImports, "cmd"},
+		{"a test imports cmd", "nvmeof/host/a_test.go", "package host\n" + local + "cmd/nvmeof\"\n", wrongImports, "cmd"},
+		{"backend imports capsule", "backend/file/a.go", "package file\n" + local + "capsule\"\n", wrongImports, "capsule"},
+		{"foreign module", "cmd/nvmeof/a.go", "package main\nimport \"example.org/x\"\n", wrongImports, "example.org"},
+		{"module with a similar name", "cmd/nvmeof/a.go", "package main\nimport \"go.uber.org/zapper\"\n", wrongImports, "zapper"},
+		{"new top folder", "pkg/a.go", "package pkg\n", wrongImports, "no row"},
+
+		{"clock", "capsule/a.go", "package capsule\nimport \"time\"\nvar x = time.Now\n", impurities, "time.Now"},
+		{"clock renamed", "capsule/a.go", "package capsule\nimport t \"time\"\nvar x = t.Sleep\n", impurities, "time.Sleep"},
+		{"duration", "capsule/a.go", "package capsule\nimport \"time\"\nvar x = time.Second\n", impurities, ""},
+		{"lock", "rdmatransport/softroce/cm/a.go", "package cm\nimport \"sync\"\n", impurities, "sync"},
+		{"atomics", "rdmatransport/softroce/rc/a.go", "package rc\nimport \"sync/atomic\"\n", impurities, ""},
+		{"goroutine", "rdmatransport/softroce/wire/a.go", "package wire\nfunc f() { go f() }\n", impurities, "goroutine"},
+		{"dice", "rdmatransport/softroce/rc/a.go", "package rc\nimport \"math/rand/v2\"\nvar x = rand.IntN\n", impurities, "IntN"},
+		{"seeded dice", "rdmatransport/softroce/rc/a.go", "package rc\nimport \"math/rand/v2\"\nvar x = rand.New\n", impurities, ""},
+		{"not pure", "nvmeof/shard/a.go", "package shard\nimport \"time\"\nvar x = time.Now\n", impurities, ""},
+
+		{"long file", "capsule/a.go", "package capsule\n" + strings.Repeat("\n", maxFile), oversized, "lines"},
+		{"long function", "capsule/a.go", "package capsule\nfunc f() {\n" + long + "}\n", oversized, "func f"},
+		{"dispatch", "capsule/a.go", "package capsule\nfunc f() {\n\tswitch {\n" + strings.Repeat("\tcase true:\n", maxFunction) + "\t}\n}\n", oversized, ""},
+		{"table", "capsule/a.go", "package capsule\nfunc f() {\n\t_ = []int{\n" + strings.Repeat("\t\t1,\n", maxFunction) + "\t}\n}\n", oversized, ""},
+
+		{"vague", "nvmeof/util/a.go", "package util\n", badNames, "util"},
+		{"vague folder", "nvmeof/common/a.go", "package main\n", badNames, "says nothing"},
+		{"init", "capsule/a.go", "package capsule\nfunc init() {}\n", badNames, "func init"},
+		{"method init", "capsule/a.go", "package capsule\ntype r int\nfunc (r) init() {}\n", badNames, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wantFindings(t, c.finds, c.rule(parsed(t, c.path, c.text)))
+		})
+	}
+}
+
+// wantFindings wants one finding that contains a text, or none if that is empty.
+func wantFindings(t *testing.T, text string, findings []string) {
+	t.Helper()
+	switch {
+	case text == "" && len(findings) > 0:
+		t.Errorf("finds %q, want nothing", findings)
+	case text != "" && (len(findings) != 1 || !strings.Contains(findings[0], text)):
+		t.Errorf("finds %q, want one with %q", findings, text)
+	}
+}
+
+func TestUndocumentedIsFound(t *testing.T) {
+	bare := parsed(t, "a/a.go", "package a\n")
+	wantFindings(t, "package a", undocumented([]*source{bare}))
+	doc := parsed(t, "a/doc.go", "// Package a is.\npackage a\n")
+	wantFindings(t, "", undocumented([]*source{bare, doc}))
+	other := parsed(t, "a/doc.go", "// Here be dragons.\npackage a\n")
+	wantFindings(t, "package a", undocumented([]*source{other}))
+}
+
+func TestGoroutinesAreCounted(t *testing.T) {
+	s := parsed(t, "a/a.go", "package a\nfunc f() {\n\tgo f() // ends\n\t// ends too\n\tgo f()\n\n\tgo f()\n}\n")
+	count, findings := goStatements([]*source{s})
+	wantFindings(t, "a/a.go:7", findings)
+	wantFindings(t, "3 go statements", differences(count, map[string]int{"a": 2}))
+	wantFindings(t, "0 go statements", differences(map[string]int{}, map[string]int{"a": 2}))
+	wantFindings(t, "", differences(count, map[string]int{"a": 3}))
+}
+
+func TestLocalPathsAreFound(t *testing.T) {
+	for _, p := range localPaths {
+		wantFindings(t, "a:2", localPathsIn("a", []byte("x\n"+p+"x")))
+		wantFindings(t, "a:1", localPathsIn("a", []byte("\""+p)))
+		wantFindings(t, "", localPathsIn("a", []byte("net"+p)))
+	}
+}
+
+func TestRepositoryIsFound(t *testing.T) {
+	var dirs []string
+	for _, s := range sources(t) {
+		dirs = append(dirs, s.dir())
+	}
+	for _, d := range []string{"capsule", "cmd/nvmeof", "rdmatransport/softroce/rc", "backend", "nvmeof/target"} {
+		if !slices.Contains(dirs, d) {
+			t.Errorf("nothing of %s is checked", d)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package tidy
+
+import (
+	"bytes"
+	"go/ast"
+	"go/format"
+	"slices"
+	"strings"
+)
+
+// Limits in lines.
+const (
+	maxFile     = 600
+	maxFunction = 60
+)
+
+// unformatted finds files that gofmt would change.
+func unformatted(s *source) []string {
+	formatted, err := format.Source(s.text)
+	if err != nil || !bytes.Equal(formatted, s.text) {
+		return []string{s.finding(s.file.FileStart, "not formatted as gofmt does")}
+	}
+	return nil
+}
+
+// oversized finds files and functions that are too long to be read in one go.
+func oversized(s *source) (findings []string) {
+	if n := bytes.Count(s.text, []byte("\n")); n > maxFile {
+		findings = append(findings, s.finding(s.file.FileStart, "file has %d lines, at most %d", n, maxFile))
+	}
+	for _, decl := range s.file.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if !ok || f.Body == nil || isDispatch(f.Body) {
+			continue
+		}
+		if n := s.line(f.End()) - s.line(f.Pos()) + 1 - s.tableLines(f.Body); n > maxFunction {
+			findings = append(findings, s.finding(f.Pos(), "func %s has %d lines, at most %d", f.Name.Name, n, maxFunction))
+		}
+	}
+	return findings
+}
+
+// tableLines is how many lines the tables within a function take: literals of
+// slices, arrays and maps, which are read a row at a time.
+func (s *source) tableLines(body *ast.BlockStmt) (n int) {
+	ast.Inspect(body, func(node ast.Node) bool {
+		lit, ok := node.(*ast.CompositeLit)
+		if !ok {
+			return true
+		}
+		switch lit.Type.(type) {
+		case *ast.ArrayType, *ast.MapType:
+			n += s.line(lit.End()) - s.line(lit.Pos())
+			return false
+		}
+		return true
+	})
+	return n
+}
+
+// isDispatch reports whether a function is one switch, perhaps with a return after
+// it: a table, however long.
+func isDispatch(body *ast.BlockStmt) bool {
+	list := body.List
+	if n := len(list); n == 2 {
+		if _, ok := list[1].(*ast.ReturnStmt); ok {
+			list = list[:1]
+		}
+	}
+	if len(list) != 1 {
+		return false
+	}
+	switch list[0].(type) {
+	case *ast.SwitchStmt, *ast.TypeSwitchStmt:
+		return true
+	}
+	return false
+}
+
+// vagueNames say nothing about what a package is.
+var vagueNames = []string{"util", "utils", "common", "types", "api", "helpers", "helper", "misc", "shared", "base"}
+
+// badNames finds packages with vague names, and init functions, which run before
+// anybody asked.
+func badNames(s *source) (findings []string) {
+	name := strings.TrimSuffix(s.file.Name.Name, "_test")
+	folder := s.dir()[strings.LastIndex(s.dir(), "/")+1:]
+	if slices.Contains(vagueNames, name) || slices.Contains(vagueNames, folder) {
+		findings = append(findings, s.finding(s.file.Package, "package is called %s, which says nothing", name))
+	}
+	for _, decl := range s.file.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+			findings = append(findings, s.finding(f.Pos(), "func init"))
+		}
+	}
+	return findings
+}
+
+// undocumented finds packages without a package comment in any file that is no
+// test.
+func undocumented(sources []*source) (findings []string) {
+	documented := map[string]bool{}
+	first := map[string]*source{}
+	for _, s := range sources {
+		if s.isTest() {
+			continue
+		}
+		if first[s.dir()] == nil {
+			first[s.dir()] = s
+		}
+		doc := strings.TrimSpace(s.file.Doc.Text())
+		if strings.HasPrefix(doc, "Package "+s.file.Name.Name+" ") || strings.HasPrefix(doc, "Command ") {
+			documented[s.dir()] = true
+		}
+	}
+	for dir, s := range first {
+		if !documented[dir] {
+			findings = append(findings, s.finding(s.file.Package, "package %s has no comment that begins with its name", s.file.Name.Name))
+		}
+	}
+	slices.Sort(findings)
+	return findings
+}

@@ -1,0 +1,101 @@
+package tidy
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const root = "../.."
+
+// tree is the repository, read once.
+var tree = sync.OnceValues(func() ([]*source, error) {
+	names, err := listed(root)
+	if err != nil {
+		return nil, err
+	}
+	return parseAll(root, names)
+})
+
+func sources(t *testing.T) []*source {
+	t.Helper()
+	all, err := tree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 100 {
+		t.Fatalf("found only %d Go files", len(all))
+	}
+	return all
+}
+
+func report(t *testing.T, findings []string) {
+	t.Helper()
+	for _, f := range findings {
+		t.Error(f)
+	}
+}
+
+// TestFiles holds the rules that concern one file at a time.
+func TestFiles(t *testing.T) {
+	rules := []struct {
+		name string
+		find func(*source) []string
+	}{
+		{"format", unformatted},
+		{"imports", wrongImports},
+		{"pure", impurities},
+		{"size", oversized},
+		{"names", badNames},
+	}
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			for _, s := range sources(t) {
+				report(t, r.find(s))
+			}
+		})
+	}
+}
+
+func TestPackageComments(t *testing.T) { report(t, undocumented(sources(t))) }
+
+// agreedGoroutines makes each new goroutine a decision. Data paths have none of
+// their own: a shard is one.
+var agreedGoroutines = map[string]int{
+	"backend/file":  2, // blocking calls where there is no io_uring; a ring's wake-ups
+	"nvmeof/host":   1,
+	"nvmeof/shard":  1, // the loop
+	"nvmeof/target": 1, // accepting
+	"test/floor":    2, // the other side
+}
+
+func TestGoroutines(t *testing.T) {
+	count, findings := goStatements(sources(t))
+	report(t, findings)
+	report(t, differences(count, agreedGoroutines))
+}
+
+// inGuest are the scripts that run as root of a virtual machine.
+const inGuest = "test/interop/scripts/"
+
+// TestNoLocalPaths looks into every text file, not only Go.
+func TestNoLocalPaths(t *testing.T) {
+	names, err := listed(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, ".pcap") || bytes.IndexByte(text, 0) >= 0 || strings.HasPrefix(name, inGuest) {
+			continue
+		}
+		report(t, localPathsIn(name, text))
+	}
+}
