@@ -51,7 +51,7 @@ func (e *threads) start(c call) {
 	if e.running < min(e.outstanding, e.limit) {
 		e.running++
 		e.workers.Add(1)
-		go e.work()
+		go e.work() // ends when close closes jobs
 	}
 	e.jobs <- c
 }

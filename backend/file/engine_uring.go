@@ -103,7 +103,7 @@ func (e *ringEngine) listen() bool {
 	}
 	e.listener = os.NewFile(uintptr(fd), "eventfd")
 	e.stopped = make(chan struct{})
-	go func() {
+	go func() { // ends when close closes the listener
 		defer close(e.stopped)
 		var count [8]byte
 		for {

@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -23,63 +24,68 @@ func TestEndInEveryState(t *testing.T) {
 	for name, end := range ends {
 		for _, windows := range []bool{false, true} {
 			for turns := range 8 { // so that commands stand at different steps
-				r := newRig(t, 20000)
-				s := r.newStore(1 << 20)
-				h := r.queues(s, TargetConfig{Depth: 8, InCapsule: 4096}, HostConfig{Depth: 8, InCapsule: 4096, Windows: windows})
-				m := r.hostMemory(1<<20, windows)
-				back := map[*Request]int{}
-				submitted := 0
-				for i := range 20 {
-					op := capsule.IORead
-					if i%2 == 1 {
-						op = capsule.IOWrite
-					}
-					q := transfer(op, m, i*32768, 1000+i*1000, uint32(i*32768))
-					q.Done = func(q *Request) { back[q]++ }
-					if err := h.Submit(q); err != nil {
-						t.Fatal(err)
-					}
-					submitted++
-				}
-				for i := range turns {
-					if i == turns-1 {
-						s.hold = true // the last to arrive stay with the handler
-					}
-					r.turn()
-				}
-				end(h, s)
-				r.until("the host's end ends", func() bool { return h.State() == StateClosed })
-				r.until("the target's end has failed", func() bool { return s.failed != nil })
-				if h.Err() == nil || s.queue.Err() == nil {
-					t.Fatal("an ended queue has no error")
-				}
-				r.settle()
-				if len(s.held) > 0 && s.closed != 0 {
-					t.Fatalf("%s after %d turns: closed while the handler has commands", name, turns)
-				}
-				for _, c := range s.held {
-					c.Respond(capsule.StatusSuccess, 0)
-				}
-				r.until("the target's end ends", func() bool { return s.closed == 1 })
-				if s.given != s.done {
-					t.Errorf("%s after %d turns: %d commands given, %d done", name, turns, s.given, s.done)
-				}
-				if len(back) != submitted {
-					t.Errorf("%s after %d turns: %d requests of %d came back", name, turns, len(back), submitted)
-				}
-				for _, n := range back {
-					if n != 1 {
-						t.Errorf("%s after %d turns: a request came back %d times", name, turns, n)
-					}
-				}
-				if used := r.target.shard.Budget().Used() + r.host.shard.Budget().Used(); used != 0 {
-					t.Errorf("%s after %d turns: %d bytes of the budgets are lost", name, turns, used)
-				}
-				if err := h.Submit(transfer(capsule.IOFlush, nil, 0, 0, 0)); err == nil {
-					t.Error("a closed queue took a request")
-				}
+				t.Run(fmt.Sprintf("%s,windows=%v,turns=%d", name, windows, turns), func(t *testing.T) { endAfter(t, turns, windows, end) })
 			}
 		}
+	}
+}
+
+// endAfter ends a queue with 20 commands after some turns.
+func endAfter(t *testing.T, turns int, windows bool, end func(*HostQueue, *store)) {
+	r := newRig(t, 20000)
+	s := r.newStore(1 << 20)
+	h := r.queues(s, TargetConfig{Depth: 8, InCapsule: 4096}, HostConfig{Depth: 8, InCapsule: 4096, Windows: windows})
+	m := r.hostMemory(1<<20, windows)
+	back := map[*Request]int{}
+	submitted := 0
+	for i := range 20 {
+		op := capsule.IORead
+		if i%2 == 1 {
+			op = capsule.IOWrite
+		}
+		q := transfer(op, m, i*32768, 1000+i*1000, uint32(i*32768))
+		q.Done = func(q *Request) { back[q]++ }
+		if err := h.Submit(q); err != nil {
+			t.Fatal(err)
+		}
+		submitted++
+	}
+	for i := range turns {
+		if i == turns-1 {
+			s.hold = true // the last to arrive stay with the handler
+		}
+		r.turn()
+	}
+	end(h, s)
+	r.until("the host's end ends", func() bool { return h.State() == StateClosed })
+	r.until("the target's end has failed", func() bool { return s.failed != nil })
+	if h.Err() == nil || s.queue.Err() == nil {
+		t.Fatal("an ended queue has no error")
+	}
+	r.settle()
+	if len(s.held) > 0 && s.closed != 0 {
+		t.Fatalf("closed while the handler has commands")
+	}
+	for _, c := range s.held {
+		c.Respond(capsule.StatusSuccess, 0)
+	}
+	r.until("the target's end ends", func() bool { return s.closed == 1 })
+	if s.given != s.done {
+		t.Errorf("%d commands given, %d done", s.given, s.done)
+	}
+	if len(back) != submitted {
+		t.Errorf("%d requests of %d came back", len(back), submitted)
+	}
+	for _, n := range back {
+		if n != 1 {
+			t.Errorf("a request came back %d times", n)
+		}
+	}
+	if used := r.target.shard.Budget().Used() + r.host.shard.Budget().Used(); used != 0 {
+		t.Errorf("%d bytes of the budgets are lost", used)
+	}
+	if err := h.Submit(transfer(capsule.IOFlush, nil, 0, 0, 0)); err == nil {
+		t.Error("a closed queue took a request")
 	}
 }
 

@@ -191,7 +191,12 @@ func TestBadFeatures(t *testing.T) {
 	set(capsule.StatusSGLDataLength|dnr, capsule.SetFeatures{FID: capsule.FeatureTimestamp}, 16, 0)
 	set(capsule.StatusSGLDataLength|dnr, capsule.SetFeatures{FID: capsule.FeatureAsyncEvent}, 8, 0)
 	set(capsule.StatusSuccess, capsule.SetFeatures{FID: capsule.FeatureArbitration, Value: 0x07}, 0, capsule.NSIDBroadcast)
+	wantBadGetFeatures(t, h)
+}
 
+// wantBadGetFeatures reads features after arbitration was set to 7.
+func wantBadGetFeatures(t *testing.T, h *hostQueue) {
+	t.Helper()
 	get := func(want capsule.Status, g capsule.GetFeatures, n int) uint64 {
 		t.Helper()
 		var data []byte

@@ -84,11 +84,7 @@ func split2(t *testing.T, name string, packets []golden.Packet) []*conversation 
 		if p.DestQPN != 1 {
 			if open[streamOf[i]] == nil {
 				if s, ok := partner(parsed[i:], streamOf[i:]); ok && open[s] == nil {
-					mtu := 1024
-					if strings.Contains(name, "mtu4096") {
-						mtu = 4096
-					}
-					add(&conversation{mtu: mtu, midway: true}, streamOf[i], s)
+					add(&conversation{mtu: recordedMTU(name), midway: true}, streamOf[i], s)
 				}
 			}
 			if c := open[streamOf[i]]; c != nil {
@@ -110,9 +106,7 @@ func split2(t *testing.T, name string, packets []golden.Packet) []*conversation 
 				continue
 			}
 			delete(requests, rep.RemoteID)
-			var req wire.REQ
-			first, _, _ := wire.ParseMAD(parsed[j].Payload)
-			req.Parse(first)
+			req := requestIn(&parsed[j])
 			// "Starting PSN" is where the *remote* side begins (IBTA 12.7.31).
 			client, server := packets[j].Src.Addr(), packets[j].Dst.Addr()
 			add(&conversation{mtu: req.PathMTU.Bytes(), psn: [2]wire.PSN{rep.StartingPSN, req.StartingPSN}},
@@ -126,6 +120,20 @@ func split2(t *testing.T, name string, packets []golden.Packet) []*conversation 
 		c.mend(t, name)
 	}
 	return all
+}
+
+// recordedMTU is the path MTU of a capture by its name.
+func recordedMTU(name string) int {
+	if strings.Contains(name, "mtu4096") {
+		return 4096
+	}
+	return 1024
+}
+
+func requestIn(p *wire.Packet) (req wire.REQ) {
+	mad, _, _ := wire.ParseMAD(p.Payload)
+	req.Parse(mad)
+	return req
 }
 
 // mend puts a SEND of 64 zero bytes where the recorder lost a packet whose
