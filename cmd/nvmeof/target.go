@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"golang.org/x/term"
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -172,8 +172,7 @@ func newLog(format, level string, out io.Writer) (*zap.Logger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--log-level: %w", err)
 	}
-	f, isFile := out.(*os.File)
-	console := format == "console" || format == "auto" && isFile && term.IsTerminal(int(f.Fd()))
+	console := format == "console" || format == "auto" && isTerminal(out)
 	cfg := zap.NewProductionEncoderConfig()
 	cfg.EncodeTime = zapcore.ISO8601TimeEncoder
 	var enc zapcore.Encoder
@@ -186,4 +185,13 @@ func newLog(format, level string, out io.Writer) (*zap.Logger, error) {
 		return nil, fmt.Errorf("--log-format %q: it is auto, console or json", format)
 	}
 	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(out)), lvl)), nil
+}
+
+func isTerminal(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
 }
