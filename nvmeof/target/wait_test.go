@@ -151,58 +151,59 @@ func TestBackendQueueRunsFull(t *testing.T) {
 	}
 }
 
+// A lossCase is a stage at which a command's queue is lost.
+type lossCase struct {
+	name  string
+	cmd   func() *hostCommand
+	setUp func(f *fixture, s *fakeStore, io *hostQueue)
+	after func(f *fixture, s *fakeStore) // lets go of what setUp holds
+}
+
+func lossCases() []lossCase {
+	rw := capsule.ReadWrite{Blocks: 8}
+	read := func(nsid capsule.NSID) func() *hostCommand {
+		return func() *hostCommand { return ioCommand(capsule.IORead, nsid, rw, make([]byte, 4096)) }
+	}
+	holdStore := func(_ *fixture, s *fakeStore, _ *hostQueue) { s.set(true, nil) }
+	releaseStore := func(_ *fixture, s *fakeStore) { s.set(false, nil) }
+	return []lossCase{
+		{name: "fetching the data of a write", cmd: func() *hostCommand {
+			c := ioCommand(capsule.IOWrite, 2, rw, make([]byte, 4096))
+			c.holdFetch = true
+			return c
+		}},
+		{name: "in the backend", cmd: read(2), setUp: holdStore, after: releaseStore},
+		{name: "waiting for a lease", cmd: read(1), setUp: func(f *fixture, _ *fakeStore, _ *hostQueue) {
+			if !f.store.TryLease(0, 4096, true) {
+				f.t.Fatal("no lease")
+			}
+		}, after: func(f *fixture, _ *fakeStore) { f.store.Release(0, 4096, true) }},
+		{name: "response sent, not acknowledged", cmd: read(1), setUp: func(_ *fixture, _ *fakeStore, io *hostQueue) {
+			io.call(func() { io.holdAck = true })
+		}},
+		{name: "between two namespaces of a flush", cmd: func() *hostCommand {
+			return ioCommand(capsule.IOFlush, capsule.NSIDBroadcast, nil, nil)
+		}, setUp: holdStore, after: releaseStore},
+	}
+}
+
 // TestQueueLostAtEveryStage is row 71: whatever a command waits for when its
 // queue ends, it is completed once and everything is given back.
 func TestQueueLostAtEveryStage(t *testing.T) {
-	rw := capsule.ReadWrite{Blocks: 8}
-	for _, c := range []struct {
-		name  string
-		setUp func(f *fixture, s *fakeStore, io *hostQueue)
-		cmd   func() *hostCommand
-		after func(f *fixture, s *fakeStore)
-	}{
-		{
-			name:  "fetching the data of a write",
-			cmd:   func() *hostCommand { return ioCommand(capsule.IOWrite, 2, rw, make([]byte, 4096)) },
-			setUp: func(_ *fixture, _ *fakeStore, _ *hostQueue) {},
-		}, {
-			name:  "in the backend",
-			cmd:   func() *hostCommand { return ioCommand(capsule.IORead, 2, rw, make([]byte, 4096)) },
-			setUp: func(_ *fixture, s *fakeStore, _ *hostQueue) { s.set(true, nil) },
-			after: func(_ *fixture, s *fakeStore) { s.set(false, nil) },
-		}, {
-			name: "waiting for a lease",
-			cmd:  func() *hostCommand { return ioCommand(capsule.IORead, 1, rw, make([]byte, 4096)) },
-			setUp: func(f *fixture, _ *fakeStore, _ *hostQueue) {
-				if !f.store.TryLease(0, 4096, true) {
-					f.t.Fatal("no lease")
-				}
-			},
-			after: func(f *fixture, _ *fakeStore) { f.store.Release(0, 4096, true) },
-		}, {
-			name:  "response sent, not acknowledged",
-			cmd:   func() *hostCommand { return ioCommand(capsule.IORead, 1, rw, make([]byte, 4096)) },
-			setUp: func(_ *fixture, _ *fakeStore, io *hostQueue) { io.call(func() { io.holdAck = true }) },
-		}, {
-			name:  "between two namespaces of a flush",
-			cmd:   func() *hostCommand { return ioCommand(capsule.IOFlush, capsule.NSIDBroadcast, nil, nil) },
-			setUp: func(_ *fixture, s *fakeStore, _ *hostQueue) { s.set(true, nil) },
-			after: func(_ *fixture, s *fakeStore) { s.set(false, nil) },
-		},
-	} {
+	for _, c := range lossCases() {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)
 			s := newFakeStore(1 << 20)
 			f.export(s)
 			_, id := f.connectAdmin(0)
 			io := f.connectIO(id, 1, 1)
-			c.setUp(f, s, io)
-			cmd := c.cmd()
-			cmd.holdFetch = cmd.sqe.Opcode == capsule.Opcode(capsule.IOWrite)
-			io.start(cmd)
-			io.call(func() {})
+			if c.setUp != nil {
+				c.setUp(f, s, io)
+			}
+			cmd := io.start(c.cmd())
+			io.turns(1)
 			io.fail(&rdmaError{})
-			io.call(func() {})
+			io.turns(1)
 			if c.after != nil {
 				c.after(f, s)
 			}
@@ -210,26 +211,32 @@ func TestQueueLostAtEveryStage(t *testing.T) {
 			if cmd.answers > 1 {
 				t.Errorf("answered %d times", cmd.answers)
 			}
-			if len(s.ops()) > 0 && c.name == "fetching the data of a write" {
+			if cmd.holdFetch && len(s.ops()) > 0 {
 				t.Error("a write without its data reached the store")
 			}
-			io.call(func() {
-				arena := io.q.shard.Arena()
-				if arena.Free() != len(arena.Bytes()) {
-					t.Error("a buffer is missing")
-				}
-				for _, ns := range f.sub.Namespaces() {
-					if n := ns.lanes[1].users; n != 0 {
-						t.Errorf("%d users of namespace %d are left", n, ns.id)
-					}
-				}
-			})
-			if shared, exclusive := f.leased(); !shared || !exclusive {
-				t.Error("a lease is left")
-			}
+			f.wantNothingHeld(io)
 			again := f.connectIO(id, 1, 1)
-			again.wantOK(ioCommand(capsule.IORead, 2, rw, make([]byte, 4096)))
+			again.wantOK(ioCommand(capsule.IORead, 2, capsule.ReadWrite{Blocks: 8}, make([]byte, 4096)))
 		})
+	}
+}
+
+// wantNothingHeld checks buffers, lanes and leases of a queue's shard.
+func (f *fixture) wantNothingHeld(io *hostQueue) {
+	f.t.Helper()
+	io.call(func() {
+		arena := io.q.shard.Arena()
+		if arena.Free() != len(arena.Bytes()) {
+			f.t.Error("a buffer is missing")
+		}
+		for _, ns := range f.sub.Namespaces() {
+			if n := ns.lanes[io.q.worker.index].users; n != 0 {
+				f.t.Errorf("%d users of namespace %d are left", n, ns.id)
+			}
+		}
+	})
+	if shared, exclusive := f.leased(); !shared || !exclusive {
+		f.t.Error("a lease is left")
 	}
 }
 
