@@ -97,14 +97,12 @@ func (q *QP) transmitRequests(now time.Duration, o *Outbox) (more bool) {
 // sendNext sends the packet at the cursor; false means that it has to wait.
 func (q *QP) sendNext(now time.Duration, o *Outbox) bool {
 	w := q.sq.at(q.req.cur)
-	if !w.started {
-		if !q.start(w) {
-			return false
-		}
-		if w.packets == 0 {
-			q.finishLocal()
-			return true
-		}
+	if !w.started && !q.start(w) {
+		return false
+	}
+	if w.packets == 0 { // also on the way over it a second time
+		q.finishLocal()
+		return true
 	}
 	if w.answered() {
 		return q.sendReadOrAtomic(now, o, w)

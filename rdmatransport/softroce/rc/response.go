@@ -26,6 +26,7 @@ type job struct {
 	n      uint32
 	sent   uint32
 	reth   wire.RETH
+	again  bool // a repetition, which the peer may not need any more
 	atomic bool
 	old    uint64
 }
@@ -183,7 +184,7 @@ func (q *QP) receiveDuplicate(p *wire.Packet, flags wire.OpFlags) {
 		q.cfg.Counters.StaleDuplicates++
 		return
 	}
-	r.jobs.push(job{psn: p.PSN, n: max(1, (p.RETH.DMALen+mtu-1)/mtu), reth: p.RETH})
+	r.jobs.push(job{psn: p.PSN, n: max(1, (p.RETH.DMALen+mtu-1)/mtu), reth: p.RETH, again: true})
 }
 
 // transmitResponses sends responses owed in order, then the NAK or ACK owed.
@@ -222,7 +223,13 @@ func (q *QP) sendResponse(o *Outbox, b *job) bool {
 	var mem []byte
 	if b.reth.DMALen > 0 {
 		var ok bool
-		if mem, ok = q.readable(&b.reth); !ok {
+		mem, ok = q.readable(&b.reth)
+		if !ok && b.again {
+			// The peer had its answer, and the key was invalidated after that.
+			q.cfg.Counters.StaleDuplicates++
+			return true
+		}
+		if !ok {
 			// The key died between request and response.
 			q.refuse(wire.SyndromeRemoteAccess, rdmatransport.StatusFlushed)
 			return true
