@@ -20,6 +20,7 @@ var keyTests = []testCase{
 	{"SendInvalidate", testSendInvalidate},
 	{"InvalidateUnknown", testInvalidateUnknown},
 	{"LocalInvalidate", testLocalInvalidate},
+	{"WindowCycle", testWindowCycle},
 }
 
 const (
@@ -297,4 +298,70 @@ func testLocalInvalidate(p *pair) {
 	b.want(5, rdmatransport.OpInvalidate, rdmatransport.StatusSuccess)
 	b.wantIdle(5 * time.Millisecond)
 	p.wantRefused(a, b, writeOp, 8, w.IOVA(), w.RKey())
+}
+
+// testWindowCycle is what a storage host does: it opens a window for each
+// command and tells its key in a SEND; the peer reads through it and answers
+// with an invalidation. Several at a time, so that repeated requests meet keys
+// that are dead by then, and local requests stand between repeated SENDs.
+func testWindowCycle(p *pair) {
+	if !p.Active.Attrs().Windows {
+		p.t.Skip("device has no memory windows")
+	}
+	const rounds, width, n = 40, 4, 6000
+	a, b := p.connect(connConfig{qp: rdmatransport.QPConfig{Windows: width}})
+	var ws [width]rdmatransport.Window
+	a.loop.do(func() {
+		for i := range ws {
+			ws[i], _ = a.qp.NewWindow()
+		}
+	})
+	for round := range rounds {
+		p.windowCycle(a, b, ws[:], n, round)
+	}
+}
+
+func (p *pair) windowCycle(a, b *side, ws []rdmatransport.Window, n, round int) {
+	p.t.Helper()
+	signaled := rdmatransport.FlagSignaled
+	for i, w := range ws {
+		fill(a.mem[i*n:][:n], round+i)
+		b.recv(uint64(100+i), b.sge(40000+i*64, 64))
+		a.recv(uint64(200+i), a.sge(40000+i*64, 64))
+		a.post(
+			rdmatransport.SendWR{ID: 1, Op: rdmatransport.OpBindWindow, SGL: []rdmatransport.SGE{a.sge(i*n, n)}, Window: w, Access: rdmatransport.AccessRemoteRead},
+			rdmatransport.SendWR{ID: uint64(300 + i), Op: rdmatransport.OpSend, Flags: signaled, SGL: []rdmatransport.SGE{a.sge(50000, 64)}},
+		)
+	}
+	for i := range ws {
+		b.want(uint64(100+i), rdmatransport.OpRecv, rdmatransport.StatusSuccess)
+	}
+	for i, w := range ws {
+		b.post(
+			rdmatransport.SendWR{ID: 2, Op: readOp, SGL: []rdmatransport.SGE{b.sge(i*n, n)}, RemoteAddr: w.IOVA(), RKey: w.RKey()},
+			rdmatransport.SendWR{ID: 3, Op: rdmatransport.OpSend, Flags: signaled | rdmatransport.FlagFence | rdmatransport.FlagInvalidate, InvalidateKey: w.RKey(), SGL: []rdmatransport.SGE{b.sge(50000, 16)}},
+		)
+	}
+	sent, answered := 0, 0
+	for range 2 * len(ws) {
+		c := a.next()
+		switch {
+		case c.Status != rdmatransport.StatusSuccess:
+			p.t.Fatalf("round %d: %s", round, describe(c))
+		case c.ID == uint64(300+sent):
+			sent++
+		case c.ID == uint64(200+answered) && c.InvalidatedKey == ws[answered].RKey():
+			answered++
+		default:
+			p.t.Fatalf("round %d: completion %s", round, describe(c))
+		}
+	}
+	for range ws {
+		b.want(3, rdmatransport.OpSend, rdmatransport.StatusSuccess)
+	}
+	b.loop.do(func() {
+		for i := range ws {
+			wantBytes(p.t, "READ through a window", b.mem[i*n:][:n], round+i)
+		}
+	})
 }

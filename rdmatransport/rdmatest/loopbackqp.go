@@ -29,8 +29,8 @@ type queuePair struct {
 
 	send    queue[rdmatransport.SendWR]
 	recv    queue[rdmatransport.RecvWR]
-	taken   int      // entries of the send queue, until a signaled one completes
-	inline  [][]byte // buffers of inline data, by entry of send
+	taken   int    // entries of the send queue, until a signaled one completes
+	inline  []byte // buffers of inline data, by entry of send
 	windows []*window
 
 	local, remoteAddr   netip.AddrPort
@@ -195,14 +195,12 @@ func (q *queuePair) take(wr *rdmatransport.SendWR) {
 
 // copied returns a copy of inline data, in the buffer of the newest entry.
 func (q *queuePair) copied(sgl []rdmatransport.SGE) []byte {
+	size := q.cq.device.attrs.MaxInline
 	if q.inline == nil {
-		q.inline = make([][]byte, q.cfg.MaxSend)
+		q.inline = make([]byte, q.cfg.MaxSend*size)
 	}
-	at := &q.inline[(q.send.first+q.send.pending-1)%q.cfg.MaxSend]
-	if *at == nil {
-		*at = make([]byte, q.cq.device.attrs.MaxInline)
-	}
-	b := (*at)[:length(sgl)]
+	at := (q.send.first + q.send.pending - 1) % q.cfg.MaxSend * size
+	b := q.inline[at : at+length(sgl)]
 	gather(b, sgl)
 	return b
 }
