@@ -116,7 +116,7 @@ func TestArenaWaiters(t *testing.T) {
 	a.Cancel(&waiters[2])
 	free := func(b Buffer) {
 		a.Release(b)
-		a.serve()
+		a.Serve()
 	}
 	free(held[0])
 	free(held[128]) // not enough for the second

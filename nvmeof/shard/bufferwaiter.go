@@ -36,8 +36,10 @@ func (a *Arena) Cancel(w *BufferWaiter) {
 	}
 }
 
-// serve gives buffers to waiters in order, up to the first that gets none.
-func (a *Arena) serve() bool {
+// Serve gives buffers to waiters in order, up to the first that gets none, and
+// reports whether any got one. The shard calls it for its own arena in each
+// turn; the owner of another calls it after Release, but not from Ready.
+func (a *Arena) Serve() bool {
 	if !a.ready {
 		return false
 	}

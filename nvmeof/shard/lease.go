@@ -78,6 +78,10 @@ func (s *Shard) vacate() {
 	}
 }
 
+// Attend makes the resident take the loop now if nobody holds it: for a
+// goroutine that has been polling and is about to sleep. Any goroutine may call it.
+func (s *Shard) Attend() { s.summon() }
+
 // summon sees to it that somebody looks at what was just queued.
 func (s *Shard) summon() {
 	l := &s.lease

@@ -76,6 +76,19 @@ func (s *Shard) post(m *message) bool {
 	return true
 }
 
+// A Message is a function that goroutines queue again and again without
+// allocating. It must not be queued while it is: until Func has begun.
+type Message struct {
+	Func func()
+	msg  message
+}
+
+// Post is Do for a message.
+func (s *Shard) Post(m *Message) bool {
+	m.msg.fn = m.Func
+	return s.post(&m.msg)
+}
+
 // Call runs fn in the loop and returns when it has run, or [ErrClosed]. Any
 // goroutine may call it but the loop's owner, which would wait for itself.
 func (s *Shard) Call(fn func()) error {

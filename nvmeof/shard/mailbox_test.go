@@ -103,3 +103,16 @@ func TestClosed(t *testing.T) {
 		t.Errorf("Await on a closed shard: %v, want %v", err, ErrClosed)
 	}
 }
+
+func TestPostAgain(t *testing.T) {
+	s, _ := newShard(t, Config{})
+	s.Start()
+	ran := make(chan struct{})
+	m := Message{Func: func() { ran <- struct{}{} }}
+	for range 3 {
+		if !s.Post(&m) {
+			t.Fatal("a message was refused")
+		}
+		<-ran
+	}
+}

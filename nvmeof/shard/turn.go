@@ -57,7 +57,7 @@ func (s *Shard) Turn() bool {
 	for _, p := range s.pollers {
 		useful = p.Poll() || useful
 	}
-	useful = s.arena.serve() || useful
+	useful = s.arena.Serve() || useful
 	useful = s.serveRetries() || useful
 	useful = s.serveFlushes() || useful
 	s.cq.Flush()

@@ -1,0 +1,60 @@
+package host
+
+import "github.com/nvmeof-go/nvmeof/nvmeof/shard"
+
+// A blockingOp is an operation with the goroutine that waits for it.
+type blockingOp struct {
+	op
+	waiter *shard.Waiter
+}
+
+// newBlockingOp returns an operation on one of the lanes, in turn. Idle ones are
+// kept for each processor, so that a goroutine which waits for one operation
+// after the other stays with its lane.
+func (c *Controller) newBlockingOp() *blockingOp {
+	l := c.nextLane()
+	b := &blockingOp{}
+	b.lane = l
+	b.waiter = l.shard.NewWaiter(func() { l.begin(&b.op) })
+	b.done = func(*op) { b.waiter.Done() }
+	return b
+}
+
+func (c *Controller) nextLane() *lane {
+	return c.lanes[int(c.turn.Add(1)-1)%len(c.lanes)]
+}
+
+// do carries out an operation and waits for it. The range of a read need not be
+// whole blocks.
+func (n *Namespace) do(kind opKind, p []byte, off, length int64, free bool) error {
+	if length == 0 {
+		return n.controller.Err()
+	}
+	c := n.controller
+	b := c.ops.Get().(*blockingOp)
+	b.ns, b.kind, b.fua, b.free = n, kind, false, free
+	b.setRange(p, off, length)
+	err := b.waiter.Await()
+	if err != nil { // the shard is closed, and may have left the operation as it was
+		return ErrClosed
+	}
+	err = b.err
+	b.ns, b.buf, b.memory, b.err = nil, nil, nil, nil
+	c.ops.Put(b)
+	return err
+}
+
+// setRange widens a range to whole blocks and finds the memory.
+func (o *op) setRange(p []byte, off, length int64) {
+	o.buf, o.bufOff, o.off, o.length = p, off, off, length
+	o.memory, o.memoryOff = nil, 0
+	if o.kind != opRead && o.kind != opWrite {
+		return
+	}
+	block := int64(1)<<o.ns.shift - 1
+	o.off = off &^ block
+	o.length = (off+length+block)&^block - o.off
+	if o.length == length {
+		o.memory, o.memoryOff = o.ns.controller.find(p)
+	}
+}

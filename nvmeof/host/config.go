@@ -1,0 +1,139 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// Config describes a host. A zero field takes the default.
+type Config struct {
+	// Device is required. It stays the caller's, to be closed after the host.
+	Device rdmatransport.Device
+	// Identity is by what controllers know the host; default: a new one.
+	Identity nvmeof.HostIdentity
+
+	Shards  int           // loops; default: one for each CPU, as far as the device has them
+	Polling shard.Polling // when an idle loop blocks
+	Spin    time.Duration // see shard.Config
+}
+
+func (c *Config) shards() int {
+	limit := c.Device.Attrs().Shards
+	if c.Shards == 0 {
+		return max(1, min(limit, runtime.NumCPU()))
+	}
+	return c.Shards
+}
+
+// Options describe a connection. The names are those of nvme-cli's options; a
+// zero field takes the default.
+type Options struct {
+	Traddr  netip.Addr // required
+	Trsvcid uint16     // default 4420
+	NQN     nvmeof.NQN // required by Connect; Discover takes the discovery name
+
+	HostNQN nvmeof.NQN     // default: the host's identity
+	HostID  capsule.HostID // default: the host's identity
+
+	NrIOQueues    int           // default: one for each shard; negative: none
+	QueueSize     int           // entries of each I/O queue, 2 to 1024; default 128
+	KeepAliveTmo  time.Duration // default 5 s; negative: none
+	TOS           uint8         // IP type of service
+	DisableSQFlow bool
+
+	// Timeout ends the connection when a command has no answer for so long;
+	// default 30 s, negative: never.
+	Timeout time.Duration
+	// BounceMemory is how many bytes of buffers each shard has for data outside
+	// of Buffers; default 16 MiB, limit below 4 GiB.
+	BounceMemory int
+	// SharedKeys gives controllers the key of all registered memory instead of
+	// one for each command that dies with it. Devices without memory windows
+	// leave no choice.
+	SharedKeys bool
+	// Event is called on a goroutine of its own for each asynchronous event,
+	// one after the other; nil asks for none.
+	Event func(capsule.AsyncEvent)
+}
+
+func (o *Options) addr() netip.AddrPort {
+	port := o.Trsvcid
+	if port == 0 {
+		port = nvmeof.DefaultPort
+	}
+	return netip.AddrPortFrom(o.Traddr, port)
+}
+
+func (o *Options) queueSize() int {
+	if o.QueueSize == 0 {
+		return nvmeof.DefaultQueueDepth
+	}
+	return o.QueueSize
+}
+
+func (o *Options) queues(shards int) int {
+	switch {
+	case o.NrIOQueues < 0:
+		return 0
+	case o.NrIOQueues == 0:
+		return shards
+	}
+	return o.NrIOQueues
+}
+
+// keepAlive is KATO; 0 for none.
+func (o *Options) keepAlive() time.Duration {
+	return durationOr(o.KeepAliveTmo, nvmeof.DefaultKeepAlive)
+}
+
+func (o *Options) timeout() time.Duration { return durationOr(o.Timeout, 30*time.Second) }
+
+func durationOr(d, fallback time.Duration) time.Duration {
+	switch {
+	case d < 0:
+		return 0
+	case d == 0:
+		return fallback
+	}
+	return d
+}
+
+func (o *Options) bounceMemory() int {
+	if o.BounceMemory == 0 {
+		return 16 << 20
+	}
+	return o.BounceMemory
+}
+
+func (o *Options) check() error {
+	switch {
+	case !o.Traddr.IsValid():
+		return errors.New("host: Options.Traddr is missing")
+	case o.NQN == "":
+		return errors.New("host: Options.NQN is missing")
+	case o.queueSize() < 2 || o.queueSize() > nvmeof.MaxQueueDepth:
+		return fmt.Errorf("host: queue size %d: 2 to %d", o.QueueSize, nvmeof.MaxQueueDepth)
+	case o.NrIOQueues > nvmeof.MaxIOQueues:
+		return fmt.Errorf("host: %d I/O queues: at most %d", o.NrIOQueues, nvmeof.MaxIOQueues)
+	case o.bounceMemory() < shard.MaxBuffer || o.bounceMemory() >= 4<<30:
+		return fmt.Errorf("host: %d bytes of bounce memory: from 1 MiB to 4 GiB", o.BounceMemory)
+	case o.keepAlive().Milliseconds() > 1<<32-1:
+		return fmt.Errorf("host: keep alive timeout %v is too long", o.KeepAliveTmo)
+	}
+	for _, n := range []nvmeof.NQN{o.NQN, o.HostNQN} {
+		if n != "" {
+			if _, err := nvmeof.AnyNQN(string(n)); err != nil {
+				return fmt.Errorf("host: %w", err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// A DiscoveryLog is what a discovery controller knows. Its text comes from the
+// controller as it is: see [capsule.Text] and [nvmeof.Printable].
+type DiscoveryLog struct {
+	Generation uint64
+	Entries    []capsule.DiscoveryEntry
+}
+
+const (
+	maxDiscoveryEntries  = 4096
+	maxDiscoveryAttempts = 10
+)
+
+// Discover connects to the discovery controller at options.Traddr, reads its log
+// and disconnects.
+func (h *Host) Discover(ctx context.Context, options Options) (*DiscoveryLog, error) {
+	if options.NQN == "" {
+		options.NQN = nvmeof.DiscoveryNQN
+	}
+	options.NrIOQueues = -1
+	if options.KeepAliveTmo == 0 {
+		options.KeepAliveTmo = -1 // gone before it could matter
+	}
+	c, err := h.Connect(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	log, err := c.DiscoveryLog(ctx)
+	if err != nil {
+		return nil, errors.Join(err, c.Disconnect(ctx))
+	}
+	return log, c.Disconnect(ctx)
+}
+
+// DiscoveryLog reads the log of a discovery controller, again when it changes
+// meanwhile.
+func (c *Controller) DiscoveryLog(ctx context.Context) (*DiscoveryLog, error) {
+	for range maxDiscoveryAttempts {
+		before, err := c.discoveryHeader(ctx)
+		if err != nil {
+			return nil, err
+		}
+		log, err := c.discoveryEntries(ctx, before)
+		if err != nil {
+			return nil, err
+		}
+		after, err := c.discoveryHeader(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if after.GENCTR == before.GENCTR {
+			return log, nil
+		}
+	}
+	return nil, fmt.Errorf("discovery log changed during each of %d attempts to read it", maxDiscoveryAttempts)
+}
+
+func (c *Controller) discoveryHeader(ctx context.Context) (capsule.DiscoveryHeader, error) {
+	b := make([]byte, capsule.DiscoveryHeaderSize)
+	if err := c.LogPage(ctx, 0, capsule.LogDiscovery, 0, b); err != nil {
+		return capsule.DiscoveryHeader{}, err
+	}
+	d, err := capsule.DecodeDiscoveryHeader(b)
+	switch {
+	case err != nil:
+	case d.RECFMT != 0:
+		err = fmt.Errorf("discovery log has record format %d, this host knows 0", d.RECFMT)
+	case d.NUMREC > maxDiscoveryEntries:
+		err = fmt.Errorf("discovery log has %d entries, this host takes %d", d.NUMREC, maxDiscoveryEntries)
+	}
+	return d, err
+}
+
+func (c *Controller) discoveryEntries(ctx context.Context, d capsule.DiscoveryHeader) (*DiscoveryLog, error) {
+	b := make([]byte, d.NUMREC*capsule.DiscoveryEntrySize)
+	if err := c.LogPage(ctx, 0, capsule.LogDiscovery, capsule.DiscoveryHeaderSize, b); err != nil {
+		return nil, err
+	}
+	log := &DiscoveryLog{Generation: d.GENCTR}
+	for ; len(b) > 0; b = b[capsule.DiscoveryEntrySize:] {
+		e, err := capsule.DecodeDiscoveryEntry(b)
+		if err != nil {
+			return nil, err
+		}
+		log.Entries = append(log.Entries, e)
+	}
+	return log, nil
+}

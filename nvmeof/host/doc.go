@@ -1,0 +1,31 @@
+// Package host is the host's role of NVMe over Fabrics: it discovers subsystems,
+// connects to controllers and reads and writes their namespaces.
+//
+// A [Host] has an RDMA device and its loops. [Host.Discover] asks a discovery
+// controller what there is; [Host.Connect] makes a [Controller], an association
+// with one admin queue and some I/O queues; [Controller.Namespace] gives a
+// [Namespace], which can be used in two ways:
+//
+//   - blocking, from any number of goroutines: ReadAt, WriteAt, Flush,
+//     WriteZeroes, Deallocate. A goroutine that waits alone drives the loop of
+//     its queue itself.
+//   - in batches, from one goroutine per queue: a Namespace is a
+//     [backend.Store], and [Namespace.OpenQueue] gives a [Queue] that takes
+//     requests in slices, without allocating.
+//
+// Data in memory of the controller's [Buffers] moves without a copy; any other
+// memory is copied through buffers of the controller's own.
+//
+// # Errors
+//
+// A command that the controller refuses returns a [*StatusError]. A connection
+// that was not made returns a [*ConnectError], which says at which step and what
+// to do. When a controller is lost, because a queue failed or its keep alive was
+// not answered, everything outstanding ends with the reason, which
+// [Controller.Err] repeats, and Done is closed.
+//
+// # Not here yet
+//
+// Reconnecting, multipath, in-band authentication, protection information,
+// metadata, fused commands, namespaces of other command sets.
+package host

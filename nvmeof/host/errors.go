@@ -1,0 +1,156 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// Errors of requests that were not sent.
+var (
+	ErrClosed      = errors.New("controller is disconnected")
+	ErrUnaligned   = errors.New("offset or length is not a multiple of the block size")
+	ErrOutOfRange  = errors.New("range is not within the namespace")
+	ErrUnsupported = errors.New("controller does not support the command")
+)
+
+// A StatusError is a command that the controller completed with an error.
+type StatusError struct {
+	Command string
+	Status  capsule.Status
+	Result  uint64 // DW0 and DW1 of the completion
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%s: %v%s", e.Command, e.Status, e.hint())
+}
+
+// Is makes errors of package backend recognisable, so that a namespace can stand
+// in for a local store.
+func (e *StatusError) Is(target error) bool {
+	switch e.Status.Code() {
+	case capsule.StatusLBAOutOfRange:
+		return target == backend.ErrOutOfRange
+	case capsule.StatusNamespaceWriteProtected:
+		return target == backend.ErrReadOnly
+	case capsule.StatusCapacityExceeded:
+		return target == backend.ErrNoSpace
+	case capsule.StatusInvalidField, capsule.StatusInvalidOpcode:
+		return target == backend.ErrInvalid
+	}
+	return false
+}
+
+const connectName = "Connect"
+
+// hint says what a failed Connect means and what helps.
+func (e *StatusError) hint() string {
+	if e.Command != connectName {
+		return ""
+	}
+	switch e.Status.Code() {
+	case capsule.StatusConnectInvalidParam:
+		return ": the controller objects to " + connectField(capsule.ParseInvalidParameter(e.Result))
+	case capsule.StatusConnectInvalidHost:
+		return ": the target does not allow this host; add its name to the subsystem's hosts"
+	case capsule.StatusConnectControllerBusy:
+		return ": the controller is busy; try again"
+	case capsule.StatusConnectRestartDiscovery:
+		return ": the subsystem has moved; discover again"
+	case capsule.StatusAuthenticationRequired:
+		return ": the target asks for authentication, which this host cannot do yet"
+	}
+	return ""
+}
+
+var connectCommandFields = map[uint16]string{
+	capsule.ConnectOffsetRECFMT: "the record format",
+	capsule.ConnectOffsetQID:    "the queue identifier (QID)",
+	capsule.ConnectOffsetSQSIZE: "the queue size (SQSIZE)",
+	capsule.ConnectOffsetCATTR:  "the connect attributes (CATTR)",
+	capsule.ConnectOffsetKATO:   "the keep alive timeout (KATO)",
+}
+
+var connectDataFields = map[uint16]string{
+	capsule.ConnectOffsetHostID:  "the host identifier",
+	capsule.ConnectOffsetCNTLID:  "the controller identifier",
+	capsule.ConnectOffsetSubNQN:  "the subsystem's name: no such subsystem here",
+	capsule.ConnectOffsetHostNQN: "the host's name",
+}
+
+// connectField names what an invalid parameter offset points at.
+func connectField(p capsule.InvalidParameter) string {
+	fields, where := connectCommandFields, "command"
+	if p.In == capsule.InvalidInData {
+		fields, where = connectDataFields, "data"
+	}
+	if name, ok := fields[p.Offset]; ok {
+		return name
+	}
+	return fmt.Sprintf("byte %d of its %s", p.Offset, where)
+}
+
+// A ConnectError is a controller that could not be connected to.
+type ConnectError struct {
+	Addr netip.AddrPort
+	Step string // what was being done
+	Err  error
+}
+
+func (e *ConnectError) Error() string {
+	return fmt.Sprintf("%v: %s: %s", e.Addr, e.Step, explain(e.Err))
+}
+
+func (e *ConnectError) Unwrap() error { return e.Err }
+
+// RejectStatus is the reason that a controller gave for rejecting a queue's
+// connection, 0 if err is nothing of that kind.
+func RejectStatus(err error) capsule.RejectStatus {
+	var reject *rdmatransport.RejectError
+	if !errors.As(err, &reject) || reject.Reason != rdmatransport.RejectConsumer {
+		return 0
+	}
+	d, err := capsule.DecodeRejectData(reject.PrivateData)
+	if err != nil || d.RECFMT != 0 {
+		return 0
+	}
+	return d.STS
+}
+
+// explain puts errors of the connection exchange into words of NVMe.
+func explain(err error) string {
+	if s := RejectStatus(err); s != 0 {
+		return fmt.Sprintf("controller rejects the connection: %v (NVMe status %d)", s, uint16(s))
+	}
+	var reject *rdmatransport.RejectError
+	switch {
+	case errors.As(err, &reject) && reject.Reason == rdmatransport.RejectInvalidServiceID:
+		return "nothing listens there; is the target running, and on that port?"
+	case errors.Is(err, rdmatransport.ErrUnreachable):
+		return "no answer; is the address right, does it speak RoCEv2, and is UDP port 4791 open?"
+	}
+	return err.Error()
+}
+
+// commandName is what errors call a command.
+func commandName(c *capsule.Command, admin bool) string {
+	switch {
+	case c.Opcode == capsule.OpcodeFabrics:
+		return c.FabricsType().String()
+	case admin:
+		return capsule.AdminOpcode(c.Opcode).String()
+	}
+	return capsule.IOOpcode(c.Opcode).String()
+}
+
+// statusError is the error of a completed command, nil for success.
+func statusError(c *capsule.Command, admin bool, done capsule.Completion) error {
+	if done.Status.OK() {
+		return nil
+	}
+	return &StatusError{commandName(c, admin), done.Status, done.Result}
+}

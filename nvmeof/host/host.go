@@ -1,0 +1,143 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A Host connects to controllers over one device. Its methods may be called from
+// any goroutine.
+type Host struct {
+	device   rdmatransport.Device
+	attrs    rdmatransport.Attrs
+	identity nvmeof.HostIdentity
+	shards   []*shard.Shard
+	life     context.Context // until Close
+	end      context.CancelFunc
+
+	connecting sync.WaitGroup
+
+	mu          sync.Mutex // guards what follows
+	controllers map[*Controller]struct{}
+	next        int // shard of the next admin queue
+	closed      bool
+}
+
+// New starts a host's loops.
+func New(cfg Config) (*Host, error) {
+	if cfg.Device == nil {
+		return nil, errors.New("host: Config.Device is missing")
+	}
+	h := &Host{
+		device: cfg.Device, attrs: cfg.Device.Attrs(), identity: cfg.Identity,
+		controllers: map[*Controller]struct{}{},
+	}
+	if h.identity == (nvmeof.HostIdentity{}) {
+		var err error
+		if h.identity, err = nvmeof.NewHostIdentity(); err != nil {
+			return nil, err
+		}
+	}
+	h.life, h.end = context.WithCancel(context.Background())
+	n := cfg.shards()
+	if n < 1 || n > h.attrs.Shards {
+		return nil, fmt.Errorf("host: %d shards: the device has 1 to %d", n, h.attrs.Shards)
+	}
+	for range n {
+		if err := h.addShard(&cfg); err != nil {
+			return nil, errors.Join(err, h.closeShards())
+		}
+	}
+	return h, nil
+}
+
+func (h *Host) addShard(cfg *Config) error {
+	cq, err := h.device.NewCompletionQueue(rdmatransport.CQConfig{})
+	if err != nil {
+		return fmt.Errorf("host: completion queue: %w", err)
+	}
+	// Controllers have buffers of their own: keys of one are not another's.
+	s, err := shard.New(shard.Config{CQ: cq, Polling: cfg.Polling, Spin: cfg.Spin, Arena: 1})
+	if err != nil {
+		return errors.Join(err, cq.Close())
+	}
+	h.shards = append(h.shards, s)
+	s.Start()
+	return nil
+}
+
+func (h *Host) closeShards() error {
+	var errs []error
+	for _, s := range h.shards {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Identity is by what controllers know the host.
+func (h *Host) Identity() nvmeof.HostIdentity { return h.identity }
+
+// Shards is how many loops the host has.
+func (h *Host) Shards() int { return len(h.shards) }
+
+// Close disconnects all controllers and ends the loops.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed = true
+	h.mu.Unlock()
+	h.end()
+	h.connecting.Wait()
+	h.mu.Lock()
+	var all []*Controller
+	for c := range h.controllers {
+		all = append(all, c)
+	}
+	h.mu.Unlock()
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, c.Disconnect(context.Background()))
+	}
+	return errors.Join(append(errs, h.closeShards())...)
+}
+
+// enter begins a Connect: ctx ends with the host too. It gives the shard of the
+// admin queue, and leave is to be called at the end.
+func (h *Host) enter(ctx context.Context) (_ context.Context, shardIndex int, leave func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, 0, nil, ErrClosed
+	}
+	h.connecting.Add(1)
+	h.next++
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(h.life, cancel)
+	return ctx, (h.next - 1) % len(h.shards), func() {
+		stop()
+		cancel()
+		h.connecting.Done()
+	}, nil
+}
+
+// register notes a controller that is connected.
+func (h *Host) register(c *Controller) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.controllers[c] = struct{}{}
+}
+
+func (h *Host) forget(c *Controller) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.controllers, c)
+}

@@ -1,0 +1,192 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+)
+
+const adminDepth = nvmeof.AdminQueueDepth
+
+// limits are what a controller's Identify data allows.
+type limits struct {
+	write     int // bytes of one command whose data we send
+	read      int // bytes of one command whose data the controller sends
+	zeroes    int // bytes of one Write Zeroes
+	inCapsule int // bytes of data in a capsule
+	mqes      int // entries of a queue
+	maxCmd    int // commands outstanding; 0: no statement
+	zeroesOK  bool
+	trimOK    bool
+}
+
+func (l *limits) queueDepth(want int) int {
+	want = min(want, l.mqes)
+	if l.maxCmd > 0 {
+		want = min(want, l.maxCmd)
+	}
+	return max(want, 2)
+}
+
+// Admin sends a command on the admin queue; data, if any, goes the way that the
+// opcode says. The completion is valid with a [*StatusError] too. When ctx ends
+// first the command stays outstanding and its data is dropped.
+func (c *Controller) Admin(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
+	if err := c.Err(); err != nil {
+		return capsule.Completion{}, err
+	}
+	if len(data) > c.limits.write {
+		return capsule.Completion{}, fmt.Errorf("admin command with %d bytes of data: at most %d", len(data), c.limits.write)
+	}
+	return c.admin.execute(ctx, cmd, data)
+}
+
+// IdentifyData sends an Identify command and returns its 4096 bytes.
+func (c *Controller) IdentifyData(ctx context.Context, id capsule.NSID, f capsule.Identify) ([]byte, error) {
+	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminIdentify), NSID: id}
+	f.Put(&cmd)
+	b := make([]byte, capsule.IdentifySize)
+	if _, err := c.Admin(ctx, cmd, b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// LogPage reads len(b) bytes, a multiple of 4, of a log page from an offset.
+func (c *Controller) LogPage(ctx context.Context, id capsule.NSID, lid capsule.LID, off uint64, b []byte) error {
+	step := min(c.limits.write, logChunk)
+	for done := 0; done < len(b); done += step {
+		part := b[done:min(done+step, len(b))]
+		cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetLogPage), NSID: id}
+		capsule.GetLogPage{LID: lid, Length: uint64(len(part)), LPO: off + uint64(done)}.Put(&cmd)
+		if _, err := c.Admin(ctx, cmd, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logChunk is how much of a log is read at a time: what any controller gives.
+const logChunk = 4096
+
+// learn reads the controller's Identify data and judges it.
+func (c *Controller) learn(ctx context.Context) error {
+	c.limits = limits{write: capsule.IdentifySize, read: capsule.IdentifySize}
+	b, err := c.IdentifyData(ctx, 0, capsule.Identify{CNS: capsule.CNSController})
+	if err != nil {
+		return err
+	}
+	if c.identify, err = capsule.DecodeIdentifyController(b); err != nil {
+		return err
+	}
+	if err := c.judge(); err != nil {
+		return err
+	}
+	c.setLimits()
+	if c.limits.zeroesOK {
+		c.learnZeroes(ctx)
+	}
+	return nil
+}
+
+// Smallest capsules: a command and a completion, in units of 16 bytes (NVMe base
+// 2.0, 5.17.2.1).
+const (
+	minIOCCSZ = capsule.CommandSize / 16
+	minIORCSZ = capsule.CompletionSize / 16
+)
+
+// judge refuses what cannot work, in words.
+func (c *Controller) judge() error {
+	id := &c.identify
+	if id.CNTLID != c.cntlid {
+		return fmt.Errorf("controller says that it is %d in Identify data, but %d in Connect", id.CNTLID, c.cntlid)
+	}
+	if id.SGLS&capsule.SGLSKeyed == 0 {
+		return errors.New("controller does not support keyed SGLs, without which NVMe over RDMA has no data")
+	}
+	if id.CNTRLTYPE == capsule.ControllerTypeDiscovery || c.options.NQN == nvmeof.DiscoveryNQN {
+		return nil
+	}
+	switch {
+	case id.IOCCSZ < minIOCCSZ:
+		return fmt.Errorf("controller takes I/O capsules of %d bytes: too few for a command", id.IOCCSZ*16)
+	case id.IORCSZ < minIORCSZ:
+		return fmt.Errorf("controller sends I/O responses of %d bytes: too few for a completion", id.IORCSZ*16)
+	case id.ICDOFF != 0:
+		return fmt.Errorf("controller wants in-capsule data at offset %d, which this host cannot do", id.ICDOFF*16)
+	case id.KAS == 0 && c.options.keepAlive() > 0:
+		return errors.New("controller does not support keep alive; connect without (keep-alive-tmo 0)")
+	case id.SQES&0xf > submissionEntry || id.SQES>>4 < submissionEntry:
+		return fmt.Errorf("controller takes submission queue entries of 2^%d to 2^%d bytes, not 64", id.SQES&0xf, id.SQES>>4)
+	}
+	return nil
+}
+
+func (c *Controller) setLimits() {
+	id, l := &c.identify, &c.limits
+	l.write = shard.MaxBuffer
+	// MDTS is an exponent of 2 in units of the smallest page, 0 without bound.
+	if id.MDTS > 0 && id.MDTS < 8 {
+		l.write = capsule.IdentifySize << id.MDTS
+	}
+	l.read, l.zeroes = l.write, l.write
+	// Half of what may be on its way to us, so that two commands can overlap.
+	if budget := c.admin.shard.Budget().Limit(); budget > 0 {
+		l.read = min(l.read, max(logChunk, budget/2&^(logChunk-1)))
+	}
+	if id.SGLS&capsule.SGLSOffset != 0 {
+		extra := (uint64(id.IOCCSZ) - minIOCCSZ) * 16
+		l.inCapsule = int(min(extra, nvmeof.MaxInCapsule))
+	}
+	l.mqes = int(c.cap.Fields().MQES) + 1
+	l.maxCmd = int(id.MAXCMD)
+	l.zeroesOK = id.ONCS&capsule.ONCSWriteZeroes != 0
+	l.trimOK = id.ONCS&capsule.ONCSDatasetManagement != 0
+}
+
+// learnZeroes asks for the bound on Write Zeroes, which older controllers do not
+// tell: theirs is that of a transfer.
+func (c *Controller) learnZeroes(ctx context.Context) {
+	b, err := c.IdentifyData(ctx, 0, capsule.Identify{CNS: capsule.CNSControllerCSI, CSI: capsule.CSINVM})
+	if err != nil {
+		return
+	}
+	nvm, err := capsule.DecodeIdentifyNVMController(b)
+	if err == nil && nvm.WZSL > 0 {
+		c.limits.zeroes = logChunk << min(nvm.WZSL, 16)
+	}
+}
+
+// requestQueues asks for I/O queues and returns how many there may be.
+func (c *Controller) requestQueues(ctx context.Context, n int) (int, error) {
+	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures)}
+	want := capsule.QueueCounts{Submission: n, Completion: n}
+	capsule.SetFeatures{FID: capsule.FeatureNumberOfQueues, Value: want.Value()}.Put(&cmd)
+	done, err := c.Admin(ctx, cmd, nil)
+	if err != nil {
+		return 0, err
+	}
+	got := capsule.ParseQueueCounts(done.DW0())
+	return min(n, got.Submission, got.Completion), nil
+}
+
+// Feature reads a feature's value, as the bits of its completion's DW0.
+func (c *Controller) Feature(ctx context.Context, f capsule.GetFeatures, id capsule.NSID, data []byte) (uint32, error) {
+	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetFeatures), NSID: id}
+	f.Put(&cmd)
+	done, err := c.Admin(ctx, cmd, data)
+	return done.DW0(), err
+}
+
+// SetFeature sets a feature and returns the bits of the completion's DW0.
+func (c *Controller) SetFeature(ctx context.Context, f capsule.SetFeatures, id capsule.NSID, data []byte) (uint32, error) {
+	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures), NSID: id}
+	f.Put(&cmd)
+	done, err := c.Admin(ctx, cmd, data)
+	return done.DW0(), err
+}

@@ -1,0 +1,70 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+)
+
+// ErrKeepAlive is why a controller that no longer answers is given up.
+var ErrKeepAlive = errors.New("keep alive was not answered in time")
+
+// A keepAlive sends Keep Alive every half of KATO, so that one that is lost with
+// its connection's retries is made up for (NVMe base 2.0, 3.9). It belongs to
+// the admin queue's loop.
+type keepAlive struct {
+	request  fabric.Request
+	timer    shard.Timer
+	period   time.Duration
+	sentAt   int64
+	inFlight bool
+}
+
+func (c *Controller) startKeepAlive(context.Context) error {
+	kato := c.options.keepAlive()
+	if kato == 0 || c.identify.CNTRLTYPE == capsule.ControllerTypeDiscovery && c.identify.KAS == 0 {
+		return nil
+	}
+	k := &c.keep
+	k.period = kato / 2
+	k.request = fabric.Request{
+		Command: capsule.Command{Opcode: capsule.Opcode(capsule.AdminKeepAlive)},
+		Done:    c.keptAlive,
+	}
+	k.timer.Func = c.keepAliveDue
+	l := c.admin
+	return l.shard.Call(func() {
+		l.onEnd = func() { l.shard.StopTimer(&k.timer) }
+		l.shard.SetTimer(&k.timer, k.period)
+	})
+}
+
+func (c *Controller) keepAliveDue() {
+	k, l := &c.keep, c.admin
+	if l.queue.State() != fabric.StateLive {
+		return
+	}
+	l.shard.SetTimer(&k.timer, k.period)
+	if k.inFlight {
+		if l.shard.Now()-k.sentAt >= int64(2*k.period) {
+			l.queue.Fail(fmt.Errorf("%w (KATO %v)", ErrKeepAlive, 2*k.period))
+		}
+		return
+	}
+	k.inFlight, k.sentAt = true, l.shard.Now()
+	if err := l.queue.Submit(&k.request); err != nil {
+		k.inFlight = false
+	}
+}
+
+func (c *Controller) keptAlive(r *fabric.Request) {
+	c.keep.inFlight = false
+	if r.Err == nil && !r.Completion.Status.OK() {
+		c.admin.queue.Fail(statusError(&r.Command, true, r.Completion))
+	}
+}

@@ -1,0 +1,218 @@
+package host
+
+import (
+	"math"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A lane is an I/O queue: it cuts operations into commands. It belongs to its
+// queue's loop.
+type lane struct {
+	*link
+	slot    shard.Slot
+	chunks  *chunk // idle, as many as the queue has room for
+	waiting opList // operations of which not all has been sent, in order
+
+	spare   shard.Buffer // came for the first in waiting
+	waiter  shard.BufferWaiter
+	dead    bool
+	serving bool
+}
+
+func newLane(l *link) *lane {
+	n := &lane{link: l}
+	n.waiter.Ready = func(b shard.Buffer) {
+		n.spare = b
+		n.slot.Retry()
+	}
+	for range l.depth - 1 {
+		c := &chunk{}
+		c.request.Done = func(*fabric.Request) { n.finish(c) }
+		n.idle(c)
+	}
+	return n
+}
+
+func (l *lane) idle(c *chunk) { c.op, c.next, l.chunks = nil, l.chunks, c }
+
+// attach is called in the loop before the first operation.
+func (l *lane) attach() {
+	l.shard.Attach(&l.slot, l)
+	l.onEnd = l.die
+	l.dead = l.queue.State() >= fabric.StateFailing
+}
+
+// detach is called from outside the loop at the very end.
+func (l *lane) detach() error { return l.shard.Call(l.slot.Detach) }
+
+// begin starts an operation, in the loop.
+func (l *lane) begin(o *op) {
+	o.pos, o.flying, o.err = 0, 0, nil
+	l.waiting.push(o)
+	l.serve()
+}
+
+// serve sends what it can of the operations that wait, in order.
+func (l *lane) serve() {
+	if l.serving {
+		return // Done of a request that failed at once
+	}
+	l.serving = true
+	for o := l.waiting.first; o != nil; o = l.waiting.first {
+		if l.dead {
+			o.fail(l.lostErr())
+		}
+		for !o.allSent() {
+			if !l.send(o) {
+				l.serving = false
+				return
+			}
+		}
+		l.waiting.pop()
+		if o.flying == 0 {
+			o.done(o)
+		}
+	}
+	l.serving = false
+}
+
+func (l *lane) lostErr() error {
+	if err := l.controller.Err(); err != nil {
+		return err
+	}
+	return l.queue.Err()
+}
+
+// step is how many bytes the next command of an operation covers.
+func (l *lane) step(o *op) int64 {
+	lim, left := &l.controller.limits, o.length-o.pos
+	switch o.kind {
+	case opRead:
+		return min(left, int64(lim.read), math.MaxUint16<<o.ns.shift)
+	case opWrite:
+		return min(left, int64(lim.write), math.MaxUint16<<o.ns.shift)
+	case opZeroes:
+		return min(left, int64(lim.zeroes), math.MaxUint16<<o.ns.shift)
+	case opTrim:
+		return min(left, math.MaxUint32<<o.ns.shift)
+	}
+	return left
+}
+
+// send sends one command of an operation. It reports false when that has to
+// wait for another to end, or for a buffer.
+func (l *lane) send(o *op) bool {
+	c := l.chunks
+	if c == nil {
+		return false
+	}
+	step := l.step(o)
+	n := int(step)
+	var b shard.Buffer
+	if o.needsBuffer() {
+		size := n
+		if o.kind == opTrim {
+			size = shard.PageSize
+		}
+		var ok bool
+		if b, ok = l.buffer(size); !ok {
+			return false
+		}
+	}
+	l.chunks = c.next
+	c.prepare(o, n)
+	c.place(l.pool, b, n)
+	o.pos += step
+	o.flying++
+	if err := l.queue.Submit(&c.request); err != nil {
+		c.request.Err = err
+		l.finish(c)
+	}
+	return true
+}
+
+func (o *op) needsBuffer() bool {
+	switch o.kind {
+	case opRead, opWrite:
+		return o.memory == nil
+	case opTrim:
+		return true
+	}
+	return false
+}
+
+// buffer takes one of at least n bytes, or queues for it.
+func (l *lane) buffer(n int) (shard.Buffer, bool) {
+	if l.spare.Valid() {
+		b := l.spare
+		l.spare = shard.Buffer{}
+		if len(b.Bytes()) >= n {
+			return b, true
+		}
+		l.pool.release(b)
+	}
+	if l.waiter.Waiting() {
+		return shard.Buffer{}, false
+	}
+	b, ok := l.pool.arena.Alloc(n)
+	if !ok {
+		l.pool.arena.Wait(&l.waiter, n)
+		l.pool.slot.Retry() // it may be there: others waited in front
+	}
+	return b, ok
+}
+
+// finish takes the end of a command.
+func (l *lane) finish(c *chunk) {
+	o, r := c.op, &c.request
+	err := r.Err
+	if err != nil {
+		err = l.explain(err)
+	} else {
+		err = statusError(&r.Command, false, r.Completion)
+	}
+	if err != nil {
+		o.fail(err)
+	} else if o.kind == opRead && c.buffer.Valid() {
+		c.copyOut()
+	}
+	if c.buffer.Valid() {
+		l.pool.release(c.buffer)
+		c.buffer = shard.Buffer{}
+	}
+	l.idle(c)
+	o.flying--
+	if o.flying == 0 && o.allSent() && l.waiting.first != o {
+		o.done(o)
+	}
+	l.serve()
+}
+
+// explain prefers the reason for which the controller was lost to what the queue
+// saw of it.
+func (l *lane) explain(err error) error {
+	if why := l.controller.Err(); why != nil {
+		return why
+	}
+	return err
+}
+
+// die is called when the queue has ended and all commands are back.
+func (l *lane) die() {
+	l.dead = true
+	l.pool.arena.Cancel(&l.waiter)
+	if l.spare.Valid() {
+		l.pool.release(l.spare)
+		l.spare = shard.Buffer{}
+	}
+	l.serve()
+}
+
+// Complete, Retry and Flush implement [shard.Consumer]; the queue has the work
+// requests.
+func (l *lane) Complete(*rdmatransport.Completion, uint32) {}
+func (l *lane) Retry()                                     { l.serve() }
+func (l *lane) Flush()                                     {}

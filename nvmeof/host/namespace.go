@@ -1,0 +1,227 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A Namespace is a namespace of a connected controller. It has the size that it
+// had when it was opened. Its methods may be called from any goroutine.
+type Namespace struct {
+	controller *Controller
+	id         capsule.NSID
+	shift      uint8 // block size is 1 << shift
+	size       int64 // bytes
+	identify   capsule.IdentifyNamespace
+	ids        Identifiers
+
+	mu     sync.Mutex // guards what follows
+	queues int        // open
+	closed bool
+}
+
+// Identifiers are the globally unique names of a namespace, zero where it has none.
+type Identifiers struct {
+	UUID  uuid.UUID
+	NGUID [16]byte
+	EUI64 [8]byte
+	CSI   capsule.CSI
+}
+
+// Namespaces lists the identifiers of the active namespaces in ascending order.
+func (c *Controller) Namespaces(ctx context.Context) ([]capsule.NSID, error) {
+	var all []capsule.NSID
+	for last := capsule.NSID(0); ; {
+		b, err := c.IdentifyData(ctx, last, capsule.Identify{CNS: capsule.CNSActiveNamespaces})
+		if err != nil {
+			return nil, err
+		}
+		n := 0
+		for ; ; n++ {
+			id := capsule.NSIDAt(b, n)
+			if id == 0 {
+				break
+			}
+			if id <= last {
+				return nil, fmt.Errorf("controller's namespace list does not ascend: %d after %d", id, last)
+			}
+			all, last = append(all, id), id
+		}
+		if n < capsule.NamespaceListEntries || last >= capsule.NSIDBroadcast-2 {
+			return all, nil
+		}
+	}
+}
+
+// Block sizes that a host takes, as exponents: 512 bytes to 64 KiB.
+const (
+	minShift = 9
+	maxShift = 16
+)
+
+// Namespace opens a namespace.
+func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace, error) {
+	if len(c.lanes) == 0 {
+		return nil, fmt.Errorf("controller %d has no I/O queues", c.cntlid)
+	}
+	n := &Namespace{controller: c, id: id}
+	b, err := c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSNamespace})
+	if err != nil {
+		return nil, fmt.Errorf("namespace %d: %w", id, err)
+	}
+	if n.identify, err = capsule.DecodeIdentifyNamespace(b); err != nil {
+		return nil, err
+	}
+	if err := n.judge(); err != nil {
+		return nil, fmt.Errorf("namespace %d: %w", id, err)
+	}
+	b, err = c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSDescriptors})
+	if err != nil {
+		return nil, fmt.Errorf("namespace %d: %w", id, err)
+	}
+	if n.ids, err = readIdentifiers(b); err != nil {
+		return nil, fmt.Errorf("namespace %d: %w", id, err)
+	}
+	return n, nil
+}
+
+// judge refuses what a host cannot use.
+func (n *Namespace) judge() error {
+	f := n.identify.Format()
+	switch {
+	case n.identify.NSZE == 0:
+		return fmt.Errorf("not active")
+	case f.LBADS < minShift || f.LBADS > maxShift:
+		return fmt.Errorf("blocks of 2^%d bytes: this host takes 512 to 65536", f.LBADS)
+	case f.MS != 0:
+		return fmt.Errorf("blocks with %d bytes of metadata, which this host cannot carry", f.MS)
+	case n.identify.NSZE > math.MaxInt64>>f.LBADS:
+		return fmt.Errorf("%d blocks of %d bytes: more than 8 EiB", n.identify.NSZE, 1<<f.LBADS)
+	}
+	n.shift = f.LBADS
+	n.size = int64(n.identify.NSZE) << n.shift
+	return nil
+}
+
+func readIdentifiers(b []byte) (ids Identifiers, err error) {
+	for len(b) > 0 {
+		t, id, rest, err := capsule.NextDescriptor(b)
+		if err != nil {
+			return ids, err
+		}
+		if t == 0 {
+			break
+		}
+		if want := t.Length(); want != 0 && want != len(id) {
+			return ids, fmt.Errorf("identifier of type %d has %d bytes, want %d", t, len(id), want)
+		}
+		switch t {
+		case capsule.DescriptorEUI64:
+			copy(ids.EUI64[:], id)
+		case capsule.DescriptorNGUID:
+			copy(ids.NGUID[:], id)
+		case capsule.DescriptorUUID:
+			copy(ids.UUID[:], id)
+		case capsule.DescriptorCSI:
+			ids.CSI = capsule.CSI(id[0])
+		}
+		b = rest
+	}
+	if ids.CSI != capsule.CSINVM {
+		return ids, fmt.Errorf("I/O command set %d, this host has the NVM command set only", ids.CSI)
+	}
+	return ids, nil
+}
+
+// ID is the namespace's identifier.
+func (n *Namespace) ID() capsule.NSID { return n.id }
+
+// Size is the namespace's size in bytes.
+func (n *Namespace) Size() int64 { return n.size }
+
+// BlockSize is the size of a logical block in bytes.
+func (n *Namespace) BlockSize() int { return 1 << n.shift }
+
+// Identify is the namespace's Identify data.
+func (n *Namespace) Identify() *capsule.IdentifyNamespace { return &n.identify }
+
+// Identifiers are the namespace's unique names.
+func (n *Namespace) Identifiers() Identifiers { return n.ids }
+
+// ReadAt implements [io.ReaderAt]. Any offset and length will do.
+func (n *Namespace) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, ErrOutOfRange
+	}
+	if off >= n.size {
+		return 0, io.EOF
+	}
+	short := int64(len(p)) > n.size-off
+	if short {
+		p = p[:n.size-off]
+	}
+	if err := n.do(opRead, p, off, int64(len(p)), false); err != nil {
+		return 0, err
+	}
+	if short {
+		return len(p), io.EOF
+	}
+	return len(p), nil
+}
+
+// WriteAt implements [io.WriterAt]. Offset and length must be multiples of the
+// block size, since writing a part of a block means reading and writing all of
+// it, which is not atomic: [ErrUnaligned]. After an error an unknown part of p
+// has been written.
+func (n *Namespace) WriteAt(p []byte, off int64) (int, error) {
+	if err := n.checkRange(off, int64(len(p))); err != nil {
+		return 0, err
+	}
+	if err := n.do(opWrite, p, off, int64(len(p)), false); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Flush makes all completed writes durable.
+func (n *Namespace) Flush() error { return n.do(opFlush, nil, 0, 1, false) }
+
+// WriteZeroes makes a range read as zeroes. With free the storage may be freed.
+func (n *Namespace) WriteZeroes(off, length int64, free bool) error {
+	if !n.controller.limits.zeroesOK {
+		return fmt.Errorf("%w: Write Zeroes", ErrUnsupported)
+	}
+	if err := n.checkRange(off, length); err != nil {
+		return err
+	}
+	return n.do(opZeroes, nil, off, length, free)
+}
+
+// Deallocate tells the controller that a range is not needed any more.
+func (n *Namespace) Deallocate(off, length int64) error {
+	if !n.controller.limits.trimOK {
+		return fmt.Errorf("%w: Dataset Management", ErrUnsupported)
+	}
+	if err := n.checkRange(off, length); err != nil {
+		return err
+	}
+	return n.do(opTrim, nil, off, length, false)
+}
+
+func (n *Namespace) checkRange(off, length int64) error {
+	if !backend.InRange(off, length, n.size) {
+		return ErrOutOfRange
+	}
+	if (off|length)&(1<<n.shift-1) != 0 {
+		return ErrUnaligned
+	}
+	return nil
+}

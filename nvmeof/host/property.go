@@ -1,0 +1,125 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// Property reads a property of the controller.
+func (c *Controller) Property(ctx context.Context, o capsule.PropertyOffset) (uint64, error) {
+	cmd := capsule.FabricsCommand(capsule.FabricsPropertyGet)
+	capsule.Property{Size: o.Size(), Offset: uint32(o)}.Put(&cmd)
+	done, err := c.admin.execute(ctx, cmd, nil)
+	if err != nil {
+		return 0, fmt.Errorf("property %v: %w", o, err)
+	}
+	if o.Size() == 4 {
+		return uint64(done.DW0()), nil
+	}
+	return done.Result, nil
+}
+
+// setProperty writes a property.
+func (c *Controller) setProperty(ctx context.Context, o capsule.PropertyOffset, v uint64) error {
+	cmd := capsule.FabricsCommand(capsule.FabricsPropertySet)
+	capsule.Property{Size: o.Size(), Offset: uint32(o), Value: v}.Put(&cmd)
+	if _, err := c.admin.execute(ctx, cmd, nil); err != nil {
+		return fmt.Errorf("property %v: %w", o, err)
+	}
+	return nil
+}
+
+// Entry sizes of CC, as exponents: 64 and 16 bytes (NVMe base 2.0, 3.1.3.5).
+const (
+	submissionEntry = 6
+	completionEntry = 4
+)
+
+// enable takes the controller into operation (NVMe base 2.0, 3.5.1).
+func (c *Controller) enable(ctx context.Context) error {
+	v, err := c.Property(ctx, capsule.PropertyCAP)
+	if err != nil {
+		return err
+	}
+	c.cap = capsule.CAP(v)
+	f := c.cap.Fields()
+	if f.MPSMIN > 0 {
+		return fmt.Errorf("controller has pages of %d bytes at least, this host 4096", 4096<<f.MPSMIN)
+	}
+	cc := capsule.CC(0).WithEntrySizes(submissionEntry, completionEntry).WithEnable(true)
+	switch {
+	case f.CSS&capsule.CSSNVM != 0:
+		cc = cc.WithCSS(capsule.CCCSSNVM)
+	case f.CSS&capsule.CSSMany != 0:
+		cc = cc.WithCSS(capsule.CCCSSAll)
+	default:
+		cc = cc.WithCSS(capsule.CCCSSAdmin)
+	}
+	if err := c.setProperty(ctx, capsule.PropertyCC, uint64(cc)); err != nil {
+		return err
+	}
+	// CAP.TO is the worst time in units of 500 ms.
+	limit := time.Duration(max(1, f.TO)) * 500 * time.Millisecond
+	err = c.waitStatus(ctx, limit, func(s capsule.CSTS) bool { return s.Ready() })
+	if err != nil {
+		return err
+	}
+	v, err = c.Property(ctx, capsule.PropertyVS)
+	c.version = capsule.Version(v)
+	return err
+}
+
+// waitStatus polls CSTS until it is as wanted.
+func (c *Controller) waitStatus(ctx context.Context, limit time.Duration, want func(capsule.CSTS) bool) error {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		v, err := c.Property(ctx, capsule.PropertyCSTS)
+		if err != nil {
+			return err
+		}
+		status := capsule.CSTS(v)
+		if want(status) {
+			return nil
+		}
+		if status.Fatal() {
+			return errors.New("controller reports a fatal error (CSTS.CFS)")
+		}
+		next := time.NewTimer(pause)
+		select {
+		case <-next.C:
+		case <-deadline.C:
+			next.Stop()
+			return fmt.Errorf("controller is not ready after %v (CSTS %#x)", limit, uint32(status))
+		case <-ctx.Done():
+			next.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// shutDown notifies the controller and waits until it has processed that.
+func (c *Controller) shutDown(ctx context.Context) error {
+	limit := shutdownTime
+	if t := time.Duration(c.identify.RTD3E) * time.Microsecond; t > limit {
+		limit = min(t, time.Minute)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	v, err := c.Property(ctx, capsule.PropertyCC)
+	if err == nil {
+		cc := capsule.CC(v).WithShutdown(capsule.ShutdownNormal)
+		err = c.setProperty(ctx, capsule.PropertyCC, uint64(cc))
+	}
+	if err == nil {
+		err = c.waitStatus(ctx, limit, func(s capsule.CSTS) bool { return s.Shutdown() == capsule.ShutdownComplete })
+	}
+	if err != nil {
+		return fmt.Errorf("shutting down controller %d: %w", c.cntlid, err)
+	}
+	return nil
+}

@@ -1,0 +1,362 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+)
+
+// Info implements [backend.Store].
+func (n *Namespace) Info() backend.Info {
+	id := &n.identify
+	info := backend.Info{
+		Size: n.size, BlockSize: n.BlockSize(), Alignment: 1,
+		Volatile:   n.controller.identify.VWC&1 != 0,
+		ReadOnly:   id.NSATTR&1 != 0,
+		Deallocate: n.controller.limits.trimOK,
+	}
+	if id.NSFEAT&(1<<4) != 0 {
+		info.Optimal = (int(id.NPWG) + 1) << n.shift
+	}
+	return info
+}
+
+// Allocated implements [backend.Store]: NUSE as it is now.
+func (n *Namespace) Allocated() (int64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), allocatedTime)
+	defer cancel()
+	b, err := n.controller.IdentifyData(ctx, n.id, capsule.Identify{CNS: capsule.CNSNamespace})
+	if err != nil {
+		return 0, err
+	}
+	id, err := capsule.DecodeIdentifyNamespace(b)
+	return min(int64(id.NUSE), n.size>>n.shift) << n.shift, err
+}
+
+const allocatedTime = 10 * time.Second
+
+// Close implements [backend.Store]: it fails while a queue is open. The
+// controller stays connected.
+func (n *Namespace) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.queues > 0 {
+		return fmt.Errorf("namespace %d has %d open queues", n.id, n.queues)
+	}
+	n.closed = true
+	return nil
+}
+
+// NewQueue implements [backend.Store]; see [Namespace.OpenQueue].
+func (n *Namespace) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	return n.OpenQueue(depth, notify)
+}
+
+// A Queue carries operations of one goroutine at a time on one I/O queue of the
+// controller. It implements [backend.Queue]: Submit takes requests in slices,
+// Poll gives results; neither allocates nor blocks. Data in the controller's
+// Buffers moves without a copy. A goroutine that polls drives the I/O queue's
+// loop while it does so.
+type Queue struct {
+	ns      *Namespace
+	lane    *lane
+	shard   *shard.Shard
+	slots   []slot
+	idle    []uint32 // slots, the caller's
+	refused []uint32 // slots whose request was not sent, the caller's
+	flying  int      // slots not idle
+
+	submitted ring // slots on their way to the loop
+	finished  ring // slots on their way back
+	message   shard.Message
+	queued    atomic.Bool // message is in the shard's mailbox
+
+	notify func()
+	armed  atomic.Bool // notify is owed
+	waiter *shard.Waiter
+	parked bool // the waiter waits; the loop's
+	spins  int
+	closed bool
+}
+
+// A slot is one request of a Queue.
+type slot struct {
+	op
+	tag   uint64
+	index uint32
+}
+
+const maxQueueDepth = 1 << 16
+
+// OpenQueue opens a queue that has at most depth requests in flight. notify may
+// be nil; see [backend.Store] for when it is called.
+func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
+	if depth < 1 || depth > maxQueueDepth {
+		return nil, fmt.Errorf("queue of %d requests: 1 to %d", depth, maxQueueDepth)
+	}
+	if err := n.controller.Err(); err != nil {
+		return nil, err
+	}
+	if !n.addQueue() {
+		return nil, backend.ErrClosed
+	}
+	l := n.controller.nextLane()
+	q := &Queue{ns: n, lane: l, shard: l.shard, slots: make([]slot, depth), notify: notify}
+	for i := range q.slots {
+		s := &q.slots[i]
+		s.lane, s.ns, s.index = l, n, uint32(i)
+		s.done = func(*op) { q.finish(s) }
+		q.idle = append(q.idle, s.index)
+	}
+	q.refused = make([]uint32, 0, depth)
+	q.submitted.init(depth)
+	q.finished.init(depth)
+	q.message.Func = func() {
+		q.queued.Store(false)
+		q.start()
+	}
+	q.waiter = l.shard.NewWaiter(q.park)
+	return q, nil
+}
+
+func (n *Namespace) addQueue() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.closed {
+		n.queues++
+	}
+	return !n.closed
+}
+
+// Submit implements [backend.Queue].
+func (q *Queue) Submit(rs []backend.Request) int {
+	if q.closed {
+		return 0
+	}
+	n := 0
+	for ; n < len(rs) && len(q.idle) > 0; n++ {
+		last := len(q.idle) - 1
+		s := &q.slots[q.idle[last]]
+		q.idle = q.idle[:last]
+		q.flying++
+		if err := q.fill(s, &rs[n]); err != nil {
+			s.err = err
+			q.refused = append(q.refused, s.index)
+			continue
+		}
+		q.submitted.push(s.index)
+	}
+	if n > 0 {
+		q.hand()
+	}
+	return n
+}
+
+// hand gives what was submitted to the loop.
+func (q *Queue) hand() {
+	if q.shard.TryHold() {
+		q.start()
+		q.shard.Turn()
+		q.shard.Release()
+		return
+	}
+	if !q.queued.Swap(true) {
+		q.shard.Post(&q.message)
+	}
+}
+
+// fill turns a request into an operation.
+func (q *Queue) fill(s *slot, r *backend.Request) error {
+	s.tag, s.fua, s.free = r.Tag, r.FUA, r.Deallocate
+	info := backend.Info{Size: q.ns.size, BlockSize: 1 << q.ns.shift, Alignment: 1}
+	if err := info.Check(r); err != nil {
+		return err
+	}
+	length := r.Length
+	switch r.Op {
+	case backend.OpRead:
+		s.kind = opRead
+	case backend.OpWrite:
+		s.kind = opWrite
+	case backend.OpFlush:
+		s.kind, length = opFlush, 1
+	case backend.OpWriteZeroes:
+		if s.kind = opZeroes; !q.ns.controller.limits.zeroesOK {
+			return ErrUnsupported
+		}
+	case backend.OpDeallocate:
+		if s.kind = opTrim; !q.ns.controller.limits.trimOK {
+			length = 0 // a hint: done
+		}
+	}
+	s.setRange(r.Buf, r.Offset, length)
+	return nil
+}
+
+// start begins what was submitted, in the loop.
+func (q *Queue) start() {
+	for {
+		i, ok := q.submitted.pop()
+		if !ok {
+			return
+		}
+		q.lane.begin(&q.slots[i].op)
+	}
+}
+
+// finish takes the end of an operation, in the loop.
+func (q *Queue) finish(s *slot) {
+	q.finished.push(s.index)
+	if q.parked {
+		q.parked = false
+		q.waiter.Done()
+	}
+	if q.armed.Load() && q.armed.Swap(false) {
+		q.notify()
+	}
+}
+
+// Poll implements [backend.Queue].
+func (q *Queue) Poll(rs []backend.Result) int {
+	n := q.reap(rs)
+	if n > 0 || q.flying == 0 || len(rs) == 0 {
+		return n
+	}
+	if q.notify != nil {
+		return q.pollAndArm(rs)
+	}
+	if q.shard.TryHold() {
+		q.shard.Turn()
+		q.shard.Release()
+	} else {
+		q.shard.AskHold()
+	}
+	if n = q.reap(rs); n == 0 {
+		if q.spins++; q.spins%pollsPerYield == 0 {
+			runtime.Gosched() // see package shard
+		}
+	}
+	return n
+}
+
+const pollsPerYield = 64
+
+// pollAndArm is for a caller that will sleep until it is notified: the resident
+// goes on with the loop meanwhile.
+func (q *Queue) pollAndArm(rs []backend.Result) int {
+	q.armed.Store(true)
+	n := q.reap(rs)
+	if n > 0 {
+		q.armed.Store(false)
+		return n
+	}
+	q.shard.Attend()
+	return 0
+}
+
+// reap takes results that are there.
+func (q *Queue) reap(rs []backend.Result) int {
+	n := 0
+	for ; n < len(rs); n++ {
+		var i uint32
+		if last := len(q.refused) - 1; last >= 0 {
+			i, q.refused = q.refused[last], q.refused[:last]
+		} else {
+			var ok bool
+			if i, ok = q.finished.pop(); !ok {
+				break
+			}
+		}
+		s := &q.slots[i]
+		rs[n] = backend.Result{Tag: s.tag, Err: s.err}
+		s.buf, s.memory, s.err = nil, nil, nil
+		q.idle = append(q.idle, i)
+		q.flying--
+	}
+	return n
+}
+
+// Wait blocks until Poll has a result, or nothing is in flight. It drives the
+// loop if nobody else does.
+func (q *Queue) Wait() error {
+	if q.flying == 0 || len(q.refused) > 0 || !q.finished.empty() {
+		return nil
+	}
+	if err := q.waiter.Await(); err != nil {
+		return ErrClosed
+	}
+	return nil
+}
+
+// park is the beginning of a wait, in the loop.
+func (q *Queue) park() {
+	q.start()
+	if !q.finished.empty() {
+		q.waiter.Done()
+		return
+	}
+	q.parked = true
+}
+
+// Idle implements [backend.Queue].
+func (q *Queue) Idle() bool { return q.flying == 0 }
+
+// Close implements [backend.Queue].
+func (q *Queue) Close() error {
+	if q.closed {
+		return nil
+	}
+	q.closed = true
+	q.ns.mu.Lock()
+	q.ns.queues--
+	q.ns.mu.Unlock()
+	q.armed.Store(false)
+	var rs [16]backend.Result
+	for q.flying > 0 {
+		if err := q.Wait(); err != nil {
+			return errors.Join(errors.New("requests of the queue are lost"), err)
+		}
+		q.reap(rs[:])
+	}
+	return nil
+}
+
+// A ring carries slots from one goroutine to another without a lock. It never
+// overflows, since it is as long as there are slots.
+type ring struct {
+	slots []uint32
+	mask  uint32
+	head  atomic.Uint32 // the reader's
+	tail  atomic.Uint32 // the writer's
+}
+
+func (r *ring) init(n int) {
+	r.slots = make([]uint32, 1<<bits.Len(uint(n-1)))
+	r.mask = uint32(len(r.slots) - 1)
+}
+
+func (r *ring) push(v uint32) {
+	tail := r.tail.Load()
+	r.slots[tail&r.mask] = v
+	r.tail.Store(tail + 1)
+}
+
+func (r *ring) pop() (uint32, bool) {
+	head := r.head.Load()
+	if head == r.tail.Load() {
+		return 0, false
+	}
+	v := r.slots[head&r.mask]
+	r.head.Store(head + 1)
+	return v, true
+}
+
+func (r *ring) empty() bool { return r.head.Load() == r.tail.Load() }
