@@ -1,0 +1,82 @@
+package nvmecli
+
+import (
+	"fmt"
+	"io"
+	"math/big"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A field is one line of text, and one member of an object.
+type field struct {
+	name  string
+	text  string
+	value any // in JSON; nil: not there
+}
+
+// dec is a number that is printed in decimal.
+func dec[T ~uint8 | ~uint16 | ~uint32 | ~uint64](name string, v T) field {
+	return field{name, fmt.Sprint(uint64(v)), integer(v)}
+}
+
+// hexField is a number whose text is hexadecimal, except that zero is "0".
+func hexField[T ~uint8 | ~uint16 | ~uint32 | ~uint64](name string, v T) field {
+	f := dec(name, v)
+	if v != 0 {
+		f.text = fmt.Sprintf("%#x", uint64(v))
+	}
+	return f
+}
+
+func wide(name string, v capsule.Uint128) field {
+	n := new(big.Int).SetUint64(v.Hi)
+	n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(v.Lo))
+	return field{name, n.String(), number(n.String())}
+}
+
+func text(name, s string) field { return field{name, s, s} }
+
+// ascii is a fixed field of text, printed with its padding.
+func ascii(name string, b []byte) field {
+	s, _, _ := strings.Cut(string(b), "\x00")
+	return text(name, harmless(s))
+}
+
+// clean is a text of the controller up to its NUL, without spaces at its end.
+func clean(b []byte) string {
+	s, _, _ := strings.Cut(string(b), "\x00")
+	return harmless(strings.TrimRight(s, " "))
+}
+
+// harmless takes what a terminal might obey out of a text of the controller.
+func harmless(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// writeFields prints lines whose names are padded to a width, if not with a tab.
+func writeFields(w io.Writer, width int, fields []field) {
+	for _, f := range fields {
+		if strings.HasSuffix(f.name, "\t") {
+			fmt.Fprintf(w, "%s: %s\n", f.name, f.text)
+			continue
+		}
+		fmt.Fprintf(w, "%-*s: %s\n", width, f.name, f.text)
+	}
+}
+
+func members(fields []field) object {
+	var o object
+	for _, f := range fields {
+		if f.value != nil {
+			o = append(o, member{strings.TrimSpace(f.name), f.value})
+		}
+	}
+	return o
+}

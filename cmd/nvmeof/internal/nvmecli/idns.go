@@ -1,0 +1,101 @@
+package nvmecli
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// Where Identify Namespace data has bytes of the vendor.
+const namespaceVendor = 384
+
+// NamespaceText prints Identify Namespace data (CNS 00h) as `nvme id-ns` does.
+func NamespaceText(w io.Writer, id capsule.NSID, data []byte) error {
+	n, err := capsule.DecodeIdentifyNamespace(data)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "NVME Identify Namespace %d:\n", id)
+	writeFields(&b, 8, namespaceFields(&n))
+	for i := range int(n.NLBAF) + int(n.NULBAF) + 1 {
+		if i >= len(n.LBAF) {
+			break
+		}
+		f, inUse := n.LBAF[i], ""
+		if f == n.Format() && i == formatIndex(&n) {
+			inUse = "(in use)"
+		}
+		fmt.Fprintf(&b, "lbaf %2d : ms:%-3d lbads:%-2d rp:%s %s\n", i, f.MS, f.LBADS, hexText(f.RP), inUse)
+	}
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+// NamespaceJSON prints the same as `nvme id-ns -o json` does.
+func NamespaceJSON(w io.Writer, data []byte) error {
+	n, err := capsule.DecodeIdentifyNamespace(data)
+	if err != nil {
+		return err
+	}
+	lbafs := []object{}
+	for i := range min(int(n.NLBAF)+1, len(n.LBAF)) {
+		f := n.LBAF[i]
+		lbafs = append(lbafs, object{{"ms", integer(f.MS)}, {"ds", integer(f.LBADS)}, {"rp", integer(f.RP)}})
+	}
+	o := append(members(namespaceFields(&n)), member{"lbafs", lbafs}, member{"vs", dump(data[namespaceVendor:capsule.IdentifySize])})
+	return writeJSON(w, o)
+}
+
+func formatIndex(n *capsule.IdentifyNamespace) int { return int(n.FLBAS&0xf | n.FLBAS>>1&0x30) }
+
+func hexText(v uint8) string {
+	if v == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%#x", v)
+}
+
+func namespaceFields(n *capsule.IdentifyNamespace) []field {
+	fields := []field{
+		hexField("nsze", n.NSZE), hexField("ncap", n.NCAP), hexField("nuse", n.NUSE),
+		hexField("nsfeat", n.NSFEAT), dec("nlbaf", n.NLBAF), hexField("flbas", n.FLBAS),
+		hexField("mc", n.MC), hexField("dpc", n.DPC), hexField("dps", n.DPS),
+		hexField("nmic", n.NMIC), hexField("rescap", n.RESCAP), hexField("fpi", n.FPI), dec("dlfeat", n.DLFEAT),
+		dec("nawun", n.NAWUN), dec("nawupf", n.NAWUPF), dec("nacwu", n.NACWU),
+		dec("nabsn", n.NABSN), dec("nabo", n.NABO), dec("nabspf", n.NABSPF), dec("noiob", n.NOIOB),
+		wide("nvmcap", n.NVMCAP),
+	}
+	if n.NSFEAT&capsule.NSFEATOptimal != 0 {
+		fields = append(fields, dec("npwg", n.NPWG), dec("npwa", n.NPWA), dec("npdg", n.NPDG), dec("npda", n.NPDA), dec("nows", n.NOWS))
+	}
+	nsattr := dec("nsattr", n.NSATTR)
+	nsattr.name = "nsattr\t" // a tab, which stands for the padding
+	return append(fields,
+		dec("mssrl", n.MSSRL), dec("mcl", n.MCL), dec("msrc", n.MSRC), dec("kpios", n.KPIOS),
+		dec("nulbaf", n.NULBAF), dec("kpiodaag", n.KPIODAAG), dec("anagrpid", n.ANAGRPID), nsattr,
+		dec("nvmsetid", n.NVMSETID), dec("endgid", n.ENDGID),
+		text("nguid", hex.EncodeToString(n.NGUID[:])), text("eui64", hex.EncodeToString(n.EUI64[:])))
+}
+
+// dump is text of the vendor in rows of 16 bytes, up to its NUL.
+func dump(b []byte) []string {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	rows := []string{}
+	for ; len(b) > 0; b = b[min(16, len(b)):] {
+		row := []byte(string(b[:min(16, len(b))]))
+		for i, c := range row {
+			if c < '!' || c > '~' {
+				row[i] = '.'
+			}
+		}
+		rows = append(rows, string(row))
+	}
+	return rows
+}

@@ -1,0 +1,67 @@
+package nvmecli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// A Device is one line of `nvme list`.
+type Device struct {
+	Node, Generic           string
+	Serial, Model, Firmware string
+	NSID                    uint32
+	Used, Size              uint64 // bytes
+	BlockSize, MetadataSize int    // bytes
+}
+
+const listRow = "%-21s %-21s %-20s %-40s %-10s %-26s %-16s %-8s\n"
+
+// ListText prints devices as `nvme list` does.
+func ListText(w io.Writer, devices []Device) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, listRow, "Node", "Generic", "SN", "Model", "Namespace", "Usage", "Format", "FW Rev")
+	fmt.Fprintf(&b, listRow, rule(21), rule(21), rule(20), rule(40), rule(10), rule(26), rule(16), rule(8))
+	for _, d := range devices {
+		used, usedUnit := scale(float64(d.Used), 1000)
+		size, sizeUnit := scale(float64(d.Size), 1000)
+		block, blockUnit := scale(float64(d.BlockSize), 1024)
+		usage := fmt.Sprintf("%6.2f %2sB / %6.2f %2sB", used, usedUnit, size, sizeUnit)
+		format := fmt.Sprintf("%3.0f %2sB + %2d B", block, blockUnit, d.MetadataSize)
+		fmt.Fprintf(&b, listRow, d.Node, d.Generic, harmless(d.Serial), harmless(d.Model),
+			fmt.Sprintf("0x%x", d.NSID), usage, format, harmless(d.Firmware))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func rule(n int) string { return strings.Repeat("-", n) }
+
+// scale divides v until it is below the next unit; the units are those of
+// powers of 1000 (SI) or of 1024.
+func scale(v float64, by float64) (float64, string) {
+	units := []string{"", "k", "M", "G", "T", "P", "E"}
+	if by == 1024 {
+		units = []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
+	}
+	i := 0
+	for ; v >= by && i < len(units)-1; i++ {
+		v /= by
+	}
+	return v, units[i]
+}
+
+// ListJSON prints devices as `nvme list -o json` does.
+func ListJSON(w io.Writer, devices []Device) error {
+	list := []object{}
+	for _, d := range devices {
+		list = append(list, object{
+			{"NameSpace", integer(d.NSID)},
+			{"DevicePath", d.Node}, {"GenericPath", d.Generic},
+			{"Firmware", d.Firmware}, {"ModelNumber", d.Model}, {"SerialNumber", d.Serial},
+			{"UsedBytes", integer(d.Used)}, {"MaximumLBA", integer(d.Size / uint64(max(1, d.BlockSize)))},
+			{"PhysicalSize", integer(d.Size)}, {"SectorSize", integer(d.BlockSize)},
+		})
+	}
+	return writeJSON(w, object{{"Devices", list}})
+}
