@@ -95,6 +95,10 @@ type QPConfig struct {
 	MaxRecv int // receive queue depth; default 128
 	MaxSGE  int // default 2, limit Attrs.MaxSGE
 	Windows int // memory windows that may be allocated; default 0
+
+	// NoRemote gives the peer no access to memory, whatever key it names: its
+	// RDMA WRITEs, READs and atomics end the connection.
+	NoRemote bool
 }
 
 // A QueuePair is one reliable connection.

@@ -206,7 +206,7 @@ func (q *TargetQueue) makeContexts() {
 func (q *TargetQueue) Accept(req rdmatransport.ConnRequest, p rdmatransport.ConnParams) error {
 	cfg := &q.cfg
 	qp, err := cfg.Domain.NewQueuePair(rdmatransport.QPConfig{
-		CQ: cfg.Shard.CQ(), MaxSend: cfg.sends(), MaxRecv: cfg.Depth, MaxSGE: cfg.maxSGE(),
+		CQ: cfg.Shard.CQ(), MaxSend: cfg.sends(), MaxRecv: cfg.Depth, MaxSGE: cfg.maxSGE(), NoRemote: true,
 	})
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 	q.keys.init(d, s.rng, cfg.Windows)
 	qpn := s.newQPN()
 	q.rc = rc.New(rc.Config{
-		QPN: qpn, MaxSend: depth(cfg.MaxSend), MaxRecv: depth(cfg.MaxRecv), MaxSGE: sge, Keys: &q.keys,
+		QPN: qpn, MaxSend: depth(cfg.MaxSend), MaxRecv: depth(cfg.MaxRecv), MaxSGE: sge, NoRemote: cfg.NoRemote, Keys: &q.keys,
 		Completions: &s.done, Counters: &s.stats.RC, Store: &s.store, Budget: &s.budget,
 	})
 	q.source = uint8(int(qpn) / len(s.dev.shards) % len(s.port.Sources()))

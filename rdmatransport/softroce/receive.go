@@ -26,6 +26,9 @@ func (s *shard) receive() {
 // datagram splits what the kernel merged (GRO) into packets.
 func (s *shard) datagram(d *udp.Datagram) {
 	rest := d.Data
+	if len(rest) == 0 {
+		s.datum(d, nil, 0) // counted as too short
+	}
 	for k := 0; len(rest) > 0; k++ {
 		b := rest
 		if d.SegmentSize > 0 && d.SegmentSize < len(rest) {
@@ -77,6 +80,9 @@ func (s *shard) datum(d *udp.Datagram, b []byte, k int) {
 // merged datagram as a whole, to its shard, and drops what nobody owns.
 func (s *shard) unknown(d *udp.Datagram, b []byte) {
 	owner := s.dev.shards[int(s.packet.DestQPN)%len(s.dev.shards)]
+	if s.packet.DestQPN == managementQPN {
+		owner = s.dev.shards[0]
+	}
 	if owner == s {
 		s.stats.UnknownQPN++
 		return

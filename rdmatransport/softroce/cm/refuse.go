@@ -163,6 +163,8 @@ func (e *Engine) receiveMRA(now time.Duration, from netip.Addr, m *wire.MAD) {
 			e.extend(now, c, r.ServiceTimeout)
 			return
 		}
+	default: // of a message that we never send
+		e.Counters.WrongState++
 	}
 	if c != nil {
 		e.Counters.WrongState++

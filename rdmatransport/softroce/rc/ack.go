@@ -14,6 +14,10 @@ func (q *QP) receiveResponse(now time.Duration, p *wire.Packet, flags wire.OpFla
 		q.cfg.Counters.GhostAcks++
 		return
 	}
+	if flags&wire.FlagPayload == 0 && len(p.Payload) > 0 {
+		q.cfg.Counters.BadAcks++
+		return
+	}
 	if flags&(wire.FlagReadResponse|wire.FlagAtomicAck) != 0 {
 		q.receiveData(now, p)
 	} else {
@@ -28,6 +32,7 @@ func (q *QP) receiveAck(now time.Duration, p *wire.Packet) {
 	r := &q.req
 	kind := p.AETH.Syndrome.Kind()
 	if p.PSN.Before(r.acked) && !(kind == wire.AETHAck && p.PSN.Add(1) == r.acked) {
+		q.cfg.Counters.OldAcks++
 		return // behind: everything it says is known
 	}
 	switch kind {

@@ -25,6 +25,8 @@ type Config struct {
 	MaxSend int // send work requests outstanding
 	MaxRecv int // receives posted
 	MaxSGE  int // scatter list elements a request
+	// NoRemote refuses the peer's WRITEs, READs and atomics as invalid requests.
+	NoRemote bool
 
 	Keys        Keys
 	Completions *Completions
@@ -103,7 +105,8 @@ type Counters struct {
 	StoreFull          uint64 // packets dropped because nothing more could be kept
 	FarAhead           uint64 // packets dropped as too far ahead
 	GhostAcks          uint64 // acknowledgements of what was never sent
-	BadAcks            uint64 // reserved syndromes
+	BadAcks            uint64 // reserved syndromes, or with payload
+	OldAcks            uint64 // acknowledgements of what was acknowledged before
 	StaleDuplicates    uint64 // READs or atomics repeated after they were forgotten
 	WrongState         uint64 // packets for a queue pair that is not connected
 	WrongPKey          uint64

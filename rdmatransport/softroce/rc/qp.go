@@ -141,16 +141,16 @@ func (q *QP) Receive(now time.Duration, p *wire.Packet) {
 		q.cfg.Counters.WrongState++
 	case p.PKey&0x7fff != q.peer.PKey&0x7fff:
 		q.cfg.Counters.WrongPKey++
+	case !p.Opcode.IsRC():
+		q.cfg.Counters.NotRC++ // a UD SEND has the flags of a SEND; a CNP is no fault
 	case flags&wire.FlagRequest != 0:
 		q.receiveRequest(now, p, flags)
 	case flags&wire.FlagResponse != 0:
 		q.receiveResponse(now, p, flags)
-	case p.Opcode.IsRC():
+	default:
 		// "Reserved opcode" on a connected queue pair is an invalid request
 		// (IBTA 9.7.5.2.8).
 		q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusFlushed)
-	default:
-		q.cfg.Counters.NotRC++
 	}
 }
 

@@ -127,7 +127,7 @@ func (q *QP) gapExpired(time.Duration) {
 // execute runs the request whose turn it is; false means that it must come
 // again (no receive posted) or that the queue pair ended.
 func (q *QP) execute(p *wire.Packet, flags wire.OpFlags) bool {
-	if !q.inSequence(flags) || !q.lengthFits(p, flags) {
+	if !q.inSequence(flags) || !q.lengthFits(p, flags) || !q.permitted(flags) {
 		return q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusFlushed)
 	}
 	var ok bool
@@ -171,6 +171,12 @@ func (q *QP) inSequence(flags wire.OpFlags) bool {
 		return q.resp.message == 0
 	}
 	return q.resp.message != 0 && flags&q.resp.message != 0
+}
+
+// permitted: a queue pair without remote access takes SENDs alone; an operation
+// that is not enabled is an invalid request.
+func (q *QP) permitted(flags wire.OpFlags) bool {
+	return !q.cfg.NoRemote || flags&wire.FlagSend != 0
 }
 
 // lengthFits: every packet but the last is full (IBTA 9.7.4.1.6).
