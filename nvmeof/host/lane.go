@@ -86,20 +86,27 @@ func (l *lane) lostErr() error {
 	return l.queue.Err()
 }
 
-// step is how many bytes the next command of an operation covers.
+// step is how many bytes the next command of an operation covers: whole blocks,
+// no more than the controller takes and the 16 bits of NLB can say.
 func (l *lane) step(o *op) int64 {
 	lim, left := &l.controller.limits, o.length-o.pos
 	switch o.kind {
 	case opRead:
-		return min(left, int64(lim.read), math.MaxUint16<<o.ns.shift)
+		return min(left, o.ns.blocks(lim.read))
 	case opWrite:
-		return min(left, int64(lim.write), math.MaxUint16<<o.ns.shift)
+		return min(left, o.ns.blocks(lim.write))
 	case opZeroes:
-		return min(left, int64(lim.zeroes), math.MaxUint16<<o.ns.shift)
+		return min(left, o.ns.blocks(lim.zeroes))
 	case opTrim:
 		return min(left, math.MaxUint32<<o.ns.shift)
 	}
 	return left
+}
+
+// blocks rounds a limit in bytes to what one command can move.
+func (n *Namespace) blocks(limit int) int64 {
+	block := int64(1) << n.shift
+	return max(block, min(int64(limit)&^(block-1), math.MaxUint16<<n.shift))
 }
 
 // send sends one command of an operation. It reports false when that has to

@@ -33,7 +33,8 @@ type rigConfig struct {
 	host   Config
 	target target.Config
 	stores []backend.Store
-	budget int // receive budget of both devices
+	spin   bool // poll adaptively, as in production
+	budget int  // receive budget of both devices
 	attrs  func(*rdmatransport.Attrs)
 }
 
@@ -62,7 +63,9 @@ func startRig(t testing.TB, cfg rigConfig, hostDevice, targetDevice rdmatranspor
 	r.device.host, r.device.target = hostDevice, targetDevice
 	cfg.target.Device, cfg.host.Device = targetDevice, hostDevice
 	cfg.target.Log = zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
-	cfg.target.Polling, cfg.host.Polling = shard.PollNever, shard.PollNever
+	if !cfg.spin {
+		cfg.target.Polling, cfg.host.Polling = shard.PollNever, shard.PollNever
+	}
 	cfg.target.Arena = 8 << 20
 	var err error
 	if r.target, err = target.New(cfg.target); err != nil {
