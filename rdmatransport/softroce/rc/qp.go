@@ -154,14 +154,22 @@ func (q *QP) Receive(now time.Duration, p *wire.Packet) {
 	}
 }
 
-// Transmit appends to o what may be sent now, responses first, and reports
-// whether more is ready that only a full outbox kept back.
+// Transmit appends to o what may be sent now, and reports whether more is ready
+// that only a full outbox kept back. The acknowledgement comes last: nobody waits
+// for it as for an answer.
 func (q *QP) Transmit(now time.Duration, o *Outbox) (more bool) {
-	more = q.transmitResponses(now, o)
+	more = q.transmitResponses(o)
 	if q.state == StateConnected {
 		more = q.transmitRequests(now, o) || more
 	}
-	return more
+	if more || !q.ackReady() {
+		return more
+	}
+	if o.Full() {
+		return true
+	}
+	q.sendAck(now, o)
+	return false
 }
 
 // Blocked reports whether the queue pair waits for the shard's receive budget.

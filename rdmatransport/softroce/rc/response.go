@@ -187,27 +187,22 @@ func (q *QP) receiveDuplicate(p *wire.Packet, flags wire.OpFlags) {
 	r.jobs.push(job{psn: p.PSN, n: max(1, (p.RETH.DMALen+mtu-1)/mtu), reth: p.RETH, again: true})
 }
 
-// transmitResponses sends responses owed in order, then the NAK or ACK owed.
-func (q *QP) transmitResponses(now time.Duration, o *Outbox) (more bool) {
+// transmitResponses sends responses owed, in order.
+func (q *QP) transmitResponses(o *Outbox) (more bool) {
 	r := &q.resp
 	for r.jobs.count > 0 && q.state == StateConnected {
-		if o.Full() {
-			return true
-		}
-		if !q.sendResponse(o, &r.jobs.jobs[r.jobs.head]) {
+		if o.Full() || !q.sendResponse(o, &r.jobs.jobs[r.jobs.head]) {
 			return true
 		}
 		r.jobs.head = (r.jobs.head + 1) % len(r.jobs.jobs)
 		r.jobs.count--
 	}
-	if !r.nakDue && !r.ackDue {
-		return false
-	}
-	if o.Full() {
-		return true
-	}
-	q.sendAck(now, o)
 	return false
+}
+
+// ackReady: an ACK or NAK is owed, and no response owed comes before it.
+func (q *QP) ackReady() bool {
+	return q.resp.nakDue || q.resp.ackDue
 }
 
 // sendResponse emits packets of one job; false means that the outbox filled.
