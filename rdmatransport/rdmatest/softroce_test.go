@@ -52,19 +52,3 @@ func TestSoftroceLossy(t *testing.T) {
 		})
 	}
 }
-
-func TestSoftroceSockets(t *testing.T) {
-	rdmatest.Run(t, func(t *testing.T) rdmatest.Pair {
-		open := func(addr string) *softroce.Device {
-			d, err := softroce.Open(softroce.Config{Addr: netip.MustParseAddr(addr), Shards: 4})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return d
-		}
-		return rdmatest.Pair{
-			Active: open("127.77.0.1"), Passive: open("127.77.0.2"), PassiveAddr: netip.MustParseAddr("127.77.0.2"),
-			Unreachable: netip.MustParseAddrPort("127.77.0.9:4420"),
-		}
-	})
-}
