@@ -19,6 +19,7 @@ import (
 var (
 	boots = flag.Bool("guest", false, "boot the guests; builds their image when missing, which needs root")
 	peer  = flag.String("peer", "nvmeof", "what faces the kernel: nvmeof, or kernel to prove the checks themselves")
+	heads = flag.Bool("heads", false, "record the heads of all packets under load too, to diagnose a failure; slows the guest")
 	keep  = flag.String("keep", "", "directory in which scripts, logs and captures stay")
 )
 
@@ -44,7 +45,8 @@ type lab struct {
 	log     kernelLog // of the host
 	scripts int       // how many ran there; the number of the last one
 
-	installed map[string]bool // programs of ours in the guest
+	installed map[string]bool       // programs of ours in the guest
+	malformed map[malformedKind]int // what tshark finds in the kernel's own captures; nil: not looked yet
 }
 
 // newLab boots what *peer asks for. Everything goes down with the test.
@@ -137,6 +139,15 @@ func (l *lab) link(t *testing.T, mtu int) {
 	l.onHost(t, time.Minute, "link", env{"role": "host", "mtu": mtu})
 	l.onPeer(t, time.Minute, "link", env{"role": "peer", "mtu": mtu})
 	l.onHost(t, time.Minute, "reachable", nil)
+}
+
+// segmentation says whether super-packets of the peer pass the link as they are
+// (on), or in segments (off), which captures and losses want.
+func (l *lab) segmentation(t *testing.T, state string) {
+	t.Helper()
+	if l.other == nil { // rxe sends none
+		l.onPeer(t, 10*time.Second, "segmentation", env{"state": state})
+	}
 }
 
 // env are a script's parameters.

@@ -59,21 +59,27 @@ const captured = 4
 // would only fail after it.
 func (l *lab) judge(t *testing.T, s setting) {
 	l.startTarget(t, s)
-	l.onPeer(t, 10*time.Second, "segmentation", env{"state": "off"})
-	stop := l.startCapture(t, strings.Join([]string{s.storage, strconv.Itoa(s.mtu), s.family}, "-"), 65535)
+	l.segmentation(t, "off")
+	name := strings.Join([]string{s.storage, strconv.Itoa(s.mtu), s.family}, "-")
+	stop := l.startCapture(t, name, 65535)
 	at := l.logEnd(t)
 	for i, c := range hostChecks {
 		ok := t.Run(c.name, func(t *testing.T) {
+			defer func() { at = l.wantCleanLog(t, at, c.allowed) }() // also of a check that failed
 			l.onHost(t, c.limit, c.script, s.env().with(c.more))
-			at = l.wantCleanLog(t, at, c.allowed)
 		})
 		if i == captured-1 || !ok && i < captured {
 			capture := stop()
-			t.Run("tshark", func(t *testing.T) { wantWellFormed(t, capture) })
-			l.onPeer(t, 10*time.Second, "segmentation", env{"state": "on"})
+			t.Run("tshark", func(t *testing.T) { l.wantWellFormed(t, capture) })
+			if stop = func() string { return "" }; *heads {
+				stop = l.startCapture(t, name+"-heads", 128)
+			} else {
+				l.segmentation(t, "on")
+			}
 		}
 		if !ok {
 			break
 		}
 	}
+	stop()
 }

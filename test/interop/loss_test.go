@@ -26,7 +26,7 @@ func TestLoss(t *testing.T) {
 	needGuest(t)
 	l := newLab(t)
 	l.link(t, 1500)
-	l.onPeer(t, 10*time.Second, "segmentation", env{"state": "off"})
+	l.segmentation(t, "off")
 	for _, i := range []impairment{
 		{name: "a,ours", atPeer: true, impair: "loss 3% reorder 5%", filter: "all"},
 		{name: "b,host-reorders", impair: "reorder 5%", filter: "all"},

@@ -2,6 +2,7 @@
 set -euo pipefail
 export PATH=/usr/local/bin:$PATH # where the programs under test are installed
 shopt -s nullglob
+export PATH=/usr/local/bin:$PATH
 export NVME_HOSTNQN=nqn.2014-08.org.nvmexpress:uuid:6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01
 hostid=6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01
 

@@ -6,6 +6,7 @@ log=/mnt/host/target.log
 pidfile=/run/target.pid
 
 launch() {
+
   local export="mem:$((bytes >> 20))MiB" listen=$addr lines
   [[ $storage == file ]] && export=$backing
   [[ $family == ipv6 ]] && listen="[$addr]"
@@ -23,6 +24,16 @@ start() {
   [[ $storage != file ]] || truncate -s "$bytes" "$backing"
   launch
 }
+# starved tells how long a thread of the target ever waited for a processor: under
+# emulation a second, which is no fault of the target's.
+starved() {
+  local file longest=0 ms
+  for file in /proc/"$(<"$pidfile")"/task/*/sched; do
+    ms=$(sed -n 's/^wait_max *: *\([0-9]*\).*/\1/p; s/^.*statistics.wait_max *: *\([0-9]*\).*/\1/p' "$file" | head -1)
+    ((${ms:-0} <= longest)) || longest=$ms
+  done
+  note "a thread of the target waited up to $longest ms for a processor"
+}
 gone() { ! kill -0 "$(<"$pidfile")"; }
 end() {
   builtin kill "-$1" "$(<"$pidfile")"
@@ -31,6 +42,7 @@ end() {
 case $action in
 start) start ;;
 stop)
+  starved
   end TERM
   rm -f "$backing"
   ! grep -nE '^(panic|fatal error|goroutine [0-9]+)' "$log" || die "the target crashed"
