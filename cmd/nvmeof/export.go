@@ -1,10 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+
+	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/file"
@@ -42,8 +47,13 @@ func parseExport(s string) (export, error) {
 			return e, fmt.Errorf("export %q: %w", s, err)
 		}
 	}
+	if e.memory > 0 && (e.size > 0 || e.readOnly || e.buffered || e.thin) {
+		return e, fmt.Errorf("export %q: size, ro, buffered and thin are options of files", s)
+	}
 	return e, nil
 }
+
+var exportOptions = []string{"bs", "size", "ro", "buffered", "thin"}
 
 func (e *export) option(s string) (err error) {
 	key, value, _ := strings.Cut(s, "=")
@@ -62,18 +72,28 @@ func (e *export) option(s string) (err error) {
 	case "thin":
 		e.thin = true
 	default:
-		err = fmt.Errorf("unknown option %q; there are bs, size, ro, buffered and thin", key)
+		err = fmt.Errorf("unknown option %q; there are %s%s", key, list(slices.Clone(exportOptions)), didYouMean(key, exportOptions))
 	}
 	return err
 }
 
 // open opens the store. Queues of a target are used from locked threads.
-func (e *export) open() (backend.Store, error) {
+func (e *export) open(log *zap.Logger) (backend.Store, error) {
 	if e.memory > 0 {
 		return memory.New(memory.Config{Size: e.memory, BlockSize: e.blockSize})
 	}
-	return file.Open(e.path, file.Config{Size: e.size, BlockSize: e.blockSize, ReadOnly: e.readOnly,
+	s, err := file.Open(e.path, file.Config{Size: e.size, BlockSize: e.blockSize, ReadOnly: e.readOnly,
 		Buffered: e.buffered, Thin: e.thin, LockedThreads: true})
+	if errors.Is(err, fs.ErrNotExist) && e.size == 0 {
+		err = fmt.Errorf("%w, as in --export %s,size=1GiB", err, e.path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range s.Notes() {
+		log.Warn(note, zap.String("export", e.path))
+	}
+	return s, nil
 }
 
 // name is what the export is called in logs.

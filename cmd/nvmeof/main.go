@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -15,19 +17,67 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
-	if err := newRoot().ExecuteContext(ctx); err != nil {
+	err := execute(ctx, newRoot(), os.Args[1:])
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "nvmeof:", err)
-		os.Exit(1)
 	}
+	stop()
+	os.Exit(exitCode(err))
+}
+
+// execute runs a command line. What goes wrong before the command itself runs is
+// wrong use.
+func execute(ctx context.Context, root *cobra.Command, args []string) error {
+	running := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { running = true }
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !running {
+		return usageError{err}
+	}
+	return err
 }
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "nvmeof",
 		Short:         "NVMe over Fabrics target and host over RDMA, with or without RDMA hardware",
+		Long:          "NVMe over Fabrics target and host over RDMA, with or without RDMA hardware.\n\n" + exitCodeHelp,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newTarget(), newVersion())
+	root.AddCommand(newTarget(), newDiscover(), newList(), newIDCtrl(), newIDNS(), newRead(), newWrite(), newBench(), newVersion())
+	root.SetFlagErrorFunc(explainFlag)
 	return root
+}
+
+// explainFlag says which flag was meant by one that does not exist.
+func explainFlag(cmd *cobra.Command, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !unknown {
+		return fmt.Errorf("%w; see nvmeof %s --help", err, cmd.Name())
+	}
+	return fmt.Errorf("%w%s; see nvmeof %s --help", err, didYouMean(name, flagNames(cmd)), cmd.Name())
+}
+
+func didYouMean(s string, names []string) string {
+	if near := nearest(s, names); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
+func list(names []string) string {
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// flagNames are the long names of a command's flags, as its usage shows them.
+func flagNames(cmd *cobra.Command) (names []string) {
+	for word := range strings.FieldsSeq(cmd.Flags().FlagUsages()) {
+		if name, ok := strings.CutPrefix(word, "--"); ok {
+			names = append(names, name)
+		}
+	}
+	return names
 }

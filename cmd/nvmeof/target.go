@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"runtime"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
-	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -61,32 +60,51 @@ RoCEv2 endpoint on UDP port 4791 of the address. Hosts are refused unless
 	flags.BoolVar(&f.allowAnyHost, "allow-any-host", false, "let every host connect")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	for _, required := range []string{"listen", "nqn", "export"} {
-		_ = cmd.MarkFlagRequired(required)
-	}
 	return cmd
 }
 
-func runTarget(ctx context.Context, f *targetFlags, out, errOut io.Writer) error {
+// check finds what is wrong with the flags, before anything is begun.
+func (f *targetFlags) check() (netip.AddrPort, error) {
+	switch {
+	case f.listen == "":
+		return netip.AddrPort{}, usage("--listen is missing: the address to serve on, as in --listen 192.0.2.1")
+	case f.nqn == "":
+		return netip.AddrPort{}, usage("--nqn is missing: the name of the subsystem, as in --nqn nqn.2026-11.org.example:disk")
+	case len(f.exports) == 0:
+		return netip.AddrPort{}, usage("--export is missing: what to serve, as in --export mem:1GiB or --export disk.img,size=10GiB")
+	}
 	addr, err := nvmeof.ParseListen(f.listen)
+	switch {
+	case err != nil:
+		return addr, usage("--listen: %v", err)
+	case f.transport != "softroce":
+		return addr, usage("--transport %s: only softroce is available in this build", f.transport)
+	case len(f.allowHosts) == 0 && !f.allowAnyHost:
+		return addr, usage("no host may connect: give --allow-host NQN (on a Linux host: cat /etc/nvme/hostnqn), or --allow-any-host")
+	case f.shards < 0 || f.shards > maxShards:
+		return addr, usage("--shards %d: at most %d", f.shards, maxShards)
+	}
+	if f.shards == 0 {
+		f.shards = max(1, min(runtime.NumCPU()/2, maxShards))
+	}
+	for _, nqn := range f.allowHosts {
+		if _, err := nvmeof.AnyNQN(nqn); err != nil {
+			return addr, usage("--allow-host: %v", err)
+		}
+	}
+	return addr, nil
+}
+
+func runTarget(ctx context.Context, f *targetFlags, out, errOut io.Writer) error {
+	addr, err := f.check()
 	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
-	}
-	if f.transport != "softroce" {
-		return fmt.Errorf("--transport %q: only softroce is available in this build", f.transport)
-	}
-	if len(f.allowHosts) == 0 && !f.allowAnyHost {
-		return errors.New("no host may connect: give --allow-host NQN (on a Linux host: cat /etc/nvme/hostnqn), or --allow-any-host")
+		return err
 	}
 	log, err := newLog(f.logFormat, f.logLevel, errOut)
 	if err != nil {
 		return err
 	}
-	if f.shards == 0 {
-		f.shards = max(1, runtime.NumCPU()/2)
-	}
-	// A shard may keep a processor busy; the rest of the program needs its own.
-	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), runtime.NumCPU()+f.shards))
+	needProcessors(f.shards)
 	dev, err := softroce.Open(softroce.Config{Addr: addr.Addr(), Shards: f.shards, ReceiveBuffer: f.rcvbuf})
 	if err != nil {
 		return err
@@ -99,28 +117,48 @@ func runTarget(ctx context.Context, f *targetFlags, out, errOut io.Writer) error
 	if err != nil {
 		return err
 	}
-	defer t.Close()
-	stores, err := addExports(t, f)
-	defer closeStores(stores, log)
-	if err != nil {
-		return err
+	stores, err := addExports(t, f, log)
+	if err == nil {
+		err = serve(ctx, t, f, addr, out, errOut, log)
 	}
+	// Peers are told, then the stores are quiet.
+	return errors.Join(err, t.Close(), closeStores(stores))
+}
+
+// serve serves until ctx ends.
+func serve(ctx context.Context, t *target.Target, f *targetFlags, addr netip.AddrPort, out, errOut io.Writer, log *zap.Logger) error {
 	l, err := t.Listen(addr)
 	if err != nil {
 		return err
 	}
 	announce(out, errOut, f, l.Addr())
+	tellManager("READY=1")
 	<-ctx.Done()
 	log.Info("stopping")
-	return t.Close()
+	tellManager("STOPPING=1")
+	return nil
+}
+
+// tellManager tells systemd how the service is (sd_notify), if that started it.
+func tellManager(state string) {
+	name := os.Getenv("NOTIFY_SOCKET")
+	if name == "" {
+		return
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	_, _ = c.Write([]byte(state))
 }
 
 // addExports creates the subsystem. It returns the stores that it opened even
 // when it fails.
-func addExports(t *target.Target, f *targetFlags) ([]backend.Store, error) {
+func addExports(t *target.Target, f *targetFlags, log *zap.Logger) ([]backend.Store, error) {
 	s, err := t.AddSubsystem(target.SubsystemConfig{NQN: f.nqn})
 	if err != nil {
-		return nil, fmt.Errorf("--nqn: %w", err)
+		return nil, usage("--nqn: %v", err)
 	}
 	for _, nqn := range f.allowHosts {
 		s.AllowHost(nqn)
@@ -130,9 +168,9 @@ func addExports(t *target.Target, f *targetFlags) ([]backend.Store, error) {
 	for _, arg := range f.exports {
 		e, err := parseExport(arg)
 		if err != nil {
-			return stores, fmt.Errorf("--export: %w", err)
+			return stores, usage("--export: %v", err)
 		}
-		store, err := e.open()
+		store, err := e.open(log)
 		if err != nil {
 			return stores, fmt.Errorf("--export %s: %w", arg, err)
 		}
@@ -144,12 +182,11 @@ func addExports(t *target.Target, f *targetFlags) ([]backend.Store, error) {
 	return stores, nil
 }
 
-func closeStores(stores []backend.Store, log *zap.Logger) {
+func closeStores(stores []backend.Store) (err error) {
 	for _, s := range stores {
-		if err := s.Close(); err != nil {
-			log.Error("close store", zap.Error(err))
-		}
+		err = errors.Join(err, s.Close())
 	}
+	return err
 }
 
 // announce tells how a Linux host gets here.
@@ -164,34 +201,4 @@ func announce(out, errOut io.Writer, f *targetFlags, at netip.AddrPort) {
 // connectLine is what an administrator types on a Linux host.
 func connectLine(at netip.AddrPort, nqn string) string {
 	return fmt.Sprintf("nvme connect -t rdma -a %v -s %d -n %s", at.Addr(), at.Port(), nqn)
-}
-
-// newLog writes for people on a terminal, else JSON.
-func newLog(format, level string, out io.Writer) (*zap.Logger, error) {
-	lvl, err := zapcore.ParseLevel(level)
-	if err != nil {
-		return nil, fmt.Errorf("--log-level: %w", err)
-	}
-	console := format == "console" || format == "auto" && isTerminal(out)
-	cfg := zap.NewProductionEncoderConfig()
-	cfg.EncodeTime = zapcore.ISO8601TimeEncoder
-	var enc zapcore.Encoder
-	switch {
-	case console:
-		enc = zapcore.NewConsoleEncoder(cfg)
-	case format == "json" || format == "auto":
-		enc = zapcore.NewJSONEncoder(cfg)
-	default:
-		return nil, fmt.Errorf("--log-format %q: it is auto, console or json", format)
-	}
-	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(out)), lvl)), nil
-}
-
-func isTerminal(out io.Writer) bool {
-	f, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+)
+
+// openDevice opens the RoCEv2 endpoint from which to reach a target. Each endpoint
+// is one address, so that a host on the target's machine needs another one: it
+// takes a free one of 127/8.
+func (c *connection) openDevice(target netip.Addr, shards int) (*softroce.Device, error) {
+	open := func(a netip.Addr) (*softroce.Device, error) {
+		return softroce.Open(softroce.Config{Addr: a, Shards: shards, ReceiveBuffer: c.rcvbuf})
+	}
+	if c.hostTraddr != "" {
+		a, err := nvmeof.ParseAddress(c.hostTraddr, "")
+		if err != nil {
+			return nil, usage("--host-traddr: %v", err)
+		}
+		return open(a.Addr())
+	}
+	source, err := routeSource(target)
+	switch {
+	case err != nil:
+		return nil, &connectError{fmt.Errorf("no route to %v: %w", target, err)}
+	case source != target && !source.IsLoopback():
+		return open(source)
+	case target.Is6():
+		return nil, usage("%v is an address of this machine, and a host needs another one: give one as --host-traddr", target)
+	}
+	return openLoopback(target, open)
+}
+
+// routeSource is the address from which this machine reaches another.
+func routeSource(to netip.Addr) (netip.Addr, error) {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, nvmeof.DefaultPort))) // sends nothing
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer c.Close()
+	addr, ok := c.LocalAddr().(*net.UDPAddr)
+	if !ok {
+		return netip.Addr{}, fmt.Errorf("local address %v", c.LocalAddr())
+	}
+	return addr.AddrPort().Addr().Unmap(), nil
+}
+
+// loopbackTries is how many addresses of 127/8 are tried.
+const loopbackTries = 250
+
+// openLoopback opens the first address from 127.0.0.2 that nobody has and that is
+// not except.
+func openLoopback(except netip.Addr, open func(netip.Addr) (*softroce.Device, error)) (*softroce.Device, error) {
+	a := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	var last error
+	for range loopbackTries {
+		if a = a.Next(); a == except {
+			continue
+		}
+		d, err := open(a)
+		if err == nil || !isTaken(err) {
+			return d, err
+		}
+		last = err
+	}
+	return nil, fmt.Errorf("none of the first %d addresses of 127/8 is free: %w", loopbackTries, last)
+}
+
+// isTaken reports whether somebody else has an address.
+func isTaken(err error) bool {
+	var inUse *udp.InUseError
+	return errors.As(err, &inUse) || errors.Is(err, unix.EADDRINUSE)
+}

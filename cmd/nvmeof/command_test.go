@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const testNQN = "nqn.2026-11.org.example:disk"
+
+// output is a command's, readable while it runs.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	seen chan struct{} // gets a value with each write
+}
+
+func newOutput() *output { return &output{seen: make(chan struct{}, 1)} }
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	select {
+	case o.seen <- struct{}{}:
+	default:
+	}
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// await waits until the output contains a text.
+func (o *output) await(t *testing.T, text string) {
+	t.Helper()
+	limit := time.After(20 * time.Second)
+	for !strings.Contains(o.String(), text) {
+		select {
+		case <-o.seen:
+		case <-limit:
+			t.Fatalf("no %q in the output:\n%s", text, o)
+		}
+	}
+}
+
+// outcome is what a command line leads to.
+type outcome struct {
+	out, errOut string
+	err         error
+}
+
+func command(t *testing.T, args ...string) outcome {
+	t.Helper()
+	return commandIn(t.Context(), nil, args...)
+}
+
+func commandIn(ctx context.Context, in []byte, args ...string) outcome {
+	root := newRoot()
+	var out, errOut bytes.Buffer
+	root.SetIn(bytes.NewReader(in))
+	root.SetOut(&out)
+	root.SetErr(&errOut)
+	err := execute(ctx, root, args)
+	return outcome{out.String(), errOut.String(), err}
+}
+
+func (o outcome) want(t *testing.T, code int, texts ...string) outcome {
+	t.Helper()
+	if got := exitCode(o.err); got != code {
+		t.Fatalf("exit code %d, want %d: %v\n%s%s", got, code, o.err, o.out, o.errOut)
+	}
+	all := o.out + o.errOut + fmt.Sprint(o.err)
+	for _, text := range texts {
+		if !strings.Contains(all, text) {
+			t.Errorf("no %q in:\n%s", text, all)
+		}
+	}
+	return o
+}
+
+// testTarget is a target command in progress.
+type testTarget struct {
+	addr   string
+	out    *output
+	errOut *output
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+// startTarget runs the target command at an address of its own.
+func startTarget(t *testing.T, args ...string) *testTarget {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // this host's names
+	var b [3]byte
+	rand.Read(b[:])
+	ctx, stop := context.WithCancel(context.Background())
+	s := &testTarget{
+		addr: fmt.Sprintf("127.%d.%d.%d", 64+b[0]%128, b[1], 1+b[2]%250), out: newOutput(), errOut: newOutput(),
+		stop: stop, ended: make(chan error, 1),
+	}
+	root := newRoot()
+	root.SetOut(s.out)
+	root.SetErr(s.errOut)
+	go func() {
+		s.ended <- execute(ctx, root, append([]string{"target", "--listen", s.addr, "--nqn", testNQN, "--shards", "1"}, args...))
+	}()
+	t.Cleanup(func() { s.end(t) })
+	s.out.await(t, "nvme connect")
+	return s
+}
+
+// end stops the target, as SIGTERM does, and wants an orderly end.
+func (s *testTarget) end(t *testing.T) {
+	t.Helper()
+	s.stop()
+	select {
+	case err := <-s.ended:
+		s.ended <- err
+		if err != nil {
+			t.Errorf("the target ended with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the target does not end")
+	}
+}
+
+// at is a command line for the target.
+func (s *testTarget) at(command string, args ...string) []string {
+	return append([]string{command, "-t", "rdma", "-a", s.addr}, args...)
+}
+
+// TestCommands goes through the commands against one target.
+func TestCommands(t *testing.T) {
+	s := startTarget(t, "--export", "mem:16MiB", "--export", "mem:8MiB,bs=4096", "--allow-any-host")
+	if want := fmt.Sprintf("nvme connect -t rdma -a %s -s 4420 -n %s\n", s.addr, testNQN); !strings.HasSuffix(s.out.String(), want) {
+		t.Errorf("target says:\n%s\nwithout %s", s.out, want)
+	}
+	if !strings.Contains(s.errOut.String(), "warning: --allow-any-host") {
+		t.Errorf("no warning about --allow-any-host:\n%s", s.errOut)
+	}
+	t.Run("discover", func(t *testing.T) {
+		command(t, s.at("discover")...).want(t, 0, "Discovery Log Number of Records 2", "subnqn:  "+testNQN+"\ntraddr:  "+s.addr+"\n")
+		o := command(t, s.at("discover", "-o", "json")...).want(t, 0)
+		var doc struct {
+			Records []struct{ SubNQN, Traddr string }
+		}
+		if err := json.Unmarshal([]byte(o.out), &doc); err != nil || len(doc.Records) != 2 || doc.Records[1].SubNQN != testNQN {
+			t.Errorf("%v:\n%s", err, o.out)
+		}
+	})
+	t.Run("list", func(t *testing.T) {
+		o := command(t, s.at("list")...).want(t, 0, "16.78  MB    512   B +  0 B", "8.39  MB      4 KiB +  0 B")
+		if lines := strings.Count(o.out, "\n"); lines != 4 {
+			t.Errorf("%d lines, want 4:\n%s", lines, o.out)
+		}
+		command(t, s.at("list", "-n", testNQN, "-o", "json")...).want(t, 0, `"PhysicalSize":16777216`, `"SectorSize":4096`)
+	})
+	t.Run("identify", func(t *testing.T) {
+		command(t, s.at("id-ctrl", "-n", testNQN)...).want(t, 0, "subnqn    : "+testNQN+"\n", "mdts      : 8\n")
+		command(t, s.at("id-ns", "-n", testNQN)...).want(t, 0, "NVME Identify Namespace 1:\n", "nsze    : 0x8000\n")
+		command(t, s.at("id-ns", "-n", testNQN, "--namespace-id", "2", "-o", "json")...).want(t, 0, `"nsze":2048`)
+		if o := command(t, s.at("id-ns", "-n", testNQN, "-b")...).want(t, 0); len(o.out) != 4096 {
+			t.Errorf("raw data has %d bytes", len(o.out))
+		}
+		command(t, s.at("id-ns", "-n", testNQN, "--namespace-id", "7")...).want(t, exitUsage, "there is no such namespace; there is: 1, 2")
+	})
+	t.Run("read and write", s.readWrite)
+	t.Run("bench", func(t *testing.T) {
+		short := []string{"-n", testNQN, "--runtime", "100ms", "--ramp-time", "0s"}
+		command(t, s.at("bench", append(short, "--iodepth", "8")...)...).want(t, 0, "randread      4 KiB      8")
+		command(t, s.at("bench", append(short, "--rw", "write", "--bs", "128k", "--size", "4MiB", "--verify")...)...).want(t, 0, "read back and compared: ")
+		command(t, s.at("bench", append(short, "--rw", "randwrite", "-o", "json")...)...).want(t, 0, `"clat_ns"`)
+		command(t, s.at("bench", append(short, "--rw", "randrw")...)...).want(t, exitUsage, "it is randread, randwrite, read or write")
+	})
+}
+
+func (s *testTarget) readWrite(t *testing.T) {
+	dir := t.TempDir()
+	data := make([]byte, 8192)
+	rand.Read(data)
+	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
+	if err := os.WriteFile(in, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := []string{"-n", testNQN, "--namespace-id", "1", "--start-block", "100", "--block-count", "15", "--data-size", "8192"}
+	command(t, s.at("write", append(at, "--data", in)...)...).want(t, 0, "write: Success\n")
+	command(t, s.at("read", append(at, "--data", out, "--latency")...)...).want(t, 0, "read: Success\n", " latency: read: ")
+	if got, err := os.ReadFile(out); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("read back %d bytes, the same: %v, %v", len(got), bytes.Equal(got, data), err)
+	}
+	at[1+2] = "2" // the other namespace, in blocks of 4096, through pipes
+	at[1+6] = "1"
+	commandIn(t.Context(), data[:5000], s.at("write", append(at, "--force-unit-access")...)...).want(t, 0)
+	o := command(t, s.at("read", at...)...).want(t, 0)
+	if want := append(bytes.Clone(data[:5000]), make([]byte, 8192-5000)...); o.out != string(want) {
+		t.Error("what was piped in does not come out, filled up with zeroes")
+	}
+	command(t, s.at("read", "-n", testNQN)...).want(t, exitUsage, "data size not provided")
+	command(t, s.at("read", "-n", testNQN, "-z", "512", "--start-block", "99999999")...).want(t, exitFailed, "not within the namespace of 32768 blocks")
+}
+
+// TestRefusals: whoever is refused learns by whom, why, and what to do.
+func TestRefusals(t *testing.T) {
+	const friend = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-host", friend)
+	command(t, s.at("id-ns", "-n", testNQN, "-q", friend)...).want(t, 0)
+	const stranger = "nqn.2014-08.org.nvmexpress:uuid:99999999-2222-3333-4444-555555555555"
+	command(t, s.at("id-ns", "-n", testNQN, "-q", stranger)...).want(t, exitConnection, s.addr, "does not allow this host", "--allow-host "+stranger)
+	s.errOut.await(t, stranger)
+	command(t, s.at("id-ns", "-n", "nqn.2026-11.org.example:dusk", "-q", friend)...).want(t, exitConnection, "no such subsystem", "Did you mean "+testNQN+"?")
+	command(t, s.at("id-ns", "-n", "nqn.1999-01.com.example.other:x", "-q", friend)...).want(t, exitConnection, "There is: "+testNQN)
+	command(t, s.at("id-ns", "-n", testNQN, "-q", friend, "-s", "4421")...).want(t, exitConnection, "nothing listens there")
+	command(t, s.at("id-ns", "-n", testNQN, "-w", s.addr)...).want(t, exitFailed, "already is the RoCEv2 endpoint of "+s.addr, "--host-traddr")
+}
+
+// TestIdentityIsKept: a host that is not told its name has the same one each time.
+func TestIdentityIsKept(t *testing.T) {
+	if _, ok := readIdentity(systemIdentity); ok {
+		t.Skip("this machine has names of its own in " + systemIdentity)
+	}
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	var c connection
+	first, err := c.identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := c.identity(); err != nil || again != first {
+		t.Errorf("identity %v, then %v, %v", first, again, err)
+	}
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	if other, err := c.identity(); err != nil || other == first {
+		t.Errorf("another user has the identity %v too, %v", other, err)
+	}
+	c.hostID = "nonsense"
+	if _, err := c.identity(); exitCode(err) != exitUsage {
+		t.Errorf("--hostid nonsense: %v", err)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for line, text := range map[string]string{
+		"discover":                                     "--traddr is missing",
+		"discover -a 127.0.0.1 -t tcp":                 "only rdma is supported",
+		"discover -a example.org":                      "example.org",
+		"discover -a 127.0.0.1 -o yaml":                "it is one of binary, json, normal",
+		"discover -a 127.0.0.1 -o jsn":                 "did you mean json?",
+		"discover --tradr 127.0.0.1":                   "did you mean traddr?",
+		"discover -a 127.0.0.1 -S x":                   "not supported yet",
+		"discover -a 127.0.0.1 extra":                  "extra",
+		"dicsover":                                     "discover",
+		"bench -a 127.0.0.1 --bs 4x":                   `size "4x"`,
+		"target --listen 127.0.0.1":                    "--nqn is missing",
+		"target --listen x --nqn n --export mem:1MiB":  "--listen",
+		"target --listen ::1 --nqn n --export mem:0":   "--allow-host",
+		"target --listen ::1 --nqn n":                  "--export is missing",
+		"id-ctrl -a 127.0.0.1 -i 0 -n x":               "--nr-io-queues 0",
+		"target --listen 127.0.0.1 --nqn n --exprot x": "did you mean export?",
+	} {
+		command(t, strings.Fields(line)...).want(t, exitUsage, text)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"output-format", "host-traddr", "traddr"}
+	for s, want := range map[string]string{"tradr": "traddr", "host_traddr": "host-traddr", "xyz": "", "outputformat": "output-format"} {
+		if got := nearest(s, names); got != want {
+			t.Errorf("nearest(%q) = %q, want %q", s, got, want)
+		}
+	}
+	if d := distance("kitten", "sitting"); d != 3 {
+		t.Errorf("distance %d, want 3", d)
+	}
+}

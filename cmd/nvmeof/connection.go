@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+)
+
+// connection are the flags by which a command says which controller it wants, with
+// nvme-cli's names.
+type connection struct {
+	transport  string
+	traddr     string
+	trsvcid    string
+	nqn        string
+	hostTraddr string
+	hostIface  string
+	hostNQN    string
+	hostID     string
+	secret     string
+
+	nrIOQueues    int
+	queueSize     int
+	keepAlive     int // seconds
+	tos           uint8
+	disableSQFlow bool
+
+	timeout time.Duration
+	rcvbuf  int
+}
+
+func (c *connection) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&c.transport, "transport", "t", "rdma", "transport type: rdma")
+	flags.StringVarP(&c.traddr, "traddr", "a", "", "transport address: the controller's IP address")
+	flags.StringVarP(&c.trsvcid, "trsvcid", "s", "", "transport service id: the controller's port (default 4420)")
+	flags.StringVarP(&c.nqn, "nqn", "n", "", "subsystem nqn")
+	flags.StringVarP(&c.hostTraddr, "host-traddr", "w", "", "this host's address (default: the route's, or a free 127/8 address)")
+	flags.StringVarP(&c.hostIface, "host-iface", "f", "", "not supported: use --host-traddr")
+	flags.StringVarP(&c.hostNQN, "hostnqn", "q", "", "user-defined hostnqn (default: /etc/nvme/hostnqn, or one kept for this user)")
+	flags.StringVarP(&c.hostID, "hostid", "I", "", "user-defined hostid (default: /etc/nvme/hostid, or the one in the hostnqn)")
+	flags.StringVarP(&c.secret, "dhchap-secret", "S", "", "not supported yet")
+	flags.IntVarP(&c.nrIOQueues, "nr-io-queues", "i", 1, "number of io queues to use, each with a thread of its own")
+	flags.IntVarP(&c.queueSize, "queue-size", "Q", nvmeof.DefaultQueueDepth, "number of io queue elements to use")
+	flags.IntVarP(&c.keepAlive, "keep-alive-tmo", "k", 0, "keep alive timeout period in seconds (default 5)")
+	flags.Uint8VarP(&c.tos, "tos", "T", 0, "type of service")
+	flags.BoolVar(&c.disableSQFlow, "disable-sqflow", false, "disable controller sq flow control")
+	flags.DurationVar(&c.timeout, "timeout", 30*time.Second, "how long a command may take")
+	flags.IntVar(&c.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer (default: 8 MiB, as far as allowed)")
+	for _, hidden := range []string{"host-iface", "dhchap-secret"} {
+		_ = flags.MarkHidden(hidden)
+	}
+	c.addIgnored(cmd)
+}
+
+// addIgnored accepts options about what happens after a connection is lost, which
+// cannot matter to a command that then is over.
+func (c *connection) addIgnored(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntP("reconnect-delay", "c", 10, "")
+	flags.IntP("ctrl-loss-tmo", "l", 600, "")
+	flags.IntP("fast_io_fail_tmo", "F", 0, "")
+	flags.BoolP("duplicate-connect", "D", false, "")
+	for _, name := range []string{"reconnect-delay", "ctrl-loss-tmo", "fast_io_fail_tmo", "duplicate-connect"} {
+		_ = flags.MarkHidden(name)
+	}
+}
+
+// addr checks the flags that say where the controller is.
+func (c *connection) addr() (netip.AddrPort, error) {
+	switch {
+	case c.transport != "rdma":
+		return netip.AddrPort{}, usage("--transport %s: only rdma is supported", c.transport)
+	case c.traddr == "":
+		return netip.AddrPort{}, usage("--traddr is missing: the IP address of the controller, as in -a 192.0.2.1")
+	case c.hostIface != "":
+		return netip.AddrPort{}, usage("--host-iface is not supported: give that interface's address as --host-traddr")
+	case c.secret != "":
+		return netip.AddrPort{}, usage("--dhchap-secret: in-band authentication is not supported yet")
+	}
+	addr, err := nvmeof.ParseAddress(c.traddr, c.trsvcid)
+	if err != nil {
+		return addr, usage("%v", err)
+	}
+	return addr, nil
+}
+
+// options are those of the connection to addr.
+func (c *connection) options(addr netip.AddrPort, nqn string) (host.Options, error) {
+	o := host.Options{
+		Traddr: addr.Addr(), Trsvcid: addr.Port(),
+		NrIOQueues: c.nrIOQueues, QueueSize: c.queueSize, KeepAliveTmo: time.Duration(c.keepAlive) * time.Second,
+		TOS: c.tos, DisableSQFlow: c.disableSQFlow, Timeout: c.timeout,
+	}
+	if c.nrIOQueues < 1 || c.nrIOQueues > nvmeof.MaxIOQueues {
+		return o, usage("--nr-io-queues %d: 1 to %d", c.nrIOQueues, nvmeof.MaxIOQueues)
+	}
+	if nqn != "" {
+		n, err := nvmeof.AnyNQN(nqn)
+		if err != nil {
+			return o, usage("--nqn: %v", err)
+		}
+		o.NQN = n
+	}
+	return o, nil
+}
+
+// A session is a host on a device of its own, for as long as a command runs.
+type session struct {
+	flags    *connection
+	addr     netip.AddrPort // of the controller
+	identity nvmeof.HostIdentity
+	device   *softroce.Device
+	host     *host.Host
+}
+
+// open starts a host that can reach the address.
+func (c *connection) open(warn io.Writer) (*session, error) {
+	addr, err := c.addr()
+	if err != nil {
+		return nil, err
+	}
+	identity, err := c.identity()
+	if err != nil {
+		return nil, err
+	}
+	shards := min(c.nrIOQueues, runtime.NumCPU(), maxShards)
+	needProcessors(shards)
+	device, err := c.openDevice(addr.Addr(), shards)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range device.Warnings() {
+		fmt.Fprintln(warn, "warning:", w)
+	}
+	h, err := host.New(host.Config{Device: device, Identity: identity, Shards: shards})
+	if err != nil {
+		return nil, errors.Join(err, device.Close())
+	}
+	return &session{c, addr, identity, device, h}, nil
+}
+
+// maxShards is the most that a softroce device has.
+const maxShards = 64
+
+// needProcessors lets shards, each of which may keep a processor busy, leave the
+// Go runtime one for the rest of the program.
+func needProcessors(shards int) {
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), runtime.NumCPU()+shards))
+}
+
+func (s *session) close() error { return errors.Join(s.host.Close(), s.device.Close()) }

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseSize(t *testing.T) {
+	for s, want := range map[string]int64{
+		"4096": 4096, "4k": 4096, "4K": 4096, "1GiB": 1 << 30, "512MiB": 512 << 20, "10GB": 10e9, "2T": 2 << 40, "7B": 7,
+	} {
+		if got, err := parseSize(s); err != nil || got != want {
+			t.Errorf("parseSize(%q) = %d, %v, want %d", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"", "0", "-1", "k", "1.5k", "99999999999G", "1GiBs", "0x10"} {
+		if got, err := parseSize(s); err == nil {
+			t.Errorf("parseSize(%q) = %d, want an error", s, got)
+		}
+	}
+}
+
+func TestParseExport(t *testing.T) {
+	for s, want := range map[string]export{
+		"mem:1MiB":                  {memory: 1 << 20, blockSize: 512},
+		"mem:1MiB,bs=4096":          {memory: 1 << 20, blockSize: 4096},
+		"/a/b.img":                  {path: "/a/b.img", blockSize: 512},
+		"b.img,size=1GiB,thin,ro":   {path: "b.img", size: 1 << 30, blockSize: 512, thin: true, readOnly: true},
+		"b.img,buffered,bs=512":     {path: "b.img", buffered: true, blockSize: 512},
+		"/with space/and=equal.img": {path: "/with space/and=equal.img", blockSize: 512},
+	} {
+		if got, err := parseExport(s); err != nil || got != want {
+			t.Errorf("parseExport(%q) = %+v, %v, want %+v", s, got, err, want)
+		}
+	}
+	for s, text := range map[string]string{
+		"":               "names nothing",
+		"mem:":           "size",
+		"mem:1MiB,bs=1k": "512 or 4096",
+		"x,sice=1GiB":    "did you mean size?",
+		"x,rw":           "there are bs, buffered, ro, size, thin",
+		"mem:1MiB,thin":  "of files",
+	} {
+		if _, err := parseExport(s); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("parseExport(%q): %v, want an error with %q", s, err, text)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/bench"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+)
+
+// Exit codes, which `nvmeof help` explains.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitConnection  = 3
+	exitWrongData   = 4
+	exitInterrupted = 130
+)
+
+const exitCodeHelp = `Exit codes: 0 done; 1 the controller or this machine refused; 2 wrong use;
+3 no connection; 4 wrong data was read; 130 interrupted.`
+
+// A usageError is a mistake on the command line.
+type usageError struct{ error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// A connectError is a controller that was not reached, or did not want us.
+type connectError struct{ error }
+
+func (e *connectError) Unwrap() error { return e.error }
+
+// exitCode is what the process ends with.
+func exitCode(err error) int {
+	var connect *connectError
+	var wrong *bench.VerifyError
+	var use usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &use):
+		return exitUsage
+	case errors.As(err, &wrong):
+		return exitWrongData
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &connect):
+		return exitConnection
+	}
+	return exitFailed
+}
+
+// refused explains a connection that failed: who refused, why, and what to do.
+func (s *session) refused(ctx context.Context, err error, nqn nvmeof.NQN) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var status *host.StatusError
+	if !errors.As(err, &status) {
+		return &connectError{err}
+	}
+	switch status.Status.Code() {
+	case capsule.StatusConnectInvalidHost:
+		return &connectError{fmt.Errorf("%w\nThis host is %s; on a target of ours: --allow-host %s", err, s.identity.NQN, s.identity.NQN)}
+	case capsule.StatusConnectInvalidParam:
+		p := capsule.ParseInvalidParameter(status.Result)
+		if p.In == capsule.InvalidInData && p.Offset == capsule.ConnectOffsetSubNQN {
+			return &connectError{fmt.Errorf("%w%s", err, s.suggest(ctx, nqn))}
+		}
+	}
+	return &connectError{err}
+}
+
+// suggest names subsystems that do exist where the wanted one does not.
+func (s *session) suggest(ctx context.Context, wanted nvmeof.NQN) string {
+	o, err := s.flags.options(s.addr, "")
+	if err != nil {
+		return ""
+	}
+	log, err := s.host.Discover(ctx, o)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for i := range log.Entries {
+		if e := &log.Entries[i]; e.SUBTYPE == capsule.SubsystemNVM {
+			names = append(names, nvmeof.Printable(capsule.Text(e.SubNQN[:])))
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Sprintf("\nThat target shows no subsystem to this host, which is %s: is it allowed there?", s.identity.NQN)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if near := nearest(string(wanted), names); near != "" {
+		return "\nDid you mean " + near + "?"
+	}
+	return "\nThere is: " + strings.Join(names, ", ")
+}
+
+// nearest is the name that differs from s in few letters, or "".
+func nearest(s string, names []string) string {
+	best, at := "", max(2, len(s)/4)+1
+	for _, n := range names {
+		if d := distance(s, n); d < at {
+			best, at = n, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters must be added, removed or replaced to turn a into b
+// (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

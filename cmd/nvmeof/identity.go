@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// systemIdentity is where nvme-cli keeps the names of a host.
+const systemIdentity = "/etc/nvme"
+
+// identity is by what controllers know this host: what the user gave, else the
+// system's names, else those of this user, which are made once and kept, so that a
+// target can allow them.
+func (c *connection) identity() (nvmeof.HostIdentity, error) {
+	if c.hostNQN != "" || c.hostID != "" {
+		h, err := nvmeof.ParseHostIdentity(c.hostNQN, c.hostID)
+		if err != nil {
+			return h, usage("--hostnqn, --hostid: %v", err)
+		}
+		return h, nil
+	}
+	if h, ok := readIdentity(systemIdentity); ok {
+		return h, nil
+	}
+	config, err := os.UserConfigDir()
+	if err != nil { // no home directory
+		return nvmeof.NewHostIdentity()
+	}
+	return keptIdentity(filepath.Join(config, "nvmeof"))
+}
+
+// readIdentity reads the files hostnqn and hostid of a folder; the latter may be
+// missing.
+func readIdentity(dir string) (nvmeof.HostIdentity, bool) {
+	nqn, err := os.ReadFile(filepath.Join(dir, "hostnqn"))
+	if err != nil || strings.TrimSpace(string(nqn)) == "" {
+		return nvmeof.HostIdentity{}, false
+	}
+	id, _ := os.ReadFile(filepath.Join(dir, "hostid"))
+	h, err := nvmeof.ParseHostIdentity(string(nqn), string(id))
+	return h, err == nil
+}
+
+// keptIdentity reads a folder's identity, or makes one there. Where that fails it
+// holds for this time only.
+func keptIdentity(dir string) (nvmeof.HostIdentity, error) {
+	if h, ok := readIdentity(dir); ok {
+		return h, nil
+	}
+	h, err := nvmeof.NewHostIdentity()
+	if err != nil {
+		return h, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return h, nil
+	}
+	// The name last: it is what makes the pair count. Whoever comes second takes
+	// what the first one wrote.
+	_ = writeNew(filepath.Join(dir, "hostid"), uuid.UUID(h.ID).String()+"\n")
+	if err := writeNew(filepath.Join(dir, "hostnqn"), string(h.NQN)+"\n"); errors.Is(err, fs.ErrExist) {
+		if other, ok := readIdentity(dir); ok {
+			return other, nil
+		}
+	}
+	return h, nil
+}
+
+func writeNew(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
