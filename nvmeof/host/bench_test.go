@@ -75,24 +75,27 @@ func benchmarkQueue(b *testing.B, op backend.Op, size, depth int) {
 		rs = append(rs, backend.Request{Tag: uint64(i), Op: op, Length: int64(size), Buf: buffers.Bytes()[i*size:][:size]})
 	}
 	next := int64(0)
-	submit := func(tag uint64) {
+	batch := make([]backend.Request, 0, depth)
+	add := func(tag uint64) {
 		r := &rs[tag]
 		r.Offset = next % (n.Size() - int64(size)) &^ 4095
 		next += int64(size)
-		q.Submit(rs[tag : tag+1])
+		batch = append(batch, *r)
+	}
+	for i := range depth {
+		add(uint64(i))
 	}
 	b.SetBytes(int64(size))
 	b.ReportAllocs()
-	for i := range depth {
-		submit(uint64(i))
-	}
 	for done := 0; done < b.N; {
+		q.Submit(batch)
+		batch = batch[:0]
 		for _, x := range results[:q.Poll(results)] {
 			if x.Err != nil {
 				b.Fatal(x.Err)
 			}
 			done++
-			submit(x.Tag)
+			add(x.Tag)
 		}
 	}
 }
