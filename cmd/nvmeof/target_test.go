@@ -1,0 +1,89 @@
+package main
+
+import (
+	"crypto/rand"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFileSurvivesRestart: what was written to a file is there when another target
+// serves it, under the same names.
+func TestFileSurvivesRestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "disk.img")
+	data := make([]byte, 4096)
+	rand.Read(data)
+	at := []string{"-n", testNQN, "--start-block", "8", "--block-count", "7", "--data-size", "4096"}
+
+	s := startTarget(t, "--export", path+",size=1MiB", "--allow-any-host")
+	commandIn(t.Context(), data, s.at("write", at...)...).want(t, 0)
+	before := command(t, s.at("id-ns", "-n", testNQN)...).want(t, 0)
+	s.end(t)
+
+	s = startTarget(t, "--export", path, "--allow-any-host")
+	if got := command(t, s.at("read", at...)...).want(t, 0); got.out != string(data) {
+		t.Error("the data is not what was written")
+	}
+	if after := command(t, s.at("id-ns", "-n", testNQN)...).want(t, 0); after.out != before.out {
+		t.Errorf("the namespace was\n%s\nand is\n%s", before.out, after.out)
+	}
+	command(t, "target", "--listen", "127.0.0.1", "--nqn", testNQN, "--export", path, "--allow-any-host").
+		want(t, exitFailed, path) // served already
+}
+
+func TestMissingFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none.img")
+	command(t, "target", "--listen", "127.99.0.1", "--nqn", testNQN, "--export", path, "--allow-any-host").
+		want(t, exitFailed, path, "as in --export "+path+",size=1GiB")
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the file was made")
+	}
+}
+
+// TestHostsAreTold: a target that is stopped ends its connections, so that hosts
+// need not find out by a timeout.
+func TestHostsAreTold(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	ended := make(chan outcome, 1)
+	go func() {
+		ended <- commandIn(t.Context(), nil, s.at("bench", "-n", testNQN, "--runtime", "1m", "--rw", "write")...)
+	}()
+	for !strings.Contains(command(t, s.at("list", "-o", "json")...).want(t, 0).out, `"UsedBytes":1048576`) {
+		if t.Context().Err() != nil {
+			t.Fatal("nothing is written")
+		}
+	}
+	s.end(t)
+	select {
+	case o := <-ended:
+		o.want(t, exitFailed, "write of 4096 bytes at offset ")
+	case <-time.After(5 * time.Second):
+		t.Fatal("the host does not notice")
+	}
+}
+
+// TestReadiness: systemd learns when the target listens, and when it stops.
+func TestReadiness(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	t.Setenv("NOTIFY_SOCKET", path)
+	wantState := func(want string) {
+		t.Helper()
+		b := make([]byte, 100)
+		_ = manager.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if n, err := manager.Read(b); err != nil || string(b[:n]) != want {
+			t.Fatalf("%q, %v, want %s", b[:n], err, want)
+		}
+	}
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	wantState("READY=1")
+	s.end(t)
+	wantState("STOPPING=1")
+}
