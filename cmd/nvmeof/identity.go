@@ -61,22 +61,28 @@ func keptIdentity(dir string) (nvmeof.HostIdentity, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return h, nil
 	}
-	// The name last: it is what makes the pair count. Whoever comes second takes
-	// what the first one wrote.
-	_ = writeNew(filepath.Join(dir, "hostid"), uuid.UUID(h.ID).String()+"\n")
+	// The name decides, and the identifier follows from it: whoever comes second
+	// takes what the first one wrote.
 	if err := writeNew(filepath.Join(dir, "hostnqn"), string(h.NQN)+"\n"); errors.Is(err, fs.ErrExist) {
 		if other, ok := readIdentity(dir); ok {
 			return other, nil
 		}
 	}
+	_ = writeNew(filepath.Join(dir, "hostid"), uuid.UUID(h.ID).String()+"\n")
 	return h, nil
 }
 
+// writeNew makes a file that nobody sees half written, and leaves one that is
+// there as it is.
 func writeNew(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
+	defer os.Remove(f.Name())
 	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Link(f.Name(), path)
 }
