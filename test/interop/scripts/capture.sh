@@ -9,9 +9,9 @@ start() {
     tc filter add dev host0 egress matchall action mirred egress mirror dev tap0
     tc filter add dev host0 ingress matchall action mirred egress mirror dev tap0
   fi
-  setsid tcpdump -i tap0 -n -B 65536 -s "$snap" -w /tmp/capture.pcap udp port 4791 </dev/null >/tmp/tcpdump.log 2>&1 &
+  setsid tcpdump -i tap0 -n -B 16384 -s "$snap" -w /tmp/capture.pcap udp port 4791 </dev/null >/tmp/tcpdump.log 2>&1 &
   echo $! >/run/tcpdump.pid
-  within 10 grep -q 'listening on' /tmp/tcpdump.log
+  within 60 grep -q 'listening on' /tmp/tcpdump.log
 }
 stop() {
   local pid
