@@ -8,30 +8,31 @@ import (
 	"time"
 )
 
-// TestDemo runs the demonstration with short measurements, and with the smallest
-// receive buffer that an ordinary user gets on any system.
-func TestDemo(t *testing.T) {
-	for _, args := range [][]string{nil, {"--rcvbuf", "212992"}} {
-		dir := t.TempDir()
-		o := command(t, append([]string{"demo", "--runtime", "10ms", "--size", "4MiB", "--dir", dir}, args...)...).want(t, 0,
-			"discover   nqn.2026-11.org.example:demo at 127.", "namespace 1 (memory): 4 MiB written, flushed and read back",
-			"namespace 2 (file): 4 MiB written, flushed and read back", "through the fabric", "raw UDP")
-		lines := strings.Split(strings.TrimSuffix(o.out, "\n"), "\n")
-		last := regexp.MustCompile(`^  nvme connect -t rdma -a \d+\.\d+\.\d+\.\d+ -s 4420 -n nqn\.2026-11\.org\.example:demo$`)
-		if !last.MatchString(lines[len(lines)-1]) {
-			t.Errorf("the last line is %q", lines[len(lines)-1])
-		}
-		rows := regexp.MustCompile(`(?m)^(memory|file) (rand)?(read|write) of (4|128) KiB, QD (1|16|32) +\d+ .* [um]s$`).FindAllString(o.out, -1)
-		if len(rows) != 12 {
-			t.Errorf("the table has %d rows, want 12:\n%s", len(rows), o.out)
-		}
-		if n := regexp.MustCompile(`\((at most 2\.5|at least 0\.6): (holds|does not hold)\)`).FindAllString(o.out, -1); len(n) != 2 {
-			t.Errorf("ratios are missing:\n%s", o.out)
-		}
-		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-			t.Errorf("the demo leaves %v behind, %v", left, err)
-		}
+// TestDemo runs the demonstration with short measurements.
+func TestDemo(t *testing.T) { wantDemo(t) }
+
+func wantDemo(t *testing.T, args ...string) outcome {
+	t.Helper()
+	dir := t.TempDir()
+	o := command(t, append([]string{"demo", "--runtime", "10ms", "--size", "4MiB", "--dir", dir}, args...)...).want(t, 0,
+		"discover   nqn.2026-11.org.example:demo at 127.", "namespace 1 (memory): 4 MiB written, flushed and read back",
+		"namespace 2 (file): 4 MiB written, flushed and read back", "through the fabric", "raw UDP")
+	lines := strings.Split(strings.TrimSuffix(o.out, "\n"), "\n")
+	last := regexp.MustCompile(`^  nvme connect -t rdma -a \d+\.\d+\.\d+\.\d+ -s 4420 -n nqn\.2026-11\.org\.example:demo$`)
+	if !last.MatchString(lines[len(lines)-1]) {
+		t.Errorf("the last line is %q", lines[len(lines)-1])
 	}
+	rows := regexp.MustCompile(`(?m)^(memory|file) (rand)?(read|write) of (4|128) KiB, QD (1|16|32) +\d+ .* [um]s$`).FindAllString(o.out, -1)
+	if len(rows) != 12 {
+		t.Errorf("the table has %d rows, want 12:\n%s", len(rows), o.out)
+	}
+	if n := regexp.MustCompile(`\((at most 2\.5|at least 0\.6): (holds|does not hold)\)`).FindAllString(o.out, -1); len(n) != 2 {
+		t.Errorf("ratios are missing:\n%s", o.out)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("the demo leaves %v behind, %v", left, err)
+	}
+	return o
 }
 
 func TestDemoUsage(t *testing.T) {
@@ -39,7 +40,8 @@ func TestDemoUsage(t *testing.T) {
 	command(t, "demo", "--dir", "/proc/nothing").want(t, exitFailed, "--dir names another")
 }
 
-// TestDemoBesideAnother: addresses that somebody has are passed over.
+// TestDemoBesideAnother: addresses that somebody has are passed over. The receive
+// buffer is the smallest that an ordinary user gets on any system.
 func TestDemoBesideAnother(t *testing.T) {
 	var c connection
 	other, err := c.openDevice(firstLoopback, 1) // 127.0.0.2, or the next
@@ -47,7 +49,7 @@ func TestDemoBesideAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	o := command(t, "demo", "--runtime", "10ms", "--size", "4MiB", "--dir", t.TempDir()).want(t, 0)
+	o := wantDemo(t, "--rcvbuf", "212992")
 	if strings.Contains(o.out, "host "+other.Addr().String()+",") {
 		t.Errorf("the demo took the address of another endpoint:\n%s", o.out)
 	}

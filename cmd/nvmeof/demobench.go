@@ -5,58 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/bench"
-	"github.com/nvmeof-go/nvmeof/test/floor"
 )
-
-// floors are what UDP alone costs on this machine: the best of what was measured
-// at several times, since others may use the machine too.
-type floors struct {
-	trip    floor.RoundTrips
-	goodput float64 // bytes a second
-}
-
-// The datagrams of a 4 KiB read: the command's capsule (64 bytes) with BTH and
-// ICRC one way; RDMA WRITE and response the other (IBTA 9.2, 9.3).
-const (
-	commandPacket  = 64 + 12 + 4
-	responsePacket = 4096 + 12 + 16 + 4 + 16 + 12 + 4 + 4
-	writePacket    = 4096 + 12 + 4 // of a long RDMA WRITE
-)
-
-// measure measures once more, while the demo's own loops sleep.
-func (f *floors) measure(runtime time.Duration) error {
-	trips := max(100, int(tripsPerSecond*runtime.Seconds()))
-	trip, err := floor.RoundTrip(firstLoopback, firstLoopback.Next(), trips, commandPacket, responsePacket)
-	if err != nil {
-		return fmt.Errorf("raw UDP round trip: %w", err)
-	}
-	if f.trip.Count == 0 || trip.P50 < f.trip.P50 {
-		f.trip = trip
-	}
-	a := firstLoopback
-	for try := 0; ; try++ {
-		goodput, err := floor.Goodput(a, a.Next(), runtime, writePacket)
-		if err == nil {
-			f.goodput = max(f.goodput, goodput)
-			return nil
-		}
-		if a = a.Next(); !isTaken(err) || try == loopbackTries { // somebody has one of the addresses
-			return fmt.Errorf("raw UDP goodput: %w", err)
-		}
-	}
-}
-
-// tripsPerSecond makes measuring round trips about as long as another measurement.
-const tripsPerSecond = 10000
-
-var firstLoopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // A loadKind is one of the loads that each namespace gets.
 type loadKind struct {
@@ -81,7 +35,7 @@ type demoRow struct {
 // demoResults are all, and how busy others kept the machine meanwhile.
 type demoResults struct {
 	rows   []demoRow
-	floors floors
+	floors comparison
 	others float64 // processors used by other processes
 }
 
@@ -98,7 +52,7 @@ func (d *demo) measure(ctx context.Context) (r demoResults, err error) {
 	}
 	defer func() { err = errors.Join(err, unix.Munmap(local)) }()
 	busy := startUsage()
-	if err := r.floors.measure(d.flags.runtime); err != nil {
+	if r.floors, err = d.compare(ctx, remote.Bytes()); err != nil {
 		return r, err
 	}
 	for _, e := range d.exports {
@@ -111,9 +65,6 @@ func (d *demo) measure(ctx context.Context) (r demoResults, err error) {
 				return r, err
 			}
 			r.rows = append(r.rows, row)
-		}
-		if err := r.floors.measure(d.flags.runtime); err != nil {
-			return r, err
 		}
 	}
 	r.others = busy.others()
@@ -163,23 +114,13 @@ func cells(r *bench.Result) string {
 		bench.Latency(r.Percentile(50)), bench.Latency(r.Percentile(99)), bench.Latency(r.Percentile(99.9)))
 }
 
-// find is the result of a load of the memory namespace.
-func (r *demoResults) find(p bench.Pattern, depth int) *bench.Result {
-	for _, row := range r.rows {
-		if j := row.remote.Job; row.name == "memory" && j.Pattern == p && j.Depth == depth {
-			return row.remote
-		}
-	}
-	return nil
-}
-
 // printRatios says whether the two promises about speed hold.
 func (r *demoResults) printRatios(w io.Writer) {
-	latency := r.find(bench.RandRead, 1).Percentile(50).Seconds() / r.floors.trip.P50.Seconds()
-	throughput := r.find(bench.Read, 16).Throughput() / r.floors.goodput
+	f := &r.floors
 	verdict := map[bool]string{true: "holds", false: "does not hold"}
-	fmt.Fprintf(w, "4 KiB QD-1 read of memory, in raw UDP round trips:  %5.2f  (at most 2.5: %s)\n", latency, verdict[latency <= 2.5])
-	fmt.Fprintf(w, "128 KiB QD-16 read of memory, in raw UDP goodput:   %5.2f  (at least 0.6: %s)\n", throughput, verdict[throughput >= 0.6])
+	fmt.Fprintf(w, "4 KiB QD-1 read of memory, in raw UDP round trips:  %5.2f  (at most 2.5: %s)\n", f.latency, verdict[f.latency <= 2.5])
+	fmt.Fprintf(w, "128 KiB QD-16 read of memory, in raw UDP goodput:   %5.2f  (at least 0.6: %s)\n", f.throughput, verdict[f.throughput >= 0.6])
+	fmt.Fprintf(w, "(medians of %d pairs, each measured one right after the other)\n", pairs)
 	if r.others > 0.1 {
 		fmt.Fprintf(w, "Other processes used %.1f processors meanwhile: on an idle machine the figures differ.\n", r.others)
 	}
