@@ -30,7 +30,7 @@ type socketBatch struct {
 }
 
 func (s *socketBatch) slot(i int) []byte {
-	return s.data[i*slotStride+slotOffset:][:slotSize-slotOffset]
+	return s.data[i*slotStride+slotOffset:][:slotSize]
 }
 
 func (p *port) NewBatch() *RecvBatch {

@@ -20,7 +20,7 @@ type sendBatch struct {
 	msgs    []unix.Mmsghdr
 	names   []unix.RawSockaddrInet6
 	control [][sendControl]byte
-	segment []uint16
+	segment []uint16 // of each message; 0: a single packet
 	iovs    []unix.Iovec
 	rank    []int16 // of each message among those of its socket; -1: not sent
 	first   [maxTransmit + 1]int
@@ -103,41 +103,45 @@ func (p *port) prepare(i int, m *Message) {
 	h := &s.msgs[i].Hdr
 	h.Namelen = p.rawAddress(&s.names[i], m.To)
 	h.Iov = &s.iovs[s.pieces%sendPieces]
-	n := 0
+	n, size := 0, 0
 	for _, b := range m.Pieces {
 		if len(b) > 0 {
 			v := &s.iovs[s.pieces+n]
 			v.Base = &b[0]
 			v.SetLen(len(b))
 			n++
+			size += len(b)
 		}
 	}
 	s.pieces += n
 	h.SetIovlen(n)
 	s.segment[i] = m.SegmentSize
-	p.setControl(i, m)
+	if size <= int(m.SegmentSize) {
+		s.segment[i] = 0 // one packet needs no GSO, and goes out where there is none
+	}
+	p.setControl(i, m.TOS)
 }
 
-func (p *port) setControl(i int, m *Message) {
+func (p *port) setControl(i int, tos uint8) {
 	s := &p.out
 	h := &s.msgs[i].Hdr
 	h.Control = nil
 	h.SetControllen(0)
-	if m.SegmentSize == 0 && m.TOS == 0 {
+	if s.segment[i] == 0 && tos == 0 {
 		return
 	}
 	c := s.control[i][:0]
-	if m.SegmentSize > 0 {
+	if s.segment[i] > 0 {
 		c = appendControl(c, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 2)
-		*(*uint16)(unsafe.Pointer(&c[len(c)-cmsgAlign])) = m.SegmentSize
+		*(*uint16)(unsafe.Pointer(&c[len(c)-cmsgAlign])) = s.segment[i]
 	}
-	if m.TOS != 0 {
+	if tos != 0 {
 		level, kind := int32(unix.IPPROTO_IP), int32(unix.IP_TOS)
 		if !p.is4 {
 			level, kind = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
 		}
 		c = appendControl(c, level, kind, 4)
-		*(*uint32)(unsafe.Pointer(&c[len(c)-cmsgAlign])) = uint32(m.TOS)
+		*(*uint32)(unsafe.Pointer(&c[len(c)-cmsgAlign])) = uint32(tos)
 	}
 	h.Control = &c[0]
 	h.SetControllen(len(c))

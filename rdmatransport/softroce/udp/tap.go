@@ -13,7 +13,7 @@ import (
 // written to w as a pcap file of Ethernet frames, one Write for each batch.
 // Messages with segments and merged datagrams are written as the packets they
 // stand for. A packet to send is written before it is sent, whether the network
-// takes it or not.
+// takes it or not; a message that no port would take is left out.
 //
 // The headers are those that Linux gives what we send; of what was received, the
 // TTL and, unless the datagram tells it, the IPv4 identification are made up
@@ -77,7 +77,7 @@ func (p *tapPort) Send(ms []Message) int {
 	p.tap.record(func(now time.Time) {
 		for i := range ms {
 			m := &ms[i]
-			if int(m.Source) >= len(p.sources) {
+			if !m.valid(m.size(), len(p.sources), p.tap.local.Addr().Is4()) {
 				continue
 			}
 			p.gather = p.gather[:0]

@@ -41,11 +41,13 @@ import (
 	"time"
 )
 
-// Bounds of one message with segments, that is of one GSO send: older kernels
-// refuse more segments, and a UDP datagram over IPv4 holds no more bytes.
+// Bounds of one message, that is of one GSO send: older kernels refuse more
+// segments, and one that with its Ethernet and IPv6 headers is 64 KiB or longer is
+// split before it reaches the device, even loopback, at the cost of sending each
+// packet alone.
 const (
 	MaxSegments = 64
-	MaxBurst    = 65507
+	MaxBurst    = 65473 // bytes
 )
 
 // A Group is the ports of all shards of one address.
