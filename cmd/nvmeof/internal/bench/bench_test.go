@@ -157,7 +157,7 @@ func TestProgress(t *testing.T) {
 		}
 		last, calls = share, calls+1
 	})
-	if err != nil || calls < 3 {
+	if err != nil || calls < 3 || last != 1 {
 		t.Errorf("%d reports of progress, %v", calls, err)
 	}
 	if r.Elapsed < 200*time.Millisecond || r.Elapsed > 300*time.Millisecond {

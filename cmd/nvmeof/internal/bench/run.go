@@ -123,6 +123,9 @@ func (r *runner) load(ctx context.Context, progress func(float64)) (time.Duratio
 			}
 		}
 	}
+	if progress != nil {
+		progress(1)
+	}
 	return last.Sub(measured), r.err
 }
 
