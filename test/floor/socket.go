@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
-	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -55,8 +54,9 @@ func (s *socket) send(n int) error {
 	return nil
 }
 
-// receive polls until a datagram is there, or returns false once stop is set.
-func (s *socket) receive(stop *atomic.Bool) bool {
+// receive polls until a datagram is there, or returns false once giveUp does,
+// which it asks now and then.
+func (s *socket) receive(giveUp func() bool) bool {
 	for turn := 1; ; turn++ {
 		_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&s.buf)), unsafe.Sizeof(s.buf),
 			unix.MSG_DONTWAIT, 0, 0)
@@ -64,7 +64,7 @@ func (s *socket) receive(stop *atomic.Bool) bool {
 			return true
 		}
 		if turn%yieldTurns == 0 {
-			if stop.Load() {
+			if giveUp() {
 				return false
 			}
 			runtime.Gosched()

@@ -140,18 +140,6 @@ func (c *conn) receive() ([]byte, error) {
 	return b, c.e.do(func() error { return c.qp.PostRecv(c.receiveRequest(slot)) })
 }
 
-// wantEnd waits until the other side disconnects.
-func (c *conn) wantEnd() error {
-	b, err := c.receive()
-	if err == nil {
-		return fmt.Errorf("message of %d bytes where the client should disconnect", len(b))
-	}
-	if errors.Is(err, errEnded) && errors.Is(err, rdmatransport.ErrDisconnected) {
-		return nil
-	}
-	return err
-}
-
 // close disconnects where that is still to do.
 func (c *conn) close() {
 	c.e.do(func() error {

@@ -89,7 +89,7 @@ func (c *perftestClient) greet() error {
 	for _, m := range [][]byte{
 		binary.BigEndian.AppendUint32(nil, cycleBuffer),
 		binary.BigEndian.AppendUint32(nil, cacheLine),
-		encodeText(mtu4096, numberSize),
+		encodeText(mtu4096, mtuSize),
 		destination{}.encode(),
 	} {
 		if _, err := c.tell(m); err != nil {
@@ -99,18 +99,13 @@ func (c *perftestClient) greet() error {
 	return nil
 }
 
-// swapDestinations tells ours and keeps what the server tells of its own. The
-// tool for SEND waits for the server's receives in addition.
+// swapDestinations tells ours and keeps what the server tells of its own.
 func (c *perftestClient) swapDestinations() error {
 	if _, err := c.tell(destination{}.encode()); err != nil {
 		return err
 	}
 	c.own = destination{reads, c.data.qp.QPN(), c.mr.RKey(), c.mr.IOVA(), c.e.dev.Addr()}
-	times := 3
-	if c.op == opSend {
-		times++
-	}
-	for range times {
+	for range c.op.exchanges() - 1 {
 		answer, err := c.tell(c.own.encode())
 		if err == nil {
 			c.remote, err = decodeDestination(answer)
@@ -201,13 +196,17 @@ func (c *perftestClient) bandwidth(took time.Duration) float64 {
 	return float64(c.n) * float64(c.size) / (1 << 20) / took.Seconds()
 }
 
-// farewell says that the data is through, what came of it, and good bye.
+// farewell says that the data is through and what came of it, except with SEND,
+// where the server knows, and good bye.
 func (c *perftestClient) farewell(took time.Duration) error {
-	bw := math.Float64bits(c.bandwidth(took))
-	rate := math.Float64bits(float64(c.n) / 1e6 / took.Seconds())
-	messages := [][]byte{c.own.encode()}
-	for _, v := range [reports]uint64{uint64(c.size), uint64(c.n), bw, bw, rate} {
-		messages = append(messages, binary.BigEndian.AppendUint64(nil, v))
+	var messages [][]byte
+	if c.op != opSend {
+		messages = append(messages, c.own.encode())
+		bw := math.Float64bits(c.bandwidth(took))
+		rate := math.Float64bits(float64(c.n) / 1e6 / took.Seconds())
+		for _, v := range [reports]uint64{uint64(c.size), uint64(c.n), bw, bw, rate} {
+			messages = append(messages, binary.BigEndian.AppendUint64(nil, v))
+		}
 	}
 	for _, m := range append(messages, c.own.encode()) {
 		if _, err := c.tell(m); err != nil {

@@ -18,8 +18,9 @@ type perftestServer struct {
 	data     *conn // nil until the handshake is that far
 	mr       rdmatransport.MemoryRegion
 
+	met  int      // destinations told
 	told []uint64 // the client's report
-	bye  bool     // said after it
+	bye  bool     // said by the client
 }
 
 // controlReceives are those of the connection for the handshake.
@@ -42,12 +43,9 @@ func (t *bandwidthTest) serve(e *endpoint) error {
 	defer s.control.close()
 	err = s.converse()
 	if s.data != nil {
-		defer s.data.close()
+		defer s.data.close() // both ends disconnect; the client waits for ours
 	}
 	if err != nil {
-		return err
-	}
-	if err := s.control.wantEnd(); err != nil {
 		return err
 	}
 	if err := s.check(); err != nil {
@@ -85,10 +83,11 @@ func (s *perftestServer) answer(m []byte) ([]byte, error) {
 			return nil, fmt.Errorf("the client is perftest %q, only %s is understood", v, perftestVersion)
 		}
 		return m, nil
-	case numberSize: // agreed, whatever it is
+	case numberSize, mtuSize: // agreed, whatever it is
 		return m, nil
 	case destinationSize:
-		s.bye = len(s.told) == reports
+		s.met++
+		s.bye = s.met == s.op.meetings()
 		if s.data == nil {
 			return destination{}.encode(), nil
 		}
@@ -103,12 +102,16 @@ func (s *perftestServer) answer(m []byte) ([]byte, error) {
 
 // check says whether the client did to us what it reports.
 func (s *perftestServer) check() error {
+	if s.op == opSend {
+		return s.checkSends()
+	}
+	if len(s.told) != reports {
+		return fmt.Errorf("the client reports %d numbers, want %d", len(s.told), reports)
+	}
 	if s.told[0] != uint64(s.size) || s.told[1] != uint64(s.n) {
 		return fmt.Errorf("the client reports %d messages of %d bytes, want %d of %d", s.told[1], s.told[0], s.n, s.size)
 	}
 	switch s.op {
-	case opSend:
-		return s.checkSends()
 	case opWrite:
 		for _, b := range s.mr.Bytes() {
 			if b != 0 {

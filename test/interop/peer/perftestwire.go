@@ -15,19 +15,24 @@ import (
 //
 //	version                            16 bytes of text
 //	cycle buffer, cache line           4 bytes each, big-endian
-//	MTU                                4 bytes of text: the number of the enumeration
+//	MTU                                2 bytes of text: its number in the enumeration
 //	destination                        56 bytes, not filled yet
 //	(the data's connection is made, to the same port)
 //	destination                        56 bytes, not filled yet
-//	destination                        56 bytes, once each for exchange and to go on
+//	destination                        56 bytes, three times; for SEND once more,
+//	                                   when the server's receives are posted
 //	(data)
-//	destination                        56 bytes: the client is done
+//	destination                        56 bytes: the client is done; not for SEND
 //	size, iterations, peak and average
-//	bandwidth, message rate            8 bytes each, big-endian, the last three as doubles
+//	bandwidth, message rate            8 bytes each, big-endian, the last three as
+//	                                   doubles; not for SEND
 //	destination                        56 bytes: good bye
+//
+// Then each side disconnects both connections.
 const (
 	textSize        = 16
 	numberSize      = 4
+	mtuSize         = 2
 	destinationSize = 56
 	reportSize      = 8
 
@@ -39,6 +44,24 @@ const (
 
 // reports is how many numbers the client tells after the data.
 const reports = 5
+
+// exchanges is how many destinations are told between the connection for the data
+// and the data.
+func (op operation) exchanges() int {
+	if op == opSend {
+		return 5
+	}
+	return 4
+}
+
+// meetings is how many destinations are told in all.
+func (op operation) meetings() int {
+	n := 1 + op.exchanges() + 1 // before the data's connection; good bye
+	if op != opSend {
+		n++
+	}
+	return n
+}
 
 // A destination is what one side of perftest tells the other of its data's queue
 // pair and memory: numbers big-endian, 32 bits and, for the address, 64 bits

@@ -29,7 +29,8 @@ start() {
 starved() {
   local file longest=0 ms
   for file in /proc/"$(<"$pidfile")"/task/*/sched; do
-    ms=$(sed -n 's/^wait_max *: *\([0-9]*\).*/\1/p; s/^.*statistics.wait_max *: *\([0-9]*\).*/\1/p' "$file" | head -1)
+    ms=$(sed -n 's/^wait_max *: *\([0-9]*\).*/\1/p; s/^.*statistics.wait_max *: *\([0-9]*\).*/\1/p' "$file" 2>/dev/null | head -1) ||
+      continue # the thread is gone
     ((${ms:-0} <= longest)) || longest=$ms
   done
   note "a thread of the target waited up to $longest ms for a processor"
