@@ -20,6 +20,9 @@ func TestOurHost(t *testing.T) {
 }
 
 func (l *lab) hostAgainstKernel(t *testing.T, s setting) {
+	if l.other == nil {
+		l.install(t, "./cmd/nvmeof", "nvmeof")
+	}
 	e := s.env()
 	e["addr"], e["host"] = s.hostAddr(), s.peerAddr() // the kernel serves
 	serve := func(action string) {

@@ -25,6 +25,24 @@ var tools = []tool{
 	{"ib_atomic_bw,compare-and-swap", "ib_atomic_bw -R %D -F -A CMP_AND_SWAP -n 200", "ib_atomic_bw -R %D -F -A CMP_AND_SWAP -n 200 %A"},
 }
 
+// edgeTools have the smallest and the largest messages.
+var edgeTools = []tool{
+	{"rping,smallest", "rping -s -a %A -C 10 -v", "rping -c -a %A -C 10 -v"},
+	{"rping,longest", "rping -s -a %A -C 10 -S 65000 -V", "rping -c -a %A -C 10 -S 65000 -V"},
+	{"ib_send_bw,1", "ib_send_bw -R %D -F -s 1 -n 100", "ib_send_bw -R %D -F -s 1 -n 100 %A"},
+	{"ib_send_bw,1M", "ib_send_bw -R %D -F -s 1048576 -n 10", "ib_send_bw -R %D -F -s 1048576 -n 10 %A"},
+	{"ib_write_bw,1", "ib_write_bw -R %D -F -s 1 -n 100", "ib_write_bw -R %D -F -s 1 -n 100 %A"},
+	{"ib_write_bw,1M", "ib_write_bw -R %D -F -s 1048576 -n 10", "ib_write_bw -R %D -F -s 1048576 -n 10 %A"},
+	{"ib_read_bw,1", "ib_read_bw -R %D -F -s 1 -n 100", "ib_read_bw -R %D -F -s 1 -n 100 %A"},
+	{"ib_read_bw,1M", "ib_read_bw -R %D -F -s 1048576 -n 10", "ib_read_bw -R %D -F -s 1048576 -n 10 %A"},
+}
+
+// ipv6Tools are those that can be told an IPv6 address as they are.
+var ipv6Tools = []tool{
+	{"rping", "rping -s -a %A -C 10 -v", "rping -c -a %A -C 10 -v"},
+	{"rdma_client", "rdma_server -s %A -p 7473", "rdma_client -s %A -p 7473"},
+}
+
 // TestTools: "rdma-core's own tools against softroce: rping and
 // rdma_server/rdma_client in both directions first; then ib_send_bw, ib_write_bw,
 // ib_read_bw, ib_atomic_bw (both operations) over the RDMA CM against a small
@@ -33,11 +51,23 @@ func TestTools(t *testing.T) {
 	needGuest(t)
 	l := newLab(t)
 	l.installPeer(t)
+	both := func(tools []tool, suffix string) {
+		for _, tool := range tools {
+			t.Run(tool.name+suffix+",host-serves", func(t *testing.T) { l.exercise(t, tool, hostEnd, peerEnd) })
+			t.Run(tool.name+suffix+",peer-serves", func(t *testing.T) { l.exercise(t, tool, peerEnd, hostEnd) })
+		}
+	}
 	for _, mtu := range []int{1500, 9000} {
 		l.link(t, mtu)
-		for _, tool := range tools {
-			t.Run(fmt.Sprintf("%s,mtu=%d,host-serves", tool.name, mtu), func(t *testing.T) { l.exercise(t, tool, hostEnd, peerEnd) })
-			t.Run(fmt.Sprintf("%s,mtu=%d,peer-serves", tool.name, mtu), func(t *testing.T) { l.exercise(t, tool, peerEnd, hostEnd) })
+		both(tools, fmt.Sprintf(",mtu=%d", mtu))
+	}
+	l.link(t, 1500)
+	both(edgeTools, "")
+	for _, tool := range ipv6Tools {
+		for server, addr := range map[end]string{hostEnd: "fd09::2", peerEnd: "fd09::1"} {
+			here := tool
+			here.server, here.client = strings.ReplaceAll(tool.server, "%A", addr), strings.ReplaceAll(tool.client, "%A", addr)
+			t.Run(fmt.Sprintf("%s,at=%s", tool.name, addr), func(t *testing.T) { l.exercise(t, here, server, hostEnd+peerEnd-server) })
 		}
 	}
 }
