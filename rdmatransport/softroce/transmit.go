@@ -10,8 +10,12 @@ import (
 )
 
 const (
-	boxPackets    = 128   // packets one engine emits at a time
-	burstPackets  = 256   // packets gathered before the sockets are called
+	// boxPackets is how many packets one engine emits at a time: full GSO sends of
+	// packets with 4096 or 1024 bytes of payload, 15 or 60.
+	boxPackets = 120
+	// burstPackets is how many are gathered before the sockets are called: few
+	// enough that the kernel finds in the cache what the ICRC was computed over.
+	burstPackets  = boxPackets
 	copyBelow     = 256   // payload bytes that are cheaper copied than listed
 	maxSegments   = 64    // of one GSO send (UDP_MAX_SEGMENTS of older kernels)
 	maxSuper      = 65000 // bytes of one GSO send

@@ -164,12 +164,16 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 	out := o.start()
 	gather(out, q.sq.sgl(r.cur), at, n)
 	h := q.header(w.first.Add(r.off))
-	h.Opcode = dataOpcode(w, r.off == 0, last)
+	split := q.splits(w)
+	h.Opcode = dataOpcode(w, split || r.off == 0, split || last)
 	// The last packet that the window lets out must ask, or nothing would open
 	// the window again.
-	h.AckReq = last || r.off%ackEvery == ackEvery-1 || r.probing || r.inflight+2*cost > q.rtt.sends.window
+	h.AckReq = last && q.wantsAck(w) || r.off%ackEvery == ackEvery-1 || r.probing || r.inflight+2*cost > q.rtt.sends.window
 	h.Solicited = last && w.flags&rdmatransport.FlagSolicited != 0
-	if w.op == rdmatransport.OpWrite && r.off == 0 {
+	switch {
+	case w.op == rdmatransport.OpWrite && split:
+		h.RETH = wire.RETH{VA: w.remote + uint64(at), RKey: w.rkey, DMALen: n}
+	case w.op == rdmatransport.OpWrite && r.off == 0:
 		h.RETH = wire.RETH{VA: w.remote, RKey: w.rkey, DMALen: w.length}
 	}
 	if last {
@@ -184,6 +188,25 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 		r.off = 0
 	}
 	return true
+}
+
+// splits reports whether each packet of w is an RDMA WRITE of its own. Then all
+// have the same length, so that one send with segments takes as many of them as
+// it can, across requests; First and Middle, whose headers differ, it would take
+// apart. Only our own kind gets that: others may count messages.
+func (q *QP) splits(w *sendWQE) bool {
+	return q.peer.Own && w.op == rdmatransport.OpWrite && w.flags&rdmatransport.FlagImmediate == 0
+}
+
+// wantsAck reports whether the end of w asks for its acknowledgement: all do,
+// but a WRITE right in front of data that asks in its place.
+func (q *QP) wantsAck(w *sendWQE) bool {
+	if w.op != rdmatransport.OpWrite || w.flags&rdmatransport.FlagSignaled != 0 || q.req.cur+1 == q.sq.tail {
+		return true
+	}
+	next := q.sq.at(q.req.cur + 1)
+	follows := next.op == rdmatransport.OpSend || next.op == rdmatransport.OpWrite
+	return !follows || next.flags&rdmatransport.FlagFence != 0
 }
 
 // sendReadOrAtomic requests the next piece of a READ, or an atomic.
