@@ -44,6 +44,7 @@ const (
 	FlagInvalidate                       // SEND: kill InvalidateKey at the peer
 	FlagSolicited                        // ask the peer's provider to wake its consumer
 	FlagInline                           // data is copied at the post; limit Attrs.MaxInline
+	FlagRelaxed                          // nobody waits for the completion: it may come some 100 µs later than it could
 )
 
 // SGE is one element of a scatter list: a part of the region with that key.

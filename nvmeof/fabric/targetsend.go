@@ -65,7 +65,7 @@ func (q *TargetQueue) collectResponse(c *Command) bool {
 	c.cqe.Encode(b)
 	wr := rdmatransport.SendWR{
 		ID: q.slot.ID(makeTag(tagSend, c.index)), Op: rdmatransport.OpSend,
-		Flags: rdmatransport.FlagSignaled | rdmatransport.FlagSolicited,
+		Flags: rdmatransport.FlagSignaled | rdmatransport.FlagRelaxed | rdmatransport.FlagSolicited,
 	}
 	if c.data.invalidate && !q.cfg.PlainSend {
 		wr.Flags |= rdmatransport.FlagInvalidate

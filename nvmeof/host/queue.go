@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -83,7 +82,7 @@ type Queue struct {
 	armed  atomic.Bool // notify is owed
 	waiter *shard.Waiter
 	parked bool // the waiter waits; the loop's
-	spins  int
+	yield  shard.Yielder
 	closed bool
 }
 
@@ -240,14 +239,10 @@ func (q *Queue) Poll(rs []backend.Result) int {
 		q.shard.AskHold()
 	}
 	if n = q.reap(rs); n == 0 {
-		if q.spins++; q.spins%pollsPerYield == 0 {
-			runtime.Gosched() // see package shard
-		}
+		q.yield.Turn(false)
 	}
 	return n
 }
-
-const pollsPerYield = 64
 
 // pollAndArm is for a caller that will sleep until it is notified: the resident
 // goes on with the loop meanwhile.

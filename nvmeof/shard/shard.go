@@ -79,8 +79,7 @@ type Shard struct {
 
 	now        int64 // the completion queue's clock in this turn
 	lastUseful int64
-	turns      uint32 // since the last yield to the Go scheduler
-	idle       uint32 // the useless ones among them
+	yielder    Yielder
 	stats      Stats
 
 	mail     mailbox

@@ -1,11 +1,6 @@
 package shard
 
-import (
-	"runtime"
-	"time"
-
-	"golang.org/x/sys/unix"
-)
+import "time"
 
 // A Poller is something else that the loop drives: a backend's queue.
 type Poller interface {
@@ -33,16 +28,9 @@ func (s *Shard) RemovePoller(p Poller) {
 // Watch makes a readable descriptor end the loop's sleep.
 func (s *Shard) Watch(fd int) error { return s.cq.Watch(fd) }
 
-const (
-	// Yields to the Go scheduler: without them a loop of raw system calls and
-	// leaf functions delays garbage collection and every timer of the process.
-	idleTurnsPerYield = 64
-	turnsPerYield     = 1024
-
-	// retryInterval bounds the sleep while a consumer asks to retry: what it
-	// waits for (a lease that another shard holds) sends no notice.
-	retryInterval = int64(50 * time.Microsecond)
-)
+// retryInterval bounds the sleep while a consumer asks to retry: what it waits
+// for (a lease that another shard holds) sends no notice.
+const retryInterval = int64(50 * time.Microsecond)
 
 // Turn runs one turn without sleeping and reports whether it did anything.
 func (s *Shard) Turn() bool {
@@ -90,32 +78,16 @@ func (s *Shard) dispatch(n int) {
 
 // step is a turn and what follows it: going on, a yield or a sleep.
 func (s *Shard) step() {
-	s.turns++
-	if s.Turn() {
-		s.idle = 0
+	useful := s.Turn()
+	s.yielder.Turn(useful)
+	if useful {
 		s.lastUseful = s.now
-		if s.turns >= turnsPerYield {
-			s.yield()
-		}
 		return
-	}
-	s.idle++
-	if s.idle >= idleTurnsPerYield {
-		s.yield()
 	}
 	if s.polling == PollAlways || s.now-s.lastUseful < s.spin {
 		return
 	}
 	s.sleep()
-}
-
-// yield lets other goroutines and other threads run. Without the second half a
-// spinning loop keeps its processor for a whole time slice of the kernel's,
-// milliseconds, from the very thread that it waits for.
-func (s *Shard) yield() {
-	s.turns, s.idle = 0, 0
-	runtime.Gosched()
-	unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // it returns at once
 }
 
 // sleep waits in the completion queue. The order of flag and checks matters:

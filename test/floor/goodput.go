@@ -53,7 +53,8 @@ func Goodput(a, b netip.Addr, d time.Duration, packet int) (float64, error) {
 const (
 	// maxWindow keeps what is under way within a second-level cache.
 	maxWindow = 512 << 10
-	region    = 2 << 20 // bytes that are sent over and over
+	// Region is how many bytes are sent over and over.
+	Region = 2 << 20
 )
 
 // flow is what sender and receiver share.
@@ -85,7 +86,7 @@ func (f *flow) send(p udp.Port, to netip.AddrPort, d time.Duration, packet int) 
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	count := min(udp.MaxSegments, udp.MaxBurst/packet)
-	memory := make([]byte, region)
+	memory := make([]byte, Region)
 	run := count * packet
 	ms := []udp.Message{{To: to, SegmentSize: uint16(packet), Pieces: make([][]byte, 1)}}
 	idle, seen, at := time.Now(), int64(0), 0

@@ -34,6 +34,16 @@ func NewOutbox(n int) *Outbox { return &Outbox{Pkts: make([]Out, 0, n)} }
 // Full reports whether no further packet fits.
 func (o *Outbox) Full() bool { return len(o.Pkts) == cap(o.Pkts) }
 
+// equal reports whether there are packets, and the last is as long as the first.
+func (o *Outbox) equal() bool {
+	if len(o.Pkts) == 0 {
+		return false
+	}
+	return o.Pkts[len(o.Pkts)-1].size() == o.Pkts[0].size()
+}
+
+func (p *Out) size() int { return int(p.HLen) + int(p.Length) + int(p.Pad) }
+
 // Reset empties the outbox and drops its references to memory.
 func (o *Outbox) Reset() {
 	clear(o.Pkts)

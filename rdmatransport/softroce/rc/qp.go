@@ -162,7 +162,7 @@ func (q *QP) Transmit(now time.Duration, o *Outbox) (more bool) {
 	if q.state == StateConnected {
 		more = q.transmitRequests(now, o) || more
 	}
-	if more || !q.ackReady() {
+	if more || !q.ackReady() && !q.ridesAlong(o) {
 		return more
 	}
 	if o.Full() {

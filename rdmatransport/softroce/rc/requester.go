@@ -14,7 +14,7 @@ const (
 	maxReadPiece = 64 << 10
 	// maxSpan bounds the PSNs outstanding when a request is started.
 	maxSpan = 1 << 22
-	// ackEvery is how often, in packets, a long message asks for an ACK.
+	// ackEvery is how many packets ask for one ACK at least.
 	ackEvery = 16
 )
 
@@ -32,6 +32,7 @@ type requester struct {
 	inflight int      // window bytes between acked and the cursor
 	reading  int      // bytes of responses called for and not arrived, or given up
 
+	unasked   int    // packets of data since one asked for an ACK
 	readsOut  int    // READ pieces and atomics in flight
 	piece     uint32 // packets of one READ piece
 	budgeted  int    // bytes taken from the shard's budget
@@ -164,16 +165,15 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 	out := o.start()
 	gather(out, q.sq.sgl(r.cur), at, n)
 	h := q.header(w.first.Add(r.off))
-	split := q.splits(w)
-	h.Opcode = dataOpcode(w, split || r.off == 0, split || last)
+	h.Opcode = dataOpcode(w, r.off == 0, last)
 	// The last packet that the window lets out must ask, or nothing would open
 	// the window again.
-	h.AckReq = last && q.wantsAck(w) || r.off%ackEvery == ackEvery-1 || r.probing || r.inflight+2*cost > q.rtt.sends.window
+	h.AckReq = last && q.wantsAck(w) || r.unasked == ackEvery-1 || r.probing || r.inflight+2*cost > q.rtt.sends.window
+	if r.unasked++; h.AckReq {
+		r.unasked = 0
+	}
 	h.Solicited = last && w.flags&rdmatransport.FlagSolicited != 0
-	switch {
-	case w.op == rdmatransport.OpWrite && split:
-		h.RETH = wire.RETH{VA: w.remote + uint64(at), RKey: w.rkey, DMALen: n}
-	case w.op == rdmatransport.OpWrite && r.off == 0:
+	if w.op == rdmatransport.OpWrite && r.off == 0 {
 		h.RETH = wire.RETH{VA: w.remote, RKey: w.rkey, DMALen: w.length}
 	}
 	if last {
@@ -190,17 +190,13 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 	return true
 }
 
-// splits reports whether each packet of w is an RDMA WRITE of its own. Then all
-// have the same length, so that one send with segments takes as many of them as
-// it can, across requests; First and Middle, whose headers differ, it would take
-// apart. Only our own kind gets that: others may count messages.
-func (q *QP) splits(w *sendWQE) bool {
-	return q.peer.Own && w.op == rdmatransport.OpWrite && w.flags&rdmatransport.FlagImmediate == 0
-}
-
 // wantsAck reports whether the end of w asks for its acknowledgement: all do,
-// but a WRITE right in front of data that asks in its place.
+// but a WRITE right in front of data that asks in its place. Our own kind
+// acknowledges unasked, only later, which is good enough where nobody waits.
 func (q *QP) wantsAck(w *sendWQE) bool {
+	if q.peer.Own {
+		return w.flags&(rdmatransport.FlagSignaled|rdmatransport.FlagRelaxed) == rdmatransport.FlagSignaled
+	}
 	if w.op != rdmatransport.OpWrite || w.flags&rdmatransport.FlagSignaled != 0 || q.req.cur+1 == q.sq.tail {
 		return true
 	}

@@ -56,6 +56,7 @@ func (q *QP) receiveRequest(now time.Duration, p *wire.Packet, flags wire.OpFlag
 	default:
 		if q.execute(p, flags) {
 			q.executeHeld(now)
+			q.oweAck(now)
 		}
 	}
 }

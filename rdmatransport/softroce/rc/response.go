@@ -265,6 +265,23 @@ func readOpcode(first, last bool) wire.Opcode {
 // controller.
 var ackRepeats = [...]time.Duration{25 * time.Millisecond, 75 * time.Millisecond, 200 * time.Millisecond}
 
+// ackDelay is how late an acknowledgement may be that was not asked for. Most
+// ride with the next request by then.
+const ackDelay = 200 * time.Microsecond
+
+// oweAck sees to an acknowledgement of what nobody asked one for.
+func (q *QP) oweAck(now time.Duration) {
+	if r := &q.resp; q.peer.Own && r.unacked > 0 && !r.ackDue && !q.timer.running(timerAck) {
+		q.timer.set(timerAck, now+ackDelay)
+	}
+}
+
+// ridesAlong reports whether an acknowledgement that can wait costs no datagram
+// of its own now: it is the shorter last segment after equal ones.
+func (q *QP) ridesAlong(o *Outbox) bool {
+	return q.peer.Own && q.resp.unacked > 0 && o.equal()
+}
+
 func (q *QP) sendAck(now time.Duration, o *Outbox) {
 	r := &q.resp
 	h := q.header(r.expected.Sub(1))
@@ -277,6 +294,7 @@ func (q *QP) sendAck(now time.Duration, o *Outbox) {
 	o.start().finish(&h)
 	fresh, nak := r.unacked > 0, r.nakDue
 	r.nakDue, r.ackDue, r.unacked = false, false, 0
+	q.timer.stop(timerAck)
 	q.timer.stop(timerAckRepeat)
 	if nak || q.peer.Own || q.state != StateConnected {
 		return

@@ -9,6 +9,7 @@ const (
 	timerRNR                      // requester: the peer asked to wait
 	timerReadGap                  // requester: a response is missing behind later ones
 	timerGap                      // responder: a request is missing behind later ones
+	timerAck                      // responder: an acknowledgement is owed that could wait
 	timerAckRepeat                // responder: the last acknowledgement may be lost
 	timerCount
 )
@@ -46,6 +47,8 @@ func (q *QP) expired(now time.Duration, id timerID) {
 		q.readGapExpired(now)
 	case timerGap:
 		q.gapExpired(now)
+	case timerAck:
+		q.resp.ackDue = q.resp.ackDue || q.resp.unacked > 0
 	case timerAckRepeat:
 		q.repeatAck(now)
 	}

@@ -71,7 +71,7 @@ func TestTools(t *testing.T) {
 func TestDisagreement(t *testing.T) {
 	for _, c := range []struct{ name, server, client, serverSays, clientSays string }{
 		{"fewer pings", "rping -s -a 127.92.0.1 -C 4", "rping -c -a 127.92.0.1 -I 127.92.0.2 -C 3", "3 pings, want 4", ""},
-		{"other size", "ib_send_bw -R --bind_source_ip 127.92.1.1 -s 2000 -n 10", "ib_send_bw -R -s 1000 -n 10 --bind_source_ip 127.92.1.2 127.92.1.1", "10 messages of 1000 bytes", ""},
+		{"other size", "ib_send_bw -R --bind_source_ip 127.92.1.1 -s 2000 -n 10", "ib_send_bw -R -s 1000 -n 10 --bind_source_ip 127.92.1.2 127.92.1.1", "message 0 has 1000 bytes, want 2000", ""},
 		{"other operation", "ib_write_bw -R --bind_source_ip 127.92.2.1 -n 10", "ib_read_bw -R -n 10 --bind_source_ip 127.92.2.2 127.92.2.1", "ended", "remote access"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

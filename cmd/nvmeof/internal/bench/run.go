@@ -11,12 +11,14 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
 // runner is a job in progress. It allocates nothing while it measures.
 type runner struct {
 	job   Job
 	queue backend.Queue
+	yield shard.Yielder
 
 	buffers [][]byte // by tag
 	blocks  []int64  // by tag: which is in flight
@@ -102,9 +104,7 @@ func (r *runner) load(ctx context.Context, progress func(float64)) (time.Duratio
 	r.submit()
 	for idle := 1; r.flying > 0; idle++ {
 		n := r.queue.Poll(r.results)
-		if idle%64 == 0 {
-			runtime.Gosched() // a loop without preemption point would stop the others
-		}
+		r.yield.Turn(n > 0)
 		if n == 0 && idle%1024 != 0 {
 			continue
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"runtime"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 )
@@ -81,9 +80,7 @@ func (r *runner) verify(ctx context.Context) error {
 	r.submit()
 	for r.flying > 0 {
 		n := r.queue.Poll(r.results)
-		if n == 0 {
-			runtime.Gosched()
-		}
+		r.yield.Turn(n > 0)
 		for _, res := range r.results[:n] {
 			r.flying--
 			r.compare(res, want)
