@@ -16,8 +16,11 @@ var (
 
 func TestSeedIsEightBytesOfOnes(t *testing.T) {
 	ones := []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
-	if got := crc32.ChecksumIEEE(ones); got != icrcSeed {
-		t.Errorf("%#x, want %#x", got, icrcSeed)
+	want := crc32.ChecksumIEEE(ones)
+	for k, seed := range icrcSeeds {
+		if got := crc32.Update(seed, crc32.IEEETable, make([]byte, k)); got != want {
+			t.Errorf("seed %d leads to %#x, want %#x", k, got, want)
+		}
 	}
 }
 
