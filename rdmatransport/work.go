@@ -44,7 +44,11 @@ const (
 	FlagInvalidate                       // SEND: kill InvalidateKey at the peer
 	FlagSolicited                        // ask the peer's provider to wake its consumer
 	FlagInline                           // data is copied at the post; limit Attrs.MaxInline
-	FlagRelaxed                          // nobody waits for the completion: it may come some 100 µs later than it could
+	// FlagRelaxed gives the provider leave that most consumers have no reason to
+	// keep back: the completion may come some 100 µs later than it could, and a
+	// WRITE may go out in parts, of which some are carried out when another is
+	// refused.
+	FlagRelaxed
 )
 
 // SGE is one element of a scatter list: a part of the region with that key.

@@ -158,6 +158,9 @@ func (s *script) add(rng *rand.Rand, c pairConfig) {
 	if rng.IntN(5) == 0 {
 		wr.Flags |= rdmatransport.FlagFence
 	}
+	if rng.IntN(2) == 0 {
+		wr.Flags |= rdmatransport.FlagRelaxed
+	}
 	data := pattern(s.size(rng, c.mtu), int(id))
 	result := func() error { return nil }
 	switch rng.IntN(7) {

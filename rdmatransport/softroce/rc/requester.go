@@ -165,7 +165,8 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 	out := o.start()
 	gather(out, q.sq.sgl(r.cur), at, n)
 	h := q.header(w.first.Add(r.off))
-	h.Opcode = dataOpcode(w, r.off == 0, last)
+	split := q.splits(w)
+	h.Opcode = dataOpcode(w, split || r.off == 0, split || last)
 	// The last packet that the window lets out must ask, or nothing would open
 	// the window again.
 	h.AckReq = last && q.wantsAck(w) || r.unasked == ackEvery-1 || r.probing || r.inflight+2*cost > q.rtt.sends.window
@@ -173,7 +174,10 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 		r.unasked = 0
 	}
 	h.Solicited = last && w.flags&rdmatransport.FlagSolicited != 0
-	if w.op == rdmatransport.OpWrite && r.off == 0 {
+	switch {
+	case split:
+		h.RETH = wire.RETH{VA: w.remote + uint64(at), RKey: w.rkey, DMALen: n}
+	case w.op == rdmatransport.OpWrite && r.off == 0:
 		h.RETH = wire.RETH{VA: w.remote, RKey: w.rkey, DMALen: w.length}
 	}
 	if last {
@@ -188,6 +192,15 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 		r.off = 0
 	}
 	return true
+}
+
+// splits reports whether each packet of w is an RDMA WRITE of its own. Then all
+// have the same length, so that one send with segments takes as many of them as
+// it can, across requests; First and Middle, whose headers differ, it would take
+// apart. Only our own kind gets that: others may count messages.
+func (q *QP) splits(w *sendWQE) bool {
+	const with = rdmatransport.FlagRelaxed | rdmatransport.FlagImmediate
+	return q.peer.Own && w.op == rdmatransport.OpWrite && w.flags&with == rdmatransport.FlagRelaxed
 }
 
 // wantsAck reports whether the end of w asks for its acknowledgement: all do,
