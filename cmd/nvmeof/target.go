@@ -120,6 +120,7 @@ func runTarget(ctx context.Context, f *targetFlags, out, errOut io.Writer) error
 	stores, err := addExports(t, f, log)
 	if err == nil {
 		err = serve(ctx, t, f, addr, out, errOut, log)
+		log.Info("counters", zap.Any("shards", dev.Stats()))
 	}
 	// Peers are told, then the stores are quiet.
 	return errors.Join(err, t.Close(), closeStores(stores))

@@ -11,16 +11,18 @@ import (
 // managementQPN is the queue pair of connection management.
 const managementQPN = 1
 
-// receive takes one batch of datagrams from the sockets.
-func (s *shard) receive() {
+// receive takes one batch of datagrams from the sockets, and reports whether it
+// was full, so that more may wait.
+func (s *shard) receive() (more bool) {
 	n, err := s.port.Recv(s.batch)
 	if err != nil {
 		s.stats.ReceiveErrors++
-		return
+		return false
 	}
 	for i := range n {
 		s.datagram(&s.batch.Datagrams[i])
 	}
+	return n == len(s.batch.Datagrams)
 }
 
 // datagram splits what the kernel merged (GRO) into packets.
