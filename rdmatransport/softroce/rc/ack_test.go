@@ -1,0 +1,103 @@
+package rc
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+)
+
+// acks counts the acknowledgements that b sent.
+func (p *pair) acks() (n int) {
+	for _, s := range p.b.sent {
+		if s.pkt.Opcode == wire.RCAck {
+			n++
+		}
+	}
+	return n
+}
+
+// TestRelaxedAck: a completion that nobody waits for comes with an
+// acknowledgement that nobody asked for, after ackDelay; others come at once, and
+// foreign peers are always asked.
+func TestRelaxedAck(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		own   bool
+		flags rdmatransport.SendFlags
+		asked bool
+	}{
+		{"signaled", true, rdmatransport.FlagSignaled, true},
+		{"relaxed", true, rdmatransport.FlagSignaled | rdmatransport.FlagRelaxed, false},
+		{"unsignaled", true, 0, false},
+		{"foreign", false, rdmatransport.FlagSignaled | rdmatransport.FlagRelaxed, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPair(t, pairConfig{own: c.own})
+			in := p.b.keys.register(make([]byte, 16), rdmatransport.AccessLocalWrite)
+			p.recv(0, in)
+			p.post(rdmatransport.SendWR{Op: rdmatransport.OpSend, Flags: c.flags})
+			p.run(ackDelay / 2)
+			if asked := p.a.sent[0].pkt.AckReq; asked != c.asked {
+				t.Errorf("asks for an acknowledgement: %v", asked)
+			}
+			if early := p.acks() > 0; early != c.asked {
+				t.Errorf("acknowledged at once: %v", early)
+			}
+			p.run(2 * ackDelay)
+			if p.acks() != 1 {
+				t.Errorf("%d acknowledgements after the delay", p.acks())
+			}
+			if want := c.flags & rdmatransport.FlagSignaled; len(p.a.poll()) != int(want) {
+				t.Error("completion missing, or one too many")
+			}
+			p.run(time.Second)
+			if n := p.a.counters.Timeouts; n != 0 {
+				t.Errorf("%d timeouts", n)
+			}
+		})
+	}
+}
+
+// TestAckRidesAlong: an acknowledgement that may wait goes with the next request
+// of the other direction, behind it.
+func TestAckRidesAlong(t *testing.T) {
+	p := newPair(t, pairConfig{own: true})
+	p.recv(0, p.b.keys.register(make([]byte, 16), rdmatransport.AccessLocalWrite))
+	p.post(rdmatransport.SendWR{Op: rdmatransport.OpSend})
+	p.run(ackDelay / 4)
+	if err := p.a.PostRecv([]rdmatransport.RecvWR{{}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.b.PostSend([]rdmatransport.SendWR{{Op: rdmatransport.OpSend}}); err != nil {
+		t.Fatal(err)
+	}
+	p.run(ackDelay / 4)
+	if len(p.b.sent) != 2 || p.b.sent[0].pkt.Opcode != wire.RCSendOnly || p.b.sent[1].pkt.Opcode != wire.RCAck {
+		t.Fatalf("b sent %d packets, want a SEND and an ACK", len(p.b.sent))
+	}
+}
+
+// TestSplitWrite: with leave, a long WRITE to our own kind is one WRITE a packet,
+// all of the same length, and lands as a whole.
+func TestSplitWrite(t *testing.T) {
+	p := newPair(t, pairConfig{mtu: 1024, own: true})
+	const size = 5 * 1024
+	out := p.a.keys.register(pattern(size, 3), 0)
+	in := p.b.keys.register(make([]byte, size), rdmatransport.AccessRemoteWrite)
+	p.post(rdmatransport.SendWR{Op: rdmatransport.OpWrite, Flags: rdmatransport.FlagSignaled | rdmatransport.FlagRelaxed,
+		RemoteAddr: in.iova, RKey: rdmatransport.RKey(in.key), SGL: []rdmatransport.SGE{{Buf: out.mem, LKey: rdmatransport.LKey(out.key)}}})
+	p.run(time.Second)
+	if len(p.a.sent) != 5 {
+		t.Errorf("%d packets", len(p.a.sent))
+	}
+	for _, s := range p.a.sent {
+		if s.pkt.Opcode != wire.RCWriteOnly || s.pkt.RETH.DMALen != 1024 {
+			t.Errorf("%v of %d bytes", s.pkt.Opcode, s.pkt.RETH.DMALen)
+		}
+	}
+	if string(in.mem) != string(out.mem) || len(p.a.poll()) != 1 {
+		t.Error("the data did not arrive, or no completion")
+	}
+}
