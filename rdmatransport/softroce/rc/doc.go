@@ -30,6 +30,15 @@
 // trips; the responses a READ calls for are bounded by the shard's receive
 // budget ([Budget]), and large READs are issued in pieces.
 //
+// # Acknowledgements
+//
+// A datagram costs more than all that is done with its packets, so those that
+// carry nothing but an acknowledgement are avoided. A foreign peer is asked for
+// one at the end of each SEND and of each WRITE that no other data follows. Our
+// own kind is asked where a completion is waited for and every ackEvery packets;
+// the rest it acknowledges in time of its own, mostly behind the next request in
+// the same datagram.
+//
 // Not implemented: end-to-end credits (always unlimited, IBTA 9.7.7.2), path
 // migration, and reliable connections with shared receive queues.
 package rc
