@@ -101,3 +101,17 @@ func TestSplitWrite(t *testing.T) {
 		t.Error("the data did not arrive, or no completion")
 	}
 }
+
+// TestPause: a machine that stood still for longer than the peer's patience asks
+// again before it gives the peer up.
+func TestPause(t *testing.T) {
+	p := newPair(t, pairConfig{})
+	p.sends(1, 100)
+	p.lose(0)
+	p.flush(p.a)
+	p.now += 10 * time.Second
+	p.run(time.Second)
+	if cs := p.a.poll(); len(cs) != 1 || p.a.state != StateConnected {
+		t.Errorf("%d completions, state %v", len(cs), p.a.state)
+	}
+}

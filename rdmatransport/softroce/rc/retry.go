@@ -13,6 +13,7 @@ const (
 	firstTimeout    = 50 * time.Millisecond
 	maxTimeout      = 500 * time.Millisecond
 	minPatience     = 500 * time.Millisecond
+	minRetries      = 5 // without an answer, before the peer is given up
 )
 
 // roundTrip estimates the path: retransmission timeout (as RFC 6298 computes
@@ -88,7 +89,8 @@ func (t *roundTrip) sample(d time.Duration) {
 func (q *QP) retryExpired(now time.Duration) {
 	q.cfg.Counters.Timeouts++
 	patience := max(minPatience, q.peer.AckTimeout*time.Duration(q.peer.RetryCount+1))
-	if now-q.req.lastHeard > patience {
+	// Not for a pause of this machine or the peer's: it was asked again, too.
+	if now-q.req.lastHeard > patience && q.rtt.backoff >= min(minRetries, q.peer.RetryCount) {
 		q.failAt(q.oldestMissing(), rdmatransport.StatusRetryExceeded)
 		return
 	}
