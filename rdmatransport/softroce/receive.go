@@ -110,7 +110,11 @@ func (s *shard) intact(q *queuePair, d *udp.Datagram, b []byte, k int) bool {
 		return true
 	}
 	id, ok := s.icrc.Identify(&q.pathIn, b)
-	return ok && q.seen.plausible(id, s.now)
+	if !ok {
+		q.seen.corrupt = true
+		return false
+	}
+	return q.seen.plausible(id, s.now)
 }
 
 // management passes a datagram for queue pair 1 to the connection manager.
