@@ -25,6 +25,9 @@ func TestKeepAliveExpires(t *testing.T) {
 		if f.logs.FilterMessage("keep alive timeout expired, connection dropped").Len() != 1 {
 			t.Error("no log line about it")
 		}
+		d := connectData() // row 40: an I/O queue for what has expired
+		d.CNTLID = id
+		f.dial(1, 1, 128).wantStatus(capsule.StatusConnectInvalidParam|dnr, connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, d))
 		f.close2(t)
 	})
 }
