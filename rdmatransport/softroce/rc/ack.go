@@ -118,8 +118,7 @@ func (q *QP) skipAcked() {
 
 // cost is the window weight of w's packets from..to-1.
 func (q *QP) cost(w *sendWQE, from, to uint32) int {
-	mtu := uint32(q.peer.PathMTU)
-	return int(min(to*mtu, w.length)-min(from*mtu, w.length)) + int(to-from)*packetCost
+	return int(min(to*w.part, w.length)-min(from*w.part, w.length)) + int(to-from)*packetCost
 }
 
 // complete reports finished requests in order.

@@ -79,29 +79,6 @@ func TestAckRidesAlong(t *testing.T) {
 	}
 }
 
-// TestSplitWrite: with leave, a long WRITE to our own kind is one WRITE a packet,
-// all of the same length, and lands as a whole.
-func TestSplitWrite(t *testing.T) {
-	p := newPair(t, pairConfig{mtu: 1024, own: true})
-	const size = 5 * 1024
-	out := p.a.keys.register(pattern(size, 3), 0)
-	in := p.b.keys.register(make([]byte, size), rdmatransport.AccessRemoteWrite)
-	p.post(rdmatransport.SendWR{Op: rdmatransport.OpWrite, Flags: rdmatransport.FlagSignaled | rdmatransport.FlagRelaxed,
-		RemoteAddr: in.iova, RKey: rdmatransport.RKey(in.key), SGL: []rdmatransport.SGE{{Buf: out.mem, LKey: rdmatransport.LKey(out.key)}}})
-	p.run(time.Second)
-	if len(p.a.sent) != 5 {
-		t.Errorf("%d packets", len(p.a.sent))
-	}
-	for _, s := range p.a.sent {
-		if s.pkt.Opcode != wire.RCWriteOnly || s.pkt.RETH.DMALen != 1024 {
-			t.Errorf("%v of %d bytes", s.pkt.Opcode, s.pkt.RETH.DMALen)
-		}
-	}
-	if string(in.mem) != string(out.mem) || len(p.a.poll()) != 1 {
-		t.Error("the data did not arrive, or no completion")
-	}
-}
-
 // TestPause: a machine that stood still for longer than the peer's patience asks
 // again before it gives the peer up.
 func TestPause(t *testing.T) {

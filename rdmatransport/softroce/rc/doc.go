@@ -39,6 +39,15 @@
 // the rest it acknowledges in time of its own, mostly behind the next request in
 // the same datagram.
 //
+// # Equal packets
+//
+// Packets of one length go out in one send with segments, as many as fit; one that
+// is longer than those before it starts the next. So our own kind gets messages in
+// packets that all have the same headers and length: a long WRITE as WRITEs of one
+// packet (where it is marked Relaxed, since another peer's WRITE may pass between
+// them), a READ response as READ Response Only, a SEND in equal parts. Towards
+// others the opcodes and lengths are those of IBTA 9.7.4.
+//
 // Not implemented: end-to-end credits (always unlimited, IBTA 9.7.7.2), path
 // migration, and reliable connections with shared receive queues.
 package rc

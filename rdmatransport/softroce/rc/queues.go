@@ -28,6 +28,7 @@ type sendWQE struct {
 	length   uint32
 	first    wire.PSN
 	packets  uint32
+	part     uint32 // payload bytes of each packet but the last
 	received uint32 // READ, atomic: response packets consumed
 	issued   uint32 // READ: response packets called for so far
 

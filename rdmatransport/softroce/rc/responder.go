@@ -180,14 +180,15 @@ func (q *QP) permitted(flags wire.OpFlags) bool {
 	return !q.cfg.NoRemote || flags&wire.FlagSend != 0
 }
 
-// lengthFits: every packet but the last is full (IBTA 9.7.4.1.6).
+// lengthFits: every packet but the last is full (IBTA 9.7.4.1.6), or, from our own
+// kind, as long as the last or longer.
 func (q *QP) lengthFits(p *wire.Packet, flags wire.OpFlags) bool {
 	n, mtu := len(p.Payload), q.peer.PathMTU
 	switch {
 	case flags&(wire.FlagSend|wire.FlagWrite) == 0:
 		return n == 0
 	case flags&wire.FlagEnd == 0:
-		return n == mtu
+		return n == mtu || q.peer.Own && n > 0 && n < mtu && flags&wire.FlagSend != 0
 	case flags&wire.FlagStart == 0:
 		return n >= 1 && n <= mtu
 	}

@@ -238,7 +238,7 @@ func (q *QP) sendResponse(o *Outbox, b *job) bool {
 		at := int(b.sent) * mtu
 		first, last := b.sent == 0, b.sent == b.n-1
 		h := q.header(b.psn.Add(b.sent))
-		h.Opcode = readOpcode(first, last)
+		h.Opcode = readOpcode(first || q.peer.Own, last || q.peer.Own)
 		h.AETH = wire.AETH{Syndrome: wire.SyndromeAck, MSN: q.resp.msn}
 		out := o.start()
 		out.add(mem[at:min(at+mtu, len(mem))])
@@ -247,6 +247,8 @@ func (q *QP) sendResponse(o *Outbox, b *job) bool {
 	return true
 }
 
+// readOpcode tells where in a response a packet stands. To our own kind each is
+// an Only: with the same headers, they go out in as few sends as possible.
 func readOpcode(first, last bool) wire.Opcode {
 	switch {
 	case first && last:
