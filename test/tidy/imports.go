@@ -31,7 +31,7 @@ var directions = []direction{
 	{"capsule", nil, nil},
 	{"rdmatransport", nil, nil},
 	{"rdmatransport/softroce", []string{"rdmatransport", "rdmatransport/softroce/..."}, []string{xsys}},
-	{"rdmatransport/softroce/wire", []string{"rdmatransport"}, nil},
+	{"rdmatransport/softroce/wire", []string{"rdmatransport"}, []string{xsys}},
 	{"rdmatransport/softroce/rc", []string{"rdmatransport", "rdmatransport/softroce/wire"}, nil},
 	{"rdmatransport/softroce/cm", []string{"rdmatransport", "rdmatransport/softroce/wire"}, nil},
 	{"rdmatransport/softroce/udp", []string{"rdmatransport/softroce/wire"}, []string{xsys}},

@@ -15,7 +15,12 @@ var icrcSeeds = [icrcBlock]uint32{
 	0x6dd90a9d, 0x0b840633, 0x50b362e9, 0xb979a556, 0x101b2f50, 0xce3f7abc, 0x51f45351, 0x25391b17,
 }
 
-const icrcBlock = 16
+const (
+	icrcBlock = 16
+	foldBlock = 256
+	// foldedCRC is that which leaves the CRC's register at zero.
+	foldedCRC = 0xffffffff
+)
 
 // ICRC computes and checks invariant CRCs. It holds scratch memory, so one
 // goroutine at a time uses a value; the zero value is ready.
@@ -93,6 +98,9 @@ func (c *ICRC) start(p *Path, id uint16, size int, bth []byte) {
 }
 
 func (c *ICRC) write(b []byte) {
+	if canFold && len(b) >= foldBlock {
+		b = c.fold(b)
+	}
 	k := copy(c.buf[c.n:], b)
 	c.n += k
 	if k == len(b) {
@@ -101,6 +109,15 @@ func (c *ICRC) write(b []byte) {
 	c.crc = crc32.Update(c.crc, crc32.IEEETable, c.buf[:c.n])
 	c.crc = crc32.Update(c.crc, crc32.IEEETable, b[k:])
 	c.n = 0
+}
+
+// fold takes the whole blocks of b and returns the rest.
+func (c *ICRC) fold(b []byte) []byte {
+	n := len(b) &^ (foldBlock - 1)
+	crc := c.finish()
+	fold((*[64]byte)(c.buf[:]), crc, &b[0], n)
+	c.crc, c.n = foldedCRC, 64
+	return b[n:]
 }
 
 func (c *ICRC) finish() uint32 {

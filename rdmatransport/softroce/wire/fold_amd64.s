@@ -1,0 +1,62 @@
+#include "textflag.h"
+
+// Multipliers that move 128 bits of remainder over 256 and over 64 bytes: x^(d+32)
+// and x^(d-32) modulo the CRC's polynomial, d the distance in bits, bit-reflected
+// (Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
+// Instruction", Intel 2009).
+DATA over256<>+0(SB)/8, $0x000000011542778a
+DATA over256<>+8(SB)/8, $0x00000001322d1430
+GLOBL over256<>(SB), RODATA|NOPTR, $16
+DATA over64<>+0(SB)/8, $0x0000000154442bd4
+DATA over64<>+8(SB)/8, $0x00000001c6e41596
+GLOBL over64<>(SB), RODATA|NOPTR, $16
+
+// func fold(rest *[64]byte, crc uint32, p *byte, n int)
+TEXT ·fold(SB), NOSPLIT, $0-32
+	MOVQ rest+0(FP), DI
+	MOVL crc+8(FP), AX
+	MOVQ p+16(FP), SI
+	MOVQ n+24(FP), CX
+	VMOVDQU64 (SI), Z1
+	VMOVDQU64 64(SI), Z2
+	VMOVDQU64 128(SI), Z3
+	VMOVDQU64 192(SI), Z4
+	NOTL AX
+	VMOVD AX, X5
+	VPXORQ Z5, Z1, Z1
+	VBROADCASTI32X4 over256<>(SB), Z0
+	ADDQ $256, SI
+	SUBQ $256, CX
+	JZ last
+
+next:
+	VPCLMULQDQ $0x00, Z0, Z1, Z5
+	VPCLMULQDQ $0x11, Z0, Z1, Z1
+	VPCLMULQDQ $0x00, Z0, Z2, Z6
+	VPCLMULQDQ $0x11, Z0, Z2, Z2
+	VPCLMULQDQ $0x00, Z0, Z3, Z7
+	VPCLMULQDQ $0x11, Z0, Z3, Z3
+	VPCLMULQDQ $0x00, Z0, Z4, Z8
+	VPCLMULQDQ $0x11, Z0, Z4, Z4
+	VPTERNLOGQ $0x96, (SI), Z5, Z1
+	VPTERNLOGQ $0x96, 64(SI), Z6, Z2
+	VPTERNLOGQ $0x96, 128(SI), Z7, Z3
+	VPTERNLOGQ $0x96, 192(SI), Z8, Z4
+	ADDQ $256, SI
+	SUBQ $256, CX
+	JNZ next
+
+last:
+	VBROADCASTI32X4 over64<>(SB), Z0
+	VPCLMULQDQ $0x00, Z0, Z1, Z5
+	VPCLMULQDQ $0x11, Z0, Z1, Z1
+	VPTERNLOGQ $0x96, Z5, Z1, Z2
+	VPCLMULQDQ $0x00, Z0, Z2, Z5
+	VPCLMULQDQ $0x11, Z0, Z2, Z2
+	VPTERNLOGQ $0x96, Z5, Z2, Z3
+	VPCLMULQDQ $0x00, Z0, Z3, Z5
+	VPCLMULQDQ $0x11, Z0, Z3, Z3
+	VPTERNLOGQ $0x96, Z5, Z3, Z4
+	VMOVDQU64 Z4, (DI)
+	VZEROUPPER
+	RET

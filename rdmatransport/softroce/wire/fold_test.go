@@ -1,0 +1,48 @@
+package wire
+
+import (
+	"hash/crc32"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestFold compares with hash/crc32, at all alignments.
+func TestFold(t *testing.T) {
+	if !canFold {
+		t.Skip("this processor lacks VPCLMULQDQ on 512 bits: hash/crc32 alone is used")
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, 64+5*foldBlock)
+	for i := range b {
+		b[i] = byte(random.Uint32())
+	}
+	for at := range 64 {
+		for n := foldBlock; n <= 5*foldBlock; n += foldBlock {
+			var rest [64]byte
+			crc := random.Uint32()
+			fold(&rest, crc, &b[at], n)
+			got, want := crc32.Update(foldedCRC, crc32.IEEETable, rest[:]), crc32.Update(crc, crc32.IEEETable, b[at:at+n])
+			if got != want {
+				t.Fatalf("%d bytes from %d: %#x, want %#x", n, at, got, want)
+			}
+		}
+	}
+}
+
+// TestICRCWithoutFold: both ways give the same.
+func TestICRCWithoutFold(t *testing.T) {
+	var c ICRC
+	random := rand.New(rand.NewPCG(3, 4))
+	for n := 16; n < 5000; n += 4 {
+		b := packet(&c, &path4, 9, n, random)
+		head := append([]byte(nil), b[:n-ICRCSize]...)
+		var lead [64]byte
+		k := path4.put(lead[:], 9, n)
+		whole := append(lead[:k:k], head...)
+		whole[k+4] = 0xff
+		want := crc32.Update(icrcSeeds[0], crc32.IEEETable, whole)
+		if got := c.Sum(&path4, 9, head[:BTHSize], [][]byte{head[BTHSize:]}, 0); got != want {
+			t.Fatalf("%d bytes: %#x, want %#x", n, got, want)
+		}
+	}
+}
