@@ -18,8 +18,9 @@
 //  6. [Consumer.Flush] of the slots that collected work requests;
 //  7. one flush of the completion queue.
 //
-// After the last useful turn the loop spins for a while ([Config.Spin]), then
-// waits in the completion queue, at most until the next timer is due.
+// After the last useful turn the loop spins for a while ([Config.Spin], or longer
+// where work comes at such intervals), then waits in the completion queue, at most
+// until the next timer is due.
 //
 // # Who runs it
 //

@@ -119,7 +119,7 @@ func TestManyCallers(t *testing.T) {
 // TestManyCallersRealTime lets the scheduler mix callers, holders and messages.
 func TestManyCallersRealTime(t *testing.T) {
 	s, cq := newShard(t, Config{Polling: PollAdaptive})
-	s.spin = int64(20 * time.Microsecond)
+	s.spin.init(int64(20 * time.Microsecond))
 	s.Start()
 	var wg sync.WaitGroup
 	for i := range 4 {

@@ -81,13 +81,12 @@ func (s *Shard) step() {
 	useful := s.Turn()
 	s.yielder.Turn(useful)
 	if useful {
-		s.lastUseful = s.now
+		s.spin.worked(s.now)
 		return
 	}
-	if s.polling == PollAlways || s.now-s.lastUseful < s.spin {
-		return
+	if s.polling != PollAlways && s.spin.over(s.now) {
+		s.sleep()
 	}
-	s.sleep()
 }
 
 // sleep waits in the completion queue. The order of flag and checks matters:

@@ -1,0 +1,64 @@
+package shard
+
+import "testing"
+
+// TestSpinner: what a loop learns from the intervals of its work.
+func TestSpinner(t *testing.T) {
+	const us = 1000
+	for name, c := range map[string]struct {
+		gap, want int64 // microseconds
+	}{
+		"back to back":                {1, 50},
+		"well within":                 {20, 50},
+		"a fast disk":                 {90, 180},
+		"as long as it pays":          {400, 400},
+		"too long to poll":            {401, 50},
+		"keep alive and nothing else": {1e6, 50},
+	} {
+		var p spinner
+		p.init(50 * us)
+		now := int64(0)
+		for range 100 {
+			for range 3 { // a few turns for each
+				now += us
+				p.worked(now)
+			}
+			now += c.gap * us
+			p.worked(now)
+		}
+		if got := p.length / us; got < c.want-c.want/10 || got > c.want {
+			t.Errorf("%s: polls for %d us, want %d", name, got, c.want)
+		}
+		if p.over(now+p.length-1) || !p.over(now+p.length) {
+			t.Errorf("%s: does not end when it should", name)
+		}
+	}
+	var never spinner
+	never.init(0)
+	for now := range int64(100) {
+		if never.worked(now); !never.over(now) {
+			t.Fatal("polls though it must not")
+		}
+	}
+}
+
+// TestSpinnerForgets: when the disk is gone, so is the polling for it.
+func TestSpinnerForgets(t *testing.T) {
+	var p spinner
+	p.init(50_000)
+	now := int64(0)
+	for range 10 {
+		now += 150_000
+		p.worked(now)
+	}
+	if p.length != 300_000 {
+		t.Fatalf("polls for %d", p.length)
+	}
+	for range 200 {
+		now += 1000
+		p.worked(now)
+	}
+	if p.length != 50_000 {
+		t.Errorf("still polls for %d", p.length)
+	}
+}
