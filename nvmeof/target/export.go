@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
 // open gives the namespace a lane on every shard.
@@ -20,12 +21,13 @@ func (n *Namespace) open(t *Target) error {
 		n.region = region
 	}
 	for i, w := range t.workers {
-		q, err := n.store.NewQueue(t.cfg.BackendDepth, w.shard.Wake)
+		q, watch, err := n.openQueue(w.shard, t.cfg.BackendDepth)
 		if err != nil {
 			return errors.Join(fmt.Errorf("namespace %d (%s): %w", n.id, n.name, err), n.close())
 		}
 		l := &n.lanes[i]
 		l.init(n, w.shard, q, t.cfg.BackendDepth)
+		l.watch = watch
 		if viewer != nil {
 			l.viewer, l.memory, l.key = viewer, viewer.Memory(), n.region.LKey()
 		}
@@ -35,6 +37,26 @@ func (n *Namespace) open(t *Target) error {
 		l.open = true
 	}
 	return nil
+}
+
+// openQueue opens a queue of the store for a shard, whose sleep its descriptor
+// ends. Where either side has none of that the store notifies, by way of another
+// goroutine.
+func (n *Namespace) openQueue(s *shard.Shard, depth int) (backend.Queue, backend.Watchable, error) {
+	q, err := n.store.NewQueue(depth, s.Wake)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, ok := q.(backend.Watchable)
+	if !ok || s.Watch(w.Descriptor()) == nil {
+		return q, w, nil
+	}
+	// The descriptor is responsible now, and nobody looks at it.
+	if err := q.Close(); err != nil {
+		return nil, nil, err
+	}
+	q, err = n.store.NewQueue(depth, s.Wake)
+	return q, nil, err
 }
 
 func (l *lane) attach() {

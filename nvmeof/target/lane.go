@@ -32,6 +32,8 @@ type lane struct {
 	shard *shard.Shard
 	slot  shard.Slot // to be called again while leases are waited for
 	queue backend.Queue
+	watch backend.Watchable // the queue, where its descriptor ends the shard's sleep
+	armed bool              // since it last had users
 
 	viewer backend.Viewer // nil: none
 	memory []byte
@@ -180,9 +182,19 @@ func (l *lane) take(res *backend.Result) {
 	op.owner.completed(res.Err)
 }
 
-// Arm implements [shard.Poller]: the store's notify wakes the shard, but what
-// it has not been given yet must not be slept over.
-func (l *lane) Arm() bool { return l.submit.empty() || len(l.vacant) == 0 }
+// Arm implements [shard.Poller]: the store's descriptor or notify wakes the shard,
+// but what it has not been given yet must not be slept over.
+func (l *lane) Arm() bool {
+	if !l.submit.empty() && len(l.vacant) > 0 {
+		return false
+	}
+	if l.watch == nil || l.users == 0 && !l.armed {
+		return true
+	}
+	// Without users this clears the descriptor.
+	l.armed = l.users > 0
+	return l.watch.Arm()
+}
 
 // An operationList is a queue of operations; each is in one at a time.
 type operationList struct{ first, last *operation }
