@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/child"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/fio"
@@ -86,7 +88,11 @@ func (l *lab) newFile() (path string, err error) {
 			return "", fmt.Errorf("%w (-dir names another folder)", err)
 		}
 	}
-	return path, f.Sync()
+	if err := f.Sync(); err != nil {
+		return "", err
+	}
+	// Direct I/O beside a full page cache would have to empty it first.
+	return path, unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 }
 
 // allocations counts those of both ends for each command, once all is set up.

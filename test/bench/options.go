@@ -63,7 +63,8 @@ func parseOptions(args []string, errOut io.Writer) (o options, err error) {
 			return o, fmt.Errorf("-only: %w", err)
 		}
 	}
-	return o.complete(), o.check()
+	o = o.complete()
+	return o, o.check()
 }
 
 func (o options) complete() options {
