@@ -88,6 +88,7 @@ func (g *group) measure(ctx context.Context, rounds int, tell func(string)) (cel
 	var all []round
 	for n := range rounds {
 		r := round{}
+		tell(fmt.Sprintf("round %d of %d", n+1, rounds))
 		for i := range g.probes {
 			p := &g.probes[i]
 			if ctx.Err() != nil {
@@ -96,9 +97,9 @@ func (g *group) measure(ctx context.Context, rounds int, tell func(string)) (cel
 			if p.missing != "" {
 				continue
 			}
-			tell(fmt.Sprintf("round %d of %d: %s", n+1, rounds, p.name))
 			if r[p.name], err = p.run(); err != nil {
 				p.missing = "FAILED: " + firstLine(err)
+				tell(fmt.Sprintf("%s: %v", p.name, err))
 			}
 		}
 		all = append(all, r)
