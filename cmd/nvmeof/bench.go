@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/bench"
+	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 

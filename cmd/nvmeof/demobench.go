@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/bench"
+	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 )
 
 // A loadKind is one of the loads that each namespace gets.

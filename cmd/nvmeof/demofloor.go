@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/bench"
+	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 	"github.com/nvmeof-go/nvmeof/test/floor"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/bench"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 

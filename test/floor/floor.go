@@ -35,11 +35,32 @@ func (r RoundTrips) String() string {
 // for a second.
 var ErrNoAnswer = errors.New("no answer over loopback within a second")
 
+// Threads are called on the two threads of a measurement before it begins, to pin
+// them to processors for instance. The zero value leaves them alone.
+type Threads struct {
+	Active  func() error // of the side that sends requests, or the flow
+	Passive func() error // of the other
+}
+
+// enter locks the goroutine to its thread, which leave undoes.
+func enter(prepare func() error) (leave func(), err error) {
+	runtime.LockOSThread()
+	if prepare != nil {
+		err = prepare()
+	}
+	return runtime.UnlockOSThread, err
+}
+
+// RoundTrip is [Threads.RoundTrip] on whatever threads there are.
+func RoundTrip(a, b netip.Addr, n, request, response int) (RoundTrips, error) {
+	return Threads{}.RoundTrip(a, b, n, request, response)
+}
+
 // RoundTrip sends n requests, each after the answer to the one before, between
 // two sockets at addresses of this machine, such as 127.0.0.1, and measures each
 // until the answer is there. Sizes are bytes of UDP payload. Each side makes one
 // sendto and, while it waits, one recvfrom after the other.
-func RoundTrip(a, b netip.Addr, n, request, response int) (RoundTrips, error) {
+func (t Threads) RoundTrip(a, b netip.Addr, n, request, response int) (RoundTrips, error) {
 	client, err := openSocket(a)
 	if err != nil {
 		return RoundTrips{}, err
@@ -54,28 +75,30 @@ func RoundTrip(a, b netip.Addr, n, request, response int) (RoundTrips, error) {
 	server.peer(client)
 
 	var stop atomic.Bool
-	done := make(chan struct{})
+	done := make(chan error)
 	go func() { // ends when stop is set
-		defer close(done)
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+		leave, err := enter(t.Passive)
+		defer leave()
 		for server.receive(stop.Load) {
 			server.send(response)
 		}
+		done <- err
 	}()
-	times, err := pingPong(client, n, request)
+	times, err := t.pingPong(client, n, request)
 	stop.Store(true)
-	<-done
-	if err != nil {
+	if err = errors.Join(err, <-done); err != nil {
 		return RoundTrips{}, err
 	}
 	return percentiles(times), nil
 }
 
 // pingPong measures on the client's side, after some requests to warm up.
-func pingPong(client *socket, n, request int) ([]time.Duration, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+func (t Threads) pingPong(client *socket, n, request int) ([]time.Duration, error) {
+	leave, err := enter(t.Active)
+	defer leave()
+	if err != nil {
+		return nil, err
+	}
 	var start time.Time
 	late := func() bool { return time.Since(start) > time.Second }
 	times := make([]time.Duration, 0, n)

@@ -1,6 +1,7 @@
 package floor
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 	"time"
@@ -48,6 +49,21 @@ func TestGoodput(t *testing.T) {
 	}
 	if _, err := Goodput(addrA, netip.MustParseAddr("192.0.2.1"), time.Millisecond, 4128); err == nil {
 		t.Error("an address that is not ours was measured")
+	}
+}
+
+func TestThreads(t *testing.T) {
+	refused := errors.New("refused")
+	for name, threads := range map[string]Threads{
+		"active":  {Active: func() error { return refused }},
+		"passive": {Passive: func() error { return refused }},
+	} {
+		if _, err := threads.RoundTrip(addrA, addrB, 1, 80, 80); !errors.Is(err, refused) {
+			t.Errorf("round trip, %s: %v", name, err)
+		}
+		if _, err := threads.Goodput(addrA, addrB, time.Millisecond, 4128); !errors.Is(err, refused) {
+			t.Errorf("goodput, %s: %v", name, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package floor
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"runtime"
@@ -11,6 +12,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
 )
 
+// Goodput is [Threads.Goodput] on whatever threads there are.
+func Goodput(a, b netip.Addr, d time.Duration, packet int) (float64, error) {
+	return Threads{}.Goodput(a, b, d, packet)
+}
+
 // Goodput is how many bytes of UDP payload a second one flow carries from
 // address a to address b of this machine, measured for d. It sends packets of
 // that size in runs as long as one send with segments allows (UDP_SEGMENT), and
@@ -18,7 +24,7 @@ import (
 // packets; nothing is read or copied besides. What is sent lies in 2 MiB, as 16
 // transfers of 128 KiB would. The sender never has more under way than the receive
 // buffer holds. Both addresses must be free of RoCEv2 endpoints.
-func Goodput(a, b netip.Addr, d time.Duration, packet int) (float64, error) {
+func (t Threads) Goodput(a, b netip.Addr, d time.Duration, packet int) (float64, error) {
 	from, err := udp.Listen(a, udp.Config{})
 	if err != nil {
 		return 0, err
@@ -36,18 +42,21 @@ func Goodput(a, b netip.Addr, d time.Duration, packet int) (float64, error) {
 
 	var f flow
 	f.window = int64(min(to.Ports()[0].ReceiveBudget(), maxWindow))
-	done := make(chan struct{})
+	done := make(chan error)
 	go func() { // ends when stop is set
-		defer close(done)
+		leave, err := enter(t.Passive)
+		defer leave()
 		f.receive(to.Ports()[0])
+		done <- err
 	}()
+	leave, err := enter(t.Active)
+	defer leave()
 	f.send(port, netip.AddrPortFrom(b, wire.Port), d/10, packet) // warm up
 	start, before := time.Now(), f.received.Load()
 	f.send(port, netip.AddrPortFrom(b, wire.Port), d, packet)
 	bytes, took := f.received.Load()-before, time.Since(start)
 	f.stop.Store(true)
-	<-done
-	return float64(bytes) / took.Seconds(), nil
+	return float64(bytes) / took.Seconds(), errors.Join(err, <-done)
 }
 
 const (
@@ -66,8 +75,6 @@ type flow struct {
 }
 
 func (f *flow) receive(p udp.Port) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	batch := p.NewBatch()
 	for turn := 1; !f.stop.Load(); turn++ {
 		n, _ := p.Recv(batch)
@@ -83,8 +90,6 @@ func (f *flow) receive(p udp.Port) {
 
 // send keeps the window full until the time is over.
 func (f *flow) send(p udp.Port, to netip.AddrPort, d time.Duration, packet int) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	count := min(udp.MaxSegments, udp.MaxBurst/packet)
 	memory := make([]byte, Region)
 	run := count * packet

@@ -59,6 +59,7 @@ func listed(root string) ([]string, error) {
 		}
 		rel = filepath.ToSlash(rel)
 		switch {
+		case rel == ".git" && !d.IsDir(): // of a worktree: names the folder that it belongs to
 		case d.IsDir() && (rel == ".git" || rel == "bin" || rel == "guest"):
 			return filepath.SkipDir
 		case d.Type().IsRegular():

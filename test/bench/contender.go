@@ -1,0 +1,160 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/test/bench/internal/child"
+	"github.com/nvmeof-go/nvmeof/test/bench/internal/fio"
+	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
+)
+
+// A load is what all contenders are asked for.
+type load struct {
+	pattern bench.Pattern
+	size    int // bytes of each request
+	depth   int
+	region  int64 // bytes that are loaded; 0: all
+}
+
+func (l *lab) job(w load) bench.Job {
+	return bench.Job{Pattern: w.pattern, BlockSize: w.size, Depth: w.depth, Size: w.region, Runtime: l.time, Ramp: l.ramp()}
+}
+
+// A pair is a target and a host of ours that is connected to it.
+type pair struct {
+	lab          *lab
+	target, host *child.Process
+}
+
+// pairSpec says how the two are set up; zero is one shard each and the defaults.
+type pairSpec struct {
+	target, host process.Cores // default: one each
+	inCapsule    int           // see target.Config
+	depth        int           // entries of a queue; default 256
+	alone        bool          // the host sends and receives packets one by one
+	file         string        // namespace 2
+	connect      bool          // one controller
+}
+
+// memoryForData holds the largest of the loads on each shard.
+const memoryForData = 16 * 128 << 10
+
+func (l *lab) pair(spec pairSpec) (*pair, error) {
+	if spec.target == nil {
+		spec.target, spec.host = l.lab1()
+	}
+	if spec.depth == 0 {
+		spec.depth = 256
+	}
+	p := &pair{lab: l}
+	var err error
+	if p.target, err = child.Start(spec.target, child.RoleTarget); err != nil {
+		return nil, err
+	}
+	l.later(p.target)
+	at := l.addr()
+	err = p.target.Call("Start", child.TargetSpec{
+		Addr: at, Shards: len(spec.target), InCapsule: spec.inCapsule, QueueDepth: spec.depth, Memory: l.memory, File: spec.file,
+	}, &child.None{})
+	if err != nil {
+		return nil, err
+	}
+	if p.host, err = child.Start(spec.host, child.RoleHost); err != nil {
+		return nil, err
+	}
+	l.later(p.host)
+	err = p.host.Call("Open", child.HostSpec{
+		Addr: l.addr(), Target: at, Shards: len(spec.host), QueueSize: spec.depth, Alone: spec.alone,
+		Buffers: len(spec.host) * memoryForData,
+	}, &child.None{})
+	if err != nil || !spec.connect {
+		return p, err
+	}
+	return p, p.connect()
+}
+
+func (l *lab) lab1() (target, host process.Cores) { return l.target(), l.host() }
+
+// connect connects and convinces itself that data arrives as it was sent.
+func (p *pair) connect() error {
+	if err := p.host.Call("Connect", child.None{}, &child.None{}); err != nil {
+		return err
+	}
+	check := child.LoadSpec{Namespace: child.Memory, Job: bench.Job{
+		Pattern: bench.RandWrite, BlockSize: 64 << 10, Depth: 8, Runtime: p.lab.time / 4, Verify: true,
+	}}
+	return p.host.Call("Verify", check, &child.None{})
+}
+
+// cpu is what both processes have used.
+func (p *pair) cpu() (time.Duration, error) {
+	t, err := p.target.CPUTime()
+	if err != nil {
+		return 0, err
+	}
+	h, err := p.host.CPUTime()
+	return t + h, err
+}
+
+// load is a probe of a namespace.
+func (p *pair) load(namespace int, w load) func() (child.Sample, error) {
+	return func() (child.Sample, error) { return p.run(namespace, p.lab.job(w)) }
+}
+
+func (p *pair) run(namespace int, job bench.Job) (s child.Sample, err error) {
+	used, err := busy(p.cpu, func() error {
+		return p.host.Call("Load", child.LoadSpec{Namespace: namespace, Job: job}, &s)
+	})
+	s.CPU = used
+	return s, err
+}
+
+// busy is how many processors something used while f ran.
+func busy(cpu func() (time.Duration, error), f func() error) (float64, error) {
+	start := time.Now()
+	before, err := cpu()
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := cpu()
+	return (after - before).Seconds() / time.Since(start).Seconds(), err
+}
+
+// fio is a probe with fio, of a file or of a server at a URI.
+func (l *lab) fio(w load, file string, server *fio.Server, size int64) func() (child.Sample, error) {
+	j := fio.Job{
+		File: file, Pattern: w.pattern.String(), BlockSize: w.size, Depth: w.depth, Size: size, Runtime: l.time, Ramp: l.ramp(),
+	}
+	if w.region > 0 {
+		j.Size = w.region
+	}
+	return func() (child.Sample, error) {
+		if server == nil {
+			r, err := fio.Run(l.host(), j)
+			return child.Sample{IOPS: r.IOPS, CPU: r.CPU}, err
+		}
+		j.URI = server.URI()
+		before, err := server.CPUTime()
+		if err != nil {
+			return child.Sample{}, err
+		}
+		r, err := fio.Run(l.host(), j)
+		if err != nil {
+			return child.Sample{}, err
+		}
+		after, err := server.CPUTime()
+		// fio starts for some time, in which neither does anything.
+		used := r.CPU + (after-before).Seconds()/(l.time+l.ramp()).Seconds()
+		return child.Sample{IOPS: r.IOPS, CPU: used}, err
+	}
+}
+
+// name is how a load is called in the table.
+func (w load) name() string {
+	return fmt.Sprintf("%s %s QD%d", bench.Bytes(w.size), w.pattern, w.depth)
+}

@@ -1,0 +1,64 @@
+package child
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+)
+
+// LossySpec is a load over a network with faults, which are drawn from a seed.
+type LossySpec struct {
+	Seed  uint64
+	Loss  float64
+	Delay time.Duration // each way
+	Job   bench.Job
+}
+
+// Lossy is the service of [RoleLossy].
+type Lossy struct{ closers }
+
+const (
+	lossyMemory = 64 << 20
+	lossyMTU    = 9000
+)
+
+// Load connects over a new network, without loss, and then measures with it.
+func (l *Lossy) Load(spec LossySpec, s *Sample) error {
+	needProcessors(2)
+	network := udp.NewNetwork(spec.Seed)
+	network.PathMTU, network.Merge = lossyMTU, true
+	delay := udp.Faults{Delay: spec.Delay}
+	network.Faults = func(netip.Addr, netip.Addr) udp.Faults { return delay }
+	addrs := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")}
+	var devices []*softroce.Device
+	h := &Host{}
+	defer h.Close()
+	for _, a := range addrs {
+		group, err := network.Listen(a, 1)
+		if err != nil {
+			return err
+		}
+		d, err := softroce.Open(softroce.Config{Addr: a, Network: group})
+		if err != nil {
+			return err
+		}
+		h.add(d.Close)
+		devices = append(devices, d)
+	}
+	if err := serve(&h.closers, devices[0], TargetSpec{Addr: addrs[0], Shards: 1, Memory: lossyMemory}); err != nil {
+		return err
+	}
+	if err := h.open(devices[1], HostSpec{Target: addrs[0], Shards: 1, Buffers: spec.Job.Depth * spec.Job.BlockSize}); err != nil {
+		return err
+	}
+	if err := h.Connect(None{}, &None{}); err != nil {
+		return err
+	}
+	network.SetFaults(func(netip.Addr, netip.Addr) udp.Faults { return udp.Faults{Delay: spec.Delay, Loss: spec.Loss} })
+	err := h.Load(LoadSpec{Memory, spec.Job}, s)
+	network.SetFaults(func(netip.Addr, netip.Addr) udp.Faults { return delay }) // so that it ends in order
+	return err
+}

@@ -1,0 +1,104 @@
+package child
+
+import (
+	"net/netip"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/file"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+)
+
+const nqn = "nqn.2026-11.org.example:bench"
+
+// Namespaces of a target.
+const (
+	Memory = 1
+	File   = 2
+)
+
+// TargetSpec says what a target serves.
+type TargetSpec struct {
+	Addr       netip.Addr
+	Shards     int
+	InCapsule  int   // see target.Config
+	QueueDepth int   // see target.Config
+	Memory     int64 // bytes of the namespace in memory
+	File       string
+}
+
+// Target is the service of [RoleTarget].
+type Target struct{ closers }
+
+// Start begins to serve.
+func (t *Target) Start(spec TargetSpec, _ *None) error {
+	needProcessors(spec.Shards)
+	device, err := softroce.Open(softroce.Config{Addr: spec.Addr, Shards: spec.Shards})
+	if err != nil {
+		return err
+	}
+	t.add(device.Close)
+	return serve(&t.closers, device, spec)
+}
+
+// Allocs counts what the process ever allocated.
+func (t *Target) Allocs(_ None, n *uint64) error {
+	*n = mallocs()
+	return nil
+}
+
+// serve starts a target on a device.
+func serve(c *closers, device rdmatransport.Device, spec TargetSpec) error {
+	stores, err := spec.open(c)
+	if err != nil {
+		return err
+	}
+	t, err := target.New(target.Config{
+		Device: device, Shards: spec.Shards, InCapsule: spec.InCapsule, QueueDepth: spec.QueueDepth,
+	})
+	if err != nil {
+		return err
+	}
+	c.add(t.Close)
+	s, err := t.AddSubsystem(target.SubsystemConfig{NQN: nqn})
+	if err != nil {
+		return err
+	}
+	s.AllowAnyHost(true) // nobody else reaches a loopback address
+	for _, store := range stores {
+		if _, err := s.AddNamespace(target.NamespaceConfig{Store: store}); err != nil {
+			return err
+		}
+	}
+	_, err = t.Listen(netip.AddrPortFrom(spec.Addr, nvmeof.DefaultPort))
+	return err
+}
+
+// open opens the stores in the order of their namespaces.
+func (s *TargetSpec) open(c *closers) ([]backend.Store, error) {
+	m, err := memory.New(memory.Config{Size: s.Memory})
+	if err != nil {
+		return nil, err
+	}
+	c.add(m.Close)
+	fill(m.Memory())
+	if s.File == "" {
+		return []backend.Store{m}, nil
+	}
+	f, err := file.Open(s.File, file.Config{LockedThreads: true})
+	if err != nil {
+		return nil, err
+	}
+	c.add(f.Close)
+	return []backend.Store{m, f}, nil
+}
+
+// fill gives memory contents of its own, page by page, as a store that was used has.
+func fill(b []byte) {
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = byte(i >> 12)
+	}
+}

@@ -1,0 +1,100 @@
+// Package fio drives fio, and the block servers that it is pointed at.
+package fio
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
+)
+
+// A Job is one load. Either URI or File is set.
+type Job struct {
+	URI       string // of a server of the NBD protocol
+	File      string // opened for direct I/O through io_uring
+	Pattern   string // randread, randwrite, read or write
+	BlockSize int
+	Depth     int
+	Size      int64
+	Runtime   time.Duration
+	Ramp      time.Duration
+}
+
+// A Result is what fio found.
+type Result struct {
+	IOPS float64
+	CPU  float64 // processors that its job used
+}
+
+// Missing says why fio cannot be used with an engine; "" where it can.
+func Missing(engine string) string {
+	out, err := exec.Command("fio", "--enghelp").CombinedOutput()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "fio is not installed"
+	case err != nil:
+		return fmt.Sprintf("fio --enghelp: %v", err)
+	}
+	for name := range strings.FieldsSeq(string(out)) {
+		if name == engine {
+			return ""
+		}
+	}
+	return "this fio has no engine " + engine
+}
+
+func (j *Job) args() []string {
+	args := []string{
+		"--name=bench", "--thread", "--output-format=json", "--time_based", "--norandommap", "--randrepeat=0",
+		"--rw=" + j.Pattern, fmt.Sprintf("--bs=%d", j.BlockSize), fmt.Sprintf("--iodepth=%d", j.Depth),
+		fmt.Sprintf("--size=%d", j.Size), fmt.Sprintf("--runtime=%dms", j.Runtime.Milliseconds()),
+		fmt.Sprintf("--ramp_time=%dms", j.Ramp.Milliseconds()),
+	}
+	if j.URI != "" {
+		return append(args, "--ioengine=nbd", "--uri="+j.URI)
+	}
+	return append(args, "--ioengine=io_uring", "--direct=1", "--filename="+j.File)
+}
+
+// Run runs a job on these processors.
+func Run(cores process.Cores, j Job) (Result, error) {
+	cmd := exec.Command("fio", j.args()...)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cores.Start(cmd); err != nil {
+		return Result{}, fmt.Errorf("fio: %w", err)
+	}
+	if err := cmd.Wait(); err != nil {
+		return Result{}, fmt.Errorf("fio: %w: %s%s", err, said.String(), out.String())
+	}
+	return parse(out.Bytes())
+}
+
+// parse reads fio's JSON, before which it may print notes.
+func parse(out []byte) (Result, error) {
+	var doc struct {
+		Jobs []struct {
+			Error       int
+			Read, Write struct{ IOPS float64 }
+			User        float64 `json:"usr_cpu"` // percent
+			System      float64 `json:"sys_cpu"`
+		}
+	}
+	at := bytes.IndexByte(out, '{')
+	if at < 0 {
+		return Result{}, fmt.Errorf("fio printed no JSON but %q", out)
+	}
+	if err := json.Unmarshal(out[at:], &doc); err != nil {
+		return Result{}, fmt.Errorf("fio's output: %w", err)
+	}
+	if len(doc.Jobs) != 1 || doc.Jobs[0].Error != 0 {
+		return Result{}, fmt.Errorf("fio's job failed: %s", out)
+	}
+	job := doc.Jobs[0]
+	return Result{IOPS: job.Read.IOPS + job.Write.IOPS, CPU: (job.User + job.System) / 100}, nil
+}

@@ -1,0 +1,69 @@
+package fio
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
+)
+
+// A Server is a server of the NBD protocol on a unix socket, run by somebody else's
+// program.
+type Server struct {
+	cmd    *exec.Cmd
+	socket string
+	said   bytes.Buffer
+}
+
+// NBDKit serves memory.
+func NBDKit(cores process.Cores, socket string, size int64) (*Server, error) {
+	return start(cores, socket, "nbdkit", "--foreground", "--unix", socket, "memory", fmt.Sprintf("size=%d", size))
+}
+
+// QEMU serves a file.
+func QEMU(cores process.Cores, socket, path string) (*Server, error) {
+	return start(cores, socket, "qemu-nbd", "--persistent", "--shared=8", "--socket="+socket, "--format=raw",
+		"--aio=io_uring", "--cache=none", path)
+}
+
+// patience is how long a server may take to listen.
+const patience = 5 * time.Second
+
+func start(cores process.Cores, socket, name string, args ...string) (*Server, error) {
+	if _, err := exec.LookPath(name); err != nil {
+		return nil, fmt.Errorf("%s is not installed", name)
+	}
+	s := &Server{cmd: exec.Command(name, args...), socket: socket}
+	s.cmd.Stderr = &s.said
+	if err := cores.Start(s.cmd); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if c, err := net.Dial("unix", socket); err == nil {
+			return s, c.Close()
+		}
+	}
+	err := s.Close()
+	return nil, errors.Join(fmt.Errorf("%s does not listen on %s: %s", name, socket, s.said.String()), err)
+}
+
+// URI is where the server is.
+func (s *Server) URI() string { return "nbd+unix:///?socket=" + s.socket }
+
+// CPUTime is what the server has used.
+func (s *Server) CPUTime() (time.Duration, error) { return process.CPUTime(s.cmd.Process.Pid) }
+
+// Close ends the server.
+func (s *Server) Close() error {
+	_ = s.cmd.Process.Kill() // it may have ended
+	_ = s.cmd.Wait()         // killed: an error by design
+	if err := os.Remove(s.socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+// Package process starts processes on chosen processors and reads what they and
+// the machine use.
+package process

@@ -1,0 +1,115 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tick is the unit of times in /proc (USER_HZ, proc(5)).
+const tick = 10 * time.Millisecond
+
+// CPUTime is what a process has used, user and system, its ended threads included.
+func CPUTime(pid int) (time.Duration, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
+	}
+	return parseStat(b)
+}
+
+// parseStat reads utime and stime of /proc/PID/stat, fields 14 and 15. The second,
+// the name, may contain anything.
+func parseStat(b []byte) (time.Duration, error) {
+	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/PID/stat is cut off: %q", b)
+	}
+	var sum time.Duration
+	for _, f := range fields[11:13] {
+		n, err := strconv.ParseInt(string(f), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/PID/stat: %w", err)
+		}
+		sum += time.Duration(n) * tick
+	}
+	return sum, nil
+}
+
+// Resident is how many bytes of memory a process has.
+func Resident(pid int) (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, fmt.Errorf("memory of process %d: %w", pid, err)
+	}
+	fields := bytes.Fields(b)
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("/proc/PID/statm is cut off: %q", b)
+	}
+	pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
+	return pages * int64(os.Getpagesize()), err
+}
+
+// A Watch tells how busy others keep the machine.
+type Watch struct {
+	began   time.Time
+	machine time.Duration
+	own     time.Duration
+}
+
+// NewWatch begins.
+func NewWatch() (Watch, error) {
+	machine, err := machineTime()
+	return Watch{time.Now(), machine, ownTime()}, err
+}
+
+// Others is how many processors were used, since the watch began, by what is
+// neither this process nor an ended child of its.
+func (w Watch) Others() (float64, error) {
+	machine, err := machineTime()
+	others := machine - w.machine - (ownTime() - w.own)
+	return max(0, others.Seconds()/time.Since(w.began).Seconds()), err
+}
+
+func machineTime() (time.Duration, error) {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, fmt.Errorf("how busy the machine is: %w", err)
+	}
+	return parseMachine(b)
+}
+
+// parseMachine sums the times of /proc/stat that somebody used: user, nice, system,
+// and what the hypervisor gave to others. Interrupts are left out: in the main they
+// are ours, but are nobody's in the books.
+func parseMachine(b []byte) (sum time.Duration, err error) {
+	const user, nice, system, steal = 1, 2, 3, 8
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	fields := bytes.Fields(line)
+	if len(fields) <= steal {
+		return 0, fmt.Errorf("/proc/stat begins with %q", line)
+	}
+	for _, i := range []int{user, nice, system, steal} {
+		n, err := strconv.ParseInt(string(fields[i]), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/stat: %w", err)
+		}
+		sum += time.Duration(n) * tick
+	}
+	return sum, nil
+}
+
+// ownTime is what this process and its ended children used.
+func ownTime() (sum time.Duration) {
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var r unix.Rusage
+		if unix.Getrusage(who, &r) == nil {
+			sum += time.Duration(r.Utime.Nano() + r.Stime.Nano())
+		}
+	}
+	return sum
+}

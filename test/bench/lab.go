@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/nvmeof-go/nvmeof/test/bench/internal/child"
+	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
+	"github.com/nvmeof-go/nvmeof/test/bench/internal/report"
+)
+
+// A lab is what groups measure with.
+type lab struct {
+	options
+	progress io.Writer
+	dir      string // removed at the end
+	next     netip.Addr
+	floor    *child.Process
+	closers  []io.Closer // of the group that is being measured
+}
+
+// A groupKind is a group before it is set up.
+type groupKind struct {
+	name  string
+	full  bool // only with -full
+	setUp func(*lab, *group) error
+}
+
+func groupKinds() []groupKind {
+	return []groupKind{
+		{"latency", false, (*lab).latency},
+		{"rate", false, (*lab).rate},
+		{"goodput", false, (*lab).goodput},
+		{"alone", false, (*lab).alone},
+		{"file", false, (*lab).fileRatios},
+		{"allocations", false, (*lab).allocations},
+		{"idle", true, (*lab).idle},
+		{"crowd", true, (*lab).crowd},
+		{"loss", true, (*lab).loss},
+		{"shards", true, (*lab).shards},
+	}
+}
+
+func groupNames() (names string) {
+	for _, k := range groupKinds() {
+		names += " " + k.name
+	}
+	return names[1:]
+}
+
+func newLab(o options, progress io.Writer) (*lab, error) {
+	dir, err := os.MkdirTemp(o.dir, "nvmeof-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("%w (-dir names another folder)", err)
+	}
+	// Somewhere in 127/8, so that runs at the same time do not meet.
+	first := netip.AddrFrom4([4]byte{127, byte(64 + rand.IntN(128)), byte(rand.IntN(250)), 1})
+	l := &lab{options: o, progress: progress, dir: dir, next: first}
+	cores := process.Cores{o.targets[0], o.hosts[0]}
+	if l.floor, err = child.Start(cores, child.RoleFloor); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return l, nil
+}
+
+// Close ends what is left.
+func (l *lab) Close() error {
+	return errors.Join(l.clear(), l.floor.Close(), os.RemoveAll(l.dir))
+}
+
+// clear ends what the group has started, last first.
+func (l *lab) clear() error {
+	var errs []error
+	for i := len(l.closers) - 1; i >= 0; i-- {
+		errs = append(errs, l.closers[i].Close())
+	}
+	l.closers = nil
+	return errors.Join(errs...)
+}
+
+func (l *lab) later(c io.Closer) { l.closers = append(l.closers, c) }
+
+// addr is an address of this machine that nobody else uses.
+func (l *lab) addr() netip.Addr {
+	l.next = l.next.Next()
+	return l.next
+}
+
+func (l *lab) path(name string) string { return filepath.Join(l.dir, name) }
+
+// target and host are the processors of one shard each.
+func (l *lab) target() process.Cores { return l.targets[:1] }
+func (l *lab) host() process.Cores   { return l.hosts[:1] }
+
+func (l *lab) measureAll(ctx context.Context) (cells []report.Cell, err error) {
+	for _, k := range groupKinds() {
+		wanted := l.full || !k.full
+		if l.only != nil {
+			wanted = l.only.MatchString(k.name)
+		}
+		if !wanted {
+			continue
+		}
+		found, err := l.measureGroup(ctx, k)
+		if err = errors.Join(err, l.clear()); err != nil {
+			return nil, fmt.Errorf("%s: %w", k.name, err)
+		}
+		cells = append(cells, found...)
+	}
+	return cells, nil
+}
+
+func (l *lab) measureGroup(ctx context.Context, k groupKind) ([]report.Cell, error) {
+	var g group
+	tell := func(what string) { fmt.Fprintf(l.progress, "%s: %s\n", k.name, what) }
+	tell("setting up")
+	if err := k.setUp(l, &g); err != nil {
+		return nil, err
+	}
+	return g.measure(ctx, l.rounds, tell)
+}
