@@ -102,11 +102,13 @@ func (r *runner) load(ctx context.Context, progress func(float64)) (time.Duratio
 		r.prepare(tag, begin)
 	}
 	r.submit()
-	for idle := 1; r.flying > 0; idle++ {
-		n := r.queue.Poll(r.results)
-		r.yield.Turn(n > 0)
-		if n == 0 && idle%1024 != 0 {
+	for idle := 0; r.flying > 0; {
+		n := r.poll(idle)
+		if idle++; n == 0 && idle%1024 != 0 {
 			continue
+		}
+		if n > 0 {
+			idle = 0
 		}
 		now := time.Now()
 		r.complete(r.results[:n], now, now.After(measured), now.Before(deadline))
@@ -127,6 +129,29 @@ func (r *runner) load(ctx context.Context, progress func(float64)) (time.Duratio
 		progress(1)
 	}
 	return last.Sub(measured), r.err
+}
+
+// restless is how many polls in vain, some 100 µs, come before a wait that may
+// sleep. Who waits for a file must not keep a processor for good: the kernel may
+// need it to finish the very writes that are waited for, and does not always take
+// it from a thread that polls.
+const restless = 200
+
+// poll looks for results, after that many polls in vain.
+func (r *runner) poll(idle int) int {
+	n := r.queue.Poll(r.results)
+	r.yield.Turn(n > 0)
+	if n > 0 || idle < restless {
+		return n
+	}
+	if q, ok := r.queue.(interface{ Wait() error }); ok {
+		_ = q.Wait() // what is wrong, the next poll tells
+		return r.queue.Poll(r.results)
+	}
+	if idle%restless == 0 {
+		time.Sleep(time.Microsecond)
+	}
+	return n
 }
 
 // complete takes results and, if there is time for it, submits what comes next.
