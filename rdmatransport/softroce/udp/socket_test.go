@@ -228,9 +228,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-func TestCoarseWait(t *testing.T) {
+func TestWaitIsPrecise(t *testing.T) {
 	p := listenAt(t, netip.MustParseAddr("127.77.29.1"), Config{}).Ports()[0].(*port)
-	p.wait.coarse = true // as before Linux 5.11
 	start := time.Now()
 	p.Wait(1500 * time.Microsecond)
 	if d := time.Since(start); d < 1500*time.Microsecond || d > 4*time.Second {

@@ -9,28 +9,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waiter blocks a shard in one epoll until something happens.
+// waiter blocks a shard until something happens. Everything but the receive socket
+// is in an epoll; the socket has a waiter only while the shard sleeps, since the
+// kernel would call it for each datagram, 0.2 µs of the sender's time.
 type waiter struct {
+	recv   int
 	epoll  int
 	asleep atomic.Bool
 	woken  atomic.Bool
-	coarse bool // the kernel has no epoll_pwait2 (5.11), or hides it
 
 	mu    sync.Mutex // lets close wait for a Wake that is writing
 	event int        // eventfd; -1 once closed, changed under mu
 }
 
 func (w *waiter) open(recv int) (err error) {
+	w.recv = recv
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
 	if w.event, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
 		return err
 	}
-	if err := w.add(w.event); err != nil {
-		return err
-	}
-	return w.add(recv)
+	return w.add(w.event)
 }
 
 func (w *waiter) add(fd int) error {
@@ -75,45 +75,32 @@ func (p *port) Wait(d time.Duration) {
 	w.woken.Store(false)
 }
 
+// block sleeps in a way that lets the runtime use the processor meanwhile. A
+// signal ends it early.
 func (w *waiter) block(d time.Duration) {
+	fds := [2]unix.PollFd{{Fd: int32(w.recv), Events: unix.POLLIN}, {Fd: int32(w.epoll), Events: unix.POLLIN}}
+	t := unix.NsecToTimespec(int64(d))
+	limit := &t
+	if d < 0 {
+		limit = nil
+	}
+	n, err := unix.Ppoll(fds[:], limit, nil)
+	if err == nil && n > 0 && fds[1].Revents != 0 {
+		w.clear()
+	}
+}
+
+// clear takes back what Wake has written.
+func (w *waiter) clear() {
 	var events [4]unix.EpollEvent
-	n := w.sleep(&events, d)
+	n, err := unix.EpollWait(w.epoll, events[:], 0)
+	if err != nil {
+		return
+	}
 	for _, e := range events[:n] {
 		if int(e.Fd) == w.event {
 			var count uint64
 			unix.RawSyscall(unix.SYS_READ, uintptr(w.event), uintptr(unsafe.Pointer(&count)), 8)
 		}
 	}
-}
-
-// timespec is struct __kernel_timespec, the same on all architectures.
-type timespec struct{ sec, nsec int64 }
-
-// sleep blocks through unix.Syscall, so that the runtime may use the processor
-// meanwhile, and returns the number of events. A signal ends it early.
-func (w *waiter) sleep(events *[4]unix.EpollEvent, d time.Duration) int {
-	if !w.coarse {
-		t := timespec{int64(d / time.Second), int64(d % time.Second)}
-		limit := &t
-		if d < 0 {
-			limit = nil
-		}
-		n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(w.epoll), uintptr(unsafe.Pointer(events)), uintptr(len(events)), uintptr(unsafe.Pointer(limit)), 0, 0)
-		if errno == 0 {
-			return int(n)
-		}
-		if errno != unix.ENOSYS && errno != unix.EPERM {
-			return 0
-		}
-		w.coarse = true
-	}
-	ms := -1
-	if d >= 0 {
-		ms = int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
-	}
-	n, err := unix.EpollWait(w.epoll, events[:], ms)
-	if err != nil {
-		return 0
-	}
-	return n
 }
