@@ -136,7 +136,8 @@ type CQConfig struct {
 // the provider.
 type CompletionQueue interface {
 	// Poll moves the provider forward and fills cs with completions, oldest
-	// first, returning how many. It never blocks.
+	// first, returning how many. It never blocks. An empty cs asks for a reading
+	// of the clock alone.
 	Poll(cs []Completion) int
 
 	// Flush hands everything posted and every acknowledgement owed to the

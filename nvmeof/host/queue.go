@@ -163,7 +163,7 @@ func (q *Queue) Submit(rs []backend.Request) int {
 func (q *Queue) hand() {
 	if q.shard.TryHold() {
 		q.start()
-		q.shard.Turn()
+		q.shard.Send()
 		q.shard.Release()
 		return
 	}

@@ -59,6 +59,16 @@ func (s *Shard) Turn() bool {
 	return useful
 }
 
+// Send hands over what was begun since the last turn, without looking for more as
+// a turn does first: for a holder of the loop who has just begun an operation. A
+// system call that finds nothing costs half a microsecond.
+func (s *Shard) Send() {
+	s.cq.Poll(nil)
+	s.now = s.cq.Now()
+	s.serveFlushes()
+	s.cq.Flush()
+}
+
 func (s *Shard) dispatch(n int) {
 	for i := range s.cs[:n] {
 		c := &s.cs[i]

@@ -31,6 +31,7 @@ func (w *Waiter) Await() error {
 	w.done, w.holds, w.err = false, false, nil
 	if s.TryHold() {
 		w.start()
+		s.Send()
 		w.drive()
 		return w.err
 	}

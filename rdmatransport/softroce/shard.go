@@ -77,6 +77,9 @@ func (s *shard) do(f func()) {
 // Poll implements rdmatransport.CompletionQueue.
 func (s *shard) Poll(cs []rdmatransport.Completion) int {
 	s.now = s.dev.clock()
+	if len(cs) == 0 {
+		return 0
+	}
 	s.mail.run()
 	if !s.receive() {
 		s.expire()
