@@ -3,7 +3,9 @@ package host
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -98,4 +100,25 @@ func benchmarkQueue(b *testing.B, op backend.Op, size, depth int) {
 			add(x.Tag)
 		}
 	}
+}
+
+// BenchmarkAfterIdle is a read after a pause, in which both loops fell asleep.
+func BenchmarkAfterIdle(b *testing.B) {
+	c, n := benchmarkRig(b)
+	buffers, err := c.NewBuffers(4096)
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := buffers.Bytes()[:4096]
+	var took []time.Duration
+	for b.Loop() {
+		time.Sleep(20 * time.Millisecond)
+		start := time.Now()
+		if _, err := n.ReadAt(p, 0); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
 }
