@@ -188,11 +188,14 @@ func (q *QP) receiveDuplicate(p *wire.Packet, flags wire.OpFlags) {
 }
 
 // transmitResponses sends responses owed, in order.
-func (q *QP) transmitResponses(o *Outbox) (more bool) {
+func (q *QP) transmitResponses(now time.Duration, o *Outbox) (more bool) {
 	r := &q.resp
 	for r.jobs.count > 0 && q.state == StateConnected {
-		if o.Full() || !q.sendResponse(o, &r.jobs.jobs[r.jobs.head]) {
+		if o.Full() {
 			return true
+		}
+		if !q.sendResponse(now, o, &r.jobs.jobs[r.jobs.head]) {
+			return o.Full()
 		}
 		r.jobs.head = (r.jobs.head + 1) % len(r.jobs.jobs)
 		r.jobs.count--
@@ -205,8 +208,9 @@ func (q *QP) ackReady() bool {
 	return q.resp.nakDue || q.resp.ackDue
 }
 
-// sendResponse emits packets of one job; false means that the outbox filled.
-func (q *QP) sendResponse(o *Outbox, b *job) bool {
+// sendResponse emits packets of one job; false means that the outbox filled, or
+// that the rate keeps the rest back.
+func (q *QP) sendResponse(now time.Duration, o *Outbox, b *job) bool {
 	if b.atomic {
 		h := q.header(b.psn)
 		h.Opcode = wire.RCAtomicAck
@@ -236,6 +240,9 @@ func (q *QP) sendResponse(o *Outbox, b *job) bool {
 			return false
 		}
 		at := int(b.sent) * mtu
+		if q.rate.on && !q.paced(now, min(mtu, len(mem)-at)+packetCost) {
+			return false
+		}
 		first, last := b.sent == 0, b.sent == b.n-1
 		h := q.header(b.psn.Add(b.sent))
 		h.Opcode = readOpcode(first, last)

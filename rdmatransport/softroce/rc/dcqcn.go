@@ -1,0 +1,159 @@
+package rc
+
+import (
+	"math"
+	"time"
+)
+
+// rateControl is the reaction point of congestion control ("RP" in DCQCN): the
+// rate at which a queue pair may send data of either role. It exists between the
+// first CNP and the time when it has long limited nothing. No timer drives it:
+// what is due by time is made up for when the next packet or CNP comes.
+type rateControl struct {
+	on     bool // else there is no limit, and nothing below means anything
+	bucket bucket
+
+	metering bool          // the rate is not known yet: what is sent is measured
+	metered  int           // bytes, since
+	cutAt    time.Duration // the last reduction, or the start of the measurement
+	cnpAt    time.Duration
+
+	rate, target Rate
+	alpha        float64
+	roundAt      time.Duration // the last rise by time, or reduction
+	bytes        int           // sent since the last rise by bytes, or reduction
+	timeRounds   int           // rises since the last reduction
+	byteRounds   int
+	idleRounds   int // rises in a row without anything held back
+}
+
+const (
+	// unheldRounds is after how many rises that nothing needed the limit goes.
+	unheldRounds = 64
+	// hyperShare is the part of the target that hyper increase adds at least. The
+	// line rate, where hardware stops, is not known here: a rate far below it has
+	// to get there anyhow.
+	hyperShare = 16
+	// unknownRoundTrip stands in where no round trip was measured.
+	unknownRoundTrip = 200 * time.Microsecond
+)
+
+// receiveCNP: the peer got a packet of ours that was marked.
+func (q *QP) receiveCNP(now time.Duration) {
+	q.cfg.Counters.CNPsGot++
+	if !q.cfg.Rate.Ignore {
+		q.congested(now)
+	}
+}
+
+// congested takes one sign of congestion.
+func (q *QP) congested(now time.Duration) {
+	r, c := &q.rate, &q.cfg.Rate
+	trip := q.roundTrip()
+	switch {
+	case !r.on:
+		r.start(now)
+		return
+	case r.metering && now-r.cutAt > 16*trip+time.Millisecond:
+		r.start(now) // another congestion: most of that time was idle
+		return
+	}
+	r.decay(now, c)
+	r.cnpAt = now
+	r.alpha = (1-c.Gain)*r.alpha + c.Gain
+	// What comes within a round trip of a reduction tells of the time before it.
+	if now-r.cutAt < max(c.CNPInterval, trip) {
+		return
+	}
+	r.rise(now, c, trip)
+	if r.metering {
+		r.rate = Rate(r.metered) / Rate((now - r.cutAt).Seconds())
+		r.metering = false
+	}
+	r.target = max(r.rate, c.MinRate)
+	r.rate = max(r.rate*Rate(1-r.alpha/2), c.MinRate)
+	r.cutAt, r.roundAt = now, now
+	r.bytes, r.timeRounds, r.byteRounds, r.idleRounds = 0, 0, 0, 0
+	q.cfg.Counters.RateReductions++
+}
+
+func (q *QP) roundTrip() time.Duration {
+	if q.rtt.smooth == 0 {
+		return unknownRoundTrip
+	}
+	return q.rtt.smooth
+}
+
+// start begins to measure the rate, for a round trip: that is what the first
+// reduction starts from, in place of a line rate that is not known.
+func (r *rateControl) start(now time.Duration) {
+	*r = rateControl{on: true, metering: true, alpha: 1, cutAt: now, cnpAt: now, roundAt: now}
+}
+
+// decay makes up for the alpha periods that passed without a CNP.
+func (r *rateControl) decay(now time.Duration, c *RateConfig) {
+	if n := (now - r.cnpAt) / c.AlphaPeriod; n > 0 {
+		r.alpha *= math.Pow(1-c.Gain, float64(n))
+	}
+}
+
+// rise makes up for the increase periods that have passed.
+func (r *rateControl) rise(now time.Duration, c *RateConfig, trip time.Duration) {
+	period := max(c.IncreasePeriod, trip)
+	for n := 0; now-r.roundAt >= period && n < unheldRounds; n++ {
+		r.roundAt += period
+		r.timeRounds++
+		r.idleRounds++
+		r.step(c)
+	}
+	r.roundAt = max(r.roundAt, now-period)
+}
+
+// step is one rise: half the way to the target, which itself rises after the
+// first stage.
+func (r *rateControl) step(c *RateConfig) {
+	switch rounds := max(r.timeRounds, r.byteRounds); {
+	case rounds <= c.FastRounds:
+	case rounds <= 2*c.FastRounds:
+		r.target += c.AdditiveStep
+	default:
+		r.target += max(c.HyperStep, r.target/hyperShare)
+	}
+	r.rate = (r.rate + r.target) / 2
+}
+
+// paced reports whether n bytes of data may go now. If not, the queue pair's
+// timer tells when.
+func (q *QP) paced(now time.Duration, n int) bool {
+	r, c := &q.rate, &q.cfg.Rate
+	if r.metering {
+		r.metered += n
+		r.on = now-r.cutAt < r.quiet(q)
+		return true
+	}
+	r.rise(now, c, q.roundTrip())
+	if r.idleRounds >= unheldRounds {
+		r.on = false
+		return true
+	}
+	if !r.bucket.take(now, n, r.rate) {
+		r.idleRounds = 0
+		q.timer.set(timerPace, r.bucket.resume)
+		return false
+	}
+	if r.bytes += n; r.bytes >= c.IncreaseBytes {
+		r.bytes = 0
+		r.byteRounds++
+		r.step(c)
+	}
+	if r.bucket.resume > now {
+		// What waits now has asked for the acknowledgement that it may depend on.
+		q.req.unasked = ackEvery - 1
+	}
+	return true
+}
+
+// quiet is how long a single CNP is remembered.
+func (r *rateControl) quiet(q *QP) time.Duration {
+	return 16*q.roundTrip() + time.Millisecond
+}
