@@ -24,16 +24,13 @@ type rateControl struct {
 	bytes        int           // sent since the last rise by bytes, or reduction
 	timeRounds   int           // rises since the last reduction
 	byteRounds   int
-	idleRounds   int // rises in a row without anything held back
+	held         bool // something was kept back since the last rise
+	idleRounds   int  // increase periods in a row in which nothing was
 }
 
 const (
 	// unheldRounds is after how many rises that nothing needed the limit goes.
 	unheldRounds = 64
-	// hyperShare is the part of the target that hyper increase adds at least. The
-	// line rate, where hardware stops, is not known here: a rate far below it has
-	// to get there anyhow.
-	hyperShare = 16
 	// unknownRoundTrip stands in where no round trip was measured.
 	unknownRoundTrip = 200 * time.Microsecond
 )
@@ -66,16 +63,23 @@ func (q *QP) congested(now time.Duration) {
 		return
 	}
 	r.rise(now, c, trip)
+	first := r.metering
 	if r.metering {
 		r.rate = Rate(r.metered) / Rate((now - r.cutAt).Seconds())
 		r.metering = false
 	}
-	r.target = max(r.rate, c.MinRate)
+	if r.timeRounds+r.byteRounds > 0 || first {
+		r.target = max(r.rate, c.MinRate)
+	}
 	r.rate = max(r.rate*Rate(1-r.alpha/2), c.MinRate)
 	r.cutAt, r.roundAt = now, now
 	r.bytes, r.timeRounds, r.byteRounds, r.idleRounds = 0, 0, 0, 0
+	q.rtt.sends.cap(int(r.rate.over(4*q.rtt.least + crowdedSlack)))
 	q.cfg.Counters.RateReductions++
 }
+
+// notified reports whether a CNP came lately.
+func (q *QP) notified(now time.Duration) bool { return now-q.rate.cnpAt < 4*q.roundTrip() }
 
 func (q *QP) roundTrip() time.Duration {
 	if q.rtt.smooth == 0 {
@@ -102,9 +106,11 @@ func (r *rateControl) rise(now time.Duration, c *RateConfig, trip time.Duration)
 	period := max(c.IncreasePeriod, trip)
 	for n := 0; now-r.roundAt >= period && n < unheldRounds; n++ {
 		r.roundAt += period
-		r.timeRounds++
-		r.idleRounds++
-		r.step(c)
+		if r.idleRounds++; r.held {
+			r.timeRounds++
+			r.step(c)
+		}
+		r.held = false
 	}
 	r.roundAt = max(r.roundAt, now-period)
 }
@@ -114,10 +120,10 @@ func (r *rateControl) rise(now time.Duration, c *RateConfig, trip time.Duration)
 func (r *rateControl) step(c *RateConfig) {
 	switch rounds := max(r.timeRounds, r.byteRounds); {
 	case rounds <= c.FastRounds:
-	case rounds <= 2*c.FastRounds:
+	case rounds <= c.HyperRounds:
 		r.target += c.AdditiveStep
 	default:
-		r.target += max(c.HyperStep, r.target/hyperShare)
+		r.target += c.HyperStep * Rate(rounds-c.HyperRounds)
 	}
 	r.rate = (r.rate + r.target) / 2
 }
@@ -137,7 +143,7 @@ func (q *QP) paced(now time.Duration, n int) bool {
 		return true
 	}
 	if !r.bucket.take(now, n, r.rate) {
-		r.idleRounds = 0
+		r.held, r.idleRounds = true, 0
 		q.timer.set(timerPace, r.bucket.resume)
 		return false
 	}

@@ -52,6 +52,7 @@ func (l *link) pass(now time.Duration, n int, rng *rand.Rand) (at time.Duration,
 type flow struct {
 	a, b   *side
 	access link // of a
+	exit   time.Duration // of its last packet
 	next   uint64
 	done   int // bytes, since the measurement began
 	cnpAt  []time.Duration
@@ -64,6 +65,7 @@ type incastConfig struct {
 	mtu     int
 	link    link
 	delay   time.Duration // one way
+	jitter  time.Duration // of the access links
 	rate    RateConfig
 	seed    uint64
 }
@@ -183,6 +185,10 @@ func (s *incast) send(f *flow, from *side, o *Out) {
 	} else {
 		n := len(b) + wireOverhead
 		sent, _, _ := f.access.pass(s.now, n, s.rng)
+		if s.c.jitter > 0 {
+			sent = max(f.exit, sent+time.Duration(s.rng.Int64N(int64(s.c.jitter))))
+			f.exit = sent
+		}
 		out, marked, ok := s.link.pass(sent, n, s.rng)
 		if !ok {
 			return

@@ -12,13 +12,18 @@ import (
 type notifier struct {
 	due  bool
 	next time.Duration // no CNP goes out before it
+	calm time.Duration // the peer's packets are taken to meet congestion until then
 }
 
 // Marked takes note that packet p was marked "congestion experienced" on its way
 // here (RFC 3168). It comes beside Receive, before or after. CNPs may be marked
 // as well, but are never answered, or two ends could keep notifying each other.
 func (q *QP) Marked(now time.Duration, p *wire.Packet) {
-	if q.state != StateConnected || !p.Opcode.IsRC() || now < q.notify.next {
+	if q.state != StateConnected || !p.Opcode.IsRC() {
+		return
+	}
+	q.notify.calm = now + 4*q.roundTrip()
+	if now < q.notify.next {
 		return
 	}
 	q.notify.due = true

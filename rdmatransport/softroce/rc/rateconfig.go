@@ -5,6 +5,9 @@ import "time"
 // A Rate is in bytes per second.
 type Rate float64
 
+// over is how many bytes go in a time.
+func (r Rate) over(d time.Duration) float64 { return float64(r) * d.Seconds() }
+
 // Mbit is one megabit per second, the unit in which DCQCN's parameters are told.
 const Mbit Rate = 1e6 / 8
 
@@ -28,6 +31,7 @@ type RateConfig struct {
 	// FastRounds is F: so many rises go half the way back to the rate before the
 	// reduction, so many more are additive, then they are hyper. Default 5.
 	FastRounds int
+	HyperRounds int
 	// AdditiveStep and HyperStep are by how much the target rises in those
 	// stages. Default 5 Mbit and 40 Mbit.
 	AdditiveStep, HyperStep Rate
@@ -40,12 +44,13 @@ type RateConfig struct {
 
 func (c *RateConfig) setDefaults() {
 	orDefault(&c.CNPInterval, 50*time.Microsecond)
-	orDefault(&c.Gain, 1.0/16)
+	orDefault(&c.Gain, 1.0/256)
 	orDefault(&c.AlphaPeriod, 55*time.Microsecond)
 	orDefault(&c.IncreasePeriod, 55*time.Microsecond)
 	orDefault(&c.IncreaseBytes, 10_000_000)
 	orDefault(&c.FastRounds, 5)
-	orDefault(&c.AdditiveStep, 5*Mbit)
+	orDefault(&c.HyperRounds, 50)
+	orDefault(&c.AdditiveStep, 40*Mbit)
 	orDefault(&c.HyperStep, 40*Mbit)
 	orDefault(&c.MinRate, 10*Mbit)
 }

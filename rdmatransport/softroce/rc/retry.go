@@ -13,6 +13,7 @@ const (
 	firstTimeout    = 50 * time.Millisecond
 	maxTimeout      = 500 * time.Millisecond
 	minPatience     = 500 * time.Millisecond
+	crowdedSlack    = 200 * time.Microsecond // a round trip that much longer than it can be is long
 	minRetries      = 5 // without an answer, before the peer is given up
 )
 
@@ -82,7 +83,7 @@ func (t *roundTrip) sample(d time.Duration) {
 		t.smooth += (d - t.smooth) / 8
 		t.least = min(t.least, d)
 	}
-	t.crowded = d > 4*t.least+200*time.Microsecond
+	t.crowded = d > 4*t.least+crowdedSlack
 }
 
 // retryExpired: nothing came back in time.
