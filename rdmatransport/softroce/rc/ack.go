@@ -285,7 +285,10 @@ func (q *QP) receiveNAK(now time.Duration, p *wire.Packet) {
 	if p.AETH.Syndrome == wire.SyndromeSequence {
 		q.cfg.Counters.SequenceNAKsGot++
 		q.progress(now, p.PSN)
-		q.rtt.sends.lost(q.req.acked, q.req.next)
+		if !q.rate.on || q.rate.metering {
+			q.rtt.sends.lost(q.req.acked, q.req.next)
+		}
+		q.congested(now)
 		q.rewind()
 		q.req.probing, q.req.probed = q.peer.Own, false
 		return

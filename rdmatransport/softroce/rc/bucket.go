@@ -28,7 +28,7 @@ func (b *bucket) take(now time.Duration, n int, rate Rate) bool {
 	b.tokens = min(depth, b.tokens+float64(rate)*(now-b.at).Seconds()) - float64(n)
 	b.at = now
 	if b.tokens <= 0 {
-		b.resume = now + time.Duration((depth/2-b.tokens)/float64(rate)*1e9)
+		b.resume = now + time.Duration((min(depth/2, 4096)-b.tokens)/float64(rate)*1e9)
 	}
 	return true
 }

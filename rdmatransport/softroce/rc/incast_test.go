@@ -65,6 +65,7 @@ type incastConfig struct {
 	mtu     int
 	link    link
 	delay   time.Duration // one way
+	access float64 // speed of the senders' links, in that of the bottleneck; 0: the same
 	jitter  time.Duration // of the access links
 	rate    RateConfig
 	seed    uint64
@@ -112,7 +113,7 @@ func newIncast(t testing.TB, c incastConfig) *incast {
 	s := &incast{t: t, c: c, link: c.link, rng: rand.New(rand.NewPCG(c.seed, 1)), of: map[*side]*flow{}}
 	for range c.flows {
 		p := newPair(t, pairConfig{mtu: c.mtu, own: !c.foreign, reads: incastDepth * 8, rate: c.rate})
-		f := &flow{a: p.a, b: p.b, access: link{rate: c.link.rate}}
+		f := &flow{a: p.a, b: p.b, access: link{rate: c.link.rate * max(1, c.access)}}
 		s.flows = append(s.flows, f)
 		s.of[f.a], s.of[f.b] = f, f
 		from := f.a.keys.register(pattern(incastMessage, 1), rdmatransport.AccessRemoteRead)

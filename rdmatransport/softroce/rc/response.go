@@ -72,14 +72,24 @@ func (j *jobQueue) push(b job) bool {
 	return true
 }
 
-// owes reports whether a response that starts at psn is queued and not begun.
-func (j *jobQueue) owes(psn wire.PSN) bool {
+// repeat queues a repetition, unless its n responses from psn on are queued and
+// not sent anyhow. Repetitions take no more than half of the ring, so that new
+// requests find their places even where the rate keeps responses waiting.
+func (j *jobQueue) repeat(b job) {
+	repeats := 0
 	for i := range j.count {
-		if b := &j.jobs[(j.head+i)%len(j.jobs)]; b.psn == psn && b.sent == 0 {
-			return true
+		q := &j.jobs[(j.head+i)%len(j.jobs)]
+		d := b.psn.Diff(q.psn)
+		if d >= int32(q.sent) && d+int32(b.n) <= int32(q.n) {
+			return
+		}
+		if q.again {
+			repeats++
 		}
 	}
-	return false
+	if b.again = true; repeats < len(j.resources) {
+		j.push(b)
+	}
 }
 
 func (q *QP) executeRead(p *wire.Packet) (packets uint32, ok bool) {
@@ -157,7 +167,7 @@ func storeAtomicResult(sgl []rdmatransport.SGE, old uint64) {
 
 // receiveDuplicate answers what was executed before (IBTA 9.7.5.1.3): SENDs and
 // WRITEs with an acknowledgement, READs and atomics with their responses.
-func (q *QP) receiveDuplicate(p *wire.Packet, flags wire.OpFlags) {
+func (q *QP) receiveDuplicate(now time.Duration, p *wire.Packet, flags wire.OpFlags) {
 	r := &q.resp
 	q.cfg.Counters.Duplicates++
 	if flags&(wire.FlagReadRequest|wire.FlagAtomic) == 0 {
@@ -169,13 +179,11 @@ func (q *QP) receiveDuplicate(p *wire.Packet, flags wire.OpFlags) {
 		q.cfg.Counters.StaleDuplicates++
 		return
 	}
-	if r.jobs.owes(p.PSN) {
-		return
-	}
 	if res.atomic {
-		r.jobs.push(job{psn: p.PSN, n: 1, atomic: true, old: res.old})
+		r.jobs.repeat(job{psn: p.PSN, n: 1, atomic: true, old: res.old})
 		return
 	}
+	q.congested(now) // responses were lost
 	mtu := uint32(q.peer.PathMTU)
 	at := uint64(uint32(p.PSN.Diff(res.psn)) * mtu)
 	inside := p.RETH.RKey == res.reth.RKey && p.RETH.VA == res.reth.VA+at &&
@@ -184,7 +192,7 @@ func (q *QP) receiveDuplicate(p *wire.Packet, flags wire.OpFlags) {
 		q.cfg.Counters.StaleDuplicates++
 		return
 	}
-	r.jobs.push(job{psn: p.PSN, n: max(1, (p.RETH.DMALen+mtu-1)/mtu), reth: p.RETH, again: true})
+	r.jobs.repeat(job{psn: p.PSN, n: max(1, (p.RETH.DMALen+mtu-1)/mtu), reth: p.RETH})
 }
 
 // transmitResponses sends responses owed, in order.
