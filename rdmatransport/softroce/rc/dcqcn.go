@@ -31,6 +31,9 @@ type rateControl struct {
 const (
 	// unheldRounds is after how many rises that nothing needed the limit goes.
 	unheldRounds = 64
+	// forgetAfter is how long after the last CNP it goes in any case, since a path
+	// may be another one by then.
+	forgetAfter = 200 * time.Millisecond
 	// unknownRoundTrip stands in where no round trip was measured.
 	unknownRoundTrip = 200 * time.Microsecond
 )
@@ -101,18 +104,20 @@ func (r *rateControl) decay(now time.Duration, c *RateConfig) {
 	}
 }
 
-// rise makes up for the increase periods that have passed.
+// rise makes up for an increase period that has passed. Only a limit that has
+// kept something back rises: the rate follows what is sent, or it would soon
+// allow anything. Periods without traffic count for nothing.
 func (r *rateControl) rise(now time.Duration, c *RateConfig, trip time.Duration) {
 	period := max(c.IncreasePeriod, trip)
-	for n := 0; now-r.roundAt >= period && n < unheldRounds; n++ {
-		r.roundAt += period
-		if r.idleRounds++; r.held {
-			r.timeRounds++
-			r.step(c)
-		}
-		r.held = false
+	if now-r.roundAt < period {
+		return
 	}
-	r.roundAt = max(r.roundAt, now-period)
+	r.roundAt = max(r.roundAt+period, now-period)
+	if r.idleRounds++; r.held {
+		r.timeRounds++
+		r.step(c)
+	}
+	r.held = false
 }
 
 // step is one rise: half the way to the target, which itself rises after the
@@ -138,7 +143,7 @@ func (q *QP) paced(now time.Duration, n int) bool {
 		return true
 	}
 	r.rise(now, c, q.roundTrip())
-	if r.idleRounds >= unheldRounds {
+	if r.idleRounds >= unheldRounds || now-r.cnpAt > forgetAfter {
 		r.on = false
 		return true
 	}

@@ -51,7 +51,7 @@ func (l *link) pass(now time.Duration, n int, rng *rand.Rand) (at time.Duration,
 // SENDs from a, or responses to READs of b.
 type flow struct {
 	a, b   *side
-	access link // of a
+	access link          // of a
 	exit   time.Duration // of its last packet
 	next   uint64
 	done   int // bytes, since the measurement began
@@ -65,7 +65,7 @@ type incastConfig struct {
 	mtu     int
 	link    link
 	delay   time.Duration // one way
-	access float64 // speed of the senders' links, in that of the bottleneck; 0: the same
+	access  float64       // speed of the senders' links, in that of the bottleneck; 0: the same
 	jitter  time.Duration // of the access links
 	rate    RateConfig
 	seed    uint64

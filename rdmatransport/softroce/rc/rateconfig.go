@@ -30,7 +30,7 @@ type RateConfig struct {
 	IncreaseBytes  int
 	// FastRounds is F: so many rises go half the way back to the rate before the
 	// reduction, so many more are additive, then they are hyper. Default 5.
-	FastRounds int
+	FastRounds  int
 	HyperRounds int
 	// AdditiveStep and HyperStep are by how much the target rises in those
 	// stages. Default 5 Mbit and 40 Mbit.

@@ -75,21 +75,20 @@ func (j *jobQueue) push(b job) bool {
 // repeat queues a repetition, unless its n responses from psn on are queued and
 // not sent anyhow. Repetitions take no more than half of the ring, so that new
 // requests find their places even where the rate keeps responses waiting.
-func (j *jobQueue) repeat(b job) {
+func (j *jobQueue) repeat(b job) bool {
 	repeats := 0
 	for i := range j.count {
 		q := &j.jobs[(j.head+i)%len(j.jobs)]
 		d := b.psn.Diff(q.psn)
 		if d >= int32(q.sent) && d+int32(b.n) <= int32(q.n) {
-			return
+			return false
 		}
 		if q.again {
 			repeats++
 		}
 	}
-	if b.again = true; repeats < len(j.resources) {
-		j.push(b)
-	}
+	b.again = true
+	return repeats < len(j.resources) && j.push(b)
 }
 
 func (q *QP) executeRead(p *wire.Packet) (packets uint32, ok bool) {
@@ -183,7 +182,6 @@ func (q *QP) receiveDuplicate(now time.Duration, p *wire.Packet, flags wire.OpFl
 		r.jobs.repeat(job{psn: p.PSN, n: 1, atomic: true, old: res.old})
 		return
 	}
-	q.congested(now) // responses were lost
 	mtu := uint32(q.peer.PathMTU)
 	at := uint64(uint32(p.PSN.Diff(res.psn)) * mtu)
 	inside := p.RETH.RKey == res.reth.RKey && p.RETH.VA == res.reth.VA+at &&
@@ -192,7 +190,9 @@ func (q *QP) receiveDuplicate(now time.Duration, p *wire.Packet, flags wire.OpFl
 		q.cfg.Counters.StaleDuplicates++
 		return
 	}
-	r.jobs.repeat(job{psn: p.PSN, n: max(1, (p.RETH.DMALen+mtu-1)/mtu), reth: p.RETH})
+	if r.jobs.repeat(job{psn: p.PSN, n: max(1, (p.RETH.DMALen+mtu-1)/mtu), reth: p.RETH}) {
+		q.congested(now) // responses were lost
+	}
 }
 
 // transmitResponses sends responses owed, in order.

@@ -14,7 +14,7 @@ const (
 	maxTimeout      = 500 * time.Millisecond
 	minPatience     = 500 * time.Millisecond
 	crowdedSlack    = 200 * time.Microsecond // a round trip that much longer than it can be is long
-	minRetries      = 5 // without an answer, before the peer is given up
+	minRetries      = 5                      // without an answer, before the peer is given up
 )
 
 // roundTrip estimates the path: retransmission timeout (as RFC 6298 computes
