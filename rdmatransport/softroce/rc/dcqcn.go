@@ -77,7 +77,7 @@ func (q *QP) congested(now time.Duration) {
 	r.rate = max(r.rate*Rate(1-r.alpha/2), c.MinRate)
 	r.cutAt, r.roundAt = now, now
 	r.bytes, r.timeRounds, r.byteRounds, r.idleRounds = 0, 0, 0, 0
-	q.rtt.sends.cap(int(r.rate.over(4*q.rtt.least + crowdedSlack)))
+	q.rtt.sends.cap(int(r.rate.over(q.rtt.long())))
 	q.cfg.Counters.RateReductions++
 }
 
