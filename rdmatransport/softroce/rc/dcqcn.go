@@ -24,13 +24,15 @@ type rateControl struct {
 	bytes        int           // sent since the last rise by bytes, or reduction
 	timeRounds   int           // rises since the last reduction
 	byteRounds   int
-	held         bool // something was kept back since the last rise
-	idleRounds   int  // increase periods in a row in which nothing was
+	sent         int // bytes since the last rise by time was due
+	idleRounds   int // increase periods in a row in which the limit was not used up
 }
 
 const (
-	// unheldRounds is after how many rises that nothing needed the limit goes.
-	unheldRounds = 64
+	// idleLimit is after how many periods that did not use up the limit it goes.
+	idleLimit = 64
+	// maxRises is how many rises are made up for at once.
+	maxRises = 16
 	// forgetAfter is how long after the last CNP it goes in any case, since a path
 	// may be another one by then.
 	forgetAfter = 200 * time.Millisecond
@@ -54,7 +56,7 @@ func (q *QP) congested(now time.Duration) {
 	case !r.on:
 		r.start(now)
 		return
-	case r.metering && now-r.cutAt > 16*trip+time.Millisecond:
+	case r.metering && now-r.cutAt > r.quiet(q):
 		r.start(now) // another congestion: most of that time was idle
 		return
 	}
@@ -76,7 +78,7 @@ func (q *QP) congested(now time.Duration) {
 	}
 	r.rate = max(r.rate*Rate(1-r.alpha/2), c.MinRate)
 	r.cutAt, r.roundAt = now, now
-	r.bytes, r.timeRounds, r.byteRounds, r.idleRounds = 0, 0, 0, 0
+	r.sent, r.bytes, r.timeRounds, r.byteRounds, r.idleRounds = 0, 0, 0, 0, 0
 	q.rtt.sends.cap(int(r.rate.over(q.rtt.long())))
 	q.cfg.Counters.RateReductions++
 }
@@ -104,20 +106,29 @@ func (r *rateControl) decay(now time.Duration, c *RateConfig) {
 	}
 }
 
-// rise makes up for an increase period that has passed. Only a limit that has
-// kept something back rises: the rate follows what is sent, or it would soon
-// allow anything. Periods without traffic count for nothing.
+// rise makes up for the increase periods that have passed, once there is traffic
+// again. A limit of which not even half was used does not rise, or it would soon
+// allow anything.
 func (r *rateControl) rise(now time.Duration, c *RateConfig, trip time.Duration) {
-	period := max(c.IncreasePeriod, trip)
-	if now-r.roundAt < period {
+	elapsed := now - r.roundAt
+	n := int(elapsed / max(c.IncreasePeriod, trip))
+	if n == 0 {
 		return
 	}
-	r.roundAt = max(r.roundAt+period, now-period)
-	if r.idleRounds++; r.held {
+	could := r.rate.over(elapsed)
+	used := 2*float64(r.sent) >= could
+	// A large packet fills several periods of a low rate.
+	r.sent = max(0, r.sent-int(could))
+	r.roundAt = now
+	if !used {
+		r.idleRounds++
+		return
+	}
+	r.idleRounds = 0
+	for range min(n, maxRises) {
 		r.timeRounds++
 		r.step(c)
 	}
-	r.held = false
 }
 
 // step is one rise: half the way to the target, which itself rises after the
@@ -143,15 +154,15 @@ func (q *QP) paced(now time.Duration, n int) bool {
 		return true
 	}
 	r.rise(now, c, q.roundTrip())
-	if r.idleRounds >= unheldRounds || now-r.cnpAt > forgetAfter {
+	if r.idleRounds >= idleLimit || now-r.cnpAt > forgetAfter {
 		r.on = false
 		return true
 	}
 	if !r.bucket.take(now, n, r.rate) {
-		r.held, r.idleRounds = true, 0
 		q.timer.set(timerPace, r.bucket.resume)
 		return false
 	}
+	r.sent += n
 	if r.bytes += n; r.bytes >= c.IncreaseBytes {
 		r.bytes = 0
 		r.byteRounds++

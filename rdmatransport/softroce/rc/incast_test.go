@@ -2,6 +2,7 @@ package rc
 
 import (
 	"container/heap"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -50,12 +51,13 @@ func (l *link) pass(now time.Duration, n int, rng *rand.Rand) (at time.Duration,
 // flow is one sender and its receiver, whose data goes through the bottleneck:
 // SENDs from a, or responses to READs of b.
 type flow struct {
-	a, b   *side
-	access link          // of a
-	exit   time.Duration // of its last packet
-	next   uint64
-	done   int // bytes, since the measurement began
-	cnpAt  []time.Duration
+	a, b    *side
+	access  link          // of a
+	exit    time.Duration // of its last packet
+	next    uint64
+	done    int // bytes, since the measurement began
+	cnpAt   []time.Duration
+	stopped bool // posts nothing more
 }
 
 type incastConfig struct {
@@ -150,6 +152,9 @@ func (s *incast) again(f *flow) {
 				s.t.Fatalf("%v after %v", c.Status, s.now)
 			}
 			f.done += incastMessage
+			if f.stopped {
+				continue
+			}
 			s.post(f, f.a.keys.regions[0], f.b.keys.regions[0])
 		}
 	}
@@ -246,14 +251,16 @@ func (s *incast) deliver() {
 // figures are what a run is judged by.
 type figures struct {
 	utilisation, goodput, jain float64
-	queue, drops, marks        int
+	queue, steady              int // the queue's maximum in packets: ever, and while it was measured
+	drops, marks               int
 	reductions, cnps           uint64
 }
 
 // measure runs for warm, then measures for d. The queue's maximum is over all.
 func (s *incast) measure(warm, d time.Duration) (r figures) {
 	s.run(warm)
-	carried := s.link.carried
+	carried, queue := s.link.carried, s.link.maximum
+	s.link.maximum = 0
 	for _, f := range s.flows {
 		f.done = 0
 	}
@@ -264,12 +271,18 @@ func (s *incast) measure(warm, d time.Duration) (r figures) {
 		sum += x
 		squares += x * x
 		r.reductions += f.a.counters.RateReductions
-		r.cnps += f.b.counters.CNPsSent
+		r.cnps += f.a.counters.CNPsSent + f.b.counters.CNPsSent
 	}
 	capacity := s.link.rate * d.Seconds()
 	r.utilisation = float64(s.link.carried-carried) / capacity
 	r.goodput = sum / capacity
 	r.jain = sum * sum / (squares * float64(len(s.flows)))
-	r.queue, r.drops, r.marks = s.link.maximum, s.link.drops, s.link.marks
+	r.steady, r.queue = s.link.maximum, max(queue, s.link.maximum)
+	r.drops, r.marks = s.link.drops, s.link.marks
 	return r
+}
+
+func (r figures) String() string {
+	return fmt.Sprintf("utilisation %.3f, goodput %.3f, Jain %.3f, queue at most %d then %d packets, %d dropped, %d marked, %d CNPs, %d reductions",
+		r.utilisation, r.goodput, r.jain, r.queue, r.steady, r.drops, r.marks, r.cnps, r.reductions)
 }
