@@ -288,7 +288,7 @@ func (q *QP) receiveNAK(now time.Duration, p *wire.Packet) {
 		if !q.rate.on || q.rate.metering {
 			q.rtt.sends.lost(q.req.acked, q.req.next)
 		}
-		q.congested(now)
+		q.congested(now, lossAlpha)
 		q.rewind()
 		q.req.probing, q.req.probed = q.peer.Own, false
 		return

@@ -33,6 +33,9 @@ const (
 	idleLimit = 64
 	// maxRises is how many rises are made up for at once.
 	maxRises = 16
+	// lossAlpha bounds alpha where packets were lost. One overflow loses several,
+	// and not only overflows do.
+	lossAlpha = 0.3
 	// forgetAfter is how long after the last CNP it goes in any case, since a path
 	// may be another one by then.
 	forgetAfter = 200 * time.Millisecond
@@ -44,12 +47,13 @@ const (
 func (q *QP) receiveCNP(now time.Duration) {
 	q.cfg.Counters.CNPsGot++
 	if !q.cfg.Rate.Ignore {
-		q.congested(now)
+		q.congested(now, 1)
 	}
 }
 
-// congested takes one sign of congestion.
-func (q *QP) congested(now time.Duration) {
+// congested takes one sign of congestion, which reduces the rate by alpha/2, where
+// alpha is most at most.
+func (q *QP) congested(now time.Duration, most float64) {
 	r, c := &q.rate, &q.cfg.Rate
 	trip := q.roundTrip()
 	switch {
@@ -76,7 +80,7 @@ func (q *QP) congested(now time.Duration) {
 	if r.timeRounds+r.byteRounds > 0 || first {
 		r.target = max(r.rate, c.MinRate)
 	}
-	r.rate = max(r.rate*Rate(1-r.alpha/2), c.MinRate)
+	r.rate = max(r.rate*Rate(1-min(r.alpha, most)/2), c.MinRate)
 	r.cutAt, r.roundAt = now, now
 	r.sent, r.bytes, r.timeRounds, r.byteRounds, r.idleRounds = 0, 0, 0, 0, 0
 	q.rtt.sends.cap(int(r.rate.over(q.rtt.long())))

@@ -76,7 +76,7 @@ func TestIncastDropping(t *testing.T) {
 						jitter := time.Duration(2 * 8 * float64(mtu) / gigabits) // two packets
 						s := newIncast(t, incastConfig{flows: n, mtu: mtu, link: link{rate: gigabits * gigabit, limit: 10},
 							access: access, delay: 20 * time.Microsecond, jitter: jitter, seed: 1})
-						r := s.measure(30*time.Millisecond, 60*time.Millisecond)
+						r := s.measure(30*time.Millisecond, time.Duration(50+100/gigabits)*time.Millisecond)
 						t.Log(r)
 						if r.goodput < 0.6 {
 							t.Error("want a goodput of 0.6")
@@ -183,10 +183,10 @@ func TestReduction(t *testing.T) {
 	q := New(Config{QPN: 1, MaxSend: 1, MaxRecv: 1, MaxSGE: 1, Keys: new(keys), Completions: new(Completions), Counters: new(Counters),
 		Store: new(Store), Rate: c})
 	now := time.Duration(0)
-	q.congested(now)
+	q.congested(now, 1)
 	q.paced(now, 1_000_000) // measured
 	now += time.Millisecond
-	q.congested(now)
+	q.congested(now, 1)
 	want := func(rate, target Rate, alpha float64) {
 		t.Helper()
 		near := func(a, b float64) bool { return a > b*0.999 && a < b*1.001 }
@@ -210,6 +210,19 @@ func TestReduction(t *testing.T) {
 	q.rate.step(&c)
 	if q.rate.target != 1e9+c.AdditiveStep {
 		t.Errorf("target %.0f after an additive rise", q.rate.target)
+	}
+}
+
+// TestPacedAllocations: congestion costs no memory either.
+func TestPacedAllocations(t *testing.T) {
+	q := New(Config{QPN: 1, MaxSend: 1, MaxRecv: 1, MaxSGE: 1, Keys: new(keys), Completions: new(Completions), Counters: new(Counters), Store: new(Store)})
+	now := time.Duration(0)
+	if n := testing.AllocsPerRun(1000, func() {
+		now += 100 * time.Microsecond
+		q.congested(now, 1)
+		q.paced(now, 4096)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -19,21 +19,23 @@ type RateConfig struct {
 	// reductions made, where the round trip is not longer. Default 50 us.
 	CNPInterval time.Duration
 	// Gain is g, the weight of a CNP in alpha, which estimates how much of the
-	// time the path is congested: 0 to 1, default 1/16.
+	// time the path is congested: 0 to 1, default 1/256.
 	Gain float64
 	// AlphaPeriod is after how long without a CNP alpha decays by the gain.
 	// Default 55 us.
 	AlphaPeriod time.Duration
-	// IncreasePeriod and IncreaseBytes are the time and the bytes sent after which
-	// the rate rises. Default 55 us, where the round trip is not longer; 10 MB.
+	// IncreasePeriod is after how long the rate rises: default 55 us, or the round
+	// trip if that is longer. IncreaseBytes have the same effect once they are sent:
+	// default 10 MB.
 	IncreasePeriod time.Duration
 	IncreaseBytes  int
 	// FastRounds is F: so many rises go half the way back to the rate before the
-	// reduction, so many more are additive, then they are hyper. Default 5.
-	FastRounds  int
-	HyperRounds int
-	// AdditiveStep and HyperStep are by how much the target rises in those
-	// stages. Default 5 Mbit and 40 Mbit.
+	// reduction. Default 5. Those after them are additive, from HyperRounds on
+	// hyper. Default 50: nothing has been congested for 3 ms then.
+	FastRounds, HyperRounds int
+	// AdditiveStep is by how much the target rises at once; default 40 Mbit, as in
+	// the paper. Hyper increase adds HyperStep the first time, twice that the
+	// second, and so on; default 40 Mbit.
 	AdditiveStep, HyperStep Rate
 	// MinRate is the lowest that the rate is reduced to. Default 10 Mbit: a packet
 	// of 4 KiB in 3 ms, which retransmission timers bear.

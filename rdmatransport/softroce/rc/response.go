@@ -191,7 +191,7 @@ func (q *QP) receiveDuplicate(now time.Duration, p *wire.Packet, flags wire.OpFl
 		return
 	}
 	if r.jobs.repeat(job{psn: p.PSN, n: max(1, (p.RETH.DMALen+mtu-1)/mtu), reth: p.RETH}) {
-		q.congested(now) // responses were lost
+		q.congested(now, lossAlpha) // responses were lost
 	}
 }
 

@@ -108,7 +108,7 @@ func (q *QP) retryExpired(now time.Duration) {
 	}
 	q.rtt.backoff++
 	q.rtt.sends.lost(q.req.acked, q.req.next)
-	q.congested(now)
+	q.congested(now, lossAlpha)
 	if w := q.awaiting(); w != nil {
 		q.rtt.reads.lost(w.first.Add(w.received), q.req.next)
 		if w.first.Add(w.received).Before(q.req.acked) {
