@@ -34,6 +34,12 @@ type Config struct {
 	// Retransmission itself follows measured round trips. Default 500 ms.
 	AckTimeout time.Duration
 
+	// NoECN sends packets that routers may drop but not mark, for paths that
+	// mistreat ECN. Marks are answered and CNPs obeyed nevertheless.
+	NoECN bool
+	// Congestion holds the parameters of rate control; zero: the defaults.
+	Congestion rc.RateConfig
+
 	// Network replaces the sockets, for tests: a group of Shards ports at Addr.
 	Network udp.Group
 	// Random replaces crypto/rand, for repeatable tests.

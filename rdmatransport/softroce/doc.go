@@ -23,6 +23,12 @@
 // accepted if some identification explains it, which finds all single-bit errors
 // and all but 2^-16 of others. On IPv6 the check is exact.
 //
+// # Congestion
+//
+// Packets are sent ECN capable, ECT(0), unless Config.NoECN says otherwise; marks
+// and CNPs are package rc's concern. CNPs travel with the traffic class of their
+// connection.
+//
 // # Limits
 //
 // Reliable connections only; no shared receive queues, no multicast, no path

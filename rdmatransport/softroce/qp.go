@@ -62,6 +62,7 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 	q.rc = rc.New(rc.Config{
 		QPN: qpn, MaxSend: depth(cfg.MaxSend), MaxRecv: depth(cfg.MaxRecv), MaxSGE: sge, NoRemote: cfg.NoRemote, Keys: &q.keys,
 		Completions: &s.done, Counters: &s.stats.RC, Store: &s.store, Budget: &s.budget,
+		Rate: d.dev.cfg.Congestion,
 	})
 	q.source = uint8(int(qpn) / len(s.dev.shards) % len(s.port.Sources()))
 	s.qps[qpn] = q
@@ -98,6 +99,9 @@ func (q *queuePair) connect(p rc.Peer, remote netip.Addr, tos uint8) error {
 	}
 	s := q.shard
 	q.tos = tos
+	if !s.dev.cfg.NoECN {
+		q.tos = tos&^wire.ECNMask | wire.ECT0
+	}
 	q.to = netip.AddrPortFrom(remote, wire.Port)
 	q.pathOut = wire.NewPath(s.port.Sources()[q.source], q.to)
 	q.pathIn = wire.NewPath(netip.AddrPortFrom(remote, 0), netip.AddrPortFrom(s.dev.addr, wire.Port))

@@ -71,6 +71,7 @@ func (s *shard) datum(d *udp.Datagram, b []byte, k int) {
 	default:
 		if d.CE() {
 			s.stats.CongestionMarks++
+			q.rc.Marked(s.now, p)
 		}
 		q.established()
 		q.rc.Receive(s.now, p)

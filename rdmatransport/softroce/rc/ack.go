@@ -57,7 +57,7 @@ func (q *QP) progress(now time.Duration, psn wire.PSN) {
 	before := r.inflight
 	q.ackTo(psn)
 	q.rtt.acknowledged(now, psn)
-	q.rtt.sends.arrived(before-r.inflight, q.peer.PathMTU, q.rtt.crowded)
+	q.rtt.sends.arrived(before-r.inflight, q.peer.PathMTU, q.rtt.crowded || q.rate.on && q.notified(now))
 	r.probing, r.probed = false, false
 	r.rnrCount = 0
 	r.waitRNR = false
@@ -222,7 +222,7 @@ func (q *QP) consume(now time.Duration, w *sendWQE, p *wire.Packet) {
 	}
 	w.received++
 	q.req.reading = max(0, q.req.reading-q.peer.PathMTU)
-	q.rtt.reads.arrived(len(p.Payload), q.peer.PathMTU, q.rtt.crowded)
+	q.rtt.reads.arrived(len(p.Payload), q.peer.PathMTU, q.rtt.crowded || now < q.notify.calm)
 	q.pieceDone(w)
 	if q.req.acked.Before(p.PSN.Add(1)) {
 		q.progress(now, p.PSN.Add(1))
@@ -284,7 +284,10 @@ func (q *QP) receiveNAK(now time.Duration, p *wire.Packet) {
 	if p.AETH.Syndrome == wire.SyndromeSequence {
 		q.cfg.Counters.SequenceNAKsGot++
 		q.progress(now, p.PSN)
-		q.rtt.sends.lost(q.req.acked, q.req.next)
+		if !q.rate.on || q.rate.metering {
+			q.rtt.sends.lost(q.req.acked, q.req.next)
+		}
+		q.congested(now, lossAlpha)
 		q.rewind()
 		q.req.probing, q.req.probed = q.peer.Own, false
 		return

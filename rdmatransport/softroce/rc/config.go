@@ -33,6 +33,8 @@ type Config struct {
 	Counters    *Counters
 	Store       *Store  // keeps packets that arrive out of order
 	Budget      *Budget // receive budget of the shard; nil: unbounded
+
+	Rate RateConfig // congestion control; zero: the defaults
 }
 
 // Peer is what the connection exchange settled.
@@ -112,4 +114,7 @@ type Counters struct {
 	WrongPKey          uint64
 	NotRC              uint64 // packets of another transport service
 	AckRepeats         uint64
+	CNPsSent           uint64
+	CNPsGot            uint64
+	RateReductions     uint64
 }

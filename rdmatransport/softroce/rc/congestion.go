@@ -63,6 +63,11 @@ func (c *congestion) lost(first, next wire.PSN) {
 	c.window = c.threshold
 }
 
+// cap shrinks the window to what a reduced rate needs: more would only queue.
+func (c *congestion) cap(bytes int) {
+	c.window = max(leastWindow, min(c.window, bytes))
+}
+
 // passed takes the acknowledged edge.
 func (c *congestion) passed(psn wire.PSN) {
 	if c.reduced && !psn.Before(c.recover) {

@@ -30,6 +30,22 @@
 // trips; the responses a READ calls for are bounded by the shard's receive
 // budget ([Budget]), and large READs are issued in pieces.
 //
+// # Congestion
+//
+// A packet that arrives marked "congestion experienced" is answered with a CNP,
+// at most one in 50 us (notify.go). CNPs that arrive drive DCQCN's reaction point
+// (dcqcn.go): a rate for the data that the queue pair sends in either role,
+// WRITEs, SENDs and responses to READs, kept by a token bucket (bucket.go). It
+// differs from the paper where hardware does: the line rate is not known, so the
+// first reduction starts from a rate that was measured, and the limit goes when it
+// has long limited nothing; reductions and rises wait for a round trip, which is
+// longer than in hardware; no timer runs. Until the first CNP all that costs one
+// branch a packet.
+//
+// Where the path does not mark, losses that follow each other closely count as
+// CNPs, and round trips that stay long take windows back (standing.go). Peers that
+// ignore CNPs, as rdma_rxe does, are bounded by windows as before.
+//
 // # Acknowledgements
 //
 // A datagram costs more than all that is done with its packets, so those that

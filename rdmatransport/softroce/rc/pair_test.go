@@ -123,6 +123,7 @@ type pairConfig struct {
 	rnrRetry uint8
 	budget   int
 	psn      wire.PSN
+	rate     RateConfig
 }
 
 func newPair(t testing.TB, c pairConfig) *pair {
@@ -154,7 +155,7 @@ func newSide(c pairConfig, qpn rdmatransport.QPN) *side {
 		s.budget = &Budget{Limit: c.budget}
 	}
 	s.QP = New(Config{QPN: qpn, MaxSend: c.sends, MaxRecv: c.recvs, MaxSGE: 2, Keys: s.keys, Completions: s.cq,
-		Counters: &s.counters, Store: s.store, Budget: s.budget})
+		Counters: &s.counters, Store: s.store, Budget: s.budget, Rate: c.rate})
 	return s
 }
 

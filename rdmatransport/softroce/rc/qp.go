@@ -36,11 +36,15 @@ type QP struct {
 	resp  responder
 	rtt   roundTrip
 	timer timers
+
+	notify notifier
+	rate   rateControl
 }
 
 // New returns a queue pair in StateInit.
 func New(cfg Config) *QP {
 	q := &QP{cfg: cfg}
+	q.cfg.Rate.setDefaults()
 	q.sq.init(cfg.MaxSend, cfg.MaxSGE)
 	q.rq.init(cfg.MaxRecv, cfg.MaxSGE)
 	q.req.held.store = cfg.Store
@@ -141,8 +145,10 @@ func (q *QP) Receive(now time.Duration, p *wire.Packet) {
 		q.cfg.Counters.WrongState++
 	case p.PKey&0x7fff != q.peer.PKey&0x7fff:
 		q.cfg.Counters.WrongPKey++
+	case p.Opcode == wire.CNP:
+		q.receiveCNP(now)
 	case !p.Opcode.IsRC():
-		q.cfg.Counters.NotRC++ // a UD SEND has the flags of a SEND; a CNP is no fault
+		q.cfg.Counters.NotRC++ // a UD SEND has the flags of a SEND
 	case flags&wire.FlagRequest != 0:
 		q.receiveRequest(now, p, flags)
 	case flags&wire.FlagResponse != 0:
@@ -158,11 +164,15 @@ func (q *QP) Receive(now time.Duration, p *wire.Packet) {
 // that only a full outbox kept back. The acknowledgement comes last: nobody waits
 // for it as for an answer.
 func (q *QP) Transmit(now time.Duration, o *Outbox) (more bool) {
-	more = q.transmitResponses(o)
+	if q.notify.due && q.state == StateConnected && !o.Full() {
+		q.sendCNP(o)
+	}
+	more = q.transmitResponses(now, o)
 	if q.state == StateConnected {
 		more = q.transmitRequests(now, o) || more
 	}
-	if more || !q.ackReady() && !q.ridesAlong(o) {
+	// An acknowledgement must not overtake responses that wait for the rate.
+	if more || q.resp.jobs.count > 0 || !q.ackReady() && !q.ridesAlong(o) {
 		return more
 	}
 	if o.Full() {

@@ -173,6 +173,9 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 	if !q.rtt.sends.allows(r.inflight, cost) {
 		return false
 	}
+	if q.rate.on && !q.paced(now, cost) {
+		return false
+	}
 	last := r.off == w.packets-1
 	out := o.start()
 	gather(out, q.sq.sgl(r.cur), at, n)

@@ -50,7 +50,7 @@ func (r *responder) stop(*QP) {
 func (q *QP) receiveRequest(now time.Duration, p *wire.Packet, flags wire.OpFlags) {
 	switch d := p.PSN.Diff(q.resp.expected); {
 	case d < 0:
-		q.receiveDuplicate(p, flags)
+		q.receiveDuplicate(now, p, flags)
 	case d > 0:
 		q.receiveAhead(now, p, d)
 	default:

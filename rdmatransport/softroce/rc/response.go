@@ -72,14 +72,23 @@ func (j *jobQueue) push(b job) bool {
 	return true
 }
 
-// owes reports whether a response that starts at psn is queued and not begun.
-func (j *jobQueue) owes(psn wire.PSN) bool {
+// repeat queues a repetition, unless its n responses from psn on are queued and
+// not sent anyhow. Repetitions take no more than half of the ring, so that new
+// requests find their places even where the rate keeps responses waiting.
+func (j *jobQueue) repeat(b job) bool {
+	repeats := 0
 	for i := range j.count {
-		if b := &j.jobs[(j.head+i)%len(j.jobs)]; b.psn == psn && b.sent == 0 {
-			return true
+		q := &j.jobs[(j.head+i)%len(j.jobs)]
+		d := b.psn.Diff(q.psn)
+		if d >= int32(q.sent) && d+int32(b.n) <= int32(q.n) {
+			return false
+		}
+		if q.again {
+			repeats++
 		}
 	}
-	return false
+	b.again = true
+	return repeats < len(j.resources) && j.push(b)
 }
 
 func (q *QP) executeRead(p *wire.Packet) (packets uint32, ok bool) {
@@ -157,7 +166,7 @@ func storeAtomicResult(sgl []rdmatransport.SGE, old uint64) {
 
 // receiveDuplicate answers what was executed before (IBTA 9.7.5.1.3): SENDs and
 // WRITEs with an acknowledgement, READs and atomics with their responses.
-func (q *QP) receiveDuplicate(p *wire.Packet, flags wire.OpFlags) {
+func (q *QP) receiveDuplicate(now time.Duration, p *wire.Packet, flags wire.OpFlags) {
 	r := &q.resp
 	q.cfg.Counters.Duplicates++
 	if flags&(wire.FlagReadRequest|wire.FlagAtomic) == 0 {
@@ -169,11 +178,8 @@ func (q *QP) receiveDuplicate(p *wire.Packet, flags wire.OpFlags) {
 		q.cfg.Counters.StaleDuplicates++
 		return
 	}
-	if r.jobs.owes(p.PSN) {
-		return
-	}
 	if res.atomic {
-		r.jobs.push(job{psn: p.PSN, n: 1, atomic: true, old: res.old})
+		r.jobs.repeat(job{psn: p.PSN, n: 1, atomic: true, old: res.old})
 		return
 	}
 	mtu := uint32(q.peer.PathMTU)
@@ -184,15 +190,20 @@ func (q *QP) receiveDuplicate(p *wire.Packet, flags wire.OpFlags) {
 		q.cfg.Counters.StaleDuplicates++
 		return
 	}
-	r.jobs.push(job{psn: p.PSN, n: max(1, (p.RETH.DMALen+mtu-1)/mtu), reth: p.RETH, again: true})
+	if r.jobs.repeat(job{psn: p.PSN, n: max(1, (p.RETH.DMALen+mtu-1)/mtu), reth: p.RETH}) {
+		q.congested(now, lossAlpha) // responses were lost
+	}
 }
 
 // transmitResponses sends responses owed, in order.
-func (q *QP) transmitResponses(o *Outbox) (more bool) {
+func (q *QP) transmitResponses(now time.Duration, o *Outbox) (more bool) {
 	r := &q.resp
 	for r.jobs.count > 0 && q.state == StateConnected {
-		if o.Full() || !q.sendResponse(o, &r.jobs.jobs[r.jobs.head]) {
+		if o.Full() {
 			return true
+		}
+		if !q.sendResponse(now, o, &r.jobs.jobs[r.jobs.head]) {
+			return o.Full()
 		}
 		r.jobs.head = (r.jobs.head + 1) % len(r.jobs.jobs)
 		r.jobs.count--
@@ -205,8 +216,9 @@ func (q *QP) ackReady() bool {
 	return q.resp.nakDue || q.resp.ackDue
 }
 
-// sendResponse emits packets of one job; false means that the outbox filled.
-func (q *QP) sendResponse(o *Outbox, b *job) bool {
+// sendResponse emits packets of one job; false means that the outbox filled, or
+// that the rate keeps the rest back.
+func (q *QP) sendResponse(now time.Duration, o *Outbox, b *job) bool {
 	if b.atomic {
 		h := q.header(b.psn)
 		h.Opcode = wire.RCAtomicAck
@@ -236,6 +248,9 @@ func (q *QP) sendResponse(o *Outbox, b *job) bool {
 			return false
 		}
 		at := int(b.sent) * mtu
+		if q.rate.on && !q.paced(now, min(mtu, len(mem)-at)+packetCost) {
+			return false
+		}
 		first, last := b.sent == 0, b.sent == b.n-1
 		h := q.header(b.psn.Add(b.sent))
 		h.Opcode = readOpcode(first || q.peer.Own, last || q.peer.Own)

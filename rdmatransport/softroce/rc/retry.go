@@ -13,7 +13,8 @@ const (
 	firstTimeout    = 50 * time.Millisecond
 	maxTimeout      = 500 * time.Millisecond
 	minPatience     = 500 * time.Millisecond
-	minRetries      = 5 // without an answer, before the peer is given up
+	crowdedSlack    = 200 * time.Microsecond // a round trip that much longer than it can be is long
+	minRetries      = 5                      // without an answer, before the peer is given up
 )
 
 // roundTrip estimates the path: retransmission timeout (as RFC 6298 computes
@@ -28,7 +29,8 @@ type roundTrip struct {
 	psn      wire.PSN
 	at       time.Duration
 
-	crowded bool // the last round trip was long
+	crowded  bool // the last round trip was long
+	standing standing
 
 	sends congestion // SEND and WRITE data
 	reads congestion // READ responses called for
@@ -68,7 +70,11 @@ func (t *roundTrip) cancelSample(psn wire.PSN) {
 func (t *roundTrip) acknowledged(now time.Duration, psn wire.PSN) {
 	if t.sampling && t.psn.Before(psn) {
 		t.sampling = false
-		t.sample(max(1, now-t.at))
+		d := max(1, now-t.at)
+		t.sample(d)
+		if t.standing.sample(now, d, t.long()+standingSlack) {
+			t.backOff()
+		}
 	}
 	t.sends.passed(psn)
 	t.reads.passed(psn)
@@ -82,7 +88,13 @@ func (t *roundTrip) sample(d time.Duration) {
 		t.smooth += (d - t.smooth) / 8
 		t.least = min(t.least, d)
 	}
-	t.crowded = d > 4*t.least+200*time.Microsecond
+	t.crowded = d > t.long()
+}
+
+// long is from where on a round trip means queues on the way. The shortest may
+// have met a queue itself, so that where it is long not much more is taken.
+func (t *roundTrip) long() time.Duration {
+	return t.least + min(3*t.least, time.Millisecond) + crowdedSlack
 }
 
 // retryExpired: nothing came back in time.
@@ -96,6 +108,7 @@ func (q *QP) retryExpired(now time.Duration) {
 	}
 	q.rtt.backoff++
 	q.rtt.sends.lost(q.req.acked, q.req.next)
+	q.congested(now, lossAlpha)
 	if w := q.awaiting(); w != nil {
 		q.rtt.reads.lost(w.first.Add(w.received), q.req.next)
 		if w.first.Add(w.received).Before(q.req.acked) {

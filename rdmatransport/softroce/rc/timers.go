@@ -11,6 +11,7 @@ const (
 	timerGap                      // responder: a request is missing behind later ones
 	timerAck                      // responder: an acknowledgement is owed that could wait
 	timerAckRepeat                // responder: the last acknowledgement may be lost
+	timerPace                     // both: the token bucket has filled; Transmit follows
 	timerCount
 )
 
