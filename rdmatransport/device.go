@@ -161,6 +161,11 @@ type CompletionQueue interface {
 	// since an arbitrary start.
 	Now() int64
 
+	// Busy reports whether the last Poll moved something, completions or not:
+	// a peer that reads our memory is a reason to go on polling. An RNIC, which
+	// serves it without us, reports false.
+	Busy() bool
+
 	// ReceiveBudget is how many bytes peers may have in flight towards this
 	// shard before its receive buffer could overflow; 0 means no bound (an RNIC).
 	ReceiveBudget() int

@@ -71,6 +71,7 @@ func (c *fakeCQ) Wake() {
 	}
 }
 
+func (c *fakeCQ) Busy() bool         { return false }
 func (c *fakeCQ) Watch(int) error    { return errors.New("no descriptors") }
 func (c *fakeCQ) Now() int64         { return c.now }
 func (c *fakeCQ) ReceiveBudget() int { return c.budget }

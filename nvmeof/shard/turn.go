@@ -41,7 +41,7 @@ func (s *Shard) Turn() bool {
 	// not from before the loop slept.
 	messages := s.mail.run()
 	s.stats.Messages += uint64(messages)
-	useful := messages > 0
+	useful := messages > 0 || s.cq.Busy()
 	s.dispatch(n)
 	useful = s.timers.run(s.now) || n > 0 || useful
 	for _, p := range s.pollers {

@@ -77,6 +77,8 @@ func (c *completionQueue) Wake() {
 	}
 }
 
+func (c *completionQueue) Busy() bool { return false }
+
 func (c *completionQueue) Watch(int) error { return errors.New("loopback: no descriptors") }
 
 func (c *completionQueue) Now() int64 { return c.now }

@@ -15,6 +15,7 @@ const managementQPN = 1
 // was full, so that more may wait.
 func (s *shard) receive() (more bool) {
 	n, err := s.port.Recv(s.batch)
+	s.busy = n > 0
 	if err != nil {
 		s.stats.ReceiveErrors++
 		return false

@@ -29,6 +29,7 @@ type shard struct {
 	budget rc.Budget
 	stats  Stats
 
+	busy   bool // the last Poll received something
 	batch  *udp.RecvBatch
 	icrc   wire.ICRC
 	packet wire.Packet
@@ -103,6 +104,9 @@ func (s *shard) expire() {
 
 // Now implements rdmatransport.CompletionQueue.
 func (s *shard) Now() int64 { return int64(s.now) }
+
+// Busy implements rdmatransport.CompletionQueue.
+func (s *shard) Busy() bool { return s.busy }
 
 // ReceiveBudget implements rdmatransport.CompletionQueue: payload bytes, of which
 // the socket's buffer holds about a third of its size in packets of 1 KiB, and
