@@ -63,8 +63,8 @@ func (c *congestion) lost(first, next wire.PSN) {
 	c.window = c.threshold
 }
 
-// cap shrinks the window to what a reduced rate needs: more would only queue.
-func (c *congestion) cap(bytes int) {
+// shrink takes the window down to what a reduced rate needs: more would only queue.
+func (c *congestion) shrink(bytes int) {
 	c.window = max(leastWindow, min(c.window, bytes))
 }
 

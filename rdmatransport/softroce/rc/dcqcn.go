@@ -46,9 +46,7 @@ const (
 // receiveCNP: the peer got a packet of ours that was marked.
 func (q *QP) receiveCNP(now time.Duration) {
 	q.cfg.Counters.CNPsGot++
-	if !q.cfg.Rate.Ignore {
-		q.congested(now, 1)
-	}
+	q.congested(now, 1)
 }
 
 // congested takes one sign of congestion, which reduces the rate by alpha/2, where
@@ -57,6 +55,8 @@ func (q *QP) congested(now time.Duration, most float64) {
 	r, c := &q.rate, &q.cfg.Rate
 	trip := q.roundTrip()
 	switch {
+	case c.Ignore:
+		return
 	case !r.on:
 		r.start(now)
 		return
@@ -71,19 +71,17 @@ func (q *QP) congested(now time.Duration, most float64) {
 	if now-r.cutAt < max(c.CNPInterval, trip) {
 		return
 	}
-	r.rise(now, c, trip)
-	first := r.metering
 	if r.metering {
-		r.rate = Rate(r.metered) / Rate((now - r.cutAt).Seconds())
 		r.metering = false
-	}
-	if r.timeRounds+r.byteRounds > 0 || first {
+		r.rate = Rate(r.metered) / Rate((now - r.cutAt).Seconds())
 		r.target = max(r.rate, c.MinRate)
+	} else if r.rise(now, c, trip); r.timeRounds+r.byteRounds > 0 {
+		r.target = r.rate // a second reduction in a row leaves the target
 	}
 	r.rate = max(r.rate*Rate(1-min(r.alpha, most)/2), c.MinRate)
 	r.cutAt, r.roundAt = now, now
 	r.sent, r.bytes, r.timeRounds, r.byteRounds, r.idleRounds = 0, 0, 0, 0, 0
-	q.rtt.sends.cap(int(r.rate.over(q.rtt.long())))
+	q.rtt.sends.shrink(int(r.rate.over(q.rtt.long())))
 	q.cfg.Counters.RateReductions++
 }
 

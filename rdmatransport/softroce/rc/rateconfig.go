@@ -40,7 +40,8 @@ type RateConfig struct {
 	// MinRate is the lowest that the rate is reduced to. Default 10 Mbit: a packet
 	// of 4 KiB in 3 ms, which retransmission timers bear.
 	MinRate Rate
-	// Ignore counts CNPs and does not obey them.
+	// Ignore counts CNPs and does not obey them, and lets losses shrink windows
+	// alone. CNPs are sent nevertheless.
 	Ignore bool
 }
 
