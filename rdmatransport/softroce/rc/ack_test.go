@@ -92,3 +92,26 @@ func TestPause(t *testing.T) {
 		t.Errorf("%d completions, state %v", len(cs), p.a.state)
 	}
 }
+
+// TestLongerRoundTrip: where round trips become longer than the timeout, the
+// timeout follows.
+func TestLongerRoundTrip(t *testing.T) {
+	p := newPair(t, pairConfig{own: true, sends: 64, recvs: 64})
+	exchange := func(n int) {
+		t.Helper()
+		for range n {
+			p.sends(1, 100)
+			p.until(10*time.Second, func() bool { return len(p.a.poll()) > 0 })
+			p.b.poll()
+		}
+	}
+	p.delay = 10 * time.Microsecond
+	exchange(20)
+	p.delay = 30 * time.Millisecond
+	exchange(5)
+	before := p.a.counters.Timeouts
+	exchange(20)
+	if n := p.a.counters.Timeouts - before; n > 0 {
+		t.Errorf("%d timeouts in 20 round trips of 60 ms, after 5 to learn that", n)
+	}
+}

@@ -80,7 +80,11 @@ func (t *roundTrip) acknowledged(now time.Duration, psn wire.PSN) {
 	t.reads.passed(psn)
 }
 
+// sample takes a round trip. Only that ends the back-off: where round trips have
+// become longer than the timeout, everything is sent twice, nothing sent twice is
+// measured, and answers alone would keep the timeout too short for ever.
 func (t *roundTrip) sample(d time.Duration) {
+	t.backoff = 0
 	if t.smooth == 0 {
 		t.smooth, t.spread, t.least = d, d/2, d
 	} else {
