@@ -50,10 +50,13 @@ func orDefault(n, fallback int) int {
 func (c *TargetConfig) commands() int { return 2 * c.Depth }
 
 // sends is the send queue's depth: room for a response and a data transfer of
-// each command and for the reads, and never less than one command can need.
+// each entry of the queue and for the reads, and never less than one command can
+// need. With all of that under way the host has no command left to send, and what
+// it sends next acknowledges it; a response that finds no room waits. Every entry
+// gets used in turn, so each costs memory.
 func (c *TargetConfig) sends() int {
 	oneCommand := max(1, c.MaxDescriptors) + c.pieces() + 1
-	n := max(2*c.commands()+c.Attrs.MaxReadsOut, 2*oneCommand+c.Attrs.MaxReadsOut)
+	n := max(2*c.Depth+c.Attrs.MaxReadsOut, 2*oneCommand+c.Attrs.MaxReadsOut)
 	if c.Attrs.MaxQueueDepth > 0 {
 		n = min(n, c.Attrs.MaxQueueDepth)
 	}
