@@ -96,6 +96,7 @@ func (s *Shard) step() {
 	}
 	if s.polling != PollAlways && s.spin.over(s.now) {
 		s.sleep()
+		s.yielder.Woke()
 	}
 }
 

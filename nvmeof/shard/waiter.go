@@ -48,6 +48,7 @@ func (w *Waiter) Await() error {
 // drive runs the loop until the operation is done.
 func (w *Waiter) drive() {
 	s := w.shard
+	s.yielder.Woke()
 	for !w.done && !s.closing() {
 		s.step()
 	}

@@ -24,13 +24,28 @@ type Yielder struct {
 	weight uint32 // of the turns since the last yield
 	yields uint32 // to the kernel, since the last to the Go scheduler
 	every  uint32
+	soon   uint32 // idle turns until the yield that Woke asks for
 }
+
+// soonTurns is how many idle turns that is.
+const soonTurns = 4
+
+// Woke is called when a loop has slept, or begins work for a caller: the kernel
+// likes to wake the peer of whom we send to on our own processor, even if another
+// is free, where it waits for us as we wait for it. So the kernel gets the
+// processor soon, once.
+func (y *Yielder) Woke() { y.soon = soonTurns }
 
 // Turn is called after each turn of the loop.
 func (y *Yielder) Turn(useful bool) {
 	y.weight++
 	if !useful {
 		y.weight += idleWeight - 1
+		if y.soon > 0 {
+			if y.soon--; y.soon == 0 {
+				giveWay()
+			}
+		}
 	}
 	if y.weight >= yieldAt {
 		y.yield()
@@ -51,8 +66,11 @@ func (y *Yielder) yield() {
 		y.yields = 0
 		runtime.Gosched()
 	}
-	// Without this a spinning loop keeps its CPU for a whole time slice of the
-	// kernel's, milliseconds, from the very thread that it waits for. It returns
-	// at once.
-	unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	giveWay()
 }
+
+// giveWay lets the kernel run another thread on this processor. Without it a
+// spinning loop keeps its CPU for a whole time slice of the kernel's,
+// milliseconds, from the very thread that it waits for. It returns at once where
+// nobody waits.
+func giveWay() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
