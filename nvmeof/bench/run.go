@@ -131,11 +131,17 @@ func (r *runner) load(ctx context.Context, progress func(float64)) (time.Duratio
 	return last.Sub(measured), r.err
 }
 
-// restless is how many polls in vain, some 100 µs, come before a wait that may
-// sleep. Who waits for a file must not keep a processor for good: the kernel may
-// need it to finish the very writes that are waited for, and does not always take
-// it from a thread that polls.
-const restless = 200
+// Who waits for a file must not keep a processor for good: the kernel may need it to
+// finish the very writes that are waited for, and does not always take it from a
+// thread that polls.
+const (
+	// restless is how many polls in vain, some 100 µs, come before a wait in a queue
+	// that sleeps when that pays.
+	restless = 200
+	// stubborn is how many, some milliseconds, come before a sleep where there is
+	// nothing to wait in.
+	stubborn = 20000
+)
 
 // poll looks for results, after that many polls in vain.
 func (r *runner) poll(idle int) int {
@@ -148,7 +154,7 @@ func (r *runner) poll(idle int) int {
 		_ = q.Wait() // what is wrong, the next poll tells
 		return r.queue.Poll(r.results)
 	}
-	if idle%restless == 0 {
+	if idle%stubborn == 0 {
 		time.Sleep(time.Microsecond)
 	}
 	return n
