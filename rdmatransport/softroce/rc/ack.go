@@ -67,6 +67,7 @@ func (q *QP) progress(now time.Duration, psn wire.PSN) {
 // heard restarts the retransmission timer, or stops it when nothing is owed.
 func (q *QP) heard(now time.Duration) {
 	q.req.lastHeard = now
+	q.rtt.answered()
 	if q.outstanding() {
 		q.timer.set(timerRetry, now+q.rtt.timeout())
 	} else {

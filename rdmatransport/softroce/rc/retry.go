@@ -12,6 +12,7 @@ const (
 	minTimeoutOther = 30 * time.Millisecond // rxe serves from softirqs and work queues
 	firstTimeout    = 50 * time.Millisecond
 	maxTimeout      = 500 * time.Millisecond
+	answeredTimeout = 65 * time.Millisecond // at most, after an answer that was not measured
 	minPatience     = 500 * time.Millisecond
 	crowdedSlack    = 200 * time.Microsecond // a round trip that much longer than it can be is long
 	minRetries      = 5                      // without an answer, before the peer is given up
@@ -46,11 +47,23 @@ func (t *roundTrip) connect(p *Peer) {
 }
 
 func (t *roundTrip) timeout() time.Duration {
-	rto := firstTimeout
-	if t.smooth > 0 {
-		rto = max(t.floor, t.smooth+4*t.spread)
+	return min(maxTimeout, t.expected()<<min(t.backoff, 8))
+}
+
+// expected is the timeout before any back-off.
+func (t *roundTrip) expected() time.Duration {
+	if t.smooth == 0 {
+		return firstTimeout
 	}
-	return min(maxTimeout, rto<<min(t.backoff, 8))
+	return max(t.floor, t.smooth+4*t.spread)
+}
+
+// answered: the peer is there. Only a measured round trip ends the back-off, but
+// where losses come one after another it must not wait as for a peer that is gone.
+func (t *roundTrip) answered() {
+	for t.backoff > 0 && t.timeout() > answeredTimeout {
+		t.backoff--
+	}
 }
 
 func (t *roundTrip) startSample(now time.Duration, psn wire.PSN) {
