@@ -65,11 +65,8 @@ var (
 // that tell of a reconnect or reset, and kernel bugs; except what allowed, if
 // not nil, matches.
 func complaints(lines []kernelLine, allowed *regexp.Regexp) []string {
-	if allowed == askedReset {
-		lines = withoutReplays(lines)
-	}
 	var bad []string
-	for _, l := range lines {
+	for _, l := range withoutReplays(lines) {
 		mine := ours.MatchString(l.text) && (l.level <= levelWarning || recovery.MatchString(l.text))
 		if !mine && !kernelBug.MatchString(l.text) {
 			continue
@@ -84,10 +81,10 @@ func complaints(lines []kernelLine, allowed *regexp.Regexp) []string {
 var badID = regexp.MustCompile(`genctr mismatch|got bad command_id`)
 
 // withoutReplays leaves out what rdma_rxe does to its own host at times: when a
-// queue pair is taken down while a response completes, its responder takes the same
-// packet again (do_complete returns to the check of resources) until it has filled
-// every receive with it, 128 of them. Only the very same lines, many times, within a
-// second of the reset are that; a wrong answer of ours comes once.
+// queue pair is in the error state by the time a response completes, its do_complete
+// goes back to RESPST_CHK_RESOURCE with the same packet, until that has filled every
+// receive, 128 of them, and an RNR NAK goes out. Only the very same line, many times,
+// within a second of a reset is that; a wrong answer of ours comes once.
 func withoutReplays(lines []kernelLine) (kept []kernelLine) {
 	var reset time.Duration
 	seen := map[string]int{}
