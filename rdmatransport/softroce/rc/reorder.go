@@ -115,9 +115,13 @@ func (r *reorder) clear() {
 	r.list = r.list[:0]
 }
 
+// A NAK in vain costs a Linux host its controller, and a READ asked for twice does,
+// so patience with foreign peers is as long as a processor on the way may pause with
+// a packet in its queue while others go round it. One that is truly lost costs them
+// a timer of more than that anyway where nothing follows it.
 const (
-	firstReorderWindow = 2 * time.Millisecond
-	maxReorderWindow   = 20 * time.Millisecond
+	firstReorderWindow = 10 * time.Millisecond
+	maxReorderWindow   = 40 * time.Millisecond
 )
 
 // reorderWindow is how long a gap may stay open before it counts as loss. It
