@@ -146,9 +146,15 @@ type CompletionQueue interface {
 
 	// Wait blocks until Poll may find something, Wake is called, one of the
 	// descriptors given to Watch is readable, or d (nanoseconds; negative: no
-	// limit) has passed. It may return early. Retransmission timers end it by
-	// themselves.
+	// limit) has passed. It may return early. It touches nothing that the other
+	// methods do: while it blocks another goroutine may become the owner, who
+	// must not call it as well.
 	Wait(d int64)
+
+	// Due is how long the owner may leave Poll alone: nanoseconds until the
+	// provider has something to do by itself, a retransmission say; 0 if it has
+	// now, negative if never.
+	Due() int64
 
 	// Wake ends the current or else the next Wait. Any goroutine may call it.
 	Wake()

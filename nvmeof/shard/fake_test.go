@@ -47,6 +47,15 @@ func (c *fakeCQ) Poll(cs []rdmatransport.Completion) int {
 
 func (c *fakeCQ) Flush() { c.flushes++ }
 
+func (c *fakeCQ) Due() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.done) > 0 {
+		return 0
+	}
+	return -1
+}
+
 func (c *fakeCQ) Wait(d int64) {
 	c.mu.Lock()
 	ready := len(c.done) > 0

@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// Who holds the loop. It changes hands by compare-and-swap from holderFree, or
-// by a store of the holder, who thereby passes it on.
+// Who holds the loop. It changes hands by compare-and-swap from holderFree or
+// holderAsleep, or by a store of the holder, who thereby passes it on.
 const (
 	holderFree uint32 = iota
 	holderResident
 	holderCaller
+	holderAsleep // the resident sleeps in the completion queue, and touches nothing else
 )
 
 // takeBack is how long the loop may be without a holder before the resident
@@ -26,10 +27,12 @@ type lease struct {
 	tenures   atomic.Uint32 // how often a caller has held it
 	wanted    atomic.Bool   // a caller wants it from the resident
 	summons   chan struct{} // the resident has been made holder
+	napping   atomic.Bool   // the resident is in the completion queue's Wait
 
 	// The owner's:
 	parked  waiterList
 	crowded int64 // when more than one waiter was last parked
+	woken   bool  // the resident, from whom the loop was taken asleep, has been told
 }
 
 func (l *lease) init(dedicated bool) {
@@ -38,15 +41,48 @@ func (l *lease) init(dedicated bool) {
 	l.crowded = math.MinInt64 / 2
 }
 
-// TryHold takes the loop if nobody holds it. The caller is its owner until
+// TryHold takes the loop if nobody holds it, or its holder is asleep: waking that
+// one first would take longer than the operation. The caller is its owner until
 // Release and must not block in between but by [Shard.Turn]'s rules: not at all.
 // Any goroutine may call it.
 func (s *Shard) TryHold() bool {
-	if !s.lease.holder.CompareAndSwap(holderFree, holderCaller) {
+	l := &s.lease
+	switch {
+	case l.holder.CompareAndSwap(holderFree, holderCaller):
+	case l.holder.CompareAndSwap(holderAsleep, holderCaller):
+		l.woken = false
+		s.cq.Poll(nil) // the clock stood still
+		s.now = s.cq.Now()
+	default:
 		return false
 	}
-	s.lease.tenures.Add(1)
+	l.tenures.Add(1)
 	return true
+}
+
+// nap is the sleep of a resident that lets others have the loop meanwhile. It
+// reports whether the loop is still the resident's.
+func (s *Shard) nap(d int64) bool {
+	l := &s.lease
+	if l.dedicated || l.holder.Load() != holderResident {
+		s.cq.Wait(d)
+		return true
+	}
+	l.napping.Store(true)
+	l.holder.Store(holderAsleep)
+	s.cq.Wait(d)
+	mine := l.holder.CompareAndSwap(holderAsleep, holderResident)
+	l.napping.Store(false)
+	return mine
+}
+
+// rouse ends the sleep of a resident from whom the loop was taken, so that it
+// stands by. The kernel would wake it for each datagram.
+func (s *Shard) rouse() {
+	if l := &s.lease; !l.woken && l.napping.Load() {
+		l.woken = true
+		s.cq.Wake()
+	}
 }
 
 // AskHold makes the resident leave the loop soon, so that a later TryHold of a
@@ -61,6 +97,7 @@ func (s *Shard) AskHold() {
 // Release gives the loop back after TryHold. If others wait for operations the
 // resident takes it at once.
 func (s *Shard) Release() {
+	s.rouse()
 	l := &s.lease
 	if l.parked.first != nil || s.closing() {
 		l.holder.Store(holderResident)
@@ -101,8 +138,7 @@ func (s *Shard) reside() {
 	timer := time.NewTimer(takeBack)
 	defer timer.Stop()
 	for !s.closing() {
-		s.step()
-		if s.letGo() {
+		if !s.step() || s.letGo() {
 			s.standBy(timer)
 		}
 	}

@@ -61,19 +61,98 @@ func TestTakeBack(t *testing.T) {
 		}
 		time.Sleep(3 * takeBack)
 		synctest.Wait()
-		if got := s.lease.holder.Load(); got != holderResident {
-			t.Errorf("holder %d after 3 ms, want the resident", got)
+		if got := s.lease.holder.Load(); got != holderAsleep {
+			t.Errorf("holder %d after 3 ms, want the resident, asleep", got)
 		}
-		if s.TryHold() {
-			t.Error("the loop could be held while the resident runs it")
-		}
-		s.AskHold()
-		synctest.Wait()
-		if !s.TryHold() {
+	})
+}
+
+// TestAskHold: a resident that is awake leaves the loop when asked.
+func TestAskHold(t *testing.T) {
+	s, _ := newShard(t, Config{Polling: PollAlways})
+	s.Start()
+	if s.TryHold() {
+		t.Error("the loop could be held while the resident runs it")
+	}
+	s.AskHold()
+	for start := time.Now(); !s.TryHold(); runtime.Gosched() {
+		if time.Since(start) > time.Minute {
 			t.Fatal("the resident did not leave the loop when asked")
 		}
-		s.Turn()
+	}
+	s.Turn()
+	s.Release()
+}
+
+// TestHoldWhileAsleep: a caller need not wait until the resident is awake, which
+// stands by from then on and takes the loop back later.
+func TestHoldWhileAsleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, cq := newShard(t, Config{})
+		s.Start()
+		w := operate(s, cq, 10*time.Microsecond)
+		for range 5 {
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if got := s.lease.holder.Load(); got != holderAsleep {
+				t.Fatalf("holder %d, want the resident, asleep", got)
+			}
+			start := time.Now()
+			if err := w.Await(); err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(start); d > 20*time.Microsecond {
+				t.Errorf("an operation of 10 us took %v", d)
+			}
+			synctest.Wait()
+			if s.lease.napping.Load() {
+				t.Error("the resident still sleeps in the completion queue")
+			}
+		}
+		if n := s.Stats().Handovers; n != 0 {
+			t.Errorf("%d handovers, want none", n)
+		}
+	})
+}
+
+// TestTimerOfCallerWhileAsleep: a caller's timer is served although the resident
+// slept without a limit when it was set.
+func TestTimerOfCallerWhileAsleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newShard(t, Config{})
+		s.Start()
+		time.Sleep(time.Hour)
+		fired := make(chan time.Time, 1)
+		timer := Timer{Func: func() { fired <- time.Now() }}
+		if !s.TryHold() {
+			t.Fatal("the resident does not sleep")
+		}
+		due := time.Now().Add(time.Second)
+		s.SetTimer(&timer, time.Second)
 		s.Release()
+		if late := (<-fired).Sub(due); late < 0 || late > 2*takeBack {
+			t.Errorf("the timer fired %v late", late)
+		}
+	})
+}
+
+// TestDoWhileHeld: what comes while a caller has the loop of a sleeping resident
+// is done by the caller, or by the resident right after.
+func TestDoWhileHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newShard(t, Config{})
+		s.Start()
+		time.Sleep(time.Hour)
+		if !s.TryHold() {
+			t.Fatal("the resident does not sleep")
+		}
+		ran := make(chan time.Time, 1)
+		s.Do(func() { ran <- time.Now() })
+		start := time.Now()
+		s.Release()
+		if d := (<-ran).Sub(start); d > 0 {
+			t.Errorf("a function waited %v", d)
+		}
 	})
 }
 

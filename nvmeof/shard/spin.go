@@ -3,6 +3,12 @@ package shard
 // maxSpinFactor is how many times Config.Spin a loop may poll at most.
 const maxSpinFactor = 8
 
+// firstSpinFactor is the same for the first operation after a pause.
+const firstSpinFactor = 6
+
+// learnAfter is how many intervals in a row a loop learns from.
+const learnAfter = 8
+
 // spinner decides how long a loop without work polls before it sleeps. Waking
 // costs tens of microseconds, about what a fast disk takes: a loop that has
 // learnt that work comes at intervals which it could just as well poll through
@@ -12,18 +18,34 @@ type spinner struct {
 	least  int64 // nanoseconds
 	length int64 // now
 	useful int64 // time of the last useful turn
+	seen   int   // such intervals since the last that was much longer
 }
 
 func (p *spinner) init(least int64) { p.least, p.length = least, least }
+
+// began takes the time at which a holder of the loop has begun an operation. The
+// first after a long pause has to wake the peer as well, which it waits for in one
+// piece.
+func (p *spinner) began(now int64) {
+	if now-p.useful > p.least*maxSpinFactor {
+		p.length = p.least * firstSpinFactor
+	}
+	p.useful = now
+}
 
 // worked takes the time of a turn that found something to do.
 func (p *spinner) worked(now int64) {
 	gap := now - p.useful
 	p.useful = now
-	if gap >= p.length/2 && gap <= p.least*maxSpinFactor {
-		p.length = min(2*gap, p.least*maxSpinFactor)
-	} else {
+	switch {
+	case gap > p.least*maxSpinFactor:
+		p.seen, p.length = 0, p.least
+	case gap < p.length/2:
 		p.length = max(p.least, p.length-p.length/64)
+	case p.seen < learnAfter:
+		p.seen++
+	default:
+		p.length = min(2*gap, p.least*maxSpinFactor)
 	}
 }
 

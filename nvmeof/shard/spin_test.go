@@ -14,6 +14,7 @@ func TestSpinner(t *testing.T) {
 		"as long as it pays":          {400, 400},
 		"too long to poll":            {401, 50},
 		"keep alive and nothing else": {1e6, 50},
+		"and its acknowledgement":     {-200, 50},
 	} {
 		var p spinner
 		p.init(50 * us)
@@ -23,7 +24,11 @@ func TestSpinner(t *testing.T) {
 				now += us
 				p.worked(now)
 			}
-			now += c.gap * us
+			if c.gap < 0 { // a pair of events, and then a long pause
+				now += 1e6 * us
+				p.worked(now)
+			}
+			now += max(c.gap, -c.gap) * us
 			p.worked(now)
 		}
 		if got := p.length / us; got < c.want-c.want/10 || got > c.want {
@@ -47,18 +52,26 @@ func TestSpinnerForgets(t *testing.T) {
 	var p spinner
 	p.init(50_000)
 	now := int64(0)
-	for range 10 {
-		now += 150_000
-		p.worked(now)
+	learn := func() {
+		for range learnAfter + 1 {
+			now += 150_000
+			p.worked(now)
+		}
+		if p.length != 300_000 {
+			t.Fatalf("polls for %d", p.length)
+		}
 	}
-	if p.length != 300_000 {
-		t.Fatalf("polls for %d", p.length)
-	}
+	learn()
 	for range 200 {
 		now += 1000
 		p.worked(now)
 	}
 	if p.length != 50_000 {
 		t.Errorf("still polls for %d", p.length)
+	}
+	learn()
+	p.worked(now + 1e9)
+	if p.length != 50_000 {
+		t.Errorf("polls for %d after a second without work", p.length)
 	}
 }

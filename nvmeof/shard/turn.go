@@ -67,6 +67,7 @@ func (s *Shard) Send() {
 	s.now = s.cq.Now()
 	s.serveFlushes()
 	s.cq.Flush()
+	s.spin.began(s.now)
 }
 
 func (s *Shard) dispatch(n int) {
@@ -86,44 +87,60 @@ func (s *Shard) dispatch(n int) {
 	}
 }
 
-// step is a turn and what follows it: going on, a yield or a sleep.
-func (s *Shard) step() {
+// step is a turn and what follows it: going on, a yield or a sleep. It reports
+// false if the loop has been taken from a resident asleep.
+func (s *Shard) step() bool {
 	useful := s.Turn()
 	s.yielder.Turn(useful)
 	if useful {
 		s.spin.worked(s.now)
-		return
+		return true
 	}
-	if s.polling != PollAlways && s.spin.over(s.now) {
-		s.sleep()
+	if s.polling == PollAlways || !s.spin.over(s.now) {
+		return true
+	}
+	if s.lease.napping.Load() {
+		s.rouse()
+		giveWay()
+		return true // one goroutine at a time can sleep
+	}
+	mine := s.sleep()
+	if mine {
 		s.yielder.Woke()
 	}
+	return mine
 }
 
 // sleep waits in the completion queue. The order of flag and checks matters:
-// whoever queues something sets it down first and looks at the flag second.
-func (s *Shard) sleep() {
+// whoever queues something sets it down first and looks at the flag second. It
+// reports false if somebody has taken the loop meanwhile.
+func (s *Shard) sleep() bool {
 	for _, p := range s.pollers {
 		if !p.Arm() {
-			return
+			return true
 		}
 	}
+	d, mine := s.idle(), true
 	s.sleeping.Store(true)
 	if !s.mail.pending() && !s.kick.Load() && !s.closing() {
 		s.stats.Sleeps++
-		s.cq.Wait(s.nap())
+		mine = s.nap(d)
 	}
 	s.sleeping.Store(false)
+	return mine
 }
 
-// nap is how long the loop may sleep: nanoseconds, negative without limit.
-func (s *Shard) nap() int64 {
+// idle is how long the loop may sleep: nanoseconds, negative without limit.
+func (s *Shard) idle() int64 {
 	d := s.timers.next(s.now)
 	if len(s.flush.waiting) > 0 || s.arena.ready {
 		return 0
 	}
 	if len(s.retry.waiting) > 0 && (d < 0 || d > retryInterval) {
-		return retryInterval
+		d = retryInterval
+	}
+	if due := s.cq.Due(); d < 0 || due >= 0 && due < d {
+		d = due
 	}
 	return d
 }

@@ -32,6 +32,7 @@ func (w *Waiter) Await() error {
 	if s.TryHold() {
 		w.start()
 		s.Send()
+		s.rouse()
 		w.drive()
 		return w.err
 	}

@@ -92,6 +92,7 @@ type fakeCQ struct {
 func (c *fakeCQ) Poll([]rdmatransport.Completion) int { return 0 }
 func (c *fakeCQ) Flush()                              {}
 func (c *fakeCQ) Busy() bool                          { return false }
+func (c *fakeCQ) Due() int64                          { return -1 }
 func (c *fakeCQ) Watch(int) error                     { return nil }
 func (c *fakeCQ) Now() int64                          { return int64(time.Since(c.start)) }
 func (c *fakeCQ) ReceiveBudget() int                  { return 0 }

@@ -96,7 +96,7 @@ func (l *loop) run() {
 		}
 		l.cq.Flush()
 		if n == 0 && !l.stop {
-			l.cq.Wait(-1)
+			l.cq.Wait(l.cq.Due())
 		}
 	}
 	for _, s := range l.sides {

@@ -46,12 +46,19 @@ func (c *completionQueue) run() {
 	}
 }
 
-func (c *completionQueue) Wait(d int64) {
+// Due needs no time limits: whatever happens to a queue wakes it.
+func (c *completionQueue) Due() int64 {
 	n := c.device.net
 	n.mu.Lock()
-	ready := len(c.done) > 0 || len(c.busy) > 0
-	n.mu.Unlock()
-	if ready || d == 0 {
+	defer n.mu.Unlock()
+	if len(c.done) > 0 || len(c.busy) > 0 {
+		return 0
+	}
+	return -1
+}
+
+func (c *completionQueue) Wait(d int64) {
+	if d == 0 {
 		return
 	}
 	if d < 0 {

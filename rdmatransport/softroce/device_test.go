@@ -59,7 +59,7 @@ func (l *loop) run() {
 		}
 		l.cq.Flush()
 		if len(l.calls) == 0 {
-			l.cq.Wait(-1)
+			l.cq.Wait(l.cq.Due())
 		}
 	}
 }

@@ -164,25 +164,21 @@ func (s *shard) flushQP(q *queuePair) {
 }
 
 // Wait implements rdmatransport.CompletionQueue.
-func (s *shard) Wait(d int64) {
+func (s *shard) Wait(d int64) { s.port.Wait(time.Duration(d)) }
+
+// Due implements rdmatransport.CompletionQueue.
+func (s *shard) Due() int64 {
 	if s.mail.full.Load() || s.done.Len() > 0 {
-		return
+		return 0
 	}
 	next := s.timers.next()
 	if s.manager != nil {
 		next = min(next, s.manager.deadline())
 	}
-	limit := time.Duration(d)
-	if d < 0 {
-		limit = rc.Never
+	if next == rc.Never {
+		return -1
 	}
-	if next != rc.Never {
-		limit = min(limit, max(0, next-s.dev.clock()))
-	}
-	if limit == rc.Never {
-		limit = -1
-	}
-	s.port.Wait(limit)
+	return max(0, int64(next-s.dev.clock()))
 }
 
 // Wake implements rdmatransport.CompletionQueue.

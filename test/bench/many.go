@@ -35,12 +35,15 @@ func (l *lab) idle(g *group) error {
 		})
 		return s, err
 	})
+	first := child.FirstSpec{Times: firstTimes, Pause: firstPause}
 	g.probe("first", func() (s child.Sample, err error) {
-		err = p.host.Call("First", child.FirstSpec{Times: firstTimes, Pause: firstPause}, &s)
+		err = p.host.Call("First", first, &s)
 		return s, err
 	})
+	g.probe("raw first", l.rawFirst(readCommand, readResponse, first))
 	g.plain("idle target, 100 hosts: share of a core", "%", atMost(2, 0.5), func(s child.Sample) float64 { return 100 * s.Share }, "idle")
 	g.plain("first 4 KiB read after idleness", "us", atMost(150, 60), p50, "first")
+	g.plain("  raw round trip after idleness", "us", shown, p50, "raw first")
 	return nil
 }
 

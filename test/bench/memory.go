@@ -30,9 +30,14 @@ const (
 
 // raw is a probe of the raw round trip, from the host's processor.
 func (l *lab) raw(request, response int) func() (child.Sample, error) {
+	return l.rawFirst(request, response, child.FirstSpec{})
+}
+
+// rawFirst is that after pauses.
+func (l *lab) rawFirst(request, response int, first child.FirstSpec) func() (child.Sample, error) {
 	spec := child.FloorSpec{
 		Addr: l.addr(), Peer: l.addr(), Active: l.hosts[0], Passive: l.targets[0],
-		Runtime: l.time, Request: request, Response: response,
+		Runtime: l.time, Request: request, Response: response, First: first,
 	}
 	return func() (s child.Sample, err error) {
 		err = l.floor.Call("RoundTrip", spec, &s)

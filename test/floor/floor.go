@@ -3,8 +3,8 @@
 // the goodput of one flow with segmentation offload. What a fabric adds can then
 // be told from what the kernel takes.
 //
-// Both use two threads that do not sleep, so they need two processors that are
-// otherwise idle.
+// Both use two threads that do not sleep, if not asked to, so they need two
+// processors that are otherwise idle.
 package floor
 
 import (
@@ -40,6 +40,10 @@ var ErrNoAnswer = errors.New("no answer over loopback within a second")
 type Threads struct {
 	Active  func() error // of the side that sends requests, or the flow
 	Passive func() error // of the other
+
+	// Pause is how long nothing happens before each request of a round trip. The
+	// other side sleeps in poll(2) then.
+	Pause time.Duration
 }
 
 // enter locks the goroutine to its thread, which leave undoes.
@@ -81,6 +85,8 @@ func (t Threads) RoundTrip(a, b netip.Addr, n, request, response int) (RoundTrip
 		defer leave()
 		for server.receive(stop.Load) {
 			server.send(response)
+			for t.Pause > 0 && !server.wait() && !stop.Load() {
+			}
 		}
 		done <- err
 	}()
@@ -102,8 +108,12 @@ func (t Threads) pingPong(client *socket, n, request int) ([]time.Duration, erro
 	var start time.Time
 	late := func() bool { return time.Since(start) > time.Second }
 	times := make([]time.Duration, 0, n)
-	const warmUp = 100
+	warmUp := 100
+	if t.Pause > 0 {
+		warmUp = 1
+	}
 	for i := range n + warmUp {
+		time.Sleep(t.Pause)
 		start = time.Now()
 		if err := client.send(request); err != nil {
 			return nil, err

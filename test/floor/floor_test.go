@@ -26,6 +26,18 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestPause: a round trip after a pause has to wake the other side.
+func TestPause(t *testing.T) {
+	start := time.Now()
+	r, err := Threads{Pause: 20 * time.Millisecond}.RoundTrip(addrA, addrB, 3, 80, 4164)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Count != 3 || r.P50 <= 0 || time.Since(start) < 80*time.Millisecond {
+		t.Errorf("%d round trips, %v, within %v", r.Count, r, time.Since(start))
+	}
+}
+
 func TestPercentiles(t *testing.T) {
 	var times []time.Duration
 	for i := range 1000 {

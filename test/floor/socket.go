@@ -54,6 +54,16 @@ func (s *socket) send(n int) error {
 	return nil
 }
 
+// waitTime is how long a wait lasts at most, so that a measurement can end.
+const waitTime = 50 // ms
+
+// wait sleeps until a datagram is there, and reports whether one is.
+func (s *socket) wait() bool {
+	fds := [1]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
+	n, _ := unix.Poll(fds[:], waitTime)
+	return n > 0
+}
+
 // receive polls until a datagram is there, or returns false once giveUp does,
 // which it asks now and then.
 func (s *socket) receive(giveUp func() bool) bool {

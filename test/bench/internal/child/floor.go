@@ -22,6 +22,8 @@ type FloorSpec struct {
 	Runtime           time.Duration
 	Request, Response int // bytes of UDP payload, of a round trip
 	Packet            int // bytes of UDP payload, of a flow
+
+	First FirstSpec // round trips with pauses between them, if Times is not zero
 }
 
 func (s *FloorSpec) threads() floor.Threads {
@@ -29,6 +31,7 @@ func (s *FloorSpec) threads() floor.Threads {
 	return floor.Threads{
 		Active:  func() error { return process.PinThread(s.Active) },
 		Passive: func() error { return process.PinThread(s.Passive) },
+		Pause:   s.First.Pause,
 	}
 }
 
@@ -41,6 +44,9 @@ const aSecond = 100_000
 // RoundTrip is [floor.RoundTrip].
 func (f *Floor) RoundTrip(spec FloorSpec, s *Sample) error {
 	n := max(100, int(aSecond*spec.Runtime.Seconds()))
+	if spec.First.Times > 0 {
+		n = spec.First.Times
+	}
 	r, err := spec.threads().RoundTrip(spec.Addr, spec.Peer, n, spec.Request, spec.Response)
 	*s = Sample{P50: r.P50, P99: r.P99, P999: r.P999}
 	return err
