@@ -109,10 +109,10 @@ func (m *manager) connect(c *connection, p cm.ConnectParams) {
 // the manager confirms.
 func (c *connection) replied(e *cm.Event) {
 	m, q := c.manager, c.qp
-	peer := m.shard.dev.rcPeer(&e.Peer, c.recvPSN)
+	peer, shards := m.shard.dev.rcPeer(&e.Peer, c.recvPSN), shardsOf(e.Peer.GUID)
 	remote, tos, data := e.Peer.Addr.Addr(), e.Peer.TrafficClass, e.PrivateData
 	q.shard.do(func() {
-		err := q.connect(peer, remote, tos)
+		err := q.connect(peer, shards, remote, tos)
 		m.shard.do(func() {
 			if err != nil {
 				m.engine.Reject(m.shard.now, c.id, rdmatransport.RejectConsumer, nil)

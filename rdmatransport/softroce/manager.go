@@ -12,8 +12,26 @@ import (
 
 // ownGUID starts the channel adapter GUIDs of this provider: a locally
 // administered EUI-64 prefix that tells our own kind from rxe and RNICs, whose
-// GUIDs carry their vendor's number.
+// GUIDs carry their vendor's number. Two random bytes follow, and the number of
+// shards.
 const ownGUID, ownGUIDMask = 0x02_6e_76_6d_66_000000, 0xff_ff_ff_ff_ff_000000
+
+func newGUID(random uint64, shards int) wire.GUID {
+	if shards > 0xff {
+		shards = 0 // not told
+	}
+	return wire.GUID(ownGUID | random&0xffff<<8 | uint64(shards))
+}
+
+func isOwn(g wire.GUID) bool { return uint64(g)&ownGUIDMask == ownGUID }
+
+// shardsOf is how many shards a peer of our own kind has; 0: unknown.
+func shardsOf(g wire.GUID) uint8 {
+	if !isOwn(g) {
+		return 0
+	}
+	return uint8(g)
+}
 
 // manager joins the connection manager's engine to shard 0. Its methods run on
 // that shard's goroutine.
@@ -29,7 +47,7 @@ func newManager(s *shard) *manager {
 	d := s.dev
 	m := &manager{shard: s, listeners: map[wire.ServiceID]*listener{}, conns: map[wire.CommID]*connection{}}
 	m.engine = cm.New(cm.Config{
-		Addr: d.addr, GUID: wire.GUID(ownGUID | uint64(d.random()&0xffffff)), Rand: func() uint32 { return uint32(s.rng.Uint64()) },
+		Addr: d.addr, GUID: newGUID(uint64(d.random()), len(d.shards)), Rand: func() uint32 { return uint32(s.rng.Uint64()) },
 		TransactionHigh: d.random(), FirstPSN: wire.PSN(d.random() & 0xffffff), MaxMTU: wire.MTUFor(d.pathMTU(netip.Addr{})),
 	})
 	m.nextPort = 0x8000 | uint16(d.random()&0x3fff)
@@ -121,6 +139,6 @@ func (d *Device) rcPeer(p *cm.Peer, recvPSN wire.PSN) rc.Peer {
 		QPN: p.QPN, SendPSN: p.StartingPSN, RecvPSN: recvPSN, PathMTU: p.PathMTU.Bytes(), PKey: wire.DefaultPKey,
 		ReadsOut: min(int(p.InitiatorDepth), maxReads), ReadsIn: min(int(p.ResponderResources), maxReads),
 		RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, AckTimeout: d.cfg.AckTimeout,
-		RNRDelay: wire.RNRTimer(640 * time.Microsecond), Own: uint64(p.GUID)&ownGUIDMask == ownGUID,
+		RNRDelay: wire.RNRTimer(640 * time.Microsecond), Own: isOwn(p.GUID),
 	}
 }

@@ -20,9 +20,8 @@ type queuePair struct {
 	conn  *connection // nil until the connection exchange began
 
 	local, remote netip.AddrPort // of the connection: CM ports, for people
-	source        uint8          // which transmit socket, for life
-	tos           uint8
-	to            netip.AddrPort // where datagrams go
+	route         route          // out; its source is for life
+	planned       planned        // in the turn's messages
 	pathOut       wire.Path
 	pathIn        wire.Path
 	inPort        uint16 // source port of pathIn
@@ -64,7 +63,7 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 		Completions: &s.done, Counters: &s.stats.RC, Store: &s.store, Budget: &s.budget,
 		Rate: d.dev.cfg.Congestion,
 	})
-	q.source = uint8(int(qpn) / len(s.dev.shards) % len(s.port.Sources()))
+	q.route.source = uint8(int(qpn) / len(s.dev.shards) % len(s.port.Sources()))
 	s.qps[qpn] = q
 	return q, nil
 }
@@ -92,18 +91,23 @@ func (q *queuePair) NewWindow() (rdmatransport.Window, error) {
 	return w, nil
 }
 
-// connect starts the engine once the exchange has settled the peer.
-func (q *queuePair) connect(p rc.Peer, remote netip.Addr, tos uint8) error {
+// connect starts the engine once the exchange has settled the peer, who has so many
+// shards; 0: unknown.
+func (q *queuePair) connect(p rc.Peer, shards uint8, remote netip.Addr, tos uint8) error {
 	if err := q.rc.Connect(p); err != nil {
 		return err
 	}
 	s := q.shard
-	q.tos = tos
+	r := &q.route
+	r.tos = tos
 	if !s.dev.cfg.NoECN {
-		q.tos = tos&^wire.ECNMask | wire.ECT0
+		r.tos = tos&^wire.ECNMask | wire.ECT0
 	}
-	q.to = netip.AddrPortFrom(remote, wire.Port)
-	q.pathOut = wire.NewPath(s.port.Sources()[q.source], q.to)
+	r.to = netip.AddrPortFrom(remote, wire.Port)
+	if shards > 0 {
+		r.lane = uint8(uint32(p.QPN) % uint32(shards))
+	}
+	q.pathOut = wire.NewPath(s.port.Sources()[r.source], r.to)
 	q.pathIn = wire.NewPath(netip.AddrPortFrom(remote, 0), netip.AddrPortFrom(s.dev.addr, wire.Port))
 	s.activate(q)
 	return nil
@@ -129,19 +133,21 @@ func (q *queuePair) Close() error {
 	s := q.shard
 	q.Disconnect()
 	s.flushQP(q) // a NAK may still be owed
-	q.tellEnd()
+	s.tx.flush()
 	q.rc.Close()
 	s.timers.remove(q)
 	delete(s.qps, q.rc.QPN())
 	return nil
 }
 
-// tellEnd has the connection manager end the exchange, once, when the engine is
-// in its error state for whatever reason.
+// ending reports whether the end has to be told: the engine is in its error state,
+// for whatever reason.
+func (q *queuePair) ending() bool {
+	return !q.ended && q.conn != nil && q.rc.State() == rc.StateError
+}
+
+// tellEnd has the connection manager end the exchange.
 func (q *queuePair) tellEnd() {
-	if q.ended || q.conn == nil || q.rc.State() != rc.StateError {
-		return
-	}
 	q.ended = true
 	q.conn.end()
 }

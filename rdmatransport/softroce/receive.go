@@ -63,9 +63,9 @@ func (s *shard) datum(d *udp.Datagram, b []byte, k int) {
 		s.last = q
 	}
 	switch {
-	case !q.to.IsValid():
+	case !q.route.to.IsValid():
 		s.stats.NotConnected++
-	case d.From.Addr() != q.to.Addr():
+	case d.From.Addr() != q.route.to.Addr():
 		s.stats.SourceMismatch++
 	case !s.intact(q, d, b, k):
 		s.stats.Faults[wire.BadICRC]++

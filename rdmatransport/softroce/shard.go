@@ -160,7 +160,10 @@ func (s *shard) flushQP(q *queuePair) {
 		s.blocked = append(s.blocked, q)
 	}
 	s.timers.update(q)
-	q.tellEnd()
+	if q.ending() {
+		s.tx.flush() // who is told may free memory
+		q.tellEnd()
+	}
 }
 
 // Wait implements rdmatransport.CompletionQueue.

@@ -10,76 +10,78 @@ import (
 )
 
 const (
-	// boxPackets is how many packets one engine emits at a time: full GSO sends of
-	// packets with 4096 or 1024 bytes of payload, 15 or 60.
-	boxPackets = 120
-	// burstPackets is how many are gathered before the sockets are called: few
-	// enough that the kernel finds in the cache what the ICRC was computed over.
-	burstPackets  = boxPackets
-	copyBelow     = 256   // payload bytes that are cheaper copied than listed
-	maxSegments   = 64    // of one GSO send (UDP_MAX_SEGMENTS of older kernels)
-	maxSuper      = 65000 // bytes of one GSO send
+	// boxPackets is how many packets are gathered before the sockets are called:
+	// full GSO sends of packets with 4096 or 1024 bytes of payload, 15 or 60, and
+	// few enough that the kernel finds in the cache what the ICRC was computed over.
+	boxPackets    = 120
+	singles       = 32  // messages of the connection manager beside them
+	copyBelow     = 256 // payload bytes that are cheaper copied than listed
 	scratchPacket = rc.MaxHeader + copyBelow + 3 + wire.ICRCSize
 )
 
-// transmitter gathers a turn's packets into messages: runs of equal packets of
-// one queue pair become one GSO send. Headers, trailers and small payloads lie
-// in one scratch area, where the trailer of one packet and the header of the
-// next are a single piece; larger payloads are sent from where they are.
+// transmitter gathers a turn's packets and makes them into messages (see
+// plan): runs of equal packets on one route become one GSO send, since a send is
+// what costs. Headers, trailers and small payloads lie in one scratch area, where
+// the trailer of one packet and the header of the next are a single piece; larger
+// payloads are sent from where they are.
 type transmitter struct {
 	port     udp.Port
 	icrc     wire.ICRC
 	box      *rc.Outbox
+	owners   []*queuePair // of the packets in the box
+	plan     plan
 	segments bool // GSO works
 
 	msgs    []udp.Message
 	pieces  [][]byte
 	scratch []byte
-	packets int
 	lost    *uint64 // packets the sockets did not take
-
-	// The message being built.
-	first   int // its first piece
-	run     int // start of the scratch part not yet in pieces
-	size    int // of its segments
-	total   int // bytes
-	count   int // segments
-	smaller bool
+	first   int     // of the message being built: its first piece
+	run     int     // start of the scratch part not yet in pieces
 }
 
 func (t *transmitter) init(port udp.Port, lost *uint64) {
 	t.port, t.lost = port, lost
 	t.box = rc.NewOutbox(boxPackets)
-	t.msgs = make([]udp.Message, 0, burstPackets)
-	t.pieces = make([][]byte, 0, burstPackets*(rc.MaxPieces+2))
-	t.scratch = make([]byte, 0, burstPackets*scratchPacket)
+	t.owners = make([]*queuePair, 0, boxPackets)
+	t.plan.init(boxPackets)
+	t.msgs = make([]udp.Message, 0, boxPackets+singles)
+	t.pieces = make([][]byte, 0, boxPackets*(rc.MaxPieces+2)+singles)
+	t.scratch = make([]byte, 0, boxPackets*scratchPacket)
 	t.segments = port.GSO()
 }
 
-// add encodes the packets in the outbox, all of queue pair q.
+// add notes that what is new in the outbox is of queue pair q.
 func (t *transmitter) add(q *queuePair) {
-	for i := range t.box.Pkts {
-		if t.packets == burstPackets {
-			t.closeMessage(q)
-			t.flush()
-		}
-		t.packet(q, &t.box.Pkts[i])
+	for range len(t.box.Pkts) - len(t.owners) {
+		t.owners = append(t.owners, q)
 	}
-	t.closeMessage(q)
-	t.box.Reset()
+	if t.box.Full() {
+		t.flush()
+	}
 }
 
-// packet appends one packet to the open message, or opens the next.
-func (t *transmitter) packet(q *queuePair, o *rc.Out) {
-	size := int(o.HLen) + int(o.Length) + int(o.Pad) + wire.ICRCSize
-	if t.count > 0 && (!t.segments || t.smaller || size > t.size || t.count == maxSegments || t.total+size > maxSuper) {
-		t.closeMessage(q)
+// encode makes the packets of a message: their bytes, and the message itself.
+func (t *transmitter) encode(m *gathering) {
+	t.first, t.run = len(t.pieces), len(t.scratch)
+	k := uint16(0)
+	for i := m.first; i >= 0; i = t.plan.next[i] {
+		// Linux gives segment k of a GSO send the IPv4 identification k.
+		t.packet(t.owners[i], &t.box.Pkts[i], k)
+		k++
 	}
-	if t.count == 0 {
-		t.first, t.run, t.size = len(t.pieces), len(t.scratch), size
+	t.pieces = append(t.pieces, t.scratch[t.run:])
+	r := m.route
+	out := udp.Message{To: r.to, Source: r.source, TOS: r.tos, Pieces: t.pieces[t.first:]}
+	if m.count > 1 {
+		out.SegmentSize = uint16(m.size)
 	}
-	// Linux gives segment k of a GSO send the IPv4 identification k.
-	crc := t.icrc.Sum(&q.pathOut, uint16(t.count), o.Header[:o.HLen], o.Pieces[:o.NPieces], int(o.Pad))
+	t.msgs = append(t.msgs, out)
+}
+
+// packet appends one packet, the k-th of its message.
+func (t *transmitter) packet(q *queuePair, o *rc.Out, k uint16) {
+	crc := t.icrc.Sum(&q.pathOut, k, o.Header[:o.HLen], o.Pieces[:o.NPieces], int(o.Pad))
 	t.scratch = append(t.scratch, o.Header[:o.HLen]...)
 	if o.Length <= copyBelow {
 		for _, b := range o.Pieces[:o.NPieces] {
@@ -94,23 +96,6 @@ func (t *transmitter) packet(q *queuePair, o *rc.Out) {
 		t.scratch = append(t.scratch, 0)
 	}
 	t.scratch = binary.LittleEndian.AppendUint32(t.scratch, crc)
-	t.smaller = size < t.size
-	t.total += size
-	t.count++
-	t.packets++
-}
-
-func (t *transmitter) closeMessage(q *queuePair) {
-	if t.count == 0 {
-		return
-	}
-	t.pieces = append(t.pieces, t.scratch[t.run:])
-	m := udp.Message{To: q.to, Source: q.source, TOS: q.tos, Pieces: t.pieces[t.first:]}
-	if t.count > 1 {
-		m.SegmentSize = uint16(t.size)
-	}
-	t.msgs = append(t.msgs, m)
-	t.count, t.total, t.smaller = 0, 0, false
 }
 
 // single adds one packet that belongs to no queue pair, in a message of its own
@@ -118,7 +103,7 @@ func (t *transmitter) closeMessage(q *queuePair) {
 func (t *transmitter) single(to netip.Addr, tos uint8, p *wire.Packet) {
 	dst := netip.AddrPortFrom(to, wire.Port)
 	path := wire.NewPath(t.port.Sources()[0], dst)
-	if t.packets == burstPackets {
+	if len(t.msgs) == singles {
 		t.flush()
 	}
 	header := wire.AppendHeaders(nil, p)
@@ -127,17 +112,24 @@ func (t *transmitter) single(to netip.Addr, tos uint8, p *wire.Packet) {
 	b = append(b, make([]byte, p.Pad)...)
 	t.pieces = append(t.pieces, binary.LittleEndian.AppendUint32(b, crc))
 	t.msgs = append(t.msgs, udp.Message{To: dst, TOS: tos, Pieces: t.pieces[len(t.pieces)-1:]})
-	t.packets++
 }
 
 // flush hands everything gathered to the sockets. What they do not take is lost
 // like a packet on the way, and found by retransmission.
 func (t *transmitter) flush() {
+	if len(t.owners) > 0 {
+		for _, m := range t.plan.make(t.owners, t.box.Pkts, t.segments) {
+			t.encode(&m)
+		}
+		clear(t.owners)
+		t.owners = t.owners[:0]
+	}
 	if len(t.msgs) == 0 {
 		return
 	}
 	*t.lost += uint64(len(t.msgs) - t.port.Send(t.msgs))
 	clear(t.pieces)
-	t.msgs, t.pieces, t.scratch, t.packets = t.msgs[:0], t.pieces[:0], t.scratch[:0], 0
+	t.msgs, t.pieces, t.scratch = t.msgs[:0], t.pieces[:0], t.scratch[:0]
+	t.box.Reset()
 	t.segments = t.port.GSO()
 }

@@ -22,10 +22,11 @@ type Out struct {
 	Pieces  [MaxPieces][]byte
 }
 
-// Outbox collects the packets of one turn. The memory that pieces refer to stays
+// Outbox collects the packets of one turn, of one queue pair after the other. The memory that pieces refer to stays
 // as it is until the packets have been handed to the network.
 type Outbox struct {
 	Pkts []Out // in order of sending
+	from int   // the first of the queue pair that transmits now
 }
 
 // NewOutbox returns an outbox for n packets.
@@ -34,12 +35,13 @@ func NewOutbox(n int) *Outbox { return &Outbox{Pkts: make([]Out, 0, n)} }
 // Full reports whether no further packet fits.
 func (o *Outbox) Full() bool { return len(o.Pkts) == cap(o.Pkts) }
 
-// equal reports whether there are packets, and the last is as long as the first.
+// equal reports whether there are packets of the queue pair that transmits now, and
+// the last is as long as the first.
 func (o *Outbox) equal() bool {
-	if len(o.Pkts) == 0 {
+	if len(o.Pkts) == o.from {
 		return false
 	}
-	return o.Pkts[len(o.Pkts)-1].size() == o.Pkts[0].size()
+	return o.Pkts[len(o.Pkts)-1].size() == o.Pkts[o.from].size()
 }
 
 func (p *Out) size() int { return int(p.HLen) + int(p.Length) + int(p.Pad) }
@@ -47,7 +49,7 @@ func (p *Out) size() int { return int(p.HLen) + int(p.Length) + int(p.Pad) }
 // Reset empties the outbox and drops its references to memory.
 func (o *Outbox) Reset() {
 	clear(o.Pkts)
-	o.Pkts = o.Pkts[:0]
+	o.Pkts, o.from = o.Pkts[:0], 0
 }
 
 // start appends a packet without payload. Its headers follow with finish.

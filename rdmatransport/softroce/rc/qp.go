@@ -164,6 +164,7 @@ func (q *QP) Receive(now time.Duration, p *wire.Packet) {
 // that only a full outbox kept back. The acknowledgement comes last: nobody waits
 // for it as for an answer.
 func (q *QP) Transmit(now time.Duration, o *Outbox) (more bool) {
+	o.from = len(o.Pkts)
 	if q.notify.due && q.state == StateConnected && !o.Full() {
 		q.sendCNP(o)
 	}

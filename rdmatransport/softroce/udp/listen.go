@@ -32,8 +32,8 @@ func Listen(addr netip.Addr, cfg Config) (Group, error) {
 		return nil, fmt.Errorf("%v is not the address of an interface", addr)
 	case cfg.Shards < 0 || cfg.Shards > maxShards:
 		return nil, fmt.Errorf("%d shards, want 1 to %d", cfg.Shards, maxShards)
-	case cfg.Transmit < 0 || cfg.Transmit > maxTransmit:
-		return nil, fmt.Errorf("%d transmit sockets, want 1 to %d", cfg.Transmit, maxTransmit)
+	case cfg.Transmit < 0 || cfg.Transmit > MaxTransmit:
+		return nil, fmt.Errorf("%d transmit sockets, want 1 to %d", cfg.Transmit, MaxTransmit)
 	}
 	zone, err := zoneIndex(addr)
 	if err != nil {

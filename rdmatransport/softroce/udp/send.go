@@ -23,7 +23,7 @@ type sendBatch struct {
 	segment []uint16 // of each message; 0: a single packet
 	iovs    []unix.Iovec
 	rank    []int16 // of each message among those of its socket; -1: not sent
-	first   [maxTransmit + 1]int
+	first   [MaxTransmit + 1]int
 	pieces  int // iovecs used
 }
 
@@ -68,7 +68,7 @@ func (p *port) Send(ms []Message) int {
 // sort ranks as many messages as one round holds and returns how many.
 func (p *port) sort(ms []Message) int {
 	s := &p.out
-	var count [maxTransmit]int
+	var count [MaxTransmit]int
 	n, pieces := 0, 0
 	for ; n < len(ms) && n < sendSlots; n++ {
 		m := &ms[n]

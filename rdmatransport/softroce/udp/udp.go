@@ -178,7 +178,7 @@ type Stats struct {
 // Config describes the sockets. A zero field takes the default.
 type Config struct {
 	Shards   int // ports; default 1
-	Transmit int // transmit sockets of each port; default 4, limit 16
+	Transmit int // transmit sockets of each port; default 4, limit MaxTransmit
 
 	// ReceiveBuffer is what SO_RCVBUFFORCE, or where that is not allowed
 	// SO_RCVBUF, is asked for, in bytes; the kernel doubles it. Default 8 MiB.
@@ -189,10 +189,10 @@ type Config struct {
 	NoGRO bool // have every packet delivered alone
 }
 
-const (
-	maxShards   = 64
-	maxTransmit = 16
-)
+const maxShards = 64
+
+// MaxTransmit is how many transmit sockets a port may have.
+const MaxTransmit = 16
 
 func (c *Config) setDefaults() {
 	set := func(v *int, d int) {
