@@ -192,17 +192,21 @@ func TestBudget(t *testing.T) {
 	take(2, 10, false) // fits, but another waits
 	b.Give(60)
 	s.serveRetries()
-	if retried[1] != 1 || retried[2] != 0 {
-		t.Fatalf("retries %v, want only the first in the queue", retried)
+	if retried[1] != 1 || retried[2] != 1 {
+		t.Fatalf("retries %v, want all for whom there is room", retried)
 	}
-	take(2, 10, false)
+	take(0, 40, false) // has room, but comes last
+	take(2, 10, true)
 	take(1, 50, true)
 	s.serveRetries()
-	if retried[2] != 1 {
+	if retried[0] != 1 {
 		t.Fatalf("retries %v: the next in the queue was not told", retried)
 	}
-	take(2, 10, true)
+	take(0, 40, true)
+	b.Give(40)
 	take(0, 500, false)
+	take(1, 5, false)
+	b.Cancel(&claims[1])
 	b.Give(50)
 	b.Give(10)
 	take(0, 500, true) // beyond the limit: alone

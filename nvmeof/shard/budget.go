@@ -4,16 +4,21 @@ package shard
 // one time: reads that a target has asked for, or data of read commands that a
 // host has sent. More would overflow the shard's receive buffer, silently.
 type Budget struct {
-	limit   int // 0: no bound
-	used    int
-	waiting []*Claim
+	limit    int // 0: no bound
+	used     int
+	promised int // bytes of those told that there is room for them
+	// In order of arrival. Those told come first, up to told.
+	first, last *Claim
+	told        *Claim
 }
 
 // A Claim is one consumer's place in the queue for a budget.
 type Claim struct {
-	slot   *Slot
-	bytes  int
-	queued bool
+	slot       *Slot
+	bytes      int
+	queued     bool
+	called     bool // told that there is room
+	prev, next *Claim
 }
 
 // Limit is the budget in bytes, 0 without bound.
@@ -23,15 +28,14 @@ func (b *Budget) Limit() int { return b.limit }
 func (b *Budget) Used() int { return b.used }
 
 // Take takes n bytes for a consumer. When they do not fit, or others wait, the
-// claim is queued and the slot's Retry called when it is worth trying again,
-// with the same claim and no more bytes. An amount beyond the limit is granted
-// when nothing else is taken.
+// claim is queued and the slot's Retry called when there is room for it, to try
+// again with the same claim and no more bytes. An amount beyond the limit is
+// granted when nothing else is taken.
 func (b *Budget) Take(c *Claim, slot *Slot, n int) bool {
 	if b.limit == 0 {
 		return true
 	}
-	first := len(b.waiting) == 0 || b.waiting[0] == c
-	if first && b.fits(n) {
+	if (b.first == nil || b.first == c || c.called) && b.fits(n) {
 		b.used += n
 		if c.queued {
 			b.drop(c)
@@ -39,10 +43,10 @@ func (b *Budget) Take(c *Claim, slot *Slot, n int) bool {
 		}
 		return true
 	}
-	c.slot, c.bytes = slot, n
+	c.slot = slot
 	if !c.queued {
-		c.queued = true
-		b.waiting = append(b.waiting, c)
+		c.bytes = n
+		b.add(c)
 	}
 	return false
 }
@@ -66,21 +70,50 @@ func (b *Budget) Cancel(c *Claim) {
 	}
 }
 
-// prompt tells the first in the queue that its claim fits.
+// prompt tells as many in the queue as there is room for, so that they try again
+// in one turn.
 func (b *Budget) prompt() {
-	if len(b.waiting) > 0 && b.fits(b.waiting[0].bytes) {
-		b.waiting[0].slot.Retry()
+	next := b.first
+	if b.told != nil {
+		next = b.told.next
+	}
+	for ; next != nil; next = next.next {
+		if taken := b.used + b.promised; taken > 0 && next.bytes > b.limit-taken {
+			return
+		}
+		next.called = true
+		b.promised += next.bytes
+		b.told = next
+		next.slot.Retry()
 	}
 }
 
-func (b *Budget) drop(c *Claim) {
-	c.queued = false
-	for i, w := range b.waiting {
-		if w == c {
-			copy(b.waiting[i:], b.waiting[i+1:])
-			b.waiting[len(b.waiting)-1] = nil
-			b.waiting = b.waiting[:len(b.waiting)-1]
-			return
-		}
+func (b *Budget) add(c *Claim) {
+	c.queued, c.prev, c.next = true, b.last, nil
+	if b.last == nil {
+		b.first = c
+	} else {
+		b.last.next = c
 	}
+	b.last = c
+}
+
+func (b *Budget) drop(c *Claim) {
+	if c.called {
+		b.promised -= c.bytes
+	}
+	if b.told == c {
+		b.told = c.prev
+	}
+	if c.prev == nil {
+		b.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		b.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.queued, c.called, c.prev, c.next = false, false, nil, nil
 }
