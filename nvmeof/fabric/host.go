@@ -85,6 +85,7 @@ type HostQueue struct {
 	windows  int // commands that may need an invalidation
 	pending  requestList
 	starting []int32 // slots whose commands go out in this turn
+	kills    []int32 // slots whose windows are to be closed in this turn
 
 	budget  *shard.Budget
 	claim   shard.Claim
@@ -134,7 +135,7 @@ func NewHost(cfg HostConfig) (*HostQueue, error) {
 	for i := n - 1; i >= 0; i-- {
 		q.free = append(q.free, int32(i))
 	}
-	q.send.init(q.sends(), 2)
+	q.send.init(cfg.Shard, q.sends(), 2)
 	q.credits.init(q.sends())
 	q.recvs = make([]rdmatransport.RecvWR, 0, cfg.Depth)
 	q.starting = make([]int32, 0, n)

@@ -46,6 +46,7 @@ func (h *hostConsumer) Flush() {
 	if q.state != StateLive {
 		return
 	}
+	q.collectKills()
 	err := q.postRecvs()
 	if err == nil {
 		err = q.startPending()
@@ -66,7 +67,7 @@ func (q *HostQueue) startPending() error {
 	for r := q.pending.first; r != nil && q.admit(r); r = q.pending.first {
 		q.starting = append(q.starting, q.open(q.pending.pop()))
 	}
-	if len(q.send.writes) > 0 { // the binds
+	if len(q.send.Writes) > 0 { // the binds
 		if err := q.send.post(q.qp); err != nil {
 			return err
 		}
@@ -133,11 +134,11 @@ func (q *HostQueue) bind(s *hostSlot, i int32) {
 	}
 	s.keyed = true
 	q.windows++
-	start := len(q.send.sges)
-	q.send.sges = append(q.send.sges, rdmatransport.SGE{Buf: s.req.Buf(), LKey: s.req.Memory.region(write).LKey()})
-	q.send.writes = append(q.send.writes, rdmatransport.SendWR{
+	start := len(q.send.SGEs)
+	q.send.SGEs = append(q.send.SGEs, rdmatransport.SGE{Buf: s.req.Buf(), LKey: s.req.Memory.region(write).LKey()})
+	q.send.Writes = append(q.send.Writes, rdmatransport.SendWR{
 		ID: q.slot.ID(makeTag(tagBind, i)), Op: rdmatransport.OpBindWindow,
-		SGL: q.send.sges[start : start+1 : start+1], Window: s.window, Access: access,
+		SGL: q.send.SGEs[start : start+1 : start+1], Window: s.window, Access: access,
 	})
 	q.charge(false)
 }
@@ -174,16 +175,16 @@ func (q *HostQueue) charge(signaled bool) {
 // collectSend adds the SEND of a capsule, with its data if that goes along.
 func (q *HostQueue) collectSend(s *hostSlot, i int32, b []byte, data bool) {
 	r := s.req
-	start, bytes := len(q.send.sges), len(b)
-	q.send.sges = append(q.send.sges, rdmatransport.SGE{Buf: b, LKey: q.region.LKey()})
+	start, bytes := len(q.send.SGEs), len(b)
+	q.send.SGEs = append(q.send.SGEs, rdmatransport.SGE{Buf: b, LKey: q.region.LKey()})
 	if data {
-		q.send.sges = append(q.send.sges, rdmatransport.SGE{Buf: r.Buf(), LKey: r.Memory.region(true).LKey()})
+		q.send.SGEs = append(q.send.SGEs, rdmatransport.SGE{Buf: r.Buf(), LKey: r.Memory.region(true).LKey()})
 		bytes += r.Length
 	}
-	end := len(q.send.sges)
+	end := len(q.send.SGEs)
 	wr := rdmatransport.SendWR{
 		ID: q.slot.ID(makeTag(tagSend, i)), Op: rdmatransport.OpSend,
-		Flags: rdmatransport.FlagSignaled, SGL: q.send.sges[start:end:end],
+		Flags: rdmatransport.FlagSignaled, SGL: q.send.SGEs[start:end:end],
 	}
 	if bytes <= q.inline {
 		wr.ID = q.slot.ID(makeTag(tagCredit, 0))
@@ -194,17 +195,24 @@ func (q *HostQueue) collectSend(s *hostSlot, i int32, b []byte, data bool) {
 	} else {
 		s.sending = true
 	}
-	q.send.sends = append(q.send.sends, wr)
+	q.send.Sends = append(q.send.Sends, wr)
 	q.charge(wr.Flags&rdmatransport.FlagSignaled != 0)
 }
 
-// kill closes the window of a command whose controller did not.
+// kill has the window closed of a command whose controller did not.
 func (q *HostQueue) kill(s *hostSlot, i int32) {
 	s.killing = true
-	q.send.sends = append(q.send.sends, rdmatransport.SendWR{
-		ID: q.slot.ID(makeTag(tagInvalidate, i)), Op: rdmatransport.OpInvalidate,
-		Flags: rdmatransport.FlagSignaled, InvalidateKey: s.key,
-	})
-	q.charge(true)
+	q.kills = append(q.kills, i)
 	q.slot.Flush()
+}
+
+func (q *HostQueue) collectKills() {
+	for _, i := range q.kills {
+		q.send.Sends = append(q.send.Sends, rdmatransport.SendWR{
+			ID: q.slot.ID(makeTag(tagInvalidate, i)), Op: rdmatransport.OpInvalidate,
+			Flags: rdmatransport.FlagSignaled, InvalidateKey: q.slots[i].key,
+		})
+		q.charge(true)
+	}
+	q.kills = q.kills[:0]
 }

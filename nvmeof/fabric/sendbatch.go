@@ -1,43 +1,36 @@
 package fabric
 
-import "github.com/nvmeof-go/nvmeof/rdmatransport"
+import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
 
-// A sendBatch collects the send work requests of one turn and keeps the send
-// queue's account. First come the reads, then the writes, then the sends: equal
-// packets stand together, so that a provider can hand them to the network at one
-// go, and still each write precedes its own response.
+// A sendBatch collects the send work requests of one call of Flush, in the loop's
+// batch, and keeps the send queue's account. First come the reads, then the writes,
+// then the sends: equal packets stand together, so that a provider can hand them to
+// the network at one go, and still each write precedes its own response.
 type sendBatch struct {
 	room   int // free entries of the send queue
 	maxSGE int
-	reads  []rdmatransport.SendWR
-	writes []rdmatransport.SendWR
-	sends  []rdmatransport.SendWR
-	sges   []rdmatransport.SGE // backs the scatter lists until they are posted
+	*shard.Batch
 }
 
-func (b *sendBatch) init(depth, maxSGE int) {
-	*b = sendBatch{
-		room: depth, maxSGE: maxSGE,
-		reads:  make([]rdmatransport.SendWR, 0, depth),
-		writes: make([]rdmatransport.SendWR, 0, depth),
-		sends:  make([]rdmatransport.SendWR, 0, depth),
-		sges:   make([]rdmatransport.SGE, 0, depth*maxSGE),
-	}
+func (b *sendBatch) init(s *shard.Shard, depth, maxSGE int) {
+	*b = sendBatch{room: depth, maxSGE: maxSGE, Batch: s.Batch()}
 }
 
 // post hands over what was collected. The account is not changed: entries come
 // back with completions.
 func (b *sendBatch) post(qp rdmatransport.QueuePair) error {
-	for _, wrs := range [...]*[]rdmatransport.SendWR{&b.reads, &b.writes, &b.sends} {
-		if len(*wrs) == 0 {
+	defer b.Clear()
+	for _, wrs := range [...][]rdmatransport.SendWR{b.Reads, b.Writes, b.Sends} {
+		if len(wrs) == 0 {
 			continue
 		}
-		if err := qp.PostSend(*wrs); err != nil {
+		if err := qp.PostSend(wrs); err != nil {
 			return err
 		}
-		*wrs = (*wrs)[:0]
 	}
-	b.sges = b.sges[:0]
 	return nil
 }
 
@@ -51,8 +44,8 @@ type cursor struct {
 // elements from where the cursor stands, moves the cursor, and returns the list
 // and its bytes.
 func (b *sendBatch) gather(at *cursor, pieces []rdmatransport.SGE, n int) ([]rdmatransport.SGE, int) {
-	start, total := len(b.sges), 0
-	for total < n && at.piece < len(pieces) && len(b.sges)-start < b.maxSGE {
+	start, total := len(b.SGEs), 0
+	for total < n && at.piece < len(pieces) && len(b.SGEs)-start < b.maxSGE {
 		p := pieces[at.piece]
 		part := p.Buf[at.offset:]
 		if len(part) > n-total {
@@ -62,10 +55,10 @@ func (b *sendBatch) gather(at *cursor, pieces []rdmatransport.SGE, n int) ([]rdm
 			at.piece, at.offset = at.piece+1, 0
 		}
 		if len(part) > 0 {
-			b.sges = append(b.sges, rdmatransport.SGE{Buf: part, LKey: p.LKey})
+			b.SGEs = append(b.SGEs, rdmatransport.SGE{Buf: part, LKey: p.LKey})
 			total += len(part)
 		}
 	}
-	end := len(b.sges)
-	return b.sges[start:end:end], total
+	end := len(b.SGEs)
+	return b.SGEs[start:end:end], total
 }

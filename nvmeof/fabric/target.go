@@ -201,7 +201,7 @@ func (q *TargetQueue) makeContexts() {
 	}
 	q.backlog.init(cfg.Depth)
 	q.recvs = make([]rdmatransport.RecvWR, 0, cfg.Depth)
-	q.send.init(cfg.sends(), cfg.maxSGE())
+	q.send.init(cfg.Shard, cfg.sends(), cfg.maxSGE())
 }
 
 // Accept creates the queue pair, posts the receives and accepts the request.

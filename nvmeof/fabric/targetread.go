@@ -90,7 +90,7 @@ func (q *TargetQueue) collectRead(c *Command) bool {
 	if n < want { // more pieces than one work request takes
 		w.budget.Give(want - n)
 	}
-	q.send.reads = append(q.send.reads, rdmatransport.SendWR{
+	q.send.Reads = append(q.send.Reads, rdmatransport.SendWR{
 		ID: q.slot.ID(makeTag(tagRead, c.index)), Op: rdmatransport.OpRead,
 		Flags: rdmatransport.FlagSignaled, SGL: sgl,
 		RemoteAddr: r.addr + uint64(f.offset), RKey: r.key,

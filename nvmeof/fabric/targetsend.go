@@ -71,10 +71,10 @@ func (q *TargetQueue) collectResponse(c *Command) bool {
 		wr.Flags |= rdmatransport.FlagInvalidate
 		wr.InvalidateKey = c.data.key
 	}
-	start := len(q.send.sges)
-	q.send.sges = append(q.send.sges, q.memory.sge(b))
-	wr.SGL = q.send.sges[start : start+1 : start+1]
-	q.send.sends = append(q.send.sends, wr)
+	start := len(q.send.SGEs)
+	q.send.SGEs = append(q.send.SGEs, q.memory.sge(b))
+	wr.SGL = q.send.SGEs[start : start+1 : start+1]
+	q.send.Sends = append(q.send.Sends, wr)
 	q.send.room -= int(need)
 	c.posted = need
 	return true
@@ -96,7 +96,7 @@ func (q *TargetQueue) collectWrites(c *Command) {
 		r := &c.data.remotes[i]
 		for off := 0; off < r.length && left > 0; {
 			sgl, n := q.send.gather(&at, c.pieces, min(left, r.length-off))
-			q.send.writes = append(q.send.writes, rdmatransport.SendWR{
+			q.send.Writes = append(q.send.Writes, rdmatransport.SendWR{
 				ID: q.slot.ID(makeTag(tagWrite, c.index)), Op: rdmatransport.OpWrite, Flags: rdmatransport.FlagRelaxed,
 				SGL: sgl, RemoteAddr: r.addr + uint64(off), RKey: r.key,
 			})

@@ -18,6 +18,7 @@ type Host struct {
 	attrs    rdmatransport.Attrs
 	identity nvmeof.HostIdentity
 	shards   []*shard.Shard
+	shares   []sharing       // of each shard
 	life     context.Context // until Close
 	end      context.CancelFunc
 
@@ -49,6 +50,7 @@ func New(cfg Config) (*Host, error) {
 	if n < 1 || n > h.attrs.Shards {
 		return nil, fmt.Errorf("host: %d shards: the device has 1 to %d", n, h.attrs.Shards)
 	}
+	h.shares = make([]sharing, n)
 	for range n {
 		if err := h.addShard(&cfg); err != nil {
 			return nil, errors.Join(err, h.closeShards())

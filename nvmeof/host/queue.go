@@ -68,6 +68,7 @@ type Queue struct {
 	ns      *Namespace
 	lane    *lane
 	shard   *shard.Shard
+	share   *sharing
 	slots   []slot
 	idle    []uint32 // slots, the caller's
 	refused []uint32 // slots whose request was not sent, the caller's
@@ -108,7 +109,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 		return nil, backend.ErrClosed
 	}
 	l := n.controller.nextLane()
-	q := &Queue{ns: n, lane: l, shard: l.shard, slots: make([]slot, depth), notify: notify}
+	q := &Queue{ns: n, lane: l, shard: l.shard, share: n.controller.host.share(l), slots: make([]slot, depth), notify: notify}
 	for i := range q.slots {
 		s := &q.slots[i]
 		s.lane, s.ns, s.index = l, n, uint32(i)
@@ -123,6 +124,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 		q.start()
 	}
 	q.waiter = l.shard.NewWaiter(q.park)
+	q.share.queues.Add(1)
 	return q, nil
 }
 
@@ -163,7 +165,9 @@ func (q *Queue) Submit(rs []backend.Request) int {
 func (q *Queue) hand() {
 	if q.shard.TryHold() {
 		q.start()
-		q.shard.Send()
+		if q.share.untaken.Load() == 0 {
+			q.shard.Send()
+		}
 		q.shard.Release()
 		return
 	}
@@ -213,6 +217,7 @@ func (q *Queue) start() {
 
 // finish takes the end of an operation, in the loop.
 func (q *Queue) finish(s *slot) {
+	q.share.untaken.Add(1)
 	q.finished.push(s.index)
 	if q.parked {
 		q.parked = false
@@ -231,6 +236,9 @@ func (q *Queue) Poll(rs []backend.Result) int {
 	}
 	if q.notify != nil {
 		return q.pollAndArm(rs)
+	}
+	if q.share.patient() {
+		return 0
 	}
 	if q.shard.TryHold() {
 		q.shard.Turn()
@@ -259,7 +267,7 @@ func (q *Queue) pollAndArm(rs []backend.Result) int {
 
 // reap takes results that are there.
 func (q *Queue) reap(rs []backend.Result) int {
-	n := 0
+	n, taken := 0, int32(0)
 	for ; n < len(rs); n++ {
 		var i uint32
 		if last := len(q.refused) - 1; last >= 0 {
@@ -269,12 +277,16 @@ func (q *Queue) reap(rs []backend.Result) int {
 			if i, ok = q.finished.pop(); !ok {
 				break
 			}
+			taken++
 		}
 		s := &q.slots[i]
 		rs[n] = backend.Result{Tag: s.tag, Err: s.err}
 		s.buf, s.memory, s.err = nil, nil, nil
 		q.idle = append(q.idle, i)
 		q.flying--
+	}
+	if taken > 0 {
+		q.share.untaken.Add(-taken)
 	}
 	return n
 }
@@ -314,6 +326,7 @@ func (q *Queue) Close() error {
 	q.ns.queues--
 	q.ns.mu.Unlock()
 	q.armed.Store(false)
+	defer q.share.queues.Add(-1)
 	var rs [16]backend.Result
 	for q.flying > 0 {
 		if err := q.Wait(); err != nil {

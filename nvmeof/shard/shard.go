@@ -76,6 +76,7 @@ type Shard struct {
 	timers  timerHeap
 	arena   *Arena
 	budget  Budget
+	batch   Batch
 
 	now     int64 // the completion queue's clock in this turn
 	yielder Yielder
