@@ -14,7 +14,7 @@ func (q *QP) receiveResponse(now time.Duration, p *wire.Packet, flags wire.OpFla
 		q.cfg.Counters.GhostAcks++
 		return
 	}
-	if flags&wire.FlagPayload == 0 && len(p.Payload) > 0 {
+	if flags&wire.FlagPayload == 0 && len(p.Payload) > 0 && !q.bitmapFits(p) {
 		q.cfg.Counters.BadAcks++
 		return
 	}
@@ -40,6 +40,10 @@ func (q *QP) receiveAck(now time.Duration, p *wire.Packet) {
 		if p.PSN.Add(1) != r.acked {
 			q.progress(now, p.PSN.Add(1))
 		}
+		if q.peer.Own {
+			q.told(now, p)
+			return
+		}
 	case wire.AETHRNR:
 		q.receiveRNR(now, p)
 	case wire.AETHNAK:
@@ -51,17 +55,35 @@ func (q *QP) receiveAck(now time.Duration, p *wire.Packet) {
 	q.checkReadGap(now)
 }
 
+// told draws the conclusions from an acknowledgement of our own kind.
+func (q *QP) told(now time.Duration, p *wire.Packet) {
+	q.receiveBitmap(now, p)
+	if q.req.board != nil {
+		q.judgeTold(now, p.PSN.Add(1))
+	}
+	q.asksPassed()
+}
+
 // progress acknowledges every packet before psn.
 func (q *QP) progress(now time.Duration, psn wire.PSN) {
 	r := &q.req
-	before := r.inflight
+	before, from := r.inflight, r.acked
 	q.ackTo(psn)
+	if r.board != nil {
+		r.board.passed(from, r.acked)
+		q.judge()
+	}
 	q.rtt.acknowledged(now, psn)
-	q.rtt.sends.arrived(before-r.inflight, q.peer.PathMTU, q.rtt.crowded || q.rate.on && q.notified(now))
+	q.grow(now, before)
 	r.probing, r.probed = false, false
 	r.rnrCount = 0
 	r.waitRNR = false
 	q.heard(now)
+}
+
+// grow opens the window for what has left it since before.
+func (q *QP) grow(now time.Duration, before int) {
+	q.rtt.sends.arrived(before-q.req.inflight, q.peer.PathMTU, q.rtt.crowded || q.rate.on && q.notified(now))
 }
 
 // heard restarts the retransmission timer, or stops it when nothing is owed.
@@ -90,8 +112,11 @@ func (q *QP) ackTo(psn wire.PSN) {
 		to := min(w.packets, uint32(max(0, psn.Diff(w.first))))
 		from := uint32(max(0, r.acked.Diff(w.first)))
 		if to > from {
-			if !w.answered() {
+			switch {
+			case !w.answered():
 				r.inflight = max(0, r.inflight-q.cost(w, from, to))
+			case q.peer.Own:
+				r.reading = max(0, r.reading-int(to-from)*q.peer.PathMTU)
 			}
 			r.acked = w.first.Add(to)
 		}
@@ -167,6 +192,9 @@ func (q *QP) receiveData(now time.Duration, p *wire.Packet) {
 	case d > 0:
 		q.keepResponse(now, p)
 	default:
+		if q.peer.Own {
+			q.responseCame(now, p)
+		}
 		q.consume(now, w, p)
 		q.consumeHeld(now)
 	}
@@ -178,7 +206,11 @@ func (q *QP) keepResponse(now time.Duration, p *wire.Packet) {
 		return
 	}
 	q.cfg.Counters.OutOfOrder++
-	q.startReadGap(now)
+	if q.peer.Own {
+		q.responseCame(now, p)
+	} else {
+		q.startReadGap(now)
+	}
 }
 
 func (q *QP) consumeHeld(now time.Duration) {
@@ -221,8 +253,10 @@ func (q *QP) consume(now time.Duration, w *sendWQE, p *wire.Packet) {
 		scatter(sgl, w.received*mtu, p.Payload)
 	}
 	w.received++
-	q.req.reading = max(0, q.req.reading-q.peer.PathMTU)
-	q.rtt.reads.arrived(len(p.Payload), q.peer.PathMTU, q.rtt.crowded || now < q.notify.calm)
+	if !q.peer.Own { // else when it came
+		q.req.reading = max(0, q.req.reading-q.peer.PathMTU)
+		q.rtt.reads.arrived(len(p.Payload), q.peer.PathMTU, q.rtt.crowded || now < q.notify.calm)
+	}
 	q.pieceDone(w)
 	if q.req.acked.Before(p.PSN.Add(1)) {
 		q.progress(now, p.PSN.Add(1))
@@ -273,7 +307,11 @@ func (q *QP) receiveRNR(now time.Duration, p *wire.Packet) {
 		return
 	}
 	q.heard(now)
-	q.rewind()
+	if q.peer.Own {
+		q.giveUpFirst()
+	} else {
+		q.rewind()
+	}
 	r.waitRNR = true
 	q.timer.stop(timerRetry)
 	q.timer.set(timerRNR, now+p.AETH.Syndrome.RNRDelay())
@@ -284,12 +322,15 @@ func (q *QP) receiveNAK(now time.Duration, p *wire.Packet) {
 	if p.AETH.Syndrome == wire.SyndromeSequence {
 		q.cfg.Counters.SequenceNAKsGot++
 		q.progress(now, p.PSN)
+		if q.peer.Own { // which tells by bitmaps
+			q.giveUpFirst()
+			return
+		}
 		if !q.rate.on || q.rate.metering {
 			q.rtt.sends.lost(q.req.acked, q.req.next)
 		}
 		q.congested(now, lossAlpha)
 		q.rewind()
-		q.req.probing, q.req.probed = q.peer.Own, false
 		return
 	}
 	status, ok := nakStatus[p.AETH.Syndrome]

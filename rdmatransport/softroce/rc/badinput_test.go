@@ -313,6 +313,53 @@ func TestBadAnswers(t *testing.T) {
 	p.want(p.a, "1 0 success")
 }
 
+// TestBadBitmaps: acknowledgements with payload that say what cannot be are counted
+// and have no effect; lies that could be true harm only the peer that tells them.
+func TestBadBitmaps(t *testing.T) {
+	const base = wire.PSN(0xfffffd)
+	send := func(own bool) *pair { // six packets, none of which arrives
+		p := newPair(t, pairConfig{own: own, psn: base})
+		p.drop = func(*side, *wire.Packet) bool { return true }
+		p.sends(6, 100)
+		p.flush(p.a)
+		return p
+	}
+	ack := func(psn uint32, syndrome wire.Syndrome, payload ...byte) *wire.Packet {
+		return &wire.Packet{Opcode: wire.RCAck, PSN: base.Sub(1).Add(psn), PKey: 0xffff, AETH: wire.AETH{Syndrome: syndrome}, Payload: payload}
+	}
+	for _, c := range []struct {
+		name string
+		own  bool
+		pkt  *wire.Packet
+	}{
+		{"of a foreign peer", false, ack(1, wire.SyndromeAck, 1, 0, 0, 0)},
+		{"too long", true, ack(1, wire.SyndromeAck, make([]byte, maxHeldPerQP/8+4)...)},
+		{"no whole words", true, ack(1, wire.SyndromeAck, 1, 0)},
+		{"in a NAK", true, ack(1, wire.SyndromeSequence, 1, 0, 0, 0)},
+		{"in a refusal", true, ack(1, wire.SyndromeRemoteAccess, 1, 0, 0, 0)},
+		{"in an RNR NAK", true, ack(1, wire.SyndromeRNR(1), 1, 0, 0, 0)},
+		{"the next PSN, never sent", true, ack(0, wire.SyndromeAck, 1<<5, 0, 0, 0)},
+		{"far behind what was sent", true, ack(0, wire.SyndromeAck, 1, 0, 0, 0, 0, 0, 0, 0x80)},
+	} {
+		p := send(c.own)
+		p.a.Receive(p.now, c.pkt)
+		if n := p.a.counters.BadAcks; n != 1 || p.a.req.acked != base || p.a.req.board != nil || p.a.cq.Len() > 0 || p.a.State() != StateConnected {
+			t.Errorf("%s: BadAcks = %d, acked %#x", c.name, n, p.a.req.acked)
+		}
+	}
+	p := send(true)
+	p.a.Receive(p.now, ack(0, wire.SyndromeAck, 1<<4, 0, 0, 0)) // "the last has arrived"
+	p.a.Receive(p.now, ack(1, wire.SyndromeAck, 0xf, 0, 0, 0))  // "all but the second has"
+	p.a.Receive(p.now, ack(3, wire.SyndromeAck))                // "the fourth has not"
+	p.flush(p.a)
+	if got, left := p.requests(), p.a.req.board.held; got != "[0 1 2 3 4 5 3]" || left.has(base.Add(3)) || !left.has(base.Add(4)) {
+		t.Errorf("sent %s", got)
+	}
+	p.drop = nil
+	p.run(20 * time.Second)
+	p.want(p.a, "0 0 success", "1 0 success", "2 0 success", "3 0 no acknowledgement from peer", "4 0 flushed", "5 0 flushed")
+}
+
 // TestBadReadResponses is row 97: a response of the wrong length fails the READ.
 func TestBadReadResponses(t *testing.T) {
 	for _, n := range []int{0, 1023, 1028} {

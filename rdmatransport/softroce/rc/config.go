@@ -107,7 +107,7 @@ type Counters struct {
 	StoreFull          uint64 // packets dropped because nothing more could be kept
 	FarAhead           uint64 // packets dropped as too far ahead
 	GhostAcks          uint64 // acknowledgements of what was never sent
-	BadAcks            uint64 // reserved syndromes, or with payload
+	BadAcks            uint64 // reserved syndromes, or with payload that is no bitmap
 	OldAcks            uint64 // acknowledgements of what was acknowledged before
 	StaleDuplicates    uint64 // READs or atomics repeated after they were forgotten
 	WrongState         uint64 // packets for a queue pair that is not connected

@@ -9,7 +9,8 @@ const (
 )
 
 // congestion bounds the bytes in flight of one kind: additive increase while
-// round trips stay short, multiplicative decrease on loss. Receive buffers and
+// round trips stay short, multiplicative decrease on loss, in proportion to it where
+// that is known. Receive buffers and
 // the kernel's queues on the way (a thousand packets a processor) overflow
 // without a sound, so it starts small.
 type congestion struct {
@@ -18,6 +19,7 @@ type congestion struct {
 	limited       bool     // the window has held something back since the last arrival
 	recover       wire.PSN // losses before it belong to the last decrease
 	reduced       bool
+	meter         lossMeter
 }
 
 func (c *congestion) connect(limit int) {
@@ -61,6 +63,20 @@ func (c *congestion) lost(first, next wire.PSN) {
 	c.reduced, c.recover = true, next
 	c.threshold = max(c.window/2, leastWindow)
 	c.window = c.threshold
+}
+
+// missed is for losses that were measured: it takes away half of the share lost
+// beyond what is borne, once for all losses of a round trip.
+func (c *congestion) missed(first, next wire.PSN) {
+	excess := c.meter.excess()
+	if excess == 0 || c.reduced && first.Before(c.recover) {
+		return
+	}
+	c.reduced, c.recover = true, next
+	c.window = max(int(float64(c.window)*(1-excess/2)), leastWindow)
+	if excess > lossTolerance {
+		c.threshold = c.window
+	}
 }
 
 // shrink takes the window down to what a reduced rate needs: more would only queue.

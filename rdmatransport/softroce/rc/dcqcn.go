@@ -33,8 +33,9 @@ const (
 	idleLimit = 64
 	// maxRises is how many rises are made up for at once.
 	maxRises = 16
-	// lossAlpha bounds alpha where packets were lost. One overflow loses several,
-	// and not only overflows do.
+	// lossAlpha bounds alpha where packets were lost, and how many is not known: to
+	// foreign peers, and at timeouts. One overflow loses several, and not only
+	// overflows do. Else it is the share lost that bounds it (lossmeter.go).
 	lossAlpha = 0.3
 	// forgetAfter is how long after the last CNP it goes in any case, since a path
 	// may be another one by then.

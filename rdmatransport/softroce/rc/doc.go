@@ -19,6 +19,16 @@
 // towards foreign peers the sequence NAK waits for a reorder window, because a
 // NAK can make a Linux host's rdma_rxe fail its queue pair.
 //
+// Our own kind gets selective acknowledgements in place of sequence NAKs, which
+// tell of one gap a round trip: while requests are held behind a gap, each turn in
+// which something arrived sends an ACK whose payload is a bitmap (sack.go), of at
+// most 256 bits in whole words of 4 bytes. Bit i, from the lowest of the first byte
+// on, stands for the PSN i+2 behind the one acknowledged, and says that its packet is
+// held. The sender's scoreboard takes a packet for lost when one sent after it has
+// arrived (board.go), and sends at once what is lost and nothing else, while new data
+// goes on within the window. Lost responses to READs show themselves by those that
+// arrive, and are asked for by exact lengths (asks.go).
+//
 // Retransmission timers come from measured round trips (retry.go). After a
 // timeout one packet is sent as a probe: its acknowledgement tells how far the
 // peer really is. An acknowledgement that may have been lost is repeated to
@@ -42,9 +52,11 @@
 // longer than in hardware; no timer runs. Until the first CNP all that costs one
 // branch a packet.
 //
-// Where the path does not mark, losses that follow each other closely count as
-// CNPs, and round trips that stay long take windows back (standing.go). Peers that
-// ignore CNPs, as rdma_rxe does, are bounded by windows as before.
+// Where the path does not mark, losses that follow each other closely count as CNPs,
+// and shrink windows. Those that our own kind meets count by their share beyond a few
+// percent (lossmeter.go), since not only overflows lose. Round trips that stay long
+// take windows back (standing.go). Peers that ignore CNPs, as rdma_rxe does, are
+// bounded by windows as before.
 //
 // # Acknowledgements
 //

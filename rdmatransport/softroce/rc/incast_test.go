@@ -71,6 +71,10 @@ type incastConfig struct {
 	jitter  time.Duration // of the access links
 	rate    RateConfig
 	seed    uint64
+	message int     // bytes; 0: incastMessage
+	depth   int     // 0: incastDepth
+	loss    float64 // of all packets, both ways
+	answers bool    // a SEND follows each WRITE
 }
 
 type delivery struct {
@@ -112,15 +116,18 @@ const (
 )
 
 func newIncast(t testing.TB, c incastConfig) *incast {
+	if c.message == 0 {
+		c.message, c.depth = incastMessage, incastDepth
+	}
 	s := &incast{t: t, c: c, link: c.link, rng: rand.New(rand.NewPCG(c.seed, 1)), of: map[*side]*flow{}}
 	for range c.flows {
-		p := newPair(t, pairConfig{mtu: c.mtu, own: !c.foreign, reads: incastDepth * 8, rate: c.rate})
+		p := newPair(t, pairConfig{mtu: c.mtu, own: !c.foreign, reads: c.depth * 8, rate: c.rate})
 		f := &flow{a: p.a, b: p.b, access: link{rate: c.link.rate * max(1, c.access)}}
 		s.flows = append(s.flows, f)
 		s.of[f.a], s.of[f.b] = f, f
-		from := f.a.keys.register(pattern(incastMessage, 1), rdmatransport.AccessRemoteRead)
-		into := f.b.keys.register(make([]byte, incastMessage), rdmatransport.AccessLocalWrite|rdmatransport.AccessRemoteWrite)
-		for range incastDepth {
+		from := f.a.keys.register(pattern(c.message, 1), rdmatransport.AccessRemoteRead)
+		into := f.b.keys.register(make([]byte, c.message), rdmatransport.AccessLocalWrite|rdmatransport.AccessRemoteWrite)
+		for range c.depth {
 			s.post(f, from, into)
 		}
 	}
@@ -139,7 +146,17 @@ func (s *incast) post(f *flow, from, into *region) {
 		wr.Op, wr.RemoteAddr, wr.RKey = rdmatransport.OpWrite, into.iova, rdmatransport.RKey(into.key)
 		wr.SGL = []rdmatransport.SGE{{Buf: from.mem, LKey: rdmatransport.LKey(from.key)}}
 	}
-	if err := poster.PostSend([]rdmatransport.SendWR{wr}); err != nil {
+	wrs := []rdmatransport.SendWR{wr}
+	if s.c.answers && !s.c.reads {
+		wrs[0].Flags = rdmatransport.FlagRelaxed
+		wr.Op, wr.SGL = rdmatransport.OpSend, []rdmatransport.SGE{{Buf: from.mem[:16], LKey: rdmatransport.LKey(from.key)}}
+		wrs = append(wrs, wr)
+		recv := rdmatransport.RecvWR{SGL: []rdmatransport.SGE{{Buf: into.mem[:16], LKey: rdmatransport.LKey(into.key)}}}
+		if err := f.b.PostRecv([]rdmatransport.RecvWR{recv}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := poster.PostSend(wrs); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -151,7 +168,10 @@ func (s *incast) again(f *flow) {
 			if c.Status != rdmatransport.StatusSuccess {
 				s.t.Fatalf("%v after %v", c.Status, s.now)
 			}
-			f.done += incastMessage
+			if c.Op == rdmatransport.OpRecv {
+				continue
+			}
+			f.done += s.c.message
 			if f.stopped {
 				continue
 			}
@@ -183,6 +203,9 @@ func (s *incast) send(f *flow, from *side, o *Out) {
 		if s.c.foreign {
 			return
 		}
+	}
+	if s.c.loss > 0 && s.rng.Float64() < s.c.loss {
+		return
 	}
 	s.seq++
 	d := delivery{inFlight: inFlight{s.now + s.c.delay, s.seq, f.b, b}}

@@ -210,6 +210,30 @@ func TestLocalErrors(t *testing.T) {
 	p.want(p.a, "5 0 flushed")
 }
 
+// carrier takes packets to the other side without allocating, and loses some.
+type carrier struct {
+	buf          []byte
+	pkt          wire.Packet
+	count, every int // every so many is lost; 0: none
+}
+
+func (c *carrier) carry(now time.Duration, from, to *side) {
+	from.Transmit(now, from.out)
+	for i := range from.out.Pkts {
+		o := &from.out.Pkts[i]
+		b := append(c.buf[:0], o.Header[:o.HLen]...)
+		for _, piece := range o.Pieces[:o.NPieces] {
+			b = append(b, piece...)
+		}
+		b = append(b, make([]byte, 4+int(o.Pad))...)
+		wire.Parse(b, &c.pkt)
+		if c.count++; c.every == 0 || c.count%c.every != 0 {
+			to.Receive(now, &c.pkt)
+		}
+	}
+	from.out.Reset()
+}
+
 // TestAllocations: the steady state allocates nothing.
 func TestAllocations(t *testing.T) {
 	p := newPair(t, pairConfig{mtu: 4096, own: true})
@@ -220,28 +244,13 @@ func TestAllocations(t *testing.T) {
 		{Op: rdmatransport.OpSend, Flags: rdmatransport.FlagSignaled, SGL: []rdmatransport.SGE{{Buf: out.mem[:16], LKey: rdmatransport.LKey(out.key)}}}}
 	recv := []rdmatransport.RecvWR{{SGL: []rdmatransport.SGE{{Buf: in.mem, LKey: rdmatransport.LKey(in.key)}}}}
 	var cs [4]rdmatransport.Completion
-	var pkt wire.Packet
-	buf := make([]byte, 0, 8192)
-	carry := func(from, to *side) {
-		from.Transmit(p.now, from.out)
-		for i := range from.out.Pkts {
-			o := &from.out.Pkts[i]
-			b := append(buf[:0], o.Header[:o.HLen]...)
-			for _, piece := range o.Pieces[:o.NPieces] {
-				b = append(b, piece...)
-			}
-			b = append(b, make([]byte, 4+int(o.Pad))...)
-			wire.Parse(b, &pkt)
-			to.Receive(p.now, &pkt)
-		}
-		from.out.Reset()
-	}
+	c := carrier{buf: make([]byte, 0, 8192)}
 	n := testing.AllocsPerRun(1000, func() {
 		p.now += time.Microsecond
 		p.b.PostRecv(recv)
 		p.a.PostSend(write)
-		carry(p.a, p.b)
-		carry(p.b, p.a)
+		c.carry(p.now, p.a, p.b)
+		c.carry(p.now, p.b, p.a)
 		if p.a.cq.Poll(cs[:]) != 1 || p.b.cq.Poll(cs[:]) != 1 {
 			t.Fatal("not completed")
 		}
@@ -262,5 +271,32 @@ func TestWindowAsks(t *testing.T) {
 		if p.a.counters.Timeouts != 0 {
 			t.Errorf("window %d: %d timeouts", window, p.a.counters.Timeouts)
 		}
+	}
+}
+
+// TestLossAllocations: nor does loss allocate, in the long run.
+func TestLossAllocations(t *testing.T) {
+	p := newPair(t, pairConfig{mtu: 1024, own: true})
+	data := p.b.keys.register(make([]byte, 8192), rdmatransport.AccessRemoteRead|rdmatransport.AccessRemoteWrite)
+	local := p.a.keys.register(make([]byte, 8192), rdmatransport.AccessLocalWrite)
+	wrs := []rdmatransport.SendWR{{Op: rdmatransport.OpWrite}, {Op: rdmatransport.OpRead}, {Op: rdmatransport.OpWrite}}
+	for i := range wrs {
+		wrs[i].Flags, wrs[i].RemoteAddr, wrs[i].RKey = rdmatransport.FlagSignaled, data.iova, rdmatransport.RKey(data.key)
+		wrs[i].SGL = []rdmatransport.SGE{{Buf: local.mem, LKey: rdmatransport.LKey(local.key)}}
+	}
+	var cs [4]rdmatransport.Completion
+	c := carrier{buf: make([]byte, 0, 8192), every: 7}
+	n := testing.AllocsPerRun(200, func() {
+		p.a.PostSend(wrs)
+		for done := 0; done < len(wrs); done += p.a.cq.Poll(cs[:]) {
+			p.now += 10 * time.Microsecond
+			c.carry(p.now, p.a, p.b)
+			c.carry(p.now, p.b, p.a)
+			p.a.Timeout(p.now)
+			p.b.Timeout(p.now)
+		}
+	})
+	if n != 0 || p.a.counters.Retransmits < 200 || p.a.State() != StateConnected {
+		t.Errorf("%v allocations, %d packets sent again", n, p.a.counters.Retransmits)
 	}
 }

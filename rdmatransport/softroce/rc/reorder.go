@@ -124,8 +124,9 @@ const (
 	maxReorderWindow   = 40 * time.Millisecond
 )
 
-// reorderWindow is how long a gap may stay open before it counts as loss. It
-// adapts to how late packets that only changed places have come.
+// reorderWindow is how long a gap may stay open before it counts as loss, where the
+// peer is foreign: an early NAK harms it. It adapts to how late packets that only
+// changed places have come. Our own kind is told of a gap at once (sack.go).
 type reorderWindow struct {
 	length time.Duration
 	since  time.Duration
@@ -133,13 +134,7 @@ type reorderWindow struct {
 	acted  bool // the loss of this gap has been acted upon
 }
 
-// connect starts without patience towards our own kind, which is not harmed by
-// an early NAK.
-func (w *reorderWindow) connect(own bool) {
-	if !own {
-		w.length = firstReorderWindow
-	}
-}
+func (w *reorderWindow) connect() { w.length = firstReorderWindow }
 
 func (w *reorderWindow) opened(now time.Duration) {
 	if !w.open {
@@ -149,7 +144,7 @@ func (w *reorderWindow) opened(now time.Duration) {
 
 // closed ends the gap. One that closed by itself says how much patience pays.
 func (w *reorderWindow) closed(now time.Duration) {
-	if w.open && !w.acted && w.length > 0 {
+	if w.open && !w.acted {
 		late := now - w.since
 		w.length = min(maxReorderWindow, max(firstReorderWindow, 2*late, w.length-w.length/16))
 	}

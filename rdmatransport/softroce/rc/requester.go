@@ -43,6 +43,8 @@ type requester struct {
 	rnrCount  int
 	probing   bool   // one packet goes out, then nothing until an answer
 	probed    bool   // it went out
+	board     *board // of requests to our own kind; nil before the first loss
+	asks      asks   // of responses from our own kind
 	reread    bool   // responses that acknowledgements have passed are to be requested again,
 	againIdx  uint32 // from this request on,
 	againOff  uint32 // and this packet of it
@@ -55,7 +57,7 @@ type requester struct {
 func (r *requester) connect(p *Peer, b *Budget) {
 	r.next, r.acked = p.SendPSN, p.SendPSN
 	r.piece = readPiece(p.PathMTU, b)
-	r.window.connect(p.Own)
+	r.window.connect()
 }
 
 func (r *requester) stop(q *QP) {
@@ -78,6 +80,11 @@ func readPiece(mtu int, b *Budget) uint32 {
 func (q *QP) transmitRequests(now time.Duration, o *Outbox) (more bool) {
 	r := &q.req
 	r.blocked = false
+	if q.peer.Own {
+		if clear, more := q.transmitAgain(now, o); !clear {
+			return more
+		}
+	}
 	for r.reread {
 		if o.Full() {
 			return true
@@ -167,24 +174,41 @@ func (q *QP) finishLocal() {
 
 func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 	r := &q.req
-	at := r.off * w.part
+	// What the peer cannot hold behind a gap would be lost.
+	if r.missing() && r.next.Diff(r.acked) >= maxHeldPerQP {
+		return false
+	}
+	if !q.emitData(now, o, r.cur, r.off, false) {
+		return false
+	}
+	if r.off++; r.off == w.packets {
+		r.cur++
+		r.off = 0
+	}
+	return true
+}
+
+// emitData sends packet off of request i.
+func (q *QP) emitData(now time.Duration, o *Outbox, i, off uint32, again bool) bool {
+	r, w := &q.req, q.sq.at(i)
+	at := off * w.part
 	n := min(w.part, w.length-at)
 	cost := int(n) + packetCost
-	if !q.rtt.sends.allows(r.inflight, cost) {
+	if !r.probing && !q.rtt.sends.allows(r.inflight, cost) {
 		return false
 	}
 	if q.rate.on && !q.paced(now, cost) {
 		return false
 	}
-	last := r.off == w.packets-1
+	last := off == w.packets-1
 	out := o.start()
-	gather(out, q.sq.sgl(r.cur), at, n)
-	h := q.header(w.first.Add(r.off))
+	gather(out, q.sq.sgl(i), at, n)
+	h := q.header(w.first.Add(off))
 	split := q.splits(w)
-	h.Opcode = dataOpcode(w, split || r.off == 0, split || last)
+	h.Opcode = dataOpcode(w, split || off == 0, split || last)
 	// The last packet that the window lets out must ask, or nothing would open
 	// the window again.
-	h.AckReq = last && q.wantsAck(w) || r.unasked == ackEvery-1 || r.probing || r.inflight+2*cost > q.rtt.sends.window
+	h.AckReq = again || last && q.wantsAck(w) || r.unasked == ackEvery-1 || r.probing || r.inflight+2*cost > q.rtt.sends.window
 	if r.unasked++; h.AckReq {
 		r.unasked = 0
 	}
@@ -192,7 +216,7 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 	switch {
 	case split:
 		h.RETH = wire.RETH{VA: w.remote + uint64(at), RKey: w.rkey, DMALen: n}
-	case w.op == rdmatransport.OpWrite && r.off == 0:
+	case w.op == rdmatransport.OpWrite && off == 0:
 		h.RETH = wire.RETH{VA: w.remote, RKey: w.rkey, DMALen: w.length}
 	}
 	if last {
@@ -200,12 +224,7 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 	}
 	out.finish(&h)
 	r.inflight += cost
-	r.off++
 	q.sent(now, h.PSN, 1, h.AckReq)
-	if last {
-		r.cur++
-		r.off = 0
-	}
 	return true
 }
 
@@ -237,7 +256,15 @@ func (q *QP) wantsAck(w *sendWQE) bool {
 func (q *QP) sendReadOrAtomic(now time.Duration, o *Outbox, w *sendWQE) bool {
 	r := &q.req
 	n := min(r.piece-r.off%r.piece, w.packets-r.off)
-	if !q.rtt.reads.allows(r.reading, int(n)*q.peer.PathMTU) {
+	if q.responsesMissing() && r.next.Add(n).Diff(q.oldestMissing()) > maxHeldPerQP {
+		return false // no more could be held behind the gap
+	}
+	bytes := int(n) * q.peer.PathMTU
+	if q.peer.Own {
+		// Pieces that follow each other show what is lost of the one before.
+		bytes = min(bytes, q.rtt.reads.window/2)
+	}
+	if !q.rtt.reads.allows(r.reading, bytes) {
 		return false
 	}
 	if r.off >= w.issued {
@@ -284,8 +311,8 @@ func (q *QP) requestResponses(now time.Duration, o *Outbox, w *sendWQE, off, n u
 	q.sent(now, h.PSN, n, true)
 }
 
-// startReread begins to ask again for responses that are missing although later
-// acknowledgements have arrived.
+// startReread begins to ask a foreign peer again for responses that are missing
+// although later acknowledgements have arrived.
 func (q *QP) startReread() {
 	r := &q.req
 	w := q.awaiting()
@@ -298,8 +325,7 @@ func (q *QP) startReread() {
 
 // sendReread asks again for the next piece, up to where the cursor's own
 // repetition takes over; false means that the window keeps it back. What is held
-// behind a gap has arrived, so that then only the gap is asked for, by its exact
-// length where the peer is known to take that well.
+// behind a gap has arrived, so that then one piece is enough.
 func (q *QP) sendReread(now time.Duration, o *Outbox) bool {
 	r := &q.req
 	w := q.sq.at(r.againIdx)
@@ -314,10 +340,7 @@ func (q *QP) sendReread(now time.Duration, o *Outbox) bool {
 		return true
 	}
 	n := min(r.piece-off%r.piece, w.issued-off)
-	psn, held := r.held.first()
-	if held && q.peer.Own {
-		n = min(n, uint32(max(1, psn.Diff(w.first.Add(off)))))
-	}
+	_, held := r.held.first()
 	if !q.rtt.reads.allows(r.reading, int(n)*q.peer.PathMTU) {
 		return false
 	}
@@ -340,8 +363,9 @@ func (q *QP) sent(now time.Duration, psn wire.PSN, n uint32, ackReq bool) {
 		}
 	} else {
 		q.cfg.Counters.Retransmits++
-		q.rtt.cancelSample(psn)
+		q.rtt.cancelSample(psn, q.peer.Own)
 	}
+	q.rtt.sends.meter.count(1, 0)
 	r.probed = true
 	if !q.timer.running(timerRetry) {
 		q.timer.set(timerRetry, now+q.rtt.timeout())

@@ -21,6 +21,8 @@ type responder struct {
 
 	held   reorder // requests ahead of their turn
 	window reorderWindow
+	bitmap bitmap    // of held, in the last acknowledgement
+	meter  lossMeter // of responses
 
 	ackDue  bool
 	unacked int           // request packets since the last ACK
@@ -35,7 +37,7 @@ type responder struct {
 
 func (r *responder) connect(p *Peer) {
 	r.expected = p.RecvPSN
-	r.window.connect(p.Own)
+	r.window.connect()
 	r.jobs.init(p.ReadsIn)
 }
 
@@ -48,6 +50,7 @@ func (r *responder) stop(*QP) {
 // receiveRequest puts a request packet in its place (IBTA 9.7.4.1.2): next,
 // ahead, or seen before.
 func (q *QP) receiveRequest(now time.Duration, p *wire.Packet, flags wire.OpFlags) {
+	gap := len(q.resp.held.list) > 0
 	switch d := p.PSN.Diff(q.resp.expected); {
 	case d < 0:
 		q.receiveDuplicate(now, p, flags)
@@ -58,6 +61,9 @@ func (q *QP) receiveRequest(now time.Duration, p *wire.Packet, flags wire.OpFlag
 			q.executeHeld(now)
 			q.oweAck(now)
 		}
+	}
+	if q.peer.Own && q.state == StateConnected && (gap || len(q.resp.held.list) > 0) {
+		q.resp.ackDue = true // with a bitmap, or because the gap is closed
 	}
 }
 
@@ -72,7 +78,7 @@ func (q *QP) receiveAhead(now time.Duration, p *wire.Packet, distance int32) {
 	} else {
 		q.cfg.Counters.StoreFull++
 	}
-	if r.nakSent || r.nakDue || r.waiting || q.timer.running(timerGap) {
+	if q.peer.Own || r.nakSent || r.nakDue || r.waiting || q.timer.running(timerGap) {
 		return
 	}
 	q.openGap(now)
@@ -98,20 +104,16 @@ func (q *QP) executeHeld(now time.Duration) {
 		r.window.closed(now)
 		q.timer.stop(timerGap)
 	}
-	if _, ok := r.held.first(); ok && advanced {
+	if _, ok := r.held.first(); ok && advanced && !q.peer.Own {
 		q.openGap(now)
 	}
 }
 
-// openGap: packets are held behind a hole.
+// openGap: packets of a foreign peer are held behind a hole.
 func (q *QP) openGap(now time.Duration) {
 	r := &q.resp
 	r.window.opened(now)
-	if r.window.length == 0 {
-		q.gapExpired(now)
-	} else {
-		q.timer.set(timerGap, now+r.window.length)
-	}
+	q.timer.set(timerGap, now+r.window.length)
 }
 
 // gapExpired reports the hole to the peer.

@@ -190,8 +190,21 @@ func (q *QP) receiveDuplicate(now time.Duration, p *wire.Packet, flags wire.OpFl
 		q.cfg.Counters.StaleDuplicates++
 		return
 	}
-	if r.jobs.repeat(job{psn: p.PSN, n: max(1, (p.RETH.DMALen+mtu-1)/mtu), reth: p.RETH}) {
-		q.congested(now, lossAlpha) // responses were lost
+	n := max(1, (p.RETH.DMALen+mtu-1)/mtu)
+	if r.jobs.repeat(job{psn: p.PSN, n: n, reth: p.RETH}) {
+		q.lostResponses(now, int(n))
+	}
+}
+
+// lostResponses: the peer has asked for n of them again.
+func (q *QP) lostResponses(now time.Duration, n int) {
+	most := lossAlpha
+	if q.peer.Own {
+		q.resp.meter.count(0, n)
+		most = q.resp.meter.excess()
+	}
+	if most > 0 {
+		q.congested(now, most)
 	}
 }
 
@@ -258,6 +271,7 @@ func (q *QP) sendResponse(now time.Duration, o *Outbox, b *job) bool {
 		out := o.start()
 		out.add(mem[at:min(at+mtu, len(mem))])
 		out.finish(&h)
+		q.resp.meter.count(1, 0)
 	}
 	return true
 }
@@ -308,7 +322,11 @@ func (q *QP) sendAck(now time.Duration, o *Outbox) {
 		h.PSN = r.expected
 		h.AETH.Syndrome = r.nak
 	}
-	o.start().finish(&h)
+	out := o.start()
+	if q.peer.Own && !r.nakDue {
+		out.add(r.bitmap.fill(r.expected, r.held.list))
+	}
+	out.finish(&h)
 	fresh, nak := r.unacked > 0, r.nakDue
 	r.nakDue, r.ackDue, r.unacked = false, false, 0
 	q.timer.stop(timerAck)

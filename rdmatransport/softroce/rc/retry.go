@@ -72,9 +72,10 @@ func (t *roundTrip) startSample(now time.Duration, psn wire.PSN) {
 	}
 }
 
-// cancelSample: what was sent twice tells nothing about the round trip (Karn).
-func (t *roundTrip) cancelSample(psn wire.PSN) {
-	if t.sampling && psn.Diff(t.psn) <= 0 {
+// cancelSample: what was sent twice tells nothing about the round trip (Karn), nor
+// does what follows it, except to our own kind, which tells at once what it got.
+func (t *roundTrip) cancelSample(psn wire.PSN, own bool) {
+	if t.sampling && (psn == t.psn || !own && psn.Before(t.psn)) {
 		t.sampling = false
 	}
 }
@@ -82,15 +83,26 @@ func (t *roundTrip) cancelSample(psn wire.PSN) {
 // acknowledged takes the edge of an acknowledgement.
 func (t *roundTrip) acknowledged(now time.Duration, psn wire.PSN) {
 	if t.sampling && t.psn.Before(psn) {
-		t.sampling = false
-		d := max(1, now-t.at)
-		t.sample(d)
-		if t.standing.sample(now, d, t.long()+standingSlack) {
-			t.backOff()
-		}
+		t.measured(now)
 	}
 	t.sends.passed(psn)
 	t.reads.passed(psn)
+}
+
+// arrived takes the PSN of a packet that the peer holds.
+func (t *roundTrip) arrived(now time.Duration, psn wire.PSN) {
+	if t.sampling && t.psn == psn {
+		t.measured(now)
+	}
+}
+
+func (t *roundTrip) measured(now time.Duration) {
+	t.sampling = false
+	d := max(1, now-t.at)
+	t.sample(d)
+	if t.standing.sample(now, d, t.long()+standingSlack) {
+		t.backOff()
+	}
 }
 
 // sample takes a round trip. Only that ends the back-off: where round trips have
@@ -124,6 +136,11 @@ func (q *QP) retryExpired(now time.Duration) {
 		return
 	}
 	q.rtt.backoff++
+	if q.peer.Own {
+		q.probe(now)
+		q.timer.set(timerRetry, now+q.rtt.timeout())
+		return
+	}
 	q.rtt.sends.lost(q.req.acked, q.req.next)
 	q.congested(now, lossAlpha)
 	if w := q.awaiting(); w != nil {
@@ -139,6 +156,49 @@ func (q *QP) retryExpired(now time.Duration) {
 	q.timer.set(timerRetry, now+q.rtt.timeout())
 }
 
+// probe sends the first packet that is missing, or asks for the first responses.
+// What comes of it shows what else is lost. The first time that may be all: where
+// only the end was lost, nothing could show it (RFC 8985, 7, tail loss probe).
+func (q *QP) probe(now time.Duration) {
+	r := &q.req
+	again := r.probing
+	q.giveUpFirst()
+	if w := q.sq.at(r.ackIdx); r.acked != r.next && w.answered() && uint32(r.acked.Diff(w.first))%r.piece != 0 {
+		// A READ that is answered in part has arrived.
+		from := r.acked
+		q.ackTo(r.acked.Add(q.unit(w, uint32(r.acked.Diff(w.first)))))
+		r.board.passed(from, r.acked)
+		q.judge()
+	}
+	q.forgetAsks(len(r.asks.list))
+	r.probing, r.probed = true, false
+	if !again {
+		return
+	}
+	q.rtt.sends.lost(r.acked, r.next)
+	q.rtt.reads.lost(q.oldestMissing(), r.next)
+	q.congested(now, lossAlpha)
+}
+
+// responsesMissing reports whether responses before the newest that arrived are.
+func (q *QP) responsesMissing() bool {
+	return q.peer.Own && q.oldestMissing().Before(q.req.acked)
+}
+
+// lostPacket takes note that one of ours was lost on its way.
+func (q *QP) lostPacket(now time.Duration, psn wire.PSN) {
+	if q.req.probing {
+		return // a probe is sent where nothing tells of loss
+	}
+	q.rtt.sends.meter.count(0, 1)
+	if !q.rate.on || q.rate.metering {
+		q.rtt.sends.missed(psn, q.req.next)
+	}
+	if most := q.rtt.sends.meter.excess(); most > 0 {
+		q.congested(now, most)
+	}
+}
+
 // oldestMissing is the first PSN that the peer has not answered.
 func (q *QP) oldestMissing() wire.PSN {
 	if w := q.awaiting(); w != nil && w.first.Add(w.received).Before(q.req.acked) {
@@ -151,7 +211,7 @@ func (q *QP) oldestMissing() wire.PSN {
 // they are lost, or late (IBTA 9.7.5.1.1, implied NAK).
 func (q *QP) checkReadGap(now time.Duration) {
 	w := q.awaiting()
-	if w == nil {
+	if w == nil || q.peer.Own { // asks.go sees to those of our own kind
 		q.timer.stop(timerReadGap)
 		return
 	}
@@ -166,11 +226,7 @@ func (q *QP) startReadGap(now time.Duration) {
 		return
 	}
 	q.req.window.opened(now)
-	if q.req.window.length == 0 {
-		q.readGapExpired(now)
-	} else {
-		q.timer.set(timerReadGap, now+q.req.window.length)
-	}
+	q.timer.set(timerReadGap, now+q.req.window.length)
 }
 
 // readGapExpired requests the missing responses again. The retransmission timer
