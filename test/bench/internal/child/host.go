@@ -9,6 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
@@ -21,6 +22,7 @@ type HostSpec struct {
 	QueueSize    int
 	Alone        bool // packets are sent and received one by one, without GSO and GRO
 	Buffers      int  // bytes of memory for data
+	Polling      shard.Polling
 }
 
 // Host is the service of [RoleHost].
@@ -55,7 +57,7 @@ func (h *Host) Open(spec HostSpec, _ *None) error {
 
 func (h *Host) open(device rdmatransport.Device, spec HostSpec) (err error) {
 	h.spec = spec
-	if h.host, err = host.New(host.Config{Device: device, Shards: spec.Shards}); err != nil {
+	if h.host, err = host.New(host.Config{Device: device, Shards: spec.Shards, Polling: spec.Polling}); err != nil {
 		return err
 	}
 	h.add(h.host.Close)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
@@ -25,7 +26,9 @@ const (
 	lossyMTU    = 9000
 )
 
-// Load connects over a new network, without loss, and then measures with it.
+// Load connects over a new network, without loss, and then measures with it. Both
+// ends poll: the Go runtime's timers, by which they would sleep on that network,
+// are late by as much as it delays.
 func (l *Lossy) Load(spec LossySpec, s *Sample) error {
 	needProcessors(2)
 	network := udp.NewNetwork(spec.Seed)
@@ -48,10 +51,10 @@ func (l *Lossy) Load(spec LossySpec, s *Sample) error {
 		h.add(d.Close)
 		devices = append(devices, d)
 	}
-	if err := serve(&h.closers, devices[0], TargetSpec{Addr: addrs[0], Shards: 1, Memory: lossyMemory}); err != nil {
+	if err := serve(&h.closers, devices[0], TargetSpec{Addr: addrs[0], Shards: 1, Memory: lossyMemory, Polling: shard.PollAlways}); err != nil {
 		return err
 	}
-	if err := h.open(devices[1], HostSpec{Target: addrs[0], Shards: 1, Buffers: spec.Job.Depth * spec.Job.BlockSize}); err != nil {
+	if err := h.open(devices[1], HostSpec{Target: addrs[0], Shards: 1, Buffers: spec.Job.Depth * spec.Job.BlockSize, Polling: shard.PollAlways}); err != nil {
 		return err
 	}
 	if err := h.Connect(None{}, &None{}); err != nil {

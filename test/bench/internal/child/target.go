@@ -7,6 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
@@ -28,6 +29,7 @@ type TargetSpec struct {
 	QueueDepth int   // see target.Config
 	Memory     int64 // bytes of the namespace in memory
 	File       string
+	Polling    shard.Polling
 }
 
 // Target is the service of [RoleTarget].
@@ -57,7 +59,7 @@ func serve(c *closers, device rdmatransport.Device, spec TargetSpec) error {
 		return err
 	}
 	t, err := target.New(target.Config{
-		Device: device, Shards: spec.Shards, InCapsule: spec.InCapsule, QueueDepth: spec.QueueDepth,
+		Device: device, Shards: spec.Shards, InCapsule: spec.InCapsule, QueueDepth: spec.QueueDepth, Polling: spec.Polling,
 	})
 	if err != nil {
 		return err
