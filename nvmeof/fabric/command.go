@@ -23,6 +23,7 @@ type Command struct {
 
 	cqe        capsule.Completion
 	next, prev *Command
+	sameHash   *Command // identifiers has it
 }
 
 type commandState uint8

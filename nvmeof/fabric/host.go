@@ -89,6 +89,7 @@ type HostQueue struct {
 
 	budget  *shard.Budget
 	claim   shard.Claim
+	granted int // by the budget, for commands to be opened next
 	send    sendBatch
 	recvs   []rdmatransport.RecvWR
 	sges    []rdmatransport.SGE // of the receives

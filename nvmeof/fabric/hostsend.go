@@ -67,6 +67,7 @@ func (q *HostQueue) startPending() error {
 	for r := q.pending.first; r != nil && q.admit(r); r = q.pending.first {
 		q.starting = append(q.starting, q.open(q.pending.pop()))
 	}
+	q.returnGrant()
 	if len(q.send.Writes) > 0 { // the binds
 		if err := q.send.post(q.qp); err != nil {
 			return err
@@ -88,7 +89,37 @@ func (q *HostQueue) admit(r *Request) bool {
 	if r.Length == 0 || r.writes() {
 		return true
 	}
-	return q.budget.Take(&q.claim, &q.slot, r.Length)
+	if q.granted < r.Length {
+		q.returnGrant() // what is asked for next is for this one on
+		q.granted = q.budget.Take(&q.claim, &q.slot, r.Length, q.wanted())
+	}
+	if q.granted < r.Length {
+		return false
+	}
+	q.granted -= r.Length
+	return true
+}
+
+// maxGrant bounds, in bytes, what is taken from the budget at a time; a single
+// command may need more.
+const maxGrant = 128 << 10
+
+// returnGrant gives back what no command took.
+func (q *HostQueue) returnGrant() {
+	if q.granted > 0 {
+		q.budget.Give(q.granted)
+		q.granted = 0
+	}
+}
+
+// wanted is the data of the reads that wait, of the first ones.
+func (q *HostQueue) wanted() (n int) {
+	for r := q.pending.first; r != nil && n < maxGrant; r = r.next {
+		if !r.writes() {
+			n += r.Length
+		}
+	}
+	return n
 }
 
 // open makes a slot a command's. Its identifier differs from those that the

@@ -49,14 +49,19 @@ func orDefault(n, fallback int) int {
 // sent the next one in the same queue entry: hence twice the depth.
 func (c *TargetConfig) commands() int { return 2 * c.Depth }
 
+// minReads is for how many RDMA READs there is room at least, where the device allows
+// as many: a long transfer of a short queue takes more than one.
+const minReads = 16
+
 // sends is the send queue's depth: room for a response and a data transfer of
-// each entry of the queue and for the reads, and never less than one command can
+// each entry of the queue and for as many reads, and never less than one command can
 // need. With all of that under way the host has no command left to send, and what
 // it sends next acknowledges it; a response that finds no room waits. Every entry
 // gets used in turn, so each costs memory.
 func (c *TargetConfig) sends() int {
 	oneCommand := max(1, c.MaxDescriptors) + c.pieces() + 1
-	n := max(2*c.Depth+c.Attrs.MaxReadsOut, 2*oneCommand+c.Attrs.MaxReadsOut)
+	reads := min(c.Attrs.MaxReadsOut, max(minReads, c.Depth))
+	n := max(2*c.Depth, 2*oneCommand) + reads
 	if c.Attrs.MaxQueueDepth > 0 {
 		n = min(n, c.Attrs.MaxQueueDepth)
 	}
@@ -150,7 +155,7 @@ type TargetQueue struct {
 
 	memory targetMemory
 	limits dataLimits
-	inUse  [1 << 10]uint64 // bitmap of command identifiers, 8 KiB
+	inUse  identifiers
 
 	commands []Command
 	free     commandList // contexts
@@ -192,6 +197,7 @@ func NewTarget(cfg TargetConfig) (*TargetQueue, error) {
 func (q *TargetQueue) makeContexts() {
 	cfg := &q.cfg
 	q.commands = make([]Command, cfg.commands())
+	q.inUse.init(len(q.commands))
 	for i := range q.commands {
 		c := &q.commands[i]
 		c.queue, c.index = q, int32(i)

@@ -83,7 +83,7 @@ func (q *TargetQueue) collectRead(c *Command) bool {
 	f, w := &c.fetch, &q.reads
 	r := &c.data.remotes[f.remote]
 	want := min(r.length-f.offset, w.chunk)
-	if !w.budget.Take(&w.claim, &q.slot, want) {
+	if w.budget.Take(&w.claim, &q.slot, want, want) == 0 {
 		return false
 	}
 	sgl, n := q.send.gather(&f.local, c.pieces, want)

@@ -69,9 +69,9 @@ func (q *TargetQueue) begin(a arrival) {
 	c.recv, c.given, c.posted = a.recv, false, 0
 	c.state = commandHeld
 	c.SQE, _ = capsule.DecodeCommand(q.memory.command(int(a.recv))) // as long as it must be
-	if q.markCID(c.SQE.CID) {
+	if !q.inUse.add(c) {
 		c.data = data{remotes: c.data.remotes[:0]}
-		c.recvOnly(capsule.StatusCommandIDConflict | capsule.StatusDNR)
+		c.respond(capsule.StatusCommandIDConflict|capsule.StatusDNR, 0, 0)
 		return
 	}
 	received := q.memory.data(int(a.recv))
@@ -82,25 +82,6 @@ func (q *TargetQueue) begin(a arrival) {
 	}
 	c.given = true
 	q.handler.Command(c)
-}
-
-// recvOnly answers a command whose identifier is another command's: the bitmap
-// keeps that one's mark.
-func (c *Command) recvOnly(s capsule.Status) {
-	c.respond(s, 0, 0)
-	c.queue.markCID(c.SQE.CID)
-}
-
-// markCID notes that a command identifier is in use and reports whether it was.
-func (q *TargetQueue) markCID(id capsule.CID) bool {
-	word, bit := &q.inUse[id>>6], uint64(1)<<(id&63)
-	was := *word&bit != 0
-	*word |= bit
-	return was
-}
-
-func (q *TargetQueue) unmarkCID(id capsule.CID) {
-	q.inUse[id>>6] &^= 1 << (id & 63)
 }
 
 // collectRecv notes receive i to be posted.

@@ -10,7 +10,7 @@ const noFlowControlSQHD = 0xffff
 // respond queues the response, after n bytes of data from the pieces.
 func (c *Command) respond(s capsule.Status, result uint64, n int) {
 	q := c.queue
-	q.unmarkCID(c.SQE.CID)
+	q.inUse.remove(c)
 	if q.state != StateLive {
 		q.bury(c)
 		return

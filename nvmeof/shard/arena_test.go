@@ -170,22 +170,39 @@ func TestSlab(t *testing.T) {
 	}
 }
 
-func TestBudget(t *testing.T) {
-	cq := newFakeCQ()
-	s := &Shard{cq: cq}
-	b := &Budget{limit: 100}
-	var rs [3]recorder
-	var claims [3]Claim
-	retried := make([]int, 3)
-	for i := range rs {
-		rs[i].retry = func() { retried[i]++ }
-		s.Attach(&rs[i].slot, &rs[i])
+// budgetRig is a budget of 100 bytes with three consumers.
+type budgetRig struct {
+	t       *testing.T
+	s       *Shard
+	b       *Budget
+	rs      [3]recorder
+	claims  [3]Claim
+	retried [3]int
+}
+
+func newBudgetRig(t *testing.T) *budgetRig {
+	r := &budgetRig{t: t, s: &Shard{cq: newFakeCQ()}, b: &Budget{limit: 100}}
+	for i := range r.rs {
+		r.rs[i].retry = func() { r.retried[i]++ }
+		r.s.Attach(&r.rs[i].slot, &r.rs[i])
 	}
-	take := func(i, n int, want bool) {
+	return r
+}
+
+// grant has consumer i take bytes.
+func (r *budgetRig) grant(i, least, most, want int) {
+	r.t.Helper()
+	if got := r.b.Take(&r.claims[i], &r.rs[i].slot, least, most); got != want {
+		r.t.Fatalf("granted %d of %d to %d beside %d, want %d", got, least, most, r.b.Used(), want)
+	}
+}
+
+func TestBudget(t *testing.T) {
+	r := newBudgetRig(t)
+	s, b, claims, retried := r.s, r.b, &r.claims, &r.retried
+	take := func(i, n int, ok bool) {
 		t.Helper()
-		if got := b.Take(&claims[i], &rs[i].slot, n); got != want {
-			t.Fatalf("taking %d bytes beside %d: %v, want %v", n, b.Used(), got, want)
-		}
+		r.grant(i, n, n, n*map[bool]int{true: 1}[ok])
 	}
 	take(0, 60, true)
 	take(1, 50, false)
@@ -217,8 +234,35 @@ func TestBudget(t *testing.T) {
 	if b.Used() != 100 {
 		t.Errorf("%d bytes used, want 100", b.Used())
 	}
+}
+
+// TestBudgetGrants: how much of what is asked for is granted.
+func TestBudgetGrants(t *testing.T) {
+	r := newBudgetRig(t)
+	b, grant := r.b, r.grant
+	grant(0, 5, 20, 20)
+	grant(0, 5, 70, 25) // a quarter
+	grant(0, 50, 60, 50)
+	grant(1, 2, 20, 5) // what is left
+	grant(1, 2, 4, 0)
+	grant(2, 2, 3, 0)
+	grant(1, 2, 10, 0) // has come to want more
+	b.Give(9)
+	if r.claims[1].called {
+		t.Error("told although there is not room for all")
+	}
+	b.Give(11)
+	grant(1, 2, 20, 10) // what was promised
+	grant(2, 2, 20, 3)
+	grant(1, 40, 40, 0)
+	grant(2, 5, 5, 0)
+	b.Give(50)
+	grant(1, 50, 50, 0) // more than promised: to the end of the queue
+	grant(2, 5, 5, 5)
+	b.Give(10)
+	grant(1, 50, 50, 50)
 	none := &Budget{}
-	if !none.Take(&claims[0], &rs[0].slot, 1<<40) {
+	if none.Take(&r.claims[0], &r.rs[0].slot, 1, 1<<40) != 1<<40 {
 		t.Error("a budget without limit refused")
 	}
 }

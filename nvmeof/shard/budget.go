@@ -27,31 +27,52 @@ func (b *Budget) Limit() int { return b.limit }
 // Used is how many bytes are taken.
 func (b *Budget) Used() int { return b.used }
 
-// Take takes n bytes for a consumer. When they do not fit, or others wait, the
-// claim is queued and the slot's Retry called when there is room for it, to try
-// again with the same claim and no more bytes. An amount beyond the limit is
-// granted when nothing else is taken.
-func (b *Budget) Take(c *Claim, slot *Slot, n int) bool {
+// Take takes least to most bytes for a consumer and returns how many. When not even
+// least fit, or others wait, it returns 0, the claim is queued, and the slot's Retry
+// called when there is room for most, to try again with the same claim. Taking for
+// many commands at a time is what keeps the memory of a queue, one of thousands, in
+// the processor's cache. An amount beyond the limit is granted when nothing else is
+// taken, and otherwise no more than a quarter of it if least is less.
+func (b *Budget) Take(c *Claim, slot *Slot, least, most int) int {
 	if b.limit == 0 {
-		return true
+		return most
 	}
-	if (b.first == nil || b.first == c || c.called) && b.fits(n) {
+	most = max(least, min(most, b.limit/4)) // so that others move on meanwhile
+	if c.called && least > c.bytes {
+		b.Cancel(c) // not what was promised: to the end of the queue
+	}
+	n := b.grant(c, least, most)
+	switch {
+	case n > 0:
 		b.used += n
 		if c.queued {
 			b.drop(c)
 			b.prompt()
 		}
-		return true
-	}
-	c.slot = slot
-	if !c.queued {
-		c.bytes = n
+	case !c.queued:
+		c.slot, c.bytes = slot, most
 		b.add(c)
+	case !c.called:
+		c.bytes = max(c.bytes, most)
 	}
-	return false
+	return n
 }
 
-func (b *Budget) fits(n int) bool { return b.used == 0 || n <= b.limit-b.used }
+func (b *Budget) grant(c *Claim, least, most int) int {
+	room := b.limit - b.used
+	if c.called {
+		room = min(room, c.bytes)
+	} else if b.first != nil && b.first != c {
+		return 0
+	}
+	switch {
+	case least <= room:
+		return min(most, room)
+	case b.used == 0:
+		return least
+	}
+	return 0
+}
 
 // Give returns n bytes.
 func (b *Budget) Give(n int) {

@@ -6,6 +6,10 @@ const maxSpinFactor = 8
 // firstSpinFactor is the same for the first operation after a pause.
 const firstSpinFactor = 6
 
+// lonelyShare is what is left of the least after a pause much longer than it: who
+// comes so rarely pays for waking the loop anyway.
+const lonelyShare = 4
+
 // learnAfter is how many intervals in a row a loop learns from.
 const learnAfter = 8
 
@@ -39,13 +43,16 @@ func (p *spinner) worked(now int64) {
 	p.useful = now
 	switch {
 	case gap > p.least*maxSpinFactor:
-		p.seen, p.length = 0, p.least
+		p.seen, p.length = 0, p.least/lonelyShare
 	case gap < p.length/2:
 		p.length = max(p.least, p.length-p.length/64)
 	case p.seen < learnAfter:
 		p.seen++
 	default:
 		p.length = min(2*gap, p.least*maxSpinFactor)
+	}
+	if gap <= p.least {
+		p.length = max(p.length, p.least)
 	}
 }
 

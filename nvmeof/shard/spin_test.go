@@ -12,9 +12,9 @@ func TestSpinner(t *testing.T) {
 		"well within":                 {20, 50},
 		"a fast disk":                 {90, 180},
 		"as long as it pays":          {400, 400},
-		"too long to poll":            {401, 50},
-		"keep alive and nothing else": {1e6, 50},
-		"and its acknowledgement":     {-200, 50},
+		"too long to poll":            {401, 12},
+		"keep alive and nothing else": {1e6, 12},
+		"and its acknowledgement":     {-200, 12},
 	} {
 		var p spinner
 		p.init(50 * us)
@@ -71,7 +71,11 @@ func TestSpinnerForgets(t *testing.T) {
 	}
 	learn()
 	p.worked(now + 1e9)
-	if p.length != 50_000 {
+	if p.length != 12_500 {
 		t.Errorf("polls for %d after a second without work", p.length)
+	}
+	p.worked(now + 1e9 + 20_000)
+	if p.length != 50_000 {
+		t.Errorf("polls for %d when there is work again", p.length)
 	}
 }

@@ -1,0 +1,41 @@
+package fabric
+
+import (
+	"math/bits"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// identifiers finds the command that has an identifier, among those not answered:
+// a hash table of as many lists as there are contexts.
+type identifiers struct {
+	heads []*Command
+	mask  capsule.CID
+}
+
+func (t *identifiers) init(contexts int) {
+	n := min(1<<bits.Len(uint(contexts-1)), 1<<16)
+	t.heads, t.mask = make([]*Command, n), capsule.CID(n-1)
+}
+
+// add notes the command's identifier. It reports false if another has it.
+func (t *identifiers) add(c *Command) bool {
+	head := &t.heads[c.SQE.CID&t.mask]
+	for other := *head; other != nil; other = other.sameHash {
+		if other.SQE.CID == c.SQE.CID {
+			return false
+		}
+	}
+	c.sameHash, *head = *head, c
+	return true
+}
+
+// remove forgets the command, if it was added.
+func (t *identifiers) remove(c *Command) {
+	for at := &t.heads[c.SQE.CID&t.mask]; *at != nil; at = &(*at).sameHash {
+		if *at == c {
+			*at, c.sameHash = c.sameHash, nil
+			return
+		}
+	}
+}
