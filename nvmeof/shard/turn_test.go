@@ -204,3 +204,49 @@ func TestTurnAllocates(t *testing.T) {
 		t.Errorf("%.1f allocations per turn, want none", n)
 	}
 }
+
+// TestSplitBatch: a batch that comes after a wait is answered in two parts.
+func TestSplitBatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		vain, n, flushes int
+		dedicated        bool
+	}{
+		"after a wait":              {splitIdle, 20, 2, true},
+		"without one":               {splitIdle - 1, 20, 1, true},
+		"few":                       {splitIdle, splitFrom - 1, 1, true},
+		"more may be there":         {splitIdle, completionBatch, 1, true},
+		"a loop that callers drive": {splitIdle, 20, 1, false},
+	} {
+		s, cq := newShard(t, Config{Dedicated: c.dedicated})
+		r := &recorder{}
+		s.Attach(&r.slot, r)
+		var answered []uint32
+		r.complete = func(tag uint32) {
+			answered = append(answered, tag)
+			r.slot.Flush()
+		}
+		batches := 0
+		r.flush = func() { batches++ }
+		s.Turn() // whatever was there
+		s.vain = 0
+		for range c.vain {
+			s.Turn()
+		}
+		for i := range c.n {
+			cq.complete(r.slot.ID(uint32(i)))
+		}
+		s.Turn()
+		if batches != c.flushes || len(answered) != c.n {
+			t.Errorf("%s: %d answered in %d parts, want %d in %d", name, len(answered), batches, c.n, c.flushes)
+		}
+		for i, tag := range answered {
+			if tag != uint32(i) {
+				t.Errorf("%s: answer %d is to %d", name, i, tag)
+			}
+		}
+		s.Turn()
+		if s.vain != 1 {
+			t.Errorf("%s: %d turns in vain, want 1", name, s.vain)
+		}
+	}
+}
