@@ -126,6 +126,14 @@ type Watchable interface {
 	Arm() bool
 }
 
+// A MemoryUser queue works faster on memory that it knows. UseMemory, called before
+// the first Submit, tells it that buffers of requests will often lie in mem, which
+// stays mapped until the queue is closed, and that none of those crosses a multiple
+// of part bytes from its start.
+type MemoryUser interface {
+	UseMemory(mem []byte, part int)
+}
+
 // A Viewer is a store whose memory can be sent from and received into without a
 // copy. A lease keeps the block-atomicity promise: while a shared lease is held
 // no write to its blocks takes effect, and an exclusive one excludes every other

@@ -229,6 +229,9 @@ func (q *watchableQueue) Descriptor() int {
 	return q.ring.watch()
 }
 
+// UseMemory implements [backend.MemoryUser].
+func (q *watchableQueue) UseMemory(mem []byte, part int) { q.ring.ring.UseMemory(mem, part) }
+
 // Arm implements [backend.Watchable].
 func (q *watchableQueue) Arm() bool {
 	q.arm()

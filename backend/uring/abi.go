@@ -26,14 +26,20 @@ const (
 	registerEventfd     = 4
 	registerEnableRings = 12
 
+	registerBuffers2      = 15     // 5.13
+	registerBuffersUpdate = 16     // 5.13
+	rsrcSparse            = 1 << 0 // 5.19
+
 	offRings = 0
 	offSQEs  = 0x10000000
 
-	opNop       = 0
-	opFsync     = 3
-	opFallocate = 17
-	opRead      = 22
-	opWrite     = 23
+	opNop        = 0
+	opFsync      = 3
+	opReadFixed  = 4
+	opWriteFixed = 5
+	opFallocate  = 17
+	opRead       = 22
+	opWrite      = 23
 
 	fsyncDatasync = 1 << 0
 

@@ -26,7 +26,7 @@ func (r *Ring) Read(b []byte, offset int64, userData uint64) bool {
 	if e == nil {
 		return false
 	}
-	e.setBuffer(b, offset)
+	r.setBuffer(e, opReadFixed, b, offset)
 	return true
 }
 
@@ -36,12 +36,16 @@ func (r *Ring) Write(b []byte, offset int64, flags uint32, userData uint64) bool
 	if e == nil {
 		return false
 	}
-	e.setBuffer(b, offset)
+	r.setBuffer(e, opWriteFixed, b, offset)
 	e.opFlags = flags
 	return true
 }
 
-func (e *sqe) setBuffer(b []byte, offset int64) {
+// setBuffer makes the operation that on registered memory if b lies there.
+func (r *Ring) setBuffer(e *sqe, fixed uint8, b []byte, offset int64) {
+	if part, ok := r.fixed(b); ok {
+		e.opcode, e.bufIndex = fixed, part
+	}
 	e.addr = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 	e.length = uint32(min(len(b), 1<<30)) // the caller sees a short transfer
 	e.off = uint64(offset)

@@ -67,6 +67,8 @@ type Ring struct {
 	cqHead, cqTail, cqFlags *uint32
 	cqMask                  uint32
 	cqes                    []cqe
+
+	memory memory
 }
 
 // New opens a ring. The error wraps [ErrUnsupported] where that is the reason.

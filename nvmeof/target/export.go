@@ -49,6 +49,9 @@ func (n *Namespace) openQueue(s *shard.Shard, depth int) (backend.Queue, backend
 	}
 	w, ok := q.(backend.Watchable)
 	if !ok || s.Watch(w.Descriptor()) == nil {
+		if m, ok := q.(backend.MemoryUser); ok {
+			m.UseMemory(s.Arena().Bytes(), shard.MaxBuffer)
+		}
 		return q, w, nil
 	}
 	// The descriptor is responsible now, and nobody looks at it.
