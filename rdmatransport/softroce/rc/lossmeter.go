@@ -13,12 +13,12 @@ const (
 // lossMeter measures which share of the packets of one kind is lost, towards our
 // own kind, where losses are told exactly.
 type lossMeter struct {
-	sent, lost float64 // of late
+	sent, lost int // of late
 }
 
 func (m *lossMeter) count(sent, lost int) {
-	m.sent += float64(sent)
-	m.lost += float64(lost)
+	m.sent += sent
+	m.lost += lost
 	if m.sent >= meterSpan {
 		m.sent /= 2
 		m.lost /= 2
@@ -27,5 +27,5 @@ func (m *lossMeter) count(sent, lost int) {
 
 // excess is the share lost beyond what is borne.
 func (m *lossMeter) excess() float64 {
-	return min(1, max(0, m.lost/max(m.sent, meterLeast)-lossTolerance))
+	return min(1, max(0, float64(m.lost)/float64(max(m.sent, meterLeast))-lossTolerance))
 }

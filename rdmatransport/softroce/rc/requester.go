@@ -80,7 +80,7 @@ func readPiece(mtu int, b *Budget) uint32 {
 func (q *QP) transmitRequests(now time.Duration, o *Outbox) (more bool) {
 	r := &q.req
 	r.blocked = false
-	if q.peer.Own {
+	if q.peer.Own && (r.readsOut > 0 || r.missing()) {
 		if clear, more := q.transmitAgain(now, o); !clear {
 			return more
 		}
