@@ -2,6 +2,7 @@ package rdmatest
 
 import (
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 var loopTests = []testCase{
 	{"Wake", testWake},
 	{"WakeBeforeWait", testWakeBeforeWait},
+	{"OwnerWhileWaiting", testOwnerWhileWaiting},
 	{"WaitTimeout", testWaitTimeout},
 	{"WaitEndsWithWork", testWaitEndsWithWork},
 	{"Watch", testWatch},
@@ -65,6 +67,30 @@ func testWakeBeforeWait(p *pair) {
 	cq.Wake()
 	if d := timed(func() { cq.Wait(int64(patience)) }); d > patience/2 {
 		p.t.Errorf("Wait lasted %v although Wake had been called", d)
+	}
+}
+
+// testOwnerWhileWaiting: another goroutine may own the queue while one waits.
+func testOwnerWhileWaiting(p *pair) {
+	cq := p.idleQueue()
+	defer cq.Close()
+	drain(cq)
+	waited := make(chan time.Duration)
+	go func() { // ends with Wake
+		waited <- timed(func() { cq.Wait(int64(patience)) })
+	}()
+	var cs [4]rdmatransport.Completion
+	for range 1000 {
+		runtime.Gosched()
+		cq.Poll(cs[:])
+		cq.Flush()
+		if d := cq.Due(); d > int64(patience) {
+			p.t.Errorf("an idle queue is due in %v", time.Duration(d))
+		}
+	}
+	cq.Wake()
+	if d := <-waited; d > patience/2 {
+		p.t.Errorf("Wait lasted %v after Wake", d)
 	}
 }
 

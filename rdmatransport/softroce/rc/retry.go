@@ -8,8 +8,10 @@ import (
 )
 
 const (
-	minTimeoutOwn   = 2 * time.Millisecond
-	minTimeoutOther = 30 * time.Millisecond // rxe serves from softirqs and work queues
+	minTimeoutOwn = 2 * time.Millisecond
+	// rxe's work queues wait for a processor, and a READ asked for twice in vain
+	// costs a Linux host its controller.
+	minTimeoutOther = 100 * time.Millisecond
 	firstTimeout    = 50 * time.Millisecond
 	maxTimeout      = 500 * time.Millisecond
 	answeredTimeout = 65 * time.Millisecond // at most, after an answer that was not measured
@@ -53,7 +55,7 @@ func (t *roundTrip) timeout() time.Duration {
 // expected is the timeout before any back-off.
 func (t *roundTrip) expected() time.Duration {
 	if t.smooth == 0 {
-		return firstTimeout
+		return max(t.floor, firstTimeout)
 	}
 	return max(t.floor, t.smooth+4*t.spread)
 }
@@ -61,7 +63,7 @@ func (t *roundTrip) expected() time.Duration {
 // answered: the peer is there. Only a measured round trip ends the back-off, but
 // where losses come one after another it must not wait as for a peer that is gone.
 func (t *roundTrip) answered() {
-	for t.backoff > 0 && t.timeout() > answeredTimeout {
+	for t.backoff > 0 && t.timeout() > max(answeredTimeout, 2*t.floor) {
 		t.backoff--
 	}
 }
