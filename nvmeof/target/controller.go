@@ -169,12 +169,13 @@ func (c *Controller) armKeepAlive() {
 }
 
 // keepAliveDue ends the association if no queue has seen a command since the
-// timer was set (NVMe base 2.0, 3.9: traffic based keep alive).
+// timer was set, nor in the grace after it (NVMe base 2.0, 3.9: traffic based keep
+// alive).
 func (c *Controller) keepAliveDue() {
 	if c.sawTraffic() {
 		c.keep.restart(c.now())
 	}
-	if !c.keep.expired(c.now()) {
+	if !c.keep.expired(c.now()) || c.keep.grace(c.now()) {
 		c.armKeepAlive()
 		return
 	}

@@ -17,6 +17,7 @@ const (
 type keepAlive struct {
 	timeout  int64 // 0: none
 	deadline int64
+	late     bool   // the timeout has passed, and the grace runs
 	millis   uint32 // as the host set it
 }
 
@@ -31,8 +32,19 @@ func (k *keepAlive) set(millis uint32, now int64) {
 
 func (k *keepAlive) restart(now int64) {
 	if k.timeout != 0 {
-		k.deadline = now + k.timeout
+		k.deadline, k.late = now+k.timeout, false
 	}
+}
+
+// grace gives a host half its timeout more, once, and reports whether it did. Linux
+// looks every half of KATO whether commands were answered, and where one was right
+// after it looked sends Keep Alive a whole KATO later, which then has to arrive.
+func (k *keepAlive) grace(now int64) bool {
+	if k.late {
+		return false
+	}
+	k.deadline, k.late = now+k.timeout/2, true
+	return true
 }
 
 func (k *keepAlive) enabled() bool { return k.timeout != 0 }
