@@ -168,6 +168,9 @@ func TestShutdownFlushes(t *testing.T) {
 	s.set(true, nil)
 	write := io.start(ioCommand(capsule.IOWrite, 2, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
 	write.wantPending()
+	for s.inFlight() == 0 { // another shard's turn
+		io.turns(1)
+	}
 	h.setCC(linuxCC.WithEnable(true).WithShutdown(capsule.ShutdownNormal))
 	status := func() capsule.ShutdownStatus {
 		t.Helper()
