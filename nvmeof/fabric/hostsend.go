@@ -55,6 +55,7 @@ func (h *hostConsumer) Flush() {
 		err = q.send.post(q.qp)
 	}
 	if err != nil {
+		q.send.Clear() // the next queue's is the same
 		q.fail(err)
 	}
 }

@@ -49,6 +49,7 @@ func (t *targetConsumer) Flush() {
 		err = q.send.post(q.qp)
 	}
 	if err != nil {
+		q.send.Clear() // the next queue's is the same
 		q.fail(err)
 	}
 }

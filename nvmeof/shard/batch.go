@@ -13,7 +13,8 @@ type Batch struct {
 	SGEs   []rdmatransport.SGE // backs the scatter lists until they are posted
 }
 
-// Batch is the loop's batch. It is empty when Flush is called.
+// Batch is the loop's batch. It is empty when Flush is called, and has to be when it
+// returns, on every path.
 func (s *Shard) Batch() *Batch { return &s.batch }
 
 // Clear empties the batch. Its memory stays.

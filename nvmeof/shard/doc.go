@@ -31,6 +31,8 @@
 // ([Shard.Await], [Shard.TryHold]), which saves the goroutine switch that
 // costs more than the network. Whoever holds the loop is its owner: all methods
 // whose comment does not say otherwise are the owner's alone, and callbacks are
-// always called by the owner. The resident takes the loop back when nobody has
-// held it for a millisecond, or at once when an operation was left behind.
+// always called by the owner. A caller also takes the loop from a resident asleep in
+// the completion queue, and wakes it afterwards. The resident takes the loop back
+// when nobody has held it for a millisecond, or at once when an operation was left
+// behind.
 package shard
