@@ -139,11 +139,20 @@ func (r *connRequest) Accept(qp rdmatransport.QueuePair, p rdmatransport.ConnPar
 	q.conn, q.local, q.remote = c, r.local, peer.Addr
 	params := cm.AcceptParams{
 		QPN: q.QPN(), StartingPSN: c.recvPSN, ResponderResources: peer.ResponderResources, InitiatorDepth: peer.InitiatorDepth,
-		RNRRetryCount: p.RNRRetryCount, FlowControl: true, PrivateData: append([]byte(nil), p.PrivateData...),
+		RNRRetryCount: p.RNRRetryCount, AckDelay: ackPromise, FlowControl: true, PrivateData: append([]byte(nil), p.PrivateData...),
 	}
 	m.shard.do(func() { m.accept(c, params) })
 	return nil
 }
+
+// ackPromise is the Target ACK Delay of our REPs: 4.3 s, from which a Linux host
+// makes its retransmission timer (ib_cm's cm_ack_timeout). rdma_rxe does not stop
+// that timer when an ACK comes, so that it fires once in so long under any load;
+// finds the host two SENDs without an ACK then, it sends both again, registers the
+// second's memory again ("not free"), and the host gives its controller up. We
+// acknowledge within microseconds and repeat that (rc, ackRepeats), so that the
+// timer is needed only for a SEND that was lost with nothing after it.
+const ackPromise wire.Timeout = 20
 
 // accept sends the REP, unless the request has gone away meanwhile.
 func (m *manager) accept(c *connection, p cm.AcceptParams) {

@@ -49,8 +49,23 @@ func (s setting) env() env {
 func (l *lab) startTarget(t *testing.T, s setting) {
 	t.Helper()
 	l.targetAction(t, s, "start")
-	t.Cleanup(func() { l.targetAction(t, s, "stop") })
+	t.Cleanup(func() {
+		l.targetAction(t, s, "stop")
+		if t.Failed() {
+			t.Logf("what the target logged:\n%s", l.targetLog())
+		}
+	})
 	l.cleanUpAtEnd(t) // before the target stops
+}
+
+// targetLog is the end of what the target logged, with its counters if it has
+// stopped.
+func (l *lab) targetLog() string {
+	b, err := os.ReadFile(filepath.Join(l.hostDir, "target.log"))
+	if err != nil {
+		return err.Error() // there is none of nvmet
+	}
+	return string(b[max(0, len(b)-6000):])
 }
 
 // targetAction is start, stop, kill or revive.
