@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"hash/crc32"
 	"math/rand/v2"
 	"testing"
@@ -44,5 +45,16 @@ func TestICRCWithoutFold(t *testing.T) {
 		if got := c.Sum(&path4, 9, head[:BTHSize], [][]byte{head[BTHSize:]}, 0); got != want {
 			t.Fatalf("%d bytes: %#x, want %#x", n, got, want)
 		}
+	}
+}
+
+// TestPrefetch: any length will do, and nothing is changed.
+func TestPrefetch(t *testing.T) {
+	b := make([]byte, 4096)
+	for _, n := range []int{0, 1, 63, 64, 65, 1024, 4096} {
+		Prefetch(b[len(b)-n:])
+	}
+	if !bytes.Equal(b, make([]byte, 4096)) {
+		t.Error("the memory has changed")
 	}
 }

@@ -1,0 +1,12 @@
+#include "textflag.h"
+
+// func prefetch(p *byte, lines int)
+TEXT ·prefetch(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), AX
+	MOVQ lines+8(FP), CX
+next:
+	PREFETCHT0 (AX)
+	ADDQ $64, AX
+	DECQ CX
+	JNZ next
+	RET
