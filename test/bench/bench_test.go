@@ -134,3 +134,21 @@ func TestGroup(t *testing.T) {
 		t.Errorf("after an interrupt: %v", err)
 	}
 }
+
+// TestUndisturbed: a measurement is made again while processors are taken away, which
+// nothing here can bring about, and its errors end it.
+func TestUndisturbed(t *testing.T) {
+	var all tally
+	calls := 0
+	s, err := all.undisturbed(func() (child.Sample, error) {
+		calls++
+		return child.Sample{IOPS: 7}, nil
+	})
+	if err != nil || s.IOPS != 7 || calls < 1 || calls > stolenTries || all.taken != 1 {
+		t.Errorf("%+v, %v after %d calls; %+v", s, err, calls, all)
+	}
+	failed := errors.New("failed")
+	if _, err := all.undisturbed(func() (child.Sample, error) { return child.Sample{}, failed }); !errors.Is(err, failed) {
+		t.Errorf("%v, want %v", err, failed)
+	}
+}

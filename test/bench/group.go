@@ -34,6 +34,7 @@ type cell struct {
 type group struct {
 	probes []probe
 	cells  []cell
+	tally  tally
 }
 
 func (g *group) probe(name string, run func() (child.Sample, error)) {
@@ -97,7 +98,7 @@ func (g *group) measure(ctx context.Context, rounds int, tell func(string)) (cel
 			if p.missing != "" {
 				continue
 			}
-			if r[p.name], err = p.run(); err != nil {
+			if r[p.name], err = g.tally.undisturbed(p.run); err != nil {
 				p.missing = "FAILED: " + firstLine(err)
 				tell(fmt.Sprintf("%s: %v", p.name, err))
 			}

@@ -23,6 +23,7 @@ type lab struct {
 	next     netip.Addr
 	floor    *child.Process
 	closers  []io.Closer // of the group that is being measured
+	tally    tally
 }
 
 // A groupKind is a group before it is set up.
@@ -123,5 +124,8 @@ func (l *lab) measureGroup(ctx context.Context, k groupKind) ([]report.Cell, err
 	if err := k.setUp(l, &g); err != nil {
 		return nil, err
 	}
-	return g.measure(ctx, l.rounds, tell)
+	cells, err := g.measure(ctx, l.rounds, tell)
+	l.tally.taken += g.tally.taken
+	l.tally.disturbed += g.tally.disturbed
+	return cells, err
 }

@@ -53,8 +53,12 @@ func measure(ctx context.Context, o options, progress io.Writer) (*report.Report
 	if within > quietWithin && !o.force {
 		return nil, fmt.Errorf("something else used %.2f processors meanwhile, so there is no report: run again, or with -force", within)
 	}
-	r.Others = max(others, within)
-	r.Forced = others > quietBefore || within > quietWithin
+	r.Others, r.Stolen = max(others, within), l.tally.share()
+	if r.Stolen > stolenOften && !o.force {
+		return nil, fmt.Errorf("the hypervisor gave the processors to other machines in %.0f %% of the measurements, each made %d times, so there is no report: run again, or with -force",
+			100*r.Stolen, stolenTries)
+	}
+	r.Forced = others > quietBefore || within > quietWithin || r.Stolen > stolenOften
 	r.Cells = cells
 	return r, nil
 }

@@ -46,12 +46,12 @@ func TestParse(t *testing.T) {
 	if got, err := parseStat([]byte(name)); err != nil || got != 420*time.Millisecond {
 		t.Errorf("stat: %v, %v; want 420ms", got, err)
 	}
-	if got, err := parseMachine([]byte("cpu  1 2 3 100 100 7 8 4 0 0\ncpu0 1\n")); err != nil || got != 100*time.Millisecond {
+	if got, err := parseMachine([]byte("cpu  1 2 3 100 100 7 8 4 0 0\ncpu0 1\n"), user, nice, system, steal); err != nil || got != 100*time.Millisecond {
 		t.Errorf("machine: %v, %v; want 100ms", got, err)
 	}
 	for _, text := range []string{"", "7 (a) S 1", "cpu 1 2", "cpu  a b c d e f g h"} {
 		_, err := parseStat([]byte(text))
-		_, err2 := parseMachine([]byte(text))
+		_, err2 := parseMachine([]byte(text), steal)
 		if err == nil || err2 == nil {
 			t.Errorf("%q was understood: %v, %v", text, err, err2)
 		}

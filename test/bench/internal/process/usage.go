@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tick is the unit of times in /proc (USER_HZ, proc(5)).
-const tick = 10 * time.Millisecond
+// Tick is the unit of times in /proc (USER_HZ, proc(5)).
+const Tick = 10 * time.Millisecond
 
 // CPUTime is what a process has used, user and system, its ended threads included.
 func CPUTime(pid int) (time.Duration, error) {
@@ -35,7 +35,7 @@ func parseStat(b []byte) (time.Duration, error) {
 		if err != nil {
 			return 0, fmt.Errorf("/proc/PID/stat: %w", err)
 		}
-		sum += time.Duration(n) * tick
+		sum += time.Duration(n) * Tick
 	}
 	return sum, nil
 }
@@ -63,42 +63,50 @@ type Watch struct {
 
 // NewWatch begins.
 func NewWatch() (Watch, error) {
-	machine, err := machineTime()
+	machine, err := busyTime()
 	return Watch{time.Now(), machine, ownTime()}, err
 }
 
 // Others is how many processors were used, since the watch began, by what is
-// neither this process nor an ended child of its.
+// neither this process nor an ended child of its. See Stolen for other machines.
 func (w Watch) Others() (float64, error) {
-	machine, err := machineTime()
+	machine, err := busyTime()
 	others := machine - w.machine - (ownTime() - w.own)
 	return max(0, others.Seconds()/time.Since(w.began).Seconds()), err
 }
 
-func machineTime() (time.Duration, error) {
+// busyTime is what somebody used in this machine. Interrupts are left out: in the main
+// they are ours, but are nobody's in the books.
+func busyTime() (time.Duration, error) { return machineTime(user, nice, system) }
+
+func machineTime(kinds ...int) (time.Duration, error) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, fmt.Errorf("how busy the machine is: %w", err)
 	}
-	return parseMachine(b)
+	return parseMachine(b, kinds...)
 }
 
-// parseMachine sums the times of /proc/stat that somebody used: user, nice, system,
-// and what the hypervisor gave to others. Interrupts are left out: in the main they
-// are ours, but are nobody's in the books.
-func parseMachine(b []byte) (sum time.Duration, err error) {
-	const user, nice, system, steal = 1, 2, 3, 8
+// Fields of the first line of /proc/stat (proc(5)).
+const user, nice, system, steal = 1, 2, 3, 8
+
+// Stolen is how long, since the machine started, processors had work but the
+// hypervisor gave them to others.
+func Stolen() (time.Duration, error) { return machineTime(steal) }
+
+// parseMachine sums some of the times of /proc/stat.
+func parseMachine(b []byte, kinds ...int) (sum time.Duration, err error) {
 	line, _, _ := bytes.Cut(b, []byte("\n"))
 	fields := bytes.Fields(line)
 	if len(fields) <= steal {
 		return 0, fmt.Errorf("/proc/stat begins with %q", line)
 	}
-	for _, i := range []int{user, nice, system, steal} {
+	for _, i := range kinds {
 		n, err := strconv.ParseInt(string(fields[i]), 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("/proc/stat: %w", err)
 		}
-		sum += time.Duration(n) * tick
+		sum += time.Duration(n) * Tick
 	}
 	return sum, nil
 }

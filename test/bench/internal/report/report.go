@@ -61,6 +61,7 @@ type Report struct {
 	Machine  string    `json:"machine"`
 	Full     bool      `json:"full"`
 	Others   float64   `json:"others"`           // processors that others used meanwhile
+	Stolen   float64   `json:"stolen,omitempty"` // share of the measurements that other machines disturbed
 	Forced   bool      `json:"forced,omitempty"` // although others used them
 	Cells    []Cell    `json:"cells"`
 }

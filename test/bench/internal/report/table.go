@@ -18,6 +18,9 @@ func (r *Report) Table(w io.Writer) error {
 	if r.Forced {
 		fmt.Fprintf(&b, "FORCED: others used %.2f processors meanwhile, so none of this is evidence.\n", r.Others)
 	}
+	if r.Stolen > 0 {
+		fmt.Fprintf(&b, "The hypervisor gave the processors to other machines in %.1f %% of the measurements.\n", 100*r.Stolen)
+	}
 	fmt.Fprintf(&b, "\n"+titleRow, "cell", "median", "", "min .. max of the rounds", "goal", "aim", "")
 	for _, c := range r.Cells {
 		if c.Missing != "" {
