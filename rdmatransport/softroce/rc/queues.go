@@ -161,6 +161,9 @@ func (q *QP) pushSend(wr *rdmatransport.SendWR) {
 		q.sq.copyInline(i)
 	default:
 		w.status = q.checkLocalKeys(i, w)
+		if w.nsge > 0 && !w.answered() {
+			wire.Prefetch(wr.SGL[0].Buf) // until its turn comes, all of a turn's requests are posted
+		}
 	}
 }
 

@@ -1,11 +1,10 @@
 package wire
 
-// prefetchLines is how many cache lines are asked for: by then the processor has
-// seen where reading goes, and asks for the rest of the page itself.
-const prefetchLines = 16
+// prefetchLines is how many cache lines are asked for: the largest payload.
+const prefetchLines = 4096 / 64
 
-// Prefetch asks the processor for the beginning of b, which will be read soon. It
-// changes nothing else.
+// Prefetch asks the processor for b, or its beginning, which will be read soon: the
+// payload of a packet. It changes nothing else.
 func Prefetch(b []byte) {
 	if n := min(len(b)/64, prefetchLines); n > 0 {
 		prefetch(&b[0], n)
