@@ -19,7 +19,7 @@ func (p *pair) acks() (n int) {
 }
 
 // TestRelaxedAck: a completion that nobody waits for comes with an
-// acknowledgement that nobody asked for, after ackDelay; others come at once, and
+// acknowledgement that nobody asked for, after unaskedDelay; others come soon, and
 // foreign peers are always asked.
 func TestRelaxedAck(t *testing.T) {
 	for _, c := range []struct {
@@ -38,14 +38,14 @@ func TestRelaxedAck(t *testing.T) {
 			in := p.b.keys.register(make([]byte, 16), rdmatransport.AccessLocalWrite)
 			p.recv(0, in)
 			p.post(rdmatransport.SendWR{Op: rdmatransport.OpSend, Flags: c.flags})
-			p.run(ackDelay / 2)
+			p.run(unaskedDelay / 2)
 			if asked := p.a.sent[0].pkt.AckReq; asked != c.asked {
 				t.Errorf("asks for an acknowledgement: %v", asked)
 			}
 			if early := p.acks() > 0; early != c.asked {
-				t.Errorf("acknowledged at once: %v", early)
+				t.Errorf("acknowledged soon: %v", early)
 			}
-			p.run(2 * ackDelay)
+			p.run(2 * unaskedDelay)
 			if p.acks() != 1 {
 				t.Errorf("%d acknowledgements after the delay", p.acks())
 			}
@@ -66,16 +66,35 @@ func TestAckRidesAlong(t *testing.T) {
 	p := newPair(t, pairConfig{own: true})
 	p.recv(0, p.b.keys.register(make([]byte, 16), rdmatransport.AccessLocalWrite))
 	p.post(rdmatransport.SendWR{Op: rdmatransport.OpSend})
-	p.run(ackDelay / 4)
+	p.run(unaskedDelay / 4)
 	if err := p.a.PostRecv([]rdmatransport.RecvWR{{}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.b.PostSend([]rdmatransport.SendWR{{Op: rdmatransport.OpSend}}); err != nil {
 		t.Fatal(err)
 	}
-	p.run(ackDelay / 4)
+	p.run(unaskedDelay / 4)
 	if len(p.b.sent) != 2 || p.b.sent[0].pkt.Opcode != wire.RCSendOnly || p.b.sent[1].pkt.Opcode != wire.RCAck {
 		t.Fatalf("b sent %d packets, want a SEND and an ACK", len(p.b.sent))
+	}
+}
+
+// TestAskedAckWaits: our own kind acknowledges what was asked for after askedDelay, so
+// that the application's answer can take the acknowledgement along; foreign peers do
+// not wait.
+func TestAskedAckWaits(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		p := newPair(t, pairConfig{own: own})
+		p.recv(0, p.b.keys.register(make([]byte, 16), rdmatransport.AccessLocalWrite))
+		p.post(rdmatransport.SendWR{Op: rdmatransport.OpSend, Flags: rdmatransport.FlagSignaled})
+		p.run(p.delay + askedDelay/2)
+		if early := p.acks() > 0; early == own {
+			t.Errorf("own kind %v: acknowledged at once: %v", own, early)
+		}
+		p.run(askedDelay)
+		if p.acks() != 1 {
+			t.Errorf("own kind %v: %d acknowledgements after the delay", own, p.acks())
+		}
 	}
 }
 

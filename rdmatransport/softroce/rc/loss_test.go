@@ -250,6 +250,8 @@ func TestAllocations(t *testing.T) {
 		p.b.PostRecv(recv)
 		p.a.PostSend(write)
 		c.carry(p.now, p.a, p.b)
+		p.now += askedDelay
+		p.b.Timeout(p.now)
 		c.carry(p.now, p.b, p.a)
 		if p.a.cq.Poll(cs[:]) != 1 || p.b.cq.Poll(cs[:]) != 1 {
 			t.Fatal("not completed")

@@ -25,6 +25,7 @@ type responder struct {
 	meter  lossMeter // of responses
 
 	ackDue  bool
+	asked   bool          // by our own kind, for an acknowledgement soon
 	unacked int           // request packets since the last ACK
 	repeats int           // times the last ACK was repeated
 	nak     wire.Syndrome // the NAK owed, at PSN expected
@@ -159,11 +160,16 @@ func (q *QP) execute(p *wire.Packet, flags wire.OpFlags) bool {
 	}
 	if flags&(wire.FlagReadRequest|wire.FlagAtomic) != 0 {
 		// The response acknowledges everything before it.
-		r.ackDue, r.unacked = false, 0
+		r.ackDue, r.asked, r.unacked = false, false, 0
 		return true
 	}
 	r.unacked++
-	r.ackDue = r.ackDue || p.AckReq || r.unacked >= 2*ackEvery
+	if q.peer.Own {
+		r.asked = r.asked || p.AckReq
+		r.ackDue = r.ackDue || r.unacked >= 4*ackEvery
+	} else {
+		r.ackDue = r.ackDue || p.AckReq || r.unacked >= 2*ackEvery
+	}
 	return true
 }
 

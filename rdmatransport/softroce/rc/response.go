@@ -296,14 +296,26 @@ func readOpcode(first, last bool) wire.Opcode {
 // controller.
 var ackRepeats = [...]time.Duration{25 * time.Millisecond, 75 * time.Millisecond, 200 * time.Millisecond}
 
-// ackDelay is how late an acknowledgement may be that was not asked for. Most
-// ride with the next request by then.
-const ackDelay = 200 * time.Microsecond
+// How late an acknowledgement to our own kind may be, asked for or not. Most ride
+// with the next request by then: what has just arrived is what the application waits
+// for, and its next requests take a few microseconds. A send of its own costs three.
+const (
+	askedDelay   = 10 * time.Microsecond
+	unaskedDelay = 200 * time.Microsecond
+)
 
-// oweAck sees to an acknowledgement of what nobody asked one for.
+// oweAck sees to an acknowledgement that can wait.
 func (q *QP) oweAck(now time.Duration) {
-	if r := &q.resp; q.peer.Own && r.unacked > 0 && !r.ackDue && !q.timer.running(timerAck) {
-		q.timer.set(timerAck, now+ackDelay)
+	r := &q.resp
+	if !q.peer.Own || r.unacked == 0 || r.ackDue {
+		return
+	}
+	at := now + unaskedDelay
+	if r.asked {
+		at = now + askedDelay
+	}
+	if !q.timer.running(timerAck) || at < q.timer.at[timerAck] {
+		q.timer.set(timerAck, at)
 	}
 }
 
@@ -328,7 +340,7 @@ func (q *QP) sendAck(now time.Duration, o *Outbox) {
 	}
 	out.finish(&h)
 	fresh, nak := r.unacked > 0, r.nakDue
-	r.nakDue, r.ackDue, r.unacked = false, false, 0
+	r.nakDue, r.ackDue, r.asked, r.unacked = false, false, false, 0
 	q.timer.stop(timerAck)
 	q.timer.stop(timerAckRepeat)
 	if nak || q.peer.Own || q.state != StateConnected {

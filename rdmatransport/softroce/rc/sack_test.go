@@ -85,7 +85,7 @@ func TestRepairs(t *testing.T) {
 				if n := p.a.counters.Timeouts; n != c.timeouts {
 					t.Errorf("%d timeouts, want %d", n, c.timeouts)
 				}
-				if limit := time.Duration(c.trips) * 2 * p.delay; c.timeouts == 0 && done > limit+5*time.Microsecond {
+				if limit := time.Duration(c.trips) * 2 * p.delay; c.timeouts == 0 && done > limit+askedDelay+5*time.Microsecond {
 					t.Errorf("took %v, want %v", done, limit)
 				}
 				p.a.poll()
