@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Multipliers that move 128 bits of remainder over 256 and over 64 bytes: x^(d+32)
+// Multipliers that move 128 bits of remainder over 256, 64 and 16 bytes: x^(d+32)
 // and x^(d-32) modulo the CRC's polynomial, d the distance in bits, bit-reflected
 // (Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
 // Instruction", Intel 2009).
@@ -10,24 +10,57 @@ GLOBL over256<>(SB), RODATA|NOPTR, $16
 DATA over64<>+0(SB)/8, $0x0000000154442bd4
 DATA over64<>+8(SB)/8, $0x00000001c6e41596
 GLOBL over64<>(SB), RODATA|NOPTR, $16
+DATA over16<>+0(SB)/8, $0x00000001751997d0
+DATA over16<>+8(SB)/8, $0x00000000ccaa009e
+GLOBL over16<>(SB), RODATA|NOPTR, $16
 
-// func fold(rest *[64]byte, crc uint32, p *byte, n int)
-TEXT ·fold(SB), NOSPLIT, $0-32
-	MOVQ rest+0(FP), DI
-	MOVL crc+8(FP), AX
-	MOVQ p+16(FP), SI
-	MOVQ n+24(FP), CX
-	VMOVDQU64 (SI), Z1
+// x^64, by which 64 bits are left of 96; then the polynomial and x^64 over it, for
+// Barrett's reduction to 32.
+DATA over8<>+0(SB)/8, $0x0000000163cd6124
+DATA over8<>+8(SB)/8, $0
+GLOBL over8<>(SB), RODATA|NOPTR, $16
+DATA barrett<>+0(SB)/8, $0x00000001db710641
+DATA barrett<>+8(SB)/8, $0x00000001f7011641
+GLOBL barrett<>(SB), RODATA|NOPTR, $16
+DATA low32<>+0(SB)/8, $0x00000000ffffffff
+DATA low32<>+8(SB)/8, $0x00000000ffffffff
+GLOBL low32<>(SB), RODATA|NOPTR, $16
+
+// func fold(crc uint32, head *byte, k int, p *byte, n int) uint32
+TEXT ·fold(SB), NOSPLIT, $0-44
+	MOVL crc+0(FP), AX
+	MOVQ head+8(FP), DI
+	MOVQ k+16(FP), DX
+	MOVQ p+24(FP), SI
+	MOVQ n+32(FP), CX
+	NOTL AX
+	VMOVD AX, X5
+	VPXORQ (DI), Z5, Z1
+	VBROADCASTI32X4 over64<>(SB), Z0
+
+head:
+	SUBQ $64, DX
+	JZ body
+	ADDQ $64, DI
+	VPCLMULQDQ $0x00, Z0, Z1, Z5
+	VPCLMULQDQ $0x11, Z0, Z1, Z1
+	VPTERNLOGQ $0x96, (DI), Z5, Z1
+	JMP head
+
+body:
+	TESTQ CX, CX
+	JZ alone
+	VPCLMULQDQ $0x00, Z0, Z1, Z5
+	VPCLMULQDQ $0x11, Z0, Z1, Z1
+	VPTERNLOGQ $0x96, (SI), Z5, Z1
 	VMOVDQU64 64(SI), Z2
 	VMOVDQU64 128(SI), Z3
 	VMOVDQU64 192(SI), Z4
-	NOTL AX
-	VMOVD AX, X5
-	VPXORQ Z5, Z1, Z1
 	VBROADCASTI32X4 over256<>(SB), Z0
 	ADDQ $256, SI
 	SUBQ $256, CX
-	JZ last
+	CMPQ CX, $256
+	JLT last
 
 next:
 	VPCLMULQDQ $0x00, Z0, Z1, Z5
@@ -44,9 +77,11 @@ next:
 	VPTERNLOGQ $0x96, 192(SI), Z8, Z4
 	ADDQ $256, SI
 	SUBQ $256, CX
-	JNZ next
+	CMPQ CX, $256
+	JGE next
 
 last:
+	// 256 bytes to 64.
 	VBROADCASTI32X4 over64<>(SB), Z0
 	VPCLMULQDQ $0x00, Z0, Z1, Z5
 	VPCLMULQDQ $0x11, Z0, Z1, Z1
@@ -57,6 +92,59 @@ last:
 	VPCLMULQDQ $0x00, Z0, Z3, Z5
 	VPCLMULQDQ $0x11, Z0, Z3, Z3
 	VPTERNLOGQ $0x96, Z5, Z3, Z4
-	VMOVDQU64 Z4, (DI)
+
+rest:
+	TESTQ CX, CX
+	JZ reduce
+	VPCLMULQDQ $0x00, Z0, Z4, Z5
+	VPCLMULQDQ $0x11, Z0, Z4, Z4
+	VPTERNLOGQ $0x96, (SI), Z5, Z4
+	ADDQ $64, SI
+	SUBQ $64, CX
+	JMP rest
+
+alone:
+	VMOVDQA64 Z1, Z4
+
+reduce:
+	// 64 bytes to 16.
+	VEXTRACTI32X4 $1, Z4, X1
+	VEXTRACTI32X4 $2, Z4, X2
+	VEXTRACTI32X4 $3, Z4, X3
+	VMOVDQU over16<>(SB), X0
+	VPCLMULQDQ $0x00, X0, X4, X5
+	VPCLMULQDQ $0x11, X0, X4, X4
+	VPXOR X5, X4, X4
+	VPXOR X4, X1, X1
+	VPCLMULQDQ $0x00, X0, X1, X5
+	VPCLMULQDQ $0x11, X0, X1, X1
+	VPXOR X5, X1, X1
+	VPXOR X1, X2, X2
+	VPCLMULQDQ $0x00, X0, X2, X5
+	VPCLMULQDQ $0x11, X0, X2, X2
+	VPXOR X5, X2, X2
+	VPXOR X2, X3, X3
+
+	// 16 bytes to 12, and to 8.
+	VPCLMULQDQ $0x10, X0, X3, X5
+	VPSRLDQ $8, X3, X3
+	VPXOR X5, X3, X3
+	VMOVDQU over8<>(SB), X0
+	VMOVDQU low32<>(SB), X6
+	VPSRLDQ $4, X3, X5
+	VPAND X6, X3, X3
+	VPCLMULQDQ $0x00, X0, X3, X3
+	VPXOR X5, X3, X3
+
+	// 8 bytes to 4.
+	VMOVDQU barrett<>(SB), X0
+	VPAND X6, X3, X5
+	VPCLMULQDQ $0x10, X0, X5, X5
+	VPAND X6, X5, X5
+	VPCLMULQDQ $0x00, X0, X5, X5
+	VPXOR X5, X3, X3
+	VPEXTRD $1, X3, AX
 	VZEROUPPER
+	NOTL AX
+	MOVL AX, ret+40(FP)
 	RET

@@ -13,18 +13,22 @@ func TestFold(t *testing.T) {
 		t.Skip("this processor lacks VPCLMULQDQ on 512 bits: hash/crc32 alone is used")
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	b := make([]byte, 64+5*foldBlock)
+	b := make([]byte, 64+2*foldLeast+128)
 	for i := range b {
 		b[i] = byte(random.Uint32())
 	}
 	for at := range 64 {
-		for n := foldBlock; n <= 5*foldBlock; n += foldBlock {
-			var rest [64]byte
-			crc := random.Uint32()
-			fold(&rest, crc, &b[at], n)
-			got, want := crc32.Update(foldedCRC, crc32.IEEETable, rest[:]), crc32.Update(crc, crc32.IEEETable, b[at:at+n])
-			if got != want {
-				t.Fatalf("%d bytes from %d: %#x, want %#x", n, at, got, want)
+		for k := foldBlock; k <= 3*foldBlock; k += foldBlock {
+			for n := 0; n <= 2*foldLeast+128; n += foldBlock {
+				if n > 0 && n < foldLeast {
+					continue
+				}
+				crc := random.Uint32()
+				got := fold(crc, &b[3], k, &b[at], n)
+				want := crc32.Update(crc32.Update(crc, crc32.IEEETable, b[3:3+k]), crc32.IEEETable, b[at:at+n])
+				if got != want {
+					t.Fatalf("%d bytes, then %d from %d: %#x, want %#x", k, n, at, got, want)
+				}
 			}
 		}
 	}

@@ -8,26 +8,32 @@ import (
 // icrcSeeds are states of the checksum in front of a packet. The first is that
 // after the eight bytes of ones that stand for InfiniBand's local route header,
 // from which the ICRC starts (IBTA 7.8.1, A17.3.3). The k-th leads to the first
-// over k zero bytes: put in front, they make what is summed whole blocks of 16,
-// over which the processor's instructions are used, without a rest.
-var icrcSeeds = [icrcBlock]uint32{
+// over k zero bytes: put in front, they make what is summed whole blocks of 16 or
+// 64, over which the processor's instructions are used, without a rest.
+var icrcSeeds = [foldBlock]uint32{
 	0x2144df1c, 0xff41d912, 0x41d912ff, 0xd202ef8d, 0x00000000, 0x0f6a7026, 0x65e3626f, 0x5cd1d97e,
 	0x6dd90a9d, 0x0b840633, 0x50b362e9, 0xb979a556, 0x101b2f50, 0xce3f7abc, 0x51f45351, 0x25391b17,
+	0x59a3c794, 0x1f90f35a, 0x451a44f5, 0xca72f00b, 0xc758f1d7, 0x8033135d, 0x591ee6b3, 0xa2b1d45a,
+	0xd9cf5805, 0x1668a9cf, 0x0b0cfaf9, 0xd84fa8e9, 0x4de9438e, 0x5448a646, 0x999b1fd0, 0x9d241a25,
+	0xf907faa3, 0xb14fbcba, 0x4b3fee1d, 0x34502a03, 0x31998f4f, 0xf86bd088, 0x061491fb, 0xad4e9463,
+	0x2676554c, 0xa00f9016, 0x0a181ec6, 0x17da91a8, 0x62459bb8, 0x97ec177a, 0x31a4822d, 0xc566b288,
+	0xd3e3469e, 0x3ad81541, 0x622eff47, 0xfc88e87a, 0x3e0a767d, 0x6b6bd6c1, 0x0fed4576, 0xe2d6326f,
+	0x61220bef, 0x469e4cf8, 0xf898f189, 0xf53590fb, 0x353edc71, 0x841efb0e, 0xafd0a035, 0xd5d1098f,
 }
 
 const (
 	icrcBlock = 16
-	foldBlock = 256
-	// foldedCRC is that which leaves the CRC's register at zero.
-	foldedCRC = 0xffffffff
+	foldBlock = 64
+	// foldLeast is the least that fold takes beside the headers.
+	foldLeast = 256
 )
 
 // ICRC computes and checks invariant CRCs. It holds scratch memory, so one
 // goroutine at a time uses a value; the zero value is ready.
 type ICRC struct {
 	// buf gathers the headers and short payloads: the CRC is fastest over few
-	// long pieces, in whole blocks.
-	buf   [8 * icrcBlock]byte
+	// long pieces, in whole blocks. Zeros and headers are fewer than 128 bytes.
+	buf   [3 * foldBlock]byte
 	n     int
 	crc   uint32
 	zero  [3]byte // pad
@@ -40,17 +46,33 @@ type ICRC struct {
 // and payload must not lie on the stack if allocation matters: the compiler
 // cannot see that hash/crc32 does not keep them.
 func (c *ICRC) Sum(p *Path, id uint16, header []byte, payload [][]byte, pad int) uint32 {
+	if canFold && pad == 0 && len(payload) == 1 && len(payload[0]) >= foldLeast+foldBlock {
+		return c.folded(p, id, header, header[BTHSize:], payload[0])
+	}
 	size := len(header) + pad + ICRCSize
 	for _, b := range payload {
 		size += len(b)
 	}
-	c.start(p, id, size, header)
+	block := icrcBlock
+	if c.short(p, size) {
+		block = foldBlock
+	}
+	c.start(p, id, size, header, block)
 	c.write(header[BTHSize:])
 	for _, b := range payload {
 		c.write(b)
 	}
 	c.write(c.zero[:pad])
+	if block == foldBlock {
+		return fold(c.crc, &c.buf[0], c.n, &c.buf[0], 0)
+	}
 	return c.finish()
+}
+
+// short reports whether fold takes a packet with so many bytes of UDP payload, and
+// the scratch memory holds it.
+func (c *ICRC) short(p *Path, size int) bool {
+	return canFold && int(p.ip)+udpSize+size-ICRCSize <= len(c.buf)
 }
 
 // Verify reports whether b, a UDP payload from the BTH to the end of the ICRC,
@@ -80,15 +102,35 @@ func (c *ICRC) Identify(p *Path, b []byte) (id uint16, ok bool) {
 // difference is the ICRC computed over b xor the one at its end.
 func (c *ICRC) difference(p *Path, id uint16, b []byte) uint32 {
 	end := len(b) - ICRCSize
-	c.start(p, id, len(b), b)
+	sent := binary.LittleEndian.Uint32(b[end:])
+	if payload := b[BTHSize:end]; canFold && len(payload) >= foldLeast+foldBlock {
+		return c.folded(p, id, b, nil, payload) ^ sent
+	}
+	if c.short(p, len(b)) {
+		c.start(p, id, len(b), b, foldBlock)
+		c.n += copy(c.buf[c.n:], b[BTHSize:end])
+		return fold(c.crc, &c.buf[0], c.n, &c.buf[0], 0) ^ sent
+	}
+	c.start(p, id, len(b), b, icrcBlock)
 	c.write(b[BTHSize:end])
-	return c.finish() ^ binary.LittleEndian.Uint32(b[end:])
+	return c.finish() ^ sent
+}
+
+// folded is the ICRC of a packet with one long payload behind its headers: those,
+// the zeros in front of them and the first bytes of the payload are whole blocks, and
+// so is the rest.
+func (c *ICRC) folded(p *Path, id uint16, bth, extensions, payload []byte) uint32 {
+	c.start(p, id, BTHSize+len(extensions)+len(payload)+ICRCSize, bth, foldBlock)
+	c.n += copy(c.buf[c.n:], extensions)
+	k := -c.n & (foldBlock - 1)
+	c.n += copy(c.buf[c.n:], payload[:k])
+	return fold(c.crc, &c.buf[0], c.n, &payload[k], len(payload)-k)
 }
 
 // start begins with zero bytes, the path's header and the BTH, whose byte of reserved and
-// congestion bits is masked.
-func (c *ICRC) start(p *Path, id uint16, size int, bth []byte) {
-	lead := -(int(p.ip) + udpSize + size - ICRCSize) & (icrcBlock - 1)
+// congestion bits is masked. With the zeros the whole packet is blocks.
+func (c *ICRC) start(p *Path, id uint16, size int, bth []byte, block int) {
+	lead := -(int(p.ip) + udpSize + size - ICRCSize) & (block - 1)
 	c.crc = icrcSeeds[lead]
 	clear(c.buf[:lead])
 	n := lead + p.put(c.buf[lead:], id, size)
@@ -98,9 +140,6 @@ func (c *ICRC) start(p *Path, id uint16, size int, bth []byte) {
 }
 
 func (c *ICRC) write(b []byte) {
-	if canFold && len(b) >= foldBlock {
-		b = c.fold(b)
-	}
 	k := copy(c.buf[c.n:], b)
 	c.n += k
 	if k == len(b) {
@@ -109,15 +148,6 @@ func (c *ICRC) write(b []byte) {
 	c.crc = crc32.Update(c.crc, crc32.IEEETable, c.buf[:c.n])
 	c.crc = crc32.Update(c.crc, crc32.IEEETable, b[k:])
 	c.n = 0
-}
-
-// fold takes the whole blocks of b and returns the rest.
-func (c *ICRC) fold(b []byte) []byte {
-	n := len(b) &^ (foldBlock - 1)
-	crc := c.finish()
-	fold((*[64]byte)(c.buf[:]), crc, &b[0], n)
-	c.crc, c.n = foldedCRC, 64
-	return b[n:]
 }
 
 func (c *ICRC) finish() uint32 {
