@@ -148,6 +148,7 @@ func (q *Queue) Submit(rs []backend.Request) int {
 		s := &q.slots[q.idle[last]]
 		q.idle = q.idle[:last]
 		q.flying++
+		q.shard.Expect(1)
 		if err := q.fill(s, &rs[n]); err != nil {
 			s.err = err
 			q.refused = append(q.refused, s.index)
@@ -284,6 +285,7 @@ func (q *Queue) reap(rs []backend.Result) int {
 		s.buf, s.memory, s.err = nil, nil, nil
 		q.idle = append(q.idle, i)
 		q.flying--
+		q.shard.Expect(-1)
 	}
 	if taken > 0 {
 		q.share.untaken.Add(-taken)

@@ -6,6 +6,11 @@ const maxSpinFactor = 8
 // firstSpinFactor is the same for the first operation after a pause.
 const firstSpinFactor = 6
 
+// expectFactor is the same while the end of an operation is waited for: a disk
+// answers requests in clumps, with pauses about as long as waking takes, and a peer
+// with such a disk does, too.
+const expectFactor = 16
+
 // lonelyShare is what is left of the least after a pause much longer than it: who
 // comes so rarely pays for waking the loop anyway.
 const lonelyShare = 4
@@ -23,6 +28,8 @@ type spinner struct {
 	length int64 // now
 	useful int64 // time of the last useful turn
 	seen   int   // such intervals since the last that was much longer
+
+	expected int // operations whose end the loop will hear of
 }
 
 func (p *spinner) init(least int64) { p.least, p.length = least, least }
@@ -57,4 +64,10 @@ func (p *spinner) worked(now int64) {
 }
 
 // over reports whether a loop without work has polled long enough.
-func (p *spinner) over(now int64) bool { return now-p.useful >= p.length }
+func (p *spinner) over(now int64) bool {
+	length := p.length
+	if p.expected > 0 {
+		length = max(length, p.least*expectFactor)
+	}
+	return now-p.useful >= length
+}

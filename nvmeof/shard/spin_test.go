@@ -79,3 +79,21 @@ func TestSpinnerForgets(t *testing.T) {
 		t.Errorf("polls for %d when there is work again", p.length)
 	}
 }
+
+// TestExpect: the loop polls longer while an operation is out, and not for ever.
+func TestExpect(t *testing.T) {
+	const least = 50_000
+	var p spinner
+	p.init(least)
+	p.worked(0)
+	if !p.over(2 * least) {
+		t.Error("polls on although nothing is expected")
+	}
+	p.expected++
+	if p.over(2 * least) {
+		t.Error("sleeps although an operation is out")
+	}
+	if !p.over(expectFactor * least) {
+		t.Error("polls for ever")
+	}
+}

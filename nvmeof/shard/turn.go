@@ -75,6 +75,10 @@ func (s *Shard) Turn() bool {
 	return useful
 }
 
+// Expect says that the loop will hear of n more operations' ends soon, or of fewer if
+// n is negative: it polls longer before it sleeps.
+func (s *Shard) Expect(n int) { s.spin.expected += n }
+
 // Send hands over what was begun since the last turn, without looking for more as
 // a turn does first: for a holder of the loop who has just begun an operation. A
 // system call that finds nothing costs half a microsecond.

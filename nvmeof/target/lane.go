@@ -170,6 +170,7 @@ func (l *lane) push() bool {
 		l.flight[op.Tag] = op
 	}
 	l.vacant = l.vacant[:len(l.vacant)-n]
+	l.shard.Expect(n)
 	clear(l.batch)
 	return n > 0
 }
@@ -179,6 +180,7 @@ func (l *lane) take(res *backend.Result) {
 	op := l.flight[res.Tag]
 	l.flight[res.Tag] = nil
 	l.vacant = append(l.vacant, uint32(res.Tag))
+	l.shard.Expect(-1)
 	op.owner.completed(res.Err)
 }
 
