@@ -59,7 +59,11 @@ func failure(code C.int, doing string) error {
 	if code >= 0 {
 		return nil
 	}
-	errno := unix.Errno(-code)
+	return failureOf(unix.Errno(-code), doing)
+}
+
+// failureOf adds to an errno what can be done about it.
+func failureOf(errno unix.Errno, doing string) error {
 	hint := ""
 	switch {
 	case errors.Is(errno, unix.ENOMEM) || errors.Is(errno, unix.EAGAIN):

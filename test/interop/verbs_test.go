@@ -17,11 +17,18 @@ func TestVerbs(t *testing.T) {
 	l.link(t, 1500)
 	l.installVerbsTest(t)
 	logged := l.logEnd(t)
-	for addr, nowhere := range map[string]string{"10.9.0.2": "10.9.0.99", "fd09::2": "fd09::99"} {
-		t.Run(addr, func(t *testing.T) {
-			out := l.onHost(t, 4*time.Minute, "verbs", env{"addr": addr, "nowhere": nowhere})
-			t.Log(out)
-		})
+	v4 := env{"addr": "10.9.0.2", "nowhere": "10.9.0.99", "flags": ""}
+	v6 := env{"addr": "fd09::2", "nowhere": "fd09::99", "flags": ""}
+	for _, c := range []struct {
+		name string
+		env  env
+	}{
+		{"suite,at=10.9.0.2", v4.with(env{"tests": "TestSuite"})},
+		{"suite,at=fd09::2", v6.with(env{"tests": "TestSuite"})},
+		{"cycles", v4.with(env{"tests": "TestCycles", "flags": "-cycles 1000"})},
+		{"removal", v4.with(env{"tests": "TestRemoval", "flags": "-remove rxe0 -netdev host0"})},
+	} {
+		t.Run(c.name, func(t *testing.T) { t.Log(l.onHost(t, 4*time.Minute, "verbs", c.env)) })
 	}
 	l.wantCleanLog(t, logged, regexp.MustCompile(`non-flush error status`))
 }
