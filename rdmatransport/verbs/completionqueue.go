@@ -20,6 +20,10 @@ const (
 	// controlInterval is how often a queue that is polled without sleeping looks at
 	// the RDMA CM, which costs two system calls.
 	controlInterval = time.Millisecond
+	// presenceInterval is how often the device is looked for in sysfs: where its driver
+	// cannot take it from its users (rdma_rxe), the kernel waits for them to close it,
+	// and neither the device nor the RDMA CM says so.
+	presenceInterval = time.Second
 	// unarmedLimit bounds a Wait before which nobody called Due.
 	unarmedLimit = time.Millisecond
 )
@@ -40,6 +44,7 @@ type completionQueue struct {
 	busy    bool
 	carries bool          // the RDMA CM is ours to poll
 	looked  time.Duration // when it last was
+	present time.Duration // when the device was last there
 
 	qps     map[uint32]*queuePair // by serial
 	serial  uint32                // of the last one
@@ -219,6 +224,9 @@ func (c *completionQueue) Wait(d int64) {
 func (c *completionQueue) Due() int64 {
 	if c.mail.full.Load() || len(c.backlog) > 0 || !c.arm() {
 		return 0
+	}
+	if c.carries {
+		return int64(max(0, c.present+presenceInterval-c.dev.clock()))
 	}
 	return -1
 }

@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -33,6 +35,12 @@ func (c *completionQueue) control() {
 	}
 	for C.nv_get_async(d.lib, d.context, &c.async) == 1 {
 		d.asynchronous(&c.async)
+	}
+	if c.now-c.present >= presenceInterval {
+		c.present = c.now
+		if errors.Is(unix.Access(d.path, unix.F_OK), unix.ENOENT) {
+			d.remove()
+		}
 	}
 }
 

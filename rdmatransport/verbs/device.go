@@ -37,6 +37,7 @@ type device struct {
 	cmFD    int
 	asyncFD int
 	hw      C.struct_nv_attrs
+	path    string // in sysfs, while the device is there
 	attrs   rdmatransport.Attrs
 
 	mu        sync.Mutex // guards all below

@@ -17,7 +17,6 @@ import (
 
 var (
 	removable = flag.String("remove", "", "name of the RDMA device, which the test may remove")
-	netdev    = flag.String("netdev", "", "network interface on which the test adds it again")
 	cycles    = flag.Int("cycles", 50, "how often to connect and disconnect")
 )
 
@@ -161,16 +160,19 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// TestRemoval takes the device away under a connection and brings it back.
+// TestRemoval takes the device away under a connection.
 func TestRemoval(t *testing.T) {
-	if *addr == "" || *removable == "" || *netdev == "" {
-		t.Skip("needs an RDMA device that may go: -addr, -remove and -netdev")
+	if *addr == "" || *removable == "" {
+		t.Skip("needs an RDMA device that may go: -addr and -remove")
 	}
 	a, b := newNode(t), newNode(t)
 	l := b.listen()
 	active, passive := join(t, a, b, l)
-	removed := make(chan error, 1)
-	go func() { removed <- exec.Command("rdma", "link", "delete", *removable).Run() }()
+	// With rdma_rxe it returns when this process has ended: librdmacm keeps every device
+	// open that it has ever used.
+	if err := exec.Command("rdma", "link", "delete", *removable).Start(); err != nil {
+		t.Fatal(err)
+	}
 	turn(t, "ending the queue pairs of a device that goes", func() bool { return active.Err() != nil && passive.Err() != nil }, a, b)
 	for _, qp := range []rdmatransport.QueuePair{active, passive} {
 		t.Logf("queue pair %d ended: %v", qp.QPN(), qp.Err())
@@ -179,26 +181,14 @@ func TestRemoval(t *testing.T) {
 	if _, err := l.Accept(t.Context()); !errors.Is(err, verbs.ErrRemoved) {
 		t.Errorf("Accept: %v, want %v", err, verbs.ErrRemoved)
 	}
-	if _, err := a.device.NewDomain(); !errors.Is(err, verbs.ErrRemoved) {
-		t.Errorf("NewDomain: %v, want %v", err, verbs.ErrRemoved)
-	}
+	turn(t, "refusing new domains", func() bool {
+		_, errA := a.device.NewDomain()
+		_, errB := b.device.NewDomain()
+		return errors.Is(errA, verbs.ErrRemoved) && errors.Is(errB, verbs.ErrRemoved)
+	}, a, b)
 	for _, n := range []*node{a, b} {
 		if err := n.device.Close(); err != nil {
-			t.Logf("closing a device that is gone: %v", err)
-		}
-	}
-	if err := <-removed; err != nil {
-		t.Fatalf("rdma link delete: %v", err)
-	}
-	if out, err := exec.Command("rdma", "link", "add", *removable, "type", "rxe", "netdev", *netdev).CombinedOutput(); err != nil {
-		t.Fatalf("rdma link add: %v\n%s", err, out)
-	}
-	a, b = newNode(t), newNode(t)
-	l = b.listen()
-	join(t, a, b, l)
-	for _, n := range []*node{a, b} {
-		if err := n.device.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("closing a device that is gone: %v", err)
 		}
 	}
 }

@@ -46,4 +46,8 @@
 // What rdma_rxe does otherwise than an RNIC (Linux 6.12): it holds a window to its
 // region's bounds only, and it often tells a local error as a flush, or as another
 // one.
+//
+// librdmacm keeps a device open for as long as the process lives, so that rdma link
+// delete of an rxe device returns only when this process has ended. Its queue pairs
+// and listeners have ended within a second or so.
 package verbs

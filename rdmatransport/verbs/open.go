@@ -126,7 +126,7 @@ func (d *device) open() error {
 		}
 		return err
 	}
-	d.attrs = d.describe()
+	d.attrs, d.path = d.describe(), C.GoString(&d.hw.path[0])
 	return nil
 }
 

@@ -193,6 +193,7 @@ static int query(struct nv_lib *l, struct ibv_context *context, struct nv_attrs 
 	if (err)
 		return err;
 	snprintf(a->name, sizeof a->name, "%s", l->ibv_get_device_name(context->device));
+	snprintf(a->path, sizeof a->path, "%s", context->device->dev_path);
 	a->max_message = port.max_msg_sz;
 	a->max_qp_wr = dev.max_qp_wr;
 	a->max_sge = dev.max_sge;

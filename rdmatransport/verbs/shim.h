@@ -32,6 +32,7 @@ struct nv_addr {
 
 struct nv_attrs {
 	char name[64];
+	char path[256]; // in sysfs, while the device is there
 	uint64_t max_message;
 	uint32_t max_qp_wr, max_sge, max_cqe, max_reads_in, max_reads_out, comp_vectors, max_inline;
 	uint8_t windows; // type 2B

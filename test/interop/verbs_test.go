@@ -14,7 +14,6 @@ import (
 func TestVerbs(t *testing.T) {
 	needGuest(t)
 	l := newLab(t)
-	l.link(t, 1500)
 	l.installVerbsTest(t)
 	logged := l.logEnd(t)
 	v4 := env{"addr": "10.9.0.2", "nowhere": "10.9.0.99", "flags": ""}
@@ -26,9 +25,13 @@ func TestVerbs(t *testing.T) {
 		{"suite,at=10.9.0.2", v4.with(env{"tests": "TestSuite"})},
 		{"suite,at=fd09::2", v6.with(env{"tests": "TestSuite"})},
 		{"cycles", v4.with(env{"tests": "TestCycles", "flags": "-cycles 1000"})},
-		{"removal", v4.with(env{"tests": "TestRemoval", "flags": "-remove rxe0 -netdev host0"})},
+		{"removal", v4.with(env{"tests": "TestRemoval", "flags": "-remove rxe0 -test.timeout 40s"})},
+		{"return", v4.with(env{"tests": "TestCycles", "flags": "-cycles 10"})},
 	} {
-		t.Run(c.name, func(t *testing.T) { t.Log(l.onHost(t, 4*time.Minute, "verbs", c.env)) })
+		t.Run(c.name, func(t *testing.T) {
+			l.link(t, 1500) // which brings back a device that was removed
+			t.Log(l.onHost(t, 4*time.Minute, "verbs", c.env))
+		})
 	}
 	l.wantCleanLog(t, logged, regexp.MustCompile(`non-flush error status`))
 }

@@ -10,5 +10,10 @@ if ((status)); then
   tail -40 /tmp/verbs.log
   die "verbs.test ended with status $status"
 fi
+if [[ $flags == *-remove* ]]; then # it goes when the last user has gone
+  gone() { [[ ! -e /sys/class/infiniband/rxe0 ]]; }
+  within 20 gone
+  exit
+fi
 same() { [[ $(resources) == "$before" ]]; }
 within 20 same
