@@ -17,7 +17,7 @@ import (
 type connection struct {
 	dev   *device
 	token token
-	qp    *queuePair    // nil while a request is unanswered
+	qp    *queuePair    // nil while a request is unanswered; Accept sets it under dev.mu
 	steps chan cmEvent  // active side: what Connect waits for
 	stop  chan struct{} // closed when the queue pair ends
 
@@ -159,7 +159,10 @@ func (c *connection) destroy() {
 
 // end ends the queue pair on its own shard.
 func (c *connection) end(why error) {
-	if q := c.qp; q != nil {
+	c.dev.mu.Lock()
+	q := c.qp
+	c.dev.mu.Unlock()
+	if q != nil {
 		q.cq.do(func() { q.end(why) })
 	}
 }
