@@ -16,7 +16,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
 // targetFlags are what the target command takes.
@@ -53,7 +52,7 @@ RoCEv2 endpoint on UDP port 4791 of the address. Hosts are refused unless
 	flags.StringVar(&f.listen, "listen", "", "address to serve on, ADDR or ADDR:PORT (port 4420)")
 	flags.StringVar(&f.nqn, "nqn", "", "name of the subsystem")
 	flags.StringArrayVar(&f.exports, "export", nil, "each is the next namespace: "+exportHelp)
-	flags.StringVar(&f.transport, "transport", "softroce", "RDMA transport: softroce")
+	flags.StringVar(&f.transport, "transport", transportSoftroce, "RDMA transport: "+transportHelp)
 	flags.IntVar(&f.shards, "shards", 0, "threads that serve I/O queues (default: half the processors)")
 	flags.IntVar(&f.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer (default: 8 MiB, as far as allowed)")
 	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, "NQN of a host that may connect")
@@ -77,8 +76,8 @@ func (f *targetFlags) check() (netip.AddrPort, error) {
 	switch {
 	case err != nil:
 		return addr, usage("--listen: %v", err)
-	case f.transport != "softroce":
-		return addr, usage("--transport %s: only softroce is available in this build", f.transport)
+	case !isTransport(f.transport):
+		return addr, usage("--transport %s: want %s", f.transport, transportHelp)
 	case len(f.allowHosts) == 0 && !f.allowAnyHost:
 		return addr, usage("no host may connect: give --allow-host NQN (on a Linux host: cat /etc/nvme/hostnqn), or --allow-any-host")
 	case f.shards < 0 || f.shards > maxShards:
@@ -105,14 +104,11 @@ func runTarget(ctx context.Context, f *targetFlags, out, errOut io.Writer) error
 		return err
 	}
 	needProcessors(f.shards)
-	dev, err := softroce.Open(softroce.Config{Addr: addr.Addr(), Shards: f.shards, ReceiveBuffer: f.rcvbuf})
+	dev, err := openTransport(f.transport, addr.Addr(), f.shards, f.rcvbuf, log)
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
-	for _, w := range dev.Warnings() {
-		log.Warn(w)
-	}
 	t, err := target.New(target.Config{Device: dev, Log: log, Shards: f.shards})
 	if err != nil {
 		return err
@@ -120,7 +116,7 @@ func runTarget(ctx context.Context, f *targetFlags, out, errOut io.Writer) error
 	stores, err := addExports(t, f, log)
 	if err == nil {
 		err = serve(ctx, t, f, addr, out, errOut, log)
-		log.Info("counters", zap.Any("shards", dev.Stats()))
+		logCounters(dev, log)
 	}
 	// Peers are told, then the stores are quiet.
 	return errors.Join(err, t.Close(), closeStores(stores))

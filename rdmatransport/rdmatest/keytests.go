@@ -210,7 +210,9 @@ func testWindow(p *pair) {
 	if a.mem[99] != b.mem[4096+8191] {
 		p.t.Error("READ through a window brought something else")
 	}
-	p.wantRefused(a, b, writeOp, 2, w.IOVA()+8191, w.RKey()) // its last byte and one beyond
+	if !p.loose {
+		p.wantRefused(a, b, writeOp, 2, w.IOVA()+8191, w.RKey()) // its last byte and one beyond
+	}
 }
 
 func testWindowOneWay(p *pair) {
@@ -283,7 +285,9 @@ func testInvalidateUnknown(p *pair) {
 	a.post(rdmatransport.SendWR{
 		ID: 1, Op: rdmatransport.OpSend, Flags: rdmatransport.FlagInvalidate, InvalidateKey: 0x12345678, SGL: []rdmatransport.SGE{a.sge(0, 16)},
 	})
-	if c := a.next(); c.ID != 1 || c.Status == rdmatransport.StatusSuccess {
+	if p.coarse { // acknowledged, then refused: the end is all that comes back
+		a.wantErr()
+	} else if c := a.next(); c.ID != 1 || c.Status == rdmatransport.StatusSuccess {
 		p.t.Errorf("invalidation of an unknown key: %s", describe(c))
 	}
 	if c := b.next(); c.ID != 1000 || c.Status == rdmatransport.StatusSuccess {

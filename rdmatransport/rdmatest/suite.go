@@ -35,6 +35,14 @@ func InBubble(s *suite) { s.bubble = true }
 // request that the peer refuses may then complete as flushed.
 func Lossy(s *suite) { s.lossy = true }
 
+// CoarseErrors says that the device does not tell the kinds of local failures apart,
+// nor what the peer hears of them, as rdma_rxe: any failure will do.
+func CoarseErrors(s *suite) { s.coarse = true }
+
+// LooseWindows says that the device checks a window's key and rights, but not its
+// bounds, as rdma_rxe: only those of the region count.
+func LooseWindows(s *suite) { s.loose = true }
+
 // Allocates skips the test that counts allocations, for the stated reason: a
 // network for tests, say, that allocates its packets.
 func Allocates(reason string) Option { return func(s *suite) { s.allocates = reason } }
@@ -43,6 +51,8 @@ type suite struct {
 	open      Factory
 	bubble    bool
 	lossy     bool
+	coarse    bool
+	loose     bool
 	allocates string
 }
 
@@ -83,7 +93,7 @@ func (s *suite) runAll(t *testing.T, group string, cases []testCase) {
 func (s *suite) runOne(t *testing.T, c testCase) {
 	devices := s.open(t)
 	p := &pair{
-		t: t, Pair: devices, lossy: s.lossy,
+		t: t, Pair: devices, lossy: s.lossy, coarse: s.coarse, loose: s.loose,
 		a: newEnd(t, "active", devices.Active),
 		b: newEnd(t, "passive", devices.Passive),
 	}

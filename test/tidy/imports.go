@@ -35,6 +35,7 @@ var directions = []direction{
 	{"rdmatransport/softroce/rc", []string{"rdmatransport", "rdmatransport/softroce/wire"}, nil},
 	{"rdmatransport/softroce/cm", []string{"rdmatransport", "rdmatransport/softroce/wire"}, nil},
 	{"rdmatransport/softroce/udp", []string{"rdmatransport/softroce/wire"}, []string{xsys}},
+	{"rdmatransport/verbs", []string{"rdmatransport"}, []string{xsys}},
 	{"rdmatransport/rdmatest", []string{"rdmatransport"}, nil},
 	{"backend", []string{"backend/..."}, []string{xsys}},
 	{"nvmeof", []string{"capsule"}, []string{uuid}},

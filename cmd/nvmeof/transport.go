@@ -1,0 +1,61 @@
+package main
+
+import (
+	"net/netip"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
+)
+
+// What --transport takes.
+const (
+	transportSoftroce = "softroce"
+	transportVerbs    = "verbs"
+	transportAuto     = "auto"
+
+	transportHelp = "softroce (UDP sockets), verbs (an RDMA device), or auto (verbs where the address belongs to an RDMA device)"
+)
+
+func isTransport(s string) bool {
+	return s == transportSoftroce || s == transportVerbs || s == transportAuto
+}
+
+// openTransport opens the device of an address and logs which transport it is, and
+// why.
+func openTransport(name string, addr netip.Addr, shards, rcvbuf int, log *zap.Logger) (rdmatransport.Device, error) {
+	why := "asked for with --transport"
+	if name == transportAuto {
+		name, why = chooseTransport(addr)
+	}
+	log.Info("transport", zap.String("name", name), zap.String("why", why))
+	if name == transportVerbs {
+		return verbs.Open(verbs.Config{Addr: addr, Shards: shards})
+	}
+	dev, err := softroce.Open(softroce.Config{Addr: addr, Shards: shards, ReceiveBuffer: rcvbuf})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range dev.Warnings() {
+		log.Warn(w)
+	}
+	return dev, nil
+}
+
+// chooseTransport prefers an RDMA device where the address belongs to one.
+func chooseTransport(addr netip.Addr) (name, why string) {
+	owner, err := verbs.Owner(addr)
+	if err != nil {
+		return transportSoftroce, err.Error()
+	}
+	return transportVerbs, addr.String() + " belongs to the RDMA device " + owner
+}
+
+// logCounters logs what a device counted, where it counts.
+func logCounters(dev rdmatransport.Device, log *zap.Logger) {
+	if d, ok := dev.(*softroce.Device); ok {
+		log.Info("counters", zap.Any("shards", d.Stats()))
+	}
+}

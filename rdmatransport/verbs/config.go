@@ -1,0 +1,54 @@
+package verbs
+
+import (
+	"net/netip"
+	"time"
+)
+
+// MaxShards is the most completion queues that a device hands out.
+const MaxShards = 64
+
+// Config describes a device. A zero field takes the default.
+type Config struct {
+	// Addr is required: an IP address of the RDMA port. An IPv6 link-local one
+	// needs its zone.
+	Addr   netip.Addr
+	Shards int // completion queues; default 1, limit MaxShards
+
+	// ResolveTimeout bounds each of the two steps, address and route, that come
+	// before a connection request. Default 2 s.
+	ResolveTimeout time.Duration
+	// AckTimeout is how long the device waits for an acknowledgement before it
+	// sends again; rounded up to 4.096 µs times a power of two, as devices count.
+	// Default: what the RDMA CM computes from the path.
+	AckTimeout time.Duration
+}
+
+const defaultResolveTimeout = 2 * time.Second
+
+func (c *Config) resolveTimeout() time.Duration {
+	if c.ResolveTimeout > 0 {
+		return c.ResolveTimeout
+	}
+	return defaultResolveTimeout
+}
+
+func (c *Config) shards() int {
+	if c.Shards == 0 {
+		return 1
+	}
+	return c.Shards
+}
+
+// ackExponent is AckTimeout as queue pairs have it (IBTA volume 1, 11.2.5.2): the
+// exponent of a power of two times 4.096 µs, 5 bits; 0: not set.
+func (c *Config) ackExponent() uint8 {
+	if c.AckTimeout <= 0 {
+		return 0
+	}
+	e := uint8(1)
+	for e < 31 && time.Duration(4096)<<e < c.AckTimeout {
+		e++
+	}
+	return e
+}

@@ -1,0 +1,168 @@
+//go:build verbs && cgo && linux
+
+package verbs
+
+// #include "shim.h"
+import "C"
+
+import (
+	"sync"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A connection is one identifier of the RDMA CM. It outlives its queue pair until
+// the peer has heard of the end, since the CM repeats that for as long as the
+// identifier lives.
+type connection struct {
+	dev   *device
+	token token
+	qp    *queuePair    // nil while a request is unanswered; Accept sets it under dev.mu
+	steps chan cmEvent  // active side: what Connect waits for
+	stop  chan struct{} // closed when the queue pair ends
+
+	mu        sync.Mutex           // guards all below, and every use of id
+	id        *C.struct_rdma_cm_id // nil once destroyed
+	joined    bool                 // the peer may believe that we are connected
+	confirmed bool                 // it does: the CM takes a disconnect from now on
+	leaving   bool                 // the queue pair has ended
+	left      bool                 // we have told the peer of the end
+	over      bool                 // so has the peer, or it cannot any more
+	released  bool                 // the queue pair is closed
+	stopped   bool
+}
+
+// A cmEvent is an event of the RDMA CM, for Connect.
+type cmEvent struct {
+	kind              C.uint8_t
+	status            int // negative errno, or the reason of a rejection
+	readsIn, readsOut int
+	data              []byte
+}
+
+// newConnection makes an identifier for an active connection.
+func (d *device) newConnection(q *queuePair) (*connection, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	c := &connection{dev: d, token: d.newToken(), qp: q, steps: make(chan cmEvent, 8), stop: make(chan struct{})}
+	if err := failure(C.nv_create_id(d.lib, d.channel, C.uint64_t(c.token), &c.id), "creating an identifier of the RDMA CM"); err != nil {
+		return nil, err
+	}
+	d.conns[c.token] = c
+	return c, nil
+}
+
+// use calls f with the identifier, unless that is gone.
+func (c *connection) use(doing string, f func(id *C.struct_rdma_cm_id) C.int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.id == nil {
+		return rdmatransport.ErrDisconnected
+	}
+	return failure(f(c.id), doing)
+}
+
+// join moves the queue pair to the state in which it sends and receives, unless it is
+// closed.
+func (c *connection) join(readsIn, readsOut int) error {
+	q, d := c.qp, c.dev
+	attr := C.struct_nv_connect_attr{
+		access: q.access, reads_in: C.uint8_t(readsIn), reads_out: C.uint8_t(readsOut),
+		ack_timeout: C.uint8_t(d.cfg.ackExponent()), rnr_timer: rnrTimer,
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.qp == nil {
+		return rdmatransport.ErrDisconnected
+	}
+	return c.use("connecting a queue pair", func(id *C.struct_rdma_cm_id) C.int {
+		c.joined = true
+		return C.nv_ready_qp(d.lib, q.qp, id, &attr)
+	})
+}
+
+// rnrTimer makes a peer whose SEND finds no receive try again after 640 µs (IBTA
+// volume 1, table 45).
+const rnrTimer = 12
+
+// disconnect tells the peer of the end, or that there will be no connection. Repeated
+// calls do nothing.
+func (c *connection) disconnect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stopped {
+		c.stopped = true
+		close(c.stop)
+	}
+	c.leaving = true
+	c.leave()
+}
+
+// confirm notes that the exchange is complete on both sides. A disconnect that came
+// before was too early for the CM, which would have told nobody.
+func (c *connection) confirm() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.confirmed = true
+	c.leave()
+}
+
+// leave is called with mu held.
+func (c *connection) leave() {
+	if c.id == nil || c.left || !c.leaving || !c.confirmed {
+		return
+	}
+	c.left = true
+	if C.nv_disconnect(c.dev.lib, c.id) < 0 {
+		c.over = true // it is not connected any more
+	}
+}
+
+// release is called when the queue pair is closed: the identifier goes when the end
+// has been agreed on.
+func (c *connection) release() {
+	c.mu.Lock()
+	c.released = true
+	now := c.over || !c.joined
+	c.mu.Unlock()
+	if now {
+		c.destroy()
+	}
+}
+
+// heard notes that no more of the end will come.
+func (c *connection) heard() {
+	c.mu.Lock()
+	c.over = true
+	now := c.released
+	c.mu.Unlock()
+	if now {
+		c.destroy()
+	}
+}
+
+// destroy frees the identifier. Where the exchange is not over, the peer is refused.
+func (c *connection) destroy() {
+	c.dev.mu.Lock()
+	delete(c.dev.conns, c.token)
+	c.dev.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.id != nil {
+		C.nv_destroy_id(c.dev.lib, c.id)
+		c.id = nil
+	}
+}
+
+// end ends the queue pair on its own shard.
+func (c *connection) end(why error) {
+	c.dev.mu.Lock()
+	q := c.qp
+	c.dev.mu.Unlock()
+	if q != nil {
+		q.cq.do(func() { q.end(why) })
+	}
+}

@@ -1,0 +1,168 @@
+//go:build verbs && cgo && linux
+
+package verbs
+
+// #include "shim.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// control takes what the RDMA CM and the device have to say.
+func (c *completionQueue) control() {
+	if !c.waiter.control.Swap(false) && c.now-c.looked < controlInterval {
+		return
+	}
+	c.looked = c.now
+	d := c.dev
+	for {
+		d.mu.Lock()
+		next := d.newToken()
+		d.mu.Unlock()
+		if C.nv_get_event(d.lib, d.channel, C.uint64_t(next), &c.event) != 1 {
+			break
+		}
+		c.busy = true
+		d.event(&c.event, next)
+	}
+	for C.nv_get_async(d.lib, d.context, &c.async) == 1 {
+		d.asynchronous(&c.async)
+	}
+	if c.now-c.present >= presenceInterval {
+		c.present = c.now
+		if errors.Is(unix.Access(d.path, unix.F_OK), unix.ENOENT) {
+			d.remove()
+		}
+	}
+}
+
+// event acts on an event of the RDMA CM.
+func (d *device) event(e *C.struct_nv_event, next token) {
+	if e._type == C.NV_EVENT_REQUEST {
+		d.request(e, next)
+		return
+	}
+	if token(e.token) == anchorToken {
+		if e._type == C.NV_EVENT_REMOVAL {
+			d.remove()
+		}
+		return
+	}
+	d.mu.Lock()
+	c, l := d.conns[token(e.token)], d.listeners[token(e.token)]
+	d.mu.Unlock()
+	switch {
+	case c != nil:
+		c.event(e)
+	case l != nil && e._type == C.NV_EVENT_REMOVAL:
+		l.close(ErrRemoved)
+	}
+}
+
+var errAddressChanged = errors.New("verbs: the address of the connection has moved to another interface")
+
+// event acts on an event of one connection.
+func (c *connection) event(e *C.struct_nv_event) {
+	if c.steps != nil {
+		select {
+		case c.steps <- cmEvent{
+			kind: e._type, status: int(e.status), readsIn: int(e.reads_in), readsOut: int(e.reads_out), data: privateData(e),
+		}:
+		default: // Connect has long returned
+		}
+	}
+	switch e._type {
+	case C.NV_EVENT_ESTABLISHED:
+		c.confirm()
+	case C.NV_EVENT_DISCONNECTED:
+		c.end(rdmatransport.ErrDisconnected)
+		c.heard()
+	case C.NV_EVENT_TIMEWAIT_EXIT:
+		c.heard()
+	case C.NV_EVENT_CONNECT_ERROR, C.NV_EVENT_UNREACHABLE:
+		c.end(rdmatransport.ErrUnreachable)
+		c.heard()
+	case C.NV_EVENT_REJECTED:
+		c.end(rdmatransport.ErrDisconnected)
+		c.heard()
+	case C.NV_EVENT_REMOVAL:
+		c.end(ErrRemoved)
+		c.heard()
+	case C.NV_EVENT_ADDR_CHANGE:
+		c.end(errAddressChanged)
+	}
+}
+
+func privateData(e *C.struct_nv_event) []byte {
+	return C.GoBytes(unsafe.Pointer(&e.private_data[0]), C.int(e.private_len))
+}
+
+// asynchronous acts on an event of the device (ibv_get_async_event(3)).
+func (d *device) asynchronous(a *C.struct_nv_async) {
+	switch {
+	case a.fatal != 0 || a.cq_fatal != 0:
+		d.remove()
+	case a.established != 0 || a.qp_fatal != 0:
+		if c := d.connectionOf(rdmatransport.QPN(a.qp_num)); c == nil {
+			return
+		} else if a.qp_fatal != 0 {
+			c.end(fmt.Errorf("verbs: the device has put queue pair %d into the error state (event %d)", a.qp_num, a._type))
+		} else {
+			// The peer's message of readiness was lost; its data do as well.
+			_ = c.use("confirming a connection", func(id *C.struct_rdma_cm_id) C.int { return C.nv_data_arrived(d.lib, id) })
+		}
+	}
+}
+
+func (d *device) connectionOf(qpn rdmatransport.QPN) *connection {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.conns {
+		if c.qp != nil && c.qp.qpn == qpn {
+			return c
+		}
+	}
+	return nil
+}
+
+// request passes a peer's wish to the listener of its port.
+func (d *device) request(e *C.struct_nv_event, next token) {
+	c := &connection{dev: d, token: next, id: e.id, stop: make(chan struct{})}
+	r := &connRequest{
+		conn: c, data: privateData(e), local: fromC(&e.local), remote: fromC(&e.remote),
+		readsIn: int(e.reads_in), readsOut: int(e.reads_out),
+	}
+	d.mu.Lock()
+	l := d.listeners[token(e.token)]
+	d.conns[next] = c
+	d.mu.Unlock()
+	if l == nil || !d.owns(e.id) || !l.offer(r) {
+		_ = r.Reject(nil)
+	}
+}
+
+// owns reports whether an identifier is bound to this device: a request to a wildcard
+// address may have come through another one.
+func (d *device) owns(id *C.struct_rdma_cm_id) bool {
+	var name [64]C.char
+	var port C.uint8_t
+	return C.nv_id_device(d.lib, id, &name[0], &port) == 0 && C.GoString(&name[0]) == C.GoString(&d.hw.name[0])
+}
+
+// addresses are those of a connection.
+func (c *connection) addresses() (local, remote netip.AddrPort) {
+	var l, r C.struct_nv_addr
+	_ = c.use("", func(id *C.struct_rdma_cm_id) C.int {
+		C.nv_addresses(id, &l, &r)
+		return 0
+	})
+	return fromC(&l), fromC(&r)
+}

@@ -1,0 +1,205 @@
+//go:build verbs && cgo && linux
+
+package verbs
+
+// #include "shim.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// ErrRemoved ends the queue pairs of a device that the system has taken away.
+var ErrRemoved = errors.New("verbs: the RDMA device has been removed")
+
+// A token stands for a connection or a listener in the RDMA CM's events. None is
+// used twice.
+type token uint64
+
+// anchorToken is that of the identifier that holds the device's address.
+const anchorToken token = 1
+
+// device implements rdmatransport.Device: one port of an RDMA device.
+type device struct {
+	cfg     Config
+	addr    netip.Addr
+	start   time.Time
+	lib     *C.struct_nv_lib
+	channel *C.struct_rdma_event_channel
+	anchor  *C.struct_rdma_cm_id // bound to addr, tells of the device's removal
+	context *C.struct_ibv_context
+	cmFD    int
+	asyncFD int
+	hw      C.struct_nv_attrs
+	path    string // in sysfs, while the device is there
+	attrs   rdmatransport.Attrs
+
+	mu        sync.Mutex // guards all below
+	queues    []*completionQueue
+	carrier   *completionQueue // polls the RDMA CM
+	vector    int              // of the next completion queue
+	domains   map[*domain]struct{}
+	conns     map[token]*connection
+	listeners map[token]*listener
+	last      token
+	removed   bool
+	closed    bool
+}
+
+// Attrs implements rdmatransport.Device.
+func (d *device) Attrs() rdmatransport.Attrs { return d.attrs }
+
+// clock is the time since the device was opened, on the monotonic clock.
+func (d *device) clock() time.Duration { return time.Since(d.start) }
+
+// newToken is called with mu held.
+func (d *device) newToken() token {
+	d.last++
+	return d.last
+}
+
+// usable says why nothing new can begin. Called with mu held.
+func (d *device) usable() error {
+	switch {
+	case d.closed:
+		return rdmatransport.ErrClosed
+	case d.removed:
+		return ErrRemoved
+	}
+	return nil
+}
+
+// NewCompletionQueue implements rdmatransport.Device.
+func (d *device) NewCompletionQueue(cfg rdmatransport.CQConfig) (rdmatransport.CompletionQueue, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	if len(d.queues) == d.attrs.Shards {
+		return nil, fmt.Errorf("verbs: all %d completion queues of %s are in use", d.attrs.Shards, d.attrs.Name)
+	}
+	c, err := newCompletionQueue(d, cfg.Depth, d.vector%int(d.hw.comp_vectors))
+	if err != nil {
+		return nil, err
+	}
+	if d.carrier == nil {
+		if err := c.carry(); err != nil {
+			return nil, errors.Join(err, c.destroy())
+		}
+		d.carrier = c
+	}
+	d.vector++
+	d.queues = append(d.queues, c)
+	return c, nil
+}
+
+// forget is what becomes of a completion queue that is closed. It reports whether
+// it was open.
+func (d *device) forget(c *completionQueue) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, q := range d.queues {
+		if q == c {
+			d.queues = append(d.queues[:i], d.queues[i+1:]...)
+			if d.carrier == c {
+				d.carrier = nil // the next one that is opened takes over
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// remove ends every queue pair and listener: the device is gone or broken.
+func (d *device) remove() {
+	d.mu.Lock()
+	if d.removed || d.closed {
+		d.mu.Unlock()
+		return
+	}
+	d.removed = true
+	queues := append([]*completionQueue(nil), d.queues...)
+	d.mu.Unlock()
+	for _, l := range d.takeListeners() {
+		l.shut(ErrRemoved)
+	}
+	for _, c := range queues {
+		c.do(c.abandon)
+	}
+}
+
+// Close implements rdmatransport.Device: every peer is told, nothing is awaited.
+func (d *device) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	queues := append([]*completionQueue(nil), d.queues...)
+	d.mu.Unlock()
+	var errs []error
+	for _, l := range d.takeListeners() {
+		l.shut(rdmatransport.ErrClosed)
+	}
+	for _, c := range queues {
+		errs = append(errs, c.closeQueuePairs())
+	}
+	for _, c := range d.takeConnections() {
+		c.destroy()
+	}
+	for _, c := range queues {
+		errs = append(errs, c.Close())
+	}
+	for dom := range d.domains {
+		errs = append(errs, dom.destroy())
+	}
+	return errors.Join(append(errs, d.release())...)
+}
+
+// release frees what open took. It also serves an open that failed half way.
+func (d *device) release() error {
+	var err error
+	if d.context != nil {
+		err = failure(C.nv_close_device(d.lib, d.context), "closing the device")
+	}
+	if d.anchor != nil {
+		C.nv_destroy_id(d.lib, d.anchor)
+	}
+	if d.channel != nil {
+		C.nv_destroy_channel(d.lib, d.channel)
+	}
+	C.nv_close_lib(d.lib)
+	return err
+}
+
+func (d *device) takeListeners() []*listener {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []*listener
+	for _, l := range d.listeners {
+		all = append(all, l)
+	}
+	clear(d.listeners)
+	return all
+}
+
+func (d *device) takeConnections() []*connection {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []*connection
+	for _, c := range d.conns {
+		all = append(all, c)
+	}
+	clear(d.conns)
+	return all
+}
+
+var _ rdmatransport.Device = (*device)(nil)

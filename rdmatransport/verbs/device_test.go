@@ -1,0 +1,194 @@
+//go:build verbs && cgo && linux && !race
+
+package verbs_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"net/netip"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
+)
+
+var (
+	removable = flag.String("remove", "", "name of the RDMA device, which the test may remove")
+	cycles    = flag.Int("cycles", 50, "how often to connect and disconnect")
+)
+
+const patience = 10 * time.Second
+
+// A node is one device with one completion queue, driven by the test's goroutine.
+type node struct {
+	t      *testing.T
+	device rdmatransport.Device
+	domain rdmatransport.Domain
+	cq     rdmatransport.CompletionQueue
+	mem    []byte
+	region rdmatransport.MemoryRegion
+	seen   []rdmatransport.Completion
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	n := &node{t: t, mem: make([]byte, 1<<16)}
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	n.device, err = verbs.Open(verbs.Config{Addr: netip.MustParseAddr(*addr)})
+	must(err)
+	n.domain, err = n.device.NewDomain()
+	must(err)
+	n.cq, err = n.device.NewCompletionQueue(rdmatransport.CQConfig{})
+	must(err)
+	n.region, err = n.domain.Register(n.mem, rdmatransport.AccessLocalWrite)
+	must(err)
+	return n
+}
+
+func (n *node) queuePair() rdmatransport.QueuePair {
+	n.t.Helper()
+	qp, err := n.domain.NewQueuePair(rdmatransport.QPConfig{CQ: n.cq, MaxSend: 8, MaxRecv: 8})
+	if err == nil {
+		err = qp.PostRecv([]rdmatransport.RecvWR{{ID: 7, SGL: []rdmatransport.SGE{{Buf: n.mem[:64], LKey: n.region.LKey()}}}})
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return qp
+}
+
+// poll takes what has come.
+func (n *node) poll() {
+	var cs [16]rdmatransport.Completion
+	n.seen = append(n.seen, cs[:n.cq.Poll(cs[:])]...)
+	n.cq.Flush()
+}
+
+// turn drives both ends until done reports true.
+func turn(t *testing.T, what string, done func() bool, nodes ...*node) {
+	t.Helper()
+	for start := time.Now(); !done(); time.Sleep(100 * time.Microsecond) {
+		if time.Since(start) > patience {
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+		for _, n := range nodes {
+			n.poll()
+		}
+	}
+}
+
+// join connects a to b over l.
+func join(t *testing.T, a, b *node, l rdmatransport.Listener) (active, passive rdmatransport.QueuePair) {
+	t.Helper()
+	active, passive = a.queuePair(), b.queuePair()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	requests, connected := make(chan rdmatransport.ConnRequest, 1), make(chan error, 1)
+	go func() {
+		r, err := l.Accept(ctx)
+		if err == nil {
+			requests <- r
+		}
+	}()
+	go func() {
+		_, err := a.device.Connect(ctx, active, l.Addr(), rdmatransport.ConnParams{RetryCount: 7, RNRRetryCount: 7})
+		connected <- err
+	}()
+	var err error
+	turn(t, "connecting", func() bool {
+		select {
+		case r := <-requests:
+			if err := r.Accept(passive, rdmatransport.ConnParams{}); err != nil {
+				t.Fatal(err)
+			}
+		case err = <-connected:
+			return true
+		default:
+		}
+		return false
+	}, a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return active, passive
+}
+
+func (n *node) listen() rdmatransport.Listener {
+	n.t.Helper()
+	l, err := n.device.Listen(netip.AddrPortFrom(netip.MustParseAddr(*addr), 0))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return l
+}
+
+// TestCycles connects and disconnects on the same two devices. Who runs it compares
+// the objects of the device before and after.
+func TestCycles(t *testing.T) {
+	if *addr == "" {
+		t.Skip("needs an RDMA device: -addr")
+	}
+	a, b := newNode(t), newNode(t)
+	l := b.listen()
+	for i := range *cycles {
+		active, passive := join(t, a, b, l)
+		first, second, ends := active, passive, [2]*node{a, b}
+		if i%2 == 1 {
+			first, second, ends = passive, active, [2]*node{b, a}
+		}
+		a.seen, b.seen = nil, nil
+		first.Disconnect()
+		turn(t, "disconnecting", func() bool { return second.Err() != nil && len(ends[1].seen) > 0 && len(ends[0].seen) > 0 }, a, b)
+		for _, err := range []error{first.Close(), second.Close()} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, err := range []error{l.Close(), a.device.Close(), b.device.Close()} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRemoval takes the device away under a connection.
+func TestRemoval(t *testing.T) {
+	if *addr == "" || *removable == "" {
+		t.Skip("needs an RDMA device that may go: -addr and -remove")
+	}
+	a, b := newNode(t), newNode(t)
+	l := b.listen()
+	active, passive := join(t, a, b, l)
+	// With rdma_rxe it returns when this process has ended: librdmacm keeps every device
+	// open that it has ever used.
+	if err := exec.Command("rdma", "link", "delete", *removable).Start(); err != nil {
+		t.Fatal(err)
+	}
+	turn(t, "ending the queue pairs of a device that goes", func() bool { return active.Err() != nil && passive.Err() != nil }, a, b)
+	for _, qp := range []rdmatransport.QueuePair{active, passive} {
+		t.Logf("queue pair %d ended: %v", qp.QPN(), qp.Err())
+	}
+	turn(t, "flushing", func() bool { return len(a.seen) == 1 && len(b.seen) == 1 }, a, b)
+	turn(t, "refusing new domains", func() bool {
+		_, errA := a.device.NewDomain()
+		_, errB := b.device.NewDomain()
+		return errors.Is(errA, verbs.ErrRemoved) && errors.Is(errB, verbs.ErrRemoved)
+	}, a, b)
+	if _, err := l.Accept(t.Context()); !errors.Is(err, verbs.ErrRemoved) {
+		t.Errorf("Accept: %v, want %v", err, verbs.ErrRemoved)
+	}
+	for _, n := range []*node{a, b} {
+		if err := n.device.Close(); err != nil {
+			t.Errorf("closing a device that is gone: %v", err)
+		}
+	}
+}

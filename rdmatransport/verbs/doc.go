@@ -1,0 +1,53 @@
+// Package verbs is the RDMA provider for machines that have RDMA: an RNIC
+// (InfiniBand, RoCE, iWARP) or the kernel's rdma_rxe, through libibverbs and
+// librdmacm. A [rdmatransport.Device] is the port that owns an IP address.
+//
+// # Builds
+//
+// It needs cgo and the build tag verbs, with the headers of libibverbs-dev and
+// librdmacm-dev:
+//
+//	CGO_ENABLED=1 go build -tags verbs ./...
+//
+// Any other build has the same functions, and [Open] says in its error that the
+// transport is missing. The libraries themselves are loaded by [Open], so that one
+// binary runs on machines with and without them.
+//
+// # The C side
+//
+// shim.c is all of the C. It keeps no Go pointer and calls nothing of Go. One call
+// posts a chain of work requests from flat arrays, one takes a batch of
+// completions; the rest is the control plane. Errors come back as negative errno.
+//
+// # Where things run
+//
+// A completion queue is polled by its shard and has a completion channel for
+// blocking: Due arms it, Wait blocks in an epoll set with the channel, an eventfd
+// for Wake and what Watch added. The first completion queue of a device has the
+// RDMA CM's event channel and the device's asynchronous events in its set too.
+// There are no goroutines.
+//
+// # Ends
+//
+// A queue pair ends in software first: from then on nothing is posted to the
+// device any more, and what is posted completes as flushed after everything that
+// the device still has. That keeps the contract also with devices that flush only
+// what was posted before the end (rdma_rxe's receive queue), and with those that
+// are gone.
+//
+// # Limits
+//
+// Reliable connections only, no shared receive queues (the contract has none), no
+// multicast, no path migration. A peer sees virtual addresses of this process. The
+// keys of memory windows change in 8 bits only. On iWARP memory that RDMA READs
+// are to fill can be written by any peer that learns its key, as that protocol
+// demands.
+//
+// What rdma_rxe does otherwise than an RNIC (Linux 6.12): it holds a window to its
+// region's bounds only, and it often tells a local error as a flush, or as another
+// one.
+//
+// librdmacm keeps a device open for as long as the process lives, so that rdma link
+// delete of an rxe device returns only when this process has ended. Its queue pairs
+// and listeners have ended within a second or so.
+package verbs

@@ -1,0 +1,152 @@
+//go:build verbs && cgo && linux
+
+package verbs
+
+// #include "shim.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+const (
+	maxDepth  = 8192
+	maxSGE    = 16
+	maxReads  = 128     // the RDMA CM counts them in 8 bits; more is of no use
+	maxLength = 1 << 30 // bytes of a message, where the port says more
+)
+
+// Open opens the RDMA device that owns cfg.Addr. It fails with a [*LibraryError] if
+// this machine has no RDMA libraries, with a [*NoDeviceError] if the address belongs
+// to no RDMA device.
+func Open(cfg Config) (rdmatransport.Device, error) {
+	if cfg.shards() < 1 || cfg.shards() > MaxShards {
+		return nil, fmt.Errorf("verbs: %d shards, want 1 to %d", cfg.Shards, MaxShards)
+	}
+	d := &device{
+		cfg: cfg, addr: cfg.Addr.Unmap(), start: time.Now(), last: anchorToken,
+		domains: map[*domain]struct{}{}, conns: map[token]*connection{}, listeners: map[token]*listener{},
+	}
+	if err := d.open(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Owner names the RDMA device that owns an address, as in "rxe0", or says why there
+// is none.
+func Owner(addr netip.Addr) (string, error) {
+	d := &device{addr: addr.Unmap()}
+	err := d.bind()
+	if d.lib == nil {
+		return "", err
+	}
+	defer d.release()
+	if err != nil {
+		return "", err
+	}
+	var name [64]C.char
+	var port C.uint8_t
+	if err := failure(C.nv_id_device(d.lib, d.anchor, &name[0], &port), "looking for the device"); err != nil {
+		return "", err
+	}
+	return C.GoString(&name[0]), nil
+}
+
+// A NoDeviceError says that an address belongs to no RDMA device.
+type NoDeviceError struct {
+	Addr netip.Addr
+	Err  error // of rdma_bind_addr(3); nil where that bound to no device
+}
+
+func (e *NoDeviceError) Error() string {
+	s := fmt.Sprintf("verbs: no RDMA device has the address %v", e.Addr)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s + ": choose an address of an RDMA interface (rdma link shows them; rdma link add rxe0 type rxe netdev NAME" +
+		" makes one of any network interface), or use the transport softroce"
+}
+
+func (e *NoDeviceError) Unwrap() error { return e.Err }
+
+// bind finds the device through the RDMA CM: an identifier bound to the address.
+func (d *device) bind() (err error) {
+	if d.addr.IsUnspecified() || !d.addr.IsValid() {
+		return fmt.Errorf("verbs: %v is no address of one device: name the address of an RDMA interface", d.addr)
+	}
+	if d.lib, err = loadLibrary(); err != nil {
+		return err
+	}
+	var fd C.int
+	if code := C.nv_create_channel(d.lib, &d.channel, &fd); code < 0 {
+		d.channel = nil
+		if errno := unix.Errno(-code); errors.Is(errno, unix.ENODEV) || errors.Is(errno, unix.ENOENT) {
+			return fmt.Errorf("verbs: the kernel's RDMA CM is missing: %w: load the module rdma_ucm (modprobe rdma_ucm)", errno)
+		}
+		return failure(code, "opening the kernel's RDMA CM, /dev/infiniband/rdma_cm")
+	}
+	d.cmFD = int(fd)
+	if code := C.nv_create_id(d.lib, d.channel, C.uint64_t(anchorToken), &d.anchor); code < 0 {
+		d.anchor = nil
+		return failure(code, "creating an identifier of the RDMA CM")
+	}
+	at := toC(netip.AddrPortFrom(d.addr, 0))
+	if code := C.nv_bind(d.lib, d.anchor, &at); code < 0 {
+		return &NoDeviceError{d.addr, unix.Errno(-code)}
+	}
+	var name [64]C.char
+	var port C.uint8_t
+	if C.nv_id_device(d.lib, d.anchor, &name[0], &port) < 0 {
+		return &NoDeviceError{d.addr, nil}
+	}
+	return nil
+}
+
+func (d *device) open() error {
+	err := d.bind()
+	if err == nil {
+		var fd C.int
+		if code := C.nv_open_device(d.lib, d.anchor, &d.context, &fd, &d.hw); code < 0 {
+			d.context = nil
+			err = failure(code, "opening the RDMA device of "+d.addr.String())
+		}
+		d.asyncFD = int(fd)
+	}
+	if err != nil {
+		if d.lib != nil {
+			d.release()
+		}
+		return err
+	}
+	d.attrs, d.path = d.describe(), C.GoString(&d.hw.path[0])
+	return nil
+}
+
+// describe makes the contract's attributes of the device's.
+func (d *device) describe() rdmatransport.Attrs {
+	hw := &d.hw
+	windows := hw.windows != 0
+	// One request is kept for the end, and a bind may need an invalidation before it.
+	depth := int(hw.max_qp_wr) - 1
+	if windows {
+		depth /= 2
+	}
+	length := maxLength
+	if hw.max_message > 0 {
+		length = int(min(uint64(hw.max_message), maxLength))
+	}
+	return rdmatransport.Attrs{
+		Provider: "verbs", Name: fmt.Sprintf("%s port %d", C.GoString(&hw.name[0]), hw.port),
+		MaxQueueDepth: min(depth, maxDepth), MaxSGE: min(int(hw.max_sge), maxSGE), MaxInline: int(hw.max_inline),
+		MaxMessage: length, MaxReadsOut: min(int(hw.max_reads_out), maxReads), MaxReadsIn: min(int(hw.max_reads_in), maxReads),
+		Shards: d.cfg.shards(), Windows: windows, Atomics: hw.atomics != 0, Immediate: hw.iwarp == 0,
+	}
+}

@@ -1,0 +1,21 @@
+//go:build !(verbs && cgo && linux)
+
+package verbs
+
+import (
+	"errors"
+	"net/netip"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// ErrNotBuilt says that this program was built without the transport.
+var ErrNotBuilt = errors.New("this build has no verbs transport: build with -tags verbs and CGO_ENABLED=1")
+
+// Open would open the RDMA device that owns cfg.Addr; in this build it always
+// returns [ErrNotBuilt].
+func Open(cfg Config) (rdmatransport.Device, error) { return nil, ErrNotBuilt }
+
+// Owner would name the RDMA device that owns an address; in this build it always
+// returns [ErrNotBuilt].
+func Owner(addr netip.Addr) (string, error) { return "", ErrNotBuilt }

@@ -1,0 +1,114 @@
+//go:build verbs && cgo && linux
+
+package verbs
+
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A work request's identifier for the device: the queue pair's serial number, which
+// queue, and the request's sequence number. Queue pair numbers would not do, since
+// the device may use one again while completions of its last owner are queued.
+const receiveBit = 1 << 31
+
+func (q *queuePair) workID(s sequence, receive bool) C.uint64_t {
+	id := uint64(q.serial)<<32 | uint64(s)
+	if receive {
+		id |= receiveBit
+	}
+	return C.uint64_t(id)
+}
+
+// translate makes a completion of the device's. The queue pair is nil where that is
+// closed, the completion where the request was ours.
+func (c *completionQueue) translate(w *C.struct_nv_wc) (*queuePair, *rdmatransport.Completion) {
+	q := c.qps[uint32(w.wr_id>>32)]
+	if q == nil {
+		return nil, nil
+	}
+	receive, s := w.wr_id&receiveBit != 0, sequence(w.wr_id&sequenceMask)
+	r := &q.send
+	if receive {
+		r = &q.recv
+	}
+	e, ok := r.complete(s)
+	if !ok {
+		return q, nil
+	}
+	done := &c.done
+	*done = rdmatransport.Completion{ID: e.id, QPN: q.qpn, Op: e.op, Bytes: e.bytes, Status: statusOf(w.status)}
+	switch {
+	case done.Status != rdmatransport.StatusSuccess:
+		done.Bytes = 0
+		q.failed(done, w)
+	case receive:
+		q.received(done, w)
+	}
+	if e.internal {
+		return q, nil
+	}
+	return q, done
+}
+
+// received adds what a receive tells.
+func (q *queuePair) received(done *rdmatransport.Completion, w *C.struct_nv_wc) {
+	done.Bytes = uint32(w.byte_len)
+	if w.write_imm != 0 {
+		done.Op = rdmatransport.OpRecvWriteImm
+	}
+	if w.has_imm != 0 {
+		done.Flags |= rdmatransport.HasImmediate
+		done.Imm = uint32(w.imm)
+	}
+	if w.has_inv != 0 {
+		done.Flags |= rdmatransport.HasInvalidated
+		done.InvalidatedKey = rdmatransport.RKey(w.imm)
+		q.invalidated(done.InvalidatedKey)
+	}
+}
+
+// failed ends the queue pair for the first request that went wrong.
+func (q *queuePair) failed(done *rdmatransport.Completion, w *C.struct_nv_wc) {
+	if q.ended {
+		return
+	}
+	if done.Status == rdmatransport.StatusFlushed { // we would have been first otherwise
+		q.fail(fmt.Errorf("verbs: the device has put queue pair %d into the error state without a reason", q.qpn))
+		return
+	}
+	q.fail(fmt.Errorf("verbs: work request failed on queue pair %d: %v (vendor code %#x)", q.qpn, done.Status, uint32(w.vendor_err)))
+}
+
+// statusOf translates the shim's status.
+func statusOf(s C.uint8_t) rdmatransport.Status {
+	switch s {
+	case C.NV_WC_SUCCESS:
+		return rdmatransport.StatusSuccess
+	case C.NV_WC_FLUSHED:
+		return rdmatransport.StatusFlushed
+	case C.NV_WC_LOCAL_LENGTH:
+		return rdmatransport.StatusLocalLength
+	case C.NV_WC_LOCAL_PROTECTION:
+		return rdmatransport.StatusLocalProtection
+	case C.NV_WC_BIND:
+		return rdmatransport.StatusBindError
+	case C.NV_WC_BAD_RESPONSE:
+		return rdmatransport.StatusBadResponse
+	case C.NV_WC_REMOTE_INVALID:
+		return rdmatransport.StatusRemoteInvalidRequest
+	case C.NV_WC_REMOTE_ACCESS:
+		return rdmatransport.StatusRemoteAccess
+	case C.NV_WC_REMOTE_OPERATION:
+		return rdmatransport.StatusRemoteOperation
+	case C.NV_WC_RETRY:
+		return rdmatransport.StatusRetryExceeded
+	case C.NV_WC_RNR_RETRY:
+		return rdmatransport.StatusRNRRetryExceeded
+	}
+	return rdmatransport.StatusLocalOperation
+}

@@ -1,0 +1,156 @@
+//go:build verbs && cgo && linux
+
+package verbs
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// TestRing walks a queue around its end several times: unsignaled requests leave
+// with the next signaled one, and what waits for the end leaves last.
+func TestRing(t *testing.T) {
+	r := newRing(5)
+	r.head, r.device, r.tail = sequenceMask-2, sequenceMask-2, sequenceMask-2 // about to wrap
+	for round := range 10 {
+		var last sequence
+		for i := range 5 {
+			last = r.push(entry{id: uint64(10*round + i), internal: i == 1})
+		}
+		if r.users != 4 || r.deviceLength() != 5 {
+			t.Fatalf("round %d: %d users, %d with the device, want 4 and 5", round, r.users, r.deviceLength())
+		}
+		if e, ok := r.complete(last); !ok || e.id != uint64(10*round+4) {
+			t.Fatalf("round %d: completed %d, %v", round, e.id, ok)
+		}
+		if r.length() != 0 || r.users != 0 {
+			t.Fatalf("round %d: %d left, %d users", round, r.length(), r.users)
+		}
+		if _, ok := r.complete(last); ok {
+			t.Fatalf("round %d: completed twice", round)
+		}
+	}
+}
+
+func TestRingAbandoned(t *testing.T) {
+	r := newRing(4)
+	first := r.push(entry{id: 1})
+	r.push(entry{id: 2})
+	r.abandon()
+	r.push(entry{id: 3})
+	if _, ok := r.complete(first); ok || r.deviceLength() != 0 {
+		t.Errorf("a request of a device that is gone completed")
+	}
+	for want := uint64(1); want <= 3; want++ {
+		if e := r.pop(); e.id != want {
+			t.Errorf("flushed %d, want %d", e.id, want)
+		}
+	}
+	if r.length() != 0 || r.deviceLength() != 0 {
+		t.Errorf("%d left, %d with the device", r.length(), r.deviceLength())
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for _, s := range []string{"192.0.2.1:4420", "[2001:db8::1]:65535", "[fe80::1%lo]:1", "0.0.0.0:0", "[::]:0"} {
+		want := netip.MustParseAddrPort(s)
+		c := toC(want)
+		if got := fromC(&c); got != want {
+			t.Errorf("%v becomes %v", want, got)
+		}
+	}
+	mapped := toC(netip.MustParseAddrPort("[::ffff:192.0.2.1]:7"))
+	if got := fromC(&mapped); got != netip.MustParseAddrPort("192.0.2.1:7") {
+		t.Errorf("a mapped address becomes %v", got)
+	}
+}
+
+func TestAckExponent(t *testing.T) {
+	for timeout, want := range map[time.Duration]uint8{
+		0: 0, time.Microsecond: 1, 8192: 1, 8193: 2, 500 * time.Millisecond: 17, time.Hour: 30, 1000 * time.Hour: 31,
+	} {
+		c := Config{AckTimeout: timeout}
+		if got := c.ackExponent(); got != want {
+			t.Errorf("%v: exponent %d, want %d", timeout, got, want)
+		}
+	}
+}
+
+// TestOpenSaysWhatIsMissing opens an address that no RDMA device has, on a machine
+// that may lack the libraries, the kernel's module, or both.
+func TestOpenSaysWhatIsMissing(t *testing.T) {
+	for _, open := range []func() error{
+		func() error { _, err := Open(Config{Addr: netip.MustParseAddr("192.0.2.1")}); return err },
+		func() error { _, err := Owner(netip.MustParseAddr("192.0.2.1")); return err },
+	} {
+		err := open()
+		var library *LibraryError
+		var device *NoDeviceError
+		switch {
+		case err == nil:
+			t.Error("192.0.2.1 is an RDMA device")
+		case errors.As(err, &library):
+			if !strings.Contains(err.Error(), "libibverbs1 librdmacm1") {
+				t.Errorf("%v does not say what to install", err)
+			}
+		case errors.As(err, &device):
+			if !strings.Contains(err.Error(), "192.0.2.1") || !strings.Contains(err.Error(), "softroce") {
+				t.Errorf("%v does not say what to do", err)
+			}
+		case !strings.Contains(err.Error(), "rdma_cm") && !strings.Contains(err.Error(), "modprobe rdma_ucm"):
+			t.Errorf("%v does not say what to do", err)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for what, cfg := range map[string]Config{
+		"too many shards":  {Addr: netip.MustParseAddr("192.0.2.1"), Shards: MaxShards + 1},
+		"fewer than none":  {Addr: netip.MustParseAddr("192.0.2.1"), Shards: -1},
+		"no address":       {},
+		"wildcard address": {Addr: netip.IPv4Unspecified()},
+	} {
+		if d, err := Open(cfg); err == nil {
+			d.Close()
+			t.Errorf("%s: opened", what)
+		}
+	}
+}
+
+func TestFailureHints(t *testing.T) {
+	for errno, hint := range map[unix.Errno]string{
+		unix.ENOMEM: "ulimit -l", unix.EPERM: "/dev/infiniband", unix.EIO: "gone", unix.EINVAL: "registering",
+	} {
+		err := failureOf(errno, "registering 4096 bytes")
+		if !errors.Is(err, errno) || !strings.Contains(err.Error(), hint) {
+			t.Errorf("%v: %v, want %q in it", errno, err, hint)
+		}
+	}
+}
+
+// TestRejections: InfiniBand and RoCE have reasons, iWARP has an errno and perhaps data.
+func TestRejections(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		data   []byte
+		want   rdmatransport.RejectReason
+	}{
+		{28, []byte{1}, rdmatransport.RejectConsumer},
+		{8, nil, rdmatransport.RejectInvalidServiceID},
+		{-int(unix.ECONNREFUSED), nil, rdmatransport.RejectInvalidServiceID},
+		{-int(unix.ECONNREFUSED), []byte{1}, rdmatransport.RejectConsumer},
+	} {
+		e := cmEvent{status: c.status, data: c.data}
+		var reject *rdmatransport.RejectError
+		if !errors.As(e.rejection(), &reject) || reject.Reason != c.want {
+			t.Errorf("status %d, %d bytes: %v, want %v", c.status, len(c.data), reject, c.want)
+		}
+	}
+}

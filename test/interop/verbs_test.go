@@ -1,0 +1,49 @@
+package interop
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// TestVerbs runs the tests of package verbs on the kernel's rxe, which talks to
+// itself. What it leaves behind on the device would be a leak.
+func TestVerbs(t *testing.T) {
+	needGuest(t)
+	l := newLab(t)
+	l.installVerbsTest(t)
+	logged := l.logEnd(t)
+	v4 := env{"addr": "10.9.0.2", "nowhere": "10.9.0.99", "flags": ""}
+	v6 := env{"addr": "fd09::2", "nowhere": "fd09::99", "flags": ""}
+	for _, c := range []struct {
+		name string
+		env  env
+	}{
+		{"suite,at=10.9.0.2", v4.with(env{"tests": "TestSuite"})},
+		{"suite,at=fd09::2", v6.with(env{"tests": "TestSuite"})},
+		{"cycles", v4.with(env{"tests": "TestCycles", "flags": "-cycles 1000"})},
+		{"removal", v4.with(env{"tests": "TestRemoval", "flags": "-remove rxe0 -test.timeout 40s"})},
+		{"return", v4.with(env{"tests": "TestCycles", "flags": "-cycles 10"})},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l.link(t, 1500) // which brings back a device that was removed
+			t.Log(l.onHost(t, 4*time.Minute, "verbs", c.env))
+		})
+	}
+	l.wantCleanLog(t, logged, regexp.MustCompile(`non-flush error status`))
+}
+
+// installVerbsTest builds the package's test with cgo and puts it in the guest, which
+// has the libraries.
+func (l *lab) installVerbsTest(t *testing.T) {
+	t.Helper()
+	build := exec.Command("go", "test", "-C", "../..", "-c", "-tags", "verbs", "-o", filepath.Join(l.hostDir, "verbs.test"), "./rdmatransport/verbs")
+	build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go test -c -tags verbs: %v\n%s(needs gcc, libibverbs-dev and librdmacm-dev)", err, out)
+	}
+	l.onHost(t, time.Minute, "foreground", env{"command": "cp /mnt/host/verbs.test /usr/local/bin/"})
+}
