@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
 func newVersion() *cobra.Command {
@@ -21,9 +23,13 @@ func newVersion() *cobra.Command {
 
 // version describes the program as the Go linker recorded it.
 func version() string {
+	transports := "softroce"
+	if verbs.Built {
+		transports += ", verbs"
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "nvmeof (no build information); transports: softroce"
+		return "nvmeof (no build information); transports: " + transports
 	}
 	commit := "unknown commit"
 	for _, s := range info.Settings {
@@ -31,5 +37,5 @@ func version() string {
 			commit = "commit " + s.Value
 		}
 	}
-	return fmt.Sprintf("nvmeof %s, %s, %s; transports: softroce", info.Main.Version, commit, info.GoVersion)
+	return fmt.Sprintf("nvmeof %s, %s, %s; transports: %s", info.Main.Version, commit, info.GoVersion, transports)
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
+// Built reports whether this program has the transport.
+const Built = true
+
 const (
 	maxDepth  = 8192
 	maxSGE    = 16

@@ -9,6 +9,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
+// Built reports whether this program has the transport.
+const Built = false
+
 // ErrNotBuilt says that this program was built without the transport.
 var ErrNotBuilt = errors.New("this build has no verbs transport: build with -tags verbs and CGO_ENABLED=1")
 
