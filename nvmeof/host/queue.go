@@ -148,7 +148,6 @@ func (q *Queue) Submit(rs []backend.Request) int {
 		s := &q.slots[q.idle[last]]
 		q.idle = q.idle[:last]
 		q.flying++
-		q.shard.Expect(1)
 		if err := q.fill(s, &rs[n]); err != nil {
 			s.err = err
 			q.refused = append(q.refused, s.index)
@@ -157,6 +156,7 @@ func (q *Queue) Submit(rs []backend.Request) int {
 		q.submitted.push(s.index)
 	}
 	if n > 0 {
+		q.shard.Expect(n)
 		q.hand()
 	}
 	return n
@@ -285,10 +285,12 @@ func (q *Queue) reap(rs []backend.Result) int {
 		s.buf, s.memory, s.err = nil, nil, nil
 		q.idle = append(q.idle, i)
 		q.flying--
-		q.shard.Expect(-1)
 	}
 	if taken > 0 {
 		q.share.untaken.Add(-taken)
+	}
+	if n > 0 {
+		q.shard.Expect(-n)
 	}
 	return n
 }

@@ -1,5 +1,7 @@
 package shard
 
+import "sync/atomic"
+
 // maxSpinFactor is how many times Config.Spin a loop may poll at most.
 const maxSpinFactor = 8
 
@@ -29,7 +31,7 @@ type spinner struct {
 	useful int64 // time of the last useful turn
 	seen   int   // such intervals since the last that was much longer
 
-	expected int // operations whose end the loop will hear of
+	expected atomic.Int64 // operations whose end the loop will hear of; written by whoever begins them
 }
 
 func (p *spinner) init(least int64) { p.least, p.length = least, least }
@@ -66,7 +68,7 @@ func (p *spinner) worked(now int64) {
 // over reports whether a loop without work has polled long enough.
 func (p *spinner) over(now int64) bool {
 	length := p.length
-	if p.expected > 0 {
+	if p.expected.Load() > 0 {
 		length = max(length, p.least*expectFactor)
 	}
 	return now-p.useful >= length

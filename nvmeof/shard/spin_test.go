@@ -89,7 +89,7 @@ func TestExpect(t *testing.T) {
 	if !p.over(2 * least) {
 		t.Error("polls on although nothing is expected")
 	}
-	p.expected++
+	p.expected.Add(1)
 	if p.over(2 * least) {
 		t.Error("sleeps although an operation is out")
 	}

@@ -76,8 +76,8 @@ func (s *Shard) Turn() bool {
 }
 
 // Expect says that the loop will hear of n more operations' ends soon, or of fewer if
-// n is negative: it polls longer before it sleeps.
-func (s *Shard) Expect(n int) { s.spin.expected += n }
+// n is negative: it polls longer before it sleeps. Any goroutine may call it.
+func (s *Shard) Expect(n int) { s.spin.expected.Add(int64(n)) }
 
 // Send hands over what was begun since the last turn, without looking for more as
 // a turn does first: for a holder of the loop who has just begun an operation. A
