@@ -26,7 +26,7 @@ type Config struct {
 	CQ rdmatransport.CompletionQueue
 
 	Polling Polling
-	Spin    time.Duration // PollAdaptive, at least: default 50 µs; up to 8 times that where it pays
+	Spin    time.Duration // PollAdaptive, at least: default 50 µs; up to 8 times that where it pays, 16 times while an operation is out (Expect)
 
 	// Dedicated keeps the loop on the resident goroutine and that on its own OS
 	// thread; nobody else can hold it.

@@ -63,8 +63,9 @@
 // A datagram costs more than all that is done with its packets, so those that
 // carry nothing but an acknowledgement are avoided. A foreign peer is asked for
 // one at the end of each SEND and of each WRITE that no other data follows. Our
-// own kind is asked where a completion is waited for and every ackEvery packets;
-// the rest it acknowledges in time of its own, mostly behind the next request in
+// own kind is asked where a completion is waited for and every ackEvery packets, and
+// answers within askedDelay, behind a request of its own if there is one; the rest it
+// acknowledges in time of its own, mostly behind the next request in
 // the same datagram.
 //
 // # Equal packets
