@@ -1,107 +1,120 @@
 package target
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
+	"slices"
 
-	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// open gives the namespace a lane on every shard.
-func (n *Namespace) open(t *Target) error {
-	n.target = t
-	n.lanes = make([]lane, len(t.workers))
-	viewer, _ := n.store.(backend.Viewer)
-	if viewer != nil {
-		region, err := t.domain.Register(viewer.Memory(), 0)
-		if err != nil {
-			return fmt.Errorf("namespace %d (%s): registering its memory: %w", n.id, n.name, err)
-		}
-		n.region = region
+// AddNamespace exports a store. Connected hosts are told by an event.
+func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
+	if c.Store == nil {
+		return nil, fmt.Errorf("namespace of %s: Store is missing", s.nqn)
 	}
-	for i, w := range t.workers {
-		q, watch, err := n.openQueue(w.shard, t.cfg.BackendDepth)
-		if err != nil {
-			return errors.Join(fmt.Errorf("namespace %d (%s): %w", n.id, n.name, err), n.close())
+	s.change.Lock()
+	defer s.change.Unlock()
+	table := s.table()
+	if c.NSID == 0 {
+		c.NSID = table.free()
+	}
+	if c.NSID > maxNamespaces {
+		return nil, fmt.Errorf("namespace %d of %s: at most %d", c.NSID, s.nqn, maxNamespaces)
+	}
+	if table.get(c.NSID) != nil {
+		return nil, fmt.Errorf("namespace %d of %s exists already", c.NSID, s.nqn)
+	}
+	ns := newNamespace(s, c)
+	if err := s.target.checkIdentity(ns); err != nil {
+		return nil, err
+	}
+	if err := s.target.acquire(c.Store, c.Name, ns); err != nil {
+		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
+	}
+	next := table.with(c.NSID, ns)
+	s.namespaces.Store(&next)
+	s.namespaceChanged(c.NSID)
+	return ns, nil
+}
+
+// RemoveNamespace ends an export: new commands fail with Invalid Namespace, and
+// it returns when those in flight are done. The store can then be closed, if no
+// other namespace has it.
+func (s *Subsystem) RemoveNamespace(id capsule.NSID) error {
+	s.change.Lock()
+	defer s.change.Unlock()
+	ns := s.table().get(id)
+	if ns == nil {
+		return fmt.Errorf("namespace %d of %s does not exist", id, s.nqn)
+	}
+	next := s.table().with(id, nil)
+	s.namespaces.Store(&next)
+	ns.removed = true
+	s.namespaceChanged(id)
+	if err := ns.drain(); err != nil {
+		return err
+	}
+	return s.target.releaseVolume(ns)
+}
+
+// drain waits until no command is inside that found the namespace in a table of
+// before. Those that were held find it gone.
+func (n *Namespace) drain() error {
+	for i := range n.gates {
+		g, idle := &n.gates[i], make(chan struct{})
+		if err := n.target.workers[i].shard.Call(func() {
+			g.open()
+			g.idle = func() { close(idle) }
+			g.report()
+		}); err != nil {
+			return err
 		}
-		l := &n.lanes[i]
-		l.init(n, w.shard, q, t.cfg.BackendDepth)
-		l.watch = watch
-		if viewer != nil {
-			l.viewer, l.memory, l.key = viewer, viewer.Memory(), n.region.LKey()
-		}
-		if err := w.shard.Call(l.attach); err != nil {
-			return errors.Join(err, q.Close(), n.close())
-		}
-		l.open = true
+		<-idle
 	}
 	return nil
 }
 
-// openQueue opens a queue of the store for a shard, whose sleep its descriptor
-// ends. Where either side has none of that the store notifies, by way of another
-// goroutine.
-func (n *Namespace) openQueue(s *shard.Shard, depth int) (backend.Queue, backend.Watchable, error) {
-	q, err := n.store.NewQueue(depth, s.Wake)
-	if err != nil {
-		return nil, nil, err
+// namespaceChanged tells every controller.
+func (s *Subsystem) namespaceChanged(id capsule.NSID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.controllers {
+		c.do(func() {
+			c.changed.add(id)
+			c.raise(capsule.EventNamespaceAttribute)
+		})
 	}
-	w, ok := q.(backend.Watchable)
-	if !ok || s.Watch(w.Descriptor()) == nil {
-		if m, ok := q.(backend.MemoryUser); ok {
-			m.UseMemory(s.Arena().Bytes(), shard.MaxBuffer)
-		}
-		return q, w, nil
-	}
-	// The descriptor is responsible now, and nobody looks at it.
-	if err := q.Close(); err != nil {
-		return nil, nil, err
-	}
-	q, err = n.store.NewQueue(depth, s.Wake)
-	return q, nil, err
 }
 
-func (l *lane) attach() {
-	l.shard.Attach(&l.slot, l)
-	l.shard.AddPoller(l)
+// checkIdentity refuses an identifier that another namespace of the target has:
+// Linux ignores the second of two.
+func (t *Target) checkIdentity(n *Namespace) error {
+	for _, s := range t.Subsystems() {
+		for _, other := range s.table() {
+			if other != nil && n.clashes(other) {
+				return fmt.Errorf("namespace %d of %s: its UUID %v, NGUID or EUI-64 is that of namespace %d of %s: "+
+					"hosts ignore the second of two; set another", n.id, n.subsystem.nqn, n.uuid, other.id, s.nqn)
+			}
+		}
+	}
+	return nil
 }
 
-// close waits until no command uses the namespace any more, and gives its lanes
-// back. No new one can have it by then.
-func (n *Namespace) close() error {
-	var errs []error
-	for i := range n.lanes {
-		if l := &n.lanes[i]; l.open {
-			errs = append(errs, l.close())
-			l.open = false
-		}
-	}
-	if n.region != nil {
-		errs = append(errs, n.region.Deregister())
-		n.region = nil
-	}
-	return errors.Join(errs...)
+func (n *Namespace) clashes(other *Namespace) bool {
+	return n.uuid == other.uuid || n.nguid == other.nguid || n.eui64 == other.eui64 && n.eui64 != [8]byte{}
 }
 
-// close ends the lane from outside its shard.
-func (l *lane) close() error {
-	idle := make(chan struct{})
-	err := l.shard.Call(func() {
-		detach := func() {
-			l.shard.RemovePoller(l)
-			l.slot.Detach()
-			close(idle)
-		}
-		if l.users == 0 {
-			detach()
-			return
-		}
-		l.closing = detach
-	})
-	if err != nil {
-		return errors.Join(err, l.queue.Close())
+// Subsystems lists the subsystems in the order of their names. The slice does
+// not change.
+func (t *Target) Subsystems() []*Subsystem { return *t.sorted.Load() }
+
+// list makes the list that Subsystems returns. Called with mu held.
+func (t *Target) list() {
+	all := make([]*Subsystem, 0, len(t.subsystems))
+	for _, s := range t.subsystems {
+		all = append(all, s)
 	}
-	<-idle
-	return l.queue.Close()
+	slices.SortFunc(all, func(a, b *Subsystem) int { return cmp.Compare(a.nqn, b.nqn) })
+	t.sorted.Store(&all)
 }

@@ -112,13 +112,13 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 		return status
 	}
 	id := capsule.IdentifyNamespace{
-		NSZE: ns.blocks, NCAP: ns.blocks, NUSE: ns.used(),
+		NSZE: ns.blocks(), NCAP: ns.blocks(), NUSE: ns.used(),
 		NMIC:     capsule.NMICShared,
 		DLFEAT:   ns.deallocateFeatures(),
-		NVMCAP:   capsule.Uint128{Lo: uint64(ns.info.Size)},
+		NVMCAP:   capsule.Uint128{Lo: ns.bytes()},
 		ANAGRPID: uint32(anaGroupID),
 		NSATTR:   ns.attributes(),
-		NGUID:    ns.uuid,
+		NGUID:    ns.nguid, EUI64: ns.eui64,
 	}
 	if ns.info.Deallocate {
 		id.NSFEAT |= capsule.NSFEATThin
@@ -212,7 +212,11 @@ func identifyDescriptors(c *Controller, r *request, _ capsule.Identify) capsule.
 	if ns == nil {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	rest := capsule.PutDescriptor(r.data, capsule.DescriptorNGUID, ns.uuid[:])
+	rest := r.data
+	if ns.eui64 != [8]byte{} {
+		rest = capsule.PutDescriptor(rest, capsule.DescriptorEUI64, ns.eui64[:])
+	}
+	rest = capsule.PutDescriptor(rest, capsule.DescriptorNGUID, ns.nguid[:])
 	rest = capsule.PutDescriptor(rest, capsule.DescriptorUUID, ns.uuid[:])
 	capsule.PutDescriptor(rest, capsule.DescriptorCSI, []byte{byte(capsule.CSINVM)})
 	return capsule.StatusSuccess

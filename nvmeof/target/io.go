@@ -35,14 +35,27 @@ func (q *queue) startIO(r *request) {
 	row.start(q, r)
 }
 
-// enter finds the command's namespace, which it keeps until it is finished.
+// enter finds the command's namespace, which it keeps until it is finished. It
+// returns nil if the command has been answered, or held back to be started anew.
 func (r *request) enter(id capsule.NSID) *lane {
-	ns := r.queue.controller.subsystem.table().get(id)
+	ns, status := r.queue.controller.reach(id)
 	if ns == nil {
-		r.finish(capsule.StatusInvalidNamespace | capsule.StatusDNR)
+		r.finish(status)
 		return nil
 	}
-	l := &ns.lanes[r.queue.worker.index]
+	return r.through(ns)
+}
+
+// through is enter for a namespace that was found.
+func (r *request) through(ns *Namespace) *lane {
+	w := r.queue.worker.index
+	g := &ns.gates[w]
+	if g.shut {
+		g.hold(r)
+		return nil
+	}
+	l := &ns.lanes[w]
+	g.enter(&r.operation)
 	l.enter(&r.operation)
 	return l
 }

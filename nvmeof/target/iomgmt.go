@@ -42,15 +42,20 @@ func (r *request) flushNext() {
 	}
 	after := capsule.NSID(0)
 	if r.lane != nil {
-		after = r.lane.ns.id
+		after = r.gate.ns.id
 		r.operation.release()
 	}
-	table := r.queue.controller.subsystem.table()
-	for id := int(after) + 1; id < len(table); id++ {
-		if table[id] != nil && table[id].info.Volatile {
-			l := &table[id].lanes[r.queue.worker.index]
-			l.enter(&r.operation)
-			r.flush(l)
+	c := r.queue.controller
+	for id := int(after) + 1; id < len(c.subsystem.table()); id++ {
+		ns, status := c.reach(capsule.NSID(id))
+		switch {
+		case ns == nil && status.SCT() == 3:
+			r.finish(status) // not all namespaces can be flushed from here
+			return
+		case ns != nil && ns.info.Volatile:
+			if l := r.through(ns); l != nil { // else held: it starts with the first again
+				r.flush(l)
+			}
 			return
 		}
 	}

@@ -13,6 +13,7 @@ import (
 type operation struct {
 	owner operationOwner
 	lane  *lane // whose user it is, or nil
+	gate  *gate // through which it came, or nil
 	backend.Request
 	leased     bool
 	exclusive  bool // the lease that is held or waited for
@@ -25,10 +26,10 @@ type operationOwner interface {
 	leasable() // the lease that had to wait is held
 }
 
-// A lane is one shard's way to one namespace: a queue of its store, and the
+// A lane is one shard's way to one volume: a queue of its store, and the
 // operations that wait for room in it or for a lease.
 type lane struct {
-	ns    *Namespace
+	ns    *volume // what it leads to
 	shard *shard.Shard
 	slot  shard.Slot // to be called again while leases are waited for
 	queue backend.Queue
@@ -61,7 +62,7 @@ type laneCounters struct {
 	failed                                            atomic.Bool
 }
 
-func (l *lane) init(ns *Namespace, s *shard.Shard, q backend.Queue, depth int) {
+func (l *lane) init(ns *volume, s *shard.Shard, q backend.Queue, depth int) {
 	l.ns, l.shard, l.queue = ns, s, q
 	l.flight = make([]*operation, depth)
 	l.vacant = make([]uint32, 0, depth)
@@ -78,7 +79,8 @@ func (l *lane) enter(op *operation) {
 	l.users++
 }
 
-// release ends a lease and leaves the lane, where the operation has them.
+// release ends a lease and leaves the lane and the gate, where the operation
+// has them.
 func (op *operation) release() {
 	l := op.lane
 	if l == nil {
@@ -89,6 +91,10 @@ func (op *operation) release() {
 		l.viewer.Release(op.Offset, op.Length, op.exclusive)
 	}
 	op.lane, op.Buf = nil, nil
+	if g := op.gate; g != nil {
+		op.gate = nil
+		g.leave()
+	}
 	l.users--
 	if l.users == 0 && l.closing != nil {
 		closing := l.closing

@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -304,17 +303,8 @@ func TestChangedNamespacesOverflow(t *testing.T) {
 
 func TestNamespaceIdentityIsStable(t *testing.T) {
 	identity := func(nqn string, c NamespaceConfig) [16]byte {
-		s, err := memory.New(memory.Config{Size: 1 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		c.Store, c.NSID = s, 1
-		ns, err := newNamespace(nqn, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ns.uuid
+		c.NSID = 1
+		return newNamespace(&Subsystem{target: new(Target), nqn: nqn}, c).uuid
 	}
 	a := identity(testSubNQN, NamespaceConfig{Name: "a"})
 	if a != identity(testSubNQN, NamespaceConfig{Name: "a"}) {

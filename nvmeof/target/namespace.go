@@ -2,13 +2,10 @@ package target
 
 import (
 	"fmt"
-	"math/bits"
-
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // maxNamespaces is NN and MNAN: the highest namespace identifier.
@@ -16,27 +13,31 @@ const maxNamespaces = 1024
 
 // NamespaceConfig describes a namespace. A zero field takes the default.
 type NamespaceConfig struct {
-	Store backend.Store // required; stays the caller's to close
-	NSID  capsule.NSID  // 1 to 1024; default: the lowest free one
+	// Store is required, and stays the caller's to close. Namespaces of several
+	// subsystems may have the same one: it is opened once.
+	Store backend.Store
+	NSID  capsule.NSID // 1 to 1024; default: the lowest free one
 	// UUID identifies the namespace for good; default: derived from the
 	// subsystem's NQN, the NSID and Name, so that it survives a restart.
 	UUID uuid.UUID
-	Name string // what is exported, for logs: a path, say
+	// NGUID is another identifier of the same; default: the UUID.
+	NGUID [16]byte
+	// EUI64 is a third, whose first three bytes belong to whoever assigned it;
+	// default: none.
+	EUI64 [8]byte
+	Name  string // what is exported, for logs: a path, say
 }
 
-// A Namespace is one export of a subsystem. It does not change, except in the
-// backend queues of its shards.
+// A Namespace is one export of a subsystem: a volume, and who sees it how.
 type Namespace struct {
-	id     capsule.NSID
-	name   string
-	uuid   uuid.UUID
-	store  backend.Store
-	info   backend.Info
-	shift  uint                       // log2 of the block size
-	blocks uint64                     // size
-	lanes  []lane                     // by shard
-	region rdmatransport.MemoryRegion // of a store that can be viewed, or nil
-	target *Target
+	*volume
+	subsystem *Subsystem
+	id        capsule.NSID
+	uuid      uuid.UUID
+	nguid     [16]byte
+	eui64     [8]byte
+	gates     []gate // by shard
+	removed   bool   // under Subsystem.change
 }
 
 // ID is the namespace's identifier.
@@ -45,39 +46,27 @@ func (n *Namespace) ID() capsule.NSID { return n.id }
 // UUID identifies the namespace across subsystems and restarts.
 func (n *Namespace) UUID() uuid.UUID { return n.uuid }
 
-// Info describes the store.
-func (n *Namespace) Info() backend.Info { return n.info }
+// Info describes the store, with the size that hosts are told.
+func (n *Namespace) Info() backend.Info {
+	info := n.info
+	info.Size = int64(n.bytes())
+	return info
+}
 
-func newNamespace(subsystem string, c NamespaceConfig) (*Namespace, error) {
-	info := c.Store.Info()
-	if info.BlockSize != 512 && info.BlockSize != 4096 {
-		return nil, fmt.Errorf("namespace %d (%s): block size %d: must be 512 or 4096", c.NSID, c.Name, info.BlockSize)
-	}
-	if info.Size < int64(info.BlockSize) {
-		return nil, fmt.Errorf("namespace %d (%s): %d bytes: must hold at least one block", c.NSID, c.Name, info.Size)
-	}
+// newNamespace completes what identifies a namespace.
+func newNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 	if c.UUID == uuid.Nil {
-		c.UUID = uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s\x00%d\x00%s", subsystem, c.NSID, c.Name))
+		c.UUID = uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s\x00%d\x00%s", s.nqn, c.NSID, c.Name))
 	}
-	shift := uint(bits.TrailingZeros(uint(info.BlockSize)))
-	return &Namespace{
-		id: c.NSID, name: c.Name, uuid: c.UUID, store: c.Store, info: info,
-		shift: shift, blocks: uint64(info.Size) >> shift,
-	}, nil
-}
-
-// inRange reports whether blocks from slba exist (BAD-INPUT of SLBA and NLB).
-func (n *Namespace) inRange(slba capsule.LBA, blocks uint32) bool {
-	return capsule.InRange(uint64(slba), uint64(blocks), n.blocks)
-}
-
-// used is NUSE: how many blocks have storage.
-func (n *Namespace) used() uint64 {
-	b, err := n.store.Allocated()
-	if err != nil || b < 0 {
-		return n.blocks
+	if c.NGUID == [16]byte{} {
+		c.NGUID = c.UUID
 	}
-	return min((uint64(b)+1<<n.shift-1)>>n.shift, n.blocks)
+	n := &Namespace{subsystem: s, id: c.NSID, uuid: c.UUID, nguid: c.NGUID, eui64: c.EUI64}
+	n.gates = make([]gate, len(s.target.workers))
+	for i := range n.gates {
+		n.gates[i].ns = n
+	}
+	return n
 }
 
 // namespaceTable is a subsystem's namespaces at one time, by NSID; index 0 is

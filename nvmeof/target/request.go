@@ -25,6 +25,7 @@ const (
 	stageBuffer                // waits for a buffer of the arena
 	stageFetch                 // waits for the host's data
 	stageLease                 // waits in its lane for a lease
+	stageGate                  // waits for a paused namespace
 	stageBackend               // the backend has it, or will have it this turn
 	stageHeld                  // an Asynchronous Event Request
 	stageAnswered              // waits for the response's acknowledgement
@@ -46,6 +47,8 @@ type request struct {
 	row *row   // admin and fabrics commands
 	io  *ioRow // I/O commands
 	at  int    // Dataset Management: the next range
+	// waitingAt is the gate of stageGate.
+	waitingAt *gate
 	operation
 }
 
@@ -151,6 +154,8 @@ func (r *request) cancel() {
 		r.queue.shard.Arena().Cancel(&r.waiter)
 	case stageLease:
 		r.lane.forget(&r.operation)
+	case stageGate:
+		r.waitingAt.forget(r)
 	default:
 		return
 	}

@@ -35,8 +35,7 @@ func (l *lane) failure(op backend.Op, err error) {
 		bump(&l.mediaErrors, 1)
 	}
 	if (errors.Is(err, backend.ErrFailed) || op == backend.OpFlush) && !l.failed.Swap(true) {
-		l.ns.target.log.Error("namespace failed",
-			zap.Uint32("nsid", uint32(l.ns.id)), zap.String("export", l.ns.name), zap.Error(err))
+		l.ns.target.log.Error("namespace failed", zap.String("export", l.ns.name), zap.Error(err))
 	}
 }
 

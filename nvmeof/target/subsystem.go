@@ -95,63 +95,6 @@ func (s *Subsystem) Namespaces() []*Namespace {
 	return out
 }
 
-// AddNamespace exports a store. Connected hosts are told by an event.
-func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
-	if c.Store == nil {
-		return nil, fmt.Errorf("namespace of %s: Store is missing", s.nqn)
-	}
-	s.change.Lock()
-	defer s.change.Unlock()
-	table := s.table()
-	if c.NSID == 0 {
-		c.NSID = table.free()
-	}
-	if c.NSID > maxNamespaces {
-		return nil, fmt.Errorf("namespace %d of %s: at most %d", c.NSID, s.nqn, maxNamespaces)
-	}
-	if table.get(c.NSID) != nil {
-		return nil, fmt.Errorf("namespace %d of %s exists already", c.NSID, s.nqn)
-	}
-	ns, err := newNamespace(s.nqn, c)
-	if err != nil {
-		return nil, err
-	}
-	if err := ns.open(s.target); err != nil {
-		return nil, err
-	}
-	next := table.with(c.NSID, ns)
-	s.namespaces.Store(&next)
-	s.namespaceChanged(c.NSID)
-	return ns, nil
-}
-
-// RemoveNamespace ends an export: new commands fail with Invalid Namespace, and
-// it returns when those in flight are done. The store can then be closed.
-func (s *Subsystem) RemoveNamespace(id capsule.NSID) error {
-	s.change.Lock()
-	defer s.change.Unlock()
-	ns := s.table().get(id)
-	if ns == nil {
-		return fmt.Errorf("namespace %d of %s does not exist", id, s.nqn)
-	}
-	next := s.table().with(id, nil)
-	s.namespaces.Store(&next)
-	s.namespaceChanged(id)
-	return ns.close()
-}
-
-// namespaceChanged tells every controller.
-func (s *Subsystem) namespaceChanged(id capsule.NSID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.controllers {
-		c.do(func() {
-			c.changed.add(id)
-			c.raise(capsule.EventNamespaceAttribute)
-		})
-	}
-}
-
 // join gives a new controller its identifier. It fails when there is none left
 // (NVMe base 2.0, 3.1.1: the dynamic controller model).
 func (s *Subsystem) join(c *Controller) bool {

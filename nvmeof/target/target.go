@@ -1,14 +1,11 @@
 package target
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,9 +44,13 @@ type Target struct {
 	context context.Context
 	tasks   sync.WaitGroup // accept loops, and queues until they are freed
 
+	opening sync.Mutex // held while volumes are opened and closed, which waits for shards
+	volumes openVolumes
+
 	mu         sync.Mutex
 	closed     bool
 	subsystems map[string]*Subsystem
+	sorted     atomic.Pointer[[]*Subsystem] // the same by name, see Subsystems
 	listeners  []*Listener
 	queues     map[*queue]struct{}
 	generation uint64 // of the discovery log
@@ -73,9 +74,11 @@ func New(cfg Config) (*Target, error) {
 	t := &Target{
 		cfg: cfg, log: cfg.Log, attrs: cfg.Device.Attrs(), started: time.Now(),
 		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
-		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(),
+		volumes: make(openVolumes),
+		admin:   adminTable(), fabrics: fabricsTable(), io: ioTable(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
+	t.list()
 	var seed [2]byte
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, fmt.Errorf("target: %w", err)
@@ -141,6 +144,7 @@ func (t *Target) AddSubsystem(c SubsystemConfig) (*Subsystem, error) {
 		return nil, fmt.Errorf("subsystem %s exists already", c.NQN)
 	}
 	t.subsystems[c.NQN] = s
+	t.list()
 	t.changed()
 	return s, nil
 }
@@ -162,9 +166,7 @@ func (t *Target) discover(host string) (ports []port, visible []*Subsystem, gene
 	for _, l := range t.listeners {
 		ports = append(ports, l.port)
 	}
-	for _, s := range slices.SortedFunc(maps.Values(t.subsystems), func(a, b *Subsystem) int {
-		return cmp.Compare(a.nqn, b.nqn)
-	}) {
+	for _, s := range t.Subsystems() {
 		if s.hosts.allows(host) {
 			visible = append(visible, s)
 		}
@@ -208,10 +210,7 @@ func (t *Target) Close() error {
 	}
 	t.dropAll()
 	t.tasks.Wait()
-	t.mu.Lock()
-	subsystems := slices.Collect(maps.Values(t.subsystems))
-	t.mu.Unlock()
-	for _, s := range subsystems {
+	for _, s := range t.Subsystems() {
 		for _, ns := range s.Namespaces() {
 			errs = append(errs, s.RemoveNamespace(ns.id))
 		}

@@ -1,0 +1,64 @@
+package target
+
+import "slices"
+
+// A gate is one shard's entrance to a namespace. It belongs to the shard.
+type gate struct {
+	ns    *Namespace
+	users int        // operations inside
+	shut  bool       // commands wait outside
+	held  []*request // those, in order
+	idle  func()     // called when nobody is inside
+}
+
+func (g *gate) enter(op *operation) {
+	op.gate = g
+	g.users++
+}
+
+func (g *gate) leave() {
+	g.users--
+	g.report()
+}
+
+// report calls idle, once, if nobody is inside.
+func (g *gate) report() {
+	if g.users == 0 && g.idle != nil {
+		idle := g.idle
+		g.idle = nil
+		idle()
+	}
+}
+
+// close keeps new commands outside; idle hears when the last inside has left.
+func (g *gate) close(idle func()) {
+	g.shut, g.idle = true, idle
+	g.report()
+}
+
+// open lets those who waited start anew, in order: the namespace may be another
+// by now, or none.
+func (g *gate) open() {
+	g.shut, g.idle = false, nil
+	held := g.held
+	g.held = nil
+	for _, r := range held {
+		if r.waitingAt == g { // its queue has not ended meanwhile
+			r.waitingAt = nil
+			r.io.start(r.queue, r)
+		}
+	}
+}
+
+// hold keeps a command that has not begun. There are no more of them than the
+// queues have entries.
+func (g *gate) hold(r *request) {
+	r.stage, r.waitingAt = stageGate, g
+	g.held = append(g.held, r)
+}
+
+// forget takes out a command whose queue has ended.
+func (g *gate) forget(r *request) {
+	r.waitingAt = nil
+	g.held = slices.DeleteFunc(g.held, func(h *request) bool { return h == r })
+}

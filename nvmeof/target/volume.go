@@ -1,0 +1,206 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"reflect"
+	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A volume is a store as the target has it open: once, however many namespaces
+// of whatever subsystems export it. It does not change, except for its size and
+// for the backend queues of its shards.
+type volume struct {
+	target *Target
+	name   string // what is exported, for logs
+	store  backend.Store
+	info   backend.Info               // when it was opened; the size is in blocks
+	shift  uint                       // log2 of the block size
+	size   atomic.Uint64              // in blocks; see revalidate
+	lanes  []lane                     // by shard
+	region rdmatransport.MemoryRegion // of a store that can be viewed, or nil
+	users  map[*Namespace]struct{}    // under Target.volumes
+}
+
+// openVolumes are the volumes by their stores.
+type openVolumes map[backend.Store]*volume
+
+// newVolume judges a store.
+func newVolume(t *Target, store backend.Store, name string) (*volume, error) {
+	info := store.Info()
+	if info.BlockSize != 512 && info.BlockSize != 4096 {
+		return nil, fmt.Errorf("block size %d: must be 512 or 4096", info.BlockSize)
+	}
+	if info.Size < int64(info.BlockSize) {
+		return nil, fmt.Errorf("%d bytes: must hold at least one block", info.Size)
+	}
+	v := &volume{
+		target: t, name: name, store: store, info: info,
+		shift: uint(bits.TrailingZeros(uint(info.BlockSize))), users: make(map[*Namespace]struct{}),
+	}
+	v.size.Store(uint64(info.Size) >> v.shift)
+	return v, nil
+}
+
+// acquire gives a namespace the volume of its store, which the first one opens.
+func (t *Target) acquire(store backend.Store, name string, n *Namespace) error {
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	shareable := reflect.TypeOf(store).Comparable()
+	if shareable && t.volumes[store] != nil {
+		n.volume = t.volumes[store]
+		n.volume.users[n] = struct{}{}
+		return nil
+	}
+	v, err := newVolume(t, store, name)
+	if err != nil {
+		return err
+	}
+	if err := v.open(); err != nil {
+		return err
+	}
+	if shareable {
+		t.volumes[store] = v
+	}
+	v.users[n], n.volume = struct{}{}, v
+	return nil
+}
+
+// releaseVolume ends a namespace's use of its volume, which the last one closes.
+func (t *Target) releaseVolume(n *Namespace) error {
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	v := n.volume
+	delete(v.users, n)
+	if len(v.users) > 0 {
+		return nil
+	}
+	if reflect.TypeOf(v.store).Comparable() {
+		delete(t.volumes, v.store)
+	}
+	return v.close()
+}
+
+// open gives the volume a lane on every shard.
+func (v *volume) open() error {
+	t := v.target
+	v.lanes = make([]lane, len(t.workers))
+	viewer, _ := v.store.(backend.Viewer)
+	if viewer != nil {
+		region, err := t.domain.Register(viewer.Memory(), 0)
+		if err != nil {
+			return fmt.Errorf("registering its memory: %w", err)
+		}
+		v.region = region
+	}
+	for i, w := range t.workers {
+		q, watch, err := v.openQueue(w.shard, t.cfg.BackendDepth)
+		if err != nil {
+			return errors.Join(err, v.close())
+		}
+		l := &v.lanes[i]
+		l.init(v, w.shard, q, t.cfg.BackendDepth)
+		l.watch = watch
+		if viewer != nil {
+			l.viewer, l.memory, l.key = viewer, viewer.Memory(), v.region.LKey()
+		}
+		if err := w.shard.Call(l.attach); err != nil {
+			return errors.Join(err, q.Close(), v.close())
+		}
+		l.open = true
+	}
+	return nil
+}
+
+// openQueue opens a queue of the store for a shard, whose sleep its descriptor
+// ends. Where either side has none of that the store notifies, by way of another
+// goroutine.
+func (v *volume) openQueue(s *shard.Shard, depth int) (backend.Queue, backend.Watchable, error) {
+	q, err := v.store.NewQueue(depth, s.Wake)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, ok := q.(backend.Watchable)
+	if !ok || s.Watch(w.Descriptor()) == nil {
+		if m, ok := q.(backend.MemoryUser); ok {
+			m.UseMemory(s.Arena().Bytes(), shard.MaxBuffer)
+		}
+		return q, w, nil
+	}
+	// The descriptor is responsible now, and nobody looks at it.
+	if err := q.Close(); err != nil {
+		return nil, nil, err
+	}
+	q, err = v.store.NewQueue(depth, s.Wake)
+	return q, nil, err
+}
+
+func (l *lane) attach() {
+	l.shard.Attach(&l.slot, l)
+	l.shard.AddPoller(l)
+}
+
+// close waits until no command uses the volume any more, and gives its lanes
+// back. No new one can have it by then.
+func (v *volume) close() error {
+	var errs []error
+	for i := range v.lanes {
+		if l := &v.lanes[i]; l.open {
+			errs = append(errs, l.close())
+			l.open = false
+		}
+	}
+	if v.region != nil {
+		errs = append(errs, v.region.Deregister())
+		v.region = nil
+	}
+	return errors.Join(errs...)
+}
+
+// close ends the lane from outside its shard.
+func (l *lane) close() error {
+	idle := make(chan struct{})
+	err := l.shard.Call(func() {
+		detach := func() {
+			l.shard.RemovePoller(l)
+			l.slot.Detach()
+			close(idle)
+		}
+		if l.users == 0 {
+			detach()
+			return
+		}
+		l.closing = detach
+	})
+	if err != nil {
+		return errors.Join(err, l.queue.Close())
+	}
+	<-idle
+	return l.queue.Close()
+}
+
+// blocks is the size as hosts are told it.
+func (v *volume) blocks() uint64 { return v.size.Load() }
+
+// bytes is the same in bytes.
+func (v *volume) bytes() uint64 { return v.blocks() << v.shift }
+
+// inRange reports whether blocks from slba exist (BAD-INPUT of SLBA and NLB).
+func (v *volume) inRange(slba capsule.LBA, blocks uint32) bool {
+	return capsule.InRange(uint64(slba), uint64(blocks), v.blocks())
+}
+
+// used is NUSE: how many blocks have storage.
+func (v *volume) used() uint64 {
+	b, err := v.store.Allocated()
+	if err != nil || b < 0 {
+		return v.blocks()
+	}
+	return min((uint64(b)+1<<v.shift-1)>>v.shift, v.blocks())
+}
