@@ -26,7 +26,7 @@ import (
 //	short transfers, EINTR                 TestShortAndInterrupted
 //	cut off while open                     TestBeyondTheEnd, file.TestCutOff
 //	the device is gone                     TestGone
-//	crash at every point                   TestCrashConsistency, file.TestKilledAtEveryPoint
+//	crash at every point                   TestCrashConsistency, TestKilledAtEveryPoint
 
 func TestWriteIsNotSynced(t *testing.T) {
 	d, k := scripted(t, thick)
