@@ -84,7 +84,8 @@ type Info struct {
 // goroutine.
 type Store interface {
 	Info() Info
-	// Allocated is how many bytes of storage are in use.
+	// Allocated is how many bytes of storage are in use: Info.Size where the
+	// store cannot know.
 	Allocated() (int64, error)
 	// NewQueue opens a queue that has at most depth requests in flight. After a
 	// Poll that found nothing, notify is called, from any goroutine, when another

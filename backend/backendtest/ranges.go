@@ -83,6 +83,10 @@ func testDeallocate(t *testing.T, s backend.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if before == c.info.Size && after == c.info.Size {
+		t.Log("the store does not know what is in use")
+		return
+	}
 	if before-after < length/2 {
 		t.Errorf("allocated %d bytes before deallocating %d, %d after", before, length, after)
 	}

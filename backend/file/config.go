@@ -3,38 +3,18 @@ package file
 import (
 	"errors"
 	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/backend/disk"
 )
 
 // Engine is how a store does its I/O.
-type Engine uint8
+type Engine = disk.Engine
 
 const (
-	EngineAuto    Engine = iota // io_uring where the kernel has it, else threads
-	EngineURing                 // io_uring, or an error
-	EngineThreads               // goroutines in blocking system calls
+	EngineAuto    = disk.EngineAuto
+	EngineURing   = disk.EngineURing
+	EngineThreads = disk.EngineThreads
 )
-
-func (e Engine) String() string {
-	switch e {
-	case EngineAuto:
-		return "auto"
-	case EngineURing:
-		return "uring"
-	case EngineThreads:
-		return "threads"
-	}
-	return fmt.Sprintf("engine %d", uint8(e))
-}
-
-// ParseEngine is the reverse of String.
-func ParseEngine(s string) (Engine, error) {
-	for e := EngineAuto; e <= EngineThreads; e++ {
-		if e.String() == s {
-			return e, nil
-		}
-	}
-	return 0, fmt.Errorf("engine %q: must be auto, uring or threads", s)
-}
 
 // Config says how a file is stored and served. A zero field takes the default.
 type Config struct {
@@ -59,22 +39,20 @@ type Config struct {
 	LockedThreads bool
 }
 
-// check applies defaults and limits.
-func (c Config) check() (Config, error) {
+func (c *Config) options() disk.Options {
+	return disk.Options{Engine: c.Engine, Threads: c.Threads, LockedThreads: c.LockedThreads}
+}
+
+// check finds what can be said without the file.
+func (c *Config) check() error {
 	switch {
 	case c.Size < 0:
-		return c, fmt.Errorf("size %d is negative", c.Size)
+		return fmt.Errorf("size %d is negative", c.Size)
 	case c.BlockSize != 0 && c.BlockSize != 512 && c.BlockSize != 4096:
-		return c, fmt.Errorf("block size %d: must be 512 or 4096", c.BlockSize)
-	case c.Engine > EngineThreads:
-		return c, fmt.Errorf("%v: no such engine", c.Engine)
-	case c.Threads < 0:
-		return c, fmt.Errorf("%d threads", c.Threads)
+		return fmt.Errorf("block size %d: must be 512 or 4096", c.BlockSize)
 	case c.ReadOnly && c.Size > 0:
-		return c, errors.New("a size cannot be given for a file that is only read")
+		return errors.New("a size cannot be given for a file that is only read")
 	}
-	if c.Threads == 0 {
-		c.Threads = 16
-	}
-	return c, nil
+	_, err := c.options().Check()
+	return err
 }

@@ -15,22 +15,17 @@
 //
 // # Durability
 //
-// A write is in the page cache or the drive's cache when it completes; with
-// force unit access it is durable (RWF_DSYNC). Flush is fdatasync(2): at most
-// one runs at a time for a store, and one serves every flush that was submitted
-// before it began, on whatever queue. None is ever repeated: the kernel forgets
-// what a failed one did not write. Such a failure, or a write with force unit
-// access that fails with an I/O error, latches the store: it answers
-// [backend.ErrFailed] to everything but reads until it is opened again.
+// Package disk does the I/O, and says what is durable when, and what a failed
+// fdatasync(2) leads to.
 //
-// # Engines
+// # Resizing
 //
-// Each queue has its own io_uring, or, where the kernel has none, goroutines
-// that call preadv2(2) and pwritev2(2). With [Config.LockedThreads] the former
-// is faster.
+// The file may be made longer or shorter by others while it is open; Refresh
+// notices it. What was added is not preallocated. Until Refresh, a read beyond
+// the end of a file that became shorter fails and a write makes it longer again.
 //
 // # Not supported
 //
-// Block devices, resizing while open, data that must be unaligned to
+// Block devices (see package block), data that must be unaligned to
 // Info.Alignment, more than one process on one file.
 package file

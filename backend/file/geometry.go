@@ -73,25 +73,24 @@ func probeAlignment(fd int) alignment {
 	return alignment{512, 512}
 }
 
-// setInfo decides the block size.
-func (s *Store) setInfo(align alignment) error {
+// info decides the block size.
+func (s *Store) info(align alignment) (backend.Info, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(s.fd, &st); err != nil {
+		return backend.Info{}, err
+	}
 	block := s.cfg.BlockSize
 	switch {
 	case block == 0:
-		block = defaultBlock(s.info.Size, align)
+		block = defaultBlock(st.Size, align)
 	case block < align.offset:
-		return fmt.Errorf("block size %d: direct I/O needs %d here; use that, or buffered I/O", block, align.offset)
+		return backend.Info{}, fmt.Errorf("block size %d: direct I/O needs %d here; use that, or buffered I/O", block, align.offset)
 	}
-	size := s.info.Size &^ int64(block-1)
-	if size == 0 {
-		return fmt.Errorf("file has %d bytes, less than one block of %d", s.info.Size, block)
+	if st.Size < int64(block) {
+		return backend.Info{}, fmt.Errorf("file has %d bytes, less than one block of %d", st.Size, block)
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(s.fd, &st); err != nil {
-		return err
-	}
-	s.info = backend.Info{
-		Size:       size,
+	info := backend.Info{
+		Size:       st.Size,
 		BlockSize:  block,
 		Alignment:  align.memory,
 		Optimal:    max(int(st.Blksize), block),
@@ -100,9 +99,9 @@ func (s *Store) setInfo(align alignment) error {
 		Deallocate: !s.cfg.ReadOnly,
 	}
 	if sector := sectorSize(st.Dev, align); sector < block {
-		s.info.AtomicUnit = sector
+		info.AtomicUnit = sector
 	}
-	return nil
+	return info, nil
 }
 
 func defaultBlock(size int64, align alignment) int {

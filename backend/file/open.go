@@ -10,15 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/backend/stripe"
-	"github.com/nvmeof-go/nvmeof/backend/uring"
+	"github.com/nvmeof-go/nvmeof/backend/disk"
 )
 
 // Open opens or creates the file at path. A file that it created is removed when
 // it fails; one that it extended stays so.
 func Open(path string, cfg Config) (*Store, error) {
-	cfg, err := cfg.check()
-	if err != nil {
+	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)
 	}
 	s := &Store{path: path, cfg: cfg}
@@ -95,38 +93,30 @@ func (s *Store) prepare(created bool) error {
 	if err := s.allocate(created); err != nil {
 		return err
 	}
-	align := s.setDirect()
-	if err := s.setInfo(align); err != nil {
-		return err
-	}
-	if err := s.setEngine(); err != nil {
-		return err
-	}
-	s.blocks = stripe.New(s.info.Size)
-	// Never touched, so all of it is the kernel's one page of zeroes.
-	zeroes, err := unix.Mmap(-1, 0, writeStep, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	info, err := s.info(s.setDirect())
 	if err != nil {
-		return fmt.Errorf("map zeroes: %w", err)
+		return err
 	}
-	s.zeroes = zeroes
-	return nil
+	s.Disk, err = disk.New(disk.Config{
+		Options: s.cfg.options(), Name: s.path, FD: s.fd, Info: info, PunchZeroes: s.cfg.Thin,
+		Measure: s.measure, Release: func() error { return unlockAndClose(s.fd) },
+	})
+	return err
 }
 
 // allocate gives the file its size, and the blocks for it.
 func (s *Store) allocate(created bool) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(s.fd, &st); err != nil {
-		return err
-	}
 	if s.cfg.Size == 0 {
-		s.info.Size = st.Size
 		return nil
 	}
-	if st.Size > s.cfg.Size {
-		return fmt.Errorf("file has %d bytes, more than the size given (%d): a store is never cut off", st.Size, s.cfg.Size)
+	size, err := s.measure()
+	if err != nil {
+		return err
 	}
-	s.info.Size = s.cfg.Size
-	if err := s.reserve(st.Size); err != nil {
+	if size > s.cfg.Size {
+		return fmt.Errorf("file has %d bytes, more than the size given (%d): a store is never cut off", size, s.cfg.Size)
+	}
+	if err := s.reserve(size); err != nil {
 		return err
 	}
 	if created {
@@ -178,24 +168,6 @@ func openError(err error) error {
 		return fmt.Errorf("%w (%w)", backend.ErrNoSpace, err)
 	}
 	return err
-}
-
-// setEngine picks the engine by trying.
-func (s *Store) setEngine() error {
-	s.newEngine = newThreads
-	if s.cfg.Engine == EngineThreads {
-		return nil
-	}
-	ring, err := uring.New(uring.Config{Entries: 1, File: s.fd})
-	if err == nil {
-		s.newEngine = newRingEngine
-		return ring.Close()
-	}
-	if s.cfg.Engine == EngineURing {
-		return err
-	}
-	s.note(fmt.Sprintf("threads do its I/O: %v", err))
-	return nil
 }
 
 func (s *Store) note(text string) { s.notes = append(s.notes, text) }

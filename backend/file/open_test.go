@@ -249,9 +249,9 @@ func TestBlockFollowsDrive(t *testing.T) {
 	if got := defaultBlock(1<<20+512, big); got != 4096 {
 		t.Errorf("default block %d", got)
 	}
-	s := &Store{cfg: Config{BlockSize: 512}}
-	s.info.Size = 1 << 20
-	if err := s.setInfo(big); err == nil || !strings.Contains(err.Error(), "needs 4096") {
+	s := openStore(t, tempFile(t), Config{Size: 1 << 20, BlockSize: 512, Buffered: true})
+	defer closeStore(t, s)
+	if _, err := s.info(big); err == nil || !strings.Contains(err.Error(), "needs 4096") {
 		t.Errorf("block of 512 bytes: %v", err)
 	}
 }
@@ -270,16 +270,5 @@ func TestDirectOrNoted(t *testing.T) {
 	defer closeStore(t, b)
 	if b.Direct() || len(b.Notes()) > 0 || b.Info().Alignment != 1 {
 		t.Errorf("buffered: direct %v, notes %q, %+v", b.Direct(), b.Notes(), b.Info())
-	}
-}
-
-func TestEngineNames(t *testing.T) {
-	for _, name := range []string{"auto", "uring", "threads"} {
-		if e, err := ParseEngine(name); err != nil || e.String() != name {
-			t.Errorf("ParseEngine(%q) = %v, %v", name, e, err)
-		}
-	}
-	if _, err := ParseEngine("aio"); err == nil {
-		t.Error("ParseEngine took aio")
 	}
 }

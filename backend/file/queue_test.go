@@ -51,12 +51,12 @@ func TestNoLeaks(t *testing.T) {
 func TestQueueDepthIsBounded(t *testing.T) {
 	s := openStore(t, tempFile(t), Config{Size: 1 << 20})
 	defer closeStore(t, s)
-	for _, depth := range []int{maxDepth + 1, 1 << 40} {
+	for _, depth := range []int{8193, 1 << 40} {
 		if _, err := s.NewQueue(depth, nil); err == nil {
 			t.Errorf("NewQueue took a depth of %d", depth)
 		}
 	}
-	q, err := s.NewQueue(maxDepth, nil)
+	q, err := s.NewQueue(8192, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,103 +3,64 @@ package file
 import (
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/backend/stripe"
+	"github.com/nvmeof-go/nvmeof/backend/disk"
 )
 
-// Store implements [backend.Store] on a regular file.
+// Store implements [backend.Store], [backend.Resizer], [backend.Latcher] and
+// [backend.Roomer] on a regular file.
 type Store struct {
-	path      string
-	cfg       Config
-	fd        int
-	direct    bool
-	info      backend.Info
-	notes     []string
-	blocks    *stripe.Table
-	sync      syncer
-	zeroes    []byte // writeStep bytes
-	newEngine func(s *Store, calls int, notify func()) (engine, error)
+	*disk.Disk // nil until the file is prepared
 
-	// What the file system was found not to do.
-	noPunch, noZeroRange, noDsync atomic.Bool
-
-	mu     sync.Mutex // opening and closing
-	queues int
-	closed bool
+	path   string
+	cfg    Config
+	fd     int
+	direct bool
+	notes  []string
 }
-
-// Info implements [backend.Store].
-func (s *Store) Info() backend.Info { return s.info }
 
 // Notes tells an administrator what is not as configured, and why: sentences
 // without a capital and a full stop.
-func (s *Store) Notes() []string { return slices.Clone(s.notes) }
+func (s *Store) Notes() []string { return slices.Concat(s.notes, s.Disk.Notes()) }
 
 // Direct reports whether I/O bypasses the page cache.
 func (s *Store) Direct() bool { return s.direct }
 
-// Allocated is the file's share of the file system.
-func (s *Store) Allocated() (int64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return 0, backend.ErrClosed
-	}
+// Allocated is the file's share of the file system, in bytes: less than its size
+// where it has holes.
+func (s *Store) Allocated() (n int64, err error) {
+	err = s.Stat(func(fd int) error {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return fmt.Errorf("stat %s: %w", s.path, err)
+		}
+		n = st.Blocks * 512
+		return nil
+	})
+	return n, err
+}
+
+// Room implements [backend.Roomer]: what the file system gives to others than
+// root.
+func (s *Store) Room() (free, total int64, err error) {
+	err = s.Stat(func(fd int) error {
+		var st unix.Statfs_t
+		if err := retry(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
+			return fmt.Errorf("stat the file system of %s: %w", s.path, err)
+		}
+		free, total = int64(st.Bavail)*st.Bsize, int64(st.Blocks)*st.Bsize
+		return nil
+	})
+	return free, total, err
+}
+
+// measure is the size now.
+func (s *Store) measure() (int64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(s.fd, &st); err != nil {
-		return 0, fmt.Errorf("stat %s: %w", s.path, err)
+		return 0, err
 	}
-	return st.Blocks * 512, nil
-}
-
-// NewQueue implements [backend.Store].
-func (s *Store) NewQueue(depth int, notify func()) (backend.Queue, error) {
-	if depth < 1 || depth > maxDepth {
-		return nil, fmt.Errorf("queue of %s: depth %d: must be 1 to %d", s.path, depth, maxDepth)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, backend.ErrClosed
-	}
-	q, err := newQueue(s, depth, notify)
-	if err != nil {
-		return nil, fmt.Errorf("queue of %s: %w", s.path, err)
-	}
-	s.queues++
-	if e, ok := q.engine.(*ringEngine); ok {
-		return &watchableQueue{queue: q, ring: e}, nil
-	}
-	return q, nil
-}
-
-func (s *Store) queueClosed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.queues--
-}
-
-// Close gives the file up to the next opener. It does not flush.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	if s.queues > 0 {
-		return fmt.Errorf("close %s: %d queues are open: close them first", s.path, s.queues)
-	}
-	s.closed = true
-	if err := unix.Munmap(s.zeroes); err != nil {
-		return err
-	}
-	if err := unlockAndClose(s.fd); err != nil {
-		return fmt.Errorf("close %s: %w", s.path, err)
-	}
-	return nil
+	return st.Size, nil
 }

@@ -66,7 +66,7 @@ func TestPackageComments(t *testing.T) { report(t, undocumented(sources(t))) }
 // agreedGoroutines makes each new goroutine a decision. Data paths have none of
 // their own: a shard is one.
 var agreedGoroutines = map[string]int{
-	"backend/file":  2, // blocking calls where there is no io_uring; a ring's wake-ups
+	"backend/disk":  2, // blocking calls where there is no io_uring; a ring's wake-ups
 	"nvmeof/host":   1,
 	"nvmeof/shard":  1, // the loop
 	"nvmeof/target": 1, // accepting

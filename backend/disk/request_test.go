@@ -1,4 +1,4 @@
-package file
+package disk
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 // Whatever two queues are asked, the kernel never has two calls of which one
 // writes what the other touches; and everything ends.
 func TestConflictsNeverMeet(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	qs := []*tester{d.queue(t, s), d.queue(t, s)}
 	rnd := rand.New(rand.NewPCG(1, 1))
 	tag := uint64(0)
@@ -54,7 +54,7 @@ func TestConflictsNeverMeet(t *testing.T) {
 
 // A request that waits keeps its place before later ones that conflict with it.
 func TestWaitingInOrder(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
 	b := qt.block
 	qt.submit(1, backend.OpRead, 0, b)
@@ -77,7 +77,7 @@ func TestWaitingInOrder(t *testing.T) {
 // BAD-INPUT: a writer that went away leaves a mark that wears off only while
 // somebody asks, so a waiting read keeps its shard awake.
 func TestYieldingKeepsAwake(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
 	reader, writer := d.queue(t, s), d.queue(t, s)
 	reader.submit(1, backend.OpRead, 0, qt.block)
@@ -101,7 +101,7 @@ func TestYieldingKeepsAwake(t *testing.T) {
 
 // Releasing blocks wakes the queue that waits for them.
 func TestReleaseWakesOtherQueue(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	a, b := d.queue(t, s), d.queue(t, s)
 	a.submit(1, backend.OpWrite, 0, a.block)
 	b.submit(2, backend.OpWrite, 0, a.block)
@@ -120,7 +120,7 @@ func TestReleaseWakesOtherQueue(t *testing.T) {
 // BAD-INPUT: short read or write, EINTR, EAGAIN.
 func TestShortAndInterrupted(t *testing.T) {
 	for _, op := range []backend.Op{backend.OpRead, backend.OpWrite} {
-		s, d := scripted(t, Config{})
+		s, d := scripted(t, thin)
 		qt := d.queue(t, s)
 		b := qt.block
 		buf := backendtest.Buffer(int(4*b), 4096)
@@ -152,7 +152,7 @@ func TestShortAndInterrupted(t *testing.T) {
 }
 
 func TestEndlessEAGAIN(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
 	qt.submit(1, backend.OpRead, 0, qt.block)
 	for len(qt.calls) > 0 {
@@ -162,14 +162,14 @@ func TestEndlessEAGAIN(t *testing.T) {
 	qt.want(1, unix.EAGAIN)
 }
 
-// The file was cut off under the store (BAD-INPUT: namespace shrunk), or the
-// kernel makes no progress.
+// The kernel makes no progress. (What a file that was cut off leads to is in
+// contract_test.go.)
 func TestNoProgress(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
 	qt.submit(1, backend.OpRead, 0, 2*qt.block)
 	qt.end(0, 0, 0)
-	qt.want(1, backend.ErrOutOfRange)
+	qt.want(1, backend.ErrOutOfRange) // the kernel says it ends there
 	qt.submit(2, backend.OpWrite, 0, 2*qt.block)
 	qt.end(0, 0, 0)
 	qt.want(2, unix.EIO)
@@ -196,7 +196,7 @@ func TestErrors(t *testing.T) {
 		{backend.OpRead, unix.EINVAL, unix.EINVAL},
 		{backend.OpWrite, unix.EINVAL, unix.EINVAL},
 	}
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
 	for _, tt := range tests {
 		qt.submit(1, tt.op, 0, qt.block, func(r *backend.Request) { r.FUA = tt.errno != unix.EIO })
@@ -215,34 +215,42 @@ func TestErrors(t *testing.T) {
 func TestZeroing(t *testing.T) {
 	const m = 1 << 20
 	no := unix.EOPNOTSUPP
+	device := thick
+	device.Device = true
 	tests := []struct {
 		name    string
-		thin    bool
+		cfg     Config
 		op      backend.Op
 		change  func(*backend.Request)
 		length  int64
 		answers []unix.Errno // then success
 		want    []string
 	}{
-		{"thick", false, backend.OpWriteZeroes, nil, m, nil, []string{"zero 0+1048576"}},
-		{"thin", true, backend.OpWriteZeroes, nil, m, nil, []string{"punch 0+1048576"}},
-		{"deallocate", false, backend.OpWriteZeroes, deallocate, m, nil, []string{"punch 0+1048576"}},
-		{"long", false, backend.OpWriteZeroes, nil, 9 * m, nil, []string{"zero 0+8388608", "zero 8388608+1048576"}},
-		{"no zeroing", false, backend.OpWriteZeroes, nil, m + 4096, []unix.Errno{no},
+		{"thick", thick, backend.OpWriteZeroes, nil, m, nil, []string{"zero 0+1048576"}},
+		{"thin", thin, backend.OpWriteZeroes, nil, m, nil, []string{"punch 0+1048576"}},
+		{"deallocate", thick, backend.OpWriteZeroes, deallocate, m, nil, []string{"punch 0+1048576"}},
+		{"long", thick, backend.OpWriteZeroes, nil, 9 * m, nil, []string{"zero 0+8388608", "zero 8388608+1048576"}},
+		{"no zeroing", thick, backend.OpWriteZeroes, nil, m + 4096, []unix.Errno{no},
 			[]string{"zero 0+1052672", "write 0+1048576", "write 1048576+4096"}},
-		{"no punching", true, backend.OpWriteZeroes, nil, m, []unix.Errno{no}, []string{"punch 0+1048576", "zero 0+1048576"}},
-		{"neither", true, backend.OpWriteZeroes, nil, m, []unix.Errno{no, unix.EINVAL},
+		{"no punching", thin, backend.OpWriteZeroes, nil, m, []unix.Errno{no}, []string{"punch 0+1048576", "zero 0+1048576"}},
+		{"neither", thin, backend.OpWriteZeroes, nil, m, []unix.Errno{no, unix.EINVAL},
 			[]string{"punch 0+1048576", "zero 0+1048576", "write 0+1048576"}},
-		{"durable", false, backend.OpWriteZeroes, fua, m, nil, []string{"zero 0+1048576", "sync"}},
-		{"durable by writing", false, backend.OpWriteZeroes, fua, m, []unix.Errno{no},
+		{"durable", thick, backend.OpWriteZeroes, fua, m, nil, []string{"zero 0+1048576", "sync"}},
+		{"durable by writing", thick, backend.OpWriteZeroes, fua, m, []unix.Errno{no},
 			[]string{"zero 0+1048576", "write durably 0+1048576"}},
-		{"free", false, backend.OpDeallocate, nil, 9 * m, nil, []string{"punch 0+8388608", "punch 8388608+1048576"}},
-		{"nothing to free with", false, backend.OpDeallocate, nil, 9 * m, []unix.Errno{no}, []string{"punch 0+8388608"}},
-		{"free nothing", false, backend.OpDeallocate, nil, 0, nil, nil},
+		{"free", thick, backend.OpDeallocate, nil, 9 * m, nil, []string{"punch 0+8388608", "punch 8388608+1048576"}},
+		{"free a device", device, backend.OpDeallocate, nil, 9 * m, []unix.Errno{no},
+			[]string{"punch 0+8388608", "discard 0+8388608", "discard 8388608+1048576"}},
+		{"a device that does not free", device, backend.OpDeallocate, nil, 9 * m, []unix.Errno{no, no},
+			[]string{"punch 0+8388608", "discard 0+8388608"}},
+		{"zero a device", device, backend.OpWriteZeroes, deallocate, m, []unix.Errno{no},
+			[]string{"punch 0+1048576", "zero 0+1048576"}},
+		{"nothing to free with", thick, backend.OpDeallocate, nil, 9 * m, []unix.Errno{no}, []string{"punch 0+8388608"}},
+		{"free nothing", thick, backend.OpDeallocate, nil, 0, nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, d := scripted(t, Config{Size: 16 << 20, Thin: tt.thin})
+			s, d := scripted(t, tt.cfg)
 			qt := d.queue(t, s)
 			if tt.change == nil {
 				tt.change = func(*backend.Request) {}
@@ -269,7 +277,7 @@ func TestZeroing(t *testing.T) {
 
 // What was learnt of the file system is not asked again.
 func TestUnsupportedIsRemembered(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
 	qt.submit(1, backend.OpWrite, 0, qt.block, fua)
 	qt.submit(2, backend.OpDeallocate, 1<<20, qt.block)
@@ -292,7 +300,7 @@ func TestUnsupportedIsRemembered(t *testing.T) {
 
 // A long range is dropped where it stands when its queue closes.
 func TestCloseDropsTheRest(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
 	qt.submit(1, backend.OpDeallocate, 0, 32<<20)
 	qt.submit(2, backend.OpWrite, 0, qt.block)
@@ -311,12 +319,12 @@ func TestCloseDropsTheRest(t *testing.T) {
 }
 
 func TestMediaErrorNamesTheFile(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
 	qt.submit(1, backend.OpWrite, 8192, qt.block)
 	qt.end(0, 0, unix.EIO)
 	qt.poll()
-	want := "write of 4096 bytes at 8192 in " + s.path + ": input/output error"
+	want := "write of 4096 bytes at 8192 in " + s.cfg.Name + ": input/output error"
 	if err := qt.results[1]; err == nil || err.Error() != want || !errors.Is(err, unix.EIO) {
 		t.Errorf("error %q, want %q", err, want)
 	}

@@ -1,6 +1,7 @@
-package file
+package disk
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,7 @@ type method uint8
 const (
 	byTransfer  method = iota // the request is a read or a write
 	byPunching                // FALLOC_FL_PUNCH_HOLE
+	byDiscard                 // BLKDISCARD: what is there afterwards is unknown
 	byZeroRange               // FALLOC_FL_ZERO_RANGE
 	byWriting                 // zeroes
 )
@@ -40,19 +42,22 @@ type slot struct {
 	dsync    bool   // the call in progress writes durably
 	unsynced bool   // force unit access takes a sync at the end
 	ticket   uint64 // of the sync waited for
+
+	failure *syncFailure // the disk's last one when the request was taken
 }
 
 func (s *slot) exclusive() bool { return s.req.Op != backend.OpRead }
 
-// admit reports why a request cannot be carried out.
-func (s *Store) admit(r *backend.Request) error {
-	if err := s.info.Check(r); err != nil {
-		return err
+// admit reports why a request cannot be carried out, and the disk's last failure.
+func (d *Disk) admit(r *backend.Request, info *backend.Info) (*syncFailure, error) {
+	if err := info.Check(r); err != nil {
+		return nil, err
 	}
-	if r.Op != backend.OpRead && s.sync.failed() {
-		return backend.ErrFailed
+	f := d.sync.failure.Load()
+	if r.Op != backend.OpRead && f.inForce() {
+		return nil, backend.ErrFailed
 	}
-	return nil
+	return f, nil
 }
 
 // advance begins the next part of a request, lets it wait for its blocks, or
@@ -64,7 +69,7 @@ func (q *queue) advance(i uint32) {
 		q.complete(i)
 		return
 	}
-	part, how := q.store.plan(s)
+	part, how := q.disk.plan(s)
 	if part == 0 { // nothing can be done, nor need it
 		q.complete(i)
 		return
@@ -80,26 +85,29 @@ func (q *queue) advance(i uint32) {
 }
 
 func (q *queue) hold(offset, length int64, exclusive bool) bool {
-	out := q.store.blocks.Try(offset, length, exclusive)
+	out := q.disk.blocks.Try(offset, length, exclusive)
 	q.again = q.again || out == stripe.Yielded
 	return out == stripe.Taken
 }
 
 // plan decides the next part's length and how it is carried out.
-func (s *Store) plan(r *slot) (int64, method) {
+func (d *Disk) plan(r *slot) (int64, method) {
 	left := r.req.Length - r.done
-	punch, zero := !s.noPunch.Load(), !s.noZeroRange.Load()
+	punch, zero := !d.noPunch.Load(), !d.noZeroRange.Load()
 	switch r.req.Op {
 	case backend.OpRead, backend.OpWrite:
 		return left, byTransfer
 	case backend.OpDeallocate:
-		if !punch {
-			return 0, byPunching
+		switch {
+		case punch:
+			return min(left, allocStep), byPunching
+		case !d.noDiscard.Load():
+			return min(left, allocStep), byDiscard
 		}
-		return min(left, allocStep), byPunching
+		return 0, byPunching
 	}
 	switch {
-	case punch && (r.req.Deallocate || s.cfg.Thin):
+	case punch && (r.req.Deallocate || d.cfg.PunchZeroes):
 		return min(left, allocStep), byPunching
 	case zero:
 		return min(left, allocStep), byZeroRange
@@ -118,9 +126,11 @@ func (q *queue) issue(i uint32) {
 	case s.method == byTransfer:
 		c.kind, c.buf, c.flags = callWrite, s.req.Buf[at:], q.writeFlags(s)
 	case s.method == byWriting:
-		c.kind, c.buf, c.flags = callWrite, q.store.zeroes[:c.length], q.writeFlags(s)
+		c.kind, c.buf, c.flags = callWrite, q.disk.zeroes[:c.length], q.writeFlags(s)
 	case s.method == byPunching:
 		c.kind, c.flags = callAllocate, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE
+	case s.method == byDiscard:
+		c.kind = callDiscard
 	default:
 		c.kind, c.flags = callAllocate, unix.FALLOC_FL_ZERO_RANGE|unix.FALLOC_FL_KEEP_SIZE
 	}
@@ -129,7 +139,7 @@ func (q *queue) issue(i uint32) {
 
 // writeFlags is for pwritev2(2), with or without force unit access.
 func (q *queue) writeFlags(s *slot) uint32 {
-	if s.dsync = s.req.FUA && !q.store.noDsync.Load(); s.dsync {
+	if s.dsync = s.req.FUA && !q.disk.noDsync.Load(); s.dsync {
 		return unix.RWF_DSYNC
 	}
 	return 0
@@ -146,7 +156,7 @@ func (q *queue) called(o outcome) {
 		q.issue(o.id)
 	case o.errno != 0:
 		q.failed(o.id, o.errno)
-	case s.method == byPunching, s.method == byZeroRange:
+	case s.method == byPunching, s.method == byDiscard, s.method == byZeroRange:
 		q.parted(o.id)
 	default:
 		q.transferred(o.id, int64(o.n))
@@ -161,13 +171,9 @@ func (q *queue) transferred(i uint32, n int64) {
 		q.parted(i)
 		return
 	}
-	if n &^= int64(q.store.info.BlockSize - 1); n == 0 {
+	if n &^= q.disk.block - 1; n == 0 {
 		q.release(s)
-		if s.req.Op == backend.OpRead {
-			q.finish(i, backend.ErrOutOfRange) // the file became shorter
-			return
-		}
-		q.finish(i, q.store.mediaError(&s.req, unix.EIO))
+		q.finish(i, q.disk.stuck(&s.req))
 		return
 	}
 	s.moved += n
@@ -187,7 +193,7 @@ func (q *queue) parted(i uint32) {
 
 func (q *queue) release(s *slot) {
 	if s.part > 0 {
-		q.store.blocks.Release(s.req.Offset+s.done, s.part, s.exclusive())
+		q.disk.blocks.Release(s.req.Offset+s.done, s.part, s.exclusive())
 	}
 	s.part, s.moved = 0, 0
 }
@@ -197,33 +203,36 @@ func (q *queue) failed(i uint32, errno unix.Errno) {
 	s := &q.slots[i]
 	how := s.method
 	q.release(s)
-	if q.store.otherwise(s, how, errno) {
+	if q.disk.otherwise(s, how, errno) {
 		q.advance(i)
 		return
 	}
 	if s.req.FUA && s.req.Op != backend.OpRead && errno == unix.EIO {
 		// It may have been the sync in it that failed, and no later one would
 		// tell.
-		q.store.sync.fail(errno)
+		q.disk.sync.fail(fmt.Errorf("durable write to %s: %w", q.disk.cfg.Name, errno))
 	}
-	q.finish(i, q.store.mediaError(&s.req, errno))
+	q.finish(i, q.disk.mediaError(&s.req, errno))
 }
 
 // otherwise notes what the file system cannot do, and reports whether there is
 // another way.
-func (s *Store) otherwise(r *slot, how method, errno unix.Errno) bool {
+func (d *Disk) otherwise(r *slot, how method, errno unix.Errno) bool {
 	if errno != unix.EOPNOTSUPP && errno != unix.ENOSYS && errno != unix.EINVAL {
 		return false
 	}
 	switch {
 	case how == byPunching:
-		s.noPunch.Store(true)
+		d.noPunch.Store(true)
+		return true
+	case how == byDiscard:
+		d.noDiscard.Store(true)
 		return true
 	case how == byZeroRange:
-		s.noZeroRange.Store(true)
+		d.noZeroRange.Store(true)
 		return true
 	case r.dsync && errno == unix.EOPNOTSUPP:
-		s.noDsync.Store(true)
+		d.noDsync.Store(true)
 		return true
 	}
 	return false
@@ -238,16 +247,21 @@ func (q *queue) complete(i uint32) {
 	q.finish(i, nil)
 }
 
-// finish gives a request's result and frees its slot.
+// finish gives a request's result and frees its slot. No write is acknowledged
+// that a failure of the disk came in between of.
 func (q *queue) finish(i uint32, err error) {
-	q.results.Push(backend.Result{Tag: q.slots[i].req.Tag, Err: err})
+	s := &q.slots[i]
+	if err == nil && s.exclusive() && s.req.Op != backend.OpFlush && s.failure != q.disk.sync.failure.Load() {
+		err = backend.ErrFailed
+	}
+	q.results.Push(backend.Result{Tag: s.req.Tag, Err: err})
 	q.slots[i] = slot{}
 	q.free = append(q.free, i)
 }
 
 // awaitSync lets a request wait for a sync that begins from now on.
 func (q *queue) awaitSync(i uint32) {
-	q.slots[i].ticket = q.store.sync.ticket()
+	q.slots[i].ticket = q.disk.sync.ticket()
 	if !q.syncEnded(i) {
 		q.syncing = append(q.syncing, i)
 	}
@@ -267,7 +281,7 @@ func (q *queue) checkSyncs() {
 // syncEnded ends a request whose sync has, or begins the sync where it is its
 // turn.
 func (q *queue) syncEnded(i uint32) bool {
-	y, ticket := &q.store.sync, q.slots[i].ticket
+	y, ticket := &q.disk.sync, q.slots[i].ticket
 	ended, err := y.outcome(ticket)
 	if ended {
 		q.finish(i, err)
@@ -281,27 +295,69 @@ func (q *queue) syncEnded(i uint32) bool {
 
 // synced ends the sync that this queue ran, and tells all that wait for it.
 func (q *queue) synced(o outcome) {
-	y := &q.store.sync
+	y := &q.disk.sync
 	switch o.errno {
 	case 0:
 		y.end(nil)
 	case unix.ECANCELED:
 		y.undo()
 	default:
-		y.end(fmt.Errorf("fdatasync of %s: %w", q.store.path, o.errno))
+		y.end(fmt.Errorf("fdatasync of %s: %w", q.disk.cfg.Name, o.errno))
 	}
-	q.store.blocks.Wake()
+	q.disk.blocks.Wake()
+}
+
+// stuck is the error of a transfer that the kernel makes no progress with: it
+// ends where the file or the device does.
+func (d *Disk) stuck(r *backend.Request) error {
+	if err := d.lost(r); err != nil {
+		return err
+	}
+	if r.Op == backend.OpRead {
+		return backend.ErrOutOfRange
+	}
+	return d.mediaError(r, unix.EIO)
+}
+
+// lost is why a request's range is not there any more, or nil.
+func (d *Disk) lost(r *backend.Request) error {
+	size, err := d.cfg.Measure()
+	switch {
+	case errors.Is(err, ErrGone):
+		d.sync.fail(err)
+		return d.described(r, err)
+	case err == nil && !backend.InRange(r.Offset, r.Length, size):
+		return backend.ErrOutOfRange
+	}
+	return nil
 }
 
 // mediaError is what a request gets for an error of the operating system.
-func (s *Store) mediaError(r *backend.Request, errno unix.Errno) error {
+func (d *Disk) mediaError(r *backend.Request, errno unix.Errno) error {
 	switch errno {
-	case unix.ENOSPC, unix.EDQUOT:
+	case unix.ENOSPC, unix.EDQUOT: // also what a device says beyond its end
+		if err := d.lost(r); err != nil {
+			return err
+		}
 		return backend.ErrNoSpace
 	case unix.EROFS, unix.EPERM, unix.EBADF:
 		if r.Op != backend.OpRead {
 			return backend.ErrReadOnly
 		}
 	}
-	return fmt.Errorf("%v of %d bytes at %d in %s: %w", r.Op, r.Length, r.Offset, s.path, errno)
+	switch {
+	case isGone(errno):
+		err := fmt.Errorf("%w (%w)", ErrGone, errno)
+		d.sync.fail(err)
+		return d.described(r, err)
+	case d.cfg.Device && errno == unix.EIO:
+		if err := d.lost(r); err != nil {
+			return err
+		}
+	}
+	return d.described(r, errno)
+}
+
+func (d *Disk) described(r *backend.Request, err error) error {
+	return fmt.Errorf("%v of %d bytes at %d in %s: %w", r.Op, r.Length, r.Offset, d.cfg.Name, err)
 }

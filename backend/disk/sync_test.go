@@ -1,4 +1,4 @@
-package file
+package disk
 
 import (
 	"testing"
@@ -49,7 +49,7 @@ func TestSyncer(t *testing.T) {
 // One sync serves every flush that was submitted before it began, on all
 // queues, and none that came later.
 func TestSyncsAreCoalesced(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	a, b := d.queue(t, s), d.queue(t, s)
 	flush := func(qt *tester, tag uint64) { qt.submit(tag, backend.OpFlush, 0, 0) }
 	flush(a, 1)
@@ -83,7 +83,7 @@ func TestSyncsAreCoalesced(t *testing.T) {
 // BAD-INPUT: a failed sync fails the flushes it was for, latches the store, and
 // is never repeated.
 func TestFailedSyncLatches(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	a, b := d.queue(t, s), d.queue(t, s)
 	a.submit(1, backend.OpFlush, 0, 0)
 	b.submit(2, backend.OpFlush, 0, 0) // for the next one
@@ -92,7 +92,7 @@ func TestFailedSyncLatches(t *testing.T) {
 	a.want(1, unix.EIO)
 	b.want(2, backend.ErrFailed)
 	a.succeed()
-	a.want(3, nil) // it was under way
+	a.want(3, backend.ErrFailed) // it was under way: not acknowledged any more
 	for _, qt := range []*tester{a, b, d.queue(t, s)} {
 		for i, op := range []backend.Op{backend.OpWrite, backend.OpFlush, backend.OpWriteZeroes, backend.OpDeallocate} {
 			qt.submit(uint64(10+i), op, 0, qt.block)
@@ -112,7 +112,7 @@ func TestFailedSyncLatches(t *testing.T) {
 // EINTR of a sync is a failure like any other: nobody knows what it wrote.
 func TestSyncIsNotRepeated(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.EINTR, unix.EAGAIN, unix.ENOSPC} {
-		s, d := scripted(t, Config{})
+		s, d := scripted(t, thin)
 		qt := d.queue(t, s)
 		qt.submit(1, backend.OpFlush, 0, 0)
 		qt.end(0, 0, errno)
@@ -126,7 +126,7 @@ func TestSyncIsNotRepeated(t *testing.T) {
 
 // A durable write that fails with EIO may have failed in its sync.
 func TestFailedDurableWriteLatches(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
 	qt.submit(1, backend.OpWrite, 0, qt.block, fua)
 	qt.submit(2, backend.OpFlush, 0, 0)
@@ -143,7 +143,7 @@ func TestFailedDurableWriteLatches(t *testing.T) {
 
 // Zeroes that need a sync learn of its failure.
 func TestDurableZeroesShareTheSync(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
 	qt.submit(1, backend.OpFlush, 0, 0)
 	qt.submit(2, backend.OpWriteZeroes, 0, qt.block, fua)
@@ -158,7 +158,7 @@ func TestDurableZeroesShareTheSync(t *testing.T) {
 
 // A queue that closes before the kernel has begun its sync leaves it to others.
 func TestAbortedSyncIsTakenOver(t *testing.T) {
-	s, d := scripted(t, Config{})
+	s, d := scripted(t, thin)
 	a, b := d.queue(t, s), d.queue(t, s)
 	a.aborts = true
 	a.submit(1, backend.OpFlush, 0, 0)

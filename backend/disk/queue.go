@@ -1,4 +1,4 @@
-package file
+package disk
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ const (
 // A queue moves requests through three places: waiting for their blocks, in
 // calls of the engine, and syncing.
 type queue struct {
-	store    *Store
+	disk     *Disk
 	depth    int
 	engine   engine
 	outcomes []outcome // of one batch
@@ -37,9 +37,9 @@ type queue struct {
 	closed   bool
 }
 
-func newQueue(s *Store, depth int, notify func()) (*queue, error) {
+func newQueue(d *Disk, depth int, notify func()) (*queue, error) {
 	// Besides the requests' calls there may be a sync, for other queues too.
-	e, err := s.newEngine(s, depth+1, notify)
+	e, err := d.newEngine(d, depth+1, notify)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func newQueue(s *Store, depth int, notify func()) (*queue, error) {
 		notify = func() {}
 	}
 	q := &queue{
-		store:    s,
+		disk:     d,
 		depth:    depth,
 		engine:   e,
 		outcomes: make([]outcome, reapBatch),
@@ -58,7 +58,7 @@ func newQueue(s *Store, depth int, notify func()) (*queue, error) {
 		syncing:  make([]uint32, 0, depth),
 		results:  backend.NewResults(depth),
 		notify:   notify,
-		waiter:   s.blocks.Join(notify),
+		waiter:   d.blocks.Join(notify),
 	}
 	for i := range depth {
 		q.free = append(q.free, uint32(depth-1-i))
@@ -85,8 +85,9 @@ func (q *queue) Submit(rs []backend.Request) int {
 
 // take puts a request on its way.
 func (q *queue) take(r *backend.Request) {
-	err := q.store.admit(r)
-	nothing := r.Op == backend.OpFlush && q.store.info.ReadOnly || r.Op != backend.OpFlush && r.Length == 0
+	info := q.disk.info.Load()
+	failure, err := q.disk.admit(r, info)
+	nothing := r.Op == backend.OpFlush && info.ReadOnly || r.Op != backend.OpFlush && r.Length == 0
 	if err != nil || nothing {
 		q.results.Push(backend.Result{Tag: r.Tag, Err: err})
 		return
@@ -94,7 +95,7 @@ func (q *queue) take(r *backend.Request) {
 	last := len(q.free) - 1
 	i := q.free[last]
 	q.free = q.free[:last]
-	q.slots[i] = slot{req: *r}
+	q.slots[i] = slot{req: *r, failure: failure}
 	if r.Op == backend.OpFlush {
 		q.awaitSync(i)
 		return
@@ -186,7 +187,7 @@ func (q *queue) retry() {
 // Idle implements [backend.Queue].
 func (q *queue) Idle() bool { return q.inFlight == 0 }
 
-// Close implements [backend.Queue]. Under Config.LockedThreads it fails on
+// Close implements [backend.Queue]. Under Options.LockedThreads it fails on
 // another thread than the queue's while something is in flight.
 func (q *queue) Close() error {
 	if q.closed {
@@ -197,22 +198,22 @@ func (q *queue) Close() error {
 	q.engine.abort()
 	for q.reap(); q.calls > 0; q.reap() {
 		if err := q.engine.wait(); err != nil {
-			return fmt.Errorf("close queue of %s: %w", q.store.path, explainThread(err))
+			return fmt.Errorf("close queue of %s: %w", q.disk.cfg.Name, explainThread(err))
 		}
 	}
 	if err := q.engine.close(); err != nil {
-		return fmt.Errorf("close queue of %s: %w", q.store.path, err)
+		return fmt.Errorf("close queue of %s: %w", q.disk.cfg.Name, err)
 	}
 	q.closed = true
 	q.inFlight = 0
 	q.waiter.Leave()
-	q.store.queueClosed()
+	q.disk.queueClosed()
 	return nil
 }
 
 func explainThread(err error) error {
 	if err == unix.EEXIST {
-		return fmt.Errorf("its requests belong to another thread, as Config.LockedThreads promised: %w", err)
+		return fmt.Errorf("its requests belong to another thread, as Options.LockedThreads promised: %w", err)
 	}
 	return err
 }

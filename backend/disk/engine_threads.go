@@ -1,4 +1,4 @@
-package file
+package disk
 
 import (
 	"sync"
@@ -9,7 +9,7 @@ import (
 )
 
 // threads makes calls on goroutines that block in them, for machines without
-// io_uring.
+// io_uring, and for calls that it does not have.
 type threads struct {
 	fd          int
 	limit       int // of workers
@@ -30,19 +30,23 @@ type threads struct {
 	wake    chan struct{} // ends wait
 }
 
-func newThreads(s *Store, calls int, notify func()) (engine, error) {
+func newThreads(d *Disk, calls int, notify func()) (engine, error) {
+	return threadsOn(d.cfg.FD, d.cfg.Threads, calls, notify), nil
+}
+
+func threadsOn(fd, limit, calls int, notify func()) *threads {
 	size := 1
 	for size < calls {
 		size *= 2
 	}
 	return &threads{
-		fd:     s.fd,
-		limit:  s.cfg.Threads,
+		fd:     fd,
+		limit:  limit,
 		jobs:   make(chan call, calls),
 		ring:   make([]atomic.Uint64, size),
 		notify: notify,
 		wake:   make(chan struct{}, 1),
-	}, nil
+	}
 }
 
 // start never blocks: the channel has room for all calls.
@@ -133,6 +137,8 @@ func (c *call) run(fd int) int32 {
 		err = unix.Fallocate(fd, c.flags, c.offset, c.length)
 	case callSync:
 		err = unix.Fdatasync(fd)
+	case callDiscard:
+		err = discard(fd, c.offset, c.length)
 	}
 	if err != nil {
 		return -int32(err.(unix.Errno))
@@ -153,4 +159,14 @@ func pwrite(fd int, b []byte, offset int64, flags uint32) (int, error) {
 		return 0, errno
 	}
 	return int(n), nil
+}
+
+// discard is ioctl(2) with BLKDISCARD, of a block device.
+func discard(fd int, offset, length int64) error {
+	span := [2]uint64{uint64(offset), uint64(length)}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.BLKDISCARD, uintptr(unsafe.Pointer(&span)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }

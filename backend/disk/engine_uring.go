@@ -1,6 +1,7 @@
-package file
+package disk
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 
@@ -22,10 +23,16 @@ type ringEngine struct {
 	notify   func()
 	listener *os.File
 	stopped  chan struct{}
+
+	// Calls that io_uring does not have are made beside it; the eventfd tells of
+	// them too. Nil until the first.
+	fd    int
+	calls int
+	side  *threads
 }
 
-func newRingEngine(s *Store, calls int, notify func()) (engine, error) {
-	ring, err := uring.New(uring.Config{Entries: calls, File: s.fd, LockedThread: s.cfg.LockedThreads})
+func newRingEngine(d *Disk, calls int, notify func()) (engine, error) {
+	ring, err := uring.New(uring.Config{Entries: calls, File: d.cfg.FD, LockedThread: d.cfg.LockedThreads})
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +41,8 @@ func newRingEngine(s *Store, calls int, notify func()) (engine, error) {
 		reaped: make([]uring.Completion, reapBatch),
 		failed: make([]outcome, 0, calls),
 		notify: notify,
+		fd:     d.cfg.FD,
+		calls:  calls,
 	}, nil
 }
 
@@ -48,9 +57,12 @@ func (e *ringEngine) start(c call) {
 		ok = e.ring.Fallocate(c.flags, c.offset, c.length, data)
 	case callSync:
 		ok = e.ring.Fdatasync(data)
+	case callDiscard:
+		e.beside().start(c)
+		return
 	}
 	if !ok {
-		panic("file: more calls than the ring was made for")
+		panic("disk: more calls than the ring was made for")
 	}
 }
 
@@ -73,6 +85,9 @@ func (e *ringEngine) withdraw(err error) {
 func (e *ringEngine) reap(outs []outcome) int {
 	n := copy(outs, e.failed)
 	e.failed = append(e.failed[:0], e.failed[n:]...)
+	if e.side != nil {
+		n += e.side.reap(outs[n:])
+	}
 	reaped := e.reaped[:min(len(e.reaped), len(outs)-n)]
 	for _, c := range reaped[:e.ring.Reap(reaped)] {
 		outs[n] = newOutcome(uint32(c.UserData), c.Result)
@@ -82,8 +97,12 @@ func (e *ringEngine) reap(outs []outcome) int {
 }
 
 func (e *ringEngine) arm() bool {
-	if e.armed || e.watched || e.notify == nil {
+	if e.watched || e.notify == nil {
 		return false
+	}
+	beside := e.side != nil && e.side.arm()
+	if e.armed {
+		return beside
 	}
 	if e.listener == nil && !e.listen() {
 		return true
@@ -121,6 +140,9 @@ func (e *ringEngine) disarm() {
 		e.armed = false
 		e.ring.Disarm()
 	}
+	if e.side != nil {
+		e.side.disarm()
+	}
 }
 
 // watch makes the owner of the queue wait for the eventfd.
@@ -135,16 +157,34 @@ func (e *ringEngine) armWatched() {
 	_, _ = unix.Read(e.ring.Event(), count[:]) // non-blocking; clears it
 	e.armed = true
 	e.ring.Arm()
+	if e.side != nil {
+		e.side.arm()
+	}
+}
+
+// beside is the engine for what io_uring does not have. One thread is enough.
+func (e *ringEngine) beside() *threads {
+	if e.side == nil {
+		one := binary.NativeEndian.AppendUint64(nil, 1)
+		e.side = threadsOn(e.fd, 1, e.calls, func() { _, _ = unix.Write(e.ring.Event(), one) })
+	}
+	return e.side
 }
 
 func (e *ringEngine) wait() error {
 	if len(e.failed) > 0 {
 		return nil
 	}
+	if e.side != nil && e.side.outstanding > 0 {
+		return e.side.wait()
+	}
 	return e.ring.Wait()
 }
 
 func (e *ringEngine) close() error {
+	if e.side != nil {
+		_ = e.side.close() // it cannot fail
+	}
 	if e.listener != nil {
 		_ = e.listener.Close()
 		<-e.stopped

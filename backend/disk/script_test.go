@@ -1,4 +1,4 @@
-package file
+package disk
 
 import (
 	"errors"
@@ -17,30 +17,27 @@ import (
 // and with any outcome. It keeps the file's content itself.
 type script struct {
 	t        *testing.T
-	disk     *disk
+	kernel   *kernel
 	calls    []call // outstanding
 	outcomes []outcome
 	aborts   bool // the kernel has begun nothing
 }
 
-// A disk is what the scripts of one store share. It checks that no two calls
+// A kernel is what the scripts of one disk share. It checks that no two calls
 // that conflict are outstanding together.
-type disk struct {
+type kernel struct {
 	scripts []*script
 	started []string // every call, in words
 }
 
-// scripted opens a store whose queues have scripts.
-func scripted(t *testing.T, cfg Config) (*Store, *disk) {
+// scripted opens a disk whose queues have scripts.
+func scripted(t *testing.T, cfg Config) (*Disk, *kernel) {
 	t.Helper()
-	if cfg.Size == 0 {
-		cfg.Size, cfg.Thin = 32<<20, true
-	}
 	cfg.Engine = EngineThreads
-	s := openStore(t, tempFile(t), cfg)
-	d := &disk{}
-	s.newEngine = func(*Store, int, func()) (engine, error) {
-		e := &script{t: t, disk: d}
+	s := openDisk(t, cfg)
+	d := &kernel{}
+	s.newEngine = func(*Disk, int, func()) (engine, error) {
+		e := &script{t: t, kernel: d}
 		d.scripts = append(d.scripts, e)
 		return e, nil
 	}
@@ -53,7 +50,7 @@ func scripted(t *testing.T, cfg Config) (*Store, *disk) {
 }
 
 func (e *script) start(c call) {
-	for _, other := range e.disk.scripts {
+	for _, other := range e.kernel.scripts {
 		for _, o := range other.calls {
 			if conflict(c, o) {
 				e.t.Errorf("%s and %s are in the kernel together", words(c), words(o))
@@ -61,11 +58,11 @@ func (e *script) start(c call) {
 		}
 	}
 	e.calls = append(e.calls, c)
-	e.disk.started = append(e.disk.started, words(c))
+	e.kernel.started = append(e.kernel.started, words(c))
 }
 
 func (c *call) bytes() int64 {
-	if c.kind == callAllocate {
+	if c.kind == callAllocate || c.kind == callDiscard {
 		return c.length
 	}
 	return int64(len(c.buf))
@@ -83,6 +80,8 @@ func words(c call) string {
 	switch {
 	case c.kind == callSync:
 		return "sync"
+	case c.kind == callDiscard:
+		return fmt.Sprintf("discard %d+%d", c.offset, c.bytes())
 	case c.kind == callRead:
 		return fmt.Sprintf("read %d+%d", c.offset, c.bytes())
 	case c.kind == callWrite && c.flags == unix.RWF_DSYNC:
@@ -145,7 +144,7 @@ func (e *script) wait() error {
 }
 
 func (e *script) close() error {
-	e.disk.scripts = slices.DeleteFunc(e.disk.scripts, func(o *script) bool { return o == e })
+	e.kernel.scripts = slices.DeleteFunc(e.kernel.scripts, func(o *script) bool { return o == e })
 	return nil
 }
 
@@ -159,9 +158,9 @@ type tester struct {
 	wakes   int
 }
 
-func (d *disk) queue(t *testing.T, s *Store) *tester {
+func (d *kernel) queue(t *testing.T, s *Disk) *tester {
 	t.Helper()
-	qt := &tester{t: t, block: int64(s.info.BlockSize), results: map[uint64]error{}}
+	qt := &tester{t: t, block: s.block, results: map[uint64]error{}}
 	q, err := s.NewQueue(16, func() { qt.wakes++ })
 	if err != nil {
 		t.Fatal(err)

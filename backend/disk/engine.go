@@ -1,4 +1,4 @@
-package file
+package disk
 
 import "golang.org/x/sys/unix"
 
@@ -33,6 +33,7 @@ const (
 	callWrite             // flags of pwritev2(2)
 	callAllocate          // flags of fallocate(2)
 	callSync              // fdatasync(2)
+	callDiscard           // BLKDISCARD of ioctl(2)
 )
 
 // A call is one system call.
@@ -42,7 +43,7 @@ type call struct {
 	flags  uint32
 	buf    []byte // callRead, callWrite
 	offset int64
-	length int64 // callAllocate
+	length int64 // callAllocate, callDiscard
 }
 
 // An outcome is the end of a call: bytes transferred, or an error number.

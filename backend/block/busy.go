@@ -1,0 +1,185 @@
+package block
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// An InUseError says that a device belongs to somebody else.
+type InUseError struct {
+	Path string
+	User string // "mounted on /srv", "used by process 77 (nvmeof)"; "" where unknown
+	Mend string // a command that ends that, "" where none is known
+
+	here bool // by this process
+}
+
+func (e *InUseError) Error() string {
+	user, mend := e.User, "run: "+e.Mend
+	switch {
+	case user == "":
+		user, mend = "in use by the kernel or in another container", "find out with: lsblk "+e.Path
+	case e.here:
+		mend = "export it once, and share that"
+	case e.Mend == "":
+		mend = "stop that first"
+	}
+	return fmt.Sprintf("%s is %s: %s (the option force exports it all the same, and risks its data)", e.Path, user, mend)
+}
+
+// findUser looks for who has a device, or a partition of it.
+func findUser(path string) *InUseError {
+	e := &InUseError{Path: path}
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return e
+	}
+	devs := withPartitions(sysfsOf(st.Rdev))
+	for _, find := range []func([]part) (user, mend string){mounted, swapped, held} {
+		if e.User, e.Mend = find(devs); e.User != "" {
+			return e
+		}
+	}
+	if pid := opener(devs); pid != 0 {
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		e.User = fmt.Sprintf("in use by process %d (%s)", pid, strings.TrimSpace(string(comm)))
+		if e.here = pid == os.Getpid(); e.here {
+			e.User = "in use by this process"
+		}
+	}
+	return e
+}
+
+// A part is a device or one of its partitions.
+type part struct {
+	number string // "8:1"
+	name   string // "sda1"
+	dir    string // in sysfs
+}
+
+func withPartitions(dir string) (parts []part) {
+	add := func(dir string) {
+		dev, err := os.ReadFile(dir + "/dev")
+		if real, err2 := filepath.EvalSymlinks(dir); err == nil && err2 == nil {
+			parts = append(parts, part{strings.TrimSpace(string(dev)), filepath.Base(real), dir})
+		}
+	}
+	add(dir)
+	partitions, _ := filepath.Glob(dir + "/*/partition")
+	for _, p := range partitions {
+		add(filepath.Dir(p))
+	}
+	return parts
+}
+
+func mounted(devs []part) (user, mend string) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return "", ""
+	}
+	defer f.Close()
+	if at := findMount(f, devs); at != "" {
+		return "mounted on " + at, "umount " + quoted(at)
+	}
+	return "", ""
+}
+
+// findMount looks in the format of /proc/self/mountinfo, proc_pid_mountinfo(5):
+//
+//	36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw
+//
+// File systems over several devices have a number of their own there, but name
+// one of them.
+func findMount(r io.Reader, devs []part) string {
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		front, back, _ := strings.Cut(lines.Text(), " - ")
+		f, source := strings.Fields(front), strings.Fields(back)
+		if len(f) < 5 || len(source) < 2 {
+			continue
+		}
+		for _, d := range devs {
+			if f[2] == d.number || source[1] == "/dev/"+d.name {
+				return unescape(f[4])
+			}
+		}
+	}
+	return ""
+}
+
+// quoted is a word for a shell.
+func quoted(s string) string {
+	if strings.ContainsAny(s, " \t\n'\"\\$`&;|<>()*?[]#~!{}") {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
+}
+
+// unescape turns \040 into a space, and so on.
+func unescape(s string) string {
+	for _, code := range []struct{ from, to string }{{`\040`, " "}, {`\011`, "\t"}, {`\012`, "\n"}, {`\134`, `\`}} {
+		s = strings.ReplaceAll(s, code.from, code.to)
+	}
+	return s
+}
+
+func swapped(devs []part) (user, mend string) {
+	text, err := os.ReadFile("/proc/swaps")
+	if err != nil {
+		return "", ""
+	}
+	for line := range strings.Lines(string(text)) {
+		name, _, _ := strings.Cut(line, " ")
+		for _, d := range devs {
+			if name == "/dev/"+d.name {
+				return "swap space", "swapoff " + name
+			}
+		}
+	}
+	return "", ""
+}
+
+// held looks for device-mapper and RAID devices on top.
+func held(devs []part) (user, mend string) {
+	for _, d := range devs {
+		holders, _ := os.ReadDir(d.dir + "/holders")
+		for _, h := range holders {
+			if name, err := os.ReadFile(d.dir + "/holders/" + h.Name() + "/dm/name"); err == nil {
+				top := strings.TrimSpace(string(name))
+				return fmt.Sprintf("part of /dev/mapper/%s (export that instead?)", top), "dmsetup remove " + top
+			}
+			if strings.HasPrefix(h.Name(), "md") {
+				return "part of the RAID /dev/" + h.Name() + " (export that instead?)", "mdadm --stop /dev/" + h.Name()
+			}
+			return "part of /dev/" + h.Name(), ""
+		}
+	}
+	return "", ""
+}
+
+// opener is a process that has the device open, 0 where none is seen.
+func opener(devs []part) (pid int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, file := range files {
+		if to, err := os.Readlink(file); err != nil || !strings.HasPrefix(to, "/dev/") {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Stat(file, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK {
+			continue
+		}
+		number := fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
+		if slices.ContainsFunc(devs, func(d part) bool { return d.number == number }) {
+			pid, _ = strconv.Atoi(strings.Split(file, "/")[2])
+			return pid
+		}
+	}
+	return 0
+}

@@ -1,0 +1,145 @@
+package block
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend/disk"
+)
+
+// Store implements [backend.Store], [backend.Resizer] and
+// [backend.Latcher] on a block device.
+type Store struct {
+	*disk.Disk
+
+	path  string
+	cfg   Config
+	fd    int
+	notes []string
+}
+
+// Open opens the device at path.
+func Open(path string, cfg Config) (*Store, error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", path, err)
+	}
+	s := &Store{path: path, cfg: cfg}
+	if err := s.openDevice(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if err := s.prepare(); err != nil {
+		_ = unix.Close(s.fd)
+		return nil, fmt.Errorf("open store %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// lingering is how long the kernel may keep a device after the end of a process
+// that had it: an io_uring, which keeps it too, ends some time later.
+const lingering = 2 * time.Second
+
+func (s *Store) openDevice() error {
+	// Before opening, since opening a tape or a FIFO may have effects.
+	info, err := os.Stat(s.path)
+	if err != nil {
+		return err
+	}
+	if mode := info.Mode(); mode&fs.ModeDevice == 0 || mode&fs.ModeCharDevice != 0 {
+		return fmt.Errorf("%s is not a block device", s.path)
+	}
+	flags := unix.O_RDWR | unix.O_CLOEXEC
+	if s.cfg.ReadOnly {
+		flags = unix.O_RDONLY | unix.O_CLOEXEC
+	}
+	if !s.cfg.Buffered {
+		flags |= unix.O_DIRECT
+	}
+	if !s.cfg.Force {
+		flags |= unix.O_EXCL
+	}
+	for end := time.Now().Add(lingering); ; time.Sleep(20 * time.Millisecond) {
+		s.fd, err = unix.Open(s.path, flags, 0)
+		switch {
+		case err == nil:
+			return nil
+		case err == unix.EINTR:
+			continue
+		case err != unix.EBUSY:
+			return s.refusal(err)
+		}
+		if busy := findUser(s.path); busy.Mend != "" || time.Now().After(end) {
+			return busy
+		}
+	}
+}
+
+// refusal explains why the kernel did not open the device.
+func (s *Store) refusal(err error) error {
+	path := &fs.PathError{Op: "open", Path: s.path, Err: err}
+	switch err {
+	case unix.EACCES, unix.EPERM, unix.EROFS:
+		if isReadOnly(s.path) && !s.cfg.ReadOnly {
+			return fmt.Errorf("%w: the device is read-only: export it read-only (ro), or allow writing: blockdev --setrw %s", path, s.path)
+		}
+		return fmt.Errorf("%w: run as root, or as a member of the group that owns the device", path)
+	case unix.ENXIO, unix.ENODEV, unix.ENOMEDIUM:
+		return fmt.Errorf("%w: there is no device or no medium behind that name", path)
+	}
+	return path
+}
+
+// prepare makes a store of the open device.
+func (s *Store) prepare() error {
+	g, err := measure(s.fd)
+	if err != nil {
+		return err
+	}
+	info, err := g.info(&s.cfg)
+	if err != nil {
+		return err
+	}
+	if left := g.size - info.Size; left > 0 {
+		s.notes = append(s.notes, fmt.Sprintf("the last %d bytes of the device are not a whole block and not served", left))
+	}
+	if s.cfg.Force {
+		if busy := findUser(s.path); busy.User != "" {
+			s.notes = append(s.notes, fmt.Sprintf("it was opened by force although it is %s: whoever else writes to it destroys data", busy.User))
+		}
+	}
+	s.Disk, err = disk.New(disk.Config{
+		Options: s.cfg.Options, Name: s.path, FD: s.fd, Info: info, Device: true,
+		Measure: func() (int64, error) { return sizeOf(s.fd) },
+		Release: func() error { return unix.Close(s.fd) },
+	})
+	return err
+}
+
+// Notes tells an administrator what is not as configured, and why: sentences
+// without a capital and a full stop.
+func (s *Store) Notes() []string { return append(s.Disk.Notes(), s.notes...) }
+
+// Allocated is all of the device: what it keeps elsewhere is its own affair.
+func (s *Store) Allocated() (n int64, err error) {
+	err = s.Stat(func(int) error {
+		n = s.Info().Size
+		return nil
+	})
+	return n, err
+}
+
+// sizeOf is the device's size in bytes. One that is gone has none.
+func sizeOf(fd int) (int64, error) {
+	size, err := ioctlUint64(fd, unix.BLKGETSIZE64)
+	switch {
+	case errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO), err == nil && size == 0:
+		return 0, disk.ErrGone
+	case err != nil:
+		return 0, fmt.Errorf("BLKGETSIZE64: %w", err)
+	}
+	return int64(size), nil
+}

@@ -1,0 +1,72 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// ErrGone says that the device was taken away. Its disk is latched for good.
+var ErrGone = errors.New("the device is gone: bring it back, then open it again")
+
+// setSize publishes a size and reports whether it is another one.
+func (d *Disk) setSize(size int64) bool {
+	info := d.cfg.Info
+	info.Size = max(size, 0) &^ (d.block - 1)
+	old := d.info.Swap(&info)
+	return old != nil && old.Size != info.Size
+}
+
+// Refresh implements [backend.Resizer].
+func (d *Disk) Refresh() (changed bool, err error) {
+	err = d.Stat(func(int) error {
+		size, err := d.cfg.Measure()
+		if err == nil {
+			changed = d.setSize(size)
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+		return changed, nil
+	case errors.Is(err, ErrGone):
+		d.sync.fail(err)
+	case err == backend.ErrClosed:
+		return false, err
+	}
+	return false, fmt.Errorf("size of %s: %w", d.cfg.Name, err)
+}
+
+// Failed implements [backend.Latcher].
+func (d *Disk) Failed() error {
+	f := d.sync.latched()
+	if f == nil {
+		return nil
+	}
+	return fmt.Errorf("%s takes no more writes: %w", d.cfg.Name, f.err)
+}
+
+// Clear implements [backend.Latcher]. It asks first whether the device is there.
+func (d *Disk) Clear() error {
+	if f := d.sync.latched(); f == nil {
+		return nil
+	} else if errors.Is(f.err, ErrGone) {
+		return fmt.Errorf("clear the failure of %s: %w", d.cfg.Name, ErrGone)
+	}
+	if _, err := d.Refresh(); err != nil {
+		return fmt.Errorf("clear the failure: %w", err)
+	}
+	if !d.sync.clear() {
+		return fmt.Errorf("clear the failure of %s: a flush is still under way: try again", d.cfg.Name)
+	}
+	d.blocks.Wake() // flushes that wait learn that they have failed
+	return nil
+}
+
+// isGone reports whether an error means that there is no device any more.
+func isGone(errno unix.Errno) bool {
+	return errno == unix.ENODEV || errno == unix.ENXIO || errno == unix.ESHUTDOWN
+}

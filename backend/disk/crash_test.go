@@ -1,0 +1,207 @@
+package disk
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// A landing is the place of a write in the order in which writes reached the
+// drive. Calls that conflict are never in the kernel together, so of two writes
+// of one block the higher number is the newer one.
+type landing uint64
+
+// A platter is a drive with a volatile cache.
+type platter struct {
+	last    landing
+	durable map[int64]landing   // by block: what surely survives
+	cached  map[int64][]landing // what may survive instead, oldest first
+}
+
+// write lands and, where durable, stays.
+func (p *platter) write(c call) landing {
+	p.last++
+	for block := c.offset / 4096; block < (c.offset+c.bytes())/4096; block++ {
+		p.cached[block] = append(p.cached[block], p.last)
+		if c.flags == unix.RWF_DSYNC {
+			p.settle(block, p.last)
+		}
+	}
+	return p.last
+}
+
+// sync makes durable what had landed when it began.
+func (p *platter) sync(began landing) {
+	for block := range p.cached {
+		p.settle(block, began)
+	}
+}
+
+func (p *platter) settle(block int64, upTo landing) {
+	for len(p.cached[block]) > 0 && p.cached[block][0] <= upTo {
+		p.durable[block] = p.cached[block][0]
+		p.cached[block] = p.cached[block][1:]
+	}
+}
+
+// lose is a sync that fails: of some blocks the kernel forgets what it did not
+// write.
+func (p *platter) lose(rnd *rand.Rand) {
+	for block := range p.cached {
+		if rnd.IntN(2) == 0 {
+			p.cached[block] = nil
+		}
+	}
+}
+
+// A promise is what the disk has told its user: a block surely holds this
+// landing or a newer one.
+type promise map[int64]landing
+
+func (p promise) add(block int64, n landing) { p[block] = max(p[block], n) }
+
+// A crasher does random work and lets the power fail at every point of it.
+type crasher struct {
+	platter
+	rnd       *rand.Rand
+	tag       uint64
+	writes    map[uint64]backend.Request // in flight, by tag
+	landed    map[uint64]landing         // by tag
+	completed promise                    // by writes whose results were polled
+	flushes   map[uint64]promise         // in flight: what each will promise
+	began     map[*script]landing        // where a sync that runs began
+	promised  promise
+	promises  int // how often something was promised
+}
+
+// Power fails at every point of random work on two queues, with calls that end
+// in any order and late. What a completed force unit access write, or a
+// completed flush after a completed write, promised must be there in each of the
+// states that the drive may be left in. In every fourth run a sync fails.
+func TestCrashConsistency(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			d, k := scripted(t, thick)
+			qs := []*tester{k.queue(t, d), k.queue(t, d)}
+			c := &crasher{
+				platter:   platter{durable: map[int64]landing{}, cached: map[int64][]landing{}},
+				rnd:       rand.New(rand.NewPCG(seed, 6)),
+				writes:    map[uint64]backend.Request{},
+				landed:    map[uint64]landing{},
+				completed: promise{}, flushes: map[uint64]promise{}, promised: promise{},
+				began: map[*script]landing{},
+			}
+			c.work(t, qs, seed%4 == 3)
+			if c.promises < 50 {
+				t.Errorf("only %d promises were checked", c.promises)
+			}
+			if broken := d.Failed() != nil; broken != (seed%4 == 3) {
+				t.Errorf("failed: %v", d.Failed())
+			}
+		})
+	}
+}
+
+func (c *crasher) work(t *testing.T, qs []*tester, breaks bool) {
+	const rounds = 600
+	for round := range rounds + 100 {
+		qt := qs[c.rnd.IntN(2)]
+		if round < rounds && len(c.writes)+len(c.flushes) < 12 {
+			c.submit(qt)
+		}
+		c.noteSyncs(qs)
+		if n := len(qt.calls); n > 0 && c.rnd.IntN(3) > 0 {
+			i := c.rnd.IntN(n)
+			if breaks && round > rounds/2 && qt.calls[i].kind == callSync {
+				breaks = false
+				c.lose(c.rnd)
+				delete(c.began, qt.script)
+				qt.end(i, 0, unix.EIO)
+			} else {
+				c.end(qt, i)
+			}
+		}
+		c.poll(qt)
+		c.noteSyncs(qs)
+		for block, n := range c.promised {
+			if c.durable[block] < n {
+				t.Fatalf("block %d: landing %d was promised, %d survives", block, n, c.durable[block])
+			}
+		}
+	}
+}
+
+func (c *crasher) submit(qt *tester) {
+	c.tag++
+	tag := c.tag
+	if c.rnd.IntN(4) == 0 {
+		will := promise{}
+		for block, n := range c.completed {
+			will[block] = n
+		}
+		c.flushes[tag] = will
+		qt.submit(tag, backend.OpFlush, 0, 0)
+		return
+	}
+	first := c.rnd.Int64N(6)
+	length := (1 + c.rnd.Int64N(3)) * 4096
+	qt.submit(tag, backend.OpWrite, first*4096, length, func(r *backend.Request) {
+		r.FUA = c.rnd.IntN(4) == 0
+		binary.LittleEndian.PutUint64(r.Buf, tag) // for end
+		c.writes[tag] = *r
+	})
+}
+
+// noteSyncs remembers where a sync that has just begun did.
+func (c *crasher) noteSyncs(qs []*tester) {
+	for _, qt := range qs {
+		for _, o := range qt.calls {
+			if _, known := c.began[qt.script]; o.kind == callSync && !known {
+				c.began[qt.script] = c.last
+			}
+		}
+	}
+}
+
+// end ends a call well.
+func (c *crasher) end(qt *tester, i int) {
+	switch o := qt.calls[i]; o.kind {
+	case callWrite:
+		c.landed[binary.LittleEndian.Uint64(o.buf)] = c.write(o)
+	case callSync:
+		c.sync(c.began[qt.script])
+		delete(c.began, qt.script)
+	}
+	qt.end(i, qt.calls[i].bytes(), 0)
+}
+
+// poll takes the disk at its word.
+func (c *crasher) poll(qt *tester) {
+	qt.poll()
+	for tag, err := range qt.results {
+		will := c.flushes[tag]
+		if r, ok := c.writes[tag]; ok {
+			will = promise{}
+			for block := r.Offset / 4096; err == nil && block < (r.Offset+r.Length)/4096; block++ {
+				c.completed.add(block, c.landed[tag])
+				if r.FUA {
+					will.add(block, c.landed[tag])
+				}
+			}
+		}
+		for block, n := range will {
+			if err == nil {
+				c.promised.add(block, n)
+				c.promises++
+			}
+		}
+		delete(c.writes, tag)
+		delete(c.flushes, tag)
+	}
+	clear(qt.results)
+}

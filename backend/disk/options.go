@@ -1,0 +1,58 @@
+package disk
+
+import "fmt"
+
+// Engine is how a disk does its I/O.
+type Engine uint8
+
+const (
+	EngineAuto    Engine = iota // io_uring where the kernel has it, else threads
+	EngineURing                 // io_uring, or an error
+	EngineThreads               // goroutines in blocking system calls
+)
+
+func (e Engine) String() string {
+	switch e {
+	case EngineAuto:
+		return "auto"
+	case EngineURing:
+		return "uring"
+	case EngineThreads:
+		return "threads"
+	}
+	return fmt.Sprintf("engine %d", uint8(e))
+}
+
+// ParseEngine is the reverse of String.
+func ParseEngine(s string) (Engine, error) {
+	for e := EngineAuto; e <= EngineThreads; e++ {
+		if e.String() == s {
+			return e, nil
+		}
+	}
+	return 0, fmt.Errorf("engine %q: must be auto, uring or threads", s)
+}
+
+// Options are what an administrator may choose. A zero field takes the default.
+type Options struct {
+	Engine  Engine
+	Threads int // most goroutines of a queue under EngineThreads; default 16
+
+	// LockedThreads promises that each queue is used from one goroutine that is
+	// locked to its OS thread, from the first Submit to Close.
+	LockedThreads bool
+}
+
+// Check applies defaults and limits.
+func (o Options) Check() (Options, error) {
+	switch {
+	case o.Engine > EngineThreads:
+		return o, fmt.Errorf("%v: no such engine", o.Engine)
+	case o.Threads < 0:
+		return o, fmt.Errorf("%d threads", o.Threads)
+	}
+	if o.Threads == 0 {
+		o.Threads = 16
+	}
+	return o, nil
+}

@@ -1,0 +1,126 @@
+package file
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+var (
+	_ backend.Resizer = (*Store)(nil)
+	_ backend.Latcher = (*Store)(nil)
+	_ backend.Roomer  = (*Store)(nil)
+)
+
+// refresh wants this size afterwards.
+func refresh(t *testing.T, s *Store, size int64) {
+	t.Helper()
+	before := s.Info().Size
+	changed, err := s.Refresh()
+	if err != nil || s.Info().Size != size || changed != (before != size) {
+		t.Fatalf("Refresh: changed %v, %v; size %d, then %d, want %d", changed, err, before, s.Info().Size, size)
+	}
+}
+
+// BAD-INPUT: namespace shrunk under I/O. The file is cut off, then made longer.
+func TestCutOff(t *testing.T) {
+	for _, engine := range engines(t) {
+		path := tempFile(t)
+		s := openStore(t, path, Config{Size: 1 << 20, BlockSize: 4096, Engine: engine})
+		q, err := s.NewQueue(4, nil) // that was open before stays in use
+		if err != nil {
+			t.Fatal(err)
+		}
+		do := func(r backend.Request) error {
+			q.Submit([]backend.Request{r})
+			var got [1]backend.Result
+			for q.Poll(got[:]) == 0 {
+			}
+			return got[0].Err
+		}
+		last := readRequest(4096)
+		last.Offset = 1<<20 - 4096
+		cut := func(size int64) {
+			t.Helper()
+			if err := os.Truncate(path, size); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cut(512<<10 + 100)
+		if err := do(last); err != backend.ErrOutOfRange {
+			t.Errorf("read beyond the new end: %v", err)
+		}
+		refresh(t, s, 512<<10)
+		last.Op = backend.OpWrite
+		if err := do(last); err != backend.ErrOutOfRange || sizeOf(t, path) != 512<<10+100 {
+			t.Errorf("write beyond the new end: %v, file has %d bytes", err, sizeOf(t, path))
+		}
+		cut(2 << 20)
+		refresh(t, s, 2<<20)
+		refresh(t, s, 2<<20)
+		last.Offset = 2<<20 - 4096
+		if err := do(last); err != nil {
+			t.Errorf("write before the new end: %v", err)
+		}
+		cut(0)
+		refresh(t, s, 0)
+		if err := do(last); err != backend.ErrOutOfRange {
+			t.Errorf("write to nothing: %v", err)
+		}
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+		closeStore(t, s)
+		if _, err := s.Refresh(); !errors.Is(err, backend.ErrClosed) {
+			t.Errorf("Refresh of a closed store: %v", err)
+		}
+	}
+}
+
+// NUSE is true for sparse files: it grows with what is written and falls with
+// what is given back.
+func TestAllocated(t *testing.T) {
+	s := openStore(t, tempFile(t), Config{Size: 64 << 20, Thin: true})
+	defer closeStore(t, s)
+	want := func(least, most int64) {
+		t.Helper()
+		if n, err := s.Allocated(); err != nil || n < least || n > most {
+			t.Errorf("%d bytes are allocated, %v, want %d to %d", n, err, least, most)
+		}
+	}
+	want(0, 0)
+	w := writeRequest(1<<20, 1)
+	w.Offset, w.FUA = 8<<20, true
+	if err := run(t, s, w); err != nil {
+		t.Fatal(err)
+	}
+	want(1<<20, 2<<20)
+	for _, op := range []backend.Op{backend.OpDeallocate, backend.OpWriteZeroes} {
+		r := backend.Request{Op: op, Offset: 8 << 20, Length: 1 << 20}
+		if err := run(t, s, r); err != nil {
+			t.Fatal(err)
+		}
+		want(0, 64<<10)
+	}
+}
+
+func TestRoom(t *testing.T) {
+	path := tempFile(t)
+	s := openStore(t, path, Config{Size: 1 << 20})
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	free, total, err := s.Room()
+	if err != nil || free <= 0 || free > total || total != int64(st.Blocks)*st.Bsize {
+		t.Errorf("room for %d of %d bytes, %v; statfs says %d blocks of %d", free, total, err, st.Blocks, st.Bsize)
+	}
+	closeStore(t, s)
+	if _, _, err := s.Room(); err != backend.ErrClosed {
+		t.Errorf("Room of a closed store: %v", err)
+	}
+}

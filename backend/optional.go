@@ -1,0 +1,96 @@
+package backend
+
+import "errors"
+
+// What some stores can tell besides. None of it is for a shard: each method may
+// make system calls, and Health may take seconds.
+
+// A Resizer is a store on something whose size may change while it is open.
+type Resizer interface {
+	// Refresh looks at the size again and reports whether Info.Size, which it
+	// sets, differs from before. Requests beyond the new end get ErrOutOfRange.
+	// On an error Info stays as it was.
+	Refresh() (changed bool, err error)
+}
+
+// A Latcher is a store that takes no more writes once it could not keep a
+// promise: a flush failed, say, and nobody knows what it did not write. From
+// then on it acknowledges no write; reads go on.
+type Latcher interface {
+	// Failed is why the store takes no writes, or nil.
+	Failed() error
+	// Clear lets it take writes again. It is an administrator's decision, after
+	// what is below was mended and the content checked: writes that were
+	// acknowledged, but not flushed, before the failure may be lost. Clearing a
+	// store that is gone fails.
+	Clear() error
+}
+
+// A Roomer is a store that takes its storage from a file system it shares.
+type Roomer interface {
+	// Room is how many bytes the file system has left for the store, and how
+	// many it has altogether. A store that is preallocated needs none of it;
+	// another needs up to Info.Size less Allocated.
+	Room() (free, total int64, err error)
+}
+
+// A HealthReporter is a store on one physical drive.
+type HealthReporter interface {
+	// Health asks the drive. The error wraps ErrNoHealth where there is none to
+	// ask, or it cannot tell.
+	Health() (Health, error)
+}
+
+// ErrNoHealth says that a store knows nothing of a drive's health.
+var ErrNoHealth = errors.New("no drive health")
+
+// Health is what a drive says of itself, in the units of the SMART / Health
+// Information log of NVM Express (Base Specification, log page 02h). What a
+// drive does not tell is zero, and its bit in Known is clear.
+type Health struct {
+	Known HealthFields
+
+	Warning        Warning
+	Temperature    uint16 // kelvins
+	Spare          uint8  // percent of the spare capacity that is left
+	SpareThreshold uint8  // percent below which Warning has WarnSpare
+	Used           uint8  // percent of the expected life; may exceed 100
+
+	UnitsRead, UnitsWritten uint64 // thousands of 512 bytes, rounded up
+	Reads, Writes           uint64 // commands
+	BusyMinutes             uint64
+	PowerCycles             uint64
+	PowerOnHours            uint64
+	UnsafeShutdowns         uint64
+	MediaErrors             uint64
+	ErrorLogEntries         uint64
+}
+
+// Warning is the Critical Warning field.
+type Warning uint8
+
+const (
+	WarnSpare       Warning = 1 << iota // available spare below its threshold
+	WarnTemperature                     // beyond a threshold
+	WarnReliability                     // degraded by media errors or internal ones
+	WarnReadOnly                        // all media are read-only
+	WarnVolatile                        // the volatile memory's backup failed
+)
+
+// HealthFields are the fields of a Health that its drive reports.
+type HealthFields uint16
+
+const (
+	HealthWarning HealthFields = 1 << iota
+	HealthTemperature
+	HealthSpare // and SpareThreshold
+	HealthUsed
+	HealthUnits
+	HealthCommands
+	HealthBusyMinutes
+	HealthPowerCycles
+	HealthPowerOnHours
+	HealthUnsafeShutdowns
+	HealthMediaErrors
+	HealthErrorLogEntries
+)
