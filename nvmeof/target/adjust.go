@@ -139,8 +139,10 @@ func (n *Namespace) endPause(which uint64) {
 	}
 	n.stopPause()
 	n.target.log.Warn("pause of a namespace ended by its limit, commands go on",
-		zap.Uint32("nsid", uint32(n.id)), zap.String("subsystem", s.nqn), zap.String("remedy", "Namespace.Resume in time"),
-		zap.Error(n.openGates()))
+		zap.Uint32("nsid", uint32(n.id)), zap.String("subsystem", s.nqn), zap.String("remedy", "Namespace.Resume in time"))
+	if err := n.openGates(); err != nil {
+		n.target.log.Error("commands of a paused namespace do not go on", zap.Error(err))
+	}
 }
 
 // Paused reports whether commands are held.
