@@ -64,6 +64,7 @@ type worker struct {
 	shard    *shard.Shard
 	arena    rdmatransport.MemoryRegion
 	arenaKey rdmatransport.LKey
+	lanes    lanes
 	queues   atomic.Int64
 }
 
@@ -125,6 +126,7 @@ func (t *Target) addWorker(i int) error {
 	}
 	w.arenaKey = w.arena.LKey()
 	t.workers = append(t.workers, w)
+	s.AddPoller(&w.lanes)
 	s.Start()
 	return nil
 }
