@@ -1,5 +1,7 @@
 package capsule
 
+import "fmt"
+
 // ANAGroup is an asymmetric namespace access group, from 1.
 type ANAGroup uint32
 
@@ -67,3 +69,20 @@ func DecodeANADescriptor(b []byte) (d ANADescriptor, err error) {
 
 // Encode fills the first 32 bytes of b.
 func (d ANADescriptor) Encode(b []byte) { d.fields(encoder(b, ANADescriptorHeader)) }
+
+// String is the state's name as nvmetcli and sysfs have it.
+func (s ANAState) String() string {
+	switch s {
+	case ANAOptimized:
+		return "optimized"
+	case ANANonOptimized:
+		return "non-optimized"
+	case ANAInaccessible:
+		return "inaccessible"
+	case ANAPersistentLoss:
+		return "persistent-loss"
+	case ANAChange:
+		return "change"
+	}
+	return fmt.Sprintf("ANA state %#x", uint8(s))
+}

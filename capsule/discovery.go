@@ -100,6 +100,12 @@ const (
 	TREQNoFlowControl     uint8 = 1 << 2 // disabling SQ flow control is supported
 )
 
+// Bits of EFLAGS.
+const (
+	DiscoveryDuplicate  uint16 = 1 << 0 // another port returns the same information
+	DiscoveryPersistent uint16 = 1 << 1 // explicit persistent connections are supported
+)
+
 // RDMA values of the transport specific address.
 const (
 	RDMAQPConnected    uint8 = 1

@@ -9,6 +9,10 @@ const NamespaceListEntries = 1024
 // of the Changed Namespace List log.
 const NamespaceListSize = 4 * NamespaceListEntries
 
+// ControllerListSize is the length of a controller list: of Identify CNS 12h and
+// 13h.
+const ControllerListSize = 4096
+
 // NSIDAt returns entry i of the namespace list in b, or 0, which ends it, where
 // the bytes or the list have no such entry.
 func NSIDAt(b []byte, i int) NSID {
@@ -23,8 +27,26 @@ func NSIDAt(b []byte, i int) NSID {
 func PutNamespaceList(b []byte, ids []NSID) {
 	b = b[:NamespaceListSize]
 	clear(b)
-	for i, id := range ids[:min(len(ids), NamespaceListEntries)] {
+	PutNSIDs(b, ids[:min(len(ids), NamespaceListEntries)])
+}
+
+// PutNSIDs stores identifiers one after the other: 4 bytes of b for each.
+func PutNSIDs(b []byte, ids []NSID) {
+	for i, id := range ids {
 		binary.LittleEndian.PutUint32(b[4*i:], uint32(id))
+	}
+}
+
+// PutControllerList stores a controller list: how many entries follow, then the
+// identifiers, which must be ascending, 2 bytes each. It fills the first 4096
+// bytes of b; identifiers beyond the 2047th have no room.
+func PutControllerList(b []byte, ids []ControllerID) {
+	b = b[:ControllerListSize]
+	clear(b)
+	ids = ids[:min(len(ids), ControllerListSize/2-1)]
+	binary.LittleEndian.PutUint16(b, uint16(len(ids)))
+	for i, id := range ids {
+		binary.LittleEndian.PutUint16(b[2+2*i:], uint16(id))
 	}
 }
 

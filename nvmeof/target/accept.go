@@ -1,10 +1,14 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,13 +27,30 @@ type Listener struct {
 	target   *Target
 	listener rdmatransport.Listener
 	port     port
+	removed  atomic.Bool   // nothing is accepted any more
+	ended    chan struct{} // the accept loop is over
+
+	mu  sync.Mutex // one change of the states at a time
+	ana atomic.Pointer[anaTable]
+}
+
+// newListener has all ANA groups optimized.
+func newListener(t *Target, rl rdmatransport.Listener, p port) *Listener {
+	l := &Listener{target: t, listener: rl, port: p, ended: make(chan struct{})}
+	l.ana.Store(newANATable())
+	return l
 }
 
 // Addr is the address, with the port that was picked where 0 was asked for.
 func (l *Listener) Addr() netip.AddrPort { return l.port.addr }
 
-// Listen accepts connections at an address of the device.
-func (t *Target) Listen(addr netip.AddrPort) (*Listener, error) {
+// Listen accepts connections at an address of the device. The listener gets the
+// lowest free identifier.
+func (t *Target) Listen(addr netip.AddrPort) (*Listener, error) { return t.ListenAs(0, addr) }
+
+// ListenAs is Listen with an identifier, by which subsystems choose where they are
+// exposed; 0 takes the lowest free one.
+func (t *Target) ListenAs(id PortID, addr netip.AddrPort) (*Listener, error) {
 	rl, err := t.cfg.Device.Listen(addr)
 	if err != nil {
 		return nil, fmt.Errorf("listening on %v: %w", addr, err)
@@ -39,9 +60,17 @@ func (t *Target) Listen(addr netip.AddrPort) (*Listener, error) {
 	if t.closed {
 		return nil, errors.Join(rdmatransport.ErrClosed, rl.Close())
 	}
-	l := &Listener{target: t, listener: rl, port: port{uint16(len(t.listeners) + 1), rl.Addr()}}
-	t.listeners = append(t.listeners, l)
-	t.changed()
+	if id == 0 {
+		id = t.freePort()
+	}
+	if t.listener(id) != nil {
+		return nil, errors.Join(fmt.Errorf("listener %d exists already", id), rl.Close())
+	}
+	l := newListener(t, rl, port{id, rl.Addr()})
+	t.reshapeLocked(nil, func() {
+		t.listeners = append(slices.Clone(t.listeners), l)
+		slices.SortFunc(t.listeners, func(a, b *Listener) int { return cmp.Compare(a.port.id, b.port.id) })
+	})
 	t.tasks.Go(l.accept) // ends when the target closes the listener
 	t.log.Info("listening", zap.Stringer("address", rl.Addr()))
 	return l, nil
@@ -49,6 +78,7 @@ func (t *Target) Listen(addr netip.AddrPort) (*Listener, error) {
 
 // accept serves connection requests until the listener is closed.
 func (l *Listener) accept() {
+	defer close(l.ended)
 	for {
 		req, err := l.listener.Accept(l.target.context)
 		switch {
@@ -90,7 +120,7 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 	w := t.leastLoaded()
 	q := &queue{
 		target: t, worker: w, shard: w.shard, id: d.QID, entries: uint32(d.HSQSIZE) + 1,
-		port: l.port, local: req.LocalAddr(), remote: req.RemoteAddr(),
+		listener: l, local: req.LocalAddr(), remote: req.RemoteAddr(),
 	}
 	if why := t.admitQueue(q, req); why != "" {
 		t.reject(req, d, capsule.RejectNoResources, why)
@@ -129,6 +159,9 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 // accept runs in the queue's shard.
 func (q *queue) accept(fq *fabric.TargetQueue, req rdmatransport.ConnRequest) {
 	err := q.target.context.Err() // whoever closes the target counts on it
+	if q.listener.removed.Load() {
+		err = rdmatransport.ErrClosed
+	}
 	if err == nil {
 		err = fq.Accept(req, rdmatransport.ConnParams{})
 	}
@@ -137,6 +170,7 @@ func (q *queue) accept(fq *fabric.TargetQueue, req rdmatransport.ConnRequest) {
 		if err := fabric.Reject(req, capsule.RejectNoResources); err != nil {
 			q.target.warn("connection not rejected either", zap.Stringer("peer", q.remote), zap.Error(err))
 		}
+		q.refused = true
 		q.onClosed()
 		return
 	}

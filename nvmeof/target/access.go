@@ -1,13 +1,172 @@
 package target
 
-import "github.com/nvmeof-go/nvmeof/capsule"
+import (
+	"fmt"
+	"maps"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// AllowHost lets the host with that NQN connect, with all rights; one that is
+// allowed already keeps what it has.
+func (s *Subsystem) AllowHost(nqn string) {
+	if s.hosts.named(nqn) == nil {
+		s.changeHosts(nqn, func() { s.hosts.set(HostConfig{NQN: nqn}) })
+	}
+}
+
+// SetHost lets a host connect with the rights given, or changes those that it
+// has: it is told of namespaces that change for it by an event, and commands
+// that begin from now on find the new rights.
+func (s *Subsystem) SetHost(c HostConfig) error {
+	if err := c.check(); err != nil {
+		return fmt.Errorf("%s: %w", s.nqn, err)
+	}
+	s.changeHosts(c.NQN, func() { s.hosts.set(c) })
+	return nil
+}
+
+// SetAccess changes an allowed host's right to one namespace: AccessNone
+// detaches it from the host, the others attach it.
+func (s *Subsystem) SetAccess(nqn string, id capsule.NSID, a Access) error {
+	s.change.Lock() // two of these at a time would lose one
+	defer s.change.Unlock()
+	e := s.hosts.named(nqn)
+	if e == nil {
+		return fmt.Errorf("%s: host %s is not allowed: Subsystem.SetHost allows it", s.nqn, nqn)
+	}
+	c := e.config
+	c.Namespaces = maps.Clone(c.Namespaces)
+	if c.Namespaces == nil {
+		c.Namespaces = make(map[capsule.NSID]Access)
+	}
+	c.Namespaces[id] = a
+	return s.SetHost(c)
+}
+
+// RemoveHost takes the permission back and ends the host's connections to the
+// subsystem, unless every host is allowed.
+func (s *Subsystem) RemoveHost(nqn string) {
+	removed := false
+	n := s.changeHosts(nqn, func() { removed = s.hosts.remove(nqn) })
+	if removed {
+		s.target.log.Info("host removed", zap.String("host", nqn), zap.String("subsystem", s.nqn),
+			zap.Int("controllers_disconnected", n), zap.String("remedy", allowRemedy(nqn)))
+	}
+}
+
+// AllowAnyHost lets every host connect, or only those allowed by name: the
+// others' connections end.
+func (s *Subsystem) AllowAnyHost(on bool) {
+	n := s.changeHosts("", func() { s.hosts.allowAny(on) })
+	if n > 0 {
+		s.target.log.Info("hosts are no longer allowed unless by name",
+			zap.String("subsystem", s.nqn), zap.Int("controllers_disconnected", n))
+	}
+}
+
+// Hosts lists the hosts that are allowed by name, in the order of their names.
+func (s *Subsystem) Hosts() []HostConfig { return s.hosts.list() }
+
+// AnyHost reports whether every host is allowed.
+func (s *Subsystem) AnyHost() bool {
+	s.hosts.mu.Lock()
+	defer s.hosts.mu.Unlock()
+	return s.hosts.any
+}
+
+// allowRemedy is what lets a host in.
+func allowRemedy(nqn string) string {
+	return "nvmeof target --allow-host " + nqn + ", or Subsystem.AllowHost"
+}
+
+// changeHosts makes a change that concerns one host, or all if nqn is empty, and
+// enforces it on controllers that exist. It returns how many had to go.
+func (s *Subsystem) changeHosts(nqn string, change func()) (dismissed int) {
+	s.target.reshape([]*Subsystem{s}, change)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.controllers {
+		if nqn != "" && c.hostNQN != nqn {
+			continue
+		}
+		if e := s.hosts.find(c.hostNQN); e != nil {
+			c.grant(e.rights)
+		} else {
+			dismissed++
+			c.dismiss("host is no longer allowed")
+		}
+	}
+	return dismissed
+}
+
+// grant changes the host's rights and tells it what changes.
+func (c *Controller) grant(now *rights) {
+	before := c.rights.Swap(now)
+	var ids []capsule.NSID
+	for _, ns := range c.subsystem.table() {
+		if ns != nil && before.access(ns.id) != now.access(ns.id) {
+			ids = append(ids, ns.id)
+			c.subsystem.regrouped(ns)
+		}
+	}
+	if len(ids) > 0 {
+		c.do(func() {
+			for _, id := range ids {
+				c.changed.add(id)
+			}
+			c.raise(capsule.EventNamespaceAttribute)
+		})
+	}
+}
+
+// dismiss ends the association by the administrator's will, of which there is a
+// line in the log already.
+func (c *Controller) dismiss(why string) {
+	c.do(func() {
+		c.dismissed = true
+		c.end(why)
+	})
+}
+
+// namespace returns the namespace as this host has it, or nil.
+func (c *Controller) namespace(id capsule.NSID) *Namespace {
+	ns := c.subsystem.table().get(id)
+	if ns == nil || c.rights.Load().access(id) == AccessNone {
+		return nil
+	}
+	return ns
+}
+
+// above lists the namespaces that the host sees with identifiers greater than
+// id, ascending.
+func (c *Controller) above(id capsule.NSID) []capsule.NSID {
+	var ids []capsule.NSID
+	r := c.rights.Load()
+	for _, ns := range c.subsystem.table() {
+		if ns != nil && ns.id > id && r.access(ns.id) != AccessNone {
+			ids = append(ids, ns.id)
+		}
+	}
+	return ids
+}
 
 // reach finds the namespace of an I/O command, or tells why the host cannot have
-// it. Any shard may call it.
+// it by this path. Any shard may call it; it reads immutable tables.
 func (c *Controller) reach(id capsule.NSID) (*Namespace, capsule.Status) {
-	ns := c.subsystem.table().get(id)
+	ns := c.namespace(id)
 	if ns == nil {
 		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
+	if s := pathStatus(c.listener.state(ns.Group())); s != capsule.StatusSuccess {
+		return nil, s
+	}
 	return ns, capsule.StatusSuccess
+}
+
+// mayWrite reports whether the host may change blocks of a namespace.
+func (c *Controller) mayWrite(ns *Namespace) bool {
+	return !ns.info.ReadOnly && !ns.readOnly.Load() && c.rights.Load().access(ns.id) == AccessWrite
 }

@@ -32,7 +32,7 @@ func asyncEvent(c *Controller, r *request) capsule.Status {
 
 // keepAliveCommand restarts the timer, as every command does.
 func keepAliveCommand(c *Controller, _ *request) capsule.Status {
-	if !c.keep.enabled() {
+	if c.keep.millis == 0 {
 		return capsule.StatusKeepAliveInvalid | capsule.StatusDNR
 	}
 	c.keep.restart(c.now())

@@ -34,6 +34,13 @@ type Config struct {
 	QueueMemory    int64 // bytes that all queues together may map; default 1 GiB
 	BackendDepth   int   // operations of one shard in flight to one namespace; default 256
 
+	// Revalidate is how often stores are asked for their size; default 1 s;
+	// negative: never, and Target.Revalidate does it.
+	Revalidate time.Duration
+	// DiscoveryNQN is a name of the discovery subsystem's own, beside the one
+	// that all have; default: none.
+	DiscoveryNQN string
+
 	Firmware  string // revision, at most 8 ASCII characters; default "1.0"
 	PlainSend bool   // never invalidate a host's key, even if it asks
 }
@@ -46,7 +53,7 @@ const (
 )
 
 // orDefault returns n where it is set.
-func orDefault[T int | int64](n, fallback T) T {
+func orDefault[T int | int64 | time.Duration](n, fallback T) T {
 	if n == 0 {
 		return fallback
 	}
@@ -68,6 +75,7 @@ func (c Config) complete() (Config, error) {
 	c.MaxControllers = orDefault(c.MaxControllers, 1024)
 	c.QueueMemory = orDefault(c.QueueMemory, 1<<30)
 	c.BackendDepth = orDefault(c.BackendDepth, 256)
+	c.Revalidate = orDefault(c.Revalidate, time.Second)
 	if c.InCapsule = orDefault(c.InCapsule, defaultInCapsule); c.InCapsule < minInCapsule {
 		c.InCapsule = minInCapsule
 	}

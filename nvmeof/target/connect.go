@@ -86,12 +86,17 @@ func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal 
 	return refusal{}
 }
 
+// notAllowed refuses a host that is not in the list.
+func notAllowed(host string) refusal {
+	return refusal{capsule.StatusConnectInvalidHost | capsule.StatusDNR, badHostNQN, "host is not allowed", allowRemedy(host)}
+}
+
 // admit finds the subsystem and judges whether the host may use it.
 func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, refusal) {
 	sub := t.subsystem(&d.SubNQN)
 	if sub == nil {
 		no := invalidParam(badSubNQN, "no such subsystem")
-		no.remedy = "nvmeof target --nqn " + d.SubNQN.String()
+		no.remedy = "nvmeof target --nqn " + d.SubNQN.String() + ", or Target.AddSubsystem"
 		return nil, no
 	}
 	if sub.discovery {
@@ -103,7 +108,7 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 	host := d.HostNQN.String()
 	switch {
 	case !sub.hosts.allows(host):
-		return invalidHost(badHostNQN, "host is not allowed", "nvmeof target --allow-host "+host)
+		return nil, notAllowed(host)
 	case d.HostID == capsule.HostID{}:
 		return invalidHost(badHostID, "host identifier is zero", "nvme connect --hostid")
 	case f.QID == 0 && sub.otherHostID(host, d.HostID):
@@ -120,11 +125,11 @@ func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.Conne
 		return invalidParam(badCNTLID, "controller identifier is not FFFFh, as the dynamic model requires")
 	}
 	c := newController(q, sub, d)
-	if !sub.join(c) {
-		return refusal{
-			status: capsule.StatusConnectControllerBusy | capsule.StatusDNR,
-			reason: "all controller identifiers are in use",
-		}
+	if no := sub.join(c); no.refused() {
+		return no
+	}
+	if sub.discovery {
+		q.target.follow(c)
 	}
 	c.start(f.KATO)
 	q.controller = c
@@ -143,7 +148,7 @@ func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 		return invalidParam(badHostNQN, "controller belongs to another host")
 	case c.hostID != d.HostID:
 		return invalidParam(badHostID, "controller belongs to another host")
-	case c.port != q.port:
+	case c.listener != q.listener:
 		return invalidParam(badCNTLID, "controller is reached through another port")
 	}
 	if at, reason := c.joinQueue(q, q.id); reason != "" {

@@ -3,6 +3,7 @@ package target
 import (
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,7 +22,7 @@ type Controller struct {
 	kind      capsule.ControllerType
 	hostNQN   string
 	hostID    capsule.HostID
-	port      port
+	listener  *Listener
 	localAddr netip.Addr
 	peer      netip.Addr
 	log       *zap.Logger
@@ -35,6 +36,11 @@ type Controller struct {
 	features features
 	changed  changedNamespaces
 	shutdown flushAll
+	// dismissed says that the log tells already why the association ends.
+	dismissed bool
+
+	rights     atomic.Pointer[rights] // the host's; see Subsystem.judge and grant
+	generation atomic.Uint64          // of its discovery log; see Target.reshape
 
 	errors errorRing
 
@@ -52,7 +58,7 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 	c := &Controller{
 		target: q.target, subsystem: s, kind: capsule.ControllerTypeIO,
 		hostNQN: d.HostNQN.String(), hostID: d.HostID,
-		port: q.port, localAddr: q.local.Addr(), peer: q.remote.Addr(),
+		listener: q.listener, localAddr: q.local.Addr(), peer: q.remote.Addr(),
 		shard: q.shard, admin: q, queues: make(map[capsule.QID]*queue),
 		granted: q.target.cfg.MaxQueues,
 	}
@@ -87,6 +93,9 @@ func (c *Controller) start(kato uint32) {
 	c.log = c.target.log.With(
 		zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn), zap.Uint16("cntlid", uint16(c.id)))
 	c.keep.set(kato, c.now())
+	if c.discovery() {
+		c.keep.fallback(discoveryTimeout, c.now())
+	}
 	c.armKeepAlive()
 	c.log.Info("host connected", zap.Stringer("peer", c.admin.remote), zap.Uint32("kato_ms", kato))
 }

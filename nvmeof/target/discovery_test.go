@@ -15,7 +15,6 @@ func (f *fixture) connectDiscovery(host string) *hostQueue {
 	d.SubNQN, d.HostNQN = nqnField(capsule.DiscoveryNQN), nqnField(host)
 	d.HostID = capsule.HostID{} // reachable to anyone
 	h := f.dial(0, 0, 32)
-	h.q.port = port{1, netip.MustParseAddrPort("192.0.2.1:4420")}
 	h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))
 	h.setCC(linuxCC)
 	h.setCC(linuxCC.WithEnable(true))
@@ -88,6 +87,7 @@ func TestDiscoveryLog(t *testing.T) {
 
 func TestDiscoveryController(t *testing.T) {
 	f := newFixture(t)
+	f.listen("192.0.2.1:4420")
 	h := f.connectDiscovery(testHostNQN)
 	c, err := capsule.DecodeIdentifyController(identifyInto(h, capsule.CNSController, 0))
 	if err != nil || c.CNTRLTYPE != capsule.ControllerTypeDiscovery || !c.SubNQN.Is(capsule.DiscoveryNQN) ||
@@ -104,9 +104,13 @@ func TestDiscoveryController(t *testing.T) {
 	h.wantOK(adminCommand(capsule.AdminSetFeatures, capsule.SetFeatures{FID: capsule.FeatureAsyncEvent, Value: capsule.EventDiscoveryChange}, nil))
 	aer := h.start(adminCommand(capsule.AdminAsyncEvent, nil, nil))
 	aer.wantPending()
-	if _, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + "3"}); err != nil {
+	third, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + "3"})
+	if err != nil {
 		t.Fatal(err)
 	}
+	third.AllowHost(otherHostNQN)
+	aer.wantPending() // it is not for this host
+	third.AllowHost(testHostNQN)
 	r := <-aer.response
 	if e := capsule.ParseAsyncEvent(uint32(r.result)); e.Info != capsule.NoticeDiscoveryChange || e.LID != capsule.LogDiscovery {
 		t.Errorf("event %+v", e)
@@ -127,7 +131,8 @@ func TestDiscoveryEntryAddresses(t *testing.T) {
 		{"[::]:4420", "::ffff:192.0.2.7", "192.0.2.7", capsule.FamilyIPv4},
 		{"[fe80::1%eth0]:4420", "fe80::1", "fe80::1", capsule.FamilyIPv6},
 	} {
-		e := port{3, netip.MustParseAddrPort(c.listen)}.entry(netip.MustParseAddr(c.local))
+		r := record{port: port{3, netip.MustParseAddrPort(c.listen)}, transport: capsule.TransportRDMA}
+		e := r.entry(netip.MustParseAddr(c.local), rdmatransport.Attrs{})
 		if got := capsule.Text(e.TRADDR[:]); got != c.want || e.ADRFAM != c.family || e.PORTID != 3 {
 			t.Errorf("%s reached at %s: %s, %v", c.listen, c.local, got, e.ADRFAM)
 		}

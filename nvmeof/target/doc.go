@@ -9,8 +9,27 @@
 // to the shard of its admin queue, except what stands under its mutex: the set
 // of its queues, which I/O queues on other shards join and leave, and its error
 // log. Subsystems, hosts and listeners are control plane, under the target's
-// mutex; the data path reads namespaces from an immutable table behind an
-// atomic pointer and takes no lock that can block.
+// mutex; the data path reads namespaces, rights and ANA states from immutable
+// tables behind atomic pointers and takes no lock that can block.
+//
+// # Changes while hosts are connected
+//
+// Everything but the names can be added, changed and removed at any time, by the
+// methods of [Target], [Subsystem], [Namespace] and [Listener]. Commands that
+// begin after such a call has returned go by the change; those before it finish as
+// they began. Hosts whose view changes are told by an event, and no others.
+//
+//   - A host is an entry of each subsystem, with a right to each namespace. Those
+//     without an entry are refused; taking one out ends the host's connections.
+//   - A store that namespaces of several subsystems export is opened once; each
+//     namespace has rights, an ANA group and a pause of its own. A namespace that
+//     is removed goes when its last command is done.
+//   - A listener that is removed, or on which a subsystem is no longer exposed,
+//     takes the connections through it along. To let hosts leave first, set its ANA
+//     groups to inaccessible.
+//   - Locks are taken in the order Subsystem.change, Target.opening, Target.mu,
+//     Subsystem.mu, hostList.mu. Shards take the last three, so nobody waits for a
+//     shard under those.
 //
 // # The path of a command
 //
@@ -31,8 +50,7 @@
 //
 // Metadata and protection information, fused commands, Compare, Verify, Copy,
 // reservations, namespace management, firmware download, in-band
-// authentication, subsystem reset and lists of SGL descriptors. All namespaces
-// are in one ANA group that every port reaches optimally. A host's Disconnect
+// authentication, subsystem reset and lists of SGL descriptors. A host's Disconnect
 // command ends the connection of its queue too. Hosts are refused unless they
 // are allowed.
 package target

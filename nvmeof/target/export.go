@@ -16,11 +16,15 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	s.change.Lock()
 	defer s.change.Unlock()
 	table := s.table()
+	c.Group = cmp.Or(c.Group, 1)
 	if c.NSID == 0 {
 		c.NSID = table.free()
 	}
 	if c.NSID > maxNamespaces {
 		return nil, fmt.Errorf("namespace %d of %s: at most %d", c.NSID, s.nqn, maxNamespaces)
+	}
+	if c.Group > maxANAGroups {
+		return nil, fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", c.NSID, s.nqn, c.Group, maxANAGroups)
 	}
 	if table.get(c.NSID) != nil {
 		return nil, fmt.Errorf("namespace %d of %s exists already", c.NSID, s.nqn)
@@ -34,6 +38,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	}
 	next := table.with(c.NSID, ns)
 	s.namespaces.Store(&next)
+	s.regrouped(ns)
 	s.namespaceChanged(c.NSID)
 	return ns, nil
 }
@@ -51,6 +56,8 @@ func (s *Subsystem) RemoveNamespace(id capsule.NSID) error {
 	next := s.table().with(id, nil)
 	s.namespaces.Store(&next)
 	ns.removed = true
+	ns.stopPause()
+	s.regrouped(ns)
 	s.namespaceChanged(id)
 	if err := ns.drain(); err != nil {
 		return err
@@ -75,11 +82,14 @@ func (n *Namespace) drain() error {
 	return nil
 }
 
-// namespaceChanged tells every controller.
+// namespaceChanged tells every controller whose host sees the namespace.
 func (s *Subsystem) namespaceChanged(id capsule.NSID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
+		if c.rights.Load().access(id) == AccessNone {
+			continue
+		}
 		c.do(func() {
 			c.changed.add(id)
 			c.raise(capsule.EventNamespaceAttribute)
@@ -109,12 +119,16 @@ func (n *Namespace) clashes(other *Namespace) bool {
 // not change.
 func (t *Target) Subsystems() []*Subsystem { return *t.sorted.Load() }
 
-// list makes the list that Subsystems returns. Called with mu held.
-func (t *Target) list() {
-	all := make([]*Subsystem, 0, len(t.subsystems))
-	for _, s := range t.subsystems {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b *Subsystem) int { return cmp.Compare(a.nqn, b.nqn) })
+// enlist adds a subsystem to that list. Called with mu held.
+func (t *Target) enlist(s *Subsystem) {
+	all := t.Subsystems()
+	at, _ := slices.BinarySearchFunc(all, s.nqn, func(o *Subsystem, nqn string) int { return cmp.Compare(o.nqn, nqn) })
+	all = slices.Insert(slices.Clone(all), at, s)
+	t.sorted.Store(&all)
+}
+
+// unlist takes one out. Called with mu held.
+func (t *Target) unlist(s *Subsystem) {
+	all := slices.DeleteFunc(slices.Clone(t.Subsystems()), func(o *Subsystem) bool { return o == s })
 	t.sorted.Store(&all)
 }

@@ -36,8 +36,14 @@ func (d *fakeDevice) NewCompletionQueue(rdmatransport.CQConfig) (rdmatransport.C
 func (d *fakeDevice) NewDomain() (rdmatransport.Domain, error) { return fakeDomain{d}, nil }
 
 func (d *fakeDevice) Listen(a netip.AddrPort) (rdmatransport.Listener, error) {
-	d.listener.addr = a
-	return d.listener, nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.listener
+	if l.addr.IsValid() { // the first is in use
+		l = &fakeListener{requests: make(chan rdmatransport.ConnRequest), closed: make(chan struct{})}
+	}
+	l.addr = a
+	return l, nil
 }
 
 func (d *fakeDevice) Connect(context.Context, rdmatransport.QueuePair, netip.AddrPort, rdmatransport.ConnParams) (rdmatransport.ConnReply, error) {

@@ -31,6 +31,9 @@ type fixture struct {
 	sub    *Subsystem
 	store  *memory.Store
 	logs   *observer.ObservedLogs
+	// at is the listener of queues that dial connects: one that nobody lists, unless
+	// a test says otherwise.
+	at *Listener
 }
 
 func newFixture(t *testing.T, change ...func(*Config)) *fixture {
@@ -51,6 +54,7 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 			t.Fatal(err)
 		}
 	}
+	f.at = newListener(f.target, nil, port{1, netip.MustParseAddrPort("192.0.2.1:4420")})
 	if f.sub, err = f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN}); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +120,7 @@ func (f *fixture) dial(qid capsule.QID, shardIndex, entries int) *hostQueue {
 	w := f.target.workers[shardIndex]
 	h := &hostQueue{t: f.t, active: map[int]*hostCommand{}, closed: make(chan struct{})}
 	h.q = &queue{
-		target: f.target, worker: w, shard: w.shard, wire: h, id: qid, entries: uint32(entries),
+		target: f.target, worker: w, shard: w.shard, wire: h, id: qid, entries: uint32(entries), listener: f.at,
 		local: netip.MustParseAddrPort("192.0.2.1:4420"), remote: netip.MustParseAddrPort("192.0.2.2:50000"),
 	}
 	h.q.onClosed = func() {

@@ -14,6 +14,7 @@ type fakeStore struct {
 	info backend.Info
 
 	mu     sync.Mutex
+	size   int64 // where it differs from info's
 	data   []byte
 	hold   bool
 	err    error
@@ -28,7 +29,16 @@ func newFakeStore(size int64) *fakeStore {
 	}
 }
 
-func (s *fakeStore) Info() backend.Info        { return s.info }
+func (s *fakeStore) Info() backend.Info {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	info := s.info
+	if s.size != 0 {
+		info.Size = s.size
+	}
+	return info
+}
+
 func (s *fakeStore) Allocated() (int64, error) { return s.info.Size / 2, nil }
 func (s *fakeStore) Close() error              { return nil }
 

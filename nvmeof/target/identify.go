@@ -2,6 +2,7 @@ package target
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
@@ -25,6 +26,10 @@ func identifyTable() [256]identifyRow {
 		capsule.CNSControllerCSI:        {fill: identifyControllerCSI},
 		capsule.CNSActiveNamespacesCSI:  {fill: identifyActiveCSI},
 		capsule.CNSNamespaceIndependent: {fill: identifyIndependent},
+		capsule.CNSAllocatedNamespaces:  {fill: identifyActive},
+		capsule.CNSAllocatedNamespace:   {fill: identifyNamespace},
+		capsule.CNSNamespaceControllers: {fill: identifyNamespaceControllers},
+		capsule.CNSControllers:          {fill: identifyControllers},
 		capsule.CNSCommandSets:          {fill: identifyCommandSets},
 	}
 }
@@ -80,20 +85,13 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.OAES = supportedEvents
 	id.FRMW = 1<<1 | 1 // one slot, read only
 	id.WCTEMP, id.CCTEMP = warningTemperature, criticalTemperature
-	id.ANATT, id.ANACAP = 10, 1<<0 // seconds; reports the optimized state
-	id.ANAGRPMAX, id.NANAGRPID = anaGroups, anaGroups
+	id.ANATT, id.ANACAP = anaTransition, 0x1f // reports all five states
+	id.ANAGRPMAX, id.NANAGRPID = maxANAGroups, maxANAGroups
 	id.SQES, id.CQES = sqEntryShift<<4|sqEntryShift, cqEntryShift<<4|cqEntryShift
 	id.NN, id.MNAN = maxNamespaces, maxNamespaces
 	id.ONCS = capsule.ONCSDatasetManagement | capsule.ONCSWriteZeroes | capsule.ONCSTimestamp
 	id.VWC = capsule.VWCFlushAll | capsule.VWCPresent
 }
-
-// anaGroups is how many ANA groups there are: all namespaces are in group 1,
-// which every path reaches alike.
-const (
-	anaGroups  = 1
-	anaGroupID = capsule.ANAGroup(1)
-)
 
 // lookup finds the namespace of a command that wants one. An identifier that
 // could never name one is an error; an inactive one gives nil.
@@ -101,7 +99,7 @@ func (c *Controller) lookup(id capsule.NSID) (*Namespace, capsule.Status) {
 	if id == 0 || id > maxNamespaces {
 		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	return c.subsystem.table().get(id), capsule.StatusSuccess
+	return c.namespace(id), capsule.StatusSuccess
 }
 
 // identifyNamespace leaves the data zero for an inactive namespace (NVMe base
@@ -116,12 +114,18 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 		NMIC:     capsule.NMICShared,
 		DLFEAT:   ns.deallocateFeatures(),
 		NVMCAP:   capsule.Uint128{Lo: ns.bytes()},
-		ANAGRPID: uint32(anaGroupID),
-		NSATTR:   ns.attributes(),
+		ANAGRPID: uint32(ns.Group()),
+		NSATTR:   c.attributes(ns),
 		NGUID:    ns.nguid, EUI64: ns.eui64,
 	}
 	if ns.info.Deallocate {
 		id.NSFEAT |= capsule.NSFEATThin
+	}
+	switch c.listener.state(ns.Group()) {
+	case capsule.ANAInaccessible, capsule.ANAPersistentLoss:
+		// NVM command set 1.0, 4.1.5.1. The size stays: a Linux host takes a
+		// namespace without one for removed.
+		id.NUSE, id.NVMCAP = 0, capsule.Uint128{}
 	}
 	id.LBAF[0].LBADS = uint8(ns.shift)
 	ns.optimal(&id)
@@ -139,8 +143,9 @@ func (n *Namespace) deallocateFeatures() uint8 {
 	return 0
 }
 
-func (n *Namespace) attributes() uint8 {
-	if n.info.ReadOnly {
+// attributes says whether the host may write.
+func (c *Controller) attributes(n *Namespace) uint8 {
+	if !c.mayWrite(n) {
 		return capsule.NSATTRWriteProt
 	}
 	return 0
@@ -173,7 +178,7 @@ func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.
 		return status
 	}
 	id := capsule.IdentifyNamespaceIndependent{
-		NMIC: capsule.NMICShared, ANAGRPID: uint32(anaGroupID), NSATTR: ns.attributes(),
+		NMIC: capsule.NMICShared, ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
 		NSTAT: capsule.NSTATReady,
 	}
 	id.Encode(r.data)
@@ -185,7 +190,7 @@ func identifyActive(c *Controller, r *request, _ capsule.Identify) capsule.Statu
 	if r.cmd.NSID >= capsule.NSIDBroadcast-1 {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	capsule.PutNamespaceList(r.data, c.subsystem.table().above(r.cmd.NSID))
+	capsule.PutNamespaceList(r.data, c.above(r.cmd.NSID))
 	return capsule.StatusSuccess
 }
 
@@ -196,14 +201,33 @@ func identifyActiveCSI(c *Controller, r *request, f capsule.Identify) capsule.St
 	return identifyActive(c, r, f)
 }
 
-// above lists active namespaces with identifiers greater than id, ascending.
-func (t namespaceTable) above(id capsule.NSID) []capsule.NSID {
-	var ids []capsule.NSID
-	for _, ns := range t {
-		if ns != nil && ns.id > id {
-			ids = append(ids, ns.id)
+// identifyControllers lists the subsystem's controllers from the one asked for.
+func identifyControllers(c *Controller, r *request, f capsule.Identify) capsule.Status {
+	capsule.PutControllerList(r.data, c.subsystem.controllersFrom(f.CNTID, 0))
+	return capsule.StatusSuccess
+}
+
+// identifyNamespaceControllers lists those whose host sees the namespace.
+func identifyNamespaceControllers(c *Controller, r *request, f capsule.Identify) capsule.Status {
+	if ns, _ := c.lookup(r.cmd.NSID); ns == nil {
+		return invalidField
+	}
+	capsule.PutControllerList(r.data, c.subsystem.controllersFrom(f.CNTID, r.cmd.NSID))
+	return capsule.StatusSuccess
+}
+
+// controllersFrom lists controllers by identifier, ascending, all or those that
+// have a namespace.
+func (s *Subsystem) controllersFrom(first capsule.ControllerID, with capsule.NSID) []capsule.ControllerID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []capsule.ControllerID
+	for id, c := range s.controllers {
+		if id >= first && (with == 0 || c.namespace(with) != nil) {
+			ids = append(ids, id)
 		}
 	}
+	slices.Sort(ids)
 	return ids
 }
 

@@ -16,6 +16,7 @@ type ControllerInfo struct {
 	HostNQN   string
 	HostID    capsule.HostID
 	Peer      netip.Addr
+	Port      PortID      // of the listener
 	Queues    []QueueInfo // I/O queues, by identifier
 }
 
@@ -56,7 +57,7 @@ func (s *Subsystem) appendInfo(out []ControllerInfo) []ControllerInfo {
 func (c *Controller) info() ControllerInfo {
 	out := ControllerInfo{
 		Subsystem: c.subsystem.nqn, ID: c.id, Discovery: c.discovery(),
-		HostNQN: c.hostNQN, HostID: c.hostID, Peer: c.peer,
+		HostNQN: c.hostNQN, HostID: c.hostID, Peer: c.peer, Port: c.listener.port.id,
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

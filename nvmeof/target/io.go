@@ -89,9 +89,10 @@ func (r *request) sized() bool {
 	return false
 }
 
-// writable refuses changes of a read-only namespace.
-func (r *request) writable(l *lane) bool {
-	if l.ns.info.ReadOnly {
+// writable refuses changes of a namespace that is read-only, itself or for this
+// host.
+func (r *request) writable(_ *lane) bool {
+	if !r.queue.controller.mayWrite(r.gate.ns) {
 		r.finish(capsule.StatusNamespaceWriteProtected | capsule.StatusDNR)
 		return false
 	}

@@ -36,6 +36,19 @@ func (k *keepAlive) restart(now int64) {
 	}
 }
 
+// discoveryTimeout ends discovery controllers that have no keep alive timer, and
+// so are not persistent, if their host is silent for as long (NVMe base 2.0, 3.1.2.3).
+const discoveryTimeout = 2 * time.Minute
+
+// fallback sets a timeout where the host has set none, which no Keep Alive
+// command is accepted for.
+func (k *keepAlive) fallback(d time.Duration, now int64) {
+	if k.timeout == 0 {
+		k.timeout = int64(d)
+		k.restart(now)
+	}
+}
+
 // grace gives a host half its timeout more, once, and reports whether it did. Linux
 // looks every half of KATO whether commands were answered, and where one was right
 // after it looked sends Keep Alive a whole KATO later, which then has to arrive.

@@ -40,6 +40,8 @@ type lane struct {
 	memory []byte
 	key    rdmatransport.LKey
 
+	lanes   *lanes // the shard's
+	listed  bool   // is polled
 	users   int    // operations that have the lane
 	closing func() // called when the last has left
 	open    bool   // under Subsystem.change
@@ -77,6 +79,9 @@ func (l *lane) init(ns *volume, s *shard.Shard, q backend.Queue, depth int) {
 func (l *lane) enter(op *operation) {
 	op.lane = l
 	l.users++
+	if !l.listed {
+		l.lanes.add(l)
+	}
 }
 
 // release ends a lease and leaves the lane and the gate, where the operation
@@ -141,8 +146,7 @@ func (l *lane) forget(op *operation) { l.waiting.remove(op) }
 // put hands an operation to the store, at the end of this turn if it has room.
 func (l *lane) put(op *operation) { l.submit.push(op) }
 
-// Poll implements [shard.Poller]. It costs little where nothing is going on:
-// there is a lane for every namespace.
+// Poll takes the store's results and gives it what is to be done.
 func (l *lane) Poll() bool {
 	if l.users == 0 {
 		return false
@@ -190,7 +194,7 @@ func (l *lane) take(res *backend.Result) {
 	op.owner.completed(res.Err)
 }
 
-// Arm implements [shard.Poller]: the store's descriptor or notify wakes the shard,
+// Arm reports whether the shard may sleep: the store's descriptor or notify wakes the shard,
 // but what it has not been given yet must not be slept over.
 func (l *lane) Arm() bool {
 	if !l.submit.empty() && len(l.vacant) > 0 {

@@ -23,6 +23,10 @@ type logHandler func(c *Controller, f capsule.GetLogPage) []byte
 
 type logRow struct {
 	page logHandler
+	// window, in place of page, fills b from an offset of a page that is too long
+	// to be made whole, and returns the page's length.
+	window func(c *Controller, offset uint64, b []byte) (length uint64)
+
 	io   bool // I/O controllers have it
 	disc bool // discovery controllers have it
 }
@@ -36,7 +40,7 @@ func logTable() [256]logRow {
 		capsule.LogChangedNamespaces: {page: (*Controller).changedLog, io: true},
 		capsule.LogEffects:           {page: (*Controller).effectsLog, io: true},
 		capsule.LogANA:               {page: (*Controller).anaLog, io: true},
-		capsule.LogDiscovery:         {page: (*Controller).discoveryLog, disc: true},
+		capsule.LogDiscovery:         {window: (*Controller).discoveryLog, disc: true},
 	}
 }
 
@@ -46,18 +50,24 @@ func getLogPage(c *Controller, r *request) capsule.Status {
 	f := r.cmd.GetLogPage()
 	row := c.target.logs[f.LID]
 	switch {
-	case row.page == nil, c.discovery() && !row.disc, !c.discovery() && !row.io:
+	case row.page == nil && row.window == nil, c.discovery() && !row.disc, !c.discovery() && !row.io:
 		return capsule.StatusInvalidLogPage | capsule.StatusDNR
 	case r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast:
 		return invalidField // all pages are the controller's
 	case f.OT || f.UUID != 0 || f.LPO%4 != 0:
 		return invalidField
 	}
-	page := row.page(c, f)
-	if f.LPO > uint64(len(page)) {
-		return invalidField
+	if row.window != nil {
+		if length := row.window(c, f.LPO, r.data); f.LPO > length {
+			return invalidField
+		}
+	} else {
+		page := row.page(c, f)
+		if f.LPO > uint64(len(page)) {
+			return invalidField
+		}
+		copy(r.data, page[f.LPO:])
 	}
-	copy(r.data, page[f.LPO:])
 	if !f.RAE {
 		c.logRead(f.LID)
 	}
@@ -181,20 +191,4 @@ func (c *Controller) effectsLog(capsule.GetLogPage) []byte {
 		}
 	}
 	return b
-}
-
-// anaLog has one group, which is reached optimally through every controller.
-func (c *Controller) anaLog(f capsule.GetLogPage) []byte {
-	var ids []capsule.NSID
-	if f.LSP&capsule.ANALogGroupsOnly == 0 {
-		ids = c.subsystem.table().above(0)
-	}
-	const head = capsule.ANALogHeaderSize + capsule.ANADescriptorHeader
-	b := make([]byte, head+4*capsule.NamespaceListEntries)
-	capsule.ANALogHeader{NGRPS: anaGroups}.Encode(b)
-	capsule.ANADescriptor{
-		Group: anaGroupID, NNSIDS: uint32(len(ids)), State: capsule.ANAOptimized,
-	}.Encode(b[capsule.ANALogHeaderSize:])
-	capsule.PutNamespaceList(b[head:], ids)
-	return b[:head+4*len(ids)]
 }

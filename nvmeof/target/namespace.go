@@ -3,6 +3,8 @@ package target
 import (
 	"fmt"
 	"github.com/google/uuid"
+	"sync/atomic"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -15,8 +17,10 @@ const maxNamespaces = 1024
 type NamespaceConfig struct {
 	// Store is required, and stays the caller's to close. Namespaces of several
 	// subsystems may have the same one: it is opened once.
-	Store backend.Store
-	NSID  capsule.NSID // 1 to 1024; default: the lowest free one
+	Store    backend.Store
+	NSID     capsule.NSID     // 1 to 1024; default: the lowest free one
+	ReadOnly bool             // for all hosts; see Namespace.SetReadOnly
+	Group    capsule.ANAGroup // 1 to 128; default 1; see Listener.SetANAState
 	// UUID identifies the namespace for good; default: derived from the
 	// subsystem's NQN, the NSID and Name, so that it survives a restart.
 	UUID uuid.UUID
@@ -37,7 +41,13 @@ type Namespace struct {
 	nguid     [16]byte
 	eui64     [8]byte
 	gates     []gate // by shard
-	removed   bool   // under Subsystem.change
+	readOnly  atomic.Bool
+	group     atomic.Uint32 // ANA
+
+	// Under Subsystem.change.
+	removed bool
+	pause   *time.Timer // ends it; nil: commands are not held
+	pauses  uint64      // counts them
 }
 
 // ID is the namespace's identifier.
@@ -62,6 +72,8 @@ func newNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 		c.NGUID = c.UUID
 	}
 	n := &Namespace{subsystem: s, id: c.NSID, uuid: c.UUID, nguid: c.NGUID, eui64: c.EUI64}
+	n.readOnly.Store(c.ReadOnly)
+	n.group.Store(uint32(c.Group))
 	n.gates = make([]gate, len(s.target.workers))
 	for i := range n.gates {
 		n.gates[i].ns = n

@@ -27,20 +27,21 @@ type wire interface {
 // A queue is one connection: after Connect a controller's admin queue or one of
 // its I/O queues. It belongs to a worker's shard.
 type queue struct {
-	target  *Target
-	worker  *worker
-	shard   *shard.Shard
-	wire    wire
-	id      capsule.QID
-	entries uint32 // HSQSIZE + 1 of the connection request
-	port    port
-	local   netip.AddrPort
-	remote  netip.AddrPort
+	target   *Target
+	worker   *worker
+	shard    *shard.Shard
+	wire     wire
+	id       capsule.QID
+	entries  uint32 // HSQSIZE + 1 of the connection request
+	listener *Listener
+	local    netip.AddrPort
+	remote   netip.AddrPort
 
 	controller *Controller // nil before Connect
 	leaving    bool        // a Disconnect command was accepted
 	why        string      // we disconnected; empty if the host did
 	failed     bool
+	refused    bool // there is no connection
 	requests   []request
 	piece      [1]rdmatransport.SGE
 	timer      shard.Timer // Connect must come before
@@ -120,6 +121,9 @@ func (q *queue) Closed() {
 
 // disconnect ends the connection. Called in the queue's shard, more than once.
 func (q *queue) disconnect(why string) {
+	if q.refused {
+		return
+	}
 	if q.why == "" {
 		q.why = why
 	}
@@ -142,10 +146,10 @@ func (q *queue) logEnd(err error) {
 	case reason == "":
 		q.target.warn("queue lost", append(fields, zap.String("host", c.hostNQN),
 			zap.String("subsystem", c.subsystem.nqn), zap.Error(err))...)
-	case q.id == 0:
+	case q.id == 0 && !c.dismissed:
 		c.log.Info("host gone", append(fields, zap.String("reason", reason))...)
 	default:
-		c.log.Debug("I/O queue gone", append(fields, zap.String("reason", reason))...)
+		c.log.Debug("queue gone", append(fields, zap.String("reason", reason))...)
 	}
 }
 

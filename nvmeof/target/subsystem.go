@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -15,6 +16,15 @@ type SubsystemConfig struct {
 	NQN    string // required
 	Serial string // at most 20 ASCII characters; default: derived from the NQN
 	Model  string // at most 40 ASCII characters; default "nvmeof"
+
+	// Controllers get identifiers from MinController to MaxController; default 1
+	// to FFEFh, the largest range there is.
+	MinController, MaxController capsule.ControllerID
+
+	// RefuseDuplicates refuses a host that has a controller through the same
+	// listener already, until that one is gone. The default is to allow it, as
+	// Linux does: the host may have lost its connection before we notice.
+	RefuseDuplicates bool
 }
 
 // A Subsystem is what hosts connect to: namespaces and who may use them.
@@ -24,14 +34,22 @@ type Subsystem struct {
 	serial     string
 	model      string
 	discovery  bool // the discovery subsystem, which has no namespaces
+	refuse     bool // RefuseDuplicates
+	min, max   capsule.ControllerID
 	hosts      hostList
 	namespaces atomic.Pointer[namespaceTable]
+	ports      atomic.Pointer[[]PortID] // where it is exposed, ascending; nil: everywhere
 
 	change sync.Mutex // held while the namespaces change, which waits for shards
+
+	counting sync.Mutex
+	regroups anaChanges
 
 	mu          sync.Mutex // controllers; shards take it, so nobody waits under it
 	controllers map[capsule.ControllerID]*Controller
 	last        capsule.ControllerID
+	removed     bool       // nobody joins any more
+	empty       *sync.Cond // no controllers are left
 }
 
 func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
@@ -51,35 +69,25 @@ func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
 		return nil, fmt.Errorf("subsystem %s: serial number %q or model %q is too long: at most 20 and 40 characters",
 			c.NQN, c.Serial, c.Model)
 	}
+	c.MinController = cmp.Or(c.MinController, capsule.ControllerIDMin)
+	c.MaxController = cmp.Or(c.MaxController, capsule.ControllerIDMax)
+	if c.MinController > c.MaxController || c.MaxController > capsule.ControllerIDMax {
+		return nil, fmt.Errorf("subsystem %s: controller identifiers %d to %d: must be a range within %d to %d",
+			c.NQN, c.MinController, c.MaxController, capsule.ControllerIDMin, capsule.ControllerIDMax)
+	}
 	s := &Subsystem{
 		target: t, nqn: c.NQN, serial: c.Serial, model: c.Model,
+		refuse: c.RefuseDuplicates, min: c.MinController, max: c.MaxController,
 		controllers: make(map[capsule.ControllerID]*Controller),
-		last:        t.firstID,
 	}
+	s.last = s.min + capsule.ControllerID(uint32(t.firstID)%(uint32(s.max-s.min)+1))
+	s.empty = sync.NewCond(&s.mu)
 	s.namespaces.Store(new(namespaceTable))
 	return s, nil
 }
 
 // NQN is the subsystem's name.
 func (s *Subsystem) NQN() string { return s.nqn }
-
-// AllowHost lets the host with that NQN connect.
-func (s *Subsystem) AllowHost(nqn string) {
-	s.hosts.allow(nqn)
-	s.target.discoveryChanged()
-}
-
-// RemoveHost takes that back. Controllers that the host has stay.
-func (s *Subsystem) RemoveHost(nqn string) {
-	s.hosts.remove(nqn)
-	s.target.discoveryChanged()
-}
-
-// AllowAnyHost lets every host connect, or only those allowed by name.
-func (s *Subsystem) AllowAnyHost(on bool) {
-	s.hosts.allowAny(on)
-	s.target.discoveryChanged()
-}
 
 // table is the namespaces as they are now.
 func (s *Subsystem) table() namespaceTable { return *s.namespaces.Load() }
@@ -95,21 +103,69 @@ func (s *Subsystem) Namespaces() []*Namespace {
 	return out
 }
 
-// join gives a new controller its identifier. It fails when there is none left
-// (NVMe base 2.0, 3.1.1: the dynamic controller model).
-func (s *Subsystem) join(c *Controller) bool {
+// join gives a new controller its identifier (NVMe base 2.0, 3.1.1: the dynamic
+// controller model). What the host is judged by may have changed since admit, and
+// is looked at again: from here on changes find the controller.
+func (s *Subsystem) join(c *Controller) refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.controllers) >= s.target.cfg.MaxControllers {
-		return false
+	if no := s.judge(c); no.refused() {
+		return no
 	}
-	for range capsule.ControllerIDMax {
-		if s.last++; s.last > capsule.ControllerIDMax || s.last < capsule.ControllerIDMin {
-			s.last = capsule.ControllerIDMin
+	busy := refusal{
+		status: capsule.StatusConnectControllerBusy | capsule.StatusDNR,
+		reason: "all controller identifiers are in use",
+		remedy: "raise Config.MaxControllers, or SubsystemConfig.MaxController",
+	}
+	if len(s.controllers) >= s.target.cfg.MaxControllers {
+		return busy
+	}
+	for range uint32(s.max-s.min) + 1 {
+		if s.last++; s.last > s.max || s.last < s.min {
+			s.last = s.min
 		}
 		if s.controllers[s.last] == nil {
 			c.id = s.last
 			s.controllers[c.id] = c
+			return refusal{}
+		}
+	}
+	return busy
+}
+
+// judge decides whether a controller may join, and gives it the host's rights.
+// Called with mu held.
+func (s *Subsystem) judge(c *Controller) refusal {
+	switch {
+	case s.removed:
+		return invalidParam(badSubNQN, "subsystem is being removed")
+	case s.discovery:
+		return refusal{}
+	case !s.exposed(c.listener.port.id):
+		no := invalidParam(badSubNQN, "subsystem is not exposed on this listener")
+		no.remedy = fmt.Sprintf("Subsystem.SetPorts, with port %d (%v)", c.listener.port.id, c.listener.port.addr)
+		return no
+	}
+	e := s.hosts.find(c.hostNQN)
+	if e == nil {
+		return notAllowed(c.hostNQN)
+	}
+	if s.refuse && s.connected(c) {
+		return refusal{
+			status: capsule.StatusConnectControllerBusy, // later it may be gone
+			reason: "host has a controller through this listener already",
+			remedy: "nvme disconnect on the host, or SubsystemConfig.RefuseDuplicates false",
+		}
+	}
+	c.rights.Store(e.rights)
+	return refusal{}
+}
+
+// connected reports whether another controller has the same host and listener.
+// Called with mu held.
+func (s *Subsystem) connected(c *Controller) bool {
+	for _, o := range s.controllers {
+		if o.hostNQN == c.hostNQN && o.hostID == c.hostID && o.listener == c.listener {
 			return true
 		}
 	}
@@ -122,6 +178,20 @@ func (s *Subsystem) leave(c *Controller) {
 	if s.controllers[c.id] == c {
 		delete(s.controllers, c.id)
 	}
+	if len(s.controllers) == 0 {
+		s.empty.Broadcast()
+	}
+}
+
+// Disconnect ends a controller and with it the host's connections; the host may
+// connect again.
+func (s *Subsystem) Disconnect(id capsule.ControllerID) error {
+	c := s.controller(id)
+	if c == nil {
+		return fmt.Errorf("%s has no controller %d", s.nqn, id)
+	}
+	c.do(func() { c.end("disconnected by the administrator") })
+	return nil
 }
 
 func (s *Subsystem) controller(id capsule.ControllerID) *Controller {

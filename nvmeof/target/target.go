@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -53,7 +54,8 @@ type Target struct {
 	sorted     atomic.Pointer[[]*Subsystem] // the same by name, see Subsystems
 	listeners  []*Listener
 	queues     map[*queue]struct{}
-	generation uint64 // of the discovery log
+	referrals  []Referral
+	generation uint64 // counts changes of what the discovery log has for anybody
 }
 
 // A worker is one shard and what the target has on it.
@@ -62,6 +64,7 @@ type worker struct {
 	shard    *shard.Shard
 	arena    rdmatransport.MemoryRegion
 	arenaKey rdmatransport.LKey
+	lanes    lanes
 	queues   atomic.Int64
 }
 
@@ -78,7 +81,7 @@ func New(cfg Config) (*Target, error) {
 		admin:   adminTable(), fabrics: fabricsTable(), io: ioTable(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
-	t.list()
+	t.sorted.Store(new([]*Subsystem))
 	var seed [2]byte
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, fmt.Errorf("target: %w", err)
@@ -86,7 +89,7 @@ func New(cfg Config) (*Target, error) {
 	// A host that reconnects after a restart meets no identifier of before.
 	t.firstID = capsule.ControllerID(binary.LittleEndian.Uint16(seed[:])) % capsule.ControllerIDMax
 	t.context, t.cancel = context.WithCancel(context.Background())
-	if t.discSub, err = newSubsystem(t, SubsystemConfig{NQN: capsule.DiscoveryNQN}); err != nil {
+	if t.discSub, err = newSubsystem(t, SubsystemConfig{NQN: cmp.Or(cfg.DiscoveryNQN, capsule.DiscoveryNQN)}); err != nil {
 		return nil, err
 	}
 	t.discSub.discovery = true
@@ -97,6 +100,9 @@ func New(cfg Config) (*Target, error) {
 		if err := t.addWorker(i); err != nil {
 			return nil, errors.Join(err, t.closeWorkers())
 		}
+	}
+	if cfg.Revalidate > 0 {
+		t.tasks.Go(t.watchSizes) // ends when the target closes
 	}
 	return t, nil
 }
@@ -120,6 +126,7 @@ func (t *Target) addWorker(i int) error {
 	}
 	w.arenaKey = w.arena.LKey()
 	t.workers = append(t.workers, w)
+	s.AddPoller(&w.lanes)
 	s.Start()
 	return nil
 }
@@ -140,55 +147,24 @@ func (t *Target) AddSubsystem(c SubsystemConfig) (*Subsystem, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.subsystems[c.NQN] != nil || c.NQN == capsule.DiscoveryNQN {
+	if t.subsystems[c.NQN] != nil || c.NQN == capsule.DiscoveryNQN || c.NQN == t.discSub.nqn {
 		return nil, fmt.Errorf("subsystem %s exists already", c.NQN)
 	}
-	t.subsystems[c.NQN] = s
-	t.list()
-	t.changed()
+	t.reshapeLocked([]*Subsystem{s}, func() {
+		t.subsystems[c.NQN] = s
+		t.enlist(s)
+	})
 	return s, nil
 }
 
 // subsystem finds a subsystem by the name that a host sent, or returns nil.
 func (t *Target) subsystem(nqn *capsule.NQNField) *Subsystem {
-	if nqn.Is(capsule.DiscoveryNQN) {
+	if nqn.Is(capsule.DiscoveryNQN) || nqn.Is(t.discSub.nqn) {
 		return t.discSub
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.subsystems[nqn.String()]
-}
-
-// discover is what the discovery log of a host consists of.
-func (t *Target) discover(host string) (ports []port, visible []*Subsystem, generation uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, l := range t.listeners {
-		ports = append(ports, l.port)
-	}
-	for _, s := range t.Subsystems() {
-		if s.hosts.allows(host) {
-			visible = append(visible, s)
-		}
-	}
-	return ports, visible, t.generation
-}
-
-// discoveryChanged notes a change of what hosts may see.
-func (t *Target) discoveryChanged() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.changed()
-}
-
-// changed counts a change and tells discovery controllers. Called with mu held.
-func (t *Target) changed() {
-	t.generation++
-	t.discSub.mu.Lock()
-	defer t.discSub.mu.Unlock()
-	for _, c := range t.discSub.controllers {
-		c.do(func() { c.raise(capsule.EventDiscoveryChange) })
-	}
 }
 
 // Close ends all connections, waits until nothing of them is in flight, and
@@ -208,21 +184,10 @@ func (t *Target) Close() error {
 	for _, l := range listeners {
 		errs = append(errs, l.listener.Close())
 	}
-	t.dropAll()
+	t.dropQueues(func(*queue) bool { return true }, "target is shutting down")
 	t.tasks.Wait()
 	for _, s := range t.Subsystems() {
-		for _, ns := range s.Namespaces() {
-			errs = append(errs, s.RemoveNamespace(ns.id))
-		}
+		errs = append(errs, s.removeNamespaces())
 	}
 	return errors.Join(append(errs, t.closeWorkers())...)
-}
-
-// dropAll disconnects every queue.
-func (t *Target) dropAll() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for q := range t.queues {
-		q.shard.Do(func() { q.disconnect("target is shutting down") })
-	}
 }

@@ -106,6 +106,7 @@ func (v *volume) open() error {
 		}
 		l := &v.lanes[i]
 		l.init(v, w.shard, q, t.cfg.BackendDepth)
+		l.lanes = &w.lanes
 		l.watch = watch
 		if viewer != nil {
 			l.viewer, l.memory, l.key = viewer, viewer.Memory(), v.region.LKey()
@@ -141,10 +142,7 @@ func (v *volume) openQueue(s *shard.Shard, depth int) (backend.Queue, backend.Wa
 	return q, nil, err
 }
 
-func (l *lane) attach() {
-	l.shard.Attach(&l.slot, l)
-	l.shard.AddPoller(l)
-}
+func (l *lane) attach() { l.shard.Attach(&l.slot, l) }
 
 // close waits until no command uses the volume any more, and gives its lanes
 // back. No new one can have it by then.
@@ -168,7 +166,7 @@ func (l *lane) close() error {
 	idle := make(chan struct{})
 	err := l.shard.Call(func() {
 		detach := func() {
-			l.shard.RemovePoller(l)
+			l.lanes.remove(l)
 			l.slot.Detach()
 			close(idle)
 		}

@@ -1,0 +1,197 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// SetReadOnly makes the namespace read-only for all hosts, or lets those write
+// again that have the right. Hosts are told by an event; writes that have begun
+// are carried out.
+func (n *Namespace) SetReadOnly(on bool) {
+	if n.readOnly.Swap(on) != on {
+		n.subsystem.namespaceChanged(n.id)
+	}
+}
+
+// ReadOnly reports whether SetReadOnly, or NamespaceConfig, made it so.
+func (n *Namespace) ReadOnly() bool { return n.readOnly.Load() }
+
+// Group is the namespace's ANA group.
+func (n *Namespace) Group() capsule.ANAGroup { return capsule.ANAGroup(n.group.Load()) }
+
+// SetGroup moves the namespace to another ANA group, 1 to 128.
+func (n *Namespace) SetGroup(g capsule.ANAGroup) error {
+	if g < 1 || g > maxANAGroups {
+		return fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", n.id, n.subsystem.nqn, g, maxANAGroups)
+	}
+	s := n.subsystem
+	s.change.Lock()
+	defer s.change.Unlock()
+	if n.Group() == g {
+		return nil
+	}
+	s.regrouped(n)
+	n.group.Store(uint32(g))
+	s.regrouped(n)
+	s.namespaceChanged(n.id)
+	s.anaChanged(nil, g)
+	return nil
+}
+
+// The time for which commands may be held: a Linux host gives them up after 30 s.
+const (
+	defaultPause = 10 * time.Second
+	maxPause     = 25 * time.Second
+)
+
+// Pause holds new commands of the namespace, from all hosts of its subsystem, and
+// returns when those that had begun are done: the store is then quiet, unless
+// another namespace has it too. Resume lets the commands go on. So does the end of
+// limit, counted from the call, at most 25 s, 0 for 10 s: if what had begun is not
+// done by then Pause fails.
+func (n *Namespace) Pause(limit time.Duration) error {
+	limit = orDefault(limit, defaultPause)
+	if limit < 0 || limit > maxPause {
+		return fmt.Errorf("namespace %d of %s: pause of %v: at most %v, hosts give commands up later", n.id, n.subsystem.nqn, limit, maxPause)
+	}
+	s := n.subsystem
+	s.change.Lock()
+	defer s.change.Unlock()
+	switch {
+	case n.removed:
+		return fmt.Errorf("namespace %d of %s was removed", n.id, s.nqn)
+	case n.pause != nil:
+		return fmt.Errorf("namespace %d of %s is paused already", n.id, s.nqn)
+	}
+	end := time.Now().Add(limit)
+	quiet, err := n.shutGates()
+	if err != nil {
+		return err
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case <-quiet:
+		n.pauses++
+		this := n.pauses
+		n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) })
+		return nil
+	case <-late.C:
+		return errors.Join(fmt.Errorf("namespace %d of %s: commands have not finished within %v; it goes on", n.id, s.nqn, limit), n.openGates())
+	}
+}
+
+// shutGates tells when nobody is inside any more.
+func (n *Namespace) shutGates() (quiet <-chan struct{}, err error) {
+	done, left := make(chan struct{}), new(atomic.Int32)
+	left.Store(int32(len(n.gates)))
+	for i := range n.gates {
+		g := &n.gates[i]
+		err = n.target.workers[i].shard.Call(func() {
+			g.close(func() {
+				if left.Add(-1) == 0 {
+					close(done)
+				}
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return done, nil
+}
+
+func (n *Namespace) openGates() error {
+	for i := range n.gates {
+		if err := n.target.workers[i].shard.Call(n.gates[i].open); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Resume ends a pause. It fails if there is none, or no more.
+func (n *Namespace) Resume() error {
+	s := n.subsystem
+	s.change.Lock()
+	defer s.change.Unlock()
+	if n.pause == nil {
+		return fmt.Errorf("namespace %d of %s is not paused", n.id, s.nqn)
+	}
+	n.stopPause()
+	return n.openGates()
+}
+
+// endPause is called when the limit of a pause has passed.
+func (n *Namespace) endPause(which uint64) {
+	s := n.subsystem
+	s.change.Lock()
+	defer s.change.Unlock()
+	if n.pause == nil || n.pauses != which {
+		return
+	}
+	n.stopPause()
+	n.target.log.Warn("pause of a namespace ended by its limit, commands go on",
+		zap.Uint32("nsid", uint32(n.id)), zap.String("subsystem", s.nqn), zap.String("remedy", "Namespace.Resume in time"))
+	if err := n.openGates(); err != nil {
+		n.target.log.Error("commands of a paused namespace do not go on", zap.Error(err))
+	}
+}
+
+// Paused reports whether commands are held.
+func (n *Namespace) Paused() bool {
+	n.subsystem.change.Lock()
+	defer n.subsystem.change.Unlock()
+	return n.pause != nil
+}
+
+// stopPause stops the clock. Called with Subsystem.change held.
+func (n *Namespace) stopPause() {
+	if n.pause != nil {
+		n.pause.Stop()
+		n.pause = nil
+	}
+}
+
+// watchSizes asks the stores for their sizes, again and again.
+func (t *Target) watchSizes() {
+	for t.pause(t.cfg.Revalidate) {
+		t.Revalidate()
+	}
+}
+
+// Revalidate asks every store for its size now. Where it has changed, Identify
+// tells the new one, hosts hear of it by an event, and commands past the new end
+// fail.
+func (t *Target) Revalidate() {
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	for _, v := range t.volumes {
+		v.revalidate()
+	}
+}
+
+// revalidate looks at the store's size. Called with Target.opening held.
+func (v *volume) revalidate() {
+	size := v.store.Info().Size
+	if v.region != nil {
+		size = min(size, int64(len(v.region.Bytes()))) // what is registered stays
+	}
+	blocks, before := uint64(max(size, 0))>>v.shift, v.blocks()
+	if blocks == before || blocks == 0 {
+		return
+	}
+	v.size.Store(blocks)
+	v.target.log.Info("namespace resized", zap.String("export", v.name),
+		zap.Uint64("bytes", blocks<<v.shift), zap.Uint64("bytes_before", before<<v.shift))
+	for n := range v.users {
+		n.subsystem.namespaceChanged(n.id)
+	}
+}

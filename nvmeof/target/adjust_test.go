@@ -1,0 +1,346 @@
+package target
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// resize changes what the store says of itself.
+func (s *fakeStore) resize(size int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.size = size
+}
+
+// TestResize is row 76 for sizes: growth and shrinkage are told, and commands go
+// by the new end.
+func TestResize(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Revalidate = -1 })
+	s := newFakeStore(1 << 20)
+	ns := f.export(s)
+	a := f.associate(testHostNQN, f.at)
+	at := func(block uint64) *hostCommand {
+		return ioCommand(capsule.IORead, 2, capsule.ReadWrite{SLBA: capsule.LBA(block), Blocks: 1}, make([]byte, 512))
+	}
+	end := capsule.StatusLBAOutOfRange | dnr
+	a.io.wantStatus(end, at(2048))
+	e := a.event()
+	f.target.Revalidate()
+	e.wantPending()
+	for _, blocks := range []uint64{4096, 1024} {
+		s.resize(int64(blocks) * 512)
+		f.target.Revalidate()
+		a.wantChanged(e, 2)
+		if id := a.identify(2); id.NSZE != blocks || id.NCAP != blocks || id.NVMCAP.Lo != blocks*512 || ns.Info().Size != int64(blocks)*512 {
+			t.Errorf("after a change to %d blocks: %+v", blocks, id)
+		}
+		a.io.wantOK(at(min(blocks, 2048) - 1))
+		a.io.wantStatus(end, at(blocks))
+		e = a.event()
+	}
+	if f.logged("namespace resized") != 2 {
+		t.Error("not one line for each")
+	}
+	s.resize(100) // less than a block is no namespace
+	f.target.Revalidate()
+	if a.identify(2).NSZE != 1024 {
+		t.Error("a namespace without blocks")
+	}
+}
+
+// TestResizeIsNoticed: nobody has to say it.
+func TestResizeIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		s := newFakeStore(1 << 20)
+		ns := f.export(s)
+		s.resize(2 << 20)
+		time.Sleep(1100 * time.Millisecond)
+		if n := ns.blocks(); n != 4096 {
+			t.Errorf("%d blocks", n)
+		}
+		f.close2(t)
+	})
+}
+
+// TestPause: commands wait, those that had begun end first, and all go on in
+// order; nothing fails.
+func TestPause(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	ns := f.export(s)
+	a := f.associate(testHostNQN, f.at)
+	s.set(true, nil)
+	begun := a.io.start(writeOf(2))
+	f.within(a.io, "the store has it", func() bool { return s.inFlight() == 1 })
+	paused := make(chan error)
+	go func() { paused <- ns.Pause(0) }()
+	f.within(a.io, "the gate is shut", func() bool {
+		shut := false
+		a.io.call(func() { shut = ns.gates[1].shut })
+		return shut
+	})
+	var held []*hostCommand
+	for _, c := range []*hostCommand{readOf(2), writeOf(2), ioCommand(capsule.IOFlush, 2, nil, nil),
+		ioCommand(capsule.IOWriteZeroes, 2, capsule.ReadWrite{Blocks: 1}, nil),
+		ioCommand(capsule.IODatasetManagement, 2, capsule.DatasetManagement{Ranges: 1, Deallocate: true}, make([]byte, 16)),
+		ioCommand(capsule.IOFlush, capsule.NSIDBroadcast, nil, nil),
+	} {
+		held = append(held, a.io.start(c))
+	}
+	a.io.wantOK(readOf(1)) // another namespace
+	a.io.wantStatus(capsule.StatusInvalidNamespace|dnr, readOf(3))
+	s.set(false, nil)
+	f.must(<-paused)
+	if r := <-begun.response; !r.status.OK() {
+		t.Errorf("what had begun: %v", r.status)
+	}
+	if !ns.Paused() || ns.Pause(0) == nil {
+		t.Error("not paused, or twice")
+	}
+	s.ops()
+	for _, c := range held {
+		c.wantPending()
+	}
+	if n := len(s.ops()); n != 0 {
+		t.Errorf("%d operations reach a paused store", n)
+	}
+	f.must(ns.Resume())
+	for i, c := range held {
+		if r := <-c.response; !r.status.OK() {
+			t.Errorf("held command %d: %v", i, r.status)
+		}
+	}
+	if ns.Resume() == nil {
+		t.Error("resumed twice")
+	}
+	f.wantNothingHeld(a.io)
+}
+
+// A pause is bounded by its limit, by the end of the queue, of the namespace and of
+// the target.
+
+func TestPauseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		a := f.associate(testHostNQN, f.at)
+		f.must(f.sub.Namespaces()[0].Pause(2 * time.Second))
+		began := time.Now()
+		a.io.wantOK(writeOf(1))
+		if d := time.Since(began); d < 1900*time.Millisecond || d > 2100*time.Millisecond {
+			t.Errorf("held for %v", d)
+		}
+		if f.logged("pause of a namespace ended by its limit, commands go on") != 1 {
+			t.Error("no line about it")
+		}
+		f.must(f.sub.Namespaces()[0].Pause(2 * time.Second))
+		a.io.start(writeOf(1)).wantPending()
+		f.close2(t) // does not wait for the limit
+	})
+}
+
+func TestPauseOfAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		s := newFakeStore(1 << 20)
+		ns := f.export(s)
+		a := f.associate(testHostNQN, f.at)
+		s.set(true, nil)
+		c := a.io.start(writeOf(2))
+		a.io.turns(3)
+		if ns.Pause(time.Second) == nil || ns.Paused() {
+			t.Error("paused though the store has a write")
+		}
+		s.set(false, nil)
+		if r := <-c.response; !r.status.OK() {
+			t.Error(r.status)
+		}
+		a.io.wantOK(writeOf(2))
+		f.close2(t)
+	})
+}
+
+func TestQueueEndsInAPause(t *testing.T) {
+	f := newFixture(t)
+	a := f.associate(testHostNQN, f.at)
+	f.must(f.sub.Namespaces()[0].Pause(0))
+	c := a.io.start(writeOf(1))
+	c.wantPending()
+	a.io.lose()
+	f.must(f.sub.Namespaces()[0].Resume())
+	if c.answers != 1 {
+		t.Errorf("answered %d times", c.answers)
+	}
+}
+
+func TestNamespaceEndsInAPause(t *testing.T) {
+	f := newFixture(t)
+	ns := f.export(newFakeStore(1 << 20))
+	a := f.associate(testHostNQN, f.at)
+	f.must(ns.Pause(0))
+	c := a.io.start(writeOf(2))
+	c.wantPending()
+	f.must(f.sub.RemoveNamespace(2))
+	if r := <-c.response; r.status != capsule.StatusInvalidNamespace|dnr {
+		t.Errorf("held command of a namespace that went: %v", r.status)
+	}
+	if ns.Resume() == nil || ns.Pause(0) == nil {
+		t.Error("a namespace that went is paused")
+	}
+}
+
+func TestPauseIsJudged(t *testing.T) {
+	f := newFixture(t)
+	for _, d := range []time.Duration{-1, maxPause + 1} {
+		if f.sub.Namespaces()[0].Pause(d) == nil {
+			t.Errorf("%v is accepted", d)
+		}
+	}
+}
+
+// TestSharedStore: one store in two subsystems is opened once, has rights of its
+// own in each, and stays open until the last namespace has gone.
+func TestSharedStore(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	second, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + "2"})
+	f.must(err)
+	f.must(second.SetHost(HostConfig{NQN: testHostNQN, Access: AccessRead}))
+	f.export(s)
+	queues := len(s.queues)
+	_, err = second.AddNamespace(NamespaceConfig{Store: s, NSID: 9})
+	f.must(err)
+	if len(s.queues) != queues || queues != len(f.target.workers) {
+		t.Errorf("%d queues, after the second namespace %d", queues, len(s.queues))
+	}
+	first := f.sub
+	a := f.associate(testHostNQN, f.at)
+	f.sub = second
+	b := f.associate(testHostNQN, f.at)
+	f.sub = first
+	data := make([]byte, 512)
+	data[5] = 7
+	a.io.wantOK(ioCommand(capsule.IOWrite, 2, capsule.ReadWrite{Blocks: 1}, data))
+	back := readOf(9)
+	b.io.wantOK(back)
+	if back.memory[5] != 7 {
+		t.Error("the two have other blocks")
+	}
+	b.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(9))
+
+	s.set(true, nil) // a command of the other does not hold the removal up
+	c := b.io.start(readOf(9))
+	f.within(b.io, "the store has it", func() bool { return s.inFlight() == 1 })
+	f.must(f.sub.RemoveNamespace(2))
+	if s.queues[0].closed {
+		t.Error("closed though the other namespace has it")
+	}
+	s.set(false, nil)
+	if r := <-c.response; !r.status.OK() {
+		t.Error(r.status)
+	}
+	f.must(second.RemoveNamespace(9))
+	for _, q := range s.queues {
+		if !q.closed {
+			t.Error("a queue is left open")
+		}
+	}
+}
+
+// TestNamespaceIdentifiers: what is set is told, and nobody else may have it.
+func TestNamespaceIdentifiers(t *testing.T) {
+	f := newFixture(t)
+	c := NamespaceConfig{Store: newFakeStore(1 << 20), UUID: uuid.UUID{1}, NGUID: [16]byte{2}, EUI64: [8]byte{3}, Group: 5, ReadOnly: true}
+	ns, err := f.sub.AddNamespace(c)
+	f.must(err)
+	a := f.associate(testHostNQN, f.at)
+	id := a.identify(2)
+	if id.NGUID != c.NGUID || id.EUI64 != c.EUI64 || id.ANAGRPID != 5 || id.NSATTR == 0 || ns.UUID() != c.UUID || !ns.ReadOnly() {
+		t.Errorf("identify namespace %+v", id)
+	}
+	want := map[capsule.DescriptorType]byte{capsule.DescriptorEUI64: 3, capsule.DescriptorNGUID: 2, capsule.DescriptorUUID: 1, capsule.DescriptorCSI: 0}
+	b := identifyInto(a.admin, capsule.CNSDescriptors, 2)
+	for range want {
+		typ, value, rest, err := capsule.NextDescriptor(b)
+		f.must(err)
+		if value[0] != want[typ] || len(value) != typ.Length() {
+			t.Errorf("descriptor %d: % x", typ, value)
+		}
+		b = rest
+	}
+	second, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + "2"})
+	f.must(err)
+	for _, clash := range []NamespaceConfig{{UUID: c.UUID}, {NGUID: c.NGUID}, {EUI64: c.EUI64}} {
+		clash.Store = newFakeStore(1 << 20)
+		if _, err := second.AddNamespace(clash); err == nil {
+			t.Errorf("%+v is accepted", clash)
+		}
+	}
+	if _, err := second.AddNamespace(NamespaceConfig{Store: c.Store, Group: 129}); err == nil {
+		t.Error("group 129 is accepted")
+	}
+}
+
+// TestChangesUnderLoad: whatever an administrator does while two hosts do I/O,
+// every command is answered, once, with success or with the status of the change.
+func TestChangesUnderLoad(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	l := f.listen("192.0.2.1:4420")
+	f.sub.AllowHost(otherHostNQN)
+	stop, hosts := make(chan struct{}), make(chan map[capsule.Status]int)
+	for _, nqn := range []string{testHostNQN, otherHostNQN} {
+		a := f.associate(nqn, l)
+		go func() {
+			seen := map[capsule.Status]int{}
+			for {
+				select {
+				case <-stop:
+					hosts <- seen
+					return
+				default:
+				}
+				var cs []*hostCommand
+				for range 8 {
+					cs = append(cs, a.io.start(writeOf(2)), a.io.start(readOf(2)))
+				}
+				for _, c := range cs {
+					seen[(<-c.response).status]++
+				}
+			}
+		}()
+	}
+	ns := f.sub.Namespaces()[1]
+	for i := range 30 {
+		f.must(ns.Pause(5 * time.Second))
+		f.must(ns.Resume())
+		ns.SetReadOnly(i%2 == 0)
+		f.must(ns.SetGroup(capsule.ANAGroup(1 + i%5)))
+		f.must(l.SetANAState(capsule.ANAGroup(1+i%5), capsule.ANAInaccessible))
+		f.must(l.SetANAState(capsule.ANAGroup(1+i%5), capsule.ANAOptimized))
+		f.must(f.sub.SetAccess(otherHostNQN, 2, AccessNone))
+		f.must(f.sub.SetAccess(otherHostNQN, 2, AccessWrite))
+		s.resize(int64(1+i%2) << 19)
+		f.target.Revalidate()
+		f.must(f.sub.RemoveNamespace(2))
+		var err error
+		ns, err = f.sub.AddNamespace(NamespaceConfig{Store: s, NSID: 2})
+		f.must(err)
+	}
+	close(stop)
+	for range 2 {
+		for status, n := range <-hosts {
+			switch status.Code() {
+			case capsule.StatusSuccess, capsule.StatusInvalidNamespace, capsule.StatusNamespaceWriteProtected, capsule.StatusANAInaccessible:
+			default:
+				t.Errorf("%d commands: %v", n, status)
+			}
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package target
+
+import (
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A follower is a host's persistent discovery controller.
+type follower struct {
+	*association
+	aer        *hostCommand
+	generation uint64
+}
+
+func (f *fixture) follow(host string) *follower {
+	f.t.Helper()
+	h := f.connectDiscovery(host)
+	h.wantOK(adminCommand(capsule.AdminSetFeatures, capsule.SetFeatures{FID: capsule.FeatureAsyncEvent, Value: capsule.EventDiscoveryChange}, nil))
+	w := &follower{association: &association{f: f, admin: h}}
+	_, w.generation = h.discover()
+	w.aer = w.event()
+	return w
+}
+
+// told wants the event, a new generation, and so many entries.
+func (w *follower) told(entries int) {
+	w.f.t.Helper()
+	w.wantEvent(w.aer, capsule.NoticeDiscoveryChange, capsule.LogDiscovery)
+	es, g := w.admin.discover()
+	if len(es) != entries || g <= w.generation {
+		w.f.t.Errorf("generation %d, before %d, with entries\n%s", g, w.generation, summary(es))
+	}
+	w.generation = g
+	w.aer = w.event()
+}
+
+// untold wants no event and the same generation.
+func (w *follower) untold() {
+	w.f.t.Helper()
+	w.aer.wantPending()
+	if _, g := w.admin.discover(); g != w.generation {
+		w.f.t.Errorf("generation %d, before %d, though nothing changed for this host", g, w.generation)
+	}
+}
+
+// TestDiscoveryEvents: each change is told to the hosts whose log it changes, and
+// to no other.
+func TestDiscoveryEvents(t *testing.T) {
+	f := newFixture(t)
+	f.listen("192.0.2.1:4420")
+	a, b := f.follow(testHostNQN), f.follow(otherHostNQN)
+	s, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + "2"})
+	f.must(err)
+	a.untold()
+	b.untold()
+	s.AllowHost(otherHostNQN)
+	b.told(2)
+	a.untold()
+	f.must(s.SetHost(HostConfig{NQN: otherHostNQN, Access: AccessRead})) // no matter of the log
+	b.untold()
+	s.AllowAnyHost(true)
+	a.told(3)
+	b.untold()
+	s.SetPorts([]PortID{2})
+	a.told(2)
+	b.told(1)
+	f.listen("192.0.2.1:4421")
+	a.told(4) // its own subsystem twice
+	b.told(2)
+	f.must(f.target.RemoveListener(2))
+	a.told(2)
+	b.told(1)
+	s.RemoveHost(otherHostNQN) // any host is allowed, nowhere
+	b.untold()
+	f.must(f.target.AddReferral(Referral{Addr: netip.MustParseAddrPort("192.0.2.9:8009"), Transport: capsule.TransportTCP, Secure: true}))
+	a.told(3)
+	b.told(2)
+	es, _ := b.admin.discover()
+	if r := es[1]; r.SUBTYPE != capsule.SubsystemReferral || r.TRTYPE != capsule.TransportTCP || r.TREQ != capsule.TREQSecureRequired ||
+		!r.SubNQN.Is(capsule.DiscoveryNQN) || capsule.Text(r.TRADDR[:]) != "192.0.2.9" || capsule.Text(r.TRSVCID[:]) != "8009" || r.RDMAPRType != 0 {
+		t.Errorf("referral %+v", r)
+	}
+	if es[0].EFLAGS != capsule.DiscoveryPersistent {
+		t.Errorf("flags of the discovery subsystem %#x", es[0].EFLAGS)
+	}
+	f.must(f.target.RemoveReferral(Referral{Addr: netip.MustParseAddrPort("192.0.2.9:8009"), Transport: capsule.TransportTCP}))
+	a.told(2)
+	b.told(1)
+	f.must(f.target.RemoveSubsystem(s.nqn))
+	a.untold()
+	f.must(f.target.RemoveSubsystem(f.sub.nqn))
+	a.told(1)
+	b.untold()
+}
+
+func TestReferralsAreJudged(t *testing.T) {
+	f := newFixture(t)
+	f.listen("192.0.2.1:4420")
+	good := Referral{Addr: netip.MustParseAddrPort("192.0.2.2:4420")}
+	f.must(f.target.AddReferral(good))
+	for name, r := range map[string]Referral{
+		"no address":  {},
+		"any address": {Addr: netip.MustParseAddrPort("0.0.0.0:4420")},
+		"port 0":      {Addr: netip.MustParseAddrPort("192.0.2.2:0")},
+		"twice":       good,
+		"itself":      {Addr: netip.MustParseAddrPort("192.0.2.1:4420")},
+		"name":        {Addr: netip.MustParseAddrPort("192.0.2.3:4420"), NQN: "a\nb"},
+	} {
+		if f.target.AddReferral(r) == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	if f.target.RemoveReferral(Referral{Addr: netip.MustParseAddrPort("192.0.2.3:4420")}) == nil || len(f.target.Referrals()) != 1 {
+		t.Errorf("referrals %v", f.target.Referrals())
+	}
+}
+
+// TestDiscoveryReadInParts is row 93: whatever the window, the bytes are those of
+// the whole log; a change between two reads shows in the counter.
+func TestDiscoveryReadInParts(t *testing.T) {
+	f := newFixture(t)
+	f.listen("192.0.2.1:4420")
+	f.listen("192.0.2.1:4421")
+	h := f.connectDiscovery(testHostNQN)
+	whole := logInto(h, capsule.LogDiscovery, 4*1024, 0)
+	for _, n := range []int{4, 20, 512, 1000, 1024, 1028, 2044} {
+		var parts []byte
+		for at := 0; at < len(whole); at += n {
+			parts = append(parts, logInto(h, capsule.LogDiscovery, n, uint64(at))[:min(n, len(whole)-at)]...)
+		}
+		if string(parts) != string(whole) {
+			t.Errorf("in parts of %d bytes the log is another", n)
+		}
+	}
+	past := func(offset uint64) *hostCommand {
+		return adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogDiscovery, Length: 512, LPO: offset}, make([]byte, 512))
+	}
+	h.wantOK(past(4096)) // the end
+	for _, offset := range []uint64{4097, 4100, 1 << 63, 1<<64 - 4} {
+		h.wantStatus(invalidField, past(offset))
+	}
+	before, _ := capsule.DecodeDiscoveryHeader(whole)
+	f.sub.RemoveHost(testHostNQN)
+	after, _ := capsule.DecodeDiscoveryHeader(logInto(h, capsule.LogDiscovery, 20, 0))
+	if after.GENCTR == before.GENCTR || after.NUMREC != 1 {
+		t.Errorf("header %+v, then %+v", before, after)
+	}
+}
+
+// TestUniqueDiscoveryNQN: both names lead there, and Identify and the log tell the
+// one that nobody else has.
+func TestUniqueDiscoveryNQN(t *testing.T) {
+	const name = "nqn.2026-11.io.example:discovery"
+	f := newFixture(t, func(c *Config) { c.DiscoveryNQN = name })
+	f.listen("192.0.2.1:4420")
+	for _, nqn := range []string{name, capsule.DiscoveryNQN} {
+		d := dataOf(nqn, testHostNQN)
+		h := f.dial(0, 0, 32)
+		h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))
+		h.setCC(linuxCC)
+		h.setCC(linuxCC.WithEnable(true))
+		c, err := capsule.DecodeIdentifyController(identifyInto(h, capsule.CNSController, 0))
+		f.must(err)
+		if es, _ := h.discover(); !c.SubNQN.Is(name) || !es[0].SubNQN.Is(name) {
+			t.Errorf("Identify says %v, the log\n%s", c.SubNQN.String(), summary(es))
+		}
+	}
+	if _, err := f.target.AddSubsystem(SubsystemConfig{NQN: name}); err == nil {
+		t.Error("a subsystem of that name is accepted")
+	}
+	if _, err := New(Config{Device: newFakeDevice(), DiscoveryNQN: "a\nb"}); err == nil {
+		t.Error("an invalid name is accepted")
+	}
+}
+
+// TestDiscoveryLifetime: a persistent controller lives by its keep alive timer,
+// another by its traffic.
+func TestDiscoveryLifetime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		d := dataOf(capsule.DiscoveryNQN, testHostNQN)
+		persistent, other := f.dial(0, 0, 32), f.dial(0, 1, 32)
+		persistent.wantOK(connectCommand(capsule.Connect{SQSIZE: 31, KATO: 30000}, d))
+		other.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))
+		for _, h := range []*hostQueue{persistent, other} {
+			h.setCC(linuxCC.WithEnable(true))
+		}
+		began, ended := time.Now(), time.Duration(0)
+		other.wantStatus(capsule.StatusKeepAliveInvalid|dnr, adminCommand(capsule.AdminKeepAlive, nil, nil))
+		for range 60 {
+			time.Sleep(10 * time.Second)
+			persistent.wantOK(adminCommand(capsule.AdminKeepAlive, nil, nil))
+			select {
+			case <-other.closed:
+				if ended == 0 {
+					ended = time.Since(began)
+				}
+			default:
+			}
+		}
+		if ended < discoveryTimeout || ended > 3*discoveryTimeout {
+			t.Errorf("a silent discovery controller lasts for %v", ended)
+		}
+		persistent.property(capsule.PropertyCAP)
+		<-persistent.closed
+		f.close2(t)
+	})
+}
+
+// TestProviderInTheLog: what the device speaks stands in every entry.
+func TestProviderInTheLog(t *testing.T) {
+	r := record{kind: capsule.SubsystemNVM, transport: capsule.TransportRDMA, port: port{1, netip.MustParseAddrPort("192.0.2.1:4420")}}
+	if e := r.entry(netip.Addr{}, rdmatransport.Attrs{Provider: "softroce"}); e.RDMAPRType != capsule.RDMAProviderRoCEv2 {
+		t.Errorf("entry %+v", e)
+	}
+}

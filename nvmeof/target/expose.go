@@ -1,0 +1,156 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+)
+
+// PortID identifies a listener in the discovery log, and to administrators.
+type PortID uint16
+
+// ID is the listener's identifier.
+func (l *Listener) ID() PortID { return l.port.id }
+
+// Listeners lists the listeners in the order of their identifiers.
+func (t *Target) Listeners() []*Listener {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.listeners)
+}
+
+// listener finds a listener by its identifier, or returns nil. Called with mu
+// held.
+func (t *Target) listener(id PortID) *Listener {
+	for _, l := range t.listeners {
+		if l.port.id == id {
+			return l
+		}
+	}
+	return nil
+}
+
+// freePort is the lowest identifier without a listener. Called with mu held.
+func (t *Target) freePort() PortID {
+	for id := PortID(1); ; id++ {
+		if t.listener(id) == nil {
+			return id
+		}
+	}
+}
+
+// RemoveListener ends a listener and the connections that came through it. Hosts
+// with another path go on there; for those without one, set the ANA states of
+// its groups to inaccessible first and wait until the hosts have left.
+func (t *Target) RemoveListener(id PortID) error {
+	t.mu.Lock()
+	l := t.listener(id)
+	if l == nil || t.closed {
+		t.mu.Unlock()
+		return fmt.Errorf("listener %d does not exist", id)
+	}
+	l.removed.Store(true)
+	t.reshapeLocked(nil, func() {
+		t.listeners = slices.DeleteFunc(slices.Clone(t.listeners), func(o *Listener) bool { return o == l })
+	})
+	t.mu.Unlock()
+	err := l.listener.Close()
+	<-l.ended
+	// Whatever was accepted is registered by now.
+	n := t.dropQueues(func(q *queue) bool { return q.listener == l }, "listener was removed")
+	t.log.Info("listener removed", zap.Stringer("address", l.port.addr), zap.Uint16("port", uint16(id)), zap.Int("queues_disconnected", n))
+	return err
+}
+
+// dropQueues disconnects queues and returns how many.
+func (t *Target) dropQueues(which func(*queue) bool, why string) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for q := range t.queues {
+		if which(q) {
+			n++
+			q.shard.Do(func() { q.disconnect(why) })
+		}
+	}
+	return n
+}
+
+// SetPorts exposes the subsystem on the listeners with these identifiers alone,
+// which may come later, or on all if ports is nil, as at first. Controllers
+// through others are disconnected.
+func (s *Subsystem) SetPorts(ports []PortID) {
+	s.target.reshape([]*Subsystem{s}, func() {
+		if ports == nil {
+			s.ports.Store(nil)
+			return
+		}
+		sorted := slices.Sorted(slices.Values(ports))
+		s.ports.Store(&sorted)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.controllers {
+		if !s.exposed(c.listener.port.id) {
+			c.log.Info("controller disconnected: its subsystem is no longer exposed on the listener",
+				zap.Stringer("address", c.listener.port.addr), zap.String("remedy", "Subsystem.SetPorts"))
+			c.dismiss("subsystem is no longer exposed on the listener")
+		}
+	}
+}
+
+// Ports lists the listeners on which the subsystem is exposed; nil is all.
+func (s *Subsystem) Ports() []PortID {
+	if p := s.ports.Load(); p != nil {
+		return slices.Clone(*p)
+	}
+	return nil
+}
+
+// exposed reports whether the subsystem can be reached through a listener.
+func (s *Subsystem) exposed(id PortID) bool {
+	p := s.ports.Load()
+	if p == nil {
+		return true
+	}
+	_, found := slices.BinarySearch(*p, id)
+	return found
+}
+
+// RemoveSubsystem disconnects the subsystem's hosts, waits until nothing of
+// theirs is in flight, and removes its namespaces.
+func (t *Target) RemoveSubsystem(nqn string) error {
+	t.mu.Lock()
+	s := t.subsystems[nqn]
+	if s == nil {
+		t.mu.Unlock()
+		return fmt.Errorf("subsystem %s does not exist", nqn)
+	}
+	t.reshapeLocked([]*Subsystem{s}, func() {
+		delete(t.subsystems, nqn)
+		t.unlist(s)
+	})
+	t.mu.Unlock()
+	s.mu.Lock()
+	s.removed = true
+	n := len(s.controllers)
+	for _, c := range s.controllers {
+		c.dismiss("subsystem was removed")
+	}
+	for len(s.controllers) > 0 {
+		s.empty.Wait()
+	}
+	s.mu.Unlock()
+	t.log.Info("subsystem removed", zap.String("subsystem", nqn), zap.Int("controllers_disconnected", n))
+	return s.removeNamespaces()
+}
+
+// removeNamespaces waits until none is in use any more.
+func (s *Subsystem) removeNamespaces() error {
+	var errs []error
+	for _, ns := range s.Namespaces() {
+		errs = append(errs, s.RemoveNamespace(ns.id))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,86 @@
+package target
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A Referral points hosts at another discovery service. A zero field takes the
+// default.
+type Referral struct {
+	Addr      netip.AddrPort        // required
+	Transport capsule.TransportType // default RDMA
+	NQN       string                // of the discovery subsystem; default: the one that all have
+	Port      PortID                // in the other's log; default 0
+	Secure    bool                  // it wants hosts to authenticate
+}
+
+func (r *Referral) record() record {
+	out := record{kind: capsule.SubsystemReferral, transport: r.Transport, port: port{r.Port, r.Addr}, nqn: r.NQN}
+	if r.Secure {
+		out.treq = capsule.TREQSecureRequired
+	}
+	return out
+}
+
+// same reports whether both lead to the same place.
+func (r *Referral) same(o *Referral) bool {
+	return r.Addr == o.Addr && r.Transport == o.Transport && r.NQN == o.NQN
+}
+
+func (r Referral) complete() Referral {
+	r.Transport = cmp.Or(r.Transport, capsule.TransportRDMA)
+	r.NQN = cmp.Or(r.NQN, capsule.DiscoveryNQN)
+	return r
+}
+
+// AddReferral adds an entry to the discovery log of all hosts.
+func (t *Target) AddReferral(r Referral) error {
+	r = r.complete()
+	f := capsule.MakeNQNField(r.NQN)
+	switch {
+	case !r.Addr.IsValid() || r.Addr.Addr().IsUnspecified() || r.Addr.Port() == 0:
+		return fmt.Errorf("referral to %v: needs an address and a port that hosts can reach", r.Addr)
+	case f.Check() != nil || f.String() != r.NQN:
+		return fmt.Errorf("referral to %v: %q is not a valid NQN", r.Addr, r.NQN)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.referrals {
+		if t.referrals[i].same(&r) {
+			return fmt.Errorf("referral to %v exists already", r.Addr)
+		}
+	}
+	for _, l := range t.listeners {
+		if l.port.addr == r.Addr && r.Transport == capsule.TransportRDMA {
+			return fmt.Errorf("referral to %v: this target itself listens there, hosts would go round in a circle", r.Addr)
+		}
+	}
+	t.reshapeLocked([]*Subsystem{}, func() { t.referrals = append(slices.Clone(t.referrals), r) })
+	return nil
+}
+
+// RemoveReferral removes the referral to that address, by that transport and with
+// that NQN.
+func (t *Target) RemoveReferral(r Referral) error {
+	r = r.complete()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := slices.IndexFunc(t.referrals, func(o Referral) bool { return o.same(&r) })
+	if at < 0 {
+		return fmt.Errorf("referral to %v does not exist", r.Addr)
+	}
+	t.reshapeLocked([]*Subsystem{}, func() { t.referrals = slices.Delete(slices.Clone(t.referrals), at, at+1) })
+	return nil
+}
+
+// Referrals lists the referrals in the order in which they were added.
+func (t *Target) Referrals() []Referral {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.referrals)
+}

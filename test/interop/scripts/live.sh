@@ -1,0 +1,23 @@
+# The target that can be changed, in the peer's namespace. Parameters: action
+# (start, stop, change), nqn, addr, command (of change, see test/interop/live).
+input=/run/live.in output=/mnt/host/live.out
+case $action in
+start)
+  rm -f "$input" "$output"
+  mkfifo "$input"
+  setsid bash -c 'exec 9<>"$1"; exec live -addr "$2" -nqn "$3" <&9 >"$4" 2>/mnt/host/live.log' \
+    - "$input" "$addr" "$nqn" "$output" </dev/null >/dev/null 2>&1 &
+  within 20 grep -q ready "$output"
+  ;;
+change)
+  answers=$(wc -l <"$output")
+  echo "$command" >"$input"
+  within 30 bash -c "(( \$(wc -l <'$output') > $answers ))"
+  answer=$(tail -1 "$output")
+  want "the answer to '$command'" "$answer" ok
+  ;;
+stop)
+  builtin kill -TERM "$(pidof live)" || true
+  ! grep -nE '^(panic|fatal error|goroutine [0-9]+)' /mnt/host/live.log || die "the target crashed"
+  ;;
+esac

@@ -1,0 +1,8 @@
+# Waits until a namespace is as it should be. Parameters: nqn, nsid, mib (its size;
+# 0: it is not there), ro (0 or 1).
+as_wanted() {
+  local dev
+  dev=$(block_device "$nqn" "$nsid") || { ((mib == 0)); return; }
+  ((mib > 0 && $(blockdev --getsize64 "$dev") == mib << 20 && $(blockdev --getro "$dev") == ro))
+}
+within 20 as_wanted

@@ -1,0 +1,12 @@
+# One path to the subsystem. Parameters: nqn, addr, host, port, want (how many
+# paths there are then).
+nvme connect -t rdma -a "$addr" -s "$port" -w "$host" -n "$nqn" -i 2 -c 2 -l 600
+paths() {
+  local c n=0
+  for c in /sys/class/nvme/nvme*; do
+    [[ $(<"$c/subsysnqn") == "$nqn" && $(<"$c/state") == live ]] && n=$((n + 1))
+  done
+  ((n == want))
+}
+within 20 paths
+within 20 block_device "$nqn" 1
