@@ -78,6 +78,7 @@ const (
 	LogANA               LID = 0x0c
 	LogPersistentEvent   LID = 0x0d
 	LogFIDEffects        LID = 0x12
+	LogMIEffects         LID = 0x13 // NVMe-MI commands
 	LogDiscovery         LID = 0x70
 	LogReservation       LID = 0x80
 	LogSanitize          LID = 0x81

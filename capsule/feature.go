@@ -22,6 +22,7 @@ const (
 	FeatureKeepAliveTimer        FID = 0x0f
 	FeatureHostBehavior          FID = 0x16
 	FeatureSanitizeConfig        FID = 0x17
+	FeatureProgressMarker        FID = 0x80 // of software that starts up
 	FeatureHostID                FID = 0x81
 	FeatureReservationMask       FID = 0x82
 	FeatureReservationPersist    FID = 0x83
@@ -107,7 +108,8 @@ func (q QueueCounts) Value() uint32 {
 	return uint32(q.Submission-1)&0xffff | uint32(q.Completion-1)<<16
 }
 
-// Bits of the Asynchronous Event Configuration feature and of OAES.
+// Bits of the Asynchronous Event Configuration feature and of OAES. Those of
+// EventSMART are the bits of [SMARTLog.CriticalWarning].
 const (
 	EventSMART              uint32 = 0xff
 	EventNamespaceAttribute uint32 = 1 << 8
@@ -126,6 +128,16 @@ const (
 	EventTypeImmediate EventType = 3
 	EventTypeIOSet     EventType = 6
 	EventTypeVendor    EventType = 7
+)
+
+// Informations of EventTypeError and EventTypeSMART.
+const (
+	ErrorPersistentInternal uint8 = 0x03
+	ErrorTransientInternal  uint8 = 0x04
+
+	SMARTReliability uint8 = 0x00
+	SMARTTemperature uint8 = 0x01
+	SMARTSpare       uint8 = 0x02
 )
 
 // Informations of EventTypeNotice.
@@ -153,3 +165,50 @@ func ParseAsyncEvent(dw0 uint32) AsyncEvent {
 func (e AsyncEvent) Value() uint32 {
 	return uint32(e.Type&7) | uint32(e.Info)<<8 | uint32(e.LID)<<16
 }
+
+// TemperatureThreshold is the value of that feature (NVMe base 2.0, 5.27.1.3).
+type TemperatureThreshold struct {
+	Kelvins uint16
+	Sensor  uint8 // 0: composite; 1 to 8; AllSensors in Set Features
+	Under   bool  // the lower threshold
+	Invalid bool  // THSEL is reserved
+}
+
+// AllSensors stands for all that there are.
+const AllSensors = 0xf
+
+// ParseTemperatureThreshold reads CDW11.
+func ParseTemperatureThreshold(v uint32) TemperatureThreshold {
+	which := bits(v, 20, 2)
+	return TemperatureThreshold{uint16(v), uint8(bits(v, 16, 4)), which == 1, which > 1}
+}
+
+// WriteProtection is a namespace's state of write protection (NVM command set
+// 1.0, 4.1.3): the value of feature 84h.
+type WriteProtection uint8
+
+const (
+	WriteProtectNone       WriteProtection = 0
+	WriteProtected         WriteProtection = 1
+	WriteProtectedUntilOff WriteProtection = 2 // until the next power cycle
+	WriteProtectedForGood  WriteProtection = 3
+)
+
+// Bits of NWPC.
+const (
+	NWPCSupported uint8 = 1 << 0
+	NWPCUntilOff  uint8 = 1 << 1
+	NWPCForGood   uint8 = 1 << 2
+)
+
+// FeatureEffects describe one feature in log page 12h.
+type FeatureEffects uint32
+
+const (
+	FIDSupported        FeatureEffects = 1 << 0
+	FIDUserDataChange   FeatureEffects = 1 << 1
+	FIDNamespaceScope   FeatureEffects = 1 << 20
+	FIDControllerScope  FeatureEffects = 1 << 21
+	FIDSubsystemScope   FeatureEffects = 1 << 25
+	FIDNamespaceChanges FeatureEffects = 1 << 2 // of a capability
+)

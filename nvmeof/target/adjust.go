@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
@@ -160,13 +161,6 @@ func (n *Namespace) stopPause() {
 	}
 }
 
-// watchSizes asks the stores for their sizes, again and again.
-func (t *Target) watchSizes() {
-	for t.pause(t.cfg.Revalidate) {
-		t.Revalidate()
-	}
-}
-
 // Revalidate asks every store for its size now. Where it has changed, Identify
 // tells the new one, hosts hear of it by an event, and commands past the new end
 // fail.
@@ -180,6 +174,12 @@ func (t *Target) Revalidate() {
 
 // revalidate looks at the store's size. Called with Target.opening held.
 func (v *volume) revalidate() {
+	if r, ok := v.store.(backend.Resizer); ok {
+		if _, err := r.Refresh(); err != nil {
+			v.target.warn("a store does not tell its size", zap.String("export", v.name), zap.Error(err))
+			return
+		}
+	}
 	size := v.store.Info().Size
 	if v.region != nil {
 		size = min(size, int64(len(v.region.Bytes()))) // what is registered stays

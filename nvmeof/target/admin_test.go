@@ -270,7 +270,7 @@ func TestBadGetLogPage(t *testing.T) {
 	disc.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))
 	disc.setCC(linuxCC.WithEnable(true))
 	admin, _ := f.connectAdmin(0)
-	for name, h := range map[capsule.LID]*hostQueue{capsule.LogDiscovery: disc, capsule.LogSMART: admin} {
+	for name, h := range map[capsule.LID]*hostQueue{capsule.LogDiscovery: disc, capsule.LogError: admin} {
 		bad := func(want capsule.Status, g capsule.GetLogPage, n int, nsid capsule.NSID) {
 			t.Helper()
 			c := adminCommand(capsule.AdminGetLogPage, g, make([]byte, n))

@@ -86,6 +86,9 @@ func (c *Controller) leaveQueue(q *queue) {
 	if q == c.admin {
 		c.shard.StopTimer(&c.timer)
 		c.dropQueues("admin queue is gone")
+		if !c.discovery() && c.props.accepting() {
+			c.subsystem.unsafe.Add(1)
+		}
 	}
 	if last {
 		c.subsystem.leave(c)

@@ -34,8 +34,8 @@ type Config struct {
 	QueueMemory    int64 // bytes that all queues together may map; default 1 GiB
 	BackendDepth   int   // operations of one shard in flight to one namespace; default 256
 
-	// Revalidate is how often stores are asked for their size; default 1 s;
-	// negative: never, and Target.Revalidate does it.
+	// Revalidate is how often stores are asked for their size, room and state;
+	// default 1 s; negative: never, and Target.Revalidate asks for sizes.
 	Revalidate time.Duration
 	// DiscoveryNQN is a name of the discovery subsystem's own, beside the one
 	// that all have; default: none.

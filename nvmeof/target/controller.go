@@ -35,6 +35,7 @@ type Controller struct {
 	events   events
 	features features
 	changed  changedNamespaces
+	warned   uint8 // critical warnings that the host has been told of
 	shutdown flushAll
 	// dismissed says that the log tells already why the association ends.
 	dismissed bool
@@ -80,7 +81,8 @@ func (c *Controller) do(f func()) { c.shard.Do(f) }
 // resetState puts everything that a controller level reset clears back.
 func (c *Controller) resetState() {
 	c.props = newProperties(c.target.cfg.QueueDepth, !c.discovery())
-	c.features = features{stampedAt: c.now()}
+	c.features = features{stampedAt: c.now(), limits: noLimits}
+	c.warned = 0
 	for i := range c.target.features {
 		c.features.values[i] = c.target.features[i].initial
 	}

@@ -2,6 +2,7 @@ package target
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 )
@@ -11,7 +12,7 @@ type counts struct {
 	reads, writes         uint64
 	readBytes, writeBytes uint64
 	mediaErrors           uint64
-	failed                bool
+	busy                  time.Duration // of the busiest shard
 }
 
 func (c *counts) add(ns *Namespace) {
@@ -22,7 +23,7 @@ func (c *counts) add(ns *Namespace) {
 		c.readBytes += l.readBytes.Load()
 		c.writeBytes += l.writeBytes.Load()
 		c.mediaErrors += l.mediaErrors.Load()
-		c.failed = c.failed || l.failed.Load()
+		c.busy = max(c.busy, time.Duration(l.busy.Load()))
 	}
 }
 

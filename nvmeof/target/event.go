@@ -8,6 +8,10 @@ const maxEvents = 4
 
 // supportedEvents is OAES of I/O controllers, and of discovery controllers.
 const (
+	// eventFailure stands for an error event, which no host can switch off: a
+	// namespace takes no writes any more. The bit has no meaning in AEC.
+	eventFailure uint32 = 1 << 16
+
 	supportedEvents          = capsule.EventNamespaceAttribute | capsule.EventANAChange
 	supportedDiscoveryEvents = capsule.EventDiscoveryChange
 )
@@ -25,6 +29,18 @@ var notices = [...]notice{
 		Info: capsule.NoticeANAChange, LID: capsule.LogANA}},
 	{capsule.EventDiscoveryChange, capsule.AsyncEvent{Type: capsule.EventTypeNotice,
 		Info: capsule.NoticeDiscoveryChange, LID: capsule.LogDiscovery}},
+
+	{eventFailure, capsule.AsyncEvent{Type: capsule.EventTypeError,
+		Info: capsule.ErrorPersistentInternal, LID: capsule.LogError}},
+	{uint32(capsule.WarningSpare), smartEvent(capsule.SMARTSpare)},
+	{uint32(capsule.WarningTemperature), smartEvent(capsule.SMARTTemperature)},
+	{uint32(capsule.WarningReliability), smartEvent(capsule.SMARTReliability)},
+	{uint32(capsule.WarningReadOnly), smartEvent(capsule.SMARTReliability)},
+	{uint32(capsule.WarningBackup), smartEvent(capsule.SMARTReliability)},
+}
+
+func smartEvent(info uint8) capsule.AsyncEvent {
+	return capsule.AsyncEvent{Type: capsule.EventTypeSMART, Info: info, LID: capsule.LogSMART}
 }
 
 // events are a controller's held requests and what they wait for (NVMe base
@@ -51,9 +67,7 @@ func (e *events) hold(r *request) bool {
 
 // raise notes an event that the host asked to hear of.
 func (e *events) raise(bit uint32) {
-	if e.enabled&bit != 0 && e.masked&bit == 0 {
-		e.pending |= bit
-	}
+	e.pending |= bit & (e.enabled | eventFailure) &^ e.masked
 }
 
 // read re-arms the events of a log page.

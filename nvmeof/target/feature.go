@@ -14,6 +14,7 @@ type features struct {
 	stampedAt  int64       // shard's clock
 	stamped    bool        // set by the host
 	hostConfig [capsule.HostBehaviorSize]byte
+	limits     temperatureLimits
 }
 
 // A featureHandler gets or sets a feature; what it leaves in r.result is DW0.
@@ -24,7 +25,17 @@ type feature struct {
 	get, set featureHandler
 	size     uint32 // bytes of data either way
 	initial  uint32
-	always   bool // discovery controllers have it too
+	ranked   bool                   // get looks itself at which value is asked for
+	always   bool                   // discovery controllers have it too
+	scope    capsule.FeatureEffects // default: the controller's
+}
+
+// effects say what a feature is about (NVMe base 2.0, 5.16.1.17).
+func (f *feature) effects() capsule.FeatureEffects {
+	if f.scope != 0 {
+		return f.scope
+	}
+	return capsule.FIDControllerScope
 }
 
 // featureTable has the features of NVMe base 2.0, figure 316, that a controller
@@ -33,7 +44,7 @@ func featureTable() [256]feature {
 	return [256]feature{
 		capsule.FeatureArbitration:          {get: getValue, set: setValue},
 		capsule.FeaturePowerManagement:      {get: getValue, set: setPowerState},
-		capsule.FeatureTemperatureThreshold: {get: getValue, set: setValue, initial: 0xffff},
+		capsule.FeatureTemperatureThreshold: {get: getTemperatureLimit, set: setTemperatureLimit, ranked: true},
 		capsule.FeatureErrorRecovery:        {get: getValue, set: setErrorRecovery},
 		capsule.FeatureVolatileWriteCache:   {get: getWriteCache, set: setWriteCache},
 		capsule.FeatureNumberOfQueues:       {get: getQueues, set: setQueues},
@@ -42,6 +53,7 @@ func featureTable() [256]feature {
 		capsule.FeatureTimestamp:            {get: getTimestamp, set: setTimestamp, size: capsule.TimestampSize},
 		capsule.FeatureKeepAliveTimer:       {get: getKeepAlive, set: setKeepAlive, always: true},
 		capsule.FeatureHostBehavior:         {get: getHostBehavior, set: setHostBehavior, size: capsule.HostBehaviorSize},
+		capsule.FeatureProgressMarker:       {get: getProgress, set: setProgress, scope: capsule.FIDSubsystemScope},
 		capsule.FeatureHostID:               {get: getHostID, set: setHostID, size: capsule.HostIDSize, always: true},
 	}
 }
@@ -80,7 +92,7 @@ func getFeatures(c *Controller, r *request) capsule.Status {
 			r.result = uint64(capsule.FeatureChangeable)
 		}
 		return capsule.StatusSuccess
-	case g.Select != capsule.SelectCurrent && f.size == 0:
+	case g.Select != capsule.SelectCurrent && f.size == 0 && !f.ranked:
 		r.result = uint64(f.initial)
 		return capsule.StatusSuccess
 	}
@@ -167,8 +179,8 @@ func getEvents(c *Controller, r *request, _ uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// setEvents takes the notices of OAES and the SMART bits, which never fire but
-// belong to every controller.
+// setEvents takes the notices of OAES, and the SMART bits, which belong to every
+// I/O controller.
 func setEvents(c *Controller, r *request, v uint32) capsule.Status {
 	allowed := supportedEvents | capsule.EventSMART
 	if c.discovery() {
@@ -250,4 +262,16 @@ func setHostID(_ *Controller, _ *request, v uint32) capsule.Status {
 		return capsule.StatusHostIDInconsistent | capsule.StatusDNR
 	}
 	return capsule.StatusCommandSequence | capsule.StatusDNR
+}
+
+// getProgress is the Software Progress Marker, which outlives controllers, but not
+// the target.
+func getProgress(c *Controller, r *request, _ uint32) capsule.Status {
+	r.result = uint64(c.subsystem.progress.Load())
+	return capsule.StatusSuccess
+}
+
+func setProgress(c *Controller, _ *request, v uint32) capsule.Status {
+	c.subsystem.progress.Store(v & 0xff)
+	return capsule.StatusSuccess
 }

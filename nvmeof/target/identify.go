@@ -57,7 +57,7 @@ func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.S
 		CTRATT:    capsule.CTRATTHostID128 | capsule.CTRATTTBKAS,
 		CNTRLTYPE: c.kind,
 		ACL:       3, AERL: maxEvents - 1,
-		LPA:    capsule.LPAEffects | capsule.LPAExtendedData,
+		LPA:    capsule.LPAEffects | capsule.LPAExtendedData | capsule.LPASupport | capsule.LPASMARTPerNamespace,
 		ELPE:   maxErrors - 1,
 		KAS:    keepAliveUnits,
 		MAXCMD: uint16(cfg.QueueDepth),

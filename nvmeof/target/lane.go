@@ -43,6 +43,7 @@ type lane struct {
 	lanes   *lanes // the shard's
 	listed  bool   // is polled
 	users   int    // operations that have the lane
+	since   int64  // when the first of them came
 	closing func() // called when the last has left
 	open    bool   // under Subsystem.change
 
@@ -61,6 +62,7 @@ type lane struct {
 // laneCounters are read by other shards for the SMART log.
 type laneCounters struct {
 	reads, writes, readBytes, writeBytes, mediaErrors atomic.Uint64
+	busy                                              atomic.Uint64 // nanoseconds with users
 	failed                                            atomic.Bool
 }
 
@@ -78,6 +80,9 @@ func (l *lane) init(ns *volume, s *shard.Shard, q backend.Queue, depth int) {
 // has left.
 func (l *lane) enter(op *operation) {
 	op.lane = l
+	if l.users == 0 {
+		l.since = l.shard.Now()
+	}
 	l.users++
 	if !l.listed {
 		l.lanes.add(l)
@@ -100,8 +105,11 @@ func (op *operation) release() {
 		op.gate = nil
 		g.leave()
 	}
-	l.users--
-	if l.users == 0 && l.closing != nil {
+	if l.users--; l.users > 0 {
+		return
+	}
+	bump(&l.busy, uint64(l.shard.Now()-l.since))
+	if l.closing != nil {
 		closing := l.closing
 		l.closing = nil
 		closing()

@@ -1,21 +1,14 @@
 package target
 
 import (
+	"encoding/binary"
 	"sync"
-	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
 // maxErrors is how many entries the error log keeps; ELPE is one less.
 const maxErrors = 64
-
-// Temperatures in kelvins: software has none, so it reports a cool one.
-const (
-	temperature         = 273 + 25
-	warningTemperature  = 273 + 80
-	criticalTemperature = 273 + 90
-)
 
 // A logHandler returns the whole page as it is now. It is as long as the page
 // is, whatever length the host asked for.
@@ -26,6 +19,9 @@ type logRow struct {
 	// window, in place of page, fills b from an offset of a page that is too long
 	// to be made whole, and returns the page's length.
 	window func(c *Controller, offset uint64, b []byte) (length uint64)
+	// about, in place of page, is of the namespace that the command names, or of
+	// all that the host sees.
+	about func(c *Controller, list []*Namespace) []byte
 
 	io   bool // I/O controllers have it
 	disc bool // discovery controllers have it
@@ -35,11 +31,13 @@ func logTable() [256]logRow {
 	return [256]logRow{
 		capsule.LogSupportedPages:    {page: (*Controller).supportedLog, io: true, disc: true},
 		capsule.LogError:             {page: (*Controller).errorLog, io: true, disc: true},
-		capsule.LogSMART:             {page: (*Controller).smartLog, io: true},
+		capsule.LogSMART:             {about: (*Controller).smartLog, io: true},
 		capsule.LogFirmwareSlot:      {page: (*Controller).firmwareLog, io: true},
 		capsule.LogChangedNamespaces: {page: (*Controller).changedLog, io: true},
 		capsule.LogEffects:           {page: (*Controller).effectsLog, io: true},
 		capsule.LogANA:               {page: (*Controller).anaLog, io: true},
+		capsule.LogFIDEffects:        {page: (*Controller).featuresLog, io: true},
+		capsule.LogMIEffects:         {page: managementLog, io: true},
 		capsule.LogDiscovery:         {window: (*Controller).discoveryLog, disc: true},
 	}
 }
@@ -48,29 +46,51 @@ func logTable() [256]logRow {
 // its length: that is r.data's, which the data rules bounded.
 func getLogPage(c *Controller, r *request) capsule.Status {
 	f := r.cmd.GetLogPage()
-	row := c.target.logs[f.LID]
+	row := &c.target.logs[f.LID]
 	switch {
-	case row.page == nil && row.window == nil, c.discovery() && !row.disc, !c.discovery() && !row.io:
+	case !row.exists(), c.discovery() && !row.disc, !c.discovery() && !row.io:
 		return capsule.StatusInvalidLogPage | capsule.StatusDNR
-	case r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast:
-		return invalidField // all pages are the controller's
 	case f.OT || f.UUID != 0 || f.LPO%4 != 0:
 		return invalidField
 	}
-	if row.window != nil {
-		if length := row.window(c, f.LPO, r.data); f.LPO > length {
-			return invalidField
-		}
-	} else {
-		page := row.page(c, f)
-		if f.LPO > uint64(len(page)) {
-			return invalidField
-		}
-		copy(r.data, page[f.LPO:])
+	if status := row.fill(c, r, f); !status.OK() {
+		return status
 	}
 	if !f.RAE {
 		c.logRead(f.LID)
 	}
+	return capsule.StatusSuccess
+}
+
+func (row *logRow) exists() bool { return row.page != nil || row.window != nil || row.about != nil }
+
+// fill makes the page and copies the window.
+func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule.Status {
+	var page []byte
+	one := r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast
+	switch {
+	case one && row.about == nil:
+		return invalidField // the page is the controller's
+	case one:
+		ns := c.namespace(r.cmd.NSID)
+		if ns == nil {
+			return capsule.StatusInvalidNamespace | capsule.StatusDNR
+		}
+		page = row.about(c, []*Namespace{ns})
+	case row.about != nil:
+		page = row.about(c, c.namespaces())
+	case row.window != nil:
+		if f.LPO > row.window(c, f.LPO, r.data) {
+			return invalidField
+		}
+		return capsule.StatusSuccess
+	default:
+		page = row.page(c, f)
+	}
+	if f.LPO > uint64(len(page)) {
+		return invalidField
+	}
+	copy(r.data, page[f.LPO:])
 	return capsule.StatusSuccess
 }
 
@@ -132,36 +152,6 @@ func (c *Controller) errorLog(capsule.GetLogPage) []byte {
 	return b
 }
 
-// smartLog sums what all shards did for the subsystem's namespaces.
-func (c *Controller) smartLog(capsule.GetLogPage) []byte {
-	var n counts
-	for _, ns := range c.subsystem.table() {
-		if ns != nil {
-			n.add(ns)
-		}
-	}
-	s := capsule.SMARTLog{
-		Temperature: temperature, AvailableSpare: 100, SpareThreshold: 10,
-		DataUnitsRead:    capsule.Uint128{Lo: dataUnits(n.readBytes)},
-		DataUnitsWritten: capsule.Uint128{Lo: dataUnits(n.writeBytes)},
-		HostReads:        capsule.Uint128{Lo: n.reads},
-		HostWrites:       capsule.Uint128{Lo: n.writes},
-		PowerCycles:      capsule.Uint128{Lo: 1},
-		PowerOnHours:     capsule.Uint128{Lo: uint64(time.Since(c.target.started) / time.Hour)},
-		MediaErrors:      capsule.Uint128{Lo: n.mediaErrors},
-		ErrorLogEntries:  capsule.Uint128{Lo: c.errors.total()},
-	}
-	if n.failed {
-		s.CriticalWarning |= capsule.WarningReliability
-	}
-	b := make([]byte, capsule.SMARTLogSize)
-	s.Encode(b)
-	return b
-}
-
-// dataUnits converts bytes to thousands of 512 byte units, rounded up.
-func dataUnits(bytes uint64) uint64 { return (bytes + 512000 - 1) / 512000 }
-
 func (c *Controller) firmwareLog(capsule.GetLogPage) []byte {
 	f := capsule.FirmwareLog{AFI: 1}
 	capsule.PutText(f.FRS[0][:], c.target.cfg.Firmware)
@@ -192,3 +182,17 @@ func (c *Controller) effectsLog(capsule.GetLogPage) []byte {
 	}
 	return b
 }
+
+// featuresLog is read off the table of features.
+func (c *Controller) featuresLog(capsule.GetLogPage) []byte {
+	b := make([]byte, 4*256)
+	for id := range c.target.features {
+		if f := c.feature(capsule.FID(id)); f != nil {
+			binary.LittleEndian.PutUint32(b[4*id:], uint32(capsule.FIDSupported|f.effects()))
+		}
+	}
+	return b
+}
+
+// managementLog is empty: no command of NVMe-MI is tunnelled.
+func managementLog(*Controller, capsule.GetLogPage) []byte { return make([]byte, 4*256) }

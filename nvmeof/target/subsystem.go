@@ -38,6 +38,8 @@ type Subsystem struct {
 	min, max   capsule.ControllerID
 	hosts      hostList
 	namespaces atomic.Pointer[namespaceTable]
+	progress   atomic.Uint32            // Software Progress Marker
+	unsafe     atomic.Uint64            // associations that ended without a shutdown
 	ports      atomic.Pointer[[]PortID] // where it is exposed, ascending; nil: everywhere
 
 	change sync.Mutex // held while the namespaces change, which waits for shards

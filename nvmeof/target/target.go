@@ -102,7 +102,7 @@ func New(cfg Config) (*Target, error) {
 		}
 	}
 	if cfg.Revalidate > 0 {
-		t.tasks.Go(t.watchSizes) // ends when the target closes
+		t.tasks.Go(t.watchStores) // ends when the target closes
 	}
 	return t, nil
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math/bits"
 	"reflect"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -26,6 +28,11 @@ type volume struct {
 	lanes  []lane                     // by shard
 	region rdmatransport.MemoryRegion // of a store that can be viewed, or nil
 	users  map[*Namespace]struct{}    // under Target.volumes
+
+	health atomic.Pointer[health] // written under asking
+	asking sync.Mutex             // held while the store is asked for it, which may take seconds
+	asked  time.Time              // under asking: when its drive was asked last
+	closed bool                   // under asking
 }
 
 // openVolumes are the volumes by their stores.
@@ -45,6 +52,7 @@ func newVolume(t *Target, store backend.Store, name string) (*volume, error) {
 		shift: uint(bits.TrailingZeros(uint(info.BlockSize))), users: make(map[*Namespace]struct{}),
 	}
 	v.size.Store(uint64(info.Size) >> v.shift)
+	v.health.Store(sound)
 	return v, nil
 }
 
@@ -147,6 +155,9 @@ func (l *lane) attach() { l.shard.Attach(&l.slot, l) }
 // close waits until no command uses the volume any more, and gives its lanes
 // back. No new one can have it by then.
 func (v *volume) close() error {
+	v.asking.Lock()
+	v.closed = true
+	v.asking.Unlock()
 	var errs []error
 	for i := range v.lanes {
 		if l := &v.lanes[i]; l.open {
