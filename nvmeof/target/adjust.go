@@ -3,11 +3,14 @@ package target
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
@@ -172,14 +175,36 @@ func (t *Target) watchSizes() {
 // fail.
 func (t *Target) Revalidate() {
 	t.opening.Lock()
-	defer t.opening.Unlock()
-	for _, v := range t.volumes {
-		v.revalidate()
+	volumes := slices.Collect(maps.Values(t.volumes))
+	t.opening.Unlock()
+	for _, v := range volumes {
+		err := v.refresh() // may take as long as a system call does
+		t.opening.Lock()
+		if len(v.users) > 0 {
+			v.revalidate(err)
+		}
+		t.opening.Unlock()
 	}
 }
 
-// revalidate looks at the store's size. Called with Target.opening held.
-func (v *volume) revalidate() {
+// refresh lets the store look at its own size.
+func (v *volume) refresh() error {
+	r, ok := v.store.(backend.Resizer)
+	if !ok {
+		return nil
+	}
+	_, err := r.Refresh()
+	return err
+}
+
+// revalidate adopts the store's size. Called with Target.opening held.
+func (v *volume) revalidate(err error) {
+	if (err != nil) != v.blind {
+		v.blind = err != nil
+		if v.blind {
+			v.target.log.Warn("size of a namespace is not known any more", zap.String("export", v.name), zap.Error(err))
+		}
+	}
 	size := v.store.Info().Size
 	if v.region != nil {
 		size = min(size, int64(len(v.region.Bytes()))) // what is registered stays
