@@ -198,7 +198,7 @@ func (l *live) judgeListener(t *testing.T) {
 func (l *live) judgeHost(t *testing.T) {
 	l.do(t, "host remove "+hostNQN)
 	l.host(t, "foreground", env{"command": "gone() { ! block_device '" + targetNQN + "' 1; }; within 60 gone; nvme disconnect -n '" + targetNQN + "' || true"})
-	l.host(t, "foreground", env{"command": "! nvme connect -t rdma -a $addr -s 4420 -w $host -n '" + targetNQN + "' -i 2 -c 2"})
+	l.host(t, "foreground", env{"command": "! nvme connect -q $NVME_HOSTNQN -I $hostid -t rdma -a $addr -s 4420 -w $host -n '" + targetNQN + "' -i 2 -c 2"})
 	l.do(t, "host allow "+hostNQN)
 	l.connect(t, 4420, 1)
 }
