@@ -86,7 +86,7 @@ func (l *live) judgeDiscovery(t *testing.T) {
 		l.host(t, "discovered", env{"options": options, "has": has, "lacks": lacks})
 	}
 	const second = `.subnqn == "nqn.2026-01.org.example:second"`
-	const referral = `.subtype == "referral" and .traddr == "10.9.0.77"`
+	const referral = `.subtype == "discovery subsystem referral" and .traddr == "10.9.0.77"`
 	ours := fmt.Sprintf(`.subnqn == "%s" and .trsvcid == "%%d" and .rdma_prtype == "roce-v2"`, targetNQN)
 	seen("", fmt.Sprintf(ours, 4420), second)
 	seen("", fmt.Sprintf(ours, 4421), referral)
