@@ -105,6 +105,7 @@ func (s *Subsystem) changeHosts(nqn string, change func()) (dismissed int) {
 // grant changes the host's rights and tells it what changes.
 func (c *Controller) grant(now *rights) {
 	before := c.rights.Swap(now)
+	c.protested.Store(false)
 	var ids []capsule.NSID
 	for _, ns := range c.subsystem.table() {
 		if ns != nil && before.access(ns.id) != now.access(ns.id) {
@@ -169,4 +170,20 @@ func (c *Controller) reach(id capsule.NSID) (*Namespace, capsule.Status) {
 // mayWrite reports whether the host may change blocks of a namespace.
 func (c *Controller) mayWrite(ns *Namespace) bool {
 	return !ns.info.ReadOnly && !ns.readOnly.Load() && c.rights.Load().access(ns.id) == AccessWrite
+}
+
+// refuseWrite says once why a host that tries to write may not.
+func (c *Controller) refuseWrite(ns *Namespace) {
+	if c.protested.Load() || c.protested.Swap(true) {
+		return
+	}
+	reason, remedy := "host may only read the namespace", "Subsystem.SetAccess or SetHost with AccessWrite"
+	switch {
+	case ns.info.ReadOnly:
+		reason, remedy = "store is read-only", "open what is exported for writing"
+	case ns.readOnly.Load():
+		reason, remedy = "namespace is read-only", "Namespace.SetReadOnly(false)"
+	}
+	c.target.warn("write refused", zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn),
+		zap.Uint32("nsid", uint32(ns.id)), zap.String("reason", reason), zap.String("remedy", remedy))
 }

@@ -36,6 +36,9 @@ func TestMasking(t *testing.T) {
 	protected := capsule.StatusNamespaceWriteProtected | dnr
 	some.io.wantStatus(protected, writeOf(3))
 	some.io.wantStatus(protected, ioCommand(capsule.IOWriteZeroes, 3, capsule.ReadWrite{Blocks: 1}, nil))
+	if n := f.logged("write refused"); n != 1 {
+		t.Errorf("%d lines about refused writes", n)
+	}
 	if some.identify(3).NSATTR&capsule.NSATTRWriteProt == 0 || all.identify(3).NSATTR != 0 {
 		t.Error("NSATTR does not tell who may write")
 	}

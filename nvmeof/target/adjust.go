@@ -3,6 +3,8 @@ package target
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -166,18 +168,37 @@ func (n *Namespace) stopPause() {
 // fail.
 func (t *Target) Revalidate() {
 	t.opening.Lock()
-	defer t.opening.Unlock()
-	for _, v := range t.volumes {
-		v.revalidate()
+	volumes := slices.Collect(maps.Values(t.volumes))
+	t.opening.Unlock()
+	for _, v := range volumes {
+		err := v.refresh() // may take as long as a system call does
+		t.opening.Lock()
+		if len(v.users) > 0 {
+			v.revalidate(err)
+		}
+		t.opening.Unlock()
 	}
 }
 
-// revalidate looks at the store's size. Called with Target.opening held.
-func (v *volume) revalidate() {
-	if r, ok := v.store.(backend.Resizer); ok {
-		if _, err := r.Refresh(); err != nil {
-			v.target.warn("a store does not tell its size", zap.String("export", v.name), zap.Error(err))
-			return
+// refresh lets the store look at its own size. It stays open meanwhile; see
+// volume.close.
+func (v *volume) refresh() error {
+	v.asking.Lock()
+	defer v.asking.Unlock()
+	r, ok := v.store.(backend.Resizer)
+	if !ok || v.closed {
+		return nil
+	}
+	_, err := r.Refresh()
+	return err
+}
+
+// revalidate adopts the store's size. Called with Target.opening held.
+func (v *volume) revalidate(err error) {
+	if (err != nil) != v.blind {
+		v.blind = err != nil
+		if v.blind {
+			v.target.log.Warn("size of a namespace is not known any more", zap.String("export", v.name), zap.Error(err))
 		}
 	}
 	size := v.store.Info().Size

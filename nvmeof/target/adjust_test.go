@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
@@ -66,6 +67,35 @@ func TestResizeIsNoticed(t *testing.T) {
 		}
 		f.close2(t)
 	})
+}
+
+// A refreshedStore knows its size when it is asked to look.
+type refreshedStore struct {
+	*fakeStore
+	next int64
+	err  error
+}
+
+func (s *refreshedStore) Refresh() (bool, error) {
+	if s.err == nil {
+		s.resize(s.next)
+	}
+	return s.err == nil, s.err
+}
+
+// TestRefresh: a store that can look is asked to; where it fails the size stays,
+// with one line.
+func TestRefresh(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Revalidate = -1 })
+	s := &refreshedStore{fakeStore: newFakeStore(1 << 20), next: 2 << 20}
+	ns := f.export(s)
+	f.target.Revalidate()
+	s.err, s.next = backend.ErrFailed, 4<<20
+	f.target.Revalidate()
+	f.target.Revalidate()
+	if n := ns.blocks(); n != 4096 || f.logged("size of a namespace is not known any more") != 1 {
+		t.Errorf("%d blocks, %d lines", n, f.logged("size of a namespace is not known any more"))
+	}
 }
 
 // TestPause: commands wait, those that had begun end first, and all go on in

@@ -41,6 +41,7 @@ type Controller struct {
 	dismissed bool
 
 	rights     atomic.Pointer[rights] // the host's; see Subsystem.judge and grant
+	protested  atomic.Bool            // see refuseWrite
 	generation atomic.Uint64          // of its discovery log; see Target.reshape
 
 	errors errorRing

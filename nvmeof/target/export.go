@@ -15,6 +15,9 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	}
 	s.change.Lock()
 	defer s.change.Unlock()
+	if s.isRemoved() {
+		return nil, fmt.Errorf("namespace of %s: the subsystem was removed", s.nqn)
+	}
 	table := s.table()
 	c.Group = cmp.Or(c.Group, 1)
 	if c.NSID == 0 {

@@ -146,6 +146,12 @@ func (t *Target) RemoveSubsystem(nqn string) error {
 	return s.removeNamespaces()
 }
 
+func (s *Subsystem) isRemoved() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.removed
+}
+
 // removeNamespaces waits until none is in use any more.
 func (s *Subsystem) removeNamespaces() error {
 	var errs []error

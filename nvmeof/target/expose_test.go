@@ -92,6 +92,9 @@ func TestRemoveSubsystem(t *testing.T) {
 	if write.answers != 1 {
 		t.Errorf("the write is answered %d times", write.answers)
 	}
+	if _, err := s.AddNamespace(NamespaceConfig{Store: store}); err == nil {
+		t.Error("a namespace is added to a subsystem that was removed")
+	}
 	if f.target.RemoveSubsystem(s.nqn) == nil {
 		t.Error("a subsystem is removed twice")
 	}

@@ -92,7 +92,8 @@ func (r *request) sized() bool {
 // writable refuses changes of a namespace that is read-only, itself or for this
 // host.
 func (r *request) writable(_ *lane) bool {
-	if !r.queue.controller.mayWrite(r.gate.ns) {
+	if c := r.queue.controller; !c.mayWrite(r.gate.ns) {
+		c.refuseWrite(r.gate.ns)
 		r.finish(capsule.StatusNamespaceWriteProtected | capsule.StatusDNR)
 		return false
 	}

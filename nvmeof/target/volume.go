@@ -27,7 +27,8 @@ type volume struct {
 	size   atomic.Uint64              // in blocks; see revalidate
 	lanes  []lane                     // by shard
 	region rdmatransport.MemoryRegion // of a store that can be viewed, or nil
-	users  map[*Namespace]struct{}    // under Target.volumes
+	users  map[*Namespace]struct{}    // under Target.opening
+	blind  bool                       // the store does not know its size; under Target.opening
 
 	health atomic.Pointer[health] // written under asking
 	asking sync.Mutex             // held while the store is asked for it, which may take seconds

@@ -86,7 +86,7 @@ func (l *live) judgeDiscovery(t *testing.T) {
 		l.host(t, "discovered", env{"options": options, "has": has, "lacks": lacks})
 	}
 	const second = `.subnqn == "nqn.2026-01.org.example:second"`
-	const referral = `.subtype == "referral" and .traddr == "10.9.0.77"`
+	const referral = `.subtype == "discovery subsystem referral" and .traddr == "10.9.0.77"`
 	ours := fmt.Sprintf(`.subnqn == "%s" and .trsvcid == "%%d" and .rdma_prtype == "roce-v2"`, targetNQN)
 	seen("", fmt.Sprintf(ours, 4420), second)
 	seen("", fmt.Sprintf(ours, 4421), referral)
@@ -198,7 +198,8 @@ func (l *live) judgeListener(t *testing.T) {
 func (l *live) judgeHost(t *testing.T) {
 	l.do(t, "host remove "+hostNQN)
 	l.host(t, "foreground", env{"command": "gone() { ! block_device '" + targetNQN + "' 1; }; within 60 gone; nvme disconnect -n '" + targetNQN + "' || true"})
-	l.host(t, "foreground", env{"command": "! nvme connect -t rdma -a $addr -s 4420 -w $host -n '" + targetNQN + "' -i 2 -c 2"})
+	l.host(t, "foreground", env{"command": "if nvme connect -q $NVME_HOSTNQN -I $hostid -t rdma -a " + fmt.Sprint(l.e["addr"]) +
+		" -s 4420 -n '" + targetNQN + "' -i 2; then die 'a host that is not allowed connects'; fi"})
 	l.do(t, "host allow "+hostNQN)
 	l.connect(t, 4420, 1)
 }

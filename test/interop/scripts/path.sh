@@ -1,6 +1,6 @@
 # One path to the subsystem. Parameters: nqn, addr, host, port, want (how many
 # paths there are then).
-nvme connect -t rdma -a "$addr" -s "$port" -w "$host" -n "$nqn" -i 2 -c 2 -l 600
+nvme connect -q "$NVME_HOSTNQN" -I "$hostid" -t rdma -a "$addr" -s "$port" -w "$host" -n "$nqn" -i 2 -c 2 -l 600
 paths() {
   local c n=0
   for c in /sys/class/nvme/nvme*; do

@@ -5,7 +5,7 @@ events=/tmp/discovery.events
 case $action in
 start)
   setsid udevadm monitor --kernel --property --subsystem-match=nvme </dev/null >"$events" 2>&1 &
-  nvme discover -t rdma -a "$addr" -s 4420 -w "$host" -p -k 30 >/dev/null
+  nvme discover -q "$NVME_HOSTNQN" -I "$hostid" -t rdma -a "$addr" -s 4420 -w "$host" -p -k 30 >/dev/null
   within 10 controller_live "$discovery"
   c=$(controller "$discovery")
   want "its keep alive timeout" "$(<"/sys/class/nvme/$c/kato")" 30
