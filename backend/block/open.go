@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/disk"
 )
 
-// Store implements [backend.Store], [backend.Resizer] and
-// [backend.Latcher] on a block device.
+// Store implements [backend.Store], [backend.Resizer],
+// [backend.Latcher] and [backend.HealthReporter] on a block device.
 type Store struct {
 	*disk.Disk
 
