@@ -3,6 +3,7 @@
 package backendtest
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/backend"
@@ -49,6 +50,7 @@ var storeTests = []struct {
 	run  func(*testing.T, backend.Store)
 }{
 	{"Info", testInfo},
+	{"Optional", testOptional},
 	{"ReadYourWrites", testReadYourWrites},
 	{"RandomOperations", testRandomOperations},
 	{"Batch", testBatch},
@@ -100,6 +102,31 @@ func testInfo(t *testing.T, s backend.Store) {
 	for _, depth := range []int{0, -1} {
 		if _, err := s.NewQueue(depth, nil); err == nil {
 			t.Errorf("NewQueue took a depth of %d", depth)
+		}
+	}
+}
+
+// What a store can tell besides, of one with which all is well.
+func testOptional(t *testing.T, s backend.Store) {
+	if r, ok := s.(backend.Resizer); ok {
+		before := s.Info()
+		if changed, err := r.Refresh(); changed || err != nil || s.Info() != before {
+			t.Errorf("Refresh: %v, %v; %+v before, %+v after", changed, err, before, s.Info())
+		}
+	}
+	if l, ok := s.(backend.Latcher); ok {
+		if failed, cleared := l.Failed(), l.Clear(); failed != nil || cleared != nil {
+			t.Errorf("Failed: %v, Clear: %v", failed, cleared)
+		}
+	}
+	if r, ok := s.(backend.Roomer); ok {
+		if free, total, err := r.Room(); err != nil || free < 0 || free > total {
+			t.Errorf("Room: %d of %d bytes, %v", free, total, err)
+		}
+	}
+	if h, ok := s.(backend.HealthReporter); ok {
+		if _, err := h.Health(); err != nil && !errors.Is(err, backend.ErrNoHealth) {
+			t.Errorf("Health: %v", err)
 		}
 	}
 }

@@ -22,7 +22,10 @@ var (
 	_ backend.Resizer = (*Store)(nil)
 	_ backend.Latcher = (*Store)(nil)
 
-	withSCSI = flag.Bool("scsi_debug", false, "load scsi_debug(4), whose disks fail on demand; for a machine without other SCSI disks, as root")
+	_ backend.HealthReporter = (*Store)(nil)
+
+	withSCSI   = flag.Bool("scsi_debug", false, "load scsi_debug(4), whose disks fail on demand; for a machine without other SCSI disks, as root")
+	withDrives = flag.String("drives", "", "ask these disks of QEMU for their health, an NVMe and an ATA one: /dev/nvme0n1,/dev/sda")
 )
 
 const testSize = 20 << 20

@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/disk"
 )
 
-// Store implements [backend.Store], [backend.Resizer] and
-// [backend.Latcher] on a block device.
+// Store implements [backend.Store], [backend.Resizer],
+// [backend.Latcher] and [backend.HealthReporter] on a block device.
 type Store struct {
 	*disk.Disk
 
@@ -62,7 +62,7 @@ func (s *Store) openDevice() error {
 	if !s.cfg.Force {
 		flags |= unix.O_EXCL
 	}
-	for end := time.Now().Add(lingering); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(lingering); ; time.Sleep(50 * time.Millisecond) {
 		s.fd, err = unix.Open(s.path, flags, 0)
 		switch {
 		case err == nil:

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,5 +123,38 @@ func TestSCSIGone(t *testing.T) {
 			}
 			closeStore(t, s)
 		})
+	}
+}
+
+// TestDriveHealth asks drives that answer as real ones do.
+func TestDriveHealth(t *testing.T) {
+	if *withDrives == "" {
+		t.Skip("needs drives: go test ./backend/block -drives /dev/nvme0n1,/dev/sda, as root")
+	}
+	for _, path := range strings.Split(*withDrives, ",") {
+		s := openStore(t, path, Config{ReadOnly: true})
+		h, err := s.Health()
+		t.Logf("%s: %+v", path, h)
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v", path, err)
+		case h.Known&backend.HealthPowerOnHours == 0:
+			t.Errorf("%s: power-on hours are unknown", path)
+		case h.Known&backend.HealthTemperature != 0 && (h.Temperature < 273 || h.Temperature > 373):
+			t.Errorf("%s: %d kelvins", path, h.Temperature)
+		case strings.Contains(path, "nvme") && (h.Known != 1<<12-1 || h.Spare > 100):
+			t.Errorf("%s: known fields %#x, spare %d", path, h.Known, h.Spare)
+		}
+		closeStore(t, s)
+	}
+}
+
+// What a loop device says instead.
+func TestNoHealth(t *testing.T) {
+	l := newLoop(t, testSize, 512, 0)
+	s := openStore(t, l.path, Config{})
+	defer closeStore(t, s)
+	if _, err := s.Health(); !errors.Is(err, backend.ErrNoHealth) || !strings.Contains(err.Error(), "virtual") {
+		t.Errorf("Health of a loop device: %v", err)
 	}
 }

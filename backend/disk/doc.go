@@ -4,11 +4,23 @@
 //
 // # Durability
 //
-// A completed write is in the page cache or the drive's cache; with force unit
-// access it is durable (RWF_DSYNC). Flush is fdatasync(2), which covers every
-// write that completed before: at most one runs at a time for a disk, and one
-// serves every flush that was submitted before it began, on whatever queue. It
-// runs beside the queue, which goes on with everything else.
+// What is true once a request has succeeded:
+//
+//	Write         readable; in the drive's cache, or the page cache
+//	Write, FUA    durable: RWF_DSYNC of pwritev2(2)
+//	Flush         every write that completed before is durable: fdatasync(2)
+//	Write Zeroes  reads as zero: FALLOC_FL_ZERO_RANGE, or a hole where asked for
+//	              or thin; written where neither is there. Durable like a write
+//	Deallocate    storage is freed where it can be: FALLOC_FL_PUNCH_HOLE, or
+//	              BLKDISCARD; it reads as zero, as before, or, after the latter,
+//	              as anything
+//
+// A block is never seen half written. Whether a power failure may tear one is in
+// Info.AtomicUnit.
+//
+// At most one sync runs at a time for a disk, and one serves every flush that was
+// submitted before it began, on whatever queue. It runs beside the queue, which
+// goes on with everything else.
 //
 // No sync is ever repeated: the kernel forgets what a failed one did not write.
 // Such a failure latches the disk ([Disk.Failed]), as does a write with force

@@ -135,6 +135,14 @@ func (e *ringEngine) listen() bool {
 	return true
 }
 
+func (e *ringEngine) unlisten() {
+	if e.listener != nil {
+		_ = e.listener.Close()
+		<-e.stopped
+		e.listener = nil
+	}
+}
+
 func (e *ringEngine) disarm() {
 	if e.armed {
 		e.armed = false
@@ -148,6 +156,7 @@ func (e *ringEngine) disarm() {
 // watch makes the owner of the queue wait for the eventfd.
 func (e *ringEngine) watch() int {
 	e.watched = true
+	e.unlisten() // it would take the events away
 	return e.ring.Event()
 }
 
@@ -185,9 +194,6 @@ func (e *ringEngine) close() error {
 	if e.side != nil {
 		_ = e.side.close() // it cannot fail
 	}
-	if e.listener != nil {
-		_ = e.listener.Close()
-		<-e.stopped
-	}
+	e.unlisten()
 	return e.ring.Close()
 }

@@ -218,7 +218,9 @@ func (q *queue) failed(i uint32, errno unix.Errno) {
 // otherwise notes what the file system cannot do, and reports whether there is
 // another way.
 func (d *Disk) otherwise(r *slot, how method, errno unix.Errno) bool {
-	if errno != unix.EOPNOTSUPP && errno != unix.ENOSYS && errno != unix.EINVAL {
+	switch errno {
+	case unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL, unix.ENOTTY:
+	default:
 		return false
 	}
 	switch {

@@ -41,9 +41,9 @@ func (s *Store) openFile() (created bool, err error) {
 	if info, err := os.Stat(s.path); err == nil && !info.Mode().IsRegular() {
 		return false, fmt.Errorf("%s is a %s, not a regular file", s.path, kindOf(info.Mode()))
 	}
-	flags := unix.O_RDWR | unix.O_CLOEXEC
+	flags := unix.O_RDWR | unix.O_CLOEXEC | unix.O_NONBLOCK // in case it becomes a FIFO
 	if s.cfg.ReadOnly {
-		flags = unix.O_RDONLY | unix.O_CLOEXEC
+		flags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK
 	}
 	s.fd, err = openRetry(s.path, flags)
 	if err == unix.ENOENT && s.cfg.Size > 0 {
@@ -87,6 +87,9 @@ func kindOf(m fs.FileMode) string {
 
 // prepare makes a store of the open file.
 func (s *Store) prepare(created bool) error {
+	if err := s.confirm(); err != nil {
+		return err
+	}
 	if err := lock(s.fd, s.path, s.cfg.ReadOnly); err != nil {
 		return err
 	}
@@ -102,6 +105,20 @@ func (s *Store) prepare(created bool) error {
 		Measure: s.measure, Release: func() error { return unlockAndClose(s.fd) },
 	})
 	return err
+}
+
+// confirm looks at what was opened, which may have been replaced since it was
+// looked at by name.
+func (s *Store) confirm() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(s.fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return errors.New("it is no regular file any more")
+	}
+	// io_uring would give up where it had to wait.
+	return unix.SetNonblock(s.fd, false)
 }
 
 // allocate gives the file its size, and the blocks for it.

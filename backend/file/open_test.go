@@ -256,6 +256,24 @@ func TestBlockFollowsDrive(t *testing.T) {
 	}
 }
 
+// What was swapped in between looking and opening is not served.
+func TestConfirm(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	s := &Store{fd: int(dir.Fd())}
+	if err := s.confirm(); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("a directory: %v", err)
+	}
+	s = openStore(t, tempFile(t), Config{Size: 1 << 20})
+	defer closeStore(t, s)
+	if flags, err := unix.FcntlInt(uintptr(s.fd), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
+		t.Errorf("flags %#x, %v: must block", flags, err)
+	}
+}
+
 func TestDirectOrNoted(t *testing.T) {
 	s := openStore(t, tempFile(t), Config{Size: 1 << 20})
 	defer closeStore(t, s)

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,27 +15,30 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/block"
+	"github.com/nvmeof-go/nvmeof/backend/disk"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 )
 
 // export is one --export: what becomes a namespace.
 type export struct {
-	memory    int64 // bytes; 0: a file
+	memory    int64 // bytes; 0: a file or a block device
 	path      string
 	size      int64 // of a file to be created; 0: as it is
-	blockSize int
+	blockSize int   // 0: 512, or a device's own
 	readOnly  bool
 	buffered  bool
 	thin      bool
+	force     bool
 }
 
-const exportHelp = `mem:SIZE or a file's PATH, then options after commas: bs=512 or bs=4096 (block size, default 512), size=SIZE (create or extend the file), ro, buffered, thin`
+const exportHelp = `mem:SIZE, a file's PATH or a block device, then options after commas: bs=512 or bs=4096 (block size; default 512, or the device's own), size=SIZE (create or extend the file), ro, buffered, thin, force (a device that is in use)`
 
 // parseExport reads "mem:1GiB,bs=4096" or "/path/file.img,size=10GiB,thin".
 func parseExport(s string) (export, error) {
 	parts := strings.Split(s, ",")
-	e := export{path: parts[0], blockSize: 512}
+	e := export{path: parts[0]}
 	if size, ok := strings.CutPrefix(parts[0], "mem:"); ok {
 		n, err := parseSize(size)
 		if err != nil {
@@ -47,13 +53,13 @@ func parseExport(s string) (export, error) {
 			return e, fmt.Errorf("export %q: %w", s, err)
 		}
 	}
-	if e.memory > 0 && (e.size > 0 || e.readOnly || e.buffered || e.thin) {
-		return e, fmt.Errorf("export %q: size, ro, buffered and thin are options of files", s)
+	if e.memory > 0 && (e.size > 0 || e.readOnly || e.buffered || e.thin || e.force) {
+		return e, fmt.Errorf("export %q: size, ro, buffered, thin and force are options of files and devices", s)
 	}
 	return e, nil
 }
 
-var exportOptions = []string{"bs", "size", "ro", "buffered", "thin"}
+var exportOptions = []string{"bs", "size", "ro", "buffered", "thin", "force"}
 
 func (e *export) option(s string) (err error) {
 	key, value, _ := strings.Cut(s, "=")
@@ -71,6 +77,8 @@ func (e *export) option(s string) (err error) {
 		e.buffered = true
 	case "thin":
 		e.thin = true
+	case "force":
+		e.force = true
 	default:
 		err = fmt.Errorf("unknown option %q; there are %s%s", key, list(slices.Clone(exportOptions)), didYouMean(key, exportOptions))
 	}
@@ -80,13 +88,9 @@ func (e *export) option(s string) (err error) {
 // open opens the store. Queues of a target are used from locked threads.
 func (e *export) open(log *zap.Logger) (backend.Store, error) {
 	if e.memory > 0 {
-		return memory.New(memory.Config{Size: e.memory, BlockSize: e.blockSize})
+		return memory.New(memory.Config{Size: e.memory, BlockSize: cmp.Or(e.blockSize, 512)})
 	}
-	s, err := file.Open(e.path, file.Config{Size: e.size, BlockSize: e.blockSize, ReadOnly: e.readOnly,
-		Buffered: e.buffered, Thin: e.thin, LockedThreads: true})
-	if errors.Is(err, fs.ErrNotExist) && e.size == 0 {
-		err = fmt.Errorf("%w, as in --export %s,size=1GiB", err, e.path)
-	}
+	s, err := e.openPath()
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +98,48 @@ func (e *export) open(log *zap.Logger) (backend.Store, error) {
 		log.Warn(note, zap.String("export", e.path))
 	}
 	return s, nil
+}
+
+// A notedStore has sentences for the administrator.
+type notedStore interface {
+	backend.Store
+	Notes() []string
+}
+
+func (e *export) openPath() (notedStore, error) {
+	if isDevice(e.path) {
+		if e.size > 0 || e.thin {
+			return nil, fmt.Errorf("%s is a block device: size and thin are options of files", e.path)
+		}
+		s, err := block.Open(e.path, block.Config{BlockSize: e.blockSize, ReadOnly: e.readOnly, Buffered: e.buffered,
+			Force: e.force, Options: disk.Options{LockedThreads: true}})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	if e.force {
+		return nil, fmt.Errorf("%s is no block device: force is an option of devices", e.path)
+	}
+	s, err := file.Open(e.path, file.Config{Size: e.size, BlockSize: cmp.Or(e.blockSize, 512), ReadOnly: e.readOnly,
+		Buffered: e.buffered, Thin: e.thin, LockedThreads: true})
+	if errors.Is(err, fs.ErrNotExist) && e.size == 0 {
+		err = fmt.Errorf("%w, as in --export %s,size=1GiB", err, e.path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// isDevice reports whether a path is a block device, or would be if it were there.
+func isDevice(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		path = filepath.Clean(path)
+		return strings.HasPrefix(path, "/dev/") && !strings.HasPrefix(path, "/dev/shm/")
+	}
+	return info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice
 }
 
 // name is what the export is called in logs.

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"go.uber.org/zap"
 )
 
 func TestParseSize(t *testing.T) {
@@ -22,12 +24,13 @@ func TestParseSize(t *testing.T) {
 
 func TestParseExport(t *testing.T) {
 	for s, want := range map[string]export{
-		"mem:1MiB":                  {memory: 1 << 20, blockSize: 512},
+		"mem:1MiB":                  {memory: 1 << 20},
 		"mem:1MiB,bs=4096":          {memory: 1 << 20, blockSize: 4096},
-		"/a/b.img":                  {path: "/a/b.img", blockSize: 512},
-		"b.img,size=1GiB,thin,ro":   {path: "b.img", size: 1 << 30, blockSize: 512, thin: true, readOnly: true},
-		"b.img,buffered,bs=512":     {path: "b.img", buffered: true, blockSize: 512},
-		"/with space/and=equal.img": {path: "/with space/and=equal.img", blockSize: 512},
+		"/a/b.img":                  {path: "/a/b.img"},
+		"b.img,size=1GiB,thin,ro":   {path: "b.img", size: 1 << 30, thin: true, readOnly: true},
+		"b.img,buffered,bs=512":     {path: "b.img", blockSize: 512, buffered: true},
+		"/dev/sdx,force,ro":         {path: "/dev/sdx", force: true, readOnly: true},
+		"/with space/and=equal.img": {path: "/with space/and=equal.img"},
 	} {
 		if got, err := parseExport(s); err != nil || got != want {
 			t.Errorf("parseExport(%q) = %+v, %v, want %+v", s, got, err, want)
@@ -38,11 +41,45 @@ func TestParseExport(t *testing.T) {
 		"mem:":           "size",
 		"mem:1MiB,bs=1k": "512 or 4096",
 		"x,sice=1GiB":    "did you mean size?",
-		"x,rw":           "there are bs, buffered, ro, size, thin",
+		"x,rw":           "there are bs, buffered, force, ro, size, thin",
 		"mem:1MiB,thin":  "of files",
+		"mem:1MiB,force": "and devices",
 	} {
 		if _, err := parseExport(s); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("parseExport(%q): %v, want an error with %q", s, err, text)
+		}
+	}
+}
+
+func TestOpenExport(t *testing.T) {
+	dir := t.TempDir()
+	for s, text := range map[string]string{
+		dir + "/missing":                "size=1GiB",
+		dir + "/x.img,size=1MiB,force":  "force is an option of devices",
+		"/dev/no-such-disk":             "no such file",
+		"/dev/no-such-disk,size=1GiB":   "options of files",
+		"/dev/null":                     "character device",
+		dir + "/../nowhere/x,size=1MiB": "no such file",
+	} {
+		e, err := parseExport(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if store, err := e.open(zap.NewNop()); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("open %q: %v, %v, want an error with %q", s, store, err, text)
+		}
+	}
+	for s, want := range map[string]int{"/f.img,size=1MiB": 512, "/g.img,size=1MiB,bs=4096": 4096} {
+		e, _ := parseExport(dir + s)
+		store, err := e.open(zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := store.Info().BlockSize; got != want {
+			t.Errorf("%s has blocks of %d bytes, want %d", s, got, want)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -36,8 +36,8 @@ func newTarget() *cobra.Command {
 	var f targetFlags
 	cmd := &cobra.Command{
 		Use:   "target --listen ADDR --nqn NQN --export WHAT ... (--allow-host NQN ... | --allow-any-host)",
-		Short: "Export memory and files to NVMe hosts",
-		Long: `Exports memory and files as the namespaces of one subsystem, until interrupted.
+		Short: "Export memory, files and block devices to NVMe hosts",
+		Long: `Exports memory, files and block devices as the namespaces of one subsystem, until interrupted.
 Needs no privileges and no RDMA hardware: with --transport softroce it is a
 RoCEv2 endpoint on UDP port 4791 of the address. Hosts are refused unless
 --allow-host names them.`,

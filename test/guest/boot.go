@@ -31,6 +31,8 @@ type Config struct {
 	Link   string
 	Listen bool
 	MAC    string // of the interface on Link
+
+	Drives bool // an emulated NVMe drive and an ATA disk, empty, of 64 MiB
 }
 
 // Boot starts a guest and waits until it takes scripts. The guest's console,
@@ -40,6 +42,9 @@ func Boot(ctx context.Context, m Image, cfg Config) (*Guest, error) {
 		return nil, fmt.Errorf("guest: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(cfg.Share, "agent.sh"), []byte(agentScript), 0o644); err != nil {
+		return nil, fmt.Errorf("guest: %w", err)
+	}
+	if err := cfg.makeDrives(); err != nil {
 		return nil, fmt.Errorf("guest: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, bootLimit)
@@ -81,6 +86,11 @@ func (c Config) arguments(m Image) []string {
 		"-serial", "file:" + filepath.Join(c.Share, "console.log"),
 		"-chardev", "stdio,id=agent,signal=off", "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent",
 	}
+	if c.Drives {
+		for id, device := range driveDevices {
+			args = append(args, "-drive", "if=none,format=raw,id="+id+",file="+c.drive(id), "-device", device+",drive="+id)
+		}
+	}
 	if c.Link == "" {
 		return append(args, "-nic", "none")
 	}
@@ -91,6 +101,27 @@ func (c Config) arguments(m Image) []string {
 	return append(args,
 		"-netdev", "stream,id=link,server="+server+",addr.type=unix,addr.path="+c.Link,
 		"-device", "virtio-net-pci,netdev=link,host_mtu=9000,mac="+c.MAC)
+}
+
+// driveDevices are QEMU's, by the name of their image.
+var driveDevices = map[string]string{"nvme": "nvme,serial=nvme", "ata": "ide-hd"}
+
+func (c Config) drive(id string) string { return filepath.Join(c.Share, id+".img") }
+
+func (c Config) makeDrives() error {
+	if !c.Drives {
+		return nil
+	}
+	for id := range driveDevices {
+		f, err := os.Create(c.drive(id))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Truncate(64<<20), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // start runs QEMU on a thread that lives as long as it does, since the kernel

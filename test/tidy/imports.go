@@ -23,6 +23,7 @@ const (
 	cobra = "github.com/spf13/cobra"
 	hdr   = "github.com/HdrHistogram/hdrhistogram-go"
 	rapid = "pgregory.net/rapid"
+	smart = "github.com/dswarbrick/smart"
 )
 
 // directions has the rows for what is built into programs. Only cmd and test know
@@ -38,6 +39,7 @@ var directions = []direction{
 	{"rdmatransport/verbs", []string{"rdmatransport"}, []string{xsys}},
 	{"rdmatransport/rdmatest", []string{"rdmatransport"}, nil},
 	{"backend", []string{"backend/..."}, []string{xsys}},
+	{"backend/drive", []string{"backend"}, []string{xsys, smart}},
 	{"nvmeof", []string{"capsule"}, []string{uuid}},
 	{"nvmeof/auth", []string{"capsule"}, nil},
 	{"nvmeof/shard", []string{"nvmeof", "rdmatransport", "backend"}, []string{xsys}},

@@ -1,0 +1,86 @@
+package disk
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// A discard, which io_uring does not have, is made beside it, and its end is told
+// of in each of the ways in which an owner may wait. On a regular file it ends
+// with ENOTTY, which is remembered.
+func TestBeside(t *testing.T) {
+	for _, engine := range []Engine{EngineAuto, EngineThreads} {
+		for _, watch := range []bool{false, true} {
+			cfg := Config{Info: backend.Info{Size: 1 << 20}, Device: true, Options: Options{Engine: engine}}
+			d := openDisk(t, cfg)
+			d.noPunch.Store(true)
+			wake := make(chan struct{}, 1)
+			q, err := d.NewQueue(4, func() {
+				select {
+				case wake <- struct{}{}:
+				default:
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, watchable := q.(backend.Watchable)
+			if watch && !watchable {
+				continue // threads
+			}
+			for range 3 {
+				d.noDiscard.Store(false)
+				q.Submit([]backend.Request{{Op: backend.OpDeallocate, Length: 1 << 20}, {Op: backend.OpFlush}})
+				var got [2]backend.Result
+				for left := 2; left > 0; {
+					n := q.Poll(got[:])
+					for _, r := range got[:n] {
+						if r.Err != nil {
+							t.Fatal(r.Err)
+						}
+					}
+					if left -= n; n > 0 {
+						continue
+					}
+					if watch {
+						await(t, w)
+						continue
+					}
+					select {
+					case <-wake:
+					case <-time.After(5 * time.Second):
+						t.Fatal("no notification")
+					}
+				}
+				if !d.noDiscard.Load() {
+					t.Error("nothing was learnt of the discard")
+				}
+			}
+			// Close waits for one that has begun.
+			d.noDiscard.Store(false)
+			q.Submit([]backend.Request{{Op: backend.OpDeallocate, Length: 1 << 20}})
+			if err := q.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// await sleeps as a shard does.
+func await(t *testing.T, w backend.Watchable) {
+	t.Helper()
+	fds := []unix.PollFd{{Fd: int32(w.Descriptor()), Events: unix.POLLIN}}
+	if !w.Arm() {
+		return
+	}
+	if n, err := unix.Poll(fds, 5000); n == 0 && err == nil {
+		t.Fatal("the descriptor tells of nothing")
+	}
+}

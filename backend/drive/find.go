@@ -1,0 +1,93 @@
+package drive
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// Health asks the drive below a block device, given by its number. It may take
+// many seconds: a drive that sleeps is woken. The error wraps
+// [backend.ErrNoHealth] where there is no drive to ask.
+func Health(dev uint64) (backend.Health, error) {
+	d, err := find("/sys", fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev)))
+	if err != nil {
+		return backend.Health{}, err
+	}
+	text, err := d.read()
+	if err != nil {
+		return backend.Health{}, fmt.Errorf("SMART data of %s: %w", d.node, err)
+	}
+	h, err := d.parse(text)
+	if err != nil {
+		return backend.Health{}, fmt.Errorf("SMART data of %s: %w", d.node, err)
+	}
+	return h, nil
+}
+
+// A drive is a device node and how to speak to it.
+type drive struct {
+	node  string
+	read  func() (string, error)
+	parse func(text string) (backend.Health, error)
+}
+
+// maxLayers bounds how many devices may lie on each other.
+const maxLayers = 8
+
+// find goes down from a block device's number to the one drive below.
+func find(sys, number string) (*drive, error) {
+	dir, err := filepath.EvalSymlinks(filepath.Join(sys, "dev/block", number))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", backend.ErrNoHealth, err)
+	}
+	for range maxLayers {
+		if exists(dir + "/partition") {
+			dir = filepath.Dir(dir)
+		}
+		below, _ := os.ReadDir(dir + "/slaves")
+		switch len(below) {
+		case 0:
+			return kind(dir)
+		case 1:
+			if dir, err = filepath.EvalSymlinks(dir + "/slaves/" + below[0].Name()); err != nil {
+				return nil, fmt.Errorf("%w: %w", backend.ErrNoHealth, err)
+			}
+		default:
+			return nil, fmt.Errorf("%w: %s lies on %d devices", backend.ErrNoHealth, filepath.Base(dir), len(below))
+		}
+	}
+	return nil, fmt.Errorf("%w: too many devices on each other", backend.ErrNoHealth)
+}
+
+// kind tells by what the kernel calls a disk how to speak to it.
+func kind(dir string) (*drive, error) {
+	name := filepath.Base(dir)
+	vendor, _ := os.ReadFile(dir + "/device/vendor")
+	switch node := "/dev/" + name; {
+	case strings.HasPrefix(name, "nvme"):
+		if controller, err := filepath.EvalSymlinks(dir + "/device"); err == nil {
+			// With multipath it is the subsystem, which has no node.
+			if c := filepath.Base(controller); !strings.Contains(c, "subsys") {
+				node = "/dev/" + c
+			}
+		}
+		return &drive{node, func() (string, error) { return readNVMe(node) }, parseNVMe}, nil
+	case strings.HasPrefix(name, "sd") && strings.TrimSpace(string(vendor)) == "ATA":
+		return &drive{node, func() (string, error) { return readATA(node) }, parseATA}, nil
+	case strings.HasPrefix(name, "sd"):
+		return nil, fmt.Errorf("%w: %s is a SCSI disk (%s), whose health is not read", backend.ErrNoHealth, name, strings.TrimSpace(string(vendor)))
+	}
+	return nil, fmt.Errorf("%w: %s is a virtual disk", backend.ErrNoHealth, name)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, os.ErrNotExist)
+}

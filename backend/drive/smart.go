@@ -1,0 +1,64 @@
+//go:build !nosmart
+
+package drive
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/dswarbrick/smart/drivedb"
+	"github.com/dswarbrick/smart/nvme"
+	"github.com/dswarbrick/smart/scsi"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// A printer is a device of the library.
+type printer interface {
+	PrintSMART(*drivedb.DriveDb, io.Writer) error
+	Close() error
+}
+
+func readNVMe(node string) (string, error) {
+	d := nvme.NewNVMeDevice(node)
+	if err := d.Open(); err != nil {
+		return "", err
+	}
+	return text(d)
+}
+
+func readATA(node string) (string, error) {
+	d, err := scsi.OpenSCSIAutodetect(node)
+	if err != nil {
+		return "", err
+	}
+	if _, ok := d.(*scsi.SATDevice); !ok { // what the library prints of others may end in a panic
+		_ = d.Close()
+		return "", fmt.Errorf("%w: it answers as a SCSI disk", backend.ErrNoHealth)
+	}
+	return text(d)
+}
+
+// text is what the library prints. It is work in progress by its own words, so a
+// panic in it, over an answer that it does not expect, is an error of the drive.
+func text(d printer) (out string, err error) {
+	defer d.Close()
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = "", fmt.Errorf("the answer is not understood: %v", p)
+		}
+	}()
+	var b bytes.Buffer
+	err = d.PrintSMART(&drivedb.DriveDb{Drives: []drivedb.DriveModel{ataNames()}}, &b)
+	return b.String(), err
+}
+
+// ataNames says how the attributes that we know are to be printed.
+func ataNames() drivedb.DriveModel {
+	presets := map[string]drivedb.AttrConv{}
+	for id, a := range ataAttributes {
+		presets[fmt.Sprint(id)] = drivedb.AttrConv{Name: a.name, Conv: a.format}
+	}
+	return drivedb.DriveModel{Family: "DEFAULT", Presets: presets}
+}

@@ -1,0 +1,46 @@
+package interop
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/test/guest"
+)
+
+// TestBlockDevices runs what package block tests only as root of a machine whose
+// modules it may load: on loop devices with the kernel of the guest, on disks with
+// bad sectors, other geometries and a plug that is pulled, and on drives whose
+// SMART data are read.
+func TestBlockDevices(t *testing.T) {
+	needGuest(t)
+	image, err := guest.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := image.Build(t.Context(), t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	dir := artefacts(t)
+	build := exec.Command("go", "test", "-c", "-C", "../..", "-o", filepath.Join(dir, "block.test"), "./backend/block")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go test -c: %v\n%s", err, out)
+	}
+	g, err := guest.Boot(t.Context(), image, guest.Config{CPUs: 2, Share: dir, Drives: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	out, err := g.Run(t.Context(), 5*time.Minute, script(t, "blocktests", nil))
+	t.Logf("in the guest:\n%s", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if skipped := regexp.MustCompile(`(?m)^ *--- SKIP: .*`).FindAllString(out, -1); len(skipped) > 0 {
+		t.Errorf("skipped in the guest, which has everything: %q", skipped)
+	}
+}

@@ -1,0 +1,8 @@
+# The tests of package block, as root of a machine of their own: loop devices,
+# disks of scsi_debug that fail on demand, drives that tell of their health.
+modprobe -a loop nvme ata_piix sd_mod
+within 20 test -b /dev/nvme0n1
+within 20 test -b /dev/sda
+cp /mnt/host/block.test /usr/local/bin/
+cd /var/tmp
+TMPDIR=/var/tmp block.test -test.v -scsi_debug -drives /dev/nvme0n1,/dev/sda 2>&1
