@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// What --transport takes.
+// What --transport of a target and --provider of a host take.
 const (
 	transportSoftroce = "softroce"
 	transportVerbs    = "verbs"
@@ -31,6 +31,12 @@ func openTransport(name string, addr netip.Addr, shards, rcvbuf int, log *zap.Lo
 		name, why = chooseTransport(addr)
 	}
 	log.Info("transport", zap.String("name", name), zap.String("why", why))
+	return openProvider(name, addr, shards, rcvbuf, func(w string) { log.Warn(w) })
+}
+
+// openProvider opens a device of one of the two providers. warn is told of what
+// makes it slow.
+func openProvider(name string, addr netip.Addr, shards, rcvbuf int, warn func(string)) (rdmatransport.Device, error) {
 	if name == transportVerbs {
 		return verbs.Open(verbs.Config{Addr: addr, Shards: shards})
 	}
@@ -39,7 +45,7 @@ func openTransport(name string, addr netip.Addr, shards, rcvbuf int, log *zap.Lo
 		return nil, err
 	}
 	for _, w := range dev.Warnings() {
-		log.Warn(w)
+		warn(w)
 	}
 	return dev, nil
 }
