@@ -35,6 +35,11 @@
 // what was posted before the end (rdma_rxe's receive queue), and with those that
 // are gone.
 //
+// # Memory of other devices
+//
+// [DMABufDomain] registers dma-bufs. It is beside the contract: nothing of this
+// module uses it yet, and no device that can has been tried.
+//
 // # Limits
 //
 // Reliable connections only, no shared receive queues (the contract has none), no

@@ -135,6 +135,24 @@ func TestFailureHints(t *testing.T) {
 	}
 }
 
+// TestDMABufFailures: who cannot register dma-bufs is told apart from what is wrong
+// with one.
+func TestDMABufFailures(t *testing.T) {
+	for errno, want := range map[unix.Errno]struct {
+		missing bool
+		text    string
+	}{
+		unix.ENOSYS:     {true, "rdma-core 34"},
+		unix.EOPNOTSUPP: {true, "rxe0 port 1"},
+		unix.EINVAL:     {false, "4096 bytes of a dma-buf"},
+	} {
+		err := dmabufFailure(errno, "rxe0 port 1", 4096)
+		if errors.Is(err, ErrNoDMABuf) != want.missing || !strings.Contains(err.Error(), want.text) {
+			t.Errorf("%v: %v", errno, err)
+		}
+	}
+}
+
 // TestRejections: InfiniBand and RoCE have reasons, iWARP has an errno and perhaps data.
 func TestRejections(t *testing.T) {
 	for _, c := range []struct {
