@@ -29,7 +29,14 @@ func (c *connection) openDevice(target netip.Addr, shards int, say io.Writer) (r
 		fmt.Fprintf(say, "transport %s: %s\n", provider, why)
 	}
 	open := func(a netip.Addr) (rdmatransport.Device, error) {
-		return openProvider(provider, a, shards, c.rcvbuf, func(w string) { fmt.Fprintln(say, "warning:", w) })
+		dev, err := openProvider(provider, a, providerConfig{
+			shards: shards, rcvbuf: c.rcvbuf, looseWindows: c.windows == windowsOn,
+			warn: func(w string) { fmt.Fprintln(say, "warning:", w) },
+		})
+		if err == nil && c.windows == windowsOn && !dev.Attrs().Windows {
+			err = errors.Join(fmt.Errorf("--windows on: %s has no memory windows: without that, controllers get long-lived keys", dev.Attrs().Name), dev.Close())
+		}
+		return dev, err
 	}
 	switch {
 	case provider == transportVerbs, c.hostTraddr != "", source != target && !source.IsLoopback():

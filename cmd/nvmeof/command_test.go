@@ -234,6 +234,9 @@ func TestProvider(t *testing.T) {
 		t.Errorf("with --provider auto the host says:\n%s%s", o.errOut, o.out)
 	}
 	command(t, s.at("id-ns", "-n", testNQN, "--provider", "verbs")...).want(t, exitFailed, "verbs")
+	for _, windows := range []string{"on", "off"} {
+		command(t, s.at("bench", "-n", testNQN, "--windows", windows, "--rw", "write", "--verify", "--runtime", "50ms")...).want(t, 0)
+	}
 }
 
 // TestIdentityIsKept: a host that is not told its name has the same one each time.
@@ -267,6 +270,7 @@ func TestUsage(t *testing.T) {
 		"discover -a 127.0.0.1 -t verbs":                          "it is --provider verbs",
 		"discover -a 127.0.0.1 --provider roce":                   "--provider roce: want softroce",
 		"target --listen ::1 --nqn n --provider x --export mem:0": "--transport x",
+		"discover -a 127.0.0.1 --windows maybe":                   "it is auto, on or off",
 		"discover -a example.org":                                 "example.org",
 		"discover -a 127.0.0.1 -o yaml":                           "it is one of binary, json, normal",
 		"discover -a 127.0.0.1 -o jsn":                            "did you mean json?",

@@ -19,6 +19,7 @@ import (
 type connection struct {
 	transport  string // nvme-cli's name for the kind of fabric
 	provider   string // softroce, verbs or auto
+	windows    string // auto, on or off
 	traddr     string
 	trsvcid    string
 	nqn        string
@@ -42,6 +43,7 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&c.transport, "transport", "t", "rdma", "transport type: rdma")
 	flags.StringVar(&c.provider, "provider", transportSoftroce, "RDMA transport of this host: "+transportHelp)
+	flags.StringVar(&c.windows, "windows", windowsAuto, "a key of its own for each command's memory: on, off, or auto (where the RDMA device has sound memory windows)")
 	flags.StringVarP(&c.traddr, "traddr", "a", "", "transport address: the controller's IP address")
 	flags.StringVarP(&c.trsvcid, "trsvcid", "s", "", "transport service id: the controller's port (default 4420)")
 	flags.StringVarP(&c.nqn, "nqn", "n", "", "subsystem nqn")
@@ -63,6 +65,13 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 	c.addIgnored(cmd)
 }
 
+// What --windows takes.
+const (
+	windowsAuto = "auto"
+	windowsOn   = "on"
+	windowsOff  = "off"
+)
+
 // addIgnored accepts options about what happens after a connection is lost, which
 // cannot matter to a command that then is over.
 func (c *connection) addIgnored(cmd *cobra.Command) {
@@ -83,6 +92,8 @@ func (c *connection) addr() (netip.AddrPort, error) {
 		return netip.AddrPort{}, usage("--transport %s: only rdma is supported%s", c.transport, providerHint(c.transport))
 	case !isTransport(c.provider):
 		return netip.AddrPort{}, usage("--provider %s: want %s", c.provider, transportHelp)
+	case c.windows != windowsAuto && c.windows != windowsOn && c.windows != windowsOff:
+		return netip.AddrPort{}, usage("--windows %s: it is auto, on or off", c.windows)
 	case c.traddr == "":
 		return netip.AddrPort{}, usage("--traddr is missing: the IP address of the controller, as in -a 192.0.2.1")
 	case c.hostIface != "":
@@ -110,7 +121,7 @@ func (c *connection) options(addr netip.AddrPort, nqn string) (host.Options, err
 	o := host.Options{
 		Traddr: addr.Addr(), Trsvcid: addr.Port(),
 		NrIOQueues: c.nrIOQueues, QueueSize: c.queueSize, KeepAliveTmo: time.Duration(c.keepAlive) * time.Second,
-		TOS: c.tos, DisableSQFlow: c.disableSQFlow, Timeout: c.timeout,
+		TOS: c.tos, DisableSQFlow: c.disableSQFlow, Timeout: c.timeout, SharedKeys: c.windows == windowsOff,
 	}
 	if c.nrIOQueues < 1 || c.nrIOQueues > nvmeof.MaxIOQueues {
 		return o, usage("--nr-io-queues %d: 1 to %d", c.nrIOQueues, nvmeof.MaxIOQueues)
