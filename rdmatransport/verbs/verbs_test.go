@@ -135,6 +135,29 @@ func TestFailureHints(t *testing.T) {
 	}
 }
 
+// TestWindows: rdma_rxe has none, unless asked for; nor has a device without them then.
+func TestWindows(t *testing.T) {
+	for _, c := range []struct {
+		has, rxe, loose, want bool
+	}{
+		{has: true, want: true},
+		{has: true, rxe: true},
+		{has: true, rxe: true, loose: true, want: true},
+		{rxe: true, loose: true},
+	} {
+		d := device{cfg: Config{LooseWindows: c.loose}}
+		if c.has {
+			d.hw.windows = 1
+		}
+		if c.rxe {
+			d.hw.kernel_flags = 1
+		}
+		if got := d.describe().Windows; got != c.want {
+			t.Errorf("%+v: windows %v", c, got)
+		}
+	}
+}
+
 // TestDMABufFailures: who cannot register dma-bufs is told apart from what is wrong
 // with one.
 func TestDMABufFailures(t *testing.T) {
