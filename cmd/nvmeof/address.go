@@ -3,40 +3,64 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
-// openDevice opens the RoCEv2 endpoint from which to reach a target. Each endpoint
-// is one address, so that a host on the target's machine needs another one: it
-// takes a free one of 127/8.
-func (c *connection) openDevice(target netip.Addr, shards int) (*softroce.Device, error) {
-	open := func(a netip.Addr) (*softroce.Device, error) {
-		return softroce.Open(softroce.Config{Addr: a, Shards: shards, ReceiveBuffer: c.rcvbuf})
+// openDevice opens the RDMA device from which to reach a target: with verbs that of
+// the route, with softroce a RoCEv2 endpoint. Each endpoint is one address, so that a
+// host on the target's machine needs another one: it takes a free one of 127/8.
+func (c *connection) openDevice(target netip.Addr, shards int, say io.Writer) (rdmatransport.Device, error) {
+	source, err := c.source(target)
+	if err != nil {
+		return nil, err
 	}
-	if c.hostTraddr != "" {
-		a, err := nvmeof.ParseAddress(c.hostTraddr, "")
-		if err != nil {
-			return nil, usage("--host-traddr: %v", err)
+	provider := c.provider
+	if provider == transportAuto {
+		var why string
+		provider, why = chooseTransport(source)
+		fmt.Fprintf(say, "transport %s: %s\n", provider, why)
+	}
+	open := func(a netip.Addr) (rdmatransport.Device, error) {
+		dev, err := openProvider(provider, a, providerConfig{
+			shards: shards, rcvbuf: c.rcvbuf, looseWindows: c.windows == windowsOn,
+			warn: func(w string) { fmt.Fprintln(say, "warning:", w) },
+		})
+		if err == nil && c.windows == windowsOn && !dev.Attrs().Windows {
+			err = errors.Join(fmt.Errorf("--windows on: %s has no memory windows: without that, controllers get long-lived keys", dev.Attrs().Name), dev.Close())
 		}
-		return open(a.Addr())
+		return dev, err
 	}
-	source, err := routeSource(target)
 	switch {
-	case err != nil:
-		return nil, &connectError{fmt.Errorf("no route to %v: %w", target, err)}
-	case source != target && !source.IsLoopback():
+	case provider == transportVerbs, c.hostTraddr != "", source != target && !source.IsLoopback():
 		return open(source)
 	case target.Is6():
 		return nil, usage("%v is an address of this machine, and a host needs another one: give one as --host-traddr", target)
 	}
 	return openLoopback(target, open)
+}
+
+// source is the address of this host, as asked for or as the route to a target has it.
+func (c *connection) source(target netip.Addr) (netip.Addr, error) {
+	if c.hostTraddr != "" {
+		a, err := nvmeof.ParseAddress(c.hostTraddr, "")
+		if err != nil {
+			return netip.Addr{}, usage("--host-traddr: %v", err)
+		}
+		return a.Addr(), nil
+	}
+	source, err := routeSource(target)
+	if err != nil {
+		return source, &connectError{fmt.Errorf("no route to %v: %w", target, err)}
+	}
+	return source, nil
 }
 
 // routeSource is the address from which this machine reaches another.
@@ -58,7 +82,7 @@ const loopbackTries = 250
 
 // openLoopback opens the first address from 127.0.0.2 that nobody has and that is
 // not except.
-func openLoopback(except netip.Addr, open func(netip.Addr) (*softroce.Device, error)) (*softroce.Device, error) {
+func openLoopback[D any](except netip.Addr, open func(netip.Addr) (D, error)) (none D, err error) {
 	a := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	var last error
 	for range loopbackTries {
@@ -71,7 +95,7 @@ func openLoopback(except netip.Addr, open func(netip.Addr) (*softroce.Device, er
 		}
 		last = err
 	}
-	return nil, fmt.Errorf("none of the first %d addresses of 127/8 is free: %w", loopbackTries, last)
+	return none, fmt.Errorf("none of the first %d addresses of 127/8 is free: %w", loopbackTries, last)
 }
 
 // isTaken reports whether somebody else has an address.

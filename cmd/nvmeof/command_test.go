@@ -224,6 +224,21 @@ func TestRefusals(t *testing.T) {
 	command(t, s.at("id-ns", "-n", testNQN, "-w", s.addr)...).want(t, exitFailed, "already is the RoCEv2 endpoint of "+s.addr, "--host-traddr")
 }
 
+// TestProvider: a host says which transport it chose and why, and why it cannot use
+// the one it was told. No RDMA device has a loopback address.
+func TestProvider(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host", "--provider", "auto")
+	s.errOut.await(t, "softroce")
+	o := command(t, s.at("id-ns", "-n", testNQN, "--provider", "auto")...).want(t, 0)
+	if !strings.HasPrefix(o.errOut, "transport softroce: ") || strings.Contains(o.out, "transport") {
+		t.Errorf("with --provider auto the host says:\n%s%s", o.errOut, o.out)
+	}
+	command(t, s.at("id-ns", "-n", testNQN, "--provider", "verbs")...).want(t, exitFailed, "verbs")
+	for _, windows := range []string{"on", "off"} {
+		command(t, s.at("bench", "-n", testNQN, "--windows", windows, "--rw", "write", "--verify", "--runtime", "50ms")...).want(t, 0)
+	}
+}
+
 // TestIdentityIsKept: a host that is not told its name has the same one each time.
 func TestIdentityIsKept(t *testing.T) {
 	if _, ok := readIdentity(systemIdentity); ok {
@@ -250,22 +265,26 @@ func TestIdentityIsKept(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	for line, text := range map[string]string{
-		"discover":                                     "--traddr is missing",
-		"discover -a 127.0.0.1 -t tcp":                 "only rdma is supported",
-		"discover -a example.org":                      "example.org",
-		"discover -a 127.0.0.1 -o yaml":                "it is one of binary, json, normal",
-		"discover -a 127.0.0.1 -o jsn":                 "did you mean json?",
-		"discover --tradr 127.0.0.1":                   "did you mean traddr?",
-		"discover -a 127.0.0.1 -S x":                   "not supported yet",
-		"discover -a 127.0.0.1 extra":                  "extra",
-		"dicsover":                                     "discover",
-		"bench -a 127.0.0.1 --bs 4x":                   `size "4x"`,
-		"target --listen 127.0.0.1":                    "--nqn is missing",
-		"target --listen x --nqn n --export mem:1MiB":  "--listen",
-		"target --listen ::1 --nqn n --export mem:0":   "--allow-host",
-		"target --listen ::1 --nqn n":                  "--export is missing",
-		"id-ctrl -a 127.0.0.1 -i 0 -n x":               "--nr-io-queues 0",
-		"target --listen 127.0.0.1 --nqn n --exprot x": "did you mean export?",
+		"discover":                                                "--traddr is missing",
+		"discover -a 127.0.0.1 -t tcp":                            "only rdma is supported",
+		"discover -a 127.0.0.1 -t verbs":                          "it is --provider verbs",
+		"discover -a 127.0.0.1 --provider roce":                   "--provider roce: want softroce",
+		"target --listen ::1 --nqn n --provider x --export mem:0": "--transport x",
+		"discover -a 127.0.0.1 --windows maybe":                   "it is auto, on or off",
+		"discover -a example.org":                                 "example.org",
+		"discover -a 127.0.0.1 -o yaml":                           "it is one of binary, json, normal",
+		"discover -a 127.0.0.1 -o jsn":                            "did you mean json?",
+		"discover --tradr 127.0.0.1":                              "did you mean traddr?",
+		"discover -a 127.0.0.1 -S x":                              "not supported yet",
+		"discover -a 127.0.0.1 extra":                             "extra",
+		"dicsover":                                                "discover",
+		"bench -a 127.0.0.1 --bs 4x":                              `size "4x"`,
+		"target --listen 127.0.0.1":                               "--nqn is missing",
+		"target --listen x --nqn n --export mem:1MiB":             "--listen",
+		"target --listen ::1 --nqn n --export mem:0":              "--allow-host",
+		"target --listen ::1 --nqn n":                             "--export is missing",
+		"id-ctrl -a 127.0.0.1 -i 0 -n x":                          "--nr-io-queues 0",
+		"target --listen 127.0.0.1 --nqn n --exprot x":            "did you mean export?",
 	} {
 		command(t, strings.Fields(line)...).want(t, exitUsage, text)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/netip"
 	"runtime"
@@ -12,13 +11,15 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // connection are the flags by which a command says which controller it wants, with
 // nvme-cli's names.
 type connection struct {
-	transport  string
+	transport  string // nvme-cli's name for the kind of fabric
+	provider   string // softroce, verbs or auto
+	windows    string // auto, on or off
 	traddr     string
 	trsvcid    string
 	nqn        string
@@ -41,6 +42,8 @@ type connection struct {
 func (c *connection) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&c.transport, "transport", "t", "rdma", "transport type: rdma")
+	flags.StringVar(&c.provider, "provider", transportSoftroce, "RDMA transport of this host: "+transportHelp)
+	flags.StringVar(&c.windows, "windows", windowsAuto, "a key of its own for each command's memory: on, off, or auto (where the RDMA device has sound memory windows)")
 	flags.StringVarP(&c.traddr, "traddr", "a", "", "transport address: the controller's IP address")
 	flags.StringVarP(&c.trsvcid, "trsvcid", "s", "", "transport service id: the controller's port (default 4420)")
 	flags.StringVarP(&c.nqn, "nqn", "n", "", "subsystem nqn")
@@ -55,12 +58,19 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 	flags.Uint8VarP(&c.tos, "tos", "T", 0, "type of service")
 	flags.BoolVar(&c.disableSQFlow, "disable-sqflow", false, "disable controller sq flow control")
 	flags.DurationVar(&c.timeout, "timeout", 30*time.Second, "how long a command may take")
-	flags.IntVar(&c.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer (default: 8 MiB, as far as allowed)")
+	flags.IntVar(&c.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
 	for _, hidden := range []string{"host-iface", "dhchap-secret"} {
 		_ = flags.MarkHidden(hidden)
 	}
 	c.addIgnored(cmd)
 }
+
+// What --windows takes.
+const (
+	windowsAuto = "auto"
+	windowsOn   = "on"
+	windowsOff  = "off"
+)
 
 // addIgnored accepts options about what happens after a connection is lost, which
 // cannot matter to a command that then is over.
@@ -79,7 +89,11 @@ func (c *connection) addIgnored(cmd *cobra.Command) {
 func (c *connection) addr() (netip.AddrPort, error) {
 	switch {
 	case c.transport != "rdma":
-		return netip.AddrPort{}, usage("--transport %s: only rdma is supported", c.transport)
+		return netip.AddrPort{}, usage("--transport %s: only rdma is supported%s", c.transport, providerHint(c.transport))
+	case !isTransport(c.provider):
+		return netip.AddrPort{}, usage("--provider %s: want %s", c.provider, transportHelp)
+	case c.windows != windowsAuto && c.windows != windowsOn && c.windows != windowsOff:
+		return netip.AddrPort{}, usage("--windows %s: it is auto, on or off", c.windows)
 	case c.traddr == "":
 		return netip.AddrPort{}, usage("--traddr is missing: the IP address of the controller, as in -a 192.0.2.1")
 	case c.hostIface != "":
@@ -94,12 +108,20 @@ func (c *connection) addr() (netip.AddrPort, error) {
 	return addr, nil
 }
 
+// providerHint is for who gives a host the target's --transport.
+func providerHint(transport string) string {
+	if isTransport(transport) {
+		return "; as for the RDMA transport, it is --provider " + transport
+	}
+	return ""
+}
+
 // options are those of the connection to addr.
 func (c *connection) options(addr netip.AddrPort, nqn string) (host.Options, error) {
 	o := host.Options{
 		Traddr: addr.Addr(), Trsvcid: addr.Port(),
 		NrIOQueues: c.nrIOQueues, QueueSize: c.queueSize, KeepAliveTmo: time.Duration(c.keepAlive) * time.Second,
-		TOS: c.tos, DisableSQFlow: c.disableSQFlow, Timeout: c.timeout,
+		TOS: c.tos, DisableSQFlow: c.disableSQFlow, Timeout: c.timeout, SharedKeys: c.windows == windowsOff,
 	}
 	if c.nrIOQueues < 1 || c.nrIOQueues > nvmeof.MaxIOQueues {
 		return o, usage("--nr-io-queues %d: 1 to %d", c.nrIOQueues, nvmeof.MaxIOQueues)
@@ -119,11 +141,12 @@ type session struct {
 	flags    *connection
 	addr     netip.AddrPort // of the controller
 	identity nvmeof.HostIdentity
-	device   *softroce.Device
+	device   rdmatransport.Device
 	host     *host.Host
 }
 
-// open starts a host that can reach the address.
+// open starts a host that can reach the address. What is worth knowing about its
+// device goes to warn.
 func (c *connection) open(warn io.Writer) (*session, error) {
 	addr, err := c.addr()
 	if err != nil {
@@ -135,12 +158,9 @@ func (c *connection) open(warn io.Writer) (*session, error) {
 	}
 	shards := min(c.nrIOQueues, runtime.NumCPU(), maxShards)
 	needProcessors(shards)
-	device, err := c.openDevice(addr.Addr(), shards)
+	device, err := c.openDevice(addr.Addr(), shards, warn)
 	if err != nil {
 		return nil, err
-	}
-	for _, w := range device.Warnings() {
-		fmt.Fprintln(warn, "warning:", w)
 	}
 	h, err := host.New(host.Config{Device: device, Identity: identity, Shards: shards})
 	if err != nil {
@@ -149,7 +169,7 @@ func (c *connection) open(warn io.Writer) (*session, error) {
 	return &session{c, addr, identity, device, h}, nil
 }
 
-// maxShards is the most that a softroce device has.
+// maxShards is the most that a device of either provider has.
 const maxShards = 64
 
 // needProcessors lets shards, each of which may keep a processor busy, leave the

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
 // TestDemo runs the demonstration with short measurements.
@@ -44,13 +46,13 @@ func TestDemoUsage(t *testing.T) {
 // buffer is the smallest that an ordinary user gets on any system.
 func TestDemoBesideAnother(t *testing.T) {
 	var c connection
-	other, err := c.openDevice(firstLoopback, 1) // 127.0.0.2, or the next
+	other, err := c.openDevice(firstLoopback, 1, t.Output()) // 127.0.0.2, or the next
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
 	o := wantDemo(t, "--rcvbuf", "212992")
-	if strings.Contains(o.out, "host "+other.Addr().String()+",") {
+	if strings.Contains(o.out, "host "+other.(*softroce.Device).Addr().String()+",") {
 		t.Errorf("the demo took the address of another endpoint:\n%s", o.out)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// What --transport takes.
+// What --transport of a target and --provider of a host take.
 const (
 	transportSoftroce = "softroce"
 	transportVerbs    = "verbs"
@@ -31,15 +31,28 @@ func openTransport(name string, addr netip.Addr, shards, rcvbuf int, log *zap.Lo
 		name, why = chooseTransport(addr)
 	}
 	log.Info("transport", zap.String("name", name), zap.String("why", why))
+	return openProvider(name, addr, providerConfig{shards: shards, rcvbuf: rcvbuf, warn: func(w string) { log.Warn(w) }})
+}
+
+// providerConfig is what both roles say of a device.
+type providerConfig struct {
+	shards       int
+	rcvbuf       int          // softroce: bytes of each receive socket's buffer
+	looseWindows bool         // verbs: also windows that are not sound
+	warn         func(string) // is told of what makes the device slow
+}
+
+// openProvider opens a device of one of the two providers.
+func openProvider(name string, addr netip.Addr, cfg providerConfig) (rdmatransport.Device, error) {
 	if name == transportVerbs {
-		return verbs.Open(verbs.Config{Addr: addr, Shards: shards})
+		return verbs.Open(verbs.Config{Addr: addr, Shards: cfg.shards, LooseWindows: cfg.looseWindows})
 	}
-	dev, err := softroce.Open(softroce.Config{Addr: addr, Shards: shards, ReceiveBuffer: rcvbuf})
+	dev, err := softroce.Open(softroce.Config{Addr: addr, Shards: cfg.shards, ReceiveBuffer: cfg.rcvbuf})
 	if err != nil {
 		return nil, err
 	}
 	for _, w := range dev.Warnings() {
-		log.Warn(w)
+		cfg.warn(w)
 	}
 	return dev, nil
 }

@@ -22,6 +22,11 @@ type Config struct {
 	// sends again; rounded up to 4.096 µs times a power of two, as devices count.
 	// Default: what the RDMA CM computes from the path.
 	AckTimeout time.Duration
+	// LooseWindows has the memory windows of rdma_rxe used too. That device (Linux
+	// 6.12) holds a window to its region's bounds only, and when it has to send a
+	// request again it also repeats the binds after it, which fails and ends the
+	// connection. Without, such a device says that it has no windows.
+	LooseWindows bool
 }
 
 const defaultResolveTimeout = 2 * time.Second

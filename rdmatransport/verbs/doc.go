@@ -35,6 +35,11 @@
 // what was posted before the end (rdma_rxe's receive queue), and with those that
 // are gone.
 //
+// # Memory of other devices
+//
+// [DMABufDomain] registers dma-bufs. It is beside the contract: nothing of this
+// module uses it yet, and no device that can has been tried.
+//
 // # Limits
 //
 // Reliable connections only, no shared receive queues (the contract has none), no
@@ -44,8 +49,21 @@
 // demands.
 //
 // What rdma_rxe does otherwise than an RNIC (Linux 6.12): it holds a window to its
-// region's bounds only, and it often tells a local error as a flush, or as another
-// one.
+// region's bounds only, it binds windows a second time when it sends again, and it
+// often tells a local error as a flush, or as another one.
+//
+// # Keys
+//
+// A device with memory windows of type 2B says so in its attributes, and whoever
+// lends memory to a peer can give it a key for one operation that is dead
+// afterwards. Without windows there are the keys of registrations, which live as
+// long as those do: registering for each operation is a system call and a change of
+// the device's page tables, many times what the operation costs. A host then gives
+// controllers one key for what they may read and one for what they may write, each
+// for all its buffers for that controller, and a controller may use them at any time
+// until the host disconnects. rdma_rxe counts as without, unless
+// [Config].LooseWindows: a window there costs the connection whenever a packet is
+// lost, and guards nothing that its region's key does not, but in time.
 //
 // librdmacm keeps a device open for as long as the process lives, so that rdma link
 // delete of an rxe device returns only when this process has ended. Its queue pairs

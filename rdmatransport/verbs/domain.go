@@ -29,7 +29,8 @@ type domain struct {
 type region struct {
 	domain *domain
 	mr     *C.struct_ibv_mr // nil once deregistered
-	mem    []byte
+	mem    []byte           // nil for a dma-buf
+	iova   uint64
 	lkey   rdmatransport.LKey
 	rkey   rdmatransport.RKey
 }
@@ -110,17 +111,22 @@ func (d *domain) Register(b []byte, access rdmatransport.Access) (rdmatransport.
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r := &region{domain: d, mem: b}
+	r := &region{domain: d, mem: b, iova: address(b)}
 	var lkey, rkey C.uint32_t
 	code := C.nv_reg_mr(d.dev.lib, d.pd, C.uintptr_t(address(b)), C.size_t(len(b)), d.dev.accessFor(access), &r.mr, &lkey, &rkey)
 	if err := failure(code, fmt.Sprintf("registering %d bytes", len(b))); err != nil {
 		return nil, err
 	}
+	d.add(r, lkey, rkey)
+	return r, nil
+}
+
+// add is called with mu held.
+func (d *domain) add(r *region, lkey, rkey C.uint32_t) {
 	r.lkey, r.rkey = rdmatransport.LKey(lkey), rdmatransport.RKey(rkey)
 	next := maps.Clone(*d.regions.Load())
 	next[r.lkey] = r
 	d.regions.Store(&next)
-	return r, nil
 }
 
 // address is where b begins. Go's heap does not move, and who posts or registers
@@ -130,7 +136,7 @@ func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.Slic
 func (r *region) Bytes() []byte            { return r.mem }
 func (r *region) LKey() rdmatransport.LKey { return r.lkey }
 func (r *region) RKey() rdmatransport.RKey { return r.rkey }
-func (r *region) IOVA() uint64             { return address(r.mem) }
+func (r *region) IOVA() uint64             { return r.iova }
 
 // Deregister implements rdmatransport.MemoryRegion. It fails while a window is bound
 // to the region.

@@ -17,6 +17,7 @@ import (
 var (
 	errNotConnected = errors.New("verbs: send posted before the connection is made")
 	errNotOurs      = errors.New("verbs: bind of a window that is not the queue pair's, or is closed")
+	errBindDMABuf   = errors.New("verbs: a memory window cannot be bound to a dma-buf")
 	errBindEmpty    = errors.New("verbs: bind without one element of memory that is registered in the queue pair's domain")
 )
 
@@ -87,6 +88,9 @@ func (q *queuePair) checkBind(wr *rdmatransport.SendWR) error {
 	}
 	if len(wr.SGL) != 1 || len(wr.SGL[0].Buf) == 0 || q.regionOf(wr) == nil {
 		return errBindEmpty
+	}
+	if q.regionOf(wr).mem == nil {
+		return errBindDMABuf
 	}
 	return nil
 }

@@ -45,6 +45,8 @@ struct nv_lib *nv_open_lib(char *message, size_t size)
 		free(l);
 		return NULL;
 	}
+	void *dmabuf = dlsym(verbs, "ibv_reg_dmabuf_mr");
+	memcpy(&l->reg_dmabuf_mr, &dmabuf, sizeof dmabuf);
 	return l;
 }
 
@@ -208,16 +210,31 @@ int nv_alloc_pd(struct nv_lib *l, struct ibv_context *context, struct ibv_pd **p
 
 int nv_dealloc_pd(struct nv_lib *l, struct ibv_pd *pd) { return outcome(l->ibv_dealloc_pd(pd)); }
 
+static int registered(struct ibv_mr *mr, uint32_t *lkey, uint32_t *rkey)
+{
+	if (!mr)
+		return failed();
+	*lkey = mr->lkey;
+	*rkey = mr->rkey;
+	return 0;
+}
+
 int nv_reg_mr(struct nv_lib *l, struct ibv_pd *pd, uintptr_t addr, size_t length, uint32_t access,
 	struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey)
 {
 	errno = 0;
 	*mr = l->reg_mr(pd, (void *)addr, length, access_flags(access));
-	if (!*mr)
-		return failed();
-	*lkey = (*mr)->lkey;
-	*rkey = (*mr)->rkey;
-	return 0;
+	return registered(*mr, lkey, rkey);
+}
+
+int nv_reg_dmabuf_mr(struct nv_lib *l, struct ibv_pd *pd, int fd, uint64_t offset, size_t length, uint64_t iova, uint32_t access,
+	struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey)
+{
+	if (!l->reg_dmabuf_mr)
+		return -ENOSYS;
+	errno = 0;
+	*mr = l->reg_dmabuf_mr(pd, offset, length, iova, fd, access_flags(access));
+	return registered(*mr, lkey, rkey);
 }
 
 int nv_dereg_mr(struct nv_lib *l, struct ibv_mr *mr) { return outcome(l->ibv_dereg_mr(mr)); }

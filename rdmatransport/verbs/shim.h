@@ -68,6 +68,9 @@ int nv_dealloc_pd(struct nv_lib *, struct ibv_pd *);
 #define NV_WINDOW_BIND 16
 int nv_reg_mr(struct nv_lib *, struct ibv_pd *, uintptr_t addr, size_t length, uint32_t access,
 	struct ibv_mr **, uint32_t *lkey, uint32_t *rkey);
+// nv_reg_dmabuf_mr returns -ENOSYS where libibverbs does not have the function yet.
+int nv_reg_dmabuf_mr(struct nv_lib *, struct ibv_pd *, int fd, uint64_t offset, size_t length, uint64_t iova, uint32_t access,
+	struct ibv_mr **, uint32_t *lkey, uint32_t *rkey);
 int nv_dereg_mr(struct nv_lib *, struct ibv_mr *);
 int nv_alloc_mw(struct ibv_pd *, struct ibv_mw **, uint32_t *rkey);
 int nv_dealloc_mw(struct ibv_mw *);

@@ -59,6 +59,8 @@ struct nv_lib {
 #undef POINTER
 	int (*query_port)(struct ibv_context *, uint8_t, struct ibv_port_attr *);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *, void *, size_t, int);
+	// NULL where libibverbs is older than rdma-core 34.
+	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *, uint64_t, size_t, uint64_t, int, int);
 };
 
 // failed is the negative errno of a function that returned -1 or NULL.

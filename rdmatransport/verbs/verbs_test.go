@@ -135,6 +135,47 @@ func TestFailureHints(t *testing.T) {
 	}
 }
 
+// TestWindows: rdma_rxe has none, unless asked for; nor has a device without them then.
+func TestWindows(t *testing.T) {
+	for _, c := range []struct {
+		has, rxe, loose, want bool
+	}{
+		{has: true, want: true},
+		{has: true, rxe: true},
+		{has: true, rxe: true, loose: true, want: true},
+		{rxe: true, loose: true},
+	} {
+		d := device{cfg: Config{LooseWindows: c.loose}}
+		if c.has {
+			d.hw.windows = 1
+		}
+		if c.rxe {
+			d.hw.kernel_flags = 1
+		}
+		if got := d.describe().Windows; got != c.want {
+			t.Errorf("%+v: windows %v", c, got)
+		}
+	}
+}
+
+// TestDMABufFailures: who cannot register dma-bufs is told apart from what is wrong
+// with one.
+func TestDMABufFailures(t *testing.T) {
+	for errno, want := range map[unix.Errno]struct {
+		missing bool
+		text    string
+	}{
+		unix.ENOSYS:     {true, "rdma-core 34"},
+		unix.EOPNOTSUPP: {true, "rxe0 port 1"},
+		unix.EINVAL:     {false, "4096 bytes of a dma-buf"},
+	} {
+		err := dmabufFailure(errno, "rxe0 port 1", 4096)
+		if errors.Is(err, ErrNoDMABuf) != want.missing || !strings.Contains(err.Error(), want.text) {
+			t.Errorf("%v: %v", errno, err)
+		}
+	}
+}
+
 // TestRejections: InfiniBand and RoCE have reasons, iWARP has an errno and perhaps data.
 func TestRejections(t *testing.T) {
 	for _, c := range []struct {

@@ -155,7 +155,7 @@ func (l *lab) wantCleanLog(t *testing.T, from int, allowed *regexp.Regexp) int {
 	for _, c := range complaints(lines[from:], allowed) {
 		// Two rxe ends lose each other now and then, without us.
 		if l.other != nil && (recovery.MatchString(c) || away.MatchString(c)) {
-			t.Logf("kernel against kernel: %s", c)
+			t.Logf("rxe against rxe: %s", c)
 			continue
 		}
 		t.Errorf("kernel log: %s", c)

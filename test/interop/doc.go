@@ -8,6 +8,10 @@
 // network namespace, where Linux 6.12 allows it; our static binary answers on
 // the other end, in a second namespace, on an ordinary UDP socket.
 //
+// With -peer=verbs our program sits in a second guest instead and uses that one's
+// rxe through libibverbs: all checks again over the other transport. TestVerbsGuests
+// has a part of them in every run.
+//
 // With -peer=kernel a second guest's nvmet-rdma takes our place: every check
 // must hold there too, which shows that the checks themselves are right.
 //

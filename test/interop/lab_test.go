@@ -18,9 +18,16 @@ import (
 
 var (
 	boots = flag.Bool("guest", false, "boot the guests; builds their image when missing, which needs root")
-	peer  = flag.String("peer", "nvmeof", "what faces the kernel: nvmeof, or kernel to prove the checks themselves")
+	peer  = flag.String("peer", peerSoftroce, "what faces the kernel: nvmeof (over softroce), verbs (nvmeof over verbs), or kernel to prove the checks themselves")
 	heads = flag.Bool("heads", false, "record the heads of all packets under load too, to diagnose a failure; slows the guest")
 	keep  = flag.String("keep", "", "directory in which scripts, logs and captures stay")
+)
+
+// What -peer takes.
+const (
+	peerSoftroce = "nvmeof"
+	peerVerbs    = "verbs"
+	peerKernel   = "kernel"
 )
 
 //go:embed scripts/*.sh
@@ -35,12 +42,15 @@ func needGuest(t *testing.T) {
 }
 
 // A lab is one link with the kernel's rxe at one end, "host", and what is under
-// test at the other, "peer": a namespace of the same guest, or a second guest.
+// test at the other, "peer": a namespace of the same guest, or a second guest, which
+// has an rxe of its own.
 type lab struct {
+	peer    string // what is there, as in -peer
 	dir     string
 	host    *guest.Guest
 	hostDir string       // shared with it
 	other   *guest.Guest // nil: the peer is a namespace of host
+	peerDir string       // shared with the guest of the peer
 
 	log     kernelLog // of the host
 	scripts int       // how many ran there; the number of the last one
@@ -49,8 +59,13 @@ type lab struct {
 	malformed map[malformedKind]int // what tshark finds in the kernel's own captures; nil: not looked yet
 }
 
-// newLab boots what *peer asks for. Everything goes down with the test.
+// newLab boots what -peer asks for. Everything goes down with the test.
 func newLab(t *testing.T) *lab {
+	t.Helper()
+	return newLabWith(t, *peer)
+}
+
+func newLabWith(t *testing.T, peer string) *lab {
 	t.Helper()
 	image, err := guest.Find()
 	if err != nil {
@@ -59,7 +74,7 @@ func newLab(t *testing.T) *lab {
 	if err := image.Build(t.Context(), t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{dir: artefacts(t), installed: map[string]bool{}}
+	l := &lab{peer: peer, dir: artefacts(t), installed: map[string]bool{}}
 	boot := func(name string, cfg guest.Config) *guest.Guest {
 		cfg.Share = filepath.Join(l.dir, name)
 		g, err := guest.Boot(t.Context(), image, cfg)
@@ -69,17 +84,29 @@ func newLab(t *testing.T) *lab {
 		t.Cleanup(func() { g.Close() })
 		return g
 	}
-	if *peer == "kernel" {
+	if peer != peerSoftroce {
 		link := filepath.Join(t.TempDir(), "link")
 		l.other = boot("peer", guest.Config{CPUs: 2, Link: link, Listen: true, MAC: "52:54:00:00:00:01"})
 		l.host = boot("host", guest.Config{CPUs: 4, Link: link, MAC: "52:54:00:00:00:02"})
-		l.hostDir = filepath.Join(l.dir, "host")
+		l.hostDir, l.peerDir = filepath.Join(l.dir, "host"), filepath.Join(l.dir, "peer")
 	} else {
 		l.host = boot("guest", guest.Config{CPUs: 4})
 		l.hostDir = filepath.Join(l.dir, "guest")
+		l.peerDir = l.hostDir
 	}
 	l.log = follow(t, l.host, l.hostDir)
 	return l
+}
+
+// ours reports whether our program is at the peer's end.
+func (l *lab) ours() bool { return l.peer != peerKernel }
+
+// transport is what our program at the peer's end uses.
+func (l *lab) transport() string {
+	if l.peer == peerVerbs {
+		return "verbs"
+	}
+	return "softroce"
 }
 
 // cleanUpAtEnd leaves both ends without connections and programs when the test

@@ -20,11 +20,12 @@ func TestOurHost(t *testing.T) {
 }
 
 func (l *lab) hostAgainstKernel(t *testing.T, s setting) {
-	if l.other == nil {
+	if l.ours() {
 		l.install(t, "./cmd/nvmeof", "nvmeof")
 	}
 	e := s.env()
-	e["addr"], e["host"] = s.hostAddr(), s.peerAddr() // the kernel serves
+	e["addr"], e["host"], e["provider"] = s.hostAddr(), s.peerAddr(), l.transport() // the kernel serves
+	e["windows"] = "auto"
 	serve := func(action string) {
 		t.Helper()
 		e["storage"], e["action"] = s.storage, action
@@ -45,7 +46,7 @@ func (l *lab) hostAgainstKernel(t *testing.T, s setting) {
 // ourHostChecks are what our host must do; with -peer=kernel, what Linux does in
 // its place.
 func (l *lab) ourHostChecks() []check {
-	if l.other == nil {
+	if l.ours() {
 		return []check{{name: "host", script: "ourhost", limit: 3 * time.Minute}}
 	}
 	return []check{

@@ -37,7 +37,7 @@ func (s setting) hostAddr() string {
 // env are the parameters that scripts on the host want.
 func (s setting) env() env {
 	pastEnd := `\(0x4080\)` // LBA Out of Range, do not retry
-	if *peer == "kernel" {
+	if *peer == peerKernel {
 		pastEnd = `\(0x6006\)` // what nvmet says of null_blk
 	}
 	return env{"past_end": pastEnd, "nqn": targetNQN, "addr": s.peerAddr(), "host": s.hostAddr(), "family": s.family,
@@ -61,7 +61,7 @@ func (l *lab) startTarget(t *testing.T, s setting) {
 // targetLog is the end of what the target logged, with its counters if it has
 // stopped.
 func (l *lab) targetLog() string {
-	b, err := os.ReadFile(filepath.Join(l.hostDir, "target.log"))
+	b, err := os.ReadFile(filepath.Join(l.peerDir, "target.log"))
 	if err != nil {
 		return err.Error() // there is none of nvmet
 	}
@@ -72,20 +72,25 @@ func (l *lab) targetLog() string {
 func (l *lab) targetAction(t *testing.T, s setting, action string) {
 	t.Helper()
 	e := s.env()
-	e["storage"], e["action"] = s.storage, action
+	e["storage"], e["action"], e["transport"] = s.storage, action, l.transport()
 	program := "nvmet"
-	if l.other == nil {
+	if l.ours() {
 		program = "target"
 		if action == "start" {
 			l.install(t, "./cmd/nvmeof", "nvmeof")
 		}
 	}
-	l.onPeer(t, time.Minute, program, e)
+	l.onPeer(t, 90*time.Second, program, e)
 }
 
-// install builds a program of this module, static, and puts it below /usr/local/bin
-// of the guest.
+// install builds a program of this module and puts it below /usr/local/bin at the
+// peer's end: static, or with the verbs transport where the peer's end uses it.
 func (l *lab) install(t *testing.T, pkg, name string) {
+	t.Helper()
+	l.installWith(t, l.transport(), pkg, name)
+}
+
+func (l *lab) installWith(t *testing.T, transport, pkg, name string) {
 	t.Helper()
 	if l.installed[name] {
 		return
@@ -93,11 +98,19 @@ func (l *lab) install(t *testing.T, pkg, name string) {
 	if _, err := os.Stat(filepath.Join("../..", pkg)); err != nil {
 		t.Skipf("%s does not exist yet", pkg)
 	}
-	build := exec.Command("go", "build", "-C", "../..", "-o", filepath.Join(l.hostDir, name), pkg)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build %s: %v\n%s", pkg, err, out)
+	cgo, tags := "0", ""
+	if transport == "verbs" {
+		cgo, tags = "1", "verbs"
 	}
-	l.onHost(t, time.Minute, "foreground", env{"command": "cp /mnt/host/" + name + " /usr/local/bin/"})
+	build := exec.Command("go", "build", "-C", "../..", "-tags", tags, "-o", filepath.Join(l.peerDir, name), pkg)
+	build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build -tags '%s' %s: %v\n%s(verbs needs gcc, libibverbs-dev and librdmacm-dev)", tags, pkg, err, out)
+	}
+	at := peerEnd
+	if l.other == nil {
+		at = hostEnd // the same file system, and there from the start
+	}
+	l.must(t, at, time.Minute, "foreground", env{"command": "cp /mnt/host/" + name + " /usr/local/bin/"})
 	l.installed[name] = true
 }

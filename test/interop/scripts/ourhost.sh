@@ -1,6 +1,7 @@
 # Our host, at the peer's end, against a target. Parameters: nqn, addr, host, family,
-# bytes (of the namespace).
-at=(-t rdma -a "$addr" -s 4420 -w "$host")
+# bytes (of the namespace), provider, windows.
+at=(-t rdma -a "$addr" -s 4420 -w "$host" --provider "$provider" --windows "$windows")
+[[ $provider != auto ]] || nvmeof discover "${at[@]}" 2>&1 >/dev/null | grep '^transport verbs: '
 nvmeof discover "${at[@]}" | tee discover.txt
 nvmeof discover "${at[@]}" -o json >discover.json
 record=$(jq -c --arg nqn "$nqn" '.records[] | select(.subnqn == $nqn)' discover.json)

@@ -1,23 +1,23 @@
 # The target under test, in the peer's namespace. Parameters: action (start, stop;
 # kill: at once and with no farewell; revive: after kill), nqn, addr, family,
-# storage (memory, file), bytes (of the namespace).
+# storage (memory, file), bytes (of the namespace), transport.
 backing=/root/target.img
 log=/mnt/host/target.log
 pidfile=/run/target.pid
 
 launch() {
-
   local export="mem:$((bytes >> 20))MiB" listen=$addr lines
   [[ $storage == file ]] && export=$backing
   [[ $family == ipv6 ]] && listen="[$addr]"
   touch "$log"
   lines=$(wc -l <"$log")
   setsid bash -c '
-    GOTRACEBACK=all nvmeof target --transport softroce --listen "$1" --nqn "$2" --export "$3" --allow-any-host &
+    GOTRACEBACK=all nvmeof target --transport "$5" --listen "$1" --nqn "$2" --export "$3" --allow-any-host &
     echo $! >"$4"
     wait $!
-    echo "target ended with status $?"' - "$listen:4420" "$nqn" "$export" "$pidfile" </dev/null >>"$log" 2>&1 &
-  within 20 bash -c "tail -n +$((lines + 1)) '$log' | grep -q 'nvme connect'"
+    echo "target ended with status $?"' - "$listen:4420" "$nqn" "$export" "$pidfile" "$transport" </dev/null >>"$log" 2>&1 &
+  # Pinning its memory takes a while the first time, as the guest gets that itself.
+  (within 60 bash -c "tail -n +$((lines + 1)) '$log' | grep -q 'nvme connect'") || { end KILL; die "the target does not serve"; }
 }
 start() {
   rm -f "$backing"
