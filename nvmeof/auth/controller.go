@@ -136,10 +136,10 @@ func (c *Controller) reply(b []byte) error {
 		c.send(StateSuccess1, out.Encode(size), StateDone)
 		return nil
 	}
+	c.c2, c.s2 = slices.Clone(m.Challenge), m.Sequence
 	if c.ctrlKey.IsZero() {
 		return refuse(ReasonFailed, "host asks the controller to prove itself, and there is no key to do so with")
 	}
-	c.c2, c.s2 = slices.Clone(m.Challenge), m.Sequence
 	out.Response = c.response(false)
 	c.send(StateSuccess1, out.Encode(size), StateSuccess2)
 	return nil
