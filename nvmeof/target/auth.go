@@ -17,6 +17,9 @@ const (
 	// authTimeout is how long an exchange may take from Connect, or from its first
 	// message on a queue in use. What is stalled holds one of the maxSilent places.
 	authTimeout = 30 * time.Second
+	// farewellTime is how long a host that was refused has to read the reason, before
+	// the end of the connection makes it moot. Most disconnect by themselves.
+	farewellTime = 100 * time.Millisecond
 	// maxAuthData bounds TL and AL, well above the longest message.
 	maxAuthData = 64 << 10
 )
@@ -28,7 +31,7 @@ type authentication struct {
 	exchange *auth.Controller // the authenticator's while busy; nil before the first
 	busy     bool
 	ctrlKey  bool     // the exchange has a key to prove the controller with
-	last     *request // carries AUTH_Failure1; the queue ends when it is done
+	last     *request // carries AUTH_Failure1; the queue ends soon after it is done
 	timer    shard.Timer
 }
 
@@ -198,8 +201,8 @@ func (q *queue) authenticated() {
 	a, c := &q.auth, q.controller
 	q.shard.StopTimer(&a.timer)
 	q.target.authCounts.succeeded.Add(1)
-	if a.locked {
-		a.locked = false
+	a.locked = false
+	if !q.proven {
 		q.heard()
 	}
 	log := c.log.Debug
@@ -215,6 +218,7 @@ func (q *queue) authenticated() {
 // authFailed notes the bad end of an exchange: who, what, why and what would help.
 func (q *queue) authFailed() {
 	a := &q.auth
+	a.locked = true
 	q.target.authCounts.failed.Add(1)
 	f := authFailure{err: a.exchange.Err(), host: q.controller.hostNQN, ctrlKey: a.ctrlKey, mutual: a.exchange.Mutual()}
 	q.target.warn("authentication failed", append(q.authFields(),
@@ -231,7 +235,7 @@ func (q *queue) authFields() []zap.Field {
 
 func (q *queue) authTimedOut() {
 	if a := &q.auth; a.exchange != nil && !a.busy && a.exchange.Err() != nil {
-		q.endUnproven("authentication failed") // which is logged; the host did not fetch the reason
+		q.endUnproven("authentication failed") // which is logged
 		return
 	}
 	q.target.authCounts.timedOut.Add(1)
@@ -243,13 +247,12 @@ func (q *queue) authTimedOut() {
 // endUnproven ends the association, or this queue alone if it never was part of
 // it: whoever opened it may be somebody else than the host.
 func (q *queue) endUnproven(why string) {
-	if c := q.controller; q != c.admin && !q.auth.locked {
+	switch c := q.controller; {
+	case q == c.admin:
+		c.end(why)
+	case q.proven:
 		c.do(func() { c.end(why) })
-		return
+	default:
+		q.disconnect(why)
 	}
-	if q == q.controller.admin {
-		q.controller.end(why)
-		return
-	}
-	q.disconnect(why)
 }

@@ -102,8 +102,8 @@ func (q *queue) finished(index int) {
 	if orderly {
 		q.disconnect("Disconnect command")
 	}
-	if refused {
-		q.endUnproven("authentication failed")
+	if refused && !q.failed {
+		q.shard.SetTimer(&q.auth.timer, farewellTime)
 	}
 }
 
