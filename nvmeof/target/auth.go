@@ -17,9 +17,10 @@ const (
 	// authTimeout is how long an exchange may take from Connect, or from its first
 	// message on a queue in use. What is stalled holds one of the maxSilent places.
 	authTimeout = 30 * time.Second
-	// farewellTime is how long a host that was refused has to read the reason, before
-	// the end of the connection makes it moot. Most disconnect by themselves.
-	farewellTime = 100 * time.Millisecond
+	// farewellTime is how long a host that was refused, or refused us, has to end the
+	// connection by itself. Linux 6.12, if it finds the connection gone while it waits
+	// for an answer in this phase, waits on for the whole time of a command, 60 s.
+	farewellTime = time.Second
 	// maxAuthData bounds TL and AL, well above the longest message.
 	maxAuthData = 64 << 10
 )
@@ -31,7 +32,7 @@ type authentication struct {
 	exchange *auth.Controller // the authenticator's while busy; nil before the first
 	busy     bool
 	ctrlKey  bool     // the exchange has a key to prove the controller with
-	last     *request // carries AUTH_Failure1; the queue ends soon after it is done
+	last     *request // the last of an exchange that failed; the queue ends soon after it is done
 	timer    shard.Timer
 }
 
@@ -160,19 +161,18 @@ func (t *Target) nextSequence() auth.Sequence {
 func (q *queue) authReceived(r *request) {
 	a := &q.auth
 	a.busy = false
+	if !q.failed {
+		switch a.exchange.State() {
+		case auth.StateDone: // Success2
+			q.authenticated()
+		case auth.StateFailed: // AUTH_Failure2
+			q.authFailed()
+			a.last = r
+		case auth.StateFailure: // the host is going to fetch the reason
+			q.authFailed()
+		}
+	}
 	r.finish(capsule.StatusSuccess)
-	if q.failed {
-		return
-	}
-	switch a.exchange.State() {
-	case auth.StateDone: // Success2
-		q.authenticated()
-	case auth.StateFailed: // AUTH_Failure2
-		q.authFailed()
-		q.endUnproven("host refuses to authenticate")
-	case auth.StateFailure: // the host is going to fetch the reason
-		q.authFailed()
-	}
 }
 
 // authReceive gives the host the message that is due to it, followed by zeroes.

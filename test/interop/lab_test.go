@@ -42,6 +42,7 @@ type lab struct {
 	hostDir string       // shared with it
 	other   *guest.Guest // nil: the peer is a namespace of host
 
+	access  string    // who may use our target, as its options say; empty: any host
 	log     kernelLog // of the host
 	scripts int       // how many ran there; the number of the last one
 

@@ -72,7 +72,7 @@ func (l *lab) targetLog() string {
 func (l *lab) targetAction(t *testing.T, s setting, action string) {
 	t.Helper()
 	e := s.env()
-	e["storage"], e["action"] = s.storage, action
+	e["storage"], e["action"], e["access"] = s.storage, action, l.access
 	program := "nvmet"
 	if l.other == nil {
 		program = "target"

@@ -1,6 +1,7 @@
 # The target under test, in the peer's namespace. Parameters: action (start, stop;
 # kill: at once and with no farewell; revive: after kill), nqn, addr, family,
-# storage (memory, file), bytes (of the namespace).
+# storage (memory, file), bytes (of the namespace), access (options that say which
+# hosts may connect; empty: any).
 backing=/root/target.img
 log=/mnt/host/target.log
 pidfile=/run/target.pid
@@ -13,10 +14,10 @@ launch() {
   touch "$log"
   lines=$(wc -l <"$log")
   setsid bash -c '
-    GOTRACEBACK=all nvmeof target --transport softroce --listen "$1" --nqn "$2" --export "$3" --allow-any-host &
+    GOTRACEBACK=all nvmeof target --transport softroce --listen "$1" --nqn "$2" --export "$3" $5 &
     echo $! >"$4"
     wait $!
-    echo "target ended with status $?"' - "$listen:4420" "$nqn" "$export" "$pidfile" </dev/null >>"$log" 2>&1 &
+    echo "target ended with status $?"' - "$listen:4420" "$nqn" "$export" "$pidfile" "${access:---allow-any-host}" </dev/null >>"$log" 2>&1 &
   within 20 bash -c "tail -n +$((lines + 1)) '$log' | grep -q 'nvme connect'"
 }
 start() {
