@@ -222,31 +222,39 @@ func TestWrongKey(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*keyed, *auth.HostConfig)
-		byPeer bool // the host refuses
 		texts  []string
 	}{
-		{"host's", func(k *keyed, c *auth.HostConfig) { c.HostKey = newKey(k.t) }, false,
+		{"host's", func(k *keyed, c *auth.HostConfig) { c.HostKey = newKey(k.t) },
 			[]string{"host does not know its key", "--dhchap-secret", "dhchap-key-file", "refused_by:target"}},
-		{"controller's", func(k *keyed, c *auth.HostConfig) { c.ControllerKey = newKey(k.t) }, true,
+		{"controller's", func(k *keyed, c *auth.HostConfig) { c.ControllerKey = newKey(k.t) },
 			[]string{"refused_by:host", "--dhchap-ctrl-secret", "dhchap-ctrl-key-file"}},
-		{"no controller's", func(k *keyed, c *auth.HostConfig) { k.allow(k.key, auth.Key{}) }, false,
+		{"no controller's", func(k *keyed, c *auth.HostConfig) { k.allow(k.key, auth.Key{}) },
 			[]string{"no key to do so with", "dhchap-ctrl-key-file"}},
-		{"hash", func(k *keyed, c *auth.HostConfig) { c.Hashes = []auth.Hash{9} }, false, []string{"hash 9", "dhchap-hash"}},
-		{"group", func(k *keyed, c *auth.HostConfig) { c.Groups = []auth.Group{auth.GroupFFDHE6144} }, false,
+		{"hash", func(k *keyed, c *auth.HostConfig) { c.Hashes = []auth.Hash{9} }, []string{"hash 9", "dhchap-hash"}},
+		{"group", func(k *keyed, c *auth.HostConfig) { c.Groups = []auth.Group{auth.GroupFFDHE6144} },
 			[]string{"ffdhe6144", "dhchap-dhgroup"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			k := newKeyed(t)
-			h, _ := k.connect(0, capsule.ControllerIDDynamic)
-			x := k.exchange(func(config *auth.HostConfig) { c.change(k, config) })
-			h.authenticate(x)
-			if x.State() != auth.StateFailed {
-				t.Fatalf("host is %v", x.State())
-			}
-			<-h.closed
-			k.wantFailureLine(c.texts...)
-			k.wantCounts(AuthCounts{Failed: 1})
-			k.admin2(t)
+			synctest.Test(t, func(t *testing.T) {
+				k := newKeyed(t)
+				h, _ := k.connect(0, capsule.ControllerIDDynamic)
+				x := k.exchange(func(config *auth.HostConfig) { c.change(k, config) })
+				h.authenticate(x)
+				if x.State() != auth.StateFailed {
+					t.Fatalf("host is %v", x.State())
+				}
+				// The connection is left to the host to end, but nothing is done on it.
+				h.wantStatus(capsule.StatusAuthenticationRequired|dnr, adminCommand(capsule.AdminKeepAlive, nil, nil))
+				start := time.Now()
+				<-h.closed
+				if d := time.Since(start); d < farewellTime-time.Millisecond || d > 2*farewellTime {
+					t.Errorf("the connection ended after %v", d)
+				}
+				k.wantFailureLine(c.texts...)
+				k.wantCounts(AuthCounts{Failed: 1, Refused: 1})
+				k.admin2(t)
+				k.close2(t)
+			})
 		})
 	}
 }
@@ -261,22 +269,25 @@ func (k *keyed) admin2(t *testing.T) {
 
 // TestWrongKeyOnIOQueue ends the queue, not the association, which may be another's.
 func TestWrongKeyOnIOQueue(t *testing.T) {
-	k := newKeyed(t)
-	h, id := k.admin()
-	io, _ := k.connect(1, id)
-	io.authenticate(k.exchange(func(c *auth.HostConfig) { c.HostKey = newKey(t) }))
-	<-io.closed
-	h.property(capsule.PropertyCSTS)
-	good, _ := k.connect(1, id)
-	good.authenticate(k.exchange())
-	good.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeyed(t)
+		h, id := k.admin()
+		io, _ := k.connect(1, id)
+		io.authenticate(k.exchange(func(c *auth.HostConfig) { c.HostKey = newKey(t) }))
+		<-io.closed
+		h.property(capsule.PropertyCSTS)
+		good, _ := k.connect(1, id)
+		good.authenticate(k.exchange())
+		good.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
 
-	// Who knows the host's names but not its key cannot push a queue of it out.
-	thief := k.dial(1, 1, 32)
-	d := connectData()
-	d.CNTLID = id
-	thief.wantStatus(capsule.StatusConnectInvalidParam|dnr, connectCommand(capsule.Connect{QID: 1, SQSIZE: 31}, d))
-	good.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
+		// Who knows the host's names but not its key cannot push a queue of it out.
+		thief := k.dial(1, 1, 32)
+		d := connectData()
+		d.CNTLID = id
+		thief.wantStatus(capsule.StatusConnectInvalidParam|dnr, connectCommand(capsule.Connect{QID: 1, SQSIZE: 31}, d))
+		good.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
+		k.close2(t)
+	})
 }
 
 // TestUnprovenNamesHarmNobody: a controller of somebody who gave the host's name
@@ -294,43 +305,46 @@ func TestUnprovenNamesHarmNobody(t *testing.T) {
 
 // TestAgain: a queue in use authenticates again, and then with the key of that time.
 func TestAgain(t *testing.T) {
-	k := newKeyed(t)
-	h, id := k.admin()
-	io, _ := k.connect(1, id)
-	io.authenticate(k.exchange())
-	read := func() {
-		t.Helper()
-		io.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
-	}
-	for range 3 {
-		x := k.exchange()
-		io.sendAuth(x)
-		read() // goes on meanwhile
-		io.receiveAuth(x)
-		read()
-		io.authenticate(x)
-		read()
-	}
-	k.key, k.ctrlKey = newKey(t), newKey(t)
-	k.allow(k.key, k.ctrlKey)
-	read() // nobody is disconnected for that
-	for _, q := range []*hostQueue{h, io} {
-		x := k.exchange()
-		if q.authenticate(x); x.State() != auth.StateDone {
-			t.Fatal(x.Err())
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeyed(t)
+		h, id := k.admin()
+		io, _ := k.connect(1, id)
+		io.authenticate(k.exchange())
+		read := func() {
+			t.Helper()
+			io.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
 		}
-	}
-	read()
-	k.wantCounts(AuthCounts{Succeeded: 7})
+		for range 3 {
+			x := k.exchange()
+			io.sendAuth(x)
+			read() // goes on meanwhile
+			io.receiveAuth(x)
+			read()
+			io.authenticate(x)
+			read()
+		}
+		k.key, k.ctrlKey = newKey(t), newKey(t)
+		k.allow(k.key, k.ctrlKey)
+		read() // nobody is disconnected for that
+		for _, q := range []*hostQueue{h, io} {
+			x := k.exchange()
+			if q.authenticate(x); x.State() != auth.StateDone {
+				t.Fatal(x.Err())
+			}
+		}
+		read()
+		k.wantCounts(AuthCounts{Succeeded: 7})
 
-	// The key of before does not do, and the association ends.
-	old := k.key
-	k.key = newKey(t)
-	k.allow(k.key, k.ctrlKey)
-	io.authenticate(k.exchange(func(c *auth.HostConfig) { c.HostKey = old }))
-	<-io.closed
-	<-h.closed
-	k.wantFailureLine("host does not know its key")
+		// The key of before does not do, and the association ends.
+		old := k.key
+		k.key = newKey(t)
+		k.allow(k.key, k.ctrlKey)
+		io.authenticate(k.exchange(func(c *auth.HostConfig) { c.HostKey = old }))
+		<-io.closed
+		<-h.closed
+		k.wantFailureLine("host does not know its key")
+		k.close2(t)
+	})
 }
 
 // TestHostLosesKey: an entry without a key asks for nothing, and answers nothing.
