@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -589,4 +590,26 @@ func FuzzAuthSend(f *testing.F) {
 			t.Error("authenticated without the key")
 		}
 	})
+}
+
+// TestDiscoveryTellsOfKeys: a host learns before it connects that it must
+// authenticate, and needs no key for that.
+func TestDiscoveryTellsOfKeys(t *testing.T) {
+	k := newKeyed(t)
+	if _, err := k.target.Listen(netip.MustParseAddrPort("192.0.2.1:4420")); err != nil {
+		t.Fatal(err)
+	}
+	treq := func() uint8 {
+		h := k.connectDiscovery(testHostNQN)
+		defer h.lose()
+		es, _ := h.discover()
+		return es[1].TREQ
+	}
+	if got := treq(); got&3 != capsule.TREQSecureRequired {
+		t.Errorf("TREQ of a host with a key is %#x", got)
+	}
+	k.allow(auth.Key{}, auth.Key{})
+	if got := treq(); got&3 != 0 {
+		t.Errorf("TREQ of a host without a key is %#x", got)
+	}
 }
