@@ -15,8 +15,9 @@ import (
 
 const (
 	// authTimeout is how long an exchange may take from Connect, or from its first
-	// message on a queue in use. What is stalled holds one of the maxSilent places.
-	authTimeout = 30 * time.Second
+	// message on a queue in use: what Linux allows where there is no keep alive. A slow
+	// host that computes needs it; what is stalled holds one of the maxSilent places.
+	authTimeout = 120 * time.Second
 	// farewellTime is how long a host that was refused, or refused us, has to end the
 	// connection by itself. Linux 6.12, if it finds the connection gone while it waits
 	// for an answer in this phase, waits on for the whole time of a command, 60 s.

@@ -613,3 +613,31 @@ func TestDiscoveryTellsOfKeys(t *testing.T) {
 		t.Errorf("TREQ of a host without a key is %#x", got)
 	}
 }
+
+// TestKeepAliveWaitsForAuthentication: a host that computes for longer than its
+// keep alive timeout is not given up, but is afterwards.
+func TestKeepAliveWaitsForAuthentication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeyed(t)
+		h := k.dial(0, 0, 32)
+		h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31, KATO: 1000}, connectData()))
+		x := k.exchange()
+		for !x.Ended() {
+			time.Sleep(20 * time.Second)
+			if x.Pending() != nil {
+				h.sendAuth(x)
+			} else {
+				h.receiveAuth(x)
+			}
+		}
+		if x.State() != auth.StateDone {
+			t.Fatal(x.Err())
+		}
+		start := time.Now()
+		<-h.closed
+		if d := time.Since(start); d > 5*time.Second {
+			t.Errorf("a silent host is given up after %v", d)
+		}
+		k.close2(t)
+	})
+}

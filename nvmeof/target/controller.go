@@ -191,9 +191,10 @@ func (c *Controller) armKeepAlive() {
 
 // keepAliveDue ends the association if no queue has seen a command since the
 // timer was set, nor in the grace after it (NVMe base 2.0, 3.9: traffic based keep
-// alive).
+// alive). As long as the host has to authenticate, which has a limit of its own, it
+// can send no Keep Alive, and may be busy for long with its part of the exchange.
 func (c *Controller) keepAliveDue() {
-	if c.sawTraffic() {
+	if c.sawTraffic() || c.admin.auth.locked {
 		c.keep.restart(c.now())
 	}
 	if !c.keep.expired(c.now()) || c.keep.grace(c.now()) {
