@@ -275,7 +275,7 @@ func TestUsage(t *testing.T) {
 		"discover -a 127.0.0.1 -o yaml":                           "it is one of binary, json, normal",
 		"discover -a 127.0.0.1 -o jsn":                            "did you mean json?",
 		"discover --tradr 127.0.0.1":                              "did you mean traddr?",
-		"discover -a 127.0.0.1 -S x":                              "not supported yet",
+		"discover -a 127.0.0.1 -S x":                              "not of the form",
 		"discover -a 127.0.0.1 extra":                             "extra",
 		"dicsover":                                                "discover",
 		"bench -a 127.0.0.1 --bs 4x":                              `size "4x"`,

@@ -28,6 +28,7 @@ type connection struct {
 	hostNQN    string
 	hostID     string
 	secret     string
+	ctrlSecret string
 
 	nrIOQueues    int
 	queueSize     int
@@ -51,7 +52,8 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 	flags.StringVarP(&c.hostIface, "host-iface", "f", "", "not supported: use --host-traddr")
 	flags.StringVarP(&c.hostNQN, "hostnqn", "q", "", "user-defined hostnqn (default: /etc/nvme/hostnqn, or one kept for this user)")
 	flags.StringVarP(&c.hostID, "hostid", "I", "", "user-defined hostid (default: /etc/nvme/hostid, or the one in the hostnqn)")
-	flags.StringVarP(&c.secret, "dhchap-secret", "S", "", "not supported yet")
+	flags.StringVarP(&c.secret, "dhchap-secret", "S", "", "this host's key for in-band authentication (DHHC-1:...), or file:PATH")
+	flags.StringVarP(&c.ctrlSecret, "dhchap-ctrl-secret", "C", "", "key that the target has to prove that it knows, or file:PATH")
 	flags.IntVarP(&c.nrIOQueues, "nr-io-queues", "i", 1, "number of io queues to use, each with a thread of its own")
 	flags.IntVarP(&c.queueSize, "queue-size", "Q", nvmeof.DefaultQueueDepth, "number of io queue elements to use")
 	flags.IntVarP(&c.keepAlive, "keep-alive-tmo", "k", 0, "keep alive timeout period in seconds (default 5)")
@@ -59,9 +61,7 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&c.disableSQFlow, "disable-sqflow", false, "disable controller sq flow control")
 	flags.DurationVar(&c.timeout, "timeout", 30*time.Second, "how long a command may take")
 	flags.IntVar(&c.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
-	for _, hidden := range []string{"host-iface", "dhchap-secret"} {
-		_ = flags.MarkHidden(hidden)
-	}
+	_ = flags.MarkHidden("host-iface")
 	c.addIgnored(cmd)
 }
 
@@ -98,8 +98,8 @@ func (c *connection) addr() (netip.AddrPort, error) {
 		return netip.AddrPort{}, usage("--traddr is missing: the IP address of the controller, as in -a 192.0.2.1")
 	case c.hostIface != "":
 		return netip.AddrPort{}, usage("--host-iface is not supported: give that interface's address as --host-traddr")
-	case c.secret != "":
-		return netip.AddrPort{}, usage("--dhchap-secret: in-band authentication is not supported yet")
+	case c.secret == "" && c.ctrlSecret != "":
+		return netip.AddrPort{}, usage("--dhchap-ctrl-secret needs --dhchap-secret too: only a host that authenticates can ask for proof")
 	}
 	addr, err := nvmeof.ParseAddress(c.traddr, c.trsvcid)
 	if err != nil {
@@ -125,6 +125,9 @@ func (c *connection) options(addr netip.AddrPort, nqn string) (host.Options, err
 	}
 	if c.nrIOQueues < 1 || c.nrIOQueues > nvmeof.MaxIOQueues {
 		return o, usage("--nr-io-queues %d: 1 to %d", c.nrIOQueues, nvmeof.MaxIOQueues)
+	}
+	if err := c.secrets(&o); err != nil {
+		return o, err
 	}
 	if nqn != "" {
 		n, err := nvmeof.AnyNQN(nqn)

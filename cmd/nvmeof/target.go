@@ -27,6 +27,7 @@ type targetFlags struct {
 	shards       int
 	rcvbuf       int
 	allowHosts   []string
+	hosts        []allowedHost // what they mean
 	allowAnyHost bool
 	logFormat    string
 	logLevel     string
@@ -56,7 +57,7 @@ RoCEv2 endpoint on UDP port 4791 of the address. Hosts are refused unless
 	flags.StringVar(&f.transport, "provider", transportSoftroce, "the same as --transport: host commands have this name")
 	flags.IntVar(&f.shards, "shards", 0, "threads that serve I/O queues (default: half the processors)")
 	flags.IntVar(&f.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
-	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, "NQN of a host that may connect")
+	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, allowHostHelp)
 	flags.BoolVar(&f.allowAnyHost, "allow-any-host", false, "let every host connect")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -87,10 +88,15 @@ func (f *targetFlags) check() (netip.AddrPort, error) {
 	if f.shards == 0 {
 		f.shards = max(1, min(runtime.NumCPU()/2, maxShards))
 	}
-	for _, nqn := range f.allowHosts {
-		if _, err := nvmeof.AnyNQN(nqn); err != nil {
+	for _, arg := range f.allowHosts {
+		h, err := parseAllowHost(arg)
+		if err == nil {
+			_, _, err = h.config()
+		}
+		if err != nil {
 			return addr, usage("--allow-host: %v", err)
 		}
+		f.hosts = append(f.hosts, h)
 	}
 	return addr, nil
 }
@@ -114,10 +120,13 @@ func runTarget(ctx context.Context, f *targetFlags, out, errOut io.Writer) error
 	if err != nil {
 		return err
 	}
-	stores, err := addExports(t, f, log)
+	s, stores, err := addExports(t, f, log)
 	if err == nil {
+		forget := rereadKeys(s, f.hosts, log)
 		err = serve(ctx, t, f, addr, out, errOut, log)
+		forget()
 		logCounters(dev, log)
+		log.Info("authentications", zap.Any("counters", t.AuthCounts()))
 	}
 	// Peers are told, then the stores are quiet.
 	return errors.Join(err, t.Close(), closeStores(stores))
@@ -153,31 +162,31 @@ func tellManager(state string) {
 
 // addExports creates the subsystem. It returns the stores that it opened even
 // when it fails.
-func addExports(t *target.Target, f *targetFlags, log *zap.Logger) ([]backend.Store, error) {
+func addExports(t *target.Target, f *targetFlags, log *zap.Logger) (*target.Subsystem, []backend.Store, error) {
 	s, err := t.AddSubsystem(target.SubsystemConfig{NQN: f.nqn})
 	if err != nil {
-		return nil, usage("--nqn: %v", err)
+		return nil, nil, usage("--nqn: %v", err)
 	}
-	for _, nqn := range f.allowHosts {
-		s.AllowHost(nqn)
+	if err := allow(s, f.hosts, log); err != nil {
+		return nil, nil, fmt.Errorf("--allow-host: %w", err)
 	}
 	s.AllowAnyHost(f.allowAnyHost)
 	var stores []backend.Store
 	for _, arg := range f.exports {
 		e, err := parseExport(arg)
 		if err != nil {
-			return stores, usage("--export: %v", err)
+			return s, stores, usage("--export: %v", err)
 		}
 		store, err := e.open(log)
 		if err != nil {
-			return stores, fmt.Errorf("--export %s: %w", arg, err)
+			return s, stores, fmt.Errorf("--export %s: %w", arg, err)
 		}
 		stores = append(stores, store)
 		if _, err := s.AddNamespace(target.NamespaceConfig{Store: store, Name: e.name()}); err != nil {
-			return stores, fmt.Errorf("--export %s: %w", arg, err)
+			return s, stores, fmt.Errorf("--export %s: %w", arg, err)
 		}
 	}
-	return stores, nil
+	return s, stores, nil
 }
 
 func closeStores(stores []backend.Store) (err error) {

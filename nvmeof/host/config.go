@@ -9,6 +9,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -48,6 +49,13 @@ type Options struct {
 	KeepAliveTmo  time.Duration // default 5 s; negative: none
 	TOS           uint8         // IP type of service
 	DisableSQFlow bool
+
+	// DHCHAPSecret is the key by which the host proves itself on each queue where the
+	// controller asks for that. With DHCHAPCtrlSecret the controller has to prove
+	// itself too; one that does not, or does not authenticate at all, is refused.
+	DHCHAPSecret     auth.Key
+	DHCHAPCtrlSecret auth.Key
+	proofOptional    bool // a controller that asks for no authentication will do
 
 	// Timeout ends the connection when a command has no answer for so long;
 	// default 30 s, negative: never.
@@ -125,6 +133,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("host: %d I/O queues: at most %d", o.NrIOQueues, nvmeof.MaxIOQueues)
 	case o.bounceMemory() < shard.MaxBuffer || o.bounceMemory() >= 4<<30:
 		return fmt.Errorf("host: %d bytes of bounce memory: from 1 MiB to 4 GiB", o.BounceMemory)
+	case o.DHCHAPSecret.IsZero() && !o.DHCHAPCtrlSecret.IsZero():
+		return errors.New("host: Options.DHCHAPCtrlSecret needs a DHCHAPSecret too: only a host that authenticates can ask for proof")
 	case o.keepAlive().Milliseconds() > 1<<32-1:
 		return fmt.Errorf("host: keep alive timeout %v is too long", o.KeepAliveTmo)
 	}

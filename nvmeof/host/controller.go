@@ -28,6 +28,9 @@ type Controller struct {
 	ops     sync.Pool     // of *op, idle
 	turn    atomic.Uint32 // of the lanes
 
+	proving      sync.Mutex    // held while Authenticate runs
+	transactions atomic.Uint32 // exchanges begun; the low 16 bits are the next T_ID
+
 	// Learnt from the controller, constant after Connect.
 	cntlid   capsule.ControllerID
 	cap      capsule.CAP

@@ -28,6 +28,7 @@ func (h *Host) Discover(ctx context.Context, options Options) (*DiscoveryLog, er
 		options.NQN = nvmeof.DiscoveryNQN
 	}
 	options.NrIOQueues = -1
+	options.proofOptional = true // few discovery controllers authenticate, and what they tell is checked at Connect
 	if options.KeepAliveTmo == 0 {
 		options.KeepAliveTmo = -1 // gone before it could matter
 	}

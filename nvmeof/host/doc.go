@@ -24,8 +24,16 @@
 // not answered, everything outstanding ends with the reason, which
 // [Controller.Err] repeats, and Done is closed.
 //
+// # Authentication
+//
+// A controller that asks for authentication gets the proof of
+// [Options].DHCHAPSecret on each queue; see package auth. With DHCHAPCtrlSecret it
+// must prove itself as well, except a discovery controller that asks for nothing.
+// [Controller.Authenticate] does so again, with other keys if need be. An
+// [*AuthError] says which side refused.
+//
 // # Not here yet
 //
-// Reconnecting, multipath, in-band authentication, protection information,
-// metadata, fused commands, namespaces of other command sets.
+// Reconnecting, multipath, protection information, metadata, fused commands,
+// namespaces of other command sets.
 package host

@@ -62,7 +62,7 @@ func (e *StatusError) hint() string {
 	case capsule.StatusConnectRestartDiscovery:
 		return ": the subsystem has moved; discover again"
 	case capsule.StatusAuthenticationRequired:
-		return ": the target asks for authentication, which this host cannot do yet"
+		return ": " + ErrNoSecret.Error()
 	}
 	return ""
 }

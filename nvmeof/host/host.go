@@ -2,9 +2,12 @@ package host
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
@@ -23,6 +26,7 @@ type Host struct {
 	end      context.CancelFunc
 
 	connecting sync.WaitGroup
+	sequence   atomic.Uint32 // of challenges; see nextSequence
 
 	mu          sync.Mutex // guards what follows
 	controllers map[*Controller]struct{}
@@ -45,6 +49,9 @@ func New(cfg Config) (*Host, error) {
 			return nil, err
 		}
 	}
+	var seed [4]byte
+	rand.Read(seed[:]) // it never fails
+	h.sequence.Store(binary.LittleEndian.Uint32(seed[:]))
 	h.life, h.end = context.WithCancel(context.Background())
 	n := cfg.shards()
 	if n < 1 || n > h.attrs.Shards {

@@ -30,6 +30,8 @@ type liar struct {
 	accept   rdmatransport.ConnParams
 	reject   capsule.RejectStatus
 	cntlid   capsule.ControllerID
+	atr      bool
+	proof    func(b []byte) // what Authentication Receive gives
 	cap      capsule.CAPFields
 	csts     capsule.CSTS
 	identify func(*capsule.IdentifyController)
@@ -152,7 +154,12 @@ func (q *liarQueue) fabrics(c *fabric.Command) {
 	l := q.liar
 	switch c.SQE.FabricsType() {
 	case capsule.FabricsConnect:
-		c.Respond(0, capsule.ConnectResponse{CNTLID: l.cntlid}.Result())
+		c.Respond(0, capsule.ConnectResponse{CNTLID: l.cntlid, ATR: l.atr}.Result())
+	case capsule.FabricsAuthReceive:
+		pieces := q.piece(c)
+		clear(pieces[0].Buf)
+		l.proof(pieces[0].Buf)
+		c.RespondData(pieces, 0)
 	case capsule.FabricsPropertyGet:
 		switch capsule.PropertyOffset(c.SQE.Property().Offset) {
 		case capsule.PropertyCAP:

@@ -45,7 +45,10 @@ func (c *Controller) openLink(ctx context.Context, qid capsule.QID, shardIndex, 
 	if err := l.open(ctx); err != nil {
 		return nil, c.connectError(fmt.Sprintf("connecting queue %d", qid), errors.Join(err, q.Free()))
 	}
-	err = l.connectCommand(ctx)
+	r, err := l.connectCommand(ctx)
+	if err == nil {
+		err = l.proveAtConnect(ctx, r)
+	}
 	if err == nil {
 		err = c.add(l)
 	}
@@ -116,7 +119,7 @@ func (l *link) end(err error) {
 func (l *link) disconnect() { l.shard.Do(l.queue.Disconnect) }
 
 // connectCommand sends Connect (NVMe base 2.0, 6.3).
-func (l *link) connectCommand(ctx context.Context) error {
+func (l *link) connectCommand(ctx context.Context) (capsule.ConnectResponse, error) {
 	c := l.controller
 	o := &c.options
 	cmd := capsule.FabricsCommand(capsule.FabricsConnect)
@@ -138,9 +141,10 @@ func (l *link) connectCommand(ctx context.Context) error {
 	data.Encode(b)
 	done, err := l.execute(ctx, cmd, b)
 	if err != nil {
-		return err
+		return capsule.ConnectResponse{}, err
 	}
-	return l.checkConnect(capsule.ParseConnectResponse(done.Result))
+	r := capsule.ParseConnectResponse(done.Result)
+	return r, l.checkConnect(r)
 }
 
 func (l *link) checkConnect(r capsule.ConnectResponse) error {
@@ -148,8 +152,6 @@ func (l *link) checkConnect(r capsule.ConnectResponse) error {
 	switch {
 	case r.ASCR:
 		return errors.New("controller asks for a secure channel, which NVMe over RDMA does not have")
-	case r.ATR:
-		return errors.New("controller asks for authentication, which this host cannot do yet")
 	case r.CNTLID < capsule.ControllerIDMin || r.CNTLID > capsule.ControllerIDMax:
 		return fmt.Errorf("controller has the reserved identifier %#x", uint16(r.CNTLID))
 	case l.qid == 0:

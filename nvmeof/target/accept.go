@@ -18,8 +18,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// maxSilent is how many connections may be without a Connect command at a time,
-// so that a flood of requests cannot take all queue memory.
+// maxSilent is how many connections may be without a Connect command, or without
+// the authentication that has to follow it, at a time, so that a flood of requests
+// cannot take all queue memory.
 const maxSilent = 256
 
 // A Listener is an address on which the target accepts connections.
@@ -114,7 +115,7 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 		return
 	}
 	if t.silent.Load() >= maxSilent {
-		t.reject(req, d, capsule.RejectNoResources, "too many connections wait for their Connect command")
+		t.reject(req, d, capsule.RejectNoResources, "too many connections wait for their Connect command or for authentication")
 		return
 	}
 	w := t.leastLoaded()
@@ -225,7 +226,7 @@ func (t *Target) register(q *queue) bool {
 // freeQueue gives back what register and admitQueue took. Unmapping may take
 // long, so it is not the shard that does it.
 func (t *Target) freeQueue(q *queue, free func() error, memory int64) {
-	if q.controller == nil {
+	if !q.proven {
 		t.silent.Add(-1)
 	}
 	q.worker.queues.Add(-1)

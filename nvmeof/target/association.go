@@ -43,6 +43,10 @@ func (c *Controller) joinQueue(q *queue, id capsule.QID) (at capsule.InvalidPara
 		return badCNTLID, "its controller is not enabled"
 	case int(id) > c.granted:
 		return badQID, "queue identifier is above the number of queues granted"
+	case old != nil && c.keyed:
+		// Who connects has not proved yet that it is the host. The old queue ends with
+		// its own authentication's time, or with the keep alive.
+		return badQID, "queue identifier is in use"
 	case old != nil:
 		// The host gave the old queue up before we noticed that it is gone.
 		old.shard.Do(func() { old.disconnect("replaced by a new connection of the same queue") })

@@ -61,9 +61,12 @@ func (q *queue) connect(r *request) capsule.Status {
 	if f.CATTR&capsule.ConnectNoFlowControl != 0 {
 		q.wire.DisableFlowControl()
 	}
-	q.target.silent.Add(-1)
 	q.shard.StopTimer(&q.timer)
-	r.result = capsule.ConnectResponse{CNTLID: q.controller.id}.Result()
+	locked := q.lock()
+	if !locked {
+		q.heard()
+	}
+	r.result = capsule.ConnectResponse{CNTLID: q.controller.id, ATR: locked}.Result()
 	return capsule.StatusSuccess
 }
 

@@ -250,10 +250,11 @@ func TestCommandsBeforeConnect(t *testing.T) {
 			ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)),
 			fabricsCommand(capsule.FabricsPropertyGet, capsule.Property{Size: 8}),
 			fabricsCommand(capsule.FabricsDisconnect, nil),
+			fabricsCommand(capsule.FabricsAuthSend, capsule.Auth{SPSP0: 1, SPSP1: 1, SECP: capsule.SecurityProtocol, Length: 8}),
+			fabricsCommand(capsule.FabricsAuthReceive, capsule.Auth{SPSP0: 1, SPSP1: 1, SECP: capsule.SecurityProtocol, Length: 8}),
 		} {
 			h.wantStatus(capsule.StatusCommandSequence|dnr, c)
 		}
-		h.wantStatus(capsule.StatusInvalidOpcode|dnr, fabricsCommand(capsule.FabricsAuthSend, nil))
 	}
 }
 

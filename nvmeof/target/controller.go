@@ -46,6 +46,9 @@ type Controller struct {
 
 	errors errorRing
 
+	keyed         bool        // the host had a key at Connect; constant
+	authenticated atomic.Bool // it has proved itself on the admin queue
+
 	mu        sync.Mutex
 	ready     bool // I/O queues may connect
 	dying     bool // the association ends: nothing may join
@@ -63,6 +66,7 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 		listener: q.listener, localAddr: q.local.Addr(), peer: q.remote.Addr(),
 		shard: q.shard, admin: q, queues: make(map[capsule.QID]*queue),
 		granted: q.target.cfg.MaxQueues,
+		keyed:   !s.hosts.keys(d.HostNQN.String()).DHCHAPKey.IsZero(),
 	}
 	if s.discovery {
 		c.kind = capsule.ControllerTypeDiscovery
@@ -73,6 +77,10 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 }
 
 func (c *Controller) discovery() bool { return c.kind == capsule.ControllerTypeDiscovery }
+
+// trusted reports whether the host is who it says, as far as it had to prove that.
+// Any goroutine may call it.
+func (c *Controller) trusted() bool { return !c.keyed || c.authenticated.Load() }
 
 func (c *Controller) now() int64 { return c.shard.Now() }
 
@@ -100,7 +108,11 @@ func (c *Controller) start(kato uint32) {
 		c.keep.fallback(discoveryTimeout, c.now())
 	}
 	c.armKeepAlive()
-	c.log.Info("host connected", zap.Stringer("peer", c.admin.remote), zap.Uint32("kato_ms", kato))
+	fields := []zap.Field{zap.Stringer("peer", c.admin.remote), zap.Uint32("kato_ms", kato)}
+	if c.keyed {
+		fields = append(fields, zap.Bool("must_authenticate", true))
+	}
+	c.log.Info("host connected", fields...)
 }
 
 // setProperty carries out Property Set.
@@ -182,9 +194,10 @@ func (c *Controller) armKeepAlive() {
 
 // keepAliveDue ends the association if no queue has seen a command since the
 // timer was set, nor in the grace after it (NVMe base 2.0, 3.9: traffic based keep
-// alive).
+// alive). As long as the host has to authenticate, which has a limit of its own, it
+// can send no Keep Alive, and may be busy for long with its part of the exchange.
 func (c *Controller) keepAliveDue() {
-	if c.sawTraffic() {
+	if c.sawTraffic() || c.admin.auth.locked {
 		c.keep.restart(c.now())
 	}
 	if !c.keep.expired(c.now()) || c.keep.grace(c.now()) {

@@ -20,8 +20,10 @@ type sizeRule func(c *Controller, cmd *capsule.Command) uint64
 type row struct {
 	run  handler
 	size sizeRule // nil: no data
-	io   bool     // I/O controllers execute it
-	disc bool     // discovery controllers execute it
+	// check judges the command's fields before its data is moved; nil: nothing to judge.
+	check func(q *queue, r *request) capsule.Status
+	io    bool // I/O controllers execute it
+	disc  bool // discovery controllers execute it
 }
 
 func fixed(n uint64) sizeRule {
@@ -46,6 +48,8 @@ func fabricsTable() [256]row {
 		capsule.FabricsConnect:     {run: connect, size: fixed(capsule.ConnectDataSize)},
 		capsule.FabricsPropertyGet: {run: propertyGet},
 		capsule.FabricsDisconnect:  {run: disconnect},
+		capsule.FabricsAuthSend:    {run: authSend, size: authLength, check: checkAuth},
+		capsule.FabricsAuthReceive: {run: authReceive, size: authLength, check: checkAuth},
 	}
 }
 
@@ -60,6 +64,8 @@ func (q *queue) dispatch(r *request) {
 	switch {
 	case q.leaving:
 		r.finish(capsule.StatusSQDeleted)
+	case q.auth.locked && !beforeAuth(r.cmd):
+		q.refuseLocked(r)
 	case r.cmd.Flags.Fuse() != capsule.FuseNone: // FUSES is 0
 		r.finish(invalidField)
 	case r.cmd.Opcode == capsule.OpcodeFabrics:
@@ -99,6 +105,12 @@ func (q *queue) startRow(r *request, row *row) {
 		// Connect comes first and once (NVMe base 2.0, 6.3).
 		r.finish(capsule.StatusCommandSequence | capsule.StatusDNR)
 		return
+	}
+	if row.check != nil {
+		if status := row.check(q, r); !status.OK() {
+			r.finish(status)
+			return
+		}
 	}
 	var want uint64
 	if row.size != nil {

@@ -46,11 +46,21 @@
 // room in a backend's queue or no lease waits in its shard, in order among
 // commands that conflict, and is tried again each turn.
 //
+// # Authentication
+//
+// A host that has a key in its [HostConfig] proves that it knows it on each queue,
+// by the exchange of package auth, before any other command is executed there. The
+// queue's shard keeps the exchange and lends it to the target's authenticator, a
+// goroutine, for each message, since that may compute for tens of milliseconds. A
+// queue that fails ends, and the whole association with it, except where it is an
+// I/O queue that never was proven: whoever opened that may be somebody else. The
+// host may authenticate again at any time, which is when a changed key counts.
+//
 // # Not supported
 //
 // Metadata and protection information, fused commands, Compare, Verify, Copy,
-// reservations, namespace management, firmware download, in-band
-// authentication, subsystem reset and lists of SGL descriptors. A host's Disconnect
-// command ends the connection of its queue too. Hosts are refused unless they
-// are allowed.
+// reservations, namespace management, firmware download, authentication of
+// discovery controllers, subsystem reset and lists of SGL descriptors. A host's
+// Disconnect command ends the connection of its queue too. Hosts are refused unless
+// they are allowed.
 package target

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
 // Access is what a host may do with a namespace.
@@ -31,13 +32,21 @@ func (a Access) String() string {
 	return fmt.Sprintf("access %d", uint8(a))
 }
 
-// HostConfig is a host that may connect to a subsystem, and its rights there.
+// HostConfig is a host that may connect to a subsystem, its rights there, and how
+// it proves who it is: by DH-HMAC-CHAP if it has a key, else its word is taken. A
+// change of the keys counts from the next authentication of each queue.
 type HostConfig struct {
 	NQN string // required
 	// Access is the right to every namespace that Namespaces does not name, those
 	// added later included; the zero value is reading and writing.
 	Access     Access
 	Namespaces map[capsule.NSID]Access
+
+	DHCHAPKey     auth.Key // what the host must know on each queue; none: nothing
+	DHCHAPCtrlKey auth.Key // what the target proves itself with to a host that asks for it
+
+	DHCHAPHashes []auth.Hash  // that may be used, the preferred one first; default: auth.AllHashes
+	DHCHAPGroups []auth.Group // likewise; default: auth.AllGroups
 }
 
 // check judges what an administrator gave.
@@ -57,7 +66,26 @@ func (c *HostConfig) check() error {
 	if c.Access > AccessNone {
 		return fmt.Errorf("host %s: %v: want AccessWrite, AccessRead or AccessNone", c.NQN, c.Access)
 	}
+	return c.checkKeys()
+}
+
+func (c *HostConfig) checkKeys() error {
+	switch {
+	case c.DHCHAPKey.IsZero() && !c.DHCHAPCtrlKey.IsZero():
+		return fmt.Errorf("host %s: a controller's key needs a host's key too", c.NQN)
+	case slices.ContainsFunc(c.DHCHAPHashes, func(h auth.Hash) bool { return !h.Usable() }):
+		return fmt.Errorf("host %s: unknown hash in %v", c.NQN, c.DHCHAPHashes)
+	case slices.ContainsFunc(c.DHCHAPGroups, func(g auth.Group) bool { return !g.Usable() }):
+		return fmt.Errorf("host %s: unknown Diffie-Hellman group in %v", c.NQN, c.DHCHAPGroups)
+	}
 	return nil
+}
+
+// clone returns a copy that shares nothing with what the caller may change.
+func (c HostConfig) clone() HostConfig {
+	c.Namespaces = maps.Clone(c.Namespaces)
+	c.DHCHAPHashes, c.DHCHAPGroups = slices.Clone(c.DHCHAPHashes), slices.Clone(c.DHCHAPGroups)
+	return c
 }
 
 // rights are a host's accesses in a form that shards read. They do not change;
@@ -98,7 +126,7 @@ type hostEntry struct {
 }
 
 // authenticates reports whether the host has to prove who it is.
-func (e *hostEntry) authenticates() bool { return false }
+func (e *hostEntry) authenticates() bool { return !e.config.DHCHAPKey.IsZero() }
 
 // hostList says which hosts may connect to a subsystem. The zero value refuses
 // all.
@@ -110,7 +138,7 @@ type hostList struct {
 
 // set adds a host, or changes it.
 func (l *hostList) set(c HostConfig) {
-	c.Namespaces = maps.Clone(c.Namespaces)
+	c = c.clone()
 	e := &hostEntry{config: c, rights: c.rights()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,6 +170,15 @@ func (l *hostList) named(nqn string) *hostEntry {
 	return l.hosts[nqn]
 }
 
+// keys returns what a host has to prove itself with: the zero value where it has no
+// entry of its own.
+func (l *hostList) keys(nqn string) HostConfig {
+	if e := l.named(nqn); e != nil {
+		return e.config
+	}
+	return HostConfig{}
+}
+
 // find returns the entry by which a host is allowed, or nil. One that only the
 // permission for all allows has all rights.
 func (l *hostList) find(nqn string) *hostEntry {
@@ -164,9 +201,7 @@ func (l *hostList) list() []HostConfig {
 	defer l.mu.Unlock()
 	out := make([]HostConfig, 0, len(l.hosts))
 	for _, e := range l.hosts {
-		c := e.config
-		c.Namespaces = maps.Clone(c.Namespaces)
-		out = append(out, c)
+		out = append(out, e.config.clone())
 	}
 	slices.SortFunc(out, func(a, b HostConfig) int { return cmp.Compare(a.NQN, b.NQN) })
 	return out

@@ -16,8 +16,10 @@ type ControllerInfo struct {
 	HostNQN   string
 	HostID    capsule.HostID
 	Peer      netip.Addr
-	Port      PortID      // of the listener
-	Queues    []QueueInfo // I/O queues, by identifier
+	Port      PortID // of the listener
+	// Authenticated: the host has proved who it is.
+	Authenticated bool
+	Queues        []QueueInfo // I/O queues, by identifier
 }
 
 // QueueInfo is an I/O queue.
@@ -58,6 +60,7 @@ func (c *Controller) info() ControllerInfo {
 	out := ControllerInfo{
 		Subsystem: c.subsystem.nqn, ID: c.id, Discovery: c.discovery(),
 		HostNQN: c.hostNQN, HostID: c.hostID, Peer: c.peer, Port: c.listener.port.id,
+		Authenticated: c.authenticated.Load(),
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -45,7 +45,9 @@ type queue struct {
 	requests   []request
 	piece      [1]rdmatransport.SGE
 	timer      shard.Timer // Connect must come before
-	onClosed   func()      // releases what the connection was given
+	proven     bool        // not counted in silent any more
+	auth       authentication
+	onClosed   func() // releases what the connection was given
 
 	// traffic is set by every command and cleared by the controller's keep alive.
 	traffic atomic.Bool
@@ -59,6 +61,12 @@ func (q *queue) start(n int) {
 	}
 	q.timer.Func = func() { q.refuseSilent() }
 	q.shard.SetTimer(&q.timer, connectTimeout)
+}
+
+// heard makes room for another connection of whom nothing is known.
+func (q *queue) heard() {
+	q.proven = true
+	q.target.silent.Add(-1)
 }
 
 // refuseSilent drops a connection on which nothing was said.
@@ -89,9 +97,13 @@ func (q *queue) Done(c *fabric.Command) { q.finished(c.Index()) }
 func (q *queue) finished(index int) {
 	r := &q.requests[index]
 	orderly := q.leaving && r.stage == stageAnswered && r.row != nil
+	refused := q.auth.last == r
 	r.done()
 	if orderly {
 		q.disconnect("Disconnect command")
+	}
+	if refused && !q.failed {
+		q.shard.SetTimer(&q.auth.timer, farewellTime)
 	}
 }
 
@@ -100,6 +112,7 @@ func (q *queue) finished(index int) {
 func (q *queue) Failed(err error) {
 	q.failed = true
 	q.shard.StopTimer(&q.timer)
+	q.shard.StopTimer(&q.auth.timer)
 	q.logEnd(err)
 	for i := range q.requests {
 		q.requests[i].cancel()

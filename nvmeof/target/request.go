@@ -27,7 +27,7 @@ const (
 	stageLease                 // waits in its lane for a lease
 	stageGate                  // waits for a paused namespace
 	stageBackend               // the backend has it, or will have it this turn
-	stageHeld                  // an Asynchronous Event Request
+	stageHeld                  // an Asynchronous Event Request, or the authenticator has its message
 	stageAnswered              // waits for the response's acknowledgement
 )
 

@@ -203,12 +203,13 @@ func (s *Subsystem) controller(id capsule.ControllerID) *Controller {
 }
 
 // otherHostID reports whether a controller of the same host NQN has another
-// host identifier: one of the two is not who it says.
+// host identifier: one of the two is not who it says. Where hosts have keys, one
+// that has not proved itself says nothing about the others.
 func (s *Subsystem) otherHostID(nqn string, id capsule.HostID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
-		if c.hostNQN == nqn && c.hostID != id {
+		if c.hostNQN == nqn && c.hostID != id && c.trusted() {
 			return true
 		}
 	}

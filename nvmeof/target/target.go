@@ -40,10 +40,14 @@ type Target struct {
 	logs     [256]logRow
 
 	memory  atomic.Int64 // mapped for queues
-	silent  atomic.Int64 // connections without a Connect command
+	silent  atomic.Int64 // connections without a Connect command, or that have yet to authenticate
 	cancel  context.CancelFunc
 	context context.Context
 	tasks   sync.WaitGroup // accept loops, and queues until they are freed
+
+	authenticator authenticator
+	authCounts    authCounts
+	sequence      atomic.Uint32 // of challenges
 
 	opening sync.Mutex // held while volumes are opened and closed, which waits for shards
 	volumes openVolumes
@@ -82,12 +86,13 @@ func New(cfg Config) (*Target, error) {
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
 	t.sorted.Store(new([]*Subsystem))
-	var seed [2]byte
+	var seed [6]byte
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, fmt.Errorf("target: %w", err)
 	}
 	// A host that reconnects after a restart meets no identifier of before.
 	t.firstID = capsule.ControllerID(binary.LittleEndian.Uint16(seed[:])) % capsule.ControllerIDMax
+	t.sequence.Store(binary.LittleEndian.Uint32(seed[2:]))
 	t.context, t.cancel = context.WithCancel(context.Background())
 	if t.discSub, err = newSubsystem(t, SubsystemConfig{NQN: cmp.Or(cfg.DiscoveryNQN, capsule.DiscoveryNQN)}); err != nil {
 		return nil, err
@@ -104,6 +109,7 @@ func New(cfg Config) (*Target, error) {
 	if cfg.Revalidate > 0 {
 		t.tasks.Go(t.watchStores) // ends when the target closes
 	}
+	t.authenticator.start()
 	return t, nil
 }
 
@@ -186,6 +192,7 @@ func (t *Target) Close() error {
 	}
 	t.dropQueues(func(*queue) bool { return true }, "target is shutting down")
 	t.tasks.Wait()
+	t.authenticator.stop()
 	for _, s := range t.Subsystems() {
 		errs = append(errs, s.removeNamespaces())
 	}

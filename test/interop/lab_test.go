@@ -52,6 +52,7 @@ type lab struct {
 	other   *guest.Guest // nil: the peer is a namespace of host
 	peerDir string       // shared with the guest of the peer
 
+	access  string    // who may use our target, as its options say; empty: any host
 	log     kernelLog // of the host
 	scripts int       // how many ran there; the number of the last one
 

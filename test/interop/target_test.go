@@ -72,7 +72,7 @@ func (l *lab) targetLog() string {
 func (l *lab) targetAction(t *testing.T, s setting, action string) {
 	t.Helper()
 	e := s.env()
-	e["storage"], e["action"], e["transport"] = s.storage, action, l.transport()
+	e["storage"], e["action"], e["transport"], e["access"] = s.storage, action, l.transport(), l.access
 	program := "nvmet"
 	if l.ours() {
 		program = "target"

@@ -1,6 +1,7 @@
 # The target under test, in the peer's namespace. Parameters: action (start, stop;
 # kill: at once and with no farewell; revive: after kill), nqn, addr, family,
-# storage (memory, file), bytes (of the namespace), transport.
+# storage (memory, file), bytes (of the namespace), transport, access (options that say
+# which hosts may connect; empty: any).
 backing=/root/target.img
 log=/mnt/host/target.log
 pidfile=/run/target.pid
@@ -12,10 +13,10 @@ launch() {
   touch "$log"
   lines=$(wc -l <"$log")
   setsid bash -c '
-    GOTRACEBACK=all nvmeof target --transport "$5" --listen "$1" --nqn "$2" --export "$3" --allow-any-host &
+    GOTRACEBACK=all nvmeof target --transport "$5" --listen "$1" --nqn "$2" --export "$3" $6 &
     echo $! >"$4"
     wait $!
-    echo "target ended with status $?"' - "$listen:4420" "$nqn" "$export" "$pidfile" "$transport" </dev/null >>"$log" 2>&1 &
+    echo "target ended with status $?"' - "$listen:4420" "$nqn" "$export" "$pidfile" "$transport" "${access:---allow-any-host}" </dev/null >>"$log" 2>&1 &
   # Pinning its memory takes a while the first time, as the guest gets that itself.
   (within 60 bash -c "tail -n +$((lines + 1)) '$log' | grep -q 'nvme connect'") || { end KILL; die "the target does not serve"; }
 }

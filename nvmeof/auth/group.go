@@ -1,0 +1,121 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"slices"
+)
+
+// A Group is a Diffie-Hellman group by its identifier in messages.
+type Group uint8
+
+// GroupNull means no Diffie-Hellman exchange; the others are those of RFC 7919.
+const (
+	GroupNull      Group = 0
+	GroupFFDHE2048 Group = 1
+	GroupFFDHE3072 Group = 2
+	GroupFFDHE4096 Group = 3
+	GroupFFDHE6144 Group = 4
+	GroupFFDHE8192 Group = 5
+)
+
+// A groupRow is what there is to know of a group.
+type groupRow struct {
+	name     string
+	bits     int   // of the prime
+	x        int64 // the X of RFC 7919, appendix A
+	exponent int   // bits of a private exponent, at least what RFC 7919 names there
+}
+
+var groups = [...]groupRow{
+	GroupNull:      {name: "null"},
+	GroupFFDHE2048: {"ffdhe2048", 2048, 560316, 256},
+	GroupFFDHE3072: {"ffdhe3072", 3072, 2625351, 320},
+	GroupFFDHE4096: {"ffdhe4096", 4096, 5736041, 384},
+	GroupFFDHE6144: {"ffdhe6144", 6144, 15705020, 448},
+	GroupFFDHE8192: {"ffdhe8192", 8192, 10965728, 512},
+}
+
+// AllGroups are all of them in the order in which a controller takes them unless
+// told otherwise: first the cheapest that matches a 128-bit security level, then
+// larger ones, then what is weaker.
+func AllGroups() []Group {
+	return []Group{GroupFFDHE3072, GroupFFDHE4096, GroupFFDHE6144, GroupFFDHE8192, GroupFFDHE2048, GroupNull}
+}
+
+// Usable reports whether exchanges can use g.
+func (g Group) Usable() bool { return int(g) < len(groups) }
+
+// Size is the length of a Diffie-Hellman value in bytes, 0 for the null group.
+func (g Group) Size() int {
+	if !g.Usable() {
+		return 0
+	}
+	return groups[g].bits / 8
+}
+
+func (g Group) String() string {
+	if !g.Usable() {
+		return fmt.Sprintf("group %d", uint8(g))
+	}
+	return groups[g].name
+}
+
+// ParseGroup reads the name of a group, as the Linux target's dhchap_dhgroup has
+// it.
+func ParseGroup(s string) (Group, error) {
+	at := slices.IndexFunc(groups[:], func(r groupRow) bool { return r.name == s })
+	if at < 0 {
+		return 0, fmt.Errorf("group %q: there are null, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144 and ffdhe8192", s)
+	}
+	return Group(at), nil
+}
+
+// A keyPair is one side of a Diffie-Hellman exchange.
+type keyPair struct {
+	group    Group
+	prime    *big.Int
+	exponent *big.Int
+}
+
+// newKeyPair draws a private exponent. For the null group there is nothing in it.
+func newKeyPair(g Group, random io.Reader) (keyPair, error) {
+	k := keyPair{group: g}
+	if g == GroupNull {
+		return k, nil
+	}
+	r := &groups[g]
+	b := make([]byte, r.exponent/8)
+	if _, err := io.ReadFull(random, b); err != nil {
+		return k, fmt.Errorf("drawing a private exponent: %w", err)
+	}
+	k.prime, k.exponent = r.prime(), new(big.Int).SetBytes(b)
+	return k, nil
+}
+
+// public is 2^x mod p in as many bytes as the prime has, nil for the null group.
+func (k *keyPair) public() []byte {
+	if k.group == GroupNull {
+		return nil
+	}
+	return new(big.Int).Exp(big.NewInt(2), k.exponent, k.prime).FillBytes(make([]byte, k.group.Size()))
+}
+
+var errValue = errors.New("Diffie-Hellman value is not within 2 to p-2")
+
+// shared is y^x mod p for the peer's value y, nil for the null group. Values whose
+// powers anybody knows are refused: 0, 1 and p-1 (RFC 7919, 5.1). Since p is a
+// safe prime, all others have an order of at least (p-1)/2.
+func (k *keyPair) shared(value []byte) ([]byte, error) {
+	if k.group == GroupNull {
+		return nil, nil
+	}
+	y := new(big.Int).SetBytes(value)
+	last := new(big.Int).Sub(k.prime, big.NewInt(1))
+	if y.Cmp(big.NewInt(1)) <= 0 || y.Cmp(last) >= 0 {
+		return nil, errValue
+	}
+	return y.Exp(y, k.exponent, k.prime).FillBytes(make([]byte, k.group.Size())), nil
+}

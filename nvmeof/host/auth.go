@@ -1,0 +1,148 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
+)
+
+// receiveLength is AL: more than the longest message of a controller.
+const receiveLength = 4096
+
+// Errors of controllers and options that do not fit together.
+var (
+	ErrNoSecret = errors.New("the target asks for authentication: give the key that it has for this host (--dhchap-secret)")
+	ErrNoProof  = errors.New("the target does not ask for authentication, so it cannot prove who it is, which --dhchap-ctrl-secret demands")
+)
+
+// An AuthError is an authentication that failed. It wraps an [*auth.Error], which
+// has the reason.
+type AuthError struct {
+	Mutual bool // the controller had to prove itself too
+	Err    error
+}
+
+func (e *AuthError) Unwrap() error { return e.Err }
+
+// ByController reports whether it was the controller that refused.
+func (e *AuthError) ByController() bool {
+	var reason *auth.Error
+	return errors.As(e.Err, &reason) && reason.Peer
+}
+
+func (e *AuthError) Error() string {
+	if e.ByController() {
+		return fmt.Sprintf("the target refuses this host: %v%s", e.Err, e.hint())
+	}
+	return fmt.Sprintf("this host refuses the target: %v%s", e.Err, e.hint())
+}
+
+// hint says what helps where a key is wrong.
+func (e *AuthError) hint() string {
+	var reason *auth.Error
+	if !errors.As(e.Err, &reason) || reason.Reason != auth.ReasonFailed {
+		return ""
+	}
+	switch {
+	case reason.Peer && e.Mutual:
+		return "; is --dhchap-secret the key that it has for this host, and has it one for --dhchap-ctrl-secret?"
+	case reason.Peer:
+		return "; is --dhchap-secret the key that it has for this host?"
+	}
+	return "; is --dhchap-ctrl-secret its key, and is it the target that it should be?"
+}
+
+// proveAtConnect authenticates a queue whose Connect command was answered.
+func (l *link) proveAtConnect(ctx context.Context, r capsule.ConnectResponse) error {
+	o := &l.controller.options
+	switch {
+	case r.ATR && o.DHCHAPSecret.IsZero():
+		return ErrNoSecret
+	case r.ATR:
+		return l.authenticate(ctx, o.DHCHAPSecret, o.DHCHAPCtrlSecret)
+	case !o.DHCHAPCtrlSecret.IsZero() && !o.proofOptional:
+		return ErrNoProof
+	}
+	return nil
+}
+
+// authenticate carries out an exchange on the queue. The exponentiations run in the
+// caller's goroutine.
+func (l *link) authenticate(ctx context.Context, secret, ctrlSecret auth.Key) error {
+	c := l.controller
+	x := auth.NewHost(auth.HostConfig{
+		HostNQN: string(c.options.HostNQN), SubsystemNQN: string(c.options.NQN), HostKey: secret, ControllerKey: ctrlSecret,
+		Transaction: auth.TransactionID(c.transactions.Add(1)), Sequence: c.host.nextSequence(), Random: rand.Reader,
+	})
+	for !x.Ended() {
+		if err := l.exchange(ctx, x); err != nil {
+			if x.Err() != nil { // the target does not wait for our AUTH_Failure2
+				break
+			}
+			return err
+		}
+	}
+	if x.Err() != nil {
+		return &AuthError{x.Mutual(), x.Err()}
+	}
+	return nil
+}
+
+// exchange sends the message that is due, or fetches the controller's.
+func (l *link) exchange(ctx context.Context, x *auth.Host) error {
+	t, data := capsule.FabricsAuthReceive, make([]byte, receiveLength)
+	due := x.Pending()
+	if due != nil {
+		t, data = capsule.FabricsAuthSend, bytes.Clone(due)
+		x.Sent()
+	}
+	cmd := capsule.FabricsCommand(t)
+	capsule.Auth{SPSP0: 1, SPSP1: 1, SECP: capsule.SecurityProtocol, Length: uint32(len(data))}.Put(&cmd)
+	if _, err := l.execute(ctx, cmd, data); err != nil {
+		return err
+	}
+	if due == nil {
+		x.Receive(data)
+	}
+	return nil
+}
+
+// nextSequence numbers challenges; 0 means none.
+func (h *Host) nextSequence() auth.Sequence {
+	for {
+		if n := h.sequence.Add(1); n != 0 {
+			return auth.Sequence(n)
+		}
+	}
+}
+
+// Authenticate authenticates every queue again, with other keys if those of the
+// connection have been changed at the target meanwhile. A controller without
+// ctrlSecret need not prove itself. Requests go on while it runs. When either side
+// refuses the controller is lost.
+func (c *Controller) Authenticate(ctx context.Context, secret, ctrlSecret auth.Key) error {
+	if secret.IsZero() {
+		return errors.New("host: Authenticate without a key")
+	}
+	c.proving.Lock()
+	defer c.proving.Unlock()
+	if err := c.Err(); err != nil {
+		return err
+	}
+	for _, l := range c.links() {
+		if err := l.authenticate(ctx, secret, ctrlSecret); err != nil {
+			err = fmt.Errorf("authenticating queue %d: %w", l.qid, err)
+			var refused *AuthError
+			if errors.As(err, &refused) {
+				c.lost(err)
+			}
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,259 @@
+package target
+
+import (
+	"bytes"
+	"crypto/rand"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+)
+
+const (
+	// authTimeout is how long an exchange may take from Connect, or from its first
+	// message on a queue in use: what Linux allows where there is no keep alive. A slow
+	// host that computes needs it; what is stalled holds one of the maxSilent places.
+	authTimeout = 120 * time.Second
+	// farewellTime is how long a host that was refused, or refused us, has to end the
+	// connection by itself. Linux 6.12, if it finds the connection gone while it waits
+	// for an answer in this phase, waits on for the whole time of a command, 60 s.
+	farewellTime = time.Second
+	// maxAuthData bounds TL and AL, well above the longest message.
+	maxAuthData = 64 << 10
+)
+
+// authentication is a queue's: the exchange in progress and what came of those
+// before. It belongs to the queue's shard.
+type authentication struct {
+	locked   bool             // nothing but authentication is executed
+	exchange *auth.Controller // the authenticator's while busy; nil before the first
+	busy     bool
+	ctrlKey  bool     // the exchange has a key to prove the controller with
+	last     *request // the last of an exchange that failed; the queue ends soon after it is done
+	timer    shard.Timer
+}
+
+// authCounts are a target's, written by all shards.
+type authCounts struct {
+	succeeded, failed, timedOut, refused atomic.Uint64
+}
+
+// AuthCounts is what became of authentications since the target's start.
+type AuthCounts struct {
+	Succeeded uint64 // queues authenticated, also again
+	Failed    uint64 // exchanges that either side refused
+	TimedOut  uint64 // exchanges that were not finished in time
+	Refused   uint64 // commands refused on queues that were not authenticated
+}
+
+// AuthCounts are the counters as they are now.
+func (t *Target) AuthCounts() AuthCounts {
+	c := &t.authCounts
+	return AuthCounts{c.succeeded.Load(), c.failed.Load(), c.timedOut.Load(), c.refused.Load()}
+}
+
+// hostEntry is what the subsystem knows of the queue's host now.
+func (q *queue) hostEntry() HostConfig {
+	return q.controller.subsystem.hosts.keys(q.controller.hostNQN)
+}
+
+// lock is called at Connect: where the host has a key, it must prove itself on this
+// queue before anything else. It reports whether that is so.
+func (q *queue) lock() bool {
+	if q.hostEntry().DHCHAPKey.IsZero() {
+		return false
+	}
+	q.auth.locked = true
+	q.startAuthTimer()
+	return true
+}
+
+func (q *queue) startAuthTimer() {
+	q.auth.timer.Func = q.authTimedOut
+	q.shard.SetTimer(&q.auth.timer, authTimeout)
+}
+
+// beforeAuth reports whether a locked queue executes the command.
+func beforeAuth(cmd *capsule.Command) bool {
+	t := cmd.FabricsType()
+	return cmd.Opcode == capsule.OpcodeFabrics && (t == capsule.FabricsAuthSend || t == capsule.FabricsAuthReceive)
+}
+
+// refuseLocked answers a command that comes too early.
+func (q *queue) refuseLocked(r *request) {
+	q.target.authCounts.refused.Add(1)
+	r.finish(capsule.StatusAuthenticationRequired | capsule.StatusDNR)
+}
+
+// checkAuth judges the fields of Authentication Send and Receive before their data
+// is moved. Where the host has no key there is nothing to prove.
+func checkAuth(q *queue, r *request) capsule.Status {
+	f := r.cmd.Auth()
+	switch {
+	case q.auth.exchange == nil && q.hostEntry().DHCHAPKey.IsZero():
+		return capsule.StatusInvalidOpcode | capsule.StatusDNR
+	case f.SECP != capsule.SecurityProtocol, f.SPSP0 != 1, f.SPSP1 != 1,
+		f.Length == 0, f.Length > maxAuthData, uint64(f.Length) != uint64(r.link.Length()):
+		return invalidField
+	}
+	return capsule.StatusSuccess
+}
+
+func authLength(_ *Controller, cmd *capsule.Command) uint64 { return uint64(cmd.Auth().Length) }
+
+// authSend takes a message of the host. It is answered when the message has been
+// worked on.
+func authSend(_ *Controller, r *request) capsule.Status {
+	q := r.queue
+	a := &q.auth
+	if a.busy || a.last != nil {
+		return capsule.StatusCommandSequence | capsule.StatusDNR
+	}
+	if a.exchange == nil || a.exchange.Ended() {
+		status := q.beginExchange()
+		if !status.OK() {
+			return status
+		}
+	}
+	a.busy = true
+	ok := q.target.authenticator.offer(authJob{a.exchange, bytes.Clone(r.data), func() {
+		q.shard.Do(func() { q.authReceived(r) })
+	}})
+	if !ok {
+		a.busy = false
+		return capsule.StatusCommandInterrupted // the host may try again
+	}
+	return statusLater
+}
+
+// beginExchange starts anew with the keys as they are now.
+func (q *queue) beginExchange() capsule.Status {
+	h := q.hostEntry()
+	if h.DHCHAPKey.IsZero() {
+		return capsule.StatusInvalidOpcode | capsule.StatusDNR
+	}
+	a := &q.auth
+	a.ctrlKey = !h.DHCHAPCtrlKey.IsZero()
+	a.exchange = auth.NewController(auth.ControllerConfig{
+		HostNQN: q.controller.hostNQN, SubsystemNQN: q.controller.subsystem.nqn,
+		HostKey: h.DHCHAPKey, ControllerKey: h.DHCHAPCtrlKey, Hashes: h.DHCHAPHashes, Groups: h.DHCHAPGroups,
+		Sequence: q.target.nextSequence(), Random: rand.Reader,
+	})
+	if !a.locked { // a locked queue has been waiting since Connect
+		q.startAuthTimer()
+	}
+	return capsule.StatusSuccess
+}
+
+// nextSequence numbers challenges; 0 means none.
+func (t *Target) nextSequence() auth.Sequence {
+	for {
+		if n := t.sequence.Add(1); n != 0 {
+			return auth.Sequence(n)
+		}
+	}
+}
+
+// authReceived goes on in the shard when a message has been worked on.
+func (q *queue) authReceived(r *request) {
+	a := &q.auth
+	a.busy = false
+	if !q.failed {
+		switch a.exchange.State() {
+		case auth.StateDone: // Success2
+			q.authenticated()
+		case auth.StateFailed: // AUTH_Failure2
+			q.authFailed()
+			a.last = r
+		case auth.StateFailure: // the host is going to fetch the reason
+			q.authFailed()
+		}
+	}
+	r.finish(capsule.StatusSuccess)
+}
+
+// authReceive gives the host the message that is due to it, followed by zeroes.
+func authReceive(_ *Controller, r *request) capsule.Status {
+	q := r.queue
+	a := &q.auth
+	if a.busy || a.exchange == nil {
+		return invalidField
+	}
+	m := a.exchange.Pending()
+	if m == nil || len(m) > len(r.data) {
+		return invalidField
+	}
+	copy(r.data, m)
+	switch a.exchange.Sent(); a.exchange.State() {
+	case auth.StateDone:
+		q.authenticated()
+	case auth.StateFailed:
+		a.last = r
+	}
+	return capsule.StatusSuccess
+}
+
+// authenticated is the good end of an exchange.
+func (q *queue) authenticated() {
+	a, c := &q.auth, q.controller
+	q.shard.StopTimer(&a.timer)
+	q.target.authCounts.succeeded.Add(1)
+	a.locked = false
+	if !q.proven {
+		q.heard()
+	}
+	log := c.log.Debug
+	if q == c.admin {
+		c.authenticated.Store(true)
+		log = c.log.Info
+	}
+	hash, group := a.exchange.Algorithms()
+	log("host authenticated", zap.Uint16("qid", uint16(q.id)), zap.Stringer("hash", hash),
+		zap.Stringer("dhgroup", group), zap.Bool("controller_too", a.exchange.Mutual()))
+}
+
+// authFailed notes the bad end of an exchange: who, what, why and what would help.
+func (q *queue) authFailed() {
+	a := &q.auth
+	a.locked = true
+	q.target.authCounts.failed.Add(1)
+	f := authFailure{err: a.exchange.Err(), host: q.controller.hostNQN, ctrlKey: a.ctrlKey, mutual: a.exchange.Mutual()}
+	q.target.warn("authentication failed", append(q.authFields(),
+		zap.String("refused_by", f.by()), zap.String("reason", f.err.Error()), zap.String("remedy", f.remedy()))...)
+}
+
+func (q *queue) authFields() []zap.Field {
+	c := q.controller
+	return []zap.Field{
+		zap.Stringer("peer", q.remote), zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn),
+		zap.Uint16("qid", uint16(q.id)),
+	}
+}
+
+func (q *queue) authTimedOut() {
+	if a := &q.auth; a.exchange != nil && !a.busy && a.exchange.Err() != nil {
+		q.endUnproven("authentication failed") // which is logged
+		return
+	}
+	q.target.authCounts.timedOut.Add(1)
+	q.target.warn("authentication not finished in time", append(q.authFields(), zap.Duration("within", authTimeout),
+		zap.String("remedy", "nvme connect --dhchap-secret KEY, with the key of this host"))...)
+	q.endUnproven("authentication not finished in time")
+}
+
+// endUnproven ends the association, or this queue alone if it never was part of
+// it: whoever opened it may be somebody else than the host.
+func (q *queue) endUnproven(why string) {
+	switch c := q.controller; {
+	case q == c.admin:
+		c.end(why)
+	case q.proven:
+		c.do(func() { c.end(why) })
+	default:
+		q.disconnect(why)
+	}
+}

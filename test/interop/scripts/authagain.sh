@@ -1,0 +1,29 @@
+# The kernel's host, connected, takes changed keys and authenticates again. Parameters:
+# action (connect; key, ctrl_key: a new one, which starts it; reset; back: the target
+# has gone and returned; disconnect), nqn, addr, host, hostnqn, hostid, secret,
+# ctrl_secret.
+again() { # COMMAND...: runs it and waits until the kernel has authenticated once more
+  local before
+  before=$(dmesg | grep -c 'authenticated with hash' || true)
+  "$@"
+  more() { (($(dmesg | grep -c 'authenticated with hash' || true) > before)); }
+  within 30 more
+  within 30 controller_live "$nqn"
+}
+io() { dd if=/dev/urandom of="$(block_device "$nqn" 1)" bs=64k count=16 oflag=direct status=none; }
+change() { # ATTRIBUTE SECRET
+  echo "$2" >"/sys/class/nvme/$(controller "$nqn")/$1"
+}
+case $action in
+connect)
+  again nvme connect -t rdma -a "$addr" -s 4420 -w "$host" -n "$nqn" -i 2 -c 2 --hostnqn "$hostnqn" --hostid "$hostid" \
+    --dhchap-secret "$secret" --dhchap-ctrl-secret "$ctrl_secret"
+  within 20 block_device "$nqn" 1
+  ;;
+key) again change dhchap_secret "$secret" ;;
+ctrl_key) again change dhchap_ctrl_secret "$ctrl_secret" ;;
+reset) again nvme reset "/dev/$(controller "$nqn")" ;;
+back) again io ;;
+disconnect) nvme disconnect -n "$nqn"; exit ;;
+esac
+io
