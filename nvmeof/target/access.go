@@ -169,7 +169,8 @@ func (c *Controller) reach(id capsule.NSID) (*Namespace, capsule.Status) {
 
 // mayWrite reports whether the host may change blocks of a namespace.
 func (c *Controller) mayWrite(ns *Namespace) bool {
-	return !ns.info.ReadOnly && !ns.readOnly.Load() && c.rights.Load().access(ns.id) == AccessWrite
+	return !ns.info.ReadOnly && !ns.readOnly.Load() &&
+		ns.protection() == capsule.WriteProtectNone && c.rights.Load().access(ns.id) == AccessWrite
 }
 
 // refuseWrite says once why a host that tries to write may not.
@@ -183,6 +184,8 @@ func (c *Controller) refuseWrite(ns *Namespace) {
 		reason, remedy = "store is read-only", "open what is exported for writing"
 	case ns.readOnly.Load():
 		reason, remedy = "namespace is read-only", "Namespace.SetReadOnly(false)"
+	case ns.protection() != capsule.WriteProtectNone:
+		reason, remedy = "a host protected the namespace", "nvme set-feature -f 0x84 -v 0, or start the target anew"
 	}
 	c.target.warn("write refused", zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn),
 		zap.Uint32("nsid", uint32(ns.id)), zap.String("reason", reason), zap.String("remedy", remedy))

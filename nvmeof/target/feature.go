@@ -53,8 +53,10 @@ func featureTable() [256]feature {
 		capsule.FeatureTimestamp:            {get: getTimestamp, set: setTimestamp, size: capsule.TimestampSize},
 		capsule.FeatureKeepAliveTimer:       {get: getKeepAlive, set: setKeepAlive, always: true},
 		capsule.FeatureHostBehavior:         {get: getHostBehavior, set: setHostBehavior, size: capsule.HostBehaviorSize},
-		capsule.FeatureProgressMarker:       {get: getProgress, set: setProgress, scope: capsule.FIDSubsystemScope},
-		capsule.FeatureHostID:               {get: getHostID, set: setHostID, size: capsule.HostIDSize, always: true},
+		capsule.FeatureNamespaceWriteProtect: {get: getWriteProtection, set: setWriteProtection, ranked: true,
+			scope: capsule.FIDNamespaceScope},
+		capsule.FeatureProgressMarker: {get: getProgress, set: setProgress, scope: capsule.FIDSubsystemScope},
+		capsule.FeatureHostID:         {get: getHostID, set: setHostID, size: capsule.HostIDSize, always: true},
 	}
 }
 
@@ -91,6 +93,9 @@ func getFeatures(c *Controller, r *request) capsule.Status {
 		if f.set != nil {
 			r.result = uint64(capsule.FeatureChangeable)
 		}
+		if f.scope == capsule.FIDNamespaceScope {
+			r.result |= uint64(capsule.FeatureNamespaceSpecific)
+		}
 		return capsule.StatusSuccess
 	case g.Select != capsule.SelectCurrent && f.size == 0 && !f.ranked:
 		r.result = uint64(f.initial)
@@ -107,7 +112,7 @@ func setFeatures(c *Controller, r *request) capsule.Status {
 		return invalidField
 	case s.Save:
 		return capsule.StatusFeatureNotSaveable | capsule.StatusDNR
-	case r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast:
+	case f.scope != capsule.FIDNamespaceScope && r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast:
 		return capsule.StatusFeatureNotNamespaceSpecific | capsule.StatusDNR
 	case f.set == nil:
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR

@@ -90,6 +90,7 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.SQES, id.CQES = sqEntryShift<<4|sqEntryShift, cqEntryShift<<4|cqEntryShift
 	id.NN, id.MNAN = maxNamespaces, maxNamespaces
 	id.ONCS = capsule.ONCSDatasetManagement | capsule.ONCSWriteZeroes | capsule.ONCSTimestamp
+	id.NWPC = writeProtection
 	id.VWC = capsule.VWCFlushAll | capsule.VWCPresent
 }
 

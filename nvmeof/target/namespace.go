@@ -42,6 +42,7 @@ type Namespace struct {
 	eui64     [8]byte
 	gates     []gate // by shard
 	readOnly  atomic.Bool
+	protected atomic.Uint32 // capsule.WriteProtection, set by hosts
 	group     atomic.Uint32 // ANA
 
 	// Under Subsystem.change.

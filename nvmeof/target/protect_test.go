@@ -1,0 +1,76 @@
+package target
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+func protect(nsid capsule.NSID, v uint32) *hostCommand {
+	c := adminCommand(capsule.AdminSetFeatures, capsule.SetFeatures{FID: capsule.FeatureNamespaceWriteProtect, Value: v}, nil)
+	c.sqe.NSID = nsid
+	return c
+}
+
+func (h *hostQueue) wantProtection(nsid capsule.NSID, want capsule.WriteProtection) {
+	h.t.Helper()
+	c := adminCommand(capsule.AdminGetFeatures, capsule.GetFeatures{FID: capsule.FeatureNamespaceWriteProtect}, nil)
+	c.sqe.NSID = nsid
+	if r := h.wantOK(c); capsule.WriteProtection(r.result) != want {
+		h.t.Errorf("namespace %d: write protection %d, want %d", nsid, r.result, want)
+	}
+}
+
+func TestWriteProtection(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	h, io := f.both()
+	write := func(nsid capsule.NSID) *hostCommand {
+		return ioCommand(capsule.IOWrite, nsid, capsule.ReadWrite{Blocks: 1}, make([]byte, 512))
+	}
+	h.wantProtection(2, capsule.WriteProtectNone)
+	io.wantOK(write(2))
+	h.wantOK(protect(2, 1))
+	if ops := s.ops(); ops[len(ops)-1].Op != backend.OpFlush {
+		t.Errorf("the last operation is %v, want a flush", ops[len(ops)-1].Op)
+	}
+	h.wantProtection(2, capsule.WriteProtected)
+	io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, write(2))
+	io.wantOK(write(1))
+	io.wantOK(ioCommand(capsule.IORead, 2, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
+	h.wantOK(protect(2, 0))
+	io.wantOK(write(2))
+
+	// Only the end of the target takes the second state back.
+	h.wantOK(protect(2, 2))
+	h.wantStatus(capsule.StatusFeatureNotChangeable|dnr, protect(2, 0))
+	h.wantStatus(capsule.StatusFeatureNotChangeable|dnr, protect(2, 1))
+	h.wantProtection(2, capsule.WriteProtectedUntilOff)
+	io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, write(2))
+
+	h.wantStatus(invalidField, protect(1, 3))
+	h.wantStatus(invalidField, protect(1, 7))
+	h.wantStatus(capsule.StatusInvalidNamespace|dnr, protect(3, 1))
+	h.wantStatus(capsule.StatusInvalidNamespace|dnr, protect(0, 1))
+}
+
+// TestWriteProtectionNeedsAFlush leaves the namespace as it was where the flush fails.
+func TestWriteProtectionNeedsAFlush(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	h, _ := f.both()
+	s.set(false, errors.New("input/output error"))
+	h.wantStatus(capsule.StatusWriteFault, protect(2, 1))
+	h.wantProtection(2, capsule.WriteProtectNone)
+}
+
+func TestReadOnlyHostDoesNotProtect(t *testing.T) {
+	f := newFixture(t)
+	f.must(f.sub.SetAccess(testHostNQN, 1, AccessRead))
+	h, _ := f.both()
+	h.wantStatus(capsule.StatusFeatureNotChangeable|dnr, protect(1, 1))
+}
