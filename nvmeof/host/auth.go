@@ -9,6 +9,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // receiveLength is AL: more than the longest message of a controller.
@@ -84,13 +85,22 @@ func (l *link) authenticate(ctx context.Context, secret, ctrlSecret auth.Key) er
 			if x.Err() != nil { // the target does not wait for our AUTH_Failure2
 				break
 			}
-			return err
+			return hungUp(x, err)
 		}
 	}
 	if x.Err() != nil {
 		return &AuthError{x.Mutual(), x.Err()}
 	}
 	return nil
+}
+
+// hungUp explains a connection that ends after the host's proof was sent: Linux
+// targets do not wait until the host has read their AUTH_Failure1.
+func hungUp(x *auth.Host, err error) error {
+	if x.State() != auth.StateSuccess1 || !errors.Is(err, rdmatransport.ErrDisconnected) {
+		return err
+	}
+	return errors.New("the target hung up on this host's proof; is --dhchap-secret the key that it has for this host?")
 }
 
 // exchange sends the message that is due, or fetches the controller's.

@@ -234,6 +234,13 @@ func TestLyingAuthenticator(t *testing.T) {
 		{"AUTH_Failure1", func(l *liar) {
 			l.proof = func(b []byte) { copy(b, auth.EncodeFailure(auth.MessageFailure1, 1, auth.ReasonGroup)) }
 		}, "the target refuses this host: Diffie-Hellman group not usable"},
+		{"hanging up on the proof", func(l *liar) {
+			challenge := &auth.Challenge{Transaction: 1, Hash: auth.HashSHA256, Sequence: 1, Value: make([]byte, 32)}
+			l.proof = func(b []byte) {
+				copy(b, challenge.Encode())
+				l.proof = func([]byte) { l.queues[0].queue.Disconnect() }
+			}
+		}, "hung up on this host's proof; is --dhchap-secret"},
 		{"silence", func(l *liar) {
 			l.silent = func(c *capsule.Command) bool {
 				return c.Opcode == capsule.OpcodeFabrics && c.FabricsType() == capsule.FabricsAuthReceive
