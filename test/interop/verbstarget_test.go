@@ -1,0 +1,28 @@
+package interop
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestVerbsTarget: the kernel's host against our target on the same rxe device, once
+// with --transport verbs and once with auto, which must choose it.
+func TestVerbsTarget(t *testing.T) {
+	needGuest(t)
+	l := newLab(t)
+	build := exec.Command("go", "build", "-C", "../..", "-tags", "verbs", "-o", filepath.Join(l.hostDir, "nvmeof"), "./cmd/nvmeof")
+	build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build -tags verbs: %v\n%s(needs gcc, libibverbs-dev and librdmacm-dev)", err, out)
+	}
+	l.link(t, 1500)
+	for _, transport := range []string{"verbs", "auto"} {
+		t.Run(transport, func(t *testing.T) {
+			l.cleanUpAtEnd(t)
+			t.Log(l.onHost(t, 2*time.Minute, "verbstarget", env{"nqn": targetNQN, "transport": transport}))
+		})
+	}
+}
