@@ -1,6 +1,8 @@
 package target
 
 import (
+	"time"
+
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -126,6 +128,13 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.ConnectData) refusal {
 	if d.CNTLID != capsule.ControllerIDDynamic {
 		return invalidParam(badCNTLID, "controller identifier is not FFFFh, as the dynamic model requires")
+	}
+	if sub.discovery && !q.target.arrivals.allow(q.remote.Addr(), time.Now()) {
+		return refusal{
+			status: capsule.StatusConnectControllerBusy, // soon it is not
+			reason: "too many discovery connections from this address within a second",
+			remedy: "let the host ask less often, or keep one persistent connection: nvme discover --persistent",
+		}
 	}
 	c := newController(q, sub, d)
 	if no := sub.join(c); no.refused() {

@@ -219,3 +219,39 @@ func TestProviderInTheLog(t *testing.T) {
 		t.Errorf("entry %+v", e)
 	}
 }
+
+// TestDiscoveryFlood is row 94: an address that connects again and again is told to
+// come later, others are not, and nothing of it stays.
+func TestDiscoveryFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.listen("192.0.2.1:4420")
+		d := dataOf(capsule.DiscoveryNQN, testHostNQN)
+		connect := func() capsule.Status {
+			h := f.dial(0, 0, 32)
+			status := h.do(connectCommand(capsule.Connect{SQSIZE: 31}, d)).status
+			h.fail(rdmatransport.ErrDisconnected)
+			<-h.closed
+			return status
+		}
+		seen := map[capsule.Status]int{}
+		for range 1000 {
+			seen[connect()]++
+		}
+		if seen[capsule.StatusSuccess] != arrivalsPerSecond || seen[capsule.StatusConnectControllerBusy] != 1000-arrivalsPerSecond {
+			t.Errorf("answers %v", seen)
+		}
+		if n := f.logged("connect refused"); n == 0 || n > linesPerSecond {
+			t.Errorf("%d lines", n)
+		}
+		f.connectAdmin(0) // the subsystems are another matter
+		time.Sleep(time.Second)
+		if s := connect(); s != capsule.StatusSuccess {
+			t.Errorf("a second later: %v", s)
+		}
+		if n := len(f.target.discSub.controllers); n != 0 {
+			t.Errorf("%d controllers are left", n)
+		}
+		f.close2(t)
+	})
+}

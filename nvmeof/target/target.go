@@ -21,15 +21,16 @@ import (
 // A Target serves subsystems on one device. Its methods may be called from any
 // goroutine but a shard's.
 type Target struct {
-	cfg     Config
-	log     *zap.Logger
-	limit   logLimit
-	attrs   rdmatransport.Attrs
-	domain  rdmatransport.Domain
-	workers []*worker
-	started time.Time
-	firstID capsule.ControllerID // see Subsystem.join
-	discSub *Subsystem
+	cfg      Config
+	log      *zap.Logger
+	limit    logLimit
+	arrivals arrivals
+	attrs    rdmatransport.Attrs
+	domain   rdmatransport.Domain
+	workers  []*worker
+	started  time.Time
+	firstID  capsule.ControllerID // see Subsystem.join
+	discSub  *Subsystem
 
 	// Dispatch tables, the same for all controllers.
 	admin    [256]row

@@ -1,0 +1,29 @@
+package target
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// arrivalsPerSecond is how many discovery controllers one address may connect in a
+// second: nobody is refused there by name, and each costs a queue and a log line.
+const arrivalsPerSecond = 100
+
+// arrivals count who came to the discovery service in this second.
+type arrivals struct {
+	mu     sync.Mutex
+	second int64
+	from   map[netip.Addr]int
+}
+
+// allow counts one more and reports whether it may come.
+func (a *arrivals) allow(from netip.Addr, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s := now.Unix(); s != a.second || a.from == nil {
+		a.second, a.from = s, make(map[netip.Addr]int)
+	}
+	a.from[from]++
+	return a.from[from] <= arrivalsPerSecond
+}
