@@ -30,6 +30,9 @@ type feature struct {
 	scope    capsule.FeatureEffects // default: the controller's
 }
 
+// perNamespace reports whether each namespace has a value of its own.
+func (f *feature) perNamespace() bool { return f.scope&capsule.FIDNamespaceScope != 0 }
+
 // effects say what a feature is about (NVMe base 2.0, 5.16.1.17).
 func (f *feature) effects() capsule.FeatureEffects {
 	if f.scope != 0 {
@@ -55,6 +58,8 @@ func featureTable() [256]feature {
 		capsule.FeatureHostBehavior:         {get: getHostBehavior, set: setHostBehavior, size: capsule.HostBehaviorSize},
 		capsule.FeatureProgressMarker:       {get: getProgress, set: setProgress, scope: capsule.FIDSubsystemScope},
 		capsule.FeatureHostID:               {get: getHostID, set: setHostID, size: capsule.HostIDSize, always: true},
+		capsule.FeatureReservationMask:      {get: getReservationMask, set: setReservationMask, scope: capsule.FIDNamespaceScope},
+		capsule.FeatureReservationPersist:   {get: getReservationPersist, set: setReservationPersist, scope: capsule.FIDNamespaceScope},
 	}
 }
 
@@ -91,6 +96,9 @@ func getFeatures(c *Controller, r *request) capsule.Status {
 		if f.set != nil {
 			r.result = uint64(capsule.FeatureChangeable)
 		}
+		if f.perNamespace() {
+			r.result |= uint64(capsule.FeatureNamespaceSpecific)
+		}
 		return capsule.StatusSuccess
 	case g.Select != capsule.SelectCurrent && f.size == 0 && !f.ranked:
 		r.result = uint64(f.initial)
@@ -107,7 +115,7 @@ func setFeatures(c *Controller, r *request) capsule.Status {
 		return invalidField
 	case s.Save:
 		return capsule.StatusFeatureNotSaveable | capsule.StatusDNR
-	case r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast:
+	case !f.perNamespace() && r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast:
 		return capsule.StatusFeatureNotNamespaceSpecific | capsule.StatusDNR
 	case f.set == nil:
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR
