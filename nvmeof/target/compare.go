@@ -73,10 +73,15 @@ func startVerify(_ *queue, r *request) {
 	switch {
 	case l == nil || !r.blocks(l, r.cmd.ReadWrite()):
 	case l.viewer != nil:
-		r.finish(capsule.StatusSuccess)
+		r.verified()
 	default:
 		r.readThrough(span{r.Offset, r.Length})
 	}
+}
+
+func (r *request) verified() {
+	r.lane.count(backend.OpRead, int64(r.cmd.ReadWrite().Blocks)<<r.lane.ns.shift)
+	r.finish(capsule.StatusSuccess)
 }
 
 func verifyDone(r *request) {
@@ -84,5 +89,5 @@ func verifyDone(r *request) {
 		r.readNext()
 		return
 	}
-	r.finish(capsule.StatusSuccess)
+	r.verified()
 }

@@ -88,11 +88,6 @@ func (r *request) copyByHand() { r.readThrough(span{r.From, r.Length}) }
 // copyDone follows each read and each write of a part.
 func copyDone(r *request) {
 	f, x := r.cmd.Copy(), r.extra
-	if r.Op == backend.OpCopy {
-		r.lane.count(backend.OpRead, r.Length)
-		r.lane.count(backend.OpWrite, r.Length)
-	}
-	r.lane.count(r.Op, r.Length)
 	if r.Op == backend.OpRead {
 		r.Op, r.Offset, r.FUA = backend.OpWrite, x.to, f.FUA
 		r.submit()
@@ -106,6 +101,9 @@ func copyDone(r *request) {
 		x.at++
 		r.copyFrom(x)
 	default:
+		total := x.to - int64(f.SDLBA)<<r.lane.ns.shift
+		r.lane.count(backend.OpRead, total)
+		r.lane.count(backend.OpWrite, total)
 		r.result = 0
 		r.finish(capsule.StatusSuccess)
 	}

@@ -62,10 +62,8 @@ func (c *Controller) reservationLogRead() {
 // eachNamespace calls f with the namespace that a feature is of, or with all.
 func (c *Controller) eachNamespace(id capsule.NSID, f func(*Namespace)) capsule.Status {
 	if id == capsule.NSIDBroadcast {
-		for _, id := range c.above(0) {
-			if ns := c.namespace(id); ns != nil {
-				f(ns)
-			}
+		for _, ns := range c.namespaces() {
+			f(ns)
 		}
 		return capsule.StatusSuccess
 	}
