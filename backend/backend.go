@@ -38,9 +38,19 @@ const (
 	OpFlush          // all completed writes become durable; Offset and Length unused
 	OpWriteZeroes    // Length bytes read as zero afterwards; with Deallocate storage may be freed
 	OpDeallocate     // a hint: the range may be freed; it reads as zero or as before
+
+	// OpCompareAndWrite writes Length bytes if those that are there are as given,
+	// and fails with [ErrMiscompare] if not. Nothing else comes between. Stores with
+	// Info.Compare have it.
+	OpCompareAndWrite
+
+	// OpCopy writes the Length bytes at From to Offset, without passing them through
+	// the caller. Stores with Info.Copy have it, and may still fail with
+	// [ErrUnsupported]: then the caller reads and writes instead.
+	OpCopy
 )
 
-var opNames = [...]string{"read", "write", "flush", "write zeroes", "deallocate"}
+var opNames = [...]string{"read", "write", "flush", "write zeroes", "deallocate", "compare and write", "copy"}
 
 func (o Op) String() string {
 	if int(o) < len(opNames) {
@@ -58,7 +68,16 @@ type Request struct {
 	Deallocate bool
 	Offset     int64  // bytes; a multiple of the block size
 	Length     int64  // bytes; for OpRead and OpWrite always len(Buf)
-	Buf        []byte // OpRead, OpWrite; aligned to Info.Alignment
+	From       int64  // OpCopy: the source, as Offset is the destination
+	Buf        []byte // of those that have data; aligned to Info.Alignment
+}
+
+// Parts cuts the Buf of an OpCompareAndWrite into its three parts of Length bytes
+// each: what must be there, what is written then, and room for what is there.
+// They lie [Info.Stride] apart, and Buf is three times as long as that.
+func (r *Request) Parts(i *Info) (expected, next, room []byte) {
+	n, stride := r.Length, i.Stride(r.Length)
+	return r.Buf[:n], r.Buf[stride:][:n], r.Buf[2*stride:][:n]
 }
 
 // A Result is the outcome of one request: nil, one of the errors below as it
@@ -78,6 +97,14 @@ type Info struct {
 	Volatile   bool  // has a write cache that Flush empties
 	ReadOnly   bool
 	Deallocate bool // OpDeallocate frees storage
+	Compare    bool // has OpCompareAndWrite
+	Copy       bool // has OpCopy
+}
+
+// Stride is length rounded up to Alignment.
+func (i *Info) Stride(length int64) int64 {
+	a := int64(max(i.Alignment, 1))
+	return (length + a - 1) &^ (a - 1)
 }
 
 // A Store holds the bytes of one namespace. Its methods may be called from any
@@ -161,6 +188,20 @@ func (i *Info) Check(r *Request) error {
 		if r.Length != int64(len(r.Buf)) || !i.aligned(r.Buf) {
 			return ErrInvalid
 		}
+	case OpCompareAndWrite:
+		if !i.Compare || r.Length < 0 || r.Length > int64(len(r.Buf)) || int64(len(r.Buf)) != 3*i.Stride(r.Length) || !i.aligned(r.Buf) {
+			return ErrInvalid
+		}
+	case OpCopy:
+		if !i.Copy {
+			return ErrInvalid
+		}
+		if !InRange(r.From, r.Length, i.Size) {
+			return ErrOutOfRange
+		}
+		if r.From&int64(i.BlockSize-1) != 0 {
+			return ErrInvalid
+		}
 	case OpWriteZeroes, OpDeallocate:
 	default:
 		return ErrInvalid
@@ -197,4 +238,7 @@ var (
 	ErrNoSpace    = errors.New("no space left for the store")
 	ErrFailed     = errors.New("store failed earlier and takes no more writes")
 	ErrClosed     = errors.New("store is closed")
+
+	ErrMiscompare  = errors.New("blocks differ from those given") // OpCompareAndWrite
+	ErrUnsupported = errors.New("store cannot do that")           // OpCopy
 )

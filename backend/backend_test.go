@@ -30,11 +30,11 @@ func TestInRange(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	const size = 1 << 20
-	b := make([]byte, 8192+512)
+	b := make([]byte, 3*4096+512)
 	for uintptr(unsafe.Pointer(&b[0]))%512 != 0 {
 		b = b[1:]
 	}
-	aligned := b[:4096]
+	aligned, large := b[:4096], b[:3*4096]
 	tests := []struct {
 		r    Request
 		want error
@@ -49,13 +49,19 @@ func TestCheck(t *testing.T) {
 		{Request{Op: OpRead, Length: 4096}, ErrInvalid},
 		{Request{Op: OpRead, Offset: 512, Length: 4096, Buf: aligned}, ErrInvalid},
 		{Request{Op: OpDeallocate, Length: 4097}, ErrInvalid},
-		{Request{Op: 5}, ErrInvalid},
+		{Request{Op: OpCopy + 1}, ErrInvalid},
+		{Request{Op: OpCopy, Length: 4096}, ErrInvalid},
+		{Request{Op: OpCompareAndWrite, Length: 4096, Buf: large}, nil},
+		{Request{Op: OpCompareAndWrite, Length: 4096, Buf: large[:8192]}, ErrInvalid},
+		{Request{Op: OpCompareAndWrite, Length: -4096, Buf: large}, ErrInvalid},
+		{Request{Op: OpCompareAndWrite, Length: math.MaxInt64, Buf: large}, ErrInvalid},
+		{Request{Op: OpCompareAndWrite, Offset: size, Length: 4096, Buf: large}, ErrOutOfRange},
 		{Request{Op: OpWrite, Offset: size, Length: 4096, Buf: aligned}, ErrOutOfRange},
 		{Request{Op: OpWriteZeroes, Offset: 4096, Length: size}, ErrOutOfRange},
 		{Request{Op: OpWriteZeroes, Offset: math.MaxInt64 - 4095, Length: 8192}, ErrOutOfRange},
 		{Request{Op: OpDeallocate, Length: -4096}, ErrOutOfRange},
 	}
-	info := Info{Size: size, BlockSize: 4096, Alignment: 512}
+	info := Info{Size: size, BlockSize: 4096, Alignment: 512, Compare: true}
 	for _, tt := range tests {
 		if err := info.Check(&tt.r); err != tt.want {
 			t.Errorf("%v of %d bytes at %d: %v, want %v", tt.r.Op, tt.r.Length, tt.r.Offset, err, tt.want)
@@ -104,7 +110,7 @@ func TestResults(t *testing.T) {
 }
 
 func TestOpNames(t *testing.T) {
-	for op, want := range map[Op]string{OpRead: "read", OpDeallocate: "deallocate", 5: "operation 5", 255: "operation 255"} {
+	for op, want := range map[Op]string{OpRead: "read", OpDeallocate: "deallocate", OpCompareAndWrite: "compare and write", OpCopy: "copy", 7: "operation 7", 255: "operation 255"} {
 		if got := op.String(); got != want {
 			t.Errorf("Op %d is %q, want %q", uint8(op), got, want)
 		}

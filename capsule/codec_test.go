@@ -48,6 +48,11 @@ var codecs = []codec{
 	{"firmware log", 512, 512, recoder(capsule.DecodeFirmwareLog, (*capsule.FirmwareLog).Encode), true},
 	{"ANA log header", 16, 16, recoder(capsule.DecodeANALogHeader, (*capsule.ANALogHeader).Encode), true},
 	{"ANA descriptor", 32, 32, recoder(capsule.DecodeANADescriptor, (*capsule.ANADescriptor).Encode), true},
+	{"copy range", 32, 32, recoder(capsule.DecodeCopyRange, (*capsule.CopyRange).Encode), true},
+	{"reservation keys", 16, 16, recoder(capsule.DecodeReservationKeys, (*capsule.ReservationKeys).Encode), false},
+	{"reservation status", 64, 64, recoder(capsule.DecodeReservationStatus, (*capsule.ReservationStatus).Encode), true},
+	{"reservation registrant", 64, 64, recoder(capsule.DecodeReservationRegistrant, (*capsule.ReservationRegistrant).Encode), true},
+	{"reservation log", 64, 64, recoder(capsule.DecodeReservationLog, (*capsule.ReservationLog).Encode), true},
 	{"discovery header", 1024, 18, recoder(capsule.DecodeDiscoveryHeader, (*capsule.DiscoveryHeader).Encode), true},
 	{"discovery entry", 1024, 1024, recoder(capsule.DecodeDiscoveryEntry, (*capsule.DiscoveryEntry).Encode), true},
 }

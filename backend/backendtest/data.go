@@ -167,7 +167,9 @@ func testMalformed(t *testing.T, s backend.Store) {
 		{Op: backend.OpWrite, Length: block},
 		{Op: backend.OpWriteZeroes, Offset: 1, Length: block},
 		{Op: backend.OpDeallocate, Length: block / 2},
-		{Op: backend.OpDeallocate + 1, Length: block},
+		{Op: backend.OpCompareAndWrite, Length: block, Buf: b[:block]},
+		{Op: backend.OpCompareAndWrite, Length: -block, Buf: b},
+		{Op: backend.OpCopy + 1, Length: block},
 		{Op: 255},
 	}
 	if c.info.Alignment > 1 {

@@ -116,6 +116,7 @@ func (g *geometry) info(cfg *Config) (backend.Info, error) {
 		Volatile:   !cfg.ReadOnly && (g.writeBack || cfg.Buffered),
 		ReadOnly:   cfg.ReadOnly,
 		Deallocate: !cfg.ReadOnly && g.canDiscard,
+		Compare:    !cfg.ReadOnly,
 	}
 	whole := g.physical
 	if g.misaligned {

@@ -15,7 +15,7 @@ func TestInfo(t *testing.T) {
 		return geometry{size: size, logical: logical, physical: physical, writeBack: true, canDiscard: true}
 	}
 	with := func(g geometry, change func(*geometry)) geometry { change(&g); return g }
-	w := backend.Info{Size: size, BlockSize: 512, Alignment: 512, Optimal: 512, Volatile: true, Deallocate: true}
+	w := backend.Info{Size: size, BlockSize: 512, Alignment: 512, Optimal: 512, Volatile: true, Deallocate: true, Compare: true}
 	want := func(change func(*backend.Info)) backend.Info { i := w; change(&i); return i }
 	tests := []struct {
 		name string
@@ -48,7 +48,7 @@ func TestInfo(t *testing.T) {
 		{"write through, buffered", with(of(512, 512), func(g *geometry) { g.writeBack = false }), Config{Buffered: true},
 			want(func(i *backend.Info) { i.Alignment = 1 }), ""},
 		{"read-only", of(512, 512), Config{ReadOnly: true},
-			want(func(i *backend.Info) { i.Volatile, i.Deallocate, i.ReadOnly = false, false, true }), ""},
+			want(func(i *backend.Info) { i.Volatile, i.Deallocate, i.Compare, i.ReadOnly = false, false, false, true }), ""},
 		{"huge blocks", of(16384, 16384), Config{}, backend.Info{}, "only 512 and 4096"},
 		{"SMR", with(of(512, 4096), func(g *geometry) { g.zoned = "host-managed" }), Config{}, backend.Info{}, "zoned"},
 		{"tiny", with(of(512, 512), func(g *geometry) { g.size = 511 }), Config{}, backend.Info{}, "less than one block"},

@@ -43,7 +43,7 @@ type Disk struct {
 	newEngine func(d *Disk, calls int, notify func()) (engine, error)
 
 	// What the descriptor was found not to do.
-	noPunch, noDiscard, noZeroRange, noDsync atomic.Bool
+	noPunch, noDiscard, noZeroRange, noDsync, noCopy atomic.Bool
 
 	mu     sync.Mutex // opening, closing and Refresh
 	queues int

@@ -28,6 +28,8 @@ type queue struct {
 	waiting  []uint32     // slots that want blocks, in the order of submission
 	order    stripe.Order // of waiting
 	syncing  []uint32     // slots that want a sync to end
+	copies   copies
+	copying  int // calls of copies
 	results  backend.Results
 	waiter   *stripe.Waiter
 	notify   func() // never nil
@@ -152,6 +154,7 @@ func (q *queue) turn() {
 }
 
 func (q *queue) reap() {
+	q.reapCopies()
 	for {
 		n := q.engine.reap(q.outcomes)
 		q.calls -= n
@@ -196,6 +199,7 @@ func (q *queue) Close() error {
 	q.closing = true
 	q.waiting, q.syncing = nil, nil
 	q.engine.abort()
+	q.copies.running.Wait()
 	for q.reap(); q.calls > 0; q.reap() {
 		if err := q.engine.wait(); err != nil {
 			return fmt.Errorf("close queue of %s: %w", q.disk.cfg.Name, explainThread(err))

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -42,11 +43,29 @@ type slot struct {
 	dsync    bool   // the call in progress writes durably
 	unsynced bool   // force unit access takes a sync at the end
 	ticket   uint64 // of the sync waited for
+	compared bool   // OpCompareAndWrite: the part was found as given
 
 	failure *syncFailure // the disk's last one when the request was taken
 }
 
 func (s *slot) exclusive() bool { return s.req.Op != backend.OpRead }
+
+// reading reports whether the call in progress reads.
+func (s *slot) reading() bool {
+	return s.req.Op == backend.OpRead || s.req.Op == backend.OpCompareAndWrite && !s.compared
+}
+
+// data is the memory that the call in progress reads into or writes from.
+func (s *slot) data(i *backend.Info) []byte {
+	if s.req.Op != backend.OpCompareAndWrite {
+		return s.req.Buf
+	}
+	_, next, room := s.req.Parts(i)
+	if s.compared {
+		return next
+	}
+	return room
+}
 
 // admit reports why a request cannot be carried out, and the disk's last failure.
 func (d *Disk) admit(r *backend.Request, info *backend.Info) (*syncFailure, error) {
@@ -64,6 +83,10 @@ func (d *Disk) admit(r *backend.Request, info *backend.Info) (*syncFailure, erro
 // ends it.
 func (q *queue) advance(i uint32) {
 	s := &q.slots[i]
+	if s.req.Op == backend.OpCopy {
+		q.advanceCopy(i)
+		return
+	}
 	left := s.req.Length - s.done
 	if left == 0 {
 		q.complete(i)
@@ -95,7 +118,7 @@ func (d *Disk) plan(r *slot) (int64, method) {
 	left := r.req.Length - r.done
 	punch, zero := !d.noPunch.Load(), !d.noZeroRange.Load()
 	switch r.req.Op {
-	case backend.OpRead, backend.OpWrite:
+	case backend.OpRead, backend.OpWrite, backend.OpCompareAndWrite:
 		return left, byTransfer
 	case backend.OpDeallocate:
 		switch {
@@ -118,13 +141,17 @@ func (d *Disk) plan(r *slot) (int64, method) {
 // issue starts the call for what is left of the part.
 func (q *queue) issue(i uint32) {
 	s := &q.slots[i]
+	if s.req.Op == backend.OpCopy {
+		q.copyRange(i)
+		return
+	}
 	at := s.done + s.moved
 	c := call{id: i, offset: s.req.Offset + at, length: s.part - s.moved}
 	switch {
-	case s.req.Op == backend.OpRead:
-		c.kind, c.buf = callRead, s.req.Buf[at:]
+	case s.reading():
+		c.kind, c.buf = callRead, s.data(q.disk.info.Load())[at:]
 	case s.method == byTransfer:
-		c.kind, c.buf, c.flags = callWrite, s.req.Buf[at:], q.writeFlags(s)
+		c.kind, c.buf, c.flags = callWrite, s.data(q.disk.info.Load())[at:], q.writeFlags(s)
 	case s.method == byWriting:
 		c.kind, c.buf, c.flags = callWrite, q.disk.zeroes[:c.length], q.writeFlags(s)
 	case s.method == byPunching:
@@ -183,6 +210,10 @@ func (q *queue) transferred(i uint32, n int64) {
 // parted ends a part.
 func (q *queue) parted(i uint32) {
 	s := &q.slots[i]
+	if s.req.Op == backend.OpCompareAndWrite && !s.compared {
+		q.compare(i)
+		return
+	}
 	part := s.part
 	q.release(s)
 	s.done += part
@@ -191,23 +222,43 @@ func (q *queue) parted(i uint32) {
 	q.advance(i)
 }
 
+// compare goes on to the write of an OpCompareAndWrite, whose blocks stay held.
+func (q *queue) compare(i uint32) {
+	s := &q.slots[i]
+	expected, _, room := s.req.Parts(q.disk.info.Load())
+	if !bytes.Equal(expected, room) {
+		q.release(s)
+		q.finish(i, backend.ErrMiscompare)
+		return
+	}
+	s.compared, s.moved = true, 0
+	q.issue(i)
+}
+
 func (q *queue) release(s *slot) {
 	if s.part > 0 {
 		q.disk.blocks.Release(s.req.Offset+s.done, s.part, s.exclusive())
+		if s.req.Op == backend.OpCopy {
+			q.disk.blocks.Release(s.req.From+s.done, s.part, false)
+		}
 	}
-	s.part, s.moved = 0, 0
+	s.part, s.moved, s.compared = 0, 0, false
 }
 
 // failed ends a request whose call failed, or tries it another way.
 func (q *queue) failed(i uint32, errno unix.Errno) {
 	s := &q.slots[i]
-	how := s.method
+	how, reading := s.method, s.reading()
 	q.release(s)
+	if q.disk.cannotCopy(s, errno) {
+		q.finish(i, backend.ErrUnsupported)
+		return
+	}
 	if q.disk.otherwise(s, how, errno) {
 		q.advance(i)
 		return
 	}
-	if s.req.FUA && s.req.Op != backend.OpRead && errno == unix.EIO {
+	if s.req.FUA && !reading && errno == unix.EIO {
 		// It may have been the sync in it that failed, and no later one would
 		// tell.
 		q.disk.sync.fail(fmt.Errorf("durable write to %s: %w", q.disk.cfg.Name, errno))

@@ -24,6 +24,12 @@
 // notices it. What was added is not preallocated. Until Refresh, a read beyond
 // the end of a file that became shorter fails and a write makes it longer again.
 //
+// # Copies
+//
+// Where the file system shares blocks between ranges (XFS and Btrfs can), a copy is
+// copy_file_range(2); elsewhere the store has no OpCopy, since reads and writes are
+// faster than what the kernel does then.
+//
 // # Not supported
 //
 // Block devices (see package block), data that must be unaligned to

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/disk"
 )
 
 // alignment is what I/O demands, in bytes: of buffers, of offsets and lengths.
@@ -97,6 +98,8 @@ func (s *Store) info(align alignment) (backend.Info, error) {
 		Volatile:   !s.cfg.ReadOnly,
 		ReadOnly:   s.cfg.ReadOnly,
 		Deallocate: !s.cfg.ReadOnly,
+		Compare:    !s.cfg.ReadOnly,
+		Copy:       !s.cfg.ReadOnly && disk.SharesBlocks(s.fd),
 	}
 	if sector := sectorSize(st.Dev, align); sector < block {
 		info.AtomicUnit = sector

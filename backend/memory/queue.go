@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"bytes"
+
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/stripe"
 )
@@ -31,6 +33,7 @@ type queue struct {
 type task struct {
 	backend.Request
 	done int64 // bytes carried out
+	err  error // its result, when it is finished
 }
 
 func (t *task) exclusive() bool { return t.Op != backend.OpRead }
@@ -71,7 +74,7 @@ func (q *queue) take(r *backend.Request) {
 	}
 	t := task{Request: *r}
 	if !q.order.Conflicts(t.Offset, t.Length, t.exclusive()) && q.try(&t) {
-		q.results.Push(backend.Result{Tag: t.Tag})
+		q.results.Push(backend.Result{Tag: t.Tag, Err: t.err})
 		return
 	}
 	q.order.Add(t.Offset, t.Length, t.exclusive())
@@ -112,7 +115,7 @@ func (q *queue) retry() {
 	for i := range q.waiting {
 		t := &q.waiting[i]
 		if !q.order.Conflicts(t.Offset, t.Length, t.exclusive()) && q.try(t) {
-			q.results.Push(backend.Result{Tag: t.Tag})
+			q.results.Push(backend.Result{Tag: t.Tag, Err: t.err})
 			continue
 		}
 		q.order.Add(t.Offset, t.Length, t.exclusive())
@@ -133,6 +136,8 @@ func (q *queue) try(t *task) bool {
 		return q.transfer(t)
 	case backend.OpWriteZeroes, backend.OpDeallocate:
 		return q.step(t)
+	case backend.OpCompareAndWrite:
+		return q.compareAndWrite(t)
 	}
 	return true // OpFlush: RAM is as durable as it gets
 }
@@ -149,6 +154,22 @@ func (q *queue) transfer(t *task) bool {
 		copy(s.memory[t.Offset:], t.Buf)
 	}
 	s.blocks.Release(t.Offset, t.Length, t.exclusive())
+	return true
+}
+
+func (q *queue) compareAndWrite(t *task) bool {
+	s := q.store
+	if !q.hold(t.Offset, t.Length, true) {
+		return false
+	}
+	expected, next, _ := t.Parts(&s.info)
+	if there := s.memory[t.Offset : t.Offset+t.Length]; bytes.Equal(there, expected) {
+		s.used.set(t.Offset, t.Length)
+		copy(there, next)
+	} else {
+		t.err = backend.ErrMiscompare
+	}
+	s.blocks.Release(t.Offset, t.Length, true)
 	return true
 }
 

@@ -74,6 +74,7 @@ func New(cfg Config) (*Store, error) {
 			Alignment:  1,
 			Optimal:    4096,
 			Deallocate: !cfg.Pinned,
+			Compare:    true,
 		},
 		pinned: cfg.Pinned,
 		memory: memory,

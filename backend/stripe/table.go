@@ -109,6 +109,15 @@ func (t *Table) Try(offset, length int64, exclusive bool) Outcome {
 	return out
 }
 
+// Share reports whether two ranges have a word in common, so that no one can hold
+// both but exclusively.
+func (t *Table) Share(offset1, length1, offset2, length2 int64) bool {
+	a, b := t.span(offset1, length1), t.span(offset2, length2)
+	meet := func(lo1, hi1, lo2, hi2 uint64) bool { return lo1 < hi2 && lo2 < hi1 }
+	return meet(a.lo, a.hi, b.lo, b.hi) || meet(0, a.wrapped, 0, b.wrapped) ||
+		meet(0, a.wrapped, b.lo, b.hi) || meet(a.lo, a.hi, 0, b.wrapped)
+}
+
 // Release gives back what Try took with the same arguments.
 func (t *Table) Release(offset, length int64, exclusive bool) {
 	s := t.span(offset, length)

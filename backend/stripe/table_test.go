@@ -298,3 +298,28 @@ func BenchmarkTry(b *testing.B) {
 		})
 	}
 }
+
+func TestShare(t *testing.T) {
+	big := New(2 << 30) // half as many words as granules: places 1 GiB apart share one
+	for _, c := range []struct {
+		table      *Table
+		a, n, b, m int64
+		want       bool
+	}{
+		{New(1 << 20), 0, 4096, 4096, 4096, false},
+		{New(1 << 20), 0, 4097, 4096, 4096, true},
+		{New(1 << 20), 512, 512, 1024, 512, true},
+		{New(1 << 20), 8192, 4096, 0, 8192, false},
+		{big, 0, 4096, 1 << 30, 4096, true},
+		{big, 0, 4096, 1<<30 + 4096, 4096, false},
+		{big, 1<<30 - 4096, 8192, 0, 4096, true}, // wraps
+		{big, 4096, 4096, 2<<30 - 4096, 4096, false},
+	} {
+		if got := c.table.Share(c.a, c.n, c.b, c.m); got != c.want {
+			t.Errorf("%d bytes at %d and %d at %d share: %v", c.n, c.a, c.m, c.b, got)
+		}
+		if got := c.table.Share(c.b, c.m, c.a, c.n); got != c.want {
+			t.Errorf("the other way round: %v", got)
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/disk"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // export is one --export: what becomes a namespace.
@@ -31,9 +32,10 @@ type export struct {
 	buffered  bool
 	thin      bool
 	force     bool
+	resv      string // file that keeps reservations; empty: they end with the target
 }
 
-const exportHelp = `mem:SIZE, a file's PATH or a block device, then options after commas: bs=512 or bs=4096 (block size; default 512, or the device's own), size=SIZE (create or extend the file), ro, buffered, thin, force (a device that is in use)`
+const exportHelp = `mem:SIZE, a file's PATH or a block device, then options after commas: bs=512 or bs=4096 (block size; default 512, or the device's own), size=SIZE (create or extend the file), ro, buffered, thin, force (a device that is in use), resv=FILE (keeps reservations)`
 
 // parseExport reads "mem:1GiB,bs=4096" or "/path/file.img,size=10GiB,thin".
 func parseExport(s string) (export, error) {
@@ -59,7 +61,7 @@ func parseExport(s string) (export, error) {
 	return e, nil
 }
 
-var exportOptions = []string{"bs", "size", "ro", "buffered", "thin", "force"}
+var exportOptions = []string{"bs", "size", "ro", "buffered", "thin", "force", "resv"}
 
 func (e *export) option(s string) (err error) {
 	key, value, _ := strings.Cut(s, "=")
@@ -79,6 +81,10 @@ func (e *export) option(s string) (err error) {
 		e.thin = true
 	case "force":
 		e.force = true
+	case "resv":
+		if e.resv = value; value == "" {
+			err = errors.New("resv names no file: give resv=FILE")
+		}
 	default:
 		err = fmt.Errorf("unknown option %q; there are %s%s", key, list(slices.Clone(exportOptions)), didYouMean(key, exportOptions))
 	}
@@ -98,6 +104,14 @@ func (e *export) open(log *zap.Logger) (backend.Store, error) {
 		log.Warn(note, zap.String("export", e.path))
 	}
 	return s, nil
+}
+
+// reservations is what keeps the hosts' reservation, or nil.
+func (e *export) reservations() target.ReservationStore {
+	if e.resv == "" {
+		return nil
+	}
+	return target.ReservationFile(e.resv)
 }
 
 // A notedStore has sentences for the administrator.

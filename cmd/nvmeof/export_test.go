@@ -31,6 +31,7 @@ func TestParseExport(t *testing.T) {
 		"b.img,buffered,bs=512":     {path: "b.img", blockSize: 512, buffered: true},
 		"/dev/sdx,force,ro":         {path: "/dev/sdx", force: true, readOnly: true},
 		"/with space/and=equal.img": {path: "/with space/and=equal.img"},
+		"mem:1MiB,resv=/a/r":        {memory: 1 << 20, resv: "/a/r"},
 	} {
 		if got, err := parseExport(s); err != nil || got != want {
 			t.Errorf("parseExport(%q) = %+v, %v, want %+v", s, got, err, want)
@@ -41,7 +42,8 @@ func TestParseExport(t *testing.T) {
 		"mem:":           "size",
 		"mem:1MiB,bs=1k": "512 or 4096",
 		"x,sice=1GiB":    "did you mean size?",
-		"x,rw":           "there are bs, buffered, force, ro, size, thin",
+		"x,rw":           "there are bs, buffered, force, resv, ro, size, thin",
+		"x,resv=":        "resv=FILE",
 		"mem:1MiB,thin":  "of files",
 		"mem:1MiB,force": "and devices",
 	} {

@@ -182,7 +182,7 @@ func addExports(t *target.Target, f *targetFlags, log *zap.Logger) (*target.Subs
 			return s, stores, fmt.Errorf("--export %s: %w", arg, err)
 		}
 		stores = append(stores, store)
-		if _, err := s.AddNamespace(target.NamespaceConfig{Store: store, Name: e.name()}); err != nil {
+		if _, err := s.AddNamespace(target.NamespaceConfig{Store: store, Name: e.name(), Reservations: e.reservations()}); err != nil {
 			return s, stores, fmt.Errorf("--export %s: %w", arg, err)
 		}
 	}

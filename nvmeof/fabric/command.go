@@ -13,7 +13,8 @@ type Command struct {
 	queue  *TargetQueue
 	index  int32
 	state  commandState
-	given  bool // the handler knows it
+	given  bool           // the handler knows it
+	wrong  capsule.Status // see Wrong
 	recv   int32
 	posted int32 // work requests of the response, for the send queue's accounts
 	data   data
@@ -36,6 +37,11 @@ const (
 	commandSent                    // response posted, not acknowledged
 	commandDead                    // on its way back to the handler
 )
+
+// Wrong is why the command must fail, or success: what is wrong with its SGL or its
+// identifier. The queue answers such commands by itself, but for the halves of a
+// fused operation, since the other half must fail too.
+func (c *Command) Wrong() capsule.Status { return c.wrong }
 
 // Queue is the command's queue.
 func (c *Command) Queue() *TargetQueue { return c.queue }

@@ -201,7 +201,7 @@ func (q *TargetQueue) makeContexts() {
 	for i := range q.commands {
 		c := &q.commands[i]
 		c.queue, c.index = q, int32(i)
-		c.data.remotes = make([]remote, 0, max(1, cfg.MaxDescriptors))
+		c.data.remotes = make([]remote, 0, 1) // lists grow it
 		c.pieces = make([]rdmatransport.SGE, 0, cfg.pieces())
 		q.free.push(c)
 	}

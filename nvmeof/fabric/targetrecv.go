@@ -69,18 +69,29 @@ func (q *TargetQueue) begin(a arrival) {
 	c.recv, c.given, c.posted = a.recv, false, 0
 	c.state = commandHeld
 	c.SQE, _ = capsule.DecodeCommand(q.memory.command(int(a.recv))) // as long as it must be
+	c.wrong = capsule.StatusSuccess
 	if !q.inUse.add(c) {
 		c.data = data{remotes: c.data.remotes[:0]}
-		c.respond(capsule.StatusCommandIDConflict|capsule.StatusDNR, 0, 0)
+		q.refuse(c, capsule.StatusCommandIDConflict|capsule.StatusDNR)
 		return
 	}
 	received := q.memory.data(int(a.recv))
 	received = received[:min(int(a.data), len(received))]
 	if status := c.data.interpret(&c.SQE, received, q.limits); !status.OK() {
-		c.respond(status, 0, 0)
+		q.refuse(c, status)
 		return
 	}
 	c.given = true
+	q.handler.Command(c)
+}
+
+// refuse answers a malformed command, or leaves that to the handler.
+func (q *TargetQueue) refuse(c *Command, s capsule.Status) {
+	if c.SQE.Flags.Fuse() == capsule.FuseNone {
+		c.respond(s, 0, 0)
+		return
+	}
+	c.wrong, c.given = s, true
 	q.handler.Command(c)
 }
 

@@ -133,7 +133,7 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 	cfg := fabric.TargetConfig{
 		Shard: q.shard, Domain: t.domain, Attrs: t.attrs, Handler: q,
 		Depth: int(q.entries), InCapsule: t.cfg.InCapsule, MaxData: t.cfg.MaxData,
-		MaxPieces: 1, PlainSend: t.cfg.PlainSend,
+		MaxDescriptors: maxDescriptors, MaxPieces: 1, PlainSend: t.cfg.PlainSend,
 	}
 	need := int64(cfg.Memory())
 	if t.memory.Add(need) > t.cfg.QueueMemory {

@@ -4,24 +4,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// notAborted is bit 0 of Abort's result.
-const notAborted = 1
-
-// abort completes a held Asynchronous Event Request. Other commands are on
-// their way to or from a backend, and are not aborted, which the result says
-// (NVMe base 2.0, 5.1).
-func abort(c *Controller, r *request) capsule.Status {
-	f := r.cmd.Abort()
-	if f.SQID == 0 {
-		if held := c.events.take(f.CID); held != nil {
-			held.finish(capsule.StatusAbortRequested | capsule.StatusDNR)
-			return capsule.StatusSuccess
-		}
-	}
-	r.result = notAborted
-	return capsule.StatusSuccess
-}
-
 // asyncEvent holds the request until there is something to tell.
 func asyncEvent(c *Controller, r *request) capsule.Status {
 	if !c.events.hold(r) {

@@ -91,22 +91,11 @@ func TestOpcodes(t *testing.T) {
 			admin.wantStatus(capsule.StatusInvalidOpcode|dnr, adminCommand(capsule.AdminOpcode(op), nil, nil))
 		}
 	}
-	known = map[int]bool{0x00: true, 0x01: true, 0x02: true, 0x08: true, 0x09: true, 0x7f: true}
+	known = map[int]bool{0x00: true, 0x01: true, 0x02: true, 0x05: true, 0x08: true, 0x09: true, 0x0c: true, 0x0d: true, 0x0e: true, 0x11: true, 0x15: true, 0x19: true, 0x7f: true}
 	for op := range 256 {
 		if !known[op] {
 			io.wantStatus(capsule.StatusInvalidOpcode|dnr, ioCommand(capsule.IOOpcode(op), 1, nil, nil))
 		}
-	}
-}
-
-// TestFusedCommands is row 64.
-func TestFusedCommands(t *testing.T) {
-	f := newFixture(t)
-	_, io := f.both()
-	for fuse := capsule.CommandFlags(1); fuse < 4; fuse++ {
-		c := ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 1}, make([]byte, 512))
-		c.sqe.Flags = fuse
-		io.wantStatus(invalidField, c)
 	}
 }
 

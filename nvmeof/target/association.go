@@ -56,6 +56,13 @@ func (c *Controller) joinQueue(q *queue, id capsule.QID) (at capsule.InvalidPara
 	return at, ""
 }
 
+// queue returns the I/O queue with that identifier, or nil.
+func (c *Controller) queue(id capsule.QID) *queue {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.queues[id]
+}
+
 // dropQueues disconnects all I/O queues.
 func (c *Controller) dropQueues(why string) {
 	c.mu.Lock()

@@ -36,6 +36,7 @@ type Controller struct {
 	features features
 	changed  changedNamespaces
 	warned   uint8 // critical warnings that the host has been told of
+	notices  reservationLogs
 	shutdown flushAll
 	// dismissed says that the log tells already why the association ends.
 	dismissed bool
@@ -43,6 +44,7 @@ type Controller struct {
 	rights     atomic.Pointer[rights] // the host's; see Subsystem.judge and grant
 	protested  atomic.Bool            // see refuseWrite
 	generation atomic.Uint64          // of its discovery log; see Target.reshape
+	aborts     int                    // Abort commands under way
 
 	errors errorRing
 
@@ -97,6 +99,7 @@ func (c *Controller) resetState() {
 	}
 	c.events.enabled, c.events.pending, c.events.masked = 0, 0, 0
 	c.changed.clear()
+	c.notices = reservationLogs{}
 }
 
 // start begins the association.

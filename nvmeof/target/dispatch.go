@@ -66,8 +66,8 @@ func (q *queue) dispatch(r *request) {
 		r.finish(capsule.StatusSQDeleted)
 	case q.auth.locked && !beforeAuth(r.cmd):
 		q.refuseLocked(r)
-	case r.cmd.Flags.Fuse() != capsule.FuseNone: // FUSES is 0
-		r.finish(invalidField)
+	case r.cmd.Flags.Fuse() != capsule.FuseNone || q.first != nil:
+		q.fuse(r)
 	case r.cmd.Opcode == capsule.OpcodeFabrics:
 		q.startRow(r, &q.target.fabrics[r.cmd.FabricsType()])
 	case c == nil:

@@ -46,6 +46,30 @@
 // room in a backend's queue or no lease waits in its shard, in order among
 // commands that conflict, and is tried again each turn.
 //
+// Commands of several operations (Compare and Verify of many blocks, Copy) go part
+// by part through scratch buffers of an arena of their own, so that nobody who
+// holds a buffer waits for another one of the same arena.
+//
+// # Fused operations, Abort and reservations
+//
+// The halves of a fused Compare and Write are paired in the order in which they
+// arrive, and become one operation of the store, which no other writer comes
+// between, on whatever shard. Where one half fails, or is malformed, the other one
+// fails with it. AWUN and ACWU promise one block, which is what holds for every
+// command.
+//
+// Abort ends what waits for something of ours, at once, and what waits for its data
+// or is between two operations, as soon as that is over; it is answered afterwards.
+// What a store has been given is carried out, and the result says that it was not
+// aborted.
+//
+// A volume has one reservation, whatever subsystems export it. Every command of an
+// I/O queue looks at it, through a pointer that is nil while nothing is reserved.
+// Commands that change it leave their shard, since a change may have to be saved,
+// one at a time. Preempt and Abort also ends the commands of the preempted hosts on
+// all shards first. Registrations outlive connections; they outlive the target
+// where a host asks for that and [NamespaceConfig] names a place.
+//
 // # Authentication
 //
 // A host that has a key in its [HostConfig] proves that it knows it on each queue,
@@ -58,9 +82,10 @@
 //
 // # Not supported
 //
-// Metadata and protection information, fused commands, Compare, Verify, Copy,
-// reservations, namespace management, firmware download, authentication of
-// discovery controllers, subsystem reset and lists of SGL descriptors. A host's
+// Metadata and protection information, namespace management, firmware download,
+// authentication of discovery controllers and subsystem reset. Write Uncorrectable:
+// to be true it needs a map of bad blocks that survives restarts, and a look into
+// it with every read and write, for a command that only tests send. A host's
 // Disconnect command ends the connection of its queue too. Hosts are refused unless
 // they are allowed.
 package target

@@ -29,6 +29,8 @@ var notices = [...]notice{
 		Info: capsule.NoticeANAChange, LID: capsule.LogANA}},
 	{capsule.EventDiscoveryChange, capsule.AsyncEvent{Type: capsule.EventTypeNotice,
 		Info: capsule.NoticeDiscoveryChange, LID: capsule.LogDiscovery}},
+	{eventReservation, capsule.AsyncEvent{Type: capsule.EventTypeIOSet,
+		Info: capsule.EventReservationLog, LID: capsule.LogReservation}},
 
 	{eventFailure, capsule.AsyncEvent{Type: capsule.EventTypeError,
 		Info: capsule.ErrorPersistentInternal, LID: capsule.LogError}},
@@ -67,7 +69,7 @@ func (e *events) hold(r *request) bool {
 
 // raise notes an event that the host asked to hear of.
 func (e *events) raise(bit uint32) {
-	e.pending |= bit & (e.enabled | eventFailure) &^ e.masked
+	e.pending |= bit & (e.enabled | eventFailure | eventReservation) &^ e.masked
 }
 
 // read re-arms the events of a log page.

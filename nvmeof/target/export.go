@@ -36,7 +36,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	if err := s.target.checkIdentity(ns); err != nil {
 		return nil, err
 	}
-	if err := s.target.acquire(c.Store, c.Name, ns); err != nil {
+	if err := s.target.acquire(&c, ns); err != nil {
 		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
 	}
 	next := table.with(c.NSID, ns)

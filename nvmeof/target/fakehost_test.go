@@ -215,6 +215,7 @@ type hostCommand struct {
 	inCapsule []byte
 	memory    []byte // remote data
 	holdFetch bool   // the RDMA READ does not complete
+	wrong     capsule.Status
 
 	fetching, answered bool
 	answers            int
@@ -226,8 +227,9 @@ type response struct {
 	result uint64
 }
 
-func (c *hostCommand) Length() int       { return max(len(c.inCapsule), len(c.memory)) }
-func (c *hostCommand) InCapsule() []byte { return c.inCapsule }
+func (c *hostCommand) Wrong() capsule.Status { return c.wrong }
+func (c *hostCommand) Length() int           { return max(len(c.inCapsule), len(c.memory)) }
+func (c *hostCommand) InCapsule() []byte     { return c.inCapsule }
 
 func (c *hostCommand) Fetch(pieces []rdmatransport.SGE) {
 	c.fetching = true

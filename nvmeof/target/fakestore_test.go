@@ -1,6 +1,7 @@
 package target
 
 import (
+	"bytes"
 	"sync"
 
 	"github.com/nvmeof-go/nvmeof/backend"
@@ -18,13 +19,14 @@ type fakeStore struct {
 	data   []byte
 	hold   bool
 	err    error
+	noCopy bool
 	queues []*fakeStoreQueue
 	seen   []backend.Request // without buffers
 }
 
 func newFakeStore(size int64) *fakeStore {
 	return &fakeStore{
-		info: backend.Info{Size: size, BlockSize: 512, Alignment: 4096, Volatile: true, Deallocate: true},
+		info: backend.Info{Size: size, BlockSize: 512, Alignment: 4096, Volatile: true, Deallocate: true, Compare: true},
 		data: make([]byte, size),
 	}
 }
@@ -119,6 +121,20 @@ func (q *fakeStoreQueue) Poll(rs []backend.Result) int {
 				copy(r.Buf, s.data[r.Offset:])
 			case backend.OpWrite:
 				copy(s.data[r.Offset:], r.Buf)
+			case backend.OpCopy:
+				if s.noCopy {
+					rs[i] = backend.Result{Tag: r.Tag, Err: backend.ErrUnsupported}
+					continue
+				}
+				copy(s.data[r.Offset:r.Offset+r.Length], s.data[r.From:])
+			case backend.OpCompareAndWrite:
+				expected, next, _ := r.Parts(&s.info)
+				if there := s.data[r.Offset : r.Offset+r.Length]; !bytes.Equal(there, expected) {
+					rs[i] = backend.Result{Tag: r.Tag, Err: backend.ErrMiscompare}
+					continue
+				} else {
+					copy(there, next)
+				}
 			case backend.OpWriteZeroes, backend.OpDeallocate:
 				clear(s.data[r.Offset : r.Offset+r.Length])
 			}
@@ -174,6 +190,7 @@ type quietLink struct {
 }
 
 func (l *quietLink) Length() int                             { return len(l.data) }
+func (l *quietLink) Wrong() capsule.Status                   { return 0 }
 func (l *quietLink) InCapsule() []byte                       { return nil }
 func (l *quietLink) Fetch([]rdmatransport.SGE)               { l.fetched = true }
 func (l *quietLink) Respond(capsule.Status, uint64)          { l.answered = true }

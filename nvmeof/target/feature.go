@@ -30,6 +30,9 @@ type feature struct {
 	scope    capsule.FeatureEffects // default: the controller's
 }
 
+// perNamespace reports whether each namespace has a value of its own.
+func (f *feature) perNamespace() bool { return f.scope&capsule.FIDNamespaceScope != 0 }
+
 // effects say what a feature is about (NVMe base 2.0, 5.16.1.17).
 func (f *feature) effects() capsule.FeatureEffects {
 	if f.scope != 0 {
@@ -53,10 +56,12 @@ func featureTable() [256]feature {
 		capsule.FeatureTimestamp:            {get: getTimestamp, set: setTimestamp, size: capsule.TimestampSize},
 		capsule.FeatureKeepAliveTimer:       {get: getKeepAlive, set: setKeepAlive, always: true},
 		capsule.FeatureHostBehavior:         {get: getHostBehavior, set: setHostBehavior, size: capsule.HostBehaviorSize},
+		capsule.FeatureProgressMarker:       {get: getProgress, set: setProgress, scope: capsule.FIDSubsystemScope},
+		capsule.FeatureHostID:               {get: getHostID, set: setHostID, size: capsule.HostIDSize, always: true},
+		capsule.FeatureReservationMask:      {get: getReservationMask, set: setReservationMask, scope: capsule.FIDNamespaceScope},
+		capsule.FeatureReservationPersist:   {get: getReservationPersist, set: setReservationPersist, scope: capsule.FIDNamespaceScope},
 		capsule.FeatureNamespaceWriteProtect: {get: getWriteProtection, set: setWriteProtection, ranked: true,
 			scope: capsule.FIDNamespaceScope},
-		capsule.FeatureProgressMarker: {get: getProgress, set: setProgress, scope: capsule.FIDSubsystemScope},
-		capsule.FeatureHostID:         {get: getHostID, set: setHostID, size: capsule.HostIDSize, always: true},
 	}
 }
 
@@ -93,7 +98,7 @@ func getFeatures(c *Controller, r *request) capsule.Status {
 		if f.set != nil {
 			r.result = uint64(capsule.FeatureChangeable)
 		}
-		if f.scope == capsule.FIDNamespaceScope {
+		if f.perNamespace() {
 			r.result |= uint64(capsule.FeatureNamespaceSpecific)
 		}
 		return capsule.StatusSuccess
@@ -112,7 +117,7 @@ func setFeatures(c *Controller, r *request) capsule.Status {
 		return invalidField
 	case s.Save:
 		return capsule.StatusFeatureNotSaveable | capsule.StatusDNR
-	case f.scope != capsule.FIDNamespaceScope && r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast:
+	case !f.perNamespace() && r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast:
 		return capsule.StatusFeatureNotNamespaceSpecific | capsule.StatusDNR
 	case f.set == nil:
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR

@@ -22,6 +22,12 @@ func FuzzCommands(f *testing.F) {
 	seed(adminCommand(capsule.AdminAsyncEvent, nil, nil), 0)
 	seed(ioCommand(capsule.IOWrite, 1, capsule.ReadWrite{Blocks: 8}, nil), 8)
 	seed(ioCommand(capsule.IODatasetManagement, 1, capsule.DatasetManagement{Ranges: 2, Deallocate: true}, nil), 1)
+	seed(ioCommand(capsule.IOCompare, 1, capsule.ReadWrite{Blocks: 8}, nil), 8)
+	seed(ioCommand(capsule.IOVerify, 1, capsule.ReadWrite{Blocks: 8}, nil), 0)
+	seed(ioCommand(capsule.IOCopy, 1, capsule.Copy{SDLBA: 64, Ranges: 1}, nil), 1)
+	seed(ioCommand(capsule.IOReservationRegister, 1, capsule.ReservationCommand{}, nil), 1)
+	seed(ioCommand(capsule.IOReservationReport, 1, capsule.ReservationReport{Length: 512, Extended: true}, nil), 1)
+	seed(adminCommand(capsule.AdminAbort, capsule.Abort{SQID: 1}, nil), 0)
 	seed(fabricsCommand(capsule.FabricsPropertySet, capsule.Property{Size: 4, Offset: 0x14, Value: 0x460060}), 0)
 	seed(fabricsCommand(capsule.FabricsConnect, capsule.Connect{SQSIZE: 31}), 2)
 	f.Fuzz(func(t *testing.T, sqe []byte, sectors uint8, onIO bool) {
@@ -41,7 +47,8 @@ func FuzzCommands(f *testing.F) {
 		}
 		h.start(c)
 		answers := 0
-		held := cmd.Opcode == capsule.Opcode(capsule.AdminAsyncEvent)
+		held := cmd.Opcode == capsule.Opcode(capsule.AdminAsyncEvent) ||
+			onIO && cmd.Flags.Fuse() == capsule.FuseFirst && cmd.Opcode != capsule.OpcodeFabrics
 		for turn := 0; answers == 0 && turn < 1000 && !(held && turn > 4); turn++ {
 			h.call(func() { answers = c.answers }) // large ranges take many turns
 		}

@@ -221,7 +221,9 @@ func TestBadSGLs(t *testing.T) {
 		{name: "52 keyed, reserved subtype", op: capsule.IORead, sgl: raw(0, 4096, 0x43), want: invalidField},
 		{name: "52 data block at an address", op: capsule.IORead, sgl: raw(0, 4096, 0x00), want: invalidField},
 		{name: "53 zero length", op: capsule.IORead, sgl: raw(0, 0, 0x40), want: length},
-		{name: "54 last segment", op: capsule.IOWrite, sgl: capsule.LastSegmentSGL(0, 32), data: block[:32], want: capsule.StatusSGLTypeInvalid | dnr},
+		{name: "54 list past what arrived", op: capsule.IOWrite, sgl: capsule.LastSegmentSGL(0, 32), data: block[:31], want: capsule.StatusSGLSegmentInvalid | dnr},
+		{name: "54 list of 17", op: capsule.IOWrite, sgl: capsule.LastSegmentSGL(0, 17*16), data: block, want: capsule.StatusSGLCountInvalid | dnr},
+		{name: "54 list of 24 bytes", op: capsule.IOWrite, sgl: capsule.LastSegmentSGL(0, 24), data: block, want: capsule.StatusSGLSegmentInvalid | dnr},
 		{name: "55 PRP", op: capsule.IORead, sgl: raw(0, 4096, 0x40), psdt: 0xc0, want: invalidField},
 		{name: "55 reserved PSDT", op: capsule.IORead, sgl: raw(0, 4096, 0x40), psdt: 0x80, want: invalidField},
 		{name: "56 data in the capsule for a read", op: capsule.IORead, sgl: capsule.InCapsuleSGL(0, 4096), data: block, want: invalidField},
@@ -245,6 +247,43 @@ func TestBadSGLs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDescriptorLists moves one block in pieces of 16 descriptors, as many as MSDBD
+// allows, both ways.
+func TestDescriptorLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(t, overLoopback)
+		g, end := r.gremlins()
+		host := g.memory(gremlinData, 4096)
+		data := pattern(4096, 3)
+		move := func(op capsule.IOOpcode) {
+			t.Helper()
+			list := make([]byte, maxDescriptors*capsule.SGLSize)
+			for i := range maxDescriptors {
+				g.keyed(4096-256*(i+1), 256, false).Encode(list[i*capsule.SGLSize:]) // backwards
+			}
+			cmd := rwCommand(op, 0, 1)
+			cmd.Flags, cmd.SGL = capsule.FlagsSGL, capsule.LastSegmentSGL(16, uint32(len(list)))
+			if e := g.do(cmd, append(make([]byte, 16), list...)); !e.Status.OK() {
+				t.Fatalf("%v: %+v", op, e)
+			}
+		}
+		r.call(func() { copy(host, data) })
+		move(capsule.IOWrite)
+		for i := range 16 {
+			if !bytes.Equal(r.store.Memory()[256*i:][:256], data[4096-256*(i+1):][:256]) {
+				t.Fatal("other bytes were written")
+			}
+		}
+		r.call(func() { clear(host) })
+		move(capsule.IORead)
+		if !bytes.Equal(host, data) {
+			t.Error("other bytes were read")
+		}
+		end()
+		r.close()
+	})
 }
 
 // TestCapsuleDataAtAnOffset is row 50, and of row 58 what is no error.

@@ -56,7 +56,7 @@ func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.S
 		CNTLID: c.id, VER: specVersion,
 		CTRATT:    capsule.CTRATTHostID128 | capsule.CTRATTTBKAS,
 		CNTRLTYPE: c.kind,
-		ACL:       3, AERL: maxEvents - 1,
+		ACL:       maxAborts - 1, AERL: maxEvents - 1,
 		LPA:    capsule.LPAEffects | capsule.LPAExtendedData | capsule.LPASupport | capsule.LPASMARTPerNamespace,
 		ELPE:   maxErrors - 1,
 		KAS:    keepAliveUnits,
@@ -64,7 +64,7 @@ func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.S
 		SGLS:   capsule.SGLSSupported | capsule.SGLSKeyed | capsule.SGLSOffset,
 		SubNQN: capsule.MakeNQNField(sub.nqn),
 		IOCCSZ: uint32(capsule.CommandSize+cfg.InCapsule) / 16, IORCSZ: capsule.CompletionSize / 16,
-		MSDBD: 1,
+		MSDBD: maxDescriptors,
 		OFCS:  capsule.OFCSDisconnect,
 	}
 	capsule.PutText(id.SN[:], sub.serial)
@@ -89,10 +89,16 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.ANAGRPMAX, id.NANAGRPID = maxANAGroups, maxANAGroups
 	id.SQES, id.CQES = sqEntryShift<<4|sqEntryShift, cqEntryShift<<4|cqEntryShift
 	id.NN, id.MNAN = maxNamespaces, maxNamespaces
-	id.ONCS = capsule.ONCSDatasetManagement | capsule.ONCSWriteZeroes | capsule.ONCSTimestamp
+	id.ONCS = capsule.ONCSCompare | capsule.ONCSDatasetManagement | capsule.ONCSWriteZeroes | capsule.ONCSTimestamp |
+		capsule.ONCSVerify | capsule.ONCSCopy | capsule.ONCSReservations
+	id.OCFS = 1 << 0 // source ranges of format 0
+	id.FUSES = capsule.FUSESCompareWrite
 	id.NWPC = writeProtection
 	id.VWC = capsule.VWCFlushAll | capsule.VWCPresent
 }
+
+// maxDescriptors is how many keyed descriptors a list in a capsule may have.
+const maxDescriptors = 16
 
 // lookup finds the namespace of a command that wants one. An identifier that
 // could never name one is an error; an inactive one gives nil.
@@ -113,6 +119,7 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 	id := capsule.IdentifyNamespace{
 		NSZE: ns.blocks(), NCAP: ns.blocks(), NUSE: ns.used(),
 		NMIC:     capsule.NMICShared,
+		RESCAP:   ns.reservations.capabilities(),
 		DLFEAT:   ns.deallocateFeatures(),
 		NVMCAP:   capsule.Uint128{Lo: ns.bytes()},
 		ANAGRPID: uint32(ns.Group()),
@@ -129,6 +136,7 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 		id.NUSE, id.NVMCAP = 0, capsule.Uint128{}
 	}
 	id.LBAF[0].LBADS = uint8(ns.shift)
+	id.MSSRL, id.MCL, id.MSRC = uint16(int64(maxCopyRange)>>ns.shift), uint32(int64(maxCopy)>>ns.shift), maxCopyRanges-1
 	ns.optimal(&id)
 	ns.atomic(&id)
 	id.Encode(r.data)
@@ -179,7 +187,7 @@ func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.
 		return status
 	}
 	id := capsule.IdentifyNamespaceIndependent{
-		NMIC: capsule.NMICShared, ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
+		NMIC: capsule.NMICShared, RESCAP: ns.reservations.capabilities(), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
 		NSTAT: capsule.NSTATReady,
 	}
 	id.Encode(r.data)

@@ -3,6 +3,7 @@ package target
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
 // An ioRow is one opcode of the NVM command set. start judges the command and
@@ -10,17 +11,29 @@ import (
 type ioRow struct {
 	start   func(q *queue, r *request)
 	run     func(r *request)
+	leased  func(r *request, view []byte) // the lease is held; view is the blocks
+	done    func(r *request)              // the store has carried the operation out
+	step    func(r *request)              // begins the next operation of several
+	access  reservation.Access            // what a reservation is about
 	effects capsule.Effects
 }
 
 func ioTable() [256]ioRow {
 	const changes = capsule.EffectBlockContentChange
 	return [256]ioRow{
-		capsule.IOFlush:             {start: startFlush},
-		capsule.IOWrite:             {start: startWrite, run: runWrite, effects: changes},
-		capsule.IORead:              {start: startRead, run: runRead},
-		capsule.IOWriteZeroes:       {start: startWriteZeroes, effects: changes},
-		capsule.IODatasetManagement: {start: startDSM, run: runDSM, effects: changes},
+		capsule.IOFlush:             {start: startFlush, done: (*request).flushNext, step: (*request).flushNext, access: reservation.Write},
+		capsule.IOWrite:             {start: startWrite, run: runWrite, leased: writeLeased, done: writeDone, access: reservation.Write, effects: changes},
+		capsule.IORead:              {start: startRead, run: runRead, leased: readLeased, done: readDone, access: reservation.Read},
+		capsule.IOCompare:           {start: startCompare, run: runCompare, leased: compareLeased, done: compareDone, step: (*request).readNext, access: reservation.Read},
+		capsule.IOWriteZeroes:       {start: startWriteZeroes, done: writeZeroesDone, access: reservation.Write, effects: changes},
+		capsule.IODatasetManagement: {start: startDSM, run: runDSM, done: (*request).deallocateNext, step: (*request).deallocateNext, access: reservation.Write, effects: changes},
+		capsule.IOVerify:            {start: startVerify, done: verifyDone, step: (*request).readNext, access: reservation.Read},
+		capsule.IOCopy:              {start: startCopy, run: runCopy, done: copyDone, step: (*request).readNext, access: reservation.Read | reservation.Write, effects: changes},
+
+		capsule.IOReservationRegister: {start: startReservation, run: runReservation},
+		capsule.IOReservationReport:   {start: startReport, run: runReport},
+		capsule.IOReservationAcquire:  {start: startReservation, run: runReservation},
+		capsule.IOReservationRelease:  {start: startReservation, run: runReservation},
 	}
 }
 
@@ -52,6 +65,10 @@ func (r *request) through(ns *Namespace) *lane {
 	g := &ns.gates[w]
 	if g.shut {
 		g.hold(r)
+		return nil
+	}
+	if r.conflicts(ns.volume) {
+		r.finish(capsule.StatusReservationConflict | capsule.StatusDNR)
 		return nil
 	}
 	l := &ns.lanes[w]
@@ -101,11 +118,12 @@ func (r *request) writable(_ *lane) bool {
 }
 
 func startRead(_ *queue, r *request) {
+	f := r.cmd.ReadWrite()
 	l := r.enter(r.cmd.NSID)
-	if l == nil || !r.blocks(l, r.cmd.ReadWrite()) || !r.sized() {
+	if l == nil || !r.blocks(l, f) || !r.sized() {
 		return
 	}
-	r.Op = backend.OpRead
+	r.Op, r.FUA = backend.OpRead, f.FUA && l.ns.info.Volatile
 	if l.viewer == nil {
 		r.wantBuffer()
 		return
@@ -157,15 +175,33 @@ func runWrite(r *request) {
 
 // leasable implements [operationOwner].
 func (r *request) leasable() {
-	l := r.lane
-	view := l.memory[r.Offset : r.Offset+r.Length]
-	if r.Op == backend.OpRead {
-		l.count(r.Op, r.Length)
-		r.finishData(view, l.key)
+	r.io.leased(r, r.lane.memory[r.Offset:r.Offset+r.Length])
+}
+
+func readLeased(r *request, view []byte) {
+	r.lane.count(r.Op, r.Length)
+	r.finishData(view, r.lane.key)
+}
+
+func writeLeased(r *request, view []byte) {
+	copy(view, r.Buf)
+	writeDone(r)
+}
+
+// readDone answers, with force unit access not before what was read is durable (NVM
+// command set 1.0, 3.2.4).
+func readDone(r *request) {
+	if r.FUA {
+		r.Op, r.FUA = backend.OpFlush, false
+		r.submit()
 		return
 	}
-	copy(view, r.Buf)
-	l.count(r.Op, r.Length)
+	r.lane.count(backend.OpRead, r.Length)
+	r.finishData(r.data, r.queue.worker.arenaKey)
+}
+
+func writeDone(r *request) {
+	r.lane.count(r.Op, r.Length)
 	r.finish(capsule.StatusSuccess)
 }
 
@@ -177,7 +213,11 @@ func (r *request) submit() {
 
 // lba is where the command's blocks start, for the error log.
 func (r *request) lba() capsule.LBA {
-	if r.io == nil {
+	switch capsule.IOOpcode(r.cmd.Opcode) {
+	case capsule.IOFlush, capsule.IODatasetManagement:
+		return 0
+	}
+	if r.io == nil || r.io.access == reservation.None {
 		return 0
 	}
 	return r.cmd.ReadWrite().SLBA
@@ -185,21 +225,23 @@ func (r *request) lba() capsule.LBA {
 
 // completed implements [operationOwner].
 func (r *request) completed(err error) {
-	l := r.lane
-	if err != nil {
-		l.failure(r.Op, err)
-		r.finish(statusOf(r.Op, err))
+	if err != nil || r.stopped != capsule.StatusSuccess {
+		r.failed(err)
 		return
 	}
-	l.count(r.Op, r.Length)
-	switch r.Op {
-	case backend.OpRead:
-		r.finishData(r.data, r.queue.worker.arenaKey)
-	case backend.OpFlush:
-		r.flushNext()
-	case backend.OpDeallocate:
-		r.deallocateNext()
-	default:
-		r.finish(capsule.StatusSuccess)
+	r.io.done(r)
+}
+
+// failed ends a command whose operation failed, or that was to be stopped.
+func (r *request) failed(err error) {
+	status := r.stopped
+	if err == backend.ErrUnsupported && status.OK() {
+		r.copyByHand()
+		return
 	}
+	if err != nil {
+		r.lane.failure(r.Op, err)
+		status = statusOf(r.Op, err)
+	}
+	r.end(status)
 }

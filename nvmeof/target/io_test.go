@@ -138,6 +138,25 @@ func TestFlush(t *testing.T) {
 	io.wantStatus(capsule.StatusWriteFault, ioCommand(capsule.IOFlush, capsule.NSIDBroadcast, nil, nil))
 }
 
+// TestReadWithForceUnitAccess: what was read is made durable before the host has it.
+func TestReadWithForceUnitAccess(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	_, io := f.both()
+	io.wantOK(ioCommand(capsule.IORead, 2, capsule.ReadWrite{Blocks: 1, FUA: true}, make([]byte, 512)))
+	if ops := s.ops(); len(ops) != 2 || ops[0].Op != backend.OpRead || ops[1].Op != backend.OpFlush {
+		t.Errorf("operations %+v, want a read and a flush", ops)
+	}
+	safe := newFakeStore(1 << 20)
+	safe.info.Volatile = false
+	f.export(safe)
+	io.wantOK(ioCommand(capsule.IORead, 3, capsule.ReadWrite{Blocks: 1, FUA: true}, make([]byte, 512)))
+	if ops := safe.ops(); len(ops) != 1 {
+		t.Errorf("operations %+v of a store without a volatile cache", ops)
+	}
+}
+
 func TestForceUnitAccess(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)

@@ -76,6 +76,8 @@ func startWriteZeroes(_ *queue, r *request) {
 	r.submit()
 }
 
+func writeZeroesDone(r *request) { r.finish(capsule.StatusSuccess) }
+
 // startDSM takes the ranges of a Dataset Management command. Hosts send more
 // bytes than the ranges need, so the data may be longer (Linux: 4096 always).
 func startDSM(_ *queue, r *request) {
@@ -105,7 +107,8 @@ func runDSM(r *request) {
 			return
 		}
 	}
-	r.Op, r.at = backend.OpDeallocate, 0
+	r.Op = backend.OpDeallocate
+	r.wantExtra().at = 0
 	r.deallocateNext()
 }
 
@@ -118,10 +121,10 @@ func (r *request) dsmRange(i int) capsule.DSMRange {
 // deallocateNext frees the next range that is not empty. It is advice, so a
 // store that cannot free has nothing to do.
 func (r *request) deallocateNext() {
-	ns := r.lane.ns
-	for ns.info.Deallocate && r.at < r.cmd.DatasetManagement().Ranges {
-		d := r.dsmRange(r.at)
-		r.at++
+	ns, x := r.lane.ns, r.extra
+	for ns.info.Deallocate && x.at < r.cmd.DatasetManagement().Ranges {
+		d := r.dsmRange(x.at)
+		x.at++
 		if d.Blocks != 0 {
 			r.Offset, r.Length = int64(d.SLBA)<<ns.shift, int64(d.Blocks)<<ns.shift
 			r.submit()

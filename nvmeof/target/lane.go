@@ -154,6 +154,18 @@ func (l *lane) forget(op *operation) { l.waiting.remove(op) }
 // put hands an operation to the store, at the end of this turn if it has room.
 func (l *lane) put(op *operation) { l.submit.push(op) }
 
+// withdraw takes an operation back that the store has not been given yet, and
+// reports whether that was so.
+func (l *lane) withdraw(op *operation) bool {
+	for other := l.submit.first; other != nil; other = other.next {
+		if other == op {
+			l.submit.remove(op)
+			return true
+		}
+	}
+	return false
+}
+
 // Poll takes the store's results and gives it what is to be done.
 func (l *lane) Poll() bool {
 	if l.users == 0 {

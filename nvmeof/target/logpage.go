@@ -39,6 +39,7 @@ func logTable() [256]logRow {
 		capsule.LogFIDEffects:        {page: (*Controller).featuresLog, io: true},
 		capsule.LogMIEffects:         {page: managementLog, io: true},
 		capsule.LogDiscovery:         {window: (*Controller).discoveryLog, disc: true},
+		capsule.LogReservation:       {page: (*Controller).reservationLog, io: true},
 	}
 }
 
@@ -99,6 +100,9 @@ func (c *Controller) logRead(lid capsule.LID) {
 	c.events.read(lid)
 	if lid == capsule.LogChangedNamespaces {
 		c.changed.clear()
+	}
+	if lid == capsule.LogReservation {
+		c.reservationLogRead()
 	}
 }
 

@@ -30,6 +30,11 @@ type NamespaceConfig struct {
 	// default: none.
 	EUI64 [8]byte
 	Name  string // what is exported, for logs: a path, say
+
+	// Reservations keeps the hosts' reservation through a power loss, where they ask
+	// for that; default: nothing, so that they cannot. Of a store that is exported
+	// already the first namespace's counts.
+	Reservations ReservationStore
 }
 
 // A Namespace is one export of a subsystem: a volume, and who sees it how.

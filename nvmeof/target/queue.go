@@ -41,7 +41,8 @@ type queue struct {
 	leaving    bool        // a Disconnect command was accepted
 	why        string      // we disconnected; empty if the host did
 	failed     bool
-	refused    bool // there is no connection
+	refused    bool     // there is no connection
+	first      *request // a fused first half whose second has not come
 	requests   []request
 	piece      [1]rdmatransport.SGE
 	timer      shard.Timer // Connect must come before
@@ -115,7 +116,7 @@ func (q *queue) Failed(err error) {
 	q.shard.StopTimer(&q.auth.timer)
 	q.logEnd(err)
 	for i := range q.requests {
-		q.requests[i].cancel()
+		q.requests[i].stop(capsule.StatusSQDeleted)
 	}
 	if q.controller != nil && q.id == 0 {
 		q.controller.abortEvents()

@@ -10,6 +10,7 @@ import (
 // A link is what a request needs of the command that it executes: the queue's
 // [fabric.Command].
 type link interface {
+	Wrong() capsule.Status                                 // of a fused half: what is wrong with the capsule
 	Length() int                                           // bytes of data that the SGL describes
 	InCapsule() []byte                                     // data that came with the command
 	Fetch(pieces []rdmatransport.SGE)                      // from host memory; then fetched
@@ -22,7 +23,9 @@ type stage uint8
 
 const (
 	stageIdle     stage = iota // no command
+	stageFused                 // a fused half that waits for the other
 	stageBuffer                // waits for a buffer of the arena
+	stageScratch               // waits for a buffer of the worker's scratch arena
 	stageFetch                 // waits for the host's data
 	stageLease                 // waits in its lane for a lease
 	stageGate                  // waits for a paused namespace
@@ -46,9 +49,11 @@ type request struct {
 
 	row *row   // admin and fabrics commands
 	io  *ioRow // I/O commands
-	at  int    // Dataset Management: the next range
 	// waitingAt is the gate of stageGate.
 	waitingAt *gate
+
+	stopped capsule.Status // why the command must not go on
+	extra   *extra         // what few commands have; nil: nothing
 	operation
 }
 
@@ -61,14 +66,16 @@ func (r *request) init(q *queue) {
 // begin takes a command.
 func (r *request) begin(l link, cmd *capsule.Command) {
 	r.link, r.cmd = l, cmd
-	r.result, r.data, r.row, r.io, r.at = 0, nil, nil, nil, 0
+	r.result, r.data, r.row, r.io, r.stopped = 0, nil, nil, nil, capsule.StatusSuccess
 	r.Request = backend.Request{}
 }
 
 // wantBuffer gets memory for the command's data, now or later.
-func (r *request) wantBuffer() {
+func (r *request) wantBuffer() { r.wantBufferOf(r.link.Length()) }
+
+// wantBufferOf gets n bytes, of which the data takes the first.
+func (r *request) wantBufferOf(n int) {
 	arena := r.queue.shard.Arena()
-	n := r.link.Length()
 	if b, ok := arena.Alloc(n); ok {
 		r.buffered(b)
 		return
@@ -89,15 +96,24 @@ func (r *request) buffered(b shard.Buffer) {
 			return
 		}
 		r.stage = stageFetch
-		r.queue.piece[0] = rdmatransport.SGE{Buf: r.data, LKey: r.queue.worker.arenaKey}
-		r.link.Fetch(r.queue.piece[:])
+		r.fetch(r.data)
 		return
 	}
 	r.ready()
 }
 
+// fetch gets the command's data into memory of the arena.
+func (r *request) fetch(into []byte) {
+	r.queue.piece[0] = rdmatransport.SGE{Buf: into, LKey: r.queue.worker.arenaKey}
+	r.link.Fetch(r.queue.piece[:])
+}
+
 // ready goes on when the data is here, or the memory for it.
 func (r *request) ready() {
+	if r.stopped != capsule.StatusSuccess {
+		r.end(r.stopped)
+		return
+	}
 	if r.io != nil {
 		r.io.run(r)
 		return
@@ -133,6 +149,9 @@ func (r *request) finishData(b []byte, key rdmatransport.LKey) {
 // done is the end: the queue needs nothing of the command any more.
 func (r *request) done() {
 	r.release()
+	if r.extra != nil {
+		r.extra.given(r)
+	}
 	r.stage, r.link, r.cmd = stageIdle, nil, nil
 }
 
@@ -142,22 +161,9 @@ func (r *request) release() {
 		r.queue.shard.Arena().Release(r.buffer)
 		r.buffer = shard.Buffer{}
 	}
+	if r.extra != nil {
+		r.extra.release(r)
+	}
 	r.data = nil
 	r.operation.release()
-}
-
-// cancel answers a request that waits for something of ours, since its queue
-// has ended. What the backend has comes back by itself.
-func (r *request) cancel() {
-	switch r.stage {
-	case stageBuffer:
-		r.queue.shard.Arena().Cancel(&r.waiter)
-	case stageLease:
-		r.lane.forget(&r.operation)
-	case stageGate:
-		r.waitingAt.forget(r)
-	default:
-		return
-	}
-	r.finish(capsule.StatusSQDeleted)
 }

@@ -22,6 +22,8 @@ func statusOf(op backend.Op, err error) capsule.Status {
 		return capsule.StatusCapacityExceeded | capsule.StatusDNR
 	case errors.Is(err, backend.ErrClosed):
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
+	case errors.Is(err, backend.ErrMiscompare):
+		return capsule.StatusCompareFailure
 	case op == backend.OpRead:
 		return capsule.StatusUnrecoveredReadError
 	}

@@ -36,6 +36,7 @@ type Target struct {
 	admin    [256]row
 	fabrics  [256]row
 	io       [256]ioRow
+	fused    [2]ioRow // the halves of Compare and Write
 	identify [256]identifyRow
 	features [256]feature
 	logs     [256]logRow
@@ -70,6 +71,7 @@ type worker struct {
 	arena    rdmatransport.MemoryRegion
 	arenaKey rdmatransport.LKey
 	lanes    lanes
+	scratch  *shard.Arena // what commands read into that the host does not see
 	queues   atomic.Int64
 }
 
@@ -83,7 +85,7 @@ func New(cfg Config) (*Target, error) {
 		cfg: cfg, log: cfg.Log, attrs: cfg.Device.Attrs(), started: time.Now(),
 		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
 		volumes: make(openVolumes),
-		admin:   adminTable(), fabrics: fabricsTable(), io: ioTable(),
+		admin:   adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
 	t.sorted.Store(new([]*Subsystem))
@@ -132,6 +134,9 @@ func (t *Target) addWorker(i int) error {
 		return errors.Join(fmt.Errorf("target: registering buffers of shard %d: %w", i, err), s.Close())
 	}
 	w.arenaKey = w.arena.LKey()
+	if w.scratch, err = shard.NewArena(scratchSize); err != nil {
+		return errors.Join(fmt.Errorf("target: scratch memory of shard %d: %w", i, err), w.arena.Deregister(), s.Close())
+	}
 	t.workers = append(t.workers, w)
 	s.AddPoller(&w.lanes)
 	s.Start()
@@ -141,7 +146,7 @@ func (t *Target) addWorker(i int) error {
 func (t *Target) closeWorkers() error {
 	var errs []error
 	for _, w := range t.workers {
-		errs = append(errs, w.arena.Deregister(), w.shard.Close())
+		errs = append(errs, w.arena.Deregister(), w.shard.Close(), w.scratch.Close())
 	}
 	return errors.Join(append(errs, t.domain.Close())...)
 }

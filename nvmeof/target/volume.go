@@ -34,6 +34,8 @@ type volume struct {
 	asking sync.Mutex             // held while the store is asked for it, which may take seconds
 	asked  time.Time              // under asking: when its drive was asked last
 	closed bool                   // under asking
+
+	reservations *reservations
 }
 
 // openVolumes are the volumes by their stores.
@@ -58,7 +60,8 @@ func newVolume(t *Target, store backend.Store, name string) (*volume, error) {
 }
 
 // acquire gives a namespace the volume of its store, which the first one opens.
-func (t *Target) acquire(store backend.Store, name string, n *Namespace) error {
+func (t *Target) acquire(c *NamespaceConfig, n *Namespace) error {
+	store := c.Store
 	t.opening.Lock()
 	defer t.opening.Unlock()
 	shareable := reflect.TypeOf(store).Comparable()
@@ -67,8 +70,11 @@ func (t *Target) acquire(store backend.Store, name string, n *Namespace) error {
 		n.volume.users[n] = struct{}{}
 		return nil
 	}
-	v, err := newVolume(t, store, name)
+	v, err := newVolume(t, store, c.Name)
 	if err != nil {
+		return err
+	}
+	if v.reservations, err = t.openReservations(c.Reservations); err != nil {
 		return err
 	}
 	if err := v.open(); err != nil {

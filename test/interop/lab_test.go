@@ -53,6 +53,7 @@ type lab struct {
 	peerDir string       // shared with the guest of the peer
 
 	access  string    // who may use our target, as its options say; empty: any host
+	options string    // of the target's export, after a comma
 	log     kernelLog // of the host
 	scripts int       // how many ran there; the number of the last one
 

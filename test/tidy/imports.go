@@ -45,6 +45,7 @@ var directions = []direction{
 	{"nvmeof/shard", []string{"nvmeof", "rdmatransport", "backend"}, []string{xsys}},
 	{"nvmeof/fabric", []string{"nvmeof", "nvmeof/shard", "capsule", "rdmatransport", "backend"}, nil},
 	{"nvmeof/target", []string{"nvmeof/...", "capsule", "rdmatransport", "backend", "backend/stripe"}, []string{zap, uuid}},
+	{"nvmeof/target/internal/reservation", []string{"capsule"}, nil},
 	{"nvmeof/bench", []string{"nvmeof/shard", "backend"}, []string{hdr}},
 	{"nvmeof/host", []string{"nvmeof/...", "capsule", "rdmatransport", "backend"}, []string{uuid}},
 	{"cmd", []string{"cmd/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/...", "test/floor"},

@@ -15,6 +15,7 @@ var purePackages = []string{
 	"rdmatransport/softroce/rc",
 	"rdmatransport/softroce/cm",
 	"nvmeof/auth",
+	"nvmeof/target/internal/reservation",
 }
 
 // impureImports are packages whose every use is I/O, a lock or a log.

@@ -69,7 +69,7 @@ var agreedGoroutines = map[string]int{
 	"backend/disk":  2, // blocking calls where there is no io_uring; a ring's wake-ups
 	"nvmeof/host":   1,
 	"nvmeof/shard":  1, // the loop
-	"nvmeof/target": 1, // accepting
+	"nvmeof/target": 2, // accepting, saving reservations
 	"test/floor":    2, // the other side
 }
 

@@ -1,7 +1,8 @@
 # The target under test, in the peer's namespace. Parameters: action (start, stop;
 # kill: at once and with no farewell; revive: after kill), nqn, addr, family,
 # storage (memory, file), bytes (of the namespace), transport, access (options that say
-# which hosts may connect; empty: any).
+# which hosts may connect; empty: any), options (of the export, after a comma; none if
+# absent).
 backing=/root/target.img
 log=/mnt/host/target.log
 pidfile=/run/target.pid
@@ -9,6 +10,7 @@ pidfile=/run/target.pid
 launch() {
   local export="mem:$((bytes >> 20))MiB" listen=$addr lines
   [[ $storage == file ]] && export=$backing
+  export+=${options:-}
   [[ $family == ipv6 ]] && listen="[$addr]"
   touch "$log"
   lines=$(wc -l <"$log")

@@ -1,0 +1,117 @@
+package disk
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// copyStep is how many bytes one copy_file_range(2) is asked for.
+const copyStep = 8 << 20
+
+// copies are the calls of copy_file_range(2) that a queue has out. io_uring has
+// none, and it may take long, so each is made on a goroutine of its own.
+type copies struct {
+	running sync.WaitGroup
+	mu      sync.Mutex
+	ended   []outcome
+}
+
+// SharesBlocks reports whether a copy within the file can be made by sharing its
+// blocks (reflink). Without that copy_file_range(2) reads and writes in pieces of
+// 64 KiB, at a half to a quarter of the speed of larger ones: 32 MiB within a file
+// on ext4 in 150 ms, and in 87 ms by direct reads and writes of 256 KiB. To clone a
+// range onto itself changes nothing: EINVAL, unless cloning is unknown.
+func SharesBlocks(fd int) bool {
+	err := unix.IoctlFileCloneRange(fd, &unix.FileCloneRange{Src_fd: int64(fd), Src_length: 4096})
+	return err == nil || err == unix.EINVAL
+}
+
+// advanceCopy begins the next part of an OpCopy: its source is held shared and its
+// destination exclusively. Where both are of one stripe they cannot be, and the
+// caller reads and writes instead.
+func (q *queue) advanceCopy(i uint32) {
+	s := &q.slots[i]
+	left := s.req.Length - s.done
+	part := min(left, copyStep)
+	from, to := s.req.From+s.done, s.req.Offset+s.done
+	switch {
+	case left == 0:
+		q.complete(i)
+	case q.disk.noCopy.Load(), q.disk.blocks.Share(from, part, to, part):
+		q.finish(i, backend.ErrUnsupported)
+	case q.order.Conflicts(from, left, false), q.order.Conflicts(to, left, true), !q.holdBoth(from, to, part):
+		q.order.Add(from, left, false)
+		q.order.Add(to, left, true)
+		q.waiting = append(q.waiting, i)
+	default:
+		s.part, s.method = part, byTransfer
+		q.copyRange(i)
+	}
+}
+
+// holdBoth takes the blocks of a copy, or none of them.
+func (q *queue) holdBoth(from, to, n int64) bool {
+	if !q.hold(from, n, false) {
+		return false
+	}
+	if q.hold(to, n, true) {
+		return true
+	}
+	q.disk.blocks.Release(from, n, false)
+	return false
+}
+
+// copyRange starts the call for what is left of the part.
+func (q *queue) copyRange(i uint32) {
+	s := &q.slots[i]
+	at, n := s.done+s.moved, int(s.part-s.moved)
+	from, to := s.req.From+at, s.req.Offset+at
+	fd, notify := q.disk.cfg.FD, q.notify
+	q.calls++
+	q.copying++
+	q.copies.running.Go(func() { // ends with its one system call, which Close waits for
+		n, err := unix.CopyFileRange(fd, &from, fd, &to, n, 0)
+		o := outcome{id: i, n: int32(n)}
+		if err != nil {
+			o.n, o.errno = 0, err.(unix.Errno)
+		}
+		q.copies.mu.Lock()
+		q.copies.ended = append(q.copies.ended, o)
+		q.copies.mu.Unlock()
+		notify()
+	})
+}
+
+// reapCopies goes on with what has been copied.
+func (q *queue) reapCopies() {
+	if q.copying == 0 {
+		return
+	}
+	c := &q.copies
+	c.mu.Lock()
+	ended := c.ended
+	c.ended = nil
+	c.mu.Unlock()
+	q.calls -= len(ended)
+	for _, o := range ended {
+		q.copying--
+		q.called(o)
+	}
+}
+
+// cannotCopy notes that the file system does not copy, and reports whether that is
+// what an error says.
+func (d *Disk) cannotCopy(r *slot, errno unix.Errno) bool {
+	if r.req.Op != backend.OpCopy {
+		return false
+	}
+	switch errno {
+	case unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL, unix.EXDEV, unix.EPERM:
+		d.noCopy.Store(true)
+		return true
+	}
+	return false
+}

@@ -1,0 +1,69 @@
+package target
+
+import (
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// notAborted is bit 0 of Abort's result.
+const notAborted = 1
+
+// maxAborts is how many Abort commands a controller carries out at a time; ACL is
+// one less.
+const maxAborts = 4
+
+// abort ends a command early, and is answered after it (NVMe base 2.0, 5.1). On
+// the admin queue only Asynchronous Event Requests take long enough.
+func abort(c *Controller, r *request) capsule.Status {
+	f := r.cmd.Abort()
+	r.result = notAborted
+	if c.aborts == maxAborts {
+		return capsule.StatusAbortLimitExceeded | capsule.StatusDNR
+	}
+	if f.SQID == 0 {
+		if held := c.events.take(f.CID); held != nil {
+			held.finish(capsule.StatusAbortRequested | capsule.StatusDNR)
+			r.result = 0
+		}
+		return capsule.StatusSuccess
+	}
+	q := c.queue(f.SQID)
+	if q == nil {
+		return capsule.StatusSuccess
+	}
+	c.aborts++
+	ended := func(aborted bool) {
+		c.do(func() {
+			c.aborts--
+			if aborted {
+				r.result = 0
+			}
+			r.finish(capsule.StatusSuccess)
+		})
+	}
+	if !q.shard.Do(func() { q.abort(f.CID, ended) }) {
+		c.aborts--
+		return capsule.StatusSuccess
+	}
+	return statusLater
+}
+
+// abort stops the command with that identifier, and tells whether it was aborted,
+// when it has been answered.
+func (q *queue) abort(cid capsule.CID, ended func(aborted bool)) {
+	for i := range q.requests {
+		r := &q.requests[i]
+		if r.stage == stageIdle || r.stage == stageAnswered || r.cmd.CID != cid {
+			continue
+		}
+		switch r.stop(capsule.StatusAbortRequested | capsule.StatusDNR) {
+		case stopNow:
+			ended(true)
+		case stopLater:
+			r.whenEnded(func() { ended(true) })
+		default:
+			ended(false)
+		}
+		return
+	}
+	ended(false)
+}

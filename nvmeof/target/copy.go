@@ -1,0 +1,110 @@
+package target
+
+import (
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// Limits of one Copy command: MSRC and, in bytes, MSSRL and MCL.
+const (
+	maxCopyRanges = 128
+	maxCopyRange  = 4 << 20
+	maxCopy       = 64 << 20
+)
+
+const sizeLimit = capsule.StatusCommandSizeLimit | capsule.StatusDNR
+
+// startCopy takes a Copy command, whose source ranges are of the same namespace
+// (NVM command set 1.0, 3.2.2). Ranges are copied in order, a part at a time, so
+// that what a source shares with the destination is copied as it is then.
+func startCopy(_ *queue, r *request) {
+	f := r.cmd.Copy()
+	l := r.enter(r.cmd.NSID)
+	switch {
+	case l == nil || !r.writable(l):
+	case f.Format != 0 || f.PRINFOR|f.PRINFOW|f.DTYPE != 0 || f.STCR || f.STCW:
+		r.finish(invalidField)
+	case f.Ranges > maxCopyRanges:
+		r.finish(sizeLimit)
+	case r.link.Length() < f.Ranges*capsule.CopyRangeSize:
+		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+	case r.link.InCapsule() != nil:
+		r.data = r.link.InCapsule()
+		runCopy(r)
+	default:
+		r.wantBuffer()
+	}
+}
+
+// runCopy judges every range before it copies any.
+func runCopy(r *request) {
+	f, ns := r.cmd.Copy(), r.lane.ns
+	total := uint32(0)
+	for i := range f.Ranges {
+		s := r.copyRange(i)
+		total += s.Blocks // at most 128 times 65536
+		switch {
+		case int64(s.Blocks)<<ns.shift > maxCopyRange, int64(total)<<ns.shift > maxCopy:
+			r.finish(sizeLimit)
+			return
+		case !ns.inRange(s.SLBA, s.Blocks):
+			r.finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
+			return
+		}
+	}
+	if !ns.inRange(f.SDLBA, total) {
+		r.finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
+		return
+	}
+	x := r.wantExtra()
+	x.at, x.to = 0, int64(f.SDLBA)<<ns.shift
+	r.copyFrom(x)
+}
+
+func (r *request) copyRange(i int) capsule.CopyRange {
+	// As many ranges as startCopy counted bytes for.
+	s, _ := capsule.DecodeCopyRange(r.data[i*capsule.CopyRangeSize:])
+	return s
+}
+
+// copyFrom begins with a range. Its number is the result if it fails (NVM command
+// set 1.0, 3.2.2.1).
+func (r *request) copyFrom(x *extra) {
+	s, ns := r.copyRange(x.at), r.lane.ns
+	r.result = uint64(x.at)
+	r.Offset, r.Length = int64(s.SLBA)<<ns.shift, int64(s.Blocks)<<ns.shift
+	if !ns.info.Copy {
+		r.readThrough(span{r.Offset, r.Length})
+		return
+	}
+	x.rest = span{}
+	r.Op, r.From, r.Offset, r.FUA = backend.OpCopy, r.Offset, x.to, r.cmd.Copy().FUA
+	r.submit()
+}
+
+// copyByHand takes a range over that the store does not copy itself.
+func (r *request) copyByHand() { r.readThrough(span{r.From, r.Length}) }
+
+// copyDone follows each read and each write of a part.
+func copyDone(r *request) {
+	f, x := r.cmd.Copy(), r.extra
+	if r.Op == backend.OpRead {
+		r.Op, r.Offset, r.FUA = backend.OpWrite, x.to, f.FUA
+		r.submit()
+		return
+	}
+	x.to += r.Length
+	switch {
+	case x.rest.length > 0:
+		r.readNext()
+	case x.at+1 < f.Ranges:
+		x.at++
+		r.copyFrom(x)
+	default:
+		total := x.to - int64(f.SDLBA)<<r.lane.ns.shift
+		r.lane.count(backend.OpRead, total)
+		r.lane.count(backend.OpWrite, total)
+		r.result = 0
+		r.finish(capsule.StatusSuccess)
+	}
+}

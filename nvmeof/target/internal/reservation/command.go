@@ -1,0 +1,227 @@
+package reservation
+
+import (
+	"slices"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A Command is one of the three that change a state.
+type Command struct {
+	Opcode capsule.IOOpcode // Register, Acquire or Release
+	Host   capsule.HostID
+	Fields capsule.ReservationCommand
+	Keys   capsule.ReservationKeys // Release: the first alone
+
+	// CanPersist says that the state can be made to survive a power loss.
+	CanPersist bool
+}
+
+// A Notice is for all controllers of a host.
+type Notice struct {
+	Host capsule.HostID
+	What capsule.ReservationNotice
+}
+
+// An Outcome is what a command leads to, beside the state.
+type Outcome struct {
+	Status  capsule.Status
+	Notices []Notice
+	Abort   []capsule.HostID // whose commands must end before this one does
+}
+
+const (
+	conflict = capsule.StatusReservationConflict | capsule.StatusDNR
+	invalid  = capsule.StatusInvalidField | capsule.StatusDNR
+)
+
+// Apply carries a command out. The state is the same where the status is an error.
+func (s State) Apply(c Command) (State, Outcome) {
+	next, out := s, Outcome{}
+	switch c.Opcode {
+	case capsule.IOReservationRegister:
+		out = next.register(c)
+	case capsule.IOReservationAcquire:
+		out = next.acquire(c)
+	case capsule.IOReservationRelease:
+		out = next.release(c)
+	default:
+		out.Status = capsule.StatusInvalidOpcode | capsule.StatusDNR
+	}
+	if !out.Status.OK() {
+		return s, Outcome{Status: out.Status}
+	}
+	return next, out
+}
+
+func fail(s capsule.Status) Outcome { return Outcome{Status: s} }
+
+// register is Reservation Register (NVMe base 2.0, 8.19.2 to 8.19.4).
+func (s *State) register(c Command) (out Outcome) {
+	switch c.Fields.Persist {
+	case capsule.PersistNoChange:
+	case capsule.PersistClear:
+		defer s.setPersist(&out, false)
+	case capsule.PersistSet:
+		if !c.CanPersist {
+			return fail(invalid)
+		}
+		defer s.setPersist(&out, true)
+	default:
+		return fail(invalid)
+	}
+	at := s.find(c.Host)
+	proved := c.Fields.IgnoreKey || at >= 0 && s.Registrants[at].Key == c.Keys.Current
+	switch c.Fields.Action {
+	case capsule.RegisterKey:
+		switch {
+		case c.Keys.Other == 0:
+			return fail(invalid) // 0 stands for all registrants where it is preempted
+		case at < 0:
+			return s.add(c)
+		case s.Registrants[at].Key != c.Keys.Other:
+			return fail(conflict)
+		}
+		s.Generation++
+		return Outcome{}
+	case capsule.UnregisterKey:
+		if at < 0 || !proved {
+			return fail(conflict)
+		}
+		return s.unregister(c.Host)
+	case capsule.ReplaceKey:
+		switch {
+		case c.Keys.Other == 0:
+			return fail(invalid)
+		case !proved:
+			return fail(conflict)
+		case at < 0: // without regard to its registration status
+			return s.add(c)
+		}
+		s.Registrants = slices.Clone(s.Registrants)
+		s.Registrants[at].Key = c.Keys.Other
+		s.Generation++
+		return Outcome{}
+	}
+	return fail(invalid)
+}
+
+func (s *State) setPersist(out *Outcome, on bool) {
+	if out.Status.OK() {
+		s.Persist = on
+	}
+}
+
+func (s *State) add(c Command) Outcome {
+	if len(s.Registrants) == MaxRegistrants {
+		return fail(invalid)
+	}
+	s.Registrants = append(slices.Clone(s.Registrants), Registrant{c.Host, c.Keys.Other})
+	s.Generation++
+	return Outcome{}
+}
+
+// unregister takes one host out. Its reservation goes with it, as one of all
+// registrants does with the last of them.
+func (s *State) unregister(host capsule.HostID) (out Outcome) {
+	held := s.Holds(host)
+	s.Registrants = s.without(func(r Registrant) bool { return r.Host == host })
+	s.Generation++
+	switch {
+	case !held, s.Type.AllRegistrants() && len(s.Registrants) > 0:
+	case s.Type.RegistrantsOnly():
+		out.Notices = s.tell(host, capsule.NoticeReservationReleased)
+		fallthrough
+	default:
+		s.unreserve()
+	}
+	return out
+}
+
+// tell is a notice for every registrant but one host.
+func (s *State) tell(not capsule.HostID, what capsule.ReservationNotice) (out []Notice) {
+	for _, r := range s.Registrants {
+		if r.Host != not {
+			out = append(out, Notice{r.Host, what})
+		}
+	}
+	return out
+}
+
+// acquire is Reservation Acquire (8.19.5 and 8.19.7).
+func (s *State) acquire(c Command) Outcome {
+	switch {
+	case c.Fields.IgnoreKey || !c.Fields.Type.Valid() || c.Fields.Action > capsule.PreemptAndAbort:
+		return fail(invalid)
+	case !s.proves(c.Host, c.Keys.Current):
+		return fail(conflict)
+	case c.Fields.Action != capsule.AcquireReservation:
+		return s.preempt(c)
+	case s.Type == capsule.ReservationNone:
+		s.reserve(c.Fields.Type, c.Host)
+		return Outcome{}
+	case s.Holds(c.Host) && s.Type == c.Fields.Type:
+		return Outcome{}
+	}
+	return fail(conflict)
+}
+
+// preempt unregisters the hosts with a key, and takes the reservation over if it
+// was theirs.
+func (s *State) preempt(c Command) (out Outcome) {
+	own, key, before := c.Host, c.Keys.Other, s.Type
+	all := before.AllRegistrants()
+	if key == 0 && !all {
+		return fail(invalid)
+	}
+	theirs := func(r Registrant) bool { return r.Host != own && (r.Key == key || key == 0) }
+	takes := all && key == 0
+	if before != capsule.ReservationNone && !all {
+		takes = s.proves(s.Holder, key) // the host itself may be the holder
+	}
+	if !takes && !slices.ContainsFunc(s.Registrants, theirs) {
+		return fail(conflict)
+	}
+	for _, r := range s.Registrants {
+		if theirs(r) {
+			out.Notices = append(out.Notices, Notice{r.Host, capsule.NoticeRegistrationPreempted})
+			if c.Fields.Action == capsule.PreemptAndAbort {
+				out.Abort = append(out.Abort, r.Host)
+			}
+		}
+	}
+	s.Registrants = s.without(theirs)
+	s.Generation++
+	if takes {
+		s.reserve(c.Fields.Type, own)
+		if before != c.Fields.Type {
+			out.Notices = append(out.Notices, s.tell(own, capsule.NoticeReservationReleased)...)
+		}
+	}
+	return out
+}
+
+// release is Reservation Release (8.19.6 and 8.19.8).
+func (s *State) release(c Command) (out Outcome) {
+	switch {
+	case c.Fields.IgnoreKey || c.Fields.Action > capsule.ClearReservation:
+		return fail(invalid)
+	case !s.proves(c.Host, c.Keys.Current):
+		return fail(conflict)
+	case c.Fields.Action == capsule.ClearReservation:
+		out.Notices = s.tell(c.Host, capsule.NoticeReservationPreempted)
+		s.unreserve()
+		s.Registrants = nil
+		s.Generation++
+		return out
+	case !s.Holds(c.Host): // nothing to release
+		return out
+	case s.Type != c.Fields.Type:
+		return fail(invalid)
+	}
+	if s.Type.RegistrantsOnly() || s.Type.AllRegistrants() {
+		out.Notices = s.tell(c.Host, capsule.NoticeReservationReleased)
+	}
+	s.unreserve()
+	return out
+}

@@ -1,0 +1,101 @@
+package reservation
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A record is a state as it is stored: JSON, with a checksum of its body.
+type record struct {
+	Version  int             `json:"version"`
+	Checksum string          `json:"crc32c"` // of State as it stands, in hexadecimal
+	State    json.RawMessage `json:"state"`
+}
+
+type stateRecord struct {
+	Generation  uint32             `json:"generation"`
+	Type        uint8              `json:"type"`
+	Holder      string             `json:"holder,omitempty"`
+	Registrants []registrantRecord `json:"registrants"`
+}
+
+// Numbers of JSON have 53 bits, so keys are text.
+type registrantRecord struct {
+	Host string `json:"host"`
+	Key  string `json:"key"`
+}
+
+const recordVersion = 1
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
+
+// Encode returns the state in the form that Decode reads. What need not survive a
+// power loss is not in it.
+func (s *State) Encode() ([]byte, error) {
+	body := stateRecord{Registrants: []registrantRecord{}}
+	if s.Persist {
+		body.Generation, body.Type = s.Generation, uint8(s.Type)
+		if s.Holder != (capsule.HostID{}) {
+			body.Holder = hex.EncodeToString(s.Holder[:])
+		}
+		for _, r := range s.Registrants {
+			body.Registrants = append(body.Registrants, registrantRecord{hex.EncodeToString(r.Host[:]), fmt.Sprintf("%016x", uint64(r.Key))})
+		}
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Persist {
+		text = []byte("null")
+	}
+	return json.Marshal(record{recordVersion, checksum(text), text})
+}
+
+var errDamaged = errors.New("reservations: the record is damaged")
+
+// Decode reads what Encode returned. Whatever differs from that is an error: a
+// reservation that is forgotten lets hosts write over each other's data.
+func Decode(b []byte) (State, error) {
+	var rec record
+	if err := json.Unmarshal(b, &rec); err != nil {
+		return State{}, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	switch {
+	case rec.Version != recordVersion:
+		return State{}, fmt.Errorf("reservations: the record has version %d, %d is known", rec.Version, recordVersion)
+	case checksum(rec.State) != rec.Checksum:
+		return State{}, fmt.Errorf("%w: checksum %s, the content's is %s", errDamaged, rec.Checksum, checksum(rec.State))
+	case string(rec.State) == "null":
+		return State{}, nil
+	}
+	var body stateRecord
+	if err := json.Unmarshal(rec.State, &body); err != nil {
+		return State{}, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	s := State{Generation: body.Generation, Type: capsule.ReservationType(body.Type), Persist: true}
+	ok := body.Holder == "" || decodeHost(body.Holder, &s.Holder)
+	for _, r := range body.Registrants {
+		key, err := strconv.ParseUint(r.Key, 16, 64)
+		e := Registrant{Key: capsule.ReservationKey(key)}
+		ok = ok && err == nil && decodeHost(r.Host, &e.Host)
+		s.Registrants = append(s.Registrants, e)
+	}
+	if !ok || !s.Check() {
+		return State{}, fmt.Errorf("%w: it is no state that can be", errDamaged)
+	}
+	return s, nil
+}
+
+func decodeHost(text string, h *capsule.HostID) bool {
+	b, err := hex.DecodeString(text)
+	return err == nil && copy(h[:], b) == len(h) && len(b) == len(h)
+}

@@ -1,0 +1,116 @@
+package reservation
+
+import (
+	"slices"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// MaxRegistrants is how many hosts can be registered with one namespace, so that
+// no host can make the state grow without bound.
+const MaxRegistrants = 128
+
+// A Registrant is a host with its key.
+type Registrant struct {
+	Host capsule.HostID
+	Key  capsule.ReservationKey
+}
+
+// A State is a namespace's registrants and the reservation that one or all of them
+// hold. The zero value has none.
+type State struct {
+	Generation  uint32 // counts changes of the registrants; wraps
+	Type        capsule.ReservationType
+	Holder      capsule.HostID // unless Type is none, or for all registrants
+	Persist     bool           // through power loss
+	Registrants []Registrant   // oldest first; never written to
+}
+
+// Access is what a command does with the blocks of a namespace.
+type Access uint8
+
+const (
+	Read  Access = 1 << iota // of the read command group
+	Write                    // of the write command group
+	None  Access = 0         // of neither: never in conflict
+)
+
+// Allows reports whether a host's command may be carried out, by the table of
+// command behaviour in the presence of a reservation (NVMe base 2.0, 8.19, and
+// NVM command set 1.0, 5.9).
+func (s *State) Allows(host capsule.HostID, a Access) bool {
+	switch s.Type {
+	case capsule.ReservationNone:
+		return true
+	case capsule.ReservationWriteExclusive:
+		return a&Write == 0 || s.Holder == host
+	case capsule.ReservationExclusiveAccess:
+		return a == None || s.Holder == host
+	case capsule.ReservationWriteExclusiveRegistrantsOnly, capsule.ReservationWriteExclusiveAllRegistrants:
+		return a&Write == 0 || s.registered(host)
+	}
+	return a == None || s.registered(host)
+}
+
+// Holds reports whether a host is the holder, or one of them.
+func (s *State) Holds(host capsule.HostID) bool {
+	switch {
+	case s.Type == capsule.ReservationNone:
+		return false
+	case s.Type.AllRegistrants():
+		return s.registered(host)
+	}
+	return s.Holder == host
+}
+
+func (s *State) registered(host capsule.HostID) bool { return s.find(host) >= 0 }
+
+func (s *State) find(host capsule.HostID) int {
+	for i := range s.Registrants {
+		if s.Registrants[i].Host == host {
+			return i
+		}
+	}
+	return -1
+}
+
+// proves reports whether a host is registered with that key.
+func (s *State) proves(host capsule.HostID, key capsule.ReservationKey) bool {
+	i := s.find(host)
+	return i >= 0 && s.Registrants[i].Key == key
+}
+
+// Check reports whether a state that was stored is one that can be.
+func (s *State) Check() bool {
+	for i, r := range s.Registrants {
+		if r.Key == 0 || slices.ContainsFunc(s.Registrants[:i], func(o Registrant) bool { return o.Host == r.Host }) {
+			return false
+		}
+	}
+	switch {
+	case len(s.Registrants) > MaxRegistrants:
+		return false
+	case s.Type == capsule.ReservationNone:
+		return s.Holder == capsule.HostID{}
+	case !s.Type.Valid():
+		return false
+	case s.Type.AllRegistrants():
+		return len(s.Registrants) > 0 && s.Holder == capsule.HostID{}
+	}
+	return s.registered(s.Holder)
+}
+
+// reserve makes a host the holder.
+func (s *State) reserve(t capsule.ReservationType, host capsule.HostID) {
+	s.Type, s.Holder = t, host
+	if t.AllRegistrants() {
+		s.Holder = capsule.HostID{}
+	}
+}
+
+func (s *State) unreserve() { s.Type, s.Holder = capsule.ReservationNone, capsule.HostID{} }
+
+// without returns the registrants but those that drop selects.
+func (s *State) without(drop func(Registrant) bool) []Registrant {
+	return slices.DeleteFunc(slices.Clone(s.Registrants), drop)
+}

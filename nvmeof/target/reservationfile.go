@@ -1,0 +1,73 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A ReservationFile keeps a reservation in the file of that name. The file is
+// replaced as a whole, so that a power failure leaves the old content or the new.
+type ReservationFile string
+
+// maxReservationFile is far above what the most registrants take, in bytes.
+const maxReservationFile = 1 << 20
+
+// Load implements [ReservationStore]. A file that does not exist yet is no error.
+func (f ReservationFile) Load() ([]byte, error) {
+	file, err := os.Open(string(f))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reservations: %w", err)
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, maxReservationFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reservations: %w", err)
+	case len(b) == 0 || len(b) > maxReservationFile:
+		return nil, fmt.Errorf("reservations in %s: a file of %d bytes was not written by this program", string(f), len(b))
+	}
+	return b, nil
+}
+
+// Save implements [ReservationStore].
+func (f ReservationFile) Save(b []byte) error {
+	next := string(f) + ".new"
+	err := writeDurably(next, b)
+	if err == nil {
+		err = os.Rename(next, string(f))
+	}
+	if err == nil {
+		err = syncDirectory(filepath.Dir(string(f)))
+	}
+	if err != nil {
+		return fmt.Errorf("reservations: %w", err)
+	}
+	return nil
+}
+
+func writeDurably(name string, b []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(b)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+func syncDirectory(name string) error {
+	dir, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,58 @@
+package target
+
+import "github.com/nvmeof-go/nvmeof/capsule"
+
+// A stopping is what became of an attempt to end a command early.
+type stopping uint8
+
+const (
+	stopNot   stopping = iota // it goes its way: the store has it, or it has ended
+	stopLater                 // it ends when what is under way has ended
+	stopNow                   // it has been answered
+)
+
+// stop ends a command early with a status: at once while it waits for something of
+// ours, later while its data is on the way or between two operations. What the
+// store has cannot be stopped.
+func (r *request) stop(s capsule.Status) stopping {
+	switch r.stage {
+	case stageFused:
+		switch {
+		case r.extra != nil && r.extra.partner != nil:
+			return r.extra.partner.stop(s) // of the two that is under way
+		case r.queue.first == r:
+			r.queue.first = nil
+		}
+	case stageBuffer:
+		r.queue.shard.Arena().Cancel(&r.waiter)
+	case stageScratch:
+		r.queue.worker.scratch.Cancel(&r.extra.waiter)
+	case stageLease:
+		r.lane.forget(&r.operation)
+	case stageGate:
+		r.waitingAt.forget(r)
+	case stageFetch:
+		r.stopped = s
+		return stopLater
+	case stageBackend:
+		switch {
+		case r.lane.withdraw(&r.operation):
+		case r.io.step != nil:
+			r.stopped = s
+			return stopLater
+		default:
+			return stopNot
+		}
+	default:
+		return stopNot
+	}
+	r.stopped = s
+	r.end(s)
+	return stopNow
+}
+
+// whenEnded calls f when a command that is to be stopped later has ended.
+func (r *request) whenEnded(f func()) {
+	x := r.wantExtra()
+	x.ended = append(x.ended, f)
+}
