@@ -7,7 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// counts are the sums over a namespace's lanes.
+// counts are the sums over a namespace's gates, and over the lanes of its volume,
+// which other namespaces may have too.
 type counts struct {
 	reads, writes         uint64
 	readBytes, writeBytes uint64
@@ -17,11 +18,11 @@ type counts struct {
 
 func (c *counts) add(ns *Namespace) {
 	for i := range ns.lanes {
-		l := &ns.lanes[i]
-		c.reads += l.reads.Load()
-		c.writes += l.writes.Load()
-		c.readBytes += l.readBytes.Load()
-		c.writeBytes += l.writeBytes.Load()
+		g, l := &ns.gates[i], &ns.lanes[i]
+		c.reads += g.reads.Load()
+		c.writes += g.writes.Load()
+		c.readBytes += g.readBytes.Load()
+		c.writeBytes += g.writeBytes.Load()
 		c.mediaErrors += l.mediaErrors.Load()
 		c.busy = max(c.busy, time.Duration(l.busy.Load()))
 	}
@@ -32,13 +33,13 @@ func (c *counts) add(ns *Namespace) {
 func bump(c *atomic.Uint64, n uint64) { c.Store(c.Load() + n) }
 
 // count notes a finished operation.
-func (l *lane) count(op backend.Op, bytes int64) {
+func (g *gate) count(op backend.Op, bytes int64) {
 	switch op {
 	case backend.OpRead:
-		bump(&l.reads, 1)
-		bump(&l.readBytes, uint64(bytes))
+		bump(&g.reads, 1)
+		bump(&g.readBytes, uint64(bytes))
 	case backend.OpWrite:
-		bump(&l.writes, 1)
-		bump(&l.writeBytes, uint64(bytes))
+		bump(&g.writes, 1)
+		bump(&g.writeBytes, uint64(bytes))
 	}
 }

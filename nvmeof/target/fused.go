@@ -133,9 +133,8 @@ func runFusedWrite(r *request) {
 }
 
 func fusedDone(r *request) {
-	l := r.lane
-	l.count(backend.OpRead, r.Length)
-	l.count(backend.OpWrite, r.Length)
+	r.gate.count(backend.OpRead, r.Length)
+	r.gate.count(backend.OpWrite, r.Length)
 	second := r.part()
 	r.finish(capsule.StatusSuccess)
 	second.finish(capsule.StatusSuccess)

@@ -1,6 +1,9 @@
 package target
 
-import "slices"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // A gate is one shard's entrance to a namespace. It belongs to the shard.
 type gate struct {
@@ -9,6 +12,13 @@ type gate struct {
 	shut  bool       // commands wait outside
 	held  []*request // those, in order
 	idle  func()     // called when nobody is inside
+
+	gateCounters
+}
+
+// gateCounters are what hosts did, read by other shards.
+type gateCounters struct {
+	reads, writes, readBytes, writeBytes atomic.Uint64
 }
 
 func (g *gate) enter(op *operation) {

@@ -179,7 +179,7 @@ func (r *request) leasable() {
 }
 
 func readLeased(r *request, view []byte) {
-	r.lane.count(r.Op, r.Length)
+	r.gate.count(r.Op, r.Length)
 	r.finishData(view, r.lane.key)
 }
 
@@ -196,12 +196,12 @@ func readDone(r *request) {
 		r.submit()
 		return
 	}
-	r.lane.count(backend.OpRead, r.Length)
+	r.gate.count(backend.OpRead, r.Length)
 	r.finishData(r.data, r.queue.worker.arenaKey)
 }
 
 func writeDone(r *request) {
-	r.lane.count(r.Op, r.Length)
+	r.gate.count(r.Op, r.Length)
 	r.finish(capsule.StatusSuccess)
 }
 

@@ -61,9 +61,9 @@ type lane struct {
 
 // laneCounters are read by other shards for the SMART log.
 type laneCounters struct {
-	reads, writes, readBytes, writeBytes, mediaErrors atomic.Uint64
-	busy                                              atomic.Uint64 // nanoseconds with users
-	failed                                            atomic.Bool
+	mediaErrors atomic.Uint64
+	busy        atomic.Uint64 // nanoseconds with users
+	failed      atomic.Bool
 }
 
 func (l *lane) init(ns *volume, s *shard.Shard, q backend.Queue, depth int) {
