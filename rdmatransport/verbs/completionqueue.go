@@ -162,7 +162,7 @@ func (c *completionQueue) take(n int) int {
 	}
 	got := int(C.nv_poll_cq(c.cq, &c.wcs[0], C.int(n), C.int(c.dev.hw.kernel_flags)))
 	if got < 0 {
-		c.dev.remove() // the device is gone, or the queue broken
+		c.dev.lose(ErrBroken)
 		return 0
 	}
 	return got
@@ -257,10 +257,10 @@ func (c *completionQueue) Busy() bool { return c.busy }
 // ReceiveBudget implements rdmatransport.CompletionQueue: an RNIC has no bound.
 func (c *completionQueue) ReceiveBudget() int { return 0 }
 
-// abandon ends all queue pairs of a device that is gone.
-func (c *completionQueue) abandon() {
+// abandon ends all queue pairs of a device that is lost.
+func (c *completionQueue) abandon(why error) {
 	for _, q := range c.qps {
-		q.fail(ErrRemoved)
+		q.fail(why)
 		q.send.abandon()
 		q.recv.abandon()
 		q.flushWaiting()
@@ -287,7 +287,7 @@ func (c *completionQueue) destroy() error {
 	cq := c.cq
 	c.cq = nil
 	C.nv_take_cq_events(c.dev.lib, c.channel) // what is not acknowledged would block
-	err := failure(C.nv_destroy_cq(c.dev.lib, c.channel, cq), "destroying a completion queue")
+	err := c.dev.freed(C.nv_destroy_cq(c.dev.lib, c.channel, cq), "destroying a completion queue")
 	c.waiter.close()
 	return err
 }

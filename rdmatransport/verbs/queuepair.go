@@ -100,6 +100,12 @@ func (q *queuePair) deviceSends() int {
 
 func (q *queuePair) create() error {
 	c, d := q.cq, q.cq.dev
+	d.mu.Lock()
+	err := d.usable()
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	if err := c.reserve(q.deviceSends() + q.maxRecv); err != nil {
 		return err
 	}
@@ -206,7 +212,7 @@ func (q *queuePair) Close() error {
 	}
 	c := q.cq
 	q.mu.Lock()
-	errs = append(errs, failure(C.nv_destroy_qp(c.dev.lib, q.qp), "destroying a queue pair"))
+	errs = append(errs, c.dev.freed(C.nv_destroy_qp(c.dev.lib, q.qp), "destroying a queue pair"))
 	q.qp = nil
 	q.mu.Unlock()
 	if q.conn != nil {

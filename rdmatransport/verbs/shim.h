@@ -45,6 +45,9 @@ int nv_create_channel(struct nv_lib *, struct rdma_event_channel **, int *fd);
 void nv_destroy_channel(struct nv_lib *, struct rdma_event_channel *);
 int nv_open_device(struct nv_lib *, struct rdma_cm_id *bound, struct ibv_context **, int *async_fd, struct nv_attrs *);
 int nv_close_device(struct nv_lib *, struct ibv_context *);
+// nv_forsake_device closes the files that librdmacm keeps on the device of an
+// identifier, whatever happens: only for a device that has gone.
+int nv_forsake_device(struct rdma_cm_id *bound);
 // nv_id_device is the RDMA device that a CM identifier has been bound to: 0, or
 // -ENODEV where it is bound to none. name has 64 bytes.
 int nv_id_device(struct nv_lib *, struct rdma_cm_id *, char *name, uint8_t *port);
