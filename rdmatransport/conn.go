@@ -124,6 +124,7 @@ var (
 	ErrDisconnected = errors.New("disconnected")
 	ErrUnreachable  = errors.New("no answer from peer")
 	ErrQueueFull    = errors.New("queue is full")
+	ErrSharedRecv   = errors.New("the queue pair takes its receives from a shared queue: post there")
 	// ErrDeviceLost ends everything of a device that will not come back: listeners
 	// return it, and what can be done is to close the device and open it anew.
 	ErrDeviceLost = errors.New("the RDMA device is lost")

@@ -72,6 +72,10 @@ func (f fakeDomain) NewQueuePair(rdmatransport.QPConfig) (rdmatransport.QueuePai
 	return nil, errors.New("fake device has no queue pairs")
 }
 
+func (f fakeDomain) NewSharedReceiveQueue(rdmatransport.SRQConfig) (rdmatransport.SharedReceiveQueue, error) {
+	return nil, errors.New("fake device has no shared receive queues")
+}
+
 func (f fakeDomain) Close() error { return nil }
 
 type fakeRegion struct {

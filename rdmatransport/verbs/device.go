@@ -179,7 +179,7 @@ func (d *device) Close() error {
 		l.shut(rdmatransport.ErrClosed)
 	}
 	for _, c := range queues {
-		errs = append(errs, c.closeQueuePairs())
+		errs = append(errs, c.closeQueuePairs(), c.closeShared())
 	}
 	for _, c := range d.takeConnections() {
 		c.destroy()

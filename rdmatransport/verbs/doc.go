@@ -65,11 +65,14 @@
 //
 // # Limits
 //
-// Reliable connections only, no shared receive queues (the contract has none), no
-// multicast, no path migration. A peer sees virtual addresses of this process. The
+// Reliable connections only, no multicast, no path migration. A peer sees virtual addresses of this process. The
 // keys of memory windows change in 8 bits only. On iWARP memory that RDMA READs
 // are to fill can be written by any peer that learns its key, as that protocol
 // demands.
+//
+// A queue pair that is closed while a message arrives may take a shared receive with
+// it: rdma_rxe does not complete what it had begun to fill, and other devices may not
+// have done so yet. Completions that are there are kept.
 //
 // What rdma_rxe does otherwise than an RNIC (Linux 6.12): it holds a window to its
 // region's bounds only, it binds windows a second time when it sends again, and it

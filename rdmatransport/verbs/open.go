@@ -21,6 +21,7 @@ const Built = true
 
 const (
 	maxDepth  = 8192
+	maxShared = 1 << 16
 	maxSGE    = 16
 	maxReads  = 128     // the RDMA CM counts them in 8 bits; more is of no use
 	maxLength = 1 << 30 // bytes of a message, where the port says more
@@ -139,7 +140,7 @@ func (d *device) describe() rdmatransport.Attrs {
 	}
 	return rdmatransport.Attrs{
 		Provider: "verbs", Name: fmt.Sprintf("%s port %d", C.GoString(&hw.name[0]), hw.port),
-		MaxQueueDepth: min(depth, maxDepth), MaxSGE: min(int(hw.max_sge), maxSGE), MaxInline: int(hw.max_inline),
+		MaxQueueDepth: min(depth, maxDepth), MaxShared: min(int(hw.max_srq_wr), maxShared), MaxSGE: min(int(hw.max_sge), maxSGE), MaxInline: int(hw.max_inline),
 		MaxMessage: length, MaxReadsOut: min(int(hw.max_reads_out), maxReads), MaxReadsIn: min(int(hw.max_reads_in), maxReads),
 		Shards: d.cfg.shards(), Windows: windows, Atomics: hw.atomics != 0, Immediate: hw.iwarp == 0,
 	}

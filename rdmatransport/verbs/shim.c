@@ -140,6 +140,8 @@ static int query(struct nv_lib *l, struct ibv_context *context, struct nv_attrs 
 	if (dev.max_sge_rd > 0 && dev.max_sge_rd < dev.max_sge)
 		a->max_sge = dev.max_sge_rd;
 	a->max_cqe = dev.max_cqe;
+	a->max_srq_wr = dev.max_srq > 0 && dev.max_srq_wr > 0 ? dev.max_srq_wr : 0;
+	a->max_srq_sge = dev.max_srq_sge > 0 ? dev.max_srq_sge : 0;
 	a->max_reads_in = dev.max_qp_rd_atom;
 	a->max_reads_out = dev.max_qp_init_rd_atom;
 	a->comp_vectors = context->num_comp_vectors > 0 ? context->num_comp_vectors : 1;
