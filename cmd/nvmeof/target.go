@@ -24,6 +24,7 @@ type targetFlags struct {
 	transport    string
 	shards       int
 	rcvbuf       int
+	shared       int
 	allowHosts   []string
 	hosts        []allowedHost // what they mean
 	allowAnyHost bool
@@ -56,6 +57,7 @@ is not there, and serves again when one that was removed comes back.`,
 	flags.StringVar(&f.transport, "provider", transportSoftroce, "the same as --transport: host commands have this name")
 	flags.IntVar(&f.shards, "shards", 0, "threads that serve I/O queues (default: half the processors)")
 	flags.IntVar(&f.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
+	flags.IntVar(&f.shared, "shared-receives", 0, "receives, with 4 KiB each, that the I/O queues of a thread share (default: none; each queue has its own)")
 	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, allowHostHelp)
 	flags.BoolVar(&f.allowAnyHost, "allow-any-host", false, "let every host connect")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")

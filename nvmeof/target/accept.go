@@ -153,6 +153,9 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 		Depth: int(q.entries), InCapsule: t.cfg.InCapsule, MaxData: t.cfg.MaxData,
 		MaxDescriptors: maxDescriptors, MaxPieces: 1, PlainSend: t.cfg.PlainSend,
 	}
+	if q.id != 0 {
+		cfg.Shared = q.worker.shared
+	}
 	need := int64(cfg.Memory())
 	if t.memory.Add(need) > t.cfg.QueueMemory {
 		t.memory.Add(-need)
