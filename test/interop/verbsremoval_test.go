@@ -38,14 +38,14 @@ func TestVerbsRemoval(t *testing.T) {
 	l.onHost(t, 30*time.Second, "disconnect", e.with(env{"limit_ms": 5000}))
 }
 
-// TestVerbsAddresses: what a wildcard stands for, also later on; and an address that
-// moves to another interface.
-func TestVerbsAddresses(t *testing.T) {
+// TestVerbsAlone is what takes one guest: what a wildcard stands for, also later on; an
+// address that moves to another interface; and receives that queues share.
+func TestVerbsAlone(t *testing.T) {
 	needGuest(t)
-	l := newLab(t)
+	l := newLabWith(t, peerSoftroce)
 	l.installWith(t, "verbs", "./cmd/nvmeof", "nvmeof")
 	l.link(t, 1500)
-	for _, name := range []string{"verbswildcard", "verbsmoved"} {
+	for _, name := range []string{"verbswildcard", "verbsmoved", "verbsshared"} {
 		t.Run(name, func(t *testing.T) {
 			l.cleanUpAtEnd(t)
 			t.Log(l.onHost(t, 2*time.Minute, name, env{"nqn": targetNQN}))
