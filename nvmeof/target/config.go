@@ -47,6 +47,12 @@ type Config struct {
 	// that all have; default: none.
 	DiscoveryNQN string
 
+	// OneOfMany says that other targets serve the same subsystems with the same stores,
+	// each on a device of its own. They do not know of each other: what a host may want
+	// to hold for all its paths, reservations and write protection, is not offered then,
+	// and the subsystems' identifiers must differ (see SubsystemConfig and ListenAs).
+	OneOfMany bool
+
 	Firmware  string // revision, at most 8 ASCII characters; default "1.0"
 	PlainSend bool   // never invalidate a host's key, even if it asks
 }

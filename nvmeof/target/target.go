@@ -92,6 +92,7 @@ func New(cfg Config) (*Target, error) {
 		admin:   adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
+	t.restrict()
 	t.sorted.Store(new([]*Subsystem))
 	var seed [6]byte
 	if _, err := rand.Read(seed[:]); err != nil {
