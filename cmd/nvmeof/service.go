@@ -162,7 +162,7 @@ func (s *service) serve(ctx context.Context, p place, up func()) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	t, err := target.New(target.Config{Device: dev, Log: s.log, Shards: s.flags.shards, SharedReceives: s.flags.shared})
+	t, err := target.New(target.Config{Device: dev, Log: s.log, Shards: s.flags.shards, SharedReceives: s.flags.shared, OneOfMany: p.part != 0})
 	if err != nil {
 		return err
 	}

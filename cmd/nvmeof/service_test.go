@@ -158,6 +158,10 @@ func TestSeveralAddresses(t *testing.T) {
 	}
 	command(t, "target", "--listen", second, "--listen", second, "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host").
 		want(t, exitUsage, "there twice")
+	for _, more := range []string{second, "0.0.0.0"} {
+		command(t, "target", "--listen", s.addr, "--listen", more, "--nqn", testNQN, "--export", "mem:1MiB,resv=r", "--allow-any-host").
+			want(t, exitUsage, "one address")
+	}
 }
 
 // TestParts: the identifiers of places differ, and all are valid.
