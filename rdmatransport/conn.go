@@ -40,7 +40,8 @@ type ConnReply struct {
 
 // A Listener receives connection requests.
 type Listener interface {
-	// Accept waits for the next request. It returns [ErrClosed] after Close.
+	// Accept waits for the next request. It returns [ErrClosed] after Close, and an
+	// error that is [ErrDeviceLost] when the device has gone.
 	Accept(ctx context.Context) (ConnRequest, error)
 	Addr() netip.AddrPort
 	Close() error
@@ -123,4 +124,8 @@ var (
 	ErrDisconnected = errors.New("disconnected")
 	ErrUnreachable  = errors.New("no answer from peer")
 	ErrQueueFull    = errors.New("queue is full")
+	ErrSharedRecv   = errors.New("the queue pair takes its receives from a shared queue: post there")
+	// ErrDeviceLost ends everything of a device that will not come back: listeners
+	// return it, and what can be done is to close the device and open it anew.
+	ErrDeviceLost = errors.New("the RDMA device is lost")
 )

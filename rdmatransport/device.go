@@ -11,6 +11,7 @@ type Attrs struct {
 	Name     string // the device's name, for logs
 
 	MaxQueueDepth int // work requests outstanding on one send or receive queue
+	MaxShared     int // receives of one shared receive queue; 0: the device has none
 	MaxSGE        int // elements of one scatter list
 	MaxInline     int // bytes of a FlagInline send
 	MaxMessage    int // bytes of one message
@@ -61,6 +62,10 @@ type Domain interface {
 	// posted, sends cannot. Called by the owner of cfg.CQ.
 	NewQueuePair(cfg QPConfig) (QueuePair, error)
 
+	// NewSharedReceiveQueue creates a queue of receives for several queue pairs of the
+	// domain. Called by the owner of cfg.CQ.
+	NewSharedReceiveQueue(cfg SRQConfig) (SharedReceiveQueue, error)
+
 	Close() error
 }
 
@@ -92,9 +97,16 @@ type QPConfig struct {
 	CQ CompletionQueue // required: completions of both queues go there
 
 	MaxSend int // send queue depth; default 128
-	MaxRecv int // receive queue depth; default 128
+	MaxRecv int // receive queue depth; default 128; no matter with SharedRecv
 	MaxSGE  int // default 2, limit Attrs.MaxSGE
 	Windows int // memory windows that may be allocated; default 0
+
+	// SharedRecv, of the same domain and completion queue, is where the queue pair takes
+	// its receives from. It has none of its own then, whose flush would tell of its end:
+	// instead a completion with the identifier EndID does, of OpSend with StatusFlushed,
+	// once, after those of its sends.
+	SharedRecv SharedReceiveQueue
+	EndID      uint64
 
 	// NoRemote gives the peer no access to memory, whatever key it names: its
 	// RDMA WRITEs, READs and atomics end the connection.
@@ -106,7 +118,8 @@ type QueuePair interface {
 	QPN() QPN
 	// PostSend queues requests in order. On an error nothing of wrs was queued.
 	PostSend(wrs []SendWR) error
-	// PostRecv queues receives in order. On an error nothing of wrs was queued.
+	// PostRecv queues receives in order. On an error nothing of wrs was queued. It
+	// fails on a queue pair with shared receives.
 	PostRecv(wrs []RecvWR) error
 	NewWindow() (Window, error)
 
@@ -123,7 +136,35 @@ type QueuePair interface {
 	// not, [ErrDisconnected] after an orderly end by either side.
 	Err() error
 	// Close disconnects where needed and frees the queue pair. Completions not
-	// yet polled are dropped; the memory of posted requests is the caller's again.
+	// yet polled are dropped, but for those of shared receives; the memory of posted
+	// requests is the caller's again.
+	Close() error
+}
+
+// SRQConfig describes a shared receive queue. A zero field takes the default.
+type SRQConfig struct {
+	CQ     CompletionQueue // required: that of all queue pairs which share the receives
+	Depth  int             // receives posted and not completed; default 1024, limit Attrs.MaxShared
+	MaxSGE int             // default 2, limit Attrs.MaxSGE
+}
+
+// A SharedReceiveQueue is receives that several queue pairs share: an arriving message
+// takes the oldest. It belongs to the shard of its queue pairs.
+//
+// A receive is its queue's until a message takes it, then that queue pair's until it
+// completes, with the queue pair's number. The end of a queue pair completes what that
+// has taken and leaves the rest to the others. Completions of shared receives are not
+// dropped when a queue pair is closed, but come as flushed, so that each receive comes
+// back. Only a device may lose one, which it had begun to fill when the queue pair ended.
+//
+// Where there is none left, every queue pair answers that it is not ready, and its peer
+// tries again. Nothing keeps a peer from taking them all: who shares receives has to
+// bound how many each peer can hold.
+type SharedReceiveQueue interface {
+	// PostRecv queues receives in order. On an error nothing of wrs was queued.
+	PostRecv(wrs []RecvWR) error
+	// Close frees the queue, once its queue pairs are closed; the memory of what is
+	// posted is the caller's again.
 	Close() error
 }
 

@@ -52,7 +52,8 @@
 // a full queue; everything that happens later is a completion with a status.
 // The first failed completion carries the reason; the queue pair is then in the
 // error state and every other posted request completes with StatusFlushed, each
-// exactly once, receives included. A consumer therefore learns that its
+// exactly once, receives of its own included (what shared ones do:
+// [SharedReceiveQueue]). A consumer therefore learns that its
 // connection ended, for whatever reason, from its completion queue alone;
 // [QueuePair.Err] tells why in words.
 package rdmatransport

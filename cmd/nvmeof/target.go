@@ -9,23 +9,22 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
-	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // targetFlags are what the target command takes.
 type targetFlags struct {
-	listen       string
+	listen       []string
 	nqn          string
 	exports      []string
 	transport    string
 	shards       int
 	rcvbuf       int
+	shared       int
 	allowHosts   []string
 	hosts        []allowedHost // what they mean
 	allowAnyHost bool
@@ -41,7 +40,8 @@ func newTarget() *cobra.Command {
 		Long: `Exports memory, files and block devices as the namespaces of one subsystem, until interrupted.
 Needs no privileges and no RDMA hardware: with --transport softroce it is a
 RoCEv2 endpoint on UDP port 4791 of the address. Hosts are refused unless
---allow-host names them.`,
+--allow-host names them. With --transport verbs it waits for an RDMA device that
+is not there, and serves again when one that was removed comes back.`,
 		Example: `  nvmeof target --listen 192.0.2.1 --nqn nqn.2026-11.org.example:disk \
     --export /srv/disk.img --allow-host nqn.2014-08.org.nvmexpress:uuid:...`,
 		Args: cobra.NoArgs,
@@ -50,13 +50,14 @@ RoCEv2 endpoint on UDP port 4791 of the address. Hosts are refused unless
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", "", "address to serve on, ADDR or ADDR:PORT (port 4420)")
+	flags.StringArrayVar(&f.listen, "listen", nil, "address to serve on, ADDR or ADDR:PORT (port 4420); may be given several times; 0.0.0.0 or [::] is every address of that family, without loopback and link-local ones, as they come; several addresses have no reservations and no write protection by hosts")
 	flags.StringVar(&f.nqn, "nqn", "", "name of the subsystem")
 	flags.StringArrayVar(&f.exports, "export", nil, "each is the next namespace: "+exportHelp)
 	flags.StringVar(&f.transport, "transport", transportSoftroce, "RDMA transport: "+transportHelp)
 	flags.StringVar(&f.transport, "provider", transportSoftroce, "the same as --transport: host commands have this name")
 	flags.IntVar(&f.shards, "shards", 0, "threads that serve I/O queues (default: half the processors)")
 	flags.IntVar(&f.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
+	flags.IntVar(&f.shared, "shared-receives", 0, "receives, with 4 KiB each, that the I/O queues of a thread share (default: none; each queue has its own)")
 	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, allowHostHelp)
 	flags.BoolVar(&f.allowAnyHost, "allow-any-host", false, "let every host connect")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")
@@ -65,28 +66,31 @@ RoCEv2 endpoint on UDP port 4791 of the address. Hosts are refused unless
 }
 
 // check finds what is wrong with the flags, before anything is begun.
-func (f *targetFlags) check() (netip.AddrPort, error) {
+func (f *targetFlags) check() ([]netip.AddrPort, error) {
 	switch {
-	case f.listen == "":
-		return netip.AddrPort{}, usage("--listen is missing: the address to serve on, as in --listen 192.0.2.1")
+	case len(f.listen) == 0:
+		return nil, usage("--listen is missing: the address to serve on, as in --listen 192.0.2.1")
 	case f.nqn == "":
-		return netip.AddrPort{}, usage("--nqn is missing: the name of the subsystem, as in --nqn nqn.2026-11.org.example:disk")
+		return nil, usage("--nqn is missing: the name of the subsystem, as in --nqn nqn.2026-11.org.example:disk")
 	case len(f.exports) == 0:
-		return netip.AddrPort{}, usage("--export is missing: what to serve, as in --export mem:1GiB or --export disk.img,size=10GiB")
+		return nil, usage("--export is missing: what to serve, as in --export mem:1GiB or --export disk.img,size=10GiB")
 	}
-	addr, err := nvmeof.ParseListen(f.listen)
+	addrs, err := f.addresses()
 	switch {
 	case err != nil:
-		return addr, usage("--listen: %v", err)
+		return nil, err
 	case !isTransport(f.transport):
-		return addr, usage("--transport %s: want %s", f.transport, transportHelp)
+		return nil, usage("--transport %s: want %s", f.transport, transportHelp)
 	case len(f.allowHosts) == 0 && !f.allowAnyHost:
-		return addr, usage("no host may connect: give --allow-host NQN (on a Linux host: cat /etc/nvme/hostnqn), or --allow-any-host")
+		return nil, usage("no host may connect: give --allow-host NQN (on a Linux host: cat /etc/nvme/hostnqn), or --allow-any-host")
 	case f.shards < 0 || f.shards > maxShards:
-		return addr, usage("--shards %d: at most %d", f.shards, maxShards)
+		return nil, usage("--shards %d: at most %d", f.shards, maxShards)
 	}
 	if f.shards == 0 {
 		f.shards = max(1, min(runtime.NumCPU()/2, maxShards))
+	}
+	if _, err := nvmeof.AnyNQN(f.nqn); err != nil { // also where there is no device yet
+		return nil, usage("--nqn: %v", err)
 	}
 	for _, arg := range f.allowHosts {
 		h, err := parseAllowHost(arg)
@@ -94,15 +98,45 @@ func (f *targetFlags) check() (netip.AddrPort, error) {
 			_, _, err = h.config()
 		}
 		if err != nil {
-			return addr, usage("--allow-host: %v", err)
+			return nil, usage("--allow-host: %v", err)
 		}
 		f.hosts = append(f.hosts, h)
 	}
-	return addr, nil
+	return addrs, f.checkReservations(addrs)
+}
+
+// checkReservations refuses to keep reservations that only one address of several, each
+// of which has a target of its own, would know of.
+func (f *targetFlags) checkReservations(addrs []netip.AddrPort) error {
+	if len(addrs) == 1 && !addrs[0].Addr().IsUnspecified() {
+		return nil
+	}
+	for _, arg := range f.exports {
+		if e, err := parseExport(arg); err == nil && e.resv != "" {
+			return usage("--export %s: resv= works with one address to serve on, since those of several know nothing of each other's reservations", arg)
+		}
+	}
+	return nil
+}
+
+// addresses are what --listen names.
+func (f *targetFlags) addresses() ([]netip.AddrPort, error) {
+	var addrs []netip.AddrPort
+	for _, s := range f.listen {
+		addr, err := nvmeof.ParseListen(s)
+		switch {
+		case err != nil:
+			return nil, usage("--listen: %v", err)
+		case slices.Contains(addrs, addr):
+			return nil, usage("--listen %v is there twice", addr)
+		}
+		addrs = append(addrs, addr)
+	}
+	return addrs, nil
 }
 
 func runTarget(ctx context.Context, f *targetFlags, out, errOut io.Writer) error {
-	addr, err := f.check()
+	addrs, err := f.check()
 	if err != nil {
 		return err
 	}
@@ -111,39 +145,39 @@ func runTarget(ctx context.Context, f *targetFlags, out, errOut io.Writer) error
 		return err
 	}
 	needProcessors(f.shards)
-	dev, err := openTransport(f.transport, addr.Addr(), f.shards, f.rcvbuf, log)
-	if err != nil {
-		return err
+	if f.allowAnyHost {
+		fmt.Fprintln(errOut, "warning: --allow-any-host: every host that reaches this address may read and write what is exported")
 	}
-	defer dev.Close()
-	t, err := target.New(target.Config{Device: dev, Log: log, Shards: f.shards})
-	if err != nil {
-		return err
+	s := &service{flags: f, log: log, out: out}
+	s.device = s.openDevice
+	if err = s.open(); err == nil {
+		err = s.run(ctx, addrs)
 	}
-	s, stores, err := addExports(t, f, log)
-	if err == nil {
-		forget := rereadKeys(s, f.hosts, log)
-		err = serve(ctx, t, f, addr, out, errOut, log)
-		forget()
-		logCounters(dev, log)
-		log.Info("authentications", zap.Any("counters", t.AuthCounts()))
-	}
-	// Peers are told, then the stores are quiet.
-	return errors.Join(err, t.Close(), closeStores(stores))
+	return errors.Join(err, s.close())
 }
 
-// serve serves until ctx ends.
-func serve(ctx context.Context, t *target.Target, f *targetFlags, addr netip.AddrPort, out, errOut io.Writer, log *zap.Logger) error {
-	l, err := t.Listen(addr)
-	if err != nil {
-		return err
+// open opens the stores.
+func (s *service) open() error {
+	for _, arg := range s.flags.exports {
+		e, err := parseExport(arg)
+		if err != nil {
+			return usage("--export: %v", err)
+		}
+		store, err := e.open(s.log)
+		if err != nil {
+			return fmt.Errorf("--export %s: %w", arg, err)
+		}
+		s.exports = append(s.exports, exported{store, e.name(), arg, e.reservations()})
 	}
-	announce(out, errOut, f, l.Addr())
-	tellManager("READY=1")
-	<-ctx.Done()
-	log.Info("stopping")
-	tellManager("STOPPING=1")
 	return nil
+}
+
+// close closes the stores, which are quiet by then.
+func (s *service) close() (err error) {
+	for _, e := range s.exports {
+		err = errors.Join(err, e.store.Close())
+	}
+	return err
 }
 
 // tellManager tells systemd how the service is (sd_notify), if that started it.
@@ -158,51 +192,6 @@ func tellManager(state string) {
 	}
 	defer c.Close()
 	_, _ = c.Write([]byte(state))
-}
-
-// addExports creates the subsystem. It returns the stores that it opened even
-// when it fails.
-func addExports(t *target.Target, f *targetFlags, log *zap.Logger) (*target.Subsystem, []backend.Store, error) {
-	s, err := t.AddSubsystem(target.SubsystemConfig{NQN: f.nqn})
-	if err != nil {
-		return nil, nil, usage("--nqn: %v", err)
-	}
-	if err := allow(s, f.hosts, log); err != nil {
-		return nil, nil, fmt.Errorf("--allow-host: %w", err)
-	}
-	s.AllowAnyHost(f.allowAnyHost)
-	var stores []backend.Store
-	for _, arg := range f.exports {
-		e, err := parseExport(arg)
-		if err != nil {
-			return s, stores, usage("--export: %v", err)
-		}
-		store, err := e.open(log)
-		if err != nil {
-			return s, stores, fmt.Errorf("--export %s: %w", arg, err)
-		}
-		stores = append(stores, store)
-		if _, err := s.AddNamespace(target.NamespaceConfig{Store: store, Name: e.name(), Reservations: e.reservations()}); err != nil {
-			return s, stores, fmt.Errorf("--export %s: %w", arg, err)
-		}
-	}
-	return s, stores, nil
-}
-
-func closeStores(stores []backend.Store) (err error) {
-	for _, s := range stores {
-		err = errors.Join(err, s.Close())
-	}
-	return err
-}
-
-// announce tells how a Linux host gets here.
-func announce(out, errOut io.Writer, f *targetFlags, at netip.AddrPort) {
-	if f.allowAnyHost {
-		fmt.Fprintln(errOut, "warning: --allow-any-host: every host that reaches this address may read and write what is exported")
-	}
-	fmt.Fprintf(out, "serving %d namespace(s) of %s on %v\n", len(f.exports), f.nqn, at)
-	fmt.Fprintf(out, "on a Linux host: %s\n", connectLine(at, f.nqn))
 }
 
 // connectLine is what an administrator types on a Linux host.

@@ -23,14 +23,8 @@ func isTransport(s string) bool {
 	return s == transportSoftroce || s == transportVerbs || s == transportAuto
 }
 
-// openTransport opens the device of an address and logs which transport it is, and
-// why.
+// openTransport opens the device of an address.
 func openTransport(name string, addr netip.Addr, shards, rcvbuf int, log *zap.Logger) (rdmatransport.Device, error) {
-	why := "asked for with --transport"
-	if name == transportAuto {
-		name, why = chooseTransport(addr)
-	}
-	log.Info("transport", zap.String("name", name), zap.String("why", why))
 	return openProvider(name, addr, providerConfig{shards: shards, rcvbuf: rcvbuf, warn: func(w string) { log.Warn(w) }})
 }
 

@@ -15,6 +15,7 @@ type Command struct {
 	state  commandState
 	given  bool           // the handler knows it
 	wrong  capsule.Status // see Wrong
+	holds  bool           // recv, which has not been posted again
 	recv   int32
 	posted int32 // work requests of the response, for the send queue's accounts
 	data   data

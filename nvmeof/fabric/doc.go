@@ -10,6 +10,12 @@
 // be called from any goroutine: they map and register memory, which takes long.
 // Work requests are collected during a turn and posted at its end.
 //
+// # Receives
+//
+// A controller's queue has a receive for each entry, or takes them from
+// [SharedReceives] of its shard. A receive is posted again before the response that
+// frees the entry is sent.
+//
 // # End of a queue
 //
 // A queue ends once: by its owner (Disconnect), by the peer, or by an error,

@@ -19,14 +19,19 @@ type targetLayout struct {
 }
 
 func makeTargetLayout(c *TargetConfig) (l targetLayout) {
+	receives := c.Depth
+	if c.Shared != nil {
+		receives = 0
+	}
 	l.stride = (c.InCapsule + shard.PageSize - 1) &^ (shard.PageSize - 1)
-	l.commands = c.Depth * l.stride
-	l.responses = l.commands + c.Depth*capsule.CommandSize
+	l.commands = receives * l.stride
+	l.responses = l.commands + receives*capsule.CommandSize
 	l.size = l.responses + c.commands()*capsule.CompletionSize
 	return l
 }
 
-// targetMemory is the registered memory of a controller's queue.
+// targetMemory is the registered memory of a controller's queue, or of receives that
+// several share, which has no responses.
 type targetMemory struct {
 	layout    targetLayout
 	inCapsule int
@@ -50,12 +55,17 @@ func (m *targetMemory) init(c *TargetConfig) error {
 	*m = targetMemory{
 		layout: c.layout(), inCapsule: c.InCapsule,
 		slab: slab, region: region, mem: slab.Bytes(), key: region.LKey(),
-		recvs: make([]rdmatransport.SGE, 0, 2*c.Depth),
 	}
-	for i := range c.Depth {
+	m.makeRecvs()
+	return nil
+}
+
+func (m *targetMemory) makeRecvs() {
+	n := (m.layout.responses - m.layout.commands) / capsule.CommandSize
+	m.recvs = make([]rdmatransport.SGE, 0, 2*n)
+	for i := range n {
 		m.recvs = append(m.recvs, m.sge(m.command(i)), m.sge(m.data(i)))
 	}
-	return nil
 }
 
 func (m *targetMemory) sge(b []byte) rdmatransport.SGE {

@@ -20,6 +20,9 @@ type TargetConfig struct {
 
 	// Depth is how many receives are posted: HSQSIZE + 1. Required.
 	Depth int
+	// Shared are receives of the same shard, domain and InCapsule, for all its queues; nil:
+	// the queue has its own. A host that holds more than Depth of them loses the queue.
+	Shared *SharedReceives
 	// InCapsule is how many bytes of data fit a capsule beside the command, a
 	// multiple of 16; 0 for none. Connect data needs 1024.
 	InCapsule int
@@ -153,9 +156,11 @@ type TargetQueue struct {
 	state   State
 	err     error
 
-	memory targetMemory
-	limits dataLimits
-	inUse  identifiers
+	memory   targetMemory
+	arrivals *targetMemory // what capsules arrive in: memory, or that of Shared
+	held     int           // receives of Shared with a capsule of ours
+	limits   dataLimits
+	inUse    identifiers
 
 	commands []Command
 	free     commandList // contexts
@@ -190,6 +195,10 @@ func NewTarget(cfg TargetConfig) (*TargetQueue, error) {
 	if err := q.memory.init(&cfg); err != nil {
 		return nil, err
 	}
+	q.arrivals = &q.memory
+	if cfg.Shared != nil {
+		q.arrivals = &cfg.Shared.memory
+	}
 	q.makeContexts()
 	return q, nil
 }
@@ -206,7 +215,9 @@ func (q *TargetQueue) makeContexts() {
 		q.free.push(c)
 	}
 	q.backlog.init(cfg.Depth)
-	q.recvs = make([]rdmatransport.RecvWR, 0, cfg.Depth)
+	if cfg.Shared == nil {
+		q.recvs = make([]rdmatransport.RecvWR, 0, cfg.Depth)
+	}
 	q.send.init(cfg.Shard, cfg.sends(), cfg.maxSGE())
 }
 
@@ -214,19 +225,14 @@ func (q *TargetQueue) makeContexts() {
 // On an error the queue is unusable and the request unanswered.
 func (q *TargetQueue) Accept(req rdmatransport.ConnRequest, p rdmatransport.ConnParams) error {
 	cfg := &q.cfg
-	qp, err := cfg.Domain.NewQueuePair(rdmatransport.QPConfig{
-		CQ: cfg.Shard.CQ(), MaxSend: cfg.sends(), MaxRecv: cfg.Depth, MaxSGE: cfg.maxSGE(), NoRemote: true,
-	})
+	cfg.Shard.Attach(&q.slot, (*targetConsumer)(q))
+	qp, err := cfg.Domain.NewQueuePair(q.pairConfig())
 	if err != nil {
+		q.slot.Detach()
 		return err
 	}
 	q.qp = qp
-	cfg.Shard.Attach(&q.slot, (*targetConsumer)(q))
-	for i := range cfg.Depth {
-		q.collectRecv(i)
-	}
-	err = q.postRecvs()
-	if err == nil {
+	if err = q.firstRecvs(); err == nil {
 		var reply [capsule.AcceptDataSize]byte
 		capsule.AcceptData{CRQSIZE: uint16(cfg.Depth)}.Encode(reply[:])
 		p.PrivateData = reply[:]
@@ -235,11 +241,35 @@ func (q *TargetQueue) Accept(req rdmatransport.ConnRequest, p rdmatransport.Conn
 	}
 	if err != nil {
 		q.slot.Detach()
+		q.cfg.Shared.leave(qp)
 		return errors.Join(err, qp.Close())
 	}
 	q.reads.init(max(1, p.InitiatorDepth), cfg.Shard.Budget())
 	q.state = StateLive
 	return nil
+}
+
+func (q *TargetQueue) pairConfig() rdmatransport.QPConfig {
+	cfg := &q.cfg
+	c := rdmatransport.QPConfig{
+		CQ: cfg.Shard.CQ(), MaxSend: cfg.sends(), MaxRecv: cfg.Depth, MaxSGE: cfg.maxSGE(), NoRemote: true,
+	}
+	if cfg.Shared != nil {
+		c.SharedRecv, c.EndID = cfg.Shared.queue, q.slot.ID(makeTag(tagCredit, 0))
+	}
+	return c
+}
+
+// firstRecvs posts all receives, or has the shared ones come to this queue.
+func (q *TargetQueue) firstRecvs() error {
+	if q.cfg.Shared != nil {
+		q.cfg.Shared.takers[q.qp.QPN()] = q
+		return nil
+	}
+	for i := range q.cfg.Depth {
+		q.collectRecv(i)
+	}
+	return q.postRecvs()
 }
 
 // Free unmaps the queue's memory: after Closed, or if Accept failed or was

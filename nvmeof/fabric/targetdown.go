@@ -41,6 +41,10 @@ func (t *targetConsumer) Retry() {
 // provider's, and collects every command that is not the handler's.
 func (q *TargetQueue) tearDown() {
 	q.qp.Disconnect()
+	q.cfg.Shared.leave(q.qp)
+	for a, ok := q.backlog.pop(); ok; a, ok = q.backlog.pop() {
+		q.returnRecv(int(a.recv))
+	}
 	if err := q.qp.Close(); err != nil && q.err == nil {
 		q.err = err
 	}

@@ -46,12 +46,21 @@ func transferError(qp rdmatransport.QueuePair, c *rdmatransport.Completion) erro
 
 // received takes a capsule that arrived in receive i.
 func (q *TargetQueue) received(c *rdmatransport.Completion, i int) {
-	if c.Op != rdmatransport.OpRecv {
-		q.fail(fmt.Errorf("%w: RDMA WRITE with immediate data", ErrProtocol))
-		return
+	if q.cfg.Shared != nil {
+		q.held++
 	}
-	if c.Bytes < capsule.CommandSize {
-		q.fail(fmt.Errorf("%w: command of %d bytes", ErrShortCapsule, c.Bytes))
+	var err error
+	switch {
+	case c.Op != rdmatransport.OpRecv:
+		err = fmt.Errorf("%w: RDMA WRITE with immediate data", ErrProtocol)
+	case c.Bytes < capsule.CommandSize:
+		err = fmt.Errorf("%w: command of %d bytes", ErrShortCapsule, c.Bytes)
+	case q.held > q.cfg.Depth:
+		err = fmt.Errorf("%w: more than the %d commands that the queue has entries for", ErrProtocol, q.cfg.Depth)
+	}
+	if err != nil {
+		q.returnRecv(i)
+		q.fail(err)
 		return
 	}
 	arrived := arrival{int32(i), int32(c.Bytes) - capsule.CommandSize}
@@ -66,16 +75,16 @@ func (q *TargetQueue) received(c *rdmatransport.Completion, i int) {
 func (q *TargetQueue) begin(a arrival) {
 	c := q.free.pop()
 	q.active++
-	c.recv, c.given, c.posted = a.recv, false, 0
+	c.recv, c.holds, c.given, c.posted = a.recv, true, false, 0
 	c.state = commandHeld
-	c.SQE, _ = capsule.DecodeCommand(q.memory.command(int(a.recv))) // as long as it must be
+	c.SQE, _ = capsule.DecodeCommand(q.arrivals.command(int(a.recv))) // as long as it must be
 	c.wrong = capsule.StatusSuccess
 	if !q.inUse.add(c) {
 		c.data = data{remotes: c.data.remotes[:0]}
 		q.refuse(c, capsule.StatusCommandIDConflict|capsule.StatusDNR)
 		return
 	}
-	received := q.memory.data(int(a.recv))
+	received := q.arrivals.data(int(a.recv))
 	received = received[:min(int(a.data), len(received))]
 	if status := c.data.interpret(&c.SQE, received, q.limits); !status.OK() {
 		q.refuse(c, status)
@@ -97,12 +106,27 @@ func (q *TargetQueue) refuse(c *Command, s capsule.Status) {
 
 // collectRecv notes receive i to be posted.
 func (q *TargetQueue) collectRecv(i int) {
+	if q.cfg.Shared != nil {
+		q.returnRecv(i)
+		return
+	}
 	q.recvs = append(q.recvs, rdmatransport.RecvWR{
 		ID: q.slot.ID(makeTag(tagRecv, int32(i))), SGL: q.memory.recvSGL(i),
 	})
 }
 
+// returnRecv gives receive i back to those who share it, if it is shared.
+func (q *TargetQueue) returnRecv(i int) {
+	if q.cfg.Shared != nil {
+		q.held--
+		q.cfg.Shared.give(i)
+	}
+}
+
 func (q *TargetQueue) postRecvs() error {
+	if q.cfg.Shared != nil {
+		return q.cfg.Shared.post()
+	}
 	if len(q.recvs) == 0 {
 		return nil
 	}

@@ -17,6 +17,7 @@ func (c *Command) respond(s capsule.Status, result uint64, n int) {
 	}
 	// The capsule's buffers are free: this receive is posted before the response.
 	q.collectRecv(int(c.recv))
+	c.holds = false
 	c.state, c.write = commandResponding, n
 	c.cqe = capsule.Completion{Result: result, SQHD: q.nextHead(), CID: c.SQE.CID, Status: s}
 	q.responses.push(c)
@@ -127,6 +128,10 @@ func (q *TargetQueue) giveBack(c *Command) {
 	if c.given {
 		c.given = false
 		q.handler.Done(c)
+	}
+	if c.holds { // the queue has failed
+		c.holds = false
+		q.returnRecv(int(c.recv))
 	}
 	c.state = commandFree
 	q.active--

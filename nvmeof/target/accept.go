@@ -30,6 +30,7 @@ type Listener struct {
 	port     port
 	removed  atomic.Bool   // nothing is accepted any more
 	ended    chan struct{} // the accept loop is over
+	err      error         // why; set before ended is closed
 
 	mu  sync.Mutex // one change of the states at a time
 	ana atomic.Pointer[anaTable]
@@ -44,6 +45,18 @@ func newListener(t *Target, rl rdmatransport.Listener, p port) *Listener {
 
 // Addr is the address, with the port that was picked where 0 was asked for.
 func (l *Listener) Addr() netip.AddrPort { return l.port.addr }
+
+// Done is closed when the listener accepts no more: it was removed, the target was
+// closed, or its device is lost, after which there is nothing to do but to close both
+// and to begin with another device.
+func (l *Listener) Done() <-chan struct{} { return l.ended }
+
+// Err waits for Done and says why: [rdmatransport.ErrClosed], or an error that is
+// [rdmatransport.ErrDeviceLost].
+func (l *Listener) Err() error {
+	<-l.ended
+	return l.err
+}
 
 // Listen accepts connections at an address of the device. The listener gets the
 // lowest free identifier.
@@ -77,13 +90,18 @@ func (t *Target) ListenAs(id PortID, addr netip.AddrPort) (*Listener, error) {
 	return l, nil
 }
 
-// accept serves connection requests until the listener is closed.
+// accept serves connection requests until the listener is closed or its device lost.
 func (l *Listener) accept() {
 	defer close(l.ended)
+	l.err = rdmatransport.ErrClosed
 	for {
 		req, err := l.listener.Accept(l.target.context)
 		switch {
 		case errors.Is(err, rdmatransport.ErrClosed), errors.Is(err, context.Canceled):
+			return
+		case errors.Is(err, rdmatransport.ErrDeviceLost):
+			l.err = err
+			l.target.log.Warn("not listening any more", zap.Stringer("address", l.Addr()), zap.Error(err))
 			return
 		case err != nil:
 			l.target.warn("accepting a connection failed", zap.Error(err))
@@ -134,6 +152,9 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 		Shard: q.shard, Domain: t.domain, Attrs: t.attrs, Handler: q,
 		Depth: int(q.entries), InCapsule: t.cfg.InCapsule, MaxData: t.cfg.MaxData,
 		MaxDescriptors: maxDescriptors, MaxPieces: 1, PlainSend: t.cfg.PlainSend,
+	}
+	if q.id != 0 {
+		cfg.Shared = q.worker.shared
 	}
 	need := int64(cfg.Memory())
 	if t.memory.Add(need) > t.cfg.QueueMemory {

@@ -32,7 +32,13 @@ type Config struct {
 	MaxData        int   // bytes of one command's data (MDTS), a power of two; default and limit 1 MiB
 	MaxControllers int   // of each subsystem; default 1024
 	QueueMemory    int64 // bytes that all queues together may map; default 1 GiB
-	BackendDepth   int   // operations of one shard in flight to one namespace; default 256
+	// SharedReceives is how many receives, each with its capsule buffer, all I/O queues of a
+	// shard share; default 0: each queue has one for each of its entries. Sharing saves
+	// memory where a shard has more queue entries than that. With none left every host on
+	// the shard has to send again after a pause (RNR NAK), which costs a Linux host on
+	// rdma_rxe its controller: hence it is not the default.
+	SharedReceives int
+	BackendDepth   int // operations of one shard in flight to one namespace; default 256
 
 	// Revalidate is how often stores are asked for their size, room and state;
 	// default 1 s; negative: never, and Target.Revalidate asks for sizes.
@@ -40,6 +46,12 @@ type Config struct {
 	// DiscoveryNQN is a name of the discovery subsystem's own, beside the one
 	// that all have; default: none.
 	DiscoveryNQN string
+
+	// OneOfMany says that other targets serve the same subsystems with the same stores,
+	// each on a device of its own. They do not know of each other: what a host may want
+	// to hold for all its paths, reservations and write protection, is not offered then,
+	// and the subsystems' identifiers must differ (see SubsystemConfig and ListenAs).
+	OneOfMany bool
 
 	Firmware  string // revision, at most 8 ASCII characters; default "1.0"
 	PlainSend bool   // never invalidate a host's key, even if it asks
@@ -98,6 +110,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("target: %d bytes of data in capsules: a multiple of 16 up to %d", c.InCapsule, maxInCapsule)
 	case c.MaxData < minMaxData || c.MaxData > shard.MaxBuffer || bits.OnesCount(uint(c.MaxData)) != 1:
 		return fmt.Errorf("target: %d bytes of data per command: a power of two from %d to %d", c.MaxData, minMaxData, shard.MaxBuffer)
+	case c.SharedReceives < 0 || c.SharedReceives > c.Device.Attrs().MaxShared:
+		return fmt.Errorf("target: %d shared receives: %s has 0 to %d", c.SharedReceives, c.Device.Attrs().Name, c.Device.Attrs().MaxShared)
 	case c.MaxControllers < 1 || c.QueueMemory < 1 || c.BackendDepth < 1:
 		return errors.New("target: MaxControllers, QueueMemory and BackendDepth must be positive")
 	case len(c.Firmware) > 8:

@@ -31,6 +31,11 @@
 //     Subsystem.mu, hostList.mu. Shards take the last three, so nobody waits for a
 //     shard under those.
 //
+// The receives of I/O queues, with the capsule buffers, are each queue's own, or
+// with [Config.SharedReceives] those of its shard. A queue then holds as many at a
+// time as it has entries; a host that wants more loses the queue, so that it takes no
+// more from the others than its queues allow.
+//
 // # The path of a command
 //
 // A capsule arrives in the shard of its queue. Its opcode selects a row of a

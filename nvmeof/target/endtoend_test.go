@@ -45,6 +45,35 @@ func TestEndToEnd(t *testing.T) {
 	}
 }
 
+// TestSharedReceives: queues that share fewer receives than they have entries do all
+// that others do, and give their memory back.
+func TestSharedReceives(t *testing.T) {
+	for name, p := range providers() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRemote(t, p, func(c *Config) { c.SharedReceives = 24 })
+				_, io := r.controller(4)
+				for round := range 3 {
+					for i, q := range io {
+						const n = 64 << 10
+						want := pattern(n, byte(round*4+i))
+						copy(q.bytes(0, n), want)
+						for off := 0; off < n; off += 4096 {
+							q.do(rwCommand(capsule.IOWrite, capsule.LBA(i*512+off/4096), 1), off, 4096)
+						}
+						clear(q.bytes(2<<20, n))
+						q.do(rwCommand(capsule.IORead, capsule.LBA(i*512), n/4096), 2<<20, n)
+						if !bytes.Equal(q.bytes(2<<20, n), want) {
+							t.Fatalf("queue %d: read back differs", i+1)
+						}
+					}
+				}
+				r.close()
+			})
+		})
+	}
+}
+
 // TestBlocksAreNeverHalfWritten overwrites blocks while others read them, over a
 // lossy network with packets smaller than a block: every block read is all of
 // one write.

@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ type fakeDevice struct {
 }
 
 func newFakeDevice() *fakeDevice {
-	return &fakeDevice{listener: &fakeListener{requests: make(chan rdmatransport.ConnRequest), closed: make(chan struct{})}}
+	return &fakeDevice{listener: &fakeListener{requests: make(chan rdmatransport.ConnRequest), closed: make(chan struct{}), lost: make(chan struct{})}}
 }
 
 func (d *fakeDevice) Attrs() rdmatransport.Attrs {
@@ -69,6 +70,10 @@ func (f fakeDomain) Register(b []byte, _ rdmatransport.Access) (rdmatransport.Me
 
 func (f fakeDomain) NewQueuePair(rdmatransport.QPConfig) (rdmatransport.QueuePair, error) {
 	return nil, errors.New("fake device has no queue pairs")
+}
+
+func (f fakeDomain) NewSharedReceiveQueue(rdmatransport.SRQConfig) (rdmatransport.SharedReceiveQueue, error) {
+	return nil, errors.New("fake device has no shared receive queues")
 }
 
 func (f fakeDomain) Close() error { return nil }
@@ -128,6 +133,7 @@ type fakeListener struct {
 	addr     netip.AddrPort
 	requests chan rdmatransport.ConnRequest
 	closed   chan struct{}
+	lost     chan struct{} // closed when the device is
 }
 
 func (l *fakeListener) Accept(ctx context.Context) (rdmatransport.ConnRequest, error) {
@@ -136,6 +142,8 @@ func (l *fakeListener) Accept(ctx context.Context) (rdmatransport.ConnRequest, e
 		return r, nil
 	case <-l.closed:
 		return nil, rdmatransport.ErrClosed
+	case <-l.lost:
+		return nil, fmt.Errorf("fake: %w", rdmatransport.ErrDeviceLost)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -95,6 +95,7 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.FUSES = capsule.FUSESCompareWrite
 	id.NWPC = writeProtection
 	id.VWC = capsule.VWCFlushAll | capsule.VWCPresent
+	c.restrictIdentity(id)
 }
 
 // maxDescriptors is how many keyed descriptors a list in a capsule may have.
@@ -119,7 +120,7 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 	id := capsule.IdentifyNamespace{
 		NSZE: ns.blocks(), NCAP: ns.blocks(), NUSE: ns.used(),
 		NMIC:     capsule.NMICShared,
-		RESCAP:   ns.reservations.capabilities(),
+		RESCAP:   c.reservationCapabilities(ns),
 		DLFEAT:   ns.deallocateFeatures(),
 		NVMCAP:   capsule.Uint128{Lo: ns.bytes()},
 		ANAGRPID: uint32(ns.Group()),
@@ -187,7 +188,7 @@ func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.
 		return status
 	}
 	id := capsule.IdentifyNamespaceIndependent{
-		NMIC: capsule.NMICShared, RESCAP: ns.reservations.capabilities(), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
+		NMIC: capsule.NMICShared, RESCAP: c.reservationCapabilities(ns), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
 		NSTAT: capsule.NSTATReady,
 	}
 	id.Encode(r.data)

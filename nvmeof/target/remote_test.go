@@ -81,7 +81,7 @@ type remote struct {
 
 const remoteMemory = 8 << 20
 
-func newRemote(t *testing.T, open provider) *remote {
+func newRemote(t *testing.T, open provider, change ...func(*Config)) *remote {
 	t.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
 	r := &remote{t: t, logs: logs, addr: netip.AddrPortFrom(targetAddr, 4420)}
@@ -94,7 +94,11 @@ func newRemote(t *testing.T, open provider) *remote {
 		}
 	}
 	var err error
-	r.target, err = New(Config{Device: r.devs[0], Log: zap.New(core), Polling: shard.PollNever, Shards: 2, Arena: 16 << 20})
+	cfg := Config{Device: r.devs[0], Log: zap.New(core), Polling: shard.PollNever, Shards: 2, Arena: 16 << 20}
+	for _, f := range change {
+		f(&cfg)
+	}
+	r.target, err = New(cfg)
 	must(err)
 	r.sub, err = r.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN})
 	must(err)

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -73,6 +74,9 @@ type worker struct {
 	lanes    lanes
 	scratch  *shard.Arena // what commands read into that the host does not see
 	queues   atomic.Int64
+
+	shared     *fabric.SharedReceives // of I/O queues; nil: each has its own
+	sharedSize int64                  // bytes that shared maps
 }
 
 // New starts a target without subsystems or listeners.
@@ -88,6 +92,7 @@ func New(cfg Config) (*Target, error) {
 		admin:   adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
+	t.restrict()
 	t.sorted.Store(new([]*Subsystem))
 	var seed [6]byte
 	if _, err := rand.Read(seed[:]); err != nil {
@@ -140,12 +145,44 @@ func (t *Target) addWorker(i int) error {
 	t.workers = append(t.workers, w)
 	s.AddPoller(&w.lanes)
 	s.Start()
+	return t.shareReceives(w)
+}
+
+// shareReceives gives a worker receives that its I/O queues share, if they are to.
+func (t *Target) shareReceives(w *worker) error {
+	if t.cfg.SharedReceives == 0 {
+		return nil
+	}
+	cfg := fabric.SharedConfig{Shard: w.shard, Domain: t.domain, Receives: t.cfg.SharedReceives, InCapsule: t.cfg.InCapsule}
+	w.sharedSize = int64(cfg.Memory())
+	if t.memory.Add(w.sharedSize) > t.cfg.QueueMemory {
+		return fmt.Errorf("target: %d shared receives of each shard take more than the queue memory of %d bytes: raise QueueMemory",
+			t.cfg.SharedReceives, t.cfg.QueueMemory)
+	}
+	var err error
+	if w.shared, err = fabric.NewSharedReceives(cfg); err == nil {
+		err = w.do(w.shared.Open)
+	}
+	if err != nil {
+		return fmt.Errorf("target: shared receives of shard %d: %w", w.index, err)
+	}
 	return nil
+}
+
+// do calls f in the worker's shard.
+func (w *worker) do(f func() error) error {
+	var err error
+	called := w.shard.Call(func() { err = f() })
+	return errors.Join(called, err)
 }
 
 func (t *Target) closeWorkers() error {
 	var errs []error
 	for _, w := range t.workers {
+		if w.shared != nil {
+			errs = append(errs, w.do(w.shared.Close), w.shared.Free())
+			t.memory.Add(-w.sharedSize)
+		}
 		errs = append(errs, w.arena.Deregister(), w.shard.Close(), w.scratch.Close())
 	}
 	return errors.Join(append(errs, t.domain.Close())...)

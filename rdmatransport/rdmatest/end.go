@@ -161,7 +161,9 @@ func (p *pair) connect(c connConfig) (a, b *side) {
 	p.t.Helper()
 	l := p.listen()
 	defer l.Close()
-	a, b = p.newSide(p.a, c.loopA, "active", c), p.newSide(p.b, c.loopB, "passive", c)
+	own := c
+	own.qp.SharedRecv = nil // it is the passive side's
+	a, b = p.newSide(p.a, c.loopA, "active", own), p.newSide(p.b, c.loopB, "passive", c)
 	p.join(l, a, b, c)
 	return a, b
 }

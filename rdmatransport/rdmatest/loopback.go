@@ -37,7 +37,7 @@ func NewLoopback() *Loopback {
 func Attrs() rdmatransport.Attrs {
 	return rdmatransport.Attrs{
 		Provider: "loopback", Name: "loopback",
-		MaxQueueDepth: 4096, MaxSGE: 8, MaxInline: 256, MaxMessage: 1 << 30,
+		MaxQueueDepth: 4096, MaxShared: 4096, MaxSGE: 8, MaxInline: 256, MaxMessage: 1 << 30,
 		MaxReadsOut: 16, MaxReadsIn: 16, Shards: 8,
 		Windows: true, Atomics: true, Immediate: true,
 	}

@@ -68,7 +68,7 @@ func (q *queuePair) perform(wr *rdmatransport.SendWR) (s rdmatransport.Status, s
 
 func (q *queuePair) performSend(wr *rdmatransport.SendWR) (s rdmatransport.Status, stalled bool) {
 	p := q.peer
-	r := p.recv.head()
+	r := p.receive()
 	if r == nil {
 		return 0, true // receiver not ready
 	}
@@ -112,7 +112,7 @@ func (p *queuePair) deliver(wr *rdmatransport.SendWR, c rdmatransport.Completion
 func (q *queuePair) performWrite(wr *rdmatransport.SendWR) (s rdmatransport.Status, stalled bool) {
 	p, n := q.peer, length(wr.SGL)
 	immediate := wr.Flags&rdmatransport.FlagImmediate != 0
-	if immediate && p.recv.pending == 0 {
+	if immediate && p.receive() == nil {
 		return 0, true
 	}
 	mem, ok := p.remote(wr.RKey, wr.RemoteAddr, n, rdmatransport.AccessRemoteWrite)
@@ -206,5 +206,11 @@ func (q *queuePair) flush() {
 			ID: r.ID, QPN: q.qpn, Op: rdmatransport.OpRecv, Status: rdmatransport.StatusFlushed,
 		})
 		q.recv.pop()
+	}
+	if q.shared != nil && !q.endTold {
+		q.endTold = true
+		q.cq.complete(rdmatransport.Completion{
+			ID: q.cfg.EndID, QPN: q.qpn, Op: rdmatransport.OpSend, Status: rdmatransport.StatusFlushed,
+		})
 	}
 }

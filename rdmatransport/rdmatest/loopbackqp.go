@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -29,8 +30,10 @@ type queuePair struct {
 
 	send    queue[rdmatransport.SendWR]
 	recv    queue[rdmatransport.RecvWR]
-	taken   int    // entries of the send queue, until a signaled one completes
-	inline  []byte // buffers of inline data, by entry of send
+	shared  *sharedReceiveQueue // or nil; recv has what was taken from it
+	endTold bool                // with shared
+	taken   int                 // entries of the send queue, until a signaled one completes
+	inline  []byte              // buffers of inline data, by entry of send
 	windows []*window
 
 	local, remoteAddr   netip.AddrPort
@@ -94,7 +97,10 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 	n.lastQPN++
 	q := &queuePair{domain: d, cq: cq, cfg: cfg, qpn: n.lastQPN}
 	q.send.init(cfg.MaxSend, cfg.MaxSGE)
-	q.recv.init(cfg.MaxRecv, cfg.MaxSGE)
+	if err := q.share(cfg.SharedRecv); err != nil {
+		return nil, err
+	}
+	q.recv.init(q.cfg.MaxRecv, q.cfg.MaxSGE)
 	d.device.qps = append(d.device.qps, q)
 	return q, nil
 }
@@ -122,6 +128,9 @@ func (q *queuePair) NewWindow() (rdmatransport.Window, error) {
 func (q *queuePair) PostRecv(wrs []rdmatransport.RecvWR) error {
 	q.cq.device.net.mu.Lock()
 	defer q.cq.device.net.mu.Unlock()
+	if q.shared != nil {
+		return rdmatransport.ErrSharedRecv
+	}
 	if q.recv.full(len(wrs)) {
 		return rdmatransport.ErrQueueFull
 	}
@@ -222,11 +231,17 @@ func (q *queuePair) Close() error {
 	q.state = qpClosed
 	kept := q.cq.done[:0]
 	for _, c := range q.cq.done {
-		if c.QPN != q.qpn {
+		switch receive := c.Op == rdmatransport.OpRecv || c.Op == rdmatransport.OpRecvWriteImm; {
+		case c.QPN != q.qpn:
 			kept = append(kept, c)
+		case receive && q.shared != nil:
+			kept = append(kept, rdmatransport.Completion{ID: c.ID, QPN: c.QPN, Op: rdmatransport.OpRecv, Status: rdmatransport.StatusFlushed})
 		}
 	}
 	q.cq.done = kept
+	if q.shared != nil {
+		q.shared.users = slices.DeleteFunc(q.shared.users, func(u *queuePair) bool { return u == q })
+	}
 	qps := q.cq.device.qps
 	for i := range qps {
 		if qps[i] == q {

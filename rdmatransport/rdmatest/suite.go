@@ -66,6 +66,7 @@ func Run(t *testing.T, open Factory, options ...Option) {
 	s.runAll(t, "Data", dataTests)
 	s.runAll(t, "Keys", keyTests)
 	s.runAll(t, "Queue", queueTests)
+	s.runAll(t, "Shared", sharedTests)
 	s.runAll(t, "Loop", loopTests)
 	t.Run("Allocations", s.allocations)
 }

@@ -130,7 +130,7 @@ func (d *Device) Addr() netip.Addr { return d.addr }
 func (d *Device) Attrs() rdmatransport.Attrs {
 	return rdmatransport.Attrs{
 		Provider: "softroce", Name: d.addr.String(),
-		MaxQueueDepth: maxDepth, MaxSGE: maxSGE, MaxInline: rc.MaxInline, MaxMessage: rc.MaxMessage,
+		MaxQueueDepth: maxDepth, MaxShared: maxShared, MaxSGE: maxSGE, MaxInline: rc.MaxInline, MaxMessage: rc.MaxMessage,
 		MaxReadsOut: maxReads, MaxReadsIn: maxReads, Shards: len(d.shards),
 		Windows: true, Atomics: true, Immediate: true,
 	}

@@ -27,8 +27,9 @@ type queuePair struct {
 	inPort        uint16 // source port of pathIn
 	seen          identification
 
-	active    bool // on the shard's list for the next Flush
-	ended     bool // the end of the connection has been told
+	shared    *sharedReceiveQueue // or nil
+	active    bool                // on the shard's list for the next Flush
+	ended     bool                // the end of the connection has been told
 	closed    bool
 	wakeAt    time.Duration
 	heapIndex int
@@ -55,16 +56,24 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 		return nil, fmt.Errorf("softroce: queue pair of %d sends, %d receives, %d scatter elements, %d windows exceeds the device's %d, %d, %d, %d",
 			cfg.MaxSend, cfg.MaxRecv, sge, cfg.Windows, a.MaxQueueDepth, a.MaxQueueDepth, a.MaxSGE, maxWindows)
 	}
-	q := &queuePair{shard: s, heapIndex: -1}
+	shared, err := s.sharedOf(d, cfg.SharedRecv)
+	if err != nil {
+		return nil, err
+	}
+	q := &queuePair{shard: s, shared: shared, heapIndex: -1}
 	q.keys.init(d, s.rng, cfg.Windows)
 	qpn := s.newQPN()
 	q.rc = rc.New(rc.Config{
-		QPN: qpn, MaxSend: depth(cfg.MaxSend), MaxRecv: depth(cfg.MaxRecv), MaxSGE: sge, NoRemote: cfg.NoRemote, Keys: &q.keys,
+		QPN: qpn, MaxSend: depth(cfg.MaxSend), MaxRecv: depth(cfg.MaxRecv), MaxSGE: sge, NoRemote: cfg.NoRemote,
+		Shared: shared.engine(), EndID: cfg.EndID, Keys: &q.keys,
 		Completions: &s.done, Counters: &s.stats.RC, Store: &s.store, Budget: &s.budget,
 		Rate: d.dev.cfg.Congestion,
 	})
 	q.route.source = uint8(int(qpn) / len(s.dev.shards) % len(s.port.Sources()))
 	s.qps[qpn] = q
+	if shared != nil {
+		shared.users++
+	}
 	return q, nil
 }
 
@@ -137,6 +146,9 @@ func (q *queuePair) Close() error {
 	q.rc.Close()
 	s.timers.remove(q)
 	delete(s.qps, q.rc.QPN())
+	if q.shared != nil {
+		q.shared.users--
+	}
 	return nil
 }
 

@@ -46,10 +46,12 @@ type completionQueue struct {
 	looked  time.Duration // when it last was
 	present time.Duration // when the device was last there
 
-	qps     map[uint32]*queuePair // by serial
-	serial  uint32                // of the last one
-	backlog []queued              // completions found before they were asked for
-	chain   uint64                // number of the last chain posted
+	qps     map[uint32]*queuePair            // by serial
+	shared  map[uint32]*sharedReceiveQueue   // by serial
+	sharers map[rdmatransport.QPN]*queuePair // those with shared receives
+	serial  uint32                           // of the last one, of either kind
+	backlog []queued                         // completions found before they were asked for
+	chain   uint64                           // number of the last chain posted
 
 	// Room for one call each.
 	wcs   []C.struct_nv_wc
@@ -72,7 +74,8 @@ func newCompletionQueue(d *device, depth, vector int) (*completionQueue, error) 
 		depth = defaultDepth
 	}
 	depth = min(depth, int(d.hw.max_cqe))
-	c := &completionQueue{dev: d, qps: map[uint32]*queuePair{}, wcs: make([]C.struct_nv_wc, pollBatch)}
+	c := &completionQueue{dev: d, qps: map[uint32]*queuePair{}, shared: map[uint32]*sharedReceiveQueue{},
+		sharers: map[rdmatransport.QPN]*queuePair{}, wcs: make([]C.struct_nv_wc, pollBatch)}
 	var fd, got C.int
 	code := C.nv_create_cq(d.lib, d.context, C.int(depth), C.int(vector), &c.channel, &c.cq, &fd, &got)
 	if err := failure(code, fmt.Sprintf("creating a completion queue of %d entries", depth)); err != nil {
@@ -138,11 +141,12 @@ func (c *completionQueue) Poll(cs []rdmatransport.Completion) int {
 		want := min(len(cs)-n, pollBatch)
 		got := c.take(want)
 		for i := range c.wcs[:got] {
-			if q, done := c.translate(&c.wcs[i]); q != nil {
-				if done != nil {
-					cs[n] = *done
-					n++
-				}
+			q, done := c.translate(&c.wcs[i])
+			if done != nil {
+				cs[n] = *done
+				n++
+			}
+			if q != nil {
 				q.flushWaiting()
 			}
 		}
@@ -162,7 +166,7 @@ func (c *completionQueue) take(n int) int {
 	}
 	got := int(C.nv_poll_cq(c.cq, &c.wcs[0], C.int(n), C.int(c.dev.hw.kernel_flags)))
 	if got < 0 {
-		c.dev.remove() // the device is gone, or the queue broken
+		c.dev.lose(ErrBroken)
 		return 0
 	}
 	return got
@@ -173,10 +177,11 @@ func (c *completionQueue) load() {
 	for got := pollBatch; got == pollBatch; {
 		got = c.take(pollBatch)
 		for i := range c.wcs[:got] {
-			if q, done := c.translate(&c.wcs[i]); q != nil {
-				if done != nil {
-					c.backlog = append(c.backlog, queued{q.serial, *done})
-				}
+			q, done := c.translate(&c.wcs[i])
+			if done != nil {
+				c.backlog = append(c.backlog, queued{serialOf(q), *done})
+			}
+			if q != nil {
 				q.flushWaiting()
 			}
 		}
@@ -196,15 +201,36 @@ func (c *completionQueue) unload(cs []rdmatransport.Completion) int {
 	return n
 }
 
-// drop takes a closed queue pair out of the backlog.
-func (c *completionQueue) drop(serial uint32) {
+// drop takes a closed queue pair out of the backlog, but for the shared receives that it
+// had taken.
+func (c *completionQueue) drop(q *queuePair) {
 	kept := c.backlog[:0]
 	for _, b := range c.backlog {
-		if b.serial != serial {
+		receive := b.Op == rdmatransport.OpRecv || b.Op == rdmatransport.OpRecvWriteImm
+		switch {
+		case b.serial != q.serial:
 			kept = append(kept, b)
+		case receive && q.shared != nil:
+			kept = append(kept, queued{0, rdmatransport.Completion{
+				ID: b.ID, QPN: b.QPN, Op: rdmatransport.OpRecv, Status: rdmatransport.StatusFlushed,
+			}})
 		}
 	}
 	c.backlog = kept
+}
+
+// newSerial numbers a queue pair or a shared receive queue; 0 is none.
+func (c *completionQueue) newSerial() uint32 {
+	for c.serial++; c.serial == 0 || c.qps[c.serial] != nil || c.shared[c.serial] != nil; c.serial++ {
+	}
+	return c.serial
+}
+
+func serialOf(q *queuePair) uint32 {
+	if q == nil {
+		return 0
+	}
+	return q.serial
 }
 
 // Flush implements rdmatransport.CompletionQueue: posts ring doorbells at once.
@@ -257,10 +283,10 @@ func (c *completionQueue) Busy() bool { return c.busy }
 // ReceiveBudget implements rdmatransport.CompletionQueue: an RNIC has no bound.
 func (c *completionQueue) ReceiveBudget() int { return 0 }
 
-// abandon ends all queue pairs of a device that is gone.
-func (c *completionQueue) abandon() {
+// abandon ends all queue pairs of a device that is lost.
+func (c *completionQueue) abandon(why error) {
 	for _, q := range c.qps {
-		q.fail(ErrRemoved)
+		q.fail(why)
 		q.send.abandon()
 		q.recv.abandon()
 		q.flushWaiting()
@@ -280,14 +306,14 @@ func (c *completionQueue) Close() error {
 	if !c.dev.forget(c) {
 		return nil
 	}
-	return errors.Join(c.closeQueuePairs(), c.destroy())
+	return errors.Join(c.closeQueuePairs(), c.closeShared(), c.destroy())
 }
 
 func (c *completionQueue) destroy() error {
 	cq := c.cq
 	c.cq = nil
 	C.nv_take_cq_events(c.dev.lib, c.channel) // what is not acknowledged would block
-	err := failure(C.nv_destroy_cq(c.dev.lib, c.channel, cq), "destroying a completion queue")
+	err := c.dev.freed(C.nv_destroy_cq(c.dev.lib, c.channel, cq), "destroying a completion queue")
 	c.waiter.close()
 	return err
 }

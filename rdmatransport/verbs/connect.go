@@ -193,7 +193,7 @@ func (e *cmEvent) err() error {
 	case C.NV_EVENT_REMOVAL:
 		return ErrRemoved
 	case C.NV_EVENT_ADDR_CHANGE:
-		return errAddressChanged
+		return ErrMoved
 	}
 	return nil
 }

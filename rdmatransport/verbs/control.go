@@ -6,12 +6,9 @@ package verbs
 import "C"
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -38,8 +35,8 @@ func (c *completionQueue) control() {
 	}
 	if c.now-c.present >= presenceInterval {
 		c.present = c.now
-		if errors.Is(unix.Access(d.path, unix.F_OK), unix.ENOENT) {
-			d.remove()
+		if d.absent() {
+			d.lose(ErrRemoved)
 		}
 	}
 }
@@ -51,23 +48,21 @@ func (d *device) event(e *C.struct_nv_event, next token) {
 		return
 	}
 	if token(e.token) == anchorToken {
-		if e._type == C.NV_EVENT_REMOVAL {
-			d.remove()
+		switch e._type {
+		case C.NV_EVENT_REMOVAL:
+			d.lose(ErrRemoved)
+		case C.NV_EVENT_ADDR_CHANGE:
+			d.lose(ErrMoved)
 		}
 		return
 	}
 	d.mu.Lock()
-	c, l := d.conns[token(e.token)], d.listeners[token(e.token)]
+	c := d.conns[token(e.token)]
 	d.mu.Unlock()
-	switch {
-	case c != nil:
+	if c != nil { // what listeners hear the anchor hears too
 		c.event(e)
-	case l != nil && e._type == C.NV_EVENT_REMOVAL:
-		l.close(ErrRemoved)
 	}
 }
-
-var errAddressChanged = errors.New("verbs: the address of the connection has moved to another interface")
 
 // event acts on an event of one connection.
 func (c *connection) event(e *C.struct_nv_event) {
@@ -97,7 +92,7 @@ func (c *connection) event(e *C.struct_nv_event) {
 		c.end(ErrRemoved)
 		c.heard()
 	case C.NV_EVENT_ADDR_CHANGE:
-		c.end(errAddressChanged)
+		c.end(ErrMoved)
 	}
 }
 
@@ -109,7 +104,7 @@ func privateData(e *C.struct_nv_event) []byte {
 func (d *device) asynchronous(a *C.struct_nv_async) {
 	switch {
 	case a.fatal != 0 || a.cq_fatal != 0:
-		d.remove()
+		d.lose(ErrBroken)
 	case a.established != 0 || a.qp_fatal != 0:
 		if c := d.connectionOf(rdmatransport.QPN(a.qp_num)); c == nil {
 			return
@@ -152,9 +147,8 @@ func (d *device) request(e *C.struct_nv_event, next token) {
 // owns reports whether an identifier is bound to this device: a request to a wildcard
 // address may have come through another one.
 func (d *device) owns(id *C.struct_rdma_cm_id) bool {
-	var name [64]C.char
-	var port C.uint8_t
-	return C.nv_id_device(d.lib, id, &name[0], &port) == 0 && C.GoString(&name[0]) == C.GoString(&d.hw.name[0])
+	name, port := d.deviceOf(id)
+	return name == C.GoString(&d.hw.name[0]) && port == int(d.hw.port)
 }
 
 // addresses are those of a connection.

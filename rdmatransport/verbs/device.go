@@ -10,13 +10,24 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// ErrRemoved ends the queue pairs of a device that the system has taken away.
-var ErrRemoved = errors.New("verbs: the RDMA device has been removed")
+// Why a device is lost. All are [rdmatransport.ErrDeviceLost].
+var (
+	// ErrRemoved ends the queue pairs of a device that the system has taken away.
+	ErrRemoved = fmt.Errorf("verbs: %w: the system has removed it", rdmatransport.ErrDeviceLost)
+	// ErrBroken ends those of a device that reports an error of its own.
+	ErrBroken = fmt.Errorf("verbs: %w: it reports a fatal error", rdmatransport.ErrDeviceLost)
+	// ErrMoved ends those of a device whose address has moved to another interface
+	// (a bond that fails over).
+	ErrMoved = fmt.Errorf("verbs: %w: its address has moved to another interface", rdmatransport.ErrDeviceLost)
+)
 
 // A token stands for a connection or a listener in the RDMA CM's events. None is
 // used twice.
@@ -39,6 +50,7 @@ type device struct {
 	hw      C.struct_nv_attrs
 	path    string // in sysfs, while the device is there
 	attrs   rdmatransport.Attrs
+	gone    atomic.Bool // the system has taken the device away
 
 	mu        sync.Mutex // guards all below
 	queues    []*completionQueue
@@ -48,7 +60,7 @@ type device struct {
 	conns     map[token]*connection
 	listeners map[token]*listener
 	last      token
-	removed   bool
+	lost      error // why nothing works any more; nil while it does
 	closed    bool
 }
 
@@ -69,10 +81,8 @@ func (d *device) usable() error {
 	switch {
 	case d.closed:
 		return rdmatransport.ErrClosed
-	case d.removed:
-		return ErrRemoved
 	}
-	return nil
+	return d.lost
 }
 
 // NewCompletionQueue implements rdmatransport.Device.
@@ -117,22 +127,38 @@ func (d *device) forget(c *completionQueue) bool {
 	return false
 }
 
-// remove ends every queue pair and listener: the device is gone or broken.
-func (d *device) remove() {
+// lose ends every queue pair and listener.
+func (d *device) lose(why error) {
+	if errors.Is(why, ErrRemoved) || d.absent() {
+		d.gone.Store(true)
+		why = ErrRemoved
+	}
 	d.mu.Lock()
-	if d.removed || d.closed {
+	if d.lost != nil || d.closed {
 		d.mu.Unlock()
 		return
 	}
-	d.removed = true
+	d.lost = why
 	queues := append([]*completionQueue(nil), d.queues...)
 	d.mu.Unlock()
 	for _, l := range d.takeListeners() {
-		l.shut(ErrRemoved)
+		l.shut(why)
 	}
 	for _, c := range queues {
-		c.do(c.abandon)
+		c.do(func() { c.abandon(why) })
 	}
+}
+
+// absent reports whether the system has no such device.
+func (d *device) absent() bool { return errors.Is(unix.Access(d.path, unix.F_OK), unix.ENOENT) }
+
+// freed is the outcome of freeing an object. The kernel has freed those of a device
+// that is gone.
+func (d *device) freed(code C.int, doing string) error {
+	if d.gone.Load() && (code == -C.int(unix.EIO) || code == -C.int(unix.ENODEV)) {
+		return nil
+	}
+	return failure(code, doing)
 }
 
 // Close implements rdmatransport.Device: every peer is told, nothing is awaited.
@@ -145,12 +171,15 @@ func (d *device) Close() error {
 	d.closed = true
 	queues := append([]*completionQueue(nil), d.queues...)
 	d.mu.Unlock()
+	if d.absent() {
+		d.gone.Store(true)
+	}
 	var errs []error
 	for _, l := range d.takeListeners() {
 		l.shut(rdmatransport.ErrClosed)
 	}
 	for _, c := range queues {
-		errs = append(errs, c.closeQueuePairs())
+		errs = append(errs, c.closeQueuePairs(), c.closeShared())
 	}
 	for _, c := range d.takeConnections() {
 		c.destroy()
@@ -168,9 +197,12 @@ func (d *device) Close() error {
 func (d *device) release() error {
 	var err error
 	if d.context != nil {
-		err = failure(C.nv_close_device(d.lib, d.context), "closing the device")
+		err = d.freed(C.nv_close_device(d.lib, d.context), "closing the device")
 	}
 	if d.anchor != nil {
+		if d.gone.Load() { // else the device could not go
+			err = errors.Join(err, failure(C.nv_forsake_device(d.anchor), "closing the device's files that librdmacm keeps"))
+		}
 		C.nv_destroy_id(d.lib, d.anchor)
 	}
 	if d.channel != nil {

@@ -168,9 +168,8 @@ func TestRemoval(t *testing.T) {
 	a, b := newNode(t), newNode(t)
 	l := b.listen()
 	active, passive := join(t, a, b, l)
-	// With rdma_rxe it returns when this process has ended: librdmacm keeps every device
-	// open that it has ever used.
-	if err := exec.Command("rdma", "link", "delete", *removable).Start(); err != nil {
+	remove := exec.CommandContext(t.Context(), "rdma", "link", "delete", *removable)
+	if err := remove.Start(); err != nil {
 		t.Fatal(err)
 	}
 	turn(t, "ending the queue pairs of a device that goes", func() bool { return active.Err() != nil && passive.Err() != nil }, a, b)
@@ -190,5 +189,15 @@ func TestRemoval(t *testing.T) {
 		if err := n.device.Close(); err != nil {
 			t.Errorf("closing a device that is gone: %v", err)
 		}
+	}
+	returned := make(chan error, 1)
+	go func() { returned <- remove.Wait() }()
+	select {
+	case err := <-returned:
+		if err != nil {
+			t.Errorf("rdma link delete: %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("the device cannot go: this process has it open")
 	}
 }

@@ -15,7 +15,7 @@
 //
 // # The C side
 //
-// shim.c is all of the C. It keeps no Go pointer and calls nothing of Go. One call
+// The files shim*.c are all of the C. It keeps no Go pointer and calls nothing of Go. One call
 // posts a chain of work requests from flat arrays, one takes a batch of
 // completions; the rest is the control plane. Errors come back as negative errno.
 //
@@ -35,6 +35,29 @@
 // what was posted before the end (rdma_rxe's receive queue), and with those that
 // are gone.
 //
+// A device is lost when the system removes it ([ErrRemoved]), when it reports a fatal
+// error ([ErrBroken]) or when its address moves to another interface ([ErrMoved]: a
+// bond that fails over; RDMA_CM_EVENT_ADDR_CHANGE). All of it ends then, listeners
+// with an error that is [rdmatransport.ErrDeviceLost], and Close gives all of it
+// back: also what librdmacm keeps open for as long as a process lives, since drivers
+// that cannot take a device from its users (rdma_rxe) hold its removal until the last
+// file is closed, and do not even tell. Hence the first completion queue looks once
+// a second whether the device is still there. Who wants it back opens it again.
+//
+// The end of a connection is not followed by the wait for TIMEWAIT_EXIT: the kernel
+// keeps what it needs for that time without the identifier. A late packet for a queue
+// pair number that is used again would have to come from the new peer's address and
+// hit its sequence numbers, which start at random; rdma_rxe hands out numbers in turn
+// besides. The event is taken where it comes before the identifier is gone: as the
+// end of what was to be said.
+//
+// # Addresses
+//
+// A device listens on every address that belongs to it, and on a wildcard, where what
+// comes through another device is refused. A wildcard of several devices is left to
+// the program, which opens one device for each: a completion queue and the memory
+// registered for it belong to one device, so nothing would be shared.
+//
 // # Memory of other devices
 //
 // [DMABufDomain] registers dma-bufs. It is beside the contract: nothing of this
@@ -42,11 +65,14 @@
 //
 // # Limits
 //
-// Reliable connections only, no shared receive queues (the contract has none), no
-// multicast, no path migration. A peer sees virtual addresses of this process. The
+// Reliable connections only, no multicast, no path migration. A peer sees virtual addresses of this process. The
 // keys of memory windows change in 8 bits only. On iWARP memory that RDMA READs
 // are to fill can be written by any peer that learns its key, as that protocol
 // demands.
+//
+// A queue pair that is closed while a message arrives may take a shared receive with
+// it: rdma_rxe does not complete what it had begun to fill, and other devices may not
+// have done so yet. Completions that are there are kept.
 //
 // What rdma_rxe does otherwise than an RNIC (Linux 6.12): it holds a window to its
 // region's bounds only, it binds windows a second time when it sends again, and it
@@ -64,8 +90,4 @@
 // until the host disconnects. rdma_rxe counts as without, unless
 // [Config].LooseWindows: a window there costs the connection whenever a packet is
 // lost, and guards nothing that its region's key does not, but in time.
-//
-// librdmacm keeps a device open for as long as the process lives, so that rdma link
-// delete of an rxe device returns only when this process has ended. Its queue pairs
-// and listeners have ended within a second or so.
 package verbs

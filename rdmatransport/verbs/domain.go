@@ -72,7 +72,7 @@ func (d *domain) destroy() error {
 	for _, r := range *d.regions.Load() {
 		errs = append(errs, r.Deregister())
 	}
-	errs = append(errs, failure(C.nv_dealloc_pd(d.dev.lib, d.pd), "freeing a protection domain"))
+	errs = append(errs, d.dev.freed(C.nv_dealloc_pd(d.dev.lib, d.pd), "freeing a protection domain"))
 	return errors.Join(errs...)
 }
 
@@ -147,7 +147,7 @@ func (r *region) Deregister() error {
 	if r.mr == nil {
 		return nil
 	}
-	if err := failure(C.nv_dereg_mr(d.dev.lib, r.mr), "deregistering memory"); err != nil {
+	if err := d.dev.freed(C.nv_dereg_mr(d.dev.lib, r.mr), "deregistering memory"); err != nil {
 		return err
 	}
 	r.mr = nil

@@ -11,6 +11,8 @@ package verbs
 #cgo nocallback nv_post_send
 #cgo noescape nv_post_recv
 #cgo nocallback nv_post_recv
+#cgo noescape nv_post_srq_recv
+#cgo nocallback nv_post_srq_recv
 #cgo noescape nv_get_event
 #cgo nocallback nv_get_event
 #cgo noescape nv_get_async

@@ -37,9 +37,6 @@ type listener struct {
 
 // Listen implements rdmatransport.Device.
 func (d *device) Listen(at netip.AddrPort) (rdmatransport.Listener, error) {
-	if a := at.Addr().Unmap(); a != d.addr && !a.IsUnspecified() {
-		return nil, fmt.Errorf("verbs: cannot listen on %v: this device is %v", a, d.addr)
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.usable(); err != nil {
@@ -60,6 +57,10 @@ func (l *listener) open(at netip.AddrPort) error {
 	}
 	addr, port := toC(at), C.uint16_t(0)
 	code := C.nv_bind(d.lib, l.id, &addr)
+	if code == 0 && !at.Addr().IsUnspecified() && !d.owns(l.id) {
+		C.nv_destroy_id(d.lib, l.id)
+		return fmt.Errorf("verbs: cannot listen on %v: it is no address of %s", at.Addr(), d.attrs.Name)
+	}
 	if code == 0 {
 		code = C.nv_listen(d.lib, l.id, backlog, &port)
 	}
@@ -70,7 +71,11 @@ func (l *listener) open(at netip.AddrPort) error {
 		}
 		return failure(code, fmt.Sprintf("listening on %v", at))
 	}
-	l.addr = netip.AddrPortFrom(d.addr, uint16(port))
+	own := d.addr
+	if !at.Addr().IsUnspecified() {
+		own = at.Addr().Unmap()
+	}
+	l.addr = netip.AddrPortFrom(own, uint16(port))
 	return nil
 }
 
@@ -106,15 +111,11 @@ func (l *listener) offer(r *connRequest) bool {
 
 // Close implements rdmatransport.Listener.
 func (l *listener) Close() error {
-	l.close(rdmatransport.ErrClosed)
-	return nil
-}
-
-func (l *listener) close(why error) {
 	l.dev.mu.Lock()
 	delete(l.dev.listeners, l.token)
 	l.dev.mu.Unlock()
-	l.shut(why)
+	l.shut(rdmatransport.ErrClosed)
+	return nil
 }
 
 // shut ends the listener, which the device has forgotten, and refuses what waits.

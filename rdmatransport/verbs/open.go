@@ -21,6 +21,7 @@ const Built = true
 
 const (
 	maxDepth  = 8192
+	maxShared = 1 << 16
 	maxSGE    = 16
 	maxReads  = 128     // the RDMA CM counts them in 8 bits; more is of no use
 	maxLength = 1 << 30 // bytes of a message, where the port says more
@@ -55,30 +56,9 @@ func Owner(addr netip.Addr) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var name [64]C.char
-	var port C.uint8_t
-	if err := failure(C.nv_id_device(d.lib, d.anchor, &name[0], &port), "looking for the device"); err != nil {
-		return "", err
-	}
-	return C.GoString(&name[0]), nil
+	name, _ := d.deviceOf(d.anchor)
+	return name, nil
 }
-
-// A NoDeviceError says that an address belongs to no RDMA device.
-type NoDeviceError struct {
-	Addr netip.Addr
-	Err  error // of rdma_bind_addr(3); nil where that bound to no device
-}
-
-func (e *NoDeviceError) Error() string {
-	s := fmt.Sprintf("verbs: no RDMA device has the address %v", e.Addr)
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return s + ": choose an address of an RDMA interface (rdma link shows them; rdma link add rxe0 type rxe netdev NAME" +
-		" makes one of any network interface), or use the transport softroce"
-}
-
-func (e *NoDeviceError) Unwrap() error { return e.Err }
 
 // bind finds the device through the RDMA CM: an identifier bound to the address.
 func (d *device) bind() (err error) {
@@ -91,7 +71,10 @@ func (d *device) bind() (err error) {
 	var fd C.int
 	if code := C.nv_create_channel(d.lib, &d.channel, &fd); code < 0 {
 		d.channel = nil
-		if errno := unix.Errno(-code); errors.Is(errno, unix.ENODEV) || errors.Is(errno, unix.ENOENT) {
+		switch errno := unix.Errno(-code); {
+		case errors.Is(errno, unix.ENODEV): // librdmacm looks for devices first
+			return &NoDeviceError{d.addr, errors.New("this machine has no RDMA device at all")}
+		case errors.Is(errno, unix.ENOENT):
 			return fmt.Errorf("verbs: the kernel's RDMA CM is missing: %w: load the module rdma_ucm (modprobe rdma_ucm)", errno)
 		}
 		return failure(code, "opening the kernel's RDMA CM, /dev/infiniband/rdma_cm")
@@ -105,12 +88,21 @@ func (d *device) bind() (err error) {
 	if code := C.nv_bind(d.lib, d.anchor, &at); code < 0 {
 		return &NoDeviceError{d.addr, unix.Errno(-code)}
 	}
-	var name [64]C.char
-	var port C.uint8_t
-	if C.nv_id_device(d.lib, d.anchor, &name[0], &port) < 0 {
+	if name, _ := d.deviceOf(d.anchor); name == "" {
 		return &NoDeviceError{d.addr, nil}
 	}
 	return nil
+}
+
+// deviceOf is the name and port of the device that an identifier is bound to; empty if
+// there is none.
+func (d *device) deviceOf(id *C.struct_rdma_cm_id) (string, int) {
+	var name [64]C.char
+	var port C.uint8_t
+	if C.nv_id_device(d.lib, id, &name[0], &port) < 0 {
+		return "", 0
+	}
+	return C.GoString(&name[0]), int(port)
 }
 
 func (d *device) open() error {
@@ -148,7 +140,7 @@ func (d *device) describe() rdmatransport.Attrs {
 	}
 	return rdmatransport.Attrs{
 		Provider: "verbs", Name: fmt.Sprintf("%s port %d", C.GoString(&hw.name[0]), hw.port),
-		MaxQueueDepth: min(depth, maxDepth), MaxSGE: min(int(hw.max_sge), maxSGE), MaxInline: int(hw.max_inline),
+		MaxQueueDepth: min(depth, maxDepth), MaxShared: min(int(hw.max_srq_wr), maxShared), MaxSGE: min(int(hw.max_sge), maxSGE), MaxInline: int(hw.max_inline),
 		MaxMessage: length, MaxReadsOut: min(int(hw.max_reads_out), maxReads), MaxReadsIn: min(int(hw.max_reads_in), maxReads),
 		Shards: d.cfg.shards(), Windows: windows, Atomics: hw.atomics != 0, Immediate: hw.iwarp == 0,
 	}

@@ -197,6 +197,8 @@ func (q *queuePair) PostRecv(wrs []rdmatransport.RecvWR) error {
 	switch {
 	case q.closed:
 		return rdmatransport.ErrClosed
+	case q.shared != nil:
+		return rdmatransport.ErrSharedRecv
 	case q.recv.users+len(wrs) > q.maxRecv:
 		return rdmatransport.ErrQueueFull
 	}

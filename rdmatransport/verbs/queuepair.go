@@ -31,6 +31,9 @@ type queuePair struct {
 
 	maxSend, maxRecv, maxSGE, maxWindows int
 	send, recv                           ring
+	shared                               *sharedReceiveQueue // or nil
+	endID                                uint64              // of the completion that tells of the end, with shared
+	endTold                              bool
 	windows                              map[rdmatransport.RKey]*window // by the upper 24 bits of the key
 
 	conn          *connection // nil until the connection exchange began
@@ -59,7 +62,7 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 	}
 	q := &queuePair{
 		cq: c, domain: d, maxSend: or(cfg.MaxSend, defaultQueue), maxRecv: or(cfg.MaxRecv, defaultQueue),
-		maxSGE: or(cfg.MaxSGE, defaultSGE), maxWindows: cfg.Windows, windows: map[rdmatransport.RKey]*window{},
+		maxSGE: or(cfg.MaxSGE, defaultSGE), maxWindows: cfg.Windows, endID: cfg.EndID, windows: map[rdmatransport.RKey]*window{},
 	}
 	if err := q.check(); err != nil {
 		return nil, err
@@ -69,6 +72,9 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 		if c.dev.attrs.Atomics {
 			q.access |= C.NV_REMOTE_ATOMIC
 		}
+	}
+	if err := q.share(cfg.SharedRecv); err != nil {
+		return nil, err
 	}
 	q.send, q.recv = newRing(q.deviceSends()), newRing(q.maxRecv)
 	if err := q.create(); err != nil {
@@ -100,6 +106,12 @@ func (q *queuePair) deviceSends() int {
 
 func (q *queuePair) create() error {
 	c, d := q.cq, q.cq.dev
+	d.mu.Lock()
+	err := d.usable()
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	if err := c.reserve(q.deviceSends() + q.maxRecv); err != nil {
 		return err
 	}
@@ -107,16 +119,21 @@ func (q *queuePair) create() error {
 		pd: q.domain.pd, cq: c.cq, max_send: C.uint32_t(q.deviceSends()), max_recv: C.uint32_t(q.maxRecv),
 		max_sge: C.uint32_t(q.maxSGE), max_inline: d.hw.max_inline, access: q.access, port: d.hw.port,
 	}
+	if q.shared != nil {
+		init.srq = q.shared.srq
+	}
 	var qpn C.uint32_t
 	if err := failure(C.nv_create_qp(d.lib, &init, &q.qp, &qpn), "creating a queue pair"); err != nil {
 		c.reserved -= q.deviceSends() + q.maxRecv
 		return err
 	}
 	q.qpn = rdmatransport.QPN(qpn)
-	for c.serial++; c.qps[c.serial] != nil; c.serial++ {
-	}
-	q.serial = c.serial
+	q.serial = c.newSerial()
 	c.qps[q.serial] = q
+	if q.shared != nil {
+		c.sharers[q.qpn] = q
+		q.shared.users++
+	}
 	return nil
 }
 
@@ -189,6 +206,12 @@ func (q *queuePair) flushWaiting() {
 			}
 		}
 	}
+	if q.shared != nil && !q.endTold && q.send.deviceLength() == 0 {
+		q.endTold = true
+		q.cq.backlog = append(q.cq.backlog, queued{q.serial, rdmatransport.Completion{
+			ID: q.endID, QPN: q.qpn, Op: rdmatransport.OpSend, Status: rdmatransport.StatusFlushed,
+		}})
+	}
 }
 
 // Close implements rdmatransport.QueuePair. Windows go first, since a bound one holds
@@ -205,8 +228,11 @@ func (q *queuePair) Close() error {
 		errs = append(errs, w.Close())
 	}
 	c := q.cq
+	if q.shared != nil {
+		c.load() // with the queue pair the library drops its completions, receives included
+	}
 	q.mu.Lock()
-	errs = append(errs, failure(C.nv_destroy_qp(c.dev.lib, q.qp), "destroying a queue pair"))
+	errs = append(errs, c.dev.freed(C.nv_destroy_qp(c.dev.lib, q.qp), "destroying a queue pair"))
 	q.qp = nil
 	q.mu.Unlock()
 	if q.conn != nil {
@@ -214,7 +240,11 @@ func (q *queuePair) Close() error {
 	}
 	delete(c.qps, q.serial)
 	c.load()
-	c.drop(q.serial)
+	c.drop(q)
+	if q.shared != nil {
+		delete(c.sharers, q.qpn)
+		q.shared.users--
+	}
 	c.reserved -= q.deviceSends() + q.maxRecv
 	return errors.Join(errs...)
 }

@@ -2,6 +2,8 @@
 
 // The libraries, devices and what belongs to them.
 
+#define _GNU_SOURCE // dup3
+
 #include "shimlib.h"
 
 #include <dlfcn.h>
@@ -9,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int load(void *library, const char *name, void *to, const char *file, char *message, size_t size)
 {
@@ -25,12 +28,16 @@ static int load(void *library, const char *name, void *to, const char *file, cha
 #define VERBS_FILE "libibverbs.so.1"
 #define CM_FILE "librdmacm.so.1"
 
-// The libraries stay loaded: they have threads and fork handlers of their own.
+// The libraries stay loaded: they have threads and fork handlers of their own. The
+// variable has them free objects of a device that the kernel has freed already.
 struct nv_lib *nv_open_lib(char *message, size_t size)
 {
 	struct nv_lib *l = calloc(1, sizeof *l);
-	void *verbs = dlopen(VERBS_FILE, RTLD_NOW | RTLD_GLOBAL), *cm = verbs ? dlopen(CM_FILE, RTLD_NOW | RTLD_GLOBAL) : NULL;
+	void *verbs, *cm;
 
+	setenv("RDMAV_ALLOW_DISASSOC_DESTROY", "1", 0);
+	verbs = dlopen(VERBS_FILE, RTLD_NOW | RTLD_GLOBAL);
+	cm = verbs ? dlopen(CM_FILE, RTLD_NOW | RTLD_GLOBAL) : NULL;
 	if (!l || !verbs || !cm) {
 		const char *why = dlerror();
 		snprintf(message, size, "%s", why ? why : "out of memory");
@@ -133,6 +140,8 @@ static int query(struct nv_lib *l, struct ibv_context *context, struct nv_attrs 
 	if (dev.max_sge_rd > 0 && dev.max_sge_rd < dev.max_sge)
 		a->max_sge = dev.max_sge_rd;
 	a->max_cqe = dev.max_cqe;
+	a->max_srq_wr = dev.max_srq > 0 && dev.max_srq_wr > 0 ? dev.max_srq_wr : 0;
+	a->max_srq_sge = dev.max_srq_sge > 0 ? dev.max_srq_sge : 0;
 	a->max_reads_in = dev.max_qp_rd_atom;
 	a->max_reads_out = dev.max_qp_init_rd_atom;
 	a->comp_vectors = context->num_comp_vectors > 0 ? context->num_comp_vectors : 1;
@@ -165,6 +174,25 @@ int nv_open_device(struct nv_lib *l, struct rdma_cm_id *bound, struct ibv_contex
 }
 
 int nv_close_device(struct nv_lib *l, struct ibv_context *context) { return outcome(l->ibv_close_device(context)); }
+
+// librdmacm opens every device that an identifier has been bound to, once, and closes
+// it when it finds other devices but that one; where it was the only one, never. A
+// driver that cannot take its device from its users (rdma_rxe) waits for that. What
+// librdmacm does with the files afterwards fails, or closes them.
+int nv_forsake_device(struct rdma_cm_id *bound)
+{
+	int null, err = 0;
+
+	if (!bound->verbs)
+		return 0;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0)
+		return failed();
+	if (dup3(null, bound->verbs->cmd_fd, O_CLOEXEC) < 0 || dup3(null, bound->verbs->async_fd, O_CLOEXEC) < 0)
+		err = failed();
+	close(null);
+	return err;
+}
 
 int nv_get_async(struct nv_lib *l, struct ibv_context *context, struct nv_async *a)
 {

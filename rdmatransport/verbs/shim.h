@@ -13,6 +13,7 @@ struct ibv_mw;
 struct ibv_cq;
 struct ibv_comp_channel;
 struct ibv_qp;
+struct ibv_srq;
 struct rdma_event_channel;
 struct rdma_cm_id;
 struct nv_lib; // the libraries' functions
@@ -34,6 +35,7 @@ struct nv_attrs {
 	char name[64];
 	char path[256]; // in sysfs, while the device is there
 	uint64_t max_message;
+	uint32_t max_srq_wr, max_srq_sge; // 0: no shared receive queues
 	uint32_t max_qp_wr, max_sge, max_cqe, max_reads_in, max_reads_out, comp_vectors, max_inline;
 	uint8_t windows; // type 2B
 	uint8_t atomics, iwarp, port;
@@ -45,6 +47,9 @@ int nv_create_channel(struct nv_lib *, struct rdma_event_channel **, int *fd);
 void nv_destroy_channel(struct nv_lib *, struct rdma_event_channel *);
 int nv_open_device(struct nv_lib *, struct rdma_cm_id *bound, struct ibv_context **, int *async_fd, struct nv_attrs *);
 int nv_close_device(struct nv_lib *, struct ibv_context *);
+// nv_forsake_device closes the files that librdmacm keeps on the device of an
+// identifier, whatever happens: only for a device that has gone.
+int nv_forsake_device(struct rdma_cm_id *bound);
 // nv_id_device is the RDMA device that a CM identifier has been bound to: 0, or
 // -ENODEV where it is bound to none. name has 64 bytes.
 int nv_id_device(struct nv_lib *, struct rdma_cm_id *, char *name, uint8_t *port);
@@ -102,6 +107,7 @@ int nv_poll_cq(struct ibv_cq *, struct nv_wc *, int n, int kernel_flags);
 struct nv_qp_init {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
+	struct ibv_srq *srq; // or NULL
 	uint32_t max_send, max_recv, max_sge, max_inline, access;
 	uint8_t port;
 };
@@ -149,6 +155,11 @@ struct nv_recv {
 // bound once in a chain at most.
 int nv_post_send(struct ibv_qp *, const struct nv_send *, int n, struct nv_sge *, int *posted);
 int nv_post_recv(struct ibv_qp *, const struct nv_recv *, int n, struct nv_sge *, int *posted);
+
+// Shared receive queues.
+int nv_create_srq(struct nv_lib *, struct ibv_pd *, uint32_t max_recv, uint32_t max_sge, struct ibv_srq **);
+int nv_destroy_srq(struct nv_lib *, struct ibv_srq *);
+int nv_post_srq_recv(struct ibv_srq *, const struct nv_recv *, int n, struct nv_sge *, int *posted);
 
 // Connections.
 struct nv_conn {

@@ -26,6 +26,8 @@
 	X(int, ibv_get_cq_event, (struct ibv_comp_channel *, struct ibv_cq **, void **)) \
 	X(void, ibv_ack_cq_events, (struct ibv_cq *, unsigned int)) \
 	X(struct ibv_qp *, ibv_create_qp, (struct ibv_pd *, struct ibv_qp_init_attr *)) \
+	X(struct ibv_srq *, ibv_create_srq, (struct ibv_pd *, struct ibv_srq_init_attr *)) \
+	X(int, ibv_destroy_srq, (struct ibv_srq *)) \
 	X(int, ibv_modify_qp, (struct ibv_qp *, struct ibv_qp_attr *, int)) \
 	X(int, ibv_destroy_qp, (struct ibv_qp *))
 

@@ -69,7 +69,7 @@ int nv_poll_cq(struct ibv_cq *cq, struct nv_wc *out, int n, int kernel_flags)
 int nv_create_qp(struct nv_lib *l, const struct nv_qp_init *p, struct ibv_qp **qp, uint32_t *qp_num)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = p->cq, .recv_cq = p->cq, .qp_type = IBV_QPT_RC,
+		.send_cq = p->cq, .recv_cq = p->cq, .srq = p->srq, .qp_type = IBV_QPT_RC,
 		.cap = {
 			.max_send_wr = p->max_send, .max_recv_wr = p->max_recv, .max_send_sge = p->max_sge,
 			.max_recv_sge = p->max_sge, .max_inline_data = p->max_inline,
@@ -204,7 +204,8 @@ int nv_post_send(struct ibv_qp *qp, const struct nv_send *s, int n, struct nv_sg
 	return err;
 }
 
-int nv_post_recv(struct ibv_qp *qp, const struct nv_recv *r, int n, struct nv_sge *sges, int *posted)
+// post_receives posts to a queue pair, or to a shared receive queue where srq is one.
+static int post_receives(struct ibv_qp *qp, struct ibv_srq *srq, const struct nv_recv *r, int n, struct nv_sge *sges, int *posted)
 {
 	struct ibv_recv_wr wrs[BATCH], *bad;
 	int i, k, err = 0;
@@ -218,8 +219,29 @@ int nv_post_recv(struct ibv_qp *qp, const struct nv_recv *r, int n, struct nv_sg
 			};
 		bad = NULL;
 		errno = 0;
-		err = outcome(ibv_post_recv(qp, wrs, &bad));
+		err = outcome(srq ? ibv_post_srq_recv(srq, wrs, &bad) : ibv_post_recv(qp, wrs, &bad));
 		*posted += err && bad ? bad - wrs : err ? 0 : k;
 	}
 	return err;
 }
+
+int nv_post_recv(struct ibv_qp *qp, const struct nv_recv *r, int n, struct nv_sge *sges, int *posted)
+{
+	return post_receives(qp, NULL, r, n, sges, posted);
+}
+
+int nv_post_srq_recv(struct ibv_srq *srq, const struct nv_recv *r, int n, struct nv_sge *sges, int *posted)
+{
+	return post_receives(NULL, srq, r, n, sges, posted);
+}
+
+int nv_create_srq(struct nv_lib *l, struct ibv_pd *pd, uint32_t max_recv, uint32_t max_sge, struct ibv_srq **srq)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = max_recv, .max_sge = max_sge } };
+
+	errno = 0;
+	*srq = l->ibv_create_srq(pd, &init);
+	return *srq ? 0 : failed();
+}
+
+int nv_destroy_srq(struct nv_lib *l, struct ibv_srq *srq) { return outcome(l->ibv_destroy_srq(srq)); }

@@ -25,10 +25,14 @@ func (q *queuePair) workID(s sequence, receive bool) C.uint64_t {
 }
 
 // translate makes a completion of the device's. The queue pair is nil where that is
-// closed, the completion where the request was ours.
+// closed, the completion where the request was ours, or not a shared receive but the
+// queue pair closed.
 func (c *completionQueue) translate(w *C.struct_nv_wc) (*queuePair, *rdmatransport.Completion) {
 	q := c.qps[uint32(w.wr_id>>32)]
 	if q == nil {
+		if s := c.shared[uint32(w.wr_id>>32)]; s != nil {
+			return s.translate(w)
+		}
 		return nil, nil
 	}
 	receive, s := w.wr_id&receiveBit != 0, sequence(w.wr_id&sequenceMask)

@@ -54,7 +54,7 @@ func (w *window) Close() error {
 	mw := w.mw
 	w.mw, w.bound = nil, false
 	delete(w.qp.windows, w.key>>8)
-	return failure(C.nv_dealloc_mw(mw), "freeing a memory window")
+	return w.qp.cq.dev.freed(C.nv_dealloc_mw(mw), "freeing a memory window")
 }
 
 // invalidated notes that a key is dead.

@@ -27,12 +27,20 @@ func (c *Completions) Reserve(n int) {
 	c.ring = ring
 }
 
-// Release takes back a reservation and drops the completions of qpn.
-func (c *Completions) Release(n int, qpn rdmatransport.QPN) {
+// Release takes back a reservation and drops the completions of qpn; shared: but for
+// its receives, which come as flushed.
+func (c *Completions) Release(n int, qpn rdmatransport.QPN, shared bool) {
 	c.reserved -= n
 	keep := c.head
 	for i := c.head; i != c.tail; i++ {
-		if e := c.ring[i&uint32(len(c.ring)-1)]; e.QPN != qpn {
+		e := c.ring[i&uint32(len(c.ring)-1)]
+		receive := e.Op == rdmatransport.OpRecv || e.Op == rdmatransport.OpRecvWriteImm
+		if e.QPN == qpn && shared && receive {
+			c.ring[keep&uint32(len(c.ring)-1)] = rdmatransport.Completion{
+				ID: e.ID, QPN: qpn, Op: rdmatransport.OpRecv, Status: rdmatransport.StatusFlushed,
+			}
+			keep++
+		} else if e.QPN != qpn {
 			c.ring[keep&uint32(len(c.ring)-1)] = e
 			keep++
 		}

@@ -23,10 +23,13 @@ type Keys interface {
 type Config struct {
 	QPN     rdmatransport.QPN
 	MaxSend int // send work requests outstanding
-	MaxRecv int // receives posted
+	MaxRecv int // receives posted; no matter with Shared
 	MaxSGE  int // scatter list elements a request
 	// NoRemote refuses the peer's WRITEs, READs and atomics as invalid requests.
 	NoRemote bool
+
+	Shared *SharedRecv // where receives come from; nil: posted on the queue pair
+	EndID  uint64      // with Shared: of the completion that tells of the end
 
 	Keys        Keys
 	Completions *Completions

@@ -46,11 +46,16 @@ func New(cfg Config) *QP {
 	q := &QP{cfg: cfg}
 	q.cfg.Rate.setDefaults()
 	q.sq.init(cfg.MaxSend, cfg.MaxSGE)
-	q.rq.init(cfg.MaxRecv, cfg.MaxSGE)
+	if cfg.Shared != nil {
+		q.cfg.MaxRecv = 1 // of the end: those of receives have a place already
+		q.rq.init(1, cfg.Shared.queue.maxSGE)
+	} else {
+		q.rq.init(cfg.MaxRecv, cfg.MaxSGE)
+	}
 	q.req.held.store = cfg.Store
 	q.resp.held.store = cfg.Store
 	q.timer.stopAll()
-	cfg.Completions.Reserve(cfg.MaxSend + cfg.MaxRecv)
+	cfg.Completions.Reserve(cfg.MaxSend + q.cfg.MaxRecv)
 	return q
 }
 
@@ -91,7 +96,7 @@ func (q *QP) MSN() wire.MSN { return q.resp.msn }
 // Close returns everything borrowed; the queue pair is not used afterwards.
 func (q *QP) Close() {
 	q.fail(rdmatransport.ErrClosed)
-	q.cfg.Completions.Release(q.cfg.MaxSend+q.cfg.MaxRecv, q.cfg.QPN)
+	q.cfg.Completions.Release(q.cfg.MaxSend+q.cfg.MaxRecv, q.cfg.QPN, q.cfg.Shared != nil)
 }
 
 // Fail moves to the error state and flushes everything posted.
@@ -107,6 +112,11 @@ func (q *QP) fail(why error) {
 	q.resp.stop(q)
 	q.timer.stopAll()
 	q.flushQueues()
+	if q.cfg.Shared != nil {
+		q.cfg.Completions.push(rdmatransport.Completion{
+			ID: q.cfg.EndID, QPN: q.cfg.QPN, Op: rdmatransport.OpSend, Status: rdmatransport.StatusFlushed,
+		})
+	}
 }
 
 // failSend ends the queue pair because of the oldest send request: those before

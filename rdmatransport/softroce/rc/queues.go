@@ -232,21 +232,36 @@ func (r *recvQueue) pop() {
 	r.head++
 }
 
-// PostRecv queues receives, all or none.
-func (q *QP) PostRecv(wrs []rdmatransport.RecvWR) error {
-	if int(q.rq.tail-q.rq.head)+len(wrs) > q.rq.depth {
+func (r *recvQueue) push(id uint64, sgl []rdmatransport.SGE) {
+	slot := r.tail & r.mask
+	r.tail++
+	r.ring[slot] = recvWQE{id: id, nsge: uint8(len(sgl))}
+	copy(r.sges[int(slot)*r.maxSGE:], sgl)
+}
+
+// post queues receives, all or none.
+func (r *recvQueue) post(wrs []rdmatransport.RecvWR) error {
+	if int(r.tail-r.head)+len(wrs) > r.depth {
 		return rdmatransport.ErrQueueFull
 	}
 	for i := range wrs {
-		if len(wrs[i].SGL) > q.rq.maxSGE {
+		if len(wrs[i].SGL) > r.maxSGE {
 			return errSGE
 		}
 	}
 	for i := range wrs {
-		slot := q.rq.tail & q.rq.mask
-		q.rq.tail++
-		q.rq.ring[slot] = recvWQE{id: wrs[i].ID, nsge: uint8(len(wrs[i].SGL))}
-		copy(q.rq.sges[int(slot)*q.rq.maxSGE:], wrs[i].SGL)
+		r.push(wrs[i].ID, wrs[i].SGL)
+	}
+	return nil
+}
+
+// PostRecv queues receives, all or none.
+func (q *QP) PostRecv(wrs []rdmatransport.RecvWR) error {
+	if q.cfg.Shared != nil {
+		return rdmatransport.ErrSharedRecv
+	}
+	if err := q.rq.post(wrs); err != nil {
+		return err
 	}
 	if q.state == StateError {
 		q.flushQueues()

@@ -206,7 +206,7 @@ func (q *QP) lengthFits(p *wire.Packet, flags wire.OpFlags) bool {
 func (q *QP) executeSend(p *wire.Packet, flags wire.OpFlags) bool {
 	r := &q.resp
 	if flags&wire.FlagStart != 0 {
-		if q.rq.oldest() == nil {
+		if q.rq.oldest() == nil && !q.takeShared() {
 			return q.notReady()
 		}
 		if !q.receiveUsable() {
@@ -266,7 +266,7 @@ func (q *QP) executeWrite(p *wire.Packet, flags wire.OpFlags) bool {
 		return q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusFlushed)
 	}
 	immediate := flags&wire.FlagHasImm != 0
-	if immediate && q.rq.oldest() == nil {
+	if immediate && q.rq.oldest() == nil && !q.takeShared() {
 		return q.notReady()
 	}
 	if n > 0 {

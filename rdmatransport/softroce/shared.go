@@ -1,0 +1,90 @@
+package softroce
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
+)
+
+const (
+	defaultShared = 1024
+	maxShared     = 1 << 16
+)
+
+// sharedReceiveQueue implements rdmatransport.SharedReceiveQueue. The shard's owner
+// alone touches it.
+type sharedReceiveQueue struct {
+	shard  *shard
+	domain *domain
+	rc     *rc.SharedRecv
+	users  int // queue pairs
+	closed bool
+}
+
+// NewSharedReceiveQueue implements rdmatransport.Domain.
+func (d *domain) NewSharedReceiveQueue(cfg rdmatransport.SRQConfig) (rdmatransport.SharedReceiveQueue, error) {
+	s, ok := cfg.CQ.(*shard)
+	if !ok || s.dev != d.dev {
+		return nil, errors.New("softroce: the completion queue is not of this device")
+	}
+	if cfg.Depth == 0 {
+		cfg.Depth = defaultShared
+	}
+	if cfg.MaxSGE == 0 {
+		cfg.MaxSGE = 2
+	}
+	a := d.dev.Attrs()
+	if cfg.Depth < 1 || cfg.Depth > a.MaxShared || cfg.MaxSGE < 1 || cfg.MaxSGE > a.MaxSGE {
+		return nil, fmt.Errorf("softroce: shared receive queue of %d receives, %d scatter elements: 1 to %d and 1 to %d",
+			cfg.Depth, cfg.MaxSGE, a.MaxShared, a.MaxSGE)
+	}
+	return &sharedReceiveQueue{shard: s, domain: d, rc: rc.NewSharedRecv(cfg.Depth, cfg.MaxSGE, &s.done)}, nil
+}
+
+// sharedOf is what a queue pair's configuration names; nil: nothing.
+func (s *shard) sharedOf(d *domain, shared rdmatransport.SharedReceiveQueue) (*sharedReceiveQueue, error) {
+	if shared == nil {
+		return nil, nil
+	}
+	q, ok := shared.(*sharedReceiveQueue)
+	switch {
+	case !ok || q.shard != s || q.domain != d:
+		return nil, errors.New("softroce: the shared receive queue is not of the queue pair's domain and completion queue")
+	case q.closed:
+		return nil, rdmatransport.ErrClosed
+	}
+	return q, nil
+}
+
+// engine is the queue as the rc engine has it.
+func (q *sharedReceiveQueue) engine() *rc.SharedRecv {
+	if q == nil {
+		return nil
+	}
+	return q.rc
+}
+
+// PostRecv implements rdmatransport.SharedReceiveQueue.
+func (q *sharedReceiveQueue) PostRecv(wrs []rdmatransport.RecvWR) error {
+	if q.closed {
+		return rdmatransport.ErrClosed
+	}
+	return q.rc.PostRecv(wrs)
+}
+
+// Close implements rdmatransport.SharedReceiveQueue.
+func (q *sharedReceiveQueue) Close() error {
+	switch {
+	case q.closed:
+		return nil
+	case q.users > 0:
+		return fmt.Errorf("softroce: shared receive queue still has %d queue pairs", q.users)
+	}
+	q.closed = true
+	q.rc.Close()
+	return nil
+}
+
+var _ rdmatransport.SharedReceiveQueue = (*sharedReceiveQueue)(nil)

@@ -1,0 +1,185 @@
+//go:build verbs && cgo && linux
+
+package verbs
+
+// #include "shim.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+const defaultShared = 1024
+
+// sharedReceiveQueue implements rdmatransport.SharedReceiveQueue over an ibv_srq. The
+// owner of its completion queue alone touches it. Receives complete in any order, so
+// each has a place of its own, whose number is in the device's identifier.
+type sharedReceiveQueue struct {
+	cq     *completionQueue
+	domain *domain
+	serial uint32
+	srq    *C.struct_ibv_srq // nil once closed
+	maxSGE int
+	depth  int
+	users  int // queue pairs
+
+	ids    []uint64 // by place
+	posted []bool
+	free   []uint32 // places
+}
+
+// NewSharedReceiveQueue implements rdmatransport.Domain.
+func (d *domain) NewSharedReceiveQueue(cfg rdmatransport.SRQConfig) (rdmatransport.SharedReceiveQueue, error) {
+	c, ok := cfg.CQ.(*completionQueue)
+	if !ok || c.dev != d.dev || c.cq == nil {
+		return nil, errors.New("verbs: the completion queue is not of this device")
+	}
+	if cfg.Depth == 0 {
+		cfg.Depth = min(defaultShared, c.dev.attrs.MaxShared)
+	}
+	if cfg.MaxSGE == 0 {
+		cfg.MaxSGE = defaultSGE
+	}
+	limit := min(c.dev.attrs.MaxSGE, int(c.dev.hw.max_srq_sge))
+	if cfg.Depth < 1 || cfg.Depth > c.dev.attrs.MaxShared || cfg.MaxSGE < 1 || cfg.MaxSGE > limit {
+		return nil, fmt.Errorf("verbs: shared receive queue of %d receives, %d scatter elements: %s has up to %d and %d",
+			cfg.Depth, cfg.MaxSGE, c.dev.attrs.Name, c.dev.attrs.MaxShared, limit)
+	}
+	s := &sharedReceiveQueue{
+		cq: c, domain: d, maxSGE: cfg.MaxSGE, depth: cfg.Depth, ids: make([]uint64, cfg.Depth), posted: make([]bool, cfg.Depth),
+		free: make([]uint32, 0, cfg.Depth),
+	}
+	for i := range cfg.Depth {
+		s.free = append(s.free, uint32(cfg.Depth-1-i))
+	}
+	return s, s.create()
+}
+
+func (s *sharedReceiveQueue) create() error {
+	c, d := s.cq, s.cq.dev
+	d.mu.Lock()
+	err := d.usable()
+	d.mu.Unlock()
+	if err == nil {
+		err = c.reserve(s.depth)
+	}
+	if err != nil {
+		return err
+	}
+	code := C.nv_create_srq(d.lib, s.domain.pd, C.uint32_t(s.depth), C.uint32_t(s.maxSGE), &s.srq)
+	if err := failure(code, fmt.Sprintf("creating a shared receive queue of %d receives", s.depth)); err != nil {
+		c.reserved -= s.depth
+		return err
+	}
+	s.serial = c.newSerial()
+	c.shared[s.serial] = s
+	return nil
+}
+
+// share has a queue pair that is about to be created take its receives from a shared
+// queue, if that is not nil.
+func (q *queuePair) share(shared rdmatransport.SharedReceiveQueue) error {
+	if shared == nil {
+		return nil
+	}
+	s, ok := shared.(*sharedReceiveQueue)
+	switch {
+	case !ok || s.cq != q.cq || s.domain != q.domain:
+		return errors.New("verbs: the shared receive queue is not of the queue pair's domain and completion queue")
+	case s.srq == nil:
+		return rdmatransport.ErrClosed
+	}
+	q.shared, q.maxRecv = s, 0
+	return nil
+}
+
+// PostRecv implements rdmatransport.SharedReceiveQueue.
+func (s *sharedReceiveQueue) PostRecv(wrs []rdmatransport.RecvWR) error {
+	switch {
+	case s.srq == nil:
+		return rdmatransport.ErrClosed
+	case len(wrs) > len(s.free):
+		return rdmatransport.ErrQueueFull
+	case len(wrs) == 0:
+		return nil
+	}
+	for i := range wrs {
+		if n := len(wrs[i].SGL); n > s.maxSGE {
+			return fmt.Errorf("verbs: receive of %d elements, limit %d", n, s.maxSGE)
+		}
+	}
+	c := s.cq
+	c.recvs, c.sges = c.recvs[:0], c.sges[:0]
+	for i := range wrs {
+		place := s.free[len(s.free)-1-i]
+		s.ids[place], s.posted[place] = wrs[i].ID, true
+		first, n := c.addSGL(wrs[i].SGL)
+		id := uint64(s.serial)<<32 | receiveBit | uint64(place)
+		c.recvs = append(c.recvs, C.struct_nv_recv{wr_id: C.uint64_t(id), first_sge: first, sges: n})
+	}
+	if len(c.sges) == 0 {
+		c.sges = append(c.sges, C.struct_nv_sge{})
+	}
+	var posted C.int
+	code := C.nv_post_srq_recv(s.srq, &c.recvs[0], C.int(len(c.recvs)), &c.sges[0], &posted)
+	runtime.KeepAlive(wrs) // the device got addresses
+	// What the device refuses, though there is room, it refuses for good.
+	s.free = s.free[:len(s.free)-len(wrs)]
+	if err := failure(code, "posting shared receives"); err != nil {
+		c.dev.lose(ErrBroken)
+		return err
+	}
+	return nil
+}
+
+// translate makes a completion of the device's, of a queue pair that may be closed.
+func (s *sharedReceiveQueue) translate(w *C.struct_nv_wc) (*queuePair, *rdmatransport.Completion) {
+	place := uint32(w.wr_id & sequenceMask)
+	if int(place) >= len(s.ids) || !s.posted[place] {
+		return nil, nil
+	}
+	s.posted[place] = false
+	s.free = append(s.free, place)
+	c, qpn := s.cq, rdmatransport.QPN(w.qp_num)
+	q, done := c.sharers[qpn], &c.done
+	*done = rdmatransport.Completion{ID: s.ids[place], QPN: qpn, Op: rdmatransport.OpRecv, Status: statusOf(w.status)}
+	switch {
+	case q == nil || q.closed && done.Status == rdmatransport.StatusSuccess:
+		done.Status = rdmatransport.StatusFlushed
+	case done.Status == rdmatransport.StatusSuccess:
+		q.received(done, w)
+	default:
+		q.failed(done, w)
+	}
+	return q, done
+}
+
+// Close implements rdmatransport.SharedReceiveQueue.
+func (s *sharedReceiveQueue) Close() error {
+	switch {
+	case s.srq == nil:
+		return nil
+	case s.users > 0:
+		return fmt.Errorf("verbs: shared receive queue still has %d queue pairs", s.users)
+	}
+	c := s.cq
+	err := c.dev.freed(C.nv_destroy_srq(c.dev.lib, s.srq), "destroying a shared receive queue")
+	s.srq = nil
+	delete(c.shared, s.serial)
+	c.reserved -= s.depth
+	return err
+}
+
+func (c *completionQueue) closeShared() error {
+	var errs []error
+	for _, s := range c.shared {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+var _ rdmatransport.SharedReceiveQueue = (*sharedReceiveQueue)(nil)

@@ -1,0 +1,54 @@
+package interop
+
+import (
+	"testing"
+	"time"
+)
+
+// TestVerbsRemoval: our target on an rxe device of one guest, the kernel's host in
+// another. The target is there before the device; under fio the device is removed,
+// which must not wait for the target to end, and comes back: the target serves again by
+// itself, the host reconnects, and fio ends with no error and its data intact.
+func TestVerbsRemoval(t *testing.T) {
+	needGuest(t)
+	l := newLabWith(t, peerVerbs)
+	l.install(t, "./cmd/nvmeof", "nvmeof")
+	l.link(t, 1500)
+	s := setting{"memory", 1500, "ipv4"}
+	e := s.env()
+	e["queues"] = 2
+	device := func(action string) {
+		t.Helper()
+		t.Log(l.onPeer(t, 90*time.Second, "verbsremoval", e.with(env{"action": action})))
+	}
+	device("start")
+	t.Cleanup(func() { device("stop") })
+	l.cleanUpAtEnd(t)
+	at := l.logEnd(t)
+	l.onHost(t, time.Minute, "connect", e)
+	for range 2 {
+		l.onHost(t, 20*time.Second, "load", e.with(env{"action": "start"}))
+		time.Sleep(3 * time.Second)
+		device("remove")
+		time.Sleep(2 * time.Second)
+		device("return")
+		l.onHost(t, 3*time.Minute, "load", e.with(env{"action": "finish", "limit": 120}))
+	}
+	l.wantCleanLog(t, at, controllerLost)
+	l.onHost(t, 30*time.Second, "disconnect", e.with(env{"limit_ms": 5000}))
+}
+
+// TestVerbsAlone is what takes one guest: what a wildcard stands for, also later on; an
+// address that moves to another interface; and receives that queues share.
+func TestVerbsAlone(t *testing.T) {
+	needGuest(t)
+	l := newLabWith(t, peerSoftroce)
+	l.installWith(t, "verbs", "./cmd/nvmeof", "nvmeof")
+	l.link(t, 1500)
+	for _, name := range []string{"verbswildcard", "verbsmoved", "verbsshared"} {
+		t.Run(name, func(t *testing.T) {
+			l.cleanUpAtEnd(t)
+			t.Log(l.onHost(t, 2*time.Minute, name, env{"nqn": targetNQN}))
+		})
+	}
+}
