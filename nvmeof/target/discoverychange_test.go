@@ -255,3 +255,27 @@ func TestDiscoveryFlood(t *testing.T) {
 		f.close2(t)
 	})
 }
+
+// TestDiscoveryOfHostsWithKeys: TREQ tells a host that has to authenticate, and no
+// other; that changes with its key.
+func TestDiscoveryOfHostsWithKeys(t *testing.T) {
+	f := newFixture(t)
+	f.listen("192.0.2.1:4420")
+	f.must(f.sub.SetHost(HostConfig{NQN: otherHostNQN, DHCHAPKey: newKey(t)}))
+	a, b := f.follow(testHostNQN), f.follow(otherHostNQN)
+	treq := func(w *follower, want uint8) {
+		t.Helper()
+		es, _ := w.admin.discover()
+		if got := es[1].TREQ; got != want|capsule.TREQNoFlowControl {
+			t.Errorf("TREQ %#x", got)
+		}
+	}
+	treq(a, 0)
+	treq(b, capsule.TREQSecureRequired)
+	f.must(f.sub.SetHost(HostConfig{NQN: otherHostNQN}))
+	b.told(2)
+	a.untold()
+	treq(b, 0)
+	f.must(f.sub.SetAccess(otherHostNQN, 1, AccessRead))
+	b.untold()
+}

@@ -193,13 +193,16 @@ func (l *live) judgeListener(t *testing.T) {
 	l.load(t, "finish")
 }
 
-// judgeHost: the host loses its controllers for good, and can come back once it is
+// judgeHost: the host loses its controller for good, and can come back once it is
 // allowed.
 func (l *live) judgeHost(t *testing.T) {
+	// What is left of the tests before still looks for the listener that went.
+	l.host(t, "foreground", env{"command": "nvme disconnect -n " + targetNQN})
+	l.connect(t, 4420, 1)
 	l.do(t, "host remove "+hostNQN)
-	l.host(t, "foreground", env{"command": "gone() { ! block_device '" + targetNQN + "' 1; }; within 60 gone; nvme disconnect -n '" + targetNQN + "' || true"})
+	l.host(t, "evicted", nil)
 	l.host(t, "foreground", env{"command": "if nvme connect -q $NVME_HOSTNQN -I $hostid -t rdma -a " + fmt.Sprint(l.e["addr"]) +
-		" -s 4420 -n '" + targetNQN + "' -i 2; then die 'a host that is not allowed connects'; fi"})
+		" -s 4420 -n " + targetNQN + " -i 2; then die 'a host that is not allowed connects'; fi"})
 	l.do(t, "host allow "+hostNQN)
 	l.connect(t, 4420, 1)
 }
