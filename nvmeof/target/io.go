@@ -235,9 +235,12 @@ func (r *request) completed(err error) {
 // failed ends a command whose operation failed, or that was to be stopped.
 func (r *request) failed(err error) {
 	status := r.stopped
-	if err == backend.ErrUnsupported && status.OK() {
-		r.copyByHand()
-		return
+	if err == backend.ErrUnsupported { // a copy, and no failure of the store
+		if status.OK() {
+			r.copyByHand()
+			return
+		}
+		err = nil
 	}
 	if err != nil {
 		r.lane.failure(r.Op, err)
