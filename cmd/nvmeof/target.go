@@ -24,6 +24,7 @@ type targetFlags struct {
 	nqn          string
 	exports      []string
 	transport    string
+	polling      string
 	shards       int
 	rcvbuf       int
 	allowHosts   []string
@@ -55,6 +56,7 @@ RoCEv2 endpoint on UDP port 4791 of the address. Hosts are refused unless
 	flags.StringArrayVar(&f.exports, "export", nil, "each is the next namespace: "+exportHelp)
 	flags.StringVar(&f.transport, "transport", transportSoftroce, "RDMA transport: "+transportHelp)
 	flags.StringVar(&f.transport, "provider", transportSoftroce, "the same as --transport: host commands have this name")
+	flags.StringVar(&f.polling, "polling", "auto", pollingHelp)
 	flags.IntVar(&f.shards, "shards", 0, "threads that serve I/O queues (default: half the processors)")
 	flags.IntVar(&f.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
 	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, allowHostHelp)
@@ -110,13 +112,17 @@ func runTarget(ctx context.Context, f *targetFlags, out, errOut io.Writer) error
 	if err != nil {
 		return err
 	}
+	polling, err := parsePolling(f.polling)
+	if err != nil {
+		return err
+	}
 	needProcessors(f.shards)
 	dev, err := openTransport(f.transport, addr.Addr(), f.shards, f.rcvbuf, log)
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
-	t, err := target.New(target.Config{Device: dev, Log: log, Shards: f.shards})
+	t, err := target.New(target.Config{Device: dev, Log: log, Shards: f.shards, Polling: polling})
 	if err != nil {
 		return err
 	}
