@@ -48,7 +48,7 @@ type queuePair struct {
 // NewQueuePair implements rdmatransport.Domain.
 func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePair, error) {
 	c, ok := cfg.CQ.(*completionQueue)
-	if !ok || c.dev != d.dev || c.cq == nil {
+	if !ok || c.dev != d.dev || c.closed {
 		return nil, errors.New("verbs: the completion queue is not of this device")
 	}
 	or := func(n, otherwise int) int {
@@ -70,7 +70,7 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 			q.access |= C.NV_REMOTE_ATOMIC
 		}
 	}
-	q.send, q.recv = newRing(q.deviceSends()), newRing(q.maxRecv)
+	q.send, q.recv = newRing(q.deviceSends(), &c.out), newRing(q.maxRecv, nil)
 	if err := q.create(); err != nil {
 		return nil, err
 	}
@@ -100,16 +100,16 @@ func (q *queuePair) deviceSends() int {
 
 func (q *queuePair) create() error {
 	c, d := q.cq, q.cq.dev
-	if err := c.reserve(q.deviceSends() + q.maxRecv); err != nil {
+	if err := c.reserve(q.deviceSends(), q.maxRecv); err != nil {
 		return err
 	}
 	init := C.struct_nv_qp_init{
-		pd: q.domain.pd, cq: c.cq, max_send: C.uint32_t(q.deviceSends()), max_recv: C.uint32_t(q.maxRecv),
+		pd: q.domain.pd, send_cq: c.sent.cq, recv_cq: c.arrived.cq, max_send: C.uint32_t(q.deviceSends()), max_recv: C.uint32_t(q.maxRecv),
 		max_sge: C.uint32_t(q.maxSGE), max_inline: d.hw.max_inline, access: q.access, port: d.hw.port,
 	}
 	var qpn C.uint32_t
 	if err := failure(C.nv_create_qp(d.lib, &init, &q.qp, &qpn), "creating a queue pair"); err != nil {
-		c.reserved -= q.deviceSends() + q.maxRecv
+		c.unreserve(q.deviceSends(), q.maxRecv)
 		return err
 	}
 	q.qpn = rdmatransport.QPN(qpn)
@@ -215,7 +215,8 @@ func (q *queuePair) Close() error {
 	delete(c.qps, q.serial)
 	c.load()
 	c.drop(q.serial)
-	c.reserved -= q.deviceSends() + q.maxRecv
+	q.send.forget()
+	c.unreserve(q.deviceSends(), q.maxRecv)
 	return errors.Join(errs...)
 }
 

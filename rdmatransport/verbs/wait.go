@@ -19,14 +19,21 @@ type waiter struct {
 	asleep  atomic.Bool
 	woken   atomic.Bool
 	control atomic.Bool // the RDMA CM or the device has something to say
+	looked  atomic.Bool // all descriptors were looked at since the owner last asked
+	told    atomic.Bool // the completion channel was readable
 
 	mu       sync.Mutex // lets close wait for a wake that is writing
 	event    int        // eventfd; -1 once closed, changed under mu
 	controls [2]int     // descriptors that set control; 0: none
+	channel  int        // the completion channel
+
+	// Room for one call; one goroutine at a time waits.
+	events [8]unix.EpollEvent
+	limit  unix.Timespec
 }
 
 func (w *waiter) open(channel int) (err error) {
-	w.event = -1
+	w.event, w.channel = -1, channel
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
@@ -82,29 +89,56 @@ func (w *waiter) wait(d time.Duration) {
 // block sleeps in a way that lets the runtime use the processor meanwhile. A signal
 // ends it early.
 func (w *waiter) block(d time.Duration) {
+	n, errno := w.epollWait(d)
+	if errno == unix.ENOSYS { // before Linux 5.11
+		n, errno = w.poll(d)
+	}
+	if errno == 0 {
+		w.look(w.events[:n])
+		w.looked.Store(n < len(w.events))
+	}
+}
+
+// epollWait is epoll_pwait2(2), whose time limit has nanoseconds.
+func (w *waiter) epollWait(d time.Duration) (int, unix.Errno) {
+	limit := &w.limit
+	*limit = unix.NsecToTimespec(int64(d))
+	if d < 0 {
+		limit = nil
+	}
+	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(w.epoll), uintptr(unsafe.Pointer(&w.events)),
+		uintptr(len(w.events)), uintptr(unsafe.Pointer(limit)), 0, 0)
+	return int(n), errno
+}
+
+// poll is the same on older kernels, in two calls.
+func (w *waiter) poll(d time.Duration) (int, unix.Errno) {
 	fds := [1]unix.PollFd{{Fd: int32(w.epoll), Events: unix.POLLIN}}
 	t := unix.NsecToTimespec(int64(d))
 	limit := &t
 	if d < 0 {
 		limit = nil
 	}
-	if n, err := unix.Ppoll(fds[:], limit, nil); err == nil && n > 0 {
-		w.look()
+	_, err := unix.Ppoll(fds[:], limit, nil)
+	if err == nil {
+		var n int
+		if n, err = unix.EpollWait(w.epoll, w.events[:], 0); err == nil {
+			return n, 0
+		}
 	}
+	errno, _ := err.(unix.Errno)
+	return 0, errno
 }
 
 // look notes what is readable, and takes back what wake has written.
-func (w *waiter) look() {
-	var events [8]unix.EpollEvent
-	n, err := unix.EpollWait(w.epoll, events[:], 0)
-	if err != nil {
-		return
-	}
-	for _, e := range events[:n] {
+func (w *waiter) look(events []unix.EpollEvent) {
+	for _, e := range events {
 		switch int(e.Fd) {
 		case w.event:
 			var count uint64
 			unix.RawSyscall(unix.SYS_READ, uintptr(w.event), uintptr(unsafe.Pointer(&count)), 8)
+		case w.channel:
+			w.told.Store(true)
 		case w.controls[0], w.controls[1]:
 			w.control.Store(true)
 		}
