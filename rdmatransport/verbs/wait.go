@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ type waiter struct {
 	event    int        // eventfd; -1 once closed, changed under mu
 	controls [2]int     // descriptors that set control; 0: none
 	channel  int        // the completion channel
+	spare    bool       // the Go scheduler has processors to spare
 
 	// Room for one call; one goroutine at a time waits.
 	events [8]unix.EpollEvent
@@ -34,6 +36,7 @@ type waiter struct {
 
 func (w *waiter) open(channel int) (err error) {
 	w.event, w.channel = -1, channel
+	w.spare = runtime.GOMAXPROCS(0) > runtime.NumCPU()
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
@@ -86,10 +89,25 @@ func (w *waiter) wait(d time.Duration) {
 	w.woken.Store(false)
 }
 
-// block sleeps in a way that lets the runtime use the processor meanwhile. A signal
-// ends it early.
+// shortSleep is how long a sleep keeps a processor of the Go scheduler's that can be
+// spared. A sleep that gives it up costs more than the rest of a request: the
+// scheduler's monitor wakes with us and looks every 20 µs whether it should take the
+// processor from us, which wakes other threads. The scheduler ends a short sleep by a
+// signal where it needs everybody to stop.
+const shortSleep = 5 * time.Millisecond
+
+// block sleeps until something is readable. A signal ends it early.
 func (w *waiter) block(d time.Duration) {
-	n, errno := w.epollWait(d)
+	n, errno := 0, unix.Errno(0)
+	if w.spare {
+		n, errno = w.epollWait(shorter(d, shortSleep), unix.RawSyscall6)
+	}
+	if n == 0 && errno == 0 && (!w.spare || d < 0 || d > shortSleep) {
+		if w.spare && d > 0 {
+			d -= shortSleep
+		}
+		n, errno = w.epollWait(d, unix.Syscall6)
+	}
 	if errno == unix.ENOSYS { // before Linux 5.11
 		n, errno = w.poll(d)
 	}
@@ -99,14 +117,22 @@ func (w *waiter) block(d time.Duration) {
 	}
 }
 
+// shorter is the lesser of two times, of which the first may be without limit.
+func shorter(d, limit time.Duration) time.Duration {
+	if d < 0 {
+		return limit
+	}
+	return min(d, limit)
+}
+
 // epollWait is epoll_pwait2(2), whose time limit has nanoseconds.
-func (w *waiter) epollWait(d time.Duration) (int, unix.Errno) {
+func (w *waiter) epollWait(d time.Duration, call func(trap, a1, a2, a3, a4, a5, a6 uintptr) (r1, r2 uintptr, err unix.Errno)) (int, unix.Errno) {
 	limit := &w.limit
 	*limit = unix.NsecToTimespec(int64(d))
 	if d < 0 {
 		limit = nil
 	}
-	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(w.epoll), uintptr(unsafe.Pointer(&w.events)),
+	n, _, errno := call(unix.SYS_EPOLL_PWAIT2, uintptr(w.epoll), uintptr(unsafe.Pointer(&w.events)),
 		uintptr(len(w.events)), uintptr(unsafe.Pointer(limit)), 0, 0)
 	return int(n), errno
 }
