@@ -150,7 +150,8 @@ type Watchable interface {
 	// queue reads and closes the descriptor.
 	Descriptor() int
 	// Arm prepares for a wait. It reports false when the owner must not sleep
-	// but poll, since there is something to do already.
+	// but poll, since there is something to do already. Without requests in flight
+	// it clears the descriptor, which stays so until Arm is called again.
 	Arm() bool
 }
 

@@ -45,9 +45,9 @@ const (
 	FlagSolicited                        // ask the peer's provider to wake its consumer
 	FlagInline                           // data is copied at the post; limit Attrs.MaxInline
 	// FlagRelaxed gives the provider leave that most consumers have no reason to
-	// keep back: the completion may come some 100 µs later than it could, and a
-	// WRITE may go out in parts, of which some are carried out when another is
-	// refused.
+	// keep back: the completion may come some 100 µs later than it could, or, while
+	// the owner of the completion queue sleeps, 10 ms; and a WRITE may go out in
+	// parts, of which some are carried out when another is refused.
 	FlagRelaxed
 )
 

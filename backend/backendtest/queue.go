@@ -207,6 +207,16 @@ func testDescriptor(t *testing.T, s backend.Store) {
 			}
 		}
 	}
+	w.Arm()
+	c.submit(write(0, b))
+	for limit := time.Now().Add(patience); c.q.Poll(c.got) == 0; {
+		if time.Now().After(limit) {
+			t.Fatalf("no result within %v", patience)
+		}
+	}
+	if n, _ := unix.Poll(fds, 0); n != 0 {
+		t.Error("armed with nothing in flight, the descriptor tells of a request that was polled for: its owner would never sleep again")
+	}
 }
 
 // A queue closed with requests in flight leaves their buffers alone and every

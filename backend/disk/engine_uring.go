@@ -16,6 +16,7 @@ type ringEngine struct {
 	reaped []uring.Completion
 	failed []outcome // of calls that the kernel did not take
 	armed  bool
+	quiet  bool // the eventfd is clear and turned off; of a watched ring
 
 	// Two ways to learn of completions while nobody reaps: the queue's owner
 	// watches the ring's eventfd itself, or a goroutine does and calls notify.
@@ -160,10 +161,19 @@ func (e *ringEngine) watch() int {
 	return e.ring.Event()
 }
 
-// armWatched is arm for a watched ring.
-func (e *ringEngine) armWatched() {
-	var count [8]byte
-	_, _ = unix.Read(e.ring.Event(), count[:]) // non-blocking; clears it
+// armWatched is arm for a watched ring. With no call outstanding the eventfd is only
+// cleared: turned on it would count calls that come later and are polled for, and stay
+// readable for an owner who has no reason to arm again.
+func (e *ringEngine) armWatched(outstanding bool) {
+	if !e.quiet {
+		var count [8]byte
+		_, _ = unix.Read(e.ring.Event(), count[:]) // non-blocking; clears it
+	}
+	e.quiet = !outstanding
+	if !outstanding {
+		e.disarm()
+		return
+	}
 	e.armed = true
 	e.ring.Arm()
 	if e.side != nil {

@@ -240,7 +240,8 @@ func (q *watchableQueue) UseMemory(mem []byte, part int) { q.ring.ring.UseMemory
 // Arm implements [backend.Watchable].
 func (q *watchableQueue) Arm() bool {
 	q.arm()
-	q.ring.armWatched()
+	q.ring.armWatched(q.calls > 0)
 	q.turn()
-	return q.results.Len() == 0 && !q.again
+	told := q.calls == 0 || q.ring.armed // of calls that began in this turn
+	return q.results.Len() == 0 && !q.again && told
 }

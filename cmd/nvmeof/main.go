@@ -46,7 +46,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newIDCtrl(), newIDNS(), newRead(), newWrite(), newFlush(), newBench(), newGenDHCHAPKey(), newVersion())
+	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newIDCtrl(), newIDNS(), newRead(), newWrite(), newFlush(), newBench(), newGenDHCHAPKey(), newDoctor(), newVersion())
 	root.SetFlagErrorFunc(explainFlag)
 	return root
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
@@ -26,6 +27,7 @@ import (
 // its device loses nothing else, and gets it back when it returns.
 type service struct {
 	flags   *targetFlags
+	polling shard.Polling
 	exports []exported
 	log     *zap.Logger
 	out     io.Writer
@@ -162,7 +164,7 @@ func (s *service) serve(ctx context.Context, p place, up func()) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	t, err := target.New(target.Config{Device: dev, Log: s.log, Shards: s.flags.shards, SharedReceives: s.flags.shared, OneOfMany: p.part != 0})
+	t, err := target.New(target.Config{Device: dev, Log: s.log, Shards: s.flags.shards, Polling: s.polling, SharedReceives: s.flags.shared, OneOfMany: p.part != 0})
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ type targetFlags struct {
 	nqn          string
 	exports      []string
 	transport    string
+	polling      string
 	shards       int
 	rcvbuf       int
 	shared       int
@@ -55,6 +56,7 @@ is not there, and serves again when one that was removed comes back.`,
 	flags.StringArrayVar(&f.exports, "export", nil, "each is the next namespace: "+exportHelp)
 	flags.StringVar(&f.transport, "transport", transportSoftroce, "RDMA transport: "+transportHelp)
 	flags.StringVar(&f.transport, "provider", transportSoftroce, "the same as --transport: host commands have this name")
+	flags.StringVar(&f.polling, "polling", "auto", pollingHelp)
 	flags.IntVar(&f.shards, "shards", 0, "threads that serve I/O queues (default: half the processors)")
 	flags.IntVar(&f.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
 	flags.IntVar(&f.shared, "shared-receives", 0, "receives, with 4 KiB each, that the I/O queues of a thread share (default: none; each queue has its own)")
@@ -144,11 +146,15 @@ func runTarget(ctx context.Context, f *targetFlags, out, errOut io.Writer) error
 	if err != nil {
 		return err
 	}
+	polling, err := parsePolling(f.polling)
+	if err != nil {
+		return err
+	}
 	needProcessors(f.shards)
 	if f.allowAnyHost {
 		fmt.Fprintln(errOut, "warning: --allow-any-host: every host that reaches this address may read and write what is exported")
 	}
-	s := &service{flags: f, log: log, out: out}
+	s := &service{flags: f, polling: polling, log: log, out: out}
 	s.device = s.openDevice
 	if err = s.open(); err == nil {
 		err = s.run(ctx, addrs)

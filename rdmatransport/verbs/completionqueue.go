@@ -8,7 +8,6 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -18,27 +17,29 @@ const (
 	defaultDepth = 4096
 	pollBatch    = 64 // completions taken in one call
 	// controlInterval is how often a queue that is polled without sleeping looks at
-	// the RDMA CM, which costs two system calls.
+	// the RDMA CM, which costs two system calls. A sleep looks at it as well.
 	controlInterval = time.Millisecond
 	// presenceInterval is how often the device is looked for in sysfs: where its driver
 	// cannot take it from its users (rdma_rxe), the kernel waits for them to close it,
 	// and neither the device nor the RDMA CM says so.
 	presenceInterval = time.Second
+	// relaxedInterval is how long a sleep may keep back completions of relaxed sends.
+	relaxedInterval = 10 * time.Millisecond
 	// unarmedLimit bounds a Wait before which nobody called Due.
 	unarmedLimit = time.Millisecond
 )
 
-// completionQueue implements rdmatransport.CompletionQueue over an ibv_cq.
+// completionQueue implements rdmatransport.CompletionQueue over two ibv_cqs.
 type completionQueue struct {
-	dev      *device
-	cq       *C.struct_ibv_cq // nil once closed
-	channel  *C.struct_ibv_comp_channel
-	capacity int // entries of cq
-	reserved int // most entries that the queue pairs can fill
+	dev     *device
+	channel *C.struct_ibv_comp_channel
+	sent    hardwareQueue
+	arrived hardwareQueue
+	closed  bool
 
 	waiter waiter
 	mail   mailbox
-	armed  atomic.Bool // a completion makes the channel readable
+	out    outstanding
 
 	now     time.Duration // of this turn, since the device was opened
 	busy    bool
@@ -77,13 +78,20 @@ func newCompletionQueue(d *device, depth, vector int) (*completionQueue, error) 
 	c := &completionQueue{dev: d, qps: map[uint32]*queuePair{}, shared: map[uint32]*sharedReceiveQueue{},
 		sharers: map[rdmatransport.QPN]*queuePair{}, wcs: make([]C.struct_nv_wc, pollBatch)}
 	var fd, got C.int
-	code := C.nv_create_cq(d.lib, d.context, C.int(depth), C.int(vector), &c.channel, &c.cq, &fd, &got)
-	if err := failure(code, fmt.Sprintf("creating a completion queue of %d entries", depth)); err != nil {
+	doing := fmt.Sprintf("creating a completion queue of %d entries", depth)
+	code := C.nv_create_cq(d.lib, d.context, C.int(depth), C.int(vector), &c.channel, &c.arrived.cq, &fd, &got)
+	if err := failure(code, doing); err != nil {
 		return nil, err
 	}
-	c.capacity = int(got)
+	c.arrived.capacity = int(got)
+	if err := failure(C.nv_add_cq(d.lib, c.channel, C.int(depth), C.int(vector), &c.sent.cq, &got), doing); err != nil {
+		C.nv_destroy_cq(d.lib, c.channel, c.arrived.cq)
+		return nil, err
+	}
+	c.sent.capacity = int(got)
 	if err := c.waiter.open(int(fd)); err != nil {
-		C.nv_destroy_cq(d.lib, c.channel, c.cq)
+		C.nv_remove_cq(d.lib, c.sent.cq)
+		C.nv_destroy_cq(d.lib, c.channel, c.arrived.cq)
 		return nil, fmt.Errorf("verbs: epoll for a completion queue: %w", err)
 	}
 	return c, nil
@@ -107,23 +115,21 @@ func (c *completionQueue) do(f func()) {
 	c.waiter.wake()
 }
 
-// reserve sees to it that n more completions fit: a queue that overflows is lost.
-func (c *completionQueue) reserve(n int) error {
-	need, limit := c.reserved+n, int(c.dev.hw.max_cqe)
-	if need > limit {
-		return fmt.Errorf("verbs: %d completions would be outstanding on one completion queue, the limit of %s is %d: use more shards or shorter queues",
-			need, c.dev.attrs.Name, limit)
+// reserve sees to it that a queue pair's completions fit.
+func (c *completionQueue) reserve(sends, recvs int) error {
+	if err := c.sent.reserve(c.dev, sends); err != nil {
+		return err
 	}
-	if need > c.capacity {
-		var got C.int
-		code := C.nv_resize_cq(c.dev.lib, c.cq, C.int(min(limit, max(need, 2*c.capacity))), &got)
-		if err := failure(code, fmt.Sprintf("growing a completion queue to %d entries", need)); err != nil {
-			return err
-		}
-		c.capacity = int(got)
+	if err := c.arrived.reserve(c.dev, recvs); err != nil {
+		c.sent.reserved -= sends
+		return err
 	}
-	c.reserved = need
 	return nil
+}
+
+func (c *completionQueue) unreserve(sends, recvs int) {
+	c.sent.reserved -= sends
+	c.arrived.reserved -= recvs
 }
 
 // Poll implements rdmatransport.CompletionQueue.
@@ -161,15 +167,19 @@ func (c *completionQueue) Poll(cs []rdmatransport.Completion) int {
 
 // take polls the device for up to n entries of wcs.
 func (c *completionQueue) take(n int) int {
-	if c.cq == nil {
+	if c.closed {
 		return 0
 	}
-	got := int(C.nv_poll_cq(c.cq, &c.wcs[0], C.int(n), C.int(c.dev.hw.kernel_flags)))
-	if got < 0 {
+	got := c.sent.take(c.wcs[:n], c.dev.hw.kernel_flags)
+	more := 0
+	if got >= 0 {
+		more = c.arrived.take(c.wcs[got:n], c.dev.hw.kernel_flags)
+	}
+	if got < 0 || more < 0 {
 		c.dev.lose(ErrBroken)
-		return 0
+		return max(0, got)
 	}
-	return got
+	return got + more
 }
 
 // load moves what the device has completed to the backlog.
@@ -239,7 +249,7 @@ func (c *completionQueue) Flush() {}
 // Wait implements rdmatransport.CompletionQueue.
 func (c *completionQueue) Wait(d int64) {
 	limit := time.Duration(d)
-	if !c.armed.Load() && (limit < 0 || limit > unarmedLimit) {
+	if !c.arrived.armed.Load() && (limit < 0 || limit > unarmedLimit) {
 		limit = unarmedLimit
 	}
 	c.waiter.wait(limit)
@@ -251,21 +261,59 @@ func (c *completionQueue) Due() int64 {
 	if c.mail.full.Load() || len(c.backlog) > 0 || !c.arm() {
 		return 0
 	}
+	due := int64(-1)
 	if c.carries {
-		return int64(max(0, c.present+presenceInterval-c.dev.clock()))
+		due = int64(max(0, c.present+presenceInterval-c.dev.clock()))
 	}
-	return -1
+	if c.out.relaxed > 0 && !c.sent.armed.Load() && (due < 0 || due > int64(relaxedInterval)) {
+		due = int64(relaxedInterval)
+	}
+	return due
 }
 
-// arm makes the next completion wake a Wait. It reports false if there is one
-// already: after arming the queue must be looked at once more (ibv_req_notify_cq(3)).
+// arm makes the next completion wake a Wait, of sends only where there are others than
+// relaxed ones. It reports false if there is one already: after arming the queues must
+// be looked at once more (ibv_req_notify_cq(3)). A queue that was armed makes one
+// notice, which may come later than its completion: that costs a turn in vain.
 func (c *completionQueue) arm() bool {
-	if c.cq == nil || c.armed.Load() && C.nv_take_cq_events(c.dev.lib, c.channel) == 0 {
+	if c.closed {
 		return true
 	}
-	c.armed.Store(C.nv_arm_cq(c.cq) == 0)
-	c.load()
+	if c.waiter.told.Load() || c.arrived.noticed() || c.sent.noticed() {
+		c.hear()
+	}
+	again := c.arrived.arm()
+	if c.out.urgent > 0 {
+		again = c.sent.arm() || again
+	}
+	if again {
+		c.load()
+	}
 	return len(c.backlog) == 0
+}
+
+// hear takes the notices that there are, or should be. A queue is armed anew after its
+// notice, or where that is about to come.
+func (c *completionQueue) hear() {
+	most := 1
+	if c.arrived.noticed() && c.sent.noticed() {
+		most = 2
+	}
+	for range most {
+		switch from := C.nv_take_cq_event(c.dev.lib, c.channel); from {
+		case nil:
+		case c.sent.cq:
+			c.sent.armed.Store(false)
+		case c.arrived.cq:
+			c.arrived.armed.Store(false)
+		}
+	}
+	c.waiter.told.Store(false)
+	for _, h := range [...]*hardwareQueue{&c.arrived, &c.sent} {
+		if h.fired {
+			h.armed.Store(false)
+		}
+	}
 }
 
 // Wake implements rdmatransport.CompletionQueue.
@@ -310,10 +358,11 @@ func (c *completionQueue) Close() error {
 }
 
 func (c *completionQueue) destroy() error {
-	cq := c.cq
-	c.cq = nil
+	c.closed = true
 	C.nv_take_cq_events(c.dev.lib, c.channel) // what is not acknowledged would block
-	err := c.dev.freed(C.nv_destroy_cq(c.dev.lib, c.channel, cq), "destroying a completion queue")
+	err := errors.Join(
+		c.dev.freed(C.nv_remove_cq(c.dev.lib, c.sent.cq), "destroying a completion queue"),
+		c.dev.freed(C.nv_destroy_cq(c.dev.lib, c.channel, c.arrived.cq), "destroying a completion queue"))
 	c.waiter.close()
 	return err
 }

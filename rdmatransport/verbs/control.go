@@ -15,7 +15,11 @@ import (
 
 // control takes what the RDMA CM and the device have to say.
 func (c *completionQueue) control() {
-	if !c.waiter.control.Swap(false) && c.now-c.looked < controlInterval {
+	if c.waiter.looked.Load() && c.waiter.looked.Swap(false) {
+		c.looked = c.now // it would have set control
+	}
+	due := c.now-c.looked >= controlInterval || c.now-c.present >= presenceInterval
+	if !due && !(c.waiter.control.Load() && c.waiter.control.Swap(false)) {
 		return
 	}
 	c.looked = c.now

@@ -27,6 +27,10 @@
 // RDMA CM's event channel and the device's asynchronous events in its set too.
 // There are no goroutines.
 //
+// A completion queue is two of the device, one for sends. That one is armed only while
+// a send is out that is not relaxed: a sleeping owner hears of the response that it
+// has sent when the next command comes, or after 10 ms.
+//
 // # Ends
 //
 // A queue pair ends in software first: from then on nothing is posted to the

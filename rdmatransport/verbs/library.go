@@ -18,6 +18,7 @@ package verbs
 #cgo noescape nv_get_async
 #cgo nocallback nv_get_async
 #cgo nocallback nv_arm_cq
+#cgo nocallback nv_take_cq_event
 #cgo nocallback nv_take_cq_events
 #include "shim.h"
 #include <stdlib.h>

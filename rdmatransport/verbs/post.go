@@ -115,7 +115,7 @@ func (q *queuePair) startChain() {
 // addSend adds a request to the chain, and before it what it needs.
 func (q *queuePair) addSend(wr *rdmatransport.SendWR) {
 	c := q.cq
-	e := entry{id: wr.ID, op: wr.Op}
+	e := entry{id: wr.ID, op: wr.Op, relaxed: wr.Flags&rdmatransport.FlagRelaxed != 0}
 	out := C.struct_nv_send{
 		op: sendOps[wr.Op], flags: sendFlags(wr.Flags), remote_addr: C.uint64_t(wr.RemoteAddr), rkey: C.uint32_t(wr.RKey),
 		compare: C.uint64_t(wr.Compare), operand: C.uint64_t(wr.Operand), imm: C.uint32_t(wr.Imm),

@@ -51,7 +51,7 @@ type queuePair struct {
 // NewQueuePair implements rdmatransport.Domain.
 func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePair, error) {
 	c, ok := cfg.CQ.(*completionQueue)
-	if !ok || c.dev != d.dev || c.cq == nil {
+	if !ok || c.dev != d.dev || c.closed {
 		return nil, errors.New("verbs: the completion queue is not of this device")
 	}
 	or := func(n, otherwise int) int {
@@ -76,7 +76,7 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 	if err := q.share(cfg.SharedRecv); err != nil {
 		return nil, err
 	}
-	q.send, q.recv = newRing(q.deviceSends()), newRing(q.maxRecv)
+	q.send, q.recv = newRing(q.deviceSends(), &c.out), newRing(q.maxRecv, nil)
 	if err := q.create(); err != nil {
 		return nil, err
 	}
@@ -112,11 +112,11 @@ func (q *queuePair) create() error {
 	if err != nil {
 		return err
 	}
-	if err := c.reserve(q.deviceSends() + q.maxRecv); err != nil {
+	if err := c.reserve(q.deviceSends(), q.maxRecv); err != nil {
 		return err
 	}
 	init := C.struct_nv_qp_init{
-		pd: q.domain.pd, cq: c.cq, max_send: C.uint32_t(q.deviceSends()), max_recv: C.uint32_t(q.maxRecv),
+		pd: q.domain.pd, send_cq: c.sent.cq, recv_cq: c.arrived.cq, max_send: C.uint32_t(q.deviceSends()), max_recv: C.uint32_t(q.maxRecv),
 		max_sge: C.uint32_t(q.maxSGE), max_inline: d.hw.max_inline, access: q.access, port: d.hw.port,
 	}
 	if q.shared != nil {
@@ -124,7 +124,7 @@ func (q *queuePair) create() error {
 	}
 	var qpn C.uint32_t
 	if err := failure(C.nv_create_qp(d.lib, &init, &q.qp, &qpn), "creating a queue pair"); err != nil {
-		c.reserved -= q.deviceSends() + q.maxRecv
+		c.unreserve(q.deviceSends(), q.maxRecv)
 		return err
 	}
 	q.qpn = rdmatransport.QPN(qpn)
@@ -241,11 +241,12 @@ func (q *queuePair) Close() error {
 	delete(c.qps, q.serial)
 	c.load()
 	c.drop(q)
+	q.send.forget()
 	if q.shared != nil {
 		delete(c.sharers, q.qpn)
 		q.shared.users--
 	}
-	c.reserved -= q.deviceSends() + q.maxRecv
+	c.unreserve(q.deviceSends(), q.maxRecv)
 	return errors.Join(errs...)
 }
 

@@ -16,6 +16,20 @@ type entry struct {
 	bytes    uint32
 	op       rdmatransport.Opcode
 	internal bool // ours: no completion is delivered
+	relaxed  bool // its completion may be late
+}
+
+// outstanding counts the requests of the send queues of one completion queue.
+type outstanding struct{ urgent, relaxed int }
+
+func (o *outstanding) add(e *entry, n int) {
+	switch {
+	case o == nil:
+	case e.relaxed:
+		o.relaxed += n
+	default:
+		o.urgent += n
+	}
 }
 
 // A ring remembers what is posted on one queue, in order: first what the device
@@ -25,16 +39,17 @@ type ring struct {
 	head    sequence
 	device  sequence // end of the device's part
 	tail    sequence
-	users   int  // entries that are not internal
-	broken  bool // the device gets no more
+	users   int          // entries that are not internal
+	broken  bool         // the device gets no more
+	out     *outstanding // nil: not counted
 }
 
-func newRing(depth int) ring {
+func newRing(depth int, out *outstanding) ring {
 	n := 1
 	for n < depth {
 		n *= 2
 	}
-	return ring{entries: make([]entry, n)}
+	return ring{entries: make([]entry, n), out: out}
 }
 
 func (r *ring) at(s sequence) *entry { return &r.entries[int(s)&(len(r.entries)-1)] }
@@ -57,6 +72,7 @@ func (r *ring) push(e entry) sequence {
 // wait adds a request that the device never gets.
 func (r *ring) wait(e entry) {
 	*r.at(r.tail) = e
+	r.out.add(&e, 1)
 	r.tail = (r.tail + 1) & sequenceMask
 	if !e.internal {
 		r.users++
@@ -69,6 +85,7 @@ func (r *ring) pop() entry {
 		r.device = (r.device + 1) & sequenceMask
 	}
 	e := *r.at(r.head)
+	r.out.add(&e, -1)
 	r.head = (r.head + 1) & sequenceMask
 	if !e.internal {
 		r.users--
@@ -86,6 +103,13 @@ func (r *ring) complete(s sequence) (entry, bool) {
 		r.pop()
 	}
 	return r.pop(), true
+}
+
+// forget drops everything: the queue pair is gone.
+func (r *ring) forget() {
+	for r.length() > 0 {
+		r.pop()
+	}
 }
 
 // abandon has everything wait: the device is gone, or refuses. What it completes

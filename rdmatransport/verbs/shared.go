@@ -35,7 +35,7 @@ type sharedReceiveQueue struct {
 // NewSharedReceiveQueue implements rdmatransport.Domain.
 func (d *domain) NewSharedReceiveQueue(cfg rdmatransport.SRQConfig) (rdmatransport.SharedReceiveQueue, error) {
 	c, ok := cfg.CQ.(*completionQueue)
-	if !ok || c.dev != d.dev || c.cq == nil {
+	if !ok || c.dev != d.dev || c.closed {
 		return nil, errors.New("verbs: the completion queue is not of this device")
 	}
 	if cfg.Depth == 0 {
@@ -65,14 +65,14 @@ func (s *sharedReceiveQueue) create() error {
 	err := d.usable()
 	d.mu.Unlock()
 	if err == nil {
-		err = c.reserve(s.depth)
+		err = c.reserve(0, s.depth)
 	}
 	if err != nil {
 		return err
 	}
 	code := C.nv_create_srq(d.lib, s.domain.pd, C.uint32_t(s.depth), C.uint32_t(s.maxSGE), &s.srq)
 	if err := failure(code, fmt.Sprintf("creating a shared receive queue of %d receives", s.depth)); err != nil {
-		c.reserved -= s.depth
+		c.unreserve(0, s.depth)
 		return err
 	}
 	s.serial = c.newSerial()
@@ -170,7 +170,7 @@ func (s *sharedReceiveQueue) Close() error {
 	err := c.dev.freed(C.nv_destroy_srq(c.dev.lib, s.srq), "destroying a shared receive queue")
 	s.srq = nil
 	delete(c.shared, s.serial)
-	c.reserved -= s.depth
+	c.unreserve(0, s.depth)
 	return err
 }
 

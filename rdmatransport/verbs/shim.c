@@ -319,17 +319,36 @@ int nv_destroy_cq(struct nv_lib *l, struct ibv_comp_channel *channel, struct ibv
 	return err ? err : err2;
 }
 
+int nv_add_cq(struct nv_lib *l, struct ibv_comp_channel *channel, int entries, int vector, struct ibv_cq **cq, int *got)
+{
+	errno = 0;
+	*cq = l->ibv_create_cq(channel->context, entries, NULL, channel, vector);
+	if (!*cq)
+		return failed();
+	*got = (*cq)->cqe;
+	return 0;
+}
+
+int nv_remove_cq(struct nv_lib *l, struct ibv_cq *cq) { return outcome(l->ibv_destroy_cq(cq)); }
+
 int nv_arm_cq(struct ibv_cq *cq) { return outcome(ibv_req_notify_cq(cq, 0)); }
 
-int nv_take_cq_events(struct nv_lib *l, struct ibv_comp_channel *channel)
+struct ibv_cq *nv_take_cq_event(struct nv_lib *l, struct ibv_comp_channel *channel)
 {
 	struct ibv_cq *cq;
 	void *context;
+
+	if (l->ibv_get_cq_event(channel, &cq, &context))
+		return NULL;
+	l->ibv_ack_cq_events(cq, 1);
+	return cq;
+}
+
+int nv_take_cq_events(struct nv_lib *l, struct ibv_comp_channel *channel)
+{
 	int n = 0;
 
-	while (!l->ibv_get_cq_event(channel, &cq, &context)) {
-		l->ibv_ack_cq_events(cq, 1);
+	while (nv_take_cq_event(l, channel))
 		n++;
-	}
 	return n;
 }

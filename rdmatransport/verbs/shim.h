@@ -98,15 +98,20 @@ int nv_create_cq(struct nv_lib *, struct ibv_context *, int entries, int vector,
 	struct ibv_comp_channel **, struct ibv_cq **, int *fd, int *got);
 int nv_resize_cq(struct nv_lib *, struct ibv_cq *, int entries, int *got);
 int nv_destroy_cq(struct nv_lib *, struct ibv_comp_channel *, struct ibv_cq *);
+// nv_add_cq makes a second queue with the same channel.
+int nv_add_cq(struct nv_lib *, struct ibv_comp_channel *, int entries, int vector, struct ibv_cq **, int *got);
+int nv_remove_cq(struct nv_lib *, struct ibv_cq *);
 int nv_arm_cq(struct ibv_cq *);
-// nv_take_cq_events takes the notices that have come: how many.
+// nv_take_cq_event takes one notice: of which queue, or NULL if none has come.
+// nv_take_cq_events takes all: how many.
+struct ibv_cq *nv_take_cq_event(struct nv_lib *, struct ibv_comp_channel *);
 int nv_take_cq_events(struct nv_lib *, struct ibv_comp_channel *);
 int nv_poll_cq(struct ibv_cq *, struct nv_wc *, int n, int kernel_flags);
 
 // Queue pairs.
 struct nv_qp_init {
 	struct ibv_pd *pd;
-	struct ibv_cq *cq;
+	struct ibv_cq *send_cq, *recv_cq;
 	struct ibv_srq *srq; // or NULL
 	uint32_t max_send, max_recv, max_sge, max_inline, access;
 	uint8_t port;

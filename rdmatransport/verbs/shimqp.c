@@ -69,7 +69,7 @@ int nv_poll_cq(struct ibv_cq *cq, struct nv_wc *out, int n, int kernel_flags)
 int nv_create_qp(struct nv_lib *l, const struct nv_qp_init *p, struct ibv_qp **qp, uint32_t *qp_num)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = p->cq, .recv_cq = p->cq, .srq = p->srq, .qp_type = IBV_QPT_RC,
+		.send_cq = p->send_cq, .recv_cq = p->recv_cq, .srq = p->srq, .qp_type = IBV_QPT_RC,
 		.cap = {
 			.max_send_wr = p->max_send, .max_recv_wr = p->max_recv, .max_send_sge = p->max_sge,
 			.max_recv_sge = p->max_sge, .max_inline_data = p->max_inline,

@@ -17,7 +17,7 @@ import (
 // TestRing walks a queue around its end several times: unsignaled requests leave
 // with the next signaled one, and what waits for the end leaves last.
 func TestRing(t *testing.T) {
-	r := newRing(5)
+	r := newRing(5, nil)
 	r.head, r.device, r.tail = sequenceMask-2, sequenceMask-2, sequenceMask-2 // about to wrap
 	for round := range 10 {
 		var last sequence
@@ -40,7 +40,7 @@ func TestRing(t *testing.T) {
 }
 
 func TestRingAbandoned(t *testing.T) {
-	r := newRing(4)
+	r := newRing(4, nil)
 	first := r.push(entry{id: 1})
 	r.push(entry{id: 2})
 	r.abandon()

@@ -77,6 +77,7 @@ func (c Config) arguments(m Image) []string {
 		memory = 3072
 	}
 	args := []string{
+		"-name", "guest,debug-threads=on", // for Guest.ProcessorTime
 		"-accel", "tcg,thread=multi", "-cpu", "max", "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(memory),
 		"-display", "none", "-monitor", "none", "-no-reboot",
 		"-kernel", m.kernel(), "-initrd", m.initrd(),

@@ -69,6 +69,32 @@ func newLab(t *testing.T) *lab {
 
 func newLabWith(t *testing.T, peer string) *lab {
 	t.Helper()
+	if peer != peerSoftroce {
+		return newPair(t, peer, 2, 4)
+	}
+	l := &lab{peer: peer, dir: artefacts(t), installed: map[string]bool{}}
+	l.host = l.boot(t, "guest", guest.Config{CPUs: 4})
+	l.hostDir = filepath.Join(l.dir, "guest")
+	l.peerDir = l.hostDir
+	l.log = follow(t, l.host, l.hostDir)
+	return l
+}
+
+// newPair boots two guests with so many processors, linked by an Ethernet.
+func newPair(t *testing.T, peer string, peerCPUs, hostCPUs int) *lab {
+	t.Helper()
+	l := &lab{peer: peer, dir: artefacts(t), installed: map[string]bool{}}
+	link := filepath.Join(t.TempDir(), "link")
+	l.other = l.boot(t, "peer", guest.Config{CPUs: peerCPUs, Link: link, Listen: true, MAC: "52:54:00:00:00:01"})
+	l.host = l.boot(t, "host", guest.Config{CPUs: hostCPUs, Link: link, MAC: "52:54:00:00:00:02"})
+	l.hostDir, l.peerDir = filepath.Join(l.dir, "host"), filepath.Join(l.dir, "peer")
+	l.log = follow(t, l.host, l.hostDir)
+	return l
+}
+
+// boot boots one guest, with a directory of the test's named after it.
+func (l *lab) boot(t *testing.T, name string, cfg guest.Config) *guest.Guest {
+	t.Helper()
 	image, err := guest.Find()
 	if err != nil {
 		t.Fatal(err)
@@ -76,28 +102,13 @@ func newLabWith(t *testing.T, peer string) *lab {
 	if err := image.Build(t.Context(), t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{peer: peer, dir: artefacts(t), installed: map[string]bool{}}
-	boot := func(name string, cfg guest.Config) *guest.Guest {
-		cfg.Share = filepath.Join(l.dir, name)
-		g, err := guest.Boot(t.Context(), image, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { g.Close() })
-		return g
+	cfg.Share = filepath.Join(l.dir, name)
+	g, err := guest.Boot(t.Context(), image, cfg)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if peer != peerSoftroce {
-		link := filepath.Join(t.TempDir(), "link")
-		l.other = boot("peer", guest.Config{CPUs: 2, Link: link, Listen: true, MAC: "52:54:00:00:00:01"})
-		l.host = boot("host", guest.Config{CPUs: 4, Link: link, MAC: "52:54:00:00:00:02"})
-		l.hostDir, l.peerDir = filepath.Join(l.dir, "host"), filepath.Join(l.dir, "peer")
-	} else {
-		l.host = boot("guest", guest.Config{CPUs: 4})
-		l.hostDir = filepath.Join(l.dir, "guest")
-		l.peerDir = l.hostDir
-	}
-	l.log = follow(t, l.host, l.hostDir)
-	return l
+	t.Cleanup(func() { g.Close() })
+	return g
 }
 
 // ours reports whether our program is at the peer's end.

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend/uring"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/doctor"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
+)
+
+func newDoctor() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Tell what this machine offers to RDMA, and how to mend what is missing",
+		Long: `Tells what this machine offers: RDMA devices, their ports and addresses, network
+interfaces, limits, modules, who has UDP port 4791, and which transport --transport
+auto takes for each address. What is missing follows as lines "problem: ...; mend: ..."
+and "note: ...; mend: ...". It changes nothing and needs no root; what it may not read
+it says. It ends with status 1 only if no transport can work at any address.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			print, err := pick(format, map[string]func(io.Writer, *doctor.Report) error{
+				"normal": doctor.Text, "json": doctor.JSON,
+			})
+			if err != nil {
+				return err
+			}
+			m, err := thisMachine()
+			if err != nil {
+				return err
+			}
+			report := doctor.Judge(doctor.Gather(m))
+			if err := print(cmd.OutOrStdout(), report); err != nil {
+				return err
+			}
+			if !report.Works {
+				return errors.New("no transport works at any address of this machine")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output-format", "o", "normal", "output format: normal|json")
+	return cmd
+}
+
+// thisMachine is the one that the program runs on.
+func thisMachine() (*doctor.Machine, error) {
+	addresses, err := localAddresses()
+	if err != nil {
+		return nil, fmt.Errorf("listing the network interfaces: %w", err)
+	}
+	return &doctor.Machine{
+		Files: os.DirFS("/"), Addresses: addresses, Processors: runtime.NumCPU(),
+		Verbs: verbs.Built, Libraries: verbs.Library, Details: deviceDetails, Choose: chooseTransport,
+		Access:  func(path string) bool { return unix.Access(path, unix.R_OK|unix.W_OK) == nil },
+		IOUring: tryRing,
+	}, nil
+}
+
+func localAddresses() (all []doctor.Address, err error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range interfaces {
+		addrs, err := i.Addrs()
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				all = append(all, doctor.Address{Interface: i.Name, Prefix: p})
+			}
+		}
+	}
+	return all, nil
+}
+
+// deviceDetails is what the devices that can be asked say.
+func deviceDetails() ([]doctor.Details, error) {
+	infos, err := verbs.Devices()
+	if err != nil {
+		return nil, err
+	}
+	var all []doctor.Details
+	for _, d := range infos {
+		all = append(all, doctor.Details{
+			Name: d.Name, Err: d.Err, ActiveMTU: d.ActiveMTU,
+			Limits: doctor.Limits{
+				QueuePairs: d.MaxQP, QueueDepth: d.MaxQueueDepth, Completions: d.MaxCQE, Regions: d.MaxMR, RegionBytes: d.MaxMRBytes,
+				SharedQueues: d.MaxSRQ, ReadsIn: d.MaxReadsIn, ReadsOut: d.MaxReadsOut, MemoryWindows: d.MaxWindows,
+			},
+		})
+	}
+	return all, nil
+}
+
+// tryRing makes a ring as files have them, and gives it back.
+func tryRing() error {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r, err := uring.New(uring.Config{Entries: 4, File: int(f.Fd())})
+	if err != nil {
+		return err
+	}
+	return r.Close()
+}

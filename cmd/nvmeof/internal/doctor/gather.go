@@ -1,0 +1,166 @@
+package doctor
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Machine is where facts come from: files, and what no file tells.
+type Machine struct {
+	Files fs.FS // the root directory: "sys/class/infiniband" and so on
+
+	Addresses  []Address // of all interfaces
+	Processors int       // that the program may use
+
+	Verbs     bool                      // the program has the verbs transport
+	Libraries func() error              // loads the RDMA libraries; used where Verbs is set
+	Details   func() ([]Details, error) // asks the devices; likewise
+	Choose    func(netip.Addr) (transport, why string)
+	Access    func(path string) bool // may this user read and write it?
+	IOUring   func() error           // tries to make a ring
+}
+
+// An Address is one of an interface.
+type Address struct {
+	Interface string
+	Prefix    netip.Prefix
+}
+
+// Details are what only the device itself tells.
+type Details struct {
+	Name      string
+	Err       error // why it could not be asked; then nothing else is set
+	Limits    Limits
+	ActiveMTU []int // bytes, of ports from 1 on
+}
+
+// Gather collects what is known of a machine.
+func Gather(m *Machine) *Facts {
+	g := &gatherer{Machine: m, facts: &Facts{Processors: m.Processors}}
+	g.build()
+	g.devices()
+	g.details()
+	g.interfaces()
+	g.rocePort()
+	g.limits()
+	g.kernel()
+	slices.Sort(g.unread)
+	g.facts.Unread = list(slices.Compact(g.unread))
+	return g.facts
+}
+
+// A gatherer remembers what it was refused.
+type gatherer struct {
+	*Machine
+	facts  *Facts
+	unread []string
+}
+
+// text is a file's first line, without space around it; "" where there is none.
+func (g *gatherer) text(path string) string {
+	b, err := fs.ReadFile(g.Files, path)
+	g.refused(path, err)
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	return string(bytes.TrimSpace(line))
+}
+
+// number is a file's, or otherwise.
+func (g *gatherer) number(path string, otherwise int64) int64 {
+	n, err := strconv.ParseInt(g.text(path), 10, 64)
+	if err != nil {
+		return otherwise
+	}
+	return n
+}
+
+func (g *gatherer) lines(path string) []string {
+	b, err := fs.ReadFile(g.Files, path)
+	g.refused(path, err)
+	var all []string
+	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
+		all = append(all, s.Text())
+	}
+	return all
+}
+
+// names are the entries of a directory, none where there is no such.
+func (g *gatherer) names(path string) []string {
+	entries, err := fs.ReadDir(g.Files, path)
+	g.refused(path, err)
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func (g *gatherer) exists(path string) bool {
+	_, err := fs.Stat(g.Files, path)
+	return err == nil
+}
+
+// any reports whether a file matches one of the patterns.
+func (g *gatherer) any(patterns ...string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		found, _ := fs.Glob(g.Files, p)
+		return len(found) > 0
+	})
+}
+
+// refused notes what this user may not read.
+func (g *gatherer) refused(path string, err error) {
+	if errors.Is(err, fs.ErrPermission) {
+		g.unread = append(g.unread, fmt.Sprintf("/%s: permission denied", path))
+	}
+}
+
+// build tells of the program and its libraries.
+func (g *gatherer) build() {
+	b := &g.facts.Build
+	b.Verbs, b.Libraries = g.Verbs, LibrariesMissing
+	found := g.library("libibverbs.so.1") && g.library("librdmacm.so.1")
+	switch {
+	case !g.Verbs && found:
+		b.Libraries = LibrariesFound
+	case !g.Verbs:
+	default:
+		err := g.Machine.Libraries()
+		switch {
+		case err == nil:
+			b.Libraries = LibrariesLoaded
+		case found:
+			b.Libraries, b.LibraryDetail = LibrariesUnusable, err.Error()
+		default:
+			b.LibraryDetail = err.Error()
+		}
+	}
+}
+
+// library looks where distributions put them.
+func (g *gatherer) library(name string) bool {
+	return g.any("usr/lib/*/"+name, "usr/lib64/"+name, "usr/lib/"+name, "lib/*/"+name, "usr/local/lib/"+name, "usr/local/lib/*/"+name)
+}
+
+// list is never null in JSON.
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// afterColon is what follows "4: " in an attribute like "4: ACTIVE".
+func afterColon(s string) string {
+	_, after, found := strings.Cut(s, ": ")
+	if !found {
+		return s
+	}
+	return after
+}

@@ -1,0 +1,153 @@
+package doctor
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"io/fs"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// roceHeaders is what Linux leaves of a packet for RoCE's headers when it computes a
+// path MTU, and softroce as well.
+const roceHeaders = 96
+
+// pathMTU is the payload of a RoCE packet on an interface: 256 to 4096, a power of two;
+// 0 if the interface is too narrow.
+func pathMTU(mtu int) int {
+	for n := 4096; n >= 256; n /= 2 {
+		if mtu-roceHeaders >= n {
+			return n
+		}
+	}
+	return 0
+}
+
+func (g *gatherer) interfaces() {
+	g.facts.Interfaces = []Interface{}
+	for _, name := range g.names("sys/class/net") {
+		dir := path.Join("sys/class/net", name)
+		mtu := int(g.number(dir+"/mtu", 0))
+		if mtu == 0 { // no interface: bonding_masters is a file
+			continue
+		}
+		i := Interface{Name: name, State: g.text(dir + "/operstate"), MTU: mtu, PathMTU: pathMTU(mtu), RDMA: []string{}, Addresses: []netip.Prefix{}}
+		for _, d := range g.facts.Devices {
+			if d.has(name) {
+				i.RDMA = append(i.RDMA, d.Name)
+			}
+		}
+		for _, a := range g.Addresses {
+			if a.Interface == name {
+				i.Addresses = append(i.Addresses, a.Prefix)
+				transport, why := g.Choose(zoned(a))
+				i.choices = append(i.choices, choice{transport, why})
+			}
+		}
+		g.facts.Interfaces = append(g.facts.Interfaces, i)
+	}
+}
+
+// zoned is an address with its interface where that is part of it.
+func zoned(a Address) netip.Addr {
+	addr := a.Prefix.Addr()
+	if addr.IsLinkLocalUnicast() && addr.Is6() {
+		return addr.WithZone(a.Interface)
+	}
+	return addr
+}
+
+// has reports whether a port of the device has a GID of a network interface.
+func (d *Device) has(netdev string) bool {
+	return slices.ContainsFunc(d.Ports, func(p Port) bool { return slices.Contains(p.Netdevs, netdev) })
+}
+
+const rocePort = ":12B7" // 4791, as /proc/net/udp writes it
+
+// A socket is a line of /proc/net/udp.
+type socket struct {
+	addr  netip.Addr
+	inode string
+	uid   string
+}
+
+// rocePort finds who has UDP port 4791.
+func (g *gatherer) rocePort() {
+	g.facts.RoCEPort = []Holder{}
+	sockets := slices.Concat(sockets(g.lines("proc/net/udp")), sockets(g.lines("proc/net/udp6")))
+	if len(sockets) == 0 {
+		return
+	}
+	owners, complete := g.owners(sockets)
+	for _, s := range sockets {
+		h := Holder{Address: s.addr, Kind: holderUnknown}
+		pid, owned := owners[s.inode]
+		switch {
+		case owned:
+			h.Kind, h.PID, h.Program = holderProcess, pid, g.text("proc/"+strconv.Itoa(pid)+"/comm")
+		case complete || s.uid == "0" && s.addr.IsUnspecified() && g.exists("sys/module/rdma_rxe"):
+			h.Kind = holderKernel // its sockets belong to no process
+		}
+		if !slices.Contains(g.facts.RoCEPort, h) {
+			g.facts.RoCEPort = append(g.facts.RoCEPort, h)
+		}
+	}
+}
+
+// sockets are the lines that are about port 4791.
+func sockets(lines []string) (all []socket) {
+	for _, line := range lines {
+		f := strings.Fields(line)
+		if len(f) < 10 || !strings.HasSuffix(f[1], rocePort) {
+			continue
+		}
+		if addr, ok := procAddr(strings.TrimSuffix(f[1], rocePort)); ok {
+			all = append(all, socket{addr, f[9], f[7]})
+		}
+	}
+	return all
+}
+
+// procAddr reads an address as words of 32 bits, each in the processor's byte order.
+func procAddr(s string) (netip.Addr, bool) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b)%4 != 0 {
+		return netip.Addr{}, false
+	}
+	for i := 0; i < len(b); i += 4 {
+		binary.NativeEndian.PutUint32(b[i:], binary.BigEndian.Uint32(b[i:]))
+	}
+	return netip.AddrFromSlice(b)
+}
+
+// owners are the processes that have sockets, by inode. It reports whether every
+// process could be looked into.
+func (g *gatherer) owners(sockets []socket) (pids map[string]int, complete bool) {
+	pids, complete = map[string]int{}, true
+	for _, name := range g.names("proc") {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		dir := path.Join("proc", name, "fd")
+		entries, err := fs.ReadDir(g.Files, dir)
+		if err != nil && g.exists(path.Join("proc", name)) {
+			complete = false
+		}
+		for _, e := range entries {
+			target, _ := fs.ReadLink(g.Files, path.Join(dir, e.Name()))
+			for _, s := range sockets {
+				if target == "socket:["+s.inode+"]" {
+					pids[s.inode] = pid
+				}
+			}
+		}
+	}
+	if !complete {
+		g.unread = append(g.unread, "/proc/*/fd of other users' processes: permission denied")
+	}
+	return pids, complete
+}

@@ -1,0 +1,195 @@
+package doctor
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// judgeAddresses says what each address of an interface is good for.
+func (r *Report) judgeAddresses(i *Interface) {
+	for n, p := range i.Addresses {
+		addr := zoned(Address{i.Name, p})
+		t := Transport{Address: addr, Interface: i.Name, Auto: i.choices[n].name, Why: i.choices[n].why}
+		t.device = r.owner(i, p.Addr())
+		softroce, verbs := r.softroceProblem(i, addr), r.verbsProblem(&t)
+		t.Softroce, t.Verbs = softroce == "", verbs == ""
+		t.Problem = softroce
+		if t.Auto == "verbs" {
+			t.Problem = verbs
+		}
+		t.Works = t.Problem == ""
+		r.Transports = append(r.Transports, t)
+	}
+}
+
+// owner is the RDMA device of an address: of its GID or, where GIDs are no addresses
+// (iWARP, InfiniBand), of its interface.
+func (r *Report) owner(i *Interface, addr netip.Addr) string {
+	for _, d := range r.Devices {
+		for _, p := range d.Ports {
+			if slices.ContainsFunc(p.GIDs, func(g GID) bool { return g.Address == addr.Unmap() && g.Netdev == i.Name }) {
+				return d.Name
+			}
+		}
+	}
+	for _, d := range r.Devices {
+		if d.Transport != transportRoCE && slices.Contains(i.RDMA, d.Name) {
+			return d.Name
+		}
+	}
+	return ""
+}
+
+// softroceProblem is what keeps softroce from an address, or "".
+func (r *Report) softroceProblem(i *Interface, addr netip.Addr) string {
+	if addr.IsLinkLocalUnicast() {
+		return "softroce does not take link-local addresses"
+	}
+	if i.State == "down" {
+		return i.Name + " is down"
+	}
+	if i.PathMTU == 0 {
+		return fmt.Sprintf("an MTU of %d is too small for RoCE", i.MTU)
+	}
+	for _, h := range r.RoCEPort {
+		if h.Address == addr || h.Address.IsUnspecified() && (h.Address.Is4() == addr.Is4()) {
+			return "UDP port 4791 is taken by " + h.who()
+		}
+	}
+	return ""
+}
+
+// verbsProblem is what keeps the verbs transport from an address, or "".
+func (r *Report) verbsProblem(t *Transport) string {
+	d := r.device(t.device)
+	switch {
+	case !r.Build.Verbs:
+		return "this build has no verbs transport"
+	case r.Build.Libraries != LibrariesLoaded:
+		return "the RDMA libraries cannot be loaded"
+	case t.Auto != "verbs" && d == nil:
+		return "the address belongs to no RDMA device"
+	case t.Auto != "verbs":
+		return t.Why
+	case d != nil && !slices.ContainsFunc(d.Ports, func(p Port) bool { return p.active() }):
+		return "no port of " + d.Name + " is active"
+	}
+	for _, a := range r.Access {
+		if !a.ReadWrite {
+			return a.Path + " may not be used"
+		}
+	}
+	return ""
+}
+
+// who is a holder in words.
+func (h *Holder) who() string {
+	switch {
+	case h.Kind == holderKernel:
+		return "the kernel's rdma_rxe"
+	case h.Kind == holderUnknown:
+		return "a process that this user may not look into, or the kernel's rdma_rxe"
+	case h.Program == "":
+		return fmt.Sprintf("process %d", h.PID)
+	}
+	return fmt.Sprintf("process %d (%s)", h.PID, h.Program)
+}
+
+func (r *Report) judgeWorks() {
+	r.Works = slices.ContainsFunc(r.Transports, func(t Transport) bool { return t.Softroce || t.Verbs })
+	if !r.Works {
+		r.add(Problem, "no transport works at any address of this machine", "see the problems below")
+	}
+	for _, t := range r.Transports {
+		if t.device != "" && t.Auto != "verbs" && r.Build.Libraries == LibrariesLoaded {
+			r.add(Problem, fmt.Sprintf("%v belongs to %s, but --transport auto takes %s: %s", t.Address, t.device, t.Auto, brief(t.Why)), "see the lines below")
+		}
+		if !t.Works && (t.Softroce || t.Verbs) && !t.Address.IsLinkLocalUnicast() {
+			other := "softroce"
+			if t.Verbs {
+				other = "verbs"
+			}
+			r.add(Problem, fmt.Sprintf("%v: --transport auto takes %s, but %s", t.Address, t.Auto, t.Problem), "say --transport "+other)
+		}
+	}
+}
+
+// brief is the beginning of an error: what failed, and at what.
+func brief(s string) string {
+	parts := strings.Split(s, ": ")
+	return strings.Join(parts[:min(2, len(parts))], ": ")
+}
+
+// judgeDevices looks at ports and their networks.
+func (r *Report) judgeDevices() {
+	for i := range r.Devices {
+		d := &r.Devices[i]
+		for j := range d.Ports {
+			r.judgePortState(d, &d.Ports[j])
+		}
+		if len(d.Ports) > 0 && !d.unused() {
+			r.judgeProvider(d)
+		}
+	}
+	for i := range r.Interfaces {
+		r.judgeInterface(&r.Interfaces[i])
+	}
+}
+
+// unused reports whether nobody has set up any port.
+func (d *Device) unused() bool {
+	return !slices.ContainsFunc(d.Ports, func(p Port) bool { return p.active() })
+}
+
+func (r *Report) judgePortState(d *Device, p *Port) {
+	name := fmt.Sprintf("%s port %d", d.Name, p.Number)
+	severity := Problem
+	if slices.ContainsFunc(r.Devices, func(d Device) bool { return !d.unused() }) {
+		severity = Note // another port serves
+	}
+	switch {
+	case p.active():
+		if d.Transport == transportRoCE && !slices.ContainsFunc(p.GIDs, func(g GID) bool { return g.Type == "RoCE v2" }) {
+			r.add(Problem, name+" has no GID of type RoCE v2, so that nobody reaches it over IP", "give its network interface an IP address: ip addr add ADDR/PREFIX dev "+p.netdev())
+		}
+	case d.Transport == transportIB && p.State == "INIT":
+		r.add(severity, name+" waits for a subnet manager (state INIT)", "start one in this network: apt-get install opensm && systemctl start opensm, or that of the switch")
+	case d.Transport == transportIB:
+		r.add(severity, fmt.Sprintf("%s is not active (state %s, link %s)", name, p.State, p.PhysicalState), "check the cable and the other end")
+	default:
+		r.add(severity, fmt.Sprintf("%s is not active (state %s, link %s)", name, p.State, p.PhysicalState), "ip link set "+p.netdev()+" up; then check the cable")
+	}
+}
+
+// netdev is the network interface of a port, or a word for it.
+func (p *Port) netdev() string {
+	if len(p.Netdevs) == 0 {
+		return "INTERFACE"
+	}
+	return p.Netdevs[0]
+}
+
+// judgeProvider finds devices that the kernel has and the libraries do not show.
+func (r *Report) judgeProvider(d *Device) {
+	if r.Build.Libraries != LibrariesLoaded || d.Limits != nil {
+		return
+	}
+	r.add(Problem, fmt.Sprintf("%s: %s", d.Name, d.LimitsUnknown), "install the providers of libibverbs: apt-get install ibverbs-providers (Fedora: libibverbs); check the access to /dev/infiniband")
+}
+
+func (r *Report) judgeInterface(i *Interface) {
+	if len(i.RDMA) == 0 || i.State == "down" {
+		return
+	}
+	names := strings.Join(i.RDMA, ", ")
+	if !slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return !p.Addr().IsLinkLocalUnicast() }) {
+		r.add(Problem, fmt.Sprintf("%s, the network interface of %s, has no IP address, which RDMA connections begin with", i.Name, names), "ip addr add ADDR/PREFIX dev "+i.Name)
+	}
+	roce := slices.ContainsFunc(i.RDMA, func(n string) bool { return r.device(n).Transport == transportRoCE })
+	if roce && i.PathMTU < 4096 {
+		r.add(Note, fmt.Sprintf("MTU %d of %s gives RoCE packets of %d bytes", i.MTU, i.Name, i.PathMTU),
+			fmt.Sprintf("for 4096, on both ends and all switches between: ip link set %s mtu %d or more (9000)", i.Name, 4096+roceHeaders))
+	}
+}

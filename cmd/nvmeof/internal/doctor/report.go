@@ -1,0 +1,60 @@
+package doctor
+
+import "net/netip"
+
+// A Report is what is known of a machine and what follows from it.
+type Report struct {
+	*Facts
+	Transports []Transport `json:"transports"`
+	Findings   []Finding   `json:"findings"`
+	Works      bool        `json:"works"`
+}
+
+// A Transport is what becomes of an address.
+type Transport struct {
+	Address   netip.Addr `json:"address"`
+	Interface string     `json:"interface"`
+	Auto      string     `json:"auto"`
+	Why       string     `json:"why"`
+	Works     bool       `json:"works"` // what auto takes
+	Problem   string     `json:"problem,omitempty"`
+	Softroce  bool       `json:"softroce"`
+	Verbs     bool       `json:"verbs"`
+
+	device string // the RDMA device that sysfs shows beside the address
+}
+
+// A Finding is something that does not work, or could work better.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	What     string   `json:"what"`
+	Mend     string   `json:"mend"`
+}
+
+// Severity says whether a transport of this program is kept from working well.
+type Severity string
+
+// What Severity can be.
+const (
+	Problem Severity = "problem"
+	Note    Severity = "note"
+)
+
+// Judge makes a report of facts.
+func Judge(f *Facts) *Report {
+	r := &Report{Facts: f, Transports: []Transport{}, Findings: []Finding{}}
+	for i := range f.Interfaces {
+		r.judgeAddresses(&f.Interfaces[i])
+	}
+	r.judgeWorks()
+	r.judgeDevices()
+	r.judgeVerbs()
+	r.judgePort()
+	r.judgeLimits()
+	r.judgeKernel()
+	return r
+}
+
+func (r *Report) add(s Severity, what, mend string) {
+	r.Findings = append(r.Findings, Finding{s, what, mend})
+}

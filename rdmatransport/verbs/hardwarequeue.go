@@ -1,0 +1,65 @@
+//go:build verbs && cgo && linux
+
+package verbs
+
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// A hardwareQueue is one of the two ibv_cqs of a completion queue: one for sends, one
+// for receives, with the channel in common. A response that was sent is no reason to
+// wake up, the next command is.
+type hardwareQueue struct {
+	cq       *C.struct_ibv_cq // nil once closed
+	capacity int              // entries of cq
+	reserved int              // most entries that the queue pairs can fill
+
+	armed atomic.Bool // a completion makes the channel readable, or has
+	fired bool        // there was a completion since
+}
+
+// reserve sees to it that n more completions fit: a queue that overflows is lost.
+func (h *hardwareQueue) reserve(d *device, n int) error {
+	need, limit := h.reserved+n, int(d.hw.max_cqe)
+	if need > limit {
+		return fmt.Errorf("verbs: %d completions would be outstanding on one completion queue, the limit of %s is %d: use more shards or shorter queues",
+			need, d.attrs.Name, limit)
+	}
+	if need > h.capacity {
+		var got C.int
+		code := C.nv_resize_cq(d.lib, h.cq, C.int(min(limit, max(need, 2*h.capacity))), &got)
+		if err := failure(code, fmt.Sprintf("growing a completion queue to %d entries", need)); err != nil {
+			return err
+		}
+		h.capacity = int(got)
+	}
+	h.reserved = need
+	return nil
+}
+
+// take polls for completions: how many, or a negative errno.
+func (h *hardwareQueue) take(wcs []C.struct_nv_wc, kernelFlags C.uint8_t) int {
+	if len(wcs) == 0 {
+		return 0
+	}
+	got := int(C.nv_poll_cq(h.cq, &wcs[0], C.int(len(wcs)), C.int(kernelFlags)))
+	h.fired = h.fired || got > 0
+	return got
+}
+
+// noticed reports whether the queue's notice has been made, or is about to be.
+func (h *hardwareQueue) noticed() bool { return h.armed.Load() && h.fired }
+
+// arm asks for a notice. It reports whether that was not so before.
+func (h *hardwareQueue) arm() bool {
+	if h.armed.Load() {
+		return false
+	}
+	h.fired = false
+	h.armed.Store(C.nv_arm_cq(h.cq) == 0)
+	return true
+}

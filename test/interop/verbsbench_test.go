@@ -1,0 +1,163 @@
+package interop
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+var benches = flag.Bool("bench", false, "run TestVerbsBench, which wants this machine for itself")
+
+const (
+	benchRounds  = 5
+	benchSeconds = 3    // of one workload
+	benchLimit   = 1.5  // times nvmet's processor time per I/O
+	idleLimit    = 0.05 // of the processor, connected and with nothing to do
+)
+
+// A workload is what fio does, with blocks of 4 KiB.
+type workload struct {
+	name, rw string
+	depth    int
+}
+
+var workloads = []workload{{"read,QD1", "randread", 1}, {"read,QD16", "randread", 16}, {"write,QD16", "randwrite", 16}}
+
+// contenders are measured in turn, round by round.
+var contenders = []string{"nvmeof", "nvmet"}
+
+// benchFigures are what one round gives, of a workload or of idleness.
+type benchFigures struct {
+	cpu   float64 // microseconds of the target's processor per I/O, as its kernel counts
+	clean float64 // the same without what others took of this machine, guest.ProcessorTime
+	busy  float64 // share of that processor
+	iops  float64
+	p50   float64 // microseconds
+	p99   float64
+}
+
+// A benchCell is one workload, or idleness, of one contender.
+type benchCell struct{ workload, contender string }
+
+// TestVerbsBench compares our target on the verbs provider with nvmet-rdma, over the
+// same rxe device and the same file. The target has a machine with one processor of
+// its own, so that everything it costs is in that processor's time: the program, the
+// kernel's workers, rxe, the file system, interrupts. The host has another machine.
+// Emulated machines give ratios, no speeds.
+func TestVerbsBench(t *testing.T) {
+	needGuest(t)
+	if !*benches {
+		t.Skip("compares processor times, which others on this machine would disturb: -bench -run TestVerbsBench")
+	}
+	l := newPair(t, peerVerbs, 1, 1)
+	l.buildVerbs(t, filepath.Join(l.peerDir, "nvmeof"))
+	l.link(t, 1500)
+	e := env{"nqn": targetNQN, "addr": "10.9.0.1", "seconds": benchSeconds, "options": ""}
+	l.onPeer(t, 2*time.Minute, "contender", e.with(env{"action": "prepare"}))
+	results := map[benchCell][]benchFigures{}
+	for range benchRounds {
+		for _, c := range contenders {
+			l.measureContender(t, e.with(env{"contender": c}), func(workload string, f benchFigures) {
+				cell := benchCell{workload, c}
+				results[cell] = append(results[cell], f)
+			})
+		}
+	}
+	judgeBench(t, results)
+}
+
+const idleness = "idle"
+
+// measureContender starts a target, measures each workload and then idleness, and
+// stops it.
+func (l *lab) measureContender(t *testing.T, e env, take func(string, benchFigures)) {
+	t.Helper()
+	act := func(action string, more env) string {
+		t.Helper()
+		return l.onHost(t, time.Minute, "verbsbench", e.with(more).with(env{"action": action}))
+	}
+	l.onPeer(t, time.Minute, "contender", e.with(env{"action": "start"}))
+	act("connect", nil)
+	for _, w := range workloads {
+		before, err := l.other.ProcessorTime()
+		out := act("load", env{"name": w.name, "rw": w.rw, "depth": w.depth})
+		after, err2 := l.other.ProcessorTime()
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		var busy, idle, ios, seconds, p50, p99 float64
+		_, result, _ := strings.Cut(out, "RESULT ")
+		if n, _ := fmt.Sscan(result, &busy, &idle, &ios, &seconds, &p50, &p99); n != 6 || ios == 0 {
+			t.Fatalf("no result in:\n%s", out)
+		}
+		take(w.name, benchFigures{
+			cpu: busy / ios * 1e6, clean: float64((after - before).Microseconds()) / ios, busy: busy / (busy + idle),
+			iops: ios / seconds, p50: p50, p99: p99,
+		})
+	}
+	out := act("idle", nil)
+	var f benchFigures
+	_, result, _ := strings.Cut(out, "IDLE ")
+	if n, _ := fmt.Sscan(result, &f.busy); n != 1 {
+		t.Fatalf("no share in:\n%s", out)
+	}
+	take(idleness, f)
+	act("disconnect", nil)
+	l.onPeer(t, time.Minute, "contender", e.with(env{"action": "stop"}))
+}
+
+// judgeBench prints the medians and holds the ratios to their limit.
+func judgeBench(t *testing.T, results map[benchCell][]benchFigures) {
+	t.Helper()
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\t\tCPU us/IO\tundisturbed\tCPU busy\tIOPS\tp50 us\tp99 us\t")
+	for _, load := range workloads {
+		var m [2]benchFigures
+		for i, c := range contenders {
+			m[i] = medians(results[benchCell{load.name, c}])
+			fmt.Fprintf(w, "%s\t%s\t%.0f\t%.0f\t%.0f %%\t%.0f\t%.0f\t%.0f\t\n", load.name, c, m[i].cpu, m[i].clean, 100*m[i].busy, m[i].iops, m[i].p50, m[i].p99)
+		}
+		ratio := m[0].cpu / m[1].cpu
+		fmt.Fprintf(w, "\tratio\t%.2f x\t%.2f x\t\t\t\t\t\n", ratio, m[0].clean/m[1].clean)
+		if ratio > benchLimit {
+			t.Errorf("%s: %.0f us of processor time per I/O, %.2f times nvmet's %.0f us, at most %.1f times are allowed (%.2f times without what others took of this machine)",
+				load.name, m[0].cpu, ratio, m[1].cpu, benchLimit, m[0].clean/m[1].clean)
+		}
+	}
+	for _, c := range contenders {
+		m := medians(results[benchCell{idleness, c}])
+		fmt.Fprintf(w, "idle\t%s\t\t\t%.1f %%\t\t\t\t\n", c, 100*m.busy)
+		if m.busy > idleLimit {
+			t.Errorf("%s takes %.1f %% of the processor with nothing to do, at most %.0f %% are allowed", c, 100*m.busy, 100*idleLimit)
+		}
+	}
+	w.Flush()
+	t.Logf("medians of %d rounds:\n%s", benchRounds, table.String())
+}
+
+// medians are those of each figure.
+func medians(fs []benchFigures) benchFigures {
+	of := func(get func(benchFigures) float64) float64 { return median(fs, get) }
+	return benchFigures{
+		cpu: of(func(f benchFigures) float64 { return f.cpu }), clean: of(func(f benchFigures) float64 { return f.clean }),
+		busy: of(func(f benchFigures) float64 { return f.busy }), iops: of(func(f benchFigures) float64 { return f.iops }),
+		p50: of(func(f benchFigures) float64 { return f.p50 }), p99: of(func(f benchFigures) float64 { return f.p99 }),
+	}
+}
+
+// median of what each gives.
+func median(fs []benchFigures, of func(benchFigures) float64) float64 {
+	values := make([]float64, len(fs))
+	for i, f := range fs {
+		values[i] = of(f)
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
