@@ -27,9 +27,15 @@ func newSCSI(t *testing.T, options ...string) string {
 		t.Fatalf("modprobe %v: %v\n%s", args, err, out)
 	}
 	t.Cleanup(func() {
-		if out, err := exec.Command("modprobe", "-r", "scsi_debug").CombinedOutput(); err != nil {
-			t.Errorf("modprobe -r: %v\n%s", err, out)
+		var out []byte
+		var err error
+		for range 50 { // the kernel ends rings, which keep the disk, after a while
+			if out, err = exec.Command("modprobe", "-r", "scsi_debug").CombinedOutput(); err == nil {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
 		}
+		t.Errorf("modprobe -r: %v\n%s", err, out)
 	})
 	for range 500 {
 		disks, _ := filepath.Glob("/sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*:*/block/sd*")

@@ -20,15 +20,22 @@ func Health(dev uint64) (backend.Health, error) {
 	if err != nil {
 		return backend.Health{}, err
 	}
-	text, err := d.read()
-	if err != nil {
-		return backend.Health{}, fmt.Errorf("SMART data of %s: %w", d.node, err)
-	}
-	h, err := d.parse(text)
+	h, err := d.health()
 	if err != nil {
 		return backend.Health{}, fmt.Errorf("SMART data of %s: %w", d.node, err)
 	}
 	return h, nil
+}
+
+// health reads and parses. An error in reading counts only where what was read
+// before is not enough: the library asks for more than we need.
+func (d *drive) health() (backend.Health, error) {
+	text, readErr := d.read()
+	h, err := d.parse(text)
+	if err != nil && readErr != nil {
+		err = readErr
+	}
+	return h, err
 }
 
 // A drive is a device node and how to speak to it.

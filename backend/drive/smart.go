@@ -40,16 +40,16 @@ func readATA(node string) (string, error) {
 	return text(d)
 }
 
-// text is what the library prints. It is work in progress by its own words, so a
+// text is what the library prints, until an error. It is work in progress by its own words, so a
 // panic in it, over an answer that it does not expect, is an error of the drive.
 func text(d printer) (out string, err error) {
+	var b bytes.Buffer
 	defer d.Close()
 	defer func() {
 		if p := recover(); p != nil {
-			out, err = "", fmt.Errorf("the answer is not understood: %v", p)
+			out, err = b.String(), fmt.Errorf("the answer is not understood: %v", p)
 		}
 	}()
-	var b bytes.Buffer
 	err = d.PrintSMART(&drivedb.DriveDb{Drives: []drivedb.DriveModel{ataNames()}}, &b)
 	return b.String(), err
 }

@@ -61,7 +61,17 @@ func TestLibraryPanics(t *testing.T) {
 		t.Errorf("%q, %v", out, err)
 	}
 	fault := errors.New("fault")
-	if _, err := text(printerFunc(func(io.Writer) error { return fault })); err != fault {
+	out, err = text(printerFunc(func(w io.Writer) error { io.WriteString(w, nvmeText); return fault }))
+	if out != nvmeText || err != fault {
+		t.Errorf("%q, %v, want %v", out, err, fault)
+	}
+	// What was printed before is enough, or it is not.
+	d := &drive{read: func() (string, error) { return nvmeText, fault }, parse: parseNVMe}
+	if h, err := d.health(); err != nil || h.Spare != 93 {
+		t.Errorf("%+v, %v", h, err)
+	}
+	d.read = func() (string, error) { return "", fault }
+	if _, err := d.health(); err != fault {
 		t.Errorf("%v, want %v", err, fault)
 	}
 	out, err = text(printerFunc(func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }))
