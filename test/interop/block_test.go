@@ -25,7 +25,7 @@ func TestBlockDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := artefacts(t)
-	build := exec.Command("go", "test", "-c", "-C", "../..", "-o", filepath.Join(dir, "block.test"), "./backend/block")
+	build := exec.Command("go", "test", "-C", "../..", "-c", "-o", filepath.Join(dir, "block.test"), "./backend/block")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go test -c: %v\n%s", err, out)
