@@ -170,7 +170,9 @@ type MemoryUser interface {
 // one that gives up has nothing to undo. Leases are kept for parts of the store
 // coarser than a block, so whoever holds one must not need another to proceed.
 type Viewer interface {
-	// Memory is the whole store, to be registered once with each device.
+	// Memory is the whole store, to be registered once with each device. Its pages
+	// stay the same unless Info.Deallocate: then freed blocks get other ones, and a
+	// device that pins pages must not have it.
 	Memory() []byte
 	// TryLease leases length bytes at offset, a range that the caller checked
 	// against Info.Size, and reports whether it got them.

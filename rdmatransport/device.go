@@ -21,6 +21,10 @@ type Attrs struct {
 	Windows       bool
 	Atomics       bool
 	Immediate     bool // false on iWARP, which has no immediate data
+	// Pins says that the device holds on to the pages that registered memory has at
+	// the time: one that is given back to the system (MADV_DONTNEED of madvise(2)) or
+	// mapped anew is no longer what the device reads and writes.
+	Pins bool
 }
 
 // A Device is one RDMA endpoint: an RNIC's port, or an address on which

@@ -46,10 +46,11 @@
 //
 // A Read of a namespace whose store is a [backend.Viewer] is sent straight from
 // the store's memory under a shared lease, which ends when the response has
-// been acknowledged. A Write is fetched into a buffer of the shard, or lies in
-// the capsule, and is copied under an exclusive lease. What finds no buffer, no
-// room in a backend's queue or no lease waits in its shard, in order among
-// commands that conflict, and is tried again each turn.
+// been acknowledged; not where the device pins pages ([rdmatransport.Attrs]) and
+// the store gives freed ones back. A Write is fetched into a buffer of the shard,
+// or lies in the capsule, and is copied under an exclusive lease. What finds no
+// buffer, no room in a backend's queue or no lease waits in its shard, in order
+// among commands that conflict, and is tried again each turn.
 //
 // Commands of several operations (Compare and Verify of many blocks, Copy) go part
 // by part through scratch buffers of an arena of their own, so that nobody who

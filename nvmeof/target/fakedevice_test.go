@@ -15,6 +15,7 @@ import (
 // time, so that shards run, and listeners that tests feed.
 type fakeDevice struct {
 	listener *fakeListener
+	pins     bool // Attrs.Pins
 	regions  int
 	mu       sync.Mutex
 }
@@ -26,7 +27,7 @@ func newFakeDevice() *fakeDevice {
 func (d *fakeDevice) Attrs() rdmatransport.Attrs {
 	return rdmatransport.Attrs{
 		Provider: "fake", MaxQueueDepth: 4096, MaxSGE: 4, MaxMessage: 1 << 31,
-		MaxReadsOut: 16, MaxReadsIn: 16, Shards: 4,
+		MaxReadsOut: 16, MaxReadsIn: 16, Shards: 4, Pins: d.pins,
 	}
 }
 

@@ -102,11 +102,20 @@ func (t *Target) releaseVolume(n *Namespace) error {
 	return v.close()
 }
 
+// viewer is the store as one from whose memory the device itself sends, or nil.
+func (v *volume) viewer() backend.Viewer {
+	if v.target.attrs.Pins && v.info.Deallocate {
+		return nil // the device would go on with pages that the store has given back
+	}
+	viewer, _ := v.store.(backend.Viewer)
+	return viewer
+}
+
 // open gives the volume a lane on every shard.
 func (v *volume) open() error {
 	t := v.target
 	v.lanes = make([]lane, len(t.workers))
-	viewer, _ := v.store.(backend.Viewer)
+	viewer := v.viewer()
 	if viewer != nil {
 		region, err := t.domain.Register(viewer.Memory(), 0)
 		if err != nil {
