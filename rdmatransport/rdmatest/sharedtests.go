@@ -172,7 +172,8 @@ func testSharedClose(p *pair) {
 		go func() { // ends with the posts
 			defer close(sent)
 			a.send(1, 1, 100)
-			a.send(2, 1, 100)
+			a.post(rdmatransport.SendWR{ID: 2, Op: rdmatransport.OpSend, Flags: rdmatransport.FlagSignaled, // the same bytes
+				SGL: []rdmatransport.SGE{a.sge(0, 100)}})
 		}()
 		<-sent
 		var cs [1]rdmatransport.Completion
