@@ -118,7 +118,9 @@ func TestErrorsEndTheJob(t *testing.T) {
 	for _, at := range []int{0, 5, 100} {
 		s := backendtest.NewFaulty(newStore(t))
 		s.Inject(backendtest.Rule{Skip: at, Err: backend.ErrNoSpace})
-		_, err := run(t, s, job(RandWrite))
+		j := job(RandWrite)
+		j.Runtime = time.Minute // the error ends it
+		_, err := run(t, s, j)
 		if !errors.Is(err, backend.ErrNoSpace) || !strings.Contains(err.Error(), "randwrite of 8192 bytes at offset ") {
 			t.Errorf("after %d requests: %v", at, err)
 		}
