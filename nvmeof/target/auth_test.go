@@ -138,7 +138,7 @@ func TestWrongKeyOnIOQueue(t *testing.T) {
 		thief := k.dial(1, 1, 32)
 		d := connectData()
 		d.CNTLID = id
-		thief.wantStatus(capsule.StatusConnectInvalidParam|dnr, connectCommand(capsule.Connect{QID: 1, SQSIZE: 31}, d))
+		thief.wantStatus(capsule.StatusConnectInvalidParam, connectCommand(capsule.Connect{QID: 1, SQSIZE: 31}, d))
 		good.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
 		k.close2(t)
 	})
@@ -336,7 +336,7 @@ func TestQueueLostWhileBusy(t *testing.T) {
 	k.admin()
 }
 
-// TestAuthTimeout: a host that stalls is dropped, wherever it does so.
+// TestAuthTimeout is row 109: a host that stalls is dropped, wherever it does so.
 func TestAuthTimeout(t *testing.T) {
 	for _, messages := range []int{0, 1, 2, 3} {
 		t.Run(fmt.Sprint(messages), func(t *testing.T) {
@@ -367,7 +367,7 @@ func TestAuthTimeout(t *testing.T) {
 	}
 }
 
-// TestUnfetchedFailure: a host that does not fetch the reason is dropped too, with
+// TestUnfetchedFailure is row 107: a host that does not fetch the reason is dropped too, with
 // one line in all.
 func TestUnfetchedFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
