@@ -43,7 +43,7 @@ func (l *temperatureLimits) pick(f capsule.TemperatureThreshold, set bool) *uint
 
 func getTemperatureLimit(c *Controller, r *request, v uint32) capsule.Status {
 	limits := c.features.limits
-	if r.cmd.GetFeatures().Select != capsule.SelectCurrent {
+	if r.preset() {
 		limits = noLimits
 	}
 	limit := limits.pick(capsule.ParseTemperatureThreshold(v), false)
