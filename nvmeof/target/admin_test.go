@@ -202,6 +202,7 @@ func wantBadGetFeatures(t *testing.T, h *hostQueue) {
 		t.Errorf("default arbitration %d", v)
 	}
 	get(invalidField, capsule.GetFeatures{FID: 0x7f}, 0)
+	get(invalidField, capsule.GetFeatures{FID: capsule.FeatureLBARange}, capsule.LBARangeTypeSize)
 	get(invalidField, capsule.GetFeatures{FID: capsule.FeatureArbitration, Select: 4}, 0)
 	get(capsule.StatusSGLDataLength|dnr, capsule.GetFeatures{FID: capsule.FeatureArbitration}, 4096)
 	get(capsule.StatusHostIDInconsistent|dnr, capsule.GetFeatures{FID: capsule.FeatureHostID}, 8)

@@ -62,7 +62,7 @@ func featureTable() [256]feature {
 		capsule.FeatureReservationMask:      {get: getReservationMask, set: setReservationMask, scope: capsule.FIDNamespaceScope},
 		capsule.FeatureReservationPersist:   {get: getReservationPersist, set: setReservationPersist, scope: capsule.FIDNamespaceScope},
 		capsule.FeatureNamespaceWriteProtect: {get: getWriteProtection, set: setWriteProtection, ranked: true,
-			scope: capsule.FIDNamespaceScope},
+			scope: capsule.FIDNamespaceScope | capsule.FIDNamespaceChanges},
 	}
 }
 
@@ -75,13 +75,22 @@ func (c *Controller) feature(id capsule.FID) *feature {
 	return f
 }
 
+// knownFeature comes before the length of the data, which only a feature that is known
+// has.
+func knownFeature(q *queue, r *request) capsule.Status {
+	if q.controller.feature(capsule.FID(r.cmd.CDW10)) == nil {
+		return invalidField
+	}
+	return capsule.StatusSuccess
+}
+
 // featureSize is the data length of Get Features and Set Features.
 func featureSize(c *Controller, cmd *capsule.Command) uint64 {
 	id := capsule.FID(cmd.CDW10)
 	f := c.feature(id)
 	get := capsule.AdminOpcode(cmd.Opcode) == capsule.AdminGetFeatures
 	switch {
-	case f == nil, get && cmd.GetFeatures().Select == capsule.SelectSupported:
+	case get && cmd.GetFeatures().Select == capsule.SelectSupported:
 		return 0
 	case id == capsule.FeatureHostID && cmd.CDW11&extendedHostID == 0:
 		return capsule.HostIDShortSize
@@ -93,7 +102,7 @@ func getFeatures(c *Controller, r *request) capsule.Status {
 	g := r.cmd.GetFeatures()
 	f := c.feature(g.FID)
 	switch {
-	case f == nil || g.Select > capsule.SelectSupported:
+	case g.Select > capsule.SelectSupported:
 		return invalidField
 	case g.Select == capsule.SelectSupported:
 		if !f.fixed {
@@ -114,8 +123,6 @@ func setFeatures(c *Controller, r *request) capsule.Status {
 	s := r.cmd.SetFeatures()
 	f := c.feature(s.FID)
 	switch {
-	case f == nil:
-		return invalidField
 	case s.Save:
 		return capsule.StatusFeatureNotSaveable | capsule.StatusDNR
 	case !f.perNamespace() && r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast:
