@@ -233,6 +233,9 @@ func TestFeatureDefaults(t *testing.T) {
 		if v, _ := get(capsule.FeatureVolatileWriteCache, s, 0); v != 1 {
 			t.Errorf("write cache %d with select %d; it is always there", v, s)
 		}
+		if v, _ := get(capsule.FeatureTemperatureThreshold, s, 0); v != warningTemperature {
+			t.Errorf("temperature threshold %d with select %d, want WCTEMP", v, s)
+		}
 		if v, _ := get(capsule.FeatureNumberOfQueues, s, 0); v != uint64(capsule.QueueCounts{Submission: limit, Completion: limit}.Value()) {
 			t.Errorf("queues %#x with select %d, want %d of each", v, s, limit)
 		}

@@ -282,7 +282,7 @@ var featureValues = []struct {
 }{
 	{capsule.FeatureArbitration, 0, 0, change, capsule.FIDControllerScope},
 	{capsule.FeaturePowerManagement, 0, 0, change, capsule.FIDControllerScope},
-	{capsule.FeatureTemperatureThreshold, 0xffff, 0xffff, change, capsule.FIDControllerScope},
+	{capsule.FeatureTemperatureThreshold, 273 + 80, 273 + 80, change, capsule.FIDControllerScope},
 	{capsule.FeatureErrorRecovery, 0, 0, change, capsule.FIDControllerScope},
 	{capsule.FeatureVolatileWriteCache, 1, 1, 0, capsule.FIDControllerScope},
 	{capsule.FeatureNumberOfQueues, 0x30003, 0x7f007f, change, capsule.FIDControllerScope},
@@ -468,7 +468,7 @@ func (p pages) reset(t *testing.T) {
 	before := p.json(t, "id-ctrl")
 	p.json(t, "reset-id").want(t, "id-ctrl after a reset", fields{"sn": before.at("sn"), "subnqn": targetNQN})
 	p.json(t, "reset-errors").at("errors", 0).want(t, "error-log of a new controller", fields{"error_count": 0, "status_field": 0})
-	if v, _ := p.feature(t, "reset-limit-got", capsule.FeatureTemperatureThreshold, "Current"); v != 0xffff {
+	if v, _ := p.feature(t, "reset-limit-got", capsule.FeatureTemperatureThreshold, "Current"); v != 273+80 {
 		t.Errorf("temperature threshold %d after a reset", v)
 	}
 	if v, _ := p.feature(t, "reset-marker-got", capsule.FeatureProgressMarker, "Current"); v != 5 {

@@ -100,7 +100,7 @@ smart errors
 page limit-set set-feature "$c" -f 0x04 --value=298 # what it has
 feature limit-got 04 0
 json smart-warm smart-log "$c"
-page limit-back set-feature "$c" -f 0x04 --value=0xffff
+page limit-back set-feature "$c" -f 0x04 --value=299
 json smart-cool smart-log "$c"
 page cache-on set-feature "$c" -f 0x06 --value=1
 page cache-off set-feature "$c" -f 0x06 --value=0
