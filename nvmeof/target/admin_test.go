@@ -1,6 +1,7 @@
 package target
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"testing"
@@ -261,10 +262,8 @@ func wantBadGetFeatures(t *testing.T, h *hostQueue) {
 	if v := get(capsule.StatusSuccess, capsule.GetFeatures{FID: capsule.FeatureArbitration, Select: capsule.SelectDefault}, 0); v != 0 {
 		t.Errorf("default arbitration %d", v)
 	}
-	if v := get(capsule.StatusSuccess, capsule.GetFeatures{FID: capsule.FeatureHostID, Select: capsule.SelectSupported}, 0); v != uint64(capsule.FeatureChangeable) {
-		t.Errorf("capabilities of the host identifier %#x", v)
-	}
 	get(invalidField, capsule.GetFeatures{FID: 0x7f}, 0)
+	get(invalidField, capsule.GetFeatures{FID: capsule.FeatureLBARange}, capsule.LBARangeTypeSize)
 	get(invalidField, capsule.GetFeatures{FID: capsule.FeatureArbitration, Select: 4}, 0)
 	get(capsule.StatusSGLDataLength|dnr, capsule.GetFeatures{FID: capsule.FeatureArbitration}, 4096)
 	get(capsule.StatusHostIDInconsistent|dnr, capsule.GetFeatures{FID: capsule.FeatureHostID}, 8)
@@ -272,6 +271,48 @@ func wantBadGetFeatures(t *testing.T, h *hostQueue) {
 	h.wantOK(adminCommand(capsule.AdminGetFeatures, capsule.GetFeatures{FID: capsule.FeatureHostID, Value: 1}, id))
 	if capsule.HostID(id) != testHostID {
 		t.Errorf("host identifier % x", id)
+	}
+}
+
+// TestFeatureDefaults reads defaults and capabilities after hosts changed what they can.
+func TestFeatureDefaults(t *testing.T) {
+	f := newFixture(t)
+	h, _ := f.connectAdmin(0)
+	h.wantOK(adminCommand(capsule.AdminSetFeatures, capsule.SetFeatures{FID: capsule.FeatureNumberOfQueues}, nil))
+	stamp := []byte{1, 2, 3, 4, 5, 6, 0, 0}
+	h.wantOK(adminCommand(capsule.AdminSetFeatures, capsule.SetFeatures{FID: capsule.FeatureTimestamp}, stamp))
+	behavior := make([]byte, capsule.HostBehaviorSize)
+	behavior[0] = 1
+	h.wantOK(adminCommand(capsule.AdminSetFeatures, capsule.SetFeatures{FID: capsule.FeatureHostBehavior}, behavior))
+	get := func(id capsule.FID, s capsule.FeatureSelect, n int) (uint64, []byte) {
+		t.Helper()
+		b := bytes.Repeat([]byte{0xee}, n)
+		return h.wantOK(adminCommand(capsule.AdminGetFeatures, capsule.GetFeatures{FID: id, Select: s}, b)).result, b
+	}
+	limit := f.target.cfg.MaxQueues
+	for _, s := range []capsule.FeatureSelect{capsule.SelectDefault, capsule.SelectSaved} {
+		if v, _ := get(capsule.FeatureVolatileWriteCache, s, 0); v != 1 {
+			t.Errorf("write cache %d with select %d; it is always there", v, s)
+		}
+		if v, _ := get(capsule.FeatureTemperatureThreshold, s, 0); v != warningTemperature {
+			t.Errorf("temperature threshold %d with select %d, want WCTEMP", v, s)
+		}
+		if v, _ := get(capsule.FeatureNumberOfQueues, s, 0); v != uint64(capsule.QueueCounts{Submission: limit, Completion: limit}.Value()) {
+			t.Errorf("queues %#x with select %d, want %d of each", v, s, limit)
+		}
+		for id, n := range map[capsule.FID]int{capsule.FeatureTimestamp: 8, capsule.FeatureHostBehavior: capsule.HostBehaviorSize} {
+			if _, b := get(id, s, n); !bytes.Equal(b, make([]byte, n)) {
+				t.Errorf("feature %02xh with select %d: % x", id, s, b[:8])
+			}
+		}
+	}
+	for id, want := range map[capsule.FID]uint32{
+		capsule.FeatureHostID: 0, capsule.FeatureVolatileWriteCache: 0, capsule.FeatureTimestamp: capsule.FeatureChangeable,
+		capsule.FeatureReservationMask: capsule.FeatureChangeable | capsule.FeatureNamespaceSpecific,
+	} {
+		if v, _ := get(id, capsule.SelectSupported, 0); v != uint64(want) {
+			t.Errorf("capabilities of feature %02xh %#x, want %#x", id, v, want)
+		}
 	}
 }
 

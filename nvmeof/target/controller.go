@@ -92,7 +92,7 @@ func (c *Controller) do(f func()) { c.shard.Do(f) }
 // resetState puts everything that a controller level reset clears back.
 func (c *Controller) resetState() {
 	c.props = newProperties(c.target.cfg.QueueDepth, !c.discovery())
-	c.features = features{stampedAt: c.now(), limits: noLimits}
+	c.features = features{stampedAt: c.now(), limits: defaultLimits}
 	c.warned = 0
 	for i := range c.target.features {
 		c.features.values[i] = c.target.features[i].initial

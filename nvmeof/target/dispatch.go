@@ -35,8 +35,8 @@ func adminTable() [256]row {
 		capsule.AdminGetLogPage:  {run: getLogPage, size: logSize, io: true, disc: true},
 		capsule.AdminIdentify:    {run: identify, size: fixed(capsule.IdentifySize), io: true, disc: true},
 		capsule.AdminAbort:       {run: abort, io: true},
-		capsule.AdminSetFeatures: {run: setFeatures, size: featureSize, io: true, disc: true},
-		capsule.AdminGetFeatures: {run: getFeatures, size: featureSize, io: true, disc: true},
+		capsule.AdminSetFeatures: {run: setFeatures, check: knownFeature, size: featureSize, io: true, disc: true},
+		capsule.AdminGetFeatures: {run: getFeatures, check: knownFeature, size: featureSize, io: true, disc: true},
 		capsule.AdminAsyncEvent:  {run: asyncEvent, io: true, disc: true},
 		capsule.AdminKeepAlive:   {run: keepAliveCommand, io: true, disc: true},
 	}

@@ -20,9 +20,10 @@ type features struct {
 // A featureHandler gets or sets a feature; what it leaves in r.result is DW0.
 type featureHandler func(c *Controller, r *request, value uint32) capsule.Status
 
-// A feature is one row of the table. An absent set makes it unchangeable.
+// A feature is one row of the table.
 type feature struct {
 	get, set featureHandler
+	fixed    bool   // set takes no other value than the one there is
 	size     uint32 // bytes of data either way
 	initial  uint32
 	ranked   bool                   // get looks itself at which value is asked for
@@ -49,19 +50,19 @@ func featureTable() [256]feature {
 		capsule.FeaturePowerManagement:      {get: getValue, set: setPowerState},
 		capsule.FeatureTemperatureThreshold: {get: getTemperatureLimit, set: setTemperatureLimit, ranked: true},
 		capsule.FeatureErrorRecovery:        {get: getValue, set: setErrorRecovery},
-		capsule.FeatureVolatileWriteCache:   {get: getWriteCache, set: setWriteCache},
-		capsule.FeatureNumberOfQueues:       {get: getQueues, set: setQueues},
+		capsule.FeatureVolatileWriteCache:   {get: getWriteCache, set: setWriteCache, fixed: true, initial: 1},
+		capsule.FeatureNumberOfQueues:       {get: getQueues, set: setQueues, ranked: true},
 		capsule.FeatureWriteAtomicity:       {get: getValue, set: setValue},
 		capsule.FeatureAsyncEvent:           {get: getEvents, set: setEvents, always: true},
 		capsule.FeatureTimestamp:            {get: getTimestamp, set: setTimestamp, size: capsule.TimestampSize},
 		capsule.FeatureKeepAliveTimer:       {get: getKeepAlive, set: setKeepAlive, always: true},
 		capsule.FeatureHostBehavior:         {get: getHostBehavior, set: setHostBehavior, size: capsule.HostBehaviorSize},
 		capsule.FeatureProgressMarker:       {get: getProgress, set: setProgress, scope: capsule.FIDSubsystemScope},
-		capsule.FeatureHostID:               {get: getHostID, set: setHostID, size: capsule.HostIDSize, always: true},
+		capsule.FeatureHostID:               {get: getHostID, set: setHostID, fixed: true, size: capsule.HostIDSize, always: true},
 		capsule.FeatureReservationMask:      {get: getReservationMask, set: setReservationMask, scope: capsule.FIDNamespaceScope},
 		capsule.FeatureReservationPersist:   {get: getReservationPersist, set: setReservationPersist, scope: capsule.FIDNamespaceScope},
 		capsule.FeatureNamespaceWriteProtect: {get: getWriteProtection, set: setWriteProtection, ranked: true,
-			scope: capsule.FIDNamespaceScope},
+			scope: capsule.FIDNamespaceScope | capsule.FIDNamespaceChanges},
 	}
 }
 
@@ -74,13 +75,22 @@ func (c *Controller) feature(id capsule.FID) *feature {
 	return f
 }
 
+// knownFeature comes before the length of the data, which only a feature that is known
+// has.
+func knownFeature(q *queue, r *request) capsule.Status {
+	if q.controller.feature(capsule.FID(r.cmd.CDW10)) == nil {
+		return invalidField
+	}
+	return capsule.StatusSuccess
+}
+
 // featureSize is the data length of Get Features and Set Features.
 func featureSize(c *Controller, cmd *capsule.Command) uint64 {
 	id := capsule.FID(cmd.CDW10)
 	f := c.feature(id)
 	get := capsule.AdminOpcode(cmd.Opcode) == capsule.AdminGetFeatures
 	switch {
-	case f == nil, get && cmd.GetFeatures().Select == capsule.SelectSupported:
+	case get && cmd.GetFeatures().Select == capsule.SelectSupported:
 		return 0
 	case id == capsule.FeatureHostID && cmd.CDW11&extendedHostID == 0:
 		return capsule.HostIDShortSize
@@ -92,10 +102,10 @@ func getFeatures(c *Controller, r *request) capsule.Status {
 	g := r.cmd.GetFeatures()
 	f := c.feature(g.FID)
 	switch {
-	case f == nil || g.Select > capsule.SelectSupported:
+	case g.Select > capsule.SelectSupported:
 		return invalidField
 	case g.Select == capsule.SelectSupported:
-		if f.set != nil {
+		if !f.fixed {
 			r.result = uint64(capsule.FeatureChangeable)
 		}
 		if f.perNamespace() {
@@ -113,16 +123,18 @@ func setFeatures(c *Controller, r *request) capsule.Status {
 	s := r.cmd.SetFeatures()
 	f := c.feature(s.FID)
 	switch {
-	case f == nil:
-		return invalidField
 	case s.Save:
 		return capsule.StatusFeatureNotSaveable | capsule.StatusDNR
 	case !f.perNamespace() && r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast:
 		return capsule.StatusFeatureNotNamespaceSpecific | capsule.StatusDNR
-	case f.set == nil:
-		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR
 	}
 	return f.set(c, r, s.Value)
+}
+
+// preset reports whether a Get Features asks for the default, or for the saved value,
+// which is the same: nothing is saved.
+func (r *request) preset() bool {
+	return capsule.AdminOpcode(r.cmd.Opcode) == capsule.AdminGetFeatures && r.cmd.GetFeatures().Select != capsule.SelectCurrent
 }
 
 func getValue(c *Controller, r *request, _ uint32) capsule.Status {
@@ -165,8 +177,12 @@ func setWriteCache(_ *Controller, _ *request, v uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
+// getQueues has the limit for default: that is granted to who does not ask.
 func getQueues(c *Controller, r *request, _ uint32) capsule.Status {
 	n := c.grantedQueues()
+	if r.preset() {
+		n = c.target.cfg.MaxQueues
+	}
 	r.result = uint64(capsule.QueueCounts{Submission: n, Completion: n}.Value())
 	return capsule.StatusSuccess
 }
@@ -205,9 +221,13 @@ func setEvents(c *Controller, r *request, v uint32) capsule.Status {
 }
 
 // getTimestamp counts on from what the host set, or from the controller's
-// start: origin 1 and 0 in bits 3:1 of byte 6 (NVMe base 2.0, 5.27.1.11).
+// start: origin 1 and 0 in bits 3:1 of byte 6 (NVMe base 2.0, 5.27.1.11). The
+// default is zero.
 func getTimestamp(c *Controller, r *request, _ uint32) capsule.Status {
 	f := &c.features
+	if r.preset() {
+		return capsule.StatusSuccess
+	}
 	elapsed := uint64(max(c.now()-f.stampedAt, 0)) / 1e6
 	v := (f.timestamp + elapsed) & capsule.MaxTimestampMillis
 	if f.stamped {
@@ -240,7 +260,9 @@ func setKeepAlive(c *Controller, r *request, v uint32) capsule.Status {
 }
 
 func getHostBehavior(c *Controller, r *request, _ uint32) capsule.Status {
-	copy(r.data, c.features.hostConfig[:])
+	if !r.preset() {
+		copy(r.data, c.features.hostConfig[:])
+	}
 	return capsule.StatusSuccess
 }
 

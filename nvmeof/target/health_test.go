@@ -183,6 +183,9 @@ func TestTemperatureThreshold(t *testing.T) {
 	for _, c := range []*hostCommand{set(sensor1 | 300), set(reserved | 300), get(sensor1), get(all), get(reserved)} {
 		h.wantStatus(invalidField, c)
 	}
+	if r := h.wantOK(get(0)); r.result != warningTemperature {
+		t.Errorf("threshold %d before one was set", r.result)
+	}
 	h.enableEvents(capsule.EventSMART)
 	e := h.start(adminCommand(capsule.AdminAsyncEvent, nil, nil))
 	h.wantOK(set(all | 330))

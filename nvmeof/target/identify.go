@@ -144,8 +144,9 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 	return capsule.StatusSuccess
 }
 
-// deallocateFeatures says that deallocated blocks read as zero, which only a
-// store that frees them on Write Zeroes promises.
+// deallocateFeatures says that Write Zeroes frees blocks where the store can. What
+// blocks that Dataset Management freed read as is not reported: parts of the store's
+// own units stay as they were.
 func (n *Namespace) deallocateFeatures() uint8 {
 	if n.info.Deallocate {
 		return capsule.DLFEATWriteZeroes

@@ -21,7 +21,7 @@ func getWriteProtection(c *Controller, r *request, _ uint32) capsule.Status {
 	if ns == nil {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	if r.cmd.GetFeatures().Select == capsule.SelectCurrent {
+	if !r.preset() {
 		r.result = uint64(ns.protection())
 	}
 	return capsule.StatusSuccess

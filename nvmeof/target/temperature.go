@@ -1,8 +1,6 @@
 package target
 
 import (
-	"math"
-
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
@@ -26,7 +24,8 @@ func (h *health) temperature() uint16 {
 // sensor: reaching one is a critical warning (NVMe base 2.0, 5.27.1.3).
 type temperatureLimits struct{ over, under uint16 }
 
-var noLimits = temperatureLimits{over: math.MaxUint16}
+// defaultLimits warn at WCTEMP, as the specification has it where that is given.
+var defaultLimits = temperatureLimits{over: warningTemperature}
 
 func (l temperatureLimits) exceeded(t uint16) bool { return t >= l.over || t <= l.under }
 
@@ -43,8 +42,8 @@ func (l *temperatureLimits) pick(f capsule.TemperatureThreshold, set bool) *uint
 
 func getTemperatureLimit(c *Controller, r *request, v uint32) capsule.Status {
 	limits := c.features.limits
-	if r.cmd.GetFeatures().Select != capsule.SelectCurrent {
-		limits = noLimits
+	if r.preset() {
+		limits = defaultLimits
 	}
 	limit := limits.pick(capsule.ParseTemperatureThreshold(v), false)
 	if limit == nil {

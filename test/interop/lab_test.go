@@ -54,6 +54,7 @@ type lab struct {
 
 	access  string    // who may use our target, as its options say; empty: any host
 	options string    // of the target's export, after a comma
+	second  string    // options of its second namespace, a file; empty: there is none
 	log     kernelLog // of the host
 	scripts int       // how many ran there; the number of the last one
 

@@ -73,7 +73,7 @@ func (l *lab) targetAction(t *testing.T, s setting, action string) {
 	t.Helper()
 	e := s.env()
 	e["storage"], e["action"], e["transport"], e["access"] = s.storage, action, l.transport(), l.access
-	e["options"] = l.options
+	e["options"], e["second"] = l.options, l.second
 	program := "nvmet"
 	if l.ours() {
 		program = "target"

@@ -2,8 +2,8 @@
 # kill: at once and with no farewell; revive: after kill), nqn, addr, family,
 # storage (memory, file), bytes (of the namespace), transport, access (options that say
 # which hosts may connect; empty: any), options (of the export, after a comma; none if
-# absent).
-backing=/root/target.img
+# absent), second (options of a second namespace, a file; there is none if empty).
+backing=/root/target.img second_backing=/root/second.img
 log=/mnt/host/target.log
 pidfile=/run/target.pid
 
@@ -11,11 +11,12 @@ launch() {
   local export="mem:$((bytes >> 20))MiB" listen=$addr lines
   [[ $storage == file ]] && export=$backing
   export+=${options:-}
+  [[ -z ${second:-} ]] || export+=" --export $second_backing,$second"
   [[ $family == ipv6 ]] && listen="[$addr]"
   touch "$log"
   lines=$(wc -l <"$log")
   setsid bash -c '
-    GOTRACEBACK=all nvmeof target --transport "$5" --listen "$1" --nqn "$2" --export "$3" $6 &
+    GOTRACEBACK=all nvmeof target --transport "$5" --listen "$1" --nqn "$2" --export $3 $6 &
     echo $! >"$4"
     wait $!
     echo "target ended with status $?"' - "$listen:4420" "$nqn" "$export" "$pidfile" "$transport" "${access:---allow-any-host}" </dev/null >>"$log" 2>&1 &
@@ -23,7 +24,7 @@ launch() {
   (within 60 bash -c "tail -n +$((lines + 1)) '$log' | grep -q 'nvme connect'") || { end KILL; die "the target does not serve"; }
 }
 start() {
-  rm -f "$backing"
+  rm -f "$backing" "$second_backing"
   [[ $storage != file ]] || truncate -s "$bytes" "$backing"
   launch
 }
@@ -48,7 +49,7 @@ start) start ;;
 stop)
   starved
   end TERM
-  rm -f "$backing"
+  rm -f "$backing" "$second_backing"
   ! grep -nE '^(panic|fatal error|goroutine [0-9]+)' "$log" || die "the target crashed"
   ;;
 kill) end KILL ;;
