@@ -103,6 +103,9 @@ func (r *reviewer) subsystem(s *Subsystem, path string) {
 	if s.MinControllerID > 0 && s.MaxControllerID > 0 && s.MinControllerID > s.MaxControllerID {
 		r.fail(path+".min-controller-id", "exchange the two", "%d is more than max-controller-id, which is %d", s.MinControllerID, s.MaxControllerID)
 	}
+	if len(s.Serial) > 20 || len(s.Model) > 40 {
+		r.fail(path, "at most 20 and 40 characters", "serial number %q or model %q is too long", s.Serial, s.Model)
+	}
 	for i, id := range s.Listeners {
 		where := fmt.Sprintf("%s.listeners[%d]", path, i)
 		if slices.Contains(s.Listeners[:i], id) {
