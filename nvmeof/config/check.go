@@ -228,7 +228,7 @@ func (r *reviewer) backends() {
 			switch {
 			case !first.n.Shared || !n.Shared:
 				r.fail(here.path, "if hosts can cope with that, say shared: true in both", "%s is exported by %s already", p, first.path)
-			case !first.n.sameStore(n):
+			case !first.n.SameStore(n):
 				r.fail(here.path, "write the same for both", "%s is opened once, and %s has other options for it", p, first.path)
 			}
 		}
@@ -246,8 +246,8 @@ func (n *Namespace) Path() Path {
 	return ""
 }
 
-// sameStore reports whether both open the same thing in the same way.
-func (n *Namespace) sameStore(o *Namespace) bool {
+// SameStore reports whether both open the same thing in the same way.
+func (n *Namespace) SameStore(o *Namespace) bool {
 	return n.BlockSize == o.BlockSize && same(n.File, o.File) && same(n.Block, o.Block) && same(n.Memory, o.Memory)
 }
 

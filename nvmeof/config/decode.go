@@ -14,6 +14,7 @@ import (
 // is wrong rather than the first thing.
 type decoder struct {
 	problems Problems
+	merge    bool                // fields that are not given stay, null is the default
 	places   map[string]Position // by path
 }
 
@@ -59,13 +60,19 @@ func join(path, name string) string {
 // decode fills to, whose field in the parent has some tags.
 func (d *decoder) decode(n *node, to reflect.Value, path string, tags fieldInfo) {
 	d.places[path] = n.at
+	if d.merge && n.kind == kindNull {
+		to.SetZero()
+		return
+	}
 	if v, ok := to.Addr().Interface().(value); ok {
 		d.value(n, v, to, path, tags)
 		return
 	}
 	switch to.Kind() {
 	case reflect.Pointer:
-		to.Set(reflect.New(to.Type().Elem()))
+		if !d.merge || to.IsNil() {
+			to.Set(reflect.New(to.Type().Elem()))
+		}
 		d.decode(n, to.Elem(), path, tags)
 	case reflect.Struct:
 		d.object(n, to, path)
@@ -124,7 +131,7 @@ func (d *decoder) object(n *node, to reflect.Value, path string) {
 		d.decode(f.value, to.Field(fields[at].index), join(path, f.name), fields[at])
 	}
 	for _, f := range fields {
-		if _, given := seen[f.name]; f.need && !given {
+		if _, given := seen[f.name]; f.need && !given && !d.merge {
 			d.fail(n.at, path, f.name+" is missing", "add it: "+f.doc)
 		}
 	}
@@ -147,6 +154,9 @@ func (d *decoder) list(n *node, to reflect.Value, path string) {
 		return
 	}
 	to.Set(reflect.MakeSlice(to.Type(), len(n.items), len(n.items)))
+	merge := d.merge
+	d.merge = false // a list is given whole
+	defer func() { d.merge = merge }()
 	for i, item := range n.items {
 		d.decode(item, to.Index(i), fmt.Sprintf("%s[%d]", path, i), fieldInfo{})
 	}

@@ -27,6 +27,7 @@ const (
 	KindHost       Kind = "host"
 	KindNamespace  Kind = "namespace"
 	KindReferral   Kind = "referral"
+	KindSize       Kind = "size of namespace"
 	KindVisibility Kind = "subsystem access" // of a subsystem: on which listeners it is, and whether to any host
 )
 
@@ -122,6 +123,7 @@ const (
 	phaseHost
 	phaseVisible
 	phaseRefer
+	phaseGrow // last, as it cannot be taken back
 	phases
 )
 
@@ -295,6 +297,17 @@ func (d *differ) namespace(nqn NQN, x matched[*Namespace]) {
 			return
 		}
 	}
-	c.Op, c.Fields, c.Old, c.New = Alter, f, x.old, x.new
-	d.add(phaseNamespace, c)
+	c.Op, c.Old, c.New = Alter, x.old, x.new
+	for _, field := range f {
+		if field.Name == "file.size" {
+			size := c
+			size.Kind, size.Fields = KindSize, []FieldChange{field}
+			d.add(phaseGrow, size)
+			continue
+		}
+		c.Fields = append(c.Fields, field)
+	}
+	if len(c.Fields) > 0 {
+		d.add(phaseNamespace, c)
+	}
 }

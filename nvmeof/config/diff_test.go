@@ -69,6 +69,8 @@ func TestDiff(t *testing.T) {
 			"change subsystem access of a: allow-any-host false -> true, listeners default -> [1]"}},
 		{"read-only", []string{"- nsid: 2\n", "- nsid: 2\n        read-only: true\n        ana-group: 4\n"}, []string{
 			"change namespace 2 of a: read-only false -> true, ana-group 1 -> 4"}},
+		{"grown", []string{"/a1", "/a1\n          size: 1GiB\n        ana-group: 2"}, []string{
+			"change namespace 1 of a: ana-group 1 -> 2", "change size of namespace 1 of a: file.size default -> 1GiB"}},
 		{"another file", []string{"/a1", "/a3"}, []string{
 			"remove namespace 1 of a (comes back with another file.path)", "add namespace 1 of a"}},
 		{"serial", []string{"  - nqn: a\n", "  - nqn: a\n    serial: s\n"}, []string{

@@ -78,7 +78,7 @@ type Namespace struct {
 	File      *File   `json:"file,omitempty" doc:"A regular file."`
 	Block     *Block  `json:"block,omitempty" doc:"A block device."`
 	Memory    *Memory `json:"memory,omitempty" doc:"Memory, which is lost when the target ends."`
-	BlockSize int     `json:"block-size,omitzero" oneof:"512 4096" doc:"Logical block size in bytes, 512 or 4096. Default: what fits the file or device; 512 for memory."`
+	BlockSize int     `json:"block-size,omitzero" oneof:"512 4096" doc:"Logical block size in bytes, 512 or 4096. Default: 512, or the device's own."`
 	ReadOnly  bool    `json:"read-only,omitzero" default:"false" doc:"No host may write. Default false."`
 	Shared    bool    `json:"shared,omitzero" default:"false" doc:"Other namespaces may have the same file or device, if they are shared too. Default false."`
 	UUID      UUID    `json:"uuid,omitzero" doc:"Identifies the namespace for good. Default: derived from the subsystem's name, the nsid and the path."`
@@ -102,6 +102,7 @@ type Block struct {
 	Path     Path   `json:"path" need:"yes" doc:"Absolute path of the device."`
 	ReadOnly bool   `json:"read-only,omitzero" default:"false" doc:"Open the device for reading only. Default false."`
 	Buffered bool   `json:"buffered,omitzero" default:"false" doc:"Go through the page cache. Default false."`
+	Force    bool   `json:"force,omitzero" default:"false" doc:"Open a device that is mounted or in use otherwise, whose content is then destroyed by one of the two. Default false."`
 	Engine   Engine `json:"engine,omitzero" default:"auto" doc:"auto, uring or threads. Default auto."`
 }
 

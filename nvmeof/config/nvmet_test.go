@@ -107,6 +107,7 @@ func TestNvmetcliUnable(t *testing.T) {
 	} {
 		text := strings.Replace(base, "access: read", edit, 1)
 		text = strings.Replace(text, "memory:\n          size: 1MiB", "block: {path: /dev/x}", 1)
+		text = strings.Replace(text, "/a1", "/a1\n        block-size: 4096", 1)
 		_, _, err := ExportNvmetcli(parsed(t, text), keyReader(nil))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %s", edit, err, want)

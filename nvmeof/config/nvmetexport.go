@@ -248,10 +248,8 @@ func (w *nvmetWriter) namespace(s *Subsystem, n *Namespace, path string) fields 
 		w.fail(path, "use a file on a tmpfs", "the kernel's target cannot export memory")
 	case n.ReadOnly || n.File != nil && n.File.ReadOnly || n.Block != nil && n.Block.ReadOnly:
 		w.fail(path, "take read-only out", "the kernel's target would let hosts write to it")
-	case n.File != nil && n.BlockSize == 512:
+	case n.File != nil && n.BlockSize != 4096:
 		w.fail(path, "keep it here", "the kernel's target serves files in blocks of 4096 bytes, in which the data of 512 is not found again")
-	case n.File != nil && n.BlockSize == 0:
-		w.warn(path, "the kernel's target serves files in blocks of 4096 bytes: say block-size: 4096 if that is so here")
 	}
 	if n.EUI64 != (EUI64{}) {
 		w.warn(path+".eui64", "left out: the kernel's target has no EUI-64")

@@ -11,7 +11,7 @@ import (
 // be meant.
 func Parse(file string, text []byte) (doc *Document, warnings Problems, err error) {
 	doc = new(Document)
-	d, err := parseInto(file, text, doc)
+	d, err := parseInto(file, text, doc, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -25,17 +25,33 @@ func Parse(file string, text []byte) (doc *Document, warnings Problems, err erro
 // ParsePart reads a piece of a document, like one [Host] or [Namespace], into to,
 // which points to it.
 func ParsePart(file string, text []byte, to any) error {
-	_, err := parseInto(file, text, to)
+	_, err := parseInto(file, text, to, false)
 	return err
 }
 
-func parseInto(file string, text []byte, to any) (*decoder, error) {
+// Merge reads some fields of a part of a document into to, which keeps the others.
+// A field that is null gets its default.
+func Merge(file string, text []byte, to any) error {
+	_, err := parseInto(file, text, to, true)
+	return err
+}
+
+// Clone is a copy that shares nothing.
+func (doc *Document) Clone() *Document {
+	out := new(Document)
+	if err := ParsePart("", doc.JSON(), out); err != nil {
+		panic("config: " + err.Error()) // it was read by the same rules
+	}
+	return out
+}
+
+func parseInto(file string, text []byte, to any, merge bool) (*decoder, error) {
 	n, p := parseText(text)
 	if p != nil {
 		p.File = file
 		return nil, Problems{*p}
 	}
-	d := &decoder{places: map[string]Position{}}
+	d := &decoder{places: map[string]Position{}, merge: merge}
 	d.decode(n, reflect.ValueOf(to).Elem(), "", fieldInfo{})
 	return d, d.locate(file, d.problems).err()
 }

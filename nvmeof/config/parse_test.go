@@ -233,3 +233,25 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestMerge: what is given replaces, null is the default, the rest stays; and the
+// original of a clone does not notice.
+func TestMerge(t *testing.T) {
+	doc := parsed(t, base)
+	n := doc.Clone().Subsystems[0].Namespaces[0]
+	if err := Merge("m", []byte(`{"file": {"size": "1GiB"}, "ana-group": 3}`), n); err != nil {
+		t.Fatal(err)
+	}
+	if n.File.Path != "/a1" || n.File.Size != 1<<30 || n.ANAGroup != 3 || n.NSID != 1 {
+		t.Errorf("merged to\n%s", YAML(n))
+	}
+	if err := Merge("m", []byte(`{"file": {"size": null}, "ana-group": null}`), n); err != nil || n.File.Size != 0 || n.ANAGroup != 0 {
+		t.Errorf("%v\n%s", err, YAML(n))
+	}
+	if err := Merge("m", []byte(`{"file": {"sice": 1}}`), n); err == nil || !strings.Contains(err.Error(), "m:1:11: file: unknown field sice; did you mean size?") {
+		t.Errorf("%v", err)
+	}
+	if string(doc.YAML()) != base {
+		t.Errorf("the original is\n%s", doc.YAML())
+	}
+}

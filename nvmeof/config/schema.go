@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -121,4 +122,36 @@ func structSchema(t reflect.Type) object {
 		s = append(s, member{"oneOf", []object{one("file"), one("block"), one("memory")}})
 	}
 	return s
+}
+
+// PartProperties is the schema of the fields of a part of a document.
+func PartProperties(part any) any {
+	var properties object
+	t := reflect.TypeOf(part)
+	for _, f := range fieldsOf(t) {
+		properties = append(properties, member{f.name, schemaOf(t.Field(f.index).Type, f)})
+	}
+	return properties
+}
+
+// Describe is the description of a field of a part of a document, by its path from
+// there, and its kind: Bool, Int, Slice or String, which stands for all scalars
+// with a form of their own.
+func Describe(part any, path string) (doc string, kind reflect.Kind) {
+	t := reflect.TypeOf(part)
+	for name := range strings.SplitSeq(path, ".") {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		fields := fieldsOf(t)
+		at := slices.IndexFunc(fields, func(f fieldInfo) bool { return f.name == name })
+		if at < 0 {
+			panic("config: no field " + path)
+		}
+		doc, t = fields[at].doc, t.Field(fields[at].index).Type
+	}
+	if reflect.PointerTo(t).Implements(valueType) {
+		return doc, reflect.String
+	}
+	return doc, t.Kind()
 }
