@@ -49,6 +49,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newIDCtrl(), newIDNS(), newRead(), newWrite(), newFlush(), newBench(), newGenDHCHAPKey(), newDoctor(), newVersion())
+	root.AddCommand(controlCommands()...)
 	root.SetFlagErrorFunc(explainFlag)
 	return root
 }

@@ -135,7 +135,7 @@ func (w *nvmetWriter) ports() []any {
 	for i, l := range w.doc.Listeners {
 		names := []string{}
 		for _, s := range w.doc.Subsystems {
-			if s.on(l.ID) {
+			if s.On(l.ID) {
 				names = append(names, string(s.NQN))
 			}
 		}
@@ -176,7 +176,7 @@ func (w *nvmetWriter) groups(l *Listener) []any {
 	}
 	for _, s := range w.doc.Subsystems {
 		for _, n := range s.Namespaces {
-			if _, named := states[n.ANAGroup]; !named && n.ANAGroup > 1 && s.on(l.ID) {
+			if _, named := states[n.ANAGroup]; !named && n.ANAGroup > 1 && s.On(l.ID) {
 				states[n.ANAGroup] = "optimized"
 			}
 		}

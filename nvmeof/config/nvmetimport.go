@@ -433,7 +433,7 @@ func (r *nvmetReader) groups() {
 		for _, n := range s.Namespaces {
 			for _, l := range r.doc.Listeners {
 				named := slices.ContainsFunc(l.ANAGroups, func(g *ANAGroup) bool { return g.Group == n.ANAGroup })
-				if n.ANAGroup > 1 && s.on(l.ID) && !named {
+				if n.ANAGroup > 1 && s.On(l.ID) && !named {
 					l.ANAGroups = append(l.ANAGroups, &ANAGroup{n.ANAGroup, "inaccessible"})
 				}
 			}
@@ -441,5 +441,5 @@ func (r *nvmetReader) groups() {
 	}
 }
 
-// on reports whether the subsystem is on a listener.
-func (s *Subsystem) on(id int) bool { return len(s.Listeners) == 0 || slices.Contains(s.Listeners, id) }
+// On reports whether the subsystem is on a listener.
+func (s *Subsystem) On(id int) bool { return len(s.Listeners) == 0 || slices.Contains(s.Listeners, id) }

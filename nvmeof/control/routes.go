@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -132,7 +133,7 @@ func targetRoutes() []route {
 			func(c *call) (any, error) { return added(c, referrals) }},
 		{"DELETE", "/v1/referrals/{address}", "removeReferral", "Remove a referral", changeOptions, nil, Result{}, false,
 			func(c *call) (any, error) {
-				return c.edit(func(d *config.Document) error { return referrals(d).remove(c.path("address")) })
+				return c.edit(func(d *config.Document) error { return referrals(d).remove(addressName(c.path("address"))) })
 			}},
 	}
 }
@@ -193,6 +194,14 @@ func without(list []int, number string) []int {
 		}
 	}
 	return out
+}
+
+// addressName is an address as the document names it, with its port.
+func addressName(s string) string {
+	if a, err := nvmeof.ParseListen(s); err == nil {
+		return a.String()
+	}
+	return s
 }
 
 // added adds what the body has to a collection of the document.

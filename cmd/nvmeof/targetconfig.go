@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// configFlags are the flags of a target that follows a file.
+type configFlags struct {
+	file   string
+	socket string
+}
+
+const noSocket = "none"
+
+func (f *configFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.file, "config", "", "serve what this file describes, YAML or JSON: see nvmeof target schema; not together with flags that describe the same")
+	cmd.Flags().StringVar(&f.socket, "socket", defaultSocket(), "with --config: where to be controlled, or "+noSocket)
+}
+
+func defaultSocket() string { return control.DefaultSocket(os.Getenv, os.Getuid()) }
+
+// besides are the flags that go together with --config.
+var besides = map[string]bool{"config": true, "socket": true, "log-format": true, "log-level": true, "help": true}
+
+// check refuses flags that say the same as the file.
+func (f *configFlags) check(cmd *cobra.Command) error {
+	for name := range flagsChanged(cmd) {
+		if !besides[name] {
+			return usage("--config and --%s do not go together: write it into %s", name, f.file)
+		}
+	}
+	return nil
+}
+
+// readConfig reads a file, - being standard input, and shows what is doubtful.
+func readConfig(name string, in io.Reader, errOut io.Writer) (*config.Document, error) {
+	text, err := readFileOr(name, in)
+	if err != nil {
+		return nil, err
+	}
+	doc, warnings, err := config.Parse(name, text)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(errOut, "warning:", w)
+	}
+	return doc, nil
+}
+
+func readFileOr(name string, in io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(in, 16<<20))
+	}
+	return os.ReadFile(name)
+}
+
+// runConfigured is the target command with --config.
+func (f *targetFlags) runConfigured(cmd *cobra.Command) error {
+	if err := f.configured.check(cmd); err != nil {
+		return err
+	}
+	log, err := newLog(f.logFormat, f.logLevel, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	return runConfigured(cmd.Context(), &f.configured, log, cmd.OutOrStdout(), cmd.ErrOrStderr())
+}
+
+// runConfigured serves what a file describes until ctx ends.
+func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, errOut io.Writer) error {
+	doc, err := readConfig(f.file, nil, errOut)
+	if err != nil {
+		return err
+	}
+	if len(doc.Listeners) == 0 {
+		return usage("%s: listeners is missing: where hosts connect, as in listeners: [{id: 1, address: 192.0.2.1}]", f.file)
+	}
+	dev, err := awaitDevice(ctx, doc, log)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	t, err := target.New(targetConfig(doc, dev, log))
+	if err != nil {
+		return err
+	}
+	m := control.New(control.Config{Target: t, Settings: doc, Log: log, File: f.file})
+	_, err = m.Apply(doc, control.Options{Wait: true})
+	if err == nil {
+		err = serveConfigured(ctx, f, m, log, out)
+		logCounters(dev, log)
+		log.Info("authentications", zap.Any("counters", t.AuthCounts()))
+	}
+	return errors.Join(err, m.Close())
+}
+
+// serveConfigured is ready for hosts and administrators until ctx ends.
+func serveConfigured(ctx context.Context, f *configFlags, m *control.Manager, log *zap.Logger, out io.Writer) error {
+	if f.socket != noSocket {
+		s, err := control.Serve(m, f.socket)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		fmt.Fprintf(out, "controlled at %s\n", f.socket)
+	}
+	announceAll(out, m.Document())
+	forget := onHangup(func() {
+		if _, err := m.RereadKeys(); err != nil {
+			log.Error("keys", zap.Error(err))
+		}
+	})
+	defer forget()
+	tellManager("READY=1")
+	<-ctx.Done()
+	log.Info("stopping")
+	tellManager("STOPPING=1")
+	return nil
+}
+
+// onHangup calls act on each SIGHUP until forget is called.
+func onHangup(act func()) (forget func()) {
+	hangup, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(hangup, unix.SIGHUP)
+	var wait sync.WaitGroup
+	wait.Go(func() { // ends when forget closes done
+		for {
+			select {
+			case <-hangup:
+				act()
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		signal.Stop(hangup)
+		close(done)
+		wait.Wait()
+	}
+}
+
+// maxAnnounced is how many subsystems are told of.
+const maxAnnounced = 10
+
+func announceAll(out io.Writer, doc *config.Document) {
+	for i, s := range doc.Subsystems {
+		if i == maxAnnounced {
+			fmt.Fprintf(out, "and %d more: nvmeof ls\n", len(doc.Subsystems)-i)
+			return
+		}
+		fmt.Fprintf(out, "serving %d namespace(s) of %s\n", len(s.Namespaces), s.NQN)
+		for _, l := range doc.Listeners {
+			if s.On(l.ID) {
+				fmt.Fprintf(out, "on a Linux host: %s\n", connectLine(l.Address.AddrPort, string(s.NQN)))
+			}
+		}
+	}
+}
+
+// awaitDevice opens the transport, and waits for an address that the machine does
+// not have yet.
+func awaitDevice(ctx context.Context, doc *config.Document, log *zap.Logger) (dev rdmatransport.Device, err error) {
+	addr := doc.Listeners[0].Address.Addr()
+	shards := doc.Limits.Shards
+	if shards == 0 {
+		shards = max(1, min(runtime.NumCPU()/2, maxShards))
+	}
+	needProcessors(shards)
+	transport := string(doc.Transport)
+	if transport == "" {
+		transport = transportSoftroce
+	}
+	open := func() bool {
+		dev, err = openTransport(transport, addr, shards, int(doc.Limits.ReceiveBuffer), log)
+		return err == nil || !control.Absent(err)
+	}
+	if open() {
+		return dev, err
+	}
+	since := time.Now()
+	log.Warn("listener waits for its address", zap.Stringer("address", addr), zap.Error(err),
+		zap.String("remedy", "give the address to an interface, or change listeners in the configuration"))
+	tellManager("STATUS=waiting for the address " + addr.String())
+	control.Backoff(ctx, open)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err == nil {
+		log.Info("address is there", zap.Stringer("address", addr), zap.Duration("after", time.Since(since)))
+		tellManager("STATUS=")
+	}
+	return dev, err
+}
+
+func targetConfig(doc *config.Document, dev rdmatransport.Device, log *zap.Logger) target.Config {
+	l := &doc.Limits
+	shards := l.Shards
+	if shards == 0 {
+		shards = max(1, min(runtime.NumCPU()/2, maxShards))
+	}
+	return target.Config{
+		Device: dev, Log: log, Shards: shards,
+		MaxQueues: l.Queues, QueueDepth: l.QueueDepth, InCapsule: int(l.InCapsule), MaxData: int(l.MaxData),
+		MaxControllers: l.Controllers, QueueMemory: int64(l.QueueMemory), Revalidate: time.Duration(l.Revalidate),
+		DiscoveryNQN: string(doc.DiscoveryNQN),
+	}
+}
