@@ -64,7 +64,7 @@ func namespaceObject() *object[config.Namespace] {
 		name: "namespace", alias: "ns", what: "namespaces", key: "NSID", keyField: "nsid", keyNumber: true, within: true, list: "namespaces",
 		fields: []fieldFlag{{"file", "file.path"}, {"size", "file.size"}, {"thin", "file.thin"}, {"block", "block.path"}, {"force", "block.force"},
 			{"memory", "memory.size"}, {"block-size", "block-size"}, {"read-only", "read-only"}, {"shared", "shared"},
-			{"uuid", "uuid"}, {"nguid", "nguid"}, {"eui64", "eui64"}, {"ana-group", "ana-group"}},
+			{"uuid", "uuid"}, {"nguid", "nguid"}, {"eui64", "eui64"}, {"ana-group", "ana-group"}, {"reservations", "reservations"}},
 		head: []any{"NSID", "KIND", "EXPORT", "SIZE", "BLOCK", "ANA GROUP", "ACCESS", "UUID"},
 		row: func(n *config.Namespace) []any {
 			kind, export, size := describe(n)

@@ -93,47 +93,79 @@ func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, er
 	if len(doc.Listeners) == 0 {
 		return usage("%s: listeners is missing: where hosts connect, as in listeners: [{id: 1, address: 192.0.2.1}]", f.file)
 	}
-	dev, err := awaitDevice(ctx, doc, log)
-	if err != nil {
-		return err
+	defer onHangup(func() {})() // harmless too while there is no target
+	for {
+		again, err := serveDocument(ctx, f, doc, log, out)
+		if again == nil {
+			return err
+		}
+		// Hosts reconnect by themselves when the device is back.
+		log.Warn("device is lost, waiting for it", zap.Error(err))
+		doc = again
 	}
-	defer dev.Close()
-	t, err := target.New(targetConfig(doc, dev, log))
-	if err != nil {
-		return err
-	}
-	m := control.New(control.Config{Target: t, Settings: doc, Log: log, File: f.file})
-	_, err = m.Apply(doc, control.Options{Wait: true})
-	if err == nil {
-		err = serveConfigured(ctx, f, m, log, out)
-		logCounters(dev, log)
-		log.Info("authentications", zap.Any("counters", t.AuthCounts()))
-	}
-	return errors.Join(err, m.Close())
 }
 
-// serveConfigured is ready for hosts and administrators until ctx ends.
-func serveConfigured(ctx context.Context, f *configFlags, m *control.Manager, log *zap.Logger, out io.Writer) error {
+// serveDocument serves a document on a new device until ctx ends. If the device is
+// lost it returns the document as it then was.
+func serveDocument(ctx context.Context, f *configFlags, doc *config.Document, log *zap.Logger, out io.Writer) (again *config.Document, err error) {
+	dev, err := awaitDevice(ctx, doc, log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	cfg, err := targetConfig(doc, dev, log)
+	if err != nil {
+		return nil, err
+	}
+	t, err := target.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	m := control.New(control.Config{Target: t, Settings: doc, Log: log, File: f.file})
+	defer func() {
+		logCounters(dev, log)
+		log.Info("authentications", zap.Any("counters", t.AuthCounts()))
+		err = errors.Join(err, m.Close())
+	}()
+	if _, err := m.Apply(doc, control.Options{Wait: true}); err != nil {
+		if deviceMayCome(err) {
+			return doc, err
+		}
+		return nil, err
+	}
+	lost, err := serveConfigured(ctx, f, m, log, out)
+	if lost {
+		again = m.Document()
+	}
+	return again, err
+}
+
+// serveConfigured is ready for hosts and administrators until ctx ends, or the device
+// is lost.
+func serveConfigured(ctx context.Context, f *configFlags, m *control.Manager, log *zap.Logger, out io.Writer) (lost bool, err error) {
 	if f.socket != noSocket {
 		s, err := control.Serve(m, f.socket)
 		if err != nil {
-			return err
+			return false, err
 		}
 		defer s.Close()
 		fmt.Fprintf(out, "controlled at %s\n", f.socket)
 	}
 	announceAll(out, m.Document())
-	forget := onHangup(func() {
+	defer onHangup(func() {
 		if _, err := m.RereadKeys(); err != nil {
 			log.Error("keys", zap.Error(err))
 		}
-	})
-	defer forget()
+	})()
 	tellManager("READY=1")
-	<-ctx.Done()
+	select {
+	case err := <-m.Lost():
+		return true, err
+	case <-ctx.Done():
+	}
 	log.Info("stopping")
 	tellManager("STOPPING=1")
-	return nil
+	return false, nil
 }
 
 // onHangup calls act on each SIGHUP until forget is called.
@@ -180,18 +212,19 @@ func announceAll(out io.Writer, doc *config.Document) {
 // not have yet.
 func awaitDevice(ctx context.Context, doc *config.Document, log *zap.Logger) (dev rdmatransport.Device, err error) {
 	addr := doc.Listeners[0].Address.Addr()
-	shards := doc.Limits.Shards
-	if shards == 0 {
-		shards = max(1, min(runtime.NumCPU()/2, maxShards))
-	}
+	shards := shardsOf(doc)
 	needProcessors(shards)
-	transport := string(doc.Transport)
-	if transport == "" {
-		transport = transportSoftroce
+	transport, why := string(doc.Transport), "the configuration says so"
+	switch transport {
+	case "":
+		transport, why = transportSoftroce, "it is the default"
+	case transportAuto:
+		transport, why = chooseTransport(addr)
 	}
+	log.Info("transport", zap.String("name", transport), zap.String("why", why))
 	open := func() bool {
 		dev, err = openTransport(transport, addr, shards, int(doc.Limits.ReceiveBuffer), log)
-		return err == nil || !control.Absent(err)
+		return err == nil || !control.Absent(err) && !deviceMayCome(err)
 	}
 	if open() {
 		return dev, err
@@ -211,16 +244,25 @@ func awaitDevice(ctx context.Context, doc *config.Document, log *zap.Logger) (de
 	return dev, err
 }
 
-func targetConfig(doc *config.Document, dev rdmatransport.Device, log *zap.Logger) target.Config {
+func targetConfig(doc *config.Document, dev rdmatransport.Device, log *zap.Logger) (target.Config, error) {
 	l := &doc.Limits
-	shards := l.Shards
-	if shards == 0 {
-		shards = max(1, min(runtime.NumCPU()/2, maxShards))
+	name := string(l.Polling)
+	if name == "" {
+		name = "auto"
 	}
+	polling, err := parsePolling(name)
 	return target.Config{
-		Device: dev, Log: log, Shards: shards,
+		Device: dev, Log: log, Shards: shardsOf(doc), Polling: polling, SharedReceives: l.Shared,
 		MaxQueues: l.Queues, QueueDepth: l.QueueDepth, InCapsule: int(l.InCapsule), MaxData: int(l.MaxData),
 		MaxControllers: l.Controllers, QueueMemory: int64(l.QueueMemory), Revalidate: time.Duration(l.Revalidate),
 		DiscoveryNQN: string(doc.DiscoveryNQN),
+	}, err
+}
+
+// shardsOf is how many threads a document asks for.
+func shardsOf(doc *config.Document) int {
+	if n := doc.Limits.Shards; n > 0 {
+		return n
 	}
+	return max(1, min(runtime.NumCPU()/2, maxShards))
 }

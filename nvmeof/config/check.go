@@ -215,6 +215,9 @@ func (r *reviewer) backends() {
 	users := map[Path]user{}
 	for i, s := range r.doc.Subsystems {
 		for j, n := range s.Namespaces {
+			if n.Reservations != "" {
+				r.once("file for reservations", string(n.Reservations), fmt.Sprintf("subsystems[%d].namespaces[%d].reservations", i, j), "give each its own")
+			}
 			p := n.Path()
 			if p == "" {
 				continue

@@ -25,6 +25,8 @@ type Limits struct {
 	MaxData       Size     `json:"max-data,omitzero" default:"1MiB" min:"4096" max:"1048576" doc:"Data of one command, a power of two. Default 1MiB."`
 	QueueMemory   Size     `json:"queue-memory,omitzero" default:"1GiB" doc:"Memory that all queues together may map. Default 1GiB."`
 	ReceiveBuffer Size     `json:"receive-buffer,omitzero" doc:"Each receive socket's buffer. Default 8MiB, as far as allowed."`
+	Polling       Polling  `json:"polling,omitzero" default:"auto" doc:"What a thread without work does: adaptive (poll for 50 us to 0.8 ms, then sleep), always (poll), never (sleep at once), or auto (never with a single processor, else adaptive)."`
+	Shared        int      `json:"shared-receives,omitzero" min:"1" max:"65536" doc:"Receives, with 4 KiB each, that the I/O queues of a thread share. Default: each queue has its own."`
 	Revalidate    Duration `json:"revalidate,omitzero" default:"1s" doc:"How often the sizes of files and devices are looked at. Default 1s."`
 }
 
@@ -85,6 +87,8 @@ type Namespace struct {
 	NGUID     NGUID   `json:"nguid,omitzero" doc:"Another identifier: 32 hexadecimal digits. Default: the UUID."`
 	EUI64     EUI64   `json:"eui64,omitzero" doc:"A third: 16 hexadecimal digits. Default: none."`
 	ANAGroup  int     `json:"ana-group,omitzero" default:"1" min:"1" max:"128" doc:"ANA group. Default 1."`
+	// Reservations of a volume that several namespaces share are those of the first.
+	Reservations Path `json:"reservations,omitzero" doc:"Absolute path of a file in which the reservations of hosts survive a restart. Default: they do not."`
 }
 
 // A File is a regular file that is exported.

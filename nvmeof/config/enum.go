@@ -16,6 +16,7 @@ type (
 	Engine    string // auto, uring or threads
 	TrType    string // rdma or tcp
 	Hash      string // sha256, sha384 or sha512
+	Polling   string // adaptive, always, never or auto
 	Group     string // null, ffdhe2048 to ffdhe8192
 )
 
@@ -26,6 +27,7 @@ var (
 	engines    = []string{"auto", "uring", "threads"}
 	trTypes    = []string{"rdma", "tcp"}
 	hashes     = []string{"sha256", "sha384", "sha512"}
+	pollings   = []string{"auto", "adaptive", "always", "never"}
 	groups     = []string{"null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"}
 )
 
@@ -48,6 +50,7 @@ func (v *Access) UnmarshalText(b []byte) error    { return word(v, b, accesses) 
 func (v *Engine) UnmarshalText(b []byte) error    { return word(v, b, engines) }
 func (v *TrType) UnmarshalText(b []byte) error    { return word(v, b, trTypes) }
 func (v *Hash) UnmarshalText(b []byte) error      { return word(v, b, hashes) }
+func (v *Polling) UnmarshalText(b []byte) error   { return word(v, b, pollings) }
 func (v *Group) UnmarshalText(b []byte) error     { return word(v, b, groups) }
 
 func (v Transport) MarshalText() ([]byte, error) { return []byte(v), nil }
@@ -56,6 +59,7 @@ func (v Access) MarshalText() ([]byte, error)    { return []byte(v), nil }
 func (v Engine) MarshalText() ([]byte, error)    { return []byte(v), nil }
 func (v TrType) MarshalText() ([]byte, error)    { return []byte(v), nil }
 func (v Hash) MarshalText() ([]byte, error)      { return []byte(v), nil }
+func (v Polling) MarshalText() ([]byte, error)   { return []byte(v), nil }
 func (v Group) MarshalText() ([]byte, error)     { return []byte(v), nil }
 
 func (*Transport) pattern() (string, []string) { return "", transports }
@@ -64,4 +68,5 @@ func (*Access) pattern() (string, []string)    { return "", accesses }
 func (*Engine) pattern() (string, []string)    { return "", engines }
 func (*TrType) pattern() (string, []string)    { return "", trTypes }
 func (*Hash) pattern() (string, []string)      { return "", hashes }
+func (*Polling) pattern() (string, []string)   { return "", pollings }
 func (*Group) pattern() (string, []string)     { return "", groups }

@@ -251,6 +251,9 @@ func (w *nvmetWriter) namespace(s *Subsystem, n *Namespace, path string) fields 
 	case n.File != nil && n.BlockSize != 4096:
 		w.fail(path, "keep it here", "the kernel's target serves files in blocks of 4096 bytes, in which the data of 512 is not found again")
 	}
+	if n.Reservations != "" {
+		w.warn(path+".reservations", "left out: the kernel's target forgets reservations when it ends")
+	}
 	if n.EUI64 != (EUI64{}) {
 		w.warn(path+".eui64", "left out: the kernel's target has no EUI-64")
 	}

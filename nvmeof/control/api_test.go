@@ -102,7 +102,7 @@ func TestAPI(t *testing.T) {
 		t.Errorf("status %+v", status)
 	}
 	r.do("POST", "/v1/keys/reread", "", nil)
-	r.do("DELETE", "/v1/referrals/192.0.2.9:4420", "", nil)
+	r.do("DELETE", "/v1/referrals/192.0.2.9", "", nil)
 	r.do("DELETE", "/v1/subsystems/a/namespaces/1", "", nil)
 	r.do("DELETE", "/v1/subsystems/a/hosts/h1", "", nil)
 	r.do("DELETE", "/v1/subsystems/a", "", nil)

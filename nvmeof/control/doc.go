@@ -23,7 +23,8 @@
 //
 // # Goroutines
 //
-// A Manager has one for each namespace that it waits for; a [Server] has those of
+// A Manager has one for each namespace that it waits for, and one for
+// each listener, which tells when the device is lost; a [Server] has those of
 // net/http. None touches the data path. One mutex makes changes one at a time.
 //
 // # The API

@@ -42,6 +42,9 @@ type Manager struct {
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup // those that wait for stores
 
+	watchers sync.WaitGroup // of listeners
+	lost     chan error     // the device is
+
 	mu        sync.Mutex // one change at a time; guards what follows
 	closed    bool
 	doc       *config.Document // does not change: a change makes another
@@ -70,6 +73,7 @@ func New(cfg Config) *Manager {
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
 		listeners: map[int]*target.Listener{}, waiting: map[place]*wait{},
+		lost:   make(chan error, 1),
 		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}},
 	}
 	m.doc = &config.Document{Version: config.Version, Transport: cfg.Settings.Transport,
@@ -95,8 +99,14 @@ func (m *Manager) Close() error {
 		return nil
 	}
 	m.closed = true
-	return errors.Join(m.target.Close(), m.stores.close())
+	err := m.target.Close()
+	m.watchers.Wait()
+	return errors.Join(err, m.stores.close())
 }
+
+// Lost gets an error when the target's device is gone. There is nothing to do then
+// but to close the Manager, and to begin with its document and another device.
+func (m *Manager) Lost() <-chan error { return m.lost }
 
 // subsystem finds one in the target.
 func (m *Manager) subsystem(nqn config.NQN) (*target.Subsystem, error) {

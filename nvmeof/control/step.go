@@ -11,6 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -64,6 +65,14 @@ func (m *Manager) listen(l *config.Listener) error {
 		return err
 	}
 	m.listeners[l.ID] = t
+	m.watchers.Go(func() { // ends with the listener
+		if err := t.Err(); errors.Is(err, rdmatransport.ErrDeviceLost) {
+			select {
+			case m.lost <- err:
+			default: // all listeners of a device end together
+			}
+		}
+	})
 	for _, g := range l.ANAGroups {
 		if err := m.setANA(l.ID, g); err != nil {
 			return errors.Join(err, m.unlisten(l))
@@ -163,9 +172,13 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn config.NQN, n *config.Na
 	if id == (config.UUID{}) {
 		id = config.DefaultUUID(nqn, n.NSID, exportName(n))
 	}
+	var reservations target.ReservationStore
+	if n.Reservations != "" {
+		reservations = target.ReservationFile(n.Reservations)
+	}
 	_, err = s.AddNamespace(target.NamespaceConfig{
 		Store: store, NSID: capsule.NSID(n.NSID), ReadOnly: n.ReadOnly, Group: capsule.ANAGroup(n.ANAGroup),
-		UUID: uuid.UUID(id), NGUID: n.NGUID, EUI64: n.EUI64, Name: exportName(n),
+		UUID: uuid.UUID(id), NGUID: n.NGUID, EUI64: n.EUI64, Name: exportName(n), Reservations: reservations,
 	})
 	if err != nil {
 		m.stores.release(nqn, n)
