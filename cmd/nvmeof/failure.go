@@ -22,7 +22,7 @@ const (
 	exitInterrupted = 130
 )
 
-const exitCodeHelp = `Exit codes: 0 done; 1 the controller or this machine refused; 2 wrong use;
+const exitCodeHelp = `Exit codes: 0 done; 1 the controller, the target or this machine refused; 2 wrong use;
 3 no connection; 4 wrong data was read; 130 interrupted.`
 
 // A usageError is a mistake on the command line.

@@ -215,24 +215,28 @@ func (d *differ) subsystems(from, to []*Subsystem) {
 		}
 		replaced := len(x.changes()) > 0
 		if old == nil || replaced {
-			old = &Subsystem{NQN: NQN(x.key)} // its removal took all with it
-			d.leave(x.old)
+			d.leave(x.old) // with all that is in it
+			old = nil
 		}
-		if now == nil {
+		switch {
+		case now == nil:
 			d.leave(old)
-			continue
+		case old == nil:
+			d.within(&Subsystem{NQN: now.NQN, Listeners: now.Listeners}, now)
+		default:
+			d.within(old, now)
 		}
-		d.within(old, now)
 	}
 }
 
-// bare is a subsystem without what is in it.
+// bare is a subsystem without what is in it. Where it is exposed is part of it, so
+// that it is at no time elsewhere.
 func (s *Subsystem) bare() *Subsystem {
 	if s == nil {
 		return nil
 	}
 	b := *s
-	b.Listeners, b.AllowAnyHost, b.Hosts, b.Namespaces = nil, false, nil, nil
+	b.AllowAnyHost, b.Hosts, b.Namespaces = false, nil, nil
 	return &b
 }
 
@@ -242,7 +246,7 @@ func (d *differ) leave(s *Subsystem) {
 	if s == nil {
 		return
 	}
-	d.within(s, &Subsystem{NQN: s.NQN})
+	d.within(s, &Subsystem{NQN: s.NQN, Listeners: s.Listeners})
 	d.sortLeaving(s.NQN)
 }
 

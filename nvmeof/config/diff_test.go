@@ -81,6 +81,11 @@ func TestDiff(t *testing.T) {
 			"remove host h1 of a", "remove host h2 of a",
 			"remove namespace 1 of a", "remove namespace 2 of a", "remove subsystem a",
 			"add subsystem b", "add namespace 1 of b", "add namespace 2 of b", "add host h1 of b", "add host h2 of b"}},
+		{"exposed", []string{"- nqn: a\n", "- nqn: b\n    allow-any-host: true\n    listeners: [1]\n"}, []string{
+			"remove host h1 of a", "remove host h2 of a",
+			"remove namespace 1 of a", "remove namespace 2 of a", "remove subsystem a",
+			"add subsystem b", "add namespace 1 of b", "add namespace 2 of b", "add host h1 of b", "add host h2 of b",
+			"change subsystem access of b: allow-any-host false -> true"}},
 		{"referral", []string{"192.0.2.9:4420", "192.0.2.8:4420"}, []string{"remove referral 192.0.2.9:4420", "add referral 192.0.2.8:4420"}},
 		{"referral secured", []string{"192.0.2.9:4420", "192.0.2.9:4420\n    secure: true"}, []string{
 			"remove referral 192.0.2.9:4420 (comes back with another secure)", "add referral 192.0.2.9:4420"}},

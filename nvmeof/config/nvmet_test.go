@@ -77,6 +77,7 @@ func TestNvmetcliRefused(t *testing.T) {
 		{`"state": "non-optimized"`, `"state": "live"`, "ana.state: live is not known"},
 		{`"hostnqn"` + "\n      ]", `"other"` + "\n      ]", "allowed_hosts[1]: host other is not defined; add it to hosts"},
 		{`"path": "/srv/disk.img"`, `"path": "disk.img"`, "device.path: path disk.img is relative"},
+		{`"path": "/srv/disk.img",`, "", "subsystems[1].namespaces[0]: device.path is missing"}, // found by fuzzing
 		{`"nsid": 7`, `"nsid": "seven"`, "nsid: seven is not a number"},
 		{`"nqn": "testnqn"`, `"passthru": [{"enable": 1}], "nqn": "testnqn"`, "subsystems[0].passthru: the whole controller is passed through, which this target cannot"},
 		{`"ports": [`, `"ports": {`, "not JSON"},

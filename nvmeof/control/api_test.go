@@ -53,7 +53,7 @@ func (r *apiRig) do(method, path, body string, answer any, options ...string) {
 	}
 }
 
-// TestAPI builds a target call by call, changes it and takes it down again.
+// TestAPI builds a target call by call.
 func TestAPI(t *testing.T) {
 	r := newAPIRig(t)
 	var result Result
@@ -88,6 +88,13 @@ func TestAPI(t *testing.T) {
 	if s.NQN != "a" || n.Memory.Size != 1<<20 || len(hosts) != 2 || hosts[1].Access != "read" {
 		t.Errorf("subsystem %+v, namespace %+v, %d hosts", s, n, len(hosts))
 	}
+}
+
+// TestAPIChanges changes a target, and takes it down.
+func TestAPIChanges(t *testing.T) {
+	r := newAPIRig(t)
+	r.apply(r.doc(first))
+	var result Result
 	r.do("PATCH", "/v1/subsystems/a/namespaces/2", `{"read-only": true}`, nil)
 	r.do("PATCH", "/v1/subsystems/a/hosts/h2", `{"access": null, "namespaces": [{"nsid": 1, "access": "none"}]}`, nil)
 	r.do("PATCH", "/v1/subsystems/a", `{"allow-any-host": true}`, &result)
@@ -105,6 +112,10 @@ func TestAPI(t *testing.T) {
 	r.do("DELETE", "/v1/referrals/192.0.2.9", "", nil)
 	r.do("DELETE", "/v1/subsystems/a/namespaces/1", "", nil)
 	r.do("DELETE", "/v1/subsystems/a/hosts/h1", "", nil)
+	r.do("PATCH", "/v1/subsystems/a", `{"listeners": [1]}`, nil)
+	if err := r.client.Do(t.Context(), "DELETE", "/v1/listeners/1", nil, nil, nil); err == nil || !strings.Contains(err.Error(), "subsystem a is on listener 1 alone; set its") {
+		t.Errorf("%v: the subsystem would be everywhere", err)
+	}
 	r.do("DELETE", "/v1/subsystems/a", "", nil)
 	r.do("DELETE", "/v1/listeners/1", "", nil)
 	if got := r.observe(); got != "" {

@@ -186,6 +186,7 @@ var edits = map[string][]string{
 	"any host":        {"  - nqn: a\n", "  - nqn: a\n    allow-any-host: true\n    listeners: [1]\n"},
 	"serial":          {"  - nqn: a\n", "  - nqn: a\n    serial: s\n"},
 	"renamed":         {"  - nqn: a\n", "  - nqn: b\n"},
+	"exposed":         {"- nqn: a\n", "- nqn: b\n    allow-any-host: true\n    listeners: [1]\n"},
 	"read-only":       {"- nsid: 2\n", "- nsid: 2\n        read-only: true\n"},
 	"another file":    {"/a1", "/a2"},
 	"block size":      {"size: 1MiB\n      - nsid: 2", "size: 1MiB\n        block-size: 4096\n      - nsid: 2"},

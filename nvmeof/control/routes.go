@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -153,8 +154,8 @@ func listenerRoutes() []route {
 		{"DELETE", "/v1/listeners/{id}", "removeListener", "Remove a listener, and disconnect who came through it", changeOptions, nil, Result{}, false,
 			func(c *call) (any, error) {
 				return c.edit(func(d *config.Document) error {
-					for _, s := range d.Subsystems {
-						s.Listeners = without(s.Listeners, c.path("id"))
+					if err := leaveListener(d, c.path("id")); err != nil {
+						return err
 					}
 					return listeners(d).remove(c.path("id"))
 				})
@@ -185,15 +186,23 @@ func listOf[T any](list []T) []T {
 	return list
 }
 
-// without is a list of numbers less one; nil, which means all, stays so.
-func without(list []int, number string) []int {
-	var out []int
-	for _, n := range list {
-		if itoa(n) != number {
-			out = append(out, n)
+// leaveListener takes a listener out of the subsystems' lists. One with no other is
+// an error: an empty list means all.
+func leaveListener(d *config.Document, id string) error {
+	for _, s := range d.Subsystems {
+		var rest []int
+		for _, n := range s.Listeners {
+			if itoa(n) != id {
+				rest = append(rest, n)
+			}
 		}
+		if len(rest) == 0 && len(s.Listeners) > 0 {
+			return config.Problems{{Text: fmt.Sprintf("subsystem %s is on listener %s alone", s.NQN, id),
+				Fix: "set its listeners to others, or remove it, first"}}
+		}
+		s.Listeners = rest
 	}
-	return out
+	return nil
 }
 
 // addressName is an address as the document names it, with its port.

@@ -109,10 +109,13 @@ func referral(x *config.Referral) target.Referral {
 
 // addSubsystem creates a subsystem that nobody may use yet.
 func (m *Manager) addSubsystem(s *config.Subsystem) error {
-	_, err := m.target.AddSubsystem(target.SubsystemConfig{
+	t, err := m.target.AddSubsystem(target.SubsystemConfig{
 		NQN: string(s.NQN), Serial: s.Serial, Model: s.Model, RefuseDuplicates: s.RefuseDuplicates,
 		MinController: capsule.ControllerID(s.MinControllerID), MaxController: capsule.ControllerID(s.MaxControllerID),
 	})
+	if err == nil {
+		m.setVisibility(t, s)
+	}
 	return err
 }
 
