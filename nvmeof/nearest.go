@@ -1,12 +1,19 @@
 package nvmeof
 
-// Nearest is the name that differs from s in few letters, or "": what somebody
-// meant who wrote s.
+import "strings"
+
+// Nearest is the name that differs from s in few letters, or that begins with it, or
+// "": what somebody meant who wrote s.
 func Nearest(s string, names []string) string {
 	best, at := "", max(2, len(s)/4)+1
 	for _, n := range names {
 		if d := distance(s, n); d < at {
 			best, at = n, d
+		}
+	}
+	for _, n := range names {
+		if best == "" && len(s) >= 3 && strings.HasPrefix(n, s) {
+			best = n
 		}
 	}
 	return best

@@ -211,6 +211,8 @@ func TestConfigErrors(t *testing.T) {
 	good := c.write(t, "good.yaml", testConfig)
 	command(t, "target", "check", good).want(t, 0, "is right", "warning: "+good+":9:21: ")
 	command(t, "target", "--config", good, "--nqn", "x").want(t, exitUsage, "--config and --nqn do not go together")
+	command(t, "target", "--config", "-").want(t, exitUsage, "it needs a file")
+	commandIn(t.Context(), []byte("version: 1\nlisten: 1\n"), "target", "check", "-").want(t, exitUsage, "-:2:1: unknown field listen; did you mean listeners?")
 	command(t, "target", "--config", c.write(t, "empty.yaml", "version: 1\n")).want(t, exitUsage, "listeners is missing")
 	command(t, "target", "--config", filepath.Join(c.dir, "none.yaml")).want(t, exitFailed, "no such file")
 	command(t, "target", "apply", good).want(t, exitConnection, "no target is served at ")

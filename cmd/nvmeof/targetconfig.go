@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/signal"
 	"runtime"
@@ -25,6 +26,8 @@ import (
 type configFlags struct {
 	file   string
 	socket string
+	// device opens that of an address; nil: openTransport.
+	device func(transport string, addr netip.Addr, shards, rcvbuf int, log *zap.Logger) (rdmatransport.Device, error)
 }
 
 const noSocket = "none"
@@ -41,6 +44,9 @@ var besides = map[string]bool{"config": true, "socket": true, "log-format": true
 
 // check refuses flags that say the same as the file.
 func (f *configFlags) check(cmd *cobra.Command) error {
+	if f.file == "-" {
+		return usage("--config - : it needs a file, which is saved to and read again after a restart")
+	}
 	for name := range flagsChanged(cmd) {
 		if !besides[name] {
 			return usage("--config and --%s do not go together: write it into %s", name, f.file)
@@ -108,7 +114,7 @@ func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, er
 // serveDocument serves a document on a new device until ctx ends. If the device is
 // lost it returns the document as it then was.
 func serveDocument(ctx context.Context, f *configFlags, doc *config.Document, log *zap.Logger, out io.Writer) (again *config.Document, err error) {
-	dev, err := awaitDevice(ctx, doc, log)
+	dev, err := f.awaitDevice(ctx, doc, log)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +216,7 @@ func announceAll(out io.Writer, doc *config.Document) {
 
 // awaitDevice opens the transport, and waits for an address that the machine does
 // not have yet.
-func awaitDevice(ctx context.Context, doc *config.Document, log *zap.Logger) (dev rdmatransport.Device, err error) {
+func (f *configFlags) awaitDevice(ctx context.Context, doc *config.Document, log *zap.Logger) (dev rdmatransport.Device, err error) {
 	addr := doc.Listeners[0].Address.Addr()
 	shards := shardsOf(doc)
 	needProcessors(shards)
@@ -222,8 +228,12 @@ func awaitDevice(ctx context.Context, doc *config.Document, log *zap.Logger) (de
 		transport, why = chooseTransport(addr)
 	}
 	log.Info("transport", zap.String("name", transport), zap.String("why", why))
+	device := f.device
+	if device == nil {
+		device = openTransport
+	}
 	open := func() bool {
-		dev, err = openTransport(transport, addr, shards, int(doc.Limits.ReceiveBuffer), log)
+		dev, err = device(transport, addr, shards, int(doc.Limits.ReceiveBuffer), log)
 		return err == nil || !control.Absent(err) && !deviceMayCome(err)
 	}
 	if open() {
