@@ -2,17 +2,14 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"sync"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
@@ -79,7 +76,7 @@ func (h *allowedHost) config() (c target.HostConfig, warnings []string, err erro
 			continue
 		}
 		var warning string
-		if *key, warning, err = readKey(path); err != nil {
+		if *key, warning, err = control.ReadKey(path); err != nil {
 			return c, nil, fmt.Errorf("key of host %s: %w", h.nqn, err)
 		}
 		if warning != "" {
@@ -114,26 +111,11 @@ func allow(s *target.Subsystem, hosts []allowedHost, log *zap.Logger) error {
 // rereadKeys takes changed keys on SIGHUP, until forget is called. Connections stay:
 // the keys count from their next authentication.
 func rereadKeys(s *target.Subsystem, hosts []allowedHost, log *zap.Logger) (forget func()) {
-	hangup, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(hangup, unix.SIGHUP)
-	var wait sync.WaitGroup
-	wait.Go(func() { // ends when forget closes done
-		for {
-			select {
-			case <-hangup:
-			case <-done:
-				return
-			}
-			if err := allow(s, hosts, log); err != nil {
-				log.Error("keys are as before", zap.Error(err))
-				continue
-			}
-			log.Info("keys are read again", zap.Int("hosts", len(hosts)))
+	return onHangup(func() {
+		if err := allow(s, hosts, log); err != nil {
+			log.Error("keys are as before", zap.Error(err))
+			return
 		}
+		log.Info("keys are read again", zap.Int("hosts", len(hosts)))
 	})
-	return func() {
-		signal.Stop(hangup)
-		close(done)
-		wait.Wait()
-	}
 }

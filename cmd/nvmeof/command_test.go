@@ -289,15 +289,3 @@ func TestUsage(t *testing.T) {
 		command(t, strings.Fields(line)...).want(t, exitUsage, text)
 	}
 }
-
-func TestNearest(t *testing.T) {
-	names := []string{"output-format", "host-traddr", "traddr"}
-	for s, want := range map[string]string{"tradr": "traddr", "host_traddr": "host-traddr", "xyz": "", "outputformat": "output-format"} {
-		if got := nearest(s, names); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", s, got, want)
-		}
-	}
-	if d := distance("kitten", "sitting"); d != 3 {
-		t.Errorf("distance %d, want 3", d)
-	}
-}

@@ -22,7 +22,7 @@ const (
 	exitInterrupted = 130
 )
 
-const exitCodeHelp = `Exit codes: 0 done; 1 the controller or this machine refused; 2 wrong use;
+const exitCodeHelp = `Exit codes: 0 done; 1 the controller, the target or this machine refused; 2 wrong use;
 3 no connection; 4 wrong data was read; 130 interrupted.`
 
 // A usageError is a mistake on the command line.
@@ -97,41 +97,8 @@ func (s *session) suggest(ctx context.Context, wanted nvmeof.NQN) string {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	if near := nearest(string(wanted), names); near != "" {
+	if near := nvmeof.Nearest(string(wanted), names); near != "" {
 		return "\nDid you mean " + near + "?"
 	}
 	return "\nThere is: " + strings.Join(names, ", ")
-}
-
-// nearest is the name that differs from s in few letters, or "".
-func nearest(s string, names []string) string {
-	best, at := "", max(2, len(s)/4)+1
-	for _, n := range names {
-		if d := distance(s, n); d < at {
-			best, at = n, d
-		}
-	}
-	return best
-}
-
-// distance is how many letters must be added, removed or replaced to turn a into b
-// (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

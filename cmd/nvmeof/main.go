@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 func main() {
@@ -47,6 +49,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newIDCtrl(), newIDNS(), newRead(), newWrite(), newFlush(), newBench(), newGenDHCHAPKey(), newDoctor(), newVersion())
+	root.AddCommand(controlCommands()...)
 	root.SetFlagErrorFunc(explainFlag)
 	return root
 }
@@ -61,7 +64,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 }
 
 func didYouMean(s string, names []string) string {
-	if near := nearest(s, names); near != "" {
+	if near := nvmeof.Nearest(s, names); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	return ""

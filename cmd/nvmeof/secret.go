@@ -1,11 +1,10 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
@@ -15,7 +14,7 @@ const secretFile = "file:"
 // parseSecret reads a key, or the file that has it.
 func parseSecret(s string) (auth.Key, error) {
 	if path, ok := strings.CutPrefix(s, secretFile); ok {
-		k, _, err := readKey(path)
+		k, _, err := control.ReadKey(path)
 		return k, err
 	}
 	return auth.ParseKey(s)
@@ -34,20 +33,4 @@ func (c *connection) secrets(o *host.Options) (err error) {
 		}
 	}
 	return nil
-}
-
-// readKey reads a file that has a key and nothing else. The warning is about who
-// else can read it.
-func readKey(path string) (k auth.Key, warning string, err error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return k, "", err
-	}
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		warning = fmt.Sprintf("%s holds a secret that others may read (%v): chmod 600 %s", path, info.Mode().Perm(), path)
-	}
-	if k, err = auth.ParseKey(string(b)); err != nil {
-		err = fmt.Errorf("%s: %w", path, err)
-	}
-	return k, warning, err
 }

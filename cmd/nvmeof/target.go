@@ -31,25 +31,32 @@ type targetFlags struct {
 	allowAnyHost bool
 	logFormat    string
 	logLevel     string
+	configured   configFlags
 }
 
 func newTarget() *cobra.Command {
 	var f targetFlags
 	cmd := &cobra.Command{
-		Use:   "target --listen ADDR --nqn NQN --export WHAT ... (--allow-host NQN ... | --allow-any-host)",
+		Use:   "target (--config FILE | --listen ADDR --nqn NQN --export WHAT ... (--allow-host NQN ... | --allow-any-host))",
 		Short: "Export memory, files and block devices to NVMe hosts",
 		Long: `Exports memory, files and block devices as the namespaces of one subsystem, until interrupted.
 Needs no privileges and no RDMA hardware: with --transport softroce it is a
 RoCEv2 endpoint on UDP port 4791 of the address. Hosts are refused unless
 --allow-host names them. With --transport verbs it waits for an RDMA device that
-is not there, and serves again when one that was removed comes back.`,
+is not there, and serves again when one that was removed comes back. With --config it
+serves what a file describes, and can be changed while it runs.`,
 		Example: `  nvmeof target --listen 192.0.2.1 --nqn nqn.2026-11.org.example:disk \
     --export /srv/disk.img --allow-host nqn.2014-08.org.nvmexpress:uuid:...`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.configured.file != "" {
+				return f.runConfigured(cmd)
+			}
 			return runTarget(cmd.Context(), &f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	cmd.AddCommand(targetCommands()...)
+	f.configured.add(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.listen, "listen", nil, "address to serve on, ADDR or ADDR:PORT (port 4420); may be given several times; 0.0.0.0 or [::] is every address of that family, without loopback and link-local ones, as they come; several addresses have no reservations and no write protection by hosts")
 	flags.StringVar(&f.nqn, "nqn", "", "name of the subsystem")
@@ -71,7 +78,7 @@ is not there, and serves again when one that was removed comes back.`,
 func (f *targetFlags) check() ([]netip.AddrPort, error) {
 	switch {
 	case len(f.listen) == 0:
-		return nil, usage("--listen is missing: the address to serve on, as in --listen 192.0.2.1")
+		return nil, usage("--listen is missing: the address to serve on, as in --listen 192.0.2.1; or give --config FILE")
 	case f.nqn == "":
 		return nil, usage("--nqn is missing: the name of the subsystem, as in --nqn nqn.2026-11.org.example:disk")
 	case len(f.exports) == 0:

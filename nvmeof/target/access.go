@@ -53,7 +53,7 @@ func (s *Subsystem) RemoveHost(nqn string) {
 	n := s.changeHosts(nqn, func() { removed = s.hosts.remove(nqn) })
 	if removed {
 		s.target.log.Info("host removed", zap.String("host", nqn), zap.String("subsystem", s.nqn),
-			zap.Int("controllers_disconnected", n), zap.String("remedy", allowRemedy(nqn)))
+			zap.Int("controllers_disconnected", n), zap.String("remedy", allowRemedy(nqn, s.nqn)))
 	}
 }
 
@@ -78,8 +78,8 @@ func (s *Subsystem) AnyHost() bool {
 }
 
 // allowRemedy is what lets a host in.
-func allowRemedy(nqn string) string {
-	return "nvmeof target --allow-host " + nqn + ", or Subsystem.AllowHost"
+func allowRemedy(host, subsystem string) string {
+	return "nvmeof host add " + host + " -n " + subsystem + "; of a target without --config: --allow-host " + host
 }
 
 // changeHosts makes a change that concerns one host, or all if nqn is empty, and

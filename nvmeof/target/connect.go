@@ -92,8 +92,8 @@ func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal 
 }
 
 // notAllowed refuses a host that is not in the list.
-func notAllowed(host string) refusal {
-	return refusal{capsule.StatusConnectInvalidHost | capsule.StatusDNR, badHostNQN, "host is not allowed", allowRemedy(host)}
+func notAllowed(host, subsystem string) refusal {
+	return refusal{capsule.StatusConnectInvalidHost | capsule.StatusDNR, badHostNQN, "host is not allowed", allowRemedy(host, subsystem)}
 }
 
 // admit finds the subsystem and judges whether the host may use it.
@@ -113,7 +113,7 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 	host := d.HostNQN.String()
 	switch {
 	case !sub.hosts.allows(host):
-		return nil, notAllowed(host)
+		return nil, notAllowed(host, sub.nqn)
 	case d.HostID == capsule.HostID{}:
 		return invalidHost(badHostID, "host identifier is zero", "nvme connect --hostid")
 	case f.QID == 0 && sub.otherHostID(host, d.HostID):

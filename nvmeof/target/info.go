@@ -2,6 +2,7 @@ package target
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -27,9 +28,15 @@ type QueueInfo struct {
 	ID      capsule.QID
 	Entries int
 	Shard   int
+
+	// Since the queue was connected. Commands that are not answered yet are in
+	// flight; bytes are those of commands that succeeded.
+	Commands, Answers       uint64
+	ReadBytes, WrittenBytes uint64
 }
 
-// Controllers lists who is connected, by subsystem and controller identifier.
+// Controllers lists who is connected, by subsystem and controller identifier. It
+// wakes the shards.
 func (t *Target) Controllers() []ControllerInfo {
 	t.mu.Lock()
 	subsystems := []*Subsystem{t.discSub}
@@ -38,25 +45,29 @@ func (t *Target) Controllers() []ControllerInfo {
 	}
 	t.mu.Unlock()
 	var out []ControllerInfo
+	var queues []counted
 	for _, s := range subsystems {
-		out = s.appendInfo(out)
+		out, queues = s.appendInfo(out, queues)
 	}
+	t.readCounts(queues)
 	slices.SortFunc(out, func(a, b ControllerInfo) int {
 		return cmp.Or(cmp.Compare(a.Subsystem, b.Subsystem), cmp.Compare(a.ID, b.ID))
 	})
 	return out
 }
 
-func (s *Subsystem) appendInfo(out []ControllerInfo) []ControllerInfo {
+func (s *Subsystem) appendInfo(out []ControllerInfo, queues []counted) ([]ControllerInfo, []counted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
-		out = append(out, c.info())
+		info, own := c.info()
+		out, queues = append(out, info), append(queues, own...)
 	}
-	return out
+	return out, queues
 }
 
-func (c *Controller) info() ControllerInfo {
+// info is the controller without the counters of its queues, and where these go.
+func (c *Controller) info() (ControllerInfo, []counted) {
 	out := ControllerInfo{
 		Subsystem: c.subsystem.nqn, ID: c.id, Discovery: c.discovery(),
 		HostNQN: c.hostNQN, HostID: c.hostID, Peer: c.peer, Port: c.listener.port.id,
@@ -64,9 +75,14 @@ func (c *Controller) info() ControllerInfo {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, q := range c.queues {
+	var queues []counted
+	for _, id := range slices.Sorted(maps.Keys(c.queues)) {
+		q := c.queues[id]
 		out.Queues = append(out.Queues, QueueInfo{ID: id, Entries: int(q.entries), Shard: q.worker.index})
+		queues = append(queues, counted{queue: q})
 	}
-	slices.SortFunc(out.Queues, func(a, b QueueInfo) int { return cmp.Compare(a.ID, b.ID) })
-	return out
+	for i := range queues {
+		queues[i].to = &out.Queues[i]
+	}
+	return out, queues
 }

@@ -52,6 +52,7 @@ type queue struct {
 
 	// traffic is set by every command and cleared by the controller's keep alive.
 	traffic atomic.Bool
+	counts  queueCounts
 }
 
 // start readies the queue for n requests at a time.
@@ -84,6 +85,7 @@ func (q *queue) Command(c *fabric.Command) { q.command(c, &c.SQE, c.Index()) }
 
 func (q *queue) command(l link, cmd *capsule.Command, index int) {
 	r := &q.requests[index]
+	q.counts.commands++
 	r.begin(l, cmd)
 	q.dispatch(r)
 }

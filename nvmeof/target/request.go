@@ -131,6 +131,7 @@ func (r *request) direction() capsule.Direction {
 
 // finish answers without data and gives back what the command held.
 func (r *request) finish(s capsule.Status) {
+	r.queue.counts.answered(r, s)
 	r.release()
 	if !s.OK() {
 		r.queue.noteError(r, s)
@@ -141,6 +142,7 @@ func (r *request) finish(s capsule.Status) {
 
 // finishData answers with data, which must not change until done.
 func (r *request) finishData(b []byte, key rdmatransport.LKey) {
+	r.queue.counts.sent(len(b))
 	r.stage = stageAnswered
 	r.queue.piece[0] = rdmatransport.SGE{Buf: b, LKey: key}
 	r.link.RespondData(r.queue.piece[:], r.result)

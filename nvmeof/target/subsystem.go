@@ -150,7 +150,7 @@ func (s *Subsystem) judge(c *Controller) refusal {
 	}
 	e := s.hosts.find(c.hostNQN)
 	if e == nil {
-		return notAllowed(c.hostNQN)
+		return notAllowed(c.hostNQN, s.nqn)
 	}
 	if s.refuse && s.connected(c) {
 		return refusal{

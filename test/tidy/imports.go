@@ -24,6 +24,7 @@ const (
 	hdr   = "github.com/HdrHistogram/hdrhistogram-go"
 	rapid = "pgregory.net/rapid"
 	smart = "github.com/dswarbrick/smart"
+	yaml  = "github.com/goccy/go-yaml"
 )
 
 // directions has the rows for what is built into programs. Only cmd and test know
@@ -42,6 +43,9 @@ var directions = []direction{
 	{"backend/drive", []string{"backend"}, []string{xsys, smart}},
 	{"nvmeof", []string{"capsule"}, []string{uuid}},
 	{"nvmeof/auth", []string{"capsule"}, nil},
+	{"nvmeof/config", []string{"nvmeof"}, []string{uuid, yaml}},
+	{"nvmeof/control", []string{"nvmeof", "nvmeof/config", "nvmeof/target", "nvmeof/auth", "capsule", "rdmatransport", "backend", "backend/block",
+		"backend/disk", "backend/file", "backend/memory"}, []string{zap, uuid}},
 	{"nvmeof/shard", []string{"nvmeof", "rdmatransport", "backend"}, []string{xsys}},
 	{"nvmeof/fabric", []string{"nvmeof", "nvmeof/shard", "capsule", "rdmatransport", "backend"}, nil},
 	{"nvmeof/target", []string{"nvmeof/...", "capsule", "rdmatransport", "backend", "backend/stripe"}, []string{zap, uuid}},

@@ -16,6 +16,7 @@ var purePackages = []string{
 	"rdmatransport/softroce/cm",
 	"nvmeof/auth",
 	"nvmeof/target/internal/reservation",
+	"nvmeof/config",
 }
 
 // impureImports are packages whose every use is I/O, a lock or a log.

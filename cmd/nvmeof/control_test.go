@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// A configured is a target that follows a file in a folder of its own.
+type configured struct {
+	*testTarget
+	dir, file string
+}
+
+const testConfig = `# one subsystem
+version: 1
+limits: {shards: 1}
+listeners:
+  - id: 1
+    address: ADDR
+subsystems:
+  - nqn: nqn.2026-11.org.example:disk
+    allow-any-host: true
+    namespaces:
+      - nsid: 1
+        memory: {size: 16MiB}
+      - nsid: 2
+        file: {path: DIR/disk.img, size: 8MiB}
+        block-size: 4096
+`
+
+// startConfigured runs target --config; commands find it by themselves.
+func startConfigured(t *testing.T, text string) *configured {
+	t.Helper()
+	var b [3]byte
+	rand.Read(b[:])
+	ctx, stop := context.WithCancel(context.Background())
+	c := &configured{dir: t.TempDir(), testTarget: &testTarget{
+		addr: fmt.Sprintf("127.%d.%d.%d", 64+b[0]%128, b[1], 1+b[2]%250), out: newOutput(), errOut: newOutput(),
+		stop: stop, ended: make(chan error, 1),
+	}}
+	c.file = c.write(t, "target.yaml", text)
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("NVMEOF_SOCKET", filepath.Join(c.dir, "run", "s"))
+	root := newRoot()
+	root.SetOut(c.out)
+	root.SetErr(c.errOut)
+	go func() { c.ended <- execute(ctx, root, []string{"target", "--config", c.file}) }()
+	t.Cleanup(func() { c.end(t) })
+	return c
+}
+
+// write writes a file in which ADDR and DIR stand for the target's.
+func (c *configured) write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(c.dir, name)
+	text = strings.NewReplacer("ADDR", c.addr, "DIR", c.dir).Replace(text)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func words(line string) []string { return strings.Fields(line) }
+
+// TestConfigured goes through the verbs against one target.
+func TestConfigured(t *testing.T) {
+	c := startConfigured(t, testConfig)
+	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
+	run := func(line string, code int, texts ...string) outcome {
+		t.Helper()
+		return command(t, words(strings.NewReplacer("ADDR", c.addr, "DIR", c.dir, "NQN", testNQN).Replace(line))...).want(t, code, texts...)
+	}
+	run("list -t rdma -a ADDR", 0, "16.78  MB    512   B +  0 B", "8.39  MB      4 KiB +  0 B")
+	run("subsystem list", 0, testNQN, "any  ")
+	run("subsystem show NQN", 0, "allow-any-host: true")
+	run("namespace list -n NQN", 0, "DIR/disk.img  8MiB"[len("DIR"):], "4096")
+	run("namespace list", exitUsage, "--nqn is missing")
+	run("namespace add 3 -n NQN --memory 4MiB --ana-group 2", 0, "add namespace 3 of NQN"[:len("add namespace 3 of ")])
+	run("ns set 3 -n NQN --read-only --dry-run", 0, "would change namespace 3", "read-only false -> true")
+	run("ns set 3 -n NQN --read-only", 0, "read-only false -> true")
+	run("ns set 3 -n NQN --read-only=false --ana-group default", 0, "ana-group 2 -> 1")
+	run("ns set 2 -n NQN --size 16MiB", 0, "file.size 8MiB -> 16MiB")
+	run("list -t rdma -a ADDR", 0, "16.78  MB      4 KiB", "4.19  MB")
+	run("ns pause 3 -n NQN --limit 2s", 0)
+	run("ns resume 3 -n NQN", 0)
+	run("ns add 3 -n NQN --memory 1MiB", exitFailed, "namespace 3 exists already; change it with set")
+	run("ns add four -n NQN --memory 1MiB", exitUsage, "want a number")
+	run("ns add 4 -n NQN --file disk.img", exitUsage, "path disk.img is relative; write it from /")
+	run("ns add 4 -n NQN --file DIR/none", exitFailed, "everything is as it was before")
+	run("ns remove 3 -n NQN", 0, "remove namespace 3")
+	run("listener add 2 ADDR:4421", 0, "add listener 2")
+	run("ana-group set 1 --listener 2 --state inaccessible", 0, "state optimized -> inaccessible")
+	run("ana-group list", 0, "4421  1       inaccessible")
+	run("discover -t rdma -a ADDR", 0, "trsvcid: 4421")
+	run("subsystem set NQN --listeners 1", 0, "listeners default -> [1]")
+	run("listener set 2 --address ADDR:4422", 0, "comes back with another address")
+	run("listener list", 0, "4422")
+	run("host add h1 -n NQN --access read --namespace 2=none", 0, "add host h1")
+	run("host list -n NQN", 0, "h1    read    2=none")
+	run("host set h1 -n NQN --access default", 0, "access read -> write")
+	key := c.write(t, "key", command(t, "gen-dhchap-key").want(t, 0).out)
+	run("key set h1 -n NQN --key-file "+key+" --hashes sha256,sha512", 0, "key-file default -> "+key)
+	run("key list", 0, "h1", key)
+	run("key reread", 0)
+	run("key remove h1 -n NQN", 0, "key-file "+key+" -> default")
+	run("referral add 192.0.2.9", 0, "add referral 192.0.2.9:4420")
+	run("referral remove 192.0.2.9", 0, "remove referral 192.0.2.9:4420")
+	run("subsystem set NQN --allow-any-host=false", 0)
+	run("host remove h1 -n NQN", 0, "warning: ", "no host may connect")
+	run("host add h2 -n NQN -o x", exitUsage)
+	run("subsystem list -o yml", exitUsage, "it is table, json or yaml; did you mean yaml?")
+	run("subsystem remove nqn.2026-11.org.example:dusk", exitFailed, "did you mean "+testNQN+"?")
+	run("ls", 0, "subsystems [1]", "    "+testNQN+" (listeners 1)", "2 file "+c.dir+"/disk.img 16MiB, ana-group 1")
+	run("controller list --interval 1ms", 0, "SUBSYSTEM")
+	run("controller remove 77 -n NQN", exitFailed, "controller 77 does not exist")
+	run("listener remove 2", 0, "remove listener 2")
+}
+
+// TestCompletion: shells ask the running target for names.
+func TestCompletion(t *testing.T) {
+	c := startConfigured(t, testConfig)
+	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
+	command(t, "__complete", "subsystem", "show", "").want(t, 0, testNQN)
+	command(t, "__complete", "namespace", "list", "-n", "").want(t, 0, testNQN)
+	command(t, "__complete", "namespace", "show", "-n", testNQN, "").want(t, 0, "1\n2\n")
+	command(t, "completion", "bash").want(t, 0, "bash completion")
+}
+
+func TestSave(t *testing.T) {
+	c := startConfigured(t, testConfig)
+	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
+	run := func(line string, code int, texts ...string) {
+		t.Helper()
+		command(t, words(line)...).want(t, code, texts...)
+	}
+	run("ns set 2 --size 16MiB --save -n "+testNQN, 0, "saved")
+	run("target save", 0)
+	if text, err := os.ReadFile(c.file); err != nil || !strings.Contains(string(text), "size: 16MiB") || strings.Contains(string(text), "#") {
+		t.Errorf("%v, saved\n%s", err, text)
+	}
+	run("target check "+c.file, 0, "is right: 1 listener(s), 1 subsystem(s), 2 namespace(s)")
+	run("target diff "+c.file, 0)
+}
+
+// TestApplyUnderIO: what is applied while a host works does not disturb it, whether
+// it succeeds or is undone.
+func TestApplyUnderIO(t *testing.T) {
+	c := startConfigured(t, testConfig)
+	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
+	ended := make(chan outcome, 1)
+	go func() {
+		ended <- commandIn(t.Context(), nil, c.at("bench", "-n", testNQN, "--rw", "randwrite", "--size", "8MiB", "--verify", "--runtime", "2s", "--iodepth", "8")...)
+	}()
+	for !strings.Contains(command(t, "controller", "list", "-o", "json", "--interval", "1ms").want(t, 0).out, `"commands"`) {
+		if t.Context().Err() != nil {
+			t.Fatal("nobody connects")
+		}
+	}
+	base := testConfig
+	more := strings.Replace(base, "  - nqn:", "  - nqn: nqn.2026-11.org.example:more\n    hosts: [{nqn: h}]\n    namespaces: [{nsid: 1, file: {path: DIR/more, size: 1MiB}}]\n  - nqn:", 1)
+	grown := strings.Replace(more, "size: 8MiB", "size: 9MiB", 1)
+	bad := strings.Replace(grown, "nsid: 1, file: {path: DIR/more", "nsid: 1, file: {path: DIR/folder", 1)
+	if err := os.Mkdir(filepath.Join(c.dir, "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		command(t, "target", "apply", c.write(t, "more", more)).want(t, 0, "add subsystem nqn.2026-11.org.example:more")
+		command(t, "target", "apply", c.write(t, "bad", bad)).want(t, exitFailed, "everything is as it was before")
+		command(t, "target", "diff", c.write(t, "more", more), "-o", "json").want(t, 0, "[]")
+		command(t, "target", "apply", "--dry-run", c.write(t, "base", base)).want(t, 0, "would remove subsystem nqn.2026-11.org.example:more")
+		command(t, "target", "apply", c.write(t, "base", base)).want(t, 0, "remove subsystem nqn.2026-11.org.example:more")
+		if i == 5 {
+			c.wantRates(t)
+		}
+	}
+	command(t, "target", "apply", c.write(t, "grown", grown)).want(t, 0, "file.size 8MiB -> 9MiB")
+	(<-ended).want(t, 0, "read back and compared: ")
+}
+
+// wantRates: the list of controllers has what the host does.
+func (c *configured) wantRates(t *testing.T) {
+	t.Helper()
+	var list []ratedController
+	if err := json.Unmarshal([]byte(command(t, "controller", "list", "-o", "json", "--interval", "50ms").want(t, 0).out), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 || len(list[0].Queues) == 0 || list[0].IOPS <= 0 || list[0].WrittenBytes <= 0 || list[0].Queues[0].Depth < 8 {
+		t.Errorf("controllers %+v", list)
+	}
+	id := fmt.Sprint(list[0].ID)
+	command(t, "controller", "show", id).want(t, 0, "IN FLIGHT")
+	command(t, "controller", "show", "0"+id+"9").want(t, exitFailed, "does not exist")
+}
+
+// TestConfigErrors: what is wrong is found before anything is begun, at its place.
+func TestConfigErrors(t *testing.T) {
+	t.Setenv("NVMEOF_SOCKET", filepath.Join(t.TempDir(), "none"))
+	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: "127.99.1.1"}}
+	bad := c.write(t, "bad.yaml", strings.Replace(testConfig, "size: 16MiB", "size: 16Mib", 1))
+	for _, line := range []string{"target --config " + bad, "target check " + bad, "target apply " + bad, "target export --from " + bad} {
+		command(t, words(line)...).want(t, exitUsage, bad+":12:24: subsystems[0].namespaces[0].memory.size: size 16Mib: write it as 4096, 4KiB, 512MiB or 10GB")
+	}
+	good := c.write(t, "good.yaml", testConfig)
+	command(t, "target", "check", good).want(t, 0, "is right", "warning: "+good+":9:21: ")
+	command(t, "target", "--config", good, "--nqn", "x").want(t, exitUsage, "--config and --nqn do not go together")
+	command(t, "target", "--config", "-").want(t, exitUsage, "it needs a file")
+	commandIn(t.Context(), []byte("version: 1\nlisten: 1\n"), "target", "check", "-").want(t, exitUsage, "-:2:1: unknown field listen; did you mean listeners?")
+	command(t, "target", "--config", c.write(t, "empty.yaml", "version: 1\n")).want(t, exitUsage, "listeners is missing")
+	command(t, "target", "--config", filepath.Join(c.dir, "none.yaml")).want(t, exitFailed, "no such file")
+	command(t, "target", "apply", good).want(t, exitConnection, "no target is served at ")
+	command(t, "ls").want(t, exitConnection, "is one running with --config")
+	command(t, "target", "diff", good, c.write(t, "other.yaml", strings.Replace(testConfig, "nsid: 1", "nsid: 5", 1))).
+		want(t, 0, "remove namespace 1", "add namespace 5")
+	if o := command(t, "target", "export", "--from", good, "--format", "json").want(t, 0); !json.Valid([]byte(o.out)) {
+		t.Errorf("not JSON:\n%s", o.out)
+	}
+	if o := command(t, "target", "schema").want(t, 0); !json.Valid([]byte(o.out)) {
+		t.Errorf("not JSON:\n%s", o.out)
+	}
+}
+
+// TestNvmetcli: from the kernel's target and back.
+func TestNvmetcli(t *testing.T) {
+	const sample = "../../nvmeof/config/testdata/nvmet.json"
+	text, err := os.ReadFile(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	key := strings.TrimSpace(command(t, "gen-dhchap-key").want(t, 0).out)
+	changed := strings.NewReplacer("DHHC-1:00:aG9zdA==:", key, "DHHC-1:00:Y29udHJvbGxlcg==:", key).Replace(string(text))
+	from, to, keys := filepath.Join(dir, "config.json"), filepath.Join(dir, "target.yaml"), filepath.Join(dir, "keys")
+	if err := os.WriteFile(from, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time the keys are there
+		command(t, "target", "import", "--format", "nvmetcli", "--output", to, "--key-dir", keys, from).want(t, 0)
+	}
+	command(t, "target", "check", to).want(t, 0, "2 subsystem(s)")
+	if o := command(t, "target", "export", "--from", to, "--format", "nvmetcli").want(t, 0); o.out != changed {
+		t.Errorf("exported\n%s\nwant\n%s", o.out, changed)
+	}
+	entries, err := os.ReadDir(keys)
+	if err != nil || len(entries) != 2 {
+		t.Fatal(err, entries)
+	}
+	for _, e := range entries {
+		if info, _ := e.Info(); info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", e.Name(), info.Mode())
+		}
+	}
+	if err := os.WriteFile(filepath.Join(keys, entries[0].Name()), []byte("other"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command(t, "target", "import", "--key-dir", keys, from).want(t, exitFailed, "has another key already")
+	command(t, "target", "import", "--format", "spdk", from).want(t, exitUsage, "it is nvmetcli")
+	command(t, "target", "import", to).want(t, exitUsage, to+":1:1: not JSON")
+}
+
+// TestLateFile: a target starts without a file that is not there yet, says so, and
+// serves it when it is.
+func TestLateFile(t *testing.T) {
+	c := startConfigured(t, strings.Replace(testConfig, "file: {path: DIR/disk.img, size: 8MiB}", "file: {path: DIR/late.img}", 1))
+	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
+	c.errOut.await(t, "namespace waits for what it exports")
+	command(t, "ls").want(t, 0, "WAITING: open store: open "+c.dir+"/late.img: no such file or directory")
+	if err := os.WriteFile(filepath.Join(c.dir, "late.img"), make([]byte, 8<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.errOut.await(t, "namespace is there")
+	command(t, c.at("list")...).want(t, 0, "8.39  MB      4 KiB")
+}
+
+// TestLateAddress: an address that no interface has is waited for, and the target
+// can be stopped meanwhile.
+func TestLateAddress(t *testing.T) {
+	c := startConfigured(t, strings.Replace(testConfig, "ADDR", "192.0.2.77", 1))
+	c.errOut.await(t, "listener waits for its address")
+	c.stop()
+	if err := <-c.ended; exitCode(err) != exitInterrupted {
+		t.Errorf("the target ended with %v", err)
+	}
+	c.ended <- nil
+}
+
+// TestSocketIsFree: the second target of a socket does not take it from the first.
+func TestSocketIsFree(t *testing.T) {
+	c := startConfigured(t, testConfig)
+	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
+	other := c.write(t, "other.yaml", strings.NewReplacer("ADDR", "127.98.3.7", "DIR/disk.img", "DIR/other.img").Replace(testConfig))
+	command(t, "target", "--config", other).want(t, exitFailed, "another target is served at "+filepath.Join(c.dir, "run", "s"))
+	if err := control.NewClient(filepath.Join(c.dir, "run", "s")).Do(t.Context(), "GET", "/v1/status", nil, nil, nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+func newController() *cobra.Command {
+	cmd := &cobra.Command{Use: "controller", Short: "Show and disconnect who is connected to a running target"}
+	cmd.AddCommand(newControllerList(), newControllerShow(), newControllerRemove())
+	return cmd
+}
+
+// A ratedController is a controller with what it does in a second.
+type ratedController struct {
+	control.Controller
+	IOPS         float64 `json:"iops"`
+	ReadBytes    float64 `json:"read-bytes-per-second"`
+	WrittenBytes float64 `json:"written-bytes-per-second"`
+}
+
+// rates compares two readings.
+func rates(before, after []control.Controller, d time.Duration) []ratedController {
+	out := []ratedController{}
+	for _, c := range after {
+		r := ratedController{Controller: c}
+		now := sumQueues(&c)
+		for _, b := range before {
+			if b.Subsystem != c.Subsystem || b.ID != c.ID || b.HostID != c.HostID || d <= 0 {
+				continue
+			}
+			was := sumQueues(&b)
+			r.IOPS = per(now.Commands, was.Commands, d)
+			r.ReadBytes = per(now.ReadBytes, was.ReadBytes, d)
+			r.WrittenBytes = per(now.WrittenBytes, was.WrittenBytes, d)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// per is a rate; a counter that went back belongs to new queues.
+func per(now, was uint64, d time.Duration) float64 {
+	if now < was {
+		return 0
+	}
+	return float64(now-was) / d.Seconds()
+}
+
+func sumQueues(c *control.Controller) (sum control.Queue) {
+	for _, q := range c.Queues {
+		sum.InFlight += q.InFlight
+		sum.Commands += q.Commands
+		sum.ReadBytes += q.ReadBytes
+		sum.WrittenBytes += q.WrittenBytes
+		sum.Depth = max(sum.Depth, q.Depth)
+	}
+	return sum
+}
+
+func newControllerList() *cobra.Command {
+	var r remote
+	interval := time.Second
+	cmd := &cobra.Command{Use: "list", Short: "List who is connected, with what each does in a second", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var before, after []control.Controller
+			start := time.Now()
+			if err := r.get(cmd.Context(), "/v1/controllers", &before); err != nil {
+				return err
+			}
+			select {
+			case <-cmd.Context().Done():
+				return cmd.Context().Err()
+			case <-time.After(interval):
+			}
+			if err := r.get(cmd.Context(), "/v1/controllers", &after); err != nil {
+				return err
+			}
+			all := rates(before, after, time.Since(start))
+			return r.show(cmd.OutOrStdout(), all, func(w io.Writer) { controllerTable(w, all) })
+		}}
+	cmd.Flags().DurationVar(&interval, "interval", interval, "time between the two readings from which rates are made")
+	r.addSocket(cmd)
+	r.addOutput(cmd)
+	return cmd
+}
+
+func controllerTable(w io.Writer, all []ratedController) {
+	row(w, "SUBSYSTEM", "ID", "HOST", "PEER", "LISTENER", "AUTH", "QUEUES", "DEPTH", "IN FLIGHT", "IOPS", "READ MB/s", "WRITE MB/s")
+	for _, c := range all {
+		sum := sumQueues(&c.Controller)
+		auth := "no"
+		if c.Authenticated {
+			auth = "yes"
+		}
+		row(w, c.Subsystem, c.ID, c.Host, c.Peer, c.Listener, auth, len(c.Queues), sum.Depth, sum.InFlight,
+			fmt.Sprintf("%.0f", c.IOPS), fmt.Sprintf("%.1f", c.ReadBytes/1e6), fmt.Sprintf("%.1f", c.WrittenBytes/1e6))
+	}
+}
+
+func newControllerShow() *cobra.Command {
+	var r remote
+	var nqn string
+	cmd := &cobra.Command{Use: "show ID", Short: "Show a controller with its queues", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var all []control.Controller
+			if err := r.get(cmd.Context(), "/v1/controllers", &all); err != nil {
+				return err
+			}
+			var there []string
+			for _, c := range all {
+				if nqn != "" && c.Subsystem != nqn {
+					continue
+				}
+				if there = append(there, strconv.Itoa(c.ID)); strconv.Itoa(c.ID) != args[0] {
+					continue
+				}
+				return r.show(cmd.OutOrStdout(), c, func(w io.Writer) {
+					row(w, "QUEUE", "DEPTH", "SHARD", "IN FLIGHT", "COMMANDS", "READ", "WRITTEN")
+					for _, q := range c.Queues {
+						row(w, q.ID, q.Depth, q.Shard, q.InFlight, q.Commands, q.ReadBytes, q.WrittenBytes)
+					}
+				})
+			}
+			return &control.NotFoundError{Kind: "controller", Name: args[0], There: there}
+		}}
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem; default: the first that has a controller of that number")
+	r.addSocket(cmd)
+	r.addOutput(cmd)
+	return cmd
+}
+
+func newControllerRemove() *cobra.Command {
+	var r remote
+	var nqn string
+	cmd := &cobra.Command{Use: "remove ID", Short: "Disconnect a host, which may connect again", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if nqn == "" {
+				return usage("--nqn is missing: the subsystem of the controller")
+			}
+			return r.call(cmd.Context(), "DELETE", control.Path("subsystems", nqn, "controllers", args[0]), nil, nil, nil)
+		}}
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
+	r.addSocket(cmd)
+	return cmd
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// newKey is about the keys by which hosts and target prove who they are. Keys stand
+// in files, whose paths alone are shown.
+func newKey() *cobra.Command {
+	cmd := &cobra.Command{Use: "key", Short: "Show and change by which keys hosts of a running target authenticate"}
+	cmd.AddCommand(newKeyList(), newKeySet("add"), newKeySet("set"), newKeyRemove(), newKeyReread())
+	return cmd
+}
+
+// A keyRow is a host with a key.
+type keyRow struct {
+	Subsystem     config.NQN     `json:"subsystem"`
+	Host          config.NQN     `json:"host"`
+	KeyFile       config.KeyFile `json:"key-file"`
+	ControllerKey config.KeyFile `json:"controller-key-file,omitzero"`
+}
+
+func newKeyList() *cobra.Command {
+	var r remote
+	cmd := &cobra.Command{Use: "list", Aliases: []string{"show"}, Short: "List the hosts that have keys, and the files", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var all []*config.Subsystem
+			if err := r.get(cmd.Context(), "/v1/subsystems", &all); err != nil {
+				return err
+			}
+			keys := []keyRow{}
+			for _, s := range all {
+				for _, h := range s.Hosts {
+					if h.KeyFile != "" {
+						keys = append(keys, keyRow{s.NQN, h.NQN, h.KeyFile, h.ControllerKeyFile})
+					}
+				}
+			}
+			return r.show(cmd.OutOrStdout(), keys, func(w io.Writer) {
+				row(w, "SUBSYSTEM", "HOST", "KEY FILE", "CONTROLLER KEY FILE")
+				for _, k := range keys {
+					row(w, k.Subsystem, k.Host, k.KeyFile, k.ControllerKey)
+				}
+			})
+		}}
+	r.addSocket(cmd)
+	r.addOutput(cmd)
+	return cmd
+}
+
+func newKeySet(name string) *cobra.Command {
+	var r remote
+	var nqn string
+	cmd := &cobra.Command{Use: name + " HOSTNQN", Short: "Give an allowed host a key, or another one", Args: cobra.ExactArgs(1)}
+	set := addFields(cmd, config.Host{}, []fieldFlag{{"key-file", "key-file"}, {"controller-key-file", "controller-key-file"},
+		{"hashes", "hashes"}, {"dh-groups", "dh-groups"}})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		body, err := set.object()
+		if err != nil {
+			return err
+		}
+		if len(body) == 0 || nqn == "" {
+			return usage("--nqn and --key-file are needed; nvmeof gen-dhchap-key makes a key")
+		}
+		return r.edit(cmd, "PATCH", control.Path("subsystems", nqn, "hosts", args[0]), body)
+	}
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
+	r.addSocket(cmd)
+	r.addEdit(cmd)
+	return cmd
+}
+
+func newKeyRemove() *cobra.Command {
+	var r remote
+	var nqn string
+	cmd := &cobra.Command{Use: "remove HOSTNQN", Short: "Take a host's word for who it is from now on", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if nqn == "" {
+				return usage("--nqn is missing: the subsystem")
+			}
+			body := map[string]any{"key-file": nil, "controller-key-file": nil, "hashes": nil, "dh-groups": nil}
+			return r.edit(cmd, "PATCH", control.Path("subsystems", nqn, "hosts", args[0]), body)
+		}}
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
+	r.addSocket(cmd)
+	r.addEdit(cmd)
+	return cmd
+}
+
+func newKeyReread() *cobra.Command {
+	var r remote
+	cmd := &cobra.Command{Use: "reread", Short: "Read all key files again, as on SIGHUP", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return r.call(cmd.Context(), "POST", "/v1/keys/reread", nil, nil, nil)
+		}}
+	r.addSocket(cmd)
+	return cmd
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+func lower(s string) string { return strings.ToLower(s) }
+
+// controlCommands are the verbs for a running target.
+func controlCommands() []*cobra.Command {
+	ns := namespaceObject().command()
+	ns.AddCommand(newPause(), newResume())
+	return []*cobra.Command{
+		newLs(), subsystemObject().command(), ns, listenerObject().command(), hostObject().command(),
+		newController(), newANAGroup(), referralObject().command(), newKey(),
+	}
+}
+
+// subsystemNames are what completion offers for --nqn.
+func subsystemNames(ctx context.Context, r *remote) []string {
+	return subsystemObject().names(ctx, &verb{remote: *r})
+}
+
+func subsystemObject() *object[config.Subsystem] {
+	return &object[config.Subsystem]{
+		name: "subsystem", what: "subsystems", key: "NQN", keyField: "nqn", list: "subsystems",
+		fields: []fieldFlag{{"serial", "serial"}, {"model", "model"}, {"min-controller-id", "min-controller-id"},
+			{"max-controller-id", "max-controller-id"}, {"refuse-duplicates", "refuse-duplicates"},
+			{"allow-any-host", "allow-any-host"}, {"listeners", "listeners"}},
+		head: []any{"NQN", "SERIAL", "NAMESPACES", "HOSTS", "LISTENERS"},
+		row: func(s *config.Subsystem) []any {
+			hosts := fmt.Sprint(len(s.Hosts))
+			if s.AllowAnyHost {
+				hosts = "any"
+			}
+			return []any{s.NQN, orElse(s.Serial, config.DefaultSerial(s.NQN)), len(s.Namespaces), hosts, listenerList(s)}
+		},
+		id: func(s *config.Subsystem) string { return string(s.NQN) },
+	}
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func listenerList(s *config.Subsystem) string {
+	if len(s.Listeners) == 0 {
+		return "all"
+	}
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Listeners), " ", ","), "[]")
+}
+
+func namespaceObject() *object[config.Namespace] {
+	return &object[config.Namespace]{
+		name: "namespace", alias: "ns", what: "namespaces", key: "NSID", keyField: "nsid", keyNumber: true, within: true, list: "namespaces",
+		fields: []fieldFlag{{"file", "file.path"}, {"size", "file.size"}, {"thin", "file.thin"}, {"block", "block.path"}, {"force", "block.force"},
+			{"memory", "memory.size"}, {"block-size", "block-size"}, {"read-only", "read-only"}, {"shared", "shared"},
+			{"uuid", "uuid"}, {"nguid", "nguid"}, {"eui64", "eui64"}, {"ana-group", "ana-group"}, {"reservations", "reservations"}},
+		head: []any{"NSID", "KIND", "EXPORT", "SIZE", "BLOCK", "ANA GROUP", "ACCESS", "UUID"},
+		row: func(n *config.Namespace) []any {
+			kind, export, size := describe(n)
+			access := "write"
+			if n.ReadOnly {
+				access = "read-only"
+			}
+			uuid := ""
+			if n.UUID != (config.UUID{}) {
+				uuid = n.UUID.String()
+			}
+			block := "default"
+			if n.BlockSize > 0 {
+				block = fmt.Sprint(n.BlockSize)
+			}
+			return []any{n.NSID, kind, export, size, block, max(n.ANAGroup, 1), access, uuid}
+		},
+		id: func(n *config.Namespace) string { return fmt.Sprint(n.NSID) },
+		extend: func(cmd *cobra.Command) func(map[string]any) error {
+			buffered := cmd.Flags().Bool("buffered", false, "Go through the page cache.")
+			engine := cmd.Flags().String("engine", "", "auto, uring or threads.")
+			return func(body map[string]any) error {
+				kind := "file"
+				if body["block"] != nil {
+					kind = "block"
+				}
+				if cmd.Flags().Changed("buffered") {
+					put(body, kind+".buffered", *buffered)
+				}
+				if *engine != "" {
+					put(body, kind+".engine", *engine)
+				}
+				return nil
+			}
+		},
+	}
+}
+
+// describe is what a namespace exports.
+func describe(n *config.Namespace) (kind, export, size string) {
+	switch {
+	case n.Memory != nil:
+		return "memory", "", n.Memory.Size.String()
+	case n.Block != nil:
+		return "block", string(n.Block.Path), ""
+	case n.File != nil && n.File.Size > 0:
+		return "file", string(n.File.Path), n.File.Size.String()
+	case n.File != nil:
+		return "file", string(n.File.Path), ""
+	}
+	return "", "", ""
+}
+
+func listenerObject() *object[config.Listener] {
+	return &object[config.Listener]{
+		name: "listener", alias: "port", what: "listeners", key: "ID", keyField: "id", keyNumber: true, list: "listeners", fixed: []string{"ADDRESS"},
+		fields: []fieldFlag{}, head: []any{"ID", "ADDRESS", "ANA GROUPS"},
+		row: func(l *config.Listener) []any {
+			var groups []string
+			for _, g := range l.ANAGroups {
+				groups = append(groups, fmt.Sprintf("%d %s", g.Group, g.State))
+			}
+			return []any{l.ID, l.Address, strings.Join(groups, ", ")}
+		},
+		id: func(l *config.Listener) string { return fmt.Sprint(l.ID) },
+		extend: func(cmd *cobra.Command) func(map[string]any) error {
+			address := cmd.Flags().String("address", "", "IP address and port; all who came through the listener are disconnected")
+			if cmd.Name() == "add" {
+				_ = cmd.Flags().MarkHidden("address")
+			}
+			return func(body map[string]any) error {
+				if *address != "" {
+					body["address"] = *address
+				}
+				return nil
+			}
+		},
+	}
+}
+
+func hostObject() *object[config.Host] {
+	return &object[config.Host]{
+		name: "host", what: "hosts", key: "HOSTNQN", keyField: "nqn", within: true, list: "hosts",
+		fields: []fieldFlag{{"access", "access"}, {"key-file", "key-file"}, {"controller-key-file", "controller-key-file"},
+			{"hashes", "hashes"}, {"dh-groups", "dh-groups"}},
+		head: []any{"HOST", "ACCESS", "NAMESPACES", "KEY"},
+		row: func(h *config.Host) []any {
+			var rights []string
+			for _, r := range h.Namespaces {
+				rights = append(rights, fmt.Sprintf("%d=%s", r.NSID, r.Access))
+			}
+			return []any{h.NQN, orElse(string(h.Access), "write"), strings.Join(rights, ","), keyed(h)}
+		},
+		id: func(h *config.Host) string { return string(h.NQN) },
+		extend: func(cmd *cobra.Command) func(map[string]any) error {
+			rights := cmd.Flags().StringSlice("namespace", nil, "rights to single namespaces, NSID=ACCESS, as in 1=read,2=none; they replace those that the host has")
+			return func(body map[string]any) (err error) {
+				if cmd.Flags().Changed("namespace") {
+					body["namespaces"], err = parseRights(*rights)
+				}
+				return err
+			}
+		},
+	}
+}
+
+func keyed(h *config.Host) string {
+	switch {
+	case h.ControllerKeyFile != "":
+		return "both sides"
+	case h.KeyFile != "":
+		return "host"
+	}
+	return ""
+}
+
+func referralObject() *object[config.Referral] {
+	return &object[config.Referral]{
+		name: "referral", what: "referrals", key: "ADDRESS", keyField: "address", list: "referrals", noSet: true,
+		fields: []fieldFlag{{"transport", "transport"}, {"nqn", "nqn"}, {"port-id", "port-id"}, {"secure", "secure"}},
+		head:   []any{"ADDRESS", "TRANSPORT", "NQN"},
+		row: func(x *config.Referral) []any {
+			return []any{x.Address, orElse(string(x.Transport), "rdma"), orElse(string(x.NQN), "discovery")}
+		},
+		id: func(x *config.Referral) string { return x.Address.String() },
+	}
+}

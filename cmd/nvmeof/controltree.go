@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+func newLs() *cobra.Command {
+	var r remote
+	cmd := &cobra.Command{Use: "ls", Short: "Show a running target as a tree", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var doc config.Document
+			var status control.Status
+			var controllers []control.Controller
+			if err := r.get(cmd.Context(), "/v1/config", &doc); err != nil {
+				return err
+			}
+			if err := r.get(cmd.Context(), "/v1/status", &status); err != nil {
+				return err
+			}
+			if err := r.get(cmd.Context(), "/v1/controllers", &controllers); err != nil {
+				return err
+			}
+			printTree(cmd.OutOrStdout(), &doc, &status, controllers)
+			return nil
+		}}
+	r.addSocket(cmd)
+	return cmd
+}
+
+// A tree prints lines below each other.
+type tree struct{ out io.Writer }
+
+func (t tree) line(depth int, format string, args ...any) {
+	fmt.Fprintf(t.out, "%s%s\n", strings.Repeat("  ", depth), fmt.Sprintf(format, args...))
+}
+
+func printTree(out io.Writer, doc *config.Document, status *control.Status, controllers []control.Controller) {
+	t := tree{out}
+	t.line(0, "target (process %d, since %s)", status.PID, status.Started.Format(time.DateTime))
+	t.line(1, "listeners [%d]", len(doc.Listeners))
+	for _, l := range doc.Listeners {
+		t.line(2, "%d %v", l.ID, l.Address)
+		for _, g := range l.ANAGroups {
+			t.line(3, "ana-group %d %s", g.Group, g.State)
+		}
+	}
+	t.line(1, "subsystems [%d]", len(doc.Subsystems))
+	for _, s := range doc.Subsystems {
+		t.subsystem(s, status, controllers)
+	}
+	t.line(1, "referrals [%d]", len(doc.Referrals))
+	for _, x := range doc.Referrals {
+		t.line(2, "%v", x.Address)
+	}
+}
+
+func (t tree) subsystem(s *config.Subsystem, status *control.Status, controllers []control.Controller) {
+	t.line(2, "%s (listeners %s)", s.NQN, listenerList(s))
+	t.line(3, "namespaces [%d]", len(s.Namespaces))
+	for _, n := range s.Namespaces {
+		kind, export, size := describe(n)
+		text := strings.Join(slices.DeleteFunc([]string{kind, export, size}, func(s string) bool { return s == "" }), " ")
+		if n.ReadOnly {
+			text += ", read-only"
+		}
+		for _, w := range status.Waiting {
+			if w.Subsystem == s.NQN && w.NSID == n.NSID {
+				text += ", WAITING: " + w.Why
+			}
+		}
+		t.line(4, "%d %s, ana-group %d", n.NSID, text, max(n.ANAGroup, 1))
+	}
+	t.line(3, "hosts [%d]", len(s.Hosts))
+	if s.AllowAnyHost {
+		t.line(4, "any host")
+	}
+	for _, h := range s.Hosts {
+		text := string(h.NQN) + " " + orElse(string(h.Access), "write")
+		if h.KeyFile != "" {
+			text += ", with a key"
+		}
+		t.line(4, "%s", text)
+	}
+	for _, c := range controllers {
+		if c.Subsystem == string(s.NQN) {
+			t.line(3, "controller %d: %s from %s, %d I/O queues", c.ID, c.Host, c.Peer, len(c.Queues))
+		}
+	}
+}

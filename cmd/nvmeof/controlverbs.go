@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// An object is a kind of thing that a running target has, and how the command line
+// names it.
+type object[T any] struct {
+	name, alias, what string
+	key               string // how usage names one: NQN, ID
+	within            bool   // in a subsystem, which --nqn names
+	list              string // last part of the route
+	keyField          string
+	fields            []fieldFlag
+	head              []any
+	row               func(*T) []any
+	id                func(*T) string
+	keyNumber         bool
+	// fixed are fields that add takes as arguments after the key.
+	fixed []string
+	// extend adds flags of its own; it returns what puts them into the object.
+	extend func(cmd *cobra.Command) func(map[string]any) error
+	noSet  bool
+}
+
+// A verb is one subcommand in the making.
+type verb struct {
+	remote
+	nqn string
+}
+
+// path is the route of the list, or of one in it.
+func (o *object[T]) path(v *verb, key ...string) string {
+	parts := []string{o.list}
+	if o.within {
+		parts = []string{"subsystems", v.nqn, o.list}
+	}
+	return control.Path(append(parts, key...)...)
+}
+
+func (o *object[T]) command() *cobra.Command {
+	cmd := &cobra.Command{Use: o.name, Short: "Show and change the " + o.what + " of a running target"}
+	if o.alias != "" {
+		cmd.Aliases = []string{o.alias}
+	}
+	cmd.AddCommand(o.listCommand(), o.addCommand(), o.removeCommand())
+	if !o.noSet {
+		cmd.AddCommand(o.showCommand(), o.setCommand())
+	}
+	return cmd
+}
+
+// begin adds what all verbs have.
+func (o *object[T]) begin(v *verb, cmd *cobra.Command) *cobra.Command {
+	v.addSocket(cmd)
+	if o.within {
+		cmd.Flags().StringVarP(&v.nqn, "nqn", "n", "", "subsystem")
+		_ = cmd.RegisterFlagCompletionFunc("nqn", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return subsystemNames(cmd.Context(), &v.remote), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 || cmd.Name() == "add" || cmd.Name() == "list" {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return o.names(cmd.Context(), v), cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
+}
+
+// names are what shell completion offers.
+func (o *object[T]) names(ctx context.Context, v *verb) (names []string) {
+	var all []*T
+	if v.get(ctx, o.path(v), &all) != nil {
+		return nil
+	}
+	for _, x := range all {
+		names = append(names, o.id(x))
+	}
+	return names
+}
+
+func (o *object[T]) needNQN(v *verb) error {
+	if o.within && v.nqn == "" {
+		return usage("--nqn is missing: the subsystem; nvmeof subsystem list shows which there are")
+	}
+	return nil
+}
+
+func (o *object[T]) listCommand() *cobra.Command {
+	v := new(verb)
+	cmd := &cobra.Command{Use: "list", Short: "List the " + o.what, Args: cobra.NoArgs}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := o.needNQN(v); err != nil {
+			return err
+		}
+		var all []*T
+		if err := v.get(cmd.Context(), o.path(v), &all); err != nil {
+			return err
+		}
+		return v.show(cmd.OutOrStdout(), all, func(w io.Writer) {
+			row(w, o.head...)
+			for _, x := range all {
+				row(w, o.row(x)...)
+			}
+		})
+	}
+	v.addOutput(cmd)
+	return o.begin(v, cmd)
+}
+
+func (o *object[T]) showCommand() *cobra.Command {
+	v := new(verb)
+	cmd := &cobra.Command{Use: "show " + o.key, Short: "Show all of a " + o.name, Args: cobra.ExactArgs(1)}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.needNQN(v); err != nil {
+			return err
+		}
+		x := new(T)
+		if err := v.get(cmd.Context(), o.path(v, args[0]), x); err != nil {
+			return err
+		}
+		if v.format == "table" {
+			v.format = "yaml"
+		}
+		return v.show(cmd.OutOrStdout(), x, nil)
+	}
+	v.addOutput(cmd)
+	return o.begin(v, cmd)
+}
+
+func (o *object[T]) addCommand() *cobra.Command {
+	v := new(verb)
+	use := "add " + o.key
+	for _, f := range o.fixed {
+		use += " " + f
+	}
+	cmd := &cobra.Command{Use: use, Short: "Add a " + o.name, Args: cobra.ExactArgs(1 + len(o.fixed))}
+	build := o.builder(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.needNQN(v); err != nil {
+			return err
+		}
+		body, err := build()
+		if err != nil {
+			return err
+		}
+		body[o.keyField] = args[0]
+		if o.keyNumber {
+			if body[o.keyField], err = number(o.key, args[0]); err != nil {
+				return usage("%s %s: want a number", o.key, args[0])
+			}
+		}
+		for i, f := range o.fixed {
+			body[lower(f)] = args[1+i]
+		}
+		return v.edit(cmd, "POST", o.path(v), body)
+	}
+	v.addEdit(cmd)
+	return o.begin(v, cmd)
+}
+
+func (o *object[T]) setCommand() *cobra.Command {
+	v := new(verb)
+	cmd := &cobra.Command{Use: "set " + o.key, Short: "Change a " + o.name + "; the value default takes a setting back", Args: cobra.ExactArgs(1)}
+	build := o.builder(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.needNQN(v); err != nil {
+			return err
+		}
+		body, err := build()
+		if err != nil {
+			return err
+		}
+		if len(body) == 0 {
+			return usage("nothing to set: see nvmeof %s set --help", o.name)
+		}
+		return v.edit(cmd, "PATCH", o.path(v, args[0]), body)
+	}
+	v.addEdit(cmd)
+	return o.begin(v, cmd)
+}
+
+// builder adds the flags of the fields.
+func (o *object[T]) builder(cmd *cobra.Command) func() (map[string]any, error) {
+	var part T
+	set := addFields(cmd, part, o.fields)
+	var more func(map[string]any) error
+	if o.extend != nil {
+		more = o.extend(cmd)
+	}
+	return func() (map[string]any, error) {
+		body, err := set.object()
+		if err == nil && more != nil {
+			err = more(body)
+		}
+		return body, err
+	}
+}
+
+func (o *object[T]) removeCommand() *cobra.Command {
+	v := new(verb)
+	cmd := &cobra.Command{Use: "remove " + o.key, Short: "Remove a " + o.name, Args: cobra.ExactArgs(1)}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.needNQN(v); err != nil {
+			return err
+		}
+		return v.edit(cmd, "DELETE", o.path(v, args[0]), nil)
+	}
+	v.addEdit(cmd)
+	return o.begin(v, cmd)
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// targetCommands are about configurations.
+func targetCommands() []*cobra.Command {
+	return []*cobra.Command{newCheck(), newApply(), newDiff(), newExport(), newImport(), newSave(), newSchema()}
+}
+
+func newCheck() *cobra.Command {
+	return &cobra.Command{Use: "check FILE", Short: "Find what is wrong with a configuration, without a target", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			doc, err := readConfig(args[0], cmd.InOrStdin(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			namespaces := 0
+			for _, s := range doc.Subsystems {
+				namespaces += len(s.Namespaces)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is right: %d listener(s), %d subsystem(s), %d namespace(s)\n",
+				args[0], len(doc.Listeners), len(doc.Subsystems), namespaces)
+			return nil
+		}}
+}
+
+func newApply() *cobra.Command {
+	var r remote
+	cmd := &cobra.Command{Use: "apply FILE", Short: "Make the running target what a configuration says: all of it, or nothing", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			doc, err := readConfig(args[0], cmd.InOrStdin(), io.Discard) // the target has the same doubts
+			if err != nil {
+				return err
+			}
+			return r.edit(cmd, "PUT", "/v1/config", doc)
+		}}
+	r.addSocket(cmd)
+	r.addEdit(cmd)
+	return cmd
+}
+
+func newDiff() *cobra.Command {
+	var r remote
+	cmd := &cobra.Command{Use: "diff [FROM] TO", Short: "Tell what apply would change in the running target, or in another configuration", Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var docs []*config.Document
+			for _, name := range args {
+				doc, err := readConfig(name, cmd.InOrStdin(), io.Discard)
+				if err != nil {
+					return err
+				}
+				docs = append(docs, doc)
+			}
+			if len(docs) == 1 {
+				running := new(config.Document)
+				if err := r.get(cmd.Context(), "/v1/config", running); err != nil {
+					return err
+				}
+				docs = []*config.Document{running, docs[0]}
+			}
+			steps := control.Steps(config.Diff(docs[0], docs[1]))
+			return r.show(cmd.OutOrStdout(), steps, func(w io.Writer) {
+				for _, s := range steps {
+					fmt.Fprintln(w, s.Text)
+				}
+			})
+		}}
+	r.addSocket(cmd)
+	r.addOutput(cmd)
+	return cmd
+}
+
+func newSave() *cobra.Command {
+	var r remote
+	cmd := &cobra.Command{Use: "save", Short: "Write the running target's configuration to the file that it was started with, whose comments are lost", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return r.call(cmd.Context(), "POST", "/v1/config/save", nil, nil, nil)
+		}}
+	r.addSocket(cmd)
+	return cmd
+}
+
+func newSchema() *cobra.Command {
+	return &cobra.Command{Use: "schema", Short: "Print the JSON Schema of configurations", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(config.Schema())
+			return err
+		}}
+}
+
+var exportFormats = []string{"yaml", "json", "nvmetcli"}
+
+func newExport() *cobra.Command {
+	var r remote
+	var format, from, output string
+	cmd := &cobra.Command{Use: "export", Short: "Print the running target's configuration", Args: cobra.NoArgs,
+		Long: `Prints the running target's configuration, or with --from that of a file, in the
+canonical form. With --format nvmetcli it is what nvmetcli restores on a kernel
+target; keys are then read from their files, and the output has them.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			doc := new(config.Document)
+			var err error
+			if from != "" {
+				doc, err = readConfig(from, cmd.InOrStdin(), cmd.ErrOrStderr())
+			} else {
+				err = r.get(cmd.Context(), "/v1/config", doc)
+			}
+			if err != nil {
+				return err
+			}
+			text, err := inFormat(doc, format, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return writeOut(cmd.OutOrStdout(), output, text)
+		}}
+	cmd.Flags().StringVar(&format, "format", "yaml", "yaml, json or nvmetcli (/etc/nvmet/config.json)")
+	cmd.Flags().StringVar(&from, "from", "", "file to read instead of the running target")
+	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output, mode 0600")
+	r.addSocket(cmd)
+	return cmd
+}
+
+func inFormat(doc *config.Document, format string, errOut io.Writer) ([]byte, error) {
+	switch format {
+	case "yaml":
+		return doc.YAML(), nil
+	case "json":
+		return doc.JSON(), nil
+	case "nvmetcli":
+		text, warnings, err := config.ExportNvmetcli(doc, keyText)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		for _, w := range warnings {
+			fmt.Fprintln(errOut, "warning:", w)
+		}
+		return text, nil
+	}
+	return nil, usage("--format %s: it is yaml, json or nvmetcli%s", format, didYouMean(format, exportFormats))
+}
+
+// keyText reads a key file for export.
+func keyText(file config.KeyFile) (string, error) {
+	path, err := file.Expand(os.Getenv)
+	if err != nil {
+		return "", err
+	}
+	k, _, err := control.ReadKey(path)
+	if err != nil {
+		return "", err
+	}
+	return k.Text(), nil
+}
+
+func writeOut(out io.Writer, name string, text []byte) error {
+	if name == "" {
+		_, err := out.Write(text)
+		return err
+	}
+	return control.WriteFile(name, text)
+}
+
+func newImport() *cobra.Command {
+	var format, output, keyDir string
+	cmd := &cobra.Command{Use: "import FILE", Short: "Turn nvmetcli's /etc/nvmet/config.json into a configuration", Args: cobra.ExactArgs(1),
+		Long: `Turns the file in which nvmetcli keeps the kernel's target into a configuration,
+and prints it. Keys are written to files of mode 0600 in --key-dir, which are not
+overwritten. What cannot be the same here is named.`,
+		Example: "  nvmeof target import --output /etc/nvmeof/target.yaml /etc/nvmet/config.json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "nvmetcli" {
+				return usage("--format %s: it is nvmetcli%s", format, didYouMean(format, []string{"nvmetcli"}))
+			}
+			text, err := readFileOr(args[0], cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			dir, err := filepath.Abs(keyDir)
+			if err != nil {
+				return err
+			}
+			in, err := config.ImportNvmetcli(args[0], text, dir)
+			if err != nil {
+				return usageError{err}
+			}
+			for _, w := range in.Warnings {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+			}
+			if err := writeKeys(in.Keys, dir); err != nil {
+				return err
+			}
+			return writeOut(cmd.OutOrStdout(), output, in.Document.YAML())
+		}}
+	cmd.Flags().StringVar(&format, "format", "nvmetcli", "format of the file: nvmetcli")
+	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output, mode 0600")
+	cmd.Flags().StringVar(&keyDir, "key-dir", "/etc/nvmeof/keys", "folder for files with keys")
+	return cmd
+}
+
+// writeKeys writes what is not there yet; another key in its place is an error.
+func writeKeys(keys []config.ImportedKey, dir string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, k := range keys {
+		text := []byte(k.Secret + "\n")
+		old, err := os.ReadFile(k.Path)
+		switch {
+		case err == nil && string(old) == string(text):
+		case err == nil:
+			return fmt.Errorf("%s has another key already: move it away, or give another --key-dir", k.Path)
+		case errors.Is(err, os.ErrNotExist):
+			if err := control.WriteFile(k.Path, text); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// configFlags are the flags of a target that follows a file.
+type configFlags struct {
+	file   string
+	socket string
+	// device opens that of an address; nil: openTransport.
+	device func(transport string, addr netip.Addr, shards, rcvbuf int, log *zap.Logger) (rdmatransport.Device, error)
+}
+
+const noSocket = "none"
+
+func (f *configFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.file, "config", "", "serve what this file describes, YAML or JSON: see nvmeof target schema; not together with flags that describe the same")
+	cmd.Flags().StringVar(&f.socket, "socket", defaultSocket(), "with --config: where to be controlled, or "+noSocket)
+}
+
+func defaultSocket() string { return control.DefaultSocket(os.Getenv, os.Getuid()) }
+
+// besides are the flags that go together with --config.
+var besides = map[string]bool{"config": true, "socket": true, "log-format": true, "log-level": true, "help": true}
+
+// check refuses flags that say the same as the file.
+func (f *configFlags) check(cmd *cobra.Command) error {
+	if f.file == "-" {
+		return usage("--config - : it needs a file, which is saved to and read again after a restart")
+	}
+	for name := range flagsChanged(cmd) {
+		if !besides[name] {
+			return usage("--config and --%s do not go together: write it into %s", name, f.file)
+		}
+	}
+	return nil
+}
+
+// readConfig reads a file, - being standard input, and shows what is doubtful.
+func readConfig(name string, in io.Reader, errOut io.Writer) (*config.Document, error) {
+	text, err := readFileOr(name, in)
+	if err != nil {
+		return nil, err
+	}
+	doc, warnings, err := config.Parse(name, text)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(errOut, "warning:", w)
+	}
+	return doc, nil
+}
+
+func readFileOr(name string, in io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(in, 16<<20))
+	}
+	return os.ReadFile(name)
+}
+
+// runConfigured is the target command with --config.
+func (f *targetFlags) runConfigured(cmd *cobra.Command) error {
+	if err := f.configured.check(cmd); err != nil {
+		return err
+	}
+	log, err := newLog(f.logFormat, f.logLevel, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	return runConfigured(cmd.Context(), &f.configured, log, cmd.OutOrStdout(), cmd.ErrOrStderr())
+}
+
+// runConfigured serves what a file describes until ctx ends.
+func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, errOut io.Writer) error {
+	doc, err := readConfig(f.file, nil, errOut)
+	if err != nil {
+		return err
+	}
+	if len(doc.Listeners) == 0 {
+		return usage("%s: listeners is missing: where hosts connect, as in listeners: [{id: 1, address: 192.0.2.1}]", f.file)
+	}
+	defer onHangup(func() {})() // harmless too while there is no target
+	for {
+		again, err := serveDocument(ctx, f, doc, log, out)
+		if again == nil {
+			return err
+		}
+		// Hosts reconnect by themselves when the device is back.
+		log.Warn("device is lost, waiting for it", zap.Error(err))
+		doc = again
+	}
+}
+
+// serveDocument serves a document on a new device until ctx ends. If the device is
+// lost it returns the document as it then was.
+func serveDocument(ctx context.Context, f *configFlags, doc *config.Document, log *zap.Logger, out io.Writer) (again *config.Document, err error) {
+	dev, err := f.awaitDevice(ctx, doc, log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	cfg, err := targetConfig(doc, dev, log)
+	if err != nil {
+		return nil, err
+	}
+	t, err := target.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	m := control.New(control.Config{Target: t, Settings: doc, Log: log, File: f.file})
+	defer func() {
+		logCounters(dev, log)
+		log.Info("authentications", zap.Any("counters", t.AuthCounts()))
+		err = errors.Join(err, m.Close())
+	}()
+	if _, err := m.Apply(doc, control.Options{Wait: true}); err != nil {
+		if deviceMayCome(err) {
+			return doc, err
+		}
+		return nil, err
+	}
+	lost, err := serveConfigured(ctx, f, m, log, out)
+	if lost {
+		again = m.Document()
+	}
+	return again, err
+}
+
+// serveConfigured is ready for hosts and administrators until ctx ends, or the device
+// is lost.
+func serveConfigured(ctx context.Context, f *configFlags, m *control.Manager, log *zap.Logger, out io.Writer) (lost bool, err error) {
+	if f.socket != noSocket {
+		s, err := control.Serve(m, f.socket)
+		if err != nil {
+			return false, err
+		}
+		defer s.Close()
+		fmt.Fprintf(out, "controlled at %s\n", f.socket)
+	}
+	announceAll(out, m.Document())
+	defer onHangup(func() {
+		if _, err := m.RereadKeys(); err != nil {
+			log.Error("keys", zap.Error(err))
+		}
+	})()
+	tellManager("READY=1")
+	select {
+	case err := <-m.Lost():
+		return true, err
+	case <-ctx.Done():
+	}
+	log.Info("stopping")
+	tellManager("STOPPING=1")
+	return false, nil
+}
+
+// onHangup calls act on each SIGHUP until forget is called.
+func onHangup(act func()) (forget func()) {
+	hangup, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(hangup, unix.SIGHUP)
+	var wait sync.WaitGroup
+	wait.Go(func() { // ends when forget closes done
+		for {
+			select {
+			case <-hangup:
+				act()
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		signal.Stop(hangup)
+		close(done)
+		wait.Wait()
+	}
+}
+
+// maxAnnounced is how many subsystems are told of.
+const maxAnnounced = 10
+
+func announceAll(out io.Writer, doc *config.Document) {
+	for i, s := range doc.Subsystems {
+		if i == maxAnnounced {
+			fmt.Fprintf(out, "and %d more: nvmeof ls\n", len(doc.Subsystems)-i)
+			return
+		}
+		fmt.Fprintf(out, "serving %d namespace(s) of %s\n", len(s.Namespaces), s.NQN)
+		for _, l := range doc.Listeners {
+			if s.On(l.ID) {
+				fmt.Fprintf(out, "on a Linux host: %s\n", connectLine(l.Address.AddrPort, string(s.NQN)))
+			}
+		}
+	}
+}
+
+// awaitDevice opens the transport, and waits for an address that the machine does
+// not have yet.
+func (f *configFlags) awaitDevice(ctx context.Context, doc *config.Document, log *zap.Logger) (dev rdmatransport.Device, err error) {
+	addr := doc.Listeners[0].Address.Addr()
+	shards := shardsOf(doc)
+	needProcessors(shards)
+	transport, why := string(doc.Transport), "the configuration says so"
+	switch transport {
+	case "":
+		transport, why = transportSoftroce, "it is the default"
+	case transportAuto:
+		transport, why = chooseTransport(addr)
+	}
+	log.Info("transport", zap.String("name", transport), zap.String("why", why))
+	device := f.device
+	if device == nil {
+		device = openTransport
+	}
+	open := func() bool {
+		dev, err = device(transport, addr, shards, int(doc.Limits.ReceiveBuffer), log)
+		return err == nil || !control.Absent(err) && !deviceMayCome(err)
+	}
+	if open() {
+		return dev, err
+	}
+	since := time.Now()
+	log.Warn("listener waits for its address", zap.Stringer("address", addr), zap.Error(err),
+		zap.String("remedy", "give the address to an interface, or change listeners in the configuration"))
+	tellManager("STATUS=waiting for the address " + addr.String())
+	control.Backoff(ctx, open)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err == nil {
+		log.Info("address is there", zap.Stringer("address", addr), zap.Duration("after", time.Since(since)))
+		tellManager("STATUS=")
+	}
+	return dev, err
+}
+
+func targetConfig(doc *config.Document, dev rdmatransport.Device, log *zap.Logger) (target.Config, error) {
+	l := &doc.Limits
+	name := string(l.Polling)
+	if name == "" {
+		name = "auto"
+	}
+	polling, err := parsePolling(name)
+	return target.Config{
+		Device: dev, Log: log, Shards: shardsOf(doc), Polling: polling, SharedReceives: l.Shared,
+		MaxQueues: l.Queues, QueueDepth: l.QueueDepth, InCapsule: int(l.InCapsule), MaxData: int(l.MaxData),
+		MaxControllers: l.Controllers, QueueMemory: int64(l.QueueMemory), Revalidate: time.Duration(l.Revalidate),
+		DiscoveryNQN: string(doc.DiscoveryNQN),
+	}, err
+}
+
+// shardsOf is how many threads a document asks for.
+func shardsOf(doc *config.Document) int {
+	if n := doc.Limits.Shards; n > 0 {
+		return n
+	}
+	return max(1, min(runtime.NumCPU()/2, maxShards))
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// TestConfiguredDeviceReturns: a target whose device is lost serves again when it is back, with
+// what was changed meanwhile.
+func TestConfiguredDeviceReturns(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	t.Setenv("NVMEOF_SOCKET", socket)
+	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: "127.97.5.9"}}
+	ctx, stop := context.WithCancel(t.Context())
+	gone, opened := make(chan struct{}), 0
+	f := &configFlags{file: c.write(t, "target.yaml", testConfig), socket: socket}
+	f.device = func(transport string, addr netip.Addr, shards, rcvbuf int, log *zap.Logger) (rdmatransport.Device, error) {
+		switch opened++; opened {
+		case 1:
+			d, err := openTransport(transport, addr, shards, rcvbuf, log)
+			return &losable{d, gone}, err
+		case 2:
+			return nil, fmt.Errorf("not back yet: %w", rdmatransport.ErrDeviceLost)
+		}
+		return openTransport(transport, addr, shards, rcvbuf, log)
+	}
+	out, errOut := newOutput(), newOutput()
+	log, err := newLog("console", "info", errOut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- runConfigured(ctx, f, log, out, errOut) }()
+	out.await(t, "nvme connect")
+	command(t, "namespace", "add", "3", "-n", testNQN, "--memory", "1MiB").want(t, 0)
+	close(gone)
+	errOut.await(t, "device is lost, waiting for it")
+	out.await(t, "serving 3 namespace(s)")
+	command(t, "ls").want(t, 0, "3 memory 1MiB")
+	if !strings.Contains(errOut.String(), "listener waits for its address") {
+		t.Errorf("the log does not tell of the waiting:\n%s", errOut)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,284 @@
+package config
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// discoveryNQN is the name of every discovery subsystem.
+const discoveryNQN = "nqn.2014-08.org.nvmexpress.discovery"
+
+// Check finds what is wrong with a document whose fields are each right. The
+// error is of type [Problems], without positions.
+func (doc *Document) Check() (warnings Problems, err error) {
+	found, doubts := doc.review()
+	return doubts, found.err()
+}
+
+// A reviewer collects what it finds.
+type reviewer struct {
+	doc           *Document
+	found, doubts Problems
+	serials       map[string]string // first user of each identifier, by its kind and text
+}
+
+func (r *reviewer) fail(path, fix, format string, args ...any) {
+	r.found = append(r.found, Problem{Path: path, Text: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+func (r *reviewer) doubt(path, fix, format string, args ...any) {
+	r.doubts = append(r.doubts, Problem{Path: path, Text: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+// once notes that an identifier is used at path, and finds a second use.
+func (r *reviewer) once(kind, id, path, fix string) {
+	key := kind + "\x00" + id
+	if first, twice := r.serials[key]; twice {
+		r.fail(path, fix, "%s %s is that of %s", kind, id, first)
+		return
+	}
+	r.serials[key] = path
+}
+
+func (doc *Document) review() (found, doubts Problems) {
+	r := &reviewer{doc: doc, serials: map[string]string{}}
+	if doc.Version != Version {
+		r.fail("version", fmt.Sprintf("this program knows version %d; newer files need a newer program", Version),
+			"%d is not a version of this format", doc.Version)
+	}
+	if doc.DiscoveryNQN == discoveryNQN {
+		r.fail("discovery-nqn", "leave it out", "every discovery subsystem has that name already")
+	}
+	r.limits(&doc.Limits)
+	r.listeners()
+	for i, s := range doc.Subsystems {
+		r.subsystem(s, fmt.Sprintf("subsystems[%d]", i))
+	}
+	r.backends()
+	for i, x := range doc.Referrals {
+		r.referral(x, fmt.Sprintf("referrals[%d]", i))
+	}
+	if len(doc.Listeners) == 0 {
+		r.doubt("", "add listeners", "no host can connect: there is no listener")
+	}
+	return r.found, r.doubts
+}
+
+func (r *reviewer) limits(l *Limits) {
+	if l.InCapsule%16 != 0 {
+		r.fail("limits.in-capsule", fmt.Sprintf("write %v", l.InCapsule/16*16+16), "%v is not a multiple of 16", l.InCapsule)
+	}
+	if l.MaxData > 0 && bits.OnesCount64(uint64(l.MaxData)) != 1 {
+		r.fail("limits.max-data", fmt.Sprintf("write %v", Size(1)<<(bits.Len64(uint64(l.MaxData))-1)), "%v is not a power of two", l.MaxData)
+	}
+}
+
+func (r *reviewer) listeners() {
+	for i, l := range r.doc.Listeners {
+		path := fmt.Sprintf("listeners[%d]", i)
+		r.once("listener", fmt.Sprint(l.ID), path+".id", "give each its own id")
+		r.once("address", l.Address.String(), path+".address", "give each its own port")
+		if first := r.doc.Listeners[0]; l.Address.Addr() != first.Address.Addr() {
+			r.fail(path+".address", "run another target for it", "the listeners of one target have one address, and listeners[0] has %v", first.Address.Addr())
+		}
+		groups := map[int]bool{}
+		for j, g := range l.ANAGroups {
+			if groups[g.Group] {
+				r.fail(fmt.Sprintf("%s.ana-groups[%d].group", path, j), "keep one", "group %d has a state already", g.Group)
+			}
+			groups[g.Group] = true
+		}
+	}
+}
+
+func (r *reviewer) subsystem(s *Subsystem, path string) {
+	switch s.NQN {
+	case discoveryNQN, r.doc.DiscoveryNQN:
+		r.fail(path+".nqn", "choose another", "%s is the name of the discovery subsystem", s.NQN)
+	default:
+		r.once("subsystem", string(s.NQN), path+".nqn", "merge the two, or rename one")
+	}
+	if s.MinControllerID > 0 && s.MaxControllerID > 0 && s.MinControllerID > s.MaxControllerID {
+		r.fail(path+".min-controller-id", "exchange the two", "%d is more than max-controller-id, which is %d", s.MinControllerID, s.MaxControllerID)
+	}
+	if len(s.Serial) > 20 || len(s.Model) > 40 {
+		r.fail(path, "at most 20 and 40 characters", "serial number %q or model %q is too long", s.Serial, s.Model)
+	}
+	for i, id := range s.Listeners {
+		where := fmt.Sprintf("%s.listeners[%d]", path, i)
+		if slices.Contains(s.Listeners[:i], id) {
+			r.fail(where, "keep one", "listener %d is named already", id)
+		}
+		if !slices.ContainsFunc(r.doc.Listeners, func(l *Listener) bool { return l.ID == id }) {
+			r.fail(where, "add the listener, or take the number out", "there is no listener %d", id)
+		}
+	}
+	r.hosts(s, path)
+	r.namespaces(s, path)
+	if s.AllowAnyHost {
+		r.doubt(path+".allow-any-host", "name the hosts instead", "every host that reaches the address may use what the subsystem exports")
+	} else if len(s.Hosts) == 0 {
+		r.doubt(path, "add hosts", "no host may connect to %s", s.NQN)
+	}
+}
+
+func (r *reviewer) hosts(s *Subsystem, path string) {
+	names := map[NQN]int{}
+	for i, h := range s.Hosts {
+		where := fmt.Sprintf("%s.hosts[%d]", path, i)
+		if first, twice := names[h.NQN]; twice {
+			r.fail(where+".nqn", "keep one", "host %s is hosts[%d] already", h.NQN, first)
+		} else {
+			names[h.NQN] = i
+		}
+		if h.ControllerKeyFile != "" && h.KeyFile == "" {
+			r.fail(where+".controller-key-file", "add key-file", "the target proves itself only to hosts that have a key")
+		}
+		if h.KeyFile == "" && len(h.Hashes)+len(h.DHGroups) > 0 {
+			r.fail(where, "add key-file, or take hashes and dh-groups out", "hashes and dh-groups mean nothing for a host without a key")
+		}
+		seen := map[int]bool{}
+		for j, n := range h.Namespaces {
+			at := fmt.Sprintf("%s.namespaces[%d].nsid", where, j)
+			if seen[n.NSID] {
+				r.fail(at, "keep one", "namespace %d has a right already", n.NSID)
+			}
+			seen[n.NSID] = true
+			if !slices.ContainsFunc(s.Namespaces, func(o *Namespace) bool { return o.NSID == n.NSID }) {
+				r.doubt(at, "is the number right?", "%s has no namespace %d", s.NQN, n.NSID)
+			}
+		}
+	}
+}
+
+func (r *reviewer) namespaces(s *Subsystem, path string) {
+	ids := map[int]int{}
+	for i, n := range s.Namespaces {
+		where := fmt.Sprintf("%s.namespaces[%d]", path, i)
+		if first, twice := ids[n.NSID]; twice {
+			r.fail(where+".nsid", "give it another number", "namespace %d is namespaces[%d] already", n.NSID, first)
+		} else {
+			ids[n.NSID] = i
+		}
+		var kinds []string
+		for _, k := range []struct {
+			name  string
+			given bool
+		}{{"file", n.File != nil}, {"block", n.Block != nil}, {"memory", n.Memory != nil}} {
+			if k.given {
+				kinds = append(kinds, k.name)
+			}
+		}
+		switch len(kinds) {
+		case 0:
+			r.fail(where, "add file, block or memory", "nothing is exported")
+		case 1:
+		default:
+			r.fail(where, "keep one", "%s are given together", strings.Join(kinds, " and "))
+		}
+		r.identity(n, where)
+		if n.File != nil && n.File.ReadOnly && n.File.Size > 0 {
+			r.fail(where+".file.size", "leave it out", "a size cannot be given for a file that is only read")
+		}
+		if n.Memory != nil && int64(n.Memory.Size)%int64(max(n.BlockSize, 512)) != 0 {
+			r.fail(where+".memory.size", "", "%v is not a multiple of the block size", n.Memory.Size)
+		}
+		if n.Memory != nil && n.Shared {
+			r.fail(where+".shared", "leave it out", "memory belongs to one namespace")
+		}
+	}
+}
+
+// identity finds identifiers that two namespaces have: Linux ignores the second.
+func (r *reviewer) identity(n *Namespace, path string) {
+	const fix = "hosts ignore the second of two: give it another"
+	if n.UUID != (UUID{}) {
+		r.once("UUID", n.UUID.String(), path+".uuid", fix)
+	}
+	if n.NGUID != (NGUID{}) {
+		r.once("NGUID", fmt.Sprintf("%x", n.NGUID[:]), path+".nguid", fix)
+	}
+	if n.EUI64 != (EUI64{}) {
+		r.once("EUI-64", fmt.Sprintf("%x", n.EUI64[:]), path+".eui64", fix)
+	}
+}
+
+// backends finds files and devices that several namespaces have without being
+// shared, or with different options.
+func (r *reviewer) backends() {
+	type user struct {
+		path string
+		n    *Namespace
+	}
+	users := map[Path]user{}
+	for i, s := range r.doc.Subsystems {
+		for j, n := range s.Namespaces {
+			if n.Reservations != "" {
+				r.once("file for reservations", string(n.Reservations), fmt.Sprintf("subsystems[%d].namespaces[%d].reservations", i, j), "give each its own")
+			}
+			p := n.Path()
+			if p == "" {
+				continue
+			}
+			here := user{fmt.Sprintf("subsystems[%d].namespaces[%d]", i, j), n}
+			first, twice := users[p]
+			if !twice {
+				users[p] = here
+				continue
+			}
+			switch {
+			case !first.n.Shared || !n.Shared:
+				r.fail(here.path, "if hosts can cope with that, say shared: true in both", "%s is exported by %s already", p, first.path)
+			case !first.n.SameStore(n):
+				r.fail(here.path, "write the same for both", "%s is opened once, and %s has other options for it", p, first.path)
+			}
+		}
+	}
+}
+
+// Path is that of the file or device, or empty.
+func (n *Namespace) Path() Path {
+	switch {
+	case n.File != nil:
+		return n.File.Path
+	case n.Block != nil:
+		return n.Block.Path
+	}
+	return ""
+}
+
+// SameStore reports whether both open the same thing in the same way.
+func (n *Namespace) SameStore(o *Namespace) bool {
+	return n.BlockSize == o.BlockSize && same(n.File, o.File) && same(n.Block, o.Block) && same(n.Memory, o.Memory)
+}
+
+// same compares what pointers point to.
+func same[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+func (r *reviewer) referral(x *Referral, path string) {
+	r.once("referral", x.key(), path+".address", "keep one")
+	for _, l := range r.doc.Listeners {
+		if l.Address == x.Address && x.Transport != "tcp" {
+			r.fail(path+".address", "take it out", "this target itself listens there: hosts would go round in a circle")
+		}
+	}
+}
+
+// key identifies a referral.
+func (x *Referral) key() string {
+	key := x.Address.String()
+	if x.Transport != "" && x.Transport != "rdma" {
+		key += " " + string(x.Transport)
+	}
+	if x.NQN != "" && x.NQN != discoveryNQN {
+		key += " " + string(x.NQN)
+	}
+	return key
+}

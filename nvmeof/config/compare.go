@@ -1,0 +1,103 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// matched is an object in two documents; nil where it is not there.
+type matched[T comparable] struct {
+	key      string
+	old, new T
+}
+
+// match pairs objects by their keys: those of the old document in its order, then
+// the new ones.
+func match[T comparable](old, now []T, key func(T) string) (out []matched[T]) {
+	at := map[string]int{}
+	for _, o := range old {
+		at[key(o)] = len(out)
+		out = append(out, matched[T]{key: key(o), old: o})
+	}
+	for _, n := range now {
+		if i, ok := at[key(n)]; ok {
+			out[i].new = n
+			continue
+		}
+		out = append(out, matched[T]{key: key(n), new: n})
+	}
+	return out
+}
+
+// changes are the fields that differ where the object is in both.
+func (m matched[T]) changes() []FieldChange {
+	if isNil(m.old) || isNil(m.new) {
+		return nil
+	}
+	return fieldChanges(m.old, m.new)
+}
+
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
+}
+
+// apart are the lists and fields that are compared on their own.
+var apart = map[reflect.Type][]string{
+	reflect.TypeFor[Document]():  {"listeners", "subsystems", "referrals", "version"},
+	reflect.TypeFor[Listener]():  {"ana-groups"},
+	reflect.TypeFor[Subsystem](): {"listeners", "allow-any-host", "hosts", "namespaces"},
+}
+
+// fieldChanges compares two structures of one type, to which a and b point, field
+// by field. A field that is not given counts as its default.
+func fieldChanges(a, b any) []FieldChange {
+	return compareFields(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem(), "", func(t reflect.Type, name string) bool {
+		return !slices.Contains(apart[t], name)
+	})
+}
+
+// visibilityChanges compares who may use a subsystem and where.
+func visibilityChanges(a, b *Subsystem) []FieldChange {
+	return compareFields(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem(), "", func(_ reflect.Type, name string) bool {
+		return name == "listeners" || name == "allow-any-host"
+	})
+}
+
+func compareFields(a, b reflect.Value, prefix string, which func(reflect.Type, string) bool) (out []FieldChange) {
+	for _, f := range fieldsOf(a.Type()) {
+		if !which(a.Type(), f.name) {
+			continue
+		}
+		x, y, name := a.Field(f.index), b.Field(f.index), prefix+f.name
+		both := x.Kind() == reflect.Pointer && !x.IsNil() && !y.IsNil()
+		switch {
+		case both:
+			out = append(out, compareFields(x.Elem(), y.Elem(), name+".", which)...)
+		case x.Kind() == reflect.Struct && !isScalar(x):
+			out = append(out, compareFields(x, y, name+".", which)...)
+		default:
+			if from, to := textOf(x, f), textOf(y, f); from != to {
+				out = append(out, FieldChange{name, from, to})
+			}
+		}
+	}
+	return out
+}
+
+// textOf is a field's value, or its default.
+func textOf(v reflect.Value, f fieldInfo) string {
+	switch {
+	case v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0:
+		return f.def
+	case isScalar(v):
+		return scalar(v)
+	case v.Kind() == reflect.Slice && isScalarType(v.Type().Elem()):
+		return flow(v)
+	}
+	return strings.Join(strings.Fields(string(JSON(v.Interface()))), " ")
+}

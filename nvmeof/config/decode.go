@@ -1,0 +1,230 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// A decoder fills structures from a tree by their tags, and notes everything that
+// is wrong rather than the first thing.
+type decoder struct {
+	problems Problems
+	merge    bool                // fields that are not given stay, null is the default
+	places   map[string]Position // by path
+}
+
+func (d *decoder) fail(at Position, path, text, fix string) {
+	d.problems = append(d.problems, Problem{At: at, Path: path, Text: text, Fix: fix})
+}
+
+// A fieldInfo is what the tags of a field of a structure say.
+type fieldInfo struct {
+	index    int
+	name     string
+	need     bool
+	doc      string
+	def      string // the default, where it is a constant
+	min, max string
+	oneof    []string
+}
+
+// fieldsOf lists the fields of a structure in their order.
+func fieldsOf(t reflect.Type) (out []fieldInfo) {
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		name, _, _ := strings.Cut(tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		out = append(out, fieldInfo{
+			index: i, name: name, need: tag.Get("need") == "yes", doc: tag.Get("doc"),
+			def: tag.Get("default"), min: tag.Get("min"), max: tag.Get("max"), oneof: strings.Fields(tag.Get("oneof")),
+		})
+	}
+	return out
+}
+
+// join is the path of a field.
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// decode fills to, whose field in the parent has some tags.
+func (d *decoder) decode(n *node, to reflect.Value, path string, tags fieldInfo) {
+	d.places[path] = n.at
+	if d.merge && n.kind == kindNull {
+		to.SetZero()
+		return
+	}
+	if v, ok := to.Addr().Interface().(value); ok {
+		d.value(n, v, to, path, tags)
+		return
+	}
+	switch to.Kind() {
+	case reflect.Pointer:
+		if !d.merge || to.IsNil() {
+			to.Set(reflect.New(to.Type().Elem()))
+		}
+		d.decode(n, to.Elem(), path, tags)
+	case reflect.Struct:
+		d.object(n, to, path)
+	case reflect.Slice:
+		d.list(n, to, path)
+	case reflect.Bool:
+		if d.is(n, kindBool, path) {
+			to.SetBool(n.text == "true")
+		}
+	case reflect.Int:
+		d.number(n, to, path, tags)
+	case reflect.String:
+		d.text(n, to, path, tags)
+	default:
+		panic("config: no rule for " + to.Type().String())
+	}
+}
+
+// is checks the kind of a node.
+func (d *decoder) is(n *node, k kind, path string) bool {
+	if n.kind == k {
+		return true
+	}
+	fix := ""
+	switch {
+	case k == kindText && n.kind < kindText:
+		fix = fmt.Sprintf("put it in quotes: %q", n.text)
+	case k == kindList:
+		fix = "begin each item with a dash, or write [a, b]"
+	case n.kind == kindText && k < kindText:
+		fix = "write it without quotes"
+	case n.kind == kindNull:
+		fix = "give a value, or leave the field out"
+	}
+	d.fail(n.at, path, fmt.Sprintf("is %v, want %v", n.kind, k), fix)
+	return false
+}
+
+// object fills a structure.
+func (d *decoder) object(n *node, to reflect.Value, path string) {
+	if !d.is(n, kindObject, path) {
+		return
+	}
+	fields, seen := fieldsOf(to.Type()), map[string]Position{}
+	for _, f := range n.fields {
+		at := slices.IndexFunc(fields, func(i fieldInfo) bool { return i.name == f.name })
+		if first, twice := seen[f.name]; twice {
+			d.fail(f.at, join(path, f.name), fmt.Sprintf("is given twice; the first is in line %d", first.Line), "keep one")
+			continue
+		}
+		seen[f.name] = f.at
+		if at < 0 {
+			d.unknown(f, path, fields)
+			continue
+		}
+		d.decode(f.value, to.Field(fields[at].index), join(path, f.name), fields[at])
+	}
+	for _, f := range fields {
+		if _, given := seen[f.name]; f.need && !given && !d.merge {
+			d.fail(n.at, path, f.name+" is missing", "add it: "+f.doc)
+		}
+	}
+}
+
+func (d *decoder) unknown(f field, path string, fields []fieldInfo) {
+	names := make([]string, len(fields))
+	for i := range fields {
+		names[i] = fields[i].name
+	}
+	fix := "there are " + strings.Join(names, ", ")
+	if near := nvmeof.Nearest(strings.ToLower(strings.ReplaceAll(f.name, "_", "-")), names); near != "" {
+		fix = "did you mean " + near + "?"
+	}
+	d.fail(f.at, path, "unknown field "+nvmeof.Printable(f.name), fix)
+}
+
+func (d *decoder) list(n *node, to reflect.Value, path string) {
+	if !d.is(n, kindList, path) {
+		return
+	}
+	to.Set(reflect.MakeSlice(to.Type(), len(n.items), len(n.items)))
+	merge := d.merge
+	d.merge = false // a list is given whole
+	defer func() { d.merge = merge }()
+	for i, item := range n.items {
+		d.decode(item, to.Index(i), fmt.Sprintf("%s[%d]", path, i), fieldInfo{})
+	}
+}
+
+// value fills a scalar that has a form of its own.
+func (d *decoder) value(n *node, v value, to reflect.Value, path string, tags fieldInfo) {
+	_, isSize := v.(*Size)
+	if !(isSize && n.kind == kindNumber) && !d.is(n, kindText, path) {
+		return
+	}
+	if err := v.UnmarshalText([]byte(n.text)); err != nil {
+		d.fail(n.at, path, err.Error(), "")
+		return
+	}
+	if isSize {
+		d.bounds(n, to.Int(), path, tags, func(n int64) string { return Size(n).String() })
+	}
+}
+
+func (d *decoder) number(n *node, to reflect.Value, path string, tags fieldInfo) {
+	if !d.is(n, kindNumber, path) {
+		return
+	}
+	i, err := strconv.ParseInt(n.text, 10, 64)
+	if err != nil {
+		d.fail(n.at, path, nvmeof.Printable(n.text)+" is not a whole number in decimal digits", "")
+		return
+	}
+	if len(tags.oneof) > 0 && !slices.Contains(tags.oneof, n.text) {
+		d.fail(n.at, path, fmt.Sprintf("%d is not possible", i), "it is "+strings.Join(tags.oneof, " or "))
+		return
+	}
+	if d.bounds(n, i, path, tags, func(n int64) string { return strconv.FormatInt(n, 10) }) {
+		to.SetInt(i)
+	}
+}
+
+// bounds checks a number by its tags.
+func (d *decoder) bounds(n *node, i int64, path string, tags fieldInfo, show func(int64) string) bool {
+	low, errLow := strconv.ParseInt(tags.min, 10, 64)
+	high, errHigh := strconv.ParseInt(tags.max, 10, 64)
+	switch {
+	case errLow == nil && i < low:
+		d.fail(n.at, path, show(i)+" is too small", "at least "+show(low))
+	case errHigh == nil && i > high:
+		d.fail(n.at, path, show(i)+" is too large", "at most "+show(high))
+	default:
+		return true
+	}
+	return false
+}
+
+// text fills what is ASCII on the wire.
+func (d *decoder) text(n *node, to reflect.Value, path string, tags fieldInfo) {
+	if !d.is(n, kindText, path) {
+		return
+	}
+	odd := strings.IndexFunc(n.text, func(r rune) bool { return r < ' ' || r > '~' })
+	most, err := strconv.Atoi(tags.max)
+	switch {
+	case odd >= 0:
+		d.fail(n.at, path, nvmeof.Printable(n.text)+" has other characters than printable ASCII", "")
+	case n.text == "":
+		d.fail(n.at, path, "is empty", "leave it out for the default")
+	case err == nil && len(n.text) > most:
+		d.fail(n.at, path, fmt.Sprintf("%d characters are too many", len(n.text)), fmt.Sprintf("at most %d", most))
+	default:
+		to.SetString(n.text)
+	}
+}

@@ -1,0 +1,123 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// base is what the cases of TestDiff change.
+const base = `version: 1
+listeners:
+  - id: 1
+    address: 192.0.2.1:4420
+    ana-groups:
+      - group: 2
+        state: inaccessible
+subsystems:
+  - nqn: a
+    hosts:
+      - nqn: h1
+      - nqn: h2
+        access: read
+    namespaces:
+      - nsid: 1
+        file:
+          path: /a1
+      - nsid: 2
+        memory:
+          size: 1MiB
+referrals:
+  - address: 192.0.2.9:4420
+`
+
+func parsed(t *testing.T, text string) *Document {
+	t.Helper()
+	doc, _, err := Parse("f", []byte(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return doc
+}
+
+func show(changes []Change) (lines []string) {
+	for _, c := range changes {
+		lines = append(lines, c.String())
+	}
+	return lines
+}
+
+// TestDiff: what changes, and in which order; and the way back has the inverse of
+// every step.
+func TestDiff(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		edit []string // pairs of text
+		want []string
+	}{
+		{"nothing", nil, nil},
+		{"defaults written out", []string{"version: 1\n", "version: 1\ntransport: softroce\nlimits: {queues: 128}\n", "- nqn: h1", "- nqn: h1\n        access: write"}, nil},
+		{"limits", []string{"version: 1\n", "version: 1\nlimits: {queues: 8}\n"}, []string{"change target: limits.queues 128 -> 8"}},
+		{"listener added", []string{"subsystems:\n", "  - {id: 2, address: \"192.0.2.1:4421\"}\nsubsystems:\n"}, []string{"add listener 2"}},
+		{"listener moved", []string{"192.0.2.1:4420", "192.0.2.1:4430"}, []string{
+			"remove listener 1 (comes back with another address)", "add listener 1"}},
+		{"ANA", []string{"group: 2\n        state: inaccessible", "group: 3\n        state: change"}, []string{
+			"change ana-group 2 of listener 1: state inaccessible -> optimized", "change ana-group 3 of listener 1: state optimized -> change"}},
+		{"host", []string{"h1", "h3", "access: read", "access: none"}, []string{
+			"remove host h1 of a", "change host h2 of a: access read -> none", "add host h3 of a"}},
+		{"any host", []string{"  - nqn: a\n", "  - nqn: a\n    allow-any-host: true\n    listeners: [1]\n"}, []string{
+			"change subsystem access of a: allow-any-host false -> true, listeners default -> [1]"}},
+		{"read-only", []string{"- nsid: 2\n", "- nsid: 2\n        read-only: true\n        ana-group: 4\n"}, []string{
+			"change namespace 2 of a: read-only false -> true, ana-group 1 -> 4"}},
+		{"grown", []string{"/a1", "/a1\n          size: 1GiB\n        ana-group: 2"}, []string{
+			"change namespace 1 of a: ana-group 1 -> 2", "change size of namespace 1 of a: file.size default -> 1GiB"}},
+		{"another file", []string{"/a1", "/a3"}, []string{
+			"remove namespace 1 of a (comes back with another file.path)", "add namespace 1 of a"}},
+		{"serial", []string{"  - nqn: a\n", "  - nqn: a\n    serial: s\n"}, []string{
+			"remove host h1 of a", "remove host h2 of a",
+			"remove namespace 1 of a", "remove namespace 2 of a", "remove subsystem a (comes back with another serial)",
+			"add subsystem a", "add namespace 1 of a", "add namespace 2 of a", "add host h1 of a", "add host h2 of a"}},
+		{"subsystem renamed", []string{"- nqn: a\n", "- nqn: b\n"}, []string{
+			"remove host h1 of a", "remove host h2 of a",
+			"remove namespace 1 of a", "remove namespace 2 of a", "remove subsystem a",
+			"add subsystem b", "add namespace 1 of b", "add namespace 2 of b", "add host h1 of b", "add host h2 of b"}},
+		{"exposed", []string{"- nqn: a\n", "- nqn: b\n    allow-any-host: true\n    listeners: [1]\n"}, []string{
+			"remove host h1 of a", "remove host h2 of a",
+			"remove namespace 1 of a", "remove namespace 2 of a", "remove subsystem a",
+			"add subsystem b", "add namespace 1 of b", "add namespace 2 of b", "add host h1 of b", "add host h2 of b",
+			"change subsystem access of b: allow-any-host false -> true"}},
+		{"referral", []string{"192.0.2.9:4420", "192.0.2.8:4420"}, []string{"remove referral 192.0.2.9:4420", "add referral 192.0.2.8:4420"}},
+		{"referral secured", []string{"192.0.2.9:4420", "192.0.2.9:4420\n    secure: true"}, []string{
+			"remove referral 192.0.2.9:4420 (comes back with another secure)", "add referral 192.0.2.9:4420"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			from, to := parsed(t, base), parsed(t, strings.NewReplacer(c.edit...).Replace(base))
+			got := Diff(from, to)
+			if lines := show(got); !slices.Equal(lines, c.want) {
+				t.Errorf("changes\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(c.want, "\n"))
+			}
+			wantInverse(t, got, Diff(to, from))
+		})
+	}
+}
+
+// wantInverse: two lists have the same steps in opposite directions.
+func wantInverse(t *testing.T, there, back []Change) {
+	t.Helper()
+	var want []string
+	for _, c := range there {
+		c = c.Inverse()
+		c.Cause = ""
+		want = append(want, c.String())
+	}
+	var got []string
+	for _, c := range back {
+		c.Cause = ""
+		got = append(got, c.String())
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("the way back is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

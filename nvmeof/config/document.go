@@ -1,0 +1,125 @@
+package config
+
+// Version is the version of the schema, which every document names.
+const Version = 1
+
+// A Document describes a target. A field that is zero is left out of the text and
+// means the default that its description names.
+type Document struct {
+	Version      int          `json:"version" need:"yes" doc:"Version of this schema: 1."`
+	Transport    Transport    `json:"transport,omitzero" default:"softroce" doc:"RDMA transport: softroce (UDP sockets), verbs (an RDMA device), or auto (verbs where the address belongs to an RDMA device). Default softroce."`
+	DiscoveryNQN NQN          `json:"discovery-nqn,omitzero" doc:"A name of the discovery subsystem's own, beside the one that all have."`
+	Limits       Limits       `json:"limits,omitzero" doc:"Bounds on what the target uses. A running target does not change them."`
+	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect. All have one address."`
+	Subsystems   []*Subsystem `json:"subsystems,omitempty" doc:"What hosts connect to."`
+	Referrals    []*Referral  `json:"referrals,omitempty" doc:"Other discovery services that hosts are told of."`
+}
+
+// Limits bound what the target uses.
+type Limits struct {
+	Shards        int      `json:"shards,omitzero" min:"1" max:"64" doc:"Threads that serve I/O queues. Default: half the processors."`
+	Queues        int      `json:"queues,omitzero" default:"128" min:"1" max:"65534" doc:"I/O queues of a controller. Default 128."`
+	QueueDepth    int      `json:"queue-depth,omitzero" default:"128" min:"2" max:"1024" doc:"Entries of an I/O queue. Default 128."`
+	Controllers   int      `json:"controllers,omitzero" default:"1024" min:"1" max:"65519" doc:"Controllers of each subsystem. Default 1024."`
+	InCapsule     Size     `json:"in-capsule,omitzero" default:"4KiB" max:"65536" doc:"Data in a command capsule, a multiple of 16. Default 4KiB."`
+	MaxData       Size     `json:"max-data,omitzero" default:"1MiB" min:"4096" max:"1048576" doc:"Data of one command, a power of two. Default 1MiB."`
+	QueueMemory   Size     `json:"queue-memory,omitzero" default:"1GiB" doc:"Memory that all queues together may map. Default 1GiB."`
+	ReceiveBuffer Size     `json:"receive-buffer,omitzero" doc:"Each receive socket's buffer. Default 8MiB, as far as allowed."`
+	Polling       Polling  `json:"polling,omitzero" default:"auto" doc:"What a thread without work does: adaptive (poll for 50 us to 0.8 ms, then sleep), always (poll), never (sleep at once), or auto (never with a single processor, else adaptive)."`
+	Shared        int      `json:"shared-receives,omitzero" min:"1" max:"65536" doc:"Receives, with 4 KiB each, that the I/O queues of a thread share. Default: each queue has its own."`
+	Revalidate    Duration `json:"revalidate,omitzero" default:"1s" doc:"How often the sizes of files and devices are looked at. Default 1s."`
+}
+
+// A Listener is an address on which hosts connect.
+type Listener struct {
+	ID        int         `json:"id" need:"yes" min:"1" max:"65535" doc:"Identifies the listener, in the discovery log too."`
+	Address   Address     `json:"address" need:"yes" doc:"IP address, or ADDRESS:PORT. Port 4420 unless given."`
+	ANAGroups []*ANAGroup `json:"ana-groups,omitempty" doc:"How hosts reach namespaces through this listener. Groups that are not named are optimized."`
+}
+
+// An ANAGroup is how a listener reaches the namespaces of a group.
+type ANAGroup struct {
+	Group int      `json:"group" need:"yes" min:"1" max:"128" doc:"ANA group."`
+	State ANAState `json:"state" need:"yes" doc:"optimized, non-optimized, inaccessible, persistent-loss or change."`
+}
+
+// A Subsystem is what hosts connect to.
+type Subsystem struct {
+	NQN              NQN          `json:"nqn" need:"yes" doc:"Name of the subsystem."`
+	Serial           string       `json:"serial,omitzero" max:"20" doc:"Serial number, ASCII. Default: derived from the name."`
+	Model            string       `json:"model,omitzero" default:"nvmeof" max:"40" doc:"Model, ASCII. Default nvmeof."`
+	MinControllerID  int          `json:"min-controller-id,omitzero" min:"1" max:"65519" doc:"Lowest controller identifier. Default 1."`
+	MaxControllerID  int          `json:"max-controller-id,omitzero" min:"1" max:"65519" doc:"Highest controller identifier. Default 65519."`
+	RefuseDuplicates bool         `json:"refuse-duplicates,omitzero" default:"false" doc:"Refuse a host that has a controller through the same listener already. Default false."`
+	AllowAnyHost     bool         `json:"allow-any-host,omitzero" default:"false" doc:"Let every host connect. Default false."`
+	Listeners        []int        `json:"listeners,omitempty" doc:"Identifiers of the listeners that show the subsystem. Default: all."`
+	Hosts            []*Host      `json:"hosts,omitempty" doc:"Hosts that may connect."`
+	Namespaces       []*Namespace `json:"namespaces,omitempty" doc:"What the subsystem exports."`
+}
+
+// A Host may connect to a subsystem.
+type Host struct {
+	NQN               NQN      `json:"nqn" need:"yes" doc:"Name of the host; on a Linux host: cat /etc/nvme/hostnqn."`
+	Access            Access   `json:"access,omitzero" default:"write" doc:"Right to each namespace that is not named below: write, read or none. Default write."`
+	Namespaces        []*Right `json:"namespaces,omitempty" doc:"Rights to single namespaces."`
+	KeyFile           KeyFile  `json:"key-file,omitzero" doc:"File with the key (DHHC-1:...) that the host must know. Default: its word is taken."`
+	ControllerKeyFile KeyFile  `json:"controller-key-file,omitzero" doc:"File with the key by which the target proves itself to the host."`
+	Hashes            []Hash   `json:"hashes,omitempty" doc:"Hashes of DH-HMAC-CHAP that may be used, the preferred one first. Default: all."`
+	DHGroups          []Group  `json:"dh-groups,omitempty" doc:"Diffie-Hellman groups that may be used, the preferred one first. Default: all."`
+}
+
+// A Right is what a host may do with one namespace.
+type Right struct {
+	NSID   int    `json:"nsid" need:"yes" min:"1" max:"1024" doc:"Namespace."`
+	Access Access `json:"access" need:"yes" doc:"write, read, or none: the namespace is not there for the host."`
+}
+
+// A Namespace is one export. Exactly one of File, Block and Memory is given.
+type Namespace struct {
+	NSID      int     `json:"nsid" need:"yes" min:"1" max:"1024" doc:"Identifier of the namespace."`
+	File      *File   `json:"file,omitempty" doc:"A regular file."`
+	Block     *Block  `json:"block,omitempty" doc:"A block device."`
+	Memory    *Memory `json:"memory,omitempty" doc:"Memory, which is lost when the target ends."`
+	BlockSize int     `json:"block-size,omitzero" oneof:"512 4096" doc:"Logical block size in bytes, 512 or 4096. Default: 512, or the device's own."`
+	ReadOnly  bool    `json:"read-only,omitzero" default:"false" doc:"No host may write. Default false."`
+	Shared    bool    `json:"shared,omitzero" default:"false" doc:"Other namespaces may have the same file or device, if they are shared too. Default false."`
+	UUID      UUID    `json:"uuid,omitzero" doc:"Identifies the namespace for good. Default: derived from the subsystem's name, the nsid and the path."`
+	NGUID     NGUID   `json:"nguid,omitzero" doc:"Another identifier: 32 hexadecimal digits. Default: the UUID."`
+	EUI64     EUI64   `json:"eui64,omitzero" doc:"A third: 16 hexadecimal digits. Default: none."`
+	ANAGroup  int     `json:"ana-group,omitzero" default:"1" min:"1" max:"128" doc:"ANA group. Default 1."`
+	// Reservations of a volume that several namespaces share are those of the first.
+	Reservations Path `json:"reservations,omitzero" doc:"Absolute path of a file in which the reservations of hosts survive a restart. Default: they do not."`
+}
+
+// A File is a regular file that is exported.
+type File struct {
+	Path     Path   `json:"path" need:"yes" doc:"Absolute path."`
+	Size     Size   `json:"size,omitzero" doc:"Create a missing file, extend a smaller one. Default: the file must exist, its size counts."`
+	ReadOnly bool   `json:"read-only,omitzero" default:"false" doc:"Open the file for reading only. Default false."`
+	Buffered bool   `json:"buffered,omitzero" default:"false" doc:"Go through the page cache. Default false."`
+	Thin     bool   `json:"thin,omitzero" default:"false" doc:"Do not preallocate. Default false."`
+	Engine   Engine `json:"engine,omitzero" default:"auto" doc:"auto, uring or threads. Default auto."`
+}
+
+// A Block is a block device that is exported.
+type Block struct {
+	Path     Path   `json:"path" need:"yes" doc:"Absolute path of the device."`
+	ReadOnly bool   `json:"read-only,omitzero" default:"false" doc:"Open the device for reading only. Default false."`
+	Buffered bool   `json:"buffered,omitzero" default:"false" doc:"Go through the page cache. Default false."`
+	Force    bool   `json:"force,omitzero" default:"false" doc:"Open a device that is mounted or in use otherwise, whose content is then destroyed by one of the two. Default false."`
+	Engine   Engine `json:"engine,omitzero" default:"auto" doc:"auto, uring or threads. Default auto."`
+}
+
+// A Memory is memory that is exported.
+type Memory struct {
+	Size Size `json:"size" need:"yes" doc:"Size."`
+}
+
+// A Referral points hosts at another discovery service.
+type Referral struct {
+	Address   Address `json:"address" need:"yes" doc:"IP address of the other service, or ADDRESS:PORT. Port 4420 unless given."`
+	Transport TrType  `json:"transport,omitzero" default:"rdma" doc:"rdma or tcp. Default rdma."`
+	NQN       NQN     `json:"nqn,omitzero" default:"nqn.2014-08.org.nvmexpress.discovery" doc:"Name of its discovery subsystem. Default: the one that all have."`
+	PortID    int     `json:"port-id,omitzero" min:"0" max:"65535" doc:"Identifier of the listener there. Default 0."`
+	Secure    bool    `json:"secure,omitzero" default:"false" doc:"Hosts have to authenticate there. Default false."`
+}

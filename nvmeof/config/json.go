@@ -1,0 +1,126 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// A jsonReader makes a tree of JSON.
+type jsonReader struct {
+	text    []byte
+	decoder *json.Decoder
+	depth   int
+}
+
+// errAt is an error with its offset.
+type errAt struct {
+	error
+	offset int64
+}
+
+func parseJSON(text []byte) (*node, *Problem) {
+	r := jsonReader{text: text, decoder: json.NewDecoder(bytes.NewReader(text))}
+	r.decoder.UseNumber()
+	n, err := r.value()
+	if err == nil {
+		if _, more := r.decoder.Token(); more != io.EOF {
+			err = r.fail(errors.New("there is something after the end of the document"))
+		}
+	}
+	if err != nil {
+		return nil, r.problem(err)
+	}
+	return n, nil
+}
+
+func (r *jsonReader) problem(err error) *Problem {
+	offset := int64(len(r.text))
+	var at errAt
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &at):
+		offset, err = at.offset, at.error
+	case errors.As(err, &syntax):
+		// It counts the byte that it stumbled over, or not.
+		offset = max(syntax.Offset-1, r.next())
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		err = errors.New("the document ends too early: a brace or bracket is not closed")
+	}
+	return &Problem{At: r.position(offset), Text: "not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
+}
+
+func (r *jsonReader) fail(err error) error { return errAt{err, r.next()} }
+
+// next is the offset of the next token.
+func (r *jsonReader) next() int64 {
+	at := r.decoder.InputOffset()
+	for at < int64(len(r.text)) && bytes.IndexByte([]byte(" \t\r\n,:"), r.text[at]) >= 0 {
+		at++
+	}
+	return at
+}
+
+func (r *jsonReader) position(offset int64) Position {
+	before := r.text[:min(int(offset), len(r.text))]
+	return Position{1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')}
+}
+
+func (r *jsonReader) value() (*node, error) {
+	at := r.next()
+	n := &node{at: r.position(at)}
+	t, err := r.decoder.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := t.(type) {
+	case nil:
+		n.kind, n.text = kindNull, "null"
+	case bool:
+		n.kind, n.text = kindBool, fmt.Sprint(t)
+	case json.Number:
+		n.kind, n.text = kindNumber, t.String()
+	case string:
+		n.kind, n.text = kindText, t
+	case json.Delim:
+		if r.depth++; r.depth > maxDepth {
+			return nil, errAt{errDeep, at}
+		}
+		err = r.inside(n, t)
+		r.depth--
+	}
+	return n, err
+}
+
+// inside reads to the end of a list or an object.
+func (r *jsonReader) inside(n *node, open json.Delim) error {
+	n.kind = kindList
+	if open == '{' {
+		n.kind = kindObject
+	}
+	for r.decoder.More() {
+		f := field{at: r.position(r.next())}
+		if n.kind == kindObject {
+			t, err := r.decoder.Token()
+			if err != nil {
+				return err
+			}
+			f.name, _ = t.(string)
+		}
+		v, err := r.value()
+		if err != nil {
+			return err
+		}
+		if n.kind == kindObject {
+			f.value = v
+			n.fields = append(n.fields, f)
+		} else {
+			n.items = append(n.items, v)
+		}
+	}
+	_, err := r.decoder.Token()
+	return err
+}

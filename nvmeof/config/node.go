@@ -1,0 +1,57 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// kind is what a piece of text is.
+type kind uint8
+
+const (
+	kindNull kind = iota
+	kindBool
+	kindNumber
+	kindText
+	kindList
+	kindObject
+)
+
+var kindNames = [...]string{"nothing (null)", "true or false", "a number", "text", "a list", "an object"}
+
+func (k kind) String() string { return kindNames[k] }
+
+// A node is a value as it stands in a file, YAML or JSON.
+type node struct {
+	kind   kind
+	at     Position
+	text   string  // of a scalar, without quotes
+	items  []*node // of a list
+	fields []field // of an object, in the order of the file
+}
+
+// A field is a name and its value.
+type field struct {
+	name  string
+	at    Position
+	value *node
+}
+
+// Limits on what is read.
+const (
+	maxText  = 16 << 20 // bytes
+	maxDepth = 32       // lists and objects within each other
+)
+
+var errDeep = fmt.Errorf("more than %d lists and objects within each other", maxDepth)
+
+// parseText reads a tree from YAML, or from JSON if the first thing is a brace.
+func parseText(text []byte) (*node, *Problem) {
+	if len(text) > maxText {
+		return nil, &Problem{Text: fmt.Sprintf("%d bytes are too long for a configuration", len(text)), Fix: "is it the right file?"}
+	}
+	if strings.HasPrefix(strings.TrimLeft(string(text[:min(len(text), 4096)]), " \t\r\n"), "{") {
+		return parseJSON(text)
+	}
+	return parseYAML(text)
+}

@@ -1,0 +1,159 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// keyReader gives back what was imported.
+func keyReader(keys []ImportedKey) func(KeyFile) (string, error) {
+	return func(k KeyFile) (string, error) {
+		for _, x := range keys {
+			if x.Path == string(k) {
+				return x.Secret + "\n", nil
+			}
+		}
+		return "", errors.New(string(k) + ": no such file")
+	}
+}
+
+// TestNvmetcli: the file of nvmetcli becomes the document beside it, and that
+// becomes the file again, byte by byte.
+func TestNvmetcli(t *testing.T) {
+	text := read(t, "testdata/nvmet.json")
+	in, err := ImportNvmetcli("config.json", text, "/keys")
+	if err != nil || len(in.Warnings) > 0 {
+		t.Fatal(err, in)
+	}
+	doc := parsed(t, string(read(t, "testdata/nvmet.yaml")))
+	if string(in.Document.JSON()) != string(doc.JSON()) {
+		t.Errorf("imported\n%s\nwant\n%s", in.Document.YAML(), doc.YAML())
+	}
+	out, warnings, err := ExportNvmetcli(in.Document, keyReader(in.Keys))
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
+	}
+	if string(out) != string(text) {
+		t.Errorf("exported\n%s\nwant\n%s", out, text)
+	}
+}
+
+// TestNvmetcliFull: what a kernel dumps besides has the meaning of what is done
+// here anyway, or is named.
+func TestNvmetcliFull(t *testing.T) {
+	in, err := ImportNvmetcli("c", read(t, "testdata/nvmetfull.json"), "/keys")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range in.Warnings {
+		got = append(got, w.String())
+	}
+	want := []string{
+		"c:5:5: hosts: host unused is allowed nowhere and left out",
+		"c:14:17: ports[0].addr.treq: required has no counterpart here and is left out",
+		"c:37:9: subsystems[0].namespaces[1]: namespace 2 is not enabled and left out",
+		"c:47:22: subsystems[0].attr.pi_enable: 1 has no counterpart here and is left out",
+		"c:50:5: subsystems[1]: subsystem nowhere is on no port and left out",
+		"c:52:13: future: is not known here and left out",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("warnings\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if g := in.Document.Listeners[0].ANAGroups; len(g) != 2 || *g[1] != (ANAGroup{3, "inaccessible"}) {
+		t.Errorf("groups %s: the kernel has a group that the port does not name inaccessible", JSON(g))
+	}
+}
+
+func TestNvmetcliRefused(t *testing.T) {
+	text := string(read(t, "testdata/nvmet.json"))
+	for _, c := range []struct{ old, new, want string }{
+		{`"trtype": "rdma"`, `"trtype": "loop"`, "c:18:15: ports[0].addr.trtype: this target serves RDMA alone, and the transport is loop; keep those ports with nvmetcli, or change them to rdma"},
+		{`"traddr": "192.0.2.1"`, `"traddr": "0.0.0.0"`, "address 0.0.0.0: hosts cannot connect to it"},
+		{`"portid": 1,`, `"portid": 0,`, "ports[0].portid: 0 is out of range; use 1 to 65535"},
+		{`"grpid": 2`, `"grpid": 200`, "ana_groups[1].grpid: 200 is out of range; use 1 to 128"},
+		{`"state": "non-optimized"`, `"state": "live"`, "ana.state: live is not known"},
+		{`"hostnqn"` + "\n      ]", `"other"` + "\n      ]", "allowed_hosts[1]: host other is not defined; add it to hosts"},
+		{`"path": "/srv/disk.img"`, `"path": "disk.img"`, "device.path: path disk.img is relative"},
+		{`"path": "/srv/disk.img",`, "", "subsystems[1].namespaces[0]: device.path is missing"}, // found by fuzzing
+		{`"nsid": 7`, `"nsid": "seven"`, "nsid: seven is not a number"},
+		{`"nqn": "testnqn"`, `"passthru": [{"enable": 1}], "nqn": "testnqn"`, "subsystems[0].passthru: the whole controller is passed through, which this target cannot"},
+		{`"ports": [`, `"ports": {`, "not JSON"},
+		{`"192.0.2.1",
+        "treq": "not specified",
+        "trsvcid": "4421"`, `"192.0.2.2",
+        "treq": "not specified",
+        "trsvcid": "4421"`, "the listeners of one target have one address"},
+	} {
+		changed := strings.Replace(text, c.old, c.new, 1)
+		if changed == text {
+			t.Fatalf("%s is not in the file", c.old)
+		}
+		_, err := ImportNvmetcli("c", []byte(changed), "/keys")
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
+// TestNvmetcliUnable: what the kernel's target would do worse is refused.
+func TestNvmetcliUnable(t *testing.T) {
+	for edit, want := range map[string]string{
+		"access: write":                         "",
+		"access: read":                          "subsystems[0].hosts[1]: the kernel's target gives every allowed host all namespaces; take access and namespaces out",
+		"key-file: /none":                       "/none: no such file",
+		"namespaces: [{nsid: 1, access: none}]": "gives every allowed host all namespaces",
+	} {
+		text := strings.Replace(base, "access: read", edit, 1)
+		text = strings.Replace(text, "memory:\n          size: 1MiB", "block: {path: /dev/x}", 1)
+		text = strings.Replace(text, "/a1", "/a1\n        block-size: 4096", 1)
+		_, _, err := ExportNvmetcli(parsed(t, text), keyReader(nil))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %s", edit, err, want)
+		}
+	}
+	for edit, want := range map[string]string{
+		"memory: {size: 1MiB}":                      "subsystems[0].namespaces[0]: the kernel's target cannot export memory; use a file on a tmpfs",
+		"file: {path: /a}\n        read-only: true": "would let hosts write",
+		"file: {path: /a}\n        block-size: 512": "serves files in blocks of 4096 bytes",
+	} {
+		text := strings.NewReplacer("file:\n          path: /a1", edit, "access: read", "access: write", "memory:\n          size: 1MiB", "block: {path: /dev/x}").Replace(base)
+		_, _, err := ExportNvmetcli(parsed(t, text), keyReader(nil))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", edit, err, want)
+		}
+	}
+	_, warnings, err := ExportNvmetcli(parsed(t, "version: 1\nlimits: {shards: 2}\nsubsystems: [{nqn: é, refuse-duplicates: true}]\n"), nil)
+	if err != nil || len(warnings) != 2 {
+		t.Errorf("%v, %v, want two warnings", warnings, err)
+	}
+}
+
+// FuzzNvmetcli: no text makes it panic, and what it exports it imports to the same.
+func FuzzNvmetcli(f *testing.F) {
+	f.Add(read(f, "testdata/nvmet.json"))
+	f.Add(read(f, "testdata/nvmetfull.json"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		in, err := ImportNvmetcli("f", text, "/keys")
+		if err != nil {
+			return
+		}
+		out, _, err := ExportNvmetcli(in.Document, keyReader(in.Keys))
+		if err != nil {
+			return
+		}
+		if !json.Valid(out) {
+			t.Fatalf("not JSON:\n%s", out)
+		}
+		again, err := ImportNvmetcli("again", out, "/keys")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		second, _, err := ExportNvmetcli(again.Document, keyReader(again.Keys))
+		if err != nil || string(second) != string(out) {
+			t.Fatalf("%v\n%s\nwas\n%s", err, second, out)
+		}
+	})
+}

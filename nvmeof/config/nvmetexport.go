@@ -1,0 +1,267 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// DefaultSerial is the serial number of a subsystem that has been given none.
+func DefaultSerial(nqn NQN) string {
+	sum := sha256.Sum256([]byte(nqn))
+	return hex.EncodeToString(sum[:10])
+}
+
+// DefaultUUID is the UUID of a namespace that has been given none; name is what it
+// exports, like its path.
+func DefaultUUID(nqn NQN, nsid int, name string) UUID {
+	return UUID(uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s\x00%d\x00%s", nqn, nsid, name)))
+}
+
+// An nvmetWriter makes nvmetcli's file of a document.
+type nvmetWriter struct {
+	doc                *Document
+	readKey            func(KeyFile) (string, error)
+	problems, warnings Problems
+}
+
+type fields = map[string]any
+
+// ExportNvmetcli is the document as nvmetcli writes /etc/nvmet/config.json: sorted,
+// attributes as text. It has those attributes that the document gives, and those
+// without which the kernel would choose at random; the kernel has defaults for the
+// rest. What the kernel's target cannot do is one of the [Problems] if somebody
+// could read or write more by its absence, or miss something, else a warning.
+// readKey reads a key file.
+func ExportNvmetcli(doc *Document, readKey func(KeyFile) (string, error)) (text []byte, warnings Problems, err error) {
+	w := &nvmetWriter{doc: doc, readKey: readKey}
+	out := fields{"hosts": w.hosts(), "ports": w.ports(), "subsystems": w.subsystems()}
+	if doc.DiscoveryNQN != "" {
+		out["discovery"] = fields{"nqn": string(doc.DiscoveryNQN)}
+	}
+	for _, f := range fieldChanges(&Limits{}, &doc.Limits) {
+		if !slices.Contains([]string{"in-capsule", "queue-depth", "queues"}, f.Name) {
+			w.warn("limits."+f.Name, "left out: the kernel's target has no such limit")
+		}
+	}
+	if err := w.problems.err(); err != nil {
+		return nil, nil, err
+	}
+	return []byte(ascii(string(JSON(out)))), w.warnings, nil
+}
+
+// ascii escapes what Python's json.dumps escapes.
+func ascii(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r < 0x7f:
+			b.WriteRune(r)
+		case r < 0x10000:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			r -= 0x10000
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+		}
+	}
+	return b.String()
+}
+
+func (w *nvmetWriter) fail(path, fix, format string, args ...any) {
+	w.problems = append(w.problems, Problem{Path: path, Text: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+func (w *nvmetWriter) warn(path, format string, args ...any) {
+	w.warnings = append(w.warnings, Problem{Path: path, Text: fmt.Sprintf(format, args...)})
+}
+
+// hosts are those of all subsystems, once each.
+func (w *nvmetWriter) hosts() []any {
+	out, seen := []any{}, map[NQN]*Host{}
+	for i, s := range w.doc.Subsystems {
+		for j, h := range s.Hosts {
+			path := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)
+			if h.Access != "" && h.Access != "write" || len(h.Namespaces) > 0 {
+				w.fail(path, "take access and namespaces out", "the kernel's target gives every allowed host all namespaces")
+			}
+			if first := seen[h.NQN]; first != nil {
+				if first.KeyFile != h.KeyFile || first.ControllerKeyFile != h.ControllerKeyFile {
+					w.fail(path, "give it one key for all subsystems", "the kernel's target has one key per host, and %s has another elsewhere", h.NQN)
+				}
+				continue
+			}
+			seen[h.NQN] = h
+			out = append(out, w.host(h, path))
+		}
+	}
+	return out
+}
+
+func (w *nvmetWriter) host(h *Host, path string) fields {
+	out := fields{"nqn": string(h.NQN)}
+	chap := fields{}
+	for name, file := range map[string]KeyFile{"key": h.KeyFile, "ctrl_key": h.ControllerKeyFile} {
+		if file == "" {
+			continue
+		}
+		secret, err := w.readKey(file)
+		if err != nil {
+			w.fail(path, "", "%v", err)
+		}
+		chap[name] = strings.TrimSpace(secret)
+	}
+	if len(h.Hashes) > 0 {
+		chap["hash"] = "hmac(" + string(h.Hashes[0]) + ")"
+	}
+	if len(h.DHGroups) > 0 {
+		chap["dhgroup"] = string(h.DHGroups[0])
+	}
+	if len(h.Hashes) > 1 || len(h.DHGroups) > 1 {
+		w.warn(path, "the kernel's target has one hash and one group per host: the first ones")
+	}
+	if len(chap) > 0 {
+		out["dhchap"] = chap
+	}
+	return out
+}
+
+func (w *nvmetWriter) ports() []any {
+	out := []any{}
+	for i, l := range w.doc.Listeners {
+		names := []string{}
+		for _, s := range w.doc.Subsystems {
+			if s.On(l.ID) {
+				names = append(names, string(s.NQN))
+			}
+		}
+		p := fields{"portid": l.ID, "addr": address(l.Address, "rdma"), "ana_groups": w.groups(l), "referrals": []any{}, "subsystems": names}
+		if i == 0 {
+			p["referrals"] = w.referrals()
+		}
+		param := fields{}
+		if n := w.doc.Limits.InCapsule; n > 0 {
+			param["inline_data_size"] = strconv.Itoa(int(n))
+		}
+		if n := w.doc.Limits.QueueDepth; n > 0 {
+			param["max_queue_size"] = strconv.Itoa(n)
+		}
+		if len(param) > 0 {
+			p["param"] = param
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func address(a Address, kind string) fields {
+	family := "ipv4"
+	if a.Addr().Is6() {
+		family = "ipv6"
+	}
+	return fields{"adrfam": family, "traddr": a.Addr().String(), "treq": "not specified",
+		"trsvcid": strconv.Itoa(int(a.Port())), "trtype": kind}
+}
+
+// groups are the states that the listener names, and those of other groups in use,
+// which the kernel would have inaccessible.
+func (w *nvmetWriter) groups(l *Listener) []any {
+	states := map[int]ANAState{}
+	for _, g := range l.ANAGroups {
+		states[g.Group] = g.State
+	}
+	for _, s := range w.doc.Subsystems {
+		for _, n := range s.Namespaces {
+			if _, named := states[n.ANAGroup]; !named && n.ANAGroup > 1 && s.On(l.ID) {
+				states[n.ANAGroup] = "optimized"
+			}
+		}
+	}
+	if _, named := states[1]; !named {
+		states[1] = "optimized"
+	}
+	out := []any{}
+	for g := 1; g <= 128; g++ {
+		if state, ok := states[g]; ok {
+			out = append(out, fields{"ana": fields{"state": string(state)}, "grpid": g})
+		}
+	}
+	return out
+}
+
+func (w *nvmetWriter) referrals() []any {
+	out := []any{}
+	for i, x := range w.doc.Referrals {
+		kind := "rdma"
+		if x.Transport == "tcp" {
+			kind = "tcp"
+		}
+		if x.NQN != "" || x.PortID != 0 || x.Secure {
+			w.warn(fmt.Sprintf("referrals[%d]", i), "nqn, port-id and secure are left out: the kernel's referrals have none")
+		}
+		out = append(out, fields{"addr": address(x.Address, kind), "enable": 1, "name": fmt.Sprintf("r%d", i+1)})
+	}
+	return out
+}
+
+func (w *nvmetWriter) subsystems() []any {
+	out := []any{}
+	for i, s := range w.doc.Subsystems {
+		path := fmt.Sprintf("subsystems[%d]", i)
+		attr := fields{"allow_any_host": "0", "serial": s.Serial}
+		if s.AllowAnyHost {
+			attr["allow_any_host"] = "1"
+		}
+		if s.Serial == "" {
+			attr["serial"] = DefaultSerial(s.NQN)
+		}
+		if s.Model != "" {
+			attr["model"] = s.Model
+		}
+		for name, n := range map[string]int{"cntlid_min": s.MinControllerID, "cntlid_max": s.MaxControllerID, "qid_max": w.doc.Limits.Queues} {
+			if n > 0 {
+				attr[name] = strconv.Itoa(n)
+			}
+		}
+		if s.RefuseDuplicates {
+			w.warn(path+".refuse-duplicates", "left out: the kernel's target lets a host connect again")
+		}
+		hosts, namespaces := []string{}, []any{}
+		for _, h := range s.Hosts {
+			hosts = append(hosts, string(h.NQN))
+		}
+		for j, n := range s.Namespaces {
+			namespaces = append(namespaces, w.namespace(s, n, fmt.Sprintf("%s.namespaces[%d]", path, j)))
+		}
+		out = append(out, fields{"nqn": string(s.NQN), "attr": attr, "allowed_hosts": hosts, "namespaces": namespaces})
+	}
+	return out
+}
+
+func (w *nvmetWriter) namespace(s *Subsystem, n *Namespace, path string) fields {
+	switch {
+	case n.Memory != nil:
+		w.fail(path, "use a file on a tmpfs", "the kernel's target cannot export memory")
+	case n.ReadOnly || n.File != nil && n.File.ReadOnly || n.Block != nil && n.Block.ReadOnly:
+		w.fail(path, "take read-only out", "the kernel's target would let hosts write to it")
+	case n.File != nil && n.BlockSize != 4096:
+		w.fail(path, "keep it here", "the kernel's target serves files in blocks of 4096 bytes, in which the data of 512 is not found again")
+	}
+	if n.Reservations != "" {
+		w.warn(path+".reservations", "left out: the kernel's target forgets reservations when it ends")
+	}
+	if n.EUI64 != (EUI64{}) {
+		w.warn(path+".eui64", "left out: the kernel's target has no EUI-64")
+	}
+	id := n.UUID
+	if id == (UUID{}) {
+		id = DefaultUUID(s.NQN, n.NSID, string(n.Path()))
+	}
+	group := max(n.ANAGroup, 1)
+	return fields{"nsid": n.NSID, "ana_grpid": group, "enable": 1, "device": fields{
+		"path": string(n.Path()), "uuid": id.String(), "nguid": uuid.UUID(n.NGUID).String()}}
+}

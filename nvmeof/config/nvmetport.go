@@ -1,0 +1,110 @@
+package config
+
+import (
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+func (r *nvmetReader) port(n *node, where string) {
+	r.known(n, where, "portid", "addr", "param", "ana_groups", "referrals", "subsystems", "enable")
+	l := new(Listener)
+	if id := n.get("portid"); id == nil {
+		r.fail(n, where, "", "portid is missing")
+	} else {
+		r.number(&l.ID, 1, 65535)(id, where+".portid")
+	}
+	l.Address, _ = r.address(n, where)
+	r.attributes(n, "param", where, map[string]func(*node, string){
+		"inline_data_size": r.size(&r.doc.Limits.InCapsule), "pi_enable": r.only("0"),
+		"max_queue_size": r.agreed(&r.doc.Limits.QueueDepth, 128, 2, 1024),
+	})
+	r.each(n, "ana_groups", where, func(g *node, where string) {
+		x := &ANAGroup{State: "optimized"}
+		if id := g.get("grpid"); id != nil {
+			r.number(&x.Group, 1, 128)(id, where+".grpid")
+		}
+		if s := g.get("ana").get("state"); s != nil {
+			r.value(&x.State)(s, where+".ana.state")
+		}
+		l.ANAGroups = append(l.ANAGroups, x)
+	})
+	r.each(n, "referrals", where, r.referral)
+	r.each(n, "subsystems", where, func(s *node, _ string) { r.linked[s.text] = append(r.linked[s.text], l.ID) })
+	r.doc.Listeners = append(r.doc.Listeners, l)
+}
+
+// size reads bytes that all ports have to agree on; -1 is the kernel's default.
+func (r *nvmetReader) size(to *Size) func(*node, string) {
+	return func(v *node, where string) {
+		n := -1
+		r.number(&n, -1, 65536)(v, where)
+		if n < 0 || n == 4096 && *to == 0 {
+			return
+		}
+		if *to != 0 && *to != Size(n) {
+			r.warn(v, where, "", "%d is not that of an earlier port, which counts for all", n)
+			return
+		}
+		*to = Size(n)
+	}
+}
+
+// agreed reads a number that all have to agree on.
+func (r *nvmetReader) agreed(to *int, usual, low, high int) func(*node, string) {
+	return func(v *node, where string) {
+		n := 0
+		r.number(&n, low, high)(v, where)
+		switch {
+		case n == usual && *to == 0:
+		case *to != 0 && *to != n:
+			r.warn(v, where, "", "%d is not that of an earlier object, which counts for all", n)
+		default:
+			*to = n
+		}
+	}
+}
+
+// address reads where a port or a referral is.
+func (r *nvmetReader) address(n *node, where string) (a Address, kind string) {
+	addr, port := "", ""
+	r.attributes(n, "addr", where, map[string]func(*node, string){
+		"adrfam": func(v *node, where string) {
+			if v.text != "ipv4" && v.text != "ipv6" {
+				r.fail(v, where, "RDMA needs an IP address", "address family %s", nvmeof.Printable(v.text))
+			}
+		},
+		"treq": r.only("not specified", "not required"), "tsas": func(*node, string) {}, "portid": func(*node, string) {},
+		"trtype":  func(v *node, _ string) { kind = v.text },
+		"traddr":  func(v *node, _ string) { addr = v.text },
+		"trsvcid": func(v *node, _ string) { port = v.text },
+	})
+	at := n
+	if x := n.get("addr"); x != nil {
+		at = x
+	}
+	if kind != "rdma" {
+		r.fail(at, where+".addr.trtype", "keep those ports with nvmetcli, or change them to rdma",
+			"this target serves RDMA alone, and the transport is %s", nvmeof.Printable(kind))
+		return a, kind
+	}
+	v, err := nvmeof.ParseAddress(addr, port)
+	if err != nil {
+		r.fail(at, where+".addr.traddr", "", "%v", err)
+		return a, kind
+	}
+	r.value(&a)(&node{at: at.at, text: v.String()}, where+".addr.traddr")
+	return a, kind
+}
+
+func (r *nvmetReader) referral(n *node, where string) {
+	if e := n.get("enable"); e != nil && e.text == "0" {
+		r.warn(n, where, "", "is not enabled and left out")
+		return
+	}
+	x := new(Referral)
+	if kind := n.get("addr").get("trtype"); kind != nil && kind.text == "tcp" {
+		x.Transport = "tcp"
+		kind.text = "rdma" // it is only passed on
+	}
+	x.Address, _ = r.address(n, where)
+	r.doc.Referrals = append(r.doc.Referrals, x)
+}

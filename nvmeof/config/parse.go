@@ -1,0 +1,72 @@
+package config
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+)
+
+// Parse reads a document, YAML or JSON, and checks all of it. file is its name in
+// problems. The error is of type [Problems]; warnings are what works but may not
+// be meant.
+func Parse(file string, text []byte) (doc *Document, warnings Problems, err error) {
+	doc = new(Document)
+	d, err := parseInto(file, text, doc, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, doubts := doc.review()
+	if len(found) > 0 {
+		return nil, nil, d.locate(file, found)
+	}
+	return doc, d.locate(file, doubts), nil
+}
+
+// ParsePart reads a piece of a document, like one [Host] or [Namespace], into to,
+// which points to it.
+func ParsePart(file string, text []byte, to any) error {
+	_, err := parseInto(file, text, to, false)
+	return err
+}
+
+// Merge reads some fields of a part of a document into to, which keeps the others.
+// A field that is null gets its default.
+func Merge(file string, text []byte, to any) error {
+	_, err := parseInto(file, text, to, true)
+	return err
+}
+
+// Clone is a copy that shares nothing.
+func (doc *Document) Clone() *Document {
+	out := new(Document)
+	if err := ParsePart("", doc.JSON(), out); err != nil {
+		panic("config: " + err.Error()) // it was read by the same rules
+	}
+	return out
+}
+
+func parseInto(file string, text []byte, to any, merge bool) (*decoder, error) {
+	n, p := parseText(text)
+	if p != nil {
+		p.File = file
+		return nil, Problems{*p}
+	}
+	d := &decoder{places: map[string]Position{}, merge: merge}
+	d.decode(n, reflect.ValueOf(to).Elem(), "", fieldInfo{})
+	return d, d.locate(file, d.problems).err()
+}
+
+// locate adds where problems are, and sorts them by that.
+func (d *decoder) locate(file string, problems Problems) Problems {
+	for i := range problems {
+		p := &problems[i]
+		p.File = file
+		if at, ok := d.places[p.Path]; ok && p.At == (Position{}) {
+			p.At = at
+		}
+	}
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.At.Line, b.At.Line), cmp.Compare(a.At.Column, b.At.Column))
+	})
+	return problems
+}

@@ -1,0 +1,157 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Schema is the JSON Schema (draft 2020-12) of a document, for editors. It is made
+// from the types that Parse reads.
+func Schema() []byte {
+	s := schemaOf(reflect.TypeFor[Document](), fieldInfo{})
+	return JSON(append(object{
+		{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+		{"$id", "https://github.com/nvmeof-go/nvmeof/nvmeof/config/schema.json"},
+		{"title", "nvmeof target"},
+	}, s...))
+}
+
+// PartSchema is the schema of a part of a document, like a Host, for use in
+// another schema.
+func PartSchema(part any) any { return schemaOf(reflect.TypeOf(part), fieldInfo{}) }
+
+// object is a JSON object whose fields keep their order.
+type object []member
+
+type member struct {
+	name  string
+	value any
+}
+
+func (o object) MarshalJSON() ([]byte, error) {
+	parts := make([]string, len(o))
+	for i, m := range o {
+		parts[i] = strconv.Quote(m.name) + ":" + strings.TrimSpace(string(JSON(m.value)))
+	}
+	return []byte("{" + strings.Join(parts, ",") + "}"), nil
+}
+
+func schemaOf(t reflect.Type, tags fieldInfo) (s object) {
+	if tags.doc != "" {
+		s = append(s, member{"description", tags.doc})
+	}
+	if n, err := strconv.Atoi(tags.def); err == nil {
+		s = append(s, member{"default", n})
+	} else if tags.def != "" && t.Kind() != reflect.Bool {
+		s = append(s, member{"default", tags.def})
+	}
+	if reflect.PointerTo(t).Implements(valueType) {
+		return append(s, valueSchema(t, tags)...)
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schemaOf(t.Elem(), tags)
+	case reflect.Struct:
+		return append(s, structSchema(t)...)
+	case reflect.Slice:
+		return append(s, member{"type", "array"}, member{"items", schemaOf(t.Elem(), fieldInfo{})})
+	case reflect.Bool:
+		return append(s, member{"type", "boolean"})
+	case reflect.Int:
+		return append(s, intSchema(tags)...)
+	}
+	s = append(s, member{"type", "string"}, member{"minLength", 1})
+	if n, err := strconv.Atoi(tags.max); err == nil {
+		s = append(s, member{"maxLength", n})
+	}
+	return append(s, member{"pattern", "^[ -~]*$"})
+}
+
+func valueSchema(t reflect.Type, tags fieldInfo) (s object) {
+	v := reflect.New(t).Interface().(value)
+	expression, names := v.pattern()
+	if len(names) > 0 {
+		return object{{"type", "string"}, {"enum", names}}
+	}
+	if _, ok := v.(*Size); ok {
+		return object{{"anyOf", []object{{{"type", "string"}, {"pattern", expression}}, intSchema(tags)}}}
+	}
+	return object{{"type", "string"}, {"pattern", expression}}
+}
+
+func intSchema(tags fieldInfo) object {
+	s := object{{"type", "integer"}}
+	var few []int
+	for _, o := range tags.oneof {
+		n, _ := strconv.Atoi(o)
+		few = append(few, n)
+	}
+	if few != nil {
+		s = append(s, member{"enum", few})
+	}
+	if n, err := strconv.Atoi(tags.min); err == nil {
+		s = append(s, member{"minimum", n})
+	}
+	if n, err := strconv.Atoi(tags.max); err == nil {
+		s = append(s, member{"maximum", n})
+	}
+	return s
+}
+
+func structSchema(t reflect.Type) object {
+	var properties object
+	var need []string
+	for _, f := range fieldsOf(t) {
+		p := schemaOf(t.Field(f.index).Type, f)
+		if t == reflect.TypeFor[Document]() && f.name == "version" {
+			p = append(p, member{"const", Version})
+		}
+		properties = append(properties, member{f.name, p})
+		if f.need {
+			need = append(need, f.name)
+		}
+	}
+	s := object{{"type", "object"}, {"additionalProperties", false}, {"properties", properties}}
+	if need != nil {
+		s = append(s, member{"required", need})
+	}
+	if t == reflect.TypeFor[Namespace]() {
+		one := func(name string) object { return object{{"required", []string{name}}} }
+		s = append(s, member{"oneOf", []object{one("file"), one("block"), one("memory")}})
+	}
+	return s
+}
+
+// PartProperties is the schema of the fields of a part of a document.
+func PartProperties(part any) any {
+	var properties object
+	t := reflect.TypeOf(part)
+	for _, f := range fieldsOf(t) {
+		properties = append(properties, member{f.name, schemaOf(t.Field(f.index).Type, f)})
+	}
+	return properties
+}
+
+// Describe is the description of a field of a part of a document, by its path from
+// there, and its kind: Bool, Int, Slice or String, which stands for all scalars
+// with a form of their own.
+func Describe(part any, path string) (doc string, kind reflect.Kind) {
+	t := reflect.TypeOf(part)
+	for name := range strings.SplitSeq(path, ".") {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		fields := fieldsOf(t)
+		at := slices.IndexFunc(fields, func(f fieldInfo) bool { return f.name == name })
+		if at < 0 {
+			panic("config: no field " + path)
+		}
+		doc, t = fields[at].doc, t.Field(fields[at].index).Type
+	}
+	if reflect.PointerTo(t).Implements(valueType) {
+		return doc, reflect.String
+	}
+	return doc, t.Kind()
+}

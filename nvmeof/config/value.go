@@ -1,0 +1,242 @@
+package config
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// A value is a scalar with a form of its own. Its zero value is "not given".
+type value interface {
+	UnmarshalText([]byte) error
+	MarshalText() ([]byte, error)
+	// pattern is a regular expression for the schema, or a list of what there is.
+	pattern() (expression string, names []string)
+}
+
+// A Size is a number of bytes, written 4096, 4KiB, 10GiB or 10GB.
+type Size int64
+
+var sizeUnits = []struct {
+	suffix string
+	bytes  int64
+}{
+	{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
+	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3},
+	{"T", 1 << 40}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"k", 1 << 10}, {"B", 1},
+}
+
+// ParseSize reads a positive size; single letters are binary, as for fio.
+func ParseSize(s string) (Size, error) {
+	number, unit := s, int64(1)
+	for _, u := range sizeUnits {
+		if n, ok := strings.CutSuffix(s, u.suffix); ok {
+			number, unit = n, u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || n == 0 || int64(n) > (1<<63-1)/unit {
+		return 0, fmt.Errorf("size %s: write it as 4096, 4KiB, 512MiB or 10GB", nvmeof.Printable(s))
+	}
+	return Size(int64(n) * unit), nil
+}
+
+// String is the shortest way to write the size; binary units are preferred.
+func (s Size) String() string {
+	best := strconv.FormatInt(int64(s), 10)
+	for _, u := range sizeUnits[:8] {
+		if s != 0 && int64(s)%u.bytes == 0 {
+			text := strconv.FormatInt(int64(s)/u.bytes, 10) + u.suffix
+			if len(text) < len(best) || len(text) == len(best) && len(u.suffix) == 3 {
+				best = text
+			}
+		}
+	}
+	return best
+}
+
+func (s *Size) UnmarshalText(b []byte) (err error) { *s, err = ParseSize(string(b)); return err }
+func (s Size) MarshalText() ([]byte, error)        { return []byte(s.String()), nil }
+func (*Size) pattern() (string, []string)          { return `^[1-9][0-9]*([KMGT]i?B?|k|B)?$`, nil }
+
+// A Duration is written 5s or 250ms.
+type Duration time.Duration
+
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil || v <= 0 {
+		return fmt.Errorf("duration %s: write it as 5s or 250ms", nvmeof.Printable(string(b)))
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalText leaves out the zero units that time.Duration shows.
+func (d Duration) MarshalText() ([]byte, error) {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return []byte(s), nil
+}
+func (*Duration) pattern() (string, []string) {
+	return `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, nil
+}
+
+// An NQN is a name that can be sent and compared, whatever its form.
+type NQN string
+
+func (n *NQN) UnmarshalText(b []byte) error {
+	v, err := nvmeof.AnyNQN(string(b))
+	if err != nil {
+		return fmt.Errorf("%w: an NQN is like nqn.2026-11.org.example:disk", err)
+	}
+	*n = NQN(v)
+	return nil
+}
+func (n NQN) MarshalText() ([]byte, error) { return []byte(n), nil }
+func (*NQN) pattern() (string, []string)   { return `^.{1,223}$`, nil }
+
+// An Address is an IP address and a port.
+type Address struct{ netip.AddrPort }
+
+func (a *Address) UnmarshalText(b []byte) error {
+	v, err := nvmeof.ParseListen(string(b))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: write it as 192.0.2.1, 192.0.2.1:4420 or [2001:db8::1]:4420", err)
+	case v.Addr().IsUnspecified() || v.Addr().IsMulticast():
+		return fmt.Errorf("address %v: hosts cannot connect to it, give one that the machine has", v.Addr())
+	}
+	a.AddrPort = v
+	return nil
+}
+func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+func (*Address) pattern() (string, []string)   { return `^[0-9A-Fa-f.:%\[\]a-z]+$`, nil }
+
+// A UUID identifies a namespace.
+type UUID uuid.UUID
+
+func (u *UUID) UnmarshalText(b []byte) error {
+	v, err := uuid.ParseBytes(b)
+	if err != nil || len(b) != 36 || v == uuid.Nil {
+		return fmt.Errorf("UUID %s: want one like 8f7c3c1e-6f0b-4f5e-9a53-0f3c1d2e4b5a, not all zeroes", nvmeof.Printable(string(b)))
+	}
+	*u = UUID(v)
+	return nil
+}
+func (u UUID) String() string               { return uuid.UUID(u).String() }
+func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+func (*UUID) pattern() (string, []string) {
+	return `^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`, nil
+}
+
+// An NGUID is a Namespace Globally Unique Identifier. Dashes and colons may stand
+// between the digits.
+type NGUID [16]byte
+
+func (n *NGUID) UnmarshalText(b []byte) error { return parseHex(n[:], "NGUID", b) }
+func (n NGUID) MarshalText() ([]byte, error)  { return []byte(hex.EncodeToString(n[:])), nil }
+func (*NGUID) pattern() (string, []string)    { return `^([0-9a-fA-F]{2}[-:]?){16}$`, nil }
+
+// An EUI64 is an IEEE Extended Unique Identifier.
+type EUI64 [8]byte
+
+func (e *EUI64) UnmarshalText(b []byte) error { return parseHex(e[:], "EUI-64", b) }
+func (e EUI64) MarshalText() ([]byte, error)  { return []byte(hex.EncodeToString(e[:])), nil }
+func (*EUI64) pattern() (string, []string)    { return `^([0-9a-fA-F]{2}[-:]?){8}$`, nil }
+
+func parseHex(to []byte, what string, b []byte) error {
+	digits := strings.NewReplacer("-", "", ":", "").Replace(string(b))
+	v, err := hex.DecodeString(digits)
+	if err != nil || len(v) != len(to) || !slices.ContainsFunc(v, func(c byte) bool { return c != 0 }) {
+		return fmt.Errorf("%s %s: want %d hexadecimal digits, not all zero", what, nvmeof.Printable(string(b)), 2*len(to))
+	}
+	copy(to, v)
+	return nil
+}
+
+// A Path is an absolute path in its shortest form.
+type Path string
+
+var errVariable = errors.New("variables are replaced in key files' paths only; write the path out")
+
+func (p *Path) UnmarshalText(b []byte) error {
+	s := string(b)
+	if strings.Contains(s, "${") {
+		return errVariable
+	}
+	if err := checkPath(s); err != nil {
+		return err
+	}
+	*p = Path(s)
+	return nil
+}
+func (p Path) MarshalText() ([]byte, error) { return []byte(p), nil }
+func (*Path) pattern() (string, []string)   { return `^/`, nil }
+
+// checkPath refuses what means another file from another directory, or hides which
+// file it is.
+func checkPath(s string) error {
+	switch {
+	case strings.ContainsRune(s, 0):
+		return fmt.Errorf("path %s contains a zero byte", nvmeof.Printable(s))
+	case !path.IsAbs(s):
+		return fmt.Errorf("path %s is relative; write it from /", nvmeof.Printable(s))
+	case path.Clean(s) != s:
+		return fmt.Errorf("path %s is not in its shortest form; write %s", nvmeof.Printable(s), nvmeof.Printable(path.Clean(s)))
+	}
+	return nil
+}
+
+// A KeyFile is the path of a file with a secret; ${NAME} stands for a variable of
+// the environment, as in ${CREDENTIALS_DIRECTORY}/host.key.
+type KeyFile string
+
+func (k *KeyFile) UnmarshalText(b []byte) error {
+	*k = KeyFile(b)
+	if strings.HasPrefix(string(b), "DHHC-1:") {
+		return errors.New("this is a key: write it to a file of mode 0600, and give the file's path")
+	}
+	_, err := k.Expand(func(string) string { return "/x" })
+	return err
+}
+func (k KeyFile) MarshalText() ([]byte, error) { return []byte(k), nil }
+func (*KeyFile) pattern() (string, []string)   { return `^(/|\$\{)`, nil }
+
+// Expand is the path with its variables replaced. A variable that is empty is an
+// error.
+func (k KeyFile) Expand(getenv func(string) string) (string, error) {
+	rest, out := string(k), ""
+	for {
+		before, after, found := strings.Cut(rest, "${")
+		out += before
+		if !found {
+			break
+		}
+		name, tail, closed := strings.Cut(after, "}")
+		if !closed || name == "" {
+			return "", fmt.Errorf("path %s: ${ needs a name and }", nvmeof.Printable(string(k)))
+		}
+		value := getenv(name)
+		if value == "" {
+			return "", fmt.Errorf("path %s: the environment has no %s", nvmeof.Printable(string(k)), nvmeof.Printable(name))
+		}
+		out, rest = out+value, tail
+	}
+	return out, checkPath(out)
+}

@@ -1,0 +1,277 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// An apiRig is a rig served on a real unix socket.
+type apiRig struct {
+	*rig
+	path   string
+	client *Client
+}
+
+func newAPIRig(t *testing.T) *apiRig {
+	t.Helper()
+	r := &apiRig{rig: newRig(t)}
+	r.path = filepath.Join(r.dir, "run", "t.sock")
+	s, err := Serve(r.Manager, r.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.client = NewClient(r.path)
+	t.Cleanup(func() {
+		r.client.Close()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(r.path); err == nil {
+			t.Error("the socket stays")
+		}
+	})
+	return r
+}
+
+// do makes a call that works.
+func (r *apiRig) do(method, path, body string, answer any, options ...string) {
+	r.t.Helper()
+	body = strings.NewReplacer("ADDR", r.addr.String(), "DIR", r.dir).Replace(body)
+	if err := r.client.Do(r.t.Context(), method, path, options, []byte(body), answer); err != nil {
+		r.t.Fatalf("%s %s %s: %v", method, path, body, err)
+	}
+}
+
+// TestAPI builds a target call by call.
+func TestAPI(t *testing.T) {
+	r := newAPIRig(t)
+	var result Result
+	r.do("POST", "/v1/listeners", `{"id": 1, "address": "ADDR"}`, &result)
+	if len(result.Changes) != 1 || result.Changes[0].Text != "add listener 1" {
+		t.Errorf("result %+v", result)
+	}
+	r.do("PUT", "/v1/listeners/1/ana-groups", `{"group": 2, "state": "non-optimized"}`, nil)
+	r.do("POST", "/v1/subsystems", `{"nqn": "a"}`, nil)
+	r.do("POST", "/v1/subsystems/a/hosts", `{"nqn": "h1"}`, nil)
+	r.do("POST", "/v1/subsystems/a/hosts", `{"nqn": "h2", "access": "read"}`, nil)
+	r.do("POST", "/v1/subsystems/a/namespaces", `{"nsid": 1, "file": {"path": "DIR/a1", "size": "1MiB"}}`, nil)
+	r.do("POST", "/v1/subsystems/a/namespaces", `{"nsid": 2, "memory": {"size": 1048576}, "ana-group": 2}`, &result, "dry-run")
+	if !result.DryRun || len(result.Changes) != 1 || len(r.Document().Subsystems[0].Namespaces) != 1 {
+		t.Errorf("dry run: %+v", result)
+	}
+	r.do("POST", "/v1/subsystems/a/namespaces", `{"nsid": 2, "memory": {"size": 1048576}, "ana-group": 2}`, nil)
+	r.do("POST", "/v1/referrals", `{"address": "192.0.2.9"}`, nil)
+	r.wantState(r.doc(first))
+
+	var doc config.Document
+	r.do("GET", "/v1/config", "", &doc)
+	if string(doc.YAML()) != string(r.doc(first).YAML()) {
+		t.Errorf("config\n%s", doc.YAML())
+	}
+	var s config.Subsystem
+	r.do("GET", "/v1/subsystems/a", "", &s)
+	var n config.Namespace
+	r.do("GET", "/v1/subsystems/a/namespaces/2", "", &n)
+	var hosts []*config.Host
+	r.do("GET", "/v1/subsystems/a/hosts", "", &hosts)
+	if s.NQN != "a" || n.Memory.Size != 1<<20 || len(hosts) != 2 || hosts[1].Access != "read" {
+		t.Errorf("subsystem %+v, namespace %+v, %d hosts", s, n, len(hosts))
+	}
+}
+
+// TestAPIChanges changes a target, and takes it down.
+func TestAPIChanges(t *testing.T) {
+	r := newAPIRig(t)
+	r.apply(r.doc(first))
+	var result Result
+	r.do("PATCH", "/v1/subsystems/a/namespaces/2", `{"read-only": true}`, nil)
+	r.do("PATCH", "/v1/subsystems/a/hosts/h2", `{"access": null, "namespaces": [{"nsid": 1, "access": "none"}]}`, nil)
+	r.do("PATCH", "/v1/subsystems/a", `{"allow-any-host": true}`, &result)
+	if len(result.Warnings) != 1 {
+		t.Errorf("warnings %q", result.Warnings)
+	}
+	r.do("POST", "/v1/subsystems/a/namespaces/2/pause", `{"limit": "5s"}`, nil)
+	r.do("POST", "/v1/subsystems/a/namespaces/2/resume", "", nil)
+	var status Status
+	r.do("GET", "/v1/status", "", &status)
+	if status.PID != os.Getpid() || status.Namespaces != 2 || status.Waiting == nil {
+		t.Errorf("status %+v", status)
+	}
+	r.do("POST", "/v1/keys/reread", "", nil)
+	r.do("DELETE", "/v1/referrals/192.0.2.9", "", nil)
+	r.do("DELETE", "/v1/subsystems/a/namespaces/1", "", nil)
+	r.do("DELETE", "/v1/subsystems/a/hosts/h1", "", nil)
+	r.do("PATCH", "/v1/subsystems/a", `{"listeners": [1]}`, nil)
+	if err := r.client.Do(t.Context(), "DELETE", "/v1/listeners/1", nil, nil, nil); err == nil || !strings.Contains(err.Error(), "subsystem a is on listener 1 alone; set its") {
+		t.Errorf("%v: the subsystem would be everywhere", err)
+	}
+	r.do("DELETE", "/v1/subsystems/a", "", nil)
+	r.do("DELETE", "/v1/listeners/1", "", nil)
+	if got := r.observe(); got != "" {
+		t.Errorf("the target still has\n%s", got)
+	}
+	r.do("PUT", "/v1/config", string(r.doc(first).JSON()), &result)
+	r.wantState(r.doc(first))
+}
+
+// TestAPIErrors: every refusal is a sentence with a code, and changes nothing.
+func TestAPIErrors(t *testing.T) {
+	r := newAPIRig(t)
+	r.apply(r.doc(first))
+	for _, c := range []struct {
+		method, path, body string
+		code               Code
+		want               string
+	}{
+		{"GET", "/v1/nothing", "", CodeNotFound, `route "GET /v1/nothing" does not exist`},
+		{"GET", "/v1/subsystems/b", "", CodeNotFound, "subsystem b does not exist; did you mean a?"},
+		{"GET", "/v1/subsystems/a/hosts/h9", "", CodeNotFound, "host h9 does not exist; did you mean h1?"},
+		{"DELETE", "/v1/listeners/9", "", CodeNotFound, "listener 9 does not exist; did you mean 1?"},
+		{"DELETE", "/v1/subsystems/a/controllers/7", "", CodeNotFound, "controller 7 does not exist; there is none"},
+		{"DELETE", "/v1/subsystems/a/controllers/x", "", CodeInvalid, `id "x" is not a number`},
+		{"POST", "/v1/subsystems", `{"nqn": "a"}`, CodeExists, "subsystem a exists already; change it with set"},
+		{"POST", "/v1/subsystems", `{"nqm": "a"}`, CodeInvalid, "1:2: unknown field nqm; did you mean nqn?"},
+		{"POST", "/v1/subsystems", "", CodeInvalid, "1:1: nqn is missing"},
+		{"POST", "/v1/subsystems", "[", CodeInvalid, "not YAML"},
+		{"PATCH", "/v1/subsystems/a", `{"nqn": "b"}`, CodeInvalid, "subsystem a cannot become b; remove it, and add another"},
+		{"POST", "/v1/subsystems/a/namespaces", `{"nsid": 3, "file": {"path": "DIR/../x"}}`, CodeInvalid, "is not in its shortest form"},
+		{"POST", "/v1/subsystems/a/namespaces", `{"nsid": 3, "file": {"path": "DIR/a1"}}`, CodeInvalid, "is exported by subsystems[0].namespaces[0] already"},
+		{"POST", "/v1/subsystems/a/namespaces", `{"nsid": 3, "file": {"path": "DIR/none"}}`, CodeFailed, "everything is as it was before"},
+		{"POST", "/v1/subsystems/a/namespaces/9/pause", `{}`, CodeNotFound, "namespace 9 does not exist"},
+		{"POST", "/v1/subsystems/a/namespaces/1/resume", "", CodeFailed, "is not paused"},
+		{"PUT", "/v1/listeners/1/ana-groups", `{"group": 1, "state": "live"}`, CodeInvalid, "live is not known"},
+		{"PUT", "/v1/config", `{"version": 1, "limits": {"shards": 3}}`, CodeRestart, "cannot be changed while the target runs"},
+		{"PUT", "/v1/config", `{"version": 9}`, CodeInvalid, "1:13: version: 9 is not a version of this format"},
+		{"PUT", "/v1/config?force=true", `{"version": 1}`, CodeInvalid, "unknown option force"},
+		{"PUT", "/v1/config", strings.Repeat("[", 1<<20), CodeInvalid, "more than 32 lists and objects within each other"},
+		{"PUT", "/v1/config", `{"version": 1, "x": "` + strings.Repeat("x", 5<<20) + `"}`, CodeInvalid, "the body is longer than 4194304 bytes"},
+		{"POST", "/v1/config/save", "", CodeFailed, "not started with --config"},
+	} {
+		body := strings.ReplaceAll(c.body, "DIR", r.dir)
+		err := r.client.Do(t.Context(), c.method, c.path, nil, []byte(body), nil)
+		var e *Error
+		if !errors.As(err, &e) || e.Code != c.code || !strings.Contains(e.Message, c.want) {
+			t.Errorf("%s %s %.60s: %v, want %s: %s", c.method, c.path, c.body, err, c.code, c.want)
+		}
+	}
+	r.wantState(r.doc(first))
+}
+
+// TestManyCalls: BAD-INPUT of many concurrent calls: all are answered, and they
+// change one thing at a time.
+func TestManyCalls(t *testing.T) {
+	r := newAPIRig(t)
+	r.apply(r.doc(first))
+	var wait sync.WaitGroup
+	for i := range 400 {
+		wait.Go(func() {
+			method, path, body := "GET", "/v1/config", ""
+			if i%4 == 0 {
+				method, path, body = "POST", "/v1/subsystems", `{"nqn": "n`+itoa(i)+`"}`
+			}
+			if err := r.client.Do(context.Background(), method, path, nil, []byte(body), nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if n := len(r.Document().Subsystems); n != 101 {
+		t.Errorf("%d subsystems, want 101", n)
+	}
+}
+
+// TestSocket: who may open it, what happens to one that is there.
+func TestSocket(t *testing.T) {
+	r := newAPIRig(t)
+	info, err := os.Lstat(r.path)
+	if err != nil || info.Mode() != os.ModeSocket|0o600 {
+		t.Fatalf("mode %v, %v", info.Mode(), err)
+	}
+	if _, err := Serve(r.Manager, r.path); err == nil || !strings.Contains(err.Error(), "another target is served at "+r.path) {
+		t.Errorf("%v beside another", err)
+	}
+	file := filepath.Join(r.dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Serve(r.Manager, file); err == nil || !strings.Contains(err.Error(), "is there and is no socket") {
+		t.Errorf("%v where a file is", err)
+	}
+	stale := filepath.Join(r.dir, "stale")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	_ = l.Close()
+	var connect *ConnectError
+	if err := NewClient(stale).Do(t.Context(), "GET", "/v1/status", nil, nil, nil); !errors.As(err, &connect) || !strings.Contains(err.Error(), "no target is served at") {
+		t.Errorf("%v where nobody serves", err)
+	}
+	s, err := Serve(r.Manager, stale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewClient(stale)
+	if err := c.Do(t.Context(), "GET", "/v1/status", nil, nil, nil); err != nil {
+		t.Error(err)
+	}
+	c.Close()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDefaultSocket(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		uid  int
+		want string
+	}{
+		{nil, 0, "/run/nvmeof/target.sock"},
+		{map[string]string{"XDG_RUNTIME_DIR": "/run/user/0"}, 0, "/run/nvmeof/target.sock"},
+		{map[string]string{"XDG_RUNTIME_DIR": "/run/user/7"}, 7, "/run/user/7/nvmeof/target.sock"},
+		{map[string]string{"HOME": "/home/x"}, 7, "/home/x/.local/state/nvmeof/target.sock"},
+		{map[string]string{"RUNTIME_DIRECTORY": "/run/nvmeof", "XDG_RUNTIME_DIR": "/run/user/7"}, 7, "/run/nvmeof/target.sock"},
+		{map[string]string{"NVMEOF_SOCKET": "/x", "RUNTIME_DIRECTORY": "/run/nvmeof"}, 7, "/x"},
+	} {
+		if got := DefaultSocket(func(n string) string { return c.env[n] }, c.uid); got != c.want {
+			t.Errorf("%v, %d: %s, want %s", c.env, c.uid, got, c.want)
+		}
+	}
+}
+
+// TestSlowCaller: one that never finishes its request does not keep others from
+// being served, nor the server from closing.
+func TestSlowCaller(t *testing.T) {
+	r := newAPIRig(t)
+	c, err := net.Dial("unix", r.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte("PUT /v1/config HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n{")); err != nil {
+		t.Fatal(err)
+	}
+	r.do("GET", "/v1/status", "", nil)
+	if _, err := c.Write(bytes.Repeat([]byte(" "), maxBody+1)); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	b := make([]byte, 100)
+	n, err := c.Read(b)
+	if err != nil || !strings.Contains(string(b[:n]), itoa(http.StatusBadRequest)) {
+		t.Errorf("%q, %v", b[:n], err)
+	}
+}

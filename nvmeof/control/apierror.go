@@ -1,0 +1,60 @@
+package control
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// Code says what kind of error the API met.
+type Code string
+
+const (
+	CodeInvalid  Code = "invalid"   // what was asked for makes no sense
+	CodeNotFound Code = "not-found" // it names something that is not there
+	CodeExists   Code = "exists"    // it names something that is there already
+	CodeRestart  Code = "restart"   // it cannot be done while the target runs
+	CodeFailed   Code = "failed"    // this machine refused
+)
+
+// An Error is what the API answers instead. Message is the sentence that the
+// command line prints.
+type Error struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// errorBody is the error's form in JSON.
+type errorBody struct {
+	Error Error `json:"error"`
+}
+
+// classify finds the code of an error.
+func classify(err error) (Code, int) {
+	var problems config.Problems
+	var step *StepError
+	var restart *RestartError
+	var missing *NotFoundError
+	var exists *ExistsError
+	switch {
+	case errors.As(err, &step):
+		return CodeFailed, http.StatusConflict
+	case errors.As(err, &problems):
+		return CodeInvalid, http.StatusBadRequest
+	case errors.As(err, &restart):
+		return CodeRestart, http.StatusConflict
+	case errors.As(err, &missing):
+		return CodeNotFound, http.StatusNotFound
+	case errors.As(err, &exists):
+		return CodeExists, http.StatusConflict
+	}
+	return CodeFailed, http.StatusInternalServerError
+}
+
+func writeError(w http.ResponseWriter, err error) {
+	code, status := classify(err)
+	writeJSON(w, status, config.JSON(errorBody{Error{code, err.Error()}}))
+}

@@ -1,0 +1,150 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// Options say how a change is made.
+type Options struct {
+	DryRun bool // only tell what would be done
+	Save   bool // write the file afterwards
+	Wait   bool // a file or device that is not there is waited for
+}
+
+// An Outcome is what a change came to, or would.
+type Outcome struct {
+	Changes  []config.Change
+	Warnings config.Problems
+}
+
+// Apply makes the target what the document says: all of it, or nothing.
+func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
+	return m.Edit(func(doc *config.Document) error {
+		*doc = *want.Clone()
+		return nil
+	}, o)
+}
+
+// Edit changes the document, and the target accordingly: all of it, or nothing.
+func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || m.context.Err() != nil {
+		return nil, errClosed
+	}
+	want := m.doc.Clone()
+	if err := edit(want); err != nil {
+		return nil, err
+	}
+	warnings, err := want.Check()
+	if err != nil {
+		return nil, err
+	}
+	out := &Outcome{config.Diff(m.doc, want), warnings}
+	for _, c := range out.Changes {
+		if c.Kind == config.KindTarget {
+			return nil, &RestartError{c}
+		}
+	}
+	if o.DryRun {
+		return out, m.rehearse(out.Changes, o)
+	}
+	if err := m.perform(out.Changes, o); err != nil {
+		return nil, err
+	}
+	m.doc = want
+	for _, c := range out.Changes {
+		m.log.Info("configuration", zap.Stringer("step", c))
+	}
+	if o.Save {
+		if err := m.save(); err != nil {
+			return out, fmt.Errorf("the target is changed, but the change is not saved: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// perform carries changes out, or undoes what it did. Called with mu held.
+func (m *Manager) perform(changes []config.Change, o Options) (err error) {
+	defer func() { err = errors.Join(err, m.stores.sweep()) }()
+	if err := m.prepare(changes, o); err != nil {
+		return err
+	}
+	for i, c := range changes {
+		if err := m.step(c, o); err != nil {
+			return &StepError{c, err, m.undo(changes[:i])}
+		}
+	}
+	return nil
+}
+
+// prepare does what can fail and takes nothing from anybody: it opens new stores,
+// unless they have to be closed first, and reads keys.
+func (m *Manager) prepare(changes []config.Change, o Options) error {
+	leaving := map[storeKey]bool{}
+	for _, c := range changes {
+		n, isNamespace := c.Old.(*config.Namespace)
+		if isNamespace && c.Op == config.Remove {
+			leaving[keyOf(c.Subsystem, n)] = true
+		}
+		var err error
+		switch now := c.New.(type) {
+		case *config.Namespace:
+			if c.Op == config.Add && !leaving[keyOf(c.Subsystem, now)] {
+				_, err = m.stores.prepare(c.Subsystem, now)
+			}
+		case *config.Host:
+			_, err = m.hostConfig(now)
+		}
+		if err != nil && !(o.Wait && absent(err)) {
+			return &StepError{Step: c, Err: advise(c, err)}
+		}
+	}
+	return nil
+}
+
+// rehearse finds what a dry run can find without changing anything.
+func (m *Manager) rehearse(changes []config.Change, o Options) error {
+	for _, c := range changes {
+		var err error
+		switch now := c.New.(type) {
+		case *config.Namespace:
+			if p := now.Path(); c.Op == config.Add && p != "" && (now.File == nil || now.File.Size == 0) {
+				_, err = os.Stat(string(p))
+			}
+		case *config.Host:
+			_, err = m.hostConfig(now)
+		}
+		if err != nil && !o.Wait {
+			return &StepError{Step: c, Err: advise(c, err)}
+		}
+	}
+	return nil
+}
+
+// advise says what to do about an error.
+func advise(c config.Change, err error) error {
+	if n, ok := c.New.(*config.Namespace); ok && n.File != nil && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: a size in the configuration creates it (size: 10GiB)", err)
+	}
+	return err
+}
+
+// undo takes steps back, the last one first, and goes on where one fails.
+func (m *Manager) undo(done []config.Change) error {
+	var errs []error
+	for i := len(done) - 1; i >= 0; i-- {
+		c := done[i].Inverse()
+		if err := m.step(c, Options{Wait: true}); err != nil {
+			errs = append(errs, fmt.Errorf("%v: %w", c, err))
+		}
+	}
+	return errors.Join(errs...)
+}

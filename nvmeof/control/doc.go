@@ -1,0 +1,36 @@
+// Package control runs a target by a document: it makes the target what a
+// [config.Document] describes, changes it while hosts use it, and serves an HTTP
+// API for that on a unix socket.
+//
+// # Changes
+//
+// Every change, of one host or of everything, is an edit of the document. A
+// [Manager] compares the new document with what it has ([config.Diff]), opens
+// every new store, and carries the steps out in order. If one fails, those before
+// it are undone, last first, and the document stays as it was: the error is a
+// [StepError] with the step, why it failed and what could not be undone. Hosts
+// that a step had disconnected connect again by themselves.
+//
+// Not undone is the growth of a file, which is the last step for that reason.
+// Transport, limits and the name of the discovery subsystem cannot be changed
+// while the target runs: that is a [RestartError].
+//
+// # Starting
+//
+// With Options.Wait a namespace whose file or device is not there is not an error:
+// the target serves the others, says what it waits for, and looks again after 1 s,
+// 2 s and so on up to 30 s.
+//
+// # Goroutines
+//
+// A Manager has one for each namespace that it waits for, and one for
+// each listener, which tells when the device is lost; a [Server] has those of
+// net/http. None touches the data path. One mutex makes changes one at a time.
+//
+// # The API
+//
+// The socket is made with mode 0600: who may open it may do everything. Bodies are
+// JSON of at most 4 MiB and are read as strictly as files. An error is an object
+// with a code and a sentence, which is the one that the command line prints.
+// openapi.json describes the routes; [Client] speaks to them.
+package control

@@ -1,0 +1,81 @@
+package control
+
+import (
+	"slices"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// A collection is a list of a document whose members have names.
+type collection[T any] struct {
+	kind string
+	list *[]*T
+	name func(*T) string
+}
+
+func subsystems(d *config.Document) collection[config.Subsystem] {
+	return collection[config.Subsystem]{"subsystem", &d.Subsystems, func(s *config.Subsystem) string { return string(s.NQN) }}
+}
+
+func hosts(s *config.Subsystem) collection[config.Host] {
+	return collection[config.Host]{"host", &s.Hosts, func(h *config.Host) string { return string(h.NQN) }}
+}
+
+func namespaces(s *config.Subsystem) collection[config.Namespace] {
+	return collection[config.Namespace]{"namespace", &s.Namespaces, func(n *config.Namespace) string { return itoa(n.NSID) }}
+}
+
+func listeners(d *config.Document) collection[config.Listener] {
+	return collection[config.Listener]{"listener", &d.Listeners, func(l *config.Listener) string { return itoa(l.ID) }}
+}
+
+func anaGroups(l *config.Listener) collection[config.ANAGroup] {
+	return collection[config.ANAGroup]{"ana-group", &l.ANAGroups, func(g *config.ANAGroup) string { return itoa(g.Group) }}
+}
+
+func referrals(d *config.Document) collection[config.Referral] {
+	return collection[config.Referral]{"referral", &d.Referrals, func(r *config.Referral) string { return r.Address.String() }}
+}
+
+// find returns the member of that name.
+func (c collection[T]) find(name string) (*T, error) {
+	var there []string
+	for _, x := range *c.list {
+		if c.name(x) == name {
+			return x, nil
+		}
+		there = append(there, c.name(x))
+	}
+	return nil, &NotFoundError{c.kind, name, there}
+}
+
+func (c collection[T]) add(x *T) error {
+	if _, err := c.find(c.name(x)); err == nil {
+		return &ExistsError{c.kind, c.name(x)}
+	}
+	*c.list = append(*c.list, x)
+	return nil
+}
+
+func (c collection[T]) remove(name string) error {
+	if _, err := c.find(name); err != nil {
+		return err
+	}
+	*c.list = slices.DeleteFunc(*c.list, func(x *T) bool { return c.name(x) == name })
+	return nil
+}
+
+// merge changes some fields of a member.
+func (c collection[T]) merge(name string, text []byte) error {
+	x, err := c.find(name)
+	if err != nil {
+		return err
+	}
+	if err := config.Merge("", text, x); err != nil {
+		return err
+	}
+	if now := c.name(x); now != name {
+		return config.Problems{{Text: c.kind + " " + name + " cannot become " + now, Fix: "remove it, and add another"}}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// A StepError is a change that failed half way and was undone.
+type StepError struct {
+	Step config.Change
+	Err  error
+	Undo error // what could not be undone; nil: all is as before
+}
+
+func (e *StepError) Error() string {
+	text := fmt.Sprintf("%v: %v", e.Step, e.Err)
+	if e.Undo != nil {
+		return text + "; and what had been done could not all be undone: " + e.Undo.Error()
+	}
+	return text + "; everything is as it was before"
+}
+
+func (e *StepError) Unwrap() error { return e.Err }
+
+// A RestartError is a change of what a running target keeps.
+type RestartError struct{ Change config.Change }
+
+func (e *RestartError) Error() string {
+	return fmt.Sprintf("%v: cannot be changed while the target runs; nothing was changed. Change the file, and restart the target", e.Change)
+}
+
+// A NotFoundError names something that is not there.
+type NotFoundError struct {
+	Kind, Name string
+	There      []string // names that are
+}
+
+func (e *NotFoundError) Error() string {
+	text := fmt.Sprintf("%s %s does not exist", e.Kind, nvmeof.Printable(e.Name))
+	switch near := nvmeof.Nearest(e.Name, e.There); {
+	case near != "":
+		return text + "; did you mean " + near + "?"
+	case len(e.There) == 0:
+		return text + "; there is none"
+	case len(e.There) <= 10:
+		return text + "; there is " + strings.Join(e.There, ", ")
+	}
+	return text
+}
+
+// An ExistsError names something that is there already.
+type ExistsError struct{ Kind, Name string }
+
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("%s %s exists already; change it with set", e.Kind, nvmeof.Printable(e.Name))
+}
+
+// errClosed says that the target is stopping.
+var errClosed = errors.New("the target is stopping")

@@ -1,0 +1,128 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// Config describes a Manager. A zero field takes the default.
+type Config struct {
+	// Target is required, without subsystems and listeners. It becomes the
+	// Manager's, which closes it.
+	Target *target.Target
+	// Settings has the transport and the limits with which the target was made;
+	// the rest of it is not looked at. Required.
+	Settings *config.Document
+	Log      *zap.Logger         // default: none
+	File     string              // where Save writes; default: nowhere
+	Getenv   func(string) string // default os.Getenv
+	// Open opens what a namespace exports, with sentences for the administrator;
+	// default: files, block devices and memory.
+	Open func(*config.Namespace) (backend.Store, []string, error)
+}
+
+// A Manager makes a target what a document says. Its methods may be called from
+// any goroutine.
+type Manager struct {
+	cfg     Config
+	log     *zap.Logger
+	target  *target.Target
+	started time.Time
+	context context.Context // ends with Close
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup // those that wait for stores
+
+	watchers sync.WaitGroup // of listeners
+	lost     chan error     // the device is
+
+	mu        sync.Mutex // one change at a time; guards what follows
+	closed    bool
+	doc       *config.Document // does not change: a change makes another
+	listeners map[int]*target.Listener
+	stores    stores
+	waiting   map[place]*wait
+}
+
+// A place is where a namespace is.
+type place struct {
+	nqn  config.NQN
+	nsid int
+}
+
+// New returns a Manager of a target that does nothing yet.
+func New(cfg Config) *Manager {
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	if cfg.Getenv == nil {
+		cfg.Getenv = os.Getenv
+	}
+	if cfg.Open == nil {
+		cfg.Open = openStore
+	}
+	m := &Manager{
+		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
+		listeners: map[int]*target.Listener{}, waiting: map[place]*wait{},
+		lost:   make(chan error, 1),
+		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}},
+	}
+	m.doc = &config.Document{Version: config.Version, Transport: cfg.Settings.Transport,
+		DiscoveryNQN: cfg.Settings.DiscoveryNQN, Limits: cfg.Settings.Limits}
+	m.context, m.cancel = context.WithCancel(context.Background())
+	return m
+}
+
+// Document is what the target is, with what it still waits for.
+func (m *Manager) Document() *config.Document {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.doc.Clone()
+}
+
+// Close ends the target, whose hosts are told, and then closes the stores.
+func (m *Manager) Close() error {
+	m.cancel()
+	m.tasks.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	m.closed = true
+	err := m.target.Close()
+	m.watchers.Wait()
+	return errors.Join(err, m.stores.close())
+}
+
+// Lost gets an error when the target's device is gone. There is nothing to do then
+// but to close the Manager, and to begin with its document and another device.
+func (m *Manager) Lost() <-chan error { return m.lost }
+
+// subsystem finds one in the target.
+func (m *Manager) subsystem(nqn config.NQN) (*target.Subsystem, error) {
+	for _, s := range m.target.Subsystems() {
+		if s.NQN() == string(nqn) {
+			return s, nil
+		}
+	}
+	return nil, &NotFoundError{Kind: "subsystem", Name: string(nqn)}
+}
+
+func namespace(s *target.Subsystem, nsid int) (*target.Namespace, error) {
+	for _, n := range s.Namespaces() {
+		if n.ID() == capsule.NSID(nsid) {
+			return n, nil
+		}
+	}
+	return nil, &NotFoundError{Kind: "namespace", Name: itoa(nsid)}
+}

@@ -1,0 +1,417 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+)
+
+// A rig is a Manager over a softroce target on a loopback address of its own.
+type rig struct {
+	*Manager
+	t    *testing.T
+	addr netip.Addr
+	dir  string
+	logs *observer.ObservedLogs
+}
+
+// lastAddr counts addresses: one process has one endpoint on each.
+var lastAddr atomic.Uint32
+
+func newRig(t *testing.T, change ...func(*Config)) *rig {
+	t.Helper()
+	core, logs := observer.New(zap.InfoLevel)
+	r := &rig{t: t, dir: t.TempDir(), logs: logs}
+	n := lastAddr.Add(1)
+	r.addr = netip.AddrFrom4([4]byte{127, 84, byte(os.Getpid() % 250), byte(n)})
+	dev, err := softroce.Open(softroce.Config{Addr: r.addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dev.Close() })
+	tgt, err := target.New(target.Config{Device: dev, Log: zap.New(core), Arena: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Target: tgt, Settings: &config.Document{Version: 1}, Log: zap.New(core)}
+	for _, c := range change {
+		c(&cfg)
+	}
+	r.Manager = New(cfg)
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// doc reads a document in which ADDR and DIR stand for the rig's.
+func (r *rig) doc(text string) *config.Document {
+	r.t.Helper()
+	text = strings.NewReplacer("ADDR", r.addr.String(), "DIR", r.dir).Replace(text)
+	doc, _, err := config.Parse("test", []byte(text))
+	if err != nil {
+		r.t.Fatalf("%v\n%s", err, text)
+	}
+	return doc
+}
+
+const first = `version: 1
+listeners:
+  - id: 1
+    address: ADDR:4420
+    ana-groups:
+      - group: 2
+        state: non-optimized
+subsystems:
+  - nqn: a
+    hosts:
+      - nqn: h1
+      - nqn: h2
+        access: read
+    namespaces:
+      - nsid: 1
+        file:
+          path: DIR/a1
+          size: 1MiB
+      - nsid: 2
+        memory:
+          size: 1MiB
+        ana-group: 2
+referrals:
+  - address: 192.0.2.9:4420
+`
+
+func (r *rig) apply(doc *config.Document) {
+	r.t.Helper()
+	if _, err := r.Apply(doc, Options{}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.wantState(doc)
+}
+
+// wantState compares the document, and what the target itself says.
+func (r *rig) wantState(doc *config.Document) {
+	r.t.Helper()
+	if got := r.Document(); string(got.YAML()) != string(doc.YAML()) {
+		r.t.Errorf("document\n%s\nwant\n%s", got.YAML(), doc.YAML())
+	}
+	if got, want := r.observe(), expected(doc); got != want {
+		r.t.Errorf("the target has\n%s\nwant\n%s", got, want)
+	}
+}
+
+// observe is what the target says of itself, in words.
+func (r *rig) observe() string {
+	var b strings.Builder
+	for _, l := range r.target.Listeners() {
+		fmt.Fprintf(&b, "listener %d %v: group 2 %v\n", l.ID(), l.Addr(), l.ANAState(2))
+	}
+	for _, s := range r.target.Subsystems() {
+		fmt.Fprintf(&b, "subsystem %s any %v ports %v\n", s.NQN(), s.AnyHost(), s.Ports())
+		for _, h := range s.Hosts() {
+			fmt.Fprintf(&b, " host %s %v %d keyed %v\n", h.NQN, h.Access, len(h.Namespaces), !h.DHCHAPKey.IsZero())
+		}
+		for _, n := range s.Namespaces() {
+			fmt.Fprintf(&b, " namespace %d group %d read-only %v %v\n", n.ID(), n.Group(), n.ReadOnly(), n.UUID())
+		}
+	}
+	for _, x := range r.target.Referrals() {
+		fmt.Fprintf(&b, "referral %v\n", x.Addr)
+	}
+	return b.String()
+}
+
+// expected is the same from a document.
+func expected(doc *config.Document) string {
+	doc = doc.Clone()
+	var b strings.Builder
+	for _, l := range doc.Listeners {
+		state := anaStates["optimized"]
+		for _, g := range l.ANAGroups {
+			if g.Group == 2 {
+				state = anaStates[g.State]
+			}
+		}
+		fmt.Fprintf(&b, "listener %d %v: group 2 %v\n", l.ID, l.Address, state)
+	}
+	for _, s := range doc.Subsystems {
+		ports := make([]int, 0)
+		ports = append(ports, s.Listeners...)
+		fmt.Fprintf(&b, "subsystem %s any %v ports %v\n", s.NQN, s.AllowAnyHost, ports)
+		slices.SortFunc(s.Hosts, func(a, b *config.Host) int { return cmp.Compare(a.NQN, b.NQN) })
+		slices.SortFunc(s.Namespaces, func(a, b *config.Namespace) int { return cmp.Compare(a.NSID, b.NSID) })
+		for _, h := range s.Hosts {
+			fmt.Fprintf(&b, " host %s %v %d keyed %v\n", h.NQN, accesses[h.Access], len(h.Namespaces), h.KeyFile != "")
+		}
+		for _, n := range s.Namespaces {
+			fmt.Fprintf(&b, " namespace %d group %d read-only %v %v\n", n.NSID, max(n.ANAGroup, 1), n.ReadOnly,
+				config.DefaultUUID(s.NQN, n.NSID, exportName(n)))
+		}
+	}
+	for _, x := range doc.Referrals {
+		fmt.Fprintf(&b, "referral %v\n", x.Address)
+	}
+	return b.String()
+}
+
+// edits are changes of the first document, pairs of old and new text.
+var edits = map[string][]string{
+	"nothing":         nil,
+	"listener":        {"subsystems:\n", "  - id: 2\n    address: ADDR:4421\nsubsystems:\n"},
+	"port":            {"ADDR:4420", "ADDR:4430"},
+	"ANA":             {"state: non-optimized", "state: inaccessible"},
+	"hosts":           {"nqn: h1", "nqn: h3", "access: read", "access: none"},
+	"any host":        {"  - nqn: a\n", "  - nqn: a\n    allow-any-host: true\n    listeners: [1]\n"},
+	"serial":          {"  - nqn: a\n", "  - nqn: a\n    serial: s\n"},
+	"renamed":         {"  - nqn: a\n", "  - nqn: b\n"},
+	"exposed":         {"- nqn: a\n", "- nqn: b\n    allow-any-host: true\n    listeners: [1]\n"},
+	"read-only":       {"- nsid: 2\n", "- nsid: 2\n        read-only: true\n"},
+	"another file":    {"/a1", "/a2"},
+	"block size":      {"size: 1MiB\n      - nsid: 2", "size: 1MiB\n        block-size: 4096\n      - nsid: 2"},
+	"namespace moved": {"nsid: 1\n", "nsid: 7\n"},
+	"referral":        {"192.0.2.9", "192.0.2.8"},
+	"no subsystem":    {first[strings.Index(first, "subsystems:"):strings.Index(first, "referrals:")], ""},
+}
+
+// TestApply goes to each variant and back.
+func TestApply(t *testing.T) {
+	r := newRig(t)
+	base := r.doc(first)
+	r.apply(base)
+	for name, pairs := range edits {
+		want := r.doc(strings.NewReplacer(pairs...).Replace(first))
+		dry, err := r.Apply(want, Options{DryRun: true})
+		if err != nil {
+			// A dry run creates no file, and finds that one is missing.
+			t.Errorf("%s: %v", name, err)
+		}
+		r.wantState(base)
+		out, err := r.Apply(want, Options{})
+		if err != nil || len(out.Changes) != len(dry.Changes) || (len(out.Changes) == 0) != (len(pairs) == 0) {
+			t.Errorf("%s: %v, %d changes, %d in the dry run", name, err, len(out.Changes), len(dry.Changes))
+		}
+		r.wantState(want)
+		r.apply(base)
+	}
+}
+
+// TestRollback: whichever step fails, everything is as it was before.
+func TestRollback(t *testing.T) {
+	for name, pairs := range edits {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			base := r.doc(first)
+			r.apply(base)
+			want := r.doc(strings.NewReplacer(pairs...).Replace(first))
+			// The target refuses it, which the document's own rules do not know: it is
+			// among the last steps.
+			want.Referrals = append(want.Referrals, &config.Referral{NQN: config.NQN(strings.Repeat("x", 300)),
+				Address: config.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4420")}})
+			changes := config.Diff(base, want)
+			err := r.performLocked(changes)
+			var step *StepError
+			if !errors.As(err, &step) || step.Undo != nil || step.Step.Kind != config.KindReferral ||
+				!strings.HasSuffix(err.Error(), "everything is as it was before") {
+				t.Fatalf("%v", err)
+			}
+			r.wantState(base)
+			if _, err := os.Stat(r.dir + "/a2"); err == nil {
+				t.Error("a file was created in vain, and is there")
+			}
+			if _, err := os.Stat(r.dir + "/a1"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func (r *rig) performLocked(changes []config.Change) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.perform(changes, Options{})
+}
+
+// TestNothingHalf: what can be found before anything is taken from anybody is.
+func TestNothingHalf(t *testing.T) {
+	r := newRig(t)
+	base := r.doc(first)
+	r.apply(base)
+	dir := filepath.Join(r.dir, "folder")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ old, new, want string }{
+		{"/a1\n          size: 1MiB", "/none", "none: no such file or directory: give a size to create it: a size in the configuration creates it (size: 10GiB); everything is as it was before"},
+		{"/a1\n          size: 1MiB", "/folder", "is a directory, not a regular file"},
+		{"size: 1MiB\n      - nsid: 2", "size: 4096\n      - nsid: 2", "and a store is never cut off"},
+		{"nqn: h1", "nqn: h1\n        key-file: DIR/key", "key of host h1: open " + r.dir + "/key: no such file or directory"},
+		{"nqn: h1", "nqn: h1\n        key-file: ${NVMEOF_NO_SUCH}/key", "the environment has no NVMEOF_NO_SUCH"},
+		{"version: 1\n", "version: 1\nlimits: {queues: 4}\n", "change target: limits.queues 128 -> 4: cannot be changed while the target runs; nothing was changed"},
+	} {
+		text := strings.Replace(first, c.old, c.new, 1)
+		if _, err := r.Apply(r.doc(text), Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+		r.wantState(base)
+	}
+}
+
+// TestGrow: a file that is made larger is seen so by hosts.
+func TestGrow(t *testing.T) {
+	r := newRig(t)
+	r.apply(r.doc(first))
+	r.apply(r.doc(strings.Replace(first, "size: 1MiB", "size: 2MiB", 1)))
+	s, _ := r.subsystem("a")
+	if n, _ := namespace(s, 1); n.Info().Size != 2<<20 {
+		t.Errorf("%d bytes", n.Info().Size)
+	}
+}
+
+// TestShared: one file, two subsystems, opened once.
+func TestShared(t *testing.T) {
+	opened := 0
+	r := newRig(t, func(c *Config) {
+		c.Open = func(n *config.Namespace) (backend.Store, []string, error) {
+			opened++
+			return openStore(n)
+		}
+	})
+	const text = "version: 1\nlisteners: [{id: 1, address: \"ADDR\"}]\nsubsystems:\n"
+	const one = "- nqn: %s\n  allow-any-host: true\n  namespaces: [{nsid: 1, shared: true, file: {path: DIR/f, size: 1MiB}}]\n"
+	both := text + fmt.Sprintf(one, "a") + fmt.Sprintf(one, "b")
+	r.apply(r.doc(both))
+	r.apply(r.doc(text + fmt.Sprintf(one, "b")))
+	r.apply(r.doc(both))
+	if opened != 1 {
+		t.Errorf("opened %d times", opened)
+	}
+	r.apply(r.doc(text + "[]"))
+	r.apply(r.doc(both))
+	if opened != 2 {
+		t.Errorf("opened %d times", opened)
+	}
+}
+
+// TestWaiting: a file that is not there yet is waited for, and everything else is
+// served.
+func TestWaiting(t *testing.T) {
+	r := newRig(t)
+	doc := r.doc(strings.Replace(first, "/a1\n          size: 1MiB", "/late", 1))
+	if _, err := r.Apply(doc, Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("%v without Wait", err)
+	}
+	if _, err := r.Apply(doc, Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	s := r.Status()
+	if len(s.Waiting) != 1 || s.Waiting[0].NSID != 1 || !strings.Contains(s.Waiting[0].Why, "no such file") || s.Namespaces != 2 {
+		t.Errorf("status %+v", s)
+	}
+	if r.logs.FilterMessage("namespace waits for what it exports").Len() != 1 {
+		t.Error("the log does not tell")
+	}
+	r.wantSaved(doc)
+	if err := os.WriteFile(r.dir+"/late", make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); len(r.Status().Waiting) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it is not found")
+		}
+	}
+	r.wantState(doc)
+	// One that is taken away again while it waits.
+	doc = r.doc(strings.Replace(first, "/a1\n          size: 1MiB", "/later", 1))
+	if _, err := r.Apply(doc, Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	r.apply(r.doc(first))
+	if w := r.Status().Waiting; len(w) != 0 {
+		t.Errorf("still waiting: %v", w)
+	}
+}
+
+// wantSaved: what is waited for is in the document, and so in what is saved.
+func (r *rig) wantSaved(doc *config.Document) {
+	r.t.Helper()
+	if err := r.Save(); err == nil || !strings.Contains(err.Error(), "not started with --config") {
+		r.t.Errorf("%v without a file", err)
+	}
+	r.cfg.File = filepath.Join(r.dir, "target.yaml")
+	if err := r.Save(); err != nil {
+		r.t.Fatal(err)
+	}
+	text, err := os.ReadFile(r.cfg.File)
+	if err != nil || string(text) != string(doc.YAML()) {
+		r.t.Errorf("%v, saved\n%s", err, text)
+	}
+	if info, _ := os.Stat(r.cfg.File); info.Mode().Perm() != 0o600 {
+		r.t.Errorf("mode %v", info.Mode())
+	}
+}
+
+func TestKeys(t *testing.T) {
+	r := newRig(t)
+	key := filepath.Join(r.dir, "key")
+	k, err := auth.GenerateKey(auth.HashSHA256, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(key, []byte(k.Text()), 0o600), os.Chmod(key, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	doc := r.doc(strings.Replace(first, "nqn: h1", "nqn: h1\n        key-file: DIR/key\n        hashes: [sha384]\n        dh-groups: [\"null\", ffdhe2048]", 1))
+	r.apply(doc)
+	if n, err := r.RereadKeys(); n != 1 || err != nil {
+		t.Errorf("%d hosts, %v", n, err)
+	}
+	found := false
+	for _, l := range r.logs.All() {
+		found = found || strings.Contains(l.Message, "others may read")
+	}
+	if !found {
+		t.Error("no warning of a key that others may read")
+	}
+	if err := os.WriteFile(key, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.RereadKeys(); err == nil || !strings.Contains(err.Error(), "keys are as before: key of host h1") {
+		t.Errorf("%v", err)
+	}
+	r.wantState(doc)
+}
+
+func TestClosed(t *testing.T) {
+	r := newRig(t)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Apply(r.doc(first), Options{}); !errors.Is(err, errClosed) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	Backoff(ctx, func() bool { t.Error("tried"); return true })
+}

@@ -1,0 +1,92 @@
+package control
+
+import (
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// OpenAPI describes the API (OpenAPI 3.1), from the routes and their types.
+func OpenAPI() []byte {
+	paths := map[string]map[string]any{}
+	for _, r := range routes() {
+		if paths[r.path] == nil {
+			paths[r.path] = map[string]any{}
+		}
+		paths[r.path][strings.ToLower(r.method)] = r.operation()
+	}
+	return config.JSON(map[string]any{
+		"openapi": "3.1.0",
+		"info": map[string]any{"title": "nvmeof target", "version": "1", "license": map[string]any{"name": "See LICENSE", "identifier": "LicenseRef-repository"},
+			"description": "Control of a running target, over HTTP on a unix socket of mode 0600: curl --unix-socket /run/nvmeof/target.sock http://target/v1/status"},
+		"servers": []any{map[string]any{"url": "http://target"}},
+		"paths":   paths,
+		"components": map[string]any{"responses": map[string]any{"error": map[string]any{
+			"description": "What was wrong, in the sentence that the command line prints, and its kind: 400 invalid, 404 not-found, 409 exists, restart or failed, 500 failed. Nothing was changed.",
+			"content":     content(schema(reflect.TypeFor[errorBody]())),
+		}}},
+	})
+}
+
+func content(s any) any {
+	return map[string]any{"application/json": map[string]any{"schema": s}}
+}
+
+func (r *route) operation() any {
+	var parameters []any
+	for _, name := range r.parameters() {
+		parameters = append(parameters, map[string]any{"name": name, "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
+	}
+	for _, name := range r.query {
+		parameters = append(parameters, map[string]any{"name": name, "in": "query", "schema": map[string]any{"type": "boolean", "default": false}})
+	}
+	op := map[string]any{
+		"operationId": r.id, "summary": r.summary,
+		"responses": map[string]any{
+			"200":     map[string]any{"description": "Done", "content": content(schema(reflect.TypeOf(r.answer)))},
+			"default": map[string]any{"$ref": "#/components/responses/error"},
+		},
+	}
+	if parameters != nil {
+		op["parameters"] = parameters
+	}
+	if r.body != nil {
+		s := config.PartSchema(r.body)
+		if r.partial {
+			s = map[string]any{"type": "object", "description": "Some fields; null is the default: " + reflect.TypeOf(r.body).Name(),
+				"properties": config.PartProperties(r.body)}
+		}
+		op["requestBody"] = map[string]any{"required": true, "content": content(s)}
+	}
+	return op
+}
+
+// schema is that of an answer.
+func schema(t reflect.Type) any {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schema(t.Elem())
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": schema(t.Elem())}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Int, reflect.Uint64:
+		return map[string]any{"type": "integer"}
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	}
+	if t == reflect.TypeFor[time.Time]() {
+		return map[string]any{"type": "string", "format": "date-time"}
+	}
+	if strings.HasSuffix(t.PkgPath(), "/config") && t != reflect.TypeFor[config.FieldChange]() {
+		return config.PartSchema(reflect.New(t).Elem().Interface())
+	}
+	properties := map[string]any{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		properties[name] = schema(t.Field(i).Type)
+	}
+	return map[string]any{"type": "object", "properties": properties}
+}

@@ -1,0 +1,251 @@
+package control
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// A call is one request to the API.
+type call struct {
+	manager *Manager
+	path    func(string) string // a variable of the path
+	query   url.Values
+	body    []byte
+}
+
+// A route is a method and a path, what it does, and what it takes and gives.
+type route struct {
+	method, path string
+	id, summary  string
+	query        []string // names of options
+	body, answer any      // values of the types, nil: none
+	partial      bool     // the body has some fields of its type
+	serve        func(*call) (any, error)
+}
+
+// done is an answer without content.
+type done struct{}
+
+// change is what every edit takes and gives.
+var changeOptions = []string{"dry-run", "save"}
+
+// Result is what an edit came to, as the API shows it.
+type Result struct {
+	DryRun   bool     `json:"dry-run,omitempty"`
+	Changes  []Step   `json:"changes"`
+	Warnings []string `json:"warnings,omitempty"`
+	Saved    bool     `json:"saved,omitempty"`
+}
+
+// Step is one change.
+type Step struct {
+	Op        config.Op            `json:"op"`
+	Kind      config.Kind          `json:"kind"`
+	Name      string               `json:"name,omitempty"`
+	Subsystem config.NQN           `json:"subsystem,omitempty"`
+	Listener  int                  `json:"listener,omitempty"`
+	Fields    []config.FieldChange `json:"fields,omitempty"`
+	Text      string               `json:"text"`
+}
+
+// Steps are changes as the API shows them.
+func Steps(changes []config.Change) []Step {
+	out := []Step{}
+	for _, c := range changes {
+		out = append(out, Step{c.Op, c.Kind, c.Name, c.Subsystem, c.Listener, c.Fields, c.String()})
+	}
+	return out
+}
+
+// edit carries an edit out with the options of the query.
+func (c *call) edit(edit func(*config.Document) error) (any, error) {
+	o := Options{DryRun: c.option("dry-run"), Save: c.option("save")}
+	out, err := c.manager.Edit(edit, o)
+	if err != nil {
+		return nil, err
+	}
+	r := Result{DryRun: o.DryRun, Changes: Steps(out.Changes), Saved: o.Save && !o.DryRun}
+	for _, w := range out.Warnings {
+		r.Warnings = append(r.Warnings, w.String())
+	}
+	return r, nil
+}
+
+func (c *call) option(name string) bool { return c.query.Get(name) == "true" }
+
+func (c *call) subsystem(d *config.Document) (*config.Subsystem, error) {
+	return subsystems(d).find(c.path("nqn"))
+}
+
+// number reads a number of the path.
+func (c *call) number(name string) (int, error) {
+	n, err := strconv.Atoi(c.path(name))
+	if err != nil {
+		return 0, config.Problems{{Text: name + " " + strconv.Quote(c.path(name)) + " is not a number"}}
+	}
+	return n, nil
+}
+
+// routes are all there are.
+func routes() []route {
+	return append(append(targetRoutes(), listenerRoutes()...), subsystemRoutes()...)
+}
+
+func targetRoutes() []route {
+	return []route{
+		{"GET", "/v1/status", "getStatus", "How the target is, and what it waits for", nil, nil, Status{}, false,
+			func(c *call) (any, error) { return c.manager.Status(), nil }},
+		{"GET", "/v1/config", "getConfig", "The configuration as it is", nil, nil, config.Document{}, false,
+			func(c *call) (any, error) { return c.manager.Document(), nil }},
+		{"PUT", "/v1/config", "applyConfig", "Make the target what a document says: all of it, or nothing", changeOptions, config.Document{}, Result{}, false,
+			func(c *call) (any, error) {
+				want, _, err := config.Parse("", c.body)
+				if err != nil {
+					return nil, err
+				}
+				return c.edit(func(d *config.Document) error { *d = *want; return nil })
+			}},
+		{"POST", "/v1/config/save", "saveConfig", "Write the configuration to the file with which the target was started", nil, nil, done{}, false,
+			func(c *call) (any, error) { return done{}, c.manager.Save() }},
+		{"POST", "/v1/keys/reread", "rereadKeys", "Read all key files again", nil, nil, done{}, false,
+			func(c *call) (any, error) {
+				_, err := c.manager.RereadKeys()
+				return done{}, err
+			}},
+		{"GET", "/v1/controllers", "listControllers", "Who is connected", nil, nil, []Controller{}, false,
+			func(c *call) (any, error) { return c.manager.Controllers(), nil }},
+		{"DELETE", "/v1/subsystems/{nqn}/controllers/{id}", "removeController", "Disconnect a host, which may connect again", nil, nil, done{}, false,
+			func(c *call) (any, error) {
+				id, err := c.number("id")
+				if err != nil {
+					return nil, err
+				}
+				return done{}, c.manager.Disconnect(config.NQN(c.path("nqn")), id)
+			}},
+		{"GET", "/v1/referrals", "listReferrals", "Other discovery services that hosts are told of", nil, nil, []*config.Referral{}, false,
+			func(c *call) (any, error) { return listOf(c.manager.Document().Referrals), nil }},
+		{"POST", "/v1/referrals", "addReferral", "Add a referral", changeOptions, config.Referral{}, Result{}, false,
+			func(c *call) (any, error) { return added(c, referrals) }},
+		{"DELETE", "/v1/referrals/{address}", "removeReferral", "Remove a referral", changeOptions, nil, Result{}, false,
+			func(c *call) (any, error) {
+				return c.edit(func(d *config.Document) error { return referrals(d).remove(addressName(c.path("address"))) })
+			}},
+	}
+}
+
+func listenerRoutes() []route {
+	return []route{
+		{"GET", "/v1/listeners", "listListeners", "Where hosts connect", nil, nil, []*config.Listener{}, false,
+			func(c *call) (any, error) { return listOf(c.manager.Document().Listeners), nil }},
+		{"POST", "/v1/listeners", "addListener", "Listen on another port", changeOptions, config.Listener{}, Result{}, false,
+			func(c *call) (any, error) { return added(c, listeners) }},
+		{"GET", "/v1/listeners/{id}", "getListener", "A listener", nil, nil, config.Listener{}, false,
+			func(c *call) (any, error) { return listeners(c.manager.Document()).find(c.path("id")) }},
+		{"PATCH", "/v1/listeners/{id}", "setListener", "Change a listener", changeOptions, config.Listener{}, Result{}, true,
+			func(c *call) (any, error) {
+				return c.edit(func(d *config.Document) error { return listeners(d).merge(c.path("id"), c.body) })
+			}},
+		{"DELETE", "/v1/listeners/{id}", "removeListener", "Remove a listener, and disconnect who came through it", changeOptions, nil, Result{}, false,
+			func(c *call) (any, error) {
+				return c.edit(func(d *config.Document) error {
+					if err := leaveListener(d, c.path("id")); err != nil {
+						return err
+					}
+					return listeners(d).remove(c.path("id"))
+				})
+			}},
+		{"PUT", "/v1/listeners/{id}/ana-groups", "setANAGroup", "Set the ANA state of a group on a listener", changeOptions, config.ANAGroup{}, Result{}, false,
+			func(c *call) (any, error) {
+				g := new(config.ANAGroup)
+				if err := config.ParsePart("", c.body, g); err != nil {
+					return nil, err
+				}
+				return c.edit(func(d *config.Document) error {
+					l, err := listeners(d).find(c.path("id"))
+					if err != nil {
+						return err
+					}
+					_ = anaGroups(l).remove(itoa(g.Group)) // it may have had none
+					return anaGroups(l).add(g)
+				})
+			}},
+	}
+}
+
+// listOf is a list as JSON shows it: never null.
+func listOf[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// leaveListener takes a listener out of the subsystems' lists. One with no other is
+// an error: an empty list means all.
+func leaveListener(d *config.Document, id string) error {
+	for _, s := range d.Subsystems {
+		var rest []int
+		for _, n := range s.Listeners {
+			if itoa(n) != id {
+				rest = append(rest, n)
+			}
+		}
+		if len(rest) == 0 && len(s.Listeners) > 0 {
+			return config.Problems{{Text: fmt.Sprintf("subsystem %s is on listener %s alone", s.NQN, id),
+				Fix: "set its listeners to others, or remove it, first"}}
+		}
+		s.Listeners = rest
+	}
+	return nil
+}
+
+// addressName is an address as the document names it, with its port.
+func addressName(s string) string {
+	if a, err := nvmeof.ParseListen(s); err == nil {
+		return a.String()
+	}
+	return s
+}
+
+// added adds what the body has to a collection of the document.
+func added[T any](c *call, to func(*config.Document) collection[T]) (any, error) {
+	x := new(T)
+	if err := config.ParsePart("", c.body, x); err != nil {
+		return nil, err
+	}
+	return c.edit(func(d *config.Document) error { return to(d).add(x) })
+}
+
+// A duration in a body.
+type pauseBody struct {
+	Limit config.Duration `json:"limit,omitzero" doc:"How long commands are held at most. Default 10s, at most 25s."`
+}
+
+func (p pauseBody) limit() time.Duration { return time.Duration(p.Limit) }
+
+// pattern is what net/http matches.
+func (r *route) pattern() string { return r.method + " " + r.path }
+
+// parameters are the variables of the path.
+func (r *route) parameters() (names []string) {
+	for part := range strings.SplitSeq(r.path, "/") {
+		if strings.HasPrefix(part, "{") {
+			names = append(names, strings.Trim(part, "{}"))
+		}
+	}
+	return names
+}
+
+// encode is an answer's text.
+func encode(v any) []byte {
+	if _, ok := v.(done); ok {
+		return []byte("{}\n")
+	}
+	return config.JSON(v)
+}

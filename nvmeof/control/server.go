@@ -1,0 +1,211 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// Bounds of what the API takes.
+const (
+	maxBody        = 4 << 20
+	maxConnections = 128 // more wait in the socket's backlog
+)
+
+// A Server serves a Manager's API on a unix socket.
+type Server struct {
+	manager *Manager
+	http    *http.Server
+	path    string
+	id      os.FileInfo // of our socket
+	tasks   sync.WaitGroup
+}
+
+// Serve begins to serve at path, a socket of mode 0600 that only the user of the
+// process, and root, may open. A socket that nobody serves any more is replaced;
+// one that is served, or another file, is an error.
+func Serve(m *Manager, path string) (*Server, error) {
+	l, err := listenUnix(path)
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	s := &Server{manager: m, path: path, http: &http.Server{
+		Handler: Handler(m), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: zap.NewStdLog(m.log),
+	}}
+	s.id, _ = os.Lstat(path)
+	bounded := &boundedListener{Listener: l, free: make(chan struct{}, maxConnections), closed: make(chan struct{})}
+	s.tasks.Go(func() { // ends when Close closes the listener
+		if err := s.http.Serve(bounded); !errors.Is(err, http.ErrServerClosed) {
+			m.log.Error("control socket", zap.Error(err))
+		}
+	})
+	return s, nil
+}
+
+// Close lets calls that have begun end, and removes the socket.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = s.http.Close()
+	}
+	s.tasks.Wait()
+	if now, statErr := os.Lstat(s.path); statErr == nil && s.id != nil && os.SameFile(now, s.id) {
+		err = errors.Join(err, os.Remove(s.path))
+	}
+	return err
+}
+
+// listenUnix makes a socket that at no time anybody else could have opened: in a
+// folder of our own, from which it is moved.
+func listenUnix(path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	if err := clearStale(path); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".s") // mode 0700; a socket's path is short
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	err = os.Chmod(filepath.Join(dir, "s"), 0o600)
+	if err == nil {
+		err = os.Rename(filepath.Join(dir, "s"), path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// clearStale removes a socket that nobody serves.
+func clearStale(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode()&os.ModeSocket == 0:
+		return fmt.Errorf("%s is there and is no socket; give another path, or move it away", path)
+	}
+	c, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		_ = c.Close()
+		return fmt.Errorf("another target is served at %s; stop it, or give another path", path)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// A boundedListener accepts so many connections at a time.
+type boundedListener struct {
+	net.Listener
+	free   chan struct{}
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *boundedListener) Accept() (net.Conn, error) {
+	select {
+	case l.free <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.free
+		return nil, err
+	}
+	return &boundedConn{Conn: c, free: l.free}, nil
+}
+
+func (l *boundedListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+type boundedConn struct {
+	net.Conn
+	free chan struct{}
+	once sync.Once
+}
+
+func (c *boundedConn) Close() error {
+	c.once.Do(func() { <-c.free })
+	return c.Conn.Close()
+}
+
+// Handler is the API of a Manager.
+func Handler(m *Manager) http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range routes() {
+		mux.HandleFunc(r.pattern(), func(w http.ResponseWriter, q *http.Request) {
+			answer, err := serveRoute(m, &r, w, q)
+			if err != nil {
+				writeError(w, err)
+				return
+			}
+			writeJSON(w, http.StatusOK, encode(answer))
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
+		writeError(w, &NotFoundError{Kind: "route", Name: q.Method + " " + q.URL.Path})
+	})
+	return mux
+}
+
+func serveRoute(m *Manager, r *route, w http.ResponseWriter, q *http.Request) (any, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, maxBody))
+	if err != nil {
+		return nil, config.Problems{{Text: fmt.Sprintf("the body is longer than %d bytes, or broke off: %v", maxBody, err)}}
+	}
+	for name := range q.URL.Query() {
+		if !contains(r.query, name) {
+			return nil, config.Problems{{Text: "unknown option " + name}}
+		}
+	}
+	if r.body != nil && len(body) == 0 {
+		body = []byte("{}")
+	}
+	return r.serve(&call{manager: m, path: q.PathValue, query: q.URL.Query(), body: body})
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+func writeJSON(w http.ResponseWriter, status int, text []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+}

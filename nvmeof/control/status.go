@@ -1,0 +1,142 @@
+package control
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// Status is how a target is.
+type Status struct {
+	PID         int       `json:"pid"`
+	Started     time.Time `json:"started"`
+	Now         time.Time `json:"now"`
+	File        string    `json:"file,omitempty"` // of its configuration
+	Waiting     []Waiting `json:"waiting"`
+	Listeners   int       `json:"listeners"`
+	Subsystems  int       `json:"subsystems"`
+	Namespaces  int       `json:"namespaces"`
+	Controllers int       `json:"controllers"`
+}
+
+// Waiting is a namespace whose file or device is not there.
+type Waiting struct {
+	Subsystem config.NQN `json:"subsystem"`
+	NSID      int        `json:"nsid"`
+	Export    string     `json:"export"`
+	Why       string     `json:"why"`
+	Since     time.Time  `json:"since"`
+}
+
+// Status tells how the target is now.
+func (m *Manager) Status() Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := Status{PID: os.Getpid(), Started: m.started, Now: time.Now(), File: m.cfg.File,
+		Listeners: len(m.doc.Listeners), Subsystems: len(m.doc.Subsystems), Waiting: []Waiting{},
+		Controllers: len(m.target.Controllers())}
+	for _, d := range m.doc.Subsystems {
+		s.Namespaces += len(d.Namespaces)
+	}
+	for at, w := range m.waiting {
+		s.Waiting = append(s.Waiting, Waiting{at.nqn, at.nsid, exportName(w.namespace), w.why, w.since})
+	}
+	slices.SortFunc(s.Waiting, func(a, b Waiting) int {
+		return cmp.Or(cmp.Compare(a.Subsystem, b.Subsystem), cmp.Compare(a.NSID, b.NSID))
+	})
+	return s
+}
+
+// Controller is a host's association, as the API shows it.
+type Controller struct {
+	Subsystem     string  `json:"subsystem"`
+	ID            int     `json:"id"`
+	Discovery     bool    `json:"discovery,omitempty"`
+	Host          string  `json:"host"`
+	HostID        string  `json:"host-id"`
+	Peer          string  `json:"peer"`
+	Listener      int     `json:"listener"`
+	Authenticated bool    `json:"authenticated"`
+	Queues        []Queue `json:"queues"` // I/O queues
+}
+
+// Queue is an I/O queue. The counters begin with its connection.
+type Queue struct {
+	ID           int    `json:"id"`
+	Depth        int    `json:"depth"`
+	Shard        int    `json:"shard"`
+	InFlight     uint64 `json:"in-flight"` // commands without an answer
+	Commands     uint64 `json:"commands"`
+	ReadBytes    uint64 `json:"read-bytes"`
+	WrittenBytes uint64 `json:"written-bytes"`
+}
+
+// Controllers lists who is connected.
+func (m *Manager) Controllers() []Controller {
+	out := []Controller{}
+	for _, c := range m.target.Controllers() {
+		x := Controller{
+			Subsystem: c.Subsystem, ID: int(c.ID), Discovery: c.Discovery, Host: c.HostNQN, HostID: hex.EncodeToString(c.HostID[:]),
+			Peer: c.Peer.String(), Listener: int(c.Port), Authenticated: c.Authenticated, Queues: []Queue{},
+		}
+		for _, q := range c.Queues {
+			// An answer may be counted between the two readings.
+			x.Queues = append(x.Queues, Queue{int(q.ID), q.Entries, q.Shard, q.Commands - min(q.Answers, q.Commands),
+				q.Commands, q.ReadBytes, q.WrittenBytes})
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// Disconnect ends a host's association; the host may connect again.
+func (m *Manager) Disconnect(nqn config.NQN, id int) error {
+	s, err := m.subsystem(nqn)
+	if err != nil {
+		return err
+	}
+	var there []string
+	for _, c := range m.target.Controllers() {
+		if c.Subsystem == string(nqn) {
+			there = append(there, fmt.Sprint(c.ID))
+		}
+	}
+	if !slices.Contains(there, fmt.Sprint(id)) {
+		return &NotFoundError{"controller", fmt.Sprint(id), there}
+	}
+	return s.Disconnect(capsule.ControllerID(id))
+}
+
+// Pause holds the commands of a namespace for at most limit, 0 for 10 s; Resume
+// lets them go on.
+func (m *Manager) Pause(nqn config.NQN, nsid int, limit time.Duration) error {
+	n, err := m.find(nqn, nsid)
+	if err != nil {
+		return err
+	}
+	return n.Pause(limit)
+}
+
+// Resume ends a pause.
+func (m *Manager) Resume(nqn config.NQN, nsid int) error {
+	n, err := m.find(nqn, nsid)
+	if err != nil {
+		return err
+	}
+	return n.Resume()
+}
+
+func (m *Manager) find(nqn config.NQN, nsid int) (*target.Namespace, error) {
+	s, err := m.subsystem(nqn)
+	if err != nil {
+		return nil, err
+	}
+	return namespace(s, nsid)
+}

@@ -1,0 +1,207 @@
+package control
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// step carries one change out, whole or not at all. Called with mu held.
+func (m *Manager) step(c config.Change, o Options) error {
+	switch c.Kind {
+	case config.KindListener:
+		if c.Op == config.Add {
+			return m.listen(c.New.(*config.Listener))
+		}
+		return m.unlisten(c.Old.(*config.Listener))
+	case config.KindANAGroup:
+		return m.setANA(c.Listener, c.New.(*config.ANAGroup))
+	case config.KindReferral:
+		if c.Op == config.Add {
+			return m.target.AddReferral(referral(c.New.(*config.Referral)))
+		}
+		return m.target.RemoveReferral(referral(c.Old.(*config.Referral)))
+	case config.KindSubsystem:
+		if c.Op == config.Add {
+			return m.addSubsystem(c.New.(*config.Subsystem))
+		}
+		return m.target.RemoveSubsystem(c.Name)
+	}
+	s, err := m.subsystem(c.Subsystem)
+	if err != nil {
+		return err
+	}
+	switch c.Kind {
+	case config.KindVisibility:
+		m.setVisibility(s, c.New.(*config.Subsystem))
+		return nil
+	case config.KindHost:
+		if c.Op == config.Remove {
+			s.RemoveHost(c.Name)
+			return nil
+		}
+		return m.setHost(s, c.New.(*config.Host))
+	case config.KindNamespace:
+		return m.namespaceStep(s, c, o)
+	case config.KindSize:
+		return m.resize(c)
+	}
+	return fmt.Errorf("no way to %s a %s", c.Op, c.Kind)
+}
+
+func (m *Manager) listen(l *config.Listener) error {
+	t, err := m.target.ListenAs(target.PortID(l.ID), l.Address.AddrPort)
+	if err != nil {
+		return err
+	}
+	m.listeners[l.ID] = t
+	m.watchers.Go(func() { // ends with the listener
+		if err := t.Err(); errors.Is(err, rdmatransport.ErrDeviceLost) {
+			select {
+			case m.lost <- err:
+			default: // all listeners of a device end together
+			}
+		}
+	})
+	for _, g := range l.ANAGroups {
+		if err := m.setANA(l.ID, g); err != nil {
+			return errors.Join(err, m.unlisten(l))
+		}
+	}
+	return nil
+}
+
+func (m *Manager) unlisten(l *config.Listener) error {
+	delete(m.listeners, l.ID)
+	return m.target.RemoveListener(target.PortID(l.ID))
+}
+
+var anaStates = map[config.ANAState]capsule.ANAState{
+	"optimized": capsule.ANAOptimized, "non-optimized": capsule.ANANonOptimized, "inaccessible": capsule.ANAInaccessible,
+	"persistent-loss": capsule.ANAPersistentLoss, "change": capsule.ANAChange,
+}
+
+func (m *Manager) setANA(listener int, g *config.ANAGroup) error {
+	l := m.listeners[listener]
+	if l == nil {
+		return &NotFoundError{Kind: "listener", Name: itoa(listener)}
+	}
+	return l.SetANAState(capsule.ANAGroup(g.Group), anaStates[g.State])
+}
+
+func referral(x *config.Referral) target.Referral {
+	r := target.Referral{Addr: x.Address.AddrPort, NQN: string(x.NQN), Port: target.PortID(x.PortID), Secure: x.Secure}
+	if x.Transport == "tcp" {
+		r.Transport = capsule.TransportTCP
+	}
+	return r
+}
+
+// addSubsystem creates a subsystem that nobody may use yet.
+func (m *Manager) addSubsystem(s *config.Subsystem) error {
+	t, err := m.target.AddSubsystem(target.SubsystemConfig{
+		NQN: string(s.NQN), Serial: s.Serial, Model: s.Model, RefuseDuplicates: s.RefuseDuplicates,
+		MinController: capsule.ControllerID(s.MinControllerID), MaxController: capsule.ControllerID(s.MaxControllerID),
+	})
+	if err == nil {
+		m.setVisibility(t, s)
+	}
+	return err
+}
+
+func (m *Manager) setVisibility(s *target.Subsystem, c *config.Subsystem) {
+	var ports []target.PortID
+	for _, id := range c.Listeners {
+		ports = append(ports, target.PortID(id))
+	}
+	s.SetPorts(ports)
+	s.AllowAnyHost(c.AllowAnyHost)
+}
+
+func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options) error {
+	at := place{c.Subsystem, 0}
+	switch c.Op {
+	case config.Add:
+		n := c.New.(*config.Namespace)
+		at.nsid = n.NSID
+		err := m.addNamespace(s, c.Subsystem, n)
+		if err != nil && o.Wait && absent(err) {
+			m.await(at, n, err)
+			return nil
+		}
+		return err
+	case config.Remove:
+		n := c.Old.(*config.Namespace)
+		at.nsid = n.NSID
+		if m.forget(at) {
+			return nil
+		}
+		if err := s.RemoveNamespace(capsule.NSID(n.NSID)); err != nil {
+			return err
+		}
+		m.stores.release(c.Subsystem, n)
+		return nil
+	}
+	now := c.New.(*config.Namespace)
+	at.nsid = now.NSID
+	if w := m.waiting[at]; w != nil {
+		w.namespace = now
+		return nil
+	}
+	n, err := namespace(s, now.NSID)
+	if err != nil {
+		return err
+	}
+	n.SetReadOnly(now.ReadOnly)
+	return n.SetGroup(capsule.ANAGroup(cmp.Or(now.ANAGroup, 1)))
+}
+
+func (m *Manager) addNamespace(s *target.Subsystem, nqn config.NQN, n *config.Namespace) error {
+	store, err := m.stores.acquire(nqn, n)
+	if err != nil {
+		return err
+	}
+	id := n.UUID
+	if id == (config.UUID{}) {
+		id = config.DefaultUUID(nqn, n.NSID, exportName(n))
+	}
+	var reservations target.ReservationStore
+	if n.Reservations != "" {
+		reservations = target.ReservationFile(n.Reservations)
+	}
+	_, err = s.AddNamespace(target.NamespaceConfig{
+		Store: store, NSID: capsule.NSID(n.NSID), ReadOnly: n.ReadOnly, Group: capsule.ANAGroup(n.ANAGroup),
+		UUID: uuid.UUID(id), NGUID: n.NGUID, EUI64: n.EUI64, Name: exportName(n), Reservations: reservations,
+	})
+	if err != nil {
+		m.stores.release(nqn, n)
+	}
+	return err
+}
+
+// exportName is what a namespace exports, as logs have it.
+func exportName(n *config.Namespace) string {
+	return cmp.Or(string(n.Path()), "memory")
+}
+
+func (m *Manager) resize(c config.Change) error {
+	now, old := c.New.(*config.Namespace), c.Old.(*config.Namespace)
+	if now.File == nil || m.waiting[place{c.Subsystem, now.NSID}] != nil {
+		return nil
+	}
+	if err := grow(string(now.File.Path), old.File.Size, now.File.Size); err != nil {
+		return err
+	}
+	m.target.Revalidate()
+	return nil
+}

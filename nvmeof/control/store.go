@@ -1,0 +1,175 @@
+package control
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/block"
+	"github.com/nvmeof-go/nvmeof/backend/disk"
+	"github.com/nvmeof-go/nvmeof/backend/file"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// openStore opens what a namespace exports. Queues of a target are used from
+// locked threads.
+func openStore(n *config.Namespace) (backend.Store, []string, error) {
+	switch {
+	case n.Memory != nil:
+		s, err := memory.New(memory.Config{Size: int64(n.Memory.Size), BlockSize: cmp.Or(n.BlockSize, 512)})
+		return s, nil, err
+	case n.Block != nil:
+		s, err := block.Open(string(n.Block.Path), block.Config{BlockSize: n.BlockSize, ReadOnly: n.Block.ReadOnly,
+			Buffered: n.Block.Buffered, Force: n.Block.Force, Options: options(n.Block.Engine)})
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, s.Notes(), nil
+	}
+	o := options(n.File.Engine)
+	s, err := file.Open(string(n.File.Path), file.Config{Size: int64(n.File.Size), BlockSize: cmp.Or(n.BlockSize, 512),
+		ReadOnly: n.File.ReadOnly, Buffered: n.File.Buffered, Thin: n.File.Thin,
+		Engine: o.Engine, LockedThreads: o.LockedThreads})
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, s.Notes(), nil
+}
+
+func options(e config.Engine) disk.Options {
+	engine, _ := disk.ParseEngine(cmp.Or(string(e), "auto")) // checked as it was read
+	return disk.Options{Engine: engine, LockedThreads: true}
+}
+
+// absent reports whether an error says that a file, a device or an address is not
+// there, which it may be later.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.ENODEV) ||
+		errors.Is(err, syscall.ENOMEDIUM) || errors.Is(err, syscall.EADDRNOTAVAIL)
+}
+
+// Absent is whether an error says so.
+func Absent(err error) bool { return absent(err) }
+
+// A storeKey names a store: the path, or for memory the namespace.
+type storeKey string
+
+func keyOf(nqn config.NQN, n *config.Namespace) storeKey {
+	if p := n.Path(); p != "" {
+		return storeKey(p)
+	}
+	return storeKey(fmt.Sprintf("%s\x00%d", nqn, n.NSID))
+}
+
+// A heldStore is an open store and how many namespaces have it. One with none is
+// kept until the change that took the last is complete, so that it can be undone.
+type heldStore struct {
+	store backend.Store
+	as    *config.Namespace // by whose options it was opened
+	users int
+	// created says that the change that is being made created the file.
+	created bool
+}
+
+// stores are the open stores. They belong to the Manager's mutex.
+type stores struct {
+	log  *zap.Logger
+	open func(*config.Namespace) (backend.Store, []string, error)
+	held map[storeKey]*heldStore
+}
+
+// acquire returns the store of a namespace, opening it if need be.
+func (s *stores) acquire(nqn config.NQN, n *config.Namespace) (backend.Store, error) {
+	h, err := s.prepare(nqn, n)
+	if err != nil {
+		return nil, err
+	}
+	h.users++
+	return h.store, nil
+}
+
+// prepare opens the store of a namespace without using it yet.
+func (s *stores) prepare(nqn config.NQN, n *config.Namespace) (*heldStore, error) {
+	key := keyOf(nqn, n)
+	if h := s.held[key]; h != nil {
+		if h.users > 0 || n.SameStore(h.as) {
+			return h, nil
+		}
+		if err := s.drop(key); err != nil { // the file's lock has to go before it is opened otherwise
+			return nil, err
+		}
+	}
+	created := n.File != nil && n.File.Size > 0 && missing(n.Path())
+	store, notes, err := s.open(n)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range notes {
+		s.log.Warn(note, zap.String("export", string(n.Path())))
+	}
+	h := &heldStore{store: store, as: n, created: created}
+	s.held[key] = h
+	return h, nil
+}
+
+// release ends a namespace's use. The store stays open until sweep.
+func (s *stores) release(nqn config.NQN, n *config.Namespace) {
+	if h := s.held[keyOf(nqn, n)]; h != nil && h.users > 0 {
+		h.users--
+	}
+}
+
+func missing(p config.Path) bool {
+	_, err := os.Lstat(string(p))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// sweep closes what nobody uses at the end of a change, and removes files that it
+// created in vain.
+func (s *stores) sweep() (err error) {
+	for key, h := range s.held {
+		if h.users == 0 {
+			err = errors.Join(err, s.drop(key))
+			if h.created {
+				err = errors.Join(err, os.Remove(string(h.as.Path())))
+			}
+		}
+		h.created = false
+	}
+	return err
+}
+
+func (s *stores) drop(key storeKey) error {
+	h := s.held[key]
+	delete(s.held, key)
+	return h.store.Close()
+}
+
+// close closes all.
+func (s *stores) close() (err error) {
+	for key := range s.held {
+		err = errors.Join(err, s.drop(key))
+	}
+	return err
+}
+
+// grow extends the file of an open store. The target notices the new size.
+func grow(path string, from, to config.Size) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case to == 0 || info.Size() == int64(to):
+		return nil // it is as large as it is
+	case info.Size() > int64(to):
+		return fmt.Errorf("%s has %v, and a store is never cut off: say at least that", path, config.Size(info.Size()))
+	}
+	return os.Truncate(path, int64(to))
+}

@@ -1,0 +1,91 @@
+package control
+
+import "github.com/nvmeof-go/nvmeof/nvmeof/config"
+
+func subsystemRoutes() []route {
+	return append([]route{
+		{"GET", "/v1/subsystems", "listSubsystems", "What hosts connect to", nil, nil, []*config.Subsystem{}, false,
+			func(c *call) (any, error) { return listOf(c.manager.Document().Subsystems), nil }},
+		{"POST", "/v1/subsystems", "addSubsystem", "Add a subsystem", changeOptions, config.Subsystem{}, Result{}, false,
+			func(c *call) (any, error) { return added(c, subsystems) }},
+		{"GET", "/v1/subsystems/{nqn}", "getSubsystem", "A subsystem", nil, nil, config.Subsystem{}, false,
+			func(c *call) (any, error) { return c.subsystem(c.manager.Document()) }},
+		{"PATCH", "/v1/subsystems/{nqn}", "setSubsystem", "Change a subsystem", changeOptions, config.Subsystem{}, Result{}, true,
+			func(c *call) (any, error) {
+				return c.edit(func(d *config.Document) error { return subsystems(d).merge(c.path("nqn"), c.body) })
+			}},
+		{"DELETE", "/v1/subsystems/{nqn}", "removeSubsystem", "Remove a subsystem, and disconnect its hosts", changeOptions, nil, Result{}, false,
+			func(c *call) (any, error) {
+				return c.edit(func(d *config.Document) error { return subsystems(d).remove(c.path("nqn")) })
+			}},
+		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/pause", "pauseNamespace", "Hold the commands of a namespace", nil, pauseBody{}, done{}, true,
+			func(c *call) (any, error) {
+				var p pauseBody
+				if err := config.Merge("", c.body, &p); err != nil {
+					return nil, err
+				}
+				nsid, err := c.number("nsid")
+				if err != nil {
+					return nil, err
+				}
+				return done{}, c.manager.Pause(config.NQN(c.path("nqn")), nsid, p.limit())
+			}},
+		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/resume", "resumeNamespace", "Let held commands go on", nil, nil, done{}, false,
+			func(c *call) (any, error) {
+				nsid, err := c.number("nsid")
+				if err != nil {
+					return nil, err
+				}
+				return done{}, c.manager.Resume(config.NQN(c.path("nqn")), nsid)
+			}},
+	}, append(memberRoutes("hosts", "Host", "host", hosts), memberRoutes("namespaces", "Namespace", "nsid", namespaces)...)...)
+}
+
+// memberRoutes are those of a list in a subsystem.
+func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) collection[T]) []route {
+	var zero T
+	edit := func(c *call, change func(collection[T]) error) (any, error) {
+		return c.edit(func(d *config.Document) error {
+			s, err := c.subsystem(d)
+			if err != nil {
+				return err
+			}
+			return change(of(s))
+		})
+	}
+	base := "/v1/subsystems/{nqn}/" + list
+	return []route{
+		{"GET", base, "list" + name + "s", "The " + list + " of a subsystem", nil, nil, []*T{}, false,
+			func(c *call) (any, error) {
+				s, err := c.subsystem(c.manager.Document())
+				if err != nil {
+					return nil, err
+				}
+				return listOf(*of(s).list), nil
+			}},
+		{"POST", base, "add" + name, "Add one", changeOptions, zero, Result{}, false,
+			func(c *call) (any, error) {
+				x := new(T)
+				if err := config.ParsePart("", c.body, x); err != nil {
+					return nil, err
+				}
+				return edit(c, func(l collection[T]) error { return l.add(x) })
+			}},
+		{"GET", base + "/{" + key + "}", "get" + name, "One of the " + list, nil, nil, zero, false,
+			func(c *call) (any, error) {
+				s, err := c.subsystem(c.manager.Document())
+				if err != nil {
+					return nil, err
+				}
+				return of(s).find(c.path(key))
+			}},
+		{"PATCH", base + "/{" + key + "}", "set" + name, "Change one", changeOptions, zero, Result{}, true,
+			func(c *call) (any, error) {
+				return edit(c, func(l collection[T]) error { return l.merge(c.path(key), c.body) })
+			}},
+		{"DELETE", base + "/{" + key + "}", "remove" + name, "Remove one", changeOptions, nil, Result{}, false,
+			func(c *call) (any, error) {
+				return edit(c, func(l collection[T]) error { return l.remove(c.path(key)) })
+			}},
+	}
+}

@@ -1,0 +1,87 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// Bounds of the back-off.
+const (
+	firstWait = time.Second
+	longWait  = 30 * time.Second
+)
+
+// A wait is a namespace whose file or device is not there yet. It belongs to the
+// Manager's mutex.
+type wait struct {
+	namespace *config.Namespace
+	why       string
+	since     time.Time
+	cancel    context.CancelFunc
+}
+
+// await looks for a namespace's store again and again. Called with mu held.
+func (m *Manager) await(at place, n *config.Namespace, why error) {
+	ctx, cancel := context.WithCancel(m.context)
+	m.waiting[at] = &wait{namespace: n, why: why.Error(), since: time.Now(), cancel: cancel}
+	m.log.Warn("namespace waits for what it exports", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid),
+		zap.String("export", exportName(n)), zap.String("why", why.Error()),
+		zap.String("remedy", "connect or create it; or nvmeof namespace remove"))
+	m.tasks.Go(func() { // ends when the namespace is there or is forgotten, or at Close
+		Backoff(ctx, func() bool { return m.tryAgain(ctx, at) })
+	})
+}
+
+// tryAgain reports whether the waiting is over.
+func (m *Manager) tryAgain(ctx context.Context, at place) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.waiting[at]
+	if w == nil || ctx.Err() != nil {
+		return true
+	}
+	s, err := m.subsystem(at.nqn)
+	if err == nil {
+		err = m.addNamespace(s, at.nqn, w.namespace)
+	}
+	if err != nil {
+		w.why = err.Error()
+		return false
+	}
+	m.log.Info("namespace is there", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid),
+		zap.String("export", exportName(w.namespace)), zap.Duration("after", time.Since(w.since)))
+	m.forget(at)
+	return true
+}
+
+// forget ends waiting and reports whether there was any. Called with mu held.
+func (m *Manager) forget(at place) bool {
+	w := m.waiting[at]
+	if w == nil {
+		return false
+	}
+	w.cancel()
+	delete(m.waiting, at)
+	return true
+}
+
+// Backoff calls try after 1 s, 2 s, and so on up to every 30 s, until it reports
+// that it is done or the context ends.
+func Backoff(ctx context.Context, try func() bool) {
+	for d := firstWait; ; d = min(2*d, longWait) {
+		t := time.NewTimer(d)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+		}
+		if try() {
+			return
+		}
+	}
+}
