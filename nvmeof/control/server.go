@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -182,6 +183,9 @@ func serveRoute(m *Manager, r *route, w http.ResponseWriter, q *http.Request) (a
 	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, maxBody))
 	if err != nil {
 		return nil, config.Problems{{Text: fmt.Sprintf("the body is longer than %d bytes, or broke off: %v", maxBody, err)}}
+	}
+	if !utf8.Valid(body) {
+		return nil, config.Problems{{Text: "the body is not UTF-8"}}
 	}
 	for name := range q.URL.Query() {
 		if !contains(r.query, name) {

@@ -1,0 +1,111 @@
+package control
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestSocketIsOurs is row 115: nobody else may open the socket.
+func TestSocketIsOurs(t *testing.T) {
+	r := newAPIRig(t)
+	info, err := os.Lstat(r.path)
+	if err != nil || info.Mode().Perm() != 0o600 || info.Mode()&os.ModeSocket == 0 {
+		t.Errorf("socket %v, %v, want mode 0600", info.Mode(), err)
+	}
+}
+
+// TestTenThousandCalls is row 115: 10,000 calls from 500 clients that come at once are all
+// answered, over a bounded number of connections.
+func TestTenThousandCalls(t *testing.T) {
+	const clients, calls = 500, 20
+	r := newAPIRig(t)
+	var failed atomic.Int32
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			c := NewClient(r.path)
+			defer c.Close()
+			for range calls {
+				var s Status
+				if err := c.Do(t.Context(), "GET", "/v1/status", nil, nil, &s); err != nil || s.PID != os.Getpid() {
+					failed.Add(1)
+				}
+			}
+			c.Close() // the next client waits for the connection
+		})
+	}
+	all.Wait()
+	if n := failed.Load(); n > 0 {
+		t.Errorf("%d of %d calls failed", n, clients*calls)
+	}
+	r.do("GET", "/v1/status", "", nil)
+}
+
+// endless counts what is read of it.
+type endless struct{ read atomic.Int64 }
+
+func (e *endless) Read(b []byte) (int, error) {
+	e.read.Add(int64(len(b)))
+	for i := range b {
+		b[i] = ' '
+	}
+	return len(b), nil
+}
+
+// TestHugeBody is row 115: of a body of 1 GiB no more than the limit is read.
+func TestHugeBody(t *testing.T) {
+	r := newAPIRig(t)
+	raw := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", r.path)
+		},
+		DisableKeepAlives: true,
+	}, Timeout: 30 * time.Second}
+	body := new(endless)
+	answer, err := raw.Post("http://target/v1/subsystems", "application/json", io.LimitReader(body, 1<<30))
+	if err == nil { // the server may hang up before the client has read its answer
+		if answer.StatusCode/100 != 4 {
+			t.Errorf("status %s", answer.Status)
+		}
+		_ = answer.Body.Close()
+	}
+	if n := body.read.Load(); n > 64<<20 {
+		t.Errorf("%d bytes of the body were taken", n)
+	}
+	r.do("GET", "/v1/status", "", nil)
+}
+
+// TestHostileBodies is row 115: nesting without end, and paths that lead elsewhere.
+func TestHostileBodies(t *testing.T) {
+	r := newAPIRig(t)
+	r.do("POST", "/v1/subsystems", `{"nqn": "a"}`, nil)
+	link := r.dir + "/link"
+	if err := os.Symlink("/dev/zero", link); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ path, body string }{
+		"deep arrays":      {"/v1/subsystems", strings.Repeat("[", 1<<20)},
+		"deep objects":     {"/v1/subsystems", strings.Repeat(`{"hosts":`, 1<<18)},
+		"not UTF-8":        {"/v1/subsystems", "{\"nqn\": \"\xff\xfe\"}"},
+		"relative path":    {"/v1/subsystems/a/namespaces", `{"nsid": 1, "file": {"path": "../../etc/passwd"}}`},
+		"a folder":         {"/v1/subsystems/a/namespaces", `{"nsid": 1, "file": {"path": "` + r.dir + `"}}`},
+		"link to a device": {"/v1/subsystems/a/namespaces", `{"nsid": 1, "file": {"path": "` + link + `", "size": "1MiB"}}`},
+		"route":            {"/v1/subsystems/..%2f..%2fconfig", `{}`},
+	} {
+		err := r.client.Do(t.Context(), "POST", c.path, nil, []byte(c.body), nil)
+		if err == nil {
+			t.Errorf("%s: accepted", name)
+		} else if len(err.Error()) > 4096 {
+			t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
+		}
+	}
+	r.do("GET", "/v1/status", "", nil)
+}
