@@ -1,0 +1,64 @@
+package target
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// TestStoreHangs is row 82: a store that does not answer costs the commands that it
+// has and nothing else. The host gives its queues up and comes back while the store
+// still hangs; what ends late answers nobody, and all of it is given back.
+func TestStoreHangs(t *testing.T) {
+	for _, hang := range []time.Duration{31 * time.Second, 10 * time.Minute} {
+		t.Run(fmt.Sprint(hang), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				s := newFakeStore(1 << 20)
+				f.export(s)
+				admin, id := f.connectAdmin(5000)
+				io := f.connectIO(id, 1, 1)
+				s.set(true, nil)
+				write := io.start(ioCommand(capsule.IOWrite, 2, capsule.ReadWrite{Blocks: 1}, bytes.Repeat([]byte{7}, 512)))
+				read := io.start(readOf(2))
+				f.within(io, "the store has both", func() bool { return s.inFlight() == 2 })
+				wait := func(admin, io *hostQueue, d time.Duration) {
+					t.Helper()
+					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(2 * time.Second) {
+						admin.wantOK(adminCommand(capsule.AdminKeepAlive, nil, nil))
+						io.wantOK(writeOf(1)) // another namespace
+					}
+				}
+				wait(admin, io, 30*time.Second) // then a host asks to abort, and gives up
+				admin.start(adminCommand(capsule.AdminAbort, capsule.Abort{SQID: 1, CID: write.sqe.CID}, nil))
+				io.fail(&rdmaError{})
+				admin.fail(&rdmaError{})
+				again, newID := f.connectAdmin(5000)
+				newIO := f.connectIO(newID, 1, 1)
+				wait(again, newIO, hang-30*time.Second)
+				if f.sub.controller(id) == nil {
+					t.Error("the controller went before its write")
+				}
+				s.set(false, nil)
+				<-io.closed
+				<-admin.closed
+				if write.answers > 1 || read.answers > 1 {
+					t.Errorf("answered %d and %d times", write.answers, read.answers)
+				}
+				if n := len(f.target.Controllers()); n != 1 {
+					t.Errorf("%d controllers, want the new one", n)
+				}
+				back := readOf(2)
+				if newIO.wantOK(back); back.memory[0] != 7 {
+					t.Error("the write is not there though its association ended after it")
+				}
+				f.wantNothingHeld(newIO)
+				f.close2(t)
+			})
+		})
+	}
+}
