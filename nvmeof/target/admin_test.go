@@ -30,6 +30,7 @@ func TestBadProperties(t *testing.T) {
 	}
 }
 
+// TestBadEnable is row 45 for CC.
 func TestBadEnable(t *testing.T) {
 	for name, cc := range map[string]capsule.CC{
 		"CSS 1":       linuxCC.WithCSS(1),
@@ -55,6 +56,7 @@ func TestBadEnable(t *testing.T) {
 	}
 }
 
+// TestAdminBeforeEnable is row 73 for the admin queue.
 func TestAdminBeforeEnable(t *testing.T) {
 	f := newFixture(t)
 	h := f.dial(0, 0, 32)
@@ -76,8 +78,18 @@ func TestBadFabricsCommands(t *testing.T) {
 	bad.sqe.CDW10 = 1
 	io.wantStatus(capsule.StatusConnectIncompatibleFormat|dnr, bad)
 	io.wantStatus(capsule.StatusInvalidOpcode|dnr, fabricsCommand(capsule.FabricsPropertyGet, capsule.Property{Size: 8}))
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	io.call(func() { io.holdAck = true })
 	io.wantOK(fabricsCommand(capsule.FabricsDisconnect, nil))
+	for _, late := range []*hostCommand{writeOf(2), fabricsCommand(capsule.FabricsDisconnect, nil)} {
+		io.wantStatus(capsule.StatusSQDeleted, late) // before the host has acknowledged
+	}
+	io.ack()
 	<-io.closed
+	if ops := s.ops(); len(ops) != 0 {
+		t.Errorf("a command after Disconnect was executed: %+v", ops)
+	}
 	admin.wantOK(adminCommand(capsule.AdminIdentify, capsule.Identify{CNS: 1}, make([]byte, 4096)))
 }
 
@@ -97,11 +109,59 @@ func TestOpcodes(t *testing.T) {
 			io.wantStatus(capsule.StatusInvalidOpcode|dnr, ioCommand(capsule.IOOpcode(op), 1, nil, nil))
 		}
 	}
+	effects := logInto(admin, capsule.LogEffects, capsule.EffectsLogSize, 0)
+	wantOptionalAbsent(t, effects)
 }
 
+// wantOptionalAbsent wants the effects log to claim none of the commands that nobody
+// executes: Security Send and Receive, firmware, namespaces, directives, Format and
+// Sanitize, and what is an I/O command only or an admin command only.
+func wantOptionalAbsent(t *testing.T, effects []byte) {
+	t.Helper()
+	supported := func(admin bool, op int) bool {
+		at := 4 * op
+		if !admin {
+			at += 1024
+		}
+		return effects[at]&1 != 0
+	}
+	for _, op := range []int{0x0d, 0x10, 0x11, 0x14, 0x15, 0x19, 0x1a, 0x1c, 0x80, 0x81, 0x82, 0x84} {
+		if supported(true, op) {
+			t.Errorf("the effects log has admin opcode %#x", op)
+		}
+	}
+	if !supported(true, int(capsule.AdminIdentify)) || !supported(false, int(capsule.IORead)) || supported(false, 0x80) {
+		t.Error("the effects log does not have what is executed, or more")
+	}
+}
+
+// TestReservedFieldsAreIgnored is row 72: bits that no clause gives a meaning do not
+// matter, on either queue.
+func TestReservedFieldsAreIgnored(t *testing.T) {
+	f := newFixture(t)
+	admin, io := f.both()
+	noise := func(c *hostCommand) *hostCommand {
+		c.sqe.CDW2, c.sqe.CDW3, c.sqe.MPTR = math.MaxUint32, math.MaxUint32, math.MaxUint64
+		c.sqe.Flags |= 0x3c
+		return c
+	}
+	flush := noise(ioCommand(capsule.IOFlush, 1, nil, nil))
+	flush.sqe.CDW10, flush.sqe.CDW11, flush.sqe.CDW12 = 1, 2, 3
+	flush.sqe.CDW13, flush.sqe.CDW14, flush.sqe.CDW15 = 4, 5, 6
+	io.wantOK(flush)
+	io.wantOK(noise(writeOf(1)))
+	io.wantOK(noise(readOf(1)))
+	admin.wantOK(noise(adminCommand(capsule.AdminIdentify, capsule.Identify{CNS: 1}, make([]byte, 4096))))
+	admin.wantOK(noise(fabricsCommand(capsule.FabricsPropertyGet, capsule.Property{Size: 8})))
+}
+
+// TestAbort is row 65.
 func TestAbort(t *testing.T) {
 	f := newFixture(t)
-	h, _ := f.connectAdmin(0)
+	h, io := f.both()
+	finished := readOf(1)
+	finished.sqe.CID = 77
+	io.wantOK(finished)
 	aer := adminCommand(capsule.AdminAsyncEvent, nil, nil)
 	aer.sqe.CID = 31
 	h.start(aer).wantPending()
@@ -112,7 +172,7 @@ func TestAbort(t *testing.T) {
 	for _, c := range []struct {
 		sqid capsule.QID
 		cid  capsule.CID
-	}{{0, 99}, {1, 31}, {9, 1}, {0, 0}} {
+	}{{0, 99}, {1, 31}, {9, 1}, {0, 0}, {1, 77}, {0xffff, 0xffff}} {
 		if abort(c.sqid, c.cid) != notAborted {
 			t.Errorf("queue %d command %d counts as aborted", c.sqid, c.cid)
 		}
@@ -138,6 +198,7 @@ func TestTooManyEventRequests(t *testing.T) {
 	h.wantStatus(capsule.StatusAERLimitExceeded|dnr, adminCommand(capsule.AdminAsyncEvent, nil, nil))
 }
 
+// TestKeepAliveWithoutTimeout is row 67.
 func TestKeepAliveWithoutTimeout(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.connectAdmin(0)
@@ -283,7 +344,7 @@ func TestBadGetLogPage(t *testing.T) {
 		adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogDiscovery, Length: 512}, make([]byte, 512)))
 }
 
-// TestLogPagesEndWithZeroes asks for more than each page has.
+// TestLogPagesEndWithZeroes is row 86: it asks for more than each page has.
 func TestLogPagesEndWithZeroes(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.connectAdmin(0)

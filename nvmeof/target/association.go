@@ -31,29 +31,34 @@ func (c *Controller) setGrantedQueues(n int) bool {
 	return true
 }
 
-// joinQueue adds an I/O queue, from whatever shard it is on. The reason tells
-// why not.
-func (c *Controller) joinQueue(q *queue, id capsule.QID) (at capsule.InvalidParameter, reason string) {
+// joinQueue adds an I/O queue, from whatever shard it is on.
+func (c *Controller) joinQueue(q *queue, id capsule.QID) refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch old := c.queues[id]; {
 	case c.dying:
-		return badCNTLID, "its controller is being removed"
+		return invalidParam(badCNTLID, "its controller is being removed")
 	case !c.ready:
-		return badCNTLID, "its controller is not enabled"
+		return invalidParam(badCNTLID, "its controller is not enabled")
 	case int(id) > c.granted:
-		return badQID, "queue identifier is above the number of queues granted"
+		return invalidParam(badQID, "queue identifier is above the number of queues granted")
 	case old != nil && c.keyed:
 		// Who connects has not proved yet that it is the host. The old queue ends with
 		// its own authentication's time, or with the keep alive.
-		return badQID, "queue identifier is in use"
+		return inUse()
 	case old != nil:
 		// The host gave the old queue up before we noticed that it is gone.
 		old.shard.Do(func() { old.disconnect("replaced by a new connection of the same queue") })
-		return badQID, "queue identifier is in use"
+		return inUse()
 	}
 	c.queues[id] = q
-	return at, ""
+	return refusal{}
+}
+
+// inUse refuses a queue whose place another has, which ends. The host may come again
+// soon: DNR would tell it not to.
+func inUse() refusal {
+	return refusal{status: capsule.StatusConnectInvalidParam, at: badQID, reason: "queue identifier is in use"}
 }
 
 // queue returns the I/O queue with that identifier, or nil.

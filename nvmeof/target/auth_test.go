@@ -138,7 +138,7 @@ func TestWrongKeyOnIOQueue(t *testing.T) {
 		thief := k.dial(1, 1, 32)
 		d := connectData()
 		d.CNTLID = id
-		thief.wantStatus(capsule.StatusConnectInvalidParam|dnr, connectCommand(capsule.Connect{QID: 1, SQSIZE: 31}, d))
+		thief.wantStatus(capsule.StatusConnectInvalidParam, connectCommand(capsule.Connect{QID: 1, SQSIZE: 31}, d))
 		good.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
 		k.close2(t)
 	})

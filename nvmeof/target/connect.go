@@ -163,8 +163,8 @@ func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 	case c.listener != q.listener:
 		return invalidParam(badCNTLID, "controller is reached through another port")
 	}
-	if at, reason := c.joinQueue(q, q.id); reason != "" {
-		return invalidParam(at, reason)
+	if no := c.joinQueue(q, q.id); no.refused() {
+		return no
 	}
 	q.controller = c
 	c.log.Debug("I/O queue connected", zap.Uint16("qid", uint16(q.id)), zap.Int("shard", q.worker.index))

@@ -38,6 +38,14 @@ var adminConnectCases = []connectCase{
 		data: func(d *capsule.ConnectData) { d.HostNQN = nqnField("nqn.\x1b[2J\n") }},
 	{name: "35 SUBNQN not UTF-8", want: capsule.StatusConnectInvalidParam | dnr, at: badSubNQN, reason: "printable",
 		data: func(d *capsule.ConnectData) { d.SubNQN = nqnField("nqn.\xff") }},
+	{name: "35 SUBNQN of 224 bytes", want: capsule.StatusConnectInvalidParam | dnr, at: badSubNQN, reason: "longer",
+		data: func(d *capsule.ConnectData) { d.SubNQN = nqnField(strings.Repeat("n", 224)) }},
+	{name: "35 HOSTNQN empty", want: capsule.StatusConnectInvalidParam | dnr, at: badHostNQN, reason: "empty",
+		data: func(d *capsule.ConnectData) { d.HostNQN = nqnField("") }},
+	{name: "35 SUBNQN with control characters", want: capsule.StatusConnectInvalidParam | dnr, at: badSubNQN, reason: "printable",
+		data: func(d *capsule.ConnectData) { d.SubNQN = nqnField("nqn.\x1b[2J\n") }},
+	{name: "35 HOSTNQN not UTF-8", want: capsule.StatusConnectInvalidParam | dnr, at: badHostNQN, reason: "printable",
+		data: func(d *capsule.ConnectData) { d.HostNQN = nqnField("nqn.\xff") }},
 	{name: "36 RECFMT", want: capsule.StatusConnectIncompatibleFormat | dnr, reason: "record format",
 		fields: func(c *capsule.Connect) { c.RECFMT = 1 }},
 	{name: "38 CNTLID not dynamic", want: capsule.StatusConnectInvalidParam | dnr, at: badCNTLID, reason: "FFFFh",
@@ -91,6 +99,7 @@ func (c connectCase) run(t *testing.T, f *fixture, qid capsule.QID, fields capsu
 	h.lose()
 }
 
+// TestBadAdminConnect is rows 35, 36, 38 and 41 to 43.
 func TestBadAdminConnect(t *testing.T) {
 	for _, c := range adminConnectCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -101,6 +110,8 @@ func TestBadAdminConnect(t *testing.T) {
 	}
 }
 
+// TestBadIOConnect is rows 37, 39 and 41. A queue whose place is taken may come again:
+// the old one ends for that, hence without DNR.
 func TestBadIOConnect(t *testing.T) {
 	for _, c := range []connectCase{
 		{name: "39 unknown controller", want: capsule.StatusConnectInvalidParam | dnr, at: badCNTLID, reason: "no such controller",
@@ -109,8 +120,14 @@ func TestBadIOConnect(t *testing.T) {
 			data: func(d *capsule.ConnectData) { d.HostNQN = nqnField("nqn.2026-11.io.example:other") }},
 		{name: "39 other host identifier", want: capsule.StatusConnectInvalidParam | dnr, at: badHostID, reason: "another host",
 			data: func(d *capsule.ConnectData) { d.HostID[5] = 9 }},
-		{name: "37 QID in use", want: capsule.StatusConnectInvalidParam | dnr, at: badQID, reason: "in use",
+		{name: "37 QID in use", want: capsule.StatusConnectInvalidParam, at: badQID, reason: "in use",
 			fields: func(*capsule.Connect) {}},
+		{name: "41 SQSIZE 0", want: capsule.StatusConnectInvalidParam | dnr, at: badSQSIZE, reason: "queue size",
+			fields: func(c *capsule.Connect) { c.SQSIZE = 0 }},
+		{name: "41 SQSIZE above HSQSIZE", want: capsule.StatusConnectInvalidParam | dnr, at: badSQSIZE, reason: "queue size",
+			fields: func(c *capsule.Connect) { c.SQSIZE = 32 }},
+		{name: "41 SQSIZE above CAP.MQES", want: capsule.StatusConnectInvalidParam | dnr, at: badSQSIZE, reason: "queue size",
+			fields: func(c *capsule.Connect) { c.SQSIZE = 128 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)
@@ -133,11 +150,77 @@ func TestConnectOfAReplacedQueue(t *testing.T) {
 	d := connectData()
 	d.CNTLID = id
 	second := f.dial(1, 1, 128)
-	second.wantStatus(capsule.StatusConnectInvalidParam|dnr, connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, d))
+	second.wantStatus(capsule.StatusConnectInvalidParam, connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, d))
 	<-old.closed
 	second.wantOK(connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, d))
 }
 
+// TestReconnectBeforeCleanupEnds is row 37 where the old queue cannot end at once: its
+// place is free as soon as the store has done with its write, and not before.
+func TestReconnectBeforeCleanupEnds(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	_, id := f.connectAdmin(0)
+	old := f.connectIO(id, 1, 0)
+	s.set(true, nil)
+	old.start(writeOf(2))
+	f.within(old, "the store has it", func() bool { return s.inFlight() == 1 })
+	d := connectData()
+	d.CNTLID = id
+	second := f.dial(1, 1, 128)
+	again := func(want capsule.Status) {
+		t.Helper()
+		second.wantStatus(want, connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, d))
+	}
+	for range 3 {
+		again(capsule.StatusConnectInvalidParam)
+	}
+	s.set(false, nil)
+	<-old.closed
+	again(capsule.StatusSuccess)
+	second.wantOK(readOf(2))
+}
+
+// TestIOConnectThroughAnotherPort is row 39: a controller has one port.
+func TestIOConnectThroughAnotherPort(t *testing.T) {
+	f := newFixture(t)
+	first, other := f.listen("192.0.2.1:4420"), f.listen("192.0.2.1:4421")
+	a := f.associate(testHostNQN, first)
+	d := dataOf(f.sub.nqn, testHostNQN)
+	d.CNTLID = a.id
+	for at, want := range map[*Listener]capsule.Status{other: capsule.StatusConnectInvalidParam | dnr, first: capsule.StatusSuccess} {
+		f.at = at
+		r := f.dial(2, 0, 128).wantStatus(want, connectCommand(capsule.Connect{QID: 2, SQSIZE: 127}, d))
+		if p := capsule.ParseInvalidParameter(r.result); !want.OK() && p != badCNTLID {
+			t.Errorf("invalid parameter %+v", p)
+		}
+	}
+	a.io.wantOK(readOf(1))
+}
+
+// TestIOCommandBeforeReady is row 73: there is no I/O queue before CSTS.RDY, so that a
+// command on one finds it unconnected; nor after a reset, which takes it away.
+func TestIOCommandBeforeReady(t *testing.T) {
+	f := newFixture(t)
+	h := f.dial(0, 0, 32)
+	r := h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
+	d := connectData()
+	d.CNTLID = capsule.ParseConnectResponse(r.result).CNTLID
+	io := f.dial(1, 1, 128)
+	for range 2 {
+		io.wantStatus(capsule.StatusConnectInvalidParam|dnr, connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, d))
+		io.wantStatus(capsule.StatusCommandSequence|dnr, readOf(1))
+		io.wantStatus(capsule.StatusCommandSequence|dnr, writeOf(1))
+		h.setCC(linuxCC.WithEnable(true))
+		old := f.connectIO(d.CNTLID, 2, 0)
+		old.wantOK(readOf(1))
+		h.setCC(linuxCC)
+		<-old.closed
+	}
+}
+
+// TestIOConnectNeedsAnEnabledController is row 40.
 func TestIOConnectNeedsAnEnabledController(t *testing.T) {
 	f := newFixture(t)
 	h := f.dial(0, 0, 32)
@@ -161,6 +244,7 @@ func TestIOConnectNeedsAnEnabledController(t *testing.T) {
 	connectIO(invalid) // the association ends
 }
 
+// TestIOConnectToADiscoveryController is row 40.
 func TestIOConnectToADiscoveryController(t *testing.T) {
 	f := newFixture(t)
 	d := connectData()
@@ -173,6 +257,7 @@ func TestIOConnectToADiscoveryController(t *testing.T) {
 	io.wantStatus(capsule.StatusConnectInvalidParam|dnr, connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, d))
 }
 
+// TestQIDAboveTheNumberGranted is row 42.
 func TestQIDAboveTheNumberGranted(t *testing.T) {
 	f := newFixture(t)
 	h, id := f.connectAdmin(0)
@@ -187,6 +272,7 @@ func TestQIDAboveTheNumberGranted(t *testing.T) {
 	f.connectIO(id, 2, 1)
 }
 
+// TestSameHostWithTwoIdentifiers is row 43.
 func TestSameHostWithTwoIdentifiers(t *testing.T) {
 	f := newFixture(t)
 	f.connectAdmin(0)
@@ -197,12 +283,18 @@ func TestSameHostWithTwoIdentifiers(t *testing.T) {
 	f.connectAdmin(0) // the same identifier again is another association
 }
 
+// TestConnectTwiceOnAQueue is row 37: the first stands.
 func TestConnectTwiceOnAQueue(t *testing.T) {
 	f := newFixture(t)
-	h, _ := f.connectAdmin(0)
-	h.wantStatus(capsule.StatusCommandSequence|dnr, connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
+	h, io := f.both()
+	for _, q := range []*hostQueue{h, io} {
+		q.wantStatus(capsule.StatusCommandSequence|dnr, connectCommand(capsule.Connect{QID: q.q.id, SQSIZE: 31}, connectData()))
+	}
+	h.property(capsule.PropertyCSTS)
+	io.wantOK(readOf(1))
 }
 
+// TestConnectDataLength is row 34.
 func TestConnectDataLength(t *testing.T) {
 	f := newFixture(t)
 	h := f.dial(0, 0, 32)
@@ -239,7 +331,7 @@ func TestControllerIdentifiersRunOut(t *testing.T) {
 	h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
 }
 
-// TestCommandsBeforeConnect is row 33.
+// TestCommandsBeforeConnect is row 33: refused, and the queue can still be connected.
 func TestCommandsBeforeConnect(t *testing.T) {
 	f := newFixture(t)
 	for _, qid := range []capsule.QID{0, 1} {
@@ -255,6 +347,12 @@ func TestCommandsBeforeConnect(t *testing.T) {
 		} {
 			h.wantStatus(capsule.StatusCommandSequence|dnr, c)
 		}
+		if qid == 0 {
+			h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
+		}
+	}
+	if n := len(f.target.Controllers()); n != 1 {
+		t.Errorf("%d controllers, want the one of the Connect", n)
 	}
 }
 
