@@ -141,4 +141,3 @@ func TestExpiryMeetsTheHost(t *testing.T) {
 		}
 	}
 }
-

@@ -45,7 +45,7 @@ func (r *remote) gremlin(qid capsule.QID, depth int) *gremlin {
 	}
 	r.call(func() {
 		r.shard.Attach(&g.slot, g)
-		g.qp, err = r.domain.NewQueuePair(rdmatransport.QPConfig{CQ: r.shard.CQ(), MaxSend: 2 * depth, MaxRecv: 2 * depth})
+		g.qp, err = r.domain.NewQueuePair(rdmatransport.QPConfig{CQ: r.shard.CQ(), MaxSend: 2 * depth, MaxRecv: 2 * depth, Windows: 2})
 		for i := 0; i < 2*depth && err == nil; i++ {
 			err = g.qp.PostRecv([]rdmatransport.RecvWR{g.recv(i)})
 		}
@@ -372,7 +372,81 @@ func TestNoInvalidationUnasked(t *testing.T) {
 	})
 }
 
-// TestSameCIDTwice is row 61: the first is not harmed.
+// TestInvalidationAsTold is row 60: the response kills the key that the command names
+// and no other, whether or not the command's data has to do with it, and none at all
+// where the target is told to send plainly. A key that is none ends the queue of the
+// host that asked for it, whose provider refuses the response.
+func TestInvalidationAsTold(t *testing.T) {
+	read := func(a, _ rdmatransport.Window) capsule.Command {
+		c := rwCommand(capsule.IORead, 0, 1)
+		c.SGL = capsule.KeyedSGL(a.IOVA(), 4096, uint32(a.RKey()), true)
+		return c
+	}
+	zeroes := func(_, b rdmatransport.Window) capsule.Command {
+		c := rwCommand(capsule.IOWriteZeroes, 0, 1)
+		c.SGL = capsule.KeyedSGL(0, 0, uint32(b.RKey()), true)
+		return c
+	}
+	nothing := func(_, _ rdmatransport.Window) capsule.Command {
+		c := rwCommand(capsule.IOWriteZeroes, 0, 1)
+		c.SGL = capsule.KeyedSGL(0, 0, 0, true)
+		return c
+	}
+	const none, first, second, end = 0, 1, 2, 3
+	for _, c := range []struct {
+		name  string
+		plain bool
+		cmd   func(a, b rdmatransport.Window) capsule.Command
+		want  int
+	}{
+		{"the data's", false, read, first},
+		{"the data's, sent plainly", true, read, none},
+		{"one that has no data", false, zeroes, second},
+		{"one that has no data, sent plainly", true, zeroes, none},
+		{"0", false, nothing, end},
+		{"0, sent plainly", true, nothing, none},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRemote(t, overLoopback, func(cfg *Config) { cfg.PlainSend = c.plain })
+				g, leave := r.gremlins()
+				_, io := r.controller(1)
+				a, b := g.window(0), g.window(4096)
+				cmd := c.cmd(a, b)
+				cmd.Flags = capsule.FlagsSGL
+				want := []rdmatransport.RKey{none: 0, first: a.RKey(), second: b.RKey(), end: 0}[c.want]
+				if e := g.do(cmd, nil); e.ended != (c.want == end) || !e.Status.OK() || e.invalidated != want {
+					t.Errorf("answer %+v, want one that invalidates %#x", e, want)
+				}
+				io[0].do(rwCommand(capsule.IORead, 0, 1), 0, 4096)
+				leave()
+				r.close()
+			})
+		})
+	}
+}
+
+// window opens one over a page of the gremlin's data memory.
+func (g *gremlin) window(off int) (w rdmatransport.Window) {
+	g.r.t.Helper()
+	var err error
+	g.r.call(func() {
+		if w, err = g.qp.NewWindow(); err == nil {
+			err = g.qp.PostSend([]rdmatransport.SendWR{{
+				ID: g.slot.ID(gremlinSendTag), Op: rdmatransport.OpBindWindow, Flags: rdmatransport.FlagSignaled, Window: w,
+				Access: rdmatransport.AccessRemoteWrite, SGL: []rdmatransport.SGE{{Buf: g.memory(gremlinData+off, 4096), LKey: g.region.LKey()}},
+			}})
+		}
+	})
+	if err != nil {
+		g.r.t.Fatal(err)
+	}
+	synctest.Wait()
+	return w
+}
+
+// TestSameCIDTwice is rows 61 and 62: the first is not harmed, and FFFFh is an
+// identifier like any other.
 func TestSameCIDTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(t, overLoopback)

@@ -1,0 +1,105 @@
+package target
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// TestManyHostsOfLargeWrites is row 113: a hundred hosts write 1 MiB at a time, one of
+// them with 128 commands outstanding all the while, through buffers for a few. The
+// memory stays what it was, every command ends well, and he who has much outstanding
+// keeps nobody from the buffers: a write waits for those that were there before it.
+func TestManyHostsOfLargeWrites(t *testing.T) {
+	const hosts, outstanding, arena = 100, 128, 4 << 20
+	f := newFixture(t, func(c *Config) { c.Shards, c.Arena, c.MaxQueues = 1, arena, 1 })
+	f.export(newNullStore(4 << 20))
+	data := make([]byte, 1<<20)
+	large := func() *hostCommand {
+		return ioCommand(capsule.IOWrite, 2, capsule.ReadWrite{Blocks: 2048}, data)
+	}
+	var queues []*hostQueue
+	for range hosts {
+		_, id := f.connectAdmin(0)
+		queues = append(queues, f.connectIO(id, 1, 0))
+	}
+	greedy, others := queues[0], queues[1:]
+	ended, stop := make(chan *hostCommand, outstanding), make(chan struct{})
+	follow := func(c *hostCommand) { // its own response, on the common channel
+		if r := <-c.response; !r.status.OK() {
+			t.Errorf("a write of the greedy host: %v", r.status)
+		}
+		ended <- c
+	}
+	for range outstanding {
+		go follow(greedy.start(large()))
+	}
+	total := make(chan int)
+	go func() { // keeps 128 outstanding until the others are done
+		n := 0
+		for left := outstanding; left > 0; n++ {
+			<-ended
+			select {
+			case <-stop:
+				left--
+			default:
+				go follow(greedy.start(large()))
+			}
+		}
+		total <- n
+	}()
+	for _, q := range others {
+		a, b := q.start(large()), q.start(large())
+		for _, c := range []*hostCommand{a, b} {
+			if r := <-c.response; !r.status.OK() {
+				t.Errorf("a write of another host: %v", r.status)
+			}
+		}
+	}
+	close(stop)
+	if n, most := <-total, (hosts+1)*2*outstanding; n > most {
+		t.Errorf("the greedy host did %d writes while %d others did two each, want at most %d", n, hosts-1, most)
+	}
+	greedy.call(func() {
+		if a := greedy.q.shard.Arena(); a.Free() != arena || len(a.Bytes()) != arena {
+			t.Errorf("%d of %d bytes of buffers are free, want all %d", a.Free(), len(a.Bytes()), arena)
+		}
+	})
+}
+
+// A fullDisk takes no line.
+type fullDisk struct{ tried int }
+
+func (d *fullDisk) Write([]byte) (int, error) { d.tried++; return 0, syscall.ENOSPC }
+func (d *fullDisk) Sync() error               { return syscall.ENOSPC }
+
+// TestDiskOfTheLogIsFull is row 116: nothing depends on a line that cannot be written.
+func TestDiskOfTheLogIsFull(t *testing.T) {
+	d := &fullDisk{}
+	f := newFixture(t, func(c *Config) {
+		core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(zapcore.AddSync(d)), zapcore.DebugLevel)
+		c.Log = zap.New(core, zap.ErrorOutput(zapcore.AddSync(&fullDisk{})))
+	})
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	bad := connectData()
+	bad.HostNQN = nqnField(otherHostNQN)
+	f.dial(0, 0, 32).wantStatus(capsule.StatusConnectInvalidHost|dnr, connectCommand(capsule.Connect{SQSIZE: 31}, bad))
+	admin, io := f.both()
+	io.wantOK(writeOf(2))
+	s.set(false, errors.New("input/output error"))
+	io.wantStatus(capsule.StatusWriteFault, writeOf(2))
+	s.set(false, nil)
+	io.lose()
+	admin.lose()
+	_, io = f.both()
+	io.wantOK(readOf(2))
+	if d.tried == 0 {
+		t.Error("nothing was logged")
+	}
+}
