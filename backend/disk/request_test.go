@@ -117,7 +117,7 @@ func TestReleaseWakesOtherQueue(t *testing.T) {
 	b.want(2, nil)
 }
 
-// BAD-INPUT: short read or write, EINTR, EAGAIN.
+// Row 79 of the catalogue of bad input: short read or write, EINTR, EAGAIN.
 func TestShortAndInterrupted(t *testing.T) {
 	for _, op := range []backend.Op{backend.OpRead, backend.OpWrite} {
 		s, d := scripted(t, thin)
@@ -175,7 +175,7 @@ func TestNoProgress(t *testing.T) {
 	qt.want(2, unix.EIO)
 }
 
-// BAD-INPUT: the backend's errors. None of them latches the store.
+// Row 79 of the catalogue of bad input: the backend's errors. None of them latches the store.
 func TestErrors(t *testing.T) {
 	tests := []struct {
 		op    backend.Op

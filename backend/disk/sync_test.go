@@ -80,7 +80,7 @@ func TestSyncsAreCoalesced(t *testing.T) {
 	}
 }
 
-// BAD-INPUT: a failed sync fails the flushes it was for, latches the store, and
+// Row 80 of the catalogue of bad input: a failed sync fails the flushes it was for, latches the store, and
 // is never repeated.
 func TestFailedSyncLatches(t *testing.T) {
 	s, d := scripted(t, thin)

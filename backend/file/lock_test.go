@@ -137,7 +137,7 @@ func writeAndDie(path string) {
 	must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
 }
 
-// BAD-INPUT: a FUA write is there after kill -9.
+// Row 81 of the catalogue of bad input: a FUA write is there after kill -9.
 func TestDurableAfterKill(t *testing.T) {
 	path := tempFile(t)
 	closeStore(t, openStore(t, path, Config{Size: 1 << 20}))
@@ -189,7 +189,7 @@ func fillUp(dir string) {
 	fmt.Println("done")
 }
 
-// BAD-INPUT: ENOSPC, on a real file system. Space that comes back is used.
+// Row 79 of the catalogue of bad input: ENOSPC, on a real file system. Space that comes back is used.
 func TestNoSpace(t *testing.T) {
 	_, out := startRole(t, "full", t.TempDir(), func(cmd *exec.Cmd) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{

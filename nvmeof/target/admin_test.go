@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestBadProperties is row 45.
+// TestBadProperties is row 45, and row 70 for NSSR, which is not supported.
 func TestBadProperties(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.connectAdmin(0)

@@ -336,7 +336,7 @@ func TestQueueLostWhileBusy(t *testing.T) {
 	k.admin()
 }
 
-// TestAuthTimeout: a host that stalls is dropped, wherever it does so.
+// TestAuthTimeout is row 109: a host that stalls is dropped, wherever it does so.
 func TestAuthTimeout(t *testing.T) {
 	for _, messages := range []int{0, 1, 2, 3} {
 		t.Run(fmt.Sprint(messages), func(t *testing.T) {
@@ -367,7 +367,7 @@ func TestAuthTimeout(t *testing.T) {
 	}
 }
 
-// TestUnfetchedFailure: a host that does not fetch the reason is dropped too, with
+// TestUnfetchedFailure is row 107: a host that does not fetch the reason is dropped too, with
 // one line in all.
 func TestUnfetchedFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

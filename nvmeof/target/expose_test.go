@@ -115,7 +115,7 @@ func (f *fixture) gone(nqn string) <-chan struct{} {
 	return done
 }
 
-// TestControllerIDs come from the subsystem's range, and none is given twice.
+// TestControllerIDs is row 92: they come from the subsystem's range, and none is given twice.
 func TestControllerIDs(t *testing.T) {
 	f := newFixture(t)
 	s, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + "2", MinController: 100, MaxController: 102})

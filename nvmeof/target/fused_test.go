@@ -143,7 +143,7 @@ func TestBadFused(t *testing.T) {
 	f.wantNothingHeld(io)
 }
 
-// TestFusedQueueLost: at whatever stage a fused operation's queue is lost, both
+// TestFusedQueueLost is rows 64 and 71: at whatever stage a fused operation's queue is lost, both
 // halves come back once.
 func TestFusedQueueLost(t *testing.T) {
 	for name, prepare := range map[string]func(s *fakeStore, first, second *hostCommand) (send int){

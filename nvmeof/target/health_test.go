@@ -132,6 +132,8 @@ func TestSpareRunsOut(t *testing.T) {
 	h.wantEvent(e, smartNotice(capsule.SMARTSpare))
 }
 
+// TestFailedStoreIsAnErrorEvent is row 80: a flush that failed shows in an event and in
+// the critical warning, until an operator clears it.
 func TestFailedStoreIsAnErrorEvent(t *testing.T) {
 	_, s, examine, h := ailing(t)
 	e := h.start(adminCommand(capsule.AdminAsyncEvent, nil, nil)) // no event is enabled

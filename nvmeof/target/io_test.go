@@ -111,6 +111,7 @@ func TestBadReadWrite(t *testing.T) {
 	io.wantStatus(length, ioCommand(capsule.IOFlush, 1, nil, make([]byte, 512)))
 }
 
+// TestFlush is row 80 for the command, and row 75 for NSID FFFFFFFFh.
 func TestFlush(t *testing.T) {
 	f := newFixture(t)
 	a, b := newFakeStore(1<<20), newFakeStore(1<<20)
@@ -173,6 +174,7 @@ func TestForceUnitAccess(t *testing.T) {
 	}
 }
 
+// TestWriteZeroes is row 77.
 func TestWriteZeroes(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -196,6 +198,41 @@ func TestWriteZeroes(t *testing.T) {
 			t.Error("DEAC did not reach the store")
 		}
 	}
+}
+
+// TestZeroesAndFreeingKeepToTheirRange is row 77 for what a command may touch: as many
+// blocks as the field can say, all but the namespace's ends, and ranges that overlap.
+func TestZeroesAndFreeingKeepToTheirRange(t *testing.T) {
+	const blocks = 1<<16 + 2
+	f := newFixture(t)
+	s := newFakeStore(blocks * 512)
+	f.export(s)
+	h, io := f.both()
+	nvm, err := capsule.DecodeIdentifyNVMController(identifyInto(h, capsule.CNSControllerCSI, 0))
+	if err != nil || nvm.WZSL != 0 {
+		t.Errorf("WZSL %d (%v): it would be a limit", nvm.WZSL, err)
+	}
+	want := func(zeroFrom, zeroTo int) {
+		t.Helper()
+		for i, b := range s.data {
+			if zero := i >= zeroFrom*512 && i < zeroTo*512; zero != (b == 0) {
+				t.Fatalf("byte %d of block %d is %d, blocks %d to %d were to be zero", i%512, i/512, b, zeroFrom, zeroTo)
+			}
+		}
+	}
+	fill(s.data, 9)
+	io.wantOK(ioCommand(capsule.IOWriteZeroes, 2, capsule.ReadWrite{SLBA: 1, Blocks: 1 << 16}, nil))
+	want(1, blocks-1)
+	fill(s.data, 9)
+	io.wantStatus(capsule.StatusLBAOutOfRange|dnr, ioCommand(capsule.IOWriteZeroes, 2, capsule.ReadWrite{SLBA: 3, Blocks: 1 << 16}, nil))
+	want(0, 0)
+	var ranges []capsule.DSMRange
+	for i := range 256 { // each overlaps the next
+		ranges = append(ranges, capsule.DSMRange{SLBA: capsule.LBA(1 + 8*i), Blocks: 16})
+	}
+	io.wantOK(ioCommand(capsule.IODatasetManagement, 2, capsule.DatasetManagement{Ranges: 256, Deallocate: true}, dsmData(ranges...)))
+	want(1, 1+8*255+16)
+	f.wantNothingHeld(io)
 }
 
 func dsmData(ranges ...capsule.DSMRange) []byte {

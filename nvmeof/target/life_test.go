@@ -158,6 +158,7 @@ func TestReset(t *testing.T) {
 	f.connectIO(id, 1, 1).wantOK(ioCommand(capsule.IORead, 2, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
 }
 
+// TestShutdownFlushes is row 70 for CC.SHN, normal and abrupt.
 func TestShutdownFlushes(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)

@@ -23,6 +23,7 @@ func (h *hostQueue) wantProtection(nsid capsule.NSID, want capsule.WriteProtecti
 	}
 }
 
+// TestWriteProtection is row 76.
 func TestWriteProtection(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
