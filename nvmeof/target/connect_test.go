@@ -356,6 +356,17 @@ func TestCommandsBeforeConnect(t *testing.T) {
 	}
 }
 
+// TestDiscoveryIsOpenToStrangers is row 43: who may not use any subsystem can ask which
+// there are for it.
+func TestDiscoveryIsOpenToStrangers(t *testing.T) {
+	f := newFixture(t)
+	f.listen("192.0.2.1:4420")
+	entries, _ := f.connectDiscovery("nqn.2026-11.io.example:stranger").discover()
+	if len(entries) != 1 || !entries[0].SubNQN.Is(capsule.DiscoveryNQN) {
+		t.Errorf("a stranger is told of %d subsystems, want the discovery subsystem alone", len(entries))
+	}
+}
+
 func TestAllowAnyHost(t *testing.T) {
 	f := newFixture(t)
 	f.sub.RemoveHost(testHostNQN)

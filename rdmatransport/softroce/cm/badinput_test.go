@@ -388,6 +388,7 @@ func TestMRAExtensionIsBounded(t *testing.T) {
 	}
 }
 
+// TestFloodOfRequests is row 110: the oldest make room for the newest.
 func TestFloodOfRequests(t *testing.T) {
 	const global, perPeer = 64, 8
 	for _, sources := range []int{1, 1000} {

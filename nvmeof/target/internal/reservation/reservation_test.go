@@ -83,6 +83,7 @@ func notices(what capsule.ReservationNotice, hosts string) (out []Notice) {
 	return out
 }
 
+// TestCommands is row 85 where a key, a type or an action is wrong.
 func TestCommands(t *testing.T) {
 	const ok = capsule.StatusSuccess
 	reg, unreg, repl := capsule.RegisterKey, capsule.UnregisterKey, capsule.ReplaceKey
