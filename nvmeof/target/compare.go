@@ -80,7 +80,7 @@ func startVerify(_ *queue, r *request) {
 }
 
 func (r *request) verified() {
-	r.gate.count(backend.OpRead, int64(r.cmd.ReadWrite().Blocks)<<r.lane.ns.shift)
+	r.gate.count(backend.OpRead, int64(r.cmd.ReadWrite().Blocks)<<r.lane.volume.shift)
 	r.finish(capsule.StatusSuccess)
 }
 

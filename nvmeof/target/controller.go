@@ -115,7 +115,7 @@ func (c *Controller) start(kato uint32) {
 	if c.keyed {
 		fields = append(fields, zap.Bool("must_authenticate", true))
 	}
-	c.log.Info("host connected", fields...)
+	c.target.comings.write(c.log.Info, "host connected", fields)
 }
 
 // setProperty carries out Property Set.
@@ -132,8 +132,8 @@ func (c *Controller) setProperty(f capsule.Property) capsule.Status {
 		c.beginShutdown()
 	}
 	if c.props.csts.Fatal() && !before.Fatal() {
-		c.log.Warn("controller not enabled: host asked for a configuration that is not supported",
-			zap.Uint64("cc", f.Value))
+		c.target.limit.write(c.log.Warn, "controller not enabled: host asked for a configuration that is not supported",
+			[]zap.Field{zap.Uint64("cc", f.Value)})
 	}
 	return status
 }

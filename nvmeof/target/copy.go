@@ -38,7 +38,7 @@ func startCopy(_ *queue, r *request) {
 
 // runCopy judges every range before it copies any.
 func runCopy(r *request) {
-	f, ns := r.cmd.Copy(), r.lane.ns
+	f, ns := r.cmd.Copy(), r.lane.volume
 	total := uint32(0)
 	for i := range f.Ranges {
 		s := r.copyRange(i)
@@ -70,7 +70,7 @@ func (r *request) copyRange(i int) capsule.CopyRange {
 // copyFrom begins with a range. Its number is the result if it fails (NVM command
 // set 1.0, 3.2.2.1).
 func (r *request) copyFrom(x *extra) {
-	s, ns := r.copyRange(x.at), r.lane.ns
+	s, ns := r.copyRange(x.at), r.lane.volume
 	r.result = uint64(x.at)
 	r.Offset, r.Length = int64(s.SLBA)<<ns.shift, int64(s.Blocks)<<ns.shift
 	if !ns.info.Copy {
@@ -101,7 +101,7 @@ func copyDone(r *request) {
 		x.at++
 		r.copyFrom(x)
 	default:
-		total := x.to - int64(f.SDLBA)<<r.lane.ns.shift
+		total := x.to - int64(f.SDLBA)<<r.lane.volume.shift
 		r.gate.count(backend.OpRead, total)
 		r.gate.count(backend.OpWrite, total)
 		r.result = 0

@@ -31,6 +31,7 @@ type fixture struct {
 	sub    *Subsystem
 	store  *memory.Store
 	logs   *observer.ObservedLogs
+	arena  int // bytes of a shard's buffers
 	// at is the listener of queues that dial connects: one that nobody lists, unless
 	// a test says otherwise.
 	at *Listener
@@ -50,7 +51,7 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 	}
 	for _, w := range f.target.workers {
 		// What a peer gets must have been written: buffers start dirty.
-		if err := w.shard.Call(func() { fill(w.shard.Arena().Bytes(), 0xa5) }); err != nil {
+		if err := w.shard.Call(func() { fill(w.shard.Arena().Bytes(), 0xa5); f.arena = len(w.shard.Arena().Bytes()) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,6 +89,14 @@ func (f *fixture) close() {
 	}
 	if n := f.target.memory.Load(); n != 0 {
 		f.t.Errorf("%d bytes of queue memory are still counted", n)
+	}
+	for i, w := range f.target.workers {
+		if n := w.shard.Arena().Free(); n != f.arena {
+			f.t.Errorf("shard %d: %d of %d bytes of buffers came back", i, n, f.arena)
+		}
+		if n := w.scratch.Free(); n != scratchSize {
+			f.t.Errorf("shard %d: %d of %d bytes of scratch memory came back", i, n, scratchSize)
+		}
 	}
 	for _, s := range []*Subsystem{f.sub, f.target.discSub} {
 		if n := len(s.controllers); n != 0 {

@@ -68,7 +68,7 @@ func (q *queue) startPair(first, second *request) {
 	default:
 		first.join(second)
 		first.Op, first.FUA = backend.OpCompareAndWrite, f.FUA
-		first.wantBufferOf(3 * int(first.lane.ns.info.Stride(first.Length)))
+		first.wantBufferOf(3 * int(first.lane.volume.info.Stride(first.Length)))
 	}
 }
 
@@ -105,7 +105,7 @@ func (r *request) sameBlocks(second *request) bool {
 
 // fusible refuses stores that cannot compare and write in one piece.
 func (r *request) fusible() bool {
-	if !r.lane.ns.info.Compare {
+	if !r.lane.volume.info.Compare {
 		r.finish(invalidField)
 		return false
 	}
@@ -114,7 +114,7 @@ func (r *request) fusible() bool {
 
 // runFusedCompare has the data of the first half, and gets that of the second.
 func runFusedCompare(r *request) {
-	info, second := &r.lane.ns.info, r.extra.partner
+	info, second := &r.lane.volume.info, r.extra.partner
 	r.Buf = r.buffer.Bytes()[:3*info.Stride(r.Length)]
 	_, next, _ := r.Parts(info)
 	if in := second.link.InCapsule(); in != nil {

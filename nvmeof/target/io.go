@@ -84,10 +84,10 @@ func (r *request) blocks(l *lane, f capsule.ReadWrite) bool {
 	case f.PRINFO != 0 || f.STC || f.DTYPE != 0:
 		// No protection information, no directives.
 		r.finish(invalidField)
-	case !l.ns.inRange(f.SLBA, f.Blocks):
+	case !l.volume.inRange(f.SLBA, f.Blocks):
 		r.finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
 	default:
-		r.Offset, r.Length = int64(f.SLBA)<<l.ns.shift, int64(f.Blocks)<<l.ns.shift
+		r.Offset, r.Length = int64(f.SLBA)<<l.volume.shift, int64(f.Blocks)<<l.volume.shift
 		return true
 	}
 	return false
@@ -123,7 +123,7 @@ func startRead(_ *queue, r *request) {
 	if l == nil || !r.blocks(l, f) || !r.sized() {
 		return
 	}
-	r.Op, r.FUA = backend.OpRead, f.FUA && l.ns.info.Volatile
+	r.Op, r.FUA = backend.OpRead, f.FUA && l.volume.info.Volatile
 	if l.viewer == nil {
 		r.wantBuffer()
 		return
@@ -150,7 +150,7 @@ func startWrite(_ *queue, r *request) {
 	}
 	r.Op, r.FUA = backend.OpWrite, f.FUA
 	in := r.link.InCapsule()
-	if in != nil && (l.viewer != nil || aligned(in, l.ns.info.Alignment)) {
+	if in != nil && (l.viewer != nil || aligned(in, l.volume.info.Alignment)) {
 		r.data = in
 		runWrite(r)
 		return
@@ -162,7 +162,7 @@ func startWrite(_ *queue, r *request) {
 func runWrite(r *request) {
 	r.Buf = r.data
 	l := r.lane
-	if l.viewer == nil || r.FUA && l.ns.info.Volatile {
+	if l.viewer == nil || r.FUA && l.volume.info.Volatile {
 		r.submit()
 		return
 	}

@@ -26,7 +26,7 @@ func startFlush(_ *queue, r *request) {
 
 func (r *request) flush(l *lane) {
 	r.Op, r.Offset, r.Length = backend.OpFlush, 0, 0
-	if !l.ns.info.Volatile {
+	if !l.volume.info.Volatile {
 		r.flushNext()
 		return
 	}
@@ -100,7 +100,7 @@ func startDSM(_ *queue, r *request) {
 
 // runDSM judges every range before it touches any.
 func runDSM(r *request) {
-	ns := r.lane.ns
+	ns := r.lane.volume
 	for i := range r.cmd.DatasetManagement().Ranges {
 		if d := r.dsmRange(i); !ns.inRange(d.SLBA, d.Blocks) {
 			r.finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
@@ -121,7 +121,7 @@ func (r *request) dsmRange(i int) capsule.DSMRange {
 // deallocateNext frees the next range that is not empty. It is advice, so a
 // store that cannot free has nothing to do.
 func (r *request) deallocateNext() {
-	ns, x := r.lane.ns, r.extra
+	ns, x := r.lane.volume, r.extra
 	for ns.info.Deallocate && x.at < r.cmd.DatasetManagement().Ranges {
 		d := r.dsmRange(x.at)
 		x.at++

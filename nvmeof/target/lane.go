@@ -29,12 +29,12 @@ type operationOwner interface {
 // A lane is one shard's way to one volume: a queue of its store, and the
 // operations that wait for room in it or for a lease.
 type lane struct {
-	ns    *volume // what it leads to
-	shard *shard.Shard
-	slot  shard.Slot // to be called again while leases are waited for
-	queue backend.Queue
-	watch backend.Watchable // the queue, where its descriptor ends the shard's sleep
-	armed bool              // since it last had users
+	volume *volume // what it leads to
+	shard  *shard.Shard
+	slot   shard.Slot // to be called again while leases are waited for
+	queue  backend.Queue
+	watch  backend.Watchable // the queue, where its descriptor ends the shard's sleep
+	armed  bool              // since it last had users
 
 	viewer backend.Viewer // nil: none
 	memory []byte
@@ -66,8 +66,8 @@ type laneCounters struct {
 	failed      atomic.Bool
 }
 
-func (l *lane) init(ns *volume, s *shard.Shard, q backend.Queue, depth int) {
-	l.ns, l.shard, l.queue = ns, s, q
+func (l *lane) init(v *volume, s *shard.Shard, q backend.Queue, depth int) {
+	l.volume, l.shard, l.queue = v, s, q
 	l.flight = make([]*operation, depth)
 	l.vacant = make([]uint32, 0, depth)
 	for i := range depth {

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // TestManyHostsOfLargeWrites is row 113: a hundred hosts write 1 MiB at a time, one of
@@ -70,6 +73,70 @@ func TestManyHostsOfLargeWrites(t *testing.T) {
 			t.Errorf("%d of %d bytes of buffers are free, want all %d", a.Free(), len(a.Bytes()), arena)
 		}
 	})
+}
+
+// TestLinesAreLimited is row 114 for the log: whatever a peer repeats, it fills no disk,
+// and what is left out is counted.
+func TestLinesAreLimited(t *testing.T) {
+	const times = 1000
+	for _, c := range []struct {
+		name, line string
+		most       int
+		prepare    func(f *fixture) (again func())
+	}{
+		{"requests that are refused", "connection rejected", linesPerSecond, func(f *fixture) func() {
+			f.listen("192.0.2.1:4420")
+			return func() {
+				r := &fakeRequest{private: make([]byte, 56), depth: 16, reject: make(chan []byte, 1)}
+				capsule.RequestData{RECFMT: 9, HRQSIZE: 32, HSQSIZE: 31}.Encode(r.private)
+				f.device.listener.requests <- r
+				<-r.reject
+			}
+		}},
+		{"a stranger's CC", "controller not enabled: host asked for a configuration that is not supported", linesPerSecond, func(f *fixture) func() {
+			h := f.connectDiscovery(otherHostNQN)
+			return func() {
+				h.setCC(0)
+				h.setCC(linuxCC.WithMPS(1).WithEnable(true))
+			}
+		}},
+		{"hosts that come", "host connected", comingsPerSecond, comeAndGo},
+		{"hosts that go", "host gone", comingsPerSecond, comeAndGo},
+		{"queues that are lost", "queue lost", linesPerSecond, func(f *fixture) func() {
+			return func() { h, _ := f.connectAdmin(0); h.lose() }
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // all within a second of its clock
+				f := newFixture(t)
+				again := c.prepare(f)
+				for range times {
+					again()
+				}
+				if n := f.logged(c.line); n == 0 || n > c.most {
+					t.Errorf("%d lines, want at most %d", n, c.most)
+				}
+				time.Sleep(time.Second)
+				f.logs.TakeAll()
+				again()
+				synctest.Wait()
+				lines := f.logs.FilterFieldKey("similar_lines_suppressed").All()
+				if len(lines) == 0 {
+					t.Error("what was left out is not counted")
+				}
+				f.close2(t)
+			})
+		})
+	}
+}
+
+// comeAndGo connects a host that disconnects in order.
+func comeAndGo(f *fixture) (again func()) {
+	return func() {
+		h, _ := f.connectAdmin(0)
+		h.fail(rdmatransport.ErrDisconnected)
+		<-h.closed
+	}
 }
 
 // A fullDisk takes no line.

@@ -163,7 +163,7 @@ func (q *queue) logEnd(err error) {
 		q.target.warn("queue lost", append(fields, zap.String("host", c.hostNQN),
 			zap.String("subsystem", c.subsystem.nqn), zap.Error(err))...)
 	case q.id == 0 && !c.dismissed:
-		c.log.Info("host gone", append(fields, zap.String("reason", reason))...)
+		q.target.comings.write(c.log.Info, "host gone", append(fields, zap.String("reason", reason)))
 	default:
 		c.log.Debug("queue gone", append(fields, zap.String("reason", reason))...)
 	}

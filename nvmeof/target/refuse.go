@@ -14,12 +14,16 @@ import (
 // for is counted, and the count stands in the next line.
 type logLimit struct {
 	mu         sync.Mutex
+	perSecond  int // constant
 	second     int64
 	lines      int
 	suppressed uint64
 }
 
-const linesPerSecond = 20
+const (
+	linesPerSecond   = 20  // of what goes wrong
+	comingsPerSecond = 100 // of hosts that come and go
+)
 
 // allow reports whether a line may be written now, and how many before it were
 // not.
@@ -29,7 +33,7 @@ func (l *logLimit) allow(now time.Time) (suppressed uint64, ok bool) {
 	if s := now.Unix(); s != l.second {
 		l.second, l.lines = s, 0
 	}
-	if l.lines == linesPerSecond {
+	if l.lines == l.perSecond {
 		l.suppressed++
 		return 0, false
 	}
@@ -39,15 +43,18 @@ func (l *logLimit) allow(now time.Time) (suppressed uint64, ok bool) {
 }
 
 // warn logs a refusal: who, what, why and what would help.
-func (t *Target) warn(msg string, fields ...zap.Field) {
-	suppressed, ok := t.limit.allow(time.Now())
+func (t *Target) warn(msg string, fields ...zap.Field) { t.limit.write(t.log.Warn, msg, fields) }
+
+// write writes a line if there is room for it.
+func (l *logLimit) write(to func(string, ...zap.Field), msg string, fields []zap.Field) {
+	suppressed, ok := l.allow(time.Now())
 	if !ok {
 		return
 	}
 	if suppressed > 0 {
 		fields = append(fields, zap.Uint64("similar_lines_suppressed", suppressed))
 	}
-	t.log.Warn(msg, fields...)
+	to(msg, fields...)
 }
 
 func (q *queue) logRefusal(f capsule.Connect, d *capsule.ConnectData, no refusal) {

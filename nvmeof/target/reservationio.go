@@ -35,7 +35,7 @@ func runReservation(r *request) {
 		Opcode: capsule.IOOpcode(r.cmd.Opcode), Host: r.queue.controller.hostID, Fields: r.cmd.ReservationCommand(),
 	}
 	cmd.Keys, _ = capsule.DecodeReservationKeys(keys[:]) // as long as it must be
-	v, t := r.lane.ns.reservations, r.queue.target
+	v, t := r.lane.volume.reservations, r.queue.target
 	cmd.CanPersist = v.store != nil
 	r.outside(func() func() {
 		out, err := v.change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Apply(cmd) })
@@ -93,7 +93,7 @@ func (q *queue) abortReserved(v *reservations, hosts []capsule.HostID, left *ato
 	}
 	for i := range q.requests {
 		r := &q.requests[i]
-		if r.stage == stageIdle || r.stage == stageAnswered || r.stage == stageHeld || r.lane == nil || r.lane.ns.reservations != v {
+		if r.stage == stageIdle || r.stage == stageAnswered || r.stage == stageHeld || r.lane == nil || r.lane.volume.reservations != v {
 			continue
 		}
 		if r.stop(capsule.StatusAbortedByPreempt) != stopNow {
@@ -123,6 +123,6 @@ func startReport(_ *queue, r *request) {
 
 func runReport(r *request) {
 	clear(r.data)
-	copy(r.data, r.lane.ns.reservations.state.Load().Report())
+	copy(r.data, r.lane.volume.reservations.state.Load().Report())
 	r.finishData(r.data, r.queue.worker.arenaKey)
 }

@@ -58,7 +58,8 @@ func (f *flushAll) next() {
 func (f *flushAll) completed(err error) {
 	if err != nil {
 		f.lane.failure(backend.OpFlush, err)
-		f.c.log.Error("flush at shutdown failed", zap.Uint32("nsid", uint32(f.after)), zap.Error(err))
+		f.c.target.limit.write(f.c.log.Error, "flush at shutdown failed",
+			[]zap.Field{zap.Uint32("nsid", uint32(f.after)), zap.Error(err)})
 	}
 	f.operation.release()
 	f.next()

@@ -37,7 +37,7 @@ func (l *lane) failure(op backend.Op, err error) {
 		bump(&l.mediaErrors, 1)
 	}
 	if (errors.Is(err, backend.ErrFailed) || op == backend.OpFlush) && !l.failed.Swap(true) {
-		l.ns.target.log.Error("namespace failed", zap.String("export", l.ns.name), zap.Error(err))
+		l.volume.target.log.Error("namespace failed", zap.String("export", l.volume.name), zap.Error(err))
 	}
 }
 

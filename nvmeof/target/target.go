@@ -24,7 +24,8 @@ import (
 type Target struct {
 	cfg      Config
 	log      *zap.Logger
-	limit    logLimit
+	limit    logLimit // of lines that a peer can cause
+	comings  logLimit // of lines about hosts that come and go, so that these hide none of those
 	arrivals arrivals
 	attrs    rdmatransport.Attrs
 	domain   rdmatransport.Domain
@@ -86,6 +87,7 @@ func New(cfg Config) (*Target, error) {
 		return nil, err
 	}
 	t := &Target{
+		limit: logLimit{perSecond: linesPerSecond}, comings: logLimit{perSecond: comingsPerSecond},
 		cfg: cfg, log: cfg.Log, attrs: cfg.Device.Attrs(), started: time.Now(),
 		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
 		volumes: make(openVolumes),
