@@ -2,6 +2,7 @@ package target
 
 import (
 	"errors"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -140,9 +141,9 @@ func comeAndGo(f *fixture) (again func()) {
 }
 
 // A fullDisk takes no line.
-type fullDisk struct{ tried int }
+type fullDisk struct{ tried atomic.Int32 }
 
-func (d *fullDisk) Write([]byte) (int, error) { d.tried++; return 0, syscall.ENOSPC }
+func (d *fullDisk) Write([]byte) (int, error) { d.tried.Add(1); return 0, syscall.ENOSPC }
 func (d *fullDisk) Sync() error               { return syscall.ENOSPC }
 
 // TestDiskOfTheLogIsFull is row 116: nothing depends on a line that cannot be written.
@@ -166,7 +167,7 @@ func TestDiskOfTheLogIsFull(t *testing.T) {
 	admin.lose()
 	_, io = f.both()
 	io.wantOK(readOf(2))
-	if d.tried == 0 {
+	if d.tried.Load() == 0 {
 		t.Error("nothing was logged")
 	}
 }
