@@ -109,13 +109,16 @@ func (l *liar) serve(listener rdmatransport.Listener, ended chan struct{}) {
 			Shard: l.shard, Domain: l.domain, Attrs: l.device.Attrs(), Handler: q, Depth: int(d.HSQSIZE) + 1, InCapsule: 1024,
 		})
 		if err == nil {
-			l.shard.Call(func() { err = q.queue.Accept(req, l.accept) })
+			l.shard.Call(func() {
+				if err = q.queue.Accept(req, l.accept); err == nil {
+					l.queues = append(l.queues, q)
+				}
+			})
 		}
 		if err != nil {
 			l.t.Errorf("accepting: %v", err)
 			return
 		}
-		l.queues = append(l.queues, q)
 	}
 }
 
