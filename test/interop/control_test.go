@@ -15,6 +15,7 @@ func TestControl(t *testing.T) {
 	l := newLab(t)
 	e := setting{"memory", 1500, "ipv4"}.env()
 	l.link(t, 1500)
+	l.install(t, "./cmd/nvmeof", "nvmeof")
 	run := func(command string) {
 		t.Helper()
 		l.onPeer(t, time.Minute, "control", e.with(env{"action": "run", "allow": hostNQN, "command": command}))
@@ -35,7 +36,7 @@ func TestControl(t *testing.T) {
 	at := l.logEnd(t)
 	host("path", env{"port": 4420, "want": 1})
 	host("load", env{"action": "start", "limit": 150})
-	run(`nvmeof controller list | tee /dev/stderr | grep -q "` + hostNQN + `"`)
+	run(`nvmeof controller list >list; cat list; grep -q "` + hostNQN + `" list`)
 	run("nvmeof namespace add 2 -n $nqn --file /var/tmp/configured.img --size 32MiB --block-size 4096")
 	is(2, 32, 0)
 	run("nvmeof namespace set 2 -n $nqn --read-only --save")
