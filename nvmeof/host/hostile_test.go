@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -464,6 +465,39 @@ func TestKeepAliveUnanswered(t *testing.T) {
 		}
 		if !errors.Is(c.Err(), ErrKeepAlive) {
 			t.Errorf("controller was given up for %v, want %v", c.Err(), ErrKeepAlive)
+		}
+	})
+}
+
+// TestNoKeepAliveInShutdown: a controller that takes its time to shut down, as it does
+// where the network loses packets, gets no command that it could only refuse.
+func TestNoKeepAliveInShutdown(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLiar(t)
+		var shutting bool
+		var late atomic.Int32
+		l.silent = func(c *capsule.Command) bool {
+			switch {
+			case capsule.AdminOpcode(c.Opcode) == capsule.AdminKeepAlive && shutting:
+				late.Add(1)
+			case c.Opcode == capsule.OpcodeFabrics && c.FabricsType() == capsule.FabricsPropertySet:
+				shutting = capsule.CC(c.Property().Value).Shutdown() != capsule.ShutdownNone
+			case c.Opcode == capsule.OpcodeFabrics && c.FabricsType() == capsule.FabricsPropertyGet:
+				return shutting // CSTS
+			}
+			return false
+		}
+		o := l.options()
+		o.KeepAliveTmo = 2 * time.Second
+		c, err := l.host.Connect(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Disconnect(context.Background()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("closed: %v, want a deadline", err)
+		}
+		if n := late.Load(); n > 0 {
+			t.Errorf("%d keep alives after the shutdown began", n)
 		}
 	})
 }

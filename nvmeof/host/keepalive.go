@@ -44,6 +44,13 @@ func (c *Controller) startKeepAlive(context.Context) error {
 	})
 }
 
+// stopKeepAlive comes before a shutdown, after which a controller executes no admin
+// command any more, while the host waits for its end.
+func (c *Controller) stopKeepAlive() error {
+	l := c.admin
+	return l.shard.Call(func() { l.shard.StopTimer(&c.keep.timer) })
+}
+
 func (c *Controller) keepAliveDue() {
 	k, l := &c.keep, c.admin
 	if l.queue.State() != fabric.StateLive {

@@ -110,7 +110,11 @@ func (c *Controller) shutDown(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	v, err := c.Property(ctx, capsule.PropertyCC)
+	err := c.stopKeepAlive()
+	var v uint64
+	if err == nil {
+		v, err = c.Property(ctx, capsule.PropertyCC)
+	}
 	if err == nil {
 		cc := capsule.CC(v).WithShutdown(capsule.ShutdownNormal)
 		err = c.setProperty(ctx, capsule.PropertyCC, uint64(cc))
