@@ -1,7 +1,6 @@
 package main
 
 import (
-	"runtime"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
@@ -9,7 +8,7 @@ import (
 
 func TestPolling(t *testing.T) {
 	auto := shard.PollAdaptive
-	if runtime.NumCPU() == 1 {
+	if singleProcessor() {
 		auto = shard.PollNever
 	}
 	for s, want := range map[string]shard.Polling{"auto": auto, "adaptive": shard.PollAdaptive, "always": shard.PollAlways, "never": shard.PollNever} {
