@@ -81,7 +81,7 @@ func (c Config) arguments(m Image) []string {
 		"-accel", "tcg,thread=multi", "-cpu", "max", "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(memory),
 		"-display", "none", "-monitor", "none", "-no-reboot",
 		"-kernel", m.kernel(), "-initrd", m.initrd(),
-		"-append", "root=/dev/vda rw console=ttyS0 init=/init.sh quiet panic=-1 maxcpus=1 log_buf_len=16M",
+		"-append", "root=/dev/vda rw console=ttyS0 init=/init.sh quiet panic=-1 maxcpus=1 schedstats=enable log_buf_len=16M",
 		"-drive", "file=" + m.disk() + ",if=virtio,format=raw,snapshot=on",
 		"-virtfs", "local,path=" + c.Share + ",mount_tag=host,security_model=none",
 		"-serial", "file:" + filepath.Join(c.Share, "console.log"),

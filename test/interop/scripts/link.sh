@@ -3,7 +3,7 @@
 # Parameters: role (both, host, peer), mtu, rxe (the namespace's device gets an
 # rxe device, which Linux 6.12 offers in the first namespace alone).
 modprobe -a nvme-rdma rdma_rxe rdma_cm ib_uverbs rdma_ucm sch_netem
-sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0 kernel.panic_on_oops=0 kernel.sched_schedstats=1
+sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0 kernel.panic_on_oops=0
 case $role in
 both)
   if [[ ! -e /sys/class/net/host0 ]]; then
