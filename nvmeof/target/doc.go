@@ -92,6 +92,8 @@
 // authentication of discovery controllers and subsystem reset. Write Uncorrectable:
 // to be true it needs a map of bad blocks that survives restarts, and a look into
 // it with every read and write, for a command that only tests send. A host's
-// Disconnect command ends the connection of its queue too. Hosts are refused unless
-// they are allowed.
+// Disconnect command ends the connection of its queue too. Write protection that a
+// host sets lasts until the target ends. A target has one device: several, for several
+// addresses, share neither reservations nor ANA states (Config.OneOfMany). Buffers go to
+// who asks first, not to hosts in turn. Hosts are refused unless they are allowed.
 package target
