@@ -2,7 +2,7 @@
 // us, in a Debian guest (package guest). They boot virtual machines, so they
 // are skipped unless asked for:
 //
-//	go test ./test/interop -guest -v -timeout 40m
+//	go test ./test/interop -guest -v -parallel 2 -timeout 70m
 //
 // In the guest the kernel's rxe answers on one end of a veth pair, in the first
 // network namespace, where Linux 6.12 allows it; our static binary answers on

@@ -33,12 +33,15 @@ const (
 //go:embed scripts/*.sh
 var scripts embed.FS
 
-// needGuest skips a test that boots machines unless the run asks for it.
+// needGuest skips a test that boots machines unless the run asks for it. Those that
+// do run beside each other, as many as -parallel says: each has guests and files of
+// its own, and a guest keeps about one processor busy.
 func needGuest(t *testing.T) {
 	t.Helper()
 	if !*boots {
-		t.Skip("boots virtual machines: go test ./test/interop -guest -v -timeout 40m")
+		t.Skip("boots virtual machines: go test ./test/interop -guest -v -parallel 2 -timeout 70m")
 	}
+	t.Parallel()
 }
 
 // A lab is one link with the kernel's rxe at one end, "host", and what is under
