@@ -83,31 +83,50 @@ func complaints(lines []kernelLine, allowed *regexp.Regexp) []string {
 	return bad
 }
 
-var badID = regexp.MustCompile(`genctr mismatch|got bad command_id`)
+var (
+	badID     = regexp.MustCompile(`genctr mismatch|got bad command_id`)
+	badIDOn   = regexp.MustCompile(`got bad command_id .* on QP (0x[0-9a-f]+)$`)
+	erroredQP = regexp.MustCompile(`^rxe\d+: qp#(\d+) do_complete: non-flush error status = 2$`)
+)
 
 // withoutReplays leaves out what rdma_rxe does to its own host at times: when a
 // queue pair is in the error state by the time a response completes, its do_complete
 // goes back to RESPST_CHK_RESOURCE with the same packet, until that has filled every
-// receive, 128 of them, and an RNR NAK goes out. Only the very same line, many times,
-// within a second of a reset is that; a wrong answer of ours comes once.
+// receive, 128 of them, and an RNR NAK goes out, or until it cannot fill one (status
+// 2, a malformed receive), which it logs first since the host takes the others later.
+// Only the very same line, many times, within a second of a reset is that, and an error
+// on that same queue pair; a wrong answer of ours comes once.
 func withoutReplays(lines []kernelLine) (kept []kernelLine) {
 	var reset time.Duration
 	seen := map[string]int{}
+	replayed := map[uint64]bool{} // queue pairs
 	for _, l := range lines {
 		if strings.Contains(l.text, "resetting controller") {
 			reset = l.at
 		}
-		if badID.MatchString(l.text) && reset > 0 && l.at-reset < time.Second {
-			seen[l.text]++
+		if !badID.MatchString(l.text) || reset == 0 || l.at-reset >= time.Second {
+			continue
+		}
+		if seen[l.text]++; seen[l.text] == manyReplays {
+			if m := badIDOn.FindStringSubmatch(l.text); m != nil {
+				qpn, _ := strconv.ParseUint(m[1], 0, 32)
+				replayed[qpn] = true
+			}
 		}
 	}
 	for _, l := range lines {
-		if seen[l.text] < 16 {
+		var qpn uint64
+		if m := erroredQP.FindStringSubmatch(l.text); m != nil {
+			qpn, _ = strconv.ParseUint(m[1], 10, 32)
+		}
+		if seen[l.text] < manyReplays && !replayed[qpn] {
 			kept = append(kept, l)
 		}
 	}
 	return kept
 }
+
+const manyReplays = 16
 
 // A kernelLog is the log of a guest's kernel, which the guest copies into its
 // shared directory as it comes.
@@ -192,13 +211,17 @@ not a line of the kernel
 // TestReplays: only many of the very same line, right after a reset, are excused.
 func TestReplays(t *testing.T) {
 	const reset, bad = "4,1,1000000,-;nvme nvme0: resetting controller\n", "3,2,1020000,-;nvme nvme0: got bad command_id 0x9043 on QP 0x1a\n"
+	const failed = "3,2,1010000,-;rxe0: qp#26 do_complete: non-flush error status = 2\n"
 	for name, c := range map[string]struct {
 		log  string
 		want int
 	}{
-		"a replay":       {reset + strings.Repeat(bad, 128), 0},
-		"a wrong answer": {reset + bad, 1},
-		"without reset":  {strings.Repeat(bad, 128), 128},
+		"a replay":                  {reset + strings.Repeat(bad, 128), 0},
+		"a replay that ended early": {reset + failed + strings.Repeat(bad, 127), 0},
+		"a wrong answer":            {reset + bad, 1},
+		"without reset":             {strings.Repeat(bad, 128), 128},
+		"an error without replay":   {reset + failed, 1},
+		"an error beside a replay":  {reset + strings.Repeat(bad, 128) + strings.ReplaceAll(failed, "26", "27"), 1},
 	} {
 		if got := complaints(parseKernelLog(c.log), askedReset); len(got) != c.want {
 			t.Errorf("%s: %d complaints, want %d", name, len(got), c.want)
