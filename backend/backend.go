@@ -155,6 +155,12 @@ type Watchable interface {
 	Arm() bool
 }
 
+// A ThreadBound queue may have to be used from one OS thread, from the first Submit to
+// Close.
+type ThreadBound interface {
+	ThreadBound() bool
+}
+
 // A MemoryUser queue works faster on memory that it knows. UseMemory, called before
 // the first Submit, tells it that buffers of requests will often lie in mem, which
 // stays mapped until the queue is closed, and that none of those crosses a multiple

@@ -39,7 +39,8 @@ type Options struct {
 	Threads int // most goroutines of a queue under EngineThreads; default 16
 
 	// LockedThreads promises that each queue is used from one goroutine that is
-	// locked to its OS thread, from the first Submit to Close.
+	// locked to its OS thread, from the first Submit to Close, if the queue is
+	// [backend.ThreadBound].
 	LockedThreads bool
 }
 

@@ -245,3 +245,9 @@ func (q *watchableQueue) Arm() bool {
 	told := q.calls == 0 || q.ring.armed // of calls that began in this turn
 	return q.results.Len() == 0 && !q.again && told
 }
+
+// ThreadBound implements [backend.ThreadBound].
+func (q *queue) ThreadBound() bool {
+	_, ring := q.engine.(*ringEngine)
+	return ring && q.disk.cfg.LockedThreads
+}

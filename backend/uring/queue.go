@@ -105,7 +105,9 @@ func (r *Ring) Submit() error {
 		flags = enterGetevents // completes what is done while we are there
 	}
 	for n > 0 {
-		_, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(n), 0, flags, 0, 0)
+		// RawSyscall: what would block goes to a worker of the kernel's, and the Go
+		// scheduler's monitor would wake with each call.
+		_, _, errno := unix.RawSyscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(n), 0, flags, 0, 0)
 		switch errno {
 		case 0, unix.EINTR:
 		case unix.EAGAIN, unix.EBUSY:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -160,7 +161,7 @@ func (c *connection) open(warn io.Writer) (*session, error) {
 		return nil, err
 	}
 	shards := min(c.nrIOQueues, runtime.NumCPU(), maxShards)
-	needProcessors(shards)
+	needProcessors(shards, shard.PollAdaptive)
 	device, err := c.openDevice(addr.Addr(), shards, warn)
 	if err != nil {
 		return nil, err
@@ -175,9 +176,12 @@ func (c *connection) open(warn io.Writer) (*session, error) {
 // maxShards is the most that a device of either provider has.
 const maxShards = 64
 
-// needProcessors lets shards, each of which may keep a processor busy, leave the
-// Go runtime one for the rest of the program.
-func needProcessors(shards int) {
+// needProcessors lets shards, each of which may keep a processor busy unless it never
+// polls, leave the Go runtime one for the rest of the program.
+func needProcessors(shards int, polling shard.Polling) {
+	if polling == shard.PollNever {
+		return
+	}
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), runtime.NumCPU()+shards))
 }
 

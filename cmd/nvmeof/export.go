@@ -19,6 +19,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/disk"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
@@ -126,7 +127,7 @@ func (e *export) openPath() (notedStore, error) {
 			return nil, fmt.Errorf("%s is a block device: size and thin are options of files", e.path)
 		}
 		s, err := block.Open(e.path, block.Config{BlockSize: e.blockSize, ReadOnly: e.readOnly, Buffered: e.buffered,
-			Force: e.force, Options: disk.Options{LockedThreads: true}})
+			Force: e.force, Options: control.DiskOptions(disk.EngineAuto)})
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +137,7 @@ func (e *export) openPath() (notedStore, error) {
 		return nil, fmt.Errorf("%s is no block device: force is an option of devices", e.path)
 	}
 	s, err := file.Open(e.path, file.Config{Size: e.size, BlockSize: cmp.Or(e.blockSize, 512), ReadOnly: e.readOnly,
-		Buffered: e.buffered, Thin: e.thin, LockedThreads: true})
+		Buffered: e.buffered, Thin: e.thin, LockedThreads: control.DiskOptions(disk.EngineAuto).LockedThreads})
 	if errors.Is(err, fs.ErrNotExist) && e.size == 0 {
 		err = fmt.Errorf("%w, as in --export %s,size=1GiB", err, e.path)
 	}

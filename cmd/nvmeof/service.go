@@ -239,7 +239,7 @@ func (s *service) takePart() (int, error) {
 	for n := 1; n <= maxParts; n++ {
 		if !s.parts[n] {
 			s.parts[n] = true
-			needProcessors(len(s.parts) * s.flags.shards)
+			needProcessors(len(s.parts)*s.flags.shards, s.polling)
 			return n, nil
 		}
 	}

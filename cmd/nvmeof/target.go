@@ -157,7 +157,7 @@ func runTarget(ctx context.Context, f *targetFlags, out, errOut io.Writer) error
 	if err != nil {
 		return err
 	}
-	needProcessors(f.shards)
+	needProcessors(f.shards, polling)
 	if f.allowAnyHost {
 		fmt.Fprintln(errOut, "warning: --allow-any-host: every host that reaches this address may read and write what is exported")
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -219,7 +220,7 @@ func announceAll(out io.Writer, doc *config.Document) {
 func (f *configFlags) awaitDevice(ctx context.Context, doc *config.Document, log *zap.Logger) (dev rdmatransport.Device, err error) {
 	addr := doc.Listeners[0].Address.Addr()
 	shards := shardsOf(doc)
-	needProcessors(shards)
+	needProcessors(shards, shard.PollAdaptive)
 	transport, why := string(doc.Transport), "the configuration says so"
 	switch transport {
 	case "":

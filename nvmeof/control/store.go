@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"syscall"
 
 	"go.uber.org/zap"
@@ -18,8 +19,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// openStore opens what a namespace exports. Queues of a target are used from
-// locked threads.
+// openStore opens what a namespace exports.
 func openStore(n *config.Namespace) (backend.Store, []string, error) {
 	switch {
 	case n.Memory != nil:
@@ -45,7 +45,14 @@ func openStore(n *config.Namespace) (backend.Store, []string, error) {
 
 func options(e config.Engine) disk.Options {
 	engine, _ := disk.ParseEngine(cmp.Or(string(e), "auto")) // checked as it was read
-	return disk.Options{Engine: engine, LockedThreads: true}
+	return DiskOptions(engine)
+}
+
+// DiskOptions are those of a target's store with that engine. The target binds its loops
+// to their threads for it, but not with a single processor, where they sleep whenever they
+// have nothing to do: bound ones do not do that well.
+func DiskOptions(e disk.Engine) disk.Options {
+	return disk.Options{Engine: e, LockedThreads: runtime.NumCPU() > 1}
 }
 
 // absent reports whether an error says that a file, a device or an address is not

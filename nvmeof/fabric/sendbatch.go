@@ -19,19 +19,22 @@ func (b *sendBatch) init(s *shard.Shard, depth, maxSGE int) {
 	*b = sendBatch{room: depth, maxSGE: maxSGE, Batch: s.Batch()}
 }
 
-// post hands over what was collected. The account is not changed: entries come
-// back with completions.
+// post hands over what was collected, as one chain: for an RNIC that is one doorbell.
+// The account is not changed: entries come back with completions.
 func (b *sendBatch) post(qp rdmatransport.QueuePair) error {
 	defer b.Clear()
-	for _, wrs := range [...][]rdmatransport.SendWR{b.Reads, b.Writes, b.Sends} {
-		if len(wrs) == 0 {
-			continue
+	switch {
+	case len(b.Reads) == 0 && len(b.Writes) == 0:
+		if len(b.Sends) == 0 {
+			return nil
 		}
-		if err := qp.PostSend(wrs); err != nil {
-			return err
-		}
+		return qp.PostSend(b.Sends)
+	case len(b.Reads) == 0:
+		b.Writes = append(b.Writes, b.Sends...)
+		return qp.PostSend(b.Writes)
 	}
-	return nil
+	b.Reads = append(append(b.Reads, b.Writes...), b.Sends...)
+	return qp.PostSend(b.Reads)
 }
 
 // A cursor walks over pieces of local memory.

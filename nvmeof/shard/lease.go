@@ -32,6 +32,7 @@ type lease struct {
 	// The owner's:
 	parked  waiterList
 	crowded int64 // when more than one waiter was last parked
+	bound   bool  // see BindThread
 	woken   bool  // the resident, from whom the loop was taken asleep, has been told
 }
 
@@ -64,7 +65,13 @@ func (s *Shard) TryHold() bool {
 // reports whether the loop is still the resident's.
 func (s *Shard) nap(d int64) bool {
 	l := &s.lease
-	if l.dedicated || l.holder.Load() != holderResident {
+	switch {
+	case l.dedicated && !l.bound:
+		runtime.UnlockOSThread()
+		s.cq.Wait(d)
+		runtime.LockOSThread()
+		return true
+	case l.dedicated || l.holder.Load() != holderResident:
 		s.cq.Wait(d)
 		return true
 	}
@@ -128,6 +135,11 @@ func (s *Shard) summon() {
 	}
 	s.Wake()
 }
+
+// BindThread keeps the loop of a dedicated shard on its present OS thread from now on,
+// for a poller that needs that. One that is not bound keeps its thread while it is awake
+// only: the sleep of a bound one takes two switches between threads.
+func (s *Shard) BindThread() { s.lease.bound = true }
 
 // reside is the resident goroutine.
 func (s *Shard) reside() {

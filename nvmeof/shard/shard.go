@@ -28,8 +28,8 @@ type Config struct {
 	Polling Polling
 	Spin    time.Duration // PollAdaptive, at least: default 50 µs; up to 8 times that where it pays, 16 times while an operation is out (Expect)
 
-	// Dedicated keeps the loop on the resident goroutine and that on its own OS
-	// thread; nobody else can hold it.
+	// Dedicated keeps the loop on the resident goroutine, and that on its own OS
+	// thread while it is awake; nobody else can hold it.
 	Dedicated bool
 
 	// Arena is the size in bytes of the buffer arena: default 64 MiB, rounded up

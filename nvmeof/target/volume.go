@@ -166,7 +166,12 @@ func (v *volume) openQueue(s *shard.Shard, depth int) (backend.Queue, backend.Wa
 	return q, nil, err
 }
 
-func (l *lane) attach() { l.shard.Attach(&l.slot, l) }
+func (l *lane) attach() {
+	if b, ok := l.queue.(backend.ThreadBound); ok && b.ThreadBound() {
+		l.shard.BindThread()
+	}
+	l.shard.Attach(&l.slot, l)
+}
 
 // close waits until no command uses the volume any more, and gives its lanes
 // back. No new one can have it by then.

@@ -18,7 +18,7 @@ const (
 	pollBatch    = 64 // completions taken in one call
 	// controlInterval is how often a queue that is polled without sleeping looks at
 	// the RDMA CM, which costs two system calls. A sleep looks at it as well.
-	controlInterval = time.Millisecond
+	controlInterval = 4 * time.Millisecond
 	// presenceInterval is how often the device is looked for in sysfs: where its driver
 	// cannot take it from its users (rdma_rxe), the kernel waits for them to close it,
 	// and neither the device nor the RDMA CM says so.
@@ -100,7 +100,7 @@ func newCompletionQueue(d *device, depth, vector int) (*completionQueue, error) 
 // carry makes this queue the one that polls the RDMA CM.
 func (c *completionQueue) carry() error {
 	for i, fd := range [...]int{c.dev.cmFD, c.dev.asyncFD} {
-		if err := c.waiter.add(fd); err != nil {
+		if err := c.waiter.Add(fd); err != nil {
 			return fmt.Errorf("verbs: epoll for the RDMA CM: %w", err)
 		}
 		c.waiter.controls[i] = fd
@@ -112,7 +112,7 @@ func (c *completionQueue) carry() error {
 // do runs f on the goroutine that drives the queue.
 func (c *completionQueue) do(f func()) {
 	c.mail.put(f)
-	c.waiter.wake()
+	c.waiter.Wake()
 }
 
 // reserve sees to it that a queue pair's completions fit.
@@ -317,10 +317,10 @@ func (c *completionQueue) hear() {
 }
 
 // Wake implements rdmatransport.CompletionQueue.
-func (c *completionQueue) Wake() { c.waiter.wake() }
+func (c *completionQueue) Wake() { c.waiter.Wake() }
 
 // Watch implements rdmatransport.CompletionQueue.
-func (c *completionQueue) Watch(fd int) error { return c.waiter.add(fd) }
+func (c *completionQueue) Watch(fd int) error { return c.waiter.Add(fd) }
 
 // Now implements rdmatransport.CompletionQueue.
 func (c *completionQueue) Now() int64 { return int64(c.now) }
@@ -363,7 +363,7 @@ func (c *completionQueue) destroy() error {
 	err := errors.Join(
 		c.dev.freed(C.nv_remove_cq(c.dev.lib, c.sent.cq), "destroying a completion queue"),
 		c.dev.freed(C.nv_destroy_cq(c.dev.lib, c.channel, c.arrived.cq), "destroying a completion queue"))
-	c.waiter.close()
+	c.waiter.Close()
 	return err
 }
 

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport/internal/waiter"
 )
 
 // port is one shard's sockets.
@@ -18,17 +20,16 @@ type port struct {
 	gso, gro bool
 	stats    Stats
 	overflow uint32 // the kernel's count, which wraps
-	wait     waiter
+	wait     waiter.Waiter
 	out      sendBatch
 }
 
 func openPort(g *group, cfg *Config) (*port, error) {
 	p := &port{group: g, recv: -1, is4: g.addr.Is4()}
-	p.wait.epoll, p.wait.event = -1, -1
 	err := p.openSockets(cfg)
 	if err == nil {
-		if err = p.wait.open(p.recv); err != nil {
-			err = fmt.Errorf("open epoll: %w", err)
+		if err = p.wait.Open(); err == nil {
+			err = p.wait.Quiet(p.recv)
 		}
 	}
 	if err != nil {
@@ -62,7 +63,7 @@ func (p *port) openSockets(cfg *Config) (err error) {
 }
 
 func (p *port) close() {
-	p.wait.close()
+	p.wait.Close()
 	for _, fd := range append(p.transmit, p.recv) {
 		if fd >= 0 {
 			unix.Close(fd)

@@ -239,19 +239,6 @@ func TestWaitIsPrecise(t *testing.T) {
 	p.Wait(-1)
 }
 
-func TestWakeAfterClose(t *testing.T) {
-	g := listenAt(t, netip.MustParseAddr("127.77.30.1"), Config{})
-	p := g.Ports()[0].(*port)
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
-	p.wait.asleep.Store(true) // as if it had raced with the end of Wait
-	p.Wake()
-	if err := g.Close(); err != nil {
-		t.Errorf("second Close: %v", err)
-	}
-}
-
 // A blocked port must not keep the runtime waiting, which needs its P for a
 // garbage collection.
 func TestWaitGivesTheProcessorBack(t *testing.T) {
@@ -261,7 +248,7 @@ func TestWaitGivesTheProcessorBack(t *testing.T) {
 		defer close(done)
 		p.Wait(20 * time.Second)
 	}()
-	for !p.(*port).wait.asleep.Load() {
+	for !p.(*port).wait.Asleep() {
 		runtime.Gosched()
 	}
 	start := time.Now()

@@ -1,0 +1,180 @@
+package waiter
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func open(t *testing.T) *Waiter {
+	t.Helper()
+	w := &Waiter{}
+	if err := w.Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+func pipe(t *testing.T) (r, w int) {
+	t.Helper()
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fds[0]); unix.Close(fds[1]) })
+	return fds[0], fds[1]
+}
+
+// slept is how long a Wait took, and what it returned.
+func slept(w *Waiter, d time.Duration) (time.Duration, []int) {
+	start := time.Now()
+	var fds []int
+	for _, e := range w.Wait(d) {
+		fds = append(fds, int(e.Fd))
+	}
+	return time.Since(start), fds
+}
+
+const patience = 10 * time.Second // of a busy machine
+
+// TestLimits: short sleeps and long ones end by themselves. One may end early, when a
+// signal comes.
+func TestLimits(t *testing.T) {
+	w := open(t)
+	for _, d := range []time.Duration{0, 300 * time.Microsecond, coarse - 1, coarse, 30 * time.Millisecond, time.Millisecond} {
+		var whole time.Duration
+		for range 20 {
+			took, fds := slept(w, d-whole)
+			if len(fds) > 0 {
+				t.Fatalf("%v are readable", fds)
+			}
+			if whole += took; whole >= d {
+				break
+			}
+		}
+		if whole < d || whole > d+patience {
+			t.Errorf("slept %v for %v", whole, d)
+		}
+	}
+}
+
+// TestReadable: a descriptor ends sleeps of either kind, whether it was readable
+// before or becomes so, and once it is read ends none.
+func TestReadable(t *testing.T) {
+	for name, add := range map[string]func(w *Waiter, fd int) error{"added": (*Waiter).Add, "quiet": (*Waiter).Quiet} {
+		for _, limit := range []time.Duration{time.Millisecond, patience, -1} {
+			w := open(t)
+			r, in := pipe(t)
+			if err := add(w, r); err != nil {
+				t.Fatal(err)
+			}
+			for _, late := range []time.Duration{0, 5 * time.Millisecond} {
+				if late > 0 && limit == time.Millisecond {
+					continue
+				}
+				done := make(chan struct{})
+				write := func() { unix.Write(in, []byte{1}); close(done) }
+				if late == 0 {
+					write()
+				} else {
+					time.AfterFunc(late, write)
+				}
+				if took, fds := slept(w, limit); len(fds) != 1 || fds[0] != r {
+					t.Errorf("%s, limit %v: after %v %v are readable, want %d", name, limit, took, fds, r)
+				}
+				<-done
+				unix.Read(r, make([]byte, 8))
+			}
+			if _, fds := slept(w, 3*time.Millisecond); len(fds) > 0 {
+				t.Errorf("%s, limit %v: %v are readable after all was read", name, limit, fds)
+			}
+		}
+	}
+}
+
+// TestQuietWhileAwake: what became readable while nobody slept ends the next sleep, also
+// one after a sleep that something else ended.
+func TestQuietWhileAwake(t *testing.T) {
+	w := open(t)
+	r, in := pipe(t)
+	if err := w.Quiet(r); err != nil {
+		t.Fatal(err)
+	}
+	w.Wait(time.Millisecond) // ends by its limit
+	w.Wait(5 * time.Millisecond)
+	unix.Write(in, []byte{1})
+	for range 3 { // it is level-triggered, as far as sleeps go
+		if _, fds := slept(w, -1); len(fds) != 1 || fds[0] != r {
+			t.Errorf("%v are readable, want %d", fds, r)
+		}
+	}
+}
+
+func TestWake(t *testing.T) {
+	w := open(t)
+	for range 200 {
+		w.Wake() // before
+		w.Wait(-1)
+		done := make(chan struct{})
+		go func() { w.Wake(); close(done) }() // during, perhaps
+		w.Wait(-1)
+		<-done
+	}
+	if took, _ := slept(w, 20*time.Millisecond); took < 10*time.Millisecond {
+		took, _ = slept(w, 20*time.Millisecond) // the last call may have come after the last Wait
+		if took < 10*time.Millisecond {
+			t.Errorf("slept %v, want 20 ms: an old call woke twice", took)
+		}
+	}
+}
+
+func TestWakeAfterClose(t *testing.T) {
+	w := open(t)
+	w.Close()
+	w.asleep.Store(true) // as if it had raced with the end of Wait
+	w.Wake()
+	w.Close()
+	(&Waiter{}).Close()
+}
+
+// A sleeper must not keep the scheduler waiting, which stops everybody for a garbage
+// collection.
+func TestCollectsGarbage(t *testing.T) {
+	for _, d := range []time.Duration{coarse - 1, -1} {
+		w := open(t)
+		done := make(chan struct{})
+		var stop atomic.Bool
+		go func() {
+			defer close(done)
+			for !stop.Load() {
+				w.Wait(d)
+			}
+		}()
+		for !w.Asleep() {
+			runtime.Gosched()
+		}
+		start := time.Now()
+		runtime.GC()
+		if took := time.Since(start); took > patience {
+			t.Errorf("a garbage collection took %v", took)
+		}
+		stop.Store(true)
+		w.Wake()
+		select {
+		case <-done:
+		case <-time.After(patience):
+			t.Fatal("Wake did not wake")
+		}
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	w := open(t)
+	if n := testing.AllocsPerRun(100, func() { w.Wake(); w.Wait(-1); w.Wait(50 * time.Microsecond); w.Wait(coarse) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
