@@ -36,13 +36,7 @@ func (l *limits) queueDepth(want int) int {
 // opcode says. The completion is valid with a [*StatusError] too. When ctx ends
 // first the command stays outstanding and its data is dropped.
 func (c *Controller) Admin(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
-	if err := c.Err(); err != nil {
-		return capsule.Completion{}, err
-	}
-	if len(data) > c.limits.write {
-		return capsule.Completion{}, fmt.Errorf("admin command with %d bytes of data: at most %d", len(data), c.limits.write)
-	}
-	return c.admin.execute(ctx, cmd, data)
+	return c.execute(ctx, c.admin, cmd, data)
 }
 
 // IdentifyData sends an Identify command and returns its 4096 bytes.

@@ -1,0 +1,35 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// Execute sends a command on one of the I/O queues and waits for its completion,
+// which is valid with a [*StatusError] too. Data, if any, at most
+// [Controller.MaxTransfer] bytes, goes the way that the opcode says. NSID 0 stands
+// for the namespace; CID, flags and SGL are filled in. When ctx ends first the
+// command stays outstanding and its data is dropped.
+func (n *Namespace) Execute(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
+	if cmd.NSID == 0 {
+		cmd.NSID = n.id
+	}
+	if cmd.Flags.Fuse() != capsule.FuseNone {
+		return capsule.Completion{}, errors.New("half of a fused operation cannot be sent by itself")
+	}
+	return n.controller.execute(ctx, n.controller.nextLane().link, cmd, data)
+}
+
+// execute judges what every command must keep to.
+func (c *Controller) execute(ctx context.Context, l *link, cmd capsule.Command, data []byte) (capsule.Completion, error) {
+	if err := c.Err(); err != nil {
+		return capsule.Completion{}, err
+	}
+	if len(data) > c.limits.write {
+		return capsule.Completion{}, fmt.Errorf("%s with %d bytes of data: the controller takes %d", commandName(&cmd, l.qid == 0), len(data), c.limits.write)
+	}
+	return l.execute(ctx, cmd, data)
+}
