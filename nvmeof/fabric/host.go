@@ -38,7 +38,8 @@ var ErrTimeout = errors.New("command timed out")
 // A Request is one command of a host and its outcome. It belongs to the queue
 // from Submit until Done is called, and can be used again then.
 type Request struct {
-	// Command is filled by the caller except for CID, Flags and SGL.
+	// Command is filled by the caller except for CID, PSDT and SGL. The halves of a
+	// fused operation are submitted one right after the other.
 	Command capsule.Command
 
 	// The data: Length bytes at Offset of Memory. 0 for none.
@@ -275,30 +276,3 @@ func (q *HostQueue) Disconnect() { q.fail(rdmatransport.ErrDisconnected) }
 
 // Fail ends the queue for a reason that the caller found.
 func (q *HostQueue) Fail(err error) { q.fail(err) }
-
-// A requestList holds requests that wait to be sent, in order.
-type requestList struct {
-	first, last *Request
-}
-
-func (l *requestList) push(r *Request) {
-	r.next = nil
-	if l.last == nil {
-		l.first = r
-	} else {
-		l.last.next = r
-	}
-	l.last = r
-}
-
-func (l *requestList) pop() *Request {
-	r := l.first
-	if r != nil {
-		l.first = r.next
-		if l.first == nil {
-			l.last = nil
-		}
-		r.next = nil
-	}
-	return r
-}

@@ -82,9 +82,14 @@ func (q *HostQueue) startPending() error {
 
 // admit reports whether there is room for one more command: a slot, entries of
 // the send queue beside those that invalidations may need, and, for data that
-// the controller will send, receive buffer.
+// the controller will send, receive buffer. The first half of a fused operation
+// needs room for both, so that it never waits at the controller for the second.
 func (q *HostQueue) admit(r *Request) bool {
-	if len(q.free) == 0 || q.send.room < q.windows+len(q.starting)+3 {
+	n := 1
+	if r.Command.Flags.Fuse() == capsule.FuseFirst {
+		n = 2
+	}
+	if len(q.free) < n || q.send.room < q.windows+len(q.starting)+3*n {
 		return false
 	}
 	if r.Length == 0 || r.writes() {
@@ -179,7 +184,7 @@ func (q *HostQueue) bind(s *hostSlot, i int32) {
 func (q *HostQueue) collect(s *hostSlot, i int32) {
 	r := s.req
 	cmd := &r.Command
-	cmd.Flags, cmd.CID = capsule.FlagsSGL, s.cid
+	cmd.Flags, cmd.CID = capsule.FlagsSGL|capsule.CommandFlags(cmd.Flags.Fuse()), s.cid
 	inCapsule := false
 	switch {
 	case r.Length == 0:
