@@ -37,6 +37,8 @@ func (e *StatusError) Is(target error) bool {
 		return target == backend.ErrOutOfRange
 	case capsule.StatusNamespaceWriteProtected:
 		return target == backend.ErrReadOnly
+	case capsule.StatusCompareFailure:
+		return target == backend.ErrMiscompare
 	case capsule.StatusCapacityExceeded:
 		return target == backend.ErrNoSpace
 	case capsule.StatusInvalidField, capsule.StatusInvalidOpcode:

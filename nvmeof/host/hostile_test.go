@@ -41,6 +41,8 @@ type liar struct {
 	log      func(off uint64, b []byte)
 	queueCnt capsule.QueueCounts
 	silent   func(*capsule.Command) bool // gets no answer
+	io       func(*liarQueue, *fabric.Command)
+	abort    func(capsule.Abort) (result uint64, answer bool)
 }
 
 func newLiar(t *testing.T) *liar {
@@ -52,6 +54,8 @@ func newLiar(t *testing.T) *liar {
 		identify: func(*capsule.IdentifyController) {}, ns: func(*capsule.IdentifyNamespace) {},
 		nsids: []capsule.NSID{1}, log: func(uint64, []byte) {}, silent: func(*capsule.Command) bool { return false },
 		queueCnt: capsule.QueueCounts{Submission: 4, Completion: 4},
+		io:       func(_ *liarQueue, c *fabric.Command) { c.Respond(0, 0) },
+		abort:    func(capsule.Abort) (uint64, bool) { return 1, true },
 	}
 	must := func(err error) {
 		if err != nil {
@@ -144,6 +148,8 @@ func (q *liarQueue) Command(c *fabric.Command) {
 		c.Fetch(q.piece(c))
 	case c.SQE.Opcode == capsule.OpcodeFabrics:
 		q.fabrics(c)
+	case q.id != 0:
+		q.liar.io(q, c)
 	default:
 		q.admin(c)
 	}
@@ -181,9 +187,16 @@ func (q *liarQueue) fabrics(c *fabric.Command) {
 func (q *liarQueue) admin(c *fabric.Command) {
 	l := q.liar
 	if c.Length() == 0 {
-		result := uint64(0)
-		if capsule.AdminOpcode(c.SQE.Opcode) == capsule.AdminSetFeatures {
+		result, answer := uint64(0), true
+		switch capsule.AdminOpcode(c.SQE.Opcode) {
+		case capsule.AdminSetFeatures:
 			result = uint64(l.queueCnt.Value())
+		case capsule.AdminAbort:
+			result, answer = l.abort(c.SQE.Abort())
+		}
+		if !answer {
+			q.held = append(q.held, c)
+			return
 		}
 		c.Respond(0, result)
 		return
@@ -220,14 +233,21 @@ func (q *liarQueue) identify(c *fabric.Command, b []byte) {
 	}
 }
 
-func (q *liarQueue) Fetched(c *fabric.Command) { q.fabrics(c) }
-func (q *liarQueue) Done(*fabric.Command)      {}
+func (q *liarQueue) Fetched(c *fabric.Command) {
+	if q.id != 0 && c.SQE.Opcode != capsule.OpcodeFabrics {
+		q.liar.io(q, c)
+		return
+	}
+	q.fabrics(c)
+}
+func (q *liarQueue) Done(*fabric.Command) {}
 
 func (q *liarQueue) Failed(error) {
 	q.failed = true
 	for _, c := range q.held {
 		c.Respond(0, 0)
 	}
+	q.held = nil
 }
 
 func (q *liarQueue) Closed() { close(q.closed) }

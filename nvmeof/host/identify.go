@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -17,11 +18,13 @@ type limits struct {
 	write     int // bytes of one command whose data we send
 	read      int // bytes of one command whose data the controller sends
 	zeroes    int // bytes of one Write Zeroes
+	verify    int // bytes of one Verify
 	inCapsule int // bytes of data in a capsule
 	mqes      int // entries of a queue
 	maxCmd    int // commands outstanding; 0: no statement
 	zeroesOK  bool
 	trimOK    bool
+	dsm       capsule.IdentifyNVMController // of Dataset Management; 0: no statement
 }
 
 func (l *limits) queueDepth(want int) int {
@@ -34,9 +37,12 @@ func (l *limits) queueDepth(want int) int {
 
 // Admin sends a command on the admin queue; data, if any, goes the way that the
 // opcode says. The completion is valid with a [*StatusError] too. When ctx ends
-// first the command stays outstanding and its data is dropped.
+// first the command is aborted, but not waited for, and its data is dropped.
 func (c *Controller) Admin(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
-	return c.execute(ctx, c.admin, cmd, data)
+	if err := c.mayExecute(c.admin, &cmd, data); err != nil {
+		return capsule.Completion{}, err
+	}
+	return c.admin.execute(ctx, cmd, data)
 }
 
 // IdentifyData sends an Identify command and returns its 4096 bytes.
@@ -81,8 +87,8 @@ func (c *Controller) learn(ctx context.Context) error {
 		return err
 	}
 	c.setLimits()
-	if c.limits.zeroesOK {
-		c.learnZeroes(ctx)
+	if c.identify.ONCS&(capsule.ONCSWriteZeroes|capsule.ONCSVerify|capsule.ONCSDatasetManagement) != 0 {
+		c.learnNVM(ctx)
 	}
 	return nil
 }
@@ -128,7 +134,7 @@ func (c *Controller) setLimits() {
 	if id.MDTS > 0 && id.MDTS < 8 {
 		l.write = capsule.IdentifySize << id.MDTS
 	}
-	l.read, l.zeroes = l.write, l.write
+	l.read, l.zeroes, l.verify = l.write, l.write, math.MaxInt
 	// Half of what may be on its way to us, so that two commands can overlap.
 	if budget := c.admin.shard.Budget().Limit(); budget > 0 {
 		l.read = min(l.read, max(logChunk, budget/2&^(logChunk-1)))
@@ -143,17 +149,25 @@ func (c *Controller) setLimits() {
 	l.trimOK = id.ONCS&capsule.ONCSDatasetManagement != 0
 }
 
-// learnZeroes asks for the bound on Write Zeroes, which older controllers do not
-// tell: theirs is that of a transfer.
-func (c *Controller) learnZeroes(ctx context.Context) {
+// learnNVM asks for bounds of the NVM command set, which older controllers do not
+// tell: theirs of Write Zeroes is that of a transfer.
+func (c *Controller) learnNVM(ctx context.Context) {
 	b, err := c.IdentifyData(ctx, 0, capsule.Identify{CNS: capsule.CNSControllerCSI, CSI: capsule.CSINVM})
 	if err != nil {
 		return
 	}
 	nvm, err := capsule.DecodeIdentifyNVMController(b)
-	if err == nil && nvm.WZSL > 0 {
-		c.limits.zeroes = logChunk << min(nvm.WZSL, 16)
+	if err != nil {
+		return
 	}
+	l := &c.limits
+	if nvm.WZSL > 0 {
+		l.zeroes = logChunk << min(nvm.WZSL, 16)
+	}
+	if nvm.VSL > 0 {
+		l.verify = logChunk << min(nvm.VSL, 16)
+	}
+	l.dsm = nvm
 }
 
 // requestQueues asks for I/O queues and returns how many there may be.

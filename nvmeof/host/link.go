@@ -115,6 +115,18 @@ func (l *link) end(err error) {
 	close(l.ended)
 }
 
+// explain prefers the reason for which the controller was lost to what the queue
+// saw of it.
+func (l *link) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if why := l.controller.Err(); why != nil {
+		return why
+	}
+	return err
+}
+
 // disconnect ends the queue; ended tells when that is done.
 func (l *link) disconnect() { l.shard.Do(l.queue.Disconnect) }
 

@@ -15,6 +15,8 @@ const (
 	opFlush
 	opZeroes
 	opTrim
+	opCompare
+	opVerify
 )
 
 // An op is an operation on a namespace, which takes one command or several. It
@@ -39,6 +41,8 @@ type op struct {
 	pos    int64 // what has been sent of the range
 	flying int   // commands outstanding
 	err    error // of the first command that failed
+	live   bool  // from begin until done
+	stop   error // why it was canceled; the caller's while it is not live
 	next   *op
 	done   func(*op) // set once
 }
@@ -49,6 +53,12 @@ func (o *op) fail(err error) {
 	if o.err == nil {
 		o.err = err
 	}
+}
+
+// end gives the operation back; the lane does not touch it any more.
+func (o *op) end() {
+	o.live = false
+	o.done(o)
 }
 
 // An opList is a queue of operations.
@@ -71,6 +81,26 @@ func (l *opList) pop() *op {
 	}
 	o.next = nil
 	return o
+}
+
+// remove takes an operation out of the queue, if it is there.
+func (l *opList) remove(o *op) {
+	var before *op
+	for at := l.first; at != nil; before, at = at, at.next {
+		if at != o {
+			continue
+		}
+		if before == nil {
+			l.first = at.next
+		} else {
+			before.next = at.next
+		}
+		if at.next == nil {
+			l.last = before
+		}
+		at.next = nil
+		return
+	}
 }
 
 // A chunk is one command of an operation.
@@ -97,6 +127,12 @@ func (c *chunk) prepare(o *op, n int) {
 	case opWrite:
 		cmd.Opcode = capsule.Opcode(capsule.IOWrite)
 		rw.Put(cmd)
+	case opCompare:
+		cmd.Opcode = capsule.Opcode(capsule.IOCompare)
+		rw.Put(cmd)
+	case opVerify:
+		cmd.Opcode = capsule.Opcode(capsule.IOVerify)
+		rw.Put(cmd)
 	case opFlush:
 		cmd.Opcode = capsule.Opcode(capsule.IOFlush)
 	case opZeroes:
@@ -118,7 +154,7 @@ func (c *chunk) place(p *pool, b shard.Buffer, n int) {
 	case b.Valid():
 		r.Memory, r.Offset, r.Length = p.memory, p.offset(b), n
 		switch o.kind {
-		case opWrite:
+		case opWrite, opCompare:
 			copy(b.Bytes()[:n], o.buf[c.at-o.bufOff:])
 		case opTrim:
 			rw := capsule.DSMRange{SLBA: capsule.LBA(c.at >> o.ns.shift), Blocks: c.trimBlocks()}
