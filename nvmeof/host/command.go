@@ -33,6 +33,9 @@ func (n *Namespace) Execute(ctx context.Context, cmd capsule.Command, data []byt
 	return c, statusError(&cmd, false, c)
 }
 
+// second drops what a caller has no use for.
+func second[T any](_ T, err error) error { return err }
+
 // mayExecute judges what every command must keep to.
 func (c *Controller) mayExecute(l *link, cmd *capsule.Command, data []byte) error {
 	if err := c.Err(); err != nil {

@@ -75,8 +75,6 @@ func TestConnect(t *testing.T) {
 	})
 }
 
-func second[T any](_ T, err error) error { return err }
-
 // TestConnectRefused: who cannot connect learns why, in words.
 func TestConnectRefused(t *testing.T) {
 	cases := []struct {

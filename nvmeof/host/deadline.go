@@ -37,15 +37,10 @@ func (q *Queue) setDeadline(s *slot) {
 	l := &q.limit
 	s.deadline = q.shard.Now() + int64(s.timeout)
 	every := max(s.timeout/deadlineChecks, minDeadlineCheck)
-	switch {
-	case !l.timer.Running():
-	case every < l.every:
-		q.shard.StopTimer(&l.timer)
-	default:
-		return
+	if !l.timer.Running() || every < l.every {
+		l.every = every
+		q.shard.SetTimer(&l.timer, every)
 	}
-	l.every = every
-	q.shard.SetTimer(&l.timer, every)
 }
 
 // checkDeadlines cancels requests that are overdue.

@@ -182,19 +182,3 @@ func (c *Controller) requestQueues(ctx context.Context, n int) (int, error) {
 	got := capsule.ParseQueueCounts(done.DW0())
 	return min(n, got.Submission, got.Completion), nil
 }
-
-// Feature reads a feature's value, as the bits of its completion's DW0.
-func (c *Controller) Feature(ctx context.Context, f capsule.GetFeatures, id capsule.NSID, data []byte) (uint32, error) {
-	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetFeatures), NSID: id}
-	f.Put(&cmd)
-	done, err := c.Admin(ctx, cmd, data)
-	return done.DW0(), err
-}
-
-// SetFeature sets a feature and returns the bits of the completion's DW0.
-func (c *Controller) SetFeature(ctx context.Context, f capsule.SetFeatures, id capsule.NSID, data []byte) (uint32, error) {
-	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures), NSID: id}
-	f.Put(&cmd)
-	done, err := c.Admin(ctx, cmd, data)
-	return done.DW0(), err
-}
