@@ -37,6 +37,8 @@ func (e *StatusError) Is(target error) bool {
 		return target == backend.ErrOutOfRange
 	case capsule.StatusNamespaceWriteProtected:
 		return target == backend.ErrReadOnly
+	case capsule.StatusReservationConflict:
+		return target == ErrReserved
 	case capsule.StatusCompareFailure:
 		return target == backend.ErrMiscompare
 	case capsule.StatusCapacityExceeded:

@@ -37,6 +37,7 @@ type liar struct {
 	csts     capsule.CSTS
 	identify func(*capsule.IdentifyController)
 	ns       func(*capsule.IdentifyNamespace)
+	nvm      capsule.IdentifyNVMController
 	nsids    []capsule.NSID
 	log      func(off uint64, b []byte)
 	queueCnt capsule.QueueCounts
@@ -155,9 +156,22 @@ func (q *liarQueue) Command(c *fabric.Command) {
 	}
 }
 
+// piece is memory for a command's data: of the long ones, that of all.
 func (q *liarQueue) piece(c *fabric.Command) []rdmatransport.SGE {
-	b := q.liar.shard.Arena().Bytes()[c.Index()*8192:][:c.Length()]
+	at := c.Index() * 8192
+	if c.Length() > 8192 {
+		at = 2 << 20
+	}
+	b := q.liar.shard.Arena().Bytes()[at:][:c.Length()]
 	return []rdmatransport.SGE{{Buf: b, LKey: q.liar.arena.LKey()}}
+}
+
+// data is what came with a command.
+func (q *liarQueue) data(c *fabric.Command) []byte {
+	if b := c.InCapsule(); b != nil {
+		return b
+	}
+	return q.piece(c)[0].Buf
 }
 
 func (q *liarQueue) fabrics(c *fabric.Command) {
@@ -228,6 +242,8 @@ func (q *liarQueue) identify(c *fabric.Command, b []byte) {
 		ns.LBAF[0].LBADS = 9
 		l.ns(&ns)
 		ns.Encode(b)
+	case capsule.CNSControllerCSI:
+		l.nvm.Encode(b)
 	case capsule.CNSActiveNamespaces:
 		capsule.PutNamespaceList(b, l.nsids)
 	}
