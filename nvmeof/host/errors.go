@@ -18,6 +18,15 @@ var (
 	ErrUnsupported = errors.New("controller does not support the command")
 )
 
+// An UnsentError is a request of which nothing was sent, since the controller was
+// lost before. Any other error of a lost controller leaves open what became of a
+// request.
+type UnsentError struct{ Err error }
+
+func (e *UnsentError) Error() string { return e.Err.Error() }
+
+func (e *UnsentError) Unwrap() error { return e.Err }
+
 // A StatusError is a command that the controller completed with an error.
 type StatusError struct {
 	Command string

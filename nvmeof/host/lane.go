@@ -69,7 +69,7 @@ func (l *lane) serve() {
 	l.serving = true
 	for o := l.waiting.first; o != nil; o = l.waiting.first {
 		if l.dead {
-			o.fail(l.lostErr())
+			o.fail(l.lostOf(o))
 		}
 		for !o.allSent() {
 			if !l.send(o) {
@@ -90,6 +90,15 @@ func (l *lane) lostErr() error {
 		return err
 	}
 	return l.queue.Err()
+}
+
+// lostOf is what an operation fails with when the queue has ended before all of it
+// was sent.
+func (l *lane) lostOf(o *op) error {
+	if o.pos == 0 {
+		return &UnsentError{l.lostErr()}
+	}
+	return l.lostErr()
 }
 
 // step is how many bytes the next command of an operation covers: whole blocks,
@@ -183,13 +192,9 @@ func (l *lane) buffer(n int) (shard.Buffer, bool) {
 // finish takes the end of a command.
 func (l *lane) finish(c *chunk) {
 	o, r := c.op, &c.request
-	err := r.Err
-	if err != nil {
-		err = l.explain(err)
-	} else {
-		err = statusError(&r.Command, false, r.Completion)
-	}
-	if err != nil {
+	if r.Err != nil {
+		o.err = cmp.Or(o.stop, l.explain(r.Err)) // says more than the status of another command
+	} else if err := statusError(&r.Command, false, r.Completion); err != nil {
 		o.fail(cmp.Or(o.stop, err))
 	} else if o.kind == opRead && c.buffer.Valid() {
 		c.copyOut()
