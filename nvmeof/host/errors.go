@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -70,6 +69,8 @@ func (e *StatusError) hint() string {
 		return ": the controller objects to " + connectField(capsule.ParseInvalidParameter(e.Result))
 	case capsule.StatusConnectInvalidHost:
 		return ": the target does not allow this host; add its name to the subsystem's hosts"
+	case capsule.StatusConnectIncompatibleFormat:
+		return ": the target speaks another version of NVMe over Fabrics"
 	case capsule.StatusConnectControllerBusy:
 		return ": the controller is busy; try again"
 	case capsule.StatusConnectRestartDiscovery:
@@ -82,10 +83,10 @@ func (e *StatusError) hint() string {
 
 var connectCommandFields = map[uint16]string{
 	capsule.ConnectOffsetRECFMT: "the record format",
-	capsule.ConnectOffsetQID:    "the queue identifier (QID)",
-	capsule.ConnectOffsetSQSIZE: "the queue size (SQSIZE)",
+	capsule.ConnectOffsetQID:    "the queue identifier (QID); connect with fewer queues (--nr-io-queues)",
+	capsule.ConnectOffsetSQSIZE: "the queue size (SQSIZE); connect with another (--queue-size)",
 	capsule.ConnectOffsetCATTR:  "the connect attributes (CATTR)",
-	capsule.ConnectOffsetKATO:   "the keep alive timeout (KATO)",
+	capsule.ConnectOffsetKATO:   "the keep alive timeout (KATO); connect with another (--keep-alive-tmo)",
 }
 
 var connectDataFields = map[uint16]string{
@@ -107,19 +108,6 @@ func connectField(p capsule.InvalidParameter) string {
 	return fmt.Sprintf("byte %d of its %s", p.Offset, where)
 }
 
-// A ConnectError is a controller that could not be connected to.
-type ConnectError struct {
-	Addr netip.AddrPort
-	Step string // what was being done
-	Err  error
-}
-
-func (e *ConnectError) Error() string {
-	return fmt.Sprintf("%v: %s: %s", e.Addr, e.Step, explain(e.Err))
-}
-
-func (e *ConnectError) Unwrap() error { return e.Err }
-
 // RejectStatus is the reason that a controller gave for rejecting a queue's
 // connection, 0 if err is nothing of that kind.
 func RejectStatus(err error) capsule.RejectStatus {
@@ -132,21 +120,6 @@ func RejectStatus(err error) capsule.RejectStatus {
 		return 0
 	}
 	return d.STS
-}
-
-// explain puts errors of the connection exchange into words of NVMe.
-func explain(err error) string {
-	if s := RejectStatus(err); s != 0 {
-		return fmt.Sprintf("controller rejects the connection: %v (NVMe status %d)", s, uint16(s))
-	}
-	var reject *rdmatransport.RejectError
-	switch {
-	case errors.As(err, &reject) && reject.Reason == rdmatransport.RejectInvalidServiceID:
-		return "nothing listens there; is the target running, and on that port?"
-	case errors.Is(err, rdmatransport.ErrUnreachable):
-		return "no answer; is the address right, does it speak RoCEv2, and is UDP port 4791 open?"
-	}
-	return err.Error()
 }
 
 // commandName is what errors call a command.

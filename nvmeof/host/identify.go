@@ -84,7 +84,7 @@ func (c *Controller) learn(ctx context.Context) error {
 		return err
 	}
 	if err := c.judge(); err != nil {
-		return err
+		return refuse(err)
 	}
 	c.setLimits()
 	if c.identify.ONCS&(capsule.ONCSWriteZeroes|capsule.ONCSVerify|capsule.ONCSDatasetManagement) != 0 {

@@ -74,7 +74,7 @@ func (l *link) open(ctx context.Context) error {
 		RetryCount:         7, RNRRetryCount: 7, TrafficClass: c.options.TOS,
 	})
 	if err == nil {
-		err = checkReply(reply)
+		err = refuse(checkReply(reply))
 	}
 	if err != nil {
 		if l.shard.Do(func() { l.queue.Fail(err) }) {
@@ -156,7 +156,7 @@ func (l *link) connectCommand(ctx context.Context) (capsule.ConnectResponse, err
 		return capsule.ConnectResponse{}, err
 	}
 	r := capsule.ParseConnectResponse(done.Result)
-	return r, l.checkConnect(r)
+	return r, refuse(l.checkConnect(r))
 }
 
 func (l *link) checkConnect(r capsule.ConnectResponse) error {
