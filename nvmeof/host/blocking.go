@@ -33,6 +33,7 @@ func (c *Controller) nextLane() *lane {
 type work struct {
 	kind        opKind
 	buf         []byte
+	vector      *vector // instead of buf
 	off, length int64
 	fua         bool
 	free        bool // opZeroes: the storage may be freed
@@ -51,6 +52,7 @@ func (n *Namespace) do(ctx context.Context, w work) error {
 	b := c.ops.Get().(*blockingOp)
 	b.ns, b.kind, b.fua, b.free = n, w.kind, w.fua, w.free
 	b.setRange(w.buf, w.off, w.length)
+	b.vector = w.vector
 	var unwatch func() bool
 	if ctx.Done() != nil {
 		unwatch = b.watch(ctx)
@@ -63,7 +65,7 @@ func (n *Namespace) do(ctx context.Context, w work) error {
 	if unwatch != nil && !unwatch() {
 		return err // the cancellation may be on its way to the operation: never used again
 	}
-	b.ns, b.buf, b.memory, b.err = nil, nil, nil, nil
+	b.ns, b.buf, b.memory, b.vector, b.err = nil, nil, nil, nil, nil
 	c.ops.Put(b)
 	return err
 }

@@ -134,6 +134,11 @@ func (l *lane) send(o *op) bool {
 		return false
 	}
 	step := l.step(o)
+	var p *piece
+	if o.vector != nil {
+		p = o.enter()
+		step = min(step, p.at+p.length-o.pos)
+	}
 	n := int(step)
 	var b shard.Buffer
 	if o.needsBuffer() {
@@ -148,6 +153,7 @@ func (l *lane) send(o *op) bool {
 	}
 	l.chunks = c.next
 	c.prepare(o, n)
+	c.piece = p
 	c.place(l.pool, b, n)
 	o.pos += step
 	o.flying++

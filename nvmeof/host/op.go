@@ -37,6 +37,7 @@ type op struct {
 	bufOff    int64
 	memory    *fabric.Memory
 	memoryOff int
+	vector    *vector // the memory, if it is in pieces: instead of the above
 
 	pos    int64 // what has been sent of the range
 	flying int   // commands outstanding
@@ -108,6 +109,7 @@ type chunk struct {
 	request fabric.Request
 	op      *op
 	buffer  shard.Buffer // where the data is not in registered memory
+	piece   *piece       // of a vector, in which the data lies
 	at      int64        // in bytes of the namespace
 	next    *chunk
 }
@@ -155,6 +157,10 @@ func (c *chunk) place(p *pool, b shard.Buffer, n int) {
 		r.Memory, r.Offset, r.Length = p.memory, p.offset(b), n
 		switch o.kind {
 		case opWrite, opCompare:
+			if c.piece != nil {
+				c.piece.copyIn(b.Bytes()[:n], c.at-o.off)
+				break
+			}
 			copy(b.Bytes()[:n], o.buf[c.at-o.bufOff:])
 		case opTrim:
 			rw := capsule.DSMRange{SLBA: capsule.LBA(c.at >> o.ns.shift), Blocks: c.trimBlocks()}
@@ -174,6 +180,10 @@ func (c *chunk) trimBlocks() uint32 {
 // part that was asked for of blocks at the ends.
 func (c *chunk) copyOut() {
 	o, n := c.op, int64(c.request.Length)
+	if c.piece != nil {
+		c.piece.copyOut(c.buffer.Bytes()[:n], c.at-o.off)
+		return
+	}
 	from, to := max(c.at, o.bufOff), min(c.at+n, o.bufOff+int64(len(o.buf)))
 	if from < to {
 		copy(o.buf[from-o.bufOff:to-o.bufOff], c.buffer.Bytes()[from-c.at:to-c.at])
