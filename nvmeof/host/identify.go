@@ -20,11 +20,33 @@ type limits struct {
 	zeroes    int // bytes of one Write Zeroes
 	verify    int // bytes of one Verify
 	inCapsule int // bytes of data in a capsule
+	parts     int // of one command's data
 	mqes      int // entries of a queue
 	maxCmd    int // commands outstanding; 0: no statement
 	zeroesOK  bool
 	trimOK    bool
 	dsm       capsule.IdentifyNVMController // of Dataset Management; 0: no statement
+}
+
+// maxParts bounds the parts of a command's data: each has a key that takes its time to
+// make and to end.
+const maxParts = 8
+
+// setParts takes MSDBD, 0 for no bound. The descriptors go into the capsule.
+func (l *limits) setParts(msdbd uint8) {
+	l.parts = maxParts
+	if msdbd > 0 {
+		l.parts = min(l.parts, int(msdbd))
+	}
+	l.parts = max(1, min(l.parts, l.inCapsule/capsule.SGLSize))
+}
+
+// descriptorsOf is the same for a queue: admin commands have one.
+func (l *limits) descriptorsOf(id capsule.QID) int {
+	if id == 0 {
+		return 1
+	}
+	return l.parts
 }
 
 func (l *limits) queueDepth(want int) int {
@@ -143,6 +165,7 @@ func (c *Controller) setLimits() {
 		extra := (uint64(id.IOCCSZ) - minIOCCSZ) * 16
 		l.inCapsule = int(min(extra, nvmeof.MaxInCapsule))
 	}
+	l.setParts(id.MSDBD)
 	l.mqes = int(c.cap.Fields().MQES) + 1
 	l.maxCmd = int(id.MAXCMD)
 	l.zeroesOK = id.ONCS&capsule.ONCSWriteZeroes != 0

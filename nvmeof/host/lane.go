@@ -136,8 +136,7 @@ func (l *lane) send(o *op) bool {
 	step := l.step(o)
 	var p *piece
 	if o.vector != nil {
-		p = o.enter()
-		step = min(step, p.at+p.length-o.pos)
+		p, step = o.enter(step)
 	}
 	n := int(step)
 	var b shard.Buffer
@@ -155,6 +154,9 @@ func (l *lane) send(o *op) bool {
 	c.prepare(o, n)
 	c.piece = p
 	c.place(l.pool, b, n)
+	if p != nil && p.memory != nil {
+		o.pos += l.addParts(c)
+	}
 	o.pos += step
 	o.flying++
 	if err := l.queue.Submit(&c.request); err != nil {

@@ -112,6 +112,7 @@ func (l *liar) serve(listener rdmatransport.Listener, ended chan struct{}) {
 		q.id = d.QID
 		q.queue, err = fabric.NewTarget(fabric.TargetConfig{
 			Shard: l.shard, Domain: l.domain, Attrs: l.device.Attrs(), Handler: q, Depth: int(d.HSQSIZE) + 1, InCapsule: 1024,
+			MaxDescriptors: 16,
 		})
 		if err == nil {
 			l.shard.Call(func() {
@@ -232,7 +233,7 @@ func (q *liarQueue) identify(c *fabric.Command, b []byte) {
 	case capsule.CNSController:
 		id := capsule.IdentifyController{
 			CNTLID: l.cntlid, CNTRLTYPE: capsule.ControllerTypeIO, KAS: 1, SQES: 0x66, CQES: 0x44, MAXCMD: 128,
-			SGLS: capsule.SGLSSupported | capsule.SGLSKeyed | capsule.SGLSOffset, IOCCSZ: 4 + 64, IORCSZ: 1,
+			SGLS: capsule.SGLSSupported | capsule.SGLSKeyed | capsule.SGLSOffset, IOCCSZ: 4 + 64, IORCSZ: 1, MSDBD: 1,
 		}
 		l.identify(&id)
 		id.Encode(b)

@@ -36,7 +36,7 @@ func (c *Controller) openLink(ctx context.Context, qid capsule.QID, shardIndex, 
 	}
 	q, err := fabric.NewHost(fabric.HostConfig{
 		Shard: l.shard, Domain: c.domain, Attrs: c.host.attrs, Depth: depth, InCapsule: inCapsule,
-		Windows: c.windows, Timeout: c.options.timeout(), Ended: l.end,
+		Descriptors: c.limits.descriptorsOf(qid), Windows: c.windows, Timeout: c.options.timeout(), Ended: l.end,
 	})
 	if err != nil {
 		return nil, err

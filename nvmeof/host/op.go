@@ -150,7 +150,7 @@ func (c *chunk) prepare(o *op, n int) {
 // place gives the chunk its data: registered memory as it is, or a buffer.
 func (c *chunk) place(p *pool, b shard.Buffer, n int) {
 	r, o := &c.request, c.op
-	r.Memory, r.Offset, r.Length = nil, 0, 0
+	r.Memory, r.Offset, r.Length, r.More = nil, 0, 0, r.More[:0]
 	c.buffer = b
 	switch {
 	case b.Valid():

@@ -10,7 +10,7 @@ import (
 // ReadVectored reads a range into several buffers, one after the other, as readv does.
 // Offset and the sum of the lengths must be multiples of the block size. Buffers that
 // are whole blocks in memory of the controller's Buffers get their data without a
-// copy, each with commands of its own. When ctx ends it ends early, as ReadAtContext.
+// copy, several with one command where the controller takes that (MSDBD). When ctx ends it ends early, as ReadAtContext.
 func (n *Namespace) ReadVectored(ctx context.Context, bufs [][]byte, off int64) (int, error) {
 	return n.vectored(ctx, opRead, bufs, off)
 }
@@ -82,15 +82,42 @@ func (v *vector) copied(at int64, b []byte) {
 	p.length += int64(len(b))
 }
 
-// enter makes the piece at pos the operation's memory.
-func (o *op) enter() *piece {
+// enter makes the piece at pos the operation's memory, and returns it with how much of
+// the next step lies in it.
+func (o *op) enter(step int64) (*piece, int64) {
 	v := o.vector
-	for v.pieces[v.next].at+v.pieces[v.next].length <= o.pos {
+	for v.pieces[v.next].end() <= o.pos {
 		v.next++
 	}
 	p := &v.pieces[v.next]
 	o.memory, o.memoryOff = p.memory, p.memoryOff-int(p.at)
-	return p
+	return p, min(step, p.end()-o.pos)
+}
+
+func (p *piece) end() int64 { return p.at + p.length }
+
+// addParts adds to a command that goes to the end of its piece the pieces of registered
+// memory that follow, as many as the controller takes, and returns how many bytes.
+func (l *lane) addParts(c *chunk) int64 {
+	o, r := c.op, &c.request
+	at := o.pos + int64(r.Length)
+	left := l.step(o) - int64(r.Length)
+	for i := o.vector.next + 1; i < len(o.vector.pieces) && left > 0 && len(r.More) < l.controller.limits.parts-1; i++ {
+		p := &o.vector.pieces[i]
+		if p.memory == nil || p.at != at {
+			break
+		}
+		n := min(left, p.length)
+		r.More = append(r.More, fabric.Part{Memory: p.memory, Offset: p.memoryOff, Length: int(n)})
+		at, left = at+n, left-n
+	}
+	added := at - o.pos - int64(r.Length)
+	if added > 0 {
+		rw := r.Command.ReadWrite()
+		rw.Blocks = uint32((int64(r.Length) + added) >> o.ns.shift)
+		rw.Put(&r.Command)
+	}
+	return added
 }
 
 // copyIn fills b from the buffers, from a place of the range on.

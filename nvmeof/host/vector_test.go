@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
 )
 
 // cut gives buffers of all sizes that hold want together, or zeroes: some in registered
@@ -78,6 +81,62 @@ func TestVectored(t *testing.T) {
 				if _, err := n.WriteVectored(ctx, bufs, 0); !errors.Is(err, want) {
 					t.Errorf("%v, want %v", err, want)
 				}
+			}
+		})
+	}
+}
+
+// TestParts: as many pieces go with a command as the controller takes, and as its limit
+// of bytes has room for.
+func TestParts(t *testing.T) {
+	for _, c := range []struct {
+		msdbd, mdts uint8
+		ioccsz      uint32
+		want        string // lengths
+	}{
+		{1, 0, 68, "[4096 4096 4096 4096 4096 4096 4096 4096 4096 4096 8192]"},
+		{4, 0, 68, "[16384 16384 8192 8192]"},
+		{16, 0, 68, "[32768 8192 8192]"}, // this host's own bound
+		{0, 0, 68, "[32768 8192 8192]"},
+		{16, 0, 4, "[4096 4096 4096 4096 4096 4096 4096 4096 4096 4096 8192]"}, // no room for a list
+		{16, 0, 6, "[8192 8192 8192 8192 8192 8192]"},
+		{4, 1, 68, "[8192 8192 8192 8192 8192 8192]"},
+	} {
+		inBubble(t, func(t *testing.T) {
+			l := newLiar(t)
+			l.identify = func(i *capsule.IdentifyController) { i.MSDBD, i.MDTS, i.IOCCSZ = c.msdbd, c.mdts, c.ioccsz }
+			var lengths []int
+			l.io = func(_ *liarQueue, x *fabric.Command) {
+				if n := int(x.SQE.ReadWrite().Blocks) * 512; n != x.Length() {
+					t.Errorf("command of %d bytes describes %d", n, x.Length())
+				}
+				lengths = append(lengths, x.Length())
+				x.Respond(0, 0)
+			}
+			o := l.options()
+			o.NrIOQueues, o.QueueSize = 1, 2 // one after the other
+			controller, err := l.host.Connect(context.Background(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := controller.Namespace(context.Background(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			buffers, err := controller.NewBuffers(1 << 20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var bufs [][]byte
+			for i := range 10 {
+				bufs = append(bufs, buffers.Bytes()[i*10000:][:4096])
+			}
+			bufs = append(bufs, make([]byte, 1000), make([]byte, 7192))
+			if _, err := n.WriteVectored(context.Background(), bufs, 0); err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(lengths); got != c.want {
+				t.Errorf("MSDBD %d, MDTS %d, IOCCSZ %d: commands of %v, want %v", c.msdbd, c.mdts, c.ioccsz, got, c.want)
 			}
 		})
 	}
