@@ -140,3 +140,39 @@ func TestFusedErrors(t *testing.T) {
 		}
 	})
 }
+
+// TestCancelFused: both halves are aborted; what has not been sent goes together.
+func TestCancelFused(t *testing.T) {
+	for _, depth := range []int{3, 8} {
+		inBubble(t, func(t *testing.T) {
+			s := newSlow(t, func(l *liar, o *Options) {
+				l.identify = func(i *capsule.IdentifyController) { i.FUSES = capsule.FUSESCompareWrite }
+				o.QueueSize = depth
+			})
+			ctx, cancel := context.WithCancel(context.Background())
+			results := make(chan error, 3)
+			for range 3 {
+				go func() {
+					results <- s.ns.CompareAndWrite(ctx, 0, make([]byte, 512), make([]byte, 512))
+				}()
+			}
+			sent := (depth - 1) / 2 * 2
+			s.want(sent, 0)
+			cancel()
+			s.want(sent, sent)
+			for range 3 - sent/2 {
+				if err := <-results; !errors.Is(err, context.Canceled) {
+					t.Errorf("not sent: %v", err)
+				}
+			}
+			for range sent / 2 {
+				s.answer(capsule.StatusAbortRequested)
+				s.answer(capsule.StatusAbortRequested)
+				if err := <-results; !errors.Is(err, context.Canceled) {
+					t.Errorf("aborted: %v", err)
+				}
+			}
+			s.want(0, sent)
+		})
+	}
+}

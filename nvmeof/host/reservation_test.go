@@ -142,3 +142,20 @@ func TestReservationReport(t *testing.T) {
 		})
 	}
 }
+
+func FuzzReservations(f *testing.F) {
+	b := make([]byte, 4096)
+	capsule.ReservationStatus{Generation: 1, Type: 3, Registrants: 2}.Encode(b)
+	capsule.ReservationRegistrant{Key: 7, Holds: 1}.Encode(b[64:])
+	f.Add(b)
+	f.Add(b[:63])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, whole, err := readReservations(b)
+		if err != nil {
+			return
+		}
+		if whole <= len(b) && len(r.Registrants)*capsule.ReservationRegistrantSize+capsule.ReservationStatusSize != whole {
+			t.Errorf("%d registrants in %d bytes", len(r.Registrants), whole)
+		}
+	})
+}
