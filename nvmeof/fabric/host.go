@@ -100,6 +100,7 @@ type HostQueue struct {
 
 	slab   *shard.Slab
 	region rdmatransport.MemoryRegion
+	stride int // of the capsules
 
 	slots    []hostSlot
 	slotBits int
@@ -127,12 +128,11 @@ type hostSlot struct {
 	cid        capsule.CID
 	generation uint16
 	answered   bool
-	sending    bool    // the provider may still read the capsule or its data
-	keyed      bool    // the command has a key of its own, not known to be dead
-	killing    bool    // our own invalidation is posted
-	parts      []int32 // spare windows over further parts
-	more       int     // of their keys, not known to be dead
-	admitted   int     // bytes taken from the budget
+	sending    bool // the provider may still read the capsule or its data
+	keyed      bool // the command has a key of its own, not known to be dead
+	killing    bool // our own invalidation is posted
+	more       int  // keys of further parts that are not known to be dead
+	admitted   int  // bytes taken from the budget
 	sentAt     int64
 	window     rdmatransport.Window
 	key        rdmatransport.RKey
@@ -185,7 +185,8 @@ func (q *HostQueue) sends() int {
 }
 
 func (q *HostQueue) mapMemory() error {
-	size := q.cfg.Depth * (q.capsuleSize() + hostReceiveStride)
+	q.stride = q.capsuleSize()
+	size := q.cfg.Depth * (q.stride + hostReceiveStride)
 	slab, err := shard.NewSlab(size)
 	if err != nil {
 		return err
@@ -196,7 +197,7 @@ func (q *HostQueue) mapMemory() error {
 	}
 	q.slab, q.region = slab, region
 	for i := range q.cfg.Depth {
-		off := q.cfg.Depth*q.capsuleSize() + i*hostReceiveStride
+		off := q.cfg.Depth*q.stride + i*hostReceiveStride
 		q.sges = append(q.sges, rdmatransport.SGE{Buf: part(slab.Bytes(), off, hostReceiveStride), LKey: region.LKey()})
 	}
 	return nil
@@ -213,7 +214,7 @@ func (q *HostQueue) capsuleSize() int {
 
 // capsule is the buffer of a slot's command and its list.
 func (q *HostQueue) capsule(i int32) []byte {
-	return part(q.slab.Bytes(), int(i)*q.capsuleSize(), q.capsuleSize())
+	return part(q.slab.Bytes(), int(i)*q.stride, q.stride)
 }
 
 // Open creates the queue pair and posts the receives. Device.Connect follows,

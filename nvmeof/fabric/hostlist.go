@@ -13,6 +13,7 @@ const spareCommands = 2
 // queue's loop.
 type spareWindows struct {
 	all   []spareWindow
+	of    [][]int32 // by slot: those over its command's parts
 	free  []int32
 	kills []int32 // to be closed in this turn
 }
@@ -25,10 +26,11 @@ type spareWindow struct {
 }
 
 func (w *spareWindows) init(cfg *HostConfig) {
-	if !cfg.Windows {
+	if !cfg.Windows || cfg.Descriptors < 2 {
 		return
 	}
 	w.all = make([]spareWindow, spareCommands*(cfg.Descriptors-1))
+	w.of = make([][]int32, cfg.Depth-1)
 	for i := range w.all {
 		w.free = append(w.free, int32(i))
 	}
@@ -64,13 +66,16 @@ func (q *HostQueue) bindMore(s *hostSlot, i int32) {
 	if write {
 		access = rdmatransport.AccessRemoteRead
 	}
+	if len(s.req.More) == 0 {
+		return
+	}
 	w := &q.spares
-	s.parts = s.parts[:0]
+	w.of[i] = w.of[i][:0]
 	for _, p := range s.req.More {
 		n := len(w.free) - 1
 		at := w.free[n]
 		w.free = w.free[:n]
-		s.parts = append(s.parts, at)
+		w.of[i] = append(w.of[i], at)
 		s.more++
 		x := &w.all[at]
 		x.slot = i
@@ -100,7 +105,7 @@ func (q *HostQueue) list(i int32, cmd *capsule.Command) []byte {
 			shared(p.Memory, p.Offset, p.Length, s.req.writes()).Encode(at)
 			continue
 		}
-		x := &q.spares.all[s.parts[k]]
+		x := &q.spares.all[q.spares.of[i][k]]
 		x.key = x.window.RKey()
 		capsule.KeyedSGL(x.window.IOVA(), uint32(p.Length), uint32(x.key), false).Encode(at)
 	}
@@ -111,7 +116,7 @@ func (q *HostQueue) list(i int32, cmd *capsule.Command) []byte {
 // killMore has the windows over further parts closed, of which the response has closed
 // none.
 func (q *HostQueue) killMore(i int32) {
-	q.spares.kills = append(q.spares.kills, q.slots[i].parts...)
+	q.spares.kills = append(q.spares.kills, q.spares.of[i]...)
 	q.slot.Flush()
 }
 
