@@ -19,6 +19,7 @@ type limits struct {
 	read      int // bytes of one command whose data the controller sends
 	zeroes    int // bytes of one Write Zeroes
 	verify    int // bytes of one Verify
+	trim      int // blocks of one range of Dataset Management
 	inCapsule int // bytes of data in a capsule
 	parts     int // of one command's data
 	mqes      int // entries of a queue
@@ -156,7 +157,7 @@ func (c *Controller) setLimits() {
 	if id.MDTS > 0 && id.MDTS < 8 {
 		l.write = capsule.IdentifySize << id.MDTS
 	}
-	l.read, l.zeroes, l.verify = l.write, l.write, math.MaxInt
+	l.read, l.zeroes, l.verify, l.trim = l.write, l.write, math.MaxInt, math.MaxUint32
 	// Half of what may be on its way to us, so that two commands can overlap.
 	if budget := c.admin.shard.Budget().Limit(); budget > 0 {
 		l.read = min(l.read, max(logChunk, budget/2&^(logChunk-1)))
@@ -191,6 +192,12 @@ func (c *Controller) learnNVM(ctx context.Context) {
 		l.verify = logChunk << min(nvm.VSL, 16)
 	}
 	l.dsm = nvm
+	if nvm.DMRSL > 0 {
+		l.trim = int(nvm.DMRSL)
+	}
+	if nvm.DMSL > 0 {
+		l.trim = int(min(uint64(l.trim), nvm.DMSL))
+	}
 }
 
 // requestQueues asks for I/O queues and returns how many there may be.

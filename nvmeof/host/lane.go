@@ -115,7 +115,7 @@ func (l *lane) step(o *op) int64 {
 	case opZeroes:
 		return min(left, o.ns.blocks(lim.zeroes))
 	case opTrim:
-		return min(left, math.MaxUint32<<o.ns.shift)
+		return min(left, int64(lim.trim)<<o.ns.shift)
 	}
 	return left
 }

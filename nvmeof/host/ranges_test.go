@@ -131,7 +131,9 @@ func TestRangeLimits(t *testing.T) {
 			}
 			c.Respond(0, 0)
 		}
-		c, err := l.host.Connect(context.Background(), l.options())
+		o := l.options()
+		o.NrIOQueues = 1
+		c, err := l.host.Connect(context.Background(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,9 +148,13 @@ func TestRangeLimits(t *testing.T) {
 		if err := n.Discard(context.Background(), ranges...); err != nil {
 			t.Error(err)
 		}
+		if err := n.Deallocate(7*512, 12*512); err != nil {
+			t.Error(err)
+		}
 		want := []string{
 			"Copy to 50: 0+3 3+1 10+1 20+2", "Copy to 57: 22+3 25+3 28+1",
 			"Dataset Management: 0+4 10+1", "Dataset Management: 20+5 25+3", "Dataset Management: 28+1",
+			"Dataset Management: 7+5", "Dataset Management: 12+5", "Dataset Management: 17+2",
 		}
 		if !slices.Equal(sent, want) {
 			t.Errorf("sent\n%s\nwant\n%s", strings.Join(sent, "\n"), strings.Join(want, "\n"))
