@@ -23,6 +23,9 @@ type HostConfig struct {
 	Depth int
 	// InCapsule is how many bytes of data the controller takes beside a command.
 	InCapsule int
+	// Descriptors is how many parts a command's data may have (MSDBD); default 1. Their
+	// list, 16 bytes each, goes into the capsule.
+	Descriptors int
 	// Windows gives each command a key of its own that is dead before its buffer
 	// goes back; needs Attrs.Windows, and Memory registered with windows.
 	Windows bool
@@ -38,12 +41,16 @@ var ErrTimeout = errors.New("command timed out")
 // A Request is one command of a host and its outcome. It belongs to the queue
 // from Submit until Done is called, and can be used again then.
 type Request struct {
-	// Command is filled by the caller except for CID, Flags and SGL.
+	// Command is filled by the caller except for CID, PSDT and SGL. The halves of a
+	// fused operation are submitted one right after the other.
 	Command capsule.Command
 
 	// The data: Length bytes at Offset of Memory. 0 for none.
 	Memory         *Memory
 	Offset, Length int
+
+	// More are further parts of the data, up to HostConfig.Descriptors with the first.
+	More []Part
 
 	// Patient requests have no timeout: Asynchronous Event Request.
 	Patient bool
@@ -57,7 +64,22 @@ type Request struct {
 	next *Request
 }
 
-// Buf is the request's data.
+// A Part is data of a request beyond the first: Length bytes at Offset of Memory.
+type Part struct {
+	Memory         *Memory
+	Offset, Length int
+}
+
+// total is the length of all data.
+func (r *Request) total() int {
+	n := r.Length
+	for i := range r.More {
+		n += r.More[i].Length
+	}
+	return n
+}
+
+// Buf is the request's data, of several parts the first.
 func (r *Request) Buf() []byte {
 	if r.Length == 0 {
 		return nil
@@ -78,6 +100,7 @@ type HostQueue struct {
 
 	slab   *shard.Slab
 	region rdmatransport.MemoryRegion
+	stride int // of the capsules
 
 	slots    []hostSlot
 	slotBits int
@@ -86,6 +109,7 @@ type HostQueue struct {
 	pending  requestList
 	starting []int32 // slots whose commands go out in this turn
 	kills    []int32 // slots whose windows are to be closed in this turn
+	spares   spareWindows
 
 	budget  *shard.Budget
 	claim   shard.Claim
@@ -107,6 +131,7 @@ type hostSlot struct {
 	sending    bool // the provider may still read the capsule or its data
 	keyed      bool // the command has a key of its own, not known to be dead
 	killing    bool // our own invalidation is posted
+	more       int  // keys of further parts that are not known to be dead
 	admitted   int  // bytes taken from the budget
 	sentAt     int64
 	window     rdmatransport.Window
@@ -127,7 +152,9 @@ func NewHost(cfg HostConfig) (*HostQueue, error) {
 		return nil, fmt.Errorf("fabric: queue of %d entries, want 2 to %d", cfg.Depth, maxHostDepth)
 	}
 	cfg.Windows = cfg.Windows && cfg.Attrs.Windows
+	cfg.Descriptors = max(cfg.Descriptors, 1)
 	q := &HostQueue{cfg: cfg, budget: cfg.Shard.Budget()}
+	q.spares.init(&cfg)
 	if err := q.mapMemory(); err != nil {
 		return nil, err
 	}
@@ -150,7 +177,7 @@ func NewHost(cfg HostConfig) (*HostQueue, error) {
 // sends is the send queue's depth: bind, SEND and invalidation of each command
 // and what is not signaled yet.
 func (q *HostQueue) sends() int {
-	n := 3*q.cfg.Depth + 2*signalInterval
+	n := 3*q.cfg.Depth + 2*signalInterval + 2*len(q.spares.all)
 	if limit := q.cfg.Attrs.MaxQueueDepth; limit > 0 {
 		n = min(n, limit)
 	}
@@ -158,7 +185,8 @@ func (q *HostQueue) sends() int {
 }
 
 func (q *HostQueue) mapMemory() error {
-	size := q.cfg.Depth * (capsule.CommandSize + hostReceiveStride)
+	q.stride = q.capsuleSize()
+	size := q.cfg.Depth * (q.stride + hostReceiveStride)
 	slab, err := shard.NewSlab(size)
 	if err != nil {
 		return err
@@ -169,15 +197,24 @@ func (q *HostQueue) mapMemory() error {
 	}
 	q.slab, q.region = slab, region
 	for i := range q.cfg.Depth {
-		off := q.cfg.Depth*capsule.CommandSize + i*hostReceiveStride
+		off := q.cfg.Depth*q.stride + i*hostReceiveStride
 		q.sges = append(q.sges, rdmatransport.SGE{Buf: part(slab.Bytes(), off, hostReceiveStride), LKey: region.LKey()})
 	}
 	return nil
 }
 
-// capsule is the buffer of a slot's command.
+// capsuleSize is a command with a list of as many descriptors as there may be.
+func (q *HostQueue) capsuleSize() int {
+	n := capsule.CommandSize
+	if q.cfg.Descriptors > 1 {
+		n += q.cfg.Descriptors * capsule.SGLSize
+	}
+	return (n + hostReceiveStride - 1) &^ (hostReceiveStride - 1)
+}
+
+// capsule is the buffer of a slot's command and its list.
 func (q *HostQueue) capsule(i int32) []byte {
-	return part(q.slab.Bytes(), int(i)*capsule.CommandSize, capsule.CommandSize)
+	return part(q.slab.Bytes(), int(i)*q.stride, q.stride)
 }
 
 // Open creates the queue pair and posts the receives. Device.Connect follows,
@@ -188,7 +225,7 @@ func (q *HostQueue) Open() (rdmatransport.QueuePair, error) {
 		windows = len(q.slots)
 	}
 	qp, err := q.cfg.Domain.NewQueuePair(rdmatransport.QPConfig{
-		CQ: q.cfg.Shard.CQ(), MaxSend: q.sends(), MaxRecv: q.cfg.Depth, MaxSGE: 2, Windows: windows,
+		CQ: q.cfg.Shard.CQ(), MaxSend: q.sends(), MaxRecv: q.cfg.Depth, MaxSGE: 2, Windows: windows + len(q.spares.all),
 	})
 	if err != nil {
 		return nil, err
@@ -201,6 +238,9 @@ func (q *HostQueue) Open() (rdmatransport.QueuePair, error) {
 	err = q.postRecvs()
 	for i := 0; i < windows && err == nil; i++ {
 		q.slots[i].window, err = qp.NewWindow()
+	}
+	if err == nil {
+		err = q.spares.open(qp)
 	}
 	if err != nil {
 		q.slot.Detach()
@@ -275,30 +315,3 @@ func (q *HostQueue) Disconnect() { q.fail(rdmatransport.ErrDisconnected) }
 
 // Fail ends the queue for a reason that the caller found.
 func (q *HostQueue) Fail(err error) { q.fail(err) }
-
-// A requestList holds requests that wait to be sent, in order.
-type requestList struct {
-	first, last *Request
-}
-
-func (l *requestList) push(r *Request) {
-	r.next = nil
-	if l.last == nil {
-		l.first = r
-	} else {
-		l.last.next = r
-	}
-	l.last = r
-}
-
-func (l *requestList) pop() *Request {
-	r := l.first
-	if r != nil {
-		l.first = r.next
-		if l.first == nil {
-			l.last = nil
-		}
-		r.next = nil
-	}
-	return r
-}

@@ -58,4 +58,5 @@ func (q *HostQueue) closeWindows() {
 			s.window = nil
 		}
 	}
+	q.spares.close()
 }

@@ -388,6 +388,64 @@ func TestHostileTarget(t *testing.T) {
 	}
 }
 
+// TestOutsideTheBuffer is row 97: a command's key reaches its own data and not a byte
+// beside it, whatever else of the host's memory lies there.
+func TestOutsideTheBuffer(t *testing.T) {
+	const at, size = 8192, 4096
+	for _, op := range []capsule.IOOpcode{capsule.IORead, capsule.IOWrite} {
+		for _, c := range []struct {
+			name   string
+			off    int64
+			length int
+		}{
+			{"the byte before", -1, 1}, {"the byte behind", size, 1}, {"from before", -100, 200}, {"beyond the end", size - 1, 2},
+			{"all and one more", 0, size + 1}, {"the rest of the memory", -at, 32 << 10}, {"around the address space", -1 << 63, 8},
+		} {
+			r := newRig(t, 0)
+			m := r.hostMemory(32<<10, true)
+			fill(m.Bytes(), 1)
+			before := bytes.Clone(m.Bytes())
+			q := transfer(op, m, at, size, 0)
+			h, g, cmd := r.hostileTarget(HostConfig{Windows: true}, q)
+			got := g.mem[:32<<10]
+			clear(got[16<<10:])
+			g.send(nil, func(wr *rdmatransport.SendWR) {
+				wr.Op, wr.SGL = rdmatransport.OpWrite, []rdmatransport.SGE{{Buf: got[:c.length], LKey: g.region.LKey()}}
+				if op == capsule.IOWrite {
+					wr.Op = rdmatransport.OpRead
+				}
+				wr.RemoteAddr, wr.RKey = cmd.SGL.Address+uint64(c.off), rdmatransport.RKey(cmd.SGL.Key())
+			})
+			r.until(c.name+" ends the queue", func() bool { return h.State() == StateClosed })
+			if q.Err == nil || !bytes.Equal(m.Bytes(), before) {
+				t.Errorf("%v, %s: request ended with %v, memory the same: %v", op, c.name, q.Err, bytes.Equal(m.Bytes(), before))
+			}
+			if op == capsule.IOWrite && bytes.Contains(got, before[at:at+16]) {
+				t.Errorf("%s: the controller has read the host's memory", c.name)
+			}
+		}
+	}
+}
+
+// TestGarbageInResponse is row 100: of fields that tell this host nothing, anything may
+// be said.
+func TestGarbageInResponse(t *testing.T) {
+	r := newRig(t, 0)
+	q := transfer(capsule.IORead, r.hostMemory(4096, false), 0, 4096, 0)
+	done := 0
+	q.Done = func(*Request) { done++ }
+	h, g, cmd := r.hostileTarget(HostConfig{}, q)
+	b := make([]byte, capsule.CompletionSize)
+	c := capsule.Completion{CID: cmd.CID, SQHD: 0xffff, SQID: 0xabcd}
+	c.Encode(b)
+	b[14] |= 1 // the phase tag
+	g.send(b)
+	r.until("the request ends", func() bool { return done == 1 })
+	if q.Err != nil || !q.Completion.Status.OK() || h.State() != StateLive {
+		t.Errorf("request ended with %v, %v; the queue is %v", q.Err, q.Completion.Status, h.State())
+	}
+}
+
 // TestTwoResponses is row 95: the second hits nobody, and the first counts.
 func TestTwoResponses(t *testing.T) {
 	for _, windows := range []bool{false, true} {

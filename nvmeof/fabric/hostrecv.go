@@ -36,6 +36,12 @@ func (h *hostConsumer) Complete(c *rdmatransport.Completion, low uint32) {
 		s.killing, s.keyed = false, false
 		q.windows--
 		q.settle(s, int32(tag.index()))
+	case tagInvalidMore:
+		i := q.spares.giveBack(int32(tag.index()))
+		s := &q.slots[i]
+		s.more--
+		q.windows--
+		q.settle(s, i)
 	}
 	if q.pending.first != nil {
 		q.slot.Flush()
@@ -75,12 +81,15 @@ func (q *HostQueue) received(c *rdmatransport.Completion, i int) {
 	if s.keyed {
 		q.kill(s, at)
 	}
+	if s.more > 0 {
+		q.killMore(at)
+	}
 	q.settle(s, at)
 }
 
 // settle gives the request back once nobody else can touch its memory.
 func (q *HostQueue) settle(s *hostSlot, i int32) {
-	if !s.answered || s.sending || s.keyed {
+	if !s.answered || s.sending || s.keyed || s.more > 0 {
 		return
 	}
 	r := s.req

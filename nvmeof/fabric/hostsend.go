@@ -82,22 +82,31 @@ func (q *HostQueue) startPending() error {
 
 // admit reports whether there is room for one more command: a slot, entries of
 // the send queue beside those that invalidations may need, and, for data that
-// the controller will send, receive buffer.
+// the controller will send, receive buffer. The first half of a fused operation
+// needs room for both, so that it never waits at the controller for the second.
 func (q *HostQueue) admit(r *Request) bool {
-	if len(q.free) == 0 || q.send.room < q.windows+len(q.starting)+3 {
+	n := 1
+	if r.Command.Flags.Fuse() == capsule.FuseFirst {
+		n = 2
+	}
+	if len(q.free) < n || q.send.room < q.windows+len(q.starting)+3*n+2*len(r.More) {
+		return false
+	}
+	if q.cfg.Windows && len(r.More) > len(q.spares.free) {
 		return false
 	}
 	if r.Length == 0 || r.writes() {
 		return true
 	}
-	if q.granted < r.Length {
+	length := r.total()
+	if q.granted < length {
 		q.returnGrant() // what is asked for next is for this one on
-		q.granted = q.budget.Take(&q.claim, &q.slot, r.Length, q.wanted())
+		q.granted = q.budget.Take(&q.claim, &q.slot, length, q.wanted())
 	}
-	if q.granted < r.Length {
+	if q.granted < length {
 		return false
 	}
-	q.granted -= r.Length
+	q.granted -= length
 	return true
 }
 
@@ -117,7 +126,7 @@ func (q *HostQueue) returnGrant() {
 func (q *HostQueue) wanted() (n int) {
 	for r := q.pending.first; r != nil && n < maxGrant; r = r.next {
 		if !r.writes() {
-			n += r.Length
+			n += r.total()
 		}
 	}
 	return n
@@ -133,12 +142,13 @@ func (q *HostQueue) open(r *Request) int32 {
 	s.req, s.cid = r, s.nextCID(q.slotBits, i)
 	s.answered, s.sending, s.keyed, s.killing = false, false, false, false
 	s.sentAt = q.cfg.Shard.Now()
-	s.admitted = 0
+	s.admitted, s.more = 0, 0
 	if r.Length > 0 && !r.writes() {
-		s.admitted = r.Length
+		s.admitted = r.total()
 	}
 	if q.cfg.Windows && r.Length > 0 && !q.fitsCapsule(r) {
 		q.bind(s, i)
+		q.bindMore(s, i)
 	}
 	return i
 }
@@ -154,7 +164,7 @@ func (s *hostSlot) nextCID(slotBits int, i int32) capsule.CID {
 }
 
 func (q *HostQueue) fitsCapsule(r *Request) bool {
-	return r.writes() && r.Length <= q.cfg.InCapsule
+	return r.writes() && r.Length <= q.cfg.InCapsule && len(r.More) == 0
 }
 
 // bind opens a window over the request's data, in one direction only.
@@ -165,12 +175,16 @@ func (q *HostQueue) bind(s *hostSlot, i int32) {
 		access = rdmatransport.AccessRemoteRead
 	}
 	s.keyed = true
+	q.collectBind(i, s.window, access, rdmatransport.SGE{Buf: s.req.Buf(), LKey: s.req.Memory.region(write).LKey()})
+}
+
+func (q *HostQueue) collectBind(i int32, w rdmatransport.Window, access rdmatransport.Access, over rdmatransport.SGE) {
 	q.windows++
 	start := len(q.send.SGEs)
-	q.send.SGEs = append(q.send.SGEs, rdmatransport.SGE{Buf: s.req.Buf(), LKey: s.req.Memory.region(write).LKey()})
+	q.send.SGEs = append(q.send.SGEs, over)
 	q.send.Writes = append(q.send.Writes, rdmatransport.SendWR{
 		ID: q.slot.ID(makeTag(tagBind, i)), Op: rdmatransport.OpBindWindow,
-		SGL: q.send.SGEs[start : start+1 : start+1], Window: s.window, Access: access,
+		SGL: q.send.SGEs[start : start+1 : start+1], Window: w, Access: access,
 	})
 	q.charge(false)
 }
@@ -179,7 +193,7 @@ func (q *HostQueue) bind(s *hostSlot, i int32) {
 func (q *HostQueue) collect(s *hostSlot, i int32) {
 	r := s.req
 	cmd := &r.Command
-	cmd.Flags, cmd.CID = capsule.FlagsSGL, s.cid
+	cmd.Flags, cmd.CID = capsule.FlagsSGL|capsule.CommandFlags(cmd.Flags.Fuse()), s.cid
 	inCapsule := false
 	switch {
 	case r.Length == 0:
@@ -191,10 +205,12 @@ func (q *HostQueue) collect(s *hostSlot, i int32) {
 		inCapsule = true
 		cmd.SGL = capsule.InCapsuleSGL(0, uint32(r.Length))
 	default:
-		region := r.Memory.region(r.writes())
-		cmd.SGL = capsule.KeyedSGL(region.IOVA()+uint64(r.Offset), uint32(r.Length), uint32(region.RKey()), false)
+		cmd.SGL = shared(r.Memory, r.Offset, r.Length, r.writes())
 	}
-	b := q.capsule(i)
+	b := q.capsule(i)[:capsule.CommandSize]
+	if len(r.More) > 0 {
+		b = q.list(i, cmd)
+	}
 	cmd.Encode(b)
 	q.collectSend(s, i, b, inCapsule)
 }
@@ -247,4 +263,5 @@ func (q *HostQueue) collectKills() {
 		q.charge(true)
 	}
 	q.kills = q.kills[:0]
+	q.collectMoreKills()
 }

@@ -121,7 +121,7 @@ func TestSQHD(t *testing.T) {
 	}
 }
 
-// TestKeysDie: after a request its key is dead, whoever invalidates it.
+// TestKeysDie is row 99: after a request its key is dead, whoever invalidates it.
 func TestKeysDie(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		r := newRig(t, 0)
@@ -155,8 +155,8 @@ func TestKeysDie(t *testing.T) {
 	}
 }
 
-// TestBuffersAreOneWay: a controller cannot read what a Read fills, nor write
-// into what a Write sends, with and without windows.
+// TestBuffersAreOneWay is row 98: a controller cannot read what a Read fills, nor
+// write into what a Write sends, with and without windows.
 func TestBuffersAreOneWay(t *testing.T) {
 	for _, windows := range []bool{false, true} {
 		for _, op := range []capsule.IOOpcode{capsule.IORead, capsule.IOWrite} {

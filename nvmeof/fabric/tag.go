@@ -12,7 +12,8 @@ const (
 	tagSend // index: command context, or host slot
 	tagBind
 	tagInvalidate
-	tagCredit // completion only gives send queue entries back
+	tagCredit      // completion only gives send queue entries back
+	tagInvalidMore // index: spare window
 )
 
 const tagIndexBits = 28

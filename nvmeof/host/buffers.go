@@ -13,24 +13,36 @@ import (
 // copy, page aligned and outside the Go heap.
 type Buffers struct {
 	controller *Controller
-	slab       *shard.Slab
+	slab       *shard.Slab // nil: the memory is the caller's
 	memory     *fabric.Memory
 }
 
 // NewBuffers maps and registers at least size bytes.
 func (c *Controller) NewBuffers(size int) (*Buffers, error) {
+	slab, err := shard.NewSlab(size)
+	if err != nil {
+		return nil, err
+	}
+	b, err := c.register(slab.Bytes(), slab)
+	if err != nil {
+		return nil, errors.Join(err, slab.Close())
+	}
+	return b, nil
+}
+
+// ShareBuffers registers memory that several controllers use: whole pages outside the
+// Go heap, which stay mapped until Close or Disconnect has returned.
+func (c *Controller) ShareBuffers(mem []byte) (*Buffers, error) { return c.register(mem, nil) }
+
+func (c *Controller) register(mem []byte, slab *shard.Slab) (*Buffers, error) {
 	c.memory.Lock()
 	defer c.memory.Unlock()
 	if c.freed {
 		return nil, ErrClosed
 	}
-	slab, err := shard.NewSlab(size)
+	memory, err := fabric.RegisterMemory(c.domain, mem, c.windows)
 	if err != nil {
 		return nil, err
-	}
-	memory, err := fabric.RegisterMemory(c.domain, slab.Bytes(), c.windows)
-	if err != nil {
-		return nil, errors.Join(err, slab.Close())
 	}
 	b := &Buffers{c, slab, memory}
 	c.setBuffers(append(slices.Clone(c.registered()), b))
@@ -38,9 +50,9 @@ func (c *Controller) NewBuffers(size int) (*Buffers, error) {
 }
 
 // Bytes is the memory.
-func (b *Buffers) Bytes() []byte { return b.slab.Bytes() }
+func (b *Buffers) Bytes() []byte { return b.memory.Bytes() }
 
-// Close unmaps the memory. No request may be using it.
+// Close unmaps the memory, unless it is shared. No request may be using it.
 func (b *Buffers) Close() error {
 	c := b.controller
 	c.memory.Lock()
@@ -56,7 +68,11 @@ func (c *Controller) dropBuffers(b *Buffers) error {
 		return nil
 	}
 	c.setBuffers(slices.Delete(slices.Clone(all), i, i+1))
-	return errors.Join(b.memory.Close(), b.slab.Close())
+	err := b.memory.Close()
+	if b.slab != nil {
+		err = errors.Join(err, b.slab.Close())
+	}
+	return err
 }
 
 func (c *Controller) registered() []*Buffers {

@@ -68,8 +68,14 @@ type Options struct {
 	// leave no choice.
 	SharedKeys bool
 	// Event is called on a goroutine of its own for each asynchronous event,
-	// one after the other; nil asks for none.
-	Event func(capsule.AsyncEvent)
+	// one after the other; see [KindOf]. Events takes them as well. Both nil ask
+	// for none.
+	Event  func(capsule.AsyncEvent)
+	Events chan<- capsule.AsyncEvent
+	// EventMask is which events the controller is to tell, as far as it has them:
+	// capsule.EventSMART, capsule.EventNamespaceAttribute and their kin; default:
+	// changes of namespaces, of ANA states and of the discovery log.
+	EventMask uint32
 }
 
 func (o *Options) addr() netip.AddrPort {

@@ -75,8 +75,6 @@ func TestConnect(t *testing.T) {
 	})
 }
 
-func second[T any](_ T, err error) error { return err }
-
 // TestConnectRefused: who cannot connect learns why, in words.
 func TestConnectRefused(t *testing.T) {
 	cases := []struct {
@@ -194,14 +192,14 @@ func TestEvent(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})
 		events := make(chan capsule.AsyncEvent, 4)
 		o := r.options()
-		o.Event = func(e capsule.AsyncEvent) { events <- e }
+		o.Events = events
 		c := r.connect(o)
 		for want := range 2 {
 			if _, err := r.sub.AddNamespace(target.NamespaceConfig{Store: more[want]}); err != nil {
 				t.Fatal(err)
 			}
 			e := <-events
-			if e.Type != capsule.EventTypeNotice || e.Info != capsule.NoticeNamespaceChanged {
+			if e.Type != capsule.EventTypeNotice || e.Info != capsule.NoticeNamespaceChanged || KindOf(e) != EventNamespaces {
 				t.Errorf("event %+v", e)
 			}
 			b := make([]byte, capsule.NamespaceListSize)

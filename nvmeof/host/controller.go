@@ -25,6 +25,7 @@ type Controller struct {
 	lanes   []*lane
 	keep    keepAlive
 	events  events
+	aborts  aborter
 	ops     sync.Pool     // of *op, idle
 	turn    atomic.Uint32 // of the lanes
 

@@ -6,15 +6,32 @@
 // with one admin queue and some I/O queues; [Controller.Namespace] gives a
 // [Namespace], which can be used in two ways:
 //
-//   - blocking, from any number of goroutines: ReadAt, WriteAt, Flush,
-//     WriteZeroes, Deallocate. A goroutine that waits alone drives the loop of
-//     its queue itself.
+//   - blocking, from any number of goroutines: ReadAt, WriteAt, Flush, and what else
+//     the controller has of Compare, CompareAndWrite, Copy, Discard, Verify,
+//     WriteZeroes and reservations. A goroutine that waits alone drives the loop of
+//     its queue itself. ReadVectored and WriteVectored take several buffers.
 //   - in batches, from one goroutine per queue: a Namespace is a
 //     [backend.Store], and [Namespace.OpenQueue] gives a [Queue] that takes
 //     requests in slices, without allocating.
 //
 // Data in memory of the controller's [Buffers] moves without a copy; any other
-// memory is copied through buffers of the controller's own.
+// memory is copied through buffers of the controller's own. [Controller.Admin] and
+// [Namespace.Execute] send any command there is.
+//
+// # Memory
+//
+// A command's key, of a memory window, lets the controller read what is written, or
+// write what is read, nothing beside it, and nothing any more when the operation
+// returns. With [Options].SharedKeys, and on devices without windows, there are two
+// keys for as long as the memory is registered, one to read and one to write: a
+// controller that keeps them can use them later.
+//
+// # Cancellation
+//
+// A context that ends, or a request that exceeds [Queue.SetTimeout], has its commands
+// aborted. The operation returns when they have their answers or the association has
+// ended, so that nothing touches its memory after that. A controller that answers
+// nothing at all is given up after [Options].Timeout.
 //
 // # Errors
 //
@@ -34,6 +51,6 @@
 //
 // # Not here yet
 //
-// Reconnecting, multipath, protection information, metadata, fused commands,
-// namespaces of other command sets.
+// Reconnecting, multipath, protection information, metadata, namespaces of other
+// command sets.
 package host

@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -17,6 +16,15 @@ var (
 	ErrOutOfRange  = errors.New("range is not within the namespace")
 	ErrUnsupported = errors.New("controller does not support the command")
 )
+
+// An UnsentError is a request of which nothing was sent, since the controller was
+// lost before. Any other error of a lost controller leaves open what became of a
+// request.
+type UnsentError struct{ Err error }
+
+func (e *UnsentError) Error() string { return e.Err.Error() }
+
+func (e *UnsentError) Unwrap() error { return e.Err }
 
 // A StatusError is a command that the controller completed with an error.
 type StatusError struct {
@@ -37,6 +45,10 @@ func (e *StatusError) Is(target error) bool {
 		return target == backend.ErrOutOfRange
 	case capsule.StatusNamespaceWriteProtected:
 		return target == backend.ErrReadOnly
+	case capsule.StatusReservationConflict:
+		return target == ErrReserved
+	case capsule.StatusCompareFailure:
+		return target == backend.ErrMiscompare
 	case capsule.StatusCapacityExceeded:
 		return target == backend.ErrNoSpace
 	case capsule.StatusInvalidField, capsule.StatusInvalidOpcode:
@@ -57,6 +69,8 @@ func (e *StatusError) hint() string {
 		return ": the controller objects to " + connectField(capsule.ParseInvalidParameter(e.Result))
 	case capsule.StatusConnectInvalidHost:
 		return ": the target does not allow this host; add its name to the subsystem's hosts"
+	case capsule.StatusConnectIncompatibleFormat:
+		return ": the target speaks another version of NVMe over Fabrics"
 	case capsule.StatusConnectControllerBusy:
 		return ": the controller is busy; try again"
 	case capsule.StatusConnectRestartDiscovery:
@@ -69,10 +83,10 @@ func (e *StatusError) hint() string {
 
 var connectCommandFields = map[uint16]string{
 	capsule.ConnectOffsetRECFMT: "the record format",
-	capsule.ConnectOffsetQID:    "the queue identifier (QID)",
-	capsule.ConnectOffsetSQSIZE: "the queue size (SQSIZE)",
+	capsule.ConnectOffsetQID:    "the queue identifier (QID); connect with fewer queues (--nr-io-queues)",
+	capsule.ConnectOffsetSQSIZE: "the queue size (SQSIZE); connect with another (--queue-size)",
 	capsule.ConnectOffsetCATTR:  "the connect attributes (CATTR)",
-	capsule.ConnectOffsetKATO:   "the keep alive timeout (KATO)",
+	capsule.ConnectOffsetKATO:   "the keep alive timeout (KATO); connect with another (--keep-alive-tmo)",
 }
 
 var connectDataFields = map[uint16]string{
@@ -94,19 +108,6 @@ func connectField(p capsule.InvalidParameter) string {
 	return fmt.Sprintf("byte %d of its %s", p.Offset, where)
 }
 
-// A ConnectError is a controller that could not be connected to.
-type ConnectError struct {
-	Addr netip.AddrPort
-	Step string // what was being done
-	Err  error
-}
-
-func (e *ConnectError) Error() string {
-	return fmt.Sprintf("%v: %s: %s", e.Addr, e.Step, explain(e.Err))
-}
-
-func (e *ConnectError) Unwrap() error { return e.Err }
-
 // RejectStatus is the reason that a controller gave for rejecting a queue's
 // connection, 0 if err is nothing of that kind.
 func RejectStatus(err error) capsule.RejectStatus {
@@ -119,21 +120,6 @@ func RejectStatus(err error) capsule.RejectStatus {
 		return 0
 	}
 	return d.STS
-}
-
-// explain puts errors of the connection exchange into words of NVMe.
-func explain(err error) string {
-	if s := RejectStatus(err); s != 0 {
-		return fmt.Sprintf("controller rejects the connection: %v (NVMe status %d)", s, uint16(s))
-	}
-	var reject *rdmatransport.RejectError
-	switch {
-	case errors.As(err, &reject) && reject.Reason == rdmatransport.RejectInvalidServiceID:
-		return "nothing listens there; is the target running, and on that port?"
-	case errors.Is(err, rdmatransport.ErrUnreachable):
-		return "no answer; is the address right, does it speak RoCEv2, and is UDP port 4791 open?"
-	}
-	return err.Error()
 }
 
 // commandName is what errors call a command.

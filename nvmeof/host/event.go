@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -18,12 +19,22 @@ type events struct {
 // wantedEvents are those that a host can act on.
 const wantedEvents = capsule.EventNamespaceAttribute | capsule.EventANAChange | capsule.EventDiscoveryChange
 
+// eventMask is what to ask the controller for. Every I/O controller tells of its
+// health; OAES has the others.
+func (c *Controller) eventMask() uint32 {
+	can := c.identify.OAES
+	if c.identify.CNTRLTYPE != capsule.ControllerTypeDiscovery {
+		can |= capsule.EventSMART
+	}
+	return cmp.Or(c.options.EventMask, wantedEvents) & can
+}
+
 func (c *Controller) startEvents(ctx context.Context) error {
-	if c.options.Event == nil {
+	if c.options.Event == nil && c.options.Events == nil {
 		return nil
 	}
-	if mask := c.identify.OAES & wantedEvents; mask != 0 {
-		if _, err := c.SetFeature(ctx, capsule.SetFeatures{FID: capsule.FeatureAsyncEvent, Value: mask}, 0, nil); err != nil {
+	if mask := c.eventMask(); mask != 0 {
+		if err := c.SetEventConfig(ctx, mask); err != nil {
 			return err
 		}
 	}
@@ -49,9 +60,74 @@ func (c *Controller) tellEvents() {
 	for l.shard.Do(func() { l.queue.Submit(&c.events.request) }) {
 		select {
 		case e := <-c.events.arrived:
-			c.options.Event(e)
+			c.tell(e)
 		case <-c.done:
 			return
 		}
 	}
+}
+
+func (c *Controller) tell(e capsule.AsyncEvent) {
+	if c.options.Event != nil {
+		c.options.Event(e)
+	}
+	if c.options.Events != nil {
+		select {
+		case c.options.Events <- e:
+		case <-c.done:
+		}
+	}
+}
+
+// An EventKind is what an asynchronous event is about. The controller does not repeat
+// it until its log page, [capsule.AsyncEvent.LID], has been read.
+type EventKind uint8
+
+const (
+	EventOther        EventKind = iota // of the vendor, or new
+	EventFault                         // the controller had an error: error log
+	EventHealth                        // a critical warning began: SMART log
+	EventNamespaces                    // namespaces came, went or changed: changed namespaces log
+	EventFirmware                      // firmware is about to be activated: firmware log
+	EventTelemetry                     // telemetry log
+	EventANA                           // states of access changed: ANA log
+	EventDiscovery                     // discovery log
+	EventReservations                  // reservation notification log
+)
+
+var eventNames = [...]string{
+	EventOther: "other event", EventFault: "controller error", EventHealth: "health warning",
+	EventNamespaces: "namespaces changed", EventFirmware: "firmware activation", EventTelemetry: "telemetry changed",
+	EventANA: "ANA states changed", EventDiscovery: "discovery log changed", EventReservations: "reservation notice",
+}
+
+func (k EventKind) String() string {
+	if int(k) < len(eventNames) {
+		return eventNames[k]
+	}
+	return eventNames[EventOther]
+}
+
+// notices are the informations of that type of event.
+var notices = map[uint8]EventKind{
+	capsule.NoticeNamespaceChanged: EventNamespaces, capsule.NoticeFirmwareActivation: EventFirmware,
+	capsule.NoticeTelemetryChanged: EventTelemetry, capsule.NoticeANAChange: EventANA,
+	capsule.NoticeDiscoveryChange: EventDiscovery,
+}
+
+// KindOf tells what an event is about (NVMe base 2.0, 5.2.1).
+func KindOf(e capsule.AsyncEvent) EventKind {
+	switch e.Type {
+	case capsule.EventTypeError:
+		return EventFault
+	case capsule.EventTypeSMART:
+		return EventHealth
+	case capsule.EventTypeNotice:
+		return notices[e.Info] // EventOther where it is none of them
+	case capsule.EventTypeIOSet:
+		if e.Info == capsule.EventReservationLog {
+			return EventReservations
+		}
+	}
+	return EventOther
 }

@@ -3,253 +3,16 @@ package host
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
-
-// A liar is a controller that says what a test makes it say.
-type liar struct {
-	t      *testing.T
-	device rdmatransport.Device
-	domain rdmatransport.Domain
-	shard  *shard.Shard
-	arena  rdmatransport.MemoryRegion
-	host   *Host
-	addr   netip.AddrPort
-	queues []*liarQueue // in the order of their connection; the loop's
-
-	// What it says; a test changes it before anybody connects.
-	accept   rdmatransport.ConnParams
-	reject   capsule.RejectStatus
-	cntlid   capsule.ControllerID
-	atr      bool
-	proof    func(b []byte) // what Authentication Receive gives
-	cap      capsule.CAPFields
-	csts     capsule.CSTS
-	identify func(*capsule.IdentifyController)
-	ns       func(*capsule.IdentifyNamespace)
-	nsids    []capsule.NSID
-	log      func(off uint64, b []byte)
-	queueCnt capsule.QueueCounts
-	silent   func(*capsule.Command) bool // gets no answer
-}
-
-func newLiar(t *testing.T) *liar {
-	n := rdmatest.NewLoopback()
-	l := &liar{
-		t: t, addr: netip.MustParseAddrPort("192.0.2.2:4420"), cntlid: 7,
-		cap:      capsule.CAPFields{MQES: 127, CQR: true, TO: 1, CSS: capsule.CSSNVM},
-		csts:     capsule.CSTSReady,
-		identify: func(*capsule.IdentifyController) {}, ns: func(*capsule.IdentifyNamespace) {},
-		nsids: []capsule.NSID{1}, log: func(uint64, []byte) {}, silent: func(*capsule.Command) bool { return false },
-		queueCnt: capsule.QueueCounts{Submission: 4, Completion: 4},
-	}
-	must := func(err error) {
-		if err != nil {
-			t.Helper()
-			t.Fatal(err)
-		}
-	}
-	hostDevice, err := n.Open(netip.MustParseAddr("192.0.2.1"), rdmatest.Attrs())
-	must(err)
-	l.host, err = New(Config{Device: hostDevice, Shards: 1, Polling: shard.PollNever})
-	must(err)
-	l.device, err = n.Open(l.addr.Addr(), rdmatest.Attrs())
-	must(err)
-	l.domain, err = l.device.NewDomain()
-	must(err)
-	cq, err := l.device.NewCompletionQueue(rdmatransport.CQConfig{})
-	must(err)
-	l.shard, err = shard.New(shard.Config{CQ: cq, Polling: shard.PollNever, Arena: 4 << 20})
-	must(err)
-	l.arena, err = l.domain.Register(l.shard.Arena().Bytes(), rdmatransport.AccessLocalWrite)
-	must(err)
-	l.shard.Start()
-	listener, err := l.device.Listen(l.addr)
-	must(err)
-	ended := make(chan struct{})
-	go l.serve(listener, ended)
-	t.Cleanup(func() {
-		must(l.host.Close())
-		must(listener.Close())
-		<-ended
-		for _, q := range l.queues {
-			l.shard.Do(q.queue.Disconnect)
-			<-q.closed
-			must(q.queue.Free())
-		}
-		must(l.shard.Close())
-	})
-	return l
-}
-
-func (l *liar) serve(listener rdmatransport.Listener, ended chan struct{}) {
-	defer close(ended)
-	for {
-		req, err := listener.Accept(context.Background())
-		if err != nil {
-			return
-		}
-		if l.reject != 0 {
-			fabric.Reject(req, l.reject)
-			continue
-		}
-		q := &liarQueue{liar: l, closed: make(chan struct{})}
-		d, _ := fabric.CheckRequest(req, fabric.Limits{})
-		q.id = d.QID
-		q.queue, err = fabric.NewTarget(fabric.TargetConfig{
-			Shard: l.shard, Domain: l.domain, Attrs: l.device.Attrs(), Handler: q, Depth: int(d.HSQSIZE) + 1, InCapsule: 1024,
-		})
-		if err == nil {
-			l.shard.Call(func() {
-				if err = q.queue.Accept(req, l.accept); err == nil {
-					l.queues = append(l.queues, q)
-				}
-			})
-		}
-		if err != nil {
-			l.t.Errorf("accepting: %v", err)
-			return
-		}
-	}
-}
-
-type liarQueue struct {
-	liar   *liar
-	queue  *fabric.TargetQueue
-	id     capsule.QID
-	held   []*fabric.Command
-	failed bool
-	closed chan struct{}
-}
-
-func (q *liarQueue) Command(c *fabric.Command) {
-	switch {
-	case q.liar.silent(&c.SQE):
-		if q.failed {
-			c.Respond(0, 0)
-			return
-		}
-		q.held = append(q.held, c)
-	case c.Remote() && c.Direction() == capsule.HostToController:
-		c.Fetch(q.piece(c))
-	case c.SQE.Opcode == capsule.OpcodeFabrics:
-		q.fabrics(c)
-	default:
-		q.admin(c)
-	}
-}
-
-func (q *liarQueue) piece(c *fabric.Command) []rdmatransport.SGE {
-	b := q.liar.shard.Arena().Bytes()[c.Index()*8192:][:c.Length()]
-	return []rdmatransport.SGE{{Buf: b, LKey: q.liar.arena.LKey()}}
-}
-
-func (q *liarQueue) fabrics(c *fabric.Command) {
-	l := q.liar
-	switch c.SQE.FabricsType() {
-	case capsule.FabricsConnect:
-		c.Respond(0, capsule.ConnectResponse{CNTLID: l.cntlid, ATR: l.atr}.Result())
-	case capsule.FabricsAuthReceive:
-		pieces := q.piece(c)
-		clear(pieces[0].Buf)
-		l.proof(pieces[0].Buf)
-		c.RespondData(pieces, 0)
-	case capsule.FabricsPropertyGet:
-		switch capsule.PropertyOffset(c.SQE.Property().Offset) {
-		case capsule.PropertyCAP:
-			c.Respond(0, uint64(l.cap.CAP()))
-		case capsule.PropertyCSTS:
-			c.Respond(0, uint64(l.csts.WithShutdown(capsule.ShutdownComplete)))
-		default:
-			c.Respond(0, 0x20000)
-		}
-	default:
-		c.Respond(0, 0)
-	}
-}
-
-func (q *liarQueue) admin(c *fabric.Command) {
-	l := q.liar
-	if c.Length() == 0 {
-		result := uint64(0)
-		if capsule.AdminOpcode(c.SQE.Opcode) == capsule.AdminSetFeatures {
-			result = uint64(l.queueCnt.Value())
-		}
-		c.Respond(0, result)
-		return
-	}
-	pieces := q.piece(c)
-	b := pieces[0].Buf
-	clear(b)
-	switch capsule.AdminOpcode(c.SQE.Opcode) {
-	case capsule.AdminIdentify:
-		q.identify(c, b)
-	case capsule.AdminGetLogPage:
-		l.log(c.SQE.GetLogPage().LPO, b)
-	}
-	c.RespondData(pieces, 0)
-}
-
-func (q *liarQueue) identify(c *fabric.Command, b []byte) {
-	l := q.liar
-	switch c.SQE.Identify().CNS {
-	case capsule.CNSController:
-		id := capsule.IdentifyController{
-			CNTLID: l.cntlid, CNTRLTYPE: capsule.ControllerTypeIO, KAS: 1, SQES: 0x66, CQES: 0x44, MAXCMD: 128,
-			SGLS: capsule.SGLSSupported | capsule.SGLSKeyed | capsule.SGLSOffset, IOCCSZ: 4 + 64, IORCSZ: 1,
-		}
-		l.identify(&id)
-		id.Encode(b)
-	case capsule.CNSNamespace:
-		ns := capsule.IdentifyNamespace{NSZE: 100, NCAP: 100}
-		ns.LBAF[0].LBADS = 9
-		l.ns(&ns)
-		ns.Encode(b)
-	case capsule.CNSActiveNamespaces:
-		capsule.PutNamespaceList(b, l.nsids)
-	}
-}
-
-func (q *liarQueue) Fetched(c *fabric.Command) { q.fabrics(c) }
-func (q *liarQueue) Done(*fabric.Command)      {}
-
-func (q *liarQueue) Failed(error) {
-	q.failed = true
-	for _, c := range q.held {
-		c.Respond(0, 0)
-	}
-}
-
-func (q *liarQueue) Closed() { close(q.closed) }
-
-func (l *liar) options() Options {
-	return Options{Traddr: l.addr.Addr(), NQN: testNQN, NrIOQueues: 2}
-}
-
-// wantRefused requires that no connection comes about, for the reason named.
-func (l *liar) wantRefused(o Options, why string) {
-	l.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	_, err := l.host.Connect(ctx, o)
-	if err == nil || !strings.Contains(err.Error(), why) {
-		l.t.Errorf("Connect: %v, want an error that says %q", err, why)
-	}
-	var step *ConnectError
-	if !errors.As(err, &step) {
-		l.t.Errorf("%v is no ConnectError", err)
-	}
-}
 
 // TestHonestLiar: the fake itself is acceptable, so that refusals have a reason.
 func TestHonestLiar(t *testing.T) {
@@ -273,8 +36,6 @@ func TestHonestLiar(t *testing.T) {
 
 // TestConnectionAnswers is row 100 and the rejections in words.
 func TestConnectionAnswers(t *testing.T) {
-	recfmt := make([]byte, capsule.AcceptDataSize)
-	capsule.AcceptData{RECFMT: 5, CRQSIZE: 32}.Encode(recfmt)
 	cases := []struct {
 		name string
 		lie  func(*liar)
@@ -297,6 +58,34 @@ func TestConnectionAnswers(t *testing.T) {
 				l.wantRefused(l.options(), c.want)
 			})
 		})
+	}
+}
+
+// TestReplies is row 100 as well: what a controller attaches to its consent.
+func TestReplies(t *testing.T) {
+	reply := func(d capsule.AcceptData) []byte {
+		b := make([]byte, capsule.AcceptDataSize)
+		d.Encode(b)
+		return b
+	}
+	cases := []struct {
+		name string
+		data []byte
+		want string // empty: accepted
+	}{
+		{"as it should be", reply(capsule.AcceptData{CRQSIZE: 32}), ""},
+		{"CRQSIZE 0", reply(capsule.AcceptData{}), ""},
+		{"CRQSIZE FFFFh", reply(capsule.AcceptData{CRQSIZE: 0xffff}), ""},
+		{"longer", append(reply(capsule.AcceptData{CRQSIZE: 32}), make([]byte, 164)...), ""},
+		{"record format", reply(capsule.AcceptData{RECFMT: 5, CRQSIZE: 32}), "record format 5"},
+		{"short", reply(capsule.AcceptData{})[:31], "reply to the connection request"},
+		{"nothing", nil, "reply to the connection request"},
+	}
+	for _, c := range cases {
+		err := checkReply(rdmatransport.ConnReply{PrivateData: c.data})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
 	}
 }
 
@@ -408,6 +197,36 @@ func TestDiscoveryLies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDiscoveryText is row 102 as well: names that do not end, and escape sequences,
+// are bytes like others until somebody prints them.
+func TestDiscoveryText(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLiar(t)
+		l.identify = func(i *capsule.IdentifyController) { *i = capsule.IdentifyController{CNTLID: l.cntlid, SGLS: i.SGLS} }
+		l.log = func(off uint64, b []byte) {
+			if off == 0 {
+				capsule.DiscoveryHeader{GENCTR: 1, NUMREC: 3}.Encode(b)
+				return
+			}
+			for i := range b {
+				b[i] = "\x1b\xff\n\x00"[i/capsule.DiscoveryEntrySize]
+			}
+		}
+		log, err := l.host.Discover(context.Background(), Options{Traddr: l.addr.Addr()})
+		if err != nil || len(log.Entries) != 3 {
+			t.Fatalf("%d entries, %v", len(log.Entries), err)
+		}
+		for i := range log.Entries {
+			e := &log.Entries[i]
+			for _, s := range []string{e.SubNQN.String(), capsule.Text(e.TRADDR[:]), capsule.Text(e.TRSVCID[:])} {
+				if p := nvmeof.Printable(s); strings.ContainsAny(p, "\x1b\n") || len(p) > 1100 {
+					t.Errorf("entry %d is printed as %q", i, p)
+				}
+			}
+		}
+	})
 }
 
 // TestSilence is row 103: whatever gets no answer ends in time, and nothing is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -17,11 +18,36 @@ type limits struct {
 	write     int // bytes of one command whose data we send
 	read      int // bytes of one command whose data the controller sends
 	zeroes    int // bytes of one Write Zeroes
+	verify    int // bytes of one Verify
+	trim      int // blocks of one range of Dataset Management
 	inCapsule int // bytes of data in a capsule
+	parts     int // of one command's data
 	mqes      int // entries of a queue
 	maxCmd    int // commands outstanding; 0: no statement
 	zeroesOK  bool
 	trimOK    bool
+	dsm       capsule.IdentifyNVMController // of Dataset Management; 0: no statement
+}
+
+// maxParts bounds the parts of a command's data: each has a key that takes its time to
+// make and to end.
+const maxParts = 8
+
+// setParts takes MSDBD, 0 for no bound. The descriptors go into the capsule.
+func (l *limits) setParts(msdbd uint8) {
+	l.parts = maxParts
+	if msdbd > 0 {
+		l.parts = min(l.parts, int(msdbd))
+	}
+	l.parts = max(1, min(l.parts, l.inCapsule/capsule.SGLSize))
+}
+
+// descriptorsOf is the same for a queue: admin commands have one.
+func (l *limits) descriptorsOf(id capsule.QID) int {
+	if id == 0 {
+		return 1
+	}
+	return l.parts
 }
 
 func (l *limits) queueDepth(want int) int {
@@ -34,13 +60,10 @@ func (l *limits) queueDepth(want int) int {
 
 // Admin sends a command on the admin queue; data, if any, goes the way that the
 // opcode says. The completion is valid with a [*StatusError] too. When ctx ends
-// first the command stays outstanding and its data is dropped.
+// first the command is aborted, but not waited for, and its data is dropped.
 func (c *Controller) Admin(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
-	if err := c.Err(); err != nil {
+	if err := c.mayExecute(c.admin, &cmd, data); err != nil {
 		return capsule.Completion{}, err
-	}
-	if len(data) > c.limits.write {
-		return capsule.Completion{}, fmt.Errorf("admin command with %d bytes of data: at most %d", len(data), c.limits.write)
 	}
 	return c.admin.execute(ctx, cmd, data)
 }
@@ -84,11 +107,11 @@ func (c *Controller) learn(ctx context.Context) error {
 		return err
 	}
 	if err := c.judge(); err != nil {
-		return err
+		return refuse(err)
 	}
 	c.setLimits()
-	if c.limits.zeroesOK {
-		c.learnZeroes(ctx)
+	if c.identify.ONCS&(capsule.ONCSWriteZeroes|capsule.ONCSVerify|capsule.ONCSDatasetManagement) != 0 {
+		c.learnNVM(ctx)
 	}
 	return nil
 }
@@ -134,7 +157,7 @@ func (c *Controller) setLimits() {
 	if id.MDTS > 0 && id.MDTS < 8 {
 		l.write = capsule.IdentifySize << id.MDTS
 	}
-	l.read, l.zeroes = l.write, l.write
+	l.read, l.zeroes, l.verify, l.trim = l.write, l.write, math.MaxInt, math.MaxUint32
 	// Half of what may be on its way to us, so that two commands can overlap.
 	if budget := c.admin.shard.Budget().Limit(); budget > 0 {
 		l.read = min(l.read, max(logChunk, budget/2&^(logChunk-1)))
@@ -143,22 +166,37 @@ func (c *Controller) setLimits() {
 		extra := (uint64(id.IOCCSZ) - minIOCCSZ) * 16
 		l.inCapsule = int(min(extra, nvmeof.MaxInCapsule))
 	}
+	l.setParts(id.MSDBD)
 	l.mqes = int(c.cap.Fields().MQES) + 1
 	l.maxCmd = int(id.MAXCMD)
 	l.zeroesOK = id.ONCS&capsule.ONCSWriteZeroes != 0
 	l.trimOK = id.ONCS&capsule.ONCSDatasetManagement != 0
 }
 
-// learnZeroes asks for the bound on Write Zeroes, which older controllers do not
-// tell: theirs is that of a transfer.
-func (c *Controller) learnZeroes(ctx context.Context) {
+// learnNVM asks for bounds of the NVM command set, which older controllers do not
+// tell: theirs of Write Zeroes is that of a transfer.
+func (c *Controller) learnNVM(ctx context.Context) {
 	b, err := c.IdentifyData(ctx, 0, capsule.Identify{CNS: capsule.CNSControllerCSI, CSI: capsule.CSINVM})
 	if err != nil {
 		return
 	}
 	nvm, err := capsule.DecodeIdentifyNVMController(b)
-	if err == nil && nvm.WZSL > 0 {
-		c.limits.zeroes = logChunk << min(nvm.WZSL, 16)
+	if err != nil {
+		return
+	}
+	l := &c.limits
+	if nvm.WZSL > 0 {
+		l.zeroes = logChunk << min(nvm.WZSL, 16)
+	}
+	if nvm.VSL > 0 {
+		l.verify = logChunk << min(nvm.VSL, 16)
+	}
+	l.dsm = nvm
+	if nvm.DMRSL > 0 {
+		l.trim = int(nvm.DMRSL)
+	}
+	if nvm.DMSL > 0 {
+		l.trim = int(min(uint64(l.trim), nvm.DMSL))
 	}
 }
 
@@ -173,20 +211,4 @@ func (c *Controller) requestQueues(ctx context.Context, n int) (int, error) {
 	}
 	got := capsule.ParseQueueCounts(done.DW0())
 	return min(n, got.Submission, got.Completion), nil
-}
-
-// Feature reads a feature's value, as the bits of its completion's DW0.
-func (c *Controller) Feature(ctx context.Context, f capsule.GetFeatures, id capsule.NSID, data []byte) (uint32, error) {
-	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetFeatures), NSID: id}
-	f.Put(&cmd)
-	done, err := c.Admin(ctx, cmd, data)
-	return done.DW0(), err
-}
-
-// SetFeature sets a feature and returns the bits of the completion's DW0.
-func (c *Controller) SetFeature(ctx context.Context, f capsule.SetFeatures, id capsule.NSID, data []byte) (uint32, error) {
-	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures), NSID: id}
-	f.Put(&cmd)
-	done, err := c.Admin(ctx, cmd, data)
-	return done.DW0(), err
 }

@@ -30,17 +30,26 @@ func (c *Controller) startKeepAlive(context.Context) error {
 	if kato == 0 || c.identify.CNTRLTYPE == capsule.ControllerTypeDiscovery && c.identify.KAS == 0 {
 		return nil
 	}
-	k := &c.keep
-	k.period = kato / 2
-	k.request = fabric.Request{
-		Command: capsule.Command{Opcode: capsule.Opcode(capsule.AdminKeepAlive)},
-		Done:    c.keptAlive,
-	}
-	k.timer.Func = c.keepAliveDue
-	l := c.admin
+	return c.keepAliveEvery(kato / 2)
+}
+
+// keepAliveEvery begins to send Keep Alive, or changes how often.
+func (c *Controller) keepAliveEvery(period time.Duration) error {
+	k, l := &c.keep, c.admin
 	return l.shard.Call(func() {
-		l.onEnd = func() { l.shard.StopTimer(&k.timer) }
-		l.shard.SetTimer(&k.timer, k.period)
+		if l.queue.State() != fabric.StateLive {
+			return
+		}
+		if k.timer.Func == nil {
+			k.request = fabric.Request{
+				Command: capsule.Command{Opcode: capsule.Opcode(capsule.AdminKeepAlive)},
+				Done:    c.keptAlive,
+			}
+			k.timer.Func = c.keepAliveDue
+			l.onEnd = func() { l.shard.StopTimer(&k.timer) }
+		}
+		k.period = period
+		l.shard.SetTimer(&k.timer, period)
 	})
 }
 

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
@@ -13,8 +14,9 @@ import (
 type lane struct {
 	*link
 	slot    shard.Slot
-	chunks  *chunk // idle, as many as the queue has room for
-	waiting opList // operations of which not all has been sent, in order
+	all     []chunk // as many as the queue has room for
+	chunks  *chunk  // idle
+	waiting opList  // operations of which not all has been sent, in order
 
 	spare   shard.Buffer // came for the first in waiting
 	waiter  shard.BufferWaiter
@@ -28,8 +30,9 @@ func newLane(l *link) *lane {
 		n.spare = b
 		n.slot.Retry()
 	}
-	for range l.depth - 1 {
-		c := &chunk{}
+	n.all = make([]chunk, l.depth-1)
+	for i := range n.all {
+		c := &n.all[i]
 		c.request.Done = func(*fabric.Request) { n.finish(c) }
 		n.idle(c)
 	}
@@ -50,7 +53,10 @@ func (l *lane) detach() error { return l.shard.Call(l.slot.Detach) }
 
 // begin starts an operation, in the loop.
 func (l *lane) begin(o *op) {
-	o.pos, o.flying, o.err = 0, 0, nil
+	o.pos, o.flying, o.err, o.live = 0, 0, nil, true
+	if o.stop != nil {
+		o.fail(o.stop)
+	}
 	l.waiting.push(o)
 	l.serve()
 }
@@ -63,7 +69,7 @@ func (l *lane) serve() {
 	l.serving = true
 	for o := l.waiting.first; o != nil; o = l.waiting.first {
 		if l.dead {
-			o.fail(l.lostErr())
+			o.fail(l.lostOf(o))
 		}
 		for !o.allSent() {
 			if !l.send(o) {
@@ -73,7 +79,7 @@ func (l *lane) serve() {
 		}
 		l.waiting.pop()
 		if o.flying == 0 {
-			o.done(o)
+			o.end()
 		}
 	}
 	l.serving = false
@@ -86,6 +92,15 @@ func (l *lane) lostErr() error {
 	return l.queue.Err()
 }
 
+// lostOf is what an operation fails with when the queue has ended before all of it
+// was sent.
+func (l *lane) lostOf(o *op) error {
+	if o.pos == 0 {
+		return &UnsentError{l.lostErr()}
+	}
+	return l.lostErr()
+}
+
 // step is how many bytes the next command of an operation covers: whole blocks,
 // no more than the controller takes and the 16 bits of NLB can say.
 func (l *lane) step(o *op) int64 {
@@ -93,12 +108,14 @@ func (l *lane) step(o *op) int64 {
 	switch o.kind {
 	case opRead:
 		return min(left, o.ns.blocks(lim.read))
-	case opWrite:
+	case opWrite, opCompare:
 		return min(left, o.ns.blocks(lim.write))
+	case opVerify:
+		return min(left, o.ns.blocks(lim.verify))
 	case opZeroes:
 		return min(left, o.ns.blocks(lim.zeroes))
 	case opTrim:
-		return min(left, math.MaxUint32<<o.ns.shift)
+		return min(left, int64(lim.trim)<<o.ns.shift)
 	}
 	return left
 }
@@ -117,6 +134,10 @@ func (l *lane) send(o *op) bool {
 		return false
 	}
 	step := l.step(o)
+	var p *piece
+	if o.vector != nil {
+		p, step = o.enter(step)
+	}
 	n := int(step)
 	var b shard.Buffer
 	if o.needsBuffer() {
@@ -131,7 +152,11 @@ func (l *lane) send(o *op) bool {
 	}
 	l.chunks = c.next
 	c.prepare(o, n)
+	c.piece = p
 	c.place(l.pool, b, n)
+	if p != nil && p.memory != nil {
+		o.pos += l.addParts(c)
+	}
 	o.pos += step
 	o.flying++
 	if err := l.queue.Submit(&c.request); err != nil {
@@ -143,7 +168,7 @@ func (l *lane) send(o *op) bool {
 
 func (o *op) needsBuffer() bool {
 	switch o.kind {
-	case opRead, opWrite:
+	case opRead, opWrite, opCompare:
 		return o.memory == nil
 	case opTrim:
 		return true
@@ -175,14 +200,10 @@ func (l *lane) buffer(n int) (shard.Buffer, bool) {
 // finish takes the end of a command.
 func (l *lane) finish(c *chunk) {
 	o, r := c.op, &c.request
-	err := r.Err
-	if err != nil {
-		err = l.explain(err)
-	} else {
-		err = statusError(&r.Command, false, r.Completion)
-	}
-	if err != nil {
-		o.fail(err)
+	if r.Err != nil {
+		o.err = cmp.Or(o.stop, l.explain(r.Err)) // says more than the status of another command
+	} else if err := statusError(&r.Command, false, r.Completion); err != nil {
+		o.fail(cmp.Or(o.stop, err))
 	} else if o.kind == opRead && c.buffer.Valid() {
 		c.copyOut()
 	}
@@ -193,28 +214,15 @@ func (l *lane) finish(c *chunk) {
 	l.idle(c)
 	o.flying--
 	if o.flying == 0 && o.allSent() && l.waiting.first != o {
-		o.done(o)
+		o.end()
 	}
 	l.serve()
-}
-
-// explain prefers the reason for which the controller was lost to what the queue
-// saw of it.
-func (l *lane) explain(err error) error {
-	if why := l.controller.Err(); why != nil {
-		return why
-	}
-	return err
 }
 
 // die is called when the queue has ended and all commands are back.
 func (l *lane) die() {
 	l.dead = true
-	l.pool.arena.Cancel(&l.waiter)
-	if l.spare.Valid() {
-		l.pool.release(l.spare)
-		l.spare = shard.Buffer{}
-	}
+	l.dropSpare()
 	l.serve()
 }
 

@@ -36,7 +36,7 @@ func (c *Controller) openLink(ctx context.Context, qid capsule.QID, shardIndex, 
 	}
 	q, err := fabric.NewHost(fabric.HostConfig{
 		Shard: l.shard, Domain: c.domain, Attrs: c.host.attrs, Depth: depth, InCapsule: inCapsule,
-		Windows: c.windows, Timeout: c.options.timeout(), Ended: l.end,
+		Descriptors: c.limits.descriptorsOf(qid), Windows: c.windows, Timeout: c.options.timeout(), Ended: l.end,
 	})
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (l *link) open(ctx context.Context) error {
 		RetryCount:         7, RNRRetryCount: 7, TrafficClass: c.options.TOS,
 	})
 	if err == nil {
-		err = checkReply(reply)
+		err = refuse(checkReply(reply))
 	}
 	if err != nil {
 		if l.shard.Do(func() { l.queue.Fail(err) }) {
@@ -115,6 +115,18 @@ func (l *link) end(err error) {
 	close(l.ended)
 }
 
+// explain prefers the reason for which the controller was lost to what the queue
+// saw of it.
+func (l *link) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if why := l.controller.Err(); why != nil {
+		return why
+	}
+	return err
+}
+
 // disconnect ends the queue; ended tells when that is done.
 func (l *link) disconnect() { l.shard.Do(l.queue.Disconnect) }
 
@@ -144,7 +156,7 @@ func (l *link) connectCommand(ctx context.Context) (capsule.ConnectResponse, err
 		return capsule.ConnectResponse{}, err
 	}
 	r := capsule.ParseConnectResponse(done.Result)
-	return r, l.checkConnect(r)
+	return r, refuse(l.checkConnect(r))
 }
 
 func (l *link) checkConnect(r capsule.ConnectResponse) error {

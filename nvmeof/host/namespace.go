@@ -3,13 +3,11 @@ package host
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"sync"
 
 	"github.com/google/uuid"
 
-	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
@@ -155,73 +153,3 @@ func (n *Namespace) Identify() *capsule.IdentifyNamespace { return &n.identify }
 
 // Identifiers are the namespace's unique names.
 func (n *Namespace) Identifiers() Identifiers { return n.ids }
-
-// ReadAt implements [io.ReaderAt]. Any offset and length will do.
-func (n *Namespace) ReadAt(p []byte, off int64) (int, error) {
-	if off < 0 {
-		return 0, ErrOutOfRange
-	}
-	if off >= n.size {
-		return 0, io.EOF
-	}
-	short := int64(len(p)) > n.size-off
-	if short {
-		p = p[:n.size-off]
-	}
-	if err := n.do(opRead, p, off, int64(len(p)), false); err != nil {
-		return 0, err
-	}
-	if short {
-		return len(p), io.EOF
-	}
-	return len(p), nil
-}
-
-// WriteAt implements [io.WriterAt]. Offset and length must be multiples of the
-// block size, since writing a part of a block means reading and writing all of
-// it, which is not atomic: [ErrUnaligned]. After an error an unknown part of p
-// has been written.
-func (n *Namespace) WriteAt(p []byte, off int64) (int, error) {
-	if err := n.checkRange(off, int64(len(p))); err != nil {
-		return 0, err
-	}
-	if err := n.do(opWrite, p, off, int64(len(p)), false); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// Flush makes all completed writes durable.
-func (n *Namespace) Flush() error { return n.do(opFlush, nil, 0, 1, false) }
-
-// WriteZeroes makes a range read as zeroes. With free the storage may be freed.
-func (n *Namespace) WriteZeroes(off, length int64, free bool) error {
-	if !n.controller.limits.zeroesOK {
-		return fmt.Errorf("%w: Write Zeroes", ErrUnsupported)
-	}
-	if err := n.checkRange(off, length); err != nil {
-		return err
-	}
-	return n.do(opZeroes, nil, off, length, free)
-}
-
-// Deallocate tells the controller that a range is not needed any more.
-func (n *Namespace) Deallocate(off, length int64) error {
-	if !n.controller.limits.trimOK {
-		return fmt.Errorf("%w: Dataset Management", ErrUnsupported)
-	}
-	if err := n.checkRange(off, length); err != nil {
-		return err
-	}
-	return n.do(opTrim, nil, off, length, false)
-}
-
-func (n *Namespace) checkRange(off, length int64) error {
-	if !backend.InRange(off, length, n.size) {
-		return ErrOutOfRange
-	}
-	if (off|length)&(1<<n.shift-1) != 0 {
-		return ErrUnaligned
-	}
-	return nil
-}

@@ -15,6 +15,8 @@ const (
 	opFlush
 	opZeroes
 	opTrim
+	opCompare
+	opVerify
 )
 
 // An op is an operation on a namespace, which takes one command or several. It
@@ -35,10 +37,13 @@ type op struct {
 	bufOff    int64
 	memory    *fabric.Memory
 	memoryOff int
+	vector    *vector // the memory, if it is in pieces: instead of the above
 
 	pos    int64 // what has been sent of the range
 	flying int   // commands outstanding
 	err    error // of the first command that failed
+	live   bool  // from begin until done
+	stop   error // why it was canceled; the caller's while it is not live
 	next   *op
 	done   func(*op) // set once
 }
@@ -49,6 +54,12 @@ func (o *op) fail(err error) {
 	if o.err == nil {
 		o.err = err
 	}
+}
+
+// end gives the operation back; the lane does not touch it any more.
+func (o *op) end() {
+	o.live = false
+	o.done(o)
 }
 
 // An opList is a queue of operations.
@@ -73,11 +84,32 @@ func (l *opList) pop() *op {
 	return o
 }
 
+// remove takes an operation out of the queue, if it is there.
+func (l *opList) remove(o *op) {
+	var before *op
+	for at := l.first; at != nil; before, at = at, at.next {
+		if at != o {
+			continue
+		}
+		if before == nil {
+			l.first = at.next
+		} else {
+			before.next = at.next
+		}
+		if at.next == nil {
+			l.last = before
+		}
+		at.next = nil
+		return
+	}
+}
+
 // A chunk is one command of an operation.
 type chunk struct {
 	request fabric.Request
 	op      *op
 	buffer  shard.Buffer // where the data is not in registered memory
+	piece   *piece       // of a vector, in which the data lies
 	at      int64        // in bytes of the namespace
 	next    *chunk
 }
@@ -97,6 +129,12 @@ func (c *chunk) prepare(o *op, n int) {
 	case opWrite:
 		cmd.Opcode = capsule.Opcode(capsule.IOWrite)
 		rw.Put(cmd)
+	case opCompare:
+		cmd.Opcode = capsule.Opcode(capsule.IOCompare)
+		rw.Put(cmd)
+	case opVerify:
+		cmd.Opcode = capsule.Opcode(capsule.IOVerify)
+		rw.Put(cmd)
 	case opFlush:
 		cmd.Opcode = capsule.Opcode(capsule.IOFlush)
 	case opZeroes:
@@ -112,13 +150,17 @@ func (c *chunk) prepare(o *op, n int) {
 // place gives the chunk its data: registered memory as it is, or a buffer.
 func (c *chunk) place(p *pool, b shard.Buffer, n int) {
 	r, o := &c.request, c.op
-	r.Memory, r.Offset, r.Length = nil, 0, 0
+	r.Memory, r.Offset, r.Length, r.More = nil, 0, 0, r.More[:0]
 	c.buffer = b
 	switch {
 	case b.Valid():
 		r.Memory, r.Offset, r.Length = p.memory, p.offset(b), n
 		switch o.kind {
-		case opWrite:
+		case opWrite, opCompare:
+			if c.piece != nil {
+				c.piece.copyIn(b.Bytes()[:n], c.at-o.off)
+				break
+			}
 			copy(b.Bytes()[:n], o.buf[c.at-o.bufOff:])
 		case opTrim:
 			rw := capsule.DSMRange{SLBA: capsule.LBA(c.at >> o.ns.shift), Blocks: c.trimBlocks()}
@@ -138,6 +180,10 @@ func (c *chunk) trimBlocks() uint32 {
 // part that was asked for of blocks at the ends.
 func (c *chunk) copyOut() {
 	o, n := c.op, int64(c.request.Length)
+	if c.piece != nil {
+		c.piece.copyOut(c.buffer.Bytes()[:n], c.at-o.off)
+		return
+	}
 	from, to := max(c.at, o.bufOff), min(c.at+n, o.bufOff+int64(len(o.buf)))
 	if from < to {
 		copy(o.buf[from-o.bufOff:to-o.bufOff], c.buffer.Bytes()[from-c.at:to-c.at])

@@ -81,6 +81,7 @@ type Queue struct {
 
 	notify func()
 	armed  atomic.Bool // notify is owed
+	limit  timeLimit
 	waiter *shard.Waiter
 	parked bool // the waiter waits; the loop's
 	yield  shard.Yielder
@@ -90,8 +91,10 @@ type Queue struct {
 // A slot is one request of a Queue.
 type slot struct {
 	op
-	tag   uint64
-	index uint32
+	tag      uint64
+	index    uint32
+	timeout  time.Duration // 0: none
+	deadline int64         // of the shard's clock, while the operation is live; the loop's
 }
 
 const maxQueueDepth = 1 << 16
@@ -123,6 +126,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 		q.queued.Store(false)
 		q.start()
 	}
+	q.limit.timer.Func = q.checkDeadlines
 	q.waiter = l.shard.NewWaiter(q.park)
 	q.share.queues.Add(1)
 	return q, nil
@@ -180,6 +184,7 @@ func (q *Queue) hand() {
 // fill turns a request into an operation.
 func (q *Queue) fill(s *slot, r *backend.Request) error {
 	s.tag, s.fua, s.free = r.Tag, r.FUA, r.Deallocate
+	s.stop, s.timeout = nil, q.limit.timeout
 	info := backend.Info{Size: q.ns.size, BlockSize: 1 << q.ns.shift, Alignment: 1}
 	if err := info.Check(r); err != nil {
 		return err
@@ -212,7 +217,11 @@ func (q *Queue) start() {
 		if !ok {
 			return
 		}
-		q.lane.begin(&q.slots[i].op)
+		s := &q.slots[i]
+		if s.timeout > 0 {
+			q.setDeadline(s)
+		}
+		q.lane.begin(&s.op)
 	}
 }
 

@@ -23,6 +23,9 @@ func (l *lab) hostAgainstKernel(t *testing.T, s setting) {
 	if l.ours() {
 		l.install(t, "./cmd/nvmeof", "nvmeof")
 	}
+	if l.other == nil {
+		l.install(t, "./test/interop/library", "library")
+	}
 	e := s.env()
 	e["addr"], e["host"], e["provider"] = s.hostAddr(), s.peerAddr(), l.transport() // the kernel serves
 	e["windows"] = "auto"
@@ -43,10 +46,20 @@ func (l *lab) hostAgainstKernel(t *testing.T, s setting) {
 	l.wantCleanLog(t, at, nil)
 }
 
+// kernelHas are the checks of our host's library that the kernel's target must pass. It
+// has neither Compare, fused commands, Verify nor Copy.
+const kernelHas = "durable write;vectored;write zeroes;discard;features;write protection;unknown command;cancel;deadlines;durable write again;"
+
 // ourHostChecks are what our host must do; with -peer=kernel, what Linux does in
 // its place.
 func (l *lab) ourHostChecks() []check {
-	if l.ours() {
+	switch {
+	case l.other == nil:
+		return []check{
+			{name: "host", script: "ourhost", limit: 3 * time.Minute},
+			{name: "library", script: "ourlibrary", limit: 3 * time.Minute, more: env{"has": kernelHas}},
+		}
+	case l.ours():
 		return []check{{name: "host", script: "ourhost", limit: 3 * time.Minute}}
 	}
 	return []check{

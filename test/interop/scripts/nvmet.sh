@@ -18,6 +18,7 @@ start() {
     echo 512 >"$null/blocksize"
     echo 256 >"$null/size"
     echo 1 >"$null/memory_backed"
+    echo 1 >"$null/discard"
     echo 1 >"$null/power"
     echo -n /dev/interop >"$subsystem/namespaces/1/device_path"
   else
@@ -25,6 +26,8 @@ start() {
     truncate -s 256M "$backing"
     echo -n "$(losetup --find --show "$backing")" >"$subsystem/namespaces/1/device_path"
   fi
+  # Since Linux 6.13.
+  [[ ! -e $subsystem/namespaces/1/resv_enable ]] || echo 1 >"$subsystem/namespaces/1/resv_enable"
   echo 1 >"$subsystem/namespaces/1/enable"
   mkdir "$port"
   echo rdma >"$port/addr_trtype"

@@ -1,0 +1,358 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+)
+
+// A slow is a controller that answers I/O commands when the test says.
+type slow struct {
+	*liar
+	controller *Controller
+	ns         *Namespace
+	held       []slowCommand // the loop's
+	aborted    []capsule.Abort
+}
+
+type slowCommand struct {
+	queue   *liarQueue
+	command *fabric.Command
+}
+
+func newSlow(t *testing.T, change func(*liar, *Options)) *slow {
+	t.Helper()
+	s := &slow{liar: newLiar(t)}
+	s.io = func(q *liarQueue, c *fabric.Command) {
+		if q.failed {
+			c.Respond(0, 0)
+			return
+		}
+		s.held = append(s.held, slowCommand{q, c})
+		q.held = append(q.held, c)
+	}
+	s.liar.abort = func(a capsule.Abort) (uint64, bool) {
+		s.aborted = append(s.aborted, a)
+		return 1, true
+	}
+	o := s.options()
+	o.NrIOQueues = 1
+	if change != nil {
+		change(s.liar, &o)
+	}
+	var err error
+	if s.controller, err = s.host.Connect(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	if s.ns, err = s.controller.Namespace(context.Background(), 1); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// want waits until nothing moves and requires what has arrived by then.
+func (s *slow) want(commands, aborts int) {
+	s.t.Helper()
+	synctest.Wait()
+	s.liar.shard.Call(func() {
+		if len(s.held) != commands || len(s.aborted) != aborts {
+			s.t.Errorf("%d commands held and %d aborts, want %d and %d", len(s.held), len(s.aborted), commands, aborts)
+		}
+	})
+}
+
+// answer answers the oldest command that is held.
+func (s *slow) answer(status capsule.Status) {
+	s.liar.shard.Call(func() {
+		x := s.held[0]
+		s.held = s.held[1:]
+		x.queue.held = slices.DeleteFunc(x.queue.held, func(c *fabric.Command) bool { return c == x.command })
+		x.command.Respond(status, 0)
+	})
+	synctest.Wait()
+}
+
+// operations are the ways of beginning one that ctx can end.
+var operations = map[string]func(context.Context, *Namespace) error{
+	"read": func(ctx context.Context, n *Namespace) error {
+		return second(n.ReadAtContext(ctx, make([]byte, 512), 0))
+	},
+	"write": func(ctx context.Context, n *Namespace) error {
+		return second(n.WriteAtContext(ctx, make([]byte, 512), 0))
+	},
+	"flush": func(ctx context.Context, n *Namespace) error { return n.FlushContext(ctx) },
+	"durable": func(ctx context.Context, n *Namespace) error {
+		return second(n.WriteDurable(ctx, make([]byte, 512), 0))
+	},
+	"execute": func(ctx context.Context, n *Namespace) error {
+		return second(n.Execute(ctx, capsule.Command{Opcode: capsule.Opcode(capsule.IOWrite)}, make([]byte, 8192)))
+	},
+}
+
+// TestCancel: a context that ends has the command aborted, by its queue and identifier,
+// and the operation ends when the command has been answered and no sooner.
+func TestCancel(t *testing.T) {
+	for name, begin := range operations {
+		for _, c := range []struct {
+			name   string
+			status capsule.Status
+			want   error
+		}{
+			{"aborted", capsule.StatusAbortRequested, context.Canceled},
+			{"too late", capsule.StatusSuccess, nil},
+			{"another error", capsule.StatusInternalError, context.Canceled},
+		} {
+			if name == "execute" && c.name == "another error" {
+				continue // the command's outcome counts
+			}
+			t.Run(name+" "+c.name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					s := newSlow(t, nil)
+					ctx, cancel := context.WithCancel(context.Background())
+					result := make(chan error, 1)
+					go func() { result <- begin(ctx, s.ns) }()
+					s.want(1, 0)
+					cancel()
+					s.want(1, 1)
+					if got, want := s.aborted[0], (capsule.Abort{SQID: 1, CID: s.held[0].command.SQE.CID}); got != want {
+						t.Errorf("abort of %+v, want %+v", got, want)
+					}
+					select {
+					case err := <-result:
+						t.Fatalf("ended with %v while its command was outstanding", err)
+					default:
+					}
+					s.answer(c.status)
+					if err := <-result; !errors.Is(err, c.want) {
+						t.Errorf("ended with %v, want %v", err, c.want)
+					}
+					if err := begin(ctx, s.ns); !errors.Is(err, context.Canceled) {
+						t.Errorf("begun with a context that has ended: %v", err)
+					}
+					s.want(0, 1)
+				})
+			})
+		}
+	}
+}
+
+// TestCancelUnanswered: a controller that answers neither is given up, and then the
+// operation ends.
+func TestCancelUnanswered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSlow(t, func(l *liar, o *Options) {
+			l.abort = func(capsule.Abort) (uint64, bool) { return 0, false }
+			o.Timeout = 2 * time.Second
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		_, err := s.ns.ReadAtContext(ctx, make([]byte, 512), 0)
+		if d := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || d < 2*time.Second || d > 4*time.Second {
+			t.Errorf("ended with %v after %v", err, d)
+		}
+		if !errors.Is(s.controller.Err(), fabric.ErrTimeout) {
+			t.Errorf("controller: %v, want %v", s.controller.Err(), fabric.ErrTimeout)
+		}
+	})
+}
+
+// TestCancelUnsent: what waits for a queue entry or for a buffer is never sent.
+func TestCancelUnsent(t *testing.T) {
+	for name, begin := range operations {
+		for _, short := range []string{"entries", "buffers"} {
+			if short == "buffers" && name == "flush" {
+				continue
+			}
+			t.Run(name+" without "+short, func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					s := newSlow(t, func(_ *liar, o *Options) {
+						o.BounceMemory = 1 << 20
+						if short == "entries" {
+							o.QueueSize = 2
+						}
+					})
+					first := make(chan error, 1)
+					if short == "buffers" {
+						go func() {
+							_, err := s.ns.Execute(context.Background(), capsule.Command{Opcode: capsule.Opcode(capsule.IORead)}, make([]byte, 1<<20))
+							first <- err
+						}()
+					} else {
+						go func() { first <- s.ns.Flush() }()
+					}
+					s.want(1, 0)
+					ctx, cancel := context.WithCancel(context.Background())
+					result := make(chan error, 1)
+					go func() { result <- begin(ctx, s.ns) }()
+					s.want(1, 0)
+					cancel()
+					if err := <-result; !errors.Is(err, context.Canceled) {
+						t.Errorf("ended with %v", err)
+					}
+					s.want(1, 0)
+					s.answer(0)
+					if err := <-first; err != nil {
+						t.Errorf("the other: %v", err)
+					}
+					go func() { result <- begin(context.Background(), s.ns) }()
+					s.want(1, 0)
+					s.answer(0)
+					if err := <-result; err != nil {
+						t.Errorf("the next: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestCancelHalfSent: of a long operation only what has been sent is waited for.
+func TestCancelHalfSent(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSlow(t, func(l *liar, o *Options) {
+			l.identify = func(i *capsule.IdentifyController) { i.MDTS = 1 } // 8 KiB
+			o.QueueSize = 3
+		})
+		ctx, cancel := context.WithCancel(context.Background())
+		result := make(chan error, 1)
+		go func() { result <- second(s.ns.ReadAtContext(ctx, make([]byte, 40<<10), 0)) }()
+		s.want(2, 0)
+		cancel()
+		s.want(2, 2)
+		s.answer(0)
+		s.want(1, 2)
+		s.answer(0)
+		if err := <-result; !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+		s.want(0, 2)
+	})
+}
+
+// TestAbortLimit: no more aborts at a time than the controller takes.
+func TestAbortLimit(t *testing.T) {
+	for _, acl := range []uint8{0, 2} {
+		inBubble(t, func(t *testing.T) {
+			var s *slow
+			s = newSlow(t, func(l *liar, o *Options) {
+				l.identify = func(i *capsule.IdentifyController) { i.ACL = acl }
+				l.abort = func(a capsule.Abort) (uint64, bool) {
+					s.aborted = append(s.aborted, a)
+					return 0, false
+				}
+			})
+			ctx, cancel := context.WithCancel(context.Background())
+			results := make(chan error, 10)
+			for range 10 {
+				go func() { results <- s.ns.FlushContext(ctx) }()
+			}
+			s.want(10, 0)
+			cancel()
+			for i := range 10 {
+				s.want(10, min(10, i+1+int(acl)))
+				s.liar.shard.Call(func() {
+					admin := s.queues[0]
+					c := admin.held[0]
+					admin.held = admin.held[1:]
+					c.Respond(0, 0)
+				})
+			}
+			for range 10 {
+				s.answer(capsule.StatusAbortRequested)
+				if err := <-results; !errors.Is(err, context.Canceled) {
+					t.Errorf("ended with %v", err)
+				}
+			}
+		})
+	}
+}
+
+// TestQueueTimeout: requests of a queue have their time, each for itself.
+func TestQueueTimeout(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSlow(t, func(_ *liar, o *Options) { o.QueueSize = 3 })
+		q, err := s.ns.OpenQueue(8, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.SetTimeout(time.Second)
+		start := time.Now()
+		for i := range 3 { // the third waits
+			q.Submit([]backend.Request{{Tag: uint64(i), Op: backend.OpFlush}})
+		}
+		var rs [8]backend.Result
+		wait := func(tag uint64, want error) {
+			t.Helper()
+			if err := q.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			if n := q.Poll(rs[:]); n != 1 || rs[0].Tag != tag || !errors.Is(rs[0].Err, want) || want == nil && rs[0].Err != nil {
+				t.Errorf("results %+v, want %d with %v", rs[:n], tag, want)
+			}
+		}
+		wait(2, ErrDeadline)
+		if d := time.Since(start); d < time.Second || d > 1500*time.Millisecond {
+			t.Errorf("ended after %v", d)
+		}
+		if !errors.Is(rs[0].Err, context.DeadlineExceeded) {
+			t.Errorf("%v is no %v", rs[0].Err, context.DeadlineExceeded)
+		}
+		s.want(2, 2)
+		s.answer(capsule.StatusAbortRequested)
+		wait(0, ErrDeadline)
+		s.answer(0)
+		wait(1, nil)
+		q.SetTimeout(time.Hour)
+		q.Submit([]backend.Request{{Tag: 4, Op: backend.OpFlush}})
+		q.SetTimeout(0)
+		q.Submit([]backend.Request{{Tag: 5, Op: backend.OpFlush}})
+		time.Sleep(10 * time.Second)
+		s.want(2, 2)
+		s.answer(0)
+		wait(4, nil)
+		s.answer(0)
+		wait(5, nil)
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCancelAtTarget: our own target aborts what waits in it.
+func TestCancelAtTarget(t *testing.T) {
+	for name, begin := range operations {
+		inBubble(t, func(t *testing.T) {
+			r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})
+			c := r.connect(r.options())
+			n, ns := r.namespace(c), r.sub.Namespaces()[0]
+			if err := ns.Pause(20 * time.Second); err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			for range 5 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				if err := begin(ctx, n); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s ended with %v", name, err)
+				}
+				cancel()
+			}
+			if d := time.Since(start); d > 6*time.Second {
+				t.Errorf("%s: five seconds took %v", name, d)
+			}
+			if err := ns.Resume(); err != nil {
+				t.Error(err)
+			}
+			if err := begin(context.Background(), n); name != "execute" && err != nil {
+				t.Errorf("%s afterwards: %v", name, err)
+			}
+		})
+	}
+}

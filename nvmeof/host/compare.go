@@ -1,0 +1,85 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+)
+
+// CompareAndWrite writes next to a range if it reads as expected, with nothing in
+// between. Both have the same length, at most [Namespace.MaxCompareAndWrite] bytes. If
+// the range reads otherwise the error is [backend.ErrMiscompare], and nothing is
+// written. A [*StatusError] says which half failed: Compare or Write.
+//
+// The two commands are one fused operation (NVMe base 2.0, 3.4.2).
+func (n *Namespace) CompareAndWrite(ctx context.Context, off int64, expected, next []byte) error {
+	if err := n.mayCompareAndWrite(off, expected, next); err != nil {
+		return err
+	}
+	if len(next) == 0 {
+		return n.controller.Err()
+	}
+	fields := capsule.ReadWrite{SLBA: n.lba(off), Blocks: uint32(len(next) >> n.shift)}
+	compare := capsule.Command{
+		Opcode: capsule.Opcode(capsule.IOCompare), NSID: n.id, Flags: capsule.CommandFlags(capsule.FuseFirst),
+	}
+	write := capsule.Command{
+		Opcode: capsule.Opcode(capsule.IOWrite), NSID: n.id, Flags: capsule.CommandFlags(capsule.FuseSecond),
+	}
+	fields.Put(&compare)
+	fields.Put(&write)
+	t := newTask(n.controller.nextLane().link, []capsule.Command{compare, write}, expected, next)
+	if err := t.await(ctx); err != nil {
+		return err
+	}
+	return fusedError(&t.halves[0], &t.halves[1])
+}
+
+// fusedError is that of the half which failed by itself: the other one was aborted for
+// it.
+func fusedError(first, second *half) error {
+	for _, h := range []*half{first, second} {
+		if s := h.request.Completion.Status; !s.OK() && s.Code() != capsule.StatusFailedFused {
+			return statusError(&h.request.Command, false, h.request.Completion)
+		}
+	}
+	for _, h := range []*half{first, second} {
+		if err := statusError(&h.request.Command, false, h.request.Completion); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Namespace) mayCompareAndWrite(off int64, expected, next []byte) error {
+	c := n.controller
+	switch limit := n.MaxCompareAndWrite(); {
+	case c.Err() != nil:
+		return c.Err()
+	case c.identify.FUSES&capsule.FUSESCompareWrite == 0:
+		return fmt.Errorf("%w: Compare and Write", ErrUnsupported)
+	case c.QueueDepth() < minFusedDepth:
+		return fmt.Errorf("queues of %d entries have no room for Compare and Write", c.QueueDepth())
+	case len(expected) != len(next):
+		return fmt.Errorf("%d bytes to compare and %d to write: they must be as many", len(expected), len(next))
+	case len(next) > limit:
+		return fmt.Errorf("compare and write of %d bytes: the controller does %d at a time", len(next), limit)
+	}
+	return n.checkRange(off, int64(len(next)))
+}
+
+// minFusedDepth is a queue that both halves can be in: one entry stays empty.
+const minFusedDepth = 3
+
+// MaxCompareAndWrite is how many bytes the controller compares and writes in one piece
+// (NVMe base 2.0, ACWU; NVM command set 1.0, NACWU).
+func (n *Namespace) MaxCompareAndWrite() int {
+	blocks := int(n.controller.identify.ACWU)
+	if n.identify.NSFEAT&capsule.NSFEATAtomic != 0 && n.identify.NACWU != 0 {
+		blocks = int(n.identify.NACWU)
+	}
+	limit := min(n.controller.limits.write, shard.MaxBuffer/2) &^ (1<<n.shift - 1)
+	return max(1<<n.shift, min((blocks+1)<<n.shift, limit))
+}

@@ -1,0 +1,110 @@
+package host
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+func TestKindOf(t *testing.T) {
+	for e, want := range map[capsule.AsyncEvent]EventKind{
+		{Type: capsule.EventTypeError, Info: capsule.ErrorTransientInternal}:    EventFault,
+		{Type: capsule.EventTypeSMART, Info: capsule.SMARTTemperature}:          EventHealth,
+		{Type: capsule.EventTypeNotice, Info: capsule.NoticeNamespaceChanged}:   EventNamespaces,
+		{Type: capsule.EventTypeNotice, Info: capsule.NoticeFirmwareActivation}: EventFirmware,
+		{Type: capsule.EventTypeNotice, Info: capsule.NoticeTelemetryChanged}:   EventTelemetry,
+		{Type: capsule.EventTypeNotice, Info: capsule.NoticeANAChange}:          EventANA,
+		{Type: capsule.EventTypeNotice, Info: capsule.NoticeDiscoveryChange}:    EventDiscovery,
+		{Type: capsule.EventTypeNotice, Info: 0x77}:                             EventOther,
+		{Type: capsule.EventTypeIOSet, Info: capsule.EventReservationLog}:       EventReservations,
+		{Type: capsule.EventTypeIOSet, Info: 9}:                                 EventOther,
+		{Type: capsule.EventTypeVendor}:                                         EventOther,
+	} {
+		if got := KindOf(e); got != want {
+			t.Errorf("%+v is %v, want %v", e, got, want)
+		}
+	}
+	if EventKind(200).String() != "other event" || EventANA.String() != "ANA states changed" {
+		t.Errorf("%v, %v", EventKind(200), EventANA)
+	}
+}
+
+// TestReservationEvents: who loses a reservation hears of it; what nobody takes waits,
+// and keeps nobody from disconnecting.
+func TestReservationEvents(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})
+		events := make(chan capsule.AsyncEvent)
+		o := r.options()
+		o.Events, o.HostNQN, o.HostID = events, "nqn.2014-08.org.example:other", capsule.HostID{1}
+		c := r.connect(o)
+		a, b := r.namespace(c), r.namespace(r.connect(r.options()))
+		ctx, kind := context.Background(), capsule.ReservationWriteExclusive
+		take := func(n *Namespace, key capsule.ReservationKey) {
+			t.Helper()
+			if err := n.RegisterReservationKey(ctx, key, RegisterOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			take(a, 1)
+			if err := a.AcquireReservation(ctx, 1, kind); err != nil {
+				t.Fatal(err)
+			}
+			take(b, 2)
+			if err := b.PreemptReservation(ctx, 2, 1, kind, false); err != nil {
+				t.Fatal(err)
+			}
+			e := <-events
+			if KindOf(e) != EventReservations {
+				t.Errorf("event %+v", e)
+			}
+			page := make([]byte, capsule.ReservationLogSize)
+			for left := true; left; {
+				if err := c.LogPage(ctx, 0, e.LID, 0, page); err != nil {
+					t.Fatal(err)
+				}
+				log, err := capsule.DecodeReservationLog(page)
+				if err != nil || log.NSID != 1 {
+					t.Fatalf("log %+v, %v", log, err)
+				}
+				left = log.Available > 0
+			}
+			if err := b.ClearReservations(ctx, 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+		take(a, 1)
+		take(b, 2)
+		if err := b.ClearReservations(ctx, 2); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // nobody takes that one
+		if err := c.Disconnect(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestEventMask: what is asked for and the controller has.
+func TestEventMask(t *testing.T) {
+	for _, c := range []struct {
+		oaes, mask, want uint32
+		kind             capsule.ControllerType
+	}{
+		{0, 0, 0, capsule.ControllerTypeIO},
+		{0xffffffff, 0, wantedEvents, capsule.ControllerTypeIO},
+		{capsule.EventANAChange, capsule.EventSMART | capsule.EventANAChange | capsule.EventFirmwareActivation, capsule.EventSMART | capsule.EventANAChange, capsule.ControllerTypeIO},
+		{capsule.EventDiscoveryChange, capsule.EventSMART, 0, capsule.ControllerTypeDiscovery},
+		{capsule.EventDiscoveryChange, 0, capsule.EventDiscoveryChange, capsule.ControllerTypeDiscovery},
+	} {
+		controller := &Controller{options: Options{EventMask: c.mask}}
+		controller.identify.OAES, controller.identify.CNTRLTYPE = c.oaes, c.kind
+		if got := controller.eventMask(); got != c.want {
+			t.Errorf("OAES %#x, asked %#x: %#x, want %#x", c.oaes, c.mask, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+)
+
+// TestFeatures reads, changes and reads again what our target has.
+func TestFeatures(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})
+		o := r.options()
+		o.NrIOQueues = 3
+		c := r.connect(o)
+		n, ctx := r.namespace(c), context.Background()
+		check := func(what string, got, want any, err error) {
+			t.Helper()
+			if err != nil || got != want {
+				t.Errorf("%s: %v, %v, want %v", what, got, err, want)
+			}
+		}
+		queues, err := c.NumberOfQueues(ctx)
+		check("queues", queues, capsule.QueueCounts{Submission: 3, Completion: 3}, err)
+
+		err = c.SetEventConfig(ctx, capsule.EventSMART|capsule.EventANAChange)
+		events, err2 := c.EventConfig(ctx)
+		check("events", events, capsule.EventSMART|capsule.EventANAChange, errors.Join(err, err2))
+
+		err = c.SetTemperatureThreshold(ctx, capsule.TemperatureThreshold{Kelvins: 320})
+		limit, err2 := c.TemperatureThreshold(ctx, 0, false)
+		check("temperature", limit, uint16(320), errors.Join(err, err2))
+
+		cache, err := c.WriteCache(ctx)
+		check("write cache", cache, true, errors.Join(err, c.SetWriteCache(ctx, true)))
+		var status *StatusError
+		if err := c.SetWriteCache(ctx, false); !errors.As(err, &status) || status.Status.Code() != capsule.StatusFeatureNotChangeable {
+			t.Errorf("switching the write cache off: %v", err)
+		}
+
+		behavior := capsule.HostBehavior{ACRE: true}
+		err = c.SetHostBehavior(ctx, behavior)
+		got, err2 := c.HostBehavior(ctx)
+		check("host behavior", got, behavior, errors.Join(err, err2))
+
+		checkTimestamp(t, c)
+
+		err = n.SetWriteProtection(ctx, capsule.WriteProtected)
+		protection, err2 := n.WriteProtection(ctx)
+		check("write protection", protection, capsule.WriteProtected, errors.Join(err, err2))
+		if _, err := n.WriteAt(make([]byte, 512), 0); !errors.Is(err, backend.ErrReadOnly) {
+			t.Errorf("writing what is protected: %v", err)
+		}
+
+		err = n.SetReservationMask(ctx, 1<<capsule.NoticeReservationReleased)
+		mask, err2 := n.ReservationMask(ctx)
+		check("reservation mask", mask, uint32(1<<capsule.NoticeReservationReleased), errors.Join(err, err2))
+
+		can, err := c.FeatureCapabilities(ctx, capsule.FeatureNamespaceWriteProtect, n.ID())
+		check("capabilities", can, FeatureCapabilities{NamespaceSpecific: true, Changeable: true}, err)
+	})
+}
+
+func checkTimestamp(t *testing.T, c *Controller) {
+	t.Helper()
+	ctx, now := context.Background(), time.Now()
+	err := c.SetTimestamp(ctx, now)
+	time.Sleep(5 * time.Second)
+	stamp, err2 := c.Timestamp(ctx)
+	if d := int64(stamp.Millis) - now.UnixMilli(); err != nil || err2 != nil || !stamp.Set || d < 5000 || d > 5100 {
+		t.Errorf("timestamp %+v is %d ms later after 5 s, %v, %v", stamp, d, err, err2)
+	}
+	if err := c.SetTimestamp(ctx, time.Unix(-1, 0)); err == nil {
+		t.Error("a timestamp before 1970 was taken")
+	}
+}
+
+// TestSetKeepAlive: the host sends as often as it has told the controller.
+func TestSetKeepAlive(t *testing.T) {
+	for _, first := range []time.Duration{time.Hour, -1} {
+		inBubble(t, func(t *testing.T) {
+			l := newLiar(t)
+			count := 0
+			l.silent = func(c *capsule.Command) bool {
+				if c.Opcode == capsule.Opcode(capsule.AdminKeepAlive) {
+					count++
+				}
+				return false
+			}
+			o := l.options()
+			o.KeepAliveTmo = first
+			c, err := l.host.Connect(context.Background(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			if err := c.SetKeepAliveTimeout(context.Background(), 2*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10*time.Second + 500*time.Millisecond)
+			l.shard.Call(func() {
+				if count != 10 {
+					t.Errorf("%d keep alives in 10 s, KATO is 2 s", count)
+				}
+			})
+			for _, d := range []time.Duration{0, -1, time.Microsecond, 1 << 62} {
+				if err := c.SetKeepAliveTimeout(context.Background(), d); err == nil {
+					t.Errorf("KATO %v was taken", d)
+				}
+			}
+			l.shard.Call(func() { l.silent = func(*capsule.Command) bool { return true } })
+			start := time.Now()
+			<-c.Done()
+			if d := time.Since(start); d > 5*time.Second || !errors.Is(c.Err(), ErrKeepAlive) && !errors.Is(c.Err(), fabric.ErrTimeout) {
+				t.Errorf("given up after %v for %v", d, c.Err())
+			}
+		})
+	}
+}

@@ -1,0 +1,152 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A Range is a part of a namespace in bytes, whole blocks.
+type Range struct {
+	Off, Length int64
+}
+
+// Discard tells the controller that ranges are not needed any more, up to 256 of them
+// with each command. It is a hint: the ranges read as before or as zeroes. After an
+// error an unknown part of them has been discarded.
+func (n *Namespace) Discard(ctx context.Context, ranges ...Range) error {
+	if err := n.controller.supports(capsule.ONCSDatasetManagement); err != nil {
+		return err
+	}
+	if err := n.checkRanges(ranges); err != nil {
+		return err
+	}
+	d := &n.controller.limits.dsm
+	limit := batchLimit{ranges: maxDSMRanges, each: math.MaxUint32, all: math.MaxInt64}
+	limit.lower(int(d.DMRL), int64(d.DMRSL), int64(min(d.DMSL, math.MaxInt64)))
+	return n.batches(ranges, limit, func(batch []Range) error {
+		cmd := capsule.Command{Opcode: capsule.Opcode(capsule.IODatasetManagement)}
+		capsule.DatasetManagement{Ranges: len(batch), Deallocate: true}.Put(&cmd)
+		b := make([]byte, len(batch)*capsule.DSMRangeSize)
+		for i, r := range batch {
+			capsule.DSMRange{SLBA: n.lba(r.Off), Blocks: uint32(r.Length >> n.shift)}.Encode(b[i*capsule.DSMRangeSize:])
+		}
+		return second(n.Execute(ctx, cmd, b))
+	})
+}
+
+// maxDSMRanges is how many ranges the command has room for.
+const maxDSMRanges = 256
+
+// Copy copies ranges, in order and one right after the other, to an offset of the same
+// namespace, without the data passing through the host. More than one command takes
+// (MSRC, MSSRL, MCL) is cut into several. After an error an unknown part has been
+// copied. Sources that overlap the destination may be copied before or after they
+// are overwritten.
+func (n *Namespace) Copy(ctx context.Context, to int64, ranges ...Range) error {
+	c := n.controller
+	if err := c.supports(capsule.ONCSCopy); err != nil {
+		return err
+	}
+	if c.identify.OCFS&copyFormat0 == 0 {
+		return fmt.Errorf("%w: source ranges of format 0 in Copy", ErrUnsupported)
+	}
+	if err := n.checkRanges(append([]Range{{to, total(ranges)}}, ranges...)); err != nil {
+		return err
+	}
+	id := &n.identify
+	limit := batchLimit{ranges: int(id.MSRC) + 1, each: math.MaxUint16 + 1, all: math.MaxUint32}
+	limit.lower(c.limits.write/capsule.CopyRangeSize, int64(id.MSSRL), int64(id.MCL))
+	return n.batches(ranges, limit, func(batch []Range) error {
+		err := n.copyBatch(ctx, to, batch)
+		to += total(batch)
+		return err
+	})
+}
+
+// copyFormat0 is the bit of OCFS.
+const copyFormat0 = 1 << 0
+
+func (n *Namespace) copyBatch(ctx context.Context, to int64, batch []Range) error {
+	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.IOCopy)}
+	capsule.Copy{SDLBA: n.lba(to), Ranges: len(batch)}.Put(&cmd)
+	b := make([]byte, len(batch)*capsule.CopyRangeSize)
+	for i, r := range batch {
+		capsule.CopyRange{SLBA: n.lba(r.Off), Blocks: uint32(r.Length >> n.shift)}.Encode(b[i*capsule.CopyRangeSize:])
+	}
+	done, err := n.Execute(ctx, cmd, b)
+	// The result is the first range that was not copied (NVM command set 1.0, 3.2.2.1).
+	if at := int64(done.DW0()); err != nil && !done.Status.OK() && at < int64(len(batch)) {
+		return fmt.Errorf("copying %d bytes from %d: %w", batch[at].Length, batch[at].Off, err)
+	}
+	return err
+}
+
+func (n *Namespace) lba(off int64) capsule.LBA { return capsule.LBA(off >> n.shift) }
+
+// total is the length of ranges that have been checked, or a negative number.
+func total(ranges []Range) (sum int64) {
+	for _, r := range ranges {
+		if r.Length < 0 || sum > math.MaxInt64-r.Length {
+			return -1
+		}
+		sum += r.Length
+	}
+	return sum
+}
+
+func (n *Namespace) checkRanges(ranges []Range) error {
+	for _, r := range ranges {
+		if err := n.checkRange(r.Off, r.Length); err != nil {
+			return fmt.Errorf("%d bytes at %d: %w", r.Length, r.Off, err)
+		}
+	}
+	return n.controller.Err()
+}
+
+// A batchLimit bounds the ranges of one command: their number, the blocks of each and
+// of all.
+type batchLimit struct {
+	ranges    int
+	each, all int64
+}
+
+// lower takes what a controller states, 0 for nothing.
+func (l *batchLimit) lower(ranges int, each, all int64) {
+	if ranges > 0 {
+		l.ranges = min(l.ranges, ranges)
+	}
+	if each > 0 {
+		l.each = min(l.each, each)
+	}
+	if all > 0 {
+		l.all = min(l.all, all)
+	}
+}
+
+// batches cuts ranges into what one command takes, and calls send for each.
+func (n *Namespace) batches(ranges []Range, limit batchLimit, send func([]Range) error) error {
+	var batch []Range
+	room := limit.all
+	for _, r := range ranges {
+		for r.Length > 0 {
+			if len(batch) == limit.ranges || room == 0 {
+				if err := send(batch); err != nil {
+					return err
+				}
+				batch, room = batch[:0], limit.all
+			}
+			blocks := min(r.Length>>n.shift, limit.each, room)
+			part := Range{r.Off, blocks << n.shift}
+			batch = append(batch, part)
+			room -= blocks
+			r.Off, r.Length = r.Off+part.Length, r.Length-part.Length
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return send(batch)
+}

@@ -1,0 +1,187 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// ErrReserved is a command that another host's reservation keeps from the namespace, or
+// a reservation command with a key that is not this host's.
+var ErrReserved = errors.New("reservation conflict")
+
+// RegisterOptions change what registering and unregistering a key do.
+type RegisterOptions struct {
+	// IgnoreKey replaces or removes whatever key the host has (IEKEY).
+	IgnoreKey bool
+	// Persist says what becomes of registrations and reservations at a power loss
+	// (CPTPL).
+	Persist Persistence
+}
+
+// Persistence is whether registrations and reservations of a namespace survive a power
+// loss.
+type Persistence uint8
+
+const (
+	PersistUnchanged Persistence = Persistence(capsule.PersistNoChange)
+	PersistNever     Persistence = Persistence(capsule.PersistClear)
+	PersistAlways    Persistence = Persistence(capsule.PersistSet)
+)
+
+// RegisterReservationKey makes the host a registrant of the namespace, which may acquire a
+// reservation (NVMe base 2.0, 8.19). All of a host's controllers are one registrant.
+func (n *Namespace) RegisterReservationKey(ctx context.Context, key capsule.ReservationKey, o RegisterOptions) error {
+	return n.register(ctx, capsule.RegisterKey, capsule.ReservationKeys{Other: key}, o)
+}
+
+// ReplaceReservationKey gives the host another key. With IgnoreKey it need not have had
+// the old one, nor any.
+func (n *Namespace) ReplaceReservationKey(ctx context.Context, old, key capsule.ReservationKey, o RegisterOptions) error {
+	return n.register(ctx, capsule.ReplaceKey, capsule.ReservationKeys{Current: old, Other: key}, o)
+}
+
+// UnregisterReservationKey removes the host from the registrants. The reservation, if it is
+// the host's alone, ends with that.
+func (n *Namespace) UnregisterReservationKey(ctx context.Context, key capsule.ReservationKey, o RegisterOptions) error {
+	return n.register(ctx, capsule.UnregisterKey, capsule.ReservationKeys{Current: key}, o)
+}
+
+func (n *Namespace) register(ctx context.Context, action uint8, keys capsule.ReservationKeys, o RegisterOptions) error {
+	switch {
+	case o.IgnoreKey && !n.reserves(capsule.RESCAPIgnoreKey):
+		return fmt.Errorf("%w: registering whatever the key is (IEKEY)", ErrUnsupported)
+	case o.Persist == PersistAlways && !n.reserves(capsule.RESCAPPersist):
+		return fmt.Errorf("%w: reservations that survive a power loss (PTPL)", ErrUnsupported)
+	}
+	f := capsule.ReservationCommand{Action: action, IgnoreKey: o.IgnoreKey, Persist: uint8(o.Persist)}
+	return n.reserve(ctx, capsule.IOReservationRegister, f, keys)
+}
+
+// AcquireReservation makes the host the holder of a reservation, for which it must be
+// registered with the key. Where another host has one the error is [ErrReserved].
+func (n *Namespace) AcquireReservation(ctx context.Context, key capsule.ReservationKey, t capsule.ReservationType) error {
+	if err := n.hasType(t); err != nil {
+		return err
+	}
+	f := capsule.ReservationCommand{Action: capsule.AcquireReservation, Type: t}
+	return n.reserve(ctx, capsule.IOReservationAcquire, f, capsule.ReservationKeys{Current: key})
+}
+
+// PreemptReservation unregisters the hosts that have the victim's key, and takes over
+// their reservation if they hold one, as one of type t. With abort it ends their
+// commands as well, and returns when they have ended.
+func (n *Namespace) PreemptReservation(ctx context.Context, key, victim capsule.ReservationKey, t capsule.ReservationType, abort bool) error {
+	if err := n.hasType(t); err != nil {
+		return err
+	}
+	f := capsule.ReservationCommand{Action: capsule.PreemptReservation, Type: t}
+	if abort {
+		f.Action = capsule.PreemptAndAbort
+	}
+	return n.reserve(ctx, capsule.IOReservationAcquire, f, capsule.ReservationKeys{Current: key, Other: victim})
+}
+
+// ReleaseReservation ends the host's reservation, which is of type t.
+func (n *Namespace) ReleaseReservation(ctx context.Context, key capsule.ReservationKey, t capsule.ReservationType) error {
+	f := capsule.ReservationCommand{Action: capsule.ReleaseReservation, Type: t}
+	return n.reserve(ctx, capsule.IOReservationRelease, f, capsule.ReservationKeys{Current: key})
+}
+
+// ClearReservations ends the reservation and removes all registrants.
+func (n *Namespace) ClearReservations(ctx context.Context, key capsule.ReservationKey) error {
+	f := capsule.ReservationCommand{Action: capsule.ClearReservation}
+	return n.reserve(ctx, capsule.IOReservationRelease, f, capsule.ReservationKeys{Current: key})
+}
+
+// reserve sends one of the commands. Linux wants 16 bytes of keys with each.
+func (n *Namespace) reserve(ctx context.Context, op capsule.IOOpcode, f capsule.ReservationCommand, keys capsule.ReservationKeys) error {
+	if err := n.controller.supports(capsule.ONCSReservations); err != nil {
+		return err
+	}
+	cmd := capsule.Command{Opcode: capsule.Opcode(op)}
+	f.Put(&cmd)
+	b := make([]byte, capsule.ReservationKeysSize)
+	keys.Encode(b)
+	return second(n.Execute(ctx, cmd, b))
+}
+
+// reserves judges by a bit of RESCAP.
+func (n *Namespace) reserves(bit uint8) bool { return n.identify.RESCAP&bit != 0 }
+
+func (n *Namespace) hasType(t capsule.ReservationType) error {
+	switch {
+	case !t.Valid():
+		return fmt.Errorf("no type of reservation: %d", t)
+	case !n.reserves(1 << t): // RESCAP has a bit for each type, with its number
+		return fmt.Errorf("%w: reservations of type %d on namespace %d", ErrUnsupported, t, n.id)
+	}
+	return nil
+}
+
+// Reservations are who is registered with a namespace, and what they hold.
+type Reservations struct {
+	Generation  uint32 // counts changes of registrants
+	Type        capsule.ReservationType
+	Persistent  bool // they survive a power loss
+	Registrants []capsule.ReservationRegistrant
+}
+
+// Holds reports whether a host holds the reservation.
+func (r *Reservations) Holds(id capsule.HostID) bool {
+	for i := range r.Registrants {
+		if x := &r.Registrants[i]; x.Host == id && x.Holds&1 != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// reportReads bounds how often a report is read that grows meanwhile.
+const reportReads = 5
+
+// Reservations reads the report of the namespace's reservations.
+func (n *Namespace) Reservations(ctx context.Context) (*Reservations, error) {
+	if err := n.controller.supports(capsule.ONCSReservations); err != nil {
+		return nil, err
+	}
+	for size, tries := capsule.IdentifySize, 0; tries < reportReads; tries++ {
+		b := make([]byte, size)
+		cmd := capsule.Command{Opcode: capsule.Opcode(capsule.IOReservationReport)}
+		capsule.ReservationReport{Length: uint64(size), Extended: true}.Put(&cmd)
+		if _, err := n.Execute(ctx, cmd, b); err != nil {
+			return nil, err
+		}
+		r, whole, err := readReservations(b)
+		if err != nil || whole <= size {
+			return r, err
+		}
+		if size = (whole + page - 1) &^ (page - 1); size > n.controller.limits.write {
+			return nil, fmt.Errorf("report of %d registrants is longer than the controller can send", (whole-capsule.ReservationStatusSize)/capsule.ReservationRegistrantSize)
+		}
+	}
+	return nil, fmt.Errorf("reservation report grew during each of %d attempts to read it", reportReads)
+}
+
+// readReservations reads a report, which in whole may be longer than b.
+func readReservations(b []byte) (r *Reservations, whole int, err error) {
+	head, err := capsule.DecodeReservationStatus(b)
+	if err != nil {
+		return nil, 0, err
+	}
+	r = &Reservations{Generation: head.Generation, Type: head.Type, Persistent: head.Persist&1 != 0}
+	whole = capsule.ReservationStatusSize + int(head.Registrants)*capsule.ReservationRegistrantSize
+	if whole > len(b) {
+		return r, whole, nil
+	}
+	for at := capsule.ReservationStatusSize; at < whole; at += capsule.ReservationRegistrantSize {
+		e, err := capsule.DecodeReservationRegistrant(b[at:])
+		if err != nil {
+			return nil, 0, err
+		}
+		r.Registrants = append(r.Registrants, e)
+	}
+	return r, whole, nil
+}
