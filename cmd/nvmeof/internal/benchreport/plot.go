@@ -14,7 +14,7 @@ import (
 // Sizes of a plot, in units of its view box.
 const (
 	width, height            = 900, 320
-	left, right, top, bottom = 70, 20, 16, 44
+	left, right, top, bottom = 70, 40, 16, 44
 )
 
 // A plot is an SVG picture in the making, and where values are in it: both are in
@@ -66,6 +66,13 @@ func decades(low, high float64) (from, to int) {
 	return from, max(to, from+1)
 }
 
+// decadeName is a power of ten of nanoseconds.
+func decadeName(e int) string {
+	units := []string{"ns", "us", "ms", "s"}
+	i := min(e/3, len(units)-1)
+	return fmt.Sprintf("%.0f %s", math.Pow10(e-3*i), units[i])
+}
+
 // percentilePlot has the share of requests that took longer to the right, a decade
 // after the other, and the latency upwards, on a logarithmic scale too.
 func percentilePlot(r *bench.Result) template.HTML {
@@ -78,7 +85,7 @@ func percentilePlot(r *bench.Result) template.HTML {
 		p.tickX(float64(i)/nines, percentileName(i))
 	}
 	for e := from; e <= to; e++ {
-		p.tickY(float64(e-from)/float64(to-from), latency(uint64(math.Pow10(e))))
+		p.tickY(float64(e-from)/float64(to-from), decadeName(e))
 	}
 	p.axis("percentile of requests")
 	n := 0

@@ -139,6 +139,11 @@ func TestCurve(t *testing.T) {
 			t.Errorf("at %v of three nines the curve is at %v", xs[i], ys[i])
 		}
 	}
+	for e, want := range map[int]string{0: "1 ns", 4: "10 us", 6: "1 ms", 8: "100 ms", 10: "10 s", 12: "1000 s"} {
+		if got := decadeName(e); got != want {
+			t.Errorf("10^%d ns are %s, want %s", e, got, want)
+		}
+	}
 	for nines, want := range []string{"0", "90", "99", "99.9", "99.99"} {
 		if got := percentileName(nines); got != want {
 			t.Errorf("%d nines are %s, want %s", nines, got, want)
