@@ -63,10 +63,11 @@ func (l *load) execute(cmd *cobra.Command) error {
 		return err
 	}
 	m := measurement{load: l, cmd: cmd, job: job, versus: versus}
-	if err := l.connected(cmd, m.run); err != nil {
+	err = l.connected(cmd, m.run)
+	if err != nil && (cmd.Context().Err() == nil || len(m.results) == 0 || slices.Contains(m.results, nil)) {
 		return errors.Join(err, out.drop())
 	}
-	return out.write(&m, print)
+	return errors.Join(err, out.write(&m, print)) // of one that was interrupted, what there is, as fio
 }
 
 // A measurement is what one run of the command does and finds.

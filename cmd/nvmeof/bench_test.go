@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -46,6 +47,11 @@ func (s *testTarget) bench(t *testing.T) {
 			t.Errorf("%+v", d.Extra)
 		}
 		run(t, "--vs", "udp", "--iodepth", "4", "--vs_rounds", "1").want(t, 0, "through the fabric", "raw UDP, one flow of 4112 B with GSO", "Medians of 1 rounds")
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(500*time.Millisecond, cancel)
+		commandIn(ctx, nil, s.at("bench", "-n", testNQN, "--runtime", "60", "--ramp_time", "0", "--numjobs", "2")...).want(t, exitInterrupted, "  read: IOPS=")
 	})
 	t.Run("files", func(t *testing.T) { s.benchFiles(t) })
 }

@@ -152,9 +152,12 @@ func TestInterrupt(t *testing.T) {
 	j := job(RandRead)
 	j.Runtime = time.Minute
 	began := time.Now()
-	_, err := Run(ctx, newStore(t), backendtest.Buffer(1<<20, 4096), j, nil)
+	r, err := Run(ctx, newStore(t), backendtest.Buffer(1<<20, 4096), j, nil)
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 5*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
+	}
+	if r == nil || r.Ops == 0 || r.Elapsed > time.Since(began) {
+		t.Errorf("what was measured until then is lost: %v", r)
 	}
 }
 

@@ -22,19 +22,18 @@ type Task struct {
 }
 
 // Run runs one job. progress, if not nil, is told now and then which share of it has
-// been done. When ctx ends the job is cut short.
+// been done. When ctx ends the job is cut short, and what it measured until then comes
+// beside the error.
 func Run(ctx context.Context, store backend.Store, memory []byte, job Job, progress func(share float64)) (*Result, error) {
 	results, err := RunAll(ctx, []Task{{store, memory, job}}, progress)
-	if err != nil {
-		return nil, err
-	}
-	return results[0], nil
+	return results[0], err
 }
 
 // RunAll runs jobs side by side, each on a thread of its own, and returns what they
 // measured, in their order. They begin together, and one that fails ends all. Those
 // that share a store and write with Verify must have the same BlockSize and Offset.
-// progress is told of the first.
+// progress is told of the first. When ctx ends, what was measured until then comes
+// beside the error; after any other there are jobs without a result.
 func RunAll(ctx context.Context, tasks []Task, progress func(share float64)) ([]*Result, error) {
 	if len(tasks) == 0 {
 		return nil, errors.New("no job")
@@ -105,11 +104,12 @@ func (g *group) run(ctx context.Context, t Task, index uint64, progress func(flo
 	if err == nil && r.written != nil {
 		err = r.verify(ctx)
 	}
-	if err = errors.Join(err, r.queue.Close()); err != nil {
+	cut := err != nil && err == context.Cause(ctx)
+	if err = errors.Join(err, r.queue.Close()); err != nil && !cut {
 		return nil, err
 	}
 	r.result.Verified = r.verified
-	return r.result, nil
+	return r.result, err
 }
 
 func (g *group) prepare(t Task, index uint64) (*runner, error) {
