@@ -301,6 +301,9 @@ func (r *runner) issue(tag int, d Direction, now time.Duration) {
 			r.content.fill(s.buf[:s.length], s.offset)
 		}
 	}
+	if r.job.Verify { // what that takes is not the store's
+		s.started = r.now()
+	}
 	r.add(tag)
 }
 
