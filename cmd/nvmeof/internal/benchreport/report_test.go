@@ -24,7 +24,7 @@ func measure(t *testing.T, p bench.Pattern) *bench.Result {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	r, err := bench.Run(t.Context(), s, backendtest.Buffer(1<<20, 4096), bench.Job{Pattern: p, BlockSize: 4096, Depth: 4, Runtime: 100 * time.Millisecond}, nil)
+	r, err := bench.Run(t.Context(), s, backendtest.Buffer(1<<20, 4096), bench.Job{Pattern: p, BlockSize: 4096, Depth: 4, Limit: 64 << 20}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func output(r *bench.Result) *Output {
 }
 
 func mixed(t *testing.T) *bench.Result {
-	return measure(t, bench.Job{Pattern: bench.RandRW, Runtime: 50 * time.Millisecond, FlushEvery: 32})
+	return measure(t, bench.Job{Pattern: bench.RandRW, Limit: 32 << 20, FlushEvery: 32})
 }
 
 // keys are the paths of a document with the types of what is there. What the keys of
@@ -86,7 +86,7 @@ func TestKeys(t *testing.T) {
 		result *bench.Result
 	}{
 		{"testdata/mixed.json", true, mixed(t)},
-		{"testdata/read.json", false, measure(t, bench.Job{Pattern: bench.RandRead, Runtime: 20 * time.Millisecond})},
+		{"testdata/read.json", false, measure(t, bench.Job{Pattern: bench.RandRead, Limit: 4 << 20})},
 	} {
 		text, err := os.ReadFile(c.file)
 		if err != nil {
