@@ -74,7 +74,7 @@ func TestEveryPattern(t *testing.T) {
 func TestRangeIsKept(t *testing.T) {
 	s := newStore(t)
 	j := job(Write)
-	j.Size = 64 << 10
+	j.Size, j.Runtime, j.Limit = 64<<10, 0, 256<<10
 	if _, err := run(t, s, j); err != nil {
 		t.Fatal(err)
 	}

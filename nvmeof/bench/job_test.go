@@ -265,3 +265,36 @@ func TestSamplesThin(t *testing.T) {
 		}
 	}
 }
+
+// TestLateThread: a thread that got no processor from before the measurement until
+// after its end has measured what it had in flight.
+func TestLateThread(t *testing.T) {
+	s := newStore(t)
+	j := job(RandRead)
+	j.Ramp, j.Runtime = 20*time.Millisecond, time.Millisecond
+	r, err := run(t, late{s}, j)
+	if err != nil || r.Ops == 0 || r.Elapsed <= 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// late is a store whose first poll takes long.
+type late struct{ backend.Store }
+
+type lateQueue struct {
+	backend.Queue
+	polled bool
+}
+
+func (s late) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	q, err := s.Store.NewQueue(depth, notify)
+	return &lateQueue{Queue: q}, err
+}
+
+func (q *lateQueue) Poll(rs []backend.Result) int {
+	if !q.polled {
+		time.Sleep(50 * time.Millisecond)
+	}
+	q.polled = true
+	return q.Queue.Poll(rs)
+}

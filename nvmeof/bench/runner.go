@@ -98,6 +98,9 @@ func (r *runner) load(ctx context.Context, progress func(float64)) error {
 			continue
 		}
 		now := r.now()
+		if now >= r.tick { // first, since what is complete now may be the first that counts
+			r.periodic(ctx, progress, now)
+		}
 		if n > 0 {
 			idle, last = 0, now
 			r.complete(r.results[:n], now)
@@ -105,9 +108,6 @@ func (r *runner) load(ctx context.Context, progress func(float64)) error {
 		if r.pace.gap > 0 {
 			r.release(now)
 			r.submit()
-		}
-		if now >= r.tick {
-			r.periodic(ctx, progress, now)
 		}
 	}
 	if progress != nil {
@@ -143,7 +143,9 @@ func (r *runner) end(last time.Duration) {
 		r.samples.take(r.sample(last))
 	}
 	s.Samples = r.samples.all
-	s.Usage = usageNow().since(r.usage, r.group.share)
+	if r.counting { // and not cut short before
+		s.Usage = usageNow().since(r.usage, r.group.share)
+	}
 	for d := range Directions {
 		s.Ops += s.Sides[d].Ops()
 		s.Bytes += s.Sides[d].Bytes
