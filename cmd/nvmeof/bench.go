@@ -5,112 +5,178 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
-
-// load are the flags of bench, with fio's names.
-type load struct {
-	connection
-	nsid    uint32
-	rw      string
-	bs      string
-	iodepth int
-	runtime time.Duration
-	ramp    time.Duration
-	size    string
-	verify  bool
-	format  string
-}
 
 func newBench() *cobra.Command {
 	var l load
 	cmd := &cobra.Command{
 		Use:   "bench -t rdma -a ADDR -n NQN [--rw randread] [--bs 4k] [--iodepth 1]",
-		Short: "Measure IOPS, throughput and latency of a namespace",
-		Long: `Keeps a number of requests in flight on one I/O queue and times each. The
-patterns randwrite and write overwrite what the namespace holds.`,
-		Example: "  nvmeof bench -t rdma -a 192.0.2.1 -n NQN --rw randread --bs 4k --iodepth 32 --runtime 5s",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			job, err := l.job()
-			if err != nil {
-				return err
-			}
-			print, err := pick(l.format, map[string]func(*bench.Result, io.Writer) error{
-				"table": func(r *bench.Result, w io.Writer) error { return r.Table(w) },
-				"json":  func(r *bench.Result, w io.Writer) error { return r.JSON(w, "bench", version()) },
-			})
-			if err != nil {
-				return err
-			}
-			return l.connected(cmd, func(ctx context.Context, c *host.Controller) error {
-				r, err := l.run(ctx, c, job, progressLine(cmd.ErrOrStderr(), job.Pattern.String()))
-				if err != nil {
-					return err
-				}
-				return print(r, cmd.OutOrStdout())
-			})
-		},
+		Short: "Measure IOPS, throughput and latency of namespaces, with fio's options and output",
+		Long: `Keeps requests in flight and times each, with the options of fio. Whatever writes or
+trims overwrites what the namespace holds.
+
+Without --size or --io_size a job runs for --runtime; with one of them it ends after
+so many bytes, or --runtime if that comes first and is given, as with fio; --time_based
+makes it go on until then. Random places come each once before any comes again, unless
+--norandommap. CPU figures are of the whole process, which is the host's part of the
+fabric and the load itself, in equal shares for each job.
+
+--output-format json and json+ are fio 3.33's, with one key more, "nvmeof"; --write_bw_log
+and its like write logs for fio's plotting tools. --verify=crc32c reads back what was
+written; with --rw read or randread it checks what an earlier job wrote.`,
+		Example: `  nvmeof bench -t rdma -a 192.0.2.1 -n NQN --rw randread --bs 4k --iodepth 32 --runtime 5
+  nvmeof bench -t rdma -a 192.0.2.1 -n NQN --rw randrw --rwmixread 70 --report out.html
+  nvmeof bench -t rdma -a 127.0.0.1 -n NQN --iodepth 1 --vs udp --vs local=mem:1GiB`,
+		Args: l.args,
+		RunE: func(cmd *cobra.Command, _ []string) error { return l.execute(cmd) },
 	}
 	l.addFlags(cmd)
-	addNamespaceFlag(cmd, &l.nsid)
-	flags := cmd.Flags()
-	flags.StringVar(&l.rw, "rw", "randread", "randread, randwrite, read or write")
-	flags.StringVar(&l.bs, "bs", "4k", "bytes of each request")
-	flags.IntVar(&l.iodepth, "iodepth", 1, "requests in flight")
-	flags.DurationVar(&l.runtime, "runtime", 5*time.Second, "how long to measure")
-	flags.DurationVar(&l.ramp, "ramp-time", 200*time.Millisecond, "how long to run before measuring")
-	flags.StringVar(&l.size, "size", "", "use the first SIZE bytes of the namespace (default: all)")
-	flags.BoolVar(&l.verify, "verify", false, "read back what was written, and compare")
-	flags.StringVarP(&l.format, "output-format", "o", "table", "output format: table|json")
+	l.addLoadFlags(cmd)
 	return cmd
 }
 
-func (l *load) job() (bench.Job, error) {
-	j := bench.Job{Depth: l.iodepth, Runtime: l.runtime, Ramp: l.ramp, Verify: l.verify}
-	pattern, err := bench.ParsePattern(l.rw)
+func (l *load) execute(cmd *cobra.Command) error {
+	job, err := l.job(cmd)
 	if err != nil {
-		return j, usage("--rw %v", err)
+		return err
 	}
-	j.Pattern = pattern
-	bs, err := parseSize(l.bs)
+	print, err := pick(l.format, formats)
 	if err != nil {
-		return j, usage("--bs: %v", err)
+		return err
 	}
-	if bs > maxRequest {
-		return j, usage("--bs %s: at most 16 MiB", l.bs)
+	versus, err := l.contenders(job)
+	if err != nil {
+		return err
 	}
-	j.BlockSize = int(bs)
-	if l.size != "" {
-		if j.Size, err = parseSize(l.size); err != nil {
-			return j, usage("--size: %v", err)
-		}
+	out, err := l.outputs(cmd)
+	if err != nil {
+		return err
 	}
-	return j, nil
+	m := measurement{load: l, cmd: cmd, job: job, versus: versus}
+	err = l.connected(cmd, m.run)
+	if err != nil && (cmd.Context().Err() == nil || len(m.results) == 0 || slices.Contains(m.results, nil)) {
+		return errors.Join(err, out.drop())
+	}
+	return errors.Join(err, out.write(&m, print)) // of one that was interrupted, what there is, as fio
 }
 
-const maxRequest = 16 << 20
+// A measurement is what one run of the command does and finds.
+type measurement struct {
+	load    *load
+	cmd     *cobra.Command
+	job     bench.Job
+	versus  []*contender
+	names   []string // of the jobs
+	results []*bench.Result
+}
 
-func (l *load) run(ctx context.Context, c *host.Controller, job bench.Job, progress func(float64)) (r *bench.Result, err error) {
-	id, err := chooseNamespace(ctx, c, l.nsid)
+// run measures on a controller.
+func (m *measurement) run(ctx context.Context, c *host.Controller) (err error) {
+	namespaces, err := chooseNamespaces(ctx, c, m.load.nsids)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ns, err := c.Namespace(ctx, id)
+	tasks, buffers, err := m.tasks(c, namespaces)
 	if err != nil {
-		return nil, err
-	}
-	buffers, err := c.NewBuffers(job.Depth * job.BlockSize)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, buffers.Close()) }()
-	return bench.Run(ctx, ns, buffers.Bytes(), job, progress)
+	needProcessors(m.load.nrIOQueues + len(tasks) - 1)
+	if len(m.versus) > 0 {
+		return m.compare(ctx, tasks)
+	}
+	m.results, err = bench.RunAll(ctx, tasks, progressLine(m.cmd.ErrOrStderr(), m.job.Pattern.String()))
+	return err
+}
+
+// tasks are the jobs of all namespaces, in memory that the controller moves data to
+// and from without a copy.
+func (m *measurement) tasks(c *host.Controller, namespaces []*host.Namespace) (tasks []bench.Task, _ *host.Buffers, err error) {
+	each := 0
+	for _, ns := range namespaces {
+		each = max(each, m.job.Memory(ns.Info()))
+	}
+	buffers, err := c.NewBuffers(each * m.load.numjobs * len(namespaces))
+	if err != nil {
+		return nil, nil, err
+	}
+	memory := buffers.Bytes()
+	for _, ns := range namespaces {
+		tasks = append(tasks, clones(ns, m.job, m.load.numjobs, each, memory[len(tasks)*each:])...)
+		for range m.load.numjobs {
+			m.names = append(m.names, m.load.jobName(ns))
+		}
+	}
+	return tasks, buffers, nil
+}
+
+// clones are n of the same job.
+func clones(s backend.Store, job bench.Job, n, each int, memory []byte) (tasks []bench.Task) {
+	for i := range n {
+		tasks = append(tasks, bench.Task{Store: s, Memory: memory[i*each:][:each], Job: job})
+	}
+	return tasks
+}
+
+func (l *load) jobName(ns *host.Namespace) string {
+	if l.name != "" {
+		return l.name
+	}
+	return fmt.Sprintf("ns%d", ns.ID())
+}
+
+// chooseNamespaces are those of a list as "1,2", all, or the lowest.
+func chooseNamespaces(ctx context.Context, c *host.Controller, wanted string) (all []*host.Namespace, err error) {
+	var ids []capsule.NSID
+	switch wanted {
+	case "all":
+		if ids, err = c.Namespaces(ctx); err == nil && len(ids) == 0 {
+			err = errors.New("the subsystem has no namespace")
+		}
+	default:
+		ids, err = namedNamespaces(ctx, c, wanted)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		ns, err := c.Namespace(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ns)
+	}
+	return all, nil
+}
+
+func namedNamespaces(ctx context.Context, c *host.Controller, list string) (ids []capsule.NSID, err error) {
+	for s := range strings.SplitSeq(list, ",") {
+		n := uint64(0) // the lowest
+		if list != "" {
+			if n, err = strconv.ParseUint(s, 10, 32); err != nil || n == 0 {
+				return nil, usage("--namespace-id %s: numbers as in 1,2, or all", list)
+			}
+		}
+		id, err := chooseNamespace(ctx, c, uint32(n))
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(ids, id) {
+			return nil, usage("--namespace-id %s: %d is there twice; --numjobs loads one several times", list, id)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
 }
 
 // progressLine tells on a terminal how far a job is, in one line that goes away.

@@ -176,13 +176,7 @@ func TestCommands(t *testing.T) {
 		command(t, s.at("id-ns", "-n", testNQN, "--namespace-id", "7")...).want(t, exitUsage, "there is no such namespace; there is: 1, 2")
 	})
 	t.Run("read and write", s.readWrite)
-	t.Run("bench", func(t *testing.T) {
-		short := []string{"-n", testNQN, "--runtime", "100ms", "--ramp-time", "0s"}
-		command(t, s.at("bench", append(short, "--iodepth", "8")...)...).want(t, 0, "randread      4 KiB      8")
-		command(t, s.at("bench", append(short, "--rw", "write", "--bs", "128k", "--size", "4MiB", "--verify")...)...).want(t, 0, "read back and compared: ")
-		command(t, s.at("bench", append(short, "--rw", "randwrite", "-o", "json")...)...).want(t, 0, `"clat_ns"`)
-		command(t, s.at("bench", append(short, "--rw", "randrw")...)...).want(t, exitUsage, "it is randread, randwrite, read or write")
-	})
+	t.Run("bench", s.bench)
 }
 
 func (s *testTarget) readWrite(t *testing.T) {

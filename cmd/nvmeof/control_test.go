@@ -157,7 +157,7 @@ func TestApplyUnderIO(t *testing.T) {
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
 	ended := make(chan outcome, 1)
 	go func() {
-		ended <- commandIn(t.Context(), nil, c.at("bench", "-n", testNQN, "--rw", "randwrite", "--size", "8MiB", "--verify", "--runtime", "2s", "--iodepth", "8")...)
+		ended <- commandIn(t.Context(), nil, c.at("bench", "-n", testNQN, "--rw", "randwrite", "--size", "8MiB", "--verify", "--time_based", "--runtime", "2s", "--iodepth", "8")...)
 	}()
 	for !strings.Contains(command(t, "controller", "list", "-o", "json", "--interval", "1ms").want(t, 0).out, `"commands"`) {
 		if t.Context().Err() != nil {

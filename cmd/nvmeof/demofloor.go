@@ -15,8 +15,11 @@ import (
 // ICRC one way; RDMA WRITE and response the other (IBTA 9.2, 9.3).
 const (
 	commandPacket  = 64 + 12 + 4
-	responsePacket = 4096 + 12 + 16 + 4 + 16 + 12 + 4 + 4
-	writePacket    = 4096 + 12 + 4 // of a long RDMA WRITE
+	shortResponse  = 16 + 12 + 4 + 4
+	readOverhead   = 12 + 16 + 4 + shortResponse
+	responsePacket = 4096 + readOverhead
+	packetOverhead = 12 + 4 // of a long RDMA WRITE
+	writePacket    = 4096 + packetOverhead
 )
 
 // pairs is how often the fabric is compared with raw UDP. Each time both are
@@ -46,7 +49,7 @@ func (d *demo) compare(ctx context.Context, memory []byte) (c comparison, err er
 		return bench.Run(ctx, d.exports[0].ns, memory, job, progressLine(d.errOut, label))
 	}
 	for i := range pairs {
-		trip, err := roundTrip(job.Runtime)
+		trip, err := roundTrip(job.Runtime, commandPacket, responsePacket)
 		if err != nil {
 			return c, err
 		}
@@ -57,7 +60,7 @@ func (d *demo) compare(ctx context.Context, memory []byte) (c comparison, err er
 		trips = append(trips, trip)
 		latencies = append(latencies, r.Percentile(50).Seconds()/trip.P50.Seconds())
 
-		goodput, err := goodput(job.Runtime)
+		goodput, err := goodput(job.Runtime, writePacket)
 		if err != nil {
 			return c, err
 		}
@@ -76,10 +79,10 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// roundTrip measures for about so long, while the demo's own loops sleep.
-func roundTrip(runtime time.Duration) (floor.RoundTrips, error) {
+// roundTrip measures for about so long, while this process's own loops sleep.
+func roundTrip(runtime time.Duration, request, response int) (floor.RoundTrips, error) {
 	const aSecond = 20_000 // round trips, more or less
-	t, err := floor.RoundTrip(firstLoopback, firstLoopback.Next(), max(100, int(aSecond*runtime.Seconds())), commandPacket, responsePacket)
+	t, err := floor.RoundTrip(firstLoopback, firstLoopback.Next(), max(100, int(aSecond*runtime.Seconds())), request, response)
 	if err != nil {
 		return t, fmt.Errorf("raw UDP round trip: %w", err)
 	}
@@ -87,10 +90,10 @@ func roundTrip(runtime time.Duration) (floor.RoundTrips, error) {
 }
 
 // goodput measures between addresses that are no endpoints.
-func goodput(runtime time.Duration) (float64, error) {
+func goodput(runtime time.Duration, packet int) (float64, error) {
 	a := firstLoopback
 	for try := 0; ; try++ {
-		g, err := floor.Goodput(a, a.Next(), runtime, writePacket)
+		g, err := floor.Goodput(a, a.Next(), runtime, packet)
 		if err == nil {
 			return g, nil
 		}

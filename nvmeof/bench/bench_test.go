@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -14,9 +12,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 )
 
+const storeSize = 4 << 20
+
 func newStore(t *testing.T) *memory.Store {
 	t.Helper()
-	s, err := memory.New(memory.Config{Size: 4 << 20, BlockSize: 4096})
+	s, err := memory.New(memory.Config{Size: storeSize, BlockSize: 4096})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,21 +38,34 @@ func run(t *testing.T, s backend.Store, j Job) (*Result, error) {
 }
 
 func TestEveryPattern(t *testing.T) {
-	for p := RandRead; p <= Write; p++ {
+	for p := RandRead; p <= Trim; p++ {
 		t.Run(p.String(), func(t *testing.T) {
 			s := newStore(t)
-			r, err := run(t, s, job(p))
+			j := job(p)
+			if p.Mixed() { // both must come, however slow the machine is
+				j.Runtime, j.Limit = 0, 4<<20
+			}
+			r, err := run(t, s, j)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Ops == 0 || r.IOPS() <= 0 || r.Latency.TotalCount() != int64(r.Ops) || r.Percentile(50) <= 0 {
-				t.Errorf("%d operations, %v a second, %d timed", r.Ops, r.IOPS(), r.Latency.TotalCount())
+			if r.Ops == 0 || r.IOPS() <= 0 || r.Latencies().Count != r.Ops || r.Percentile(50) <= 0 {
+				t.Errorf("%d operations, %v a second, %d timed", r.Ops, r.IOPS(), r.Latencies().Count)
 			}
-			if r.Elapsed < 15*time.Millisecond || r.Throughput() != r.IOPS()*8192 {
+			if j.Runtime > 0 && r.Elapsed < 15*time.Millisecond || r.Throughput() != r.IOPS()*8192 {
 				t.Errorf("measured %v, %v bytes a second", r.Elapsed, r.Throughput())
 			}
-			if used, _ := s.Allocated(); (used > 0) != p.Writes() {
+			for d := range Directions {
+				if n := r.Sides[d].Ops(); (n > 0) != p.Does(Direction(d)) {
+					t.Errorf("%d requests of direction %v", n, Direction(d))
+				}
+			}
+			if used, _ := s.Allocated(); (used > 0) != p.Does(ToWrite) {
 				t.Errorf("%d bytes of the store were written", used)
+			}
+			last := r.Samples[len(r.Samples)-1]
+			if n := last.Ops[0] + last.Ops[1] + last.Ops[2]; n != r.Ops || last.At != r.Elapsed {
+				t.Errorf("the last sample has %d of %d operations at %v of %v", n, r.Ops, last.At, r.Elapsed)
 			}
 		})
 	}
@@ -61,7 +74,7 @@ func TestEveryPattern(t *testing.T) {
 func TestRangeIsKept(t *testing.T) {
 	s := newStore(t)
 	j := job(Write)
-	j.Size = 64 << 10
+	j.Size, j.Runtime, j.Limit = 64<<10, 0, 256<<10
 	if _, err := run(t, s, j); err != nil {
 		t.Fatal(err)
 	}
@@ -143,9 +156,12 @@ func TestInterrupt(t *testing.T) {
 	j := job(RandRead)
 	j.Runtime = time.Minute
 	began := time.Now()
-	_, err := Run(ctx, newStore(t), backendtest.Buffer(1<<20, 4096), j, nil)
+	r, err := Run(ctx, newStore(t), backendtest.Buffer(1<<20, 4096), j, nil)
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 5*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
+	}
+	if r == nil || r.Ops == 0 || r.Elapsed > time.Since(began) {
+		t.Errorf("what was measured until then is lost: %v", r)
 	}
 }
 
@@ -175,7 +191,12 @@ func TestImpossibleJobs(t *testing.T) {
 		"depth 5000":          func(j *Job) { j.Depth = 5000 },
 		"more than the":       func(j *Job) { j.Depth = 1000 },
 		"runtime 0s":          func(j *Job) { j.Runtime = 0 },
-		"use randwrite":       func(j *Job) { j.Pattern, j.Verify = Read, true },
+		"use randwrite":       func(j *Job) { j.Pattern, j.Verify = Trim, true },
+		"the second is":       func(j *Job) { j.MaxBlock = 4096 },
+		"offset 512":          func(j *Job) { j.Offset = 512 },
+		"offset 4194304":      func(j *Job) { j.Offset = storeSize },
+		"101 % of reads":      func(j *Job) { j.ReadShare = 101 },
+		"none is negative":    func(j *Job) { j.Rate = -1 },
 		"block size 0 is no ": func(j *Job) { j.BlockSize = 0 },
 	} {
 		j := job(RandRead)
@@ -187,67 +208,60 @@ func TestImpossibleJobs(t *testing.T) {
 }
 
 func TestParsePattern(t *testing.T) {
-	for p := RandRead; p <= Write; p++ {
+	for p := RandRead; p <= Trim; p++ {
 		if got, err := ParsePattern(p.String()); err != nil || got != p {
 			t.Errorf("ParsePattern(%q) = %v, %v", p, got, err)
 		}
 	}
-	if _, err := ParsePattern("rw"); err == nil {
-		t.Error("rw is taken")
+	if p, err := ParsePattern("readwrite"); err != nil || p != ReadWrite {
+		t.Errorf("readwrite is %v, %v", p, err)
 	}
-}
-
-func TestOutput(t *testing.T) {
-	r, err := run(t, newStore(t), job(RandRead))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table, doc bytes.Buffer
-	if err := r.Table(&table); err != nil || !strings.Contains(table.String(), "randread      8 KiB      4 ") {
-		t.Errorf("%v, table:\n%s", err, &table)
-	}
-	if err := r.JSON(&doc, "bench", "1"); err != nil {
-		t.Fatal(err)
-	}
-	var got struct {
-		Jobs []struct {
-			Read, Write struct {
-				Total uint64 `json:"total_ios"`
-				Clat  struct {
-					Percentile map[string]int64
-				} `json:"clat_ns"`
-			}
-		}
-	}
-	if err := json.Unmarshal(doc.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
-	if j := got.Jobs[0]; j.Read.Total != r.Ops || j.Write.Total != 0 || j.Read.Clat.Percentile["99.900000"] != int64(r.Percentile(99.9)) {
-		t.Errorf("JSON:\n%s", &doc)
+	if _, err := ParsePattern("wr"); err == nil {
+		t.Error("wr is taken")
 	}
 }
 
 // TestNoAllocation: what a job allocates does not grow with what it does.
 func TestNoAllocation(t *testing.T) {
-	s := newStore(t)
-	q, err := s.NewQueue(4, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer q.Close()
-	r := newRunner(job(RandRead), q, backendtest.Buffer(1<<20, 4096))
-	r.job.Size = s.Info().Size
-	now := time.Now()
-	for tag := range r.job.Depth {
-		r.prepare(tag, now)
-	}
-	r.submit()
-	if n := testing.AllocsPerRun(100, func() {
-		r.complete(r.results[:q.Poll(r.results)], now, true, true)
-	}); n != 0 {
-		t.Errorf("%v allocations a turn", n)
-	}
-	for !q.Idle() {
-		q.Poll(r.results)
+	for name, j := range map[string]Job{
+		"randread":   job(RandRead),
+		"mixed":      {Pattern: RandRW, BlockSize: 4096, MaxBlock: 16384, Depth: 4, Runtime: time.Minute, FlushEvery: 3},
+		"verified":   {Pattern: RandWrite, BlockSize: 4096, Depth: 4, Runtime: time.Minute, Verify: true},
+		"paced":      {Pattern: Read, BlockSize: 4096, Depth: 4, Runtime: time.Minute, Rate: 1e9},
+		"draw again": {Pattern: RandRead, BlockSize: 4096, Depth: 4, Runtime: time.Minute, RepeatAny: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			j, err := j.check(s.Info(), 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, err := s.NewQueue(4, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer q.Close()
+			r := newRunner(j, s.Info(), q, backendtest.Buffer(1<<20, 4096), 0)
+			r.group = &group{base: time.Now(), share: 1}
+			r.begin()
+			for tag := range j.Depth {
+				r.next(tag, 0)
+			}
+			r.release(r.now())
+			r.submit()
+			n := testing.AllocsPerRun(100, func() {
+				now := r.now()
+				r.complete(r.results[:q.Poll(r.results)], now)
+				r.release(now)
+				r.submit()
+				r.samples.take(r.sample(now))
+			})
+			if n != 0 || r.err != nil || r.result.Latencies().Count == 0 {
+				t.Errorf("%v allocations a turn, %v", n, r.err)
+			}
+			for !q.Idle() {
+				q.Poll(r.results)
+			}
+		})
 	}
 }

@@ -1,136 +1,153 @@
 package bench
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
-	"strings"
+	"slices"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // A Result is what a job measured.
 type Result struct {
 	Job
-	Ops      uint64
+	Ops      uint64 // flushes aside
+	Bytes    uint64
 	Elapsed  time.Duration
-	Latency  *hdrhistogram.Histogram // nanoseconds
-	Verified uint64                  // blocks read back and found right
+	Sides    [Directions]Side
+	Flushes  *Histogram // nil without Job.FlushEvery
+	Verified uint64     // blocks read back and found right
+
+	Samples              []Sample // in order of time
+	Depths               Depths
+	Submitted, Completed Batches
+	Usage                Usage // of the process meanwhile, in equal shares for jobs that ran side by side
+}
+
+// A Side is what was done in one direction.
+type Side struct {
+	Bytes uint64
+	Slat  *Histogram // from making a request until the store has it; nil where there are none
+	Clat  *Histogram // from then until its result is seen
+	Lat   *Histogram // both
+}
+
+// Ops is how many requests there were.
+func (s *Side) Ops() uint64 {
+	if s.Lat == nil {
+		return 0
+	}
+	return s.Lat.Count
+}
+
+func newSide() Side { return Side{Slat: new(Histogram), Clat: new(Histogram), Lat: new(Histogram)} }
+
+func newResult(j Job) *Result {
+	r := &Result{Job: j}
+	for d := range Directions {
+		if j.Pattern.Does(Direction(d)) {
+			r.Sides[d] = newSide()
+		}
+	}
+	if j.FlushEvery > 0 {
+		r.Flushes = new(Histogram)
+	}
+	return r
+}
+
+// record counts a request that is done.
+func (r *Result) record(s *slot, now time.Duration) {
+	if s.direction == toFlush {
+		r.Flushes.Record(now - s.started)
+		return
+	}
+	side := &r.Sides[s.direction]
+	side.Bytes += uint64(s.length)
+	side.Slat.Record(s.issued - s.started)
+	side.Clat.Record(now - s.issued)
+	side.Lat.Record(now - s.started)
 }
 
 // IOPS is requests a second.
-func (r *Result) IOPS() float64 {
+func (r *Result) IOPS() float64 { return r.perSecond(r.Ops) }
+
+// Throughput is bytes a second.
+func (r *Result) Throughput() float64 { return r.perSecond(r.Bytes) }
+
+func (r *Result) perSecond(n uint64) float64 {
 	if r.Elapsed <= 0 {
 		return 0
 	}
-	return float64(r.Ops) / r.Elapsed.Seconds()
+	return float64(n) / r.Elapsed.Seconds()
 }
-
-// Throughput is bytes a second.
-func (r *Result) Throughput() float64 { return r.IOPS() * float64(r.BlockSize) }
 
 // Percentile is the time within which p percent of the requests were done.
-func (r *Result) Percentile(p float64) time.Duration {
-	return time.Duration(r.Latency.ValueAtQuantile(p))
+func (r *Result) Percentile(p float64) time.Duration { return r.Latencies().Percentile(p) }
+
+// Latencies are those of all requests.
+func (r *Result) Latencies() *Histogram {
+	all := new(Histogram)
+	for d := range r.Sides {
+		all.Add(r.Sides[d].Lat)
+	}
+	return all
 }
 
-const (
-	headerRow = "%-10s %8s %6s %12s %9s %10s %10s %10s\n"
-	resultRow = "%-10s %8s %6d %12.0f %9.3f %10s %10s %10s\n"
-)
-
-// Table prints the result for people.
-func (r *Result) Table(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, headerRow, "pattern", "size", "depth", "IOPS", "GB/s", "p50", "p99", "p99.9")
-	fmt.Fprintf(&b, resultRow, r.Pattern, Bytes(r.BlockSize), r.Depth, r.IOPS(), r.Throughput()/1e9,
-		Latency(r.Percentile(50)), Latency(r.Percentile(99)), Latency(r.Percentile(99.9)))
-	if r.Verify {
-		fmt.Fprintf(&b, "read back and compared: %d blocks of %s\n", r.Verified, Bytes(r.BlockSize))
+// Merge is what jobs did together that ran side by side. Its Job is the first's.
+func Merge(results []*Result) *Result {
+	first := results[0]
+	m := &Result{Job: first.Job}
+	for _, r := range results {
+		m.Ops += r.Ops
+		m.Bytes += r.Bytes
+		m.Verified += r.Verified
+		m.Elapsed = max(m.Elapsed, r.Elapsed)
+		for d := range r.Sides {
+			m.Sides[d].merge(&r.Sides[d])
+		}
+		if r.Flushes != nil {
+			if m.Flushes == nil {
+				m.Flushes = new(Histogram)
+			}
+			m.Flushes.Add(r.Flushes)
+		}
+		for i := range m.Depths {
+			m.Depths[i] += r.Depths[i]
+			m.Submitted[i] += r.Submitted[i]
+			m.Completed[i] += r.Completed[i]
+		}
+		m.Usage.add(r.Usage)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	m.Samples = mergeSamples(results)
+	return m
 }
 
-// Bytes is a size in binary units where they fit: 4 KiB.
-func Bytes(n int) string {
-	switch {
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
+func (s *Side) merge(o *Side) {
+	if o.Lat == nil {
+		return
 	}
-	return fmt.Sprintf("%d B", n)
+	if s.Lat == nil {
+		*s = newSide()
+	}
+	s.Bytes += o.Bytes
+	s.Slat.Add(o.Slat)
+	s.Clat.Add(o.Clat)
+	s.Lat.Add(o.Lat)
 }
 
-// Latency is a duration in a unit that leaves three digits or more.
-func Latency(d time.Duration) string {
-	switch {
-	case d < 100*time.Microsecond:
-		return fmt.Sprintf("%.1f us", float64(d)/1e3)
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.0f us", float64(d)/1e3)
+// mergeSamples adds up what jobs had done at the same time, at the times of the one
+// that has the most samples.
+func mergeSamples(results []*Result) []Sample {
+	longest := slices.MaxFunc(results, func(a, b *Result) int { return len(a.Samples) - len(b.Samples) })
+	all := slices.Clone(longest.Samples)
+	for _, r := range results {
+		if r == longest || len(r.Samples) == 0 {
+			continue
+		}
+		i := 0
+		for k := range all {
+			for i < len(r.Samples)-1 && (r.Samples[i].At < all[k].At-longest.Interval/2 || k == len(all)-1) {
+				i++
+			}
+			all[k].add(&r.Samples[i])
+		}
 	}
-	return fmt.Sprintf("%.1f ms", float64(d)/1e6)
-}
-
-// The document that fio prints with --output-format=json, as far as it applies.
-type (
-	fioOutput struct {
-		Version string   `json:"fio version"`
-		Jobs    []fioJob `json:"jobs"`
-	}
-	fioJob struct {
-		Name    string            `json:"jobname"`
-		Error   int               `json:"error"`
-		Options map[string]string `json:"job options"`
-		Read    fioSide           `json:"read"`
-		Write   fioSide           `json:"write"`
-	}
-	fioSide struct {
-		Bytes    uint64     `json:"io_bytes"`
-		BWBytes  uint64     `json:"bw_bytes"`
-		BW       uint64     `json:"bw"` // KiB/s
-		IOPS     float64    `json:"iops"`
-		Runtime  int64      `json:"runtime"` // ms
-		Total    uint64     `json:"total_ios"`
-		Complete fioLatency `json:"clat_ns"`
-	}
-	fioLatency struct {
-		Min        int64            `json:"min"`
-		Max        int64            `json:"max"`
-		Mean       float64          `json:"mean"`
-		Stddev     float64          `json:"stddev"`
-		N          uint64           `json:"N"`
-		Percentile map[string]int64 `json:"percentile,omitempty"`
-	}
-)
-
-var fioPercentiles = []float64{1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99}
-
-// JSON prints the result in the shape of fio's JSON, for what reads that.
-func (r *Result) JSON(w io.Writer, name, version string) error {
-	side := fioSide{
-		Bytes: r.Ops * uint64(r.BlockSize), BWBytes: uint64(r.Throughput()), BW: uint64(r.Throughput()) >> 10,
-		IOPS: r.IOPS(), Runtime: r.Elapsed.Milliseconds(), Total: r.Ops,
-		Complete: fioLatency{
-			Min: r.Latency.Min(), Max: r.Latency.Max(), Mean: r.Latency.Mean(), Stddev: r.Latency.StdDev(), N: r.Ops,
-			Percentile: map[string]int64{},
-		},
-	}
-	for _, p := range fioPercentiles {
-		side.Complete.Percentile[fmt.Sprintf("%f", p)] = r.Latency.ValueAtQuantile(p)
-	}
-	job := fioJob{Name: name, Options: map[string]string{
-		"rw": r.Pattern.String(), "bs": fmt.Sprint(r.BlockSize), "iodepth": fmt.Sprint(r.Depth), "runtime": r.Runtime.String(),
-	}}
-	if r.Pattern.Writes() {
-		job.Write = side
-	} else {
-		job.Read = side
-	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(fioOutput{version, []fioJob{job}})
+	return all
 }

@@ -5,27 +5,77 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// content is what a job writes: bytes that follow from the block and a seed of the
-// job alone, so that overlapping writes agree and old data is told from new.
+// content is what a job writes that is verified: each block of that size is a header
+// and bytes that follow from a seed and the place alone, so that overlapping writes
+// agree, old data is told from new, and a later job can check what it reads:
+//
+//	0   4  magic
+//	4   4  size of the block
+//	8   8  its offset in the store
+//	16  8  seed
+//	24  4  CRC-32C of the rest of the block
+//	28  4  zero
+//
+// All numbers are little-endian.
 type content struct {
-	seed    uint64
-	written []uint64 // a bit for each block
+	seed uint64
+	size int
 }
 
-func newContent(j Job, seed uint64) *content {
-	return &content{seed, make([]uint64, (j.blocks()+63)/64)}
+const (
+	magic      = 0x4c594256
+	headerSize = 32
+	crcAt      = 24
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// fill writes the blocks at an offset.
+func (c content) fill(b []byte, offset int64) {
+	for ; len(b) > 0; b = b[c.size:] {
+		c.block(b[:c.size], offset)
+		offset += int64(c.size)
+	}
 }
 
-func (c *content) write(block int64, b []byte) {
-	noise(b, c.seed^uint64(block))
-	c.written[block/64] |= 1 << (block % 64)
+func (c content) block(b []byte, offset int64) {
+	binary.LittleEndian.PutUint32(b, magic)
+	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)))
+	binary.LittleEndian.PutUint64(b[8:], uint64(offset))
+	binary.LittleEndian.PutUint64(b[16:], c.seed)
+	binary.LittleEndian.PutUint64(b[crcAt:], 0)
+	noise(b[headerSize:], c.seed^uint64(offset))
+	binary.LittleEndian.PutUint32(b[crcAt:], sum(b))
 }
 
-func (c *content) has(block int64) bool { return c.written[block/64]>>(block%64)&1 != 0 }
+// sum is the CRC of a block, whatever its header says that it is.
+func sum(b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(b[:crcAt], castagnoli), castagnoli, b[crcAt+4:])
+}
+
+// check is what is wrong with a block that somebody wrote.
+func check(b []byte, offset int64) error {
+	wrong := func(format string, args ...any) error {
+		return &VerifyError{Offset: offset, Reason: fmt.Sprintf(format, args...)}
+	}
+	size, at := binary.LittleEndian.Uint32(b[4:]), int64(binary.LittleEndian.Uint64(b[8:]))
+	switch {
+	case binary.LittleEndian.Uint32(b) != magic:
+		return wrong("it has no header: no job with verify wrote it")
+	case int(size) != len(b):
+		return wrong("it was written in blocks of %d bytes, not %d", size, len(b))
+	case at != offset:
+		return wrong("it is the block of offset %d", at)
+	case binary.LittleEndian.Uint32(b[crcAt:]) != sum(b):
+		return wrong("its CRC-32C is %#08x, %#08x was written", sum(b), binary.LittleEndian.Uint32(b[crcAt:]))
+	}
+	return nil
+}
 
 // noise fills b with bytes that follow from a seed (SplitMix64).
 func noise(b []byte, seed uint64) {
@@ -40,36 +90,53 @@ func noise(b []byte, seed uint64) {
 
 // A VerifyError says that a store did not return what was written to it.
 type VerifyError struct {
-	Offset    int64 // of the first wrong byte
+	Offset    int64 // of the first wrong byte, or of the block where Reason says what is wrong with it
 	Got, Want byte
+	Reason    string
 }
 
 func (e *VerifyError) Error() string {
+	if e.Reason != "" {
+		return fmt.Sprintf("wrong data: block at offset %d: %s", e.Offset, e.Reason)
+	}
 	return fmt.Sprintf("wrong data: byte at offset %d is %#02x, %#02x was written", e.Offset, e.Got, e.Want)
 }
 
-// verified is how many blocks were read back.
-func (r *runner) verified() uint64 {
-	n := uint64(0)
-	if r.content != nil {
-		for block := range r.job.blocks() {
-			if r.content.has(block) {
-				n++
-			}
+// bitmap has a bit for each block of a range.
+type bitmap struct{ words []uint64 }
+
+func newBitmap(n int64) *bitmap { return &bitmap{make([]uint64, (n+63)/64)} }
+
+func (m *bitmap) set(i int64)      { m.words[i/64] |= 1 << (i % 64) }
+func (m *bitmap) has(i int64) bool { return m.words[i/64]>>(i%64)&1 != 0 }
+
+// done notes what was written, or checks what was read of an earlier job's.
+func (r *runner) done(s *slot) {
+	size := int64(r.job.BlockSize)
+	switch {
+	case s.direction == ToWrite:
+		for at := s.offset; at < s.offset+s.length; at += size {
+			r.written.set((at - r.job.Offset) / size)
+		}
+	case s.direction == ToRead && r.written == nil:
+		for at := int64(0); at < s.length && r.err == nil; at += size {
+			r.err = check(s.buf[at:at+size], s.offset+at)
+			r.verified++
 		}
 	}
-	return n
 }
 
 // verify reads every block that was written and compares it.
 func (r *runner) verify(ctx context.Context) error {
 	want := make([]byte, r.job.BlockSize)
-	next := int64(0)
+	block := int64(0)
 	prepare := func(tag int) {
-		for ; next < r.job.blocks(); next++ {
-			if r.content.has(next) {
-				r.add(backend.OpRead, tag, next)
-				next++
+		for ; block < r.job.blocks(); block++ {
+			if r.written.has(block) {
+				s := &r.slots[tag]
+				s.direction, s.offset, s.length = ToRead, r.job.Offset+block*int64(r.job.BlockSize), int64(r.job.BlockSize)
+				r.add(tag)
+				block++
 				return
 			}
 		}
@@ -77,10 +144,13 @@ func (r *runner) verify(ctx context.Context) error {
 	for tag := range r.job.Depth {
 		prepare(tag)
 	}
+	r.counting = false
 	r.submit()
-	for r.flying > 0 {
-		n := r.queue.Poll(r.results)
-		r.yield.Turn(n > 0)
+	for idle := 0; r.flying > 0; idle++ {
+		n := r.poll(idle)
+		if n > 0 {
+			idle = 0
+		}
 		for _, res := range r.results[:n] {
 			r.flying--
 			r.compare(res, want)
@@ -105,14 +175,16 @@ func (r *runner) compare(res backend.Result, want []byte) {
 		r.err = fmt.Errorf("verify: %w", r.failure(tag, res.Err))
 		return
 	}
-	got := r.buffers[tag]
-	noise(want, r.content.seed^uint64(r.blocks[tag]))
+	s := &r.slots[tag]
+	got := s.buf[:len(want)]
+	r.content.block(want, s.offset)
+	r.verified++
 	if bytes.Equal(got, want) {
 		return
 	}
 	for i := range want {
 		if got[i] != want[i] {
-			r.err = &VerifyError{r.blocks[tag]*int64(r.job.BlockSize) + int64(i), got[i], want[i]}
+			r.err = &VerifyError{Offset: s.offset + int64(i), Got: got[i], Want: want[i]}
 			return
 		}
 	}

@@ -21,6 +21,7 @@ const (
 	zap   = "go.uber.org/zap"
 	uuid  = "github.com/google/uuid"
 	cobra = "github.com/spf13/cobra"
+	pflag = "github.com/spf13/pflag" // cobra's flags
 	hdr   = "github.com/HdrHistogram/hdrhistogram-go"
 	rapid = "pgregory.net/rapid"
 	smart = "github.com/dswarbrick/smart"
@@ -51,10 +52,10 @@ var directions = []direction{
 	{"nvmeof/fabric", []string{"nvmeof", "nvmeof/shard", "capsule", "rdmatransport", "backend"}, nil},
 	{"nvmeof/target", []string{"nvmeof/...", "capsule", "rdmatransport", "backend", "backend/stripe"}, []string{zap, uuid}},
 	{"nvmeof/target/internal/reservation", []string{"capsule"}, nil},
-	{"nvmeof/bench", []string{"nvmeof/shard", "backend"}, []string{hdr}},
+	{"nvmeof/bench", []string{"nvmeof/shard", "backend"}, []string{xsys}},
 	{"nvmeof/host", []string{"nvmeof/...", "capsule", "rdmatransport", "backend"}, []string{uuid}},
 	{"cmd", []string{"cmd/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/...", "test/floor"},
-		[]string{cobra, zap, uuid, hdr, xsys}},
+		[]string{cobra, pflag, zap, uuid, hdr, xsys}},
 	{"test", []string{"test/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
 }
 

@@ -34,6 +34,6 @@ fi
 
 # Many at a time, written and read back.
 for size in 512 4k 64k 1M; do
-  nvmeof bench "${at[@]}" -i 2 --rw randwrite --bs $size --iodepth 8 --size 16MiB --runtime 2s --ramp-time 0s --verify -o json >bench.json
+  nvmeof bench "${at[@]}" -i 2 --rw randwrite --bs $size --iodepth 8 --size 16MiB --time_based --runtime 2s --ramp-time 0s --verify -o json >bench.json
   note "$size: $(jq -r '.jobs[0].write.iops | floor' bench.json) writes/s, verified"
 done

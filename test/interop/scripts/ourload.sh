@@ -2,6 +2,6 @@
 # nqn, addr, host, provider, windows, seconds (of each size).
 for size in 512 16k 64k; do
   nvmeof bench -t rdma -a "$addr" -s 4420 -w "$host" --provider "$provider" --windows "$windows" -n "$nqn" -i 2 --rw randwrite --bs $size --iodepth 8 \
-    --size 4MiB --runtime "${seconds}s" --ramp-time 0s --verify -o json >bench.json
+    --size 4MiB --time_based --runtime "${seconds}s" --ramp-time 0s --verify -o json >bench.json
   note "$size: $(jq -r '.jobs[0].write.iops | floor' bench.json) writes/s, verified"
 done

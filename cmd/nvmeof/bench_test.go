@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+)
+
+// bench goes through the options against a target with two namespaces.
+func (s *testTarget) bench(t *testing.T) {
+	run := func(t *testing.T, args ...string) outcome {
+		t.Helper()
+		return command(t, s.at("bench", append([]string{"-n", testNQN, "--io-size", "1m"}, args...)...)...)
+	}
+	run(t, "--iodepth", "8").want(t, 0, "ns1: (groupid=0, jobs=1)", "  read: IOPS=", "99.99th=[")
+	run(t, "-o", "table").want(t, 0, "randread      4 KiB      1")
+	run(t, "--rw", "write", "--bs", "128k", "--size", "4MiB", "--io_size", "4MiB", "--verify").want(t, 0, "read back and compared: 32 blocks of 128 KiB")
+	run(t, "--rw", "read", "--bs", "128k", "--size", "4MiB", "--io_size", "4MiB", "--verify", "crc32c").want(t, 0, "read back and compared: 32 ")
+	run(t, "--rw", "read", "--bs", "4k", "--size", "4MiB", "--verify=crc32c").want(t, exitWrongData, "in blocks of 131072 bytes, not 4096")
+	run(t, "--rw", "randtrim", "--size", "1MiB", "--offset", "4MiB").want(t, 0, "  trim: IOPS=")
+	run(t, "--rw", "randrw", "--rwmixread", "0", "--fsync", "4").want(t, 0, "  write: IOPS=", "flushes: total=")
+	run(t, "--rw", "randrw", "--bsrange", "4k-16k", "--rate_iops", "1000", "--seed", "7").want(t, 0, "bs=4096B-16384B")
+	run(t, "--namespace-id", "1,3").want(t, exitUsage, "there is no such namespace")
+	run(t, "--bs", "512", "--namespace-id", "2").want(t, exitFailed, "block size 512 is no multiple of the store's 4096")
+	t.Run("several", func(t *testing.T) {
+		o := run(t, "--namespace-id", "all", "--numjobs", "2", "-i", "2", "--rw", "randwrite", "-o", "json").want(t, 0)
+		if d := benchDocument(t, o.out); len(d.Jobs) != 4 || d.Jobs[0].Name != "ns1" || d.Jobs[3].Name != "ns2" || d.Jobs[3].Write.Total == 0 {
+			t.Errorf("%+v", d)
+		}
+		o = run(t, "--namespace-id", "1,2", "--numjobs", "2", "--group_reporting", "--name", "all", "-o", "json+").want(t, 0, `"bins"`)
+		if d := benchDocument(t, o.out); len(d.Jobs) != 1 || d.Jobs[0].Name != "all" {
+			t.Errorf("%+v", d)
+		}
+	})
+	t.Run("vs", func(t *testing.T) {
+		o := run(t, "--vs", "udp", "--vs", "local=mem:8MiB", "--vs-rounds", "2", "--time-based", "--runtime", "50ms", "--dhchap-secret", "", "-o", "json").want(t, 0)
+		d := benchDocument(t, o.out)
+		if v := d.Extra.Versus; len(v) != 2 || v[0].P50Ratio <= 0 || v[1].IOPSRatio <= 0 || v[1].Rounds != 2 {
+			t.Errorf("%+v", d.Extra)
+		}
+		run(t, "--vs", "udp", "--iodepth", "4", "--vs_rounds", "1", "--time_based", "--runtime", "50ms").want(t, 0, "through the fabric", "raw UDP, one flow of 4112 B with GSO", "Medians of 1 rounds")
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(500*time.Millisecond, cancel)
+		commandIn(ctx, nil, s.at("bench", "-n", testNQN, "--runtime", "60", "--ramp_time", "0", "--numjobs", "2")...).want(t, exitInterrupted, "  read: IOPS=")
+	})
+	t.Run("files", func(t *testing.T) { s.benchFiles(t) })
+}
+
+type benchJSON struct {
+	Jobs []struct {
+		Name        string `json:"jobname"`
+		Options     map[string]string
+		Read, Write struct {
+			Total uint64 `json:"total_ios"`
+		}
+	}
+	Extra extra `json:"nvmeof"`
+}
+
+func benchDocument(t *testing.T, text string) (d benchJSON) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return d
+}
+
+// benchFiles: all files that can be asked for are there, and none after a mistake.
+func (s *testTarget) benchFiles(t *testing.T) {
+	dir := t.TempDir()
+	p := func(name string) string { return filepath.Join(dir, name) }
+	args := s.at("bench", "-n", testNQN, "--rw", "randrw", "--numjobs", "2", "--runtime", "0.4", "--output", p("out"), "--report", p("r.html"),
+		"--write_bw_log", p("x"), "--write_lat_log", p("x"), "--write_iops_log", p("y"), "--log_avg_msec", "50", "--write_hist", p("h"))
+	if o := command(t, args...).want(t, 0); o.out != "" {
+		t.Errorf("standard output has\n%s", o.out)
+	}
+	for name, want := range map[string]string{
+		"out": "ns1: (groupid=0", "r.html": "<polyline", "h_read.hgrm": "1/(1-Percentile)", "h_write.hgrm": "#[Mean",
+		"x_bw.1.log": ", 1, 0\n", "x_slat.2.log": ", 0, 0\n", "x_clat.1.log": ", 0, 0\n", "x_lat.2.log": ", 1, 0\n", "y_iops.2.log": ", 1, 0\n",
+	} {
+		text, err := os.ReadFile(p(name))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v, no %q in %.300q", name, err, want, text)
+		}
+		if strings.HasSuffix(name, ".log") && strings.Count(string(text), "\n") < 4 {
+			t.Errorf("%s: lines of 50 ms over 400 ms are\n%s", name, text)
+		}
+	}
+	none := p("none")
+	command(t, s.at("bench", "-n", testNQN, "--namespace-id", "9", "--output", none)...).want(t, exitUsage)
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a measurement that failed left a file")
+	}
+	command(t, s.at("bench", "-n", testNQN, "--report", p("missing/r.html"))...).want(t, exitFailed, "missing/r.html")
+}
+
+// TestBenchUsage: mistakes are known before anything is connected.
+func TestBenchUsage(t *testing.T) {
+	for line, text := range map[string]string{
+		"--rw wr":                              "rw (or readwrite)",
+		"--bs 4k,8k":                           "one size for all directions",
+		"--bs 32M":                             "at most 16 MiB",
+		"--bsrange 4k":                         "as 4k-64k",
+		"--bsrange 8k-4k":                      "the first is the least",
+		"--iodepth 0":                          "--iodepth 0: it is 1 to 1024",
+		"--numjobs 0":                          "--numjobs 0: it is 1 to",
+		"--rwmixread 101":                      "0 to 100",
+		"--runtime x":                          "runtime",
+		"--runtime -5":                         "runtime",
+		"--size 0":                             `--size: size "0"`,
+		"--fsync 1":                            "writes nothing that could be flushed",
+		"--verify md5":                         "only crc32c",
+		"--verify crc32":                       "did you mean crc32c?",
+		"--verify crc32c x":                    `unknown command "x"`,
+		"--verify crc32c --rw trim":            "nothing to verify",
+		"--rate-iops 1000,500":                 "invalid",
+		"--output-format jsn":                  "did you mean json",
+		"--vs tcp":                             "it is udp",
+		"--vs local":                           "local=mem:1GiB",
+		"--vs local=mem:x":                     "--vs local",
+		"--vs udp --rw randrw":                 "compares reads or writes",
+		"--vs udp -a 192.0.2.99":               "another machine",
+		"--vs udp --namespace-id 1,2":          "compares one namespace",
+		"--vs udp --bsrange 4k-8k --numjobs 2": "requests of one size",
+		"--runtim 5":                           "did you mean runtime?",
+	} {
+		args := append([]string{"bench", "-a", "127.0.0.1", "-n", "x"}, strings.Fields(line)...)
+		command(t, args...).want(t, exitUsage, text)
+	}
+}
+
+// TestBenchJob: what fio's options mean.
+func TestBenchJob(t *testing.T) {
+	for line, want := range map[string]bench.Job{
+		"":                                     {Runtime: defaultRuntime, Ramp: defaultRamp},
+		"--runtime 10":                         {Runtime: 10 * time.Second, Ramp: defaultRamp},
+		"--runtime=2m --ramp_time 1":           {Runtime: 2 * time.Minute, Ramp: time.Second},
+		"--size 1g":                            {Size: 1 << 30, Limit: 1 << 30},
+		"--size 1g --runtime 10 --time_based":  {Size: 1 << 30, Runtime: 10 * time.Second, Ramp: defaultRamp},
+		"--size=1g --io_size 4g --runtime 1.5": {Size: 1 << 30, Limit: 4 << 30, Runtime: 1500 * time.Millisecond},
+		"--offset 1m --seed=9 --time-based":    {Offset: 1 << 20, Seed: 9, Runtime: defaultRuntime, Ramp: defaultRamp},
+		"--ioengine libaio --direct=1":         {Runtime: defaultRuntime, Ramp: defaultRamp},
+		"--rw readwrite --verify crc32c":       {Pattern: bench.ReadWrite, Verify: true, Runtime: defaultRuntime, Ramp: defaultRamp},
+	} {
+		var l load
+		cmd := &cobra.Command{Use: "bench", Args: l.args}
+		l.addFlags(cmd)
+		l.addLoadFlags(cmd)
+		var got bench.Job
+		cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+			got, err = l.job(cmd)
+			return err
+		}
+		cmd.SetArgs(strings.Fields(line))
+		if err := cmd.Execute(); err != nil {
+			t.Errorf("%q: %v", line, err)
+			continue
+		}
+		want.BlockSize, want.MaxBlock, want.Depth, want.ReadShare = 4096, 4096, 1, 50
+		if got != want {
+			t.Errorf("%q is\n%+v, want\n%+v", line, got, want)
+		}
+	}
+}
+
+// TestCommandLine: secrets do not come into reports.
+func TestCommandLine(t *testing.T) {
+	var l load
+	cmd := &cobra.Command{Use: "bench"}
+	l.addFlags(cmd)
+	l.addLoadFlags(cmd)
+	if err := cmd.ParseFlags(strings.Fields("-n x --dhchap-secret DHHC-1:00:secret --dhchap-ctrl-secret file:k --vs udp --vs local=mem:1M --time_based")); err != nil {
+		t.Fatal(err)
+	}
+	got := commandLine(cmd)
+	for _, want := range []string{"nvmeof bench ", "--nqn x", "--dhchap-secret ...", "--dhchap-ctrl-secret file:k", "--vs udp --vs local=mem:1M", "--time_based=true"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+	if strings.Contains(got, "DHHC") {
+		t.Errorf("a secret is in %s", got)
+	}
+}

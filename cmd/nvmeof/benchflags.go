@@ -1,0 +1,269 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+)
+
+// load are the flags of bench, with fio's names.
+type load struct {
+	connection
+	nsids string
+	name  string
+
+	rw, bs, bsrange      string
+	iodepth, numjobs     int
+	rwmixread            int
+	runtime, ramp        seconds
+	timeBased            bool
+	size, ioSize, offset string
+	verify               string
+	rateIOPS, fsync      int
+	randseed             uint64
+	norandommap          bool
+
+	format, output            string
+	groupReporting            bool
+	bwLog, latLog, iopsLog    string
+	logAvg                    int // milliseconds
+	writeHist, report         string
+	versus                    []string
+	rounds                    int
+	ignoredEngine, ignoredDir string
+}
+
+const (
+	defaultRuntime = 5 * time.Second
+	defaultRamp    = 200 * time.Millisecond
+	crc32c         = "crc32c"
+	// bareVerify is the value of --verify without one.
+	bareVerify = "yes"
+	maxJobs    = 256
+)
+
+func (l *load) addLoadFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&l.nsids, "namespace-id", "", "identifiers of desired namespaces, as 1,2, or all (default: the lowest)")
+	flags.StringVar(&l.name, "name", "", "name of the job in the output (default: ns1)")
+	flags.StringVar(&l.rw, "rw", "randread", "read, write, randread, randwrite, rw (or readwrite), randrw, trim or randtrim")
+	flags.StringVar(&l.bs, "bs", "4k", "bytes of each request")
+	flags.StringVar(&l.bsrange, "bsrange", "", "least and most bytes of each request, as 4k-64k: multiples of the first are drawn")
+	flags.IntVar(&l.iodepth, "iodepth", 1, "requests in flight of each job")
+	flags.IntVar(&l.numjobs, "numjobs", 1, "jobs on each namespace, each with a thread of its own; -i gives them I/O queues")
+	flags.IntVar(&l.rwmixread, "rwmixread", 50, "percent of reads of rw and randrw")
+	flags.Var(&l.runtime, "runtime", "how long to measure, in seconds or as 500ms or 2m (default 5 without a size)")
+	flags.BoolVar(&l.timeBased, "time_based", false, "go on for --runtime after --size bytes are done")
+	flags.Var(&l.ramp, "ramp_time", "how long to run before measuring, as --runtime (default 200ms without a size)")
+	flags.StringVar(&l.size, "size", "", "load SIZE bytes of the namespace from --offset on, and end after so many (default: to its end, and go on)")
+	flags.StringVar(&l.ioSize, "io_size", "", "end after so many bytes instead of --size")
+	flags.StringVar(&l.offset, "offset", "", "where the range begins (default 0)")
+	flags.StringVar(&l.verify, "verify", "", "crc32c: read back what was written and compare; with read or randread, check what an earlier job wrote")
+	flags.Lookup("verify").NoOptDefVal = bareVerify
+	flags.IntVar(&l.rateIOPS, "rate_iops", 0, "requests a second of each direction and job at most")
+	flags.IntVar(&l.fsync, "fsync", 0, "flush after so many writes")
+	flags.Uint64Var(&l.randseed, "randseed", 0, "seed of places, sizes and data, also --seed (default: another each time)")
+	flags.BoolVar(&l.norandommap, "norandommap", false, "draw each random place anew")
+	l.addOutputFlags(flags)
+	flags.SetNormalizeFunc(fioName)
+}
+
+func (l *load) addOutputFlags(flags *pflag.FlagSet) {
+	flags.StringVarP(&l.format, "output-format", "o", "normal", "output format: normal|json|json+|table")
+	flags.StringVar(&l.output, "output", "", "write the output to FILE")
+	flags.BoolVar(&l.groupReporting, "group_reporting", false, "report all jobs as one")
+	flags.StringVar(&l.bwLog, "write_bw_log", "", "write throughput over time to PREFIX_bw.1.log, in fio's format, and so on for each job")
+	flags.StringVar(&l.latLog, "write_lat_log", "", "write mean latencies over time to PREFIX_slat.1.log, PREFIX_clat.1.log, PREFIX_lat.1.log")
+	flags.StringVar(&l.iopsLog, "write_iops_log", "", "write IOPS over time to PREFIX_iops.1.log")
+	flags.IntVar(&l.logAvg, "log_avg_msec", 500, "milliseconds of each line of a log; single requests are not logged")
+	flags.StringVar(&l.writeHist, "write_hist", "", "write percentiles to PREFIX_read.hgrm, PREFIX_write.hgrm, PREFIX_trim.hgrm, in HdrHistogram's format")
+	flags.StringVar(&l.report, "report", "", "write figures and plots to FILE, one HTML page that needs no network")
+	flags.StringArrayVar(&l.versus, "vs", nil, "compare in turn with udp (raw UDP over loopback) or local=EXPORT (a store without the fabric, as target --export has it)")
+	flags.IntVar(&l.rounds, "vs_rounds", 3, "how often to compare; medians are reported")
+	flags.StringVar(&l.ignoredEngine, "ioengine", "", "")
+	flags.StringVar(&l.ignoredDir, "direct", "", "")
+	for _, name := range []string{"ioengine", "direct"} { // mean nothing here, and stand in everybody's command lines
+		_ = flags.MarkHidden(name)
+	}
+}
+
+// fioName lets options be written with dashes for fio's underscores.
+func fioName(flags *pflag.FlagSet, name string) pflag.NormalizedName {
+	switch dashed := strings.ReplaceAll(name, "_", "-"); dashed {
+	case "seed":
+		name = "randseed"
+	case "ramp-time", "time-based", "io-size", "rate-iops", "group-reporting", "write-bw-log", "write-lat-log", "write-iops-log",
+		"log-avg-msec", "write-hist", "vs-rounds":
+		name = strings.ReplaceAll(name, "-", "_")
+	case "readwrite":
+		name = "rw"
+	case "blocksize":
+		name = "bs"
+	case "output-format":
+		name = dashed
+	}
+	return pflag.NormalizedName(name)
+}
+
+// args lets --verify have its value behind a space, although it may have none.
+func (l *load) args(cmd *cobra.Command, args []string) error {
+	if l.verify == bareVerify && len(args) > 0 {
+		l.verify, args = args[0], args[1:]
+	}
+	return cobra.NoArgs(cmd, args)
+}
+
+// seconds is a duration that a plain number gives in seconds, as for fio.
+type seconds time.Duration
+
+func (s *seconds) Set(text string) error {
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		if n < 0 || n > math.MaxInt64/1e9 || math.IsNaN(n) {
+			return strconv.ErrRange
+		}
+		*s = seconds(n * 1e9)
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	*s = seconds(d)
+	return err
+}
+
+func (s *seconds) String() string {
+	if *s == 0 {
+		return "" // pflag then prints no default of its own
+	}
+	return time.Duration(*s).String()
+}
+
+func (*seconds) Type() string { return "seconds" }
+
+// job is what the flags ask for.
+func (l *load) job(cmd *cobra.Command) (j bench.Job, err error) {
+	j = bench.Job{Depth: l.iodepth, FlushEvery: l.fsync, Rate: l.rateIOPS, Seed: l.randseed, RepeatAny: l.norandommap, ReadShare: l.rwmixread}
+	if j.Pattern, err = bench.ParsePattern(l.rw); err != nil {
+		return j, usage("--rw %v", err)
+	}
+	for _, step := range []func(*bench.Job) error{l.checkNumbers, l.blockSizes, l.place, l.verification} {
+		if err := step(&j); err != nil {
+			return j, err
+		}
+	}
+	if l.rwmixread == 0 && j.Pattern.Mixed() { // a job's zero is the default
+		j.Pattern = map[bench.Pattern]bench.Pattern{bench.ReadWrite: bench.Write, bench.RandRW: bench.RandWrite}[j.Pattern]
+	}
+	l.times(cmd, &j)
+	return j, nil
+}
+
+func (l *load) checkNumbers(j *bench.Job) error {
+	for _, n := range []struct {
+		name              string
+		value, least, top int
+	}{
+		{"iodepth", l.iodepth, 1, 1024}, {"numjobs", l.numjobs, 1, maxJobs}, {"rwmixread", l.rwmixread, 0, 100},
+		{"rate_iops", l.rateIOPS, 0, 1e9}, {"fsync", l.fsync, 0, math.MaxInt32}, {"log_avg_msec", l.logAvg, 1, 3600e3}, {"vs_rounds", l.rounds, 1, 100},
+	} {
+		if n.value < n.least || n.value > n.top {
+			return usage("--%s %d: it is %d to %d", n.name, n.value, n.least, n.top)
+		}
+	}
+	if l.fsync > 0 && !j.Pattern.Does(bench.ToWrite) {
+		return usage("--fsync %d: %s writes nothing that could be flushed", l.fsync, l.rw)
+	}
+	if l.runtime < 0 || l.ramp < 0 {
+		return usage("--runtime and --ramp_time are not negative")
+	}
+	return nil
+}
+
+const maxRequest = 16 << 20
+
+func (l *load) blockSizes(j *bench.Job) error {
+	if strings.Contains(l.bs, ",") || strings.Contains(l.bsrange, ",") {
+		return usage("--bs %s: one size for all directions; --bsrange 4k-64k draws sizes", l.bs)
+	}
+	least, most, isRange := strings.Cut(l.bsrange, "-")
+	switch {
+	case l.bsrange == "":
+		least, most = l.bs, l.bs
+	case !isRange:
+		return usage("--bsrange %s: it is the least and the most, as 4k-64k", l.bsrange)
+	}
+	for _, s := range []struct {
+		text string
+		to   *int
+	}{{least, &j.BlockSize}, {most, &j.MaxBlock}} {
+		n, err := parseSize(s.text)
+		if err != nil {
+			return usage("--bs: %v", err)
+		}
+		if n > maxRequest {
+			return usage("--bs %s: at most 16 MiB", s.text)
+		}
+		*s.to = int(n)
+	}
+	if j.MaxBlock < j.BlockSize {
+		return usage("--bsrange %s: the first is the least", l.bsrange)
+	}
+	return nil
+}
+
+// place sets what is loaded, and how much.
+func (l *load) place(j *bench.Job) error {
+	for _, s := range []struct {
+		name, text string
+		to         *int64
+	}{{"size", l.size, &j.Size}, {"io_size", l.ioSize, &j.Limit}, {"offset", l.offset, &j.Offset}} {
+		if s.text == "" || s.text == "0" && s.name == "offset" {
+			continue
+		}
+		n, err := parseSize(s.text)
+		if err != nil {
+			return usage("--%s: %v", s.name, err)
+		}
+		*s.to = n
+	}
+	if j.Limit == 0 {
+		j.Limit = j.Size
+	}
+	return nil
+}
+
+func (l *load) verification(j *bench.Job) error {
+	known := []string{crc32c, bareVerify}
+	switch {
+	case l.verify == "":
+		return nil
+	case !slices.Contains(known, l.verify):
+		return usage("--verify %s: only crc32c is supported%s", l.verify, didYouMean(l.verify, known[:1]))
+	case !j.Pattern.Does(bench.ToRead) && !j.Pattern.Does(bench.ToWrite):
+		return usage("--verify: %s leaves nothing to verify", l.rw)
+	}
+	j.Verify = true
+	return nil
+}
+
+// times sets when a job ends.
+func (l *load) times(cmd *cobra.Command, j *bench.Job) {
+	j.Runtime, j.Ramp = time.Duration(l.runtime), time.Duration(l.ramp)
+	if l.timeBased || j.Limit == 0 {
+		j.Limit = 0
+		if j.Runtime == 0 {
+			j.Runtime = defaultRuntime
+		}
+		if !cmd.Flags().Changed("ramp_time") {
+			j.Ramp = defaultRamp
+		}
+	}
+	if l.bwLog+l.latLog+l.iopsLog != "" {
+		j.Interval = min(10*time.Millisecond, time.Duration(l.logAvg)*time.Millisecond)
+	}
+}

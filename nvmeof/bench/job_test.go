@@ -1,0 +1,300 @@
+package bench
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/backendtest"
+)
+
+// recorder keeps what was submitted.
+type recorder struct {
+	backend.Store
+	seen *[]backend.Request
+}
+
+type recorderQueue struct {
+	backend.Queue
+	seen *[]backend.Request
+}
+
+func (s recorder) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	q, err := s.Store.NewQueue(depth, notify)
+	return recorderQueue{q, s.seen}, err
+}
+
+func (q recorderQueue) Submit(rs []backend.Request) int {
+	*q.seen = append(*q.seen, rs...)
+	return q.Queue.Submit(rs)
+}
+
+func record(t *testing.T, j Job) ([]backend.Request, *Result) {
+	t.Helper()
+	var seen []backend.Request
+	r, err := run(t, recorder{newStore(t), &seen}, j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seen, r
+}
+
+// TestPermutation: each number once, then each once again.
+func TestPermutation(t *testing.T) {
+	for _, n := range []uint64{1, 2, 3, 7, 8, 9, 100, 1000, 4096, 5000} {
+		p := newPermutation(n, rand.New(rand.NewPCG(n, 1)))
+		inOrder := 0
+		for range 3 {
+			seen, last := make([]bool, n), uint64(0)
+			for range n {
+				x := p.next()
+				if x >= n || seen[x] {
+					t.Fatalf("below %d: %d is out of range or there twice", n, x)
+				}
+				seen[x] = true
+				if x == last+1 {
+					inOrder++
+				}
+				last = x
+			}
+		}
+		if n >= 100 && inOrder > 60 {
+			t.Errorf("below %d: %d numbers follow their predecessor", n, inOrder)
+		}
+	}
+}
+
+// TestLimit: as many bytes as that, each block of the range once.
+func TestLimit(t *testing.T) {
+	for _, p := range []Pattern{RandRead, Read, RandTrim, RandRW} {
+		j := job(p)
+		j.Runtime, j.Offset, j.Size, j.Limit = 0, 1<<20, 2<<20, 2<<20
+		seen, r := record(t, j)
+		times := map[int64]int{}
+		for _, q := range seen {
+			times[q.Offset]++
+			if q.Offset < 1<<20 || q.Offset >= 3<<20 || times[q.Offset] > 1 || q.Length != 8192 {
+				t.Fatalf("%v: %d bytes at %d, the %d. time", p, q.Length, q.Offset, times[q.Offset])
+			}
+		}
+		if r.Bytes != 2<<20 || len(seen) != 2<<20/8192 {
+			t.Errorf("%v: %d bytes in %d requests", p, r.Bytes, len(seen))
+		}
+	}
+}
+
+// TestSizes: all multiples from the smallest to the largest, within the range.
+func TestSizes(t *testing.T) {
+	for _, p := range []Pattern{Write, RandWrite} {
+		j := Job{Pattern: p, BlockSize: 4096, MaxBlock: 16384, Depth: 4, Limit: 8 << 20, Size: 1 << 20, Verify: true}
+		seen, r := record(t, j)
+		sizes := map[int64]int{}
+		for _, q := range seen {
+			if q.Op == backend.OpWrite {
+				sizes[q.Length]++
+			}
+			if q.Offset < 0 || q.Offset+q.Length > 1<<20 {
+				t.Fatalf("%v: %d bytes at %d", p, q.Length, q.Offset)
+			}
+		}
+		if len(sizes) != 4 || sizes[4096] == 0 || sizes[16384] == 0 || r.Verified == 0 {
+			t.Errorf("%v: sizes %v, %d blocks compared", p, sizes, r.Verified)
+		}
+	}
+}
+
+// TestSeed: the same one leads to the same requests.
+func TestSeed(t *testing.T) {
+	j := Job{Pattern: RandRW, BlockSize: 4096, Depth: 1, Limit: 1 << 20, Seed: 7, ReadShare: 70}
+	a, r := record(t, j)
+	b, _ := record(t, j)
+	for i := range a {
+		if a[i].Offset != b[i].Offset || a[i].Op != b[i].Op {
+			t.Fatalf("request %d: %v at %d, then %v at %d", i, a[i].Op, a[i].Offset, b[i].Op, b[i].Offset)
+		}
+	}
+	if reads := r.Sides[ToRead].Ops(); reads < 150 || reads > 210 {
+		t.Errorf("%d of %d are reads, want 70 %%", reads, r.Ops)
+	}
+	j.Seed = 8
+	if c, _ := record(t, j); c[0].Offset == a[0].Offset && c[1].Offset == a[1].Offset && c[2].Offset == a[2].Offset {
+		t.Error("another seed leads to the same places")
+	}
+}
+
+func TestFlushEvery(t *testing.T) {
+	j := job(Write)
+	j.Runtime, j.Limit, j.FlushEvery = 0, 64*8192, 4
+	seen, r := record(t, j)
+	writes, flushes := 0, 0
+	for _, q := range seen {
+		if q.Op == backend.OpFlush {
+			flushes++
+			if writes != 4 {
+				t.Fatalf("a flush after %d writes", writes)
+			}
+			writes = 0
+			continue
+		}
+		writes++
+	}
+	if flushes < 15 || r.Flushes.Count != uint64(flushes) || r.Ops != 64 {
+		t.Errorf("%d flushes, %d counted, %d writes", flushes, r.Flushes.Count, r.Ops)
+	}
+}
+
+func TestRate(t *testing.T) {
+	for _, p := range []Pattern{RandRead, RandRW} {
+		j := job(p)
+		j.Rate, j.Runtime = 500, 300*time.Millisecond
+		_, r := record(t, j)
+		for d := range Directions {
+			want := 0.0
+			if p.Does(Direction(d)) {
+				want = 150
+			}
+			// A mixed job keeps its mix, so one of the two directions waits for the other.
+			if n := float64(r.Sides[d].Ops()); n > want*1.1+1 || n < want*0.3 {
+				t.Errorf("%v: %v %v requests in 300 ms, want %v", p, n, Direction(d), want)
+			}
+		}
+	}
+}
+
+// TestVerifyLater: a job checks what another wrote, and says what is wrong.
+func TestVerifyLater(t *testing.T) {
+	s := newStore(t)
+	j := Job{Pattern: RandWrite, BlockSize: 4096, Depth: 4, Limit: 1 << 20, Size: 1 << 20, Verify: true}
+	if _, err := run(t, s, j); err != nil {
+		t.Fatal(err)
+	}
+	j.Pattern, j.Seed = Read, 99
+	r, err := run(t, s, j)
+	if err != nil || r.Verified != 256 {
+		t.Errorf("%v, %v", r, err)
+	}
+	for _, c := range []struct {
+		name   string
+		change func()
+		want   string
+	}{
+		{"a flipped bit", func() { s.Memory()[8192+100] ^= 1 }, "offset 8192: its CRC-32C is"},
+		{"a flipped CRC", func() { s.Memory()[8192+100] ^= 1; s.Memory()[crcAt] ^= 1 }, "offset 0: its CRC-32C is"},
+		{"another place", func() { copy(s.Memory()[:4096], s.Memory()[4096:]) }, "offset 0: it is the block of offset 4096"},
+		{"never written", func() { clear(s.Memory()[:4096]) }, "offset 0: it has no header"},
+	} {
+		c.change()
+		_, err := run(t, s, j)
+		var wrong *VerifyError
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+	j.BlockSize, j.Offset, j.Size = 8192, 16384, 16384
+	if _, err := run(t, s, j); err == nil || !strings.Contains(err.Error(), "in blocks of 4096 bytes, not 8192") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSideBySide: jobs begin together and end together, and are counted together.
+func TestSideBySide(t *testing.T) {
+	s := newStore(t)
+	tasks := make([]Task, 3)
+	for i := range tasks {
+		tasks[i] = Task{s, backendtest.Buffer(1<<20, 4096), job(RandWrite)}
+		tasks[i].Job.Verify, tasks[i].Job.Runtime = true, 60*time.Millisecond
+	}
+	rs, err := RunAll(t.Context(), tasks, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Merge(rs)
+	if n := rs[0].Ops + rs[1].Ops + rs[2].Ops; m.Ops != n || m.Latencies().Count != n || m.Sides[ToWrite].Bytes != n*8192 {
+		t.Errorf("%d operations merged, want %d", m.Ops, n)
+	}
+	if last := m.Samples[len(m.Samples)-1]; last.Ops[ToWrite] != m.Ops {
+		t.Errorf("samples end at %d operations of %d", last.Ops[ToWrite], m.Ops)
+	}
+	sum := uint64(0)
+	for _, w := range m.Windows(20 * time.Millisecond) {
+		sum += w.Ops[ToWrite]
+		if w.End <= w.Start || w.At != w.End-w.Start {
+			t.Errorf("window from %v to %v, %v", w.Start, w.End, w.At)
+		}
+	}
+	if sum != m.Ops {
+		t.Errorf("windows have %d operations of %d", sum, m.Ops)
+	}
+}
+
+func TestOneOfSeveralFails(t *testing.T) {
+	good, bad := newStore(t), backendtest.NewFaulty(newStore(t))
+	bad.Inject(backendtest.Rule{Skip: 50, Err: backend.ErrNoSpace})
+	long := job(RandWrite)
+	long.Runtime = time.Minute
+	buffer := func() []byte { return backendtest.Buffer(1<<20, 4096) }
+	_, err := RunAll(t.Context(), []Task{{good, buffer(), long}, {bad, buffer(), long}}, nil)
+	if !errors.Is(err, backend.ErrNoSpace) {
+		t.Errorf("%v", err)
+	}
+	impossible := long
+	impossible.Depth = 0
+	_, err = RunAll(t.Context(), []Task{{good, buffer(), long}, {good, buffer(), impossible}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "depth 0") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSamplesThin: where there is no room for more, every other sample goes.
+func TestSamplesThin(t *testing.T) {
+	s := newSamples(&Job{Runtime: time.Second, Interval: 100 * time.Millisecond})
+	for i := 1; i <= 1000; i++ {
+		if at := time.Duration(i) * 100 * time.Millisecond; at >= s.next {
+			s.take(Sample{At: at})
+		}
+	}
+	if len(s.all) > cap(s.all) || s.interval < 3200*time.Millisecond || s.all[len(s.all)-1].At < 90*time.Second {
+		t.Errorf("%d samples every %v to %v", len(s.all), s.interval, s.all[len(s.all)-1].At)
+	}
+	for i := 1; i < len(s.all); i++ {
+		if s.all[i].At <= s.all[i-1].At {
+			t.Errorf("sample %d at %v after %v", i, s.all[i].At, s.all[i-1].At)
+		}
+	}
+}
+
+// TestLateThread: a thread that got no processor from before the measurement until
+// after its end has measured what it had in flight.
+func TestLateThread(t *testing.T) {
+	s := newStore(t)
+	j := job(RandRead)
+	j.Ramp, j.Runtime = 20*time.Millisecond, time.Millisecond
+	r, err := run(t, late{s}, j)
+	if err != nil || r.Ops == 0 || r.Elapsed <= 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// late is a store whose first poll takes long.
+type late struct{ backend.Store }
+
+type lateQueue struct {
+	backend.Queue
+	polled bool
+}
+
+func (s late) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	q, err := s.Store.NewQueue(depth, notify)
+	return &lateQueue{Queue: q}, err
+}
+
+func (q *lateQueue) Poll(rs []backend.Result) int {
+	if !q.polled {
+		time.Sleep(50 * time.Millisecond)
+	}
+	q.polled = true
+	return q.Queue.Poll(rs)
+}

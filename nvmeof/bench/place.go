@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"math/bits"
+	"math/rand/v2"
+)
+
+// A permutation gives each number below n once, in no apparent order, and then all
+// again in another one. It keeps no map: numbers below the next power of two are
+// mixed by steps that each can be undone, and those beyond n mixed again.
+type permutation struct {
+	n, mask uint64
+	shift   int
+	seed    uint64
+	count   uint64
+	random  *rand.Rand
+}
+
+func newPermutation(n uint64, random *rand.Rand) permutation {
+	size := bits.Len64(n - 1)
+	return permutation{n: n, mask: 1<<size - 1, shift: max(1, (size+1)/2), seed: random.Uint64(), random: random}
+}
+
+func (p *permutation) next() uint64 {
+	if p.count == p.n {
+		p.count, p.seed = 0, p.random.Uint64()
+	}
+	x := p.count
+	p.count++
+	for {
+		if x = p.mix(x); x < p.n {
+			return x
+		}
+	}
+}
+
+func (p *permutation) mix(x uint64) uint64 {
+	x = (x + p.seed) & p.mask
+	x = x * 0x9e3779b97f4a7c15 & p.mask
+	x ^= x >> p.shift
+	x = (x + p.seed>>32) & p.mask
+	x = x * 0xbf58476d1ce4e5b9 & p.mask
+	x ^= x >> p.shift
+	x = x * 0x94d049bb133111eb & p.mask
+	return x
+}
+
+// places chooses where and how much is read or written next.
+type places struct {
+	job    *Job
+	random *rand.Rand
+	walk   permutation
+	at     [Directions]int64 // sequential: the next block
+}
+
+func newPlaces(j *Job, random *rand.Rand) places {
+	return places{job: j, random: random, walk: newPermutation(uint64(j.blocks()), random)}
+}
+
+// direction is that of the next request.
+func (p *places) direction() Direction {
+	switch pattern := p.job.Pattern; {
+	case pattern.Mixed():
+		if p.random.IntN(100) < p.job.ReadShare {
+			return ToRead
+		}
+		return ToWrite
+	case pattern.trims():
+		return ToTrim
+	case pattern.Writes():
+		return ToWrite
+	}
+	return ToRead
+}
+
+// next is the offset and length of a request.
+func (p *places) next(d Direction) (offset, length int64) {
+	j := p.job
+	size := int64(j.BlockSize)
+	count := int64(1)
+	if j.MaxBlock > j.BlockSize {
+		count += p.random.Int64N(int64(j.MaxBlock) / size)
+	}
+	block := p.block(d)
+	count = min(count, j.blocks()-block)
+	if !j.Pattern.Random() {
+		if p.at[d] = block + count; p.at[d] == j.blocks() {
+			p.at[d] = 0
+		}
+	}
+	return j.Offset + block*size, count * size
+}
+
+func (p *places) block(d Direction) int64 {
+	switch {
+	case !p.job.Pattern.Random():
+		return p.at[d]
+	case p.job.RepeatAny:
+		return p.random.Int64N(p.job.blocks())
+	}
+	return int64(p.walk.next())
+}

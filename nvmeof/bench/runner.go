@@ -1,0 +1,343 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+)
+
+// runner is a job in progress, owned by its thread. It allocates nothing while it
+// measures. Its times are since group.base.
+type runner struct {
+	job   Job
+	group *group
+	queue backend.Queue
+	yield shard.Yielder
+
+	slots   []slot // by tag
+	batch   []backend.Request
+	results []backend.Result
+	flying  int
+
+	places places
+	pace   pace
+	writes int   // since the last flush
+	issued int64 // bytes since the measurement began
+
+	start    time.Duration
+	measured time.Duration // when the measurement begins
+	deadline time.Duration // when it ends; 0: with Job.Limit
+	tick     time.Duration // when something other than I/O is due
+	report   time.Duration // when the context and the progress are next
+	counting bool
+
+	content  content
+	written  *bitmap // what was written, if that is to be verified
+	verified uint64
+
+	result  *Result
+	samples samples
+	usage   Usage // when the measurement began
+	err     error
+}
+
+// A slot is what is in flight with a tag.
+type slot struct {
+	buf       []byte
+	offset    int64
+	length    int64
+	direction Direction
+	started   time.Duration // when the request was made
+	issued    time.Duration // when the store had it
+}
+
+func newRunner(job Job, info backend.Info, queue backend.Queue, memory []byte, index uint64) *runner {
+	random := rand.New(rand.NewPCG(job.Seed, index))
+	r := &runner{
+		job: job, queue: queue,
+		slots:   make([]slot, job.Depth),
+		batch:   make([]backend.Request, 0, job.Depth),
+		results: make([]backend.Result, job.Depth),
+		result:  newResult(job),
+		samples: newSamples(&job),
+		pace:    newPace(&job),
+		content: content{job.Seed, job.BlockSize},
+	}
+	r.places = newPlaces(&r.job, random)
+	stride := int(info.Stride(int64(job.MaxBlock)))
+	for i := range r.slots {
+		r.slots[i].buf = memory[i*stride:][:job.MaxBlock:job.MaxBlock]
+		if job.Pattern.Does(ToWrite) {
+			noise(r.slots[i].buf, random.Uint64())
+		}
+	}
+	if job.Verify && job.Pattern.Does(ToWrite) {
+		r.written = newBitmap(job.blocks())
+	}
+	return r
+}
+
+func (r *runner) now() time.Duration { return time.Since(r.group.base) }
+
+// load keeps requests in flight until the job is done.
+func (r *runner) load(ctx context.Context, progress func(float64)) error {
+	r.begin()
+	last := r.start
+	for tag := range r.job.Depth {
+		r.next(tag, r.start)
+	}
+	r.release(r.start)
+	r.submit()
+	for idle := 0; r.flying > 0 || len(r.pace.waiting) > 0; {
+		n := r.poll(idle)
+		if idle++; n == 0 && idle%1024 != 0 && r.pace.gap == 0 {
+			continue
+		}
+		now := r.now()
+		if now >= r.tick { // first, since what is complete now may be the first that counts
+			r.periodic(ctx, progress, now)
+		}
+		if n > 0 {
+			idle, last = 0, now
+			r.complete(r.results[:n], now)
+		}
+		if r.pace.gap > 0 {
+			r.release(now)
+			r.submit()
+		}
+	}
+	if progress != nil {
+		progress(1)
+	}
+	r.end(last)
+	return r.err
+}
+
+func (r *runner) begin() {
+	r.start = r.now()
+	r.measured = r.start + r.job.Ramp
+	if r.job.Runtime > 0 {
+		r.deadline = r.measured + r.job.Runtime
+	}
+	r.pace.begin(r.start)
+	r.tick = r.measured
+	if r.job.Ramp == 0 {
+		r.measure()
+	}
+}
+
+// measure begins the measurement.
+func (r *runner) measure() {
+	r.counting = true
+	r.usage = usageNow()
+}
+
+func (r *runner) end(last time.Duration) {
+	s := r.result
+	s.Elapsed = max(last-r.measured, 0)
+	if n := len(r.samples.all); n == 0 || r.samples.all[n-1].At < s.Elapsed {
+		r.samples.take(r.sample(last))
+	}
+	s.Samples = r.samples.all
+	if r.counting { // and not cut short before
+		s.Usage = usageNow().since(r.usage, r.group.share)
+	}
+	for d := range Directions {
+		s.Ops += s.Sides[d].Ops()
+		s.Bytes += s.Sides[d].Bytes
+	}
+}
+
+// reportEvery is how often the context is looked at.
+const reportEvery = 100 * time.Millisecond
+
+// periodic does what is due now and then, and says when it is again.
+func (r *runner) periodic(ctx context.Context, progress func(float64), now time.Duration) {
+	if !r.counting && now >= r.measured {
+		r.measure()
+	}
+	if now >= r.report {
+		r.report = now + reportEvery
+		switch {
+		case r.err != nil:
+		case ctx.Err() != nil:
+			r.err = context.Cause(ctx)
+		case r.group.failed.Load():
+			r.err = errOther
+		}
+		if progress != nil {
+			progress(r.progress(now))
+		}
+	}
+	r.tick = r.report
+	if !r.counting {
+		r.tick = min(r.tick, r.measured)
+		return
+	}
+	if now-r.measured >= r.samples.next && (r.deadline == 0 || now < r.deadline) {
+		r.samples.take(r.sample(now))
+	}
+	r.tick = min(r.tick, r.measured+r.samples.next)
+}
+
+// progress is the share of the job that is done.
+func (r *runner) progress(now time.Duration) (share float64) {
+	if r.deadline > 0 {
+		share = float64(now-r.start) / float64(r.deadline-r.start)
+	}
+	if r.job.Limit > 0 {
+		share = max(share, float64(r.issued)/float64(r.job.Limit))
+	}
+	return min(1, share)
+}
+
+func (r *runner) sample(now time.Duration) Sample {
+	s := Sample{At: now - r.measured}
+	for d := range Directions {
+		if side := &r.result.Sides[d]; side.Lat != nil {
+			s.Ops[d], s.Bytes[d], s.Slat[d], s.Clat[d] = side.Lat.Count, side.Bytes, side.Slat.Sum, side.Clat.Sum
+		}
+	}
+	return s
+}
+
+// open reports whether there is to be another request.
+func (r *runner) open(now time.Duration) bool {
+	return r.err == nil && (r.deadline == 0 || now < r.deadline) && (r.job.Limit == 0 || r.issued < r.job.Limit)
+}
+
+// Who waits for a file must not keep a processor for good: the kernel may need it to
+// finish the very writes that are waited for, and does not always take it from a
+// thread that polls.
+const (
+	// restless is how many polls in vain, some 100 µs, come before a wait in a queue
+	// that sleeps when that pays.
+	restless = 200
+	// stubborn is how many, some milliseconds, come before a sleep where there is
+	// nothing to wait in.
+	stubborn = 20000
+)
+
+// poll looks for results, after that many polls in vain.
+func (r *runner) poll(idle int) int {
+	if r.flying == 0 {
+		r.rest()
+		r.yield.Turn(false)
+		return 0
+	}
+	n := r.queue.Poll(r.results)
+	r.yield.Turn(n > 0)
+	if n > 0 || idle < restless || len(r.pace.waiting) > 0 {
+		return n
+	}
+	if q, ok := r.queue.(interface{ Wait() error }); ok {
+		_ = q.Wait() // what is wrong, the next poll tells
+		return r.queue.Poll(r.results)
+	}
+	if idle%stubborn == 0 {
+		time.Sleep(time.Microsecond)
+	}
+	return n
+}
+
+// complete takes results and, if there is time for it, submits what comes next.
+func (r *runner) complete(results []backend.Result, now time.Duration) {
+	if r.counting {
+		r.result.Completed.add(len(results))
+	}
+	for _, res := range results {
+		tag := int(res.Tag)
+		r.flying--
+		s := &r.slots[tag]
+		if res.Err != nil {
+			if r.err == nil {
+				r.err = r.failure(tag, res.Err)
+			}
+			continue
+		}
+		if r.counting {
+			r.result.record(s, now)
+		}
+		if r.job.Verify {
+			r.done(s)
+		}
+		r.next(tag, now)
+	}
+	if len(r.batch) > 0 {
+		r.submit()
+	}
+}
+
+// next makes another request with a tag, or leaves that to the job's pace.
+func (r *runner) next(tag int, now time.Duration) {
+	switch {
+	case r.pace.gap > 0:
+		r.pace.waiting = append(r.pace.waiting, tag)
+	case r.open(now):
+		r.issue(tag, r.places.direction(), now)
+	}
+}
+
+// issue adds a request to the batch.
+func (r *runner) issue(tag int, d Direction, now time.Duration) {
+	s := &r.slots[tag]
+	s.started = now
+	if r.job.FlushEvery > 0 && r.writes >= r.job.FlushEvery {
+		r.writes = 0
+		s.direction = toFlush
+		r.batch = append(r.batch, backend.Request{Tag: uint64(tag), Op: backend.OpFlush})
+		return
+	}
+	s.offset, s.length = r.places.next(d)
+	s.direction = d
+	if r.counting {
+		r.issued += s.length
+	}
+	if d == ToWrite {
+		r.writes++
+		if r.written != nil {
+			r.content.fill(s.buf[:s.length], s.offset)
+		}
+	}
+	if r.job.Verify { // what that takes is not the store's
+		s.started = r.now()
+	}
+	r.add(tag)
+}
+
+var operations = [Directions]backend.Op{backend.OpRead, backend.OpWrite, backend.OpDeallocate}
+
+// add puts a slot's request into the batch.
+func (r *runner) add(tag int) {
+	s := &r.slots[tag]
+	request := backend.Request{Tag: uint64(tag), Op: operations[s.direction], Offset: s.offset, Length: s.length}
+	if s.direction != ToTrim {
+		request.Buf = s.buf[:s.length]
+	}
+	r.batch = append(r.batch, request)
+}
+
+// submit hands the batch over. A queue takes all, since no more than its depth
+// are in flight.
+func (r *runner) submit() {
+	if len(r.batch) == 0 {
+		return
+	}
+	n := r.queue.Submit(r.batch)
+	if r.flying += n; n < len(r.batch) && r.err == nil {
+		r.err = fmt.Errorf("the store's queue took %d of %d requests", n, len(r.batch))
+	}
+	now := r.now()
+	for i := range r.batch {
+		r.slots[r.batch[i].Tag].issued = now
+	}
+	if r.counting {
+		r.result.Submitted.add(n)
+		r.result.Depths.add(r.flying, uint64(n))
+	}
+	r.batch = r.batch[:0]
+}

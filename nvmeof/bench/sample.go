@@ -1,0 +1,95 @@
+package bench
+
+import "time"
+
+// A Sample is what had been done by some time since the measurement began.
+type Sample struct {
+	At    time.Duration
+	Ops   [Directions]uint64
+	Bytes [Directions]uint64
+	Slat  [Directions]uint64 // sum, in nanoseconds
+	Clat  [Directions]uint64 // sum, in nanoseconds
+}
+
+func (s Sample) minus(o *Sample) Sample {
+	s.At -= o.At
+	for d := range Directions {
+		s.Ops[d] -= o.Ops[d]
+		s.Bytes[d] -= o.Bytes[d]
+		s.Slat[d] -= o.Slat[d]
+		s.Clat[d] -= o.Clat[d]
+	}
+	return s
+}
+
+func (s *Sample) add(o *Sample) {
+	for d := range Directions {
+		s.Ops[d] += o.Ops[d]
+		s.Bytes[d] += o.Bytes[d]
+		s.Slat[d] += o.Slat[d]
+		s.Clat[d] += o.Clat[d]
+	}
+}
+
+// maxSamples bounds the memory that is set aside.
+const maxSamples = 1 << 16
+
+// samples are in order of time, in memory that is set aside before the measurement.
+type samples struct {
+	all      []Sample
+	interval time.Duration
+	next     time.Duration // since the measurement began
+}
+
+func newSamples(j *Job) samples {
+	n := maxSamples
+	if j.Runtime > 0 {
+		n = int(min(maxSamples, j.Runtime/j.Interval+16))
+	}
+	return samples{all: make([]Sample, 0, n), interval: j.Interval, next: j.Interval}
+}
+
+// take adds a sample. Where there is no more room every other one goes.
+func (s *samples) take(x Sample) {
+	if len(s.all) == cap(s.all) {
+		kept := s.all[:0]
+		for i := 1; i < len(s.all); i += 2 {
+			kept = append(kept, s.all[i])
+		}
+		s.all = kept
+		s.interval *= 2
+	}
+	s.all = append(s.all, x)
+	s.next = x.At - x.At%s.interval + s.interval
+}
+
+// A Window is what was done from Start to End.
+type Window struct {
+	Start, End time.Duration
+	Sample     // At is how long the window is
+}
+
+// IOPS of one direction.
+func (w *Window) IOPS(d Direction) float64 { return float64(w.Ops[d]) / w.At.Seconds() }
+
+// Rate is bytes a second of one direction.
+func (w *Window) Rate(d Direction) float64 { return float64(w.Bytes[d]) / w.At.Seconds() }
+
+// Windows cuts the measurement into parts of about that length. The last may be
+// half as long, or half as long again.
+func (r *Result) Windows(length time.Duration) (all []Window) {
+	var from Sample
+	end := r.Samples
+	for i := range end {
+		s := &end[i]
+		last := i == len(end)-1
+		if !last && (s.At-from.At < length || end[len(end)-1].At-s.At < length/2) {
+			continue
+		}
+		if s.At > from.At {
+			all = append(all, Window{from.At, s.At, s.minus(&from)})
+		}
+		from = *s
+	}
+	return all
+}

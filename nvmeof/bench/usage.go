@@ -1,0 +1,39 @@
+package bench
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Usage is what a process used of the machine: for a namespace that is the fabric's
+// loops and the load itself, but nothing of the kernel's that no process is charged
+// for.
+type Usage struct {
+	User, System time.Duration
+	Switches     int64 // of context
+	Major, Minor int64 // page faults
+}
+
+func usageNow() Usage {
+	var r unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &r) != nil {
+		return Usage{}
+	}
+	return Usage{time.Duration(r.Utime.Nano()), time.Duration(r.Stime.Nano()), r.Nvcsw + r.Nivcsw, r.Majflt, r.Minflt}
+}
+
+// since is one of n equal shares of what was used since an earlier time.
+func (u Usage) since(o Usage, n int) Usage {
+	k := int64(n)
+	return Usage{(u.User - o.User) / time.Duration(n), (u.System - o.System) / time.Duration(n),
+		(u.Switches - o.Switches) / k, (u.Major - o.Major) / k, (u.Minor - o.Minor) / k}
+}
+
+func (u *Usage) add(o Usage) {
+	u.User += o.User
+	u.System += o.System
+	u.Switches += o.Switches
+	u.Major += o.Major
+	u.Minor += o.Minor
+}
