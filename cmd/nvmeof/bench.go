@@ -15,6 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
 func newBench() *cobra.Command {
@@ -91,7 +92,7 @@ func (m *measurement) run(ctx context.Context, c *host.Controller) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, buffers.Close()) }()
-	needProcessors(m.load.nrIOQueues + len(tasks) - 1)
+	needProcessors(m.load.nrIOQueues+len(tasks)-1, shard.PollAdaptive)
 	if len(m.versus) > 0 {
 		return m.compare(ctx, tasks)
 	}
