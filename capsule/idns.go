@@ -108,7 +108,9 @@ type IdentifyNamespaceIndependent struct {
 	ANAGRPID                  uint32
 	NSATTR                    uint8
 	NVMSETID, ENDGID          uint16
-	NSTAT                     uint8
+	NSTAT, KPIOS              uint8
+	MAXKT                     uint16 // keys of key per I/O
+	RGRPID                    uint32 // reachability group
 }
 
 // NSTATReady says that the namespace is ready.
@@ -124,6 +126,9 @@ func (n *IdentifyNamespaceIndependent) fields(l layout) {
 	u16(l, 10, &n.NVMSETID)
 	u16(l, 12, &n.ENDGID)
 	u8(l, 14, &n.NSTAT)
+	u8(l, 15, &n.KPIOS)
+	u16(l, 16, &n.MAXKT)
+	u32(l, 20, &n.RGRPID)
 }
 
 // DecodeIdentifyNamespaceIndependent reads the 4096 bytes at the start of b.

@@ -5,14 +5,22 @@ package capsule
 type IdentifyNVMNamespace struct {
 	LBSTM uint64 // storage tag mask
 	PIC   uint8  // protection information capabilities
+	PIFA  uint8  // protection information format attribute
 	ELBAF [64]uint32
+
+	// Preferences of NVM command set 1.1 and later, in blocks: deallocation, reads.
+	NPDGL, NPRG, NPRA, NORS, NPDAL, LBAPSS, TLBAAG uint32
 }
 
 func (n *IdentifyNVMNamespace) fields(l layout) {
 	u64(l, 0, &n.LBSTM)
 	u8(l, 8, &n.PIC)
+	u8(l, 9, &n.PIFA)
 	for i := range n.ELBAF {
 		u32(l, 12+4*i, &n.ELBAF[i])
+	}
+	for i, v := range []*uint32{&n.NPDGL, &n.NPRG, &n.NPRA, &n.NORS, &n.NPDAL, &n.LBAPSS, &n.TLBAAG} {
+		u32(l, 268+4*i, v)
 	}
 }
 
@@ -36,6 +44,11 @@ type IdentifyNVMController struct {
 	DMRL            uint8  // Dataset Management: ranges
 	DMRSL           uint32 // blocks of one range
 	DMSL            uint64 // blocks of all ranges
+	KPIOCAP         uint8  // key per I/O
+	WZDSL           uint8  // Write Zeroes with deallocation
+	AOCS            uint16 // admin optional command support
+	VER             Version
+	LBAMQF          uint8
 }
 
 func (c *IdentifyNVMController) fields(l layout) {
@@ -45,6 +58,11 @@ func (c *IdentifyNVMController) fields(l layout) {
 	u8(l, 3, &c.DMRL)
 	u32(l, 4, &c.DMRSL)
 	u64(l, 8, &c.DMSL)
+	u8(l, 16, &c.KPIOCAP)
+	u8(l, 17, &c.WZDSL)
+	u16(l, 18, &c.AOCS)
+	u32(l, 20, &c.VER)
+	u8(l, 24, &c.LBAMQF)
 }
 
 // DecodeIdentifyNVMController reads the 4096 bytes at the start of b.

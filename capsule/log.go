@@ -18,6 +18,7 @@ type ErrorLogEntry struct {
 	SQID      QID
 	CID       CID
 	Status    Status
+	Phase     bool   // the phase tag of its completion
 	Parameter uint16 // byte in 7:0 and bit in 10:8 of the command; 0xffff: unknown
 	LBA       LBA
 	NSID      NSID
@@ -27,15 +28,16 @@ type ErrorLogEntry struct {
 	Opcode    Opcode
 	Specific  uint64
 	TTSI      uint16
+	Version   uint8 // of the log page's format
 }
 
 func (e *ErrorLogEntry) fields(l layout) {
 	u64(l, 0, &e.Count)
 	u16(l, 8, &e.SQID)
 	u16(l, 10, &e.CID)
-	status := e.Status << 1 // bit 0 is the phase tag
+	status := e.Status<<1 | Status(flag(e.Phase, 0)) // bit 0 is the phase tag
 	u16(l, 12, &status)
-	e.Status = status >> 1
+	e.Status, e.Phase = status>>1, status&1 != 0
 	u16(l, 14, &e.Parameter)
 	u64(l, 16, &e.LBA)
 	u32(l, 24, &e.NSID)
@@ -45,6 +47,7 @@ func (e *ErrorLogEntry) fields(l layout) {
 	u8(l, 31, &e.Opcode)
 	u64(l, 32, &e.Specific)
 	u16(l, 40, &e.TTSI)
+	u8(l, 63, &e.Version)
 }
 
 // DecodeErrorLogEntry reads the 64 bytes at the start of b.

@@ -11,6 +11,7 @@ const (
 	PropertyCC   PropertyOffset = 0x14
 	PropertyCSTS PropertyOffset = 0x1c
 	PropertyNSSR PropertyOffset = 0x20
+	PropertyNSSD PropertyOffset = 0x64
 	PropertyCRTO PropertyOffset = 0x68
 )
 
@@ -20,7 +21,7 @@ func (o PropertyOffset) Size() int {
 	switch o {
 	case PropertyCAP:
 		return 8
-	case PropertyVS, PropertyCC, PropertyCSTS, PropertyNSSR, PropertyCRTO:
+	case PropertyVS, PropertyCC, PropertyCSTS, PropertyNSSR, PropertyNSSD, PropertyCRTO:
 		return 4
 	}
 	return 0
@@ -38,6 +39,8 @@ func (o PropertyOffset) String() string {
 		return "CSTS"
 	case PropertyNSSR:
 		return "NSSR"
+	case PropertyNSSD:
+		return "NSSD"
 	case PropertyCRTO:
 		return "CRTO"
 	}

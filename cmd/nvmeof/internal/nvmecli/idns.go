@@ -30,7 +30,7 @@ func NamespaceText(w io.Writer, id capsule.NSID, data []byte) error {
 		if f == n.Format() && i == formatIndex(&n) {
 			inUse = "(in use)"
 		}
-		fmt.Fprintf(&b, "lbaf %2d : ms:%-3d lbads:%-2d rp:%s %s\n", i, f.MS, f.LBADS, hexText(f.RP), inUse)
+		fmt.Fprintf(&b, "lbaf %2d : ms:%-3d lbads:%-2d rp:%s %s\n", i, f.MS, f.LBADS, hexed(f.RP), inUse)
 	}
 	_, err = io.WriteString(w, b.String())
 	return err
@@ -52,13 +52,6 @@ func NamespaceJSON(w io.Writer, data []byte) error {
 }
 
 func formatIndex(n *capsule.IdentifyNamespace) int { return int(n.FLBAS&0xf | n.FLBAS>>1&0x30) }
-
-func hexText(v uint8) string {
-	if v == 0 {
-		return "0"
-	}
-	return fmt.Sprintf("%#x", v)
-}
 
 func namespaceFields(n *capsule.IdentifyNamespace) []field {
 	fields := []field{

@@ -1,0 +1,61 @@
+package nvmecli
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Dump prints bytes as nvme-cli does: rows of 16 with the text beside them.
+func (o Output) Dump(data []byte) error {
+	return o.text(func(b *strings.Builder) { hexDump(b, data) })
+}
+
+func hexDump(b *strings.Builder, data []byte) {
+	b.WriteString("       0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f")
+	for off := 0; off < len(data); off += 16 {
+		row := data[off:min(off+16, len(data))]
+		fmt.Fprintf(b, "\n%04x:", off)
+		for _, c := range row {
+			fmt.Fprintf(b, " %02x", c)
+		}
+		if len(row) < 16 {
+			b.WriteString(strings.Repeat("   ", 16-len(row)) + " ") // one more than would align it
+		}
+		fmt.Fprintf(b, " \"%s\"", printableBytes(row))
+	}
+	b.WriteByte('\n')
+}
+
+// printableBytes has a point for each byte that is no visible ASCII.
+func printableBytes(row []byte) string {
+	text := make([]byte, len(row))
+	for i, c := range row {
+		text[i] = c
+		if c < '!' || c > '~' {
+			text[i] = '.'
+		}
+	}
+	return string(text)
+}
+
+// GetLog prints the bytes of a log page as `nvme get-log` does.
+func (o Output) GetLog(lid uint8, nsid uint32, data []byte) error {
+	return o.text(func(b *strings.Builder) {
+		fmt.Fprintf(b, "Device:%s log-id:%d namespace-id:%s\n", o.Device, lid, hexed(nsid))
+		if o.JSON {
+			appendJSON(b, object{{fmt.Sprintf("data: len=%d width=16 group=1", len(data)), dumpRows(data)}}, 0)
+			b.WriteByte('\n')
+			return
+		}
+		hexDump(b, data)
+	})
+}
+
+// dumpRows are the texts of rows of 16 bytes.
+func dumpRows(data []byte) []string {
+	rows := []string{}
+	for ; len(data) > 0; data = data[min(16, len(data)):] {
+		rows = append(rows, printableBytes(data[:min(16, len(data))]))
+	}
+	return rows
+}

@@ -1,0 +1,81 @@
+package nvmecli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// An Output is where the answer of a command goes, and how it is shown.
+type Output struct {
+	W      io.Writer
+	Device string // what the controller is called: nvme0
+	JSON   bool   // -o json
+	Human  bool   // -H
+}
+
+// text writes what f makes, at once.
+func (o Output) text(f func(b *strings.Builder)) error {
+	var b strings.Builder
+	f(&b)
+	_, err := io.WriteString(o.W, b.String())
+	return err
+}
+
+func (o Output) json(v any) error { return writeJSON(o.W, v) }
+
+// hexed is C's %#x: zero has no prefix.
+func hexed[T ~uint8 | ~uint16 | ~uint32 | ~uint64](v T) string {
+	if v == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%#x", uint64(v))
+}
+
+// padded is C's %#0*x with a width that counts the prefix, which zero does not have.
+func padded[T ~uint8 | ~uint16 | ~uint32 | ~uint64](v T, width int) string {
+	if v == 0 {
+		return strings.Repeat("0", width)
+	}
+	return fmt.Sprintf("0x%0*x", width-2, uint64(v))
+}
+
+// value32 is how nvme-cli shows a dword: ten characters, or eight zeroes.
+func value32(v uint32) string {
+	if v == 0 {
+		return "00000000"
+	}
+	return padded(v, 10)
+}
+
+// feature8 is how it shows a number of one byte: four characters, or two zeroes.
+func feature8[T ~uint8](v T) string {
+	if v == 0 {
+		return "00"
+	}
+	return padded(v, 4)
+}
+
+// choose is an if of expressions.
+func choose(on bool, yes, no string) string {
+	if on {
+		return yes
+	}
+	return no
+}
+
+// at is the text of a code, or what stands for all others.
+func at[T ~uint8 | ~uint32 | ~int](names []string, i T, other string) string {
+	if uint64(i) < uint64(len(names)) {
+		return names[i]
+	}
+	return other
+}
+
+// either writes the one form or the other.
+func (o Output) either(text func(b *strings.Builder), json func() any) error {
+	if o.JSON {
+		return o.json(json())
+	}
+	return o.text(text)
+}

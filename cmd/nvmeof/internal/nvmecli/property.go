@@ -1,0 +1,102 @@
+package nvmecli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+var propertyNames = map[capsule.PropertyOffset]string{
+	capsule.PropertyCAP: "Controller Capabilities", capsule.PropertyVS: "Version", capsule.PropertyCC: "Controller Configuration",
+	capsule.PropertyCSTS: "Controller Status", capsule.PropertyNSSR: "NVM Subsystem Reset",
+	capsule.PropertyNSSD: "NVM Subsystem Shutdown", capsule.PropertyCRTO: "Controller Ready Timeouts",
+}
+
+// PropertyName is what nvme-cli calls a property.
+func PropertyName(off capsule.PropertyOffset) string {
+	if name, ok := propertyNames[off]; ok {
+		return name
+	}
+	return "Unknown"
+}
+
+// Property prints a property as `nvme get-property` does.
+func (o Output) Property(off capsule.PropertyOffset, v uint64) error {
+	spelled := spellProperty(off, v)
+	if o.Human && spelled != nil {
+		return o.either(func(b *strings.Builder) {
+			fmt.Fprintf(b, "%s: %s\n", PropertyName(off), hexed(v))
+			spelled.text(b)
+		}, func() any { return spelled.json(fmt.Sprintf("%x", v)) })
+	}
+	offset := padded(uint32(off), 4)
+	return o.either(func(b *strings.Builder) {
+		fmt.Fprintf(b, "property: %s (%s), value: %s\n", offset, PropertyName(off), hexed(v))
+	}, func() any {
+		return object{{"property", fmt.Sprintf("0x%02x", uint32(off))}, {"name", PropertyName(off)}, {"value", fmt.Sprintf("%x", v)}}
+	})
+}
+
+// PropertySet prints that a property was set, as `nvme set-property` does, but with
+// the value that was set: nvme-cli 2.13 shows its upper half as ones.
+func (o Output) PropertySet(off capsule.PropertyOffset, v uint64) error {
+	return o.text(func(b *strings.Builder) {
+		fmt.Fprintf(b, "set-property: %s (%s), value: %s\n", padded(uint32(off), 4), PropertyName(off), hexed(v))
+	})
+}
+
+// Registers are the properties that a controller over fabrics has. NSSR is nil where
+// it has none.
+type Registers struct {
+	CAP  capsule.CAP
+	VS   capsule.Version
+	CC   capsule.CC
+	CSTS capsule.CSTS
+	NSSR *uint32
+}
+
+// Registers prints properties as `nvme show-regs` does.
+func (o Output) Registers(r Registers) error {
+	nssr := ^uint32(0)
+	if r.NSSR != nil {
+		nssr = *r.NSSR
+	}
+	shown := []struct {
+		name string
+		off  capsule.PropertyOffset
+		v    uint64
+	}{
+		{"cap     ", capsule.PropertyCAP, uint64(r.CAP)}, {"version ", capsule.PropertyVS, uint64(r.VS)},
+		{"cc      ", capsule.PropertyCC, uint64(r.CC)}, {"csts    ", capsule.PropertyCSTS, uint64(r.CSTS)},
+		{"nssr    ", capsule.PropertyNSSR, uint64(nssr)},
+	}
+	return o.either(func(b *strings.Builder) {
+		for _, p := range shown {
+			fmt.Fprintf(b, "%s: %s\n", p.name, hexed(p.v))
+			if o.Human {
+				spellProperty(p.off, p.v).text(b)
+			}
+		}
+	}, func() any { return registersJSON(r) })
+}
+
+// registersJSON has the registers of memory mapped controllers too, as ones: that is
+// what nvme-cli reads of a controller over fabrics.
+func registersJSON(r Registers) object {
+	const ones32, ones64 = number("-1"), number("18446744073709551615")
+	nssr := ones32
+	if r.NSSR != nil {
+		nssr = integer(int64(int32(*r.NSSR)))
+	}
+	o := object{{"cap", integer(uint64(r.CAP))}, {"vs", integer(int64(int32(r.VS)))}, {"intms", ones32}, {"intmc", ones32},
+		{"cc", integer(int64(int32(r.CC)))}, {"csts", integer(int64(int32(r.CSTS)))}, {"nssr", nssr}, {"aqa", ones32}, {"asq", ones64}, {"acq", ones64}}
+	for _, name := range []string{"cmbloc", "cmbsz", "bpinfo", "bprsel"} {
+		o = append(o, member{name, ones32})
+	}
+	o = append(o, object{{"bpmbl", ones64}, {"cmbmsc", ones64}}...)
+	for _, name := range []string{"cmbsts", "cmbebs", "cmbswtp", "nssd", "crto", "pmrcap", "pmrctl", "pmrsts", "pmrebs", "pmrswtp"} {
+		o = append(o, member{name, ones32})
+	}
+	return append(o, object{{"pmrmscl", number("4294967295")}, {"pmrmscu", number("4294967295")}}...)
+}
