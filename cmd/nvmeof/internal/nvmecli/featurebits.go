@@ -95,7 +95,7 @@ func powerManagement(v uint32, _ []byte) []featureItem {
 	words := at([]string{"No Workload", "Extended Idle Period with a Burst of Random Writes", "Heavy Sequential Writes"}, hint, "Reserved")
 	return []featureItem{
 		item(fmt.Sprintf("Workload Hint (WH): %d - %s", hint, words), "Workload Hint (WH)", integer(hint)), item("", "WH description", words),
-		item(fmt.Sprintf("Power State   (PS): %d", v&0x1f), "Power State (PS)", integer(v & 0x1f)),
+		item(fmt.Sprintf("Power State   (PS): %d", v&0x1f), "Power State (PS)", integer(v&0x1f)),
 	}
 }
 
