@@ -26,7 +26,7 @@ func (c *connection) connected(cmd *cobra.Command, f func(context.Context, *host
 		return err
 	}
 	if err := f(ctx, controller); err != nil {
-		return err // closing the session disconnects
+		return statusFailure(cmd, err) // closing the session disconnects
 	}
 	return controller.Disconnect(ctx)
 }

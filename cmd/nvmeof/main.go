@@ -20,9 +20,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
 	err := execute(ctx, newRoot(), os.Args[1:])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "nvmeof:", err)
-	}
+	complain(os.Stderr, err)
 	stop()
 	os.Exit(exitCode(err))
 }
@@ -50,6 +48,7 @@ func newRoot() *cobra.Command {
 	}
 	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newIDCtrl(), newIDNS(), newRead(), newWrite(), newFlush(), newBench(), newGenDHCHAPKey(), newDoctor(), newVersion())
 	root.AddCommand(controlCommands()...)
+	addNVMeCommands(root)
 	root.SetFlagErrorFunc(explainFlag)
 	return root
 }

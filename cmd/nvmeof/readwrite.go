@@ -11,13 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// transfer are the flags of read and write, with nvme-cli's names.
+// transfer are the flags of read, write and compare, with nvme-cli's names.
 type transfer struct {
 	connection
-	write      bool
+	name       string
 	nsid       uint32
 	startBlock uint64
 	blockCount uint16 // 0's based
@@ -28,18 +29,22 @@ type transfer struct {
 }
 
 func newRead() *cobra.Command {
-	return newTransfer(&transfer{}, "read", "Read blocks into a file or to standard output, as nvme read")
+	return newTransfer(&transfer{name: "read"}, "Read blocks into a file or to standard output, as nvme read")
 }
 
 func newWrite() *cobra.Command {
-	return newTransfer(&transfer{write: true}, "write", "Write blocks from a file or standard input, as nvme write")
+	return newTransfer(&transfer{name: "write"}, "Write blocks from a file or standard input, as nvme write")
 }
 
-func newTransfer(t *transfer, name, short string) *cobra.Command {
+func newCompare() *cobra.Command {
+	return newTransfer(&transfer{name: "compare"}, "Compare blocks with a file or standard input, as nvme compare")
+}
+
+func newTransfer(t *transfer, short string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     name + " -t rdma -a ADDR -n NQN --start-block N --block-count N --data-size BYTES [--data FILE]",
+		Use:     t.name + " -t rdma -a ADDR -n NQN --start-block N --block-count N --data-size BYTES [--data FILE]",
 		Short:   short,
-		Example: "  nvmeof " + name + " -t rdma -a 192.0.2.1 -n NQN --namespace-id 1 --start-block 0 --block-count 7 --data-size 4096 --data FILE",
+		Example: "  nvmeof " + t.name + " -t rdma -a 192.0.2.1 -n NQN --namespace-id 1 --start-block 0 --block-count 7 --data-size 4096 --data FILE",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			size, err := t.size()
@@ -94,46 +99,95 @@ func (t *transfer) run(ctx context.Context, cmd *cobra.Command, c *host.Controll
 	if size < length {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Rounding data size to fit block count (%d bytes)\n", length)
 	}
-	r := backend.Request{Op: backend.OpRead, FUA: t.fua, Offset: int64(t.startBlock) * int64(ns.BlockSize()), Length: length, Buf: make([]byte, length)}
-	name := "read"
-	if t.write {
-		name, r.Op = "write", backend.OpWrite
-		if err := t.load(cmd.InOrStdin(), r.Buf[:min(size, length)]); err != nil {
+	data := make([]byte, length)
+	if t.name != "read" {
+		if err := t.load(cmd.InOrStdin(), data[:min(size, length)]); err != nil {
 			return err
 		}
 	}
-	took, err := carryOut(ns, r)
+	took, err := t.carryOut(ctx, cmd, c, ns, data)
 	if t.latency {
-		fmt.Fprintf(cmd.ErrOrStderr(), " latency: %s: %d us\n", name, took.Microseconds())
+		fmt.Fprintf(cmd.ErrOrStderr(), " latency: %s: %d us\n", t.name, took.Microseconds())
 	}
-	if err == nil && !t.write {
-		err = t.save(cmd.OutOrStdout(), r.Buf[:min(size, length)])
+	if err == nil && t.name == "read" {
+		err = t.save(cmd.OutOrStdout(), data[:min(size, length)])
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: Success\n", name)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: Success\n", t.name)
 	return nil
 }
 
-// carryOut does one request and waits for it.
-func carryOut(ns *host.Namespace, r backend.Request) (took time.Duration, err error) {
-	q, err := ns.OpenQueue(1, nil)
+// carryOut moves all of the data, in commands as large as the controller takes, and
+// shows how far it is where that takes a while.
+func (t *transfer) carryOut(ctx context.Context, cmd *cobra.Command, c *host.Controller, ns *host.Namespace, data []byte) (took time.Duration, err error) {
+	bar := newProgress(cmd.ErrOrStderr(), t.name, len(data))
+	start := time.Now()
+	step := max(ns.BlockSize(), c.MaxTransfer()&^(ns.BlockSize()-1))
+	if t.name == "compare" {
+		err = t.compare(ctx, ns, data, step, bar)
+	} else {
+		err = t.stream(ns, data, step, bar)
+	}
+	took = time.Since(start)
+	bar.end()
+	return took, err
+}
+
+// compare has the controller compare, one command after the other.
+func (t *transfer) compare(ctx context.Context, ns *host.Namespace, data []byte, step int, bar *progress) error {
+	for at := 0; at < len(data); at += step {
+		part := data[at:min(at+step, len(data))]
+		cmd := capsule.Command{Opcode: capsule.Opcode(capsule.IOCompare)}
+		capsule.ReadWrite{SLBA: capsule.LBA(t.startBlock + uint64(at/ns.BlockSize())), Blocks: uint32(len(part) / ns.BlockSize()), FUA: t.fua}.Put(&cmd)
+		if _, err := ns.Execute(ctx, cmd, part); err != nil {
+			return err
+		}
+		bar.add(len(part))
+	}
+	return nil
+}
+
+// streamDepth is how many commands read and write have on their way.
+const streamDepth = 16
+
+// stream reads or writes with several commands on their way. What is on its way when
+// one fails is waited for.
+func (t *transfer) stream(ns *host.Namespace, data []byte, step int, bar *progress) (err error) {
+	q, err := ns.OpenQueue(streamDepth, nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { err = errors.Join(err, q.Close()) }()
-	start := time.Now()
-	q.Submit([]backend.Request{r})
-	var results [1]backend.Result
-	for {
-		if err := q.Wait(); err != nil {
-			return 0, err
+	var results [streamDepth]backend.Result
+	for at, flying := 0, 0; flying > 0 || at < len(data) && err == nil; {
+		for ; at < len(data) && flying < streamDepth && err == nil; at, flying = at+step, flying+1 {
+			part := data[at:min(at+step, len(data))]
+			q.Submit([]backend.Request{t.request(ns, part, at)})
 		}
-		if q.Poll(results[:]) == 1 {
-			return time.Since(start), results[0].Err
+		if e := q.Wait(); e != nil {
+			return errors.Join(err, e)
+		}
+		for _, r := range results[:q.Poll(results[:])] {
+			flying--
+			bar.add(int(r.Tag))
+			if err == nil {
+				err = r.Err
+			}
 		}
 	}
+	return err
+}
+
+// request moves a part of the data, whose length is its tag.
+func (t *transfer) request(ns *host.Namespace, part []byte, at int) backend.Request {
+	r := backend.Request{Tag: uint64(len(part)), Op: backend.OpRead, FUA: t.fua, Length: int64(len(part)), Buf: part}
+	r.Offset = int64(t.startBlock)*int64(ns.BlockSize()) + int64(at)
+	if t.name == "write" {
+		r.Op = backend.OpWrite
+	}
+	return r
 }
 
 // load fills b from the data file; what the file lacks stays zero, as with

@@ -21,7 +21,8 @@ const (
 	zap   = "go.uber.org/zap"
 	uuid  = "github.com/google/uuid"
 	cobra = "github.com/spf13/cobra"
-	pflag = "github.com/spf13/pflag" // cobra's flags
+	pflag = "github.com/spf13/pflag" // cobra's own
+	bar   = "github.com/schollz/progressbar/v3"
 	hdr   = "github.com/HdrHistogram/hdrhistogram-go"
 	rapid = "pgregory.net/rapid"
 	smart = "github.com/dswarbrick/smart"
@@ -55,7 +56,7 @@ var directions = []direction{
 	{"nvmeof/bench", []string{"nvmeof/shard", "backend"}, []string{xsys}},
 	{"nvmeof/host", []string{"nvmeof/...", "capsule", "rdmatransport", "backend"}, []string{uuid}},
 	{"cmd", []string{"cmd/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/...", "test/floor"},
-		[]string{cobra, pflag, zap, uuid, hdr, xsys}},
+		[]string{cobra, pflag, bar, zap, uuid, hdr, xsys}},
 	{"test", []string{"test/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
 }
 

@@ -99,3 +99,26 @@ func (o Output) FeatureSet(id capsule.FID, value uint64, cdw12 uint32, save bool
 			choose(value == 0, "00000000", padded(value, 10)), value32(cdw12), choose(save, "0x1", "0"))
 	})
 }
+
+// FeatureTitle is a feature's number and name.
+func FeatureTitle(id capsule.FID) string {
+	return fmt.Sprintf("%s (%s)", feature8(id), FeatureName(id))
+}
+
+// Features prints several, as one object with JSON.
+func (o Output) Features(list []Feature) error {
+	if !o.JSON {
+		for _, f := range list {
+			if err := o.Feature(f); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	all := object{}
+	for _, f := range list {
+		decoded, _ := decodeFeature(f)
+		all = append(all, featureJSON(f, FeatureName(f.ID), at(selectNames, f.Select, "Reserved"), decoded)...)
+	}
+	return o.json(all)
+}

@@ -5,9 +5,14 @@ import (
 	"strings"
 )
 
-// Dump prints bytes as nvme-cli does: rows of 16 with the text beside them.
+// Dump prints bytes as nvme-cli does: rows of 16 with the text beside them, or the
+// text alone with JSON, whose key lacks the address that nvme-cli has there.
 func (o Output) Dump(data []byte) error {
-	return o.text(func(b *strings.Builder) { hexDump(b, data) })
+	return o.either(func(b *strings.Builder) { hexDump(b, data) }, func() any { return dumpJSON(data) })
+}
+
+func dumpJSON(data []byte) object {
+	return object{{fmt.Sprintf("data: len=%d width=16 group=1", len(data)), dumpRows(data)}}
 }
 
 func hexDump(b *strings.Builder, data []byte) {
@@ -43,7 +48,7 @@ func (o Output) GetLog(lid uint8, nsid uint32, data []byte) error {
 	return o.text(func(b *strings.Builder) {
 		fmt.Fprintf(b, "Device:%s log-id:%d namespace-id:%s\n", o.Device, lid, hexed(nsid))
 		if o.JSON {
-			appendJSON(b, object{{fmt.Sprintf("data: len=%d width=16 group=1", len(data)), dumpRows(data)}}, 0)
+			appendJSON(b, dumpJSON(data), 0)
 			b.WriteByte('\n')
 			return
 		}

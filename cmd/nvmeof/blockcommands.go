@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// blockFlags are those of nvme write-zeroes and verify.
+type blockFlags struct {
+	capsule.ReadWrite
+	start  uint64
+	count  uint16 // 0's based
+	prinfo uint8
+}
+
+func (f *blockFlags) add(flags *pflag.FlagSet) {
+	flags.Uint64Var(&f.start, "start-block", 0, "64-bit LBA of first block to access")
+	flags.Uint16VarP(&f.count, "block-count", "c", 0, "number of blocks (zeroes based) on device to access")
+	flags.BoolVarP(&f.LR, "limited-retry", "l", false, "limit media access attempts")
+	flags.BoolVarP(&f.FUA, "force-unit-access", "f", false, "force device to commit data before command completes")
+	flags.Uint8VarP(&f.prinfo, "prinfo", "p", 0, "PI and check field")
+}
+
+// command is the command that the flags describe.
+func (f *blockFlags) command(op capsule.IOOpcode) capsule.Command {
+	f.SLBA, f.Blocks, f.PRINFO = capsule.LBA(f.start), uint32(f.count)+1, f.prinfo
+	cmd := capsule.Command{Opcode: capsule.Opcode(op)}
+	f.Put(&cmd)
+	return cmd
+}
+
+// ioVerb is a verb with a namespace.
+func ioVerb(name, short string, flags func(*pflag.FlagSet), run func(context.Context, *call) error) *cobra.Command {
+	var v nvmeVerb
+	return newVerb(name, short, 0, &v, func(f *pflag.FlagSet) {
+		v.namespaceFlag(f, 0, "identifier of desired namespace (default: the lowest)")
+		flags(f)
+	}, run)
+}
+
+func newWriteZeroes() *cobra.Command {
+	var f blockFlags
+	return ioVerb("write-zeroes", "Make blocks read as zeroes", func(flags *pflag.FlagSet) {
+		f.add(flags)
+		flags.BoolVarP(&f.DEAC, "deac", "d", false, "set DEAC bit, requesting controller to deallocate specified logical blocks")
+	}, func(ctx context.Context, c *call) error {
+		return c.execute(ctx, f.command(capsule.IOWriteZeroes), nil, "NVME Write Zeroes Success")
+	})
+}
+
+func newVerify() *cobra.Command {
+	var f blockFlags
+	return ioVerb("verify", "Have the controller read blocks, to see whether it can", f.add, func(ctx context.Context, c *call) error {
+		return c.execute(ctx, f.command(capsule.IOVerify), nil, "NVME Verify Success")
+	})
+}
+
+// dsmFlags are those of nvme dsm.
+type dsmFlags struct {
+	attributes, blocks, starts string
+	deallocate, write, read    bool
+	cdw11                      uint32
+}
+
+func newDSM() *cobra.Command {
+	var f dsmFlags
+	cmd := ioVerb("dsm", "Deallocate ranges of blocks, or say how they will be used", func(flags *pflag.FlagSet) {
+		flags.StringVar(&f.attributes, "ctx-attrs", "", "comma separated list of the context attributes in each range")
+		flags.StringVarP(&f.blocks, "blocks", "b", "", "comma separated list of the number of blocks in each range")
+		flags.StringVar(&f.starts, "slbs", "", "comma separated list of the starting block in each range")
+		flags.BoolVarP(&f.deallocate, "ad", "d", false, "attribute deallocate")
+		flags.BoolVar(&f.write, "idw", false, "attribute integral dataset for write")
+		flags.BoolVarP(&f.read, "idr", "r", false, "attribute integral dataset for read")
+		flags.Uint32VarP(&f.cdw11, "cdw11", "c", 0, "all the command DWORD 11 attributes, instead of individual ones")
+	}, func(ctx context.Context, c *call) error { return f.run(ctx, c) })
+	cmd.Example = "  nvmeof dsm -t rdma -a 192.0.2.1 -n NQN --namespace-id 1 --slbs 0,4096 --blocks 8,2048 --ad"
+	return cmd
+}
+
+// maxRanges is what one Dataset Management has room for.
+const maxRanges = 256
+
+func (f *dsmFlags) run(ctx context.Context, c *call) error {
+	attributes, err1 := numberList[uint32]("--ctx-attrs", f.attributes)
+	blocks, err2 := numberList[uint32]("--blocks", f.blocks)
+	starts, err3 := numberList[uint64]("--slbs", f.starts)
+	n := max(len(attributes), len(blocks), len(starts))
+	switch {
+	case err1 != nil || err2 != nil || err3 != nil:
+		return firstError(err1, err2, err3)
+	case n == 0:
+		return usage("No range definition provided: --slbs and --blocks")
+	case n > maxRanges:
+		return usage("%d ranges: %d at most", n, maxRanges)
+	}
+	data := make([]byte, n*capsule.DSMRangeSize)
+	for i := range n {
+		capsule.DSMRange{Attributes: nth(attributes, i), Blocks: nth(blocks, i), SLBA: capsule.LBA(nth(starts, i))}.Encode(data[i*capsule.DSMRangeSize:])
+	}
+	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.IODatasetManagement)}
+	capsule.DatasetManagement{Ranges: n, Read: f.read, Write: f.write, Deallocate: f.deallocate}.Put(&cmd)
+	if f.cdw11 != 0 {
+		cmd.CDW11 = f.cdw11
+	}
+	return c.execute(ctx, cmd, data, "NVMe DSM: success")
+}
+
+// copyFlags are those of nvme copy.
+type copyFlags struct {
+	to             uint64
+	starts, blocks string
+	format         uint8
+	capsule.Copy
+}
+
+func newCopy() *cobra.Command {
+	var f copyFlags
+	cmd := ioVerb("copy", "Copy blocks within a namespace", func(flags *pflag.FlagSet) {
+		flags.Uint64VarP(&f.to, "sdlba", "d", 0, "64-bit addr of first destination logical block")
+		flags.StringVar(&f.starts, "slbs", "", "64-bit addr of first block per range (comma-separated list)")
+		flags.StringVarP(&f.blocks, "blocks", "b", "", "number of blocks per range (comma-separated list, zeroes-based values)")
+		flags.BoolVarP(&f.LR, "limited-retry", "l", false, "limit media access attempts")
+		flags.BoolVarP(&f.FUA, "force-unit-access", "f", false, "force device to commit data before command completes")
+		flags.Uint8VarP(&f.PRINFOW, "prinfow", "p", 0, "protection information and check field (write part)")
+		flags.Uint8VarP(&f.PRINFOR, "prinfor", "P", 0, "protection information and check field (read part)")
+		flags.Uint8VarP(&f.format, "format", "F", 0, "source range entry format: 0")
+	}, func(ctx context.Context, c *call) error { return f.run(ctx, c) })
+	cmd.Example = "  nvmeof copy -t rdma -a 192.0.2.1 -n NQN --namespace-id 1 --sdlba 4096 --slbs 0,64 --blocks 7,7"
+	return cmd
+}
+
+func (f *copyFlags) run(ctx context.Context, c *call) error {
+	starts, err1 := numberList[uint64]("--slbs", f.starts)
+	blocks, err2 := numberList[uint16]("--blocks", f.blocks)
+	n := max(len(starts), len(blocks))
+	switch {
+	case err1 != nil || err2 != nil:
+		return firstError(err1, err2)
+	case f.format != 0:
+		return usage("--format %d: ranges of format 0 alone", f.format)
+	case n == 0:
+		return usage("invalid range: --slbs and --blocks")
+	case n > maxRanges:
+		return usage("%d ranges: %d at most", n, maxRanges)
+	}
+	data := make([]byte, n*capsule.CopyRangeSize)
+	for i := range n {
+		capsule.CopyRange{SLBA: capsule.LBA(nth(starts, i)), Blocks: uint32(nth(blocks, i)) + 1}.Encode(data[i*capsule.CopyRangeSize:])
+	}
+	f.SDLBA, f.Ranges = capsule.LBA(f.to), n
+	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.IOCopy)}
+	f.Put(&cmd)
+	return c.execute(ctx, cmd, data, "NVMe Copy: success")
+}
+
+// numberList reads a list of numbers, decimal or with a prefix.
+func numberList[T ~uint16 | ~uint32 | ~uint64](flag, list string) (all []T, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for s := range strings.SplitSeq(list, ",") {
+		n, err := strconv.ParseUint(strings.TrimSpace(s), 0, 64)
+		if err != nil || uint64(T(n)) != n {
+			return nil, usage("%s: %q is no number from 0 to %d", flag, s, uint64(^T(0)))
+		}
+		all = append(all, T(n))
+	}
+	return all, nil
+}
+
+// nth is an element, or zero where there is none.
+func nth[T any](list []T, i int) (v T) {
+	if i < len(list) {
+		v = list[i]
+	}
+	return v
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

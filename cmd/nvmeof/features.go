@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+)
+
+// featureLengths are the bytes of features that have data.
+var featureLengths = map[capsule.FID]uint32{
+	capsule.FeatureLBARange: capsule.LBARangeTypeSize, 0x0c: 256, capsule.FeatureHostMemoryBuffer: 4096,
+	capsule.FeatureTimestamp: capsule.TimestampSize, 0x13: 512, capsule.FeatureHostBehavior: capsule.HostBehaviorSize, 0x1e: 510,
+	0x7d: 4096, 0x7e: 4096, 0x7f: 4096, capsule.FeatureHostID: capsule.HostIDShortSize,
+}
+
+// featureLength is how much data a feature has; the host's identifier has all of its
+// bytes with bit 0 of CDW11.
+func featureLength(id capsule.FID, cdw11 uint32) uint32 {
+	if id == capsule.FeatureHostID && cdw11&1 != 0 {
+		return capsule.HostIDSize
+	}
+	return featureLengths[id]
+}
+
+// getFeatureFlags are those of nvme get-feature.
+type getFeatureFlags struct {
+	id, sel, uuid uint8
+	length, cdw11 uint32
+}
+
+func newGetFeature() *cobra.Command {
+	var v nvmeVerb
+	var f getFeatureFlags
+	cmd := newVerb("get-feature", "Show a controller's features", canRaw|canHuman, &v, func(flags *pflag.FlagSet) {
+		v.namespaceFlag(flags, capsule.NSIDBroadcast, "identifier of desired namespace")
+		flags.Uint8VarP(&f.id, "feature-id", "f", 0, "feature identifier (default: all)")
+		flags.Uint8Var(&f.sel, "sel", 0, "[0-3]: current/default/saved/supported")
+		flags.Uint32VarP(&f.length, "data-len", "l", 0, "buffer len (if) data is received")
+		flags.Uint32VarP(&f.cdw11, "cdw11", "c", 0, "feature specific dword 11")
+		flags.Uint8VarP(&f.uuid, "uuid-index", "U", 0, "specify uuid index")
+	}, func(ctx context.Context, c *call) error {
+		switch {
+		case f.sel > uint8(capsule.SelectSupported):
+			return usage("invalid 'select' param:%d; it is 0 to 3", f.sel)
+		case f.length > maxFeatureLength:
+			return usage("--data-len %d: %d bytes at most", f.length, maxFeatureLength)
+		case f.id != 0:
+			return f.one(ctx, c)
+		}
+		return f.all(ctx, c)
+	})
+	cmd.Example = "  nvmeof get-feature -t rdma -a 192.0.2.1 -n NQN -f 0x0b -H"
+	return cmd
+}
+
+// maxFeatureLength is the most that a feature's data has.
+const maxFeatureLength = 4096
+
+func (f *getFeatureFlags) one(ctx context.Context, c *call) error {
+	answer, err := f.read(ctx, c, capsule.FID(f.id))
+	if err != nil {
+		return err
+	}
+	if c.raw && len(answer.Data) > 0 {
+		return c.write(answer.Data)
+	}
+	return c.Output.Feature(answer)
+}
+
+func (f *getFeatureFlags) read(ctx context.Context, c *call, id capsule.FID) (nvmecli.Feature, error) {
+	answer := nvmecli.Feature{ID: id, Select: capsule.FeatureSelect(f.sel)}
+	length := f.length
+	if length == 0 && answer.Select != capsule.SelectSupported {
+		length = featureLength(id, f.cdw11)
+	}
+	answer.Data = make([]byte, length)
+	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetFeatures), NSID: c.id()}
+	capsule.GetFeatures{FID: id, Select: answer.Select, Value: f.cdw11}.Put(&cmd)
+	cmd.CDW14 = uint32(f.uuid & 0x7f)
+	done, err := c.Admin(ctx, cmd, answer.Data)
+	answer.Value = done.DW0()
+	return answer, err
+}
+
+// all shows the features that there are, up to one that is refused for a reason of
+// its own, as nvme-cli does.
+func (f *getFeatureFlags) all(ctx context.Context, c *call) error {
+	var list []nvmecli.Feature
+	for id := range 256 {
+		answer, err := f.read(ctx, c, capsule.FID(id))
+		var refused *host.StatusError
+		switch {
+		case err == nil:
+			list = append(list, answer)
+		case !errors.As(err, &refused):
+			return err
+		case refused.Status.Code() == capsule.StatusInvalidNamespace && !c.JSON:
+			fmt.Fprintf(c.warn, "get-feature:%s: %s\n", nvmecli.FeatureTitle(answer.ID), nvmecli.Status(refused.Status))
+		case refused.Status.Code() != capsule.StatusInvalidField && refused.Status.Code() != capsule.StatusInvalidNamespace:
+			return errors.Join(c.Features(list), err)
+		}
+	}
+	return c.Features(list)
+}
+
+// setFeatureFlags are those of nvme set-feature.
+type setFeatureFlags struct {
+	id, uuid      uint8
+	value         uint64
+	cdw12, length uint32
+	data          string
+	save          bool
+}
+
+func newSetFeature() *cobra.Command {
+	var v nvmeVerb
+	var f setFeatureFlags
+	return newVerb("set-feature", "Set a feature of a controller", 0, &v, func(flags *pflag.FlagSet) {
+		v.namespaceFlag(flags, capsule.NSIDBroadcast, "desired namespace")
+		flags.Uint8VarP(&f.id, "feature-id", "f", 0, "feature identifier (required)")
+		flags.Uint64VarP(&f.value, "value", "V", 0, "new value of feature (required)")
+		flags.Uint32VarP(&f.cdw12, "cdw12", "c", 0, "feature cdw12, if used")
+		flags.Uint8VarP(&f.uuid, "uuid-index", "U", 0, "specify uuid index")
+		flags.Uint32VarP(&f.length, "data-len", "l", 0, "buffer len (if) data is sent")
+		flags.StringVarP(&f.data, "data", "d", "", "optional file for feature data (default stdin)")
+		flags.BoolVar(&f.save, "save", false, "specifies that the controller shall save the attribute")
+	}, func(ctx context.Context, c *call) error { return f.run(ctx, c) })
+}
+
+func (f *setFeatureFlags) run(ctx context.Context, c *call) error {
+	id := capsule.FID(f.id)
+	switch {
+	case id == 0:
+		return usage("feature-id required param: --feature-id, as in -f 0x04")
+	case f.length > maxFeatureLength:
+		return usage("--data-len %d: %d bytes at most", f.length, maxFeatureLength)
+	}
+	data, err := f.load(c.in, id)
+	if err != nil {
+		return err
+	}
+	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures), NSID: c.id(), CDW12: f.cdw12}
+	capsule.SetFeatures{FID: id, Save: f.save, Value: uint32(f.value)}.Put(&cmd)
+	cmd.CDW14 = uint32(f.uuid & 0x7f)
+	if _, err := c.Admin(ctx, cmd, data); err != nil {
+		return err
+	}
+	if err := c.FeatureSet(id, f.value, f.cdw12, f.save); err != nil || len(data) == 0 {
+		return err
+	}
+	return c.Dump(data)
+}
+
+// load is the feature's data, which of a timestamp is the value.
+func (f *setFeatureFlags) load(in io.Reader, id capsule.FID) ([]byte, error) {
+	length := f.length
+	if length == 0 {
+		length = featureLength(id, uint32(f.value))
+	}
+	data := make([]byte, length)
+	switch {
+	case length == 0:
+		return nil, nil
+	case id == capsule.FeatureTimestamp && length >= capsule.TimestampSize:
+		binary.LittleEndian.PutUint64(data, f.value)
+		return data, nil
+	case f.data != "":
+		file, err := os.Open(f.data)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	if _, err := io.ReadFull(in, data); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("no data for feature %#02x, which has %d bytes: %w; give a file with --data", f.id, length, err)
+	}
+	return data, nil
+}

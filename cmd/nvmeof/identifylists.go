@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// cnsAllocatedCSI lists the allocated namespaces of one command set.
+const cnsAllocatedCSI capsule.CNS = 0x1a
+
+func newListNamespaces() *cobra.Command {
+	const unset = -1
+	var v nvmeVerb
+	var csi int
+	var all bool
+	return newVerb("list-ns", "List the identifiers of namespaces", 0, &v, func(f *pflag.FlagSet) {
+		v.namespaceFlag(f, 1, "first nsid returned list should start from")
+		f.IntVarP(&csi, "csi", "y", unset, "I/O command set identifier")
+		f.BoolVar(&all, "all", false, "show all namespaces in the subsystem, whether attached or inactive")
+	}, func(ctx context.Context, c *call) error {
+		if v.nsid == 0 {
+			return usage("invalid nsid parameter: --namespace-id 0; the first is 1")
+		}
+		if csi < unset || csi > 0xff {
+			return usage("--csi %d: 0 to 255", csi)
+		}
+		f := capsule.Identify{CNS: capsule.CNSActiveNamespaces}
+		switch {
+		case csi != unset && all:
+			f.CNS = cnsAllocatedCSI
+		case csi != unset:
+			f.CNS = capsule.CNSActiveNamespacesCSI
+		case all:
+			f.CNS = capsule.CNSAllocatedNamespaces
+		}
+		f.CSI = capsule.CSI(max(0, csi))
+		return c.identify(ctx, c.id()-1, f, func(b []byte) error { return c.NamespaceList(listed(b)) })
+	})
+}
+
+// identify reads Identify data, and prints it if its bytes are not wanted as they are.
+func (c *call) identify(ctx context.Context, id capsule.NSID, f capsule.Identify, print func(b []byte) error) error {
+	b, err := c.IdentifyData(ctx, id, f)
+	if err != nil {
+		return err
+	}
+	if c.raw {
+		return c.write(b)
+	}
+	return print(b)
+}
+
+func newListControllers() *cobra.Command {
+	var v nvmeVerb
+	var first uint16
+	return newVerb("list-ctrl", "List the identifiers of the subsystem's controllers", 0, &v, func(f *pflag.FlagSet) {
+		v.namespaceFlag(f, 0, "optional namespace attached to controller")
+		f.Uint16VarP(&first, "cntid", "c", 0, "controller to display")
+	}, func(ctx context.Context, c *call) error {
+		f := capsule.Identify{CNS: capsule.CNSControllers, CNTID: capsule.ControllerID(first)}
+		if c.id() != 0 {
+			f.CNS = capsule.CNSNamespaceControllers
+		}
+		return c.identify(ctx, c.id(), f, func(b []byte) error {
+			var ids []capsule.ControllerID
+			for i := range min(int(binary.LittleEndian.Uint16(b)), len(b)/2-1) {
+				ids = append(ids, capsule.ControllerID(binary.LittleEndian.Uint16(b[2+2*i:])))
+			}
+			return c.ControllerList(ids)
+		})
+	})
+}
+
+// A namespaceVerb identifies one namespace in some way.
+func namespaceVerb(name, short string, can int, run func(ctx context.Context, c *call, id capsule.NSID) error) *cobra.Command {
+	var v nvmeVerb
+	return newVerb(name, short, can, &v, func(f *pflag.FlagSet) {
+		v.namespaceFlag(f, 0, "identifier of desired namespace (default: the lowest)")
+	}, func(ctx context.Context, c *call) error {
+		id := c.id()
+		if id == 0 {
+			var err error
+			if id, err = chooseNamespace(ctx, c.Controller, 0); err != nil {
+				return err
+			}
+		}
+		return run(ctx, c, id)
+	})
+}
+
+func newDescriptors() *cobra.Command {
+	return namespaceVerb("ns-descs", "Show the unique names of a namespace", canRaw, func(ctx context.Context, c *call, id capsule.NSID) error {
+		return c.identify(ctx, id, capsule.Identify{CNS: capsule.CNSDescriptors}, func(b []byte) error { return c.Descriptors(id, b) })
+	})
+}
+
+func newNVMNamespace() *cobra.Command {
+	return namespaceVerb("nvm-id-ns", "Identify a namespace of the NVM command set", 0, func(ctx context.Context, c *call, id capsule.NSID) error {
+		b, err := c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSNamespace})
+		if err != nil {
+			return err
+		}
+		ns, err := capsule.DecodeIdentifyNamespace(b)
+		if err != nil {
+			return err
+		}
+		return c.identify(ctx, id, capsule.Identify{CNS: capsule.CNSNamespaceCSI}, func(b []byte) error {
+			n, err := capsule.DecodeIdentifyNVMNamespace(b)
+			if err != nil {
+				return err
+			}
+			return c.NVMNamespace(id, &ns, &n)
+		})
+	})
+}
+
+func newIndependentNamespace() *cobra.Command {
+	return namespaceVerb("cmdset-ind-id-ns", "Identify a namespace of whatever command set", canRaw|canHuman, func(ctx context.Context, c *call, id capsule.NSID) error {
+		return c.identify(ctx, id, capsule.Identify{CNS: capsule.CNSNamespaceIndependent}, func(b []byte) error {
+			n, err := capsule.DecodeIdentifyNamespaceIndependent(b)
+			if err != nil {
+				return err
+			}
+			return c.IndependentNamespace(id, &n)
+		})
+	})
+}
+
+func newNVMController() *cobra.Command {
+	return newVerb("nvm-id-ctrl", "Identify a controller of the NVM command set", 0, &nvmeVerb{}, nil, func(ctx context.Context, c *call) error {
+		return c.identify(ctx, 0, capsule.Identify{CNS: capsule.CNSControllerCSI}, func(b []byte) error {
+			n, err := capsule.DecodeIdentifyNVMController(b)
+			if err != nil {
+				return err
+			}
+			return c.NVMController(&n)
+		})
+	})
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
+)
+
+// A pageVerb is a verb that reads a log page of a fixed size and prints it.
+type pageVerb struct {
+	name, short string
+	can         int
+	nsid        capsule.NSID
+	log         capsule.GetLogPage
+	size        int
+	print       func(c *call, b []byte) error
+}
+
+func (p pageVerb) command() *cobra.Command {
+	return newVerb(p.name, p.short, p.can, &nvmeVerb{}, nil, func(ctx context.Context, c *call) error { return c.page(ctx, p.nsid, p.log, p.size, p.print) })
+}
+
+// page reads a page, and prints it if its bytes are not wanted as they are.
+func (c *call) page(ctx context.Context, id capsule.NSID, g capsule.GetLogPage, size int, print func(c *call, b []byte) error) error {
+	b := make([]byte, size)
+	if err := c.ReadLog(ctx, id, g, b); err != nil {
+		return err
+	}
+	if c.raw {
+		return c.write(b)
+	}
+	return print(c, b)
+}
+
+// decoded prints what decode makes of the bytes.
+func decoded[T any](decode func([]byte) (T, error), print func(*call, *T) error) func(*call, []byte) error {
+	return func(c *call, b []byte) error {
+		v, err := decode(b)
+		if err != nil {
+			return err
+		}
+		return print(c, &v)
+	}
+}
+
+func newSMARTLog() *cobra.Command {
+	var v nvmeVerb
+	return newVerb("smart-log", "Show how a controller or a namespace is", canRaw|canHuman, &v, func(f *pflag.FlagSet) {
+		v.namespaceFlag(f, capsule.NSIDBroadcast, "(optional) desired namespace")
+	}, func(ctx context.Context, c *call) error {
+		return c.page(ctx, c.id(), capsule.GetLogPage{LID: capsule.LogSMART}, capsule.SMARTLogSize,
+			decoded(capsule.DecodeSMARTLog, func(c *call, s *capsule.SMARTLog) error { return c.SMART(c.id(), s) }))
+	})
+}
+
+func newErrorLog() *cobra.Command {
+	var v nvmeVerb
+	var entries uint32
+	return newVerb("error-log", "Show a controller's last errors", canRaw, &v, func(f *pflag.FlagSet) {
+		f.Uint32VarP(&entries, "log-entries", "e", 64, "number of entries to retrieve")
+	}, func(ctx context.Context, c *call) error {
+		if entries == 0 {
+			return usage("--log-entries 0: at least one")
+		}
+		n := int(min(entries, uint32(c.ErrorEntries())))
+		if c.raw {
+			return c.page(ctx, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogError}, n*capsule.ErrorLogEntrySize, nil)
+		}
+		list, err := c.Controller.ErrorLog(ctx, n)
+		if err != nil {
+			return err
+		}
+		return c.Errors(list)
+	})
+}
+
+func newANALog() *cobra.Command {
+	var v nvmeVerb
+	var groups bool
+	return newVerb("ana-log", "Show how a controller reaches its namespaces", 0, &v, func(f *pflag.FlagSet) {
+		f.BoolVarP(&groups, "groups", "g", false, "return ANA groups only")
+	}, func(ctx context.Context, c *call) error {
+		log, err := c.ANALog(ctx, groups)
+		if err != nil {
+			return err
+		}
+		if c.raw {
+			b := make([]byte, log.Size())
+			log.Encode(b)
+			return c.write(b)
+		}
+		return c.ANA(&log)
+	})
+}
+
+func newEffectsLog() *cobra.Command {
+	const unset = -1
+	var v nvmeVerb
+	var csi int
+	return newVerb("effects-log", "Show which commands a controller has, and what they do", canRaw|canHuman, &v, func(f *pflag.FlagSet) {
+		f.IntVarP(&csi, "csi", "c", unset, "command set identifier (default: all)")
+	}, func(ctx context.Context, c *call) error {
+		if csi < unset || csi > 0xff {
+			return usage("--csi %d: 0 to 255", csi)
+		}
+		var sets []nvmecli.Effects
+		for _, set := range nvmecli.EffectsSets(c.CAP().Fields().CSS, csi != unset, capsule.CSI(csi)) {
+			log, err := c.EffectsLog(ctx, set)
+			if err != nil {
+				return err
+			}
+			sets = append(sets, nvmecli.Effects{CSI: set, Log: log})
+		}
+		if !c.raw {
+			return c.Effects(sets)
+		}
+		for i := range sets {
+			b := make([]byte, capsule.EffectsLogSize)
+			sets[i].Log.Encode(b)
+			if err := c.write(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func newFirmwareLog() *cobra.Command {
+	return pageVerb{"fw-log", "Show the firmware slots", canRaw, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogFirmwareSlot}, capsule.FirmwareLogSize,
+		decoded(capsule.DecodeFirmwareLog, func(c *call, f *capsule.FirmwareLog) error { return c.Firmware(f) })}.command()
+}
+
+func newSupportedLogPages() *cobra.Command {
+	return pageVerb{"supported-log-pages", "Show which log pages a controller has", 0, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogSupportedPages}, capsule.SupportedLogSize,
+		decoded(capsule.DecodeSupportedLog, func(c *call, s *capsule.SupportedLog) error { return c.SupportedLogs(s) })}.command()
+}
+
+func newChangedNamespaces() *cobra.Command {
+	return pageVerb{"changed-ns-list-log", "Show which namespaces changed since this was last asked", canRaw, capsule.NSIDBroadcast,
+		capsule.GetLogPage{LID: capsule.LogChangedNamespaces, RAE: true}, capsule.NamespaceListSize,
+		func(c *call, b []byte) error { return c.Output.ChangedNamespaces(listed(b)) }}.command()
+}
+
+// listed are the entries of a namespace list.
+func listed(b []byte) (ids []capsule.NSID) {
+	for i := 0; capsule.NSIDAt(b, i) != 0; i++ {
+		ids = append(ids, capsule.NSIDAt(b, i))
+	}
+	return ids
+}
+
+func newReservationLog() *cobra.Command {
+	return pageVerb{"resv-notif-log", "Show what happened to reservations", 0, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogReservation}, capsule.ReservationLogSize,
+		decoded(capsule.DecodeReservationLog, func(c *call, r *capsule.ReservationLog) error { return c.Output.ReservationNotification(r) })}.command()
+}
+
+func newFeatureEffects() *cobra.Command {
+	return pageVerb{"fid-support-effects-log", "Show which features a controller has, and what setting them does", canHuman, 0,
+		capsule.GetLogPage{LID: capsule.LogFIDEffects}, capsule.FIDEffectsSize,
+		decoded(capsule.DecodeFIDEffectsLog, func(c *call, l *capsule.FIDEffectsLog) error { return c.Output.FeatureEffects(l) })}.command()
+}
+
+func newMIEffects() *cobra.Command {
+	return pageVerb{"mi-cmd-support-effects-log", "Show which commands of NVMe-MI a controller has", canHuman, 0,
+		capsule.GetLogPage{LID: capsule.LogMIEffects}, capsule.MIEffectsSize,
+		decoded(capsule.DecodeMIEffectsLog, func(c *call, l *capsule.MIEffectsLog) error { return c.Output.MIEffects(l) })}.command()
+}

@@ -1,0 +1,22 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// addNVMeCommands adds nvme-cli's commands on one controller, beside those that have
+// files of their own.
+func addNVMeCommands(root *cobra.Command) {
+	const group = "nvme"
+	root.AddGroup(&cobra.Group{ID: group, Title: "Commands of nvme-cli on one controller:"})
+	for _, c := range []*cobra.Command{
+		newSMARTLog(), newErrorLog(), newANALog(), newEffectsLog(), newFirmwareLog(), newSupportedLogPages(),
+		newChangedNamespaces(), newReservationLog(), newFeatureEffects(), newMIEffects(), newGetLog(),
+		newListNamespaces(), newListControllers(), newDescriptors(), newNVMNamespace(), newIndependentNamespace(), newNVMController(),
+		newGetFeature(), newSetFeature(), newShowRegisters(), newGetProperty(), newSetProperty(),
+		newDSM(), newWriteZeroes(), newVerify(), newCompare(), newCopy(),
+		newReservationRegister(), newReservationAcquire(), newReservationRelease(), newReservationReport(),
+		newAdminPassthru(), newIOPassthru(), newGenHostNQN(), newShowHostNQN(), newCheckDHCHAPKey(),
+	} {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+)
+
+// An nvmeVerb is a command of nvme-cli's on one controller: what all of them share.
+type nvmeVerb struct {
+	connection
+	format string
+	raw    bool
+	human  bool
+	nsid   uint32
+}
+
+// A call is a verb that has found its controller.
+type call struct {
+	*host.Controller
+	nvmecli.Output
+	verb *nvmeVerb
+	raw  bool
+	in   io.Reader
+	warn io.Writer
+}
+
+// deviceName is what nvme-cli would call the controller, were it the only one.
+const deviceName = "nvme0"
+
+// What a verb can do beside its own flags.
+const (
+	canRaw   = 1 << iota // -b, --raw-binary
+	canHuman             // -H, --human-readable
+)
+
+// newVerb makes a command of nvme-cli's. Its own flags win letters over those of the
+// connection; that of the namespace is long alone, since -n is the subsystem's here.
+func newVerb(name, short string, can int, v *nvmeVerb, flags func(*pflag.FlagSet), run func(context.Context, *call) error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   name + " -t rdma -a ADDR -n NQN",
+		Short: short + ", as nvme " + name,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := pick(v.format, map[string]bool{"normal": true, "json": true, "binary": true}); err != nil {
+				return err
+			}
+			raw := v.raw || v.format == "binary"
+			return v.connected(cmd, func(ctx context.Context, h *host.Controller) error {
+				out := nvmecli.Output{W: cmd.OutOrStdout(), Device: deviceName, JSON: v.format == "json" && !raw, Human: v.human}
+				return run(ctx, &call{h, out, v, raw, cmd.InOrStdin(), cmd.ErrOrStderr()})
+			})
+		},
+	}
+	own := cmd.Flags()
+	own.StringVarP(&v.format, "output-format", "o", "normal", "output format: normal|json|binary")
+	if can&canRaw != 0 {
+		own.BoolVarP(&v.raw, "raw-binary", "b", false, "output in binary format")
+	}
+	if can&canHuman != 0 {
+		own.BoolVarP(&v.human, "human-readable", "H", false, "show info in readable format")
+	}
+	if flags != nil {
+		flags(own)
+	}
+	v.addConnection(cmd)
+	return cmd
+}
+
+// addConnection adds the flags of the connection, without the letters and names that
+// the command has for something of its own.
+func (c *connection) addConnection(cmd *cobra.Command) {
+	var all cobra.Command
+	c.addFlags(&all)
+	all.Flags().VisitAll(func(f *pflag.Flag) {
+		if cmd.Flags().Lookup(f.Name) != nil {
+			return
+		}
+		if f.Shorthand != "" && cmd.Flags().ShorthandLookup(f.Shorthand) != nil {
+			f.Shorthand = ""
+		}
+		cmd.Flags().AddFlag(f)
+	})
+}
+
+// namespaceFlag has a default of its own in each verb.
+func (v *nvmeVerb) namespaceFlag(f *pflag.FlagSet, otherwise capsule.NSID, usage string) {
+	f.Uint32Var(&v.nsid, "namespace-id", uint32(otherwise), usage)
+}
+
+// id is the namespace that the flag names, whether it is there or not.
+func (c *call) id() capsule.NSID { return capsule.NSID(c.verb.nsid) }
+
+// namespace is the wanted namespace, or the lowest.
+func (c *call) namespace(ctx context.Context) (*host.Namespace, error) {
+	id, err := chooseNamespace(ctx, c.Controller, c.verb.nsid)
+	if err != nil {
+		return nil, err
+	}
+	return c.Namespace(ctx, id)
+}
+
+// execute sends an I/O command to the namespace and says that it was done.
+func (c *call) execute(ctx context.Context, cmd capsule.Command, data []byte, done string) error {
+	ns, err := c.namespace(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := ns.Execute(ctx, cmd, data); err != nil {
+		return err
+	}
+	_, err = io.WriteString(c.W, done+"\n")
+	return err
+}
+
+// write writes what was read as it is.
+func (c *call) write(b []byte) error { return writeAll(c.W, b) }
+
+// A plainError is reported as it is, without the program's name: as nvme-cli reports
+// a status. Without text it has been reported.
+type plainError struct {
+	error
+	text string
+}
+
+func (e *plainError) Unwrap() error { return e.error }
+
+// complain reports an error.
+func complain(w io.Writer, err error) {
+	var plain *plainError
+	switch {
+	case err == nil:
+	case !errors.As(err, &plain):
+		_, _ = io.WriteString(w, "nvmeof: "+err.Error()+"\n")
+	case plain.text != "":
+		_, _ = io.WriteString(w, plain.text+"\n")
+	}
+}
+
+// statusFailure is a command's failure as nvme-cli reports it: a line of the standard
+// error, or an object on the standard output with -o json.
+func statusFailure(cmd *cobra.Command, err error) error {
+	var status *host.StatusError
+	var connect *connectError
+	if !errors.As(err, &status) || errors.As(err, &connect) {
+		return err
+	}
+	format := cmd.Flags().Lookup("output-format")
+	if format == nil || format.Value.String() != "json" {
+		return &plainError{err, nvmecli.Status(status.Status)}
+	}
+	print := nvmecli.StatusJSON
+	if strings.HasPrefix(cmd.Use, "get-feature ") {
+		print = nvmecli.FeatureStatusJSON
+	}
+	return errors.Join(&plainError{error: err}, print(cmd.OutOrStdout(), status.Status))
+}

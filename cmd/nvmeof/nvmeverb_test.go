@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// at1 is a command line for the target's one subsystem.
+func (s *testTarget) at1(line string) []string {
+	words := strings.Fields(line)
+	return s.at(words[0], append([]string{"-n", testNQN}, words[1:]...)...)
+}
+
+// TestVerbs goes through nvme-cli's commands against one target. What they print is
+// compared with nvme-cli's in internal/nvmecli.
+func TestVerbs(t *testing.T) {
+	s := startTarget(t, "--export", "mem:16MiB", "--export", "mem:8MiB,bs=4096", "--allow-any-host")
+	for line, want := range map[string]string{
+		"smart-log":                                    "Smart Log for NVME device:nvme0 namespace-id:ffffffff\n",
+		"smart-log --namespace-id 1 -H":                "      Available Spare[0]             : 0\n",
+		"smart-log -o json":                            `"avail_spare":100`,
+		"error-log -e 2":                               "Error Log Entries for device:nvme0 entries:2\n",
+		"ana-log":                                      "grpid\t:\t1\nnnsids\t:\t2\n",
+		"ana-log -g -o json":                           `"nnsids":0`,
+		"effects-log":                                  "IOCS25   [Copy                            ] 00000003\n",
+		"effects-log -c 0 -H":                          "ACS6     [Identify                        ] 00000001  CSUPP+",
+		"fw-log":                                       "afi  : 0x1\nfrs1 : 0x2020202020302e31 (1.0.....)\n",
+		"supported-log-pages":                          "LID 0x2 - SMART / Health Information\n",
+		"changed-ns-list-log":                          "no ns changed\n",
+		"resv-notif-log":                               "0 (Empty Log Page)",
+		"fid-support-effects-log":                      "FID 07 -> Support Effects Log: 00200001\n",
+		"mi-cmd-support-effects-log -o json":           `"mi_command_support":[]`,
+		"get-log --log-id 3 --log-len 16":              "0000: 01 00 00 00 00 00 00 00 31 2e 30 20 20 20 20 20 \"........1.0.....\"\n",
+		"list-ns":                                      "[   0]:0x1\n[   1]:0x2\n",
+		"list-ns --namespace-id 2 --all":               "[   0]:0x2\n",
+		"list-ns -y 0 -o json":                         `"nsid":2`,
+		"list-ctrl":                                    "num of ctrls present: 1\n",
+		"ns-descs":                                     "NVME Namespace Identification Descriptors NS 1:\nnguid   : ",
+		"nvm-id-ns --namespace-id 2":                   "NVMe NVM Identify Namespace 2:\nlbstm : 0\n",
+		"cmdset-ind-id-ns -H":                          "  [0:0] : 0x1\tNamespace Multipath Capable\n",
+		"nvm-id-ctrl":                                  "vsl    : 0\n",
+		"get-feature -f 0x04 -H":                       "Temperature Threshold         (TMPTH): 80 °C (353 K)\n",
+		"get-feature -f 6 --sel 3 -o json":             `"Supported capabilities":"00000000"`,
+		"get-feature -f 0x84 --namespace-id 1":         "get-feature:0x84 (Namespace Write Protect), Current value:00000000\n",
+		"set-feature -f 4 -V 299":                      "set-feature:0x04 (Temperature Threshold), value:0x0000012b, cdw12:00000000, save:0\n",
+		"set-feature -f 0x0e -V 5":                     "0000: 05 00 00 00 00 00 00 00",
+		"show-regs":                                    "version : 0x20000\n",
+		"show-regs -H":                                 "\tEnable                              (EN): Yes\n",
+		"show-regs -o json":                            `"vs":131072`,
+		"get-property -O 0x1c":                         "property: 0x1c (Controller Status), value: 0x1\n",
+		"get-property -O 0x14 -H":                      "I/O Command Set Selected           (CSS): ",
+		"dsm --slbs 0,100 -b 8,8 -d":                   "NVMe DSM: success\n",
+		"write-zeroes --start-block 8 -c 7":            "NVME Write Zeroes Success\n",
+		"verify --start-block 8 -c 7":                  "NVME Verify Success\n",
+		"copy -d 100 --slbs 0,8 -b 7,7":                "NVMe Copy: success\n",
+		"admin-passthru -O 6 -l 4096 -r --cdw10 1":     "Admin Command Identify is Success and result: 0x00000000\n",
+		"io-passthru -O 0 -d":                          "opcode       : 00\n",
+		"io-passthru -O 2 --namespace-id 2 -l 4096 -r": "IO Command Read is Success and result: 0x00000000\n",
+		"resv-report":                                  "\nNVME Reservation status:\n\ngen       : ",
+		"resv-report -e -o json --namespace-id 2":      `"regctlext":[]`,
+	} {
+		t.Run(line, func(t *testing.T) { command(t, s.at1(line)...).want(t, 0, want) })
+	}
+}
+
+// TestAllFeatures: those that there are, until one that wants its identifier whole.
+func TestAllFeatures(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	o := command(t, s.at1("get-feature")...).want(t, exitFailed, "get-feature:0x07 (Number of Queues), Current value:")
+	if strings.Contains(o.out, "get-feature:0x08") || !strings.Contains(o.errOut, "get-feature:0x84") && !strings.Contains(o.out, "get-feature:0x80") {
+		t.Errorf("features: %s%s", o.out, o.errOut)
+	}
+	o = command(t, s.at1("get-feature --cdw11 1 -o json")...).want(t, 0, `"feature: 0x81":[`)
+	if !json.Valid([]byte(o.out)) {
+		t.Errorf("no JSON: %s", o.out)
+	}
+}
+
+// TestVerbsRaw: the bytes of a page as they came.
+func TestVerbsRaw(t *testing.T) {
+	s := startTarget(t, "--export", "mem:16MiB", "--allow-any-host")
+	for line, size := range map[string]int{
+		"smart-log -b": capsule.SMARTLogSize, "fw-log -o binary": capsule.FirmwareLogSize, "error-log -b -e 3": 3 * capsule.ErrorLogEntrySize,
+		"changed-ns-list-log -b": capsule.NamespaceListSize, "get-log -i 2 -l 8 -b": 8, "ns-descs -b": capsule.IdentifySize,
+		"ana-log -o binary": 16 + 32 + 4, "effects-log -b -c 0": capsule.EffectsLogSize, "get-feature -f 0x0e -b": 8,
+		"resv-report -b --numd 64": 256, "admin-passthru -O 6 --cdw10 1 -l 4096 -r -b": 4096,
+	} {
+		if o := command(t, s.at1(line)...).want(t, 0); len(o.out) != size {
+			t.Errorf("%s: %d bytes, want %d", line, len(o.out), size)
+		}
+	}
+}
+
+// TestVerbStatus: a refusal is one line in nvme-cli's words, or an object.
+func TestVerbStatus(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	for line, text := range map[string]string{
+		"get-log -i 7 -l 512":              "NVMe status: Invalid Log Page: The log page indicated is invalid(0x4109)",
+		"get-feature -f 3":                 "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
+		"set-feature -f 6 -V 0":            "NVMe status: Feature Not Changeable: The Feature Identifier is not able to be changed(0x410e)",
+		"set-feature -f 6 -V 1 --save":     "NVMe status: Feature Identifier Not Saveable: The Feature Identifier specified does not support a saveable value(0x410d)",
+		"write-zeroes --start-block 99999": "NVMe status: LBA Out of Range: The command references an LBA that exceeds the size of the namespace(0x4080)",
+		"ns-descs --namespace-id 7":        "NVMe status: Invalid Namespace or Format: The namespace or the format of that namespace is invalid(0x400b)",
+		"io-passthru -O 0x7e":              "NVMe status: Invalid Command Opcode: A reserved coded value or an unsupported value in the command opcode field(0x4001)",
+		"get-property -O 0x20":             "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
+	} {
+		o := command(t, s.at1(line)...).want(t, exitFailed)
+		var report strings.Builder
+		if complain(&report, o.err); report.String() != text+"\n" || o.out != "" {
+			t.Errorf("%s reports %q and prints %q", line, report.String(), o.out)
+		}
+		o = command(t, s.at1(line+" -o json")...).want(t, exitFailed)
+		report.Reset()
+		complain(&report, o.err)
+		var doc map[string]any
+		if err := json.Unmarshal([]byte(o.out), &doc); err != nil || report.String() != "" {
+			t.Errorf("%s -o json prints %q (%v) and reports %q", line, o.out, err, report.String())
+		}
+	}
+	var report strings.Builder
+	complain(&report, errors.New("anything else"))
+	if report.String() != "nvmeof: anything else\n" {
+		t.Errorf("%q", report.String())
+	}
+}
+
+// TestVerbUsage: what is wrong on the command line, in words that help.
+func TestVerbUsage(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	for line, text := range map[string]string{
+		"get-log -i 3":                      "log-len is required",
+		"get-log -i 3 -l 6":                 "a multiple of 4",
+		"get-feature -f 6 --sel 4":          "invalid 'select' param:4",
+		"set-feature -V 4":                  "feature-id required",
+		"get-property":                      "offset required param",
+		"set-property -O 0x14":              "value required param",
+		"dsm -d":                            "No range definition provided",
+		"dsm --slbs 1,x -d":                 `--slbs: "x" is no number`,
+		"copy -d 5":                         "invalid range",
+		"copy -d 5 --slbs 1 -b 70000":       `--blocks: "70000" is no number from 0 to 65535`,
+		"resv-register -r 9":                "invalid rrega:9",
+		"resv-register -p 4":                "invalid cptpl:4",
+		"smart-log -o yaml":                 "it is one of binary, json, normal",
+		"verify --namespace-id 9":           "there is no such namespace; there is: 1",
+		"admin-passthru -O 6 -l 16 --write": "moves no data to the controller",
+		"error-log -e 0":                    "at least one",
+		"list-ns --namespace-id 0":          "invalid nsid parameter",
+	} {
+		command(t, s.at1(line)...).want(t, exitUsage, text)
+	}
+	command(t, "check-dhchap-key").want(t, exitUsage, "Key not specified")
+}
+
+// TestCompare: what was written compares, and one byte more does not.
+func TestCompare(t *testing.T) {
+	s := startTarget(t, "--export", "mem:16MiB", "--allow-any-host")
+	data := make([]byte, 3<<20)
+	rand.Read(data)
+	file := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := " --start-block 100 --block-count 6143 --data-size 3145728 --data " + file
+	command(t, s.at1("write"+at)...).want(t, 0, "write: Success\n")
+	command(t, s.at1("compare"+at+" --latency")...).want(t, 0, "compare: Success\n", " latency: compare: ")
+	if o := command(t, s.at1("read --start-block 100 --block-count 6143 --data-size 3145728")...).want(t, 0); !bytes.Equal([]byte(o.out), data) {
+		t.Error("what was written does not come back")
+	}
+	data[len(data)-1]++
+	o := commandIn(t.Context(), data, s.at1("compare --start-block 100 --block-count 6143 --data-size 3145728")...)
+	o.want(t, exitFailed)
+	var report strings.Builder
+	complain(&report, o.err)
+	if want := "NVMe status: Compare Failure: The command failed due to a miscompare during a Compare command(0x285)\n"; report.String() != want {
+		t.Errorf("%q, want %q", report.String(), want)
+	}
+}
+
+// TestReservationCommands: one host registers, acquires, releases, and is gone.
+func TestReservationCommands(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	for _, c := range [][2]string{
+		{"resv-register --nrkey 0xa1", "NVME Reservation  success\n"},
+		{"resv-acquire --crkey 0xa1 --rtype 3", "NVME Reservation Acquire success\n"},
+		{"resv-report -e", "regctlext[0] :\n  cntlid     : ffff\n  rcsts      : 1\n  rkey       : a1\n"},
+		{"resv-release --crkey 0xa1 --rtype 3", "NVME Reservation Release success\n"},
+		{"resv-register --crkey 0xa1 --rrega 1", "NVME Reservation  success\n"},
+		{"resv-report -e -o json", `"regctl":0`},
+	} {
+		command(t, s.at1(c[0])...).want(t, 0, c[1])
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var b bytes.Buffer
+	if newProgress(&b, "write", 1<<30) != nil {
+		t.Error("a bar without a terminal")
+	}
+	p := startProgress(&b, "write", 100)
+	p.add(60)
+	p.end()
+	if !strings.Contains(b.String(), "write") {
+		t.Errorf("the bar is %q", b.String())
+	}
+	var none *progress
+	none.add(1)
+	none.end()
+}
+
+func TestHostNQNCommands(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	const prefix = "nqn.2014-08.org.nvmexpress:uuid:"
+	command(t, "gen-hostnqn").want(t, 0, prefix)
+	shown := command(t, "show-hostnqn").want(t, 0, prefix)
+	if again := command(t, "show-hostnqn"); again.out != shown.out {
+		t.Errorf("the host is %q, then %q", shown.out, again.out)
+	}
+	file := filepath.Join(t.TempDir(), "product_uuid")
+	const id = "0a1b2c3d-0000-4000-8000-000000000001"
+	if err := os.WriteFile(file, []byte(strings.ToUpper(id)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if nqn, err := machineNQN(file); err != nil || string(nqn) != prefix+id {
+		t.Errorf("%s, %v", nqn, err)
+	}
+}
+
+func TestCheckKey(t *testing.T) {
+	const secret = "ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n"
+	for key, want := range map[string]string{
+		"DHHC-1:00:" + secret + ":": "Key is valid (HMAC 0, length 32, CRC a70d69fa)\n",
+		"DHHC-1:01:" + secret + ":": "Key is valid (HMAC 1, length 32, CRC a70d69fa)\n",
+	} {
+		if o := command(t, "check-dhchap-key", "-k", key).want(t, 0); o.out != want {
+			t.Errorf("%s: %q, want %q", key, o.out, want)
+		}
+	}
+	for key, text := range map[string]string{
+		"DHHC-1:02:" + secret + ":": "SHA-384", "DHHC-1:05:" + secret + ":": "hash other than", "xx": "not of the form",
+		"DHHC-1:00:" + secret[:47] + "m:": "checksum",
+	} {
+		command(t, "check-dhchap-key", "-k", key).want(t, exitFailed, text)
+	}
+}

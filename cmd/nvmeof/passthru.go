@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
+)
+
+// passthru are the flags of nvme admin-passthru and io-passthru.
+type passthru struct {
+	admin         bool
+	opcode        uint8
+	prefill       uint8
+	length        uint32
+	cdw           [16]uint32 // 2, 3 and 10 to 15
+	file          string
+	show, dry     bool
+	receive, send bool
+}
+
+func newAdminPassthru() *cobra.Command {
+	return newPassthru(&passthru{admin: true}, "admin-passthru", "Send any command to the admin queue")
+}
+
+func newIOPassthru() *cobra.Command {
+	return newPassthru(&passthru{}, "io-passthru", "Send any command to an I/O queue")
+}
+
+func newPassthru(p *passthru, name, short string) *cobra.Command {
+	var v nvmeVerb
+	return newVerb(name, short, canRaw, &v, func(f *pflag.FlagSet) {
+		v.namespaceFlag(f, 0, "desired namespace")
+		p.add(f)
+	}, p.run)
+}
+
+func (p *passthru) add(f *pflag.FlagSet) {
+	f.Uint8VarP(&p.opcode, "opcode", "O", 0, "opcode (required)")
+	f.Uint8VarP(&p.prefill, "prefill", "p", 0, "prefill buffers with known byte-value")
+	f.Uint32VarP(&p.length, "data-len", "l", 0, "data I/O length (bytes)")
+	for _, n := range []int{2, 3, 10, 11, 12, 13, 14, 15} {
+		letter := map[int]string{2: "2", 3: "3"}[n]
+		if n >= 10 {
+			letter = fmt.Sprint(n - 6)
+		}
+		f.Uint32VarP(&p.cdw[n], fmt.Sprintf("cdw%d", n), letter, 0, fmt.Sprintf("command dword %d value", n))
+	}
+	f.StringVarP(&p.file, "input-file", "i", "", "data input or output file")
+	f.BoolVar(&p.show, "show-command", false, "print command before sending")
+	f.BoolVarP(&p.dry, "dry-run", "d", false, "show command instead of sending")
+	f.BoolVarP(&p.receive, "read", "r", false, "set dataflow direction to receive")
+	f.BoolVar(&p.send, "write", false, "set dataflow direction to send")
+}
+
+func (p *passthru) run(ctx context.Context, c *call) error {
+	cmd := capsule.Command{
+		Opcode: capsule.Opcode(p.opcode), NSID: c.id(), CDW2: p.cdw[2], CDW3: p.cdw[3],
+		CDW10: p.cdw[10], CDW11: p.cdw[11], CDW12: p.cdw[12], CDW13: p.cdw[13], CDW14: p.cdw[14], CDW15: p.cdw[15],
+	}
+	if err := p.judge(&cmd); err != nil {
+		return err
+	}
+	data := bytes.Repeat([]byte{p.prefill}, int(p.length))
+	if p.send {
+		if err := p.load(c.in, data); err != nil {
+			return err
+		}
+	}
+	if p.show || p.dry {
+		if err := c.Passthru(&cmd, len(data)); err != nil || p.dry {
+			return err
+		}
+	}
+	done, err := p.transmit(ctx, c, cmd, data)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.warn, "%s Command %s is Success and result: 0x%08x\n", choose(p.admin, "Admin", "IO"), p.name(), done.DW0())
+	return p.store(c, data)
+}
+
+// judge refuses what would make us misread what the controller does.
+func (p *passthru) judge(cmd *capsule.Command) error {
+	direction := capsule.Direction(cmd.Opcode & 3)
+	switch {
+	case p.length > maxLogLength:
+		return usage("--data-len %d: %d bytes at most", p.length, maxLogLength)
+	case p.send && p.receive:
+		return usage("--read and --write: one of them")
+	case p.length == 0:
+	case p.send && direction != capsule.HostToController:
+		return usage("--write: opcode %#02x moves no data to the controller", p.opcode)
+	case p.receive && direction != capsule.ControllerToHost:
+		return usage("--read: opcode %#02x moves no data to the host", p.opcode)
+	}
+	return nil
+}
+
+func (p *passthru) load(in io.Reader, data []byte) error {
+	if p.file != "" {
+		f, err := os.Open(p.file)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	if _, err := io.ReadFull(in, data); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("no data to send: %w; give a file with --input-file", err)
+	}
+	return nil
+}
+
+// transmit sends the command to its queue; an I/O command without a namespace is for
+// the lowest.
+func (p *passthru) transmit(ctx context.Context, c *call, cmd capsule.Command, data []byte) (capsule.Completion, error) {
+	if p.admin {
+		return c.Admin(ctx, cmd, data)
+	}
+	id, err := chooseNamespace(ctx, c.Controller, 0)
+	if err != nil {
+		return capsule.Completion{}, err
+	}
+	ns, err := c.Namespace(ctx, id)
+	if err != nil {
+		return capsule.Completion{}, err
+	}
+	return ns.Execute(ctx, cmd, data)
+}
+
+func (p *passthru) name() string {
+	const other = "Vendor Specific"
+	if p.admin {
+		return nvmecli.AdminName(capsule.AdminOpcode(p.opcode), other)
+	}
+	return nvmecli.IOName(capsule.IOOpcode(p.opcode), other)
+}
+
+// store keeps or shows the data that came.
+func (p *passthru) store(c *call, data []byte) error {
+	switch {
+	case len(data) == 0 || p.send:
+		return nil
+	case p.file != "":
+		return os.WriteFile(p.file, data, 0o664)
+	case c.raw:
+		return c.write(data)
+	}
+	return c.Dump(data)
+}
+
+func choose(on bool, yes, no string) string {
+	if on {
+		return yes
+	}
+	return no
+}
