@@ -3,10 +3,13 @@ package main
 import "github.com/spf13/cobra"
 
 // addNVMeCommands adds nvme-cli's commands on one controller, beside those that have
-// files of their own.
+// files of their own. Help lists them after all that were added before.
 func addNVMeCommands(root *cobra.Command) {
-	const group = "nvme"
-	root.AddGroup(&cobra.Group{ID: group, Title: "Commands of nvme-cli on one controller:"})
+	const others, group = "others", "nvme"
+	root.AddGroup(&cobra.Group{ID: others, Title: "Commands:"}, &cobra.Group{ID: group, Title: "More of nvme-cli's commands, on one controller:"})
+	for _, c := range root.Commands() {
+		c.GroupID = others
+	}
 	for _, c := range []*cobra.Command{
 		newSMARTLog(), newErrorLog(), newANALog(), newEffectsLog(), newFirmwareLog(), newSupportedLogPages(),
 		newChangedNamespaces(), newReservationLog(), newFeatureEffects(), newMIEffects(), newGetLog(),

@@ -110,7 +110,7 @@ func TestVerbStatus(t *testing.T) {
 		"write-zeroes --start-block 99999": "NVMe status: LBA Out of Range: The command references an LBA that exceeds the size of the namespace(0x4080)",
 		"ns-descs --namespace-id 7":        "NVMe status: Invalid Namespace or Format: The namespace or the format of that namespace is invalid(0x400b)",
 		"io-passthru -O 0x7e":              "NVMe status: Invalid Command Opcode: A reserved coded value or an unsupported value in the command opcode field(0x4001)",
-		"get-property -O 0x20":             "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
+		"get-property -O 0x28":             "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
 	} {
 		o := command(t, s.at1(line)...).want(t, exitFailed)
 		var report strings.Builder

@@ -30,16 +30,21 @@ func newShowRegisters() *cobra.Command {
 		}
 		// Few controllers can reset their subsystem.
 		v, err := c.Controller.Property(ctx, capsule.PropertyNSSR)
-		var refused *host.StatusError
 		switch {
 		case err == nil:
 			nssr := uint32(v)
 			r.NSSR = &nssr
-		case !errors.As(err, &refused):
+		case !notThere(err):
 			return err
 		}
 		return c.Registers(r)
 	})
+}
+
+// notThere reports whether the controller has no such property.
+func notThere(err error) bool {
+	var refused *host.StatusError
+	return errors.As(err, &refused) && refused.Status.Code() == capsule.StatusInvalidField
 }
 
 const offsetHelp = "CAP=0x0, VS=0x8, CC=0x14, CSTS=0x1c, NSSR=0x20, NSSD=0x64, CRTO=0x68"
@@ -60,6 +65,9 @@ func newGetProperty() *cobra.Command {
 				return usage("offset required param: --offset, one of %s", offsetHelp)
 			}
 			v, err := c.Controller.Property(ctx, capsule.PropertyOffset(offset))
+			if capsule.PropertyOffset(offset) == capsule.PropertyNSSR && notThere(err) {
+				v, err = nvmecli.NoProperty, nil
+			}
 			if err != nil {
 				return err
 			}

@@ -98,8 +98,10 @@ func (o Output) NVMNamespace(nsid capsule.NSID, ns *capsule.IdentifyNamespace, n
 
 // NVMController prints the data of Identify CNS 06h as `nvme nvm-id-ctrl` does.
 func (o Output) NVMController(c *capsule.IdentifyNVMController) error {
+	version := dec("ver", c.VER)
+	version.text = fmt.Sprintf("0x%x", uint32(c.VER))
 	fields := []field{dec("vsl", c.VSL), dec("wzsl", c.WZSL), dec("wusl", c.WUSL), dec("dmrl", c.DMRL), dec("dmrsl", c.DMRSL), dec("dmsl", c.DMSL),
-		dec("kpiocap", c.KPIOCAP), dec("wzdsl", c.WZDSL), dec("aocs", c.AOCS), hexField("ver", c.VER), dec("lbamqf", c.LBAMQF)}
+		dec("kpiocap", c.KPIOCAP), dec("wzdsl", c.WZDSL), dec("aocs", c.AOCS), version, dec("lbamqf", c.LBAMQF)}
 	return o.either(func(b *strings.Builder) {
 		b.WriteString("NVMe Identify Controller NVM:\n")
 		writeFields(b, 7, fields)

@@ -21,6 +21,9 @@ func PropertyName(off capsule.PropertyOffset) string {
 	return "Unknown"
 }
 
+// NoProperty is what nvme-cli shows of NSSR where the controller has none.
+const NoProperty = ^uint64(0)
+
 // Property prints a property as `nvme get-property` does.
 func (o Output) Property(off capsule.PropertyOffset, v uint64) error {
 	spelled := spellProperty(off, v)
@@ -34,6 +37,9 @@ func (o Output) Property(off capsule.PropertyOffset, v uint64) error {
 	return o.either(func(b *strings.Builder) {
 		fmt.Fprintf(b, "property: %s (%s), value: %s\n", offset, PropertyName(off), hexed(v))
 	}, func() any {
+		if off.Size() == 4 {
+			v = uint64(uint32(v))
+		}
 		return object{{"property", fmt.Sprintf("0x%02x", uint32(off))}, {"name", PropertyName(off)}, {"value", fmt.Sprintf("%x", v)}}
 	})
 }

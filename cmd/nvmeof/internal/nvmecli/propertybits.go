@@ -50,7 +50,7 @@ func spellProperty(off capsule.PropertyOffset, v uint64) *spelled {
 	case capsule.PropertyCSTS:
 		return &spelled{"csts", spellCSTS(v), "\n"}
 	case capsule.PropertyNSSR:
-		return &spelled{"nssr", []featureItem{count("NVM Subsystem Reset Control (NSSRC)", uint32(v))}, "\n"}
+		return &spelled{"nssr", []featureItem{item(fmt.Sprintf("NVM Subsystem Reset Control (NSSRC): %d", v), "NVM Subsystem Reset Control (NSSRC)", integer(v))}, "\n"}
 	case capsule.PropertyNSSD:
 		return &spelled{"", []featureItem{item("NVM Subsystem Shutdown Control (NSSC): "+hexed(v), "NVM Subsystem Shutdown Control (NSSC)", hexed(v))}, "\n"}
 	case capsule.PropertyCRTO:
@@ -85,8 +85,8 @@ func spellCAP(v uint64) []featureItem {
 	power := []string{"Not Reported", "Controller scope", "Domain scope", "NVM subsystem scope"}
 	items := []featureItem{
 		supported("NVM Subsystem Shutdown Enhancements Supported (NSSES)", "NVM Subsystem Shutdown Enhancements Supported (NSSES)", bit(61)),
-		supported("Controller Ready With Media Support (CRWMS)", "Controller Ready With Media Support (CRWMS)", bit(60)),
-		supported("Controller Ready Independent of Media Support (CRIMS)", "Controller Ready Independent of Media Support (CRIMS)", bit(59)),
+		supported("Controller Ready With Media Support (CRWMS)", "Controller Ready With Media Support (CRWMS)", bit(59)),
+		supported("Controller Ready Independent of Media Support (CRIMS)", "Controller Ready Independent of Media Support (CRIMS)", bit(60)),
 		supported("NVM Subsystem Shutdown Supported   (NSSS)", "NVM Subsystem Shutdown Supported (NSSS)", bit(58)),
 		memory("Controller Memory Buffer Supported (CMBS)", "Controller Memory Buffer", "Controller Memory Buffer Supported (CMBS):", bit(57)),
 		memory("Persistent Memory Region Supported (PMRS)", "Persistent Memory Region", "Persistent Memory Region Supported (PMRS)", bit(56)),
