@@ -24,7 +24,7 @@ func TestNVMeCLI(t *testing.T) {
 	l.startTarget(t, s)
 	e := s.env()
 	l.onHost(t, time.Minute, "connect", e.with(env{"queues": 2}))
-	l.onHost(t, 9*time.Minute, "nvmecli", e.with(env{"cases": strings.Join(nvmeCLICases, "\n")}))
+	l.onHost(t, 15*time.Minute, "nvmecli", e.with(env{"cases": strings.Join(nvmeCLICases, "\n")}))
 	for i, c := range nvmeCLICases {
 		t.Run(c, func(t *testing.T) {
 			for _, part := range []string{"out", "err", "rc"} {
@@ -84,7 +84,7 @@ var nvmeCLICases = []string{
 
 	"c show-regs", "c show-regs -H", "c show-regs -o json",
 	"c get-property --offset=0", "c get-property --offset=0 -H", "c get-property --offset=8 -o json", "c get-property --offset=0x1c -H -o json",
-	"c get-property --offset=8 -H", "c get-property --offset=0x68 -H", "c get-property --offset=0x20", "c get-property --offset=0x28",
+	"c get-property --offset=8 -H", "c get-property --offset=0x68 -H", "c get-property --offset=0x20", "c get-property --offset=0x20 -H", "c get-property --offset=0x20 -o json", "c get-property --offset=0x28",
 
 	"c get-feature --sel=1", "c get-feature --feature-id=7", "c get-feature --feature-id=7 -H", "c get-feature --feature-id=0x0f -H", "c get-feature --feature-id=4 -H",
 	"c get-feature --feature-id=4 -o json", "c get-feature --feature-id=6 --sel=3", "c get-feature --feature-id=0x84 --namespace-id=1 -H",
@@ -100,10 +100,10 @@ var nvmeCLICases = []string{
 	"n compare --start-block=0 --block-count=7 --data-size=4096 --data=data", "n compare --start-block=1 --block-count=7 --data-size=4096 --data=data",
 	"n resv-report --eds", "n resv-report -o json", "n resv-register --nrkey=0xa1 --rrega=0", "n resv-acquire --crkey=0xa1 --rtype=1 --racqa=0",
 	"n resv-report --eds -o json", "n resv-report", "n resv-acquire --crkey=0xb2 --rtype=1 --racqa=0",
-	"n resv-release --crkey=0xa1 --rtype=1 --rrela=0", "n resv-register --crkey=0xa1 --rrega=1 --iekey",
+	"n resv-release --crkey=0xa1 --rtype=1 --rrela=0", "n resv-register --crkey=0xb2 --rrega=1", "n resv-register --crkey=0xb2 --rrega=1 -o json",
 
 	"c admin-passthru --opcode=6 --data-len=4096 --read --cdw10=2", "c admin-passthru --opcode=0x0a --cdw10=6", "c admin-passthru --opcode=0xc0", "c admin-passthru --opcode=0xc0 -o json",
 	"n io-passthru --opcode=2 --namespace-id=1 --data-len=512 --read", "n io-passthru --opcode=0x7e --namespace-id=1", "n io-passthru --opcode=0 --namespace-id=1 --show-command",
 
-	"- gen-hostnqn", "- check-dhchap-key --key=DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:",
+	"- check-dhchap-key --key=DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:",
 }
