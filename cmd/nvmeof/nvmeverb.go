@@ -72,6 +72,7 @@ func newVerb(name, short string, can int, v *nvmeVerb, flags func(*pflag.FlagSet
 		flags(own)
 	}
 	v.addConnection(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("output-format", cobra.FixedCompletions([]string{"normal", "json", "binary"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -32,6 +32,34 @@ if out=$(nvmeof read "${at[@]}" --start-block $((bytes / 512)) --block-count 0 -
   die "a read past the end succeeded"
 fi
 
+# What else it can ask of a controller, and have it do.
+while read -r command; do
+  nvmeof $command "${at[@]}" >answer.txt || die "nvmeof $command: $(<answer.txt)"
+  [[ -s answer.txt ]] || die "nvmeof $command says nothing"
+done <<'END_OF_COMMANDS'
+smart-log -H
+error-log -e 4 -o json
+ana-log
+ana-log --groups -o json
+effects-log --csi 0 -H
+fw-log
+changed-ns-list-log
+list-ns
+ns-descs
+get-feature -f 7 -H
+get-log --log-id 2 --log-len 512
+show-regs -H
+get-property -O 8
+set-feature -f 0x0f -V 5000
+write-zeroes --start-block 8 --block-count 7
+dsm --slbs 8 --blocks 8 --ad
+admin-passthru -O 6 --cdw10 1 -l 4096 -r
+END_OF_COMMANDS
+nvmeof read "${at[@]}" --start-block 8 --block-count 7 --data-size 4096 --data in.data
+cmp in.data <(head -c 4096 /dev/zero) || die "zeroes were not written"
+if out=$(nvmeof get-log "${at[@]}" --log-id 0x42 --log-len 512 2>&1); then die "a log page that is not there: $out"; fi
+[[ $out == "NVMe status: "* ]] || die "what is refused reads: $out"
+
 # Many at a time, written and read back.
 for size in 512 4k 64k 1M; do
   nvmeof bench "${at[@]}" -i 2 --rw randwrite --bs $size --iodepth 8 --size 16MiB --time_based --runtime 2s --ramp-time 0s --verify -o json >bench.json

@@ -5,5 +5,5 @@
 // It differs where nvme-cli prints an address of its own memory (the JSON of get-log
 // and of data of pass-through commands), what it did not set (set-property), and of
 // features that controllers over fabrics do not have, which it spells out and this
-// package shows as bytes. show-regs -H with JSON has the numbers alone.
+// package shows as bytes.
 package nvmecli

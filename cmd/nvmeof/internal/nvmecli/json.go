@@ -18,6 +18,9 @@ type object []member
 // number is an integer of any size, in decimal.
 type number string
 
+// verbatim is a value as it stands in a document, with its indentation.
+type verbatim string
+
 func integer[T ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int | ~int64](v T) number {
 	return number(fmt.Sprintf("%d", v))
 }
@@ -37,6 +40,8 @@ func appendJSON(b *strings.Builder, v any, depth int) {
 	case string:
 		appendString(b, v)
 	case number:
+		b.WriteString(string(v))
+	case verbatim:
 		b.WriteString(string(v))
 	case object:
 		appendList(b, "{}", len(v), depth, func(i int) {

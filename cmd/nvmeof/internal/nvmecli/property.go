@@ -1,6 +1,7 @@
 package nvmecli
 
 import (
+	_ "embed"
 	"fmt"
 	"strings"
 
@@ -84,7 +85,42 @@ func (o Output) Registers(r Registers) error {
 				spellProperty(p.off, p.v).text(b)
 			}
 		}
-	}, func() any { return registersJSON(r) })
+	}, func() any {
+		if !o.Human {
+			return registersJSON(r)
+		}
+		return registersInWords(r, nssr)
+	})
+}
+
+// absent is what `nvme show-regs -H -o json` says of the registers that a controller
+// over fabrics does not have: of ones.
+//
+//go:embed absent.json
+var absent string
+
+// registersInWords has the registers in the order of registersJSON.
+func registersInWords(r Registers, nssr uint32) (o object) {
+	words := map[string]object{}
+	for name, p := range map[string]struct {
+		off capsule.PropertyOffset
+		v   uint64
+	}{
+		"cap": {capsule.PropertyCAP, uint64(r.CAP)}, "vs": {capsule.PropertyVS, uint64(r.VS)}, "cc": {capsule.PropertyCC, uint64(r.CC)},
+		"csts": {capsule.PropertyCSTS, uint64(r.CSTS)}, "nssr": {capsule.PropertyNSSR, uint64(nssr)},
+	} {
+		words[name] = spellProperty(p.off, p.v).json(fmt.Sprintf("%x", p.v))
+	}
+	for _, m := range registersJSON(r) {
+		if w, ok := words[m.key]; ok {
+			o = append(o, member{m.key, []object{w}})
+			continue
+		}
+		_, rest, _ := strings.Cut(absent, "\n  \""+m.key+"\":")
+		text, _, _ := strings.Cut(rest, "\n  ]")
+		o = append(o, member{m.key, verbatim(text + "\n  ]")})
+	}
+	return o
 }
 
 // registersJSON has the registers of memory mapped controllers too, as ones: that is
