@@ -52,13 +52,7 @@ show-regs -H
 get-property -O 8
 set-feature -f 0x0f -V 5000
 write-zeroes --start-block 8 --block-count 7
-dsm --slbs 8 --blocks 8 --ad
-admin-passthru -O 6 --cdw10 1 -l 4096 -r
 END_OF_COMMANDS
-nvmeof read "${at[@]}" --start-block 8 --block-count 7 --data-size 4096 --data in.data
-cmp in.data <(head -c 4096 /dev/zero) || die "zeroes were not written"
-if out=$(nvmeof get-log "${at[@]}" --log-id 0x42 --log-len 512 2>&1); then die "a log page that is not there: $out"; fi
-[[ $out == "NVMe status: "* ]] || die "what is refused reads: $out"
 
 # Many at a time, written and read back.
 for size in 512 4k 64k 1M; do
