@@ -6,25 +6,21 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
-	"os/signal"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// A service is what the target command does: it serves the same stores at every place
-// asked for, each with a device and a target of its own, so that a place that loses
-// its device loses nothing else, and gets it back when it returns.
+// A service is what the target command does: it serves one subsystem at every place
+// asked for, each with a device of its own, so that a place that loses its device loses
+// nothing else, and gets it back when it returns.
 type service struct {
 	flags   *targetFlags
 	polling shard.Polling
@@ -32,12 +28,14 @@ type service struct {
 	log     *zap.Logger
 	out     io.Writer
 	device  func(*place) (rdmatransport.Device, error) // opens that of a place
+	target  *target.Target                             // while it runs
 
 	places  sync.WaitGroup // those in progress, and who waits for them
 	settled sync.WaitGroup // those that have not been tried yet
 
 	mu        sync.Mutex
-	parts     map[int]bool // in use
+	devices   int // in use
+	ports     map[netip.AddrPort]target.PortID
 	announced map[netip.AddrPort]bool
 }
 
@@ -54,42 +52,43 @@ type place struct {
 	transport string // not auto
 	why       string
 	addrs     []netip.AddrPort
-	part      int // of the subsystem's identifiers; 0: all
-}
-
-// Places serve the same subsystem, in targets that do not know of each other. Each has
-// a part of the identifiers of controllers and of listeners.
-const (
-	partIDs  = 1024
-	maxParts = int(capsule.ControllerIDMax) / partIDs
-)
-
-// identifiers are the first and the last identifier of the place's part.
-func (p *place) identifiers() (first, last uint16) {
-	if p.part == 0 {
-		return uint16(capsule.ControllerIDMin), uint16(capsule.ControllerIDMax)
-	}
-	first = uint16(capsule.ControllerIDMin) + uint16((p.part-1)*partIDs)
-	return first, first + partIDs - 1
 }
 
 // run serves until ctx ends, or until a place fails for good.
-func (s *service) run(ctx context.Context, listen []netip.AddrPort) error {
+func (s *service) run(ctx context.Context, listen []netip.AddrPort) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s.parts, s.announced = map[int]bool{}, map[netip.AddrPort]bool{}
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, unix.SIGHUP) // which is harmless too while no place is there to read keys again
-	defer signal.Stop(hangup)
+	s.ports, s.announced = map[netip.AddrPort]target.PortID{}, map[netip.AddrPort]bool{}
+	s.target, err = target.New(target.Config{Log: s.log, Shards: s.flags.shards, Polling: s.polling, SharedReceives: s.flags.shared})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		s.log.Info("authentications", zap.Any("counters", s.target.AuthCounts()))
+		err = errors.Join(err, s.target.Close())
+	}()
+	sub, err := s.export()
+	if err != nil {
+		return err
+	}
+	defer rereadKeys(sub, s.flags.hosts, s.log)()
+	return s.serveEach(ctx, cancel, listen)
+}
+
+// serveEach serves at all places until ctx ends, or until one of them fails for good.
+func (s *service) serveEach(ctx context.Context, cancel context.CancelCauseFunc, listen []netip.AddrPort) error {
 	var first error
 	var once sync.Once
 	for _, at := range listen {
+		if !at.Addr().IsUnspecified() {
+			s.port(at) // in the order in which they were named
+		}
 		s.settled.Add(1)
 		s.places.Go(func() {
 			var tried sync.Once
 			settled := func() { tried.Do(s.settled.Done) }
 			defer settled()
-			if err := s.serveAt(ctx, at, len(listen) == 1, settled); err != nil {
+			if err := s.serveAt(ctx, at, settled); err != nil {
 				once.Do(func() { first = err })
 				cancel(err)
 			}
@@ -109,7 +108,7 @@ func (s *service) run(ctx context.Context, listen []netip.AddrPort) error {
 
 // serveAt serves at one --listen. Settled is called when it serves or is known to
 // have to wait.
-func (s *service) serveAt(ctx context.Context, at netip.AddrPort, alone bool, settled func()) error {
+func (s *service) serveAt(ctx context.Context, at netip.AddrPort, settled func()) error {
 	if at.Addr().IsUnspecified() {
 		return s.serveAll(ctx, at, settled)
 	}
@@ -118,13 +117,6 @@ func (s *service) serveAt(ctx context.Context, at netip.AddrPort, alone bool, se
 		p.transport, p.why = chooseTransport(at.Addr())
 	}
 	s.log.Info("transport", zap.String("name", p.transport), zap.String("why", p.why))
-	if !alone {
-		var err error
-		if p.part, err = s.takePart(); err != nil {
-			return err
-		}
-		defer s.givePart(p.part)
-	}
 	return s.keep(ctx, p, settled)
 }
 
@@ -164,24 +156,18 @@ func (s *service) serve(ctx context.Context, p place, up func()) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	t, err := target.New(target.Config{Device: dev, Log: s.log, Shards: s.flags.shards, Polling: s.polling, SharedReceives: s.flags.shared, OneOfMany: p.part != 0})
+	defer s.useProcessors()()
+	d, err := s.target.AddDevice(dev)
 	if err != nil {
 		return err
 	}
 	defer func() { // peers are told
 		logCounters(dev, s.log)
-		s.log.Info("authentications", zap.Any("counters", t.AuthCounts()))
-		err = errors.Join(err, t.Close())
+		err = errors.Join(err, d.Remove())
 	}()
-	sub, err := s.export(t, &p)
-	if err != nil {
-		return err
-	}
-	defer rereadKeys(sub, s.flags.hosts, s.log)()
 	var l *target.Listener
-	for i, at := range p.addrs {
-		first, _ := p.identifiers()
-		if l, err = t.ListenAs(target.PortID(first)+target.PortID(i), at); err != nil {
+	for _, at := range p.addrs {
+		if l, err = d.Listen(target.ListenerConfig{ID: s.port(at), Addr: at}); err != nil {
 			return err
 		}
 		s.announce(l.Addr())
@@ -200,11 +186,8 @@ func (s *service) openDevice(p *place) (rdmatransport.Device, error) {
 }
 
 // export creates the subsystem.
-func (s *service) export(t *target.Target, p *place) (*target.Subsystem, error) {
-	first, last := p.identifiers()
-	sub, err := t.AddSubsystem(target.SubsystemConfig{
-		NQN: s.flags.nqn, MinController: capsule.ControllerID(first), MaxController: capsule.ControllerID(last),
-	})
+func (s *service) export() (*target.Subsystem, error) {
+	sub, err := s.target.AddSubsystem(target.SubsystemConfig{NQN: s.flags.nqn})
 	if err != nil {
 		return nil, usage("--nqn: %v", err)
 	}
@@ -220,6 +203,17 @@ func (s *service) export(t *target.Target, p *place) (*target.Subsystem, error) 
 	return sub, nil
 }
 
+// port is the identifier of the listener of an address, the same whenever it comes
+// back.
+func (s *service) port(at netip.AddrPort) target.PortID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ports[at] == 0 {
+		s.ports[at] = target.PortID(len(s.ports) + 1)
+	}
+	return s.ports[at]
+}
+
 // announce tells once how a Linux host gets to an address.
 func (s *service) announce(at netip.AddrPort) {
 	s.mu.Lock()
@@ -232,24 +226,17 @@ func (s *service) announce(at netip.AddrPort) {
 	fmt.Fprintf(s.out, "on a Linux host: %s\n", connectLine(at, s.flags.nqn))
 }
 
-// takePart is a part of the subsystem's identifiers that no other place has.
-func (s *service) takePart() (int, error) {
+// useProcessors counts one more device, until done is called.
+func (s *service) useProcessors() (done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for n := 1; n <= maxParts; n++ {
-		if !s.parts[n] {
-			s.parts[n] = true
-			needProcessors(len(s.parts)*s.flags.shards, s.polling)
-			return n, nil
-		}
+	s.devices++
+	needProcessors(s.devices*s.flags.shards, s.polling)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.devices--
 	}
-	return 0, fmt.Errorf("more than %d places to serve at: name fewer addresses with --listen", maxParts)
-}
-
-func (s *service) givePart(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.parts, n)
 }
 
 // A backoff is how long a place is left alone after it failed: longer each time, and

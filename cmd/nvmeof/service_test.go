@@ -12,7 +12,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
@@ -139,8 +138,8 @@ func TestDeviceComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestSeveralAddresses: controllers of one subsystem have identifiers of their own,
-// whatever address they are reached at.
+// TestSeveralAddresses: they are ways to one subsystem, whose controllers have
+// identifiers of their own and whose discovery log has them all, in order.
 func TestSeveralAddresses(t *testing.T) {
 	const second = "127.77.0.2"
 	s := startTarget(t, "--listen", second, "--export", "mem:1MiB", "--allow-any-host")
@@ -156,24 +155,20 @@ func TestSeveralAddresses(t *testing.T) {
 	if len(ids) != 2 {
 		t.Errorf("controller identifiers %v: two are the same", ids)
 	}
+	at := func(addr string) []string {
+		return []string{"-t", "rdma", "-a", addr, "-n", testNQN, "--start-block", "3", "--block-count", "0", "--data-size", "512"}
+	}
+	data := []byte(strings.Repeat("same", 128))
+	commandIn(t.Context(), data, append([]string{"write"}, at(second)...)...).want(t, 0)
+	if o := command(t, append([]string{"read"}, at(s.addr)...)...).want(t, 0); o.out != string(data) {
+		t.Error("what was written at one address is not read at the other")
+	}
+	o := command(t, "discover", "-t", "rdma", "-a", second).want(t, 0, "traddr:  "+s.addr+"\n", "traddr:  "+second+"\n", "Records 3")
+	if strings.LastIndex(o.out, s.addr) > strings.LastIndex(o.out, second) {
+		t.Errorf("the addresses are not in the order in which they were named:\n%s", o.out)
+	}
 	command(t, "target", "--listen", second, "--listen", second, "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host").
 		want(t, exitUsage, "there twice")
-	for _, more := range []string{second, "0.0.0.0"} {
-		command(t, "target", "--listen", s.addr, "--listen", more, "--nqn", testNQN, "--export", "mem:1MiB,resv=r", "--allow-any-host").
-			want(t, exitUsage, "one address")
-	}
-}
-
-// TestParts: the identifiers of places differ, and all are valid.
-func TestParts(t *testing.T) {
-	last := uint16(0)
-	for part := 1; part <= maxParts; part++ {
-		first, end := (&place{part: part}).identifiers()
-		if first != last+1 || end < first || end > uint16(capsule.ControllerIDMax) {
-			t.Fatalf("part %d has identifiers %d to %d, after %d", part, first, end, last)
-		}
-		last = end
-	}
 }
 
 // TestWildcard: which places the addresses of a machine make.

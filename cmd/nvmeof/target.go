@@ -58,7 +58,7 @@ serves what a file describes, and can be changed while it runs.`,
 	cmd.AddCommand(targetCommands()...)
 	f.configured.add(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.listen, "listen", nil, "address to serve on, ADDR or ADDR:PORT (port 4420); may be given several times; 0.0.0.0 or [::] is every address of that family, without loopback and link-local ones, as they come; several addresses have no reservations and no write protection by hosts")
+	flags.StringArrayVar(&f.listen, "listen", nil, "address to serve on, ADDR or ADDR:PORT (port 4420); may be given several times; 0.0.0.0 or [::] is every address of that family, without loopback and link-local ones, as they come")
 	flags.StringVar(&f.nqn, "nqn", "", "name of the subsystem")
 	flags.StringArrayVar(&f.exports, "export", nil, "each is the next namespace: "+exportHelp)
 	flags.StringVar(&f.transport, "transport", transportSoftroce, "RDMA transport: "+transportHelp)
@@ -111,21 +111,7 @@ func (f *targetFlags) check() ([]netip.AddrPort, error) {
 		}
 		f.hosts = append(f.hosts, h)
 	}
-	return addrs, f.checkReservations(addrs)
-}
-
-// checkReservations refuses to keep reservations that only one address of several, each
-// of which has a target of its own, would know of.
-func (f *targetFlags) checkReservations(addrs []netip.AddrPort) error {
-	if len(addrs) == 1 && !addrs[0].Addr().IsUnspecified() {
-		return nil
-	}
-	for _, arg := range f.exports {
-		if e, err := parseExport(arg); err == nil && e.resv != "" {
-			return usage("--export %s: resv= works with one address to serve on, since those of several know nothing of each other's reservations", arg)
-		}
-	}
-	return nil
+	return addrs, nil
 }
 
 // addresses are what --listen names.

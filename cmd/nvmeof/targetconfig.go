@@ -120,7 +120,7 @@ func serveDocument(ctx context.Context, f *configFlags, doc *config.Document, lo
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	cfg, err := targetConfig(doc, dev, log)
+	cfg, err := targetConfig(doc, log)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,11 @@ func serveDocument(ctx context.Context, f *configFlags, doc *config.Document, lo
 	if err != nil {
 		return nil, err
 	}
-	m := control.New(control.Config{Target: t, Settings: doc, Log: log, File: f.file})
+	d, err := t.AddDevice(dev)
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	m := control.New(control.Config{Target: t, Device: d, Settings: doc, Log: log, File: f.file})
 	defer func() {
 		logCounters(dev, log)
 		log.Info("authentications", zap.Any("counters", t.AuthCounts()))
@@ -255,7 +259,7 @@ func (f *configFlags) awaitDevice(ctx context.Context, doc *config.Document, log
 	return dev, err
 }
 
-func targetConfig(doc *config.Document, dev rdmatransport.Device, log *zap.Logger) (target.Config, error) {
+func targetConfig(doc *config.Document, log *zap.Logger) (target.Config, error) {
 	l := &doc.Limits
 	name := string(l.Polling)
 	if name == "" {
@@ -263,7 +267,7 @@ func targetConfig(doc *config.Document, dev rdmatransport.Device, log *zap.Logge
 	}
 	polling, err := parsePolling(name)
 	return target.Config{
-		Device: dev, Log: log, Shards: shardsOf(doc), Polling: polling, SharedReceives: l.Shared,
+		Log: log, Shards: shardsOf(doc), Polling: polling, SharedReceives: l.Shared,
 		MaxQueues: l.Queues, QueueDepth: l.QueueDepth, InCapsule: int(l.InCapsule), MaxData: int(l.MaxData),
 		MaxControllers: l.Controllers, QueueMemory: int64(l.QueueMemory), Revalidate: time.Duration(l.Revalidate),
 		DiscoveryNQN: string(doc.DiscoveryNQN),

@@ -74,10 +74,6 @@ func (w *wildcard) start(ctx context.Context, up chan struct{}) (n int) {
 		if w.failed[p.addrs[0].Addr()] == "" { // else it is known
 			w.log.Info("transport", zap.String("name", p.transport), zap.String("why", p.why), zap.Stringer("address", p.addrs[0]))
 		}
-		if p.part, err = w.takePart(); err != nil {
-			w.log.Warn("address is not served", zap.Stringer("address", p.addrs[0]), zap.Error(err))
-			return n
-		}
 		for _, a := range p.addrs {
 			w.served[a.Addr()] = true
 		}
@@ -97,7 +93,6 @@ func (w *wildcard) start(ctx context.Context, up chan struct{}) (n int) {
 
 // note logs why a place ended, once for each reason, and leaves it to the next scan.
 func (w *wildcard) note(o outcomeOf) {
-	w.givePart(o.part)
 	for _, a := range o.addrs {
 		delete(w.served, a.Addr())
 		if o.err != nil && w.failed[a.Addr()] != o.err.Error() {
@@ -127,12 +122,12 @@ func (w *wildcard) scan(all func() ([]netip.Addr, error), owner func(netip.Addr)
 			places[i].addrs = append(places[i].addrs, at)
 		case name != "":
 			byDevice[name] = len(places)
-			places = append(places, place{transportVerbs, a.String() + " belongs to the RDMA device " + name, []netip.AddrPort{at}, 0})
+			places = append(places, place{transportVerbs, a.String() + " belongs to the RDMA device " + name, []netip.AddrPort{at}})
 		case w.flags.transport == transportVerbs || w.rdma[a]: // not ours, or not now
 		case err != nil:
-			places = append(places, place{transportSoftroce, err.Error(), []netip.AddrPort{at}, 0})
+			places = append(places, place{transportSoftroce, err.Error(), []netip.AddrPort{at}})
 		default:
-			places = append(places, place{transportSoftroce, "asked for with --transport", []netip.AddrPort{at}, 0})
+			places = append(places, place{transportSoftroce, "asked for with --transport", []netip.AddrPort{at}})
 		}
 	}
 	return places, err

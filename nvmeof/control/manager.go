@@ -20,6 +20,8 @@ type Config struct {
 	// Target is required, without subsystems and listeners. It becomes the
 	// Manager's, which closes it.
 	Target *target.Target
+	// Device of the target is where it listens. Required.
+	Device *target.Device
 	// Settings has the transport and the limits with which the target was made;
 	// the rest of it is not looked at. Required.
 	Settings *config.Document

@@ -49,11 +49,15 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = dev.Close() })
-	tgt, err := target.New(target.Config{Device: dev, Log: zap.New(core), Arena: 4 << 20})
+	tgt, err := target.New(target.Config{Log: zap.New(core), Arena: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Target: tgt, Settings: &config.Document{Version: 1}, Log: zap.New(core)}
+	d, err := tgt.AddDevice(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Target: tgt, Device: d, Settings: &config.Document{Version: 1}, Log: zap.New(core)}
 	for _, c := range change {
 		c(&cfg)
 	}

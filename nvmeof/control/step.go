@@ -60,7 +60,11 @@ func (m *Manager) step(c config.Change, o Options) error {
 }
 
 func (m *Manager) listen(l *config.Listener) error {
-	t, err := m.target.ListenAs(target.PortID(l.ID), l.Address.AddrPort)
+	ana := map[capsule.ANAGroup]capsule.ANAState{}
+	for _, g := range l.ANAGroups {
+		ana[capsule.ANAGroup(g.Group)] = anaStates[g.State]
+	}
+	t, err := m.cfg.Device.Listen(target.ListenerConfig{ID: target.PortID(l.ID), Addr: l.Address.AddrPort, ANA: ana})
 	if err != nil {
 		return err
 	}
@@ -73,11 +77,6 @@ func (m *Manager) listen(l *config.Listener) error {
 			}
 		}
 	})
-	for _, g := range l.ANAGroups {
-		if err := m.setANA(l.ID, g); err != nil {
-			return errors.Join(err, m.unlisten(l))
-		}
-	}
 	return nil
 }
 

@@ -26,6 +26,7 @@ const maxSilent = 256
 // A Listener is an address on which the target accepts connections.
 type Listener struct {
 	target   *Target
+	device   *Device
 	listener rdmatransport.Listener
 	port     port
 	removed  atomic.Bool   // nothing is accepted any more
@@ -36,10 +37,19 @@ type Listener struct {
 	ana atomic.Pointer[anaTable]
 }
 
-// newListener has all ANA groups optimized.
-func newListener(t *Target, rl rdmatransport.Listener, p port) *Listener {
-	l := &Listener{target: t, listener: rl, port: p, ended: make(chan struct{})}
-	l.ana.Store(newANATable())
+// A ListenerConfig describes a listener. A zero field takes the default.
+type ListenerConfig struct {
+	Addr netip.AddrPort // required: an address of the device; port 0 picks a free one
+	// ID is by what subsystems choose where they are exposed; default: the lowest that
+	// no listener of the target has.
+	ID PortID
+	// ANA has the states of groups with which the listener begins; default: optimized.
+	ANA map[capsule.ANAGroup]capsule.ANAState
+}
+
+func newListener(d *Device, rl rdmatransport.Listener, p port, ana *anaTable) *Listener {
+	l := &Listener{target: d.target, device: d, listener: rl, port: p, ended: make(chan struct{})}
+	l.ana.Store(ana)
 	return l
 }
 
@@ -47,8 +57,8 @@ func newListener(t *Target, rl rdmatransport.Listener, p port) *Listener {
 func (l *Listener) Addr() netip.AddrPort { return l.port.addr }
 
 // Done is closed when the listener accepts no more: it was removed, the target was
-// closed, or its device is lost, after which there is nothing to do but to close both
-// and to begin with another device.
+// closed, or its device is lost, after which there is nothing to do but to remove and
+// close that, and to add another.
 func (l *Listener) Done() <-chan struct{} { return l.ended }
 
 // Err waits for Done and says why: [rdmatransport.ErrClosed], or an error that is
@@ -58,29 +68,39 @@ func (l *Listener) Err() error {
 	return l.err
 }
 
-// Listen accepts connections at an address of the device. The listener gets the
+// Listen accepts connections at an address of the first device. The listener gets the
 // lowest free identifier.
-func (t *Target) Listen(addr netip.AddrPort) (*Listener, error) { return t.ListenAs(0, addr) }
+func (t *Target) Listen(addr netip.AddrPort) (*Listener, error) {
+	if t.first == nil {
+		return nil, errors.New("target: Listen needs Config.Device: there is AddDevice, and Device.Listen")
+	}
+	return t.first.Listen(ListenerConfig{Addr: addr})
+}
 
-// ListenAs is Listen with an identifier, by which subsystems choose where they are
-// exposed; 0 takes the lowest free one.
-func (t *Target) ListenAs(id PortID, addr netip.AddrPort) (*Listener, error) {
-	rl, err := t.cfg.Device.Listen(addr)
+// Listen accepts connections at an address of the device. Hosts see the states of
+// ListenerConfig.ANA from the first command on.
+func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
+	t := d.target
+	ana, err := newANATable(c.ANA)
 	if err != nil {
-		return nil, fmt.Errorf("listening on %v: %w", addr, err)
+		return nil, err
+	}
+	rl, err := d.rdma.Listen(c.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("listening on %v: %w", c.Addr, err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
+	if t.closed || d.removed {
 		return nil, errors.Join(rdmatransport.ErrClosed, rl.Close())
 	}
-	if id == 0 {
-		id = t.freePort()
+	if c.ID == 0 {
+		c.ID = t.freePort()
 	}
-	if t.listener(id) != nil {
-		return nil, errors.Join(fmt.Errorf("listener %d exists already", id), rl.Close())
+	if t.listener(c.ID) != nil {
+		return nil, errors.Join(fmt.Errorf("listener %d exists already", c.ID), rl.Close())
 	}
-	l := newListener(t, rl, port{id, rl.Addr()})
+	l := newListener(d, rl, port{c.ID, rl.Addr()}, ana)
 	t.reshapeLocked(nil, func() {
 		t.listeners = append(slices.Clone(t.listeners), l)
 		slices.SortFunc(t.listeners, func(a, b *Listener) int { return cmp.Compare(a.port.id, b.port.id) })
@@ -124,7 +144,7 @@ func (t *Target) pause(d time.Duration) bool {
 	}
 }
 
-// serve judges one request and gives it to the least loaded shard.
+// serve judges one request and gives it to the device's least loaded shard.
 func (l *Listener) serve(req rdmatransport.ConnRequest) {
 	t := l.target
 	d, status := fabric.CheckRequest(req, t.cfg.limits())
@@ -136,7 +156,7 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 		t.reject(req, d, capsule.RejectNoResources, "too many connections wait for their Connect command or for authentication")
 		return
 	}
-	w := t.leastLoaded()
+	w := l.device.leastLoaded()
 	q := &queue{
 		target: t, worker: w, shard: w.shard, id: d.QID, entries: uint32(d.HSQSIZE) + 1,
 		listener: l, local: req.LocalAddr(), remote: req.RemoteAddr(),
@@ -149,7 +169,7 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 // admitQueue maps the queue's memory and accepts the connection in its shard.
 func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string) {
 	cfg := fabric.TargetConfig{
-		Shard: q.shard, Domain: t.domain, Attrs: t.attrs, Handler: q,
+		Shard: q.shard, Domain: q.worker.device.domain, Attrs: q.worker.device.attrs, Handler: q,
 		Depth: int(q.entries), InCapsule: t.cfg.InCapsule, MaxData: t.cfg.MaxData,
 		MaxDescriptors: maxDescriptors, MaxPieces: 1, PlainSend: t.cfg.PlainSend,
 	}
@@ -220,9 +240,9 @@ func (t *Target) reject(req rdmatransport.ConnRequest, d capsule.RequestData, s 
 }
 
 // leastLoaded is the worker with the fewest queues.
-func (t *Target) leastLoaded() *worker {
-	least := t.workers[0]
-	for _, w := range t.workers[1:] {
+func (d *Device) leastLoaded() *worker {
+	least := d.workers[0]
+	for _, w := range d.workers[1:] {
 		if w.queues.Load() < least.queues.Load() {
 			least = w
 		}
@@ -230,13 +250,14 @@ func (t *Target) leastLoaded() *worker {
 	return least
 }
 
-// register notes a queue, unless the target is closing.
+// register notes a queue, unless the target is closing or its device being removed.
 func (t *Target) register(q *queue) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
+	if t.closed || q.worker.device.removed {
 		return false
 	}
+	q.worker.device.queues.Add(1)
 	t.queues[q] = struct{}{}
 	q.worker.queues.Add(1)
 	t.silent.Add(1)
@@ -253,6 +274,7 @@ func (t *Target) freeQueue(q *queue, free func() error, memory int64) {
 	q.worker.queues.Add(-1)
 	go func() { // ends by itself; Close waits for it
 		defer t.tasks.Done()
+		defer q.worker.device.queues.Done()
 		if err := free(); err != nil {
 			t.log.Error("freeing a queue", zap.Error(err))
 		}

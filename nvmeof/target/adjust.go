@@ -1,10 +1,7 @@
 package target
 
 import (
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -74,10 +71,7 @@ func (n *Namespace) Pause(limit time.Duration) error {
 		return fmt.Errorf("namespace %d of %s is paused already", n.id, s.nqn)
 	}
 	end := time.Now().Add(limit)
-	quiet, err := n.shutGates()
-	if err != nil {
-		return err
-	}
+	quiet := n.shutGates()
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	select {
@@ -87,37 +81,35 @@ func (n *Namespace) Pause(limit time.Duration) error {
 		n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) })
 		return nil
 	case <-late.C:
-		return errors.Join(fmt.Errorf("namespace %d of %s: commands have not finished within %v; it goes on", n.id, s.nqn, limit), n.openGates())
+		n.unshut()
+		return fmt.Errorf("namespace %d of %s: commands have not finished within %v; it goes on", n.id, s.nqn, limit)
 	}
 }
 
 // shutGates tells when nobody is inside any more.
-func (n *Namespace) shutGates() (quiet <-chan struct{}, err error) {
+func (n *Namespace) shutGates() (quiet <-chan struct{}) {
 	done, left := make(chan struct{}), new(atomic.Int32)
-	left.Store(int32(len(n.gates)))
-	for i := range n.gates {
-		g := &n.gates[i]
-		err = n.target.workers[i].shard.Call(func() {
-			g.close(func() {
-				if left.Add(-1) == 0 {
-					close(done)
-				}
-			})
-		})
-		if err != nil {
-			return nil, err
+	left.Store(1)
+	leave := func() {
+		if left.Add(-1) == 0 {
+			close(done)
 		}
 	}
-	return done, nil
+	for _, e := range n.shutFrom(true) {
+		left.Add(1)
+		if e.shard.Call(func() { e.close(leave) }) != nil {
+			leave()
+		}
+	}
+	leave()
+	return done
 }
 
-func (n *Namespace) openGates() error {
-	for i := range n.gates {
-		if err := n.target.workers[i].shard.Call(n.gates[i].open); err != nil {
-			return err
-		}
+// unshut lets those go on who wait outside.
+func (n *Namespace) unshut() {
+	for _, e := range n.shutFrom(false) {
+		_ = e.shard.Call(e.open) // where the shard is closed nobody waits
 	}
-	return nil
 }
 
 // Resume ends a pause. It fails if there is none, or no more.
@@ -129,7 +121,8 @@ func (n *Namespace) Resume() error {
 		return fmt.Errorf("namespace %d of %s is not paused", n.id, s.nqn)
 	}
 	n.stopPause()
-	return n.openGates()
+	n.unshut()
+	return nil
 }
 
 // endPause is called when the limit of a pause has passed.
@@ -143,9 +136,7 @@ func (n *Namespace) endPause(which uint64) {
 	n.stopPause()
 	n.target.log.Warn("pause of a namespace ended by its limit, commands go on",
 		zap.Uint32("nsid", uint32(n.id)), zap.String("subsystem", s.nqn), zap.String("remedy", "Namespace.Resume in time"))
-	if err := n.openGates(); err != nil {
-		n.target.log.Error("commands of a paused namespace do not go on", zap.Error(err))
-	}
+	n.unshut()
 }
 
 // Paused reports whether commands are held.
@@ -167,10 +158,7 @@ func (n *Namespace) stopPause() {
 // tells the new one, hosts hear of it by an event, and commands past the new end
 // fail.
 func (t *Target) Revalidate() {
-	t.opening.Lock()
-	volumes := slices.Collect(maps.Values(t.volumes))
-	t.opening.Unlock()
-	for _, v := range volumes {
+	for _, v := range t.openedVolumes() {
 		err := v.refresh() // may take as long as a system call does
 		t.opening.Lock()
 		if len(v.users) > 0 {
@@ -202,8 +190,8 @@ func (v *volume) revalidate(err error) {
 		}
 	}
 	size := v.store.Info().Size
-	if v.region != nil {
-		size = min(size, int64(len(v.region.Bytes()))) // what is registered stays
+	for _, region := range v.regions {
+		size = min(size, int64(len(region.Bytes()))) // what is registered stays
 	}
 	blocks, before := uint64(max(size, 0))>>v.shift, v.blocks()
 	if blocks == before || blocks == 0 {

@@ -112,7 +112,7 @@ func TestPause(t *testing.T) {
 	go func() { paused <- ns.Pause(0) }()
 	f.within(a.io, "the gate is shut", func() bool {
 		shut := false
-		a.io.call(func() { shut = ns.gates[1].shut })
+		a.io.call(func() { shut = ns.gates[1].Load().shut })
 		return shut
 	})
 	var held []*hostCommand
@@ -245,7 +245,7 @@ func TestSharedStore(t *testing.T) {
 	queues := len(s.queues)
 	_, err = second.AddNamespace(NamespaceConfig{Store: s, NSID: 9})
 	f.must(err)
-	if len(s.queues) != queues || queues != len(f.target.workers) {
+	if len(s.queues) != queues || queues != len(f.target.first.workers) {
 		t.Errorf("%d queues, after the second namespace %d", queues, len(s.queues))
 	}
 	first := f.sub

@@ -23,13 +23,30 @@ type anaTable struct {
 	total   uint64
 }
 
-// newANATable has all groups optimized.
-func newANATable() *anaTable {
+// newANATable has all groups optimized but for those that are named.
+func newANATable(named map[capsule.ANAGroup]capsule.ANAState) (*anaTable, error) {
 	t := new(anaTable)
 	for g := range t.state {
 		t.state[g] = capsule.ANAOptimized
 	}
-	return t
+	for g, state := range named {
+		if err := checkANA(g, state); err != nil {
+			return nil, err
+		}
+		t.state[g] = state
+	}
+	return t, nil
+}
+
+func checkANA(g capsule.ANAGroup, state capsule.ANAState) error {
+	if g < 1 || g > maxANAGroups {
+		return fmt.Errorf("ANA group %d: 1 to %d", g, maxANAGroups)
+	}
+	switch state {
+	case capsule.ANAOptimized, capsule.ANANonOptimized, capsule.ANAInaccessible, capsule.ANAPersistentLoss, capsule.ANAChange:
+		return nil
+	}
+	return fmt.Errorf("ANA group %d: state %#x: want one of the constants capsule.ANAOptimized and so on", g, uint8(state))
 }
 
 func (l *Listener) state(g capsule.ANAGroup) capsule.ANAState { return l.ana.Load().state[g] }
@@ -48,13 +65,8 @@ func (l *Listener) ANAState(g capsule.ANAGroup) capsule.ANAState {
 // inaccessible, persistent loss and change they fail with the status of that
 // name, without Do Not Retry, so that a host with another path uses it.
 func (l *Listener) SetANAState(g capsule.ANAGroup, state capsule.ANAState) error {
-	if g < 1 || g > maxANAGroups {
-		return fmt.Errorf("ANA group %d: 1 to %d", g, maxANAGroups)
-	}
-	switch state {
-	case capsule.ANAOptimized, capsule.ANANonOptimized, capsule.ANAInaccessible, capsule.ANAPersistentLoss, capsule.ANAChange:
-	default:
-		return fmt.Errorf("ANA group %d: state %#x: want one of the constants capsule.ANAOptimized and so on", g, uint8(state))
+	if err := checkANA(g, state); err != nil {
+		return err
 	}
 	l.mu.Lock()
 	before := l.ana.Load()

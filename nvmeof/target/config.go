@@ -15,13 +15,14 @@ import (
 
 // Config describes a target. A zero field takes the default.
 type Config struct {
-	// Device is required. It stays the caller's, to be closed after the target.
+	// Device is the first device; default: none, and Target.AddDevice adds them all. It
+	// stays the caller's, to be closed after the target.
 	Device rdmatransport.Device
 	// Log gets one line for whatever happens to connections, none for commands;
 	// default: none at all.
 	Log *zap.Logger
 
-	Shards  int           // loops, each on a thread of its own; default 1; limit: the device's
+	Shards  int           // loops of each device, each on a thread of its own; default 1; limit: the device's
 	Polling shard.Polling // when an idle loop blocks
 	Spin    time.Duration // see shard.Config
 	Arena   int           // bytes of data buffers per shard; see shard.Config
@@ -47,12 +48,6 @@ type Config struct {
 	// that all have; default: none.
 	DiscoveryNQN string
 
-	// OneOfMany says that other targets serve the same subsystems with the same stores,
-	// each on a device of its own. They do not know of each other: what a host may want
-	// to hold for all its paths, reservations and write protection, is not offered then,
-	// and the subsystems' identifiers must differ (see SubsystemConfig and ListenAs).
-	OneOfMany bool
-
 	Firmware  string // revision, at most 8 ASCII characters; default "1.0"
 	PlainSend bool   // never invalidate a host's key, even if it asks
 }
@@ -74,9 +69,6 @@ func orDefault[T int | int64 | time.Duration](n, fallback T) T {
 
 // complete fills in defaults and judges what is set.
 func (c Config) complete() (Config, error) {
-	if c.Device == nil {
-		return c, errors.New("target: Config.Device is missing")
-	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
@@ -98,10 +90,7 @@ func (c Config) complete() (Config, error) {
 }
 
 func (c *Config) check() error {
-	limit := c.Device.Attrs().Shards
 	switch {
-	case c.Shards < 1 || c.Shards > limit:
-		return fmt.Errorf("target: %d shards: the device has 1 to %d", c.Shards, limit)
 	case c.MaxQueues < 1 || c.MaxQueues > 65534:
 		return fmt.Errorf("target: %d I/O queues: 1 to 65534", c.MaxQueues)
 	case c.QueueDepth < 2 || c.QueueDepth > 1024:
@@ -110,12 +99,21 @@ func (c *Config) check() error {
 		return fmt.Errorf("target: %d bytes of data in capsules: a multiple of 16 up to %d", c.InCapsule, maxInCapsule)
 	case c.MaxData < minMaxData || c.MaxData > shard.MaxBuffer || bits.OnesCount(uint(c.MaxData)) != 1:
 		return fmt.Errorf("target: %d bytes of data per command: a power of two from %d to %d", c.MaxData, minMaxData, shard.MaxBuffer)
-	case c.SharedReceives < 0 || c.SharedReceives > c.Device.Attrs().MaxShared:
-		return fmt.Errorf("target: %d shared receives: %s has 0 to %d", c.SharedReceives, c.Device.Attrs().Name, c.Device.Attrs().MaxShared)
 	case c.MaxControllers < 1 || c.QueueMemory < 1 || c.BackendDepth < 1:
 		return errors.New("target: MaxControllers, QueueMemory and BackendDepth must be positive")
 	case len(c.Firmware) > 8:
 		return fmt.Errorf("target: firmware revision %q: at most 8 characters", c.Firmware)
+	}
+	return nil
+}
+
+// checkDevice finds what is asked of a device that it does not have.
+func (c *Config) checkDevice(a *rdmatransport.Attrs) error {
+	switch {
+	case c.Shards < 1 || c.Shards > a.Shards:
+		return fmt.Errorf("target: %d shards: the device has 1 to %d", c.Shards, a.Shards)
+	case c.SharedReceives < 0 || c.SharedReceives > a.MaxShared:
+		return fmt.Errorf("target: %d shared receives: %s has 0 to %d", c.SharedReceives, a.Name, a.MaxShared)
 	}
 	return nil
 }

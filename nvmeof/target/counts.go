@@ -17,8 +17,12 @@ type counts struct {
 }
 
 func (c *counts) add(ns *Namespace) {
-	for i := range ns.lanes {
-		g, l := &ns.gates[i], &ns.lanes[i]
+	for i := range ns.gates {
+		g := ns.gates[i].Load()
+		if g == nil {
+			continue
+		}
+		l := g.lane
 		c.reads += g.reads.Load()
 		c.writes += g.writes.Load()
 		c.readBytes += g.readBytes.Load()

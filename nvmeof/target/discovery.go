@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // adminQueueDepth is how many entries an admin queue has at most: ASQSZ.
@@ -22,6 +21,7 @@ type port struct {
 type record struct {
 	kind      capsule.SubsystemType
 	transport capsule.TransportType
+	provider  uint8 // PRTYPE
 	port      port
 	nqn       string
 	treq      uint8
@@ -39,7 +39,7 @@ func (t *Target) records(out []record, scope []*Subsystem, host string) []record
 				continue
 			}
 			r := record{
-				kind: capsule.SubsystemNVM, transport: capsule.TransportRDMA, port: l.port, nqn: s.nqn,
+				kind: capsule.SubsystemNVM, transport: capsule.TransportRDMA, provider: l.device.provider(), port: l.port, nqn: s.nqn,
 				treq: capsule.TREQNoFlowControl,
 			}
 			if e.authenticates() {
@@ -59,7 +59,7 @@ func (c *Controller) discoveryRecords() ([]record, uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := []record{{
-		kind: capsule.SubsystemCurrentDiscovery, transport: capsule.TransportRDMA, port: c.listener.port,
+		kind: capsule.SubsystemCurrentDiscovery, transport: capsule.TransportRDMA, provider: c.listener.device.provider(), port: c.listener.port,
 		nqn: c.subsystem.nqn, treq: capsule.TREQNoFlowControl, eflags: capsule.DiscoveryPersistent,
 	}}
 	out = t.records(out, t.Subsystems(), c.hostNQN)
@@ -82,7 +82,7 @@ func (c *Controller) discoveryLog(offset uint64, b []byte) (length uint64) {
 		if i == 0 {
 			capsule.DiscoveryHeader{GENCTR: generation, NUMREC: uint64(len(records))}.Encode(part[:])
 		} else {
-			e := records[i-1].entry(c.localAddr, c.target.attrs)
+			e := records[i-1].entry(c.localAddr)
 			e.Encode(part[:])
 		}
 		n := copy(b, part[offset%capsule.DiscoveryEntrySize:])
@@ -93,7 +93,7 @@ func (c *Controller) discoveryLog(offset uint64, b []byte) (length uint64) {
 
 // entry is the record for a host that reached the target at local, which stands
 // in for an address that a listener leaves open.
-func (r *record) entry(local netip.Addr, attrs rdmatransport.Attrs) capsule.DiscoveryEntry {
+func (r *record) entry(local netip.Addr) capsule.DiscoveryEntry {
 	addr := r.port.addr.Addr()
 	if addr.IsUnspecified() {
 		addr = local
@@ -106,10 +106,7 @@ func (r *record) entry(local netip.Addr, attrs rdmatransport.Attrs) capsule.Disc
 	}
 	if r.transport == capsule.TransportRDMA {
 		e.RDMAQPType, e.RDMACMS = capsule.RDMAQPConnected, capsule.RDMAConnectionCM
-		e.RDMAPRType = capsule.RDMAProviderNone
-		if r.kind != capsule.SubsystemReferral {
-			e.RDMAPRType = rdmaProvider(attrs)
-		}
+		e.RDMAPRType = max(r.provider, capsule.RDMAProviderNone)
 	}
 	if addr.Is4() {
 		e.ADRFAM = capsule.FamilyIPv4
@@ -119,9 +116,9 @@ func (r *record) entry(local netip.Addr, attrs rdmatransport.Attrs) capsule.Disc
 	return e
 }
 
-// rdmaProvider is PRTYPE, as far as a device tells what it speaks.
-func rdmaProvider(a rdmatransport.Attrs) uint8 {
-	switch {
+// provider is PRTYPE, as far as a device tells what it speaks.
+func (d *Device) provider() uint8 {
+	switch a := &d.attrs; {
 	case a.Provider == "softroce":
 		return capsule.RDMAProviderRoCEv2
 	case a.Provider == "verbs" && !a.Immediate:

@@ -132,7 +132,7 @@ func TestDiscoveryEntryAddresses(t *testing.T) {
 		{"[fe80::1%eth0]:4420", "fe80::1", "fe80::1", capsule.FamilyIPv6},
 	} {
 		r := record{port: port{3, netip.MustParseAddrPort(c.listen)}, transport: capsule.TransportRDMA}
-		e := r.entry(netip.MustParseAddr(c.local), rdmatransport.Attrs{})
+		e := r.entry(netip.MustParseAddr(c.local))
 		if got := capsule.Text(e.TRADDR[:]); got != c.want || e.ADRFAM != c.family || e.PORTID != 3 {
 			t.Errorf("%s reached at %s: %s, %v", c.listen, c.local, got, e.ADRFAM)
 		}
@@ -207,7 +207,6 @@ func TestFailedAccept(t *testing.T) {
 
 func TestConfigIsJudged(t *testing.T) {
 	for name, c := range map[string]Config{
-		"no device":        {},
 		"too many shards":  {Device: newFakeDevice(), Shards: 5},
 		"queue depth 1":    {Device: newFakeDevice(), QueueDepth: 1},
 		"queue depth 1025": {Device: newFakeDevice(), QueueDepth: 1025},

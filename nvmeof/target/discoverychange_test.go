@@ -214,8 +214,9 @@ func TestDiscoveryLifetime(t *testing.T) {
 
 // TestProviderInTheLog: what the device speaks stands in every entry.
 func TestProviderInTheLog(t *testing.T) {
-	r := record{kind: capsule.SubsystemNVM, transport: capsule.TransportRDMA, port: port{1, netip.MustParseAddrPort("192.0.2.1:4420")}}
-	if e := r.entry(netip.Addr{}, rdmatransport.Attrs{Provider: "softroce"}); e.RDMAPRType != capsule.RDMAProviderRoCEv2 {
+	d := &Device{attrs: rdmatransport.Attrs{Provider: "softroce"}}
+	r := record{kind: capsule.SubsystemNVM, provider: d.provider(), transport: capsule.TransportRDMA, port: port{1, netip.MustParseAddrPort("192.0.2.1:4420")}}
+	if e := r.entry(netip.Addr{}); e.RDMAPRType != capsule.RDMAProviderRoCEv2 {
 		t.Errorf("entry %+v", e)
 	}
 }

@@ -4,7 +4,7 @@
 //
 // # Who owns what
 //
-// A [Target] serves on the shards of one device. Each queue belongs to one
+// A [Target] serves on the shards of one or more devices. Each queue belongs to one
 // shard, which alone touches it and its requests. A controller's state belongs
 // to the shard of its admin queue, except what stands under its mutex: the set
 // of its queues, which I/O queues on other shards join and leave, and its error
@@ -27,9 +27,24 @@
 //   - A listener that is removed, or on which a subsystem is no longer exposed,
 //     takes the connections through it along. To let hosts leave first, set its ANA
 //     groups to inaccessible.
+//   - A device that is removed takes its listeners along. What its connections have
+//     under way is waited for.
 //   - Locks are taken in the order Subsystem.change, Target.opening, Target.mu,
 //     Subsystem.mu, hostList.mu. Shards take the last three, so nobody waits for a
-//     shard under those.
+//     shard under those. Which shards there are changes under Target.opening.
+//
+// # Several devices
+//
+// A device is an RNIC, or the one address that a softroce device has. Devices come and
+// go while the target lives ([Target.AddDevice], [Device.Remove]); each has shards, a
+// protection domain and listeners of its own, and all else is the target's: hosts find
+// the same subsystems through each, with the same namespaces and reservations, and with
+// controller identifiers that are unique in the subsystem. ANA states are a listener's. A
+// controller is on the listener that its admin queue came through, with all its queues.
+//
+// A volume has a lane, and a namespace a gate, for each shard, found by the shard's index
+// among those of all devices. They are there before the shard has its first queue and
+// stay when it has gone, for the next one of that index.
 //
 // The receives of I/O queues, with the capsule buffers, are each queue's own, or
 // with [Config.SharedReceives] those of its shard. A queue then holds as many at a
@@ -93,7 +108,6 @@
 // to be true it needs a map of bad blocks that survives restarts, and a look into
 // it with every read and write, for a command that only tests send. A host's
 // Disconnect command ends the connection of its queue too. Write protection that a
-// host sets lasts until the target ends. A target has one device: several, for several
-// addresses, share neither reservations nor ANA states (Config.OneOfMany). Buffers go to
-// who asks first, not to hosts in turn. Hosts are refused unless they are allowed.
+// host sets lasts until the target ends. Buffers go to who asks first, not to hosts in
+// turn. Hosts are refused unless they are allowed.
 package target

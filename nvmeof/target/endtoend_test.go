@@ -36,7 +36,7 @@ func TestEndToEnd(t *testing.T) {
 						}
 					}
 				}
-				if a, b := r.target.workers[0].queues.Load(), r.target.workers[1].queues.Load(); a < 2 || b < 2 {
+				if a, b := r.target.first.workers[0].queues.Load(), r.target.first.workers[1].queues.Load(); a < 2 || b < 2 {
 					t.Errorf("%d and %d queues on the two shards", a, b)
 				}
 				r.close()

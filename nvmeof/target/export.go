@@ -62,27 +62,23 @@ func (s *Subsystem) RemoveNamespace(id capsule.NSID) error {
 	ns.stopPause()
 	s.regrouped(ns)
 	s.namespaceChanged(id)
-	if err := ns.drain(); err != nil {
-		return err
-	}
+	ns.drain()
 	return s.target.releaseVolume(ns)
 }
 
 // drain waits until no command is inside that found the namespace in a table of
 // before. Those that were held find it gone.
-func (n *Namespace) drain() error {
-	for i := range n.gates {
-		g, idle := &n.gates[i], make(chan struct{})
-		if err := n.target.workers[i].shard.Call(func() {
-			g.open()
-			g.idle = func() { close(idle) }
-			g.report()
-		}); err != nil {
-			return err
+func (n *Namespace) drain() {
+	for _, e := range n.shutFrom(false) {
+		idle := make(chan struct{})
+		if e.shard.Call(func() {
+			e.open()
+			e.idle = func() { close(idle) }
+			e.report()
+		}) == nil {
+			<-idle
 		}
-		<-idle
 	}
-	return nil
 }
 
 // namespaceChanged tells every controller whose host sees the namespace.

@@ -51,16 +51,32 @@ func (t *Target) RemoveListener(id PortID) error {
 		t.mu.Unlock()
 		return fmt.Errorf("listener %d does not exist", id)
 	}
-	l.removed.Store(true)
-	t.reshapeLocked(nil, func() {
-		t.listeners = slices.DeleteFunc(slices.Clone(t.listeners), func(o *Listener) bool { return o == l })
-	})
+	t.removeListenersLocked(func(o *Listener) bool { return o == l })
 	t.mu.Unlock()
+	return l.end("listener was removed")
+}
+
+// removeListenersLocked takes listeners out, which then have to be ended. Called with mu
+// held.
+func (t *Target) removeListenersLocked(which func(*Listener) bool) (gone []*Listener) {
+	for _, l := range t.listeners {
+		if which(l) {
+			l.removed.Store(true)
+			gone = append(gone, l)
+		}
+	}
+	t.reshapeLocked(nil, func() { t.listeners = slices.DeleteFunc(slices.Clone(t.listeners), which) })
+	return gone
+}
+
+// end closes a listener that was taken out, and the connections through it.
+func (l *Listener) end(why string) error {
 	err := l.listener.Close()
 	<-l.ended
 	// Whatever was accepted is registered by now.
-	n := t.dropQueues(func(q *queue) bool { return q.listener == l }, "listener was removed")
-	t.log.Info("listener removed", zap.Stringer("address", l.port.addr), zap.Uint16("port", uint16(id)), zap.Int("queues_disconnected", n))
+	n := l.target.dropQueues(func(q *queue) bool { return q.listener == l }, why)
+	l.target.log.Info("listener removed", zap.Stringer("address", l.port.addr), zap.Uint16("port", uint16(l.port.id)),
+		zap.String("why", why), zap.Int("queues_disconnected", n))
 	return err
 }
 

@@ -57,7 +57,7 @@ func TestRemoveListener(t *testing.T) {
 	if l := f.listen("192.0.2.1:4422"); l.ID() != 1 {
 		t.Errorf("the next listener is %d", l.ID())
 	}
-	if _, err := f.target.ListenAs(2, netip.MustParseAddrPort("192.0.2.1:4423")); err == nil {
+	if _, err := f.target.first.Listen(ListenerConfig{ID: 2, Addr: netip.MustParseAddrPort("192.0.2.1:4423")}); err == nil {
 		t.Error("an identifier that is in use is accepted")
 	}
 }
@@ -224,7 +224,7 @@ func TestRDMAProvider(t *testing.T) {
 		{rdmatransport.Attrs{Provider: "verbs"}, capsule.RDMAProviderIWARP},
 		{rdmatransport.Attrs{Provider: "verbs", Immediate: true}, capsule.RDMAProviderNone},
 	} {
-		if got := rdmaProvider(c.attrs); got != c.want {
+		if got := (&Device{attrs: c.attrs}).provider(); got != c.want {
 			t.Errorf("%+v: PRTYPE %d, want %d", c.attrs, got, c.want)
 		}
 	}

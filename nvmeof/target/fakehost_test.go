@@ -49,13 +49,17 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 	if f.target, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range f.target.workers {
+	for _, w := range f.target.first.workers {
 		// What a peer gets must have been written: buffers start dirty.
 		if err := w.shard.Call(func() { fill(w.shard.Arena().Bytes(), 0xa5); f.arena = len(w.shard.Arena().Bytes()) }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.at = newListener(f.target, nil, port{1, netip.MustParseAddrPort("192.0.2.1:4420")})
+	ana, err := newANATable(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.at = newListener(f.target.first, nil, port{1, netip.MustParseAddrPort("192.0.2.1:4420")}, ana)
 	if f.sub, err = f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN}); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +94,7 @@ func (f *fixture) close() {
 	if n := f.target.memory.Load(); n != 0 {
 		f.t.Errorf("%d bytes of queue memory are still counted", n)
 	}
-	for i, w := range f.target.workers {
+	for i, w := range f.target.first.workers {
 		if n := w.shard.Arena().Free(); n != f.arena {
 			f.t.Errorf("shard %d: %d of %d bytes of buffers came back", i, n, f.arena)
 		}
@@ -126,7 +130,7 @@ type hostQueue struct {
 
 // dial connects a queue on a shard, as far as the connection request goes.
 func (f *fixture) dial(qid capsule.QID, shardIndex, entries int) *hostQueue {
-	w := f.target.workers[shardIndex]
+	w := f.at.device.workers[shardIndex]
 	h := &hostQueue{t: f.t, active: map[int]*hostCommand{}, closed: make(chan struct{})}
 	h.q = &queue{
 		target: f.target, worker: w, shard: w.shard, wire: h, id: qid, entries: uint32(entries), listener: f.at,

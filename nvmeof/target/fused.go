@@ -55,9 +55,9 @@ func orWrong(r *request, s capsule.Status) capsule.Status {
 // aborted for it.
 func (q *queue) startPair(first, second *request) {
 	f := second.cmd.ReadWrite()
-	if ns, _ := q.controller.reach(first.cmd.NSID); ns != nil && ns.gates[q.worker.index].shut {
+	if ns, _ := q.controller.reach(first.cmd.NSID); ns != nil && ns.gates[q.worker.index].Load().shut {
 		first.join(second)
-		ns.gates[q.worker.index].hold(first)
+		ns.gates[q.worker.index].Load().hold(first)
 		return
 	}
 	switch {

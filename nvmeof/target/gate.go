@@ -3,11 +3,15 @@ package target
 import (
 	"slices"
 	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
-// A gate is one shard's entrance to a namespace. It belongs to the shard.
+// A gate is one shard's entrance to a namespace. It belongs to the shard; while there
+// is none of its index, to Target.opening.
 type gate struct {
 	ns    *Namespace
+	lane  *lane      // the shard's, of the namespace's volume
 	users int        // operations inside
 	shut  bool       // commands wait outside
 	held  []*request // those, in order
@@ -19,6 +23,40 @@ type gate struct {
 // gateCounters are what hosts did, read by other shards.
 type gateCounters struct {
 	reads, writes, readBytes, writeBytes atomic.Uint64
+}
+
+// openGates gives the namespace gates on a device that has lanes of its volume. Called
+// with Target.opening held.
+func (n *Namespace) openGates(d *Device) {
+	for _, w := range d.workers {
+		g := n.gates[w.index].Load()
+		if g == nil {
+			g = &gate{ns: n, lane: n.lanes[w.index].Load()}
+			n.gates[w.index].Store(g)
+		}
+		g.shut = n.shut
+	}
+}
+
+// An entrance is a gate and the shard to which it belongs at the time. If that is
+// closed since then, nobody is inside, and the gate may be another shard's.
+type entrance struct {
+	*gate
+	shard *shard.Shard
+}
+
+// shutFrom says whether gates are shut that are opened from now on, and returns those
+// that are there.
+func (n *Namespace) shutFrom(now bool) (out []entrance) {
+	n.target.opening.Lock()
+	defer n.target.opening.Unlock()
+	n.shut = now
+	for _, w := range n.target.workers {
+		if w != nil {
+			out = append(out, entrance{n.gates[w.index].Load(), w.shard})
+		}
+	}
+	return out
 }
 
 func (g *gate) enter(op *operation) {

@@ -2,6 +2,8 @@ package target
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -54,11 +56,7 @@ func (t *Target) watchStores() {
 func (t *Target) openedVolumes() []*volume {
 	t.opening.Lock()
 	defer t.opening.Unlock()
-	var vs []*volume
-	for _, v := range t.volumes {
-		vs = append(vs, v)
-	}
-	return vs
+	return slices.Collect(maps.Keys(t.volumes.all))
 }
 
 // examine asks the store how it is and tells hosts of what they have to be warned
@@ -128,7 +126,7 @@ func (v *volume) failed() bool {
 		return l.Failed() != nil
 	}
 	for i := range v.lanes {
-		if v.lanes[i].failed.Load() {
+		if l := v.lanes[i].Load(); l != nil && l.failed.Load() {
 			return true
 		}
 	}

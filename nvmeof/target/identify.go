@@ -95,7 +95,6 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.FUSES = capsule.FUSESCompareWrite
 	id.NWPC = writeProtection
 	id.VWC = capsule.VWCFlushAll | capsule.VWCPresent
-	c.restrictIdentity(id)
 }
 
 // maxDescriptors is how many keyed descriptors a list in a capsule may have.
@@ -120,7 +119,7 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 	id := capsule.IdentifyNamespace{
 		NSZE: ns.blocks(), NCAP: ns.blocks(), NUSE: ns.used(),
 		NMIC:     capsule.NMICShared,
-		RESCAP:   c.reservationCapabilities(ns),
+		RESCAP:   ns.reservations.capabilities(),
 		DLFEAT:   ns.deallocateFeatures(),
 		NVMCAP:   capsule.Uint128{Lo: ns.bytes()},
 		ANAGRPID: uint32(ns.Group()),
@@ -189,7 +188,7 @@ func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.
 		return status
 	}
 	id := capsule.IdentifyNamespaceIndependent{
-		NMIC: capsule.NMICShared, RESCAP: c.reservationCapabilities(ns), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
+		NMIC: capsule.NMICShared, RESCAP: ns.reservations.capabilities(), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
 		NSTAT: capsule.NSTATReady,
 	}
 	id.Encode(r.data)

@@ -49,7 +49,7 @@ func (t *Target) Controllers() []ControllerInfo {
 	for _, s := range subsystems {
 		out, queues = s.appendInfo(out, queues)
 	}
-	t.readCounts(queues)
+	readCounts(queues)
 	slices.SortFunc(out, func(a, b ControllerInfo) int {
 		return cmp.Or(cmp.Compare(a.Subsystem, b.Subsystem), cmp.Compare(a.ID, b.ID))
 	})
@@ -78,7 +78,7 @@ func (c *Controller) info() (ControllerInfo, []counted) {
 	var queues []counted
 	for _, id := range slices.Sorted(maps.Keys(c.queues)) {
 		q := c.queues[id]
-		out.Queues = append(out.Queues, QueueInfo{ID: id, Entries: int(q.entries), Shard: q.worker.index})
+		out.Queues = append(out.Queues, QueueInfo{ID: id, Entries: int(q.entries), Shard: int(q.worker.index)})
 		queues = append(queues, counted{queue: q})
 	}
 	for i := range queues {

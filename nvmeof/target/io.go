@@ -61,8 +61,7 @@ func (r *request) enter(id capsule.NSID) *lane {
 
 // through is enter for a namespace that was found.
 func (r *request) through(ns *Namespace) *lane {
-	w := r.queue.worker.index
-	g := &ns.gates[w]
+	g := ns.gates[r.queue.worker.index].Load()
 	if g.shut {
 		g.hold(r)
 		return nil
@@ -71,7 +70,7 @@ func (r *request) through(ns *Namespace) *lane {
 		r.finish(capsule.StatusReservationConflict | capsule.StatusDNR)
 		return nil
 	}
-	l := &ns.lanes[w]
+	l := g.lane
 	g.enter(&r.operation)
 	l.enter(&r.operation)
 	return l

@@ -27,7 +27,8 @@ type operationOwner interface {
 }
 
 // A lane is one shard's way to one volume: a queue of its store, and the
-// operations that wait for room in it or for a lease.
+// operations that wait for room in it or for a lease. It belongs to the shard; while
+// there is none of its index, to Target.opening. The counters go on with another shard.
 type lane struct {
 	volume *volume // what it leads to
 	shard  *shard.Shard
@@ -45,7 +46,9 @@ type lane struct {
 	users   int    // operations that have the lane
 	since   int64  // when the first of them came
 	closing func() // called when the last has left
-	open    bool   // under Subsystem.change
+	open    bool   // under Target.opening
+	// attached says that operations may come. It is the shard's.
+	attached bool
 
 	submit  operationList // to be handed to the store at the end of the turn
 	waiting operationList // for a lease
@@ -66,8 +69,10 @@ type laneCounters struct {
 	failed      atomic.Bool
 }
 
-func (l *lane) init(v *volume, s *shard.Shard, q backend.Queue, depth int) {
-	l.volume, l.shard, l.queue = v, s, q
+func (l *lane) init(v *volume, w *worker, q backend.Queue, watch backend.Watchable) {
+	depth := w.device.target.cfg.BackendDepth
+	l.volume, l.shard, l.queue = v, w.shard, q
+	l.slot, l.lanes, l.watch, l.armed = shard.Slot{}, &w.lanes, watch, false
 	l.flight = make([]*operation, depth)
 	l.vacant = make([]uint32, 0, depth)
 	for i := range depth {

@@ -46,10 +46,11 @@ type Namespace struct {
 	uuid      uuid.UUID
 	nguid     [16]byte
 	eui64     [8]byte
-	gates     []gate // by shard
+	gates     [maxWorkers]atomic.Pointer[gate] // by shard; each is there before its shard has queues
 	readOnly  atomic.Bool
 	protected atomic.Uint32 // capsule.WriteProtection, set by hosts
 	group     atomic.Uint32 // ANA
+	shut      bool          // gates are, and those that come; under Target.opening
 
 	// Under Subsystem.change.
 	removed bool
@@ -81,10 +82,6 @@ func newNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 	n := &Namespace{subsystem: s, id: c.NSID, uuid: c.UUID, nguid: c.NGUID, eui64: c.EUI64}
 	n.readOnly.Store(c.ReadOnly)
 	n.group.Store(uint32(c.Group))
-	n.gates = make([]gate, len(s.target.workers))
-	for i := range n.gates {
-		n.gates[i].ns = n
-	}
 	return n
 }
 

@@ -53,7 +53,7 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 	p := &protecting{request: r, ns: ns, before: before}
 	p.operation.owner = p
 	p.Request = backend.Request{Op: backend.OpFlush}
-	l := &ns.lanes[r.queue.worker.index]
+	l := ns.lanes[r.queue.worker.index].Load()
 	l.enter(&p.operation)
 	l.put(&p.operation)
 	return statusLater

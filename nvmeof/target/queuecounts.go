@@ -30,15 +30,22 @@ type counted struct {
 
 // readCounts asks each shard for the counters of its queues. Those of a shard that
 // has ended stay zero.
-func (t *Target) readCounts(queues []counted) {
-	for _, w := range t.workers {
+func readCounts(queues []counted) {
+	for w, own := range byWorker(queues) {
 		_ = w.shard.Call(func() {
-			for _, q := range queues {
-				if c := &q.queue.counts; q.queue.worker == w {
-					q.to.Commands, q.to.Answers = c.commands, c.answers
-					q.to.ReadBytes, q.to.WrittenBytes = c.readBytes, c.writeBytes
-				}
+			for _, q := range own {
+				c := &q.queue.counts
+				q.to.Commands, q.to.Answers = c.commands, c.answers
+				q.to.ReadBytes, q.to.WrittenBytes = c.readBytes, c.writeBytes
 			}
 		})
 	}
+}
+
+func byWorker(queues []counted) map[*worker][]counted {
+	out := make(map[*worker][]counted)
+	for _, q := range queues {
+		out[q.queue.worker] = append(out[q.queue.worker], q)
+	}
+	return out
 }

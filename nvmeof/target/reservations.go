@@ -92,7 +92,7 @@ func (v *reservations) capabilities() uint8 {
 // openReservations are those of a volume that is being opened. Called with opening
 // held.
 func (t *Target) openReservations(store ReservationStore) (*reservations, error) {
-	for _, v := range t.volumes {
+	for v := range t.volumes.all {
 		if store != nil && same(v.reservations.store, store) {
 			return nil, fmt.Errorf("its reservations would be kept where those of %s are: name another place", v.name)
 		}

@@ -39,8 +39,11 @@ func (f *flushAll) next() {
 	table := f.c.subsystem.table()
 	for id := int(f.after) + 1; id < len(table); id++ {
 		f.after = capsule.NSID(id)
-		if ns := table[id]; ns != nil && ns.info.Volatile {
-			l := &ns.lanes[f.c.admin.worker.index]
+		ns := table[id]
+		if ns == nil || !ns.info.Volatile {
+			continue
+		}
+		if l := ns.lanes[f.c.admin.worker.index].Load(); l.attached { // else the device is being removed
 			l.enter(&f.operation)
 			f.Request = backend.Request{Op: backend.OpFlush}
 			l.put(&f.operation)

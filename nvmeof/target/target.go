@@ -13,13 +13,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
-	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Target serves subsystems on one device. Its methods may be called from any
+// A Target serves subsystems on one or more devices. Its methods may be called from any
 // goroutine but a shard's.
 type Target struct {
 	cfg      Config
@@ -27,9 +25,7 @@ type Target struct {
 	limit    logLimit // of lines that a peer can cause
 	comings  logLimit // of lines about hosts that come and go, so that these hide none of those
 	arrivals arrivals
-	attrs    rdmatransport.Attrs
-	domain   rdmatransport.Domain
-	workers  []*worker
+	first    *Device // Config.Device, or nil
 	started  time.Time
 	firstID  capsule.ControllerID // see Subsystem.join
 	discSub  *Subsystem
@@ -55,32 +51,20 @@ type Target struct {
 
 	opening sync.Mutex // held while volumes are opened and closed, which waits for shards
 	volumes openVolumes
+	workers [maxWorkers]*worker // of all devices, by index; under opening
 
 	mu         sync.Mutex
 	closed     bool
 	subsystems map[string]*Subsystem
 	sorted     atomic.Pointer[[]*Subsystem] // the same by name, see Subsystems
+	devices    []*Device
 	listeners  []*Listener
 	queues     map[*queue]struct{}
 	referrals  []Referral
 	generation uint64 // counts changes of what the discovery log has for anybody
 }
 
-// A worker is one shard and what the target has on it.
-type worker struct {
-	index    int
-	shard    *shard.Shard
-	arena    rdmatransport.MemoryRegion
-	arenaKey rdmatransport.LKey
-	lanes    lanes
-	scratch  *shard.Arena // what commands read into that the host does not see
-	queues   atomic.Int64
-
-	shared     *fabric.SharedReceives // of I/O queues; nil: each has its own
-	sharedSize int64                  // bytes that shared maps
-}
-
-// New starts a target without subsystems or listeners.
+// New starts a target without subsystems or listeners, on Config.Device if that is set.
 func New(cfg Config) (*Target, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -88,13 +72,12 @@ func New(cfg Config) (*Target, error) {
 	}
 	t := &Target{
 		limit: logLimit{perSecond: linesPerSecond}, comings: logLimit{perSecond: comingsPerSecond},
-		cfg: cfg, log: cfg.Log, attrs: cfg.Device.Attrs(), started: time.Now(),
+		cfg: cfg, log: cfg.Log, started: time.Now(),
 		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
-		volumes: make(openVolumes),
+		volumes: openVolumes{make(map[backend.Store]*volume), make(map[*volume]struct{})},
 		admin:   adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
-	t.restrict()
 	t.sorted.Store(new([]*Subsystem))
 	var seed [6]byte
 	if _, err := rand.Read(seed[:]); err != nil {
@@ -108,12 +91,9 @@ func New(cfg Config) (*Target, error) {
 		return nil, err
 	}
 	t.discSub.discovery = true
-	if t.domain, err = cfg.Device.NewDomain(); err != nil {
-		return nil, fmt.Errorf("target: protection domain: %w", err)
-	}
-	for i := range cfg.Shards {
-		if err := t.addWorker(i); err != nil {
-			return nil, errors.Join(err, t.closeWorkers())
+	if cfg.Device != nil {
+		if t.first, err = t.AddDevice(cfg.Device); err != nil {
+			return nil, err
 		}
 	}
 	if cfg.Revalidate > 0 {
@@ -121,73 +101,6 @@ func New(cfg Config) (*Target, error) {
 	}
 	t.authenticator.start()
 	return t, nil
-}
-
-func (t *Target) addWorker(i int) error {
-	cq, err := t.cfg.Device.NewCompletionQueue(rdmatransport.CQConfig{})
-	if err != nil {
-		return fmt.Errorf("target: completion queue %d: %w", i, err)
-	}
-	s, err := shard.New(shard.Config{
-		CQ: cq, Polling: t.cfg.Polling, Spin: t.cfg.Spin, Arena: t.cfg.Arena, Dedicated: true,
-	})
-	if err != nil {
-		return errors.Join(fmt.Errorf("target: shard %d: %w", i, err), cq.Close())
-	}
-	w := &worker{index: i, shard: s}
-	// Hosts have no right in it: the target alone reads and writes through it.
-	w.arena, err = t.domain.Register(s.Arena().Bytes(), rdmatransport.AccessLocalWrite)
-	if err != nil {
-		return errors.Join(fmt.Errorf("target: registering buffers of shard %d: %w", i, err), s.Close())
-	}
-	w.arenaKey = w.arena.LKey()
-	if w.scratch, err = shard.NewArena(scratchSize); err != nil {
-		return errors.Join(fmt.Errorf("target: scratch memory of shard %d: %w", i, err), w.arena.Deregister(), s.Close())
-	}
-	t.workers = append(t.workers, w)
-	s.AddPoller(&w.lanes)
-	s.Start()
-	return t.shareReceives(w)
-}
-
-// shareReceives gives a worker receives that its I/O queues share, if they are to.
-func (t *Target) shareReceives(w *worker) error {
-	if t.cfg.SharedReceives == 0 {
-		return nil
-	}
-	cfg := fabric.SharedConfig{Shard: w.shard, Domain: t.domain, Receives: t.cfg.SharedReceives, InCapsule: t.cfg.InCapsule}
-	w.sharedSize = int64(cfg.Memory())
-	if t.memory.Add(w.sharedSize) > t.cfg.QueueMemory {
-		return fmt.Errorf("target: %d shared receives of each shard take more than the queue memory of %d bytes: raise QueueMemory",
-			t.cfg.SharedReceives, t.cfg.QueueMemory)
-	}
-	var err error
-	if w.shared, err = fabric.NewSharedReceives(cfg); err == nil {
-		err = w.do(w.shared.Open)
-	}
-	if err != nil {
-		return fmt.Errorf("target: shared receives of shard %d: %w", w.index, err)
-	}
-	return nil
-}
-
-// do calls f in the worker's shard.
-func (w *worker) do(f func() error) error {
-	var err error
-	called := w.shard.Call(func() { err = f() })
-	return errors.Join(called, err)
-}
-
-func (t *Target) closeWorkers() error {
-	var errs []error
-	for _, w := range t.workers {
-		if w.shared != nil {
-			errs = append(errs, w.do(w.shared.Close), w.shared.Free())
-			t.memory.Add(-w.sharedSize)
-		}
-		errs = append(errs, w.arena.Deregister(), w.shard.Close(), w.scratch.Close())
-	}
-	return errors.Join(append(errs, t.domain.Close())...)
 }
 
 // AddSubsystem creates a subsystem, which no host may use yet.
@@ -227,7 +140,7 @@ func (t *Target) Close() error {
 		return nil
 	}
 	t.closed = true
-	listeners := t.listeners
+	listeners, devices := t.listeners, t.devices
 	t.mu.Unlock()
 
 	t.cancel()
@@ -241,5 +154,10 @@ func (t *Target) Close() error {
 	for _, s := range t.Subsystems() {
 		errs = append(errs, s.removeNamespaces())
 	}
-	return errors.Join(append(errs, t.closeWorkers())...)
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	for _, d := range devices {
+		errs = append(errs, d.stop())
+	}
+	return errors.Join(errs...)
 }

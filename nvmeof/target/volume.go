@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,13 +23,15 @@ type volume struct {
 	target *Target
 	name   string // what is exported, for logs
 	store  backend.Store
-	info   backend.Info               // when it was opened; the size is in blocks
-	shift  uint                       // log2 of the block size
-	size   atomic.Uint64              // in blocks; see revalidate
-	lanes  []lane                     // by shard
-	region rdmatransport.MemoryRegion // of a store that can be viewed, or nil
-	users  map[*Namespace]struct{}    // under Target.opening
-	blind  bool                       // the store does not know its size; under Target.opening
+	info   backend.Info                     // when it was opened; the size is in blocks
+	shift  uint                             // log2 of the block size
+	size   atomic.Uint64                    // in blocks; see revalidate
+	lanes  [maxWorkers]atomic.Pointer[lane] // by shard; each is there before its shard has queues
+	users  map[*Namespace]struct{}          // under Target.opening
+	blind  bool                             // the store does not know its size; under Target.opening
+
+	// regions are the memory of a store that can be viewed; under Target.opening.
+	regions map[*Device]rdmatransport.MemoryRegion
 
 	health atomic.Pointer[health] // written under asking
 	asking sync.Mutex             // held while the store is asked for it, which may take seconds
@@ -38,8 +41,11 @@ type volume struct {
 	reservations *reservations
 }
 
-// openVolumes are the volumes by their stores.
-type openVolumes map[backend.Store]*volume
+// openVolumes are the volumes that are open.
+type openVolumes struct {
+	byStore map[backend.Store]*volume // those whose stores can be compared
+	all     map[*volume]struct{}
+}
 
 // newVolume judges a store.
 func newVolume(t *Target, store backend.Store, name string) (*volume, error) {
@@ -53,6 +59,7 @@ func newVolume(t *Target, store backend.Store, name string) (*volume, error) {
 	v := &volume{
 		target: t, name: name, store: store, info: info,
 		shift: uint(bits.TrailingZeros(uint(info.BlockSize))), users: make(map[*Namespace]struct{}),
+		regions: make(map[*Device]rdmatransport.MemoryRegion),
 	}
 	v.size.Store(uint64(info.Size) >> v.shift)
 	v.health.Store(sound)
@@ -65,9 +72,8 @@ func (t *Target) acquire(c *NamespaceConfig, n *Namespace) error {
 	t.opening.Lock()
 	defer t.opening.Unlock()
 	shareable := reflect.TypeOf(store).Comparable()
-	if shareable && t.volumes[store] != nil {
-		n.volume = t.volumes[store]
-		n.volume.users[n] = struct{}{}
+	if shareable && t.volumes.byStore[store] != nil {
+		t.volumes.byStore[store].use(n)
 		return nil
 	}
 	v, err := newVolume(t, store, c.Name)
@@ -81,10 +87,29 @@ func (t *Target) acquire(c *NamespaceConfig, n *Namespace) error {
 		return err
 	}
 	if shareable {
-		t.volumes[store] = v
+		t.volumes.byStore[store] = v
 	}
-	v.users[n], n.volume = struct{}{}, v
+	t.volumes.all[v] = struct{}{}
+	v.use(n)
 	return nil
+}
+
+// use lets a namespace have the volume. Called with opening held.
+func (v *volume) use(n *Namespace) {
+	v.users[n], n.volume = struct{}{}, v
+	for _, d := range v.devices() {
+		n.openGates(d)
+	}
+}
+
+// devices are those whose shards the volume has lanes on. Called with opening held.
+func (v *volume) devices() (out []*Device) {
+	for _, w := range v.target.workers {
+		if w != nil && !slices.Contains(out, w.device) {
+			out = append(out, w.device)
+		}
+	}
+	return out
 }
 
 // releaseVolume ends a namespace's use of its volume, which the last one closes.
@@ -97,14 +122,15 @@ func (t *Target) releaseVolume(n *Namespace) error {
 		return nil
 	}
 	if reflect.TypeOf(v.store).Comparable() {
-		delete(t.volumes, v.store)
+		delete(t.volumes.byStore, v.store)
 	}
+	delete(t.volumes.all, v)
 	return v.close()
 }
 
-// viewer is the store as one from whose memory the device itself sends, or nil.
-func (v *volume) viewer() backend.Viewer {
-	if v.target.attrs.Pins && v.info.Deallocate {
+// viewer is the store as one from whose memory a device itself sends, or nil.
+func (v *volume) viewer(d *Device) backend.Viewer {
+	if d.attrs.Pins && v.info.Deallocate {
 		return nil // the device would go on with pages that the store has given back
 	}
 	viewer, _ := v.store.(backend.Viewer)
@@ -113,33 +139,51 @@ func (v *volume) viewer() backend.Viewer {
 
 // open gives the volume a lane on every shard.
 func (v *volume) open() error {
-	t := v.target
-	v.lanes = make([]lane, len(t.workers))
-	viewer := v.viewer()
+	for _, d := range v.devices() {
+		if err := v.openOn(d); err != nil {
+			return errors.Join(err, v.close())
+		}
+	}
+	return nil
+}
+
+// openOn gives the volume lanes on a device's shards. If it fails closeOn takes back
+// what there is. Called with Target.opening held.
+func (v *volume) openOn(d *Device) error {
+	viewer := v.viewer(d)
 	if viewer != nil {
-		region, err := t.domain.Register(viewer.Memory(), 0)
+		region, err := d.domain.Register(viewer.Memory(), 0)
 		if err != nil {
 			return fmt.Errorf("registering its memory: %w", err)
 		}
-		v.region = region
+		v.regions[d] = region
 	}
-	for i, w := range t.workers {
-		q, watch, err := v.openQueue(w.shard, t.cfg.BackendDepth)
-		if err != nil {
-			return errors.Join(err, v.close())
+	for _, w := range d.workers {
+		if err := v.openLane(w, viewer); err != nil {
+			return err
 		}
-		l := &v.lanes[i]
-		l.init(v, w.shard, q, t.cfg.BackendDepth)
-		l.lanes = &w.lanes
-		l.watch = watch
-		if viewer != nil {
-			l.viewer, l.memory, l.key = viewer, viewer.Memory(), v.region.LKey()
-		}
-		if err := w.shard.Call(l.attach); err != nil {
-			return errors.Join(err, q.Close(), v.close())
-		}
-		l.open = true
 	}
+	return nil
+}
+
+func (v *volume) openLane(w *worker, viewer backend.Viewer) error {
+	q, watch, err := v.openQueue(w.shard, v.target.cfg.BackendDepth)
+	if err != nil {
+		return err
+	}
+	l := v.lanes[w.index].Load()
+	if l == nil {
+		l = new(lane)
+		v.lanes[w.index].Store(l)
+	}
+	l.init(v, w, q, watch)
+	if l.viewer = viewer; viewer != nil {
+		l.memory, l.key = viewer.Memory(), v.regions[w.device].LKey()
+	}
+	if err := w.shard.Call(l.attach); err != nil {
+		return errors.Join(err, q.Close())
+	}
+	l.open = true
 	return nil
 }
 
@@ -171,6 +215,7 @@ func (l *lane) attach() {
 		l.shard.BindThread()
 	}
 	l.shard.Attach(&l.slot, l)
+	l.attached = true
 }
 
 // close waits until no command uses the volume any more, and gives its lanes
@@ -180,15 +225,25 @@ func (v *volume) close() error {
 	v.closed = true
 	v.asking.Unlock()
 	var errs []error
-	for i := range v.lanes {
-		if l := &v.lanes[i]; l.open {
+	for _, d := range v.devices() {
+		errs = append(errs, v.closeOn(d))
+	}
+	return errors.Join(errs...)
+}
+
+// closeOn waits until no command of a device's shards uses the volume, and takes its
+// lanes there back. Called with Target.opening held.
+func (v *volume) closeOn(d *Device) error {
+	var errs []error
+	for _, w := range d.workers {
+		if l := v.lanes[w.index].Load(); l != nil && l.open {
 			errs = append(errs, l.close())
 			l.open = false
 		}
 	}
-	if v.region != nil {
-		errs = append(errs, v.region.Deregister())
-		v.region = nil
+	if region := v.regions[d]; region != nil {
+		errs = append(errs, region.Deregister())
+		delete(v.regions, d)
 	}
 	return errors.Join(errs...)
 }
@@ -200,6 +255,7 @@ func (l *lane) close() error {
 		detach := func() {
 			l.lanes.remove(l)
 			l.slot.Detach()
+			l.attached = false
 			close(idle)
 		}
 		if l.users == 0 {

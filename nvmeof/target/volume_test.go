@@ -11,7 +11,7 @@ import (
 func TestPinnedPages(t *testing.T) {
 	for _, pins := range []bool{false, true} {
 		f := newFixture(t, func(c *Config) { c.Device.(*fakeDevice).pins = pins })
-		if got := f.target.volumes[f.store].region != nil; got == pins {
+		if got := f.target.volumes.byStore[f.store].regions[f.target.first] != nil; got == pins {
 			t.Errorf("device pins pages: %v; store that frees some is registered: %v", pins, got)
 		}
 		s, err := memory.New(memory.Config{Size: 1 << 20, Pinned: true})
@@ -19,7 +19,7 @@ func TestPinnedPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.export(s)
-		if f.target.volumes[s].region == nil {
+		if f.target.volumes.byStore[s].regions[f.target.first] == nil {
 			t.Errorf("device pins pages: %v; store that keeps all is not registered", pins)
 		}
 	}

@@ -1,0 +1,216 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// maxWorkers is how many shards all devices of a target may have together.
+const maxWorkers = 256
+
+// A Device is an RDMA device on which a target serves, with shards of its own. Hosts
+// reach the same subsystems through all of them. Its methods may be called from any
+// goroutine but a shard's.
+type Device struct {
+	target  *Target
+	rdma    rdmatransport.Device
+	attrs   rdmatransport.Attrs
+	domain  rdmatransport.Domain
+	workers []*worker      // constant once the target has the device
+	queues  sync.WaitGroup // registered ones; added to under Target.mu
+	removed bool           // nothing is added any more; under Target.mu
+}
+
+// A workerIndex is a shard's place among all shards of a target. That of a device
+// that was removed goes to one that is added later.
+type workerIndex uint8
+
+// A worker is one shard and what the target has on it.
+type worker struct {
+	device   *Device
+	index    workerIndex
+	shard    *shard.Shard
+	arena    rdmatransport.MemoryRegion
+	arenaKey rdmatransport.LKey
+	lanes    lanes
+	scratch  *shard.Arena // what commands read into that the host does not see
+	queues   atomic.Int64
+
+	shared     *fabric.SharedReceives // of I/O queues; nil: each has its own
+	sharedSize int64                  // bytes that shared maps
+}
+
+// AddDevice makes the target serve on another device, where hosts find what it has
+// once there are listeners. The device stays the caller's, to be closed after Remove
+// or after the target.
+func (t *Target) AddDevice(dev rdmatransport.Device) (*Device, error) {
+	d := &Device{target: t, rdma: dev, attrs: dev.Attrs()}
+	if err := t.cfg.checkDevice(&d.attrs); err != nil {
+		return nil, err
+	}
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	err := d.start()
+	if err == nil {
+		err = t.enter(d)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.stop())
+	}
+	return d, nil
+}
+
+// enter notes a device that is ready.
+func (t *Target) enter(d *Device) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return rdmatransport.ErrClosed
+	}
+	t.devices = append(slices.Clone(t.devices), d)
+	return nil
+}
+
+// start gives the device its shards, and every volume a way to them. Called with
+// opening held.
+func (d *Device) start() (err error) {
+	if d.domain, err = d.rdma.NewDomain(); err != nil {
+		return fmt.Errorf("target: protection domain: %w", err)
+	}
+	for range d.target.cfg.Shards {
+		if err := d.addWorker(); err != nil {
+			return err
+		}
+	}
+	for v := range d.target.volumes.all {
+		if err := v.openOn(d); err != nil {
+			return fmt.Errorf("%s: %w", v.name, err)
+		}
+		for n := range v.users {
+			n.openGates(d)
+		}
+	}
+	return nil
+}
+
+func (d *Device) addWorker() error {
+	t := d.target
+	i := slices.Index(t.workers[:], nil)
+	if i < 0 {
+		return fmt.Errorf("target: its devices have %d shards, which is all it can have: take fewer for each", maxWorkers)
+	}
+	cq, err := d.rdma.NewCompletionQueue(rdmatransport.CQConfig{})
+	if err != nil {
+		return fmt.Errorf("target: completion queue %d: %w", i, err)
+	}
+	s, err := shard.New(shard.Config{
+		CQ: cq, Polling: t.cfg.Polling, Spin: t.cfg.Spin, Arena: t.cfg.Arena, Dedicated: true,
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("target: shard %d: %w", i, err), cq.Close())
+	}
+	w := &worker{device: d, index: workerIndex(i), shard: s}
+	// Hosts have no right in it: the target alone reads and writes through it.
+	w.arena, err = d.domain.Register(s.Arena().Bytes(), rdmatransport.AccessLocalWrite)
+	if err != nil {
+		return errors.Join(fmt.Errorf("target: registering buffers of shard %d: %w", i, err), s.Close())
+	}
+	w.arenaKey = w.arena.LKey()
+	if w.scratch, err = shard.NewArena(scratchSize); err != nil {
+		return errors.Join(fmt.Errorf("target: scratch memory of shard %d: %w", i, err), w.arena.Deregister(), s.Close())
+	}
+	d.workers = append(d.workers, w)
+	t.workers[i] = w
+	s.AddPoller(&w.lanes)
+	s.Start()
+	return w.shareReceives()
+}
+
+// shareReceives gives a worker receives that its I/O queues share, if they are to.
+func (w *worker) shareReceives() error {
+	t := w.device.target
+	if t.cfg.SharedReceives == 0 {
+		return nil
+	}
+	cfg := fabric.SharedConfig{Shard: w.shard, Domain: w.device.domain, Receives: t.cfg.SharedReceives, InCapsule: t.cfg.InCapsule}
+	w.sharedSize = int64(cfg.Memory())
+	if t.memory.Add(w.sharedSize) > t.cfg.QueueMemory {
+		return fmt.Errorf("target: %d shared receives of each shard take more than the queue memory of %d bytes: raise QueueMemory",
+			t.cfg.SharedReceives, t.cfg.QueueMemory)
+	}
+	var err error
+	if w.shared, err = fabric.NewSharedReceives(cfg); err == nil {
+		err = w.do(w.shared.Open)
+	}
+	if err != nil {
+		return fmt.Errorf("target: shared receives of shard %d: %w", w.index, err)
+	}
+	return nil
+}
+
+// do calls f in the worker's shard.
+func (w *worker) do(f func() error) error {
+	var err error
+	called := w.shard.Call(func() { err = f() })
+	return errors.Join(called, err)
+}
+
+// Remove ends the device's listeners and the connections through them, waits until
+// nothing of those is in flight, and stops its shards. The other devices go on.
+func (d *Device) Remove() error {
+	t := d.target
+	t.mu.Lock()
+	if d.removed || t.closed {
+		t.mu.Unlock()
+		return fmt.Errorf("target: device %s was removed: %w", d.attrs.Name, rdmatransport.ErrClosed)
+	}
+	d.removed = true
+	t.tasks.Add(1) // Close waits for it
+	defer t.tasks.Done()
+	gone := t.removeListenersLocked(func(l *Listener) bool { return l.device == d })
+	t.devices = slices.DeleteFunc(slices.Clone(t.devices), func(o *Device) bool { return o == d })
+	t.mu.Unlock()
+	var errs []error
+	for _, l := range gone {
+		errs = append(errs, l.end("device was removed"))
+	}
+	t.dropQueues(func(q *queue) bool { return q.worker.device == d }, "device was removed")
+	d.queues.Wait()
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	return errors.Join(append(errs, d.stop())...)
+}
+
+// stop undoes start, whatever of it was done. No queue is left. Called with opening
+// held.
+func (d *Device) stop() error {
+	t := d.target
+	var errs []error
+	for v := range t.volumes.all {
+		errs = append(errs, v.closeOn(d))
+	}
+	for _, w := range d.workers {
+		errs = append(errs, w.close())
+		t.workers[w.index] = nil
+	}
+	if d.domain != nil {
+		errs = append(errs, d.domain.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (w *worker) close() error {
+	var errs []error
+	if w.shared != nil {
+		errs = append(errs, w.do(w.shared.Close), w.shared.Free())
+	}
+	w.device.target.memory.Add(-w.sharedSize)
+	return errors.Join(append(errs, w.arena.Deregister(), w.shard.Close(), w.scratch.Close())...)
+}
