@@ -280,12 +280,16 @@ func TestLateFile(t *testing.T) {
 }
 
 // TestLateAddress: an address that no interface has is waited for, and the target
-// can be stopped meanwhile.
+// can be changed, used and stopped meanwhile.
 func TestLateAddress(t *testing.T) {
 	c := startConfigured(t, strings.Replace(testConfig, "ADDR", "192.0.2.77", 1))
 	c.errOut.await(t, "listener waits for its address")
+	c.out.await(t, "controlled at")
+	command(t, "ls").want(t, 0, "1 192.0.2.77:4420, WAITING: ")
+	command(t, "listener", "add", "2", c.addr).want(t, 0)
+	command(t, c.at("list")...).want(t, 0, "8.39  MB      4 KiB")
 	c.stop()
-	if err := <-c.ended; exitCode(err) != exitInterrupted {
+	if err := <-c.ended; err != nil {
 		t.Errorf("the target ended with %v", err)
 	}
 	c.ended <- nil

@@ -48,7 +48,13 @@ func printTree(out io.Writer, doc *config.Document, status *control.Status, cont
 	t.line(0, "target (process %d, since %s)", status.PID, status.Started.Format(time.DateTime))
 	t.line(1, "listeners [%d]", len(doc.Listeners))
 	for _, l := range doc.Listeners {
-		t.line(2, "%d %v", l.ID, l.Address)
+		text := l.Address.String()
+		for _, w := range status.Waiting {
+			if w.Listener == l.ID {
+				text += ", WAITING: " + w.Why
+			}
+		}
+		t.line(2, "%d %s", l.ID, text)
 		for _, g := range l.ANAGroups {
 			t.line(3, "ana-group %d %s", g.Group, g.State)
 		}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -92,7 +91,7 @@ func (f *targetFlags) runConfigured(cmd *cobra.Command) error {
 }
 
 // runConfigured serves what a file describes until ctx ends.
-func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, errOut io.Writer) error {
+func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, errOut io.Writer) (err error) {
 	doc, err := readConfig(f.file, nil, errOut)
 	if err != nil {
 		return err
@@ -100,83 +99,44 @@ func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, er
 	if len(doc.Listeners) == 0 {
 		return usage("%s: listeners is missing: where hosts connect, as in listeners: [{id: 1, address: 192.0.2.1}]", f.file)
 	}
-	defer onHangup(func() {})() // harmless too while there is no target
-	for {
-		again, err := serveDocument(ctx, f, doc, log, out)
-		if again == nil {
-			return err
-		}
-		// Hosts reconnect by themselves when the device is back.
-		log.Warn("device is lost, waiting for it", zap.Error(err))
-		doc = again
-	}
-}
-
-// serveDocument serves a document on a new device until ctx ends. If the device is
-// lost it returns the document as it then was.
-func serveDocument(ctx context.Context, f *configFlags, doc *config.Document, log *zap.Logger, out io.Writer) (again *config.Document, err error) {
-	dev, err := f.awaitDevice(ctx, doc, log)
+	t, err := newConfigured(doc, log)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { err = errors.Join(err, dev.Close()) }()
-	cfg, err := targetConfig(doc, log)
-	if err != nil {
-		return nil, err
-	}
-	t, err := target.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	d, err := t.AddDevice(dev)
-	if err != nil {
-		return nil, errors.Join(err, t.Close())
-	}
-	m := control.New(control.Config{Target: t, Device: d, Settings: doc, Log: log, File: f.file})
+	o := newOpener(f, doc, log)
+	m := control.New(control.Config{Target: t, Settings: doc, Log: log, File: f.file,
+		Device: o.open, Owner: o.owner, Away: deviceMayCome, Closing: o.closing})
 	defer func() {
-		logCounters(dev, log)
 		log.Info("authentications", zap.Any("counters", t.AuthCounts()))
 		err = errors.Join(err, m.Close())
 	}()
-	if _, err := m.Apply(doc, control.Options{Wait: true}); err != nil {
-		if deviceMayCome(err) {
-			return doc, err
+	defer onHangup(func() { // harmless too while it waits for its devices
+		if _, err := m.RereadKeys(); err != nil {
+			log.Error("keys", zap.Error(err))
 		}
-		return nil, err
+	})()
+	if _, err := m.Apply(doc, control.Options{Wait: true}); err != nil {
+		return err
 	}
-	lost, err := serveConfigured(ctx, f, m, log, out)
-	if lost {
-		again = m.Document()
-	}
-	return again, err
+	return serveConfigured(ctx, f, m, log, out)
 }
 
-// serveConfigured is ready for hosts and administrators until ctx ends, or the device
-// is lost.
-func serveConfigured(ctx context.Context, f *configFlags, m *control.Manager, log *zap.Logger, out io.Writer) (lost bool, err error) {
+// serveConfigured is ready for hosts and administrators until ctx ends.
+func serveConfigured(ctx context.Context, f *configFlags, m *control.Manager, log *zap.Logger, out io.Writer) error {
 	if f.socket != noSocket {
 		s, err := control.Serve(m, f.socket)
 		if err != nil {
-			return false, err
+			return err
 		}
 		defer s.Close()
 		fmt.Fprintf(out, "controlled at %s\n", f.socket)
 	}
 	announceAll(out, m.Document())
-	defer onHangup(func() {
-		if _, err := m.RereadKeys(); err != nil {
-			log.Error("keys", zap.Error(err))
-		}
-	})()
 	tellManager("READY=1")
-	select {
-	case err := <-m.Lost():
-		return true, err
-	case <-ctx.Done():
-	}
+	<-ctx.Done()
 	log.Info("stopping")
 	tellManager("STOPPING=1")
-	return false, nil
+	return nil
 }
 
 // onHangup calls act on each SIGHUP until forget is called.
@@ -219,44 +179,13 @@ func announceAll(out io.Writer, doc *config.Document) {
 	}
 }
 
-// awaitDevice opens the transport, and waits for an address that the machine does
-// not have yet.
-func (f *configFlags) awaitDevice(ctx context.Context, doc *config.Document, log *zap.Logger) (dev rdmatransport.Device, err error) {
-	addr := doc.Listeners[0].Address.Addr()
-	shards := shardsOf(doc)
-	needProcessors(shards, shard.PollAdaptive)
-	transport, why := string(doc.Transport), "the configuration says so"
-	switch transport {
-	case "":
-		transport, why = transportSoftroce, "it is the default"
-	case transportAuto:
-		transport, why = chooseTransport(addr)
+// newConfigured makes a target of a document's settings.
+func newConfigured(doc *config.Document, log *zap.Logger) (*target.Target, error) {
+	cfg, err := targetConfig(doc, log)
+	if err != nil {
+		return nil, err
 	}
-	log.Info("transport", zap.String("name", transport), zap.String("why", why))
-	device := f.device
-	if device == nil {
-		device = openTransport
-	}
-	open := func() bool {
-		dev, err = device(transport, addr, shards, int(doc.Limits.ReceiveBuffer), log)
-		return err == nil || !control.Absent(err) && !deviceMayCome(err)
-	}
-	if open() {
-		return dev, err
-	}
-	since := time.Now()
-	log.Warn("listener waits for its address", zap.Stringer("address", addr), zap.Error(err),
-		zap.String("remedy", "give the address to an interface, or change listeners in the configuration"))
-	tellManager("STATUS=waiting for the address " + addr.String())
-	control.Backoff(ctx, open)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if err == nil {
-		log.Info("address is there", zap.Stringer("address", addr), zap.Duration("after", time.Since(since)))
-		tellManager("STATUS=")
-	}
-	return dev, err
+	return target.New(cfg)
 }
 
 func targetConfig(doc *config.Document, log *zap.Logger) (target.Config, error) {

@@ -79,10 +79,7 @@ func (r *reviewer) listeners() {
 	for i, l := range r.doc.Listeners {
 		path := fmt.Sprintf("listeners[%d]", i)
 		r.once("listener", fmt.Sprint(l.ID), path+".id", "give each its own id")
-		r.once("address", l.Address.String(), path+".address", "give each its own port")
-		if first := r.doc.Listeners[0]; l.Address.Addr() != first.Address.Addr() {
-			r.fail(path+".address", "run another target for it", "the listeners of one target have one address, and listeners[0] has %v", first.Address.Addr())
-		}
+		r.once("address", l.Address.String(), path+".address", "give each its own port, or address")
 		groups := map[int]bool{}
 		for j, g := range l.ANAGroups {
 			if groups[g.Group] {

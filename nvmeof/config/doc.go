@@ -16,6 +16,5 @@
 //
 // # Not supported
 //
-// YAML anchors, aliases, tags and several documents in a file. The listeners of
-// one target have one address; they differ in their ports.
+// YAML anchors, aliases, tags and several documents in a file.
 package config

@@ -10,7 +10,7 @@ type Document struct {
 	Transport    Transport    `json:"transport,omitzero" default:"softroce" doc:"RDMA transport: softroce (UDP sockets), verbs (an RDMA device), or auto (verbs where the address belongs to an RDMA device). Default softroce."`
 	DiscoveryNQN NQN          `json:"discovery-nqn,omitzero" doc:"A name of the discovery subsystem's own, beside the one that all have."`
 	Limits       Limits       `json:"limits,omitzero" doc:"Bounds on what the target uses. A running target does not change them."`
-	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect. All have one address."`
+	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect: addresses of this machine."`
 	Subsystems   []*Subsystem `json:"subsystems,omitempty" doc:"What hosts connect to."`
 	Referrals    []*Referral  `json:"referrals,omitempty" doc:"Other discovery services that hosts are told of."`
 }

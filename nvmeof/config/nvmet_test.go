@@ -83,9 +83,9 @@ func TestNvmetcliRefused(t *testing.T) {
 		{`"ports": [`, `"ports": {`, "not JSON"},
 		{`"192.0.2.1",
         "treq": "not specified",
-        "trsvcid": "4421"`, `"192.0.2.2",
+        "trsvcid": "4421"`, `"192.0.2.1",
         "treq": "not specified",
-        "trsvcid": "4421"`, "the listeners of one target have one address"},
+        "trsvcid": "4420"`, "give each its own port, or address"},
 	} {
 		changed := strings.Replace(text, c.old, c.new, 1)
 		if changed == text {

@@ -50,8 +50,6 @@ func TestProblems(t *testing.T) {
 			"f:4:8: listeners[1].id: listener 1 is that of listeners[0].id; give each its own id",
 			"f:4:20: listeners[1].address: address 192.0.2.1:4420 is that of listeners[0].address; give each its own port",
 		}},
-		{"two addresses", head + "listeners:\n- {id: 1, address: 192.0.2.1}\n- {id: 2, address: 192.0.2.2}\n", []string{
-			"f:4:20: listeners[1].address: the listeners of one target have one address, and listeners[0] has 192.0.2.1; run another target for it"}},
 		{"ANA state", head + "listeners:\n- id: 1\n  address: 192.0.2.1\n  ana-groups: [{group: 1, state: Optimised}, {group: 129, state: change}]\n", []string{
 			"f:5:34: listeners[0].ana-groups[0].state: Optimised is not known; did you mean optimized?",
 			"f:5:54: listeners[0].ana-groups[1].group: 129 is too large; at most 128"}},

@@ -36,7 +36,7 @@ func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
 func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed || m.context.Err() != nil {
+	if m.closed {
 		return nil, errClosed
 	}
 	want := m.doc.Clone()
@@ -73,7 +73,7 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 
 // perform carries changes out, or undoes what it did. Called with mu held.
 func (m *Manager) perform(changes []config.Change, o Options) (err error) {
-	defer func() { err = errors.Join(err, m.stores.sweep()) }()
+	defer func() { err = errors.Join(err, m.stores.sweep(), m.sweepDevices()) }()
 	if err := m.prepare(changes, o); err != nil {
 		return err
 	}

@@ -12,19 +12,23 @@
 // that a step had disconnected connect again by themselves.
 //
 // Not undone is the growth of a file, which is the last step for that reason.
+// Listeners of one RDMA device share it; a device is opened with its first listener and
+// closed with its last. One that is lost takes its listeners along, which wait for it, and
+// nothing else.
+//
 // Transport, limits and the name of the discovery subsystem cannot be changed
 // while the target runs: that is a [RestartError].
 //
 // # Starting
 //
-// With Options.Wait a namespace whose file or device is not there is not an error:
-// the target serves the others, says what it waits for, and looks again after 1 s,
-// 2 s and so on up to 30 s.
+// With Options.Wait a namespace whose file or device is not there is not an error, nor
+// is a listener whose address or RDMA device is not: the target serves the others, says
+// what it waits for, and looks again after 1 s, 2 s and so on up to 30 s.
 //
 // # Goroutines
 //
-// A Manager has one for each namespace that it waits for, and one for
-// each listener, which tells when the device is lost; a [Server] has those of
+// A Manager has one for each namespace and each listener that waits, and one for
+// each listener that is there, which tells when the device is lost; a [Server] has those of
 // net/http. None touches the data path. One mutex makes changes one at a time.
 //
 // # The API

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
@@ -13,15 +14,25 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // Config describes a Manager. A zero field takes the default.
 type Config struct {
-	// Target is required, without subsystems and listeners. It becomes the
+	// Target is required, without devices, subsystems and listeners. It becomes the
 	// Manager's, which closes it.
 	Target *target.Target
-	// Device of the target is where it listens. Required.
-	Device *target.Device
+	// Device opens the RDMA device of an address, which becomes the Manager's. Required
+	// for listeners.
+	Device func(netip.Addr) (rdmatransport.Device, error)
+	// Owner names the device of an address: listeners of one name share it. Default: each
+	// address has a device of its own.
+	Owner func(netip.Addr) string
+	// Away reports whether an error of Device says that the device is not there now, and
+	// may be later; default: where the address, or what is to be opened, does not exist.
+	Away func(error) bool
+	// Closing is told of a device that is about to be closed, while it still works.
+	Closing func(rdmatransport.Device)
 	// Settings has the transport and the limits with which the target was made;
 	// the rest of it is not looked at. Required.
 	Settings *config.Document
@@ -42,15 +53,15 @@ type Manager struct {
 	started time.Time
 	context context.Context // ends with Close
 	cancel  context.CancelFunc
-	tasks   sync.WaitGroup // those that wait for stores
+	tasks   sync.WaitGroup // those that wait for stores and devices; begun under mu
 
 	watchers sync.WaitGroup // of listeners
-	lost     chan error     // the device is
 
 	mu        sync.Mutex // one change at a time; guards what follows
 	closed    bool
 	doc       *config.Document // does not change: a change makes another
-	listeners map[int]*target.Listener
+	listeners map[int]*listening
+	devices   map[string]*heldDevice
 	stores    stores
 	waiting   map[place]*wait
 }
@@ -74,8 +85,7 @@ func New(cfg Config) *Manager {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
-		listeners: map[int]*target.Listener{}, waiting: map[place]*wait{},
-		lost:   make(chan error, 1),
+		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, waiting: map[place]*wait{},
 		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}},
 	}
 	m.doc = &config.Document{Version: config.Version, Transport: cfg.Settings.Transport,
@@ -91,24 +101,27 @@ func (m *Manager) Document() *config.Document {
 	return m.doc.Clone()
 }
 
-// Close ends the target, whose hosts are told, and then closes the stores.
+// Close ends the target, whose hosts are told, and then closes devices and stores.
 func (m *Manager) Close() error {
-	m.cancel()
-	m.tasks.Wait()
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.closed {
+		m.mu.Unlock()
 		return nil
 	}
 	m.closed = true
-	err := m.target.Close()
+	m.cancel()
+	m.mu.Unlock()
+	m.tasks.Wait()
+	for _, d := range m.devices {
+		m.closing(d)
+	}
+	errs := []error{m.target.Close()}
 	m.watchers.Wait()
-	return errors.Join(err, m.stores.close())
+	for _, d := range m.devices {
+		errs = append(errs, d.rdma.Close())
+	}
+	return errors.Join(append(errs, m.stores.close())...)
 }
-
-// Lost gets an error when the target's device is gone. There is nothing to do then
-// but to close the Manager, and to begin with its document and another device.
-func (m *Manager) Lost() <-chan error { return m.lost }
 
 // subsystem finds one in the target.
 func (m *Manager) subsystem(nqn config.NQN) (*target.Subsystem, error) {

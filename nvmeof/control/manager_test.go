@@ -23,16 +23,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
 // A rig is a Manager over a softroce target on a loopback address of its own.
 type rig struct {
 	*Manager
-	t    *testing.T
-	addr netip.Addr
-	dir  string
-	logs *observer.ObservedLogs
+	t      *testing.T
+	addr   netip.Addr
+	second netip.Addr // another one
+	dir    string
+	logs   *observer.ObservedLogs
 }
 
 // lastAddr counts addresses: one process has one endpoint on each.
@@ -44,20 +46,14 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	r := &rig{t: t, dir: t.TempDir(), logs: logs}
 	n := lastAddr.Add(1)
 	r.addr = netip.AddrFrom4([4]byte{127, 84, byte(os.Getpid() % 250), byte(n)})
-	dev, err := softroce.Open(softroce.Config{Addr: r.addr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = dev.Close() })
+	r.second = netip.AddrFrom4([4]byte{127, 85, byte(os.Getpid() % 250), byte(n)})
 	tgt, err := target.New(target.Config{Log: zap.New(core), Arena: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := tgt.AddDevice(dev)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := Config{Target: tgt, Device: d, Settings: &config.Document{Version: 1}, Log: zap.New(core)}
+	cfg := Config{Target: tgt, Settings: &config.Document{Version: 1}, Log: zap.New(core), Device: func(a netip.Addr) (rdmatransport.Device, error) {
+		return softroce.Open(softroce.Config{Addr: a})
+	}}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -73,7 +69,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 // doc reads a document in which ADDR and DIR stand for the rig's.
 func (r *rig) doc(text string) *config.Document {
 	r.t.Helper()
-	text = strings.NewReplacer("ADDR", r.addr.String(), "DIR", r.dir).Replace(text)
+	text = strings.NewReplacer("ADDR2", r.second.String(), "ADDR", r.addr.String(), "DIR", r.dir).Replace(text)
 	doc, _, err := config.Parse("test", []byte(text))
 	if err != nil {
 		r.t.Fatalf("%v\n%s", err, text)
@@ -184,6 +180,8 @@ func expected(doc *config.Document) string {
 var edits = map[string][]string{
 	"nothing":         nil,
 	"listener":        {"subsystems:\n", "  - id: 2\n    address: ADDR:4421\nsubsystems:\n"},
+	"another address": {"subsystems:\n", "  - id: 2\n    address: ADDR2:4420\n    ana-groups:\n      - group: 2\n        state: inaccessible\nsubsystems:\n"},
+	"moved address":   {"address: ADDR:4420\n", "address: ADDR2:4420\n"},
 	"port":            {"ADDR:4420", "ADDR:4430"},
 	"ANA":             {"state: non-optimized", "state: inaccessible"},
 	"hosts":           {"nqn: h1", "nqn: h3", "access: read", "access: none"},

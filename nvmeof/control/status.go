@@ -26,11 +26,14 @@ type Status struct {
 	Controllers int       `json:"controllers"`
 }
 
-// Waiting is a namespace whose file or device is not there.
+// Waiting is a namespace whose file or device is not there, or a listener whose address
+// or device is not.
 type Waiting struct {
-	Subsystem config.NQN `json:"subsystem"`
-	NSID      int        `json:"nsid"`
-	Export    string     `json:"export"`
+	Subsystem config.NQN `json:"subsystem,omitempty"` // of a namespace
+	NSID      int        `json:"nsid,omitempty"`
+	Export    string     `json:"export,omitempty"`
+	Listener  int        `json:"listener,omitempty"`
+	Address   string     `json:"address,omitempty"` // of a listener
 	Why       string     `json:"why"`
 	Since     time.Time  `json:"since"`
 }
@@ -46,10 +49,15 @@ func (m *Manager) Status() Status {
 		s.Namespaces += len(d.Namespaces)
 	}
 	for at, w := range m.waiting {
-		s.Waiting = append(s.Waiting, Waiting{at.nqn, at.nsid, exportName(w.namespace), w.why, w.since})
+		s.Waiting = append(s.Waiting, Waiting{Subsystem: at.nqn, NSID: at.nsid, Export: exportName(w.namespace), Why: w.why, Since: w.since})
+	}
+	for id, l := range m.listeners {
+		if l.listener == nil {
+			s.Waiting = append(s.Waiting, Waiting{Listener: id, Address: l.addr.String(), Why: l.why, Since: l.since})
+		}
 	}
 	slices.SortFunc(s.Waiting, func(a, b Waiting) int {
-		return cmp.Or(cmp.Compare(a.Subsystem, b.Subsystem), cmp.Compare(a.NSID, b.NSID))
+		return cmp.Or(cmp.Compare(a.Subsystem, b.Subsystem), cmp.Compare(a.NSID, b.NSID), cmp.Compare(a.Listener, b.Listener))
 	})
 	return s
 }

@@ -2,7 +2,6 @@ package control
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
-	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -21,7 +19,7 @@ func (m *Manager) step(c config.Change, o Options) error {
 	switch c.Kind {
 	case config.KindListener:
 		if c.Op == config.Add {
-			return m.listen(c.New.(*config.Listener))
+			return m.listen(c.New.(*config.Listener), o)
 		}
 		return m.unlisten(c.Old.(*config.Listener))
 	case config.KindANAGroup:
@@ -59,32 +57,6 @@ func (m *Manager) step(c config.Change, o Options) error {
 	return fmt.Errorf("no way to %s a %s", c.Op, c.Kind)
 }
 
-func (m *Manager) listen(l *config.Listener) error {
-	ana := map[capsule.ANAGroup]capsule.ANAState{}
-	for _, g := range l.ANAGroups {
-		ana[capsule.ANAGroup(g.Group)] = anaStates[g.State]
-	}
-	t, err := m.cfg.Device.Listen(target.ListenerConfig{ID: target.PortID(l.ID), Addr: l.Address.AddrPort, ANA: ana})
-	if err != nil {
-		return err
-	}
-	m.listeners[l.ID] = t
-	m.watchers.Go(func() { // ends with the listener
-		if err := t.Err(); errors.Is(err, rdmatransport.ErrDeviceLost) {
-			select {
-			case m.lost <- err:
-			default: // all listeners of a device end together
-			}
-		}
-	})
-	return nil
-}
-
-func (m *Manager) unlisten(l *config.Listener) error {
-	delete(m.listeners, l.ID)
-	return m.target.RemoveListener(target.PortID(l.ID))
-}
-
 var anaStates = map[config.ANAState]capsule.ANAState{
 	"optimized": capsule.ANAOptimized, "non-optimized": capsule.ANANonOptimized, "inaccessible": capsule.ANAInaccessible,
 	"persistent-loss": capsule.ANAPersistentLoss, "change": capsule.ANAChange,
@@ -95,7 +67,19 @@ func (m *Manager) setANA(listener int, g *config.ANAGroup) error {
 	if l == nil {
 		return &NotFoundError{Kind: "listener", Name: itoa(listener)}
 	}
-	return l.SetANAState(capsule.ANAGroup(g.Group), anaStates[g.State])
+	if l.listener == nil {
+		return nil // it begins with what the document says then
+	}
+	return l.listener.SetANAState(capsule.ANAGroup(g.Group), anaStates[g.State])
+}
+
+// anaTable is how a listener begins.
+func anaTable(l *config.Listener) map[capsule.ANAGroup]capsule.ANAState {
+	t := map[capsule.ANAGroup]capsule.ANAState{}
+	for _, g := range l.ANAGroups {
+		t[capsule.ANAGroup(g.Group)] = anaStates[g.State]
+	}
+	return t
 }
 
 func referral(x *config.Referral) target.Referral {

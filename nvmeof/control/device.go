@@ -1,0 +1,182 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A heldDevice is an RDMA device that listeners have. It belongs to the Manager's
+// mutex. One without listeners is kept until the change that took the last is complete.
+type heldDevice struct {
+	name      string
+	rdma      rdmatransport.Device
+	target    *target.Device
+	listeners int
+}
+
+// A listening is a listener of the document. It belongs to the Manager's mutex.
+type listening struct {
+	listener *target.Listener // nil: it waits for its device
+	device   *heldDevice
+	addr     netip.AddrPort
+
+	why    string // it waits
+	since  time.Time
+	cancel context.CancelFunc
+}
+
+// owner names the device of an address.
+func (m *Manager) owner(a netip.Addr) string {
+	if m.cfg.Owner == nil {
+		return a.String()
+	}
+	return m.cfg.Owner(a)
+}
+
+// away reports whether an error says that a device or its address is not there now.
+func (m *Manager) away(err error) bool {
+	return absent(err) || errors.Is(err, rdmatransport.ErrDeviceLost) || m.cfg.Away != nil && m.cfg.Away(err)
+}
+
+// device opens the device of an address, unless it is open.
+func (m *Manager) device(a netip.Addr) (*heldDevice, error) {
+	if m.cfg.Device == nil {
+		return nil, errors.New("control: Config.Device is missing")
+	}
+	name := m.owner(a)
+	if d := m.devices[name]; d != nil {
+		return d, nil
+	}
+	dev, err := m.cfg.Device(a)
+	if err != nil {
+		return nil, err
+	}
+	d, err := m.target.AddDevice(dev)
+	if err != nil {
+		return nil, errors.Join(err, dev.Close())
+	}
+	m.devices[name] = &heldDevice{name: name, rdma: dev, target: d}
+	return m.devices[name], nil
+}
+
+func (m *Manager) closing(d *heldDevice) {
+	if m.cfg.Closing != nil {
+		m.cfg.Closing(d.rdma)
+	}
+}
+
+// closeDevice ends what goes through a device, and closes it.
+func (m *Manager) closeDevice(d *heldDevice) error {
+	m.closing(d)
+	return errors.Join(d.target.Remove(), d.rdma.Close())
+}
+
+// sweepDevices closes those without listeners.
+func (m *Manager) sweepDevices() (err error) {
+	for name, d := range m.devices {
+		if d.listeners == 0 {
+			delete(m.devices, name)
+			err = errors.Join(err, m.closeDevice(d))
+		}
+	}
+	return err
+}
+
+// listen adds a listener, or waits for its device if that is what the options say.
+func (m *Manager) listen(l *config.Listener, o Options) error {
+	err := m.tryListen(l)
+	if err != nil && o.Wait && m.away(err) {
+		m.awaitDevice(l.ID, l.Address.AddrPort, err)
+		return nil
+	}
+	return err
+}
+
+func (m *Manager) tryListen(l *config.Listener) error {
+	d, err := m.device(l.Address.Addr())
+	if err != nil {
+		return err
+	}
+	t, err := d.target.Listen(target.ListenerConfig{ID: target.PortID(l.ID), Addr: l.Address.AddrPort, ANA: anaTable(l)})
+	if err != nil {
+		return err // a device that is not needed is swept
+	}
+	d.listeners++
+	m.listeners[l.ID] = &listening{listener: t, device: d, addr: l.Address.AddrPort}
+	m.watchers.Go(func() { // ends with the listener
+		if err := t.Err(); errors.Is(err, rdmatransport.ErrDeviceLost) {
+			m.lose(d, err)
+		}
+	})
+	return nil
+}
+
+// lose takes a device away that is lost; its listeners wait for it.
+func (m *Manager) lose(d *heldDevice, why error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || m.devices[d.name] != d { // all listeners of a device end together
+		return
+	}
+	m.log.Warn("device is lost, waiting for it", zap.String("device", d.name), zap.Error(why))
+	delete(m.devices, d.name)
+	if err := m.closeDevice(d); err != nil {
+		m.log.Warn("closing a device that is lost", zap.String("device", d.name), zap.Error(err))
+	}
+	for id, l := range m.listeners {
+		if l.device == d {
+			m.awaitDevice(id, l.addr, why)
+		}
+	}
+}
+
+// awaitDevice tries again and again to add a listener. Called with mu held.
+func (m *Manager) awaitDevice(id int, at netip.AddrPort, why error) {
+	ctx, cancel := context.WithCancel(m.context)
+	l := &listening{addr: at, why: why.Error(), since: time.Now(), cancel: cancel}
+	m.listeners[id] = l
+	m.log.Warn("listener waits for its address", zap.Int("listener", id), zap.Stringer("address", at), zap.Error(why),
+		zap.String("remedy", "give the address to an interface, or plug the device in; or nvmeof listener remove"))
+	m.tasks.Go(func() { // ends when the listener is there or is removed, or at Close
+		Backoff(ctx, func() bool { return m.listenAgain(ctx, id, l) })
+	})
+}
+
+// listenAgain reports whether the waiting is over.
+func (m *Manager) listenAgain(ctx context.Context, id int, w *listening) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ctx.Err() != nil || m.listeners[id] != w {
+		return true
+	}
+	l, err := listeners(m.doc).find(itoa(id)) // with the ANA states of now
+	if err == nil {
+		err = errors.Join(m.tryListen(l), m.sweepDevices())
+	}
+	if err != nil {
+		w.why = err.Error()
+		return false
+	}
+	w.cancel()
+	m.log.Info("address is there", zap.Int("listener", id), zap.Stringer("address", w.addr), zap.Duration("after", time.Since(w.since)))
+	return true
+}
+
+func (m *Manager) unlisten(l *config.Listener) error {
+	x := m.listeners[l.ID]
+	delete(m.listeners, l.ID)
+	if x.listener == nil {
+		x.cancel()
+		return nil
+	}
+	x.device.listeners--
+	return m.target.RemoveListener(target.PortID(l.ID))
+}

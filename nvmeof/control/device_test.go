@@ -1,0 +1,192 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+)
+
+// A machine has devices that come and go.
+type machine struct {
+	mu     sync.Mutex
+	away   map[netip.Addr]bool
+	open   map[netip.Addr]*fragile
+	opened int
+}
+
+func newMachine() *machine {
+	return &machine{away: map[netip.Addr]bool{}, open: map[netip.Addr]*fragile{}}
+}
+
+// device is Config.Device.
+func (m *machine) device(a netip.Addr) (rdmatransport.Device, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away[a] {
+		return nil, syscall.EADDRNOTAVAIL
+	}
+	dev, err := softroce.Open(softroce.Config{Addr: a})
+	if err != nil {
+		return nil, err
+	}
+	ctx, lose := context.WithCancel(context.Background())
+	f := &fragile{Device: dev, machine: m, addr: a, lost: ctx, lose: lose}
+	m.open[a] = f
+	m.opened++
+	return f, nil
+}
+
+// set says whether a device is there; one that is open is lost.
+func (m *machine) set(a netip.Addr, there bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.away[a] = !there
+	if f := m.open[a]; f != nil && !there {
+		f.lose()
+	}
+}
+
+func (m *machine) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.open)
+}
+
+// A fragile device can be lost.
+type fragile struct {
+	rdmatransport.Device
+	machine *machine
+	addr    netip.Addr
+	lost    context.Context
+	lose    context.CancelFunc
+}
+
+func (f *fragile) Listen(at netip.AddrPort) (rdmatransport.Listener, error) {
+	l, err := f.Device.Listen(at)
+	return &fragileListener{l, f}, err
+}
+
+func (f *fragile) Close() error {
+	f.machine.mu.Lock()
+	delete(f.machine.open, f.addr)
+	f.machine.mu.Unlock()
+	return f.Device.Close()
+}
+
+type fragileListener struct {
+	rdmatransport.Listener
+	device *fragile
+}
+
+func (l *fragileListener) Accept(ctx context.Context) (rdmatransport.ConnRequest, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.device.lost, cancel)()
+	r, err := l.Listener.Accept(ctx)
+	if l.device.lost.Err() != nil {
+		return nil, rdmatransport.ErrDeviceLost
+	}
+	return r, err
+}
+
+const twoAddresses = `version: 1
+listeners:
+  - id: 1
+    address: ADDR:4420
+  - id: 2
+    address: ADDR2:4420
+  - id: 3
+    address: ADDR2:4421
+subsystems:
+  - nqn: a
+    allow-any-host: true
+    namespaces:
+      - nsid: 1
+        memory:
+          size: 1MiB
+`
+
+func (r *rig) await(what string, ok func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+// TestDevicesOfListeners: listeners of one address share a device, which is opened with
+// the first and closed with the last.
+func TestDevicesOfListeners(t *testing.T) {
+	m := newMachine()
+	r := newRig(t, func(c *Config) { c.Device = m.device })
+	r.apply(r.doc(twoAddresses))
+	if m.opened != 2 {
+		t.Errorf("%d devices for 2 addresses", m.opened)
+	}
+	without := func(lines string) *config.Document { return r.doc(strings.Replace(twoAddresses, lines, "", 1)) }
+	r.apply(without("  - id: 3\n    address: ADDR2:4421\n"))
+	if n := m.count(); n != 2 {
+		t.Errorf("%d devices are open with a listener on each", n)
+	}
+	r.apply(without("  - id: 2\n    address: ADDR2:4420\n  - id: 3\n    address: ADDR2:4421\n"))
+	if n := m.count(); n != 1 {
+		t.Errorf("%d devices are open for one listener", n)
+	}
+	m.set(r.second, false)
+	if _, err := r.Apply(r.doc(twoAddresses), Options{}); !errors.Is(err, syscall.EADDRNOTAVAIL) {
+		t.Errorf("an address that is not there: %v", err)
+	}
+	r.wantState(without("  - id: 2\n    address: ADDR2:4420\n  - id: 3\n    address: ADDR2:4421\n"))
+}
+
+// TestOwner: listeners whose addresses belong to one device share it.
+func TestOwner(t *testing.T) {
+	m := newMachine()
+	r := newRig(t, func(c *Config) {
+		c.Device = m.device
+		c.Owner = func(netip.Addr) string { return "rxe0" }
+	})
+	_, err := r.Apply(r.doc(twoAddresses), Options{})
+	if err == nil || m.opened != 1 { // softroce has but one address
+		t.Errorf("%d devices are opened, error %v", m.opened, err)
+	}
+	if n := m.count(); n != 0 {
+		t.Errorf("%d devices are left open by a change that failed", n)
+	}
+}
+
+// TestLostDevice: the listeners of a device that is lost wait for it, others go on, and
+// what is changed meanwhile holds when it is back.
+func TestLostDevice(t *testing.T) {
+	m := newMachine()
+	r := newRig(t, func(c *Config) { c.Device = m.device })
+	r.apply(r.doc(twoAddresses))
+	m.set(r.second, false)
+	r.await("two listeners wait", func() bool { return len(r.Status().Waiting) == 2 })
+	if w := r.Status().Waiting; w[0].Listener != 2 || w[1].Listener != 3 || w[0].Address != r.second.String()+":4420" {
+		t.Errorf("waiting %+v", w)
+	}
+	if all := r.target.Listeners(); len(all) != 1 || all[0].ID() != 1 {
+		t.Errorf("listeners %v", all)
+	}
+	changed := strings.NewReplacer("  - id: 3\n    address: ADDR2:4421\n", "",
+		"    address: ADDR2:4420\n", "    address: ADDR2:4420\n    ana-groups:\n      - group: 2\n        state: inaccessible\n").Replace(twoAddresses)
+	if _, err := r.Apply(r.doc(changed), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	m.set(r.second, true)
+	r.await("nobody waits", func() bool { return len(r.Status().Waiting) == 0 })
+	r.wantState(r.doc(changed))
+	m.set(r.second, false) // and is closed while it waits
+	r.await("it waits", func() bool { return len(r.Status().Waiting) == 1 })
+}
