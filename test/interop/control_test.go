@@ -1,9 +1,14 @@
 package interop
 
 import (
+	"fmt"
+	"regexp"
 	"testing"
 	"time"
 )
+
+// second4 is another address of the peer.
+const second4 = "10.9.0.3"
 
 // TestControl: a target that follows a file is changed by the command line while
 // the kernel's host works, and the host sees each change.
@@ -60,4 +65,50 @@ func TestControl(t *testing.T) {
 	is(2, 0, 0)
 	host("load", env{"action": "finish", "limit": 150})
 	l.wantCleanLog(t, at, away)
+	t.Run("addresses", func(t *testing.T) { l.judgeAddresses(t, e) })
+}
+
+// judgeAddresses: the target gets a second address, whose path takes turns with those of
+// the first, by ANA states and by a configuration without the first, with no error for who
+// writes and verifies meanwhile. A reservation made at the first holds at the second.
+func (l *lab) judgeAddresses(t *testing.T, e env) {
+	run := func(command string) {
+		t.Helper()
+		l.onPeer(t, time.Minute, "control", e.with(env{"action": "run", "allow": hostNQN, "command": command}))
+	}
+	host := func(name string, more env) {
+		t.Helper()
+		l.onHost(t, 3*time.Minute, name, e.with(more))
+	}
+	state := func(listener int, name string) {
+		t.Helper()
+		run(fmt.Sprintf("nvmeof ana-group set 1 --listener %d --state %s", listener, name))
+		at := map[int]env{1: {"port": 4420}, 2: {"port": 4421}, 3: {"port": 4420, "addr": second4}}[listener]
+		host("anastate", at.with(env{"state": name, "nsid": 1}))
+	}
+	at := l.logEnd(t)
+	host("reserve", env{"action": "acquire"})
+	run("ip addr replace " + second4 + "/24 dev peer0; nvmeof listener add 3 " + second4 + "; nvmeof ls")
+	host("path", env{"addr": second4, "port": 4420, "want": 3})
+	host("discovered", env{"options": "", "has": `.traddr == "` + second4 + `" and .trsvcid == "4420"`, "lacks": `.traddr == "10.9.0.77"`})
+	host("load", env{"action": "start", "mib": 28})
+	for range 2 {
+		state(1, "inaccessible")
+		state(2, "inaccessible") // the second address alone
+		state(1, "optimized")
+		state(3, "inaccessible") // the first
+		state(3, "non-optimized")
+	}
+	run("nvmeof target export >/var/tmp/both.yaml; nvmeof listener remove 2; nvmeof listener remove 1; nvmeof listener list")
+	host("livepaths", env{"want": 1})
+	host("reserve", env{"action": "held"})
+	run("nvmeof target apply /var/tmp/both.yaml")
+	host("livepaths", env{"want": 3})
+	run("nvmeof listener remove 3")
+	host("livepaths", env{"want": 2})
+	host("load", env{"action": "finish", "limit": 150})
+	run("nvmeof target apply /var/tmp/both.yaml")
+	host("livepaths", env{"want": 3})
+	host("reserve", env{"action": "release"})
+	l.wantCleanLog(t, at, regexp.MustCompile(`(?i)nvme nvme\d|no usable path - requeuing I/O|callbacks suppressed`))
 }
