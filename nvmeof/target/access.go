@@ -116,7 +116,7 @@ func (c *Controller) grant(now *rights) {
 	if len(ids) > 0 {
 		c.do(func() {
 			for _, id := range ids {
-				c.changed.add(id)
+				c.changed.Add(id)
 			}
 			c.raise(capsule.EventNamespaceAttribute)
 		})

@@ -14,10 +14,10 @@ func asyncEvent(c *Controller, r *request) capsule.Status {
 
 // keepAliveCommand restarts the timer, as every command does.
 func keepAliveCommand(c *Controller, _ *request) capsule.Status {
-	if c.keep.millis == 0 {
+	if c.keep.Millis == 0 {
 		return capsule.StatusKeepAliveInvalid | capsule.StatusDNR
 	}
-	c.keep.restart(c.now())
+	c.keep.Restart(c.now())
 	return capsule.StatusSuccess
 }
 
@@ -25,7 +25,7 @@ func propertyGet(c *Controller, r *request) capsule.Status {
 	if r.queue.id != 0 {
 		return capsule.StatusInvalidOpcode | capsule.StatusDNR
 	}
-	v, status := c.props.get(r.cmd.Property())
+	v, status := c.props.Get(r.cmd.Property())
 	r.result = v
 	return status
 }

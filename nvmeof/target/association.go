@@ -102,7 +102,7 @@ func (c *Controller) leaveQueue(q *queue) {
 	if q == c.admin {
 		c.shard.StopTimer(&c.timer)
 		c.dropQueues("admin queue is gone")
-		if !c.discovery() && c.props.accepting() {
+		if !c.discovery() && c.props.Accepting() {
 			c.subsystem.unsafe.Add(1)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // A Controller is one association with a host: an admin queue and its I/O
@@ -29,12 +30,12 @@ type Controller struct {
 
 	shard    *shard.Shard
 	admin    *queue
-	props    properties
-	keep     keepAlive
+	props    state.Properties
+	keep     state.KeepAlive
 	timer    shard.Timer // keep alive
 	events   events
 	features features
-	changed  changedNamespaces
+	changed  state.ChangedNamespaces
 	warned   uint8 // critical warnings that the host has been told of
 	notices  reservationLogs
 	shutdown flushAll
@@ -91,24 +92,28 @@ func (c *Controller) do(f func()) { c.shard.Do(f) }
 
 // resetState puts everything that a controller level reset clears back.
 func (c *Controller) resetState() {
-	c.props = newProperties(c.target.cfg.QueueDepth, !c.discovery())
+	c.props = state.NewProperties(c.target.cfg.QueueDepth, !c.discovery())
 	c.features = features{stampedAt: c.now(), limits: defaultLimits}
 	c.warned = 0
 	for i := range c.target.features {
 		c.features.values[i] = c.target.features[i].initial
 	}
 	c.events.enabled, c.events.pending, c.events.masked = 0, 0, 0
-	c.changed.clear()
+	c.changed.Clear()
 	c.notices = reservationLogs{}
 }
+
+// discoveryTimeout ends discovery controllers that have no keep alive timer, and
+// so are not persistent, if their host is silent for as long (NVMe base 2.0, 3.1.2.3).
+const discoveryTimeout = 2 * time.Minute
 
 // start begins the association.
 func (c *Controller) start(kato uint32) {
 	c.log = c.target.log.With(
 		zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn), zap.Uint16("cntlid", uint16(c.id)))
-	c.keep.set(kato, c.now())
+	c.keep.Set(kato, c.now())
 	if c.discovery() {
-		c.keep.fallback(discoveryTimeout, c.now())
+		c.keep.Fallback(discoveryTimeout, c.now())
 	}
 	c.armKeepAlive()
 	fields := []zap.Field{zap.Stringer("peer", c.admin.remote), zap.Uint32("kato_ms", kato)}
@@ -120,18 +125,18 @@ func (c *Controller) start(kato uint32) {
 
 // setProperty carries out Property Set.
 func (c *Controller) setProperty(f capsule.Property) capsule.Status {
-	before := c.props.csts
-	t, status := c.props.set(f)
+	before := c.props.CSTS
+	t, status := c.props.Set(f)
 	switch t {
-	case transitionEnable:
-		c.keep.restart(c.now())
+	case state.TransitionEnable:
+		c.keep.Restart(c.now())
 		c.setReady(true)
-	case transitionReset:
+	case state.TransitionReset:
 		c.reset()
-	case transitionShutdown:
+	case state.TransitionShutdown:
 		c.beginShutdown()
 	}
-	if c.props.csts.Fatal() && !before.Fatal() {
+	if c.props.CSTS.Fatal() && !before.Fatal() {
 		c.target.limit.write(c.log.Warn, "controller not enabled: host asked for a configuration that is not supported",
 			[]zap.Field{zap.Uint64("cc", f.Value)})
 	}
@@ -141,12 +146,12 @@ func (c *Controller) setProperty(f capsule.Property) capsule.Status {
 // reset is CC.EN 1 to 0: I/O queues go and held requests are aborted; the admin
 // queue and the properties that the host wrote stay.
 func (c *Controller) reset() {
-	cc := c.props.cc
+	cc := c.props.CC
 	c.setReady(false)
 	c.dropQueues("controller reset")
 	c.abortEvents()
 	c.resetState()
-	c.props.cc = cc
+	c.props.CC = cc
 }
 
 // abortEvents completes every held Asynchronous Event Request.
@@ -161,8 +166,8 @@ func (c *Controller) abortEvents() {
 func (c *Controller) beginShutdown() {
 	c.setReady(false)
 	c.dropQueues("controller shutdown")
-	if c.discovery() || c.props.cc.Shutdown() == capsule.ShutdownAbrupt {
-		c.props.shutdownDone()
+	if c.discovery() || c.props.CC.Shutdown() == capsule.ShutdownAbrupt {
+		c.props.ShutdownDone()
 		return
 	}
 	c.flushWhenDrained()
@@ -188,11 +193,11 @@ func (c *Controller) report() {
 
 // armKeepAlive starts the timer.
 func (c *Controller) armKeepAlive() {
-	if !c.keep.enabled() {
+	if !c.keep.Enabled() {
 		c.shard.StopTimer(&c.timer)
 		return
 	}
-	c.shard.SetTimer(&c.timer, time.Duration(max(c.keep.next()-c.now(), 0)))
+	c.shard.SetTimer(&c.timer, time.Duration(max(c.keep.Next()-c.now(), 0)))
 }
 
 // keepAliveDue ends the association if no queue has seen a command since the
@@ -201,15 +206,15 @@ func (c *Controller) armKeepAlive() {
 // can send no Keep Alive, and may be busy for long with its part of the exchange.
 func (c *Controller) keepAliveDue() {
 	if c.sawTraffic() || c.admin.auth.locked {
-		c.keep.restart(c.now())
+		c.keep.Restart(c.now())
 	}
-	if !c.keep.expired(c.now()) || c.keep.grace(c.now()) {
+	if !c.keep.Expired(c.now()) || c.keep.Grace(c.now()) {
 		c.armKeepAlive()
 		return
 	}
 	c.log.Warn("keep alive timeout expired, connection dropped",
-		zap.Uint32("kato_ms", c.keep.millis))
-	c.props.fail()
+		zap.Uint32("kato_ms", c.keep.Millis))
+	c.props.Fail()
 	c.end("keep alive timeout")
 }
 

@@ -86,7 +86,7 @@ func (q *queue) startAdmin(r *request) {
 		return
 	}
 	// NVMe base 2.0, 3.5.4: before CSTS.RDY only fabrics commands are executed.
-	if !c.props.accepting() {
+	if !c.props.Accepting() {
 		r.finish(capsule.StatusCommandSequence | capsule.StatusDNR)
 		return
 	}

@@ -121,36 +121,3 @@ func (e *events) pop(i int) *request {
 	e.held[e.n] = nil
 	return r
 }
-
-// changedNamespaces accumulates the Changed Namespace List log.
-type changedNamespaces struct {
-	ids []capsule.NSID // ascending
-	all bool           // more changed than the list holds
-}
-
-func (l *changedNamespaces) add(id capsule.NSID) {
-	at := 0
-	for at < len(l.ids) && l.ids[at] < id {
-		at++
-	}
-	switch {
-	case l.all || at < len(l.ids) && l.ids[at] == id:
-	case len(l.ids) == capsule.NamespaceListEntries:
-		l.ids, l.all = nil, true
-	default:
-		l.ids = append(l.ids, 0)
-		copy(l.ids[at+1:], l.ids[at:])
-		l.ids[at] = id
-	}
-}
-
-// encode fills b; entry 0 is all ones where the list overflowed.
-func (l *changedNamespaces) encode(b []byte) {
-	if l.all {
-		capsule.PutNamespaceList(b, []capsule.NSID{capsule.NSIDBroadcast})
-		return
-	}
-	capsule.PutNamespaceList(b, l.ids)
-}
-
-func (l *changedNamespaces) clear() { l.ids, l.all = l.ids[:0], false }

@@ -90,7 +90,7 @@ func (s *Subsystem) namespaceChanged(id capsule.NSID) {
 			continue
 		}
 		c.do(func() {
-			c.changed.add(id)
+			c.changed.Add(id)
 			c.raise(capsule.EventNamespaceAttribute)
 		})
 	}

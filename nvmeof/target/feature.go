@@ -244,7 +244,7 @@ func setTimestamp(c *Controller, r *request, _ uint32) capsule.Status {
 }
 
 func getKeepAlive(c *Controller, r *request, _ uint32) capsule.Status {
-	r.result = uint64(c.keep.millis)
+	r.result = uint64(c.keep.Millis)
 	return capsule.StatusSuccess
 }
 
@@ -253,7 +253,7 @@ func setKeepAlive(c *Controller, r *request, v uint32) capsule.Status {
 	if v == 0 {
 		return capsule.StatusKeepAliveInvalid | capsule.StatusDNR
 	}
-	c.keep.set(v, c.now())
+	c.keep.Set(v, c.now())
 	c.armKeepAlive()
 	r.result = uint64(v)
 	return capsule.StatusSuccess

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // An identifyHandler fills the 4096 zeroed bytes of r.data.
@@ -53,13 +54,13 @@ func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.S
 	id := capsule.IdentifyController{
 		RAB:    6,
 		MDTS:   c.mdts(),
-		CNTLID: c.id, VER: specVersion,
+		CNTLID: c.id, VER: state.Version,
 		CTRATT:    capsule.CTRATTHostID128 | capsule.CTRATTTBKAS,
 		CNTRLTYPE: c.kind,
 		ACL:       maxAborts - 1, AERL: maxEvents - 1,
 		LPA:    capsule.LPAEffects | capsule.LPAExtendedData | capsule.LPASupport | capsule.LPASMARTPerNamespace,
 		ELPE:   maxErrors - 1,
-		KAS:    keepAliveUnits,
+		KAS:    state.KeepAliveUnits,
 		MAXCMD: uint16(cfg.QueueDepth),
 		SGLS:   capsule.SGLSSupported | capsule.SGLSKeyed | capsule.SGLSOffset,
 		SubNQN: capsule.MakeNQNField(sub.nqn),
@@ -87,7 +88,7 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.WCTEMP, id.CCTEMP = warningTemperature, criticalTemperature
 	id.ANATT, id.ANACAP = anaTransition, 0x1f // reports all five states
 	id.ANAGRPMAX, id.NANAGRPID = maxANAGroups, maxANAGroups
-	id.SQES, id.CQES = sqEntryShift<<4|sqEntryShift, cqEntryShift<<4|cqEntryShift
+	id.SQES, id.CQES = state.SQEntryShift<<4|state.SQEntryShift, state.CQEntryShift<<4|state.CQEntryShift
 	id.NN, id.MNAN = maxNamespaces, maxNamespaces
 	id.ONCS = capsule.ONCSCompare | capsule.ONCSDatasetManagement | capsule.ONCSWriteZeroes | capsule.ONCSTimestamp |
 		capsule.ONCSVerify | capsule.ONCSCopy | capsule.ONCSReservations

@@ -84,26 +84,6 @@ func TestKeepAliveGrace(t *testing.T) {
 	}
 }
 
-// TestKeepAliveTimeouts is row 44.
-func TestKeepAliveTimeouts(t *testing.T) {
-	var k keepAlive
-	for millis, want := range map[uint32]time.Duration{
-		0: 0, 1: time.Second, 1000: time.Second, 1001: 2 * time.Second, 5000: 5 * time.Second,
-		0xffffffff: 4294968 * time.Second,
-	} {
-		k.set(millis, 1000)
-		if time.Duration(k.timeout) != want {
-			t.Errorf("KATO of %d ms is %v, want %v", millis, time.Duration(k.timeout), want)
-		}
-		if k.enabled() && (k.expired(999+int64(want)) || !k.expired(1000+int64(want))) {
-			t.Errorf("KATO of %d ms does not expire at its deadline", millis)
-		}
-		if !k.enabled() && k.expired(1<<62) {
-			t.Error("a timer that is off expires")
-		}
-	}
-}
-
 func TestSilentConnectionIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -283,23 +263,6 @@ func TestNamespaceChanges(t *testing.T) {
 	}
 	f.export(newFakeStore(1 << 20))
 	wantEvent(aer)
-}
-
-func TestChangedNamespacesOverflow(t *testing.T) {
-	var l changedNamespaces
-	b := make([]byte, capsule.NamespaceListSize)
-	for id := capsule.NSID(capsule.NamespaceListEntries); id > 0; id-- {
-		l.add(id)
-		l.add(id)
-	}
-	l.encode(b)
-	if capsule.NSIDAt(b, 0) != 1 || capsule.NSIDAt(b, capsule.NamespaceListEntries-1) != capsule.NamespaceListEntries {
-		t.Error("a full list is not ascending")
-	}
-	l.add(5000)
-	if l.encode(b); capsule.NSIDAt(b, 0) != capsule.NSIDBroadcast || capsule.NSIDAt(b, 1) != 0 {
-		t.Errorf("overflowing list % x", b[:8])
-	}
 }
 
 func TestNamespaceIdentityIsStable(t *testing.T) {

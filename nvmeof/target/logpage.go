@@ -99,7 +99,7 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 func (c *Controller) logRead(lid capsule.LID) {
 	c.events.read(lid)
 	if lid == capsule.LogChangedNamespaces {
-		c.changed.clear()
+		c.changed.Clear()
 	}
 	if lid == capsule.LogReservation {
 		c.reservationLogRead()
@@ -166,7 +166,7 @@ func (c *Controller) firmwareLog(capsule.GetLogPage) []byte {
 
 func (c *Controller) changedLog(capsule.GetLogPage) []byte {
 	b := make([]byte, capsule.NamespaceListSize)
-	c.changed.encode(b)
+	c.changed.Encode(b)
 	return b
 }
 

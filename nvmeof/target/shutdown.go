@@ -52,8 +52,8 @@ func (f *flushAll) next() {
 	}
 	f.active = false
 	// A reset in the meantime began anew.
-	if f.c.props.csts.Shutdown() == capsule.ShutdownOccurring {
-		f.c.props.shutdownDone()
+	if f.c.props.CSTS.Shutdown() == capsule.ShutdownOccurring {
+		f.c.props.ShutdownDone()
 	}
 }
 

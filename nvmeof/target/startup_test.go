@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // TestLinuxStartUpSequence goes through what a Linux 6.12 host does from Connect
@@ -32,7 +33,7 @@ func TestLinuxStartUpSequence(t *testing.T) {
 	if s := capsule.CSTS(h.property(capsule.PropertyCSTS)); !s.Ready() || s.Fatal() {
 		t.Errorf("CSTS %#x after CC.EN", s)
 	}
-	if v := capsule.Version(h.property(capsule.PropertyVS)); v != specVersion {
+	if v := capsule.Version(h.property(capsule.PropertyVS)); v != state.Version {
 		t.Errorf("VS %v", v)
 	}
 	wantIdentifyController(t, h, id.CNTLID)
@@ -83,7 +84,7 @@ func wantIdentifyController(t *testing.T, h *hostQueue, id capsule.ControllerID)
 		"namespace events":          c.OAES&capsule.EventNamespaceAttribute != 0,
 		"ANA log fits one transfer": 16+32*c.NANAGRPID+4*c.MNAN <= 1<<20,
 		"volatile cache, flush all": c.VWC == 7,
-		"version is that of VS":     c.VER == specVersion,
+		"version is that of VS":     c.VER == state.Version,
 		"traffic based keep alive":  c.CTRATT&capsule.CTRATTTBKAS != 0,
 		"AERL":                      c.AERL == 3,
 	} {

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -166,15 +167,16 @@ func (s *supportTable) write(t *Target) string {
 	return s.b.String()
 }
 
-// testsHere finds the tests of this package.
+// testsHere finds the tests of this package and of those inside it.
 func testsHere(t *testing.T) map[string]string {
 	files, err := filepath.Glob("*_test.go")
-	if err != nil {
+	inner, err2 := filepath.Glob("internal/*/*_test.go")
+	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 	tests := make(map[string]string)
-	for _, f := range files {
+	for _, f := range append(files, inner...) {
 		b, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)

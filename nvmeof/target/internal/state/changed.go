@@ -1,0 +1,38 @@
+package state
+
+import "github.com/nvmeof-go/nvmeof/capsule"
+
+// ChangedNamespaces accumulates the Changed Namespace List log.
+type ChangedNamespaces struct {
+	ids []capsule.NSID // ascending
+	all bool           // more changed than the list holds
+}
+
+// Add notes one.
+func (l *ChangedNamespaces) Add(id capsule.NSID) {
+	at := 0
+	for at < len(l.ids) && l.ids[at] < id {
+		at++
+	}
+	switch {
+	case l.all || at < len(l.ids) && l.ids[at] == id:
+	case len(l.ids) == capsule.NamespaceListEntries:
+		l.ids, l.all = nil, true
+	default:
+		l.ids = append(l.ids, 0)
+		copy(l.ids[at+1:], l.ids[at:])
+		l.ids[at] = id
+	}
+}
+
+// Encode fills b; entry 0 is all ones where the list overflowed.
+func (l *ChangedNamespaces) Encode(b []byte) {
+	if l.all {
+		capsule.PutNamespaceList(b, []capsule.NSID{capsule.NSIDBroadcast})
+		return
+	}
+	capsule.PutNamespaceList(b, l.ids)
+}
+
+// Clear is called when the host has read it.
+func (l *ChangedNamespaces) Clear() { l.ids, l.all = l.ids[:0], false }

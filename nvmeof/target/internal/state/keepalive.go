@@ -1,0 +1,72 @@
+package state
+
+import (
+	"math"
+	"time"
+)
+
+// KeepAliveUnits is KAS: timeouts are rounded up to so many units of 100 ms.
+const (
+	KeepAliveUnits = 10
+	granularity    = KeepAliveUnits * 100 * time.Millisecond
+)
+
+// KeepAlive is a controller's keep alive timer (NVMe base 2.0, 3.9) with
+// traffic based keep alive: any command restarts it. Times are nanoseconds of
+// the shard's clock.
+type KeepAlive struct {
+	timeout  int64 // 0: none
+	deadline int64
+	late     bool   // the timeout has passed, and the grace runs
+	Millis   uint32 // as the host set it
+}
+
+// Set takes a KATO in milliseconds, 0 for none.
+func (k *KeepAlive) Set(millis uint32, now int64) {
+	k.Millis = millis
+	d := time.Duration(millis) * time.Millisecond
+	d = (d + granularity - 1) / granularity * granularity
+	k.timeout = int64(d)
+	k.Restart(now)
+}
+
+// Restart is called when a command has come.
+func (k *KeepAlive) Restart(now int64) {
+	if k.timeout != 0 {
+		k.deadline, k.late = now+k.timeout, false
+	}
+}
+
+// Fallback sets a timeout where the host has set none, which no Keep Alive
+// command is accepted for.
+func (k *KeepAlive) Fallback(d time.Duration, now int64) {
+	if k.timeout == 0 {
+		k.timeout = int64(d)
+		k.Restart(now)
+	}
+}
+
+// Grace gives a host half its timeout more, once, and reports whether it did. Linux
+// looks every half of KATO whether commands were answered, and where one was right
+// after it looked sends Keep Alive a whole KATO later, which then has to arrive.
+func (k *KeepAlive) Grace(now int64) bool {
+	if k.late {
+		return false
+	}
+	k.deadline, k.late = now+k.timeout/2, true
+	return true
+}
+
+// Enabled reports whether there is a timeout.
+func (k *KeepAlive) Enabled() bool { return k.timeout != 0 }
+
+// Expired is true once at the deadline and from then on.
+func (k *KeepAlive) Expired(now int64) bool { return k.Enabled() && now >= k.deadline }
+
+// Next is when to look again.
+func (k *KeepAlive) Next() int64 {
+	if !k.Enabled() {
+		return math.MaxInt64
+	}
+	return k.deadline
+}

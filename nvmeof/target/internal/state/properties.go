@@ -1,0 +1,128 @@
+package state
+
+import "github.com/nvmeof-go/nvmeof/capsule"
+
+// Entry sizes of NVM I/O queues, exponents of 2: 64 and 16 bytes.
+const (
+	SQEntryShift = 6
+	CQEntryShift = 4
+)
+
+// readyTimeout is CAP.TO and CRTO in units of 500 ms. CSTS.RDY follows at once.
+const readyTimeout = 15
+
+// Version is what property VS and Identify report.
+var Version = capsule.MakeVersion(2, 0, 0)
+
+// A Transition is what a write to CC asks of the controller's owner.
+type Transition uint8
+
+const (
+	TransitionNone     Transition = iota
+	TransitionEnable              // CC.EN 0 to 1: the controller is ready
+	TransitionReset               // CC.EN 1 to 0: I/O queues go
+	TransitionShutdown            // CC.SHN: I/O queues go, caches are flushed, then SHST tells
+)
+
+// Properties are a controller's registers (NVMe base 2.0, 3.1.3) and the state
+// machine of CC and CSTS. It has no owner of its own: the controller's does.
+type Properties struct {
+	cap  capsule.CAP
+	CC   capsule.CC
+	CSTS capsule.CSTS
+	io   bool // an I/O controller, which checks entry sizes when enabled
+}
+
+// NewProperties is a controller that is not enabled, with queues of queueDepth entries at
+// most; io: an I/O controller.
+func NewProperties(queueDepth int, io bool) Properties {
+	return Properties{io: io, cap: capsule.CAPFields{
+		MQES: uint16(queueDepth - 1),
+		CQR:  true,
+		TO:   readyTimeout,
+		CSS:  capsule.CSSNVM | capsule.CSSMany,
+		CRMS: 1, // ready with media, as version 2.0 requires one to say
+	}.CAP()}
+}
+
+// sized reports whether the property exists with the size asked for.
+func sized(f capsule.Property) bool {
+	return f.Size != 0 && f.Size == capsule.PropertyOffset(f.Offset).Size()
+}
+
+// Get answers Property Get.
+func (p *Properties) Get(f capsule.Property) (uint64, capsule.Status) {
+	if !sized(f) {
+		return 0, capsule.StatusInvalidField | capsule.StatusDNR
+	}
+	switch capsule.PropertyOffset(f.Offset) {
+	case capsule.PropertyCAP:
+		return uint64(p.cap), capsule.StatusSuccess
+	case capsule.PropertyVS:
+		return uint64(Version), capsule.StatusSuccess
+	case capsule.PropertyCC:
+		return uint64(p.CC), capsule.StatusSuccess
+	case capsule.PropertyCSTS:
+		return uint64(p.CSTS), capsule.StatusSuccess
+	case capsule.PropertyCRTO:
+		return uint64(capsule.MakeCRTO(readyTimeout, 0)), capsule.StatusSuccess
+	}
+	return 0, capsule.StatusInvalidField | capsule.StatusDNR
+}
+
+// Set answers Property Set, of which only CC can be written: NSSR would need
+// CAP.NSSRS.
+func (p *Properties) Set(f capsule.Property) (Transition, capsule.Status) {
+	if !sized(f) || capsule.PropertyOffset(f.Offset) != capsule.PropertyCC {
+		return TransitionNone, capsule.StatusInvalidField | capsule.StatusDNR
+	}
+	return p.configure(capsule.CC(f.Value)), capsule.StatusSuccess
+}
+
+// configure applies a new CC. A reset wins over a shutdown asked for together.
+func (p *Properties) configure(cc capsule.CC) Transition {
+	old := p.CC
+	p.CC = cc
+	if old.Enable() && !cc.Enable() {
+		p.CSTS = 0
+		return TransitionReset
+	}
+	t := TransitionNone
+	if !old.Enable() && cc.Enable() {
+		p.CSTS = p.CSTS.WithShutdown(capsule.ShutdownNotRequested)
+		if !p.valid(cc) {
+			p.CSTS |= capsule.CSTSFatal
+			return TransitionNone
+		}
+		p.CSTS |= capsule.CSTSReady
+		t = TransitionEnable
+	}
+	if cc.Shutdown() != capsule.ShutdownNone && old.Shutdown() == capsule.ShutdownNone {
+		p.CSTS = p.CSTS.WithShutdown(capsule.ShutdownOccurring)
+		return TransitionShutdown
+	}
+	return t
+}
+
+// valid reports whether a controller can be enabled with cc: 4 KiB pages, round
+// robin, the NVM command set or all sets, and the entry sizes of NVM queues.
+func (p *Properties) valid(cc capsule.CC) bool {
+	if cc.MPS() != 0 || cc.AMS() != 0 || cc.CSS() != capsule.CCCSSNVM && cc.CSS() != capsule.CCCSSAll {
+		return false
+	}
+	return !p.io || cc.IOSQES() == SQEntryShift && cc.IOCQES() == CQEntryShift
+}
+
+// ShutdownDone ends what TransitionShutdown began. As Linux targets do, RDY
+// goes with it.
+func (p *Properties) ShutdownDone() {
+	p.CSTS = p.CSTS.WithShutdown(capsule.ShutdownComplete) &^ capsule.CSTSReady
+}
+
+// Fail sets CSTS.CFS: only a reset helps.
+func (p *Properties) Fail() { p.CSTS |= capsule.CSTSFatal }
+
+// Accepting reports whether commands other than fabrics ones are executed.
+func (p *Properties) Accepting() bool {
+	return p.CC.Enable() && p.CSTS.Ready() && !p.CSTS.Fatal() && p.CSTS.Shutdown() == capsule.ShutdownNotRequested
+}
