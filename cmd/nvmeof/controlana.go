@@ -77,12 +77,23 @@ func newPause() *cobra.Command {
 	return cmd
 }
 
-func newResume() *cobra.Command {
+func newResume() *cobra.Command { return namespaceVerb("resume", "Let held commands go on") }
+
+func newClearFault() *cobra.Command {
+	cmd := namespaceVerb("clear-fault", "Let a namespace take writes again whose file or device had failed")
+	cmd.Long = `A namespace whose file or device could not keep a promise, a flush that failed say,
+takes no writes from then on. Clear that when the cause is mended and the content is checked: writes that
+were acknowledged, but not flushed, before the failure may be lost.`
+	return cmd
+}
+
+// namespaceVerb is a call about one namespace, without a body.
+func namespaceVerb(name, short string) *cobra.Command {
 	var r remote
 	var nqn string
-	cmd := &cobra.Command{Use: "resume NSID", Short: "Let held commands go on", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: name + " NSID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], "resume"), nil, nil, nil)
+			return r.call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], name), nil, nil, nil)
 		}}
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
 	_ = cmd.MarkFlagRequired("nqn")

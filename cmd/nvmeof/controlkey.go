@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,10 @@ import (
 // in files, whose paths alone are shown.
 func newKey() *cobra.Command {
 	cmd := &cobra.Command{Use: "key", Short: "Show and change by which keys hosts of a running target authenticate"}
-	cmd.AddCommand(newKeyList(), newKeySet("add"), newKeySet("set"), newKeyRemove(), newKeyReread())
+	generate := newGenDHCHAPKey() // needs no target
+	generate.Use = strings.Replace(generate.Use, "gen-dhchap-key", "generate", 1)
+	generate.Short = "Make a key"
+	cmd.AddCommand(generate, newKeyList(), newKeySet("add"), newKeySet("set"), newKeyRemove(), newKeyReread())
 	return cmd
 }
 
@@ -65,7 +69,7 @@ func newKeySet(name string) *cobra.Command {
 			return err
 		}
 		if len(body) == 0 || nqn == "" {
-			return usage("--nqn and --key-file are needed; nvmeof gen-dhchap-key makes a key")
+			return usage("--nqn and --key-file are needed; nvmeof key generate makes a key")
 		}
 		return r.edit(cmd, "PATCH", control.Path("subsystems", nqn, "hosts", args[0]), body)
 	}

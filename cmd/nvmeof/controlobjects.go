@@ -15,7 +15,7 @@ func lower(s string) string { return strings.ToLower(s) }
 // controlCommands are the verbs for a running target.
 func controlCommands() []*cobra.Command {
 	ns := namespaceObject().command()
-	ns.AddCommand(newPause(), newResume())
+	ns.AddCommand(newPause(), newResume(), newClearFault())
 	return []*cobra.Command{
 		newLs(), subsystemObject().command(), ns, listenerObject().command(), hostObject().command(),
 		newController(), newANAGroup(), referralObject().command(), newKey(),

@@ -25,7 +25,7 @@ func newGenDHCHAPKey() *cobra.Command {
 		Short: "Make a key for in-band authentication, as nvme gen-dhchap-key",
 		Long: `Prints a new key for DH-HMAC-CHAP in the form that nvme-cli, the Linux target and
 this program take.`,
-		Example: `  nvmeof gen-dhchap-key --hmac 1 >host.key; chmod 600 host.key
+		Example: `  nvmeof gen-dhchap-key --hmac 1 >host.key; chmod 600 host.key  # or: nvmeof key generate
   nvmeof target ... --allow-host HOSTNQN,dhchap-key-file=host.key
   nvme connect ... --dhchap-secret "$(cat host.key)"`,
 		Args: cobra.NoArgs,

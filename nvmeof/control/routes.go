@@ -143,7 +143,7 @@ func listenerRoutes() []route {
 	return []route{
 		{"GET", "/v1/listeners", "listListeners", "Where hosts connect", nil, nil, []*config.Listener{}, false,
 			func(c *call) (any, error) { return listOf(c.manager.Document().Listeners), nil }},
-		{"POST", "/v1/listeners", "addListener", "Listen on another port", changeOptions, config.Listener{}, Result{}, false,
+		{"POST", "/v1/listeners", "addListener", "Listen on another address or port", changeOptions, config.Listener{}, Result{}, false,
 			func(c *call) (any, error) { return added(c, listeners) }},
 		{"GET", "/v1/listeners/{id}", "getListener", "A listener", nil, nil, config.Listener{}, false,
 			func(c *call) (any, error) { return listeners(c.manager.Document()).find(c.path("id")) }},

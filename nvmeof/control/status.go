@@ -141,6 +141,15 @@ func (m *Manager) Resume(nqn config.NQN, nsid int) error {
 	return n.Resume()
 }
 
+// ClearFault lets a namespace take writes again whose store has failed.
+func (m *Manager) ClearFault(nqn config.NQN, nsid int) error {
+	n, err := m.find(nqn, nsid)
+	if err != nil {
+		return err
+	}
+	return n.ClearFault()
+}
+
 func (m *Manager) find(nqn config.NQN, nsid int) (*target.Namespace, error) {
 	s, err := m.subsystem(nqn)
 	if err != nil {

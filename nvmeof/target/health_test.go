@@ -3,6 +3,7 @@ package target
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -257,5 +258,31 @@ func TestFeaturesLog(t *testing.T) {
 		if b != 0 {
 			t.Fatal("an NVMe-MI command is supported")
 		}
+	}
+}
+
+// TestClearFault: an administrator lets a store take writes again, hosts find the warning
+// gone, and hear of the next failure.
+func TestClearFault(t *testing.T) {
+	f, s, examine, h := ailing(t)
+	ns := f.sub.Namespaces()[1]
+	if err := ns.ClearFault(); err == nil || !strings.Contains(err.Error(), "has not failed") {
+		t.Errorf("a store that is well is cleared: %v", err)
+	}
+	for range 2 {
+		s.set(func() { s.failure = errors.New("input/output error") })
+		examine()
+		if w := h.smart(2).CriticalWarning; w != capsule.WarningReliability|capsule.WarningReadOnly {
+			t.Errorf("critical warning %#x of a store that has failed", w)
+		}
+		f.must(ns.ClearFault())
+		h.turns(2)
+		if w := h.smart(2).CriticalWarning; w != 0 {
+			t.Errorf("critical warning %#x after it was cleared", w)
+		}
+	}
+	f.must(f.sub.RemoveNamespace(2))
+	if err := ns.ClearFault(); !errors.Is(err, backend.ErrClosed) {
+		t.Errorf("a namespace that was removed is cleared: %v", err)
 	}
 }
