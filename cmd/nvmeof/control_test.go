@@ -123,6 +123,7 @@ func TestConfigured(t *testing.T) {
 	run("ls", 0, "subsystems [1]", "    "+testNQN+" (listeners 1)", "2 file "+c.dir+"/disk.img 16MiB, ana-group 1")
 	run("controller list --interval 1ms", 0, "SUBSYSTEM")
 	run("controller remove 77 -n NQN", exitFailed, "controller 77 does not exist")
+	run("ls -o json", 0, `"controllers": [`, `"listeners": [`, `"waiting": []`)
 	run("listener remove 2", 0, "remove listener 2")
 }
 

@@ -29,11 +29,19 @@ func newLs() *cobra.Command {
 			if err := r.get(cmd.Context(), "/v1/controllers", &controllers); err != nil {
 				return err
 			}
-			printTree(cmd.OutOrStdout(), &doc, &status, controllers)
-			return nil
+			whole := wholeTarget{status, &doc, controllers}
+			return r.show(cmd.OutOrStdout(), whole, func(w io.Writer) { printTree(w, &doc, &status, controllers) })
 		}}
 	r.addSocket(cmd)
+	r.addOutput(cmd)
 	return cmd
+}
+
+// wholeTarget is the tree as JSON and YAML have it.
+type wholeTarget struct {
+	Status      control.Status       `json:"status"`
+	Config      *config.Document     `json:"config"`
+	Controllers []control.Controller `json:"controllers"`
 }
 
 // A tree prints lines below each other.

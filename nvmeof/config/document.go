@@ -17,7 +17,7 @@ type Document struct {
 
 // Limits bound what the target uses.
 type Limits struct {
-	Shards        int      `json:"shards,omitzero" min:"1" max:"64" doc:"Threads that serve I/O queues. Default: half the processors."`
+	Shards        int      `json:"shards,omitzero" min:"1" max:"64" doc:"Threads that serve I/O queues, for each address, or RDMA device that several have. Default: half the processors."`
 	Queues        int      `json:"queues,omitzero" default:"128" min:"1" max:"65534" doc:"I/O queues of a controller. Default 128."`
 	QueueDepth    int      `json:"queue-depth,omitzero" default:"128" min:"2" max:"1024" doc:"Entries of an I/O queue. Default 128."`
 	Controllers   int      `json:"controllers,omitzero" default:"1024" min:"1" max:"65519" doc:"Controllers of each subsystem. Default 1024."`

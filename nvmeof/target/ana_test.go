@@ -134,3 +134,25 @@ func TestANALog(t *testing.T) {
 		t.Error("a group or state that does not exist is accepted")
 	}
 }
+
+// TestFeaturesByPath: a feature of a namespace is had through a path on which that can be
+// reached.
+func TestFeaturesByPath(t *testing.T) {
+	f := newFixture(t)
+	near := f.listen("192.0.2.1:4420")
+	a := f.associate(testHostNQN, near)
+	get := func(id capsule.FID, nsid capsule.NSID) *hostCommand {
+		c := adminCommand(capsule.AdminGetFeatures, capsule.GetFeatures{FID: id}, nil)
+		c.sqe.NSID = nsid
+		return c
+	}
+	for _, state := range []capsule.ANAState{capsule.ANAInaccessible, capsule.ANAPersistentLoss, capsule.ANAChange, capsule.ANANonOptimized} {
+		f.must(near.SetANAState(1, state))
+		for _, id := range []capsule.FID{capsule.FeatureReservationMask, capsule.FeatureReservationPersist, capsule.FeatureNamespaceWriteProtect} {
+			a.admin.wantStatus(pathStatus(state), get(id, 1))
+			a.admin.wantStatus(capsule.StatusInvalidNamespace|dnr, get(id, 2))
+		}
+		a.admin.wantStatus(pathStatus(state), protect(1, 0))
+		a.admin.wantOK(get(capsule.FeatureVolatileWriteCache, 0))
+	}
+}

@@ -116,7 +116,20 @@ func getFeatures(c *Controller, r *request) capsule.Status {
 		r.result = uint64(f.initial)
 		return capsule.StatusSuccess
 	}
+	if status := c.featurePath(f, r); !status.OK() {
+		return status
+	}
 	return f.get(c, r, g.Value)
+}
+
+// featurePath is what a feature of a namespace gets that hosts are to reach otherwise
+// (NVMe base 2.0, 8.1): the host asks through another controller.
+func (c *Controller) featurePath(f *feature, r *request) capsule.Status {
+	if !f.perNamespace() || r.cmd.NSID == capsule.NSIDBroadcast {
+		return capsule.StatusSuccess
+	}
+	_, status := c.reach(r.cmd.NSID)
+	return status
 }
 
 func setFeatures(c *Controller, r *request) capsule.Status {
@@ -127,6 +140,9 @@ func setFeatures(c *Controller, r *request) capsule.Status {
 		return capsule.StatusFeatureNotSaveable | capsule.StatusDNR
 	case !f.perNamespace() && r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast:
 		return capsule.StatusFeatureNotNamespaceSpecific | capsule.StatusDNR
+	}
+	if status := c.featurePath(f, r); !status.OK() {
+		return status
 	}
 	return f.set(c, r, s.Value)
 }

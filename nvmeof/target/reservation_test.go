@@ -379,12 +379,12 @@ func TestReservationFeatures(t *testing.T) {
 // file that is damaged is an error.
 func TestReservationSurvives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "reservation")
-	open := func() (*fixture, error) {
+	open := func(path string) (*fixture, error) {
 		f := newFixture(t)
 		_, err := f.sub.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), Name: "disk.img", Reservations: ReservationFile(path)})
 		return f, err
 	}
-	f, err := open()
+	f, err := open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -395,7 +395,15 @@ func TestReservationSurvives(t *testing.T) {
 	}
 	a.io.wantOK(reserveCommand(capsule.IOReservationRegister, 2, capsule.ReservationCommand{Persist: capsule.PersistSet}, 0, a.key))
 	a.acquire(capsule.StatusSuccess, 2, exclusiveAccess)
-	if f, err = open(); err != nil { // as after a crash: the first target was not told
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := path + ".after" // a crash: the first target, which has the lock, was not told
+	if err := os.WriteFile(after, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f, err = open(after); err != nil {
 		t.Fatal(err)
 	}
 	b := f.tenant("b", f.sub, 0)
@@ -403,17 +411,13 @@ func TestReservationSurvives(t *testing.T) {
 	if head, all := b.report(2); head.Type != exclusiveAccess || head.Persist != 1 || len(all) != 1 || all[0].Host != a.id {
 		t.Errorf("after the restart %+v, %+v", head, all)
 	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, content := range map[string][]byte{
 		"empty": {}, "cut": whole[:len(whole)/2], "changed": []byte(strings.Replace(string(whole), `"type":2`, `"type":1`, 1)), "other": []byte("hello\n"),
 	} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
+		if err := os.WriteFile(path+name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := open(); err == nil || !strings.Contains(err.Error(), "disk.img") {
+		if _, err := open(path + name); err == nil || !strings.Contains(err.Error(), "disk.img") {
 			t.Errorf("%s file: %v", name, err)
 		}
 	}
@@ -429,6 +433,23 @@ func TestReservationsOfTwoVolumesInOneFile(t *testing.T) {
 	if _, err := f.sub.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), Reservations: path}); err == nil || !strings.Contains(err.Error(), "first") {
 		t.Errorf("error %v, want one that names the first volume", err)
 	}
+}
+
+// TestReservationsOfTwoTargetsInOneFile: the second target is refused for as long as the
+// first has the namespace.
+func TestReservationsOfTwoTargetsInOneFile(t *testing.T) {
+	first, second := newFixture(t), newFixture(t)
+	path := ReservationFile(filepath.Join(t.TempDir(), "r"))
+	add := func(f *fixture) error {
+		_, err := f.sub.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), NSID: 2, Reservations: path})
+		return err
+	}
+	first.must(add(first))
+	if err := add(second); err == nil || !strings.Contains(err.Error(), "another target has them") {
+		t.Errorf("error %v, want one that tells of the other target", err)
+	}
+	first.must(first.sub.RemoveNamespace(2))
+	second.must(add(second))
 }
 
 // brokenReservations cannot save.

@@ -7,14 +7,36 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // A ReservationFile keeps a reservation in the file of that name. The file is
-// replaced as a whole, so that a power failure leaves the old content or the new.
+// replaced as a whole, so that a power failure leaves the old content or the new; a
+// file beside it, of the same name with ".lock", keeps other processes away.
 type ReservationFile string
 
 // maxReservationFile is far above what the most registrants take, in bytes.
 const maxReservationFile = 1 << 20
+
+// Lock implements [ReservationLocker]. The file that is locked stays there.
+func (f ReservationFile) Lock() (unlock func() error, err error) {
+	name := string(f) + ".lock"
+	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("reservations: %w", err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = fmt.Errorf("reservations in %s: another target has them (%s is locked): stop that, or name another file", string(f), name)
+	case err != nil:
+		err = fmt.Errorf("reservations: lock %s: %w", name, err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file.Close, nil
+}
 
 // Load implements [ReservationStore]. A file that does not exist yet is no error.
 func (f ReservationFile) Load() ([]byte, error) {

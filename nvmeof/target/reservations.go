@@ -1,6 +1,7 @@
 package target
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -21,6 +22,13 @@ type ReservationStore interface {
 	Save(b []byte) error
 }
 
+// A ReservationLocker is a ReservationStore that one target at a time may have.
+type ReservationLocker interface {
+	// Lock is called before Load, unlock when the volume is closed. It fails at once if
+	// another target has it.
+	Lock() (unlock func() error, err error)
+}
+
 // reservations are the registrants and the reservation of one volume, which all
 // its namespaces share, in whatever subsystems. Commands change them one at a
 // time, outside of the shards, since a change may have to be saved first. Readers
@@ -28,13 +36,21 @@ type ReservationStore interface {
 type reservations struct {
 	store ReservationStore // nil: nothing survives
 	mu    sync.Mutex       // changes
-	state atomic.Pointer[reservation.State]
-	guard atomic.Pointer[reservation.State] // the state while something is reserved, else nil
+	// unlock is called at the end; under Target.opening.
+	unlock func() error
+	state  atomic.Pointer[reservation.State]
+	guard  atomic.Pointer[reservation.State] // the state while something is reserved, else nil
 }
 
 // newReservations loads what the store has, if there is one.
 func newReservations(store ReservationStore) (*reservations, error) {
-	v := &reservations{store: store}
+	v := &reservations{store: store, unlock: func() error { return nil }}
+	if l, ok := store.(ReservationLocker); ok {
+		var err error
+		if v.unlock, err = l.Lock(); err != nil {
+			return nil, err
+		}
+	}
 	var s reservation.State
 	if store != nil {
 		b, err := store.Load()
@@ -42,7 +58,7 @@ func newReservations(store ReservationStore) (*reservations, error) {
 			s, err = reservation.Decode(b)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: restore what keeps them from a backup, or remove it if no host counts on a reservation", err)
+			return nil, errors.Join(fmt.Errorf("%w: restore what keeps them from a backup, or remove it if no host counts on a reservation", err), v.unlock())
 		}
 	}
 	v.publish(&s)

@@ -228,7 +228,7 @@ func (v *volume) close() error {
 	for _, d := range v.devices() {
 		errs = append(errs, v.closeOn(d))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, v.reservations.unlock())...)
 }
 
 // closeOn waits until no command of a device's shards uses the volume, and takes its
