@@ -56,6 +56,8 @@ var directions = []direction{
 	{"nvmeof/target/internal/state", []string{"capsule"}, nil},
 	{"nvmeof/bench", []string{"nvmeof/shard", "backend"}, []string{xsys}},
 	{"nvmeof/host", []string{"nvmeof/...", "capsule", "rdmatransport", "backend"}, []string{uuid}},
+	{"nvmeof/multipath", []string{"nvmeof", "nvmeof/host", "nvmeof/shard", "nvmeof/multipath/internal/decide", "capsule", "backend"}, nil},
+	{"nvmeof/multipath/internal/decide", []string{"capsule"}, nil},
 	{"cmd", []string{"cmd/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/...", "test/floor"},
 		[]string{cobra, pflag, bar, zap, uuid, hdr, xsys}},
 	{"test", []string{"test/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},

@@ -15,6 +15,7 @@ var purePackages = []string{
 	"rdmatransport/softroce/rc",
 	"rdmatransport/softroce/cm",
 	"nvmeof/auth",
+	"nvmeof/multipath/internal/decide",
 	"nvmeof/target/internal/reservation",
 	"nvmeof/target/internal/state",
 	"nvmeof/config",

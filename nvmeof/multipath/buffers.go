@@ -1,0 +1,100 @@
+package multipath
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+)
+
+// Buffers is memory that data moves into and out of without a copy on every path,
+// page aligned and outside the Go heap.
+type Buffers struct {
+	sub  *Subsystem
+	slab *shard.Slab
+}
+
+// NewBuffers maps at least size bytes and registers them with each controller, also
+// with those to come.
+func (s *Subsystem) NewBuffers(size int) (*Buffers, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if s.isClosed() {
+		return nil, ErrClosed
+	}
+	slab, err := shard.NewSlab(size)
+	if err != nil {
+		return nil, err
+	}
+	b := &Buffers{s, slab}
+	for _, ses := range s.live() {
+		if err := b.register(ses); err != nil && ses.ctrl.Err() == nil {
+			return nil, errors.Join(err, b.free())
+		}
+	}
+	s.buffers[b] = struct{}{}
+	return b, nil
+}
+
+func (s *Subsystem) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// register makes the memory known to a controller. Under Subsystem.opening.
+func (b *Buffers) register(ses *session) error {
+	hb, err := ses.ctrl.ShareBuffers(b.slab.Bytes())
+	if err == nil {
+		ses.buffers[b] = hb
+	}
+	return err
+}
+
+// Bytes is the memory.
+func (b *Buffers) Bytes() []byte { return b.slab.Bytes() }
+
+// Close unmaps the memory. No request may be using it.
+func (b *Buffers) Close() error {
+	b.sub.opening.Lock()
+	defer b.sub.opening.Unlock()
+	delete(b.sub.buffers, b)
+	return b.free()
+}
+
+// free takes the memory from all controllers. One that was lost may be about to do
+// so itself. Under Subsystem.opening.
+func (b *Buffers) free() error {
+	var errs []error
+	for _, p := range b.sub.Paths() {
+		errs = append(errs, p.forget(b))
+	}
+	return errors.Join(append(errs, b.slab.Close())...)
+}
+
+// freeBuffers is for the end, when no controller is left.
+func (s *Subsystem) freeBuffers() error {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	var errs []error
+	for b := range s.buffers {
+		errs = append(errs, b.free())
+	}
+	clear(s.buffers)
+	return errors.Join(errs...)
+}
+
+// forget takes memory from the path's controller.
+func (p *Path) forget(b *Buffers) error {
+	p.sub.mu.Lock()
+	all := slices.Clone(p.sessions)
+	p.sub.mu.Unlock()
+	var errs []error
+	for _, ses := range all {
+		if hb := ses.buffers[b]; hb != nil {
+			delete(ses.buffers, b)
+			errs = append(errs, hb.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,85 @@
+package multipath
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// ErrClosed is a subsystem, namespace or queue that was closed.
+var ErrClosed = errors.New("subsystem is closed")
+
+// A NoPathError is a request for which there was no path any more: each has been
+// given up, does not wait any longer by its fast I/O fail timeout, or never will
+// reach the namespace.
+type NoPathError struct {
+	NQN       nvmeof.NQN
+	Namespace capsule.NSID
+	Paths     []PathFailure
+	Last      error // of the request itself, where it was tried; may be nil
+}
+
+// A PathFailure says why a path cannot be used.
+type PathFailure struct {
+	Addr  netip.AddrPort
+	State State
+	Since time.Time
+	Err   error // may be nil: its ANA state, or another request's failure, is in the way
+}
+
+func (e *NoPathError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "no path to namespace %d of %s", e.Namespace, e.NQN)
+	for i := range e.Paths {
+		p := &e.Paths[i]
+		fmt.Fprintf(&b, "; %v is %v", p.Addr, p.State)
+		if p.Err != nil {
+			fmt.Fprintf(&b, ": %v", p.Err)
+		}
+	}
+	if e.Last != nil {
+		fmt.Fprintf(&b, "; the request failed: %v", e.Last)
+	}
+	return b.String()
+}
+
+// Unwrap has all the reasons.
+func (e *NoPathError) Unwrap() (all []error) {
+	for i := range e.Paths {
+		if err := e.Paths[i].Err; err != nil {
+			all = append(all, err)
+		}
+	}
+	if e.Last != nil {
+		all = append(all, e.Last)
+	}
+	return all
+}
+
+// An UnknownError is a command that must not be executed twice, on a path that was
+// lost before its completion came. It may have been executed or not, and may still
+// be until Until.
+type UnknownError struct {
+	Addr  netip.AddrPort
+	Until time.Time
+	Err   error // why the path was lost
+}
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("%v was lost with a command that cannot be repeated: whether it was executed is unknown: %v", e.Addr, e.Err)
+}
+
+func (e *UnknownError) Unwrap() error { return e.Err }
+
+// A MismatchError is a path that leads to something else than the others.
+type MismatchError struct {
+	Addr netip.AddrPort
+	What string
+}
+
+func (e *MismatchError) Error() string { return fmt.Sprintf("path %v: %s", e.Addr, e.What) }

@@ -1,0 +1,79 @@
+package decide
+
+import (
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A Verdict is what the end of a request on one path means.
+type Verdict struct {
+	Retry bool          // else it is the request's end
+	Few   bool          // no more than MaxRetries times
+	Delay time.Duration // before that
+	// What the end says about the path, for this namespace: its ANA state is
+	// another than the host thinks, or nothing goes there for a while.
+	ANA, Avoid bool
+}
+
+// MaxRetries is how often a request is sent again for reasons that are not the
+// path's, as Linux does.
+const MaxRetries = 5
+
+// pause is how long a host waits where a controller asks for no time of its own.
+const pause = 100 * time.Millisecond
+
+// RetryDelays are CRDT1 to CRDT3 of Identify data.
+type RetryDelays [3]uint16
+
+// delay is what a status asks for (NVMe base 2.0, 3.3.3.2.1, CRD).
+func (d *RetryDelays) delay(s capsule.Status) time.Duration {
+	if crd := s.CRD(); crd > 0 {
+		return time.Duration(d[crd-1]) * 100 * time.Millisecond
+	}
+	return pause
+}
+
+// Judge reads the status of a request that a controller completed.
+func Judge(s capsule.Status, crdt *RetryDelays) Verdict {
+	if s.OK() || s.DNR() {
+		return Verdict{}
+	}
+	switch s.Code() {
+	case capsule.StatusANAInaccessible, capsule.StatusANAPersistentLoss, capsule.StatusANATransition:
+		return Verdict{Retry: true, ANA: true}
+	case capsule.StatusNamespaceNotReady:
+		return Verdict{Retry: true, Delay: crdt.delay(s), Avoid: true}
+	case capsule.StatusSQDeleted, capsule.StatusKeepAliveExpired, capsule.StatusTransientTransport:
+		return Verdict{Retry: true, Avoid: true}
+	case capsule.StatusInternalError, capsule.StatusAbortRequested, capsule.StatusCommandInterrupted,
+		capsule.StatusAdminMediaNotReady:
+		return Verdict{Retry: true, Few: true, Delay: crdt.delay(s)}
+	}
+	if s.SCT() == sctPath {
+		return Verdict{Retry: true, Avoid: true}
+	}
+	return Verdict{}
+}
+
+// sctPath is the status code type of path related status.
+const sctPath = 3
+
+// AvoidFor is how long nothing goes to a path that failed a request and is still
+// connected.
+const AvoidFor = pause
+
+// Fence is how long after the loss of a controller its commands may still take
+// effect: until the target has noticed, two keep alive periods, or three where
+// traffic restarts them, and then has ended them within CQT milliseconds (NVMe base
+// 2.1, 9.6, by TP4129). 0 where kato is: then there is no such bound.
+func Fence(kato time.Duration, ctratt uint32, cqt uint16) time.Duration {
+	if kato <= 0 {
+		return 0
+	}
+	n := time.Duration(2)
+	if ctratt&capsule.CTRATTTBKAS != 0 {
+		n = 3
+	}
+	return n*kato + time.Duration(cqt)*time.Millisecond
+}

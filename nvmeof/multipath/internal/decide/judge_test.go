@@ -1,0 +1,62 @@
+package decide
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+func TestJudge(t *testing.T) {
+	const crd2 capsule.Status = 2 << 11
+	crdt := &RetryDelays{1, 20, 0}
+	tests := []struct {
+		status capsule.Status
+		want   Verdict
+	}{
+		{capsule.StatusSuccess, Verdict{}},
+		{capsule.StatusANAInaccessible, Verdict{Retry: true, ANA: true}},
+		{capsule.StatusANAPersistentLoss, Verdict{Retry: true, ANA: true}},
+		{capsule.StatusANATransition, Verdict{Retry: true, ANA: true}},
+		{capsule.StatusANAInaccessible | capsule.StatusDNR, Verdict{}},
+		{capsule.StatusInternalPathError, Verdict{Retry: true, Avoid: true}},
+		{capsule.StatusControllerPathError, Verdict{Retry: true, Avoid: true}},
+		{capsule.StatusHostPathError, Verdict{Retry: true, Avoid: true}},
+		{capsule.StatusAbortedByHost, Verdict{Retry: true, Avoid: true}},
+		{capsule.StatusHostPathError | capsule.StatusDNR, Verdict{}},
+		{capsule.StatusNamespaceNotReady, Verdict{Retry: true, Delay: pause, Avoid: true}},
+		{capsule.StatusNamespaceNotReady | crd2, Verdict{Retry: true, Delay: 2 * time.Second, Avoid: true}},
+		{capsule.StatusNamespaceNotReady | 3<<11, Verdict{Retry: true, Avoid: true}}, // CRDT3 is 0
+		{capsule.StatusNamespaceNotReady | capsule.StatusDNR, Verdict{}},
+		{capsule.StatusCommandInterrupted | 1<<11, Verdict{Retry: true, Few: true, Delay: 100 * time.Millisecond}},
+		{capsule.StatusInternalError, Verdict{Retry: true, Few: true, Delay: pause}},
+		{capsule.StatusSQDeleted, Verdict{Retry: true, Avoid: true}},
+		{capsule.StatusLBAOutOfRange, Verdict{}},
+		{capsule.StatusReservationConflict, Verdict{}},
+		{capsule.StatusUnrecoveredReadError, Verdict{}},
+		{capsule.StatusWriteFault, Verdict{}},
+	}
+	for _, tt := range tests {
+		if got := Judge(tt.status, crdt); got != tt.want {
+			t.Errorf("%v with CRD %d: %+v, want %+v", tt.status, tt.status.CRD(), got, tt.want)
+		}
+	}
+}
+
+func TestFence(t *testing.T) {
+	for _, tt := range []struct {
+		kato   time.Duration
+		ctratt uint32
+		cqt    uint16
+		want   time.Duration
+	}{
+		{5 * time.Second, 0, 0, 10 * time.Second},
+		{5 * time.Second, capsule.CTRATTTBKAS, 0, 15 * time.Second},
+		{5 * time.Second, capsule.CTRATTTBKAS, 500, 15500 * time.Millisecond},
+		{0, capsule.CTRATTTBKAS, 500, 0},
+	} {
+		if got := Fence(tt.kato, tt.ctratt, tt.cqt); got != tt.want {
+			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}

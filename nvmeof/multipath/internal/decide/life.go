@@ -1,0 +1,180 @@
+package decide
+
+import (
+	"fmt"
+	"time"
+)
+
+// Timers are what a path's life goes by. They are complete: no field has a default.
+type Timers struct {
+	ReconnectDelay time.Duration // between two attempts, at most
+	CtrlLoss       time.Duration // until a lost path is given up; negative: never
+	FastIOFail     time.Duration // until requests stop to wait for a lost path; negative: never
+}
+
+// State is where in its life a path is.
+type State uint8
+
+const (
+	Connecting State = iota // it never was live
+	Live                    // it has a controller
+	Lost                    // it had one, and tries to get another
+	Deleting                // it goes, by the user's wish
+	Dead                    // it is given up
+)
+
+var stateNames = [...]string{"connecting", "live", "lost", "deleting", "dead"}
+
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
+
+// An Action is what the owner of a path has to do.
+type Action uint8
+
+const (
+	Wait    Action = iota // until Wake, or until something happens
+	Connect               // and call Connected or Failed
+	End                   // nothing any more
+)
+
+// A Life is the life of one path. It has one owner, who calls its methods.
+type Life struct {
+	timers   Timers
+	state    State
+	since    time.Time // of the state
+	lost     time.Time // when the controller was lost, or the first attempt began
+	next     time.Time // the next attempt
+	attempts int       // failed since lost
+	lives    uint64    // how often it became live
+	err      error     // why it is not live, or was not the last time
+}
+
+// NewLife is a path whose first attempt is due.
+func NewLife(t Timers, now time.Time) Life {
+	return Life{timers: t, since: now, lost: now, next: now}
+}
+
+// Due is what to do now.
+func (l *Life) Due(now time.Time) Action {
+	switch l.state {
+	case Deleting, Dead:
+		return End
+	case Live:
+		return Wait
+	}
+	if at, ok := l.giveUpAt(); ok && !now.Before(at) {
+		l.enter(Dead, now)
+		return End
+	}
+	if now.Before(l.next) {
+		return Wait
+	}
+	return Connect
+}
+
+// Wake is when Due will say something else than Wait, if nothing happens before.
+// It is false for a path that waits for nothing.
+func (l *Life) Wake() (time.Time, bool) {
+	if l.state != Connecting && l.state != Lost {
+		return time.Time{}, false
+	}
+	if at, ok := l.giveUpAt(); ok && at.Before(l.next) {
+		return at, true
+	}
+	return l.next, true
+}
+
+// Connected is the end of an attempt that succeeded.
+func (l *Life) Connected(now time.Time) {
+	if l.ended() {
+		return
+	}
+	l.lives++
+	l.attempts = 0
+	l.enter(Live, now)
+}
+
+// Failed is the end of another. An error that is permanent ends a path that never
+// was live: its user had better know. random is from [0, 1).
+func (l *Life) Failed(now time.Time, err error, permanent bool, random float64) {
+	if l.ended() {
+		return
+	}
+	l.err = err
+	l.attempts++
+	if permanent && l.lives == 0 {
+		l.enter(Dead, now)
+		return
+	}
+	l.next = now.Add(l.delay(random))
+	l.Due(now) // it may be too late for another
+}
+
+// LostController is the end of a live path's controller.
+func (l *Life) LostController(now time.Time, err error, random float64) {
+	if l.state != Live {
+		return
+	}
+	l.err, l.lost, l.attempts = err, now, 0
+	l.enter(Lost, now)
+	l.next = now.Add(l.delay(random))
+	l.Due(now)
+}
+
+// Delete ends the path.
+func (l *Life) Delete(now time.Time) {
+	if !l.ended() {
+		l.enter(Deleting, now)
+	}
+}
+
+func (l *Life) ended() bool { return l.state == Deleting || l.state == Dead }
+
+func (l *Life) enter(s State, now time.Time) { l.state, l.since = s, now }
+
+// firstShare is which part of ReconnectDelay the first pause is: most losses are
+// short. Each further one is twice as long, up to ReconnectDelay.
+const firstShare = 10
+
+// delay is the pause before the next attempt, up to a quarter shorter by chance, so
+// that the hosts of a target that returns do not come at once.
+func (l *Life) delay(random float64) time.Duration {
+	d := l.timers.ReconnectDelay
+	if l.attempts < 4 { // 1/10, 2/10, 4/10, 8/10
+		d = d / firstShare << l.attempts
+	}
+	return d - time.Duration(random*float64(d)/4)
+}
+
+func (l *Life) giveUpAt() (time.Time, bool) {
+	if l.timers.CtrlLoss < 0 {
+		return time.Time{}, false
+	}
+	return l.lost.Add(l.timers.CtrlLoss), true
+}
+
+// State is where the path is, since when, and why it is not live or was not the
+// last time.
+func (l *Life) State() (s State, since time.Time, err error) { return l.state, l.since, l.err }
+
+// Attempts is how many have failed since the path was last live.
+func (l *Life) Attempts() int { return l.attempts }
+
+// Reconnects is how often the path became live again.
+func (l *Life) Reconnects() uint64 { return max(l.lives, 1) - 1 }
+
+// Hope says until when requests may wait for the path: for ever where the time is
+// zero, and not at all where it is false.
+func (l *Life) Hope() (until time.Time, ok bool) {
+	switch {
+	case l.ended():
+		return time.Time{}, false
+	case l.state == Live || l.timers.FastIOFail < 0:
+		return time.Time{}, true
+	}
+	return l.lost.Add(l.timers.FastIOFail), true
+}

@@ -1,0 +1,353 @@
+package multipath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
+)
+
+// A Namespace is a namespace over all paths of its subsystem. Its methods may be
+// called from any goroutine. They have the meaning and the errors of those of
+// [host.Namespace]; they return no error of a path while another one will do.
+type Namespace struct {
+	sub  *Subsystem
+	id   capsule.NSID
+	info backend.Info
+	ids  host.Identifiers
+
+	table   atomic.Pointer[table]
+	changed atomic.Pointer[chan struct{}] // closed when table is another one
+	last    atomic.Int64                  // cursor of blocking requests
+	count   atomic.Uint32
+
+	mu     sync.Mutex // guards what follows
+	queues []*Queue
+	closed bool
+}
+
+// Namespace opens a namespace. Every live path must lead to the same one, by its
+// unique identifiers, size and block size: a [*MismatchError] says which does not. A
+// path that becomes live later and does not is not used for the namespace.
+func (s *Subsystem) Namespace(ctx context.Context, id capsule.NSID) (*Namespace, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	n := &Namespace{sub: s, id: id}
+	n.last.Store(-1)
+	n.renew()
+	found := map[*session]*attachment{}
+	var errs []error
+	for _, ses := range s.live() {
+		if len(found) == 0 {
+			if err := n.learn(ctx, ses); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		a, err := ses.attach(ctx, n)
+		if err != nil {
+			continue // it was lost, and will be attached when it comes back
+		}
+		if a.err != nil {
+			return nil, a.err
+		}
+		found[ses] = a
+	}
+	if len(found) == 0 {
+		if len(errs) == 0 {
+			return nil, fmt.Errorf("multipath: no path to %s is live", s.nqn)
+		}
+		return nil, errors.Join(errs...)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	for ses, a := range found {
+		ses.spaces[n] = a
+	}
+	s.namespaces[n] = struct{}{}
+	s.publish()
+	return n, nil
+}
+
+// learn takes what the namespace is from the first path.
+func (n *Namespace) learn(ctx context.Context, ses *session) error {
+	ns, err := ses.ctrl.Namespace(ctx, n.id)
+	if err != nil {
+		return err
+	}
+	n.info, n.ids = ns.Info(), ns.Identifiers()
+	return nil
+}
+
+// same refuses a namespace that is another than this one.
+func (n *Namespace) same(ns *host.Namespace, at netip.AddrPort) error {
+	what := ""
+	switch ids, none := ns.Identifiers(), (host.Identifiers{CSI: capsule.CSINVM}); {
+	case ids != n.ids:
+		what = fmt.Sprintf("is another: it has %s, the one of the other paths %s", described(ids), described(n.ids))
+	case ids == none && n.sub.pathCount() > 1:
+		what = "has no unique identifier, so that nobody knows whether it is the one of the other paths"
+	case ns.Size() != n.info.Size || ns.BlockSize() != n.info.BlockSize:
+		what = fmt.Sprintf("has %d bytes in blocks of %d, on the other paths %d in blocks of %d",
+			ns.Size(), ns.BlockSize(), n.info.Size, n.info.BlockSize)
+	case ns.Identify().NMIC&capsule.NMICShared == 0 && n.sub.pathCount() > 1:
+		what = "may not be shared by controllers (NMIC)"
+	}
+	if what == "" {
+		return nil
+	}
+	return &MismatchError{at, fmt.Sprintf("namespace %d %s", n.id, what)}
+}
+
+func described(ids host.Identifiers) string {
+	switch {
+	case ids.UUID != [16]byte{}:
+		return "UUID " + ids.UUID.String()
+	case ids.NGUID != [16]byte{}:
+		return fmt.Sprintf("NGUID %x", ids.NGUID)
+	case ids.EUI64 != [8]byte{}:
+		return fmt.Sprintf("EUI64 %x", ids.EUI64)
+	}
+	return "no identifier"
+}
+
+func (n *Namespace) renew() {
+	ch := make(chan struct{})
+	if old := n.changed.Swap(&ch); old != nil {
+		close(*old)
+	}
+}
+
+// publish makes t the table, and tells those who wait. Under Subsystem.mu.
+func (n *Namespace) publish(t *table) {
+	n.table.Store(t)
+	n.renew()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, q := range n.queues {
+		q.stir()
+	}
+}
+
+// ID is the namespace's identifier.
+func (n *Namespace) ID() capsule.NSID { return n.id }
+
+// Size is the namespace's size in bytes.
+func (n *Namespace) Size() int64 { return n.info.Size }
+
+// BlockSize is the size of a logical block in bytes.
+func (n *Namespace) BlockSize() int { return n.info.BlockSize }
+
+// Identifiers are the namespace's unique names.
+func (n *Namespace) Identifiers() host.Identifiers { return n.ids }
+
+// Info implements [backend.Store].
+func (n *Namespace) Info() backend.Info { return n.info }
+
+// Close implements [backend.Store]: it fails while a queue is open. The subsystem
+// stays connected.
+func (n *Namespace) Close() error {
+	n.mu.Lock()
+	if len(n.queues) > 0 {
+		defer n.mu.Unlock()
+		return fmt.Errorf("namespace %d has %d open queues", n.id, len(n.queues))
+	}
+	n.closed = true
+	n.mu.Unlock()
+	s := n.sub
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.namespaces, n)
+	for _, p := range s.paths {
+		if p.session != nil {
+			delete(p.session.spaces, n)
+		}
+	}
+	n.publish(&table{closed: true})
+	return nil
+}
+
+// A call is a blocking request.
+type call struct {
+	kind   backend.Op
+	p      []byte
+	off    int64
+	length int64
+	free   bool
+	fn     func(*host.Namespace) error // instead of the above
+	n      int
+}
+
+func (c *call) issue(ns *host.Namespace) (err error) {
+	if c.fn != nil {
+		return c.fn(ns)
+	}
+	switch c.kind {
+	case backend.OpRead:
+		c.n, err = ns.ReadAt(c.p, c.off)
+	case backend.OpWrite:
+		c.n, err = ns.WriteAt(c.p, c.off)
+	case backend.OpFlush:
+		err = ns.Flush()
+	case backend.OpWriteZeroes:
+		err = ns.WriteZeroes(c.off, c.length, c.free)
+	case backend.OpDeallocate:
+		err = ns.Deallocate(c.off, c.length)
+	}
+	return err
+}
+
+// safetyOf is whether an operation may be repeated.
+func safetyOf(op backend.Op) Safety {
+	switch op {
+	case backend.OpRead, backend.OpFlush:
+		return Harmless
+	case backend.OpWrite, backend.OpWriteZeroes, backend.OpDeallocate:
+		return Repeatable
+	}
+	return Once
+}
+
+// ReadAt implements [io.ReaderAt]; see [host.Namespace.ReadAt].
+func (n *Namespace) ReadAt(p []byte, off int64) (int, error) {
+	c := call{kind: backend.OpRead, p: p, off: off}
+	err := n.do(context.Background(), &c, Harmless)
+	return c.n, err
+}
+
+// WriteAt implements [io.WriterAt]; see [host.Namespace.WriteAt].
+func (n *Namespace) WriteAt(p []byte, off int64) (int, error) {
+	c := call{kind: backend.OpWrite, p: p, off: off}
+	err := n.do(context.Background(), &c, Repeatable)
+	return c.n, err
+}
+
+// Flush makes all completed writes durable.
+func (n *Namespace) Flush() error {
+	return n.do(context.Background(), &call{kind: backend.OpFlush}, Harmless)
+}
+
+// WriteZeroes makes a range read as zeroes. With free the storage may be freed.
+func (n *Namespace) WriteZeroes(off, length int64, free bool) error {
+	return n.do(context.Background(), &call{kind: backend.OpWriteZeroes, off: off, length: length, free: free}, Repeatable)
+}
+
+// Deallocate tells the controller that a range is not needed any more.
+func (n *Namespace) Deallocate(off, length int64) error {
+	return n.do(context.Background(), &call{kind: backend.OpDeallocate, off: off, length: length}, Repeatable)
+}
+
+// Allocated implements [backend.Store]: NUSE as it is now.
+func (n *Namespace) Allocated() (size int64, err error) {
+	err = n.Use(context.Background(), Harmless, func(ns *host.Namespace) (err error) {
+		size, err = ns.Allocated()
+		return err
+	})
+	return size, err
+}
+
+// Use calls fn with the namespace as a path has it, and again with that of another
+// path if its error is one of the path. What fn does must be as safe as said: where
+// it must not be done twice an outcome that nobody knows is an [*UnknownError]. fn
+// may block; it is not called again once ctx has ended.
+func (n *Namespace) Use(ctx context.Context, safety Safety, fn func(*host.Namespace) error) error {
+	return n.do(ctx, &call{fn: fn}, safety)
+}
+
+// do carries a call out on one path after the other, until it ends.
+func (n *Namespace) do(ctx context.Context, c *call, safety Safety) error {
+	var t trial
+	for {
+		changed, table, now := *n.changed.Load(), n.table.Load(), n.sub.now()
+		if table.closed {
+			return ErrClosed
+		}
+		if now >= t.notBefore {
+			if t.over(now) {
+				return table.failure(n, t.last)
+			}
+			if r := n.choose(table, now); r != nil {
+				err := r.attachment.carry(c, now)
+				if err == nil || err == io.EOF {
+					return err
+				}
+				if err = r.attachment.weigh(&t, err, safety, n.sub.now()); err != nil {
+					return err
+				}
+				continue
+			}
+			if table.hopeless(now) {
+				return table.failure(n, t.last)
+			}
+		}
+		if err := n.await(ctx, &t, table, changed, now); err != nil {
+			return err
+		}
+	}
+}
+
+// carry does a call on one path.
+func (a *attachment) carry(c *call, now int64) error {
+	p := a.session.path
+	p.began(1)
+	err := c.issue(a.ns)
+	p.done(1)
+	if err == nil {
+		p.measured(p.sub.now() - now)
+	}
+	return err
+}
+
+// await sleeps until a call has something new to try.
+func (n *Namespace) await(ctx context.Context, t *trial, table *table, changed <-chan struct{}, now int64) error {
+	at := t.notBefore
+	if now >= at {
+		if at = table.next(now); t.deadline != 0 {
+			at = min(at, t.deadline)
+		}
+	}
+	timer := time.NewTimer(time.Duration(min(at-now, math.MaxInt64/2)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-changed:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// choose returns the route that a blocking call takes, or nil.
+func (n *Namespace) choose(t *table, now int64) *route {
+	var room [MaxPaths]decide.Candidate
+	cs := t.candidates(room[:], n.sub.policy, now)
+	at := decide.Cursor{Last: int(n.last.Load()), Count: n.count.Load()}
+	i := decide.Choose(n.sub.policy, cs, &at)
+	if i < 0 {
+		return nil
+	}
+	n.last.Store(int64(at.Last))
+	n.count.Store(at.Count)
+	return &t.routes[i]
+}
+
+// removeQueue forgets a queue.
+func (n *Namespace) removeQueue(q *Queue) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.queues = slices.DeleteFunc(n.queues, func(o *Queue) bool { return o == q })
+}

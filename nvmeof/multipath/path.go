@@ -1,0 +1,265 @@
+package multipath
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
+)
+
+// A Path is one way to a subsystem: a controller, or the attempt to get one. Its
+// methods may be called from any goroutine.
+type Path struct {
+	sub  *Subsystem
+	cfg  PathConfig
+	poke chan struct{} // the ANA log is to be read
+
+	end   context.CancelFunc
+	ended chan struct{} // closed when run has returned
+	tried chan struct{} // closed when the first attempt has ended
+
+	// Under Subsystem.mu; written by run, but for Delete.
+	life     decide.Life
+	session  *session   // nil unless live
+	sessions []*session // whose controllers have memory
+
+	inFlight  atomic.Int64
+	completed atomic.Uint64
+	errors    atomic.Uint64 // requests that ended with an error here, repeated or not
+	latency   atomic.Int64  // smoothed, nanoseconds
+}
+
+func newPath(s *Subsystem, cfg PathConfig) *Path {
+	return &Path{
+		sub: s, cfg: cfg, poke: make(chan struct{}, 1), ended: make(chan struct{}), tried: make(chan struct{}),
+		life: decide.NewLife(cfg.Timers.decided(), time.Now()),
+	}
+}
+
+// addr is where the controller is.
+func (c *PathConfig) addr() netip.AddrPort {
+	return netip.AddrPortFrom(c.Options.Traddr, c.Options.Trsvcid)
+}
+
+func (p *Path) addr() netip.AddrPort { return p.cfg.addr() }
+
+// Addr is where the path leads.
+func (p *Path) Addr() netip.AddrPort { return p.addr() }
+
+// keepAlive is KATO, 0 for none.
+func (p *Path) keepAlive() time.Duration {
+	switch d := p.cfg.Options.KeepAliveTmo; {
+	case d < 0:
+		return 0
+	case d > 0:
+		return d
+	}
+	return nvmeof.DefaultKeepAlive
+}
+
+// connectTime bounds one attempt to connect.
+const connectTime = 30 * time.Second
+
+// run is the life of the path: the only goroutine that connects and disconnects.
+func (p *Path) run(ctx context.Context) {
+	defer close(p.ended)
+	first := true
+	for {
+		p.sub.mu.Lock()
+		do := p.life.Due(time.Now())
+		wake, ok := p.life.Wake()
+		p.sub.mu.Unlock()
+		switch do {
+		case decide.End:
+			p.sub.changed(p, false) // it may just have been given up
+			if first {
+				close(p.tried)
+			}
+			return
+		case decide.Connect:
+			s := p.connect(ctx)
+			if first {
+				close(p.tried)
+				first = false
+			}
+			if s != nil {
+				p.live(ctx, s)
+			}
+		default:
+			if !ok {
+				return // never: a live path is in live
+			}
+			sleep(ctx, time.Until(wake))
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// connect makes one attempt.
+func (p *Path) connect(ctx context.Context) *session {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	o := p.cfg.Options
+	o.Event = p.event
+	c, err := p.cfg.Host.Connect(ctx, o)
+	if err == nil {
+		var s *session
+		if s, err = newSession(ctx, p, c); err == nil {
+			if err = p.sub.join(ctx, s); err == nil {
+				return s
+			}
+		}
+		p.disconnect(c, s) // why it failed says more than what that returns
+	}
+	p.sub.mu.Lock()
+	p.life.Failed(time.Now(), err, permanent(err), rand.Float64())
+	p.sub.mu.Unlock()
+	p.sub.changed(p, false)
+	return nil
+}
+
+// permanent reports whether an attempt that failed would fail again, until somebody
+// changes a configuration.
+func permanent(err error) bool {
+	var connect *host.ConnectError
+	var status *host.StatusError
+	var auth *host.AuthError
+	var mismatch *MismatchError
+	switch {
+	case errors.As(err, &status):
+		return status.Status.DNR()
+	case errors.As(err, &auth), errors.As(err, &mismatch):
+		return true
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, host.ErrClosed):
+		return false
+	}
+	return !errors.As(err, &connect)
+}
+
+// event takes an asynchronous event. The controller sends no other until the log
+// was read that the event is about.
+func (p *Path) event(e capsule.AsyncEvent) {
+	if e.Type == capsule.EventTypeNotice && e.Info == capsule.NoticeANAChange {
+		p.readANASoon()
+	}
+}
+
+func (p *Path) readANASoon() {
+	select {
+	case p.poke <- struct{}{}:
+	default:
+	}
+}
+
+// anaPause is the shortest time between two readings of the ANA log.
+const anaPause = 20 * time.Millisecond
+
+// disconnectTime bounds the orderly end of a controller.
+const disconnectTime = 5 * time.Second
+
+// live looks after a session until it ends, and ends it.
+func (p *Path) live(ctx context.Context, s *session) {
+	err := p.attend(ctx, s)
+	p.sub.mu.Lock()
+	p.session = nil
+	p.life.LostController(time.Now(), err, rand.Float64())
+	p.sub.mu.Unlock()
+	p.sub.changed(p, false)
+	p.disconnect(s.ctrl, s)
+}
+
+// disconnect ends a controller, which may be lost already, and its session, if it
+// had become one.
+func (p *Path) disconnect(c *host.Controller, s *session) {
+	ctx, cancel := context.WithTimeout(context.Background(), disconnectTime)
+	defer cancel()
+	_ = c.Disconnect(ctx)
+	p.sub.mu.Lock()
+	defer p.sub.mu.Unlock()
+	p.sessions = slices.DeleteFunc(p.sessions, func(o *session) bool { return o == s })
+}
+
+// errTransition is why a path whose ANA state stays Change is connected anew.
+var errTransition = errors.New("an ANA group did not leave the state change in time (ANATT)")
+
+// attend returns why the session is over.
+func (p *Path) attend(ctx context.Context, s *session) error {
+	overdue := time.NewTimer(0)
+	defer overdue.Stop()
+	since := p.changingSince(s, time.Time{})
+	for {
+		if overdue.Stop(); !since.IsZero() {
+			overdue.Reset(time.Until(since.Add(s.transition())))
+		}
+		late := false
+		select {
+		case <-s.ctrl.Done():
+			return s.ctrl.Err()
+		case <-ctx.Done():
+			return ErrClosed
+		case <-overdue.C:
+			late = true // unless its event was lost
+		case <-p.poke:
+		}
+		if err := p.refresh(ctx, s); err != nil {
+			return err
+		}
+		if since = p.changingSince(s, since); late && !since.IsZero() {
+			return errTransition
+		}
+		sleep(ctx, anaPause)
+	}
+}
+
+// changingSince is since when a group is in the state Change, zero if none is.
+func (p *Path) changingSince(s *session, since time.Time) time.Time {
+	p.sub.mu.Lock()
+	defer p.sub.mu.Unlock()
+	switch {
+	case s.ana == nil || !s.ana.Changing():
+		return time.Time{}
+	case since.IsZero():
+		return time.Now()
+	}
+	return since
+}
+
+// refresh reads the ANA log again. A controller that refuses it, but is there, stays
+// as it was.
+func (p *Path) refresh(ctx context.Context, s *session) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	var log *decide.ANALog
+	if s.ctrl.Identify().CMIC&capsule.CMICANA != 0 {
+		log, _ = s.readANA(ctx)
+	}
+	if err := s.ctrl.Err(); err != nil {
+		return err
+	}
+	p.sub.mu.Lock()
+	if log != nil {
+		s.ana = log
+	}
+	for _, a := range s.spaces {
+		a.blocked.CompareAndSwap(untilANA, 0)
+	}
+	p.sub.mu.Unlock()
+	p.sub.changed(p, true)
+	return nil
+}

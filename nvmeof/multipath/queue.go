@@ -1,0 +1,390 @@
+package multipath
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
+)
+
+// A Queue carries operations of one goroutine at a time over all paths. It
+// implements [backend.Queue]: Submit takes requests in slices, Poll gives results;
+// neither blocks, nor allocates while the paths stay as they are. Data in the
+// subsystem's Buffers moves without a copy.
+type Queue struct {
+	ns     *Namespace
+	notify func()
+	slots  []slot
+	idle   []uint32
+	flying int // slots not idle
+
+	done    []uint32 // have their result, which Poll has not given yet
+	waiting []uint32 // for a path, or for their time
+	next    int64    // when those are looked at again
+	timer   *time.Timer
+
+	table    *table
+	children []*child // of which those that left wait for their last requests
+	byRoute  []*child // nil: not opened yet
+	cs       []decide.Candidate
+	cursor   decide.Cursor
+	results  [64]backend.Result
+	closed   bool
+	stirred  atomic.Bool // the table is another one
+}
+
+// A slot is one request of a Queue.
+type slot struct {
+	backend.Request
+	trial
+	started int64
+	err     error
+}
+
+// A child is a queue on one session.
+type child struct {
+	attachment *attachment
+	queue      *host.Queue
+	batch      []backend.Request
+	flying     int
+	left       bool // the session is over
+}
+
+const maxQueueDepth = 1 << 16
+
+// NewQueue implements [backend.Store]; see [Namespace.OpenQueue].
+func (n *Namespace) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	return n.OpenQueue(depth, notify)
+}
+
+// OpenQueue opens a queue that has at most depth requests in flight. notify may be
+// nil; see [backend.Store] for when it is called.
+func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
+	if depth < 1 || depth > maxQueueDepth {
+		return nil, fmt.Errorf("queue of %d requests: 1 to %d", depth, maxQueueDepth)
+	}
+	q := &Queue{
+		ns: n, notify: notify, slots: make([]slot, depth), next: never, cursor: decide.Cursor{Last: -1},
+		done: make([]uint32, 0, depth), waiting: make([]uint32, 0, depth), cs: make([]decide.Candidate, 0, MaxPaths),
+	}
+	for i := range q.slots {
+		q.idle = append(q.idle, uint32(i))
+	}
+	if notify != nil {
+		q.timer = time.AfterFunc(time.Hour, notify)
+		q.timer.Stop()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, backend.ErrClosed
+	}
+	n.queues = append(n.queues, q)
+	q.stirred.Store(true)
+	return q, nil
+}
+
+// stir tells that there is a new table. Any goroutine may call it.
+func (q *Queue) stir() {
+	q.stirred.Store(true)
+	if q.notify != nil {
+		q.notify()
+	}
+}
+
+// Submit implements [backend.Queue].
+func (q *Queue) Submit(rs []backend.Request) int {
+	if q.closed {
+		return 0
+	}
+	now := q.prepare()
+	n := 0
+	for ; n < len(rs) && len(q.idle) > 0; n++ {
+		last := len(q.idle) - 1
+		i := q.idle[last]
+		q.idle = q.idle[:last]
+		q.flying++
+		s := &q.slots[i]
+		s.Request, s.trial = rs[n], trial{}
+		if s.err = q.ns.info.Check(&s.Request); s.err != nil {
+			q.done = append(q.done, i)
+		} else if !q.send(i, now) {
+			q.waiting = append(q.waiting, i)
+			q.next = 0
+		}
+	}
+	q.flush()
+	return n
+}
+
+// prepare takes the paths as they are now.
+func (q *Queue) prepare() (now int64) {
+	if q.stirred.Load() {
+		q.stirred.Store(false)
+		q.adopt(q.ns.table.Load())
+	}
+	now = q.ns.sub.now()
+	q.cs = q.table.candidates(q.cs, q.ns.sub.policy, now)
+	return now
+}
+
+// adopt goes over to another table.
+func (q *Queue) adopt(t *table) {
+	q.table, q.next = t, 0
+	for _, c := range q.children {
+		c.left = true
+	}
+	q.byRoute = slices.Grow(q.byRoute[:0], len(t.routes))[:len(t.routes)]
+	for i := range t.routes {
+		q.byRoute[i] = nil
+		a := t.routes[i].attachment
+		if k := slices.IndexFunc(q.children, func(c *child) bool { return c.attachment == a }); a != nil && k >= 0 {
+			q.byRoute[i] = q.children[k]
+			q.children[k].left = false
+		}
+	}
+	q.sweep()
+}
+
+// sweep closes the queues of sessions that are over, once they are empty.
+func (q *Queue) sweep() {
+	q.children = slices.DeleteFunc(q.children, func(c *child) bool {
+		if !c.left || c.flying > 0 {
+			return false
+		}
+		_ = c.queue.Close() // nothing is in it
+		return true
+	})
+}
+
+// open returns the queue of a route, or nil where its session has just ended.
+func (q *Queue) open(i int) *child {
+	if c := q.byRoute[i]; c != nil {
+		return c
+	}
+	a := q.table.routes[i].attachment
+	hq, err := a.ns.OpenQueue(len(q.slots), q.notify)
+	if err != nil {
+		a.block(q.ns.sub.now() + int64(decide.AvoidFor)) // or for good, which a new table tells
+		return nil
+	}
+	c := &child{attachment: a, queue: hq, batch: make([]backend.Request, 0, len(q.slots))}
+	q.children = append(q.children, c)
+	q.byRoute[i] = c
+	return c
+}
+
+// send adds a request to the batch of a path, if there is one.
+func (q *Queue) send(i uint32, now int64) bool {
+	for {
+		k := decide.Choose(q.ns.sub.policy, q.cs, &q.cursor)
+		if k < 0 {
+			return false
+		}
+		c := q.open(k)
+		if c == nil {
+			q.cs[k].Class = decide.Unusable
+			continue
+		}
+		s := &q.slots[i]
+		s.started = now
+		r := s.Request
+		r.Tag = uint64(i)
+		c.batch = append(c.batch, r)
+		q.cs[k].InFlight++
+		return true
+	}
+}
+
+// flush hands the batches over.
+func (q *Queue) flush() {
+	for _, c := range q.children {
+		if len(c.batch) == 0 {
+			continue
+		}
+		n := c.queue.Submit(c.batch) // all: it is as deep as this queue
+		c.flying += n
+		c.attachment.session.path.began(n)
+		clear(c.batch)
+		c.batch = c.batch[:0]
+	}
+}
+
+// Poll implements [backend.Queue].
+func (q *Queue) Poll(rs []backend.Result) int {
+	if q.flying == 0 || len(rs) == 0 {
+		return 0
+	}
+	for {
+		if n := q.collect(rs); n > 0 {
+			return n
+		}
+		if !q.revive() {
+			return 0
+		}
+	}
+}
+
+// collect takes results that are there.
+func (q *Queue) collect(rs []backend.Result) int {
+	n := 0
+	for ; n < len(rs) && len(q.done) > 0; n++ {
+		last := len(q.done) - 1
+		rs[n] = q.give(q.done[last])
+		q.done = q.done[:last]
+	}
+	left := false
+	for _, c := range q.children {
+		if room := len(rs) - n; c.flying > 0 && room > 0 {
+			k := c.queue.Poll(q.results[:min(room, len(q.results))])
+			if k > 0 {
+				n += q.take(c, q.results[:k], rs[n:])
+			}
+		}
+		left = left || c.left && c.flying == 0
+	}
+	if left {
+		q.sweep()
+	}
+	return n
+}
+
+// take takes results of a path, and gives those that are final.
+func (q *Queue) take(c *child, from, rs []backend.Result) (n int) {
+	now, p := q.ns.sub.now(), c.attachment.session.path
+	c.flying -= len(from)
+	p.done(len(from))
+	for k := range from {
+		i := uint32(from[k].Tag)
+		s := &q.slots[i]
+		if s.err = from[k].Err; s.err == nil {
+			p.measured(now - s.started)
+		} else if s.err = c.attachment.weigh(&s.trial, s.err, safetyOf(s.Op), now); s.err == nil {
+			q.waiting = append(q.waiting, i)
+			q.next = 0
+			continue
+		}
+		rs[n] = q.give(i)
+		n++
+	}
+	return n
+}
+
+// give ends a request.
+func (q *Queue) give(i uint32) backend.Result {
+	s := &q.slots[i]
+	r := backend.Result{Tag: s.Tag, Err: s.err}
+	s.Buf, s.err, s.last = nil, nil, nil
+	q.idle = append(q.idle, i)
+	q.flying--
+	return r
+}
+
+// revive sends what waits and has a path again, and ends what has nothing to wait
+// for. It reports whether there was any.
+func (q *Queue) revive() bool {
+	if len(q.waiting) == 0 {
+		return false
+	}
+	if !q.stirred.Load() && q.next != 0 {
+		if now := q.ns.sub.now(); now < q.next {
+			q.wakeAt(now)
+			return false
+		}
+	}
+	now := q.prepare()
+	hopeless, kept := q.table.hopeless(now), q.waiting[:0]
+	q.next = never
+	for _, i := range q.waiting {
+		s := &q.slots[i]
+		switch {
+		case q.table.closed, now >= s.notBefore && s.over(now):
+			q.fail(i)
+		case now < s.notBefore:
+			q.next = min(q.next, s.notBefore)
+			kept = append(kept, i)
+		case q.send(i, now):
+		case hopeless:
+			q.fail(i)
+		default:
+			if s.deadline != 0 {
+				q.next = min(q.next, s.deadline)
+			}
+			q.next = min(q.next, q.table.next(now))
+			kept = append(kept, i)
+		}
+	}
+	progress := len(kept) < len(q.waiting)
+	q.waiting = kept
+	q.flush()
+	q.wakeAt(now)
+	return progress
+}
+
+func (q *Queue) fail(i uint32) {
+	s := &q.slots[i]
+	s.err = q.table.failure(q.ns, s.last)
+	q.done = append(q.done, i)
+}
+
+// wakeAt sees to it that an owner who sleeps comes back in time.
+func (q *Queue) wakeAt(now int64) {
+	if q.timer != nil && len(q.waiting) > 0 && q.next != never {
+		q.timer.Reset(time.Duration(q.next - now))
+	}
+}
+
+// waitStep is how long Wait sleeps where there is no one path to wait for.
+const waitStep = 100 * time.Microsecond
+
+// Wait blocks until it may pay to Poll again. It drives the loop of the path if
+// nobody else does.
+func (q *Queue) Wait() error {
+	if q.flying == 0 || len(q.done) > 0 {
+		return nil
+	}
+	var only *child
+	for _, c := range q.children {
+		if c.flying == 0 {
+			continue
+		}
+		if only != nil {
+			only = nil
+			break
+		}
+		only = c
+	}
+	if only == nil || len(q.waiting) > 0 {
+		time.Sleep(waitStep)
+		return nil
+	}
+	return only.queue.Wait()
+}
+
+// Idle implements [backend.Queue].
+func (q *Queue) Idle() bool { return q.flying == 0 }
+
+// Close implements [backend.Queue]. Requests that wait for a path are dropped.
+func (q *Queue) Close() error {
+	if q.closed {
+		return nil
+	}
+	q.closed = true
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	q.ns.removeQueue(q)
+	var first error
+	for _, c := range q.children {
+		c.attachment.session.path.began(-c.flying)
+		if err := c.queue.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	q.children, q.flying = nil, 0
+	return first
+}

@@ -1,0 +1,215 @@
+package multipath
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+)
+
+const (
+	testNQN  = "nqn.2014-08.org.example:disk"
+	testSize = 1 << 20
+)
+
+var testUUID = uuid.MustParse("6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01")
+
+// A lab is a host and targets with one store, on an in-memory network.
+type lab struct {
+	t       *testing.T
+	network *udp.Network
+	store   backend.Store
+	host    *host.Host
+	device  rdmatransport.Device
+	sides   []*side
+
+	mu  sync.Mutex // guards cut, which the network reads
+	cut map[netip.Addr]bool
+}
+
+// A side is a target, at an address of its own, and maybe gone.
+type side struct {
+	l        *lab
+	addr     netip.AddrPort
+	store    backend.Store
+	uuid     uuid.UUID
+	device   rdmatransport.Device
+	target   *target.Target
+	listener *target.Listener
+}
+
+func inBubble(t *testing.T, f func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// newLab starts so many targets. Everything is closed with the test.
+func newLab(t *testing.T, targets int) *lab {
+	t.Helper()
+	store, err := memory.New(memory.Config{Size: testSize, BlockSize: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{t: t, network: udp.NewNetwork(1), store: store, cut: map[netip.Addr]bool{}}
+	l.network.Faults = func(from, to netip.Addr) udp.Faults {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.cut[from] || l.cut[to] {
+			return udp.Faults{Loss: 1}
+		}
+		return udp.Faults{Delay: 50 * time.Microsecond}
+	}
+	l.device = l.open("192.0.2.1")
+	l.host, err = host.New(host.Config{Device: l.device, Shards: 2, Polling: shard.PollNever})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range targets {
+		s := &side{l: l, addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(2 + i)}), 4420), store: store, uuid: testUUID}
+		l.sides = append(l.sides, s)
+		s.start()
+	}
+	t.Cleanup(l.close)
+	return l
+}
+
+func (l *lab) open(addr string) rdmatransport.Device {
+	l.t.Helper()
+	at := netip.MustParseAddr(addr)
+	group, err := l.network.Listen(at, 2)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	d, err := softroce.Open(softroce.Config{Addr: at, Shards: 2, Network: group})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return d
+}
+
+func (l *lab) close() {
+	l.must(l.host.Close())
+	l.must(l.device.Close())
+	for _, s := range l.sides {
+		if s.target != nil {
+			s.stop()
+		}
+	}
+	l.must(l.store.Close())
+}
+
+func (l *lab) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Error(err)
+	}
+}
+
+func (s *side) start() {
+	t := s.l.t
+	t.Helper()
+	s.device = s.l.open(s.addr.Addr().String())
+	var err error
+	if s.target, err = target.New(target.Config{
+		Device: s.device, Log: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)), Polling: shard.PollNever, Arena: 8 << 20,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := s.target.AddSubsystem(target.SubsystemConfig{NQN: testNQN})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub.AllowAnyHost(true)
+	if _, err := sub.AddNamespace(target.NamespaceConfig{Store: s.store, UUID: s.uuid}); err != nil {
+		t.Fatal(err)
+	}
+	if s.listener, err = s.target.Listen(s.addr); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *side) stop() {
+	s.l.must(s.target.Close())
+	s.l.must(s.device.Close())
+	s.target = nil
+}
+
+// kill ends the target as kill -9 does, without a word to the host.
+func (s *side) kill() {
+	s.l.sever(s, true)
+	s.stop()
+}
+
+// revive starts it again.
+func (s *side) revive() {
+	s.l.sever(s, false)
+	s.start()
+}
+
+// sever cuts a target off the network, or joins it again.
+func (l *lab) sever(s *side, cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut[s.addr.Addr()] = cut
+}
+
+func (l *lab) config() Config {
+	c := Config{NQN: testNQN}
+	for _, s := range l.sides {
+		c.Paths = append(c.Paths, l.path(s))
+	}
+	return c
+}
+
+func (l *lab) path(s *side) PathConfig {
+	return PathConfig{
+		Host:    l.host,
+		Options: host.Options{Traddr: s.addr.Addr(), Trsvcid: s.addr.Port(), KeepAliveTmo: 2 * time.Second, NrIOQueues: 2},
+	}
+}
+
+func (l *lab) connect(c Config) *Subsystem {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s, err := Connect(ctx, c)
+	if err != nil {
+		l.t.Fatalf("Connect: %v", err)
+	}
+	l.t.Cleanup(func() { l.must(s.Close()) })
+	return s
+}
+
+func (l *lab) namespace(s *Subsystem) *Namespace {
+	l.t.Helper()
+	n, err := s.Namespace(context.Background(), 1)
+	if err != nil {
+		l.t.Fatalf("Namespace: %v", err)
+	}
+	return n
+}
+
+// await waits for a path's state.
+func (l *lab) await(p *Path, want State) {
+	l.t.Helper()
+	for end := time.Now().Add(time.Hour); p.Status().State != want; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			l.t.Fatalf("path %v is %v, want %v: %v", p.Addr(), p.Status().State, want, p.Status().Err)
+		}
+	}
+}

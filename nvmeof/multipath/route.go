@@ -1,0 +1,187 @@
+package multipath
+
+import (
+	"errors"
+	"io"
+	"math"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
+)
+
+// A table is what requests to a namespace go by: one route for each path. It does
+// not change; a namespace gets another one.
+type table struct {
+	routes []route
+	closed bool // the subsystem is closed
+}
+
+// A route is a path as a namespace sees it.
+type route struct {
+	path       *Path
+	attachment *attachment // nil: there is no way to send anything
+	class      decide.Class
+	state      State
+	since      time.Time
+	err        error // why it is not usable
+
+	// hope is whether requests wait for it to become usable, and hopeUntil until when
+	// they do, on the subsystem's clock; 0: for ever.
+	hope      bool
+	hopeUntil int64
+}
+
+// never is a time that does not come.
+const never = math.MaxInt64
+
+// candidates fills cs with the routes as they are now.
+func (t *table) candidates(cs []decide.Candidate, p Policy, now int64) []decide.Candidate {
+	cs = cs[:0]
+	for i := range t.routes {
+		r := &t.routes[i]
+		c := decide.Candidate{Class: r.class}
+		if r.class != decide.Unusable && r.attachment.blocked.Load() > now {
+			c.Class = decide.Unusable
+		}
+		if p >= QueueDepth {
+			c.InFlight, c.Latency = r.path.inFlight.Load(), r.path.latency.Load()
+		}
+		cs = append(cs, c)
+	}
+	return cs
+}
+
+// hopeless reports whether a request that finds no route has nothing to wait for.
+func (t *table) hopeless(now int64) bool {
+	for i := range t.routes {
+		if r := &t.routes[i]; r.hope && (r.hopeUntil == 0 || now < r.hopeUntil) {
+			return false
+		}
+	}
+	return true
+}
+
+// next is when, without a new table, a request that waits should look again.
+func (t *table) next(now int64) int64 {
+	at := int64(never)
+	for i := range t.routes {
+		r := &t.routes[i]
+		if r.hope && r.hopeUntil > now {
+			at = min(at, r.hopeUntil)
+		}
+		if r.class != decide.Unusable {
+			if until := r.attachment.blocked.Load(); until > now {
+				at = min(at, until)
+			}
+		}
+	}
+	return at
+}
+
+// failure is the error of a request that has no path.
+func (t *table) failure(n *Namespace, last error) error {
+	if t.closed {
+		return ErrClosed
+	}
+	e := &NoPathError{NQN: n.sub.nqn, Namespace: n.id, Last: last}
+	for i := range t.routes {
+		r := &t.routes[i]
+		e.Paths = append(e.Paths, PathFailure{r.path.addr(), r.state, r.since, r.err})
+	}
+	return e
+}
+
+// A Safety is whether a command may be executed again whose outcome is unknown.
+type Safety uint8
+
+const (
+	// Harmless commands change nothing: they are repeated at once.
+	Harmless Safety = iota
+	// Repeatable commands leave the same behind when executed twice, if nothing else
+	// came between: they are repeated when the first can have no effect any more.
+	Repeatable
+	// Once is for all others: they fail with an [*UnknownError].
+	Once
+)
+
+// A trial is what is known of a request that failed and is not over.
+type trial struct {
+	notBefore int64 // when it may be tried again
+	deadline  int64 // when it is not tried any more; 0: it did not fail yet, or always
+	few       int   // failures that are not the path's
+	last      error
+}
+
+// weigh judges the failure of a request on a route. It returns nil where the
+// request is to be tried again, as t says, and else the request's error.
+func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error {
+	p := a.session.path
+	p.errors.Add(1)
+	var v decide.Verdict
+	var status *host.StatusError
+	var unsent *host.UnsentError
+	wait := time.Duration(0)
+	switch {
+	case errors.As(err, &status):
+		if v = decide.Judge(status.Status, &a.session.crdt); !v.Retry {
+			return err
+		}
+		wait = v.Delay
+	case local(err):
+		return err
+	case errors.As(err, &unsent):
+		v.Avoid = true
+	case safety == Once:
+		return &UnknownError{p.addr(), time.Now().Add(a.session.fence), err}
+	default:
+		if v.Avoid = true; safety == Repeatable {
+			wait = a.session.fence
+		}
+	}
+	if v.Few {
+		if t.few++; t.few > decide.MaxRetries {
+			return err
+		}
+	}
+	if v.ANA {
+		a.block(untilANA)
+		p.readANASoon()
+	}
+	if v.Avoid {
+		a.block(now + int64(max(decide.AvoidFor, v.Delay)))
+	}
+	t.last, t.notBefore = err, now+int64(wait)
+	if d := p.cfg.Timers.patience(); t.deadline == 0 && d > 0 {
+		t.deadline = now + int64(d)
+	}
+	return nil
+}
+
+// local reports whether an error is the caller's mistake, found by this host.
+func local(err error) bool {
+	for _, e := range []error{
+		host.ErrUnaligned, host.ErrOutOfRange, host.ErrUnsupported, backend.ErrInvalid, backend.ErrOutOfRange,
+		backend.ErrReadOnly, backend.ErrUnsupported, io.EOF,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// over reports whether a request has been tried for long enough.
+func (t *trial) over(now int64) bool { return t.deadline != 0 && now >= t.deadline }
+
+// began and ended count a request on a path.
+func (p *Path) began(n int) { p.inFlight.Add(int64(n)) }
+
+func (p *Path) done(n int) {
+	p.inFlight.Add(-int64(n))
+	p.completed.Add(uint64(n))
+}
+
+// measured takes the time that a request took.
+func (p *Path) measured(d int64) { p.latency.Store(decide.Smooth(p.latency.Load(), d)) }

@@ -1,0 +1,314 @@
+package multipath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
+)
+
+// A Subsystem is a subsystem with the paths to it. Its methods may be called from
+// any goroutine.
+type Subsystem struct {
+	nqn    nvmeof.NQN
+	policy Policy
+	event  func(Event)
+	base   time.Time // of the clock that requests go by
+
+	// opening is held while namespaces and buffers become known to controllers, which
+	// takes commands. It comes before mu.
+	opening sync.Mutex
+	buffers map[*Buffers]struct{} // under opening
+
+	mu         sync.Mutex // guards what follows and what says so; held for moments only
+	paths      []*Path
+	namespaces map[*Namespace]struct{}
+	closed     bool
+}
+
+// Connect connects to a subsystem over its paths. It returns when one of them is
+// live and the others have been tried once; those go on trying. A path that never
+// can be, since the target refuses it or it leads elsewhere, is an error. ctx bounds
+// the wait.
+func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	s := &Subsystem{
+		nqn: cfg.NQN, policy: cfg.Policy, event: cfg.Event, base: time.Now(),
+		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{},
+	}
+	for _, c := range cfg.Paths {
+		if err := s.add(c); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	if err := s.firstTry(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// add starts a path.
+func (s *Subsystem) add(c PathConfig) error {
+	c, err := c.complete(s.nqn)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return ErrClosed
+	case len(s.paths) == MaxPaths:
+		return fmt.Errorf("multipath: at most %d paths", MaxPaths)
+	}
+	for _, p := range s.paths {
+		if err := c.sameHost(&p.cfg); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := newPath(s, c)
+	p.end = cancel
+	s.paths = append(s.paths, p)
+	go p.run(ctx) // owned by the path: it ends after Delete or Close, or when the path is dead
+	return nil
+}
+
+// firstTry waits until each path was tried, and judges.
+func (s *Subsystem) firstTry(ctx context.Context) error {
+	live := false
+	var errs []error
+	for _, p := range s.Paths() {
+		select {
+		case <-p.tried:
+		case <-ctx.Done():
+			return fmt.Errorf("multipath: path %v: %w", p.addr(), ctx.Err())
+		}
+		st := p.Status()
+		if st.State == StateDead {
+			return st.Err
+		}
+		if live = live || st.Reconnects > 0 || st.State == StateLive || st.State == StateLost; st.Err != nil {
+			errs = append(errs, st.Err)
+		}
+	}
+	if !live {
+		return errors.Join(errs...)
+	}
+	return nil
+}
+
+// Add adds a path, tries it once, and keeps it unless it never can be. It returns
+// the error of that try: nil where the path is live.
+func (s *Subsystem) Add(ctx context.Context, c PathConfig) (*Path, error) {
+	if err := s.add(c); err != nil {
+		return nil, err
+	}
+	all := s.Paths()
+	p := all[len(all)-1]
+	select {
+	case <-p.tried:
+	case <-ctx.Done():
+		p.Delete()
+		return nil, ctx.Err()
+	}
+	st := p.Status()
+	if st.State == StateDead {
+		p.Delete()
+		return nil, st.Err
+	}
+	return p, st.Err
+}
+
+// drainTime bounds how long a path that goes is waited for by its requests.
+const drainTime = 2 * time.Second
+
+// Delete disconnects a path. Requests that are on it may end in its time; what is
+// left then goes elsewhere.
+func (p *Path) Delete() {
+	s := p.sub
+	s.mu.Lock()
+	p.life.Delete(time.Now())
+	s.mu.Unlock()
+	s.changed(p, false)
+	for end := time.Now().Add(drainTime); p.inFlight.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	p.end()
+	<-p.ended
+	s.mu.Lock()
+	s.paths = slices.DeleteFunc(slices.Clone(s.paths), func(o *Path) bool { return o == p })
+	s.publish()
+	s.mu.Unlock()
+}
+
+// Paths are the paths in the order in which they came, dead ones included.
+func (s *Subsystem) Paths() []*Path {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.paths)
+}
+
+func (s *Subsystem) pathCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.paths)
+}
+
+// NQN is the subsystem's name.
+func (s *Subsystem) NQN() nvmeof.NQN { return s.nqn }
+
+// Close disconnects all paths. Requests that are outstanding fail; namespaces and
+// buffers are unusable afterwards.
+func (s *Subsystem) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.publish()
+	all := slices.Clone(s.paths)
+	s.mu.Unlock()
+	for _, p := range all {
+		s.mu.Lock()
+		p.life.Delete(time.Now())
+		s.mu.Unlock()
+		p.end()
+	}
+	for _, p := range all {
+		<-p.ended
+	}
+	return s.freeBuffers()
+}
+
+// join makes a session that was just connected the path's: buffers and namespaces
+// first, then the requests.
+func (s *Subsystem) join(ctx context.Context, ses *session) error {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	p := ses.path
+	s.mu.Lock()
+	p.sessions = append(p.sessions, ses)
+	s.mu.Unlock()
+	for b := range s.buffers {
+		if err := b.register(ses); err != nil {
+			return err
+		}
+	}
+	spaces := map[*Namespace]*attachment{}
+	for _, n := range s.open() {
+		a, err := ses.attach(ctx, n)
+		if err != nil {
+			return err
+		}
+		spaces[n] = a
+	}
+	s.mu.Lock()
+	ses.spaces = spaces
+	p.life.Connected(time.Now())
+	if state, _, _ := p.life.State(); state != StateLive { // deleted meanwhile
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	p.session = ses
+	s.mu.Unlock()
+	s.changed(p, false)
+	return nil
+}
+
+// open are the open namespaces.
+func (s *Subsystem) open() (all []*Namespace) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n := range s.namespaces {
+		all = append(all, n)
+	}
+	return all
+}
+
+// live are the sessions of all live paths.
+func (s *Subsystem) live() (all []*session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.paths {
+		if p.session != nil {
+			all = append(all, p.session)
+		}
+	}
+	return all
+}
+
+// changed tells everybody that something is different about a path.
+func (s *Subsystem) changed(p *Path, ana bool) {
+	s.mu.Lock()
+	s.publish()
+	state, _, err := p.life.State()
+	s.mu.Unlock()
+	if s.event != nil {
+		if state == StateLive {
+			err = nil
+		}
+		s.event(Event{Path: p, State: state, Err: err, ANA: ana})
+	}
+}
+
+// publish gives each namespace a new table of its routes. Under mu.
+func (s *Subsystem) publish() {
+	for n := range s.namespaces {
+		t := &table{closed: s.closed}
+		for _, p := range s.paths {
+			t.routes = append(t.routes, p.route(n))
+		}
+		n.publish(t)
+	}
+}
+
+// route is the path as a namespace sees it. Under Subsystem.mu.
+func (p *Path) route(n *Namespace) route {
+	r := route{path: p}
+	var until time.Time
+	r.state, r.since, r.err = p.life.State()
+	if until, r.hope = p.life.Hope(); !until.IsZero() {
+		r.hopeUntil = int64(until.Sub(p.sub.base))
+	}
+	if p.session == nil || r.state != StateLive {
+		return r
+	}
+	r.err = nil
+	a := p.session.spaces[n]
+	switch {
+	case a == nil:
+		return r
+	case a.err != nil:
+		r.err, r.hope = a.err, false
+		return r
+	}
+	state := p.session.state(a)
+	r.attachment, r.class = a, decide.ClassOf(state)
+	if r.class == decide.Unusable {
+		r.err = fmt.Errorf("ANA state of namespace %d is %v", n.id, state)
+		r.hope = state != capsule.ANAPersistentLoss
+	}
+	return r
+}
+
+// Namespaces lists the identifiers of the active namespaces in ascending order, as
+// the first live path knows them.
+func (s *Subsystem) Namespaces(ctx context.Context) ([]capsule.NSID, error) {
+	live := s.live()
+	if len(live) == 0 {
+		return nil, fmt.Errorf("multipath: no path to %s is live", s.nqn)
+	}
+	return live[0].ctrl.Namespaces(ctx)
+}
+
+// now is the time on the clock that requests go by.
+func (s *Subsystem) now() int64 { return int64(time.Since(s.base)) }
+
+// at is the same of the wall clock.
+func (s *Subsystem) at(t int64) time.Time { return s.base.Add(time.Duration(t)) }

@@ -1,0 +1,56 @@
+package multipath
+
+import (
+	"maps"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A PathStatus is a path as it is at a moment.
+type PathStatus struct {
+	State State
+	Since time.Time // of the state
+	Err   error     // why the path is not live; nil where it is
+
+	Reconnects uint64    // how often it came back
+	Attempts   int       // to connect, failed since it was last live
+	Next       time.Time // the next attempt, or the end of all; zero: none is to come
+
+	Controller capsule.ControllerID // while it is live
+	Groups     map[capsule.ANAGroup]capsule.ANAState
+	// Namespaces has those that are open, with the reason why the path is not used
+	// for one, nil where it is. Only while the path is live.
+	Namespaces map[capsule.NSID]error
+
+	InFlight  int64         // requests on the path
+	Completed uint64        // requests that came back from it
+	Errors    uint64        // of those, with an error, whether or not they were repeated
+	Latency   time.Duration // smoothed, of requests without error; 0: none yet
+}
+
+// Status is the path as it is now.
+func (p *Path) Status() PathStatus {
+	p.sub.mu.Lock()
+	defer p.sub.mu.Unlock()
+	st := PathStatus{
+		Reconnects: p.life.Reconnects(), Attempts: p.life.Attempts(),
+		InFlight: p.inFlight.Load(), Completed: p.completed.Load(), Errors: p.errors.Load(),
+		Latency: time.Duration(p.latency.Load()),
+	}
+	st.State, st.Since, st.Err = p.life.State()
+	st.Next, _ = p.life.Wake()
+	if p.session == nil {
+		return st
+	}
+	st.Err = nil
+	st.Controller = p.session.ctrl.ID()
+	if p.session.ana != nil {
+		st.Groups = maps.Clone(p.session.ana.Groups)
+	}
+	st.Namespaces = map[capsule.NSID]error{}
+	for n := range p.session.spaces {
+		st.Namespaces[n.id] = p.route(n).err
+	}
+	return st
+}
