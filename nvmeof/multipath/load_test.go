@@ -128,73 +128,87 @@ func (l *load) verify(first int64, model []uint64) {
 	}
 }
 
-// queued does the same over a queue, in batches, each of different blocks.
+// depth is how many requests a queue of the load has in flight.
+const depth = 8
+
+// A queueLoad is a load over a queue, in batches, each of different blocks.
+type queueLoad struct {
+	*load
+	q       *Queue
+	wake    chan struct{} // nil: the owner does not sleep
+	first   int64
+	model   []uint64
+	rng     *rand.Rand
+	buffers [depth][loadBlock]byte
+}
+
 func (l *load) queued(first, blocks int64, sleeps bool) {
-	const depth = 8
-	wake := make(chan struct{}, 1)
-	notify := func() {
-		select {
-		case wake <- struct{}{}:
-		default:
+	g := &queueLoad{load: l, first: first, model: make([]uint64, blocks), rng: rand.New(rand.NewPCG(uint64(first), 2))}
+	var notify func()
+	if sleeps {
+		g.wake = make(chan struct{}, 1)
+		notify = func() {
+			select {
+			case g.wake <- struct{}{}:
+			default:
+			}
 		}
 	}
-	if !sleeps {
-		notify = nil
-	}
-	q, err := l.ns.OpenQueue(depth, notify)
-	if err != nil {
+	var err error
+	if g.q, err = l.ns.OpenQueue(depth, notify); err != nil {
 		l.t.Error(err)
 		return
 	}
-	defer func() {
-		if err := q.Close(); err != nil {
-			l.t.Error(err)
-		}
-	}()
-	rng := rand.New(rand.NewPCG(uint64(first), 2))
-	model := make([]uint64, blocks)
-	var buffers [depth][loadBlock]byte
 	for number := uint64(1); !l.end.Load(); number++ {
 		start := time.Now()
-		var rs []backend.Request
-		for i, k := range rng.Perm(int(blocks))[:depth] {
-			r := backend.Request{Tag: uint64(k)<<8 | uint64(i), Op: backend.OpRead, Offset: (first + int64(k)) * loadBlock, Length: loadBlock, Buf: buffers[i][:]}
-			if rng.IntN(2) == 0 {
-				r.Op = backend.OpWrite
-				fill(r.Buf, first+int64(k), number)
-				model[k] = number
-			}
-			rs = append(rs, r)
-		}
-		if n := q.Submit(rs); n != depth {
-			l.t.Errorf("queue took %d of %d", n, depth)
-			return
-		}
-		var results [depth]backend.Result
-		for left := depth; left > 0; {
-			n := q.Poll(results[:])
-			for _, res := range results[:n] {
-				k, i := int64(res.Tag>>8), int(res.Tag&0xff)
-				if err := res.Err; err == nil {
-					err = check(buffers[i][:], first+k, model[k])
-					if err != nil {
-						l.t.Errorf("queued: %v", err)
-					}
-				} else {
-					l.t.Errorf("queued request at block %d: %v", first+k, err)
-				}
-			}
-			left -= n
-			switch {
-			case n > 0 || left == 0:
-			case sleeps:
-				<-wake
-			default:
-				time.Sleep(50 * time.Microsecond)
-			}
-		}
+		g.round(number)
 		l.took(time.Since(start))
 		time.Sleep(pace)
 	}
-	l.verify(first, model)
+	if err := g.q.Close(); err != nil {
+		l.t.Error(err)
+	}
+	l.verify(first, g.model)
+}
+
+// round is one batch.
+func (g *queueLoad) round(number uint64) {
+	var rs []backend.Request
+	for i, k := range g.rng.Perm(len(g.model))[:depth] {
+		r := backend.Request{
+			Tag: uint64(k)<<8 | uint64(i), Op: backend.OpRead, Offset: (g.first + int64(k)) * loadBlock,
+			Length: loadBlock, Buf: g.buffers[i][:],
+		}
+		if g.rng.IntN(2) == 0 {
+			r.Op = backend.OpWrite
+			fill(r.Buf, g.first+int64(k), number)
+			g.model[k] = number
+		}
+		rs = append(rs, r)
+	}
+	if n := g.q.Submit(rs); n != depth {
+		g.t.Errorf("queue took %d of %d", n, depth)
+	}
+	var results [depth]backend.Result
+	for left := depth; left > 0; {
+		n := g.q.Poll(results[:])
+		for _, res := range results[:n] {
+			k, i := int64(res.Tag>>8), int(res.Tag&0xff)
+			err := res.Err
+			if err == nil {
+				err = check(g.buffers[i][:], g.first+k, g.model[k])
+			}
+			if err != nil {
+				g.t.Errorf("queued request at block %d: %v", g.first+k, err)
+			}
+		}
+		left -= n
+		switch {
+		case n > 0:
+		case g.wake != nil:
+			<-g.wake
+		default:
+			time.Sleep(50 * time.Microsecond)
+		}
+	}
 }

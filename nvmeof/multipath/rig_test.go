@@ -18,6 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
@@ -38,8 +39,11 @@ type lab struct {
 	device  rdmatransport.Device
 	sides   []*side
 
-	mu  sync.Mutex // guards cut, which the network reads
-	cut map[netip.Addr]bool
+	loopback *rdmatest.Loopback // instead of the network
+
+	mu   sync.Mutex // guards what the network reads
+	cut  map[netip.Addr]bool
+	mute map[netip.Addr]bool // what they say is lost
 }
 
 // A side is a target, at an address of its own, and maybe gone.
@@ -59,17 +63,20 @@ func inBubble(t *testing.T, f func(*testing.T)) {
 }
 
 // newLab starts so many targets. Everything is closed with the test.
-func newLab(t *testing.T, targets int) *lab {
+func newLab(t *testing.T, targets int) *lab { return newLabOn(t, targets, nil) }
+
+// newLabOn does so on a loopback network, where that is not nil.
+func newLabOn(t *testing.T, targets int, loopback *rdmatest.Loopback) *lab {
 	t.Helper()
 	store, err := memory.New(memory.Config{Size: testSize, BlockSize: 512})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{t: t, network: udp.NewNetwork(1), store: store, cut: map[netip.Addr]bool{}}
+	l := &lab{t: t, network: udp.NewNetwork(1), store: store, loopback: loopback, cut: map[netip.Addr]bool{}, mute: map[netip.Addr]bool{}}
 	l.network.Faults = func(from, to netip.Addr) udp.Faults {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.cut[from] || l.cut[to] {
+		if l.cut[from] || l.cut[to] || l.mute[from] {
 			return udp.Faults{Loss: 1}
 		}
 		return udp.Faults{Delay: 50 * time.Microsecond}
@@ -91,6 +98,13 @@ func newLab(t *testing.T, targets int) *lab {
 func (l *lab) open(addr string) rdmatransport.Device {
 	l.t.Helper()
 	at := netip.MustParseAddr(addr)
+	if l.loopback != nil {
+		d, err := l.loopback.Open(at, rdmatest.Attrs())
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		return d
+	}
 	group, err := l.network.Listen(at, 2)
 	if err != nil {
 		l.t.Fatal(err)

@@ -1,0 +1,5 @@
+//go:build !race
+
+package multipath
+
+const raceEnabled = false
