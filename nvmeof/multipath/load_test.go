@@ -208,7 +208,7 @@ func (g *queueLoad) round(number uint64) {
 		case g.wake != nil:
 			<-g.wake
 		default:
-			time.Sleep(50 * time.Microsecond)
+			time.Sleep(2 * time.Millisecond)
 		}
 	}
 }

@@ -155,12 +155,8 @@ func TestOnce(t *testing.T) {
 			calls = 0
 			return n.Use(context.Background(), safety, func(ns *host.Namespace) error {
 				if calls++; calls == 1 {
-					for _, p := range n.sub.Paths() {
-						if p.session != nil && p.inFlight.Load() > 0 {
-							i := 0
-							if p.Addr() != l.sides[0].addr {
-								i = 1
-							}
+					for i, p := range n.sub.Paths() {
+						if p.inFlight.Load() > 0 {
 							l.sever(l.sides[i], true)
 							time.AfterFunc(20*time.Second, func() { l.sever(l.sides[i], false) })
 						}

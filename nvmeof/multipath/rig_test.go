@@ -68,7 +68,11 @@ func newLab(t *testing.T, targets int) *lab { return newLabOn(t, targets, nil) }
 // newLabOn does so on a loopback network, where that is not nil.
 func newLabOn(t *testing.T, targets int, loopback *rdmatest.Loopback) *lab {
 	t.Helper()
-	store, err := memory.New(memory.Config{Size: testSize, BlockSize: 512})
+	cfg := memory.Config{Size: testSize, BlockSize: 512}
+	if loopback != nil {
+		cfg = memory.Config{Size: 4 << 20, BlockSize: 4096} // what package backendtest needs
+	}
+	store, err := memory.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

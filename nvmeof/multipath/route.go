@@ -109,7 +109,7 @@ const (
 // A trial is what is known of a request that failed and is not over.
 type trial struct {
 	notBefore int64 // when it may be tried again
-	deadline  int64 // when it is not tried any more; 0: it did not fail yet, or always
+	deadline  int64 // when it is not tried any more; 0: no controller has refused it yet, or never
 	few       int   // failures that are not the path's
 	last      error
 }
@@ -129,6 +129,9 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 			return err
 		}
 		wait = v.Delay
+		if d := p.cfg.Timers.patience(); t.deadline == 0 && d > 0 {
+			t.deadline = now + int64(d)
+		}
 	case local(err):
 		return err
 	case errors.As(err, &unsent):
@@ -153,9 +156,6 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 		a.block(now + int64(max(decide.AvoidFor, v.Delay)))
 	}
 	t.last, t.notBefore = err, now+int64(wait)
-	if d := p.cfg.Timers.patience(); t.deadline == 0 && d > 0 {
-		t.deadline = now + int64(d)
-	}
 	return nil
 }
 

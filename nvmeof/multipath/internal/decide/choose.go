@@ -79,13 +79,13 @@ func Choose(p Policy, cs []Candidate, at *Cursor) int {
 	case RoundRobin:
 		chosen = after(cs, best, at.Last)
 	case QueueDepth:
-		chosen = least(cs, best, at.Last, func(c *Candidate) int64 { return c.InFlight })
+		chosen = least(p, cs, best, at.Last)
 	case Latency:
 		if at.Count%refresh == 0 {
 			chosen = after(cs, best, at.Last)
 			break
 		}
-		chosen = least(cs, best, at.Last, func(c *Candidate) int64 { return c.Latency * (c.InFlight + 1) })
+		chosen = least(p, cs, best, at.Last)
 	default:
 		if chosen = at.Last; chosen >= len(cs) || chosen < 0 || cs[chosen].Class != best {
 			chosen = after(cs, best, -1)
@@ -108,15 +108,23 @@ func after(cs []Candidate, class Class, last int) int {
 
 // least is the one of a class that costs least; of equals the next behind the last,
 // so that they take turns.
-func least(cs []Candidate, class Class, last int, cost func(*Candidate) int64) int {
+func least(p Policy, cs []Candidate, class Class, last int) int {
 	best := -1
 	for k := range cs {
 		i := (last + 1 + k) % len(cs)
-		if c := &cs[i]; c.Class == class && (best < 0 || cost(c) < cost(&cs[best])) {
+		if cs[i].Class == class && (best < 0 || cs[i].cost(p) < cs[best].cost(p)) {
 			best = i
 		}
 	}
 	return best
+}
+
+// cost is how long a request may take there.
+func (c *Candidate) cost(p Policy) int64 {
+	if p == QueueDepth {
+		return c.InFlight
+	}
+	return c.Latency * (c.InFlight + 1)
 }
 
 // Smooth mixes a measurement into a smoothed latency, an eighth of it.

@@ -1,0 +1,137 @@
+package multipath
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// set changes how hosts reach the namespace through a target.
+func (s *side) set(state capsule.ANAState) {
+	s.l.t.Helper()
+	s.l.must(s.listener.SetANAState(1, state))
+}
+
+// used writes a little and returns which path it went over.
+func used(t *testing.T, n *Namespace) int {
+	t.Helper()
+	paths := n.sub.Paths()
+	var before []uint64
+	for _, p := range paths {
+		before = append(before, p.Status().Completed)
+	}
+	if _, err := n.WriteAt(make([]byte, 512), 0); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range paths {
+		if p.Status().Completed > before[i] {
+			return i
+		}
+	}
+	t.Fatal("no path was used")
+	return -1
+}
+
+// TestANAStates: optimized paths come first, others are used or not as their state
+// says, and the host follows within moments.
+func TestANAStates(t *testing.T) {
+	const (
+		opt, non, no = capsule.ANAOptimized, capsule.ANANonOptimized, capsule.ANAInaccessible
+	)
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		n := l.namespace(l.connect(l.config()))
+		for _, tt := range []struct {
+			a, b capsule.ANAState
+			want int
+		}{
+			{opt, opt, 0}, {non, opt, 1}, {non, non, 1}, {opt, non, 0}, {no, non, 1}, {capsule.ANAPersistentLoss, opt, 1},
+			{opt, capsule.ANAChange, 0}, {opt, opt, 0},
+		} {
+			l.sides[0].set(tt.a)
+			l.sides[1].set(tt.b)
+			time.Sleep(200 * time.Millisecond)
+			if got := used(t, n); got != tt.want {
+				t.Errorf("%v and %v: path %d was used", tt.a, tt.b, got)
+			}
+			if got := n.sub.Paths()[0].Status().Groups[1]; got != tt.a {
+				t.Errorf("the host thinks that the first path is %v, it is %v", got, tt.a)
+			}
+		}
+	})
+}
+
+// TestANAUnderLoad: states change while requests are on their way, also so that for
+// a time there is no path at all.
+func TestANAUnderLoad(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		s := l.connect(l.config())
+		load := startLoad(t, l.namespace(s))
+		for _, state := range []capsule.ANAState{capsule.ANANonOptimized, capsule.ANAInaccessible, capsule.ANAChange, capsule.ANAPersistentLoss} {
+			for i := range l.sides {
+				load.progress()
+				l.sides[i].set(state)
+				load.progress()
+				l.sides[i].set(capsule.ANAOptimized)
+			}
+		}
+		load.progress()
+		for _, side := range l.sides {
+			side.set(capsule.ANAInaccessible)
+		}
+		time.Sleep(time.Second)
+		before := load.ops.Load()
+		time.Sleep(time.Second)
+		if load.ops.Load() != before {
+			t.Error("requests end although all paths are inaccessible")
+		}
+		l.sides[1].set(capsule.ANANonOptimized)
+		load.progress()
+		load.stop()
+		for _, p := range s.Paths() {
+			if st := p.Status(); st.Reconnects != 0 || st.State != StateLive {
+				t.Errorf("status %+v", st)
+			}
+		}
+	})
+}
+
+// TestPersistentLoss: where it is so on all paths there is nothing to wait for.
+func TestPersistentLoss(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		n := l.namespace(l.connect(l.config()))
+		for _, side := range l.sides {
+			side.set(capsule.ANAPersistentLoss)
+		}
+		var none *NoPathError
+		if d, err := took(n.Flush); !errors.As(err, &none) || d > time.Second {
+			t.Errorf("%v after %v", err, d)
+		} else if none.Paths[0].State != StateLive || none.Paths[0].Err == nil {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestTransitionTimeout: a path whose state stays Change is connected anew after
+// ANATT, 10 s with our target.
+func TestTransitionTimeout(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		s := l.connect(l.config())
+		n := l.namespace(s)
+		l.sides[0].set(capsule.ANAChange)
+		time.AfterFunc(15*time.Second, func() { l.sides[0].set(capsule.ANAOptimized) })
+		d, err := took(n.Flush)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantBetween(t, "the flush", d, 15*time.Second, 16*time.Second)
+		if st := s.Paths()[0].Status(); st.Reconnects != 1 {
+			t.Errorf("status %+v", st)
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package multipath
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+)
+
+func TestConfig(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		tests := []struct {
+			change func(*Config)
+			want   string
+		}{
+			{func(c *Config) { c.NQN = "" }, "NQN is missing"},
+			{func(c *Config) { c.Paths = nil }, "Paths is empty"},
+			{func(c *Config) { c.Policy = 7 }, "policy 7"},
+			{func(c *Config) { c.Paths[0].Host = nil }, "Host is missing"},
+			{func(c *Config) { c.Paths[0].Options.NQN = "nqn.2014-08.org.example:other" }, "cannot belong to"},
+			{func(c *Config) { c.Paths[0].Options.KeepAliveTmo = -1 }, "ReplayDelay"},
+			{func(c *Config) { c.Paths[0].Options.Traddr = netip.Addr{} }, "Traddr is missing"},
+			{func(c *Config) { c.NQN = "nqn.2014-08.org.example:other" }, "no such subsystem"},
+			{func(c *Config) {
+				c.Paths = append(c.Paths, c.Paths[0])
+				c.Paths[1].Options.HostNQN = "nqn.2014-08.org.example:host"
+			}, "need the same HostNQN"},
+			{func(c *Config) {
+				for range MaxPaths {
+					c.Paths = append(c.Paths, c.Paths[0])
+				}
+			}, "at most 32 paths"},
+			{func(c *Config) { c.Paths[0].Options.Traddr = netip.MustParseAddr("192.0.2.99") }, "no answer"},
+		}
+		for _, tt := range tests {
+			c := l.config()
+			tt.change(&c)
+			s, err := Connect(t.Context(), c)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			if s != nil {
+				t.Error("a subsystem beside an error")
+			}
+		}
+	})
+}
+
+// TestOneOfTwo: a target that is not there yet is no obstacle, and is used when it
+// comes.
+func TestOneOfTwo(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		l.sides[0].kill()
+		events := map[State]int{}
+		cfg := l.config()
+		cfg.Event = func(e Event) {
+			if e.Path.Addr() == l.sides[0].addr {
+				events[e.State]++
+			}
+		}
+		s := l.connect(cfg)
+		n := l.namespace(s)
+		if st := s.Paths()[0].Status(); st.State != StateConnecting || st.Err == nil || st.Attempts == 0 {
+			t.Errorf("status %+v", st)
+		}
+		l.must(n.Flush())
+		l.sides[0].revive()
+		l.await(s.Paths()[0], StateLive)
+		l.sides[1].kill()
+		l.must(n.Flush())
+		if events[StateConnecting] == 0 || events[StateLive] == 0 {
+			t.Errorf("events %v", events)
+		}
+		ids, err := s.Namespaces(context.Background())
+		if err != nil || len(ids) != 1 || ids[0] != 1 {
+			t.Errorf("namespaces %v, %v", ids, err)
+		}
+	})
+}
+
+// TestMismatch: a path to another namespace is refused at first, and not used when
+// it turns up later.
+func TestMismatch(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		small, err := memory.New(memory.Config{Size: testSize / 2, BlockSize: 512})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { small.Close() })
+		other := uuid.MustParse("6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b99")
+		for _, tt := range []struct {
+			want   string
+			change func(*side)
+		}{
+			{"namespace 1 is another: it has UUID " + other.String(), func(s *side) { s.uuid = other }},
+			{"has 524288 bytes in blocks of 512, on the other paths 1048576", func(s *side) { s.store = small }},
+		} {
+			b := l.sides[1]
+			was := *b
+			b.stop()
+			tt.change(b)
+			b.start()
+			s := l.connect(l.config())
+			var mismatch *MismatchError
+			if _, err := s.Namespace(t.Context(), 1); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			b.kill()
+			b.uuid, b.store = was.uuid, was.store
+			b.revive()
+			l.await(s.Paths()[1], StateLost)
+			l.await(s.Paths()[1], StateLive)
+			n := l.namespace(s)
+			b.kill()
+			tt.change(b)
+			l.await(s.Paths()[1], StateLost)
+			b.revive()
+			l.await(s.Paths()[1], StateLive)
+			if st := s.Paths()[1].Status(); !errors.As(st.Namespaces[1], &mismatch) {
+				t.Errorf("status %+v", st)
+			}
+			l.sides[0].set(2)
+			time.Sleep(time.Second)
+			if got := used(t, n); got != 0 {
+				t.Error("the other namespace was written")
+			}
+			l.sides[0].set(1)
+			l.must(s.Close())
+			b.kill()
+			b.uuid, b.store = was.uuid, was.store
+			b.revive()
+		}
+	})
+}
+
+// TestDelete: a path that the user takes away costs no error, and one that is added
+// is used.
+func TestDelete(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		cfg := l.config()
+		second := cfg.Paths[1]
+		cfg.Paths, cfg.Policy = cfg.Paths[:1], RoundRobin
+		s := l.connect(cfg)
+		load := startLoad(t, l.namespace(s))
+		load.progress()
+		p, err := s.Add(t.Context(), second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		load.progress()
+		first := s.Paths()[0]
+		if first.Status().Completed == 0 || p.Status().Completed == 0 {
+			t.Error("a path is not used")
+		}
+		first.Delete()
+		if st := first.Status(); st.State != StateDeleting || st.InFlight != 0 {
+			t.Errorf("status %+v", st)
+		}
+		load.progress()
+		load.stop()
+		if slow := time.Duration(load.slow.Load()); slow > 3*time.Second {
+			t.Errorf("a request took %v", slow)
+		}
+		if got := len(l.sides[0].target.Controllers()); got != 0 {
+			t.Errorf("%d controllers are left", got)
+		}
+		bad := second
+		bad.Options.HostID[0] ^= 1
+		bad.Options.NQN = testNQN
+		if _, err := s.Add(t.Context(), bad); err == nil {
+			t.Error("a path of another host is added")
+		}
+		var connect *host.ConnectError
+		gone := second
+		gone.Options.Traddr = netip.MustParseAddr("192.0.2.99")
+		if _, err := s.Add(t.Context(), gone); !errors.As(err, &connect) || len(s.Paths()) != 2 {
+			t.Errorf("a path to nowhere: %v", err)
+		}
+	})
+}
