@@ -250,8 +250,8 @@ func (s *Subsystem) changed(p *Path, ana bool) {
 	state, _, err := p.life.State()
 	s.mu.Unlock()
 	if s.event != nil {
-		if state == StateLive {
-			err = nil
+		if state == StateLive || state == StateDeleting {
+			err = nil // of an earlier time
 		}
 		s.event(Event{Path: p, State: state, Err: err, ANA: ana})
 	}

@@ -1,0 +1,115 @@
+package interop
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// pathsEnd is the file that ends the program paths.
+const pathsEnd = "/tmp/paths.end"
+
+// startPaths starts a verified load of our host over paths, at the peer's end, from an
+// address of its own there.
+func (l *lab) startPaths(t *testing.T, options string, paths ...string) {
+	t.Helper()
+	l.install(t, "./test/interop/paths", "paths")
+	command := fmt.Sprintf("rm -f %s; exec paths -nqn %s -until %s %s %s", pathsEnd, targetNQN, pathsEnd, options, strings.Join(paths, " "))
+	l.onPeer(t, time.Minute, "background", env{"action": "start", "name": "paths", "command": command, "ready": "grep -q running /tmp/paths.out"})
+}
+
+// finishPaths ends it, which must be without any error, and returns what it said.
+func (l *lab) finishPaths(t *testing.T) string {
+	t.Helper()
+	l.onPeer(t, 10*time.Second, "foreground", env{"command": "touch " + pathsEnd})
+	return l.onPeer(t, 2*time.Minute, "background", env{"action": "finish", "name": "paths", "limit": 90})
+}
+
+// wantPath waits until the program has told of a path's state.
+func (l *lab) wantPath(t *testing.T, addr, state string) {
+	t.Helper()
+	l.onPeer(t, time.Minute, "pathstate", env{"addr": addr, "state": state, "seconds": 40})
+}
+
+// TestMultipath: "Our host over two ports of Linux nvmet-rdma: ANA states change and
+// ports come and go under a verified load, without an error."
+func TestMultipath(t *testing.T) {
+	needGuest(t)
+	l := newLab(t)
+	if !l.ours() {
+		t.Skip("the host under test is ours")
+	}
+	s := setting{"memory", 1500, "ipv4"}
+	l.link(t, s.mtu)
+	e := s.env()
+	e["addr"], e["host"], e["storage"] = s.hostAddr(), s.peerAddr(), s.storage // the kernel serves
+	port := func(id int, action string, more env) {
+		t.Helper()
+		l.onHost(t, 30*time.Second, "nvmetports", e.with(env{"id": id, "action": action}).with(more))
+	}
+	l.onHost(t, time.Minute, "nvmet", e.with(env{"action": "start"}))
+	t.Cleanup(func() { l.onHost(t, time.Minute, "nvmet", e.with(env{"action": "stop"})) })
+	port(2, "add", nil)
+	t.Cleanup(func() { port(2, "remove", nil) })
+	l.startPaths(t, "-host "+s.peerAddr(), "10.9.0.2:4420", "10.9.0.2:4421")
+
+	for _, state := range []string{"non-optimized", "inaccessible", "persistent-loss", "change"} {
+		for id := 1; id <= 2; id++ {
+			port(id, "state", env{"state": state})
+			time.Sleep(time.Second)
+			port(id, "state", env{"state": "optimized"})
+		}
+	}
+	for id := 1; id <= 2; id++ { // for a moment there is no way at all
+		port(id, "state", env{"state": "inaccessible"})
+	}
+	time.Sleep(2 * time.Second)
+	for id := 1; id <= 2; id++ {
+		port(id, "state", env{"state": "optimized"})
+	}
+	for id := 1; id <= 2; id++ {
+		addr := fmt.Sprintf("10.9.0.2:%d", 4419+id)
+		port(id, "unlink", nil)
+		l.wantPath(t, addr, "lost")
+		time.Sleep(8 * time.Second)
+		port(id, "link", nil)
+		l.wantPath(t, addr, "live")
+	}
+	port(2, "remove", nil)
+	l.wantPath(t, "10.9.0.2:4421", "lost")
+	time.Sleep(5 * time.Second)
+	port(2, "add", nil)
+	l.wantPath(t, "10.9.0.2:4421", "live")
+	out := l.finishPaths(t)
+	for _, want := range []string{"10.9.0.2:4420 is live: 1 reconnects", "10.9.0.2:4421 is live: 2 reconnects"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the program did not say %q:\n%s", want, out)
+		}
+	}
+}
+
+// TestMultipathRestart: "Our target dies and comes back (kill -9, 5 s, start) under a
+// verified load of our host: no error, nothing lost."
+func TestMultipathRestart(t *testing.T) {
+	needGuest(t)
+	l := newLab(t)
+	if !l.ours() {
+		t.Skip("the host under test is ours")
+	}
+	s := setting{"file", 1500, "ipv4"}
+	l.link(t, s.mtu)
+	l.onPeer(t, 10*time.Second, "foreground", env{"command": "ip addr replace 10.9.0.3/24 dev peer0"})
+	l.startTarget(t, s)
+	l.startPaths(t, "-host 10.9.0.3", s.peerAddr()+":4420")
+	for range 2 {
+		time.Sleep(3 * time.Second)
+		l.targetAction(t, s, "kill")
+		time.Sleep(5 * time.Second)
+		l.targetAction(t, s, "revive")
+		l.wantPath(t, s.peerAddr()+":4420", "live")
+	}
+	if out := l.finishPaths(t); !strings.Contains(out, "is live: 2 reconnects") {
+		t.Errorf("the target was not away:\n%s", out)
+	}
+}
