@@ -33,7 +33,7 @@ const (
 	queued    = 2 // workers with a queue
 	depth     = 16
 	shares    = blocking + queued
-	most      = 512 // blocks of a share that are used, so that each is written often
+	most      = 128 // blocks of a share that are used, so that each is written often
 )
 
 func (l *load) start() {
