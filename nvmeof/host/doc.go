@@ -51,6 +51,6 @@
 //
 // # Not here yet
 //
-// Reconnecting, multipath, protection information, metadata, namespaces of other
-// command sets.
+// Protection information, metadata, namespaces of other command sets. Reconnecting
+// and several paths are package multipath's.
 package host

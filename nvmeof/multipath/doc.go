@@ -1,3 +1,99 @@
 // Package multipath keeps a subsystem reachable: it connects a controller anew when
 // it is lost, and spreads requests over several controllers, the paths.
+//
+// [Connect] makes a [Subsystem] of one [Path] or more. [Subsystem.Namespace] gives a
+// [Namespace] over all of them, which can be used as one of package host: blocking,
+// or in batches as a [backend.Store]. While one path works, or may come back, its
+// users see no error of a path; they wait. [Subsystem.NewBuffers] is memory that is
+// registered with every controller. [Path.Status] tells how a path does.
+//
+// # The life of a path
+//
+// A path is connecting until it is live for the first time. When any of its queues
+// ends, or its keep alive has no answer, it is lost: its controller is taken down, and
+// another is connected in the background. The first attempt comes after a tenth of
+// [Timers].ReconnectDelay, each further one after twice as long, up to that delay; all
+// are up to a quarter shorter by chance, so that the hosts of a target that returns do
+// not come at once. After CtrlLossTmo without success the path is dead for good. A
+// path that never was live is dead at once where the target refuses it with Do Not
+// Retry, or where it leads elsewhere. One that has been live tries on whatever the
+// target says, since a target that is being set up anew refuses for a while; Linux
+// gives up at Do Not Retry.
+//
+// # Which path
+//
+// Each new controller has to be of the same subsystem, and a namespace the same on
+// all paths: by UUID, NGUID and EUI64, size and block size. A [*MismatchError] says
+// what is not; such a path is not used for that namespace.
+//
+// The ANA log says for each path whether it is optimized (preferred), non-optimized
+// (used where nothing is optimized) or inaccessible, in persistent loss or changing
+// (not used). It is read after each connection, after each event that it has changed,
+// and when a command comes back with a status that contradicts it. A group that stays
+// in the state Change for longer than ANATT has its path connected anew. Among the
+// best paths the [Policy] chooses, for each request.
+//
+// # What happens to requests
+//
+// A request that comes back with a path related status, or Namespace Not Ready, and
+// without Do Not Retry, is over in the target: it goes over another path, or waits for
+// one. The path is not used until its ANA log was read again, or for 100 ms, or for
+// the time that the controller asks for (CRD). Other status that may pass (internal
+// error, command interrupted) is tried five times more.
+//
+// Requests wait as long as some path is live or tries to be, its namespace is not in
+// persistent loss, and FastIOFailTmo has not passed since it was lost. Then they
+// fail with a [*NoPathError], which has the reasons of all paths. As in Linux, a
+// path that is live and inaccessible keeps them waiting, however long; one that came
+// back without the namespace does so for FastIOFailTmo, or else CtrlLossTmo, in case
+// that is still to come.
+//
+// # Writes whose path was lost
+//
+// A command on a path that is lost may have been executed or not, and, worse, may be
+// executed yet: it lies in a buffer of the target, or of a network that is cut in one
+// direction, or waits for its storage. If it were repeated on another path at once,
+// and acknowledged, then a newer write of the same blocks could be acknowledged too,
+// and after that the old one could take effect: an acknowledged write is undone.
+//
+// Linux up to 6.12 repeats at once, and leaves this to the target. NVMe base 2.1
+// (9.6, by TP4129) says how long a host has to wait: a target notices the end of the
+// keep alives within two KATO, or three where traffic restarts its timer (CTRATT.TBKAS,
+// as with Linux's target and ours), and has then ended all commands of the controller
+// within CQT. So does this package: reads and flushes are repeated at once; writes,
+// Write Zeroes and deallocations wait for that long from the moment at which the path
+// is found to be lost: 15 s with the default KATO of 5 s. Only requests that were on
+// their way then wait; others, of the same blocks too, go over the remaining paths at
+// once. Nor does a write fail before that time, whatever FastIOFailTmo says: when a
+// caller hears of the end of a write, nothing of it can happen any more.
+//
+// The guarantee is as good as the target's: it has to end commands when it says so. A
+// backend that hangs for longer, in a call that nobody can take back, breaks it.
+// [Timers].ReplayDelay sets another time: a negative one does as Linux does.
+//
+// Of anything else than those commands this package does not know whether it may be
+// repeated. [Namespace.Use] carries it out, and is told. What must not be done twice,
+// as Compare and Write or what changes reservations, fails with an [*UnknownError] if
+// its path is lost before it comes back.
+//
+// A Flush over one path is taken to cover what was written over others, as the
+// specification says of a namespace. Targets of their own with one store between them
+// have to see to that.
+//
+// # Who owns what
+//
+// Each path has one goroutine, which alone connects, disconnects, reads the ANA log
+// and steps the path's life (internal/decide, a pure value). What requests go by is a
+// table for each namespace that does not change, behind an atomic pointer. A [Queue]
+// belongs to one goroutine and has a queue of package host on each path; it learns of
+// a new table by its notify function. Counters of paths are atomic. The lock
+// Subsystem.opening comes before Subsystem.mu, that before Namespace.mu; only the
+// first is held for longer than moments.
+//
+// # Not here yet
+//
+// Cross-controller reset (TP8028), by which a path would end the commands of a lost
+// one at once. Distances between processors and devices. Namespaces that are resized
+// or removed while the subsystem is connected: a Namespace keeps its size, and what
+// the target says to its requests goes to their callers. Discovery of paths.
 package multipath

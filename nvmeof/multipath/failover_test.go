@@ -53,6 +53,30 @@ func TestKillAndReturn(t *testing.T) {
 	})
 }
 
+// TestNamespaceComesLater: a target that returns has its namespace only after a
+// while.
+func TestNamespaceComesLater(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		s := l.connect(l.config())
+		n := l.namespace(s)
+		l.sides[0].kill()
+		l.sides[0].empty = true
+		l.await(s.Paths()[0], StateLost)
+		l.sides[0].revive()
+		l.await(s.Paths()[0], StateLive)
+		if err := s.Paths()[0].Status().Namespaces[1]; err == nil {
+			t.Error("the path seems to have the namespace")
+		}
+		time.AfterFunc(20*time.Second, l.sides[0].export)
+		d, err := took(n.Flush)
+		if err != nil {
+			t.Error(err)
+		}
+		wantBetween(t, "the flush", d, 20*time.Second, 21*time.Second)
+	})
+}
+
 // TestPartition: nobody hears of each other for half a minute.
 func TestPartition(t *testing.T) {
 	for paths := 1; paths <= 2; paths++ {

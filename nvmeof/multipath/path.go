@@ -22,6 +22,8 @@ type Path struct {
 	cfg  PathConfig
 	poke chan struct{} // the ANA log is to be read
 
+	rescan atomic.Bool // and the list of changed namespaces
+
 	end   context.CancelFunc
 	ended chan struct{} // closed when run has returned
 	tried chan struct{} // closed when the first attempt has ended
@@ -30,11 +32,18 @@ type Path struct {
 	life     decide.Life
 	session  *session   // nil unless live
 	sessions []*session // whose controllers have memory
+	told     told
 
 	inFlight  atomic.Int64
 	completed atomic.Uint64
 	errors    atomic.Uint64 // requests that ended with an error here, repeated or not
 	latency   atomic.Int64  // smoothed, nanoseconds
+}
+
+// told is of what the last event told.
+type told struct {
+	state    State
+	attempts int
 }
 
 func newPath(s *Subsystem, cfg PathConfig) *Path {
@@ -155,7 +164,8 @@ func permanent(err error) bool {
 // event takes an asynchronous event. The controller sends no other until the log
 // was read that the event is about.
 func (p *Path) event(e capsule.AsyncEvent) {
-	if e.Type == capsule.EventTypeNotice && e.Info == capsule.NoticeANAChange {
+	if e.Type == capsule.EventTypeNotice && (e.Info == capsule.NoticeANAChange || e.Info == capsule.NoticeNamespaceChanged) {
+		p.rescan.Store(e.Info == capsule.NoticeNamespaceChanged || p.rescan.Load())
 		p.readANASoon()
 	}
 }
@@ -216,6 +226,9 @@ func (p *Path) attend(ctx context.Context, s *session) error {
 		case <-overdue.C:
 			late = true // unless its event was lost
 		case <-p.poke:
+		}
+		if p.rescan.Swap(false) {
+			p.sub.reattach(ctx, s)
 		}
 		if err := p.refresh(ctx, s); err != nil {
 			return err

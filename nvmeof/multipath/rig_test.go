@@ -54,7 +54,9 @@ type side struct {
 	uuid     uuid.UUID
 	device   rdmatransport.Device
 	target   *target.Target
+	sub      *target.Subsystem
 	listener *target.Listener
+	empty    bool // started without the namespace
 }
 
 func inBubble(t *testing.T, f func(*testing.T)) {
@@ -148,16 +150,23 @@ func (s *side) start() {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	sub, err := s.target.AddSubsystem(target.SubsystemConfig{NQN: testNQN})
-	if err != nil {
+	if s.sub, err = s.target.AddSubsystem(target.SubsystemConfig{NQN: testNQN}); err != nil {
 		t.Fatal(err)
 	}
-	sub.AllowAnyHost(true)
-	if _, err := sub.AddNamespace(target.NamespaceConfig{Store: s.store, UUID: s.uuid}); err != nil {
-		t.Fatal(err)
+	s.sub.AllowAnyHost(true)
+	if !s.empty {
+		s.export()
 	}
 	if s.listener, err = s.target.Listen(s.addr); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// export adds the namespace.
+func (s *side) export() {
+	s.l.t.Helper()
+	if _, err := s.sub.AddNamespace(target.NamespaceConfig{Store: s.store, UUID: s.uuid}); err != nil {
+		s.l.t.Fatal(err)
 	}
 }
 

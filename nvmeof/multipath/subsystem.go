@@ -243,17 +243,48 @@ func (s *Subsystem) live() (all []*session) {
 	return all
 }
 
+// reattach tries the namespaces again that a session had not, after its controller
+// said that something is different about its namespaces.
+func (s *Subsystem) reattach(ctx context.Context, ses *session) {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	// Reading the log lets the controller tell of the next change; what it says, the
+	// namespaces say themselves.
+	_ = ses.ctrl.LogPage(ctx, capsule.NSIDBroadcast, capsule.LogChangedNamespaces, 0, make([]byte, capsule.IdentifySize))
+	for _, n := range s.open() {
+		s.mu.Lock()
+		a := ses.spaces[n]
+		s.mu.Unlock()
+		if a != nil && a.err == nil {
+			continue
+		}
+		a, err := ses.attach(ctx, n)
+		if err != nil {
+			return // it was lost
+		}
+		s.mu.Lock()
+		ses.spaces[n] = a
+		s.mu.Unlock()
+	}
+}
+
 // changed tells everybody that something is different about a path.
 func (s *Subsystem) changed(p *Path, ana bool) {
 	s.mu.Lock()
 	s.publish()
-	state, _, err := p.life.State()
+	e := Event{Path: p, ANA: ana}
+	e.State, _, e.Err = p.life.State()
+	if e.State == StateLive || e.State == StateDeleting {
+		e.Err = nil // of an earlier time
+	}
+	now := told{e.State, p.life.Attempts()}
+	news := ana || now != p.told
+	p.told = now
 	s.mu.Unlock()
-	if s.event != nil {
-		if state == StateLive || state == StateDeleting {
-			err = nil // of an earlier time
-		}
-		s.event(Event{Path: p, State: state, Err: err, ANA: ana})
+	if s.event != nil && news {
+		s.event(e)
 	}
 }
 
@@ -284,8 +315,13 @@ func (p *Path) route(n *Namespace) route {
 	switch {
 	case a == nil:
 		return r
-	case a.err != nil:
-		r.err, r.hope = a.err, false
+	case a.err != nil: // a namespace that is not there may come yet
+		r.err = a.err
+		var mismatch *MismatchError
+		r.hope = !errors.As(a.err, &mismatch)
+		if d := p.cfg.Timers.patience(); d > 0 {
+			r.hopeUntil = int64(r.since.Add(d).Sub(p.sub.base))
+		}
 		return r
 	}
 	state := p.session.state(a)
