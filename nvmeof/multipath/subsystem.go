@@ -45,7 +45,7 @@ func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{},
 	}
 	for _, c := range cfg.Paths {
-		if err := s.add(c); err != nil {
+		if _, err := s.add(c); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
@@ -56,22 +56,22 @@ func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 }
 
 // add starts a path.
-func (s *Subsystem) add(c PathConfig) error {
+func (s *Subsystem) add(c PathConfig) (*Path, error) {
 	c, err := c.complete(s.nqn)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return ErrClosed
+		return nil, ErrClosed
 	case len(s.paths) == MaxPaths:
-		return fmt.Errorf("multipath: at most %d paths", MaxPaths)
+		return nil, fmt.Errorf("multipath: at most %d paths", MaxPaths)
 	}
 	for _, p := range s.paths {
 		if err := c.sameHost(&p.cfg); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -79,7 +79,7 @@ func (s *Subsystem) add(c PathConfig) error {
 	p.end = cancel
 	s.paths = append(s.paths, p)
 	go p.run(ctx) // owned by the path: it ends after Delete or Close, or when the path is dead
-	return nil
+	return p, nil
 }
 
 // firstTry waits until each path was tried, and judges.
@@ -109,11 +109,10 @@ func (s *Subsystem) firstTry(ctx context.Context) error {
 // Add adds a path, tries it once, and keeps it unless it never can be. It returns
 // the error of that try: nil where the path is live.
 func (s *Subsystem) Add(ctx context.Context, c PathConfig) (*Path, error) {
-	if err := s.add(c); err != nil {
+	p, err := s.add(c)
+	if err != nil {
 		return nil, err
 	}
-	all := s.Paths()
-	p := all[len(all)-1]
 	select {
 	case <-p.tried:
 	case <-ctx.Done():
