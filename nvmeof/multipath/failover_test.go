@@ -10,6 +10,9 @@ import (
 func TestFailover(t *testing.T) {
 	for policy := range Latency + 1 {
 		t.Run(policy.String(), func(t *testing.T) {
+			if testing.Short() && policy > RoundRobin {
+				t.Skip("takes seconds under the race detector")
+			}
 			inBubble(t, func(t *testing.T) {
 				l := newLab(t, 2)
 				cfg := l.config()
