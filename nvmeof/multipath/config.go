@@ -109,7 +109,7 @@ const (
 type Event struct {
 	Path  *Path
 	State State // as it is now
-	Err   error // why it is not live
+	Err   error // why it is not live or, with ANA, why they could not be read
 	ANA   bool  // the ANA states were read again
 }
 

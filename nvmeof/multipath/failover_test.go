@@ -83,6 +83,9 @@ func TestNamespaceComesLater(t *testing.T) {
 // TestPartition: nobody hears of each other for half a minute.
 func TestPartition(t *testing.T) {
 	for paths := 1; paths <= 2; paths++ {
+		if testing.Short() && paths == 1 {
+			continue // takes seconds under the race detector
+		}
 		inBubble(t, func(t *testing.T) {
 			l := newLab(t, paths)
 			s := l.connect(l.config())

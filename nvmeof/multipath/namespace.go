@@ -37,6 +37,8 @@ type Namespace struct {
 	closed bool
 }
 
+var _ backend.Store = (*Namespace)(nil)
+
 // Namespace opens a namespace. Every live path must lead to the same one, by its
 // unique identifiers, size and block size: a [*MismatchError] says which does not. A
 // path that becomes live later and does not is not used for the namespace.

@@ -253,20 +253,21 @@ func (p *Path) changingSince(s *session, since time.Time) time.Time {
 	return since
 }
 
-// refresh reads the ANA log again. A controller that refuses it, but is there, stays
-// as it was.
+// refresh reads the ANA log again. Where a controller that is there refuses it, or it
+// makes no sense, the states stay what they were.
 func (p *Path) refresh(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	var log *decide.ANALog
+	var bad error
 	if s.ctrl.Identify().CMIC&capsule.CMICANA != 0 {
-		log, _ = s.readANA(ctx)
+		log, bad = s.readANA(ctx)
 	}
 	if err := s.ctrl.Err(); err != nil {
 		return err
 	}
 	p.sub.mu.Lock()
-	if log != nil {
+	if s.anaErr = bad; bad == nil {
 		s.ana = log
 	}
 	for _, a := range s.spaces {

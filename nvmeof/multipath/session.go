@@ -25,6 +25,7 @@ type session struct {
 	// Under Subsystem.mu.
 	spaces map[*Namespace]*attachment
 	ana    *decide.ANALog // nil: the controller has no ANA, and everything is optimized
+	anaErr error          // why it could not be read the last time
 }
 
 // An attachment is a namespace as a session has it.

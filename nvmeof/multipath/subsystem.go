@@ -278,6 +278,9 @@ func (s *Subsystem) changed(p *Path, ana bool) {
 	if e.State == StateLive || e.State == StateDeleting {
 		e.Err = nil // of an earlier time
 	}
+	if ana && p.session != nil {
+		e.Err = p.session.anaErr
+	}
 	now := told{e.State, p.life.Attempts()}
 	news := ana || now != p.told
 	p.told = now
@@ -344,6 +347,3 @@ func (s *Subsystem) Namespaces(ctx context.Context) ([]capsule.NSID, error) {
 
 // now is the time on the clock that requests go by.
 func (s *Subsystem) now() int64 { return int64(time.Since(s.base)) }
-
-// at is the same of the wall clock.
-func (s *Subsystem) at(t int64) time.Time { return s.base.Add(time.Duration(t)) }

@@ -19,6 +19,7 @@ type PathStatus struct {
 
 	Controller capsule.ControllerID // while it is live
 	Groups     map[capsule.ANAGroup]capsule.ANAState
+	ANAErr     error // why those are old: the log could not be read again
 	// Namespaces has those that are open, with the reason why the path is not used
 	// for one, nil where it is. Only while the path is live.
 	Namespaces map[capsule.NSID]error
@@ -44,7 +45,7 @@ func (p *Path) Status() PathStatus {
 		return st
 	}
 	st.Err = nil
-	st.Controller = p.session.ctrl.ID()
+	st.Controller, st.ANAErr = p.session.ctrl.ID(), p.session.anaErr
 	if p.session.ana != nil {
 		st.Groups = maps.Clone(p.session.ana.Groups)
 	}
