@@ -204,9 +204,13 @@ func (l *lab) config() Config {
 }
 
 func (l *lab) path(s *side) PathConfig {
+	kato := 2 * time.Second
+	if l.loopback != nil {
+		kato = time.Minute // of real time, on a machine that may be busy
+	}
 	return PathConfig{
 		Host:    l.host,
-		Options: host.Options{Traddr: s.addr.Addr(), Trsvcid: s.addr.Port(), KeepAliveTmo: 2 * time.Second, NrIOQueues: 2},
+		Options: host.Options{Traddr: s.addr.Addr(), Trsvcid: s.addr.Port(), KeepAliveTmo: kato, NrIOQueues: 2},
 	}
 }
 
