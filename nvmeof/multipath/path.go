@@ -125,7 +125,9 @@ func (p *Path) connect(ctx context.Context) *session {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	o := p.cfg.Options
-	o.Event = p.event
+	if o.Event = p.event; o.EventMask != 0 {
+		o.EventMask |= capsule.EventNamespaceAttribute | capsule.EventANAChange
+	}
 	c, err := p.cfg.Host.Connect(ctx, o)
 	if err == nil {
 		var s *session

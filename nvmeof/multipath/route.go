@@ -1,6 +1,7 @@
 package multipath
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math"
@@ -159,11 +160,12 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 	return nil
 }
 
-// local reports whether an error is the caller's mistake, found by this host.
+// local reports whether an error is the caller's own: a mistake that this host found,
+// or that it gave the request up.
 func local(err error) bool {
 	for _, e := range []error{
 		host.ErrUnaligned, host.ErrOutOfRange, host.ErrUnsupported, backend.ErrInvalid, backend.ErrOutOfRange,
-		backend.ErrReadOnly, backend.ErrUnsupported, io.EOF,
+		backend.ErrReadOnly, backend.ErrUnsupported, io.EOF, context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, e) {
 			return true
