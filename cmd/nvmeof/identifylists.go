@@ -76,8 +76,8 @@ func newListControllers() *cobra.Command {
 	})
 }
 
-// A namespaceVerb identifies one namespace in some way.
-func namespaceVerb(name, short string, can int, run func(ctx context.Context, c *call, id capsule.NSID) error) *cobra.Command {
+// An identifyVerb identifies one namespace in some way.
+func identifyVerb(name, short string, can int, run func(ctx context.Context, c *call, id capsule.NSID) error) *cobra.Command {
 	var v nvmeVerb
 	return newVerb(name, short, can, &v, func(f *pflag.FlagSet) {
 		v.namespaceFlag(f, 0, "identifier of desired namespace (default: the lowest)")
@@ -94,13 +94,13 @@ func namespaceVerb(name, short string, can int, run func(ctx context.Context, c 
 }
 
 func newDescriptors() *cobra.Command {
-	return namespaceVerb("ns-descs", "Show the unique names of a namespace", canRaw, func(ctx context.Context, c *call, id capsule.NSID) error {
+	return identifyVerb("ns-descs", "Show the unique names of a namespace", canRaw, func(ctx context.Context, c *call, id capsule.NSID) error {
 		return c.identify(ctx, id, capsule.Identify{CNS: capsule.CNSDescriptors}, func(b []byte) error { return c.Descriptors(id, b) })
 	})
 }
 
 func newNVMNamespace() *cobra.Command {
-	return namespaceVerb("nvm-id-ns", "Identify a namespace of the NVM command set", 0, func(ctx context.Context, c *call, id capsule.NSID) error {
+	return identifyVerb("nvm-id-ns", "Identify a namespace of the NVM command set", 0, func(ctx context.Context, c *call, id capsule.NSID) error {
 		b, err := c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSNamespace})
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ func newNVMNamespace() *cobra.Command {
 }
 
 func newIndependentNamespace() *cobra.Command {
-	return namespaceVerb("cmdset-ind-id-ns", "Identify a namespace of whatever command set", canRaw|canHuman, func(ctx context.Context, c *call, id capsule.NSID) error {
+	return identifyVerb("cmdset-ind-id-ns", "Identify a namespace of whatever command set", canRaw|canHuman, func(ctx context.Context, c *call, id capsule.NSID) error {
 		return c.identify(ctx, id, capsule.Identify{CNS: capsule.CNSNamespaceIndependent}, func(b []byte) error {
 			n, err := capsule.DecodeIdentifyNamespaceIndependent(b)
 			if err != nil {
