@@ -19,6 +19,7 @@ var purePackages = []string{
 	"nvmeof/target/internal/reservation",
 	"nvmeof/target/internal/state",
 	"nvmeof/config",
+	"nvmeof/hostconfig",
 }
 
 // impureImports are packages whose every use is I/O, a lock or a log.

@@ -1,0 +1,146 @@
+package hostconfig
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// Options are nvme connect's, by their long names without dashes. Flags are "true"
+// or "false", numbers are decimal; all have been checked.
+type Options map[string]string
+
+// An Entry is one controller that a file wants connected.
+type Entry struct {
+	File      string
+	Line      int
+	Discovery bool // a discovery controller, whose log says what to connect to
+	Options   Options
+}
+
+// Where is "FILE:LINE".
+func (e *Entry) Where() string { return fmt.Sprintf("%s:%d", e.File, e.Line) }
+
+// NQN is the name of the subsystem to connect to: of a discovery controller without
+// one, that which all have.
+func (e *Entry) NQN() string {
+	if n := e.Options["nqn"]; n != "" || !e.Discovery {
+		return n
+	}
+	return string(nvmeof.DiscoveryNQN)
+}
+
+// String tells the entry without its secrets.
+func (e *Entry) String() string {
+	var b strings.Builder
+	b.WriteString(e.Where() + ":")
+	for _, name := range slices.Sorted(maps.Keys(e.Options)) {
+		if o := find(name); o != nil && o.secret {
+			continue
+		}
+		b.WriteString(" " + name + "=" + nvmeof.Printable(e.Options[name]))
+	}
+	return b.String()
+}
+
+// A Skipped entry is right, but not for this host.
+type Skipped struct {
+	File string
+	Line int
+	Why  string
+}
+
+func (s *Skipped) String() string { return fmt.Sprintf("%s:%d: %s", s.File, s.Line, s.Why) }
+
+// A Result is what files say, in their order.
+type Result struct {
+	Entries  []Entry
+	Skipped  []Skipped
+	Warnings config.Problems
+	Problems config.Problems
+}
+
+// Err is [Result].Problems, or nil if there are none.
+func (r *Result) Err() error {
+	if len(r.Problems) == 0 {
+		return nil
+	}
+	return r.Problems
+}
+
+// add appends what another file says.
+func (r *Result) add(o Result) {
+	r.Entries = append(r.Entries, o.Entries...)
+	r.Skipped = append(r.Skipped, o.Skipped...)
+	r.Warnings = append(r.Warnings, o.Warnings...)
+	r.Problems = append(r.Problems, o.Problems...)
+}
+
+func (r *Result) problem(file string, line int, fix, format string, args ...any) {
+	r.Problems = append(r.Problems, problem(file, line, fix, format, args...))
+}
+
+func (r *Result) warn(file string, line int, fix, format string, args ...any) {
+	r.Warnings = append(r.Warnings, problem(file, line, fix, format, args...))
+}
+
+func problem(file string, line int, fix, format string, args ...any) config.Problem {
+	p := config.Problem{File: file, Text: fmt.Sprintf(format, args...), Fix: fix}
+	if line > 0 {
+		p.At = config.Position{Line: line, Column: 1}
+	}
+	return p
+}
+
+// enter takes an entry whose options have been checked one by one, if they are right
+// together and for this host.
+func (r *Result) enter(e Entry) {
+	transport := e.Options["transport"]
+	switch {
+	case transport == "":
+		r.problem(e.File, e.Line, "say transport=rdma", "the transport is missing")
+		return
+	case transport != "rdma":
+		r.Skipped = append(r.Skipped, Skipped{e.File, e.Line, "transport " + nvmeof.Printable(transport) + ", and this host has rdma"})
+		return
+	case e.Options["traddr"] == "":
+		r.problem(e.File, e.Line, "give the controller's IP address, as in traddr=192.0.2.1", "traddr is missing")
+		return
+	}
+	if _, err := nvmeof.ParseAddress(e.Options["traddr"], e.Options["trsvcid"]); err != nil {
+		r.problem(e.File, e.Line, "names are not looked up: write the address itself", "%v", err)
+		return
+	}
+	if !r.usable(&e) {
+		return
+	}
+	if !e.Discovery && e.Options["nqn"] == "" {
+		r.problem(e.File, e.Line, "nvmeof discover lists the subsystems", "nqn is missing")
+		return
+	}
+	r.Entries = append(r.Entries, e)
+}
+
+// usable refuses options that do not exist over RDMA, and drops those that mean
+// nothing here.
+func (r *Result) usable(e *Entry) bool {
+	for _, name := range slices.Sorted(maps.Keys(e.Options)) {
+		o := find(name)
+		if o == nil || !o.asks(e.Options[name]) {
+			continue
+		}
+		switch {
+		case o.refuse != "":
+			r.problem(e.File, e.Line, "remove it", "%s: %s", name, o.refuse)
+			return false
+		case o.ignore != "":
+			r.warn(e.File, e.Line, "", "%s is ignored: %s", name, o.ignore)
+			delete(e.Options, name)
+		}
+	}
+	return true
+}

@@ -1,0 +1,139 @@
+package hostconfig
+
+import (
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// assign reads a line "key = value" of the current section.
+func (f *iniFile) assign(line int, s string) {
+	key, value, ok := strings.Cut(s, "=")
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	switch {
+	case !ok || key == "":
+		f.result.problem(f.name, line, "write key = value", "%s is neither a section nor a key", nvmeof.Printable(s))
+		return
+	case f.section == ignoredSection:
+		return
+	case f.section == "":
+		f.fail(line, "put it below [Host], say", "%s stands before any section", nvmeof.Printable(key))
+		return
+	}
+	inEndpoint := f.section == sectionDiscovery || f.section == sectionSubsystem
+	if key == "controller" && inEndpoint {
+		f.controller(line, value)
+		return
+	}
+	o := findINI(key)
+	if o == nil {
+		f.result.warn(f.name, line, didYouMean(key, append(iniNames(), "controller")), "%s is ignored", nvmeof.Printable(key))
+		return
+	}
+	if fix := f.misplaced(o); fix != "" {
+		f.result.problem(f.name, line, fix, "%s does not belong into [%s]", o.name, f.section)
+		return
+	}
+	if value == "" && (o.class == classNQN) {
+		f.result.problem(f.name, line, "give it a value, or remove it", "%s is empty", o.name)
+		return
+	}
+	f.set(f.options(), o, line, value)
+}
+
+// findINI is an option by its one spelling in this format.
+func findINI(key string) *option {
+	if o := find(key); o != nil && o.class != classCommand && key != "fast_io_fail_tmo" {
+		return o
+	}
+	return nil
+}
+
+func iniNames() []string {
+	return names(func(o *option) string {
+		if o.class == classCommand {
+			return ""
+		}
+		return strings.ReplaceAll(o.name, "_", "-")
+	})
+}
+
+// misplaced is where an option belongs that does not belong into the current
+// section, or "".
+func (f *iniFile) misplaced(o *option) string {
+	switch {
+	case o.class == classAddress:
+		return "addresses stand on a line controller = transport=rdma;traddr=..."
+	case o.class == classIdentity && f.section != sectionHost:
+		return "move it to [Host]"
+	case o.class == classNQN && f.section != sectionDiscovery && f.section != sectionSubsystem:
+		return "move it to [Subsystem] or [Discovery Controller]"
+	}
+	return ""
+}
+
+// options are those of the current section.
+func (f *iniFile) options() Options {
+	switch f.section {
+	case sectionHost:
+		return f.host
+	case sectionDiscoveryDefaults:
+		return f.discoveryDefaults
+	case sectionIODefaults:
+		return f.ioDefaults
+	}
+	return f.endpoints[len(f.endpoints)-1].options
+}
+
+// set checks and stores a value; an empty one stands for the host's own default. A
+// mistake about who the host is takes the file away.
+func (f *iniFile) set(to Options, o *option, line int, value string) bool {
+	if value != "" {
+		checked, err := o.check(value)
+		if err != nil {
+			f.result.problem(f.name, line, "", "%v", err)
+			f.broken = f.broken || o.class == classIdentity
+			return false
+		}
+		value = checked
+	}
+	to[o.name] = value
+	return true
+}
+
+// controller reads the value of a controller line: address and tunables, separated
+// by semicolons. A word that is not known is a mistake, since it might be an address.
+func (f *iniFile) controller(line int, text string) {
+	p := controllerLine{line, Options{}}
+	for word := range strings.SplitSeq(text, ";") {
+		key, value, ok := strings.Cut(word, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		if strings.TrimSpace(word) == "" {
+			continue
+		}
+		o := findINI(key)
+		switch {
+		case !ok || o == nil:
+			f.result.problem(f.name, line, didYouMean(key, iniNames()), "%s is no key of a controller", nvmeof.Printable(word))
+			return
+		case o.class == classSecurity:
+			f.result.problem(f.name, line, "move it to the section: it belongs to host and subsystem, whatever the path", "%s stands on a controller line", o.name)
+			return
+		case o.class != classAddress && o.class != classTunable:
+			f.result.problem(f.name, line, "move it to the section", "%s does not belong on a controller line", o.name)
+			return
+		case o.class == classAddress && value == "":
+			f.result.problem(f.name, line, "give it a value, or remove it", "%s is empty", o.name)
+			return
+		}
+		if _, twice := p.options[o.name]; twice {
+			f.result.problem(f.name, line, "each path is a line of its own", "%s stands there twice", o.name)
+			return
+		}
+		if !f.set(p.options, o, line, value) {
+			return
+		}
+	}
+	e := &f.endpoints[len(f.endpoints)-1]
+	e.paths = append(e.paths, p)
+}
