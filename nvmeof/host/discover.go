@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -24,15 +25,10 @@ const (
 // Discover connects to the discovery controller at options.Traddr, reads its log
 // and disconnects.
 func (h *Host) Discover(ctx context.Context, options Options) (*DiscoveryLog, error) {
-	if options.NQN == "" {
-		options.NQN = nvmeof.DiscoveryNQN
-	}
-	options.NrIOQueues = -1
-	options.proofOptional = true // few discovery controllers authenticate, and what they tell is checked at Connect
 	if options.KeepAliveTmo == 0 {
 		options.KeepAliveTmo = -1 // gone before it could matter
 	}
-	c, err := h.Connect(ctx, options)
+	c, err := h.ConnectDiscovery(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -41,6 +37,25 @@ func (h *Host) Discover(ctx context.Context, options Options) (*DiscoveryLog, er
 		return nil, errors.Join(err, c.Disconnect(ctx))
 	}
 	return log, c.Disconnect(ctx)
+}
+
+// discoveryKeepAlive is what hosts ask of discovery controllers that they keep.
+const discoveryKeepAlive = 30 * time.Second
+
+// ConnectDiscovery connects to the discovery controller at options.Traddr, to stay:
+// options.Event is told when its log changes. Without options.NQN it is asked by the
+// name that all have, and KeepAliveTmo is 30 s by default. One that keeps no time
+// (KAS = 0) is not kept alive.
+func (h *Host) ConnectDiscovery(ctx context.Context, options Options) (*Controller, error) {
+	if options.NQN == "" {
+		options.NQN = nvmeof.DiscoveryNQN
+	}
+	if options.KeepAliveTmo == 0 {
+		options.KeepAliveTmo = discoveryKeepAlive
+	}
+	options.NrIOQueues = -1
+	options.proofOptional = true // few discovery controllers authenticate, and what they tell is checked at Connect
+	return h.Connect(ctx, options)
 }
 
 // DiscoveryLog reads the log of a discovery controller, again when it changes

@@ -47,6 +47,7 @@ var directions = []direction{
 	{"nvmeof", []string{"capsule"}, []string{uuid}},
 	{"nvmeof/auth", []string{"capsule"}, nil},
 	{"nvmeof/config", []string{"nvmeof"}, []string{uuid, yaml}},
+	{"nvmeof/discovery", []string{"nvmeof", "nvmeof/host", "capsule"}, nil},
 	{"nvmeof/hostconfig", []string{"nvmeof", "nvmeof/config"}, []string{uuid}},
 	{"nvmeof/control", []string{"nvmeof", "nvmeof/config", "nvmeof/target", "nvmeof/auth", "capsule", "rdmatransport", "backend", "backend/block",
 		"backend/disk", "backend/file", "backend/memory"}, []string{zap, uuid}},

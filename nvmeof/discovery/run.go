@@ -1,0 +1,177 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// A Dialer connects to discovery controllers. Its methods are called by several
+// goroutines at a time.
+type Dialer interface {
+	// Dial connects. With stay the connection is kept alive, and notify called, from
+	// any goroutine, when the controller tells of a change of its log.
+	Dial(ctx context.Context, at Endpoint, stay bool, notify func()) (Session, error)
+}
+
+// A Session is a connected discovery controller. One goroutine uses it.
+type Session interface {
+	Log(ctx context.Context) (Log, error)
+	Name() nvmeof.NQN      // the subsystem's own, or empty
+	Notices() bool         // it tells of changes
+	Done() <-chan struct{} // closed when it is lost
+	Err() error            // why
+	Close() error
+}
+
+// Run follows the controllers of seeds. Without Config.Persistent it returns when all
+// logs have been read, with the errors of those that could not be, joined; with it
+// when ctx ends, and then nil.
+func Run(ctx context.Context, config Config, dialer Dialer, seeds ...Endpoint) error {
+	e := newEngine(config)
+	ctx, cancel := context.WithCancel(ctx)
+	r := &runner{
+		ctx: ctx, engine: e, dialer: dialer, links: map[nodeID]*link{},
+		results: make(chan func(now time.Time)),
+	}
+	defer r.wait.Wait()
+	defer cancel()
+	for _, s := range seeds {
+		e.start(time.Now(), s)
+	}
+	return r.loop()
+}
+
+// A runner carries out the orders of its engine. All but ctx, results and wait
+// belongs to the goroutine of Run.
+type runner struct {
+	ctx     context.Context
+	engine  *engine
+	dialer  Dialer
+	links   map[nodeID]*link
+	results chan func(now time.Time) // of the links
+	wait    sync.WaitGroup
+	errs    []error
+}
+
+func (r *runner) loop() error {
+	for {
+		r.carryOut()
+		if !r.engine.config.Persistent && r.engine.done() {
+			return errors.Join(r.errs...)
+		}
+		var timer <-chan time.Time
+		if at := r.engine.next(); !at.IsZero() {
+			timer = time.After(time.Until(at))
+		}
+		select {
+		case result := <-r.results:
+			result(time.Now())
+		case now := <-timer:
+			r.engine.advance(now)
+		case <-r.ctx.Done():
+			if r.engine.config.Persistent {
+				return nil
+			}
+			return context.Cause(r.ctx)
+		}
+	}
+}
+
+func (r *runner) carryOut() {
+	orders, events := r.engine.take()
+	for _, o := range orders {
+		switch o.kind {
+		case orderConnect:
+			if old := r.links[o.id]; old != nil {
+				old.end()
+			}
+			r.links[o.id] = r.connect(o.id, o.at)
+		case orderRead:
+			r.links[o.id].read <- struct{}{} // has room: one order at a time
+		case orderDrop:
+			r.links[o.id].end()
+			delete(r.links, o.id)
+		}
+	}
+	for _, ev := range events {
+		if ev.Kind == Unreachable && ev.Again == 0 {
+			r.errs = append(r.errs, fmt.Errorf("%v: %w", ev.At, ev.Err))
+		}
+		r.engine.config.Event(ev)
+	}
+}
+
+// A link is the goroutine of one node's connection.
+type link struct {
+	runner  *runner
+	id      nodeID
+	at      Endpoint
+	ctx     context.Context
+	end     context.CancelFunc
+	read    chan struct{}
+	session Session
+}
+
+func (r *runner) connect(id nodeID, at Endpoint) *link {
+	l := &link{runner: r, id: id, at: at, read: make(chan struct{}, 1)}
+	l.ctx, l.end = context.WithCancel(r.ctx)
+	r.wait.Go(l.run) // ends with the connection, or when l.end is called
+	return l
+}
+
+// tell hands a result over, unless nobody waits for it any more.
+func (l *link) tell(result func(now time.Time)) {
+	select {
+	case l.runner.results <- result:
+	case <-l.ctx.Done():
+	}
+}
+
+func (l *link) run() {
+	err := l.serve()
+	if err == nil {
+		return
+	}
+	l.tell(func(now time.Time) { l.runner.engine.failed(now, l.id, err) })
+}
+
+// serve connects, reads the log, and again whenever it is asked to, until the
+// connection is lost, which is the error.
+func (l *link) serve() error {
+	config := &l.runner.engine.config // constant
+	engine := l.runner.engine
+	notify := func() { l.tell(func(time.Time) { engine.changed(l.id) }) }
+	ctx, cancel := context.WithTimeout(l.ctx, config.Timeout)
+	defer cancel()
+	s, err := l.runner.dialer.Dial(ctx, l.at, config.Persistent, notify)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		log, err := s.Log(ctx)
+		if err != nil {
+			return err
+		}
+		cancel()
+		got := reading{log, s.Name(), s.Notices()}
+		l.tell(func(now time.Time) { engine.logged(now, l.id, got) })
+		if !config.Persistent {
+			return nil
+		}
+		select {
+		case <-l.read:
+			ctx, cancel = context.WithTimeout(l.ctx, config.Timeout)
+			defer cancel()
+		case <-s.Done():
+			return s.Err()
+		case <-l.ctx.Done():
+			return nil
+		}
+	}
+}
