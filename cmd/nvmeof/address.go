@@ -18,9 +18,15 @@ import (
 // the route, with softroce a RoCEv2 endpoint. Each endpoint is one address, so that a
 // host on the target's machine needs another one: it takes a free one of 127/8.
 func (c *connection) openDevice(target netip.Addr, shards int, say io.Writer) (rdmatransport.Device, error) {
+	d, _, err := c.openDeviceAt(target, shards, say)
+	return d, err
+}
+
+// openDeviceAt is openDevice, and says what the device's address is.
+func (c *connection) openDeviceAt(target netip.Addr, shards int, say io.Writer) (_ rdmatransport.Device, at netip.Addr, err error) {
 	source, err := c.source(target)
 	if err != nil {
-		return nil, err
+		return nil, at, err
 	}
 	provider := c.provider
 	if provider == transportAuto {
@@ -29,6 +35,7 @@ func (c *connection) openDevice(target netip.Addr, shards int, say io.Writer) (r
 		fmt.Fprintf(say, "transport %s: %s\n", provider, why)
 	}
 	open := func(a netip.Addr) (rdmatransport.Device, error) {
+		at = a
 		dev, err := openProvider(provider, a, providerConfig{
 			shards: shards, rcvbuf: c.rcvbuf, looseWindows: c.windows == windowsOn,
 			warn: func(w string) { fmt.Fprintln(say, "warning:", w) },
@@ -38,13 +45,16 @@ func (c *connection) openDevice(target netip.Addr, shards int, say io.Writer) (r
 		}
 		return dev, err
 	}
+	var dev rdmatransport.Device
 	switch {
 	case provider == transportVerbs, c.hostTraddr != "", source != target && !source.IsLoopback():
-		return open(source)
+		dev, err = open(source)
 	case target.Is6():
-		return nil, usage("%v is an address of this machine, and a host needs another one: give one as --host-traddr", target)
+		return nil, at, usage("%v is an address of this machine, and a host needs another one: give one as --host-traddr", target)
+	default:
+		dev, err = openLoopback(target, open)
 	}
-	return openLoopback(target, open)
+	return dev, at, err
 }
 
 // source is the address of this host, as asked for or as the route to a target has it.

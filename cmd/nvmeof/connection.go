@@ -41,7 +41,15 @@ type connection struct {
 	rcvbuf  int
 }
 
+// addFlags adds the flags of a command that ends by itself.
 func (c *connection) addFlags(cmd *cobra.Command) {
+	c.addConnectionFlags(cmd, "")
+	c.addIgnored(cmd)
+}
+
+// addConnectionFlags adds those that say what to connect to and how; sqflow is the
+// short name of --disable-sqflow, which differs between nvme-cli's commands.
+func (c *connection) addConnectionFlags(cmd *cobra.Command, sqflow string) {
 	flags := cmd.Flags()
 	flags.StringVarP(&c.transport, "transport", "t", "rdma", "transport type: rdma")
 	flags.StringVar(&c.provider, "provider", transportSoftroce, "RDMA transport of this host: "+transportHelp)
@@ -59,11 +67,10 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 	flags.IntVarP(&c.queueSize, "queue-size", "Q", nvmeof.DefaultQueueDepth, "number of io queue elements to use")
 	flags.IntVarP(&c.keepAlive, "keep-alive-tmo", "k", 0, "keep alive timeout period in seconds (default 5)")
 	flags.Uint8VarP(&c.tos, "tos", "T", 0, "type of service")
-	flags.BoolVar(&c.disableSQFlow, "disable-sqflow", false, "disable controller sq flow control")
+	flags.BoolVarP(&c.disableSQFlow, "disable-sqflow", sqflow, false, "disable controller sq flow control")
 	flags.DurationVar(&c.timeout, "timeout", 30*time.Second, "how long a command may take")
 	flags.IntVar(&c.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
 	_ = flags.MarkHidden("host-iface")
-	c.addIgnored(cmd)
 }
 
 // What --windows takes.

@@ -15,36 +15,72 @@ import (
 )
 
 func newDiscover() *cobra.Command {
-	var c connection
-	var format, raw string
+	var f finder
 	cmd := &cobra.Command{
-		Use:     "discover -t rdma -a ADDR",
-		Short:   "Ask a discovery controller what there is, as nvme discover",
+		Use:   "discover [-t rdma -a ADDR]",
+		Short: "Ask discovery controllers what there is, as nvme discover",
+		Long: `Prints the log of a discovery controller or, without --traddr, of each that the files of
+nvme-cli name: discovery.conf and config.json of version 2, nvme-fabrics.conf of version 3.
+With --persistent it stays connected until it is interrupted, to those too to which they
+refer, and prints what is added and removed.`,
 		Example: "  nvmeof discover -t rdma -a 192.0.2.1 -s 4420",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			print, err := pick(format, map[string]func(*host.DiscoveryLog, io.Writer) error{
-				"normal": func(l *host.DiscoveryLog, w io.Writer) error { return printable(l).Text(w) },
-				"json":   func(l *host.DiscoveryLog, w io.Writer) error { return printable(l).JSON(w) },
-				"binary": writeDiscovery,
-			})
-			if err != nil {
-				return err
-			}
-			log, err := c.discover(cmd)
-			if err != nil {
-				return err
-			}
-			if raw != "" {
-				return saveDiscovery(raw, log)
-			}
-			return print(log, cmd.OutOrStdout())
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	c.addFlags(cmd)
-	cmd.Flags().StringVarP(&format, "output-format", "o", "normal", "output format: normal|json|binary")
-	cmd.Flags().StringVarP(&raw, "raw", "r", "", "save raw output to file")
+	f.held.addFlags(cmd, "")
+	f.sources.addFlags(cmd)
+	flags := cmd.Flags()
+	for _, name := range []string{"reconnect-delay", "ctrl-loss-tmo", "fast_io_fail_tmo", "duplicate-connect"} {
+		_ = flags.MarkHidden(name)
+	}
+	flags.StringVarP(&f.format, "output-format", "o", "normal", "output format: normal|json|binary")
+	flags.StringVarP(&f.raw, "raw", "r", "", "save raw output to file")
+	flags.BoolVarP(&f.persistent, "persistent", "p", false, "stay connected, and tell of changes")
+	flags.BoolVarP(&f.dump, "dump-config", "O", false, "print the discovery controllers as a config.json, and end")
 	return cmd
+}
+
+// A finder is discover.
+type finder struct {
+	held
+	sources
+	persistent, dump bool
+	format, raw      string
+}
+
+func (f *finder) run(cmd *cobra.Command) error {
+	print, err := pick(f.format, map[string]func(*host.DiscoveryLog, io.Writer) error{
+		"normal": func(l *host.DiscoveryLog, w io.Writer) error { return printable(l).Text(w) },
+		"json":   func(l *host.DiscoveryLog, w io.Writer) error { return printable(l).JSON(w) },
+		"binary": writeDiscovery,
+	})
+	if err != nil {
+		return err
+	}
+	if err := f.checkHeld(); err != nil {
+		return err
+	}
+	show := func(l *host.DiscoveryLog) error {
+		if f.raw != "" {
+			return saveDiscovery(f.raw, l)
+		}
+		return print(l, cmd.OutOrStdout())
+	}
+	if f.traddr != "" && !f.persistent && !f.dump {
+		log, err := f.discover(cmd)
+		if err != nil {
+			return err
+		}
+		return show(log)
+	}
+	entries, wrong := f.entries(cmd, &f.held)
+	switch {
+	case len(entries) == 0:
+		return wrong
+	case f.dump:
+		return errors.Join(dumpConfig(cmd.OutOrStdout(), entries, &f.held), wrong)
+	}
+	return errors.Join(wrong, f.survey(cmd, entries, show))
 }
 
 // pick finds the output format.

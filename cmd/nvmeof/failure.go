@@ -76,6 +76,12 @@ func (s *session) refused(ctx context.Context, err error, nqn nvmeof.NQN) error 
 	return &connectError{err}
 }
 
+// refusedAs reports whether a controller refused with a status.
+func refusedAs(err error, code capsule.Status) bool {
+	var status *host.StatusError
+	return errors.As(err, &status) && status.Status.Code() == code
+}
+
 // suggest names subsystems that do exist where the wanted one does not.
 func (s *session) suggest(ctx context.Context, wanted nvmeof.NQN) string {
 	o, err := s.flags.options(s.addr, "")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
@@ -19,11 +20,11 @@ func newList() *cobra.Command {
 	var c connection
 	var format string
 	cmd := &cobra.Command{
-		Use:   "list -t rdma -a ADDR [-n NQN]",
+		Use:   "list [-t rdma -a ADDR [-n NQN]]",
 		Short: "List namespaces, as nvme list",
 		Long: `Lists the namespaces of a subsystem or, without --nqn, of every subsystem that
 the target at the address shows to this host. The names in column Node number what
-is listed; no device is made.`,
+is listed; no device is made. Without --traddr it lists what nvmeof connect holds.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			print, err := pick(format, map[string]func(io.Writer, []nvmecli.Device) error{
@@ -31,6 +32,10 @@ is listed; no device is made.`,
 			})
 			if err != nil {
 				return err
+			}
+			if c.traddr == "" {
+				all, err := connections.All(cmd.Context(), runDir())
+				return errors.Join(print(cmd.OutOrStdout(), heldDevices(all)), err)
 			}
 			s, err := c.open(cmd.ErrOrStderr())
 			if err != nil {

@@ -49,6 +49,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newIDCtrl(), newIDNS(), newRead(), newWrite(), newFlush(), newBench(), newGenDHCHAPKey(), newDoctor(), newVersion())
 	root.AddCommand(controlCommands()...)
 	addNVMeCommands(root)
+	root.AddCommand(initiatorCommands()...)
 	root.SetFlagErrorFunc(explainFlag)
 	return root
 }

@@ -79,3 +79,7 @@ func address(e *capsule.DiscoveryEntry) (netip.AddrPort, error) {
 	}
 	return a, nil
 }
+
+// Same reports whether both lead to the same subsystem through the same port, found
+// in the same scope.
+func (r *Record) Same(o *Record) bool { return r.key() == o.key() }

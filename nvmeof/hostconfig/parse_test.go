@@ -86,7 +86,7 @@ const hosts = `[
         "application":"x",
         "ports":[
           { "transport":"rdma", "traddr":"192.0.2.1", "trsvcid":4420, "tls":false, "fast_io_fail_tmo":-1, "tos":-1, "dhchap_key":null },
-          { "transport":"rdma", "traddr":"192.0.2.2", "nr_io_queues":2, "shoesize":43 }
+          { "transport":"rdma", "traddr":"192.0.2.2", "nr_io_queues":2, "shoesize":43, "dhchap_ctrl_key":"none" }
         ]
       }
     ]
@@ -108,6 +108,9 @@ func TestJSON(t *testing.T) {
 	want(t, r, entries...)
 	if s := r.Entries[1].Options["dhchap-secret"]; s != "DHHC-1:00:abc:" {
 		t.Errorf("the host's key is %q in its subsystem", s)
+	}
+	if s, ok := r.Entries[2].Options["dhchap-ctrl-secret"]; ok {
+		t.Errorf("a key that is none is %q", s)
 	}
 	want(t, ParseJSON(testFile, []byte(`{"hosts":`+hosts+`}`)), entries...)
 	for _, c := range []struct{ name, text, want string }{

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
+	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+)
+
+// initiatorCommands are those about controllers that stay connected.
+func initiatorCommands() []*cobra.Command {
+	return []*cobra.Command{newConnect(), newConnectAll(), newDisconnect(), newDisconnectAll(), newListSubsys()}
+}
+
+func runDir() string { return connections.Dir(os.Getenv, os.Getuid()) }
+
+func newConnect() *cobra.Command {
+	var h held
+	var format string
+	var idempotent, dump bool
+	cmd := &cobra.Command{
+		Use:   "connect -t rdma -a ADDR -n NQN",
+		Short: "Connect to a subsystem and stay connected, as nvme connect",
+		Long: `Connects to a subsystem, and keeps the connection until it is interrupted, or
+disconnected by nvmeof disconnect. There is no kernel driver behind it: this process is
+what has the controller. nvmeof list-subsys, list and disconnect find it.
+
+Where another such process is the RoCE endpoint of this host's address already, that one
+connects, and this one stays for as long.
+
+What would be connected is printed as a config.json, with its secrets, by --dump-config.`,
+		Example: "  nvmeof connect -t rdma -a 192.0.2.1 -s 4420 -n NQN --ctrl-loss-tmo=-1",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			print, err := pick(format, connectFormats)
+			if err != nil {
+				return err
+			}
+			wanted, identity, err := h.wanted()
+			if err != nil {
+				return err
+			}
+			if dump {
+				return dumpConfig(cmd.OutOrStdout(), []hostconfig.Entry{{Options: asWhom(settings(cmd), identity)}}, &h)
+			}
+			there, err := connected(cmd, wanted, h.duplicate)
+			if err != nil || there != "" {
+				if err == nil && idempotent {
+					return print(cmd.OutOrStdout(), there)
+				}
+				return alreadyConnected(there, err)
+			}
+			err = h.hold(cmd, print)
+			var inUse *udp.InUseError
+			if errors.As(err, &inUse) {
+				return delegate(cmd, inUse, asWhom(settings(cmd), identity), print)
+			}
+			return err
+		},
+	}
+	h.addFlags(cmd, "d")
+	flags := cmd.Flags()
+	flags.StringVarP(&format, "output-format", "o", "normal", "output format: normal|json")
+	flags.BoolVar(&idempotent, "idempotent", false, "succeed where there is such a connection already, and end")
+	flags.BoolVarP(&dump, "dump-config", "O", false, "print what would be connected as a config.json, and end")
+	return cmd
+}
+
+var connectFormats = map[string]func(io.Writer, string) error{
+	"normal": nvmecli.ConnectText, "json": nvmecli.ConnectJSON,
+}
+
+// connected is the controller that is such a connection already, if that matters.
+func connected(cmd *cobra.Command, w connections.Wanted, duplicate bool) (string, error) {
+	if duplicate {
+		return "", nil
+	}
+	all, err := connections.All(cmd.Context(), runDir())
+	if err != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", err)
+	}
+	c, _ := connections.Find(all, w)
+	return c.Name, nil
+}
+
+func alreadyConnected(name string, err error) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("already connected: it is %s; --duplicate-connect connects again, --idempotent is content with it", name)
+}
+
+// dumpConfig prints connections as a config.json.
+func dumpConfig(out io.Writer, entries []hostconfig.Entry, h *held) error {
+	for i := range entries {
+		if entries[i].Options["transport"] == "" {
+			entries[i].Options["transport"] = h.transport
+		}
+	}
+	text, err := hostconfig.WriteJSON(entries)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+// hold connects and stays.
+func (h *held) hold(cmd *cobra.Command, print func(io.Writer, string) error) (err error) {
+	ctx := cmd.Context()
+	k := startKeeper(cmd)
+	defer func() { err = errors.Join(err, k.close()) }()
+	name, err := k.connect(ctx, h)
+	if err != nil {
+		return err
+	}
+	if err := k.serve(); err != nil {
+		return err
+	}
+	if err := print(cmd.OutOrStdout(), name); err != nil {
+		return err
+	}
+	tellManager("READY=1")
+	defer tellManager("STOPPING=1")
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-k.holder.Idle():
+		if lost := k.holder.Lost(); lost != nil {
+			return &connectError{lost}
+		}
+		return nil
+	}
+}
+
+// A keeper is what a process that holds controllers consists of.
+type keeper struct {
+	warn   io.Writer
+	hosts  *hosts
+	holder *connections.Holder
+	server *connections.Server
+}
+
+func startKeeper(cmd *cobra.Command) *keeper {
+	k := &keeper{warn: cmd.ErrOrStderr(), hosts: &hosts{warn: cmd.ErrOrStderr()}}
+	k.holder = connections.New(connections.Config{
+		Dir: runDir(), Connector: connections.Direct{}, Addresses: k.hosts.addresses,
+		Log: func(line string) { fmt.Fprintln(k.warn, "nvmeof:", line) },
+	})
+	return k
+}
+
+// serve lets others find the process.
+func (k *keeper) serve() (err error) {
+	k.server, err = connections.Serve(k.holder, func(ctx context.Context, options map[string]string) (string, error) {
+		h, err := newHeld(options)
+		if err != nil {
+			return "", err
+		}
+		return k.connect(ctx, h)
+	})
+	return err
+}
+
+// connectTime bounds how long one connection may take.
+const connectTime = time.Minute
+
+func (k *keeper) connect(ctx context.Context, h *held) (string, error) {
+	p, err := h.path(k.hosts)
+	if err != nil {
+		return "", err
+	}
+	_, identity, err := h.wanted()
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	name, err := k.holder.Connect(ctx, p)
+	if err != nil {
+		return "", explain(ctx, err, identity)
+	}
+	fmt.Fprintln(k.warn, "nvmeof:", effective(name, &p))
+	return name, nil
+}
+
+func (k *keeper) close() error {
+	var err error
+	if k.server != nil {
+		err = k.server.Close()
+	}
+	return errors.Join(err, k.holder.Close(), k.hosts.close())
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A process is a command that stays, in this process.
+type process struct {
+	*testing.T
+	out, errOut *output
+	stop        context.CancelFunc
+	ended       chan error
+}
+
+// inOwnRunDir keeps a test's connections apart from those of others.
+func inOwnRunDir(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "n") // short: it has sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Setenv("NVMEOF_RUN_DIR", filepath.Join(dir, "run"))
+}
+
+func startCommand(t *testing.T, args ...string) *process {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	p := &process{t, newOutput(), newOutput(), stop, make(chan error, 1)}
+	root := newRoot()
+	root.SetOut(p.out)
+	root.SetErr(p.errOut)
+	go func() { p.ended <- execute(ctx, root, args) }()
+	t.Cleanup(func() {
+		stop()
+		p.wait()
+	})
+	return p
+}
+
+// wait returns the error with which the command ends.
+func (p *process) wait() error {
+	p.Helper()
+	select {
+	case err := <-p.ended:
+		p.ended <- err
+		return err
+	case <-time.After(30 * time.Second):
+		p.Fatalf("the command does not end\n%s%s", p.out, p.errOut)
+		return nil
+	}
+}
+
+func (p *process) wantEnd(code int, texts ...string) {
+	p.Helper()
+	(outcome{p.out.String(), p.errOut.String(), p.wait()}).want(p.T, code, texts...)
+}
+
+// eventually runs a command until it says what is wanted.
+func eventually(t *testing.T, text string, args ...string) {
+	t.Helper()
+	limit := time.Now().Add(20 * time.Second)
+	for {
+		o := command(t, args...)
+		if strings.Contains(o.out, text) {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("%s never says %q:\n%s%s%v", strings.Join(args, " "), text, o.out, o.errOut, o.err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// TestConnect: what one process holds is found and ended by others.
+func TestConnect(t *testing.T) {
+	inOwnRunDir(t)
+	s := startTarget(t, "--export", "mem:16MiB", "--export", "mem:8MiB,bs=4096", "--allow-any-host")
+	command(t, "list-subsys").want(t, 0)
+	c := startCommand(t, s.at("connect", "-n", testNQN, "-l", "60", "-c", "2", "-k", "7")...)
+	c.out.await(t, "connecting to device: nvme0\n")
+	c.errOut.await(t, "nvme0: keep alive timeout 7s; when lost, connected to again every 2s, given up after 1m0s; requests fail with that")
+	o := command(t, "list-subsys").want(t, 0)
+	id, err := (&connection{}).identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("nvme-subsys0 - NQN=%s\n               hostnqn=%s\n\\\n +- nvme0 rdma traddr=%s,trsvcid=4420 live\n", testNQN, id.NQN, s.addr); o.out != want {
+		t.Errorf("list-subsys says\n%swant\n%s", o.out, want)
+	}
+	command(t, "list-subsys", "-o", "json", "/dev/nvme0n1").want(t, 0, `"Name":"nvme0",`, `"State":"live"`)
+	if o := command(t, "list-subsys", "nvme0n3").want(t, 0); o.out != "" {
+		t.Errorf("list-subsys of a namespace that is not there: %s", o.out)
+	}
+	command(t, "list").want(t, 0, "nvme0n1 ", "ng0n1 ", " /  16.78  MB    512   B +  0 B", "nvme0n2 ", "8.39  MB      4 KiB")
+	at := s.at("connect", "-n", testNQN)
+	command(t, at...).want(t, exitFailed, "already connected: it is nvme0")
+	command(t, append(at, "--idempotent", "-o", "json")...).want(t, 0, "{\n  \"device\":\"nvme0\"\n}\n")
+
+	twice := startCommand(t, append(at, "-D")...)
+	twice.out.await(t, "connecting to device: nvme1\n")
+	command(t, "list-subsys").want(t, 0, "nvme-subsys1 - NQN")
+	command(t, "disconnect", "-d", "/dev/nvme1").want(t, 0)
+	twice.wantEnd(0)
+	command(t, "disconnect", "-d", "nvme1").want(t, exitUsage, "Did not find device nvme1")
+	command(t, "disconnect", "-n", "nqn.2014-08.org.example:none").want(t, 0, "disconnected 0 controller(s)\n")
+	command(t, "disconnect", "-n", testNQN).want(t, 0, "NQN:"+testNQN+" disconnected 1 controller(s)\n")
+	c.wantEnd(0)
+	if o := command(t, "list-subsys", "-o", "json").want(t, 0); o.out != "[]\n" {
+		t.Errorf("list-subsys says %s", o.out)
+	}
+	for range 2 {
+		c := startCommand(t, at...)
+		c.out.await(t, "nvme0\n") // the number is free again
+		c.stop()                  // as SIGTERM
+		c.wantEnd(0)
+	}
+	c = startCommand(t, at...)
+	c.out.await(t, "nvme0\n")
+	command(t, "disconnect-all", "-r", "tcp").want(t, 0)
+	command(t, "list-subsys").want(t, 0, "nvme0 rdma")
+	command(t, "disconnect-all").want(t, 0)
+	c.wantEnd(0)
+}
+
+// TestConnectBesides: of one host's address one process is the endpoint, and connects
+// for others.
+func TestConnectBesides(t *testing.T) {
+	inOwnRunDir(t)
+	one, two := startTarget(t, "--export", "mem:1MiB", "--allow-any-host"), startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	const here = "127.63.7.9"
+	a := startCommand(t, one.at("connect", "-n", testNQN, "-w", here)...)
+	a.out.await(t, "nvme0\n")
+	b := startCommand(t, two.at("connect", "-n", testNQN, "-w", here)...)
+	b.out.await(t, "connecting to device: nvme1\n")
+	b.errOut.await(t, fmt.Sprintf("nvme1: held by process %d, which is the RoCE endpoint of %s", os.Getpid(), here))
+	command(t, "list-subsys").want(t, 0, "nvme-subsys0", " +- nvme0 rdma traddr="+one.addr+",trsvcid=4420,host_traddr="+here+" live",
+		" +- nvme1 rdma traddr="+two.addr+",trsvcid=4420,host_traddr="+here+" live")
+	b.stop()
+	b.wantEnd(0)
+	if o := command(t, "list-subsys").want(t, 0, "nvme0"); strings.Contains(o.out, "nvme1") {
+		t.Errorf("what was held for another process stays:\n%s", o.out)
+	}
+	b = startCommand(t, two.at("connect", "-n", testNQN, "-w", here)...)
+	b.out.await(t, "nvme1\n")
+	command(t, "disconnect", "-d", "nvme1").want(t, 0)
+	b.wantEnd(0)
+	command(t, two.at("connect", "-n", "nqn.2014-08.org.example:none", "-w", here)...).want(t, exitFailed, "does not connect", "no such subsystem here")
+	a.stop()
+	a.wantEnd(0)
+}
+
+// TestReconnect: a target that is away for a while is connected to again, and one
+// that stays away is given up.
+func TestReconnect(t *testing.T) {
+	inOwnRunDir(t)
+	first := startConfigured(t, testConfig)
+	first.out.await(t, "nvme connect")
+	c := startCommand(t, first.at("connect", "-n", testNQN, "-c", "1", "-l", "60", "-k", "2")...)
+	c.out.await(t, "nvme0\n")
+	command(t, "list").want(t, 0, "nvme0n2")
+	first.end(t)
+	eventually(t, " connecting\n", "list-subsys")
+	if o := command(t, "list").want(t, 0); strings.Contains(o.out, "nvme0n") {
+		t.Errorf("namespaces of a controller that is lost:\n%s", o.out)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	again := &testTarget{addr: first.addr, out: newOutput(), errOut: newOutput(), stop: stop, ended: make(chan error, 1)}
+	root := newRoot()
+	root.SetOut(again.out)
+	root.SetErr(again.errOut)
+	go func() { again.ended <- execute(ctx, root, []string{"target", "--config", first.file}) }()
+	t.Cleanup(func() { again.end(t) })
+	eventually(t, " live\n", "list-subsys")
+	eventually(t, "nvme0n2", "list")
+	// One more namespace comes, and goes.
+	command(t, words("namespace add 7 -n "+testNQN+" --memory 1MiB")...).want(t, 0)
+	eventually(t, "nvme0n3", "list")
+	command(t, words("namespace remove 1 -n "+testNQN)...).want(t, 0)
+	for limit := time.Now().Add(20 * time.Second); strings.Contains(command(t, "list").out, "nvme0n1 "); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("a namespace that was removed stays")
+		}
+	}
+	command(t, "list").want(t, 0, "nvme0n2 ", "nvme0n3 ") // the others keep their names
+	short := startCommand(t, again.at("connect", "-n", testNQN, "-c", "1", "-l", "1", "-D")...)
+	short.out.await(t, "nvme1\n")
+	again.end(t)
+	short.wantEnd(exitConnection, "not connected again within 1s")
+	c.stop()
+	c.wantEnd(0)
+}
+
+func TestBadConnect(t *testing.T) {
+	inOwnRunDir(t)
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-host", "nqn.2014-08.org.example:somebody")
+	for _, c := range []struct {
+		line string
+		code int
+		text string
+	}{
+		{"connect -t rdma", exitUsage, "--traddr is missing"},
+		{"connect -t tcp -a ADDR -n NQN", exitUsage, "--transport tcp: only rdma is supported"},
+		{"connect -t rdma -a ADDR", exitUsage, "--nqn is missing"},
+		{"connect -t rdma -a ADDR -n nqn.2014-08.org.nvmexpress.discovery", exitUsage, "use nvmeof discover --persistent"},
+		{"connect -t rdma -a ADDR -n NQN", exitConnection, "This host is nqn."},
+		{"connect -t rdma -a ADDR -n NQN --tls", exitUsage, "--tls: there is no TLS over RDMA"},
+		{"connect -t rdma -a ADDR -n NQN -P 2", exitUsage, "--nr-poll-queues: "},
+		{"connect -t rdma -a ADDR -n NQN -f eth0", exitUsage, "--host-iface is not supported"},
+		{"connect -t rdma -a ADDR -n NQN -c 0", exitUsage, "--reconnect-delay 0: 1 to"},
+		{"connect -t rdma -a ADDR -n NQN -l -2", exitUsage, "--ctrl-loss-tmo -2: -1 to"},
+		{"connect -t rdma -a ADDR -n NQN --reconect-delay 1", exitUsage, "did you mean reconnect-delay?"},
+		{"connect -t rdma -a ADDR -n NQN -o xml", exitUsage, "--output-format xml"},
+		{"disconnect", exitUsage, "--nqn or --device is missing"},
+		{"connect-all --nbft", exitUsage, "--nbft: "},
+		{"connect-all --config none", exitUsage, "--traddr is missing, and no file names a discovery controller"},
+		{"connect-all --config /nowhere/x.json", exitUsage, "/nowhere/x.json: "},
+		{"connect-all -t rdma -a ADDR", exitFailed, "list no subsystem to this host"},
+	} {
+		command(t, words(strings.NewReplacer("ADDR", s.addr, "NQN", testNQN).Replace(c.line))...).want(t, c.code, c.text)
+	}
+	if o := command(t, "list-subsys").want(t, 0); o.out != "" {
+		t.Errorf("something is connected:\n%s", o.out)
+	}
+}
+
+// TestDumpConfig: what would be connected is a file that can be read.
+func TestDumpConfig(t *testing.T) {
+	inOwnRunDir(t)
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	o := command(t, words("connect -a 192.0.2.1 -n "+testNQN+" -l -1 -d -O -q nqn.2014-08.org.example:me -I 6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01")...).want(t, 0)
+	want := `[
+  {
+    "hostnqn": "nqn.2014-08.org.example:me",
+    "hostid": "6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01",
+    "subsystems": [
+      {
+        "nqn": "nqn.2026-11.org.example:disk",
+        "ports": [
+          {
+            "transport": "rdma",
+            "traddr": "192.0.2.1",
+            "ctrl_loss_tmo": -1,
+            "disable_sqflow": true
+          }
+        ]
+      }
+    ]
+  }
+]
+`
+	if o.out != want {
+		t.Errorf("got\n%s\nwant\n%s", o.out, want)
+	}
+	file := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(file, []byte(o.out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := command(t, "connect-all", "--config", file, "-O").want(t, 0); again.out != o.out {
+		t.Errorf("read and written again:\n%s", again.out)
+	}
+}

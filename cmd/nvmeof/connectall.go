@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
+)
+
+// An autoconnect is connect-all.
+type autoconnect struct {
+	held
+	sources
+	persistent bool
+	matching   bool
+	quiet      bool
+	dump       bool
+	format     string
+	print      func(io.Writer, string) error
+
+	cmd     *cobra.Command
+	keeper  *keeper
+	survey  *survey
+	failed  []error
+	already int // that were connected before
+}
+
+func newConnectAll() *cobra.Command {
+	var a autoconnect
+	cmd := &cobra.Command{
+		Use:   "connect-all [-t rdma -a ADDR]",
+		Short: "Discover subsystems, connect to them and stay connected, as nvme connect-all",
+		Long: `Connects to every subsystem that a discovery controller lists, and those to which
+it refers, and keeps the connections until it is interrupted, or they are disconnected.
+Without --traddr it begins with what the files of nvme-cli say: discovery.conf and
+config.json of version 2, nvme-fabrics.conf of version 3. What is connected already is
+no mistake. With --persistent it stays connected to the discovery controllers, and
+connects to what they list later; what they list no more stays until it is lost.`,
+		Example: "  nvmeof connect-all -t rdma -a 192.0.2.1 --persistent",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.run(cmd) },
+	}
+	a.held.addFlags(cmd, "")
+	a.sources.addFlags(cmd)
+	flags := cmd.Flags()
+	flags.BoolVarP(&a.persistent, "persistent", "p", false, "stay connected to discovery controllers, and connect to what they list later")
+	flags.BoolVarP(&a.matching, "matching", "m", false, "connect only to what is at the address of the discovery controller")
+	flags.BoolVar(&a.quiet, "quiet", false, "do not tell what is connected already")
+	flags.BoolVarP(&a.dump, "dump-config", "O", false, "print what would be begun with as a config.json, and end")
+	flags.StringVarP(&a.format, "output-format", "o", "normal", "output format: normal|json")
+	return cmd
+}
+
+func (a *autoconnect) run(cmd *cobra.Command) (err error) {
+	if a.print, err = pick(a.format, connectFormats); err != nil {
+		return err
+	}
+	if err := a.checkHeld(); err != nil {
+		return err
+	}
+	entries, wrong := a.entries(cmd, &a.held)
+	if a.dump && len(entries) > 0 {
+		return errors.Join(dumpConfig(cmd.OutOrStdout(), entries, &a.held), wrong)
+	}
+	a.note(wrong)
+	if len(entries) == 0 {
+		return wrong
+	}
+	a.cmd, a.keeper = cmd, startKeeper(cmd)
+	defer func() { err = errors.Join(err, a.keeper.close()) }()
+	a.survey = &survey{hosts: a.keeper.hosts}
+	given := settings(cmd)
+	seeds, wrong := a.survey.seeds(entries, given)
+	a.note(wrong)
+	if err := a.keeper.serve(); err != nil {
+		return err
+	}
+	for i := range entries {
+		if e := &entries[i]; !e.Discovery {
+			h, err := newHeld(over(e.Options, given))
+			if err == nil {
+				err = a.connect(h)
+			}
+			if err != nil {
+				a.note(fmt.Errorf("%s: %w", e.Where(), err))
+			}
+		}
+	}
+	if a.persistent {
+		return a.follow(seeds)
+	}
+	a.once(seeds)
+	return a.stay()
+}
+
+// note tells of something that went wrong, which does not end the others.
+func (a *autoconnect) note(err error) {
+	if err != nil {
+		a.failed = append(a.failed, err)
+		if a.cmd != nil {
+			fmt.Fprintln(a.cmd.ErrOrStderr(), "nvmeof:", err)
+		}
+	}
+}
+
+// connect connects, unless that is so already.
+func (a *autoconnect) connect(h *held) error {
+	w, _, err := h.wanted()
+	if err != nil {
+		return err
+	}
+	there, err := connected(a.cmd, w, h.duplicate)
+	if err != nil {
+		return err
+	}
+	if there != "" {
+		a.already++
+		if !a.quiet {
+			fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s at %s:%s is connected already: %s\n", nvmeof.Printable(w.NQN), w.Traddr, w.Trsvcid, there)
+		}
+		return nil
+	}
+	name, err := a.keeper.connect(a.cmd.Context(), h)
+	if err != nil {
+		return err
+	}
+	return a.print(a.cmd.OutOrStdout(), name)
+}
+
+// connectRecord connects to what a discovery controller lists.
+func (a *autoconnect) connectRecord(r *discovery.Record) error {
+	if a.matching && !a.survey.sameAddress(r) {
+		return nil
+	}
+	h, err := a.survey.ofRecord(r)
+	if err == nil {
+		err = a.connect(h)
+	}
+	if err != nil {
+		return fmt.Errorf("%v: %w", r, err)
+	}
+	return nil
+}
+
+// once connects to what there is now.
+func (a *autoconnect) once(seeds []discovery.Endpoint) {
+	if len(seeds) == 0 {
+		return
+	}
+	var records []discovery.Record
+	a.note(discovery.Run(a.cmd.Context(), discovery.Config{Event: func(e discovery.Event) {
+		switch e.Kind {
+		case discovery.Added:
+			records = append(records, e.Record)
+		case discovery.Skipped:
+			a.note(errors.New(e.String()))
+		}
+	}}, a.survey.dialer(), seeds...))
+	for i := range records {
+		if a.cmd.Context().Err() == nil {
+			a.note(a.connectRecord(&records[i]))
+		}
+	}
+}
+
+// stay keeps what is connected, if there is anything.
+func (a *autoconnect) stay() error {
+	ctx := a.cmd.Context()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case len(a.keeper.holder.Info().Subsystems) > 0:
+	case len(a.failed) > 0:
+		return fmt.Errorf("nothing was connected: %w", a.failed[0])
+	case a.already > 0:
+		return nil
+	default:
+		return errors.New("there is nothing to connect to: the discovery controllers list no subsystem to this host")
+	}
+	tellManager("READY=1")
+	defer tellManager("STOPPING=1")
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-a.keeper.holder.Idle():
+		if lost := a.keeper.holder.Lost(); lost != nil {
+			return &connectError{lost}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const twoSubsystems = `
+version: 1
+limits: {shards: 1}
+listeners:
+  - {id: 1, address: ADDR}
+subsystems:
+  - nqn: nqn.2026-11.org.example:disk
+    allow-any-host: true
+    namespaces: [{nsid: 1, memory: {size: 1MiB}}]
+  - nqn: nqn.2026-11.org.example:two
+    allow-any-host: true
+    namespaces: [{nsid: 1, memory: {size: 2MiB}}]
+`
+
+// TestConnectAll: all subsystems of a target, and of those to which it refers.
+func TestConnectAll(t *testing.T) {
+	inOwnRunDir(t)
+	other := startTarget(t, "--export", "mem:4MiB", "--nqn", "nqn.2026-11.org.example:three", "--allow-any-host")
+	s := startConfigured(t, twoSubsystems+"referrals:\n  - address: "+other.addr+":4420\n")
+	s.out.await(t, "nvme connect")
+	c := startCommand(t, s.at("connect-all")...)
+	c.out.await(t, "connecting to device: nvme0\nconnecting to device: nvme1\nconnecting to device: nvme2\n")
+	command(t, "list").want(t, 0, "nvme0n1", "/   1.05  MB", "/   2.10  MB", "/   4.19  MB")
+	command(t, s.at("connect-all")...).want(t, 0, "is connected already: nvme1")
+	if o := command(t, s.at("connect-all", "--quiet")...).want(t, 0); o.errOut != "" {
+		t.Errorf("quietly it says %s", o.errOut)
+	}
+	command(t, "disconnect", "-n", "nqn.2026-11.org.example:two").want(t, 0, "1 controller(s)")
+	only := startCommand(t, s.at("connect-all", "--matching", "--quiet", "-o", "json")...)
+	only.out.await(t, "nvme1\"\n}\n")
+	command(t, "disconnect-all").want(t, 0)
+	c.wantEnd(0)
+	only.wantEnd(0)
+	only = startCommand(t, s.at("connect-all", "--matching")...)
+	only.out.await(t, "connecting to device: nvme0\nconnecting to device: nvme1\n")
+	if o := command(t, "list-subsys").want(t, 0); strings.Contains(o.out, other.addr) {
+		t.Errorf("connected to another address:\n%s", o.out)
+	}
+	only.stop()
+	only.wantEnd(0)
+}
+
+// TestConnectAllPersistent: what is listed later is connected to.
+func TestConnectAllPersistent(t *testing.T) {
+	inOwnRunDir(t)
+	s := startConfigured(t, twoSubsystems)
+	s.out.await(t, "nvme connect")
+	watch := startCommand(t, s.at("discover", "--persistent", "-o", "json")...)
+	watch.out.await(t, `"subnqn":"nqn.2026-11.org.example:two"`)
+	c := startCommand(t, s.at("connect-all", "--persistent")...)
+	c.out.await(t, "nvme1\n")
+	command(t, words("subsystem add nqn.2026-11.org.example:later --allow-any-host")...).want(t, 0)
+	c.out.await(t, "nvme2\n")
+	watch.out.await(t, `{"event":"added","trtype":"rdma","traddr":"`+s.addr+`","trsvcid":"4420","subnqn":"nqn.2026-11.org.example:later"}`)
+	command(t, "disconnect-all").want(t, 0)
+	command(t, words("subsystem remove nqn.2026-11.org.example:later")...).want(t, 0)
+	watch.out.await(t, `{"event":"removed"`)
+	command(t, words("subsystem add nqn.2026-11.org.example:later --allow-any-host")...).want(t, 0)
+	eventually(t, "NQN=nqn.2026-11.org.example:later", "list-subsys")
+	if o := command(t, "list-subsys").want(t, 0); strings.Contains(o.out, "example:two") {
+		t.Errorf("what somebody disconnected is connected again:\n%s", o.out)
+	}
+	for _, p := range []*process{c, watch} {
+		p.stop()
+		p.wantEnd(0)
+	}
+}
+
+// TestFiles: discover and connect-all begin with what the files say.
+func TestFiles(t *testing.T) {
+	inOwnRunDir(t)
+	s := startConfigured(t, twoSubsystems)
+	s.out.await(t, "nvme connect")
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "ADDR", s.addr)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	conf := write("discovery.conf", "# ours\n-t rdma -a ADDR -k 9\n--transport=tcp --traddr=192.0.2.1\n--transport=rdma --traddr=nowhere\n")
+	command(t, "discover", "--config", conf).want(t, exitUsage, "Discovery Log Number of Records 3, ",
+		"skipped: "+conf+":3: transport tcp", conf+":4:1: transport address nowhere is no IP address")
+	ini := write("fabrics.conf", `[Host]
+hostnqn = nqn.2014-08.org.example:me
+hostid = 6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01
+[I/O Controller Defaults]
+ctrl-loss-tmo = 77
+[Subsystem]
+nqn = nqn.2026-11.org.example:two
+controller = transport=rdma;traddr=ADDR
+`)
+	c := startCommand(t, "connect-all", "--config", ini, "-c", "3")
+	c.out.await(t, "nvme0\n")
+	c.errOut.await(t, "connected to again every 3s, given up after 1m17s")
+	command(t, "list-subsys", "-o", "json").want(t, 0, `"HostNQN":"nqn.2014-08.org.example:me"`, `"HostID":"6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01"`, "example:two")
+	c.stop()
+	c.wantEnd(0)
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
+)
+
+// sources are where discover and connect-all begin: the controller of the command
+// line, or what files say.
+type sources struct {
+	config string // a file, "none", or "": those of nvme-cli
+	nbft   bool
+	noNBFT bool
+}
+
+func (s *sources) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&s.config, "config", "J", "", "without --traddr: read this file (config.json, discovery.conf, nvme-fabrics.conf) instead of those in "+systemIdentity+", or none")
+	flags.BoolVar(&s.nbft, "nbft", false, "not supported: NBFT tables are not read")
+	flags.BoolVar(&s.noNBFT, "no-nbft", false, "")
+	_ = flags.MarkHidden("nbft")
+	_ = flags.MarkHidden("no-nbft")
+}
+
+// entries are what to begin with. What files say that is not for this host, or is
+// wrong, is told of; what is wrong is the error, beside what is right.
+func (s *sources) entries(cmd *cobra.Command, h *held) ([]hostconfig.Entry, error) {
+	if s.nbft {
+		return nil, usage("--nbft: the firmware's tables are not read; give the controller as --traddr")
+	}
+	if h.traddr != "" || cmd.Flags().Changed("nqn") {
+		if _, err := h.addr(); err != nil {
+			return nil, err
+		}
+		return []hostconfig.Entry{{Discovery: true, File: "command line", Options: settings(cmd)}}, nil
+	}
+	var r hostconfig.Result
+	switch s.config {
+	case "none":
+	case "":
+		r = hostconfig.Load(os.DirFS(systemIdentity), systemIdentity)
+	default:
+		dir := filepath.Dir(s.config)
+		r = hostconfig.LoadFile(os.DirFS(dir), dir, filepath.Base(s.config))
+	}
+	for i := range r.Skipped {
+		fmt.Fprintln(cmd.ErrOrStderr(), "skipped:", &r.Skipped[i])
+	}
+	for _, w := range r.Warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+	}
+	err := r.Err()
+	if err != nil {
+		err = usageError{err}
+	}
+	if len(r.Entries) == 0 && err == nil {
+		err = usage("--traddr is missing, and no file names a discovery controller: give one as -a 192.0.2.1, or in %s/%s", systemIdentity, hostconfig.DiscoveryConf)
+	}
+	return r.Entries, err
+}
+
+// A survey is discovery in progress: its scopes are the entries that it began with.
+type survey struct {
+	hosts  *hosts
+	scopes []*held
+}
+
+// add makes a scope of an entry, and returns where to begin.
+func (s *survey) add(e *hostconfig.Entry, given map[string]string) (discovery.Endpoint, error) {
+	var at discovery.Endpoint
+	h, err := newHeld(over(e.Options, given))
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", e.Where(), err)
+	}
+	addr, err := h.addr()
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", e.Where(), err)
+	}
+	if err := h.checkHeld(); err != nil {
+		return at, fmt.Errorf("%s: %w", e.Where(), err)
+	}
+	nqn, err := nvmeof.AnyNQN(e.NQN())
+	if err != nil {
+		return at, usage("%s: %v", e.Where(), err)
+	}
+	s.scopes = append(s.scopes, h)
+	return discovery.Endpoint{Scope: discovery.Scope(len(s.scopes) - 1), Addr: addr, NQN: nqn}, nil
+}
+
+// dialer connects as the scope of an endpoint says.
+func (s *survey) dialer() discovery.Dialer {
+	return &discovery.HostDialer{Host: func(_ context.Context, at discovery.Endpoint) (*host.Host, host.Options, error) {
+		h := s.scopes[at.Scope]
+		o, err := h.options(at.Addr, "")
+		if err != nil {
+			return nil, o, err
+		}
+		identity, err := h.identity()
+		if err != nil {
+			return nil, o, err
+		}
+		o.HostNQN, o.HostID = identity.NQN, identity.ID
+		found, err := s.hosts.reach(&h.connection, at.Addr.Addr())
+		if err != nil {
+			return nil, o, err
+		}
+		return found.host, o, nil
+	}}
+}
+
+// seeds adds the discovery controllers among entries; what cannot be is the error,
+// beside the others.
+func (s *survey) seeds(entries []hostconfig.Entry, given map[string]string) (seeds []discovery.Endpoint, err error) {
+	for i := range entries {
+		if !entries[i].Discovery {
+			continue
+		}
+		at, bad := s.add(&entries[i], given)
+		if bad != nil {
+			err = errors.Join(err, bad)
+			continue
+		}
+		seeds = append(seeds, at)
+	}
+	return seeds, err
+}
+
+// ofRecord is the connection to a record, with the options of the scope by which it
+// was found.
+func (s *survey) ofRecord(r *discovery.Record) (*held, error) {
+	addr, err := r.Addr()
+	if err != nil {
+		return nil, err
+	}
+	h := *s.scopes[r.Scope]
+	h.traddr, h.trsvcid, h.nqn = addr.Addr().String(), fmt.Sprint(addr.Port()), r.NQN()
+	// What is asked of a discovery controller is not asked of others.
+	h.keepAlive = 0
+	return &h, nil
+}
+
+// sameAddress reports whether a record is at the address of the controller by which
+// it was found.
+func (s *survey) sameAddress(r *discovery.Record) bool {
+	addr, err := r.Addr()
+	if err != nil {
+		return false
+	}
+	from, err := netip.ParseAddr(s.scopes[r.Scope].traddr)
+	return err == nil && from.Unmap() == addr.Addr()
+}

@@ -1,0 +1,130 @@
+package connections
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const suffix = ".sock"
+
+// patience is how long a process may take to tell what it has.
+const patience = 5 * time.Second
+
+// All asks every process of a folder what it has, in the order of their subsystems'
+// names. One that has ended is left out, and its socket removed; one that does not
+// answer is in the error.
+func All(ctx context.Context, dir string) ([]Process, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*Process, len(paths))
+	errs := make([]error, len(paths))
+	var wait sync.WaitGroup
+	for i, path := range paths {
+		wait.Go(func() { // ends with the answer, or with patience
+			ctx, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			var p Process
+			err := call(ctx, path, "GET", "/v1/process", nil, &p)
+			switch {
+			case err == nil:
+				p.Socket = path
+				all[i] = &p
+			case errors.Is(err, syscall.ECONNREFUSED):
+				_ = os.Remove(path)
+			case !errors.Is(err, fs.ErrNotExist):
+				errs[i] = err
+			}
+		})
+	}
+	wait.Wait()
+	var found []Process
+	for _, p := range all {
+		if p != nil {
+			found = append(found, *p)
+		}
+	}
+	slices.SortFunc(found, func(a, b Process) int { return cmp.Compare(first(a), first(b)) })
+	return found, errors.Join(errs...)
+}
+
+// first is the lowest number of a process's subsystems.
+func first(p Process) int {
+	lowest := maxNumber
+	for _, s := range p.Subsystems {
+		var n int
+		if _, err := fmt.Sscanf(s.Name, "nvme-subsys%d", &n); err == nil {
+			lowest = min(lowest, n)
+		}
+	}
+	return lowest
+}
+
+// Disconnect asks a process to disconnect what has that subsystem's name, or that
+// device's, or that transport, all that are given, and returns the names of the
+// controllers.
+func (p *Process) Disconnect(ctx context.Context, nqn, device, transport string) ([]string, error) {
+	var done disconnected
+	err := call(ctx, p.Socket, "POST", "/v1/disconnect", disconnectRequest{nqn, device, transport}, &done)
+	return done.Names, err
+}
+
+// Connect asks a process to connect, and returns the name of the controller.
+func (p *Process) Connect(ctx context.Context, options map[string]string) (string, error) {
+	var done disconnected
+	if err := call(ctx, p.Socket, "POST", "/v1/connect", options, &done); err != nil {
+		return "", err
+	}
+	return strings.Join(done.Names, ","), nil
+}
+
+// Info asks the process again.
+func (p *Process) Info(ctx context.Context) (Process, error) {
+	now := Process{Socket: p.Socket}
+	err := call(ctx, p.Socket, "GET", "/v1/process", nil, &now)
+	return now, err
+}
+
+func call(ctx context.Context, socket, method, path string, body, result any) error {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}
+	client := http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	q, err := http.NewRequestWithContext(ctx, method, "http://host"+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r, err := client.Do(q)
+	if err != nil {
+		return fmt.Errorf("%s: %w", socket, err)
+	}
+	defer r.Body.Close()
+	d := json.NewDecoder(r.Body)
+	if r.StatusCode != http.StatusOK {
+		var f failure
+		if d.Decode(&f) != nil || f.Error == "" {
+			f.Error = r.Status
+		}
+		return errors.New(f.Error)
+	}
+	return d.Decode(result)
+}

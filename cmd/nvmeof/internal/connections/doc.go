@@ -1,0 +1,19 @@
+// Package connections is what a host without a kernel driver has in place of
+// /sys/class/nvme: processes that hold controllers, each with a control socket, and
+// everybody else who finds them by those sockets.
+//
+// A [Holder] keeps the controllers of its process. How a subsystem is connected to,
+// and what becomes of it when a controller is lost, is a [Connector]'s; how the
+// machine gets at its namespaces is a [FrontEnd]'s. [Serve] answers at a socket of
+// mode 0600 in a folder that all processes of a user share ([Dir]); [All] asks every
+// one of them.
+//
+// # Names
+//
+// Controllers and subsystems are called as Linux calls them, nvme0 and
+// nvme-subsys0, by the lowest number that no process of the folder has; a number is
+// a locked file, so that it is free when its process ends, however that happens. A
+// subsystem has the number of its first controller, and its namespaces are nvme0n1
+// and so on after it. Two processes that connect to one subsystem have two
+// subsystems.
+package connections

@@ -1,0 +1,269 @@
+package connections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// Config describes a holder.
+type Config struct {
+	Dir       string
+	Connector Connector
+	FrontEnd  FrontEnd // nil: namespaces are not published
+	// Log is told what happens to connections, a line each; from any goroutine.
+	Log func(line string)
+	// Addresses are those of which the process is the RoCE endpoint.
+	Addresses func() []string
+}
+
+// A Holder keeps connections until they are disconnected or given up.
+type Holder struct {
+	config Config
+	poke   chan struct{} // something may have changed
+	ended  chan struct{} // closed by Close
+
+	connecting sync.Mutex // one at a time; before mu
+
+	mu         sync.Mutex // guards what follows
+	subsystems []*subsystem
+	closed     bool
+	idle       chan struct{} // closed once there was a controller and there is none any more
+	lost       error         // why the last one that was given up was
+}
+
+// A subsystem is one that is connected.
+type subsystem struct {
+	claim       *claim // of its first controller
+	nqn         nvmeof.NQN
+	hostNQN     nvmeof.NQN
+	hostID      capsule.HostID
+	link        Subsystem
+	controllers []*controller
+	namespaces  []Namespace
+	numbers     map[capsule.NSID]int // of namespaces, for good
+}
+
+// A controller is one of its paths.
+type controller struct {
+	claim *claim
+	path  Path
+	link  Controller
+	told  State
+}
+
+func (c *controller) name() string { return fmt.Sprintf("nvme%d", c.claim.number) }
+
+// New starts a holder.
+func New(c Config) *Holder {
+	if c.Log == nil {
+		c.Log = func(string) {}
+	}
+	if c.Addresses == nil {
+		c.Addresses = func() []string { return nil }
+	}
+	h := &Holder{config: c, poke: make(chan struct{}, 1), ended: make(chan struct{}), idle: make(chan struct{})}
+	go h.watch() // owned by the holder; ends when Close closes ended
+	return h
+}
+
+// Idle is closed when the last controller is gone, and Lost says why, if it was not
+// by somebody's wish.
+func (h *Holder) Idle() <-chan struct{} { return h.idle }
+
+// Lost is why the last controller that was given up was.
+func (h *Holder) Lost() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost
+}
+
+// errClosed is what comes of connecting while the process ends.
+var errClosed = errors.New("this process is about to end")
+
+// Connect connects by a path, and returns the controller's name.
+func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
+	h.connecting.Lock()
+	defer h.connecting.Unlock()
+	number, err := claimNumber(h.config.Dir)
+	if err != nil {
+		return "", err
+	}
+	s := h.subsystem(&p)
+	var c Controller
+	if s != nil {
+		c, err = s.link.Add(ctx, p)
+	} else {
+		s = &subsystem{claim: number, nqn: p.Options.NQN, hostNQN: p.Options.HostNQN, hostID: p.Options.HostID, numbers: map[capsule.NSID]int{}}
+		s.link, c, err = h.config.Connector.Connect(ctx, p, h.changed)
+	}
+	if err != nil {
+		return "", errors.Join(err, number.release())
+	}
+	added := &controller{claim: number, path: p, link: c, told: Live}
+	h.mu.Lock()
+	if s.controllers = append(s.controllers, added); s.claim == number {
+		h.subsystems = append(h.subsystems, s)
+	}
+	closed := h.closed
+	h.mu.Unlock()
+	if closed {
+		return "", errClosed // Close waits for us, and ends it
+	}
+	h.look(ctx)
+	return added.name(), nil
+}
+
+// subsystem is the one that a path leads to, if it is connected by another path.
+func (h *Holder) subsystem(p *Path) *subsystem {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.subsystems {
+		if s.nqn == p.Options.NQN && s.hostNQN == p.Options.HostNQN && s.hostID == p.Options.HostID {
+			return s
+		}
+	}
+	return nil
+}
+
+// Disconnect disconnects the controllers for which it is asked, and returns their
+// names.
+func (h *Holder) Disconnect(which func(SubsystemInfo, ControllerInfo) bool) (names []string, err error) {
+	var chosen []*controller
+	h.mu.Lock()
+	for _, s := range h.subsystems {
+		info := s.info()
+		for i, c := range s.controllers {
+			if which(info, info.Controllers[i]) {
+				chosen = append(chosen, c)
+			}
+		}
+	}
+	h.mu.Unlock()
+	var errs []error
+	for _, c := range chosen {
+		if err := c.link.Disconnect(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", c.name(), err))
+		}
+		names = append(names, c.name())
+	}
+	h.connecting.Lock() // look forgets them
+	defer h.connecting.Unlock()
+	h.look(context.Background())
+	return names, errors.Join(errs...)
+}
+
+// Close disconnects everything.
+func (h *Holder) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	var front error
+	if h.config.FrontEnd != nil { // first, since it still has something to write
+		front = h.config.FrontEnd.Close()
+	}
+	_, err := h.Disconnect(func(SubsystemInfo, ControllerInfo) bool { return true })
+	close(h.ended)
+	return errors.Join(front, err)
+}
+
+// Info is what there is.
+func (h *Holder) Info() Process {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := Process{PID: os.Getpid(), Addresses: h.config.Addresses(), Subsystems: []SubsystemInfo{}}
+	for _, s := range h.subsystems {
+		info := s.info()
+		for i := range info.Namespaces {
+			if h.config.FrontEnd != nil {
+				info.Namespaces[i].Usage = h.config.FrontEnd.Usage(s.disk(&s.namespaces[i]))
+			}
+		}
+		p.Subsystems = append(p.Subsystems, info)
+	}
+	return p
+}
+
+// info describes a subsystem. Under mu.
+func (s *subsystem) info() SubsystemInfo {
+	i := SubsystemInfo{
+		Name: fmt.Sprintf("nvme-subsys%d", s.claim.number), NQN: string(s.nqn), HostNQN: string(s.hostNQN),
+		HostID: uuid.UUID(s.hostID).String(), Policy: s.link.Policy(),
+	}
+	for _, c := range s.controllers {
+		st := c.link.Status()
+		i.Model, i.Serial, i.Firmware = capsule.Text(st.Identify.MN[:]), capsule.Text(st.Identify.SN[:]), capsule.Text(st.Identify.FR[:])
+		info := ControllerInfo{
+			Name: c.name(), Transport: "rdma", Traddr: c.path.Options.Traddr.String(), Trsvcid: fmt.Sprint(c.path.Options.Trsvcid),
+			HostTraddr: c.path.HostTraddr, State: st.State, ID: uint16(st.ID),
+			ReconnectDelay: c.path.Timers.ReconnectDelay.Seconds(), CtrlLossTmo: c.path.Timers.CtrlLossTmo.Seconds(),
+			FastIOFailTmo: c.path.Timers.FastIOFailTmo.Seconds(), KeepAliveTmo: keepAlive(c.path.Options.KeepAliveTmo).Seconds(),
+		}
+		if st.Err != nil {
+			info.Error = st.Err.Error()
+		}
+		i.Controllers = append(i.Controllers, info)
+	}
+	for _, n := range s.namespaces {
+		i.Namespaces = append(i.Namespaces, s.namespaceInfo(&n))
+	}
+	return i
+}
+
+// keepAlive is the effective timeout of a connection.
+func keepAlive(d time.Duration) time.Duration {
+	if d == 0 {
+		return nvmeof.DefaultKeepAlive
+	}
+	return max(d, 0)
+}
+
+func (s *subsystem) namespaceName(id capsule.NSID) string {
+	return fmt.Sprintf("nvme%dn%d", s.claim.number, s.numbers[id])
+}
+
+func (s *subsystem) namespaceInfo(n *Namespace) NamespaceInfo {
+	info := n.Store.Info()
+	used, err := n.Store.Allocated()
+	if err != nil {
+		used = info.Size
+	}
+	i := NamespaceInfo{Name: s.namespaceName(n.ID), ID: uint32(n.ID), Size: info.Size, Used: used, BlockSize: info.BlockSize, Metadata: n.Metadata}
+	if n.Identifiers.UUID != uuid.Nil {
+		i.UUID = n.Identifiers.UUID.String()
+	}
+	return i
+}
+
+func (s *subsystem) disk(n *Namespace) Disk {
+	info := n.Store.Info()
+	return Disk{
+		Name: s.namespaceName(n.ID), Store: n.Store, NewMemory: n.NewMemory,
+		Description: fmt.Sprintf("%s: namespace %d of %v, %d bytes in blocks of %d", s.namespaceName(n.ID), n.ID, s.nqn, info.Size, info.BlockSize),
+	}
+}
+
+// number gives a namespace the lowest number that none has.
+func (s *subsystem) number(id capsule.NSID) {
+	if s.numbers[id] != 0 {
+		return
+	}
+	n := 1
+	for taken := true; taken; {
+		taken = false
+		for _, other := range s.numbers {
+			if other == n {
+				taken, n = true, n+1
+			}
+		}
+	}
+	s.numbers[id] = n
+}

@@ -1,0 +1,150 @@
+package connections
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// A Connect carries out a connection that another process asks for: options are
+// nvme connect's by long name. It returns the name of the controller.
+type Connect func(ctx context.Context, options map[string]string) (string, error)
+
+// A Server answers for a holder.
+type Server struct {
+	http  *http.Server
+	tasks sync.WaitGroup
+}
+
+// maxBody is the most that a request may have, in bytes.
+const maxBody = 64 << 10
+
+// Serve begins to answer at a socket of mode 0600 in the holder's folder.
+func Serve(h *Holder, connect Connect) (*Server, error) {
+	dir := h.config.Dir
+	if err := os.MkdirAll(dir, 0o700); err != nil { // nobody else gets at the socket, whatever its mode at first
+		return nil, err
+	}
+	l, err := listen(dir)
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	s := &Server{}
+	s.http = &http.Server{
+		Handler: handler(h, connect), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	s.tasks.Go(func() { // ends when Close closes the listener
+		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			h.config.Log(fmt.Sprintf("control socket: %v", err))
+		}
+	})
+	return s, nil
+}
+
+// listen makes a socket that nobody has.
+func listen(dir string) (net.Listener, error) {
+	for n := 0; ; n++ {
+		path := filepath.Join(dir, fmt.Sprintf("%d.%d%s", os.Getpid(), n, suffix))
+		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+			_ = c.Close() // another holder of this process
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of a process that had our identifier
+			return nil, err
+		}
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			return nil, err
+		}
+		if err := os.Chmod(path, 0o600); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		return l, nil
+	}
+}
+
+// Close lets requests end, and removes the socket.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = s.http.Close()
+	}
+	s.tasks.Wait()
+	return err
+}
+
+// A disconnectRequest says what to disconnect: everything that is equal in all that
+// is given.
+type disconnectRequest struct {
+	NQN       string `json:"nqn,omitempty"`
+	Device    string `json:"device,omitempty"`
+	Transport string `json:"transport,omitempty"`
+}
+
+// A disconnected answer names the controllers that are gone.
+type disconnected struct {
+	Names []string `json:"names"`
+}
+
+type failure struct {
+	Error string `json:"error"`
+}
+
+func handler(h *Holder, connect Connect) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/process", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.Info(), nil) })
+	mux.HandleFunc("POST /v1/disconnect", func(w http.ResponseWriter, r *http.Request) {
+		var q disconnectRequest
+		if !request(w, r, &q) {
+			return
+		}
+		names, err := h.Disconnect(q.wants)
+		answer(w, disconnected{names}, err)
+	})
+	mux.HandleFunc("POST /v1/connect", func(w http.ResponseWriter, r *http.Request) {
+		var options map[string]string
+		if !request(w, r, &options) {
+			return
+		}
+		name, err := connect(r.Context(), options)
+		answer(w, disconnected{[]string{name}}, err)
+	})
+	return mux
+}
+
+func (q disconnectRequest) wants(s SubsystemInfo, c ControllerInfo) bool {
+	return (q.NQN == "" || q.NQN == s.NQN) && (q.Device == "" || controllerName(q.Device) == c.Name) &&
+		(q.Transport == "" || q.Transport == c.Transport)
+}
+
+func request(w http.ResponseWriter, r *http.Request, into any) bool {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(failure{err.Error()})
+		return false
+	}
+	return true
+}
+
+func answer(w http.ResponseWriter, value any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		value = failure{err.Error()}
+	}
+	_ = json.NewEncoder(w).Encode(value)
+}

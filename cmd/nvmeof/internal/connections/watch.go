@@ -1,0 +1,146 @@
+package connections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// changed wakes watch.
+func (h *Holder) changed() {
+	select {
+	case h.poke <- struct{}{}:
+	default:
+	}
+}
+
+// lookTime bounds how long the namespaces of a controller are looked at.
+const lookTime = 30 * time.Second
+
+// watch follows changes until the holder is closed.
+func (h *Holder) watch() {
+	for {
+		select {
+		case <-h.poke:
+		case <-h.ended:
+			return
+		}
+		h.tell()
+		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+		h.connecting.Lock()
+		h.look(ctx)
+		h.connecting.Unlock()
+		cancel()
+	}
+}
+
+// tell logs the states that are new.
+func (h *Holder) tell() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.subsystems {
+		for _, c := range s.controllers {
+			st := c.link.Status()
+			if st.State == c.told {
+				continue
+			}
+			c.told = st.State
+			line := fmt.Sprintf("%s: %s", c.name(), st.State)
+			if st.Err != nil {
+				line += ": " + st.Err.Error()
+			}
+			h.config.Log(line)
+		}
+	}
+}
+
+// look brings everything up to date: forgets controllers that are dead, opens the
+// namespaces that are new, and publishes them. Under connecting.
+func (h *Holder) look(ctx context.Context) {
+	h.tell()
+	h.forget()
+	h.mu.Lock()
+	all := slices.Clone(h.subsystems)
+	h.mu.Unlock()
+	for _, s := range all {
+		now, err := s.link.Namespaces(ctx)
+		if err != nil {
+			h.config.Log(fmt.Sprintf("namespaces of %v: %v", s.nqn, err))
+			continue
+		}
+		h.mu.Lock()
+		for i := range now {
+			s.number(now[i].ID)
+		}
+		s.namespaces = now
+		h.mu.Unlock()
+	}
+	h.publish()
+}
+
+// forget drops controllers that are dead, and subsystems without any.
+func (h *Holder) forget() {
+	h.mu.Lock()
+	var gone []*controller
+	var empty []*subsystem
+	for _, s := range h.subsystems {
+		for _, c := range slices.Clone(s.controllers) {
+			st := c.link.Status()
+			if st.State != Dead {
+				continue
+			}
+			if st.Err != nil {
+				h.lost = fmt.Errorf("%s: %w", c.name(), st.Err)
+			}
+			s.controllers = slices.DeleteFunc(s.controllers, func(o *controller) bool { return o == c })
+			if c.claim != s.claim {
+				gone = append(gone, c)
+			}
+		}
+		if len(s.controllers) == 0 {
+			empty = append(empty, s)
+		}
+	}
+	h.subsystems = slices.DeleteFunc(h.subsystems, func(s *subsystem) bool { return slices.Contains(empty, s) })
+	idle := len(empty) > 0 && len(h.subsystems) == 0
+	h.mu.Unlock()
+	var errs []error
+	for _, s := range empty {
+		errs = append(errs, s.link.Close(), s.claim.release())
+	}
+	for _, c := range gone {
+		errs = append(errs, c.claim.release())
+	}
+	if err := errors.Join(errs...); err != nil {
+		h.config.Log(err.Error())
+	}
+	if idle {
+		h.publish()
+		select {
+		case <-h.idle:
+		default:
+			close(h.idle)
+		}
+	}
+}
+
+// publish hands the front end all disks there are.
+func (h *Holder) publish() {
+	h.mu.Lock()
+	var disks []Disk
+	for _, s := range h.subsystems {
+		for i := range s.namespaces {
+			disks = append(disks, s.disk(&s.namespaces[i]))
+		}
+	}
+	closed := h.closed
+	h.mu.Unlock()
+	if h.config.FrontEnd == nil || closed {
+		return
+	}
+	if err := h.config.FrontEnd.Publish(disks); err != nil {
+		h.config.Log(fmt.Sprintf("publishing namespaces: %v", err))
+	}
+}

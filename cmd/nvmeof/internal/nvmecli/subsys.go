@@ -1,0 +1,86 @@
+package nvmecli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// A Subsystem is one that is connected.
+type Subsystem struct {
+	Name, NQN, HostNQN, HostID    string
+	Model, Firmware, Policy, Type string // shown when asked for more
+	Paths                         []Path
+}
+
+// A Path is one of its controllers.
+type Path struct {
+	Name, Transport, Address, State string
+}
+
+// SubsystemsText prints subsystems as `nvme list-subsys` does, or with more as its -v.
+func SubsystemsText(w io.Writer, all []Subsystem, more bool) error {
+	var b strings.Builder
+	for i := range all {
+		s := &all[i]
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		indent := strings.Repeat(" ", len(s.Name)+3)
+		fmt.Fprintf(&b, "%s - NQN=%s\n%shostnqn=%s\n", s.Name, harmless(s.NQN), indent, harmless(s.HostNQN))
+		if more {
+			fmt.Fprintf(&b, "%smodel=%s\n%sfirmware=%s\n%siopolicy=%s\n%stype=%s\n",
+				indent, harmless(s.Model), indent, harmless(s.Firmware), indent, s.Policy, indent, s.Type)
+		}
+		b.WriteString("\\\n")
+		for _, p := range s.Paths {
+			fmt.Fprintf(&b, " +- %s %s %s %s\n", p.Name, p.Transport, p.Address, p.State)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// SubsystemsJSON prints the same as with `-o json`: the subsystems of each host.
+func SubsystemsJSON(w io.Writer, all []Subsystem, more bool) error {
+	hosts := []object{}
+	subsystems := map[[2]string]int{} // index of the host
+	lists := [][]object{}
+	for i := range all {
+		s := &all[i]
+		who := [2]string{s.HostNQN, s.HostID}
+		at, ok := subsystems[who]
+		if !ok {
+			at = len(hosts)
+			subsystems[who] = at
+			hosts = append(hosts, object{{"HostNQN", s.HostNQN}, {"HostID", s.HostID}})
+			lists = append(lists, nil)
+		}
+		lists[at] = append(lists[at], s.json(more))
+	}
+	for i := range hosts {
+		hosts[i] = append(hosts[i], member{"Subsystems", lists[i]})
+	}
+	return writeJSON(w, hosts)
+}
+
+func (s *Subsystem) json(more bool) object {
+	o := object{{"Name", s.Name}, {"NQN", s.NQN}}
+	if more {
+		o = append(o, object{{"Model", s.Model}, {"Firmware", s.Firmware}, {"IOPolicy", s.Policy}, {"Type", s.Type}}...)
+	}
+	paths := []object{}
+	for _, p := range s.Paths {
+		paths = append(paths, object{{"Name", p.Name}, {"Transport", p.Transport}, {"Address", p.Address}, {"State", p.State}})
+	}
+	return append(o, member{"Paths", paths})
+}
+
+// ConnectText says what controller was connected, as `nvme connect` does.
+func ConnectText(w io.Writer, name string) error {
+	_, err := fmt.Fprintf(w, "connecting to device: %s\n", name)
+	return err
+}
+
+// ConnectJSON says it as `nvme connect -o json` does.
+func ConnectJSON(w io.Writer, name string) error { return writeJSON(w, object{{"device", name}}) }
