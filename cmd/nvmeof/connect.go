@@ -35,7 +35,7 @@ disconnected by nvmeof disconnect. There is no kernel driver behind it: this pro
 what has the controller. nvmeof list-subsys, list and disconnect find it.
 
 Where another such process is the RoCE endpoint of this host's address already, that one
-connects, and this one stays for as long.
+connects, and this one stays for as long; when that one ends, this one connects itself.
 
 What would be connected is printed as a config.json, with its secrets, by --dump-config.`,
 		Example: "  nvmeof connect -t rdma -a 192.0.2.1 -s 4420 -n NQN --ctrl-loss-tmo=-1",
@@ -59,12 +59,16 @@ What would be connected is printed as a config.json, with its secrets, by --dump
 				}
 				return alreadyConnected(there, err)
 			}
-			err = h.hold(cmd, print)
-			var inUse *udp.InUseError
-			if errors.As(err, &inUse) {
-				return delegate(cmd, inUse, asWhom(settings(cmd), identity), print)
+			for {
+				err := h.hold(cmd, print)
+				var inUse *udp.InUseError
+				if !errors.As(err, &inUse) {
+					return err
+				}
+				if err := delegate(cmd, inUse, asWhom(settings(cmd), identity), print); !errors.Is(err, errOwnerEnded) {
+					return err
+				}
 			}
-			return err
 		},
 	}
 	h.addFlags(cmd, "d")
@@ -119,11 +123,11 @@ func (h *held) hold(cmd *cobra.Command, print func(io.Writer, string) error) (er
 	ctx := cmd.Context()
 	k := startKeeper(cmd)
 	defer func() { err = errors.Join(err, k.close()) }()
-	name, err := k.connect(ctx, h)
-	if err != nil {
+	if err := k.serve(); err != nil {
 		return err
 	}
-	if err := k.serve(); err != nil {
+	name, err := k.connect(ctx, h)
+	if err != nil {
 		return err
 	}
 	if err := print(cmd.OutOrStdout(), name); err != nil {

@@ -152,8 +152,14 @@ func TestConnectBesides(t *testing.T) {
 	command(t, "disconnect", "-d", "nvme1").want(t, 0)
 	b.wantEnd(0)
 	command(t, two.at("connect", "-n", "nqn.2014-08.org.example:none", "-w", here)...).want(t, exitFailed, "does not connect", "no such subsystem here")
+	b = startCommand(t, two.at("connect", "-n", testNQN, "-w", here)...)
+	b.out.await(t, "nvme1\n")
 	a.stop()
 	a.wantEnd(0)
+	b.out.await(t, "connecting to device: nvme0\n") // by itself
+	command(t, "list-subsys").want(t, 0, " +- nvme0 rdma traddr="+two.addr)
+	b.stop()
+	b.wantEnd(0)
 }
 
 // TestReconnect: a target that is away for a while is connected to again, and one

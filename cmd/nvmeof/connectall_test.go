@@ -64,8 +64,8 @@ func TestConnectAllPersistent(t *testing.T) {
 	command(t, "disconnect-all").want(t, 0)
 	command(t, words("subsystem remove nqn.2026-11.org.example:later")...).want(t, 0)
 	watch.out.await(t, `{"event":"removed"`)
-	command(t, words("subsystem add nqn.2026-11.org.example:later --allow-any-host")...).want(t, 0)
-	eventually(t, "NQN=nqn.2026-11.org.example:later", "list-subsys")
+	command(t, words("subsystem add nqn.2026-11.org.example:last --allow-any-host")...).want(t, 0)
+	eventually(t, "NQN=nqn.2026-11.org.example:last", "list-subsys")
 	if o := command(t, "list-subsys").want(t, 0); strings.Contains(o.out, "example:two") {
 		t.Errorf("what somebody disconnected is connected again:\n%s", o.out)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,19 +14,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
+// errOwnerEnded is why a connection ended that another process held.
+var errOwnerEnded = errors.New("the process that held the connection has ended")
+
 // delegate lets the process connect that has this host's address already, if it is one
 // that holds controllers, and stays for as long as the connection.
 func delegate(cmd *cobra.Command, inUse *udp.InUseError, options map[string]string, print func(io.Writer, string) error) error {
 	ctx := cmd.Context()
-	all, err := connections.All(ctx, runDir())
+	owner, err := ownerOf(ctx, inUse)
 	if err != nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", err)
+		return err
 	}
-	at := slices.IndexFunc(all, func(p connections.Process) bool { return slices.Contains(p.Addresses, inUse.Addr.String()) })
-	if at < 0 {
-		return inUse
-	}
-	owner := &all[at]
 	name, err := owner.Connect(ctx, options)
 	if err != nil {
 		return fmt.Errorf("process %d, which is the RoCE endpoint of %v, does not connect: %w", owner.PID, inUse.Addr, err)
@@ -45,16 +44,45 @@ func delegate(cmd *cobra.Command, inUse *udp.InUseError, options map[string]stri
 			return err
 		case <-time.After(lookAtOwner):
 		}
-		now, err := owner.Info(ctx)
-		if ctx.Err() == nil && (err != nil || !has(&now, name)) {
-			return nil // as when it is disconnected here
+		switch now, err := owner.Info(ctx); {
+		case ctx.Err() != nil:
+		case err != nil:
+			fmt.Fprintf(cmd.ErrOrStderr(), "nvmeof: %s: process %d has ended\n", name, owner.PID)
+			return errOwnerEnded
+		case now.Lost[name] != "":
+			return &connectError{fmt.Errorf("%s: %s", name, now.Lost[name])}
+		case !has(&now, name):
+			return nil // disconnected
 		}
 	}
+}
+
+// ownerOf is the process that has an address. It may be about to say so.
+func ownerOf(ctx context.Context, inUse *udp.InUseError) (*connections.Process, error) {
+	for range ownerTries {
+		all, err := connections.All(ctx, runDir())
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		for i := range all {
+			if slices.Contains(all[i].Addresses, inUse.Addr.String()) {
+				return &all[i], nil
+			}
+		}
+		if err != nil {
+			return nil, errors.Join(inUse, err)
+		}
+		time.Sleep(ownerPause)
+	}
+	return nil, inUse
 }
 
 const (
 	leaveOwner  = 10 * time.Second
 	lookAtOwner = time.Second
+
+	ownerTries = 10
+	ownerPause = 100 * time.Millisecond
 )
 
 func has(p *connections.Process, controller string) bool {

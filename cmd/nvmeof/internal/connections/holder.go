@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -36,8 +37,9 @@ type Holder struct {
 	mu         sync.Mutex // guards what follows
 	subsystems []*subsystem
 	closed     bool
-	idle       chan struct{} // closed once there was a controller and there is none any more
-	lost       error         // why the last one that was given up was
+	idle       chan struct{}     // closed once there was a controller and there is none any more
+	lost       error             // why the last one that was given up was
+	reasons    map[string]string // of all that were, by name
 }
 
 // A subsystem is one that is connected.
@@ -70,7 +72,7 @@ func New(c Config) *Holder {
 	if c.Addresses == nil {
 		c.Addresses = func() []string { return nil }
 	}
-	h := &Holder{config: c, poke: make(chan struct{}, 1), ended: make(chan struct{}), idle: make(chan struct{})}
+	h := &Holder{config: c, poke: make(chan struct{}, 1), ended: make(chan struct{}), idle: make(chan struct{}), reasons: map[string]string{}}
 	go h.watch() // owned by the holder; ends when Close closes ended
 	return h
 }
@@ -110,6 +112,7 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	}
 	added := &controller{claim: number, path: p, link: c, told: Live}
 	h.mu.Lock()
+	delete(h.reasons, added.name())
 	if s.controllers = append(s.controllers, added); s.claim == number {
 		h.subsystems = append(h.subsystems, s)
 	}
@@ -179,7 +182,7 @@ func (h *Holder) Close() error {
 func (h *Holder) Info() Process {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := Process{PID: os.Getpid(), Addresses: h.config.Addresses(), Subsystems: []SubsystemInfo{}}
+	p := Process{PID: os.Getpid(), Addresses: h.config.Addresses(), Subsystems: []SubsystemInfo{}, Lost: maps.Clone(h.reasons)}
 	for _, s := range h.subsystems {
 		info := s.info()
 		for i := range info.Namespaces {

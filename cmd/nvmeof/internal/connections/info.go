@@ -11,6 +11,8 @@ type Process struct {
 	Socket     string          `json:"-"`
 	Addresses  []string        `json:"addresses,omitempty"` // of which it is the RoCE endpoint
 	Subsystems []SubsystemInfo `json:"subsystems"`
+	// Lost has the controllers that were given up, by name, with the reason.
+	Lost map[string]string `json:"lost,omitempty"`
 }
 
 // SubsystemInfo is a connected subsystem.

@@ -93,6 +93,7 @@ func (h *Holder) forget() {
 			}
 			if st.Err != nil {
 				h.lost = fmt.Errorf("%s: %w", c.name(), st.Err)
+				h.reasons[c.name()] = st.Err.Error()
 			}
 			s.controllers = slices.DeleteFunc(s.controllers, func(o *controller) bool { return o == c })
 			if c.claim != s.claim {
