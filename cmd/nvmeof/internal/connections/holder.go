@@ -119,10 +119,10 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	closed := h.closed
 	h.mu.Unlock()
 	if closed {
-		return "", errClosed // Close waits for us, and ends it
+		err = errors.Join(errClosed, c.Disconnect())
 	}
 	h.look(ctx)
-	return added.name(), nil
+	return added.name(), err
 }
 
 // subsystem is the one that a path leads to, if it is connected by another path.

@@ -1,0 +1,417 @@
+package connections
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+)
+
+// A fake is a Connector whose subsystems a test moves.
+type fake struct {
+	mu   sync.Mutex
+	err  error // of the next connections
+	subs map[nvmeof.NQN]*fakeSubsystem
+}
+
+type fakeSubsystem struct {
+	fake    *fake
+	changed func()
+	spaces  []Namespace
+	closed  bool
+}
+
+type fakeController struct {
+	sub    *fakeSubsystem
+	status Status
+}
+
+func (f *fake) Connect(_ context.Context, p Path, changed func()) (Subsystem, Controller, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return nil, nil, f.err
+	}
+	s := &fakeSubsystem{fake: f, changed: changed}
+	f.subs[p.Options.NQN] = s
+	return s, s.add(), nil
+}
+
+func (s *fakeSubsystem) add() *fakeController { return &fakeController{s, Status{State: Live}} }
+
+func (s *fakeSubsystem) Add(context.Context, Path) (Controller, error) {
+	s.fake.mu.Lock()
+	defer s.fake.mu.Unlock()
+	if s.fake.err != nil {
+		return nil, s.fake.err
+	}
+	return s.add(), nil
+}
+
+func (s *fakeSubsystem) Namespaces(context.Context) ([]Namespace, error) {
+	s.fake.mu.Lock()
+	defer s.fake.mu.Unlock()
+	return slices.Clone(s.spaces), nil
+}
+
+func (s *fakeSubsystem) Policy() string { return "numa" }
+func (s *fakeSubsystem) Close() error   { s.closed = true; return nil }
+
+func (c *fakeController) Status() Status {
+	c.sub.fake.mu.Lock()
+	defer c.sub.fake.mu.Unlock()
+	return c.status
+}
+
+func (c *fakeController) Disconnect() error { c.set(Dead, nil); return nil }
+
+func (c *fakeController) set(s State, err error) {
+	c.sub.fake.mu.Lock()
+	c.status.State, c.status.Err = s, err
+	c.sub.fake.mu.Unlock()
+	c.sub.changed()
+}
+
+// A front is a FrontEnd that notes what is published.
+type front struct {
+	mu     sync.Mutex
+	disks  []string
+	closed bool
+}
+
+func (f *front) Publish(disks []Disk) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.disks = nil
+	for _, d := range disks {
+		f.disks = append(f.disks, d.Name)
+	}
+	return nil
+}
+
+func (f *front) Usage(d Disk) []string { return []string{"use " + d.Name} }
+func (f *front) Close() error          { f.closed = true; return nil }
+
+// A rig is a holder of fakes.
+type rig struct {
+	*testing.T
+	fake   *fake
+	front  *front
+	holder *Holder
+	mu     sync.Mutex
+	log    []string
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{T: t, fake: &fake{subs: map[nvmeof.NQN]*fakeSubsystem{}}, front: &front{}}
+	r.holder = New(Config{Dir: t.TempDir(), Connector: r.fake, FrontEnd: r.front, Log: func(line string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.log = append(r.log, line)
+	}})
+	return r
+}
+
+func path(nqn, addr string) Path {
+	return Path{Options: host.Options{NQN: nvmeof.NQN(nqn), Traddr: netip.MustParseAddr(addr), Trsvcid: 4420, HostNQN: "me"}}
+}
+
+func (r *rig) connect(nqn, addr, want string) {
+	r.Helper()
+	if name, err := r.holder.Connect(r.Context(), path(nqn, addr)); err != nil || name != want {
+		r.Errorf("connected %q, %v, want %s", name, err, want)
+	}
+}
+
+func (r *rig) controller(name string) *fakeController {
+	r.Helper()
+	for _, s := range r.holder.subsystems {
+		for _, c := range s.controllers {
+			if c.name() == name {
+				return c.link.(*fakeController)
+			}
+		}
+	}
+	r.Fatalf("there is no %s", name)
+	return nil
+}
+
+// spaces gives a subsystem namespaces.
+func (r *rig) spaces(nqn nvmeof.NQN, ids ...capsule.NSID) {
+	r.Helper()
+	s := r.fake.subs[nqn]
+	r.fake.mu.Lock()
+	s.spaces = nil
+	for _, id := range ids {
+		store, err := memory.New(memory.Config{Size: 1 << 20})
+		if err != nil {
+			r.Fatal(err)
+		}
+		s.spaces = append(s.spaces, Namespace{ID: id, Store: store})
+	}
+	r.fake.mu.Unlock()
+	s.changed()
+	synctest.Wait()
+}
+
+func (r *rig) published(want string) {
+	r.Helper()
+	synctest.Wait()
+	r.front.mu.Lock()
+	defer r.front.mu.Unlock()
+	if got := strings.Join(r.front.disks, " "); got != want {
+		r.Errorf("published %q, want %q", got, want)
+	}
+}
+
+// shape is what there is in short: "nvme-subsys0(nvme0 nvme1: nvme0n1)".
+func (r *rig) shape(want string) {
+	r.Helper()
+	synctest.Wait()
+	var all []string
+	for _, s := range r.holder.Info().Subsystems {
+		var cs, ns []string
+		for _, c := range s.Controllers {
+			cs = append(cs, c.Name)
+		}
+		for _, n := range s.Namespaces {
+			ns = append(ns, n.Name)
+		}
+		all = append(all, s.Name+"("+strings.Join(cs, " ")+": "+strings.Join(ns, " ")+")")
+	}
+	if got := strings.Join(all, ", "); got != want {
+		r.Errorf("there is %s\nwant %s", got, want)
+	}
+}
+
+func TestHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.fake.err = errors.New("no")
+		if _, err := r.holder.Connect(t.Context(), path("a", "192.0.2.1")); !errors.Is(err, r.fake.err) {
+			t.Errorf("connected: %v", err)
+		}
+		r.fake.err = nil
+		r.connect("a", "192.0.2.1", "nvme0") // the number is free again
+		r.connect("b", "192.0.2.1", "nvme1")
+		r.connect("a", "192.0.2.2", "nvme2")
+		r.spaces("a", 7, 3)
+		r.spaces("b", 1)
+		r.shape("nvme-subsys0(nvme0 nvme2: nvme0n1 nvme0n2), nvme-subsys1(nvme1: nvme1n1)")
+		r.published("nvme0n1 nvme0n2 nvme1n1")
+		if u := r.holder.Info().Subsystems[0].Namespaces[1].Usage; !slices.Equal(u, []string{"use nvme0n2"}) {
+			t.Errorf("usage %q", u)
+		}
+		r.spaces("a", 3, 9)
+		r.published("nvme0n2 nvme0n3 nvme1n1") // names are for good
+
+		r.controller("nvme0").set(Connecting, errors.New("lost it"))
+		r.shape("nvme-subsys0(nvme0 nvme2: nvme0n2 nvme0n3), nvme-subsys1(nvme1: nvme1n1)")
+		if c := r.holder.Info().Subsystems[0].Controllers[0]; c.State != Connecting || c.Error != "lost it" {
+			t.Errorf("%+v", c)
+		}
+		r.controller("nvme0").set(Dead, errors.New("gave up"))
+		r.shape("nvme-subsys0(nvme2: nvme0n2 nvme0n3), nvme-subsys1(nvme1: nvme1n1)")
+		if why := r.holder.Info().Lost["nvme0"]; why != "gave up" {
+			t.Errorf("nvme0 was given up because of %q", why)
+		}
+		r.connect("c", "192.0.2.3", "nvme3") // nvme0 still is the subsystem's number
+		names, err := r.holder.Disconnect(disconnectRequest{NQN: "a"}.wants)
+		if err != nil || !slices.Equal(names, []string{"nvme2"}) || !r.fake.subs["a"].closed {
+			t.Errorf("disconnected %q, %v", names, err)
+		}
+		r.published("nvme1n1")
+		r.connect("a", "192.0.2.1", "nvme0")
+		want := []string{"nvme0: connecting: lost it", "nvme0: dead: gave up", "nvme2: dead"}
+		if !slices.Equal(r.log, want) {
+			t.Errorf("logged %q, want %q", r.log, want)
+		}
+		if err := r.holder.Close(); err != nil || !r.front.closed {
+			t.Errorf("closed: %v", err)
+		}
+		<-r.holder.Idle()
+		if _, err := r.holder.Connect(t.Context(), path("a", "192.0.2.1")); !errors.Is(err, errClosed) {
+			t.Errorf("connected after the end: %v", err)
+		}
+		if files, _ := os.ReadDir(r.holder.config.Dir); len(files) != 0 {
+			t.Errorf("%d files are left", len(files))
+		}
+	})
+}
+
+// TestClaims: a number is one holder's, and free when that ends.
+func TestClaims(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	var wait sync.WaitGroup
+	claims := make([]*claim, 20)
+	for i := range claims {
+		wait.Go(func() {
+			c, err := claimNumber(dir)
+			if err != nil {
+				t.Error(err)
+			}
+			claims[i] = c
+		})
+	}
+	wait.Wait()
+	seen := map[int]bool{}
+	for _, c := range claims {
+		if seen[c.number] || c.number >= len(claims) {
+			t.Errorf("number %d", c.number)
+		}
+		seen[c.number] = true
+	}
+	for range 50 { // giving back and taking at once
+		for _, i := range []int{3, 7} {
+			wait.Go(func() {
+				if err := claims[i].release(); err != nil {
+					t.Error(err)
+				}
+				c, err := claimNumber(dir)
+				if err != nil {
+					t.Error(err)
+				}
+				claims[i] = c
+			})
+		}
+		wait.Wait()
+		if claims[3].number == claims[7].number {
+			t.Fatalf("both have %d", claims[3].number)
+		}
+	}
+	claims[5].file.Close() // as when the process ends
+	if c, err := claimNumber(dir); err != nil || c.number != claims[5].number {
+		t.Errorf("%+v, %v, want number %d", c, err, claims[5].number)
+	}
+}
+
+// serve runs a holder with a socket in a folder of its own. connect says what is done
+// for others.
+func serve(t *testing.T, connect func(h *Holder, options map[string]string) (string, error)) (*Holder, *Process) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "c") // short: it has sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	h := New(Config{Dir: filepath.Join(dir, "run"), Connector: &fake{subs: map[nvmeof.NQN]*fakeSubsystem{}}})
+	s, err := Serve(h, func(_ context.Context, o map[string]string) (string, error) { return connect(h, o) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), h.Close()); err != nil {
+			t.Error(err)
+		}
+		if all, err := All(context.Background(), h.config.Dir); err != nil || len(all) != 0 {
+			t.Errorf("after the end: %+v, %v", all, err)
+		}
+	})
+	all, err := All(t.Context(), h.config.Dir)
+	if err != nil || len(all) != 1 || all[0].PID != os.Getpid() {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	return h, &all[0]
+}
+
+func TestSocket(t *testing.T) {
+	h, p := serve(t, nil)
+	// A process that ended without removing its socket.
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(h.config.Dir, "1.0.sock"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	if all, err := All(t.Context(), h.config.Dir); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(h.config.Dir, "*.sock")); len(left) != 1 {
+		t.Errorf("sockets %q", left)
+	}
+	for path, want := range map[string]os.FileMode{h.config.Dir: 0o700, p.Socket: 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v, want %v", path, info.Mode(), err, want)
+		}
+	}
+	for _, body := range []string{"", "{", `{"what":1}`, strings.Repeat("x", maxBody+1)} {
+		if code := post(t, p.Socket, "/v1/disconnect", body); code != http.StatusBadRequest {
+			t.Errorf("%.20q is answered with %d", body, code)
+		}
+	}
+}
+
+// TestCalls: one process connects and disconnects for another.
+func TestCalls(t *testing.T) {
+	asked := map[string]string{}
+	_, p := serve(t, func(h *Holder, o map[string]string) (string, error) {
+		asked = o
+		if o["nqn"] == "none" {
+			return "", errors.New("there is none")
+		}
+		return h.Connect(t.Context(), path(o["nqn"], "192.0.2.1"))
+	})
+	if name, err := p.Connect(t.Context(), map[string]string{"nqn": "a", "tos": "3"}); err != nil || name != "nvme0" || asked["tos"] != "3" {
+		t.Errorf("connected %q, %v", name, err)
+	}
+	if _, err := p.Connect(t.Context(), map[string]string{"nqn": "none"}); err == nil || err.Error() != "there is none" {
+		t.Errorf("connected: %v", err)
+	}
+	now, err := p.Info(t.Context())
+	if err != nil || len(now.Subsystems) != 1 {
+		t.Errorf("%+v, %v", now, err)
+	}
+	if c, ok := Find([]Process{now}, Wanted{NQN: "a", HostNQN: "me", Traddr: "192.0.2.1", Trsvcid: "4420"}); !ok || c.Name != "nvme0" || c.Address() != "traddr=192.0.2.1,trsvcid=4420" {
+		t.Errorf("found %+v, %v", c, ok)
+	}
+	if _, ok := Find([]Process{now}, Wanted{NQN: "a", HostNQN: "you", Traddr: "192.0.2.1", Trsvcid: "4420"}); ok {
+		t.Error("found another host's controller")
+	}
+	if names, err := p.Disconnect(t.Context(), "", "/dev/nvme0", ""); err != nil || !slices.Equal(names, []string{"nvme0"}) {
+		t.Errorf("disconnected %q, %v", names, err)
+	}
+}
+
+func post(t *testing.T, socket, path, body string) int {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}}
+	r, err := client.Post("http://host"+path, "application/json", bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	return r.StatusCode
+}
+
+func TestDir(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		uid  int
+		want string
+	}{
+		{map[string]string{"NVMEOF_RUN_DIR": "/x", "XDG_RUNTIME_DIR": "/run/user/1"}, 1, "/x"},
+		{map[string]string{"XDG_RUNTIME_DIR": "/run/user/1"}, 1, "/run/user/1/nvmeof/host"},
+		{map[string]string{"HOME": "/home/me"}, 1, "/home/me/.local/state/nvmeof/host"},
+		{map[string]string{"XDG_RUNTIME_DIR": "/run/user/0", "HOME": "/root"}, 0, "/run/nvmeof-host"},
+	} {
+		if got := Dir(func(s string) string { return c.env[s] }, c.uid); got != c.want {
+			t.Errorf("%v, %d: %s, want %s", c.env, c.uid, got, c.want)
+		}
+	}
+}
