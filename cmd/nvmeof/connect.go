@@ -13,7 +13,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 // initiatorCommands are those about controllers that stay connected.
@@ -60,14 +59,11 @@ What would be connected is printed as a config.json, with its secrets, by --dump
 				return alreadyConnected(there, err)
 			}
 			for {
-				err := h.hold(cmd, print)
-				var inUse *udp.InUseError
-				if !errors.As(err, &inUse) {
+				err := h.hold(cmd, asWhom(settings(cmd), identity), print)
+				if !errors.Is(err, errOwnerEnded) {
 					return err
 				}
-				if err := delegate(cmd, inUse, asWhom(settings(cmd), identity), print); !errors.Is(err, errOwnerEnded) {
-					return err
-				}
+				fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", err)
 			}
 		},
 	}
@@ -119,14 +115,14 @@ func dumpConfig(out io.Writer, entries []hostconfig.Entry, h *held) error {
 }
 
 // hold connects and stays.
-func (h *held) hold(cmd *cobra.Command, print func(io.Writer, string) error) (err error) {
+func (h *held) hold(cmd *cobra.Command, options map[string]string, print func(io.Writer, string) error) (err error) {
 	ctx := cmd.Context()
 	k := startKeeper(cmd)
 	defer func() { err = errors.Join(err, k.close()) }()
 	if err := k.serve(); err != nil {
 		return err
 	}
-	name, err := k.connect(ctx, h)
+	name, err := k.connectAnyhow(ctx, h, options)
 	if err != nil {
 		return err
 	}
@@ -135,15 +131,10 @@ func (h *held) hold(cmd *cobra.Command, print func(io.Writer, string) error) (er
 	}
 	tellManager("READY=1")
 	defer tellManager("STOPPING=1")
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-k.holder.Idle():
-		if lost := k.holder.Lost(); lost != nil {
-			return &connectError{lost}
-		}
-		return nil
+	if err := k.wait(ctx); err != nil {
+		return &connectError{err}
 	}
+	return nil
 }
 
 // A keeper is what a process that holds controllers consists of.
@@ -152,6 +143,7 @@ type keeper struct {
 	hosts  *hosts
 	holder *connections.Holder
 	server *connections.Server
+	lent   []lent // of the command's goroutine
 }
 
 func startKeeper(cmd *cobra.Command) *keeper {
@@ -165,12 +157,17 @@ func startKeeper(cmd *cobra.Command) *keeper {
 
 // serve lets others find the process.
 func (k *keeper) serve() (err error) {
-	k.server, err = connections.Serve(k.holder, func(ctx context.Context, options map[string]string) (string, error) {
-		h, err := newHeld(options)
-		if err != nil {
-			return "", err
-		}
-		return k.connect(ctx, h)
+	k.server, err = connections.Serve(k.holder, connections.Services{
+		Connect: func(ctx context.Context, options map[string]string) (string, error) {
+			h, err := newHeld(options)
+			if err != nil {
+				return "", err
+			}
+			return k.connect(ctx, h)
+		},
+		Discover: func(ctx context.Context, options map[string]string) ([]byte, error) {
+			return discoverForOthers(ctx, k.hosts, options)
+		},
 	})
 	return err
 }
@@ -202,5 +199,5 @@ func (k *keeper) close() error {
 	if k.server != nil {
 		err = k.server.Close()
 	}
-	return errors.Join(err, k.holder.Close(), k.hosts.close())
+	return errors.Join(err, k.giveBack(), k.holder.Close(), k.hosts.close())
 }

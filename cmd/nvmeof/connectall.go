@@ -82,11 +82,7 @@ func (a *autoconnect) run(cmd *cobra.Command) (err error) {
 	}
 	for i := range entries {
 		if e := &entries[i]; !e.Discovery {
-			h, err := newHeld(over(e.Options, given))
-			if err == nil {
-				err = a.connect(h)
-			}
-			if err != nil {
+			if err := a.connect(over(e.Options, given)); err != nil {
 				a.note(fmt.Errorf("%s: %w", e.Where(), err))
 			}
 		}
@@ -109,8 +105,12 @@ func (a *autoconnect) note(err error) {
 }
 
 // connect connects, unless that is so already.
-func (a *autoconnect) connect(h *held) error {
-	w, _, err := h.wanted()
+func (a *autoconnect) connect(options map[string]string) error {
+	h, err := newHeld(options)
+	if err != nil {
+		return err
+	}
+	w, identity, err := h.wanted()
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (a *autoconnect) connect(h *held) error {
 		}
 		return nil
 	}
-	name, err := a.keeper.connect(a.cmd.Context(), h)
+	name, err := a.keeper.connectAnyhow(a.cmd.Context(), h, asWhom(options, identity))
 	if err != nil {
 		return err
 	}
@@ -137,9 +137,9 @@ func (a *autoconnect) connectRecord(r *discovery.Record) error {
 	if a.matching && !a.survey.sameAddress(r) {
 		return nil
 	}
-	h, err := a.survey.ofRecord(r)
+	options, err := a.survey.ofRecord(r)
 	if err == nil {
-		err = a.connect(h)
+		err = a.connect(options)
 	}
 	if err != nil {
 		return fmt.Errorf("%v: %w", r, err)
@@ -174,7 +174,7 @@ func (a *autoconnect) stay() error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case len(a.keeper.holder.Info().Subsystems) > 0:
+	case len(a.keeper.holder.Info().Subsystems) > 0 || len(a.keeper.lent) > 0:
 	case len(a.failed) > 0:
 		return fmt.Errorf("nothing was connected: %w", a.failed[0])
 	case a.already > 0:
@@ -184,13 +184,8 @@ func (a *autoconnect) stay() error {
 	}
 	tellManager("READY=1")
 	defer tellManager("STOPPING=1")
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-a.keeper.holder.Idle():
-		if lost := a.keeper.holder.Lost(); lost != nil {
-			return &connectError{lost}
-		}
-		return nil
+	if err := a.keeper.wait(ctx); err != nil {
+		return &connectError{err}
 	}
+	return nil
 }

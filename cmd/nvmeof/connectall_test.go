@@ -75,6 +75,34 @@ func TestConnectAllPersistent(t *testing.T) {
 	}
 }
 
+// TestDiscoverBesides: what comes by an address that another process has is asked and
+// connected by that one.
+func TestDiscoverBesides(t *testing.T) {
+	inOwnRunDir(t)
+	s := startConfigured(t, twoSubsystems)
+	s.out.await(t, "nvme connect")
+	other := startTarget(t, "--export", "mem:4MiB", "--nqn", "nqn.2026-11.org.example:three", "--allow-any-host")
+	const here = "127.63.7.10"
+	c := startCommand(t, other.at("connect", "-n", "nqn.2026-11.org.example:three", "-w", here)...)
+	c.out.await(t, "nvme0\n")
+	command(t, s.at("discover", "-w", here)...).want(t, 0, "Discovery Log Number of Records 3", "example:two")
+	all := startCommand(t, s.at("connect-all", "-w", here, "--persistent")...)
+	all.out.await(t, "connecting to device: nvme1\nconnecting to device: nvme2\n")
+	command(t, "list").want(t, 0, "nvme0n1", "nvme1n1", "nvme2n1")
+	all.stop()
+	all.wantEnd(0)
+	if o := command(t, "list").want(t, 0, "nvme0n1"); strings.Contains(o.out, "nvme1") {
+		t.Errorf("connect-all has ended, and left\n%s", o.out)
+	}
+	all = startCommand(t, s.at("connect-all", "-w", here)...)
+	all.out.await(t, "nvme2\n")
+	command(t, "disconnect", "-n", "nqn.2026-11.org.example:two").want(t, 0)
+	command(t, "disconnect", "-n", testNQN).want(t, 0)
+	all.wantEnd(0)
+	c.stop()
+	c.wantEnd(0)
+}
+
 // TestFiles: discover and connect-all begin with what the files say.
 func TestFiles(t *testing.T) {
 	inOwnRunDir(t)

@@ -1,61 +1,105 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
-// errOwnerEnded is why a connection ended that another process held.
-var errOwnerEnded = errors.New("the process that held the connection has ended")
+// A remoteDialer lets the process ask discovery controllers that has this host's
+// address already. Nobody tells it of changes.
+type remoteDialer struct {
+	discovery.Dialer
+	options func(at discovery.Endpoint) (map[string]string, error)
+}
 
-// delegate lets the process connect that has this host's address already, if it is one
-// that holds controllers, and stays for as long as the connection.
-func delegate(cmd *cobra.Command, inUse *udp.InUseError, options map[string]string, print func(io.Writer, string) error) error {
-	ctx := cmd.Context()
+// Dial implements [discovery.Dialer].
+func (d *remoteDialer) Dial(ctx context.Context, at discovery.Endpoint, stay bool, notify func()) (discovery.Session, error) {
+	s, err := d.Dialer.Dial(ctx, at, stay, notify)
+	var inUse *udp.InUseError
+	if !errors.As(err, &inUse) {
+		return s, err
+	}
 	owner, err := ownerOf(ctx, inUse)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	name, err := owner.Connect(ctx, options)
+	options, err := d.options(at)
 	if err != nil {
-		return fmt.Errorf("process %d, which is the RoCE endpoint of %v, does not connect: %w", owner.PID, inUse.Addr, err)
+		return nil, err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "nvmeof: %s: held by process %d, which is the RoCE endpoint of %v\n", name, owner.PID, inUse.Addr)
-	if err := print(cmd.OutOrStdout(), name); err != nil {
-		return err
-	}
-	tellManager("READY=1")
-	defer tellManager("STOPPING=1")
-	for {
-		select {
-		case <-ctx.Done():
-			leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveOwner)
-			defer cancel()
-			_, err := owner.Disconnect(leave, "", name, "")
-			return err
-		case <-time.After(lookAtOwner):
-		}
-		switch now, err := owner.Info(ctx); {
-		case ctx.Err() != nil:
-		case err != nil:
-			fmt.Fprintf(cmd.ErrOrStderr(), "nvmeof: %s: process %d has ended\n", name, owner.PID)
-			return errOwnerEnded
-		case now.Lost[name] != "":
-			return &connectError{fmt.Errorf("%s: %s", name, now.Lost[name])}
-		case !has(&now, name):
-			return nil // disconnected
-		}
-	}
+	return &remoteSession{owner, options}, nil
 }
+
+type remoteSession struct {
+	owner   *connections.Process
+	options map[string]string
+}
+
+// Log implements [discovery.Session].
+func (s *remoteSession) Log(ctx context.Context) (discovery.Log, error) {
+	page, err := s.owner.Discover(ctx, s.options)
+	if err != nil {
+		return discovery.Log{}, err
+	}
+	return parseDiscovery(page)
+}
+
+func (s *remoteSession) Name() nvmeof.NQN      { return "" }
+func (s *remoteSession) Notices() bool         { return false }
+func (s *remoteSession) Done() <-chan struct{} { return nil }
+func (s *remoteSession) Err() error            { return nil }
+func (s *remoteSession) Close() error          { return nil }
+
+// parseDiscovery reads a discovery log page.
+func parseDiscovery(page []byte) (log discovery.Log, err error) {
+	header, err := capsule.DecodeDiscoveryHeader(page)
+	if err != nil {
+		return log, err
+	}
+	log.Generation = header.GENCTR
+	for page = page[min(len(page), capsule.DiscoveryHeaderSize):]; len(page) > 0; page = page[capsule.DiscoveryEntrySize:] {
+		e, err := capsule.DecodeDiscoveryEntry(page)
+		if err != nil {
+			return log, err
+		}
+		log.Entries = append(log.Entries, e)
+	}
+	return log, nil
+}
+
+// discoverForOthers reads the log of the controller of which options speak.
+func discoverForOthers(ctx context.Context, all *hosts, options map[string]string) ([]byte, error) {
+	s := &survey{hosts: all}
+	at, err := s.add(&hostconfig.Entry{Discovery: true, File: "request", Options: options}, nil)
+	if err != nil {
+		return nil, err
+	}
+	session, err := s.local().Dial(ctx, at, false, nil)
+	if err != nil {
+		return nil, err
+	}
+	log, err := session.Log(ctx)
+	if err = errors.Join(err, session.Close()); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = writeDiscovery(&host.DiscoveryLog{Generation: log.Generation, Entries: log.Entries}, &b)
+	return b.Bytes(), err
+}
+
+// errOwnerEnded is why a connection ended that another process held.
+var errOwnerEnded = errors.New("the process that held the connection has ended")
 
 // ownerOf is the process that has an address. It may be about to say so.
 func ownerOf(ctx context.Context, inUse *udp.InUseError) (*connections.Process, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 func newDiscover() *cobra.Command {
@@ -68,10 +69,13 @@ func (f *finder) run(cmd *cobra.Command) error {
 	}
 	if f.traddr != "" && !f.persistent && !f.dump {
 		log, err := f.discover(cmd)
-		if err != nil {
-			return err
+		var inUse *udp.InUseError
+		if err == nil {
+			return show(log)
 		}
-		return show(log)
+		if !errors.As(err, &inUse) {
+			return err
+		} // else the process may ask that has the address
 	}
 	entries, wrong := f.entries(cmd, &f.held)
 	switch {

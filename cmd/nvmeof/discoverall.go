@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -73,13 +74,20 @@ func (s *sources) entries(cmd *cobra.Command, h *held) ([]hostconfig.Entry, erro
 // A survey is discovery in progress: its scopes are the entries that it began with.
 type survey struct {
 	hosts  *hosts
-	scopes []*held
+	scopes []scope
+}
+
+// A scope is how to connect: options by their long names, and what they mean.
+type scope struct {
+	options map[string]string
+	held    *held
 }
 
 // add makes a scope of an entry, and returns where to begin.
 func (s *survey) add(e *hostconfig.Entry, given map[string]string) (discovery.Endpoint, error) {
 	var at discovery.Endpoint
-	h, err := newHeld(over(e.Options, given))
+	options := over(e.Options, given)
+	h, err := newHeld(options)
 	if err != nil {
 		return at, fmt.Errorf("%s: %w", e.Where(), err)
 	}
@@ -94,14 +102,35 @@ func (s *survey) add(e *hostconfig.Entry, given map[string]string) (discovery.En
 	if err != nil {
 		return at, usage("%s: %v", e.Where(), err)
 	}
-	s.scopes = append(s.scopes, h)
+	s.scopes = append(s.scopes, scope{options, h})
 	return discovery.Endpoint{Scope: discovery.Scope(len(s.scopes) - 1), Addr: addr, NQN: nqn}, nil
 }
 
 // dialer connects as the scope of an endpoint says.
 func (s *survey) dialer() discovery.Dialer {
+	return &remoteDialer{s.local(), func(at discovery.Endpoint) (map[string]string, error) {
+		h := s.scopes[at.Scope].held
+		identity, err := h.identity()
+		if err != nil {
+			return nil, err
+		}
+		options := s.at(at.Scope, at.Addr, string(at.NQN))
+		return asWhom(options, identity), nil
+	}}
+}
+
+// at is a scope's options, for another controller.
+func (s *survey) at(sc discovery.Scope, addr netip.AddrPort, nqn string) map[string]string {
+	options := maps.Clone(s.scopes[sc].options)
+	options["transport"], options["nqn"] = "rdma", nqn
+	options["traddr"], options["trsvcid"] = addr.Addr().String(), fmt.Sprint(addr.Port())
+	return options
+}
+
+// local is a dialer of this process's own.
+func (s *survey) local() discovery.Dialer {
 	return &discovery.HostDialer{Host: func(_ context.Context, at discovery.Endpoint) (*host.Host, host.Options, error) {
-		h := s.scopes[at.Scope]
+		h := s.scopes[at.Scope].held
 		o, err := h.options(at.Addr, "")
 		if err != nil {
 			return nil, o, err
@@ -136,18 +165,16 @@ func (s *survey) seeds(entries []hostconfig.Entry, given map[string]string) (see
 	return seeds, err
 }
 
-// ofRecord is the connection to a record, with the options of the scope by which it
-// was found.
-func (s *survey) ofRecord(r *discovery.Record) (*held, error) {
+// ofRecord has the options of a connection to a record: those of the scope by which it
+// was found, but for what is asked of discovery controllers alone.
+func (s *survey) ofRecord(r *discovery.Record) (map[string]string, error) {
 	addr, err := r.Addr()
 	if err != nil {
 		return nil, err
 	}
-	h := *s.scopes[r.Scope]
-	h.traddr, h.trsvcid, h.nqn = addr.Addr().String(), fmt.Sprint(addr.Port()), r.NQN()
-	// What is asked of a discovery controller is not asked of others.
-	h.keepAlive = 0
-	return &h, nil
+	options := s.at(r.Scope, addr, r.NQN())
+	delete(options, "keep-alive-tmo")
+	return options, nil
 }
 
 // sameAddress reports whether a record is at the address of the controller by which
@@ -157,6 +184,6 @@ func (s *survey) sameAddress(r *discovery.Record) bool {
 	if err != nil {
 		return false
 	}
-	from, err := netip.ParseAddr(s.scopes[r.Scope].traddr)
+	from, err := netip.ParseAddr(s.scopes[r.Scope].held.traddr)
 	return err == nil && from.Unmap() == addr.Addr()
 }

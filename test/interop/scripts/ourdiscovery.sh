@@ -15,7 +15,7 @@ leave() {
   [[ -z ${watch:-} ]] || kill "$watch" 2>/dev/null || true
   [[ -z ${all:-} ]] || kill "$all" 2>/dev/null || true
   tail -n 50 $watch_out $watch_err $all_out $all_err || true
-  echo nqn.2014-08.org.nvmexpress.discovery >$cfs/discovery_nqn || true
+  echo -n nqn.2014-08.org.nvmexpress.discovery >$cfs/discovery_nqn || true
   rm -f $cfs/ports/2/subsystems/* "$cfs/ports/1/subsystems/$second"
   rmdir $cfs/ports/1/referrals/* $cfs/ports/2/referrals/* 2>/dev/null || true
   rmdir $cfs/ports/2 "$cfs/subsystems/$second" 2>/dev/null || true
@@ -102,7 +102,7 @@ kill "$watch"
 wait "$watch" || die "discover ended with status $?"
 
 # A discovery subsystem with a name of its own is followed by that name.
-echo "$unique" >$cfs/discovery_nqn
+echo -n "$unique" >$cfs/discovery_nqn # its write does not take a line end
 follow
 within 10 bash -c "dmesg | grep -q 'creating discovery controller .* for subsystem $unique '"
 kill "$watch"

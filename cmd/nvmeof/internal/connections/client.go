@@ -93,6 +93,13 @@ func (p *Process) Connect(ctx context.Context, options map[string]string) (strin
 	return strings.Join(done.Names, ","), nil
 }
 
+// Discover asks a process to read a discovery log, and returns that page.
+func (p *Process) Discover(ctx context.Context, options map[string]string) ([]byte, error) {
+	var done discovered
+	err := call(ctx, p.Socket, "POST", "/v1/discover", options, &done)
+	return done.Log, err
+}
+
 // Info asks the process again.
 func (p *Process) Info(ctx context.Context) (Process, error) {
 	now := Process{Socket: p.Socket}

@@ -309,7 +309,10 @@ func serve(t *testing.T, connect func(h *Holder, options map[string]string) (str
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	h := New(Config{Dir: filepath.Join(dir, "run"), Connector: &fake{subs: map[nvmeof.NQN]*fakeSubsystem{}}})
-	s, err := Serve(h, func(_ context.Context, o map[string]string) (string, error) { return connect(h, o) })
+	s, err := Serve(h, Services{
+		Connect:  func(_ context.Context, o map[string]string) (string, error) { return connect(h, o) },
+		Discover: func(_ context.Context, o map[string]string) ([]byte, error) { return []byte(o["traddr"]), nil },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,6 +373,9 @@ func TestCalls(t *testing.T) {
 	}
 	if _, err := p.Connect(t.Context(), map[string]string{"nqn": "none"}); err == nil || err.Error() != "there is none" {
 		t.Errorf("connected: %v", err)
+	}
+	if log, err := p.Discover(t.Context(), map[string]string{"traddr": "192.0.2.1"}); err != nil || string(log) != "192.0.2.1" {
+		t.Errorf("discovered %q, %v", log, err)
 	}
 	now, err := p.Info(t.Context())
 	if err != nil || len(now.Subsystems) != 1 {

@@ -15,9 +15,12 @@ import (
 	"time"
 )
 
-// A Connect carries out a connection that another process asks for: options are
-// nvme connect's by long name. It returns the name of the controller.
-type Connect func(ctx context.Context, options map[string]string) (string, error)
+// Services are what a process does for others which come by an address of which it is
+// the RoCE endpoint. Options are nvme connect's by long name.
+type Services struct {
+	Connect  func(ctx context.Context, options map[string]string) (name string, err error)
+	Discover func(ctx context.Context, options map[string]string) (log []byte, err error) // the log page
+}
 
 // A Server answers for a holder.
 type Server struct {
@@ -29,7 +32,7 @@ type Server struct {
 const maxBody = 64 << 10
 
 // Serve begins to answer at a socket of mode 0600 in the holder's folder.
-func Serve(h *Holder, connect Connect) (*Server, error) {
+func Serve(h *Holder, services Services) (*Server, error) {
 	dir := h.config.Dir
 	if err := os.MkdirAll(dir, 0o700); err != nil { // nobody else gets at the socket, whatever its mode at first
 		return nil, err
@@ -40,7 +43,7 @@ func Serve(h *Holder, connect Connect) (*Server, error) {
 	}
 	s := &Server{}
 	s.http = &http.Server{
-		Handler: handler(h, connect), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
+		Handler: handler(h, services), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	s.tasks.Go(func() { // ends when Close closes the listener
@@ -98,11 +101,16 @@ type disconnected struct {
 	Names []string `json:"names"`
 }
 
+// A discovered answer has a discovery log page.
+type discovered struct {
+	Log []byte `json:"log"`
+}
+
 type failure struct {
 	Error string `json:"error"`
 }
 
-func handler(h *Holder, connect Connect) http.Handler {
+func handler(h *Holder, services Services) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/process", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.Info(), nil) })
 	mux.HandleFunc("POST /v1/disconnect", func(w http.ResponseWriter, r *http.Request) {
@@ -118,8 +126,16 @@ func handler(h *Holder, connect Connect) http.Handler {
 		if !request(w, r, &options) {
 			return
 		}
-		name, err := connect(r.Context(), options)
+		name, err := services.Connect(r.Context(), options)
 		answer(w, disconnected{[]string{name}}, err)
+	})
+	mux.HandleFunc("POST /v1/discover", func(w http.ResponseWriter, r *http.Request) {
+		var options map[string]string
+		if !request(w, r, &options) {
+			return
+		}
+		log, err := services.Discover(r.Context(), options)
+		answer(w, discovered{log}, err)
 	})
 	return mux
 }
