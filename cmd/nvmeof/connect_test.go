@@ -176,13 +176,7 @@ func TestReconnect(t *testing.T) {
 	if o := command(t, "list").want(t, 0); strings.Contains(o.out, "nvme0n") {
 		t.Errorf("namespaces of a controller that is lost:\n%s", o.out)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	again := &testTarget{addr: first.addr, out: newOutput(), errOut: newOutput(), stop: stop, ended: make(chan error, 1)}
-	root := newRoot()
-	root.SetOut(again.out)
-	root.SetErr(again.errOut)
-	go func() { again.ended <- execute(ctx, root, []string{"target", "--config", first.file}) }()
-	t.Cleanup(func() { again.end(t) })
+	again := first.again(t)
 	eventually(t, " live\n", "list-subsys")
 	eventually(t, "nvme0n2", "list")
 	// One more namespace comes, and goes.
@@ -201,6 +195,19 @@ func TestReconnect(t *testing.T) {
 	short.wantEnd(exitConnection, "not connected again within 1s")
 	c.stop()
 	c.wantEnd(0)
+}
+
+// again starts a target anew that has ended.
+func (c *configured) again(t *testing.T) *testTarget {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	again := &testTarget{addr: c.addr, out: newOutput(), errOut: newOutput(), stop: stop, ended: make(chan error, 1)}
+	root := newRoot()
+	root.SetOut(again.out)
+	root.SetErr(again.errOut)
+	go func() { again.ended <- execute(ctx, root, []string{"target", "--config", c.file}) }()
+	t.Cleanup(func() { again.end(t) })
+	return again
 }
 
 func TestBadConnect(t *testing.T) {

@@ -28,6 +28,8 @@ type autoconnect struct {
 	survey  *survey
 	failed  []error
 	already int // that were connected before
+
+	connected map[string]discovery.Record // by the controller's name
 }
 
 func newConnectAll() *cobra.Command {
@@ -57,6 +59,7 @@ connects to what they list later; what they list no more stays until it is lost.
 }
 
 func (a *autoconnect) run(cmd *cobra.Command) (err error) {
+	a.cmd = cmd
 	if a.print, err = pick(a.format, connectFormats); err != nil {
 		return err
 	}
@@ -67,11 +70,11 @@ func (a *autoconnect) run(cmd *cobra.Command) (err error) {
 	if a.dump && len(entries) > 0 {
 		return errors.Join(dumpConfig(cmd.OutOrStdout(), entries, &a.held), wrong)
 	}
-	a.note(wrong)
 	if len(entries) == 0 {
 		return wrong
 	}
-	a.cmd, a.keeper = cmd, startKeeper(cmd)
+	a.note(wrong)
+	a.keeper, a.connected = startKeeper(cmd), map[string]discovery.Record{}
 	defer func() { err = errors.Join(err, a.keeper.close()) }()
 	a.survey = &survey{hosts: a.keeper.hosts}
 	given := settings(cmd)
@@ -82,7 +85,7 @@ func (a *autoconnect) run(cmd *cobra.Command) (err error) {
 	}
 	for i := range entries {
 		if e := &entries[i]; !e.Discovery {
-			if err := a.connect(over(e.Options, given)); err != nil {
+			if _, err := a.connect(over(e.Options, given)); err != nil {
 				a.note(fmt.Errorf("%s: %w", e.Where(), err))
 			}
 		}
@@ -98,38 +101,36 @@ func (a *autoconnect) run(cmd *cobra.Command) (err error) {
 func (a *autoconnect) note(err error) {
 	if err != nil {
 		a.failed = append(a.failed, err)
-		if a.cmd != nil {
-			fmt.Fprintln(a.cmd.ErrOrStderr(), "nvmeof:", err)
-		}
+		fmt.Fprintln(a.cmd.ErrOrStderr(), "nvmeof:", err)
 	}
 }
 
 // connect connects, unless that is so already.
-func (a *autoconnect) connect(options map[string]string) error {
+func (a *autoconnect) connect(options map[string]string) (name string, err error) {
 	h, err := newHeld(options)
 	if err != nil {
-		return err
+		return "", err
 	}
 	w, identity, err := h.wanted()
 	if err != nil {
-		return err
+		return "", err
 	}
 	there, err := connected(a.cmd, w, h.duplicate)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if there != "" {
 		a.already++
 		if !a.quiet {
 			fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s at %s:%s is connected already: %s\n", nvmeof.Printable(w.NQN), w.Traddr, w.Trsvcid, there)
 		}
-		return nil
+		return "", nil
 	}
-	name, err := a.keeper.connectAnyhow(a.cmd.Context(), h, asWhom(options, identity))
+	name, err = a.keeper.connectAnyhow(a.cmd.Context(), h, asWhom(options, identity))
 	if err != nil {
-		return err
+		return "", err
 	}
-	return a.print(a.cmd.OutOrStdout(), name)
+	return name, a.print(a.cmd.OutOrStdout(), name)
 }
 
 // connectRecord connects to what a discovery controller lists.
@@ -138,11 +139,15 @@ func (a *autoconnect) connectRecord(r *discovery.Record) error {
 		return nil
 	}
 	options, err := a.survey.ofRecord(r)
-	if err == nil {
-		err = a.connect(options)
-	}
 	if err != nil {
 		return fmt.Errorf("%v: %w", r, err)
+	}
+	name, err := a.connect(options)
+	if err != nil {
+		return fmt.Errorf("%v: %w", r, err)
+	}
+	if name != "" {
+		a.connected[name] = *r
 	}
 	return nil
 }

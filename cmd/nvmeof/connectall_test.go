@@ -75,6 +75,22 @@ func TestConnectAllPersistent(t *testing.T) {
 	}
 }
 
+// TestConnectAllGivenUp: what is listed is connected to again after it was given up.
+func TestConnectAllGivenUp(t *testing.T) {
+	inOwnRunDir(t)
+	s := startConfigured(t, testConfig)
+	s.out.await(t, "nvme connect")
+	c := startCommand(t, s.at("connect-all", "--persistent", "-l", "1", "-c", "1")...)
+	c.out.await(t, "nvme0\n")
+	s.end(t)
+	c.errOut.await(t, "nvme0: dead: not connected again within 1s")
+	again := s.again(t)
+	again.out.await(t, "nvme connect")
+	eventually(t, " +- nvme0 rdma traddr="+s.addr+",trsvcid=4420 live\n", "list-subsys")
+	c.stop()
+	c.wantEnd(0)
+}
+
 // TestDiscoverBesides: what comes by an address that another process has is asked and
 // connected by that one.
 func TestDiscoverBesides(t *testing.T) {
@@ -127,10 +143,12 @@ ctrl-loss-tmo = 77
 [Subsystem]
 nqn = nqn.2026-11.org.example:two
 controller = transport=rdma;traddr=ADDR
+controller = transport=rdma;traddr=nowhere
 `)
 	c := startCommand(t, "connect-all", "--config", ini, "-c", "3")
 	c.out.await(t, "nvme0\n")
 	c.errOut.await(t, "connected to again every 3s, given up after 1m17s")
+	c.errOut.await(t, ini+":9:1: transport address nowhere is no IP address; names are not looked up")
 	command(t, "list-subsys", "-o", "json").want(t, 0, `"HostNQN":"nqn.2014-08.org.example:me"`, `"HostID":"6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01"`, "example:two")
 	c.stop()
 	c.wantEnd(0)

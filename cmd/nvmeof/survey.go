@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -108,7 +109,7 @@ func (a *autoconnect) follow(seeds []discovery.Endpoint) error {
 		case e := <-changes:
 			todo = a.change(todo, &e)
 		case <-time.After(nextAttempt(todo)):
-			todo = a.attempt(todo)
+			todo = a.attempt(append(todo, a.givenUp()...))
 		}
 	}
 }
@@ -119,6 +120,7 @@ func (a *autoconnect) change(todo []attempt, e *discovery.Event) []attempt {
 	case discovery.Added:
 		return append(todo, attempt{record: e.Record, when: time.Now()})
 	case discovery.Removed:
+		maps.DeleteFunc(a.connected, func(_ string, r discovery.Record) bool { return r.Same(&e.Record) })
 		return slices.DeleteFunc(todo, func(t attempt) bool { return t.record.Same(&e.Record) })
 	case discovery.Unreachable, discovery.Skipped:
 		fmt.Fprintln(a.cmd.ErrOrStderr(), "nvmeof:", e)
@@ -126,8 +128,21 @@ func (a *autoconnect) change(todo []attempt, e *discovery.Event) []attempt {
 	return todo
 }
 
+// givenUp are the records whose controllers were given up after --ctrl-loss-tmo, though
+// they are listed still.
+func (a *autoconnect) givenUp() (todo []attempt) {
+	for name := range a.keeper.holder.Info().Lost {
+		if r, ok := a.connected[name]; ok {
+			delete(a.connected, name)
+			todo = append(todo, attempt{record: r, when: time.Now().Add(firstAttempt), pause: firstAttempt})
+		}
+	}
+	return todo
+}
+
+// nextAttempt is how long until there may be something to do.
 func nextAttempt(todo []attempt) time.Duration {
-	next := time.Hour
+	next := 5 * time.Second
 	for i := range todo {
 		next = min(next, time.Until(todo[i].when))
 	}
