@@ -46,7 +46,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newIDCtrl(), newIDNS(), newRead(), newWrite(), newFlush(), newBench(), newGenDHCHAPKey(), newDoctor(), newVersion())
+	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newIDCtrl(), newIDNS(), newRead(), newWrite(), newFlush(), newBench(), newAttach(), newGenDHCHAPKey(), newDoctor(), newVersion())
 	root.AddCommand(controlCommands()...)
 	addNVMeCommands(root)
 	root.AddCommand(initiatorCommands()...)

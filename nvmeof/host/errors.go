@@ -11,10 +11,12 @@ import (
 
 // Errors of requests that were not sent.
 var (
-	ErrClosed      = errors.New("controller is disconnected")
-	ErrUnaligned   = errors.New("offset or length is not a multiple of the block size")
-	ErrOutOfRange  = errors.New("range is not within the namespace")
-	ErrUnsupported = errors.New("controller does not support the command")
+	ErrClosed     = errors.New("controller is disconnected")
+	ErrUnaligned  = errors.New("offset or length is not a multiple of the block size")
+	ErrOutOfRange = errors.New("range is not within the namespace")
+
+	// ErrUnsupported is a [backend.ErrUnsupported] too.
+	ErrUnsupported error = unsupportedError{}
 )
 
 // An UnsentError is a request of which nothing was sent, since the controller was
@@ -25,6 +27,10 @@ type UnsentError struct{ Err error }
 func (e *UnsentError) Error() string { return e.Err.Error() }
 
 func (e *UnsentError) Unwrap() error { return e.Err }
+type unsupportedError struct{}
+
+func (unsupportedError) Error() string        { return "controller does not support the command" }
+func (unsupportedError) Is(target error) bool { return target == backend.ErrUnsupported }
 
 // A StatusError is a command that the controller completed with an error.
 type StatusError struct {

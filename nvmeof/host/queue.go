@@ -79,8 +79,9 @@ type Queue struct {
 	message   shard.Message
 	queued    atomic.Bool // message is in the shard's mailbox
 
-	notify func()
-	armed  atomic.Bool // notify is owed
+	tell   func()      // notify, or sets the event; may be nil
+	event  *event      // for Watchable; nil until Descriptor is called
+	armed  atomic.Bool // tell is owed
 	limit  timeLimit
 	waiter *shard.Waiter
 	parked bool // the waiter waits; the loop's
@@ -112,7 +113,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 		return nil, backend.ErrClosed
 	}
 	l := n.controller.nextLane()
-	q := &Queue{ns: n, lane: l, shard: l.shard, share: n.controller.host.share(l), slots: make([]slot, depth), notify: notify}
+	q := &Queue{ns: n, lane: l, shard: l.shard, share: n.controller.host.share(l), slots: make([]slot, depth), tell: notify}
 	for i := range q.slots {
 		s := &q.slots[i]
 		s.lane, s.ns, s.index = l, n, uint32(i)
@@ -234,7 +235,7 @@ func (q *Queue) finish(s *slot) {
 		q.waiter.Done()
 	}
 	if q.armed.Load() && q.armed.Swap(false) {
-		q.notify()
+		q.tell()
 	}
 }
 
@@ -244,7 +245,7 @@ func (q *Queue) Poll(rs []backend.Result) int {
 	if n > 0 || q.flying == 0 || len(rs) == 0 {
 		return n
 	}
-	if q.notify != nil {
+	if q.tell != nil && q.event == nil {
 		return q.pollAndArm(rs)
 	}
 	if q.share.patient() {
@@ -347,7 +348,7 @@ func (q *Queue) Close() error {
 		}
 		q.reap(rs[:])
 	}
-	return nil
+	return q.closeEvent()
 }
 
 // A ring carries slots from one goroutine to another without a lock. It never

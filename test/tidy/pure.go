@@ -20,6 +20,7 @@ var purePackages = []string{
 	"nvmeof/target/internal/state",
 	"nvmeof/config",
 	"nvmeof/hostconfig",
+	"nvmeof/nbd/wire",
 }
 
 // impureImports are packages whose every use is I/O, a lock or a log.

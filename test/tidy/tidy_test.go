@@ -73,6 +73,7 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/target":                   2, // accepting, saving reservations
 	"test/floor":                      2, // the other side
 	"cmd/nvmeof/internal/connections": 2, // following changes; each controller that is kept
+	"nvmeof/nbd":                      1, // the loop
 }
 
 func TestGoroutines(t *testing.T) {

@@ -1,0 +1,337 @@
+package nbd
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/wire"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+)
+
+const (
+	depth       = 256       // requests of a client in flight
+	inputSize   = 256 << 10 // bytes read ahead of a client
+	socketBytes = 4 << 20   // asked for as the socket's buffers; the kernel gives what it allows
+)
+
+// A conn is one client. It belongs to the loop.
+type conn struct {
+	loop     *loop
+	fd       int
+	interest uint32 // in the epoll
+	readable bool
+	blocked  bool // the client does not take what is written
+	skipped  int  // turns without a read
+
+	// The handshake; nil afterwards.
+	negotiation *wire.Negotiation
+	deadline    time.Time
+
+	in         []byte // what was read is in[head:tail]
+	head, tail int
+	out        []byte // goes out before replies
+
+	// Of the transmission phase.
+	export     *export
+	limits     wire.Limits
+	structured bool
+	gate       *gate
+	queue      backend.Queue
+	watch      backend.Watchable // the queue, where it is one
+	told       event             // by notify
+	toldIn     bool              // told has been set
+	memory     attach.Memory
+	pages      pages
+	slots      []request
+	idle       []uint16
+	batch      []backend.Request
+	submitted  int // requests that the queue has
+	replies    replies
+
+	incoming *request // its data is being read
+	got      int      // bytes of it
+	discard  int      // bytes of a refused write's data to be read
+	stalled  bool     // no room for another request
+
+	ending   bool // nothing more is read
+	flushing bool // the disk is to be flushed at the end
+	dead     bool // nobody is there to be written to
+}
+
+func newConn(l *loop, fd int) *conn {
+	c := &conn{loop: l, fd: fd, interest: unix.EPOLLIN, readable: true, told: event{-1}}
+	if err := l.watch(fd, c.interest); err != nil {
+		l.say("%v", err)
+		_ = unix.Close(fd) // it was never used
+		return nil
+	}
+	l.owner[int32(fd)] = c
+	c.negotiation = wire.NewNegotiation(catalog{c})
+	c.deadline = time.Now().Add(l.server.cfg.handshake())
+	c.in = make([]byte, 16<<10)
+	c.out = c.negotiation.Greeting(nil)
+	return c
+}
+
+// A catalog is what the handshake may ask.
+type catalog struct{ c *conn }
+
+func (k catalog) Names() (names []string) {
+	for _, e := range *k.c.loop.server.exports.Load() {
+		names = append(names, e.disk.Name)
+	}
+	return names
+}
+
+func (k catalog) Find(name string) (wire.Export, bool) {
+	e := k.c.loop.server.find(name)
+	if e == nil {
+		return wire.Export{}, false
+	}
+	return e.about, true
+}
+
+func (k catalog) Open(name string) error {
+	e := k.c.loop.server.find(name)
+	if e == nil {
+		return errors.New("export is gone")
+	}
+	return k.c.open(e)
+}
+
+// open prepares the transmission phase.
+func (c *conn) open(e *export) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.closeExport())
+		}
+	}()
+	c.export = e
+	if c.told, err = newEvent(); err != nil {
+		return err
+	}
+	if c.queue, err = e.disk.Store.NewQueue(depth, c.told.set); err != nil {
+		return fmt.Errorf("disk cannot be used now: %w", err)
+	}
+	if err := c.addEvents(); err != nil {
+		return err
+	}
+	if c.memory, err = newMemory(&e.disk, e.memory); err != nil {
+		return fmt.Errorf("memory for data: %w", err)
+	}
+	if u, ok := c.queue.(backend.MemoryUser); ok {
+		u.UseMemory(c.memory.Bytes(), len(c.memory.Bytes()))
+	}
+	c.pages = newPages(len(c.memory.Bytes()))
+	c.gate = c.loop.gate(e.disk.Name)
+	c.slots = make([]request, depth)
+	c.idle = make([]uint16, 0, depth)
+	for i := range c.slots {
+		c.slots[i].slot = uint16(i)
+		c.idle = append(c.idle, uint16(depth-1-i))
+	}
+	c.batch = make([]backend.Request, 0, depth)
+	in := make([]byte, inputSize)
+	c.head, c.tail, c.in = 0, copy(in, c.in[c.head:c.tail]), in
+	// Less than asked for will do.
+	_ = unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, socketBytes)
+	_ = unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, socketBytes)
+	return nil
+}
+
+// addEvents makes the ends of operations end the loop's sleep.
+func (c *conn) addEvents() error {
+	if err := c.listenTo(c.told.fd); err != nil {
+		return err
+	}
+	w, ok := c.queue.(backend.Watchable)
+	if !ok {
+		return nil
+	}
+	fd := w.Descriptor()
+	if fd < 0 {
+		return nil
+	}
+	c.watch = w
+	return c.listenTo(fd)
+}
+
+func (c *conn) listenTo(fd int) error {
+	if err := c.loop.watch(fd, unix.EPOLLIN); err != nil {
+		return err
+	}
+	c.loop.owner[int32(fd)] = c
+	return nil
+}
+
+// newMemory is a disk's own, or any.
+func newMemory(d *attach.Disk, size int) (attach.Memory, error) {
+	if d.NewMemory != nil {
+		return d.NewMemory(size)
+	}
+	return shard.NewSlab(size)
+}
+
+// agree enters the transmission phase.
+func (c *conn) agree() {
+	n := c.negotiation
+	c.negotiation = nil
+	c.structured = n.Structured
+	info := c.export.disk.Store.Info()
+	c.limits = wire.Limits{Size: n.Export.Size, ReadOnly: info.ReadOnly, Block: 1, MaxPayload: maxRequest}
+	if n.BlockSize {
+		c.limits.Block = n.Export.MinBlock
+	}
+}
+
+// turn moves the client's requests on. It reports whether there was anything to do.
+func (c *conn) turn(rs []backend.Result) (useful bool) {
+	done := 0
+	if c.submitted > 0 {
+		done = c.poll(rs)
+	}
+	// Answers go out together: more of them may be there in a moment.
+	if (done == 0 || c.submitted == 0 || c.replies.len() >= replyBatch) && c.pending() && !c.blocked {
+		c.send()
+		useful = true
+		c.skipped = skipReads
+	}
+	if c.wantsToRead() && c.receive() {
+		useful = true
+	}
+	c.submit()
+	return useful || done > 0
+}
+
+const (
+	// replyBatch is how many answers do not wait for more.
+	replyBatch = 32
+	// skipReads is how many turns pass between reads that find nothing, while the
+	// store has something to do.
+	skipReads = 8
+)
+
+// wantsToRead reports whether a read of the socket is worth its system call.
+func (c *conn) wantsToRead() bool {
+	if c.ending || c.dead || c.stalled && !c.unstall() {
+		return false
+	}
+	if len(c.loop.conns) > few && !c.readable {
+		return false
+	}
+	if c.submitted == 0 {
+		return true
+	}
+	if c.skipped++; c.skipped < skipReads {
+		return false
+	}
+	c.skipped = 0
+	return true
+}
+
+// ready is told of a descriptor that is ready.
+func (c *conn) ready(fd int) {
+	switch fd {
+	case c.fd:
+		c.readable, c.blocked = true, false
+		c.skipped = skipReads
+	case c.told.fd:
+		c.toldIn = true
+	}
+}
+
+// arm prepares for a sleep of the loop, and reports false if there must be none.
+func (c *conn) arm() bool {
+	if c.toldIn {
+		c.toldIn = false
+		c.told.clear()
+		return false // something is to be polled for
+	}
+	if c.submitted > 0 && c.watch != nil && !c.watch.Arm() {
+		return false
+	}
+	mask := uint32(0)
+	if !c.ending && !c.stalled {
+		mask |= unix.EPOLLIN
+	}
+	if c.blocked {
+		mask |= unix.EPOLLOUT
+	}
+	if mask != c.interest && !c.dead {
+		c.interest = mask
+		e := unix.EpollEvent{Events: mask, Fd: int32(c.fd)}
+		if err := unix.EpollCtl(c.loop.epoll, unix.EPOLL_CTL_MOD, c.fd, &e); err != nil {
+			c.loop.say("nbd: epoll: %v", err)
+			c.abandon()
+		}
+	}
+	return true
+}
+
+// stop lets what was begun end, and makes it durable.
+func (c *conn) stop() {
+	c.flushing = c.queue != nil && !c.ending && !c.limits.ReadOnly && c.negotiation == nil
+	c.ending = true
+}
+
+// abandon is for a client that nothing can be said to.
+func (c *conn) abandon() {
+	c.ending, c.dead = true, true
+	c.out = c.out[:0]
+	c.dropReplies()
+	_ = unix.EpollCtl(c.loop.epoll, unix.EPOLL_CTL_DEL, c.fd, nil) // it may be gone
+}
+
+// gone reports whether the client's requests are all over and nothing is left to say.
+func (c *conn) gone() bool {
+	if !c.ending {
+		return false
+	}
+	if c.incoming != nil { // its data will not come
+		c.release(c.incoming)
+		c.incoming = nil
+	}
+	if len(c.idle) < len(c.slots) || c.pending() && !c.dead {
+		return false
+	}
+	if c.flushing {
+		c.flushing = false
+		c.flush()
+		return false
+	}
+	return true
+}
+
+// pending reports whether there is something to write.
+func (c *conn) pending() bool { return len(c.out) > 0 || c.replies.len() > 0 }
+
+// close frees what the client had. It waits for what the store has begun.
+func (c *conn) close() error {
+	delete(c.loop.owner, int32(c.fd))
+	return errors.Join(c.closeExport(), unix.Close(c.fd)) // which takes it out of the epoll
+}
+
+// closeExport undoes open, or what it did before it failed.
+func (c *conn) closeExport() error {
+	var errs []error
+	for fd, owner := range c.loop.owner {
+		if owner == c && int(fd) != c.fd {
+			delete(c.loop.owner, fd)
+			errs = append(errs, unix.EpollCtl(c.loop.epoll, unix.EPOLL_CTL_DEL, int(fd), nil))
+		}
+	}
+	if c.queue != nil {
+		errs = append(errs, c.queue.Close())
+	}
+	if c.memory != nil {
+		errs = append(errs, c.memory.Close())
+	}
+	errs = append(errs, c.told.close())
+	c.queue, c.watch, c.memory, c.told = nil, nil, nil, event{-1}
+	return errors.Join(errs...)
+}

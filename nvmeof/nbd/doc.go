@@ -1,0 +1,37 @@
+// Package nbd publishes disks as exports of an NBD server on a unix socket, for
+// fio's nbd engine, qemu, nbd-client and whatever else speaks it.
+//
+// A [Server] has one loop, a goroutine on a thread of its own, that does everything:
+// it accepts, negotiates (package wire), takes as many requests as a read of the
+// socket gives, submits them to the store in one batch, and answers in one write
+// what the store has finished, out of order, from the memory that the store read
+// into. Of a store whose queue is a [backend.Watchable], as a namespace's is, it
+// drives the I/O queue too while it polls: a request meets no other goroutine. A
+// loop without work polls for a while, and lets others have the processor after each
+// turn in vain, since the client may be waiting for it; then it sleeps in one epoll
+// on sockets and queues.
+//
+// # Requests
+//
+// READ, WRITE, FLUSH, TRIM, WRITE_ZEROES and DISC, with FUA, DF, NO_HOLE and
+// FAST_ZERO; structured replies, of one chunk each. A client that asked for the
+// block sizes gets EINVAL for what does not keep to them. For others a part of a
+// block is read, changed and written, while no other write to the disk goes on.
+// Requests move 32 MiB at most. What comes of a command that failed is an errno,
+// EIO for whatever has none of its own.
+//
+// # Bounds
+//
+// A client has 256 requests in flight and 33 MiB of memory, of which it costs what
+// it uses; what exceeds them waits in its socket. There are 32 clients. One that
+// does not finish the handshake in 10 s, or sends what cannot be understood, is
+// disconnected once what it asked for before is done; others do not notice.
+// [Server.Stats] counts each reason.
+//
+// # Not here
+//
+// TLS, TCP, block status, extended headers, and RESIZE, which is an experiment of the
+// protocol: a disk that changed its size has the new one for clients that come
+// after [Server.Publish], and the old one for those that are there. One loop serves
+// all disks.
+package nbd

@@ -1,0 +1,256 @@
+package nbd
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+)
+
+// A loop does everything for all clients, on one goroutine, which owns all that is
+// here and in its conns.
+type loop struct {
+	server *Server
+	epoll  int
+	conns  []*conn
+	owner  map[int32]*conn // of descriptors in the epoll
+	gates  map[string]*gate
+	zeroes []byte // nothing else, for stores without Write Zeroes
+
+	spin     spinner
+	yielder  shard.Yielder
+	vain     int
+	stopping bool
+	deadline time.Time // of stopping
+
+	results [64]backend.Result
+	events  [64]unix.EpollEvent
+}
+
+const (
+	// few is how many sockets are read from without asking the epoll before.
+	few = 4
+	// lookAround is after how many turns the epoll is asked while the loop polls.
+	lookAround = 64
+)
+
+func newLoop(s *Server) (*loop, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("nbd: epoll: %w", err)
+	}
+	l := &loop{server: s, epoll: fd, owner: map[int32]*conn{}, gates: map[string]*gate{}}
+	l.spin.init(&s.cfg)
+	err = errors.Join(l.watch(s.listener.fd, unix.EPOLLIN), l.watch(s.wake.fd, unix.EPOLLIN))
+	if err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return l, nil
+}
+
+func (l *loop) watch(fd int, mask uint32) error {
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: mask, Fd: int32(fd)}); err != nil {
+		return fmt.Errorf("nbd: epoll: %w", err)
+	}
+	return nil
+}
+
+func (l *loop) run() {
+	runtime.LockOSThread() // the thread ends with the goroutine
+	defer close(l.server.ended)
+	for !l.over() {
+		useful := l.turn()
+		l.yielder.Turn(useful)
+		if useful {
+			l.vain = 0
+			l.spin.worked()
+			continue
+		}
+		l.vain++
+		// Others may have no other processor: a client that has an answer to read, the
+		// target that has one to give.
+		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		if l.vain%lookAround == 0 {
+			l.look(0)
+		}
+		if l.spin.over(l.busy()) {
+			l.sleep()
+		}
+	}
+	l.finish()
+}
+
+// turn moves everybody on, and reports whether there was anything to do.
+func (l *loop) turn() (useful bool) {
+	if len(l.conns) > few {
+		l.look(0)
+	}
+	for i := 0; i < len(l.conns); i++ {
+		c := l.conns[i]
+		if c.turn(l.results[:]) {
+			useful = true
+		}
+		if c.gone() {
+			l.drop(i)
+			i--
+		}
+	}
+	return useful
+}
+
+// busy reports whether an answer of a store is waited for.
+func (l *loop) busy() bool {
+	return slices.ContainsFunc(l.conns, func(c *conn) bool { return c.submitted > 0 })
+}
+
+// sleep waits until there is something to do.
+func (l *loop) sleep() {
+	for _, c := range l.conns {
+		if !c.arm() {
+			return
+		}
+	}
+	l.look(l.patience())
+	l.yielder.Woke()
+	l.spin.woke()
+}
+
+// patience is how many milliseconds the loop may sleep; -1: for ever.
+func (l *loop) patience() int {
+	var first time.Time
+	if l.stopping {
+		first = l.deadline
+	}
+	for _, c := range l.conns {
+		if c.negotiation != nil && (first.IsZero() || c.deadline.Before(first)) {
+			first = c.deadline
+		}
+	}
+	if first.IsZero() {
+		return -1
+	}
+	return int(max(0, time.Until(first)).Milliseconds()) + 1
+}
+
+// look asks the epoll what is readable.
+func (l *loop) look(timeout int) {
+	var n int
+	var err error
+	if timeout == 0 {
+		n, err = unix.EpollWait(l.epoll, l.events[:], 0)
+	} else if n, err = unix.EpollWait(l.epoll, l.events[:], timeout); err != nil {
+		n = 0 // EINTR
+	}
+	for _, e := range l.events[:max(n, 0)] {
+		switch c := l.owner[e.Fd]; {
+		case c != nil:
+			c.ready(int(e.Fd))
+		case int(e.Fd) == l.server.listener.fd:
+			l.accept()
+		case int(e.Fd) == l.server.wake.fd:
+			l.server.wake.clear()
+		}
+	}
+	if l.server.closing.Load() && !l.stopping {
+		l.stop()
+	}
+	l.expire()
+}
+
+// accept lets in who knocks.
+func (l *loop) accept() {
+	for !l.stopping {
+		fd, err := l.server.listener.accept()
+		if err != nil {
+			return // nobody there, or no descriptor left: the next look tries again
+		}
+		if len(l.conns) >= l.server.cfg.clients() {
+			l.server.counters.tooMany.Add(1)
+			l.say("a client more than %d is sent away", l.server.cfg.clients())
+			_ = unix.Close(fd) // it was never used
+			continue
+		}
+		l.server.counters.clients.Add(1)
+		if c := newConn(l, fd); c != nil {
+			l.conns = append(l.conns, c)
+		}
+	}
+}
+
+// expire sends away who does not get through with the handshake.
+func (l *loop) expire() {
+	var now time.Time
+	for _, c := range l.conns {
+		if c.negotiation == nil || c.ending {
+			continue
+		}
+		if now.IsZero() {
+			now = time.Now()
+		}
+		if now.After(c.deadline) {
+			l.server.counters.slow.Add(1)
+			l.say("a client did not finish the handshake in %v", l.server.cfg.handshake())
+			c.abandon()
+		}
+	}
+}
+
+func (l *loop) say(format string, args ...any) {
+	if l.server.cfg.Log != nil {
+		l.server.cfg.Log(fmt.Sprintf(format, args...))
+	}
+}
+
+func (l *loop) drop(i int) {
+	c := l.conns[i]
+	l.conns = slices.Delete(l.conns, i, i+1)
+	if err := c.close(); err != nil {
+		l.say("a client's end: %v", err)
+	}
+}
+
+// stop begins the end of the loop.
+func (l *loop) stop() {
+	l.stopping = true
+	l.deadline = time.Now().Add(l.server.cfg.drain())
+	for _, c := range l.conns {
+		c.stop()
+	}
+}
+
+func (l *loop) over() bool {
+	return l.stopping && (len(l.conns) == 0 || time.Now().After(l.deadline))
+}
+
+// finish frees everything. Closing a queue waits for what is still in flight.
+func (l *loop) finish() {
+	var errs []error
+	for _, c := range l.conns {
+		errs = append(errs, fmt.Errorf("a client's requests were not finished in %v", l.server.cfg.drain()), c.close())
+	}
+	errs = append(errs, l.server.listener.close(), unix.Close(l.epoll))
+	l.server.err = errors.Join(errs...)
+}
+
+func (l *loop) gate(name string) *gate {
+	g := l.gates[name]
+	if g == nil {
+		g = &gate{}
+		l.gates[name] = g
+	}
+	return g
+}
+
+// zero is memory that nobody writes to.
+func (l *loop) zero() []byte {
+	if l.zeroes == nil {
+		l.zeroes = make([]byte, zeroPiece)
+	}
+	return l.zeroes
+}

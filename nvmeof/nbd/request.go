@@ -1,0 +1,316 @@
+package nbd
+
+import (
+	"errors"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/wire"
+)
+
+// A request of a client is in one of the conn's slots from its header to the last
+// byte of its reply.
+type request struct {
+	slot    uint16
+	head    wire.Request
+	errno   wire.Errno
+	partial bool // a change of parts of blocks
+	silent  bool // the server's own: no reply
+	stage   stage
+
+	// The whole blocks around the range.
+	off, length int64
+
+	first, pages int    // of the memory
+	memory       []byte // for the blocks, and then one to read into for partial ones
+	done         int64  // of stageZero
+
+	reply     [wire.MaxReplyHead]byte
+	replySize int
+}
+
+// A stage is what the store does for a request.
+type stage uint8
+
+const (
+	stageLast  stage = iota // after which it is done
+	stageFront              // the first block is read
+	stageBack               // the last block is read
+	stageZero               // zeroes are written, a piece at a time
+	stageFlush              // what is done is made durable
+)
+
+// zeroPiece is how much is written at a time where there is no Write Zeroes.
+const zeroPiece = 1 << 20
+
+func (r *request) reset(head *wire.Request, errno wire.Errno) {
+	r.head, r.errno = *head, errno
+	r.partial, r.silent, r.stage = false, false, stageLast
+	r.off, r.length, r.pages, r.memory, r.done = 0, 0, 0, nil, 0
+}
+
+// lay decides which blocks a request is about, and how many pages it needs.
+func (r *request) lay(block int, size int64) {
+	b := int64(block)
+	from, to := int64(r.head.Offset), int64(r.head.Offset)+int64(r.head.Length)
+	aligned := (from|to)&(b-1) == 0
+	bytes := int64(0)
+	switch r.head.Command {
+	case wire.CmdFlush:
+		return
+	case wire.CmdTrim: // a hint: only whole blocks
+		from, to = (from+b-1)&^(b-1), to&^(b-1)
+		r.off, r.length = from, max(0, to-from)
+		return
+	case wire.CmdRead:
+		bytes = 1
+	case wire.CmdWrite:
+		bytes, r.partial = 1, !aligned
+	case wire.CmdWriteZeroes:
+		if !aligned {
+			bytes, r.partial = 1, true
+			if r.head.Flags&wire.FlagFastZero != 0 {
+				r.errno = wire.ENOTSUP
+			} else if r.head.Length > maxRequest {
+				r.errno = wire.EINVAL
+			}
+		}
+	}
+	r.off = from &^ (b - 1)
+	r.length = min((to+b-1)&^(b-1), size) - r.off
+	if r.errno != wire.OK || bytes == 0 {
+		return
+	}
+	bytes = r.length
+	if r.partial {
+		bytes += b
+	}
+	r.pages = int((bytes + pageSize - 1) / pageSize)
+}
+
+// payload is where the data of the request itself lies.
+func (r *request) payload() []byte {
+	at := int64(r.head.Offset) - r.off
+	return r.memory[at:][:r.head.Length]
+}
+
+func (r *request) changes() bool {
+	return r.head.Command != wire.CmdRead && r.head.Command != wire.CmdFlush
+}
+
+// begin starts a request that is all there.
+func (c *conn) begin(r *request) {
+	if r.changes() && !c.gate.enter(c, r) {
+		return // the gate starts it
+	}
+	c.start(r)
+}
+
+// start asks the store for the first step. The gate has let it pass.
+func (c *conn) start(r *request) {
+	switch r.head.Command {
+	case wire.CmdRead:
+		c.ask(r, backend.Request{Op: backend.OpRead, Offset: r.off, Length: r.length, Buf: r.memory[:r.length]})
+	case wire.CmdFlush:
+		c.ask(r, backend.Request{Op: backend.OpFlush})
+	case wire.CmdTrim:
+		if r.length == 0 {
+			c.finish(r)
+			return
+		}
+		if r.head.Flags&wire.FlagFUA != 0 {
+			r.stage = stageFlush
+		}
+		c.ask(r, backend.Request{Op: backend.OpDeallocate, Offset: r.off, Length: r.length})
+	case wire.CmdWriteZeroes:
+		if r.partial {
+			clear(r.payload())
+			c.readFront(r)
+			return
+		}
+		c.ask(r, backend.Request{
+			Op: backend.OpWriteZeroes, Offset: r.off, Length: r.length,
+			FUA: r.head.Flags&wire.FlagFUA != 0, Deallocate: r.head.Flags&wire.FlagNoHole == 0,
+		})
+	case wire.CmdWrite:
+		if r.partial {
+			c.readFront(r)
+			return
+		}
+		c.write(r)
+	}
+}
+
+func (c *conn) write(r *request) {
+	r.stage = stageLast
+	c.ask(r, backend.Request{
+		Op: backend.OpWrite, FUA: r.head.Flags&wire.FlagFUA != 0,
+		Offset: r.off, Length: r.length, Buf: r.memory[:r.length],
+	})
+}
+
+// scratch is room for a block beside those of the request.
+func (c *conn) scratch(r *request) []byte { return r.memory[r.length:][:c.export.block] }
+
+// readFront reads the first block, if the change begins within it.
+func (c *conn) readFront(r *request) {
+	if int64(r.head.Offset) == r.off {
+		c.readBack(r)
+		return
+	}
+	r.stage = stageFront
+	c.ask(r, backend.Request{Op: backend.OpRead, Offset: r.off, Length: int64(c.export.block), Buf: c.scratch(r)})
+}
+
+// readBack reads the last block, if the change ends within it.
+func (c *conn) readBack(r *request) {
+	if end := int64(r.head.Offset) + int64(r.head.Length); end == r.off+r.length {
+		c.write(r)
+		return
+	}
+	r.stage = stageBack
+	block := int64(c.export.block)
+	c.ask(r, backend.Request{Op: backend.OpRead, Offset: r.off + r.length - block, Length: block, Buf: c.scratch(r)})
+}
+
+func (c *conn) ask(r *request, b backend.Request) {
+	b.Tag = uint64(r.slot)
+	c.batch = append(c.batch, b)
+}
+
+// submit hands over what was collected.
+func (c *conn) submit() {
+	if len(c.batch) == 0 {
+		return
+	}
+	n := c.queue.Submit(c.batch)
+	c.submitted += n
+	c.batch = c.batch[:copy(c.batch, c.batch[n:])] // nothing is left: there are as many slots
+}
+
+// poll takes what the store has finished, and returns how much that was.
+func (c *conn) poll(rs []backend.Result) int {
+	n := c.queue.Poll(rs)
+	c.submitted -= n
+	for _, res := range rs[:n] {
+		c.step(&c.slots[res.Tag], res.Err)
+	}
+	return n
+}
+
+// step is what follows the end of an operation.
+func (c *conn) step(r *request, err error) {
+	if err != nil && c.zeroByWriting(r, err) {
+		return
+	}
+	if err != nil {
+		r.errno = errnoOf(r, err)
+		c.loop.server.counters.failed.Add(1)
+		c.finish(r)
+		return
+	}
+	switch r.stage {
+	case stageFront:
+		copy(r.memory, c.scratch(r)[:int64(r.head.Offset)-r.off])
+		c.readBack(r)
+	case stageBack:
+		end := int64(r.head.Offset) + int64(r.head.Length) - r.off // in memory
+		within := end & int64(c.export.block-1)
+		copy(r.memory[end:r.length], c.scratch(r)[within:])
+		c.write(r)
+	case stageZero:
+		c.zeroMore(r)
+	case stageFlush:
+		r.stage = stageLast
+		c.ask(r, backend.Request{Op: backend.OpFlush})
+	default:
+		c.finish(r)
+	}
+}
+
+// zeroByWriting begins to write zeroes where the store cannot do without, unless
+// the client would rather hear that it is slow.
+func (c *conn) zeroByWriting(r *request, err error) bool {
+	if r.head.Command != wire.CmdWriteZeroes || r.stage != stageLast || r.partial || !errors.Is(err, backend.ErrUnsupported) {
+		return false
+	}
+	if r.head.Flags&wire.FlagFastZero != 0 {
+		return false
+	}
+	r.stage = stageZero
+	c.zeroMore(r)
+	return true
+}
+
+func (c *conn) zeroMore(r *request) {
+	n := min(zeroPiece, r.length-r.done)
+	if n == 0 {
+		c.finish(r)
+		return
+	}
+	c.ask(r, backend.Request{
+		Op: backend.OpWrite, FUA: r.head.Flags&wire.FlagFUA != 0,
+		Offset: r.off + r.done, Length: n, Buf: c.loop.zero()[:n],
+	})
+	r.done += n
+}
+
+// errnoOf puts the store's errors into those of the protocol.
+func errnoOf(r *request, err error) wire.Errno {
+	switch {
+	case errors.Is(err, backend.ErrOutOfRange):
+		if r.head.Command == wire.CmdWrite || r.head.Command == wire.CmdWriteZeroes {
+			return wire.ENOSPC
+		}
+		return wire.EINVAL
+	case errors.Is(err, backend.ErrInvalid):
+		return wire.EINVAL
+	case errors.Is(err, backend.ErrReadOnly):
+		return wire.EPERM
+	case errors.Is(err, backend.ErrNoSpace):
+		return wire.ENOSPC
+	case errors.Is(err, backend.ErrUnsupported):
+		return wire.ENOTSUP
+	}
+	return wire.EIO
+}
+
+// finish ends a request that the store is done with.
+func (c *conn) finish(r *request) {
+	if r.changes() {
+		c.gate.leave()
+	}
+	c.reply(r)
+}
+
+// reply queues the answer.
+func (c *conn) reply(r *request) {
+	if c.dead || r.silent {
+		c.release(r)
+		return
+	}
+	n := 0
+	if r.errno == wire.OK && r.head.Command == wire.CmdRead {
+		n = int(r.head.Length)
+	}
+	r.replySize = len(wire.AppendReply(r.reply[:0], &r.head, c.structured, r.errno, n))
+	c.replies.push(r.slot)
+}
+
+// release makes a slot and its pages free.
+func (c *conn) release(r *request) {
+	if r.pages > 0 {
+		c.pages.free(r.first, r.pages)
+		r.pages, r.memory = 0, nil
+	}
+	c.idle = append(c.idle, r.slot)
+}
+
+// flush is the server's own, at the end. All slots are idle.
+func (c *conn) flush() {
+	last := len(c.idle) - 1
+	r := &c.slots[c.idle[last]]
+	c.idle = c.idle[:last]
+	r.reset(&wire.Request{Command: wire.CmdFlush}, wire.OK)
+	r.silent = true
+	c.begin(r)
+}

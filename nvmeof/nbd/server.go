@@ -1,0 +1,243 @@
+package nbd
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/wire"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+)
+
+// Config describes a server. A zero field takes the default.
+type Config struct {
+	Socket  string // required: path of the unix socket
+	Clients int    // connections at a time; default 32
+
+	Polling shard.Polling // when an idle loop sleeps
+	Spin    time.Duration // PollAdaptive: at least, as in shard.Config; default 50 µs
+
+	// Handshake is how long a client may take for it; default 10 s.
+	Handshake time.Duration
+	// Drain is how long Close waits for what is in flight; default 5 s.
+	Drain time.Duration
+	// Log is told, in a line, of clients that were sent away; nil: nobody is. It is
+	// called by the loop, so that it must not block for long.
+	Log func(string)
+}
+
+func (c *Config) clients() int {
+	if c.Clients > 0 {
+		return c.Clients
+	}
+	return 32
+}
+
+func or(d, fallback time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return fallback
+}
+
+func (c *Config) spin() time.Duration      { return or(c.Spin, 50*time.Microsecond) }
+func (c *Config) handshake() time.Duration { return or(c.Handshake, 10*time.Second) }
+func (c *Config) drain() time.Duration     { return or(c.Drain, 5*time.Second) }
+
+// Stats count what clients did.
+type Stats struct {
+	Clients      uint64 // that were accepted
+	TooMany      uint64 // that were not, since there were enough
+	Slow         uint64 // that did not finish the handshake in time
+	BadHandshake uint64 // that were disconnected for what they sent in it
+	BadRequests  uint64 // that were disconnected for what they sent after it
+	Lost         uint64 // that went without saying so
+	Refused      uint64 // requests that were answered with an error at once
+	Failed       uint64 // requests that the store failed
+	Requests     uint64 // all
+}
+
+// counters are those of Stats. The loop writes them.
+type counters struct {
+	clients, tooMany, slow, badHandshake, badRequests, lost, refused, failed, requests atomic.Uint64
+}
+
+// A Server is an [attach.FrontEnd].
+type Server struct {
+	cfg      Config
+	listener *listener
+	exports  atomic.Pointer[[]*export]
+	counters counters
+	wake     event // ends the loop's sleep
+	closing  atomic.Bool
+	ended    chan struct{} // the loop is over
+	err      error         // of its end
+	once     sync.Once
+}
+
+var _ attach.FrontEnd = (*Server)(nil)
+
+// Listen starts a server without exports. A socket that its server left behind is
+// replaced; of one that is served it says so.
+func Listen(cfg Config) (*Server, error) {
+	if cfg.Socket == "" {
+		return nil, errors.New("nbd: Config.Socket is missing")
+	}
+	wake, err := newEvent()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, wake: wake, ended: make(chan struct{})}
+	s.exports.Store(new([]*export))
+	if s.listener, err = listen(cfg.Socket); err != nil {
+		return nil, errors.Join(err, wake.close())
+	}
+	l, err := newLoop(s)
+	if err != nil {
+		return nil, errors.Join(err, s.listener.close(), wake.close())
+	}
+	go l.run() // ends in Close
+	return s, nil
+}
+
+// Publish implements [attach.FrontEnd].
+func (s *Server) Publish(disks []attach.Disk) error {
+	all := make([]*export, 0, len(disks))
+	names := map[string]bool{}
+	for _, d := range disks {
+		e, err := newExport(d)
+		if err != nil {
+			return fmt.Errorf("disk %s: %w", d.Name, err)
+		}
+		if names[d.Name] {
+			return fmt.Errorf("two disks are called %q", d.Name)
+		}
+		names[d.Name] = true
+		all = append(all, e)
+	}
+	s.exports.Store(&all)
+	return nil
+}
+
+// URI is where a disk is (the NBD project's doc/uri.md).
+func (s *Server) URI(d attach.Disk) string { return uri(s.cfg.Socket, d.Name) }
+
+// Usage implements [attach.FrontEnd].
+func (s *Server) Usage(d attach.Disk) []string {
+	at := s.URI(d)
+	return []string{
+		"fio --name=t --ioengine=nbd --uri='" + at + "' --rw=randread --bs=4k --iodepth=32 --runtime=5 --time_based",
+		"qemu-img info '" + at + "'",
+		"qemu-system-x86_64 -drive 'file=" + at + ",format=raw,if=virtio,discard=unmap'",
+		fmt.Sprintf("modprobe nbd; nbd-client -unix %s -N %s /dev/nbd0    # as root; ends with nbd-client -d /dev/nbd0", s.cfg.Socket, d.Name),
+	}
+}
+
+// Stats returns the counters.
+func (s *Server) Stats() Stats {
+	c := &s.counters
+	return Stats{
+		Clients: c.clients.Load(), TooMany: c.tooMany.Load(), Slow: c.slow.Load(),
+		BadHandshake: c.badHandshake.Load(), BadRequests: c.badRequests.Load(), Lost: c.lost.Load(),
+		Refused: c.refused.Load(), Failed: c.failed.Load(), Requests: c.requests.Load(),
+	}
+}
+
+// Close implements [attach.FrontEnd]: no client is let in any more, requests that
+// were read are finished and answered, the disks flushed.
+func (s *Server) Close() error {
+	s.once.Do(func() {
+		s.closing.Store(true)
+		s.wake.set()
+		<-s.ended
+		s.err = errors.Join(s.err, s.wake.close())
+	})
+	return s.err
+}
+
+// find looks for an export; "" is the first.
+func (s *Server) find(name string) *export {
+	for _, e := range *s.exports.Load() {
+		if name == "" || e.disk.Name == name {
+			return e
+		}
+	}
+	return nil
+}
+
+// An export is a disk as clients see it. It does not change.
+type export struct {
+	disk   attach.Disk
+	block  int // bytes of a logical block
+	about  wire.Export
+	memory int // bytes for a client's data
+}
+
+// maxRequest is the most that a request moves: what clients may expect of a server
+// that does not say, and what Linux and qemu ask for at most.
+const maxRequest = 32 << 20
+
+func newExport(d attach.Disk) (*export, error) {
+	info := d.Store.Info()
+	if info.BlockSize < 512 || info.BlockSize > 64<<10 || info.BlockSize&(info.BlockSize-1) != 0 {
+		return nil, fmt.Errorf("blocks of %d bytes", info.BlockSize)
+	}
+	e := &export{disk: d, block: info.BlockSize}
+	span := max(info.BlockSize, pageSize)
+	e.memory = maxRequest + 4*span
+	flags := wire.HasFlags | wire.SendFlush | wire.SendFUA | wire.SendDF
+	// A flush covers what was acknowledged on whatever queue of the store.
+	flags |= wire.CanMultiConn
+	if info.ReadOnly {
+		flags |= wire.ReadOnly
+	} else {
+		// Write Zeroes of a store moves no data; where there is none, it is not fast
+		// and says so.
+		flags |= wire.SendWriteZeroes | wire.SendFastZero
+		if info.Deallocate {
+			flags |= wire.SendTrim
+		}
+	}
+	preferred := max(info.BlockSize, pageSize)
+	if o := info.Optimal; o > preferred && o <= maxRequest && o&(o-1) == 0 {
+		preferred = o
+	}
+	e.about = wire.Export{
+		Name: d.Name, Description: d.Description, Size: uint64(info.Size), Flags: flags,
+		MinBlock: uint32(info.BlockSize), PreferredBlock: uint32(preferred), MaxBlock: maxRequest,
+	}
+	return e, nil
+}
+
+// An event is an eventfd, readable once it has been set. Any goroutine may set it.
+type event struct{ fd int }
+
+func newEvent() (event, error) {
+	fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		return event{-1}, fmt.Errorf("nbd: eventfd: %w", err)
+	}
+	return event{fd}, nil
+}
+
+func (e event) set() {
+	one := [8]byte{1}
+	_, _ = unix.Write(e.fd, one[:]) // cannot fail but by being set already
+}
+
+func (e event) clear() {
+	var b [8]byte
+	_, _ = unix.Read(e.fd, b[:]) // EAGAIN: it was not set
+}
+
+func (e event) close() error {
+	if e.fd < 0 {
+		return nil
+	}
+	return unix.Close(e.fd)
+}
