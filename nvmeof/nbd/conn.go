@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	depth       = 256       // requests of a client in flight
-	inputSize   = 256 << 10 // bytes read ahead of a client
-	socketBytes = 4 << 20   // asked for as the socket's buffers; the kernel gives what it allows
+	depth       = 256      // requests of a client in flight
+	inputSize   = 64 << 10 // bytes read at a time: the store begins with some while others are read
+	socketBytes = 4 << 20  // asked for as the socket's buffers; the kernel gives what it allows
 )
 
 // A conn is one client. It belongs to the loop.

@@ -73,14 +73,15 @@ func (l *loop) run() {
 			continue
 		}
 		l.vain++
+		if l.spin.over(l.flying()) {
+			l.sleep()
+			continue
+		}
 		// Others may have no other processor: a client that has an answer to read, the
 		// target that has one to give.
-		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		l.spin.giveWay()
 		if l.vain%lookAround == 0 {
 			l.look(0)
-		}
-		if l.spin.over(l.busy()) {
-			l.sleep()
 		}
 	}
 	l.finish()
@@ -104,9 +105,12 @@ func (l *loop) turn() (useful bool) {
 	return useful
 }
 
-// busy reports whether an answer of a store is waited for.
-func (l *loop) busy() bool {
-	return slices.ContainsFunc(l.conns, func(c *conn) bool { return c.submitted > 0 })
+// flying is how many answers of stores are waited for.
+func (l *loop) flying() (n int) {
+	for _, c := range l.conns {
+		n += c.submitted
+	}
+	return n
 }
 
 // sleep waits until there is something to do.

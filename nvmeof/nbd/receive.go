@@ -31,6 +31,9 @@ func (c *conn) receive() bool {
 		c.endOfInput()
 		return true
 	}
+	if n == len(data)+len(c.in)-c.tail {
+		c.skipped = skipReads // there is more
+	}
 	direct := min(n, len(data))
 	c.got += direct
 	c.tail += n - direct

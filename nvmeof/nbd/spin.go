@@ -3,6 +3,8 @@ package nbd
 import (
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
@@ -20,6 +22,30 @@ type spinner struct {
 	length  time.Duration
 	idle    time.Time // since when there was nothing to do; zero: not yet asked
 	slept   bool
+	crowded int // times not to wait for clients but asleep
+	most    int // requests with the store since there were none
+}
+
+const (
+	// aloneTime is what giving way takes at most when nobody takes it.
+	aloneTime = 1500 * time.Nanosecond
+	// crowdedFor is how often a loop that is not alone on its processor sleeps before it
+	// looks again whether it is.
+	crowdedFor = 64
+	// lonely is how many requests at a time are no reason to poll for more. Asleep, the
+	// first of many would be taken alone.
+	lonely = 4
+)
+
+// giveWay lets others have the processor. If somebody took it, whom we wait for may
+// have none while we poll; asleep, we are woken on the processor of the client, which
+// then waits for us: better than on two with a wake-up each way.
+func (s *spinner) giveWay() {
+	start := time.Now()
+	unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	if time.Since(start) > aloneTime {
+		s.crowded = crowdedFor
+	}
 }
 
 func (s *spinner) init(cfg *Config) {
@@ -47,8 +73,12 @@ func (s *spinner) worked() {
 // woke is called after a sleep.
 func (s *spinner) woke() { s.slept = true }
 
-// over reports whether the loop has polled long enough.
-func (s *spinner) over(busy bool) bool {
+// over reports whether the loop has polled long enough. So many requests are with
+// the store.
+func (s *spinner) over(flying int) bool {
+	if flying > 0 {
+		s.most = max(s.most, flying)
+	}
 	switch {
 	case s.polling == shard.PollAlways:
 		return false
@@ -59,9 +89,16 @@ func (s *spinner) over(busy bool) bool {
 		return false
 	case s.slept: // what ended the sleep was nothing
 		return true
+	case flying == 0 && s.crowded > 0 && s.most <= lonely:
+		s.crowded--
+		s.most = 0
+		return true
+	}
+	if flying == 0 {
+		s.most = 0
 	}
 	length := s.length
-	if busy {
+	if flying > 0 {
 		length = max(length, s.least*busySpinFactor)
 	}
 	return time.Since(s.idle) > length

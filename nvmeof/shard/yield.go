@@ -24,8 +24,11 @@ type Yielder struct {
 	weight uint32 // of the turns since the last yield
 	yields uint32 // to the kernel, since the last to the Go scheduler
 	every  uint32
+	idle   uint32
 	soon   uint32 // idle turns until the yield that Woke asks for
 }
+
+const givesWay = 4
 
 // soonTurns is how many idle turns that is.
 const soonTurns = 4
@@ -41,6 +44,9 @@ func (y *Yielder) Turn(useful bool) {
 	y.weight++
 	if !useful {
 		y.weight += idleWeight - 1
+		if y.idle++; y.idle%givesWay == 0 {
+			giveWay()
+		}
 		if y.soon > 0 {
 			if y.soon--; y.soon == 0 {
 				giveWay()
