@@ -36,6 +36,7 @@ type pairSpec struct {
 	alone        bool          // the host sends and receives packets one by one
 	file         string        // namespace 2
 	connect      bool          // one controller
+	shared       bool          // both may run on all processors, with one shard each
 }
 
 // memoryForData holds the largest of the loads on each shard.
@@ -44,6 +45,10 @@ const memoryForData = 16 * 128 << 10
 func (l *lab) pair(spec pairSpec) (*pair, error) {
 	if spec.target == nil {
 		spec.target, spec.host = l.lab1()
+	}
+	targetShards, hostShards := len(spec.target), len(spec.host)
+	if spec.shared {
+		spec.target, spec.host = l.both(), l.both()
 	}
 	if spec.depth == 0 {
 		spec.depth = 256
@@ -56,7 +61,7 @@ func (l *lab) pair(spec pairSpec) (*pair, error) {
 	l.later(p.target)
 	at := l.addr()
 	err = p.target.Call("Start", child.TargetSpec{
-		Addr: at, Shards: len(spec.target), InCapsule: spec.inCapsule, QueueDepth: spec.depth, Memory: l.memory, File: spec.file,
+		Addr: at, Shards: targetShards, InCapsule: spec.inCapsule, QueueDepth: spec.depth, Memory: l.memory, File: spec.file,
 	}, &child.None{})
 	if err != nil {
 		return nil, err
@@ -66,8 +71,8 @@ func (l *lab) pair(spec pairSpec) (*pair, error) {
 	}
 	l.later(p.host)
 	err = p.host.Call("Open", child.HostSpec{
-		Addr: l.addr(), Target: at, Shards: len(spec.host), QueueSize: spec.depth, Alone: spec.alone,
-		Buffers: len(spec.host) * memoryForData,
+		Addr: l.addr(), Target: at, Shards: hostShards, QueueSize: spec.depth, Alone: spec.alone,
+		Buffers: hostShards * memoryForData,
 	}, &child.None{})
 	if err != nil || !spec.connect {
 		return p, err
@@ -125,14 +130,19 @@ func busy(cpu func() (time.Duration, error), f func() error) (float64, error) {
 	return (after - before).Seconds() / time.Since(start).Seconds(), err
 }
 
-// fio is a probe with fio, of a file or of a server at a URI.
-func (l *lab) fio(w load, file string, server *fio.Server, size int64) func() (child.Sample, error) {
-	j := fio.Job{
-		File: file, Pattern: w.pattern.String(), BlockSize: w.size, Depth: w.depth, Size: size, Runtime: l.time, Ramp: l.ramp(),
-	}
+// fioJob is a load for fio.
+func (l *lab) fioJob(w load, size int64) fio.Job {
+	j := fio.Job{Pattern: w.pattern.String(), BlockSize: w.size, Depth: w.depth, Size: size, Runtime: l.time, Ramp: l.ramp()}
 	if w.region > 0 {
 		j.Size = w.region
 	}
+	return j
+}
+
+// fio is a probe with fio, of a file or of a server at a URI.
+func (l *lab) fio(w load, file string, server *fio.Server, size int64) func() (child.Sample, error) {
+	j := l.fioJob(w, size)
+	j.File = file
 	return func() (child.Sample, error) {
 		if server == nil {
 			r, err := fio.Run(l.host(), j)

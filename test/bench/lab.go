@@ -37,6 +37,7 @@ func groupKinds() []groupKind {
 	return []groupKind{
 		{"latency", false, (*lab).latency},
 		{"rate", false, (*lab).rate},
+		{"attach", false, (*lab).attach},
 		{"goodput", false, (*lab).goodput},
 		{"alone", false, (*lab).alone},
 		{"file", false, (*lab).fileRatios},

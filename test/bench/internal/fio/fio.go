@@ -23,6 +23,7 @@ type Job struct {
 	Size      int64
 	Runtime   time.Duration
 	Ramp      time.Duration
+	Once      bool // through all of Size, and no longer
 }
 
 // A Result is what fio found.
@@ -50,10 +51,13 @@ func Missing(engine string) string {
 
 func (j *Job) args() []string {
 	args := []string{
-		"--name=bench", "--thread", "--output-format=json", "--time_based", "--norandommap", "--randrepeat=0",
+		"--name=bench", "--thread", "--output-format=json", "--norandommap", "--randrepeat=0",
 		"--rw=" + j.Pattern, fmt.Sprintf("--bs=%d", j.BlockSize), fmt.Sprintf("--iodepth=%d", j.Depth),
-		fmt.Sprintf("--size=%d", j.Size), fmt.Sprintf("--runtime=%dms", j.Runtime.Milliseconds()),
-		fmt.Sprintf("--ramp_time=%dms", j.Ramp.Milliseconds()),
+		fmt.Sprintf("--size=%d", j.Size),
+	}
+	if !j.Once {
+		args = append(args, "--time_based", fmt.Sprintf("--runtime=%dms", j.Runtime.Milliseconds()),
+			fmt.Sprintf("--ramp_time=%dms", j.Ramp.Milliseconds()))
 	}
 	if j.URI != "" {
 		return append(args, "--ioengine=nbd", "--uri="+j.URI)

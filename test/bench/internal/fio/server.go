@@ -53,7 +53,10 @@ func start(cores process.Cores, socket, name string, args ...string) (*Server, e
 }
 
 // URI is where the server is.
-func (s *Server) URI() string { return "nbd+unix:///?socket=" + s.socket }
+func (s *Server) URI() string { return URI(s.socket) }
+
+// URI is where the server on a socket is.
+func URI(socket string) string { return "nbd+unix:///?socket=" + socket }
 
 // CPUTime is what the server has used.
 func (s *Server) CPUTime() (time.Duration, error) { return process.CPUTime(s.cmd.Process.Pid) }
