@@ -115,15 +115,19 @@ func (c *conn) open(e *export) (err error) {
 	if c.told, err = newEvent(); err != nil {
 		return err
 	}
-	if c.queue, err = e.disk.Store.NewQueue(depth, c.told.set); err != nil {
+	queue, err := e.disk.Store.NewQueue(depth, c.told.set)
+	if err != nil {
 		return fmt.Errorf("disk cannot be used now: %w", err)
 	}
+	c.queue = queue
 	if err := c.addEvents(); err != nil {
 		return err
 	}
-	if c.memory, err = newMemory(&e.disk, e.memory); err != nil {
+	memory, err := newMemory(&e.disk, e.memory)
+	if err != nil {
 		return fmt.Errorf("memory for data: %w", err)
 	}
+	c.memory = memory
 	if u, ok := c.queue.(backend.MemoryUser); ok {
 		u.UseMemory(c.memory.Bytes(), len(c.memory.Bytes()))
 	}

@@ -2,6 +2,7 @@ package nbd
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
+	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/wire"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
 func random(n int) []byte {
@@ -407,4 +410,39 @@ func TestURI(t *testing.T) {
 	if got, want := uri("/run/a b.sock", "1"), "nbd+unix:///1?socket=/run/a%20b.sock"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+}
+
+// lost is a store that cannot be used, or has no memory for it.
+type lost struct{ backend.Store }
+
+func (lost) NewQueue(int, func()) (backend.Queue, error) {
+	return (*queue)(nil), errors.New("it is lost")
+}
+
+type queue struct{ backend.Queue }
+
+// TestOpenFails: a client whose choice cannot be opened hears why, and may choose
+// another.
+func TestOpenFails(t *testing.T) {
+	good := newStore(t, 1<<20, 512)
+	s := serve(t, Config{}, lost{newStore(t, 1<<20, 512)}, good)
+	all := append(disks(lost{good}, good), attach.Disk{Name: "3", Store: good, NewMemory: func(int) (attach.Memory, error) {
+		return (*shard.Slab)(nil), errors.New("there is none")
+	}})
+	if err := s.Publish(all); err != nil {
+		t.Fatal(err)
+	}
+	c := &client{t: t, c: dial(t, s), lengths: map[wire.Cookie]int{}}
+	c.get(18)
+	c.put([]byte{0, 0, 0, 3})
+	for name, want := range map[string]wire.OptionReply{"1": wire.RepErrShutdown, "3": wire.RepErrShutdown} {
+		c.option(wire.OptGo, append([]byte{0, 0, 0, 1}, name+"\x00\x00"...))
+		if got := c.optionReply(); got != want {
+			t.Errorf("GO %s: %#x, want %#x", name, got, want)
+		}
+	}
+	c.option(wire.OptGo, []byte{0, 0, 0, 1, '2', 0, 0})
+	for c.optionReply() != wire.RepAck {
+	}
+	c.read(0, 512)
 }

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// attached is an attach command in progress.
+type attached struct {
+	socket      string
+	out, errOut *output
+	stop        context.CancelFunc
+	ended       chan error
+}
+
+func startAttach(t *testing.T, s *testTarget) *attached {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	a := &attached{filepath.Join(t.TempDir(), "s"), newOutput(), newOutput(), stop, make(chan error, 1)}
+	root := newRoot()
+	root.SetOut(a.out)
+	root.SetErr(a.errOut)
+	go func() { a.ended <- execute(ctx, root, []string{"attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket}) }()
+	t.Cleanup(stop)
+	a.out.await(t, "nbd-client")
+	return a
+}
+
+// qemuIO runs commands of qemu-io on an export.
+func (a *attached) qemuIO(export string, commands ...string) (string, error) {
+	args := []string{"-f", "raw", "nbd+unix:///" + export + "?socket=" + a.socket}
+	for _, c := range commands {
+		args = append(args, "-c", c)
+	}
+	out, err := exec.Command("qemu-io", args...).CombinedOutput()
+	return string(out), err
+}
+
+func TestAttach(t *testing.T) {
+	s := startTarget(t, "--export", "mem:8MiB", "--export", "mem:4MiB,bs=4096", "--allow-any-host")
+	a := startAttach(t, s)
+	for _, want := range []string{"namespace 1, 8388608 bytes", "namespace 2, 4194304 bytes", "--uri='nbd+unix:///2?socket=" + a.socket} {
+		if !strings.Contains(a.out.String(), want) {
+			t.Errorf("no %q in\n%s", want, a.out)
+		}
+	}
+	c, err := net.Dial("unix", a.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var greeting [18]byte
+	if _, err := io.ReadFull(c, greeting[:]); err != nil || string(greeting[:8]) != "NBDMAGIC" {
+		t.Errorf("greeting %q, %v", greeting, err)
+	}
+	_ = c.Close()
+	t.Run("qemu-io", func(t *testing.T) {
+		if _, err := exec.LookPath("qemu-io"); err != nil {
+			t.Skip("qemu-io (Debian's qemu-utils) is not installed")
+		}
+		for _, export := range []string{"1", "2"} {
+			out, err := a.qemuIO(export, "write -P 165 0 1M", "write -P 7 100 1000", "write -z 64k 4k", "discard 128k 64k", "flush",
+				"read -P 7 100 1000", "read -P 165 1100 60k", "read -P 0 64k 4k", "read -P 165 512k 512k")
+			if err != nil || strings.Contains(out, "failed") {
+				t.Errorf("export %s: %v\n%s", export, err, out)
+			}
+		}
+		s.stop() // the controller is lost
+		<-s.ended
+		s.ended <- nil
+		a.errOut.await(t, "the controller is lost")
+		if out, err := a.qemuIO("1", "read 0 4k"); err == nil && !strings.Contains(out, "rror") {
+			t.Errorf("a read without a controller: %s", out)
+		}
+	})
+	a.stop()
+	select {
+	case <-a.ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("attach does not end")
+	}
+	if _, err := os.Lstat(a.socket); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+func TestAttachStops(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	a := startAttach(t, s)
+	command(t, "attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket).want(t, exitFailed, "served by another process")
+	command(t, "attach", "-a", s.addr, "-n", testNQN).want(t, exitUsage, "--socket is missing")
+	command(t, "attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket+"2", "--namespace-id", "7").want(t, exitUsage, "there is: 1")
+	a.stop()
+	if err := <-a.ended; err != nil {
+		t.Errorf("after a signal: %v", err)
+	}
+}

@@ -1,0 +1,56 @@
+# Our host publishes a namespace of a target by NBD: fio's nbd engine and the kernel's
+# nbd driver use it. Parameters: nqn, addr, host, provider, windows, bytes (of the
+# namespace).
+set -x
+socket=/run/attach.sock log=/mnt/host/attach.log
+exec > >(tee "$log") 2>&1 # what there is if it runs past its time
+at=(-t rdma -a "$addr" -s 4420 -w "$host" --provider "$provider" --windows "$windows" -n "$nqn" --socket "$socket")
+# As a server leaves it that was killed.
+perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => "'$socket'", Listen => 1) or die'
+[[ -S $socket ]] || die "no socket to replace"
+nvmeof attach "${at[@]}" >attach.out 2>&1 &
+attached=$!
+trap 'cat attach.out; nbd-client -d /dev/nbd0 >/dev/null 2>&1 || true; kill $attached 2>/dev/null || true' EXIT
+within 60 grep -q nbd+unix attach.out
+want "mode of the socket" "$(stat -c %a "$socket")" 600
+! nvmeof attach "${at[@]}" >second.out 2>&1 || die "a second server took the socket"
+grep -q "another process" second.out || die "a live socket: $(<second.out)"
+
+uri="nbd+unix:///1?socket=$socket"
+for load in "512 1" "4k 16" "128k 4" "1M 2"; do
+  read -r size depth <<<"$load"
+  fio --name=verify --ioengine=nbd --uri="$uri" --rw=randwrite --bs="$size" --iodepth="$depth" --size=4M \
+    --verify=crc32c --verify_fatal=1 --output-format=terse --terse-version=3 >fio.out || { cat fio.out; die "fio with $size"; }
+  note "fio, $size at a time: verified"
+done
+
+modprobe nbd
+nbd-client -nonetlink -unix "$socket" -N 1 /dev/nbd0
+want "bytes of /dev/nbd0" "$(blockdev --getsize64 /dev/nbd0)" "$bytes"
+note "discard_max_bytes $(</sys/block/nbd0/queue/discard_max_bytes), fua $(</sys/block/nbd0/queue/fua), $(</sys/block/nbd0/queue/write_cache)"
+mkfs.ext4 -q -F /dev/nbd0
+mkdir -p /tmp/attached
+mount /dev/nbd0 /tmp/attached
+cp -a /etc /usr/lib/udev /tmp/attached/
+(cd /tmp/attached && find . -type f -print0 | sort -z | xargs -0 sha256sum) >attached.sum
+fstrim -v /tmp/attached || note "no trim"
+umount /tmp/attached
+nbd-client -d /dev/nbd0
+within 10 bash -c '! nbd-client -c /dev/nbd0'
+
+# Another connection, more than one indeed, sees what the first wrote.
+nbd-client -nonetlink -unix "$socket" -N 1 -C 2 /dev/nbd0
+fsck.ext4 -fn /dev/nbd0
+mount /dev/nbd0 /tmp/attached
+(cd /tmp/attached && sha256sum --quiet -c "$OLDPWD/attached.sum")
+note "$(wc -l <attached.sum) files"
+umount /tmp/attached
+nbd-client -d /dev/nbd0
+
+builtin kill -TERM $attached
+status=0
+wait $attached || status=$?
+trap - EXIT
+cat attach.out
+want "status of attach" "$status" 0
+[[ ! -e $socket ]] || die "the socket is still there"
