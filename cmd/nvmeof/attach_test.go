@@ -27,7 +27,9 @@ func startAttach(t *testing.T, s *testTarget) *attached {
 	root := newRoot()
 	root.SetOut(a.out)
 	root.SetErr(a.errOut)
-	go func() { a.ended <- execute(ctx, root, []string{"attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket}) }()
+	go func() {
+		a.ended <- execute(ctx, root, []string{"attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket})
+	}()
 	t.Cleanup(stop)
 	a.out.await(t, "nbd-client")
 	return a
