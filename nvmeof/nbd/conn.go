@@ -50,7 +50,8 @@ type conn struct {
 	slots      []request
 	idle       []uint16
 	batch      []backend.Request
-	submitted  int // requests that the queue has
+	submitted  int  // requests that the queue has
+	unpolled   bool // it was not polled since it got some
 	replies    replies
 
 	incoming *request // its data is being read
@@ -256,6 +257,9 @@ func (c *conn) arm() bool {
 		c.told.clear()
 		return false // something is to be polled for
 	}
+	if c.unpolled { // what is finished already ends no sleep
+		return false
+	}
 	if c.submitted > 0 && c.watch != nil && !c.watch.Arm() {
 		return false
 	}
@@ -306,6 +310,7 @@ func (c *conn) gone() bool {
 	if c.flushing {
 		c.flushing = false
 		c.flush()
+		c.submit()
 		return false
 	}
 	return true

@@ -184,12 +184,14 @@ func (c *conn) submit() {
 	}
 	n := c.queue.Submit(c.batch)
 	c.submitted += n
+	c.unpolled = c.unpolled || n > 0
 	c.batch = c.batch[:copy(c.batch, c.batch[n:])] // nothing is left: there are as many slots
 }
 
 // poll takes what the store has finished, and returns how much that was.
 func (c *conn) poll(rs []backend.Result) int {
 	n := c.queue.Poll(rs)
+	c.unpolled = false
 	c.submitted -= n
 	for _, res := range rs[:n] {
 		c.step(&c.slots[res.Tag], res.Err)

@@ -341,8 +341,14 @@ func TestPublish(t *testing.T) {
 
 // TestClose: what was begun is finished, answered and flushed; the socket goes.
 func TestClose(t *testing.T) {
+	for name, p := range pollings {
+		t.Run(name, func(t *testing.T) { testClose(t, Config{Polling: p}) })
+	}
+}
+
+func testClose(t *testing.T, cfg Config) {
 	store := backendtest.NewFaulty(newStore(t, 1<<20, 512))
-	s := serve(t, Config{}, store)
+	s := serve(t, cfg, store)
 	fault := store.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpWrite}, Hold: backendtest.HoldRequest})
 	flush := store.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpFlush}})
 	c := connect(t, s, how{})
@@ -445,4 +451,26 @@ func TestOpenFails(t *testing.T) {
 	for c.optionReply() != wire.RepAck {
 	}
 	c.read(0, 512)
+}
+
+// TestCloseIdle: so it is for a client that asks for nothing at the time.
+func TestCloseIdle(t *testing.T) {
+	for name, p := range pollings {
+		t.Run(name, func(t *testing.T) {
+			store := backendtest.NewFaulty(newStore(t, 1<<20, 512))
+			flush := store.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpFlush}})
+			s := serve(t, Config{Polling: p, Drain: patience}, store)
+			c := connect(t, s, how{})
+			c.write(0, random(512))
+			time.Sleep(5 * time.Millisecond) // the loop sleeps
+			began := time.Now()
+			if err := s.Close(); err != nil || time.Since(began) > patience/2 {
+				t.Errorf("%v, after %v", err, time.Since(began))
+			}
+			c.gone()
+			if flush.Hits() == 0 {
+				t.Error("no flush at the end")
+			}
+		})
+	}
 }
