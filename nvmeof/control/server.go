@@ -16,6 +16,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof/control/bounded"
+
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -47,9 +49,8 @@ func Serve(m *Manager, path string) (*Server, error) {
 		MaxHeaderBytes: 64 << 10, ErrorLog: zap.NewStdLog(m.log),
 	}}
 	s.id, _ = os.Lstat(path)
-	bounded := &boundedListener{Listener: l, free: make(chan struct{}, maxConnections), closed: make(chan struct{})}
 	s.tasks.Go(func() { // ends when Close closes the listener
-		if err := s.http.Serve(bounded); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(bounded.New(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 			m.log.Error("control socket", zap.Error(err))
 		}
 	})
@@ -120,44 +121,6 @@ func clearStale(path string) error {
 		return err
 	}
 	return os.Remove(path)
-}
-
-// A boundedListener accepts so many connections at a time.
-type boundedListener struct {
-	net.Listener
-	free   chan struct{}
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *boundedListener) Accept() (net.Conn, error) {
-	select {
-	case l.free <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.free
-		return nil, err
-	}
-	return &boundedConn{Conn: c, free: l.free}, nil
-}
-
-func (l *boundedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type boundedConn struct {
-	net.Conn
-	free chan struct{}
-	once sync.Once
-}
-
-func (c *boundedConn) Close() error {
-	c.once.Do(func() { <-c.free })
-	return c.Conn.Close()
 }
 
 // Handler is the API of a Manager.

@@ -27,6 +27,7 @@ type UnsentError struct{ Err error }
 func (e *UnsentError) Error() string { return e.Err.Error() }
 
 func (e *UnsentError) Unwrap() error { return e.Err }
+
 type unsupportedError struct{}
 
 func (unsupportedError) Error() string        { return "controller does not support the command" }

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/control/bounded"
 )
 
 // Services are what a process does for others which come by an address of which it is
@@ -27,6 +29,9 @@ type Server struct {
 	http  *http.Server
 	tasks sync.WaitGroup
 }
+
+// maxConnections are those of clients; more wait in the socket's backlog.
+const maxConnections = 128
 
 // maxBody is the most that a request may have, in bytes.
 const maxBody = 64 << 10
@@ -47,7 +52,7 @@ func Serve(h *Holder, services Services) (*Server, error) {
 		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	s.tasks.Go(func() { // ends when Close closes the listener
-		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(bounded.New(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 			h.config.Log(fmt.Sprintf("control socket: %v", err))
 		}
 	})
