@@ -4,7 +4,7 @@ log=/mnt/host/target-$transport.log
 setsid /mnt/host/nvmeof target --transport "$transport" --listen "$host4" --nqn "$nqn" --export mem:64MiB --allow-any-host \
   </dev/null >"$log" 2>&1 &
 pid=$!
-within 20 grep -q 'nvme connect' "$log"
+within 60 grep -q 'nvme connect' "$log"
 grep -q '"\?verbs' "$log" || die "the target does not say that it uses verbs"
 nvme connect -t rdma -a "$host4" -s 4420 -n "$nqn" -i 2
 within 20 controller_live "$nqn"
