@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -65,6 +66,25 @@ type lab struct {
 	malformed map[malformedKind]int // what tshark finds in the kernel's own captures; nil: not looked yet
 }
 
+// places are how many guests run at a time: as many as a small machine has processors,
+// since emulated ones that wait for each other miss their times.
+type places struct {
+	asking sync.Mutex // whoever wants two gets both before anybody else gets one
+	free   chan struct{}
+}
+
+var machine = places{free: make(chan struct{}, 2)}
+
+// take waits for n places, until the test ends.
+func (p *places) take(t *testing.T, n int) {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	for range n {
+		p.free <- struct{}{}
+		t.Cleanup(func() { <-p.free })
+	}
+}
+
 // newLab boots what -peer asks for. Everything goes down with the test.
 func newLab(t *testing.T) *lab {
 	t.Helper()
@@ -76,6 +96,7 @@ func newLabWith(t *testing.T, peer string) *lab {
 	if peer != peerSoftroce {
 		return newPair(t, peer, 2, 4)
 	}
+	machine.take(t, 1)
 	l := &lab{peer: peer, dir: artefacts(t), installed: map[string]bool{}}
 	l.host = l.boot(t, "guest", guest.Config{CPUs: 4})
 	l.hostDir = filepath.Join(l.dir, "guest")
@@ -87,6 +108,7 @@ func newLabWith(t *testing.T, peer string) *lab {
 // newPair boots two guests with so many processors, linked by an Ethernet.
 func newPair(t *testing.T, peer string, peerCPUs, hostCPUs int) *lab {
 	t.Helper()
+	machine.take(t, 2)
 	l := &lab{peer: peer, dir: artefacts(t), installed: map[string]bool{}}
 	link := filepath.Join(t.TempDir(), "link")
 	l.other = l.boot(t, "peer", guest.Config{CPUs: peerCPUs, Link: link, Listen: true, MAC: "52:54:00:00:00:01"})
