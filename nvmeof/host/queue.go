@@ -79,9 +79,10 @@ type Queue struct {
 	message   shard.Message
 	queued    atomic.Bool // message is in the shard's mailbox
 
-	tell   func()      // notify, or sets the event; may be nil
-	event  *event      // for Watchable; nil until Descriptor is called
-	armed  atomic.Bool // tell is owed
+	tell   func()       // notify, or sets the event; may be nil
+	event  *shard.Event // for Watchable; nil until Descriptor is called
+	driven bool         // the owner drives the loop when it polls, though there is a tell
+	armed  atomic.Bool  // tell is owed
 	limit  timeLimit
 	waiter *shard.Waiter
 	parked bool // the waiter waits; the loop's
@@ -245,7 +246,7 @@ func (q *Queue) Poll(rs []backend.Result) int {
 	if n > 0 || q.flying == 0 || len(rs) == 0 {
 		return n
 	}
-	if q.tell != nil && q.event == nil {
+	if q.tell != nil && !q.driven {
 		return q.pollAndArm(rs)
 	}
 	if q.share.patient() {

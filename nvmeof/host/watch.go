@@ -1,11 +1,8 @@
 package host
 
 import (
-	"fmt"
-
-	"golang.org/x/sys/unix"
-
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
 var _ backend.Watchable = (*Queue)(nil)
@@ -15,23 +12,29 @@ var _ backend.Watchable = (*Queue)(nil)
 // loop to the resident in Arm. -1 says that there is none.
 func (q *Queue) Descriptor() int {
 	if q.event != nil {
-		return q.event.fd
+		return q.event.Descriptor()
 	}
-	fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	e, err := shard.NewEvent()
 	if err != nil {
 		return -1 // out of descriptors: notify does it
 	}
-	q.event = &event{fd: fd}
-	q.tell = q.event.set
-	return fd
+	q.event, q.tell, q.driven = e, e.Set, true
+	return e.Descriptor()
 }
+
+// Drive is for an owner of several queues that sleeps for all of them: as with
+// Descriptor, a goroutine that polls drives the loop from now on, but what ends the
+// sleep is notify, which has to be there, and is called once after each Arm.
+func (q *Queue) Drive() { q.driven = true }
 
 // Arm implements [backend.Watchable].
 func (q *Queue) Arm() bool {
-	if q.event == nil {
+	if !q.driven {
 		return false
 	}
-	q.event.clear()
+	if q.event != nil {
+		q.event.Clear()
+	}
 	if q.flying == 0 {
 		return true
 	}
@@ -44,28 +47,10 @@ func (q *Queue) Arm() bool {
 	return true
 }
 
-// closeEvent is called when nothing is in flight. The loop may still be on its way
-// out of finish, which sets the event.
+// closeEvent is called when nothing is in flight.
 func (q *Queue) closeEvent() error {
 	if q.event == nil {
 		return nil
 	}
-	_ = q.shard.Call(func() {}) // closed: nobody is in it
-	if err := unix.Close(q.event.fd); err != nil {
-		return fmt.Errorf("event of a queue: %w", err)
-	}
-	return nil
-}
-
-// An event is an eventfd: readable once it has been set, until it is cleared.
-type event struct{ fd int }
-
-func (e *event) set() {
-	one := [8]byte{1}
-	_, _ = unix.Write(e.fd, one[:]) // cannot fail but by being set already
-}
-
-func (e *event) clear() {
-	var b [8]byte
-	_, _ = unix.Read(e.fd, b[:]) // EAGAIN: it was not set
+	return q.event.Close()
 }

@@ -86,7 +86,8 @@
 // and steps the path's life (internal/decide, a pure value). What requests go by is a
 // table for each namespace that does not change, behind an atomic pointer. A [Queue]
 // belongs to one goroutine and has a queue of package host on each path; it learns of
-// a new table by its notify function. Counters of paths are atomic. The lock
+// a new table by its notify function, or by its descriptor ([backend.Watchable]), which
+// stays the same as paths come and go. Counters of paths are atomic. The lock
 // Subsystem.opening comes before Subsystem.mu, that before Namespace.mu; only the
 // first is held for longer than moments.
 //

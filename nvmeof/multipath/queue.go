@@ -9,6 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
 // A Queue carries operations of one goroutine at a time over all paths. It
@@ -35,6 +36,9 @@ type Queue struct {
 	results  [64]backend.Result
 	closed   bool
 	stirred  atomic.Bool // the table is another one
+
+	event atomic.Pointer[shard.Event] // for Watchable; nil until Descriptor is called
+	armed atomic.Bool                 // the event is owed
 }
 
 // A slot is one request of a Queue.
@@ -75,8 +79,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 		q.idle = append(q.idle, uint32(i))
 	}
 	if notify != nil {
-		q.timer = time.AfterFunc(time.Hour, notify)
-		q.timer.Stop()
+		q.timer = newTimer(q.tell)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -91,9 +94,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 // stir tells that there is a new table. Any goroutine may call it.
 func (q *Queue) stir() {
 	q.stirred.Store(true)
-	if q.notify != nil {
-		q.notify()
-	}
+	q.tell()
 }
 
 // Submit implements [backend.Queue].
@@ -167,10 +168,13 @@ func (q *Queue) open(i int) *child {
 		return c
 	}
 	a := q.table.routes[i].attachment
-	hq, err := a.ns.OpenQueue(len(q.slots), q.notify)
+	hq, err := a.ns.OpenQueue(len(q.slots), q.tell)
 	if err != nil {
 		a.block(q.ns.sub.now() + int64(decide.AvoidFor)) // or for good, which a new table tells
 		return nil
+	}
+	if q.notify == nil || q.event.Load() != nil {
+		hq.Drive()
 	}
 	c := &child{attachment: a, queue: hq, batch: make([]backend.Request, 0, len(q.slots))}
 	q.children = append(q.children, c)
@@ -386,5 +390,10 @@ func (q *Queue) Close() error {
 		}
 	}
 	q.children, q.flying = nil, 0
+	if e := q.event.Load(); e != nil {
+		if err := e.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
 	return first
 }

@@ -247,6 +247,10 @@ func (c *conn) ready(fd int) {
 		c.skipped = skipReads
 	case c.told.fd:
 		c.toldIn = true
+	default:
+		if c.submitted == 0 && c.watch != nil {
+			c.watch.Arm() // it was late: clears it
+		}
 	}
 }
 
