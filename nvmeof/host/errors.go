@@ -15,6 +15,10 @@ var (
 	ErrUnaligned  = errors.New("offset or length is not a multiple of the block size")
 	ErrOutOfRange = errors.New("range is not within the namespace")
 
+	// ErrRemoved is a namespace that the controller has no more, or not as it was: the
+	// identifier is of another one. The status Invalid Namespace is one too.
+	ErrRemoved = errors.New("namespace was removed")
+
 	// ErrUnsupported is a [backend.ErrUnsupported] too.
 	ErrUnsupported error = unsupportedError{}
 )
@@ -52,6 +56,8 @@ func (e *StatusError) Is(target error) bool {
 		return target == backend.ErrOutOfRange
 	case capsule.StatusNamespaceWriteProtected:
 		return target == backend.ErrReadOnly
+	case capsule.StatusInvalidNamespace:
+		return target == ErrRemoved
 	case capsule.StatusReservationConflict:
 		return target == ErrReserved
 	case capsule.StatusCompareFailure:

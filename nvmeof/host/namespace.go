@@ -5,19 +5,22 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A Namespace is a namespace of a connected controller. It has the size that it
-// had when it was opened. Its methods may be called from any goroutine.
+// A Namespace is a namespace of a connected controller. It has the size that it had
+// when it was opened, or by the last [Namespace.Refresh], which an owner calls after
+// an event of kind [EventNamespaces]. Its methods may be called from any goroutine.
 type Namespace struct {
 	controller *Controller
 	id         capsule.NSID
-	shift      uint8 // block size is 1 << shift
-	size       int64 // bytes
+	shift      uint8        // block size is 1 << shift
+	size       atomic.Int64 // bytes
+	removed    atomic.Bool  // by the last Refresh
 	identify   capsule.IdentifyNamespace
 	ids        Identifiers
 
@@ -96,7 +99,7 @@ func (n *Namespace) judge() error {
 	f := n.identify.Format()
 	switch {
 	case n.identify.NSZE == 0:
-		return fmt.Errorf("not active")
+		return fmt.Errorf("not active: %w", ErrRemoved)
 	case f.LBADS < minShift || f.LBADS > maxShift:
 		return fmt.Errorf("blocks of 2^%d bytes: this host takes 512 to 65536", f.LBADS)
 	case f.MS != 0:
@@ -105,7 +108,7 @@ func (n *Namespace) judge() error {
 		return fmt.Errorf("%d blocks of %d bytes: more than 8 EiB", n.identify.NSZE, 1<<f.LBADS)
 	}
 	n.shift = f.LBADS
-	n.size = int64(n.identify.NSZE) << n.shift
+	n.size.Store(int64(n.identify.NSZE) << n.shift)
 	return nil
 }
 
@@ -143,12 +146,12 @@ func readIdentifiers(b []byte) (ids Identifiers, err error) {
 func (n *Namespace) ID() capsule.NSID { return n.id }
 
 // Size is the namespace's size in bytes.
-func (n *Namespace) Size() int64 { return n.size }
+func (n *Namespace) Size() int64 { return n.size.Load() }
 
 // BlockSize is the size of a logical block in bytes.
 func (n *Namespace) BlockSize() int { return 1 << n.shift }
 
-// Identify is the namespace's Identify data.
+// Identify is the namespace's Identify data, as it was when the namespace was opened.
 func (n *Namespace) Identify() *capsule.IdentifyNamespace { return &n.identify }
 
 // Identifiers are the namespace's unique names.

@@ -328,7 +328,7 @@ func TestStatus(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 4096)}})
 		c := r.connect(r.options())
 		n := r.namespace(c)
-		n.size *= 2 // as if it had shrunk since
+		n.size.Store(2 * n.Size()) // as if it had shrunk since
 		_, err := n.ReadAt(make([]byte, 4096), 1<<20)
 		var status *StatusError
 		if !errors.As(err, &status) || status.Status.Code() != capsule.StatusLBAOutOfRange || status.Command != "Read" {

@@ -17,7 +17,7 @@ import (
 func (n *Namespace) Info() backend.Info {
 	id := &n.identify
 	info := backend.Info{
-		Size: n.size, BlockSize: n.BlockSize(), Alignment: 1,
+		Size: n.Size(), BlockSize: n.BlockSize(), Alignment: 1,
 		Volatile:   n.controller.identify.VWC&1 != 0,
 		ReadOnly:   id.NSATTR&1 != 0,
 		Deallocate: n.controller.limits.trimOK,
@@ -37,7 +37,7 @@ func (n *Namespace) Allocated() (int64, error) {
 		return 0, err
 	}
 	id, err := capsule.DecodeIdentifyNamespace(b)
-	return min(int64(id.NUSE), n.size>>n.shift) << n.shift, err
+	return min(int64(id.NUSE), n.Size()>>n.shift) << n.shift, err
 }
 
 const allocatedTime = 10 * time.Second
@@ -109,6 +109,9 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	}
 	if err := n.controller.Err(); err != nil {
 		return nil, err
+	}
+	if n.removed.Load() {
+		return nil, ErrRemoved
 	}
 	if !n.addQueue() {
 		return nil, backend.ErrClosed
@@ -187,7 +190,10 @@ func (q *Queue) hand() {
 func (q *Queue) fill(s *slot, r *backend.Request) error {
 	s.tag, s.fua, s.free = r.Tag, r.FUA, r.Deallocate
 	s.stop, s.timeout = nil, q.limit.timeout
-	info := backend.Info{Size: q.ns.size, BlockSize: 1 << q.ns.shift, Alignment: 1}
+	if q.ns.removed.Load() {
+		return ErrRemoved
+	}
+	info := backend.Info{Size: q.ns.Size(), BlockSize: 1 << q.ns.shift, Alignment: 1}
 	if err := info.Check(r); err != nil {
 		return err
 	}

@@ -20,12 +20,16 @@ func (n *Namespace) ReadAtContext(ctx context.Context, p []byte, off int64) (int
 	if off < 0 {
 		return 0, ErrOutOfRange
 	}
-	if off >= n.size {
+	if n.removed.Load() {
+		return 0, ErrRemoved
+	}
+	size := n.Size()
+	if off >= size {
 		return 0, io.EOF
 	}
-	short := int64(len(p)) > n.size-off
+	short := int64(len(p)) > size-off
 	if short {
-		p = p[:n.size-off]
+		p = p[:size-off]
 	}
 	if err := n.do(ctx, work{kind: opRead, buf: p, off: off, length: int64(len(p))}); err != nil {
 		return 0, err
@@ -132,7 +136,10 @@ func (c *Controller) supports(bit uint16) error {
 }
 
 func (n *Namespace) checkRange(off, length int64) error {
-	if !backend.InRange(off, length, n.size) {
+	if n.removed.Load() {
+		return ErrRemoved
+	}
+	if !backend.InRange(off, length, n.Size()) {
 		return ErrOutOfRange
 	}
 	if (off|length)&(1<<n.shift-1) != 0 {

@@ -19,6 +19,10 @@ type Config struct {
 	// Event is called when a path's state or an ANA state changes, from goroutines of
 	// the package: it must not block, nor call the subsystem. Default: none.
 	Event func(Event)
+	// NamespaceEvent is called as Event is, when a namespace that is open has another
+	// size, was removed or has come back ([Namespace.Removed]), and with nil when
+	// others may have come or gone: [Subsystem.Namespaces]. Default: none.
+	NamespaceEvent func(*Namespace)
 }
 
 // PathConfig describes a path: one controller, and how to reach it.

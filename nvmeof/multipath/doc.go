@@ -33,6 +33,17 @@
 // in the state Change for longer than ANATT has its path connected anew. Among the
 // best paths the [Policy] chooses, for each request.
 //
+// # Namespaces that change
+//
+// A controller's event that something is different about its namespaces has its path
+// look at those that are open. A [Namespace] has the least size that the live paths
+// know: it shrinks with the first of them and grows with the last; requests beyond it
+// get ErrOutOfRange, those that are on their way what the target says. A path that
+// comes back with another size is not used as long as others have the namespace, and
+// looks again when those change theirs. One whose controller has the namespace no
+// more is not used for it; when that is all of them, requests fail with an error that
+// is a [host.ErrRemoved]. [Config].NamespaceEvent tells the owner.
+//
 // # What happens to requests
 //
 // A request that comes back with a path related status, or Namespace Not Ready, and
@@ -94,7 +105,5 @@
 // # Not here yet
 //
 // Cross-controller reset (TP8028), by which a path would end the commands of a lost
-// one at once. Distances between processors and devices. Namespaces that are resized
-// or removed while the subsystem is connected: a Namespace keeps its size, and what
-// the target says to its requests goes to their callers. Discovery of paths.
+// one at once. Distances between processors and devices. Discovery of paths.
 package multipath

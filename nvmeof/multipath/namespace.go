@@ -24,8 +24,11 @@ import (
 type Namespace struct {
 	sub  *Subsystem
 	id   capsule.NSID
-	info backend.Info
+	info backend.Info // but for the size
 	ids  host.Identifiers
+
+	size    atomic.Int64 // bytes; under Subsystem.mu when it is changed
+	removed atomic.Bool  // all live paths say so; likewise
 
 	table   atomic.Pointer[table]
 	changed atomic.Pointer[chan struct{}] // closed when table is another one
@@ -92,6 +95,7 @@ func (n *Namespace) learn(ctx context.Context, ses *session) error {
 		return err
 	}
 	n.info, n.ids = ns.Info(), ns.Identifiers()
+	n.size.Store(n.info.Size)
 	return nil
 }
 
@@ -103,9 +107,9 @@ func (n *Namespace) same(ns *host.Namespace, at netip.AddrPort) error {
 		what = fmt.Sprintf("is another: it has %s, the one of the other paths %s", described(ids), described(n.ids))
 	case ids == none && n.sub.pathCount() > 1:
 		what = "has no unique identifier, so that nobody knows whether it is the one of the other paths"
-	case ns.Size() != n.info.Size || ns.BlockSize() != n.info.BlockSize:
+	case ns.BlockSize() != n.info.BlockSize, ns.Size() != n.Size() && n.elsewhere(at):
 		what = fmt.Sprintf("has %d bytes in blocks of %d, on the other paths %d in blocks of %d",
-			ns.Size(), ns.BlockSize(), n.info.Size, n.info.BlockSize)
+			ns.Size(), ns.BlockSize(), n.Size(), n.info.BlockSize)
 	case ns.Identify().NMIC&capsule.NMICShared == 0 && n.sub.pathCount() > 1:
 		what = "may not be shared by controllers (NMIC)"
 	}
@@ -149,7 +153,7 @@ func (n *Namespace) publish(t *table) {
 func (n *Namespace) ID() capsule.NSID { return n.id }
 
 // Size is the namespace's size in bytes.
-func (n *Namespace) Size() int64 { return n.info.Size }
+func (n *Namespace) Size() int64 { return n.size.Load() }
 
 // BlockSize is the size of a logical block in bytes.
 func (n *Namespace) BlockSize() int { return n.info.BlockSize }
@@ -158,7 +162,11 @@ func (n *Namespace) BlockSize() int { return n.info.BlockSize }
 func (n *Namespace) Identifiers() host.Identifiers { return n.ids }
 
 // Info implements [backend.Store].
-func (n *Namespace) Info() backend.Info { return n.info }
+func (n *Namespace) Info() backend.Info {
+	info := n.info
+	info.Size = n.size.Load()
+	return info
+}
 
 // Close implements [backend.Store]: it fails while a queue is open. The subsystem
 // stays connected.
@@ -226,13 +234,23 @@ func safetyOf(op backend.Op) Safety {
 
 // ReadAt implements [io.ReaderAt]; see [host.Namespace.ReadAt].
 func (n *Namespace) ReadAt(p []byte, off int64) (int, error) {
-	c := call{kind: backend.OpRead, p: p, off: off}
+	size := n.Size()
+	if off >= size {
+		return 0, io.EOF
+	}
+	c := call{kind: backend.OpRead, p: p[:min(int64(len(p)), size-max(off, 0))], off: off}
 	err := n.do(context.Background(), &c, Harmless)
+	if err == nil && len(c.p) < len(p) {
+		err = io.EOF
+	}
 	return c.n, err
 }
 
 // WriteAt implements [io.WriterAt]; see [host.Namespace.WriteAt].
 func (n *Namespace) WriteAt(p []byte, off int64) (int, error) {
+	if !backend.InRange(off, int64(len(p)), n.Size()) {
+		return 0, host.ErrOutOfRange
+	}
 	c := call{kind: backend.OpWrite, p: p, off: off}
 	err := n.do(context.Background(), &c, Repeatable)
 	return c.n, err
@@ -245,11 +263,17 @@ func (n *Namespace) Flush() error {
 
 // WriteZeroes makes a range read as zeroes. With free the storage may be freed.
 func (n *Namespace) WriteZeroes(off, length int64, free bool) error {
+	if !backend.InRange(off, length, n.Size()) {
+		return host.ErrOutOfRange
+	}
 	return n.do(context.Background(), &call{kind: backend.OpWriteZeroes, off: off, length: length, free: free}, Repeatable)
 }
 
 // Deallocate tells the controller that a range is not needed any more.
 func (n *Namespace) Deallocate(off, length int64) error {
+	if !backend.InRange(off, length, n.Size()) {
+		return host.ErrOutOfRange
+	}
 	return n.do(context.Background(), &call{kind: backend.OpDeallocate, off: off, length: length}, Repeatable)
 }
 

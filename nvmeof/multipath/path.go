@@ -230,7 +230,7 @@ func (p *Path) attend(ctx context.Context, s *session) error {
 		case <-p.poke:
 		}
 		if p.rescan.Swap(false) {
-			p.sub.reattach(ctx, s)
+			p.sub.rescan(ctx, s)
 		}
 		if err := p.refresh(ctx, s); err != nil {
 			return err

@@ -83,8 +83,11 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed {
+	switch {
+	case n.closed:
 		return nil, backend.ErrClosed
+	case n.Removed():
+		return nil, fmt.Errorf("namespace %d: %w", n.id, host.ErrRemoved)
 	}
 	n.queues = append(n.queues, q)
 	q.stirred.Store(true)
@@ -103,6 +106,7 @@ func (q *Queue) Submit(rs []backend.Request) int {
 		return 0
 	}
 	now := q.prepare()
+	info := q.ns.Info()
 	n := 0
 	for ; n < len(rs) && len(q.idle) > 0; n++ {
 		last := len(q.idle) - 1
@@ -111,7 +115,7 @@ func (q *Queue) Submit(rs []backend.Request) int {
 		q.flying++
 		s := &q.slots[i]
 		s.Request, s.trial = rs[n], trial{}
-		if s.err = q.ns.info.Check(&s.Request); s.err != nil {
+		if s.err = info.Check(&s.Request); s.err != nil {
 			q.done = append(q.done, i)
 		} else if !q.send(i, now) {
 			q.waiting = append(q.waiting, i)

@@ -126,7 +126,12 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 	wait := time.Duration(0)
 	switch {
 	case errors.As(err, &status):
-		if v = decide.Judge(status.Status, &a.session.crdt); !v.Retry {
+		if v = decide.Judge(status.Status, &a.session.crdt); errors.Is(err, host.ErrRemoved) {
+			// From this path; it is looked at again before anything goes there.
+			v = decide.Verdict{Retry: true, Few: true, ANA: true}
+			p.rescan.Store(true)
+		}
+		if !v.Retry {
 			return err
 		}
 		wait = v.Delay
@@ -135,7 +140,7 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 		}
 	case local(err):
 		return err
-	case errors.As(err, &unsent):
+	case errors.As(err, &unsent), errors.Is(err, host.ErrRemoved): // found by this host
 		v.Avoid = true
 	case safety == Once:
 		return &UnknownError{p.addr(), time.Now().Add(a.session.fence), err}

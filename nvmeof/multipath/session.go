@@ -33,6 +33,7 @@ type attachment struct {
 	session *session
 	ns      *host.Namespace
 	err     error // why it cannot be used; then ns is nil
+	removed bool  // it could be, before the controller said that it is there no more
 	// blocked is until when nothing is sent there, on the subsystem's clock: 0, or a
 	// time, or untilANA.
 	blocked atomic.Int64
@@ -173,7 +174,7 @@ func (s *session) attach(ctx context.Context, n *Namespace) (*attachment, error)
 	case s.ctrl.Err() != nil || ctx.Err() != nil:
 		return nil, err
 	}
-	a.err = err
+	a.err, a.removed = err, errors.Is(err, host.ErrRemoved) && n.Removed()
 	return a, nil
 }
 

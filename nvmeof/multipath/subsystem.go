@@ -19,7 +19,8 @@ type Subsystem struct {
 	nqn    nvmeof.NQN
 	policy Policy
 	event  func(Event)
-	base   time.Time // of the clock that requests go by
+	about  func(*Namespace) // Config.NamespaceEvent, or does nothing
+	base   time.Time        // of the clock that requests go by
 
 	// opening is held while namespaces and buffers become known to controllers, which
 	// takes commands. It comes before mu.
@@ -41,8 +42,11 @@ func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 		return nil, err
 	}
 	s := &Subsystem{
-		nqn: cfg.NQN, policy: cfg.Policy, event: cfg.Event, base: time.Now(),
+		nqn: cfg.NQN, policy: cfg.Policy, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(),
 		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{},
+	}
+	if s.about == nil {
+		s.about = func(*Namespace) {}
 	}
 	for _, c := range cfg.Paths {
 		if _, err := s.add(c); err != nil {
@@ -145,8 +149,9 @@ func (p *Path) Delete() {
 	<-p.ended
 	s.mu.Lock()
 	s.paths = slices.DeleteFunc(slices.Clone(s.paths), func(o *Path) bool { return o == p })
-	s.publish()
+	others := s.publish()
 	s.mu.Unlock()
+	s.announce(others)
 }
 
 // Paths are the paths in the order in which they came, dead ones included.
@@ -242,37 +247,10 @@ func (s *Subsystem) live() (all []*session) {
 	return all
 }
 
-// reattach tries the namespaces again that a session had not, after its controller
-// said that something is different about its namespaces.
-func (s *Subsystem) reattach(ctx context.Context, ses *session) {
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
-	defer cancel()
-	s.opening.Lock()
-	defer s.opening.Unlock()
-	// Reading the log lets the controller tell of the next change; what it says, the
-	// namespaces say themselves.
-	_ = ses.ctrl.LogPage(ctx, capsule.NSIDBroadcast, capsule.LogChangedNamespaces, 0, make([]byte, capsule.IdentifySize))
-	for _, n := range s.open() {
-		s.mu.Lock()
-		a := ses.spaces[n]
-		s.mu.Unlock()
-		if a != nil && a.err == nil {
-			continue
-		}
-		a, err := ses.attach(ctx, n)
-		if err != nil {
-			return // it was lost
-		}
-		s.mu.Lock()
-		ses.spaces[n] = a
-		s.mu.Unlock()
-	}
-}
-
 // changed tells everybody that something is different about a path.
 func (s *Subsystem) changed(p *Path, ana bool) {
 	s.mu.Lock()
-	s.publish()
+	others := s.publish()
 	e := Event{Path: p, ANA: ana}
 	e.State, _, e.Err = p.life.State()
 	if e.State == StateLive || e.State == StateDeleting {
@@ -288,17 +266,23 @@ func (s *Subsystem) changed(p *Path, ana bool) {
 	if s.event != nil && news {
 		s.event(e)
 	}
+	s.announce(others)
 }
 
-// publish gives each namespace a new table of its routes. Under mu.
-func (s *Subsystem) publish() {
+// publish gives each namespace a new table of its routes, and the size that all of
+// them have. It returns those that are different from before. Under mu.
+func (s *Subsystem) publish() (others []*Namespace) {
 	for n := range s.namespaces {
+		if n.measure() {
+			others = append(others, n)
+		}
 		t := &table{closed: s.closed}
 		for _, p := range s.paths {
 			t.routes = append(t.routes, p.route(n))
 		}
 		n.publish(t)
 	}
+	return others
 }
 
 // route is the path as a namespace sees it. Under Subsystem.mu.
@@ -320,7 +304,7 @@ func (p *Path) route(n *Namespace) route {
 	case a.err != nil: // a namespace that is not there may come yet
 		r.err = a.err
 		var mismatch *MismatchError
-		r.hope = !errors.As(a.err, &mismatch)
+		r.hope = !errors.As(a.err, &mismatch) && !a.removed
 		if d := p.cfg.Timers.patience(); d > 0 {
 			r.hopeUntil = int64(r.since.Add(d).Sub(p.sub.base))
 		}

@@ -94,7 +94,9 @@ func (k catalog) Find(name string) (wire.Export, bool) {
 	if e == nil {
 		return wire.Export{}, false
 	}
-	return e.about, true
+	about := e.about
+	about.Size = uint64(e.disk.Store.Info().Size) // as it is now
+	return about, true
 }
 
 func (k catalog) Open(name string) error {

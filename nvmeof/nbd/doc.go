@@ -31,7 +31,10 @@
 // # Not here
 //
 // TLS, TCP, block status, extended headers, and RESIZE, which is an experiment of the
-// protocol: a disk that changed its size has the new one for clients that come
-// after [Server.Publish], and the old one for those that are there. One loop serves
-// all disks.
+// protocol: clients that come after a store has changed its size get the new one, by
+// what Info of it says then; for those that are there it stays the old one. Of a disk
+// that grew they use the part they know; of one that shrank they get ENOSPC for writes
+// beyond the new end and EINVAL for anything else. A disk that is there no more answers
+// EIO until [Server.Publish] is called without it, and takes no new clients. One loop
+// serves all disks.
 package nbd

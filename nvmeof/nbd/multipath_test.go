@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/wire"
@@ -110,4 +112,55 @@ func TestMultipath(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRemovedNamespace: nothing is left of it but errors, and it can be taken away.
+func TestRemovedNamespace(t *testing.T) {
+	p := newPaths(t, 2)
+	s := serve(t, Config{}, p.namespace)
+	c := connect(t, s, how{})
+	c.write(0, random(4096))
+	for _, sub := range p.targets {
+		if err := sub.RemoveNamespace(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.do(wire.Request{Command: wire.CmdRead, Length: 4096}, nil, wire.EIO)
+	c.do(wire.Request{Command: wire.CmdWrite, Length: 4096}, random(4096), wire.EIO)
+	if !p.namespace.Removed() {
+		t.Error("it is not known to be removed")
+	}
+	if err := s.Publish(nil); err != nil {
+		t.Error(err)
+	}
+	if s.find("") != nil {
+		t.Error("it is still published")
+	}
+}
+
+// A resized store has as much of another as it is told.
+type resized struct {
+	backend.Store
+	size atomic.Int64
+}
+
+func (r *resized) Info() backend.Info {
+	info := r.Store.Info()
+	info.Size = r.size.Load()
+	return info
+}
+
+// TestResized: who comes later sees the new size, who is there keeps to the old one.
+func TestResized(t *testing.T) {
+	r := &resized{Store: newStore(t, 8<<20, 4096)}
+	r.size.Store(4 << 20)
+	s := serve(t, Config{}, r)
+	before := connect(t, s, how{})
+	r.size.Store(8 << 20)
+	if after := connect(t, s, how{}); before.size != 4<<20 || after.size != 8<<20 {
+		t.Errorf("%d bytes before, %d after", before.size, after.size)
+	} else {
+		after.read(6<<20, 4096)
+	}
+	before.do(wire.Request{Command: wire.CmdRead, Offset: 6 << 20, Length: 4096}, nil, wire.EINVAL)
 }

@@ -1,0 +1,173 @@
+package multipath
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+)
+
+// A resizable store has as much of another as it is told.
+type resizable struct {
+	backend.Store
+	size atomic.Int64
+}
+
+func (r *resizable) Info() backend.Info {
+	info := r.Store.Info()
+	info.Size = r.size.Load()
+	return info
+}
+
+// resizableLab is a lab whose targets have a store of that size.
+func resizableLab(t *testing.T, targets int, size int64) (*lab, *resizable) {
+	t.Helper()
+	l := newLab(t, targets)
+	r := &resizable{Store: l.store}
+	r.size.Store(size)
+	for _, s := range l.sides {
+		s.stop()
+		s.store = r
+		s.start()
+	}
+	return l, r
+}
+
+// writeBoth writes a block, by a queue and without.
+func writeBoth(t *testing.T, n *Namespace, off int64) (blocking, queued error) {
+	t.Helper()
+	_, blocking = n.WriteAt(make([]byte, 512), off)
+	q, err := n.OpenQueue(1, nil)
+	if err != nil {
+		return blocking, err
+	}
+	defer q.Close()
+	q.Submit([]backend.Request{{Op: backend.OpWrite, Offset: off, Length: 512, Buf: make([]byte, 512)}})
+	var rs [1]backend.Result
+	for q.Poll(rs[:]) == 0 {
+		if err := q.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return blocking, rs[0].Err
+}
+
+// soon waits until something is so.
+func soon(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after a minute still not: %s", what)
+		}
+	}
+}
+
+// TestResized: a namespace follows its size, and has no more than every path.
+func TestResized(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l, store := resizableLab(t, 2, testSize/2)
+		var told atomic.Int32
+		cfg := l.config()
+		cfg.NamespaceEvent = func(n *Namespace) {
+			if n != nil {
+				told.Add(1)
+			}
+		}
+		n := l.namespace(l.connect(cfg))
+		check := func(size int64) {
+			t.Helper()
+			soon(t, "the size", func() bool { return n.Size() == size && n.Info().Size == size })
+			if a, b := writeBoth(t, n, size-512); a != nil || b != nil {
+				t.Errorf("within the end: %v, %v", a, b)
+			}
+			if a, b := writeBoth(t, n, size); !errors.Is(a, host.ErrOutOfRange) || !errors.Is(b, backend.ErrOutOfRange) {
+				t.Errorf("beyond the end: %v, %v", a, b)
+			}
+		}
+		check(testSize / 2)
+		store.size.Store(testSize)
+		l.sides[0].target.Revalidate()
+		time.Sleep(100 * time.Millisecond) // targets look by themselves each second
+		check(testSize / 2)                // the other path does not know
+		l.sides[1].target.Revalidate()
+		check(testSize)
+		store.size.Store(testSize / 4)
+		l.sides[1].target.Revalidate()
+		check(testSize / 4)
+		l.sides[0].target.Revalidate()
+		time.Sleep(100 * time.Millisecond)
+		if got := told.Load(); got != 2 {
+			t.Errorf("told %d times, want 2", got)
+		}
+		if changed, err := n.Refresh(); changed || err != nil {
+			t.Errorf("Refresh: %v, %v", changed, err)
+		}
+	})
+}
+
+// TestResizedWhileLost: a path that comes back with another size is used if there is
+// no other that says what is right.
+func TestResizedWhileLost(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l, store := resizableLab(t, 1, testSize)
+		s := l.connect(l.config())
+		n := l.namespace(s)
+		l.sides[0].kill()
+		l.await(s.Paths()[0], StateLost)
+		store.size.Store(testSize / 2)
+		l.sides[0].revive()
+		l.await(s.Paths()[0], StateLive)
+		soon(t, "the size", func() bool { return n.Size() == testSize/2 })
+		if a, b := writeBoth(t, n, 0); a != nil || b != nil {
+			t.Errorf("%v, %v", a, b)
+		}
+	})
+}
+
+// TestRemoved: without the namespace on one path requests take the other; without it
+// on both they fail at once and say so. It can come back, another cannot stand in.
+func TestRemoved(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		var others atomic.Int32
+		cfg := l.config()
+		cfg.NamespaceEvent = func(n *Namespace) {
+			if n == nil {
+				others.Add(1)
+			}
+		}
+		n := l.namespace(l.connect(cfg))
+		l.must(l.sides[0].sub.RemoveNamespace(1))
+		for range 20 { // before the host has heard of it, and after
+			if a, b := writeBoth(t, n, 0); a != nil || b != nil {
+				t.Errorf("with one path left: %v, %v", a, b)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		l.must(l.sides[1].sub.RemoveNamespace(1))
+		a, b := writeBoth(t, n, 0)
+		var none *NoPathError
+		if !errors.Is(a, host.ErrRemoved) || !errors.Is(b, host.ErrRemoved) || !errors.As(a, &none) || !n.Removed() {
+			t.Errorf("removed: %v, %v, %v", a, b, n.Removed())
+		}
+		l.sides[0].uuid = uuid.MustParse("6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b02")
+		l.sides[0].export()
+		time.Sleep(time.Second)
+		if a, b := writeBoth(t, n, 0); a == nil || b == nil {
+			t.Error("another namespace stands in for the one that was removed")
+		}
+		l.sides[1].export()
+		soon(t, "it comes back", func() bool { return !n.Removed() })
+		if a, b := writeBoth(t, n, 0); a != nil || b != nil {
+			t.Errorf("back: %v, %v", a, b)
+		}
+		if others.Load() == 0 {
+			t.Error("nobody was told of the list")
+		}
+	})
+}
