@@ -105,5 +105,7 @@
 // # Not here yet
 //
 // Cross-controller reset (TP8028), by which a path would end the commands of a lost
-// one at once. Distances between processors and devices. Discovery of paths.
+// one at once. Nor is a controller reset by its admin queue where only an I/O queue was
+// lost, which would end its commands as soon: writes wait as if all were lost.
+// Distances between processors and devices. Discovery of paths.
 package multipath
