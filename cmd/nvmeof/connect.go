@@ -149,7 +149,7 @@ type keeper struct {
 func startKeeper(cmd *cobra.Command) *keeper {
 	k := &keeper{warn: cmd.ErrOrStderr(), hosts: &hosts{warn: cmd.ErrOrStderr()}}
 	k.holder = connections.New(connections.Config{
-		Dir: runDir(), Connector: connections.Direct{}, Addresses: k.hosts.addresses,
+		Dir: runDir(), Connector: connections.Multipath{}, Addresses: k.hosts.addresses,
 		Log: func(line string) { fmt.Fprintln(k.warn, "nvmeof:", line) },
 	})
 	return k

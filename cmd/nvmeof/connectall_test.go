@@ -147,7 +147,7 @@ controller = transport=rdma;traddr=nowhere
 `)
 	c := startCommand(t, "connect-all", "--config", ini, "-c", "3")
 	c.out.await(t, "nvme0\n")
-	c.errOut.await(t, "connected to again every 3s, given up after 1m17s")
+	c.errOut.await(t, "connected to again at intervals of at most 3s, given up after 1m17s")
 	c.errOut.await(t, ini+":9:1: transport address nowhere is no IP address; names are not looked up")
 	command(t, "list-subsys", "-o", "json").want(t, 0, `"HostNQN":"nqn.2014-08.org.example:me"`, `"HostID":"6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01"`, "example:two")
 	c.stop()

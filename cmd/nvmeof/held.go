@@ -17,6 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
 // A held connection is one that stays: what to connect to, and what happens when
@@ -50,7 +51,7 @@ var refusedOptions = []struct {
 func (h *held) addFlags(cmd *cobra.Command, sqflow string) {
 	h.addConnectionFlags(cmd, sqflow)
 	flags := cmd.Flags()
-	flags.IntVarP(&h.reconnectDelay, "reconnect-delay", "c", 10, "seconds between two attempts to connect again")
+	flags.IntVarP(&h.reconnectDelay, "reconnect-delay", "c", 10, "most seconds between two attempts to connect again; the first come sooner")
 	flags.IntVarP(&h.ctrlLoss, "ctrl-loss-tmo", "l", 600, "seconds after which a lost controller is given up; -1: never")
 	flags.IntVarP(&h.fastIOFail, "fast_io_fail_tmo", "F", 0, "seconds after which requests stop waiting for a lost controller; 0: when it is given up")
 	flags.BoolVarP(&h.duplicate, "duplicate-connect", "D", false, "connect also where there is such a connection already")
@@ -145,11 +146,14 @@ func (h *held) checkHeld() error {
 	return nil
 }
 
-func (h *held) timers() connections.Timers {
-	t := connections.Timers{
+func (h *held) timers() multipath.Timers {
+	t := multipath.Timers{
 		ReconnectDelay: time.Duration(h.reconnectDelay) * time.Second,
 		CtrlLossTmo:    time.Duration(h.ctrlLoss) * time.Second,
 		FastIOFailTmo:  time.Duration(h.fastIOFail) * time.Second,
+	}
+	if h.ctrlLoss == 0 {
+		t.CtrlLossTmo = time.Nanosecond // at once; 0 is the default
 	}
 	if h.fastIOFail <= 0 {
 		t.FastIOFailTmo = -1
@@ -220,9 +224,9 @@ func effective(name string, p *connections.Path) string {
 	}
 	loss := "never given up"
 	if l := p.Timers.CtrlLossTmo; l >= 0 {
-		loss = "given up after " + l.String()
+		loss = "given up after " + l.Round(time.Millisecond).String()
 	}
-	return fmt.Sprintf("%s: keep alive timeout %s; when lost, connected to again every %v, %s; requests fail %s",
+	return fmt.Sprintf("%s: keep alive timeout %s; when lost, connected to again at intervals of at most %v, %s; requests fail %s",
 		name, kato, p.Timers.ReconnectDelay, loss, fast)
 }
 

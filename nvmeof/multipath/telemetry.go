@@ -17,7 +17,8 @@ type PathStatus struct {
 	Attempts   int       // to connect, failed since it was last live
 	Next       time.Time // the next attempt, or the end of all; zero: none is to come
 
-	Controller capsule.ControllerID // while it is live
+	Controller capsule.ControllerID        // while it is live
+	Identify   *capsule.IdentifyController // the same; not to be changed
 	Groups     map[capsule.ANAGroup]capsule.ANAState
 	ANAErr     error // why those are old: the log could not be read again
 	// Namespaces has those that are open, with the reason why the path is not used
@@ -46,6 +47,7 @@ func (p *Path) Status() PathStatus {
 	}
 	st.Err = nil
 	st.Controller, st.ANAErr = p.session.ctrl.ID(), p.session.anaErr
+	st.Identify = p.session.ctrl.Identify()
 	if p.session.ana != nil {
 		st.Groups = maps.Clone(p.session.ana.Groups)
 	}

@@ -3,8 +3,9 @@
 // everybody else who finds them by those sockets.
 //
 // A [Holder] keeps the controllers of its process. How a subsystem is connected to,
-// and what becomes of it when a controller is lost, is a [Connector]'s; how the
-// machine gets at its namespaces is a [FrontEnd]'s. [Serve] answers at a socket of
+// and what becomes of it when a controller is lost, is a [Connector]'s, of which
+// [Multipath] is the one that commands use; how the machine gets at its namespaces is
+// an [attach.FrontEnd]'s. [Serve] answers at a socket of
 // mode 0600 in a folder that all processes of a user share ([Dir]); [All] asks every
 // one of them.
 //

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,13 +14,14 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 )
 
 // Config describes a holder.
 type Config struct {
 	Dir       string
 	Connector Connector
-	FrontEnd  FrontEnd // nil: namespaces are not published
+	FrontEnd  attach.FrontEnd // nil: namespaces are not published
 	// Log is told what happens to connections, a line each; from any goroutine.
 	Log func(line string)
 	// Addresses are those of which the process is the RoCE endpoint.
@@ -105,7 +107,7 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 		c, err = s.link.Add(ctx, p)
 	} else {
 		s = &subsystem{claim: number, nqn: p.Options.NQN, hostNQN: p.Options.HostNQN, hostID: p.Options.HostID, numbers: map[capsule.NSID]int{}}
-		s.link, c, err = h.config.Connector.Connect(ctx, p, h.changed)
+		s.link, c, err = h.begin(ctx, p)
 	}
 	if err != nil {
 		return "", errors.Join(err, number.release())
@@ -123,6 +125,15 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	}
 	h.look(ctx)
 	return added.name(), err
+}
+
+// begin connects by the first path of a subsystem.
+func (h *Holder) begin(ctx context.Context, p Path) (Subsystem, Controller, error) {
+	s, all, err := h.config.Connector.Connect(ctx, []Path{p}, h.changed)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, all[0], nil
 }
 
 // subsystem is the one that a path leads to, if it is connected by another path.
@@ -180,9 +191,49 @@ func (h *Holder) Close() error {
 
 // Info is what there is.
 func (h *Holder) Info() Process {
+	p, spaces := h.snapshot()
+	ctx, cancel := context.WithTimeout(context.Background(), usedTime)
+	defer cancel()
+	for i := range p.Subsystems {
+		if s := &p.Subsystems[i]; s.live() {
+			for k := range s.Namespaces {
+				s.Namespaces[k].Used = used(ctx, &spaces[i][k])
+			}
+		}
+	}
+	return p
+}
+
+// usedTime bounds how long controllers are asked how much of a namespace is used.
+const usedTime = time.Second
+
+// used is how much of a namespace is used, or its size where nobody says so in time.
+func used(ctx context.Context, n *Namespace) int64 {
+	size := n.Store.Info().Size
+	if n.Used == nil {
+		return size
+	}
+	answer := make(chan int64, 1)
+	go func() { // ends with the command, which its controller bounds
+		u, err := n.Used(ctx)
+		if err != nil {
+			u = size
+		}
+		answer <- u
+	}()
+	select {
+	case u := <-answer:
+		return u
+	case <-ctx.Done():
+		return size
+	}
+}
+
+// snapshot is what there is, and the namespaces of each subsystem.
+func (h *Holder) snapshot() (p Process, spaces [][]Namespace) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := Process{PID: os.Getpid(), Addresses: h.config.Addresses(), Subsystems: []SubsystemInfo{}, Lost: maps.Clone(h.reasons)}
+	p = Process{PID: os.Getpid(), Addresses: h.config.Addresses(), Subsystems: []SubsystemInfo{}, Lost: maps.Clone(h.reasons)}
 	for _, s := range h.subsystems {
 		info := s.info()
 		for i := range info.Namespaces {
@@ -191,8 +242,9 @@ func (h *Holder) Info() Process {
 			}
 		}
 		p.Subsystems = append(p.Subsystems, info)
+		spaces = append(spaces, slices.Clone(s.namespaces))
 	}
-	return p
+	return p, spaces
 }
 
 // info describes a subsystem. Under mu.
@@ -235,20 +287,16 @@ func (s *subsystem) namespaceName(id capsule.NSID) string {
 
 func (s *subsystem) namespaceInfo(n *Namespace) NamespaceInfo {
 	info := n.Store.Info()
-	used, err := n.Store.Allocated()
-	if err != nil {
-		used = info.Size
-	}
-	i := NamespaceInfo{Name: s.namespaceName(n.ID), ID: uint32(n.ID), Size: info.Size, Used: used, BlockSize: info.BlockSize, Metadata: n.Metadata}
+	i := NamespaceInfo{Name: s.namespaceName(n.ID), ID: uint32(n.ID), Size: info.Size, Used: info.Size, BlockSize: info.BlockSize, Metadata: n.Metadata}
 	if n.Identifiers.UUID != uuid.Nil {
 		i.UUID = n.Identifiers.UUID.String()
 	}
 	return i
 }
 
-func (s *subsystem) disk(n *Namespace) Disk {
+func (s *subsystem) disk(n *Namespace) attach.Disk {
 	info := n.Store.Info()
-	return Disk{
+	return attach.Disk{
 		Name: s.namespaceName(n.ID), Store: n.Store, NewMemory: n.NewMemory,
 		Description: fmt.Sprintf("%s: namespace %d of %v, %d bytes in blocks of %d", s.namespaceName(n.ID), n.ID, s.nqn, info.Size, info.BlockSize),
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
@@ -41,15 +42,15 @@ type fakeController struct {
 	status Status
 }
 
-func (f *fake) Connect(_ context.Context, p Path, changed func()) (Subsystem, Controller, error) {
+func (f *fake) Connect(_ context.Context, paths []Path, changed func()) (Subsystem, []Controller, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
 		return nil, nil, f.err
 	}
 	s := &fakeSubsystem{fake: f, changed: changed}
-	f.subs[p.Options.NQN] = s
-	return s, s.add(), nil
+	f.subs[paths[0].Options.NQN] = s
+	return s, []Controller{s.add()}, nil
 }
 
 func (s *fakeSubsystem) add() *fakeController { return &fakeController{s, Status{State: Live}} }
@@ -94,7 +95,7 @@ type front struct {
 	closed bool
 }
 
-func (f *front) Publish(disks []Disk) error {
+func (f *front) Publish(disks []attach.Disk) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.disks = nil
@@ -104,8 +105,8 @@ func (f *front) Publish(disks []Disk) error {
 	return nil
 }
 
-func (f *front) Usage(d Disk) []string { return []string{"use " + d.Name} }
-func (f *front) Close() error          { f.closed = true; return nil }
+func (f *front) Usage(d attach.Disk) []string { return []string{"use " + d.Name} }
+func (f *front) Close() error                 { f.closed = true; return nil }
 
 // A rig is a holder of fakes.
 type rig struct {

@@ -2,6 +2,7 @@ package connections
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -93,6 +94,11 @@ func Find(all []Process, w Wanted) (ControllerInfo, bool) {
 // controllerName is the name of a controller in the way in which somebody wrote it:
 // /dev/nvme0 or nvme0.
 func controllerName(s string) string { return strings.TrimPrefix(s, "/dev/") }
+
+// live reports whether there is a way to the subsystem now.
+func (s *SubsystemInfo) live() bool {
+	return slices.ContainsFunc(s.Controllers, func(c ControllerInfo) bool { return c.State == Live })
+}
 
 // Has reports whether a controller or namespace is the subsystem's, by its name with
 // or without /dev/.

@@ -2,45 +2,41 @@ package connections
 
 import (
 	"context"
-	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
 // A Path is one controller, and what happens when it is lost.
 type Path struct {
 	Host       *host.Host
 	Options    host.Options
-	Timers     Timers
+	Timers     multipath.Timers
 	HostTraddr string // as the user gave it; may be empty
-}
-
-// Timers are nvme-cli's options of the same names.
-type Timers struct {
-	ReconnectDelay time.Duration // between two attempts to connect again
-	CtrlLossTmo    time.Duration // when a controller is given up; negative: never
-	FastIOFailTmo  time.Duration // when requests stop waiting for it; negative: when it is given up
 }
 
 // A Connector connects to subsystems.
 type Connector interface {
-	// Connect connects by a first path. changed is called, from any goroutine, when a
+	// Connect connects by all paths, of which it returns the controllers, once one is
+	// live and the others were tried. changed is called, from any goroutine, when a
 	// controller's state or the namespaces may be others; it does not block.
-	Connect(ctx context.Context, first Path, changed func()) (Subsystem, Controller, error)
+	Connect(ctx context.Context, paths []Path, changed func()) (Subsystem, []Controller, error)
 }
 
 // A Subsystem is connected. Its methods may be called from any goroutine.
 type Subsystem interface {
 	// Add connects by another path.
 	Add(ctx context.Context, p Path) (Controller, error)
-	// Namespaces are those that can be used now, in ascending order. A Store is the
-	// same from call to call for as long as it is of use; one that is not among them
-	// any more fails all requests.
+	// Namespaces are those that can be used, in ascending order; the error is of others,
+	// or of looking. A Store is the same from call to call for as long as it is of use;
+	// one that is not among them any more fails all requests.
 	Namespaces(ctx context.Context) ([]Namespace, error)
 	Policy() string // by which a request gets to one of several paths: Linux's iopolicy
-	Close() error   // disconnects all
+	// Close disconnects all. Nothing may use memory of the subsystem any more.
+	Close() error
 }
 
 // A Controller is a path that was connected.
@@ -74,31 +70,10 @@ type Namespace struct {
 	Identifiers host.Identifiers
 	Metadata    int // bytes per block
 	Store       backend.Store
-	NewMemory   func(size int) (Memory, error) // may be nil: any memory will do
-}
+	NewMemory   func(size int) (attach.Memory, error) // may be nil: any memory will do
 
-// A FrontEnd makes disks of namespaces, for programs of this machine. Its methods may
-// be called from any goroutine.
-type FrontEnd interface {
-	// Publish replaces what is published. Who uses a disk that is not among them goes
-	// on with it as it was.
-	Publish(disks []Disk) error
-	// Usage is what to type to use a disk, a line each.
-	Usage(d Disk) []string
-	// Close finishes what was begun, and ends.
-	Close() error
-}
-
-// A Disk is a namespace for a FrontEnd.
-type Disk struct {
-	Name        string // nvme0n1
-	Description string // a line for people
-	Store       backend.Store
-	NewMemory   func(size int) (Memory, error)
-}
-
-// Memory is memory that data moves to and from without a copy.
-type Memory interface {
-	Bytes() []byte
-	Close() error
+	// Used is how many bytes are allocated now, and Flush makes writes durable; while
+	// no path is live they wait. Both may be nil.
+	Used  func(ctx context.Context) (int64, error)
+	Flush func(ctx context.Context) error
 }

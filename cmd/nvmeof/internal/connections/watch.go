@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 )
 
 // changed wakes watch.
@@ -68,7 +70,6 @@ func (h *Holder) look(ctx context.Context) {
 		now, err := s.link.Namespaces(ctx)
 		if err != nil {
 			h.config.Log(fmt.Sprintf("namespaces of %v: %v", s.nqn, err))
-			continue
 		}
 		h.mu.Lock()
 		for i := range now {
@@ -84,6 +85,7 @@ func (h *Holder) look(ctx context.Context) {
 func (h *Holder) forget() {
 	h.mu.Lock()
 	var gone []*controller
+	var dead []Controller // given up
 	var empty []*subsystem
 	for _, s := range h.subsystems {
 		for _, c := range slices.Clone(s.controllers) {
@@ -94,6 +96,7 @@ func (h *Holder) forget() {
 			if st.Err != nil {
 				h.lost = fmt.Errorf("%s: %w", c.name(), st.Err)
 				h.reasons[c.name()] = st.Err.Error()
+				dead = append(dead, c.link)
 			}
 			s.controllers = slices.DeleteFunc(s.controllers, func(o *controller) bool { return o == c })
 			if c.claim != s.claim {
@@ -107,7 +110,13 @@ func (h *Holder) forget() {
 	h.subsystems = slices.DeleteFunc(h.subsystems, func(s *subsystem) bool { return slices.Contains(empty, s) })
 	idle := len(empty) > 0 && len(h.subsystems) == 0
 	h.mu.Unlock()
+	if len(empty) > 0 {
+		h.publish() // nobody may use their memory any more
+	}
 	var errs []error
+	for _, l := range dead {
+		errs = append(errs, l.Disconnect())
+	}
 	for _, s := range empty {
 		errs = append(errs, s.link.Close(), s.claim.release())
 	}
@@ -118,7 +127,6 @@ func (h *Holder) forget() {
 		h.config.Log(err.Error())
 	}
 	if idle {
-		h.publish()
 		select {
 		case <-h.idle:
 		default:
@@ -130,7 +138,7 @@ func (h *Holder) forget() {
 // publish hands the front end all disks there are.
 func (h *Holder) publish() {
 	h.mu.Lock()
-	var disks []Disk
+	var disks []attach.Disk
 	for _, s := range h.subsystems {
 		for i := range s.namespaces {
 			disks = append(disks, s.disk(&s.namespaces[i]))

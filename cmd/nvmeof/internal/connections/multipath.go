@@ -1,0 +1,198 @@
+package connections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
+)
+
+// Multipath is the Connector over package multipath: a lost controller is connected to
+// again, and requests wait meanwhile, or take another path.
+type Multipath struct{ Policy multipath.Policy }
+
+// Connect implements [Connector].
+func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (Subsystem, []Controller, error) {
+	if len(paths) == 0 {
+		return nil, nil, errors.New("no path to connect by")
+	}
+	cfg := multipath.Config{NQN: paths[0].Options.NQN, Policy: m.Policy, Event: func(multipath.Event) { changed() }}
+	for _, p := range paths {
+		cfg.Paths = append(cfg.Paths, p.config())
+	}
+	link, err := multipath.Connect(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &multiSubsystem{link: link, policy: m.Policy, changed: changed}
+	var all []Controller
+	for i, p := range link.Paths() {
+		all = append(all, &multiController{sub: s, path: p, timers: paths[i].Timers})
+	}
+	return s, all, nil
+}
+
+func (p *Path) config() multipath.PathConfig {
+	return multipath.PathConfig{Host: p.Host, Options: p.Options, Timers: p.Timers}
+}
+
+// A multiSubsystem is a Subsystem of Multipath.
+type multiSubsystem struct {
+	link    *multipath.Subsystem
+	policy  multipath.Policy
+	changed func()
+
+	looking sync.Mutex // held while namespaces are looked at; guards what follows
+	open    []Namespace
+	left    []backend.Store // of namespaces that are gone, but in use
+}
+
+// Policy implements [Subsystem].
+func (s *multiSubsystem) Policy() string { return s.policy.String() }
+
+// Close implements [Subsystem].
+func (s *multiSubsystem) Close() error { return s.link.Close() }
+
+// Add implements [Subsystem]. As with Linux, a path by which there is no way at first
+// is none.
+func (s *multiSubsystem) Add(ctx context.Context, p Path) (Controller, error) {
+	added, err := s.link.Add(ctx, p.config())
+	if err != nil {
+		if added != nil {
+			added.Delete()
+		}
+		return nil, err
+	}
+	return &multiController{sub: s, path: added, timers: p.Timers}, nil
+}
+
+// Namespaces implements [Subsystem]. While no path is live it is those that were: their
+// requests wait.
+func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	s.left = slices.DeleteFunc(s.left, func(b backend.Store) bool { return b.Close() == nil })
+	live := func(p *multipath.Path) bool { return p.Status().State == multipath.StateLive }
+	if !slices.ContainsFunc(s.link.Paths(), live) {
+		return slices.Clone(s.open), nil
+	}
+	ids, err := s.link.Namespaces(ctx)
+	if err != nil {
+		return slices.Clone(s.open), err
+	}
+	var now []Namespace
+	var errs []error
+	for _, id := range ids {
+		n, err := s.namespace(ctx, id)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("namespace %d: %w", id, err))
+		}
+		if n.Store != nil {
+			now = append(now, n)
+		}
+	}
+	for _, old := range s.open {
+		if !slices.ContainsFunc(now, func(n Namespace) bool { return n.Store == old.Store }) {
+			s.left = append(s.left, old.Store)
+		}
+	}
+	s.open = now
+	return slices.Clone(now), errors.Join(errs...)
+}
+
+// namespace opens a namespace, or is the one that is open already, if nothing that
+// matters is different now.
+func (s *multiSubsystem) namespace(ctx context.Context, id capsule.NSID) (old Namespace, err error) {
+	if i := slices.IndexFunc(s.open, func(n Namespace) bool { return n.ID == id }); i >= 0 {
+		old = s.open[i]
+	}
+	n, err := s.link.Namespace(ctx, id)
+	if err != nil {
+		return old, err
+	}
+	if old.Store != nil && old.Identifiers == n.Identifiers() && old.Store.Info() == n.Info() {
+		return old, n.Close()
+	}
+	fresh := Namespace{ID: id, Identifiers: n.Identifiers(), Store: n, NewMemory: s.newMemory}
+	use := func(ctx context.Context, fn func(*host.Namespace) error) error {
+		return n.Use(ctx, multipath.Harmless, fn)
+	}
+	fresh.Used = func(ctx context.Context) (used int64, err error) {
+		err = use(ctx, func(n *host.Namespace) (err error) {
+			used, err = n.Allocated()
+			return err
+		})
+		return used, err
+	}
+	fresh.Flush = func(ctx context.Context) error { return use(ctx, (*host.Namespace).Flush) }
+	err = use(ctx, func(n *host.Namespace) error {
+		fresh.Metadata = int(n.Identify().Format().MS)
+		return nil
+	})
+	if err != nil {
+		return old, errors.Join(err, n.Close())
+	}
+	return fresh, nil
+}
+
+func (s *multiSubsystem) newMemory(size int) (attach.Memory, error) {
+	b, err := s.link.NewBuffers(size)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// A multiController is a path of a multiSubsystem.
+type multiController struct {
+	sub    *multiSubsystem
+	path   *multipath.Path
+	timers multipath.Timers
+
+	mu   sync.Mutex // guards what follows
+	last Status     // whose Identify and ID are those of the last controller
+	gone bool
+}
+
+// Status implements [Controller].
+func (c *multiController) Status() Status {
+	now := c.path.Status()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Identify != nil {
+		c.last.ID, c.last.Identify = now.Controller, *now.Identify
+	}
+	st := c.last
+	st.State, st.Err = Connecting, now.Err
+	switch {
+	case c.gone:
+		st.State, st.Err = Dead, nil
+	case now.State == multipath.StateLive:
+		st.State = Live
+	case now.State == multipath.StateDeleting:
+		st.State, st.Err = Deleting, nil
+	case now.State == multipath.StateDead:
+		st.State = Dead
+		if tmo := c.timers.CtrlLossTmo; tmo > 0 && now.Err != nil {
+			st.Err = fmt.Errorf("not connected again within %v: %w", tmo, now.Err)
+		}
+	}
+	return st
+}
+
+// Disconnect implements [Controller].
+func (c *multiController) Disconnect() error {
+	c.path.Delete()
+	c.mu.Lock()
+	c.gone = true
+	c.mu.Unlock()
+	c.sub.changed()
+	return nil
+}
