@@ -13,6 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
 // initiatorCommands are those about controllers that stay connected.
@@ -25,13 +26,18 @@ func runDir() string { return connections.Dir(os.Getenv, os.Getuid()) }
 func newConnect() *cobra.Command {
 	var h held
 	var format string
-	var idempotent, dump bool
+	var idempotent, dump, noPublish bool
 	cmd := &cobra.Command{
 		Use:   "connect -t rdma -a ADDR -n NQN",
 		Short: "Connect to a subsystem and stay connected, as nvme connect",
 		Long: `Connects to a subsystem, and keeps the connection until it is interrupted, or
 disconnected by nvmeof disconnect. There is no kernel driver behind it: this process is
 what has the controller. nvmeof list-subsys, list and disconnect find it.
+
+Each namespace is published to this machine by an NBD server with a unix socket of mode
+0600 in this user's run folder, /run/nvmeof-host/nvme0n1.sock for root. Where each is
+is said when it comes, and by nvmeof list; nvmeof attach says what to type with it. When
+the controller is lost, requests wait for it as the timeouts below say.
 
 Where another such process is the RoCE endpoint of this host's address already, that one
 connects, and this one stays for as long; when that one ends, this one connects itself.
@@ -59,7 +65,7 @@ What would be connected is printed as a config.json, with its secrets, by --dump
 				return alreadyConnected(there, err)
 			}
 			for {
-				err := h.hold(cmd, asWhom(settings(cmd), identity), print)
+				err := h.hold(cmd, asWhom(settings(cmd), identity), print, noPublish)
 				if !errors.Is(err, errOwnerEnded) {
 					return err
 				}
@@ -71,6 +77,7 @@ What would be connected is printed as a config.json, with its secrets, by --dump
 	flags := cmd.Flags()
 	flags.StringVarP(&format, "output-format", "o", "normal", "output format: normal|json")
 	flags.BoolVar(&idempotent, "idempotent", false, "succeed where there is such a connection already, and end")
+	flags.BoolVar(&noPublish, "no-publish", false, noPublishHelp)
 	flags.BoolVarP(&dump, "dump-config", "O", false, "print what would be connected as a config.json, and end")
 	return cmd
 }
@@ -115,9 +122,12 @@ func dumpConfig(out io.Writer, entries []hostconfig.Entry, h *held) error {
 }
 
 // hold connects and stays.
-func (h *held) hold(cmd *cobra.Command, options map[string]string, print func(io.Writer, string) error) (err error) {
+func (h *held) hold(cmd *cobra.Command, options map[string]string, print func(io.Writer, string) error, noPublish bool) (err error) {
 	ctx := cmd.Context()
-	k := startKeeper(cmd)
+	k, err := startKeeper(cmd, noPublish)
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, k.close()) }()
 	if err := k.serve(); err != nil {
 		return err
@@ -146,14 +156,24 @@ type keeper struct {
 	lent   []lent // of the command's goroutine
 }
 
-func startKeeper(cmd *cobra.Command) *keeper {
+func startKeeper(cmd *cobra.Command, noPublish bool) (*keeper, error) {
+	polling, err := parsePolling("auto")
+	if err != nil {
+		return nil, err
+	}
 	k := &keeper{warn: cmd.ErrOrStderr(), hosts: &hosts{warn: cmd.ErrOrStderr()}}
-	k.holder = connections.New(connections.Config{
+	c := connections.Config{
 		Dir: runDir(), Connector: connections.Multipath{}, Addresses: k.hosts.addresses,
 		Log: func(line string) { fmt.Fprintln(k.warn, "nvmeof:", line) },
-	})
-	return k
+	}
+	if !noPublish {
+		c.FrontEnd = &sockets{dir: c.Dir, polling: polling, log: c.Log, servers: map[string]*nbd.Server{}}
+	}
+	k.holder = connections.New(c)
+	return k, nil
 }
+
+const noPublishHelp = "do not publish namespaces as disks of this machine"
 
 // serve lets others find the process.
 func (k *keeper) serve() (err error) {

@@ -17,6 +17,7 @@ type autoconnect struct {
 	held
 	sources
 	persistent bool
+	noPublish  bool
 	matching   bool
 	quiet      bool
 	dump       bool
@@ -42,7 +43,9 @@ it refers, and keeps the connections until it is interrupted, or they are discon
 Without --traddr it begins with what the files of nvme-cli say: discovery.conf and
 config.json of version 2, nvme-fabrics.conf of version 3. What is connected already is
 no mistake. With --persistent it stays connected to the discovery controllers, and
-connects to what they list later; what they list no more stays until it is lost.`,
+connects to what they list later; what they list no more stays until it is lost.
+Several ways to one subsystem are paths of it. Namespaces are published as nvmeof
+connect does.`,
 		Example: "  nvmeof connect-all -t rdma -a 192.0.2.1 --persistent",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.run(cmd) },
@@ -53,6 +56,7 @@ connects to what they list later; what they list no more stays until it is lost.
 	flags.BoolVarP(&a.persistent, "persistent", "p", false, "stay connected to discovery controllers, and connect to what they list later")
 	flags.BoolVarP(&a.matching, "matching", "m", false, "connect only to what is at the address of the discovery controller")
 	flags.BoolVar(&a.quiet, "quiet", false, "do not tell what is connected already")
+	flags.BoolVar(&a.noPublish, "no-publish", false, noPublishHelp)
 	flags.BoolVarP(&a.dump, "dump-config", "O", false, "print what would be begun with as a config.json, and end")
 	flags.StringVarP(&a.format, "output-format", "o", "normal", "output format: normal|json")
 	return cmd
@@ -74,7 +78,10 @@ func (a *autoconnect) run(cmd *cobra.Command) (err error) {
 		return wrong
 	}
 	a.note(wrong)
-	a.keeper, a.connected = startKeeper(cmd), map[string]discovery.Record{}
+	a.connected = map[string]discovery.Record{}
+	if a.keeper, err = startKeeper(cmd, a.noPublish); err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, a.keeper.close()) }()
 	a.survey = &survey{hosts: a.keeper.hosts}
 	given := settings(cmd)

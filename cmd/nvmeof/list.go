@@ -24,7 +24,8 @@ func newList() *cobra.Command {
 		Short: "List namespaces, as nvme list",
 		Long: `Lists the namespaces of a subsystem or, without --nqn, of every subsystem that
 the target at the address shows to this host. The names in column Node number what
-is listed; no device is made. Without --traddr it lists what nvmeof connect holds.`,
+is listed; no device is made. Without --traddr it lists what nvmeof connect holds, and
+the NBD sockets by which to use it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			print, err := pick(format, map[string]func(io.Writer, []nvmecli.Device) error{

@@ -24,9 +24,12 @@ type Memory interface {
 // A FrontEnd publishes disks. Its methods may be called from any goroutine.
 type FrontEnd interface {
 	// Publish replaces what is published; the first disk is the default one. Who uses
-	// a disk that is not among them goes on with it as it was. Stores of disks that
-	// were published may be closed once that fails no more.
+	// a disk that is not among them goes on with it as it was, or is sent away, as the
+	// front end says. Stores of disks that were published may be closed once that fails
+	// no more.
 	Publish(disks []Disk) error
+	// URI is where a published disk is, or empty.
+	URI(d Disk) string
 	// Usage is what to type to use a disk, a line each.
 	Usage(d Disk) []string
 	// Close finishes what was begun, as far as that is possible in a few seconds,

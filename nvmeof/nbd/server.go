@@ -105,7 +105,7 @@ func Listen(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Publish implements [attach.FrontEnd].
+// Publish implements [attach.FrontEnd]. Who uses a disk that is not among them goes on.
 func (s *Server) Publish(disks []attach.Disk) error {
 	all := make([]*export, 0, len(disks))
 	names := map[string]bool{}
@@ -124,7 +124,7 @@ func (s *Server) Publish(disks []attach.Disk) error {
 	return nil
 }
 
-// URI is where a disk is (the NBD project's doc/uri.md).
+// URI implements [attach.FrontEnd], as the NBD project's doc/uri.md has it.
 func (s *Server) URI(d attach.Disk) string { return uri(s.cfg.Socket, d.Name) }
 
 // Usage implements [attach.FrontEnd].

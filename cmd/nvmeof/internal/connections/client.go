@@ -28,7 +28,7 @@ const patience = 5 * time.Second
 // names. One that has ended is left out, and its socket removed; one that does not
 // answer is in the error.
 func All(ctx context.Context, dir string) ([]Process, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	paths, err := filepath.Glob(filepath.Join(dir, "[0-9]*"+suffix))
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@
 //
 // # Names
 //
+// Control sockets are called PID.N.sock; others in the folder do not begin with a digit.
 // Controllers and subsystems are called as Linux calls them, nvme0 and
 // nvme-subsys0, by the lowest number that no process of the folder has; a number is
 // a locked file, so that it is free when its process ends, however that happens. A

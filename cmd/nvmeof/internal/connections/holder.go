@@ -21,7 +21,9 @@ import (
 type Config struct {
 	Dir       string
 	Connector Connector
-	FrontEnd  attach.FrontEnd // nil: namespaces are not published
+	// FrontEnd sends away who uses a disk that goes, since its memory goes too. Nil:
+	// namespaces are not published.
+	FrontEnd attach.FrontEnd
 	// Log is told what happens to connections, a line each; from any goroutine.
 	Log func(line string)
 	// Addresses are those of which the process is the RoCE endpoint.
@@ -238,7 +240,7 @@ func (h *Holder) snapshot() (p Process, spaces [][]Namespace) {
 		info := s.info()
 		for i := range info.Namespaces {
 			if h.config.FrontEnd != nil {
-				info.Namespaces[i].Usage = h.config.FrontEnd.Usage(s.disk(&s.namespaces[i]))
+				info.Namespaces[i].URI = h.config.FrontEnd.URI(s.disk(&s.namespaces[i]))
 			}
 		}
 		p.Subsystems = append(p.Subsystems, info)

@@ -105,7 +105,8 @@ func (f *front) Publish(disks []attach.Disk) error {
 	return nil
 }
 
-func (f *front) Usage(d attach.Disk) []string { return []string{"use " + d.Name} }
+func (f *front) URI(d attach.Disk) string     { return "disk:" + d.Name }
+func (f *front) Usage(d attach.Disk) []string { return nil }
 func (f *front) Close() error                 { f.closed = true; return nil }
 
 // A rig is a holder of fakes.
@@ -215,8 +216,8 @@ func TestHolder(t *testing.T) {
 		r.spaces("b", 1)
 		r.shape("nvme-subsys0(nvme0 nvme2: nvme0n1 nvme0n2), nvme-subsys1(nvme1: nvme1n1)")
 		r.published("nvme0n1 nvme0n2 nvme1n1")
-		if u := r.holder.Info().Subsystems[0].Namespaces[1].Usage; !slices.Equal(u, []string{"use nvme0n2"}) {
-			t.Errorf("usage %q", u)
+		if u := r.holder.Info().Subsystems[0].Namespaces[1].URI; u != "disk:nvme0n2" {
+			t.Errorf("URI %q", u)
 		}
 		r.spaces("a", 3, 9)
 		r.published("nvme0n2 nvme0n3 nvme1n1") // names are for good

@@ -58,14 +58,14 @@ func (c *ControllerInfo) Address() string {
 
 // NamespaceInfo is a namespace that can be used.
 type NamespaceInfo struct {
-	Name      string   `json:"name"` // nvme0n1
-	ID        uint32   `json:"nsid"`
-	UUID      string   `json:"uuid,omitempty"`
-	Size      int64    `json:"size"` // bytes
-	Used      int64    `json:"used"`
-	BlockSize int      `json:"block_size"`
-	Metadata  int      `json:"metadata_size"`
-	Usage     []string `json:"usage,omitempty"` // what to type to use it
+	Name      string `json:"name"` // nvme0n1
+	ID        uint32 `json:"nsid"`
+	UUID      string `json:"uuid,omitempty"`
+	Size      int64  `json:"size"` // bytes
+	Used      int64  `json:"used"`
+	BlockSize int    `json:"block_size"`
+	Metadata  int    `json:"metadata_size"`
+	URI       string `json:"uri,omitempty"` // where it is published
 }
 
 // Wanted is what a connection would be, to be compared with those that are there.

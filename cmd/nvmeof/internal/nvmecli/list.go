@@ -13,11 +13,13 @@ type Device struct {
 	NSID                    uint32
 	Used, Size              uint64 // bytes
 	BlockSize, MetadataSize int    // bytes
+	URI                     string // by which it can be used; empty: it cannot
 }
 
 const listRow = "%-21s %-21s %-20s %-40s %-10s %-26s %-16s %-8s\n"
 
-// ListText prints devices as `nvme list` does.
+// ListText prints devices as `nvme list` does, and after them where those are that are
+// published.
 func ListText(w io.Writer, devices []Device) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, listRow, "Node", "Generic", "SN", "Model", "Namespace", "Usage", "Format", "FW Rev")
@@ -30,6 +32,13 @@ func ListText(w io.Writer, devices []Device) error {
 		format := fmt.Sprintf("%3.0f %2sB + %2d B", block, blockUnit, d.MetadataSize)
 		fmt.Fprintf(&b, listRow, d.Node, d.Generic, harmless(d.Serial), harmless(d.Model),
 			fmt.Sprintf("0x%x", d.NSID), usage, format, harmless(d.Firmware))
+	}
+	gap := "\n"
+	for _, d := range devices {
+		if d.URI != "" {
+			fmt.Fprintf(&b, "%s%s %s\n", gap, d.Node, d.URI)
+			gap = ""
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -55,13 +64,17 @@ func scale(v float64, by float64) (float64, string) {
 func ListJSON(w io.Writer, devices []Device) error {
 	list := []object{}
 	for _, d := range devices {
-		list = append(list, object{
+		device := object{
 			{"NameSpace", integer(d.NSID)},
 			{"DevicePath", d.Node}, {"GenericPath", d.Generic},
 			{"Firmware", d.Firmware}, {"ModelNumber", d.Model}, {"SerialNumber", d.Serial},
 			{"UsedBytes", integer(d.Used)}, {"MaximumLBA", integer(d.Size / uint64(max(1, d.BlockSize)))},
 			{"PhysicalSize", integer(d.Size)}, {"SectorSize", integer(d.BlockSize)},
-		})
+		}
+		if d.URI != "" {
+			device = append(device, member{"URI", d.URI})
+		}
+		list = append(list, device)
 	}
 	return writeJSON(w, object{{"Devices", list}})
 }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// run waits until a load has done some more rounds.
+func (l *nbdLoad) more(t *testing.T, rounds int64) {
+	t.Helper()
+	limit := time.Now().Add(60 * time.Second)
+	for want := l.rounds.Load() + rounds; l.rounds.Load() < want; time.Sleep(10 * time.Millisecond) {
+		select {
+		case err := <-l.ended:
+			t.Fatalf("the load ended after %d rounds: %v", l.rounds.Load(), err)
+		default:
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("the load stands after %d rounds", l.rounds.Load())
+		}
+	}
+}
+
+func (l *nbdLoad) end(t *testing.T) {
+	t.Helper()
+	l.stop.Store(true)
+	if err := <-l.ended; err != nil {
+		t.Errorf("after %d rounds: %v", l.rounds.Load(), err)
+	}
+}
+
+// TestPublish: what connect holds can be used by NBD, and a client's writes go on after
+// the target was away.
+func TestPublish(t *testing.T) {
+	inOwnRunDir(t)
+	s := startConfigured(t, testConfig)
+	s.out.await(t, "nvme connect")
+	c := startCommand(t, s.at("connect", "-n", testNQN, "-c", "1", "-k", "1")...)
+	c.out.await(t, "nvme0\n")
+	socket := filepath.Join(runDir(), "nvme0n2.sock")
+	uri := "nbd+unix:///nvme0n2?socket=" + socket
+	c.errOut.await(t, "nvmeof: nvme0n2: published at "+uri)
+	command(t, "list").want(t, 0, "\nnvme0n1 nbd+unix:", "\nnvme0n2 "+uri+"\n")
+	command(t, "list", "-o", "json").want(t, 0, `"URI":"`+uri+`"`)
+	n := dialNBD(t, socket, "nvme0n2")
+	if n.size != 8<<20 {
+		t.Errorf("%d bytes", n.size)
+	}
+	l := startLoad(n)
+	l.more(t, 50)
+	s.end(t) // its second namespace is a file
+	eventually(t, " connecting\n", "list-subsys")
+	again := s.again(t)
+	again.out.await(t, "nvme connect")
+	l.more(t, 200)
+	// The disk goes, and its client with it; the other stays.
+	command(t, words("namespace remove 2 -n "+testNQN)...).want(t, 0)
+	select {
+	case err := <-l.ended:
+		t.Logf("the disk was removed after %d rounds: %v", l.rounds.Load(), err)
+	case <-time.After(30 * time.Second):
+		t.Fatal("a client goes on without its disk")
+	}
+	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Lstat(socket); os.IsNotExist(err) {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("the socket of a disk that went is still there")
+		}
+	}
+	if o := command(t, "list").want(t, 0, "nvme0n1"); strings.Contains(o.out, "nvme0n2") {
+		t.Errorf("it is listed:\n%s", o.out)
+	}
+	l = startLoad(dialNBD(t, filepath.Join(runDir(), "nvme0n1.sock"), ""))
+	l.more(t, 20)
+	command(t, "disconnect", "-n", testNQN).want(t, 0) // under load
+	if err := <-l.ended; err == nil {
+		t.Error("a load without a disk ends without an error")
+	}
+	c.wantEnd(0)
+	if left, _ := filepath.Glob(filepath.Join(runDir(), "*")); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+const twoListeners = `
+version: 1
+limits: {shards: 1}
+listeners:
+  - {id: 1, address: ADDR}
+  - {id: 2, address: SECOND}
+subsystems:
+  - nqn: nqn.2026-11.org.example:disk
+    allow-any-host: true
+    namespaces: [{nsid: 1, memory: {size: 4MiB}}]
+`
+
+// TestTwoPaths: two ways to one subsystem are paths of it, and a client goes on by one
+// when the other goes.
+func TestTwoPaths(t *testing.T) {
+	inOwnRunDir(t)
+	const second = "127.63.9.2"
+	s := startConfigured(t, strings.ReplaceAll(twoListeners, "SECOND", second))
+	s.out.await(t, "nvme connect")
+	c := startCommand(t, s.at("connect-all")...)
+	c.out.await(t, "connecting to device: nvme0\nconnecting to device: nvme1\n")
+	o := command(t, "list-subsys", "-v").want(t, 0, "iopolicy=numa\n", " +- nvme0 rdma traddr=", " +- nvme1 rdma traddr=", second+",trsvcid=4420 live\n")
+	if strings.Contains(o.out, "nvme-subsys1") || strings.Count(o.out, " live\n") != 2 {
+		t.Errorf("list-subsys says\n%s", o.out)
+	}
+	if o := command(t, "list").want(t, 0, "nvme0n1"); strings.Contains(o.out, "nvme1n1") {
+		t.Errorf("one namespace is listed as two:\n%s", o.out)
+	}
+	l := startLoad(dialNBD(t, filepath.Join(runDir(), "nvme0n1.sock"), "nvme0n1"))
+	l.more(t, 50)
+	command(t, "disconnect", "-d", "nvme0").want(t, 0)
+	l.more(t, 50)
+	command(t, "list-subsys").want(t, 0, "nvme-subsys0", " +- nvme1 ")
+	l.end(t)
+	c.stop()
+	c.wantEnd(0)
+	quiet := startCommand(t, s.at("connect", "-n", testNQN, "--no-publish")...)
+	quiet.out.await(t, "nvme0\n")
+	if o := command(t, "list").want(t, 0, "nvme0n1"); strings.Contains(o.out, "nbd") {
+		t.Errorf("it is published:\n%s", o.out)
+	}
+}
