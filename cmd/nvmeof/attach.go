@@ -7,20 +7,21 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
-	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
 // attachment are the flags of attach.
 type attachment struct {
-	connection
+	held
 	nsid    uint32
 	socket  string
 	clients int
@@ -32,13 +33,16 @@ func newAttach() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attach -t rdma -a ADDR -n NQN --socket PATH [--namespace-id N]",
 		Short: "Publish namespaces to this machine as disks, by NBD on a unix socket",
-		Long: `Connects to a controller and serves its namespaces to programs of this machine, as
+		Long: `Connects to a subsystem and serves its namespaces to programs of this machine, as
 exports of an NBD server: fio's nbd engine, qemu, and nbd-client, which makes a
 block device of one. It says what to type, and ends on SIGTERM or an interrupt,
 when what was begun has been finished and made durable.
 
 An export is called as its namespace identifier; the first is the default one. The
-socket has mode 0600. When the controller is lost, requests fail.`,
+socket has mode 0600. --traddr takes several addresses with commas between them: paths
+to one subsystem, one of which at least has to lead there at first. When a controller is
+lost it is connected to again; without any requests wait, as --fast_io_fail_tmo says,
+and after --ctrl-loss-tmo it ends.`,
 		Example: "  nvmeof attach -t rdma -a 192.0.2.1 -n NQN --socket /run/disk.sock\n" +
 			"  fio --name=t --ioengine=nbd --uri='nbd+unix:///1?socket=/run/disk.sock' --rw=randread --bs=4k --iodepth=32",
 		Args: cobra.NoArgs,
@@ -58,13 +62,13 @@ socket has mode 0600. When the controller is lost, requests fail.`,
 			if err != nil {
 				return err
 			}
-			// Before the controller goes, whose namespaces it serves.
 			err = a.serve(cmd, server)
 			return errors.Join(err, server.Close())
 		},
 	}
-	a.addFlags(cmd)
+	a.addFlags(cmd, "")
 	flags := cmd.Flags()
+	_ = flags.MarkHidden("duplicate-connect")
 	flags.Uint32Var(&a.nsid, "namespace-id", 0, "identifier of the one namespace to publish (default: all)")
 	flags.StringVar(&a.socket, "socket", "", "unix socket to serve on")
 	flags.IntVar(&a.clients, "clients", 32, "connections to the socket at a time")
@@ -72,117 +76,167 @@ socket has mode 0600. When the controller is lost, requests fail.`,
 	return cmd
 }
 
-// serve publishes the namespaces until the command is interrupted. Then, and not
-// before, it takes leave of the controller.
+// serve publishes the namespaces until the command is interrupted, or no controller is
+// left. Then, and not before, it takes leave of the controllers.
 func (a *attachment) serve(cmd *cobra.Command, front attach.FrontEnd) (err error) {
-	s, err := a.open(cmd.ErrOrStderr())
-	if err != nil {
+	all := &hosts{warn: cmd.ErrOrStderr()}
+	defer func() { err = errors.Join(err, all.close()) }()
+	p := &publisher{front: front, wanted: capsule.NSID(a.nsid), warn: cmd.ErrOrStderr(), news: make(chan struct{}, 1)}
+	if err := a.connect(cmd.Context(), all, p); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	ctx := cmd.Context()
-	c, err := s.connect(ctx, a.nqn)
-	if err != nil {
-		return err
-	}
-	p := &publisher{controller: c, front: front, wanted: capsule.NSID(a.nsid)}
-	if err := p.publish(ctx); err != nil {
-		return err
-	}
-	p.tell(cmd.OutOrStdout())
-	select {
-	case <-ctx.Done():
-	case <-c.Done():
-		fmt.Fprintf(cmd.ErrOrStderr(), "nvmeof: the controller is lost, requests fail from now on: %v\n", c.Err())
-		<-ctx.Done()
-	}
-	err = errors.Join(front.Close(), p.flush())
-	if lost := c.Err(); lost != nil {
-		return errors.Join(err, lost)
-	}
-	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
-	defer cancel()
-	return errors.Join(err, c.Disconnect(leave))
+	err = p.serve(cmd.Context(), cmd.OutOrStdout())
+	err = errors.Join(err, front.Close()) // which has memory of the subsystem
+	return errors.Join(err, p.flush(), p.subsystem.Close())
 }
 
-// leaveTime is how long a controller may take to let go.
-const leaveTime = 5 * time.Second
-
-// A publisher keeps a front end's disks as the controller's namespaces are.
-type publisher struct {
-	controller *host.Controller
-	front      attach.FrontEnd
-	wanted     capsule.NSID // 0: all
-
-	mu         sync.Mutex // guards what follows
-	namespaces []*host.Namespace
-}
-
-// publish looks at the namespaces and publishes what there is. A namespace whose size
-// is another gets a disk of its own; clients of the old one keep that.
-func (p *publisher) publish(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	ids, err := p.controller.Namespaces(ctx)
-	if err != nil {
-		return err
-	}
-	if p.wanted != 0 {
-		if !slices.Contains(ids, p.wanted) {
-			return usage("--namespace-id %d: there is no such namespace; there is: %s", p.wanted, list(texts(ids)))
-		}
-		ids = []capsule.NSID{p.wanted}
-	}
-	if len(ids) == 0 {
-		return errors.New("the subsystem has no namespace")
-	}
-	var all []*host.Namespace
-	var disks []attach.Disk
-	for _, id := range ids {
-		n, err := p.controller.Namespace(ctx, id)
+// connect connects by all addresses.
+func (a *attachment) connect(ctx context.Context, all *hosts, p *publisher) error {
+	var paths []connections.Path
+	var identity nvmeof.HostIdentity
+	for traddr := range strings.SplitSeq(a.traddr, ",") {
+		one := a.held
+		one.traddr = traddr
+		path, err := one.path(all)
 		if err != nil {
 			return err
 		}
-		n = p.same(n)
-		all = append(all, n)
-		disks = append(disks, p.disk(n))
+		identity.NQN, identity.ID = path.Options.HostNQN, path.Options.HostID
+		paths = append(paths, path)
 	}
-	p.namespaces = all
+	wait, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	var err error
+	if p.subsystem, p.controllers, err = (connections.Multipath{}).Connect(wait, paths, p.changed); err != nil {
+		return explain(ctx, err, identity)
+	}
+	for i := range paths {
+		p.names = append(p.names, paths[i].Options.Traddr.String())
+	}
+	return nil
+}
+
+// A publisher keeps a front end's disks as the subsystem's namespaces are. It belongs
+// to the command's goroutine.
+type publisher struct {
+	subsystem   connections.Subsystem
+	controllers []connections.Controller
+	names       []string            // of the controllers
+	told        []connections.State // of them
+	front       attach.FrontEnd
+	wanted      capsule.NSID // 0: all
+	warn        io.Writer
+	news        chan struct{}
+	namespaces  []connections.Namespace
+}
+
+// changed tells that there may be something new. Any goroutine may call it.
+func (p *publisher) changed() {
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+// serve publishes what there is, and follows it.
+func (p *publisher) serve(ctx context.Context, out io.Writer) error {
+	there, err := p.look(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(there) == 0:
+		return errors.New("the subsystem has no namespace")
+	case len(p.namespaces) == 0:
+		var ids []capsule.NSID
+		for _, n := range there {
+			ids = append(ids, n.ID)
+		}
+		return usage("--namespace-id %d: there is no such namespace; there is: %s", p.wanted, list(texts(ids)))
+	}
+	if err := p.publish(); err != nil {
+		return err
+	}
+	p.tell(out)
+	for {
+		if err := p.states(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.news:
+		}
+		if _, err := p.look(ctx); err != nil && ctx.Err() == nil {
+			fmt.Fprintln(p.warn, "nvmeof:", err)
+		}
+		if err := p.publish(); err != nil {
+			fmt.Fprintln(p.warn, "nvmeof:", err)
+		}
+	}
+}
+
+// states tells of controllers that are lost or are back. That none is left is the
+// error.
+func (p *publisher) states() error {
+	if p.told == nil {
+		p.told = slices.Repeat([]connections.State{connections.Live}, len(p.controllers))
+	}
+	var dead []error
+	for i, c := range p.controllers {
+		st := c.Status()
+		if st.State == connections.Dead {
+			dead = append(dead, fmt.Errorf("%s: %w", p.names[i], st.Err))
+		}
+		if st.State == p.told[i] {
+			continue
+		}
+		p.told[i] = st.State
+		line := fmt.Sprintf("nvmeof: %s: %s", p.names[i], st.State)
+		if st.Err != nil {
+			line += ": " + st.Err.Error()
+		}
+		fmt.Fprintln(p.warn, line)
+	}
+	if len(dead) == len(p.controllers) {
+		return &connectError{errors.Join(dead...)}
+	}
+	return nil
+}
+
+// lookTime bounds how long namespaces are looked at.
+const lookTime = 30 * time.Second
+
+// look returns the namespaces that are there, and takes those that are wanted.
+func (p *publisher) look(ctx context.Context) ([]connections.Namespace, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	there, err := p.subsystem.Namespaces(ctx)
+	p.namespaces = slices.DeleteFunc(slices.Clone(there), func(n connections.Namespace) bool { return p.wanted != 0 && n.ID != p.wanted })
+	return there, err
+}
+
+func (p *publisher) publish() error {
+	var disks []attach.Disk
+	for i := range p.namespaces {
+		disks = append(disks, diskOf(&p.namespaces[i]))
+	}
 	return p.front.Publish(disks)
 }
 
-// same is the namespace as it was published, if nothing that matters has changed.
-func (p *publisher) same(n *host.Namespace) *host.Namespace {
-	for _, old := range p.namespaces {
-		if old.ID() == n.ID() && old.Info() == n.Info() && old.Identifiers() == n.Identifiers() {
-			return old
-		}
-	}
-	return n
-}
-
-func (p *publisher) disk(n *host.Namespace) attach.Disk {
-	info := n.Info()
+func diskOf(n *connections.Namespace) attach.Disk {
+	info := n.Store.Info()
 	return attach.Disk{
-		Name:        fmt.Sprint(uint32(n.ID())),
-		Description: fmt.Sprintf("namespace %d, %d bytes in blocks of %d, UUID %v", uint32(n.ID()), info.Size, info.BlockSize, n.Identifiers().UUID),
-		Store:       n,
-		NewMemory: func(size int) (attach.Memory, error) {
-			b, err := p.controller.NewBuffers(size)
-			if err != nil {
-				return nil, err
-			}
-			return b, nil
-		},
+		Name:        fmt.Sprint(uint32(n.ID)),
+		Description: fmt.Sprintf("namespace %d, %d bytes in blocks of %d, UUID %v", uint32(n.ID), info.Size, info.BlockSize, n.Identifiers.UUID),
+		Store:       n.Store,
+		NewMemory:   n.NewMemory,
 	}
 }
 
 // tell prints what is published and what to type.
 func (p *publisher) tell(w io.Writer) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, n := range p.namespaces {
-		d := p.disk(n)
+	for i := range p.namespaces {
+		d := diskOf(&p.namespaces[i])
 		fmt.Fprintln(w, d.Description)
 		for _, line := range p.front.Usage(d) {
 			fmt.Fprintln(w, "   ", line)
@@ -190,17 +244,22 @@ func (p *publisher) tell(w io.Writer) {
 	}
 }
 
-// flush makes everything durable that a front end has acknowledged.
+// leaveTime is how long controllers may take to make everything durable at the end.
+const leaveTime = 5 * time.Second
+
+// flush makes everything durable that the front end has acknowledged.
 func (p *publisher) flush() error {
-	if p.controller.Err() != nil {
+	live := func(c connections.Controller) bool { return c.Status().State == connections.Live }
+	if !slices.ContainsFunc(p.controllers, live) {
 		return nil // it is told of elsewhere
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
 	var errs []error
-	for _, n := range p.namespaces {
-		if i := n.Info(); i.Volatile && !i.ReadOnly {
-			errs = append(errs, n.Flush())
+	for i := range p.namespaces {
+		n := &p.namespaces[i]
+		if info := n.Store.Info(); info.Volatile && !info.ReadOnly {
+			errs = append(errs, n.Flush(ctx))
 		}
 	}
 	return errors.Join(errs...)
