@@ -122,7 +122,13 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // connect makes one attempt.
 func (p *Path) connect(ctx context.Context) *session {
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	until := time.Now().Add(connectTime)
+	p.sub.mu.Lock()
+	if at, ok := p.life.Limit(); ok && at.Before(until) {
+		until = at
+	}
+	p.sub.mu.Unlock()
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	o := p.cfg.Options
 	if o.Event = p.event; o.EventMask != 0 {

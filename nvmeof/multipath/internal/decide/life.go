@@ -161,6 +161,13 @@ func (l *Life) giveUpAt() (time.Time, bool) {
 // last time.
 func (l *Life) State() (s State, since time.Time, err error) { return l.state, l.since, l.err }
 
+// Limit is when an attempt to connect is not waited for any more: when the path is
+// given up. It is false where that is never, or where the path never was live.
+func (l *Life) Limit() (time.Time, bool) {
+	at, ok := l.giveUpAt()
+	return at, ok && l.lives > 0
+}
+
 // Attempts is how many have failed since the path was last live.
 func (l *Life) Attempts() int { return l.attempts }
 

@@ -133,3 +133,24 @@ func TestCounts(t *testing.T) {
 		}
 	}
 }
+
+// TestLimit: an attempt to connect again ends with the time in which it has to be.
+func TestLimit(t *testing.T) {
+	start := time.Unix(1000, 0)
+	l := NewLife(Timers{ReconnectDelay: time.Second, CtrlLoss: 5 * time.Second}, start)
+	if at, ok := l.Limit(); ok {
+		t.Errorf("the first attempt ends at %v", at)
+	}
+	l.Connected(start)
+	lost := start.Add(time.Minute)
+	l.LostController(lost, errors.New("lost"), 0)
+	if at, ok := l.Limit(); !ok || !at.Equal(lost.Add(5*time.Second)) {
+		t.Errorf("an attempt ends at %v, %v", at, ok)
+	}
+	l = NewLife(Timers{ReconnectDelay: time.Second, CtrlLoss: -1}, start)
+	l.Connected(start)
+	l.LostController(lost, errors.New("lost"), 0)
+	if at, ok := l.Limit(); ok {
+		t.Errorf("an attempt of a path that is never given up ends at %v", at)
+	}
+}
