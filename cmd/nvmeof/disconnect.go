@@ -120,7 +120,7 @@ func heldDevices(all []connections.Process) (devices []nvmecli.Device) {
 			for _, n := range s.Namespaces {
 				devices = append(devices, nvmecli.Device{
 					Node: n.Name, Generic: "ng" + n.Name[len("nvme"):], Serial: s.Serial, Model: s.Model, Firmware: s.Firmware,
-					NSID: n.ID, Used: uint64(n.Used), Size: uint64(n.Size), BlockSize: n.BlockSize, MetadataSize: n.Metadata, URI: n.URI,
+					NSID: n.ID, Used: uint64(n.Used), Size: uint64(n.Size), BlockSize: n.BlockSize, URI: n.URI,
 				})
 			}
 		}

@@ -289,7 +289,7 @@ func (s *subsystem) namespaceName(id capsule.NSID) string {
 
 func (s *subsystem) namespaceInfo(n *Namespace) NamespaceInfo {
 	info := n.Store.Info()
-	i := NamespaceInfo{Name: s.namespaceName(n.ID), ID: uint32(n.ID), Size: info.Size, Used: info.Size, BlockSize: info.BlockSize, Metadata: n.Metadata}
+	i := NamespaceInfo{Name: s.namespaceName(n.ID), ID: uint32(n.ID), Size: info.Size, Used: info.Size, BlockSize: info.BlockSize}
 	if n.Identifiers.UUID != uuid.Nil {
 		i.UUID = n.Identifiers.UUID.String()
 	}

@@ -64,7 +64,6 @@ type NamespaceInfo struct {
 	Size      int64  `json:"size"` // bytes
 	Used      int64  `json:"used"`
 	BlockSize int    `json:"block_size"`
-	Metadata  int    `json:"metadata_size"`
 	URI       string `json:"uri,omitempty"` // where it is published
 }
 

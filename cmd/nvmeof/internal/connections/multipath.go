@@ -132,13 +132,6 @@ func (s *multiSubsystem) namespace(ctx context.Context, id capsule.NSID) (old Na
 		return used, err
 	}
 	fresh.Flush = func(ctx context.Context) error { return use(ctx, (*host.Namespace).Flush) }
-	err = use(ctx, func(n *host.Namespace) error {
-		fresh.Metadata = int(n.Identify().Format().MS)
-		return nil
-	})
-	if err != nil {
-		return old, errors.Join(err, n.Close())
-	}
 	return fresh, nil
 }
 

@@ -68,7 +68,6 @@ const (
 type Namespace struct {
 	ID          capsule.NSID
 	Identifiers host.Identifiers
-	Metadata    int // bytes per block
 	Store       backend.Store
 	NewMemory   func(size int) (attach.Memory, error) // may be nil: any memory will do
 
