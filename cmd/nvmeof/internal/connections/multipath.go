@@ -23,7 +23,10 @@ func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (S
 	if len(paths) == 0 {
 		return nil, nil, errors.New("no path to connect by")
 	}
-	cfg := multipath.Config{NQN: paths[0].Options.NQN, Policy: m.Policy, Event: func(multipath.Event) { changed() }}
+	cfg := multipath.Config{
+		NQN: paths[0].Options.NQN, Policy: m.Policy, Event: func(multipath.Event) { changed() },
+		NamespaceEvent: func(*multipath.Namespace) { changed() },
+	}
 	for _, p := range paths {
 		cfg.Paths = append(cfg.Paths, p.config())
 	}
