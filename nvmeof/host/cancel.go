@@ -59,14 +59,17 @@ func (l *lane) dropSpare() {
 type aborter struct {
 	waiting []capsule.Abort
 	flying  int
+	over    bool // the controller is about to be shut down
 }
 
 // abort asks the controller to end a command early. What comes of that shows in the
 // command's own completion.
 func (c *Controller) abort(a capsule.Abort) {
 	c.admin.shard.Do(func() {
-		c.aborts.waiting = append(c.aborts.waiting, a)
-		c.sendAborts()
+		if !c.aborts.over {
+			c.aborts.waiting = append(c.aborts.waiting, a)
+			c.sendAborts()
+		}
 	})
 }
 

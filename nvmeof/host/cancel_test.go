@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -273,6 +274,52 @@ func TestAbortLimit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNoAbortInShutdown: what was to be aborted has ended with its queue by the time of
+// the shutdown, in which a controller only refuses commands.
+func TestNoAbortInShutdown(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var s *slow
+		var shutting bool
+		var late atomic.Int32
+		s = newSlow(t, func(l *liar, o *Options) {
+			l.abort = func(a capsule.Abort) (uint64, bool) {
+				s.aborted = append(s.aborted, a)
+				return 0, false
+			}
+		})
+		s.silent = func(c *capsule.Command) bool {
+			switch {
+			case capsule.AdminOpcode(c.Opcode) == capsule.AdminAbort && shutting:
+				late.Add(1)
+			case c.Opcode == capsule.OpcodeFabrics && c.FabricsType() == capsule.FabricsPropertySet && !shutting:
+				shutting = true
+				admin := s.queues[0]
+				one := admin.held[0] // the one Abort that was sent
+				admin.held = nil
+				one.Respond(0, 0)
+			}
+			return false
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		results := make(chan error, 10)
+		for range 10 {
+			go func() { results <- s.ns.FlushContext(ctx) }()
+		}
+		s.want(10, 0)
+		cancel()
+		s.want(10, 1)
+		if err := s.controller.Disconnect(context.Background()); err != nil {
+			t.Errorf("closed: %v", err)
+		}
+		for range 10 {
+			<-results
+		}
+		if n := late.Load(); n > 0 {
+			t.Errorf("%d Aborts after the shutdown began", n)
+		}
+	})
 }
 
 // TestQueueTimeout: requests of a queue have their time, each for itself.

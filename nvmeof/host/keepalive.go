@@ -53,11 +53,15 @@ func (c *Controller) keepAliveEvery(period time.Duration) error {
 	})
 }
 
-// stopKeepAlive comes before a shutdown, after which a controller executes no admin
-// command any more, while the host waits for its end.
-func (c *Controller) stopKeepAlive() error {
+// quiesce comes before a shutdown, after which a controller executes no admin command any
+// more, while the host waits for its end: there are no more keep alives, and no Aborts of
+// what ended with the I/O queues.
+func (c *Controller) quiesce() error {
 	l := c.admin
-	return l.shard.Call(func() { l.shard.StopTimer(&c.keep.timer) })
+	return l.shard.Call(func() {
+		l.shard.StopTimer(&c.keep.timer)
+		c.aborts.over, c.aborts.waiting = true, nil
+	})
 }
 
 func (c *Controller) keepAliveDue() {

@@ -110,7 +110,7 @@ func (c *Controller) shutDown(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := c.stopKeepAlive()
+	err := c.quiesce()
 	var v uint64
 	if err == nil {
 		v, err = c.Property(ctx, capsule.PropertyCC)
