@@ -2,11 +2,11 @@
 # action (connect; key, ctrl_key: a new one, which starts it; reset; back: the target
 # has gone and returned; disconnect), nqn, addr, host, hostnqn, hostid, secret,
 # ctrl_secret.
+times() { dmesg | grep -c 'authenticated with hash' || true; }
 again() { # COMMAND...: runs it and waits until the kernel has authenticated once more
-  local before
-  before=$(dmesg | grep -c 'authenticated with hash' || true)
+  local before=${before:-$(times)}
   "$@"
-  more() { (($(dmesg | grep -c 'authenticated with hash' || true) > before)); }
+  more() { (($(times) > before)); }
   within 30 more
   within 30 controller_live "$nqn"
 }
@@ -23,7 +23,11 @@ connect)
 key) again change dhchap_secret "$secret" ;;
 ctrl_key) again change dhchap_ctrl_secret "$ctrl_secret" ;;
 reset) again nvme reset "/dev/$(controller "$nqn")" ;;
-back) again io ;;
+back) # it may have begun before this script
+  before=$(</tmp/authenticated)
+  again io
+  ;;
 disconnect) nvme disconnect -n "$nqn"; exit ;;
 esac
 io
+times >/tmp/authenticated
