@@ -4,10 +4,9 @@
 // thread that blocks in a system call gives its processor of the scheduler's up, for
 // which the scheduler's monitor wakes with each sleep and looks every 20 µs whether
 // somebody keeps one too long; and one that blocks and keeps it is interrupted every
-// 10 ms. A wake-up after 15 ms cost 1.3 ms of processor time so, 0.29 ms with plain
-// system calls, 0.05 ms through the poller, after 0.3 ms 12, 66 and 12 µs.
-// For the same reason everything here but short sleeps is in raw system calls, which
-// the scheduler does not see.
+// 10 ms. A wake-up costs several times as much processor time either way. For the same
+// reason everything here is in raw system calls, which the scheduler does not see; short
+// sleeps, too, since its poller counts in milliseconds.
 package waiter
 
 import (
