@@ -167,21 +167,10 @@ func (n *Namespace) Reservations(ctx context.Context) (*Reservations, error) {
 
 // readReservations reads a report, which in whole may be longer than b.
 func readReservations(b []byte) (r *Reservations, whole int, err error) {
-	head, err := capsule.DecodeReservationStatus(b)
+	t, err := capsule.ParseReservationTable(b, true)
 	if err != nil {
 		return nil, 0, err
 	}
-	r = &Reservations{Generation: head.Generation, Type: head.Type, Persistent: head.Persist&1 != 0}
-	whole = capsule.ReservationStatusSize + int(head.Registrants)*capsule.ReservationRegistrantSize
-	if whole > len(b) {
-		return r, whole, nil
-	}
-	for at := capsule.ReservationStatusSize; at < whole; at += capsule.ReservationRegistrantSize {
-		e, err := capsule.DecodeReservationRegistrant(b[at:])
-		if err != nil {
-			return nil, 0, err
-		}
-		r.Registrants = append(r.Registrants, e)
-	}
-	return r, whole, nil
+	whole = capsule.ReservationStatusSize + int(t.Registrants)*capsule.ReservationRegistrantSize
+	return &Reservations{Generation: t.Generation, Type: t.Type, Persistent: t.Persist&1 != 0, Registrants: t.Hosts}, whole, nil
 }
