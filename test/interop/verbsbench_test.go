@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-var benches = flag.Bool("bench", false, "run TestVerbsBench, which wants this machine for itself")
+var benches = flag.Bool("measure", false, "run TestVerbsBench, which wants this machine for itself")
 
 const (
 	benchRounds  = 5
@@ -53,7 +53,7 @@ type benchCell struct{ workload, contender string }
 func TestVerbsBench(t *testing.T) {
 	needGuest(t)
 	if !*benches {
-		t.Skip("compares processor times, which others on this machine would disturb: -bench -run TestVerbsBench")
+		t.Skip("compares processor times, which others on this machine would disturb: -measure -run TestVerbsBench")
 	}
 	l := newPair(t, peerVerbs, 1, 1)
 	l.buildVerbs(t, filepath.Join(l.peerDir, "nvmeof"))
