@@ -7,14 +7,12 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
-	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
@@ -92,21 +90,12 @@ func (a *attachment) serve(cmd *cobra.Command, front attach.FrontEnd) (err error
 
 // connect connects by all addresses.
 func (a *attachment) connect(ctx context.Context, all *hosts, p *publisher) error {
-	var paths []connections.Path
-	var identity nvmeof.HostIdentity
-	for traddr := range strings.SplitSeq(a.traddr, ",") {
-		one := a.held
-		one.traddr = traddr
-		path, err := one.path(all)
-		if err != nil {
-			return err
-		}
-		identity.NQN, identity.ID = path.Options.HostNQN, path.Options.HostID
-		paths = append(paths, path)
+	paths, identity, err := a.paths(all)
+	if err != nil {
+		return err
 	}
 	wait, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	var err error
 	if p.subsystem, p.controllers, err = (connections.Multipath{}).Connect(wait, paths, p.changed); err != nil {
 		return explain(ctx, err, identity)
 	}

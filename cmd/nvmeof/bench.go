@@ -13,15 +13,15 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
-	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
 func newBench() *cobra.Command {
 	var l load
 	cmd := &cobra.Command{
-		Use:   "bench -t rdma -a ADDR -n NQN [--rw randread] [--bs 4k] [--iodepth 1]",
+		Use:   "bench -t rdma -a ADDR[,ADDR] -n NQN [--rw randread] [--bs 4k] [--iodepth 1]",
 		Short: "Measure IOPS, throughput and latency of namespaces, with fio's options and output",
 		Long: `Keeps requests in flight and times each, with the options of fio. Whatever writes or
 trims overwrites what the namespace holds.
@@ -34,14 +34,20 @@ fabric and the load itself, in equal shares for each job.
 
 --output-format json and json+ are fio 3.33's, with one key more, "nvmeof"; --write_bw_log
 and its like write logs for fio's plotting tools. --verify=crc32c reads back what was
-written; with --rw read or randread it checks what an earlier job wrote.`,
+written; with --rw read or randread it checks what an earlier job wrote.
+
+The measurement is over when its controller is lost, unless there are several addresses,
+or one of --reconnect-delay, --ctrl-loss-tmo, --fast_io_fail_tmo and --iopolicy: then it
+goes over paths, of which requests wait for another or the same one again, as with
+nvmeof attach, and what happened to them is reported too. That costs a little.`,
 		Example: `  nvmeof bench -t rdma -a 192.0.2.1 -n NQN --rw randread --bs 4k --iodepth 32 --runtime 5
   nvmeof bench -t rdma -a 192.0.2.1 -n NQN --rw randrw --rwmixread 70 --report out.html
+  nvmeof bench -t rdma -a 192.0.2.1,192.0.2.2 -n NQN --rw randwrite --verify --runtime 60 --ctrl-loss-tmo 120
   nvmeof bench -t rdma -a 127.0.0.1 -n NQN --iodepth 1 --vs udp --vs local=mem:1GiB`,
 		Args: l.args,
 		RunE: func(cmd *cobra.Command, _ []string) error { return l.execute(cmd) },
 	}
-	l.addFlags(cmd)
+	l.addFlags(cmd, "")
 	l.addLoadFlags(cmd)
 	return cmd
 }
@@ -55,6 +61,10 @@ func (l *load) execute(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	percentiles, err := l.percentiles()
+	if err != nil {
+		return err
+	}
 	versus, err := l.contenders(job)
 	if err != nil {
 		return err
@@ -63,8 +73,8 @@ func (l *load) execute(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	m := measurement{load: l, cmd: cmd, job: job, versus: versus}
-	err = l.connected(cmd, m.run)
+	m := measurement{load: l, cmd: cmd, job: job, versus: versus, percentiles: percentiles}
+	err = l.measure(cmd, &m)
 	if err != nil && (cmd.Context().Err() == nil || len(m.results) == 0 || slices.Contains(m.results, nil)) {
 		return errors.Join(err, out.drop())
 	}
@@ -79,15 +89,24 @@ type measurement struct {
 	versus  []*contender
 	names   []string // of the jobs
 	results []*bench.Result
+	paths   *pathsReport // nil: it went over one controller
+
+	percentiles []float64 // nil: fio's
 }
 
-// run measures on a controller.
-func (m *measurement) run(ctx context.Context, c *host.Controller) (err error) {
-	namespaces, err := chooseNamespaces(ctx, c, m.load.nsids)
+// A namespace is one that is measured.
+type namespace struct {
+	id    capsule.NSID
+	store backend.Store
+}
+
+// run measures through a link.
+func (m *measurement) run(ctx context.Context, through link) (err error) {
+	namespaces, err := openNamespaces(ctx, through, m.load.nsids)
 	if err != nil {
 		return err
 	}
-	tasks, buffers, err := m.tasks(c, namespaces)
+	tasks, buffers, err := m.tasks(through, namespaces)
 	if err != nil {
 		return err
 	}
@@ -100,22 +119,22 @@ func (m *measurement) run(ctx context.Context, c *host.Controller) (err error) {
 	return err
 }
 
-// tasks are the jobs of all namespaces, in memory that the controller moves data to
-// and from without a copy.
-func (m *measurement) tasks(c *host.Controller, namespaces []*host.Namespace) (tasks []bench.Task, _ *host.Buffers, err error) {
+// tasks are the jobs of all namespaces, in memory that controllers move data to and
+// from without a copy.
+func (m *measurement) tasks(through link, namespaces []namespace) (tasks []bench.Task, _ attach.Memory, err error) {
 	each := 0
 	for _, ns := range namespaces {
-		each = max(each, m.job.Memory(ns.Info()))
+		each = max(each, m.job.Memory(ns.store.Info()))
 	}
-	buffers, err := c.NewBuffers(each * m.load.numjobs * len(namespaces))
+	buffers, err := through.newMemory(each * m.load.numjobs * len(namespaces))
 	if err != nil {
 		return nil, nil, err
 	}
 	memory := buffers.Bytes()
 	for _, ns := range namespaces {
-		tasks = append(tasks, clones(ns, m.job, m.load.numjobs, each, memory[len(tasks)*each:])...)
+		tasks = append(tasks, clones(ns.store, m.job, m.load.numjobs, each, memory[len(tasks)*each:])...)
 		for range m.load.numjobs {
-			m.names = append(m.names, m.load.jobName(ns))
+			m.names = append(m.names, m.load.jobName(ns.id))
 		}
 	}
 	return tasks, buffers, nil
@@ -129,38 +148,38 @@ func clones(s backend.Store, job bench.Job, n, each int, memory []byte) (tasks [
 	return tasks
 }
 
-func (l *load) jobName(ns *host.Namespace) string {
+func (l *load) jobName(id capsule.NSID) string {
 	if l.name != "" {
 		return l.name
 	}
-	return fmt.Sprintf("ns%d", ns.ID())
+	return fmt.Sprintf("ns%d", id)
 }
 
-// chooseNamespaces are those of a list as "1,2", all, or the lowest.
-func chooseNamespaces(ctx context.Context, c *host.Controller, wanted string) (all []*host.Namespace, err error) {
+// openNamespaces opens those of a list as "1,2", all, or the lowest.
+func openNamespaces(ctx context.Context, through link, wanted string) (all []namespace, err error) {
 	var ids []capsule.NSID
 	switch wanted {
 	case "all":
-		if ids, err = c.Namespaces(ctx); err == nil && len(ids) == 0 {
+		if ids, err = through.Namespaces(ctx); err == nil && len(ids) == 0 {
 			err = errors.New("the subsystem has no namespace")
 		}
 	default:
-		ids, err = namedNamespaces(ctx, c, wanted)
+		ids, err = namedNamespaces(ctx, through, wanted)
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, id := range ids {
-		ns, err := c.Namespace(ctx, id)
+		store, err := through.open(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, ns)
+		all = append(all, namespace{id, store})
 	}
 	return all, nil
 }
 
-func namedNamespaces(ctx context.Context, c *host.Controller, list string) (ids []capsule.NSID, err error) {
+func namedNamespaces(ctx context.Context, c namespaceLister, list string) (ids []capsule.NSID, err error) {
 	for s := range strings.SplitSeq(list, ",") {
 		n := uint64(0) // the lowest
 		if list != "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,12 @@ func (s *testTarget) bench(t *testing.T) {
 	run(t, "--rw", "randtrim", "--size", "1MiB", "--offset", "4MiB").want(t, 0, "  trim: IOPS=")
 	run(t, "--rw", "randrw", "--rwmixread", "0", "--fsync", "4").want(t, 0, "  write: IOPS=", "flushes: total=")
 	run(t, "--rw", "randrw", "--bsrange", "4k-16k", "--rate_iops", "1000", "--seed", "7").want(t, 0, "bs=4096B-16384B")
+	run(t, "--rw", "randtrimwrite", "--verify", "--iodepth", "4").want(t, 0, "  trim: IOPS=", "  write: IOPS=", "read back and compared: 256 blocks of 4 KiB")
+	run(t, "--rw", "trimwrite", "--bs", "4k,8k,16k").want(t, exitFailed, "both have the same block sizes")
+	run(t, "--rw", "rw", "--bs", "4k,16k", "--rate", "8m,", "--thinktime", "10", "--thinktime_blocks", "50", "--percentile_list", "50:99.5", "--lat_percentiles").
+		want(t, 0, "bs=(R) 4096B-4096B, (W) 16384B-16384B", "    lat percentiles (", " 50.0th=[", " 99.5th=[")
+	run(t, "--bssplit", "4k/10:16k/90", "-o", "table").want(t, 0, "4 KiB-16 KiB")
+	run(t, "--iopolicy", "round-robin", "-o", "table").want(t, 0, "randread      4 KiB      1", "Paths (round-robin):\n", ":4420: live, reconnected 0 times, ")
 	run(t, "--namespace-id", "1,3").want(t, exitUsage, "there is no such namespace")
 	run(t, "--bs", "512", "--namespace-id", "2").want(t, exitFailed, "block size 512 is no multiple of the store's 4096")
 	t.Run("several", func(t *testing.T) {
@@ -107,11 +114,30 @@ func (s *testTarget) benchFiles(t *testing.T) {
 // TestBenchUsage: mistakes are known before anything is connected.
 func TestBenchUsage(t *testing.T) {
 	for line, text := range map[string]string{
-		"--rw wr":                              "rw (or readwrite)",
-		"--bs 4k,8k":                           "one size for all directions",
-		"--bs 32M":                             "at most 16 MiB",
-		"--bsrange 4k":                         "as 4k-64k",
-		"--bsrange 8k-4k":                      "the first is the least",
+		"--rw wr":                  "rw (or readwrite)",
+		"--bs 4k,8k,16k,32k":       "one for each of reads, writes and trims",
+		"--bs 4k,x":                "--bs: size",
+		"--bs 32M":                 "at most 16 MiB",
+		"--bsrange 4k":             "as 4k-64k",
+		"--bsrange 8k-4k":          "the first is the least",
+		"--bsrange 4k-8k,8k-32M":   "at most 16 MiB",
+		"--bssplit 4k/60:8k/50":    "110 percent together",
+		"--bssplit 4k/60":          "60 percent together",
+		"--bssplit 4k/x:8k":        "as 4k/60",
+		"--rate 1m --rate_iops 5":  "one of them",
+		"--rate 1x":                "--rate: size",
+		"--thinktime x":            "thinktime",
+		"--thinktime_blocks 0":     "it is 1 to",
+		"--percentile_list 50:101": "as 50:99:99.9",
+		"--percentile_list NaN":    "as 50:99:99.9",
+		"--percentile_list 1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16:17:18:19:20:21": "21 percentiles, at most 20",
+		"--iopolicy fastest":                   "numa, round-robin, queue-depth or latency",
+		"--reconnect-delay 0":                  "1 to",
+		"--fast_io_fail_tmo -2":                "-1 to",
+		"--ctrl-loss-tmo 5 --tls":              "no TLS over RDMA",
+		"-a 127.0.0.1,x":                       "x",
+		"--vs udp -a 127.0.0.1,127.0.0.2":      "compares one address",
+		"--vs udp --bssplit 4k:8k":             "requests of one size",
 		"--iodepth 0":                          "--iodepth 0: it is 1 to 1024",
 		"--numjobs 0":                          "--numjobs 0: it is 1 to",
 		"--rwmixread 101":                      "0 to 100",
@@ -123,7 +149,7 @@ func TestBenchUsage(t *testing.T) {
 		"--verify crc32":                       "did you mean crc32c?",
 		"--verify crc32c x":                    `unknown command "x"`,
 		"--verify crc32c --rw trim":            "nothing to verify",
-		"--rate-iops 1000,500":                 "invalid",
+		"--rate-iops 1000,x":                   "--rate_iops: size",
 		"--output-format jsn":                  "did you mean json",
 		"--vs tcp":                             "it is udp",
 		"--vs local":                           "local=mem:1GiB",
@@ -151,10 +177,26 @@ func TestBenchJob(t *testing.T) {
 		"--offset 1m --seed=9 --time-based":    {Offset: 1 << 20, Seed: 9, Runtime: defaultRuntime, Ramp: defaultRamp},
 		"--ioengine libaio --direct=1":         {Runtime: defaultRuntime, Ramp: defaultRamp},
 		"--rw readwrite --verify crc32c":       {Pattern: bench.ReadWrite, Verify: true, Runtime: defaultRuntime, Ramp: defaultRamp},
+		"--rate 1m":                            {Rate: [3]int64{1 << 20, 1 << 20, 1 << 20}, Runtime: defaultRuntime, Ramp: defaultRamp},
+		"--rate=1m,500k":                       {Rate: [3]int64{1 << 20, 500 << 10, 500 << 10}, Runtime: defaultRuntime, Ramp: defaultRamp},
+		"--rate=,500k,":                        {Rate: [3]int64{0, 500 << 10, 0}, Runtime: defaultRuntime, Ramp: defaultRamp},
+		"--rate_iops=100,0,1k --bs 512":        {BlockSize: 512, MaxBlock: 512, Rate: [3]int64{51200, 0, 512 << 10}, Runtime: defaultRuntime, Ramp: defaultRamp},
+		"--thinktime 500 --thinktime_blocks 8": {Think: 500 * time.Microsecond, ThinkEvery: 8, Runtime: defaultRuntime, Ramp: defaultRamp},
+		"--thinktime=2ms":                      {Think: 2 * time.Millisecond, Runtime: defaultRuntime, Ramp: defaultRamp},
+		"--bs 16k,8k":                          {BlockSize: 16384, MaxBlock: 16384, Runtime: defaultRuntime, Ramp: defaultRamp},
+		"--bs ,8k, --rw trim":                  {Pattern: bench.Trim, Runtime: defaultRuntime, Ramp: defaultRamp},
+		"--bs ,8k, --rw randrw": {Pattern: bench.RandRW, Runtime: defaultRuntime, Ramp: defaultRamp,
+			Blocks: [3]bench.Sizes{{Least: 4096, Most: 4096}, {Least: 8192, Most: 8192}, {Least: 4096, Most: 4096}}},
+		"--blocksize_range 4k-8k,8k-16k --rw rw": {Pattern: bench.ReadWrite, MaxBlock: 8192, Runtime: defaultRuntime, Ramp: defaultRamp,
+			Blocks: [3]bench.Sizes{{Least: 4096, Most: 8192}, {Least: 8192, Most: 16384}, {Least: 8192, Most: 16384}}},
+		"--bssplit 16k/40:4k:8k,8k": {MaxBlock: 16384, Runtime: defaultRuntime, Ramp: defaultRamp, Blocks: [3]bench.Sizes{
+			{Split: []bench.Share{{Size: 16384, Percent: 40}, {Size: 4096, Percent: 30}, {Size: 8192, Percent: 30}}},
+			{Split: []bench.Share{{Size: 8192, Percent: 100}}}, {Split: []bench.Share{{Size: 8192, Percent: 100}}}}},
+		"--rw randtrimwrite": {Pattern: bench.RandTrimWrite, Runtime: defaultRuntime, Ramp: defaultRamp},
 	} {
 		var l load
 		cmd := &cobra.Command{Use: "bench", Args: l.args}
-		l.addFlags(cmd)
+		l.addFlags(cmd, "")
 		l.addLoadFlags(cmd)
 		var got bench.Job
 		cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
@@ -166,8 +208,12 @@ func TestBenchJob(t *testing.T) {
 			t.Errorf("%q: %v", line, err)
 			continue
 		}
-		want.BlockSize, want.MaxBlock, want.Depth, want.ReadShare = 4096, 4096, 1, 50
-		if got != want {
+		want.Depth, want.ReadShare = 1, 50
+		if want.BlockSize == 0 {
+			want.BlockSize, want.MaxBlock = 4096, max(want.MaxBlock, 4096)
+		}
+		want.ThinkEvery = max(want.ThinkEvery, 1)
+		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is\n%+v, want\n%+v", line, got, want)
 		}
 	}
@@ -177,7 +223,7 @@ func TestBenchJob(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	var l load
 	cmd := &cobra.Command{Use: "bench"}
-	l.addFlags(cmd)
+	l.addFlags(cmd, "")
 	l.addLoadFlags(cmd)
 	if err := cmd.ParseFlags(strings.Fields("-n x --dhchap-secret DHHC-1:00:secret --dhchap-ctrl-secret file:k --vs udp --vs local=mem:1M --time_based")); err != nil {
 		t.Fatal(err)

@@ -15,23 +15,31 @@ import (
 
 // load are the flags of bench, with fio's names.
 type load struct {
-	connection
-	nsids string
-	name  string
+	held
+	iopolicy string
+	nsids    string
+	name     string
 
-	rw, bs, bsrange      string
+	rw, bs               string
+	bsrange, bssplit     string
 	iodepth, numjobs     int
 	rwmixread            int
 	runtime, ramp        seconds
 	timeBased            bool
 	size, ioSize, offset string
 	verify               string
-	rateIOPS, fsync      int
+	rate, rateIOPS       string
+	think                microseconds
+	thinkBlocks, fsync   int
 	randseed             uint64
 	norandommap          bool
 
 	format, output            string
 	groupReporting            bool
+	percentileList            string
+	slatPercentiles           bool
+	clatPercentiles           bool
+	latPercentiles            bool
 	bwLog, latLog, iopsLog    string
 	logAvg                    int // milliseconds
 	writeHist, report         string
@@ -51,11 +59,14 @@ const (
 
 func (l *load) addLoadFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	_ = flags.MarkHidden("duplicate-connect")
+	flags.StringVar(&l.iopolicy, "iopolicy", "numa", "which of several paths a request takes: numa, round-robin, queue-depth or latency")
 	flags.StringVar(&l.nsids, "namespace-id", "", "identifiers of desired namespaces, as 1,2, or all (default: the lowest)")
 	flags.StringVar(&l.name, "name", "", "name of the job in the output (default: ns1)")
-	flags.StringVar(&l.rw, "rw", "randread", "read, write, randread, randwrite, rw (or readwrite), randrw, trim or randtrim")
-	flags.StringVar(&l.bs, "bs", "4k", "bytes of each request")
+	flags.StringVar(&l.rw, "rw", "randread", "read, write, randread, randwrite, rw (or readwrite), randrw, trim, randtrim, trimwrite or randtrimwrite")
+	flags.StringVar(&l.bs, "bs", "4k", "bytes of each request; 4k,8k,16k are those of reads, writes and trims, here and below")
 	flags.StringVar(&l.bsrange, "bsrange", "", "least and most bytes of each request, as 4k-64k: multiples of the first are drawn")
+	flags.StringVar(&l.bssplit, "bssplit", "", "sizes of requests with their shares in percent, as 4k/60:64k/40")
 	flags.IntVar(&l.iodepth, "iodepth", 1, "requests in flight of each job")
 	flags.IntVar(&l.numjobs, "numjobs", 1, "jobs on each namespace, each with a thread of its own; -i gives them I/O queues")
 	flags.IntVar(&l.rwmixread, "rwmixread", 50, "percent of reads of rw and randrw")
@@ -67,7 +78,10 @@ func (l *load) addLoadFlags(cmd *cobra.Command) {
 	flags.StringVar(&l.offset, "offset", "", "where the range begins (default 0)")
 	flags.StringVar(&l.verify, "verify", "", "crc32c: read back what was written and compare; with read or randread, check what an earlier job wrote")
 	flags.Lookup("verify").NoOptDefVal = bareVerify
-	flags.IntVar(&l.rateIOPS, "rate_iops", 0, "requests a second of each direction and job at most")
+	flags.StringVar(&l.rate, "rate", "", "bytes a second of each direction and job at most; 1m,500k or ,500k are those of reads, writes and trims")
+	flags.StringVar(&l.rateIOPS, "rate_iops", "", "the same in requests a second, of the least size")
+	flags.Var(&l.think, "thinktime", "microseconds, or as 5ms, of a pause with nothing in flight after --thinktime_blocks requests")
+	flags.IntVar(&l.thinkBlocks, "thinktime_blocks", 1, "requests between two pauses of --thinktime")
 	flags.IntVar(&l.fsync, "fsync", 0, "flush after so many writes")
 	flags.Uint64Var(&l.randseed, "randseed", 0, "seed of places, sizes and data, also --seed (default: another each time)")
 	flags.BoolVar(&l.norandommap, "norandommap", false, "draw each random place anew")
@@ -79,6 +93,10 @@ func (l *load) addOutputFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&l.format, "output-format", "o", "normal", "output format: normal|json|json+|table")
 	flags.StringVar(&l.output, "output", "", "write the output to FILE")
 	flags.BoolVar(&l.groupReporting, "group_reporting", false, "report all jobs as one")
+	flags.StringVar(&l.percentileList, "percentile_list", "", "percentiles to report, as 50:99:99.9, at most 20 (default: fio's)")
+	flags.BoolVar(&l.clatPercentiles, "clat_percentiles", true, "report percentiles of completion latencies")
+	flags.BoolVar(&l.latPercentiles, "lat_percentiles", false, "report percentiles of whole latencies")
+	flags.BoolVar(&l.slatPercentiles, "slat_percentiles", false, "report percentiles of submission latencies")
 	flags.StringVar(&l.bwLog, "write_bw_log", "", "write throughput over time to PREFIX_bw.1.log, in fio's format, and so on for each job")
 	flags.StringVar(&l.latLog, "write_lat_log", "", "write mean latencies over time to PREFIX_slat.1.log, PREFIX_clat.1.log, PREFIX_lat.1.log")
 	flags.StringVar(&l.iopsLog, "write_iops_log", "", "write IOPS over time to PREFIX_iops.1.log")
@@ -100,12 +118,16 @@ func fioName(flags *pflag.FlagSet, name string) pflag.NormalizedName {
 	case "seed":
 		name = "randseed"
 	case "ramp-time", "time-based", "io-size", "rate-iops", "group-reporting", "write-bw-log", "write-lat-log", "write-iops-log",
-		"log-avg-msec", "write-hist", "vs-rounds":
+		"log-avg-msec", "write-hist", "vs-rounds", "thinktime-blocks", "percentile-list", "clat-percentiles", "lat-percentiles", "slat-percentiles":
 		name = strings.ReplaceAll(name, "-", "_")
 	case "readwrite":
 		name = "rw"
 	case "blocksize":
 		name = "bs"
+	case "blocksize-range":
+		name = "bsrange"
+	case "fast-io-fail-tmo":
+		name = "fast_io_fail_tmo"
 	case "output-format":
 		name = dashed
 	}
@@ -147,11 +169,12 @@ func (*seconds) Type() string { return "seconds" }
 
 // job is what the flags ask for.
 func (l *load) job(cmd *cobra.Command) (j bench.Job, err error) {
-	j = bench.Job{Depth: l.iodepth, FlushEvery: l.fsync, Rate: l.rateIOPS, Seed: l.randseed, RepeatAny: l.norandommap, ReadShare: l.rwmixread}
+	j = bench.Job{Depth: l.iodepth, FlushEvery: l.fsync, Seed: l.randseed, RepeatAny: l.norandommap, ReadShare: l.rwmixread,
+		Think: time.Duration(l.think), ThinkEvery: l.thinkBlocks}
 	if j.Pattern, err = bench.ParsePattern(l.rw); err != nil {
 		return j, usage("--rw %v", err)
 	}
-	for _, step := range []func(*bench.Job) error{l.checkNumbers, l.blockSizes, l.place, l.verification} {
+	for _, step := range []func(*bench.Job) error{l.checkNumbers, l.blockSizes, l.rates, l.place, l.verification} {
 		if err := step(&j); err != nil {
 			return j, err
 		}
@@ -169,7 +192,7 @@ func (l *load) checkNumbers(j *bench.Job) error {
 		value, least, top int
 	}{
 		{"iodepth", l.iodepth, 1, 1024}, {"numjobs", l.numjobs, 1, maxJobs}, {"rwmixread", l.rwmixread, 0, 100},
-		{"rate_iops", l.rateIOPS, 0, 1e9}, {"fsync", l.fsync, 0, math.MaxInt32}, {"log_avg_msec", l.logAvg, 1, 3600e3}, {"vs_rounds", l.rounds, 1, 100},
+		{"thinktime_blocks", l.thinkBlocks, 1, math.MaxInt32}, {"fsync", l.fsync, 0, math.MaxInt32}, {"log_avg_msec", l.logAvg, 1, 3600e3}, {"vs_rounds", l.rounds, 1, 100},
 	} {
 		if n.value < n.least || n.value > n.top {
 			return usage("--%s %d: it is %d to %d", n.name, n.value, n.least, n.top)
@@ -180,38 +203,6 @@ func (l *load) checkNumbers(j *bench.Job) error {
 	}
 	if l.runtime < 0 || l.ramp < 0 {
 		return usage("--runtime and --ramp_time are not negative")
-	}
-	return nil
-}
-
-const maxRequest = 16 << 20
-
-func (l *load) blockSizes(j *bench.Job) error {
-	if strings.Contains(l.bs, ",") || strings.Contains(l.bsrange, ",") {
-		return usage("--bs %s: one size for all directions; --bsrange 4k-64k draws sizes", l.bs)
-	}
-	least, most, isRange := strings.Cut(l.bsrange, "-")
-	switch {
-	case l.bsrange == "":
-		least, most = l.bs, l.bs
-	case !isRange:
-		return usage("--bsrange %s: it is the least and the most, as 4k-64k", l.bsrange)
-	}
-	for _, s := range []struct {
-		text string
-		to   *int
-	}{{least, &j.BlockSize}, {most, &j.MaxBlock}} {
-		n, err := parseSize(s.text)
-		if err != nil {
-			return usage("--bs: %v", err)
-		}
-		if n > maxRequest {
-			return usage("--bs %s: at most 16 MiB", s.text)
-		}
-		*s.to = int(n)
-	}
-	if j.MaxBlock < j.BlockSize {
-		return usage("--bsrange %s: the first is the least", l.bsrange)
 	}
 	return nil
 }

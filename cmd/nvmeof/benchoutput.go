@@ -94,6 +94,9 @@ func (l *load) logs() (all []wantedLog) {
 
 func (o *benchOutputs) write(m *measurement, print func(*fio.Output, io.Writer) error) error {
 	l := o.load
+	if m.paths != nil {
+		m.paths.since(m.results[0].Began)
+	}
 	doc := m.document()
 	if err := o.to(l.output, func(w io.Writer) error { return m.print(doc, w, print) }); err != nil {
 		return err
@@ -117,10 +120,18 @@ func (o *benchOutputs) write(m *measurement, print func(*fio.Output, io.Writer) 
 	return writeFile(l.report, func(w io.Writer) error { return m.report(doc, w) })
 }
 
-// print prints in the format that was chosen, with the comparison for people.
+// print prints in the format that was chosen, with what fio has no place for, for people.
 func (m *measurement) print(doc *fio.Output, w io.Writer, print func(*fio.Output, io.Writer) error) error {
-	if err := print(doc, w); err != nil || len(m.versus) == 0 || strings.HasPrefix(m.load.format, "json") {
+	if err := print(doc, w); err != nil || strings.HasPrefix(m.load.format, "json") {
 		return err
+	}
+	if m.paths != nil {
+		if err := m.paths.text(w); err != nil {
+			return err
+		}
+	}
+	if len(m.versus) == 0 {
+		return nil
 	}
 	return m.printVersus(w)
 }
@@ -172,7 +183,8 @@ func (m *measurement) document() *fio.Output {
 	seed := m.results[0].Seed
 	return &fio.Output{
 		Program: version(), Ended: time.Now(), Groups: []fio.Group{g}, Extra: m.extra(),
-		Global: []fio.Option{{Name: "ioengine", Value: "nvmeof"}, {Name: "randseed", Value: fmt.Sprint(seed)}},
+		Percentiles: fio.Percentiles{List: m.percentiles, Submission: l.slatPercentiles, NoCompletion: !l.clatPercentiles, Whole: l.latPercentiles},
+		Global:      []fio.Option{{Name: "ioengine", Value: "nvmeof"}, {Name: "randseed", Value: fmt.Sprint(seed)}},
 	}
 }
 
@@ -180,11 +192,12 @@ func (m *measurement) document() *fio.Output {
 type extra struct {
 	Setting  map[string]string `json:"setting"`
 	Verified uint64            `json:"verified_blocks"`
+	Paths    *pathsReport      `json:"paths,omitempty"`
 	Versus   []ratio           `json:"vs,omitempty"`
 }
 
 func (m *measurement) extra() extra {
-	x := extra{Setting: map[string]string{}}
+	x := extra{Setting: map[string]string{}, Paths: m.paths}
 	for _, row := range m.setting() {
 		x.Setting[row.Name] = row.Value
 	}
@@ -204,7 +217,7 @@ func (m *measurement) report(doc *fio.Output, w io.Writer) error {
 		return err
 	}
 	r := benchreport.Report{
-		Title: fmt.Sprintf("nvmeof bench: %v of %s, %d in flight, %s", m.job.Pattern, bench.Bytes(m.job.BlockSize), m.job.Depth, m.load.nqn),
+		Title: fmt.Sprintf("nvmeof bench: %v of %s, %d in flight, %s", m.job.Pattern, m.job.SizeText(), m.job.Depth, m.load.nqn),
 		Ended: doc.Ended, Setting: m.setting(), JSON: data.Bytes(),
 	}
 	for _, j := range doc.Groups[0].Jobs {
@@ -218,8 +231,8 @@ func (m *measurement) report(doc *fio.Output, w io.Writer) error {
 
 // fioOptions are the options of fio's that were given, and the ones that every job has.
 func fioOptions(cmd *cobra.Command) (all []fio.Option) {
-	for _, name := range []string{"rw", "bs", "bsrange", "iodepth", "numjobs", "rwmixread", "runtime", "time_based", "ramp_time", "size", "io_size", "offset",
-		"verify", "rate_iops", "fsync", "norandommap", "group_reporting", "write_bw_log", "write_lat_log", "write_iops_log", "log_avg_msec"} {
+	for _, name := range []string{"rw", "bs", "bsrange", "bssplit", "iodepth", "numjobs", "rwmixread", "runtime", "time_based", "ramp_time", "size", "io_size", "offset",
+		"verify", "rate", "rate_iops", "thinktime", "thinktime_blocks", "fsync", "percentile_list", "clat_percentiles", "lat_percentiles", "slat_percentiles", "norandommap", "group_reporting", "write_bw_log", "write_lat_log", "write_iops_log", "log_avg_msec"} {
 		f := cmd.Flags().Lookup(name)
 		if f.Changed || slices.Contains([]string{"rw", "bs", "iodepth"}, name) {
 			all = append(all, fio.Option{Name: name, Value: f.Value.String()})

@@ -24,7 +24,7 @@ func (m *measurement) setting() []benchreport.Row {
 		port = "4420"
 	}
 	return []benchreport.Row{
-		{Name: "target", Value: fmt.Sprintf("%s:%s, %s", l.traddr, port, l.nqn)},
+		{Name: "target", Value: fmt.Sprintf("%s:%s, %s", strings.ReplaceAll(l.traddr, ",", ":"+port+" "), port, l.nqn)},
 		{Name: "transport", Value: "rdma, " + l.provider},
 		{Name: "host", Value: processor()},
 		{Name: "kernel", Value: kernel()},

@@ -100,6 +100,9 @@ const maxDatagram = 60 << 10
 // versusUDP is a round trip of datagrams of the same size where one request is in
 // flight, and one flow of packets where there are more.
 func (l *load) versusUDP(j bench.Job) (*contender, error) {
+	if strings.Contains(l.traddr, ",") {
+		return nil, usage("--vs udp compares one address: --traddr %s are several", l.traddr)
+	}
 	addr, err := l.addr()
 	if err != nil {
 		return nil, err
@@ -109,8 +112,8 @@ func (l *load) versusUDP(j bench.Job) (*contender, error) {
 		return nil, usage("--vs udp measures over loopback, and %v is another machine: they cannot be compared", addr.Addr())
 	case j.Pattern.Mixed() || j.Pattern.Does(bench.ToTrim):
 		return nil, usage("--vs udp compares reads or writes, not %v", j.Pattern)
-	case j.MaxBlock != j.BlockSize:
-		return nil, usage("--vs udp compares requests of one size: --bs instead of --bsrange")
+	case j.MaxSize() != j.BlockSize || j.MaxBlock != j.BlockSize:
+		return nil, usage("--vs udp compares requests of one size: --bs instead of --bsrange or --bssplit")
 	}
 	runtime := j.Runtime
 	if runtime == 0 {

@@ -204,6 +204,21 @@ func (h *held) path(all *hosts) (connections.Path, error) {
 	return connections.Path{Host: at.host, Options: o, Timers: h.timers(), HostTraddr: h.hostTraddr}, nil
 }
 
+// paths are the connections by all addresses of --traddr, as one host.
+func (h *held) paths(all *hosts) (paths []connections.Path, identity nvmeof.HostIdentity, err error) {
+	for traddr := range strings.SplitSeq(h.traddr, ",") {
+		one := *h
+		one.traddr = traddr
+		path, err := one.path(all)
+		if err != nil {
+			return nil, identity, err
+		}
+		identity.NQN, identity.ID = path.Options.HostNQN, path.Options.HostID
+		paths = append(paths, path)
+	}
+	return paths, identity, nil
+}
+
 // asWhom puts the identity into options for another process, whose own may differ.
 func asWhom(options map[string]string, id nvmeof.HostIdentity) map[string]string {
 	options["hostnqn"], options["hostid"] = string(id.NQN), uuid.UUID(id.ID).String()

@@ -130,8 +130,13 @@ func addNamespaceFlag(cmd *cobra.Command, nsid *uint32) {
 	cmd.Flags().Uint32Var(nsid, "namespace-id", 0, "identifier of desired namespace (default: the lowest)")
 }
 
+// A namespaceLister knows which namespaces there are: a controller, or several paths.
+type namespaceLister interface {
+	Namespaces(context.Context) ([]capsule.NSID, error)
+}
+
 // chooseNamespace is the wanted namespace, or the lowest there is.
-func chooseNamespace(ctx context.Context, h *host.Controller, wanted uint32) (capsule.NSID, error) {
+func chooseNamespace(ctx context.Context, h namespaceLister, wanted uint32) (capsule.NSID, error) {
 	ids, err := h.Namespaces(ctx)
 	if err != nil {
 		return 0, err

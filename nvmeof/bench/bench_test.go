@@ -38,11 +38,11 @@ func run(t *testing.T, s backend.Store, j Job) (*Result, error) {
 }
 
 func TestEveryPattern(t *testing.T) {
-	for p := RandRead; p <= Trim; p++ {
+	for p := RandRead; p <= lastPattern; p++ {
 		t.Run(p.String(), func(t *testing.T) {
 			s := newStore(t)
 			j := job(p)
-			if p.Mixed() { // both must come, however slow the machine is
+			if p.Mixed() || p.pairs() { // both must come, however slow the machine is
 				j.Runtime, j.Limit = 0, 4<<20
 			}
 			r, err := run(t, s, j)
@@ -196,8 +196,13 @@ func TestImpossibleJobs(t *testing.T) {
 		"offset 512":          func(j *Job) { j.Offset = 512 },
 		"offset 4194304":      func(j *Job) { j.Offset = storeSize },
 		"101 % of reads":      func(j *Job) { j.ReadShare = 101 },
-		"none is negative":    func(j *Job) { j.Rate = -1 },
+		"none is negative":    func(j *Job) { j.Rate[ToWrite] = -1 },
 		"block size 0 is no ": func(j *Job) { j.BlockSize = 0 },
+		"block size 6144 is ": func(j *Job) { j.Blocks[ToRead].Least = 6144 },
+		"from 8192 to 4096":   func(j *Job) { j.Blocks[ToRead] = Sizes{Least: 8192, Most: 4096} },
+		"multiples of the":    func(j *Job) { j.Blocks[ToRead].Split = []Share{{8192, 50}, {12288, 50}} },
+		"90 percent":          func(j *Job) { j.Blocks[ToRead].Split = []Share{{8192, 40}, {16384, 50}} },
+		"same block sizes":    func(j *Job) { j.Pattern, j.Blocks[ToTrim].Least = TrimWrite, 16384 },
 	} {
 		j := job(RandRead)
 		change(&j)
@@ -208,7 +213,7 @@ func TestImpossibleJobs(t *testing.T) {
 }
 
 func TestParsePattern(t *testing.T) {
-	for p := RandRead; p <= Trim; p++ {
+	for p := RandRead; p <= lastPattern; p++ {
 		if got, err := ParsePattern(p.String()); err != nil || got != p {
 			t.Errorf("ParsePattern(%q) = %v, %v", p, got, err)
 		}
@@ -224,10 +229,14 @@ func TestParsePattern(t *testing.T) {
 // TestNoAllocation: what a job allocates does not grow with what it does.
 func TestNoAllocation(t *testing.T) {
 	for name, j := range map[string]Job{
-		"randread":   job(RandRead),
-		"mixed":      {Pattern: RandRW, BlockSize: 4096, MaxBlock: 16384, Depth: 4, Runtime: time.Minute, FlushEvery: 3},
-		"verified":   {Pattern: RandWrite, BlockSize: 4096, Depth: 4, Runtime: time.Minute, Verify: true},
-		"paced":      {Pattern: Read, BlockSize: 4096, Depth: 4, Runtime: time.Minute, Rate: 1e9},
+		"randread": job(RandRead),
+		"mixed":    {Pattern: RandRW, BlockSize: 4096, MaxBlock: 16384, Depth: 4, Runtime: time.Minute, FlushEvery: 3},
+		"verified": {Pattern: RandWrite, BlockSize: 4096, Depth: 4, Runtime: time.Minute, Verify: true},
+		"paced":    {Pattern: Read, BlockSize: 4096, Depth: 4, Runtime: time.Minute, Rate: [Directions]int64{4096e6}},
+		"paused":   {Pattern: RandTrimWrite, BlockSize: 4096, Depth: 4, Runtime: time.Minute, Think: time.Nanosecond, ThinkEvery: 4},
+		"pairs":    {Pattern: RandTrimWrite, BlockSize: 4096, Depth: 4, Runtime: time.Minute},
+		"split": {Pattern: RandRW, BlockSize: 4096, Depth: 4, Runtime: time.Minute,
+			Blocks: [Directions]Sizes{{Split: []Share{{4096, 30}, {8192, 70}}}, {Least: 8192, Most: 16384}}},
 		"draw again": {Pattern: RandRead, BlockSize: 4096, Depth: 4, Runtime: time.Minute, RepeatAny: true},
 	} {
 		t.Run(name, func(t *testing.T) {

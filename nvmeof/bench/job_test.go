@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"strings"
@@ -146,21 +147,134 @@ func TestFlushEvery(t *testing.T) {
 	}
 }
 
+// TestRate: each direction has its own, and one without keeps going, as with fio.
 func TestRate(t *testing.T) {
-	for _, p := range []Pattern{RandRead, RandRW} {
-		j := job(p)
-		j.Rate, j.Runtime = 500, 300*time.Millisecond
+	for _, c := range []struct {
+		pattern Pattern
+		rate    [Directions]int64   // requests a second
+		want    [Directions]float64 // -1: many
+	}{
+		{RandRead, [Directions]int64{500}, [Directions]float64{100}},
+		{RandRW, [Directions]int64{500, 250}, [Directions]float64{100, 50}},
+		{ReadWrite, [Directions]int64{0, 500}, [Directions]float64{-1, 100}},
+		{TrimWrite, [Directions]int64{0, 250, 500}, [Directions]float64{0, 50, 54}}, // four in flight
+		{RandTrimWrite, [Directions]int64{0, 500, 250}, [Directions]float64{0, 50, 50}},
+	} {
+		j := job(c.pattern)
+		j.Runtime = 200 * time.Millisecond
+		for d := range j.Rate {
+			j.Rate[d] = c.rate[d] * 8192
+		}
 		_, r := record(t, j)
-		for d := range Directions {
-			want := 0.0
-			if p.Does(Direction(d)) {
-				want = 150
-			}
-			// A mixed job keeps its mix, so one of the two directions waits for the other.
-			if n := float64(r.Sides[d].Ops()); n > want*1.1+1 || n < want*0.3 {
-				t.Errorf("%v: %v %v requests in 300 ms, want %v", p, n, Direction(d), want)
+		for d, want := range c.want {
+			n := float64(r.Sides[d].Ops())
+			if want < 0 && n < 1000 || want >= 0 && (n > want*1.1+5 || n < want*0.3) {
+				t.Errorf("%v: %v %v requests in 200 ms, want %v", c.pattern, n, Direction(d), want)
 			}
 		}
+	}
+}
+
+// TestThink: after so many requests nothing is in flight for a while.
+func TestThink(t *testing.T) {
+	j := job(RandRead)
+	j.Runtime, j.Limit, j.Think, j.ThinkEvery = 0, 64*8192, 5*time.Millisecond, 16
+	seen, r := record(t, j)
+	if len(seen) != 64 || r.Elapsed < 15*time.Millisecond || r.Percentile(99) > 5*time.Millisecond {
+		t.Errorf("%d requests in %v, want 64 in three pauses of 5 ms or four; p99 %v", len(seen), r.Elapsed, r.Percentile(99))
+	}
+}
+
+// TestTrimWrite: what is trimmed is written after that, as much of one as of the
+// other, and also when the time is over.
+func TestTrimWrite(t *testing.T) {
+	for _, p := range []Pattern{TrimWrite, RandTrimWrite} {
+		for _, think := range []time.Duration{0, time.Microsecond} {
+			j := job(p)
+			j.Runtime, j.Limit, j.Think, j.Verify, j.FlushEvery = 0, 1<<20, think, true, 7
+			seen, r := record(t, j)
+			trimmed := map[int64]bool{}
+			for _, q := range seen {
+				switch q.Op {
+				case backend.OpDeallocate:
+					trimmed[q.Offset] = true
+				case backend.OpWrite:
+					if !trimmed[q.Offset] || q.Length != 8192 {
+						t.Errorf("%v: a write of %d bytes at %d, which was not trimmed", p, q.Length, q.Offset)
+					}
+					delete(trimmed, q.Offset)
+				}
+			}
+			if len(trimmed) > 0 || r.Sides[ToTrim].Bytes != 1<<20 || r.Sides[ToWrite].Bytes != 1<<20 || r.Verified != 128 {
+				t.Errorf("%v: %d trims without a write; %d bytes trimmed, %d written, %d blocks compared",
+					p, len(trimmed), r.Sides[ToTrim].Bytes, r.Sides[ToWrite].Bytes, r.Verified)
+			}
+		}
+		j := job(p)
+		j.Rate[ToWrite], j.Runtime = 8192*100, 20*time.Millisecond
+		if _, r := record(t, j); r.Sides[ToTrim].Ops() != r.Sides[ToWrite].Ops() {
+			t.Errorf("%v: %d trims, %d writes", p, r.Sides[ToTrim].Ops(), r.Sides[ToWrite].Ops())
+		}
+	}
+}
+
+// TestSizesOfDirections: each direction has its own, at multiples of its least.
+func TestSizesOfDirections(t *testing.T) {
+	j := Job{Pattern: RandRW, Depth: 4, Limit: 8 << 20, Blocks: [Directions]Sizes{
+		{Split: []Share{{4096, 25}, {16384, 75}}}, {Least: 8192, Most: 16384},
+	}}
+	seen, r := record(t, j)
+	var sizes [2]map[int64]int
+	for i := range sizes {
+		sizes[i] = map[int64]int{}
+	}
+	for _, q := range seen {
+		d, least := 0, int64(4096)
+		if q.Op == backend.OpWrite {
+			d, least = 1, 8192
+		}
+		if sizes[d][q.Length]++; q.Offset%least != 0 || q.Offset+q.Length > storeSize {
+			t.Fatalf("%v: %d bytes at %d", q.Op, q.Length, q.Offset)
+		}
+	}
+	reads, writes := sizes[0], sizes[1]
+	if len(reads) > 4 || reads[4096] == 0 || reads[16384] < reads[4096] || len(writes) != 2 || writes[8192] == 0 || writes[16384] == 0 {
+		t.Errorf("reads %v, writes %v", reads, writes)
+	}
+	if got := r.SizeText(); got != "4 KiB-16 KiB/8 KiB-16 KiB" {
+		t.Error(got)
+	}
+}
+
+// stuck is a store that answers nothing after a while, as one whose paths are lost.
+type stuck struct{ backend.Store }
+
+type stuckQueue struct {
+	backend.Queue
+	polls int
+}
+
+func (s stuck) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	q, err := s.Store.NewQueue(depth, notify)
+	return &stuckQueue{Queue: q}, err
+}
+
+func (q *stuckQueue) Poll(rs []backend.Result) int {
+	if q.polls++; q.polls > 1000 {
+		return 0
+	}
+	return q.Queue.Poll(rs)
+}
+
+// TestInterruptStuck: who is interrupted does not wait for ever for what is in flight.
+func TestInterruptStuck(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	j := job(RandRead)
+	j.Runtime = time.Minute
+	r, err := Run(ctx, stuck{newStore(t)}, backendtest.Buffer(1<<20, 4096), j, nil)
+	if !errors.Is(err, context.DeadlineExceeded) || r == nil || r.Ops == 0 || r.Began.IsZero() {
+		t.Errorf("%v, %+v", err, r)
 	}
 }
 

@@ -2,13 +2,22 @@ package bench
 
 import "time"
 
-// pace holds requests back where a job has a rate. The zero value does not.
+// pace holds requests back where a job has a rate or pauses. The zero value does not.
 type pace struct {
-	gap     time.Duration // between two of one direction; 0: none
-	due     [Directions]time.Duration
-	next    Direction // of the request that waits longest
-	chosen  bool      // next is
-	waiting []int     // tags without a request
+	on     bool
+	rate   [Directions]int64         // bytes a second; 0: no limit
+	due    [Directions]time.Duration // when there may be another one
+	next   Direction                 // of the request that is to come
+	chosen bool                      // next is
+
+	waiting []int // tags without a request
+	owing   []int // tags whose block was trimmed and is to be written
+
+	think    time.Duration // how long a pause is; 0: there is none
+	every    int           // requests between two
+	left     int           // requests until the next one
+	pausing  bool          // it is to be, or is
+	pauseEnd time.Duration // 0: it waits for what is in flight
 }
 
 const (
@@ -20,10 +29,11 @@ const (
 )
 
 func newPace(j *Job) pace {
-	if j.Rate == 0 {
-		return pace{}
+	p := pace{rate: j.Rate, think: j.Think, every: j.ThinkEvery, left: j.ThinkEvery}
+	if p.on = j.Rate != [Directions]int64{} || j.Think > 0; p.on {
+		p.waiting, p.owing = make([]int, 0, j.Depth), make([]int, 0, j.Depth)
 	}
-	return pace{gap: time.Second / time.Duration(j.Rate), waiting: make([]int, 0, j.Depth)}
+	return p
 }
 
 // begin sets the time from which on requests are due.
@@ -33,32 +43,101 @@ func (p *pace) begin(now time.Duration) {
 	}
 }
 
+// empty reports whether no tag is without a request.
+func (p *pace) empty() bool { return len(p.waiting)+len(p.owing) == 0 }
+
+// charge counts a request's bytes.
+func (p *pace) charge(d Direction, length int64, now time.Duration) {
+	if rate := p.rate[d]; rate > 0 {
+		p.due[d] = max(p.due[d]+time.Duration(float64(length)/float64(rate)*1e9), now-maxLag)
+	}
+}
+
+// completed counts requests after which there is a pause.
+func (p *pace) completed(n int) {
+	if p.think == 0 || p.pausing {
+		return
+	}
+	if p.left -= n; p.left <= 0 {
+		p.left, p.pausing, p.pauseEnd = p.every, true, 0
+	}
+}
+
+// paused reports whether there is a pause now.
+func (p *pace) paused(flying int, now time.Duration) bool {
+	switch {
+	case !p.pausing || flying > 0:
+	case p.pauseEnd == 0:
+		p.pauseEnd = now + p.think
+	case now >= p.pauseEnd:
+		p.pausing = false
+	}
+	return p.pausing
+}
+
 // release submits what is due.
 func (r *runner) release(now time.Duration) {
 	p := &r.pace
-	for len(p.waiting) > 0 {
-		if !r.open(now) {
-			p.waiting = p.waiting[:0]
-			return
+	switch {
+	case p.empty():
+		return
+	case !r.open(now): // but what was trimmed is written still
+		p.waiting = p.waiting[:0]
+		for _, tag := range p.owing {
+			r.issueWrite(tag, now)
 		}
-		if !p.chosen {
-			p.next, p.chosen = r.places.direction(), true
-		}
-		if p.due[p.next] > now {
-			return
-		}
-		p.due[p.next] = max(p.due[p.next]+p.gap, now-maxLag)
-		p.chosen = false
-		tag := p.waiting[len(p.waiting)-1]
-		p.waiting = p.waiting[:len(p.waiting)-1]
-		r.issue(tag, p.next, now)
+		p.owing = p.owing[:0]
+		return
+	case p.paused(r.flying, now):
+		return
 	}
+	for len(p.owing) > 0 && p.due[ToWrite] <= now {
+		last := len(p.owing) - 1
+		r.issueWrite(p.owing[last], now)
+		p.owing = p.owing[:last]
+	}
+	for len(p.waiting) > 0 && r.open(now) {
+		d, ok := r.dueNow(now)
+		if !ok {
+			return
+		}
+		last := len(p.waiting) - 1
+		tag := p.waiting[last]
+		p.waiting = p.waiting[:last]
+		r.issue(tag, d, now)
+	}
+}
+
+// dueNow is the direction of a request that is due, if there is one. As with fio a
+// mixed job whose one direction has to wait goes on with the other.
+func (r *runner) dueNow(now time.Duration) (Direction, bool) {
+	p := &r.pace
+	if !p.chosen {
+		p.next, p.chosen = r.places.direction(), true
+	}
+	if p.due[p.next] <= now {
+		p.chosen = false
+		return p.next, true
+	}
+	other := ToRead + ToWrite - p.next
+	return other, r.job.Pattern.Mixed() && p.due[other] <= now
 }
 
 // rest is what a job that has nothing in flight does until its next request is due.
 func (r *runner) rest() {
-	wait := r.pace.due[r.pace.next] - r.now()
-	if wait > nap {
+	p := &r.pace
+	at := p.due[p.next]
+	switch {
+	case p.pausing:
+		at = p.pauseEnd
+	case r.job.Pattern.Mixed():
+		at = min(p.due[ToRead], p.due[ToWrite])
+	case len(p.owing) > 0 && len(p.waiting) > 0:
+		at = min(at, p.due[ToWrite])
+	case len(p.owing) > 0:
+		at = p.due[ToWrite]
+	}
+	if wait := at - r.now(); wait > nap {
 		time.Sleep(min(wait-nap/2, nap*50))
 	}
 }

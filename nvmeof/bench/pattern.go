@@ -14,9 +14,13 @@ const (
 	ReadWrite // reads and writes, each one after the other
 	RandTrim
 	Trim
+	RandTrimWrite // each block is trimmed, and written once that is done
+	TrimWrite
+
+	lastPattern = TrimWrite
 )
 
-var patternNames = [...]string{"randread", "randwrite", "read", "write", "randrw", "rw", "randtrim", "trim"}
+var patternNames = [...]string{"randread", "randwrite", "read", "write", "randrw", "rw", "randtrim", "trim", "randtrimwrite", "trimwrite"}
 
 func (p Pattern) String() string { return patternNames[p] }
 
@@ -25,13 +29,14 @@ func (p Pattern) Writes() bool { return p != RandRead && p != Read }
 
 // Random reports whether the places are.
 func (p Pattern) Random() bool {
-	return p == RandRead || p == RandWrite || p == RandRW || p == RandTrim
+	return p == RandRead || p == RandWrite || p == RandRW || p == RandTrim || p == RandTrimWrite
 }
 
 // Mixed reports whether the pattern both reads and writes.
 func (p Pattern) Mixed() bool { return p == RandRW || p == ReadWrite }
 
-func (p Pattern) trims() bool { return p == RandTrim || p == Trim }
+// pairs reports whether each trim has its write.
+func (p Pattern) pairs() bool { return p == RandTrimWrite || p == TrimWrite }
 
 // Does reports whether requests of that direction are part of the pattern.
 func (p Pattern) Does(d Direction) bool {
@@ -39,9 +44,9 @@ func (p Pattern) Does(d Direction) bool {
 	case ToRead:
 		return p == RandRead || p == Read || p.Mixed()
 	case ToWrite:
-		return p == RandWrite || p == Write || p.Mixed()
+		return p == RandWrite || p == Write || p.Mixed() || p.pairs()
 	}
-	return p.trims()
+	return p == RandTrim || p == Trim || p.pairs()
 }
 
 // ParsePattern is the reverse of String, and takes fio's other names too.
@@ -54,7 +59,7 @@ func ParsePattern(s string) (Pattern, error) {
 			return Pattern(i), nil
 		}
 	}
-	return 0, fmt.Errorf("%q: it is read, write, randread, randwrite, rw (or readwrite), randrw, trim or randtrim", s)
+	return 0, fmt.Errorf("%q: it is read, write, randread, randwrite, rw (or readwrite), randrw, trim, randtrim, trimwrite or randtrimwrite", s)
 }
 
 // A Direction is one of the kinds of requests that are counted apart, as fio does.

@@ -49,12 +49,29 @@ func (p *permutation) mix(x uint64) uint64 {
 type places struct {
 	job    *Job
 	random *rand.Rand
-	walk   permutation
-	at     [Directions]int64 // sequential: the next block
+	walks  [Directions]permutation
+	shared [Directions]Direction // whose walk a direction has: one with the same sizes
+	at     [Directions]int64     // sequential: the next block
 }
 
 func newPlaces(j *Job, random *rand.Rand) places {
-	return places{job: j, random: random, walk: newPermutation(uint64(j.blocks()), random)}
+	p := places{job: j, random: random}
+	for d := range Direction(Directions) {
+		if !j.Pattern.Does(d) {
+			continue
+		}
+		p.shared[d] = d
+		for o := range d {
+			if j.Pattern.Does(o) && j.Blocks[o].Least == j.Blocks[d].Least {
+				p.shared[d] = p.shared[o]
+				break
+			}
+		}
+		if p.shared[d] == d {
+			p.walks[d] = newPermutation(uint64(j.blocks(d)), random)
+		}
+	}
+	return p
 }
 
 // direction is that of the next request.
@@ -65,7 +82,7 @@ func (p *places) direction() Direction {
 			return ToRead
 		}
 		return ToWrite
-	case pattern.trims():
+	case pattern.Does(ToTrim):
 		return ToTrim
 	case pattern.Writes():
 		return ToWrite
@@ -76,27 +93,24 @@ func (p *places) direction() Direction {
 // next is the offset and length of a request.
 func (p *places) next(d Direction) (offset, length int64) {
 	j := p.job
-	size := int64(j.BlockSize)
-	count := int64(1)
-	if j.MaxBlock > j.BlockSize {
-		count += p.random.Int64N(int64(j.MaxBlock) / size)
-	}
-	block := p.block(d)
-	count = min(count, j.blocks()-block)
+	size, blocks := int64(j.Blocks[d].Least), j.blocks(d)
+	count := j.Blocks[d].draw(p.random)
+	block := p.block(d, blocks)
+	count = min(count, blocks-block)
 	if !j.Pattern.Random() {
-		if p.at[d] = block + count; p.at[d] == j.blocks() {
+		if p.at[d] = block + count; p.at[d] == blocks {
 			p.at[d] = 0
 		}
 	}
 	return j.Offset + block*size, count * size
 }
 
-func (p *places) block(d Direction) int64 {
+func (p *places) block(d Direction, blocks int64) int64 {
 	switch {
 	case !p.job.Pattern.Random():
 		return p.at[d]
 	case p.job.RepeatAny:
-		return p.random.Int64N(p.job.blocks())
+		return p.random.Int64N(blocks)
 	}
-	return int64(p.walk.next())
+	return int64(p.walks[p.shared[d]].next())
 }

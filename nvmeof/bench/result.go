@@ -10,6 +10,7 @@ type Result struct {
 	Job
 	Ops      uint64 // flushes aside
 	Bytes    uint64
+	Began    time.Time // the measurement, after the ramp; zero: it was cut short before
 	Elapsed  time.Duration
 	Sides    [Directions]Side
 	Flushes  *Histogram // nil without Job.FlushEvery
@@ -93,7 +94,7 @@ func (r *Result) Latencies() *Histogram {
 // Merge is what jobs did together that ran side by side. Its Job is the first's.
 func Merge(results []*Result) *Result {
 	first := results[0]
-	m := &Result{Job: first.Job}
+	m := &Result{Job: first.Job, Began: first.Began}
 	for _, r := range results {
 		m.Ops += r.Ops
 		m.Bytes += r.Bytes

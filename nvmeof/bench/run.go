@@ -132,7 +132,7 @@ func (r *runner) failure(tag int, err error) error {
 		return fmt.Errorf("flush: %w", err)
 	}
 	what := r.job.Pattern.String()
-	if r.job.Pattern.Mixed() {
+	if r.job.Pattern.Mixed() || r.job.Pattern.pairs() {
 		what += ": " + s.direction.String()
 	}
 	return fmt.Errorf("%s of %d bytes at offset %d: %w", what, s.length, s.offset, err)

@@ -33,6 +33,8 @@ type runner struct {
 	deadline time.Duration // when it ends; 0: with Job.Limit
 	tick     time.Duration // when something other than I/O is due
 	report   time.Duration // when the context and the progress are next
+	giveUp   time.Duration // when what is in flight is not waited for any more; 0: never
+	left     bool          // that was so
 	counting bool
 
 	content  content
@@ -51,6 +53,7 @@ type slot struct {
 	offset    int64
 	length    int64
 	direction Direction
+	trimmed   bool          // the block that is trimmed is to be written
 	started   time.Duration // when the request was made
 	issued    time.Duration // when the store had it
 }
@@ -65,18 +68,19 @@ func newRunner(job Job, info backend.Info, queue backend.Queue, memory []byte, i
 		result:  newResult(job),
 		samples: newSamples(&job),
 		pace:    newPace(&job),
-		content: content{job.Seed, job.BlockSize},
+		content: content{job.Seed, job.VerifyBlock()},
 	}
 	r.places = newPlaces(&r.job, random)
-	stride := int(info.Stride(int64(job.MaxBlock)))
+	size := job.MaxSize()
+	stride := int(info.Stride(int64(size)))
 	for i := range r.slots {
-		r.slots[i].buf = memory[i*stride:][:job.MaxBlock:job.MaxBlock]
+		r.slots[i].buf = memory[i*stride:][:size:size]
 		if job.Pattern.Does(ToWrite) {
 			noise(r.slots[i].buf, random.Uint64())
 		}
 	}
 	if job.Verify && job.Pattern.Does(ToWrite) {
-		r.written = newBitmap(job.blocks())
+		r.written = newBitmap(job.blocks(ToWrite))
 	}
 	return r
 }
@@ -92,9 +96,9 @@ func (r *runner) load(ctx context.Context, progress func(float64)) error {
 	}
 	r.release(r.start)
 	r.submit()
-	for idle := 0; r.flying > 0 || len(r.pace.waiting) > 0; {
+	for idle := 0; (r.flying > 0 || !r.pace.empty()) && !r.left; {
 		n := r.poll(idle)
-		if idle++; n == 0 && idle%1024 != 0 && r.pace.gap == 0 {
+		if idle++; n == 0 && idle%1024 != 0 && !r.pace.on {
 			continue
 		}
 		now := r.now()
@@ -105,7 +109,7 @@ func (r *runner) load(ctx context.Context, progress func(float64)) error {
 			idle, last = 0, now
 			r.complete(r.results[:n], now)
 		}
-		if r.pace.gap > 0 {
+		if r.pace.on {
 			r.release(now)
 			r.submit()
 		}
@@ -133,6 +137,7 @@ func (r *runner) begin() {
 // measure begins the measurement.
 func (r *runner) measure() {
 	r.counting = true
+	r.result.Began = time.Now()
 	r.usage = usageNow()
 }
 
@@ -152,8 +157,30 @@ func (r *runner) end(last time.Duration) {
 	}
 }
 
-// reportEvery is how often the context is looked at.
-const reportEvery = 100 * time.Millisecond
+const (
+	// reportEvery is how often the context is looked at.
+	reportEvery = 100 * time.Millisecond
+	// leaveTime is how long a job that is over waits for what is in flight, which may
+	// wait for a path that does not come back.
+	leaveTime = time.Second
+)
+
+// look finds out whether the job is to end.
+func (r *runner) look(ctx context.Context, now time.Duration) {
+	switch {
+	case r.giveUp > 0:
+		r.left = now >= r.giveUp
+		return
+	case r.err != nil:
+	case ctx.Err() != nil:
+		r.err = context.Cause(ctx)
+	case r.group.failed.Load():
+		r.err = errOther
+	default:
+		return
+	}
+	r.giveUp = now + leaveTime
+}
 
 // periodic does what is due now and then, and says when it is again.
 func (r *runner) periodic(ctx context.Context, progress func(float64), now time.Duration) {
@@ -162,13 +189,7 @@ func (r *runner) periodic(ctx context.Context, progress func(float64), now time.
 	}
 	if now >= r.report {
 		r.report = now + reportEvery
-		switch {
-		case r.err != nil:
-		case ctx.Err() != nil:
-			r.err = context.Cause(ctx)
-		case r.group.failed.Load():
-			r.err = errOther
-		}
+		r.look(ctx, now)
 		if progress != nil {
 			progress(r.progress(now))
 		}
@@ -231,7 +252,7 @@ func (r *runner) poll(idle int) int {
 	}
 	n := r.queue.Poll(r.results)
 	r.yield.Turn(n > 0)
-	if n > 0 || idle < restless || len(r.pace.waiting) > 0 {
+	if n > 0 || idle < restless || !r.pace.empty() {
 		return n
 	}
 	if q, ok := r.queue.(interface{ Wait() error }); ok {
@@ -267,6 +288,7 @@ func (r *runner) complete(results []backend.Result, now time.Duration) {
 		}
 		r.next(tag, now)
 	}
+	r.pace.completed(len(results))
 	if len(r.batch) > 0 {
 		r.submit()
 	}
@@ -274,9 +296,14 @@ func (r *runner) complete(results []backend.Result, now time.Duration) {
 
 // next makes another request with a tag, or leaves that to the job's pace.
 func (r *runner) next(tag int, now time.Duration) {
+	trimmed := r.slots[tag].trimmed
 	switch {
-	case r.pace.gap > 0:
+	case r.pace.on && trimmed:
+		r.pace.owing = append(r.pace.owing, tag)
+	case r.pace.on:
 		r.pace.waiting = append(r.pace.waiting, tag)
+	case trimmed:
+		r.issueWrite(tag, now)
 	case r.open(now):
 		r.issue(tag, r.places.direction(), now)
 	}
@@ -293,16 +320,33 @@ func (r *runner) issue(tag int, d Direction, now time.Duration) {
 		return
 	}
 	s.offset, s.length = r.places.next(d)
-	s.direction = d
+	s.direction, s.trimmed = d, d == ToTrim && r.job.Pattern.pairs()
 	if r.counting {
 		r.issued += s.length
 	}
-	if d == ToWrite {
+	r.fill(tag)
+}
+
+// issueWrite adds the write of what a tag has trimmed.
+func (r *runner) issueWrite(tag int, now time.Duration) {
+	if r.err != nil {
+		return
+	}
+	s := &r.slots[tag]
+	s.started, s.direction, s.trimmed = now, ToWrite, false
+	r.fill(tag)
+}
+
+// fill puts a slot's request into the batch, with the data that it writes.
+func (r *runner) fill(tag int) {
+	s := &r.slots[tag]
+	if s.direction == ToWrite {
 		r.writes++
 		if r.written != nil {
 			r.content.fill(s.buf[:s.length], s.offset)
 		}
 	}
+	r.pace.charge(s.direction, s.length, s.started)
 	if r.job.Verify { // what that takes is not the store's
 		s.started = r.now()
 	}

@@ -112,7 +112,7 @@ func (m *bitmap) has(i int64) bool { return m.words[i/64]>>(i%64)&1 != 0 }
 
 // done notes what was written, or checks what was read of an earlier job's.
 func (r *runner) done(s *slot) {
-	size := int64(r.job.BlockSize)
+	size := int64(r.content.size)
 	switch {
 	case s.direction == ToWrite:
 		for at := s.offset; at < s.offset+s.length; at += size {
@@ -128,13 +128,13 @@ func (r *runner) done(s *slot) {
 
 // verify reads every block that was written and compares it.
 func (r *runner) verify(ctx context.Context) error {
-	want := make([]byte, r.job.BlockSize)
-	block := int64(0)
+	want, size := make([]byte, r.content.size), int64(r.content.size)
+	block, blocks := int64(0), r.job.blocks(ToWrite)
 	prepare := func(tag int) {
-		for ; block < r.job.blocks(); block++ {
+		for ; block < blocks; block++ {
 			if r.written.has(block) {
 				s := &r.slots[tag]
-				s.direction, s.offset, s.length = ToRead, r.job.Offset+block*int64(r.job.BlockSize), int64(r.job.BlockSize)
+				s.direction, s.offset, s.length = ToRead, r.job.Offset+block*size, size
 				r.add(tag)
 				block++
 				return
@@ -146,15 +146,19 @@ func (r *runner) verify(ctx context.Context) error {
 	}
 	r.counting = false
 	r.submit()
-	for idle := 0; r.flying > 0; idle++ {
+	for idle := 0; r.flying > 0 && !r.left; idle++ {
 		n := r.poll(idle)
 		if n > 0 {
 			idle = 0
 		}
+		if now := r.now(); now >= r.report {
+			r.report = now + reportEvery
+			r.look(ctx, now)
+		}
 		for _, res := range r.results[:n] {
 			r.flying--
 			r.compare(res, want)
-			if r.err == nil && ctx.Err() == nil {
+			if r.err == nil {
 				prepare(int(res.Tag))
 			}
 		}

@@ -24,7 +24,7 @@ func (o *Output) JSON(w io.Writer, plus bool) error {
 	jobs := []fields{}
 	for i := range o.Groups {
 		for k := range o.Groups[i].Jobs {
-			jobs = append(jobs, o.Groups[i].job(i, k, plus))
+			jobs = append(jobs, o.Groups[i].job(i, k, detail{&o.Percentiles, plus}))
 		}
 	}
 	doc = append(doc, field{"jobs", jobs})
@@ -36,7 +36,13 @@ func (o *Output) JSON(w io.Writer, plus bool) error {
 	return e.Encode(doc)
 }
 
-func (g *Group) job(id, k int, plus bool) fields {
+// A detail is how much is told of distributions.
+type detail struct {
+	*Percentiles
+	plus bool // json+: the bins too
+}
+
+func (g *Group) job(id, k int, how detail) fields {
 	j := &g.Jobs[k]
 	r := j.Result
 	u := &r.Usage
@@ -47,9 +53,9 @@ func (g *Group) job(id, k int, plus bool) fields {
 		{"job options", options(append([]Option{{"name", j.Name}}, j.Options...))},
 	}
 	for d := range bench.Direction(bench.Directions) {
-		fs = append(fs, field{d.String(), g.side(r, d, windows, plus)})
+		fs = append(fs, field{d.String(), g.side(r, d, windows, how)})
 	}
-	flushes := fields{{"total_ios", count(r.Flushes)}, {"lat_ns", latency(r.Flushes, true, plus)}}
+	flushes := fields{{"total_ios", count(r.Flushes)}, {"lat_ns", how.latency(r.Flushes, !how.NoCompletion || how.Whole)}}
 	fs = append(fs, fields{
 		{"sync", flushes},
 		{"job_runtime", r.Elapsed.Milliseconds()},
@@ -84,7 +90,7 @@ func (s *spread) names() (names []string) {
 }
 
 // side is one direction of a job's.
-func (g *Group) side(r *bench.Result, d bench.Direction, windows []bench.Window, plus bool) fields {
+func (g *Group) side(r *bench.Result, d bench.Direction, windows []bench.Window, how detail) fields {
 	s := &r.Sides[d]
 	n, seconds, runtime := s.Ops(), r.Elapsed.Seconds(), r.Elapsed.Milliseconds()
 	rate, iops := 0.0, 0.0
@@ -99,7 +105,7 @@ func (g *Group) side(r *bench.Result, d bench.Direction, windows []bench.Window,
 	return fields{
 		{"io_bytes", s.Bytes}, {"io_kbytes", s.Bytes >> 10}, {"bw_bytes", int64(rate)}, {"bw", int64(rate) >> 10},
 		{"iops", number(iops)}, {"runtime", runtime}, {"total_ios", n}, {"short_ios", 0}, {"drop_ios", 0},
-		{"slat_ns", latency(s.Slat, false, plus)}, {"clat_ns", latency(s.Clat, true, plus)}, {"lat_ns", latency(s.Lat, false, plus)},
+		{"slat_ns", how.latency(s.Slat, how.Submission)}, {"clat_ns", how.latency(s.Clat, !how.NoCompletion)}, {"lat_ns", how.latency(s.Lat, how.Whole)},
 		{"bw_min", int64(bw.min)}, {"bw_max", int64(bw.max)}, {"bw_agg", number(bw.of(g.rate(d) / 1024))},
 		{"bw_mean", number(bw.mean)}, {"bw_dev", number(bw.dev)}, {"bw_samples", bw.n},
 		{"iops_min", int64(io.min)}, {"iops_max", int64(io.max)},
@@ -108,7 +114,7 @@ func (g *Group) side(r *bench.Result, d bench.Direction, windows []bench.Window,
 }
 
 // latency is a distribution; fio gives percentiles only of some.
-func latency(h *bench.Histogram, withPercentiles, plus bool) fields {
+func (how *detail) latency(h *bench.Histogram, withPercentiles bool) fields {
 	if h == nil {
 		h = new(bench.Histogram)
 	}
@@ -117,11 +123,11 @@ func latency(h *bench.Histogram, withPercentiles, plus bool) fields {
 		return fs
 	}
 	var ps fields
-	for _, p := range percentiles {
+	for _, p := range how.list() {
 		ps = append(ps, field{fmt.Sprintf("%f", p), int64(h.Percentile(p))})
 	}
 	fs = append(fs, field{"percentile", ps})
-	if plus {
+	if how.plus {
 		fs = append(fs, field{"bins", bins(h)})
 	}
 	return fs

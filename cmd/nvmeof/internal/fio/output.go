@@ -1,6 +1,8 @@
 package fio
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
@@ -13,6 +15,35 @@ type Output struct {
 	Global  []Option // of all jobs
 	Groups  []Group
 	Extra   any // what fio has no place for: the key "nvmeof"; nil: nothing
+	Percentiles
+}
+
+// Percentiles are which ones are reported, and of what. The zero value is what fio
+// does by itself.
+type Percentiles struct {
+	List         []float64 // ascending; nil: fio's
+	Submission   bool      // of submission latencies too
+	NoCompletion bool      // not of completion latencies
+	Whole        bool      // of both together too
+}
+
+func (p *Percentiles) list() []float64 {
+	if p.List == nil {
+		return percentiles[:]
+	}
+	return p.List
+}
+
+// digits are those behind the point with which they are printed: as many as one needs,
+// and none where all are whole.
+func (p *Percentiles) digits() (n int) {
+	for _, v := range p.list() {
+		text := strconv.FormatFloat(v, 'f', -1, 64)
+		if _, behind, ok := strings.Cut(text, "."); ok {
+			n = max(n, len(behind))
+		}
+	}
+	return min(n, 6)
 }
 
 // An Option is one that the user gave, by its name in fio.

@@ -17,10 +17,10 @@ func (o *Output) Table(w io.Writer) error {
 		for k := range o.Groups[i].Jobs {
 			r := o.Groups[i].Jobs[k].Result
 			all := r.Latencies()
-			fmt.Fprintf(&b, "%-10s %8s %6d %12.0f %9.3f %10s %10s %10s\n", r.Pattern, bench.Bytes(r.BlockSize), r.Depth, r.IOPS(), r.Throughput()/1e9,
+			fmt.Fprintf(&b, "%-10s %8s %6d %12.0f %9.3f %10s %10s %10s\n", r.Pattern, r.SizeText(), r.Depth, r.IOPS(), r.Throughput()/1e9,
 				bench.Latency(all.Percentile(50)), bench.Latency(all.Percentile(99)), bench.Latency(all.Percentile(99.9)))
 			if r.Verify {
-				fmt.Fprintf(&b, "read back and compared: %d blocks of %s\n", r.Verified, bench.Bytes(r.BlockSize))
+				fmt.Fprintf(&b, "read back and compared: %d blocks of %s\n", r.Verified, bench.Bytes(r.VerifyBlock()))
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package fio
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,7 @@ func (j *Job) text(b *strings.Builder, o *Output, id int, g *Group) {
 	windows := r.Windows(window)
 	for d := range bench.Direction(bench.Directions) {
 		if r.Sides[d].Ops() > 0 {
-			direction(b, r, d, windows, g)
+			direction(b, r, d, windows, g, &o.Percentiles)
 		}
 	}
 	all := spreads(r.Latencies())
@@ -50,18 +51,37 @@ func (j *Job) text(b *strings.Builder, o *Output, id int, g *Group) {
 	fmt.Fprintf(b, "     complete  : %s\n", percentList(batchNames, r.Completed[:]))
 	fmt.Fprintf(b, "     issued rwts: total=%d,%d,%d,%d\n", r.Sides[0].Ops(), r.Sides[1].Ops(), r.Sides[2].Ops(), count(r.Flushes))
 	if r.Verify {
-		fmt.Fprintf(b, "  read back and compared: %d blocks of %s\n", r.Verified, bench.Bytes(r.BlockSize))
+		fmt.Fprintf(b, "  read back and compared: %d blocks of %s\n", r.Verified, bench.Bytes(r.VerifyBlock()))
 	}
 }
 
+// sizes are those of all directions where they differ, as fio prints them.
 func sizes(r *bench.Result) string {
-	if r.MaxBlock > r.BlockSize {
-		return fmt.Sprintf("%dB-%dB", r.BlockSize, r.MaxBlock)
+	var all []string
+	for d := range bench.Direction(bench.Directions) {
+		if !r.Pattern.Does(d) {
+			continue
+		}
+		z := r.Sized(d)
+		text := fmt.Sprintf("%dB", z.Least)
+		if z.Most > z.Least {
+			text = fmt.Sprintf("%dB-%dB", z.Least, z.Most)
+		}
+		all = append(all, text)
 	}
-	return fmt.Sprintf("%dB", r.BlockSize)
+	if same := slices.Compact(slices.Clone(all)); len(same) == 1 {
+		return same[0]
+	}
+	var named []string
+	for d := range bench.Direction(bench.Directions) {
+		if z := r.Sized(d); r.Pattern.Does(d) {
+			named = append(named, fmt.Sprintf("(%s) %dB-%dB", strings.ToUpper(d.String()[:1]), z.Least, z.Most))
+		}
+	}
+	return strings.Join(named, ", ")
 }
 
-func direction(b *strings.Builder, r *bench.Result, d bench.Direction, windows []bench.Window, g *Group) {
+func direction(b *strings.Builder, r *bench.Result, d bench.Direction, windows []bench.Window, g *Group, ps *Percentiles) {
 	s := &r.Sides[d]
 	seconds := r.Elapsed.Seconds()
 	fmt.Fprintf(b, "  %v: IOPS=%s, BW=%s (%s/%dmsec)\n", d, thousands(float64(s.Ops())/seconds), speed(float64(s.Bytes)/seconds),
@@ -69,7 +89,15 @@ func direction(b *strings.Builder, r *bench.Result, d bench.Direction, windows [
 	distribution(b, "slat", s.Slat)
 	distribution(b, "clat", s.Clat)
 	distribution(b, " lat", s.Lat)
-	percentileTable(b, s.Clat)
+	for _, t := range []struct {
+		name  string
+		h     *bench.Histogram
+		shown bool
+	}{{"slat", s.Slat, ps.Submission}, {"clat", s.Clat, !ps.NoCompletion}, {"lat", s.Lat, ps.Whole}} {
+		if t.shown {
+			percentileTable(b, t.name, t.h, ps)
+		}
+	}
 	bw := series(windows, func(w *bench.Window) float64 { return w.Rate(d) / 1024 })
 	io := series(windows, func(w *bench.Window) float64 { return w.IOPS(d) })
 	fmt.Fprintf(b, "   bw (  KiB/s): min=%.0f, max=%.0f, per=%.2f%%, avg=%.2f, stdev=%.2f, samples=%d\n", bw.min, bw.max, bw.of(g.rate(d)/1024), bw.mean, bw.dev, bw.n)
@@ -92,20 +120,26 @@ func distribution(b *strings.Builder, name string, h *bench.Histogram) {
 	fmt.Fprintf(b, "    %s (%s): min=%.0f, max=%.0f, avg=%.2f, stdev=%.2f\n", name, unit, float64(h.Min)/per, float64(h.Max)/per, h.Mean()/per, h.StdDev()/per)
 }
 
-func percentileTable(b *strings.Builder, h *bench.Histogram) {
+func percentileTable(b *strings.Builder, name string, h *bench.Histogram, ps *Percentiles) {
 	const perLine = 4
 	unit, per := unitOf(h)
-	fmt.Fprintf(b, "    clat percentiles (%s):\n", unit)
+	fmt.Fprintf(b, "    %s percentiles (%s):\n", name, unit)
 	width := len(fmt.Sprintf("%.0f", float64(h.Max)/per))
-	for i, p := range percentiles {
+	digits := ps.digits()
+	head := 3 // room for 100
+	if digits > 0 {
+		head += digits
+	}
+	all := ps.list()
+	for i, p := range all {
 		if i%perLine == 0 {
 			b.WriteString("     |")
 		}
-		fmt.Fprintf(b, " %5.2fth=[%*.0f]", p, width, float64(h.Percentile(p))/per)
-		if i < len(percentiles)-1 {
+		fmt.Fprintf(b, " %*.*fth=[%*.0f]", head, digits, p, width, float64(h.Percentile(p))/per)
+		if i < len(all)-1 {
 			b.WriteString(",")
 		}
-		if i%perLine == perLine-1 || i == len(percentiles)-1 {
+		if i%perLine == perLine-1 || i == len(all)-1 {
 			b.WriteString("\n")
 		}
 	}

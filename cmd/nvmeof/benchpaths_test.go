@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startBench runs bench, and returns when its requests come to the target.
+func startBench(t *testing.T, args ...string) (errOut *output, ended chan outcome) {
+	t.Helper()
+	root := newRoot()
+	out := newOutput()
+	errOut, ended = newOutput(), make(chan outcome, 1)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	go func() {
+		err := execute(ctx, root, append([]string{"bench", "-n", testNQN, "-k", "1", "-c", "1", "--timeout", "2s", "--namespace-id", "2"}, args...))
+		ended <- outcome{out.String(), errOut.String(), err}
+	}()
+	for limit := time.Now().Add(20 * time.Second); ; {
+		var list []ratedController
+		text := command(t, "controller", "list", "-o", "json", "--interval", "50ms").want(t, 0).out
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(list, func(c ratedController) bool { return c.IOPS > 0 }) {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("bench does nothing: %s%s", out, errOut)
+		}
+	}
+	return errOut, ended
+}
+
+// TestBenchRestart: a measurement goes on after its target was away, and finds all
+// that it has written.
+func TestBenchRestart(t *testing.T) {
+	const second = "127.63.9.10"
+	s := startConfigured(t, strings.Replace(testConfig, "subsystems:", "  - {id: 2, address: "+second+"}\nsubsystems:", 1))
+	s.out.await(t, "nvme connect")
+	errOut, ended := startBench(t, "-a", s.addr+","+second, "--rw", "randwrite", "--size", "4m", "--iodepth", "4", "--verify",
+		"--time_based", "--runtime", "1", "--report", s.dir+"/r.html")
+	s.end(t)
+	errOut.await(t, "nvmeof: "+s.addr+":4420: lost: ")
+	again := s.again(t)
+	o := (<-ended).want(t, 0, "read back and compared: ", "\nPaths (numa):\n  "+s.addr+":4420: live, reconnected ", " s  "+second+":4420: lost: ")
+	if strings.Contains(o.out, "compared: 0 blocks") {
+		t.Error(o.out)
+	}
+	t.Run("one", func(t *testing.T) {
+		errOut, ended := startBench(t, "-a", s.addr, "--iodepth", "4", "--runtime", "1", "--ramp_time", "0", "-o", "json")
+		again.end(t)
+		errOut.await(t, "lost: ")
+		third := s.again(t)
+		d := benchDocument(t, (<-ended).want(t, 0).out)
+		p := d.Extra.Paths
+		if p == nil || len(p.Paths) != 1 || p.Paths[0].Reconnects != 1 || p.Paths[0].Requests == 0 || p.Policy != "numa" {
+			t.Fatalf("%+v", p)
+		}
+		if e := p.Events; len(e) != 2 || e[0].State != "lost" || e[0].Error == "" || e[1].State != "live" || e[1].AtMsec < e[0].AtMsec || e[0].AtMsec < 0 {
+			t.Errorf("%+v", e)
+		}
+		third.end(t)
+	})
+}
