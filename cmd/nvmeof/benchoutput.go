@@ -226,6 +226,9 @@ func (m *measurement) report(doc *fio.Output, w io.Writer) error {
 	if len(m.versus) > 0 {
 		r.Versus = m.versusTable()
 	}
+	if m.paths != nil {
+		r.Paths, r.Events = m.paths.table()
+	}
 	return r.Write(w)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/benchreport"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
@@ -220,6 +221,18 @@ func (r *pathsReport) since(began time.Time) {
 	for i := range r.Events {
 		r.Events[i].AtMsec = r.Events[i].at.Sub(began).Milliseconds()
 	}
+}
+
+// table is the report for a page, with the columns [benchreport.PathColumns].
+func (r *pathsReport) table() (lines [][]string, events []benchreport.Event) {
+	for _, p := range r.Paths {
+		lines = append(lines, []string{p.Address, p.State, fmt.Sprint(p.Reconnects), fmt.Sprint(p.Requests), fmt.Sprint(p.Errors)})
+	}
+	for i := range r.Events {
+		e := &r.Events[i]
+		events = append(events, benchreport.Event{At: time.Duration(e.AtMsec) * time.Millisecond, Text: e.text()})
+	}
+	return lines, events
 }
 
 // text is the report for people.

@@ -165,11 +165,25 @@ func TestRate(t *testing.T) {
 		for d := range j.Rate {
 			j.Rate[d] = c.rate[d] * 8192
 		}
-		_, r := record(t, j)
-		for d, want := range c.want {
-			n := float64(r.Sides[d].Ops())
-			if want < 0 && n < 1000 || want >= 0 && (n > want*1.1+5 || n < want*0.3) {
-				t.Errorf("%v: %v %v requests in 200 ms, want %v", c.pattern, n, Direction(d), want)
+		least := 0.3
+		for try := 0; ; try++ {
+			_, r := record(t, j)
+			slow := false
+			for d, want := range c.want {
+				n := float64(r.Sides[d].Ops())
+				if want < 0 {
+					want = 1000 / least // many
+				} else if n > want*1.1+5 {
+					t.Errorf("%v: %v %v requests in 200 ms, want %v", c.pattern, n, Direction(d), want)
+				}
+				slow = slow || n < want*least
+			}
+			if !slow {
+				break
+			}
+			if try == 5 { // not for want of a processor
+				t.Errorf("%v: %v, %v and %v requests in 200 ms, want %v", c.pattern, r.Sides[0].Ops(), r.Sides[1].Ops(), r.Sides[2].Ops(), c.want)
+				break
 			}
 		}
 	}

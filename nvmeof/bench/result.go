@@ -134,7 +134,8 @@ func (s *Side) merge(o *Side) {
 }
 
 // mergeSamples adds up what jobs had done at the same time, at the times of the one
-// that has the most samples.
+// that has the most samples. Between two samples of another one it did as much at any
+// time: a thread that got no processor for a while took none.
 func mergeSamples(results []*Result) []Sample {
 	longest := slices.MaxFunc(results, func(a, b *Result) int { return len(a.Samples) - len(b.Samples) })
 	all := slices.Clone(longest.Samples)
@@ -142,12 +143,18 @@ func mergeSamples(results []*Result) []Sample {
 		if r == longest || len(r.Samples) == 0 {
 			continue
 		}
-		i := 0
+		i, before := 0, Sample{}
 		for k := range all {
-			for i < len(r.Samples)-1 && (r.Samples[i].At < all[k].At-longest.Interval/2 || k == len(all)-1) {
-				i++
+			for ; i < len(r.Samples)-1 && r.Samples[i].At < all[k].At; i++ {
+				before = r.Samples[i]
 			}
-			all[k].add(&r.Samples[i])
+			after := r.Samples[i]
+			if k == len(all)-1 { // all that was done
+				after = r.Samples[len(r.Samples)-1]
+				before = after
+			}
+			part := before.between(&after, all[k].At)
+			all[k].add(&part)
 		}
 	}
 	return all

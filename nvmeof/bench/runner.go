@@ -35,6 +35,7 @@ type runner struct {
 	report   time.Duration // when the context and the progress are next
 	giveUp   time.Duration // when what is in flight is not waited for any more; 0: never
 	left     bool          // that was so
+	slept    bool          // in the last poll
 	counting bool
 
 	content  content
@@ -98,7 +99,7 @@ func (r *runner) load(ctx context.Context, progress func(float64)) error {
 	r.submit()
 	for idle := 0; (r.flying > 0 || !r.pace.empty()) && !r.left; {
 		n := r.poll(idle)
-		if idle++; n == 0 && idle%1024 != 0 && !r.pace.on {
+		if idle++; n == 0 && idle%1024 != 0 && !r.pace.on && !r.slept {
 			continue
 		}
 		now := r.now()
@@ -251,15 +252,17 @@ func (r *runner) poll(idle int) int {
 		return 0
 	}
 	n := r.queue.Poll(r.results)
+	r.slept = false
 	r.yield.Turn(n > 0)
 	if n > 0 || idle < restless || !r.pace.empty() {
 		return n
 	}
+	r.slept = true
 	if q, ok := r.queue.(interface{ Wait() error }); ok {
 		_ = q.Wait() // what is wrong, the next poll tells
 		return r.queue.Poll(r.results)
 	}
-	if idle%stubborn == 0 {
+	if r.slept = idle%stubborn == 0; r.slept {
 		time.Sleep(time.Microsecond)
 	}
 	return n

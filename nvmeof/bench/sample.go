@@ -31,6 +31,22 @@ func (s *Sample) add(o *Sample) {
 	}
 }
 
+// between is what had been done at a time from s to another sample, or at the nearer
+// of the two where it is outside.
+func (s *Sample) between(o *Sample, at time.Duration) Sample {
+	if o.At <= s.At || at >= o.At {
+		return *o
+	}
+	share := max(0, float64(at-s.At)/float64(o.At-s.At))
+	mix := func(a, b uint64) uint64 { return a + uint64(share*float64(b-a)) }
+	m := Sample{At: at}
+	for d := range Directions {
+		m.Ops[d], m.Bytes[d] = mix(s.Ops[d], o.Ops[d]), mix(s.Bytes[d], o.Bytes[d])
+		m.Slat[d], m.Clat[d] = mix(s.Slat[d], o.Slat[d]), mix(s.Clat[d], o.Clat[d])
+	}
+	return m
+}
+
 // maxSamples bounds the memory that is set aside.
 const maxSamples = 1 << 16
 

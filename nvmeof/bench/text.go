@@ -23,6 +23,8 @@ func Latency(d time.Duration) string {
 		return fmt.Sprintf("%.1f us", float64(d)/1e3)
 	case d < 10*time.Millisecond:
 		return fmt.Sprintf("%.0f us", float64(d)/1e3)
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f ms", float64(d)/1e6)
 	}
-	return fmt.Sprintf("%.1f ms", float64(d)/1e6)
+	return fmt.Sprintf("%.1f s", d.Seconds())
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 )
@@ -14,15 +15,18 @@ import (
 // Sizes of a plot, in units of its view box.
 const (
 	width, height            = 900, 320
-	left, right, top, bottom = 70, 40, 16, 44
+	left, right, top, bottom = 70, 40, 28, 44
 )
 
 // A plot is an SVG picture in the making, and where values are in it: both are in
 // the unit square, with y upwards.
 type plot struct{ strings.Builder }
 
-func (p *plot) open(label string) {
-	fmt.Fprintf(p, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", width, height, html.EscapeString(label))
+// open begins a picture; the title is for who does not see it, and for a pointer that
+// rests on it.
+func (p *plot) open(title string) {
+	text := html.EscapeString(title)
+	fmt.Fprintf(p, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s"><title>%s</title>`+"\n", width, height, text, text)
 }
 
 func (p *plot) close() template.HTML {
@@ -56,7 +60,43 @@ func (p *plot) curve(d bench.Direction, n int, xs, ys []float64) {
 		fmt.Fprintf(&path, "%.1f,%.1f ", px(xs[i]), py(ys[i]))
 	}
 	fmt.Fprintf(p, `<polyline class="curve %v" points="%s"/>`, d, strings.TrimSpace(path.String()))
-	fmt.Fprintf(p, `<text class="%v" x="%.1f" y="%d">%v</text>`+"\n", d, px(0)+10+60*float64(n), top+12, d)
+	x := px(0) + 70*float64(n)
+	fmt.Fprintf(p, `<line class="%v key" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>`, d, x, legend-4, x+16, legend-4)
+	fmt.Fprintf(p, `<text class="%v" x="%.1f" y="%d">%v</text>`+"\n", d, x+22, legend, d)
+}
+
+// legend is where its text stands.
+const legend = 16
+
+// marks draws a line at each event, with a text for a pointer that rests on it. Those
+// that are close to each other share a label.
+func (p *plot) marks(events []Event, end float64) {
+	const room = 24 // for a label
+	first, last, from := 0, 0, 0.0
+	label := func() {
+		if last == 0 {
+			return
+		}
+		text := strconv.Itoa(first)
+		if last > first {
+			text += "-" + strconv.Itoa(last)
+		}
+		fmt.Fprintf(p, `<text class="event" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", from, py(1)-3, text)
+	}
+	for i := range events {
+		x := events[i].At.Seconds() / end
+		if x < 0 || x > 1 {
+			continue
+		}
+		fmt.Fprintf(p, `<g class="event"><title>%s</title><line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/></g>`+"\n",
+			html.EscapeString(events[i].text()), px(x), py(0), px(x), py(1))
+		if last == 0 || px(x)-from > room {
+			label()
+			first, from = i+1, px(x)
+		}
+		last = i + 1
+	}
+	label()
 }
 
 // decades are the powers of ten that enclose two values.
@@ -78,7 +118,8 @@ func decadeName(e int) string {
 func percentilePlot(r *bench.Result) template.HTML {
 	all := r.Latencies()
 	var p plot
-	p.open("latency by percentile")
+	p.open(fmt.Sprintf("latency by percentile: half of the requests within %s, 99 %% within %s, 99.9 %% within %s",
+		bench.Latency(all.Percentile(50)), bench.Latency(all.Percentile(99)), bench.Latency(all.Percentile(99.9))))
 	nines := max(2, math.Ceil(math.Log10(float64(max(all.Count, 1)))))
 	from, to := decades(float64(all.Min), float64(all.Max))
 	for i := range int(nines) + 1 {
@@ -143,15 +184,16 @@ func thin(xs, ys []float64) (tx, ty []float64) {
 }
 
 // timePlot has a value of each window over time.
-func timePlot(r *bench.Result, windows []bench.Window, unit string, scale float64, value func(*bench.Window, bench.Direction) float64) template.HTML {
+// Where a window is longer than that it is a step.
+func timePlot(r *bench.Result, windows []bench.Window, length time.Duration, events []Event, unit string, scale float64, value func(*bench.Window, bench.Direction) float64) template.HTML {
 	var p plot
-	p.open(unit + " over time")
 	most, end := 0.0, max(r.Elapsed.Seconds(), 1e-9)
 	for i := range windows {
 		for d := range bench.Direction(bench.Directions) {
 			most = max(most, scale*value(&windows[i], d))
 		}
 	}
+	p.open(fmt.Sprintf("%s over %s s, at most %s", unit, figure(end), figure(most)))
 	step := niceStep(most / 4)
 	roof := max(step, math.Ceil(most/step)*step)
 	for k := 0; float64(k)*step <= roof*1.001; k++ {
@@ -161,7 +203,8 @@ func timePlot(r *bench.Result, windows []bench.Window, unit string, scale float6
 	for k := 0; float64(k)*second <= end; k++ {
 		p.tickX(float64(k)*second/end, figure(float64(k)*second))
 	}
-	p.axis("seconds; upwards: " + unit)
+	p.axis("seconds")
+	p.marks(events, end)
 	n := 0
 	for d := range bench.Direction(bench.Directions) {
 		if r.Sides[d].Ops() == 0 {
@@ -170,8 +213,13 @@ func timePlot(r *bench.Result, windows []bench.Window, unit string, scale float6
 		var xs, ys []float64
 		for i := range windows {
 			w := &windows[i]
-			xs = append(xs, (w.Start+w.End).Seconds()/2/end)
-			ys = append(ys, scale*value(w, d)/roof)
+			y := scale * value(w, d) / roof
+			if w.At > 2*length { // nothing was seen in between, or all had ended but few
+				xs, ys = append(xs, w.Start.Seconds()/end), append(ys, y)
+				xs, ys = append(xs, w.End.Seconds()/end), append(ys, y)
+				continue
+			}
+			xs, ys = append(xs, (w.Start+w.End).Seconds()/2/end), append(ys, y)
 		}
 		p.curve(d, n, xs, ys)
 		n++
@@ -196,7 +244,7 @@ func niceStep(v float64) float64 {
 // figure is a number without superfluous digits.
 func figure(v float64) string {
 	if v >= 10000 {
-		return strconv.FormatFloat(v/1000, 'g', 6, 64) + "k"
+		return strconv.FormatFloat(v/1000, 'g', 4, 64) + "k"
 	}
-	return strconv.FormatFloat(v, 'g', 6, 64)
+	return strconv.FormatFloat(v, 'g', 4, 64)
 }

@@ -16,12 +16,28 @@ type Report struct {
 	Ended   time.Time
 	Setting []Row // machine, versions, command line
 	Jobs    []Job
-	Versus  *Versus // nil: nothing was compared
-	JSON    []byte  // the same for programs, in fio's format; it is part of the page
+	Versus  *Versus    // nil: nothing was compared
+	Paths   [][]string // a line for each path by which it went, below PathColumns
+	Events  []Event    // what happened to them, in order
+	JSON    []byte     // the same for programs, in fio's format; it is part of the page
 }
 
 // A Row is a line of the table of the setting.
 type Row struct{ Name, Value string }
+
+// PathColumns are what a line about a path has.
+var PathColumns = []string{"path", "state", "reconnected", "requests", "errors"}
+
+// An Event is something that happened, so long after the measurement began.
+type Event struct {
+	At   time.Duration
+	Text string
+}
+
+func (e *Event) text() string { return fmt.Sprintf("%.3f s: %s", e.At.Seconds(), e.Text) }
+
+// Seconds is for the page.
+func (e Event) Seconds() string { return fmt.Sprintf("%.3f", e.At.Seconds()) }
 
 // A Job is one job, or several in one.
 type Job struct {
@@ -42,6 +58,7 @@ var figures = []string{"job", "", "requests", "IOPS", "MB/s", "min", "mean", "p5
 type page struct {
 	*Report
 	Figures           []string
+	PathColumns       []string
 	Lines             [][]string
 	CPU               string
 	Percentiles       template.HTML
@@ -54,12 +71,12 @@ var source string
 
 // Write writes the page.
 func (r *Report) Write(w io.Writer) error {
-	t, err := template.New("page").Parse(source)
+	t, err := template.New("page").Funcs(template.FuncMap{"inc": func(i int) int { return i + 1 }}).Parse(source)
 	if err != nil {
 		return err
 	}
 	results := make([]*bench.Result, len(r.Jobs))
-	p := page{Report: r, Figures: figures, Data: template.JS(r.JSON)}
+	p := page{Report: r, Figures: figures, PathColumns: PathColumns, Data: template.JS(r.JSON)}
 	for i, j := range r.Jobs {
 		results[i] = j.Result
 		p.Lines = append(p.Lines, lines(j.Name, j.Result)...)
@@ -73,10 +90,11 @@ func (r *Report) Write(w io.Writer) error {
 			(all.Usage.User+all.Usage.System).Seconds()/s, all.Usage.User.Seconds()/s, all.Usage.System.Seconds()/s, float64(all.Usage.Switches)/s)
 	}
 	p.Percentiles = percentilePlot(all)
-	windows := all.Windows(max(all.Elapsed/points, minWindow))
-	p.IOPS = timePlot(all, windows, "requests a second", 1, func(w *bench.Window, d bench.Direction) float64 { return w.IOPS(d) })
-	p.Rate = timePlot(all, windows, "MB/s", 1e-6, func(w *bench.Window, d bench.Direction) float64 { return w.Rate(d) })
-	p.Delay = timePlot(all, windows, "mean latency, us", 1e-3, meanLatency)
+	length := max(all.Elapsed/points, minWindow)
+	windows := all.Windows(length)
+	p.IOPS = timePlot(all, windows, length, r.Events, "requests a second", 1, func(w *bench.Window, d bench.Direction) float64 { return w.IOPS(d) })
+	p.Rate = timePlot(all, windows, length, r.Events, "MB/s", 1e-6, func(w *bench.Window, d bench.Direction) float64 { return w.Rate(d) })
+	p.Delay = timePlot(all, windows, length, r.Events, "mean latency, us", 1e-3, meanLatency)
 	return t.Execute(w, &p)
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,150 @@ func TestPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// stalled is a job that did nothing for half of its time, with what it would have
+// after that.
+func stalled() *bench.Result {
+	r := &bench.Result{Job: bench.Job{Pattern: bench.RandWrite}, Elapsed: 2 * time.Second, Ops: 1000}
+	side := &r.Sides[bench.ToWrite]
+	side.Slat, side.Clat, side.Lat = new(bench.Histogram), new(bench.Histogram), new(bench.Histogram)
+	for i := range 1000 {
+		side.Lat.Record(time.Duration(i+1) * time.Duration(i+1) * time.Microsecond)
+		side.Bytes += 4096
+		if at := time.Duration(i+1) * time.Millisecond; i%10 == 9 {
+			s := bench.Sample{At: at}
+			s.Ops[bench.ToWrite], s.Bytes[bench.ToWrite], s.Clat[bench.ToWrite] = uint64(i+1), uint64(i+1)*4096, uint64(i)*1e6
+			r.Samples = append(r.Samples, s)
+		}
+	}
+	last := r.Samples[len(r.Samples)-1]
+	last.At = 2 * time.Second
+	r.Samples = append(r.Samples, last)
+	return r
+}
+
+// TestPlots looks at every picture: what it draws is inside of it, curves go to the
+// right, percentiles upwards, events are where they were, and there is a title.
+func TestPlots(t *testing.T) {
+	all := []*Report{
+		{Jobs: []Job{{"a", measure(t, bench.RandRW)}, {"b", measure(t, bench.TrimWrite)}}},
+		{Jobs: []Job{{"a", stalled()}}, Paths: [][]string{{"192.0.2.1:4420", "live", "1", "1000", "4"}}, Events: []Event{
+			{-time.Second, "before"}, {900 * time.Millisecond, `lost: <"x">`}, {905 * time.Millisecond, "other lost"}, {1500 * time.Millisecond, "live"}, {time.Hour, "after"},
+		}},
+		{Jobs: []Job{{"a", &bench.Result{}}}},
+	}
+	for i, r := range all {
+		r.Title, r.JSON = "plots", []byte("{}")
+		page := render(t, r)
+		wellFormed(t, page)
+		pictures := regexp.MustCompile(`(?s)<svg viewBox="0 0 900 320".*?</svg>`).FindAllString(page, -1)
+		if len(pictures) != 4 {
+			t.Fatalf("report %d: %d pictures", i, len(pictures))
+		}
+		for k, svg := range pictures {
+			if !strings.Contains(svg, `role="img" aria-label="`) || !regexp.MustCompile(`^<svg [^>]*><title>[^<]{20,}</title>`).MatchString(svg) {
+				t.Errorf("report %d, picture %d has no title: %.200s", i, k, svg)
+			}
+			within(t, svg)
+			curves(t, svg, k == 0)
+		}
+		if marks := strings.Count(pictures[1], `<g class="event"><title>`); i == 1 != (marks == 3) {
+			t.Errorf("report %d: %d marks", i, marks)
+		}
+	}
+	page := render(t, all[1])
+	for _, want := range []string{`>1-2</text>`, "lost: &lt;", "<td>192.0.2.1:4420</td>", "<td>0.900</td>", `<td class="text">live</td>`} {
+		if !strings.Contains(page, strings.Replace(want, "1-2", "2-3", 1)) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+}
+
+// within checks all coordinates.
+func within(t *testing.T, svg string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(` ([xy])[12]?="([^"]*)"`).FindAllStringSubmatch(svg, -1) {
+		inside(t, m[1], m[2])
+	}
+	for _, m := range regexp.MustCompile(`([^ ",]+),([^ ",]+)`).FindAllStringSubmatch(strings.Join(regexp.MustCompile(`points="[^"]*"`).FindAllString(svg, -1), " "), -1) {
+		inside(t, "x", strings.TrimPrefix(m[1], "points="))
+		inside(t, "y", m[2])
+	}
+}
+
+func inside(t *testing.T, axis, text string) {
+	t.Helper()
+	v, err := strconv.ParseFloat(text, 64)
+	if most := map[string]float64{"x": width, "y": height}[axis]; err != nil || !(v >= 0 && v <= most) {
+		t.Errorf("%s is %q, of at most %v", axis, text, most)
+	}
+}
+
+// curves go to the right, and upwards where they are percentiles.
+func curves(t *testing.T, svg string, percentiles bool) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`points="([^"]*)"`).FindAllStringSubmatch(svg, -1) {
+		lastX, lastY := 0.0, float64(height)
+		for _, point := range strings.Fields(m[1]) {
+			x, y, _ := strings.Cut(point, ",")
+			px, _ := strconv.ParseFloat(x, 64)
+			py, _ := strconv.ParseFloat(y, 64)
+			if px < lastX || percentiles && py > lastY {
+				t.Fatalf("a curve goes from %v,%v back to %v,%v", lastX, lastY, px, py)
+			}
+			lastX, lastY = px, py
+		}
+	}
+}
+
+// TestColours: each is there for dark screens too, and can be told from the ground.
+func TestColours(t *testing.T) {
+	roots := regexp.MustCompile(`:root \{([^}]*)\}`).FindAllStringSubmatch(source, -1)
+	if len(roots) != 2 {
+		t.Fatalf("%d sets of colours", len(roots))
+	}
+	var sets [2]map[string]float64 // luminance
+	for i, r := range roots {
+		sets[i] = map[string]float64{}
+		for _, m := range regexp.MustCompile(`(--[a-z]+): #([0-9a-f]{6})`).FindAllStringSubmatch(r[1], -1) {
+			sets[i][m[1]] = luminance(t, m[2])
+		}
+	}
+	for name := range sets[0] {
+		for i, set := range sets {
+			l, ok := set[name]
+			back := set["--back"]
+			contrast := (max(l, back) + 0.05) / (min(l, back) + 0.05)
+			if least := 4.5; !ok || contrast < least && name != "--back" && name != "--line" {
+				t.Errorf("set %d: the contrast of %s is %.1f, want %v", i, name, contrast, least)
+			}
+		}
+	}
+	for _, m := range regexp.MustCompile(`var\((--[a-z]+)\)`).FindAllStringSubmatch(source, -1) {
+		if _, ok := sets[0][m[1]]; !ok {
+			t.Errorf("%s is used and not set", m[1])
+		}
+	}
+}
+
+// luminance is relative, as WCAG 2.2 defines it for its contrast ratios.
+func luminance(t *testing.T, hex string) (l float64) {
+	t.Helper()
+	n, err := strconv.ParseUint(hex, 16, 24+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+		c := float64(n>>(16-8*i)&0xff) / 255
+		if c <= 0.04045 {
+			c /= 12.92
+		} else {
+			c = math.Pow((c+0.055)/1.055, 2.4)
+		}
+		l += weight * c
+	}
+	return l
 }
 
 // TestPageOfNothing: a job that did nothing has a page too.

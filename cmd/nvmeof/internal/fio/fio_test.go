@@ -75,43 +75,77 @@ func parsed(t *testing.T, text []byte) map[string]string {
 	return all
 }
 
-// TestKeys compares with what fio 3.33 itself wrote: `fio --ioengine=null --bs=4k
-// --size=64m --runtime=2 --time_based --name=mixed --iodepth=4 --rw=randrw --fsync=32
-// --output-format=json+`, and `--name=read --rw=randread --output-format=json`, of
-// whose bins few are kept.
+// TestKeys compares with what fio 3.33 itself wrote, each time with --ioengine=null:
+// --bs=4k --size=64m --runtime=2 --time_based --iodepth=4 --rw=randrw --fsync=32 as
+// json+, of whose bins few are kept; --rw=randread; --rw=randtrimwrite --iodepth=4
+// --rate_iops=2000 --percentile_list=50:99.9:99.999 --lat_percentiles=1
+// --slat_percentiles=1; and --rw=randrw --bs=4k,8k --fsync=16 --clat_percentiles=0 as
+// json+.
 func TestKeys(t *testing.T) {
 	for _, c := range []struct {
 		file   string
 		plus   bool
+		how    Percentiles
 		result *bench.Result
 	}{
-		{"testdata/mixed.json", true, mixed(t)},
-		{"testdata/read.json", false, measure(t, bench.Job{Pattern: bench.RandRead, Limit: 4 << 20})},
+		{"testdata/mixed.json", true, Percentiles{}, mixed(t)},
+		{"testdata/read.json", false, Percentiles{}, measure(t, bench.Job{Pattern: bench.RandRead, Limit: 4 << 20})},
+		{"testdata/trimwrite.json", false, Percentiles{List: []float64{50, 99.9, 99.999}, Submission: true, Whole: true},
+			measure(t, bench.Job{Pattern: bench.RandTrimWrite, Limit: 4 << 20})},
+		{"testdata/sizes.json", true, Percentiles{NoCompletion: true},
+			measure(t, bench.Job{Pattern: bench.RandRW, Limit: 4 << 20, FlushEvery: 16, Blocks: [bench.Directions]bench.Sizes{{}, {Least: 8192}}})},
 	} {
 		text, err := os.ReadFile(c.file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var ours bytes.Buffer
-		o := output(c.result)
-		o.Extra = "what fio has no place for"
-		if err := o.JSON(&ours, c.plus); err != nil {
-			t.Fatal(err)
+		sameKeys(t, c.file, text, c.result, c.how, c.plus)
+	}
+}
+
+// sameKeys compares the keys of our document with those of fio's.
+func sameKeys(t *testing.T, name string, text []byte, r *bench.Result, how Percentiles, plus bool) {
+	t.Helper()
+	var ours bytes.Buffer
+	o := output(r)
+	o.Extra, o.Percentiles = "what fio has no place for", how
+	if err := o.JSON(&ours, plus); err != nil {
+		t.Fatal(err)
+	}
+	want, got := parsed(t, text), parsed(t, ours.Bytes())
+	if got["/nvmeof"] == "" {
+		t.Error("no key nvmeof")
+	}
+	delete(got, "/nvmeof")
+	for k, kind := range want {
+		if got[k] != kind {
+			t.Errorf("%s: %q is %q, in fio %q", name, k, got[k], kind)
 		}
-		want, got := parsed(t, text), parsed(t, ours.Bytes())
-		if got["/nvmeof"] == "" {
-			t.Error("no key nvmeof")
+		delete(got, k)
+	}
+	if len(got) > 0 {
+		t.Errorf("%s: not in fio: %v", name, slices.Sorted(maps.Keys(got)))
+	}
+}
+
+// TestPercentileTable: as fio prints them, with as many digits as one needs.
+func TestPercentileTable(t *testing.T) {
+	r := mixed(t)
+	o := output(r)
+	for want, list := range map[string][]float64{
+		"     |   1th=[": {1, 50, 100}, " 50.0th=[": {50, 99.5}, " 10.125th=[": {10.125, 50}, "50.000th=[": {10.125, 50}, "  1.00th=[": nil,
+	} {
+		var b bytes.Buffer
+		o.Percentiles = Percentiles{List: list, Submission: true, Whole: true}
+		if err := o.Normal(&b); err != nil || !strings.Contains(b.String(), want) || !strings.Contains(b.String(), "    slat percentiles (") ||
+			!strings.Contains(b.String(), "    lat percentiles (") {
+			t.Errorf("%v: %v, no %q in\n%s", list, err, want, &b)
 		}
-		delete(got, "/nvmeof")
-		for k, kind := range want {
-			if got[k] != kind {
-				t.Errorf("%s: %q is %q, in fio %q", c.file, k, got[k], kind)
-			}
-			delete(got, k)
-		}
-		if len(got) > 0 {
-			t.Errorf("%s: not in fio: %v", c.file, slices.Sorted(maps.Keys(got)))
-		}
+	}
+	var b bytes.Buffer
+	o.Percentiles = Percentiles{NoCompletion: true}
+	if err := o.Normal(&b); err != nil || strings.Contains(b.String(), "percentiles") {
+		t.Errorf("%v\n%s", err, &b)
 	}
 }
 

@@ -60,6 +60,36 @@ func TestJSONPlusTool(t *testing.T) {
 	}
 }
 
+// TestKeysOfInstalled compares with the fio that is there, where it is of the version
+// whose format this is.
+func TestKeysOfInstalled(t *testing.T) {
+	needTool(t, "fio")
+	dir := t.TempDir()
+	if v := strings.TrimSpace(tool(t, dir, "fio", "--version")); v != format {
+		t.Skipf("%s is installed, not %s", v, format)
+	}
+	for _, c := range []struct {
+		args []string
+		how  Percentiles
+		job  bench.Job
+	}{
+		{[]string{"--rw=trim"}, Percentiles{}, bench.Job{Pattern: bench.Trim}},
+		{[]string{"--rw=trimwrite", "--thinktime=1", "--lat_percentiles=1", "--clat_percentiles=0"}, Percentiles{Whole: true, NoCompletion: true},
+			bench.Job{Pattern: bench.TrimWrite, Think: time.Microsecond}},
+		{[]string{"--rw=rw", "--bssplit=4k/50:8k/50", "--rate=100m,50m", "--percentile_list=50:99.5"}, Percentiles{List: []float64{50, 99.5}},
+			bench.Job{Pattern: bench.ReadWrite, Rate: [bench.Directions]int64{100 << 20, 50 << 20},
+				Blocks: [bench.Directions]bench.Sizes{{Split: []bench.Share{{Size: 4096, Percent: 50}, {Size: 8192, Percent: 50}}}}}},
+	} {
+		t.Run(c.args[0], func(t *testing.T) {
+			t.Parallel() // fio sleeps
+			c.job.Limit = 1 << 20
+			args := append([]string{"--ioengine=null", "--name=x", "--size=1m", "--iodepth=4", "--output-format=json+"}, c.args...)
+			text := tool(t, dir, "fio", args...)
+			sameKeys(t, strings.Join(c.args, " "), []byte(text), measure(t, c.job), c.how, true)
+		})
+	}
+}
+
 func write(t *testing.T, name string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(name, text, 0o600); err != nil {
