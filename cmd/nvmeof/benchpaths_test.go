@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +68,31 @@ func TestBenchRestart(t *testing.T) {
 		if e := p.Events; len(e) != 2 || e[0].State != "lost" || e[0].Error == "" || e[1].State != "live" || e[1].AtMsec < e[0].AtMsec || e[0].AtMsec < 0 {
 			t.Errorf("%+v", e)
 		}
+		_, ended = startBench(t, "-a", s.addr, "--iodepth", "4", "--runtime", "60", "-l", "1")
 		third.end(t)
+		(<-ended).want(t, exitConnection, "no path to namespace 2 of "+testNQN, "is dead: ")
 	})
+}
+
+// TestBenchAllocations: what the load, the initiator and the target allocate together
+// does not grow with the requests, over one controller and over paths.
+func TestBenchAllocations(t *testing.T) {
+	s := startTarget(t, "--export", "mem:16MiB", "--allow-any-host")
+	for name, more := range map[string][]string{"controller": nil, "paths": {"--ctrl-loss-tmo", "60"}} {
+		count := func(size string) uint64 {
+			t.Helper()
+			args := append([]string{"-n", testNQN, "--rw", "randrw", "--iodepth", "8", "--io_size", size, "-o", "table"}, more...)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			command(t, s.at("bench", args...)...).want(t, 0)
+			runtime.ReadMemStats(&after)
+			return after.Mallocs - before.Mallocs
+		}
+		count("4m") // what is made once
+		few, many := count("4m"), count("132m")
+		const requests = 128 << 20 / 4096
+		if grown := int64(many) - int64(few); grown > requests/100 {
+			t.Errorf("%s: %d allocations for %d requests more", name, grown, requests)
+		}
+	}
 }
