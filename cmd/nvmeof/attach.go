@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
@@ -36,7 +37,8 @@ func newAttach() *cobra.Command {
 		Long: `Connects to a subsystem and serves its namespaces to programs of this machine, as
 exports of an NBD server: fio's nbd engine, qemu, and nbd-client, which makes a
 block device of one. It says what to type, and ends on SIGTERM or an interrupt,
-when what was begun has been finished and made durable.
+when what was begun has been finished and made durable. Then, and on SIGUSR1, it tells
+how many clients and requests there were, and what went wrong with them.
 
 An export is called as its namespace identifier; the first is the default one. The
 socket has mode 0600. --traddr takes several addresses with commas between them: paths
@@ -62,8 +64,15 @@ and after --ctrl-loss-tmo it ends.`,
 			if err != nil {
 				return err
 			}
+			tell := func() { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: nbd:", server.Stats()) }
+			forget := onSignal(unix.SIGUSR1, tell)
 			err = a.serve(cmd, server)
-			return errors.Join(err, server.Close())
+			err = errors.Join(err, server.Close())
+			forget()
+			if server.Stats() != (nbd.Stats{}) {
+				tell()
+			}
+			return err
 		},
 	}
 	a.addFlags(cmd, "")

@@ -85,9 +85,9 @@ func TestAttachKilled(t *testing.T) {
 	}
 }
 
-// TestAttachSilent: the target says nothing for a while, so that its controllers are
-// given up, and then goes on with what it had received: what is written meanwhile by
-// the new ones may not be undone by that.
+// TestAttachSilent: the target says nothing for longer than its controllers live, and
+// then goes on with what it had received. Requests wait and are repeated by the next
+// controller, without an error.
 func TestAttachSilent(t *testing.T) {
 	inOwnRunDir(t)
 	c := configure(t, durable)

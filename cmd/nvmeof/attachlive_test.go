@@ -139,3 +139,33 @@ func TestAttachTrim(t *testing.T) {
 		t.Errorf("something else is in the file, or %v", err)
 	}
 }
+
+// TestCounters: attach and connect tell what clients did, when asked and at the end.
+func TestCounters(t *testing.T) {
+	inOwnRunDir(t)
+	s := startConfigured(t, testConfig)
+	s.out.await(t, "nvme connect")
+	ask := func() {
+		t.Helper()
+		if err := unix.Kill(os.Getpid(), unix.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := startAttach(t, s.testTarget)
+	n := dialNBD(t, a.socket, "2")
+	n.wantErrno(t, 0, 0)
+	n.wantErrno(t, 64<<20, nbdENOSPC)
+	ask()
+	a.errOut.await(t, "nvmeof: nbd: clients: 1; requests: 2; refused: 1\n")
+	n.wantErrno(t, 0, 0)
+	_ = n.c.Close()
+	a.finish(t)
+	a.errOut.await(t, "nvmeof: nbd: clients: 1; requests: 3; refused: 1; clients gone without a word: 1\n")
+
+	c := startCommand(t, s.at("connect", "-n", testNQN)...)
+	c.errOut.await(t, "nvmeof: nvme0n2: published at ")
+	ask()
+	c.errOut.await(t, "nvmeof: nvme0n1: clients: 0; requests: 0\nnvmeof: nvme0n2: clients: 0; requests: 0\n")
+	c.stop()
+	c.wantEnd(0, "nvmeof: nvme0n2: not published any more; clients: 0; requests: 0\n")
+}
