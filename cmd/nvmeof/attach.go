@@ -130,8 +130,8 @@ func (a *attachment) connect(ctx context.Context, all *hosts, p *publisher) erro
 type publisher struct {
 	subsystem   connections.Subsystem
 	controllers []connections.Controller
-	names       []string            // of the controllers
-	told        []connections.State // of them
+	names       []string             // of the controllers
+	told        []connections.Status // of them
 	front       attach.FrontEnd
 	wanted      capsule.NSID // 0: all
 	warn        io.Writer
@@ -188,7 +188,10 @@ func (p *publisher) serve(ctx context.Context, out io.Writer) error {
 // error.
 func (p *publisher) states() error {
 	if p.told == nil {
-		p.told = slices.Repeat([]connections.State{connections.Live}, len(p.controllers))
+		p.told = slices.Repeat([]connections.Status{{State: connections.Live}}, len(p.controllers))
+		for i, c := range p.controllers {
+			p.told[i].ID = c.Status().ID
+		}
 	}
 	var dead []error
 	for i, c := range p.controllers {
@@ -196,10 +199,12 @@ func (p *publisher) states() error {
 		if st.State == connections.Dead {
 			dead = append(dead, fmt.Errorf("%s: %w", p.names[i], st.Err))
 		}
-		if st.State == p.told[i] {
+		// Another identifier is another controller: it may be lost and back before that
+		// could be told.
+		if st.State == p.told[i].State && st.ID == p.told[i].ID {
 			continue
 		}
-		p.told[i] = st.State
+		p.told[i] = st
 		line := fmt.Sprintf("nvmeof: %s: %s", p.names[i], st.State)
 		if st.Err != nil {
 			line += ": " + st.Err.Error()
