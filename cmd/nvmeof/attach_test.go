@@ -94,8 +94,8 @@ func TestAttachFio(t *testing.T) {
 	s := startTarget(t, "--export", "mem:16MiB", "--export", "mem:16MiB,bs=4096", "--allow-any-host")
 	a := startAttach(t, s)
 	for _, job := range []string{
-		"1 randwrite 512 8 512k", "1 randwrite 4k 32 16M", "1 write 1M 4 16M",
-		"2 randwrite 4k 32 16M", "2 randwrite 128k 8 16M", "2 randrw 4k 1 1M",
+		"1 randwrite 512 8 256k", "1 randwrite 4k 32 4M", "1 write 1M 4 16M",
+		"2 randwrite 4k 32 4M", "2 randwrite 128k 8 8M", "2 randrw 4k 1 512k",
 	} {
 		w := words(job)
 		t.Run(strings.Join(w, ","), func(t *testing.T) {

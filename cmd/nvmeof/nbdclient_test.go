@@ -75,6 +75,7 @@ const (
 
 // Errors, as the protocol numbers them.
 const (
+	nbdEPERM  nbdErrno = 1
 	nbdEIO    nbdErrno = 5
 	nbdENOSPC nbdErrno = 28
 )
