@@ -28,7 +28,7 @@ done
 modprobe nbd
 nbd-client -nonetlink -unix "$socket" -N 1 /dev/nbd0
 want "bytes of /dev/nbd0" "$(blockdev --getsize64 /dev/nbd0)" "$bytes"
-for load in "4k 16 2M" "128k 4 8M"; do
+for load in "4k 16 1M" "128k 4 4M"; do
   read -r size depth all <<<"$load"
   fio --name=verify --filename=/dev/nbd0 --ioengine=libaio --direct=1 --rw=randwrite --bs="$size" --iodepth="$depth" --size="$all" \
     --verify=crc32c --verify_fatal=1 --output-format=terse --terse-version=3 >fio.out || { cat fio.out; die "fio on /dev/nbd0 with $size"; }
