@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
@@ -111,7 +112,7 @@ func allow(s *target.Subsystem, hosts []allowedHost, log *zap.Logger) error {
 // rereadKeys takes changed keys on SIGHUP, until forget is called. Connections stay:
 // the keys count from their next authentication.
 func rereadKeys(s *target.Subsystem, hosts []allowedHost, log *zap.Logger) (forget func()) {
-	return onHangup(func() {
+	return onSignal(unix.SIGHUP, func() {
 		if err := allow(s, hosts, log); err != nil {
 			log.Error("keys are as before", zap.Error(err))
 			return

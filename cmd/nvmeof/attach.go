@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
@@ -34,7 +35,8 @@ func newAttach() *cobra.Command {
 		Long: `Connects to a subsystem and serves its namespaces to programs of this machine, as
 exports of an NBD server: fio's nbd engine, qemu, and nbd-client, which makes a
 block device of one. It says what to type, and ends on SIGTERM or an interrupt,
-when what was begun has been finished and made durable.
+when what was begun has been finished and made durable. Then, and on SIGUSR1, it tells
+how many clients and requests there were, and what went wrong with them.
 
 An export is called as its namespace identifier; the first is the default one. The
 socket has mode 0600. --traddr takes several addresses with commas between them: paths
@@ -60,8 +62,15 @@ and after --ctrl-loss-tmo it ends.`,
 			if err != nil {
 				return err
 			}
+			tell := func() { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: nbd:", server.Stats()) }
+			forget := onSignal(unix.SIGUSR1, tell)
 			err = a.serve(cmd, server)
-			return errors.Join(err, server.Close())
+			err = errors.Join(err, server.Close())
+			forget()
+			if server.Stats() != (nbd.Stats{}) {
+				tell()
+			}
+			return err
 		},
 	}
 	a.addFlags(cmd, "")
@@ -110,8 +119,8 @@ func (a *attachment) connect(ctx context.Context, all *hosts, p *publisher) erro
 type publisher struct {
 	subsystem   connections.Subsystem
 	controllers []connections.Controller
-	names       []string            // of the controllers
-	told        []connections.State // of them
+	names       []string             // of the controllers
+	told        []connections.Status // of them
 	front       attach.FrontEnd
 	wanted      capsule.NSID // 0: all
 	warn        io.Writer
@@ -168,7 +177,10 @@ func (p *publisher) serve(ctx context.Context, out io.Writer) error {
 // error.
 func (p *publisher) states() error {
 	if p.told == nil {
-		p.told = slices.Repeat([]connections.State{connections.Live}, len(p.controllers))
+		p.told = slices.Repeat([]connections.Status{{State: connections.Live}}, len(p.controllers))
+		for i, c := range p.controllers {
+			p.told[i].ID = c.Status().ID
+		}
 	}
 	var dead []error
 	for i, c := range p.controllers {
@@ -176,10 +188,12 @@ func (p *publisher) states() error {
 		if st.State == connections.Dead {
 			dead = append(dead, fmt.Errorf("%s: %w", p.names[i], st.Err))
 		}
-		if st.State == p.told[i] {
+		// Another identifier is another controller: it may be lost and back before that
+		// could be told.
+		if st.State == p.told[i].State && st.ID == p.told[i].ID {
 			continue
 		}
-		p.told[i] = st.State
+		p.told[i] = st
 		line := fmt.Sprintf("nvmeof: %s: %s", p.names[i], st.State)
 		if st.Err != nil {
 			line += ": " + st.Err.Error()

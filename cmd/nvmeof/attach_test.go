@@ -85,6 +85,30 @@ func TestAttach(t *testing.T) {
 	}
 }
 
+// TestAttachFio: fio writes, reads again and compares, through its nbd engine.
+func TestAttachFio(t *testing.T) {
+	engines, err := exec.Command("fio", "--enghelp").Output()
+	if err != nil || !strings.Contains(string(engines), "\tnbd\n") {
+		t.Skip("there is no fio (Debian's fio) with the nbd engine")
+	}
+	s := startTarget(t, "--export", "mem:16MiB", "--export", "mem:16MiB,bs=4096", "--allow-any-host")
+	a := startAttach(t, s)
+	for _, job := range []string{
+		"1 randwrite 512 8 256k", "1 randwrite 4k 32 4M", "1 write 1M 4 16M",
+		"2 randwrite 4k 32 4M", "2 randwrite 128k 8 8M", "2 randrw 4k 1 512k",
+	} {
+		w := words(job)
+		t.Run(strings.Join(w, ","), func(t *testing.T) {
+			out, err := exec.Command("fio", "--name=t", "--ioengine=nbd", "--uri=nbd+unix:///"+w[0]+"?socket="+a.socket,
+				"--rw="+w[1], "--bs="+w[2], "--iodepth="+w[3], "--size="+w[4], "--verify=crc32c", "--verify_fatal=1", "--output-format=terse").CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	a.finish(t)
+}
+
 func TestAttachStops(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	a := startAttach(t, s)
@@ -101,10 +125,9 @@ func TestAttachStops(t *testing.T) {
 // away ends the command.
 func TestAttachRestart(t *testing.T) {
 	inOwnRunDir(t)
-	const second = "127.63.9.9"
-	s := startConfigured(t, strings.Replace(testConfig, "subsystems:", "  - {id: 2, address: "+second+"}\nsubsystems:", 1))
+	s := startConfigured(t, strings.Replace(testConfig, "subsystems:", "  - {id: 2, address: SECOND}\nsubsystems:", 1))
 	s.out.await(t, "nvme connect")
-	a := startAttach(t, s.testTarget, "-a", s.addr+","+second, "-k", "1", "-c", "1", "-l", "3", "--timeout", "2s", "--namespace-id", "2")
+	a := startAttach(t, s.testTarget, "-a", s.addr+","+s.second, "-k", "1", "-c", "1", "-l", "3", "--timeout", "2s", "--namespace-id", "2")
 	l := startLoad(dialNBD(t, a.socket, "2"))
 	l.more(t, 50)
 	s.end(t)
@@ -114,7 +137,7 @@ func TestAttachRestart(t *testing.T) {
 	l.more(t, 100)
 	l.end(t)
 	a.errOut.await(t, "nvmeof: "+s.addr+": live\n")
-	a.errOut.await(t, "nvmeof: "+second+": live\n")
+	a.errOut.await(t, "nvmeof: "+s.second+": live\n")
 	again.end(t)
 	(outcome{err: <-a.ended}).want(t, exitConnection, s.addr+": not connected again within 3s")
 }

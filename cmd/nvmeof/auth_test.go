@@ -88,6 +88,34 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
+// TestAttachAuthenticated: keys of the host, and of both, serve disks; without the right
+// ones attach ends at once and says which side refused.
+func TestAttachAuthenticated(t *testing.T) {
+	hostFile, hostKey := writeKey(t, "host.key", 0o600)
+	ctrlFile, ctrlKey := writeKey(t, "ctrl.key", 0o600)
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-host",
+		keyedHost+",dhchap-key-file="+hostFile+",dhchap-ctrl-key-file="+ctrlFile+",dhchap-hash=sha256,dhchap-dhgroup=ffdhe2048")
+	for name, keys := range map[string][]string{
+		"host": {"-S", hostKey}, "both": {"-S", "file:" + hostFile, "-C", "file:" + ctrlFile},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := startAttach(t, s, append(keys, "-q", keyedHost)...)
+			l := a.load(t, "1")
+			l.more(t, 20)
+			l.end(t)
+			a.finish(t)
+		})
+	}
+	refused := func(text string, keys ...string) {
+		t.Helper()
+		at := s.at("attach", "-n", testNQN, "-q", keyedHost, "--socket", filepath.Join(t.TempDir(), "s"))
+		command(t, append(at, keys...)...).want(t, exitConnection, s.addr, text)
+	}
+	refused("asks for authentication")
+	refused("the target refuses this host: authentication failed", "-S", ctrlKey)
+	refused("this host refuses the target: authentication failed", "-S", hostKey, "-C", hostKey)
+}
+
 func TestAllowHost(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.key")

@@ -92,6 +92,7 @@ func (o outcome) want(t *testing.T, code int, texts ...string) outcome {
 // testTarget is a target command in progress.
 type testTarget struct {
 	addr   string
+	second string // another address, of those that follow a file
 	out    *output
 	errOut *output
 	stop   context.CancelFunc
@@ -102,13 +103,8 @@ type testTarget struct {
 func startTarget(t *testing.T, args ...string) *testTarget {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // this host's names
-	var b [3]byte
-	rand.Read(b[:])
 	ctx, stop := context.WithCancel(context.Background())
-	s := &testTarget{
-		addr: fmt.Sprintf("127.%d.%d.%d", 64+b[0]%128, b[1], 1+b[2]%250), out: newOutput(), errOut: newOutput(),
-		stop: stop, ended: make(chan error, 1),
-	}
+	s := &testTarget{addr: loopbackAddress(), out: newOutput(), errOut: newOutput(), stop: stop, ended: make(chan error, 1)}
 	root := newRoot()
 	root.SetOut(s.out)
 	root.SetErr(s.errOut)

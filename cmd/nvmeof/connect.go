@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
@@ -36,8 +37,9 @@ what has the controller. nvmeof list-subsys, list and disconnect find it.
 
 Each namespace is published to this machine by an NBD server with a unix socket of mode
 0600 in this user's run folder, /run/nvmeof-host/nvme0n1.sock for root. Where each is
-is said when it comes, and by nvmeof list; nvmeof attach says what to type with it. When
-the controller is lost, requests wait for it as the timeouts below say.
+is said when it comes, and by nvmeof list; nvmeof attach says what to type with it. What
+clients did is said when it goes, and on SIGUSR1. When the controller is lost, requests
+wait for it as the timeouts below say.
 
 Where another such process is the RoCE endpoint of this host's address already, that one
 connects, and this one stays for as long; when that one ends, this one connects itself.
@@ -154,6 +156,7 @@ type keeper struct {
 	holder *connections.Holder
 	server *connections.Server
 	lent   []lent // of the command's goroutine
+	forget func() // ends telling on SIGUSR1
 }
 
 func startKeeper(cmd *cobra.Command, noPublish bool) (*keeper, error) {
@@ -161,13 +164,15 @@ func startKeeper(cmd *cobra.Command, noPublish bool) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &keeper{warn: cmd.ErrOrStderr(), hosts: &hosts{warn: cmd.ErrOrStderr()}}
+	k := &keeper{warn: cmd.ErrOrStderr(), hosts: &hosts{warn: cmd.ErrOrStderr()}, forget: func() {}}
 	c := connections.Config{
 		Dir: runDir(), Connector: connections.Multipath{}, Addresses: k.hosts.addresses,
 		Log: func(line string) { fmt.Fprintln(k.warn, "nvmeof:", line) },
 	}
 	if !noPublish {
-		c.FrontEnd = &sockets{dir: c.Dir, polling: polling, log: c.Log, servers: map[string]*nbd.Server{}}
+		front := &sockets{dir: c.Dir, polling: polling, log: c.Log, servers: map[string]*nbd.Server{}}
+		k.forget = onSignal(unix.SIGUSR1, front.tell)
+		c.FrontEnd = front
 	}
 	k.holder = connections.New(c)
 	return k, nil
@@ -219,5 +224,7 @@ func (k *keeper) close() error {
 	if k.server != nil {
 		err = k.server.Close()
 	}
-	return errors.Join(err, k.giveBack(), k.holder.Close(), k.hosts.close())
+	err = errors.Join(err, k.giveBack(), k.holder.Close(), k.hosts.close())
+	k.forget()
+	return err
 }

@@ -59,7 +59,8 @@ func (p *process) wait() error {
 
 func (p *process) wantEnd(code int, texts ...string) {
 	p.Helper()
-	(outcome{p.out.String(), p.errOut.String(), p.wait()}).want(p.T, code, texts...)
+	err := p.wait() // before what it said is looked at
+	(outcome{p.out.String(), p.errOut.String(), err}).want(p.T, code, texts...)
 }
 
 // eventually runs a command until it says what is wanted.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -36,19 +35,23 @@ subsystems:
         block-size: 4096
 `
 
-// startConfigured runs target --config; commands find it by themselves.
-func startConfigured(t *testing.T, text string) *configured {
+// configure writes the file, and says where the target's socket is: commands find it
+// by themselves.
+func configure(t *testing.T, text string) *configured {
 	t.Helper()
-	var b [3]byte
-	rand.Read(b[:])
-	ctx, stop := context.WithCancel(context.Background())
-	c := &configured{dir: t.TempDir(), testTarget: &testTarget{
-		addr: fmt.Sprintf("127.%d.%d.%d", 64+b[0]%128, b[1], 1+b[2]%250), out: newOutput(), errOut: newOutput(),
-		stop: stop, ended: make(chan error, 1),
-	}}
+	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: loopbackAddress(), second: loopbackAddress()}}
 	c.file = c.write(t, "target.yaml", text)
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("NVMEOF_SOCKET", filepath.Join(c.dir, "run", "s"))
+	return c
+}
+
+// startConfigured runs target --config.
+func startConfigured(t *testing.T, text string) *configured {
+	t.Helper()
+	c := configure(t, text)
+	ctx, stop := context.WithCancel(context.Background())
+	c.out, c.errOut, c.stop, c.ended = newOutput(), newOutput(), stop, make(chan error, 1)
 	root := newRoot()
 	root.SetOut(c.out)
 	root.SetErr(c.errOut)
@@ -57,11 +60,11 @@ func startConfigured(t *testing.T, text string) *configured {
 	return c
 }
 
-// write writes a file in which ADDR and DIR stand for the target's.
+// write writes a file in which ADDR, SECOND and DIR stand for the target's.
 func (c *configured) write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(c.dir, name)
-	text = strings.NewReplacer("ADDR", c.addr, "DIR", c.dir).Replace(text)
+	text = strings.NewReplacer("ADDR", c.addr, "SECOND", c.second, "DIR", c.dir).Replace(text)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,16 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
-	"sync/atomic"
 	"testing"
 )
 
-// An nbdClient reads and writes an export, one request at a time.
+// An nbdClient is a client of an export. Its methods are for one goroutine.
 type nbdClient struct {
 	c    net.Conn
 	size int64
@@ -19,26 +18,51 @@ type nbdClient struct {
 // dialNBD opens an export by NBD_OPT_EXPORT_NAME (the NBD project's doc/proto.md).
 func dialNBD(t *testing.T, socket, export string) *nbdClient {
 	t.Helper()
-	c, err := net.Dial("unix", socket)
+	n, err := tryNBD(socket, export)
 	if err != nil {
+		t.Fatalf("export %s: %v", export, err)
+	}
+	t.Cleanup(func() { n.c.Close() })
+	return n
+}
+
+// offered reports whether there is such an export.
+func offered(t *testing.T, socket, export string) bool {
+	t.Helper()
+	n, err := tryNBD(socket, export)
+	if err == nil {
+		n.c.Close()
+	} else if !errors.Is(err, io.EOF) { // how the protocol has it refused
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close() })
+	return err == nil
+}
+
+func tryNBD(socket, export string) (n *nbdClient, err error) {
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
 	var greeting [18]byte
 	if _, err := io.ReadFull(c, greeting[:]); err != nil || string(greeting[:8]) != "NBDMAGIC" {
-		t.Fatalf("greeting %q, %v", greeting, err)
+		return nil, fmt.Errorf("greeting %q, %w", greeting, err)
 	}
 	ask := []byte{0, 0, 0, 3} // fixed newstyle, no zeroes
 	ask = append(ask, "IHAVEOPT\x00\x00\x00\x01"...)
 	ask = append(binary.BigEndian.AppendUint32(ask, uint32(len(export))), export...)
 	if _, err := c.Write(ask); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	var answer [10]byte
 	if _, err := io.ReadFull(c, answer[:]); err != nil {
-		t.Fatalf("export %s: %v", export, err)
+		return nil, err
 	}
-	return &nbdClient{c, int64(binary.BigEndian.Uint64(answer[:]))}
+	return &nbdClient{c, int64(binary.BigEndian.Uint64(answer[:]))}, nil
 }
 
 // Commands.
@@ -46,72 +70,88 @@ const (
 	nbdRead  = 0
 	nbdWrite = 1
 	nbdFlush = 3
+	nbdTrim  = 4
 )
+
+// Errors, as the protocol numbers them.
+const (
+	nbdEPERM  nbdErrno = 1
+	nbdEIO    nbdErrno = 5
+	nbdENOSPC nbdErrno = 28
+)
+
+type nbdErrno uint32
+
+func (e nbdErrno) Error() string { return fmt.Sprintf("errno %d", uint32(e)) }
+
+// An nbdRequest is one of several at a time.
+type nbdRequest struct {
+	command uint16
+	off     int64
+	length  uint32 // where there are no data
+	data    []byte // a read fills them
+}
 
 // do is one request; a read fills data.
 func (n *nbdClient) do(command uint16, off int64, data []byte) error {
-	b := binary.BigEndian.AppendUint32(nil, 0x25609513)
-	b = binary.BigEndian.AppendUint16(b, 0)
-	b = binary.BigEndian.AppendUint16(b, command)
-	b = binary.BigEndian.AppendUint64(b, 7)
-	b = binary.BigEndian.AppendUint64(b, uint64(off))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(data)))
-	if command == nbdWrite {
-		b = append(b, data...)
+	return n.all([]nbdRequest{{command: command, off: off, data: data}})
+}
+
+// all sends requests together, and takes the answers as they come. The first error is
+// the one returned.
+func (n *nbdClient) all(rs []nbdRequest) error {
+	var b []byte
+	for i := range rs {
+		b = rs[i].append(b, uint64(i))
 	}
 	if _, err := n.c.Write(b); err != nil {
 		return err
 	}
+	var first error
+	for range rs {
+		i, err := n.answer(rs)
+		if i < 0 {
+			return err
+		}
+		if err != nil && first == nil {
+			first = fmt.Errorf("command %d at %d: %w", rs[i].command, rs[i].off, err)
+		}
+	}
+	return first
+}
+
+func (r *nbdRequest) append(b []byte, cookie uint64) []byte {
+	b = binary.BigEndian.AppendUint32(b, 0x25609513)
+	b = binary.BigEndian.AppendUint16(b, 0)
+	b = binary.BigEndian.AppendUint16(b, r.command)
+	b = binary.BigEndian.AppendUint64(b, cookie)
+	b = binary.BigEndian.AppendUint64(b, uint64(r.off))
+	b = binary.BigEndian.AppendUint32(b, max(r.length, uint32(len(r.data))))
+	if r.command == nbdWrite {
+		b = append(b, r.data...)
+	}
+	return b
+}
+
+// answer takes one answer: to which request it is, -1 where the connection is of no
+// more use.
+func (n *nbdClient) answer(rs []nbdRequest) (int, error) {
 	var reply [16]byte
 	if _, err := io.ReadFull(n.c, reply[:]); err != nil {
-		return err
+		return -1, err
 	}
-	if magic, errno := binary.BigEndian.Uint32(reply[:]), binary.BigEndian.Uint32(reply[4:]); magic != 0x67446698 || errno != 0 {
-		return fmt.Errorf("reply %#x, errno %d", magic, errno)
+	magic, errno, cookie := binary.BigEndian.Uint32(reply[:]), nbdErrno(binary.BigEndian.Uint32(reply[4:])), binary.BigEndian.Uint64(reply[8:])
+	if magic != 0x67446698 || cookie >= uint64(len(rs)) {
+		return -1, fmt.Errorf("reply %#x to request %d", magic, cookie)
 	}
-	if command == nbdRead {
-		_, err := io.ReadFull(n.c, data)
-		return err
+	i := int(cookie)
+	if errno != 0 {
+		return i, errno
 	}
-	return nil
-}
-
-// A nbdLoad writes blocks of 4 KiB, another content each time, and reads them again.
-type nbdLoad struct {
-	rounds atomic.Int64 // that were right
-	stop   atomic.Bool
-	ended  chan error
-}
-
-func startLoad(n *nbdClient) *nbdLoad {
-	l := &nbdLoad{ended: make(chan error, 1)}
-	go func() { l.ended <- l.run(n) }()
-	return l
-}
-
-func (l *nbdLoad) run(n *nbdClient) error {
-	const block, blocks = 4096, 64
-	last := [blocks]byte{} // what each block is full of
-	for i := 0; !l.stop.Load(); i++ {
-		at := i * 37 % blocks
-		last[at] = byte(i + 1)
-		if err := n.do(nbdWrite, int64(at*block), bytes.Repeat(last[at:at+1], block)); err != nil {
-			return fmt.Errorf("write %d: %w", i, err)
+	if rs[i].command == nbdRead {
+		if _, err := io.ReadFull(n.c, rs[i].data); err != nil {
+			return -1, err
 		}
-		if i%16 == 0 {
-			if err := n.do(nbdFlush, 0, nil); err != nil {
-				return fmt.Errorf("flush %d: %w", i, err)
-			}
-		}
-		at = i * 11 % blocks
-		got := make([]byte, block)
-		if err := n.do(nbdRead, int64(at*block), got); err != nil {
-			return fmt.Errorf("read %d: %w", i, err)
-		}
-		if last[at] != 0 && !bytes.Equal(got, bytes.Repeat(last[at:at+1], block)) {
-			return fmt.Errorf("read %d: block %d begins with %d, %d was written", i, at, got[0], last[at])
-		}
-		l.rounds.Add(1)
 	}
-	return nil
+	return i, nil
 }

@@ -8,30 +8,6 @@ import (
 	"time"
 )
 
-// run waits until a load has done some more rounds.
-func (l *nbdLoad) more(t *testing.T, rounds int64) {
-	t.Helper()
-	limit := time.Now().Add(60 * time.Second)
-	for want := l.rounds.Load() + rounds; l.rounds.Load() < want; time.Sleep(10 * time.Millisecond) {
-		select {
-		case err := <-l.ended:
-			t.Fatalf("the load ended after %d rounds: %v", l.rounds.Load(), err)
-		default:
-		}
-		if time.Now().After(limit) {
-			t.Fatalf("the load stands after %d rounds", l.rounds.Load())
-		}
-	}
-}
-
-func (l *nbdLoad) end(t *testing.T) {
-	t.Helper()
-	l.stop.Store(true)
-	if err := <-l.ended; err != nil {
-		t.Errorf("after %d rounds: %v", l.rounds.Load(), err)
-	}
-}
-
 // TestPublish: what connect holds can be used by NBD, and a client's writes go on after
 // the target was away.
 func TestPublish(t *testing.T) {
@@ -103,12 +79,11 @@ subsystems:
 // when the other goes.
 func TestTwoPaths(t *testing.T) {
 	inOwnRunDir(t)
-	const second = "127.63.9.2"
-	s := startConfigured(t, strings.ReplaceAll(twoListeners, "SECOND", second))
+	s := startConfigured(t, twoListeners)
 	s.out.await(t, "nvme connect")
 	c := startCommand(t, s.at("connect-all")...)
 	c.out.await(t, "connecting to device: nvme0\nconnecting to device: nvme1\n")
-	o := command(t, "list-subsys", "-v").want(t, 0, "iopolicy=numa\n", " +- nvme0 rdma traddr=", " +- nvme1 rdma traddr=", second+",trsvcid=4420 live\n")
+	o := command(t, "list-subsys", "-v").want(t, 0, "iopolicy=numa\n", " +- nvme0 rdma traddr=", " +- nvme1 rdma traddr=", s.second+",trsvcid=4420 live\n")
 	if strings.Contains(o.out, "nvme-subsys1") || strings.Count(o.out, " live\n") != 2 {
 		t.Errorf("list-subsys says\n%s", o.out)
 	}

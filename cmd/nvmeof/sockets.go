@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
@@ -81,7 +82,10 @@ func (s *sockets) end(gone map[string]*nbd.Server) error {
 	s.mu.Lock()
 	for name, server := range gone {
 		delete(s.servers, name)
-		wait.Go(func() { errs <- server.Close() }) // bounded by nbd.Config.Drain
+		wait.Go(func() { // bounded by nbd.Config.Drain
+			errs <- server.Close()
+			s.log(fmt.Sprintf("%s: not published any more; %v", name, server.Stats()))
+		})
 	}
 	s.mu.Unlock()
 	wait.Wait()
@@ -91,6 +95,14 @@ func (s *sockets) end(gone map[string]*nbd.Server) error {
 		all = append(all, err)
 	}
 	return errors.Join(all...)
+}
+
+// tell logs what clients did so far.
+func (s *sockets) tell() {
+	all := s.snapshot()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s.log(fmt.Sprintf("%s: %v", name, all[name].Stats()))
+	}
 }
 
 // URI implements [attach.FrontEnd].

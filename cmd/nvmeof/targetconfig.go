@@ -7,9 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"os/signal"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,7 +108,7 @@ func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, er
 		log.Info("authentications", zap.Any("counters", t.AuthCounts()))
 		err = errors.Join(err, m.Close())
 	}()
-	defer onHangup(func() { // harmless too while it waits for its devices
+	defer onSignal(unix.SIGHUP, func() { // harmless too while it waits for its devices
 		if _, err := m.RereadKeys(); err != nil {
 			log.Error("keys", zap.Error(err))
 		}
@@ -137,28 +135,6 @@ func serveConfigured(ctx context.Context, f *configFlags, m *control.Manager, lo
 	log.Info("stopping")
 	tellManager("STOPPING=1")
 	return nil
-}
-
-// onHangup calls act on each SIGHUP until forget is called.
-func onHangup(act func()) (forget func()) {
-	hangup, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(hangup, unix.SIGHUP)
-	var wait sync.WaitGroup
-	wait.Go(func() { // ends when forget closes done
-		for {
-			select {
-			case <-hangup:
-				act()
-			case <-done:
-				return
-			}
-		}
-	})
-	return func() {
-		signal.Stop(hangup)
-		close(done)
-		wait.Wait()
-	}
 }
 
 // maxAnnounced is how many subsystems are told of.

@@ -49,24 +49,6 @@ func (c *Config) spin() time.Duration      { return or(c.Spin, 50*time.Microseco
 func (c *Config) handshake() time.Duration { return or(c.Handshake, 10*time.Second) }
 func (c *Config) drain() time.Duration     { return or(c.Drain, 5*time.Second) }
 
-// Stats count what clients did.
-type Stats struct {
-	Clients      uint64 // that were accepted
-	TooMany      uint64 // that were not, since there were enough
-	Slow         uint64 // that did not finish the handshake in time
-	BadHandshake uint64 // that were disconnected for what they sent in it
-	BadRequests  uint64 // that were disconnected for what they sent after it
-	Lost         uint64 // that went without saying so
-	Refused      uint64 // requests that were answered with an error at once
-	Failed       uint64 // requests that the store failed
-	Requests     uint64 // all
-}
-
-// counters are those of Stats. The loop writes them.
-type counters struct {
-	clients, tooMany, slow, badHandshake, badRequests, lost, refused, failed, requests atomic.Uint64
-}
-
 // A Server is an [attach.FrontEnd].
 type Server struct {
 	cfg      Config
@@ -135,16 +117,6 @@ func (s *Server) Usage(d attach.Disk) []string {
 		"qemu-img info '" + at + "'",
 		"qemu-system-x86_64 -drive 'file=" + at + ",format=raw,if=virtio,discard=unmap'",
 		fmt.Sprintf("modprobe nbd; nbd-client -unix %s -N %s /dev/nbd0    # as root; ends with nbd-client -d /dev/nbd0", s.cfg.Socket, d.Name),
-	}
-}
-
-// Stats returns the counters.
-func (s *Server) Stats() Stats {
-	c := &s.counters
-	return Stats{
-		Clients: c.clients.Load(), TooMany: c.tooMany.Load(), Slow: c.slow.Load(),
-		BadHandshake: c.badHandshake.Load(), BadRequests: c.badRequests.Load(), Lost: c.lost.Load(),
-		Refused: c.refused.Load(), Failed: c.failed.Load(), Requests: c.requests.Load(),
 	}
 }
 

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// durable has one namespace in a file, which survives the target's death, behind two
+// listeners of one device each.
+const durable = `
+version: 1
+limits: {shards: 1}
+listeners:
+  - {id: 1, address: ADDR}
+  - {id: 2, address: SECOND}
+subsystems:
+  - nqn: nqn.2026-11.org.example:disk
+    allow-any-host: true
+    namespaces: [{nsid: 1, file: {path: DIR/disk.img, size: 8MiB}}]
+`
+
+// quick are flags with which a lost controller is noticed, and connected to again, soon.
+var quick = []string{"-k", "1", "-c", "1", "--timeout", "3s"}
+
+// startDurable runs such a target as a process of its own.
+func startDurable(t *testing.T, c *configured) *separate {
+	t.Helper()
+	s := startSeparate(t, "target", "--config", c.file)
+	s.out.await(t, "nvme connect -t rdma -a "+c.second)
+	return s
+}
+
+// load is a load of several clients on the export.
+func (a *attached) load(t *testing.T, export string) *nbdLoad {
+	t.Helper()
+	var clients []*nbdClient
+	for range 3 {
+		clients = append(clients, dialNBD(t, a.socket, export))
+	}
+	return startLoad(clients...)
+}
+
+// finish stops attach, which has to end well.
+func (a *attached) finish(t *testing.T) {
+	t.Helper()
+	a.stop()
+	select {
+	case err := <-a.ended:
+		if err != nil {
+			t.Errorf("attach ended with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("attach does not end")
+	}
+}
+
+// TestAttachKilled: the process of the target is killed under load and comes back.
+// Nobody gets an error, and nothing that was acknowledged is lost, neither to those who
+// read it nor in the file.
+func TestAttachKilled(t *testing.T) {
+	inOwnRunDir(t)
+	c := configure(t, durable)
+	target := startDurable(t, c)
+	a := startAttach(t, c.testTarget, append(quick, "-a", c.addr+","+c.second)...)
+	l := a.load(t, "1")
+	l.more(t, 100)
+	target.kill(t)
+	target = startDurable(t, c)
+	for _, addr := range []string{c.addr, c.second} {
+		a.errOut.await(t, "nvmeof: "+addr+": live\n")
+	}
+	l.more(t, 100)
+	l.end(t)
+	a.finish(t)
+	target.kill(t)
+	l.wantFile(t, filepath.Join(c.dir, "disk.img"))
+}
+
+// TestAttachSilent: the target says nothing for longer than its controllers live, and
+// then goes on with what it had received. Requests wait and are repeated by the next
+// controller, without an error, once both sides have proved again who they are.
+func TestAttachSilent(t *testing.T) {
+	inOwnRunDir(t)
+	hostFile, hostKey := writeKey(t, "host.key", 0o600)
+	ctrlFile, ctrlKey := writeKey(t, "ctrl.key", 0o600)
+	c := configure(t, strings.Replace(durable, "allow-any-host: true",
+		"hosts: [{nqn: '"+keyedHost+"', key-file: '"+hostFile+"', controller-key-file: '"+ctrlFile+"'}]", 1))
+	target := startDurable(t, c)
+	a := startAttach(t, c.testTarget, append(quick, "-q", keyedHost, "-S", hostKey, "-C", ctrlKey)...)
+	l := a.load(t, "1")
+	l.more(t, 100)
+	target.signal(t, unix.SIGSTOP)
+	a.errOut.await(t, "nvmeof: "+c.addr+": connecting")
+	time.Sleep(time.Second)
+	target.signal(t, unix.SIGCONT)
+	l.more(t, 300)
+	l.end(t)
+	a.finish(t)
+	target.kill(t)
+	l.wantFile(t, filepath.Join(c.dir, "disk.img"))
+	if n := strings.Count(target.errOut.String(), "host authenticated"); n < 2 {
+		t.Errorf("the host was authenticated %d times", n)
+	}
+}
+
+// TestAttachListeners: a listener goes and comes, and ANA states change, under load, one
+// way to the namespace at least being left, or none for a moment.
+func TestAttachListeners(t *testing.T) {
+	inOwnRunDir(t)
+	c := startConfigured(t, durable)
+	c.out.await(t, "nvme connect -t rdma -a "+c.second)
+	a := startAttach(t, c.testTarget, append(quick, "-a", c.addr+","+c.second)...)
+	l := a.load(t, "1")
+	run := func(line string) {
+		t.Helper()
+		command(t, words(line)...).want(t, 0)
+		l.more(t, 30)
+	}
+	run("listener remove 1")
+	a.errOut.await(t, "nvmeof: "+c.addr+": connecting")
+	run("listener add 1 " + c.addr)
+	a.errOut.await(t, "nvmeof: "+c.addr+": live\n")
+	for _, state := range []string{"non-optimized", "inaccessible", "persistent-loss", "change"} {
+		for _, id := range []string{"1", "2"} {
+			run("ana-group set 1 --listener " + id + " --state " + state)
+			run("ana-group set 1 --listener " + id + " --state optimized")
+		}
+	}
+	command(t, words("ana-group set 1 --listener 1 --state inaccessible")...).want(t, 0)
+	command(t, words("ana-group set 1 --listener 2 --state inaccessible")...).want(t, 0) // no way: requests wait
+	at := l.rounds.Load()
+	time.Sleep(200 * time.Millisecond)
+	at, before := l.rounds.Load(), at
+	if at-before > 10 {
+		t.Errorf("%d rounds by a namespace that is inaccessible", at-before)
+	}
+	run("ana-group set 1 --listener 2 --state optimized")
+	l.end(t)
+	a.finish(t)
+	l.wantFile(t, filepath.Join(c.dir, "disk.img"))
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// soon waits until something is so.
+func soon(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(20 * time.Second); !f(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// A published disk is one whose size changes in the target.
+type published struct {
+	socket, export string
+}
+
+// sized reports whether a client that comes now is told of a size.
+func (p published) sized(t *testing.T, size int64) func() bool {
+	return func() bool {
+		n := dialNBD(t, p.socket, p.export)
+		defer n.c.Close()
+		return n.size == size
+	}
+}
+
+// wantErrno wants a write of a block at an offset to end so; 0: well.
+func (n *nbdClient) wantErrno(t *testing.T, off int64, want nbdErrno) {
+	t.Helper()
+	err := n.do(nbdWrite, off, make([]byte, 4096))
+	var got nbdErrno
+	if err != nil && !errors.As(err, &got) || got != want {
+		t.Errorf("a write at %d: %v, want errno %d", off, err, want)
+	}
+}
+
+// grow lets the target's namespace 2 grow from 8 MiB to 16, and looks at what old
+// clients of the disk and new ones get, one of them under load. No store shrinks.
+func (p published) grow(t *testing.T) {
+	t.Helper()
+	l := startLoad(dialNBD(t, p.socket, p.export))
+	l.more(t, 20)
+	before := dialNBD(t, p.socket, p.export)
+	command(t, words("namespace set 2 --size 16MiB -n "+testNQN)...).want(t, 0)
+	soon(t, "16 MiB", p.sized(t, 16<<20))
+	after := dialNBD(t, p.socket, p.export)
+	after.wantErrno(t, 12<<20, 0)
+	after.wantErrno(t, 16<<20, nbdENOSPC)
+	before.wantErrno(t, 4<<20, 0)
+	before.wantErrno(t, 12<<20, nbdENOSPC) // it was told of 8 MiB
+	l.more(t, 20)
+	l.end(t)
+}
+
+// TestAttachResized: a namespace grows in the target, is removed, and another comes in
+// its place, while clients of attach use that disk and others.
+func TestAttachResized(t *testing.T) {
+	inOwnRunDir(t)
+	s := startConfigured(t, testConfig)
+	s.out.await(t, "nvme connect")
+	a := startAttach(t, s.testTarget)
+	p := published{a.socket, "2"}
+	p.grow(t)
+
+	other, l := dialNBD(t, a.socket, "2"), startLoad(dialNBD(t, a.socket, "1"))
+	l.more(t, 20)
+	command(t, words("namespace remove 2 -n "+testNQN)...).want(t, 0)
+	other.wantErrno(t, 0, nbdEIO)
+	soon(t, "export 2 is gone", func() bool { return !offered(t, a.socket, "2") })
+	command(t, append(words("namespace add 2 --size 2MiB -n "+testNQN), "--file", filepath.Join(s.dir, "new.img"))...).want(t, 0)
+	soon(t, "export 2 is back", func() bool { return offered(t, a.socket, "2") })
+	again := dialNBD(t, a.socket, "2")
+	if again.size != 2<<20 {
+		t.Errorf("it comes back with %d bytes", again.size)
+	}
+	again.wantErrno(t, 1<<20, 0)
+	other.wantErrno(t, 0, nbdEIO) // it is another namespace
+	l.more(t, 20)
+	l.end(t)
+	a.finish(t)
+}
+
+// TestConnectResized: the same of the disks that connect publishes.
+func TestConnectResized(t *testing.T) {
+	inOwnRunDir(t)
+	s := startConfigured(t, testConfig)
+	s.out.await(t, "nvme connect")
+	c := startCommand(t, s.at("connect", "-n", testNQN)...)
+	c.errOut.await(t, "nvmeof: nvme0n2: published at ")
+	published{filepath.Join(runDir(), "nvme0n2.sock"), "nvme0n2"}.grow(t)
+	command(t, "list").want(t, 0, " /  16.78  MB      4 KiB")
+	c.stop()
+	c.wantEnd(0)
+}
+
+// TestAttachTrim: what a client trims is freed in the target's file.
+func TestAttachTrim(t *testing.T) {
+	inOwnRunDir(t)
+	s := startConfigured(t, testConfig)
+	s.out.await(t, "nvme connect")
+	a := startAttach(t, s.testTarget)
+	n := dialNBD(t, a.socket, "2")
+	used := func() int64 {
+		var st unix.Stat_t
+		if err := unix.Stat(filepath.Join(s.dir, "disk.img"), &st); err != nil {
+			t.Fatal(err)
+		}
+		return st.Blocks * 512
+	}
+	whole := bytes.Repeat([]byte{0xa5}, 8<<20)
+	if err := errors.Join(n.do(nbdWrite, 0, whole), n.do(nbdFlush, 0, nil)); err != nil {
+		t.Fatal(err)
+	}
+	before := used()
+	if err := n.all([]nbdRequest{{command: nbdTrim, off: 1 << 20, length: 4 << 20}}); err != nil {
+		t.Fatal(err)
+	}
+	if after := used(); before-after != 4<<20 {
+		t.Errorf("the file took %d bytes, and takes %d after a trim of 4 MiB", before, after)
+	}
+	got := make([]byte, len(whole))
+	clear(whole[1<<20 : 5<<20])
+	if err := n.do(nbdRead, 0, got); err != nil || !bytes.Equal(got, whole) {
+		t.Errorf("something else is read, or %v", err)
+	}
+	a.finish(t)
+	if b, err := os.ReadFile(filepath.Join(s.dir, "disk.img")); err != nil || !bytes.Equal(b, whole) {
+		t.Errorf("something else is in the file, or %v", err)
+	}
+}
+
+// TestCounters: attach and connect tell what clients did, when asked and at the end.
+func TestCounters(t *testing.T) {
+	inOwnRunDir(t)
+	s := startConfigured(t, testConfig)
+	s.out.await(t, "nvme connect")
+	ask := func() {
+		t.Helper()
+		if err := unix.Kill(os.Getpid(), unix.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := startAttach(t, s.testTarget)
+	n := dialNBD(t, a.socket, "2")
+	n.wantErrno(t, 0, 0)
+	n.wantErrno(t, 64<<20, nbdENOSPC)
+	ask()
+	a.errOut.await(t, "nvmeof: nbd: clients: 1; requests: 2; refused: 1\n")
+	n.wantErrno(t, 0, 0)
+	_ = n.c.Close()
+	a.finish(t)
+	a.errOut.await(t, "nvmeof: nbd: clients: 1; requests: 3; refused: 1; clients gone without a word: 1\n")
+
+	c := startCommand(t, s.at("connect", "-n", testNQN)...)
+	c.errOut.await(t, "nvmeof: nvme0n2: published at ")
+	ask()
+	c.errOut.await(t, "nvmeof: nvme0n1: clients: 0; requests: 0\nnvmeof: nvme0n2: clients: 0; requests: 0\n")
+	c.stop()
+	c.wantEnd(0, "nvmeof: nvme0n2: not published any more; clients: 0; requests: 0\n")
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	loadBlock  = 4096 // bytes
+	loadBlocks = 64   // of a client, which nobody else writes
+	loadDepth  = 16   // requests at a time
+)
+
+// A nbdLoad has clients that write numbered blocks and read others again, several at a
+// time. Any error ends it, and what is read must be what was written last.
+type nbdLoad struct {
+	workers []*nbdWorker
+	rounds  atomic.Int64 // of all clients, that were right
+	stop    atomic.Bool
+	ended   chan error
+}
+
+// startLoad is for clients of one export, none of which is used otherwise.
+func startLoad(clients ...*nbdClient) *nbdLoad {
+	l := &nbdLoad{ended: make(chan error, 1)}
+	errs := make(chan error)
+	for i, n := range clients {
+		w := &nbdWorker{nbdClient: n, first: int64(i) * loadBlocks, rng: rand.New(rand.NewPCG(uint64(i), 1))}
+		l.workers = append(l.workers, w)
+		go func() { errs <- l.run(w) }() // ends with the load
+	}
+	go func() {
+		var all []error
+		for range clients {
+			err := <-errs
+			if err != nil {
+				l.stop.Store(true)
+			}
+			all = append(all, err)
+		}
+		l.ended <- errors.Join(all...)
+	}()
+	return l
+}
+
+// run works until the load ends, and reads all again.
+func (l *nbdLoad) run(w *nbdWorker) error {
+	for !l.stop.Load() {
+		if err := w.round(); err != nil {
+			return err
+		}
+		l.rounds.Add(1)
+	}
+	for k := range int64(loadBlocks) {
+		w.reads = append(w.reads, k)
+	}
+	return w.work(nil)
+}
+
+// more waits until a load has done some more rounds.
+func (l *nbdLoad) more(t *testing.T, rounds int64) {
+	t.Helper()
+	limit := time.Now().Add(60 * time.Second)
+	for want := l.rounds.Load() + rounds; l.rounds.Load() < want; time.Sleep(10 * time.Millisecond) {
+		select {
+		case err := <-l.ended:
+			t.Fatalf("the load ended after %d rounds: %v", l.rounds.Load(), err)
+		default:
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("the load stands after %d rounds", l.rounds.Load())
+		}
+	}
+}
+
+func (l *nbdLoad) end(t *testing.T) {
+	t.Helper()
+	l.stop.Store(true)
+	if err := <-l.ended; err != nil {
+		t.Errorf("after %d rounds: %v", l.rounds.Load(), err)
+	}
+}
+
+// wantFile compares what the ended load has written with a namespace's file.
+func (l *nbdLoad) wantFile(t *testing.T, path string) {
+	t.Helper()
+	all, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range l.workers {
+		for k := range int64(loadBlocks) {
+			if err := w.check(all[(w.first+k)*loadBlock:][:loadBlock], k); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+}
+
+// A nbdWorker is one client with what it knows of its blocks.
+type nbdWorker struct {
+	*nbdClient
+	first   int64
+	model   [loadBlocks]uint64 // number of each block's last write; 0: it never was written
+	number  uint64
+	rng     *rand.Rand
+	reads   []int64 // blocks of the next work
+	buffers [loadBlocks][loadBlock]byte
+}
+
+// round writes some blocks while others are read, and now and then makes all durable.
+func (w *nbdWorker) round() error {
+	var rs []nbdRequest
+	for i, k := range w.rng.Perm(loadBlocks)[:loadDepth] {
+		if i%2 == 0 {
+			w.reads = append(w.reads, int64(k))
+			continue
+		}
+		w.number++
+		w.model[k] = w.number
+		b := w.buffers[k][:]
+		w.fill(b, int64(k))
+		rs = append(rs, nbdRequest{command: nbdWrite, off: (w.first + int64(k)) * loadBlock, data: b})
+	}
+	if w.rng.IntN(8) == 0 {
+		rs = append(rs, nbdRequest{command: nbdFlush})
+	}
+	return w.work(rs)
+}
+
+// work carries out requests and the reads, and looks at what those brought.
+func (w *nbdWorker) work(rs []nbdRequest) error {
+	reads := w.reads
+	w.reads = w.reads[:0]
+	for _, k := range reads {
+		rs = append(rs, nbdRequest{command: nbdRead, off: (w.first + k) * loadBlock, data: w.buffers[k][:]})
+	}
+	if err := w.all(rs); err != nil {
+		return err
+	}
+	for _, k := range reads {
+		if err := w.check(w.buffers[k][:], k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill makes the content that a block should have.
+func (w *nbdWorker) fill(b []byte, k int64) {
+	for i := 0; i < len(b); i += 16 {
+		binary.LittleEndian.PutUint64(b[i:], uint64(w.first+k))
+		binary.LittleEndian.PutUint64(b[i+8:], w.model[k])
+	}
+}
+
+func (w *nbdWorker) check(b []byte, k int64) error {
+	if w.model[k] == 0 {
+		return nil // another load's
+	}
+	var want [loadBlock]byte
+	w.fill(want[:], k)
+	if bytes.Equal(b, want[:]) {
+		return nil
+	}
+	return fmt.Errorf("block %d holds write %d of block %d, write %d was acknowledged",
+		w.first+k, binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b), w.model[k])
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// asProgram, set to anything, makes the test's executable the program itself, so that
+// there is one to be killed.
+const asProgram = "NVMEOF_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main() // which exits
+	}
+	os.Exit(m.Run())
+}
+
+// loopbackAddress is one that no other test uses, most likely.
+func loopbackAddress() string {
+	var b [3]byte
+	rand.Read(b[:])
+	return fmt.Sprintf("127.%d.%d.%d", 64+b[0]%128, b[1], 1+b[2]%250)
+}
+
+// A separate is the program as a process of its own.
+type separate struct {
+	cmd         *exec.Cmd
+	out, errOut *output
+	ended       chan error // gets the one value that says how
+}
+
+func startSeparate(t *testing.T, args ...string) *separate {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &separate{cmd: exec.Command(self, args...), out: newOutput(), errOut: newOutput(), ended: make(chan error, 1)}
+	s.cmd.Env = append(os.Environ(), asProgram+"=1")
+	s.cmd.Stdout, s.cmd.Stderr = s.out, s.errOut
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { s.ended <- s.cmd.Wait() }()
+	t.Cleanup(func() {
+		s.kill(t)
+		if t.Failed() {
+			t.Logf("%s said:\n%s%s", args[0], s.out, s.errOut)
+		}
+	})
+	return s
+}
+
+func (s *separate) signal(t *testing.T, sig unix.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		t.Errorf("signal %v: %v", sig, err)
+	}
+}
+
+// kill ends the process at once, as kill -9 does, if it has not ended.
+func (s *separate) kill(t *testing.T) {
+	t.Helper()
+	_ = s.cmd.Process.Kill() // it may have ended
+	select {
+	case err := <-s.ended:
+		s.ended <- err
+	case <-time.After(20 * time.Second):
+		t.Fatal("a process does not end by SIGKILL")
+	}
+}

@@ -1,0 +1,54 @@
+package nbd
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+)
+
+// Stats count what clients did.
+type Stats struct {
+	Clients      uint64 // that were accepted
+	TooMany      uint64 // that were not, since there were enough
+	Slow         uint64 // that did not finish the handshake in time
+	BadHandshake uint64 // that were disconnected for what they sent in it
+	BadRequests  uint64 // that were disconnected for what they sent after it
+	Lost         uint64 // that went without saying so
+	Refused      uint64 // requests that were answered with an error at once
+	Failed       uint64 // requests that the store failed
+	Requests     uint64 // all
+}
+
+// String is a line for people: what was served, and what went wrong if something did.
+func (s Stats) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "clients: %d; requests: %d", s.Clients, s.Requests)
+	for _, c := range []struct {
+		what string
+		n    uint64
+	}{
+		{"refused", s.Refused}, {"failed by the target", s.Failed}, {"clients too many", s.TooMany}, {"clients slow in the handshake", s.Slow},
+		{"clients disconnected in the handshake", s.BadHandshake}, {"clients disconnected for what they sent", s.BadRequests},
+		{"clients gone without a word", s.Lost},
+	} {
+		if c.n > 0 {
+			fmt.Fprintf(&b, "; %s: %d", c.what, c.n)
+		}
+	}
+	return b.String()
+}
+
+// counters are those of Stats. The loop writes them.
+type counters struct {
+	clients, tooMany, slow, badHandshake, badRequests, lost, refused, failed, requests atomic.Uint64
+}
+
+// Stats returns the counters.
+func (s *Server) Stats() Stats {
+	c := &s.counters
+	return Stats{
+		Clients: c.clients.Load(), TooMany: c.tooMany.Load(), Slow: c.slow.Load(),
+		BadHandshake: c.badHandshake.Load(), BadRequests: c.badRequests.Load(), Lost: c.lost.Load(),
+		Refused: c.refused.Load(), Failed: c.failed.Load(), Requests: c.requests.Load(),
+	}
+}
