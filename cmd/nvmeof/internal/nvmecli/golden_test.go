@@ -76,18 +76,15 @@ func TestDiscovery(t *testing.T) {
 }
 
 func TestController(t *testing.T) {
-	c, err := capsule.DecodeIdentifyController(read(t, "id-ctrl.bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantText(t, printed(t, func(b *bytes.Buffer) error { return ControllerText(b, &c) }), string(read(t, "id-ctrl.txt")))
-	wantText(t, printed(t, func(b *bytes.Buffer) error { return ControllerJSON(b, &c) }), string(read(t, "id-ctrl.json")))
+	data := read(t, "id-ctrl.bin")
+	wantText(t, printed(t, func(b *bytes.Buffer) error { return Output{W: b}.IdentifyController(data, false) }), string(read(t, "id-ctrl.txt")))
+	wantText(t, printed(t, func(b *bytes.Buffer) error { return Output{W: b, JSON: true}.IdentifyController(data, false) }), string(read(t, "id-ctrl.json")))
 }
 
 func TestNamespace(t *testing.T) {
 	data := read(t, "id-ns.bin")
-	wantText(t, printed(t, func(b *bytes.Buffer) error { return NamespaceText(b, 2, data) }), string(read(t, "id-ns.txt")))
-	wantText(t, printed(t, func(b *bytes.Buffer) error { return NamespaceJSON(b, data) }), string(read(t, "id-ns.json")))
+	wantText(t, printed(t, func(b *bytes.Buffer) error { return Output{W: b}.IdentifyNamespace(2, data, false) }), string(read(t, "id-ns.txt")))
+	wantText(t, printed(t, func(b *bytes.Buffer) error { return Output{W: b, JSON: true}.IdentifyNamespace(2, data, false) }), string(read(t, "id-ns.json")))
 }
 
 func TestList(t *testing.T) {
@@ -163,9 +160,9 @@ func TestRecordedTraffic(t *testing.T) {
 			continue
 		}
 		if c, _ := capsule.DecodeIdentifyController(m); strings.HasPrefix(string(c.SN[:]), "SERIAL0001") {
-			check("id-ctrl", func(b *bytes.Buffer) error { return ControllerText(b, &c) })
+			check("id-ctrl", func(b *bytes.Buffer) error { return Output{W: b}.IdentifyController(m, false) })
 		} else if n, _ := capsule.DecodeIdentifyNamespace(m); n.NSZE == 0x200000 {
-			check("id-ns", func(b *bytes.Buffer) error { return NamespaceText(b, 1, m) })
+			check("id-ns", func(b *bytes.Buffer) error { return Output{W: b}.IdentifyNamespace(1, m, false) })
 		}
 	}
 	for _, name := range []string{"discover", "id-ctrl", "id-ns"} {
