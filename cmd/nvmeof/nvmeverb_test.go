@@ -152,6 +152,16 @@ func TestVerbStatus(t *testing.T) {
 	}
 }
 
+// TestListVerbose: subsystems, controllers and namespaces, each in a table or in an object.
+func TestListVerbose(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	command(t, s.at("list", "-v")...).want(t, 0, "nvme-subsys0     "+testNQN, "rdma   traddr="+s.addr+",trsvcid=4420", "nvme-subsys0 nvme0n1\n", "nvme0n1      ng0n1        0x1 ")
+	o := command(t, s.at("list", "-v", "-o", "json", "-n", testNQN)...).want(t, 0, `"Path":"nvme0c0n1",`, `"ANAState":"optimized"`)
+	if !json.Valid([]byte(o.out)) {
+		t.Errorf("no JSON: %s", o.out)
+	}
+}
+
 // TestAdvice: at a terminal a refusal comes with what to do about it.
 func TestAdvice(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")

@@ -107,7 +107,7 @@ var nvmeCLICases = []string{
 
 	"c id-ctrl -H", "c id-ctrl -v", "c id-ctrl -v -o json", "c id-ctrl -V", "c id-ctrl -b", "n id-ns -H", "n id-ns --namespace-id=2 -v", "n id-ns -V", "n id-ns --namespace-id=2 --force", "n id-ns -b",
 	"c list-ns -v", "c ns-descs --namespace-id=1 -v", "n nvm-id-ns -v", "c nvm-id-ctrl -v", "c nvm-id-ctrl -v -o json", "n cmdset-ind-id-ns -v", "c supported-log-pages -v",
-	"c smart-log -v", "c smart-log -v -o json", "c effects-log -v", "c fid-support-effects-log -v", "c mi-cmd-support-effects-log -v", "c show-regs -v", "c get-property --offset=0x14 -v", "c ana-log -v", "c error-log -v -e 1",
+	"c smart-log -v", "c smart-log -v -o json", "c fid-support-effects-log -v", "c mi-cmd-support-effects-log -v", "c get-property --offset=0x14 -v", "c ana-log -v", "c error-log -v -e 1",
 	"c get-feature --feature-id=4 -v", "c get-feature --feature-id=4 -C", "c get-feature --feature-id=4 --changed -o json", "c get-feature --feature-id=7 -C -H",
 	"n flush -o json", "n flush -v", "c id-ctrl --timeout=5000", "n read --start-block=99999999 --block-count=0 --data-size=512", "n read --start-block=99999999 --block-count=0 --data-size=512 -o json",
 	"n write --start-block=99999999 --block-count=7 --data-size=4096 --data=data", "n write --start-block=0 -c 7 -z 4096 -d data -f -l -p 0", "n read --start-block=0 -c 7 -z 4096 --limited-retry",
