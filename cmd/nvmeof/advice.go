@@ -19,8 +19,8 @@ var adviceTexts = map[capsule.Status]string{
 }
 
 // advice is what an admin may want to know beside the words of a status: empty where that
-// is nothing.
-func advice(ctx context.Context, c *host.Controller, s capsule.Status, self string) string {
+// is nothing. It was about the wanted namespace, 0 for the lowest.
+func advice(ctx context.Context, c *host.Controller, s capsule.Status, wanted uint32, self string) string {
 	switch code := s.Code(); code {
 	case capsule.StatusInvalidNamespace:
 		ids, err := c.Namespaces(ctx)
@@ -29,7 +29,7 @@ func advice(ctx context.Context, c *host.Controller, s capsule.Status, self stri
 		}
 		return fmt.Sprintf("The controller shows this host the namespaces %s: --namespace-id.", list(texts(ids)))
 	case capsule.StatusLBAOutOfRange:
-		return sizes(ctx, c)
+		return size(ctx, c, wanted)
 	case capsule.StatusAccessDenied, capsule.StatusOperationDenied:
 		return "The target does not let this host do that, which is " + self + "."
 	default:
@@ -37,21 +37,15 @@ func advice(ctx context.Context, c *host.Controller, s capsule.Status, self stri
 	}
 }
 
-// sizes tells how many blocks there are.
-func sizes(ctx context.Context, c *host.Controller) (s string) {
-	ids, err := c.Namespaces(ctx)
+// size tells how many blocks the wanted namespace has.
+func size(ctx context.Context, c *host.Controller, wanted uint32) string {
+	id, err := chooseNamespace(ctx, c, wanted)
 	if err != nil {
 		return ""
 	}
-	for _, id := range ids {
-		ns, err := c.Namespace(ctx, id)
-		if err != nil {
-			return ""
-		}
-		if s != "" {
-			s += "\n"
-		}
-		s += fmt.Sprintf("Namespace %d has %d blocks of %d bytes, from 0.", id, ns.Size()/int64(ns.BlockSize()), ns.BlockSize())
+	ns, err := c.Namespace(ctx, id)
+	if err != nil {
+		return ""
 	}
-	return s
+	return fmt.Sprintf("Namespace %d has %d blocks of %d bytes, from 0.", id, ns.Size()/int64(ns.BlockSize()), ns.BlockSize())
 }

@@ -27,7 +27,8 @@ func (c *connection) connected(cmd *cobra.Command, f func(context.Context, *host
 	}
 	if err := f(ctx, controller); err != nil {
 		return statusFailure(cmd, err, func(status capsule.Status) string {
-			return advice(ctx, controller, status, string(s.identity.NQN))
+			wanted, _ := cmd.Flags().GetUint32("namespace-id")
+			return advice(ctx, controller, status, wanted, string(s.identity.NQN))
 		}) // closing the session disconnects
 	}
 	return controller.Disconnect(ctx)
