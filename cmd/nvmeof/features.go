@@ -73,8 +73,11 @@ const maxFeatureLength = 4096
 
 func (f *getFeatureFlags) one(ctx context.Context, c *call) error {
 	answer, err := f.read(ctx, c, capsule.FID(f.id))
-	if err != nil || f.changed && !f.differs(ctx, c, &answer) {
+	if err != nil {
 		return err
+	}
+	if f.changed && !f.differs(ctx, c, &answer) {
+		return c.Features(nil)
 	}
 	if c.raw && len(answer.Data) > 0 {
 		return c.write(answer.Data)

@@ -78,6 +78,7 @@ func TestVerbs(t *testing.T) {
 		"supported-log-pages -v":        "LID 0x2 - SMART / Health Information\n  LSUPP is supported\n",
 		"flush -v":                      "NVMe Flush: success\n",
 		"get-feature -f 4 -C":           "",
+		"get-feature -f 4 -C -o json":   "{}\n",
 		"get-feature -f 0x0e -C":        "get-feature:0x0e (Timestamp), Default value:00000000\n",
 		"read --start-block 5 -c 7 -z 4096 --dry-run -f": "control      : 4000\nnblocks      : 0007\n",
 		"read --start-block 5 -c 7 -z 4096 -V -l -p 0":   "slba         : 5\n",
