@@ -1,5 +1,7 @@
 package capsule
 
+import "encoding/binary"
+
 // Copy are the fields of that command (NVM command set 1.0, 3.2.2).
 type Copy struct {
 	SDLBA            LBA   // the first block of the destination
@@ -57,4 +59,48 @@ func (r CopyRange) Encode(b []byte) {
 	n := uint16(r.Blocks - 1)
 	u64(l, 8, &r.SLBA)
 	u16(l, 16, &n)
+}
+
+// What formats of source ranges there are (NVM command set 1.0, figures 39 to 42).
+const (
+	CopyFormatOthers uint8 = 2 // from here on a range names its namespace
+	MaxCopyFormat    uint8 = 3
+)
+
+// CopyEntrySize is the length of a source range of a format in bytes.
+func CopyEntrySize(format uint8) int {
+	if format&1 != 0 {
+		return 40
+	}
+	return CopyRangeSize
+}
+
+// CopyEntry is a source range of any format.
+type CopyEntry struct {
+	NSID                            NSID // of formats 2 and 3
+	SLBA                            LBA
+	Blocks                          uint32 // 1 to 65536; on the wire one less
+	Options                         uint16 // of formats 2 and 3
+	ReferenceTag                    uint64 // expected; of 32 bits in formats 0 and 2
+	ApplicationTag, ApplicationMask uint16
+}
+
+// Encode fills the first [CopyEntrySize] bytes of b.
+func (r CopyEntry) Encode(format uint8, b []byte) {
+	size := CopyEntrySize(format)
+	l := encoder(b, size)
+	n, tag := uint16(r.Blocks-1), uint32(r.ReferenceTag)
+	if format >= CopyFormatOthers {
+		u32(l, 0, &r.NSID)
+		u16(l, 22, &r.Options)
+	}
+	u64(l, 8, &r.SLBA)
+	u16(l, 16, &n)
+	if size == CopyRangeSize {
+		u32(l, 24, &tag)
+	} else { // 80 bits, the highest byte first
+		binary.BigEndian.PutUint64(b[28:], r.ReferenceTag)
+	}
+	u16(l, size-4, &r.ApplicationTag)
+	u16(l, size-2, &r.ApplicationMask)
 }

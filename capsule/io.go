@@ -9,6 +9,7 @@ type ReadWrite struct {
 	FUA    bool   // force unit access
 	PRINFO uint8  // protection information: PRACT in bit 3, PRCHK in 2:0
 	STC    bool   // storage tag check
+	NSZ    bool   // Write Zeroes: the whole namespace
 	DEAC   bool   // Write Zeroes: deallocate
 	DTYPE  uint8  // Write: directive type, 4 bits
 	DSM    uint8  // CDW13 7:0: access hints
@@ -22,6 +23,7 @@ func (c *Command) ReadWrite() ReadWrite {
 		SLBA:   LBA(uint64(c.CDW11)<<32 | uint64(c.CDW10)),
 		Blocks: d&0xffff + 1,
 		DTYPE:  uint8(bits(d, 20, 4)),
+		NSZ:    d>>23&1 != 0,
 		STC:    d>>24&1 != 0,
 		DEAC:   d>>25&1 != 0,
 		PRINFO: uint8(bits(d, 26, 4)),
@@ -35,7 +37,7 @@ func (c *Command) ReadWrite() ReadWrite {
 // Put stores the fields in a command.
 func (rw ReadWrite) Put(c *Command) {
 	c.CDW10, c.CDW11 = uint32(rw.SLBA), uint32(rw.SLBA>>32)
-	c.CDW12 = (rw.Blocks-1)&0xffff | uint32(rw.DTYPE&0xf)<<20 | flag(rw.STC, 24) | flag(rw.DEAC, 25) |
+	c.CDW12 = (rw.Blocks-1)&0xffff | uint32(rw.DTYPE&0xf)<<20 | flag(rw.NSZ, 23) | flag(rw.STC, 24) | flag(rw.DEAC, 25) |
 		uint32(rw.PRINFO&0xf)<<26 | flag(rw.FUA, 30) | flag(rw.LR, 31)
 	c.CDW13 = uint32(rw.DSM) | uint32(rw.DSPEC)<<16
 }

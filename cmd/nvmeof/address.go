@@ -68,7 +68,7 @@ func (c *connection) source(target netip.Addr) (netip.Addr, error) {
 	}
 	source, err := routeSource(target)
 	if err != nil {
-		return source, &connectError{fmt.Errorf("no route to %v: %w", target, err)}
+		return source, &connectError{Err: fmt.Errorf("no route to %v: %w", target, err)}
 	}
 	return source, nil
 }

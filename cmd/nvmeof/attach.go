@@ -201,7 +201,7 @@ func (p *publisher) states() error {
 		fmt.Fprintln(p.warn, line)
 	}
 	if len(dead) == len(p.controllers) {
-		return &connectError{errors.Join(dead...)}
+		return &connectError{Err: errors.Join(dead...)}
 	}
 	return nil
 }

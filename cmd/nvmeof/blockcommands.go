@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -11,12 +12,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// blockFlags are those of nvme write-zeroes and verify.
+// blockFlags are those of commands on a range of blocks.
 type blockFlags struct {
 	capsule.ReadWrite
-	start  uint64
-	count  uint16 // 0's based
-	prinfo uint8
+	start     uint64
+	count     uint16 // 0's based
+	prinfo    uint8
+	directive uint8
+	tag       uint32 // initial reference tag
+	app, mask uint16 // application tag
 }
 
 func (f *blockFlags) add(flags *pflag.FlagSet) {
@@ -25,14 +29,41 @@ func (f *blockFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.LR, "limited-retry", "l", false, "limit media access attempts")
 	flags.BoolVarP(&f.FUA, "force-unit-access", "f", false, "force device to commit data before command completes")
 	flags.Uint8VarP(&f.prinfo, "prinfo", "p", 0, "PI and check field")
+	flags.Uint32VarP(&f.tag, "ref-tag", "r", 0, "reference tag for end-to-end PI")
+	flags.Uint16Var(&f.app, "app-tag", 0, "app tag for end-to-end PI")
+	flags.Uint16VarP(&f.mask, "app-tag-mask", "m", 0, "app tag mask for end-to-end PI")
+	flags.BoolVar(&f.STC, "storage-tag-check", false, "the Storage Tag field shall be checked as part of end-to-end data protection")
+}
+
+// addDirective adds the flags of commands that write.
+func (f *blockFlags) addDirective(flags *pflag.FlagSet) {
+	flags.Uint8VarP(&f.directive, "dir-type", "T", 0, "directive type (for write-only)")
+	flags.Uint16Var(&f.DSPEC, "dir-spec", 0, "directive specific (for write-only)")
+}
+
+// special reports whether there is more to a command than what it moves.
+func (f *blockFlags) special() bool {
+	return f.LR || f.STC || f.prinfo != 0 || f.DSM != 0 || f.directive != 0 || f.DSPEC != 0 || f.tag != 0 || f.app != 0 || f.mask != 0
 }
 
 // command is the command that the flags describe.
 func (f *blockFlags) command(op capsule.IOOpcode) capsule.Command {
-	f.SLBA, f.Blocks, f.PRINFO = capsule.LBA(f.start), uint32(f.count)+1, f.prinfo
-	cmd := capsule.Command{Opcode: capsule.Opcode(op)}
+	f.SLBA, f.Blocks, f.PRINFO, f.DTYPE = capsule.LBA(f.start), uint32(f.count)+1, f.prinfo, f.directive
+	cmd := capsule.Command{Opcode: capsule.Opcode(op), CDW14: f.tag, CDW15: uint32(f.mask)<<16 | uint32(f.app)}
 	f.Put(&cmd)
 	return cmd
+}
+
+// check refuses what the command has no room for.
+func (f *blockFlags) check() error {
+	const most = 0xf
+	switch {
+	case f.directive > most:
+		return usage("Invalid directive type, %x: 0 to %d", f.directive, most)
+	case f.prinfo > most:
+		return usage("--prinfo %d: 0 to %d", f.prinfo, most)
+	}
+	return nil
 }
 
 // ioVerb is a verb with a namespace.
@@ -48,17 +79,35 @@ func newWriteZeroes() *cobra.Command {
 	var f blockFlags
 	return ioVerb("write-zeroes", "Make blocks read as zeroes", func(flags *pflag.FlagSet) {
 		f.add(flags)
+		f.addDirective(flags)
 		flags.BoolVarP(&f.DEAC, "deac", "d", false, "set DEAC bit, requesting controller to deallocate specified logical blocks")
+		flags.BoolVarP(&f.NSZ, "namespace-zeroes", "Z", false, "clear all logical blocks to zero in the entire namespace")
 	}, func(ctx context.Context, c *call) error {
-		return c.execute(ctx, f.command(capsule.IOWriteZeroes), nil, "NVME Write Zeroes Success")
+		return f.run(ctx, c, capsule.IOWriteZeroes, "NVME Write Zeroes Success")
 	})
 }
 
 func newVerify() *cobra.Command {
 	var f blockFlags
-	return ioVerb("verify", "Have the controller read blocks, to see whether it can", f.add, func(ctx context.Context, c *call) error {
-		return c.execute(ctx, f.command(capsule.IOVerify), nil, "NVME Verify Success")
-	})
+	return ioVerb("verify", "Have the controller read blocks, to see whether it can", f.add,
+		func(ctx context.Context, c *call) error {
+			return f.run(ctx, c, capsule.IOVerify, "NVME Verify Success")
+		})
+}
+
+// oncsNamespaceZeroes: Write Zeroes has its Namespace Zeroes bit (NVM command set 1.1,
+// 4.1.5.2).
+const oncsNamespaceZeroes = 1 << 12
+
+// run has a command without data carried out.
+func (f *blockFlags) run(ctx context.Context, c *call, op capsule.IOOpcode, done string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if f.NSZ && c.Identify().ONCS&oncsNamespaceZeroes == 0 {
+		return errors.New("this controller does not clear whole namespaces with one command (Identify Controller, ONCS bit 12): give --start-block and --block-count instead of --namespace-zeroes")
+	}
+	return c.execute(ctx, f.command(op), nil, done)
 }
 
 // dsmFlags are those of nvme dsm.
@@ -109,54 +158,6 @@ func (f *dsmFlags) run(ctx context.Context, c *call) error {
 		cmd.CDW11 = f.cdw11
 	}
 	return c.execute(ctx, cmd, data, "NVMe DSM: success")
-}
-
-// copyFlags are those of nvme copy.
-type copyFlags struct {
-	to             uint64
-	starts, blocks string
-	format         uint8
-	capsule.Copy
-}
-
-func newCopy() *cobra.Command {
-	var f copyFlags
-	cmd := ioVerb("copy", "Copy blocks within a namespace", func(flags *pflag.FlagSet) {
-		flags.Uint64VarP(&f.to, "sdlba", "d", 0, "64-bit addr of first destination logical block")
-		flags.StringVar(&f.starts, "slbs", "", "64-bit addr of first block per range (comma-separated list)")
-		flags.StringVarP(&f.blocks, "blocks", "b", "", "number of blocks per range (comma-separated list, zeroes-based values)")
-		flags.BoolVarP(&f.LR, "limited-retry", "l", false, "limit media access attempts")
-		flags.BoolVarP(&f.FUA, "force-unit-access", "f", false, "force device to commit data before command completes")
-		flags.Uint8VarP(&f.PRINFOW, "prinfow", "p", 0, "protection information and check field (write part)")
-		flags.Uint8VarP(&f.PRINFOR, "prinfor", "P", 0, "protection information and check field (read part)")
-		flags.Uint8VarP(&f.format, "format", "F", 0, "source range entry format: 0")
-	}, func(ctx context.Context, c *call) error { return f.run(ctx, c) })
-	cmd.Example = "  nvmeof copy -t rdma -a 192.0.2.1 -n NQN --namespace-id 1 --sdlba 4096 --slbs 0,64 --blocks 7,7"
-	return cmd
-}
-
-func (f *copyFlags) run(ctx context.Context, c *call) error {
-	starts, err1 := numberList[uint64]("--slbs", f.starts)
-	blocks, err2 := numberList[uint16]("--blocks", f.blocks)
-	n := max(len(starts), len(blocks))
-	switch {
-	case err1 != nil || err2 != nil:
-		return firstError(err1, err2)
-	case f.format != 0:
-		return usage("--format %d: ranges of format 0 alone", f.format)
-	case n == 0:
-		return usage("invalid range: --slbs and --blocks")
-	case n > maxRanges:
-		return usage("%d ranges: %d at most", n, maxRanges)
-	}
-	data := make([]byte, n*capsule.CopyRangeSize)
-	for i := range n {
-		capsule.CopyRange{SLBA: capsule.LBA(nth(starts, i)), Blocks: uint32(nth(blocks, i)) + 1}.Encode(data[i*capsule.CopyRangeSize:])
-	}
-	f.SDLBA, f.Ranges = capsule.LBA(f.to), n
-	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.IOCopy)}
-	f.Put(&cmd)
-	return c.execute(ctx, cmd, data, "NVMe Copy: success")
 }
 
 // numberList reads a list of numbers, decimal or with a prefix.

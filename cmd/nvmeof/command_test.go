@@ -197,7 +197,7 @@ func (s *testTarget) readWrite(t *testing.T) {
 		t.Error("what was piped in does not come out, filled up with zeroes")
 	}
 	command(t, s.at("read", "-n", testNQN)...).want(t, exitUsage, "data size not provided")
-	command(t, s.at("read", "-n", testNQN, "-z", "512", "--start-block", "99999999")...).want(t, exitFailed, "not within the namespace of 32768 blocks")
+	command(t, s.at("read", "-n", testNQN, "-z", "512", "--start-block", "99999999")...).want(t, exitFailed, "LBA out of range")
 }
 
 // TestRefusals: whoever is refused learns by whom, why, and what to do.

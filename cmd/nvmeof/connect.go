@@ -144,7 +144,7 @@ func (h *held) hold(cmd *cobra.Command, options map[string]string, print func(io
 	tellManager("READY=1")
 	defer tellManager("STOPPING=1")
 	if err := k.wait(ctx); err != nil {
-		return &connectError{err}
+		return &connectError{Err: err}
 	}
 	return nil
 }

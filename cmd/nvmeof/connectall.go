@@ -197,7 +197,7 @@ func (a *autoconnect) stay() error {
 	tellManager("READY=1")
 	defer tellManager("STOPPING=1")
 	if err := a.keeper.wait(ctx); err != nil {
-		return &connectError{err}
+		return &connectError{Err: err}
 	}
 	return nil
 }

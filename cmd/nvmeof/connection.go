@@ -68,7 +68,8 @@ func (c *connection) addConnectionFlags(cmd *cobra.Command, sqflow string) {
 	flags.IntVarP(&c.keepAlive, "keep-alive-tmo", "k", 0, "keep alive timeout period in seconds (default 5)")
 	flags.Uint8VarP(&c.tos, "tos", "T", 0, "type of service")
 	flags.BoolVarP(&c.disableSQFlow, "disable-sqflow", sqflow, false, "disable controller sq flow control")
-	flags.DurationVar(&c.timeout, "timeout", 30*time.Second, "how long a command may take")
+	c.timeout = 30 * time.Second
+	flags.Var((*patience)(&c.timeout), "timeout", "how long a command may take, in milliseconds or as in 30s")
 	flags.IntVar(&c.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
 	_ = flags.MarkHidden("host-iface")
 }

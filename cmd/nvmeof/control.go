@@ -49,9 +49,9 @@ func (r *remote) call(ctx context.Context, method, path string, options []string
 	var lost *control.ConnectError
 	switch {
 	case errors.As(err, &refused) && refused.Code == control.CodeInvalid:
-		return usageError{err}
+		return usageError{Err: err}
 	case errors.As(err, &lost):
-		return &connectError{err}
+		return &connectError{Err: err}
 	}
 	return err
 }
@@ -125,15 +125,4 @@ func row(w io.Writer, cells ...any) {
 		}
 	}
 	fmt.Fprintln(w, strings.Join(texts, "\t"))
-}
-
-// flagsChanged are the names of the flags that were given.
-func flagsChanged(cmd *cobra.Command) map[string]bool {
-	names := map[string]bool{}
-	for _, name := range flagNames(cmd) {
-		if cmd.Flags().Changed(name) {
-			names[name] = true
-		}
-	}
-	return names
 }

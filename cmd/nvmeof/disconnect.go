@@ -102,10 +102,10 @@ func subsystemsOf(all []connections.Process, device string) (out []nvmecli.Subsy
 			if device != "" && !s.Has(device) {
 				continue
 			}
-			sub := nvmecli.Subsystem{Name: s.Name, NQN: s.NQN, HostNQN: s.HostNQN, HostID: s.HostID, Model: s.Model, Firmware: s.Firmware, Policy: s.Policy, Type: "nvm"}
+			sub := nvmecli.Subsystem{Name: s.Name, NQN: s.NQN, HostNQN: s.HostNQN, HostID: s.HostID, Model: s.Model, Firmware: s.Firmware, Policy: s.Policy, Type: "nvm", Serial: s.Serial, Namespaces: devicesOf(&s)}
 			for i := range s.Controllers {
 				c := &s.Controllers[i]
-				sub.Paths = append(sub.Paths, nvmecli.Path{Name: c.Name, Transport: c.Transport, Address: c.Address(), State: string(c.State)})
+				sub.Paths = append(sub.Paths, nvmecli.Path{Name: c.Name, Transport: c.Transport, Address: c.Address(), State: string(c.State), ControllerID: c.ID})
 			}
 			out = append(out, sub)
 		}
@@ -113,17 +113,13 @@ func subsystemsOf(all []connections.Process, device string) (out []nvmecli.Subsy
 	return out
 }
 
-// heldDevices are the namespaces of all processes, as nvme list has them.
-func heldDevices(all []connections.Process) (devices []nvmecli.Device) {
-	for _, p := range all {
-		for _, s := range p.Subsystems {
-			for _, n := range s.Namespaces {
-				devices = append(devices, nvmecli.Device{
-					Node: n.Name, Generic: "ng" + n.Name[len("nvme"):], Serial: s.Serial, Model: s.Model, Firmware: s.Firmware,
-					NSID: n.ID, Used: uint64(n.Used), Size: uint64(n.Size), BlockSize: n.BlockSize, URI: n.URI,
-				})
-			}
-		}
+// devicesOf are the namespaces of a subsystem, as nvme list has them.
+func devicesOf(s *connections.SubsystemInfo) (devices []nvmecli.Device) {
+	for _, n := range s.Namespaces {
+		devices = append(devices, nvmecli.Device{
+			Node: n.Name, Generic: "ng" + n.Name[len("nvme"):], Serial: s.Serial, Model: s.Model, Firmware: s.Firmware,
+			NSID: n.ID, Used: uint64(n.Used), Size: uint64(n.Size), BlockSize: n.BlockSize, URI: n.URI,
+		})
 	}
 	return devices
 }

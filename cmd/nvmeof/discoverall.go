@@ -63,7 +63,7 @@ func (s *sources) entries(cmd *cobra.Command, h *held) ([]hostconfig.Entry, erro
 	}
 	err := r.Err()
 	if err != nil {
-		err = usageError{err}
+		err = usageError{Err: err}
 	}
 	if len(r.Entries) == 0 && err == nil {
 		err = usage("--traddr is missing, and no file names a discovery controller: give one as -a 192.0.2.1, or in %s/%s", systemIdentity, hostconfig.DiscoveryConf)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
@@ -25,15 +26,13 @@ const (
 const exitCodeHelp = `Exit codes: 0 done; 1 the controller, the target or this machine refused; 2 wrong use;
 3 no connection; 4 wrong data was read; 130 interrupted.`
 
-// A usageError is a mistake on the command line.
-type usageError struct{ error }
+// Errors with an exit code of their own.
+type (
+	usageError   = failure.Usage
+	connectError = failure.Connect
+)
 
-func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// A connectError is a controller that was not reached, or did not want us.
-type connectError struct{ error }
-
-func (e *connectError) Unwrap() error { return e.error }
+func usage(format string, args ...any) error { return failure.Usagef(format, args...) }
 
 // exitCode is what the process ends with.
 func exitCode(err error) int {
@@ -62,18 +61,18 @@ func (s *session) refused(ctx context.Context, err error, nqn nvmeof.NQN) error 
 	}
 	var status *host.StatusError
 	if !errors.As(err, &status) {
-		return &connectError{err}
+		return &connectError{Err: err}
 	}
 	switch status.Status.Code() {
 	case capsule.StatusConnectInvalidHost:
-		return &connectError{fmt.Errorf("%w\nThis host is %s; on a target of ours: --allow-host %s", err, s.identity.NQN, s.identity.NQN)}
+		return &connectError{Err: fmt.Errorf("%w\nThis host is %s; on a target of ours: --allow-host %s", err, s.identity.NQN, s.identity.NQN)}
 	case capsule.StatusConnectInvalidParam:
 		p := capsule.ParseInvalidParameter(status.Result)
 		if p.In == capsule.InvalidInData && p.Offset == capsule.ConnectOffsetSubNQN {
-			return &connectError{fmt.Errorf("%w%s", err, s.suggest(ctx, nqn))}
+			return &connectError{Err: fmt.Errorf("%w%s", err, s.suggest(ctx, nqn))}
 		}
 	}
-	return &connectError{err}
+	return &connectError{Err: err}
 }
 
 // refusedAs reports whether a controller refused with a status.

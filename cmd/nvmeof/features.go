@@ -36,6 +36,7 @@ func featureLength(id capsule.FID, cdw11 uint32) uint32 {
 type getFeatureFlags struct {
 	id, sel, uuid uint8
 	length, cdw11 uint32
+	changed       bool
 }
 
 func newGetFeature() *cobra.Command {
@@ -48,7 +49,11 @@ func newGetFeature() *cobra.Command {
 		flags.Uint32VarP(&f.length, "data-len", "l", 0, "buffer len (if) data is received")
 		flags.Uint32VarP(&f.cdw11, "cdw11", "c", 0, "feature specific dword 11")
 		flags.Uint8VarP(&f.uuid, "uuid-index", "U", 0, "specify uuid index")
+		flags.BoolVarP(&f.changed, "changed", "C", false, "show feature changed: those alone whose value is not the default, or that have data")
 	}, func(ctx context.Context, c *call) error {
+		if f.changed {
+			f.sel = uint8(capsule.SelectCurrent)
+		}
 		switch {
 		case f.sel > uint8(capsule.SelectSupported):
 			return usage("invalid 'select' param:%d; it is 0 to 3", f.sel)
@@ -71,6 +76,9 @@ func (f *getFeatureFlags) one(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	if f.changed && !f.differs(ctx, c, &answer) {
+		return c.Features(nil)
+	}
 	if c.raw && len(answer.Data) > 0 {
 		return c.write(answer.Data)
 	}
@@ -92,6 +100,16 @@ func (f *getFeatureFlags) read(ctx context.Context, c *call, id capsule.FID) (nv
 	return answer, err
 }
 
+// differs reports whether -C shows a feature, which it calls the default's as nvme-cli
+// does. One with data it always shows.
+func (f *getFeatureFlags) differs(ctx context.Context, c *call, now *nvmecli.Feature) bool {
+	standard := *f
+	standard.sel = uint8(capsule.SelectDefault)
+	otherwise, err := standard.read(ctx, c, now.ID)
+	now.Select = capsule.SelectDefault
+	return err != nil || otherwise.Value != now.Value || len(now.Data) > 0
+}
+
 // all shows the features that there are, up to one that is refused for a reason of
 // its own, as nvme-cli does.
 func (f *getFeatureFlags) all(ctx context.Context, c *call) error {
@@ -100,6 +118,7 @@ func (f *getFeatureFlags) all(ctx context.Context, c *call) error {
 		answer, err := f.read(ctx, c, capsule.FID(id))
 		var refused *host.StatusError
 		switch {
+		case err == nil && f.changed && !f.differs(ctx, c, &answer):
 		case err == nil:
 			list = append(list, answer)
 		case !errors.As(err, &refused):

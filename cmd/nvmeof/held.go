@@ -257,5 +257,5 @@ func explain(ctx context.Context, err error, id nvmeof.HostIdentity) error {
 	if errors.As(err, &use) {
 		return err
 	}
-	return &connectError{err}
+	return &connectError{Err: err}
 }

@@ -7,9 +7,9 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
@@ -26,104 +26,45 @@ func (c *connection) connected(cmd *cobra.Command, f func(context.Context, *host
 		return err
 	}
 	if err := f(ctx, controller); err != nil {
-		return statusFailure(cmd, err) // closing the session disconnects
+		return statusFailure(cmd, err, func(status capsule.Status) string {
+			wanted, _ := cmd.Flags().GetUint32("namespace-id")
+			return advice(ctx, controller, status, wanted, string(s.identity.NQN))
+		}) // closing the session disconnects
 	}
 	return controller.Disconnect(ctx)
 }
 
 func newIDCtrl() *cobra.Command {
-	var c connection
-	var format string
-	var raw bool
-	cmd := &cobra.Command{
-		Use:   "id-ctrl -t rdma -a ADDR -n NQN",
-		Short: "Identify a controller, as nvme id-ctrl",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			print, err := pick(rawFormat(format, raw), map[string]func(io.Writer, []byte) error{
-				"normal": controllerPrinter(nvmecli.ControllerText),
-				"json":   controllerPrinter(nvmecli.ControllerJSON),
-				"binary": writeAll,
-			})
-			if err != nil {
-				return err
-			}
-			return c.connected(cmd, func(ctx context.Context, h *host.Controller) error {
-				data, err := h.IdentifyData(ctx, 0, capsule.Identify{CNS: capsule.CNSController})
-				if err != nil {
-					return err
-				}
-				return print(cmd.OutOrStdout(), data)
-			})
-		},
-	}
-	c.addFlags(cmd)
-	addFormatFlags(cmd, &format, &raw)
-	return cmd
+	var vendor bool
+	return newVerb("id-ctrl", "Identify a controller", canRaw|canHuman, &nvmeVerb{}, func(f *pflag.FlagSet) {
+		vendorFlag(f, &vendor)
+	}, func(ctx context.Context, c *call) error {
+		return c.identify(ctx, 0, capsule.Identify{CNS: capsule.CNSController}, func(b []byte) error { return c.Output.IdentifyController(b, vendor) })
+	})
 }
 
-func addFormatFlags(cmd *cobra.Command, format *string, raw *bool) {
-	cmd.Flags().StringVarP(format, "output-format", "o", "normal", "output format: normal|json|binary")
-	cmd.Flags().BoolVarP(raw, "raw-binary", "b", false, "show identify in binary format")
-}
-
-func rawFormat(format string, raw bool) string {
-	if raw {
-		return "binary"
-	}
-	return format
-}
-
-func controllerPrinter(print func(io.Writer, *capsule.IdentifyController) error) func(io.Writer, []byte) error {
-	return func(w io.Writer, data []byte) error {
-		id, err := capsule.DecodeIdentifyController(data)
-		if err != nil {
-			return err
-		}
-		return print(w, &id)
-	}
-}
-
-func writeAll(w io.Writer, data []byte) error {
-	_, err := w.Write(data)
-	return err
+func vendorFlag(f *pflag.FlagSet, vendor *bool) {
+	f.BoolVarP(vendor, "vendor-specific", "V", false, "dump binary vendor field")
 }
 
 func newIDNS() *cobra.Command {
-	var c connection
-	var format string
-	var raw bool
-	var nsid uint32
-	cmd := &cobra.Command{
-		Use:   "id-ns -t rdma -a ADDR -n NQN [--namespace-id N]",
-		Short: "Identify a namespace, as nvme id-ns",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			print, err := pick(rawFormat(format, raw), map[string]func(io.Writer, capsule.NSID, []byte) error{
-				"normal": nvmecli.NamespaceText,
-				"json":   func(w io.Writer, _ capsule.NSID, data []byte) error { return nvmecli.NamespaceJSON(w, data) },
-				"binary": func(w io.Writer, _ capsule.NSID, data []byte) error { return writeAll(w, data) },
-			})
-			if err != nil {
-				return err
-			}
-			return c.connected(cmd, func(ctx context.Context, h *host.Controller) error {
-				id, err := chooseNamespace(ctx, h, nsid)
-				if err != nil {
-					return err
-				}
-				data, err := h.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSNamespace})
-				if err != nil {
-					return err
-				}
-				return print(cmd.OutOrStdout(), id, data)
-			})
-		},
-	}
-	c.addFlags(cmd)
-	addFormatFlags(cmd, &format, &raw)
-	addNamespaceFlag(cmd, &nsid)
-	return cmd
+	var v nvmeVerb
+	var vendor, force bool
+	return newVerb("id-ns", "Identify a namespace", canRaw|canHuman, &v, func(f *pflag.FlagSet) {
+		v.namespaceFlag(f, 0, "identifier of desired namespace (default: the lowest)")
+		vendorFlag(f, &vendor)
+		f.BoolVar(&force, "force", false, "return this namespace, even if not attached (1.2 devices only)")
+	}, func(ctx context.Context, c *call) error {
+		f, find := capsule.Identify{CNS: capsule.CNSNamespace}, c.there
+		if force {
+			f.CNS, find = capsule.CNSAllocatedNamespace, c.wanted
+		}
+		id, err := find(ctx)
+		if err != nil {
+			return err
+		}
+		return c.identify(ctx, id, f, func(b []byte) error { return c.Output.IdentifyNamespace(id, b, vendor) })
+	})
 }
 
 func addNamespaceFlag(cmd *cobra.Command, nsid *uint32) {
@@ -153,6 +94,11 @@ func chooseNamespace(ctx context.Context, h namespaceLister, wanted uint32) (cap
 		return 0, errors.New("the subsystem has no namespace")
 	}
 	return 0, usage("--namespace-id %d: there is no such namespace; there is: %s", wanted, list(texts(ids)))
+}
+
+func writeAll(w io.Writer, data []byte) error {
+	_, err := w.Write(data)
+	return err
 }
 
 func texts(ids []capsule.NSID) (s []string) {

@@ -82,15 +82,20 @@ func identifyVerb(name, short string, can int, run func(ctx context.Context, c *
 	return newVerb(name, short, can, &v, func(f *pflag.FlagSet) {
 		v.namespaceFlag(f, 0, "identifier of desired namespace (default: the lowest)")
 	}, func(ctx context.Context, c *call) error {
-		id := c.id()
-		if id == 0 {
-			var err error
-			if id, err = chooseNamespace(ctx, c.Controller, 0); err != nil {
-				return err
-			}
+		id, err := c.wanted(ctx)
+		if err != nil {
+			return err
 		}
 		return run(ctx, c, id)
 	})
+}
+
+// wanted is the namespace that the flag names, whether it is there or not, or the lowest.
+func (c *call) wanted(ctx context.Context) (capsule.NSID, error) {
+	if c.id() != 0 {
+		return c.id(), nil
+	}
+	return chooseNamespace(ctx, c.Controller, 0)
 }
 
 func newDescriptors() *cobra.Command {

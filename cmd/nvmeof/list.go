@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -19,6 +21,7 @@ import (
 func newList() *cobra.Command {
 	var c connection
 	var format string
+	var verbose int
 	cmd := &cobra.Command{
 		Use:   "list [-t rdma -a ADDR [-n NQN]]",
 		Short: "List namespaces, as nvme list",
@@ -28,35 +31,49 @@ is listed; no device is made. Without --traddr it lists what nvmeof connect hold
 the NBD sockets by which to use it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			print, err := pick(format, map[string]func(io.Writer, []nvmecli.Device) error{
-				"normal": nvmecli.ListText, "json": nvmecli.ListJSON,
-			})
+			formats := map[string]func(io.Writer, []nvmecli.Subsystem) error{"normal": plainly(nvmecli.ListText), "json": plainly(nvmecli.ListJSON)}
+			if verbose > 0 {
+				formats = map[string]func(io.Writer, []nvmecli.Subsystem) error{"normal": nvmecli.ListVerboseText, "json": nvmecli.ListVerboseJSON}
+			}
+			print, err := pick(format, formats)
 			if err != nil {
 				return err
 			}
 			if c.traddr == "" {
 				all, err := connections.All(cmd.Context(), runDir())
-				return errors.Join(print(cmd.OutOrStdout(), heldDevices(all)), err)
+				return errors.Join(print(cmd.OutOrStdout(), subsystemsOf(all, "")), err)
 			}
 			s, err := c.open(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, s.close()) }()
-			devices, err := s.list(cmd.Context())
+			all, err := s.list(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return print(cmd.OutOrStdout(), devices)
+			return print(cmd.OutOrStdout(), all)
 		},
 	}
 	c.addFlags(cmd)
 	cmd.Flags().StringVarP(&format, "output-format", "o", "normal", "output format: normal|json")
+	cmd.Flags().CountVarP(&verbose, "verbose", "v", "subsystems and controllers too")
 	return cmd
 }
 
-// list lists the namespaces of the wanted subsystem, or of all.
-func (s *session) list(ctx context.Context) ([]nvmecli.Device, error) {
+// plainly prints the namespaces alone.
+func plainly(print func(io.Writer, []nvmecli.Device) error) func(io.Writer, []nvmecli.Subsystem) error {
+	return func(w io.Writer, all []nvmecli.Subsystem) error {
+		var devices []nvmecli.Device
+		for i := range all {
+			devices = append(devices, all[i].Namespaces...)
+		}
+		return print(w, devices)
+	}
+}
+
+// list lists the wanted subsystem, or all.
+func (s *session) list(ctx context.Context) ([]nvmecli.Subsystem, error) {
 	all := []string{s.flags.nqn}
 	if s.flags.nqn == "" {
 		log, err := s.discover(ctx, "")
@@ -65,15 +82,15 @@ func (s *session) list(ctx context.Context) ([]nvmecli.Device, error) {
 		}
 		all = s.subsystems(log)
 	}
-	var devices []nvmecli.Device
+	var subsystems []nvmecli.Subsystem
 	for i, nqn := range all {
 		found, err := s.listSubsystem(ctx, i, nqn)
 		if err != nil {
 			return nil, err
 		}
-		devices = append(devices, found...)
+		subsystems = append(subsystems, found)
 	}
-	return devices, nil
+	return subsystems, nil
 }
 
 // subsystems are those that a log has at the address that we asked.
@@ -89,24 +106,53 @@ func (s *session) subsystems(log *host.DiscoveryLog) (nqns []string) {
 	return nqns
 }
 
-func (s *session) listSubsystem(ctx context.Context, index int, nqn string) (devices []nvmecli.Device, err error) {
+// listSubsystem describes subsystem number index with its namespaces.
+func (s *session) listSubsystem(ctx context.Context, index int, nqn string) (sub nvmecli.Subsystem, err error) {
 	c, err := s.connect(ctx, nqn)
 	if err != nil {
-		return nil, err
+		return sub, err
 	}
 	defer func() { err = errors.Join(err, c.Disconnect(ctx)) }()
 	ids, err := c.Namespaces(ctx)
 	if err != nil {
-		return nil, err
+		return sub, err
 	}
+	id := c.Identify()
+	sub = nvmecli.Subsystem{
+		Name: fmt.Sprintf("nvme-subsys%d", index), NQN: nqn, HostNQN: string(s.identity.NQN), HostID: uuid.UUID(s.identity.ID).String(),
+		Serial: capsule.Text(id.SN[:]), Model: capsule.Text(id.MN[:]), Firmware: capsule.Text(id.FR[:]),
+	}
+	where := connections.ControllerInfo{Traddr: s.addr.Addr().String(), Trsvcid: fmt.Sprint(s.addr.Port()), HostTraddr: s.flags.hostTraddr}
+	path := nvmecli.Path{Name: fmt.Sprintf("nvme%d", index), Transport: "rdma", Address: where.Address(), ControllerID: uint16(id.CNTLID)}
 	for i, id := range ids {
 		ns, err := c.Namespace(ctx, id)
 		if err != nil {
-			return nil, err
+			return sub, err
 		}
-		devices = append(devices, device(c, ns, index, i+1))
+		sub.Namespaces = append(sub.Namespaces, device(c, ns, index, i+1))
+		path.Ways = append(path.Ways, nvmecli.Way{Name: fmt.Sprintf("nvme%dc%dn%d", index, index, i+1)})
 	}
-	return devices, nil
+	sub.Paths = []nvmecli.Path{path}
+	return sub, nameStates(ctx, c, ids, path.Ways)
+}
+
+// nameStates tells by the ANA log how the namespaces are reached, where there is one.
+func nameStates(ctx context.Context, c *host.Controller, ids []capsule.NSID, ways []nvmecli.Way) error {
+	if c.Identify().CMIC&capsule.CMICANA == 0 {
+		return nil
+	}
+	log, err := c.ANALog(ctx, false)
+	if err != nil {
+		return err
+	}
+	for _, g := range log.Groups {
+		for i, id := range ids {
+			if slices.Contains(g.Namespaces, id) {
+				ways[i].State = g.State.String()
+			}
+		}
+	}
+	return nil
 }
 
 // connect connects to a subsystem.

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
 func main() {
@@ -33,7 +33,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !running {
-		return usageError{err}
+		return usageError{Err: err}
 	}
 	return err
 }
@@ -60,27 +60,12 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	if !unknown {
 		return fmt.Errorf("%w; see nvmeof %s --help", err, cmd.Name())
 	}
-	return fmt.Errorf("%w%s; see nvmeof %s --help", err, didYouMean(name, flagNames(cmd)), cmd.Name())
+	return fmt.Errorf("%w%s; see nvmeof %s --help", err, didYouMean(name, failure.FlagNames(cmd)), cmd.Name())
 }
 
-func didYouMean(s string, names []string) string {
-	if near := nvmeof.Nearest(s, names); near != "" {
-		return "; did you mean " + near + "?"
-	}
-	return ""
-}
+func didYouMean(s string, names []string) string { return failure.DidYouMean(s, names) }
 
 func list(names []string) string {
 	slices.Sort(names)
 	return strings.Join(names, ", ")
-}
-
-// flagNames are the long names of a command's flags, as its usage shows them.
-func flagNames(cmd *cobra.Command) (names []string) {
-	for word := range strings.FieldsSeq(cmd.Flags().FlagUsages()) {
-		if name, ok := strings.CutPrefix(word, "--"); ok {
-			names = append(names, name)
-		}
-	}
-	return names
 }

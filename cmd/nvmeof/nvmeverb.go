@@ -20,7 +20,11 @@ type nvmeVerb struct {
 	format string
 	raw    bool
 	human  bool
-	nsid   uint32
+	// verbose is how often -v was given: once is as good as -H.
+	verbose int
+	nsid    uint32
+	// impatient: --timeout was given.
+	impatient bool
 }
 
 // A call is a verb that has found its controller.
@@ -53,15 +57,17 @@ func newVerb(name, short string, can int, v *nvmeVerb, flags func(*pflag.FlagSet
 			if _, err := pick(v.format, map[string]bool{"normal": true, "json": true, "binary": true}); err != nil {
 				return err
 			}
+			v.impatient = cmd.Flags().Changed("timeout")
 			raw := v.raw || v.format == "binary"
 			return v.connected(cmd, func(ctx context.Context, h *host.Controller) error {
-				out := nvmecli.Output{W: cmd.OutOrStdout(), Device: deviceName, JSON: v.format == "json" && !raw, Human: v.human}
+				out := nvmecli.Output{W: cmd.OutOrStdout(), Device: deviceName, JSON: v.format == "json" && !raw, Human: v.human || v.verbose > 0}
 				return run(ctx, &call{h, out, v, raw, cmd.InOrStdin(), cmd.ErrOrStderr()})
 			})
 		},
 	}
 	own := cmd.Flags()
 	own.StringVarP(&v.format, "output-format", "o", "normal", "output format: normal|json|binary")
+	own.CountVarP(&v.verbose, "verbose", "v", "increase output verbosity")
 	if can&canRaw != 0 {
 		own.BoolVarP(&v.raw, "raw-binary", "b", false, "output in binary format")
 	}
@@ -92,6 +98,14 @@ func (c *connection) addConnection(cmd *cobra.Command) {
 	})
 }
 
+// milliseconds is the time that --timeout gives a command, 0 where it does not.
+func (v *nvmeVerb) milliseconds() uint32 {
+	if !v.impatient {
+		return 0
+	}
+	return uint32(v.timeout.Milliseconds())
+}
+
 // namespaceFlag has a default of its own in each verb.
 func (v *nvmeVerb) namespaceFlag(f *pflag.FlagSet, otherwise capsule.NSID, usage string) {
 	f.Uint32Var(&v.nsid, "namespace-id", uint32(otherwise), usage)
@@ -102,11 +116,16 @@ func (c *call) id() capsule.NSID { return capsule.NSID(c.verb.nsid) }
 
 // namespace is the wanted namespace, or the lowest.
 func (c *call) namespace(ctx context.Context) (*host.Namespace, error) {
-	id, err := chooseNamespace(ctx, c.Controller, c.verb.nsid)
+	id, err := c.there(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return c.Namespace(ctx, id)
+}
+
+// there is the identifier of the wanted namespace, which is there, or the lowest.
+func (c *call) there(ctx context.Context) (capsule.NSID, error) {
+	return chooseNamespace(ctx, c.Controller, c.verb.nsid)
 }
 
 // execute sends an I/O command to the namespace and says that it was done.
@@ -126,10 +145,11 @@ func (c *call) execute(ctx context.Context, cmd capsule.Command, data []byte, do
 func (c *call) write(b []byte) error { return writeAll(c.W, b) }
 
 // A plainError is reported as it is, without the program's name: as nvme-cli reports
-// a status. Without text it has been reported.
+// a status. Without text it has been reported. The advice is for people at a terminal:
+// programs read what nvme-cli prints.
 type plainError struct {
 	error
-	text string
+	text, advice string
 }
 
 func (e *plainError) Unwrap() error { return e.error }
@@ -143,12 +163,15 @@ func complain(w io.Writer, err error) {
 		_, _ = io.WriteString(w, "nvmeof: "+err.Error()+"\n")
 	case plain.text != "":
 		_, _ = io.WriteString(w, plain.text+"\n")
+		if plain.advice != "" && isTerminal(w) {
+			_, _ = io.WriteString(w, plain.advice+"\n")
+		}
 	}
 }
 
 // statusFailure is a command's failure as nvme-cli reports it: a line of the standard
 // error, or an object on the standard output with -o json.
-func statusFailure(cmd *cobra.Command, err error) error {
+func statusFailure(cmd *cobra.Command, err error, advise func(capsule.Status) string) error {
 	var status *host.StatusError
 	var connect *connectError
 	if !errors.As(err, &status) || errors.As(err, &connect) {
@@ -156,7 +179,7 @@ func statusFailure(cmd *cobra.Command, err error) error {
 	}
 	format := cmd.Flags().Lookup("output-format")
 	if format == nil || format.Value.String() != "json" {
-		return &plainError{err, nvmecli.Status(status.Status)}
+		return &plainError{err, nvmecli.Status(status.Status), advise(status.Status)}
 	}
 	print := nvmecli.StatusJSON
 	if strings.HasPrefix(cmd.Use, "get-feature ") {

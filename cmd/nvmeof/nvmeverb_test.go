@@ -66,6 +66,25 @@ func TestVerbs(t *testing.T) {
 		"io-passthru -O 2 --namespace-id 2 -l 4096 -r": "IO Command Read is Success and result: 0x00000000\n",
 		"resv-report":                                  "\nNVME Reservation status:\n\ngen       : ",
 		"resv-report -e -o json --namespace-id 2":      `"regctlext":[]`,
+
+		"id-ctrl -v":                    "  [8:8] : 0x1\tCopy Supported\n",
+		"id-ctrl -H --timeout 5000":     "  [7:4] : 0x6\tMax SQ Entry Size (64)\n",
+		"id-ctrl -V":                    "vs[]:\n       0  1  2",
+		"id-ns --namespace-id 2 -H":     "nsze    : 0x800\tTotal size in logical blocks\n",
+		"id-ns --force -v --timeout 5s": "Data Size: 512 bytes - Relative Performance: 0 Best (in use)\n",
+		"list-ns -v":                    "Identifier    1: NSID 0x2\n",
+		"ns-descs -v":                   "nidl    : 16\ntype    : nguid\n",
+		"nvm-id-ctrl -v":                "  [0:0] : 0\tReporting Allocated LBA Not Supported\n",
+		"supported-log-pages -v":        "LID 0x2 - SMART / Health Information\n  LSUPP is supported\n",
+		"flush -v":                      "NVMe Flush: success\n",
+		"get-feature -f 4 -C":           "",
+		"get-feature -f 4 -C -o json":   "{}\n",
+		"get-feature -f 0x0e -C":        "get-feature:0x0e (Timestamp), Default value:00000000\n",
+		"read --start-block 5 -c 7 -z 4096 --dry-run -f": "control      : 4000\nnblocks      : 0007\n",
+		"read --start-block 5 -c 7 -z 4096 -V -l -p 0":   "slba         : 5\n",
+		"write-zeroes --start-block 8 -c 7 -l":           "NVME Write Zeroes Success\n",
+		"admin-passthru -O 6 -d --timeout 700":           "timeout_ms   : 000002bc\n",
+		"admin-passthru -O 6 -l 4096 -r --cdw10 1 -T":    "Admin Command Identify latency: ",
 	} {
 		t.Run(line, func(t *testing.T) { command(t, s.at1(line)...).want(t, 0, want) })
 	}
@@ -103,14 +122,16 @@ func TestVerbsRaw(t *testing.T) {
 func TestVerbStatus(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	for line, text := range map[string]string{
-		"get-log -i 7 -l 512":              "NVMe status: Invalid Log Page: The log page indicated is invalid(0x4109)",
-		"get-feature -f 3":                 "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
-		"set-feature -f 6 -V 0":            "NVMe status: Feature Not Changeable: The Feature Identifier is not able to be changed(0x410e)",
-		"set-feature -f 6 -V 1 --save":     "NVMe status: Feature Identifier Not Saveable: The Feature Identifier specified does not support a saveable value(0x410d)",
-		"write-zeroes --start-block 99999": "NVMe status: LBA Out of Range: The command references an LBA that exceeds the size of the namespace(0x4080)",
-		"ns-descs --namespace-id 7":        "NVMe status: Invalid Namespace or Format: The namespace or the format of that namespace is invalid(0x400b)",
-		"io-passthru -O 0x7e":              "NVMe status: Invalid Command Opcode: A reserved coded value or an unsupported value in the command opcode field(0x4001)",
-		"get-property -O 0x28":             "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
+		"get-log -i 7 -l 512":               "NVMe status: Invalid Log Page: The log page indicated is invalid(0x4109)",
+		"get-feature -f 3":                  "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
+		"set-feature -f 6 -V 0":             "NVMe status: Feature Not Changeable: The Feature Identifier is not able to be changed(0x410e)",
+		"set-feature -f 6 -V 1 --save":      "NVMe status: Feature Identifier Not Saveable: The Feature Identifier specified does not support a saveable value(0x410d)",
+		"write-zeroes --start-block 99999":  "NVMe status: LBA Out of Range: The command references an LBA that exceeds the size of the namespace(0x4080)",
+		"ns-descs --namespace-id 7":         "NVMe status: Invalid Namespace or Format: The namespace or the format of that namespace is invalid(0x400b)",
+		"io-passthru -O 0x7e":               "NVMe status: Invalid Command Opcode: A reserved coded value or an unsupported value in the command opcode field(0x4001)",
+		"read --start-block 99999 -z 512":   "NVMe status: LBA Out of Range: The command references an LBA that exceeds the size of the namespace(0x4080)",
+		"copy -d 5 --slbs 1 -b 1 -F 3 -N 1": "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
+		"get-property -O 0x28":              "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
 	} {
 		o := command(t, s.at1(line)...).want(t, exitFailed)
 		var report strings.Builder
@@ -129,6 +150,33 @@ func TestVerbStatus(t *testing.T) {
 	complain(&report, errors.New("anything else"))
 	if report.String() != "nvmeof: anything else\n" {
 		t.Errorf("%q", report.String())
+	}
+}
+
+// TestListVerbose: subsystems, controllers and namespaces, each in a table or in an object.
+func TestListVerbose(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	command(t, s.at("list", "-v")...).want(t, 0, "nvme-subsys0     "+testNQN, "rdma   traddr="+s.addr+",trsvcid=4420", "nvme-subsys0 nvme0n1\n", "nvme0n1      ng0n1        0x1 ")
+	o := command(t, s.at("list", "-v", "-o", "json", "-n", testNQN)...).want(t, 0, `"Path":"nvme0c0n1",`, `"ANAState":"optimized"`)
+	if !json.Valid([]byte(o.out)) {
+		t.Errorf("no JSON: %s", o.out)
+	}
+}
+
+// TestAdvice: at a terminal a refusal comes with what to do about it.
+func TestAdvice(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	for line, want := range map[string]string{
+		"ns-descs --namespace-id 7":      "The controller shows this host the namespaces 1: --namespace-id.",
+		"read --start-block 9999 -z 512": "Namespace 1 has 2048 blocks of 512 bytes, from 0.",
+		"get-log -i 7 -l 512":            "nvmeof supported-log-pages lists those that the controller has.",
+		"io-passthru -O 0x7e":            "nvmeof effects-log lists the commands that the controller has.",
+		"get-feature -f 3":               "",
+	} {
+		var plain *plainError
+		if o := command(t, s.at1(line)...).want(t, exitFailed); !errors.As(o.err, &plain) || plain.advice != want {
+			t.Errorf("%s: %v advises %q", line, o.err, plain.advice)
+		}
 	}
 }
 
@@ -153,6 +201,12 @@ func TestVerbUsage(t *testing.T) {
 		"admin-passthru -O 6 -l 16 --write": "moves no data to the controller",
 		"error-log -e 0":                    "at least one",
 		"list-ns --namespace-id 0":          "invalid nsid parameter",
+		"copy -d 5 --slbs 1 -b 1 -F 4":      "invalid format",
+		"copy -d 5 --slbs 1 -b 1 -F 2":      "require source namespace ids",
+		"copy -d 5 --slbs 1 -b 1 -N 1":      "do not support cross-namespace copy",
+		"write-zeroes -T 16":                "Invalid directive type, 10",
+		"verify -p 16":                      "--prinfo 16: 0 to 15",
+		"id-ctrl --timeout 5x":              `"5x" is no time`,
 	} {
 		command(t, s.at1(line)...).want(t, exitUsage, text)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,6 +26,7 @@ type passthru struct {
 	file          string
 	show, dry     bool
 	receive, send bool
+	latency       bool
 }
 
 func newAdminPassthru() *cobra.Command {
@@ -58,6 +60,7 @@ func (p *passthru) add(f *pflag.FlagSet) {
 	f.BoolVar(&p.show, "show-command", false, "print command before sending")
 	f.BoolVarP(&p.dry, "dry-run", "d", false, "show command instead of sending")
 	f.BoolVarP(&p.receive, "read", "r", false, "set dataflow direction to receive")
+	f.BoolVarP(&p.latency, "latency", "T", false, "output latency statistics")
 	f.BoolVar(&p.send, "write", false, "set dataflow direction to send")
 }
 
@@ -76,15 +79,19 @@ func (p *passthru) run(ctx context.Context, c *call) error {
 		}
 	}
 	if p.show || p.dry {
-		if err := c.Passthru(&cmd, len(data)); err != nil || p.dry {
+		if err := c.Passthru(&cmd, len(data), c.verb.milliseconds()); err != nil || p.dry {
 			return err
 		}
 	}
+	start, queue := time.Now(), choose(p.admin, "Admin", "IO")
 	done, err := p.transmit(ctx, c, cmd, data)
+	if p.latency {
+		fmt.Fprintf(c.W, "%s Command %s latency: %d us\n", queue, p.name(), time.Since(start).Microseconds())
+	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.warn, "%s Command %s is Success and result: 0x%08x\n", choose(p.admin, "Admin", "IO"), p.name(), done.DW0())
+	fmt.Fprintf(c.warn, "%s Command %s is Success and result: 0x%08x\n", queue, p.name(), done.DW0())
 	return p.store(c, data)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -17,53 +18,54 @@ import (
 
 // transfer are the flags of read, write and compare, with nvme-cli's names.
 type transfer struct {
-	connection
-	name       string
-	nsid       uint32
-	startBlock uint64
-	blockCount uint16 // 0's based
-	dataSize   string
-	data       string
-	fua        bool
-	latency    bool
+	nvmeVerb
+	blockFlags
+	name            string
+	dataSize        string
+	data            string
+	latency         bool
+	show, dry, sure bool
 }
 
 func newRead() *cobra.Command {
-	return newTransfer(&transfer{name: "read"}, "Read blocks into a file or to standard output, as nvme read")
+	return newTransfer(&transfer{name: "read"}, "Read blocks into a file or to standard output")
 }
 
 func newWrite() *cobra.Command {
-	return newTransfer(&transfer{name: "write"}, "Write blocks from a file or standard input, as nvme write")
+	return newTransfer(&transfer{name: "write"}, "Write blocks from a file or standard input")
 }
 
 func newCompare() *cobra.Command {
-	return newTransfer(&transfer{name: "compare"}, "Compare blocks with a file or standard input, as nvme compare")
+	return newTransfer(&transfer{name: "compare"}, "Compare blocks with a file or standard input")
 }
 
 func newTransfer(t *transfer, short string) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     t.name + " -t rdma -a ADDR -n NQN --start-block N --block-count N --data-size BYTES [--data FILE]",
-		Short:   short,
-		Example: "  nvmeof " + t.name + " -t rdma -a 192.0.2.1 -n NQN --namespace-id 1 --start-block 0 --block-count 7 --data-size 4096 --data FILE",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			size, err := t.size()
-			if err != nil {
-				return err
-			}
-			return t.connected(cmd, func(ctx context.Context, c *host.Controller) error { return t.run(ctx, cmd, c, size) })
-		},
-	}
-	t.addFlags(cmd)
-	addNamespaceFlag(cmd, &t.nsid)
-	flags := cmd.Flags()
-	flags.Uint64Var(&t.startBlock, "start-block", 0, "64-bit addr of first block to access")
-	flags.Uint16Var(&t.blockCount, "block-count", 0, "number of blocks (zeroes based) to access")
+	cmd := newVerb(t.name, short, 0, &t.nvmeVerb, t.addFlags, func(ctx context.Context, c *call) error {
+		size, err := t.size()
+		if err == nil {
+			err = t.check()
+		}
+		if err != nil {
+			return err
+		}
+		return t.run(ctx, c, size)
+	})
+	cmd.Use = t.name + " -t rdma -a ADDR -n NQN --start-block N -c COUNT -z BYTES [-d FILE]"
+	cmd.Example = "  nvmeof " + t.name + " -t rdma -a 192.0.2.1 -n NQN --namespace-id 1 --start-block 0 --block-count 7 --data-size 4096 --data FILE"
+	return cmd
+}
+
+func (t *transfer) addFlags(flags *pflag.FlagSet) {
+	t.namespaceFlag(flags, 0, "identifier of desired namespace (default: the lowest)")
+	t.blockFlags.add(flags)
+	t.addDirective(flags)
 	flags.StringVarP(&t.dataSize, "data-size", "z", "", "size of data in bytes")
 	flags.StringVarP(&t.data, "data", "d", "", "data file")
-	flags.BoolVar(&t.fua, "force-unit-access", false, "force device to commit data before command completes")
+	flags.Uint8VarP(&t.DSM, "dsm", "D", 0, "dataset management attributes (lower 8 bits)")
+	flags.BoolVarP(&t.show, "show-command", "V", false, "show command before sending")
+	flags.BoolVar(&t.dry, "dry-run", false, "show command instead of sending")
 	flags.BoolVar(&t.latency, "latency", false, "output latency statistics")
-	return cmd
+	flags.BoolVar(&t.sure, "force", false, "accepted as nvme-cli does: nothing here keeps a disk from being written to")
 }
 
 func (t *transfer) size() (int64, error) {
@@ -83,51 +85,62 @@ func (t *transfer) size() (int64, error) {
 // maxDataSize is what block-count can say.
 const maxDataSize = 4096 << 16
 
-func (t *transfer) run(ctx context.Context, cmd *cobra.Command, c *host.Controller, size int64) error {
-	id, err := chooseNamespace(ctx, c, t.nsid)
+func (t *transfer) run(ctx context.Context, c *call, size int64) error {
+	ns, err := c.namespace(ctx)
 	if err != nil {
 		return err
 	}
-	ns, err := c.Namespace(ctx, id)
-	if err != nil {
-		return err
-	}
-	length := (int64(t.blockCount) + 1) * int64(ns.BlockSize())
-	if last := uint64(ns.Size() / int64(ns.BlockSize())); t.startBlock >= last || uint64(t.blockCount) >= last-t.startBlock {
-		return fmt.Errorf("blocks %d to %d: %w of %d blocks", t.startBlock, t.startBlock+uint64(t.blockCount), host.ErrOutOfRange, last)
-	}
+	length := (int64(t.count) + 1) * int64(ns.BlockSize())
 	if size < length {
-		fmt.Fprintf(cmd.ErrOrStderr(), "Rounding data size to fit block count (%d bytes)\n", length)
+		fmt.Fprintf(c.warn, "Rounding data size to fit block count (%d bytes)\n", length)
 	}
 	data := make([]byte, length)
 	if t.name != "read" {
-		if err := t.load(cmd.InOrStdin(), data[:min(size, length)]); err != nil {
+		if err := t.load(c.in, data[:min(size, length)]); err != nil {
 			return err
 		}
 	}
-	took, err := t.carryOut(ctx, cmd, c, ns, data)
+	if t.show || t.dry {
+		cmd := t.command(t.opcode())
+		cmd.NSID = ns.ID()
+		if err := c.ReadWrite(&cmd); err != nil || t.dry {
+			return err
+		}
+	}
+	took, err := t.carryOut(ctx, c, ns, data)
 	if t.latency {
-		fmt.Fprintf(cmd.ErrOrStderr(), " latency: %s: %d us\n", t.name, took.Microseconds())
+		fmt.Fprintf(c.warn, " latency: %s: %d us\n", t.name, took.Microseconds())
 	}
 	if err == nil && t.name == "read" {
-		err = t.save(cmd.OutOrStdout(), data[:min(size, length)])
+		err = t.save(c.W, data[:min(size, length)])
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: Success\n", t.name)
+	fmt.Fprintf(c.warn, "%s: Success\n", t.name)
 	return nil
+}
+
+func (t *transfer) opcode() capsule.IOOpcode {
+	return map[string]capsule.IOOpcode{"read": capsule.IORead, "write": capsule.IOWrite, "compare": capsule.IOCompare}[t.name]
 }
 
 // carryOut moves all of the data, in commands as large as the controller takes, and
 // shows how far it is where that takes a while.
-func (t *transfer) carryOut(ctx context.Context, cmd *cobra.Command, c *host.Controller, ns *host.Namespace, data []byte) (took time.Duration, err error) {
-	bar := newProgress(cmd.ErrOrStderr(), t.name, len(data))
+func (t *transfer) carryOut(ctx context.Context, c *call, ns *host.Namespace, data []byte) (took time.Duration, err error) {
+	bar := newProgress(c.warn, t.name, len(data))
 	start := time.Now()
 	step := max(ns.BlockSize(), c.MaxTransfer()&^(ns.BlockSize()-1))
-	if t.name == "compare" {
-		err = t.compare(ctx, ns, data, step, bar)
-	} else {
+	switch blocks := uint64(ns.Size() / int64(ns.BlockSize())); {
+	case t.start >= blocks || uint64(t.count) >= blocks-t.start:
+		// The controller says so of the last part, before any of the others is written.
+		last := (len(data) - 1) / step * step
+		if err = t.part(ctx, ns, data[last:], last); err == nil {
+			err = t.serially(ctx, ns, data[:last], step, bar)
+		}
+	case t.name == "compare" || t.special():
+		err = t.serially(ctx, ns, data, step, bar)
+	default:
 		err = t.stream(ns, data, step, bar)
 	}
 	took = time.Since(start)
@@ -135,18 +148,26 @@ func (t *transfer) carryOut(ctx context.Context, cmd *cobra.Command, c *host.Con
 	return took, err
 }
 
-// compare has the controller compare, one command after the other.
-func (t *transfer) compare(ctx context.Context, ns *host.Namespace, data []byte, step int, bar *progress) error {
+// serially has one command carried out after the other.
+func (t *transfer) serially(ctx context.Context, ns *host.Namespace, data []byte, step int, bar *progress) error {
 	for at := 0; at < len(data); at += step {
 		part := data[at:min(at+step, len(data))]
-		cmd := capsule.Command{Opcode: capsule.Opcode(capsule.IOCompare)}
-		capsule.ReadWrite{SLBA: capsule.LBA(t.startBlock + uint64(at/ns.BlockSize())), Blocks: uint32(len(part) / ns.BlockSize()), FUA: t.fua}.Put(&cmd)
-		if _, err := ns.Execute(ctx, cmd, part); err != nil {
+		if err := t.part(ctx, ns, part, at); err != nil {
 			return err
 		}
 		bar.add(len(part))
 	}
 	return nil
+}
+
+// part is one command, for what stands at a place of the data.
+func (t *transfer) part(ctx context.Context, ns *host.Namespace, part []byte, at int) error {
+	f := t.blockFlags
+	skipped := uint64(at / ns.BlockSize())
+	f.start, f.count = t.start+skipped, uint16(len(part)/ns.BlockSize()-1)
+	f.tag += uint32(skipped)
+	_, err := ns.Execute(ctx, f.command(t.opcode()), part)
+	return err
 }
 
 // streamDepth is how many commands read and write have on their way.
@@ -182,8 +203,8 @@ func (t *transfer) stream(ns *host.Namespace, data []byte, step int, bar *progre
 
 // request moves a part of the data, whose length is its tag.
 func (t *transfer) request(ns *host.Namespace, part []byte, at int) backend.Request {
-	r := backend.Request{Tag: uint64(len(part)), Op: backend.OpRead, FUA: t.fua, Length: int64(len(part)), Buf: part}
-	r.Offset = int64(t.startBlock)*int64(ns.BlockSize()) + int64(at)
+	r := backend.Request{Tag: uint64(len(part)), Op: backend.OpRead, FUA: t.FUA, Length: int64(len(part)), Buf: part}
+	r.Offset = int64(t.start)*int64(ns.BlockSize()) + int64(at)
 	if t.name == "write" {
 		r.Op = backend.OpWrite
 	}

@@ -47,7 +47,7 @@ func (f *finder) survey(cmd *cobra.Command, entries []hostconfig.Entry, show fun
 	}
 	failed := discovery.Run(cmd.Context(), config, s.dialer(), seeds...)
 	if failed != nil && !errors.Is(failed, context.Canceled) {
-		failed = &connectError{failed}
+		failed = &connectError{Err: failed}
 	}
 	return errors.Join(err, failed)
 }

@@ -141,7 +141,7 @@ func inFormat(doc *config.Document, format string, errOut io.Writer) ([]byte, er
 	case "nvmetcli":
 		text, warnings, err := config.ExportNvmetcli(doc, keyText)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, usageError{Err: err}
 		}
 		for _, w := range warnings {
 			fmt.Fprintln(errOut, "warning:", w)
@@ -193,7 +193,7 @@ overwritten. What cannot be the same here is named.`,
 			}
 			in, err := config.ImportNvmetcli(args[0], text, dir)
 			if err != nil {
-				return usageError{err}
+				return usageError{Err: err}
 			}
 			for _, w := range in.Warnings {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -61,7 +62,7 @@ func readConfig(name string, in io.Reader, errOut io.Writer) (*config.Document, 
 	}
 	doc, warnings, err := config.Parse(name, text)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usageError{Err: err}
 	}
 	for _, w := range warnings {
 		fmt.Fprintln(errOut, "warning:", w)
@@ -185,4 +186,15 @@ func shardsOf(doc *config.Document) int {
 		return n
 	}
 	return max(1, min(runtime.NumCPU()/2, maxShards))
+}
+
+// flagsChanged are the names of the flags that were given.
+func flagsChanged(cmd *cobra.Command) map[string]bool {
+	names := map[string]bool{}
+	for _, name := range failure.FlagNames(cmd) {
+		if cmd.Flags().Changed(name) {
+			names[name] = true
+		}
+	}
+	return names
 }

@@ -105,5 +105,15 @@ var nvmeCLICases = []string{
 	"c admin-passthru --opcode=6 --data-len=4096 --read --cdw10=2", "c admin-passthru --opcode=0x0a --cdw10=6", "c admin-passthru --opcode=0xc0", "c admin-passthru --opcode=0xc0 -o json",
 	"n io-passthru --opcode=2 --namespace-id=1 --data-len=512 --read", "n io-passthru --opcode=0x7e --namespace-id=1", "n io-passthru --opcode=0 --namespace-id=1 --show-command",
 
+	"c id-ctrl -H", "c id-ctrl -v", "c id-ctrl -v -o json", "c id-ctrl -V", "n id-ns -H", "n id-ns --namespace-id=2 -v", "n id-ns -V", "n id-ns --namespace-id=2 --force", "n id-ns -b",
+	"c list-ns -v", "c ns-descs --namespace-id=1 -v", "n nvm-id-ns -v", "c nvm-id-ctrl -v", "c nvm-id-ctrl -v -o json", "n cmdset-ind-id-ns -v", "c supported-log-pages -v",
+	"c smart-log -v", "c smart-log -v -o json", "c fid-support-effects-log -v", "c mi-cmd-support-effects-log -v", "c get-property --offset=0x1c -v", "c ana-log -v",
+	"c get-feature --feature-id=4 -v", "c get-feature --feature-id=4 -C", "c get-feature --feature-id=4 --changed -o json", "c get-feature --feature-id=7 -C -H",
+	"n flush -o json", "n flush -v", "c id-ctrl --timeout=5000", "n read --start-block=99999999 --block-count=0 --data-size=512", "n read --start-block=99999999 --block-count=0 --data-size=512 -o json",
+	"n write --start-block=99999999 --block-count=7 --data-size=4096 --data=data", "n write --start-block=0 -c 7 -z 4096 -d data -f -l -p 0", "n read --start-block=0 -c 7 -z 4096 --limited-retry",
+	"n compare --start-block=99999999 -c 7 -z 4096 --data=data", "n write-zeroes --start-block=8 -c 7 -l -f -d", "n verify --start-block=8 -c 7 --limited-retry -f",
+	"n copy --sdlba=200 --slbs=0,16 --blocks=7,7 --format=1", "n copy --sdlba=200 --slbs=0 --blocks=7 --format=2 --snsids=1", "n copy --sdlba=200 --slbs=0 --blocks=7 --format=0 -l -f",
+	"n copy --sdlba=99999999 --slbs=0 --blocks=7", "c admin-passthru --opcode=6 --namespace-id=1 --data-len=4096 --read --cdw10=0 -b --timeout=5000",
+
 	"- check-dhchap-key --key=DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:",
 }

@@ -53,7 +53,7 @@ func (d *Discovery) JSON(w io.Writer) error {
 }
 
 func discoveryFields(e *capsule.DiscoveryEntry) []field {
-	adrfam := field{"adrfam", named(adrfams, e.ADRFAM), named(adrfams, e.ADRFAM)}
+	adrfam := field{"adrfam", named(adrfams, e.ADRFAM), named(adrfams, e.ADRFAM), 0}
 	traddr := clean(e.TRADDR[:])
 	if traddr == "" {
 		adrfam.text = ""

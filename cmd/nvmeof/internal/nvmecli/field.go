@@ -14,11 +14,12 @@ type field struct {
 	name  string
 	text  string
 	value any // in JSON; nil: not there
+	bits  uint64
 }
 
 // dec is a number that is printed in decimal.
 func dec[T ~uint8 | ~uint16 | ~uint32 | ~uint64](name string, v T) field {
-	return field{name, fmt.Sprint(uint64(v)), integer(v)}
+	return field{name, fmt.Sprint(uint64(v)), integer(v), uint64(v)}
 }
 
 // hexField is a number whose text is hexadecimal, except that zero is "0".
@@ -33,10 +34,10 @@ func hexField[T ~uint8 | ~uint16 | ~uint32 | ~uint64](name string, v T) field {
 func wide(name string, v capsule.Uint128) field {
 	n := new(big.Int).SetUint64(v.Hi)
 	n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(v.Lo))
-	return field{name, n.String(), number(n.String())}
+	return field{name, n.String(), number(n.String()), v.Lo}
 }
 
-func text(name, s string) field { return field{name, s, s} }
+func text(name, s string) field { return field{name, s, s, 0} }
 
 // ascii is a fixed field of text, printed with its padding.
 func ascii(name string, b []byte) field {

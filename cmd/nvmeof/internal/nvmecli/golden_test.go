@@ -76,18 +76,15 @@ func TestDiscovery(t *testing.T) {
 }
 
 func TestController(t *testing.T) {
-	c, err := capsule.DecodeIdentifyController(read(t, "id-ctrl.bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantText(t, printed(t, func(b *bytes.Buffer) error { return ControllerText(b, &c) }), string(read(t, "id-ctrl.txt")))
-	wantText(t, printed(t, func(b *bytes.Buffer) error { return ControllerJSON(b, &c) }), string(read(t, "id-ctrl.json")))
+	data := read(t, "id-ctrl.bin")
+	wantText(t, printed(t, func(b *bytes.Buffer) error { return Output{W: b}.IdentifyController(data, false) }), string(read(t, "id-ctrl.txt")))
+	wantText(t, printed(t, func(b *bytes.Buffer) error { return Output{W: b, JSON: true}.IdentifyController(data, false) }), string(read(t, "id-ctrl.json")))
 }
 
 func TestNamespace(t *testing.T) {
 	data := read(t, "id-ns.bin")
-	wantText(t, printed(t, func(b *bytes.Buffer) error { return NamespaceText(b, 2, data) }), string(read(t, "id-ns.txt")))
-	wantText(t, printed(t, func(b *bytes.Buffer) error { return NamespaceJSON(b, data) }), string(read(t, "id-ns.json")))
+	wantText(t, printed(t, func(b *bytes.Buffer) error { return Output{W: b}.IdentifyNamespace(2, data, false) }), string(read(t, "id-ns.txt")))
+	wantText(t, printed(t, func(b *bytes.Buffer) error { return Output{W: b, JSON: true}.IdentifyNamespace(2, data, false) }), string(read(t, "id-ns.json")))
 }
 
 func TestList(t *testing.T) {
@@ -98,6 +95,31 @@ func TestList(t *testing.T) {
 	devices := []Device{one, two}
 	wantText(t, printed(t, func(b *bytes.Buffer) error { return ListText(b, devices) }), string(read(t, "list.txt")))
 	wantText(t, printed(t, func(b *bytes.Buffer) error { return ListJSON(b, devices) }), string(read(t, "list.json")))
+}
+
+func TestListVerbose(t *testing.T) {
+	device := func(node string, nsid uint32, block int, used uint64) Device {
+		return Device{Node: node, Generic: "ng" + node[4:], NSID: nsid, Used: used, Size: 64 << 20, BlockSize: block}
+	}
+	path := func(name, addr string, id uint16, ways ...Way) Path {
+		return Path{Name: name, Transport: "rdma", Address: "traddr=" + addr + ",trsvcid=4420", ControllerID: id, Ways: ways}
+	}
+	one := Subsystem{
+		Name: "nvme-subsys0", NQN: "nqn.2026-11.org.example:disk", HostNQN: "nqn.host", HostID: "0a1b2c3d-0000-4000-8000-000000000001",
+		Model: "nvmeof-go", Firmware: "0.1", Serial: "0123456789abcdef0123",
+		Paths:      []Path{path("nvme0", "10.9.0.2", 1, Way{"nvme0c0n1", "optimized"}, Way{"nvme0c0n2", "optimized"})},
+		Namespaces: []Device{device("nvme0n1", 1, 512, 51200), device("nvme0n2", 2, 512, 51200)},
+	}
+	two := one
+	two.Name, two.NQN, two.Serial, two.Namespaces = "nvme-subsys1", "nqn.2026-11.org.example:two", "SERIAL0002", []Device{device("nvme1n1", 1, 4096, 409600)}
+	two.Paths = []Path{path("nvme1", "10.9.0.1", 1, Way{"nvme1c1n1", "optimized"}), path("nvme2", "10.9.0.2", 2, Way{"nvme1c2n1", "inaccessible"})}
+	all := []Subsystem{one, two}
+	wantText(t, printed(t, func(b *bytes.Buffer) error { return ListVerboseText(b, all) }), string(read(t, "list-v.txt")))
+	wantText(t, printed(t, func(b *bytes.Buffer) error { return ListVerboseJSON(b, all) }), string(read(t, "list-v.json")))
+	all[1].Namespaces[0].URI = "nbd+unix:///x"
+	if text := printed(t, func(b *bytes.Buffer) error { return ListVerboseText(b, all) }); !strings.HasSuffix(text, "\n\nnvme1n1 nbd+unix:///x\n") {
+		t.Errorf("no URI at the end of %s", text)
+	}
 }
 
 // written returns what the target wrote to the host by RDMA WRITE, message by
@@ -163,9 +185,9 @@ func TestRecordedTraffic(t *testing.T) {
 			continue
 		}
 		if c, _ := capsule.DecodeIdentifyController(m); strings.HasPrefix(string(c.SN[:]), "SERIAL0001") {
-			check("id-ctrl", func(b *bytes.Buffer) error { return ControllerText(b, &c) })
+			check("id-ctrl", func(b *bytes.Buffer) error { return Output{W: b}.IdentifyController(m, false) })
 		} else if n, _ := capsule.DecodeIdentifyNamespace(m); n.NSZE == 0x200000 {
-			check("id-ns", func(b *bytes.Buffer) error { return NamespaceText(b, 1, m) })
+			check("id-ns", func(b *bytes.Buffer) error { return Output{W: b}.IdentifyNamespace(1, m, false) })
 		}
 	}
 	for _, name := range []string{"discover", "id-ctrl", "id-ns"} {

@@ -11,30 +11,54 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// ControllerText prints Identify Controller data (CNS 01h) as `nvme id-ctrl` does.
-func ControllerText(w io.Writer, c *capsule.IdentifyController) error {
-	var b strings.Builder
-	b.WriteString("NVME Identify Controller:\n")
-	writeFields(&b, 10, controllerFields(c))
-	for i := range int(c.NPSS) + 1 {
-		if i < len(c.PSD) {
-			powerText(&b, i, c.PSD[i][:])
-		}
+// Where Identify Controller data has bytes of the vendor.
+const controllerVendor = 3072
+
+// IdentifyController prints Identify Controller data (CNS 01h) as `nvme id-ctrl` does, with the
+// bytes of the vendor if they are wanted.
+func (o Output) IdentifyController(data []byte, vendor bool) error {
+	c, err := capsule.DecodeIdentifyController(data)
+	if err != nil {
+		return err
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	if o.JSON {
+		return o.json(controllerJSON(&c))
+	}
+	return o.text(func(b *strings.Builder) {
+		b.WriteString("NVME Identify Controller:\n")
+		if fields := controllerFields(&c); o.Human {
+			writeSpelled(b, 10, fields, controllerWords)
+		} else {
+			writeFields(b, 10, fields)
+		}
+		for i := range min(int(c.NPSS)+1, len(c.PSD)) {
+			powerText(b, i, c.PSD[i][:])
+		}
+		if vendor {
+			vendorText(b, data[controllerVendor:capsule.IdentifySize])
+		}
+	})
 }
 
-// ControllerJSON prints the same as `nvme id-ctrl -o json` does.
-func ControllerJSON(w io.Writer, c *capsule.IdentifyController) error {
-	o := members(controllerFields(c))
-	psds := []object{}
-	for i := range int(c.NPSS) + 1 {
-		if i < len(c.PSD) {
-			psds = append(psds, powerJSON(c.PSD[i][:]))
-		}
+// controllerWords finds the words of a field: SGLS has others where there are no SGLs.
+func controllerWords(f field) string {
+	if f.name == "sgls" && f.bits&3 == 0 {
+		return "sgls none"
 	}
-	return writeJSON(w, append(o, member{"psds", psds}))
+	return f.name
+}
+
+func vendorText(b *strings.Builder, data []byte) {
+	b.WriteString("vs[]:\n")
+	hexDump(b, data)
+}
+
+func controllerJSON(c *capsule.IdentifyController) object {
+	psds := []object{}
+	for i := range min(int(c.NPSS)+1, len(c.PSD)) {
+		psds = append(psds, powerJSON(c.PSD[i][:]))
+	}
+	return append(members(controllerFields(c)), member{"psds", psds})
 }
 
 func controllerFields(c *capsule.IdentifyController) []field {
@@ -50,7 +74,7 @@ func generalFields(c *capsule.IdentifyController) []field {
 		hexField("vid", c.VID), hexField("ssvid", c.SSVID),
 		ascii("sn", c.SN[:]), ascii("mn", c.MN[:]), ascii("fr", c.FR[:]),
 		dec("rab", c.RAB),
-		{"ieee", fmt.Sprintf("%06x", ieee), integer(ieee)},
+		{"ieee", fmt.Sprintf("%06x", ieee), integer(ieee), 0},
 		hexField("cmic", c.CMIC), dec("mdts", c.MDTS), hexField("cntlid", c.CNTLID), hexField("ver", c.VER),
 		hexField("rtd3r", c.RTD3R), hexField("rtd3e", c.RTD3E),
 		hexField("oaes", c.OAES), hexField("ctratt", c.CTRATT),
@@ -140,7 +164,7 @@ func powerText(w io.Writer, i int, b []byte) {
 		non = "non-"
 	}
 	fmt.Fprintf(w, "ps   %4d : mp:%s %soperational enlat:%d exlat:%d rrt:%d rrl:%d\n", i, watts(p.mp, scale), non,
-		p.enlat, p.exlat, p.rrt, p.rrl)
+		int32(p.enlat), int32(p.exlat), p.rrt, p.rrl) // as nvme-cli prints them
 	fmt.Fprintf(w, "            rwt:%d rwl:%d idle_power:%s active_power:%s\n", p.rwt, p.rwl, watts(p.idlp, p.ips), watts(p.actp, p.aps))
 	fmt.Fprintf(w, "            active_power_workload:%s\n", workload(p.apw))
 	fmt.Fprintf(w, "            emergency power fail recovery time: %s\n", scaledTime(p.epfrt, p.epfrts))

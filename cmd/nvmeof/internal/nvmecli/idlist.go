@@ -3,6 +3,7 @@ package nvmecli
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -15,6 +16,10 @@ func (o Output) NamespaceList(ids []capsule.NSID) error {
 	return o.either(func(b *strings.Builder) {
 		b.WriteString("NVME Namespace List:\n")
 		for i, id := range ids {
+			if o.Human {
+				fmt.Fprintf(b, "Identifier %4d: NSID 0x%x\n", i, uint32(id))
+				continue
+			}
 			fmt.Fprintf(b, "[%4d]:0x%x\n", i, uint32(id))
 		}
 	}, func() any { return object{{"nsid_list", nsids(ids)}} })
@@ -50,6 +55,9 @@ func (o Output) Descriptors(nsid capsule.NSID, data []byte) error {
 		}
 		if t.Length() == len(id) { // others are for programs of the future
 			f := descriptor(t, id)
+			if o.Human {
+				lines = append(lines, dec("loc", uint32(off)), dec("nidt", t), dec("nidl", uint32(len(id))), text("type", f.name))
+			}
 			lines = append(lines, f)
 			list = append(list, object{{"loc", integer(off)}, {"nidt", integer(t)}, {"nidl", integer(len(id))}, {"Type", f.name}, {f.name, f.value}})
 		}
@@ -82,8 +90,16 @@ func (o Output) NVMNamespace(nsid capsule.NSID, ns *capsule.IdentifyNamespace, n
 		hexField("npdal", n.NPDAL), hexField("lbapss", n.LBAPSS), hexField("tlbaag", n.TLBAAG)}
 	return o.either(func(b *strings.Builder) {
 		fmt.Fprintf(b, "NVMe NVM Identify Namespace %d:\n", nsid)
-		writeFields(b, 6, head)
+		if o.Human {
+			writeSpelled(b, 6, head, bySameName)
+		} else {
+			writeFields(b, 6, head)
+		}
 		for i, e := range n.ELBAF[:formats] {
+			if o.Human {
+				extendedFormat(b, i, e, i == formatIndex(ns))
+				continue
+			}
 			fmt.Fprintf(b, "elbaf %2d : qpif:%d pif:%d sts:%d  %s\n", i, e>>9&0xf, e>>7&3, e&0x7f, choose(i == formatIndex(ns), "(in use)", ""))
 		}
 		writeFields(b, 6, tail)
@@ -96,6 +112,14 @@ func (o Output) NVMNamespace(nsid capsule.NSID, ns *capsule.IdentifyNamespace, n
 	})
 }
 
+// extendedFormat is a line of `nvme nvm-id-ns -v`.
+func extendedFormat(b *strings.Builder, i int, e uint32, used bool) {
+	guards := []string{"16b Guard", "32b Guard", "64b Guard"}
+	qualified, pif := e>>9&0xf, e>>7&3
+	fmt.Fprintf(b, "Extended LBA Format %2d : Qualified Protection Information Format: %s(%d) - Protection Information Format: %s(%d) - Storage Tag Size (MSB): %-2d %s\n",
+		i, at(guards, qualified, "Reserved"), qualified, at(guards, pif, "Reserved"), pif, e&0x7f, choose(used, "(in use)", ""))
+}
+
 // NVMController prints the data of Identify CNS 06h as `nvme nvm-id-ctrl` does.
 func (o Output) NVMController(c *capsule.IdentifyNVMController) error {
 	version := dec("ver", c.VER)
@@ -104,6 +128,46 @@ func (o Output) NVMController(c *capsule.IdentifyNVMController) error {
 		dec("kpiocap", c.KPIOCAP), dec("wzdsl", c.WZDSL), dec("aocs", c.AOCS), version, dec("lbamqf", c.LBAMQF)}
 	return o.either(func(b *strings.Builder) {
 		b.WriteString("NVMe Identify Controller NVM:\n")
-		writeFields(b, 7, fields)
-	}, func() any { return members(fields) })
+		for _, f := range fields {
+			writeFields(b, 7, []field{f})
+			if o.Human {
+				spellNVMController(b, f)
+			}
+		}
+	}, func() any {
+		if o.Human {
+			fields = slices.Insert(fields, slices.IndexFunc(fields, func(f field) bool { return f.name == "ver" }), spellAOCS(c.AOCS)...)
+		}
+		return members(fields)
+	})
+}
+
+// spellNVMController writes what -v says of a field.
+func spellNVMController(b *strings.Builder, f field) {
+	switch f.name {
+	case "ver":
+		fmt.Fprintf(b, "  NVM command set specification: %d.%d.%d\n\n", f.bits>>16, f.bits>>8&0xff, f.bits&0xff)
+	case "lbamqf":
+		what := "Reserved"
+		switch {
+		case f.bits == 0:
+			what = "LBA Migration Queue Entry Type 0"
+		case f.bits >= vendorQueueEntry:
+			what = "Vendor Specific"
+		}
+		fmt.Fprintf(b, "  0x%x: %s\n\n", f.bits, what)
+	default:
+		spell(b, f.name, f)
+	}
+}
+
+// vendorQueueEntry is the first of the vendors' formats of migration queue entries.
+const vendorQueueEntry = 0xc0
+
+// spellAOCS are the members that -v adds to JSON.
+func spellAOCS(v uint16) (fields []field) {
+	if rest := v >> 1; rest != 0 {
+		fields = append(fields, dec("[15:1]: Reserved", rest))
+	}
+	return append(fields, dec("[0:0]: Reporting Allocated LBA Supported", v&1))
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -13,42 +12,54 @@ import (
 // Where Identify Namespace data has bytes of the vendor.
 const namespaceVendor = 384
 
-// NamespaceText prints Identify Namespace data (CNS 00h) as `nvme id-ns` does.
-func NamespaceText(w io.Writer, id capsule.NSID, data []byte) error {
+// IdentifyNamespace prints Identify Namespace data (CNS 00h) as `nvme id-ns` does, with the bytes
+// of the vendor if they are wanted.
+func (o Output) IdentifyNamespace(id capsule.NSID, data []byte, vendor bool) error {
 	n, err := capsule.DecodeIdentifyNamespace(data)
 	if err != nil {
 		return err
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "NVME Identify Namespace %d:\n", id)
-	writeFields(&b, 8, namespaceFields(&n))
-	for i := range int(n.NLBAF) + int(n.NULBAF) + 1 {
-		if i >= len(n.LBAF) {
-			break
-		}
-		f, inUse := n.LBAF[i], ""
-		if f == n.Format() && i == formatIndex(&n) {
-			inUse = "(in use)"
-		}
-		fmt.Fprintf(&b, "lbaf %2d : ms:%-3d lbads:%-2d rp:%s %s\n", i, f.MS, f.LBADS, hexed(f.RP), inUse)
+	if o.JSON {
+		return o.json(namespaceJSON(&n, data))
 	}
-	_, err = io.WriteString(w, b.String())
-	return err
+	return o.text(func(b *strings.Builder) {
+		fmt.Fprintf(b, "NVME Identify Namespace %d:\n", id)
+		if fields := namespaceFields(&n); o.Human {
+			for i, what := range []string{"Total", "Maximum", "Current"} {
+				fields[i].text += "\t" + what + " size in logical blocks"
+			}
+			writeSpelled(b, 8, fields, bySameName)
+		} else {
+			writeFields(b, 8, fields)
+		}
+		for i := range min(int(n.NLBAF)+int(n.NULBAF)+1, len(n.LBAF)) {
+			o.format(b, i, n.LBAF[i], i == formatIndex(&n))
+		}
+		if vendor {
+			vendorText(b, data[namespaceVendor:capsule.IdentifySize])
+		}
+	})
 }
 
-// NamespaceJSON prints the same as `nvme id-ns -o json` does.
-func NamespaceJSON(w io.Writer, data []byte) error {
-	n, err := capsule.DecodeIdentifyNamespace(data)
-	if err != nil {
-		return err
+// format is the line of one of the namespace's formats.
+func (o Output) format(b *strings.Builder, i int, f capsule.LBAFormat, used bool) {
+	inUse := choose(used, "(in use)", "")
+	if o.Human {
+		performance := at([]string{"Best", "Better", "Good", "Degraded"}, f.RP, "Best")
+		fmt.Fprintf(b, "LBA Format %2d : Metadata Size: %-3d bytes - Data Size: %-2d bytes - Relative Performance: %s %s %s\n",
+			i, f.MS, int32(1)<<f.LBADS, hexed(f.RP), performance, inUse)
+		return
 	}
+	fmt.Fprintf(b, "lbaf %2d : ms:%-3d lbads:%-2d rp:%s %s\n", i, f.MS, f.LBADS, hexed(f.RP), inUse)
+}
+
+func namespaceJSON(n *capsule.IdentifyNamespace, data []byte) object {
 	lbafs := []object{}
 	for i := range min(int(n.NLBAF)+1, len(n.LBAF)) {
 		f := n.LBAF[i]
 		lbafs = append(lbafs, object{{"ms", integer(f.MS)}, {"ds", integer(f.LBADS)}, {"rp", integer(f.RP)}})
 	}
-	o := append(members(namespaceFields(&n)), member{"lbafs", lbafs}, member{"vs", dump(data[namespaceVendor:capsule.IdentifySize])})
-	return writeJSON(w, o)
+	return append(members(namespaceFields(n)), member{"lbafs", lbafs}, member{"vs", dump(data[namespaceVendor:capsule.IdentifySize])})
 }
 
 func formatIndex(n *capsule.IdentifyNamespace) int { return int(n.FLBAS&0xf | n.FLBAS>>1&0x30) }

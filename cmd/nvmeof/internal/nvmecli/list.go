@@ -25,23 +25,46 @@ func ListText(w io.Writer, devices []Device) error {
 	fmt.Fprintf(&b, listRow, "Node", "Generic", "SN", "Model", "Namespace", "Usage", "Format", "FW Rev")
 	fmt.Fprintf(&b, listRow, rule(21), rule(21), rule(20), rule(40), rule(10), rule(26), rule(16), rule(8))
 	for _, d := range devices {
-		used, usedUnit := scale(float64(d.Used), 1000)
-		size, sizeUnit := scale(float64(d.Size), 1000)
-		block, blockUnit := scale(float64(d.BlockSize), 1024)
-		usage := fmt.Sprintf("%6.2f %2sB / %6.2f %2sB", used, usedUnit, size, sizeUnit)
-		format := fmt.Sprintf("%3.0f %2sB + %2d B", block, blockUnit, d.MetadataSize)
 		fmt.Fprintf(&b, listRow, d.Node, d.Generic, harmless(d.Serial), harmless(d.Model),
-			fmt.Sprintf("0x%x", d.NSID), usage, format, harmless(d.Firmware))
+			fmt.Sprintf("0x%x", d.NSID), d.usage(), d.format(), harmless(d.Firmware))
 	}
-	gap := "\n"
+	published(&b, devices, "\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// published writes by which URI devices can be used, after a gap unless one was there.
+func published(b *strings.Builder, devices []Device, gap string) string {
 	for _, d := range devices {
 		if d.URI != "" {
-			fmt.Fprintf(&b, "%s%s %s\n", gap, d.Node, d.URI)
+			fmt.Fprintf(b, "%s%s %s\n", gap, d.Node, d.URI)
 			gap = ""
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return gap
+}
+
+func (d *Device) usage() string {
+	used, usedUnit := scale(float64(d.Used), 1000)
+	size, sizeUnit := scale(float64(d.Size), 1000)
+	return fmt.Sprintf("%6.2f %2sB / %6.2f %2sB", used, usedUnit, size, sizeUnit)
+}
+
+func (d *Device) format() string {
+	block, unit := scale(float64(d.BlockSize), 1024)
+	return fmt.Sprintf("%3.0f %2sB + %2d B", block, unit, d.MetadataSize)
+}
+
+// sizes are the members that end both of the lists in JSON.
+func (d *Device) sizes() object {
+	o := object{
+		{"UsedBytes", integer(d.Used)}, {"MaximumLBA", integer(d.Size / uint64(max(1, d.BlockSize)))},
+		{"PhysicalSize", integer(d.Size)}, {"SectorSize", integer(d.BlockSize)},
+	}
+	if d.URI != "" {
+		o = append(o, member{"URI", d.URI})
+	}
+	return o
 }
 
 func rule(n int) string { return strings.Repeat("-", n) }
@@ -68,13 +91,8 @@ func ListJSON(w io.Writer, devices []Device) error {
 			{"NameSpace", integer(d.NSID)},
 			{"DevicePath", d.Node}, {"GenericPath", d.Generic},
 			{"Firmware", d.Firmware}, {"ModelNumber", d.Model}, {"SerialNumber", d.Serial},
-			{"UsedBytes", integer(d.Used)}, {"MaximumLBA", integer(d.Size / uint64(max(1, d.BlockSize)))},
-			{"PhysicalSize", integer(d.Size)}, {"SectorSize", integer(d.BlockSize)},
 		}
-		if d.URI != "" {
-			device = append(device, member{"URI", d.URI})
-		}
-		list = append(list, device)
+		list = append(list, append(device, d.sizes()...))
 	}
 	return writeJSON(w, object{{"Devices", list}})
 }

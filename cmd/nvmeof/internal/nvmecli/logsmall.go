@@ -54,6 +54,9 @@ func (o Output) SupportedLogs(s *capsule.SupportedLog) error {
 			if v&capsule.LogSupported != 0 {
 				name, ok := logNames[capsule.LID(i)]
 				fmt.Fprintf(b, "LID %s - %s\n", hexed(uint8(i)), choose(ok, name, "Unknown"))
+				if o.Human {
+					spellLogSupport(b, capsule.LID(i), v)
+				}
 			}
 		}
 	}, func() any {
@@ -65,6 +68,24 @@ func (o Output) SupportedLogs(s *capsule.SupportedLog) error {
 		}
 		return object{{"supported_logs", list}}
 	})
+}
+
+// logParameters are what bits 16 and up of a page's entry say.
+var logParameters = map[capsule.LID][]string{
+	0x07: {"Maximum Created Data Area"}, 0x0d: {"Establish Context and Read 512 Bytes of Header"},
+	0x70: {"Extended Discovery Log Page Entry", "Port Local Entries Only", "All NVM Subsystem Entries"}, 0x71: {"All Host Entries"},
+}
+
+// spellLogSupport writes what -v says of a page.
+func spellLogSupport(b *strings.Builder, lid capsule.LID, v capsule.LogSupport) {
+	say := func(what string, bit int) {
+		fmt.Fprintf(b, "  %s is %s\n", what, choose(v>>bit&1 != 0, "supported", "not supported"))
+	}
+	say("LSUPP", 0)
+	say("IOS", 1)
+	for i, what := range logParameters[lid] {
+		say(what, 16+i)
+	}
 }
 
 // ChangedNamespaces prints the log as `nvme changed-ns-list-log` does. A list that

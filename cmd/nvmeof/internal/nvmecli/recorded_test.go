@@ -51,6 +51,10 @@ func (r *recording) set(t *testing.T, command, settings string) {
 	}
 	for s := range strings.FieldsSeq(settings) {
 		k, v, _ := strings.Cut(s, "=")
+		if strings.HasPrefix(k, "page") {
+			r.args[k] = v
+			continue
+		}
 		n, err := strconv.ParseUint(v, 0, 64)
 		if err != nil {
 			t.Fatal(err)
@@ -94,6 +98,14 @@ func decoded[T any](t *testing.T, decode func([]byte) (T, error), b []byte) *T {
 	return &v
 }
 
+// page is a recorded page, or the one that its settings have in its place.
+func (r *recording) page(t *testing.T, name string) []byte {
+	if other := r.args["page"+name]; other != "" {
+		name = other
+	}
+	return page(t, name, capsule.IdentifySize)
+}
+
 // log is a recorded log page, or an empty one.
 func (r *recording) log(t *testing.T, lid int, size int) []byte {
 	switch {
@@ -102,14 +114,14 @@ func (r *recording) log(t *testing.T, lid int, size int) []byte {
 	case r.name == "overflow":
 		return binary.LittleEndian.AppendUint32(nil, uint32(capsule.NSIDBroadcast))
 	}
-	return page(t, fmt.Sprintf("log-%02x", lid), size)
+	return r.page(t, fmt.Sprintf("log-%02x", lid))[:size]
 }
 
 // check compares what print makes of a recording with what nvme-cli printed.
 func (r *recording) check(t *testing.T, print func(o Output) error) {
 	t.Helper()
 	var out strings.Builder
-	o := Output{W: &out, Device: "nvme0", JSON: r.args["-o"] == "json", Human: r.args["-H"] != ""}
+	o := Output{W: &out, Device: "nvme0", JSON: r.args["-o"] == "json", Human: r.args["-H"] != "" || r.args["-v"] != ""}
 	if err := print(o); err != nil {
 		t.Fatalf("%s: %v", r.line, err)
 	}
@@ -179,20 +191,37 @@ func TestIdentifyAsRecorded(t *testing.T) {
 	}
 }
 
+// TestVerboseAsRecorded: what -H and -v say of every field with all of its bits, with
+// none, and with some.
+func TestVerboseAsRecorded(t *testing.T) {
+	for _, r := range recordings(t, "verbose") {
+		r.check(t, func(o Output) error {
+			if r.args[""] == "supported-log-pages" {
+				return r.printLog(t, o, 0)
+			}
+			return r.printIdentify(t, o)
+		})
+	}
+}
+
 func (r *recording) printIdentify(t *testing.T, o Output) error {
 	nsid := capsule.NSID(r.number("-n", 0))
 	switch r.args[""] {
+	case "id-ctrl":
+		return o.IdentifyController(r.page(t, "id-01"), r.args["-V"] != "")
+	case "id-ns":
+		return o.IdentifyNamespace(nsid, r.page(t, "id-00"), r.args["-V"] != "")
 	case "list-ns":
 		cns := map[[2]bool]string{{false, false}: "id-02", {true, false}: "id-10", {false, true}: "id-07", {true, true}: "id-1a"}
 		return o.NamespaceList(idsOf(page(t, cns[[2]bool{r.args["-a"] != "", r.args["-y"] != ""}], 4096)))
 	case "ns-descs":
-		return o.Descriptors(nsid, page(t, "id-03", 4096))
+		return o.Descriptors(nsid, r.page(t, "id-03"))
 	case "nvm-id-ns":
-		return o.NVMNamespace(nsid, decoded(t, capsule.DecodeIdentifyNamespace, page(t, "id-00", 4096)), decoded(t, capsule.DecodeIdentifyNVMNamespace, page(t, "id-05", 4096)))
+		return o.NVMNamespace(nsid, decoded(t, capsule.DecodeIdentifyNamespace, r.page(t, "id-00")), decoded(t, capsule.DecodeIdentifyNVMNamespace, r.page(t, "id-05")))
 	case "cmdset-ind-id-ns":
-		return o.IndependentNamespace(nsid, decoded(t, capsule.DecodeIdentifyNamespaceIndependent, page(t, "id-08", 4096)))
+		return o.IndependentNamespace(nsid, decoded(t, capsule.DecodeIdentifyNamespaceIndependent, r.page(t, "id-08")))
 	case "nvm-id-ctrl":
-		return o.NVMController(decoded(t, capsule.DecodeIdentifyNVMController, page(t, "id-06", 4096)))
+		return o.NVMController(decoded(t, capsule.DecodeIdentifyNVMController, r.page(t, "id-06")))
 	case "list-ctrl":
 		return o.ControllerList([]capsule.ControllerID{1, 7, 65519})
 	}

@@ -11,12 +11,22 @@ type Subsystem struct {
 	Name, NQN, HostNQN, HostID    string
 	Model, Firmware, Policy, Type string // shown when asked for more
 	Paths                         []Path
+
+	// What `nvme list -v` has more of.
+	Serial     string
+	Namespaces []Device
 }
 
 // A Path is one of its controllers.
 type Path struct {
 	Name, Transport, Address, State string
+
+	ControllerID uint16
+	Ways         []Way // to its namespaces, as far as they are known
 }
+
+// A Way is how a controller reaches a namespace: nvme0c0n1, and its ANA state.
+type Way struct{ Name, State string }
 
 // SubsystemsText prints subsystems as `nvme list-subsys` does, or with more as its -v.
 func SubsystemsText(w io.Writer, all []Subsystem, more bool) error {
@@ -43,6 +53,11 @@ func SubsystemsText(w io.Writer, all []Subsystem, more bool) error {
 
 // SubsystemsJSON prints the same as with `-o json`: the subsystems of each host.
 func SubsystemsJSON(w io.Writer, all []Subsystem, more bool) error {
+	return writeJSON(w, byHost(all, func(s *Subsystem) object { return s.json(more) }))
+}
+
+// byHost are the hosts, with what show makes of their subsystems.
+func byHost(all []Subsystem, show func(*Subsystem) object) []object {
 	hosts := []object{}
 	subsystems := map[[2]string]int{} // index of the host
 	lists := [][]object{}
@@ -56,12 +71,12 @@ func SubsystemsJSON(w io.Writer, all []Subsystem, more bool) error {
 			hosts = append(hosts, object{{"HostNQN", s.HostNQN}, {"HostID", s.HostID}})
 			lists = append(lists, nil)
 		}
-		lists[at] = append(lists[at], s.json(more))
+		lists[at] = append(lists[at], show(s))
 	}
 	for i := range hosts {
 		hosts[i] = append(hosts[i], member{"Subsystems", lists[i]})
 	}
-	return writeJSON(w, hosts)
+	return hosts
 }
 
 func (s *Subsystem) json(more bool) object {

@@ -10,7 +10,7 @@ func TestSubsystems(t *testing.T) {
 	s := Subsystem{
 		Name: "nvme-subsys0", NQN: "nqn.2026-11.org.example:a", HostNQN: "nqn.2014-08.org.nvmexpress:uuid:" + id, HostID: id,
 		Model: "Linux", Firmware: "6.12.107", Policy: "numa", Type: "nvm",
-		Paths: []Path{{"nvme0", "loop", "", "live"}, {"nvme1", "loop", "", "live"}},
+		Paths: []Path{{Name: "nvme0", Transport: "loop", State: "live"}, {Name: "nvme1", Transport: "loop", State: "live"}},
 	}
 	one, two := s, s
 	one.NQN, one.Paths = "nqn.2014-08.org.nvmexpress.discovery", s.Paths[:1]

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+)
+
+// adviceTexts say what to do about a refusal whose status alone says too little.
+var adviceTexts = map[capsule.Status]string{
+	capsule.StatusInvalidOpcode:           "nvmeof effects-log lists the commands that the controller has.",
+	capsule.StatusInvalidLogPage:          "nvmeof supported-log-pages lists those that the controller has.",
+	capsule.StatusReservationConflict:     "Another host has reserved the namespace: nvmeof resv-report tells which, nvmeof resv-acquire --racqa 1 takes it over.",
+	capsule.StatusNamespaceWriteProtected: "nvmeof get-feature -f 0x84 tells how the namespace is protected.",
+	capsule.StatusANAInaccessible:         "The namespace is not reached through this controller: nvmeof ana-log shows what is.",
+	capsule.StatusANAPersistentLoss:       "The namespace is not reached through this controller any more: nvmeof ana-log shows what is.",
+}
+
+// advice is what an admin may want to know beside the words of a status: empty where that
+// is nothing. It was about the wanted namespace, 0 for the lowest.
+func advice(ctx context.Context, c *host.Controller, s capsule.Status, wanted uint32, self string) string {
+	switch code := s.Code(); code {
+	case capsule.StatusInvalidNamespace:
+		ids, err := c.Namespaces(ctx)
+		if err != nil {
+			return ""
+		}
+		return fmt.Sprintf("The controller shows this host the namespaces %s: --namespace-id.", list(texts(ids)))
+	case capsule.StatusLBAOutOfRange:
+		return size(ctx, c, wanted)
+	case capsule.StatusAccessDenied, capsule.StatusOperationDenied:
+		return "The target does not let this host do that, which is " + self + "."
+	default:
+		return adviceTexts[code]
+	}
+}
+
+// size tells how many blocks the wanted namespace has.
+func size(ctx context.Context, c *host.Controller, wanted uint32) string {
+	id, err := chooseNamespace(ctx, c, wanted)
+	if err != nil {
+		return ""
+	}
+	ns, err := c.Namespace(ctx, id)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("Namespace %d has %d blocks of %d bytes, from 0.", id, ns.Size()/int64(ns.BlockSize()), ns.BlockSize())
+}

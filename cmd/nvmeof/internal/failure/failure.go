@@ -1,0 +1,45 @@
+package failure
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// Usage is a mistake on the command line. What it wraps is not looked at: the mistake
+// decides the exit code.
+type Usage struct{ Err error }
+
+func (e Usage) Error() string { return e.Err.Error() }
+
+// Usagef makes a [Usage].
+func Usagef(format string, args ...any) error { return Usage{Err: fmt.Errorf(format, args...)} }
+
+// Connect is a controller or a target that was not reached, or did not want us.
+type Connect struct{ Err error }
+
+func (e *Connect) Error() string { return e.Err.Error() }
+
+func (e *Connect) Unwrap() error { return e.Err }
+
+// DidYouMean is a question that goes after a name that does not exist; empty where none
+// of the names is near.
+func DidYouMean(s string, names []string) string {
+	if near := nvmeof.Nearest(s, names); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
+// FlagNames are the long names of a command's flags, as its usage shows them.
+func FlagNames(cmd *cobra.Command) (names []string) {
+	for word := range strings.FieldsSeq(cmd.Flags().FlagUsages()) {
+		if name, ok := strings.CutPrefix(word, "--"); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}

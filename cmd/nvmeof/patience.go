@@ -1,0 +1,28 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// patience is a flag with a time: a number is milliseconds, as with nvme-cli.
+type patience time.Duration
+
+func (p *patience) Set(s string) error {
+	if n, err := strconv.ParseUint(s, 0, 32); err == nil {
+		*p = patience(min(n, math.MaxInt32)) * patience(time.Millisecond)
+		return nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q is no time: a number of milliseconds, or with a unit, as in 30s", s)
+	}
+	*p = patience(d)
+	return nil
+}
+
+func (p *patience) String() string { return time.Duration(*p).String() }
+
+func (*patience) Type() string { return "duration" }
