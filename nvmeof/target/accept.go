@@ -15,6 +15,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -34,7 +35,7 @@ type Listener struct {
 	err      error         // why; set before ended is closed
 
 	mu  sync.Mutex // one change of the states at a time
-	ana atomic.Pointer[anaTable]
+	ana atomic.Pointer[ana.Table]
 }
 
 // A ListenerConfig describes a listener. A zero field takes the default.
@@ -47,9 +48,9 @@ type ListenerConfig struct {
 	ANA map[capsule.ANAGroup]capsule.ANAState
 }
 
-func newListener(d *Device, rl rdmatransport.Listener, p port, ana *anaTable) *Listener {
+func newListener(d *Device, rl rdmatransport.Listener, p port, paths *ana.Table) *Listener {
 	l := &Listener{target: d.target, device: d, listener: rl, port: p, ended: make(chan struct{})}
-	l.ana.Store(ana)
+	l.ana.Store(paths)
 	return l
 }
 
@@ -81,7 +82,7 @@ func (t *Target) Listen(addr netip.AddrPort) (*Listener, error) {
 // ListenerConfig.ANA from the first command on.
 func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
 	t := d.target
-	ana, err := newANATable(c.ANA)
+	paths, err := ana.NewTable(c.ANA)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
 	if t.listener(c.ID) != nil {
 		return nil, errors.Join(fmt.Errorf("listener %d exists already", c.ID), rl.Close())
 	}
-	l := newListener(d, rl, port{c.ID, rl.Addr()}, ana)
+	l := newListener(d, rl, port{c.ID, rl.Addr()}, paths)
 	t.reshapeLocked(nil, func() {
 		t.listeners = append(slices.Clone(t.listeners), l)
 		slices.SortFunc(t.listeners, func(a, b *Listener) int { return cmp.Compare(a.port.id, b.port.id) })

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
 // AllowHost lets the host with that NQN connect, with all rights; one that is
@@ -161,7 +162,7 @@ func (c *Controller) reach(id capsule.NSID) (*Namespace, capsule.Status) {
 	if ns == nil {
 		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	if s := pathStatus(c.listener.state(ns.Group())); s != capsule.StatusSuccess {
+	if s := ana.Status(c.listener.state(ns.Group())); s != capsule.StatusSuccess {
 		return nil, s
 	}
 	return ns, capsule.StatusSuccess

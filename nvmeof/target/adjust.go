@@ -9,6 +9,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
 // SetReadOnly makes the namespace read-only for all hosts, or lets those write
@@ -28,8 +29,8 @@ func (n *Namespace) Group() capsule.ANAGroup { return capsule.ANAGroup(n.group.L
 
 // SetGroup moves the namespace to another ANA group, 1 to 128.
 func (n *Namespace) SetGroup(g capsule.ANAGroup) error {
-	if g < 1 || g > maxANAGroups {
-		return fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", n.id, n.subsystem.nqn, g, maxANAGroups)
+	if !ana.Valid(g) {
+		return fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", n.id, n.subsystem.nqn, g, ana.MaxGroups)
 	}
 	s := n.subsystem
 	s.change.Lock()

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
 // AddNamespace exports a store. Connected hosts are told by an event.
@@ -26,8 +27,8 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	if c.NSID > maxNamespaces {
 		return nil, fmt.Errorf("namespace %d of %s: at most %d", c.NSID, s.nqn, maxNamespaces)
 	}
-	if c.Group > maxANAGroups {
-		return nil, fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", c.NSID, s.nqn, c.Group, maxANAGroups)
+	if !ana.Valid(c.Group) {
+		return nil, fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", c.NSID, s.nqn, c.Group, ana.MaxGroups)
 	}
 	if table.get(c.NSID) != nil {
 		return nil, fmt.Errorf("namespace %d of %s exists already", c.NSID, s.nqn)

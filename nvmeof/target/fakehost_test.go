@@ -12,6 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -55,11 +56,11 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 			t.Fatal(err)
 		}
 	}
-	ana, err := newANATable(nil)
+	paths, err := ana.NewTable(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.at = newListener(f.target.first, nil, port{1, netip.MustParseAddrPort("192.0.2.1:4420")}, ana)
+	f.at = newListener(f.target.first, nil, port{1, netip.MustParseAddrPort("192.0.2.1:4420")}, paths)
 	if f.sub, err = f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN}); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -86,8 +87,8 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.OAES = supportedEvents
 	id.FRMW = 1<<1 | 1 // one slot, read only
 	id.WCTEMP, id.CCTEMP = warningTemperature, criticalTemperature
-	id.ANATT, id.ANACAP = anaTransition, 0x1f // reports all five states
-	id.ANAGRPMAX, id.NANAGRPID = maxANAGroups, maxANAGroups
+	id.ANATT, id.ANACAP = ana.Transition, 0x1f // reports all five states
+	id.ANAGRPMAX, id.NANAGRPID = ana.MaxGroups, ana.MaxGroups
 	id.SQES, id.CQES = state.SQEntryShift<<4|state.SQEntryShift, state.CQEntryShift<<4|state.CQEntryShift
 	id.NN, id.MNAN = maxNamespaces, maxNamespaces
 	id.ONCS = capsule.ONCSCompare | capsule.ONCSDatasetManagement | capsule.ONCSWriteZeroes | capsule.ONCSTimestamp |

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
 // SubsystemConfig describes a subsystem. A zero field takes the default.
@@ -45,7 +46,7 @@ type Subsystem struct {
 	change sync.Mutex // held while the namespaces change, which waits for shards
 
 	counting sync.Mutex
-	regroups anaChanges
+	regroups ana.Changes
 
 	mu          sync.Mutex // controllers; shards take it, so nobody waits under it
 	controllers map[capsule.ControllerID]*Controller

@@ -16,6 +16,7 @@ var purePackages = []string{
 	"rdmatransport/softroce/cm",
 	"nvmeof/auth",
 	"nvmeof/multipath/internal/decide",
+	"nvmeof/target/internal/ana",
 	"nvmeof/target/internal/reservation",
 	"nvmeof/target/internal/state",
 	"nvmeof/config",
