@@ -58,7 +58,7 @@ func (s *Subsystem) anaChanged(l *Listener, g capsule.ANAGroup) {
 func (c *Controller) sees(g capsule.ANAGroup) bool {
 	r := c.rights.Load()
 	for _, ns := range c.subsystem.table() {
-		if ns != nil && ns.Group() == g && r.access(ns.id) != AccessNone {
+		if ns != nil && ns.Group() == g && r.See(ns.id) {
 			return true
 		}
 	}
@@ -84,7 +84,7 @@ func (c *Controller) anaLog(f capsule.GetLogPage) []byte {
 	var members ana.Members
 	r := c.rights.Load()
 	for _, ns := range c.subsystem.table() {
-		if ns != nil && r.access(ns.id) != AccessNone {
+		if ns != nil && r.See(ns.id) {
 			members.Add(ns.Group(), ns.id)
 		}
 	}

@@ -58,7 +58,7 @@ func (t *Target) AuthCounts() AuthCounts {
 
 // hostEntry is what the subsystem knows of the queue's host now.
 func (q *queue) hostEntry() HostConfig {
-	return q.controller.subsystem.hosts.keys(q.controller.hostNQN)
+	return q.controller.subsystem.hostConfig(q.controller.hostNQN)
 }
 
 // lock is called at Connect: where the host has a key, it must prove itself on this

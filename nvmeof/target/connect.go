@@ -112,7 +112,7 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 	}
 	host := d.HostNQN.String()
 	switch {
-	case !sub.hosts.allows(host):
+	case sub.hosts.Find(host) == nil:
 		return nil, notAllowed(host, sub.nqn)
 	case d.HostID == capsule.HostID{}:
 		return invalidHost(badHostID, "host identifier is zero", "nvme connect --hostid")

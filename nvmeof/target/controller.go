@@ -10,6 +10,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -42,10 +43,10 @@ type Controller struct {
 	// dismissed says that the log tells already why the association ends.
 	dismissed bool
 
-	rights     atomic.Pointer[rights] // the host's; see Subsystem.judge and grant
-	protested  atomic.Bool            // see refuseWrite
-	generation atomic.Uint64          // of its discovery log; see Target.reshape
-	aborts     int                    // Abort commands under way
+	rights     atomic.Pointer[access.Rights] // the host's; see Subsystem.judge and grant
+	protested  atomic.Bool                   // see refuseWrite
+	generation atomic.Uint64                 // of its discovery log; see Target.reshape
+	aborts     int                           // Abort commands under way
 
 	errors errorRing
 
@@ -69,7 +70,7 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 		listener: q.listener, localAddr: q.local.Addr(), peer: q.remote.Addr(),
 		shard: q.shard, admin: q, queues: make(map[capsule.QID]*queue),
 		granted: q.target.cfg.MaxQueues,
-		keyed:   !s.hosts.keys(d.HostNQN.String()).DHCHAPKey.IsZero(),
+		keyed:   !s.hostConfig(d.HostNQN.String()).DHCHAPKey.IsZero(),
 	}
 	if s.discovery {
 		c.kind = capsule.ControllerTypeDiscovery

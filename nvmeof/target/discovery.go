@@ -34,7 +34,7 @@ type record struct {
 func (t *Target) records(out []record, scope []*Subsystem, host string) []record {
 	for _, l := range t.listeners {
 		for _, s := range scope {
-			e := s.hosts.find(host)
+			e := s.hosts.Find(host)
 			if e == nil || !s.exposed(l.port.id) || t.subsystems[s.nqn] != s {
 				continue
 			}
@@ -42,7 +42,7 @@ func (t *Target) records(out []record, scope []*Subsystem, host string) []record
 				kind: capsule.SubsystemNVM, transport: capsule.TransportRDMA, provider: l.device.provider(), port: l.port, nqn: s.nqn,
 				treq: capsule.TREQNoFlowControl,
 			}
-			if e.authenticates() {
+			if e.Config.authenticates() {
 				r.treq |= capsule.TREQSecureRequired
 			}
 			out = append(out, r)

@@ -30,7 +30,7 @@
 //   - A device that is removed takes its listeners along. What its connections have
 //     under way is waited for.
 //   - Locks are taken in the order Subsystem.change, Target.opening, Target.mu,
-//     Subsystem.mu, hostList.mu. Shards take the last three, so nobody waits for a
+//     Subsystem.mu, the hosts' own. Shards take the last three, so nobody waits for a
 //     shard under those. Which shards there are changes under Target.opening.
 //
 // # Several devices

@@ -87,7 +87,7 @@ func (s *Subsystem) namespaceChanged(id capsule.NSID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
-		if c.rights.Load().access(id) == AccessNone {
+		if !c.rights.Load().See(id) {
 			continue
 		}
 		c.do(func() {

@@ -35,7 +35,7 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 	switch {
 	case ns == nil:
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
-	case c.rights.Load().access(ns.id) != AccessWrite:
+	case c.rights.Load().To(ns.id) != AccessWrite:
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR // not for this host to decide
 	case want > capsule.WriteProtectedUntilOff:
 		return invalidField

@@ -149,7 +149,7 @@ func (s *Subsystem) tellReservation(id capsule.NSID, notices []reservation.Notic
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
 		for _, n := range notices {
-			if c.hostID == n.Host && c.rights.Load().access(id) != AccessNone {
+			if c.hostID == n.Host && c.rights.Load().See(id) {
 				c.do(func() { c.reservationNotice(id, n.What) })
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
@@ -37,7 +38,7 @@ type Subsystem struct {
 	discovery  bool // the discovery subsystem, which has no namespaces
 	refuse     bool // RefuseDuplicates
 	min, max   capsule.ControllerID
-	hosts      hostList
+	hosts      access.List[HostConfig]
 	namespaces atomic.Pointer[namespaceTable]
 	progress   atomic.Uint32            // Software Progress Marker
 	unsafe     atomic.Uint64            // associations that ended without a shutdown
@@ -149,7 +150,7 @@ func (s *Subsystem) judge(c *Controller) refusal {
 		no.remedy = fmt.Sprintf("Subsystem.SetPorts, with port %d (%v)", c.listener.port.id, c.listener.port.addr)
 		return no
 	}
-	e := s.hosts.find(c.hostNQN)
+	e := s.hosts.Find(c.hostNQN)
 	if e == nil {
 		return notAllowed(c.hostNQN, s.nqn)
 	}
@@ -160,7 +161,7 @@ func (s *Subsystem) judge(c *Controller) refusal {
 			remedy: "nvme disconnect on the host, or SubsystemConfig.RefuseDuplicates false",
 		}
 	}
-	c.rights.Store(e.rights)
+	c.rights.Store(e.Rights)
 	return refusal{}
 }
 

@@ -55,6 +55,7 @@ var directions = []direction{
 	{"nvmeof/shard", []string{"nvmeof", "rdmatransport", "backend"}, []string{xsys}},
 	{"nvmeof/fabric", []string{"nvmeof", "nvmeof/shard", "capsule", "rdmatransport", "backend"}, nil},
 	{"nvmeof/target", []string{"nvmeof/...", "capsule", "rdmatransport", "backend", "backend/stripe"}, []string{zap, uuid}},
+	{"nvmeof/target/internal/access", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/ana", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/reservation", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/state", []string{"capsule"}, nil},
