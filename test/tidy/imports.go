@@ -57,6 +57,7 @@ var directions = []direction{
 	{"nvmeof/target", []string{"nvmeof/...", "capsule", "rdmatransport", "backend", "backend/stripe"}, []string{zap, uuid}},
 	{"nvmeof/target/internal/access", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/ana", []string{"capsule"}, nil},
+	{"nvmeof/target/internal/discoverylog", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/reservation", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/state", []string{"capsule"}, nil},
 	{"nvmeof/bench", []string{"nvmeof/shard", "backend"}, []string{xsys}},

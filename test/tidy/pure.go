@@ -17,6 +17,7 @@ var purePackages = []string{
 	"nvmeof/auth",
 	"nvmeof/multipath/internal/decide",
 	"nvmeof/target/internal/ana",
+	"nvmeof/target/internal/discoverylog",
 	"nvmeof/target/internal/reservation",
 	"nvmeof/target/internal/state",
 	"nvmeof/config",
