@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 )
 
 // TestBadProperties is row 45, and row 70 for NSSR, which is not supported.
@@ -294,7 +295,7 @@ func TestFeatureDefaults(t *testing.T) {
 		if v, _ := get(capsule.FeatureVolatileWriteCache, s, 0); v != 1 {
 			t.Errorf("write cache %d with select %d; it is always there", v, s)
 		}
-		if v, _ := get(capsule.FeatureTemperatureThreshold, s, 0); v != warningTemperature {
+		if v, _ := get(capsule.FeatureTemperatureThreshold, s, 0); v != health.Warning {
 			t.Errorf("temperature threshold %d with select %d, want WCTEMP", v, s)
 		}
 		if v, _ := get(capsule.FeatureNumberOfQueues, s, 0); v != uint64(capsule.QueueCounts{Submission: limit, Completion: limit}.Value()) {

@@ -11,6 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -94,7 +95,7 @@ func (c *Controller) do(f func()) { c.shard.Do(f) }
 // resetState puts everything that a controller level reset clears back.
 func (c *Controller) resetState() {
 	c.props = state.NewProperties(c.target.cfg.QueueDepth, !c.discovery())
-	c.features = features{stampedAt: c.now(), limits: defaultLimits}
+	c.features = features{stampedAt: c.now(), limits: health.DefaultLimits()}
 	c.warned = 0
 	for i := range c.target.features {
 		c.features.values[i] = c.target.features[i].initial

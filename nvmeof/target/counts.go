@@ -5,30 +5,24 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 )
 
-// counts are the sums over a namespace's gates, and over the lanes of its volume,
-// which other namespaces may have too.
-type counts struct {
-	reads, writes         uint64
-	readBytes, writeBytes uint64
-	mediaErrors           uint64
-	busy                  time.Duration // of the busiest shard
-}
-
-func (c *counts) add(ns *Namespace) {
-	for i := range ns.gates {
-		g := ns.gates[i].Load()
+// count adds what the namespace's gates counted, and the lanes of its volume, which other
+// namespaces may have too. Busy is the busiest shard.
+func (n *Namespace) count(c *health.Counts) {
+	for i := range n.gates {
+		g := n.gates[i].Load()
 		if g == nil {
 			continue
 		}
 		l := g.lane
-		c.reads += g.reads.Load()
-		c.writes += g.writes.Load()
-		c.readBytes += g.readBytes.Load()
-		c.writeBytes += g.writeBytes.Load()
-		c.mediaErrors += l.mediaErrors.Load()
-		c.busy = max(c.busy, time.Duration(l.busy.Load()))
+		c.Reads += g.reads.Load()
+		c.Writes += g.writes.Load()
+		c.ReadBytes += g.readBytes.Load()
+		c.WriteBytes += g.writeBytes.Load()
+		c.MediaErrors += l.mediaErrors.Load()
+		c.Busy = max(c.Busy, time.Duration(l.busy.Load()))
 	}
 }
 

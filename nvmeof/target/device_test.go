@@ -11,6 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
@@ -50,9 +51,9 @@ func TestTwoDevices(t *testing.T) {
 		h.io.wantOK(writeOf(3))
 		h.sees(1, 2, 3)
 	}
-	var n counts
-	if n.add(third); n.writes != 2 {
-		t.Errorf("%d writes are counted, want those of both", n.writes)
+	var n health.Counts
+	if third.count(&n); n.Writes != 2 {
+		t.Errorf("%d writes are counted, want those of both", n.Writes)
 	}
 
 	// Each listener has its ANA states.
@@ -170,9 +171,9 @@ func TestRemoveDevice(t *testing.T) {
 	if r := <-held.response; !r.status.OK() {
 		t.Errorf("after the pause: %v", r.status)
 	}
-	var n counts
-	if n.add(f.sub.Namespaces()[0]); n.writes != 1 {
-		t.Errorf("%d writes are counted", n.writes)
+	var n health.Counts
+	if f.sub.Namespaces()[0].count(&n); n.Writes != 1 {
+		t.Errorf("%d writes are counted", n.Writes)
 	}
 	f.must(f.sub.RemoveNamespace(2))
 	b.io.wantStatus(capsule.StatusInvalidNamespace|dnr, writeOf(2))

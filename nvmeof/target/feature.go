@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 )
 
 // features are a controller's settings. They are volatile: none can be saved.
@@ -14,7 +15,7 @@ type features struct {
 	stampedAt  int64       // shard's clock
 	stamped    bool        // set by the host
 	hostConfig [capsule.HostBehaviorSize]byte
-	limits     temperatureLimits
+	limits     health.Limits
 }
 
 // A featureHandler gets or sets a feature; what it leaves in r.result is DW0.

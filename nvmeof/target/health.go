@@ -10,38 +10,12 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 )
 
 // askDrives is how often drives are asked for their health, of which each may take
 // seconds. The rest is looked at as often as sizes are.
 const askDrives = time.Minute
-
-// spareThreshold is at how many percent of room left hosts are warned.
-const spareThreshold = 10
-
-// A health is in what state a volume was last found. It does not change.
-type health struct {
-	// spare is how much of what the store may still need its file system has
-	// left: percent. One that is preallocated needs nothing.
-	spare  uint8
-	drive  backend.Health // nothing is known if there is no drive
-	failed bool           // the store takes no writes any more
-}
-
-// sound is a volume that nobody has looked at.
-var sound = &health{spare: 100}
-
-// warnings are the bits of Critical Warning that follow.
-func (h *health) warnings() uint8 {
-	w := uint8(h.drive.Warning) // the same bits
-	if h.spare < spareThreshold {
-		w |= capsule.WarningSpare
-	}
-	if h.failed {
-		w |= capsule.WarningReliability | capsule.WarningReadOnly
-	}
-	return w
-}
 
 // watchStores looks after the stores until the target closes.
 func (t *Target) watchStores() {
@@ -63,12 +37,12 @@ func (t *Target) openedVolumes() []*volume {
 // of. The store stays open as long as that takes; see volume.close.
 func (v *volume) examine(now time.Time) {
 	before, h := v.ask(now)
-	if h.warnings() == before.warnings() && h.drive.Temperature == before.drive.Temperature {
+	if h.Warnings() == before.Warnings() && h.Drive.Temperature == before.Drive.Temperature {
 		return
 	}
-	if h.spare < spareThreshold && before.spare >= spareThreshold {
+	if h.Short() && !before.Short() {
 		v.target.log.Warn("storage below a namespace is running out",
-			zap.String("export", v.name), zap.Uint8("percent_left_of_what_it_may_need", h.spare),
+			zap.String("export", v.name), zap.Uint8("percent_left_of_what_it_may_need", h.Spare),
 			zap.String("remedy", "free space in the file system, or preallocate the file"))
 	}
 	v.target.opening.Lock()
@@ -79,17 +53,17 @@ func (v *volume) examine(now time.Time) {
 }
 
 // ask asks the store and the drive, if it is time.
-func (v *volume) ask(now time.Time) (before, h *health) {
+func (v *volume) ask(now time.Time) (before, h *health.State) {
 	v.asking.Lock()
 	defer v.asking.Unlock()
 	before = v.health.Load()
 	if v.closed {
 		return before, before
 	}
-	h = &health{spare: v.spare(), drive: before.drive, failed: v.failed()}
+	h = &health.State{Spare: v.spare(), Drive: before.Drive, Failed: v.failed()}
 	if now.Sub(v.asked) >= askDrives {
 		v.asked = now
-		h.drive = v.askDrive()
+		h.Drive = v.askDrive()
 	}
 	v.health.Store(h)
 	return before, h
@@ -106,18 +80,7 @@ func (v *volume) spare() uint8 {
 	if errors.Join(err, err2) != nil {
 		return 100 // not known
 	}
-	return percentLeft(free, int64(v.bytes())-allocated)
-}
-
-// percentLeft is how much of need there is room for.
-func percentLeft(free, need int64) uint8 {
-	switch {
-	case need <= 0 || free >= need:
-		return 100
-	case free <= 0:
-		return 0
-	}
-	return uint8(float64(free) * 100 / float64(need))
+	return health.PercentLeft(free, int64(v.bytes())-allocated)
 }
 
 // failed reports whether the store has given up.
@@ -187,8 +150,8 @@ func (c *Controller) namespaces() []*Namespace {
 func (c *Controller) warnings(list []*Namespace) (w uint8) {
 	for _, ns := range list {
 		h := ns.health.Load()
-		w |= h.warnings()
-		if c.features.limits.exceeded(h.temperature()) {
+		w |= h.Warnings()
+		if c.features.limits.Exceeded(h.Temperature()) {
 			w |= capsule.WarningTemperature
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -86,7 +87,7 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.CMIC = capsule.CMICManyPorts | capsule.CMICManyControllers | capsule.CMICANA
 	id.OAES = supportedEvents
 	id.FRMW = 1<<1 | 1 // one slot, read only
-	id.WCTEMP, id.CCTEMP = warningTemperature, criticalTemperature
+	id.WCTEMP, id.CCTEMP = health.Warning, health.Critical
 	id.ANATT, id.ANACAP = ana.Transition, 0x1f // reports all five states
 	id.ANAGRPMAX, id.NANAGRPID = ana.MaxGroups, ana.MaxGroups
 	id.SQES, id.CQES = state.SQEntryShift<<4|state.SQEntryShift, state.CQEntryShift<<4|state.CQEntryShift

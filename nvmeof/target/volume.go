@@ -13,6 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -33,10 +34,10 @@ type volume struct {
 	// regions are the memory of a store that can be viewed; under Target.opening.
 	regions map[*Device]rdmatransport.MemoryRegion
 
-	health atomic.Pointer[health] // written under asking
-	asking sync.Mutex             // held while the store is asked for it, which may take seconds
-	asked  time.Time              // under asking: when its drive was asked last
-	closed bool                   // under asking
+	health atomic.Pointer[health.State] // written under asking
+	asking sync.Mutex                   // held while the store is asked for it, which may take seconds
+	asked  time.Time                    // under asking: when its drive was asked last
+	closed bool                         // under asking
 
 	reservations *reservations
 }
@@ -62,7 +63,7 @@ func newVolume(t *Target, store backend.Store, name string) (*volume, error) {
 		regions: make(map[*Device]rdmatransport.MemoryRegion),
 	}
 	v.size.Store(uint64(info.Size) >> v.shift)
-	v.health.Store(sound)
+	v.health.Store(health.Sound())
 	return v, nil
 }
 

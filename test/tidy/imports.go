@@ -58,6 +58,7 @@ var directions = []direction{
 	{"nvmeof/target/internal/access", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/ana", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/discoverylog", []string{"capsule"}, nil},
+	{"nvmeof/target/internal/health", []string{"capsule", "backend"}, nil},
 	{"nvmeof/target/internal/reservation", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/state", []string{"capsule"}, nil},
 	{"nvmeof/bench", []string{"nvmeof/shard", "backend"}, []string{xsys}},

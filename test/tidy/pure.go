@@ -18,6 +18,7 @@ var purePackages = []string{
 	"nvmeof/multipath/internal/decide",
 	"nvmeof/target/internal/ana",
 	"nvmeof/target/internal/discoverylog",
+	"nvmeof/target/internal/health",
 	"nvmeof/target/internal/reservation",
 	"nvmeof/target/internal/state",
 	"nvmeof/config",
