@@ -20,7 +20,7 @@ func abort(c *Controller, r *request) capsule.Status {
 		return capsule.StatusAbortLimitExceeded | capsule.StatusDNR
 	}
 	if f.SQID == 0 {
-		if held := c.events.take(f.CID); held != nil {
+		if held, ok := c.events.Take(f.CID); ok {
 			held.finish(capsule.StatusAbortRequested | capsule.StatusDNR)
 			r.result = 0
 		}

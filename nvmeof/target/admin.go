@@ -6,7 +6,7 @@ import (
 
 // asyncEvent holds the request until there is something to tell.
 func asyncEvent(c *Controller, r *request) capsule.Status {
-	if !c.events.hold(r) {
+	if !c.events.Hold(r.cmd.CID, r) {
 		return capsule.StatusAERLimitExceeded | capsule.StatusDNR
 	}
 	return statusLater

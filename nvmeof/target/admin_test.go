@@ -8,6 +8,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // TestBadProperties is row 45, and row 70 for NSSR, which is not supported.
@@ -192,7 +193,7 @@ func TestAbort(t *testing.T) {
 func TestTooManyEventRequests(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.connectAdmin(0)
-	for i := range maxEvents {
+	for i := range state.MaxEvents {
 		c := adminCommand(capsule.AdminAsyncEvent, nil, nil)
 		c.sqe.CID = capsule.CID(i)
 		h.start(c).wantPending()

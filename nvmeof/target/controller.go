@@ -35,11 +35,11 @@ type Controller struct {
 	props    state.Properties
 	keep     state.KeepAlive
 	timer    shard.Timer // keep alive
-	events   events
+	events   state.Events[*request]
 	features features
 	changed  state.ChangedNamespaces
 	warned   uint8 // critical warnings that the host has been told of
-	notices  reservationLogs
+	notices  state.ReservationLogs
 	shutdown flushAll
 	// dismissed says that the log tells already why the association ends.
 	dismissed bool
@@ -100,9 +100,9 @@ func (c *Controller) resetState() {
 	for i := range c.target.features {
 		c.features.values[i] = c.target.features[i].initial
 	}
-	c.events.enabled, c.events.pending, c.events.masked = 0, 0, 0
+	c.events.Reset()
 	c.changed.Clear()
-	c.notices = reservationLogs{}
+	c.notices = state.ReservationLogs{}
 }
 
 // discoveryTimeout ends discovery controllers that have no keep alive timer, and
@@ -158,7 +158,7 @@ func (c *Controller) reset() {
 
 // abortEvents completes every held Asynchronous Event Request.
 func (c *Controller) abortEvents() {
-	for r := c.events.takeAny(); r != nil; r = c.events.takeAny() {
+	for r, ok := c.events.TakeAny(); ok; r, ok = c.events.TakeAny() {
 		r.finish(capsule.StatusAbortRequested | capsule.StatusDNR)
 	}
 }
@@ -177,15 +177,15 @@ func (c *Controller) beginShutdown() {
 
 // raise notes an event and reports it if the host waits for one.
 func (c *Controller) raise(bit uint32) {
-	c.events.raise(bit)
+	c.events.Raise(bit)
 	c.report()
 }
 
 // report completes held requests with pending events.
 func (c *Controller) report() {
 	for {
-		r, e := c.events.next()
-		if r == nil {
+		r, e, ok := c.events.Next()
+		if !ok {
 			return
 		}
 		r.result = uint64(e.Value())

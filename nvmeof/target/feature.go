@@ -5,6 +5,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // features are a controller's settings. They are volatile: none can be saved.
@@ -218,21 +219,21 @@ func setQueues(c *Controller, r *request, v uint32) capsule.Status {
 }
 
 func getEvents(c *Controller, r *request, _ uint32) capsule.Status {
-	r.result = uint64(c.events.enabled)
+	r.result = uint64(c.events.Enabled)
 	return capsule.StatusSuccess
 }
 
 // setEvents takes the notices of OAES, and the SMART bits, which belong to every
 // I/O controller.
 func setEvents(c *Controller, r *request, v uint32) capsule.Status {
-	allowed := supportedEvents | capsule.EventSMART
+	allowed := state.SupportedEvents | capsule.EventSMART
 	if c.discovery() {
-		allowed = supportedDiscoveryEvents
+		allowed = state.SupportedDiscoveryEvents
 	}
 	if v&^allowed != 0 {
 		return invalidField
 	}
-	c.events.enabled = v
+	c.events.Enabled = v
 	r.result = uint64(v)
 	return capsule.StatusSuccess
 }

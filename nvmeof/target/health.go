@@ -11,6 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // askDrives is how often drives are asked for their health, of which each may take
@@ -127,7 +128,7 @@ func (c *Controller) checkHealth() {
 	fresh := now &^ c.warned
 	c.warned = now
 	if fresh&capsule.WarningReliability != 0 {
-		c.raise(eventFailure)
+		c.raise(state.EventFailure)
 	}
 	if fresh != 0 {
 		c.raise(uint32(fresh))

@@ -59,7 +59,7 @@ func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.S
 		CNTLID: c.id, VER: state.Version,
 		CTRATT:    capsule.CTRATTHostID128 | capsule.CTRATTTBKAS,
 		CNTRLTYPE: c.kind,
-		ACL:       maxAborts - 1, AERL: maxEvents - 1,
+		ACL:       maxAborts - 1, AERL: state.MaxEvents - 1,
 		LPA:    capsule.LPAEffects | capsule.LPAExtendedData | capsule.LPASupport | capsule.LPASMARTPerNamespace,
 		ELPE:   maxErrors - 1,
 		KAS:    state.KeepAliveUnits,
@@ -74,7 +74,7 @@ func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.S
 	capsule.PutText(id.MN[:], sub.model)
 	capsule.PutText(id.FR[:], cfg.Firmware)
 	if c.discovery() {
-		id.OAES = supportedDiscoveryEvents
+		id.OAES = state.SupportedDiscoveryEvents
 	} else {
 		c.identifyIO(&id)
 	}
@@ -85,7 +85,7 @@ func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.S
 // identifyIO adds what only I/O controllers have.
 func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.CMIC = capsule.CMICManyPorts | capsule.CMICManyControllers | capsule.CMICANA
-	id.OAES = supportedEvents
+	id.OAES = state.SupportedEvents
 	id.FRMW = 1<<1 | 1 // one slot, read only
 	id.WCTEMP, id.CCTEMP = health.Warning, health.Critical
 	id.ANATT, id.ANACAP = ana.Transition, 0x1f // reports all five states

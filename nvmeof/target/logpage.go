@@ -97,7 +97,7 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 
 // logRead re-arms the events of a page that was read.
 func (c *Controller) logRead(lid capsule.LID) {
-	c.events.read(lid)
+	c.events.Read(lid)
 	if lid == capsule.LogChangedNamespaces {
 		c.changed.Clear()
 	}
