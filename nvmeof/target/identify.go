@@ -122,7 +122,7 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 	id := capsule.IdentifyNamespace{
 		NSZE: ns.blocks(), NCAP: ns.blocks(), NUSE: ns.used(),
 		NMIC:     capsule.NMICShared,
-		RESCAP:   ns.reservations.capabilities(),
+		RESCAP:   ns.reservations.Capabilities(),
 		DLFEAT:   ns.deallocateFeatures(),
 		NVMCAP:   capsule.Uint128{Lo: ns.bytes()},
 		ANAGRPID: uint32(ns.Group()),
@@ -191,7 +191,7 @@ func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.
 		return status
 	}
 	id := capsule.IdentifyNamespaceIndependent{
-		NMIC: capsule.NMICShared, RESCAP: ns.reservations.capabilities(), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
+		NMIC: capsule.NMICShared, RESCAP: ns.reservations.Capabilities(), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
 		NSTAT: capsule.NSTATReady,
 	}
 	id.Encode(r.data)

@@ -3,6 +3,7 @@ package target
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation/keeper"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -67,7 +68,7 @@ func setReservationMask(c *Controller, r *request, v uint32) capsule.Status {
 
 func getReservationPersist(c *Controller, r *request, _ uint32) capsule.Status {
 	return c.oneNamespace(r.cmd.NSID, func(ns *Namespace) {
-		if ns.reservations.state.Load().Persist {
+		if ns.reservations.State().Persist {
 			r.result = 1
 		}
 	})
@@ -76,9 +77,9 @@ func getReservationPersist(c *Controller, r *request, _ uint32) capsule.Status {
 // setReservationPersist is refused where nothing can survive.
 func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
 	on := v&1 != 0
-	var all []*reservations
+	var all []*keeper.Keeper
 	status := c.eachNamespace(r.cmd.NSID, func(ns *Namespace) {
-		if ns.reservations.store != nil || !on {
+		if ns.reservations.Persists() || !on {
 			all = append(all, ns.reservations)
 		} else if r.cmd.NSID != capsule.NSIDBroadcast {
 			all = append(all, nil)
@@ -93,7 +94,7 @@ func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
 	r.outside(func() func() {
 		status := capsule.StatusSuccess
 		for _, v := range all {
-			out, err := v.change(func(s reservation.State) (reservation.State, reservation.Outcome) {
+			out, err := v.Change(func(s reservation.State) (reservation.State, reservation.Outcome) {
 				s.Persist = on
 				return s, reservation.Outcome{}
 			})

@@ -14,6 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation/keeper"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -39,7 +40,7 @@ type volume struct {
 	asked  time.Time                    // under asking: when its drive was asked last
 	closed bool                         // under asking
 
-	reservations *reservations
+	reservations *keeper.Keeper
 }
 
 // openVolumes are the volumes that are open.
@@ -229,7 +230,7 @@ func (v *volume) close() error {
 	for _, d := range v.devices() {
 		errs = append(errs, v.closeOn(d))
 	}
-	return errors.Join(append(errs, v.reservations.unlock())...)
+	return errors.Join(append(errs, v.reservations.Close())...)
 }
 
 // closeOn waits until no command of a device's shards uses the volume, and takes its

@@ -60,6 +60,7 @@ var directions = []direction{
 	{"nvmeof/target/internal/discoverylog", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/health", []string{"capsule", "backend"}, nil},
 	{"nvmeof/target/internal/reservation", []string{"capsule"}, nil},
+	{"nvmeof/target/internal/reservation/keeper", []string{"nvmeof/target/internal/reservation", "capsule"}, nil},
 	{"nvmeof/target/internal/state", []string{"capsule"}, nil},
 	{"nvmeof/bench", []string{"nvmeof/shard", "backend"}, []string{xsys}},
 	{"nvmeof/multipath", []string{"nvmeof", "nvmeof/host", "nvmeof/shard", "nvmeof/multipath/internal/decide", "capsule", "backend"}, nil},
