@@ -159,7 +159,7 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 	}
 	w := l.device.leastLoaded()
 	q := &queue{
-		target: t, worker: w, shard: w.shard, id: d.QID, entries: uint32(d.HSQSIZE) + 1,
+		target: t, worker: w, shard: w.Shard, id: d.QID, entries: uint32(d.HSQSIZE) + 1,
 		listener: l, local: req.LocalAddr(), remote: req.RemoteAddr(),
 	}
 	if why := t.admitQueue(q, req); why != "" {
@@ -170,7 +170,7 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 // admitQueue maps the queue's memory and accepts the connection in its shard.
 func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string) {
 	cfg := fabric.TargetConfig{
-		Shard: q.shard, Domain: q.worker.device.domain, Attrs: q.worker.device.attrs, Handler: q,
+		Shard: q.shard, Domain: q.worker.device.site.Domain, Attrs: q.worker.device.attrs, Handler: q,
 		Depth: int(q.entries), InCapsule: t.cfg.InCapsule, MaxData: t.cfg.MaxData,
 		MaxDescriptors: maxDescriptors, MaxPieces: 1, PlainSend: t.cfg.PlainSend,
 	}

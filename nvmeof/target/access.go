@@ -174,7 +174,7 @@ func (c *Controller) reach(id capsule.NSID) (*Namespace, capsule.Status) {
 
 // mayWrite reports whether the host may change blocks of a namespace.
 func (c *Controller) mayWrite(ns *Namespace) bool {
-	return !ns.info.ReadOnly && !ns.readOnly.Load() &&
+	return !ns.volume.Info.ReadOnly && !ns.readOnly.Load() &&
 		ns.protection() == capsule.WriteProtectNone && c.rights.Load().To(ns.id) == AccessWrite
 }
 
@@ -185,7 +185,7 @@ func (c *Controller) refuseWrite(ns *Namespace) {
 	}
 	reason, remedy := "host may only read the namespace", "Subsystem.SetAccess or SetHost with AccessWrite"
 	switch {
-	case ns.info.ReadOnly:
+	case ns.volume.Info.ReadOnly:
 		reason, remedy = "store is read-only", "open what is exported for writing"
 	case ns.readOnly.Load():
 		reason, remedy = "namespace is read-only", "Namespace.SetReadOnly(false)"

@@ -7,7 +7,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
@@ -135,7 +134,7 @@ func (n *Namespace) endPause(which uint64) {
 		return
 	}
 	n.stopPause()
-	n.target.log.Warn("pause of a namespace ended by its limit, commands go on",
+	n.subsystem.target.log.Warn("pause of a namespace ended by its limit, commands go on",
 		zap.Uint32("nsid", uint32(n.id)), zap.String("subsystem", s.nqn), zap.String("remedy", "Namespace.Resume in time"))
 	n.unshut()
 }
@@ -159,49 +158,7 @@ func (n *Namespace) stopPause() {
 // tells the new one, hosts hear of it by an event, and commands past the new end
 // fail.
 func (t *Target) Revalidate() {
-	for _, v := range t.openedVolumes() {
-		err := v.refresh() // may take as long as a system call does
-		t.opening.Lock()
-		if len(v.users) > 0 {
-			v.revalidate(err)
-		}
-		t.opening.Unlock()
-	}
-}
-
-// refresh lets the store look at its own size. It stays open meanwhile; see
-// volume.close.
-func (v *volume) refresh() error {
-	v.asking.Lock()
-	defer v.asking.Unlock()
-	r, ok := v.store.(backend.Resizer)
-	if !ok || v.closed {
-		return nil
-	}
-	_, err := r.Refresh()
-	return err
-}
-
-// revalidate adopts the store's size. Called with Target.opening held.
-func (v *volume) revalidate(err error) {
-	if (err != nil) != v.blind {
-		v.blind = err != nil
-		if v.blind {
-			v.target.log.Warn("size of a namespace is not known any more", zap.String("export", v.name), zap.Error(err))
-		}
-	}
-	size := v.store.Info().Size
-	for _, region := range v.regions {
-		size = min(size, int64(len(region.Bytes()))) // what is registered stays
-	}
-	blocks, before := uint64(max(size, 0))>>v.shift, v.blocks()
-	if blocks == before || blocks == 0 {
-		return
-	}
-	v.size.Store(blocks)
-	v.target.log.Info("namespace resized", zap.String("export", v.name),
-		zap.Uint64("bytes", blocks<<v.shift), zap.Uint64("bytes_before", before<<v.shift))
-	for n := range v.users {
-		n.subsystem.namespaceChanged(n.id)
+	for _, v := range t.volumes.All() {
+		v.Revalidate()
 	}
 }

@@ -62,7 +62,7 @@ func TestResizeIsNoticed(t *testing.T) {
 		ns := f.export(s)
 		s.resize(2 << 20)
 		time.Sleep(1100 * time.Millisecond)
-		if n := ns.blocks(); n != 4096 {
+		if n := ns.volume.Blocks(); n != 4096 {
 			t.Errorf("%d blocks", n)
 		}
 		f.close2(t)
@@ -93,7 +93,7 @@ func TestRefresh(t *testing.T) {
 	s.err, s.next = backend.ErrFailed, 4<<20
 	f.target.Revalidate()
 	f.target.Revalidate()
-	if n := ns.blocks(); n != 4096 || f.logged("size of a namespace is not known any more") != 1 {
+	if n := ns.volume.Blocks(); n != 4096 || f.logged("size of a namespace is not known any more") != 1 {
 		t.Errorf("%d blocks, %d lines", n, f.logged("size of a namespace is not known any more"))
 	}
 }

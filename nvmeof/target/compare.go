@@ -25,12 +25,12 @@ func startCompare(_ *queue, r *request) {
 
 // runCompare has the data whole.
 func runCompare(r *request) {
-	l := r.lane
+	l := r.Lane
 	switch {
-	case l.viewer == nil:
+	case l.Viewer == nil:
 		r.readThrough(span{r.Offset, r.Length})
-	case l.lease(&r.operation, false):
-		r.leasable()
+	case l.Lease(&r.Operation, false):
+		r.Leasable()
 	default:
 		r.stage = stageLease
 	}
@@ -72,7 +72,7 @@ func startVerify(_ *queue, r *request) {
 	l := r.enter(r.cmd.NSID)
 	switch {
 	case l == nil || !r.blocks(l, r.cmd.ReadWrite()):
-	case l.viewer != nil:
+	case l.Viewer != nil:
 		r.verified()
 	default:
 		r.readThrough(span{r.Offset, r.Length})
@@ -80,7 +80,7 @@ func startVerify(_ *queue, r *request) {
 }
 
 func (r *request) verified() {
-	r.gate.count(backend.OpRead, int64(r.cmd.ReadWrite().Blocks)<<r.lane.volume.shift)
+	r.gate.count(backend.OpRead, int64(r.cmd.ReadWrite().Blocks)<<r.Lane.Volume.Shift)
 	r.finish(capsule.StatusSuccess)
 }
 

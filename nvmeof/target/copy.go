@@ -38,26 +38,26 @@ func startCopy(_ *queue, r *request) {
 
 // runCopy judges every range before it copies any.
 func runCopy(r *request) {
-	f, ns := r.cmd.Copy(), r.lane.volume
+	f, ns := r.cmd.Copy(), r.Lane.Volume
 	total := uint32(0)
 	for i := range f.Ranges {
 		s := r.copyRange(i)
 		total += s.Blocks // at most 128 times 65536
 		switch {
-		case int64(s.Blocks)<<ns.shift > maxCopyRange, int64(total)<<ns.shift > maxCopy:
+		case int64(s.Blocks)<<ns.Shift > maxCopyRange, int64(total)<<ns.Shift > maxCopy:
 			r.finish(sizeLimit)
 			return
-		case !ns.inRange(s.SLBA, s.Blocks):
+		case !ns.InRange(s.SLBA, s.Blocks):
 			r.finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
 			return
 		}
 	}
-	if !ns.inRange(f.SDLBA, total) {
+	if !ns.InRange(f.SDLBA, total) {
 		r.finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
 		return
 	}
 	x := r.wantExtra()
-	x.at, x.to = 0, int64(f.SDLBA)<<ns.shift
+	x.at, x.to = 0, int64(f.SDLBA)<<ns.Shift
 	r.copyFrom(x)
 }
 
@@ -70,10 +70,10 @@ func (r *request) copyRange(i int) capsule.CopyRange {
 // copyFrom begins with a range. Its number is the result if it fails (NVM command
 // set 1.0, 3.2.2.1).
 func (r *request) copyFrom(x *extra) {
-	s, ns := r.copyRange(x.at), r.lane.volume
+	s, ns := r.copyRange(x.at), r.Lane.Volume
 	r.result = uint64(x.at)
-	r.Offset, r.Length = int64(s.SLBA)<<ns.shift, int64(s.Blocks)<<ns.shift
-	if !ns.info.Copy {
+	r.Offset, r.Length = int64(s.SLBA)<<ns.Shift, int64(s.Blocks)<<ns.Shift
+	if !ns.Info.Copy {
 		r.readThrough(span{r.Offset, r.Length})
 		return
 	}
@@ -101,7 +101,7 @@ func copyDone(r *request) {
 		x.at++
 		r.copyFrom(x)
 	default:
-		total := x.to - int64(f.SDLBA)<<r.lane.volume.shift
+		total := x.to - int64(f.SDLBA)<<r.Lane.Volume.Shift
 		r.gate.count(backend.OpRead, total)
 		r.gate.count(backend.OpWrite, total)
 		r.result = 0

@@ -12,6 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
@@ -182,7 +183,7 @@ func TestRemoveDevice(t *testing.T) {
 // TestDevicesAreBounded: one too many is refused, and leaves nothing.
 func TestDevicesAreBounded(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Shards, c.Arena = 4, 1<<20 })
-	for range maxWorkers/4 - 1 {
+	for range volume.MaxPlaces/4 - 1 {
 		_, err := f.target.AddDevice(newFakeDevice())
 		f.must(err)
 	}

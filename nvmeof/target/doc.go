@@ -12,6 +12,17 @@
 // mutex; the data path reads namespaces, rights and ANA states from immutable
 // tables behind atomic pointers and takes no lock that can block.
 //
+// What can be told apart from this has a room of its own in internal, where it can be
+// read and tested by itself:
+//
+//   - access: which hosts may connect, and what each sees
+//   - ana: the states of a listener's groups, and their log page
+//   - discoverylog: the records of the discovery log, and its page
+//   - health: how stores are, critical warnings, the SMART page
+//   - reservation: what commands make of a reservation; in keeper, what keeps it
+//   - state: those parts of a controller that are values
+//   - volume: stores, the lanes of shards to them, and their size and health
+//
 // # Changes while hosts are connected
 //
 // Everything but the names can be added, changed and removed at any time, by the
@@ -29,9 +40,9 @@
 //     groups to inaccessible.
 //   - A device that is removed takes its listeners along. What its connections have
 //     under way is waited for.
-//   - Locks are taken in the order Subsystem.change, Target.opening, Target.mu,
+//   - Locks are taken in the order Subsystem.change, that of Target.volumes, Target.mu,
 //     Subsystem.mu, the hosts' own. Shards take the last three, so nobody waits for a
-//     shard under those. Which shards there are changes under Target.opening.
+//     shard under those. Which shards there are changes under that of Target.volumes.
 //
 // # Several devices
 //

@@ -37,7 +37,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	if err := s.target.checkIdentity(ns); err != nil {
 		return nil, err
 	}
-	if err := s.target.acquire(&c, ns); err != nil {
+	if err := s.target.volumes.Acquire(c.Store, c.Name, c.Reservations, (*storeUser)(ns)); err != nil {
 		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
 	}
 	next := table.with(c.NSID, ns)
@@ -64,7 +64,7 @@ func (s *Subsystem) RemoveNamespace(id capsule.NSID) error {
 	s.regrouped(ns)
 	s.namespaceChanged(id)
 	ns.drain()
-	return s.target.releaseVolume(ns)
+	return s.target.volumes.Release(ns.volume, (*storeUser)(ns))
 }
 
 // drain waits until no command is inside that found the namespace in a table of

@@ -52,7 +52,7 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 	}
 	for _, w := range f.target.first.workers {
 		// What a peer gets must have been written: buffers start dirty.
-		if err := w.shard.Call(func() { fill(w.shard.Arena().Bytes(), 0xa5); f.arena = len(w.shard.Arena().Bytes()) }); err != nil {
+		if err := w.Shard.Call(func() { fill(w.Shard.Arena().Bytes(), 0xa5); f.arena = len(w.Shard.Arena().Bytes()) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +96,7 @@ func (f *fixture) close() {
 		f.t.Errorf("%d bytes of queue memory are still counted", n)
 	}
 	for i, w := range f.target.first.workers {
-		if n := w.shard.Arena().Free(); n != f.arena {
+		if n := w.Shard.Arena().Free(); n != f.arena {
 			f.t.Errorf("shard %d: %d of %d bytes of buffers came back", i, n, f.arena)
 		}
 		if n := w.scratch.Free(); n != scratchSize {
@@ -134,7 +134,7 @@ func (f *fixture) dial(qid capsule.QID, shardIndex, entries int) *hostQueue {
 	w := f.at.device.workers[shardIndex]
 	h := &hostQueue{t: f.t, active: map[int]*hostCommand{}, closed: make(chan struct{})}
 	h.q = &queue{
-		target: f.target, worker: w, shard: w.shard, wire: h, id: qid, entries: uint32(entries), listener: f.at,
+		target: f.target, worker: w, shard: w.Shard, wire: h, id: qid, entries: uint32(entries), listener: f.at,
 		local: netip.MustParseAddrPort("192.0.2.1:4420"), remote: netip.MustParseAddrPort("192.0.2.2:50000"),
 	}
 	h.q.onClosed = func() {

@@ -55,20 +55,20 @@ func orWrong(r *request, s capsule.Status) capsule.Status {
 // aborted for it.
 func (q *queue) startPair(first, second *request) {
 	f := second.cmd.ReadWrite()
-	if ns, _ := q.controller.reach(first.cmd.NSID); ns != nil && ns.gates[q.worker.index].Load().shut {
+	if ns, _ := q.controller.reach(first.cmd.NSID); ns != nil && ns.gates[q.worker.Index].Load().shut {
 		first.join(second)
-		ns.gates[q.worker.index].Load().hold(first)
+		ns.gates[q.worker.Index].Load().hold(first)
 		return
 	}
 	switch {
 	case !first.half(capsule.IOCompare, first.cmd.NSID):
 		second.finish(orWrong(second, capsule.StatusFailedFused))
-	case !second.half(capsule.IOWrite, first.cmd.NSID), !first.sameBlocks(second), !second.writable(second.lane), !second.fusible():
+	case !second.half(capsule.IOWrite, first.cmd.NSID), !first.sameBlocks(second), !second.writable(second.Lane), !second.fusible():
 		first.finish(capsule.StatusFailedFused)
 	default:
 		first.join(second)
 		first.Op, first.FUA = backend.OpCompareAndWrite, f.FUA
-		first.wantBufferOf(3 * int(first.lane.volume.info.Stride(first.Length)))
+		first.wantBufferOf(3 * int(first.Lane.Volume.Info.Stride(first.Length)))
 	}
 }
 
@@ -105,7 +105,7 @@ func (r *request) sameBlocks(second *request) bool {
 
 // fusible refuses stores that cannot compare and write in one piece.
 func (r *request) fusible() bool {
-	if !r.lane.volume.info.Compare {
+	if !r.Lane.Volume.Info.Compare {
 		r.finish(invalidField)
 		return false
 	}
@@ -114,7 +114,7 @@ func (r *request) fusible() bool {
 
 // runFusedCompare has the data of the first half, and gets that of the second.
 func runFusedCompare(r *request) {
-	info, second := &r.lane.volume.info, r.extra.partner
+	info, second := &r.Lane.Volume.Info, r.extra.partner
 	r.Buf = r.buffer.Bytes()[:3*info.Stride(r.Length)]
 	_, next, _ := r.Parts(info)
 	if in := second.link.InCapsule(); in != nil {

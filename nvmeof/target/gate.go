@@ -5,17 +5,18 @@ import (
 	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // A gate is one shard's entrance to a namespace. It belongs to the shard; while there
-// is none of its index, to Target.opening.
+// is none of its index, to Target.volumes.
 type gate struct {
 	ns    *Namespace
-	lane  *lane      // the shard's, of the namespace's volume
-	users int        // operations inside
-	shut  bool       // commands wait outside
-	held  []*request // those, in order
-	idle  func()     // called when nobody is inside
+	lane  *volume.Lane // the shard's, of the namespace's volume
+	users int          // operations inside
+	shut  bool         // commands wait outside
+	held  []*request   // those, in order
+	idle  func()       // called when nobody is inside
 
 	gateCounters
 }
@@ -25,18 +26,25 @@ type gateCounters struct {
 	reads, writes, readBytes, writeBytes atomic.Uint64
 }
 
-// openGates gives the namespace gates on a device that has lanes of its volume. Called
-// with Target.opening held.
-func (n *Namespace) openGates(d *Device) {
-	for _, w := range d.workers {
-		g := n.gates[w.index].Load()
+// A storeUser is a namespace as its volume knows it.
+type storeUser Namespace
+
+// Opened gives the namespace gates where the volume has lanes.
+func (u *storeUser) Opened(v *volume.Volume, places []*volume.Place) {
+	n := (*Namespace)(u)
+	n.volume = v
+	for _, p := range places {
+		g := n.gates[p.Index].Load()
 		if g == nil {
-			g = &gate{ns: n, lane: n.lanes[w.index].Load()}
-			n.gates[w.index].Store(g)
+			g = &gate{ns: n, lane: v.Lanes[p.Index].Load()}
+			n.gates[p.Index].Store(g)
 		}
 		g.shut = n.shut
 	}
 }
+
+func (u *storeUser) Resized()  { u.subsystem.namespaceChanged(u.id) }
+func (u *storeUser) Examined() { u.subsystem.healthChanged() }
 
 // An entrance is a gate and the shard to which it belongs at the time. If that is
 // closed since then, nobody is inside, and the gate may be another shard's.
@@ -48,20 +56,14 @@ type entrance struct {
 // shutFrom says whether gates are shut that are opened from now on, and returns those
 // that are there.
 func (n *Namespace) shutFrom(now bool) (out []entrance) {
-	n.target.opening.Lock()
-	defer n.target.opening.Unlock()
+	volumes := &n.subsystem.target.volumes
+	volumes.Lock()
+	defer volumes.Unlock()
 	n.shut = now
-	for _, w := range n.target.workers {
-		if w != nil {
-			out = append(out, entrance{n.gates[w.index].Load(), w.shard})
-		}
+	for p := range volumes.Places {
+		out = append(out, entrance{n.gates[p.Index].Load(), p.Shard})
 	}
 	return out
-}
-
-func (g *gate) enter(op *operation) {
-	op.gate = g
-	g.users++
 }
 
 func (g *gate) leave() {

@@ -11,6 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // An ailingStore is a store that says what the test says of its room and drive.
@@ -63,8 +64,8 @@ func ailing(t *testing.T) (*fixture, *ailingStore, func(), *hostQueue) {
 	h, _ := f.connectAdmin(0)
 	now := time.Now()
 	examine := func() {
-		now = now.Add(askDrives)
-		ns.examine(now)
+		now = now.Add(volume.AskDrives)
+		ns.volume.Examine(now)
 		h.turns(2)
 	}
 	examine()

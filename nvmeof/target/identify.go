@@ -120,16 +120,16 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 		return status
 	}
 	id := capsule.IdentifyNamespace{
-		NSZE: ns.blocks(), NCAP: ns.blocks(), NUSE: ns.used(),
+		NSZE: ns.volume.Blocks(), NCAP: ns.volume.Blocks(), NUSE: ns.volume.Used(),
 		NMIC:     capsule.NMICShared,
-		RESCAP:   ns.reservations.Capabilities(),
+		RESCAP:   ns.volume.Reservations.Capabilities(),
 		DLFEAT:   ns.deallocateFeatures(),
-		NVMCAP:   capsule.Uint128{Lo: ns.bytes()},
+		NVMCAP:   capsule.Uint128{Lo: ns.volume.Bytes()},
 		ANAGRPID: uint32(ns.Group()),
 		NSATTR:   c.attributes(ns),
 		NGUID:    ns.nguid, EUI64: ns.eui64,
 	}
-	if ns.info.Deallocate {
+	if ns.volume.Info.Deallocate {
 		id.NSFEAT |= capsule.NSFEATThin
 	}
 	switch c.listener.state(ns.Group()) {
@@ -138,8 +138,8 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 		// namespace without one for removed.
 		id.NUSE, id.NVMCAP = 0, capsule.Uint128{}
 	}
-	id.LBAF[0].LBADS = uint8(ns.shift)
-	id.MSSRL, id.MCL, id.MSRC = uint16(int64(maxCopyRange)>>ns.shift), uint32(int64(maxCopy)>>ns.shift), maxCopyRanges-1
+	id.LBAF[0].LBADS = uint8(ns.volume.Shift)
+	id.MSSRL, id.MCL, id.MSRC = uint16(int64(maxCopyRange)>>ns.volume.Shift), uint32(int64(maxCopy)>>ns.volume.Shift), maxCopyRanges-1
 	ns.optimal(&id)
 	ns.atomic(&id)
 	id.Encode(r.data)
@@ -150,7 +150,7 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 // blocks that Dataset Management freed read as is not reported: parts of the store's
 // own units stay as they were.
 func (n *Namespace) deallocateFeatures() uint8 {
-	if n.info.Deallocate {
+	if n.volume.Info.Deallocate {
 		return capsule.DLFEATWriteZeroes
 	}
 	return 0
@@ -166,10 +166,10 @@ func (c *Controller) attributes(n *Namespace) uint8 {
 
 // optimal sets the preferred granularity of writes and deallocation.
 func (n *Namespace) optimal(id *capsule.IdentifyNamespace) {
-	if n.info.Optimal < n.info.BlockSize {
+	if n.volume.Info.Optimal < n.volume.Info.BlockSize {
 		return
 	}
-	unit := uint16(min(n.info.Optimal>>n.shift, 1<<16) - 1) // 0's based
+	unit := uint16(min(n.volume.Info.Optimal>>n.volume.Shift, 1<<16) - 1) // 0's based
 	id.NSFEAT |= capsule.NSFEATOptimal
 	id.NPWG, id.NPWA, id.NPDG, id.NPDA, id.NOWS = unit, unit, unit, unit, unit
 }
@@ -177,11 +177,11 @@ func (n *Namespace) optimal(id *capsule.IdentifyNamespace) {
 // atomic sets what survives a power failure whole, where it is more than one
 // block.
 func (n *Namespace) atomic(id *capsule.IdentifyNamespace) {
-	if n.info.AtomicUnit < 2*n.info.BlockSize {
+	if n.volume.Info.AtomicUnit < 2*n.volume.Info.BlockSize {
 		return
 	}
 	id.NSFEAT |= capsule.NSFEATAtomic
-	id.NAWUPF = uint16(min(n.info.AtomicUnit>>n.shift, 1<<16) - 1)
+	id.NAWUPF = uint16(min(n.volume.Info.AtomicUnit>>n.volume.Shift, 1<<16) - 1)
 	id.NAWUN = id.NAWUPF
 }
 
@@ -191,7 +191,7 @@ func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.
 		return status
 	}
 	id := capsule.IdentifyNamespaceIndependent{
-		NMIC: capsule.NMICShared, RESCAP: ns.reservations.Capabilities(), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
+		NMIC: capsule.NMICShared, RESCAP: ns.volume.Reservations.Capabilities(), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
 		NSTAT: capsule.NSTATReady,
 	}
 	id.Encode(r.data)

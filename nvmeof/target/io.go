@@ -4,6 +4,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // An ioRow is one opcode of the NVM command set. start judges the command and
@@ -50,7 +51,7 @@ func (q *queue) startIO(r *request) {
 
 // enter finds the command's namespace, which it keeps until it is finished. It
 // returns nil if the command has been answered, or held back to be started anew.
-func (r *request) enter(id capsule.NSID) *lane {
+func (r *request) enter(id capsule.NSID) *volume.Lane {
 	ns, status := r.queue.controller.reach(id)
 	if ns == nil {
 		r.finish(status)
@@ -60,8 +61,8 @@ func (r *request) enter(id capsule.NSID) *lane {
 }
 
 // through is enter for a namespace that was found.
-func (r *request) through(ns *Namespace) *lane {
-	g := ns.gates[r.queue.worker.index].Load()
+func (r *request) through(ns *Namespace) *volume.Lane {
+	g := ns.gates[r.queue.worker.Index].Load()
 	if g.shut {
 		g.hold(r)
 		return nil
@@ -71,22 +72,23 @@ func (r *request) through(ns *Namespace) *lane {
 		return nil
 	}
 	l := g.lane
-	g.enter(&r.operation)
-	l.enter(&r.operation)
+	g.users++
+	r.gate = g
+	l.Enter(&r.Operation)
 	return l
 }
 
 // blocks judges the fields that Read, Write and Write Zeroes share, and sets the
 // operation's range. It answers the command where it fails.
-func (r *request) blocks(l *lane, f capsule.ReadWrite) bool {
+func (r *request) blocks(l *volume.Lane, f capsule.ReadWrite) bool {
 	switch {
 	case f.PRINFO != 0 || f.STC || f.DTYPE != 0:
 		// No protection information, no directives.
 		r.finish(invalidField)
-	case !l.volume.inRange(f.SLBA, f.Blocks):
+	case !l.Volume.InRange(f.SLBA, f.Blocks):
 		r.finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
 	default:
-		r.Offset, r.Length = int64(f.SLBA)<<l.volume.shift, int64(f.Blocks)<<l.volume.shift
+		r.Offset, r.Length = int64(f.SLBA)<<l.Volume.Shift, int64(f.Blocks)<<l.Volume.Shift
 		return true
 	}
 	return false
@@ -107,7 +109,7 @@ func (r *request) sized() bool {
 
 // writable refuses changes of a namespace that is read-only, itself or for this
 // host.
-func (r *request) writable(_ *lane) bool {
+func (r *request) writable(_ *volume.Lane) bool {
 	if c := r.queue.controller; !c.mayWrite(r.gate.ns) {
 		c.refuseWrite(r.gate.ns)
 		r.finish(capsule.StatusNamespaceWriteProtected | capsule.StatusDNR)
@@ -122,15 +124,15 @@ func startRead(_ *queue, r *request) {
 	if l == nil || !r.blocks(l, f) || !r.sized() {
 		return
 	}
-	r.Op, r.FUA = backend.OpRead, f.FUA && l.volume.info.Volatile
-	if l.viewer == nil {
+	r.Op, r.FUA = backend.OpRead, f.FUA && l.Volume.Info.Volatile
+	if l.Viewer == nil {
 		r.wantBuffer()
 		return
 	}
 	// The lease lasts until the response is acknowledged: a lost packet is sent
 	// again from the store's memory.
-	if l.lease(&r.operation, false) {
-		r.leasable()
+	if l.Lease(&r.Operation, false) {
+		r.Leasable()
 	} else {
 		r.stage = stageLease
 	}
@@ -149,7 +151,7 @@ func startWrite(_ *queue, r *request) {
 	}
 	r.Op, r.FUA = backend.OpWrite, f.FUA
 	in := r.link.InCapsule()
-	if in != nil && (l.viewer != nil || aligned(in, l.volume.info.Alignment)) {
+	if in != nil && (l.Viewer != nil || aligned(in, l.Volume.Info.Alignment)) {
 		r.data = in
 		runWrite(r)
 		return
@@ -160,26 +162,26 @@ func startWrite(_ *queue, r *request) {
 // runWrite has the data whole.
 func runWrite(r *request) {
 	r.Buf = r.data
-	l := r.lane
-	if l.viewer == nil || r.FUA && l.volume.info.Volatile {
+	l := r.Lane
+	if l.Viewer == nil || r.FUA && l.Volume.Info.Volatile {
 		r.submit()
 		return
 	}
-	if l.lease(&r.operation, true) {
-		r.leasable()
+	if l.Lease(&r.Operation, true) {
+		r.Leasable()
 	} else {
 		r.stage = stageLease
 	}
 }
 
-// leasable implements [operationOwner].
-func (r *request) leasable() {
-	r.io.leased(r, r.lane.memory[r.Offset:r.Offset+r.Length])
+// Leasable implements [operationOwner].
+func (r *request) Leasable() {
+	r.io.leased(r, r.Lane.Memory[r.Offset:r.Offset+r.Length])
 }
 
 func readLeased(r *request, view []byte) {
 	r.gate.count(r.Op, r.Length)
-	r.finishData(view, r.lane.key)
+	r.finishData(view, r.Lane.Key)
 }
 
 func writeLeased(r *request, view []byte) {
@@ -207,7 +209,7 @@ func writeDone(r *request) {
 // submit gives the operation to the store.
 func (r *request) submit() {
 	r.stage = stageBackend
-	r.lane.put(&r.operation)
+	r.Lane.Put(&r.Operation)
 }
 
 // lba is where the command's blocks start, for the error log.
@@ -222,8 +224,8 @@ func (r *request) lba() capsule.LBA {
 	return r.cmd.ReadWrite().SLBA
 }
 
-// completed implements [operationOwner].
-func (r *request) completed(err error) {
+// Completed implements [operationOwner].
+func (r *request) Completed(err error) {
 	if err != nil || r.stopped != capsule.StatusSuccess {
 		r.failed(err)
 		return
@@ -242,8 +244,8 @@ func (r *request) failed(err error) {
 		err = nil
 	}
 	if err != nil {
-		r.lane.failure(r.Op, err)
-		status = statusOf(r.Op, err)
+		r.Lane.Failure(r.Op, err)
+		status = volume.StatusOf(r.Op, err)
 	}
 	r.end(status)
 }

@@ -66,7 +66,7 @@ func TestBadReadWrite(t *testing.T) {
 	_, io := f.both()
 	length, rangeStatus := capsule.StatusSGLDataLength|dnr, capsule.StatusLBAOutOfRange|dnr
 	for _, nsid := range []capsule.NSID{1, 2} {
-		last := capsule.LBA(f.sub.table().get(nsid).blocks() - 1)
+		last := capsule.LBA(f.sub.table().get(nsid).volume.Blocks() - 1)
 		for _, op := range []capsule.IOOpcode{capsule.IORead, capsule.IOWrite} {
 			for _, c := range []struct {
 				name string

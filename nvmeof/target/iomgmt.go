@@ -5,6 +5,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // startFlush flushes one namespace, or all of them one after the other (VWC
@@ -24,9 +25,9 @@ func startFlush(_ *queue, r *request) {
 	}
 }
 
-func (r *request) flush(l *lane) {
+func (r *request) flush(l *volume.Lane) {
 	r.Op, r.Offset, r.Length = backend.OpFlush, 0, 0
-	if !l.volume.info.Volatile {
+	if !l.Volume.Info.Volatile {
 		r.flushNext()
 		return
 	}
@@ -41,9 +42,9 @@ func (r *request) flushNext() {
 		return
 	}
 	after := capsule.NSID(0)
-	if r.lane != nil {
+	if r.Lane != nil {
 		after = r.gate.ns.id
-		r.operation.release()
+		r.leave()
 	}
 	c := r.queue.controller
 	for id := int(after) + 1; id < len(c.subsystem.table()); id++ {
@@ -52,7 +53,7 @@ func (r *request) flushNext() {
 		case ns == nil && status.SCT() == 3:
 			r.finish(status) // not all namespaces can be flushed from here
 			return
-		case ns != nil && ns.info.Volatile:
+		case ns != nil && ns.volume.Info.Volatile:
 			if l := r.through(ns); l != nil { // else held: it starts with the first again
 				r.flush(l)
 			}
@@ -100,9 +101,9 @@ func startDSM(_ *queue, r *request) {
 
 // runDSM judges every range before it touches any.
 func runDSM(r *request) {
-	ns := r.lane.volume
+	ns := r.Lane.Volume
 	for i := range r.cmd.DatasetManagement().Ranges {
-		if d := r.dsmRange(i); !ns.inRange(d.SLBA, d.Blocks) {
+		if d := r.dsmRange(i); !ns.InRange(d.SLBA, d.Blocks) {
 			r.finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
 			return
 		}
@@ -121,12 +122,12 @@ func (r *request) dsmRange(i int) capsule.DSMRange {
 // deallocateNext frees the next range that is not empty. It is advice, so a
 // store that cannot free has nothing to do.
 func (r *request) deallocateNext() {
-	ns, x := r.lane.volume, r.extra
-	for ns.info.Deallocate && x.at < r.cmd.DatasetManagement().Ranges {
+	ns, x := r.Lane.Volume, r.extra
+	for ns.Info.Deallocate && x.at < r.cmd.DatasetManagement().Ranges {
 		d := r.dsmRange(x.at)
 		x.at++
 		if d.Blocks != 0 {
-			r.Offset, r.Length = int64(d.SLBA)<<ns.shift, int64(d.Blocks)<<ns.shift
+			r.Offset, r.Length = int64(d.SLBA)<<ns.Shift, int64(d.Blocks)<<ns.Shift
 			r.submit()
 			return
 		}

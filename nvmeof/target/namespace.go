@@ -9,6 +9,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // maxNamespaces is NN and MNAN: the highest namespace identifier.
@@ -40,17 +41,17 @@ type NamespaceConfig struct {
 
 // A Namespace is one export of a subsystem: a volume, and who sees it how.
 type Namespace struct {
-	*volume
+	volume    *volume.Volume
 	subsystem *Subsystem
 	id        capsule.NSID
 	uuid      uuid.UUID
 	nguid     [16]byte
 	eui64     [8]byte
-	gates     [maxWorkers]atomic.Pointer[gate] // by shard; each is there before its shard has queues
+	gates     [volume.MaxPlaces]atomic.Pointer[gate] // by shard; each is there before its shard has queues
 	readOnly  atomic.Bool
 	protected atomic.Uint32 // capsule.WriteProtection, set by hosts
 	group     atomic.Uint32 // ANA
-	shut      bool          // gates are, and those that come; under Target.opening
+	shut      bool          // gates are, and those that come; under Target.volumes
 
 	// Under Subsystem.change.
 	removed bool
@@ -66,8 +67,8 @@ func (n *Namespace) UUID() uuid.UUID { return n.uuid }
 
 // Info describes the store, with the size that hosts are told.
 func (n *Namespace) Info() backend.Info {
-	info := n.info
-	info.Size = int64(n.bytes())
+	info := n.volume.Info
+	info.Size = int64(n.volume.Bytes())
 	return info
 }
 

@@ -3,6 +3,7 @@ package target
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // Namespace write protection (NVMe base 2.0, 8.12), which hosts set. It is the
@@ -46,16 +47,16 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 	if before == want {
 		return capsule.StatusSuccess
 	}
-	if want == capsule.WriteProtectNone || !ns.info.Volatile {
+	if want == capsule.WriteProtectNone || !ns.volume.Info.Volatile {
 		ns.subsystem.namespaceChanged(ns.id)
 		return capsule.StatusSuccess
 	}
 	p := &protecting{request: r, ns: ns, before: before}
-	p.operation.owner = p
+	p.Operation.Owner = p
 	p.Request = backend.Request{Op: backend.OpFlush}
-	l := ns.lanes[r.queue.worker.index].Load()
-	l.enter(&p.operation)
-	l.put(&p.operation)
+	l := ns.volume.Lanes[r.queue.worker.Index].Load()
+	l.Enter(&p.Operation)
+	l.Put(&p.Operation)
 	return statusLater
 }
 
@@ -64,21 +65,21 @@ type protecting struct {
 	request *request
 	ns      *Namespace
 	before  capsule.WriteProtection
-	operation
+	volume.Operation
 }
 
-// completed implements [operationOwner].
-func (p *protecting) completed(err error) {
+// Completed implements [operationOwner].
+func (p *protecting) Completed(err error) {
 	status := capsule.StatusSuccess
 	if err != nil {
-		p.lane.failure(backend.OpFlush, err)
-		status = statusOf(backend.OpFlush, err)
+		p.Lane.Failure(backend.OpFlush, err)
+		status = volume.StatusOf(backend.OpFlush, err)
 		p.ns.protected.Store(uint32(p.before))
 	}
-	p.operation.release()
+	p.Operation.Release()
 	p.request.finish(status)
 	p.ns.subsystem.namespaceChanged(p.ns.id)
 }
 
-// leasable implements [operationOwner]; a flush takes no lease.
-func (p *protecting) leasable() {}
+// Leasable implements [operationOwner]; a flush takes no lease.
+func (p *protecting) Leasable() {}

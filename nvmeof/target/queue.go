@@ -1,6 +1,7 @@
 package target
 
 import (
+	"errors"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -179,3 +180,6 @@ func (q *queue) noteError(r *request, s capsule.Status) {
 		LBA: r.lba(), NSID: r.cmd.NSID, TRTYPE: capsule.TransportRDMA, Opcode: r.cmd.Opcode,
 	})
 }
+
+// isDisconnect reports an orderly end by either side.
+func isDisconnect(err error) bool { return errors.Is(err, rdmatransport.ErrDisconnected) }

@@ -32,7 +32,7 @@ type counted struct {
 // has ended stay zero.
 func readCounts(queues []counted) {
 	for w, own := range byWorker(queues) {
-		_ = w.shard.Call(func() {
+		_ = w.Shard.Call(func() {
 			for _, q := range own {
 				c := &q.queue.counts
 				q.to.Commands, q.to.Answers = c.commands, c.answers

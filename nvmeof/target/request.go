@@ -4,6 +4,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -51,16 +52,17 @@ type request struct {
 	io  *ioRow // I/O commands
 	// waitingAt is the gate of stageGate.
 	waitingAt *gate
+	gate      *gate // through which it came to its namespace, or nil
 
 	stopped capsule.Status // why the command must not go on
 	extra   *extra         // what few commands have; nil: nothing
-	operation
+	volume.Operation
 }
 
 func (r *request) init(q *queue) {
 	r.queue = q
 	r.waiter.Ready = r.buffered
-	r.operation.owner = r
+	r.Operation.Owner = r
 }
 
 // begin takes a command.
@@ -167,5 +169,14 @@ func (r *request) release() {
 		r.extra.release(r)
 	}
 	r.data = nil
-	r.operation.release()
+	r.leave()
+}
+
+// leave ends a lease and leaves the lane and the gate, where the request has them.
+func (r *request) leave() {
+	r.Operation.Release()
+	if g := r.gate; g != nil {
+		r.gate = nil
+		g.leave()
+	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // startReservation takes Reservation Register, Acquire or Release. Linux sends 16
@@ -35,10 +36,10 @@ func runReservation(r *request) {
 		Opcode: capsule.IOOpcode(r.cmd.Opcode), Host: r.queue.controller.hostID, Fields: r.cmd.ReservationCommand(),
 	}
 	cmd.Keys, _ = capsule.DecodeReservationKeys(keys[:]) // as long as it must be
-	v, t := r.lane.volume, r.queue.target
-	cmd.CanPersist = v.reservations.Persists()
+	v, t := r.Lane.Volume, r.queue.target
+	cmd.CanPersist = v.Reservations.Persists()
 	r.outside(func() func() {
-		out, err := v.reservations.Change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Apply(cmd) })
+		out, err := v.Reservations.Change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Apply(cmd) })
 		t.tellReserved(v, out.Notices)
 		if len(out.Abort) > 0 {
 			ended := make(chan struct{})
@@ -64,7 +65,7 @@ func (r *request) outside(f func() func()) {
 // abortReserved ends the commands that hosts have under way on the volume (NVMe base 2.0,
 // 8.19.7), and calls done after the last of them. What a store has been given
 // cannot be taken back, but is waited for, and answered as aborted.
-func (t *Target) abortReserved(v *volume, hosts []capsule.HostID, done func()) {
+func (t *Target) abortReserved(v *volume.Volume, hosts []capsule.HostID, done func()) {
 	var left atomic.Int64
 	left.Store(1)
 	ended := func() {
@@ -87,13 +88,13 @@ func (t *Target) abortReserved(v *volume, hosts []capsule.HostID, done func()) {
 }
 
 // abortReserved does that on one queue.
-func (q *queue) abortReserved(v *volume, hosts []capsule.HostID, left *atomic.Int64, ended func()) {
+func (q *queue) abortReserved(v *volume.Volume, hosts []capsule.HostID, left *atomic.Int64, ended func()) {
 	if q.controller == nil || !slices.Contains(hosts, q.controller.hostID) {
 		return
 	}
 	for i := range q.requests {
 		r := &q.requests[i]
-		if r.stage == stageIdle || r.stage == stageAnswered || r.stage == stageHeld || r.lane == nil || r.lane.volume != v {
+		if r.stage == stageIdle || r.stage == stageAnswered || r.stage == stageHeld || r.Lane == nil || r.Lane.Volume != v {
 			continue
 		}
 		if r.stop(capsule.StatusAbortedByPreempt) != stopNow {
@@ -123,6 +124,6 @@ func startReport(_ *queue, r *request) {
 
 func runReport(r *request) {
 	clear(r.data)
-	copy(r.data, r.lane.volume.reservations.State().Report())
+	copy(r.data, r.Lane.Volume.Reservations.State().Report())
 	r.finishData(r.data, r.queue.worker.arenaKey)
 }

@@ -68,7 +68,7 @@ func setReservationMask(c *Controller, r *request, v uint32) capsule.Status {
 
 func getReservationPersist(c *Controller, r *request, _ uint32) capsule.Status {
 	return c.oneNamespace(r.cmd.NSID, func(ns *Namespace) {
-		if ns.reservations.State().Persist {
+		if ns.volume.Reservations.State().Persist {
 			r.result = 1
 		}
 	})
@@ -79,8 +79,8 @@ func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
 	on := v&1 != 0
 	var all []*keeper.Keeper
 	status := c.eachNamespace(r.cmd.NSID, func(ns *Namespace) {
-		if ns.reservations.Persists() || !on {
-			all = append(all, ns.reservations)
+		if ns.volume.Reservations.Persists() || !on {
+			all = append(all, ns.volume.Reservations)
 		} else if r.cmd.NSID != capsule.NSIDBroadcast {
 			all = append(all, nil)
 		}

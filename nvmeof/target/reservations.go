@@ -1,43 +1,23 @@
 package target
 
 import (
-	"fmt"
-	"reflect"
-
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation/keeper"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
-
-// openReservations are those of a volume that is being opened. Called with opening
-// held.
-func (t *Target) openReservations(store ReservationStore) (*keeper.Keeper, error) {
-	for v := range t.volumes.all {
-		if store != nil && same(v.reservations.Store(), store) {
-			return nil, fmt.Errorf("its reservations would be kept where those of %s are: name another place", v.name)
-		}
-	}
-	return keeper.New(store)
-}
-
-// same compares what implements an interface, where that can be compared.
-func same(a, b any) bool {
-	t := reflect.TypeOf(a)
-	return t != nil && t == reflect.TypeOf(b) && t.Comparable() && a == b
-}
 
 // conflicts reports whether another host's reservation keeps the command away from
 // the namespace.
-func (r *request) conflicts(v *volume) bool {
-	guard := v.reservations.Guard()
+func (r *request) conflicts(v *volume.Volume) bool {
+	guard := v.Reservations.Guard()
 	return guard != nil && !guard.Allows(r.queue.controller.hostID, r.io.access)
 }
 
 // tellReserved gives notices to the hosts' controllers in all subsystems that export the
 // volume.
-func (t *Target) tellReserved(v *volume, notices []reservation.Notice) {
+func (t *Target) tellReserved(v *volume.Volume, notices []reservation.Notice) {
 	if len(notices) == 0 {
 		return
 	}
@@ -71,5 +51,5 @@ func (r *request) logReservation(err error) {
 	c, ns := r.queue.controller, r.gate.ns
 	r.queue.target.warn("reservation not saved, command failed",
 		zap.Stringer("command", capsule.IOOpcode(r.cmd.Opcode)), zap.String("host", c.hostNQN),
-		zap.Uint32("nsid", uint32(ns.id)), zap.String("export", ns.name), zap.Error(err))
+		zap.Uint32("nsid", uint32(ns.id)), zap.String("export", ns.volume.Name), zap.Error(err))
 }

@@ -23,7 +23,7 @@ func (c *Controller) smart(list []*Namespace) capsule.SMARTLog {
 	var stores []*health.State
 	for _, ns := range list {
 		ns.count(&n)
-		stores = append(stores, ns.health.Load())
+		stores = append(stores, ns.volume.Health.Load())
 	}
 	s := health.Log(backend.Health{
 		PowerCycles: 1, PowerOnHours: uint64(time.Since(c.target.started) / time.Hour),

@@ -28,7 +28,7 @@ func (r *request) stop(s capsule.Status) stopping {
 	case stageScratch:
 		r.queue.worker.scratch.Cancel(&r.extra.waiter)
 	case stageLease:
-		r.lane.forget(&r.operation)
+		r.Lane.Forget(&r.Operation)
 	case stageGate:
 		r.waitingAt.forget(r)
 	case stageFetch:
@@ -36,7 +36,7 @@ func (r *request) stop(s capsule.Status) stopping {
 		return stopLater
 	case stageBackend:
 		switch {
-		case r.lane.withdraw(&r.operation):
+		case r.Lane.Withdraw(&r.Operation):
 		case r.io.step != nil:
 			r.stopped = s
 			return stopLater

@@ -231,7 +231,7 @@ func (f *fixture) wantNothingHeld(io *hostQueue) {
 			f.t.Error("a buffer is missing")
 		}
 		for _, ns := range f.sub.Namespaces() {
-			if n := ns.lanes[io.q.worker.index].Load().users; n != 0 {
+			if n := ns.volume.Lanes[io.q.worker.Index].Load().Users(); n != 0 {
 				f.t.Errorf("%d users of namespace %d are left", n, ns.id)
 			}
 		}
@@ -259,7 +259,7 @@ func TestNoCommandAllocates(t *testing.T) {
 		c.sqe.Flags = capsule.FlagsSGL
 		l := &quietLink{data: c.memory}
 		io.call(func() {
-			lane := f.sub.table().get(2).lanes[1].Load()
+			lane := f.sub.table().get(2).volume.Lanes[1].Load()
 			if n := testing.AllocsPerRun(100, func() {
 				*l = quietLink{data: l.data}
 				io.q.command(l, &c.sqe, 0)

@@ -62,6 +62,7 @@ var directions = []direction{
 	{"nvmeof/target/internal/reservation", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/reservation/keeper", []string{"nvmeof/target/internal/reservation", "capsule"}, nil},
 	{"nvmeof/target/internal/state", []string{"capsule"}, nil},
+	{"nvmeof/target/internal/volume", []string{"nvmeof/shard", "nvmeof/target/internal/health", "nvmeof/target/internal/reservation/keeper", "capsule", "rdmatransport", "backend", "backend/stripe"}, []string{zap}},
 	{"nvmeof/bench", []string{"nvmeof/shard", "backend"}, []string{xsys}},
 	{"nvmeof/multipath", []string{"nvmeof", "nvmeof/host", "nvmeof/shard", "nvmeof/multipath/internal/decide", "capsule", "backend"}, nil},
 	{"nvmeof/multipath/internal/decide", []string{"capsule"}, nil},

@@ -1,18 +1,18 @@
-package target
+package volume
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// statusOf is how a store's error reaches the host. Media errors carry no Do Not
+// StatusOf is how a store's error reaches the host. Media errors carry no Do Not
 // Retry: another path, or a later time, may do better.
-func statusOf(op backend.Op, err error) capsule.Status {
+func StatusOf(op backend.Op, err error) capsule.Status {
 	switch {
 	case errors.Is(err, backend.ErrOutOfRange):
 		return capsule.StatusLBAOutOfRange | capsule.StatusDNR
@@ -30,16 +30,17 @@ func statusOf(op backend.Op, err error) capsule.Status {
 	return capsule.StatusWriteFault
 }
 
-// failure counts a store's error, and says once that the store gave up.
-func (l *lane) failure(op backend.Op, err error) {
-	switch statusOf(op, err) {
+// Failure counts a store's error, and says once that the store gave up.
+func (l *Lane) Failure(op backend.Op, err error) {
+	switch StatusOf(op, err) {
 	case capsule.StatusUnrecoveredReadError, capsule.StatusWriteFault:
-		bump(&l.mediaErrors, 1)
+		Bump(&l.mediaErrors, 1)
 	}
 	if (errors.Is(err, backend.ErrFailed) || op == backend.OpFlush) && !l.failed.Swap(true) {
-		l.volume.target.log.Error("namespace failed", zap.String("export", l.volume.name), zap.Error(err))
+		l.Volume.set.log.Error("namespace failed", zap.String("export", l.Volume.Name), zap.Error(err))
 	}
 }
 
-// isDisconnect reports an orderly end by either side.
-func isDisconnect(err error) bool { return errors.Is(err, rdmatransport.ErrDisconnected) }
+// Bump adds to a counter that only the caller's shard writes: a load and a
+// store, so that readers elsewhere see whole values.
+func Bump(c *atomic.Uint64, n uint64) { c.Store(c.Load() + n) }

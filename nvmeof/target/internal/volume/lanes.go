@@ -1,18 +1,18 @@
-package target
+package volume
 
 import "slices"
 
 // lanes are those lanes of a shard that have something to do: there is a lane for
 // every volume, a thousand perhaps, and each turn polls these alone. It belongs to
 // the shard, of which it is a [shard.Poller].
-type lanes struct{ busy []*lane }
+type lanes struct{ busy []*Lane }
 
-func (ls *lanes) add(l *lane) {
+func (ls *lanes) add(l *Lane) {
 	l.listed = true
 	ls.busy = append(ls.busy, l)
 }
 
-func (ls *lanes) remove(l *lane) {
+func (ls *lanes) remove(l *Lane) {
 	if l.listed {
 		ls.drop(slices.Index(ls.busy, l))
 	}

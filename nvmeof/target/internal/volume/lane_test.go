@@ -1,4 +1,4 @@
-package target
+package volume
 
 import (
 	"testing"
@@ -20,7 +20,7 @@ func (q *armQueue) Arm() bool       { q.arms++; return !q.ready }
 // it has users, and once more after that, which clears it.
 func TestLaneArms(t *testing.T) {
 	q := &armQueue{}
-	l := &lane{watch: q, vacant: []uint32{0}}
+	l := &Lane{watch: q, vacant: []uint32{0}}
 	step := func(name string, sleep bool, arms int) {
 		t.Helper()
 		if got := l.Arm(); got != sleep || q.arms != arms {
@@ -37,6 +37,6 @@ func TestLaneArms(t *testing.T) {
 	step("used no more", true, 3)
 	step("still so", true, 3)
 	l.users = 1
-	l.put(&operation{})
+	l.Put(&Operation{})
 	step("not handed over", false, 3)
 }

@@ -1,60 +1,45 @@
-package target
+package volume
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/stripe"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// An operation is one request to a namespace's store, or a lease of its memory.
-type operation struct {
-	owner operationOwner
-	lane  *lane // whose user it is, or nil
-	gate  *gate // through which it came, or nil
-	backend.Request
-	leased     bool
-	exclusive  bool // the lease that is held or waited for
-	prev, next *operation
-}
-
-// An operationOwner hears how its operation went.
-type operationOwner interface {
-	completed(err error)
-	leasable() // the lease that had to wait is held
-}
-
-// A lane is one shard's way to one volume: a queue of its store, and the
+// A Lane is one shard's way to one volume: a queue of its store, and the
 // operations that wait for room in it or for a lease. It belongs to the shard; while
-// there is none of its index, to Target.opening. The counters go on with another shard.
-type lane struct {
-	volume *volume // what it leads to
+// there is none of its index, to the set's mutex. The counters go on with another shard.
+type Lane struct {
+	Volume *Volume // what it leads to
 	shard  *shard.Shard
 	slot   shard.Slot // to be called again while leases are waited for
 	queue  backend.Queue
 	watch  backend.Watchable // the queue, where its descriptor ends the shard's sleep
 	armed  bool              // since it last had users
 
-	viewer backend.Viewer // nil: none
-	memory []byte
-	key    rdmatransport.LKey
+	Viewer backend.Viewer // nil: none
+	Memory []byte
+	Key    rdmatransport.LKey
 
 	lanes   *lanes // the shard's
 	listed  bool   // is polled
 	users   int    // operations that have the lane
 	since   int64  // when the first of them came
 	closing func() // called when the last has left
-	open    bool   // under Target.opening
-	// attached says that operations may come. It is the shard's.
-	attached bool
+	open    bool   // under the set's mutex
+	// Attached says that operations may come. It is the shard's.
+	Attached bool
 
 	submit  operationList // to be handed to the store at the end of the turn
 	waiting operationList // for a lease
 	order   stripe.Order  // of waiting
 
-	flight  []*operation // by tag
+	flight  []*Operation // by tag
 	vacant  []uint32     // tags
 	batch   []backend.Request
 	results [64]backend.Result
@@ -69,11 +54,11 @@ type laneCounters struct {
 	failed      atomic.Bool
 }
 
-func (l *lane) init(v *volume, w *worker, q backend.Queue, watch backend.Watchable) {
-	depth := w.device.target.cfg.BackendDepth
-	l.volume, l.shard, l.queue = v, w.shard, q
+func (l *Lane) init(v *Volume, w *Place, q backend.Queue, watch backend.Watchable) {
+	depth := v.set.depth
+	l.Volume, l.shard, l.queue = v, w.Shard, q
 	l.slot, l.lanes, l.watch, l.armed = shard.Slot{}, &w.lanes, watch, false
-	l.flight = make([]*operation, depth)
+	l.flight = make([]*Operation, depth)
 	l.vacant = make([]uint32, 0, depth)
 	for i := range depth {
 		l.vacant = append(l.vacant, uint32(depth-1-i))
@@ -81,10 +66,16 @@ func (l *lane) init(v *volume, w *worker, q backend.Queue, watch backend.Watchab
 	l.batch = make([]backend.Request, 0, depth)
 }
 
-// enter makes the operation a user of the lane, which cannot close before it
+// Count adds what the lane counted to the sums of a volume. Busy is the busiest shard.
+func (l *Lane) Count(c *health.Counts) {
+	c.MediaErrors += l.mediaErrors.Load()
+	c.Busy = max(c.Busy, time.Duration(l.busy.Load()))
+}
+
+// Enter makes the operation a user of the lane, which cannot close before it
 // has left.
-func (l *lane) enter(op *operation) {
-	op.lane = l
+func (l *Lane) Enter(op *Operation) {
+	op.Lane = l
 	if l.users == 0 {
 		l.since = l.shard.Now()
 	}
@@ -94,40 +85,13 @@ func (l *lane) enter(op *operation) {
 	}
 }
 
-// release ends a lease and leaves the lane and the gate, where the operation
-// has them.
-func (op *operation) release() {
-	l := op.lane
-	if l == nil {
-		return
-	}
-	if op.leased {
-		op.leased = false
-		l.viewer.Release(op.Offset, op.Length, op.exclusive)
-	}
-	op.lane, op.Buf = nil, nil
-	if g := op.gate; g != nil {
-		op.gate = nil
-		g.leave()
-	}
-	if l.users--; l.users > 0 {
-		return
-	}
-	bump(&l.busy, uint64(l.shard.Now()-l.since))
-	if l.closing != nil {
-		closing := l.closing
-		l.closing = nil
-		closing()
-	}
-}
-
-// lease takes the operation's range, shared or exclusively, and reports whether
+// Lease takes the operation's range, shared or exclusively, and reports whether
 // it is held now. If not the owner is told later; conflicting operations get
 // theirs in order.
-func (l *lane) lease(op *operation, exclusive bool) bool {
+func (l *Lane) Lease(op *Operation, exclusive bool) bool {
 	op.exclusive = exclusive
 	if l.waiting.empty() || !l.order.Conflicts(op.Offset, op.Length, exclusive) {
-		if l.viewer.TryLease(op.Offset, op.Length, exclusive) {
+		if l.Viewer.TryLease(op.Offset, op.Length, exclusive) {
 			op.leased = true
 			return true
 		}
@@ -139,29 +103,32 @@ func (l *lane) lease(op *operation, exclusive bool) bool {
 }
 
 // Retry implements [shard.Consumer]: it serves those who wait for leases.
-func (l *lane) Retry() {
+func (l *Lane) Retry() {
 	waiting := l.waiting
 	l.waiting, l.order = operationList{}, stripe.Order{}
 	for op := waiting.pop(); op != nil; op = waiting.pop() {
-		if l.lease(op, op.exclusive) {
-			op.owner.leasable()
+		if l.Lease(op, op.exclusive) {
+			op.Owner.Leasable()
 		}
 	}
 }
 
 // Complete and Flush implement [shard.Consumer]: a lane posts no work requests.
-func (l *lane) Complete(*rdmatransport.Completion, uint32) {}
-func (l *lane) Flush()                                     {}
+func (l *Lane) Complete(*rdmatransport.Completion, uint32) {}
+func (l *Lane) Flush()                                     {}
 
-// forget takes an operation out of those that wait for a lease.
-func (l *lane) forget(op *operation) { l.waiting.remove(op) }
+// Forget takes an operation out of those that wait for a lease.
+func (l *Lane) Forget(op *Operation) { l.waiting.remove(op) }
 
-// put hands an operation to the store, at the end of this turn if it has room.
-func (l *lane) put(op *operation) { l.submit.push(op) }
+// Put hands an operation to the store, at the end of this turn if it has room.
+func (l *Lane) Put(op *Operation) { l.submit.push(op) }
 
-// withdraw takes an operation back that the store has not been given yet, and
+// Users is how many operations have the lane.
+func (l *Lane) Users() int { return l.users }
+
+// Withdraw takes an operation back that the store has not been given yet, and
 // reports whether that was so.
-func (l *lane) withdraw(op *operation) bool {
+func (l *Lane) Withdraw(op *Operation) bool {
 	for other := l.submit.first; other != nil; other = other.next {
 		if other == op {
 			l.submit.remove(op)
@@ -172,7 +139,7 @@ func (l *lane) withdraw(op *operation) bool {
 }
 
 // Poll takes the store's results and gives it what is to be done.
-func (l *lane) Poll() bool {
+func (l *Lane) Poll() bool {
 	if l.users == 0 {
 		return false
 	}
@@ -190,7 +157,7 @@ func (l *lane) Poll() bool {
 }
 
 // push submits as much as the store takes.
-func (l *lane) push() bool {
+func (l *Lane) push() bool {
 	l.batch = l.batch[:0]
 	for op := l.submit.first; op != nil && len(l.batch) < len(l.vacant); op = op.next {
 		op.Tag = uint64(l.vacant[len(l.vacant)-1-len(l.batch)])
@@ -211,17 +178,17 @@ func (l *lane) push() bool {
 }
 
 // take delivers one result.
-func (l *lane) take(res *backend.Result) {
+func (l *Lane) take(res *backend.Result) {
 	op := l.flight[res.Tag]
 	l.flight[res.Tag] = nil
 	l.vacant = append(l.vacant, uint32(res.Tag))
 	l.shard.Expect(-1)
-	op.owner.completed(res.Err)
+	op.Owner.Completed(res.Err)
 }
 
 // Arm reports whether the shard may sleep: the store's descriptor or notify wakes the shard,
 // but what it has not been given yet must not be slept over.
-func (l *lane) Arm() bool {
+func (l *Lane) Arm() bool {
 	if !l.submit.empty() && len(l.vacant) > 0 {
 		return false
 	}
@@ -231,41 +198,4 @@ func (l *lane) Arm() bool {
 	// Without users this clears the descriptor.
 	l.armed = l.users > 0
 	return l.watch.Arm()
-}
-
-// An operationList is a queue of operations; each is in one at a time.
-type operationList struct{ first, last *operation }
-
-func (q *operationList) empty() bool { return q.first == nil }
-
-func (q *operationList) push(op *operation) {
-	op.prev, op.next = q.last, nil
-	if q.last == nil {
-		q.first = op
-	} else {
-		q.last.next = op
-	}
-	q.last = op
-}
-
-func (q *operationList) pop() *operation {
-	op := q.first
-	if op != nil {
-		q.remove(op)
-	}
-	return op
-}
-
-func (q *operationList) remove(op *operation) {
-	if op.prev == nil {
-		q.first = op.next
-	} else {
-		op.prev.next = op.next
-	}
-	if op.next == nil {
-		q.last = op.prev
-	} else {
-		op.next.prev = op.prev
-	}
-	op.prev, op.next = nil, nil
 }
