@@ -8,7 +8,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // AllowHost lets the host with that NQN connect, with all rights; one that is
@@ -109,13 +109,13 @@ func (s *Subsystem) changeHosts(nqn string, change func()) (dismissed int) {
 
 // grant changes the host's rights and tells it what changes.
 func (c *Controller) grant(now *access.Rights) {
-	before := c.rights.Swap(now)
+	before := c.view.Rights.Swap(now)
 	c.protested.Store(false)
 	var ids []capsule.NSID
 	for _, ns := range c.subsystem.table() {
-		if ns != nil && before.To(ns.id) != now.To(ns.id) {
-			ids = append(ids, ns.id)
-			c.subsystem.regrouped(ns)
+		if ns != nil && before.To(ns.ID) != now.To(ns.ID) {
+			ids = append(ids, ns.ID)
+			c.subsystem.regrouped(ns.Group())
 		}
 	}
 	if len(ids) > 0 {
@@ -137,61 +137,20 @@ func (c *Controller) dismiss(why string) {
 	})
 }
 
-// namespace returns the namespace as this host has it, or nil.
-func (c *Controller) namespace(id capsule.NSID) *Namespace {
-	ns := c.subsystem.table().get(id)
-	if ns == nil || !c.rights.Load().See(id) {
-		return nil
-	}
-	return ns
-}
-
-// above lists the namespaces that the host sees with identifiers greater than
-// id, ascending.
-func (c *Controller) above(id capsule.NSID) []capsule.NSID {
-	var ids []capsule.NSID
-	r := c.rights.Load()
-	for _, ns := range c.subsystem.table() {
-		if ns != nil && ns.id > id && r.See(ns.id) {
-			ids = append(ids, ns.id)
-		}
-	}
-	return ids
-}
-
-// reach finds the namespace of an I/O command, or tells why the host cannot have
-// it by this path. Any shard may call it; it reads immutable tables.
-func (c *Controller) reach(id capsule.NSID) (*Namespace, capsule.Status) {
-	ns := c.namespace(id)
-	if ns == nil {
-		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
-	}
-	if s := ana.Status(c.listener.state(ns.Group())); s != capsule.StatusSuccess {
-		return nil, s
-	}
-	return ns, capsule.StatusSuccess
-}
-
-// mayWrite reports whether the host may change blocks of a namespace.
-func (c *Controller) mayWrite(ns *Namespace) bool {
-	return !ns.volume.Info.ReadOnly && !ns.readOnly.Load() &&
-		ns.protection() == capsule.WriteProtectNone && c.rights.Load().To(ns.id) == AccessWrite
-}
-
-// refuseWrite says once why a host that tries to write may not.
-func (c *Controller) refuseWrite(ns *Namespace) {
+// RefuseWrite says once why a host that tries to write may not.
+func (c *Controller) RefuseWrite(ns *namespace.Namespace) {
 	if c.protested.Load() || c.protested.Swap(true) {
 		return
 	}
 	reason, remedy := "host may only read the namespace", "Subsystem.SetAccess or SetHost with AccessWrite"
 	switch {
-	case ns.volume.Info.ReadOnly:
+	case ns.Volume.Info.ReadOnly:
 		reason, remedy = "store is read-only", "open what is exported for writing"
-	case ns.readOnly.Load():
+	case ns.ReadOnly():
 		reason, remedy = "namespace is read-only", "Namespace.SetReadOnly(false)"
-	case ns.protection() != capsule.WriteProtectNone:
+	case ns.Protection() != capsule.WriteProtectNone:
 		reason, remedy = "a host protected the namespace", "nvme set-feature -f 0x84 -v 0, or start the target anew"
 	}
 	c.target.warn("write refused", zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn),
-		zap.Uint32("nsid", uint32(ns.id)), zap.String("reason", reason), zap.String("remedy", remedy))
+		zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", reason), zap.String("remedy", remedy))
 }

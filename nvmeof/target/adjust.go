@@ -2,7 +2,6 @@ package target
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,21 +14,21 @@ import (
 // again that have the right. Hosts are told by an event; writes that have begun
 // are carried out.
 func (n *Namespace) SetReadOnly(on bool) {
-	if n.readOnly.Swap(on) != on {
-		n.subsystem.namespaceChanged(n.id)
+	if n.ns.SetReadOnly(on) {
+		n.subsystem.namespaceChanged(n.ns.ID)
 	}
 }
 
 // ReadOnly reports whether SetReadOnly, or NamespaceConfig, made it so.
-func (n *Namespace) ReadOnly() bool { return n.readOnly.Load() }
+func (n *Namespace) ReadOnly() bool { return n.ns.ReadOnly() }
 
 // Group is the namespace's ANA group.
-func (n *Namespace) Group() capsule.ANAGroup { return capsule.ANAGroup(n.group.Load()) }
+func (n *Namespace) Group() capsule.ANAGroup { return n.ns.Group() }
 
 // SetGroup moves the namespace to another ANA group, 1 to 128.
 func (n *Namespace) SetGroup(g capsule.ANAGroup) error {
 	if !ana.Valid(g) {
-		return fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", n.id, n.subsystem.nqn, g, ana.MaxGroups)
+		return fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", n.ns.ID, n.subsystem.nqn, g, ana.MaxGroups)
 	}
 	s := n.subsystem
 	s.change.Lock()
@@ -37,10 +36,10 @@ func (n *Namespace) SetGroup(g capsule.ANAGroup) error {
 	if n.Group() == g {
 		return nil
 	}
-	s.regrouped(n)
-	n.group.Store(uint32(g))
-	s.regrouped(n)
-	s.namespaceChanged(n.id)
+	s.regrouped(n.Group())
+	n.ns.SetGroup(g)
+	s.regrouped(g)
+	s.namespaceChanged(n.ns.ID)
 	s.anaChanged(nil, g)
 	return nil
 }
@@ -59,19 +58,19 @@ const (
 func (n *Namespace) Pause(limit time.Duration) error {
 	limit = orDefault(limit, defaultPause)
 	if limit < 0 || limit > maxPause {
-		return fmt.Errorf("namespace %d of %s: pause of %v: at most %v, hosts give commands up later", n.id, n.subsystem.nqn, limit, maxPause)
+		return fmt.Errorf("namespace %d of %s: pause of %v: at most %v, hosts give commands up later", n.ns.ID, n.subsystem.nqn, limit, maxPause)
 	}
 	s := n.subsystem
 	s.change.Lock()
 	defer s.change.Unlock()
 	switch {
 	case n.removed:
-		return fmt.Errorf("namespace %d of %s was removed", n.id, s.nqn)
+		return fmt.Errorf("namespace %d of %s was removed", n.ns.ID, s.nqn)
 	case n.pause != nil:
-		return fmt.Errorf("namespace %d of %s is paused already", n.id, s.nqn)
+		return fmt.Errorf("namespace %d of %s is paused already", n.ns.ID, s.nqn)
 	}
 	end := time.Now().Add(limit)
-	quiet := n.shutGates()
+	quiet := n.ns.Shut()
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	select {
@@ -81,34 +80,8 @@ func (n *Namespace) Pause(limit time.Duration) error {
 		n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) })
 		return nil
 	case <-late.C:
-		n.unshut()
-		return fmt.Errorf("namespace %d of %s: commands have not finished within %v; it goes on", n.id, s.nqn, limit)
-	}
-}
-
-// shutGates tells when nobody is inside any more.
-func (n *Namespace) shutGates() (quiet <-chan struct{}) {
-	done, left := make(chan struct{}), new(atomic.Int32)
-	left.Store(1)
-	leave := func() {
-		if left.Add(-1) == 0 {
-			close(done)
-		}
-	}
-	for _, e := range n.shutFrom(true) {
-		left.Add(1)
-		if e.shard.Call(func() { e.close(leave) }) != nil {
-			leave()
-		}
-	}
-	leave()
-	return done
-}
-
-// unshut lets those go on who wait outside.
-func (n *Namespace) unshut() {
-	for _, e := range n.shutFrom(false) {
-		_ = e.shard.Call(e.open) // where the shard is closed nobody waits
+		n.ns.Unshut()
+		return fmt.Errorf("namespace %d of %s: commands have not finished within %v; it goes on", n.ns.ID, s.nqn, limit)
 	}
 }
 
@@ -118,10 +91,10 @@ func (n *Namespace) Resume() error {
 	s.change.Lock()
 	defer s.change.Unlock()
 	if n.pause == nil {
-		return fmt.Errorf("namespace %d of %s is not paused", n.id, s.nqn)
+		return fmt.Errorf("namespace %d of %s is not paused", n.ns.ID, s.nqn)
 	}
 	n.stopPause()
-	n.unshut()
+	n.ns.Unshut()
 	return nil
 }
 
@@ -135,8 +108,8 @@ func (n *Namespace) endPause(which uint64) {
 	}
 	n.stopPause()
 	n.subsystem.target.log.Warn("pause of a namespace ended by its limit, commands go on",
-		zap.Uint32("nsid", uint32(n.id)), zap.String("subsystem", s.nqn), zap.String("remedy", "Namespace.Resume in time"))
-	n.unshut()
+		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", s.nqn), zap.String("remedy", "Namespace.Resume in time"))
+	n.ns.Unshut()
 }
 
 // Paused reports whether commands are held.

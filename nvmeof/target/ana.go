@@ -48,28 +48,17 @@ func (s *Subsystem) anaChanged(l *Listener, g capsule.ANAGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
-		if (l == nil || c.listener == l) && c.sees(g) {
+		if (l == nil || c.listener == l) && c.view.Sees(g) {
 			c.do(func() { c.raise(capsule.EventANAChange) })
 		}
 	}
 }
 
-// sees reports whether the host has namespaces of a group.
-func (c *Controller) sees(g capsule.ANAGroup) bool {
-	r := c.rights.Load()
-	for _, ns := range c.subsystem.table() {
-		if ns != nil && ns.Group() == g && r.See(ns.id) {
-			return true
-		}
-	}
-	return false
-}
-
-// regrouped notes that a namespace came, went or changed hands.
-func (s *Subsystem) regrouped(n *Namespace) {
+// regrouped notes that a namespace of a group came, went or changed hands.
+func (s *Subsystem) regrouped(g capsule.ANAGroup) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
-	s.regroups.Note(n.Group())
+	s.regroups.Note(g)
 }
 
 func (s *Subsystem) groupChanges() ana.Changes {
@@ -80,13 +69,6 @@ func (s *Subsystem) groupChanges() ana.Changes {
 
 // anaLog has the groups of the namespaces that the host sees.
 func (c *Controller) anaLog(f capsule.GetLogPage) []byte {
-	regroups, path := c.subsystem.groupChanges(), c.listener.ana.Load()
-	var members ana.Members
-	r := c.rights.Load()
-	for _, ns := range c.subsystem.table() {
-		if ns != nil && r.See(ns.id) {
-			members.Add(ns.Group(), ns.id)
-		}
-	}
-	return ana.Log(path, &regroups, &members, f.LSP&capsule.ANALogGroupsOnly != 0)
+	regroups := c.subsystem.groupChanges()
+	return ana.Log(c.listener.ana.Load(), &regroups, c.view.Members(), f.LSP&capsule.ANALogGroupsOnly != 0)
 }

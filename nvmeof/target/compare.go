@@ -53,7 +53,7 @@ func compareDone(r *request) {
 }
 
 func (r *request) compared(same bool) {
-	r.gate.count(backend.OpRead, int64(len(r.data)))
+	r.gate.Count(backend.OpRead, int64(len(r.data)))
 	if !same {
 		r.finish(capsule.StatusCompareFailure)
 		return
@@ -80,7 +80,7 @@ func startVerify(_ *queue, r *request) {
 }
 
 func (r *request) verified() {
-	r.gate.count(backend.OpRead, int64(r.cmd.ReadWrite().Blocks)<<r.Lane.Volume.Shift)
+	r.gate.Count(backend.OpRead, int64(r.cmd.ReadWrite().Blocks)<<r.Lane.Volume.Shift)
 	r.finish(capsule.StatusSuccess)
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -44,10 +44,10 @@ type Controller struct {
 	// dismissed says that the log tells already why the association ends.
 	dismissed bool
 
-	rights     atomic.Pointer[access.Rights] // the host's; see Subsystem.judge and grant
-	protested  atomic.Bool                   // see refuseWrite
-	generation atomic.Uint64                 // of its discovery log; see Target.reshape
-	aborts     int                           // Abort commands under way
+	view       namespace.View // the host's rights in it: see Subsystem.judge and grant
+	protested  atomic.Bool    // see refuseWrite
+	generation atomic.Uint64  // of its discovery log; see Target.reshape
+	aborts     int            // Abort commands under way
 
 	errors errorRing
 
@@ -76,6 +76,7 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 	if s.discovery {
 		c.kind = capsule.ControllerTypeDiscovery
 	}
+	c.view.Table, c.view.Paths = &s.namespaces, &q.listener.ana
 	c.timer.Func = c.keepAliveDue
 	c.resetState()
 	return c

@@ -102,8 +102,8 @@ func copyDone(r *request) {
 		r.copyFrom(x)
 	default:
 		total := x.to - int64(f.SDLBA)<<r.Lane.Volume.Shift
-		r.gate.count(backend.OpRead, total)
-		r.gate.count(backend.OpWrite, total)
+		r.gate.Count(backend.OpRead, total)
+		r.gate.Count(backend.OpWrite, total)
 		r.result = 0
 		r.finish(capsule.StatusSuccess)
 	}

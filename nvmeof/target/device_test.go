@@ -53,7 +53,7 @@ func TestTwoDevices(t *testing.T) {
 		h.sees(1, 2, 3)
 	}
 	var n health.Counts
-	if third.count(&n); n.Writes != 2 {
+	if third.ns.AddTo(&n); n.Writes != 2 {
 		t.Errorf("%d writes are counted, want those of both", n.Writes)
 	}
 
@@ -173,7 +173,7 @@ func TestRemoveDevice(t *testing.T) {
 		t.Errorf("after the pause: %v", r.status)
 	}
 	var n health.Counts
-	if f.sub.Namespaces()[0].count(&n); n.Writes != 1 {
+	if f.sub.Namespaces()[0].ns.AddTo(&n); n.Writes != 1 {
 		t.Errorf("%d writes are counted", n.Writes)
 	}
 	f.must(f.sub.RemoveNamespace(2))

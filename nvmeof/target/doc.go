@@ -19,6 +19,7 @@
 //   - ana: the states of a listener's groups, and their log page
 //   - discoverylog: the records of the discovery log, and its page
 //   - health: how stores are, critical warnings, the SMART page
+//   - namespace: what shards know of a namespace, and which of them a host sees
 //   - reservation: what commands make of a reservation; in keeper, what keeps it
 //   - state: those parts of a controller that are values
 //   - volume: stores, the lanes of shards to them, and their size and health

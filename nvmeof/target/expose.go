@@ -172,7 +172,7 @@ func (s *Subsystem) isRemoved() bool {
 func (s *Subsystem) removeNamespaces() error {
 	var errs []error
 	for _, ns := range s.Namespaces() {
-		errs = append(errs, s.RemoveNamespace(ns.id))
+		errs = append(errs, s.RemoveNamespace(ns.ns.ID))
 	}
 	return errors.Join(errs...)
 }

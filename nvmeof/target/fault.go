@@ -12,11 +12,11 @@ import (
 // mended and the content checked: see [backend.Latcher]. It fails where the store has
 // not failed, or cannot be cleared. Hosts find the warning gone.
 func (n *Namespace) ClearFault() error {
-	if err := n.volume.ClearFault(); err != nil {
-		return fmt.Errorf("namespace %d of %s: %w", n.id, n.subsystem.nqn, err)
+	if err := n.ns.Volume.ClearFault(); err != nil {
+		return fmt.Errorf("namespace %d of %s: %w", n.ns.ID, n.subsystem.nqn, err)
 	}
-	n.subsystem.target.log.Info("namespace takes writes again", zap.Uint32("nsid", uint32(n.id)),
-		zap.String("subsystem", n.subsystem.nqn), zap.String("export", n.volume.Name))
-	n.volume.Examine(time.Now())
+	n.subsystem.target.log.Info("namespace takes writes again", zap.Uint32("nsid", uint32(n.ns.ID)),
+		zap.String("subsystem", n.subsystem.nqn), zap.String("export", n.ns.Volume.Name))
+	n.ns.Volume.Examine(time.Now())
 	return nil
 }

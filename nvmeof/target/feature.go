@@ -130,7 +130,7 @@ func (c *Controller) featurePath(f *feature, r *request) capsule.Status {
 	if !f.perNamespace() || r.cmd.NSID == capsule.NSIDBroadcast {
 		return capsule.StatusSuccess
 	}
-	_, status := c.reach(r.cmd.NSID)
+	_, status := c.view.Reach(r.cmd.NSID)
 	return status
 }
 

@@ -55,9 +55,9 @@ func orWrong(r *request, s capsule.Status) capsule.Status {
 // aborted for it.
 func (q *queue) startPair(first, second *request) {
 	f := second.cmd.ReadWrite()
-	if ns, _ := q.controller.reach(first.cmd.NSID); ns != nil && ns.gates[q.worker.Index].Load().shut {
+	if ns, _ := q.controller.view.Reach(first.cmd.NSID); ns != nil && ns.Gate(q.worker.Index).Shut() {
 		first.join(second)
-		ns.gates[q.worker.Index].Load().hold(first)
+		first.hold(ns.Gate(q.worker.Index))
 		return
 	}
 	switch {
@@ -133,8 +133,8 @@ func runFusedWrite(r *request) {
 }
 
 func fusedDone(r *request) {
-	r.gate.count(backend.OpRead, r.Length)
-	r.gate.count(backend.OpWrite, r.Length)
+	r.gate.Count(backend.OpRead, r.Length)
+	r.gate.Count(backend.OpWrite, r.Length)
 	second := r.part()
 	r.finish(capsule.StatusSuccess)
 	second.finish(capsule.StatusSuccess)

@@ -1,9 +1,11 @@
 package target
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -29,7 +31,7 @@ func (s *Subsystem) healthChanged() {
 // checkHealth reports warnings that are new. Those that have gone are reported
 // again when they come back.
 func (c *Controller) checkHealth() {
-	now := c.warnings(c.namespaces())
+	now := c.warnings(slices.Collect(c.view.All))
 	fresh := now &^ c.warned
 	c.warned = now
 	if fresh&capsule.WarningReliability != 0 {
@@ -40,22 +42,11 @@ func (c *Controller) checkHealth() {
 	}
 }
 
-// namespaces are those that the host sees.
-func (c *Controller) namespaces() []*Namespace {
-	var out []*Namespace
-	for _, id := range c.above(0) {
-		if ns := c.namespace(id); ns != nil {
-			out = append(out, ns)
-		}
-	}
-	return out
-}
-
 // warnings is Critical Warning for some namespaces: theirs, and what follows from
 // the thresholds that this host has set.
-func (c *Controller) warnings(list []*Namespace) (w uint8) {
+func (c *Controller) warnings(list []*namespace.Namespace) (w uint8) {
 	for _, ns := range list {
-		h := ns.volume.Health.Load()
+		h := ns.Volume.Health.Load()
 		w |= h.Warnings()
 		if c.features.limits.Exceeded(h.Temperature()) {
 			w |= capsule.WarningTemperature

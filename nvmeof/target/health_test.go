@@ -65,7 +65,7 @@ func ailing(t *testing.T) (*fixture, *ailingStore, func(), *hostQueue) {
 	now := time.Now()
 	examine := func() {
 		now = now.Add(volume.AskDrives)
-		ns.volume.Examine(now)
+		ns.ns.Volume.Examine(now)
 		h.turns(2)
 	}
 	examine()

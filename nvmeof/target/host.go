@@ -8,6 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // Access is what a host may do with a namespace.
@@ -43,8 +44,8 @@ func (c *HostConfig) check() error {
 		return fmt.Errorf("host %q: not a valid NQN: 1 to %d bytes of printable UTF-8", c.NQN, capsule.MaxNQN)
 	}
 	for id, a := range c.Namespaces {
-		if id == 0 || id > maxNamespaces {
-			return fmt.Errorf("host %s: namespace %d: 1 to %d", c.NQN, id, maxNamespaces)
+		if id == 0 || id > namespace.Max {
+			return fmt.Errorf("host %s: namespace %d: 1 to %d", c.NQN, id, namespace.Max)
 		}
 		if a > AccessNone {
 			return fmt.Errorf("host %s: namespace %d: %v: want AccessWrite, AccessRead or AccessNone", c.NQN, id, a)

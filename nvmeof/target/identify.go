@@ -7,6 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -91,7 +92,7 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.ANATT, id.ANACAP = ana.Transition, 0x1f // reports all five states
 	id.ANAGRPMAX, id.NANAGRPID = ana.MaxGroups, ana.MaxGroups
 	id.SQES, id.CQES = state.SQEntryShift<<4|state.SQEntryShift, state.CQEntryShift<<4|state.CQEntryShift
-	id.NN, id.MNAN = maxNamespaces, maxNamespaces
+	id.NN, id.MNAN = namespace.Max, namespace.Max
 	id.ONCS = capsule.ONCSCompare | capsule.ONCSDatasetManagement | capsule.ONCSWriteZeroes | capsule.ONCSTimestamp |
 		capsule.ONCSVerify | capsule.ONCSCopy | capsule.ONCSReservations
 	id.OCFS = 1 << 0 // source ranges of format 0
@@ -103,45 +104,36 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 // maxDescriptors is how many keyed descriptors a list in a capsule may have.
 const maxDescriptors = 16
 
-// lookup finds the namespace of a command that wants one. An identifier that
-// could never name one is an error; an inactive one gives nil.
-func (c *Controller) lookup(id capsule.NSID) (*Namespace, capsule.Status) {
-	if id == 0 || id > maxNamespaces {
-		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
-	}
-	return c.namespace(id), capsule.StatusSuccess
-}
-
 // identifyNamespace leaves the data zero for an inactive namespace (NVMe base
 // 2.0, 5.17.2.1 on CNS 00h).
 func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.Status {
-	ns, status := c.lookup(r.cmd.NSID)
+	ns, status := c.view.Lookup(r.cmd.NSID)
 	if ns == nil {
 		return status
 	}
 	id := capsule.IdentifyNamespace{
-		NSZE: ns.volume.Blocks(), NCAP: ns.volume.Blocks(), NUSE: ns.volume.Used(),
+		NSZE: ns.Volume.Blocks(), NCAP: ns.Volume.Blocks(), NUSE: ns.Volume.Used(),
 		NMIC:     capsule.NMICShared,
-		RESCAP:   ns.volume.Reservations.Capabilities(),
-		DLFEAT:   ns.deallocateFeatures(),
-		NVMCAP:   capsule.Uint128{Lo: ns.volume.Bytes()},
+		RESCAP:   ns.Volume.Reservations.Capabilities(),
+		DLFEAT:   deallocateFeatures(ns),
+		NVMCAP:   capsule.Uint128{Lo: ns.Volume.Bytes()},
 		ANAGRPID: uint32(ns.Group()),
 		NSATTR:   c.attributes(ns),
-		NGUID:    ns.nguid, EUI64: ns.eui64,
+		NGUID:    ns.NGUID, EUI64: ns.EUI64,
 	}
-	if ns.volume.Info.Deallocate {
+	if ns.Volume.Info.Deallocate {
 		id.NSFEAT |= capsule.NSFEATThin
 	}
-	switch c.listener.state(ns.Group()) {
+	switch c.view.State(ns) {
 	case capsule.ANAInaccessible, capsule.ANAPersistentLoss:
 		// NVM command set 1.0, 4.1.5.1. The size stays: a Linux host takes a
 		// namespace without one for removed.
 		id.NUSE, id.NVMCAP = 0, capsule.Uint128{}
 	}
-	id.LBAF[0].LBADS = uint8(ns.volume.Shift)
-	id.MSSRL, id.MCL, id.MSRC = uint16(int64(maxCopyRange)>>ns.volume.Shift), uint32(int64(maxCopy)>>ns.volume.Shift), maxCopyRanges-1
-	ns.optimal(&id)
-	ns.atomic(&id)
+	id.LBAF[0].LBADS = uint8(ns.Volume.Shift)
+	id.MSSRL, id.MCL, id.MSRC = uint16(int64(maxCopyRange)>>ns.Volume.Shift), uint32(int64(maxCopy)>>ns.Volume.Shift), maxCopyRanges-1
+	optimal(ns, &id)
+	atomicUnits(ns, &id)
 	id.Encode(r.data)
 	return capsule.StatusSuccess
 }
@@ -149,49 +141,49 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 // deallocateFeatures says that Write Zeroes frees blocks where the store can. What
 // blocks that Dataset Management freed read as is not reported: parts of the store's
 // own units stay as they were.
-func (n *Namespace) deallocateFeatures() uint8 {
-	if n.volume.Info.Deallocate {
+func deallocateFeatures(n *namespace.Namespace) uint8 {
+	if n.Volume.Info.Deallocate {
 		return capsule.DLFEATWriteZeroes
 	}
 	return 0
 }
 
 // attributes says whether the host may write.
-func (c *Controller) attributes(n *Namespace) uint8 {
-	if !c.mayWrite(n) {
+func (c *Controller) attributes(n *namespace.Namespace) uint8 {
+	if !c.view.MayWrite(n) {
 		return capsule.NSATTRWriteProt
 	}
 	return 0
 }
 
 // optimal sets the preferred granularity of writes and deallocation.
-func (n *Namespace) optimal(id *capsule.IdentifyNamespace) {
-	if n.volume.Info.Optimal < n.volume.Info.BlockSize {
+func optimal(n *namespace.Namespace, id *capsule.IdentifyNamespace) {
+	if n.Volume.Info.Optimal < n.Volume.Info.BlockSize {
 		return
 	}
-	unit := uint16(min(n.volume.Info.Optimal>>n.volume.Shift, 1<<16) - 1) // 0's based
+	unit := uint16(min(n.Volume.Info.Optimal>>n.Volume.Shift, 1<<16) - 1) // 0's based
 	id.NSFEAT |= capsule.NSFEATOptimal
 	id.NPWG, id.NPWA, id.NPDG, id.NPDA, id.NOWS = unit, unit, unit, unit, unit
 }
 
-// atomic sets what survives a power failure whole, where it is more than one
+// atomicUnits sets what survives a power failure whole, where it is more than one
 // block.
-func (n *Namespace) atomic(id *capsule.IdentifyNamespace) {
-	if n.volume.Info.AtomicUnit < 2*n.volume.Info.BlockSize {
+func atomicUnits(n *namespace.Namespace, id *capsule.IdentifyNamespace) {
+	if n.Volume.Info.AtomicUnit < 2*n.Volume.Info.BlockSize {
 		return
 	}
 	id.NSFEAT |= capsule.NSFEATAtomic
-	id.NAWUPF = uint16(min(n.volume.Info.AtomicUnit>>n.volume.Shift, 1<<16) - 1)
+	id.NAWUPF = uint16(min(n.Volume.Info.AtomicUnit>>n.Volume.Shift, 1<<16) - 1)
 	id.NAWUN = id.NAWUPF
 }
 
 func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.Status {
-	ns, status := c.lookup(r.cmd.NSID)
+	ns, status := c.view.Lookup(r.cmd.NSID)
 	if ns == nil {
 		return status
 	}
 	id := capsule.IdentifyNamespaceIndependent{
-		NMIC: capsule.NMICShared, RESCAP: ns.volume.Reservations.Capabilities(), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
+		NMIC: capsule.NMICShared, RESCAP: ns.Volume.Reservations.Capabilities(), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
 		NSTAT: capsule.NSTATReady,
 	}
 	id.Encode(r.data)
@@ -203,7 +195,7 @@ func identifyActive(c *Controller, r *request, _ capsule.Identify) capsule.Statu
 	if r.cmd.NSID >= capsule.NSIDBroadcast-1 {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	capsule.PutNamespaceList(r.data, c.above(r.cmd.NSID))
+	capsule.PutNamespaceList(r.data, c.view.Above(r.cmd.NSID))
 	return capsule.StatusSuccess
 }
 
@@ -222,7 +214,7 @@ func identifyControllers(c *Controller, r *request, f capsule.Identify) capsule.
 
 // identifyNamespaceControllers lists those whose host sees the namespace.
 func identifyNamespaceControllers(c *Controller, r *request, f capsule.Identify) capsule.Status {
-	if ns, _ := c.lookup(r.cmd.NSID); ns == nil {
+	if ns, _ := c.view.Lookup(r.cmd.NSID); ns == nil {
 		return invalidField
 	}
 	capsule.PutControllerList(r.data, c.subsystem.controllersFrom(f.CNTID, r.cmd.NSID))
@@ -236,7 +228,7 @@ func (s *Subsystem) controllersFrom(first capsule.ControllerID, with capsule.NSI
 	defer s.mu.Unlock()
 	var ids []capsule.ControllerID
 	for id, c := range s.controllers {
-		if id >= first && (with == 0 || c.namespace(with) != nil) {
+		if id >= first && (with == 0 || c.view.Find(with) != nil) {
 			ids = append(ids, id)
 		}
 	}
@@ -245,16 +237,16 @@ func (s *Subsystem) controllersFrom(first capsule.ControllerID, with capsule.NSI
 }
 
 func identifyDescriptors(c *Controller, r *request, _ capsule.Identify) capsule.Status {
-	ns, _ := c.lookup(r.cmd.NSID)
+	ns, _ := c.view.Lookup(r.cmd.NSID)
 	if ns == nil {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
 	rest := r.data
-	if ns.eui64 != [8]byte{} {
-		rest = capsule.PutDescriptor(rest, capsule.DescriptorEUI64, ns.eui64[:])
+	if ns.EUI64 != [8]byte{} {
+		rest = capsule.PutDescriptor(rest, capsule.DescriptorEUI64, ns.EUI64[:])
 	}
-	rest = capsule.PutDescriptor(rest, capsule.DescriptorNGUID, ns.nguid[:])
-	rest = capsule.PutDescriptor(rest, capsule.DescriptorUUID, ns.uuid[:])
+	rest = capsule.PutDescriptor(rest, capsule.DescriptorNGUID, ns.NGUID[:])
+	rest = capsule.PutDescriptor(rest, capsule.DescriptorUUID, ns.UUID[:])
 	capsule.PutDescriptor(rest, capsule.DescriptorCSI, []byte{byte(capsule.CSINVM)})
 	return capsule.StatusSuccess
 }
@@ -263,7 +255,7 @@ func identifyNamespaceCSI(c *Controller, r *request, f capsule.Identify) capsule
 	if f.CSI != capsule.CSINVM {
 		return invalidField
 	}
-	_, status := c.lookup(r.cmd.NSID) // all zero: no protection information
+	_, status := c.view.Lookup(r.cmd.NSID) // all zero: no protection information
 	return status
 }
 

@@ -3,6 +3,7 @@ package target
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
@@ -52,7 +53,7 @@ func (q *queue) startIO(r *request) {
 // enter finds the command's namespace, which it keeps until it is finished. It
 // returns nil if the command has been answered, or held back to be started anew.
 func (r *request) enter(id capsule.NSID) *volume.Lane {
-	ns, status := r.queue.controller.reach(id)
+	ns, status := r.queue.controller.view.Reach(id)
 	if ns == nil {
 		r.finish(status)
 		return nil
@@ -61,21 +62,35 @@ func (r *request) enter(id capsule.NSID) *volume.Lane {
 }
 
 // through is enter for a namespace that was found.
-func (r *request) through(ns *Namespace) *volume.Lane {
-	g := ns.gates[r.queue.worker.Index].Load()
-	if g.shut {
-		g.hold(r)
+func (r *request) through(ns *namespace.Namespace) *volume.Lane {
+	g := ns.Gate(r.queue.worker.Index)
+	if g.Shut() {
+		r.hold(g)
 		return nil
 	}
-	if r.conflicts(ns.volume) {
+	if r.conflicts(ns.Volume) {
 		r.finish(capsule.StatusReservationConflict | capsule.StatusDNR)
 		return nil
 	}
-	l := g.lane
-	g.users++
+	l := g.Lane
+	g.Enter()
 	r.gate = g
 	l.Enter(&r.Operation)
 	return l
+}
+
+// hold keeps a command outside of a gate, before it has begun.
+func (r *request) hold(g *namespace.Gate) {
+	r.stage, r.waitingAt = stageGate, g
+	g.Hold(r)
+}
+
+// Admitted implements [namespace.Visitor].
+func (r *request) Admitted(g *namespace.Gate) {
+	if r.waitingAt == g { // its queue has not ended meanwhile
+		r.waitingAt = nil
+		r.io.start(r.queue, r)
+	}
 }
 
 // blocks judges the fields that Read, Write and Write Zeroes share, and sets the
@@ -110,8 +125,8 @@ func (r *request) sized() bool {
 // writable refuses changes of a namespace that is read-only, itself or for this
 // host.
 func (r *request) writable(_ *volume.Lane) bool {
-	if c := r.queue.controller; !c.mayWrite(r.gate.ns) {
-		c.refuseWrite(r.gate.ns)
+	if c := r.queue.controller; !c.view.MayWrite(r.gate.Namespace) {
+		c.RefuseWrite(r.gate.Namespace)
 		r.finish(capsule.StatusNamespaceWriteProtected | capsule.StatusDNR)
 		return false
 	}
@@ -180,7 +195,7 @@ func (r *request) Leasable() {
 }
 
 func readLeased(r *request, view []byte) {
-	r.gate.count(r.Op, r.Length)
+	r.gate.Count(r.Op, r.Length)
 	r.finishData(view, r.Lane.Key)
 }
 
@@ -197,12 +212,12 @@ func readDone(r *request) {
 		r.submit()
 		return
 	}
-	r.gate.count(backend.OpRead, r.Length)
+	r.gate.Count(backend.OpRead, r.Length)
 	r.finishData(r.data, r.queue.worker.arenaKey)
 }
 
 func writeDone(r *request) {
-	r.gate.count(r.Op, r.Length)
+	r.gate.Count(r.Op, r.Length)
 	r.finish(capsule.StatusSuccess)
 }
 

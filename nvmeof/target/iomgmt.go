@@ -43,17 +43,17 @@ func (r *request) flushNext() {
 	}
 	after := capsule.NSID(0)
 	if r.Lane != nil {
-		after = r.gate.ns.id
+		after = r.gate.Namespace.ID
 		r.leave()
 	}
 	c := r.queue.controller
-	for id := int(after) + 1; id < len(c.subsystem.table()); id++ {
-		ns, status := c.reach(capsule.NSID(id))
+	for id := after + 1; id <= c.view.Last(); id++ {
+		ns, status := c.view.Reach(id)
 		switch {
 		case ns == nil && status.SCT() == 3:
 			r.finish(status) // not all namespaces can be flushed from here
 			return
-		case ns != nil && ns.volume.Info.Volatile:
+		case ns != nil && ns.Volume.Info.Volatile:
 			if l := r.through(ns); l != nil { // else held: it starts with the first again
 				r.flush(l)
 			}

@@ -2,9 +2,11 @@ package target
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // maxErrors is how many entries the error log keeps; ELPE is one less.
@@ -21,7 +23,7 @@ type logRow struct {
 	window func(c *Controller, offset uint64, b []byte) (length uint64)
 	// about, in place of page, is of the namespace that the command names, or of
 	// all that the host sees.
-	about func(c *Controller, list []*Namespace) []byte
+	about func(c *Controller, list []*namespace.Namespace) []byte
 
 	io   bool // I/O controllers have it
 	disc bool // discovery controllers have it
@@ -73,13 +75,13 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 	case one && row.about == nil:
 		return invalidField // the page is the controller's
 	case one:
-		ns := c.namespace(r.cmd.NSID)
+		ns := c.view.Find(r.cmd.NSID)
 		if ns == nil {
 			return capsule.StatusInvalidNamespace | capsule.StatusDNR
 		}
-		page = row.about(c, []*Namespace{ns})
+		page = row.about(c, []*namespace.Namespace{ns})
 	case row.about != nil:
-		page = row.about(c, c.namespaces())
+		page = row.about(c, slices.Collect(c.view.All))
 	case row.window != nil:
 		if f.LPO > row.window(c, f.LPO, r.data) {
 			return invalidField

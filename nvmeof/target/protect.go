@@ -3,6 +3,7 @@ package target
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
@@ -12,18 +13,13 @@ import (
 // administrator has to, with SetReadOnly.
 const writeProtection = capsule.NWPCSupported | capsule.NWPCUntilOff
 
-// protection is the state that hosts have set.
-func (n *Namespace) protection() capsule.WriteProtection {
-	return capsule.WriteProtection(n.protected.Load())
-}
-
 func getWriteProtection(c *Controller, r *request, _ uint32) capsule.Status {
-	ns := c.namespace(r.cmd.NSID)
+	ns := c.view.Find(r.cmd.NSID)
 	if ns == nil {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
 	if !r.preset() {
-		r.result = uint64(ns.protection())
+		r.result = uint64(ns.Protection())
 	}
 	return capsule.StatusSuccess
 }
@@ -31,30 +27,30 @@ func getWriteProtection(c *Controller, r *request, _ uint32) capsule.Status {
 // setWriteProtection changes the state, and answers when what was written before is
 // durable. Writes that have begun on other shards are carried out.
 func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
-	ns := c.namespace(r.cmd.NSID)
+	ns := c.view.Find(r.cmd.NSID)
 	want := capsule.WriteProtection(v & 7)
 	switch {
 	case ns == nil:
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
-	case c.rights.Load().To(ns.id) != AccessWrite:
+	case c.view.Rights.Load().To(ns.ID) != AccessWrite:
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR // not for this host to decide
 	case want > capsule.WriteProtectedUntilOff:
 		return invalidField
-	case ns.protection() == capsule.WriteProtectedUntilOff && want != capsule.WriteProtectedUntilOff:
+	case ns.Protection() == capsule.WriteProtectedUntilOff && want != capsule.WriteProtectedUntilOff:
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR
 	}
-	before := capsule.WriteProtection(ns.protected.Swap(uint32(want)))
+	before := ns.Protect(want)
 	if before == want {
 		return capsule.StatusSuccess
 	}
-	if want == capsule.WriteProtectNone || !ns.volume.Info.Volatile {
-		ns.subsystem.namespaceChanged(ns.id)
+	if want == capsule.WriteProtectNone || !ns.Volume.Info.Volatile {
+		c.subsystem.namespaceChanged(ns.ID)
 		return capsule.StatusSuccess
 	}
 	p := &protecting{request: r, ns: ns, before: before}
 	p.Operation.Owner = p
 	p.Request = backend.Request{Op: backend.OpFlush}
-	l := ns.volume.Lanes[r.queue.worker.Index].Load()
+	l := ns.Volume.Lanes[r.queue.worker.Index].Load()
 	l.Enter(&p.Operation)
 	l.Put(&p.Operation)
 	return statusLater
@@ -63,7 +59,7 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 // protecting is a Set Features that waits for a flush.
 type protecting struct {
 	request *request
-	ns      *Namespace
+	ns      *namespace.Namespace
 	before  capsule.WriteProtection
 	volume.Operation
 }
@@ -74,11 +70,11 @@ func (p *protecting) Completed(err error) {
 	if err != nil {
 		p.Lane.Failure(backend.OpFlush, err)
 		status = volume.StatusOf(backend.OpFlush, err)
-		p.ns.protected.Store(uint32(p.before))
+		p.ns.Protect(p.before)
 	}
 	p.Operation.Release()
 	p.request.finish(status)
-	p.ns.subsystem.namespaceChanged(p.ns.id)
+	p.request.queue.controller.subsystem.namespaceChanged(p.ns.ID)
 }
 
 // Leasable implements [operationOwner]; a flush takes no lease.

@@ -4,6 +4,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -51,8 +52,8 @@ type request struct {
 	row *row   // admin and fabrics commands
 	io  *ioRow // I/O commands
 	// waitingAt is the gate of stageGate.
-	waitingAt *gate
-	gate      *gate // through which it came to its namespace, or nil
+	waitingAt *namespace.Gate
+	gate      *namespace.Gate // through which it came to its namespace, or nil
 
 	stopped capsule.Status // why the command must not go on
 	extra   *extra         // what few commands have; nil: nothing
@@ -177,6 +178,6 @@ func (r *request) leave() {
 	r.Operation.Release()
 	if g := r.gate; g != nil {
 		r.gate = nil
-		g.leave()
+		g.Leave()
 	}
 }

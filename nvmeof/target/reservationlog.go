@@ -2,6 +2,7 @@ package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation/keeper"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
@@ -29,14 +30,14 @@ func (c *Controller) reservationLogRead() {
 }
 
 // eachNamespace calls f with the namespace that a feature is of, or with all.
-func (c *Controller) eachNamespace(id capsule.NSID, f func(*Namespace)) capsule.Status {
+func (c *Controller) eachNamespace(id capsule.NSID, f func(*namespace.Namespace)) capsule.Status {
 	if id == capsule.NSIDBroadcast {
-		for _, ns := range c.namespaces() {
+		for ns := range c.view.All {
 			f(ns)
 		}
 		return capsule.StatusSuccess
 	}
-	ns, status := c.lookup(id)
+	ns, status := c.view.Lookup(id)
 	switch {
 	case !status.OK():
 		return status
@@ -48,7 +49,7 @@ func (c *Controller) eachNamespace(id capsule.NSID, f func(*Namespace)) capsule.
 }
 
 // oneNamespace refuses the broadcast identifier, under which there is no one value.
-func (c *Controller) oneNamespace(id capsule.NSID, f func(*Namespace)) capsule.Status {
+func (c *Controller) oneNamespace(id capsule.NSID, f func(*namespace.Namespace)) capsule.Status {
 	if id == capsule.NSIDBroadcast {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
@@ -56,19 +57,19 @@ func (c *Controller) oneNamespace(id capsule.NSID, f func(*Namespace)) capsule.S
 }
 
 func getReservationMask(c *Controller, r *request, _ uint32) capsule.Status {
-	return c.oneNamespace(r.cmd.NSID, func(ns *Namespace) { r.result = uint64(c.notices.Mask(ns.id)) })
+	return c.oneNamespace(r.cmd.NSID, func(ns *namespace.Namespace) { r.result = uint64(c.notices.Mask(ns.ID)) })
 }
 
 func setReservationMask(c *Controller, r *request, v uint32) capsule.Status {
 	if v&^capsule.ReservationMaskAll != 0 {
 		return invalidField
 	}
-	return c.eachNamespace(r.cmd.NSID, func(ns *Namespace) { c.notices.SetMask(ns.id, v) })
+	return c.eachNamespace(r.cmd.NSID, func(ns *namespace.Namespace) { c.notices.SetMask(ns.ID, v) })
 }
 
 func getReservationPersist(c *Controller, r *request, _ uint32) capsule.Status {
-	return c.oneNamespace(r.cmd.NSID, func(ns *Namespace) {
-		if ns.volume.Reservations.State().Persist {
+	return c.oneNamespace(r.cmd.NSID, func(ns *namespace.Namespace) {
+		if ns.Volume.Reservations.State().Persist {
 			r.result = 1
 		}
 	})
@@ -78,9 +79,9 @@ func getReservationPersist(c *Controller, r *request, _ uint32) capsule.Status {
 func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
 	on := v&1 != 0
 	var all []*keeper.Keeper
-	status := c.eachNamespace(r.cmd.NSID, func(ns *Namespace) {
-		if ns.volume.Reservations.Persists() || !on {
-			all = append(all, ns.volume.Reservations)
+	status := c.eachNamespace(r.cmd.NSID, func(ns *namespace.Namespace) {
+		if ns.Volume.Reservations.Persists() || !on {
+			all = append(all, ns.Volume.Reservations)
 		} else if r.cmd.NSID != capsule.NSIDBroadcast {
 			all = append(all, nil)
 		}

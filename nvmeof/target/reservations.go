@@ -23,8 +23,8 @@ func (t *Target) tellReserved(v *volume.Volume, notices []reservation.Notice) {
 	}
 	for _, s := range t.Subsystems() {
 		for _, ns := range s.Namespaces() {
-			if ns.volume == v {
-				s.tellReservation(ns.id, notices)
+			if ns.ns.Volume == v {
+				s.tellReservation(ns.ns.ID, notices)
 			}
 		}
 	}
@@ -35,7 +35,7 @@ func (s *Subsystem) tellReservation(id capsule.NSID, notices []reservation.Notic
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
 		for _, n := range notices {
-			if c.hostID == n.Host && c.rights.Load().See(id) {
+			if c.hostID == n.Host && c.view.Rights.Load().See(id) {
 				c.do(func() { c.reservationNotice(id, n.What) })
 			}
 		}
@@ -48,8 +48,8 @@ func (r *request) logReservation(err error) {
 	if err == nil {
 		return
 	}
-	c, ns := r.queue.controller, r.gate.ns
+	c, ns := r.queue.controller, r.gate.Namespace
 	r.queue.target.warn("reservation not saved, command failed",
 		zap.Stringer("command", capsule.IOOpcode(r.cmd.Opcode)), zap.String("host", c.hostNQN),
-		zap.Uint32("nsid", uint32(ns.id)), zap.String("export", ns.volume.Name), zap.Error(err))
+		zap.Uint32("nsid", uint32(ns.ID)), zap.String("export", ns.Volume.Name), zap.Error(err))
 }

@@ -41,10 +41,10 @@ func (f *flushAll) next() {
 	for id := int(f.after) + 1; id < len(table); id++ {
 		f.after = capsule.NSID(id)
 		ns := table[id]
-		if ns == nil || !ns.volume.Info.Volatile {
+		if ns == nil || !ns.Volume.Info.Volatile {
 			continue
 		}
-		if l := ns.volume.Lanes[f.c.admin.worker.Index].Load(); l.Attached { // else the device is being removed
+		if l := ns.Volume.Lanes[f.c.admin.worker.Index].Load(); l.Attached { // else the device is being removed
 			l.Enter(&f.Operation)
 			f.Request = backend.Request{Op: backend.OpFlush}
 			l.Put(&f.Operation)

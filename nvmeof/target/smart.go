@@ -6,10 +6,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // smartLog is the SMART / Health Information page (NVMe base 2.0, 5.16.1.3).
-func (c *Controller) smartLog(list []*Namespace) []byte {
+func (c *Controller) smartLog(list []*namespace.Namespace) []byte {
 	s := c.smart(list)
 	b := make([]byte, capsule.SMARTLogSize)
 	s.Encode(b)
@@ -18,12 +19,12 @@ func (c *Controller) smartLog(list []*Namespace) []byte {
 
 // smart is the page of some namespaces. Commands and data are those of all hosts of the
 // subsystem.
-func (c *Controller) smart(list []*Namespace) capsule.SMARTLog {
+func (c *Controller) smart(list []*namespace.Namespace) capsule.SMARTLog {
 	var n health.Counts
 	var stores []*health.State
 	for _, ns := range list {
-		ns.count(&n)
-		stores = append(stores, ns.volume.Health.Load())
+		ns.AddTo(&n)
+		stores = append(stores, ns.Volume.Health.Load())
 	}
 	s := health.Log(backend.Health{
 		PowerCycles: 1, PowerOnHours: uint64(time.Since(c.target.started) / time.Hour),

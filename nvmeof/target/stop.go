@@ -30,7 +30,8 @@ func (r *request) stop(s capsule.Status) stopping {
 	case stageLease:
 		r.Lane.Forget(&r.Operation)
 	case stageGate:
-		r.waitingAt.forget(r)
+		r.waitingAt.Forget(r)
+		r.waitingAt = nil
 	case stageFetch:
 		r.stopped = s
 		return stopLater

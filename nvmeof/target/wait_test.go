@@ -231,8 +231,8 @@ func (f *fixture) wantNothingHeld(io *hostQueue) {
 			f.t.Error("a buffer is missing")
 		}
 		for _, ns := range f.sub.Namespaces() {
-			if n := ns.volume.Lanes[io.q.worker.Index].Load().Users(); n != 0 {
-				f.t.Errorf("%d users of namespace %d are left", n, ns.id)
+			if n := ns.ns.Volume.Lanes[io.q.worker.Index].Load().Users(); n != 0 {
+				f.t.Errorf("%d users of namespace %d are left", n, ns.ID())
 			}
 		}
 	})
@@ -259,7 +259,7 @@ func TestNoCommandAllocates(t *testing.T) {
 		c.sqe.Flags = capsule.FlagsSGL
 		l := &quietLink{data: c.memory}
 		io.call(func() {
-			lane := f.sub.table().get(2).volume.Lanes[1].Load()
+			lane := f.sub.table().Get(2).Volume.Lanes[1].Load()
 			if n := testing.AllocsPerRun(100, func() {
 				*l = quietLink{data: l.data}
 				io.q.command(l, &c.sqe, 0)

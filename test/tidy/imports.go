@@ -59,6 +59,7 @@ var directions = []direction{
 	{"nvmeof/target/internal/ana", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/discoverylog", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/health", []string{"capsule", "backend"}, nil},
+	{"nvmeof/target/internal/namespace", []string{"nvmeof/shard", "nvmeof/target/internal/access", "nvmeof/target/internal/ana", "nvmeof/target/internal/health", "nvmeof/target/internal/volume", "capsule", "backend"}, []string{uuid}},
 	{"nvmeof/target/internal/reservation", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/reservation/keeper", []string{"nvmeof/target/internal/reservation", "capsule"}, nil},
 	{"nvmeof/target/internal/state", []string{"capsule"}, nil},

@@ -201,3 +201,6 @@ func (l *Lane) close() error {
 	<-idle
 	return l.queue.Close()
 }
+
+// Set is the set that the volume is in.
+func (v *Volume) Set() *Set { return v.set }
