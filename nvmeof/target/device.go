@@ -147,7 +147,8 @@ func (w *worker) do(f func() error) error {
 }
 
 // Remove ends the device's listeners and the connections through them, waits until
-// nothing of those is in flight, and stops its shards. The other devices go on.
+// nothing of those is in flight, and stops its shards. The other devices go on. A store
+// that hangs holds it up, and nothing else: [Device.Unfinished] names it.
 func (d *Device) Remove() error {
 	t := d.target
 	t.mu.Lock()
@@ -167,10 +168,15 @@ func (d *Device) Remove() error {
 	}
 	t.dropQueues(func(q *queue) bool { return q.worker.device == d }, "device was removed")
 	d.queues.Wait()
+	t.volumes.Quiesce(&d.site)
 	t.volumes.Lock()
 	defer t.volumes.Unlock()
 	return errors.Join(append(errs, d.stop())...)
 }
+
+// Unfinished names what Remove waits for: the exports whose stores have not finished
+// commands that came through the device, in order.
+func (d *Device) Unfinished() []string { return d.target.volumes.Unfinished(&d.site) }
 
 // stop undoes start, whatever of it was done. No queue is left. Called with
 // Target.volumes locked.

@@ -3,6 +3,7 @@ package target
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -178,6 +179,68 @@ func TestRemoveDevice(t *testing.T) {
 	}
 	f.must(f.sub.RemoveNamespace(2))
 	b.io.wantStatus(capsule.StatusInvalidNamespace|dnr, writeOf(2))
+}
+
+// TestHangingStoreHoldsUpNobodyElse: while a device and a namespace wait for a store that
+// hangs, all else of the target can be changed, and it is said which store that is.
+func TestHangingStoreHoldsUpNobodyElse(t *testing.T) {
+	f := newFixture(t)
+	store := newFakeStore(1 << 20)
+	_, err := f.sub.AddNamespace(NamespaceConfig{Store: store, Name: "hanging.img"})
+	f.must(err)
+	a := f.associate(testHostNQN, f.listen("192.0.2.1:4420"))
+	_, far := f.second(ListenerConfig{})
+	f.at = far
+	b := f.tenant("b", f.sub, 1)
+	store.set(true, nil)
+	b.io.start(writeOf(2))
+	f.within(b.io, "the store has it", func() bool { return store.inFlight() == 1 })
+	ended := make(chan error, 2)
+	go func() { ended <- far.device.Remove() }()
+	go func() { ended <- f.sub.RemoveNamespace(2) }()
+	f.within(a.io, "both have begun", func() bool { return len(f.target.Listeners()) == 1 && len(f.sub.Namespaces()) == 1 })
+	if got := far.device.Unfinished(); !slices.Equal(got, []string{"hanging.img"}) {
+		t.Errorf("the device waits for %v", got)
+	}
+
+	others := make(chan error, 1)
+	go func() { others <- f.changeAll() }()
+	select {
+	case err := <-others:
+		f.must(err)
+	case err := <-ended:
+		t.Fatal("what waits for the store has ended", err)
+	case <-time.After(30 * time.Second):
+		t.Fatal("changes of others wait too")
+	}
+	a.io.wantOK(readOf(1))
+	store.set(false, nil)
+	f.must(errors.Join(<-ended, <-ended))
+	if got := far.device.Unfinished(); len(got) != 0 {
+		t.Errorf("a device that was removed waits for %v", got)
+	}
+	_, err = f.sub.AddNamespace(NamespaceConfig{Store: store, NSID: 2})
+	f.must(err)
+}
+
+// changeAll adds and removes one of each.
+func (f *fixture) changeAll() error {
+	d, err := f.target.AddDevice(newFakeDevice())
+	if err != nil {
+		return err
+	}
+	s, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + "2"})
+	if err != nil {
+		return err
+	}
+	_, err = s.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), Name: "other.img"})
+	n, err2 := f.sub.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), NSID: 3})
+	if err := errors.Join(err, err2); err != nil {
+		return err
+	}
+	f.target.Revalidate()
+	_ = f.target.Controllers()
+	return errors.Join(n.Pause(0), n.Resume(), f.sub.RemoveNamespace(3), f.target.RemoveSubsystem(s.NQN()), d.Remove())
 }
 
 // TestDevicesAreBounded: one too many is refused, and leaves nothing.

@@ -49,21 +49,30 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 
 // RemoveNamespace ends an export: new commands fail with Invalid Namespace, and
 // it returns when those in flight are done. The store can then be closed, if no
-// other namespace has it.
+// other namespace has it. As long as a store hangs it waits, and nobody else does.
 func (s *Subsystem) RemoveNamespace(id capsule.NSID) error {
+	ns, err := s.withdraw(id)
+	if err != nil {
+		return err
+	}
+	ns.ns.Drain()
+	return s.target.volumes.Release(ns.ns.Volume, (*storeHolder)(ns))
+}
+
+// withdraw takes a namespace out, of which commands may still be in flight.
+func (s *Subsystem) withdraw(id capsule.NSID) (*Namespace, error) {
 	s.change.Lock()
 	defer s.change.Unlock()
 	ns := s.exported(id)
 	if ns == nil {
-		return fmt.Errorf("namespace %d of %s does not exist", id, s.nqn)
+		return nil, fmt.Errorf("namespace %d of %s does not exist", id, s.nqn)
 	}
 	s.replace(id, nil)
 	ns.removed = true
 	ns.stopPause()
 	s.regrouped(ns.Group())
 	s.namespaceChanged(id)
-	ns.ns.Drain()
-	return s.target.volumes.Release(ns.ns.Volume, (*storeHolder)(ns))
+	return ns, nil
 }
 
 // exported finds a namespace by its identifier, or returns nil.

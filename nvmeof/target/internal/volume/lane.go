@@ -26,12 +26,13 @@ type Lane struct {
 	Memory []byte
 	Key    rdmatransport.LKey
 
-	lanes   *lanes // the shard's
-	listed  bool   // is polled
-	users   int    // operations that have the lane
-	since   int64  // when the first of them came
-	closing func() // called when the last has left
-	open    bool   // under the set's mutex
+	lanes   *lanes          // the shard's
+	listed  bool            // is polled
+	users   int             // operations that have the lane
+	since   int64           // when the first of them came
+	closing func()          // called when the last has left
+	open    bool            // under the set's mutex
+	idle    <-chan struct{} // nobody has it any more; nil: those may come who want; under the set's mutex
 	// Attached says that operations may come. It is the shard's.
 	Attached bool
 

@@ -132,6 +132,9 @@ func (t *Set) Acquire(store backend.Store, name string, reservations keeper.Stor
 	defer t.Unlock()
 	shareable := reflect.TypeOf(store).Comparable()
 	if shareable && t.byStore[store] != nil {
+		if t.byStore[store].leaving {
+			return errors.New("its store is being closed, and has not finished commands of before: try again")
+		}
 		t.byStore[store].use(u)
 		return nil
 	}
@@ -161,19 +164,75 @@ func (v *Volume) use(u Holder) {
 	}
 }
 
-// Release ends a holder's use of its volume, which the last one closes.
+// Release ends a holder's use of its volume, which the last one closes. It waits for the
+// store, but not with the mutex held: a store that hangs is no matter of the others.
 func (t *Set) Release(v *Volume, u Holder) error {
-	t.Lock()
-	defer t.Unlock()
-	delete(v.users, u)
-	if len(v.users) > 0 {
+	quiet, last := t.drop(v, u)
+	if !last {
 		return nil
 	}
+	v.asking.Lock()
+	v.closed = true
+	v.asking.Unlock()
+	for _, c := range quiet {
+		<-c
+	}
+	t.Lock()
+	defer t.Unlock()
 	if reflect.TypeOf(v.store).Comparable() {
 		delete(t.byStore, v.store)
 	}
 	delete(t.all, v)
 	return v.close()
+}
+
+// drop takes a holder out. With the last one the lanes retire.
+func (t *Set) drop(v *Volume, u Holder) (quiet []<-chan struct{}, last bool) {
+	t.Lock()
+	defer t.Unlock()
+	delete(v.users, u)
+	if len(v.users) > 0 {
+		return nil, false
+	}
+	v.leaving = true
+	for _, d := range t.sites {
+		quiet = append(quiet, v.retireOn(d)...)
+	}
+	return quiet, true
+}
+
+// Quiesce keeps what is new from the lanes on a device's shards, and waits for what is
+// there, without the mutex held. RemoveSite follows.
+func (t *Set) Quiesce(d *Site) {
+	var quiet []<-chan struct{}
+	t.Lock()
+	for v := range t.all {
+		quiet = append(quiet, v.retireOn(d)...)
+	}
+	t.Unlock()
+	for _, c := range quiet {
+		<-c
+	}
+}
+
+// Unfinished has the names of the volumes whose stores have operations of a device's
+// shards, in order.
+func (t *Set) Unfinished(d *Site) (names []string) {
+	t.Lock()
+	defer t.Unlock()
+	for v := range t.all {
+		users := 0
+		for _, p := range d.places {
+			if l := v.Lanes[p.Index].Load(); l != nil && l.open {
+				_ = p.Shard.Call(func() { users += l.users }) // of a shard that has ended: none
+			}
+		}
+		if users > 0 {
+			names = append(names, v.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // openReservations are those of a volume that is being opened. Called with the mutex

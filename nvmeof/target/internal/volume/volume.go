@@ -19,15 +19,16 @@ import (
 // of whatever subsystems export it. It does not change, except for its size and
 // for the backend queues of its shards.
 type Volume struct {
-	set   *Set
-	Name  string // what is exported, for logs
-	store backend.Store
-	Info  backend.Info                    // when it was opened; the size is in blocks
-	Shift uint                            // log2 of the block size
-	size  atomic.Uint64                   // in blocks; see revalidate
-	Lanes [MaxPlaces]atomic.Pointer[Lane] // by shard; each is there before its shard has queues
-	users map[Holder]struct{}             // under the set's mutex
-	blind bool                            // the store does not know its size; under the set's mutex
+	set     *Set
+	Name    string // what is exported, for logs
+	store   backend.Store
+	Info    backend.Info                    // when it was opened; the size is in blocks
+	Shift   uint                            // log2 of the block size
+	size    atomic.Uint64                   // in blocks; see revalidate
+	Lanes   [MaxPlaces]atomic.Pointer[Lane] // by shard; each is there before its shard has queues
+	users   map[Holder]struct{}             // under the set's mutex
+	leaving bool                            // nobody has it any more; under the set's mutex
+	blind   bool                            // the store does not know its size; under the set's mutex
 
 	// regions are the memory of a store that can be viewed; under the set's mutex.
 	regions map[*Site]rdmatransport.MemoryRegion
@@ -149,17 +150,25 @@ func (l *Lane) attach() {
 	l.Attached = true
 }
 
-// close waits until no command uses the volume any more, and gives its lanes
-// back. No new one can have it by then.
+// close gives the volume's lanes back. Called with the set's mutex held, when retire has
+// waited: no command uses the volume, and no new one can have it.
 func (v *Volume) close() error {
-	v.asking.Lock()
-	v.closed = true
-	v.asking.Unlock()
 	var errs []error
 	for _, d := range v.set.sites {
 		errs = append(errs, v.closeOn(d))
 	}
 	return errors.Join(append(errs, v.Reservations.Close())...)
+}
+
+// retireOn keeps what is new from the lanes on a device's shards, and tells when what is
+// there has left. Called with the set's mutex held.
+func (v *Volume) retireOn(d *Site) (quiet []<-chan struct{}) {
+	for _, w := range d.places {
+		if l := v.Lanes[w.Index].Load(); l != nil && l.open && l.retire() == nil {
+			quiet = append(quiet, l.idle)
+		}
+	}
+	return quiet
 }
 
 // closeOn waits until no command of a device's shards uses the volume, and takes its
@@ -179,14 +188,18 @@ func (v *Volume) closeOn(d *Site) error {
 	return errors.Join(errs...)
 }
 
-// close ends the lane from outside its shard.
-func (l *Lane) close() error {
+// retire keeps what is new from the lane, from outside its shard. idle tells when what is
+// there has left.
+func (l *Lane) retire() error {
+	if l.idle != nil {
+		return nil
+	}
 	idle := make(chan struct{})
 	err := l.shard.Call(func() {
+		l.Attached = false
 		detach := func() {
 			l.lanes.remove(l)
 			l.slot.Detach()
-			l.Attached = false
 			close(idle)
 		}
 		if l.users == 0 {
@@ -195,11 +208,20 @@ func (l *Lane) close() error {
 		}
 		l.closing = detach
 	})
-	if err != nil {
-		return errors.Join(err, l.queue.Close())
+	if err == nil {
+		l.idle = idle
 	}
-	<-idle
-	return l.queue.Close()
+	return err
+}
+
+// close ends the lane from outside its shard, when nobody has it any more.
+func (l *Lane) close() error {
+	err := l.retire()
+	if err == nil {
+		<-l.idle
+	}
+	l.idle = nil
+	return errors.Join(err, l.queue.Close())
 }
 
 // Set is the set that the volume is in.
