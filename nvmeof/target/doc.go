@@ -113,6 +113,16 @@
 // I/O queue that never was proven: whoever opened that may be somebody else. The
 // host may authenticate again at any time, which is when a changed key counts.
 //
+// Discovery controllers do not ask for it, as those of Linux do not, whatever key a host
+// has: NVMe base 2.0 leaves it to the controller (8.13). What a host could prove there is
+// whose log it reads. Everybody who knows a host's NQN can read which subsystems allow
+// that host, and where they are; it opens none of them, since each asks for the proof
+// itself, on every queue, and the log says so (TREQ). A proof is bound to the name of the
+// subsystem, and the name of the discovery service is the same at every target unless it
+// has one of its own ([Config.DiscoveryNQN]), so that one of them could let a host
+// answer what another asks. Worth having it would be with such a name alone, with hosts and keys
+// of the discovery subsystem's own in the configuration.
+//
 // # Not supported
 //
 // Metadata and protection information, namespace management, firmware download,
