@@ -158,10 +158,8 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 		return
 	}
 	w := l.device.leastLoaded()
-	q := &queue{
-		target: t, worker: w, shard: w.Shard, id: d.QID, entries: uint32(d.HSQSIZE) + 1,
-		listener: l, local: req.LocalAddr(), remote: req.RemoteAddr(),
-	}
+	q := t.newQueue(w, l, d.QID, uint32(d.HSQSIZE)+1)
+	q.local, q.remote = req.LocalAddr(), req.RemoteAddr()
 	if why := t.admitQueue(q, req); why != "" {
 		t.reject(req, d, capsule.RejectNoResources, why)
 	}
@@ -170,7 +168,7 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 // admitQueue maps the queue's memory and accepts the connection in its shard.
 func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string) {
 	cfg := fabric.TargetConfig{
-		Shard: q.shard, Domain: q.worker.device.site.Domain, Attrs: q.worker.device.attrs, Handler: q,
+		Shard: q.Shard, Domain: q.worker.device.site.Domain, Attrs: q.worker.device.attrs, Handler: q,
 		Depth: int(q.entries), InCapsule: t.cfg.InCapsule, MaxData: t.cfg.MaxData,
 		MaxDescriptors: maxDescriptors, MaxPieces: 1, PlainSend: t.cfg.PlainSend,
 	}
@@ -193,7 +191,7 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 		t.memory.Add(-need)
 		return errors.Join(rdmatransport.ErrClosed, fq.Free()).Error()
 	}
-	if !q.shard.Do(func() { q.accept(fq, req) }) {
+	if !q.Shard.Do(func() { q.accept(fq, req) }) {
 		q.onClosed()
 	}
 	return ""

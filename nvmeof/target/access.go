@@ -137,8 +137,11 @@ func (c *Controller) dismiss(why string) {
 	})
 }
 
-// RefuseWrite says once why a host that tries to write may not.
-func (c *Controller) RefuseWrite(ns *namespace.Namespace) {
+// An ioController is a controller as its I/O queues know it.
+type ioController Controller
+
+// Refused says once why a host that tries to write may not.
+func (c *ioController) Refused(ns *namespace.Namespace) {
 	if c.protested.Load() || c.protested.Swap(true) {
 		return
 	}

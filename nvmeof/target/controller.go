@@ -10,6 +10,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
@@ -35,7 +36,7 @@ type Controller struct {
 	props    state.Properties
 	keep     state.KeepAlive
 	timer    shard.Timer // keep alive
-	events   state.Events[*request]
+	events   state.Events[*command.Request]
 	features features
 	changed  state.ChangedNamespaces
 	warned   uint8 // critical warnings that the host has been told of
@@ -69,7 +70,7 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 		target: q.target, subsystem: s, kind: capsule.ControllerTypeIO,
 		hostNQN: d.HostNQN.String(), hostID: d.HostID,
 		listener: q.listener, localAddr: q.local.Addr(), peer: q.remote.Addr(),
-		shard: q.shard, admin: q, queues: make(map[capsule.QID]*queue),
+		shard: q.Shard, admin: q, queues: make(map[capsule.QID]*queue),
 		granted: q.target.cfg.MaxQueues,
 		keyed:   !s.hostConfig(d.HostNQN.String()).DHCHAPKey.IsZero(),
 	}
@@ -160,7 +161,7 @@ func (c *Controller) reset() {
 // abortEvents completes every held Asynchronous Event Request.
 func (c *Controller) abortEvents() {
 	for r, ok := c.events.TakeAny(); ok; r, ok = c.events.TakeAny() {
-		r.finish(capsule.StatusAbortRequested | capsule.StatusDNR)
+		r.Finish(capsule.StatusAbortRequested | capsule.StatusDNR)
 	}
 }
 
@@ -189,8 +190,8 @@ func (c *Controller) report() {
 		if !ok {
 			return
 		}
-		r.result = uint64(e.Value())
-		r.finish(capsule.StatusSuccess)
+		r.Result = uint64(e.Value())
+		r.Finish(capsule.StatusSuccess)
 	}
 }
 

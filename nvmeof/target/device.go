@@ -9,6 +9,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -28,12 +29,10 @@ type Device struct {
 
 // A worker is one shard and what the target has on it.
 type worker struct {
-	*volume.Place
-	device   *Device
-	arena    rdmatransport.MemoryRegion
-	arenaKey rdmatransport.LKey
-	scratch  *shard.Arena // what commands read into that the host does not see
-	queues   atomic.Int64
+	command.Workplace
+	device *Device
+	arena  rdmatransport.MemoryRegion
+	queues atomic.Int64
 
 	shared     *fabric.SharedReceives // of I/O queues; nil: each has its own
 	sharedSize int64                  // bytes that shared maps
@@ -102,14 +101,14 @@ func (d *Device) addWorker() error {
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	w := &worker{device: d, Place: p}
+	w := &worker{Workplace: command.Workplace{Place: p}, device: d}
 	// Hosts have no right in it: the target alone reads and writes through it.
 	w.arena, err = d.site.Domain.Register(s.Arena().Bytes(), rdmatransport.AccessLocalWrite)
 	if err != nil {
 		return errors.Join(fmt.Errorf("target: registering buffers of shard %d: %w", i, err), s.Close())
 	}
-	w.arenaKey = w.arena.LKey()
-	if w.scratch, err = shard.NewArena(scratchSize); err != nil {
+	w.ArenaKey = w.arena.LKey()
+	if w.Scratch, err = shard.NewArena(command.ScratchSize); err != nil {
 		return errors.Join(fmt.Errorf("target: scratch memory of shard %d: %w", i, err), w.arena.Deregister(), s.Close())
 	}
 	d.workers = append(d.workers, w)
@@ -197,5 +196,5 @@ func (w *worker) close() error {
 		errs = append(errs, w.do(w.shared.Close), w.shared.Free())
 	}
 	w.device.target.memory.Add(-w.sharedSize)
-	return errors.Join(append(errs, w.arena.Deregister(), w.Shard.Close(), w.scratch.Close())...)
+	return errors.Join(append(errs, w.arena.Deregister(), w.Shard.Close(), w.Scratch.Close())...)
 }

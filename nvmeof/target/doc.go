@@ -17,6 +17,7 @@
 //
 //   - access: which hosts may connect, and what each sees
 //   - ana: the states of a listener's groups, and their log page
+//   - command: what I/O queues execute, and the requests of all queues
 //   - discoverylog: the records of the discovery log, and its page
 //   - health: how stores are, critical warnings, the SMART page
 //   - namespace: what shards know of a namespace, and which of them a host sees

@@ -6,13 +6,14 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // An identifyHandler fills the 4096 zeroed bytes of r.data.
-type identifyHandler func(c *Controller, r *request, f capsule.Identify) capsule.Status
+type identifyHandler func(c *Controller, r *command.Request, f capsule.Identify) capsule.Status
 
 // identifyRow is one value of CNS.
 type identifyRow struct {
@@ -38,8 +39,8 @@ func identifyTable() [256]identifyRow {
 	}
 }
 
-func identify(c *Controller, r *request) capsule.Status {
-	f := r.cmd.Identify()
+func identify(c *Controller, r *command.Request) capsule.Status {
+	f := r.Cmd.Identify()
 	row := c.target.identify[f.CNS]
 	if row.fill == nil || c.discovery() && !row.always || f.UUID != 0 {
 		return invalidField
@@ -52,7 +53,7 @@ func (c *Controller) mdts() uint8 {
 	return uint8(bits.Len(uint(c.target.cfg.MaxData)) - 1 - 12)
 }
 
-func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.Status {
+func identifyController(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
 	cfg, sub := &c.target.cfg, c.subsystem
 	id := capsule.IdentifyController{
 		RAB:    6,
@@ -79,7 +80,7 @@ func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.S
 	} else {
 		c.identifyIO(&id)
 	}
-	id.Encode(r.data)
+	id.Encode(r.Data)
 	return capsule.StatusSuccess
 }
 
@@ -106,8 +107,8 @@ const maxDescriptors = 16
 
 // identifyNamespace leaves the data zero for an inactive namespace (NVMe base
 // 2.0, 5.17.2.1 on CNS 00h).
-func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.Status {
-	ns, status := c.view.Lookup(r.cmd.NSID)
+func identifyNamespace(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
+	ns, status := c.view.Lookup(r.Cmd.NSID)
 	if ns == nil {
 		return status
 	}
@@ -131,10 +132,10 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 		id.NUSE, id.NVMCAP = 0, capsule.Uint128{}
 	}
 	id.LBAF[0].LBADS = uint8(ns.Volume.Shift)
-	id.MSSRL, id.MCL, id.MSRC = uint16(int64(maxCopyRange)>>ns.Volume.Shift), uint32(int64(maxCopy)>>ns.Volume.Shift), maxCopyRanges-1
+	id.MSSRL, id.MCL, id.MSRC = uint16(int64(command.MaxCopyRange)>>ns.Volume.Shift), uint32(int64(command.MaxCopy)>>ns.Volume.Shift), command.MaxCopyRanges-1
 	optimal(ns, &id)
 	atomicUnits(ns, &id)
-	id.Encode(r.data)
+	id.Encode(r.Data)
 	return capsule.StatusSuccess
 }
 
@@ -177,8 +178,8 @@ func atomicUnits(n *namespace.Namespace, id *capsule.IdentifyNamespace) {
 	id.NAWUN = id.NAWUPF
 }
 
-func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.Status {
-	ns, status := c.view.Lookup(r.cmd.NSID)
+func identifyIndependent(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
+	ns, status := c.view.Lookup(r.Cmd.NSID)
 	if ns == nil {
 		return status
 	}
@@ -186,20 +187,20 @@ func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.
 		NMIC: capsule.NMICShared, RESCAP: ns.Volume.Reservations.Capabilities(), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
 		NSTAT: capsule.NSTATReady,
 	}
-	id.Encode(r.data)
+	id.Encode(r.Data)
 	return capsule.StatusSuccess
 }
 
 // identifyActive lists namespaces above the command's NSID.
-func identifyActive(c *Controller, r *request, _ capsule.Identify) capsule.Status {
-	if r.cmd.NSID >= capsule.NSIDBroadcast-1 {
+func identifyActive(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
+	if r.Cmd.NSID >= capsule.NSIDBroadcast-1 {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	capsule.PutNamespaceList(r.data, c.view.Above(r.cmd.NSID))
+	capsule.PutNamespaceList(r.Data, c.view.Above(r.Cmd.NSID))
 	return capsule.StatusSuccess
 }
 
-func identifyActiveCSI(c *Controller, r *request, f capsule.Identify) capsule.Status {
+func identifyActiveCSI(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
 		return invalidField
 	}
@@ -207,17 +208,17 @@ func identifyActiveCSI(c *Controller, r *request, f capsule.Identify) capsule.St
 }
 
 // identifyControllers lists the subsystem's controllers from the one asked for.
-func identifyControllers(c *Controller, r *request, f capsule.Identify) capsule.Status {
-	capsule.PutControllerList(r.data, c.subsystem.controllersFrom(f.CNTID, 0))
+func identifyControllers(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
+	capsule.PutControllerList(r.Data, c.subsystem.controllersFrom(f.CNTID, 0))
 	return capsule.StatusSuccess
 }
 
 // identifyNamespaceControllers lists those whose host sees the namespace.
-func identifyNamespaceControllers(c *Controller, r *request, f capsule.Identify) capsule.Status {
-	if ns, _ := c.view.Lookup(r.cmd.NSID); ns == nil {
+func identifyNamespaceControllers(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
+	if ns, _ := c.view.Lookup(r.Cmd.NSID); ns == nil {
 		return invalidField
 	}
-	capsule.PutControllerList(r.data, c.subsystem.controllersFrom(f.CNTID, r.cmd.NSID))
+	capsule.PutControllerList(r.Data, c.subsystem.controllersFrom(f.CNTID, r.Cmd.NSID))
 	return capsule.StatusSuccess
 }
 
@@ -236,12 +237,12 @@ func (s *Subsystem) controllersFrom(first capsule.ControllerID, with capsule.NSI
 	return ids
 }
 
-func identifyDescriptors(c *Controller, r *request, _ capsule.Identify) capsule.Status {
-	ns, _ := c.view.Lookup(r.cmd.NSID)
+func identifyDescriptors(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
+	ns, _ := c.view.Lookup(r.Cmd.NSID)
 	if ns == nil {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	rest := r.data
+	rest := r.Data
 	if ns.EUI64 != [8]byte{} {
 		rest = capsule.PutDescriptor(rest, capsule.DescriptorEUI64, ns.EUI64[:])
 	}
@@ -251,27 +252,27 @@ func identifyDescriptors(c *Controller, r *request, _ capsule.Identify) capsule.
 	return capsule.StatusSuccess
 }
 
-func identifyNamespaceCSI(c *Controller, r *request, f capsule.Identify) capsule.Status {
+func identifyNamespaceCSI(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
 		return invalidField
 	}
-	_, status := c.view.Lookup(r.cmd.NSID) // all zero: no protection information
+	_, status := c.view.Lookup(r.Cmd.NSID) // all zero: no protection information
 	return status
 }
 
 // identifyControllerCSI reports no limits beyond MDTS; the range count of
 // Dataset Management is the format's.
-func identifyControllerCSI(_ *Controller, r *request, f capsule.Identify) capsule.Status {
+func identifyControllerCSI(_ *Controller, r *command.Request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
 		return invalidField
 	}
 	id := capsule.IdentifyNVMController{}
-	id.Encode(r.data)
+	id.Encode(r.Data)
 	return capsule.StatusSuccess
 }
 
 // identifyCommandSets has one combination: the NVM command set alone.
-func identifyCommandSets(_ *Controller, r *request, _ capsule.Identify) capsule.Status {
-	r.data[0] = 1 << capsule.CSINVM
+func identifyCommandSets(_ *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
+	r.Data[0] = 1 << capsule.CSINVM
 	return capsule.StatusSuccess
 }

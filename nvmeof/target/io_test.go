@@ -9,6 +9,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
@@ -27,7 +28,7 @@ func TestReadBack(t *testing.T) {
 	f.export(newFakeStore(1 << 20))
 	_, io := f.both()
 	capsuleMemory := make([]byte, 12<<10)
-	for !aligned(capsuleMemory, 4096) {
+	for !command.Aligned(capsuleMemory, 4096) {
 		capsuleMemory = capsuleMemory[1:]
 	}
 	for _, nsid := range []capsule.NSID{1, 2} {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
@@ -47,8 +48,8 @@ func logTable() [256]logRow {
 
 // getLogPage copies the window that the host asked for. Nothing is allocated by
 // its length: that is r.data's, which the data rules bounded.
-func getLogPage(c *Controller, r *request) capsule.Status {
-	f := r.cmd.GetLogPage()
+func getLogPage(c *Controller, r *command.Request) capsule.Status {
+	f := r.Cmd.GetLogPage()
 	row := &c.target.logs[f.LID]
 	switch {
 	case !row.exists(), c.discovery() && !row.disc, !c.discovery() && !row.io:
@@ -68,14 +69,14 @@ func getLogPage(c *Controller, r *request) capsule.Status {
 func (row *logRow) exists() bool { return row.page != nil || row.window != nil || row.about != nil }
 
 // fill makes the page and copies the window.
-func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule.Status {
+func (row *logRow) fill(c *Controller, r *command.Request, f capsule.GetLogPage) capsule.Status {
 	var page []byte
-	one := r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast
+	one := r.Cmd.NSID != 0 && r.Cmd.NSID != capsule.NSIDBroadcast
 	switch {
 	case one && row.about == nil:
 		return invalidField // the page is the controller's
 	case one:
-		ns := c.view.Find(r.cmd.NSID)
+		ns := c.view.Find(r.Cmd.NSID)
 		if ns == nil {
 			return capsule.StatusInvalidNamespace | capsule.StatusDNR
 		}
@@ -83,7 +84,7 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 	case row.about != nil:
 		page = row.about(c, slices.Collect(c.view.All))
 	case row.window != nil:
-		if f.LPO > row.window(c, f.LPO, r.data) {
+		if f.LPO > row.window(c, f.LPO, r.Data) {
 			return invalidField
 		}
 		return capsule.StatusSuccess
@@ -93,7 +94,7 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 	if f.LPO > uint64(len(page)) {
 		return invalidField
 	}
-	copy(r.data, page[f.LPO:])
+	copy(r.Data, page[f.LPO:])
 	return capsule.StatusSuccess
 }
 
@@ -181,9 +182,9 @@ func (c *Controller) effectsLog(capsule.GetLogPage) []byte {
 			capsule.PutAdminEffects(b, capsule.AdminOpcode(op), capsule.EffectSupported)
 		}
 	}
-	for op, row := range c.target.io {
-		if row.start != nil {
-			capsule.PutIOEffects(b, capsule.IOOpcode(op), capsule.EffectSupported|row.effects)
+	for op, row := range c.target.commands.IO {
+		if row.Start != nil {
+			capsule.PutIOEffects(b, capsule.IOOpcode(op), capsule.EffectSupported|row.Effects)
 		}
 	}
 	return b

@@ -3,6 +3,7 @@ package target
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
@@ -13,21 +14,21 @@ import (
 // administrator has to, with SetReadOnly.
 const writeProtection = capsule.NWPCSupported | capsule.NWPCUntilOff
 
-func getWriteProtection(c *Controller, r *request, _ uint32) capsule.Status {
-	ns := c.view.Find(r.cmd.NSID)
+func getWriteProtection(c *Controller, r *command.Request, _ uint32) capsule.Status {
+	ns := c.view.Find(r.Cmd.NSID)
 	if ns == nil {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	if !r.preset() {
-		r.result = uint64(ns.Protection())
+	if !preset(r) {
+		r.Result = uint64(ns.Protection())
 	}
 	return capsule.StatusSuccess
 }
 
 // setWriteProtection changes the state, and answers when what was written before is
 // durable. Writes that have begun on other shards are carried out.
-func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
-	ns := c.view.Find(r.cmd.NSID)
+func setWriteProtection(c *Controller, r *command.Request, v uint32) capsule.Status {
+	ns := c.view.Find(r.Cmd.NSID)
 	want := capsule.WriteProtection(v & 7)
 	switch {
 	case ns == nil:
@@ -50,7 +51,7 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 	p := &protecting{request: r, ns: ns, before: before}
 	p.Operation.Owner = p
 	p.Request = backend.Request{Op: backend.OpFlush}
-	l := ns.Volume.Lanes[r.queue.worker.Index].Load()
+	l := ns.Volume.Lanes[r.Queue.At.Index].Load()
 	l.Enter(&p.Operation)
 	l.Put(&p.Operation)
 	return statusLater
@@ -58,7 +59,7 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 
 // protecting is a Set Features that waits for a flush.
 type protecting struct {
-	request *request
+	request *command.Request
 	ns      *namespace.Namespace
 	before  capsule.WriteProtection
 	volume.Operation
@@ -73,8 +74,8 @@ func (p *protecting) Completed(err error) {
 		p.ns.Protect(p.before)
 	}
 	p.Operation.Release()
-	p.request.finish(status)
-	p.request.queue.controller.subsystem.namespaceChanged(p.ns.ID)
+	p.request.Finish(status)
+	queueOf(p.request).controller.subsystem.namespaceChanged(p.ns.ID)
 }
 
 // Leasable implements [operationOwner]; a flush takes no lease.

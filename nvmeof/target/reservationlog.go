@@ -2,6 +2,7 @@ package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation/keeper"
@@ -56,33 +57,33 @@ func (c *Controller) oneNamespace(id capsule.NSID, f func(*namespace.Namespace))
 	return c.eachNamespace(id, f)
 }
 
-func getReservationMask(c *Controller, r *request, _ uint32) capsule.Status {
-	return c.oneNamespace(r.cmd.NSID, func(ns *namespace.Namespace) { r.result = uint64(c.notices.Mask(ns.ID)) })
+func getReservationMask(c *Controller, r *command.Request, _ uint32) capsule.Status {
+	return c.oneNamespace(r.Cmd.NSID, func(ns *namespace.Namespace) { r.Result = uint64(c.notices.Mask(ns.ID)) })
 }
 
-func setReservationMask(c *Controller, r *request, v uint32) capsule.Status {
+func setReservationMask(c *Controller, r *command.Request, v uint32) capsule.Status {
 	if v&^capsule.ReservationMaskAll != 0 {
 		return invalidField
 	}
-	return c.eachNamespace(r.cmd.NSID, func(ns *namespace.Namespace) { c.notices.SetMask(ns.ID, v) })
+	return c.eachNamespace(r.Cmd.NSID, func(ns *namespace.Namespace) { c.notices.SetMask(ns.ID, v) })
 }
 
-func getReservationPersist(c *Controller, r *request, _ uint32) capsule.Status {
-	return c.oneNamespace(r.cmd.NSID, func(ns *namespace.Namespace) {
+func getReservationPersist(c *Controller, r *command.Request, _ uint32) capsule.Status {
+	return c.oneNamespace(r.Cmd.NSID, func(ns *namespace.Namespace) {
 		if ns.Volume.Reservations.State().Persist {
-			r.result = 1
+			r.Result = 1
 		}
 	})
 }
 
 // setReservationPersist is refused where nothing can survive.
-func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
+func setReservationPersist(c *Controller, r *command.Request, v uint32) capsule.Status {
 	on := v&1 != 0
 	var all []*keeper.Keeper
-	status := c.eachNamespace(r.cmd.NSID, func(ns *namespace.Namespace) {
+	status := c.eachNamespace(r.Cmd.NSID, func(ns *namespace.Namespace) {
 		if ns.Volume.Reservations.Persists() || !on {
 			all = append(all, ns.Volume.Reservations)
-		} else if r.cmd.NSID != capsule.NSIDBroadcast {
+		} else if r.Cmd.NSID != capsule.NSIDBroadcast {
 			all = append(all, nil)
 		}
 	})
@@ -92,7 +93,7 @@ func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
 	case len(all) == 1 && all[0] == nil:
 		return invalidField
 	}
-	r.outside(func() func() {
+	r.Outside(func() func() {
 		status := capsule.StatusSuccess
 		for _, v := range all {
 			out, err := v.Change(func(s reservation.State) (reservation.State, reservation.Outcome) {
@@ -103,7 +104,7 @@ func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
 				status = out.Status
 			}
 		}
-		return func() { r.finish(status) }
+		return func() { r.Finish(status) }
 	})
 	return statusLater
 }

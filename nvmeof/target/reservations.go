@@ -2,18 +2,14 @@ package target
 
 import (
 	"go.uber.org/zap"
+	"slices"
+	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
-
-// conflicts reports whether another host's reservation keeps the command away from
-// the namespace.
-func (r *request) conflicts(v *volume.Volume) bool {
-	guard := v.Reservations.Guard()
-	return guard != nil && !guard.Allows(r.queue.controller.hostID, r.io.access)
-}
 
 // tellReserved gives notices to the hosts' controllers in all subsystems that export the
 // volume.
@@ -42,14 +38,46 @@ func (s *Subsystem) tellReservation(id capsule.NSID, notices []reservation.Notic
 	}
 }
 
-// logReservation is one line for a command of which nothing came because the change
-// could not be saved.
-func (r *request) logReservation(err error) {
-	if err == nil {
-		return
+// abortReserved ends the commands that hosts have under way on the volume (NVMe base 2.0,
+// 8.19.7), and calls done after the last of them. What a store has been given
+// cannot be taken back, but is waited for, and answered as aborted.
+func (t *Target) abortReserved(v *volume.Volume, hosts []capsule.HostID, done func()) {
+	var left atomic.Int64
+	left.Store(1)
+	ended := func() {
+		if left.Add(-1) == 0 {
+			done()
+		}
 	}
-	c, ns := r.queue.controller, r.gate.Namespace
-	r.queue.target.warn("reservation not saved, command failed",
-		zap.Stringer("command", capsule.IOOpcode(r.cmd.Opcode)), zap.String("host", c.hostNQN),
-		zap.Uint32("nsid", uint32(ns.ID)), zap.String("export", ns.Volume.Name), zap.Error(err))
+	t.mu.Lock()
+	for q := range t.queues {
+		left.Add(1)
+		if !q.Shard.Do(func() {
+			if q.Client != nil && slices.Contains(hosts, q.HostID) {
+				q.AbortOn(v, &left, ended)
+			}
+			ended()
+		}) {
+			ended()
+		}
+	}
+	t.mu.Unlock()
+	ended()
+}
+
+// Reserve implements [command.Client].
+func (c *ioController) Reserve(ns *namespace.Namespace, cmd reservation.Command) capsule.Status {
+	v, t := ns.Volume, c.target
+	out, err := v.Reservations.Change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Apply(cmd) })
+	t.tellReserved(v, out.Notices)
+	if len(out.Abort) > 0 {
+		ended := make(chan struct{})
+		t.abortReserved(v, out.Abort, func() { close(ended) })
+		<-ended
+	}
+	if err != nil { // nothing came of it
+		t.warn("reservation not saved, command failed", zap.Stringer("command", cmd.Opcode), zap.String("host", c.hostNQN),
+			zap.Uint32("nsid", uint32(ns.ID)), zap.String("export", v.Name), zap.Error(err))
+	}
+	return out.Status
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
@@ -33,8 +34,7 @@ type Target struct {
 	// Dispatch tables, the same for all controllers.
 	admin    [256]row
 	fabrics  [256]row
-	io       [256]ioRow
-	fused    [2]ioRow // the halves of Compare and Write
+	commands command.Tables // of I/O queues
 	identify [256]identifyRow
 	features [256]feature
 	logs     [256]logRow
@@ -72,7 +72,7 @@ func New(cfg Config) (*Target, error) {
 		limit: logLimit{perSecond: linesPerSecond}, comings: logLimit{perSecond: comingsPerSecond},
 		cfg: cfg, log: cfg.Log, started: time.Now(),
 		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
-		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
+		admin: adminTable(), fabrics: fabricsTable(), commands: command.NewTables(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
 	t.volumes.Init(cfg.BackendDepth, cfg.Log, t.warn)

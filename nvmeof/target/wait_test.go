@@ -122,7 +122,7 @@ func TestBuffersRunOut(t *testing.T) {
 		t.Errorf("answered %d and %d times, want once", doomed.answers, holder.answers)
 	}
 	second.call(func() {
-		if free := second.q.shard.Arena().Free(); free != 1<<20 {
+		if free := second.q.Shard.Arena().Free(); free != 1<<20 {
 			t.Errorf("%d bytes of buffers free, want all", free)
 		}
 	})
@@ -226,7 +226,7 @@ func (f *fixture) wantNothingHeld(io *hostQueue) {
 	f.t.Helper()
 	io.turns(1) // a response may be here before its acknowledgement is there
 	io.call(func() {
-		arena := io.q.shard.Arena()
+		arena := io.q.Shard.Arena()
 		if arena.Free() != len(arena.Bytes()) {
 			f.t.Error("a buffer is missing")
 		}
@@ -262,9 +262,9 @@ func TestNoCommandAllocates(t *testing.T) {
 			lane := f.sub.table().Get(2).Volume.Lanes[1].Load()
 			if n := testing.AllocsPerRun(100, func() {
 				*l = quietLink{data: l.data}
-				io.q.command(l, &c.sqe, 0)
+				io.q.Take(l, &c.sqe, 0)
 				if l.fetched {
-					io.q.requests[0].ready()
+					io.q.Requests[0].Ready()
 				}
 				lane.Poll()
 				if !l.answered {

@@ -57,6 +57,7 @@ var directions = []direction{
 	{"nvmeof/target", []string{"nvmeof/...", "capsule", "rdmatransport", "backend", "backend/stripe"}, []string{zap, uuid}},
 	{"nvmeof/target/internal/access", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/ana", []string{"capsule"}, nil},
+	{"nvmeof/target/internal/command", []string{"nvmeof/shard", "nvmeof/target/internal/namespace", "nvmeof/target/internal/reservation", "nvmeof/target/internal/volume", "capsule", "rdmatransport", "backend"}, nil},
 	{"nvmeof/target/internal/discoverylog", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/health", []string{"capsule", "backend"}, nil},
 	{"nvmeof/target/internal/namespace", []string{"nvmeof/shard", "nvmeof/target/internal/access", "nvmeof/target/internal/ana", "nvmeof/target/internal/health", "nvmeof/target/internal/volume", "capsule", "backend"}, []string{uuid}},

@@ -1,4 +1,4 @@
-package target
+package command
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
@@ -14,19 +14,19 @@ const (
 // stop ends a command early with a status: at once while it waits for something of
 // ours, later while its data is on the way or between two operations. What the
 // store has cannot be stopped.
-func (r *request) stop(s capsule.Status) stopping {
+func (r *Request) stop(s capsule.Status) stopping {
 	switch r.stage {
 	case stageFused:
 		switch {
 		case r.extra != nil && r.extra.partner != nil:
 			return r.extra.partner.stop(s) // of the two that is under way
-		case r.queue.first == r:
-			r.queue.first = nil
+		case r.Queue.first == r:
+			r.Queue.first = nil
 		}
 	case stageBuffer:
-		r.queue.shard.Arena().Cancel(&r.waiter)
+		r.Queue.Shard.Arena().Cancel(&r.waiter)
 	case stageScratch:
-		r.queue.worker.scratch.Cancel(&r.extra.waiter)
+		r.Queue.At.Scratch.Cancel(&r.extra.waiter)
 	case stageLease:
 		r.Lane.Forget(&r.Operation)
 	case stageGate:
@@ -53,7 +53,28 @@ func (r *request) stop(s capsule.Status) stopping {
 }
 
 // whenEnded calls f when a command that is to be stopped later has ended.
-func (r *request) whenEnded(f func()) {
+func (r *Request) whenEnded(f func()) {
 	x := r.wantExtra()
 	x.ended = append(x.ended, f)
+}
+
+// Abort stops the command with that identifier, and tells whether it was aborted,
+// when it has been answered.
+func (q *Queue) Abort(cid capsule.CID, ended func(aborted bool)) {
+	for i := range q.Requests {
+		r := &q.Requests[i]
+		if r.stage == stageIdle || r.stage == stageAnswered || r.Cmd.CID != cid {
+			continue
+		}
+		switch r.stop(capsule.StatusAbortRequested | capsule.StatusDNR) {
+		case stopNow:
+			ended(true)
+		case stopLater:
+			r.whenEnded(func() { ended(true) })
+		default:
+			ended(false)
+		}
+		return
+	}
+	ended(false)
 }

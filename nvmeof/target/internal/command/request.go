@@ -1,4 +1,4 @@
-package target
+package command
 
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
@@ -9,9 +9,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A link is what a request needs of the command that it executes: the queue's
+// A Link is what a request needs of the command that it executes: the queue's
 // [fabric.Command].
-type link interface {
+type Link interface {
 	Wrong() capsule.Status                                 // of a fused half: what is wrong with the capsule
 	Length() int                                           // bytes of data that the SGL describes
 	InCapsule() []byte                                     // data that came with the command
@@ -36,21 +36,21 @@ const (
 	stageAnswered              // waits for the response's acknowledgement
 )
 
-// A request is one command from its arrival to the acknowledgement of its
+// A Request is one command from its arrival to the acknowledgement of its
 // response. There is one for every context of the queue, used again and again.
-type request struct {
-	queue *queue
-	cmd   *capsule.Command
-	link  link
+type Request struct {
+	Queue *Queue
+	Cmd   *capsule.Command
+	Link  Link
 	stage stage
 
-	result uint64 // of the completion
-	data   []byte // the command's data, in the buffer or in the capsule
+	Result uint64 // of the completion
+	Data   []byte // the command's data, in the buffer or in the capsule
 	buffer shard.Buffer
 	waiter shard.BufferWaiter
 
-	row *row   // admin and fabrics commands
-	io  *ioRow // I/O commands
+	perform func(*Request) // admin and fabrics commands
+	io      *Row           // I/O commands
 	// waitingAt is the gate of stageGate.
 	waitingAt *namespace.Gate
 	gate      *namespace.Gate // through which it came to its namespace, or nil
@@ -60,25 +60,25 @@ type request struct {
 	volume.Operation
 }
 
-func (r *request) init(q *queue) {
-	r.queue = q
+func (r *Request) init(q *Queue) {
+	r.Queue = q
 	r.waiter.Ready = r.buffered
 	r.Operation.Owner = r
 }
 
 // begin takes a command.
-func (r *request) begin(l link, cmd *capsule.Command) {
-	r.link, r.cmd = l, cmd
-	r.result, r.data, r.row, r.io, r.stopped = 0, nil, nil, nil, capsule.StatusSuccess
+func (r *Request) begin(l Link, cmd *capsule.Command) {
+	r.Link, r.Cmd = l, cmd
+	r.Result, r.Data, r.perform, r.io, r.stopped = 0, nil, nil, nil, capsule.StatusSuccess
 	r.Request = backend.Request{}
 }
 
 // wantBuffer gets memory for the command's data, now or later.
-func (r *request) wantBuffer() { r.wantBufferOf(r.link.Length()) }
+func (r *Request) wantBuffer() { r.wantBufferOf(r.Link.Length()) }
 
 // wantBufferOf gets n bytes, of which the data takes the first.
-func (r *request) wantBufferOf(n int) {
-	arena := r.queue.shard.Arena()
+func (r *Request) wantBufferOf(n int) {
+	arena := r.Queue.Shard.Arena()
 	if b, ok := arena.Alloc(n); ok {
 		r.buffered(b)
 		return
@@ -89,30 +89,30 @@ func (r *request) wantBufferOf(n int) {
 
 // buffered goes on with memory for the data: to fetch it from the host, or to
 // have it filled for the host.
-func (r *request) buffered(b shard.Buffer) {
+func (r *Request) buffered(b shard.Buffer) {
 	r.buffer = b
-	r.data = b.Bytes()[:r.link.Length()]
+	r.Data = b.Bytes()[:r.Link.Length()]
 	if r.direction() == capsule.HostToController {
-		if in := r.link.InCapsule(); in != nil {
-			copy(r.data, in) // a backend wants better alignment than the capsule's
-			r.ready()
+		if in := r.Link.InCapsule(); in != nil {
+			copy(r.Data, in) // a backend wants better alignment than the capsule's
+			r.Ready()
 			return
 		}
 		r.stage = stageFetch
-		r.fetch(r.data)
+		r.fetch(r.Data)
 		return
 	}
-	r.ready()
+	r.Ready()
 }
 
 // fetch gets the command's data into memory of the arena.
-func (r *request) fetch(into []byte) {
-	r.queue.piece[0] = rdmatransport.SGE{Buf: into, LKey: r.queue.worker.arenaKey}
-	r.link.Fetch(r.queue.piece[:])
+func (r *Request) fetch(into []byte) {
+	r.Queue.piece[0] = rdmatransport.SGE{Buf: into, LKey: r.Queue.At.ArenaKey}
+	r.Link.Fetch(r.Queue.piece[:])
 }
 
-// ready goes on when the data is here, or the memory for it.
-func (r *request) ready() {
+// Ready goes on when the data is here, or the memory for it.
+func (r *Request) Ready() {
 	if r.stopped != capsule.StatusSuccess {
 		r.end(r.stopped)
 		return
@@ -121,60 +121,95 @@ func (r *request) ready() {
 		r.io.run(r)
 		return
 	}
-	r.run()
+	r.perform(r)
 }
 
 // direction is which way the command's data goes.
-func (r *request) direction() capsule.Direction {
-	if r.cmd.Opcode == capsule.OpcodeFabrics {
-		return r.cmd.FabricsType().Direction()
+func (r *Request) direction() capsule.Direction {
+	if r.Cmd.Opcode == capsule.OpcodeFabrics {
+		return r.Cmd.FabricsType().Direction()
 	}
-	return capsule.AdminOpcode(r.cmd.Opcode).Direction()
+	return capsule.AdminOpcode(r.Cmd.Opcode).Direction()
 }
 
-// finish answers without data and gives back what the command held.
-func (r *request) finish(s capsule.Status) {
-	r.queue.counts.answered(r, s)
+// Finish answers without data and gives back what the command held.
+func (r *Request) Finish(s capsule.Status) {
+	r.Queue.Counts.answered(r, s)
 	r.release()
 	if !s.OK() {
-		r.queue.noteError(r, s)
+		r.Queue.Owner.NoteError(r, s)
 	}
 	r.stage = stageAnswered
-	r.link.Respond(s, r.result)
+	r.Link.Respond(s, r.Result)
 }
 
 // finishData answers with data, which must not change until done.
-func (r *request) finishData(b []byte, key rdmatransport.LKey) {
-	r.queue.counts.sent(len(b))
+func (r *Request) finishData(b []byte, key rdmatransport.LKey) {
+	r.Queue.Counts.sent(len(b))
 	r.stage = stageAnswered
-	r.queue.piece[0] = rdmatransport.SGE{Buf: b, LKey: key}
-	r.link.RespondData(r.queue.piece[:], r.result)
+	r.Queue.piece[0] = rdmatransport.SGE{Buf: b, LKey: key}
+	r.Link.RespondData(r.Queue.piece[:], r.Result)
 }
 
-// done is the end: the queue needs nothing of the command any more.
-func (r *request) done() {
+// AnsweredAdmin reports whether it is an admin or fabrics command that was answered.
+func (r *Request) AnsweredAdmin() bool { return r.stage == stageAnswered && r.perform != nil }
+
+// Await goes on by calling perform when the command's data is here, or the memory for it.
+func (r *Request) Await(perform func(*Request)) {
+	r.perform = perform
+	if in := r.Link.InCapsule(); in != nil {
+		r.Data = in
+		perform(r)
+		return
+	}
+	r.wantBuffer()
+}
+
+// PerformNow is await for a command without data.
+func (r *Request) PerformNow(perform func(*Request)) {
+	r.perform = perform
+	perform(r)
+}
+
+// ClearForHost clears memory for data of the host, if that is what there is.
+func (r *Request) ClearForHost() bool {
+	if !r.buffer.Valid() || r.direction() != capsule.ControllerToHost {
+		return false
+	}
+	clear(r.Data)
+	return true
+}
+
+// Keep says that somebody has the request, who answers it.
+func (r *Request) Keep() { r.stage = stageHeld }
+
+// FinishBuffer answers with the data that is in the buffer.
+func (r *Request) FinishBuffer() { r.finishData(r.Data, r.Queue.At.ArenaKey) }
+
+// Done is the end: the queue needs nothing of the command any more.
+func (r *Request) Done() {
 	r.release()
 	if r.extra != nil {
 		r.extra.given(r)
 	}
-	r.stage, r.link, r.cmd = stageIdle, nil, nil
+	r.stage, r.Link, r.Cmd = stageIdle, nil, nil
 }
 
 // release gives back the buffer, the lease and the lane, whichever are held.
-func (r *request) release() {
+func (r *Request) release() {
 	if r.buffer.Valid() {
-		r.queue.shard.Arena().Release(r.buffer)
+		r.Queue.Shard.Arena().Release(r.buffer)
 		r.buffer = shard.Buffer{}
 	}
 	if r.extra != nil {
 		r.extra.release(r)
 	}
-	r.data = nil
+	r.Data = nil
 	r.leave()
 }
 
 // leave ends a lease and leaves the lane and the gate, where the request has them.
-func (r *request) leave() {
+func (r *Request) leave() {
 	r.Operation.Release()
 	if g := r.gate; g != nil {
 		r.gate = nil

@@ -1,4 +1,4 @@
-package target
+package command
 
 import (
 	"unsafe"
@@ -10,12 +10,12 @@ import (
 
 // startFlush flushes one namespace, or all of them one after the other (VWC
 // bits 2:1 are 11b).
-func startFlush(_ *queue, r *request) {
-	if r.link.Length() != 0 {
-		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+func startFlush(_ *Queue, r *Request) {
+	if r.Link.Length() != 0 {
+		r.Finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
 		return
 	}
-	id := r.cmd.NSID
+	id := r.Cmd.NSID
 	if id == capsule.NSIDBroadcast {
 		r.flushNext()
 		return
@@ -25,7 +25,7 @@ func startFlush(_ *queue, r *request) {
 	}
 }
 
-func (r *request) flush(l *volume.Lane) {
+func (r *Request) flush(l *volume.Lane) {
 	r.Op, r.Offset, r.Length = backend.OpFlush, 0, 0
 	if !l.Volume.Info.Volatile {
 		r.flushNext()
@@ -36,9 +36,9 @@ func (r *request) flush(l *volume.Lane) {
 
 // flushNext goes on after one namespace. The table may change on the way: what
 // is gone needs no flush.
-func (r *request) flushNext() {
-	if r.cmd.NSID != capsule.NSIDBroadcast {
-		r.finish(capsule.StatusSuccess)
+func (r *Request) flushNext() {
+	if r.Cmd.NSID != capsule.NSIDBroadcast {
+		r.Finish(capsule.StatusSuccess)
 		return
 	}
 	after := capsule.NSID(0)
@@ -46,12 +46,12 @@ func (r *request) flushNext() {
 		after = r.gate.Namespace.ID
 		r.leave()
 	}
-	c := r.queue.controller
-	for id := after + 1; id <= c.view.Last(); id++ {
-		ns, status := c.view.Reach(id)
+	v := r.Queue.View
+	for id := after + 1; id <= v.Last(); id++ {
+		ns, status := v.Reach(id)
 		switch {
 		case ns == nil && status.SCT() == 3:
-			r.finish(status) // not all namespaces can be flushed from here
+			r.Finish(status) // not all namespaces can be flushed from here
 			return
 		case ns != nil && ns.Volume.Info.Volatile:
 			if l := r.through(ns); l != nil { // else held: it starts with the first again
@@ -60,16 +60,16 @@ func (r *request) flushNext() {
 			return
 		}
 	}
-	r.finish(capsule.StatusSuccess)
+	r.Finish(capsule.StatusSuccess)
 }
 
-func startWriteZeroes(_ *queue, r *request) {
-	f := r.cmd.ReadWrite()
-	if r.link.Length() != 0 {
-		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+func startWriteZeroes(_ *Queue, r *Request) {
+	f := r.Cmd.ReadWrite()
+	if r.Link.Length() != 0 {
+		r.Finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
 		return
 	}
-	l := r.enter(r.cmd.NSID)
+	l := r.enter(r.Cmd.NSID)
 	if l == nil || !r.writable(l) || !r.blocks(l, f) {
 		return
 	}
@@ -77,22 +77,22 @@ func startWriteZeroes(_ *queue, r *request) {
 	r.submit()
 }
 
-func writeZeroesDone(r *request) { r.finish(capsule.StatusSuccess) }
+func writeZeroesDone(r *Request) { r.Finish(capsule.StatusSuccess) }
 
 // startDSM takes the ranges of a Dataset Management command. Hosts send more
 // bytes than the ranges need, so the data may be longer (Linux: 4096 always).
-func startDSM(_ *queue, r *request) {
-	f := r.cmd.DatasetManagement()
-	l := r.enter(r.cmd.NSID)
+func startDSM(_ *Queue, r *Request) {
+	f := r.Cmd.DatasetManagement()
+	l := r.enter(r.Cmd.NSID)
 	switch {
 	case l == nil:
-	case r.link.Length() < f.Ranges*capsule.DSMRangeSize:
-		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+	case r.Link.Length() < f.Ranges*capsule.DSMRangeSize:
+		r.Finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
 	case !f.Deallocate: // hints that we have no use for
-		r.finish(capsule.StatusSuccess)
+		r.Finish(capsule.StatusSuccess)
 	case !r.writable(l):
-	case r.link.InCapsule() != nil:
-		r.data = r.link.InCapsule()
+	case r.Link.InCapsule() != nil:
+		r.Data = r.Link.InCapsule()
 		runDSM(r)
 	default:
 		r.wantBuffer()
@@ -100,11 +100,11 @@ func startDSM(_ *queue, r *request) {
 }
 
 // runDSM judges every range before it touches any.
-func runDSM(r *request) {
+func runDSM(r *Request) {
 	ns := r.Lane.Volume
-	for i := range r.cmd.DatasetManagement().Ranges {
+	for i := range r.Cmd.DatasetManagement().Ranges {
 		if d := r.dsmRange(i); !ns.InRange(d.SLBA, d.Blocks) {
-			r.finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
+			r.Finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
 			return
 		}
 	}
@@ -113,17 +113,17 @@ func runDSM(r *request) {
 	r.deallocateNext()
 }
 
-func (r *request) dsmRange(i int) capsule.DSMRange {
+func (r *Request) dsmRange(i int) capsule.DSMRange {
 	// As many ranges as startDSM counted bytes for.
-	d, _ := capsule.DecodeDSMRange(r.data[i*capsule.DSMRangeSize:])
+	d, _ := capsule.DecodeDSMRange(r.Data[i*capsule.DSMRangeSize:])
 	return d
 }
 
 // deallocateNext frees the next range that is not empty. It is advice, so a
 // store that cannot free has nothing to do.
-func (r *request) deallocateNext() {
+func (r *Request) deallocateNext() {
 	ns, x := r.Lane.Volume, r.extra
-	for ns.Info.Deallocate && x.at < r.cmd.DatasetManagement().Ranges {
+	for ns.Info.Deallocate && x.at < r.Cmd.DatasetManagement().Ranges {
 		d := r.dsmRange(x.at)
 		x.at++
 		if d.Blocks != 0 {
@@ -132,10 +132,10 @@ func (r *request) deallocateNext() {
 			return
 		}
 	}
-	r.finish(capsule.StatusSuccess)
+	r.Finish(capsule.StatusSuccess)
 }
 
-// aligned reports whether b starts at a multiple of n, a power of two.
-func aligned(b []byte, n int) bool {
+// Aligned reports whether b starts at a multiple of n, a power of two.
+func Aligned(b []byte, n int) bool {
 	return n <= 1 || uintptr(unsafe.Pointer(unsafe.SliceData(b)))&uintptr(n-1) == 0
 }

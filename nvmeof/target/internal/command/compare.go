@@ -1,4 +1,4 @@
-package target
+package command
 
 import (
 	"bytes"
@@ -9,14 +9,14 @@ import (
 
 // startCompare compares the host's data with the blocks, each of which is seen
 // whole (NVM command set 1.0, 3.2.1).
-func startCompare(_ *queue, r *request) {
-	l := r.enter(r.cmd.NSID)
-	if l == nil || !r.blocks(l, r.cmd.ReadWrite()) || !r.sized() {
+func startCompare(_ *Queue, r *Request) {
+	l := r.enter(r.Cmd.NSID)
+	if l == nil || !r.blocks(l, r.Cmd.ReadWrite()) || !r.sized() {
 		return
 	}
 	r.Op = backend.OpRead
-	if in := r.link.InCapsule(); in != nil {
-		r.data = in
+	if in := r.Link.InCapsule(); in != nil {
+		r.Data = in
 		runCompare(r)
 		return
 	}
@@ -24,7 +24,7 @@ func startCompare(_ *queue, r *request) {
 }
 
 // runCompare has the data whole.
-func runCompare(r *request) {
+func runCompare(r *Request) {
 	l := r.Lane
 	switch {
 	case l.Viewer == nil:
@@ -36,15 +36,15 @@ func runCompare(r *request) {
 	}
 }
 
-func compareLeased(r *request, view []byte) {
-	r.compared(bytes.Equal(view, r.data))
+func compareLeased(r *Request, view []byte) {
+	r.compared(bytes.Equal(view, r.Data))
 }
 
 // compareDone compares a part.
-func compareDone(r *request) {
+func compareDone(r *Request) {
 	left := int(r.extra.rest.length)
-	at := len(r.data) - left - len(r.Buf)
-	switch same := bytes.Equal(r.Buf, r.data[at:at+len(r.Buf)]); {
+	at := len(r.Data) - left - len(r.Buf)
+	switch same := bytes.Equal(r.Buf, r.Data[at:at+len(r.Buf)]); {
 	case same && left > 0:
 		r.readNext()
 	default:
@@ -52,26 +52,26 @@ func compareDone(r *request) {
 	}
 }
 
-func (r *request) compared(same bool) {
-	r.gate.Count(backend.OpRead, int64(len(r.data)))
+func (r *Request) compared(same bool) {
+	r.gate.Count(backend.OpRead, int64(len(r.Data)))
 	if !same {
-		r.finish(capsule.StatusCompareFailure)
+		r.Finish(capsule.StatusCompareFailure)
 		return
 	}
-	r.finish(capsule.StatusSuccess)
+	r.Finish(capsule.StatusSuccess)
 }
 
 // startVerify reads the blocks for their errors alone (NVM command set 1.0, 3.2.6).
 // What is in memory has none. VSL is 0: there is no limit, and no more than a part
 // is under way at a time.
-func startVerify(_ *queue, r *request) {
-	if r.link.Length() != 0 {
-		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+func startVerify(_ *Queue, r *Request) {
+	if r.Link.Length() != 0 {
+		r.Finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
 		return
 	}
-	l := r.enter(r.cmd.NSID)
+	l := r.enter(r.Cmd.NSID)
 	switch {
-	case l == nil || !r.blocks(l, r.cmd.ReadWrite()):
+	case l == nil || !r.blocks(l, r.Cmd.ReadWrite()):
 	case l.Viewer != nil:
 		r.verified()
 	default:
@@ -79,12 +79,12 @@ func startVerify(_ *queue, r *request) {
 	}
 }
 
-func (r *request) verified() {
-	r.gate.Count(backend.OpRead, int64(r.cmd.ReadWrite().Blocks)<<r.Lane.Volume.Shift)
-	r.finish(capsule.StatusSuccess)
+func (r *Request) verified() {
+	r.gate.Count(backend.OpRead, int64(r.Cmd.ReadWrite().Blocks)<<r.Lane.Volume.Shift)
+	r.Finish(capsule.StatusSuccess)
 }
 
-func verifyDone(r *request) {
+func verifyDone(r *Request) {
 	if r.extra.rest.length > 0 {
 		r.readNext()
 		return
