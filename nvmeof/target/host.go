@@ -15,9 +15,9 @@ import (
 type Access = access.Level
 
 const (
-	AccessWrite = access.Write // read and write
-	AccessRead  = access.Read  // what changes blocks fails with Namespace Is Write Protected
-	AccessNone  = access.None  // the namespace does not exist for the host
+	AccessWrite Access = access.Write // read and write
+	AccessRead  Access = access.Read  // what changes blocks fails with Namespace Is Write Protected
+	AccessNone  Access = access.None  // the namespace does not exist for the host
 )
 
 // HostConfig is a host that may connect to a subsystem, its rights there, and how
