@@ -120,8 +120,8 @@
 // that host, and where they are; it opens none of them, since each asks for the proof
 // itself, on every queue, and the log says so (TREQ). A proof is bound to the name of the
 // subsystem, and the name of the discovery service is the same at every target unless it
-// has one of its own ([Config.DiscoveryNQN]), so that one of them could let a host
-// answer what another asks. Worth having it would be with such a name alone, with hosts and keys
+// has one of its own ([Config.DiscoveryNQN]), so that one of them could let a host answer
+// what another asks. It would be worth having with such a name alone, with hosts and keys
 // of the discovery subsystem's own in the configuration.
 //
 // # Not supported
