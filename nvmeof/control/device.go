@@ -43,7 +43,7 @@ func (m *Manager) owner(a netip.Addr) string {
 
 // away reports whether an error says that a device or its address is not there now.
 func (m *Manager) away(err error) bool {
-	return absent(err) || errors.Is(err, rdmatransport.ErrDeviceLost) || m.cfg.Away != nil && m.cfg.Away(err)
+	return errors.As(err, new(*LeavingError)) || absent(err) || errors.Is(err, rdmatransport.ErrDeviceLost) || m.cfg.Away != nil && m.cfg.Away(err)
 }
 
 // device opens the device of an address, unless it is open.
@@ -54,6 +54,9 @@ func (m *Manager) device(a netip.Addr) (*heldDevice, error) {
 	name := m.owner(a)
 	if d := m.devices[name]; d != nil {
 		return d, nil
+	}
+	if d := m.closings[name]; d != nil {
+		return nil, &LeavingError{"device " + name, d.target.Unfinished()}
 	}
 	dev, err := m.cfg.Device(a)
 	if err != nil {
@@ -73,10 +76,14 @@ func (m *Manager) closing(d *heldDevice) {
 	}
 }
 
-// closeDevice ends what goes through a device, and closes it.
+// closeDevice ends what goes through a device that was taken out, and closes it. Called
+// with mu held.
 func (m *Manager) closeDevice(d *heldDevice) error {
 	m.closing(d)
-	return errors.Join(d.target.Remove(), d.rdma.Close())
+	m.closings[d.name] = d
+	l := &leaving{what: "device " + d.name, unfinished: d.target.Unfinished}
+	return m.remove(l, func() error { return errors.Join(d.target.Remove(), d.rdma.Close()) },
+		func() { delete(m.closings, d.name) })
 }
 
 // sweepDevices closes those without listeners.

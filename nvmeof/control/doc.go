@@ -16,6 +16,11 @@
 // closed with its last. One that is lost takes its listeners along, which wait for it, and
 // nothing else.
 //
+// A removal waits for commands that stores have not finished. Of a store that hangs a
+// change waits for 5 s; then what was removed counts as gone, a line in the log names the
+// store, [Status.Leaving] has it, and it goes by itself when the store has answered. Until
+// then a device cannot be opened again ([LeavingError]); a listener there waits for it.
+//
 // Transport, limits and the name of the discovery subsystem cannot be changed
 // while the target runs: that is a [RestartError].
 //
@@ -27,7 +32,7 @@
 //
 // # Goroutines
 //
-// A Manager has one for each namespace and each listener that waits, and one for
+// A Manager has one or two for each removal that waits for a store, one for each namespace and each listener that waits, and one for
 // each listener that is there, which tells when the device is lost; a [Server] has those of
 // net/http. None touches the data path. One mutex makes changes one at a time.
 //

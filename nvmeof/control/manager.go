@@ -56,14 +56,18 @@ type Manager struct {
 	tasks   sync.WaitGroup // those that wait for stores and devices; begun under mu
 
 	watchers sync.WaitGroup // of listeners
+	removals sync.WaitGroup // those that go on, see remove; begun under mu
+	patience time.Duration  // constant
 
 	mu        sync.Mutex // one change at a time; guards what follows
 	closed    bool
 	doc       *config.Document // does not change: a change makes another
 	listeners map[int]*listening
 	devices   map[string]*heldDevice
+	closings  map[string]*heldDevice // that are being closed
 	stores    stores
 	waiting   map[place]*wait
+	leaving   map[*leaving]struct{}
 }
 
 // A place is where a namespace is.
@@ -85,7 +89,8 @@ func New(cfg Config) *Manager {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
-		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, waiting: map[place]*wait{},
+		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[place]*wait{},
+		leaving: map[*leaving]struct{}{}, patience: patience,
 		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}},
 	}
 	m.doc = &config.Document{Version: config.Version, Transport: cfg.Settings.Transport,
@@ -117,6 +122,7 @@ func (m *Manager) Close() error {
 	}
 	errs := []error{m.target.Close()}
 	m.watchers.Wait()
+	m.removals.Wait()
 	for _, d := range m.devices {
 		errs = append(errs, d.rdma.Close())
 	}

@@ -20,6 +20,7 @@ type Status struct {
 	Now         time.Time `json:"now"`
 	File        string    `json:"file,omitempty"` // of its configuration
 	Waiting     []Waiting `json:"waiting"`
+	Leaving     []Leaving `json:"leaving"`
 	Listeners   int       `json:"listeners"`
 	Subsystems  int       `json:"subsystems"`
 	Namespaces  int       `json:"namespaces"`
@@ -43,7 +44,7 @@ func (m *Manager) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := Status{PID: os.Getpid(), Started: m.started, Now: time.Now(), File: m.cfg.File,
-		Listeners: len(m.doc.Listeners), Subsystems: len(m.doc.Subsystems), Waiting: []Waiting{},
+		Listeners: len(m.doc.Listeners), Subsystems: len(m.doc.Subsystems), Waiting: []Waiting{}, Leaving: m.left(),
 		Controllers: len(m.target.Controllers())}
 	for _, d := range m.doc.Subsystems {
 		s.Namespaces += len(d.Namespaces)

@@ -33,7 +33,7 @@ func (m *Manager) step(c config.Change, o Options) error {
 		if c.Op == config.Add {
 			return m.addSubsystem(c.New.(*config.Subsystem))
 		}
-		return m.target.RemoveSubsystem(c.Name)
+		return m.removeSubsystem(config.NQN(c.Name))
 	}
 	s, err := m.subsystem(c.Subsystem)
 	if err != nil {
@@ -102,6 +102,21 @@ func (m *Manager) addSubsystem(s *config.Subsystem) error {
 	return err
 }
 
+// removeSubsystem ends what hosts have there. What they have in flight is waited for,
+// whatever namespace it is of.
+func (m *Manager) removeSubsystem(nqn config.NQN) error {
+	var names []string
+	for _, s := range m.doc.Subsystems {
+		if s.NQN == nqn {
+			for _, n := range s.Namespaces {
+				names = append(names, exportName(n))
+			}
+		}
+	}
+	l := &leaving{what: "subsystem " + string(nqn), unfinished: exports(names...)}
+	return m.remove(l, func() error { return m.target.RemoveSubsystem(string(nqn)) }, func() {})
+}
+
 func (m *Manager) setVisibility(s *target.Subsystem, c *config.Subsystem) {
 	var ports []target.PortID
 	for _, id := range c.Listeners {
@@ -129,11 +144,9 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 		if m.forget(at) {
 			return nil
 		}
-		if err := s.RemoveNamespace(capsule.NSID(n.NSID)); err != nil {
-			return err
-		}
-		m.stores.release(c.Subsystem, n)
-		return nil
+		l := &leaving{what: namespaceName(at), unfinished: exports(exportName(n))}
+		return m.remove(l, func() error { return s.RemoveNamespace(capsule.NSID(n.NSID)) },
+			func() { m.stores.release(c.Subsystem, n) })
 	}
 	now := c.New.(*config.Namespace)
 	at.nsid = now.NSID
@@ -185,6 +198,6 @@ func (m *Manager) resize(c config.Change) error {
 	if err := grow(string(now.File.Path), old.File.Size, now.File.Size); err != nil {
 		return err
 	}
-	m.target.Revalidate()
-	return nil
+	l := &leaving{what: "the look at the sizes of stores", unfinished: exports()}
+	return m.remove(l, func() error { m.target.Revalidate(); return nil }, func() {})
 }

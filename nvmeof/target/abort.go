@@ -2,6 +2,7 @@ package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 // notAborted is bit 0 of Abort's result.
@@ -13,16 +14,16 @@ const maxAborts = 4
 
 // abort ends a command early, and is answered after it (NVMe base 2.0, 5.1). On
 // the admin queue only Asynchronous Event Requests take long enough.
-func abort(c *Controller, r *request) capsule.Status {
-	f := r.cmd.Abort()
-	r.result = notAborted
+func abort(c *Controller, r *command.Request) capsule.Status {
+	f := r.Cmd.Abort()
+	r.Result = notAborted
 	if c.aborts == maxAborts {
 		return capsule.StatusAbortLimitExceeded | capsule.StatusDNR
 	}
 	if f.SQID == 0 {
-		if held := c.events.take(f.CID); held != nil {
-			held.finish(capsule.StatusAbortRequested | capsule.StatusDNR)
-			r.result = 0
+		if held, ok := c.events.Take(f.CID); ok {
+			held.Finish(capsule.StatusAbortRequested | capsule.StatusDNR)
+			r.Result = 0
 		}
 		return capsule.StatusSuccess
 	}
@@ -35,35 +36,14 @@ func abort(c *Controller, r *request) capsule.Status {
 		c.do(func() {
 			c.aborts--
 			if aborted {
-				r.result = 0
+				r.Result = 0
 			}
-			r.finish(capsule.StatusSuccess)
+			r.Finish(capsule.StatusSuccess)
 		})
 	}
-	if !q.shard.Do(func() { q.abort(f.CID, ended) }) {
+	if !q.Shard.Do(func() { q.Abort(f.CID, ended) }) {
 		c.aborts--
 		return capsule.StatusSuccess
 	}
 	return statusLater
-}
-
-// abort stops the command with that identifier, and tells whether it was aborted,
-// when it has been answered.
-func (q *queue) abort(cid capsule.CID, ended func(aborted bool)) {
-	for i := range q.requests {
-		r := &q.requests[i]
-		if r.stage == stageIdle || r.stage == stageAnswered || r.cmd.CID != cid {
-			continue
-		}
-		switch r.stop(capsule.StatusAbortRequested | capsule.StatusDNR) {
-		case stopNow:
-			ended(true)
-		case stopLater:
-			r.whenEnded(func() { ended(true) })
-		default:
-			ended(false)
-		}
-		return
-	}
-	ended(false)
 }

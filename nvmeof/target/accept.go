@@ -15,6 +15,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -34,7 +35,7 @@ type Listener struct {
 	err      error         // why; set before ended is closed
 
 	mu  sync.Mutex // one change of the states at a time
-	ana atomic.Pointer[anaTable]
+	ana atomic.Pointer[ana.Table]
 }
 
 // A ListenerConfig describes a listener. A zero field takes the default.
@@ -47,9 +48,9 @@ type ListenerConfig struct {
 	ANA map[capsule.ANAGroup]capsule.ANAState
 }
 
-func newListener(d *Device, rl rdmatransport.Listener, p port, ana *anaTable) *Listener {
+func newListener(d *Device, rl rdmatransport.Listener, p port, paths *ana.Table) *Listener {
 	l := &Listener{target: d.target, device: d, listener: rl, port: p, ended: make(chan struct{})}
-	l.ana.Store(ana)
+	l.ana.Store(paths)
 	return l
 }
 
@@ -81,7 +82,7 @@ func (t *Target) Listen(addr netip.AddrPort) (*Listener, error) {
 // ListenerConfig.ANA from the first command on.
 func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
 	t := d.target
-	ana, err := newANATable(c.ANA)
+	paths, err := ana.NewTable(c.ANA)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
 	if t.listener(c.ID) != nil {
 		return nil, errors.Join(fmt.Errorf("listener %d exists already", c.ID), rl.Close())
 	}
-	l := newListener(d, rl, port{c.ID, rl.Addr()}, ana)
+	l := newListener(d, rl, port{c.ID, rl.Addr()}, paths)
 	t.reshapeLocked(nil, func() {
 		t.listeners = append(slices.Clone(t.listeners), l)
 		slices.SortFunc(t.listeners, func(a, b *Listener) int { return cmp.Compare(a.port.id, b.port.id) })
@@ -157,10 +158,8 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 		return
 	}
 	w := l.device.leastLoaded()
-	q := &queue{
-		target: t, worker: w, shard: w.shard, id: d.QID, entries: uint32(d.HSQSIZE) + 1,
-		listener: l, local: req.LocalAddr(), remote: req.RemoteAddr(),
-	}
+	q := t.newQueue(w, l, d.QID, uint32(d.HSQSIZE)+1)
+	q.local, q.remote = req.LocalAddr(), req.RemoteAddr()
 	if why := t.admitQueue(q, req); why != "" {
 		t.reject(req, d, capsule.RejectNoResources, why)
 	}
@@ -169,7 +168,7 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 // admitQueue maps the queue's memory and accepts the connection in its shard.
 func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string) {
 	cfg := fabric.TargetConfig{
-		Shard: q.shard, Domain: q.worker.device.domain, Attrs: q.worker.device.attrs, Handler: q,
+		Shard: q.Shard, Domain: q.worker.device.site.Domain, Attrs: q.worker.device.attrs, Handler: q,
 		Depth: int(q.entries), InCapsule: t.cfg.InCapsule, MaxData: t.cfg.MaxData,
 		MaxDescriptors: maxDescriptors, MaxPieces: 1, PlainSend: t.cfg.PlainSend,
 	}
@@ -192,7 +191,7 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 		t.memory.Add(-need)
 		return errors.Join(rdmatransport.ErrClosed, fq.Free()).Error()
 	}
-	if !q.shard.Do(func() { q.accept(fq, req) }) {
+	if !q.Shard.Do(func() { q.accept(fq, req) }) {
 		q.onClosed()
 	}
 	return ""

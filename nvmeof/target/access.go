@@ -7,13 +7,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // AllowHost lets the host with that NQN connect, with all rights; one that is
 // allowed already keeps what it has.
 func (s *Subsystem) AllowHost(nqn string) {
-	if s.hosts.named(nqn) == nil {
-		s.changeHosts(nqn, func() { s.hosts.set(HostConfig{NQN: nqn}) })
+	if s.hosts.Named(nqn) == nil {
+		s.changeHosts(nqn, func() { s.hosts.Set(HostConfig{NQN: nqn}.entry()) })
 	}
 }
 
@@ -24,7 +26,7 @@ func (s *Subsystem) SetHost(c HostConfig) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("%s: %w", s.nqn, err)
 	}
-	s.changeHosts(c.NQN, func() { s.hosts.set(c) })
+	s.changeHosts(c.NQN, func() { s.hosts.Set(c.entry()) })
 	return nil
 }
 
@@ -33,11 +35,11 @@ func (s *Subsystem) SetHost(c HostConfig) error {
 func (s *Subsystem) SetAccess(nqn string, id capsule.NSID, a Access) error {
 	s.change.Lock() // two of these at a time would lose one
 	defer s.change.Unlock()
-	e := s.hosts.named(nqn)
+	e := s.hosts.Named(nqn)
 	if e == nil {
 		return fmt.Errorf("%s: host %s is not allowed: Subsystem.SetHost allows it", s.nqn, nqn)
 	}
-	c := e.config
+	c := e.Config
 	c.Namespaces = maps.Clone(c.Namespaces)
 	if c.Namespaces == nil {
 		c.Namespaces = make(map[capsule.NSID]Access)
@@ -50,7 +52,7 @@ func (s *Subsystem) SetAccess(nqn string, id capsule.NSID, a Access) error {
 // subsystem, unless every host is allowed.
 func (s *Subsystem) RemoveHost(nqn string) {
 	removed := false
-	n := s.changeHosts(nqn, func() { removed = s.hosts.remove(nqn) })
+	n := s.changeHosts(nqn, func() { removed = s.hosts.Remove(nqn) })
 	if removed {
 		s.target.log.Info("host removed", zap.String("host", nqn), zap.String("subsystem", s.nqn),
 			zap.Int("controllers_disconnected", n), zap.String("remedy", allowRemedy(nqn, s.nqn)))
@@ -60,7 +62,7 @@ func (s *Subsystem) RemoveHost(nqn string) {
 // AllowAnyHost lets every host connect, or only those allowed by name: the
 // others' connections end.
 func (s *Subsystem) AllowAnyHost(on bool) {
-	n := s.changeHosts("", func() { s.hosts.allowAny(on) })
+	n := s.changeHosts("", func() { s.hosts.AllowAny(on) })
 	if n > 0 {
 		s.target.log.Info("hosts are no longer allowed unless by name",
 			zap.String("subsystem", s.nqn), zap.Int("controllers_disconnected", n))
@@ -68,14 +70,17 @@ func (s *Subsystem) AllowAnyHost(on bool) {
 }
 
 // Hosts lists the hosts that are allowed by name, in the order of their names.
-func (s *Subsystem) Hosts() []HostConfig { return s.hosts.list() }
+func (s *Subsystem) Hosts() []HostConfig {
+	all := s.hosts.All()
+	out := make([]HostConfig, 0, len(all))
+	for _, h := range all {
+		out = append(out, h.Config.clone())
+	}
+	return out
+}
 
 // AnyHost reports whether every host is allowed.
-func (s *Subsystem) AnyHost() bool {
-	s.hosts.mu.Lock()
-	defer s.hosts.mu.Unlock()
-	return s.hosts.any
-}
+func (s *Subsystem) AnyHost() bool { return s.hosts.Any() }
 
 // allowRemedy is what lets a host in.
 func allowRemedy(host, subsystem string) string {
@@ -92,8 +97,8 @@ func (s *Subsystem) changeHosts(nqn string, change func()) (dismissed int) {
 		if nqn != "" && c.hostNQN != nqn {
 			continue
 		}
-		if e := s.hosts.find(c.hostNQN); e != nil {
-			c.grant(e.rights)
+		if e := s.hosts.Find(c.hostNQN); e != nil {
+			c.grant(e.Rights)
 		} else {
 			dismissed++
 			c.dismiss("host is no longer allowed")
@@ -103,14 +108,14 @@ func (s *Subsystem) changeHosts(nqn string, change func()) (dismissed int) {
 }
 
 // grant changes the host's rights and tells it what changes.
-func (c *Controller) grant(now *rights) {
-	before := c.rights.Swap(now)
+func (c *Controller) grant(now *access.Rights) {
+	before := c.view.Rights.Swap(now)
 	c.protested.Store(false)
 	var ids []capsule.NSID
 	for _, ns := range c.subsystem.table() {
-		if ns != nil && before.access(ns.id) != now.access(ns.id) {
-			ids = append(ids, ns.id)
-			c.subsystem.regrouped(ns)
+		if ns != nil && before.To(ns.ID) != now.To(ns.ID) {
+			ids = append(ids, ns.ID)
+			c.subsystem.regrouped(ns.Group())
 		}
 	}
 	if len(ids) > 0 {
@@ -132,61 +137,23 @@ func (c *Controller) dismiss(why string) {
 	})
 }
 
-// namespace returns the namespace as this host has it, or nil.
-func (c *Controller) namespace(id capsule.NSID) *Namespace {
-	ns := c.subsystem.table().get(id)
-	if ns == nil || c.rights.Load().access(id) == AccessNone {
-		return nil
-	}
-	return ns
-}
+// An ioController is a controller as its I/O queues know it.
+type ioController Controller
 
-// above lists the namespaces that the host sees with identifiers greater than
-// id, ascending.
-func (c *Controller) above(id capsule.NSID) []capsule.NSID {
-	var ids []capsule.NSID
-	r := c.rights.Load()
-	for _, ns := range c.subsystem.table() {
-		if ns != nil && ns.id > id && r.access(ns.id) != AccessNone {
-			ids = append(ids, ns.id)
-		}
-	}
-	return ids
-}
-
-// reach finds the namespace of an I/O command, or tells why the host cannot have
-// it by this path. Any shard may call it; it reads immutable tables.
-func (c *Controller) reach(id capsule.NSID) (*Namespace, capsule.Status) {
-	ns := c.namespace(id)
-	if ns == nil {
-		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
-	}
-	if s := pathStatus(c.listener.state(ns.Group())); s != capsule.StatusSuccess {
-		return nil, s
-	}
-	return ns, capsule.StatusSuccess
-}
-
-// mayWrite reports whether the host may change blocks of a namespace.
-func (c *Controller) mayWrite(ns *Namespace) bool {
-	return !ns.info.ReadOnly && !ns.readOnly.Load() &&
-		ns.protection() == capsule.WriteProtectNone && c.rights.Load().access(ns.id) == AccessWrite
-}
-
-// refuseWrite says once why a host that tries to write may not.
-func (c *Controller) refuseWrite(ns *Namespace) {
+// Refused says once why a host that tries to write may not.
+func (c *ioController) Refused(ns *namespace.Namespace) {
 	if c.protested.Load() || c.protested.Swap(true) {
 		return
 	}
 	reason, remedy := "host may only read the namespace", "Subsystem.SetAccess or SetHost with AccessWrite"
 	switch {
-	case ns.info.ReadOnly:
+	case ns.Volume.Info.ReadOnly:
 		reason, remedy = "store is read-only", "open what is exported for writing"
-	case ns.readOnly.Load():
+	case ns.ReadOnly():
 		reason, remedy = "namespace is read-only", "Namespace.SetReadOnly(false)"
-	case ns.protection() != capsule.WriteProtectNone:
+	case ns.Protection() != capsule.WriteProtectNone:
 		reason, remedy = "a host protected the namespace", "nvme set-feature -f 0x84 -v 0, or start the target anew"
 	}
 	c.target.warn("write refused", zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn),
-		zap.Uint32("nsid", uint32(ns.id)), zap.String("reason", reason), zap.String("remedy", remedy))
+		zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", reason), zap.String("remedy", remedy))
 }

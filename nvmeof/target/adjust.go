@@ -2,34 +2,33 @@ package target
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
 // SetReadOnly makes the namespace read-only for all hosts, or lets those write
 // again that have the right. Hosts are told by an event; writes that have begun
 // are carried out.
 func (n *Namespace) SetReadOnly(on bool) {
-	if n.readOnly.Swap(on) != on {
-		n.subsystem.namespaceChanged(n.id)
+	if n.ns.SetReadOnly(on) {
+		n.subsystem.namespaceChanged(n.ns.ID)
 	}
 }
 
 // ReadOnly reports whether SetReadOnly, or NamespaceConfig, made it so.
-func (n *Namespace) ReadOnly() bool { return n.readOnly.Load() }
+func (n *Namespace) ReadOnly() bool { return n.ns.ReadOnly() }
 
 // Group is the namespace's ANA group.
-func (n *Namespace) Group() capsule.ANAGroup { return capsule.ANAGroup(n.group.Load()) }
+func (n *Namespace) Group() capsule.ANAGroup { return n.ns.Group() }
 
 // SetGroup moves the namespace to another ANA group, 1 to 128.
 func (n *Namespace) SetGroup(g capsule.ANAGroup) error {
-	if g < 1 || g > maxANAGroups {
-		return fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", n.id, n.subsystem.nqn, g, maxANAGroups)
+	if !ana.Valid(g) {
+		return fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", n.ns.ID, n.subsystem.nqn, g, ana.MaxGroups)
 	}
 	s := n.subsystem
 	s.change.Lock()
@@ -37,10 +36,10 @@ func (n *Namespace) SetGroup(g capsule.ANAGroup) error {
 	if n.Group() == g {
 		return nil
 	}
-	s.regrouped(n)
-	n.group.Store(uint32(g))
-	s.regrouped(n)
-	s.namespaceChanged(n.id)
+	s.regrouped(n.Group())
+	n.ns.SetGroup(g)
+	s.regrouped(g)
+	s.namespaceChanged(n.ns.ID)
 	s.anaChanged(nil, g)
 	return nil
 }
@@ -59,19 +58,19 @@ const (
 func (n *Namespace) Pause(limit time.Duration) error {
 	limit = orDefault(limit, defaultPause)
 	if limit < 0 || limit > maxPause {
-		return fmt.Errorf("namespace %d of %s: pause of %v: at most %v, hosts give commands up later", n.id, n.subsystem.nqn, limit, maxPause)
+		return fmt.Errorf("namespace %d of %s: pause of %v: at most %v, hosts give commands up later", n.ns.ID, n.subsystem.nqn, limit, maxPause)
 	}
 	s := n.subsystem
 	s.change.Lock()
 	defer s.change.Unlock()
 	switch {
 	case n.removed:
-		return fmt.Errorf("namespace %d of %s was removed", n.id, s.nqn)
+		return fmt.Errorf("namespace %d of %s was removed", n.ns.ID, s.nqn)
 	case n.pause != nil:
-		return fmt.Errorf("namespace %d of %s is paused already", n.id, s.nqn)
+		return fmt.Errorf("namespace %d of %s is paused already", n.ns.ID, s.nqn)
 	}
 	end := time.Now().Add(limit)
-	quiet := n.shutGates()
+	quiet := n.ns.Shut()
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	select {
@@ -81,34 +80,8 @@ func (n *Namespace) Pause(limit time.Duration) error {
 		n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) })
 		return nil
 	case <-late.C:
-		n.unshut()
-		return fmt.Errorf("namespace %d of %s: commands have not finished within %v; it goes on", n.id, s.nqn, limit)
-	}
-}
-
-// shutGates tells when nobody is inside any more.
-func (n *Namespace) shutGates() (quiet <-chan struct{}) {
-	done, left := make(chan struct{}), new(atomic.Int32)
-	left.Store(1)
-	leave := func() {
-		if left.Add(-1) == 0 {
-			close(done)
-		}
-	}
-	for _, e := range n.shutFrom(true) {
-		left.Add(1)
-		if e.shard.Call(func() { e.close(leave) }) != nil {
-			leave()
-		}
-	}
-	leave()
-	return done
-}
-
-// unshut lets those go on who wait outside.
-func (n *Namespace) unshut() {
-	for _, e := range n.shutFrom(false) {
-		_ = e.shard.Call(e.open) // where the shard is closed nobody waits
+		n.ns.Unshut()
+		return fmt.Errorf("namespace %d of %s: commands have not finished within %v; it goes on", n.ns.ID, s.nqn, limit)
 	}
 }
 
@@ -118,10 +91,10 @@ func (n *Namespace) Resume() error {
 	s.change.Lock()
 	defer s.change.Unlock()
 	if n.pause == nil {
-		return fmt.Errorf("namespace %d of %s is not paused", n.id, s.nqn)
+		return fmt.Errorf("namespace %d of %s is not paused", n.ns.ID, s.nqn)
 	}
 	n.stopPause()
-	n.unshut()
+	n.ns.Unshut()
 	return nil
 }
 
@@ -134,9 +107,9 @@ func (n *Namespace) endPause(which uint64) {
 		return
 	}
 	n.stopPause()
-	n.target.log.Warn("pause of a namespace ended by its limit, commands go on",
-		zap.Uint32("nsid", uint32(n.id)), zap.String("subsystem", s.nqn), zap.String("remedy", "Namespace.Resume in time"))
-	n.unshut()
+	n.subsystem.target.log.Warn("pause of a namespace ended by its limit, commands go on",
+		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", s.nqn), zap.String("remedy", "Namespace.Resume in time"))
+	n.ns.Unshut()
 }
 
 // Paused reports whether commands are held.
@@ -158,49 +131,7 @@ func (n *Namespace) stopPause() {
 // tells the new one, hosts hear of it by an event, and commands past the new end
 // fail.
 func (t *Target) Revalidate() {
-	for _, v := range t.openedVolumes() {
-		err := v.refresh() // may take as long as a system call does
-		t.opening.Lock()
-		if len(v.users) > 0 {
-			v.revalidate(err)
-		}
-		t.opening.Unlock()
-	}
-}
-
-// refresh lets the store look at its own size. It stays open meanwhile; see
-// volume.close.
-func (v *volume) refresh() error {
-	v.asking.Lock()
-	defer v.asking.Unlock()
-	r, ok := v.store.(backend.Resizer)
-	if !ok || v.closed {
-		return nil
-	}
-	_, err := r.Refresh()
-	return err
-}
-
-// revalidate adopts the store's size. Called with Target.opening held.
-func (v *volume) revalidate(err error) {
-	if (err != nil) != v.blind {
-		v.blind = err != nil
-		if v.blind {
-			v.target.log.Warn("size of a namespace is not known any more", zap.String("export", v.name), zap.Error(err))
-		}
-	}
-	size := v.store.Info().Size
-	for _, region := range v.regions {
-		size = min(size, int64(len(region.Bytes()))) // what is registered stays
-	}
-	blocks, before := uint64(max(size, 0))>>v.shift, v.blocks()
-	if blocks == before || blocks == 0 {
-		return
-	}
-	v.size.Store(blocks)
-	v.target.log.Info("namespace resized", zap.String("export", v.name),
-		zap.Uint64("bytes", blocks<<v.shift), zap.Uint64("bytes_before", before<<v.shift))
-	for n := range v.users {
-		n.subsystem.namespaceChanged(n.id)
+	for _, v := range t.volumes.All() {
+		v.Revalidate()
 	}
 }

@@ -62,7 +62,7 @@ func TestResizeIsNoticed(t *testing.T) {
 		ns := f.export(s)
 		s.resize(2 << 20)
 		time.Sleep(1100 * time.Millisecond)
-		if n := ns.blocks(); n != 4096 {
+		if n := ns.ns.Volume.Blocks(); n != 4096 {
 			t.Errorf("%d blocks", n)
 		}
 		f.close2(t)
@@ -93,7 +93,7 @@ func TestRefresh(t *testing.T) {
 	s.err, s.next = backend.ErrFailed, 4<<20
 	f.target.Revalidate()
 	f.target.Revalidate()
-	if n := ns.blocks(); n != 4096 || f.logged("size of a namespace is not known any more") != 1 {
+	if n := ns.ns.Volume.Blocks(); n != 4096 || f.logged("size of a namespace is not known any more") != 1 {
 		t.Errorf("%d blocks, %d lines", n, f.logged("size of a namespace is not known any more"))
 	}
 }
@@ -112,7 +112,7 @@ func TestPause(t *testing.T) {
 	go func() { paused <- ns.Pause(0) }()
 	f.within(a.io, "the gate is shut", func() bool {
 		shut := false
-		a.io.call(func() { shut = ns.gates[1].Load().shut })
+		a.io.call(func() { shut = ns.ns.Gate(1).Shut() })
 		return shut
 	})
 	var held []*hostCommand

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // TestBadProperties is row 45, and row 70 for NSSR, which is not supported.
@@ -191,7 +194,7 @@ func TestAbort(t *testing.T) {
 func TestTooManyEventRequests(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.connectAdmin(0)
-	for i := range maxEvents {
+	for i := range state.MaxEvents {
 		c := adminCommand(capsule.AdminAsyncEvent, nil, nil)
 		c.sqe.CID = capsule.CID(i)
 		h.start(c).wantPending()
@@ -294,7 +297,7 @@ func TestFeatureDefaults(t *testing.T) {
 		if v, _ := get(capsule.FeatureVolatileWriteCache, s, 0); v != 1 {
 			t.Errorf("write cache %d with select %d; it is always there", v, s)
 		}
-		if v, _ := get(capsule.FeatureTemperatureThreshold, s, 0); v != warningTemperature {
+		if v, _ := get(capsule.FeatureTemperatureThreshold, s, 0); v != health.Warning {
 			t.Errorf("temperature threshold %d with select %d, want WCTEMP", v, s)
 		}
 		if v, _ := get(capsule.FeatureNumberOfQueues, s, 0); v != uint64(capsule.QueueCounts{Submission: limit, Completion: limit}.Value()) {
@@ -334,7 +337,7 @@ func TestBadIdentify(t *testing.T) {
 		{"UUID index", capsule.Identify{CNS: capsule.CNSController, UUID: 1}, 0, 4096, invalidField},
 		{"CNS 00h, NSID 0", capsule.Identify{}, 0, 4096, invalidNS},
 		{"CNS 00h, all namespaces", capsule.Identify{}, capsule.NSIDBroadcast, 4096, invalidNS},
-		{"CNS 00h, NSID above NN", capsule.Identify{}, maxNamespaces + 1, 4096, invalidNS},
+		{"CNS 00h, NSID above NN", capsule.Identify{}, namespace.Max + 1, 4096, invalidNS},
 		{"CNS 03h, inactive", capsule.Identify{CNS: capsule.CNSDescriptors}, 2, 4096, invalidNS},
 		{"CNS 08h, NSID 0", capsule.Identify{CNS: capsule.CNSNamespaceIndependent}, 0, 4096, invalidNS},
 		{"CNS 02h, NSID all ones", capsule.Identify{CNS: capsule.CNSActiveNamespaces}, capsule.NSIDBroadcast, 4096, invalidNS},

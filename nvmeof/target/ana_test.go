@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
 // A groupState is a descriptor of the ANA log.
@@ -149,10 +150,10 @@ func TestFeaturesByPath(t *testing.T) {
 	for _, state := range []capsule.ANAState{capsule.ANAInaccessible, capsule.ANAPersistentLoss, capsule.ANAChange, capsule.ANANonOptimized} {
 		f.must(near.SetANAState(1, state))
 		for _, id := range []capsule.FID{capsule.FeatureReservationMask, capsule.FeatureReservationPersist, capsule.FeatureNamespaceWriteProtect} {
-			a.admin.wantStatus(pathStatus(state), get(id, 1))
+			a.admin.wantStatus(ana.Status(state), get(id, 1))
 			a.admin.wantStatus(capsule.StatusInvalidNamespace|dnr, get(id, 2))
 		}
-		a.admin.wantStatus(pathStatus(state), protect(1, 0))
+		a.admin.wantStatus(ana.Status(state), protect(1, 0))
 		a.admin.wantOK(get(capsule.FeatureVolatileWriteCache, 0))
 	}
 }

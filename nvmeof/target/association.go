@@ -48,7 +48,7 @@ func (c *Controller) joinQueue(q *queue, id capsule.QID) refusal {
 		return inUse()
 	case old != nil:
 		// The host gave the old queue up before we noticed that it is gone.
-		old.shard.Do(func() { old.disconnect("replaced by a new connection of the same queue") })
+		old.Shard.Do(func() { old.disconnect("replaced by a new connection of the same queue") })
 		return inUse()
 	}
 	c.queues[id] = q
@@ -73,7 +73,7 @@ func (c *Controller) dropQueues(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, q := range c.queues {
-		q.shard.Do(func() { q.disconnect(why) })
+		q.Shard.Do(func() { q.disconnect(why) })
 	}
 }
 

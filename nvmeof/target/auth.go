@@ -11,6 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 const (
@@ -32,8 +33,8 @@ type authentication struct {
 	locked   bool             // nothing but authentication is executed
 	exchange *auth.Controller // the authenticator's while busy; nil before the first
 	busy     bool
-	ctrlKey  bool     // the exchange has a key to prove the controller with
-	last     *request // the last of an exchange that failed; the queue ends soon after it is done
+	ctrlKey  bool             // the exchange has a key to prove the controller with
+	last     *command.Request // the last of an exchange that failed; the queue ends soon after it is done
 	timer    shard.Timer
 }
 
@@ -58,7 +59,7 @@ func (t *Target) AuthCounts() AuthCounts {
 
 // hostEntry is what the subsystem knows of the queue's host now.
 func (q *queue) hostEntry() HostConfig {
-	return q.controller.subsystem.hosts.keys(q.controller.hostNQN)
+	return q.controller.subsystem.hostConfig(q.controller.hostNQN)
 }
 
 // lock is called at Connect: where the host has a key, it must prove itself on this
@@ -74,7 +75,7 @@ func (q *queue) lock() bool {
 
 func (q *queue) startAuthTimer() {
 	q.auth.timer.Func = q.authTimedOut
-	q.shard.SetTimer(&q.auth.timer, authTimeout)
+	q.Shard.SetTimer(&q.auth.timer, authTimeout)
 }
 
 // beforeAuth reports whether a locked queue executes the command.
@@ -84,20 +85,20 @@ func beforeAuth(cmd *capsule.Command) bool {
 }
 
 // refuseLocked answers a command that comes too early.
-func (q *queue) refuseLocked(r *request) {
+func (q *queue) refuseLocked(r *command.Request) {
 	q.target.authCounts.refused.Add(1)
-	r.finish(capsule.StatusAuthenticationRequired | capsule.StatusDNR)
+	r.Finish(capsule.StatusAuthenticationRequired | capsule.StatusDNR)
 }
 
 // checkAuth judges the fields of Authentication Send and Receive before their data
 // is moved. Where the host has no key there is nothing to prove.
-func checkAuth(q *queue, r *request) capsule.Status {
-	f := r.cmd.Auth()
+func checkAuth(q *queue, r *command.Request) capsule.Status {
+	f := r.Cmd.Auth()
 	switch {
 	case q.auth.exchange == nil && q.hostEntry().DHCHAPKey.IsZero():
 		return capsule.StatusInvalidOpcode | capsule.StatusDNR
 	case f.SECP != capsule.SecurityProtocol, f.SPSP0 != 1, f.SPSP1 != 1,
-		f.Length == 0, f.Length > maxAuthData, uint64(f.Length) != uint64(r.link.Length()):
+		f.Length == 0, f.Length > maxAuthData, uint64(f.Length) != uint64(r.Link.Length()):
 		return invalidField
 	}
 	return capsule.StatusSuccess
@@ -107,8 +108,8 @@ func authLength(_ *Controller, cmd *capsule.Command) uint64 { return uint64(cmd.
 
 // authSend takes a message of the host. It is answered when the message has been
 // worked on.
-func authSend(_ *Controller, r *request) capsule.Status {
-	q := r.queue
+func authSend(_ *Controller, r *command.Request) capsule.Status {
+	q := queueOf(r)
 	a := &q.auth
 	if a.busy || a.last != nil {
 		return capsule.StatusCommandSequence | capsule.StatusDNR
@@ -120,8 +121,8 @@ func authSend(_ *Controller, r *request) capsule.Status {
 		}
 	}
 	a.busy = true
-	ok := q.target.authenticator.offer(authJob{a.exchange, bytes.Clone(r.data), func() {
-		q.shard.Do(func() { q.authReceived(r) })
+	ok := q.target.authenticator.offer(authJob{a.exchange, bytes.Clone(r.Data), func() {
+		q.Shard.Do(func() { q.authReceived(r) })
 	}})
 	if !ok {
 		a.busy = false
@@ -159,7 +160,7 @@ func (t *Target) nextSequence() auth.Sequence {
 }
 
 // authReceived goes on in the shard when a message has been worked on.
-func (q *queue) authReceived(r *request) {
+func (q *queue) authReceived(r *command.Request) {
 	a := &q.auth
 	a.busy = false
 	if !q.failed {
@@ -173,21 +174,21 @@ func (q *queue) authReceived(r *request) {
 			q.authFailed()
 		}
 	}
-	r.finish(capsule.StatusSuccess)
+	r.Finish(capsule.StatusSuccess)
 }
 
 // authReceive gives the host the message that is due to it, followed by zeroes.
-func authReceive(_ *Controller, r *request) capsule.Status {
-	q := r.queue
+func authReceive(_ *Controller, r *command.Request) capsule.Status {
+	q := queueOf(r)
 	a := &q.auth
 	if a.busy || a.exchange == nil {
 		return invalidField
 	}
 	m := a.exchange.Pending()
-	if m == nil || len(m) > len(r.data) {
+	if m == nil || len(m) > len(r.Data) {
 		return invalidField
 	}
-	copy(r.data, m)
+	copy(r.Data, m)
 	switch a.exchange.Sent(); a.exchange.State() {
 	case auth.StateDone:
 		q.authenticated()
@@ -200,7 +201,7 @@ func authReceive(_ *Controller, r *request) capsule.Status {
 // authenticated is the good end of an exchange.
 func (q *queue) authenticated() {
 	a, c := &q.auth, q.controller
-	q.shard.StopTimer(&a.timer)
+	q.Shard.StopTimer(&a.timer)
 	q.target.authCounts.succeeded.Add(1)
 	a.locked = false
 	if !q.proven {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 // TestCompare is row 78, on a store with a view and on one without.
@@ -55,7 +56,7 @@ func TestCompare(t *testing.T) {
 func (f *fixture) wantScratchFree(io *hostQueue) {
 	f.t.Helper()
 	io.call(func() {
-		if n := io.q.worker.scratch.Free(); n != scratchSize {
+		if n := io.q.worker.Scratch.Free(); n != command.ScratchSize {
 			f.t.Errorf("%d bytes of scratch memory are free, want all", n)
 		}
 	})
@@ -76,7 +77,7 @@ func TestVerify(t *testing.T) {
 	var read int64
 	next := int64(512)
 	for _, r := range s.ops() {
-		if r.Op != backend.OpRead || r.Offset != next || r.Length > chunk {
+		if r.Op != backend.OpRead || r.Offset != next || r.Length > command.Chunk {
 			t.Errorf("operation %+v, want a read at %d", r, next)
 		}
 		next += r.Length
@@ -107,7 +108,7 @@ func TestScratchRunsOut(t *testing.T) {
 	}
 	heir := second.start(ioCommand(capsule.IOVerify, 2, capsule.ReadWrite{Blocks: 2048}, nil))
 	heir.wantPending()
-	if n := s.inFlight(); n != scratchSize/chunk {
+	if n := s.inFlight(); n != command.ScratchSize/command.Chunk {
 		t.Errorf("%d reads at the store, want one for each scratch buffer", n)
 	}
 	first.fail(&rdmaError{})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -120,5 +121,5 @@ func (c *Config) checkDevice(a *rdmatransport.Attrs) error {
 
 // limits are what connection requests are judged by.
 func (c *Config) limits() fabric.Limits {
-	return fabric.Limits{IOQueues: c.MaxQueues, AdminDepth: adminQueueDepth, IODepth: c.QueueDepth}
+	return fabric.Limits{IOQueues: c.MaxQueues, AdminDepth: discoverylog.AdminDepth, IODepth: c.QueueDepth}
 }

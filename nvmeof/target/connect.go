@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 const invalidField = capsule.StatusInvalidField | capsule.StatusDNR
@@ -36,9 +37,9 @@ func invalidParam(at capsule.InvalidParameter, reason string) refusal {
 
 // connect carries out a Connect command on a queue that is not connected yet,
 // with its 1024 bytes of data (NVMe base 2.0, 6.3).
-func (q *queue) connect(r *request) capsule.Status {
-	f := r.cmd.Connect()
-	d, err := capsule.DecodeConnectData(r.data)
+func (q *queue) connect(r *command.Request) capsule.Status {
+	f := r.Cmd.Connect()
+	d, err := capsule.DecodeConnectData(r.Data)
 	if err != nil {
 		return capsule.StatusSGLDataLength | capsule.StatusDNR
 	}
@@ -56,19 +57,19 @@ func (q *queue) connect(r *request) capsule.Status {
 	}
 	if no.refused() {
 		q.logRefusal(f, &d, no)
-		r.result = no.at.Result()
+		r.Result = no.at.Result()
 		return no.status
 	}
 	q.wire.SetEntries(int(f.SQSIZE) + 1)
 	if f.CATTR&capsule.ConnectNoFlowControl != 0 {
 		q.wire.DisableFlowControl()
 	}
-	q.shard.StopTimer(&q.timer)
+	q.Shard.StopTimer(&q.timer)
 	locked := q.lock()
 	if !locked {
 		q.heard()
 	}
-	r.result = capsule.ConnectResponse{CNTLID: q.controller.id, ATR: locked}.Result()
+	r.Result = capsule.ConnectResponse{CNTLID: q.controller.id, ATR: locked}.Result()
 	return capsule.StatusSuccess
 }
 
@@ -112,7 +113,7 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 	}
 	host := d.HostNQN.String()
 	switch {
-	case !sub.hosts.allows(host):
+	case sub.hosts.Find(host) == nil:
 		return nil, notAllowed(host, sub.nqn)
 	case d.HostID == capsule.HostID{}:
 		return invalidHost(badHostID, "host identifier is zero", "nvme connect --hostid")
@@ -167,6 +168,7 @@ func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 		return no
 	}
 	q.controller = c
-	c.log.Debug("I/O queue connected", zap.Uint16("qid", uint16(q.id)), zap.Int("shard", int(q.worker.index)))
+	q.Client, q.View, q.HostID = (*ioController)(c), &c.view, c.hostID
+	c.log.Debug("I/O queue connected", zap.Uint16("qid", uint16(q.id)), zap.Int("shard", int(q.worker.Index)))
 	return refusal{}
 }

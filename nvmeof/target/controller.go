@@ -10,6 +10,9 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -33,19 +36,19 @@ type Controller struct {
 	props    state.Properties
 	keep     state.KeepAlive
 	timer    shard.Timer // keep alive
-	events   events
+	events   state.Events[*command.Request]
 	features features
 	changed  state.ChangedNamespaces
 	warned   uint8 // critical warnings that the host has been told of
-	notices  reservationLogs
+	notices  state.ReservationLogs
 	shutdown flushAll
 	// dismissed says that the log tells already why the association ends.
 	dismissed bool
 
-	rights     atomic.Pointer[rights] // the host's; see Subsystem.judge and grant
-	protested  atomic.Bool            // see refuseWrite
-	generation atomic.Uint64          // of its discovery log; see Target.reshape
-	aborts     int                    // Abort commands under way
+	view       namespace.View // the host's rights in it: see Subsystem.judge and grant
+	protested  atomic.Bool    // see refuseWrite
+	generation atomic.Uint64  // of its discovery log; see Target.reshape
+	aborts     int            // Abort commands under way
 
 	errors errorRing
 
@@ -67,13 +70,14 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 		target: q.target, subsystem: s, kind: capsule.ControllerTypeIO,
 		hostNQN: d.HostNQN.String(), hostID: d.HostID,
 		listener: q.listener, localAddr: q.local.Addr(), peer: q.remote.Addr(),
-		shard: q.shard, admin: q, queues: make(map[capsule.QID]*queue),
+		shard: q.Shard, admin: q, queues: make(map[capsule.QID]*queue),
 		granted: q.target.cfg.MaxQueues,
-		keyed:   !s.hosts.keys(d.HostNQN.String()).DHCHAPKey.IsZero(),
+		keyed:   !s.hostConfig(d.HostNQN.String()).DHCHAPKey.IsZero(),
 	}
 	if s.discovery {
 		c.kind = capsule.ControllerTypeDiscovery
 	}
+	c.view.Table, c.view.Paths = &s.namespaces, &q.listener.ana
 	c.timer.Func = c.keepAliveDue
 	c.resetState()
 	return c
@@ -93,14 +97,14 @@ func (c *Controller) do(f func()) { c.shard.Do(f) }
 // resetState puts everything that a controller level reset clears back.
 func (c *Controller) resetState() {
 	c.props = state.NewProperties(c.target.cfg.QueueDepth, !c.discovery())
-	c.features = features{stampedAt: c.now(), limits: defaultLimits}
+	c.features = features{stampedAt: c.now(), limits: health.DefaultLimits()}
 	c.warned = 0
 	for i := range c.target.features {
 		c.features.values[i] = c.target.features[i].initial
 	}
-	c.events.enabled, c.events.pending, c.events.masked = 0, 0, 0
+	c.events.Reset()
 	c.changed.Clear()
-	c.notices = reservationLogs{}
+	c.notices = state.ReservationLogs{}
 }
 
 // discoveryTimeout ends discovery controllers that have no keep alive timer, and
@@ -156,8 +160,8 @@ func (c *Controller) reset() {
 
 // abortEvents completes every held Asynchronous Event Request.
 func (c *Controller) abortEvents() {
-	for r := c.events.takeAny(); r != nil; r = c.events.takeAny() {
-		r.finish(capsule.StatusAbortRequested | capsule.StatusDNR)
+	for r, ok := c.events.TakeAny(); ok; r, ok = c.events.TakeAny() {
+		r.Finish(capsule.StatusAbortRequested | capsule.StatusDNR)
 	}
 }
 
@@ -175,19 +179,19 @@ func (c *Controller) beginShutdown() {
 
 // raise notes an event and reports it if the host waits for one.
 func (c *Controller) raise(bit uint32) {
-	c.events.raise(bit)
+	c.events.Raise(bit)
 	c.report()
 }
 
 // report completes held requests with pending events.
 func (c *Controller) report() {
 	for {
-		r, e := c.events.next()
-		if r == nil {
+		r, e, ok := c.events.Next()
+		if !ok {
 			return
 		}
-		r.result = uint64(e.Value())
-		r.finish(capsule.StatusSuccess)
+		r.Result = uint64(e.Value())
+		r.Finish(capsule.StatusSuccess)
 	}
 }
 

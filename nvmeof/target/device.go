@@ -9,11 +9,10 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
-
-// maxWorkers is how many shards all devices of a target may have together.
-const maxWorkers = 256
 
 // A Device is an RDMA device on which a target serves, with shards of its own. Hosts
 // reach the same subsystems through all of them. Its methods may be called from any
@@ -22,26 +21,18 @@ type Device struct {
 	target  *Target
 	rdma    rdmatransport.Device
 	attrs   rdmatransport.Attrs
-	domain  rdmatransport.Domain
+	site    volume.Site    // what volumes know of it
 	workers []*worker      // constant once the target has the device
 	queues  sync.WaitGroup // registered ones; added to under Target.mu
 	removed bool           // nothing is added any more; under Target.mu
 }
 
-// A workerIndex is a shard's place among all shards of a target. That of a device
-// that was removed goes to one that is added later.
-type workerIndex uint8
-
 // A worker is one shard and what the target has on it.
 type worker struct {
-	device   *Device
-	index    workerIndex
-	shard    *shard.Shard
-	arena    rdmatransport.MemoryRegion
-	arenaKey rdmatransport.LKey
-	lanes    lanes
-	scratch  *shard.Arena // what commands read into that the host does not see
-	queues   atomic.Int64
+	command.Workplace
+	device *Device
+	arena  rdmatransport.MemoryRegion
+	queues atomic.Int64
 
 	shared     *fabric.SharedReceives // of I/O queues; nil: each has its own
 	sharedSize int64                  // bytes that shared maps
@@ -55,8 +46,8 @@ func (t *Target) AddDevice(dev rdmatransport.Device) (*Device, error) {
 	if err := t.cfg.checkDevice(&d.attrs); err != nil {
 		return nil, err
 	}
-	t.opening.Lock()
-	defer t.opening.Unlock()
+	t.volumes.Lock()
+	defer t.volumes.Unlock()
 	err := d.start()
 	if err == nil {
 		err = t.enter(d)
@@ -79,33 +70,23 @@ func (t *Target) enter(d *Device) error {
 }
 
 // start gives the device its shards, and every volume a way to them. Called with
-// opening held.
+// Target.volumes locked.
 func (d *Device) start() (err error) {
-	if d.domain, err = d.rdma.NewDomain(); err != nil {
+	if d.site.Domain, err = d.rdma.NewDomain(); err != nil {
 		return fmt.Errorf("target: protection domain: %w", err)
 	}
+	d.site.Pins = d.attrs.Pins
+	d.target.volumes.AddSite(&d.site)
 	for range d.target.cfg.Shards {
 		if err := d.addWorker(); err != nil {
 			return err
 		}
 	}
-	for v := range d.target.volumes.all {
-		if err := v.openOn(d); err != nil {
-			return fmt.Errorf("%s: %w", v.name, err)
-		}
-		for n := range v.users {
-			n.openGates(d)
-		}
-	}
-	return nil
+	return d.target.volumes.OpenOn(&d.site)
 }
 
 func (d *Device) addWorker() error {
-	t := d.target
-	i := slices.Index(t.workers[:], nil)
-	if i < 0 {
-		return fmt.Errorf("target: its devices have %d shards, which is all it can have: take fewer for each", maxWorkers)
-	}
+	t, i := d.target, len(d.workers)
 	cq, err := d.rdma.NewCompletionQueue(rdmatransport.CQConfig{})
 	if err != nil {
 		return fmt.Errorf("target: completion queue %d: %w", i, err)
@@ -116,19 +97,21 @@ func (d *Device) addWorker() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("target: shard %d: %w", i, err), cq.Close())
 	}
-	w := &worker{device: d, index: workerIndex(i), shard: s}
+	p, err := t.volumes.AddPlace(&d.site, s)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	w := &worker{Workplace: command.Workplace{Place: p}, device: d}
 	// Hosts have no right in it: the target alone reads and writes through it.
-	w.arena, err = d.domain.Register(s.Arena().Bytes(), rdmatransport.AccessLocalWrite)
+	w.arena, err = d.site.Domain.Register(s.Arena().Bytes(), rdmatransport.AccessLocalWrite)
 	if err != nil {
 		return errors.Join(fmt.Errorf("target: registering buffers of shard %d: %w", i, err), s.Close())
 	}
-	w.arenaKey = w.arena.LKey()
-	if w.scratch, err = shard.NewArena(scratchSize); err != nil {
+	w.ArenaKey = w.arena.LKey()
+	if w.Scratch, err = shard.NewArena(command.ScratchSize); err != nil {
 		return errors.Join(fmt.Errorf("target: scratch memory of shard %d: %w", i, err), w.arena.Deregister(), s.Close())
 	}
 	d.workers = append(d.workers, w)
-	t.workers[i] = w
-	s.AddPoller(&w.lanes)
 	s.Start()
 	return w.shareReceives()
 }
@@ -139,7 +122,7 @@ func (w *worker) shareReceives() error {
 	if t.cfg.SharedReceives == 0 {
 		return nil
 	}
-	cfg := fabric.SharedConfig{Shard: w.shard, Domain: w.device.domain, Receives: t.cfg.SharedReceives, InCapsule: t.cfg.InCapsule}
+	cfg := fabric.SharedConfig{Shard: w.Shard, Domain: w.device.site.Domain, Receives: t.cfg.SharedReceives, InCapsule: t.cfg.InCapsule}
 	w.sharedSize = int64(cfg.Memory())
 	if t.memory.Add(w.sharedSize) > t.cfg.QueueMemory {
 		return fmt.Errorf("target: %d shared receives of each shard take more than the queue memory of %d bytes: raise QueueMemory",
@@ -150,7 +133,7 @@ func (w *worker) shareReceives() error {
 		err = w.do(w.shared.Open)
 	}
 	if err != nil {
-		return fmt.Errorf("target: shared receives of shard %d: %w", w.index, err)
+		return fmt.Errorf("target: shared receives of shard %d: %w", w.Index, err)
 	}
 	return nil
 }
@@ -158,12 +141,13 @@ func (w *worker) shareReceives() error {
 // do calls f in the worker's shard.
 func (w *worker) do(f func() error) error {
 	var err error
-	called := w.shard.Call(func() { err = f() })
+	called := w.Shard.Call(func() { err = f() })
 	return errors.Join(called, err)
 }
 
 // Remove ends the device's listeners and the connections through them, waits until
-// nothing of those is in flight, and stops its shards. The other devices go on.
+// nothing of those is in flight, and stops its shards. The other devices go on. A store
+// that hangs holds it up, and nothing else: [Device.Unfinished] names it.
 func (d *Device) Remove() error {
 	t := d.target
 	t.mu.Lock()
@@ -183,25 +167,25 @@ func (d *Device) Remove() error {
 	}
 	t.dropQueues(func(q *queue) bool { return q.worker.device == d }, "device was removed")
 	d.queues.Wait()
-	t.opening.Lock()
-	defer t.opening.Unlock()
+	t.volumes.Quiesce(&d.site)
+	t.volumes.Lock()
+	defer t.volumes.Unlock()
 	return errors.Join(append(errs, d.stop())...)
 }
 
-// stop undoes start, whatever of it was done. No queue is left. Called with opening
-// held.
+// Unfinished names what Remove waits for: the exports whose stores have not finished
+// commands that came through the device, in order.
+func (d *Device) Unfinished() []string { return d.target.volumes.Unfinished(&d.site) }
+
+// stop undoes start, whatever of it was done. No queue is left. Called with
+// Target.volumes locked.
 func (d *Device) stop() error {
-	t := d.target
-	var errs []error
-	for v := range t.volumes.all {
-		errs = append(errs, v.closeOn(d))
-	}
+	errs := []error{d.target.volumes.RemoveSite(&d.site)}
 	for _, w := range d.workers {
 		errs = append(errs, w.close())
-		t.workers[w.index] = nil
 	}
-	if d.domain != nil {
-		errs = append(errs, d.domain.Close())
+	if d.site.Domain != nil {
+		errs = append(errs, d.site.Domain.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -212,5 +196,5 @@ func (w *worker) close() error {
 		errs = append(errs, w.do(w.shared.Close), w.shared.Free())
 	}
 	w.device.target.memory.Add(-w.sharedSize)
-	return errors.Join(append(errs, w.arena.Deregister(), w.shard.Close(), w.scratch.Close())...)
+	return errors.Join(append(errs, w.arena.Deregister(), w.Shard.Close(), w.Scratch.Close())...)
 }

@@ -3,6 +3,7 @@ package target
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
@@ -50,9 +53,9 @@ func TestTwoDevices(t *testing.T) {
 		h.io.wantOK(writeOf(3))
 		h.sees(1, 2, 3)
 	}
-	var n counts
-	if n.add(third); n.writes != 2 {
-		t.Errorf("%d writes are counted, want those of both", n.writes)
+	var n health.Counts
+	if third.ns.AddTo(&n); n.Writes != 2 {
+		t.Errorf("%d writes are counted, want those of both", n.Writes)
 	}
 
 	// Each listener has its ANA states.
@@ -170,18 +173,80 @@ func TestRemoveDevice(t *testing.T) {
 	if r := <-held.response; !r.status.OK() {
 		t.Errorf("after the pause: %v", r.status)
 	}
-	var n counts
-	if n.add(f.sub.Namespaces()[0]); n.writes != 1 {
-		t.Errorf("%d writes are counted", n.writes)
+	var n health.Counts
+	if f.sub.Namespaces()[0].ns.AddTo(&n); n.Writes != 1 {
+		t.Errorf("%d writes are counted", n.Writes)
 	}
 	f.must(f.sub.RemoveNamespace(2))
 	b.io.wantStatus(capsule.StatusInvalidNamespace|dnr, writeOf(2))
 }
 
+// TestHangingStoreHoldsUpNobodyElse: while a device and a namespace wait for a store that
+// hangs, all else of the target can be changed, and it is said which store that is.
+func TestHangingStoreHoldsUpNobodyElse(t *testing.T) {
+	f := newFixture(t)
+	store := newFakeStore(1 << 20)
+	_, err := f.sub.AddNamespace(NamespaceConfig{Store: store, Name: "hanging.img"})
+	f.must(err)
+	a := f.associate(testHostNQN, f.listen("192.0.2.1:4420"))
+	_, far := f.second(ListenerConfig{})
+	f.at = far
+	b := f.tenant("b", f.sub, 1)
+	store.set(true, nil)
+	b.io.start(writeOf(2))
+	f.within(b.io, "the store has it", func() bool { return store.inFlight() == 1 })
+	ended := make(chan error, 2)
+	go func() { ended <- far.device.Remove() }()
+	go func() { ended <- f.sub.RemoveNamespace(2) }()
+	f.within(a.io, "both have begun", func() bool { return len(f.target.Listeners()) == 1 && len(f.sub.Namespaces()) == 1 })
+	if got := far.device.Unfinished(); !slices.Equal(got, []string{"hanging.img"}) {
+		t.Errorf("the device waits for %v", got)
+	}
+
+	others := make(chan error, 1)
+	go func() { others <- f.changeAll() }()
+	select {
+	case err := <-others:
+		f.must(err)
+	case err := <-ended:
+		t.Fatal("what waits for the store has ended", err)
+	case <-time.After(30 * time.Second):
+		t.Fatal("changes of others wait too")
+	}
+	a.io.wantOK(readOf(1))
+	store.set(false, nil)
+	f.must(errors.Join(<-ended, <-ended))
+	if got := far.device.Unfinished(); len(got) != 0 {
+		t.Errorf("a device that was removed waits for %v", got)
+	}
+	_, err = f.sub.AddNamespace(NamespaceConfig{Store: store, NSID: 2})
+	f.must(err)
+}
+
+// changeAll adds and removes one of each.
+func (f *fixture) changeAll() error {
+	d, err := f.target.AddDevice(newFakeDevice())
+	if err != nil {
+		return err
+	}
+	s, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + "2"})
+	if err != nil {
+		return err
+	}
+	_, err = s.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), Name: "other.img"})
+	n, err2 := f.sub.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), NSID: 3})
+	if err := errors.Join(err, err2); err != nil {
+		return err
+	}
+	f.target.Revalidate()
+	_ = f.target.Controllers()
+	return errors.Join(n.Pause(0), n.Resume(), f.sub.RemoveNamespace(3), f.target.RemoveSubsystem(s.NQN()), d.Remove())
+}
+
 // TestDevicesAreBounded: one too many is refused, and leaves nothing.
 func TestDevicesAreBounded(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Shards, c.Arena = 4, 1<<20 })
-	for range maxWorkers/4 - 1 {
+	for range volume.MaxPlaces/4 - 1 {
 		_, err := f.target.AddDevice(newFakeDevice())
 		f.must(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -121,24 +122,6 @@ func TestDiscoveryController(t *testing.T) {
 	}
 }
 
-func TestDiscoveryEntryAddresses(t *testing.T) {
-	for _, c := range []struct {
-		listen, local, want string
-		family              capsule.AddressFamily
-	}{
-		{"192.0.2.1:4420", "192.0.2.1", "192.0.2.1", capsule.FamilyIPv4},
-		{"0.0.0.0:4420", "192.0.2.7", "192.0.2.7", capsule.FamilyIPv4},
-		{"[::]:4420", "::ffff:192.0.2.7", "192.0.2.7", capsule.FamilyIPv4},
-		{"[fe80::1%eth0]:4420", "fe80::1", "fe80::1", capsule.FamilyIPv6},
-	} {
-		r := record{port: port{3, netip.MustParseAddrPort(c.listen)}, transport: capsule.TransportRDMA}
-		e := r.entry(netip.MustParseAddr(c.local))
-		if got := capsule.Text(e.TRADDR[:]); got != c.want || e.ADRFAM != c.family || e.PORTID != 3 {
-			t.Errorf("%s reached at %s: %s, %v", c.listen, c.local, got, e.ADRFAM)
-		}
-	}
-}
-
 // TestBadConnectionRequests is rows 1 to 6 and 111.
 func TestBadConnectionRequests(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.QueueMemory = 1 << 20 })
@@ -242,7 +225,7 @@ func TestSubsystemsAreJudged(t *testing.T) {
 	if _, err := f.sub.AddNamespace(NamespaceConfig{Store: f.store, NSID: 1}); err == nil {
 		t.Error("a second namespace 1 is accepted")
 	}
-	if _, err := f.sub.AddNamespace(NamespaceConfig{Store: f.store, NSID: maxNamespaces + 1}); err == nil {
+	if _, err := f.sub.AddNamespace(NamespaceConfig{Store: f.store, NSID: namespace.Max + 1}); err == nil {
 		t.Error("a namespace above NN is accepted")
 	}
 	if err := f.sub.RemoveNamespace(7); err == nil {

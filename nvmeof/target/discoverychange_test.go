@@ -215,8 +215,9 @@ func TestDiscoveryLifetime(t *testing.T) {
 // TestProviderInTheLog: what the device speaks stands in every entry.
 func TestProviderInTheLog(t *testing.T) {
 	d := &Device{attrs: rdmatransport.Attrs{Provider: "softroce"}}
-	r := record{kind: capsule.SubsystemNVM, provider: d.provider(), transport: capsule.TransportRDMA, port: port{1, netip.MustParseAddrPort("192.0.2.1:4420")}}
-	if e := r.entry(netip.Addr{}); e.RDMAPRType != capsule.RDMAProviderRoCEv2 {
+	l := newListener(d, nil, port{1, netip.MustParseAddrPort("192.0.2.1:4420")}, nil)
+	r := l.record(capsule.SubsystemNVM, testSubNQN)
+	if e := r.Entry(netip.Addr{}); e.RDMAPRType != capsule.RDMAProviderRoCEv2 {
 		t.Errorf("entry %+v", e)
 	}
 }

@@ -12,6 +12,19 @@
 // mutex; the data path reads namespaces, rights and ANA states from immutable
 // tables behind atomic pointers and takes no lock that can block.
 //
+// What can be told apart from this has a room of its own in internal, where it can be
+// read and tested by itself:
+//
+//   - access: which hosts may connect, and what each sees
+//   - ana: the states of a listener's groups, and their log page
+//   - command: what I/O queues execute, and the requests of all queues
+//   - discoverylog: the records of the discovery log, and its page
+//   - health: how stores are, critical warnings, the SMART page
+//   - namespace: what shards know of a namespace, and which of them a host sees
+//   - reservation: what commands make of a reservation; in keeper, what keeps it
+//   - state: those parts of a controller that are values
+//   - volume: stores, the lanes of shards to them, and their size and health
+//
 // # Changes while hosts are connected
 //
 // Everything but the names can be added, changed and removed at any time, by the
@@ -29,9 +42,9 @@
 //     groups to inaccessible.
 //   - A device that is removed takes its listeners along. What its connections have
 //     under way is waited for.
-//   - Locks are taken in the order Subsystem.change, Target.opening, Target.mu,
-//     Subsystem.mu, hostList.mu. Shards take the last three, so nobody waits for a
-//     shard under those. Which shards there are changes under Target.opening.
+//   - Locks are taken in the order Subsystem.change, that of Target.volumes, Target.mu,
+//     Subsystem.mu, the hosts' own. Shards take the last three, so nobody waits for a
+//     shard under those. Which shards there are changes under that of Target.volumes.
 //
 // # Several devices
 //
@@ -100,6 +113,16 @@
 // queue that fails ends, and the whole association with it, except where it is an
 // I/O queue that never was proven: whoever opened that may be somebody else. The
 // host may authenticate again at any time, which is when a changed key counts.
+//
+// Discovery controllers do not ask for it, as those of Linux do not, whatever key a host
+// has: NVMe base 2.0 leaves it to the controller (8.13). What a host could prove there is
+// whose log it reads. Everybody who knows a host's NQN can read which subsystems allow
+// that host, and where they are; it opens none of them, since each asks for the proof
+// itself, on every queue, and the log says so (TREQ). A proof is bound to the name of the
+// subsystem, and the name of the discovery service is the same at every target unless it
+// has one of its own ([Config.DiscoveryNQN]), so that one of them could let a host answer
+// what another asks. It would be worth having with such a name alone, with hosts and keys
+// of the discovery subsystem's own in the configuration.
 //
 // # Not supported
 //

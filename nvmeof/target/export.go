@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // AddNamespace exports a store. Connected hosts are told by an event.
@@ -21,64 +23,81 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	table := s.table()
 	c.Group = cmp.Or(c.Group, 1)
 	if c.NSID == 0 {
-		c.NSID = table.free()
+		c.NSID = table.Free()
 	}
-	if c.NSID > maxNamespaces {
-		return nil, fmt.Errorf("namespace %d of %s: at most %d", c.NSID, s.nqn, maxNamespaces)
+	if c.NSID > namespace.Max {
+		return nil, fmt.Errorf("namespace %d of %s: at most %d", c.NSID, s.nqn, namespace.Max)
 	}
-	if c.Group > maxANAGroups {
-		return nil, fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", c.NSID, s.nqn, c.Group, maxANAGroups)
+	if !ana.Valid(c.Group) {
+		return nil, fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", c.NSID, s.nqn, c.Group, ana.MaxGroups)
 	}
-	if table.get(c.NSID) != nil {
+	if table.Get(c.NSID) != nil {
 		return nil, fmt.Errorf("namespace %d of %s exists already", c.NSID, s.nqn)
 	}
 	ns := newNamespace(s, c)
 	if err := s.target.checkIdentity(ns); err != nil {
 		return nil, err
 	}
-	if err := s.target.acquire(&c, ns); err != nil {
+	if err := s.target.volumes.Acquire(c.Store, c.Name, c.Reservations, (*storeHolder)(ns)); err != nil {
 		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
 	}
-	next := table.with(c.NSID, ns)
-	s.namespaces.Store(&next)
-	s.regrouped(ns)
+	s.replace(c.NSID, ns)
+	s.regrouped(c.Group)
 	s.namespaceChanged(c.NSID)
 	return ns, nil
 }
 
 // RemoveNamespace ends an export: new commands fail with Invalid Namespace, and
 // it returns when those in flight are done. The store can then be closed, if no
-// other namespace has it.
+// other namespace has it. As long as a store hangs it waits, and nobody else does.
 func (s *Subsystem) RemoveNamespace(id capsule.NSID) error {
-	s.change.Lock()
-	defer s.change.Unlock()
-	ns := s.table().get(id)
-	if ns == nil {
-		return fmt.Errorf("namespace %d of %s does not exist", id, s.nqn)
+	ns, err := s.withdraw(id)
+	if err != nil {
+		return err
 	}
-	next := s.table().with(id, nil)
-	s.namespaces.Store(&next)
-	ns.removed = true
-	ns.stopPause()
-	s.regrouped(ns)
-	s.namespaceChanged(id)
-	ns.drain()
-	return s.target.releaseVolume(ns)
+	ns.ns.Drain()
+	return s.target.volumes.Release(ns.ns.Volume, (*storeHolder)(ns))
 }
 
-// drain waits until no command is inside that found the namespace in a table of
-// before. Those that were held find it gone.
-func (n *Namespace) drain() {
-	for _, e := range n.shutFrom(false) {
-		idle := make(chan struct{})
-		if e.shard.Call(func() {
-			e.open()
-			e.idle = func() { close(idle) }
-			e.report()
-		}) == nil {
-			<-idle
+// withdraw takes a namespace out, of which commands may still be in flight.
+func (s *Subsystem) withdraw(id capsule.NSID) (*Namespace, error) {
+	s.change.Lock()
+	defer s.change.Unlock()
+	ns := s.exported(id)
+	if ns == nil {
+		return nil, fmt.Errorf("namespace %d of %s does not exist", id, s.nqn)
+	}
+	s.replace(id, nil)
+	ns.removed = true
+	ns.stopPause()
+	s.regrouped(ns.Group())
+	s.namespaceChanged(id)
+	return ns, nil
+}
+
+// exported finds a namespace by its identifier, or returns nil.
+func (s *Subsystem) exported(id capsule.NSID) *Namespace {
+	for _, ns := range s.Namespaces() {
+		if ns.ns.ID == id {
+			return ns
 		}
 	}
+	return nil
+}
+
+// replace puts a namespace, or nil, where there was another, or nil. Called with change
+// held.
+func (s *Subsystem) replace(id capsule.NSID, ns *Namespace) {
+	list := slices.DeleteFunc(s.Namespaces(), func(o *Namespace) bool { return o.ns.ID == id })
+	var seen *namespace.Namespace
+	if ns != nil {
+		seen = ns.ns
+		list = append(list, ns)
+		slices.SortFunc(list, func(a, b *Namespace) int { return cmp.Compare(a.ns.ID, b.ns.ID) })
+	}
+	next := s.table().With(id, seen)
+	s.exports.Store(&list)
+	s.namespaces.Store(&next)
 }
 
 // namespaceChanged tells every controller whose host sees the namespace.
@@ -86,7 +105,7 @@ func (s *Subsystem) namespaceChanged(id capsule.NSID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
-		if c.rights.Load().access(id) == AccessNone {
+		if !c.view.Rights.Load().See(id) {
 			continue
 		}
 		c.do(func() {
@@ -101,17 +120,13 @@ func (s *Subsystem) namespaceChanged(id capsule.NSID) {
 func (t *Target) checkIdentity(n *Namespace) error {
 	for _, s := range t.Subsystems() {
 		for _, other := range s.table() {
-			if other != nil && n.clashes(other) {
+			if other != nil && n.ns.Clashes(&other.Identity) {
 				return fmt.Errorf("namespace %d of %s: its UUID %v, NGUID or EUI-64 is that of namespace %d of %s: "+
-					"hosts ignore the second of two; set another", n.id, n.subsystem.nqn, n.uuid, other.id, s.nqn)
+					"hosts ignore the second of two; set another", n.ns.ID, n.subsystem.nqn, n.ns.UUID, other.ID, s.nqn)
 			}
 		}
 	}
 	return nil
-}
-
-func (n *Namespace) clashes(other *Namespace) bool {
-	return n.uuid == other.uuid || n.nguid == other.nguid || n.eui64 == other.eui64 && n.eui64 != [8]byte{}
 }
 
 // Subsystems lists the subsystems in the order of their names. The slice does

@@ -87,7 +87,7 @@ func (t *Target) dropQueues(which func(*queue) bool, why string) (n int) {
 	for q := range t.queues {
 		if which(q) {
 			n++
-			q.shard.Do(func() { q.disconnect(why) })
+			q.Shard.Do(func() { q.disconnect(why) })
 		}
 	}
 	return n
@@ -172,7 +172,7 @@ func (s *Subsystem) isRemoved() bool {
 func (s *Subsystem) removeNamespaces() error {
 	var errs []error
 	for _, ns := range s.Namespaces() {
-		errs = append(errs, s.RemoveNamespace(ns.id))
+		errs = append(errs, s.RemoveNamespace(ns.ns.ID))
 	}
 	return errors.Join(errs...)
 }

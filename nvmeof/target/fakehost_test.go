@@ -12,6 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -51,15 +53,15 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 	}
 	for _, w := range f.target.first.workers {
 		// What a peer gets must have been written: buffers start dirty.
-		if err := w.shard.Call(func() { fill(w.shard.Arena().Bytes(), 0xa5); f.arena = len(w.shard.Arena().Bytes()) }); err != nil {
+		if err := w.Shard.Call(func() { fill(w.Shard.Arena().Bytes(), 0xa5); f.arena = len(w.Shard.Arena().Bytes()) }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ana, err := newANATable(nil)
+	paths, err := ana.NewTable(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.at = newListener(f.target.first, nil, port{1, netip.MustParseAddrPort("192.0.2.1:4420")}, ana)
+	f.at = newListener(f.target.first, nil, port{1, netip.MustParseAddrPort("192.0.2.1:4420")}, paths)
 	if f.sub, err = f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN}); err != nil {
 		t.Fatal(err)
 	}
@@ -95,11 +97,11 @@ func (f *fixture) close() {
 		f.t.Errorf("%d bytes of queue memory are still counted", n)
 	}
 	for i, w := range f.target.first.workers {
-		if n := w.shard.Arena().Free(); n != f.arena {
+		if n := w.Shard.Arena().Free(); n != f.arena {
 			f.t.Errorf("shard %d: %d of %d bytes of buffers came back", i, n, f.arena)
 		}
-		if n := w.scratch.Free(); n != scratchSize {
-			f.t.Errorf("shard %d: %d of %d bytes of scratch memory came back", i, n, scratchSize)
+		if n := w.Scratch.Free(); n != command.ScratchSize {
+			f.t.Errorf("shard %d: %d of %d bytes of scratch memory came back", i, n, command.ScratchSize)
 		}
 	}
 	for _, s := range []*Subsystem{f.sub, f.target.discSub} {
@@ -132,10 +134,9 @@ type hostQueue struct {
 func (f *fixture) dial(qid capsule.QID, shardIndex, entries int) *hostQueue {
 	w := f.at.device.workers[shardIndex]
 	h := &hostQueue{t: f.t, active: map[int]*hostCommand{}, closed: make(chan struct{})}
-	h.q = &queue{
-		target: f.target, worker: w, shard: w.shard, wire: h, id: qid, entries: uint32(entries), listener: f.at,
-		local: netip.MustParseAddrPort("192.0.2.1:4420"), remote: netip.MustParseAddrPort("192.0.2.2:50000"),
-	}
+	h.q = f.target.newQueue(w, f.at, qid, uint32(entries))
+	h.q.wire = h
+	h.q.local, h.q.remote = netip.MustParseAddrPort("192.0.2.1:4420"), netip.MustParseAddrPort("192.0.2.2:50000")
 	h.q.onClosed = func() {
 		f.target.freeQueue(h.q, func() error { return nil }, 0)
 		close(h.closed)
@@ -152,7 +153,7 @@ func (f *fixture) dial(qid capsule.QID, shardIndex, entries int) *hostQueue {
 
 func (h *hostQueue) call(f func()) {
 	h.t.Helper()
-	if err := h.q.shard.Call(f); err != nil {
+	if err := h.q.Shard.Call(f); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -172,7 +173,7 @@ func (h *hostQueue) DisableFlowControl() { h.noFlow = true }
 func (h *hostQueue) Disconnect() { h.fail(rdmatransport.ErrDisconnected) }
 
 func (h *hostQueue) fail(err error) {
-	h.q.shard.Do(func() {
+	h.q.Shard.Do(func() {
 		if h.ended {
 			return
 		}
@@ -250,11 +251,11 @@ func (c *hostCommand) Fetch(pieces []rdmatransport.SGE) {
 	if c.holdFetch {
 		return
 	}
-	c.h.q.shard.Do(func() {
+	c.h.q.Shard.Do(func() {
 		if !c.h.ended {
 			c.fetching = false
 			copy(into, c.memory)
-			c.h.q.requests[c.index].ready()
+			c.h.q.Requests[c.index].Ready()
 		}
 	})
 }
@@ -268,7 +269,7 @@ func (c *hostCommand) Respond(s capsule.Status, result uint64) {
 	if !c.h.ended {
 		c.response <- response{s, result}
 	}
-	c.h.q.shard.Do(func() {
+	c.h.q.Shard.Do(func() {
 		switch {
 		case c.h.active[c.index] != c:
 		case c.h.holdAck && !c.h.ended:
@@ -302,7 +303,7 @@ func (h *hostQueue) start(c *hostCommand) *hostCommand {
 		c.index = h.vacant[0]
 		h.vacant = h.vacant[1:]
 		h.active[c.index] = c
-		h.q.command(c, &c.sqe, c.index)
+		h.q.Take(c, &c.sqe, c.index)
 	})
 	return c
 }

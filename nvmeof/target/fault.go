@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"github.com/nvmeof-go/nvmeof/backend"
 )
 
 // ClearFault lets a namespace take writes again whose store has taken none since it
@@ -14,34 +12,11 @@ import (
 // mended and the content checked: see [backend.Latcher]. It fails where the store has
 // not failed, or cannot be cleared. Hosts find the warning gone.
 func (n *Namespace) ClearFault() error {
-	if err := n.clearFault(); err != nil {
-		return fmt.Errorf("namespace %d of %s: %w", n.id, n.subsystem.nqn, err)
+	if err := n.ns.Volume.ClearFault(); err != nil {
+		return fmt.Errorf("namespace %d of %s: %w", n.ns.ID, n.subsystem.nqn, err)
 	}
-	n.target.log.Info("namespace takes writes again", zap.Uint32("nsid", uint32(n.id)),
-		zap.String("subsystem", n.subsystem.nqn), zap.String("export", n.name))
-	n.examine(time.Now())
-	return nil
-}
-
-// clearFault clears the store, which stays open as long as that takes; see volume.close.
-func (v *volume) clearFault() error {
-	v.asking.Lock()
-	defer v.asking.Unlock()
-	if v.closed {
-		return fmt.Errorf("its store is closed: %w", backend.ErrClosed)
-	}
-	if !v.failed() {
-		return fmt.Errorf("%s has not failed", v.name)
-	}
-	if l, ok := v.store.(backend.Latcher); ok {
-		if err := l.Clear(); err != nil {
-			return err
-		}
-	}
-	for i := range v.lanes {
-		if l := v.lanes[i].Load(); l != nil {
-			l.failed.Store(false)
-		}
-	}
+	n.subsystem.target.log.Info("namespace takes writes again", zap.Uint32("nsid", uint32(n.ns.ID)),
+		zap.String("subsystem", n.subsystem.nqn), zap.String("export", n.ns.Volume.Name))
+	n.ns.Volume.Examine(time.Now())
 	return nil
 }

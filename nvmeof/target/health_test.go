@@ -10,6 +10,8 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // An ailingStore is a store that says what the test says of its room and drive.
@@ -62,8 +64,8 @@ func ailing(t *testing.T) (*fixture, *ailingStore, func(), *hostQueue) {
 	h, _ := f.connectAdmin(0)
 	now := time.Now()
 	examine := func() {
-		now = now.Add(askDrives)
-		ns.examine(now)
+		now = now.Add(volume.AskDrives)
+		ns.ns.Volume.Examine(now)
 		h.turns(2)
 	}
 	examine()
@@ -155,7 +157,7 @@ func TestFailedStoreIsAnErrorEvent(t *testing.T) {
 
 func TestDriveHealth(t *testing.T) {
 	_, s, examine, h := ailing(t)
-	if l := h.smart(2); l.Temperature != coolTemperature {
+	if l := h.smart(2); l.Temperature != health.Cool {
 		t.Errorf("temperature %d without a drive", l.Temperature)
 	}
 	s.set(func() {
@@ -184,7 +186,7 @@ func TestTemperatureThreshold(t *testing.T) {
 	for _, c := range []*hostCommand{set(sensor1 | 300), set(reserved | 300), get(sensor1), get(all), get(reserved)} {
 		h.wantStatus(invalidField, c)
 	}
-	if r := h.wantOK(get(0)); r.result != warningTemperature {
+	if r := h.wantOK(get(0)); r.result != health.Warning {
 		t.Errorf("threshold %d before one was set", r.result)
 	}
 	h.enableEvents(capsule.EventSMART)

@@ -5,11 +5,15 @@ import (
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // An identifyHandler fills the 4096 zeroed bytes of r.data.
-type identifyHandler func(c *Controller, r *request, f capsule.Identify) capsule.Status
+type identifyHandler func(c *Controller, r *command.Request, f capsule.Identify) capsule.Status
 
 // identifyRow is one value of CNS.
 type identifyRow struct {
@@ -35,8 +39,8 @@ func identifyTable() [256]identifyRow {
 	}
 }
 
-func identify(c *Controller, r *request) capsule.Status {
-	f := r.cmd.Identify()
+func identify(c *Controller, r *command.Request) capsule.Status {
+	f := r.Cmd.Identify()
 	row := c.target.identify[f.CNS]
 	if row.fill == nil || c.discovery() && !row.always || f.UUID != 0 {
 		return invalidField
@@ -49,7 +53,7 @@ func (c *Controller) mdts() uint8 {
 	return uint8(bits.Len(uint(c.target.cfg.MaxData)) - 1 - 12)
 }
 
-func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.Status {
+func identifyController(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
 	cfg, sub := &c.target.cfg, c.subsystem
 	id := capsule.IdentifyController{
 		RAB:    6,
@@ -57,7 +61,7 @@ func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.S
 		CNTLID: c.id, VER: state.Version,
 		CTRATT:    capsule.CTRATTHostID128 | capsule.CTRATTTBKAS,
 		CNTRLTYPE: c.kind,
-		ACL:       maxAborts - 1, AERL: maxEvents - 1,
+		ACL:       maxAborts - 1, AERL: state.MaxEvents - 1,
 		LPA:    capsule.LPAEffects | capsule.LPAExtendedData | capsule.LPASupport | capsule.LPASMARTPerNamespace,
 		ELPE:   maxErrors - 1,
 		KAS:    state.KeepAliveUnits,
@@ -72,24 +76,24 @@ func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.S
 	capsule.PutText(id.MN[:], sub.model)
 	capsule.PutText(id.FR[:], cfg.Firmware)
 	if c.discovery() {
-		id.OAES = supportedDiscoveryEvents
+		id.OAES = state.SupportedDiscoveryEvents
 	} else {
 		c.identifyIO(&id)
 	}
-	id.Encode(r.data)
+	id.Encode(r.Data)
 	return capsule.StatusSuccess
 }
 
 // identifyIO adds what only I/O controllers have.
 func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.CMIC = capsule.CMICManyPorts | capsule.CMICManyControllers | capsule.CMICANA
-	id.OAES = supportedEvents
+	id.OAES = state.SupportedEvents
 	id.FRMW = 1<<1 | 1 // one slot, read only
-	id.WCTEMP, id.CCTEMP = warningTemperature, criticalTemperature
-	id.ANATT, id.ANACAP = anaTransition, 0x1f // reports all five states
-	id.ANAGRPMAX, id.NANAGRPID = maxANAGroups, maxANAGroups
+	id.WCTEMP, id.CCTEMP = health.Warning, health.Critical
+	id.ANATT, id.ANACAP = ana.Transition, 0x1f // reports all five states
+	id.ANAGRPMAX, id.NANAGRPID = ana.MaxGroups, ana.MaxGroups
 	id.SQES, id.CQES = state.SQEntryShift<<4|state.SQEntryShift, state.CQEntryShift<<4|state.CQEntryShift
-	id.NN, id.MNAN = maxNamespaces, maxNamespaces
+	id.NN, id.MNAN = namespace.Max, namespace.Max
 	id.ONCS = capsule.ONCSCompare | capsule.ONCSDatasetManagement | capsule.ONCSWriteZeroes | capsule.ONCSTimestamp |
 		capsule.ONCSVerify | capsule.ONCSCopy | capsule.ONCSReservations
 	id.OCFS = 1 << 0 // source ranges of format 0
@@ -101,111 +105,102 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 // maxDescriptors is how many keyed descriptors a list in a capsule may have.
 const maxDescriptors = 16
 
-// lookup finds the namespace of a command that wants one. An identifier that
-// could never name one is an error; an inactive one gives nil.
-func (c *Controller) lookup(id capsule.NSID) (*Namespace, capsule.Status) {
-	if id == 0 || id > maxNamespaces {
-		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
-	}
-	return c.namespace(id), capsule.StatusSuccess
-}
-
 // identifyNamespace leaves the data zero for an inactive namespace (NVMe base
 // 2.0, 5.17.2.1 on CNS 00h).
-func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.Status {
-	ns, status := c.lookup(r.cmd.NSID)
+func identifyNamespace(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
+	ns, status := c.view.Lookup(r.Cmd.NSID)
 	if ns == nil {
 		return status
 	}
 	id := capsule.IdentifyNamespace{
-		NSZE: ns.blocks(), NCAP: ns.blocks(), NUSE: ns.used(),
+		NSZE: ns.Volume.Blocks(), NCAP: ns.Volume.Blocks(), NUSE: ns.Volume.Used(),
 		NMIC:     capsule.NMICShared,
-		RESCAP:   ns.reservations.capabilities(),
-		DLFEAT:   ns.deallocateFeatures(),
-		NVMCAP:   capsule.Uint128{Lo: ns.bytes()},
+		RESCAP:   ns.Volume.Reservations.Capabilities(),
+		DLFEAT:   deallocateFeatures(ns),
+		NVMCAP:   capsule.Uint128{Lo: ns.Volume.Bytes()},
 		ANAGRPID: uint32(ns.Group()),
 		NSATTR:   c.attributes(ns),
-		NGUID:    ns.nguid, EUI64: ns.eui64,
+		NGUID:    ns.NGUID, EUI64: ns.EUI64,
 	}
-	if ns.info.Deallocate {
+	if ns.Volume.Info.Deallocate {
 		id.NSFEAT |= capsule.NSFEATThin
 	}
-	switch c.listener.state(ns.Group()) {
+	switch c.view.State(ns) {
 	case capsule.ANAInaccessible, capsule.ANAPersistentLoss:
 		// NVM command set 1.0, 4.1.5.1. The size stays: a Linux host takes a
 		// namespace without one for removed.
 		id.NUSE, id.NVMCAP = 0, capsule.Uint128{}
 	}
-	id.LBAF[0].LBADS = uint8(ns.shift)
-	id.MSSRL, id.MCL, id.MSRC = uint16(int64(maxCopyRange)>>ns.shift), uint32(int64(maxCopy)>>ns.shift), maxCopyRanges-1
-	ns.optimal(&id)
-	ns.atomic(&id)
-	id.Encode(r.data)
+	id.LBAF[0].LBADS = uint8(ns.Volume.Shift)
+	id.MSSRL, id.MCL, id.MSRC = uint16(int64(command.MaxCopyRange)>>ns.Volume.Shift), uint32(int64(command.MaxCopy)>>ns.Volume.Shift), command.MaxCopyRanges-1
+	optimal(ns, &id)
+	atomicUnits(ns, &id)
+	id.Encode(r.Data)
 	return capsule.StatusSuccess
 }
 
 // deallocateFeatures says that Write Zeroes frees blocks where the store can. What
 // blocks that Dataset Management freed read as is not reported: parts of the store's
 // own units stay as they were.
-func (n *Namespace) deallocateFeatures() uint8 {
-	if n.info.Deallocate {
+func deallocateFeatures(n *namespace.Namespace) uint8 {
+	if n.Volume.Info.Deallocate {
 		return capsule.DLFEATWriteZeroes
 	}
 	return 0
 }
 
 // attributes says whether the host may write.
-func (c *Controller) attributes(n *Namespace) uint8 {
-	if !c.mayWrite(n) {
+func (c *Controller) attributes(n *namespace.Namespace) uint8 {
+	if !c.view.MayWrite(n) {
 		return capsule.NSATTRWriteProt
 	}
 	return 0
 }
 
 // optimal sets the preferred granularity of writes and deallocation.
-func (n *Namespace) optimal(id *capsule.IdentifyNamespace) {
-	if n.info.Optimal < n.info.BlockSize {
+func optimal(n *namespace.Namespace, id *capsule.IdentifyNamespace) {
+	if n.Volume.Info.Optimal < n.Volume.Info.BlockSize {
 		return
 	}
-	unit := uint16(min(n.info.Optimal>>n.shift, 1<<16) - 1) // 0's based
+	unit := uint16(min(n.Volume.Info.Optimal>>n.Volume.Shift, 1<<16) - 1) // 0's based
 	id.NSFEAT |= capsule.NSFEATOptimal
 	id.NPWG, id.NPWA, id.NPDG, id.NPDA, id.NOWS = unit, unit, unit, unit, unit
 }
 
-// atomic sets what survives a power failure whole, where it is more than one
+// atomicUnits sets what survives a power failure whole, where it is more than one
 // block.
-func (n *Namespace) atomic(id *capsule.IdentifyNamespace) {
-	if n.info.AtomicUnit < 2*n.info.BlockSize {
+func atomicUnits(n *namespace.Namespace, id *capsule.IdentifyNamespace) {
+	if n.Volume.Info.AtomicUnit < 2*n.Volume.Info.BlockSize {
 		return
 	}
 	id.NSFEAT |= capsule.NSFEATAtomic
-	id.NAWUPF = uint16(min(n.info.AtomicUnit>>n.shift, 1<<16) - 1)
+	id.NAWUPF = uint16(min(n.Volume.Info.AtomicUnit>>n.Volume.Shift, 1<<16) - 1)
 	id.NAWUN = id.NAWUPF
 }
 
-func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.Status {
-	ns, status := c.lookup(r.cmd.NSID)
+func identifyIndependent(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
+	ns, status := c.view.Lookup(r.Cmd.NSID)
 	if ns == nil {
 		return status
 	}
 	id := capsule.IdentifyNamespaceIndependent{
-		NMIC: capsule.NMICShared, RESCAP: ns.reservations.capabilities(), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
+		NMIC: capsule.NMICShared, RESCAP: ns.Volume.Reservations.Capabilities(), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
 		NSTAT: capsule.NSTATReady,
 	}
-	id.Encode(r.data)
+	id.Encode(r.Data)
 	return capsule.StatusSuccess
 }
 
 // identifyActive lists namespaces above the command's NSID.
-func identifyActive(c *Controller, r *request, _ capsule.Identify) capsule.Status {
-	if r.cmd.NSID >= capsule.NSIDBroadcast-1 {
+func identifyActive(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
+	if r.Cmd.NSID >= capsule.NSIDBroadcast-1 {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	capsule.PutNamespaceList(r.data, c.above(r.cmd.NSID))
+	capsule.PutNamespaceList(r.Data, c.view.Above(r.Cmd.NSID))
 	return capsule.StatusSuccess
 }
 
-func identifyActiveCSI(c *Controller, r *request, f capsule.Identify) capsule.Status {
+func identifyActiveCSI(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
 		return invalidField
 	}
@@ -213,17 +208,17 @@ func identifyActiveCSI(c *Controller, r *request, f capsule.Identify) capsule.St
 }
 
 // identifyControllers lists the subsystem's controllers from the one asked for.
-func identifyControllers(c *Controller, r *request, f capsule.Identify) capsule.Status {
-	capsule.PutControllerList(r.data, c.subsystem.controllersFrom(f.CNTID, 0))
+func identifyControllers(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
+	capsule.PutControllerList(r.Data, c.subsystem.controllersFrom(f.CNTID, 0))
 	return capsule.StatusSuccess
 }
 
 // identifyNamespaceControllers lists those whose host sees the namespace.
-func identifyNamespaceControllers(c *Controller, r *request, f capsule.Identify) capsule.Status {
-	if ns, _ := c.lookup(r.cmd.NSID); ns == nil {
+func identifyNamespaceControllers(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
+	if ns, _ := c.view.Lookup(r.Cmd.NSID); ns == nil {
 		return invalidField
 	}
-	capsule.PutControllerList(r.data, c.subsystem.controllersFrom(f.CNTID, r.cmd.NSID))
+	capsule.PutControllerList(r.Data, c.subsystem.controllersFrom(f.CNTID, r.Cmd.NSID))
 	return capsule.StatusSuccess
 }
 
@@ -234,7 +229,7 @@ func (s *Subsystem) controllersFrom(first capsule.ControllerID, with capsule.NSI
 	defer s.mu.Unlock()
 	var ids []capsule.ControllerID
 	for id, c := range s.controllers {
-		if id >= first && (with == 0 || c.namespace(with) != nil) {
+		if id >= first && (with == 0 || c.view.Find(with) != nil) {
 			ids = append(ids, id)
 		}
 	}
@@ -242,42 +237,42 @@ func (s *Subsystem) controllersFrom(first capsule.ControllerID, with capsule.NSI
 	return ids
 }
 
-func identifyDescriptors(c *Controller, r *request, _ capsule.Identify) capsule.Status {
-	ns, _ := c.lookup(r.cmd.NSID)
+func identifyDescriptors(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
+	ns, _ := c.view.Lookup(r.Cmd.NSID)
 	if ns == nil {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	rest := r.data
-	if ns.eui64 != [8]byte{} {
-		rest = capsule.PutDescriptor(rest, capsule.DescriptorEUI64, ns.eui64[:])
+	rest := r.Data
+	if ns.EUI64 != [8]byte{} {
+		rest = capsule.PutDescriptor(rest, capsule.DescriptorEUI64, ns.EUI64[:])
 	}
-	rest = capsule.PutDescriptor(rest, capsule.DescriptorNGUID, ns.nguid[:])
-	rest = capsule.PutDescriptor(rest, capsule.DescriptorUUID, ns.uuid[:])
+	rest = capsule.PutDescriptor(rest, capsule.DescriptorNGUID, ns.NGUID[:])
+	rest = capsule.PutDescriptor(rest, capsule.DescriptorUUID, ns.UUID[:])
 	capsule.PutDescriptor(rest, capsule.DescriptorCSI, []byte{byte(capsule.CSINVM)})
 	return capsule.StatusSuccess
 }
 
-func identifyNamespaceCSI(c *Controller, r *request, f capsule.Identify) capsule.Status {
+func identifyNamespaceCSI(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
 		return invalidField
 	}
-	_, status := c.lookup(r.cmd.NSID) // all zero: no protection information
+	_, status := c.view.Lookup(r.Cmd.NSID) // all zero: no protection information
 	return status
 }
 
 // identifyControllerCSI reports no limits beyond MDTS; the range count of
 // Dataset Management is the format's.
-func identifyControllerCSI(_ *Controller, r *request, f capsule.Identify) capsule.Status {
+func identifyControllerCSI(_ *Controller, r *command.Request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
 		return invalidField
 	}
 	id := capsule.IdentifyNVMController{}
-	id.Encode(r.data)
+	id.Encode(r.Data)
 	return capsule.StatusSuccess
 }
 
 // identifyCommandSets has one combination: the NVM command set alone.
-func identifyCommandSets(_ *Controller, r *request, _ capsule.Identify) capsule.Status {
-	r.data[0] = 1 << capsule.CSINVM
+func identifyCommandSets(_ *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
+	r.Data[0] = 1 << capsule.CSINVM
 	return capsule.StatusSuccess
 }

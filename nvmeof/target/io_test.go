@@ -9,6 +9,8 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 func pattern(n int, seed byte) []byte {
@@ -26,7 +28,7 @@ func TestReadBack(t *testing.T) {
 	f.export(newFakeStore(1 << 20))
 	_, io := f.both()
 	capsuleMemory := make([]byte, 12<<10)
-	for !aligned(capsuleMemory, 4096) {
+	for !command.Aligned(capsuleMemory, 4096) {
 		capsuleMemory = capsuleMemory[1:]
 	}
 	for _, nsid := range []capsule.NSID{1, 2} {
@@ -66,7 +68,7 @@ func TestBadReadWrite(t *testing.T) {
 	_, io := f.both()
 	length, rangeStatus := capsule.StatusSGLDataLength|dnr, capsule.StatusLBAOutOfRange|dnr
 	for _, nsid := range []capsule.NSID{1, 2} {
-		last := capsule.LBA(f.sub.table().get(nsid).blocks() - 1)
+		last := capsule.LBA(f.sub.table().Get(nsid).Volume.Blocks() - 1)
 		for _, op := range []capsule.IOOpcode{capsule.IORead, capsule.IOWrite} {
 			for _, c := range []struct {
 				name string
@@ -102,7 +104,7 @@ func TestBadReadWrite(t *testing.T) {
 				})
 			}
 			io.t = t
-			for _, bad := range []capsule.NSID{0, 3, maxNamespaces, maxNamespaces + 1, 0xfffffffe, capsule.NSIDBroadcast} {
+			for _, bad := range []capsule.NSID{0, 3, namespace.Max, namespace.Max + 1, 0xfffffffe, capsule.NSIDBroadcast} {
 				io.wantStatus(capsule.StatusInvalidNamespace|dnr, ioCommand(op, bad, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
 			}
 		}

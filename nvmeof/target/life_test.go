@@ -237,7 +237,7 @@ func TestNamespaceChanges(t *testing.T) {
 	inFlight.wantPending()
 	removed := make(chan error)
 	go func() { removed <- f.sub.RemoveNamespace(ns.ID()) }()
-	for f.sub.table().get(ns.ID()) != nil {
+	for f.sub.table().Get(ns.ID()) != nil {
 		io.turns(1)
 	}
 	io.wantStatus(capsule.StatusInvalidNamespace|dnr, ioCommand(capsule.IORead, ns.ID(), capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
@@ -268,7 +268,7 @@ func TestNamespaceChanges(t *testing.T) {
 func TestNamespaceIdentityIsStable(t *testing.T) {
 	identity := func(nqn string, c NamespaceConfig) [16]byte {
 		c.NSID = 1
-		return newNamespace(&Subsystem{target: new(Target), nqn: nqn}, c).uuid
+		return newNamespace(&Subsystem{target: new(Target), nqn: nqn}, c).UUID()
 	}
 	a := identity(testSubNQN, NamespaceConfig{Name: "a"})
 	if a != identity(testSubNQN, NamespaceConfig{Name: "a"}) {

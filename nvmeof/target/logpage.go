@@ -2,9 +2,12 @@ package target
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // maxErrors is how many entries the error log keeps; ELPE is one less.
@@ -21,7 +24,7 @@ type logRow struct {
 	window func(c *Controller, offset uint64, b []byte) (length uint64)
 	// about, in place of page, is of the namespace that the command names, or of
 	// all that the host sees.
-	about func(c *Controller, list []*Namespace) []byte
+	about func(c *Controller, list []*namespace.Namespace) []byte
 
 	io   bool // I/O controllers have it
 	disc bool // discovery controllers have it
@@ -45,8 +48,8 @@ func logTable() [256]logRow {
 
 // getLogPage copies the window that the host asked for. Nothing is allocated by
 // its length: that is r.data's, which the data rules bounded.
-func getLogPage(c *Controller, r *request) capsule.Status {
-	f := r.cmd.GetLogPage()
+func getLogPage(c *Controller, r *command.Request) capsule.Status {
+	f := r.Cmd.GetLogPage()
 	row := &c.target.logs[f.LID]
 	switch {
 	case !row.exists(), c.discovery() && !row.disc, !c.discovery() && !row.io:
@@ -66,22 +69,22 @@ func getLogPage(c *Controller, r *request) capsule.Status {
 func (row *logRow) exists() bool { return row.page != nil || row.window != nil || row.about != nil }
 
 // fill makes the page and copies the window.
-func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule.Status {
+func (row *logRow) fill(c *Controller, r *command.Request, f capsule.GetLogPage) capsule.Status {
 	var page []byte
-	one := r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast
+	one := r.Cmd.NSID != 0 && r.Cmd.NSID != capsule.NSIDBroadcast
 	switch {
 	case one && row.about == nil:
 		return invalidField // the page is the controller's
 	case one:
-		ns := c.namespace(r.cmd.NSID)
+		ns := c.view.Find(r.Cmd.NSID)
 		if ns == nil {
 			return capsule.StatusInvalidNamespace | capsule.StatusDNR
 		}
-		page = row.about(c, []*Namespace{ns})
+		page = row.about(c, []*namespace.Namespace{ns})
 	case row.about != nil:
-		page = row.about(c, c.namespaces())
+		page = row.about(c, slices.Collect(c.view.All))
 	case row.window != nil:
-		if f.LPO > row.window(c, f.LPO, r.data) {
+		if f.LPO > row.window(c, f.LPO, r.Data) {
 			return invalidField
 		}
 		return capsule.StatusSuccess
@@ -91,13 +94,13 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 	if f.LPO > uint64(len(page)) {
 		return invalidField
 	}
-	copy(r.data, page[f.LPO:])
+	copy(r.Data, page[f.LPO:])
 	return capsule.StatusSuccess
 }
 
 // logRead re-arms the events of a page that was read.
 func (c *Controller) logRead(lid capsule.LID) {
-	c.events.read(lid)
+	c.events.Read(lid)
 	if lid == capsule.LogChangedNamespaces {
 		c.changed.Clear()
 	}
@@ -179,9 +182,9 @@ func (c *Controller) effectsLog(capsule.GetLogPage) []byte {
 			capsule.PutAdminEffects(b, capsule.AdminOpcode(op), capsule.EffectSupported)
 		}
 	}
-	for op, row := range c.target.io {
-		if row.start != nil {
-			capsule.PutIOEffects(b, capsule.IOOpcode(op), capsule.EffectSupported|row.effects)
+	for op, row := range c.target.commands.IO {
+		if row.Start != nil {
+			capsule.PutIOEffects(b, capsule.IOOpcode(op), capsule.EffectSupported|row.Effects)
 		}
 	}
 	return b

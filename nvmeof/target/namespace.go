@@ -2,17 +2,15 @@ package target
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
-
-// maxNamespaces is NN and MNAN: the highest namespace identifier.
-const maxNamespaces = 1024
 
 // NamespaceConfig describes a namespace. A zero field takes the default.
 type NamespaceConfig struct {
@@ -40,17 +38,8 @@ type NamespaceConfig struct {
 
 // A Namespace is one export of a subsystem: a volume, and who sees it how.
 type Namespace struct {
-	*volume
 	subsystem *Subsystem
-	id        capsule.NSID
-	uuid      uuid.UUID
-	nguid     [16]byte
-	eui64     [8]byte
-	gates     [maxWorkers]atomic.Pointer[gate] // by shard; each is there before its shard has queues
-	readOnly  atomic.Bool
-	protected atomic.Uint32 // capsule.WriteProtection, set by hosts
-	group     atomic.Uint32 // ANA
-	shut      bool          // gates are, and those that come; under Target.opening
+	ns        *namespace.Namespace // what shards know of it
 
 	// Under Subsystem.change.
 	removed bool
@@ -59,15 +48,15 @@ type Namespace struct {
 }
 
 // ID is the namespace's identifier.
-func (n *Namespace) ID() capsule.NSID { return n.id }
+func (n *Namespace) ID() capsule.NSID { return n.ns.ID }
 
 // UUID identifies the namespace across subsystems and restarts.
-func (n *Namespace) UUID() uuid.UUID { return n.uuid }
+func (n *Namespace) UUID() uuid.UUID { return n.ns.UUID }
 
 // Info describes the store, with the size that hosts are told.
 func (n *Namespace) Info() backend.Info {
-	info := n.info
-	info.Size = int64(n.bytes())
+	info := n.ns.Volume.Info
+	info.Size = int64(n.ns.Volume.Bytes())
 	return info
 }
 
@@ -79,37 +68,18 @@ func newNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 	if c.NGUID == [16]byte{} {
 		c.NGUID = c.UUID
 	}
-	n := &Namespace{subsystem: s, id: c.NSID, uuid: c.UUID, nguid: c.NGUID, eui64: c.EUI64}
-	n.readOnly.Store(c.ReadOnly)
-	n.group.Store(uint32(c.Group))
-	return n
+	i := namespace.Identity{ID: c.NSID, UUID: c.UUID, NGUID: c.NGUID, EUI64: c.EUI64}
+	return &Namespace{subsystem: s, ns: namespace.New(i, c.Group, c.ReadOnly)}
 }
 
-// namespaceTable is a subsystem's namespaces at one time, by NSID; index 0 is
-// empty. It does not change.
-type namespaceTable []*Namespace
+// A storeHolder is a namespace as its volume knows it.
+type storeHolder Namespace
 
-// get returns the active namespace, or nil.
-func (t namespaceTable) get(id capsule.NSID) *Namespace {
-	if uint64(id) >= uint64(len(t)) {
-		return nil
-	}
-	return t[id]
-}
+// Opened implements [volume.Holder].
+func (h *storeHolder) Opened(v *volume.Volume, places []*volume.Place) { h.ns.Open(v, places) }
 
-// with returns a table with the namespace at id replaced; nil removes it.
-func (t namespaceTable) with(id capsule.NSID, n *Namespace) namespaceTable {
-	out := make(namespaceTable, max(len(t), int(id)+1))
-	copy(out, t)
-	out[id] = n
-	return out
-}
+// Resized implements [volume.Holder].
+func (h *storeHolder) Resized() { h.subsystem.namespaceChanged(h.ns.ID) }
 
-// free is the lowest identifier without a namespace.
-func (t namespaceTable) free() capsule.NSID {
-	for id := capsule.NSID(1); ; id++ {
-		if t.get(id) == nil {
-			return id
-		}
-	}
-}
+// Examined implements [volume.Holder].
+func (h *storeHolder) Examined() { h.subsystem.healthChanged() }

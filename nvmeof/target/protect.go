@@ -3,6 +3,9 @@ package target
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // Namespace write protection (NVMe base 2.0, 8.12), which hosts set. It is the
@@ -11,74 +14,69 @@ import (
 // administrator has to, with SetReadOnly.
 const writeProtection = capsule.NWPCSupported | capsule.NWPCUntilOff
 
-// protection is the state that hosts have set.
-func (n *Namespace) protection() capsule.WriteProtection {
-	return capsule.WriteProtection(n.protected.Load())
-}
-
-func getWriteProtection(c *Controller, r *request, _ uint32) capsule.Status {
-	ns := c.namespace(r.cmd.NSID)
+func getWriteProtection(c *Controller, r *command.Request, _ uint32) capsule.Status {
+	ns := c.view.Find(r.Cmd.NSID)
 	if ns == nil {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	if !r.preset() {
-		r.result = uint64(ns.protection())
+	if !preset(r) {
+		r.Result = uint64(ns.Protection())
 	}
 	return capsule.StatusSuccess
 }
 
 // setWriteProtection changes the state, and answers when what was written before is
 // durable. Writes that have begun on other shards are carried out.
-func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
-	ns := c.namespace(r.cmd.NSID)
+func setWriteProtection(c *Controller, r *command.Request, v uint32) capsule.Status {
+	ns := c.view.Find(r.Cmd.NSID)
 	want := capsule.WriteProtection(v & 7)
 	switch {
 	case ns == nil:
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
-	case c.rights.Load().access(ns.id) != AccessWrite:
+	case c.view.Rights.Load().To(ns.ID) != AccessWrite:
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR // not for this host to decide
 	case want > capsule.WriteProtectedUntilOff:
 		return invalidField
-	case ns.protection() == capsule.WriteProtectedUntilOff && want != capsule.WriteProtectedUntilOff:
+	case ns.Protection() == capsule.WriteProtectedUntilOff && want != capsule.WriteProtectedUntilOff:
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR
 	}
-	before := capsule.WriteProtection(ns.protected.Swap(uint32(want)))
+	before := ns.Protect(want)
 	if before == want {
 		return capsule.StatusSuccess
 	}
-	if want == capsule.WriteProtectNone || !ns.info.Volatile {
-		ns.subsystem.namespaceChanged(ns.id)
+	if want == capsule.WriteProtectNone || !ns.Volume.Info.Volatile {
+		c.subsystem.namespaceChanged(ns.ID)
 		return capsule.StatusSuccess
 	}
 	p := &protecting{request: r, ns: ns, before: before}
-	p.operation.owner = p
+	p.Operation.Owner = p
 	p.Request = backend.Request{Op: backend.OpFlush}
-	l := ns.lanes[r.queue.worker.index].Load()
-	l.enter(&p.operation)
-	l.put(&p.operation)
+	l := ns.Volume.Lanes[r.Queue.At.Index].Load()
+	l.Enter(&p.Operation)
+	l.Put(&p.Operation)
 	return statusLater
 }
 
 // protecting is a Set Features that waits for a flush.
 type protecting struct {
-	request *request
-	ns      *Namespace
+	request *command.Request
+	ns      *namespace.Namespace
 	before  capsule.WriteProtection
-	operation
+	volume.Operation
 }
 
-// completed implements [operationOwner].
-func (p *protecting) completed(err error) {
+// Completed implements [operationOwner].
+func (p *protecting) Completed(err error) {
 	status := capsule.StatusSuccess
 	if err != nil {
-		p.lane.failure(backend.OpFlush, err)
-		status = statusOf(backend.OpFlush, err)
-		p.ns.protected.Store(uint32(p.before))
+		p.Lane.Failure(backend.OpFlush, err)
+		status = volume.StatusOf(backend.OpFlush, err)
+		p.ns.Protect(p.before)
 	}
-	p.operation.release()
-	p.request.finish(status)
-	p.ns.subsystem.namespaceChanged(p.ns.id)
+	p.Operation.Release()
+	p.request.Finish(status)
+	queueOf(p.request).controller.subsystem.namespaceChanged(p.ns.ID)
 }
 
-// leasable implements [operationOwner]; a flush takes no lease.
-func (p *protecting) leasable() {}
+// Leasable implements [operationOwner]; a flush takes no lease.
+func (p *protecting) Leasable() {}

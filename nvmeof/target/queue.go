@@ -1,6 +1,7 @@
 package target
 
 import (
+	"errors"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -27,24 +29,21 @@ type wire interface {
 // A queue is one connection: after Connect a controller's admin queue or one of
 // its I/O queues. It belongs to a worker's shard.
 type queue struct {
-	target   *Target
-	worker   *worker
-	shard    *shard.Shard
-	wire     wire
-	id       capsule.QID
-	entries  uint32 // HSQSIZE + 1 of the connection request
-	listener *Listener
-	local    netip.AddrPort
-	remote   netip.AddrPort
+	command.Queue // on the worker's shard
+	target        *Target
+	worker        *worker
+	wire          wire
+	id            capsule.QID
+	entries       uint32 // HSQSIZE + 1 of the connection request
+	listener      *Listener
+	local         netip.AddrPort
+	remote        netip.AddrPort
 
 	controller *Controller // nil before Connect
 	leaving    bool        // a Disconnect command was accepted
 	why        string      // we disconnected; empty if the host did
 	failed     bool
-	refused    bool     // there is no connection
-	first      *request // a fused first half whose second has not come
-	requests   []request
-	piece      [1]rdmatransport.SGE
+	refused    bool        // there is no connection
 	timer      shard.Timer // Connect must come before
 	proven     bool        // not counted in silent any more
 	auth       authentication
@@ -52,17 +51,20 @@ type queue struct {
 
 	// traffic is set by every command and cleared by the controller's keep alive.
 	traffic atomic.Bool
-	counts  queueCounts
+}
+
+// newQueue is a queue of a listener, on which nothing was said.
+func (t *Target) newQueue(w *worker, l *Listener, id capsule.QID, entries uint32) *queue {
+	q := &queue{target: t, worker: w, listener: l, id: id, entries: entries}
+	q.Owner, q.Shard, q.At, q.Tables, q.MaxData = q, w.Shard, &w.Workplace, &t.commands, t.cfg.MaxData
+	return q
 }
 
 // start readies the queue for n requests at a time.
 func (q *queue) start(n int) {
-	q.requests = make([]request, n)
-	for i := range q.requests {
-		q.requests[i].init(q)
-	}
+	q.Make(n)
 	q.timer.Func = func() { q.refuseSilent() }
-	q.shard.SetTimer(&q.timer, connectTimeout)
+	q.Shard.SetTimer(&q.timer, connectTimeout)
 }
 
 // heard makes room for another connection of whom nothing is known.
@@ -81,32 +83,25 @@ func (q *queue) refuseSilent() {
 }
 
 // Command implements [fabric.Handler].
-func (q *queue) Command(c *fabric.Command) { q.command(c, &c.SQE, c.Index()) }
-
-func (q *queue) command(l link, cmd *capsule.Command, index int) {
-	r := &q.requests[index]
-	q.counts.commands++
-	r.begin(l, cmd)
-	q.dispatch(r)
-}
+func (q *queue) Command(c *fabric.Command) { q.Take(c, &c.SQE, c.Index()) }
 
 // Fetched implements [fabric.Handler].
-func (q *queue) Fetched(c *fabric.Command) { q.requests[c.Index()].ready() }
+func (q *queue) Fetched(c *fabric.Command) { q.Requests[c.Index()].Ready() }
 
 // Done implements [fabric.Handler].
 func (q *queue) Done(c *fabric.Command) { q.finished(c.Index()) }
 
 // finished ends a request. The queue goes with the last response that it owes.
 func (q *queue) finished(index int) {
-	r := &q.requests[index]
-	orderly := q.leaving && r.stage == stageAnswered && r.row != nil
+	r := &q.Requests[index]
+	orderly := q.leaving && r.AnsweredAdmin()
 	refused := q.auth.last == r
-	r.done()
+	r.Done()
 	if orderly {
 		q.disconnect("Disconnect command")
 	}
 	if refused && !q.failed {
-		q.shard.SetTimer(&q.auth.timer, farewellTime)
+		q.Shard.SetTimer(&q.auth.timer, farewellTime)
 	}
 }
 
@@ -114,12 +109,10 @@ func (q *queue) finished(index int) {
 // backend has comes back by itself.
 func (q *queue) Failed(err error) {
 	q.failed = true
-	q.shard.StopTimer(&q.timer)
-	q.shard.StopTimer(&q.auth.timer)
+	q.Shard.StopTimer(&q.timer)
+	q.Shard.StopTimer(&q.auth.timer)
 	q.logEnd(err)
-	for i := range q.requests {
-		q.requests[i].stop(capsule.StatusSQDeleted)
-	}
+	q.End()
 	if q.controller != nil && q.id == 0 {
 		q.controller.abortEvents()
 	}
@@ -169,13 +162,16 @@ func (q *queue) logEnd(err error) {
 	}
 }
 
-// noteError adds a failed command to the controller's error log.
-func (q *queue) noteError(r *request, s capsule.Status) {
+// NoteError implements [command.Owner]: it adds the command to the controller's error log.
+func (q *queue) NoteError(r *command.Request, s capsule.Status) {
 	if q.controller == nil || q.failed {
 		return
 	}
 	q.controller.errors.add(capsule.ErrorLogEntry{
-		SQID: q.id, CID: r.cmd.CID, Status: s, Parameter: 0xffff,
-		LBA: r.lba(), NSID: r.cmd.NSID, TRTYPE: capsule.TransportRDMA, Opcode: r.cmd.Opcode,
+		SQID: q.id, CID: r.Cmd.CID, Status: s, Parameter: 0xffff,
+		LBA: r.LBA(), NSID: r.Cmd.NSID, TRTYPE: capsule.TransportRDMA, Opcode: r.Cmd.Opcode,
 	})
 }
+
+// isDisconnect reports an orderly end by either side.
+func isDisconnect(err error) bool { return errors.Is(err, rdmatransport.ErrDisconnected) }

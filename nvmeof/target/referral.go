@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
 )
 
 // A Referral points hosts at another discovery service. A zero field takes the
@@ -19,10 +20,10 @@ type Referral struct {
 	Secure    bool                  // it wants hosts to authenticate
 }
 
-func (r *Referral) record() record {
-	out := record{kind: capsule.SubsystemReferral, transport: r.Transport, port: port{r.Port, r.Addr}, nqn: r.NQN}
+func (r *Referral) record() discoverylog.Record {
+	out := discoverylog.Record{Kind: capsule.SubsystemReferral, Transport: r.Transport, Port: uint16(r.Port), Addr: r.Addr, NQN: r.NQN}
 	if r.Secure {
-		out.treq = capsule.TREQSecureRequired
+		out.TREQ = capsule.TREQSecureRequired
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // flushAll flushes a subsystem's namespaces one after the other when a
@@ -14,7 +15,7 @@ type flushAll struct {
 	waiting bool // for the I/O queues
 	active  bool
 	after   capsule.NSID
-	operation
+	volume.Operation
 }
 
 // flushWhenDrained begins. It is called once per shutdown.
@@ -30,7 +31,7 @@ func (c *Controller) drained() {
 		return
 	}
 	f.waiting, f.active, f.after = false, true, 0
-	f.c, f.owner = c, f
+	f.c, f.Owner = c, f
 	f.next()
 }
 
@@ -40,13 +41,13 @@ func (f *flushAll) next() {
 	for id := int(f.after) + 1; id < len(table); id++ {
 		f.after = capsule.NSID(id)
 		ns := table[id]
-		if ns == nil || !ns.info.Volatile {
+		if ns == nil || !ns.Volume.Info.Volatile {
 			continue
 		}
-		if l := ns.lanes[f.c.admin.worker.index].Load(); l.attached { // else the device is being removed
-			l.enter(&f.operation)
+		if l := ns.Volume.Lanes[f.c.admin.worker.Index].Load(); l.Attached { // else the device is being removed
+			l.Enter(&f.Operation)
 			f.Request = backend.Request{Op: backend.OpFlush}
-			l.put(&f.operation)
+			l.Put(&f.Operation)
 			return
 		}
 	}
@@ -57,16 +58,16 @@ func (f *flushAll) next() {
 	}
 }
 
-// completed implements [operationOwner].
-func (f *flushAll) completed(err error) {
+// Completed implements [operationOwner].
+func (f *flushAll) Completed(err error) {
 	if err != nil {
-		f.lane.failure(backend.OpFlush, err)
+		f.Lane.Failure(backend.OpFlush, err)
 		f.c.target.limit.write(f.c.log.Error, "flush at shutdown failed",
 			[]zap.Field{zap.Uint32("nsid", uint32(f.after)), zap.Error(err)})
 	}
-	f.operation.release()
+	f.Operation.Release()
 	f.next()
 }
 
-// leasable implements [operationOwner]; a flush takes no lease.
-func (f *flushAll) leasable() {}
+// Leasable implements [operationOwner]; a flush takes no lease.
+func (f *flushAll) Leasable() {}

@@ -5,10 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // SubsystemConfig describes a subsystem. A zero field takes the default.
@@ -36,16 +40,17 @@ type Subsystem struct {
 	discovery  bool // the discovery subsystem, which has no namespaces
 	refuse     bool // RefuseDuplicates
 	min, max   capsule.ControllerID
-	hosts      hostList
-	namespaces atomic.Pointer[namespaceTable]
-	progress   atomic.Uint32            // Software Progress Marker
-	unsafe     atomic.Uint64            // associations that ended without a shutdown
-	ports      atomic.Pointer[[]PortID] // where it is exposed, ascending; nil: everywhere
+	hosts      access.List[HostConfig]
+	namespaces atomic.Pointer[namespace.Table] // for shards
+	exports    atomic.Pointer[[]*Namespace]    // the same by identifier, for administrators
+	progress   atomic.Uint32                   // Software Progress Marker
+	unsafe     atomic.Uint64                   // associations that ended without a shutdown
+	ports      atomic.Pointer[[]PortID]        // where it is exposed, ascending; nil: everywhere
 
 	change sync.Mutex // held while the namespaces change, which waits for shards
 
 	counting sync.Mutex
-	regroups anaChanges
+	regroups ana.Changes
 
 	mu          sync.Mutex // controllers; shards take it, so nobody waits under it
 	controllers map[capsule.ControllerID]*Controller
@@ -84,7 +89,8 @@ func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
 	}
 	s.last = s.min + capsule.ControllerID(uint32(t.firstID)%(uint32(s.max-s.min)+1))
 	s.empty = sync.NewCond(&s.mu)
-	s.namespaces.Store(new(namespaceTable))
+	s.namespaces.Store(new(namespace.Table))
+	s.exports.Store(new([]*Namespace))
 	return s, nil
 }
 
@@ -92,18 +98,10 @@ func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
 func (s *Subsystem) NQN() string { return s.nqn }
 
 // table is the namespaces as they are now.
-func (s *Subsystem) table() namespaceTable { return *s.namespaces.Load() }
+func (s *Subsystem) table() namespace.Table { return *s.namespaces.Load() }
 
 // Namespaces lists the active namespaces in the order of their identifiers.
-func (s *Subsystem) Namespaces() []*Namespace {
-	var out []*Namespace
-	for _, ns := range s.table() {
-		if ns != nil {
-			out = append(out, ns)
-		}
-	}
-	return out
-}
+func (s *Subsystem) Namespaces() []*Namespace { return slices.Clone(*s.exports.Load()) }
 
 // join gives a new controller its identifier (NVMe base 2.0, 3.1.1: the dynamic
 // controller model). What the host is judged by may have changed since admit, and
@@ -148,7 +146,7 @@ func (s *Subsystem) judge(c *Controller) refusal {
 		no.remedy = fmt.Sprintf("Subsystem.SetPorts, with port %d (%v)", c.listener.port.id, c.listener.port.addr)
 		return no
 	}
-	e := s.hosts.find(c.hostNQN)
+	e := s.hosts.Find(c.hostNQN)
 	if e == nil {
 		return notAllowed(c.hostNQN, s.nqn)
 	}
@@ -159,7 +157,7 @@ func (s *Subsystem) judge(c *Controller) refusal {
 			remedy: "nvme disconnect on the host, or SubsystemConfig.RefuseDuplicates false",
 		}
 	}
-	c.rights.Store(e.rights)
+	c.view.Rights.Store(e.Rights)
 	return refusal{}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,8 +145,8 @@ func (s *supportTable) write(t *Target) string {
 			s.row("fabrics command", i, covered{op.String(), fabricsTests[op]}, true, true)
 		}
 	}
-	for i, r := range t.io {
-		if op := capsule.IOOpcode(i); r.start != nil {
+	for i, r := range t.commands.IO {
+		if op := capsule.IOOpcode(i); r.Start != nil {
 			s.row("I/O command", i, covered{op.String(), ioTests[op]}, true, false)
 		}
 	}
@@ -171,12 +172,13 @@ func (s *supportTable) write(t *Target) string {
 func testsHere(t *testing.T) map[string]string {
 	files, err := filepath.Glob("*_test.go")
 	inner, err2 := filepath.Glob("internal/*/*_test.go")
-	if err := errors.Join(err, err2); err != nil {
+	deeper, err3 := filepath.Glob("internal/*/*/*_test.go")
+	if err := errors.Join(err, err2, err3); err != nil {
 		t.Fatal(err)
 	}
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 	tests := make(map[string]string)
-	for _, f := range append(files, inner...) {
+	for _, f := range slices.Concat(files, inner, deeper) {
 		b, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)

@@ -13,8 +13,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // A Target serves subsystems on one or more devices. Its methods may be called from any
@@ -33,8 +34,7 @@ type Target struct {
 	// Dispatch tables, the same for all controllers.
 	admin    [256]row
 	fabrics  [256]row
-	io       [256]ioRow
-	fused    [2]ioRow // the halves of Compare and Write
+	commands command.Tables // of I/O queues
 	identify [256]identifyRow
 	features [256]feature
 	logs     [256]logRow
@@ -49,9 +49,7 @@ type Target struct {
 	authCounts    authCounts
 	sequence      atomic.Uint32 // of challenges
 
-	opening sync.Mutex // held while volumes are opened and closed, which waits for shards
-	volumes openVolumes
-	workers [maxWorkers]*worker // of all devices, by index; under opening
+	volumes volume.Set
 
 	mu         sync.Mutex
 	closed     bool
@@ -74,10 +72,10 @@ func New(cfg Config) (*Target, error) {
 		limit: logLimit{perSecond: linesPerSecond}, comings: logLimit{perSecond: comingsPerSecond},
 		cfg: cfg, log: cfg.Log, started: time.Now(),
 		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
-		volumes: openVolumes{make(map[backend.Store]*volume), make(map[*volume]struct{})},
-		admin:   adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
+		admin: adminTable(), fabrics: fabricsTable(), commands: command.NewTables(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
+	t.volumes.Init(cfg.BackendDepth, cfg.Log, t.warn)
 	t.sorted.Store(new([]*Subsystem))
 	var seed [6]byte
 	if _, err := rand.Read(seed[:]); err != nil {
@@ -154,8 +152,8 @@ func (t *Target) Close() error {
 	for _, s := range t.Subsystems() {
 		errs = append(errs, s.removeNamespaces())
 	}
-	t.opening.Lock()
-	defer t.opening.Unlock()
+	t.volumes.Lock()
+	defer t.volumes.Unlock()
 	for _, d := range devices {
 		errs = append(errs, d.stop())
 	}

@@ -122,7 +122,7 @@ func TestBuffersRunOut(t *testing.T) {
 		t.Errorf("answered %d and %d times, want once", doomed.answers, holder.answers)
 	}
 	second.call(func() {
-		if free := second.q.shard.Arena().Free(); free != 1<<20 {
+		if free := second.q.Shard.Arena().Free(); free != 1<<20 {
 			t.Errorf("%d bytes of buffers free, want all", free)
 		}
 	})
@@ -226,13 +226,13 @@ func (f *fixture) wantNothingHeld(io *hostQueue) {
 	f.t.Helper()
 	io.turns(1) // a response may be here before its acknowledgement is there
 	io.call(func() {
-		arena := io.q.shard.Arena()
+		arena := io.q.Shard.Arena()
 		if arena.Free() != len(arena.Bytes()) {
 			f.t.Error("a buffer is missing")
 		}
 		for _, ns := range f.sub.Namespaces() {
-			if n := ns.lanes[io.q.worker.index].Load().users; n != 0 {
-				f.t.Errorf("%d users of namespace %d are left", n, ns.id)
+			if n := ns.ns.Volume.Lanes[io.q.worker.Index].Load().Users(); n != 0 {
+				f.t.Errorf("%d users of namespace %d are left", n, ns.ID())
 			}
 		}
 	})
@@ -259,12 +259,12 @@ func TestNoCommandAllocates(t *testing.T) {
 		c.sqe.Flags = capsule.FlagsSGL
 		l := &quietLink{data: c.memory}
 		io.call(func() {
-			lane := f.sub.table().get(2).lanes[1].Load()
+			lane := f.sub.table().Get(2).Volume.Lanes[1].Load()
 			if n := testing.AllocsPerRun(100, func() {
 				*l = quietLink{data: l.data}
-				io.q.command(l, &c.sqe, 0)
+				io.q.Take(l, &c.sqe, 0)
 				if l.fetched {
-					io.q.requests[0].ready()
+					io.q.Requests[0].Ready()
 				}
 				lane.Poll()
 				if !l.answered {

@@ -70,7 +70,8 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/host":                     1,
 	"nvmeof/multipath":                1, // the life of a path
 	"nvmeof/shard":                    1, // the loop
-	"nvmeof/target":                   2, // accepting, saving reservations
+	"nvmeof/target":                   1, // freeing queues
+	"nvmeof/target/internal/command":  1, // saving reservations
 	"test/floor":                      2, // the other side
 	"cmd/nvmeof/internal/connections": 2, // following changes; each controller that is kept
 	"nvmeof/nbd":                      1, // the loop

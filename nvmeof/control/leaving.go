@@ -1,0 +1,107 @@
+package control
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// patience is how long a change waits for stores to finish commands that they have. One
+// that hangs holds up what needs it, and not the changes of others.
+const patience = 5 * time.Second
+
+// A leaving is something that was removed, for hosts and in the document, and is there
+// until a store has finished commands that it has. It belongs to the Manager's mutex.
+type leaving struct {
+	what       string          // "device rxe0"
+	unfinished func() []string // names of exports
+	since      time.Time
+}
+
+// Leaving is something that was removed, and waits for stores that have commands yet.
+type Leaving struct {
+	What       string    `json:"what"`
+	Unfinished []string  `json:"unfinished"` // exports whose stores it waits for
+	Since      time.Time `json:"since"`
+}
+
+// A LeavingError says that something cannot be had again yet: it is being removed.
+type LeavingError struct {
+	What       string
+	Unfinished []string // exports whose stores hang
+}
+
+func (e *LeavingError) Error() string {
+	return e.What + " is still being removed: it waits for commands that " + e.stores() + " has not finished; see what is wrong there"
+}
+
+func (e *LeavingError) stores() string {
+	if len(e.Unfinished) == 0 {
+		return "a store"
+	}
+	return "the store of " + strings.Join(e.Unfinished, ", that of ")
+}
+
+// remove runs f, which may wait for stores, and waits for it for as long as patience
+// has it. Then it is for the change as if it were done, and goes on by itself. after is
+// called at its end, with mu held as remove is.
+func (m *Manager) remove(l *leaving, f func() error, after func()) error {
+	done := make(chan error, 1)
+	m.removals.Go(func() { done <- f() }) // ends when the stores have finished
+	late := time.NewTimer(m.patience)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		after()
+		return err
+	case <-late.C:
+	}
+	l.since = time.Now().Add(-m.patience)
+	m.leaving[l] = struct{}{}
+	m.log.Warn("a store hangs: what was removed stays until commands have ended, everything else goes on",
+		zap.String("removed", l.what), zap.Strings("waits_for_store_of", l.unfinished()), zap.Duration("for", m.patience),
+		zap.String("remedy", "see what is wrong with what is below the store"))
+	m.removals.Go(func() { m.removed(l, <-done, after) }) // ends soon after f
+	return nil
+}
+
+// removed is the end of a removal that took longer than a change waits.
+func (m *Manager) removed(l *leaving, err error, after func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.leaving, l)
+	after()
+	if !m.closed {
+		err = cmp.Or(err, m.stores.sweep())
+	}
+	fields := []zap.Field{zap.String("removed", l.what), zap.Duration("after", time.Since(l.since))}
+	if err != nil {
+		m.log.Warn("what waited for a store is removed, not without an error", append(fields, zap.Error(err))...)
+		return
+	}
+	m.log.Info("what waited for a store is removed", fields...)
+}
+
+// left lists what is leaving. Called with mu held.
+func (m *Manager) left() []Leaving {
+	out := []Leaving{}
+	for l := range m.leaving {
+		out = append(out, Leaving{l.what, append([]string{}, l.unfinished()...), l.since})
+	}
+	slices.SortFunc(out, func(a, b Leaving) int { return cmp.Compare(a.What, b.What) })
+	return out
+}
+
+// exports names what namespaces export, for those that wait for it.
+func exports(names ...string) func() []string {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return func() []string { return names }
+}
+
+// namespaceName is how a namespace that leaves is called.
+func namespaceName(at place) string { return fmt.Sprintf("namespace %d of %s", at.nsid, at.nqn) }

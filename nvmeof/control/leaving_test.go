@@ -1,0 +1,75 @@
+package control
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestRemovalsThatHang: a change waits for a store that hangs only so long, says which
+// it is, and what is under way goes on without holding up the changes of others.
+func TestRemovalsThatHang(t *testing.T) {
+	r := newRig(t)
+	r.patience = 20 * time.Millisecond
+	hang := make(chan struct{})
+	var once sync.Once
+	free := func() { once.Do(func() { close(hang) }) }
+	t.Cleanup(free) // before Close, which waits for it
+	after := make(chan struct{})
+	r.mu.Lock()
+	err := r.remove(&leaving{what: "device rxe0", unfinished: exports("b.img", "a.img", "b.img")},
+		func() error { <-hang; return nil }, func() { close(after) })
+	r.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := r.Status().Leaving
+	if len(left) != 1 || left[0].What != "device rxe0" || !slices.Equal(left[0].Unfinished, []string{"a.img", "b.img"}) || left[0].Since.IsZero() {
+		t.Errorf("leaving: %+v", left)
+	}
+	lines := r.logs.FilterMessageSnippet("a store hangs").All()
+	if len(lines) != 1 || lines[0].ContextMap()["removed"] != "device rxe0" {
+		t.Errorf("log lines: %v", lines)
+	}
+	r.apply(r.doc(first)) // of others
+	free()
+	<-after
+	r.await("nothing is leaving", func() bool { return len(r.Status().Leaving) == 0 })
+	if r.logs.FilterMessage("what waited for a store is removed").Len() != 1 {
+		t.Error("no log line that it is removed at last")
+	}
+	quick := errors.New("quick")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.remove(&leaving{}, func() error { return quick }, func() {}); err != quick {
+		t.Errorf("a removal that does not hang: %v", err)
+	}
+}
+
+// TestDeviceThatIsBeingRemoved cannot be had again yet; the error says why, and is one
+// that a listener waits for.
+func TestDeviceThatIsBeingRemoved(t *testing.T) {
+	m := newMachine()
+	r := newRig(t, func(c *Config) { c.Device = m.device })
+	r.apply(r.doc(twoAddresses))
+	r.mu.Lock()
+	name := r.owner(r.second)
+	d := r.devices[name]
+	delete(r.devices, name)
+	r.closings[name] = d
+	_, err := r.device(r.second)
+	away := r.away(err)
+	r.devices[name] = d
+	delete(r.closings, name)
+	r.mu.Unlock()
+	if !errors.As(err, new(*LeavingError)) || !away || !strings.Contains(err.Error(), "still being removed") {
+		t.Errorf("error %v, waited for: %v", err, away)
+	}
+	e := &LeavingError{"device rxe0", []string{"a.img", "b.img"}}
+	if !strings.Contains(e.Error(), "the store of a.img, that of b.img has not finished") {
+		t.Error(e)
+	}
+}

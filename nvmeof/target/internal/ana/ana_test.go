@@ -1,0 +1,67 @@
+package ana
+
+import (
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		g  capsule.ANAGroup
+		s  capsule.ANAState
+		ok bool
+	}{
+		{1, capsule.ANAOptimized, true}, {MaxGroups, capsule.ANAChange, true}, {7, capsule.ANAPersistentLoss, true},
+		{0, capsule.ANAOptimized, false}, {MaxGroups + 1, capsule.ANAOptimized, false}, {1, 0, false}, {1, 5, false}, {1, 16, false},
+	} {
+		_, err := NewTable(map[capsule.ANAGroup]capsule.ANAState{c.g: c.s})
+		if (err == nil) != c.ok {
+			t.Errorf("group %d, state %#x: %v", c.g, uint8(c.s), err)
+		}
+	}
+}
+
+// TestTablesDoNotChange: shards read one while the next is made.
+func TestTablesDoNotChange(t *testing.T) {
+	a, err := NewTable(map[capsule.ANAGroup]capsule.ANAState{2: capsule.ANANonOptimized})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := a.With(2, capsule.ANAInaccessible)
+	if a.State(2) != capsule.ANANonOptimized || b.State(2) != capsule.ANAInaccessible || b.State(1) != capsule.ANAOptimized {
+		t.Errorf("group 2 is %v before and %v after, group 1 %v", a.State(2), b.State(2), b.State(1))
+	}
+}
+
+// TestLogCounts: the page's count and the group's are sums of both sorts of changes.
+func TestLogCounts(t *testing.T) {
+	a, err := NewTable(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a = a.With(3, capsule.ANAInaccessible).With(5, capsule.ANAChange)
+	var regroups Changes
+	regroups.Note(3)
+	var m Members
+	m.Add(3, 1)
+	m.Add(3, 9)
+	for _, groupsOnly := range []bool{false, true} {
+		b := Log(a, &regroups, &m, groupsOnly)
+		head, err := capsule.DecodeANALogHeader(b)
+		if err != nil || head.CHGCNT != 3 || head.NGRPS != 1 {
+			t.Fatalf("header %+v, %v", head, err)
+		}
+		d, err := capsule.DecodeANADescriptor(b[capsule.ANALogHeaderSize:])
+		want := uint32(2)
+		if groupsOnly {
+			want = 0
+		}
+		if err != nil || d.Group != 3 || d.State != capsule.ANAInaccessible || d.CHGCNT != 2 || d.NNSIDS != want {
+			t.Errorf("groups only %v: descriptor %+v, %v", groupsOnly, d, err)
+		}
+		if n := capsule.ANALogHeaderSize + capsule.ANADescriptorHeader + 4*int(want); len(b) != n {
+			t.Errorf("groups only %v: %d bytes, want %d", groupsOnly, len(b), n)
+		}
+	}
+}

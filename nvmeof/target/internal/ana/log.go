@@ -1,0 +1,48 @@
+package ana
+
+import "github.com/nvmeof-go/nvmeof/capsule"
+
+// Changes count how the groups of a subsystem changed otherwise than by state: by
+// namespaces that came, went or changed hands.
+type Changes struct {
+	groups [MaxGroups + 1]uint64
+	total  uint64
+}
+
+// Note counts such a change of a group.
+func (c *Changes) Note(g capsule.ANAGroup) {
+	c.groups[g]++
+	c.total++
+}
+
+// Members are the namespaces that a host sees, ascending, by group.
+type Members [MaxGroups + 1][]capsule.NSID
+
+// Add puts a namespace, of a higher identifier than those before it, into its group.
+func (m *Members) Add(g capsule.ANAGroup, id capsule.NSID) { m[g] = append(m[g], id) }
+
+// Log is the ANA log page (NVMe base 2.0, 5.16.1.13), with the members or without. Its
+// change counts never go back while both tables only grow, and stay while nothing
+// changes.
+func Log(path *Table, regroups *Changes, members *Members, groupsOnly bool) []byte {
+	b := make([]byte, capsule.ANALogHeaderSize)
+	head := capsule.ANALogHeader{CHGCNT: path.total + regroups.total}
+	for g, ids := range members {
+		if len(ids) == 0 {
+			continue
+		}
+		if groupsOnly {
+			ids = nil
+		}
+		head.NGRPS++
+		at := len(b)
+		b = append(b, make([]byte, capsule.ANADescriptorHeader+4*len(ids))...)
+		capsule.ANADescriptor{
+			Group: capsule.ANAGroup(g), NNSIDS: uint32(len(ids)), State: path.state[g],
+			CHGCNT: path.changes[g] + regroups.groups[g],
+		}.Encode(b[at:])
+		capsule.PutNSIDs(b[at+capsule.ANADescriptorHeader:], ids)
+	}
+	head.Encode(b)
+	return b
+}

@@ -1,0 +1,77 @@
+package ana
+
+import (
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// MaxGroups is ANAGRPMAX: groups are 1 to MaxGroups.
+const MaxGroups = 128
+
+// Transition is ANATT: how many seconds a host waits for the end of the Change state
+// before it gives the path up.
+const Transition = 10
+
+// A Table is how a listener reaches each group.
+type Table struct {
+	state   [MaxGroups + 1]capsule.ANAState
+	changes [MaxGroups + 1]uint64 // of the state, since the listener is there
+	total   uint64
+}
+
+// NewTable has all groups optimized but for those that are named.
+func NewTable(named map[capsule.ANAGroup]capsule.ANAState) (*Table, error) {
+	t := new(Table)
+	for g := range t.state {
+		t.state[g] = capsule.ANAOptimized
+	}
+	for g, state := range named {
+		if err := Check(g, state); err != nil {
+			return nil, err
+		}
+		t.state[g] = state
+	}
+	return t, nil
+}
+
+// Check judges a group and a state that an administrator gave.
+func Check(g capsule.ANAGroup, state capsule.ANAState) error {
+	if !Valid(g) {
+		return fmt.Errorf("ANA group %d: 1 to %d", g, MaxGroups)
+	}
+	switch state {
+	case capsule.ANAOptimized, capsule.ANANonOptimized, capsule.ANAInaccessible, capsule.ANAPersistentLoss, capsule.ANAChange:
+		return nil
+	}
+	return fmt.Errorf("ANA group %d: state %#x: want one of the constants capsule.ANAOptimized and so on", g, uint8(state))
+}
+
+// Valid reports whether there is such a group.
+func Valid(g capsule.ANAGroup) bool { return g >= 1 && g <= MaxGroups }
+
+// State is the state of a group that there is.
+func (t *Table) State(g capsule.ANAGroup) capsule.ANAState { return t.state[g] }
+
+// With returns a table in which a group has another state.
+func (t *Table) With(g capsule.ANAGroup, state capsule.ANAState) *Table {
+	next := *t
+	next.state[g] = state
+	next.changes[g]++
+	next.total++
+	return &next
+}
+
+// Status is what commands get in a state: without Do Not Retry where they fail, so
+// that a host with another path uses it.
+func Status(state capsule.ANAState) capsule.Status {
+	switch state {
+	case capsule.ANAInaccessible:
+		return capsule.StatusANAInaccessible
+	case capsule.ANAPersistentLoss:
+		return capsule.StatusANAPersistentLoss
+	case capsule.ANAChange:
+		return capsule.StatusANATransition
+	}
+	return capsule.StatusSuccess
+}

@@ -1,0 +1,28 @@
+package discoverylog
+
+import (
+	"net/netip"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// Fill fills b with the page from an offset, and returns how long the whole page is: the
+// page is never made whole, since it may be long. A host that reads in parts compares
+// the generation, which is the same as long as the log is.
+func Fill(b []byte, offset uint64, records []Record, generation uint64, local netip.Addr) (length uint64) {
+	length = capsule.DiscoveryHeaderSize + uint64(len(records))*capsule.DiscoveryEntrySize
+	var part [capsule.DiscoveryEntrySize]byte
+	for offset < length && len(b) > 0 {
+		i := offset / capsule.DiscoveryEntrySize // the header is as long as an entry
+		clear(part[:])
+		if i == 0 {
+			capsule.DiscoveryHeader{GENCTR: generation, NUMREC: uint64(len(records))}.Encode(part[:])
+		} else {
+			e := records[i-1].Entry(local)
+			e.Encode(part[:])
+		}
+		n := copy(b, part[offset%capsule.DiscoveryEntrySize:])
+		b, offset = b[n:], offset+uint64(n)
+	}
+	return length
+}

@@ -1,0 +1,48 @@
+package discoverylog
+
+import (
+	"net/netip"
+	"strconv"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// AdminDepth is how many entries an admin queue has at most: ASQSZ.
+const AdminDepth = 32
+
+// A Record is one entry of the log, as far as it depends on the host.
+type Record struct {
+	Kind      capsule.SubsystemType
+	Transport capsule.TransportType
+	Provider  uint8 // PRTYPE; 0: not told
+	Port      uint16
+	Addr      netip.AddrPort // unspecified: the one by which the host came
+	NQN       string
+	TREQ      uint8
+	EFLAGS    uint16
+}
+
+// Entry is the record for a host that reached the target at local, which stands in for
+// an address that a listener leaves open.
+func (r *Record) Entry(local netip.Addr) capsule.DiscoveryEntry {
+	addr := r.Addr.Addr()
+	if addr.IsUnspecified() {
+		addr = local
+	}
+	addr = addr.Unmap().WithZone("")
+	e := capsule.DiscoveryEntry{
+		TRTYPE: r.Transport, ADRFAM: capsule.FamilyIPv6, SUBTYPE: r.Kind,
+		TREQ: r.TREQ, EFLAGS: r.EFLAGS, SubNQN: capsule.MakeNQNField(r.NQN),
+		PORTID: r.Port, CNTLID: capsule.ControllerIDDynamic, ASQSZ: AdminDepth,
+	}
+	if r.Transport == capsule.TransportRDMA {
+		e.RDMAQPType, e.RDMACMS = capsule.RDMAQPConnected, capsule.RDMAConnectionCM
+		e.RDMAPRType = max(r.Provider, capsule.RDMAProviderNone)
+	}
+	if addr.Is4() {
+		e.ADRFAM = capsule.FamilyIPv4
+	}
+	capsule.PutText(e.TRSVCID[:], strconv.Itoa(int(r.Addr.Port())))
+	capsule.PutText(e.TRADDR[:], addr.String())
+	return e
+}

@@ -1,0 +1,31 @@
+package health
+
+import "github.com/nvmeof-go/nvmeof/capsule"
+
+// Temperatures in kelvins: software has none, so it reports a cool one.
+const (
+	Cool     = 273 + 25
+	Warning  = 273 + 80 // WCTEMP
+	Critical = 273 + 90 // CCTEMP
+)
+
+// Limits are the thresholds of the composite temperature, the only sensor: reaching one
+// is a critical warning (NVMe base 2.0, 5.27.1.3).
+type Limits struct{ over, under uint16 }
+
+// DefaultLimits warn at WCTEMP, as the specification has it where that is given.
+func DefaultLimits() Limits { return Limits{over: Warning} }
+
+// Exceeded reports whether a temperature is a warning.
+func (l Limits) Exceeded(t uint16) bool { return t >= l.over || t <= l.under }
+
+// Pick is the threshold that a value of the feature selects, to be set or read, or nil.
+func (l *Limits) Pick(f capsule.TemperatureThreshold, set bool) *uint16 {
+	switch {
+	case f.Invalid, f.Sensor != 0 && !(set && f.Sensor == capsule.AllSensors):
+		return nil
+	case f.Under:
+		return &l.under
+	}
+	return &l.over
+}

@@ -1,0 +1,42 @@
+package namespace
+
+import (
+	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
+)
+
+// counters are what hosts did through a gate, read by other shards.
+type counters struct {
+	reads, writes, readBytes, writeBytes atomic.Uint64
+}
+
+// Count notes a finished operation.
+func (c *counters) Count(op backend.Op, bytes int64) {
+	switch op {
+	case backend.OpRead:
+		volume.Bump(&c.reads, 1)
+		volume.Bump(&c.readBytes, uint64(bytes))
+	case backend.OpWrite:
+		volume.Bump(&c.writes, 1)
+		volume.Bump(&c.writeBytes, uint64(bytes))
+	}
+}
+
+// AddTo adds what the namespace's gates counted, and the lanes of its volume, which other
+// namespaces may have too.
+func (n *Namespace) AddTo(c *health.Counts) {
+	for i := range n.gates {
+		g := n.gates[i].Load()
+		if g == nil {
+			continue
+		}
+		c.Reads += g.reads.Load()
+		c.Writes += g.writes.Load()
+		c.ReadBytes += g.readBytes.Load()
+		c.WriteBytes += g.writeBytes.Load()
+		g.Lane.Count(c)
+	}
+}

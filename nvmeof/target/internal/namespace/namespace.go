@@ -1,0 +1,114 @@
+package namespace
+
+import (
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
+)
+
+// Max is NN and MNAN: the highest namespace identifier.
+const Max = 1024
+
+// An Identity is by what hosts tell namespaces apart.
+type Identity struct {
+	ID    capsule.NSID
+	UUID  uuid.UUID
+	NGUID [16]byte
+	EUI64 [8]byte // zero: none
+}
+
+// Clashes reports whether hosts would take two for the same.
+func (i *Identity) Clashes(o *Identity) bool {
+	return i.UUID == o.UUID || i.NGUID == o.NGUID || i.EUI64 == o.EUI64 && i.EUI64 != [8]byte{}
+}
+
+// A Namespace is one export of a volume.
+type Namespace struct {
+	Identity
+	Volume *volume.Volume // constant once Open was called
+
+	gates     [volume.MaxPlaces]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
+	readOnly  atomic.Bool
+	protected atomic.Uint32 // capsule.WriteProtection, set by hosts
+	group     atomic.Uint32 // ANA
+	shut      bool          // gates are, and those that come; under the mutex of the set of volumes
+}
+
+// New returns a namespace without a volume.
+func New(i Identity, g capsule.ANAGroup, readOnly bool) *Namespace {
+	n := &Namespace{Identity: i}
+	n.readOnly.Store(readOnly)
+	n.SetGroup(g)
+	return n
+}
+
+// ReadOnly reports whether an administrator made it so, for all hosts.
+func (n *Namespace) ReadOnly() bool { return n.readOnly.Load() }
+
+// SetReadOnly reports whether that is a change.
+func (n *Namespace) SetReadOnly(on bool) (changed bool) { return n.readOnly.Swap(on) != on }
+
+// Group is the ANA group.
+func (n *Namespace) Group() capsule.ANAGroup { return capsule.ANAGroup(n.group.Load()) }
+
+// SetGroup moves it to another.
+func (n *Namespace) SetGroup(g capsule.ANAGroup) { n.group.Store(uint32(g)) }
+
+// Protection is the state that hosts have set (NVMe base 2.0, 8.12).
+func (n *Namespace) Protection() capsule.WriteProtection {
+	return capsule.WriteProtection(n.protected.Load())
+}
+
+// Protect sets it, and returns what it was.
+func (n *Namespace) Protect(p capsule.WriteProtection) (before capsule.WriteProtection) {
+	return capsule.WriteProtection(n.protected.Swap(uint32(p)))
+}
+
+// Open gives the namespace gates where its volume has lanes. Called with the mutex of the
+// set of volumes held.
+func (n *Namespace) Open(v *volume.Volume, places []*volume.Place) {
+	n.Volume = v
+	for _, p := range places {
+		g := n.gates[p.Index].Load()
+		if g == nil {
+			g = &Gate{Namespace: n, Lane: v.Lanes[p.Index].Load()}
+			n.gates[p.Index].Store(g)
+		}
+		g.shut = n.shut
+	}
+}
+
+// Gate is the gate of a shard that has queues.
+func (n *Namespace) Gate(i volume.Index) *Gate { return n.gates[i].Load() }
+
+// A Table is a subsystem's namespaces at one time, by NSID; index 0 is empty. It does not
+// change.
+type Table []*Namespace
+
+// Get returns the active namespace, or nil.
+func (t Table) Get(id capsule.NSID) *Namespace {
+	if uint64(id) >= uint64(len(t)) {
+		return nil
+	}
+	return t[id]
+}
+
+// With returns a table with the namespace at id replaced; nil removes it.
+func (t Table) With(id capsule.NSID, n *Namespace) Table {
+	out := make(Table, max(len(t), int(id)+1))
+	copy(out, t)
+	out[id] = n
+	return out
+}
+
+// Free is the lowest identifier without a namespace.
+func (t Table) Free() capsule.NSID {
+	for id := capsule.NSID(1); ; id++ {
+		if t.Get(id) == nil {
+			return id
+		}
+	}
+}

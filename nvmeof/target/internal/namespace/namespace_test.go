@@ -1,0 +1,130 @@
+package namespace
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
+)
+
+// fourOf is a table with namespaces 1 to 4 in the groups 1 to 4, of which 3 is removed.
+func fourOf() Table {
+	var t Table
+	for id := capsule.NSID(1); id <= 4; id++ {
+		n := New(Identity{ID: id}, capsule.ANAGroup(id), false)
+		n.Volume = &volume.Volume{Info: backend.Info{}}
+		t = t.With(id, n)
+	}
+	return t.With(3, nil)
+}
+
+func TestTable(t *testing.T) {
+	a := fourOf()
+	b := a.With(3, New(Identity{ID: 3}, 1, false))
+	if a.Get(3) != nil || b.Get(3) == nil || a.Get(0) != nil || a.Get(5) != nil || a.Get(capsule.NSIDBroadcast) != nil {
+		t.Error("a table finds what it has not, or has changed")
+	}
+	if a.Free() != 3 || b.Free() != 5 || Table(nil).Free() != 1 {
+		t.Errorf("free are %d, %d and %d", a.Free(), b.Free(), Table(nil).Free())
+	}
+}
+
+func TestClashes(t *testing.T) {
+	a := Identity{UUID: [16]byte{1}, NGUID: [16]byte{1}}
+	for _, c := range []struct {
+		b    Identity
+		want bool
+	}{
+		{Identity{UUID: [16]byte{2}, NGUID: [16]byte{2}}, false}, // neither has an EUI-64
+		{Identity{UUID: [16]byte{1}, NGUID: [16]byte{2}}, true},
+		{Identity{UUID: [16]byte{2}, NGUID: [16]byte{1}}, true},
+	} {
+		if a.Clashes(&c.b) != c.want {
+			t.Errorf("%+v and %+v", a, c.b)
+		}
+	}
+	x, y := Identity{UUID: [16]byte{1}, EUI64: [8]byte{7}}, Identity{UUID: [16]byte{2}, NGUID: [16]byte{2}, EUI64: [8]byte{7}}
+	if !x.Clashes(&y) {
+		t.Error("two with one EUI-64 do not clash")
+	}
+}
+
+// TestView: rights hide a namespace, paths keep from it, and both tell by which status.
+func TestView(t *testing.T) {
+	var table atomic.Pointer[Table]
+	var paths atomic.Pointer[ana.Table]
+	four := fourOf()
+	table.Store(&four)
+	p, err := ana.NewTable(map[capsule.ANAGroup]capsule.ANAState{4: capsule.ANAInaccessible})
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths.Store(p)
+	v := View{Table: &table, Paths: &paths}
+	want := func(what string, ids []capsule.NSID, status ...capsule.Status) {
+		t.Helper()
+		if got := v.Above(0); !slices.Equal(got, ids) {
+			t.Errorf("%s: the host sees %v, want %v", what, got, ids)
+		}
+		for i, s := range status {
+			if _, got := v.Reach(capsule.NSID(i + 1)); got != s {
+				t.Errorf("%s: namespace %d: %v, want %v", what, i+1, got, s)
+			}
+		}
+	}
+	const ok, away = capsule.StatusSuccess, capsule.StatusANAInaccessible
+	const none = capsule.StatusInvalidNamespace | capsule.StatusDNR
+	want("all rights", []capsule.NSID{1, 2, 4}, ok, ok, none, away, none)
+	v.Rights.Store(access.NewRights(access.Read, map[capsule.NSID]access.Level{1: access.Write, 4: access.None}))
+	want("some rights", []capsule.NSID{1, 2}, ok, ok, none, none)
+	one, two := v.Find(1), v.Find(2)
+	if !v.MayWrite(one) || v.MayWrite(two) || v.Sees(4) || !v.Sees(2) || v.Last() != 4 {
+		t.Error("rights do not count")
+	}
+	if one.SetReadOnly(true); v.MayWrite(one) || one.SetReadOnly(true) {
+		t.Error("a namespace that is read-only can be written")
+	}
+	one.SetReadOnly(false)
+	if one.Protect(capsule.WriteProtected) != capsule.WriteProtectNone || v.MayWrite(one) {
+		t.Error("a namespace that a host protected can be written")
+	}
+	for id, s := range map[capsule.NSID]capsule.Status{0: none, 3: ok, Max: ok, Max + 1: none} {
+		if _, got := v.Lookup(id); got != s {
+			t.Errorf("looking up %d: %v, want %v", id, got, s)
+		}
+	}
+}
+
+// A visitor notes that it was let in.
+type visitor struct{ in *string }
+
+func (v visitor) Admitted(*Gate) { *v.in += "x" }
+
+// TestGate: who waits is let in in order, and the last who leaves is told of.
+func TestGate(t *testing.T) {
+	g, in, idle := &Gate{}, "", 0
+	g.Enter()
+	g.close(func() { idle++ })
+	if !g.Shut() || idle != 0 {
+		t.Error("it is idle with somebody inside")
+	}
+	first, second := visitor{new(string)}, visitor{&in}
+	g.Hold(first)
+	g.Hold(second)
+	g.Forget(first)
+	if g.Leave(); idle != 1 {
+		t.Error("the last who left was not told of")
+	}
+	if g.open(); g.Shut() || in != "x" || *first.in != "" {
+		t.Errorf("let in: %q, of those who have gone: %q", in, *first.in)
+	}
+	g.Enter()
+	if g.Leave(); idle != 1 {
+		t.Error("idle is told twice")
+	}
+}

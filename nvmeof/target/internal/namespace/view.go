@@ -1,0 +1,99 @@
+package namespace
+
+import (
+	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+)
+
+// A View is how the host of a controller sees the namespaces of a subsystem through a
+// listener. Any shard may use it.
+type View struct {
+	Table  *atomic.Pointer[Table]     // the subsystem's
+	Paths  *atomic.Pointer[ana.Table] // the listener's
+	Rights atomic.Pointer[access.Rights]
+}
+
+// Find returns the namespace as this host has it, or nil.
+func (v *View) Find(id capsule.NSID) *Namespace {
+	n := v.Table.Load().Get(id)
+	if n == nil || !v.Rights.Load().See(id) {
+		return nil
+	}
+	return n
+}
+
+// Lookup is Find of an identifier that has to be one: that could never name a namespace
+// is an error; an inactive one gives nil.
+func (v *View) Lookup(id capsule.NSID) (*Namespace, capsule.Status) {
+	if id == 0 || id > Max {
+		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
+	}
+	return v.Find(id), capsule.StatusSuccess
+}
+
+// Reach finds the namespace of a command that needs the path to it, or tells why the host
+// cannot have it by this one.
+func (v *View) Reach(id capsule.NSID) (*Namespace, capsule.Status) {
+	n := v.Find(id)
+	if n == nil {
+		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
+	}
+	if s := ana.Status(v.State(n)); s != capsule.StatusSuccess {
+		return nil, s
+	}
+	return n, capsule.StatusSuccess
+}
+
+// State is that of the path to a namespace.
+func (v *View) State(n *Namespace) capsule.ANAState { return v.Paths.Load().State(n.Group()) }
+
+// MayWrite reports whether the host may change blocks of a namespace.
+func (v *View) MayWrite(n *Namespace) bool {
+	return !n.Volume.Info.ReadOnly && !n.ReadOnly() &&
+		n.Protection() == capsule.WriteProtectNone && v.Rights.Load().To(n.ID) == access.Write
+}
+
+// Last is the highest identifier that a namespace of the subsystem may have at the time.
+func (v *View) Last() capsule.NSID { return capsule.NSID(max(len(*v.Table.Load()), 1) - 1) }
+
+// All yields the namespaces that the host sees, ascending.
+func (v *View) All(yield func(*Namespace) bool) {
+	r := v.Rights.Load()
+	for _, n := range *v.Table.Load() {
+		if n != nil && r.See(n.ID) && !yield(n) {
+			return
+		}
+	}
+}
+
+// Above lists the identifiers of those that are greater than id.
+func (v *View) Above(id capsule.NSID) (ids []capsule.NSID) {
+	for n := range v.All {
+		if n.ID > id {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids
+}
+
+// Members are those of each ANA group.
+func (v *View) Members() *ana.Members {
+	m := new(ana.Members)
+	for n := range v.All {
+		m.Add(n.Group(), n.ID)
+	}
+	return m
+}
+
+// Sees reports whether the host has namespaces of a group.
+func (v *View) Sees(g capsule.ANAGroup) bool {
+	for n := range v.All {
+		if n.Group() == g {
+			return true
+		}
+	}
+	return false
+}

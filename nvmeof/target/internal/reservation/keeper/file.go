@@ -1,0 +1,95 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// A File keeps a reservation in the file of that name. The file is
+// replaced as a whole, so that a power failure leaves the old content or the new; a
+// file beside it, of the same name with ".lock", keeps other processes away.
+type File string
+
+// maxFile is far above what the most registrants take, in bytes.
+const maxFile = 1 << 20
+
+// Lock implements [Locker]. The file that is locked stays there.
+func (f File) Lock() (unlock func() error, err error) {
+	name := string(f) + ".lock"
+	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("reservations: %w", err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = fmt.Errorf("reservations in %s: another target has them (%s is locked): stop that, or name another file", string(f), name)
+	case err != nil:
+		err = fmt.Errorf("reservations: lock %s: %w", name, err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file.Close, nil
+}
+
+// Load implements [Store]. A file that does not exist yet is no error.
+func (f File) Load() ([]byte, error) {
+	file, err := os.Open(string(f))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reservations: %w", err)
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reservations: %w", err)
+	case len(b) == 0 || len(b) > maxFile:
+		return nil, fmt.Errorf("reservations in %s: a file of %d bytes was not written by this program", string(f), len(b))
+	}
+	return b, nil
+}
+
+// Save implements [Store].
+func (f File) Save(b []byte) error {
+	next := string(f) + ".new"
+	err := writeDurably(next, b)
+	if err == nil {
+		err = os.Rename(next, string(f))
+	}
+	if err == nil {
+		err = syncDirectory(filepath.Dir(string(f)))
+	}
+	if err != nil {
+		return fmt.Errorf("reservations: %w", err)
+	}
+	return nil
+}
+
+func writeDurably(name string, b []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(b)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+func syncDirectory(name string) error {
+	dir, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,112 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
+)
+
+// A Store keeps what Save was given through a power loss. Its methods may block, and are
+// called one at a time.
+type Store interface {
+	Load() ([]byte, error) // what was last saved, nil if nothing was
+	Save(b []byte) error   // returns when b is durable; what was saved before stays if it fails
+}
+
+// A Locker is a Store that one target at a time may have.
+type Locker interface {
+	Lock() (unlock func() error, err error) // before Load
+}
+
+// A Keeper has the registrants and the reservation of one volume, which all its
+// namespaces share, in whatever subsystems.
+type Keeper struct {
+	store  Store      // nil: nothing survives
+	mu     sync.Mutex // changes
+	unlock func() error
+	state  atomic.Pointer[reservation.State]
+	guard  atomic.Pointer[reservation.State] // the state while something is reserved, else nil
+}
+
+// New loads what the store has, if there is one.
+func New(store Store) (*Keeper, error) {
+	k := &Keeper{store: store, unlock: func() error { return nil }}
+	if l, ok := store.(Locker); ok {
+		var err error
+		if k.unlock, err = l.Lock(); err != nil {
+			return nil, err
+		}
+	}
+	var s reservation.State
+	if store != nil {
+		b, err := store.Load()
+		if err == nil && b != nil {
+			s, err = reservation.Decode(b)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%w: restore what keeps them from a backup, or remove it if no host counts on a reservation", err), k.unlock())
+		}
+	}
+	k.publish(&s)
+	return k, nil
+}
+
+// Close lets another target have the store.
+func (k *Keeper) Close() error { return k.unlock() }
+
+// State is the state as it is now. It does not change.
+func (k *Keeper) State() *reservation.State { return k.state.Load() }
+
+// Guard is the state while something is reserved, else nil. It is looked at for every
+// command.
+func (k *Keeper) Guard() *reservation.State { return k.guard.Load() }
+
+// Persists reports whether a state can survive a power loss.
+func (k *Keeper) Persists() bool { return k.store != nil }
+
+// Store is where it does.
+func (k *Keeper) Store() Store { return k.store }
+
+// Change makes the next state of the present one and saves it, if either is to survive.
+// It may block. With the error the status is an internal error, and nothing has changed.
+func (k *Keeper) Change(f func(reservation.State) (reservation.State, reservation.Outcome)) (reservation.Outcome, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := k.state.Load()
+	next, out := f(*before)
+	if !out.Status.OK() {
+		return out, nil
+	}
+	if k.store != nil && (before.Persist || next.Persist) {
+		b, err := next.Encode()
+		if err == nil {
+			err = k.store.Save(b)
+		}
+		if err != nil {
+			return reservation.Outcome{Status: capsule.StatusInternalError}, err
+		}
+	}
+	k.publish(&next)
+	return out, nil
+}
+
+func (k *Keeper) publish(s *reservation.State) {
+	k.state.Store(s)
+	if s.Type == capsule.ReservationNone {
+		s = nil
+	}
+	k.guard.Store(s)
+}
+
+// Capabilities is RESCAP.
+func (k *Keeper) Capabilities() uint8 {
+	c := capsule.RESCAPAllTypes | capsule.RESCAPIgnoreKey
+	if k.Persists() {
+		c |= capsule.RESCAPPersist
+	}
+	return c
+}

@@ -1,0 +1,99 @@
+package keeper
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
+)
+
+// reserve is a change by which a host registers and reserves, to survive or not.
+func reserve(persist bool) func(reservation.State) (reservation.State, reservation.Outcome) {
+	return func(s reservation.State) (reservation.State, reservation.Outcome) {
+		s.Persist = persist
+		s.Registrants = []reservation.Registrant{{Host: capsule.HostID{1}, Key: 7}}
+		s.Type, s.Holder = capsule.ReservationExclusiveAccess, capsule.HostID{1}
+		return s, reservation.Outcome{}
+	}
+}
+
+// TestRestart: what is to survive does, and nothing else is written.
+func TestRestart(t *testing.T) {
+	for _, persist := range []bool{false, true} {
+		f := File(filepath.Join(t.TempDir(), "r"))
+		k, err := New(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(f); err == nil || !strings.Contains(err.Error(), "another target has them") {
+			t.Errorf("a second keeper of the file: %v", err)
+		}
+		if _, err := k.Change(reserve(persist)); err != nil || k.Guard() == nil {
+			t.Fatalf("reserved: %v, guard %v", err, k.Guard())
+		}
+		if err := k.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(string(f)); (err == nil) != persist {
+			t.Errorf("persist %v: %v", persist, err)
+		}
+		k, err = New(f)
+		if err != nil || (k.Guard() != nil) != persist || k.State().Persist != persist {
+			t.Errorf("persist %v, after the restart: %v", persist, err)
+		}
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestDamaged: a record that cannot be read is an error that says what to do, and the
+// file is free again.
+func TestDamaged(t *testing.T) {
+	f := File(filepath.Join(t.TempDir(), "r"))
+	for _, content := range []string{"", "hello", `{"version":1}`} {
+		if err := os.WriteFile(string(f), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(f); err == nil || !strings.Contains(err.Error(), "from a backup") {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+	if err := os.Remove(string(f)); err != nil {
+		t.Fatal(err)
+	}
+	k, err := New(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+type failing struct{}
+
+func (failing) Load() ([]byte, error) { return nil, nil }
+func (failing) Save([]byte) error     { return errors.New("disk is gone") }
+
+// TestNotSaved: what cannot be saved does not happen.
+func TestNotSaved(t *testing.T) {
+	k, err := New(failing{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := k.Change(reserve(true))
+	if err == nil || out.Status != capsule.StatusInternalError || k.Guard() != nil || len(k.State().Registrants) != 0 {
+		t.Errorf("status %v, error %v, state %+v", out.Status, err, k.State())
+	}
+	if _, err := k.Change(reserve(false)); err != nil || k.Guard() == nil {
+		t.Errorf("what need not be saved: %v", err)
+	}
+	if none, err := New(nil); err != nil || none.Persists() || none.Capabilities()&capsule.RESCAPPersist != 0 {
+		t.Errorf("without a store: %v", err)
+	}
+}

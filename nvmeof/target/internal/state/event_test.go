@@ -1,0 +1,86 @@
+package state
+
+import (
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// TestEventsAreMasked: one that was reported is not again before its page was read.
+func TestEventsAreMasked(t *testing.T) {
+	var e Events[int]
+	for i := range MaxEvents {
+		if !e.Hold(capsule.CID(i), i) {
+			t.Fatal("no room for request", i)
+		}
+	}
+	if e.Hold(9, 9) {
+		t.Error("more requests are held than AERL allows")
+	}
+	want := func(what string, lid capsule.LID) {
+		t.Helper()
+		if _, got, ok := e.Next(); ok != (lid != 0) || got.LID != lid {
+			t.Errorf("%s: event %+v", what, got)
+		}
+	}
+	e.Raise(capsule.EventNamespaceAttribute)
+	want("not asked for", 0)
+	e.Enabled = SupportedEvents
+	e.Raise(capsule.EventNamespaceAttribute)
+	want("asked for", capsule.LogChangedNamespaces)
+	e.Raise(capsule.EventNamespaceAttribute)
+	want("page not read", 0)
+	e.Read(capsule.LogChangedNamespaces)
+	e.Raise(capsule.EventNamespaceAttribute)
+	want("page read", capsule.LogChangedNamespaces)
+	e.Reset()
+	e.Raise(EventFailure)
+	want("what none can switch off", capsule.LogError)
+}
+
+func TestHeldRequestsAreTaken(t *testing.T) {
+	var e Events[string]
+	for i, name := range []string{"a", "b", "c"} {
+		e.Hold(capsule.CID(i), name)
+	}
+	if r, ok := e.Take(1); !ok || r != "b" {
+		t.Errorf("command 1 is %q", r)
+	}
+	if _, ok := e.Take(1); ok {
+		t.Error("a command is taken twice")
+	}
+	var all string
+	for r, ok := e.TakeAny(); ok; r, ok = e.TakeAny() {
+		all += r
+	}
+	if all != "ca" {
+		t.Errorf("left are %q", all)
+	}
+}
+
+// TestReservationLogsOverflow: what has no room is counted.
+func TestReservationLogsOverflow(t *testing.T) {
+	var l ReservationLogs
+	l.SetMask(2, 1<<capsule.NoticeReservationReleased)
+	if l.Add(2, capsule.NoticeReservationReleased) || !l.Add(2, capsule.NoticeReservationPreempted) || l.Mask(2) == 0 || l.Mask(1) != 0 {
+		t.Error("the mask of a namespace does not count for it alone")
+	}
+	for range maxReservationLogs + 9 {
+		l.Add(1, capsule.NoticeReservationReleased)
+	}
+	for i := range maxReservationLogs {
+		b := make([]byte, capsule.ReservationLogSize)
+		l.Encode(b)
+		p, err := capsule.DecodeReservationLog(b)
+		if err != nil || p.Count != uint64(i+1) || int(p.Available) != maxReservationLogs-1-i {
+			t.Fatalf("page %d is %+v, %v", i, p, err)
+		}
+		if l.Read() != (i < maxReservationLogs-1) {
+			t.Fatalf("after page %d", i)
+		}
+	}
+	b := make([]byte, capsule.ReservationLogSize)
+	if l.Encode(b); b[0] != 0 || l.Read() {
+		t.Error("there is a page after the last")
+	}
+}

@@ -1,0 +1,117 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+)
+
+// AskDrives is how often drives are asked for their health, of which each may take
+// seconds. The rest is looked at as often as sizes are.
+const AskDrives = time.Minute
+
+// Examine asks the store how it is and tells hosts of what they have to be warned
+// of. The store stays open as long as that takes; see Volume.close.
+func (v *Volume) Examine(now time.Time) {
+	before, h := v.ask(now)
+	if h.Warnings() == before.Warnings() && h.Drive.Temperature == before.Drive.Temperature {
+		return
+	}
+	if h.Short() && !before.Short() {
+		v.set.log.Warn("storage below a namespace is running out",
+			zap.String("export", v.Name), zap.Uint8("percent_left_of_what_it_may_need", h.Spare),
+			zap.String("remedy", "free space in the file system, or preallocate the file"))
+	}
+	v.set.Lock()
+	defer v.set.Unlock()
+	for u := range v.users {
+		u.Examined()
+	}
+}
+
+// ask asks the store and the drive, if it is time.
+func (v *Volume) ask(now time.Time) (before, h *health.State) {
+	v.asking.Lock()
+	defer v.asking.Unlock()
+	before = v.Health.Load()
+	if v.closed {
+		return before, before
+	}
+	h = &health.State{Spare: v.spare(), Drive: before.Drive, Failed: v.failed()}
+	if now.Sub(v.asked) >= AskDrives {
+		v.asked = now
+		h.Drive = v.askDrive()
+	}
+	v.Health.Store(h)
+	return before, h
+}
+
+// spare compares what the store may still need with what is there.
+func (v *Volume) spare() uint8 {
+	r, ok := v.store.(backend.Roomer)
+	if !ok {
+		return 100
+	}
+	free, _, err := r.Room()
+	allocated, err2 := v.store.Allocated()
+	if errors.Join(err, err2) != nil {
+		return 100 // not known
+	}
+	return health.PercentLeft(free, int64(v.Bytes())-allocated)
+}
+
+// failed reports whether the store has given up.
+func (v *Volume) failed() bool {
+	if l, ok := v.store.(backend.Latcher); ok {
+		return l.Failed() != nil
+	}
+	for i := range v.Lanes {
+		if l := v.Lanes[i].Load(); l != nil && l.failed.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *Volume) askDrive() backend.Health {
+	r, ok := v.store.(backend.HealthReporter)
+	if !ok {
+		return backend.Health{}
+	}
+	h, err := r.Health()
+	if err != nil {
+		if !errors.Is(err, backend.ErrNoHealth) {
+			v.set.warn("a drive does not tell its health", zap.String("export", v.Name), zap.Error(err))
+		}
+		return backend.Health{}
+	}
+	return h
+}
+
+// ClearFault clears the store, which stays open as long as that takes; see Volume.close.
+func (v *Volume) ClearFault() error {
+	v.asking.Lock()
+	defer v.asking.Unlock()
+	if v.closed {
+		return fmt.Errorf("its store is closed: %w", backend.ErrClosed)
+	}
+	if !v.failed() {
+		return fmt.Errorf("%s has not failed", v.Name)
+	}
+	if l, ok := v.store.(backend.Latcher); ok {
+		if err := l.Clear(); err != nil {
+			return err
+		}
+	}
+	for i := range v.Lanes {
+		if l := v.Lanes[i].Load(); l != nil {
+			l.failed.Store(false)
+		}
+	}
+	return nil
+}

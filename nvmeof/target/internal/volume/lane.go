@@ -1,0 +1,202 @@
+package volume
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/stripe"
+	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A Lane is one shard's way to one volume: a queue of its store, and the
+// operations that wait for room in it or for a lease. It belongs to the shard; while
+// there is none of its index, to the set's mutex. The counters go on with another shard.
+type Lane struct {
+	Volume *Volume // what it leads to
+	shard  *shard.Shard
+	slot   shard.Slot // to be called again while leases are waited for
+	queue  backend.Queue
+	watch  backend.Watchable // the queue, where its descriptor ends the shard's sleep
+	armed  bool              // since it last had users
+
+	Viewer backend.Viewer // nil: none
+	Memory []byte
+	Key    rdmatransport.LKey
+
+	lanes   *lanes          // the shard's
+	listed  bool            // is polled
+	users   int             // operations that have the lane
+	since   int64           // when the first of them came
+	closing func()          // called when the last has left
+	open    bool            // under the set's mutex
+	idle    <-chan struct{} // nobody has it any more; nil: those may come who want; under the set's mutex
+	// Attached says that operations may come. It is the shard's.
+	Attached bool
+
+	submit  operationList // to be handed to the store at the end of the turn
+	waiting operationList // for a lease
+	order   stripe.Order  // of waiting
+
+	flight  []*Operation // by tag
+	vacant  []uint32     // tags
+	batch   []backend.Request
+	results [64]backend.Result
+
+	laneCounters
+}
+
+// laneCounters are read by other shards for the SMART log.
+type laneCounters struct {
+	mediaErrors atomic.Uint64
+	busy        atomic.Uint64 // nanoseconds with users
+	failed      atomic.Bool
+}
+
+func (l *Lane) init(v *Volume, w *Place, q backend.Queue, watch backend.Watchable) {
+	depth := v.set.depth
+	l.Volume, l.shard, l.queue = v, w.Shard, q
+	l.slot, l.lanes, l.watch, l.armed = shard.Slot{}, &w.lanes, watch, false
+	l.flight = make([]*Operation, depth)
+	l.vacant = make([]uint32, 0, depth)
+	for i := range depth {
+		l.vacant = append(l.vacant, uint32(depth-1-i))
+	}
+	l.batch = make([]backend.Request, 0, depth)
+}
+
+// Count adds what the lane counted to the sums of a volume. Busy is the busiest shard.
+func (l *Lane) Count(c *health.Counts) {
+	c.MediaErrors += l.mediaErrors.Load()
+	c.Busy = max(c.Busy, time.Duration(l.busy.Load()))
+}
+
+// Enter makes the operation a user of the lane, which cannot close before it
+// has left.
+func (l *Lane) Enter(op *Operation) {
+	op.Lane = l
+	if l.users == 0 {
+		l.since = l.shard.Now()
+	}
+	l.users++
+	if !l.listed {
+		l.lanes.add(l)
+	}
+}
+
+// Lease takes the operation's range, shared or exclusively, and reports whether
+// it is held now. If not the owner is told later; conflicting operations get
+// theirs in order.
+func (l *Lane) Lease(op *Operation, exclusive bool) bool {
+	op.exclusive = exclusive
+	if l.waiting.empty() || !l.order.Conflicts(op.Offset, op.Length, exclusive) {
+		if l.Viewer.TryLease(op.Offset, op.Length, exclusive) {
+			op.leased = true
+			return true
+		}
+	}
+	l.order.Add(op.Offset, op.Length, exclusive)
+	l.waiting.push(op)
+	l.slot.Retry()
+	return false
+}
+
+// Retry implements [shard.Consumer]: it serves those who wait for leases.
+func (l *Lane) Retry() {
+	waiting := l.waiting
+	l.waiting, l.order = operationList{}, stripe.Order{}
+	for op := waiting.pop(); op != nil; op = waiting.pop() {
+		if l.Lease(op, op.exclusive) {
+			op.Owner.Leasable()
+		}
+	}
+}
+
+// Complete and Flush implement [shard.Consumer]: a lane posts no work requests.
+func (l *Lane) Complete(*rdmatransport.Completion, uint32) {}
+func (l *Lane) Flush()                                     {}
+
+// Forget takes an operation out of those that wait for a lease.
+func (l *Lane) Forget(op *Operation) { l.waiting.remove(op) }
+
+// Put hands an operation to the store, at the end of this turn if it has room.
+func (l *Lane) Put(op *Operation) { l.submit.push(op) }
+
+// Users is how many operations have the lane.
+func (l *Lane) Users() int { return l.users }
+
+// Withdraw takes an operation back that the store has not been given yet, and
+// reports whether that was so.
+func (l *Lane) Withdraw(op *Operation) bool {
+	for other := l.submit.first; other != nil; other = other.next {
+		if other == op {
+			l.submit.remove(op)
+			return true
+		}
+	}
+	return false
+}
+
+// Poll takes the store's results and gives it what is to be done.
+func (l *Lane) Poll() bool {
+	if l.users == 0 {
+		return false
+	}
+	useful := l.push()
+	for {
+		n := l.queue.Poll(l.results[:])
+		for i := range l.results[:n] {
+			l.take(&l.results[i])
+		}
+		useful = useful || n > 0
+		if n < len(l.results) {
+			return useful
+		}
+	}
+}
+
+// push submits as much as the store takes.
+func (l *Lane) push() bool {
+	l.batch = l.batch[:0]
+	for op := l.submit.first; op != nil && len(l.batch) < len(l.vacant); op = op.next {
+		op.Tag = uint64(l.vacant[len(l.vacant)-1-len(l.batch)])
+		l.batch = append(l.batch, op.Request)
+	}
+	if len(l.batch) == 0 {
+		return false
+	}
+	n := l.queue.Submit(l.batch)
+	for range n {
+		op := l.submit.pop()
+		l.flight[op.Tag] = op
+	}
+	l.vacant = l.vacant[:len(l.vacant)-n]
+	l.shard.Expect(n)
+	clear(l.batch)
+	return n > 0
+}
+
+// take delivers one result.
+func (l *Lane) take(res *backend.Result) {
+	op := l.flight[res.Tag]
+	l.flight[res.Tag] = nil
+	l.vacant = append(l.vacant, uint32(res.Tag))
+	l.shard.Expect(-1)
+	op.Owner.Completed(res.Err)
+}
+
+// Arm reports whether the shard may sleep: the store's descriptor or notify wakes the shard,
+// but what it has not been given yet must not be slept over.
+func (l *Lane) Arm() bool {
+	if !l.submit.empty() && len(l.vacant) > 0 {
+		return false
+	}
+	if l.watch == nil || l.users == 0 && !l.armed {
+		return true
+	}
+	// Without users this clears the descriptor.
+	l.armed = l.users > 0
+	return l.watch.Arm()
+}

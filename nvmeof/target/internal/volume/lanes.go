@@ -1,0 +1,51 @@
+package volume
+
+import "slices"
+
+// lanes are those lanes of a shard that have something to do: there is a lane for
+// every volume, a thousand perhaps, and each turn polls these alone. It belongs to
+// the shard, of which it is a [shard.Poller].
+type lanes struct{ busy []*Lane }
+
+func (ls *lanes) add(l *Lane) {
+	l.listed = true
+	ls.busy = append(ls.busy, l)
+}
+
+func (ls *lanes) remove(l *Lane) {
+	if l.listed {
+		ls.drop(slices.Index(ls.busy, l))
+	}
+}
+
+// drop takes out lane i. The last one takes its place, and misses a turn if the
+// lanes are being polled.
+func (ls *lanes) drop(i int) {
+	last := len(ls.busy) - 1
+	ls.busy[i].listed = false
+	ls.busy[i], ls.busy[last] = ls.busy[last], nil
+	ls.busy = ls.busy[:last]
+}
+
+// Poll implements [shard.Poller]. Lanes come and go meanwhile.
+func (ls *lanes) Poll() (useful bool) {
+	for i := 0; i < len(ls.busy); i++ {
+		if l := ls.busy[i]; l.users > 0 || l.armed {
+			useful = l.Poll() || useful
+		} else {
+			ls.drop(i)
+			i--
+		}
+	}
+	return useful
+}
+
+// Arm implements [shard.Poller].
+func (ls *lanes) Arm() bool {
+	for _, l := range ls.busy {
+		if !l.Arm() {
+			return false
+		}
+	}
+	return true
+}

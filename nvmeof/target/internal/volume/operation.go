@@ -1,0 +1,78 @@
+package volume
+
+import "github.com/nvmeof-go/nvmeof/backend"
+
+// An Operation is one request to a namespace's store, or a lease of its memory.
+type Operation struct {
+	Owner Owner
+	Lane  *Lane // whose user it is, or nil
+	backend.Request
+	leased     bool
+	exclusive  bool // the lease that is held or waited for
+	prev, next *Operation
+}
+
+// An Owner hears how its operation went.
+type Owner interface {
+	Completed(err error)
+	Leasable() // the lease that had to wait is held
+}
+
+// Release ends a lease and leaves the lane, where the operation has them.
+func (op *Operation) Release() {
+	l := op.Lane
+	if l == nil {
+		return
+	}
+	if op.leased {
+		op.leased = false
+		l.Viewer.Release(op.Offset, op.Length, op.exclusive)
+	}
+	op.Lane, op.Buf = nil, nil
+	if l.users--; l.users > 0 {
+		return
+	}
+	Bump(&l.busy, uint64(l.shard.Now()-l.since))
+	if l.closing != nil {
+		closing := l.closing
+		l.closing = nil
+		closing()
+	}
+}
+
+// An operationList is a queue of operations; each is in one at a time.
+type operationList struct{ first, last *Operation }
+
+func (q *operationList) empty() bool { return q.first == nil }
+
+func (q *operationList) push(op *Operation) {
+	op.prev, op.next = q.last, nil
+	if q.last == nil {
+		q.first = op
+	} else {
+		q.last.next = op
+	}
+	q.last = op
+}
+
+func (q *operationList) pop() *Operation {
+	op := q.first
+	if op != nil {
+		q.remove(op)
+	}
+	return op
+}
+
+func (q *operationList) remove(op *Operation) {
+	if op.prev == nil {
+		q.first = op.next
+	} else {
+		op.prev.next = op.next
+	}
+	if op.next == nil {
+		q.last = op.prev
+	} else {
+		op.next.prev = op.prev
+	}
+	op.prev, op.next = nil, nil
+}

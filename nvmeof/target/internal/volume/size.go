@@ -1,0 +1,75 @@
+package volume
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// Blocks is the size as hosts are told it.
+func (v *Volume) Blocks() uint64 { return v.size.Load() }
+
+// Bytes is the same in bytes.
+func (v *Volume) Bytes() uint64 { return v.Blocks() << v.Shift }
+
+// InRange reports whether blocks from slba exist (BAD-INPUT of SLBA and NLB).
+func (v *Volume) InRange(slba capsule.LBA, blocks uint32) bool {
+	return capsule.InRange(uint64(slba), uint64(blocks), v.Blocks())
+}
+
+// Used is NUSE: how many blocks have storage.
+func (v *Volume) Used() uint64 {
+	b, err := v.store.Allocated()
+	if err != nil || b < 0 {
+		return v.Blocks()
+	}
+	return min((uint64(b)+1<<v.Shift-1)>>v.Shift, v.Blocks())
+}
+
+// refresh lets the store look at its own size. It stays open meanwhile; see
+// volume.close.
+func (v *Volume) refresh() error {
+	v.asking.Lock()
+	defer v.asking.Unlock()
+	r, ok := v.store.(backend.Resizer)
+	if !ok || v.closed {
+		return nil
+	}
+	_, err := r.Refresh()
+	return err
+}
+
+// Revalidate adopts the size that the store has now, and tells of a change.
+func (v *Volume) Revalidate() {
+	err := v.refresh() // may take as long as a system call does
+	v.set.Lock()
+	defer v.set.Unlock()
+	if len(v.users) > 0 {
+		v.adopt(err)
+	}
+}
+
+// adopt does that with the set's mutex held.
+func (v *Volume) adopt(err error) {
+	if (err != nil) != v.blind {
+		v.blind = err != nil
+		if v.blind {
+			v.set.log.Warn("size of a namespace is not known any more", zap.String("export", v.Name), zap.Error(err))
+		}
+	}
+	size := v.store.Info().Size
+	for _, region := range v.regions {
+		size = min(size, int64(len(region.Bytes()))) // what is registered stays
+	}
+	blocks, before := uint64(max(size, 0))>>v.Shift, v.Blocks()
+	if blocks == before || blocks == 0 {
+		return
+	}
+	v.size.Store(blocks)
+	v.set.log.Info("namespace resized", zap.String("export", v.Name),
+		zap.Uint64("bytes", blocks<<v.Shift), zap.Uint64("bytes_before", before<<v.Shift))
+	for u := range v.users {
+		u.Resized()
+	}
+}
