@@ -89,10 +89,10 @@ func (l *load) measurePaths(cmd *cobra.Command, m *measurement) (err error) {
 	m.paths = diary.report(s, policy)
 	var lost *multipath.NoPathError
 	if errors.As(err, &lost) {
-		err = &connectError{err}
+		err = &connectError{Err: err}
 	}
 	if err != nil {
-		err = statusFailure(cmd, err)
+		err = statusFailure(cmd, err, func(status capsule.Status) string { return adviceTexts[status.Code()] })
 	}
 	return errors.Join(err, s.Close())
 }
