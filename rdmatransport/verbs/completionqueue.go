@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs/internal/ccall"
 )
 
 const (
@@ -18,13 +19,14 @@ const (
 	pollBatch    = 64 // completions taken in one call
 	// controlInterval is how often a queue that is polled without sleeping looks at
 	// the RDMA CM, which costs two system calls. A sleep looks at it as well.
-	controlInterval = 4 * time.Millisecond
+	controlInterval = 16 * time.Millisecond
 	// presenceInterval is how often the device is looked for in sysfs: where its driver
 	// cannot take it from its users (rdma_rxe), the kernel waits for them to close it,
 	// and neither the device nor the RDMA CM says so.
 	presenceInterval = time.Second
-	// relaxedInterval is how long a sleep may keep back completions of relaxed sends.
-	relaxedInterval = 10 * time.Millisecond
+	// relaxedInterval is how long a sleep may keep back completions of relaxed sends. Such
+	// a sleep ends by a timer, for which the scheduler's monitor gets up.
+	relaxedInterval = 100 * time.Millisecond
 	// unarmedLimit bounds a Wait before which nobody called Due.
 	unarmedLimit = time.Millisecond
 )
@@ -54,6 +56,7 @@ type completionQueue struct {
 	backlog []queued                         // completions found before they were asked for
 	chain   uint64                           // number of the last chain posted
 
+	stack ccall.Stack // what C runs on, see calls.go
 	// Room for one call each.
 	wcs   []C.struct_nv_wc
 	sends []C.struct_nv_send
@@ -90,9 +93,13 @@ func newCompletionQueue(d *device, depth, vector int) (*completionQueue, error) 
 	}
 	c.sent.capacity = int(got)
 	if err := c.waiter.open(int(fd)); err != nil {
-		C.nv_remove_cq(d.lib, c.sent.cq)
-		C.nv_destroy_cq(d.lib, c.channel, c.arrived.cq)
+		c.destroyCQs()
 		return nil, fmt.Errorf("verbs: epoll for a completion queue: %w", err)
+	}
+	if err := c.stack.Open(); err != nil {
+		c.waiter.Close()
+		c.destroyCQs()
+		return nil, fmt.Errorf("verbs: %w", err)
 	}
 	return c, nil
 }
@@ -170,10 +177,10 @@ func (c *completionQueue) take(n int) int {
 	if c.closed {
 		return 0
 	}
-	got := c.sent.take(c.wcs[:n], c.dev.hw.kernel_flags)
+	got := c.sent.take(c, c.wcs[:n])
 	more := 0
 	if got >= 0 {
-		more = c.arrived.take(c.wcs[got:n], c.dev.hw.kernel_flags)
+		more = c.arrived.take(c, c.wcs[got:n])
 	}
 	if got < 0 || more < 0 {
 		c.dev.lose(ErrBroken)
@@ -282,9 +289,9 @@ func (c *completionQueue) arm() bool {
 	if c.waiter.told.Load() || c.arrived.noticed() || c.sent.noticed() {
 		c.hear()
 	}
-	again := c.arrived.arm()
+	again := c.arrived.arm(c)
 	if c.out.urgent > 0 {
-		again = c.sent.arm() || again
+		again = c.sent.arm(c) || again
 	}
 	if again {
 		c.load()
@@ -300,7 +307,7 @@ func (c *completionQueue) hear() {
 		most = 2
 	}
 	for range most {
-		switch from := C.nv_take_cq_event(c.dev.lib, c.channel); from {
+		switch from := c.takeNotice(); from {
 		case nil:
 		case c.sent.cq:
 			c.sent.armed.Store(false)
@@ -360,11 +367,16 @@ func (c *completionQueue) Close() error {
 func (c *completionQueue) destroy() error {
 	c.closed = true
 	C.nv_take_cq_events(c.dev.lib, c.channel) // what is not acknowledged would block
-	err := errors.Join(
+	err := c.destroyCQs()
+	c.waiter.Close()
+	c.stack.Close()
+	return err
+}
+
+func (c *completionQueue) destroyCQs() error {
+	return errors.Join(
 		c.dev.freed(C.nv_remove_cq(c.dev.lib, c.sent.cq), "destroying a completion queue"),
 		c.dev.freed(C.nv_destroy_cq(c.dev.lib, c.channel, c.arrived.cq), "destroying a completion queue"))
-	c.waiter.Close()
-	return err
 }
 
 var _ rdmatransport.CompletionQueue = (*completionQueue)(nil)

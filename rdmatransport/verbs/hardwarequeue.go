@@ -42,11 +42,11 @@ func (h *hardwareQueue) reserve(d *device, n int) error {
 }
 
 // take polls for completions: how many, or a negative errno.
-func (h *hardwareQueue) take(wcs []C.struct_nv_wc, kernelFlags C.uint8_t) int {
+func (h *hardwareQueue) take(c *completionQueue, wcs []C.struct_nv_wc) int {
 	if len(wcs) == 0 {
 		return 0
 	}
-	got := int(C.nv_poll_cq(h.cq, &wcs[0], C.int(len(wcs)), C.int(kernelFlags)))
+	got := c.pollCQ(h.cq, wcs)
 	h.fired = h.fired || got > 0
 	return got
 }
@@ -55,11 +55,11 @@ func (h *hardwareQueue) take(wcs []C.struct_nv_wc, kernelFlags C.uint8_t) int {
 func (h *hardwareQueue) noticed() bool { return h.armed.Load() && h.fired }
 
 // arm asks for a notice. It reports whether that was not so before.
-func (h *hardwareQueue) arm() bool {
+func (h *hardwareQueue) arm(c *completionQueue) bool {
 	if h.armed.Load() {
 		return false
 	}
 	h.fired = false
-	h.armed.Store(C.nv_arm_cq(h.cq) == 0)
+	h.armed.Store(c.armCQ(h.cq) == 0)
 	return true
 }

@@ -181,12 +181,7 @@ func (q *queuePair) submit() {
 	if q.ended { // an earlier part of the chain failed
 		return
 	}
-	if len(c.sges) == 0 {
-		c.sges = append(c.sges, C.struct_nv_sge{})
-	}
-	var posted C.int
-	code := C.nv_post_send(q.qp, &c.sends[0], C.int(len(c.sends)), &c.sges[0], &posted)
-	if err := failure(code, "posting sends"); err != nil {
+	if err := failure(c.postSend(q.qp), "posting sends"); err != nil {
 		q.send.abandon()
 		q.fail(err)
 	}
@@ -229,11 +224,7 @@ func (q *queuePair) postRecv(wrs []rdmatransport.RecvWR) {
 		first, n := c.addSGL(wrs[i].SGL)
 		c.recvs = append(c.recvs, C.struct_nv_recv{wr_id: q.workID(s, true), first_sge: first, sges: n})
 	}
-	if len(c.sges) == 0 {
-		c.sges = append(c.sges, C.struct_nv_sge{})
-	}
-	var posted C.int
-	code := C.nv_post_recv(q.qp, &c.recvs[0], C.int(len(c.recvs)), &c.sges[0], &posted)
+	code := c.postRecv(q.qp)
 	runtime.KeepAlive(wrs)
 	if err := failure(code, "posting receives"); err != nil {
 		q.recv.abandon()

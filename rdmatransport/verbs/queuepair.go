@@ -181,9 +181,8 @@ func (q *queuePair) mark() {
 	wr := C.struct_nv_send{wr_id: q.workID(s, false), op: C.NV_SEND, flags: C.NV_SIGNALED}
 	c := q.cq
 	c.sends = append(c.sends[:0], wr)
-	c.sges = append(c.sges[:0], C.struct_nv_sge{})
-	var posted C.int
-	if C.nv_post_send(q.qp, &c.sends[0], 1, &c.sges[0], &posted) < 0 {
+	c.sges = c.sges[:0]
+	if c.postSend(q.qp) < 0 {
 		q.send.abandon()
 	}
 }

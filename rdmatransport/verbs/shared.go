@@ -121,11 +121,7 @@ func (s *sharedReceiveQueue) PostRecv(wrs []rdmatransport.RecvWR) error {
 		id := uint64(s.serial)<<32 | receiveBit | uint64(place)
 		c.recvs = append(c.recvs, C.struct_nv_recv{wr_id: C.uint64_t(id), first_sge: first, sges: n})
 	}
-	if len(c.sges) == 0 {
-		c.sges = append(c.sges, C.struct_nv_sge{})
-	}
-	var posted C.int
-	code := C.nv_post_srq_recv(s.srq, &c.recvs[0], C.int(len(c.recvs)), &c.sges[0], &posted)
+	code := c.postSharedRecv(s.srq)
 	runtime.KeepAlive(wrs) // the device got addresses
 	// What the device refuses, though there is room, it refuses for good.
 	s.free = s.free[:len(s.free)-len(wrs)]

@@ -156,15 +156,14 @@ struct nv_recv {
 	uint64_t wr_id;
 	uint32_t first_sge, sges;
 };
-// nv_post_send posts a chain; *posted is how many the device took. A window is
-// bound once in a chain at most.
-int nv_post_send(struct ibv_qp *, const struct nv_send *, int n, struct nv_sge *, int *posted);
-int nv_post_recv(struct ibv_qp *, const struct nv_recv *, int n, struct nv_sge *, int *posted);
+// nv_post_send posts a chain, in which a window is bound once at most.
+int nv_post_send(struct ibv_qp *, const struct nv_send *, int n, struct nv_sge *);
+int nv_post_recv(struct ibv_qp *, const struct nv_recv *, int n, struct nv_sge *);
 
 // Shared receive queues.
 int nv_create_srq(struct nv_lib *, struct ibv_pd *, uint32_t max_recv, uint32_t max_sge, struct ibv_srq **);
 int nv_destroy_srq(struct nv_lib *, struct ibv_srq *);
-int nv_post_srq_recv(struct ibv_srq *, const struct nv_recv *, int n, struct nv_sge *, int *posted);
+int nv_post_srq_recv(struct ibv_srq *, const struct nv_recv *, int n, struct nv_sge *);
 
 // Connections.
 struct nv_conn {

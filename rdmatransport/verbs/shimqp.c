@@ -181,13 +181,13 @@ static void fill_send(struct ibv_send_wr *w, const struct nv_send *s, struct nv_
 	}
 }
 
-int nv_post_send(struct ibv_qp *qp, const struct nv_send *s, int n, struct nv_sge *sges, int *posted)
+int nv_post_send(struct ibv_qp *qp, const struct nv_send *s, int n, struct nv_sge *sges)
 {
 	struct ibv_send_wr wrs[BATCH], *bad;
 	int i, k, err = 0;
 
-	for (*posted = 0; !err && *posted < n; s += k) {
-		k = n - *posted < BATCH ? n - *posted : BATCH;
+	for (; !err && n > 0; s += k, n -= k) {
+		k = n < BATCH ? n : BATCH;
 		for (i = 0; i < k; i++) {
 			fill_send(&wrs[i], &s[i], sges);
 			wrs[i].next = i + 1 < k ? &wrs[i + 1] : NULL;
@@ -195,7 +195,6 @@ int nv_post_send(struct ibv_qp *qp, const struct nv_send *s, int n, struct nv_sg
 		bad = NULL;
 		errno = 0;
 		err = outcome(ibv_post_send(qp, wrs, &bad));
-		*posted += err && bad ? bad - wrs : err ? 0 : k;
 		// The driver finds the window's present key in its object (rdma_rxe).
 		for (i = 0; i < k; i++)
 			if (wrs[i].opcode == IBV_WR_BIND_MW)
@@ -205,13 +204,13 @@ int nv_post_send(struct ibv_qp *qp, const struct nv_send *s, int n, struct nv_sg
 }
 
 // post_receives posts to a queue pair, or to a shared receive queue where srq is one.
-static int post_receives(struct ibv_qp *qp, struct ibv_srq *srq, const struct nv_recv *r, int n, struct nv_sge *sges, int *posted)
+static int post_receives(struct ibv_qp *qp, struct ibv_srq *srq, const struct nv_recv *r, int n, struct nv_sge *sges)
 {
 	struct ibv_recv_wr wrs[BATCH], *bad;
 	int i, k, err = 0;
 
-	for (*posted = 0; !err && *posted < n; r += k) {
-		k = n - *posted < BATCH ? n - *posted : BATCH;
+	for (; !err && n > 0; r += k, n -= k) {
+		k = n < BATCH ? n : BATCH;
 		for (i = 0; i < k; i++)
 			wrs[i] = (struct ibv_recv_wr){
 				.wr_id = r[i].wr_id, .sg_list = (struct ibv_sge *)&sges[r[i].first_sge], .num_sge = r[i].sges,
@@ -220,19 +219,18 @@ static int post_receives(struct ibv_qp *qp, struct ibv_srq *srq, const struct nv
 		bad = NULL;
 		errno = 0;
 		err = outcome(srq ? ibv_post_srq_recv(srq, wrs, &bad) : ibv_post_recv(qp, wrs, &bad));
-		*posted += err && bad ? bad - wrs : err ? 0 : k;
 	}
 	return err;
 }
 
-int nv_post_recv(struct ibv_qp *qp, const struct nv_recv *r, int n, struct nv_sge *sges, int *posted)
+int nv_post_recv(struct ibv_qp *qp, const struct nv_recv *r, int n, struct nv_sge *sges)
 {
-	return post_receives(qp, NULL, r, n, sges, posted);
+	return post_receives(qp, NULL, r, n, sges);
 }
 
-int nv_post_srq_recv(struct ibv_srq *srq, const struct nv_recv *r, int n, struct nv_sge *sges, int *posted)
+int nv_post_srq_recv(struct ibv_srq *srq, const struct nv_recv *r, int n, struct nv_sge *sges)
 {
-	return post_receives(NULL, srq, r, n, sges, posted);
+	return post_receives(NULL, srq, r, n, sges);
 }
 
 int nv_create_srq(struct nv_lib *l, struct ibv_pd *pd, uint32_t max_recv, uint32_t max_sge, struct ibv_srq **srq)

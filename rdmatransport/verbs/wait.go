@@ -24,7 +24,7 @@ type waiter struct {
 }
 
 func (w *waiter) open(channel int) error {
-	w.channel = channel
+	w.channel, w.Guesses = channel, true
 	err := w.Open()
 	if err == nil {
 		if err = w.Add(channel); err != nil {
@@ -35,9 +35,12 @@ func (w *waiter) open(channel int) error {
 }
 
 func (w *waiter) wait(d time.Duration) {
-	events := w.Wait(d)
+	events, blind := w.Wait(d)
 	for _, e := range events {
 		w.note(&e)
+	}
+	if blind {
+		w.told.Store(true) // most likely
 	}
 	w.looked.Store(len(events) < base.Most)
 }

@@ -26,6 +26,11 @@ import (
 // Waiter is for one owner, who sleeps; Wake may be called by anybody. The zero value
 // is to be opened.
 type Waiter struct {
+	// Guesses says that the owner looks in any case at what most likely ends a sleep, so
+	// that Wait need not find out what it was: a system call less. Not together with Quiet,
+	// and not changed while somebody waits.
+	Guesses bool
+
 	asleep atomic.Bool
 	woken  atomic.Bool
 
@@ -39,6 +44,7 @@ type Waiter struct {
 	quiet int  // see Quiet; 0: none
 	armed bool // quiet is being watched
 	fresh bool // the scheduler's poller has not called readable in this sleep
+	blind bool // what ended it was not looked for
 	spare bool // the scheduler has a processor to spare for a nap
 
 	// Room for one call; one goroutine at a time waits.
@@ -134,11 +140,12 @@ func (w *Waiter) Wake() {
 const coarse = 2 * time.Millisecond
 
 // Wait sleeps for d, without limit if it is negative, or until something happens. It
-// returns the descriptors that are readable, as far as it has looked: all of them if
-// there are fewer than [Most], or else perhaps not all. They are valid until the next
-// Wait. It may end early for no reason.
-func (w *Waiter) Wait(d time.Duration) []unix.EpollEvent {
-	w.ready = 0
+// returns the descriptors that are readable: all of them if there are fewer than [Most],
+// or else perhaps not all. They are valid until the next Wait. If it is blind, as where
+// the owner guesses, there is one that it does not name; the next Wait does, and does not
+// sleep, if it is still readable then. It may end early for no reason.
+func (w *Waiter) Wait(d time.Duration) (events []unix.EpollEvent, blind bool) {
+	w.ready, w.blind = 0, false
 	w.asleep.Store(true)
 	if !w.woken.Load() {
 		if d >= 0 && d < coarse {
@@ -150,7 +157,7 @@ func (w *Waiter) Wait(d time.Duration) []unix.EpollEvent {
 	w.asleep.Store(false)
 	w.woken.Store(false)
 	w.disarm()
-	return w.events[:w.ready]
+	return w.events[:w.ready], w.blind
 }
 
 // sleep waits in the scheduler's poller.
@@ -181,11 +188,15 @@ func (w *Waiter) limitTo(d time.Duration) {
 }
 
 // readable looks what there is. The scheduler's poller calls it before it blocks and
-// forgets what it knew before: that is when the quiet one is armed.
+// forgets what it knew before: that is when the quiet one is armed. When it calls again,
+// something has come.
 func (w *Waiter) readable(uintptr) bool {
 	if w.fresh {
 		w.fresh = false
 		w.arm()
+	} else if w.Guesses {
+		w.blind = true
+		return true
 	}
 	return w.take(0)
 }

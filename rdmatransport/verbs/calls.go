@@ -1,0 +1,75 @@
+//go:build verbs && cgo && linux
+
+package verbs
+
+// #include "shim.h"
+import "C"
+
+import "unsafe"
+
+// What a command costs are these calls. They neither block nor take long, and where
+// there is assembly for it they go without the scheduler's notice (package ccall). What
+// they are given is C's, or on the heap and held by the queue.
+
+func (c *completionQueue) pollCQ(cq *C.struct_ibv_cq, wcs []C.struct_nv_wc) int {
+	flags := c.dev.hw.kernel_flags
+	if !c.stack.Ready() {
+		return int(C.nv_poll_cq(cq, &wcs[0], C.int(len(wcs)), C.int(flags)))
+	}
+	return int(int32(c.stack.Call(uintptr(C.nv_poll_cq), uintptr(unsafe.Pointer(cq)), uintptr(unsafe.Pointer(&wcs[0])), uintptr(len(wcs)), uintptr(flags))))
+}
+
+func (c *completionQueue) armCQ(cq *C.struct_ibv_cq) C.int {
+	if !c.stack.Ready() {
+		return C.nv_arm_cq(cq)
+	}
+	return C.int(int32(c.stack.Call(uintptr(C.nv_arm_cq), uintptr(unsafe.Pointer(cq)))))
+}
+
+func (c *completionQueue) takeNotice() *C.struct_ibv_cq {
+	lib, channel := c.dev.lib, c.channel
+	if !c.stack.Ready() {
+		return C.nv_take_cq_event(lib, channel)
+	}
+	switch from := c.stack.Call(uintptr(C.nv_take_cq_event), uintptr(unsafe.Pointer(lib)), uintptr(unsafe.Pointer(channel))); from {
+	case uintptr(unsafe.Pointer(c.sent.cq)):
+		return c.sent.cq
+	case uintptr(unsafe.Pointer(c.arrived.cq)):
+		return c.arrived.cq
+	}
+	return nil
+}
+
+// postSend posts the chain that is in sends and sges.
+func (c *completionQueue) postSend(qp *C.struct_ibv_qp) C.int {
+	sends, sges := c.sends, c.elements()
+	if !c.stack.Ready() {
+		return C.nv_post_send(qp, &sends[0], C.int(len(sends)), &sges[0])
+	}
+	return C.int(int32(c.stack.Call(uintptr(C.nv_post_send), uintptr(unsafe.Pointer(qp)), uintptr(unsafe.Pointer(&sends[0])), uintptr(len(sends)), uintptr(unsafe.Pointer(&sges[0])))))
+}
+
+// postRecv posts the receives that are in recvs and sges.
+func (c *completionQueue) postRecv(qp *C.struct_ibv_qp) C.int {
+	recvs, sges := c.recvs, c.elements()
+	if !c.stack.Ready() {
+		return C.nv_post_recv(qp, &recvs[0], C.int(len(recvs)), &sges[0])
+	}
+	return C.int(int32(c.stack.Call(uintptr(C.nv_post_recv), uintptr(unsafe.Pointer(qp)), uintptr(unsafe.Pointer(&recvs[0])), uintptr(len(recvs)), uintptr(unsafe.Pointer(&sges[0])))))
+}
+
+func (c *completionQueue) postSharedRecv(srq *C.struct_ibv_srq) C.int {
+	recvs, sges := c.recvs, c.elements()
+	if !c.stack.Ready() {
+		return C.nv_post_srq_recv(srq, &recvs[0], C.int(len(recvs)), &sges[0])
+	}
+	return C.int(int32(c.stack.Call(uintptr(C.nv_post_srq_recv), uintptr(unsafe.Pointer(srq)), uintptr(unsafe.Pointer(&recvs[0])), uintptr(len(recvs)), uintptr(unsafe.Pointer(&sges[0])))))
+}
+
+// elements are sges, one at least: there must be something to point to.
+func (c *completionQueue) elements() []C.struct_nv_sge {
+	if len(c.sges) == 0 {
+		c.sges = append(c.sges, C.struct_nv_sge{})
+	}
+	return c.sges
+}
