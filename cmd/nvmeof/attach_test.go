@@ -100,7 +100,7 @@ func TestAttachFio(t *testing.T) {
 		w := words(job)
 		t.Run(strings.Join(w, ","), func(t *testing.T) {
 			out, err := exec.Command("fio", "--name=t", "--ioengine=nbd", "--uri=nbd+unix:///"+w[0]+"?socket="+a.socket,
-				"--rw="+w[1], "--bs="+w[2], "--iodepth="+w[3], "--size="+w[4], "--verify=crc32c", "--verify_fatal=1", "--output-format=terse").CombinedOutput()
+				"--rw="+w[1], "--bs="+w[2], "--iodepth="+w[3], "--size="+w[4], "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0", "--output-format=terse").CombinedOutput()
 			if err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
