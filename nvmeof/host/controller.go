@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -49,7 +48,8 @@ type Controller struct {
 	ending  bool       // Disconnect was called
 	done    chan struct{}
 	gone    chan struct{} // closed when Disconnect has ended
-	goneErr error
+	goneErr error         // before gone is closed, as is shut
+	shut    bool          // the controller has said that it is shut down
 }
 
 // Connect makes an association with a controller of the subsystem options.NQN.
@@ -65,7 +65,7 @@ func (h *Host) Connect(ctx context.Context, options Options) (*Controller, error
 	}
 	defer leave()
 	if err := c.start(ctx, shardIndex); err != nil {
-		return nil, errors.Join(err, c.tearDown(func() error { return nil }))
+		return nil, errors.Join(err, c.tearDown(func(bool) error { return nil }))
 	}
 	h.register(c)
 	return c, nil
@@ -174,18 +174,37 @@ func (c *Controller) startIO(ctx context.Context) error {
 // lost notes why the controller is gone and ends all of its queues. The loops
 // call it.
 func (c *Controller) lost(err error) {
+	if c.isLost(err) {
+		c.failQueues(err, true)
+	}
+}
+
+// lostQueue is the loss of one queue. With an I/O queue the others of its kind end; the
+// admin queue lives on until Disconnect, which shuts the controller down by it: that
+// tells when the commands of the lost queue are over.
+func (c *Controller) lostQueue(l *link, err error) {
+	if c.isLost(err) {
+		c.failQueues(err, l.qid == 0)
+	}
+}
+
+// isLost notes why the controller is gone, and reports whether it was not before.
+func (c *Controller) isLost(err error) bool {
 	c.life.Lock()
-	first := c.err == nil
-	if first {
-		c.err = err
-		close(c.done)
+	defer c.life.Unlock()
+	if c.err != nil {
+		return false
 	}
-	c.life.Unlock()
-	if !first {
-		return
-	}
+	c.err = err
+	close(c.done)
+	return true
+}
+
+func (c *Controller) failQueues(err error, admin bool) {
 	for _, l := range c.links() {
-		l.shard.Do(func() { l.queue.Fail(err) })
+		if admin || l.qid != 0 {
+			l.shard.Do(func() { l.queue.Fail(err) })
+		}
 	}
 }
 
@@ -236,68 +255,3 @@ func (c *Controller) QueueDepth() int { return c.limits.queueDepth(c.options.que
 
 // MaxTransfer is how many bytes one command moves; longer requests are split.
 func (c *Controller) MaxTransfer() int { return c.limits.write }
-
-// shutdownTime bounds an orderly shutdown where the controller names no time.
-const shutdownTime = 5 * time.Second
-
-// Disconnect ends the association: in order where the controller still answers,
-// that is first the I/O queues, then a normal shutdown (NVMe base 2.0, 3.6.2),
-// then the admin queue. Requests that are outstanding fail. Namespaces, queues
-// and buffers of the controller are unusable afterwards.
-func (c *Controller) Disconnect(ctx context.Context) error {
-	return c.tearDown(func() error { return c.shutDown(ctx) })
-}
-
-// tearDown ends all queues and frees everything, once. shutDown is called before
-// the admin queue ends, if the controller was not lost before.
-func (c *Controller) tearDown(shutDown func() error) error {
-	c.life.Lock()
-	if c.ending {
-		c.life.Unlock()
-		<-c.gone
-		return c.goneErr
-	}
-	c.ending = true
-	lost := c.err != nil
-	if !lost {
-		c.err = ErrClosed
-		close(c.done)
-	}
-	open := slices.Clone(c.open)
-	c.life.Unlock()
-
-	var err error
-	for _, l := range slices.Backward(open) {
-		if l == c.admin && !lost {
-			err = shutDown()
-		}
-		l.disconnect()
-		<-l.ended
-	}
-	c.host.forget(c)
-	c.goneErr = errors.Join(err, c.free(open))
-	close(c.gone)
-	return c.goneErr
-}
-
-func (c *Controller) free(open []*link) error {
-	c.memory.Lock()
-	defer c.memory.Unlock()
-	c.freed = true
-	var errs []error
-	for _, lane := range c.lanes {
-		errs = append(errs, lane.detach())
-	}
-	for _, l := range open {
-		errs = append(errs, l.queue.Free())
-	}
-	for _, b := range c.registered() {
-		errs = append(errs, c.dropBuffers(b))
-	}
-	for _, p := range c.pools {
-		if p != nil {
-			errs = append(errs, p.close())
-		}
-	}
-	return errors.Join(append(errs, c.domain.Close())...)
-}

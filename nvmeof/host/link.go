@@ -111,7 +111,7 @@ func (l *link) end(err error) {
 	if l.onEnd != nil {
 		l.onEnd()
 	}
-	l.controller.lost(fmt.Errorf("queue %d: %w", l.qid, err))
+	l.controller.lostQueue(l, fmt.Errorf("queue %d: %w", l.qid, err))
 	close(l.ended)
 }
 

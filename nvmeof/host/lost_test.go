@@ -29,6 +29,34 @@ func TestUnsent(t *testing.T) {
 	})
 }
 
+// TestShutDownAfterLoss: a controller that was lost with an I/O queue is shut down by its
+// admin queue, one that was lost with that queue is not.
+func TestShutDownAfterLoss(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 4096)}})
+		for qid, want := range []bool{false, true} {
+			c := r.connect(r.options())
+			l := c.links()[qid]
+			l.shard.Do(func() { l.queue.Fail(errors.New("lost for the test")) })
+			<-c.Done()
+			<-l.ended
+			if c.ShutDown() {
+				t.Error("shut down before Disconnect")
+			}
+			if err := c.Disconnect(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if got := c.ShutDown(); got != want {
+				t.Errorf("with queue %d lost, the controller was shut down: %v", qid, got)
+			}
+		}
+		c := r.connect(r.options())
+		if err := c.Disconnect(context.Background()); err != nil || !c.ShutDown() {
+			t.Errorf("nothing lost: %v, shut down %v", err, c.ShutDown())
+		}
+	})
+}
+
 // TestLossSaysMore: an operation of which one command was refused and another lost
 // has an unknown outcome, whichever came first.
 func TestLossSaysMore(t *testing.T) {

@@ -101,29 +101,3 @@ func (c *Controller) waitStatus(ctx context.Context, limit time.Duration, want f
 		}
 	}
 }
-
-// shutDown notifies the controller and waits until it has processed that.
-func (c *Controller) shutDown(ctx context.Context) error {
-	limit := shutdownTime
-	if t := time.Duration(c.identify.RTD3E) * time.Microsecond; t > limit {
-		limit = min(t, time.Minute)
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err := c.quiesce()
-	var v uint64
-	if err == nil {
-		v, err = c.Property(ctx, capsule.PropertyCC)
-	}
-	if err == nil {
-		cc := capsule.CC(v).WithShutdown(capsule.ShutdownNormal)
-		err = c.setProperty(ctx, capsule.PropertyCC, uint64(cc))
-	}
-	if err == nil {
-		err = c.waitStatus(ctx, limit, func(s capsule.CSTS) bool { return s.Shutdown() == capsule.ShutdownComplete })
-	}
-	if err != nil {
-		return fmt.Errorf("shutting down controller %d: %w", c.cntlid, err)
-	}
-	return nil
-}

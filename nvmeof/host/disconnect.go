@@ -1,0 +1,138 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// shutdownTime bounds an orderly shutdown where the controller names no time.
+const shutdownTime = 5 * time.Second
+
+// Disconnect ends the association: in order where the controller still answers,
+// that is first the I/O queues, then a normal shutdown (NVMe base 2.0, 3.6.2),
+// then the admin queue. A controller that is lost is shut down too, if it was lost with
+// an I/O queue and answers at its admin queue; no error comes of that. Requests that are
+// outstanding fail. Namespaces, queues and buffers of the controller are unusable
+// afterwards.
+func (c *Controller) Disconnect(ctx context.Context) error {
+	return c.tearDown(func(lost bool) error {
+		if !lost {
+			return c.shutDown(ctx)
+		}
+		if c.answers(ctx) {
+			_ = c.shutDown(ctx) // ShutDown tells
+		}
+		return nil
+	})
+}
+
+// ShutDown reports whether Disconnect has ended, and the controller had said by then that
+// its shutdown is complete (CSTS.SHST): then none of its commands has any effect to come,
+// also none that was outstanding on a queue that was lost. There are controllers that say
+// so at once, while their storage still works: Linux's nvmet is one.
+func (c *Controller) ShutDown() bool {
+	select {
+	case <-c.gone:
+		return c.shut
+	default:
+		return false
+	}
+}
+
+// tearDown ends all queues and frees everything, once. shutDown is called before the
+// admin queue ends, and told whether the controller was lost before.
+func (c *Controller) tearDown(shutDown func(lost bool) error) error {
+	c.life.Lock()
+	if c.ending {
+		c.life.Unlock()
+		<-c.gone
+		return c.goneErr
+	}
+	c.ending = true
+	lost := c.err != nil
+	if !lost {
+		c.err = ErrClosed
+		close(c.done)
+	}
+	open := slices.Clone(c.open)
+	c.life.Unlock()
+
+	var err error
+	for _, l := range slices.Backward(open) {
+		if l == c.admin {
+			err = shutDown(lost)
+		}
+		l.disconnect()
+		<-l.ended
+	}
+	c.host.forget(c)
+	c.goneErr = errors.Join(err, c.free(open))
+	close(c.gone)
+	return c.goneErr
+}
+
+func (c *Controller) free(open []*link) error {
+	c.memory.Lock()
+	defer c.memory.Unlock()
+	c.freed = true
+	var errs []error
+	for _, lane := range c.lanes {
+		errs = append(errs, lane.detach())
+	}
+	for _, l := range open {
+		errs = append(errs, l.queue.Free())
+	}
+	for _, b := range c.registered() {
+		errs = append(errs, c.dropBuffers(b))
+	}
+	for _, p := range c.pools {
+		if p != nil {
+			errs = append(errs, p.close())
+		}
+	}
+	return errors.Join(append(errs, c.domain.Close())...)
+}
+
+// shutDown notifies the controller and waits until it has processed that.
+func (c *Controller) shutDown(ctx context.Context) error {
+	limit := shutdownTime
+	if t := time.Duration(c.identify.RTD3E) * time.Microsecond; t > limit {
+		limit = min(t, time.Minute)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := c.quiesce()
+	var v uint64
+	if err == nil {
+		v, err = c.Property(ctx, capsule.PropertyCC)
+	}
+	if err == nil {
+		cc := capsule.CC(v).WithShutdown(capsule.ShutdownNormal)
+		err = c.setProperty(ctx, capsule.PropertyCC, uint64(cc))
+	}
+	if err == nil {
+		err = c.waitStatus(ctx, limit, func(s capsule.CSTS) bool { return s.Shutdown() == capsule.ShutdownComplete })
+	}
+	if err != nil {
+		return fmt.Errorf("shutting down controller %d: %w", c.cntlid, err)
+	}
+	c.shut = true
+	return nil
+}
+
+// answerTime is how long a controller whose I/O queue was lost may take to show that it
+// is there: who waits for its end wants to connect again.
+const answerTime = time.Second
+
+// answers reports whether a controller that was lost can still be spoken to.
+func (c *Controller) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	_, err := c.Property(ctx, capsule.PropertyCSTS)
+	return err == nil
+}
