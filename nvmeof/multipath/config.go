@@ -49,8 +49,8 @@ type Timers struct {
 	FastIOFailTmo time.Duration
 	// ReplayDelay is how long after the loss of a controller requests that change
 	// blocks, and may still be in the target, wait before they are sent again or fail.
-	// Default: until the target has ended them, by its keep alive timer; see the
-	// package's documentation. Negative: they do not wait, as those of Linux up to 6.12.
+	// Default: until the target has ended them, by a shutdown if it can be asked for one,
+	// or else by its keep alive timer; see the package's documentation. Negative: they do not wait, as those of Linux up to 6.12.
 	ReplayDelay time.Duration
 }
 

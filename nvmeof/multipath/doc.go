@@ -78,9 +78,18 @@
 // once. Nor does a write fail before that time, whatever FastIOFailTmo says: when a
 // caller hears of the end of a write, nothing of it can happen any more.
 //
+// It is much less where the target can still be asked. A controller that lost an I/O
+// queue alone, or whose path is taken away, is shut down by its admin queue, as every
+// orderly disconnect does. When CSTS.SHST says that this is complete, no command of it is
+// left, and one second later (or CQT) the writes are repeated. The second is for targets
+// that say so at once, though commands may still be in their storage, as Linux's nvmet
+// does; our target and SPDK's wait for these. A controller that does not answer within a
+// second, or is not through after five, is waited for by its keep alive.
+//
 // The guarantee is as good as the target's: it has to end commands when it says so. A
 // backend that hangs for longer, in a call that nobody can take back, breaks it.
-// [Timers].ReplayDelay sets another time: a negative one does as Linux does.
+// [Timers].ReplayDelay sets another time, which no shutdown shortens: a negative one does
+// as Linux does.
 //
 // Of anything else than those commands this package does not know whether it may be
 // repeated. [Namespace.Use] carries it out, and is told. What must not be done twice,
@@ -105,7 +114,6 @@
 // # Not here yet
 //
 // Cross-controller reset (TP8028), by which a path would end the commands of a lost
-// one at once. Nor is a controller reset by its admin queue where only an I/O queue was
-// lost, which would end its commands as soon: writes wait as if all were lost.
+// one at once.
 // Distances between processors and devices. Discovery of paths.
 package multipath

@@ -302,7 +302,7 @@ func (n *Namespace) do(ctx context.Context, c *call, safety Safety) error {
 		if table.closed {
 			return ErrClosed
 		}
-		if now >= t.notBefore {
+		if now >= t.due() {
 			if t.over(now) {
 				return table.failure(n, t.last)
 			}
@@ -340,7 +340,7 @@ func (a *attachment) carry(c *call, now int64) error {
 
 // await sleeps until a call has something new to try.
 func (n *Namespace) await(ctx context.Context, t *trial, table *table, changed <-chan struct{}, now int64) error {
-	at := t.notBefore
+	at := t.due()
 	if now >= at {
 		if at = table.next(now); t.deadline != 0 {
 			at = min(at, t.deadline)

@@ -209,8 +209,11 @@ func (p *Path) disconnect(c *host.Controller, s *session) {
 	defer cancel()
 	_ = c.Disconnect(ctx)
 	p.sub.mu.Lock()
-	defer p.sub.mu.Unlock()
 	p.sessions = slices.DeleteFunc(p.sessions, func(o *session) bool { return o == s })
+	p.sub.mu.Unlock()
+	if s != nil && s.settle() {
+		p.sub.changed(p, false) // for the writes that wait
+	}
 }
 
 // errTransition is why a path whose ANA state stays Change is connected anew.

@@ -286,7 +286,7 @@ func (q *Queue) take(c *child, from, rs []backend.Result) (n int) {
 func (q *Queue) give(i uint32) backend.Result {
 	s := &q.slots[i]
 	r := backend.Result{Tag: s.Tag, Err: s.err}
-	s.Buf, s.err, s.last = nil, nil, nil
+	s.Buf, s.err, s.last, s.lost = nil, nil, nil, nil
 	q.idle = append(q.idle, i)
 	q.flying--
 	return r
@@ -309,11 +309,12 @@ func (q *Queue) revive() bool {
 	q.next = never
 	for _, i := range q.waiting {
 		s := &q.slots[i]
+		due := s.due()
 		switch {
-		case q.table.closed, now >= s.notBefore && s.over(now):
+		case q.table.closed, now >= due && s.over(now):
 			q.fail(i)
-		case now < s.notBefore:
-			q.next = min(q.next, s.notBefore)
+		case now < due:
+			q.next = min(q.next, due)
 			kept = append(kept, i)
 		case q.send(i, now):
 		case hopeless:

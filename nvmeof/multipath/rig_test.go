@@ -44,6 +44,8 @@ type lab struct {
 	mu   sync.Mutex // guards what the network reads
 	cut  map[netip.Addr]bool
 	mute map[netip.Addr]bool // what they say is lost
+
+	queues queueCutter
 }
 
 // A side is a target, at an address of its own, and maybe gone.
@@ -85,7 +87,7 @@ func newLabOn(t *testing.T, targets int, loopback *rdmatest.Loopback) *lab {
 		if l.cut[from] || l.cut[to] || l.mute[from] {
 			return udp.Faults{Loss: 1}
 		}
-		return udp.Faults{Delay: 50 * time.Microsecond}
+		return udp.Faults{Delay: 50 * time.Microsecond, Drop: l.queues.drop(from, to)}
 	}
 	l.device = l.open("192.0.2.1")
 	l.host, err = host.New(host.Config{Device: l.device, Shards: 2, Polling: shard.PollNever})

@@ -109,9 +109,10 @@ const (
 
 // A trial is what is known of a request that failed and is not over.
 type trial struct {
-	notBefore int64 // when it may be tried again
-	deadline  int64 // when it is not tried any more; 0: no controller has refused it yet, or never
-	few       int   // failures that are not the path's
+	notBefore int64    // when it may be tried again, or before that:
+	lost      *session // with which it was lost, so that it waits for that one's end; may be nil
+	deadline  int64    // when it is not tried any more; 0: no controller has refused it yet, or never
+	few       int      // failures that are not the path's
 	last      error
 }
 
@@ -123,6 +124,7 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 	var v decide.Verdict
 	var status *host.StatusError
 	var unsent *host.UnsentError
+	var lost *session
 	wait := time.Duration(0)
 	switch {
 	case errors.As(err, &status):
@@ -146,7 +148,7 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 		return &UnknownError{p.addr(), time.Now().Add(a.session.fence), err}
 	default:
 		if v.Avoid = true; safety == Repeatable {
-			wait = a.session.fence
+			wait, lost = a.session.fence, a.session
 		}
 	}
 	if v.Few {
@@ -161,8 +163,18 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 	if v.Avoid {
 		a.block(now + int64(max(decide.AvoidFor, v.Delay)))
 	}
-	t.last, t.notBefore = err, now+int64(wait)
+	t.last, t.notBefore, t.lost = err, now+int64(wait), lost
 	return nil
+}
+
+// due is when a request may be tried again.
+func (t *trial) due() int64 {
+	if t.lost != nil {
+		if at := t.lost.settled.Load(); at != 0 {
+			return min(t.notBefore, at)
+		}
+	}
+	return t.notBefore
 }
 
 // local reports whether an error is the caller's own: a mistake that this host found,
@@ -179,7 +191,7 @@ func local(err error) bool {
 	return false
 }
 
-// over reports whether a request has been tried for long enough.
+// over reports whether a request that is due has been tried for long enough.
 func (t *trial) over(now int64) bool { return t.deadline != 0 && now >= t.deadline }
 
 // began and ended count a request on a path.

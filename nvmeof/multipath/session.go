@@ -20,6 +20,10 @@ type session struct {
 	fence time.Duration // how long its commands may outlive it
 	crdt  decide.RetryDelays
 
+	// settled is when its commands are over, on the subsystem's clock, where the
+	// controller has said so itself; 0: it has not.
+	settled atomic.Int64
+
 	buffers map[*Buffers]*host.Buffers // under Subsystem.opening
 
 	// Under Subsystem.mu.
@@ -65,6 +69,16 @@ func newSession(ctx context.Context, p *Path, c *host.Controller) (*session, err
 		}
 	}
 	return s, nil
+}
+
+// settle notes when the commands of a session that was disconnected are over, if its
+// controller said that they are, and the user leaves the time to us.
+func (s *session) settle() bool {
+	if s.path.cfg.ReplayDelay != 0 || !s.ctrl.ShutDown() {
+		return false
+	}
+	s.settled.Store(s.path.sub.now() + int64(decide.Settle(s.ctrl.Identify().CQT)))
+	return true
 }
 
 // judge refuses a controller that is not of the subsystem.

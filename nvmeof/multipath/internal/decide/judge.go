@@ -63,6 +63,15 @@ const sctPath = 3
 // connected.
 const AvoidFor = pause
 
+// settleTime is for targets that say at once that a shutdown is complete, as Linux's nvmet
+// does, while commands of queues that are disconnected still lie in their storage.
+const settleTime = time.Second
+
+// Settle is how long after the shutdown of a controller its commands may still take
+// effect: none may (NVMe base 2.0, 3.6.2), but a host had better not rely on that to the
+// millisecond. cqt is CQT, the time that the target says it takes to end commands.
+func Settle(cqt uint16) time.Duration { return max(settleTime, time.Duration(cqt)*time.Millisecond) }
+
 // Fence is how long after the loss of a controller its commands may still take
 // effect: until the target has noticed, two keep alive periods, or three where
 // traffic restarts them, and then has ended them within CQT milliseconds (NVMe base

@@ -43,6 +43,15 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestSettle: a target may ask for more than the least.
+func TestSettle(t *testing.T) {
+	for cqt, want := range map[uint16]time.Duration{0: time.Second, 500: time.Second, 3000: 3 * time.Second} {
+		if got := Settle(cqt); got != want {
+			t.Errorf("CQT of %d ms: %v, want %v", cqt, got, want)
+		}
+	}
+}
+
 func TestFence(t *testing.T) {
 	for _, tt := range []struct {
 		kato   time.Duration
