@@ -77,8 +77,8 @@ const minFusedDepth = 3
 // (NVMe base 2.0, ACWU; NVM command set 1.0, NACWU).
 func (n *Namespace) MaxCompareAndWrite() int {
 	blocks := int(n.controller.identify.ACWU)
-	if n.identify.NSFEAT&capsule.NSFEATAtomic != 0 && n.identify.NACWU != 0 {
-		blocks = int(n.identify.NACWU)
+	if n.Identify().NSFEAT&capsule.NSFEATAtomic != 0 && n.Identify().NACWU != 0 {
+		blocks = int(n.Identify().NACWU)
 	}
 	limit := min(n.controller.limits.write, shard.MaxBuffer/2) &^ (1<<n.shift - 1)
 	return max(1<<n.shift, min((blocks+1)<<n.shift, limit))

@@ -21,7 +21,7 @@ type Namespace struct {
 	shift      uint8        // block size is 1 << shift
 	size       atomic.Int64 // bytes
 	removed    atomic.Bool  // by the last Refresh
-	identify   capsule.IdentifyNamespace
+	identify   atomic.Pointer[capsule.IdentifyNamespace]
 	ids        Identifiers
 
 	mu     sync.Mutex // guards what follows
@@ -78,9 +78,11 @@ func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace
 	if err != nil {
 		return nil, fmt.Errorf("namespace %d: %w", id, err)
 	}
-	if n.identify, err = capsule.DecodeIdentifyNamespace(b); err != nil {
+	identify, err := capsule.DecodeIdentifyNamespace(b)
+	if err != nil {
 		return nil, err
 	}
+	n.identify.Store(&identify)
 	if err := n.judge(); err != nil {
 		return nil, fmt.Errorf("namespace %d: %w", id, err)
 	}
@@ -96,19 +98,20 @@ func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace
 
 // judge refuses what a host cannot use.
 func (n *Namespace) judge() error {
-	f := n.identify.Format()
+	id := n.Identify()
+	f := id.Format()
 	switch {
-	case n.identify.NSZE == 0:
+	case id.NSZE == 0:
 		return fmt.Errorf("not active: %w", ErrRemoved)
 	case f.LBADS < minShift || f.LBADS > maxShift:
 		return fmt.Errorf("blocks of 2^%d bytes: this host takes 512 to 65536", f.LBADS)
 	case f.MS != 0:
 		return fmt.Errorf("blocks with %d bytes of metadata, which this host cannot carry", f.MS)
-	case n.identify.NSZE > math.MaxInt64>>f.LBADS:
-		return fmt.Errorf("%d blocks of %d bytes: more than 8 EiB", n.identify.NSZE, 1<<f.LBADS)
+	case id.NSZE > math.MaxInt64>>f.LBADS:
+		return fmt.Errorf("%d blocks of %d bytes: more than 8 EiB", id.NSZE, 1<<f.LBADS)
 	}
 	n.shift = f.LBADS
-	n.size.Store(int64(n.identify.NSZE) << n.shift)
+	n.size.Store(int64(id.NSZE) << n.shift)
 	return nil
 }
 
@@ -151,8 +154,8 @@ func (n *Namespace) Size() int64 { return n.size.Load() }
 // BlockSize is the size of a logical block in bytes.
 func (n *Namespace) BlockSize() int { return 1 << n.shift }
 
-// Identify is the namespace's Identify data, as it was when the namespace was opened.
-func (n *Namespace) Identify() *capsule.IdentifyNamespace { return &n.identify }
+// Identify is the namespace's Identify data, as old as its size; not to be changed.
+func (n *Namespace) Identify() *capsule.IdentifyNamespace { return n.identify.Load() }
 
 // Identifiers are the namespace's unique names.
 func (n *Namespace) Identifiers() Identifiers { return n.ids }

@@ -15,7 +15,7 @@ import (
 
 // Info implements [backend.Store].
 func (n *Namespace) Info() backend.Info {
-	id := &n.identify
+	id := n.Identify()
 	info := backend.Info{
 		Size: n.Size(), BlockSize: n.BlockSize(), Alignment: 1,
 		Volatile:   n.controller.identify.VWC&1 != 0,

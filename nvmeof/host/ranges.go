@@ -56,7 +56,7 @@ func (n *Namespace) Copy(ctx context.Context, to int64, ranges ...Range) error {
 	if err := n.checkRanges(append([]Range{{to, total(ranges)}}, ranges...)); err != nil {
 		return err
 	}
-	id := &n.identify
+	id := n.Identify()
 	limit := batchLimit{ranges: int(id.MSRC) + 1, each: math.MaxUint16 + 1, all: math.MaxUint32}
 	limit.lower(c.limits.write/capsule.CopyRangeSize, int64(id.MSSRL), int64(id.MCL))
 	return n.batches(ranges, limit, func(batch []Range) error {

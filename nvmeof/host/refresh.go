@@ -21,7 +21,8 @@ func (n *Namespace) Refresh() (changed bool, err error) {
 	return n.RefreshContext(ctx)
 }
 
-// RefreshContext asks the controller for the namespace's size as it is now. Requests
+// RefreshContext asks the controller for the namespace's size, and the rest of its
+// Identify data, as they are now. Requests
 // that begin later and reach beyond the end get [ErrOutOfRange], or
 // [backend.ErrOutOfRange] of a Queue. Where the namespace is there no more, or has
 // other unique identifiers or blocks, it returns [ErrRemoved], and so does each
@@ -36,6 +37,7 @@ func (n *Namespace) RefreshContext(ctx context.Context) (changed bool, err error
 	case err != nil:
 		return false, err
 	}
+	n.identify.Store(now.Identify())
 	size := now.Size()
 	changed = n.size.Swap(size) != size
 	n.removed.Store(false)

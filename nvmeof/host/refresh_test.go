@@ -43,6 +43,13 @@ func TestRefresh(t *testing.T) {
 	if _, err := n.WriteAt(block, 1<<19); err != nil {
 		t.Error(err)
 	}
+	before := n.Identify()
+	if err := r.sub.Namespaces()[0].SetGroup(7); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Refresh(); err != nil || n.Identify().ANAGRPID != 7 || before.ANAGRPID != 1 {
+		t.Errorf("moved to another ANA group: %v; %d, before %d", err, n.Identify().ANAGRPID, before.ANAGRPID)
+	}
 	if err := r.sub.RemoveNamespace(1); err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func (n *Namespace) reserve(ctx context.Context, op capsule.IOOpcode, f capsule.
 }
 
 // reserves judges by a bit of RESCAP.
-func (n *Namespace) reserves(bit uint8) bool { return n.identify.RESCAP&bit != 0 }
+func (n *Namespace) reserves(bit uint8) bool { return n.Identify().RESCAP&bit != 0 }
 
 func (n *Namespace) hasType(t capsule.ReservationType) error {
 	switch {

@@ -63,6 +63,42 @@ func TestANAStates(t *testing.T) {
 	})
 }
 
+// TestANAGroupMoves: a namespace that moves to another ANA group has the states of that
+// one, by the log and, where that does not have it, by its Identify data.
+func TestANAGroupMoves(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		l.must(l.sides[0].listener.SetANAState(2, capsule.ANAInaccessible))
+		l.must(l.sides[1].listener.SetANAState(2, capsule.ANANonOptimized))
+		l.sides[1].set(capsule.ANANonOptimized)
+		s := l.connect(l.config())
+		n := l.namespace(s)
+		for i, want := range []int{0, 1, 0, 1} {
+			group := capsule.ANAGroup(1 + i%2)
+			for _, side := range l.sides {
+				l.must(side.sub.Namespaces()[0].SetGroup(group))
+			}
+			time.Sleep(200 * time.Millisecond)
+			if got := used(t, n); got != want {
+				t.Errorf("in group %d path %d was used", group, got)
+			}
+			for k, p := range s.Paths() {
+				if got, want := p.Status().States[1], l.sides[k].listener.ANAState(group); got != want {
+					t.Errorf("in group %d path %d is %v, want %v", group, k, got, want)
+				}
+				s.mu.Lock()
+				a := p.session.spaces[n]
+				log := *p.session.ana
+				log.Members = nil
+				if got, want := log.State(1, a.group()), l.sides[k].listener.ANAState(group); got != want {
+					t.Errorf("by Identify data: in group %d path %d is %v, want %v", group, k, got, want)
+				}
+				s.mu.Unlock()
+			}
+		}
+	})
+}
+
 // TestANAUnderLoad: states change while requests are on their way, also so that for
 // a time there is no path at all.
 func TestANAUnderLoad(t *testing.T) {

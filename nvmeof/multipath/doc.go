@@ -29,7 +29,9 @@
 // The ANA log says for each path whether it is optimized (preferred), non-optimized
 // (used where nothing is optimized) or inaccessible, in persistent loss or changing
 // (not used). It is read after each connection, after each event that it has changed,
-// and when a command comes back with a status that contradicts it. A group that stays
+// and when a command comes back with a status that contradicts it. So is a namespace that
+// moves to another group followed; where the log does not name it its Identify data do,
+// which are read after each event about namespaces. A group that stays
 // in the state Change for longer than ANATT has its path connected anew. Among the
 // best paths the [Policy] chooses, for each request.
 //

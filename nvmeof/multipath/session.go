@@ -167,8 +167,11 @@ func (s *session) state(a *attachment) capsule.ANAState {
 	if s.ana == nil {
 		return capsule.ANAOptimized
 	}
-	return s.ana.State(a.ns.ID(), capsule.ANAGroup(a.ns.Identify().ANAGRPID))
+	return s.ana.State(a.ns.ID(), a.group())
 }
+
+// group is the ANA group that the namespace was in when it was last looked at.
+func (a *attachment) group() capsule.ANAGroup { return capsule.ANAGroup(a.ns.Identify().ANAGRPID) }
 
 // transition is ANATT: how long a group may be in the state Change.
 func (s *session) transition() time.Duration {

@@ -20,7 +20,10 @@ type PathStatus struct {
 	Controller capsule.ControllerID        // while it is live
 	Identify   *capsule.IdentifyController // the same; not to be changed
 	Groups     map[capsule.ANAGroup]capsule.ANAState
-	ANAErr     error // why those are old: the log could not be read again
+	// States are those of the namespaces that are open: by their groups, or optimized
+	// where the controller has no ANA. Only while the path is live.
+	States map[capsule.NSID]capsule.ANAState
+	ANAErr error // why those are old: the log could not be read again
 	// Namespaces has those that are open, with the reason why the path is not used
 	// for one, nil where it is. Only while the path is live.
 	Namespaces map[capsule.NSID]error
@@ -51,9 +54,12 @@ func (p *Path) Status() PathStatus {
 	if p.session.ana != nil {
 		st.Groups = maps.Clone(p.session.ana.Groups)
 	}
-	st.Namespaces = map[capsule.NSID]error{}
-	for n := range p.session.spaces {
+	st.Namespaces, st.States = map[capsule.NSID]error{}, map[capsule.NSID]capsule.ANAState{}
+	for n, a := range p.session.spaces {
 		st.Namespaces[n.id] = p.route(n).err
+		if a.ns != nil {
+			st.States[n.id] = p.session.state(a)
+		}
 	}
 	return st
 }
