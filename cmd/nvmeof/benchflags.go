@@ -16,9 +16,8 @@ import (
 // load are the flags of bench, with fio's names.
 type load struct {
 	held
-	iopolicy string
-	nsids    string
-	name     string
+	nsids string
+	name  string
 
 	rw, bs               string
 	bsrange, bssplit     string
@@ -60,7 +59,6 @@ const (
 func (l *load) addLoadFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	_ = flags.MarkHidden("duplicate-connect")
-	flags.StringVar(&l.iopolicy, "iopolicy", "numa", "which of several paths a request takes: numa, round-robin, queue-depth or latency")
 	flags.StringVar(&l.nsids, "namespace-id", "", "identifiers of desired namespaces, as 1,2, or all (default: the lowest)")
 	flags.StringVar(&l.name, "name", "", "name of the job in the output (default: ns1)")
 	flags.StringVar(&l.rw, "rw", "randread", "read, write, randread, randwrite, rw (or readwrite), randrw, trim, randtrim, trimwrite or randtrimwrite")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (l *load) measure(cmd *cobra.Command, m *measurement) error {
 }
 
 func (l *load) measurePaths(cmd *cobra.Command, m *measurement) (err error) {
-	policy, err := multipath.ParsePolicy(l.iopolicy)
+	policy, err := multipath.ParsePolicy(cmp.Or(l.policy, multipath.NUMA.String()))
 	if err != nil {
 		return usage("--iopolicy %v", err)
 	}

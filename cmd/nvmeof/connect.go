@@ -19,7 +19,7 @@ import (
 
 // initiatorCommands are those about controllers that stay connected.
 func initiatorCommands() []*cobra.Command {
-	return []*cobra.Command{newConnect(), newConnectAll(), newDisconnect(), newDisconnectAll(), newListSubsys()}
+	return []*cobra.Command{newConnect(), newConnectAll(), newDisconnect(), newDisconnectAll(), newListSubsys(), newIOPolicy()}
 }
 
 func runDir() string { return connections.Dir(os.Getenv, os.Getuid()) }

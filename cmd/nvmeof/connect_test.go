@@ -226,6 +226,7 @@ func TestBadConnect(t *testing.T) {
 		{"connect -t rdma -a ADDR -n NQN -P 2", exitUsage, "--nr-poll-queues: "},
 		{"connect -t rdma -a ADDR -n NQN -f eth0", exitUsage, "--host-iface is not supported"},
 		{"connect -t rdma -a ADDR -n NQN -c 0", exitUsage, "--reconnect-delay 0: 1 to"},
+		{"connect -t rdma -a ADDR -n NQN --iopolicy best", exitUsage, "--iopolicy \"best\": it is numa, round-robin"},
 		{"connect -t rdma -a ADDR -n NQN -l -2", exitUsage, "--ctrl-loss-tmo -2: -1 to"},
 		{"connect -t rdma -a ADDR -n NQN --reconect-delay 1", exitUsage, "did you mean reconnect-delay?"},
 		{"connect -t rdma -a ADDR -n NQN -o xml", exitUsage, "--output-format xml"},

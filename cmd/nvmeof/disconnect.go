@@ -74,6 +74,9 @@ func newListSubsys() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list-subsys [nvme0n1]",
 		Short: "List the subsystems that nvmeof connect holds, as nvme list-subsys",
+		Long: `Lists the subsystems that nvmeof connect and connect-all hold, with their paths. Of one
+device, a namespace or a controller, it tells how each live path reaches the namespace, by
+its ANA state.`,
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			print, err := pick(format, map[string]func(io.Writer, []nvmecli.Subsystem, bool) error{
@@ -105,7 +108,11 @@ func subsystemsOf(all []connections.Process, device string) (out []nvmecli.Subsy
 			sub := nvmecli.Subsystem{Name: s.Name, NQN: s.NQN, HostNQN: s.HostNQN, HostID: s.HostID, Model: s.Model, Firmware: s.Firmware, Policy: s.Policy, Type: "nvm", Serial: s.Serial, Namespaces: devicesOf(&s)}
 			for i := range s.Controllers {
 				c := &s.Controllers[i]
-				sub.Paths = append(sub.Paths, nvmecli.Path{Name: c.Name, Transport: c.Transport, Address: c.Address(), State: string(c.State), ControllerID: c.ID})
+				path := nvmecli.Path{Name: c.Name, Transport: c.Transport, Address: c.Address(), State: string(c.State), ControllerID: c.ID}
+				if n := s.Namespace(device); n != nil {
+					path.ANA = n.ANA[c.Name]
+				}
+				sub.Paths = append(sub.Paths, path)
 			}
 			out = append(out, sub)
 		}

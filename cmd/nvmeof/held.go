@@ -28,6 +28,7 @@ type held struct {
 	ctrlLoss       int // seconds; -1: never
 	fastIOFail     int // seconds; 0, -1: off
 	duplicate      bool
+	policy         string             // Linux's iopolicy; empty: as it is
 	refused        map[string]*string // options that exist elsewhere
 }
 
@@ -55,6 +56,7 @@ func (h *held) addFlags(cmd *cobra.Command, sqflow string) {
 	flags.IntVarP(&h.ctrlLoss, "ctrl-loss-tmo", "l", 600, "seconds after which a lost controller is given up; -1: never")
 	flags.IntVarP(&h.fastIOFail, "fast_io_fail_tmo", "F", 0, "seconds after which requests stop waiting for a lost controller; 0: when it is given up")
 	flags.BoolVarP(&h.duplicate, "duplicate-connect", "D", false, "connect also where there is such a connection already")
+	flags.StringVar(&h.policy, "iopolicy", "", iopolicyHelp)
 	h.refused = map[string]*string{}
 	for _, r := range refusedOptions {
 		h.refused[r.name] = flags.StringP(r.name, r.short, "", "")
@@ -90,6 +92,7 @@ var heldFlags = []string{
 	"transport", "provider", "windows", "traddr", "trsvcid", "nqn", "host-traddr", "host-iface", "hostnqn", "hostid",
 	"dhchap-secret", "dhchap-ctrl-secret", "nr-io-queues", "queue-size", "keep-alive-tmo", "tos", "disable-sqflow",
 	"timeout", "rcvbuf", "reconnect-delay", "ctrl-loss-tmo", "fast_io_fail_tmo", "duplicate-connect",
+	"iopolicy",
 }
 
 // settings are the flags of a command line that say something about a connection.
@@ -143,8 +146,15 @@ func (h *held) checkHeld() error {
 	case h.keepAlive < 0 || h.keepAlive > most:
 		return usage("--keep-alive-tmo %d: 0 to %d seconds", h.keepAlive, most)
 	}
+	if h.policy != "" {
+		if _, err := multipath.ParsePolicy(h.policy); err != nil {
+			return usage("--iopolicy %v", err)
+		}
+	}
 	return nil
 }
+
+const iopolicyHelp = "which of several paths a request takes: numa|round-robin|queue-depth|latency (default numa, the first of the best)"
 
 func (h *held) timers() multipath.Timers {
 	t := multipath.Timers{
@@ -201,7 +211,7 @@ func (h *held) path(all *hosts) (connections.Path, error) {
 		return connections.Path{}, err
 	}
 	o.HostNQN, o.HostID = identity.NQN, identity.ID
-	return connections.Path{Host: at.host, Options: o, Timers: h.timers(), HostTraddr: h.hostTraddr}, nil
+	return connections.Path{Host: at.host, Options: o, Timers: h.timers(), Policy: h.policy, HostTraddr: h.hostTraddr}, nil
 }
 
 // paths are the connections by all addresses of --traddr, as one host.

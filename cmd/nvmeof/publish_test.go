@@ -90,6 +90,12 @@ func TestTwoPaths(t *testing.T) {
 	if o := command(t, "list").want(t, 0, "nvme0n1"); strings.Contains(o.out, "nvme1n1") {
 		t.Errorf("one namespace is listed as two:\n%s", o.out)
 	}
+	command(t, "list-subsys", "nvme0n1").want(t, 0, ",trsvcid=4420 live optimized\n +- nvme1 ", s.second+",trsvcid=4420 live optimized\n")
+	command(t, "list-subsys", "-o", "json", "/dev/nvme1").want(t, 0, `"ANAState":"optimized"`)
+	command(t, "iopolicy", "-d", "nvme-subsys0", "round-robin").want(t, 0, "nvme-subsys0: iopolicy=round-robin\n")
+	command(t, "iopolicy", "-n", "nqn.2014-08.org.example:none", "numa").want(t, exitUsage, "there is no such subsystem")
+	command(t, "iopolicy", "best").want(t, exitUsage, "it is numa, round-robin, queue-depth or latency")
+	command(t, "list-subsys", "-v").want(t, 0, "iopolicy=round-robin\n")
 	l := startLoad(dialNBD(t, filepath.Join(runDir(), "nvme0n1.sock"), "nvme0n1"))
 	l.more(t, 50)
 	command(t, "disconnect", "-d", "nvme0").want(t, 0)
@@ -98,8 +104,9 @@ func TestTwoPaths(t *testing.T) {
 	l.end(t)
 	c.stop()
 	c.wantEnd(0)
-	quiet := startCommand(t, s.at("connect", "-n", testNQN, "--no-publish")...)
+	quiet := startCommand(t, s.at("connect", "-n", testNQN, "--no-publish", "--iopolicy", "queue-depth")...)
 	quiet.out.await(t, "nvme0\n")
+	command(t, "list-subsys", "-v").want(t, 0, "iopolicy=queue-depth\n")
 	if o := command(t, "list").want(t, 0, "nvme0n1"); strings.Contains(o.out, "nbd") {
 		t.Errorf("it is published:\n%s", o.out)
 	}

@@ -99,6 +99,25 @@ func TestANAGroupMoves(t *testing.T) {
 	})
 }
 
+// TestSetPolicy: another policy holds for the next request.
+func TestSetPolicy(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		s := l.connect(l.config())
+		n := l.namespace(s)
+		if s.Policy() != NUMA || used(t, n) != used(t, n) {
+			t.Errorf("at first the policy is %v", s.Policy())
+		}
+		l.must(s.SetPolicy(RoundRobin))
+		if s.Policy() != RoundRobin || used(t, n) == used(t, n) {
+			t.Errorf("the policy is %v, and the same path is used again", s.Policy())
+		}
+		if s.SetPolicy(Latency+1) == nil || s.Policy() != RoundRobin {
+			t.Error("a policy that there is not is set")
+		}
+	})
+}
+
 // TestANAUnderLoad: states change while requests are on their way, also so that for
 // a time there is no path at all.
 func TestANAUnderLoad(t *testing.T) {

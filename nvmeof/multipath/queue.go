@@ -133,7 +133,7 @@ func (q *Queue) prepare() (now int64) {
 		q.adopt(q.ns.table.Load())
 	}
 	now = q.ns.sub.now()
-	q.cs = q.table.candidates(q.cs, q.ns.sub.policy, now)
+	q.cs = q.table.candidates(q.cs, q.ns.sub.Policy(), now)
 	return now
 }
 
@@ -189,7 +189,7 @@ func (q *Queue) open(i int) *child {
 // send adds a request to the batch of a path, if there is one.
 func (q *Queue) send(i uint32, now int64) bool {
 	for {
-		k := decide.Choose(q.ns.sub.policy, q.cs, &q.cursor)
+		k := decide.Choose(q.ns.sub.Policy(), q.cs, &q.cursor)
 		if k < 0 {
 			return false
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -17,7 +18,7 @@ import (
 // any goroutine.
 type Subsystem struct {
 	nqn    nvmeof.NQN
-	policy Policy
+	policy atomic.Uint32 // a Policy
 	event  func(Event)
 	about  func(*Namespace) // Config.NamespaceEvent, or does nothing
 	base   time.Time        // of the clock that requests go by
@@ -42,9 +43,10 @@ func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 		return nil, err
 	}
 	s := &Subsystem{
-		nqn: cfg.NQN, policy: cfg.Policy, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(),
+		nqn: cfg.NQN, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(),
 		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{},
 	}
+	s.policy.Store(uint32(cfg.Policy))
 	if s.about == nil {
 		s.about = func(*Namespace) {}
 	}
@@ -165,6 +167,18 @@ func (s *Subsystem) pathCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.paths)
+}
+
+// Policy is by which requests get to one of several paths.
+func (s *Subsystem) Policy() Policy { return Policy(s.policy.Load()) }
+
+// SetPolicy sets it for the requests that begin from now on.
+func (s *Subsystem) SetPolicy(p Policy) error {
+	if p > Latency {
+		return fmt.Errorf("multipath: %v: unknown", p)
+	}
+	s.policy.Store(uint32(p))
+	return nil
 }
 
 // NQN is the subsystem's name.

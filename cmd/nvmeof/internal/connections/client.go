@@ -84,6 +84,14 @@ func (p *Process) Disconnect(ctx context.Context, nqn, device, transport string)
 	return done.Names, err
 }
 
+// SetPolicy asks a process to set the iopolicy of what has that subsystem's name, or of
+// the subsystem of that device, all that are given, and returns the subsystems' names.
+func (p *Process) SetPolicy(ctx context.Context, nqn, device, policy string) ([]string, error) {
+	var done disconnected
+	err := call(ctx, p.Socket, "POST", "/v1/iopolicy", policyRequest{nqn, device, policy}, &done)
+	return done.Names, err
+}
+
 // Connect asks a process to connect, and returns the name of the controller.
 func (p *Process) Connect(ctx context.Context, options map[string]string) (string, error) {
 	var done disconnected

@@ -177,6 +177,22 @@ func (h *Holder) Disconnect(which func(SubsystemInfo, ControllerInfo) bool) (nam
 	return names, errors.Join(errs...)
 }
 
+// SetPolicy sets the iopolicy of the subsystems for which it is asked, and returns their
+// names.
+func (h *Holder) SetPolicy(policy string, which func(SubsystemInfo) bool) (names []string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.subsystems {
+		if info := s.info(); which(info) {
+			if err := s.link.SetPolicy(policy); err != nil {
+				return names, err
+			}
+			names = append(names, info.Name)
+		}
+	}
+	return names, nil
+}
+
 // Close disconnects everything.
 func (h *Holder) Close() error {
 	h.mu.Lock()
@@ -255,8 +271,15 @@ func (s *subsystem) info() SubsystemInfo {
 		Name: fmt.Sprintf("nvme-subsys%d", s.claim.number), NQN: string(s.nqn), HostNQN: string(s.hostNQN),
 		HostID: uuid.UUID(s.hostID).String(), Policy: s.link.Policy(),
 	}
+	ana := map[capsule.NSID]map[string]string{}
 	for _, c := range s.controllers {
 		st := c.link.Status()
+		for id, state := range st.ANA {
+			if ana[id] == nil {
+				ana[id] = map[string]string{}
+			}
+			ana[id][c.name()] = state.String()
+		}
 		i.Model, i.Serial, i.Firmware = capsule.Text(st.Identify.MN[:]), capsule.Text(st.Identify.SN[:]), capsule.Text(st.Identify.FR[:])
 		info := ControllerInfo{
 			Name: c.name(), Transport: "rdma", Traddr: c.path.Options.Traddr.String(), Trsvcid: fmt.Sprint(c.path.Options.Trsvcid),
@@ -270,7 +293,9 @@ func (s *subsystem) info() SubsystemInfo {
 		i.Controllers = append(i.Controllers, info)
 	}
 	for _, n := range s.namespaces {
-		i.Namespaces = append(i.Namespaces, s.namespaceInfo(&n))
+		info := s.namespaceInfo(&n)
+		info.ANA = ana[n.ID]
+		i.Namespaces = append(i.Namespaces, info)
 	}
 	return i
 }

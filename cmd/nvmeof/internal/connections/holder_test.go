@@ -2,6 +2,7 @@ package connections
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -35,6 +36,7 @@ type fakeSubsystem struct {
 	changed func()
 	spaces  []Namespace
 	closed  bool
+	policy  string
 }
 
 type fakeController struct {
@@ -70,8 +72,14 @@ func (s *fakeSubsystem) Namespaces(context.Context) ([]Namespace, error) {
 	return slices.Clone(s.spaces), nil
 }
 
-func (s *fakeSubsystem) Policy() string { return "numa" }
-func (s *fakeSubsystem) Close() error   { s.closed = true; return nil }
+func (s *fakeSubsystem) Policy() string { return cmp.Or(s.policy, "numa") }
+
+func (s *fakeSubsystem) SetPolicy(name string) error {
+	s.policy = name
+	return nil
+}
+
+func (s *fakeSubsystem) Close() error { s.closed = true; return nil }
 
 func (c *fakeController) Status() Status {
 	c.sub.fake.mu.Lock()

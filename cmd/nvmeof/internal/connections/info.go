@@ -65,6 +65,20 @@ type NamespaceInfo struct {
 	Used      int64  `json:"used"`
 	BlockSize int    `json:"block_size"`
 	URI       string `json:"uri,omitempty"` // where it is published
+	// ANA is by how each live controller reaches it, by the controller's name.
+	ANA map[string]string `json:"ana,omitempty"`
+}
+
+// Namespace is the one that somebody named, with or without /dev/, or the first of the
+// controller that is named; nil: none.
+func (s *SubsystemInfo) Namespace(name string) *NamespaceInfo {
+	name = controllerName(name)
+	for i := range s.Namespaces {
+		if s.Namespaces[i].Name == name || slices.ContainsFunc(s.Controllers, func(c ControllerInfo) bool { return c.Name == name }) {
+			return &s.Namespaces[i]
+		}
+	}
+	return nil
 }
 
 // Wanted is what a connection would be, to be compared with those that are there.

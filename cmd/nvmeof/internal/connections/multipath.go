@@ -15,7 +15,8 @@ import (
 )
 
 // Multipath is the Connector over package multipath: a lost controller is connected to
-// again, and requests wait meanwhile, or take another path.
+// again, and requests wait meanwhile, or take another path. Policy is that of subsystems
+// whose paths say none.
 type Multipath struct{ Policy multipath.Policy }
 
 // Connect implements [Connector].
@@ -29,12 +30,18 @@ func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (S
 	}
 	for _, p := range paths {
 		cfg.Paths = append(cfg.Paths, p.config())
+		if p.Policy != "" {
+			var err error
+			if cfg.Policy, err = multipath.ParsePolicy(p.Policy); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
 	link, err := multipath.Connect(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &multiSubsystem{link: link, policy: m.Policy, changed: changed}
+	s := &multiSubsystem{link: link, changed: changed}
 	var all []Controller
 	for i, p := range link.Paths() {
 		all = append(all, &multiController{sub: s, path: p, timers: paths[i].Timers})
@@ -49,7 +56,6 @@ func (p *Path) config() multipath.PathConfig {
 // A multiSubsystem is a Subsystem of Multipath.
 type multiSubsystem struct {
 	link    *multipath.Subsystem
-	policy  multipath.Policy
 	changed func()
 
 	looking sync.Mutex // held while namespaces are looked at; guards what follows
@@ -58,7 +64,16 @@ type multiSubsystem struct {
 }
 
 // Policy implements [Subsystem].
-func (s *multiSubsystem) Policy() string { return s.policy.String() }
+func (s *multiSubsystem) Policy() string { return s.link.Policy().String() }
+
+// SetPolicy implements [Subsystem].
+func (s *multiSubsystem) SetPolicy(name string) error {
+	p, err := multipath.ParsePolicy(name)
+	if err != nil {
+		return err
+	}
+	return s.link.SetPolicy(p)
+}
 
 // Close implements [Subsystem].
 func (s *multiSubsystem) Close() error { return s.link.Close() }
@@ -73,7 +88,11 @@ func (s *multiSubsystem) Add(ctx context.Context, p Path) (Controller, error) {
 		}
 		return nil, err
 	}
-	return &multiController{sub: s, path: added, timers: p.Timers}, nil
+	c := &multiController{sub: s, path: added, timers: p.Timers}
+	if p.Policy == "" {
+		return c, nil
+	}
+	return c, s.SetPolicy(p.Policy)
 }
 
 // Namespaces implements [Subsystem]. While no path is live it is those that were: their
@@ -166,7 +185,7 @@ func (c *multiController) Status() Status {
 		c.last.ID, c.last.Identify = now.Controller, *now.Identify
 	}
 	st := c.last
-	st.State, st.Err = Connecting, now.Err
+	st.State, st.Err, st.ANA = Connecting, now.Err, now.States
 	switch {
 	case c.gone:
 		st.State, st.Err = Dead, nil

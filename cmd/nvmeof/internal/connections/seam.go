@@ -15,6 +15,7 @@ type Path struct {
 	Host       *host.Host
 	Options    host.Options
 	Timers     multipath.Timers
+	Policy     string // Linux's iopolicy for the subsystem; empty: as it is, or the Connector's
 	HostTraddr string // as the user gave it; may be empty
 }
 
@@ -34,7 +35,9 @@ type Subsystem interface {
 	// or of looking. A Store is the same from call to call for as long as it is of use;
 	// one that is not among them any more fails all requests.
 	Namespaces(ctx context.Context) ([]Namespace, error)
-	Policy() string // by which a request gets to one of several paths: Linux's iopolicy
+	// Policy is by which a request gets to one of several paths: Linux's iopolicy.
+	Policy() string
+	SetPolicy(name string) error
 	// Close disconnects all. Nothing may use memory of the subsystem any more.
 	Close() error
 }
@@ -50,7 +53,8 @@ type Status struct {
 	State    State
 	Err      error // why it is not live
 	ID       capsule.ControllerID
-	Identify capsule.IdentifyController // as it was last
+	Identify capsule.IdentifyController        // as it was last
+	ANA      map[capsule.NSID]capsule.ANAState // of namespaces that are open; while live
 }
 
 // State is a controller's, by Linux's name.

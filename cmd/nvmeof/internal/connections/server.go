@@ -101,7 +101,18 @@ type disconnectRequest struct {
 	Transport string `json:"transport,omitempty"`
 }
 
-// A disconnected answer names the controllers that are gone.
+// A policyRequest sets the iopolicy of the subsystems that are equal in all that is given.
+type policyRequest struct {
+	NQN    string `json:"nqn,omitempty"`
+	Device string `json:"device,omitempty"` // of the subsystem, of a controller or a namespace
+	Policy string `json:"iopolicy"`
+}
+
+func (q policyRequest) wants(s SubsystemInfo) bool {
+	return (q.NQN == "" || q.NQN == s.NQN) && (q.Device == "" || controllerName(q.Device) == s.Name || s.Has(q.Device))
+}
+
+// A disconnected answer names the controllers that are gone, or what else was changed.
 type disconnected struct {
 	Names []string `json:"names"`
 }
@@ -124,6 +135,14 @@ func handler(h *Holder, services Services) http.Handler {
 			return
 		}
 		names, err := h.Disconnect(q.wants)
+		answer(w, disconnected{names}, err)
+	})
+	mux.HandleFunc("POST /v1/iopolicy", func(w http.ResponseWriter, r *http.Request) {
+		var q policyRequest
+		if !request(w, r, &q) {
+			return
+		}
+		names, err := h.SetPolicy(q.Policy, q.wants)
 		answer(w, disconnected{names}, err)
 	})
 	mux.HandleFunc("POST /v1/connect", func(w http.ResponseWriter, r *http.Request) {

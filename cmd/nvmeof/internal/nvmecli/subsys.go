@@ -20,6 +20,7 @@ type Subsystem struct {
 // A Path is one of its controllers.
 type Path struct {
 	Name, Transport, Address, State string
+	ANA                             string // of the namespace that was asked for; may be empty
 
 	ControllerID uint16
 	Ways         []Way // to its namespaces, as far as they are known
@@ -44,7 +45,11 @@ func SubsystemsText(w io.Writer, all []Subsystem, more bool) error {
 		}
 		b.WriteString("\\\n")
 		for _, p := range s.Paths {
-			fmt.Fprintf(&b, " +- %s %s %s %s\n", p.Name, p.Transport, p.Address, p.State)
+			fmt.Fprintf(&b, " +- %s %s %s %s", p.Name, p.Transport, p.Address, p.State)
+			if p.ANA != "" {
+				b.WriteString(" " + p.ANA)
+			}
+			b.WriteByte('\n')
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -86,7 +91,11 @@ func (s *Subsystem) json(more bool) object {
 	}
 	paths := []object{}
 	for _, p := range s.Paths {
-		paths = append(paths, object{{"Name", p.Name}, {"Transport", p.Transport}, {"Address", p.Address}, {"State", p.State}})
+		o := object{{"Name", p.Name}, {"Transport", p.Transport}, {"Address", p.Address}, {"State", p.State}}
+		if p.ANA != "" {
+			o = append(o, member{"ANAState", p.ANA})
+		}
+		paths = append(paths, o)
 	}
 	return append(o, member{"Paths", paths})
 }

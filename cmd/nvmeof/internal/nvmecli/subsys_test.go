@@ -2,6 +2,7 @@ package nvmecli
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 )
 
@@ -31,4 +32,15 @@ func TestSubsystems(t *testing.T) {
 	}
 	wantText(t, printed(t, func(b *bytes.Buffer) error { return SubsystemsText(b, nil, false) }), "")
 	wantText(t, printed(t, func(b *bytes.Buffer) error { return SubsystemsJSON(b, nil, false) }), "[]\n")
+}
+
+// TestSubsystemsANA: of one namespace, each path's state is told.
+func TestSubsystemsANA(t *testing.T) {
+	s := Subsystem{Name: "nvme-subsys0", NQN: "nqn.2026-11.org.example:a", HostNQN: "me", Paths: []Path{{Name: "nvme0", Transport: "rdma", Address: "traddr=192.0.2.1", State: "live", ANA: "optimized"}}}
+	wantText(t, printed(t, func(b *bytes.Buffer) error { return SubsystemsText(b, []Subsystem{s}, false) }),
+		"nvme-subsys0 - NQN=nqn.2026-11.org.example:a\n               hostnqn=me\n\\\n +- nvme0 rdma traddr=192.0.2.1 live optimized\n")
+	got := printed(t, func(b *bytes.Buffer) error { return SubsystemsJSON(b, []Subsystem{s}, false) })
+	if want := "\"State\":\"live\",\n            \"ANAState\":\"optimized\"\n"; !strings.Contains(got, want) {
+		t.Errorf("got\n%s\nwant in it\n%s", got, want)
+	}
 }
