@@ -40,7 +40,8 @@ how many clients and requests there were, and what went wrong with them.
 
 An export is called as its namespace identifier; the first is the default one. The
 socket has mode 0600. --traddr takes several addresses with commas between them: paths
-to one subsystem, one of which at least has to lead there at first. When a controller is
+to one subsystem, one of which at least has to lead there at first; it begins when that is
+so, and goes on with the others by itself. When a controller is
 lost it is connected to again; without any requests wait, as --fast_io_fail_tmo says,
 and after --ctrl-loss-tmo it ends.`,
 		Example: "  nvmeof attach -t rdma -a 192.0.2.1 -n NQN --socket /run/disk.sock\n" +
@@ -105,6 +106,7 @@ func (a *attachment) connect(ctx context.Context, all *hosts, p *publisher) erro
 	}
 	wait, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
+	defer tellSilence(p.warn, paths...)()
 	if p.subsystem, p.controllers, err = (connections.Multipath{}).Connect(wait, paths, p.changed); err != nil {
 		return explain(ctx, err, identity)
 	}

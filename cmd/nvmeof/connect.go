@@ -211,6 +211,7 @@ func (k *keeper) connect(ctx context.Context, h *held) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
+	defer tellSilence(k.warn, p)()
 	name, err := k.holder.Connect(ctx, p)
 	if err != nil {
 		return "", explain(ctx, err, identity)

@@ -77,7 +77,7 @@ func newListSubsys() *cobra.Command {
 		Long: `Lists the subsystems that nvmeof connect and connect-all hold, with their paths. Of one
 device, a namespace or a controller, it tells how each live path reaches the namespace, by
 its ANA state.`,
-		Args:  cobra.MaximumNArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			print, err := pick(format, map[string]func(io.Writer, []nvmecli.Subsystem, bool) error{
 				"normal": nvmecli.SubsystemsText, "json": nvmecli.SubsystemsJSON,

@@ -67,12 +67,15 @@ func TestOneOfTwo(t *testing.T) {
 				events[e.State]++
 			}
 		}
-		s := l.connect(cfg)
+		var s *Subsystem
+		d, _ := took(func() error { s = l.connect(cfg); return nil })
+		wantBetween(t, "connecting by the path that is there", d, 0, 1100*time.Millisecond)
 		n := l.namespace(s)
+		l.must(n.Flush())
+		time.Sleep(time.Minute)
 		if st := s.Paths()[0].Status(); st.State != StateConnecting || st.Err == nil || st.Attempts == 0 {
 			t.Errorf("status %+v", st)
 		}
-		l.must(n.Flush())
 		l.sides[0].revive()
 		l.await(s.Paths()[0], StateLive)
 		l.sides[1].kill()
@@ -83,6 +86,22 @@ func TestOneOfTwo(t *testing.T) {
 		ids, err := s.Namespaces(context.Background())
 		if err != nil || len(ids) != 1 || ids[0] != 1 {
 			t.Errorf("namespaces %v, %v", ids, err)
+		}
+	})
+}
+
+// TestNobodyAnswers: who gives up waiting hears whom he waited for.
+func TestNobodyAnswers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		for _, side := range l.sides {
+			side.kill()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := Connect(ctx, l.config())
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer from 192.0.2.2:4420, 192.0.2.3:4420") {
+			t.Errorf("%v", err)
 		}
 	})
 }

@@ -90,13 +90,13 @@ func (p *Path) run(ctx context.Context) {
 		case decide.End:
 			p.sub.changed(p, false) // it may just have been given up
 			if first {
-				close(p.tried)
+				p.wasTried()
 			}
 			return
 		case decide.Connect:
 			s := p.connect(ctx)
 			if first {
-				close(p.tried)
+				p.wasTried()
 				first = false
 			}
 			if s != nil {
@@ -108,6 +108,15 @@ func (p *Path) run(ctx context.Context) {
 			}
 			sleep(ctx, time.Until(wake))
 		}
+	}
+}
+
+// wasTried tells that the first attempt has ended.
+func (p *Path) wasTried() {
+	close(p.tried)
+	select {
+	case p.sub.tries <- p:
+	default: // one that was added later
 	}
 }
 

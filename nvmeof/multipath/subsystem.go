@@ -1,10 +1,12 @@
 package multipath
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +24,7 @@ type Subsystem struct {
 	event  func(Event)
 	about  func(*Namespace) // Config.NamespaceEvent, or does nothing
 	base   time.Time        // of the clock that requests go by
+	tries  chan *Path       // whose first attempt has ended; Connect takes them
 
 	// opening is held while namespaces and buffers become known to controllers, which
 	// takes commands. It comes before mu.
@@ -34,16 +37,16 @@ type Subsystem struct {
 	closed     bool
 }
 
-// Connect connects to a subsystem over its paths. It returns when one of them is
-// live and the others have been tried once; those go on trying. A path that never
-// can be, since the target refuses it or it leads elsewhere, is an error. ctx bounds
-// the wait.
+// Connect connects to a subsystem over its paths. It returns when one of them is live
+// and the others have been tried once, or a second has passed since; those go on trying.
+// A path that never can be, since the target refuses it or it leads elsewhere, is an
+// error if that shows by then. ctx bounds the wait.
 func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	s := &Subsystem{
-		nqn: cfg.NQN, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(),
+		nqn: cfg.NQN, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(), tries: make(chan *Path, len(cfg.Paths)),
 		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{},
 	}
 	s.policy.Store(uint32(cfg.Policy))
@@ -88,28 +91,52 @@ func (s *Subsystem) add(c PathConfig) (*Path, error) {
 	return p, nil
 }
 
-// firstTry waits until each path was tried, and judges.
+// othersTime is how long Connect waits for the paths that do not answer when one is live:
+// those that do answer, be it to refuse, have done so by then.
+const othersTime = time.Second
+
+// firstTry waits until a path is live, and a little for the others, or until each was
+// tried, and judges.
 func (s *Subsystem) firstTry(ctx context.Context) error {
-	live := false
+	paths := s.Paths()
+	var others <-chan time.Time // nil until a path is live
 	var errs []error
-	for _, p := range s.Paths() {
+	for range paths {
 		select {
-		case <-p.tried:
+		case p := <-s.tries:
+			st := p.Status()
+			switch {
+			case st.State == StateDead:
+				return st.Err
+			case st.Reconnects > 0 || st.State == StateLive || st.State == StateLost:
+				others = cmp.Or(others, time.After(othersTime))
+			}
+			if st.Err != nil {
+				errs = append(errs, st.Err)
+			}
+		case <-others:
+			return nil
 		case <-ctx.Done():
-			return fmt.Errorf("multipath: path %v: %w", p.addr(), ctx.Err())
-		}
-		st := p.Status()
-		if st.State == StateDead {
-			return st.Err
-		}
-		if live = live || st.Reconnects > 0 || st.State == StateLive || st.State == StateLost; st.Err != nil {
-			errs = append(errs, st.Err)
+			return fmt.Errorf("multipath: %w; no answer from %s", ctx.Err(), untried(paths))
 		}
 	}
-	if !live {
+	if others == nil {
 		return errors.Join(errs...)
 	}
 	return nil
+}
+
+// untried lists the addresses of paths whose first attempt goes on.
+func untried(paths []*Path) string {
+	var all []string
+	for _, p := range paths {
+		select {
+		case <-p.tried:
+		default:
+			all = append(all, p.addr().String())
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // Add adds a path, tries it once, and keeps it unless it never can be. It returns

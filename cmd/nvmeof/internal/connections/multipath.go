@@ -176,6 +176,9 @@ type multiController struct {
 	gone bool
 }
 
+// errNoAnswer is why a controller is not live that was not connected to yet.
+var errNoAnswer = errors.New("no answer yet")
+
 // Status implements [Controller].
 func (c *multiController) Status() Status {
 	now := c.path.Status()
@@ -193,6 +196,8 @@ func (c *multiController) Status() Status {
 		st.State = Live
 	case now.State == multipath.StateDeleting:
 		st.State, st.Err = Deleting, nil
+	case now.State == multipath.StateConnecting && now.Err == nil:
+		st.Err = errNoAnswer
 	case now.State == multipath.StateDead:
 		st.State = Dead
 		if tmo := c.timers.CtrlLossTmo; tmo > 0 && now.Err != nil {

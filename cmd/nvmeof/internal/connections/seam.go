@@ -22,7 +22,7 @@ type Path struct {
 // A Connector connects to subsystems.
 type Connector interface {
 	// Connect connects by all paths, of which it returns the controllers, once one is
-	// live and the others were tried. changed is called, from any goroutine, when a
+	// live and the others were tried for a moment. changed is called, from any goroutine, when a
 	// controller's state or the namespaces may be others; it does not block.
 	Connect(ctx context.Context, paths []Path, changed func()) (Subsystem, []Controller, error)
 }
