@@ -196,6 +196,23 @@ func TestReconnect(t *testing.T) {
 	c.wantEnd(0)
 }
 
+// TestReplacedNamespace: another namespace with the identifier of one that was removed is
+// published in its place.
+func TestReplacedNamespace(t *testing.T) {
+	inOwnRunDir(t)
+	s := startConfigured(t, testConfig)
+	s.out.await(t, "nvme connect")
+	c := startCommand(t, s.at("connect", "-n", testNQN)...)
+	c.out.await(t, "nvme0\n")
+	for _, size := range []string{"3MiB", "5MiB"} {
+		command(t, words("namespace remove 1 -n "+testNQN)...).want(t, 0)
+		command(t, words("namespace add 1 -n "+testNQN+" --memory "+size)...).want(t, 0)
+		eventually(t, map[string]string{"3MiB": "/   3.15  MB", "5MiB": "/   5.24  MB"}[size], "list")
+	}
+	c.stop()
+	c.wantEnd(0)
+}
+
 // again starts a target anew that has ended.
 func (c *configured) again(t *testing.T) *testTarget {
 	t.Helper()

@@ -129,11 +129,14 @@ func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 	return slices.Clone(now), errors.Join(errs...)
 }
 
-// namespace opens a namespace, or is the one that is open already, if nothing that
-// matters is different now.
+// namespace opens a namespace, or is the one that is open already: that follows its size
+// and its removal by itself. Where it was removed another may have its identifier now.
 func (s *multiSubsystem) namespace(ctx context.Context, id capsule.NSID) (old Namespace, err error) {
 	if i := slices.IndexFunc(s.open, func(n Namespace) bool { return n.ID == id }); i >= 0 {
 		old = s.open[i]
+		if open, ok := old.Store.(*multipath.Namespace); ok && !open.Removed() {
+			return old, nil
+		}
 	}
 	n, err := s.link.Namespace(ctx, id)
 	if err != nil {
