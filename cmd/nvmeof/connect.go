@@ -156,6 +156,7 @@ type keeper struct {
 	holder *connections.Holder
 	server *connections.Server
 	lent   []lent // of the command's goroutine
+	owners *owners
 	forget func() // ends telling on SIGUSR1
 }
 
@@ -164,7 +165,7 @@ func startKeeper(cmd *cobra.Command, noPublish bool) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &keeper{warn: cmd.ErrOrStderr(), hosts: &hosts{warn: cmd.ErrOrStderr()}, forget: func() {}}
+	k := &keeper{warn: cmd.ErrOrStderr(), hosts: &hosts{warn: cmd.ErrOrStderr()}, owners: newOwners(), forget: func() {}}
 	c := connections.Config{
 		Dir: runDir(), Connector: connections.Multipath{}, Addresses: k.hosts.addresses,
 		Log: func(line string) { fmt.Fprintln(k.warn, "nvmeof:", line) },
@@ -225,6 +226,7 @@ func (k *keeper) close() error {
 	if k.server != nil {
 		err = k.server.Close()
 	}
+	k.owners.close()
 	err = errors.Join(err, k.giveBack(), k.holder.Close(), k.hosts.close())
 	k.forget()
 	return err

@@ -83,7 +83,7 @@ func (a *autoconnect) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.keeper.close()) }()
-	a.survey = &survey{hosts: a.keeper.hosts}
+	a.survey = &survey{hosts: a.keeper.hosts, owners: a.keeper.owners}
 	given := settings(cmd)
 	seeds, wrong := a.survey.seeds(entries, given)
 	a.note(wrong)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const twoSubsystems = `
@@ -117,6 +118,33 @@ func TestDiscoverBesides(t *testing.T) {
 	all.wantEnd(0)
 	c.stop()
 	c.wantEnd(0)
+}
+
+// TestOwnerEnds: what another process held for connect-all is connected to by that one
+// when it ends, without a word to anybody.
+func TestOwnerEnds(t *testing.T) {
+	inOwnRunDir(t)
+	s := startConfigured(t, twoSubsystems)
+	s.out.await(t, "nvme connect")
+	other := startTarget(t, "--export", "mem:4MiB", "--nqn", "nqn.2026-11.org.example:three", "--allow-any-host")
+	const here = "127.63.7.11"
+	c := startCommand(t, other.at("connect", "-n", "nqn.2026-11.org.example:three", "-w", here)...)
+	c.out.await(t, "nvme0\n")
+	all := startCommand(t, s.at("connect-all", "-w", here, "--persistent")...)
+	all.errOut.await(t, "nvme2: held by process ")
+	start := time.Now()
+	c.stop()
+	c.wantEnd(0)
+	all.errOut.await(t, "nvme1: the process that held the connection has ended")
+	all.out.await(t, "connecting to device: nvme0\nconnecting to device: nvme1\n")
+	if d := time.Since(start); d > 15*time.Second {
+		t.Errorf("it took %v", d)
+	} else {
+		t.Logf("it took %v", d)
+	}
+	command(t, "list").want(t, 0, "nvme0n1", "nvme1n1")
+	all.stop()
+	all.wantEnd(0)
 }
 
 // TestFiles: discover and connect-all begin with what the files say.

@@ -21,6 +21,7 @@ import (
 type remoteDialer struct {
 	discovery.Dialer
 	options func(at discovery.Endpoint) (map[string]string, error)
+	owners  *owners // nil: it is asked once
 }
 
 // Dial implements [discovery.Dialer].
@@ -38,12 +39,17 @@ func (d *remoteDialer) Dial(ctx context.Context, at discovery.Endpoint, stay boo
 	if err != nil {
 		return nil, err
 	}
-	return &remoteSession{owner, options}, nil
+	session := &remoteSession{owner: owner, options: options}
+	if stay && d.owners != nil {
+		session.done = d.owners.follow(owner)
+	}
+	return session, nil
 }
 
 type remoteSession struct {
 	owner   *connections.Process
 	options map[string]string
+	done    <-chan struct{} // closed when the owner has ended
 }
 
 // Log implements [discovery.Session].
@@ -57,8 +63,8 @@ func (s *remoteSession) Log(ctx context.Context) (discovery.Log, error) {
 
 func (s *remoteSession) Name() nvmeof.NQN      { return "" }
 func (s *remoteSession) Notices() bool         { return false }
-func (s *remoteSession) Done() <-chan struct{} { return nil }
-func (s *remoteSession) Err() error            { return nil }
+func (s *remoteSession) Done() <-chan struct{} { return s.done }
+func (s *remoteSession) Err() error            { return errOwnerEnded }
 func (s *remoteSession) Close() error          { return nil }
 
 // parseDiscovery reads a discovery log page.

@@ -75,6 +75,7 @@ func (s *sources) entries(cmd *cobra.Command, h *held) ([]hostconfig.Entry, erro
 type survey struct {
 	hosts  *hosts
 	scopes []scope
+	owners *owners // nil: a process that asks for this one is asked each minute whether it is there
 }
 
 // A scope is how to connect: options by their long names, and what they mean.
@@ -116,7 +117,7 @@ func (s *survey) dialer() discovery.Dialer {
 		}
 		options := s.at(at.Scope, at.Addr, string(at.NQN))
 		return asWhom(options, identity), nil
-	}}
+	}, s.owners}
 }
 
 // at is a scope's options, for another controller.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
@@ -16,6 +17,52 @@ import (
 type lent struct {
 	owner *connections.Process
 	name  string
+}
+
+// owners are the processes that do something for this one, whose ends it follows.
+type owners struct {
+	ended chan struct{} // one has, since it was last read
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	watched map[string]<-chan struct{} // by socket, closed when that process has ended
+	mu      sync.Mutex                 // guards watched
+	tasks   sync.WaitGroup
+}
+
+func newOwners() *owners {
+	o := &owners{ended: make(chan struct{}, 1), watched: map[string]<-chan struct{}{}}
+	o.ctx, o.cancel = context.WithCancel(context.Background())
+	return o
+}
+
+// follow begins to follow a process. The channel is closed when that has ended, or close
+// was called.
+func (o *owners) follow(p *connections.Process) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if done, ok := o.watched[p.Socket]; ok {
+		return done
+	}
+	done, owner := make(chan struct{}), *p
+	o.watched[p.Socket] = done
+	o.tasks.Go(func() { // ends with the process, or with close
+		owner.AwaitEnd(o.ctx)
+		o.mu.Lock()
+		delete(o.watched, owner.Socket)
+		o.mu.Unlock()
+		close(done)
+		select {
+		case o.ended <- struct{}{}:
+		default:
+		}
+	})
+	return done
+}
+
+func (o *owners) close() {
+	o.cancel()
+	o.tasks.Wait()
 }
 
 // connectAnyhow connects, or lets who can.
@@ -40,6 +87,7 @@ func (k *keeper) connectBy(ctx context.Context, inUse *udp.InUseError, options m
 	}
 	fmt.Fprintf(k.warn, "nvmeof: %s: held by process %d, which is the RoCE endpoint of %v\n", name, owner.PID, inUse.Addr)
 	k.lent = append(k.lent, lent{owner, name})
+	k.owners.follow(owner)
 	return name, nil
 }
 
@@ -57,7 +105,7 @@ func (k *keeper) wait(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(lookAtOwner):
+		case <-time.After(lookAtOwner): // so that one that has ended has left its address
 		}
 		k.lent = slices.DeleteFunc(k.lent, func(l lent) bool {
 			now, err := l.owner.Info(ctx)
@@ -80,6 +128,19 @@ func (k *keeper) wait(ctx context.Context) error {
 	case <-idle:
 		return errors.Join(k.holder.Lost(), lost)
 	}
+}
+
+// orphans forgets the controllers whose process has ended, and returns their names.
+func (k *keeper) orphans(ctx context.Context) (names []string) {
+	k.lent = slices.DeleteFunc(k.lent, func(l lent) bool {
+		_, err := l.owner.Info(ctx)
+		if err == nil || ctx.Err() != nil {
+			return false
+		}
+		names = append(names, l.name)
+		return true
+	})
+	return names
 }
 
 // giveBack disconnects what others hold for us.

@@ -110,6 +110,8 @@ func (a *autoconnect) follow(seeds []discovery.Endpoint) error {
 			todo = a.change(todo, &e)
 		case <-time.After(nextAttempt(todo)):
 			todo = a.attempt(append(todo, a.givenUp()...))
+		case <-a.keeper.owners.ended:
+			todo = append(todo, a.orphaned()...)
 		}
 	}
 }
@@ -135,6 +137,18 @@ func (a *autoconnect) givenUp() (todo []attempt) {
 		if r, ok := a.connected[name]; ok {
 			delete(a.connected, name)
 			todo = append(todo, attempt{record: r, when: time.Now().Add(firstAttempt), pause: firstAttempt})
+		}
+	}
+	return todo
+}
+
+// orphaned are the records whose controllers another process held, which has ended.
+func (a *autoconnect) orphaned() (todo []attempt) {
+	for _, name := range a.keeper.orphans(a.cmd.Context()) {
+		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s: %v\n", name, errOwnerEnded)
+		if r, ok := a.connected[name]; ok {
+			delete(a.connected, name)
+			todo = append(todo, attempt{record: r, when: time.Now()})
 		}
 	}
 	return todo

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -113,6 +114,30 @@ func (p *Process) Info(ctx context.Context) (Process, error) {
 	now := Process{Socket: p.Socket}
 	err := call(ctx, p.Socket, "GET", "/v1/process", nil, &now)
 	return now, err
+}
+
+// AwaitEnd returns when the process has ended, or ctx has. The end of a connection to its
+// control socket, on which one request was made, tells at once.
+func (p *Process) AwaitEnd(ctx context.Context) {
+	for ctx.Err() == nil {
+		c, err := (&net.Dialer{}).DialContext(ctx, "unix", p.Socket)
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+			return
+		case err != nil: // it has no room now
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+		if _, err := io.WriteString(c, "GET /v1/alive HTTP/1.1\r\nHost: host\r\n\r\n"); err == nil {
+			_, _ = io.Copy(io.Discard, c) // to its end; after a minute the server ends it too
+		}
+		stop()
+		_ = c.Close()
+	}
 }
 
 func call(ctx context.Context, socket, method, path string, body, result any) error {

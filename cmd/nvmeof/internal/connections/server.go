@@ -129,6 +129,7 @@ type failure struct {
 func handler(h *Holder, services Services) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/process", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.Info(), nil) })
+	mux.HandleFunc("GET /v1/alive", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("POST /v1/disconnect", func(w http.ResponseWriter, r *http.Request) {
 		var q disconnectRequest
 		if !request(w, r, &q) {
