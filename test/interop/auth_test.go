@@ -44,7 +44,7 @@ func (c *authCase) option() string {
 func (c *authCase) write(t *testing.T, l *lab) {
 	t.Helper()
 	for ending, key := range map[string]auth.Key{".key": c.key, ".ctrl": c.ctrl} {
-		name := filepath.Join(l.hostDir, "keys", c.name()+ending)
+		name := filepath.Join(l.peerDir, "keys", c.name()+ending)
 		if err := os.WriteFile(name, []byte(key.Text()+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func authCases(t *testing.T) (cases []*authCase) {
 // needOurs skips what has no meaning with nvmet in our place.
 func needOurs(t *testing.T) {
 	t.Helper()
-	if *peer != "nvmeof" {
+	if *peer == peerKernel {
 		t.Skip("nvmet has one hash and group for all hosts, and no key files")
 	}
 }
@@ -93,7 +93,7 @@ func TestAuthLinuxHost(t *testing.T) {
 	needOurs(t)
 	l := newLab(t)
 	cases := authCases(t)
-	if err := os.MkdirAll(filepath.Join(l.hostDir, "keys"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(l.peerDir, "keys"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range cases {

@@ -15,7 +15,7 @@ const pathsEnd = "/tmp/paths.end"
 func (l *lab) startPaths(t *testing.T, options string, paths ...string) {
 	t.Helper()
 	l.install(t, "./test/interop/paths", "paths")
-	command := fmt.Sprintf("rm -f %s; paths -nqn %s -until %s %s %s", pathsEnd, targetNQN, pathsEnd, options, strings.Join(paths, " "))
+	command := fmt.Sprintf("rm -f %s; paths -transport %s -nqn %s -until %s %s %s", pathsEnd, l.transport(), targetNQN, pathsEnd, options, strings.Join(paths, " "))
 	l.onPeer(t, time.Minute, "background", env{"action": "start", "name": "paths", "command": command, "ready": "grep -q running /tmp/paths.out"})
 }
 

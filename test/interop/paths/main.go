@@ -3,7 +3,7 @@
 // when it has begun, a line for whatever happens to a path, and at the end how much
 // it did. The whole namespace is overwritten.
 //
-//	paths -nqn NQN -host ADDR [-policy numa] [-kato 3s] -until FILE ADDR:PORT...
+//	paths -nqn NQN -host ADDR [-transport softroce] [-policy numa] [-kato 3s] -until FILE ADDR:PORT...
 package main
 
 import (
@@ -18,13 +18,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/test/interop/device"
 )
 
 func main() {
 	var c config
 	flag.StringVar(&c.nqn, "nqn", "", "name of the subsystem")
 	flag.StringVar(&c.host, "host", "", "address of this host")
+	flag.StringVar(&c.transport, "transport", "softroce", "how this host reaches them: softroce or verbs")
 	flag.StringVar(&c.policy, "policy", "numa", "how paths are chosen")
 	flag.StringVar(&c.until, "until", "", "file that ends the run")
 	flag.DurationVar(&c.kato, "kato", 3*time.Second, "keep alive timeout")
@@ -38,9 +39,9 @@ func main() {
 }
 
 type config struct {
-	nqn, host, policy, until string
-	kato, delay              time.Duration
-	paths                    []string
+	nqn, host, policy, until, transport string
+	kato, delay                         time.Duration
+	paths                               []string
 }
 
 func (c *config) run() (err error) {
@@ -48,15 +49,15 @@ func (c *config) run() (err error) {
 	if err != nil {
 		return err
 	}
-	device, err := softroce.Open(softroce.Config{Addr: addr, Shards: 2})
+	dev, err := device.Open(c.transport, addr, 2)
 	if err != nil {
 		return err
 	}
-	h, err := host.New(host.Config{Device: device, Shards: 2})
+	h, err := host.New(host.Config{Device: dev, Shards: 2})
 	if err != nil {
-		return errors.Join(err, device.Close())
+		return errors.Join(err, dev.Close())
 	}
-	defer func() { err = errors.Join(err, h.Close(), device.Close()) }()
+	defer func() { err = errors.Join(err, h.Close(), dev.Close()) }()
 	cfg, err := c.subsystem(h)
 	if err != nil {
 		return err
