@@ -163,7 +163,7 @@ func (c *completionQueue) Poll(cs []rdmatransport.Completion) int {
 				q.flushWaiting()
 			}
 		}
-		if got < want {
+		if got < want || len(c.backlog) > 0 { // which comes before what is with the device
 			break
 		}
 	}
@@ -200,6 +200,19 @@ func (c *completionQueue) load() {
 			}
 			if q != nil {
 				q.flushWaiting()
+			}
+		}
+	}
+}
+
+// loadSends moves the completed sends to the backlog, amid the translation of others.
+func (c *completionQueue) loadSends() {
+	wcs := make([]C.struct_nv_wc, pollBatch)
+	for got := pollBatch; got == pollBatch; {
+		got = max(0, c.sent.take(c, wcs)) // Poll finds what is wrong
+		for i := range wcs[:got] {
+			if q, done := c.translate(&wcs[i]); done != nil {
+				c.backlog = append(c.backlog, queued{serialOf(q), *done})
 			}
 		}
 	}

@@ -27,6 +27,7 @@ func (l *lab) ourHostLoses(t *testing.T) {
 	t.Cleanup(func() { l.onHost(t, time.Minute, "nvmet", e.with(env{"action": "stop"})) })
 	l.cleanUpAtEnd(t)
 	at := l.logEnd(t)
+	stop := l.startCapture(t, "ourloss", 128) // for who fails
 	if l.ours() {
 		l.startPaths(t, "-host "+s.peerAddr(), s.hostAddr()+":4420")
 	} else {
@@ -43,5 +44,6 @@ func (l *lab) ourHostLoses(t *testing.T) {
 		l.loss(t, "")
 		l.onPeer(t, time.Minute, "disconnect", e.with(env{"limit_ms": 5000}))
 	}
+	stop()
 	l.wantCleanLog(t, at, portGone)
 }

@@ -47,14 +47,14 @@ func TestVerbsAlone(t *testing.T) {
 	l.installWith(t, "verbs", "./cmd/nvmeof", "nvmeof")
 	l.installWith(t, "verbs", "./test/interop/cycles", "cycles")
 	l.link(t, 1500)
-	times := 200
+	times := 100
 	if *whole {
 		times = 1000
 	}
 	for _, name := range []string{"verbswildcard", "verbsmoved", "verbsshared", "verbscycles"} {
 		t.Run(name, func(t *testing.T) {
 			l.cleanUpAtEnd(t)
-			t.Log(l.onHost(t, 5*time.Minute, name, env{"nqn": targetNQN, "times": times}))
+			t.Log(l.onHost(t, 9*time.Minute, name, env{"nqn": targetNQN, "times": times}))
 		})
 	}
 }
