@@ -15,7 +15,7 @@ var portGone = regexp.MustCompile(`nvmet(_rdma)?: |nvme nvme\d+: `)
 // again when the kernel has ended that.
 func TestOurDiscovery(t *testing.T) {
 	needGuest(t)
-	needOurs(t)
+	needOneGuest(t)
 	l := newLab(t)
 	s := setting{"memory", 1500, "ipv4"}
 	l.link(t, s.mtu)
@@ -29,6 +29,6 @@ func TestOurDiscovery(t *testing.T) {
 	t.Cleanup(func() { serve("stop") })
 	l.cleanUpAtEnd(t)
 	at := l.logEnd(t)
-	l.onPeer(t, 4*time.Minute, "ourdiscovery", e.with(env{"transport": l.transport(), "unique": "nqn.2026-11.org.example:discovery"}))
+	l.onPeer(t, 4*time.Minute, "ourdiscovery", e.with(env{"transport": "softroce", "unique": "nqn.2026-11.org.example:discovery"}))
 	l.wantCleanLog(t, at, portGone)
 }
