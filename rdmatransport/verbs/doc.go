@@ -98,11 +98,11 @@
 //
 // What rdma_rxe does otherwise than an RNIC (Linux 6.12): it holds a window to its
 // region's bounds only, it binds windows a second time when it sends again, and it
-// often tells a local error as a flush, or as another one. When it has asked for the rest
-// of a READ, since answers were lost or reordered, it puts the queue pair into the error
-// state with no error to tell (rxe_comp.c:827 warns of that, once), which two Linux
-// kernels do to each other too: over rdma_rxe every connection with loss ends now and
-// then, and who wants to go on connects again.
+// often tells a local error as a flush, or as another one. Where packets are lost or
+// reordered it puts queue pairs into the error state with no error to tell
+// (rxe_comp.c:827 warns of that, once) or lets them fall silent, which two Linux kernels
+// do to each other too: over rdma_rxe a connection with loss ends now and then, and who
+// wants to go on connects again.
 //
 // # Keys
 //

@@ -248,8 +248,8 @@ func (l *lab) wantPeerSurvives(t *testing.T) {
 	l.peerSeen = len(lines)
 }
 
-// withoutCompleter leaves out, and logs, the warning that rxe gives once when it calls
-// the first response to the rest of a READ an error (see wantResetsExplained).
+// withoutCompleter leaves out, and logs, the warning that rxe gives once when it ends a
+// queue pair after loss with no error to tell (see wantResetsExplained).
 func withoutCompleter(t *testing.T, lines []kernelLine) (kept []kernelLine) {
 	inside := false
 	for _, l := range lines {

@@ -36,7 +36,7 @@ func (l *lab) ourHostLoses(t *testing.T) {
 	l.loss(t, "loss 3% reorder 5%")
 	t.Cleanup(func() { l.loss(t, "") })
 	if l.ours() {
-		time.Sleep(20 * time.Second)
+		time.Sleep(15 * time.Second)
 		l.loss(t, "")
 		t.Log(l.finishPaths(t))
 	} else {
