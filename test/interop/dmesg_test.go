@@ -306,3 +306,27 @@ func TestReplays(t *testing.T) {
 		}
 	}
 }
+
+// TestCompleter: rxe's own warning goes with its trace, any other stays.
+func TestCompleter(t *testing.T) {
+	const trace = "4,3,1000002,-;Call Trace:\n4,4,1000003,-;---[ end trace 0000000000000000 ]---\n"
+	const rxe = "4,1,1000000,-;WARNING: CPU: 0 PID: 36 at drivers/infiniband/sw/rxe/rxe_comp.c:827 rxe_completer+0xb9f/0xe40 [rdma_rxe]\n"
+	const other = "4,2,1000001,-;WARNING: CPU: 0 PID: 36 at drivers/infiniband/sw/rxe/rxe_resp.c:100 rxe_receiver+0x1/0x2 [rdma_rxe]\n"
+	for log, want := range map[string]int{rxe + trace: 0, other + trace: 2, rxe + trace + other + trace: 2} {
+		if got := complaints(withoutCompleter(t, parseKernelLog(log)), nil); len(got) != want {
+			t.Errorf("%q: complaints %q, want %d", log, got, want)
+		}
+	}
+}
+
+func TestKeepAliveTrip(t *testing.T) {
+	for complaint, want := range map[string]time.Duration{
+		"[217.493] nvme nvme0: long keepalive RTT (1292 ms)":   1292 * time.Millisecond,
+		"[217.493] nvme nvme0: failed nvme_keep_alive_end_io":  0,
+		"[217.493] nvme nvme0: long keepalive RTT (no number)": 0,
+	} {
+		if got := keepAliveTrip(complaint); got != want {
+			t.Errorf("%q: %v, want %v", complaint, got, want)
+		}
+	}
+}
