@@ -19,7 +19,8 @@
 // With -peer=verbs every test that can has our program there, also those outside the
 // table. With -peer=kernel the second guest's nvmet-rdma, or its nvme-rdma, takes our
 // place: every check must hold there too, which shows that the checks themselves are
-// right. Under loss it is the control: what rdma_rxe does to itself is seen there.
+// right. Under loss it is the control: what rdma_rxe does to itself is seen, and told,
+// there.
 //
 // With -keep DIR, captures, logs and scripts of every guest stay in DIR; without
 // it they stay in a temporary directory, named in the output, if a test fails.
