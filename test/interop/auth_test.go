@@ -153,7 +153,7 @@ func (l *lab) wrongKeys(t *testing.T, s setting, c *authCase) {
 
 func (l *lab) wholeTargetLog(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(l.hostDir, "target.log"))
+	b, err := os.ReadFile(filepath.Join(l.peerDir, "target.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
