@@ -64,7 +64,8 @@ type ConnRequest interface {
 	// Accept connects a queue pair that has posted its first receives. It is
 	// called by the owner of the queue pair's completion queue and returns
 	// without waiting; if the peer never confirms, the queue pair fails with
-	// flushed completions.
+	// flushed completions. The first message is the peer's: before it has come nothing
+	// may be sent (iWARP demands that).
 	Accept(qp QueuePair, p ConnParams) error
 
 	// Reject refuses with reason "consumer defined" and the given data.

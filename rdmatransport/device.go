@@ -13,6 +13,7 @@ type Attrs struct {
 	MaxQueueDepth int // work requests outstanding on one send or receive queue
 	MaxShared     int // receives of one shared receive queue; 0: the device has none
 	MaxSGE        int // elements of one scatter list
+	MaxReadSGE    int // of what an RDMA READ fills, where those are fewer (iWARP); 0: MaxSGE
 	MaxInline     int // bytes of a FlagInline send
 	MaxMessage    int // bytes of one message
 	MaxReadsOut   int // RDMA READs and atomics a queue pair may have in flight

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
 
 // TestTransfers writes and reads back all sizes in every way that data can take.
@@ -16,10 +17,13 @@ func TestTransfers(t *testing.T) {
 	for _, windows := range []bool{false, true} {
 		for _, inCapsule := range []int{0, 8192} {
 			for _, budget := range []int{0, 20000} {
-				for _, pieces := range []int{1, 3} {
-					name := fmt.Sprintf("windows %v, in-capsule %d, budget %d, pieces %d", windows, inCapsule, budget, pieces)
+				for _, cut := range []struct{ pieces, readSGE int }{{1, 0}, {3, 0}, {3, 1}} {
+					pieces := cut.pieces
+					name := fmt.Sprintf("windows %v, in-capsule %d, budget %d, pieces %d, reads into %d", windows, inCapsule, budget, pieces, cut.readSGE)
 					t.Run(name, func(t *testing.T) {
-						r := newRig(t, budget)
+						attrs := rdmatest.Attrs()
+						attrs.MaxReadSGE = cut.readSGE
+						r := newRigOf(t, attrs, budget)
 						s := r.newStore(2 << 20)
 						s.pieces = pieces
 						h := r.queues(s, TargetConfig{InCapsule: inCapsule}, HostConfig{InCapsule: inCapsule, Windows: windows})

@@ -34,16 +34,21 @@ var (
 // newRig opens both ends; budget is the target's receive budget, 0 for none.
 func newRig(t *testing.T, budget int) *rig {
 	t.Helper()
+	return newRigOf(t, rdmatest.Attrs(), budget)
+}
+
+func newRigOf(t *testing.T, attrs rdmatransport.Attrs, budget int) *rig {
+	t.Helper()
 	n := rdmatest.NewLoopback()
 	r := &rig{t: t}
-	r.host = newRigEnd(t, n, hostAddr, budget)
-	r.target = newRigEnd(t, n, targetAddr, budget)
+	r.host = newRigEnd(t, n, hostAddr, attrs, budget)
+	r.target = newRigEnd(t, n, targetAddr, attrs, budget)
 	return r
 }
 
-func newRigEnd(t *testing.T, n *rdmatest.Loopback, addr netip.Addr, budget int) rigEnd {
+func newRigEnd(t *testing.T, n *rdmatest.Loopback, addr netip.Addr, attrs rdmatransport.Attrs, budget int) rigEnd {
 	t.Helper()
-	d, err := n.Open(addr, rdmatest.Attrs())
+	d, err := n.Open(addr, attrs)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,12 +43,12 @@ type cursor struct {
 	offset int // in the piece
 }
 
-// gather appends to the batch a scatter list of at most n bytes and maxSGE
+// gather appends to the batch a scatter list of at most n bytes and so many
 // elements from where the cursor stands, moves the cursor, and returns the list
 // and its bytes.
-func (b *sendBatch) gather(at *cursor, pieces []rdmatransport.SGE, n int) ([]rdmatransport.SGE, int) {
+func (b *sendBatch) gather(at *cursor, pieces []rdmatransport.SGE, elements, n int) ([]rdmatransport.SGE, int) {
 	start, total := len(b.SGEs), 0
-	for total < n && at.piece < len(pieces) && len(b.SGEs)-start < b.maxSGE {
+	for total < n && at.piece < len(pieces) && len(b.SGEs)-start < elements {
 		p := pieces[at.piece]
 		part := p.Buf[at.offset:]
 		if len(part) > n-total {

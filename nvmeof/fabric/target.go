@@ -73,6 +73,14 @@ func (c *TargetConfig) sends() int {
 
 func (c *TargetConfig) maxSGE() int { return max(2, min(c.Attrs.MaxSGE, c.pieces())) }
 
+// readSGE is how many elements an RDMA READ may fill.
+func (c *TargetConfig) readSGE() int {
+	if n := c.Attrs.MaxReadSGE; n > 0 {
+		return min(n, c.maxSGE())
+	}
+	return c.maxSGE()
+}
+
 // Memory is how many bytes the queue maps and registers.
 func (c *TargetConfig) Memory() int { return c.layout().size }
 

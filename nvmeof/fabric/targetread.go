@@ -86,7 +86,7 @@ func (q *TargetQueue) collectRead(c *Command) bool {
 	if w.budget.Take(&w.claim, &q.slot, want, want) == 0 {
 		return false
 	}
-	sgl, n := q.send.gather(&f.local, c.pieces, want)
+	sgl, n := q.send.gather(&f.local, c.pieces, q.cfg.readSGE(), want)
 	if n < want { // more pieces than one work request takes
 		w.budget.Give(want - n)
 	}

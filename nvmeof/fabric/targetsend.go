@@ -97,7 +97,7 @@ func (q *TargetQueue) collectWrites(c *Command) {
 	for i := 0; left > 0; i++ {
 		r := &c.data.remotes[i]
 		for off := 0; off < r.length && left > 0; {
-			sgl, n := q.send.gather(&at, c.pieces, min(left, r.length-off))
+			sgl, n := q.send.gather(&at, c.pieces, q.send.maxSGE, min(left, r.length-off))
 			q.send.Writes = append(q.send.Writes, rdmatransport.SendWR{
 				ID: q.slot.ID(makeTag(tagWrite, c.index)), Op: rdmatransport.OpWrite, Flags: rdmatransport.FlagRelaxed,
 				SGL: sgl, RemoteAddr: r.addr + uint64(off), RKey: r.key,

@@ -182,6 +182,9 @@ func (q *queuePair) check(wr *rdmatransport.SendWR) error {
 	if len(wr.SGL) > q.cfg.MaxSGE {
 		return fmt.Errorf("loopback: %d scatter elements, limit %d", len(wr.SGL), q.cfg.MaxSGE)
 	}
+	if limit := q.cq.device.attrs.MaxReadSGE; wr.Op == rdmatransport.OpRead && limit > 0 && len(wr.SGL) > limit {
+		return fmt.Errorf("loopback: RDMA READ into %d elements, limit %d", len(wr.SGL), limit)
+	}
 	inline := wr.Flags&rdmatransport.FlagInline != 0
 	if inline && length(wr.SGL) > q.cq.device.attrs.MaxInline {
 		return errors.New("loopback: too long for an inline send")

@@ -163,7 +163,7 @@ func (c *completionQueue) Poll(cs []rdmatransport.Completion) int {
 				q.flushWaiting()
 			}
 		}
-		if got < want {
+		if got < want || len(c.backlog) > 0 { // which comes before what is with the device
 			break
 		}
 	}
@@ -193,14 +193,28 @@ func (c *completionQueue) take(n int) int {
 func (c *completionQueue) load() {
 	for got := pollBatch; got == pollBatch; {
 		got = c.take(pollBatch)
-		for i := range c.wcs[:got] {
-			q, done := c.translate(&c.wcs[i])
-			if done != nil {
-				c.backlog = append(c.backlog, queued{serialOf(q), *done})
-			}
-			if q != nil {
-				q.flushWaiting()
-			}
+		c.hold(c.wcs[:got])
+	}
+}
+
+// loadSends does so with sends alone, amid the translation of what was taken before.
+func (c *completionQueue) loadSends() {
+	wcs := make([]C.struct_nv_wc, pollBatch)
+	for got := pollBatch; got == pollBatch; {
+		got = max(0, c.sent.take(c, wcs)) // the next Poll finds what is wrong
+		c.hold(wcs[:got])
+	}
+}
+
+// hold keeps completions for the next Poll.
+func (c *completionQueue) hold(wcs []C.struct_nv_wc) {
+	for i := range wcs {
+		q, done := c.translate(&wcs[i])
+		if done != nil {
+			c.backlog = append(c.backlog, queued{serialOf(q), *done})
+		}
+		if q != nil {
+			q.flushWaiting()
 		}
 	}
 }

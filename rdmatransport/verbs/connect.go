@@ -112,7 +112,10 @@ func (c *connection) resolve(ctx context.Context, to netip.AddrPort, tos uint8) 
 
 // finish makes the queue pair ready on our side, then on the peer's.
 func (c *connection) finish(ctx context.Context, to netip.AddrPort, kind C.uint8_t, readsIn, readsOut int) error {
-	if err := c.join(readsIn, readsOut); err != nil {
+	byItself := kind == C.NV_EVENT_ESTABLISHED // iWARP: its reply leaves the queue pair in RTS, and there is no third message
+	if byItself {
+		c.joins()
+	} else if err := c.join(readsIn, readsOut); err != nil {
 		return err
 	}
 	local, _ := c.addresses()
@@ -123,7 +126,7 @@ func (c *connection) finish(ctx context.Context, to netip.AddrPort, kind C.uint8
 		q.connected, q.local, q.remote, q.readDepth = true, local, to, readsOut
 		return nil
 	})
-	if err == nil && kind != C.NV_EVENT_ESTABLISHED { // iWARP has no third message
+	if err == nil && !byItself {
 		err = c.use("confirming a connection", func(id *C.struct_rdma_cm_id) C.int { return C.nv_establish(c.dev.lib, id) })
 	}
 	if err == nil {

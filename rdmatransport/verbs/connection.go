@@ -84,6 +84,13 @@ func (c *connection) join(readsIn, readsOut int) error {
 	})
 }
 
+// joins notes that the device has done so by itself.
+func (c *connection) joins() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.joined = true
+}
+
 // rnrTimer makes a peer whose SEND finds no receive try again after 640 µs (IBTA
 // volume 1, table 45).
 const rnrTimer = 12

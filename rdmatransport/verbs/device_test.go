@@ -42,7 +42,7 @@ func newNode(t *testing.T) *node {
 		}
 	}
 	var err error
-	n.device, err = verbs.Open(verbs.Config{Addr: netip.MustParseAddr(*addr)})
+	n.device, err = verbs.Open(verbs.Config{Addr: netip.MustParseAddr(*addr), Shards: 2})
 	must(err)
 	n.domain, err = n.device.NewDomain()
 	must(err)
@@ -121,42 +121,122 @@ func join(t *testing.T, a, b *node, l rdmatransport.Listener) (active, passive r
 	return active, passive
 }
 
-func (n *node) listen() rdmatransport.Listener {
+func (n *node) listen() rdmatransport.Listener { return n.listenAt(0) }
+
+func (n *node) listenAt(port uint16) rdmatransport.Listener {
 	n.t.Helper()
-	l, err := n.device.Listen(netip.AddrPortFrom(netip.MustParseAddr(*addr), 0))
+	l, err := n.device.Listen(netip.AddrPortFrom(netip.MustParseAddr(*addr), port))
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	return l
 }
 
-// TestCycles connects and disconnects on the same two devices. Who runs it compares
-// the objects of the device before and after.
+// objects is how many of each kind the kernel has for the RDMA devices.
+func objects(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "rdma", "resource", "show").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// passing makes what a queue pair needs, and gives it back.
+func (n *node) passing() {
+	n.t.Helper()
+	cq, err := n.device.NewCompletionQueue(rdmatransport.CQConfig{})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	domain, err := n.device.NewDomain()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	region, err := domain.Register(make([]byte, 4096), rdmatransport.AccessLocalWrite)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	qp, err := domain.NewQueuePair(rdmatransport.QPConfig{CQ: cq})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if err := errors.Join(qp.Close(), region.Deregister(), domain.Close(), cq.Close()); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// TestCycles connects and disconnects on the same two devices, with nothing in between:
+// no connection waits for the end of an earlier one (TIMEWAIT), and the kernel has no
+// more objects then than after the first ones. Who runs it compares them before and
+// after the process.
 func TestCycles(t *testing.T) {
 	if *addr == "" {
 		t.Skip("needs an RDMA device: -addr")
 	}
 	a, b := newNode(t), newNode(t)
 	l := b.listen()
+	for i := range 5 {
+		a.cycle(b, l, i)
+	}
+	before := objects(t)
 	for i := range *cycles {
-		active, passive := join(t, a, b, l)
-		first, second, ends := active, passive, [2]*node{a, b}
-		if i%2 == 1 {
-			first, second, ends = passive, active, [2]*node{b, a}
-		}
-		a.seen, b.seen = nil, nil
-		first.Disconnect()
-		turn(t, "disconnecting", func() bool { return second.Err() != nil && len(ends[1].seen) > 0 && len(ends[0].seen) > 0 }, a, b)
-		for _, err := range []error{first.Close(), second.Close()} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		a.cycle(b, l, i)
+		a.passing()
+	}
+	after := objects(t)
+	for start := time.Now(); after != before && time.Since(start) < patience; after = objects(t) {
+		a.poll()
+		b.poll()
+	}
+	if after != before {
+		t.Errorf("%d cycles leave\n%safter 5 there were\n%s", *cycles, after, before)
 	}
 	for _, err := range []error{l.Close(), a.device.Close(), b.device.Close()} {
 		if err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// cycle connects to b and disconnects; each end begins that in turn.
+func (n *node) cycle(b *node, l rdmatransport.Listener, i int) {
+	n.t.Helper()
+	active, passive := join(n.t, n, b, l)
+	first, second, ends := active, passive, [2]*node{n, b}
+	if i%2 == 1 {
+		first, second, ends = passive, active, [2]*node{b, n}
+	}
+	n.seen, b.seen = nil, nil
+	first.Disconnect()
+	turn(n.t, "disconnecting", func() bool { return second.Err() != nil && len(ends[1].seen) > 0 && len(ends[0].seen) > 0 }, n, b)
+	if err := errors.Join(first.Close(), second.Close()); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// TestListenAgain: a port can be listened on as soon as its device is closed, whatever
+// was connected to it.
+func TestListenAgain(t *testing.T) {
+	if *addr == "" {
+		t.Skip("needs an RDMA device: -addr")
+	}
+	a := newNode(t)
+	port := uint16(0)
+	for range max(5, *cycles/10) {
+		b := newNode(t)
+		l := b.listenAt(port)
+		port = l.Addr().Port()
+		active, _ := join(t, a, b, l)
+		if err := b.device.Close(); err != nil { // with listener and connection
+			t.Fatal(err)
+		}
+		if err := active.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.device.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -49,7 +49,8 @@
 // a second whether the device is still there. Who wants it back opens it again.
 //
 // The end of a connection is not followed by the wait for TIMEWAIT_EXIT: the kernel
-// keeps what it needs for that time without the identifier. A late packet for a queue
+// keeps what it needs for that time without the identifier. Neither the port of a
+// listener nor the next connection waits for it (TestListenAgain, TestCycles). A late packet for a queue
 // pair number that is used again would have to come from the new peer's address and
 // hit its sequence numbers, which start at random; rdma_rxe hands out numbers in turn
 // besides. The event is taken where it comes before the identifier is gone: as the
@@ -67,12 +68,29 @@
 // [DMABufDomain] registers dma-bufs. It is beside the contract: nothing of this
 // module uses it yet, and no device that can has been tried.
 //
+// # iWARP
+//
+// It was read for, and never run. What it has otherwise, and where that is:
+//
+//   - The active side sends first (RFC 5044, 7.1): until its first message has come, the
+//     passive side must not send. NVMe over RDMA keeps to that, whose first message is
+//     the host's Connect command; nothing here enforces it.
+//   - The connection exchange has two messages, and the device moves the queue pair by
+//     itself: on the active side nothing is left to do when the reply has come.
+//   - Private data have their real length, not that of the message's field.
+//   - A refusal has no reason but an errno, and perhaps data.
+//   - There is no immediate data: Attrs says so, and what asks for it is refused.
+//   - The answers to RDMA READs are writes by the peer (RFC 5040, 5.2): what they are to
+//     fill is registered for that, and the queue pair allows it even where the peer is to
+//     have no access. Any peer that learns such a key can write there.
+//   - A READ may fill fewer elements than a scatter list has, often one: Attrs.MaxReadSGE.
+//   - A message without a receive ends the connection, with no RNR retry; the end of a
+//     queue pair ends the TCP connection, with what was not acknowledged.
+//
 // # Limits
 //
 // Reliable connections only, no multicast, no path migration. A peer sees virtual addresses of this process. The
-// keys of memory windows change in 8 bits only. On iWARP memory that RDMA READs
-// are to fill can be written by any peer that learns its key, as that protocol
-// demands.
+// keys of memory windows change in 8 bits only.
 //
 // A queue pair that is closed while a message arrives may take a shared receive with
 // it: rdma_rxe does not complete what it had begun to fill, and other devices may not
@@ -80,7 +98,11 @@
 //
 // What rdma_rxe does otherwise than an RNIC (Linux 6.12): it holds a window to its
 // region's bounds only, it binds windows a second time when it sends again, and it
-// often tells a local error as a flush, or as another one.
+// often tells a local error as a flush, or as another one. Where packets are lost or
+// reordered it puts queue pairs into the error state with no error to tell
+// (rxe_comp.c:827 warns of that, once) or lets them fall silent, which two Linux kernels
+// do to each other too: over rdma_rxe a connection with loss ends now and then, and who
+// wants to go on connects again.
 //
 // # Keys
 //

@@ -89,6 +89,20 @@ func (d *device) accessFor(access rdmatransport.Access) C.uint32_t {
 	return flags
 }
 
+// remoteAccess is what a peer may do at a queue pair. On iWARP the answers to READs are
+// writes, which a queue pair with no remote access at all may refuse.
+func (d *device) remoteAccess(none bool) C.uint32_t {
+	switch {
+	case none && d.hw.iwarp != 0:
+		return C.NV_REMOTE_WRITE
+	case none:
+		return 0
+	case d.attrs.Atomics:
+		return C.NV_REMOTE_READ | C.NV_REMOTE_WRITE | C.NV_REMOTE_ATOMIC
+	}
+	return C.NV_REMOTE_READ | C.NV_REMOTE_WRITE
+}
+
 func accessFlags(access rdmatransport.Access) (flags C.uint32_t) {
 	for _, f := range [...]struct {
 		right rdmatransport.Access

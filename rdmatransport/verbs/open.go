@@ -140,7 +140,8 @@ func (d *device) describe() rdmatransport.Attrs {
 	}
 	return rdmatransport.Attrs{
 		Provider: "verbs", Name: fmt.Sprintf("%s port %d", C.GoString(&hw.name[0]), hw.port),
-		MaxQueueDepth: min(depth, maxDepth), MaxShared: min(int(hw.max_srq_wr), maxShared), MaxSGE: min(int(hw.max_sge), maxSGE), MaxInline: int(hw.max_inline),
+		MaxQueueDepth: min(depth, maxDepth), MaxShared: min(int(hw.max_srq_wr), maxShared), MaxSGE: min(int(hw.max_sge), maxSGE),
+		MaxReadSGE: min(int(hw.max_read_sge), maxSGE), MaxInline: int(hw.max_inline),
 		MaxMessage: length, MaxReadsOut: min(int(hw.max_reads_out), maxReads), MaxReadsIn: min(int(hw.max_reads_in), maxReads),
 		Shards: d.cfg.shards(), Windows: windows, Atomics: hw.atomics != 0, Immediate: hw.iwarp == 0, Pins: true,
 	}

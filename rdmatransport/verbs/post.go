@@ -67,6 +67,8 @@ func (q *queuePair) checkSend(wr *rdmatransport.SendWR) error {
 	switch {
 	case len(wr.SGL) > q.maxSGE:
 		return fmt.Errorf("verbs: send of %d elements, limit %d", len(wr.SGL), q.maxSGE)
+	case wr.Op == rdmatransport.OpRead && len(wr.SGL) > a.MaxReadSGE:
+		return fmt.Errorf("verbs: RDMA READ into %d elements, limit %d of %s", len(wr.SGL), a.MaxReadSGE, a.Name)
 	case wr.Op > rdmatransport.OpInvalidate:
 		return fmt.Errorf("verbs: operation %d cannot be posted", wr.Op)
 	case wr.Flags&rdmatransport.FlagInline != 0 && n > a.MaxInline:

@@ -67,12 +67,7 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	if !cfg.NoRemote {
-		q.access = C.NV_REMOTE_READ | C.NV_REMOTE_WRITE
-		if c.dev.attrs.Atomics {
-			q.access |= C.NV_REMOTE_ATOMIC
-		}
-	}
+	q.access = c.dev.remoteAccess(cfg.NoRemote)
 	if err := q.share(cfg.SharedRecv); err != nil {
 		return nil, err
 	}

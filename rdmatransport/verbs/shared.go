@@ -149,7 +149,9 @@ func (s *sharedReceiveQueue) translate(w *C.struct_nv_wc) (*queuePair, *rdmatran
 	case done.Status == rdmatransport.StatusSuccess:
 		q.received(done, w)
 	default:
-		q.failed(done, w)
+		kept := *done
+		q.failed(kept.Status, w, true)
+		*done = kept
 	}
 	return q, done
 }

@@ -137,8 +137,7 @@ static int query(struct nv_lib *l, struct ibv_context *context, struct nv_attrs 
 	a->max_message = port.max_msg_sz;
 	a->max_qp_wr = dev.max_qp_wr;
 	a->max_sge = dev.max_sge;
-	if (dev.max_sge_rd > 0 && dev.max_sge_rd < dev.max_sge)
-		a->max_sge = dev.max_sge_rd;
+	a->max_read_sge = dev.max_sge_rd > 0 && dev.max_sge_rd < dev.max_sge ? dev.max_sge_rd : dev.max_sge;
 	a->max_cqe = dev.max_cqe;
 	a->max_srq_wr = dev.max_srq > 0 && dev.max_srq_wr > 0 ? dev.max_srq_wr : 0;
 	a->max_srq_sge = dev.max_srq_sge > 0 ? dev.max_srq_sge : 0;

@@ -36,7 +36,7 @@ struct nv_attrs {
 	char path[256]; // in sysfs, while the device is there
 	uint64_t max_message;
 	uint32_t max_srq_wr, max_srq_sge; // 0: no shared receive queues
-	uint32_t max_qp_wr, max_sge, max_cqe, max_reads_in, max_reads_out, comp_vectors, max_inline;
+	uint32_t max_qp_wr, max_sge, max_read_sge, max_cqe, max_reads_in, max_reads_out, comp_vectors, max_inline;
 	uint8_t windows; // type 2B
 	uint8_t atomics, iwarp, port;
 	uint8_t kernel_flags; // completions carry the kernel's flags (rdma_rxe)

@@ -49,7 +49,9 @@ func (c *completionQueue) translate(w *C.struct_nv_wc) (*queuePair, *rdmatranspo
 	switch {
 	case done.Status != rdmatransport.StatusSuccess:
 		done.Bytes = 0
-		q.failed(done, w)
+		kept := *done
+		q.failed(kept.Status, w, receive)
+		*done = kept
 	case receive:
 		q.received(done, w)
 	}
@@ -76,16 +78,21 @@ func (q *queuePair) received(done *rdmatransport.Completion, w *C.struct_nv_wc) 
 	}
 }
 
-// failed ends the queue pair for the first request that went wrong.
-func (q *queuePair) failed(done *rdmatransport.Completion, w *C.struct_nv_wc) {
+// failed ends the queue pair for the first request that went wrong. Where that was a send,
+// after the sends were last looked at, a flushed receive is seen first.
+// It may use the completion queue's done.
+func (q *queuePair) failed(status rdmatransport.Status, w *C.struct_nv_wc, receive bool) {
+	if receive && !q.ended && status == rdmatransport.StatusFlushed {
+		q.cq.loadSends()
+	}
 	if q.ended {
 		return
 	}
-	if done.Status == rdmatransport.StatusFlushed { // we would have been first otherwise
+	if status == rdmatransport.StatusFlushed { // we would have been first otherwise
 		q.fail(fmt.Errorf("verbs: the device has put queue pair %d into the error state without a reason", q.qpn))
 		return
 	}
-	q.fail(fmt.Errorf("verbs: work request failed on queue pair %d: %v (vendor code %#x)", q.qpn, done.Status, uint32(w.vendor_err)))
+	q.fail(fmt.Errorf("verbs: work request failed on queue pair %d: %v (vendor code %#x)", q.qpn, status, uint32(w.vendor_err)))
 }
 
 // statusOf translates the shim's status.

@@ -158,6 +158,46 @@ func TestWindows(t *testing.T) {
 	}
 }
 
+// TestIWARP: what an iWARP device is told otherwise: what READs fill can be written by
+// the peer, at the queue pair too, and there is no immediate data.
+func TestIWARP(t *testing.T) {
+	write := accessFlags(rdmatransport.AccessRemoteWrite)
+	for _, iwarp := range []bool{false, true} {
+		var d device
+		d.hw.max_sge, d.hw.max_read_sge = 6, 6
+		if iwarp {
+			d.hw.iwarp, d.hw.max_read_sge = 1, 1
+		}
+		d.attrs = d.describe()
+		if a := &d.attrs; a.Immediate == iwarp || a.MaxSGE != 6 || (a.MaxReadSGE == 1) != iwarp {
+			t.Errorf("iWARP %v: %+v", iwarp, a)
+		}
+		if got := d.accessFor(rdmatransport.AccessLocalWrite)&write != 0; got != iwarp {
+			t.Errorf("iWARP %v: memory that READs fill can be written by the peer: %v", iwarp, got)
+		}
+		if d.accessFor(rdmatransport.AccessRemoteRead)&write != 0 {
+			t.Errorf("iWARP %v: memory that the peer may read can be written", iwarp)
+		}
+		if got := d.remoteAccess(true) == write; got != iwarp || !iwarp && d.remoteAccess(true) != 0 {
+			t.Errorf("iWARP %v: remote access %#x of a queue pair with none", iwarp, d.remoteAccess(true))
+		}
+		q := queuePair{cq: &completionQueue{dev: &d}, maxSGE: 6}
+		two := []rdmatransport.SGE{{}, {}}
+		for what, c := range map[string]struct {
+			wr      rdmatransport.SendWR
+			refused bool
+		}{
+			"immediate data":       {rdmatransport.SendWR{Op: rdmatransport.OpSend, Flags: rdmatransport.FlagImmediate}, iwarp},
+			"READ into 2 elements": {rdmatransport.SendWR{Op: rdmatransport.OpRead, SGL: two}, iwarp},
+			"WRITE of 2 elements":  {rdmatransport.SendWR{Op: rdmatransport.OpWrite, SGL: two}, false},
+		} {
+			if err := q.checkSend(&c.wr); (err != nil) != c.refused {
+				t.Errorf("iWARP %v: %s: %v", iwarp, what, err)
+			}
+		}
+	}
+}
+
 // TestDMABufFailures: who cannot register dma-bufs is told apart from what is wrong
 // with one.
 func TestDMABufFailures(t *testing.T) {

@@ -12,6 +12,19 @@ import (
 // guest since it booted: what the guest counts as busy, but without the time in which
 // others kept this machine's processors from it.
 func (g *Guest) ProcessorTime() (sum time.Duration, err error) {
+	err = g.processors(func(ran, _ time.Duration) { sum += ran })
+	return sum, err
+}
+
+// ProcessorWait is how long the processor of the guest that waited longest has waited
+// for one of this machine's since it booted.
+func (g *Guest) ProcessorWait() (longest time.Duration, err error) {
+	err = g.processors(func(_, waited time.Duration) { longest = max(longest, waited) })
+	return longest, err
+}
+
+// processors calls f with what the kernel says of each thread that is a processor.
+func (g *Guest) processors(f func(ran, waited time.Duration)) error {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", g.qemu.Pid))
 	found := false
 	for _, dir := range tasks {
@@ -21,17 +34,17 @@ func (g *Guest) ProcessorTime() (sum time.Duration, err error) {
 		}
 		b, err := os.ReadFile(filepath.Join(dir, "schedstat"))
 		if err != nil {
-			return 0, fmt.Errorf("guest: %w", err)
+			return fmt.Errorf("guest: %w", err)
 		}
-		var ran int64 // nanoseconds
-		if _, err := fmt.Sscan(string(b), &ran); err != nil {
-			return 0, fmt.Errorf("guest: %s/schedstat: %w", dir, err)
+		var ran, waited int64 // nanoseconds
+		if _, err := fmt.Sscan(string(b), &ran, &waited); err != nil {
+			return fmt.Errorf("guest: %s/schedstat: %w", dir, err)
 		}
-		sum += time.Duration(ran)
+		f(time.Duration(ran), time.Duration(waited))
 		found = true
 	}
 	if !found {
-		return 0, fmt.Errorf("guest: QEMU's process %d has no threads for processors", g.qemu.Pid)
+		return fmt.Errorf("guest: QEMU's process %d has no threads for processors", g.qemu.Pid)
 	}
-	return sum, nil
+	return nil
 }

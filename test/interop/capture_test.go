@@ -30,6 +30,7 @@ type seen struct {
 	opcode   byte   // of the BTH
 	destQP   uint32 // 24 bits
 	psn      uint32 // 24 bits
+	span     uint32 // of a READ request: how many PSNs its responses take after the first
 	mad      []byte // of a packet to QP 1: from the MAD header on, as far as kept
 }
 
@@ -73,110 +74,19 @@ func parseFrame(f []byte) (seen, bool) {
 	if p.destQP == 1 && len(f) > bth+12+8 {
 		p.mad = f[bth+12+8:]
 	}
+	if p.opcode == readRequest && len(f) >= bth+12+16 {
+		p.span = max(1, (binary.BigEndian.Uint32(f[bth+12+12:])+rxeMTU-1)/rxeMTU) - 1
+	}
 	return p, true
 }
 
-// disconnectRequest returns the queue pair, of the receiver, that a CM DREQ
-// wants to end (IBTA volume 1, 12.6.10).
-func (p seen) disconnectRequest() (qpn uint32, ok bool) {
-	if len(p.mad) < 24+12 || binary.BigEndian.Uint16(p.mad[16:]) != 0x15 {
-		return 0, false
-	}
-	return binary.BigEndian.Uint32(p.mad[24+8:]) >> 8, true
-}
+const (
+	readRequest = 0x0c
+	rxeMTU      = 1024 // of rdma_rxe, on a link of 1500
+)
 
 // isRequest reports whether the packet takes part in the sender's own PSN
 // sequence: everything but READ responses and acknowledgements (0x0d to 0x12).
 func (p seen) isRequest() bool {
 	return p.destQP != 1 && p.opcode < 0x20 && (p.opcode < 0x0d || p.opcode > 0x12)
-}
-
-// A giveUp is the host's orderly end of one connection, and how long before it
-// the host last sent a packet of that connection, or of another that it ended at
-// the same time, once more.
-type giveUp struct {
-	at             time.Time
-	connections    int
-	retransmitted  bool
-	retransmission time.Duration // before the end
-}
-
-// giveUps lists the host's disconnects, those within a second taken as one,
-// since a controller's queues go together.
-func giveUps(packets []seen) []giveUp {
-	type queuePair struct {
-		highest   uint32
-		known     bool
-		resent    time.Time
-		requested bool
-	}
-	qps := map[uint32]*queuePair{}
-	var out []giveUp
-	for _, p := range packets {
-		if !p.fromHost {
-			continue
-		}
-		if qpn, ok := p.disconnectRequest(); ok {
-			q := qps[qpn]
-			if q == nil || q.requested {
-				continue // a repeated DREQ, or one for a queue pair that carried nothing
-			}
-			q.requested = true
-			if n := len(out); n == 0 || p.at.Sub(out[n-1].at) > time.Second {
-				out = append(out, giveUp{at: p.at})
-			}
-			g := &out[len(out)-1]
-			g.connections++
-			if since := p.at.Sub(q.resent); !q.resent.IsZero() && (!g.retransmitted || since < g.retransmission) {
-				g.retransmitted, g.retransmission = true, since
-			}
-			continue
-		}
-		if !p.isRequest() {
-			continue
-		}
-		q := qps[p.destQP]
-		if q == nil {
-			q = new(queuePair)
-			qps[p.destQP] = q
-		}
-		if ahead := (p.psn - q.highest) & 0xffffff; !q.known || ahead != 0 && ahead < 1<<23 {
-			q.highest, q.known = p.psn, true
-		} else {
-			q.resent = p.at
-		}
-	}
-	return out
-}
-
-func TestGiveUps(t *testing.T) {
-	dreq := func(qpn uint32) []byte {
-		mad := make([]byte, 24+12)
-		mad[17] = 0x15
-		binary.BigEndian.PutUint32(mad[24+8:], qpn<<8)
-		return mad
-	}
-	start := time.Unix(1000, 0)
-	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	packets := []seen{
-		{at(0), true, 4, 17, 0xffffff, nil},
-		{at(1), true, 4, 17, 0, nil}, // the PSN wraps: not again
-		{at(2), true, 4, 18, 7, nil},
-		{at(3), true, 0x11, 18, 7, nil}, // an acknowledgement
-		{at(10), true, 4, 17, 0, nil},   // again
-		{at(15), true, 0x64, 1, 0, dreq(17)},
-		{at(16), true, 0x64, 1, 0, dreq(18)},
-		{at(17), true, 0x64, 1, 0, dreq(18)}, // repeated
-		{at(3000), true, 4, 19, 5, nil},
-		{at(3001), false, 4, 19, 5, nil}, // not the host's
-		{at(3002), true, 0x64, 1, 0, dreq(19)},
-	}
-	got := giveUps(packets)
-	want := []giveUp{
-		{at: at(15), connections: 2, retransmitted: true, retransmission: 5 * time.Millisecond},
-		{at: at(3002), connections: 1},
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("giveUps = %+v, want %+v", got, want)
-	}
 }

@@ -18,7 +18,7 @@ func TestControl(t *testing.T) {
 		t.Skip("the changes are commands to our target")
 	}
 	l := newLab(t)
-	e := setting{"memory", 1500, "ipv4"}.env()
+	e := setting{"memory", 1500, "ipv4"}.env().with(env{"transport": l.transport()})
 	l.link(t, 1500)
 	l.install(t, "./cmd/nvmeof", "nvmeof")
 	run := func(command string) {

@@ -40,7 +40,7 @@ var scripts embed.FS
 func needGuest(t *testing.T) {
 	t.Helper()
 	if !*boots {
-		t.Skip("boots virtual machines: go test ./test/interop -guest -v -parallel 2 -timeout 70m")
+		t.Skip("boots virtual machines: go test ./test/interop -guest -v -parallel 2 -timeout 80m")
 	}
 	t.Parallel()
 }
@@ -60,7 +60,13 @@ type lab struct {
 	options string    // of the target's export, after a comma
 	second  string    // options of its second namespace, a file; empty: there is none
 	log     kernelLog // of the host
-	scripts int       // how many ran there; the number of the last one
+	peerLog kernelLog // of the peer's guest, where it has one
+
+	peerSeen int // lines of it that were looked at
+
+	waitedBefore time.Duration // see waited
+	mtu          int           // of the link; 0: not set yet
+	scripts      int           // how many ran at the host's; the number of the last one
 
 	installed map[string]bool       // programs of ours in the guest
 	malformed map[malformedKind]int // what tshark finds in the kernel's own captures; nil: not looked yet
@@ -114,7 +120,7 @@ func newPair(t *testing.T, peer string, peerCPUs, hostCPUs int) *lab {
 	l.other = l.boot(t, "peer", guest.Config{CPUs: peerCPUs, Link: link, Listen: true, MAC: "52:54:00:00:00:01"})
 	l.host = l.boot(t, "host", guest.Config{CPUs: hostCPUs, Link: link, MAC: "52:54:00:00:00:02"})
 	l.hostDir, l.peerDir = filepath.Join(l.dir, "host"), filepath.Join(l.dir, "peer")
-	l.log = follow(t, l.host, l.hostDir)
+	l.log, l.peerLog = follow(t, l.host, l.hostDir), follow(t, l.other, l.peerDir)
 	return l
 }
 
@@ -198,6 +204,7 @@ func artefacts(t *testing.T) string {
 // link sets both ends to an MTU.
 func (l *lab) link(t *testing.T, mtu int) {
 	t.Helper()
+	l.mtu = mtu
 	if l.other == nil {
 		l.onHost(t, time.Minute, "link", env{"role": "both", "mtu": mtu})
 		return

@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,24 +17,17 @@ type check struct {
 	allowed *regexp.Regexp // in the kernel's log
 }
 
-// TestLinuxHost: "Linux host → our target, for {memory, file} × {MTU 1500, 9000}
+// linuxHost: "Linux host → our target, for {memory, file} × {MTU 1500, 9000}
 // × {IPv4, IPv6}: nvme discover, nvme connect -i 4 in a guest with four CPUs,
 // nvme list, id-ctrl, id-ns; fio randrw with --verify=crc32c, 512 B to 1 MiB
 // blocks, QD 32, 2 jobs; mkfs.ext4, mount, copy a tree, unmount, fsck, remount,
 // compare checksums; nvme reset under fio; disconnect within 1 s. Nothing with
 // level warning or worse from nvme or rxe in dmesg, no reconnect that the test
 // did not ask for."
-func TestLinuxHost(t *testing.T) {
-	needGuest(t)
-	l := newLab(t)
-	for _, mtu := range []int{1500, 9000} {
-		l.link(t, mtu)
-		for _, storage := range []string{"memory", "file"} {
-			for _, family := range []string{"ipv4", "ipv6"} {
-				s := setting{storage, mtu, family}
-				t.Run(fmt.Sprintf("%s,mtu=%d,%s", storage, mtu, family), func(t *testing.T) { l.judge(t, s) })
-			}
-		}
+func linuxHost() suite {
+	return suite{
+		name: "LinuxHost", cells: cellsOf(settings("memory", "file"), (*lab).judge),
+		verbs: []string{"memory,mtu=1500,ipv4", "file,mtu=9000,ipv6"},
 	}
 }
 

@@ -22,6 +22,7 @@ func startLive(t *testing.T) *live {
 		t.Skip("the changes are commands to our target")
 	}
 	l := &live{lab: newLab(t), e: setting{"memory", 1500, "ipv4"}.env()}
+	l.e["transport"] = l.transport()
 	l.link(t, 1500)
 	l.install(t, "./test/interop/live", "live")
 	l.onPeer(t, time.Minute, "live", l.e.with(env{"action": "start"}))

@@ -15,7 +15,7 @@ const pathsEnd = "/tmp/paths.end"
 func (l *lab) startPaths(t *testing.T, at end, options string, paths ...string) {
 	t.Helper()
 	l.install(t, "./test/interop/paths", "paths")
-	command := fmt.Sprintf("rm -f %s; paths -nqn %s -until %s %s %s", pathsEnd, targetNQN, pathsEnd, options, strings.Join(paths, " "))
+	command := fmt.Sprintf("rm -f %s; paths -transport %s -nqn %s -until %s %s %s", pathsEnd, l.transport(), targetNQN, pathsEnd, options, strings.Join(paths, " "))
 	l.must(t, at, time.Minute, "background", env{"action": "start", "name": "paths", "command": command, "ready": "grep -q running /tmp/paths.out"})
 }
 
@@ -128,7 +128,7 @@ func TestVerbsMultipath(t *testing.T) {
 	l.access = "--allow-any-host --listen 10.9.0.3:4420"
 	l.startTarget(t, s)
 	at := l.logEnd(t)
-	l.startPaths(t, hostEnd, "-provider verbs -host "+s.hostAddr(), "10.9.0.1:4420", "10.9.0.3:4420")
+	l.startPaths(t, hostEnd, "-transport verbs -host "+s.hostAddr(), "10.9.0.1:4420", "10.9.0.3:4420")
 	for _, addr := range []string{"10.9.0.1", "10.9.0.3"} {
 		time.Sleep(2 * time.Second)
 		l.onHost(t, 10*time.Second, "foreground", env{"command": "ip neigh replace " + addr + " lladdr 02:00:00:00:00:99 nud permanent dev host0"})

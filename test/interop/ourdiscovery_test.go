@@ -15,7 +15,7 @@ var portGone = regexp.MustCompile(`nvmet(_rdma)?: |nvme nvme\d+: `)
 // again when the kernel has ended that.
 func TestOurDiscovery(t *testing.T) {
 	needGuest(t)
-	needOurs(t)
+	needOneGuest(t)
 	l := newLab(t)
 	s := setting{"memory", 1500, "ipv4"}
 	l.link(t, s.mtu)

@@ -1,29 +1,22 @@
 package interop
 
 import (
-	"fmt"
 	"testing"
 	"time"
 )
 
-// TestOurHost: "Our host → Linux nvmet-rdma: discover, connect, 512 B to 1 MiB
+// ourHost: "Our host → Linux nvmet-rdma: discover, connect, 512 B to 1 MiB
 // writes and verifies, flush, disconnect; dmesg clean."
-func TestOurHost(t *testing.T) {
-	needGuest(t)
-	l := newLab(t)
-	for _, mtu := range []int{1500, 9000} {
-		l.link(t, mtu)
-		for _, family := range []string{"ipv4", "ipv6"} {
-			t.Run(fmt.Sprintf("mtu=%d,%s", mtu, family), func(t *testing.T) { l.hostAgainstKernel(t, setting{"memory", mtu, family}) })
-		}
+func ourHost() suite {
+	return suite{
+		name: "OurHost", cells: cellsOf(settings("memory"), (*lab).hostAgainstKernel),
+		verbs: []string{"memory,mtu=1500,ipv4"},
 	}
 }
 
 func (l *lab) hostAgainstKernel(t *testing.T, s setting) {
 	if l.ours() {
 		l.install(t, "./cmd/nvmeof", "nvmeof")
-	}
-	if l.other == nil {
 		l.install(t, "./test/interop/library", "library")
 	}
 	e := s.env()
@@ -53,14 +46,11 @@ const kernelHas = "durable write;vectored;write zeroes;discard;features;write pr
 // ourHostChecks are what our host must do; with -peer=kernel, what Linux does in
 // its place.
 func (l *lab) ourHostChecks() []check {
-	switch {
-	case l.other == nil:
+	if l.ours() {
 		return []check{
 			{name: "host", script: "ourhost", limit: 3 * time.Minute},
 			{name: "library", script: "ourlibrary", limit: 3 * time.Minute, more: env{"has": kernelHas}},
 		}
-	case l.ours():
-		return []check{{name: "host", script: "ourhost", limit: 3 * time.Minute}}
 	}
 	return []check{
 		{name: "discover", script: "discover", limit: 30 * time.Second},

@@ -6,14 +6,19 @@ import (
 	"time"
 )
 
-// TestTargetRestart: "Our target dies and comes back (kill -9, 5 s, start) under
+// restart: "Our target dies and comes back (kill -9, 5 s, start) under
 // fio with --verify: the kernel reconnects by itself, fio ends with no error,
-// data intact (file namespace)."
-func TestTargetRestart(t *testing.T) {
-	needGuest(t)
-	l := newLab(t)
+// data intact (file namespace)." Then it dies and stops under a connection and is there
+// again at once: nothing of what was keeps its port.
+func restart() suite {
+	return suite{
+		name: "Restart", cells: []cell{{"file,mtu=1500,ipv4", 1500, (*lab).judgeRestart}},
+		verbs: []string{"file,mtu=1500,ipv4"},
+	}
+}
+
+func (l *lab) judgeRestart(t *testing.T) {
 	s := setting{"file", 1500, "ipv4"}
-	l.link(t, s.mtu)
 	l.startTarget(t, s)
 	at := l.logEnd(t)
 	e := s.env()
@@ -31,6 +36,12 @@ func TestTargetRestart(t *testing.T) {
 	}
 	if !reconnected {
 		t.Error("the host never reconnected, so the target was not away")
+	}
+	for _, action := range []string{"kill", "stop"} { // neither leaves anything that keeps the port
+		l.targetAction(t, s, action+"-revive")
+		l.onHost(t, time.Minute, "foreground", e.with(env{
+			"command": `dd if="$(block_device "$nqn" 1)" of=/dev/null bs=64k count=16 iflag=direct status=none`,
+		}))
 	}
 	l.wantCleanLog(t, at, controllerLost)
 	l.onHost(t, 30*time.Second, "disconnect", e.with(env{"limit_ms": 1000}))

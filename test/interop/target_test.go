@@ -68,7 +68,7 @@ func (l *lab) targetLog() string {
 	return string(b[max(0, len(b)-6000):])
 }
 
-// targetAction is start, stop, kill or revive.
+// targetAction is start, stop, kill, revive, kill-revive or stop-revive.
 func (l *lab) targetAction(t *testing.T, s setting, action string) {
 	t.Helper()
 	e := s.env()

@@ -39,16 +39,22 @@ func TestVerbsRemoval(t *testing.T) {
 }
 
 // TestVerbsAlone is what takes one guest: what a wildcard stands for, also later on; an
-// address that moves to another interface; and receives that queues share.
+// address that moves to another interface; receives that queues share; and many
+// connections one after the other.
 func TestVerbsAlone(t *testing.T) {
 	needGuest(t)
 	l := newLabWith(t, peerSoftroce)
 	l.installWith(t, "verbs", "./cmd/nvmeof", "nvmeof")
+	l.installWith(t, "verbs", "./test/interop/cycles", "cycles")
 	l.link(t, 1500)
-	for _, name := range []string{"verbswildcard", "verbsmoved", "verbsshared"} {
+	times := 100
+	if *whole {
+		times = 1000
+	}
+	for _, name := range []string{"verbswildcard", "verbsmoved", "verbsshared", "verbscycles"} {
 		t.Run(name, func(t *testing.T) {
 			l.cleanUpAtEnd(t)
-			t.Log(l.onHost(t, 2*time.Minute, name, env{"nqn": targetNQN}))
+			t.Log(l.onHost(t, 9*time.Minute, name, env{"nqn": targetNQN, "times": times}))
 		})
 	}
 }

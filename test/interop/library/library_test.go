@@ -42,7 +42,7 @@ func TestOurTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := run("127.81.0.1", addr.Addr().String(), nqn, &out); err != nil {
+	if err := run("softroce", "127.81.0.1", addr.Addr().String(), nqn, &out); err != nil {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	if n := strings.Count(out.String(), ": ok\n"); n != len(checks) {

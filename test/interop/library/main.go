@@ -15,15 +15,16 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/test/interop/device"
 )
 
 func main() {
 	from := flag.String("host", "", "address of this host")
 	to := flag.String("addr", "", "address of the target")
+	transport := flag.String("transport", "softroce", "how this host reaches it: softroce or verbs")
 	nqn := flag.String("nqn", "", "name of the subsystem, whose namespace 1 is overwritten")
 	flag.Parse()
-	if err := run(*from, *to, *nqn, os.Stdout); err != nil {
+	if err := run(*transport, *from, *to, *nqn, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "library:", err)
 		os.Exit(1)
 	}
@@ -31,7 +32,7 @@ func main() {
 
 const limit = 2 * time.Minute
 
-func run(from, to, nqn string, out io.Writer) (err error) {
+func run(transport, from, to, nqn string, out io.Writer) (err error) {
 	a, err := netip.ParseAddr(from)
 	if err != nil {
 		return err
@@ -40,12 +41,12 @@ func run(from, to, nqn string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	device, err := softroce.Open(softroce.Config{Addr: a, Shards: 2})
+	dev, err := device.Open(transport, a, 2)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, device.Close()) }()
-	h, err := host.New(host.Config{Device: device})
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	h, err := host.New(host.Config{Device: dev})
 	if err != nil {
 		return err
 	}

@@ -24,21 +24,22 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/test/interop/device"
 )
 
 func main() {
 	addr := flag.String("addr", "", "address to serve on")
+	transport := flag.String("transport", "softroce", "softroce or verbs")
 	nqn := flag.String("nqn", "", "name of the subsystem")
 	flag.Parse()
-	if err := run(*addr, *nqn, os.Stdin, os.Stdout); err != nil {
+	if err := run(*transport, *addr, *nqn, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "live:", err)
 		os.Exit(1)
 	}
 }
 
 // run serves until the input ends.
-func run(addr, nqn string, in io.Reader, out io.Writer) error {
+func run(transport, addr, nqn string, in io.Reader, out io.Writer) error {
 	a, err := netip.ParseAddr(addr)
 	if err != nil {
 		return err
@@ -47,7 +48,7 @@ func run(addr, nqn string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dev, err := softroce.Open(softroce.Config{Addr: a, Shards: 2})
+	dev, err := device.Open(transport, a, 2)
 	if err != nil {
 		return err
 	}

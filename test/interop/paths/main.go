@@ -3,7 +3,7 @@
 // when it has begun, a line for whatever happens to a path, and at the end how much
 // it did. The whole namespace is overwritten.
 //
-//	paths -nqn NQN -host ADDR [-provider verbs] [-policy numa] [-kato 3s] -until FILE ADDR:PORT...
+//	paths -nqn NQN -host ADDR [-transport softroce] [-policy numa] [-kato 3s] -until FILE ADDR:PORT...
 package main
 
 import (
@@ -18,16 +18,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
-	"github.com/nvmeof-go/nvmeof/rdmatransport"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
+	"github.com/nvmeof-go/nvmeof/test/interop/device"
 )
 
 func main() {
 	var c config
 	flag.StringVar(&c.nqn, "nqn", "", "name of the subsystem")
 	flag.StringVar(&c.host, "host", "", "address of this host")
-	flag.StringVar(&c.provider, "provider", "softroce", "softroce or verbs")
+	flag.StringVar(&c.transport, "transport", "softroce", "how this host reaches them: softroce or verbs")
 	flag.StringVar(&c.policy, "policy", "numa", "how paths are chosen")
 	flag.StringVar(&c.until, "until", "", "file that ends the run")
 	flag.DurationVar(&c.kato, "kato", 3*time.Second, "keep alive timeout")
@@ -41,33 +39,25 @@ func main() {
 }
 
 type config struct {
-	nqn, host, provider, policy, until string
-	kato, delay                        time.Duration
-	paths                              []string
-}
-
-// device is the host's RDMA device.
-func (c *config) device() (rdmatransport.Device, error) {
-	addr, err := netip.ParseAddr(c.host)
-	if err != nil {
-		return nil, err
-	}
-	if c.provider == "verbs" {
-		return verbs.Open(verbs.Config{Addr: addr, Shards: 2})
-	}
-	return softroce.Open(softroce.Config{Addr: addr, Shards: 2})
+	nqn, host, policy, until, transport string
+	kato, delay                         time.Duration
+	paths                               []string
 }
 
 func (c *config) run() (err error) {
-	device, err := c.device()
+	addr, err := netip.ParseAddr(c.host)
 	if err != nil {
 		return err
 	}
-	h, err := host.New(host.Config{Device: device, Shards: 2})
+	dev, err := device.Open(c.transport, addr, 2)
 	if err != nil {
-		return errors.Join(err, device.Close())
+		return err
 	}
-	defer func() { err = errors.Join(err, h.Close(), device.Close()) }()
+	h, err := host.New(host.Config{Device: dev, Shards: 2})
+	if err != nil {
+		return errors.Join(err, dev.Close())
+	}
+	defer func() { err = errors.Join(err, h.Close(), dev.Close()) }()
 	cfg, err := c.subsystem(h)
 	if err != nil {
 		return err

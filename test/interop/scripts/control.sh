@@ -1,5 +1,5 @@
 # The target that follows a file, in the peer's namespace, and commands to it.
-# Parameters: action (start, stop, run), nqn, addr, allow (a host's NQN), command (of
+# Parameters: action (start, stop, run), nqn, addr, transport, allow (a host's NQN), command (of
 # run: shell, in which $nqn and $addr are those).
 pidfile=/run/configured.pid log=/mnt/host/configured.log
 case $action in
@@ -7,6 +7,7 @@ start)
   rm -f /var/tmp/configured* "$log"
   cat >/var/tmp/configured.yaml <<END
 version: 1
+transport: $transport
 limits: {shards: 1}
 listeners: [{id: 1, address: "$addr"}]
 subsystems:

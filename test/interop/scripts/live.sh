@@ -1,12 +1,12 @@
 # The target that can be changed, in the peer's namespace. Parameters: action
-# (start, stop, change), nqn, addr, command (of change, see test/interop/live).
+# (start, stop, change), nqn, addr, transport, command (of change, see test/interop/live).
 input=/run/live.in output=/mnt/host/live.out
 case $action in
 start)
   rm -f "$input" "$output"
   mkfifo "$input"
-  setsid bash -c 'exec 9<>"$1"; exec live -addr "$2" -nqn "$3" <&9 >"$4" 2>/mnt/host/live.log' \
-    - "$input" "$addr" "$nqn" "$output" </dev/null >/dev/null 2>&1 &
+  setsid bash -c 'exec 9<>"$1"; exec live -transport "$5" -addr "$2" -nqn "$3" <&9 >"$4" 2>/mnt/host/live.log' \
+    - "$input" "$addr" "$nqn" "$output" "$transport" </dev/null >/dev/null 2>&1 &
   within 20 grep -q ready "$output"
   ;;
 change)

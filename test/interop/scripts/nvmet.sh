@@ -1,5 +1,5 @@
-# The kernel's own target. Parameters: action (start, stop; kill and revive: its
-# port alone, which ends all its controllers), nqn, addr, family,
+# The kernel's own target. Parameters: action (start, stop; kill, revive,
+# kill-revive, stop-revive: its port alone, which ends all its controllers), nqn, addr, family,
 # storage (memory, file).
 cfs=/sys/kernel/config/nvmet
 port=$cfs/ports/1
@@ -48,4 +48,7 @@ stop() {
 }
 kill() { rm "$port"/subsystems/*; }
 revive() { ln -s "$subsystem" "$port/subsystems/"; }
-"$action"
+case $action in
+*-revive) kill; revive ;;
+*) "$action" ;;
+esac

@@ -1,8 +1,8 @@
-# The commands of our host's library, at the peer's end of the same guest, against the
-# kernel's target. Parameters: nqn, addr, host, has (names of checks that must be ok,
+# The commands of our host's library, at the peer's end, against the kernel's target.
+# Parameters: nqn, addr, host, provider, has (names of checks that must be ok,
 # ";" after each).
-library --host "$host" --addr "$addr" --nqn "$nqn" | tee library.txt
-if [[ -e /sys/kernel/config/nvmet/subsystems/$nqn/namespaces/1/resv_enable ]]; then
+library --transport "$provider" --host "$host" --addr "$addr" --nqn "$nqn" | tee library.txt
+if [[ $(printf '%s\n' 6.13 "$(uname -r)" | sort -V | head -1) == 6.13 ]]; then # the target's too
   has+="reservations;"
 else
   note "the target of $(uname -r) has no reservations: Linux has them since 6.13"

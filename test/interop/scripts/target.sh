@@ -1,5 +1,6 @@
 # The target under test, in the peer's namespace. Parameters: action (start, stop;
-# kill: at once and with no farewell; revive: after kill), nqn, addr, family,
+# kill: at once and with no farewell; revive: after kill; kill-revive, stop-revive: with
+# nothing in between), nqn, addr, family,
 # storage (memory, file), bytes (of the namespace), transport, access (options that say
 # which hosts may connect; empty: any), options (of the export, after a comma; none if
 # absent), second (options of a second namespace, a file; there is none if empty).
@@ -54,4 +55,6 @@ stop)
   ;;
 kill) end KILL ;;
 revive) launch ;;
+kill-revive) end KILL; launch ;;
+stop-revive) end TERM; launch ;;
 esac

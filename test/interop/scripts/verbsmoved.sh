@@ -17,13 +17,13 @@ setsid nvmeof target --transport verbs --listen 10.7.0.1 --nqn "$nqn" --export m
 pid=$!
 trap 'kill $pid 2>/dev/null || :; rdma link delete rxebond || :; ip link del bond0 || :' EXIT
 listeners() { [[ $(grep -c '"msg":"listening"' "$log") == "$1" ]]; }
-within 20 listeners 1
+within 60 listeners 1
 other=dummy1
 [[ $(</sys/class/net/bond0/bonding/active_slave) == dummy0 ]] || other=dummy0
 before=$(</sys/class/net/bond0/address)
 ip link set bond0 type bond active_slave $other
 [[ $(</sys/class/net/bond0/address) != "$before" ]] || die "the bond's address is the same"
-within 20 listeners 2
+within 60 listeners 2
 kill -0 $pid
 grep -q 'moved to another interface' "$log" || die "the target does not say why: $(tail -3 "$log")"
 kill -TERM $pid

@@ -8,7 +8,7 @@ listening() { rdma resource show cm_id | grep -q "LISTEN.*$addr:4420"; }
 opened() { ls -l "/proc/$(<"$pidfile")/fd" | grep -c infiniband || :; }
 add() {
   rdma link add rxe0 type rxe netdev peer0
-  within 30 listening
+  within 60 listening
   alive
   sleep 0.5
   note "the target has $(opened) files of RDMA devices"
@@ -26,7 +26,7 @@ start)
   rdma link delete rxe0
   GOTRACEBACK=all setsid bash -c 'echo $$ >"$1"; exec nvmeof target --transport verbs --listen "$2" --nqn "$3" \
     --export mem:64MiB --allow-any-host' - "$pidfile" "$addr" "$nqn" </dev/null >"$log" 2>&1 &
-  within 20 grep -q 'trying again' "$log"
+  within 60 grep -q 'trying again' "$log"
   alive
   add
   opened >/run/verbstarget.files

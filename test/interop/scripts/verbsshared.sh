@@ -4,7 +4,7 @@ log=/mnt/host/target-shared.log
 setsid nvmeof target --transport verbs --listen "$host4" --nqn "$nqn" --export mem:64MiB --allow-any-host --shards 1 --shared-receives 64 \
   </dev/null >"$log" 2>&1 &
 pid=$!
-within 30 grep -q 'nvme connect' "$log"
+within 60 grep -q 'nvme connect' "$log"
 nvme connect -t rdma -a "$host4" -s 4420 -n "$nqn" -i 4
 within 20 controller_live "$nqn"
 within 20 block_device "$nqn" 1

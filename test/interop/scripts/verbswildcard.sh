@@ -8,11 +8,11 @@ setsid nvmeof target --transport verbs --listen 0.0.0.0 --listen '[::]:4421' --n
 pid=$!
 trap 'kill $pid 2>/dev/null || :; ip addr del 10.9.0.22/24 dev host0 || :; ip addr del 10.9.0.33/24 dev host0 || :' EXIT
 listening() { rdma resource show cm_id | grep -q "LISTEN.*$1"; }
-within 20 listening 10.9.0.2:4420
-within 20 listening 10.9.0.22:4420
-within 20 listening "$host6.*4421"
+within 60 listening 10.9.0.2:4420
+within 60 listening 10.9.0.22:4420
+within 60 listening "$host6.*4421"
 ip addr replace 10.9.0.33/24 dev host0
-within 20 listening 10.9.0.33:4420
+within 60 listening 10.9.0.33:4420
 connected=0
 for at in 10.9.0.2 10.9.0.22 10.9.0.33; do # paths of one subsystem: identifiers must differ
   nvme connect -t rdma -a $at -s 4420 -n "$nqn" -i 1 || die "no connection to $at: $(dmesg | tail -5)"
