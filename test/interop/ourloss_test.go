@@ -29,7 +29,7 @@ func (l *lab) ourHostLoses(t *testing.T) {
 	at := l.logEnd(t)
 	stop := l.startCapture(t, "ourloss", 128) // for who fails
 	if l.ours() {
-		l.startPaths(t, "-host "+s.peerAddr(), s.hostAddr()+":4420")
+		l.startPaths(t, peerEnd, "-host "+s.peerAddr(), s.hostAddr()+":4420")
 	} else {
 		l.onPeer(t, time.Minute, "connect", e)
 	}
@@ -38,7 +38,7 @@ func (l *lab) ourHostLoses(t *testing.T) {
 	if l.ours() {
 		time.Sleep(15 * time.Second)
 		l.loss(t, "")
-		t.Log(l.finishPaths(t))
+		t.Log(l.finishPaths(t, peerEnd))
 	} else {
 		l.onPeer(t, 5*time.Minute, "fio", e.with(env{"blocks": "4k-64k", "depth": 8, "jobs": 2, "size": 1}))
 		l.loss(t, "")
