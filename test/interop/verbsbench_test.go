@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,8 +30,12 @@ type workload struct {
 
 var workloads = []workload{{"read,QD1", "randread", 1}, {"read,QD16", "randread", 16}, {"write,QD16", "randwrite", 16}}
 
-// contenders are measured in turn, round by round.
-var contenders = []string{"nvmeof", "nvmet"}
+// contenders are measured in turn, round by round, with either storage: a file of an
+// ext4, and a block device, both in memory.
+var (
+	contenders = []string{"nvmeof", "nvmet"}
+	storages   = []string{"block", "file"}
+)
 
 // benchFigures are what one round gives, of a workload or of idleness.
 type benchFigures struct {
@@ -42,11 +47,11 @@ type benchFigures struct {
 	p99   float64
 }
 
-// A benchCell is one workload, or idleness, of one contender.
-type benchCell struct{ workload, contender string }
+// A benchCell is one workload, or idleness, of one contender with one storage.
+type benchCell struct{ storage, workload, contender string }
 
 // TestVerbsBench compares our target on the verbs provider with nvmet-rdma, over the
-// same rxe device and the same file. The target has a machine with one processor of
+// same rxe device and the same storage. The target has a machine with one processor of
 // its own, so that everything it costs is in that processor's time: the program, the
 // kernel's workers, rxe, the file system, interrupts. The host has another machine.
 // Emulated machines give ratios, no speeds.
@@ -62,11 +67,13 @@ func TestVerbsBench(t *testing.T) {
 	l.onPeer(t, 2*time.Minute, "contender", e.with(env{"action": "prepare"}))
 	results := map[benchCell][]benchFigures{}
 	for range benchRounds {
-		for _, c := range contenders {
-			l.measureContender(t, e.with(env{"contender": c}), func(workload string, f benchFigures) {
-				cell := benchCell{workload, c}
-				results[cell] = append(results[cell], f)
-			})
+		for _, s := range storages {
+			for _, c := range contenders {
+				l.measureContender(t, e.with(env{"contender": c, "storage": s}), func(workload string, f benchFigures) {
+					cell := benchCell{s, workload, c}
+					results[cell] = append(results[cell], f)
+				})
+			}
 		}
 	}
 	judgeBench(t, results)
@@ -118,28 +125,38 @@ func judgeBench(t *testing.T, results map[benchCell][]benchFigures) {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "\t\tCPU us/IO\tundisturbed\tCPU busy\tIOPS\tp50 us\tp99 us\t")
-	for _, load := range workloads {
-		var m [2]benchFigures
-		for i, c := range contenders {
-			m[i] = medians(results[benchCell{load.name, c}])
-			fmt.Fprintf(w, "%s\t%s\t%.0f\t%.0f\t%.0f %%\t%.0f\t%.0f\t%.0f\t\n", load.name, c, m[i].cpu, m[i].clean, 100*m[i].busy, m[i].iops, m[i].p50, m[i].p99)
+	for _, storage := range storages {
+		for _, load := range workloads {
+			judgeLoad(t, w, storage+","+load.name, func(contender string) benchFigures {
+				return medians(results[benchCell{storage, load.name, contender}])
+			})
 		}
-		ratio := m[0].cpu / m[1].cpu
-		fmt.Fprintf(w, "\tratio\t%.2f x\t%.2f x\t\t\t\t\t\n", ratio, m[0].clean/m[1].clean)
-		if ratio > benchLimit {
-			t.Errorf("%s: %.0f us of processor time per I/O, %.2f times nvmet's %.0f us, at most %.1f times are allowed (%.2f times without what others took of this machine)",
-				load.name, m[0].cpu, ratio, m[1].cpu, benchLimit, m[0].clean/m[1].clean)
-		}
-	}
-	for _, c := range contenders {
-		m := medians(results[benchCell{idleness, c}])
-		fmt.Fprintf(w, "idle\t%s\t\t\t%.1f %%\t\t\t\t\n", c, 100*m.busy)
-		if m.busy > idleLimit {
-			t.Errorf("%s takes %.1f %% of the processor with nothing to do, at most %.0f %% are allowed", c, 100*m.busy, 100*idleLimit)
+		for _, c := range contenders {
+			m := medians(results[benchCell{storage, idleness, c}])
+			fmt.Fprintf(w, "%s,idle\t%s\t\t\t%.1f %%\t\t\t\t\n", storage, c, 100*m.busy)
+			if m.busy > idleLimit {
+				t.Errorf("%s takes %.1f %% of the processor with nothing to do, at most %.0f %% are allowed", c, 100*m.busy, 100*idleLimit)
+			}
 		}
 	}
 	w.Flush()
 	t.Logf("medians of %d rounds:\n%s", benchRounds, table.String())
+}
+
+// judgeLoad prints one workload.
+func judgeLoad(t *testing.T, w io.Writer, name string, of func(contender string) benchFigures) {
+	t.Helper()
+	var m [2]benchFigures
+	for i, c := range contenders {
+		m[i] = of(c)
+		fmt.Fprintf(w, "%s\t%s\t%.0f\t%.0f\t%.0f %%\t%.0f\t%.0f\t%.0f\t\n", name, c, m[i].cpu, m[i].clean, 100*m[i].busy, m[i].iops, m[i].p50, m[i].p99)
+	}
+	ratio, clean := m[0].cpu/m[1].cpu, m[0].clean/m[1].clean
+	fmt.Fprintf(w, "\tratio\t%.2f x\t%.2f x\t\t\t\t\t\n", ratio, clean)
+	if ratio > benchLimit {
+		t.Errorf("%s: %.0f us of processor time per I/O, %.2f times nvmet's %.0f us, at most %.1f times are allowed (%.2f times without what others took of this machine)",
+			name, m[0].cpu, ratio, m[1].cpu, benchLimit, clean)
+	}
 }
 
 // medians are those of each figure.

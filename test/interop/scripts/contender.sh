@@ -1,24 +1,28 @@
 # One of the two targets that TestVerbsBench compares, on this machine's rxe. Both
-# serve the same file. Parameters: action (prepare; start, stop), contender (nvmeof,
-# nvmet), nqn, addr, options (more of our target's).
-storage=/srv/bench
-file=$storage/namespace
+# serve the same file or block device. Parameters: action (prepare; start, stop), contender
+# (nvmeof, nvmet), storage (file, block), nqn, addr, options (more of our target's).
+files=/srv/bench
+case ${storage:-} in
+file) namespace=$files/namespace export=$namespace,bs=4096 ;;
+block) namespace=/dev/ram1 export=$namespace ;;
+esac
 cfs=/sys/kernel/config/nvmet
 port=$cfs/ports/1
 subsystem=$cfs/subsystems/$nqn
 log=/mnt/host/contender.log
 pidfile=/run/contender.pid
 
-# prepare makes a file of 128 MiB, written before, on a disk in memory, and starts the
-# meter: whoever sends it a datagram gets this machine's uptime and the first line of
-# /proc/stat, at next to no cost.
+# prepare makes a file of 128 MiB on a disk in memory, and another disk, both written
+# before as far as fio goes, and starts the meter: whoever sends it a datagram gets this machine's
+# uptime and the first line of /proc/stat, at next to no cost.
 prepare() {
-  modprobe brd rd_nr=1 rd_size=262144 # KiB
+  modprobe brd rd_nr=2 rd_size=262144 # KiB
   modprobe -a nvmet nvmet-rdma
   mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 /dev/ram0 240M
-  mkdir -p "$storage"
-  mount /dev/ram0 "$storage"
-  head -c 128M /dev/urandom >"$file"
+  mkdir -p "$files"
+  mount /dev/ram0 "$files"
+  head -c 128M /dev/urandom >"$files/namespace"
+  head -c 128M /dev/urandom >/dev/ram1
   sync
   cp /mnt/host/nvmeof /usr/local/bin/
   setsid perl -MIO::Socket::INET -e '
@@ -30,7 +34,7 @@ prepare() {
 
 start_nvmeof() {
   : >"$log"
-  setsid nvmeof target --transport verbs --listen "$addr" --nqn "$nqn" --export "$file,bs=4096" --allow-any-host $options </dev/null >>"$log" 2>&1 &
+  setsid nvmeof target --transport verbs --listen "$addr" --nqn "$nqn" --export "$export" --allow-any-host $options </dev/null >>"$log" 2>&1 &
   echo $! >"$pidfile"
   within 20 grep -q 'nvme connect' "$log"
 }
@@ -44,7 +48,7 @@ start_nvmet() {
   mkdir "$subsystem"
   echo 1 >"$subsystem/attr_allow_any_host"
   mkdir "$subsystem/namespaces/1"
-  echo -n "$file" >"$subsystem/namespaces/1/device_path"
+  echo -n "$namespace" >"$subsystem/namespaces/1/device_path"
   echo 1 >"$subsystem/namespaces/1/enable"
   mkdir "$port"
   echo rdma >"$port/addr_trtype"

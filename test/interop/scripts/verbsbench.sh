@@ -22,7 +22,7 @@ disconnect() { nvme disconnect -n "$nqn"; }
 load() {
   meter >meter.txt
   fio --name="$name" --filename="$(block_device "$nqn" 1)" --ioengine=libaio --direct=1 --rw="$rw" --bs=4k --iodepth="$depth" \
-    --time_based --runtime="$seconds" --randrepeat=0 --norandommap --output-format=json --output=fio.json
+    --size=128M --time_based --runtime="$seconds" --randrepeat=0 --norandommap --output-format=json --output=fio.json
   meter >>meter.txt
   # uptime, idle of all processors; cpu, user, nice, system, idle, iowait, ...
   jq -r --rawfile meter meter.txt '
