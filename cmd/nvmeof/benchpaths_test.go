@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 )
 
 // startBench runs bench, and returns when its requests come to the target.
@@ -25,12 +27,12 @@ func startBench(t *testing.T, args ...string) (errOut *output, ended chan outcom
 		ended <- outcome{out.String(), errOut.String(), err}
 	}()
 	for limit := time.Now().Add(20 * time.Second); ; {
-		var list []ratedController
+		var list []administer.RatedController
 		text := command(t, "controller", "list", "-o", "json", "--interval", "50ms").want(t, 0).out
 		if err := json.Unmarshal([]byte(text), &list); err != nil {
 			t.Fatal(err)
 		}
-		if slices.ContainsFunc(list, func(c ratedController) bool { return c.IOPS > 0 }) {
+		if slices.ContainsFunc(list, func(c administer.RatedController) bool { return c.IOPS > 0 }) {
 			break
 		}
 		if time.Now().After(limit) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
@@ -194,7 +195,7 @@ func TestApplyUnderIO(t *testing.T) {
 // wantRates: the list of controllers has what the host does.
 func (c *configured) wantRates(t *testing.T) {
 	t.Helper()
-	var list []ratedController
+	var list []administer.RatedController
 	if err := json.Unmarshal([]byte(command(t, "controller", "list", "-o", "json", "--interval", "50ms").want(t, 0).out), &list); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
@@ -47,7 +48,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newIDCtrl(), newIDNS(), newRead(), newWrite(), newFlush(), newBench(), newAttach(), newGenDHCHAPKey(), newDoctor(), newVersion())
-	root.AddCommand(controlCommands()...)
+	root.AddCommand(administer.Commands(newGenDHCHAPKey())...)
 	addNVMeCommands(root)
 	root.AddCommand(initiatorCommands()...)
 	root.SetFlagErrorFunc(explainFlag)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
@@ -36,22 +37,22 @@ func newCheck() *cobra.Command {
 }
 
 func newApply() *cobra.Command {
-	var r remote
+	var r administer.Remote
 	cmd := &cobra.Command{Use: "apply FILE", Short: "Make the running target what a configuration says: all of it, or nothing", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			doc, err := readConfig(args[0], cmd.InOrStdin(), io.Discard) // the target has the same doubts
 			if err != nil {
 				return err
 			}
-			return r.edit(cmd, "PUT", "/v1/config", doc)
+			return r.Edit(cmd, "PUT", "/v1/config", doc)
 		}}
-	r.addSocket(cmd)
-	r.addEdit(cmd)
+	r.AddSocket(cmd)
+	r.AddEdit(cmd)
 	return cmd
 }
 
 func newDiff() *cobra.Command {
-	var r remote
+	var r administer.Remote
 	cmd := &cobra.Command{Use: "diff [FROM] TO", Short: "Tell what apply would change in the running target, or in another configuration", Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var docs []*config.Document
@@ -64,30 +65,30 @@ func newDiff() *cobra.Command {
 			}
 			if len(docs) == 1 {
 				running := new(config.Document)
-				if err := r.get(cmd.Context(), "/v1/config", running); err != nil {
+				if err := r.Get(cmd.Context(), "/v1/config", running); err != nil {
 					return err
 				}
 				docs = []*config.Document{running, docs[0]}
 			}
 			steps := control.Steps(config.Diff(docs[0], docs[1]))
-			return r.show(cmd.OutOrStdout(), steps, func(w io.Writer) {
+			return r.Show(cmd.OutOrStdout(), steps, func(w io.Writer) {
 				for _, s := range steps {
 					fmt.Fprintln(w, s.Text)
 				}
 			})
 		}}
-	r.addSocket(cmd)
-	r.addOutput(cmd)
+	r.AddSocket(cmd)
+	r.AddOutput(cmd)
 	return cmd
 }
 
 func newSave() *cobra.Command {
-	var r remote
+	var r administer.Remote
 	cmd := &cobra.Command{Use: "save", Short: "Write the running target's configuration to the file that it was started with, whose comments are lost", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return r.call(cmd.Context(), "POST", "/v1/config/save", nil, nil, nil)
+			return r.Call(cmd.Context(), "POST", "/v1/config/save", nil, nil, nil)
 		}}
-	r.addSocket(cmd)
+	r.AddSocket(cmd)
 	return cmd
 }
 
@@ -102,7 +103,7 @@ func newSchema() *cobra.Command {
 var exportFormats = []string{"yaml", "json", "nvmetcli"}
 
 func newExport() *cobra.Command {
-	var r remote
+	var r administer.Remote
 	var format, from, output string
 	cmd := &cobra.Command{Use: "export", Short: "Print the running target's configuration", Args: cobra.NoArgs,
 		Long: `Prints the running target's configuration, or with --from that of a file, in the
@@ -114,7 +115,7 @@ target; keys are then read from their files, and the output has them.`,
 			if from != "" {
 				doc, err = readConfig(from, cmd.InOrStdin(), cmd.ErrOrStderr())
 			} else {
-				err = r.get(cmd.Context(), "/v1/config", doc)
+				err = r.Get(cmd.Context(), "/v1/config", doc)
 			}
 			if err != nil {
 				return err
@@ -128,7 +129,7 @@ target; keys are then read from their files, and the output has them.`,
 	cmd.Flags().StringVar(&format, "format", "yaml", "yaml, json or nvmetcli (/etc/nvmet/config.json)")
 	cmd.Flags().StringVar(&from, "from", "", "file to read instead of the running target")
 	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output, mode 0600")
-	r.addSocket(cmd)
+	r.AddSocket(cmd)
 	return cmd
 }
 

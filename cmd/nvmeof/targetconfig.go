@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
@@ -33,10 +34,8 @@ const noSocket = "none"
 
 func (f *configFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.file, "config", "", "serve what this file describes, YAML or JSON: see nvmeof target schema; not together with flags that describe the same")
-	cmd.Flags().StringVar(&f.socket, "socket", defaultSocket(), "with --config: where to be controlled, or "+noSocket)
+	cmd.Flags().StringVar(&f.socket, "socket", administer.DefaultSocket(), "with --config: where to be controlled, or "+noSocket)
 }
-
-func defaultSocket() string { return control.DefaultSocket(os.Getenv, os.Getuid()) }
 
 // besides are the flags that go together with --config.
 var besides = map[string]bool{"config": true, "socket": true, "log-format": true, "log-level": true, "help": true}

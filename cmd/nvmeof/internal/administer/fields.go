@@ -1,4 +1,4 @@
-package main
+package administer
 
 import (
 	"reflect"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -103,7 +104,7 @@ func (s *fieldSet) value(f fieldFlag) (any, error) {
 func number(flag, text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, usage("--%s %s: want a number, or default", flag, text)
+		return 0, failure.Usagef("--%s %s: want a number, or default", flag, text)
 	}
 	return n, nil
 }
@@ -126,7 +127,7 @@ func parseRights(items []string) (out []map[string]any, err error) {
 		nsid, access, ok := strings.Cut(item, "=")
 		n, err := strconv.Atoi(nsid)
 		if !ok || err != nil {
-			return nil, usage("--namespace %s: want NSID=ACCESS, as in 1=read,2=none", item)
+			return nil, failure.Usagef("--namespace %s: want NSID=ACCESS, as in 1=read,2=none", item)
 		}
 		out = append(out, map[string]any{"nsid": n, "access": access})
 	}

@@ -1,4 +1,4 @@
-package main
+package administer
 
 import (
 	"context"
@@ -12,19 +12,19 @@ import (
 
 func lower(s string) string { return strings.ToLower(s) }
 
-// controlCommands are the verbs for a running target.
-func controlCommands() []*cobra.Command {
+// Commands are the verbs for a running target; generate becomes key generate.
+func Commands(generate *cobra.Command) []*cobra.Command {
 	ns := namespaceObject().command()
 	ns.AddCommand(newPause(), newResume(), newClearFault())
 	return []*cobra.Command{
 		newLs(), subsystemObject().command(), ns, listenerObject().command(), hostObject().command(),
-		newController(), newANAGroup(), referralObject().command(), newKey(),
+		newController(), newANAGroup(), referralObject().command(), newKey(generate),
 	}
 }
 
 // subsystemNames are what completion offers for --nqn.
-func subsystemNames(ctx context.Context, r *remote) []string {
-	return subsystemObject().names(ctx, &verb{remote: *r})
+func subsystemNames(ctx context.Context, r *Remote) []string {
+	return subsystemObject().names(ctx, &verb{Remote: *r})
 }
 
 func subsystemObject() *object[config.Subsystem] {

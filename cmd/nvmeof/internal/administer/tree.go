@@ -1,4 +1,4 @@
-package main
+package administer
 
 import (
 	"fmt"
@@ -14,26 +14,26 @@ import (
 )
 
 func newLs() *cobra.Command {
-	var r remote
+	var r Remote
 	cmd := &cobra.Command{Use: "ls", Short: "Show a running target as a tree", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var doc config.Document
 			var status control.Status
 			var controllers []control.Controller
-			if err := r.get(cmd.Context(), "/v1/config", &doc); err != nil {
+			if err := r.Get(cmd.Context(), "/v1/config", &doc); err != nil {
 				return err
 			}
-			if err := r.get(cmd.Context(), "/v1/status", &status); err != nil {
+			if err := r.Get(cmd.Context(), "/v1/status", &status); err != nil {
 				return err
 			}
-			if err := r.get(cmd.Context(), "/v1/controllers", &controllers); err != nil {
+			if err := r.Get(cmd.Context(), "/v1/controllers", &controllers); err != nil {
 				return err
 			}
 			whole := wholeTarget{status, &doc, controllers}
-			return r.show(cmd.OutOrStdout(), whole, func(w io.Writer) { printTree(w, &doc, &status, controllers) })
+			return r.Show(cmd.OutOrStdout(), whole, func(w io.Writer) { printTree(w, &doc, &status, controllers) })
 		}}
-	r.addSocket(cmd)
-	r.addOutput(cmd)
+	r.AddSocket(cmd)
+	r.AddOutput(cmd)
 	return cmd
 }
 

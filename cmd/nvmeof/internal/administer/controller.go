@@ -1,4 +1,4 @@
-package main
+package administer
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
@@ -17,8 +18,9 @@ func newController() *cobra.Command {
 	return cmd
 }
 
-// A ratedController is a controller with what it does in a second.
-type ratedController struct {
+// A RatedController is a controller with what it does in a second, as controller list
+// prints it.
+type RatedController struct {
 	control.Controller
 	IOPS         float64 `json:"iops"`
 	ReadBytes    float64 `json:"read-bytes-per-second"`
@@ -26,10 +28,10 @@ type ratedController struct {
 }
 
 // rates compares two readings.
-func rates(before, after []control.Controller, d time.Duration) []ratedController {
-	out := []ratedController{}
+func rates(before, after []control.Controller, d time.Duration) []RatedController {
+	out := []RatedController{}
 	for _, c := range after {
-		r := ratedController{Controller: c}
+		r := RatedController{Controller: c}
 		now := sumQueues(&c)
 		for _, b := range before {
 			if b.Subsystem != c.Subsystem || b.ID != c.ID || b.HostID != c.HostID || d <= 0 {
@@ -65,13 +67,13 @@ func sumQueues(c *control.Controller) (sum control.Queue) {
 }
 
 func newControllerList() *cobra.Command {
-	var r remote
+	var r Remote
 	interval := time.Second
 	cmd := &cobra.Command{Use: "list", Short: "List who is connected, with what each does in a second", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var before, after []control.Controller
 			start := time.Now()
-			if err := r.get(cmd.Context(), "/v1/controllers", &before); err != nil {
+			if err := r.Get(cmd.Context(), "/v1/controllers", &before); err != nil {
 				return err
 			}
 			select {
@@ -79,19 +81,19 @@ func newControllerList() *cobra.Command {
 				return cmd.Context().Err()
 			case <-time.After(interval):
 			}
-			if err := r.get(cmd.Context(), "/v1/controllers", &after); err != nil {
+			if err := r.Get(cmd.Context(), "/v1/controllers", &after); err != nil {
 				return err
 			}
 			all := rates(before, after, time.Since(start))
-			return r.show(cmd.OutOrStdout(), all, func(w io.Writer) { controllerTable(w, all) })
+			return r.Show(cmd.OutOrStdout(), all, func(w io.Writer) { controllerTable(w, all) })
 		}}
 	cmd.Flags().DurationVar(&interval, "interval", interval, "time between the two readings from which rates are made")
-	r.addSocket(cmd)
-	r.addOutput(cmd)
+	r.AddSocket(cmd)
+	r.AddOutput(cmd)
 	return cmd
 }
 
-func controllerTable(w io.Writer, all []ratedController) {
+func controllerTable(w io.Writer, all []RatedController) {
 	row(w, "SUBSYSTEM", "ID", "HOST", "PEER", "LISTENER", "AUTH", "QUEUES", "DEPTH", "IN FLIGHT", "IOPS", "READ MB/s", "WRITE MB/s")
 	for _, c := range all {
 		sum := sumQueues(&c.Controller)
@@ -105,12 +107,12 @@ func controllerTable(w io.Writer, all []ratedController) {
 }
 
 func newControllerShow() *cobra.Command {
-	var r remote
+	var r Remote
 	var nqn string
 	cmd := &cobra.Command{Use: "show ID", Short: "Show a controller with its queues", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var all []control.Controller
-			if err := r.get(cmd.Context(), "/v1/controllers", &all); err != nil {
+			if err := r.Get(cmd.Context(), "/v1/controllers", &all); err != nil {
 				return err
 			}
 			var there []string
@@ -121,7 +123,7 @@ func newControllerShow() *cobra.Command {
 				if there = append(there, strconv.Itoa(c.ID)); strconv.Itoa(c.ID) != args[0] {
 					continue
 				}
-				return r.show(cmd.OutOrStdout(), c, func(w io.Writer) {
+				return r.Show(cmd.OutOrStdout(), c, func(w io.Writer) {
 					row(w, "QUEUE", "DEPTH", "SHARD", "IN FLIGHT", "COMMANDS", "READ", "WRITTEN")
 					for _, q := range c.Queues {
 						row(w, q.ID, q.Depth, q.Shard, q.InFlight, q.Commands, q.ReadBytes, q.WrittenBytes)
@@ -131,22 +133,22 @@ func newControllerShow() *cobra.Command {
 			return &control.NotFoundError{Kind: "controller", Name: args[0], There: there}
 		}}
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem; default: the first that has a controller of that number")
-	r.addSocket(cmd)
-	r.addOutput(cmd)
+	r.AddSocket(cmd)
+	r.AddOutput(cmd)
 	return cmd
 }
 
 func newControllerRemove() *cobra.Command {
-	var r remote
+	var r Remote
 	var nqn string
 	cmd := &cobra.Command{Use: "remove ID", Short: "Disconnect a host, which may connect again", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if nqn == "" {
-				return usage("--nqn is missing: the subsystem of the controller")
+				return failure.Usagef("--nqn is missing: the subsystem of the controller")
 			}
-			return r.call(cmd.Context(), "DELETE", control.Path("subsystems", nqn, "controllers", args[0]), nil, nil, nil)
+			return r.Call(cmd.Context(), "DELETE", control.Path("subsystems", nqn, "controllers", args[0]), nil, nil, nil)
 		}}
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
-	r.addSocket(cmd)
+	r.AddSocket(cmd)
 	return cmd
 }

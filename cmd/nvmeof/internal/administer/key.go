@@ -1,4 +1,4 @@
-package main
+package administer
 
 import (
 	"io"
@@ -6,15 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
 // newKey is about the keys by which hosts and target prove who they are. Keys stand
 // in files, whose paths alone are shown.
-func newKey() *cobra.Command {
+func newKey(generate *cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: "key", Short: "Show and change by which keys hosts of a running target authenticate"}
-	generate := newGenDHCHAPKey() // needs no target
 	generate.Use = strings.Replace(generate.Use, "gen-dhchap-key", "generate", 1)
 	generate.Short = "Make a key"
 	cmd.AddCommand(generate, newKeyList(), newKeySet("add"), newKeySet("set"), newKeyRemove(), newKeyReread())
@@ -30,11 +30,11 @@ type keyRow struct {
 }
 
 func newKeyList() *cobra.Command {
-	var r remote
+	var r Remote
 	cmd := &cobra.Command{Use: "list", Aliases: []string{"show"}, Short: "List the hosts that have keys, and the files", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []*config.Subsystem
-			if err := r.get(cmd.Context(), "/v1/subsystems", &all); err != nil {
+			if err := r.Get(cmd.Context(), "/v1/subsystems", &all); err != nil {
 				return err
 			}
 			keys := []keyRow{}
@@ -45,20 +45,20 @@ func newKeyList() *cobra.Command {
 					}
 				}
 			}
-			return r.show(cmd.OutOrStdout(), keys, func(w io.Writer) {
+			return r.Show(cmd.OutOrStdout(), keys, func(w io.Writer) {
 				row(w, "SUBSYSTEM", "HOST", "KEY FILE", "CONTROLLER KEY FILE")
 				for _, k := range keys {
 					row(w, k.Subsystem, k.Host, k.KeyFile, k.ControllerKey)
 				}
 			})
 		}}
-	r.addSocket(cmd)
-	r.addOutput(cmd)
+	r.AddSocket(cmd)
+	r.AddOutput(cmd)
 	return cmd
 }
 
 func newKeySet(name string) *cobra.Command {
-	var r remote
+	var r Remote
 	var nqn string
 	cmd := &cobra.Command{Use: name + " HOSTNQN", Short: "Give an allowed host a key, or another one", Args: cobra.ExactArgs(1)}
 	set := addFields(cmd, config.Host{}, []fieldFlag{{"key-file", "key-file"}, {"controller-key-file", "controller-key-file"},
@@ -69,39 +69,39 @@ func newKeySet(name string) *cobra.Command {
 			return err
 		}
 		if len(body) == 0 || nqn == "" {
-			return usage("--nqn and --key-file are needed; nvmeof key generate makes a key")
+			return failure.Usagef("--nqn and --key-file are needed; nvmeof key generate makes a key")
 		}
-		return r.edit(cmd, "PATCH", control.Path("subsystems", nqn, "hosts", args[0]), body)
+		return r.Edit(cmd, "PATCH", control.Path("subsystems", nqn, "hosts", args[0]), body)
 	}
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
-	r.addSocket(cmd)
-	r.addEdit(cmd)
+	r.AddSocket(cmd)
+	r.AddEdit(cmd)
 	return cmd
 }
 
 func newKeyRemove() *cobra.Command {
-	var r remote
+	var r Remote
 	var nqn string
 	cmd := &cobra.Command{Use: "remove HOSTNQN", Short: "Take a host's word for who it is from now on", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if nqn == "" {
-				return usage("--nqn is missing: the subsystem")
+				return failure.Usagef("--nqn is missing: the subsystem")
 			}
 			body := map[string]any{"key-file": nil, "controller-key-file": nil, "hashes": nil, "dh-groups": nil}
-			return r.edit(cmd, "PATCH", control.Path("subsystems", nqn, "hosts", args[0]), body)
+			return r.Edit(cmd, "PATCH", control.Path("subsystems", nqn, "hosts", args[0]), body)
 		}}
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
-	r.addSocket(cmd)
-	r.addEdit(cmd)
+	r.AddSocket(cmd)
+	r.AddEdit(cmd)
 	return cmd
 }
 
 func newKeyReread() *cobra.Command {
-	var r remote
+	var r Remote
 	cmd := &cobra.Command{Use: "reread", Short: "Read all key files again, as on SIGHUP", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return r.call(cmd.Context(), "POST", "/v1/keys/reread", nil, nil, nil)
+			return r.Call(cmd.Context(), "POST", "/v1/keys/reread", nil, nil, nil)
 		}}
-	r.addSocket(cmd)
+	r.AddSocket(cmd)
 	return cmd
 }

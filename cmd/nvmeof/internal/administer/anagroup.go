@@ -1,4 +1,4 @@
-package main
+package administer
 
 import (
 	"io"
@@ -6,20 +6,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
 func newANAGroup() *cobra.Command {
 	cmd := &cobra.Command{Use: "ana-group", Aliases: []string{"ana"}, Short: "Show and change how listeners of a running target reach groups of namespaces"}
-	var r remote
+	var r Remote
 	list := &cobra.Command{Use: "list", Short: "List the states", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []*config.Listener
-			if err := r.get(cmd.Context(), "/v1/listeners", &all); err != nil {
+			if err := r.Get(cmd.Context(), "/v1/listeners", &all); err != nil {
 				return err
 			}
-			return r.show(cmd.OutOrStdout(), all, func(w io.Writer) {
+			return r.Show(cmd.OutOrStdout(), all, func(w io.Writer) {
 				row(w, "LISTENER", "ADDRESS", "GROUP", "STATE")
 				for _, l := range all {
 					for _, g := range l.ANAGroups {
@@ -29,14 +30,14 @@ func newANAGroup() *cobra.Command {
 				}
 			})
 		}}
-	r.addSocket(list)
-	r.addOutput(list)
+	r.AddSocket(list)
+	r.AddOutput(list)
 	cmd.AddCommand(list, newANASet())
 	return cmd
 }
 
 func newANASet() *cobra.Command {
-	var r remote
+	var r Remote
 	var listener, state string
 	cmd := &cobra.Command{Use: "set GROUP --listener ID --state STATE", Short: "Set the state of a group on a listener",
 		Example: "  nvmeof ana-group set 1 --listener 2 --state inaccessible", Args: cobra.ExactArgs(1),
@@ -44,23 +45,23 @@ func newANASet() *cobra.Command {
 			n, err := strconv.Atoi(args[0])
 			switch {
 			case err != nil:
-				return usage("group %s: want a number", args[0])
+				return failure.Usagef("group %s: want a number", args[0])
 			case listener == "" || state == "":
-				return usage("--listener and --state are needed: which listener, and optimized, non-optimized, inaccessible, persistent-loss or change")
+				return failure.Usagef("--listener and --state are needed: which listener, and optimized, non-optimized, inaccessible, persistent-loss or change")
 			}
-			return r.edit(cmd, "PUT", control.Path("listeners", listener, "ana-groups"), map[string]any{"group": n, "state": state})
+			return r.Edit(cmd, "PUT", control.Path("listeners", listener, "ana-groups"), map[string]any{"group": n, "state": state})
 		}}
 	cmd.Flags().StringVar(&listener, "listener", "", "identifier of the listener")
 	cmd.Flags().StringVar(&state, "state", "", "optimized, non-optimized, inaccessible, persistent-loss or change")
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(
 		[]string{"optimized", "non-optimized", "inaccessible", "persistent-loss", "change"}, cobra.ShellCompDirectiveNoFileComp))
-	r.addSocket(cmd)
-	r.addEdit(cmd)
+	r.AddSocket(cmd)
+	r.AddEdit(cmd)
 	return cmd
 }
 
 func newPause() *cobra.Command {
-	var r remote
+	var r Remote
 	var nqn, limit string
 	cmd := &cobra.Command{Use: "pause NSID", Short: "Hold the commands of a namespace until resume, or until the limit is over", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,12 +69,12 @@ func newPause() *cobra.Command {
 			if limit != "" {
 				body["limit"] = limit
 			}
-			return r.call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], "pause"), nil, config.JSON(body), nil)
+			return r.Call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], "pause"), nil, config.JSON(body), nil)
 		}}
 	cmd.Flags().StringVar(&limit, "limit", "", "at most so long: default 10s, at most 25s")
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
 	_ = cmd.MarkFlagRequired("nqn")
-	r.addSocket(cmd)
+	r.AddSocket(cmd)
 	return cmd
 }
 
@@ -89,14 +90,14 @@ were acknowledged, but not flushed, before the failure may be lost.`
 
 // namespaceVerb is a call about one namespace, without a body.
 func namespaceVerb(name, short string) *cobra.Command {
-	var r remote
+	var r Remote
 	var nqn string
 	cmd := &cobra.Command{Use: name + " NSID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], name), nil, nil, nil)
+			return r.Call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], name), nil, nil, nil)
 		}}
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
 	_ = cmd.MarkFlagRequired("nqn")
-	r.addSocket(cmd)
+	r.AddSocket(cmd)
 	return cmd
 }

@@ -1,4 +1,4 @@
-package main
+package administer
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
@@ -31,7 +32,7 @@ type object[T any] struct {
 
 // A verb is one subcommand in the making.
 type verb struct {
-	remote
+	Remote
 	nqn string
 }
 
@@ -58,11 +59,11 @@ func (o *object[T]) command() *cobra.Command {
 
 // begin adds what all verbs have.
 func (o *object[T]) begin(v *verb, cmd *cobra.Command) *cobra.Command {
-	v.addSocket(cmd)
+	v.AddSocket(cmd)
 	if o.within {
 		cmd.Flags().StringVarP(&v.nqn, "nqn", "n", "", "subsystem")
 		_ = cmd.RegisterFlagCompletionFunc("nqn", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return subsystemNames(cmd.Context(), &v.remote), cobra.ShellCompDirectiveNoFileComp
+			return subsystemNames(cmd.Context(), &v.Remote), cobra.ShellCompDirectiveNoFileComp
 		})
 	}
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -77,7 +78,7 @@ func (o *object[T]) begin(v *verb, cmd *cobra.Command) *cobra.Command {
 // names are what shell completion offers.
 func (o *object[T]) names(ctx context.Context, v *verb) (names []string) {
 	var all []*T
-	if v.get(ctx, o.path(v), &all) != nil {
+	if v.Get(ctx, o.path(v), &all) != nil {
 		return nil
 	}
 	for _, x := range all {
@@ -88,7 +89,7 @@ func (o *object[T]) names(ctx context.Context, v *verb) (names []string) {
 
 func (o *object[T]) needNQN(v *verb) error {
 	if o.within && v.nqn == "" {
-		return usage("--nqn is missing: the subsystem; nvmeof subsystem list shows which there are")
+		return failure.Usagef("--nqn is missing: the subsystem; nvmeof subsystem list shows which there are")
 	}
 	return nil
 }
@@ -101,17 +102,17 @@ func (o *object[T]) listCommand() *cobra.Command {
 			return err
 		}
 		var all []*T
-		if err := v.get(cmd.Context(), o.path(v), &all); err != nil {
+		if err := v.Get(cmd.Context(), o.path(v), &all); err != nil {
 			return err
 		}
-		return v.show(cmd.OutOrStdout(), all, func(w io.Writer) {
+		return v.Show(cmd.OutOrStdout(), all, func(w io.Writer) {
 			row(w, o.head...)
 			for _, x := range all {
 				row(w, o.row(x)...)
 			}
 		})
 	}
-	v.addOutput(cmd)
+	v.AddOutput(cmd)
 	return o.begin(v, cmd)
 }
 
@@ -123,15 +124,15 @@ func (o *object[T]) showCommand() *cobra.Command {
 			return err
 		}
 		x := new(T)
-		if err := v.get(cmd.Context(), o.path(v, args[0]), x); err != nil {
+		if err := v.Get(cmd.Context(), o.path(v, args[0]), x); err != nil {
 			return err
 		}
 		if v.format == "table" {
 			v.format = "yaml"
 		}
-		return v.show(cmd.OutOrStdout(), x, nil)
+		return v.Show(cmd.OutOrStdout(), x, nil)
 	}
-	v.addOutput(cmd)
+	v.AddOutput(cmd)
 	return o.begin(v, cmd)
 }
 
@@ -154,15 +155,15 @@ func (o *object[T]) addCommand() *cobra.Command {
 		body[o.keyField] = args[0]
 		if o.keyNumber {
 			if body[o.keyField], err = number(o.key, args[0]); err != nil {
-				return usage("%s %s: want a number", o.key, args[0])
+				return failure.Usagef("%s %s: want a number", o.key, args[0])
 			}
 		}
 		for i, f := range o.fixed {
 			body[lower(f)] = args[1+i]
 		}
-		return v.edit(cmd, "POST", o.path(v), body)
+		return v.Edit(cmd, "POST", o.path(v), body)
 	}
-	v.addEdit(cmd)
+	v.AddEdit(cmd)
 	return o.begin(v, cmd)
 }
 
@@ -179,11 +180,11 @@ func (o *object[T]) setCommand() *cobra.Command {
 			return err
 		}
 		if len(body) == 0 {
-			return usage("nothing to set: see nvmeof %s set --help", o.name)
+			return failure.Usagef("nothing to set: see nvmeof %s set --help", o.name)
 		}
-		return v.edit(cmd, "PATCH", o.path(v, args[0]), body)
+		return v.Edit(cmd, "PATCH", o.path(v, args[0]), body)
 	}
-	v.addEdit(cmd)
+	v.AddEdit(cmd)
 	return o.begin(v, cmd)
 }
 
@@ -211,8 +212,8 @@ func (o *object[T]) removeCommand() *cobra.Command {
 		if err := o.needNQN(v); err != nil {
 			return err
 		}
-		return v.edit(cmd, "DELETE", o.path(v, args[0]), nil)
+		return v.Edit(cmd, "DELETE", o.path(v, args[0]), nil)
 	}
-	v.addEdit(cmd)
+	v.AddEdit(cmd)
 	return o.begin(v, cmd)
 }

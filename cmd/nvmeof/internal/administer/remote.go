@@ -1,47 +1,49 @@
-package main
+package administer
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A remote is the running target that a command is about.
-type remote struct {
+// A Remote is the running target that a command is about.
+type Remote struct {
 	socket string
 	format string
 	dryRun bool
 	save   bool
 }
 
-// addSocket adds the flag that finds the target.
-func (r *remote) addSocket(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&r.socket, "socket", defaultSocket(), "control socket of the target")
+// AddSocket adds the flag that finds the target.
+func (r *Remote) AddSocket(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&r.socket, "socket", DefaultSocket(), "control socket of the target")
 }
 
-// addOutput adds the flag for the form of the output.
-func (r *remote) addOutput(cmd *cobra.Command) {
+// AddOutput adds the flag for the form of the output.
+func (r *Remote) AddOutput(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&r.format, "output-format", "o", "table", "table, json or yaml")
 	_ = cmd.RegisterFlagCompletionFunc("output-format", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// addEdit adds the flags of what changes something.
-func (r *remote) addEdit(cmd *cobra.Command) {
+// AddEdit adds the flags of what changes something.
+func (r *Remote) AddEdit(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only tell what would be done")
 	cmd.Flags().BoolVar(&r.save, "save", false, "write the configuration file too, whose comments are lost")
 }
 
-// call makes a call. What the target refuses becomes the exit code that the same
+// Call makes a call. What the target refuses becomes the exit code that the same
 // mistake has without it.
-func (r *remote) call(ctx context.Context, method, path string, options []string, body []byte, answer any) error {
+func (r *Remote) Call(ctx context.Context, method, path string, options []string, body []byte, answer any) error {
 	c := control.NewClient(r.socket)
 	defer c.Close()
 	err := c.Do(ctx, method, path, options, body, answer)
@@ -49,19 +51,20 @@ func (r *remote) call(ctx context.Context, method, path string, options []string
 	var lost *control.ConnectError
 	switch {
 	case errors.As(err, &refused) && refused.Code == control.CodeInvalid:
-		return usageError{Err: err}
+		return failure.Usage{Err: err}
 	case errors.As(err, &lost):
-		return &connectError{Err: err}
+		return &failure.Connect{Err: err}
 	}
 	return err
 }
 
-func (r *remote) get(ctx context.Context, path string, answer any) error {
-	return r.call(ctx, "GET", path, nil, nil, answer)
+// Get reads an object.
+func (r *Remote) Get(ctx context.Context, path string, answer any) error {
+	return r.Call(ctx, "GET", path, nil, nil, answer)
 }
 
-// edit changes something, and shows what was done, or would be.
-func (r *remote) edit(cmd *cobra.Command, method, path string, body any) error {
+// Edit changes something, and shows what was done, or would be.
+func (r *Remote) Edit(cmd *cobra.Command, method, path string, body any) error {
 	var options []string
 	if r.dryRun {
 		options = append(options, "dry-run")
@@ -74,7 +77,7 @@ func (r *remote) edit(cmd *cobra.Command, method, path string, body any) error {
 		text = config.JSON(body)
 	}
 	var result control.Result
-	if err := r.call(cmd.Context(), method, path, options, text, &result); err != nil {
+	if err := r.Call(cmd.Context(), method, path, options, text, &result); err != nil {
 		return err
 	}
 	showResult(cmd.OutOrStdout(), cmd.ErrOrStderr(), &result)
@@ -99,8 +102,8 @@ func showResult(out, errOut io.Writer, r *control.Result) {
 	}
 }
 
-// show prints a value in the form that was asked for; table makes rows of it.
-func (r *remote) show(out io.Writer, value any, table func(w io.Writer)) error {
+// Show prints a value in the form that was asked for; table makes rows of it.
+func (r *Remote) Show(out io.Writer, value any, table func(w io.Writer)) error {
 	switch r.format {
 	case "json":
 		_, err := out.Write(config.JSON(value))
@@ -113,7 +116,7 @@ func (r *remote) show(out io.Writer, value any, table func(w io.Writer)) error {
 		table(w)
 		return w.Flush()
 	}
-	return usage("--output-format %s: it is table, json or yaml%s", r.format, didYouMean(r.format, []string{"table", "json", "yaml"}))
+	return failure.Usagef("--output-format %s: it is table, json or yaml%s", r.format, failure.DidYouMean(r.format, []string{"table", "json", "yaml"}))
 }
 
 // row prints cells; empty ones are a dash.
@@ -126,3 +129,6 @@ func row(w io.Writer, cells ...any) {
 	}
 	fmt.Fprintln(w, strings.Join(texts, "\t"))
 }
+
+// DefaultSocket is where the target listens that this user administers.
+func DefaultSocket() string { return control.DefaultSocket(os.Getenv, os.Getuid()) }
