@@ -13,6 +13,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
@@ -201,7 +202,7 @@ func namedNamespaces(ctx context.Context, c namespaceLister, list string) (ids [
 
 // progressLine tells on a terminal how far a job is, in one line that goes away.
 func progressLine(w io.Writer, what string) func(float64) {
-	if !isTerminal(w) {
+	if !terminal.Is(w) {
 		return nil
 	}
 	return func(share float64) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 )
 
@@ -214,7 +215,7 @@ func (l *load) place(j *bench.Job) error {
 		if s.text == "" || s.text == "0" && s.name == "offset" {
 			continue
 		}
-		n, err := parseSize(s.text)
+		n, err := sizes.Parse(s.text)
 		if err != nil {
 			return usage("--%s: %v", s.name, err)
 		}

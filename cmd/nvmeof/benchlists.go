@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 )
 
@@ -37,7 +38,7 @@ const (
 )
 
 func requestSize(text string) (int, error) {
-	n, err := parseSize(text)
+	n, err := sizes.Parse(text)
 	if err == nil && n > maxRequest {
 		err = fmt.Errorf("%s: at most 16 MiB", text)
 	}
@@ -129,7 +130,7 @@ func (l *load) rates(j *bench.Job) error {
 		if text == "0" {
 			return 0, nil
 		}
-		return parseSize(text)
+		return sizes.Parse(text)
 	}
 	if l.rate != "" && l.rateIOPS != "" {
 		return usage("--rate and --rate_iops: one of them, since both are the same limit in other units")

@@ -16,6 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/benchreport"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
@@ -154,7 +155,7 @@ func (d *pathDiary) note(e multipath.Event) {
 // tell prints what happens, beside a line of progress.
 func (d *pathDiary) tell() {
 	clear := ""
-	if isTerminal(d.out) {
+	if terminal.Is(d.out) {
 		clear = "\r\x1b[K"
 	}
 	for range d.news {

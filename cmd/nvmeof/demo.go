@@ -14,6 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
@@ -118,7 +119,7 @@ func (d *demo) run(ctx context.Context) error {
 }
 
 func (d *demo) check() (err error) {
-	if d.size, err = parseSize(d.flags.size); err != nil {
+	if d.size, err = sizes.Parse(d.flags.size); err != nil {
 		return usage("--size: %v", err)
 	}
 	if d.size < maxLoad || d.size%chunk != 0 {

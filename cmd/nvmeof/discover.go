@@ -87,19 +87,6 @@ func (f *finder) run(cmd *cobra.Command) error {
 	return errors.Join(wrong, f.survey(cmd, entries, show))
 }
 
-// pick finds the output format.
-func pick[F any](format string, formats map[string]F) (F, error) {
-	f, ok := formats[format]
-	if !ok {
-		names := make([]string, 0, len(formats))
-		for name := range formats {
-			names = append(names, name)
-		}
-		return f, usage("--output-format %s: it is one of %s%s", format, list(names), didYouMean(format, names))
-	}
-	return f, nil
-}
-
 // discover reads the discovery log that the flags point at.
 func (c *connection) discover(cmd *cobra.Command) (log *host.DiscoveryLog, err error) {
 	s, err := c.open(cmd.ErrOrStderr())

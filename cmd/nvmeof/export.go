@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/disk"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
@@ -43,7 +43,7 @@ func parseExport(s string) (export, error) {
 	parts := strings.Split(s, ",")
 	e := export{path: parts[0]}
 	if size, ok := strings.CutPrefix(parts[0], "mem:"); ok {
-		n, err := parseSize(size)
+		n, err := sizes.Parse(size)
 		if err != nil {
 			return e, fmt.Errorf("export %q: %w", s, err)
 		}
@@ -73,7 +73,7 @@ func (e *export) option(s string) (err error) {
 			err = fmt.Errorf("block size %q: it is 512 or 4096", value)
 		}
 	case "size":
-		e.size, err = parseSize(value)
+		e.size, err = sizes.Parse(value)
 	case "ro":
 		e.readOnly = true
 	case "buffered":
@@ -163,32 +163,4 @@ func (e *export) name() string {
 		return "memory"
 	}
 	return e.path
-}
-
-var sizeUnits = []struct {
-	suffix string
-	bytes  int64
-}{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
-	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-	{"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"t", 1 << 40},
-	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40}, {"B", 1},
-}
-
-// parseSize reads bytes as "4096", "4k", "1GiB" or "10GB"; single letters are
-// binary, as for fio.
-func parseSize(s string) (int64, error) {
-	unit := int64(1)
-	number := s
-	for _, u := range sizeUnits {
-		if n, ok := strings.CutSuffix(s, u.suffix); ok {
-			number, unit = n, u.bytes
-			break
-		}
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n <= 0 || n > math.MaxInt64/unit {
-		return 0, fmt.Errorf("size %q: write it as 4096, 4k, 512MiB or 10GB", s)
-	}
-	return n * unit, nil
 }

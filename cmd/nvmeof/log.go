@@ -2,11 +2,11 @@ package main
 
 import (
 	"io"
-	"os"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 )
 
 // newLog writes for people on a terminal, else JSON.
@@ -15,7 +15,7 @@ func newLog(format, level string, out io.Writer) (*zap.Logger, error) {
 	if err != nil {
 		return nil, usage("--log-level: %v", err)
 	}
-	console := format == "console" || format == "auto" && isTerminal(out)
+	console := format == "console" || format == "auto" && terminal.Is(out)
 	cfg := zap.NewProductionEncoderConfig()
 	cfg.EncodeTime = zapcore.ISO8601TimeEncoder
 	var enc zapcore.Encoder
@@ -28,13 +28,4 @@ func newLog(format, level string, out io.Writer) (*zap.Logger, error) {
 		return nil, usage("--log-format %s: it is auto, console or json", format)
 	}
 	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(out)), lvl)), nil
-}
-
-func isTerminal(out io.Writer) bool {
-	f, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }

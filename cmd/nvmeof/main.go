@@ -66,6 +66,10 @@ func explainFlag(cmd *cobra.Command, err error) error {
 
 func didYouMean(s string, names []string) string { return failure.DidYouMean(s, names) }
 
+func pick[F any](format string, formats map[string]F) (F, error) {
+	return failure.Pick(format, formats)
+}
+
 func list(names []string) string {
 	slices.Sort(names)
 	return strings.Join(names, ", ")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
@@ -163,7 +164,7 @@ func complain(w io.Writer, err error) {
 		_, _ = io.WriteString(w, "nvmeof: "+err.Error()+"\n")
 	case plain.text != "":
 		_, _ = io.WriteString(w, plain.text+"\n")
-		if plain.advice != "" && isTerminal(w) {
+		if plain.advice != "" && terminal.Is(w) {
 			_, _ = io.WriteString(w, plain.advice+"\n")
 		}
 	}

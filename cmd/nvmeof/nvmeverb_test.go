@@ -253,22 +253,6 @@ func TestReservationCommands(t *testing.T) {
 	}
 }
 
-func TestProgress(t *testing.T) {
-	var b bytes.Buffer
-	if newProgress(&b, "write", 1<<30) != nil {
-		t.Error("a bar without a terminal")
-	}
-	p := startProgress(&b, "write", 100)
-	p.add(60)
-	p.end()
-	if !strings.Contains(b.String(), "write") {
-		t.Errorf("the bar is %q", b.String())
-	}
-	var none *progress
-	none.add(1)
-	none.end()
-}
-
 func TestHostNQNCommands(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	const prefix = "nqn.2014-08.org.nvmexpress:uuid:"

@@ -13,6 +13,8 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
@@ -72,7 +74,7 @@ func (t *transfer) size() (int64, error) {
 	if t.dataSize == "" {
 		return 0, usage("data size not provided")
 	}
-	n, err := parseSize(t.dataSize)
+	n, err := sizes.Parse(t.dataSize)
 	if err != nil {
 		return 0, usage("--data-size: %v", err)
 	}
@@ -128,7 +130,7 @@ func (t *transfer) opcode() capsule.IOOpcode {
 // carryOut moves all of the data, in commands as large as the controller takes, and
 // shows how far it is where that takes a while.
 func (t *transfer) carryOut(ctx context.Context, c *call, ns *host.Namespace, data []byte) (took time.Duration, err error) {
-	bar := newProgress(c.warn, t.name, len(data))
+	bar := terminal.NewProgress(c.warn, t.name, len(data))
 	start := time.Now()
 	step := max(ns.BlockSize(), c.MaxTransfer()&^(ns.BlockSize()-1))
 	switch blocks := uint64(ns.Size() / int64(ns.BlockSize())); {
@@ -144,18 +146,18 @@ func (t *transfer) carryOut(ctx context.Context, c *call, ns *host.Namespace, da
 		err = t.stream(ns, data, step, bar)
 	}
 	took = time.Since(start)
-	bar.end()
+	bar.End()
 	return took, err
 }
 
 // serially has one command carried out after the other.
-func (t *transfer) serially(ctx context.Context, ns *host.Namespace, data []byte, step int, bar *progress) error {
+func (t *transfer) serially(ctx context.Context, ns *host.Namespace, data []byte, step int, bar *terminal.Progress) error {
 	for at := 0; at < len(data); at += step {
 		part := data[at:min(at+step, len(data))]
 		if err := t.part(ctx, ns, part, at); err != nil {
 			return err
 		}
-		bar.add(len(part))
+		bar.Add(len(part))
 	}
 	return nil
 }
@@ -175,7 +177,7 @@ const streamDepth = 16
 
 // stream reads or writes with several commands on their way. What is on its way when
 // one fails is waited for.
-func (t *transfer) stream(ns *host.Namespace, data []byte, step int, bar *progress) (err error) {
+func (t *transfer) stream(ns *host.Namespace, data []byte, step int, bar *terminal.Progress) (err error) {
 	q, err := ns.OpenQueue(streamDepth, nil)
 	if err != nil {
 		return err
@@ -192,7 +194,7 @@ func (t *transfer) stream(ns *host.Namespace, data []byte, step int, bar *progre
 		}
 		for _, r := range results[:q.Poll(results[:])] {
 			flying--
-			bar.add(int(r.Tag))
+			bar.Add(int(r.Tag))
 			if err == nil {
 				err = r.Err
 			}

@@ -2,6 +2,8 @@ package failure
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,6 +34,16 @@ func DidYouMean(s string, names []string) string {
 		return "; did you mean " + near + "?"
 	}
 	return ""
+}
+
+// Pick finds what --output-format names.
+func Pick[F any](format string, formats map[string]F) (F, error) {
+	f, ok := formats[format]
+	if !ok {
+		names := slices.Sorted(maps.Keys(formats))
+		return f, Usagef("--output-format %s: it is one of %s%s", format, strings.Join(names, ", "), DidYouMean(format, names))
+	}
+	return f, nil
 }
 
 // FlagNames are the long names of a command's flags, as its usage shows them.

@@ -37,3 +37,15 @@ func TestNames(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+func TestPick(t *testing.T) {
+	formats := map[string]int{"normal": 1, "json": 2}
+	if got, err := Pick("json", formats); got != 2 || err != nil {
+		t.Errorf("%d, %v", got, err)
+	}
+	var use Usage
+	const want = "--output-format jsn: it is one of json, normal; did you mean json?"
+	if _, err := Pick("jsn", formats); !errors.As(err, &use) || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,2 @@
+// Package sizes reads sizes in bytes as people write them on a command line.
+package sizes

@@ -1,0 +1,3 @@
+// Package terminal tells whether a person reads what is written, and has what is shown to
+// people alone.
+package terminal
