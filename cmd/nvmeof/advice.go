@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
@@ -39,7 +40,7 @@ func advice(ctx context.Context, c *host.Controller, s capsule.Status, wanted ui
 
 // size tells how many blocks the wanted namespace has.
 func size(ctx context.Context, c *host.Controller, wanted uint32) string {
-	id, err := chooseNamespace(ctx, c, wanted)
+	id, err := nvmeverb.ChooseNamespace(ctx, c, wanted)
 	if err != nil {
 		return ""
 	}
@@ -49,3 +50,5 @@ func size(ctx context.Context, c *host.Controller, wanted uint32) string {
 	}
 	return fmt.Sprintf("Namespace %d has %d blocks of %d bytes, from 0.", id, ns.Size()/int64(ns.BlockSize()), ns.BlockSize())
 }
+
+func texts(ids []capsule.NSID) []string { return nvmeverb.Texts(ids) }

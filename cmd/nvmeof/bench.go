@@ -13,6 +13,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
@@ -180,7 +181,7 @@ func openNamespaces(ctx context.Context, through link, wanted string) (all []nam
 	return all, nil
 }
 
-func namedNamespaces(ctx context.Context, c namespaceLister, list string) (ids []capsule.NSID, err error) {
+func namedNamespaces(ctx context.Context, c nvmeverb.NamespaceLister, list string) (ids []capsule.NSID, err error) {
 	for s := range strings.SplitSeq(list, ",") {
 		n := uint64(0) // the lowest
 		if list != "" {
@@ -188,7 +189,7 @@ func namedNamespaces(ctx context.Context, c namespaceLister, list string) (ids [
 				return nil, usage("--namespace-id %s: numbers as in 1,2, or all", list)
 			}
 		}
-		id, err := chooseNamespace(ctx, c, uint32(n))
+		id, err := nvmeverb.ChooseNamespace(ctx, c, uint32(n))
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/benchreport"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
@@ -25,7 +26,7 @@ import (
 // A link is what a measurement goes through: one controller, whose loss ends it, or
 // paths, which may be lost and come back. The load itself sees only the stores.
 type link interface {
-	namespaceLister
+	nvmeverb.NamespaceLister
 	open(context.Context, capsule.NSID) (backend.Store, error)
 	newMemory(size int) (attach.Memory, error)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 )
 
 func main() {
@@ -47,8 +47,9 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newIDCtrl(), newIDNS(), newRead(), newWrite(), newFlush(), newBench(), newAttach(), newGenDHCHAPKey(), newDoctor(), newVersion())
+	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newBench(), newAttach(), newGenDHCHAPKey(), newDoctor(), newVersion())
 	root.AddCommand(administer.Commands(newGenDHCHAPKey())...)
+	root.AddCommand(nvmeverb.Common(newVerbConnection)...)
 	addNVMeCommands(root)
 	root.AddCommand(initiatorCommands()...)
 	root.SetFlagErrorFunc(explainFlag)
@@ -70,7 +71,4 @@ func pick[F any](format string, formats map[string]F) (F, error) {
 	return failure.Pick(format, formats)
 }
 
-func list(names []string) string {
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
+func list(names []string) string { return failure.List(names) }

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
+)
 
 // addNVMeCommands adds nvme-cli's commands on one controller, beside those that have
 // files of their own. Help lists them after all that were added before.
@@ -10,15 +14,8 @@ func addNVMeCommands(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		c.GroupID = others
 	}
-	for _, c := range []*cobra.Command{
-		newSMARTLog(), newErrorLog(), newANALog(), newEffectsLog(), newFirmwareLog(), newSupportedLogPages(),
-		newChangedNamespaces(), newReservationLog(), newFeatureEffects(), newMIEffects(), newGetLog(),
-		newListNamespaces(), newListControllers(), newDescriptors(), newNVMNamespace(), newIndependentNamespace(), newNVMController(),
-		newGetFeature(), newSetFeature(), newShowRegisters(), newGetProperty(), newSetProperty(),
-		newDSM(), newWriteZeroes(), newVerify(), newCompare(), newCopy(),
-		newReservationRegister(), newReservationAcquire(), newReservationRelease(), newReservationReport(),
-		newAdminPassthru(), newIOPassthru(), newGenHostNQN(), newShowHostNQN(), newCheckDHCHAPKey(),
-	} {
+	all := append(nvmeverb.More(newVerbConnection), newGenHostNQN(), newShowHostNQN(), newCheckDHCHAPKey())
+	for _, c := range all {
 		c.GroupID = group
 		root.AddCommand(c)
 	}

@@ -40,10 +40,16 @@ func DidYouMean(s string, names []string) string {
 func Pick[F any](format string, formats map[string]F) (F, error) {
 	f, ok := formats[format]
 	if !ok {
-		names := slices.Sorted(maps.Keys(formats))
-		return f, Usagef("--output-format %s: it is one of %s%s", format, strings.Join(names, ", "), DidYouMean(format, names))
+		names := slices.Collect(maps.Keys(formats))
+		return f, Usagef("--output-format %s: it is one of %s%s", format, List(names), DidYouMean(format, names))
 	}
 	return f, nil
+}
+
+// List are names in one order, as a sentence has them; it sorts them.
+func List(names []string) string {
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 // FlagNames are the long names of a command's flags, as its usage shows them.

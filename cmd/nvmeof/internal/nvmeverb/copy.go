@@ -1,4 +1,4 @@
-package main
+package nvmeverb
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
 // copyFlags are those of nvme copy.
@@ -23,9 +24,9 @@ type copyFlags struct {
 	tags, apps, masks                   string
 }
 
-func newCopy() *cobra.Command {
+func newCopy(to Connection) *cobra.Command {
 	var f copyFlags
-	cmd := ioVerb("copy", "Copy blocks within a namespace, or from others", f.add, func(ctx context.Context, c *call) error { return f.run(ctx, c) })
+	cmd := ioVerb(to, "copy", "Copy blocks within a namespace, or from others", f.add, func(ctx context.Context, c *call) error { return f.run(ctx, c) })
 	cmd.Example = "  nvmeof copy -t rdma -a 192.0.2.1 -n NQN --namespace-id 1 --sdlba 4096 --slbs 0,64 --blocks 7,7"
 	return cmd
 }
@@ -98,17 +99,17 @@ func (f *copyFlags) check(ranges, namespaces int) error {
 	const mostDirective = 0xf
 	switch {
 	case f.Format > capsule.MaxCopyFormat:
-		return usage("invalid format: --format %d; 0 to %d", f.Format, capsule.MaxCopyFormat)
+		return failure.Usagef("invalid format: --format %d; 0 to %d", f.Format, capsule.MaxCopyFormat)
 	case f.Format < capsule.CopyFormatOthers && namespaces > 0:
-		return usage("formats 0 and 1 do not support cross-namespace copy: no --snsids, or --format 2 or 3")
+		return failure.Usagef("formats 0 and 1 do not support cross-namespace copy: no --snsids, or --format 2 or 3")
 	case f.Format >= capsule.CopyFormatOthers && (namespaces == 0 || namespaces != ranges):
-		return usage("formats 2 and 3 require source namespace ids for each source range: --snsids, %d of them", ranges)
+		return failure.Usagef("formats 2 and 3 require source namespace ids for each source range: --snsids, %d of them", ranges)
 	case ranges == 0:
-		return usage("invalid range: --slbs and --blocks")
+		return failure.Usagef("invalid range: --slbs and --blocks")
 	case ranges > maxRanges:
-		return usage("%d ranges: %d at most", ranges, maxRanges)
+		return failure.Usagef("%d ranges: %d at most", ranges, maxRanges)
 	case f.directive > mostDirective:
-		return usage("Invalid directive type, %x: 0 to %d", f.directive, mostDirective)
+		return failure.Usagef("Invalid directive type, %x: 0 to %d", f.directive, mostDirective)
 	}
 	return nil
 }

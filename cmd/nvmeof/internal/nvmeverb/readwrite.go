@@ -1,4 +1,4 @@
-package main
+package nvmeverb
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
@@ -20,7 +21,7 @@ import (
 
 // transfer are the flags of read, write and compare, with nvme-cli's names.
 type transfer struct {
-	nvmeVerb
+	verb
 	blockFlags
 	name            string
 	dataSize        string
@@ -29,20 +30,21 @@ type transfer struct {
 	show, dry, sure bool
 }
 
-func newRead() *cobra.Command {
-	return newTransfer(&transfer{name: "read"}, "Read blocks into a file or to standard output")
+func newRead(to Connection) *cobra.Command {
+	return newTransfer(to, &transfer{name: "read"}, "Read blocks into a file or to standard output")
 }
 
-func newWrite() *cobra.Command {
-	return newTransfer(&transfer{name: "write"}, "Write blocks from a file or standard input")
+func newWrite(to Connection) *cobra.Command {
+	return newTransfer(to, &transfer{name: "write"}, "Write blocks from a file or standard input")
 }
 
-func newCompare() *cobra.Command {
-	return newTransfer(&transfer{name: "compare"}, "Compare blocks with a file or standard input")
+func newCompare(to Connection) *cobra.Command {
+	return newTransfer(to, &transfer{name: "compare"}, "Compare blocks with a file or standard input")
 }
 
-func newTransfer(t *transfer, short string) *cobra.Command {
-	cmd := newVerb(t.name, short, 0, &t.nvmeVerb, t.addFlags, func(ctx context.Context, c *call) error {
+func newTransfer(to Connection, t *transfer, short string) *cobra.Command {
+	t.Connection = to
+	cmd := newVerb(t.name, short, 0, &t.verb, t.addFlags, func(ctx context.Context, c *call) error {
 		size, err := t.size()
 		if err == nil {
 			err = t.check()
@@ -72,14 +74,14 @@ func (t *transfer) addFlags(flags *pflag.FlagSet) {
 
 func (t *transfer) size() (int64, error) {
 	if t.dataSize == "" {
-		return 0, usage("data size not provided")
+		return 0, failure.Usagef("data size not provided")
 	}
 	n, err := sizes.Parse(t.dataSize)
 	if err != nil {
-		return 0, usage("--data-size: %v", err)
+		return 0, failure.Usagef("--data-size: %v", err)
 	}
 	if n > maxDataSize {
-		return 0, usage("--data-size %d: %d blocks of 4096 bytes at most", n, 1<<16)
+		return 0, failure.Usagef("--data-size %d: %d blocks of 4096 bytes at most", n, 1<<16)
 	}
 	return n, nil
 }

@@ -1,4 +1,4 @@
-package main
+package nvmeverb
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
 // logFlags are those of nvme get-log.
@@ -18,8 +19,8 @@ type logFlags struct {
 	retain, index      bool
 }
 
-func newGetLog() *cobra.Command {
-	var v nvmeVerb
+func newGetLog(to Connection) *cobra.Command {
+	v := verb{Connection: to}
 	var f logFlags
 	cmd := newVerb("get-log", "Show the bytes of a log page", canRaw, &v, func(flags *pflag.FlagSet) {
 		v.namespaceFlag(flags, capsule.NSIDBroadcast, "desired namespace")
@@ -51,10 +52,10 @@ func (f *logFlags) run(ctx context.Context, c *call) error {
 		id, length = uint8(f.aen>>16), aenLength
 	}
 	if length == 0 || length%4 != 0 {
-		return usage("non-zero or non-dw alignment log-len is required param: --log-len %d; it is a multiple of 4", length)
+		return failure.Usagef("non-zero or non-dw alignment log-len is required param: --log-len %d; it is a multiple of 4", length)
 	}
 	if length > maxLogLength {
-		return usage("--log-len %d: %d bytes at most", length, maxLogLength)
+		return failure.Usagef("--log-len %d: %d bytes at most", length, maxLogLength)
 	}
 	g := capsule.GetLogPage{LID: capsule.LID(id), LSP: f.lsp, RAE: f.retain, LSI: f.specific, LPO: f.offset, UUID: f.uuid, OT: f.index, CSI: capsule.CSI(f.csi)}
 	return c.page(ctx, c.id(), g, int(length), func(c *call, b []byte) error { return c.GetLog(id, uint32(c.id()), b) })

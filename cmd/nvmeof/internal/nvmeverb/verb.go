@@ -1,23 +1,21 @@
-package main
+package nvmeverb
 
 import (
 	"context"
-	"errors"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// An nvmeVerb is a command of nvme-cli's on one controller: what all of them share.
-type nvmeVerb struct {
-	connection
+// A verb is a command of nvme-cli's on one controller: what all of them share.
+type verb struct {
+	Connection
 	format string
 	raw    bool
 	human  bool
@@ -32,7 +30,7 @@ type nvmeVerb struct {
 type call struct {
 	*host.Controller
 	nvmecli.Output
-	verb *nvmeVerb
+	verb *verb
 	raw  bool
 	in   io.Reader
 	warn io.Writer
@@ -49,18 +47,18 @@ const (
 
 // newVerb makes a command of nvme-cli's. Its own flags win letters over those of the
 // connection; that of the namespace is long alone, since -n is the subsystem's here.
-func newVerb(name, short string, can int, v *nvmeVerb, flags func(*pflag.FlagSet), run func(context.Context, *call) error) *cobra.Command {
+func newVerb(name, short string, can int, v *verb, flags func(*pflag.FlagSet), run func(context.Context, *call) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name + " -t rdma -a ADDR -n NQN",
 		Short: short + ", as nvme " + name,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := pick(v.format, map[string]bool{"normal": true, "json": true, "binary": true}); err != nil {
+			if _, err := failure.Pick(v.format, map[string]bool{"normal": true, "json": true, "binary": true}); err != nil {
 				return err
 			}
 			v.impatient = cmd.Flags().Changed("timeout")
 			raw := v.raw || v.format == "binary"
-			return v.connected(cmd, func(ctx context.Context, h *host.Controller) error {
+			return v.Connected(cmd, func(ctx context.Context, h *host.Controller) error {
 				out := nvmecli.Output{W: cmd.OutOrStdout(), Device: deviceName, JSON: v.format == "json" && !raw, Human: v.human || v.verbose > 0}
 				return run(ctx, &call{h, out, v, raw, cmd.InOrStdin(), cmd.ErrOrStderr()})
 			})
@@ -78,16 +76,16 @@ func newVerb(name, short string, can int, v *nvmeVerb, flags func(*pflag.FlagSet
 	if flags != nil {
 		flags(own)
 	}
-	v.addConnection(cmd)
+	addConnection(cmd, v.Connection)
 	_ = cmd.RegisterFlagCompletionFunc("output-format", cobra.FixedCompletions([]string{"normal", "json", "binary"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 // addConnection adds the flags of the connection, without the letters and names that
 // the command has for something of its own.
-func (c *connection) addConnection(cmd *cobra.Command) {
+func addConnection(cmd *cobra.Command, c Connection) {
 	var all cobra.Command
-	c.addFlags(&all)
+	c.AddFlags(&all)
 	all.Flags().VisitAll(func(f *pflag.Flag) {
 		if cmd.Flags().Lookup(f.Name) != nil {
 			return
@@ -100,15 +98,15 @@ func (c *connection) addConnection(cmd *cobra.Command) {
 }
 
 // milliseconds is the time that --timeout gives a command, 0 where it does not.
-func (v *nvmeVerb) milliseconds() uint32 {
+func (v *verb) milliseconds() uint32 {
 	if !v.impatient {
 		return 0
 	}
-	return uint32(v.timeout.Milliseconds())
+	return uint32(v.Timeout().Milliseconds())
 }
 
 // namespaceFlag has a default of its own in each verb.
-func (v *nvmeVerb) namespaceFlag(f *pflag.FlagSet, otherwise capsule.NSID, usage string) {
+func (v *verb) namespaceFlag(f *pflag.FlagSet, otherwise capsule.NSID, usage string) {
 	f.Uint32Var(&v.nsid, "namespace-id", uint32(otherwise), usage)
 }
 
@@ -126,7 +124,7 @@ func (c *call) namespace(ctx context.Context) (*host.Namespace, error) {
 
 // there is the identifier of the wanted namespace, which is there, or the lowest.
 func (c *call) there(ctx context.Context) (capsule.NSID, error) {
-	return chooseNamespace(ctx, c.Controller, c.verb.nsid)
+	return ChooseNamespace(ctx, c.Controller, c.verb.nsid)
 }
 
 // execute sends an I/O command to the namespace and says that it was done.
@@ -145,46 +143,7 @@ func (c *call) execute(ctx context.Context, cmd capsule.Command, data []byte, do
 // write writes what was read as it is.
 func (c *call) write(b []byte) error { return writeAll(c.W, b) }
 
-// A plainError is reported as it is, without the program's name: as nvme-cli reports
-// a status. Without text it has been reported. The advice is for people at a terminal:
-// programs read what nvme-cli prints.
-type plainError struct {
-	error
-	text, advice string
-}
-
-func (e *plainError) Unwrap() error { return e.error }
-
-// complain reports an error.
-func complain(w io.Writer, err error) {
-	var plain *plainError
-	switch {
-	case err == nil:
-	case !errors.As(err, &plain):
-		_, _ = io.WriteString(w, "nvmeof: "+err.Error()+"\n")
-	case plain.text != "":
-		_, _ = io.WriteString(w, plain.text+"\n")
-		if plain.advice != "" && terminal.Is(w) {
-			_, _ = io.WriteString(w, plain.advice+"\n")
-		}
-	}
-}
-
-// statusFailure is a command's failure as nvme-cli reports it: a line of the standard
-// error, or an object on the standard output with -o json.
-func statusFailure(cmd *cobra.Command, err error, advise func(capsule.Status) string) error {
-	var status *host.StatusError
-	var connect *connectError
-	if !errors.As(err, &status) || errors.As(err, &connect) {
-		return err
-	}
-	format := cmd.Flags().Lookup("output-format")
-	if format == nil || format.Value.String() != "json" {
-		return &plainError{err, nvmecli.Status(status.Status), advise(status.Status)}
-	}
-	print := nvmecli.StatusJSON
-	if strings.HasPrefix(cmd.Use, "get-feature ") {
-		print = nvmecli.FeatureStatusJSON
-	}
-	return errors.Join(&plainError{error: err}, print(cmd.OutOrStdout(), status.Status))
+func writeAll(w io.Writer, data []byte) error {
+	_, err := w.Write(data)
+	return err
 }

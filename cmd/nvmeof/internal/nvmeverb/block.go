@@ -1,4 +1,4 @@
-package main
+package nvmeverb
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
 // blockFlags are those of commands on a range of blocks.
@@ -59,25 +60,25 @@ func (f *blockFlags) check() error {
 	const most = 0xf
 	switch {
 	case f.directive > most:
-		return usage("Invalid directive type, %x: 0 to %d", f.directive, most)
+		return failure.Usagef("Invalid directive type, %x: 0 to %d", f.directive, most)
 	case f.prinfo > most:
-		return usage("--prinfo %d: 0 to %d", f.prinfo, most)
+		return failure.Usagef("--prinfo %d: 0 to %d", f.prinfo, most)
 	}
 	return nil
 }
 
 // ioVerb is a verb with a namespace.
-func ioVerb(name, short string, flags func(*pflag.FlagSet), run func(context.Context, *call) error) *cobra.Command {
-	var v nvmeVerb
+func ioVerb(to Connection, name, short string, flags func(*pflag.FlagSet), run func(context.Context, *call) error) *cobra.Command {
+	v := verb{Connection: to}
 	return newVerb(name, short, 0, &v, func(f *pflag.FlagSet) {
 		v.namespaceFlag(f, 0, "identifier of desired namespace (default: the lowest)")
 		flags(f)
 	}, run)
 }
 
-func newWriteZeroes() *cobra.Command {
+func newWriteZeroes(to Connection) *cobra.Command {
 	var f blockFlags
-	return ioVerb("write-zeroes", "Make blocks read as zeroes", func(flags *pflag.FlagSet) {
+	return ioVerb(to, "write-zeroes", "Make blocks read as zeroes", func(flags *pflag.FlagSet) {
 		f.add(flags)
 		f.addDirective(flags)
 		flags.BoolVarP(&f.DEAC, "deac", "d", false, "set DEAC bit, requesting controller to deallocate specified logical blocks")
@@ -87,9 +88,9 @@ func newWriteZeroes() *cobra.Command {
 	})
 }
 
-func newVerify() *cobra.Command {
+func newVerify(to Connection) *cobra.Command {
 	var f blockFlags
-	return ioVerb("verify", "Have the controller read blocks, to see whether it can", f.add,
+	return ioVerb(to, "verify", "Have the controller read blocks, to see whether it can", f.add,
 		func(ctx context.Context, c *call) error {
 			return f.run(ctx, c, capsule.IOVerify, "NVME Verify Success")
 		})
@@ -117,9 +118,9 @@ type dsmFlags struct {
 	cdw11                      uint32
 }
 
-func newDSM() *cobra.Command {
+func newDSM(to Connection) *cobra.Command {
 	var f dsmFlags
-	cmd := ioVerb("dsm", "Deallocate ranges of blocks, or say how they will be used", func(flags *pflag.FlagSet) {
+	cmd := ioVerb(to, "dsm", "Deallocate ranges of blocks, or say how they will be used", func(flags *pflag.FlagSet) {
 		flags.StringVar(&f.attributes, "ctx-attrs", "", "comma separated list of the context attributes in each range")
 		flags.StringVarP(&f.blocks, "blocks", "b", "", "comma separated list of the number of blocks in each range")
 		flags.StringVar(&f.starts, "slbs", "", "comma separated list of the starting block in each range")
@@ -144,9 +145,9 @@ func (f *dsmFlags) run(ctx context.Context, c *call) error {
 	case err1 != nil || err2 != nil || err3 != nil:
 		return firstError(err1, err2, err3)
 	case n == 0:
-		return usage("No range definition provided: --slbs and --blocks")
+		return failure.Usagef("No range definition provided: --slbs and --blocks")
 	case n > maxRanges:
-		return usage("%d ranges: %d at most", n, maxRanges)
+		return failure.Usagef("%d ranges: %d at most", n, maxRanges)
 	}
 	data := make([]byte, n*capsule.DSMRangeSize)
 	for i := range n {
@@ -168,7 +169,7 @@ func numberList[T ~uint16 | ~uint32 | ~uint64](flag, list string) (all []T, err 
 	for s := range strings.SplitSeq(list, ",") {
 		n, err := strconv.ParseUint(strings.TrimSpace(s), 0, 64)
 		if err != nil || uint64(T(n)) != n {
-			return nil, usage("%s: %q is no number from 0 to %d", flag, s, uint64(^T(0)))
+			return nil, failure.Usagef("%s: %q is no number from 0 to %d", flag, s, uint64(^T(0)))
 		}
 		all = append(all, T(n))
 	}

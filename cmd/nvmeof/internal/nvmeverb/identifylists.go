@@ -1,4 +1,4 @@
-package main
+package nvmeverb
 
 import (
 	"context"
@@ -8,14 +8,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
 // cnsAllocatedCSI lists the allocated namespaces of one command set.
 const cnsAllocatedCSI capsule.CNS = 0x1a
 
-func newListNamespaces() *cobra.Command {
+func newListNamespaces(to Connection) *cobra.Command {
 	const unset = -1
-	var v nvmeVerb
+	v := verb{Connection: to}
 	var csi int
 	var all bool
 	return newVerb("list-ns", "List the identifiers of namespaces", 0, &v, func(f *pflag.FlagSet) {
@@ -24,10 +25,10 @@ func newListNamespaces() *cobra.Command {
 		f.BoolVar(&all, "all", false, "show all namespaces in the subsystem, whether attached or inactive")
 	}, func(ctx context.Context, c *call) error {
 		if v.nsid == 0 {
-			return usage("invalid nsid parameter: --namespace-id 0; the first is 1")
+			return failure.Usagef("invalid nsid parameter: --namespace-id 0; the first is 1")
 		}
 		if csi < unset || csi > 0xff {
-			return usage("--csi %d: 0 to 255", csi)
+			return failure.Usagef("--csi %d: 0 to 255", csi)
 		}
 		f := capsule.Identify{CNS: capsule.CNSActiveNamespaces}
 		switch {
@@ -55,8 +56,8 @@ func (c *call) identify(ctx context.Context, id capsule.NSID, f capsule.Identify
 	return print(b)
 }
 
-func newListControllers() *cobra.Command {
-	var v nvmeVerb
+func newListControllers(to Connection) *cobra.Command {
+	v := verb{Connection: to}
 	var first uint16
 	return newVerb("list-ctrl", "List the identifiers of the subsystem's controllers", 0, &v, func(f *pflag.FlagSet) {
 		v.namespaceFlag(f, 0, "optional namespace attached to controller")
@@ -77,8 +78,8 @@ func newListControllers() *cobra.Command {
 }
 
 // An identifyVerb identifies one namespace in some way.
-func identifyVerb(name, short string, can int, run func(ctx context.Context, c *call, id capsule.NSID) error) *cobra.Command {
-	var v nvmeVerb
+func identifyVerb(to Connection, name, short string, can int, run func(ctx context.Context, c *call, id capsule.NSID) error) *cobra.Command {
+	v := verb{Connection: to}
 	return newVerb(name, short, can, &v, func(f *pflag.FlagSet) {
 		v.namespaceFlag(f, 0, "identifier of desired namespace (default: the lowest)")
 	}, func(ctx context.Context, c *call) error {
@@ -95,17 +96,17 @@ func (c *call) wanted(ctx context.Context) (capsule.NSID, error) {
 	if c.id() != 0 {
 		return c.id(), nil
 	}
-	return chooseNamespace(ctx, c.Controller, 0)
+	return ChooseNamespace(ctx, c.Controller, 0)
 }
 
-func newDescriptors() *cobra.Command {
-	return identifyVerb("ns-descs", "Show the unique names of a namespace", canRaw, func(ctx context.Context, c *call, id capsule.NSID) error {
+func newDescriptors(to Connection) *cobra.Command {
+	return identifyVerb(to, "ns-descs", "Show the unique names of a namespace", canRaw, func(ctx context.Context, c *call, id capsule.NSID) error {
 		return c.identify(ctx, id, capsule.Identify{CNS: capsule.CNSDescriptors}, func(b []byte) error { return c.Descriptors(id, b) })
 	})
 }
 
-func newNVMNamespace() *cobra.Command {
-	return identifyVerb("nvm-id-ns", "Identify a namespace of the NVM command set", 0, func(ctx context.Context, c *call, id capsule.NSID) error {
+func newNVMNamespace(to Connection) *cobra.Command {
+	return identifyVerb(to, "nvm-id-ns", "Identify a namespace of the NVM command set", 0, func(ctx context.Context, c *call, id capsule.NSID) error {
 		b, err := c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSNamespace})
 		if err != nil {
 			return err
@@ -124,8 +125,8 @@ func newNVMNamespace() *cobra.Command {
 	})
 }
 
-func newIndependentNamespace() *cobra.Command {
-	return identifyVerb("cmdset-ind-id-ns", "Identify a namespace of whatever command set", canRaw|canHuman, func(ctx context.Context, c *call, id capsule.NSID) error {
+func newIndependentNamespace(to Connection) *cobra.Command {
+	return identifyVerb(to, "cmdset-ind-id-ns", "Identify a namespace of whatever command set", canRaw|canHuman, func(ctx context.Context, c *call, id capsule.NSID) error {
 		return c.identify(ctx, id, capsule.Identify{CNS: capsule.CNSNamespaceIndependent}, func(b []byte) error {
 			n, err := capsule.DecodeIdentifyNamespaceIndependent(b)
 			if err != nil {
@@ -136,8 +137,8 @@ func newIndependentNamespace() *cobra.Command {
 	})
 }
 
-func newNVMController() *cobra.Command {
-	return newVerb("nvm-id-ctrl", "Identify a controller of the NVM command set", 0, &nvmeVerb{}, nil, func(ctx context.Context, c *call) error {
+func newNVMController(to Connection) *cobra.Command {
+	return newVerb("nvm-id-ctrl", "Identify a controller of the NVM command set", 0, &verb{Connection: to}, nil, func(ctx context.Context, c *call) error {
 		return c.identify(ctx, 0, capsule.Identify{CNS: capsule.CNSControllerCSI}, func(b []byte) error {
 			n, err := capsule.DecodeIdentifyNVMController(b)
 			if err != nil {

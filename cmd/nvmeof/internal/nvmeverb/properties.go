@@ -1,4 +1,4 @@
-package main
+package nvmeverb
 
 import (
 	"context"
@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-func newShowRegisters() *cobra.Command {
-	return newVerb("show-regs", "Show a controller's properties", canHuman, &nvmeVerb{}, nil, func(ctx context.Context, c *call) error {
+func newShowRegisters(to Connection) *cobra.Command {
+	return newVerb("show-regs", "Show a controller's properties", canHuman, &verb{Connection: to}, nil, func(ctx context.Context, c *call) error {
 		var r nvmecli.Registers
 		for _, p := range []struct {
 			off   capsule.PropertyOffset
@@ -57,12 +58,12 @@ func offsetFlag(f *pflag.FlagSet, offset *uint32) {
 	f.Lookup("offset").DefValue = ""
 }
 
-func newGetProperty() *cobra.Command {
+func newGetProperty(to Connection) *cobra.Command {
 	var offset uint32
-	return newVerb("get-property", "Show one property of a controller", canHuman, &nvmeVerb{}, func(f *pflag.FlagSet) { offsetFlag(f, &offset) },
+	return newVerb("get-property", "Show one property of a controller", canHuman, &verb{Connection: to}, func(f *pflag.FlagSet) { offsetFlag(f, &offset) },
 		func(ctx context.Context, c *call) error {
 			if offset == noOffset {
-				return usage("offset required param: --offset, one of %s", offsetHelp)
+				return failure.Usagef("offset required param: --offset, one of %s", offsetHelp)
 			}
 			v, err := c.Controller.Property(ctx, capsule.PropertyOffset(offset))
 			if capsule.PropertyOffset(offset) == capsule.PropertyNSSR && notThere(err) {
@@ -75,19 +76,19 @@ func newGetProperty() *cobra.Command {
 		})
 }
 
-func newSetProperty() *cobra.Command {
+func newSetProperty(to Connection) *cobra.Command {
 	var offset uint32
 	var value uint64
 	var cmd *cobra.Command
-	cmd = newVerb("set-property", "Set a property of a controller", 0, &nvmeVerb{}, func(f *pflag.FlagSet) {
+	cmd = newVerb("set-property", "Set a property of a controller", 0, &verb{Connection: to}, func(f *pflag.FlagSet) {
 		offsetFlag(f, &offset)
 		f.Uint64VarP(&value, "value", "V", 0, "the value of the property to be set")
 	}, func(ctx context.Context, c *call) error {
 		switch {
 		case offset == noOffset:
-			return usage("offset required param: --offset, one of %s", offsetHelp)
+			return failure.Usagef("offset required param: --offset, one of %s", offsetHelp)
 		case !cmd.Flags().Changed("value"):
-			return usage("value required param: --value")
+			return failure.Usagef("value required param: --value")
 		}
 		if err := c.SetProperty(ctx, capsule.PropertyOffset(offset), value); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package main
+package nvmeverb
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 )
 
@@ -20,8 +21,8 @@ type pageVerb struct {
 	print       func(c *call, b []byte) error
 }
 
-func (p pageVerb) command() *cobra.Command {
-	return newVerb(p.name, p.short, p.can, &nvmeVerb{}, nil, func(ctx context.Context, c *call) error { return c.page(ctx, p.nsid, p.log, p.size, p.print) })
+func (p pageVerb) command(to Connection) *cobra.Command {
+	return newVerb(p.name, p.short, p.can, &verb{Connection: to}, nil, func(ctx context.Context, c *call) error { return c.page(ctx, p.nsid, p.log, p.size, p.print) })
 }
 
 // page reads a page, and prints it if its bytes are not wanted as they are.
@@ -47,8 +48,8 @@ func decoded[T any](decode func([]byte) (T, error), print func(*call, *T) error)
 	}
 }
 
-func newSMARTLog() *cobra.Command {
-	var v nvmeVerb
+func newSMARTLog(to Connection) *cobra.Command {
+	v := verb{Connection: to}
 	return newVerb("smart-log", "Show how a controller or a namespace is", canRaw|canHuman, &v, func(f *pflag.FlagSet) {
 		v.namespaceFlag(f, capsule.NSIDBroadcast, "(optional) desired namespace")
 	}, func(ctx context.Context, c *call) error {
@@ -57,14 +58,14 @@ func newSMARTLog() *cobra.Command {
 	})
 }
 
-func newErrorLog() *cobra.Command {
-	var v nvmeVerb
+func newErrorLog(to Connection) *cobra.Command {
+	v := verb{Connection: to}
 	var entries uint32
 	return newVerb("error-log", "Show a controller's last errors", canRaw, &v, func(f *pflag.FlagSet) {
 		f.Uint32VarP(&entries, "log-entries", "e", 64, "number of entries to retrieve")
 	}, func(ctx context.Context, c *call) error {
 		if entries == 0 {
-			return usage("--log-entries 0: at least one")
+			return failure.Usagef("--log-entries 0: at least one")
 		}
 		n := int(min(entries, uint32(c.ErrorEntries())))
 		if c.raw {
@@ -78,8 +79,8 @@ func newErrorLog() *cobra.Command {
 	})
 }
 
-func newANALog() *cobra.Command {
-	var v nvmeVerb
+func newANALog(to Connection) *cobra.Command {
+	v := verb{Connection: to}
 	var groups bool
 	return newVerb("ana-log", "Show how a controller reaches its namespaces", 0, &v, func(f *pflag.FlagSet) {
 		f.BoolVarP(&groups, "groups", "g", false, "return ANA groups only")
@@ -97,15 +98,15 @@ func newANALog() *cobra.Command {
 	})
 }
 
-func newEffectsLog() *cobra.Command {
+func newEffectsLog(to Connection) *cobra.Command {
 	const unset = -1
-	var v nvmeVerb
+	v := verb{Connection: to}
 	var csi int
 	return newVerb("effects-log", "Show which commands a controller has, and what they do", canRaw|canHuman, &v, func(f *pflag.FlagSet) {
 		f.IntVarP(&csi, "csi", "c", unset, "command set identifier (default: all)")
 	}, func(ctx context.Context, c *call) error {
 		if csi < unset || csi > 0xff {
-			return usage("--csi %d: 0 to 255", csi)
+			return failure.Usagef("--csi %d: 0 to 255", csi)
 		}
 		var sets []nvmecli.Effects
 		for _, set := range nvmecli.EffectsSets(c.CAP().Fields().CSS, csi != unset, capsule.CSI(csi)) {
@@ -129,20 +130,20 @@ func newEffectsLog() *cobra.Command {
 	})
 }
 
-func newFirmwareLog() *cobra.Command {
+func newFirmwareLog(to Connection) *cobra.Command {
 	return pageVerb{"fw-log", "Show the firmware slots", canRaw, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogFirmwareSlot}, capsule.FirmwareLogSize,
-		decoded(capsule.DecodeFirmwareLog, func(c *call, f *capsule.FirmwareLog) error { return c.Firmware(f) })}.command()
+		decoded(capsule.DecodeFirmwareLog, func(c *call, f *capsule.FirmwareLog) error { return c.Firmware(f) })}.command(to)
 }
 
-func newSupportedLogPages() *cobra.Command {
+func newSupportedLogPages(to Connection) *cobra.Command {
 	return pageVerb{"supported-log-pages", "Show which log pages a controller has", 0, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogSupportedPages}, capsule.SupportedLogSize,
-		decoded(capsule.DecodeSupportedLog, func(c *call, s *capsule.SupportedLog) error { return c.SupportedLogs(s) })}.command()
+		decoded(capsule.DecodeSupportedLog, func(c *call, s *capsule.SupportedLog) error { return c.SupportedLogs(s) })}.command(to)
 }
 
-func newChangedNamespaces() *cobra.Command {
+func newChangedNamespaces(to Connection) *cobra.Command {
 	return pageVerb{"changed-ns-list-log", "Show which namespaces changed since this was last asked", canRaw, capsule.NSIDBroadcast,
 		capsule.GetLogPage{LID: capsule.LogChangedNamespaces, RAE: true}, capsule.NamespaceListSize,
-		func(c *call, b []byte) error { return c.Output.ChangedNamespaces(listed(b)) }}.command()
+		func(c *call, b []byte) error { return c.Output.ChangedNamespaces(listed(b)) }}.command(to)
 }
 
 // listed are the entries of a namespace list.
@@ -153,19 +154,19 @@ func listed(b []byte) (ids []capsule.NSID) {
 	return ids
 }
 
-func newReservationLog() *cobra.Command {
+func newReservationLog(to Connection) *cobra.Command {
 	return pageVerb{"resv-notif-log", "Show what happened to reservations", 0, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogReservation}, capsule.ReservationLogSize,
-		decoded(capsule.DecodeReservationLog, func(c *call, r *capsule.ReservationLog) error { return c.Output.ReservationNotification(r) })}.command()
+		decoded(capsule.DecodeReservationLog, func(c *call, r *capsule.ReservationLog) error { return c.Output.ReservationNotification(r) })}.command(to)
 }
 
-func newFeatureEffects() *cobra.Command {
+func newFeatureEffects(to Connection) *cobra.Command {
 	return pageVerb{"fid-support-effects-log", "Show which features a controller has, and what setting them does", canHuman, 0,
 		capsule.GetLogPage{LID: capsule.LogFIDEffects}, capsule.FIDEffectsSize,
-		decoded(capsule.DecodeFIDEffectsLog, func(c *call, l *capsule.FIDEffectsLog) error { return c.Output.FeatureEffects(l) })}.command()
+		decoded(capsule.DecodeFIDEffectsLog, func(c *call, l *capsule.FIDEffectsLog) error { return c.Output.FeatureEffects(l) })}.command(to)
 }
 
-func newMIEffects() *cobra.Command {
+func newMIEffects(to Connection) *cobra.Command {
 	return pageVerb{"mi-cmd-support-effects-log", "Show which commands of NVMe-MI a controller has", canHuman, 0,
 		capsule.GetLogPage{LID: capsule.LogMIEffects}, capsule.MIEffectsSize,
-		decoded(capsule.DecodeMIEffectsLog, func(c *call, l *capsule.MIEffectsLog) error { return c.Output.MIEffects(l) })}.command()
+		decoded(capsule.DecodeMIEffectsLog, func(c *call, l *capsule.MIEffectsLog) error { return c.Output.MIEffects(l) })}.command(to)
 }

@@ -1,4 +1,4 @@
-package main
+package nvmeverb
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-func newFlush() *cobra.Command {
-	return ioVerb("flush", "Make everything written durable", func(*pflag.FlagSet) {}, func(ctx context.Context, c *call) error {
+func newFlush(to Connection) *cobra.Command {
+	return ioVerb(to, "flush", "Make everything written durable", func(*pflag.FlagSet) {}, func(ctx context.Context, c *call) error {
 		return c.execute(ctx, capsule.Command{Opcode: capsule.Opcode(capsule.IOFlush)}, nil, "NVMe Flush: success")
 	})
 }

@@ -1,4 +1,4 @@
-package main
+package nvmeverb
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
 // reservationFlags are those of nvme resv-register, resv-acquire and resv-release.
@@ -38,9 +39,9 @@ func (f *reservationFlags) send(ctx context.Context, c *call, op capsule.IOOpcod
 // maxAction is what the field of an action has room for.
 const maxAction = 7
 
-func newReservationRegister() *cobra.Command {
+func newReservationRegister(to Connection) *cobra.Command {
 	var f reservationFlags
-	return ioVerb("resv-register", "Register, unregister or replace this host's reservation key", func(flags *pflag.FlagSet) {
+	return ioVerb(to, "resv-register", "Register, unregister or replace this host's reservation key", func(flags *pflag.FlagSet) {
 		f.add(flags)
 		flags.Uint64VarP(&f.other, "nrkey", "k", 0, "new reservation key")
 		flags.Uint8VarP(&f.action, "rrega", "r", 0, "reservation registration action: 0 register, 1 unregister, 2 replace")
@@ -48,45 +49,45 @@ func newReservationRegister() *cobra.Command {
 	}, func(ctx context.Context, c *call) error {
 		switch {
 		case f.Persist > 3:
-			return usage("invalid cptpl:%d; 0, 2 or 3", f.Persist)
+			return failure.Usagef("invalid cptpl:%d; 0, 2 or 3", f.Persist)
 		case f.action > maxAction:
-			return usage("invalid rrega:%d; 0, 1 or 2", f.action)
+			return failure.Usagef("invalid rrega:%d; 0, 1 or 2", f.action)
 		}
 		return f.send(ctx, c, capsule.IOReservationRegister, capsule.ReservationKeysSize, "NVME Reservation  success")
 	})
 }
 
-func newReservationAcquire() *cobra.Command {
+func newReservationAcquire(to Connection) *cobra.Command {
 	var f reservationFlags
-	return ioVerb("resv-acquire", "Acquire a reservation, or take it from another host", func(flags *pflag.FlagSet) {
+	return ioVerb(to, "resv-acquire", "Acquire a reservation, or take it from another host", func(flags *pflag.FlagSet) {
 		f.add(flags)
 		f.addKind(flags)
 		flags.Uint64VarP(&f.other, "prkey", "p", 0, "pre-empt reservation key")
 		flags.Uint8Var(&f.action, "racqa", 0, "reservation acquire action: 0 acquire, 1 preempt, 2 preempt and abort")
 	}, func(ctx context.Context, c *call) error {
 		if f.action > maxAction {
-			return usage("invalid racqa:%d; 0, 1 or 2", f.action)
+			return failure.Usagef("invalid racqa:%d; 0, 1 or 2", f.action)
 		}
 		return f.send(ctx, c, capsule.IOReservationAcquire, capsule.ReservationKeysSize, "NVME Reservation Acquire success")
 	})
 }
 
-func newReservationRelease() *cobra.Command {
+func newReservationRelease(to Connection) *cobra.Command {
 	var f reservationFlags
-	return ioVerb("resv-release", "Release a reservation, or clear all of them", func(flags *pflag.FlagSet) {
+	return ioVerb(to, "resv-release", "Release a reservation, or clear all of them", func(flags *pflag.FlagSet) {
 		f.add(flags)
 		f.addKind(flags)
 		flags.Uint8Var(&f.action, "rrela", 0, "reservation release action: 0 release, 1 clear")
 	}, func(ctx context.Context, c *call) error {
 		if f.action > maxAction {
-			return usage("invalid rrela:%d; 0 or 1", f.action)
+			return failure.Usagef("invalid rrela:%d; 0 or 1", f.action)
 		}
 		return f.send(ctx, c, capsule.IOReservationRelease, capsule.ReservationReleaseSize, "NVME Reservation Release success")
 	})
 }
 
-func newReservationReport() *cobra.Command {
-	var v nvmeVerb
+func newReservationReport(to Connection) *cobra.Command {
+	v := verb{Connection: to}
 	var dwords uint32
 	var extended bool
 	return newVerb("resv-report", "Show who registered for reservations, and who has one", canRaw, &v, func(f *pflag.FlagSet) {
@@ -98,7 +99,7 @@ func newReservationReport() *cobra.Command {
 			dwords = reportDwords
 		}
 		if dwords > maxReportDwords {
-			return usage("--numd %d: %d at most", dwords, maxReportDwords)
+			return failure.Usagef("--numd %d: %d at most", dwords, maxReportDwords)
 		}
 		// Hosts with identifiers of 16 bytes get the extended structure alone.
 		return c.reservations(ctx, 4*int(dwords), extended || c.Identify().CTRATT&1 != 0)

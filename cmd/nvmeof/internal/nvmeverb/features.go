@@ -1,4 +1,4 @@
-package main
+package nvmeverb
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
@@ -39,8 +40,8 @@ type getFeatureFlags struct {
 	changed       bool
 }
 
-func newGetFeature() *cobra.Command {
-	var v nvmeVerb
+func newGetFeature(to Connection) *cobra.Command {
+	v := verb{Connection: to}
 	var f getFeatureFlags
 	cmd := newVerb("get-feature", "Show a controller's features", canRaw|canHuman, &v, func(flags *pflag.FlagSet) {
 		v.namespaceFlag(flags, capsule.NSIDBroadcast, "identifier of desired namespace")
@@ -56,9 +57,9 @@ func newGetFeature() *cobra.Command {
 		}
 		switch {
 		case f.sel > uint8(capsule.SelectSupported):
-			return usage("invalid 'select' param:%d; it is 0 to 3", f.sel)
+			return failure.Usagef("invalid 'select' param:%d; it is 0 to 3", f.sel)
 		case f.length > maxFeatureLength:
-			return usage("--data-len %d: %d bytes at most", f.length, maxFeatureLength)
+			return failure.Usagef("--data-len %d: %d bytes at most", f.length, maxFeatureLength)
 		case f.id != 0:
 			return f.one(ctx, c)
 		}
@@ -141,8 +142,8 @@ type setFeatureFlags struct {
 	save          bool
 }
 
-func newSetFeature() *cobra.Command {
-	var v nvmeVerb
+func newSetFeature(to Connection) *cobra.Command {
+	v := verb{Connection: to}
 	var f setFeatureFlags
 	return newVerb("set-feature", "Set a feature of a controller", 0, &v, func(flags *pflag.FlagSet) {
 		v.namespaceFlag(flags, capsule.NSIDBroadcast, "desired namespace")
@@ -160,9 +161,9 @@ func (f *setFeatureFlags) run(ctx context.Context, c *call) error {
 	id := capsule.FID(f.id)
 	switch {
 	case id == 0:
-		return usage("feature-id required param: --feature-id, as in -f 0x04")
+		return failure.Usagef("feature-id required param: --feature-id, as in -f 0x04")
 	case f.length > maxFeatureLength:
-		return usage("--data-len %d: %d bytes at most", f.length, maxFeatureLength)
+		return failure.Usagef("--data-len %d: %d bytes at most", f.length, maxFeatureLength)
 	}
 	data, err := f.load(c.in, id)
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package nvmeverb
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 )
 
@@ -29,16 +30,16 @@ type passthru struct {
 	latency       bool
 }
 
-func newAdminPassthru() *cobra.Command {
-	return newPassthru(&passthru{admin: true}, "admin-passthru", "Send any command to the admin queue")
+func newAdminPassthru(to Connection) *cobra.Command {
+	return newPassthru(to, &passthru{admin: true}, "admin-passthru", "Send any command to the admin queue")
 }
 
-func newIOPassthru() *cobra.Command {
-	return newPassthru(&passthru{}, "io-passthru", "Send any command to an I/O queue")
+func newIOPassthru(to Connection) *cobra.Command {
+	return newPassthru(to, &passthru{}, "io-passthru", "Send any command to an I/O queue")
 }
 
-func newPassthru(p *passthru, name, short string) *cobra.Command {
-	var v nvmeVerb
+func newPassthru(to Connection, p *passthru, name, short string) *cobra.Command {
+	v := verb{Connection: to}
 	return newVerb(name, short, canRaw, &v, func(f *pflag.FlagSet) {
 		v.namespaceFlag(f, 0, "desired namespace")
 		p.add(f)
@@ -100,14 +101,14 @@ func (p *passthru) judge(cmd *capsule.Command) error {
 	direction := capsule.Direction(cmd.Opcode & 3)
 	switch {
 	case p.length > maxLogLength:
-		return usage("--data-len %d: %d bytes at most", p.length, maxLogLength)
+		return failure.Usagef("--data-len %d: %d bytes at most", p.length, maxLogLength)
 	case p.send && p.receive:
-		return usage("--read and --write: one of them")
+		return failure.Usagef("--read and --write: one of them")
 	case p.length == 0:
 	case p.send && direction != capsule.HostToController:
-		return usage("--write: opcode %#02x moves no data to the controller", p.opcode)
+		return failure.Usagef("--write: opcode %#02x moves no data to the controller", p.opcode)
 	case p.receive && direction != capsule.ControllerToHost:
-		return usage("--read: opcode %#02x moves no data to the host", p.opcode)
+		return failure.Usagef("--read: opcode %#02x moves no data to the host", p.opcode)
 	}
 	return nil
 }
@@ -133,7 +134,7 @@ func (p *passthru) transmit(ctx context.Context, c *call, cmd capsule.Command, d
 	if p.admin {
 		return c.Admin(ctx, cmd, data)
 	}
-	id, err := chooseNamespace(ctx, c.Controller, 0)
+	id, err := ChooseNamespace(ctx, c.Controller, 0)
 	if err != nil {
 		return capsule.Completion{}, err
 	}

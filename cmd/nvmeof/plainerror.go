@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+)
+
+// A plainError is reported as it is, without the program's name: as nvme-cli reports
+// a status. Without text it has been reported. The advice is for people at a terminal:
+// programs read what nvme-cli prints.
+type plainError struct {
+	error
+	text, advice string
+}
+
+func (e *plainError) Unwrap() error { return e.error }
+
+// complain reports an error.
+func complain(w io.Writer, err error) {
+	var plain *plainError
+	switch {
+	case err == nil:
+	case !errors.As(err, &plain):
+		_, _ = io.WriteString(w, "nvmeof: "+err.Error()+"\n")
+	case plain.text != "":
+		_, _ = io.WriteString(w, plain.text+"\n")
+		if plain.advice != "" && terminal.Is(w) {
+			_, _ = io.WriteString(w, plain.advice+"\n")
+		}
+	}
+}
+
+// statusFailure is a command's failure as nvme-cli reports it: a line of the standard
+// error, or an object on the standard output with -o json.
+func statusFailure(cmd *cobra.Command, err error, advise func(capsule.Status) string) error {
+	var status *host.StatusError
+	var connect *connectError
+	if !errors.As(err, &status) || errors.As(err, &connect) {
+		return err
+	}
+	format := cmd.Flags().Lookup("output-format")
+	if format == nil || format.Value.String() != "json" {
+		return &plainError{err, nvmecli.Status(status.Status), advise(status.Status)}
+	}
+	print := nvmecli.StatusJSON
+	if strings.HasPrefix(cmd.Use, "get-feature ") {
+		print = nvmecli.FeatureStatusJSON
+	}
+	return errors.Join(&plainError{error: err}, print(cmd.OutOrStdout(), status.Status))
+}
