@@ -7,11 +7,9 @@ import (
 	"net"
 	"net/netip"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/loopback"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 // openDevice opens the RDMA device from which to reach a target: with verbs that of
@@ -52,7 +50,7 @@ func (c *connection) openDeviceAt(target netip.Addr, shards int, say io.Writer) 
 	case target.Is6():
 		return nil, at, usage("%v is an address of this machine, and a host needs another one: give one as --host-traddr", target)
 	default:
-		dev, err = openLoopback(target, open)
+		dev, err = loopback.Open(target, open)
 	}
 	return dev, at, err
 }
@@ -85,31 +83,4 @@ func routeSource(to netip.Addr) (netip.Addr, error) {
 		return netip.Addr{}, fmt.Errorf("local address %v", c.LocalAddr())
 	}
 	return addr.AddrPort().Addr().Unmap(), nil
-}
-
-// loopbackTries is how many addresses of 127/8 are tried.
-const loopbackTries = 250
-
-// openLoopback opens the first address from 127.0.0.2 that nobody has and that is
-// not except.
-func openLoopback[D any](except netip.Addr, open func(netip.Addr) (D, error)) (none D, err error) {
-	a := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	var last error
-	for range loopbackTries {
-		if a = a.Next(); a == except {
-			continue
-		}
-		d, err := open(a)
-		if err == nil || !isTaken(err) {
-			return d, err
-		}
-		last = err
-	}
-	return none, fmt.Errorf("none of the first %d addresses of 127/8 is free: %w", loopbackTries, last)
-}
-
-// isTaken reports whether somebody else has an address.
-func isTaken(err error) bool {
-	var inUse *udp.InUseError
-	return errors.As(err, &inUse) || errors.Is(err, unix.EADDRINUSE)
 }

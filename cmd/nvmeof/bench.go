@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,7 +116,7 @@ func (m *measurement) run(ctx context.Context, through link) (err error) {
 	if len(m.versus) > 0 {
 		return m.compare(ctx, tasks)
 	}
-	m.results, err = bench.RunAll(ctx, tasks, progressLine(m.cmd.ErrOrStderr(), m.job.Pattern.String()))
+	m.results, err = bench.RunAll(ctx, tasks, terminal.Line(m.cmd.ErrOrStderr(), m.job.Pattern.String()))
 	return err
 }
 
@@ -199,18 +198,4 @@ func namedNamespaces(ctx context.Context, c nvmeverb.NamespaceLister, list strin
 		ids = append(ids, id)
 	}
 	return ids, nil
-}
-
-// progressLine tells on a terminal how far a job is, in one line that goes away.
-func progressLine(w io.Writer, what string) func(float64) {
-	if !terminal.Is(w) {
-		return nil
-	}
-	return func(share float64) {
-		if share >= 1 {
-			fmt.Fprint(w, "\r\x1b[K")
-			return
-		}
-		fmt.Fprintf(w, "\r\x1b[K%s: %3.0f %%", what, 100*share)
-	}
 }

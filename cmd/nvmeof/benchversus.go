@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rawudp"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 )
 
@@ -123,14 +125,14 @@ func (l *load) versusUDP(j bench.Job) (*contender, error) {
 		there, back := datagrams(j)
 		return &contender{name: fmt.Sprintf("raw UDP, %d B there, %d B back", there, back),
 			measure: func(context.Context, *measurement) (figures, error) {
-				t, err := roundTrip(runtime, there, back)
+				t, err := rawudp.RoundTrip(runtime, there, back)
 				return figures{iops: 1 / max(t.P50.Seconds(), 1e-9), p50: t.P50, p99: t.P99}, err
 			}}, nil
 	}
-	packet := min(j.BlockSize, 4096) + packetOverhead
+	packet := min(j.BlockSize, 4096) + rawudp.PacketOverhead
 	return &contender{name: fmt.Sprintf("raw UDP, one flow of %d B with GSO", packet),
 		measure: func(context.Context, *measurement) (figures, error) {
-			g, err := goodput(runtime, packet)
+			g, err := rawudp.Goodput(runtime, packet)
 			return figures{rate: g}, err
 		}}, nil
 }
@@ -138,9 +140,9 @@ func (l *load) versusUDP(j bench.Job) (*contender, error) {
 // datagrams are the bytes of a request in one datagram each way.
 func datagrams(j bench.Job) (there, back int) {
 	if j.Pattern.Writes() {
-		return commandPacket + j.BlockSize, shortResponse
+		return rawudp.CommandPacket + j.BlockSize, rawudp.ShortResponse
 	}
-	return commandPacket, j.BlockSize + readOverhead
+	return rawudp.CommandPacket, j.BlockSize + rawudp.ReadOverhead
 }
 
 // isOurs reports whether an address is one of this machine.
@@ -161,7 +163,7 @@ func (m *measurement) compare(ctx context.Context, tasks []bench.Task) error {
 	var rounds [][]*bench.Result
 	for i := range m.load.rounds {
 		label := fmt.Sprintf("%v, round %d of %d", m.job.Pattern, i+1, m.load.rounds)
-		results, err := bench.RunAll(ctx, tasks, progressLine(m.cmd.ErrOrStderr(), label))
+		results, err := bench.RunAll(ctx, tasks, terminal.Line(m.cmd.ErrOrStderr(), label))
 		if err != nil {
 			return err
 		}
@@ -209,7 +211,7 @@ func (c *contender) ratio() ratio {
 			}
 			values, ratios = append(values, v), append(ratios, of(c.fabric[i])/v)
 		}
-		return median(values), median(ratios)
+		return rawudp.Median(values), rawudp.Median(ratios)
 	}
 	r := ratio{Name: c.name, Rounds: len(c.found)}
 	r.IOPS, r.IOPSRatio = get(func(f figures) float64 { return f.iops })

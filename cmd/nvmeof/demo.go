@@ -13,6 +13,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/loopback"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -136,15 +137,15 @@ func (d *demo) start(context.Context) error {
 	open := func(a netip.Addr) (*softroce.Device, error) {
 		return softroce.Open(softroce.Config{Addr: a, ReceiveBuffer: d.flags.rcvbuf})
 	}
-	td, err := open(firstLoopback)
-	if isTaken(err) {
-		td, err = openLoopback(firstLoopback, open)
+	td, err := open(loopback.First)
+	if loopback.IsTaken(err) {
+		td, err = loopback.Open(loopback.First, open)
 	}
 	if err != nil {
 		return err
 	}
 	d.later(td.Close)
-	hd, err := openLoopback(td.Addr(), open)
+	hd, err := loopback.Open(td.Addr(), open)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rawudp"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 )
 
@@ -85,7 +87,7 @@ func (d *demo) jobs() (jobs []bench.Job) {
 func (d *demo) one(ctx context.Context, s backend.Store, memory []byte, j bench.Job, n int, what string) (*bench.Result, error) {
 	total := 2 * len(d.exports) * 2 * len(loadKinds)
 	label := fmt.Sprintf("measuring %d of %d: %s, %v of %s, %d in flight", n, total, what, j.Pattern, bench.Bytes(j.BlockSize), j.Depth)
-	r, err := bench.Run(ctx, s, memory, j, progressLine(d.errOut, label))
+	r, err := bench.Run(ctx, s, memory, j, terminal.Line(d.errOut, label))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
@@ -102,7 +104,7 @@ func (r *demoResults) print(w io.Writer) {
 		what := fmt.Sprintf("%s %s of %s, QD %d", row.name, j.Pattern, bench.Bytes(j.BlockSize), j.Depth)
 		fmt.Fprintf(w, "%-32s%s   %s\n", what, cells(row.remote), cells(row.local))
 	}
-	fmt.Fprintf(w, "%-32s%s\n", fmt.Sprintf("raw UDP, %d B there, %d B back", commandPacket, responsePacket),
+	fmt.Fprintf(w, "%-32s%s\n", fmt.Sprintf("raw UDP, %d B there, %d B back", rawudp.CommandPacket, rawudp.ResponsePacket),
 		fmt.Sprintf("%9.0f %7s %9s %9s %9s", 1/f.trip.P50.Seconds(), "", bench.Latency(f.trip.P50), bench.Latency(f.trip.P99), bench.Latency(f.trip.P999)))
 	fmt.Fprintf(w, "%-32s%9s %7.3f\n", "raw UDP, one flow with GSO", "", f.goodput/1e9)
 	fmt.Fprintln(w)

@@ -1,0 +1,41 @@
+package loopback
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+)
+
+// First is the first address of the loopback.
+var First = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// Tries is how many addresses of 127/8 are tried.
+const Tries = 250
+
+// Open opens the first address from 127.0.0.2 that nobody has and that is
+// not except.
+func Open[D any](except netip.Addr, open func(netip.Addr) (D, error)) (none D, err error) {
+	a := First
+	var last error
+	for range Tries {
+		if a = a.Next(); a == except {
+			continue
+		}
+		d, err := open(a)
+		if err == nil || !IsTaken(err) {
+			return d, err
+		}
+		last = err
+	}
+	return none, fmt.Errorf("none of the first %d addresses of 127/8 is free: %w", Tries, last)
+}
+
+// IsTaken reports whether somebody else has an address.
+func IsTaken(err error) bool {
+	var inUse *udp.InUseError
+	return errors.As(err, &inUse) || errors.Is(err, unix.EADDRINUSE)
+}

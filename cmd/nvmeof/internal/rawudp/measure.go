@@ -1,0 +1,52 @@
+package rawudp
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/loopback"
+	"github.com/nvmeof-go/nvmeof/test/floor"
+)
+
+// The datagrams of a 4 KiB read: the command's capsule (64 bytes) with BTH and
+// ICRC one way; RDMA WRITE and response the other (IBTA 9.2, 9.3).
+const (
+	CommandPacket  = 64 + 12 + 4
+	ShortResponse  = 16 + 12 + 4 + 4
+	ReadOverhead   = 12 + 16 + 4 + ShortResponse
+	ResponsePacket = 4096 + ReadOverhead
+	PacketOverhead = 12 + 4 // of a long RDMA WRITE
+	WritePacket    = 4096 + PacketOverhead
+)
+
+// Median is what is told of several rounds: it sorts them.
+func Median(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// RoundTrip measures round trips of datagrams of so many bytes for about so long, while
+// this process's own loops sleep.
+func RoundTrip(runtime time.Duration, request, response int) (floor.RoundTrips, error) {
+	const aSecond = 20_000 // round trips, more or less
+	t, err := floor.RoundTrip(loopback.First, loopback.First.Next(), max(100, int(aSecond*runtime.Seconds())), request, response)
+	if err != nil {
+		return t, fmt.Errorf("raw UDP round trip: %w", err)
+	}
+	return t, nil
+}
+
+// Goodput measures the bytes a second of one flow between addresses that are no endpoints.
+func Goodput(runtime time.Duration, packet int) (float64, error) {
+	a := loopback.First
+	for try := 0; ; try++ {
+		g, err := floor.Goodput(a, a.Next(), runtime, packet)
+		if err == nil {
+			return g, nil
+		}
+		if a = a.Next(); !loopback.IsTaken(err) || try == loopback.Tries {
+			return 0, fmt.Errorf("raw UDP goodput: %w", err)
+		}
+	}
+}

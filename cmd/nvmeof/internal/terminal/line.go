@@ -1,0 +1,21 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+)
+
+// Line tells on a terminal how far a job is, in one line that goes away; nil
+// where nobody would look.
+func Line(w io.Writer, what string) func(float64) {
+	if !Is(w) {
+		return nil
+	}
+	return func(share float64) {
+		if share >= 1 {
+			fmt.Fprint(w, "\r\x1b[K")
+			return
+		}
+		fmt.Fprintf(w, "\r\x1b[K%s: %3.0f %%", what, 100*share)
+	}
+}
