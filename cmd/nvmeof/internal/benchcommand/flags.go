@@ -1,4 +1,4 @@
-package main
+package benchcommand
 
 import (
 	"math"
@@ -10,13 +10,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 )
 
 // load are the flags of bench, with fio's names.
 type load struct {
-	held
+	fabric  Fabric
+	program Program
+
 	nsids string
 	name  string
 
@@ -171,7 +174,7 @@ func (l *load) job(cmd *cobra.Command) (j bench.Job, err error) {
 	j = bench.Job{Depth: l.iodepth, FlushEvery: l.fsync, Seed: l.randseed, RepeatAny: l.norandommap, ReadShare: l.rwmixread,
 		Think: time.Duration(l.think), ThinkEvery: l.thinkBlocks}
 	if j.Pattern, err = bench.ParsePattern(l.rw); err != nil {
-		return j, usage("--rw %v", err)
+		return j, failure.Usagef("--rw %v", err)
 	}
 	for _, step := range []func(*bench.Job) error{l.checkNumbers, l.blockSizes, l.rates, l.place, l.verification} {
 		if err := step(&j); err != nil {
@@ -194,14 +197,14 @@ func (l *load) checkNumbers(j *bench.Job) error {
 		{"thinktime_blocks", l.thinkBlocks, 1, math.MaxInt32}, {"fsync", l.fsync, 0, math.MaxInt32}, {"log_avg_msec", l.logAvg, 1, 3600e3}, {"vs_rounds", l.rounds, 1, 100},
 	} {
 		if n.value < n.least || n.value > n.top {
-			return usage("--%s %d: it is %d to %d", n.name, n.value, n.least, n.top)
+			return failure.Usagef("--%s %d: it is %d to %d", n.name, n.value, n.least, n.top)
 		}
 	}
 	if l.fsync > 0 && !j.Pattern.Does(bench.ToWrite) {
-		return usage("--fsync %d: %s writes nothing that could be flushed", l.fsync, l.rw)
+		return failure.Usagef("--fsync %d: %s writes nothing that could be flushed", l.fsync, l.rw)
 	}
 	if l.runtime < 0 || l.ramp < 0 {
-		return usage("--runtime and --ramp_time are not negative")
+		return failure.Usagef("--runtime and --ramp_time are not negative")
 	}
 	return nil
 }
@@ -217,7 +220,7 @@ func (l *load) place(j *bench.Job) error {
 		}
 		n, err := sizes.Parse(s.text)
 		if err != nil {
-			return usage("--%s: %v", s.name, err)
+			return failure.Usagef("--%s: %v", s.name, err)
 		}
 		*s.to = n
 	}
@@ -233,9 +236,9 @@ func (l *load) verification(j *bench.Job) error {
 	case l.verify == "":
 		return nil
 	case !slices.Contains(known, l.verify):
-		return usage("--verify %s: only crc32c is supported%s", l.verify, didYouMean(l.verify, known[:1]))
+		return failure.Usagef("--verify %s: only crc32c is supported%s", l.verify, failure.DidYouMean(l.verify, known[:1]))
 	case !j.Pattern.Does(bench.ToRead) && !j.Pattern.Does(bench.ToWrite):
-		return usage("--verify: %s leaves nothing to verify", l.rw)
+		return failure.Usagef("--verify: %s leaves nothing to verify", l.rw)
 	}
 	j.Verify = true
 	return nil

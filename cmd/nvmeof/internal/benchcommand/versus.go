@@ -1,4 +1,4 @@
-package main
+package benchcommand
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rawudp"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
@@ -48,11 +48,11 @@ func (l *load) contenders(j bench.Job) (all []*contender, err error) {
 		case kind == "udp" && !has:
 			c, err = l.versusUDP(j)
 		case kind == "local" && has:
-			c, err = versusLocal(what)
+			c, err = l.versusLocal(what)
 		case kind == "local":
-			err = usage("--vs local needs the store, on this machine: local=mem:1GiB, or local=FILE")
+			err = failure.Usagef("--vs local needs the store, on this machine: local=mem:1GiB, or local=FILE")
 		default:
-			err = usage("--vs %s: it is udp, or local=mem:1GiB or another export of the target's", s)
+			err = failure.Usagef("--vs %s: it is udp, or local=mem:1GiB or another export of the target's", s)
 		}
 		if err != nil {
 			return nil, err
@@ -60,20 +60,20 @@ func (l *load) contenders(j bench.Job) (all []*contender, err error) {
 		all = append(all, c)
 	}
 	if len(all) > 0 && (l.nsids == "all" || strings.Contains(l.nsids, ",")) {
-		return nil, usage("--vs compares one namespace: --namespace-id %s are several", l.nsids)
+		return nil, failure.Usagef("--vs compares one namespace: --namespace-id %s are several", l.nsids)
 	}
 	return all, nil
 }
 
 // versusLocal runs the same jobs on a store of this process. It is opened for each
 // measurement, so that memory begins as empty each time.
-func versusLocal(what string) (*contender, error) {
-	e, err := parseExport(what)
+func (l *load) versusLocal(what string) (*contender, error) {
+	open, err := l.program.ParseStore(what)
 	if err != nil {
-		return nil, usage("--vs local: %v", err)
+		return nil, failure.Usagef("--vs local: %v", err)
 	}
 	return &contender{name: "local " + what, measure: func(ctx context.Context, m *measurement) (f figures, err error) {
-		store, err := e.open(zap.NewNop())
+		store, err := open()
 		if err != nil {
 			return f, fmt.Errorf("--vs local: %w", err)
 		}
@@ -102,20 +102,21 @@ const maxDatagram = 60 << 10
 // versusUDP is a round trip of datagrams of the same size where one request is in
 // flight, and one flow of packets where there are more.
 func (l *load) versusUDP(j bench.Job) (*contender, error) {
-	if strings.Contains(l.traddr, ",") {
-		return nil, usage("--vs udp compares one address: --traddr %s are several", l.traddr)
+	traddr := l.fabric.Where().Traddr
+	if strings.Contains(traddr, ",") {
+		return nil, failure.Usagef("--vs udp compares one address: --traddr %s are several", traddr)
 	}
-	addr, err := l.addr()
+	addr, err := l.fabric.Addr()
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case !isOurs(addr.Addr()):
-		return nil, usage("--vs udp measures over loopback, and %v is another machine: they cannot be compared", addr.Addr())
+		return nil, failure.Usagef("--vs udp measures over loopback, and %v is another machine: they cannot be compared", addr.Addr())
 	case j.Pattern.Mixed() || j.Pattern.Does(bench.ToTrim):
-		return nil, usage("--vs udp compares reads or writes, not %v", j.Pattern)
+		return nil, failure.Usagef("--vs udp compares reads or writes, not %v", j.Pattern)
 	case j.MaxSize() != j.BlockSize || j.MaxBlock != j.BlockSize:
-		return nil, usage("--vs udp compares requests of one size: --bs instead of --bsrange or --bssplit")
+		return nil, failure.Usagef("--vs udp compares requests of one size: --bs instead of --bsrange or --bssplit")
 	}
 	runtime := j.Runtime
 	if runtime == 0 {

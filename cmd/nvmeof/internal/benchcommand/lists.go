@@ -1,4 +1,4 @@
-package main
+package benchcommand
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 )
@@ -106,7 +107,7 @@ func (l *load) blockSizes(j *bench.Job) error {
 	}
 	all, err := perDirection(text, bench.Sizes{Least: defaultBlockSize, Most: defaultBlockSize}, parse)
 	if err != nil {
-		return usage("--%s: %v", name, err)
+		return failure.Usagef("--%s: %v", name, err)
 	}
 	j.Blocks = all
 	var used []bench.Sizes
@@ -133,19 +134,19 @@ func (l *load) rates(j *bench.Job) error {
 		return sizes.Parse(text)
 	}
 	if l.rate != "" && l.rateIOPS != "" {
-		return usage("--rate and --rate_iops: one of them, since both are the same limit in other units")
+		return failure.Usagef("--rate and --rate_iops: one of them, since both are the same limit in other units")
 	}
 	all, err := perDirection(l.rate, 0, limit)
 	if err != nil {
-		return usage("--rate: %v", err)
+		return failure.Usagef("--rate: %v", err)
 	}
 	j.Rate = all
 	if all, err = perDirection(l.rateIOPS, 0, limit); err != nil {
-		return usage("--rate_iops: %v", err)
+		return failure.Usagef("--rate_iops: %v", err)
 	}
 	for d, n := range all {
 		if n > maxRate {
-			return usage("--rate_iops %d: at most %d", n, int64(maxRate))
+			return failure.Usagef("--rate_iops %d: at most %d", n, int64(maxRate))
 		}
 		if n > 0 {
 			j.Rate[d] = n * int64(j.Sized(bench.Direction(d)).Least)
@@ -167,12 +168,12 @@ func (l *load) percentiles() (all []float64, err error) {
 	for s := range strings.SplitSeq(l.percentileList, ":") {
 		p, err := strconv.ParseFloat(s, 64)
 		if err != nil || !(p >= 0 && p <= 100) {
-			return nil, usage("--percentile_list %s: percentiles with colons between them, as 50:99:99.9", l.percentileList)
+			return nil, failure.Usagef("--percentile_list %s: percentiles with colons between them, as 50:99:99.9", l.percentileList)
 		}
 		all = append(all, p)
 	}
 	if len(all) > maxPercentiles {
-		return nil, usage("--percentile_list: %d percentiles, at most %d", len(all), maxPercentiles)
+		return nil, failure.Usagef("--percentile_list: %d percentiles, at most %d", len(all), maxPercentiles)
 	}
 	slices.Sort(all)
 	return slices.Compact(all), nil

@@ -1,17 +1,13 @@
-package main
+package benchcommand
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -23,9 +19,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
-// A link is what a measurement goes through: one controller, whose loss ends it, or
+// A Link is what a measurement goes through: one controller, whose loss ends it, or
 // paths, which may be lost and come back. The load itself sees only the stores.
-type link interface {
+type Link interface {
 	nvmeverb.NamespaceLister
 	open(context.Context, capsule.NSID) (backend.Store, error)
 	newMemory(size int) (attach.Memory, error)
@@ -49,59 +45,14 @@ func (p pathsLink) open(ctx context.Context, id capsule.NSID) (backend.Store, er
 
 func (p pathsLink) newMemory(size int) (attach.Memory, error) { return p.NewBuffers(size) }
 
-// pathFlags are those with which even one address is a path that may come back.
-var pathFlags = []string{"reconnect-delay", "ctrl-loss-tmo", "fast_io_fail_tmo", "iopolicy"}
+// OverController is a link through one controller.
+func OverController(c *host.Controller) Link { return controllerLink{c} }
 
-func (l *load) overPaths(cmd *cobra.Command) bool {
-	return strings.Contains(l.traddr, ",") || slices.ContainsFunc(pathFlags, func(name string) bool { return cmd.Flags().Changed(name) })
-}
+// OverPaths is a link through the paths of a subsystem.
+func OverPaths(s *multipath.Subsystem) Link { return pathsLink{s} }
 
-// measure runs a measurement over what the flags ask for.
-func (l *load) measure(cmd *cobra.Command, m *measurement) error {
-	if !l.overPaths(cmd) {
-		return l.connected(cmd, func(ctx context.Context, c *host.Controller) error { return m.run(ctx, controllerLink{c}) })
-	}
-	return l.measurePaths(cmd, m)
-}
-
-func (l *load) measurePaths(cmd *cobra.Command, m *measurement) (err error) {
-	policy, err := multipath.ParsePolicy(cmp.Or(l.policy, multipath.NUMA.String()))
-	if err != nil {
-		return usage("--iopolicy %v", err)
-	}
-	all := &hosts{warn: cmd.ErrOrStderr()}
-	defer func() { err = errors.Join(err, all.close()) }()
-	paths, identity, err := l.paths(all)
-	if err != nil {
-		return err
-	}
-	diary := newPathDiary(cmd.ErrOrStderr())
-	defer diary.close()
-	cfg := multipath.Config{NQN: paths[0].Options.NQN, Policy: policy, Event: diary.note}
-	for _, p := range paths {
-		cfg.Paths = append(cfg.Paths, multipath.PathConfig{Host: p.Host, Options: p.Options, Timers: p.Timers})
-	}
-	ctx := cmd.Context()
-	wait, cancel := context.WithTimeout(ctx, connectTime)
-	defer cancel()
-	s, err := multipath.Connect(wait, cfg)
-	if err != nil {
-		return explain(ctx, err, identity)
-	}
-	err = m.run(ctx, pathsLink{s})
-	m.paths = diary.report(s, policy)
-	var lost *multipath.NoPathError
-	if errors.As(err, &lost) {
-		err = &connectError{Err: err}
-	}
-	if err != nil {
-		err = statusFailure(cmd, err, func(status capsule.Status) string { return adviceTexts[status.Code()] })
-	}
-	return errors.Join(err, s.Close())
-}
-
-// A pathDiary notes what happens to paths, and tells of it at once.
-type pathDiary struct {
+// A Diary notes what happens to paths, and tells of it at once.
+type Diary struct {
 	out io.Writer
 
 	mu     sync.Mutex // guards what follows
@@ -122,14 +73,15 @@ type pathEvent struct {
 	Error   string `json:"error,omitempty"`
 }
 
-func newPathDiary(out io.Writer) *pathDiary {
-	d := &pathDiary{out: out, states: map[*multipath.Path]multipath.State{}, news: make(chan struct{}, 1)}
-	d.telling.Go(d.tell) // until close
+// NewDiary begins to tell.
+func NewDiary(out io.Writer) *Diary {
+	d := &Diary{out: out, states: map[*multipath.Path]multipath.State{}, news: make(chan struct{}, 1)}
+	d.telling.Go(d.tell) // until Close
 	return d
 }
 
-// note is for [multipath.Config].Event: it does not block.
-func (d *pathDiary) note(e multipath.Event) {
+// Note is for [multipath.Config].Event: it does not block.
+func (d *Diary) Note(e multipath.Event) {
 	if e.ANA && e.Err == nil {
 		return
 	}
@@ -154,7 +106,7 @@ func (d *pathDiary) note(e multipath.Event) {
 }
 
 // tell prints what happens, beside a line of progress.
-func (d *pathDiary) tell() {
+func (d *Diary) tell() {
 	clear := ""
 	if terminal.Is(d.out) {
 		clear = "\r\x1b[K"
@@ -178,14 +130,14 @@ func (e *pathEvent) text() string {
 	return s
 }
 
-// close ends the telling. Nothing may be noted any more.
-func (d *pathDiary) close() {
+// Close ends the telling. Nothing may be noted any more.
+func (d *Diary) Close() {
 	close(d.news)
 	d.telling.Wait()
 }
 
-// A pathsReport is how paths did during a measurement.
-type pathsReport struct {
+// A Paths is how paths did during a measurement.
+type Paths struct {
 	Policy string       `json:"iopolicy"`
 	Paths  []pathReport `json:"list"`
 	Events []pathEvent  `json:"events"`
@@ -201,9 +153,9 @@ type pathReport struct {
 	Latency    int64  `json:"latency_ns"`
 }
 
-// report is how the paths are now, and what happened to them until now.
-func (d *pathDiary) report(s *multipath.Subsystem, policy multipath.Policy) *pathsReport {
-	r := &pathsReport{Policy: policy.String(), Events: []pathEvent{}}
+// Report is how the paths are now, and what happened to them until now.
+func (d *Diary) Report(s *multipath.Subsystem, policy multipath.Policy) *Paths {
+	r := &Paths{Policy: policy.String(), Events: []pathEvent{}}
 	for _, p := range s.Paths() {
 		st := p.Status()
 		one := pathReport{Address: p.Addr().String(), State: st.State.String(), Reconnects: st.Reconnects,
@@ -220,14 +172,14 @@ func (d *pathDiary) report(s *multipath.Subsystem, policy multipath.Policy) *pat
 }
 
 // since sets the times of events.
-func (r *pathsReport) since(began time.Time) {
+func (r *Paths) since(began time.Time) {
 	for i := range r.Events {
 		r.Events[i].AtMsec = r.Events[i].at.Sub(began).Milliseconds()
 	}
 }
 
 // table is the report for a page, with the columns [benchreport.PathColumns].
-func (r *pathsReport) table() (lines [][]string, events []benchreport.Event) {
+func (r *Paths) table() (lines [][]string, events []benchreport.Event) {
 	for _, p := range r.Paths {
 		lines = append(lines, []string{p.Address, p.State, fmt.Sprint(p.Reconnects), fmt.Sprint(p.Requests), fmt.Sprint(p.Errors)})
 	}
@@ -239,7 +191,7 @@ func (r *pathsReport) table() (lines [][]string, events []benchreport.Event) {
 }
 
 // text is the report for people.
-func (r *pathsReport) text(w io.Writer) error {
+func (r *Paths) text(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nPaths (%s):\n", r.Policy)
 	for _, p := range r.Paths {

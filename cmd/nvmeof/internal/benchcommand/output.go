@@ -1,4 +1,4 @@
-package main
+package benchcommand
 
 import (
 	"bytes"
@@ -182,22 +182,22 @@ func (m *measurement) document() *fio.Output {
 	}
 	seed := m.results[0].Seed
 	return &fio.Output{
-		Program: version(), Ended: time.Now(), Groups: []fio.Group{g}, Extra: m.extra(),
+		Program: m.load.program.Version(), Ended: time.Now(), Groups: []fio.Group{g}, Extra: m.extra(),
 		Percentiles: fio.Percentiles{List: m.percentiles, Submission: l.slatPercentiles, NoCompletion: !l.clatPercentiles, Whole: l.latPercentiles},
 		Global:      []fio.Option{{Name: "ioengine", Value: "nvmeof"}, {Name: "randseed", Value: fmt.Sprint(seed)}},
 	}
 }
 
-// extra is what fio has no place for.
-type extra struct {
+// Extra is what fio has no place for.
+type Extra struct {
 	Setting  map[string]string `json:"setting"`
 	Verified uint64            `json:"verified_blocks"`
-	Paths    *pathsReport      `json:"paths,omitempty"`
+	Paths    *Paths            `json:"paths,omitempty"`
 	Versus   []ratio           `json:"vs,omitempty"`
 }
 
-func (m *measurement) extra() extra {
-	x := extra{Setting: map[string]string{}, Paths: m.paths}
+func (m *measurement) extra() Extra {
+	x := Extra{Setting: map[string]string{}, Paths: m.paths}
 	for _, row := range m.setting() {
 		x.Setting[row.Name] = row.Value
 	}
@@ -217,7 +217,7 @@ func (m *measurement) report(doc *fio.Output, w io.Writer) error {
 		return err
 	}
 	r := benchreport.Report{
-		Title: fmt.Sprintf("nvmeof bench: %v of %s, %d in flight, %s", m.job.Pattern, m.job.SizeText(), m.job.Depth, m.load.nqn),
+		Title: fmt.Sprintf("nvmeof bench: %v of %s, %d in flight, %s", m.job.Pattern, m.job.SizeText(), m.job.Depth, m.load.fabric.Where().NQN),
 		Ended: doc.Ended, Setting: m.setting(), JSON: data.Bytes(),
 	}
 	for _, j := range doc.Groups[0].Jobs {

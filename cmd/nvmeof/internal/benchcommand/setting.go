@@ -1,4 +1,4 @@
-package main
+package benchcommand
 
 import (
 	"fmt"
@@ -18,17 +18,17 @@ import (
 
 // setting is what a result depends on.
 func (m *measurement) setting() []benchreport.Row {
-	l := m.load
-	port := l.trsvcid
+	w := m.load.fabric.Where()
+	port := w.Trsvcid
 	if port == "" {
 		port = "4420"
 	}
 	return []benchreport.Row{
-		{Name: "target", Value: fmt.Sprintf("%s:%s, %s", strings.ReplaceAll(l.traddr, ",", ":"+port+" "), port, l.nqn)},
-		{Name: "transport", Value: "rdma, " + l.provider},
+		{Name: "target", Value: fmt.Sprintf("%s:%s, %s", strings.ReplaceAll(w.Traddr, ",", ":"+port+" "), port, w.NQN)},
+		{Name: "transport", Value: "rdma, " + w.Provider},
 		{Name: "host", Value: processor()},
 		{Name: "kernel", Value: kernel()},
-		{Name: "program", Value: version()},
+		{Name: "program", Value: m.load.program.Version()},
 		{Name: "command line", Value: commandLine(m.cmd)},
 	}
 }
@@ -54,6 +54,9 @@ func kernel() string {
 	}
 	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:])
 }
+
+// secretFile marks a secret that stands in a file, whose name is none.
+const secretFile = "file:"
 
 // commandLine is what was typed, without secrets.
 func commandLine(cmd *cobra.Command) string {

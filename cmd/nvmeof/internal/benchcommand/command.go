@@ -1,4 +1,4 @@
-package main
+package benchcommand
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
@@ -19,8 +20,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
-func newBench() *cobra.Command {
-	var l load
+// New makes the command.
+func New(fabric Fabric, program Program) *cobra.Command {
+	l := load{fabric: fabric, program: program}
 	cmd := &cobra.Command{
 		Use:   "bench -t rdma -a ADDR[,ADDR] -n NQN [--rw randread] [--bs 4k] [--iodepth 1]",
 		Short: "Measure IOPS, throughput and latency of namespaces, with fio's options and output",
@@ -48,7 +50,7 @@ nvmeof attach, and what happened to them is reported too. That costs a little.`,
 		Args: l.args,
 		RunE: func(cmd *cobra.Command, _ []string) error { return l.execute(cmd) },
 	}
-	l.addFlags(cmd, "")
+	fabric.AddFlags(cmd)
 	l.addLoadFlags(cmd)
 	return cmd
 }
@@ -58,7 +60,7 @@ func (l *load) execute(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	print, err := pick(l.format, formats)
+	print, err := failure.Pick(l.format, formats)
 	if err != nil {
 		return err
 	}
@@ -75,7 +77,7 @@ func (l *load) execute(cmd *cobra.Command) error {
 		return err
 	}
 	m := measurement{load: l, cmd: cmd, job: job, versus: versus, percentiles: percentiles}
-	err = l.measure(cmd, &m)
+	m.paths, err = l.fabric.Measure(cmd, m.run)
 	if err != nil && (cmd.Context().Err() == nil || len(m.results) == 0 || slices.Contains(m.results, nil)) {
 		return errors.Join(err, out.drop())
 	}
@@ -90,7 +92,7 @@ type measurement struct {
 	versus  []*contender
 	names   []string // of the jobs
 	results []*bench.Result
-	paths   *pathsReport // nil: it went over one controller
+	paths   *Paths // nil: it went over one controller
 
 	percentiles []float64 // nil: fio's
 }
@@ -102,7 +104,7 @@ type namespace struct {
 }
 
 // run measures through a link.
-func (m *measurement) run(ctx context.Context, through link) (err error) {
+func (m *measurement) run(ctx context.Context, through Link) (err error) {
 	namespaces, err := openNamespaces(ctx, through, m.load.nsids)
 	if err != nil {
 		return err
@@ -112,7 +114,7 @@ func (m *measurement) run(ctx context.Context, through link) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, buffers.Close()) }()
-	needProcessors(m.load.nrIOQueues+len(tasks)-1, shard.PollAdaptive)
+	m.load.program.NeedProcessors(m.load.fabric.Where().Queues+len(tasks)-1, shard.PollAdaptive)
 	if len(m.versus) > 0 {
 		return m.compare(ctx, tasks)
 	}
@@ -122,7 +124,7 @@ func (m *measurement) run(ctx context.Context, through link) (err error) {
 
 // tasks are the jobs of all namespaces, in memory that controllers move data to and
 // from without a copy.
-func (m *measurement) tasks(through link, namespaces []namespace) (tasks []bench.Task, _ attach.Memory, err error) {
+func (m *measurement) tasks(through Link, namespaces []namespace) (tasks []bench.Task, _ attach.Memory, err error) {
 	each := 0
 	for _, ns := range namespaces {
 		each = max(each, m.job.Memory(ns.store.Info()))
@@ -157,7 +159,7 @@ func (l *load) jobName(id capsule.NSID) string {
 }
 
 // openNamespaces opens those of a list as "1,2", all, or the lowest.
-func openNamespaces(ctx context.Context, through link, wanted string) (all []namespace, err error) {
+func openNamespaces(ctx context.Context, through Link, wanted string) (all []namespace, err error) {
 	var ids []capsule.NSID
 	switch wanted {
 	case "all":
@@ -185,7 +187,7 @@ func namedNamespaces(ctx context.Context, c nvmeverb.NamespaceLister, list strin
 		n := uint64(0) // the lowest
 		if list != "" {
 			if n, err = strconv.ParseUint(s, 10, 32); err != nil || n == 0 {
-				return nil, usage("--namespace-id %s: numbers as in 1,2, or all", list)
+				return nil, failure.Usagef("--namespace-id %s: numbers as in 1,2, or all", list)
 			}
 		}
 		id, err := nvmeverb.ChooseNamespace(ctx, c, uint32(n))
@@ -193,7 +195,7 @@ func namedNamespaces(ctx context.Context, c nvmeverb.NamespaceLister, list strin
 			return nil, err
 		}
 		if slices.Contains(ids, id) {
-			return nil, usage("--namespace-id %s: %d is there twice; --numjobs loads one several times", list, id)
+			return nil, failure.Usagef("--namespace-id %s: %d is there twice; --numjobs loads one several times", list, id)
 		}
 		ids = append(ids, id)
 	}
