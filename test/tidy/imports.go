@@ -30,7 +30,7 @@ const (
 )
 
 // directions has the rows for what is built into programs. Only cmd and test know
-// which RDMA provider is in use.
+// which RDMA provider is in use, except what has a row of its own there.
 var directions = []direction{
 	{"capsule", nil, nil},
 	{"rdmatransport", nil, nil},
@@ -75,6 +75,12 @@ var directions = []direction{
 	{"nvmeof/nbd/wire", nil, nil},
 	{"cmd", []string{"cmd/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/...", "test/floor"},
 		[]string{cobra, pflag, bar, zap, uuid, hdr, xsys}},
+	{"cmd/nvmeof/internal/administer", []string{"cmd/nvmeof/internal/failure", "nvmeof/config", "nvmeof/control"}, []string{cobra, pflag}},
+	{"cmd/nvmeof/internal/benchcommand", []string{"cmd/nvmeof/internal/benchreport", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/fio", "cmd/nvmeof/internal/nvmeverb",
+		"cmd/nvmeof/internal/rawudp", "cmd/nvmeof/internal/sizes", "cmd/nvmeof/internal/terminal", "nvmeof/attach", "nvmeof/bench",
+		"nvmeof/host", "nvmeof/multipath", "nvmeof/shard", "capsule", "backend"}, []string{cobra, pflag, xsys}},
+	{"cmd/nvmeof/internal/nvmeverb", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/sizes", "cmd/nvmeof/internal/terminal",
+		"nvmeof/host", "capsule", "backend"}, []string{cobra, pflag}},
 	{"test", []string{"test/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
 }
 
