@@ -45,7 +45,7 @@ func startBench(t *testing.T, args ...string) (errOut *output, ended chan outcom
 // TestBenchRestart: a measurement goes on after its target was away, and finds all
 // that it has written.
 func TestBenchRestart(t *testing.T) {
-	const second = "127.63.9.10"
+	second := loopbackAddress()
 	s := startConfigured(t, strings.Replace(testConfig, "subsystems:", "  - {id: 2, address: "+second+"}\nsubsystems:", 1))
 	s.out.await(t, "nvme connect")
 	errOut, ended := startBench(t, "-a", s.addr+","+second, "--rw", "randwrite", "--size", "4m", "--iodepth", "4", "--verify",
