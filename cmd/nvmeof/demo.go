@@ -137,9 +137,9 @@ func (d *demo) start(context.Context) error {
 	open := func(a netip.Addr) (*softroce.Device, error) {
 		return softroce.Open(softroce.Config{Addr: a, ReceiveBuffer: d.flags.rcvbuf})
 	}
-	td, err := open(loopback.First)
+	td, err := open(loopback.First())
 	if loopback.IsTaken(err) {
-		td, err = loopback.Open(loopback.First, open)
+		td, err = loopback.Open(loopback.First(), open)
 	}
 	if err != nil {
 		return err

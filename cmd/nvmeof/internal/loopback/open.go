@@ -11,7 +11,7 @@ import (
 )
 
 // First is the first address of the loopback.
-var First = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+func First() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
 
 // Tries is how many addresses of 127/8 are tried.
 const Tries = 250
@@ -19,7 +19,7 @@ const Tries = 250
 // Open opens the first address from 127.0.0.2 that nobody has and that is
 // not except.
 func Open[D any](except netip.Addr, open func(netip.Addr) (D, error)) (none D, err error) {
-	a := First
+	a := First()
 	var last error
 	for range Tries {
 		if a = a.Next(); a == except {

@@ -30,7 +30,7 @@ func Median(v []float64) float64 {
 // this process's own loops sleep.
 func RoundTrip(runtime time.Duration, request, response int) (floor.RoundTrips, error) {
 	const aSecond = 20_000 // round trips, more or less
-	t, err := floor.RoundTrip(loopback.First, loopback.First.Next(), max(100, int(aSecond*runtime.Seconds())), request, response)
+	t, err := floor.RoundTrip(loopback.First(), loopback.First().Next(), max(100, int(aSecond*runtime.Seconds())), request, response)
 	if err != nil {
 		return t, fmt.Errorf("raw UDP round trip: %w", err)
 	}
@@ -39,7 +39,7 @@ func RoundTrip(runtime time.Duration, request, response int) (floor.RoundTrips, 
 
 // Goodput measures the bytes a second of one flow between addresses that are no endpoints.
 func Goodput(runtime time.Duration, packet int) (float64, error) {
-	a := loopback.First
+	a := loopback.First()
 	for try := 0; ; try++ {
 		g, err := floor.Goodput(a, a.Next(), runtime, packet)
 		if err == nil {
