@@ -64,6 +64,7 @@ type controller struct {
 	path  Path
 	link  Controller
 	told  State
+	id    capsule.ControllerID // at that time
 }
 
 func (c *controller) name() string { return fmt.Sprintf("nvme%d", c.claim.number) }
@@ -114,7 +115,7 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	if err != nil {
 		return "", errors.Join(err, number.release())
 	}
-	added := &controller{claim: number, path: p, link: c, told: Live}
+	added := &controller{claim: number, path: p, link: c, told: Live, id: c.Status().ID}
 	h.mu.Lock()
 	delete(h.reasons, added.name())
 	if s.controllers = append(s.controllers, added); s.claim == number {

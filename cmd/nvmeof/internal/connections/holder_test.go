@@ -209,6 +209,30 @@ func (r *rig) shape(want string) {
 	}
 }
 
+// TestLostAndBack: a controller that was lost and is back before anybody looked is told of.
+func TestLostAndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.connect("a", "192.0.2.1", "nvme0")
+		synctest.Wait()
+		quiet := len(r.log)
+		for id := range capsule.ControllerID(3) {
+			c := r.controller("nvme0")
+			r.fake.mu.Lock()
+			c.status.ID = id
+			r.fake.mu.Unlock()
+			c.sub.changed()
+			synctest.Wait()
+		}
+		if told := r.log[quiet:]; !slices.Equal(told, []string{"nvme0: live", "nvme0: live"}) {
+			t.Errorf("told %q of a controller that came back twice", told)
+		}
+		if err := r.holder.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

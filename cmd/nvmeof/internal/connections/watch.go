@@ -38,17 +38,18 @@ func (h *Holder) watch() {
 	}
 }
 
-// tell logs the states that are new.
+// tell logs the states that are new. Another identifier is another controller: one may be
+// lost and back between two looks.
 func (h *Holder) tell() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.subsystems {
 		for _, c := range s.controllers {
 			st := c.link.Status()
-			if st.State == c.told {
+			if st.State == c.told && st.ID == c.id {
 				continue
 			}
-			c.told = st.State
+			c.told, c.id = st.State, st.ID
 			line := fmt.Sprintf("%s: %s", c.name(), st.State)
 			if st.Err != nil {
 				line += ": " + st.Err.Error()
