@@ -28,7 +28,7 @@ func (i *Identity) Clashes(o *Identity) bool {
 // A Namespace is one export of a volume.
 type Namespace struct {
 	Identity
-	Volume *volume.Volume // constant once Open was called
+	Volume *volume.Volume // constant once Open was called, before shards see the namespace
 
 	gates     [volume.MaxPlaces]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
 	readOnly  atomic.Bool
@@ -70,7 +70,9 @@ func (n *Namespace) Protect(p capsule.WriteProtection) (before capsule.WriteProt
 // Open gives the namespace gates where its volume has lanes. Called with the mutex of the
 // set of volumes held.
 func (n *Namespace) Open(v *volume.Volume, places []*volume.Place) {
-	n.Volume = v
+	if n.Volume == nil { // where a device is added shards read it already
+		n.Volume = v
+	}
 	for _, p := range places {
 		g := n.gates[p.Index].Load()
 		if g == nil {
