@@ -49,9 +49,7 @@ func TestAttach(t *testing.T) {
 	s := startTarget(t, "--export", "mem:8MiB", "--export", "mem:4MiB,bs=4096", "--allow-any-host")
 	a := startAttach(t, s)
 	for _, want := range []string{"namespace 1, 8388608 bytes", "namespace 2, 4194304 bytes", "--uri='nbd+unix:///2?socket=" + a.socket} {
-		if !strings.Contains(a.out.String(), want) {
-			t.Errorf("no %q in\n%s", want, a.out)
-		}
+		a.out.await(t, want)
 	}
 	c, err := net.Dial("unix", a.socket)
 	if err != nil {
