@@ -31,10 +31,9 @@ type Yielder struct {
 
 // After so many idle turns the kernel gets the processor: where more threads poll than
 // there are processors, each holds up another in whose answer it would find its next
-// work. With a host, its client and a target on two processors, 64 turns instead of 4
-// cost a fifth to a third of their rate. A loop that is alone on its processor, as the
-// kernel's quick return shows, asks ever less often: always 4 turns cost it a twentieth of
-// its rate of single reads.
+// work; a host, its client and a target on two processors are such a case. A loop that is
+// alone on its processor, as the kernel's quick return shows, asks ever less often, since
+// asking costs it time in which an answer may come.
 const (
 	leastSpacing = 4
 	mostSpacing  = 64

@@ -4,7 +4,8 @@
 // the scheduler's monitor, which then looks every 20 µs for a while, and where one takes
 // longer than that, the caller's processor goes to another thread, which has to be woken,
 // and must be got back. A queue that serves one command at a time sleeps before each: on a
-// machine with one processor the monitor took a third of what a command cost.
+// machine with one processor the monitor took a large part of what a command cost
+// (test/bench/README.md).
 //
 // A function that is called this way must return soon, since nothing stops the caller
 // for a garbage collection meanwhile; it must not block, call back into Go, or unwind the
