@@ -185,12 +185,14 @@ func (c *connection) open(warn io.Writer) (*session, error) {
 const maxShards = 64
 
 // needProcessors lets shards, each of which may keep a processor busy unless it never
-// polls, leave the Go runtime one for the rest of the program.
+// polls, leave the Go runtime one for the rest of the program. With a single processor
+// they share it with whoever makes their work.
 func needProcessors(shards int, polling shard.Polling) {
-	if polling == shard.PollNever {
-		return
+	if polling != shard.PollNever {
+		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), runtime.NumCPU()+shards))
+	} else if singleProcessor() {
+		queueBehindWakers()
 	}
-	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), runtime.NumCPU()+shards))
 }
 
 func (s *session) close() error { return errors.Join(s.host.Close(), s.device.Close()) }
