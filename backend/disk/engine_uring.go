@@ -166,8 +166,7 @@ func (e *ringEngine) watch() int {
 // readable for an owner who has no reason to arm again.
 func (e *ringEngine) armWatched(outstanding bool) {
 	if !e.quiet {
-		var count [8]byte
-		_, _ = unix.Read(e.ring.Event(), count[:]) // non-blocking; clears it
+		e.ring.ClearEvent()
 	}
 	e.quiet = !outstanding
 	if !outstanding {

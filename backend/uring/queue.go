@@ -180,6 +180,12 @@ func (r *Ring) Wait() error {
 // and Disarm. The ring closes it.
 func (r *Ring) Event() int { return r.event }
 
+// ClearEvent makes the eventfd unreadable until the kernel adds to it again.
+func (r *Ring) ClearEvent() {
+	var count [8]byte
+	unix.RawSyscall(unix.SYS_READ, uintptr(r.event), uintptr(unsafe.Pointer(&count)), 8) // EAGAIN: it was
+}
+
 // Arm turns the eventfd on. It reports false when there is something to reap
 // already, of which the eventfd may not tell.
 func (r *Ring) Arm() bool {

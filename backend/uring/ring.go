@@ -12,9 +12,9 @@
 //
 // # The Go runtime
 //
-// Submit and Wait go through the runtime's system call entry, since submitting
-// may sleep and waiting does. Reap enters the kernel, rarely, to make deferred
-// completions, which cannot block, and does so without telling the runtime.
+// Only Wait, which blocks, goes through the runtime's system call entry. Its monitor
+// would get up for every other, and look every 20 µs for a while: what Submit cannot do
+// without blocking goes to a worker of the kernel's, and Reap and ClearEvent cannot block.
 //
 // # Buffers
 //

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -199,12 +200,12 @@ func newEvent() (event, error) {
 
 func (e event) set() {
 	one := [8]byte{1}
-	_, _ = unix.Write(e.fd, one[:]) // cannot fail but by being set already
+	unix.RawSyscall(unix.SYS_WRITE, uintptr(e.fd), uintptr(unsafe.Pointer(&one)), 8) // cannot fail but by being set already
 }
 
 func (e event) clear() {
 	var b [8]byte
-	_, _ = unix.Read(e.fd, b[:]) // EAGAIN: it was not set
+	unix.RawSyscall(unix.SYS_READ, uintptr(e.fd), uintptr(unsafe.Pointer(&b)), 8) // EAGAIN: it was not set
 }
 
 func (e event) close() error {

@@ -3,13 +3,14 @@ package shard
 import (
 	"fmt"
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // An Event ends a sleep in a poll or epoll: its descriptor is readable once it was
 // set, until it is cleared. Any goroutine may use it. Its lock is held for no longer
-// than a system call that does not block.
+// than a system call that does not block, and of which the Go scheduler is not told.
 type Event struct {
 	fd     int
 	mu     sync.Mutex // guards what follows
@@ -39,7 +40,7 @@ func (e *Event) Set() {
 	}
 	e.isSet = true
 	one := [8]byte{1}
-	_, _ = unix.Write(e.fd, one[:]) // cannot fail: it was not set
+	unix.RawSyscall(unix.SYS_WRITE, uintptr(e.fd), uintptr(unsafe.Pointer(&one)), 8) // cannot fail: it was not set
 }
 
 // Clear makes the descriptor unreadable, with a system call if it is not.
@@ -51,7 +52,7 @@ func (e *Event) Clear() {
 	}
 	e.isSet = false
 	var b [8]byte
-	_, _ = unix.Read(e.fd, b[:]) // cannot fail: it was set
+	unix.RawSyscall(unix.SYS_READ, uintptr(e.fd), uintptr(unsafe.Pointer(&b)), 8) // cannot fail: it was set
 }
 
 // Close closes the descriptor.
