@@ -32,6 +32,8 @@ type Config struct {
 	Listen bool
 	MAC    string // of the interface on Link
 
+	CountInstructions bool // for Guest.Instructions; with one processor; needs a C compiler
+
 	Drives bool // an emulated NVMe drive and an ATA disk, empty, of 64 MiB
 }
 
@@ -44,7 +46,7 @@ func Boot(ctx context.Context, m Image, cfg Config) (*Guest, error) {
 	if err := os.WriteFile(filepath.Join(cfg.Share, "agent.sh"), []byte(agentScript), 0o644); err != nil {
 		return nil, fmt.Errorf("guest: %w", err)
 	}
-	if err := cfg.makeDrives(); err != nil {
+	if err := errors.Join(cfg.makeDrives(), cfg.buildCounter()); err != nil {
 		return nil, fmt.Errorf("guest: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, bootLimit)
@@ -86,6 +88,10 @@ func (c Config) arguments(m Image) []string {
 		"-virtfs", "local,path=" + c.Share + ",mount_tag=host,security_model=none",
 		"-serial", "file:" + filepath.Join(c.Share, "console.log"),
 		"-chardev", "stdio,id=agent,signal=off", "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent",
+	}
+	if c.CountInstructions {
+		_, code, counts := c.counter()
+		args = append(args, "-plugin", code+",counts="+counts)
 	}
 	if c.Drives {
 		for id, device := range driveDevices {

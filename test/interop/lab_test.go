@@ -69,6 +69,7 @@ type lab struct {
 	scripts      int           // how many ran at the host's; the number of the last one
 
 	installed map[string]bool       // programs of ours in the guest
+	counts    bool                  // the other guest counts its instructions
 	malformed map[malformedKind]int // what tshark finds in the kernel's own captures; nil: not looked yet
 }
 
@@ -114,11 +115,17 @@ func newLabWith(t *testing.T, peer string) *lab {
 // newPair boots two guests with so many processors, linked by an Ethernet.
 func newPair(t *testing.T, peer string, peerCPUs, hostCPUs int) *lab {
 	t.Helper()
+	return newPairWith(t, peer, guest.Config{CPUs: peerCPUs}, guest.Config{CPUs: hostCPUs})
+}
+
+func newPairWith(t *testing.T, peer string, other, host guest.Config) *lab {
+	t.Helper()
 	machine.take(t, 2)
-	l := &lab{peer: peer, dir: artefacts(t), installed: map[string]bool{}}
+	l := &lab{peer: peer, dir: artefacts(t), installed: map[string]bool{}, counts: other.CountInstructions}
 	link := filepath.Join(t.TempDir(), "link")
-	l.other = l.boot(t, "peer", guest.Config{CPUs: peerCPUs, Link: link, Listen: true, MAC: "52:54:00:00:00:01"})
-	l.host = l.boot(t, "host", guest.Config{CPUs: hostCPUs, Link: link, MAC: "52:54:00:00:00:02"})
+	other.Link, other.Listen, other.MAC = link, true, "52:54:00:00:00:01"
+	host.Link, host.MAC = link, "52:54:00:00:00:02"
+	l.other, l.host = l.boot(t, "peer", other), l.boot(t, "host", host)
 	l.hostDir, l.peerDir = filepath.Join(l.dir, "host"), filepath.Join(l.dir, "peer")
 	l.log, l.peerLog = follow(t, l.host, l.hostDir), follow(t, l.other, l.peerDir)
 	return l

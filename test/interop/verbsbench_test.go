@@ -41,6 +41,7 @@ var (
 type benchFigures struct {
 	cpu   float64 // microseconds of the target's processor per I/O, as its kernel counts
 	clean float64 // the same without what others took of this machine, guest.ProcessorTime
+	code  float64 // instructions of the target's processor per I/O, where they are counted
 	busy  float64 // share of that processor
 	iops  float64
 	p50   float64 // microseconds
@@ -60,13 +61,18 @@ func TestVerbsBench(t *testing.T) {
 	if !*benches {
 		t.Skip("compares processor times, which others on this machine would disturb: -measure -run TestVerbsBench")
 	}
-	l := newPair(t, peerVerbs, 1, 1)
+	judgeBench(t, newPair(t, peerVerbs, 1, 1).compare(t, benchRounds))
+}
+
+// compare measures all cells in so many rounds. The target's machine has one processor.
+func (l *lab) compare(t *testing.T, rounds int) map[benchCell][]benchFigures {
+	t.Helper()
 	l.buildVerbs(t, filepath.Join(l.peerDir, "nvmeof"))
 	l.link(t, 1500)
 	e := env{"nqn": targetNQN, "addr": "10.9.0.1", "seconds": benchSeconds, "options": ""}
 	l.onPeer(t, 2*time.Minute, "contender", e.with(env{"action": "prepare"}))
 	results := map[benchCell][]benchFigures{}
-	for range benchRounds {
+	for range rounds {
 		for _, s := range storages {
 			for _, c := range contenders {
 				l.measureContender(t, e.with(env{"contender": c, "storage": s}), func(workload string, f benchFigures) {
@@ -76,7 +82,7 @@ func TestVerbsBench(t *testing.T) {
 			}
 		}
 	}
-	judgeBench(t, results)
+	return results
 }
 
 const idleness = "idle"
@@ -92,19 +98,17 @@ func (l *lab) measureContender(t *testing.T, e env, take func(string, benchFigur
 	l.onPeer(t, time.Minute, "contender", e.with(env{"action": "start"}))
 	act("connect", nil)
 	for _, w := range workloads {
-		before, err := l.other.ProcessorTime()
+		before := l.effort(t)
 		out := act("load", env{"name": w.name, "rw": w.rw, "depth": w.depth})
-		after, err2 := l.other.ProcessorTime()
-		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
+		after := l.effort(t)
 		var busy, idle, ios, seconds, p50, p99 float64
 		_, result, _ := strings.Cut(out, "RESULT ")
 		if n, _ := fmt.Sscan(result, &busy, &idle, &ios, &seconds, &p50, &p99); n != 6 || ios == 0 {
 			t.Fatalf("no result in:\n%s", out)
 		}
 		take(w.name, benchFigures{
-			cpu: busy / ios * 1e6, clean: float64((after - before).Microseconds()) / ios, busy: busy / (busy + idle),
+			cpu: busy / ios * 1e6, clean: float64((after.ran - before.ran).Microseconds()) / ios, busy: busy / (busy + idle),
+			code: float64(after.instructions-before.instructions) / ios,
 			iops: ios / seconds, p50: p50, p99: p99,
 		})
 	}
@@ -117,6 +121,27 @@ func (l *lab) measureContender(t *testing.T, e env, take func(string, benchFigur
 	take(idleness, f)
 	act("disconnect", nil)
 	l.onPeer(t, time.Minute, "contender", e.with(env{"action": "stop"}))
+}
+
+// An effort is what the target's machine has cost so far.
+type effort struct {
+	ran          time.Duration
+	instructions uint64 // where they are counted
+}
+
+func (l *lab) effort(t *testing.T) (e effort) {
+	t.Helper()
+	var err, err2 error
+	e.ran, err = l.other.ProcessorTime()
+	if l.counts {
+		var user, kernel uint64
+		user, kernel, err2 = l.other.Instructions()
+		e.instructions = user + kernel
+	}
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // judgeBench prints the medians and holds the ratios to their limit.

@@ -1,0 +1,37 @@
+package interop
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"text/tabwriter"
+
+	"github.com/nvmeof-go/nvmeof/test/guest"
+)
+
+// instructionLimit is how many times nvmet's instructions per I/O the target may take.
+const instructionLimit = 1.5
+
+// TestVerbsInstructions compares what TestVerbsBench does, in instructions of the target's
+// machine, which are the same on a busy machine and in an emulator that is slow with some
+// code. Therefore it needs no machine for itself, and one round.
+func TestVerbsInstructions(t *testing.T) {
+	needGuest(t)
+	l := newPairWith(t, peerVerbs, guest.Config{CPUs: 1, CountInstructions: true}, guest.Config{CPUs: 1})
+	results := l.compare(t, 1)
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "instructions per I/O\tnvmeof\tnvmet\tratio\t")
+	for _, storage := range storages {
+		for _, load := range workloads {
+			ours, nvmets := results[benchCell{storage, load.name, "nvmeof"}][0].code, results[benchCell{storage, load.name, "nvmet"}][0].code
+			fmt.Fprintf(w, "%s,%s\t%.0f\t%.0f\t%.2f x\t\n", storage, load.name, ours, nvmets, ours/nvmets)
+			if ours > instructionLimit*nvmets {
+				t.Errorf("%s,%s: %.0f instructions per I/O, %.2f times nvmet's %.0f, at most %.1f times are allowed",
+					storage, load.name, ours, ours/nvmets, nvmets, instructionLimit)
+			}
+		}
+	}
+	w.Flush()
+	t.Logf("\n%s", table.String())
+}
