@@ -66,6 +66,9 @@ func (s *Store) openDevice() error {
 		s.fd, err = unix.Open(s.path, flags, 0)
 		switch {
 		case err == nil:
+			if !s.cfg.Buffered {
+				disk.ForgetCached(s.fd)
+			}
 			return nil
 		case err == unix.EINTR:
 			continue

@@ -43,6 +43,7 @@ func (s *Store) setDirect() alignment {
 		align = probeAlignment(s.fd)
 	}
 	s.direct = true
+	disk.ForgetCached(s.fd)
 	return align
 }
 

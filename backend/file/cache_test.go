@@ -1,0 +1,50 @@
+package file
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestCacheIsForgotten: what was cached of a file is not any more once the file is used
+// directly. Direct writes over it would block.
+func TestCacheIsForgotten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "image")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const size = 1 << 20
+	if _, err := f.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	cached := func() (n int) {
+		page := make([]byte, 4096)
+		for at := int64(0); at < size; at += 64 << 10 {
+			if _, err := unix.Preadv2(int(f.Fd()), [][]byte{page}, at, unix.RWF_NOWAIT); err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	if cached() == 0 {
+		t.Skip("this file system does not tell what is cached")
+	}
+	s, err := Open(path, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(t, s)
+	if !s.direct {
+		t.Skip("this file system has no direct I/O: ", s.Notes())
+	}
+	if n := cached(); n > 0 {
+		t.Errorf("%d of 16 pages are cached", n)
+	}
+}
