@@ -12,18 +12,19 @@ import "unsafe"
 // they are given is C's, or on the heap and held by the queue.
 
 func (c *completionQueue) pollCQ(cq *C.struct_ibv_cq, wcs []C.struct_nv_wc) int {
-	flags := c.dev.hw.kernel_flags
+	rxe := c.dev.hw.rxe
 	if !c.stack.Ready() {
-		return int(C.nv_poll_cq(cq, &wcs[0], C.int(len(wcs)), C.int(flags)))
+		return int(C.nv_poll_cq(cq, &wcs[0], C.int(len(wcs)), C.int(rxe)))
 	}
-	return int(int32(c.stack.Call(uintptr(C.nv_poll_cq), uintptr(unsafe.Pointer(cq)), uintptr(unsafe.Pointer(&wcs[0])), uintptr(len(wcs)), uintptr(flags))))
+	return int(int32(c.stack.Call(uintptr(C.nv_poll_cq), uintptr(unsafe.Pointer(cq)), uintptr(unsafe.Pointer(&wcs[0])), uintptr(len(wcs)), uintptr(rxe))))
 }
 
 func (c *completionQueue) armCQ(cq *C.struct_ibv_cq) C.int {
+	rxe := c.dev.hw.rxe
 	if !c.stack.Ready() {
-		return C.nv_arm_cq(cq)
+		return C.nv_arm_cq(cq, C.int(rxe))
 	}
-	return C.int(int32(c.stack.Call(uintptr(C.nv_arm_cq), uintptr(unsafe.Pointer(cq)))))
+	return C.int(int32(c.stack.Call(uintptr(C.nv_arm_cq), uintptr(unsafe.Pointer(cq)), uintptr(rxe))))
 }
 
 func (c *completionQueue) takeNotice() *C.struct_ibv_cq {

@@ -128,7 +128,7 @@ func (d *device) open() error {
 // describe makes the contract's attributes of the device's.
 func (d *device) describe() rdmatransport.Attrs {
 	hw := &d.hw
-	windows := hw.windows != 0 && (hw.kernel_flags == 0 || d.cfg.LooseWindows)
+	windows := hw.windows != 0 && (hw.rxe == 0 || d.cfg.LooseWindows)
 	// One request is kept for the end, and a bind may need an invalidation before it.
 	depth := int(hw.max_qp_wr) - 1
 	if windows {

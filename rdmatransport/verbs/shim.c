@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <rdma/ib_user_verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +147,7 @@ static int query(struct nv_lib *l, struct ibv_context *context, struct nv_attrs 
 	a->comp_vectors = context->num_comp_vectors > 0 ? context->num_comp_vectors : 1;
 	a->iwarp = context->device->transport_type == IBV_TRANSPORT_IWARP;
 	a->windows = (dev.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) && dev.max_mw > 0;
-	a->kernel_flags = dev.vendor_id == RXE_VENDOR;
+	a->rxe = dev.vendor_id == RXE_VENDOR;
 	a->atomics = dev.atomic_cap != IBV_ATOMIC_NONE;
 	a->max_inline = probe_inline(l, context);
 	return 0;
@@ -330,7 +331,28 @@ int nv_add_cq(struct nv_lib *l, struct ibv_comp_channel *channel, int entries, i
 
 int nv_remove_cq(struct nv_lib *l, struct ibv_cq *cq) { return outcome(l->ibv_destroy_cq(cq)); }
 
-int nv_arm_cq(struct ibv_cq *cq) { return outcome(ibv_req_notify_cq(cq, 0)); }
+// rdma_rxe has no doorbell: a queue is armed by a command to the kernel. The library
+// sends that by ioctl(2) with attributes, which is more work for the kernel than by
+// write(2), as the device's provider sends the command for posted sends.
+static int arm_by_command(struct ibv_cq *cq)
+{
+	struct {
+		struct ib_uverbs_cmd_hdr header;
+		struct ib_uverbs_req_notify_cq command;
+	} request = {
+		.header = {.command = IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, .in_words = sizeof request / 4},
+		.command = {.cq_handle = cq->handle},
+	};
+
+	return write(cq->context->cmd_fd, &request, sizeof request) == (ssize_t)sizeof request;
+}
+
+int nv_arm_cq(struct ibv_cq *cq, int rxe)
+{
+	if (rxe && arm_by_command(cq))
+		return 0;
+	return outcome(ibv_req_notify_cq(cq, 0));
+}
 
 struct ibv_cq *nv_take_cq_event(struct nv_lib *l, struct ibv_comp_channel *channel)
 {

@@ -39,7 +39,7 @@ struct nv_attrs {
 	uint32_t max_qp_wr, max_sge, max_read_sge, max_cqe, max_reads_in, max_reads_out, comp_vectors, max_inline;
 	uint8_t windows; // type 2B
 	uint8_t atomics, iwarp, port;
-	uint8_t kernel_flags; // completions carry the kernel's flags (rdma_rxe)
+	uint8_t rxe;          // rdma_rxe: completions carry the kernel's flags, and queues are armed by a command
 };
 
 // The device: a context of our own on the RDMA device that owns an address.
@@ -101,12 +101,12 @@ int nv_destroy_cq(struct nv_lib *, struct ibv_comp_channel *, struct ibv_cq *);
 // nv_add_cq makes a second queue with the same channel.
 int nv_add_cq(struct nv_lib *, struct ibv_comp_channel *, int entries, int vector, struct ibv_cq **, int *got);
 int nv_remove_cq(struct nv_lib *, struct ibv_cq *);
-int nv_arm_cq(struct ibv_cq *);
+int nv_arm_cq(struct ibv_cq *, int rxe);
 // nv_take_cq_event takes one notice: of which queue, or NULL if none has come.
 // nv_take_cq_events takes all: how many.
 struct ibv_cq *nv_take_cq_event(struct nv_lib *, struct ibv_comp_channel *);
 int nv_take_cq_events(struct nv_lib *, struct ibv_comp_channel *);
-int nv_poll_cq(struct ibv_cq *, struct nv_wc *, int n, int kernel_flags);
+int nv_poll_cq(struct ibv_cq *, struct nv_wc *, int n, int rxe);
 
 // Queue pairs.
 struct nv_qp_init {

@@ -11,7 +11,7 @@ _Static_assert(sizeof(struct nv_sge) == sizeof(struct ibv_sge), "nv_sge is passe
 _Static_assert(offsetof(struct nv_sge, length) == offsetof(struct ibv_sge, length), "nv_sge is passed as ibv_sge");
 _Static_assert(offsetof(struct nv_sge, lkey) == offsetof(struct ibv_sge, lkey), "nv_sge is passed as ibv_sge");
 
-#define KERNEL_WITH_INVALIDATE 4 // IB_WC_WITH_INVALIDATE, see nv_attrs.kernel_flags
+#define KERNEL_WITH_INVALIDATE 4 // IB_WC_WITH_INVALIDATE, see nv_attrs.rxe
 
 static uint8_t status_of(enum ibv_wc_status s)
 {
@@ -39,9 +39,9 @@ static uint8_t status_of(enum ibv_wc_status s)
 
 #define BATCH 64
 
-int nv_poll_cq(struct ibv_cq *cq, struct nv_wc *out, int n, int kernel_flags)
+int nv_poll_cq(struct ibv_cq *cq, struct nv_wc *out, int n, int rxe)
 {
-	const unsigned int with_inv = IBV_WC_WITH_INV | (kernel_flags ? KERNEL_WITH_INVALIDATE : 0);
+	const unsigned int with_inv = IBV_WC_WITH_INV | (rxe ? KERNEL_WITH_INVALIDATE : 0);
 	struct ibv_wc wcs[BATCH];
 	int i;
 

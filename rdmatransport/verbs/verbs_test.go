@@ -150,7 +150,7 @@ func TestWindows(t *testing.T) {
 			d.hw.windows = 1
 		}
 		if c.rxe {
-			d.hw.kernel_flags = 1
+			d.hw.rxe = 1
 		}
 		if got := d.describe().Windows; got != c.want {
 			t.Errorf("%+v: windows %v", c, got)
