@@ -42,6 +42,7 @@ type benchFigures struct {
 	cpu   float64 // microseconds of the target's processor per I/O, as its kernel counts
 	clean float64 // the same without what others took of this machine, guest.ProcessorTime
 	code  float64 // instructions of the target's processor per I/O, where they are counted
+	user  float64 // of them, those in user mode
 	busy  float64 // share of that processor
 	iops  float64
 	p50   float64 // microseconds
@@ -108,7 +109,7 @@ func (l *lab) measureContender(t *testing.T, e env, take func(string, benchFigur
 		}
 		take(w.name, benchFigures{
 			cpu: busy / ios * 1e6, clean: float64((after.ran - before.ran).Microseconds()) / ios, busy: busy / (busy + idle),
-			code: float64(after.instructions-before.instructions) / ios,
+			code: float64(after.instructions-before.instructions) / ios, user: float64(after.user-before.user) / ios,
 			iops: ios / seconds, p50: p50, p99: p99,
 		})
 	}
@@ -127,6 +128,7 @@ func (l *lab) measureContender(t *testing.T, e env, take func(string, benchFigur
 type effort struct {
 	ran          time.Duration
 	instructions uint64 // where they are counted
+	user         uint64 // of them, those in user mode
 }
 
 func (l *lab) effort(t *testing.T) (e effort) {
@@ -134,9 +136,9 @@ func (l *lab) effort(t *testing.T) (e effort) {
 	var err, err2 error
 	e.ran, err = l.other.ProcessorTime()
 	if l.counts {
-		var user, kernel uint64
-		user, kernel, err2 = l.other.Instructions()
-		e.instructions = user + kernel
+		var kernel uint64
+		e.user, kernel, err2 = l.other.Instructions()
+		e.instructions = e.user + kernel
 	}
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
