@@ -39,8 +39,11 @@ func (c Config) buildCounter() error {
 func (g *Guest) Instructions() (user, kernel uint64, err error) {
 	_, _, counts := Config{Share: g.share}.counter()
 	b, err := os.ReadFile(counts)
-	if err != nil || len(b) < 16 {
+	if err != nil {
 		return 0, 0, fmt.Errorf("guest: instructions were not counted: %w", err)
+	}
+	if len(b) < 16 {
+		return 0, 0, fmt.Errorf("guest: instructions were not counted: %s has %d bytes", counts, len(b))
 	}
 	return binary.NativeEndian.Uint64(b), binary.NativeEndian.Uint64(b[8:]), nil
 }

@@ -118,6 +118,7 @@ func newPair(t *testing.T, peer string, peerCPUs, hostCPUs int) *lab {
 	return newPairWith(t, peer, guest.Config{CPUs: peerCPUs}, guest.Config{CPUs: hostCPUs})
 }
 
+// newPairWith does so with guests that are described in more detail.
 func newPairWith(t *testing.T, peer string, other, host guest.Config) *lab {
 	t.Helper()
 	machine.take(t, 2)
