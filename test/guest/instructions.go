@@ -34,8 +34,8 @@ func (c Config) buildCounter() error {
 }
 
 // Instructions is how many the guest, which must have been told to count them, has executed
-// since it booted: unlike times, the same on a busy machine as on an idle one, but for what
-// the guest does once in a while. An idle processor executes none.
+// since it booted: unlike times, nearly the same on a busy machine as on an idle one, but
+// for what the guest does once in a while. An idle processor executes none.
 func (g *Guest) Instructions() (user, kernel uint64, err error) {
 	_, _, counts := Config{Share: g.share}.counter()
 	b, err := os.ReadFile(counts)

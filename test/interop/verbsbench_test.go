@@ -18,7 +18,7 @@ var benches = flag.Bool("measure", false, "run TestVerbsBench, which wants this 
 const (
 	benchRounds  = 5
 	benchSeconds = 3    // of one workload
-	benchLimit   = 1.5  // times nvmet's processor time per I/O
+	benchLimit   = 1.5  // times nvmet's processor time per I/O, and its instructions
 	idleLimit    = 0.05 // of the processor, connected and with nothing to do
 )
 
