@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +49,8 @@ func TestBuildWithoutRoot(t *testing.T) {
 	}
 }
 
-func TestGuest(t *testing.T) {
+func bootFor(t *testing.T, cfg Config) *Guest {
+	t.Helper()
 	if !*boots {
 		t.Skip("boots a virtual machine: go test ./test/guest -guest")
 	}
@@ -58,11 +61,17 @@ func TestGuest(t *testing.T) {
 	if err := m.Build(t.Context(), t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	g, err := Boot(t.Context(), m, Config{Share: t.TempDir(), CPUs: 4})
+	cfg.Share = t.TempDir()
+	g, err := Boot(t.Context(), m, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.Close()
+	t.Cleanup(func() { g.Close() })
+	return g
+}
+
+func TestGuest(t *testing.T) {
+	g := bootFor(t, Config{CPUs: 4})
 	run := func(limit time.Duration, script string) (string, error) {
 		return g.Run(t.Context(), limit, script)
 	}
@@ -86,5 +95,42 @@ func TestGuest(t *testing.T) {
 	}
 	if _, err := g.Run(context.Background(), time.Second, "true"); err == nil {
 		t.Error("a lost guest runs scripts")
+	}
+}
+
+// TestInstructionClock: a program takes the same time on an idle machine and on one that
+// has other things to do.
+func TestInstructionClock(t *testing.T) {
+	g := bootFor(t, Config{CPUs: 1, InstructionClock: true})
+	took := func() (seconds float64) {
+		t.Helper()
+		out, err := g.Run(t.Context(), time.Minute, `TIMEFORMAT=%U; time perl -e 'my $n = 0; $n += $_ for 1 .. 2e6'`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscan(out, &seconds); err != nil {
+			t.Fatalf("%q: %v", out, err)
+		}
+		return seconds
+	}
+	took() // from the disk
+	idle := took()
+	done := make(chan struct{})
+	for range 2 * runtime.NumCPU() {
+		go func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		}()
+	}
+	busy := took()
+	close(done)
+	t.Logf("%.3f s of the guest, %.3f s beside others", idle, busy)
+	if busy < 0.95*idle || busy > 1.05*idle {
+		t.Errorf("a program takes %.3f s on an idle machine and %.3f s on a busy one", idle, busy)
 	}
 }

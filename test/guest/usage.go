@@ -29,7 +29,7 @@ func (g *Guest) processors(f func(ran, waited time.Duration)) error {
 	found := false
 	for _, dir := range tasks {
 		name, err := os.ReadFile(filepath.Join(dir, "comm"))
-		if err != nil || !strings.HasPrefix(string(name), "CPU ") { // as in "CPU 0/TCG"
+		if err != nil || !strings.HasPrefix(strings.TrimPrefix(string(name), "ALL "), "CPU") { // "CPU 0/TCG", "ALL CPUs/TCG"
 			continue
 		}
 		b, err := os.ReadFile(filepath.Join(dir, "schedstat"))

@@ -69,7 +69,6 @@ type lab struct {
 	scripts      int           // how many ran at the host's; the number of the last one
 
 	installed map[string]bool       // programs of ours in the guest
-	counts    bool                  // the other guest counts its instructions
 	malformed map[malformedKind]int // what tshark finds in the kernel's own captures; nil: not looked yet
 }
 
@@ -101,7 +100,7 @@ func newLab(t *testing.T) *lab {
 func newLabWith(t *testing.T, peer string) *lab {
 	t.Helper()
 	if peer != peerSoftroce {
-		return newPair(t, peer, 2, 4)
+		return newPair(t, peer, guest.Config{CPUs: 2}, guest.Config{CPUs: 4})
 	}
 	machine.take(t, 1)
 	l := &lab{peer: peer, dir: artefacts(t), installed: map[string]bool{}}
@@ -112,17 +111,11 @@ func newLabWith(t *testing.T, peer string) *lab {
 	return l
 }
 
-// newPair boots two guests with so many processors, linked by an Ethernet.
-func newPair(t *testing.T, peer string, peerCPUs, hostCPUs int) *lab {
-	t.Helper()
-	return newPairWith(t, peer, guest.Config{CPUs: peerCPUs}, guest.Config{CPUs: hostCPUs})
-}
-
-// newPairWith does so with guests that are described in more detail.
-func newPairWith(t *testing.T, peer string, other, host guest.Config) *lab {
+// newPair boots two guests, linked by an Ethernet.
+func newPair(t *testing.T, peer string, other, host guest.Config) *lab {
 	t.Helper()
 	machine.take(t, 2)
-	l := &lab{peer: peer, dir: artefacts(t), installed: map[string]bool{}, counts: other.CountInstructions}
+	l := &lab{peer: peer, dir: artefacts(t), installed: map[string]bool{}}
 	link := filepath.Join(t.TempDir(), "link")
 	other.Link, other.Listen, other.MAC = link, true, "52:54:00:00:00:01"
 	host.Link, host.MAC = link, "52:54:00:00:00:02"
