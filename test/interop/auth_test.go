@@ -120,6 +120,7 @@ func TestAuthLinuxHost(t *testing.T) {
 		})
 	}
 	at = l.wantCleanLog(t, at, cancelledKeepAlive) // it disconnects
+	l.alsoAtHost(t, "nvmeof")
 	t.Run("keys", func(t *testing.T) { l.onHost(t, time.Minute, "genkeys", env{"hostnqn": cases[0].hostNQN()}) })
 	t.Run("refused", func(t *testing.T) { l.wrongKeys(t, s, cases[7]) })
 	t.Run("again", func(t *testing.T) { l.authAgain(t, s, cases[2]) })

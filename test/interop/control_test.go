@@ -14,7 +14,7 @@ const second4 = "10.9.0.3"
 // the kernel's host works, and the host sees each change.
 func TestControl(t *testing.T) {
 	needGuest(t)
-	if *peer == "kernel" {
+	if *peer == peerKernel {
 		t.Skip("the changes are commands to our target")
 	}
 	l := newLab(t)

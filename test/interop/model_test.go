@@ -18,7 +18,7 @@ type live struct {
 
 func startLive(t *testing.T) *live {
 	needGuest(t)
-	if *peer == "kernel" {
+	if *peer == peerKernel {
 		t.Skip("the changes are commands to our target")
 	}
 	l := &live{lab: newLab(t), e: setting{"memory", 1500, "ipv4"}.env()}
@@ -88,7 +88,11 @@ func (l *live) judgeDiscovery(t *testing.T) {
 	}
 	const second = `.subnqn == "nqn.2026-01.org.example:second"`
 	const referral = `.subtype == "discovery subsystem referral" and .traddr == "10.9.0.77"`
-	ours := fmt.Sprintf(`.subnqn == "%s" and .trsvcid == "%%d" and .rdma_prtype == "roce-v2"`, targetNQN)
+	provider := "roce-v2"
+	if l.transport() == "verbs" {
+		provider = "not specified" // the device's matter
+	}
+	ours := fmt.Sprintf(`.subnqn == "%s" and .trsvcid == "%%d" and .rdma_prtype == "%s"`, targetNQN, provider)
 	seen("", fmt.Sprintf(ours, 4420), second)
 	seen("", fmt.Sprintf(ours, 4421), referral)
 	persistent := func(action string) { l.host(t, "persistent", env{"action": action}) }

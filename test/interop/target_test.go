@@ -96,9 +96,6 @@ func (l *lab) installWith(t *testing.T, transport, pkg, name string) {
 	if l.installed[name] {
 		return
 	}
-	if _, err := os.Stat(filepath.Join("../..", pkg)); err != nil {
-		t.Skipf("%s does not exist yet", pkg)
-	}
 	cgo, tags := "0", ""
 	if transport == "verbs" {
 		cgo, tags = "1", "verbs"
@@ -114,4 +111,20 @@ func (l *lab) installWith(t *testing.T, transport, pkg, name string) {
 	}
 	l.must(t, at, time.Minute, "foreground", env{"command": "cp /mnt/host/" + name + " /usr/local/bin/"})
 	l.installed[name] = true
+}
+
+// alsoAtHost puts a program that was installed at the peer's end at the host's, too.
+func (l *lab) alsoAtHost(t *testing.T, name string) {
+	t.Helper()
+	if l.other == nil {
+		return // the same file system
+	}
+	program, err := os.ReadFile(filepath.Join(l.peerDir, name))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(l.hostDir, name), program, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.onHost(t, time.Minute, "foreground", env{"command": "cp /mnt/host/" + name + " /usr/local/bin/"})
 }
