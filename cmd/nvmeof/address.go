@@ -35,7 +35,7 @@ func (c *connection) openDeviceAt(target netip.Addr, shards int, say io.Writer) 
 	open := func(a netip.Addr) (rdmatransport.Device, error) {
 		at = a
 		dev, err := openProvider(provider, a, providerConfig{
-			shards: shards, rcvbuf: c.rcvbuf, looseWindows: c.windows == windowsOn,
+			shards: shards, ackTimeout: c.ackTimeout, rcvbuf: c.rcvbuf, looseWindows: c.windows == windowsOn,
 			warn: func(w string) { fmt.Fprintln(say, "warning:", w) },
 		})
 		if err == nil && c.windows == windowsOn && !dev.Attrs().Windows {

@@ -37,8 +37,9 @@ type connection struct {
 	tos           uint8
 	disableSQFlow bool
 
-	timeout time.Duration
-	rcvbuf  int
+	timeout    time.Duration
+	ackTimeout time.Duration
+	rcvbuf     int
 }
 
 // addFlags adds the flags of a command that ends by itself.
@@ -70,6 +71,7 @@ func (c *connection) addConnectionFlags(cmd *cobra.Command, sqflow string) {
 	flags.BoolVarP(&c.disableSQFlow, "disable-sqflow", sqflow, false, "disable controller sq flow control")
 	c.timeout = 30 * time.Second
 	flags.Var((*patience)(&c.timeout), "timeout", "how long a command may take, in milliseconds or as in 30s")
+	flags.Var((*patience)(&c.ackTimeout), "ack-timeout", ackTimeoutHelp)
 	flags.IntVar(&c.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
 	_ = flags.MarkHidden("host-iface")
 }

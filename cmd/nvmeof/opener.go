@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"net/netip"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -16,20 +17,22 @@ import (
 // has the target's manager locked.
 type opener struct {
 	transport string
-	shards    int
+	provider  providerConfig
 	polling   shard.Polling
-	rcvbuf    int
 	log       *zap.Logger
-	device    func(transport string, addr netip.Addr, shards, rcvbuf int, log *zap.Logger) (rdmatransport.Device, error)
+	device    func(transport string, addr netip.Addr, cfg providerConfig) (rdmatransport.Device, error)
 	chosen    map[netip.Addr]string // transports; a device that is away for a while stays the choice
 }
 
 func newOpener(f *configFlags, doc *config.Document, log *zap.Logger) *opener {
 	polling, _ := parsePolling(cmp.Or(string(doc.Limits.Polling), "auto")) // checked as it was read
-	o := &opener{polling: polling, transport: string(doc.Transport), shards: shardsOf(doc), rcvbuf: int(doc.Limits.ReceiveBuffer), log: log,
-		device: f.device, chosen: map[netip.Addr]string{}}
+	o := &opener{polling: polling, transport: string(doc.Transport), log: log, device: f.device, chosen: map[netip.Addr]string{},
+		provider: providerConfig{
+			shards: shardsOf(doc), ackTimeout: time.Duration(doc.Limits.AckTimeout), rcvbuf: int(doc.Limits.ReceiveBuffer),
+			warn: func(w string) { log.Warn(w) },
+		}}
 	if o.device == nil {
-		o.device = openTransport
+		o.device = openProvider
 	}
 	return o
 }
@@ -48,7 +51,7 @@ func (o *opener) choose(a netip.Addr) string {
 	}
 	o.log.Info("transport", zap.String("name", name), zap.String("why", why), zap.Stringer("address", a))
 	o.chosen[a] = name
-	needProcessors(len(o.chosen)*o.shards, o.polling)
+	needProcessors(len(o.chosen)*o.provider.shards, o.polling)
 	return name
 }
 
@@ -63,7 +66,7 @@ func (o *opener) owner(a netip.Addr) string {
 }
 
 func (o *opener) open(a netip.Addr) (rdmatransport.Device, error) {
-	return o.device(o.choose(a), a, o.shards, o.rcvbuf, o.log)
+	return o.device(o.choose(a), a, o.provider)
 }
 
 // closing is told of a device that is about to be closed.

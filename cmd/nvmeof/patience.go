@@ -23,6 +23,12 @@ func (p *patience) Set(s string) error {
 	return nil
 }
 
-func (p *patience) String() string { return time.Duration(*p).String() }
+// String is 0 for the zero time, which usage texts then do not show as a default.
+func (p *patience) String() string {
+	if *p == 0 {
+		return "0"
+	}
+	return time.Duration(*p).String()
+}
 
 func (*patience) Type() string { return "duration" }

@@ -182,7 +182,9 @@ func (s *service) serve(ctx context.Context, p place, up func()) (err error) {
 }
 
 func (s *service) openDevice(p *place) (rdmatransport.Device, error) {
-	return openTransport(p.transport, p.addrs[0].Addr(), s.flags.shards, s.flags.rcvbuf, s.log)
+	return openProvider(p.transport, p.addrs[0].Addr(), providerConfig{
+		shards: s.flags.shards, ackTimeout: s.flags.ackTimeout, rcvbuf: s.flags.rcvbuf, warn: func(w string) { s.log.Warn(w) },
+	})
 }
 
 // export creates the subsystem.

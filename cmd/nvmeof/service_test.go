@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
@@ -72,7 +70,7 @@ func (c *comingDevice) open(p *place) (rdmatransport.Device, error) {
 	if c.absent {
 		return nil, &verbs.NoDeviceError{Addr: p.addrs[0].Addr()}
 	}
-	dev, err := openTransport(transportSoftroce, p.addrs[0].Addr(), 1, 0, zap.NewNop())
+	dev, err := openProvider(transportSoftroce, p.addrs[0].Addr(), providerConfig{shards: 1, warn: func(string) {}})
 	if err != nil {
 		return nil, err
 	}

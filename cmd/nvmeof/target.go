@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,7 @@ type targetFlags struct {
 	transport    string
 	polling      string
 	shards       int
+	ackTimeout   time.Duration
 	rcvbuf       int
 	shared       int
 	allowHosts   []string
@@ -65,6 +67,7 @@ serves what a file describes, and can be changed while it runs.`,
 	flags.StringVar(&f.transport, "provider", transportSoftroce, "the same as --transport: host commands have this name")
 	flags.StringVar(&f.polling, "polling", "auto", pollingHelp)
 	flags.IntVar(&f.shards, "shards", 0, "threads that serve I/O queues, for each address (default: half the processors)")
+	flags.Var((*patience)(&f.ackTimeout), "ack-timeout", ackTimeoutHelp)
 	flags.IntVar(&f.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
 	flags.IntVar(&f.shared, "shared-receives", 0, "receives, with 4 KiB each, that the I/O queues of a thread share (default: none; each queue has its own)")
 	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, allowHostHelp)

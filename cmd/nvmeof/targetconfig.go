@@ -26,8 +26,8 @@ import (
 type configFlags struct {
 	file   string
 	socket string
-	// device opens that of an address; nil: openTransport.
-	device func(transport string, addr netip.Addr, shards, rcvbuf int, log *zap.Logger) (rdmatransport.Device, error)
+	// device opens that of an address; nil: openProvider.
+	device func(transport string, addr netip.Addr, cfg providerConfig) (rdmatransport.Device, error)
 }
 
 const noSocket = "none"

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/zap"
-
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -22,15 +20,15 @@ func TestConfiguredDeviceReturns(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	gone, opened := make(chan struct{}), 0
 	f := &configFlags{file: c.write(t, "target.yaml", testConfig), socket: socket}
-	f.device = func(transport string, addr netip.Addr, shards, rcvbuf int, log *zap.Logger) (rdmatransport.Device, error) {
+	f.device = func(transport string, addr netip.Addr, cfg providerConfig) (rdmatransport.Device, error) {
 		switch opened++; opened {
 		case 1:
-			d, err := openTransport(transport, addr, shards, rcvbuf, log)
+			d, err := openProvider(transport, addr, cfg)
 			return &losable{d, gone}, err
 		case 2:
 			return nil, fmt.Errorf("not back yet: %w", rdmatransport.ErrDeviceLost)
 		}
-		return openTransport(transport, addr, shards, rcvbuf, log)
+		return openProvider(transport, addr, cfg)
 	}
 	out, errOut := newOutput(), newOutput()
 	log, err := newLog("console", "info", errOut)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/netip"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -23,25 +24,23 @@ func isTransport(s string) bool {
 	return s == transportSoftroce || s == transportVerbs || s == transportAuto
 }
 
-// openTransport opens the device of an address.
-func openTransport(name string, addr netip.Addr, shards, rcvbuf int, log *zap.Logger) (rdmatransport.Device, error) {
-	return openProvider(name, addr, providerConfig{shards: shards, rcvbuf: rcvbuf, warn: func(w string) { log.Warn(w) }})
-}
-
-// providerConfig is what both roles say of a device.
+// providerConfig is what both roles say of a device. A zero field takes the provider's default.
 type providerConfig struct {
 	shards       int
+	ackTimeout   time.Duration
 	rcvbuf       int          // softroce: bytes of each receive socket's buffer
 	looseWindows bool         // verbs: also windows that are not sound
 	warn         func(string) // is told of what makes the device slow
 }
 
+const ackTimeoutHelp = "how long to wait for the peer's acknowledgement before the wait counts as a retry (default: 500ms with softroce, the RDMA CM's choice with verbs)"
+
 // openProvider opens a device of one of the two providers.
 func openProvider(name string, addr netip.Addr, cfg providerConfig) (rdmatransport.Device, error) {
 	if name == transportVerbs {
-		return verbs.Open(verbs.Config{Addr: addr, Shards: cfg.shards, LooseWindows: cfg.looseWindows})
+		return verbs.Open(verbs.Config{Addr: addr, Shards: cfg.shards, AckTimeout: cfg.ackTimeout, LooseWindows: cfg.looseWindows})
 	}
-	dev, err := softroce.Open(softroce.Config{Addr: addr, Shards: cfg.shards, ReceiveBuffer: cfg.rcvbuf})
+	dev, err := softroce.Open(softroce.Config{Addr: addr, Shards: cfg.shards, AckTimeout: cfg.ackTimeout, ReceiveBuffer: cfg.rcvbuf})
 	if err != nil {
 		return nil, err
 	}

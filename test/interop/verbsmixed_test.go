@@ -15,6 +15,7 @@ type pairing struct {
 	provider  string
 	windows   string // of our host
 	lossy     bool
+	more      string // options of our host under loss
 }
 
 // TestVerbsMixed pairs verbs, on the kernel's rxe at the host's end, with what fits
@@ -33,6 +34,7 @@ func TestVerbsMixed(t *testing.T) {
 		{name: "auto-to-softroce", target: peerEnd, transport: "softroce", host: hostEnd, provider: "auto", windows: "auto"},
 		{name: "softroce-to-verbs,loss", target: hostEnd, transport: "verbs", host: peerEnd, provider: "softroce", windows: "auto", lossy: true},
 		{name: "verbs-to-softroce,loss", target: peerEnd, transport: "softroce", host: hostEnd, provider: "verbs", windows: "auto", lossy: true},
+		{name: "verbs-to-softroce,loss,impatient", target: peerEnd, transport: "softroce", host: hostEnd, provider: "verbs", windows: "auto", lossy: true, more: "--ack-timeout 20ms"},
 	} {
 		t.Run(p.name, func(t *testing.T) { l.pair(t, p) })
 	}
@@ -64,7 +66,7 @@ func (l *lab) pair(t *testing.T, p pairing) {
 	if p.lossy {
 		l.loss(t, "loss 3%")
 		defer l.loss(t, "")
-		l.must(t, p.host, 3*time.Minute, "ourload", e.with(env{"seconds": 2}))
+		l.must(t, p.host, 3*time.Minute, "ourload", e.with(env{"seconds": 2, "more": p.more}))
 	} else {
 		l.must(t, p.host, 3*time.Minute, "ourhost", e)
 	}
