@@ -33,7 +33,7 @@ type providerConfig struct {
 	warn         func(string) // is told of what makes the device slow
 }
 
-const ackTimeoutHelp = "how long to wait for the peer's acknowledgement before the wait counts as a retry (default: 500ms with softroce, the RDMA CM's choice with verbs)"
+const ackTimeoutHelp = "how long to wait for the peer's acknowledgement before the wait counts as a retry (default 500ms; with verbs less where the RDMA CM says so)"
 
 // openProvider opens a device of one of the two providers.
 func openProvider(name string, addr netip.Addr, cfg providerConfig) (rdmatransport.Device, error) {

@@ -25,7 +25,7 @@ type Limits struct {
 	MaxData       Size     `json:"max-data,omitzero" default:"1MiB" min:"4096" max:"1048576" doc:"Data of one command, a power of two. Default 1MiB."`
 	QueueMemory   Size     `json:"queue-memory,omitzero" default:"1GiB" doc:"Memory that all queues together may map. Default 1GiB."`
 	ReceiveBuffer Size     `json:"receive-buffer,omitzero" doc:"Each receive socket's buffer. Default 8MiB, as far as allowed."`
-	AckTimeout    Duration `json:"ack-timeout,omitzero" doc:"How long to wait for a host's acknowledgement before the wait counts as a retry. Default: 500ms with softroce, the RDMA CM's choice with verbs."`
+	AckTimeout    Duration `json:"ack-timeout,omitzero" doc:"How long to wait for a host's acknowledgement before the wait counts as a retry. Default 500ms; with verbs less where the RDMA CM says so."`
 	Polling       Polling  `json:"polling,omitzero" default:"auto" doc:"What a thread without work does: adaptive (poll for 50 us to 0.8 ms, then sleep), always (poll), never (sleep at once), or auto (never with a single processor, else adaptive)."`
 	Shared        int      `json:"shared-receives,omitzero" min:"1" max:"65536" doc:"Receives, with 4 KiB each, that the I/O queues of a thread share. Default: each queue has its own."`
 	Revalidate    Duration `json:"revalidate,omitzero" default:"1s" doc:"How often the sizes of files and devices are looked at. Default 1s."`

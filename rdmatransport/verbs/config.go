@@ -20,7 +20,9 @@ type Config struct {
 	ResolveTimeout time.Duration
 	// AckTimeout is how long the device waits for an acknowledgement before it
 	// sends again; rounded up to 4.096 µs times a power of two, as devices count.
-	// Default: what the RDMA CM computes from the path.
+	// Default: what the RDMA CM computes from the path, but 500 ms at most. On Ethernet
+	// it supposes that a packet lives for a second, and Linux then waits for 4.3 s,
+	// nearly as long as a keep alive timeout.
 	AckTimeout time.Duration
 	// LooseWindows has the memory windows of rdma_rxe used too. That device (Linux
 	// 6.12) holds a window to its region's bounds only, and when it has to send a
@@ -29,7 +31,10 @@ type Config struct {
 	LooseWindows bool
 }
 
-const defaultResolveTimeout = 2 * time.Second
+const (
+	defaultResolveTimeout = 2 * time.Second
+	mostAckTimeout        = 500 * time.Millisecond // unless Config.AckTimeout says otherwise
+)
 
 func (c *Config) resolveTimeout() time.Duration {
 	if c.ResolveTimeout > 0 {
@@ -45,14 +50,20 @@ func (c *Config) shards() int {
 	return c.Shards
 }
 
-// ackExponent is AckTimeout as queue pairs have it (IBTA volume 1, 11.2.5.2): the
-// exponent of a power of two times 4.096 µs, 5 bits; 0: not set.
-func (c *Config) ackExponent() uint8 {
+// ackTimeout is AckTimeout as queue pairs have it, and whether that is but a bound on what
+// the RDMA CM says.
+func (c *Config) ackTimeout() (exponent uint8, bound bool) {
 	if c.AckTimeout <= 0 {
-		return 0
+		return ackExponent(mostAckTimeout), true
 	}
+	return ackExponent(c.AckTimeout), false
+}
+
+// ackExponent rounds up to a power of two times 4.096 µs, and is the exponent, 5 bits
+// (IBTA volume 1, 11.2.5.2). 0 would be without end.
+func ackExponent(d time.Duration) uint8 {
 	e := uint8(1)
-	for e < 31 && time.Duration(4096)<<e < c.AckTimeout {
+	for e < 31 && time.Duration(4096)<<e < d {
 		e++
 	}
 	return e

@@ -69,9 +69,13 @@ func (c *connection) use(doing string, f func(id *C.struct_rdma_cm_id) C.int) er
 // closed.
 func (c *connection) join(readsIn, readsOut int) error {
 	q, d := c.qp, c.dev
+	timeout, bound := d.cfg.ackTimeout()
 	attr := C.struct_nv_connect_attr{
 		access: q.access, reads_in: C.uint8_t(readsIn), reads_out: C.uint8_t(readsOut),
-		ack_timeout: C.uint8_t(d.cfg.ackExponent()), rnr_timer: rnrTimer,
+		ack_timeout: C.uint8_t(timeout), rnr_timer: rnrTimer,
+	}
+	if bound {
+		attr.ack_bound = 1
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

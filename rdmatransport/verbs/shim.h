@@ -123,7 +123,8 @@ int nv_fail_qp(struct nv_lib *, struct ibv_qp *);
 struct nv_connect_attr {
 	uint32_t access;
 	uint8_t reads_in, reads_out;
-	uint8_t ack_timeout; // exponent; 0: what the CM says
+	uint8_t ack_timeout; // exponent
+	uint8_t ack_bound;   // the CM's counts if it is less
 	uint8_t rnr_timer;
 };
 // nv_ready_qp moves the queue pair to the state RTS with what the CM knows of the

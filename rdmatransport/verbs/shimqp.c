@@ -115,7 +115,7 @@ static int step(struct nv_lib *l, struct ibv_qp *qp, struct rdma_cm_id *id, enum
 		attr.max_rd_atomic = p->reads_out;
 	if (mask & IBV_QP_MIN_RNR_TIMER) // the CM says 0, which is 655 ms
 		attr.min_rnr_timer = p->rnr_timer;
-	if ((mask & IBV_QP_TIMEOUT) && p->ack_timeout)
+	if ((mask & IBV_QP_TIMEOUT) && (!p->ack_bound || !attr.timeout || attr.timeout > p->ack_timeout)) // 0: without end
 		attr.timeout = p->ack_timeout;
 	return outcome(l->ibv_modify_qp(qp, &attr, mask));
 }

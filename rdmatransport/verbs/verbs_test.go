@@ -72,13 +72,13 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestAckExponent(t *testing.T) {
+func TestAckTimeout(t *testing.T) {
 	for timeout, want := range map[time.Duration]uint8{
-		0: 0, time.Microsecond: 1, 8192: 1, 8193: 2, 500 * time.Millisecond: 17, time.Hour: 30, 1000 * time.Hour: 31,
+		0: 17, time.Microsecond: 1, 8192: 1, 8193: 2, 500 * time.Millisecond: 17, time.Hour: 30, 1000 * time.Hour: 31,
 	} {
 		c := Config{AckTimeout: timeout}
-		if got := c.ackExponent(); got != want {
-			t.Errorf("%v: exponent %d, want %d", timeout, got, want)
+		if got, bound := c.ackTimeout(); got != want || bound != (timeout == 0) {
+			t.Errorf("%v: exponent %d, a bound %v; want %d, %v", timeout, got, bound, want, timeout == 0)
 		}
 	}
 }
