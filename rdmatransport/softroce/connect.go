@@ -79,7 +79,7 @@ func (d *Device) Connect(ctx context.Context, qp rdmatransport.QueuePair, to net
 		To: netip.AddrPortFrom(to.Addr().Unmap(), to.Port()), QPN: q.QPN(), StartingPSN: c.recvPSN,
 		ResponderResources: uint8(min(p.ResponderResources, maxReads)), InitiatorDepth: uint8(min(p.InitiatorDepth, maxReads)),
 		RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, PathMTU: wire.MTUFor(d.pathMTU(to.Addr())),
-		TrafficClass: p.TrafficClass, FlowControl: true, PrivateData: p.PrivateData,
+		AckTimeout: wire.TimeoutFor(d.cfg.AckTimeout), TrafficClass: p.TrafficClass, FlowControl: true, PrivateData: p.PrivateData,
 	}
 	m.shard.do(func() { m.connect(c, params) })
 	select {

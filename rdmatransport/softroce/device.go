@@ -31,7 +31,8 @@ type Config struct {
 
 	// AckTimeout is how long a peer may be silent before a retry counts,
 	// and times the retry count how long until the connection is given up.
-	// Retransmission itself follows measured round trips. Default 500 ms.
+	// Retransmission itself follows measured round trips. Connection requests tell the
+	// peer, whose device may wait as long before it sends again. Default 500 ms.
 	AckTimeout time.Duration
 
 	// NoECN sends packets that routers may drop but not mark, for paths that

@@ -85,6 +85,7 @@ func (c *connection) resolve(ctx context.Context, to netip.AddrPort, tos uint8) 
 			return err
 		}
 	}
+	c.proposeTimeout()
 	src, dst := toC(netip.AddrPortFrom(c.dev.addr, 0)), toC(to)
 	err := c.use("resolving the address", func(id *C.struct_rdma_cm_id) C.int { return C.nv_resolve_addr(lib, id, &src, &dst, ms) })
 	if err == nil {
@@ -108,6 +109,19 @@ func (c *connection) resolve(ctx context.Context, to netip.AddrPort, tos uint8) 
 	}
 	_, err = c.await(ctx, C.NV_EVENT_ROUTE_RESOLVED)
 	return err
+}
+
+// proposeTimeout has the request tell the peer, whose device then waits no longer than ours
+// does. Where the kernel cannot, it waits as long as the RDMA CM says. On InfiniBand that is
+// what the path needs, and only an explicit timeout replaces it.
+func (c *connection) proposeTimeout() {
+	exponent, bound := c.dev.cfg.ackTimeout()
+	if bound && c.dev.hw.roce == 0 {
+		return
+	}
+	_ = c.use("setting the timeout of acknowledgements", func(id *C.struct_rdma_cm_id) C.int {
+		return C.nv_set_ack_timeout(c.dev.lib, id, C.uint8_t(exponent))
+	})
 }
 
 // finish makes the queue pair ready on our side, then on the peer's.

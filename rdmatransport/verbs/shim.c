@@ -146,6 +146,7 @@ static int query(struct nv_lib *l, struct ibv_context *context, struct nv_attrs 
 	a->max_reads_out = dev.max_qp_init_rd_atom;
 	a->comp_vectors = context->num_comp_vectors > 0 ? context->num_comp_vectors : 1;
 	a->iwarp = context->device->transport_type == IBV_TRANSPORT_IWARP;
+	a->roce = !a->iwarp && port.link_layer == IBV_LINK_LAYER_ETHERNET;
 	a->windows = (dev.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) && dev.max_mw > 0;
 	a->rxe = dev.vendor_id == RXE_VENDOR;
 	a->atomics = dev.atomic_cap != IBV_ATOMIC_NONE;

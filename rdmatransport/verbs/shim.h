@@ -39,6 +39,7 @@ struct nv_attrs {
 	uint32_t max_qp_wr, max_sge, max_read_sge, max_cqe, max_reads_in, max_reads_out, comp_vectors, max_inline;
 	uint8_t windows; // type 2B
 	uint8_t atomics, iwarp, port;
+	uint8_t roce;         // on an Ethernet, not iWARP
 	uint8_t rxe;          // rdma_rxe: completions carry the kernel's flags, and queues are armed by a command
 };
 
@@ -195,6 +196,9 @@ int nv_destroy_id(struct nv_lib *, struct rdma_cm_id *);
 int nv_bind(struct nv_lib *, struct rdma_cm_id *, const struct nv_addr *);
 int nv_listen(struct nv_lib *, struct rdma_cm_id *, int backlog, uint16_t *port);
 int nv_set_tos(struct nv_lib *, struct rdma_cm_id *, uint8_t);
+// nv_set_ack_timeout, before the route is resolved, has the connection request say it to
+// the peer, too. Linux 5.4 and later.
+int nv_set_ack_timeout(struct nv_lib *, struct rdma_cm_id *, uint8_t exponent);
 int nv_resolve_addr(struct nv_lib *, struct rdma_cm_id *, const struct nv_addr *from, const struct nv_addr *to, int ms);
 int nv_resolve_route(struct nv_lib *, struct rdma_cm_id *, int ms);
 int nv_connect(struct nv_lib *, struct rdma_cm_id *, const struct nv_conn *);

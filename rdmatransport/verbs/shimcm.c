@@ -128,6 +128,12 @@ int nv_set_tos(struct nv_lib *l, struct rdma_cm_id *id, uint8_t tos)
 	return outcome(l->rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos));
 }
 
+int nv_set_ack_timeout(struct nv_lib *l, struct rdma_cm_id *id, uint8_t exponent)
+{
+	errno = 0;
+	return outcome(l->rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof exponent));
+}
+
 int nv_resolve_addr(struct nv_lib *l, struct rdma_cm_id *id, const struct nv_addr *from, const struct nv_addr *to, int ms)
 {
 	struct sockaddr_storage src, dst;
