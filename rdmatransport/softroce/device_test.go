@@ -12,6 +12,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
 )
 
 // loop drives one completion queue on a goroutine of its own and runs what the
@@ -276,6 +277,45 @@ func TestLossyNetwork(t *testing.T) {
 			connect(t, ends[0], ends[1])
 			exchange(t, ends[0], ends[1])
 			finish(t, ends[0], ends[1])
+		})
+	}
+}
+
+// TestRequestTellsTimeout: the peer learns from the connection request how long to wait
+// for acknowledgements.
+func TestRequestTellsTimeout(t *testing.T) {
+	for timeout, want := range map[time.Duration]wire.Timeout{0: 17, 20 * time.Millisecond: 13} {
+		synctest.Test(t, func(t *testing.T) {
+			var told []wire.Timeout
+			n := udp.NewNetwork(1)
+			n.Faults = func(netip.Addr, netip.Addr) udp.Faults {
+				return udp.Faults{Drop: func(payload []byte) bool {
+					const mad = 12 + 8 // behind BTH and DETH
+					if len(payload) < mad+wire.MADSize {
+						return false
+					}
+					if m, h, fault := wire.ParseMAD(payload[mad : mad+wire.MADSize]); fault == wire.OK && h.Attribute == wire.AttrREQ {
+						var r wire.REQ
+						r.Parse(m)
+						told = append(told, r.AckTimeout)
+					}
+					return false
+				}}
+			}
+			var ends []*end
+			for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
+				ip := netip.MustParseAddr(addr)
+				g, err := n.Listen(ip, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ends = append(ends, newEnd(t, Config{Addr: ip, Network: g, AckTimeout: timeout}))
+			}
+			connect(t, ends[0], ends[1])
+			finish(t, ends[0], ends[1])
+			if len(told) != 1 || told[0] != want {
+				t.Errorf("with %v the request tells %d, want %d once", timeout, told, want)
+			}
 		})
 	}
 }

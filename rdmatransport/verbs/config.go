@@ -21,8 +21,9 @@ type Config struct {
 	// AckTimeout is how long the device waits for an acknowledgement before it
 	// sends again; rounded up to 4.096 µs times a power of two, as devices count.
 	// Default: what the RDMA CM computes from the path, but 500 ms at most. On Ethernet
-	// it supposes that a packet lives for a second, and Linux then waits for 4.3 s,
-	// nearly as long as a keep alive timeout. Connection requests tell the peer.
+	// Linux 6.12 (CMA_IBOE_PACKET_LIFETIME) supposes that a packet lives for a second,
+	// and had rdma_rxe wait for 4.3 s, nearly as long as a keep alive timeout. Connection
+	// requests tell the peer.
 	AckTimeout time.Duration
 	// LooseWindows has the memory windows of rdma_rxe used too. That device (Linux
 	// 6.12) holds a window to its region's bounds only, and when it has to send a
