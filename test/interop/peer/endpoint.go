@@ -59,7 +59,7 @@ func (e *endpoint) run() {
 		case f := <-e.calls:
 			f()
 		default:
-			e.cq.Wait(int64(time.Second))
+			e.cq.Wait(e.idle())
 		}
 		for n := e.cq.Poll(cs); n > 0; n = e.cq.Poll(cs) {
 			for _, c := range cs[:n] {
@@ -70,6 +70,16 @@ func (e *endpoint) run() {
 		}
 		e.cq.Flush()
 	}
+}
+
+// idle is for how long the loop may wait: not past the time at which the provider has
+// to send again by itself.
+func (e *endpoint) idle() int64 {
+	d := e.cq.Due()
+	if d < 0 {
+		return int64(time.Second)
+	}
+	return min(d, int64(time.Second))
 }
 
 // do runs f on the loop and returns what it returns.
