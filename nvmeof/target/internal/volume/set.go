@@ -39,7 +39,7 @@ type Site struct {
 
 // A Holder is who has a volume. All is called with the set's mutex held.
 type Holder interface {
-	Opened(v *Volume, places []*Place) // v is the holder's, and has lanes on these shards
+	Opened(v *Volume, places []*Place) // v is the holder's, and has lanes on these shards, if any
 	Resized()                          // the volume's size is another
 	Examined()                         // its health is
 }
@@ -156,12 +156,15 @@ func (t *Set) Acquire(store backend.Store, name string, reservations keeper.Stor
 	return nil
 }
 
-// use lets a holder have the volume. Called with the set's mutex held.
+// use lets a holder have the volume, also where there is no device yet. Called with the
+// set's mutex held.
 func (v *Volume) use(u Holder) {
 	v.users[u] = struct{}{}
+	var places []*Place
 	for _, d := range v.set.sites {
-		u.Opened(v, d.places)
+		places = append(places, d.places...)
 	}
+	u.Opened(v, places)
 }
 
 // Release ends a holder's use of its volume, which the last one closes. It waits for the
