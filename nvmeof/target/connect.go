@@ -80,8 +80,8 @@ func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal 
 		return refusal{status: capsule.StatusConnectIncompatibleFormat | capsule.StatusDNR, reason: "record format is not 0"}
 	case f.QID != q.id:
 		return invalidParam(badQID, "queue identifier differs from the connection request's")
-	case f.SQSIZE == 0 || uint32(f.SQSIZE) >= q.entries || int(f.SQSIZE) >= q.target.cfg.QueueDepth:
-		return invalidParam(badSQSIZE, "queue size is 0, or above CAP.MQES or the connection request's HSQSIZE")
+	case f.SQSIZE == 0 || uint32(f.SQSIZE) >= q.entries || q.id != 0 && int(f.SQSIZE) >= q.target.cfg.QueueDepth:
+		return invalidParam(badSQSIZE, "queue size is 0, above the connection request's HSQSIZE or, of an I/O queue, above CAP.MQES")
 	}
 	if err := d.SubNQN.Check(); err != nil {
 		return invalidParam(badSubNQN, "subsystem "+err.Error())
