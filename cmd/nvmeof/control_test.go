@@ -220,7 +220,15 @@ func TestConfigErrors(t *testing.T) {
 	command(t, "target", "--config", good, "--nqn", "x").want(t, exitUsage, "--config and --nqn do not go together")
 	command(t, "target", "--config", "-").want(t, exitUsage, "it needs a file")
 	commandIn(t.Context(), []byte("version: 1\nlisten: 1\n"), "target", "check", "-").want(t, exitUsage, "-:2:1: unknown field listen; did you mean listeners?")
-	command(t, "target", "--config", c.write(t, "empty.yaml", "version: 1\n")).want(t, exitUsage, "listeners is missing")
+	// What check approves a target starts with.
+	for name, text := range map[string]string{
+		"listeners is missing":   "version: 1\n",
+		"listeners is missing: ": "version: 1\nlisteners: []\n",
+	} {
+		file := c.write(t, "wrong.yaml", text)
+		command(t, "target", "--config", file).want(t, exitUsage, file+": "+name)
+		command(t, "target", "check", file).want(t, exitUsage, file+": "+name)
+	}
 	command(t, "target", "--config", filepath.Join(c.dir, "none.yaml")).want(t, exitFailed, "no such file")
 	command(t, "target", "apply", good).want(t, exitConnection, "no target is served at ")
 	command(t, "ls").want(t, exitConnection, "is one running with --config")

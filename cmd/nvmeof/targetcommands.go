@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -24,6 +25,13 @@ func newCheck() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			doc, err := readConfig(args[0], cmd.InOrStdin(), cmd.ErrOrStderr())
 			if err != nil {
+				return err
+			}
+			t, err := newConfigured(args[0], doc, zap.NewNop())
+			if err != nil {
+				return err
+			}
+			if err := t.Close(); err != nil {
 				return err
 			}
 			namespaces := 0

@@ -94,10 +94,14 @@ func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, er
 	if err != nil {
 		return err
 	}
-	if len(doc.Listeners) == 0 {
-		return usage("%s: listeners is missing: where hosts connect, as in listeners: [{id: 1, address: 192.0.2.1}]", f.file)
+	socket, err := f.takeSocket()
+	if err != nil {
+		return err
 	}
-	t, err := newConfigured(doc, log)
+	if socket != nil {
+		defer func() { err = errors.Join(err, socket.Close()) }()
+	}
+	t, err := newConfigured(f.file, doc, log)
 	if err != nil {
 		return err
 	}
@@ -116,19 +120,24 @@ func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, er
 	if _, err := m.Apply(doc, control.Options{Wait: true}); err != nil {
 		return err
 	}
-	return serveConfigured(ctx, f, m, log, out)
+	if socket != nil {
+		defer control.Serve(m, socket).Close()
+		fmt.Fprintf(out, "controlled at %s\n", f.socket)
+	}
+	return serveConfigured(ctx, m, log, out)
+}
+
+// takeSocket takes the control socket before anything is begun: whoever starts a second
+// target by mistake finds nothing changed. It is nil where there is to be none.
+func (f *configFlags) takeSocket() (*control.Socket, error) {
+	if f.socket == noSocket {
+		return nil, nil
+	}
+	return control.Listen(f.socket)
 }
 
 // serveConfigured is ready for hosts and administrators until ctx ends.
-func serveConfigured(ctx context.Context, f *configFlags, m *control.Manager, log *zap.Logger, out io.Writer) error {
-	if f.socket != noSocket {
-		s, err := control.Serve(m, f.socket)
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		fmt.Fprintf(out, "controlled at %s\n", f.socket)
-	}
+func serveConfigured(ctx context.Context, m *control.Manager, log *zap.Logger, out io.Writer) error {
 	announceAll(out, m.Document())
 	tellManager("READY=1")
 	<-ctx.Done()
@@ -155,8 +164,12 @@ func announceAll(out io.Writer, doc *config.Document) {
 	}
 }
 
-// newConfigured makes a target of a document's settings.
-func newConfigured(doc *config.Document, log *zap.Logger) (*target.Target, error) {
+// newConfigured makes a target of the settings of a document, from the file of that name.
+// What it refuses no target starts with.
+func newConfigured(name string, doc *config.Document, log *zap.Logger) (*target.Target, error) {
+	if len(doc.Listeners) == 0 {
+		return nil, usage("%s: listeners is missing: where hosts connect, as in listeners: [{id: 1, address: 192.0.2.1}]", name)
+	}
 	cfg, err := targetConfig(doc, log)
 	if err != nil {
 		return nil, err

@@ -23,14 +23,21 @@ type apiRig struct {
 	client *Client
 }
 
+// serve serves at another socket.
+func (r *apiRig) serve(path string) *Server {
+	r.t.Helper()
+	at, err := Listen(path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return Serve(r.Manager, at)
+}
+
 func newAPIRig(t *testing.T) *apiRig {
 	t.Helper()
 	r := &apiRig{rig: newRig(t)}
 	r.path = filepath.Join(r.dir, "run", "t.sock")
-	s, err := Serve(r.Manager, r.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := r.serve(r.path)
 	r.client = NewClient(r.path)
 	t.Cleanup(func() {
 		r.client.Close()
@@ -198,14 +205,14 @@ func TestSocket(t *testing.T) {
 	if err != nil || info.Mode() != os.ModeSocket|0o600 {
 		t.Fatalf("mode %v, %v", info.Mode(), err)
 	}
-	if _, err := Serve(r.Manager, r.path); err == nil || !strings.Contains(err.Error(), "another target is served at "+r.path) {
+	if _, err := Listen(r.path); err == nil || !strings.Contains(err.Error(), "another target is served at "+r.path) {
 		t.Errorf("%v beside another", err)
 	}
 	file := filepath.Join(r.dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Serve(r.Manager, file); err == nil || !strings.Contains(err.Error(), "is there and is no socket") {
+	if _, err := Listen(file); err == nil || !strings.Contains(err.Error(), "is there and is no socket") {
 		t.Errorf("%v where a file is", err)
 	}
 	stale := filepath.Join(r.dir, "stale")
@@ -219,10 +226,7 @@ func TestSocket(t *testing.T) {
 	if err := NewClient(stale).Do(t.Context(), "GET", "/v1/status", nil, nil, nil); !errors.As(err, &connect) || !strings.Contains(err.Error(), "no target is served at") {
 		t.Errorf("%v where nobody serves", err)
 	}
-	s, err := Serve(r.Manager, stale)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := r.serve(stale)
 	c := NewClient(stale)
 	if err := c.Do(t.Context(), "GET", "/v1/status", nil, nil, nil); err != nil {
 		t.Error(err)

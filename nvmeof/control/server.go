@@ -27,34 +27,59 @@ const (
 	maxConnections = 128 // more wait in the socket's backlog
 )
 
+// A Socket is where a Manager's API is to be served. Nobody else has it.
+type Socket struct {
+	listener net.Listener
+	path     string
+	id       os.FileInfo // of our socket
+}
+
 // A Server serves a Manager's API on a unix socket.
 type Server struct {
 	manager *Manager
 	http    *http.Server
-	path    string
-	id      os.FileInfo // of our socket
+	socket  *Socket
 	tasks   sync.WaitGroup
 }
 
-// Serve begins to serve at path, a socket of mode 0600 that only the user of the
-// process, and root, may open. A socket that nobody serves any more is replaced;
-// one that is served, or another file, is an error.
-func Serve(m *Manager, path string) (*Server, error) {
+// Listen takes path, as a socket of mode 0600 that only the user of the process, and
+// root, may open. A socket that nobody serves any more is replaced; one that is served,
+// or another file, is an error. Calls wait until the socket is served, so that whoever
+// has it can begin with what it is for.
+func Listen(path string) (*Socket, error) {
 	l, err := listenUnix(path)
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	s := &Server{manager: m, path: path, http: &http.Server{
+	s := &Socket{listener: l, path: path}
+	s.id, _ = os.Lstat(path)
+	return s, nil
+}
+
+// Close ends the socket and removes it, if it is ours yet. A server that has it closes it.
+func (s *Socket) Close() error {
+	err := s.listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	if now, statErr := os.Lstat(s.path); statErr == nil && s.id != nil && os.SameFile(now, s.id) {
+		err = errors.Join(err, os.Remove(s.path))
+	}
+	return err
+}
+
+// Serve begins to serve at a socket, which becomes the server's.
+func Serve(m *Manager, at *Socket) *Server {
+	s := &Server{manager: m, socket: at, http: &http.Server{
 		Handler: Handler(m), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: zap.NewStdLog(m.log),
 	}}
-	s.id, _ = os.Lstat(path)
 	s.tasks.Go(func() { // ends when Close closes the listener
-		if err := s.http.Serve(bounded.New(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(bounded.New(at.listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 			m.log.Error("control socket", zap.Error(err))
 		}
 	})
-	return s, nil
+	return s
 }
 
 // Close lets calls that have begun end, and removes the socket.
@@ -66,10 +91,7 @@ func (s *Server) Close() error {
 		err = s.http.Close()
 	}
 	s.tasks.Wait()
-	if now, statErr := os.Lstat(s.path); statErr == nil && s.id != nil && os.SameFile(now, s.id) {
-		err = errors.Join(err, os.Remove(s.path))
-	}
-	return err
+	return errors.Join(err, s.socket.Close())
 }
 
 // listenUnix makes a socket that at no time anybody else could have opened: in a

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestNoDevice: a target whose address is none of this machine, or is taken, says so.
+func TestNoDevice(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	for _, c := range []struct{ options, want string }{
+		{"--listen 192.0.2.1", "192.0.2.1"},
+		{"--listen " + s.addr, s.addr},
+		{"--listen fe80::1", "fe80::1"},
+		{"--listen 192.0.2.1 --listen 192.0.2.2", "192.0.2."},
+	} {
+		t.Run(c.options, func(t *testing.T) {
+			o := command(t, words("target "+c.options+" --nqn "+testNQN+" --export mem:1MiB --allow-any-host")...)
+			if code := exitCode(o.err); code != exitFailed && code != exitUsage || !strings.Contains(o.err.Error(), c.want) {
+				t.Errorf("exit code %d: %v", code, o.err)
+			}
+		})
+	}
+}
+
+// TestConfiguredWithoutDevice: while a target waits for its only address everything else can
+// be done with it, and it ends in good order.
+func TestConfiguredWithoutDevice(t *testing.T) {
+	c := startConfigured(t, strings.Replace(testConfig, "ADDR", "192.0.2.1", 1))
+	c.out.await(t, "controlled at")
+	for _, line := range []string{
+		"ns pause 1 -n NQN --limit 2s", "ns resume 1 -n NQN", "ns add 3 -n NQN --memory 1MiB", "ns set 2 -n NQN --size 16MiB",
+		"ns remove 1 -n NQN", "subsystem set NQN --serial x", "subsystem remove NQN",
+	} {
+		command(t, words(strings.ReplaceAll(line, "NQN", testNQN))...).want(t, 0)
+	}
+	command(t, "ls").want(t, 0, "192.0.2.1:4420")
+}
+
+// TestTakenSocket: a second target that is started by mistake changes nothing.
+func TestTakenSocket(t *testing.T) {
+	c := startConfigured(t, testConfig)
+	c.out.await(t, "nvme connect")
+	other := c.write(t, "other.yaml", strings.NewReplacer("disk.img", "other.img", "address: ADDR", "address: SECOND").Replace(testConfig))
+	command(t, "target", "--config", other).want(t, exitFailed, "another target is served at")
+	if _, err := os.Stat(filepath.Join(c.dir, "other.img")); err == nil {
+		t.Error("the second target made its file")
+	}
+	command(t, "ls").want(t, 0, "disk.img")
+}
+
+// TestSmallQueues: how deep I/O queues may be is no matter of the admin queue.
+func TestSmallQueues(t *testing.T) {
+	c := startConfigured(t, strings.Replace(testConfig, "{shards: 1}", "{shards: 1, queue-depth: 2}", 1))
+	c.out.await(t, "nvme connect")
+	command(t, c.at("list")...).want(t, 0, "16.78  MB    512   B +  0 B")
+	command(t, c.at("read", "-n", testNQN, "-z", "512")...).want(t, 0)
+}
