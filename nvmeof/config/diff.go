@@ -109,20 +109,22 @@ type differ struct {
 	phases [phases][]Change
 }
 
-// The order of changes: what has to go first makes room, then come listeners, then
-// what hosts will see, and the hosts last, so that nobody meets half of it.
+// The order of changes: what has to go first makes room, then comes what hosts will see,
+// and then the hosts, so that nobody meets half of it. Listeners open when everything is
+// there: a host that comes back after a restart is not answered before that. One that was
+// refused because of what is still to come would give its disks up.
 const (
 	phaseTarget = iota
 	phaseClose  // referrals and hosts go
 	phaseRemove // subsystems, then namespaces, go
 	phaseUnlisten
-	phaseListen
 	phaseANA
 	phaseSubsystem
 	phaseNamespace
 	phaseHost
 	phaseVisible
 	phaseRefer
+	phaseListen
 	phaseGrow // last, as it cannot be taken back
 	phases
 )
