@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,12 +73,15 @@ func (h *allowedHost) option(s string) error {
 // config reads the keys as they are now.
 func (h *allowedHost) config() (c target.HostConfig, warnings []string, err error) {
 	c = target.HostConfig{NQN: h.nqn, DHCHAPHashes: h.hashes, DHCHAPGroups: h.groups}
-	for path, key := range map[string]*auth.Key{h.keyFile: &c.DHCHAPKey, h.ctrlKey: &c.DHCHAPCtrlKey} {
-		if path == "" {
+	for _, k := range []struct {
+		path string
+		key  *auth.Key
+	}{{h.keyFile, &c.DHCHAPKey}, {h.ctrlKey, &c.DHCHAPCtrlKey}} { // the paths may be the same
+		if k.path == "" {
 			continue
 		}
 		var warning string
-		if *key, warning, err = control.ReadKey(path); err != nil {
+		if *k.key, warning, err = control.ReadKey(context.Background(), k.path); err != nil {
 			return c, nil, fmt.Errorf("key of host %s: %w", h.nqn, err)
 		}
 		if warning != "" {

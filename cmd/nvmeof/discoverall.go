@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
+	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
 
 // sources are where discover and connect-all begin: the controller of the command
@@ -50,10 +51,10 @@ func (s *sources) entries(cmd *cobra.Command, h *held) ([]hostconfig.Entry, erro
 	switch s.config {
 	case "none":
 	case "":
-		r = hostconfig.Load(os.DirFS(systemIdentity), systemIdentity)
+		r = hostconfig.Load(namedfile.Folder(cmd.Context(), systemIdentity, config.MaxText), systemIdentity)
 	default:
 		dir := filepath.Dir(s.config)
-		r = hostconfig.LoadFile(os.DirFS(dir), dir, filepath.Base(s.config))
+		r = hostconfig.LoadFile(namedfile.Folder(cmd.Context(), dir, config.MaxText), dir, filepath.Base(s.config))
 	}
 	for i := range r.Skipped {
 		fmt.Fprintln(cmd.ErrOrStderr(), "skipped:", &r.Skipped[i])

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
 
 // systemIdentity is where nvme-cli keeps the names of a host.
@@ -36,14 +38,17 @@ func (c *connection) identity() (nvmeof.HostIdentity, error) {
 	return keptIdentity(filepath.Join(config, "nvmeof"))
 }
 
+// maxIdentity is far above what a name takes, in bytes.
+const maxIdentity = 4096
+
 // readIdentity reads the files hostnqn and hostid of a folder; the latter may be
 // missing.
 func readIdentity(dir string) (nvmeof.HostIdentity, bool) {
-	nqn, err := os.ReadFile(filepath.Join(dir, "hostnqn"))
+	nqn, err := namedfile.Read(context.Background(), filepath.Join(dir, "hostnqn"), maxIdentity)
 	if err != nil || strings.TrimSpace(string(nqn)) == "" {
 		return nvmeof.HostIdentity{}, false
 	}
-	id, _ := os.ReadFile(filepath.Join(dir, "hostid"))
+	id, _ := namedfile.Read(context.Background(), filepath.Join(dir, "hostid"), maxIdentity)
 	h, err := nvmeof.ParseHostIdentity(string(nqn), string(id))
 	return h, err == nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
@@ -14,7 +15,7 @@ const secretFile = "file:"
 // parseSecret reads a key, or the file that has it.
 func parseSecret(s string) (auth.Key, error) {
 	if path, ok := strings.CutPrefix(s, secretFile); ok {
-		k, _, err := control.ReadKey(path)
+		k, _, err := control.ReadKey(context.Background(), path)
 		return k, err
 	}
 	return auth.ParseKey(s)

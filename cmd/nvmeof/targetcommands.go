@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,7 @@ func targetCommands() []*cobra.Command {
 func newCheck() *cobra.Command {
 	return &cobra.Command{Use: "check FILE", Short: "Find what is wrong with a configuration, without a target", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			doc, err := readConfig(args[0], cmd.InOrStdin(), cmd.ErrOrStderr())
+			doc, err := readConfig(cmd.Context(), args[0], cmd.InOrStdin(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -48,7 +49,7 @@ func newApply() *cobra.Command {
 	var r administer.Remote
 	cmd := &cobra.Command{Use: "apply FILE", Short: "Make the running target what a configuration says: all of it, or nothing", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			doc, err := readConfig(args[0], cmd.InOrStdin(), io.Discard) // the target has the same doubts
+			doc, err := readConfig(cmd.Context(), args[0], cmd.InOrStdin(), io.Discard) // the target has the same doubts
 			if err != nil {
 				return err
 			}
@@ -65,7 +66,7 @@ func newDiff() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var docs []*config.Document
 			for _, name := range args {
-				doc, err := readConfig(name, cmd.InOrStdin(), io.Discard)
+				doc, err := readConfig(cmd.Context(), name, cmd.InOrStdin(), io.Discard)
 				if err != nil {
 					return err
 				}
@@ -121,7 +122,7 @@ target; keys are then read from their files, and the output has them.`,
 			doc := new(config.Document)
 			var err error
 			if from != "" {
-				doc, err = readConfig(from, cmd.InOrStdin(), cmd.ErrOrStderr())
+				doc, err = readConfig(cmd.Context(), from, cmd.InOrStdin(), cmd.ErrOrStderr())
 			} else {
 				err = r.Get(cmd.Context(), "/v1/config", doc)
 			}
@@ -166,7 +167,7 @@ func keyText(file config.KeyFile) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	k, _, err := control.ReadKey(path)
+	k, _, err := control.ReadKey(context.Background(), path)
 	if err != nil {
 		return "", err
 	}
@@ -192,7 +193,7 @@ overwritten. What cannot be the same here is named.`,
 			if format != "nvmetcli" {
 				return usage("--format %s: it is nvmetcli%s", format, didYouMean(format, []string{"nvmetcli"}))
 			}
-			text, err := readFileOr(args[0], cmd.InOrStdin())
+			text, err := readFileOr(cmd.Context(), args[0], cmd.InOrStdin())
 			if err != nil {
 				return err
 			}

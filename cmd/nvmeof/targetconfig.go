@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"runtime"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -54,8 +54,8 @@ func (f *configFlags) check(cmd *cobra.Command) error {
 }
 
 // readConfig reads a file, - being standard input, and shows what is doubtful.
-func readConfig(name string, in io.Reader, errOut io.Writer) (*config.Document, error) {
-	text, err := readFileOr(name, in)
+func readConfig(ctx context.Context, name string, in io.Reader, errOut io.Writer) (*config.Document, error) {
+	text, err := readFileOr(ctx, name, in)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +69,12 @@ func readConfig(name string, in io.Reader, errOut io.Writer) (*config.Document, 
 	return doc, nil
 }
 
-func readFileOr(name string, in io.Reader) ([]byte, error) {
+// readFileOr reads a file, - being standard input.
+func readFileOr(ctx context.Context, name string, in io.Reader) ([]byte, error) {
 	if name == "-" {
-		return io.ReadAll(io.LimitReader(in, 16<<20))
+		return namedfile.ReadFrom(ctx, "standard input", in, config.MaxText)
 	}
-	return os.ReadFile(name)
+	return namedfile.Read(ctx, name, config.MaxText)
 }
 
 // runConfigured is the target command with --config.
@@ -90,7 +91,7 @@ func (f *targetFlags) runConfigured(cmd *cobra.Command) error {
 
 // runConfigured serves what a file describes until ctx ends.
 func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, errOut io.Writer) (err error) {
-	doc, err := readConfig(f.file, nil, errOut)
+	doc, err := readConfig(ctx, f.file, nil, errOut)
 	if err != nil {
 		return err
 	}

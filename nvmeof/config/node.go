@@ -37,17 +37,17 @@ type field struct {
 	value *node
 }
 
-// Limits on what is read.
-const (
-	maxText  = 16 << 20 // bytes
-	maxDepth = 32       // lists and objects within each other
-)
+// MaxText is how many bytes a document, or a file to be imported, may have.
+const MaxText = 16 << 20
+
+// maxDepth is how many lists and objects may be within each other.
+const maxDepth = 32
 
 var errDeep = fmt.Errorf("more than %d lists and objects within each other", maxDepth)
 
 // parseText reads a tree from YAML, or from JSON if the first thing is a brace.
 func parseText(text []byte) (*node, *Problem) {
-	if len(text) > maxText {
+	if len(text) > MaxText {
 		return nil, &Problem{Text: fmt.Sprintf("%d bytes are too long for a configuration", len(text)), Fix: "is it the right file?"}
 	}
 	if strings.HasPrefix(strings.TrimLeft(string(text[:min(len(text), 4096)]), " \t\r\n"), "{") {

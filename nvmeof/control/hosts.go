@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
@@ -62,17 +64,20 @@ func (m *Manager) key(file config.KeyFile) (auth.Key, error) {
 	if err != nil {
 		return auth.Key{}, err
 	}
-	k, warning, err := ReadKey(path)
+	k, warning, err := ReadKey(m.context, path)
 	if warning != "" {
 		m.log.Warn(warning)
 	}
 	return k, err
 }
 
+// maxKeyFile is far above what the longest key takes, in bytes.
+const maxKeyFile = 4096
+
 // ReadKey reads a file that has a key and nothing else. The warning is about who
 // else can read it.
-func ReadKey(path string) (k auth.Key, warning string, err error) {
-	b, err := os.ReadFile(path)
+func ReadKey(ctx context.Context, path string) (k auth.Key, warning string, err error) {
+	b, err := namedfile.Read(ctx, path, maxKeyFile)
 	if err != nil {
 		return k, "", err
 	}

@@ -50,8 +50,9 @@ var directions = []direction{
 	{"nvmeof/config", []string{"nvmeof"}, []string{uuid, yaml}},
 	{"nvmeof/discovery", []string{"nvmeof", "nvmeof/host", "capsule"}, nil},
 	{"nvmeof/hostconfig", []string{"nvmeof", "nvmeof/config"}, []string{uuid}},
+	{"nvmeof/namedfile", nil, []string{xsys}},
 	{"nvmeof/control/bounded", nil, nil},
-	{"nvmeof/control", []string{"nvmeof", "nvmeof/control/bounded", "nvmeof/config", "nvmeof/target", "nvmeof/auth", "capsule", "rdmatransport", "backend", "backend/block",
+	{"nvmeof/control", []string{"nvmeof", "nvmeof/namedfile", "nvmeof/control/bounded", "nvmeof/config", "nvmeof/target", "nvmeof/auth", "capsule", "rdmatransport", "backend", "backend/block",
 		"backend/disk", "backend/file", "backend/memory"}, []string{zap, uuid}},
 	{"nvmeof/shard", []string{"nvmeof", "rdmatransport", "backend"}, []string{xsys}},
 	{"nvmeof/fabric", []string{"nvmeof", "nvmeof/shard", "capsule", "rdmatransport", "backend"}, nil},
@@ -63,7 +64,7 @@ var directions = []direction{
 	{"nvmeof/target/internal/health", []string{"capsule", "backend"}, nil},
 	{"nvmeof/target/internal/namespace", []string{"nvmeof/shard", "nvmeof/target/internal/access", "nvmeof/target/internal/ana", "nvmeof/target/internal/health", "nvmeof/target/internal/volume", "capsule", "backend"}, []string{uuid}},
 	{"nvmeof/target/internal/reservation", []string{"capsule"}, nil},
-	{"nvmeof/target/internal/reservation/keeper", []string{"nvmeof/target/internal/reservation", "capsule"}, nil},
+	{"nvmeof/target/internal/reservation/keeper", []string{"nvmeof/namedfile", "nvmeof/target/internal/reservation", "capsule"}, nil},
 	{"nvmeof/target/internal/state", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/volume", []string{"nvmeof/shard", "nvmeof/target/internal/health", "nvmeof/target/internal/reservation/keeper", "capsule", "rdmatransport", "backend", "backend/stripe"}, []string{zap}},
 	{"nvmeof/bench", []string{"nvmeof/shard", "backend"}, []string{xsys}},
@@ -80,7 +81,7 @@ var directions = []direction{
 		"cmd/nvmeof/internal/rawudp", "cmd/nvmeof/internal/sizes", "cmd/nvmeof/internal/terminal", "nvmeof/attach", "nvmeof/bench",
 		"nvmeof/host", "nvmeof/multipath", "nvmeof/shard", "capsule", "backend"}, []string{cobra, pflag, xsys}},
 	{"cmd/nvmeof/internal/nvmeverb", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/sizes", "cmd/nvmeof/internal/terminal",
-		"nvmeof/host", "capsule", "backend"}, []string{cobra, pflag}},
+		"nvmeof/host", "nvmeof/namedfile", "capsule", "backend"}, []string{cobra, pflag}},
 	{"test", []string{"test/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
 }
 

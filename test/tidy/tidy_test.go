@@ -69,6 +69,7 @@ var agreedGoroutines = map[string]int{
 	"backend/disk":                    2, // blocking calls where there is no io_uring; a ring's wake-ups
 	"nvmeof/host":                     1,
 	"nvmeof/multipath":                1, // the life of a path
+	"nvmeof/namedfile":                1, // a file system that does not answer
 	"nvmeof/shard":                    1, // the loop
 	"nvmeof/target":                   1, // freeing queues
 	"nvmeof/target/internal/command":  1, // saving reservations

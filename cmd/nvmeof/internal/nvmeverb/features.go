@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -15,6 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
 
 // featureLengths are the bytes of features that have data.
@@ -165,7 +165,7 @@ func (f *setFeatureFlags) run(ctx context.Context, c *call) error {
 	case f.length > maxFeatureLength:
 		return failure.Usagef("--data-len %d: %d bytes at most", f.length, maxFeatureLength)
 	}
-	data, err := f.load(c.in, id)
+	data, err := f.load(ctx, c.in, id)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (f *setFeatureFlags) run(ctx context.Context, c *call) error {
 }
 
 // load is the feature's data, which of a timestamp is the value.
-func (f *setFeatureFlags) load(in io.Reader, id capsule.FID) ([]byte, error) {
+func (f *setFeatureFlags) load(ctx context.Context, in io.Reader, id capsule.FID) ([]byte, error) {
 	length := f.length
 	if length == 0 {
 		length = featureLength(id, uint32(f.value))
@@ -194,15 +194,8 @@ func (f *setFeatureFlags) load(in io.Reader, id capsule.FID) ([]byte, error) {
 	case id == capsule.FeatureTimestamp && length >= capsule.TimestampSize:
 		binary.LittleEndian.PutUint64(data, f.value)
 		return data, nil
-	case f.data != "":
-		file, err := os.Open(f.data)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		in = file
 	}
-	if _, err := io.ReadFull(in, data); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := namedfile.Fill(ctx, f.data, in, data); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, fmt.Errorf("no data for feature %#02x, which has %d bytes: %w; give a file with --data", f.id, length, err)
 	}
 	return data, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
+	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
 
 // passthru are the flags of nvme admin-passthru and io-passthru.
@@ -75,7 +76,7 @@ func (p *passthru) run(ctx context.Context, c *call) error {
 	}
 	data := bytes.Repeat([]byte{p.prefill}, int(p.length))
 	if p.send {
-		if err := p.load(c.in, data); err != nil {
+		if err := p.load(ctx, c.in, data); err != nil {
 			return err
 		}
 	}
@@ -113,16 +114,8 @@ func (p *passthru) judge(cmd *capsule.Command) error {
 	return nil
 }
 
-func (p *passthru) load(in io.Reader, data []byte) error {
-	if p.file != "" {
-		f, err := os.Open(p.file)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
-	}
-	if _, err := io.ReadFull(in, data); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+func (p *passthru) load(ctx context.Context, in io.Reader, data []byte) error {
+	if _, err := namedfile.Fill(ctx, p.file, in, data); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("no data to send: %w; give a file with --input-file", err)
 	}
 	return nil

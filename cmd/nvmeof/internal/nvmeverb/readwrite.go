@@ -17,6 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
 
 // transfer are the flags of read, write and compare, with nvme-cli's names.
@@ -100,7 +101,7 @@ func (t *transfer) run(ctx context.Context, c *call, size int64) error {
 	}
 	data := make([]byte, length)
 	if t.name != "read" {
-		if err := t.load(c.in, data[:min(size, length)]); err != nil {
+		if err := t.load(ctx, c.in, data[:min(size, length)]); err != nil {
 			return err
 		}
 	}
@@ -217,16 +218,8 @@ func (t *transfer) request(ns *host.Namespace, part []byte, at int) backend.Requ
 
 // load fills b from the data file; what the file lacks stays zero, as with
 // nvme-cli.
-func (t *transfer) load(in io.Reader, b []byte) error {
-	if t.data != "" {
-		f, err := os.Open(t.data)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
-	}
-	n, err := io.ReadFull(in, b)
+func (t *transfer) load(ctx context.Context, in io.Reader, b []byte) error {
+	n, err := namedfile.Fill(ctx, t.data, in, b)
 	if n == 0 && err != nil {
 		return fmt.Errorf("no data to write: %w", err)
 	}

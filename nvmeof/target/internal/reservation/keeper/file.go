@@ -1,13 +1,15 @@
 package keeper
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
 
 // A File keeps a reservation in the file of that name. The file is
@@ -40,20 +42,14 @@ func (f File) Lock() (unlock func() error, err error) {
 
 // Load implements [Store]. A file that does not exist yet is no error.
 func (f File) Load() ([]byte, error) {
-	file, err := os.Open(string(f))
+	b, err := namedfile.Read(context.Background(), string(f), maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reservations: %w", err)
-	}
-	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("reservations: %w", err)
-	case len(b) == 0 || len(b) > maxFile:
-		return nil, fmt.Errorf("reservations in %s: a file of %d bytes was not written by this program", string(f), len(b))
+	case len(b) == 0:
+		return nil, fmt.Errorf("reservations in %s: an empty file was not written by this program", string(f))
 	}
 	return b, nil
 }
