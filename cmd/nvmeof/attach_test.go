@@ -22,15 +22,9 @@ type attached struct {
 
 func startAttach(t *testing.T, s *testTarget, more ...string) *attached {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	a := &attached{filepath.Join(t.TempDir(), "s"), newOutput(), newOutput(), stop, make(chan error, 1)}
-	root := newRoot()
-	root.SetOut(a.out)
-	root.SetErr(a.errOut)
-	go func() {
-		a.ended <- execute(ctx, root, append([]string{"attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket}, more...))
-	}()
-	t.Cleanup(stop)
+	a := &attached{socket: filepath.Join(t.TempDir(), "s"), out: newOutput(), errOut: newOutput()}
+	a.stop, a.ended = begin(t, a.out, a.errOut, append([]string{"attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket}, more...)...)
+	t.Cleanup(a.stop)
 	a.out.await(t, "nbd-client")
 	return a
 }
@@ -122,7 +116,7 @@ func TestAttachStops(t *testing.T) {
 // TestAttachRestart: a client's writes go on after the target was away; one that stays
 // away ends the command.
 func TestAttachRestart(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	s := startConfigured(t, strings.Replace(testConfig, "subsystems:", "  - {id: 2, address: SECOND}\nsubsystems:", 1))
 	s.out.await(t, "nvme connect")
 	a := startAttach(t, s.testTarget, "-a", s.addr+","+s.second, "-k", "1", "-c", "1", "-l", "3", "--timeout", "2s", "--namespace-id", "2")
@@ -137,5 +131,6 @@ func TestAttachRestart(t *testing.T) {
 	a.errOut.await(t, "nvmeof: "+s.addr+": live\n")
 	a.errOut.await(t, "nvmeof: "+s.second+": live\n")
 	again.end(t)
-	(outcome{err: <-a.ended}).want(t, exitConnection, s.addr+": not connected again within 3s")
+	err := <-a.ended // before what it said is looked at
+	(outcome{errOut: a.errOut.String(), err: err}).want(t, exitConnection, s.addr+": not connected again within 3s")
 }

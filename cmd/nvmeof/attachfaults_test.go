@@ -62,7 +62,7 @@ func (a *attached) finish(t *testing.T) {
 // Nobody gets an error, and nothing that was acknowledged is lost, neither to those who
 // read it nor in the file.
 func TestAttachKilled(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	c := configure(t, durable)
 	target := startDurable(t, c)
 	a := startAttach(t, c.testTarget, append(quick, "-a", c.addr+","+c.second)...)
@@ -84,7 +84,7 @@ func TestAttachKilled(t *testing.T) {
 // then goes on with what it had received. Requests wait and are repeated by the next
 // controller, without an error, once both sides have proved again who they are.
 func TestAttachSilent(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	hostFile, hostKey := writeKey(t, "host.key", 0o600)
 	ctrlFile, ctrlKey := writeKey(t, "ctrl.key", 0o600)
 	c := configure(t, strings.Replace(durable, "allow-any-host: true",
@@ -110,7 +110,7 @@ func TestAttachSilent(t *testing.T) {
 // TestAttachListeners: a listener goes and comes, and ANA states change, under load, one
 // way to the namespace at least being left, or none for a moment.
 func TestAttachListeners(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	c := startConfigured(t, durable)
 	c.out.await(t, "nvme connect -t rdma -a "+c.second)
 	a := startAttach(t, c.testTarget, append(quick, "-a", c.addr+","+c.second)...)

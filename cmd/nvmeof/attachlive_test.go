@@ -67,7 +67,7 @@ func (p published) grow(t *testing.T) {
 // TestAttachResized: a namespace grows in the target, is removed, and another comes in
 // its place, while clients of attach use that disk and others.
 func TestAttachResized(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	s := startConfigured(t, testConfig)
 	s.out.await(t, "nvme connect")
 	a := startAttach(t, s.testTarget)
@@ -94,12 +94,12 @@ func TestAttachResized(t *testing.T) {
 
 // TestConnectResized: the same of the disks that connect publishes.
 func TestConnectResized(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	s := startConfigured(t, testConfig)
 	s.out.await(t, "nvme connect")
 	c := startCommand(t, s.at("connect", "-n", testNQN)...)
 	c.errOut.await(t, "nvmeof: nvme0n2: published at ")
-	published{filepath.Join(runDir(), "nvme0n2.sock"), "nvme0n2"}.grow(t)
+	published{filepath.Join(runDirOf(t), "nvme0n2.sock"), "nvme0n2"}.grow(t)
 	command(t, "list").want(t, 0, " /  16.78  MB      4 KiB")
 	c.stop()
 	c.wantEnd(0)
@@ -107,7 +107,7 @@ func TestConnectResized(t *testing.T) {
 
 // TestAttachTrim: what a client trims is freed in the target's file.
 func TestAttachTrim(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	s := startConfigured(t, testConfig)
 	s.out.await(t, "nvme connect")
 	a := startAttach(t, s.testTarget)

@@ -8,7 +8,7 @@ import (
 // TestAttachProtected: a namespace that becomes read-only refuses writes and nothing
 // else, and one that is paused lets its clients wait.
 func TestAttachProtected(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	s := startConfigured(t, testConfig)
 	s.out.await(t, "nvme connect")
 	a := startAttach(t, s.testTarget)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"runtime"
 	"slices"
@@ -15,15 +14,12 @@ import (
 // startBench runs bench, and returns when its requests come to the target.
 func startBench(t *testing.T, args ...string) (errOut *output, ended chan outcome) {
 	t.Helper()
-	root := newRoot()
 	out := newOutput()
 	errOut, ended = newOutput(), make(chan outcome, 1)
-	root.SetOut(out)
-	root.SetErr(errOut)
-	ctx, stop := context.WithCancel(context.Background())
+	stop, end := begin(t, out, errOut, append([]string{"bench", "-n", testNQN, "-k", "1", "-c", "1", "--timeout", "2s", "--namespace-id", "2"}, args...)...)
 	t.Cleanup(stop)
 	go func() {
-		err := execute(ctx, root, append([]string{"bench", "-n", testNQN, "-k", "1", "-c", "1", "--timeout", "2s", "--namespace-id", "2"}, args...))
+		err := <-end
 		ended <- outcome{out.String(), errOut.String(), err}
 	}()
 	for limit := time.Now().Add(20 * time.Second); ; {
@@ -45,6 +41,7 @@ func startBench(t *testing.T, args ...string) (errOut *output, ended chan outcom
 // TestBenchRestart: a measurement goes on after its target was away, and finds all
 // that it has written.
 func TestBenchRestart(t *testing.T) {
+	beside(t)
 	second := loopbackAddress()
 	s := startConfigured(t, strings.Replace(testConfig, "subsystems:", "  - {id: 2, address: "+second+"}\nsubsystems:", 1))
 	s.out.await(t, "nvme connect")

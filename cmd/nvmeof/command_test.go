@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -62,6 +64,9 @@ type outcome struct {
 
 func command(t *testing.T, args ...string) outcome {
 	t.Helper()
+	if environment(t) != nil {
+		return separately(t, args...)
+	}
 	return commandIn(t.Context(), nil, args...)
 }
 
@@ -75,9 +80,18 @@ func commandIn(ctx context.Context, in []byte, args ...string) outcome {
 	return outcome{out.String(), errOut.String(), err}
 }
 
+// code is the exit code, of a process or of a command in this one.
+func (o outcome) code() int {
+	var ended *exec.ExitError
+	if errors.As(o.err, &ended) {
+		return ended.ExitCode()
+	}
+	return exitCode(o.err)
+}
+
 func (o outcome) want(t *testing.T, code int, texts ...string) outcome {
 	t.Helper()
-	if got := exitCode(o.err); got != code {
+	if got := o.code(); got != code {
 		t.Fatalf("exit code %d, want %d: %v\n%s%s", got, code, o.err, o.out, o.errOut)
 	}
 	all := o.out + o.errOut + fmt.Sprint(o.err)
@@ -102,15 +116,9 @@ type testTarget struct {
 // startTarget runs the target command at an address of its own.
 func startTarget(t *testing.T, args ...string) *testTarget {
 	t.Helper()
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // this host's names
-	ctx, stop := context.WithCancel(context.Background())
-	s := &testTarget{addr: loopbackAddress(), out: newOutput(), errOut: newOutput(), stop: stop, ended: make(chan error, 1)}
-	root := newRoot()
-	root.SetOut(s.out)
-	root.SetErr(s.errOut)
-	go func() {
-		s.ended <- execute(ctx, root, append([]string{"target", "--listen", s.addr, "--nqn", testNQN, "--shards", "1"}, args...))
-	}()
+	setenv(t, "XDG_CONFIG_HOME", t.TempDir()) // this host's names
+	s := &testTarget{addr: loopbackAddress(), out: newOutput(), errOut: newOutput()}
+	s.stop, s.ended = begin(t, s.out, s.errOut, append([]string{"target", "--listen", s.addr, "--nqn", testNQN, "--shards", "1"}, args...)...)
 	t.Cleanup(func() { s.end(t) })
 	s.out.await(t, "nvme connect")
 	return s

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A process is a command that stays, in this process.
+// A process is a command that stays.
 type process struct {
 	*testing.T
 	out, errOut *output
@@ -18,27 +18,12 @@ type process struct {
 	ended       chan error
 }
 
-// inOwnRunDir keeps a test's connections apart from those of others.
-func inOwnRunDir(t *testing.T) {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "n") // short: it has sockets
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	t.Setenv("NVMEOF_RUN_DIR", filepath.Join(dir, "run"))
-}
-
 func startCommand(t *testing.T, args ...string) *process {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	p := &process{t, newOutput(), newOutput(), stop, make(chan error, 1)}
-	root := newRoot()
-	root.SetOut(p.out)
-	root.SetErr(p.errOut)
-	go func() { p.ended <- execute(ctx, root, args) }()
+	p := &process{T: t, out: newOutput(), errOut: newOutput()}
+	p.stop, p.ended = begin(t, p.out, p.errOut, args...)
 	t.Cleanup(func() {
-		stop()
+		p.stop()
 		p.wait()
 	})
 	return p
@@ -166,7 +151,7 @@ func TestConnectBesides(t *testing.T) {
 // TestReconnect: a target that is away for a while is connected to again, and one
 // that stays away is given up.
 func TestReconnect(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	first := startConfigured(t, testConfig)
 	first.out.await(t, "nvme connect")
 	c := startCommand(t, first.at("connect", "-n", testNQN, "-c", "1", "-l", "60", "-k", "2")...)
@@ -199,7 +184,7 @@ func TestReconnect(t *testing.T) {
 // TestReplacedNamespace: another namespace with the identifier of one that was removed is
 // published in its place.
 func TestReplacedNamespace(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	s := startConfigured(t, testConfig)
 	s.out.await(t, "nvme connect")
 	c := startCommand(t, s.at("connect", "-n", testNQN)...)
@@ -216,12 +201,8 @@ func TestReplacedNamespace(t *testing.T) {
 // again starts a target anew that has ended.
 func (c *configured) again(t *testing.T) *testTarget {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	again := &testTarget{addr: c.addr, out: newOutput(), errOut: newOutput(), stop: stop, ended: make(chan error, 1)}
-	root := newRoot()
-	root.SetOut(again.out)
-	root.SetErr(again.errOut)
-	go func() { again.ended <- execute(ctx, root, []string{"target", "--config", c.file}) }()
+	again := &testTarget{addr: c.addr, out: newOutput(), errOut: newOutput()}
+	again.stop, again.ended = begin(t, again.out, again.errOut, "target", "--config", c.file)
 	t.Cleanup(func() { again.end(t) })
 	return again
 }

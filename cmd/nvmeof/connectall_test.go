@@ -24,7 +24,7 @@ subsystems:
 
 // TestConnectAll: all subsystems of a target, and of those to which it refers.
 func TestConnectAll(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	other := startTarget(t, "--export", "mem:4MiB", "--nqn", "nqn.2026-11.org.example:three", "--allow-any-host")
 	s := startConfigured(t, twoSubsystems+"referrals:\n  - address: "+other.addr+":4420\n")
 	s.out.await(t, "nvme connect")
@@ -52,7 +52,7 @@ func TestConnectAll(t *testing.T) {
 
 // TestConnectAllPersistent: what is listed later is connected to.
 func TestConnectAllPersistent(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	s := startConfigured(t, twoSubsystems)
 	s.out.await(t, "nvme connect")
 	watch := startCommand(t, s.at("discover", "--persistent", "-o", "json")...)
@@ -78,7 +78,7 @@ func TestConnectAllPersistent(t *testing.T) {
 
 // TestConnectAllGivenUp: what is listed is connected to again after it was given up.
 func TestConnectAllGivenUp(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	s := startConfigured(t, testConfig)
 	s.out.await(t, "nvme connect")
 	c := startCommand(t, s.at("connect-all", "--persistent", "-l", "1", "-c", "1")...)
@@ -95,7 +95,7 @@ func TestConnectAllGivenUp(t *testing.T) {
 // TestDiscoverBesides: what comes by an address that another process has is asked and
 // connected by that one.
 func TestDiscoverBesides(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	s := startConfigured(t, twoSubsystems)
 	s.out.await(t, "nvme connect")
 	other := startTarget(t, "--export", "mem:4MiB", "--nqn", "nqn.2026-11.org.example:three", "--allow-any-host")
@@ -123,7 +123,7 @@ func TestDiscoverBesides(t *testing.T) {
 // TestOwnerEnds: what another process held for connect-all is connected to by that one
 // when it ends, without a word to anybody.
 func TestOwnerEnds(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	s := startConfigured(t, twoSubsystems)
 	s.out.await(t, "nvme connect")
 	other := startTarget(t, "--export", "mem:4MiB", "--nqn", "nqn.2026-11.org.example:three", "--allow-any-host")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -42,8 +41,8 @@ func configure(t *testing.T, text string) *configured {
 	t.Helper()
 	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: loopbackAddress(), second: loopbackAddress()}}
 	c.file = c.write(t, "target.yaml", text)
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	t.Setenv("NVMEOF_SOCKET", filepath.Join(c.dir, "run", "s"))
+	setenv(t, "XDG_CONFIG_HOME", t.TempDir())
+	setenv(t, "NVMEOF_SOCKET", filepath.Join(c.dir, "run", "s"))
 	return c
 }
 
@@ -51,12 +50,8 @@ func configure(t *testing.T, text string) *configured {
 func startConfigured(t *testing.T, text string) *configured {
 	t.Helper()
 	c := configure(t, text)
-	ctx, stop := context.WithCancel(context.Background())
-	c.out, c.errOut, c.stop, c.ended = newOutput(), newOutput(), stop, make(chan error, 1)
-	root := newRoot()
-	root.SetOut(c.out)
-	root.SetErr(c.errOut)
-	go func() { c.ended <- execute(ctx, root, []string{"target", "--config", c.file}) }()
+	c.out, c.errOut = newOutput(), newOutput()
+	c.stop, c.ended = begin(t, c.out, c.errOut, "target", "--config", c.file)
 	t.Cleanup(func() { c.end(t) })
 	return c
 }
@@ -160,11 +155,12 @@ func TestSave(t *testing.T) {
 // TestApplyUnderIO: what is applied while a host works does not disturb it, whether
 // it succeeds or is undone.
 func TestApplyUnderIO(t *testing.T) {
+	beside(t)
 	c := startConfigured(t, testConfig)
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
 	ended := make(chan outcome, 1)
 	go func() {
-		ended <- commandIn(t.Context(), nil, c.at("bench", "-n", testNQN, "--rw", "randwrite", "--size", "8MiB", "--verify", "--time_based", "--runtime", "2s", "--iodepth", "8")...)
+		ended <- command(t, c.at("bench", "-n", testNQN, "--rw", "randwrite", "--size", "8MiB", "--verify", "--time_based", "--runtime", "2s", "--iodepth", "8")...)
 	}()
 	for !strings.Contains(command(t, "controller", "list", "-o", "json", "--interval", "1ms").want(t, 0).out, `"commands"`) {
 		if t.Context().Err() != nil {
@@ -283,6 +279,7 @@ func TestNvmetcli(t *testing.T) {
 // TestLateFile: a target starts without a file that is not there yet, says so, and
 // serves it when it is.
 func TestLateFile(t *testing.T) {
+	beside(t)
 	c := startConfigured(t, strings.Replace(testConfig, "file: {path: DIR/disk.img, size: 8MiB}", "file: {path: DIR/late.img}", 1))
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
 	c.errOut.await(t, "namespace waits for what it exports")

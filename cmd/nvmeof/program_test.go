@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,6 +22,12 @@ const asProgram = "NVMEOF_TEST_AS_PROGRAM"
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main() // which exits
+	}
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given { // those that run beside others wait more than they compute
+		_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
 	}
 	os.Exit(m.Run())
 }
@@ -38,12 +48,7 @@ type separate struct {
 
 func startSeparate(t *testing.T, args ...string) *separate {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &separate{cmd: exec.Command(self, args...), out: newOutput(), errOut: newOutput(), ended: make(chan error, 1)}
-	s.cmd.Env = append(os.Environ(), asProgram+"=1")
+	s := &separate{cmd: program(context.Background(), t, args...), out: newOutput(), errOut: newOutput(), ended: make(chan error, 1)}
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.errOut
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -11,12 +11,12 @@ import (
 // TestPublish: what connect holds can be used by NBD, and a client's writes go on after
 // the target was away.
 func TestPublish(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	s := startConfigured(t, testConfig)
 	s.out.await(t, "nvme connect")
 	c := startCommand(t, s.at("connect", "-n", testNQN, "-c", "1", "-k", "1")...)
 	c.out.await(t, "nvme0\n")
-	socket := filepath.Join(runDir(), "nvme0n2.sock")
+	socket := filepath.Join(runDirOf(t), "nvme0n2.sock")
 	uri := "nbd+unix:///nvme0n2?socket=" + socket
 	c.errOut.await(t, "nvmeof: nvme0n2: published at "+uri)
 	command(t, "list").want(t, 0, "\nnvme0n1 nbd+unix:", "\nnvme0n2 "+uri+"\n")
@@ -51,14 +51,14 @@ func TestPublish(t *testing.T) {
 	if o := command(t, "list").want(t, 0, "nvme0n1"); strings.Contains(o.out, "nvme0n2") {
 		t.Errorf("it is listed:\n%s", o.out)
 	}
-	l = startLoad(dialNBD(t, filepath.Join(runDir(), "nvme0n1.sock"), ""))
+	l = startLoad(dialNBD(t, filepath.Join(runDirOf(t), "nvme0n1.sock"), ""))
 	l.more(t, 20)
 	command(t, "disconnect", "-n", testNQN).want(t, 0) // under load
 	if err := <-l.ended; err == nil {
 		t.Error("a load without a disk ends without an error")
 	}
 	c.wantEnd(0)
-	if left, _ := filepath.Glob(filepath.Join(runDir(), "*")); len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(runDirOf(t), "*")); len(left) != 0 {
 		t.Errorf("left: %q", left)
 	}
 }
@@ -78,7 +78,7 @@ subsystems:
 // TestTwoPaths: two ways to one subsystem are paths of it, and a client goes on by one
 // when the other goes.
 func TestTwoPaths(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	s := startConfigured(t, twoListeners)
 	s.out.await(t, "nvme connect")
 	c := startCommand(t, s.at("connect-all")...)
@@ -96,7 +96,7 @@ func TestTwoPaths(t *testing.T) {
 	command(t, "iopolicy", "-n", "nqn.2014-08.org.example:none", "numa").want(t, exitUsage, "there is no such subsystem")
 	command(t, "iopolicy", "best").want(t, exitUsage, "it is numa, round-robin, queue-depth or latency")
 	command(t, "list-subsys", "-v").want(t, 0, "iopolicy=round-robin\n")
-	l := startLoad(dialNBD(t, filepath.Join(runDir(), "nvme0n1.sock"), "nvme0n1"))
+	l := startLoad(dialNBD(t, filepath.Join(runDirOf(t), "nvme0n1.sock"), "nvme0n1"))
 	l.more(t, 50)
 	command(t, "disconnect", "-d", "nvme0").want(t, 0)
 	l.more(t, 50)

@@ -8,7 +8,7 @@ import (
 // TestSilentAddress: an address at which nobody answers is told of soon, and no obstacle
 // where another one leads to the subsystem.
 func TestSilentAddress(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	const silent = "127.63.11.9"
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	start := time.Now()

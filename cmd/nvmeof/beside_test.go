@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// environments are those of the tests that run beside others, by their names.
+var environments sync.Map // of map[string]string, written by the test's own goroutine
+
+// beside lets a test that waits a lot run beside others, with connections, a control
+// socket and names of its own. Its commands are processes: the environment of one is all
+// that they share.
+func beside(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	environments.Store(t.Name(), map[string]string{"GORACE": "atexit_sleep_ms=0"}) // a second for each process
+	t.Cleanup(func() { environments.Delete(t.Name()) })
+	inOwnRunDir(t)
+	setenv(t, "XDG_CONFIG_HOME", t.TempDir())
+}
+
+// environment is what a test beside others, or a part of it, has set; nil of any other.
+func environment(t *testing.T) map[string]string {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	env, _ := environments.Load(name)
+	all, _ := env.(map[string]string)
+	return all
+}
+
+// setenv is t.Setenv for the commands of a test.
+func setenv(t *testing.T, name, value string) {
+	t.Helper()
+	if env := environment(t); env != nil {
+		env[name] = value
+		return
+	}
+	t.Setenv(name, value)
+}
+
+// runDirOf is where the connections of a test's commands are.
+func runDirOf(t *testing.T) string {
+	if env := environment(t); env != nil {
+		return env["NVMEOF_RUN_DIR"]
+	}
+	return runDir()
+}
+
+// inOwnRunDir keeps a test's connections apart from those of others.
+func inOwnRunDir(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "n") // short: it has sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	setenv(t, "NVMEOF_RUN_DIR", filepath.Join(dir, "run"))
+}
+
+// program is the program as a process to be started, which ends as by SIGTERM when ctx
+// does.
+func program(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
+	cmd.WaitDelay = 30 * time.Second
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	for name, value := range maps.All(environment(t)) {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	return cmd
+}
+
+// begin starts a command line that stays.
+func begin(t *testing.T, out, errOut *output, args ...string) (stop context.CancelFunc, ended chan error) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	ended = make(chan error, 1)
+	if environment(t) != nil {
+		cmd := program(ctx, t, args...)
+		cmd.Stdout, cmd.Stderr = out, errOut
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() { ended <- ending(cmd.Wait()) }()
+		return stop, ended
+	}
+	root := newRoot()
+	root.SetOut(out)
+	root.SetErr(errOut)
+	go func() { ended <- execute(ctx, root, args) }()
+	return stop, ended
+}
+
+// ending is how a process ended: an [exec.ExitError] where that was not with exit code 0,
+// and nil where it was, if it was told to end or not.
+func ending(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// separately runs a command line to its end as a process.
+func separately(t *testing.T, args ...string) outcome {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	cmd := program(t.Context(), t, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	return outcome{out.String(), errOut.String(), err}
+}
