@@ -25,6 +25,9 @@ func (n *Namespace) Execute(ctx context.Context, cmd capsule.Command, data []byt
 		return capsule.Completion{}, err
 	}
 	t := newTask(l, []capsule.Command{cmd}, data)
+	if cmd.NSID == n.id {
+		t.ns = n
+	}
 	if err := t.await(ctx); err != nil {
 		return capsule.Completion{}, err
 	}

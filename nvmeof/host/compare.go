@@ -31,6 +31,7 @@ func (n *Namespace) CompareAndWrite(ctx context.Context, off int64, expected, ne
 	fields.Put(&compare)
 	fields.Put(&write)
 	t := newTask(n.controller.nextLane().link, []capsule.Command{compare, write}, expected, next)
+	t.ns = n
 	if err := t.await(ctx); err != nil {
 		return err
 	}

@@ -19,6 +19,11 @@ var (
 	// identifier is of another one. The status Invalid Namespace is one too.
 	ErrRemoved = errors.New("namespace was removed")
 
+	// ErrUnseen is a namespace whose controller did not answer, or refused, when it was
+	// last asked what the namespace is now. It may be another, so that nothing is sent to
+	// it until a [Namespace.Refresh] has seen it again.
+	ErrUnseen = errors.New("namespace could not be identified again, and may be another")
+
 	// ErrUnsupported is a [backend.ErrUnsupported] too.
 	ErrUnsupported error = unsupportedError{}
 )
@@ -31,6 +36,28 @@ type UnsentError struct{ Err error }
 func (e *UnsentError) Error() string { return e.Err.Error() }
 
 func (e *UnsentError) Unwrap() error { return e.Err }
+
+// An UnusableError is a namespace that is there and that this host cannot use, by what
+// its Identify data say.
+type UnusableError struct {
+	ID  capsule.NSID
+	Err error // why
+}
+
+func (e *UnusableError) Error() string { return fmt.Sprintf("namespace %d: %v", e.ID, e.Err) }
+
+func (e *UnusableError) Unwrap() error { return e.Err }
+
+// A RemovedError is an [ErrRemoved] of which it is known what has taken the namespace's
+// place.
+type RemovedError struct {
+	ID  capsule.NSID
+	Why string
+}
+
+func (e *RemovedError) Error() string { return fmt.Sprintf("namespace %d %s", e.ID, e.Why) }
+
+func (e *RemovedError) Is(target error) bool { return target == ErrRemoved }
 
 type unsupportedError struct{}
 

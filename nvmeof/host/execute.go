@@ -13,6 +13,7 @@ import (
 // belongs to its queue's loop from begin until done is closed.
 type task struct {
 	link   *link
+	ns     *Namespace // whose commands they are; nil: of none that can go
 	halves []half
 	left   int // outstanding
 	buffer shard.Buffer
@@ -121,6 +122,12 @@ func (t *task) begin() {
 func (t *task) send(b shard.Buffer) {
 	p := t.link.pool
 	t.buffer = b
+	if t.ns != nil {
+		if err := t.ns.barred(); err != nil {
+			t.end(err)
+			return
+		}
+	}
 	for i := range t.halves {
 		h := &t.halves[i]
 		if len(h.data) > 0 {

@@ -72,6 +72,10 @@ func (l *lane) serve() {
 			o.fail(l.lostOf(o))
 		}
 		for !o.allSent() {
+			if err := o.ns.barred(); err != nil { // since it began
+				o.fail(err)
+				break
+			}
 			if !l.send(o) {
 				l.serving = false
 				return

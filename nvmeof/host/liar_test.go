@@ -38,6 +38,8 @@ type liar struct {
 	ns       func(*capsule.IdentifyNamespace)
 	nvm      capsule.IdentifyNVMController
 	nsids    []capsule.NSID
+	ids      func(b []byte) // the list of namespace identification descriptors
+	refuse   func(*capsule.Command) capsule.Status
 	log      func(off uint64, b []byte)
 	queueCnt capsule.QueueCounts
 	silent   func(*capsule.Command) bool // gets no answer
@@ -52,6 +54,7 @@ func newLiar(t *testing.T) *liar {
 		cap:      capsule.CAPFields{MQES: 127, CQR: true, TO: 1, CSS: capsule.CSSNVM},
 		csts:     capsule.CSTSReady,
 		identify: func(*capsule.IdentifyController) {}, ns: func(*capsule.IdentifyNamespace) {},
+		ids: func([]byte) {}, refuse: func(*capsule.Command) capsule.Status { return 0 },
 		nsids: []capsule.NSID{1}, log: func(uint64, []byte) {}, silent: func(*capsule.Command) bool { return false },
 		queueCnt: capsule.QueueCounts{Submission: 4, Completion: 4},
 		io:       func(_ *liarQueue, c *fabric.Command) { c.Respond(0, 0) },
@@ -138,7 +141,10 @@ type liarQueue struct {
 }
 
 func (q *liarQueue) Command(c *fabric.Command) {
+	refused := q.liar.refuse(&c.SQE)
 	switch {
+	case refused != 0:
+		c.Respond(refused, 0)
 	case q.liar.silent(&c.SQE):
 		if q.failed {
 			c.Respond(0, 0)
@@ -244,6 +250,8 @@ func (q *liarQueue) identify(c *fabric.Command, b []byte) {
 		ns.Encode(b)
 	case capsule.CNSControllerCSI:
 		l.nvm.Encode(b)
+	case capsule.CNSDescriptors:
+		l.ids(b)
 	case capsule.CNSActiveNamespaces:
 		capsule.PutNamespaceList(b, l.nsids)
 	}

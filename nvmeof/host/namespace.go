@@ -18,11 +18,13 @@ import (
 type Namespace struct {
 	controller *Controller
 	id         capsule.NSID
-	shift      uint8        // block size is 1 << shift
-	size       atomic.Int64 // bytes
-	removed    atomic.Bool  // by the last Refresh
+	shift      uint8                 // block size is 1 << shift
+	size       atomic.Int64          // bytes
+	bar        atomic.Pointer[error] // why nothing may be sent, by the last Refresh; nil: it may
 	identify   atomic.Pointer[capsule.IdentifyNamespace]
 	ids        Identifiers
+
+	refreshing sync.Mutex // held by Refresh, so that what was said last counts
 
 	mu     sync.Mutex // guards what follows
 	queues int        // open
@@ -35,6 +37,19 @@ type Identifiers struct {
 	NGUID [16]byte
 	EUI64 [8]byte
 	CSI   capsule.CSI
+}
+
+// String names the namespace by the identifier that says most.
+func (i Identifiers) String() string {
+	switch {
+	case i.UUID != uuid.Nil:
+		return "UUID " + i.UUID.String()
+	case i.NGUID != [16]byte{}:
+		return fmt.Sprintf("NGUID %x", i.NGUID)
+	case i.EUI64 != [8]byte{}:
+		return fmt.Sprintf("EUI64 %x", i.EUI64)
+	}
+	return "no identifier"
 }
 
 // Namespaces lists the identifiers of the active namespaces in ascending order.
@@ -68,7 +83,8 @@ const (
 	maxShift = 16
 )
 
-// Namespace opens a namespace.
+// Namespace opens a namespace. One that is there, but cannot be used by this host, is an
+// [*UnusableError].
 func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace, error) {
 	if len(c.lanes) == 0 {
 		return nil, fmt.Errorf("controller %d has no I/O queues", c.cntlid)
@@ -80,18 +96,21 @@ func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace
 	}
 	identify, err := capsule.DecodeIdentifyNamespace(b)
 	if err != nil {
-		return nil, err
+		return nil, &UnusableError{id, err}
 	}
 	n.identify.Store(&identify)
+	if identify.NSZE == 0 {
+		return nil, fmt.Errorf("namespace %d: not active: %w", id, ErrRemoved)
+	}
 	if err := n.judge(); err != nil {
-		return nil, fmt.Errorf("namespace %d: %w", id, err)
+		return nil, &UnusableError{id, err}
 	}
 	b, err = c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSDescriptors})
 	if err != nil {
 		return nil, fmt.Errorf("namespace %d: %w", id, err)
 	}
 	if n.ids, err = readIdentifiers(b); err != nil {
-		return nil, fmt.Errorf("namespace %d: %w", id, err)
+		return nil, &UnusableError{id, err}
 	}
 	return n, nil
 }
@@ -101,8 +120,6 @@ func (n *Namespace) judge() error {
 	id := n.Identify()
 	f := id.Format()
 	switch {
-	case id.NSZE == 0:
-		return fmt.Errorf("not active: %w", ErrRemoved)
 	case f.LBADS < minShift || f.LBADS > maxShift:
 		return fmt.Errorf("blocks of 2^%d bytes: this host takes 512 to 65536", f.LBADS)
 	case f.MS != 0:

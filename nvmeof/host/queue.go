@@ -110,8 +110,8 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	if err := n.controller.Err(); err != nil {
 		return nil, err
 	}
-	if n.removed.Load() {
-		return nil, ErrRemoved
+	if err := n.barred(); err != nil {
+		return nil, err
 	}
 	if !n.addQueue() {
 		return nil, backend.ErrClosed
@@ -190,8 +190,8 @@ func (q *Queue) hand() {
 func (q *Queue) fill(s *slot, r *backend.Request) error {
 	s.tag, s.fua, s.free = r.Tag, r.FUA, r.Deallocate
 	s.stop, s.timeout = nil, q.limit.timeout
-	if q.ns.removed.Load() {
-		return ErrRemoved
+	if err := q.ns.barred(); err != nil {
+		return err
 	}
 	info := backend.Info{Size: q.ns.Size(), BlockSize: 1 << q.ns.shift, Alignment: 1}
 	if err := info.Check(r); err != nil {

@@ -20,8 +20,8 @@ func (n *Namespace) ReadAtContext(ctx context.Context, p []byte, off int64) (int
 	if off < 0 {
 		return 0, ErrOutOfRange
 	}
-	if n.removed.Load() {
-		return 0, ErrRemoved
+	if err := n.barred(); err != nil {
+		return 0, err
 	}
 	size := n.Size()
 	if off >= size {
@@ -136,8 +136,8 @@ func (c *Controller) supports(bit uint16) error {
 }
 
 func (n *Namespace) checkRange(off, length int64) error {
-	if n.removed.Load() {
-		return ErrRemoved
+	if err := n.barred(); err != nil {
+		return err
 	}
 	if !backend.InRange(off, length, n.Size()) {
 		return ErrOutOfRange

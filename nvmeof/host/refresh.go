@@ -22,24 +22,55 @@ func (n *Namespace) Refresh() (changed bool, err error) {
 }
 
 // RefreshContext asks the controller for the namespace's size, and the rest of its
-// Identify data, as they are now. Requests
-// that begin later and reach beyond the end get [ErrOutOfRange], or
-// [backend.ErrOutOfRange] of a Queue. Where the namespace is there no more, or has
-// other unique identifiers or blocks, it returns [ErrRemoved], and so does each
-// request until a Refresh finds it again: what was meant for one namespace goes to no
-// other. After any other error all is as before.
+// Identify data, as they are now. Requests that begin later and reach beyond the end get
+// [ErrOutOfRange], or [backend.ErrOutOfRange] of a Queue. Where the namespace is there no
+// more, has other unique identifiers or blocks, or cannot be used by this host any more,
+// the error is an [ErrRemoved], which each request gets until a Refresh finds the
+// namespace again: what was meant for one goes to no other. After any other error it is
+// not known what the namespace is now, and requests get an [ErrUnseen] until it is.
 func (n *Namespace) RefreshContext(ctx context.Context) (changed bool, err error) {
+	n.refreshing.Lock()
+	defer n.refreshing.Unlock()
 	now, err := n.controller.Namespace(ctx, n.id)
-	switch {
-	case errors.Is(err, ErrRemoved), err == nil && (now.ids != n.ids || now.shift != n.shift):
-		n.removed.Store(true)
-		return false, fmt.Errorf("namespace %d: %w", n.id, ErrRemoved)
-	case err != nil:
+	if err = n.compare(now, err); err != nil {
+		why := err
+		if !errors.Is(err, ErrRemoved) {
+			why = fmt.Errorf("%w: %w", ErrUnseen, err)
+		}
+		n.bar.Store(&why)
 		return false, err
 	}
 	n.identify.Store(now.Identify())
 	size := now.Size()
 	changed = n.size.Swap(size) != size
-	n.removed.Store(false)
+	n.bar.Store(nil)
 	return changed, nil
+}
+
+// compare judges what became of looking at the namespace again: an [ErrRemoved] where it
+// is another.
+func (n *Namespace) compare(now *Namespace, err error) error {
+	var unusable *UnusableError
+	switch {
+	case errors.As(err, &unusable):
+		return &RemovedError{n.id, fmt.Sprintf("is another, which this host cannot use: %v", unusable.Err)}
+	case errors.Is(err, ErrRemoved):
+		return fmt.Errorf("namespace %d: %w", n.id, ErrRemoved)
+	case err != nil:
+		return err
+	case now.ids != n.ids:
+		return &RemovedError{n.id, fmt.Sprintf("is another: it has %v now, and had %v", now.ids, n.ids)}
+	case now.shift != n.shift:
+		return &RemovedError{n.id, fmt.Sprintf("has blocks of %d bytes now, and had %d", now.BlockSize(), n.BlockSize())}
+	}
+	return nil
+}
+
+// barred is why nothing may be sent to the namespace, nil where it may. Any goroutine may
+// call it, for each request.
+func (n *Namespace) barred() error {
+	if why := n.bar.Load(); why != nil {
+		return *why
+	}
+	return nil
 }

@@ -1,13 +1,18 @@
 package host
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
@@ -68,6 +73,110 @@ func TestRefresh(t *testing.T) {
 	for _, err := range []error{read, wrote, opened} {
 		if !errors.Is(err, ErrRemoved) {
 			t.Errorf("the other is used: %v", err)
+		}
+	}
+}
+
+// TestReplaced: nothing goes to what has taken a namespace's place, nor to a namespace of
+// which its controller did not say what it is, until that has been seen again.
+func TestReplaced(t *testing.T) {
+	isIdentify := func(c *capsule.Command) bool {
+		return capsule.AdminOpcode(c.Opcode) == capsule.AdminIdentify && c.Identify().CNS == capsule.CNSNamespace
+	}
+	cases := []struct {
+		name string
+		lie  func(*liar)
+		want error
+		say  string
+	}{
+		{"metadata", func(l *liar) { l.ns = func(n *capsule.IdentifyNamespace) { n.LBAF[0].MS = 8 } }, ErrRemoved, "8 bytes of metadata"},
+		{"blocks of 256 bytes", func(l *liar) { l.ns = func(n *capsule.IdentifyNamespace) { n.LBAF[0].LBADS = 8 } }, ErrRemoved, "blocks of 2^8"},
+		{"other blocks", func(l *liar) { l.ns = func(n *capsule.IdentifyNamespace) { n.LBAF[0].LBADS = 12 } }, ErrRemoved, "blocks of 4096 bytes now, and had 512"},
+		{"8 EiB", func(l *liar) { l.ns = func(n *capsule.IdentifyNamespace) { n.NSZE = 1 << 55 } }, ErrRemoved, "more than 8 EiB"},
+		{"not active", func(l *liar) { l.ns = func(n *capsule.IdentifyNamespace) { n.NSZE = 0 } }, ErrRemoved, "was removed"},
+		{"a descriptor that is too short", func(l *liar) { l.ids = func(b []byte) { copy(b, []byte{2, 8, 0, 0}) } }, ErrRemoved, "identifier of type 2 has 8 bytes, want 16"},
+		{"another command set", func(l *liar) { l.ids = func(b []byte) { copy(b, []byte{4, 1, 0, 0, 2}) } }, ErrRemoved, "command set 2"},
+		{"another identity", func(l *liar) { l.ids = func(b []byte) { copy(b, []byte{1, 8, 0, 0, 9}) } }, ErrRemoved, "EUI64 0900000000000000 now, and had no identifier"},
+		{"refused", func(l *liar) {
+			l.refuse = func(c *capsule.Command) capsule.Status {
+				if isIdentify(c) {
+					return capsule.StatusInternalError
+				}
+				return 0
+			}
+		}, ErrUnseen, "internal error"},
+		{"no answer", func(l *liar) { l.silent = isIdentify }, ErrUnseen, "deadline"},
+	}
+	for _, tt := range cases {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) { testReplaced(t, tt.lie, tt.want, tt.say) })
+		})
+	}
+}
+
+func testReplaced(t *testing.T, lie func(*liar), want error, say string) {
+	l := newLiar(t)
+	honest := *l
+	sent := 0
+	l.io = func(_ *liarQueue, c *fabric.Command) { sent++; c.Respond(0, 0) }
+	o := l.options()
+	o.Timeout = time.Minute
+	c, err := l.host.Connect(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := c.Namespace(context.Background(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := n.OpenQueue(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	block := make([]byte, 512)
+	use := func() (errs []error) {
+		add := func(err error) { errs = append(errs, err) }
+		add(second(n.ReadAt(block, 0)))
+		add(second(n.WriteAt(block, 0)))
+		add(n.Flush())
+		add(second(n.Execute(context.Background(), capsule.Command{Opcode: capsule.Opcode(capsule.IOFlush)}, nil)))
+		q.Submit([]backend.Request{{Op: backend.OpWrite, Length: 512, Buf: block}})
+		var rs [1]backend.Result
+		for q.Poll(rs[:]) == 0 {
+			if err := q.Wait(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add(rs[0].Err)
+		return errs
+	}
+	for _, err := range use() {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.shard.Call(func() { sent = 0; lie(l) })
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if _, err := n.RefreshContext(ctx); err == nil || errors.Is(err, ErrRemoved) != (want == ErrRemoved) || !strings.Contains(err.Error(), say) {
+		t.Errorf("Refresh: %v, want %q", err, say)
+	}
+	for i, err := range use() {
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), say) {
+			t.Errorf("request %d: %v, want %v: %s", i, err, want, say)
+		}
+	}
+	if sent != 0 {
+		t.Errorf("%d commands were sent", sent)
+	}
+	l.shard.Call(func() { l.ns, l.ids, l.refuse, l.silent = honest.ns, honest.ids, honest.refuse, honest.silent })
+	if _, err := n.Refresh(); err != nil {
+		t.Error(err)
+	}
+	for i, err := range use() {
+		if err != nil {
+			t.Errorf("seen again: request %d: %v", i, err)
 		}
 	}
 }
