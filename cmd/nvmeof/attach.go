@@ -142,6 +142,8 @@ func (p *publisher) changed() {
 func (p *publisher) serve(ctx context.Context, out io.Writer) error {
 	there, err := p.look(ctx)
 	switch {
+	case err != nil && len(p.namespaces) > 0: // of others
+		fmt.Fprintln(p.warn, "nvmeof:", err)
 	case err != nil:
 		return err
 	case len(there) == 0:

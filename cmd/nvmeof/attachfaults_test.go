@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -142,4 +144,38 @@ func TestAttachListeners(t *testing.T) {
 	l.end(t)
 	a.finish(t)
 	l.wantFile(t, filepath.Join(c.dir, "disk.img"))
+}
+
+// TestAttachReplaced: a target that comes back with another namespace at the same
+// identifier is said to have one. Who used the old one cannot write into it; who comes
+// now gets it.
+func TestAttachReplaced(t *testing.T) {
+	inOwnRunDir(t)
+	const first, second = "6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01", "6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b02"
+	with := func(id, file string) string {
+		return strings.NewReplacer("{nsid: 1,", "{nsid: 1, uuid: "+id+",", "disk.img", file).Replace(durable)
+	}
+	c := configure(t, with(first, "disk.img"))
+	target := startDurable(t, c)
+	a := startAttach(t, c.testTarget, quick...)
+	n := dialNBD(t, a.socket, "1")
+	n.wantErrno(t, 0, 0)
+	target.kill(t)
+	c.write(t, "target.yaml", with(second, "other.img"))
+	startDurable(t, c)
+	n.wantErrno(t, 0, nbdEIO)
+	said := "namespace 1 is another: it has UUID " + second + ", and had UUID " + first
+	a.errOut.await(t, "nvmeof: path "+c.addr+":4420: "+said+"\n")
+	a.errOut.await(t, "nvmeof: disk 1: a request failed: ")
+	if b, err := os.ReadFile(filepath.Join(c.dir, "other.img")); err != nil || bytes.ContainsFunc(b, func(r rune) bool { return r != 0 }) {
+		t.Errorf("the other file was written, or %v", err)
+	}
+	soon(t, "the other one is published", func() bool {
+		again := dialNBD(t, a.socket, "1")
+		defer again.c.Close()
+		return again.do(nbdWrite, 0, bytes.Repeat([]byte{7}, 4096)) == nil
+	})
+	n.wantErrno(t, 0, nbdEIO)
+	a.finish(t)
+	a.errOut.await(t, "; failed: ")
 }

@@ -48,6 +48,11 @@ func (e *UnusableError) Error() string { return fmt.Sprintf("namespace %d: %v", 
 
 func (e *UnusableError) Unwrap() error { return e.Err }
 
+// Removed is the error of the namespace whose place it has taken.
+func (e *UnusableError) Removed() *RemovedError {
+	return &RemovedError{e.ID, fmt.Sprintf("is another, which this host cannot use: %v", e.Err)}
+}
+
 // A RemovedError is an [ErrRemoved] of which it is known what has taken the namespace's
 // place.
 type RemovedError struct {

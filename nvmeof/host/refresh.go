@@ -53,7 +53,7 @@ func (n *Namespace) compare(now *Namespace, err error) error {
 	var unusable *UnusableError
 	switch {
 	case errors.As(err, &unusable):
-		return &RemovedError{n.id, fmt.Sprintf("is another, which this host cannot use: %v", unusable.Err)}
+		return unusable.Removed()
 	case errors.Is(err, ErrRemoved):
 		return fmt.Errorf("namespace %d: %w", n.id, ErrRemoved)
 	case err != nil:

@@ -43,8 +43,16 @@
 // get ErrOutOfRange, those that are on their way what the target says. A path that
 // comes back with another size is not used as long as others have the namespace, and
 // looks again when those change theirs. One whose controller has the namespace no
-// more is not used for it; when that is all of them, requests fail with an error that
-// is a [host.ErrRemoved]. [Config].NamespaceEvent tells the owner.
+// more, or another in its place, or one that this host cannot use, is not used for it;
+// when that is all of them, requests fail with an error that is a [host.ErrRemoved].
+// [Config].NamespaceEvent tells the owner, [Namespace.Err] the reason. Where a controller
+// does not say what the namespace is now, nothing goes there until it does: it is asked
+// again after a tenth of a second, and then ever more rarely, up to ReconnectDelay.
+//
+// While a path looks at a namespace no request is on its way to it. A target may
+// refuse requests after another namespace took the identifier (Namespace Not Ready),
+// until the controller has been asked what is there: then none that was meant for the
+// old one may arrive. How often a path looks is bounded, however often it is told to.
 //
 // # What happens to requests
 //

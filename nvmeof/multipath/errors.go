@@ -9,6 +9,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
 // ErrClosed is a subsystem, namespace or queue that was closed.
@@ -78,8 +79,11 @@ func (e *UnknownError) Unwrap() error { return e.Err }
 
 // A MismatchError is a path that leads to something else than the others.
 type MismatchError struct {
-	Addr netip.AddrPort
-	What string
+	Addr     netip.AddrPort
+	What     string
+	Replaced bool // a namespace's identifier is of another now: it is a [host.ErrRemoved]
 }
 
 func (e *MismatchError) Error() string { return fmt.Sprintf("path %v: %s", e.Addr, e.What) }
+
+func (e *MismatchError) Is(target error) bool { return e.Replaced && target == host.ErrRemoved }

@@ -60,7 +60,7 @@ func (s *Subsystem) Namespace(ctx context.Context, id capsule.NSID) (*Namespace,
 				continue
 			}
 		}
-		a, err := ses.attach(ctx, n)
+		a, err := ses.attach(ctx, n, nil)
 		if err != nil {
 			continue // it was lost, and will be attached when it comes back
 		}
@@ -101,13 +101,17 @@ func (n *Namespace) learn(ctx context.Context, ses *session) error {
 
 // same refuses a namespace that is another than this one.
 func (n *Namespace) same(ns *host.Namespace, at netip.AddrPort) error {
-	what := ""
+	what, replaced := "", false
 	switch ids, none := ns.Identifiers(), (host.Identifiers{CSI: capsule.CSINVM}); {
 	case ids != n.ids:
-		what = fmt.Sprintf("is another: it has %s, the one of the other paths %s", described(ids), described(n.ids))
+		replaced = n.isOpen()
+		if what = fmt.Sprintf("is another: it has %v, and had %v", ids, n.ids); n.elsewhere(at) {
+			what = fmt.Sprintf("is another: it has %v, the one of the other paths %v", ids, n.ids)
+		}
 	case ids == none && n.sub.pathCount() > 1:
 		what = "has no unique identifier, so that nobody knows whether it is the one of the other paths"
 	case ns.BlockSize() != n.info.BlockSize, ns.Size() != n.Size() && n.elsewhere(at):
+		replaced = ns.BlockSize() != n.info.BlockSize && n.isOpen()
 		what = fmt.Sprintf("has %d bytes in blocks of %d, on the other paths %d in blocks of %d",
 			ns.Size(), ns.BlockSize(), n.Size(), n.info.BlockSize)
 	case ns.Identify().NMIC&capsule.NMICShared == 0 && n.sub.pathCount() > 1:
@@ -116,19 +120,7 @@ func (n *Namespace) same(ns *host.Namespace, at netip.AddrPort) error {
 	if what == "" {
 		return nil
 	}
-	return &MismatchError{at, fmt.Sprintf("namespace %d %s", n.id, what)}
-}
-
-func described(ids host.Identifiers) string {
-	switch {
-	case ids.UUID != [16]byte{}:
-		return "UUID " + ids.UUID.String()
-	case ids.NGUID != [16]byte{}:
-		return fmt.Sprintf("NGUID %x", ids.NGUID)
-	case ids.EUI64 != [8]byte{}:
-		return fmt.Sprintf("EUI64 %x", ids.EUI64)
-	}
-	return "no identifier"
+	return &MismatchError{at, fmt.Sprintf("namespace %d %s", n.id, what), replaced}
 }
 
 func (n *Namespace) renew() {
@@ -141,6 +133,11 @@ func (n *Namespace) renew() {
 // publish makes t the table, and tells those who wait. Under Subsystem.mu.
 func (n *Namespace) publish(t *table) {
 	n.table.Store(t)
+	n.wake()
+}
+
+// wake has requests that wait look again.
+func (n *Namespace) wake() {
 	n.renew()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -307,6 +304,9 @@ func (n *Namespace) do(ctx context.Context, c *call, safety Safety) error {
 				return table.failure(n, t.last)
 			}
 			if r := n.choose(table, now); r != nil {
+				if !r.attachment.begin(1) {
+					continue // it is being looked at, which choose sees now
+				}
 				err := r.attachment.carry(c, now)
 				if err == nil || err == io.EOF {
 					return err
@@ -326,13 +326,11 @@ func (n *Namespace) do(ctx context.Context, c *call, safety Safety) error {
 	}
 }
 
-// carry does a call on one path.
+// carry does a call on one path, on which it has begun.
 func (a *attachment) carry(c *call, now int64) error {
-	p := a.session.path
-	p.began(1)
 	err := c.issue(a.ns)
-	p.done(1)
-	if err == nil {
+	a.ended(1)
+	if p := a.session.path; err == nil {
 		p.measured(p.sub.now() - now)
 	}
 	return err

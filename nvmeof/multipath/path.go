@@ -194,8 +194,29 @@ func (p *Path) readANASoon() {
 	}
 }
 
-// anaPause is the shortest time between two readings of the ANA log.
-const anaPause = 20 * time.Millisecond
+// What a path waits between two looks at its namespaces and the ANA log: restShare times
+// as long as the last one took, within these bounds. A controller that tells of changes
+// all the time costs no more.
+const (
+	shortestRest = 20 * time.Millisecond
+	longestRest  = time.Second
+	restShare    = 8
+)
+
+// rest is such a pause, which the loss of the controller ends.
+func rest(ctx context.Context, s *session, took time.Duration) {
+	t := time.NewTimer(min(max(restShare*took, shortestRest), longestRest))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.ctrl.Done():
+	case <-ctx.Done():
+	}
+}
+
+// firstAgain is when a namespace is looked at again of which the controller did not say
+// what it is. Each further pause is twice as long, up to ReconnectDelay.
+const firstAgain = 100 * time.Millisecond
 
 // disconnectTime bounds the orderly end of a controller.
 const disconnectTime = 5 * time.Second
@@ -230,12 +251,20 @@ var errTransition = errors.New("an ANA group did not leave the state change in t
 
 // attend returns why the session is over.
 func (p *Path) attend(ctx context.Context, s *session) error {
-	overdue := time.NewTimer(0)
+	overdue, again := time.NewTimer(0), time.NewTimer(0)
 	defer overdue.Stop()
+	defer again.Stop()
+	pause := firstAgain
 	since := p.changingSince(s, time.Time{})
 	for {
 		if overdue.Stop(); !since.IsZero() {
 			overdue.Reset(time.Until(since.Add(s.transition())))
+		}
+		if again.Stop(); len(p.sub.doubtful(s, false)) == 0 {
+			pause = firstAgain
+		} else {
+			again.Reset(pause)
+			pause = min(2*pause, p.cfg.Timers.decided().ReconnectDelay)
 		}
 		late := false
 		select {
@@ -245,18 +274,18 @@ func (p *Path) attend(ctx context.Context, s *session) error {
 			return ErrClosed
 		case <-overdue.C:
 			late = true // unless its event was lost
+		case <-again.C:
 		case <-p.poke:
 		}
-		if p.rescan.Swap(false) {
-			p.sub.rescan(ctx, s)
-		}
+		began := time.Now()
+		p.sub.rescan(ctx, s, p.rescan.Swap(false))
 		if err := p.refresh(ctx, s); err != nil {
 			return err
 		}
 		if since = p.changingSince(s, since); late && !since.IsZero() {
 			return errTransition
 		}
-		sleep(ctx, anaPause)
+		rest(ctx, s, time.Since(began))
 	}
 }
 

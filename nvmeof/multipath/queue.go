@@ -1,6 +1,7 @@
 package multipath
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -81,13 +82,13 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	if notify != nil {
 		q.timer = newTimer(q.tell)
 	}
+	if n.Removed() {
+		return nil, cmp.Or(n.Err(), host.ErrRemoved)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch {
-	case n.closed:
+	if n.closed {
 		return nil, backend.ErrClosed
-	case n.Removed():
-		return nil, fmt.Errorf("namespace %d: %w", n.id, host.ErrRemoved)
 	}
 	n.queues = append(n.queues, q)
 	q.stirred.Store(true)
@@ -214,9 +215,13 @@ func (q *Queue) flush() {
 		if len(c.batch) == 0 {
 			continue
 		}
-		n := c.queue.Submit(c.batch) // all: it is as deep as this queue
-		c.flying += n
-		c.attachment.session.path.began(n)
+		if c.attachment.begin(len(c.batch)) {
+			c.flying += c.queue.Submit(c.batch) // all: it is as deep as this queue
+		} else { // it is being looked at; what ends that stirs the queue
+			for i := range c.batch {
+				q.waiting = append(q.waiting, uint32(c.batch[i].Tag))
+			}
+		}
 		clear(c.batch)
 		c.batch = c.batch[:0]
 	}
@@ -265,7 +270,7 @@ func (q *Queue) collect(rs []backend.Result) int {
 func (q *Queue) take(c *child, from, rs []backend.Result) (n int) {
 	now, p := q.ns.sub.now(), c.attachment.session.path
 	c.flying -= len(from)
-	p.done(len(from))
+	c.attachment.ended(len(from))
 	for k := range from {
 		i := uint32(from[k].Tag)
 		s := &q.slots[i]
@@ -389,7 +394,7 @@ func (q *Queue) Close() error {
 	q.ns.removeQueue(q)
 	var first error
 	for _, c := range q.children {
-		c.attachment.session.path.began(-c.flying)
+		c.attachment.dropped(c.flying)
 		if err := c.queue.Close(); err != nil && first == nil {
 			first = err
 		}

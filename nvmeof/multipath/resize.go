@@ -23,6 +23,7 @@ func (n *Namespace) Refresh() (changed bool, err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 		if err := n.sub.look(ctx, ses, n); err != nil {
 			errs = append(errs, err)
+			ses.path.readANASoon() // it asks until it is told
 		}
 		cancel()
 		n.sub.changed(ses.path, false)
@@ -38,6 +39,26 @@ func (n *Namespace) Refresh() (changed bool, err error) {
 // [host.ErrRemoved], unless a lost path may still lead to it: they wait for that. It
 // can come back.
 func (n *Namespace) Removed() bool { return n.removed.Load() }
+
+// Err is why no live path leads to the namespace: it was removed or replaced, it does not
+// fit, or a controller did not say what it is. It is nil where one does, or may once its
+// ANA state allows it, and where no path is live.
+func (n *Namespace) Err() error {
+	n.sub.mu.Lock()
+	defer n.sub.mu.Unlock()
+	var errs []error
+	for _, p := range n.sub.paths {
+		if p.session == nil {
+			continue
+		}
+		a := p.session.spaces[n]
+		if a == nil || a.ns != nil {
+			return nil
+		}
+		errs = append(errs, a.err)
+	}
+	return errors.Join(errs...)
+}
 
 // measure takes size and removal from the paths as they are now, and reports whether
 // they were others. Where no path is live all stays as it was. Under Subsystem.mu.
@@ -65,14 +86,22 @@ func (n *Namespace) measure() (changed bool) {
 	return changed
 }
 
+// isOpen reports whether the namespace is more than being opened.
+func (n *Namespace) isOpen() bool {
+	n.sub.mu.Lock()
+	defer n.sub.mu.Unlock()
+	_, open := n.sub.namespaces[n]
+	return open
+}
+
 // elsewhere reports whether a path other than that to at has the namespace, or it is
 // being opened: then its size is certain.
 func (n *Namespace) elsewhere(at netip.AddrPort) bool {
-	n.sub.mu.Lock()
-	defer n.sub.mu.Unlock()
-	if _, open := n.sub.namespaces[n]; !open {
+	if !n.isOpen() {
 		return true
 	}
+	n.sub.mu.Lock()
+	defer n.sub.mu.Unlock()
 	for _, p := range n.sub.paths {
 		if p.session == nil || p.addr() == at {
 			continue
@@ -84,48 +113,87 @@ func (n *Namespace) elsewhere(at netip.AddrPort) bool {
 	return false
 }
 
-// rescan looks at all namespaces again, after the controller said that something is
-// different about its namespaces.
-func (s *Subsystem) rescan(ctx context.Context, ses *session) {
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
-	defer cancel()
-	// Reading the log lets the controller tell of the next change; what it says, the
-	// namespaces say themselves.
-	_, _ = ses.ctrl.ChangedNamespaces(ctx)
-	for _, n := range s.open() {
-		if s.look(ctx, ses, n) != nil && ses.ctrl.Err() != nil {
+// rescan looks at namespaces again: at all of them after the controller said that
+// something is different about its namespaces, and else at those that are in doubt.
+func (s *Subsystem) rescan(ctx context.Context, ses *session, all bool) {
+	if all {
+		// Reading the log lets the controller tell of the next change; what it says, the
+		// namespaces say themselves.
+		ctx, cancel := context.WithTimeout(ctx, connectTime)
+		_, _ = ses.ctrl.ChangedNamespaces(ctx)
+		cancel()
+	}
+	for _, n := range s.doubtful(ses, all) {
+		one, cancel := context.WithTimeout(ctx, connectTime)
+		_ = s.look(one, ses, n) // what is wrong is the attachment's
+		cancel()
+		if ses.ctrl.Err() != nil || ctx.Err() != nil {
 			return // it was lost
 		}
 	}
-	s.about(nil)
+	if all {
+		s.about(nil)
+	}
 }
 
-// look makes what a session knows of a namespace what its controller says now. An
-// error is one of asking; then all stays as it was.
+// doubtful are the open namespaces, or those of them of which a session does not know
+// what they are.
+func (s *Subsystem) doubtful(ses *session, all bool) (some []*Namespace) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n := range s.namespaces {
+		if a := ses.spaces[n]; all || a != nil && (a.unseen || a.doubt.Load()) {
+			some = append(some, n)
+		}
+	}
+	return some
+}
+
+// look makes what a session knows of a namespace what its controller says now. Where it
+// does not say it, which is the error, the namespace is not used there until it does.
 func (s *Subsystem) look(ctx context.Context, ses *session, n *Namespace) error {
+	for {
+		was := s.attachment(ses, n)
+		release := func() {}
+		if was != nil && was.ns != nil {
+			release = was.hold(ctx)
+		}
+		done, err := s.lookAt(ctx, ses, n, was)
+		release()
+		n.wake()
+		if done {
+			return err
+		}
+	}
+}
+
+func (s *Subsystem) attachment(ses *session, n *Namespace) *attachment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ses.spaces[n]
+}
+
+// lookAt is look for an attachment on which nothing is on its way, nil for none. It does
+// nothing where there is another one meanwhile.
+func (s *Subsystem) lookAt(ctx context.Context, ses *session, n *Namespace, was *attachment) (done bool, err error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
-	s.mu.Lock()
-	a := ses.spaces[n]
-	s.mu.Unlock()
-	if a != nil && a.ns != nil {
-		_, err := a.ns.RefreshContext(ctx)
-		if !errors.Is(err, host.ErrRemoved) {
-			return err
-		}
-		a = &attachment{session: ses, err: err, removed: true}
-	} else {
-		removed := a != nil && a.removed
-		var err error
-		if a, err = ses.attach(ctx, n); err != nil {
-			return err
-		}
-		a.removed = a.removed || removed && errors.Is(a.err, host.ErrRemoved)
+	if s.attachment(ses, n) != was {
+		return false, nil
+	}
+	now, err := ses.look(ctx, n, was)
+	if now == nil {
+		return true, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ses.spaces[n] = a
-	return nil
+	if _, open := s.namespaces[n]; open {
+		ses.spaces[n] = now
+	}
+	if now.unseen {
+		err = now.err
+	}
+	return true, err
 }
 
 // announce tells of namespaces that are different, and has the paths look again that

@@ -1,7 +1,9 @@
 package multipath
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -168,6 +170,106 @@ func TestRemoved(t *testing.T) {
 		}
 		if others.Load() == 0 {
 			t.Error("nobody was told of the list")
+		}
+	})
+}
+
+// TestReplacedWhileLost: a target that comes back with another namespace under the same
+// identifier is said to have one, and nothing goes there; with the old one all goes on.
+func TestReplacedWhileLost(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		var told atomic.Int32
+		cfg := l.config()
+		cfg.NamespaceEvent = func(n *Namespace) {
+			if n != nil {
+				told.Add(1)
+			}
+		}
+		s := l.connect(cfg)
+		n := l.namespace(s)
+		restart := func(id uuid.UUID) {
+			l.sides[0].kill()
+			l.await(s.Paths()[0], StateLost)
+			l.sides[0].uuid = id
+			l.sides[0].revive()
+			l.await(s.Paths()[0], StateLive)
+		}
+		other := uuid.MustParse("6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b99")
+		restart(other)
+		want := "is another: it has UUID " + other.String() + ", and had UUID " + testUUID.String()
+		a, b := writeBoth(t, n, 0)
+		for _, err := range []error{a, b, n.Err()} {
+			if !errors.Is(err, host.ErrRemoved) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+		if !n.Removed() || told.Load() != 1 {
+			t.Errorf("removed: %v, told %d times", n.Removed(), told.Load())
+		}
+		restart(testUUID)
+		if a, b := writeBoth(t, n, 0); a != nil || b != nil || n.Removed() || n.Err() != nil {
+			t.Errorf("back: %v, %v, %v, %v", a, b, n.Removed(), n.Err())
+		}
+	})
+}
+
+// TestUnseen: requests wait while a controller does not say what a namespace is, and go
+// on when it has said it.
+func TestUnseen(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		s := l.connect(l.config())
+		n := l.namespace(s)
+		load := startLoad(t, n)
+		load.progress()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.look(ctx, s.live()[0], n); !errors.Is(err, context.Canceled) {
+			t.Errorf("looking: %v", err)
+		}
+		s.changed(s.Paths()[0], false)
+		if err := n.Err(); err == nil || n.Removed() {
+			t.Errorf("not seen: %v, removed: %v", err, n.Removed())
+		}
+		was := s.Paths()[0].Status().Completed
+		time.Sleep(time.Minute)
+		if now := s.Paths()[0].Status().Completed; now != was {
+			t.Errorf("%d requests were sent", now-was)
+		}
+		s.Paths()[0].readANASoon()
+		load.progress()
+		load.stop()
+		l.must(n.Err())
+	})
+}
+
+// TestHeld: while a path looks at what a namespace is now, nothing is on its way, by
+// whatever queue; no request is lost by it.
+func TestHeld(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		cfg := l.config()
+		cfg.Policy = RoundRobin
+		s := l.connect(cfg)
+		n := l.namespace(s)
+		load := startLoad(t, n)
+		for range 20 {
+			a := s.attachment(s.live()[0], n)
+			release := a.hold(t.Context())
+			for range 100 {
+				if f := a.inFlight.Load(); f != 0 {
+					t.Errorf("%d requests are on their way", f)
+				}
+				time.Sleep(20 * time.Microsecond)
+			}
+			release()
+			n.wake()
+			load.progress()
+		}
+		load.stop()
+		if slow := time.Duration(load.slow.Load()); slow > time.Second {
+			t.Errorf("a request took %v", slow)
 		}
 	})
 }

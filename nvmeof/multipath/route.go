@@ -43,7 +43,7 @@ func (t *table) candidates(cs []decide.Candidate, p Policy, now int64) []decide.
 	for i := range t.routes {
 		r := &t.routes[i]
 		c := decide.Candidate{Class: r.class}
-		if r.class != decide.Unusable && r.attachment.blocked.Load() > now {
+		if r.class != decide.Unusable && (r.attachment.blocked.Load() > now || r.attachment.holds.Load() > 0) {
 			c.Class = decide.Unusable
 		}
 		if p >= QueueDepth {
@@ -131,7 +131,10 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 		if v = decide.Judge(status.Status, &a.session.crdt); errors.Is(err, host.ErrRemoved) {
 			// From this path; it is looked at again before anything goes there.
 			v = decide.Verdict{Retry: true, Few: true, ANA: true}
-			p.rescan.Store(true)
+		}
+		if v.Look = v.Look || errors.Is(err, host.ErrRemoved); v.Look {
+			a.doubt.Store(true)
+			p.readANASoon()
 		}
 		if !v.Retry {
 			return err
@@ -142,7 +145,7 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 		}
 	case local(err):
 		return err
-	case errors.As(err, &unsent), errors.Is(err, host.ErrRemoved): // found by this host
+	case errors.As(err, &unsent), errors.Is(err, host.ErrRemoved), errors.Is(err, host.ErrUnseen): // found by this host
 		v.Avoid = true
 	case safety == Once:
 		return &UnknownError{p.addr(), time.Now().Add(a.session.fence), err}
@@ -193,14 +196,6 @@ func local(err error) bool {
 
 // over reports whether a request that is due has been tried for long enough.
 func (t *trial) over(now int64) bool { return t.deadline != 0 && now >= t.deadline }
-
-// began and ended count a request on a path.
-func (p *Path) began(n int) { p.inFlight.Add(int64(n)) }
-
-func (p *Path) done(n int) {
-	p.inFlight.Add(-int64(n))
-	p.completed.Add(uint64(n))
-}
 
 // measured takes the time that a request took.
 func (p *Path) measured(d int64) { p.latency.Store(decide.Smooth(p.latency.Load(), d)) }

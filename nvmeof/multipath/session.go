@@ -37,10 +37,15 @@ type attachment struct {
 	session *session
 	ns      *host.Namespace
 	err     error // why it cannot be used; then ns is nil
-	removed bool  // it could be, before the controller said that it is there no more
+	removed bool  // it could be, before the controller said that it is there no more, or another
+	unseen  bool  // the controller did not say what it is, and is asked again
 	// blocked is until when nothing is sent there, on the subsystem's clock: 0, or a
 	// time, or untilANA.
 	blocked atomic.Int64
+
+	inFlight atomic.Int64
+	holds    atomic.Int32 // no request begins while it is not 0: what is there is looked at
+	doubt    atomic.Bool  // a request was refused as if the namespace were another one
 }
 
 // untilANA is until the ANA log was read again.
@@ -86,13 +91,13 @@ func (s *session) judge() error {
 	id := s.ctrl.Identify()
 	want := s.path.sub.nqn
 	if got := id.SubNQN.String(); got != "" && got != string(want) {
-		return &MismatchError{s.path.addr(), fmt.Sprintf("its controller says that it belongs to %s, not to %s", got, want)}
+		return &MismatchError{Addr: s.path.addr(), What: fmt.Sprintf("its controller says that it belongs to %s, not to %s", got, want)}
 	}
 	if id.CNTRLTYPE == capsule.ControllerTypeDiscovery {
-		return &MismatchError{s.path.addr(), "it is a discovery controller"}
+		return &MismatchError{Addr: s.path.addr(), What: "it is a discovery controller"}
 	}
 	if id.CMIC&capsule.CMICManyControllers == 0 && s.path.sub.pathCount() > 1 {
-		return &MismatchError{s.path.addr(), "the subsystem says that it has no more than one controller (CMIC)"}
+		return &MismatchError{Addr: s.path.addr(), What: "the subsystem says that it has no more than one controller (CMIC)"}
 	}
 	return nil
 }
@@ -178,11 +183,13 @@ func (s *session) transition() time.Duration {
 	return time.Duration(s.ctrl.Identify().ANATT) * time.Second
 }
 
-// attach opens a namespace on the session. Only the loss of the controller is an
-// error; what else is wrong is the attachment's.
-func (s *session) attach(ctx context.Context, n *Namespace) (*attachment, error) {
+// attach opens a namespace on the session, of which was is what it knew before, if
+// anything. Only the loss of the controller is an error; what else is wrong is the
+// attachment's.
+func (s *session) attach(ctx context.Context, n *Namespace, was *attachment) (*attachment, error) {
 	a := &attachment{session: s}
 	ns, err := s.ctrl.Namespace(ctx, n.id)
+	var unusable *host.UnusableError
 	switch {
 	case err == nil:
 		if err = n.same(ns, s.path.addr()); err == nil {
@@ -190,9 +197,85 @@ func (s *session) attach(ctx context.Context, n *Namespace) (*attachment, error)
 		}
 	case s.ctrl.Err() != nil || ctx.Err() != nil:
 		return nil, err
+	case errors.As(err, &unusable) && n.isOpen():
+		err = unusable.Removed()
 	}
-	a.err, a.removed = err, errors.Is(err, host.ErrRemoved) && n.Removed()
+	a.fail(err, n.Removed() || was != nil && was.removed)
 	return a, nil
+}
+
+// look is attach for a namespace that may be open on the session.
+func (s *session) look(ctx context.Context, n *Namespace, was *attachment) (*attachment, error) {
+	if was == nil || was.ns == nil {
+		return s.attach(ctx, n, was)
+	}
+	was.doubt.Store(false)
+	_, err := was.ns.RefreshContext(ctx)
+	switch {
+	case err == nil:
+		return was, nil
+	case s.ctrl.Err() != nil:
+		return nil, err
+	}
+	now := &attachment{session: s}
+	now.fail(err, true)
+	return now, nil
+}
+
+// fail notes why the attachment cannot be used, if it cannot. A namespace that is not
+// there may come yet, unless it was there before.
+func (a *attachment) fail(err error, wasThere bool) {
+	var mismatch *MismatchError
+	var removed *host.RemovedError
+	replaced := errors.As(err, &removed) || errors.As(err, &mismatch) && mismatch.Replaced
+	a.err = err
+	a.removed = replaced || wasThere && errors.Is(err, host.ErrRemoved)
+	a.unseen = err != nil && mismatch == nil && !errors.Is(err, host.ErrRemoved)
+}
+
+// begin counts requests that are about to begin, unless none may.
+func (a *attachment) begin(n int) bool {
+	a.inFlight.Add(int64(n))
+	if a.holds.Load() > 0 {
+		a.inFlight.Add(int64(-n))
+		return false
+	}
+	a.session.path.inFlight.Add(int64(n))
+	return true
+}
+
+// ended counts those that came back, and dropped those that never will.
+func (a *attachment) ended(n int) {
+	a.dropped(n)
+	a.session.path.completed.Add(uint64(n))
+}
+
+func (a *attachment) dropped(n int) {
+	a.inFlight.Add(int64(-n))
+	a.session.path.inFlight.Add(int64(-n))
+}
+
+// holdStep is how often hold looks, at first and at most.
+const (
+	firstHoldStep = 50 * time.Microsecond
+	lastHoldStep  = 5 * time.Millisecond
+)
+
+// hold keeps requests from beginning until release is called, and waits for those that
+// have begun: what is older than drainTime has reached the target long ago. A target
+// that refuses requests since another namespace has the identifier carries them out
+// again when the controller has been asked what the namespace is now. None that was
+// meant for the old one may be on its way then.
+func (a *attachment) hold(ctx context.Context) (release func()) {
+	a.holds.Add(1)
+	step := firstHoldStep
+	for end := time.Now().Add(drainTime); a.inFlight.Load() > 0 && time.Now().Before(end); step = min(2*step, lastHoldStep) {
+		if ctx.Err() != nil || a.session.ctrl.Err() != nil {
+			break
+		}
+		time.Sleep(step)
+	}
+	return func() { a.holds.Add(-1) }
 }
 
 // block keeps requests away from the attachment for a time, unless it is blocked

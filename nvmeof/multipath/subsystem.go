@@ -247,7 +247,7 @@ func (s *Subsystem) join(ctx context.Context, ses *session) error {
 	}
 	spaces := map[*Namespace]*attachment{}
 	for _, n := range s.open() {
-		a, err := ses.attach(ctx, n)
+		a, err := ses.attach(ctx, n, nil)
 		if err != nil {
 			return err
 		}

@@ -61,8 +61,9 @@ func TestWeigh(t *testing.T) {
 		if err == nil && (tr.notBefore != 1+tt.wait || tr.last != tt.err || tr.deadline != deadline) {
 			t.Errorf("%v, safety %d: %+v", tt.err, tt.safety, tr)
 		}
-		if poked := len(p.poke) == 1; poked != (tt.blocked == untilANA) {
-			t.Errorf("%v: the ANA log is read: %v", tt.err, poked)
+		another := refused != nil && refused.Status.Code() == capsule.StatusNamespaceNotReady && !refused.Status.DNR()
+		if poked := len(p.poke) == 1; poked != (tt.blocked == untilANA || another) || a.doubt.Load() != another {
+			t.Errorf("%v: the path looks: %v, at the namespace: %v", tt.err, poked, a.doubt.Load())
 		}
 	}
 }

@@ -29,6 +29,9 @@ type loop struct {
 	stopping bool
 	deadline time.Time // of stopping
 
+	lastFailure time.Time // that was told
+	lastReason  string    // of that
+
 	results [64]backend.Result
 	events  [64]unix.EpollEvent
 }
@@ -208,6 +211,22 @@ func (l *loop) expire() {
 func (l *loop) say(format string, args ...any) {
 	if l.server.cfg.Log != nil {
 		l.server.cfg.Log(fmt.Sprintf(format, args...))
+	}
+}
+
+// tellPause is the shortest time between two lines about requests that failed.
+const tellPause = time.Second
+
+// failed counts a request that the store failed, and says why where that is new.
+func (l *loop) failed(e *export, err error) {
+	l.server.counters.failed.Add(1)
+	if l.server.cfg.Log == nil || time.Since(l.lastFailure) < tellPause {
+		return
+	}
+	l.lastFailure = time.Now()
+	if reason := fmt.Sprintf("disk %s: a request failed: %v", e.disk.Name, err); reason != l.lastReason {
+		l.lastReason = reason
+		l.say("%s", reason)
 	}
 }
 

@@ -206,7 +206,7 @@ func (c *conn) step(r *request, err error) {
 	}
 	if err != nil {
 		r.errno = errnoOf(r, err)
-		c.loop.server.counters.failed.Add(1)
+		c.loop.failed(c.export, err)
 		c.finish(r)
 		return
 	}

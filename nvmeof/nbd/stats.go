@@ -27,7 +27,7 @@ func (s Stats) String() string {
 		what string
 		n    uint64
 	}{
-		{"refused", s.Refused}, {"failed by the target", s.Failed}, {"clients too many", s.TooMany}, {"clients slow in the handshake", s.Slow},
+		{"refused", s.Refused}, {"failed", s.Failed}, {"clients too many", s.TooMany}, {"clients slow in the handshake", s.Slow},
 		{"clients disconnected in the handshake", s.BadHandshake}, {"clients disconnected for what they sent", s.BadRequests},
 		{"clients gone without a word", s.Lost},
 	} {

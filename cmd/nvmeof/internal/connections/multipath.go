@@ -1,6 +1,7 @@
 package connections
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (S
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &multiSubsystem{link: link, changed: changed}
+	s := &multiSubsystem{link: link, changed: changed, told: map[capsule.NSID]string{}}
 	var all []Controller
 	for i, p := range link.Paths() {
 		all = append(all, &multiController{sub: s, path: p, timers: paths[i].Timers})
@@ -61,6 +62,20 @@ type multiSubsystem struct {
 	looking sync.Mutex // held while namespaces are looked at; guards what follows
 	open    []Namespace
 	left    []backend.Store // of namespaces that are gone, but in use
+	told    map[capsule.NSID]string
+}
+
+// news is an error about a namespace that was not told the last time.
+func (s *multiSubsystem) news(id capsule.NSID, err error) error {
+	switch {
+	case err == nil:
+		delete(s.told, id)
+	case s.told[id] == err.Error():
+		return nil
+	default:
+		s.told[id] = err.Error()
+	}
+	return err
 }
 
 // Policy implements [Subsystem].
@@ -113,9 +128,7 @@ func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 	var errs []error
 	for _, id := range ids {
 		n, err := s.namespace(ctx, id)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("namespace %d: %w", id, err))
-		}
+		errs = append(errs, s.news(id, err))
 		if n.Store != nil {
 			now = append(now, n)
 		}
@@ -124,23 +137,35 @@ func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 		if !slices.ContainsFunc(now, func(n Namespace) bool { return n.Store == old.Store }) {
 			s.left = append(s.left, old.Store)
 		}
+		if !slices.Contains(ids, old.ID) {
+			errs = append(errs, fmt.Errorf("namespace %d was removed", old.ID))
+			delete(s.told, old.ID)
+		}
 	}
 	s.open = now
 	return slices.Clone(now), errors.Join(errs...)
 }
 
 // namespace opens a namespace, or is the one that is open already: that follows its size
-// and its removal by itself. Where it was removed another may have its identifier now.
+// and its removal by itself. Where it was removed another may have its identifier now,
+// which the error says.
 func (s *multiSubsystem) namespace(ctx context.Context, id capsule.NSID) (old Namespace, err error) {
+	var why error
 	if i := slices.IndexFunc(s.open, func(n Namespace) bool { return n.ID == id }); i >= 0 {
 		old = s.open[i]
-		if open, ok := old.Store.(*multipath.Namespace); ok && !open.Removed() {
-			return old, nil
+		if open, ok := old.Store.(*multipath.Namespace); ok {
+			if why = open.Err(); !open.Removed() {
+				return old, why
+			}
 		}
 	}
 	n, err := s.link.Namespace(ctx, id)
-	if err != nil {
-		return old, err
+	var unusable *host.UnusableError
+	switch {
+	case errors.As(err, &unusable):
+		return Namespace{}, cmp.Or(why, err)
+	case err != nil:
+		return old, cmp.Or(why, err)
 	}
 	if old.Store != nil && old.Identifiers == n.Identifiers() && old.Store.Info() == n.Info() {
 		return old, n.Close()
@@ -157,7 +182,7 @@ func (s *multiSubsystem) namespace(ctx context.Context, id capsule.NSID) (old Na
 		return used, err
 	}
 	fresh.Flush = func(ctx context.Context) error { return use(ctx, (*host.Namespace).Flush) }
-	return fresh, nil
+	return fresh, why
 }
 
 func (s *multiSubsystem) newMemory(size int) (attach.Memory, error) {

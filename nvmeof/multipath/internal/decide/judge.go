@@ -14,6 +14,8 @@ type Verdict struct {
 	// What the end says about the path, for this namespace: its ANA state is
 	// another than the host thinks, or nothing goes there for a while.
 	ANA, Avoid bool
+	// Look: the namespace may be another one than it was.
+	Look bool
 }
 
 // MaxRetries is how often a request is sent again for reasons that are not the
@@ -43,7 +45,7 @@ func Judge(s capsule.Status, crdt *RetryDelays) Verdict {
 	case capsule.StatusANAInaccessible, capsule.StatusANAPersistentLoss, capsule.StatusANATransition:
 		return Verdict{Retry: true, ANA: true}
 	case capsule.StatusNamespaceNotReady:
-		return Verdict{Retry: true, Delay: crdt.delay(s), Avoid: true}
+		return Verdict{Retry: true, Delay: crdt.delay(s), Avoid: true, Look: true}
 	case capsule.StatusSQDeleted, capsule.StatusKeepAliveExpired, capsule.StatusTransientTransport:
 		return Verdict{Retry: true, Avoid: true}
 	case capsule.StatusInternalError, capsule.StatusAbortRequested, capsule.StatusCommandInterrupted,

@@ -24,9 +24,9 @@ func TestJudge(t *testing.T) {
 		{capsule.StatusHostPathError, Verdict{Retry: true, Avoid: true}},
 		{capsule.StatusAbortedByHost, Verdict{Retry: true, Avoid: true}},
 		{capsule.StatusHostPathError | capsule.StatusDNR, Verdict{}},
-		{capsule.StatusNamespaceNotReady, Verdict{Retry: true, Delay: pause, Avoid: true}},
-		{capsule.StatusNamespaceNotReady | crd2, Verdict{Retry: true, Delay: 2 * time.Second, Avoid: true}},
-		{capsule.StatusNamespaceNotReady | 3<<11, Verdict{Retry: true, Avoid: true}}, // CRDT3 is 0
+		{capsule.StatusNamespaceNotReady, Verdict{Retry: true, Delay: pause, Avoid: true, Look: true}},
+		{capsule.StatusNamespaceNotReady | crd2, Verdict{Retry: true, Delay: 2 * time.Second, Avoid: true, Look: true}},
+		{capsule.StatusNamespaceNotReady | 3<<11, Verdict{Retry: true, Avoid: true, Look: true}}, // CRDT3 is 0
 		{capsule.StatusNamespaceNotReady | capsule.StatusDNR, Verdict{}},
 		{capsule.StatusCommandInterrupted | 1<<11, Verdict{Retry: true, Few: true, Delay: 100 * time.Millisecond}},
 		{capsule.StatusInternalError, Verdict{Retry: true, Few: true, Delay: pause}},
