@@ -134,23 +134,7 @@ func testReplaced(t *testing.T, lie func(*liar), want error, say string) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	block := make([]byte, 512)
-	use := func() (errs []error) {
-		add := func(err error) { errs = append(errs, err) }
-		add(second(n.ReadAt(block, 0)))
-		add(second(n.WriteAt(block, 0)))
-		add(n.Flush())
-		add(second(n.Execute(context.Background(), capsule.Command{Opcode: capsule.Opcode(capsule.IOFlush)}, nil)))
-		q.Submit([]backend.Request{{Op: backend.OpWrite, Length: 512, Buf: block}})
-		var rs [1]backend.Result
-		for q.Poll(rs[:]) == 0 {
-			if err := q.Wait(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		add(rs[0].Err)
-		return errs
-	}
+	use := func() []error { return everyRequest(t, n, q) }
 	for _, err := range use() {
 		if err != nil {
 			t.Fatal(err)
@@ -179,4 +163,23 @@ func testReplaced(t *testing.T, lie func(*liar), want error, say string) {
 			t.Errorf("seen again: request %d: %v", i, err)
 		}
 	}
+}
+
+// everyRequest sends one of each kind, and returns their errors.
+func everyRequest(t *testing.T, n *Namespace, q *Queue) (errs []error) {
+	block := make([]byte, 512)
+	add := func(err error) { errs = append(errs, err) }
+	add(second(n.ReadAt(block, 0)))
+	add(second(n.WriteAt(block, 0)))
+	add(n.Flush())
+	add(second(n.Execute(context.Background(), capsule.Command{Opcode: capsule.Opcode(capsule.IOFlush)}, nil)))
+	q.Submit([]backend.Request{{Op: backend.OpWrite, Length: 512, Buf: block}})
+	var rs [1]backend.Result
+	for q.Poll(rs[:]) == 0 {
+		if err := q.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(rs[0].Err)
+	return errs
 }
