@@ -36,7 +36,11 @@ func (c *connection) openDeviceAt(target netip.Addr, shards int, say io.Writer) 
 		at = a
 		dev, err := openProvider(provider, a, providerConfig{
 			shards: shards, ackTimeout: c.ackTimeout, rcvbuf: c.rcvbuf, looseWindows: c.windows == windowsOn,
-			warn: func(w string) { fmt.Fprintln(say, "warning:", w) },
+			warn: func(w string) {
+				if c.measures || c.rcvbuf != 0 {
+					fmt.Fprintln(say, "warning:", w)
+				}
+			},
 		})
 		if err == nil && c.windows == windowsOn && !dev.Attrs().Windows {
 			err = errors.Join(fmt.Errorf("--windows on: %s has no memory windows: without that, controllers get long-lived keys", dev.Attrs().Name), dev.Close())

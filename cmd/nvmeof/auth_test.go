@@ -28,6 +28,9 @@ func TestGenDHCHAPKey(t *testing.T) {
 		// HMAC-SHA-256 of the host's name and "NVMe-over-Fabrics" under it.
 		{"secret with a hash", []string{"-s", secret, "-m", "1", "-n", keyedHost}, 0,
 			"DHHC-1:01:KPq/iaf4gb0MNKl7ajNGsVe9eyrkU7Reg/KQAMBNetbkxF6n:\n"},
+		{"a subsystem's", []string{"-s", secret, "-m", "1", "-n", testNQN}, 0, "DHHC-1:01:yMkpSFIhvHcx31lzafIe1V9y2Zfw+IcFw5tUoM3QOSTMTcbg:\n"},
+		{"ESXi's", []string{"-m", "1", "--nqn", "nqn.2014-08.com.example:nvme:esx1"}, 0, "DHHC-1:01:"},
+		{"too long a name", []string{"--nqn", strings.Repeat("x", 224)}, exitUsage, "--nqn: "},
 		{"hash 4", []string{"-m", "4"}, exitUsage, "--hmac 4"},
 		{"33 bytes", []string{"-l", "33"}, exitUsage, "32, 48 or 64"},
 		{"wrong length for the hash", []string{"-m", "3", "-l", "32"}, exitUsage, "needs 64"},

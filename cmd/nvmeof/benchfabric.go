@@ -32,7 +32,10 @@ func parseBenchStore(what string) (open func() (backend.Store, error), _ error) 
 type benchFabric struct{ held }
 
 // AddFlags implements [benchcommand.Fabric].
-func (f *benchFabric) AddFlags(cmd *cobra.Command) { f.addFlags(cmd, "") }
+func (f *benchFabric) AddFlags(cmd *cobra.Command) {
+	f.addFlags(cmd, "")
+	f.measures = true
+}
 
 // Where implements [benchcommand.Fabric].
 func (f *benchFabric) Where() benchcommand.Where {

@@ -86,6 +86,20 @@ func program(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// unprivileged has the program begin anew without CAP_NET_ADMIN, as an ordinary user's.
+const unprivileged = "NVMEOF_TEST_UNPRIVILEGED"
+
+// dropPrivilege does so; whoever has no right to drop the capability does not have it.
+func dropPrivilege() {
+	self, err := os.Executable()
+	if err == nil {
+		_ = unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_NET_ADMIN, 0, 0, 0)
+		_ = os.Unsetenv(unprivileged)
+		err = unix.Exec(self, os.Args, os.Environ())
+	}
+	panic(err)
+}
+
 // begin starts a command line that stays.
 func begin(t *testing.T, out, errOut *output, args ...string) (stop context.CancelFunc, ended chan error) {
 	t.Helper()

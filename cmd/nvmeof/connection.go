@@ -40,6 +40,8 @@ type connection struct {
 	timeout    time.Duration
 	ackTimeout time.Duration
 	rcvbuf     int
+
+	measures bool // tells of what makes its device slow, which others do only where it is not what was asked for
 }
 
 // addFlags adds the flags of a command that ends by itself.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
@@ -21,7 +22,7 @@ type genKeyFlags struct {
 func newGenDHCHAPKey() *cobra.Command {
 	var f genKeyFlags
 	cmd := &cobra.Command{
-		Use:   "gen-dhchap-key [--hmac N] [--secret HEX] [--key-length BYTES] [--nqn HOSTNQN]",
+		Use:   "gen-dhchap-key [--hmac N] [--secret HEX] [--key-length BYTES] [--nqn NQN]",
 		Short: "Make a key for in-band authentication, as nvme gen-dhchap-key",
 		Long: `Prints a new key for DH-HMAC-CHAP in the form that nvme-cli, the Linux target and
 this program take.`,
@@ -42,7 +43,7 @@ this program take.`,
 	flags.Uint8VarP(&f.hmac, "hmac", "m", 0, "hash by which the key is transformed: 0 none, 1 SHA-256, 2 SHA-384, 3 SHA-512")
 	flags.StringVarP(&f.secret, "secret", "s", "", "secret in hexadecimal to make the key of (default: random)")
 	flags.IntVarP(&f.length, "key-length", "l", 0, "bytes of the key: 32, 48 or 64 (default: those of the hash, or 32)")
-	flags.StringVarP(&f.nqn, "nqn", "n", "", "host nqn that the key is transformed for (default: /etc/nvme/hostnqn, or one kept for this user)")
+	flags.StringVarP(&f.nqn, "nqn", "n", "", "name that the key is transformed for, of a host or, for a controller's key, of a subsystem (default: /etc/nvme/hostnqn, or one kept for this user)")
 	return cmd
 }
 
@@ -73,10 +74,24 @@ func (f *genKeyFlags) key() (auth.Key, error) {
 		}
 		secret = b
 	}
-	c := connection{hostNQN: f.nqn}
-	identity, err := c.identity()
+	name, err := f.owner()
 	if err != nil {
 		return auth.Key{}, err
 	}
-	return auth.DeriveKey(h, secret, string(identity.NQN))
+	return auth.DeriveKey(h, secret, string(name))
+}
+
+// owner is whose key it is: a host's, or a subsystem's, whose controllers prove that they
+// know it.
+func (f *genKeyFlags) owner() (nvmeof.NQN, error) {
+	if f.nqn == "" {
+		var c connection
+		identity, err := c.identity()
+		return identity.NQN, err
+	}
+	name, err := nvmeof.AnyNQN(f.nqn)
+	if err != nil {
+		return "", usage("--nqn: %v", err)
+	}
+	return name, nil
 }

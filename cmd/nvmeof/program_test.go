@@ -20,6 +20,9 @@ import (
 const asProgram = "NVMEOF_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(unprivileged) != "" {
+		dropPrivilege() // which does not return
+	}
 	if os.Getenv(asProgram) != "" {
 		main() // which exits
 	}
