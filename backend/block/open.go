@@ -115,7 +115,7 @@ func (s *Store) prepare() error {
 		}
 	}
 	s.Disk, err = disk.New(disk.Config{
-		Options: s.cfg.Options, Name: s.path, FD: s.fd, Info: info, Device: true,
+		Options: s.cfg.Options, Name: s.path, FD: s.fd, Info: info, Device: true, Direct: !s.cfg.Buffered,
 		Measure: func() (int64, error) { return sizeOf(s.fd) },
 		Release: func() error { return unix.Close(s.fd) },
 	})

@@ -17,6 +17,9 @@ func (d *Disk) setSize(size int64) bool {
 	info := d.cfg.Info
 	info.Size = max(size, 0) &^ (d.block - 1)
 	old := d.info.Swap(&info)
+	if old != nil && old.Size < info.Size && !d.cfg.Device {
+		d.noDsync.Store(true) // what was added has no storage yet: see Config.Allocates
+	}
 	return old != nil && old.Size != info.Size
 }
 

@@ -20,6 +20,8 @@ import (
 //	write zeroes, deallocate               TestZeroing, TestUnsupportedIsRemembered
 //	atomicity of a block                   file.TestBlockFollowsDrive; backendtest AtomicBlocks
 //	a failed sync latches, is not repeated TestFailedSyncLatches, TestSyncIsNotRepeated
+//	a sync within a write fails            TestFailedDurableWriteLatches, TestDurableWriteWithoutSpace;
+//	                                       file.TestDurableWriteTakesReportAlong
 //	how a latch is cleared                 TestClear, TestClearKeepsOldFlushesFailed
 //	stale writes                           TestAbandonedWriteLandsFirst, TestAbandonedWriteNeverLands
 //	EIO, ENOSPC, EROFS, EDQUOT             TestErrors, file.TestNoSpace

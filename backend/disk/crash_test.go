@@ -77,12 +77,23 @@ type crasher struct {
 	began     map[*script]landing        // where a sync that runs began
 	promised  promise
 	promises  int // how often something was promised
+
+	syncsInWrites bool // a durable write is what breaks, not a flush
+}
+
+// breakable reports whether a call is what breaks in this run.
+func (c *crasher) breakable(o call) bool {
+	if c.syncsInWrites {
+		return o.kind == callWrite && o.flags == unix.RWF_DSYNC
+	}
+	return o.kind == callSync
 }
 
 // Power fails at every point of random work on two queues, with calls that end
 // in any order and late. What a completed force unit access write, or a
 // completed flush after a completed write, promised must be there in each of the
-// states that the drive may be left in. In every fourth run a sync fails.
+// states that the drive may be left in. In every fourth run a sync fails, and in another
+// the sync of a durable write does, for want of space.
 func TestCrashConsistency(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -96,11 +107,13 @@ func TestCrashConsistency(t *testing.T) {
 				completed: promise{}, flushes: map[uint64]promise{}, promised: promise{},
 				began: map[*script]landing{},
 			}
-			c.work(t, qs, seed%4 == 3)
+			breaks := seed%4 >= 2
+			c.syncsInWrites = seed%4 == 2
+			c.work(t, qs, breaks)
 			if c.promises < 50 {
 				t.Errorf("only %d promises were checked", c.promises)
 			}
-			if broken := d.Failed() != nil; broken != (seed%4 == 3) {
+			if broken := d.Failed() != nil; broken != breaks {
 				t.Errorf("failed: %v", d.Failed())
 			}
 		})
@@ -117,11 +130,15 @@ func (c *crasher) work(t *testing.T, qs []*tester, breaks bool) {
 		c.noteSyncs(qs)
 		if n := len(qt.calls); n > 0 && c.rnd.IntN(3) > 0 {
 			i := c.rnd.IntN(n)
-			if breaks && round > rounds/2 && qt.calls[i].kind == callSync {
+			if breaks && round > rounds/2 && c.breakable(qt.calls[i]) {
 				breaks = false
 				c.lose(c.rnd)
-				delete(c.began, qt.script)
-				qt.end(i, 0, unix.EIO)
+				errno := unix.ENOSPC
+				if qt.calls[i].kind == callSync {
+					delete(c.began, qt.script)
+					errno = unix.EIO
+				}
+				qt.end(i, 0, errno)
 			} else {
 				c.end(qt, i)
 			}

@@ -21,7 +21,13 @@ type Config struct {
 	Info backend.Info // Size may be any; it is rounded down to whole blocks
 
 	Device      bool // FD is a block device: it may vanish, and takes BLKDISCARD
+	Direct      bool // I/O bypasses the page cache
 	PunchZeroes bool // OpWriteZeroes gives storage back, whatever the request says
+
+	// Allocates says that a write may need storage that the file does not have yet. A
+	// durable one is then a write and a sync, so that a write for which there is no space
+	// is not taken for a sync that failed.
+	Allocates bool
 
 	// Measure is the size now, in bytes. It does not block. An error that wraps
 	// ErrGone latches the disk.
@@ -59,6 +65,7 @@ func New(cfg Config) (*Disk, error) {
 	cfg.Options = opts
 	d := &Disk{cfg: cfg, block: int64(cfg.Info.BlockSize)}
 	d.noDiscard.Store(!cfg.Device)
+	d.noDsync.Store(cfg.Allocates)
 	d.setSize(cfg.Info.Size)
 	if err := d.setEngine(); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@
 // What is true once a request has succeeded:
 //
 //	Write         readable; in the drive's cache, or the page cache
-//	Write, FUA    durable: RWF_DSYNC of pwritev2(2)
+//	Write, FUA    durable: RWF_DSYNC of pwritev2(2), or a write, then fdatasync(2)
 //	Flush         every write that completed before is durable: fdatasync(2)
 //	Write Zeroes  reads as zero: FALLOC_FL_ZERO_RANGE, or a hole where asked for
 //	              or thin; written where neither is there. Durable like a write
@@ -22,10 +22,12 @@
 // submitted before it began, on whatever queue. It runs beside the queue, which
 // goes on with everything else.
 //
-// No sync is ever repeated: the kernel forgets what a failed one did not write.
-// Such a failure latches the disk ([Disk.Failed]), as does a write with force
-// unit access that fails with an I/O error, which may have failed in its sync,
-// and a device that is gone. From then on nothing is acknowledged but reads:
+// No sync is ever repeated: the kernel forgets what a failed one did not write, and
+// reports it once. Such a failure latches the disk ([Disk.Failed]), as does a write
+// with RWF_DSYNC that fails, with whatever error: it may be that of its sync, which
+// then told of earlier writes. Where a write may find no space ([Config.Allocates])
+// it and its sync are therefore two calls. A device that is gone latches the disk,
+// too. From then on nothing is acknowledged but reads:
 // also a write that was under way then ends with [backend.ErrFailed], whatever
 // became of it. [Disk.Clear], or opening it again, takes that back.
 //

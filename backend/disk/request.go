@@ -40,7 +40,7 @@ type slot struct {
 	moved    int64  // bytes of the part that were transferred
 	method   method // of the part
 	tries    int
-	dsync    bool   // the call in progress writes durably
+	dsync    bool   // the call in progress writes durably: its error may be that of a sync
 	unsynced bool   // force unit access takes a sync at the end
 	ticket   uint64 // of the sync waited for
 	compared bool   // OpCompareAndWrite: the part was found as given
@@ -178,7 +178,7 @@ func (q *queue) called(o outcome) {
 	switch {
 	case q.closing:
 		q.release(s)
-	case o.errno == unix.EINTR, o.errno == unix.EAGAIN && s.tries < maxTries:
+	case o.errno == unix.EINTR && !s.dsync, o.errno == unix.EAGAIN && s.tries < maxTries:
 		s.tries++
 		q.issue(o.id)
 	case o.errno != 0:
@@ -248,7 +248,7 @@ func (q *queue) release(s *slot) {
 // failed ends a request whose call failed, or tries it another way.
 func (q *queue) failed(i uint32, errno unix.Errno) {
 	s := &q.slots[i]
-	how, reading := s.method, s.reading()
+	how, durably := s.method, s.dsync
 	q.release(s)
 	if q.disk.cannotCopy(s, errno) {
 		q.finish(i, backend.ErrUnsupported)
@@ -258,12 +258,23 @@ func (q *queue) failed(i uint32, errno unix.Errno) {
 		q.advance(i)
 		return
 	}
-	if s.req.FUA && !reading && errno == unix.EIO {
-		// It may have been the sync in it that failed, and no later one would
-		// tell.
+	err := q.disk.mediaError(&s.req, errno)
+	if durably && !q.disk.refused(err) {
 		q.disk.sync.fail(fmt.Errorf("durable write to %s: %w", q.disk.cfg.Name, errno))
 	}
-	q.finish(i, q.disk.mediaError(&s.req, errno))
+	q.finish(i, err)
+}
+
+// refused reports whether the error of a durable write is surely the write's own. All
+// others may be those of the sync in it: whatever error an earlier write met when it was
+// to be written back, the kernel reports it once, and no later sync tells of it again.
+func (d *Disk) refused(err error) bool {
+	if !d.cfg.Device {
+		return false
+	}
+	// A device refuses what begins beyond its end before it does anything, and nothing
+	// waits to be written back to one that is used directly.
+	return err == backend.ErrOutOfRange || err == backend.ErrNoSpace && d.cfg.Direct
 }
 
 // otherwise notes what the file system cannot do, and reports whether there is

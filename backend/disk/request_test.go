@@ -175,7 +175,8 @@ func TestNoProgress(t *testing.T) {
 	qt.want(2, unix.EIO)
 }
 
-// Row 79 of the catalogue of bad input: the backend's errors. None of them latches the store.
+// Row 79 of the catalogue of bad input: the backend's errors. None of them latches the store, where
+// the call is not a sync, too.
 func TestErrors(t *testing.T) {
 	tests := []struct {
 		op    backend.Op
@@ -199,7 +200,7 @@ func TestErrors(t *testing.T) {
 	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
 	for _, tt := range tests {
-		qt.submit(1, tt.op, 0, qt.block, func(r *backend.Request) { r.FUA = tt.errno != unix.EIO })
+		qt.submit(1, tt.op, 0, qt.block)
 		qt.end(0, 0, tt.errno)
 		qt.want(1, tt.want)
 	}

@@ -1,11 +1,13 @@
 package disk
 
 import (
+	"errors"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
 func TestSyncer(t *testing.T) {
@@ -124,21 +126,115 @@ func TestSyncIsNotRepeated(t *testing.T) {
 	}
 }
 
-// A durable write that fails with EIO may have failed in its sync.
+// A durable write may have failed in its sync, with whatever error an earlier write met
+// when it was written back. The kernel reports that once, so that the next sync succeeds.
 func TestFailedDurableWriteLatches(t *testing.T) {
-	s, d := scripted(t, thin)
-	qt := d.queue(t, s)
-	qt.submit(1, backend.OpWrite, 0, qt.block, fua)
-	qt.submit(2, backend.OpFlush, 0, 0)
-	qt.end(0, 0, unix.EIO)
-	qt.succeed()
-	qt.poll()
-	if qt.results[1] == nil || qt.results[2] != backend.ErrFailed {
-		t.Errorf("results %v, want an I/O error and %v", qt.results, backend.ErrFailed)
+	for _, errno := range []unix.Errno{
+		unix.EIO, unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EPERM, unix.EINTR, unix.EINVAL, unix.ETIMEDOUT, unix.ESTALE,
+	} {
+		for _, op := range []backend.Op{backend.OpWrite, backend.OpWriteZeroes, backend.OpCompareAndWrite} {
+			cfg := thick
+			cfg.Info.Compare = true
+			s, d := scripted(t, cfg)
+			s.noZeroRange.Store(true) // zeroes are written
+			qt := d.queue(t, s)
+			qt.submit(1, backend.OpWrite, 1<<20, qt.block) // is acknowledged, and lost
+			qt.succeed()
+			qt.want(1, nil)
+			qt.submit(2, op, 0, qt.block, fua, func(r *backend.Request) {
+				if op == backend.OpCompareAndWrite {
+					r.Buf = backendtest.Buffer(int(3*qt.block), 4096)
+				}
+			})
+			if op == backend.OpCompareAndWrite {
+				qt.succeed()
+				qt.wantNothing()
+			}
+			qt.submit(3, backend.OpFlush, 0, 0)
+			qt.wantCalls("write durably 0+4096", "sync")
+			qt.end(0, 0, errno)
+			qt.succeed()
+			qt.poll()
+			if qt.results[2] == nil || qt.results[3] != backend.ErrFailed {
+				t.Errorf("%v that fails with %v: results %v, want an error and %v", op, errno, qt.results, backend.ErrFailed)
+			}
+			clear(qt.results)
+			qt.submit(4, backend.OpFlush, 0, 0)
+			qt.want(4, backend.ErrFailed)
+			qt.submit(5, backend.OpWrite, 0, qt.block)
+			qt.want(5, backend.ErrFailed)
+			if err := s.Failed(); !errors.Is(err, errno) {
+				t.Errorf("Failed: %v, want %v", err, errno)
+			}
+		}
 	}
-	clear(qt.results)
-	qt.submit(3, backend.OpWrite, 0, qt.block)
-	qt.want(3, backend.ErrFailed)
+}
+
+// Where a write may find no space, that is the matter of the write alone: its sync is a
+// call of its own.
+func TestDurableWriteWithoutSpace(t *testing.T) {
+	full := []unix.Errno{unix.ENOSPC, unix.EDQUOT}
+	for _, errno := range full {
+		cfg := thin
+		cfg.Allocates = true
+		s, d := scripted(t, cfg)
+		qt := d.queue(t, s)
+		qt.submit(1, backend.OpWrite, 0, qt.block, fua)
+		qt.wantCalls("write 0+4096")
+		qt.end(0, 0, errno)
+		qt.want(1, backend.ErrNoSpace)
+		if err := s.Failed(); err != nil {
+			t.Errorf("a write that failed with %v latched the disk: %v", errno, err)
+		}
+		qt.submit(2, backend.OpWrite, 0, qt.block, fua)
+		qt.succeed()
+		qt.wantNothing()
+		qt.wantCalls("sync")
+		qt.end(0, 0, errno)
+		qt.want(2, errno)
+		if err := s.Failed(); !errors.Is(err, errno) {
+			t.Errorf("Failed after a sync that ended with %v: %v", errno, err)
+		}
+	}
+	for _, direct := range []bool{true, false} {
+		cfg := thick
+		cfg.Device, cfg.Direct = true, direct
+		s, d := scripted(t, cfg)
+		qt := d.queue(t, s)
+		qt.submit(1, backend.OpWrite, 0, qt.block, fua)
+		qt.wantCalls("write durably 0+4096")
+		qt.end(0, 0, unix.ENOSPC) // a pool that is full
+		qt.want(1, backend.ErrNoSpace)
+		if failed := s.Failed() != nil; failed == direct {
+			t.Errorf("a device without space, direct %v: failed: %v", direct, s.Failed())
+		}
+	}
+}
+
+// What a file grew by has no storage yet.
+func TestDurableWriteAfterGrowth(t *testing.T) {
+	cfg := thick
+	size := cfg.Info.Size
+	cfg.Measure = func() (int64, error) { return size, nil }
+	s, d := scripted(t, cfg)
+	qt := d.queue(t, s)
+	write := func(want string) {
+		t.Helper()
+		qt.submit(1, backend.OpWrite, 0, qt.block, fua)
+		qt.wantCalls(want)
+		qt.succeed()
+		if want == "write 0+4096" {
+			qt.wantNothing()
+			qt.succeed()
+		}
+		qt.want(1, nil)
+	}
+	write("write durably 0+4096")
+	size += 1 << 20
+	if _, err := s.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	write("write 0+4096")
 }
 
 // Zeroes that need a sync learn of its failure.

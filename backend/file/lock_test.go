@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		writeAndDie(path)
 	case "full":
 		fillUp(path)
+	case "lose":
+		loseUnderStores(path)
 	}
 }
 
@@ -189,14 +191,19 @@ func fillUp(dir string) {
 	fmt.Println("done")
 }
 
+// namespaces let a process mount as an ordinary user.
+func namespaces() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+}
+
 // Row 79 of the catalogue of bad input: ENOSPC, on a real file system. Space that comes back is used.
 func TestNoSpace(t *testing.T) {
 	_, out := startRole(t, "full", t.TempDir(), func(cmd *exec.Cmd) {
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-		}
+		cmd.SysProcAttr = namespaces()
 	})
 	line, _ := out.ReadString('\n')
 	if strings.Contains(line, unix.EPERM.Error()) {

@@ -100,8 +100,13 @@ func (s *Store) prepare(created bool) error {
 	if err != nil {
 		return err
 	}
+	sparse, err := s.sparse()
+	if err != nil {
+		return err
+	}
 	s.Disk, err = disk.New(disk.Config{
-		Options: s.cfg.options(), Name: s.path, FD: s.fd, Info: info, PunchZeroes: s.cfg.Thin,
+		Options: s.cfg.options(), Name: s.path, FD: s.fd, Info: info,
+		Direct: s.direct, PunchZeroes: s.cfg.Thin, Allocates: s.cfg.Thin || sparse,
 		Measure: s.measure, Release: func() error { return unlockAndClose(s.fd) },
 	})
 	return err
@@ -161,6 +166,15 @@ func (s *Store) reserve(present int64) error {
 		return fmt.Errorf("extend to %d bytes: %w", s.cfg.Size, openError(err))
 	}
 	return nil
+}
+
+// sparse reports whether the file has less storage than its size.
+func (s *Store) sparse() (bool, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(s.fd, &st); err != nil {
+		return false, err
+	}
+	return st.Blocks*512 < st.Size, nil
 }
 
 // persist makes a new file and its name durable.

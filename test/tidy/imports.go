@@ -27,6 +27,7 @@ const (
 	rapid = "pgregory.net/rapid"
 	smart = "github.com/dswarbrick/smart"
 	yaml  = "github.com/goccy/go-yaml"
+	fuse  = "github.com/hanwen/go-fuse/v2"
 )
 
 // directions has the rows for what is built into programs. Only cmd and test know
@@ -87,7 +88,7 @@ var directions = []direction{
 
 // forTests is what tests may import too.
 var forTests = direction{"", []string{"rdmatransport/...", "capsule", "backend/...", "nvmeof/...", "test/..."},
-	[]string{rapid, zap, uuid, xsys}}
+	[]string{rapid, fuse, zap, uuid, xsys}}
 
 func directionOf(dir string) (direction, bool) {
 	for ; dir != "."; dir = path.Dir(dir) {

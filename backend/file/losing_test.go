@@ -1,0 +1,192 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// A losingFS is a file system with one file that takes writes without giving them
+// storage. Once it is full, the next sync forgets what was not durable and says so, once:
+// later syncs have nothing to do and succeed.
+type losingFS struct {
+	fuse.RawFileSystem
+	allocated bool // says that all of the file has storage
+
+	mu              sync.Mutex
+	durable, cached []byte
+	full            bool
+}
+
+const (
+	losingNode = 2
+	losingSize = 1 << 20
+	losingName = "namespace.img"
+)
+
+func newLosingFS(allocated bool) *losingFS {
+	return &losingFS{RawFileSystem: fuse.NewDefaultRawFileSystem(), allocated: allocated,
+		durable: make([]byte, losingSize), cached: make([]byte, losingSize)}
+}
+
+func (f *losingFS) String() string { return "losing" }
+
+func (f *losingFS) attributes(node uint64, a *fuse.Attr) fuse.Status {
+	*a = fuse.Attr{Ino: node, Mode: syscall.S_IFDIR | 0o755, Nlink: 2, Blksize: 4096}
+	if node == losingNode {
+		a.Mode, a.Nlink, a.Size = syscall.S_IFREG|0o600, 1, losingSize
+		if f.allocated {
+			a.Blocks = losingSize / 512
+		}
+	}
+	return fuse.OK
+}
+
+func (f *losingFS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	if h.NodeId != fuse.FUSE_ROOT_ID || name != losingName {
+		return fuse.ENOENT
+	}
+	out.NodeId = losingNode
+	return f.attributes(losingNode, &out.Attr)
+}
+
+func (f *losingFS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	return f.attributes(in.NodeId, &out.Attr)
+}
+
+func (f *losingFS) Open(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.Status { return fuse.OK }
+
+func (f *losingFS) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fuse.ReadResultData(bytes.Clone(f.cached[in.Offset:min(in.Offset+uint64(in.Size), losingSize)])), fuse.OK
+}
+
+func (f *losingFS) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	copy(f.cached[in.Offset:], data)
+	if in.Flags&(syscall.O_DSYNC|syscall.O_SYNC) != 0 {
+		if s := f.sync(); s != fuse.OK {
+			return 0, s
+		}
+	}
+	return uint32(len(data)), fuse.OK
+}
+
+func (f *losingFS) Fsync(<-chan struct{}, *fuse.FsyncIn) fuse.Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sync()
+}
+
+func (f *losingFS) sync() fuse.Status {
+	if f.full {
+		f.full = false
+		copy(f.cached, f.durable)
+		return fuse.Status(syscall.ENOSPC)
+	}
+	copy(f.durable, f.cached)
+	return fuse.OK
+}
+
+// loseUnderStores runs as root of a user namespace of its own.
+func loseUnderStores(dir string) {
+	for _, engine := range []Engine{EngineAuto, EngineThreads} {
+		for _, buffered := range []bool{true, false} {
+			for _, allocated := range []bool{true, false} {
+				fs := newLosingFS(allocated)
+				server, err := fuse.NewServer(fs, dir, &fuse.MountOptions{DirectMountStrict: true, DirectMountFlags: syscall.MS_NODEV})
+				if err != nil {
+					fmt.Println("cannot mount:", err)
+					os.Exit(0)
+				}
+				go server.Serve() // ends with Unmount
+				must(server.WaitMount())
+				// Nothing of it may be open when this process, which serves it, ends.
+				err = loseUnderStore(fs, filepath.Join(dir, losingName), Config{Engine: engine, Buffered: buffered})
+				must(server.Unmount())
+				if err != nil {
+					fmt.Printf("%v, buffered %v, allocated %v: %v\n", engine, buffered, allocated, err)
+					os.Exit(1)
+				}
+			}
+		}
+	}
+	fmt.Println("done")
+}
+
+// loseUnderStore lets a durable write fail that takes an acknowledged write along. No
+// flush may succeed from then on.
+func loseUnderStore(fs *losingFS, path string, cfg Config) (err error) {
+	s, err := Open(path, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	q, err := s.NewQueue(4, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, q.Close()) }()
+	do := func(r backend.Request) error {
+		q.Submit([]backend.Request{r})
+		var got [1]backend.Result
+		for q.Poll(got[:]) == 0 {
+		}
+		return got[0].Err
+	}
+	acknowledged, durable := writeRequest(8192, 0xab), writeRequest(4096, 0xcd)
+	durable.Offset, durable.FUA = 64<<10, true
+	if err := errors.Join(do(durable), do(acknowledged)); err != nil {
+		return err
+	}
+	fs.mu.Lock()
+	fs.full = true
+	fs.mu.Unlock()
+	if err := do(durable); err == nil {
+		return errors.New("a durable write succeeded whose sync failed")
+	}
+	for range 2 {
+		if err := do(backend.Request{Op: backend.OpFlush}); err != backend.ErrFailed {
+			return fmt.Errorf("a flush ends with %v although an acknowledged write is gone", err)
+		}
+	}
+	if err := do(acknowledged); err != backend.ErrFailed {
+		return fmt.Errorf("a write ends with %v although the store has lost one", err)
+	}
+	if err := s.Failed(); !errors.Is(err, unix.ENOSPC) {
+		return fmt.Errorf("Failed: %w", err)
+	}
+	return nil
+}
+
+// A durable write takes the one report along of an earlier write that could not be written
+// back, with an error that is not EIO.
+func TestDurableWriteTakesReportAlong(t *testing.T) {
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		t.Skipf("this machine has no FUSE: %v", err)
+	}
+	_, out := startRole(t, "lose", t.TempDir(), func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = namespaces()
+	})
+	switch line, _ := out.ReadString('\n'); {
+	case line == "done\n":
+	case strings.HasPrefix(line, "cannot mount"):
+		t.Skip(line)
+	default:
+		t.Errorf("on a file system that loses writes: %q", line)
+	}
+}
