@@ -71,18 +71,21 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	return out, nil
 }
 
-// perform carries changes out, or undoes what it did. Called with mu held.
+// perform carries changes out, or undoes what it did. To hosts that is one change. Called
+// with mu held.
 func (m *Manager) perform(changes []config.Change, o Options) (err error) {
 	defer func() { err = errors.Join(err, m.stores.sweep(), m.sweepDevices()) }()
 	if err := m.prepare(changes, o); err != nil {
 		return err
 	}
-	for i, c := range changes {
-		if err := m.step(c, o); err != nil {
-			return &StepError{c, err, m.undo(changes[:i])}
+	return m.target.Change(func() error {
+		for i, c := range changes {
+			if err := m.step(c, o); err != nil {
+				return &StepError{c, err, m.undo(changes[:i])}
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // prepare does what can fail and takes nothing from anybody: it opens new stores,

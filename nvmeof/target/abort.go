@@ -18,7 +18,7 @@ func abort(c *Controller, r *command.Request) capsule.Status {
 	f := r.Cmd.Abort()
 	r.Result = notAborted
 	if c.aborts == maxAborts {
-		return capsule.StatusAbortLimitExceeded | capsule.StatusDNR
+		return capsule.StatusAbortLimitExceeded // until one of the others is done
 	}
 	if f.SQID == 0 {
 		if held, ok := c.events.Take(f.CID); ok {

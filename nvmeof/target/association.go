@@ -37,28 +37,22 @@ func (c *Controller) joinQueue(q *queue, id capsule.QID) refusal {
 	defer c.mu.Unlock()
 	switch old := c.queues[id]; {
 	case c.dying:
-		return invalidParam(badCNTLID, "its controller is being removed")
+		return passing(badCNTLID, "its controller is being removed")
 	case !c.ready:
-		return invalidParam(badCNTLID, "its controller is not enabled")
+		return malformed(badCNTLID, "its controller is not enabled") // by the host's own doing
 	case int(id) > c.granted:
-		return invalidParam(badQID, "queue identifier is above the number of queues granted")
+		return malformed(badQID, "queue identifier is above the number of queues granted")
 	case old != nil && c.keyed:
 		// Who connects has not proved yet that it is the host. The old queue ends with
 		// its own authentication's time, or with the keep alive.
-		return inUse()
+		return passing(badQID, "queue identifier is in use")
 	case old != nil:
 		// The host gave the old queue up before we noticed that it is gone.
 		old.Shard.Do(func() { old.disconnect("replaced by a new connection of the same queue") })
-		return inUse()
+		return passing(badQID, "queue identifier is in use")
 	}
 	c.queues[id] = q
 	return refusal{}
-}
-
-// inUse refuses a queue whose place another has, which ends. The host may come again
-// soon: DNR would tell it not to.
-func inUse() refusal {
-	return refusal{status: capsule.StatusConnectInvalidParam, at: badQID, reason: "queue identifier is in use"}
 }
 
 // queue returns the I/O queue with that identifier, or nil.

@@ -154,7 +154,7 @@ func TestUnprovenNamesHarmNobody(t *testing.T) {
 	thief.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))
 	k.admin()
 	second := k.dial(0, 0, 32) // but once the host is known, the other is refused
-	second.wantStatus(capsule.StatusConnectInvalidHost|dnr, connectCommand(capsule.Connect{SQSIZE: 31}, d))
+	second.wantStatus(capsule.StatusConnectInvalidHost, connectCommand(capsule.Connect{SQSIZE: 31}, d))
 }
 
 // TestAgain: a queue in use authenticates again, and then with the key of that time.

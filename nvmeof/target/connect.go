@@ -21,18 +21,48 @@ var (
 	badHostNQN = capsule.InvalidParameter{Offset: capsule.ConnectOffsetHostNQN, In: capsule.InvalidInData}
 )
 
-// A refusal is why a Connect failed; the zero value is none.
+// A refusal is why a Connect failed; the zero value is none. Linux since 6.10 removes a
+// controller, and its disks, whose Connect is refused with Do Not Retry while it
+// reconnects. So that flag is for what will be refused again whatever the target does
+// meanwhile (malformed), and for what an administrator has decided (forbidden); not for
+// what passes (passing).
 type refusal struct {
-	status capsule.Status
-	at     capsule.InvalidParameter
-	reason string
-	remedy string // what an operator can do about it
+	status  capsule.Status
+	at      capsule.InvalidParameter
+	reason  string
+	remedy  string // what an operator can do about it
+	decided bool   // by an administrator, as far as the change under way has come
 }
 
 func (r refusal) refused() bool { return r.status != capsule.StatusSuccess }
 
-func invalidParam(at capsule.InvalidParameter, reason string) refusal {
+// malformed refuses what no host may send.
+func malformed(at capsule.InvalidParameter, reason string) refusal {
 	return refusal{status: capsule.StatusConnectInvalidParam | capsule.StatusDNR, at: at, reason: reason}
+}
+
+// forbidden refuses what administrators do not want.
+func forbidden(status capsule.Status, at capsule.InvalidParameter, reason, remedy string) refusal {
+	return refusal{status | capsule.StatusDNR, at, reason, remedy, true}
+}
+
+// passing refuses what may be accepted soon, without anybody's doing.
+func passing(at capsule.InvalidParameter, reason string) refusal {
+	return refusal{status: capsule.StatusConnectInvalidParam, at: at, reason: reason}
+}
+
+// busy refuses for want of room, or of a moment.
+func busy(reason, remedy string) refusal {
+	return refusal{status: capsule.StatusConnectControllerBusy, reason: reason, remedy: remedy}
+}
+
+// settle makes a decision that may be another at the end of the change under way one that
+// the host asks for again.
+func (no refusal) settle(t *Target, mark uint64) refusal {
+	if !no.decided || !t.unsettled.since(mark) {
+		return no
+	}
+	return busy("the target is being changed: "+no.reason, no.remedy)
 }
 
 // connect carries out a Connect command on a queue that is not connected yet,
@@ -45,6 +75,7 @@ func (q *queue) connect(r *command.Request) capsule.Status {
 	}
 	var no refusal
 	var sub *Subsystem
+	mark := q.target.unsettled.mark()
 	if no = q.checkConnect(f, &d); !no.refused() {
 		sub, no = q.target.admit(f, &d)
 	}
@@ -55,7 +86,7 @@ func (q *queue) connect(r *command.Request) capsule.Status {
 			no = q.connectIO(sub, &d)
 		}
 	}
-	if no.refused() {
+	if no = no.settle(q.target, mark); no.refused() {
 		q.logRefusal(f, &d, no)
 		r.Result = no.at.Result()
 		return no.status
@@ -79,47 +110,46 @@ func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal 
 	case f.RECFMT != 0:
 		return refusal{status: capsule.StatusConnectIncompatibleFormat | capsule.StatusDNR, reason: "record format is not 0"}
 	case f.QID != q.id:
-		return invalidParam(badQID, "queue identifier differs from the connection request's")
+		return malformed(badQID, "queue identifier differs from the connection request's")
 	case f.SQSIZE == 0 || uint32(f.SQSIZE) >= q.entries || q.id != 0 && int(f.SQSIZE) >= q.target.cfg.QueueDepth:
-		return invalidParam(badSQSIZE, "queue size is 0, above the connection request's HSQSIZE or, of an I/O queue, above CAP.MQES")
+		return malformed(badSQSIZE, "queue size is 0, above the connection request's HSQSIZE or, of an I/O queue, above CAP.MQES")
 	}
 	if err := d.SubNQN.Check(); err != nil {
-		return invalidParam(badSubNQN, "subsystem "+err.Error())
+		return malformed(badSubNQN, "subsystem "+err.Error())
 	}
 	if err := d.HostNQN.Check(); err != nil {
-		return invalidParam(badHostNQN, "host "+err.Error())
+		return malformed(badHostNQN, "host "+err.Error())
 	}
 	return refusal{}
 }
 
 // notAllowed refuses a host that is not in the list.
 func notAllowed(host, subsystem string) refusal {
-	return refusal{capsule.StatusConnectInvalidHost | capsule.StatusDNR, badHostNQN, "host is not allowed", allowRemedy(host, subsystem)}
+	return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host is not allowed", allowRemedy(host, subsystem))
 }
 
 // admit finds the subsystem and judges whether the host may use it.
 func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, refusal) {
 	sub := t.subsystem(&d.SubNQN)
 	if sub == nil {
-		no := invalidParam(badSubNQN, "no such subsystem")
-		no.remedy = "nvmeof target --nqn " + d.SubNQN.String() + ", or Target.AddSubsystem"
-		return nil, no
+		return nil, forbidden(capsule.StatusConnectInvalidParam, badSubNQN, "no such subsystem",
+			"nvmeof target --nqn "+d.SubNQN.String()+", or Target.AddSubsystem")
 	}
 	if sub.discovery {
 		return sub, refusal{}
-	}
-	invalidHost := func(at capsule.InvalidParameter, reason, remedy string) (*Subsystem, refusal) {
-		return nil, refusal{capsule.StatusConnectInvalidHost | capsule.StatusDNR, at, reason, remedy}
 	}
 	host := d.HostNQN.String()
 	switch {
 	case sub.hosts.Find(host) == nil:
 		return nil, notAllowed(host, sub.nqn)
 	case d.HostID == capsule.HostID{}:
-		return invalidHost(badHostID, "host identifier is zero", "nvme connect --hostid")
+		return nil, refusal{status: capsule.StatusConnectInvalidHost | capsule.StatusDNR, at: badHostID,
+			reason: "host identifier is zero", remedy: "nvme connect --hostid"}
 	case f.QID == 0 && sub.otherHostID(host, d.HostID):
-		return invalidHost(badHostID, "host NQN is connected with another host identifier",
-			"give each host an NQN and an identifier of its own in /etc/nvme/hostnqn and /etc/nvme/hostid")
+		// The other may be this host's own of before, which was not heard to leave yet.
+		return nil, refusal{status: capsule.StatusConnectInvalidHost, at: badHostID,
+			reason: "host NQN is connected with another host identifier",
+			remedy: "give each host an NQN and an identifier of its own in /etc/nvme/hostnqn and /etc/nvme/hostid"}
 	}
 	return sub, refusal{}
 }
@@ -128,14 +158,11 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 // choose which.
 func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.ConnectData) refusal {
 	if d.CNTLID != capsule.ControllerIDDynamic {
-		return invalidParam(badCNTLID, "controller identifier is not FFFFh, as the dynamic model requires")
+		return malformed(badCNTLID, "controller identifier is not FFFFh, as the dynamic model requires")
 	}
 	if sub.discovery && !q.target.arrivals.allow(q.remote.Addr(), time.Now()) {
-		return refusal{
-			status: capsule.StatusConnectControllerBusy, // soon it is not
-			reason: "too many discovery connections from this address within a second",
-			remedy: "let the host ask less often, or keep one persistent connection: nvme discover --persistent",
-		}
+		return busy("too many discovery connections from this address within a second",
+			"let the host ask less often, or keep one persistent connection: nvme discover --persistent")
 	}
 	c := newController(q, sub, d)
 	if no := sub.join(c); no.refused() {
@@ -149,20 +176,21 @@ func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.Conne
 	return refusal{}
 }
 
-// connectIO joins the controller that the host names.
+// connectIO joins the controller that the host names. That one may end at any time, and its
+// identifier may be somebody else's then: the host is to begin with a new one.
 func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 	c := sub.controller(d.CNTLID)
 	switch {
 	case sub.discovery:
-		return invalidParam(badQID, "discovery controllers have no I/O queues")
+		return malformed(badQID, "discovery controllers have no I/O queues")
 	case c == nil:
-		return invalidParam(badCNTLID, "no such controller")
+		return passing(badCNTLID, "no such controller")
 	case c.hostNQN != d.HostNQN.String():
-		return invalidParam(badHostNQN, "controller belongs to another host")
+		return passing(badHostNQN, "controller belongs to another host")
 	case c.hostID != d.HostID:
-		return invalidParam(badHostID, "controller belongs to another host")
+		return passing(badHostID, "controller belongs to another host")
 	case c.listener != q.listener:
-		return invalidParam(badCNTLID, "controller is reached through another port")
+		return passing(badCNTLID, "controller is reached through another port")
 	}
 	if no := c.joinQueue(q, q.id); no.refused() {
 		return no

@@ -111,14 +111,15 @@ func TestBadAdminConnect(t *testing.T) {
 }
 
 // TestBadIOConnect is rows 37, 39 and 41. A queue whose place is taken may come again:
-// the old one ends for that, hence without DNR.
+// the old one ends for that, hence without DNR. A host whose controller has ended meanwhile
+// begins with another, so that is without DNR too.
 func TestBadIOConnect(t *testing.T) {
 	for _, c := range []connectCase{
-		{name: "39 unknown controller", want: capsule.StatusConnectInvalidParam | dnr, at: badCNTLID, reason: "no such controller",
+		{name: "39 unknown controller", want: capsule.StatusConnectInvalidParam, at: badCNTLID, reason: "no such controller",
 			data: func(d *capsule.ConnectData) { d.CNTLID ^= 0x55 }},
-		{name: "39 controller of another host", want: capsule.StatusConnectInvalidParam | dnr, at: badHostNQN, reason: "another host",
+		{name: "39 controller of another host", want: capsule.StatusConnectInvalidParam, at: badHostNQN, reason: "another host",
 			data: func(d *capsule.ConnectData) { d.HostNQN = nqnField("nqn.2026-11.io.example:other") }},
-		{name: "39 other host identifier", want: capsule.StatusConnectInvalidParam | dnr, at: badHostID, reason: "another host",
+		{name: "39 other host identifier", want: capsule.StatusConnectInvalidParam, at: badHostID, reason: "another host",
 			data: func(d *capsule.ConnectData) { d.HostID[5] = 9 }},
 		{name: "37 QID in use", want: capsule.StatusConnectInvalidParam, at: badQID, reason: "in use",
 			fields: func(*capsule.Connect) {}},
@@ -189,7 +190,7 @@ func TestIOConnectThroughAnotherPort(t *testing.T) {
 	a := f.associate(testHostNQN, first)
 	d := dataOf(f.sub.nqn, testHostNQN)
 	d.CNTLID = a.id
-	for at, want := range map[*Listener]capsule.Status{other: capsule.StatusConnectInvalidParam | dnr, first: capsule.StatusSuccess} {
+	for at, want := range map[*Listener]capsule.Status{other: capsule.StatusConnectInvalidParam, first: capsule.StatusSuccess} {
 		f.at = at
 		r := f.dial(2, 0, 128).wantStatus(want, connectCommand(capsule.Connect{QID: 2, SQSIZE: 127}, d))
 		if p := capsule.ParseInvalidParameter(r.result); !want.OK() && p != badCNTLID {
@@ -241,7 +242,7 @@ func TestIOConnectNeedsAnEnabledController(t *testing.T) {
 	h.setCC(linuxCC.WithEnable(true))
 	connectIO(capsule.StatusSuccess)
 	h.lose()
-	connectIO(invalid) // the association ends
+	connectIO(capsule.StatusConnectInvalidParam) // the association ends: the host begins anew
 }
 
 // TestIOConnectToADiscoveryController is row 40.
@@ -279,7 +280,7 @@ func TestSameHostWithTwoIdentifiers(t *testing.T) {
 	d := connectData()
 	d.HostID[15] = 0xee
 	h := f.dial(0, 0, 32)
-	h.wantStatus(capsule.StatusConnectInvalidHost|dnr, connectCommand(capsule.Connect{SQSIZE: 31}, d))
+	h.wantStatus(capsule.StatusConnectInvalidHost, connectCommand(capsule.Connect{SQSIZE: 31}, d)) // until the other leaves
 	f.connectAdmin(0) // the same identifier again is another association
 }
 
@@ -326,7 +327,7 @@ func TestControllerIdentifiersRunOut(t *testing.T) {
 		t.Errorf("two controllers have identifier %d", a)
 	}
 	h := f.dial(0, 0, 32)
-	h.wantStatus(capsule.StatusConnectControllerBusy|dnr, connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
+	h.wantStatus(capsule.StatusConnectControllerBusy, connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
 	first.lose()
 	h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
 }

@@ -2,7 +2,6 @@ package target
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
@@ -14,26 +13,6 @@ type port struct {
 	addr netip.AddrPort
 }
 
-// records adds what the log of a host has of some subsystems, ordered by listener:
-// each that allows the host, once for every listener on which it is exposed.
-// Called with mu held.
-func (t *Target) records(out []discoverylog.Record, scope []*Subsystem, host string) []discoverylog.Record {
-	for _, l := range t.listeners {
-		for _, s := range scope {
-			e := s.hosts.Find(host)
-			if e == nil || !s.exposed(l.port.id) || t.subsystems[s.nqn] != s {
-				continue
-			}
-			r := l.record(capsule.SubsystemNVM, s.nqn)
-			if e.Config.authenticates() {
-				r.TREQ |= capsule.TREQSecureRequired
-			}
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
 // discoveryRecords is the whole log of a discovery controller, after the header:
 // the discovery subsystem of the port it came through, the subsystems, and the
 // referrals.
@@ -43,11 +22,11 @@ func (c *Controller) discoveryRecords() ([]discoverylog.Record, uint64) {
 	defer t.mu.Unlock()
 	self := c.listener.record(capsule.SubsystemCurrentDiscovery, c.subsystem.nqn)
 	self.EFLAGS = capsule.DiscoveryPersistent
-	out := t.records([]discoverylog.Record{self}, t.Subsystems(), c.hostNQN)
-	for i := range t.referrals {
-		out = append(out, t.referrals[i].record())
+	shown := t.shown
+	if shown == nil {
+		shown = t.scene(nil)
 	}
-	return out, c.generation.Load()
+	return shown.records([]discoverylog.Record{self}, c.hostNQN), c.generation.Load()
 }
 
 // discoveryLog fills b with the log from an offset. Each read is of the log as it is at
@@ -74,44 +53,6 @@ func (d *Device) provider() uint8 {
 		return capsule.RDMAProviderIWARP
 	}
 	return capsule.RDMAProviderNone
-}
-
-// reshape makes a change of what hosts see of some subsystems, or of all if scope
-// is nil, and tells exactly those discovery controllers whose log it changes.
-func (t *Target) reshape(scope []*Subsystem, change func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.reshapeLocked(scope, change)
-}
-
-// reshapeLocked is reshape with mu held. A controller's generation changes with
-// its log, under mu.
-func (t *Target) reshapeLocked(scope []*Subsystem, change func()) {
-	look := func(c *Controller) []discoverylog.Record {
-		in := scope
-		if in == nil {
-			in = t.Subsystems()
-		}
-		out := t.records(nil, in, c.hostNQN)
-		for i := range t.referrals {
-			out = append(out, t.referrals[i].record())
-		}
-		return out
-	}
-	t.discSub.mu.Lock()
-	defer t.discSub.mu.Unlock()
-	before := make(map[*Controller][]discoverylog.Record, len(t.discSub.controllers))
-	for _, c := range t.discSub.controllers {
-		before[c] = look(c)
-	}
-	change()
-	t.generation++
-	for c, old := range before {
-		if !slices.Equal(old, look(c)) {
-			c.generation.Store(t.generation)
-			c.do(func() { c.raise(capsule.EventDiscoveryChange) })
-		}
-	}
 }
 
 // follow begins to keep a discovery controller's generation: that of all, which is

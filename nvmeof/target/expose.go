@@ -126,11 +126,15 @@ func (s *Subsystem) Ports() []PortID {
 
 // exposed reports whether the subsystem can be reached through a listener.
 func (s *Subsystem) exposed(id PortID) bool {
-	p := s.ports.Load()
-	if p == nil {
+	return exposedOn(s.ports.Load(), id)
+}
+
+// exposedOn is exposed of a subsystem with these ports.
+func exposedOn(ports *[]PortID, id PortID) bool {
+	if ports == nil {
 		return true
 	}
-	_, found := slices.BinarySearch(*p, id)
+	_, found := slices.BinarySearch(*ports, id)
 	return found
 }
 

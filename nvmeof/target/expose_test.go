@@ -131,7 +131,7 @@ func TestControllerIDs(t *testing.T) {
 		}
 		seen[id] = h
 	}
-	f.refused(capsule.StatusConnectControllerBusy|dnr, dataOf(s.nqn, testHostNQN), "in use", "MaxController")
+	f.refused(capsule.StatusConnectControllerBusy, dataOf(s.nqn, testHostNQN), "in use", "MaxController")
 	f.must(s.Disconnect(101))
 	<-seen[101].closed
 	f.within(seen[100], "the identifier is free", func() bool { return s.controller(101) == nil })

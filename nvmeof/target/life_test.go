@@ -26,7 +26,7 @@ func TestKeepAliveExpires(t *testing.T) {
 		}
 		d := connectData() // row 40: an I/O queue for what has expired
 		d.CNTLID = id
-		f.dial(1, 1, 128).wantStatus(capsule.StatusConnectInvalidParam|dnr, connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, d))
+		f.dial(1, 1, 128).wantStatus(capsule.StatusConnectInvalidParam, connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, d))
 		f.close2(t)
 	})
 }

@@ -112,13 +112,10 @@ func (s *Subsystem) join(c *Controller) refusal {
 	if no := s.judge(c); no.refused() {
 		return no
 	}
-	busy := refusal{
-		status: capsule.StatusConnectControllerBusy | capsule.StatusDNR,
-		reason: "all controller identifiers are in use",
-		remedy: "raise Config.MaxControllers, or SubsystemConfig.MaxController",
-	}
+	// Controllers of hosts that are gone end by their keep alive.
+	full := busy("all controller identifiers are in use", "raise Config.MaxControllers, or SubsystemConfig.MaxController")
 	if len(s.controllers) >= s.target.cfg.MaxControllers {
-		return busy
+		return full
 	}
 	for range uint32(s.max-s.min) + 1 {
 		if s.last++; s.last > s.max || s.last < s.min {
@@ -130,7 +127,7 @@ func (s *Subsystem) join(c *Controller) refusal {
 			return refusal{}
 		}
 	}
-	return busy
+	return full
 }
 
 // judge decides whether a controller may join, and gives it the host's rights.
@@ -138,24 +135,20 @@ func (s *Subsystem) join(c *Controller) refusal {
 func (s *Subsystem) judge(c *Controller) refusal {
 	switch {
 	case s.removed:
-		return invalidParam(badSubNQN, "subsystem is being removed")
+		return forbidden(capsule.StatusConnectInvalidParam, badSubNQN, "subsystem is being removed", "")
 	case s.discovery:
 		return refusal{}
 	case !s.exposed(c.listener.port.id):
-		no := invalidParam(badSubNQN, "subsystem is not exposed on this listener")
-		no.remedy = fmt.Sprintf("Subsystem.SetPorts, with port %d (%v)", c.listener.port.id, c.listener.port.addr)
-		return no
+		return forbidden(capsule.StatusConnectInvalidParam, badSubNQN, "subsystem is not exposed on this listener",
+			fmt.Sprintf("Subsystem.SetPorts, with port %d (%v)", c.listener.port.id, c.listener.port.addr))
 	}
 	e := s.hosts.Find(c.hostNQN)
 	if e == nil {
 		return notAllowed(c.hostNQN, s.nqn)
 	}
 	if s.refuse && s.connected(c) {
-		return refusal{
-			status: capsule.StatusConnectControllerBusy, // later it may be gone
-			reason: "host has a controller through this listener already",
-			remedy: "nvme disconnect on the host, or SubsystemConfig.RefuseDuplicates false",
-		}
+		return busy("host has a controller through this listener already", // later it may be gone
+			"nvme disconnect on the host, or SubsystemConfig.RefuseDuplicates false")
 	}
 	c.view.Rights.Store(e.Rights)
 	return refusal{}

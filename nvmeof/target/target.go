@@ -49,7 +49,8 @@ type Target struct {
 	authCounts    authCounts
 	sequence      atomic.Uint32 // of challenges
 
-	volumes volume.Set
+	volumes   volume.Set
+	unsettled unsettled
 
 	mu         sync.Mutex
 	closed     bool
@@ -60,6 +61,8 @@ type Target struct {
 	queues     map[*queue]struct{}
 	referrals  []Referral
 	generation uint64 // counts changes of what the discovery log has for anybody
+	changing   int    // how many [Target.Change] are under way
+	shown      *scene // what the discovery log has meanwhile; else nil
 }
 
 // New starts a target without subsystems or listeners, on Config.Device if that is set.

@@ -2,6 +2,7 @@ package access
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -52,6 +53,13 @@ func (l *List[C]) Any() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.any
+}
+
+// Clone is the list as it is now.
+func (l *List[C]) Clone() *List[C] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &List[C]{any: l.any, hosts: maps.Clone(l.hosts)}
 }
 
 // Named returns a host that was set, or nil.

@@ -1,0 +1,126 @@
+package target
+
+import (
+	"slices"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
+)
+
+// A scene is what discovery logs are made of, of all subsystems or of some.
+type scene struct {
+	listeners  []*Listener
+	subsystems []exposure
+	referrals  []Referral
+}
+
+// An exposure is where a subsystem is, and for whom.
+type exposure struct {
+	nqn   string
+	ports *[]PortID
+	hosts *access.List[HostConfig]
+}
+
+// scene is how some subsystems are exposed now, of those that the target has, or all if
+// scope is nil. Called with mu held.
+func (t *Target) scene(scope []*Subsystem) *scene {
+	s := &scene{listeners: t.listeners, referrals: t.referrals}
+	if scope == nil {
+		scope = t.Subsystems()
+	}
+	for _, sub := range scope {
+		if t.subsystems[sub.nqn] == sub {
+			s.subsystems = append(s.subsystems, exposure{sub.nqn, sub.ports.Load(), &sub.hosts})
+		}
+	}
+	return s
+}
+
+// kept is the scene as it will be shown whatever becomes of the hosts. Where nobody
+// listens nobody sees it.
+func (s *scene) kept() *scene {
+	if len(s.listeners) == 0 {
+		return &scene{}
+	}
+	for i := range s.subsystems {
+		s.subsystems[i].hosts = s.subsystems[i].hosts.Clone()
+	}
+	return s
+}
+
+// records adds the log of a host, but for the record of the discovery service itself: each
+// subsystem that allows the host, once for every listener on which it is exposed, ordered
+// by listener; and the referrals.
+func (s *scene) records(out []discoverylog.Record, host string) []discoverylog.Record {
+	for _, l := range s.listeners {
+		for i := range s.subsystems {
+			out = s.subsystems[i].record(out, l, host)
+		}
+	}
+	for i := range s.referrals {
+		out = append(out, s.referrals[i].record())
+	}
+	return out
+}
+
+// record adds what the log of a host has of a subsystem at a listener, if anything.
+func (e *exposure) record(out []discoverylog.Record, l *Listener, host string) []discoverylog.Record {
+	h := e.hosts.Find(host)
+	if h == nil || !exposedOn(e.ports, l.port.id) {
+		return out
+	}
+	r := l.record(capsule.SubsystemNVM, e.nqn)
+	if h.Config.authenticates() {
+		r.TREQ |= capsule.TREQSecureRequired
+	}
+	return append(out, r)
+}
+
+// reshape makes a change of what hosts see of some subsystems, or of all if scope
+// is nil, and tells exactly those discovery controllers whose log it changes. Of a
+// change that is part of another ([Target.Change]) they hear at the end of that.
+func (t *Target) reshape(scope []*Subsystem, change func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reshapeLocked(scope, change)
+}
+
+// reshapeLocked is reshape with mu held. A controller's generation changes with
+// its log, under mu.
+func (t *Target) reshapeLocked(scope []*Subsystem, change func()) {
+	if t.shown != nil {
+		change()
+		return
+	}
+	t.discSub.mu.Lock()
+	defer t.discSub.mu.Unlock()
+	before := t.discoveryLogs(t.scene(scope))
+	change()
+	t.reveal(before, scope)
+}
+
+// discoveryLogs are what all discovery controllers see of a scene. Called with mu, and
+// that of the discovery subsystem, held.
+func (t *Target) discoveryLogs(s *scene) map[*Controller][]discoverylog.Record {
+	logs := make(map[*Controller][]discoverylog.Record, len(t.discSub.controllers))
+	for _, c := range t.discSub.controllers {
+		logs[c] = s.records(nil, c.hostNQN)
+	}
+	return logs
+}
+
+// reveal tells those whose log was another before. Called as discoveryLogs is.
+func (t *Target) reveal(before map[*Controller][]discoverylog.Record, scope []*Subsystem) {
+	t.generation++
+	if len(before) == 0 {
+		return
+	}
+	now := t.scene(scope)
+	for c, old := range before {
+		if !slices.Equal(old, now.records(nil, c.hostNQN)) {
+			c.generation.Store(t.generation)
+			c.do(func() { c.raise(capsule.EventDiscoveryChange) })
+		}
+	}
+}
