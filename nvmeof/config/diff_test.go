@@ -101,6 +101,21 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// TestListenersComeLast: what hosts meet is there when the first of them is answered; only
+// what cannot be taken back comes after.
+func TestListenersComeLast(t *testing.T) {
+	got := show(Diff(new(Document), parsed(t, base)))
+	if last := len(got) - 1; got[last] != "add listener 1" {
+		t.Errorf("the first start is\n%s", strings.Join(got, "\n"))
+	}
+	more := strings.NewReplacer("subsystems:\n", "  - {id: 2, address: \"192.0.2.1:4421\"}\nsubsystems:\n", "/a1", "/a1\n          size: 1GiB",
+		"- nqn: h1\n", "- nqn: h3\n", "192.0.2.9", "192.0.2.8", "- nsid: 2\n", "- nsid: 3\n").Replace(base)
+	got = show(Diff(parsed(t, base), parsed(t, more)))
+	if last := len(got) - 1; got[last-1] != "add listener 2" || !strings.HasPrefix(got[last], "change size") {
+		t.Errorf("a change is\n%s", strings.Join(got, "\n"))
+	}
+}
+
 // wantInverse: two lists have the same steps in opposite directions.
 func wantInverse(t *testing.T, there, back []Change) {
 	t.Helper()
