@@ -133,7 +133,8 @@ type Queue interface {
 	Submit(rs []Request) int
 	// Poll stores finished results and returns how many. It never blocks.
 	Poll(rs []Result) int
-	// Idle reports whether nothing is in flight.
+	// Idle reports whether nothing is in flight. The store is at nothing then on the
+	// queue's behalf: Close does not wait, on whatever thread.
 	Idle() bool
 	// Close waits for what the store has begun and drops what it has not; no
 	// request touches its buffer or the store afterwards. Results are dropped.

@@ -3,8 +3,10 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +25,7 @@ import (
 //	a sync within a write fails            TestFailedDurableWriteLatches, TestDurableWriteWithoutSpace;
 //	                                       file.TestDurableWriteTakesReportAlong
 //	how a latch is cleared                 TestClear, TestClearKeepsOldFlushesFailed
+//	a failure beside a sync                TestFailureWhileSyncing
 //	stale writes                           TestAbandonedWriteLandsFirst, TestAbandonedWriteNeverLands
 //	EIO, ENOSPC, EROFS, EDQUOT             TestErrors, file.TestNoSpace
 //	short transfers, EINTR                 TestShortAndInterrupted
@@ -177,24 +180,75 @@ func TestClearKeepsOldFlushesFailed(t *testing.T) {
 	b.want(4, nil)
 }
 
-func TestClearWhileSyncing(t *testing.T) {
+// A flush whose sync the kernel has when the disk fails cannot tell what the durable
+// write lost. It ends with its sync, not before: the queue is not idle as long as the
+// kernel has a call of it, and one that is idle can be closed from anywhere.
+func TestFailureWhileSyncing(t *testing.T) {
 	d, k := scripted(t, thick)
-	qt := k.queue(t, d)
+	qt, other := k.queue(t, d), k.queue(t, d)
 	qt.submit(1, backend.OpFlush, 0, 0)
 	qt.submit(2, backend.OpWrite, 0, qt.block, fua)
+	other.submit(3, backend.OpFlush, 0, 0) // for a sync that never begins
 	qt.end(1, 0, unix.EIO)
-	qt.poll()
-	if qt.results[1] != backend.ErrFailed || !errors.Is(qt.results[2], unix.EIO) {
-		t.Errorf("results %v: the flush cannot tell what the durable write lost", qt.results)
+	qt.want(2, unix.EIO)
+	other.want(3, backend.ErrFailed)
+	if qt.q.Idle() || !other.q.Idle() {
+		t.Errorf("idle: the queue whose sync runs %v, the other %v", qt.q.Idle(), other.q.Idle())
 	}
-	clear(qt.results)
 	if err := d.Clear(); err == nil {
 		t.Error("cleared while a sync is under way")
 	}
 	qt.succeed()
-	qt.wantNothing()
+	qt.want(1, backend.ErrFailed)
+	if !qt.q.Idle() {
+		t.Error("queue is not idle after its last result")
+	}
 	if err := d.Clear(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The same with the kernel's own sync, of as much as takes a while, and with a ring whose
+// completions are made on one thread only.
+func TestCloseAfterFailureWhileSyncing(t *testing.T) {
+	for _, engine := range []Engine{EngineAuto, EngineThreads} {
+		d := openDisk(t, Config{Info: backend.Info{Size: 64 << 20}, Options: Options{Engine: engine, LockedThreads: true}})
+		if _, err := unix.Pwrite(d.cfg.FD, make([]byte, 64<<20), 0); err != nil {
+			t.Fatal(err)
+		}
+		q, err := d.NewQueue(4, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle := make(chan error)
+		go func() { // its thread ends with it
+			runtime.LockOSThread()
+			q.Submit([]backend.Request{{Op: backend.OpFlush}})
+			d.sync.fail(unix.EIO)
+			var got [1]backend.Result
+			for !q.Idle() {
+				q.Poll(got[:])
+			}
+			idle <- got[0].Err
+			<-idle
+		}()
+		if err := <-idle; err != backend.ErrFailed {
+			t.Errorf("%v: a flush during which the disk failed: %v", engine, err)
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- q.Close() }()
+		select {
+		case err := <-closed:
+			if err != nil {
+				t.Errorf("%v: %v", engine, err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%v: Close of an idle queue does not end", engine)
+		}
+		idle <- nil
+		if err := errors.Join(d.Clear(), d.Close()); err != nil {
+			t.Errorf("%v: %v", engine, err)
+		}
 	}
 }
 

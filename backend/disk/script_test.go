@@ -198,6 +198,9 @@ func (qt *tester) poll() {
 	var got [16]backend.Result
 	for {
 		n := qt.q.Poll(got[:])
+		if qt.q.Idle() && len(qt.calls) > 0 {
+			qt.t.Errorf("an idle queue has %q in the kernel", words(qt.calls[0]))
+		}
 		if n == 0 {
 			return
 		}

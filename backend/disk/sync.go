@@ -29,9 +29,14 @@ type syncFailure struct {
 func (y *syncer) ticket() uint64 { return y.state.Load()>>1 + 1 }
 
 // outcome tells whether a ticket's sync has ended, and how. Those behind a
-// failed one get an error without being tried.
+// failed one get an error without being tried. One that is running ends first,
+// whatever has failed meanwhile: who began it has a request for as long as the
+// kernel has the call.
 func (y *syncer) outcome(ticket uint64) (ended bool, err error) {
 	state := y.state.Load() // before failure, which is set first
+	if state == ticket<<1|1 {
+		return false, nil
+	}
 	for f := y.failure.Load(); f != nil; f = f.earlier {
 		switch {
 		case ticket < f.number || f.last != 0 && ticket > f.last:

@@ -102,26 +102,33 @@ func (f *losingFS) sync() fuse.Status {
 	return fuse.OK
 }
 
+// mounted calls f with a losing file system, and ends the process where that cannot be
+// mounted or f fails. Nothing of it is open when the process, which serves it, ends.
+func mounted(dir string, allocated bool, f func(fs *losingFS, path string) error) {
+	fs := newLosingFS(allocated)
+	server, err := fuse.NewServer(fs, dir, &fuse.MountOptions{DirectMountStrict: true, DirectMountFlags: syscall.MS_NODEV})
+	if err != nil {
+		fmt.Println("cannot mount:", err)
+		os.Exit(0)
+	}
+	go server.Serve() // ends with Unmount
+	must(server.WaitMount())
+	err = f(fs, filepath.Join(dir, losingName))
+	must(server.Unmount())
+	must(err)
+}
+
 // loseUnderStores runs as root of a user namespace of its own.
 func loseUnderStores(dir string) {
 	for _, engine := range []Engine{EngineAuto, EngineThreads} {
 		for _, buffered := range []bool{true, false} {
 			for _, allocated := range []bool{true, false} {
-				fs := newLosingFS(allocated)
-				server, err := fuse.NewServer(fs, dir, &fuse.MountOptions{DirectMountStrict: true, DirectMountFlags: syscall.MS_NODEV})
-				if err != nil {
-					fmt.Println("cannot mount:", err)
-					os.Exit(0)
-				}
-				go server.Serve() // ends with Unmount
-				must(server.WaitMount())
-				// Nothing of it may be open when this process, which serves it, ends.
-				err = loseUnderStore(fs, filepath.Join(dir, losingName), Config{Engine: engine, Buffered: buffered})
-				must(server.Unmount())
-				if err != nil {
-					fmt.Printf("%v, buffered %v, allocated %v: %v\n", engine, buffered, allocated, err)
-					os.Exit(1)
-				}
+				mounted(dir, allocated, func(fs *losingFS, path string) error {
+					if err := loseUnderStore(fs, path, Config{Engine: engine, Buffered: buffered}); err != nil {
+						return fmt.Errorf("%v, buffered %v, allocated %v: %w", engine, buffered, allocated, err)
+					}
+					return nil
+				})
 			}
 		}
 	}

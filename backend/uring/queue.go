@@ -165,9 +165,11 @@ func (r *Ring) ready() bool {
 	return *r.cqHead != atomic.LoadUint32(r.cqTail) || atomic.LoadUint32(r.sqFlags)&(sqTaskrun|sqCQOverflow) != 0
 }
 
-// Wait blocks until there is a completion. Something must be in flight.
+// Wait blocks until there is a completion. Something must be in flight. It fails with
+// EEXIST on another thread than that of [Config.LockedThread], which alone makes
+// completions.
 func (r *Ring) Wait() error {
-	for !r.ready() {
+	for *r.cqHead == atomic.LoadUint32(r.cqTail) {
 		_, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), 0, 1, enterGetevents, 0, 0)
 		if errno != 0 && errno != unix.EINTR {
 			return errno

@@ -180,6 +180,37 @@ func TestLockedThreadIsEnforced(t *testing.T) {
 	}
 }
 
+// Completions that wait to be made on their own thread end no Wait on another, and do not
+// let it spin.
+func TestWaitOnOtherThread(t *testing.T) {
+	runtime.LockOSThread()
+	r, _ := newRing(t, 4, true)
+	if !r.deferred {
+		t.Skip("kernel older than 6.1: any thread may wait")
+	}
+	r.Fdatasync(1)
+	if err := r.Submit(); err != nil {
+		t.Fatal(err)
+	}
+	for !r.ready() { // the kernel's worker has done it, and left the completion to this thread
+		time.Sleep(time.Millisecond)
+	}
+	if *r.cqHead != *r.cqTail {
+		t.Skip("the completion is there already")
+	}
+	failed := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		failed <- r.Wait()
+	}()
+	if err := <-failed; !errors.Is(err, unix.EEXIST) {
+		t.Errorf("Wait on another thread: %v, want %v", err, unix.EEXIST)
+	}
+	if got := finish(t, r, 1); got[1] != 0 {
+		t.Errorf("got %v, want the sync", got)
+	}
+}
+
 // Armed, the eventfd tells of a completion; disarmed, it does not.
 func TestEvent(t *testing.T) {
 	both(t, func(t *testing.T, locked bool) {
