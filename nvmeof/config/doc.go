@@ -6,7 +6,8 @@
 // values out of range are [Problems], each with its line and column and what to
 // write instead; [Document.Check] finds what is wrong between fields that are each
 // right. [Document.YAML] and [Document.JSON] write the canonical form, which
-// parses to the same document. [Diff] tells in what order one document becomes
+// parses to the same document; [Rewrite] changes a text that somebody wrote, and keeps the
+// rest of it. [Diff] tells in what order one document becomes
 // another. [Schema] is the JSON Schema of the types.
 //
 // [ImportNvmetcli] and [ExportNvmetcli] read and write what nvmetcli keeps in

@@ -66,27 +66,32 @@ func (w *yamlWriter) object(v reflect.Value, depth int, open bool) {
 			w.indent(depth)
 		}
 		open = false
-		w.WriteString(f.name + ":")
-		for x.Kind() == reflect.Pointer {
-			x = x.Elem()
-		}
-		switch {
-		case isScalar(x):
-			w.WriteString(" " + scalar(x) + "\n")
-		case x.Kind() == reflect.Struct:
-			w.WriteByte('\n')
-			w.object(x, depth+1, false)
-		case x.Kind() == reflect.Map:
-			w.WriteString(" " + strings.TrimSpace(string(JSON(x.Interface()))) + "\n")
-		case isScalarType(x.Type().Elem()):
-			w.WriteString(" " + flow(x) + "\n")
-		default:
-			w.WriteByte('\n')
-			w.list(x, depth+1)
-		}
+		w.field(f.name, x, depth)
 	}
 	if open { // an object without fields
 		w.WriteString("{}\n")
+	}
+}
+
+// field writes a field, whose line is indented already.
+func (w *yamlWriter) field(name string, x reflect.Value, depth int) {
+	w.WriteString(name + ":")
+	for x.Kind() == reflect.Pointer {
+		x = x.Elem()
+	}
+	switch {
+	case isScalar(x):
+		w.WriteString(" " + scalar(x) + "\n")
+	case x.Kind() == reflect.Struct:
+		w.WriteByte('\n')
+		w.object(x, depth+1, false)
+	case x.Kind() == reflect.Map:
+		w.WriteString(" " + strings.TrimSpace(string(JSON(x.Interface()))) + "\n")
+	case isScalarType(x.Type().Elem()):
+		w.WriteString(" " + flow(x) + "\n")
+	default:
+		w.WriteByte('\n')
+		w.list(x, depth+1)
 	}
 }
 

@@ -97,7 +97,7 @@ func (r *jsonReader) value() (*node, error) {
 
 // inside reads to the end of a list or an object.
 func (r *jsonReader) inside(n *node, open json.Delim) error {
-	n.kind = kindList
+	n.kind, n.flow, n.open = kindList, true, n.at
 	if open == '{' {
 		n.kind = kindObject
 	}

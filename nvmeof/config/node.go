@@ -28,6 +28,9 @@ type node struct {
 	text   string  // of a scalar, without quotes
 	items  []*node // of a list
 	fields []field // of an object, in the order of the file
+
+	flow bool     // a list or an object in brackets, as JSON has them
+	open Position // of the bracket
 }
 
 // A field is a name and its value.
@@ -50,8 +53,12 @@ func parseText(text []byte) (*node, *Problem) {
 	if len(text) > MaxText {
 		return nil, &Problem{Text: fmt.Sprintf("%d bytes are too long for a configuration", len(text)), Fix: "is it the right file?"}
 	}
-	if strings.HasPrefix(strings.TrimLeft(string(text[:min(len(text), 4096)]), " \t\r\n"), "{") {
+	if isJSON(text) {
 		return parseJSON(text)
 	}
 	return parseYAML(text)
+}
+
+func isJSON(text []byte) bool {
+	return strings.HasPrefix(strings.TrimLeft(string(text[:min(len(text), 4096)]), " \t\r\n"), "{")
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,6 +24,8 @@ func parseYAML(text []byte) (n *node, p *Problem) {
 			n, p = nil, &Problem{Text: "not YAML", Fix: "compare it with the example"}
 		}
 	}()
+	// It counts lines twice that end as Windows ends them.
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, yamlProblem(err)
@@ -100,6 +103,9 @@ func fromYAML(n ast.Node, depth int) (*node, *Problem) {
 	case *ast.SequenceNode:
 		return out, out.addItems(n, depth)
 	case *ast.MappingNode:
+		if out.flow = n.IsFlowStyle; out.flow {
+			out.open = positionOf(n.Start)
+		}
 		return out, out.addFields(n.Values, depth)
 	case *ast.MappingValueNode:
 		return out, out.addFields([]*ast.MappingValueNode{n}, depth)
@@ -112,6 +118,9 @@ func fromYAML(n ast.Node, depth int) (*node, *Problem) {
 
 func (out *node) addItems(n *ast.SequenceNode, depth int) *Problem {
 	out.kind = kindList
+	if out.flow = n.IsFlowStyle; out.flow {
+		out.open = positionOf(n.Start)
+	}
 	for _, v := range n.Values {
 		item, p := fromYAML(v, depth+1)
 		if p != nil {
