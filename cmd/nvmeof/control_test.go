@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -143,10 +144,24 @@ func TestSave(t *testing.T) {
 		t.Helper()
 		command(t, words(line)...).want(t, code, texts...)
 	}
+	before, err := os.ReadFile(c.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	real := filepath.Join(c.dir, "real.yaml")
+	if err := errors.Join(os.Rename(c.file, real), os.Symlink("real.yaml", c.file), os.Chmod(real, 0o640)); err != nil {
+		t.Fatal(err)
+	}
 	run("ns set 2 --size 16MiB --save -n "+testNQN, 0, "saved")
 	run("target save", 0)
-	if text, err := os.ReadFile(c.file); err != nil || !strings.Contains(string(text), "size: 16MiB") || strings.Contains(string(text), "#") {
+	if text, err := os.ReadFile(c.file); err != nil || string(text) != strings.Replace(string(before), "size: 8MiB", "size: 16MiB", 1) {
 		t.Errorf("%v, saved\n%s", err, text)
+	}
+	if info, err := os.Lstat(c.file); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("%v, %v: the link is gone", info, err)
+	}
+	if info, err := os.Stat(real); err != nil || info.Mode() != 0o640 {
+		t.Errorf("%v, %v: the mode is another", info, err)
 	}
 	run("target check "+c.file, 0, "is right: 1 listener(s), 1 subsystem(s), 2 namespace(s)")
 	run("target diff "+c.file, 0)

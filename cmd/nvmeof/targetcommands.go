@@ -14,6 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
 
 // targetCommands are about configurations.
@@ -93,9 +94,9 @@ func newDiff() *cobra.Command {
 
 func newSave() *cobra.Command {
 	var r administer.Remote
-	cmd := &cobra.Command{Use: "save", Short: "Write the running target's configuration to the file that it was started with, whose comments are lost", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "save", Short: "Write the running target's configuration to the file that it was started with: what differs there, nothing else", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return r.Call(cmd.Context(), "POST", "/v1/config/save", nil, nil, nil)
+			return r.Save(cmd)
 		}}
 	r.AddSocket(cmd)
 	return cmd
@@ -133,11 +134,11 @@ target; keys are then read from their files, and the output has them.`,
 			if err != nil {
 				return err
 			}
-			return writeOut(cmd.OutOrStdout(), output, text)
+			return writeOut(cmd.OutOrStdout(), output, text, format == "nvmetcli")
 		}}
 	cmd.Flags().StringVar(&format, "format", "yaml", "yaml, json or nvmetcli (/etc/nvmet/config.json)")
 	cmd.Flags().StringVar(&from, "from", "", "file to read instead of the running target")
-	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output, mode 0600")
+	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output; a new one has mode 0600 and the owner of its folder, one that is there keeps its own")
 	r.AddSocket(cmd)
 	return cmd
 }
@@ -174,12 +175,14 @@ func keyText(file config.KeyFile) (string, error) {
 	return k.Text(), nil
 }
 
-func writeOut(out io.Writer, name string, text []byte) error {
+// writeOut writes to a file, or to out without a name. Nobody but the owner may read a
+// file with secrets.
+func writeOut(out io.Writer, name string, text []byte, secret bool) error {
 	if name == "" {
 		_, err := out.Write(text)
 		return err
 	}
-	return control.WriteFile(name, text)
+	return namedfile.Replace(name, text, namedfile.Options{Secret: secret})
 }
 
 func newImport() *cobra.Command {
@@ -208,34 +211,34 @@ overwritten. What cannot be the same here is named.`,
 			for _, w := range in.Warnings {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 			}
-			if err := writeKeys(in.Keys, dir); err != nil {
+			if err := writeKeys(cmd.Context(), in.Keys, dir); err != nil {
 				return err
 			}
-			return writeOut(cmd.OutOrStdout(), output, in.Document.YAML())
+			return writeOut(cmd.OutOrStdout(), output, in.Document.YAML(), false)
 		}}
 	cmd.Flags().StringVar(&format, "format", "nvmetcli", "format of the file: nvmetcli")
-	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output, mode 0600")
+	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output; a new one has mode 0600 and the owner of its folder, one that is there keeps its own")
 	cmd.Flags().StringVar(&keyDir, "key-dir", "/etc/nvmeof/keys", "folder for files with keys")
 	return cmd
 }
 
 // writeKeys writes what is not there yet; another key in its place is an error.
-func writeKeys(keys []config.ImportedKey, dir string) error {
+func writeKeys(ctx context.Context, keys []config.ImportedKey, dir string) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := namedfile.MakeFolder(dir); err != nil {
 		return err
 	}
 	for _, k := range keys {
 		text := []byte(k.Secret + "\n")
-		old, err := os.ReadFile(k.Path)
+		same, err := namedfile.Compare(ctx, k.Path, text)
 		switch {
-		case err == nil && string(old) == string(text):
+		case err == nil && same:
 		case err == nil:
 			return fmt.Errorf("%s has another key already: move it away, or give another --key-dir", k.Path)
 		case errors.Is(err, os.ErrNotExist):
-			if err := control.WriteFile(k.Path, text); err != nil {
+			if err := namedfile.Replace(k.Path, text, namedfile.Options{Secret: true}); err != nil {
 				return err
 			}
 		default:

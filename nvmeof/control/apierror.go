@@ -16,6 +16,7 @@ const (
 	CodeExists   Code = "exists"    // it names something that is there already
 	CodeRestart  Code = "restart"   // it cannot be done while the target runs
 	CodeFailed   Code = "failed"    // this machine refused
+	CodeUnsaved  Code = "unsaved"   // the target is changed, and its file is not
 )
 
 // An Error is what the API answers instead. Message is the sentence that the
@@ -39,7 +40,12 @@ func classify(err error) (Code, int) {
 	var restart *RestartError
 	var missing *NotFoundError
 	var exists *ExistsError
+	var save *SaveError
 	switch {
+	case errors.As(err, &save) && save.Changed:
+		return CodeUnsaved, http.StatusInternalServerError
+	case errors.As(err, &save): // whatever is wrong with the file, it is not the request
+		return CodeFailed, http.StatusConflict
 	case errors.As(err, &step):
 		return CodeFailed, http.StatusConflict
 	case errors.As(err, &problems):

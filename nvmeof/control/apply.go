@@ -14,7 +14,7 @@ import (
 // Options say how a change is made.
 type Options struct {
 	DryRun bool // only tell what would be done
-	Save   bool // write the file afterwards
+	Save   bool // write the file too
 	Wait   bool // a file or device that is not there is waited for
 }
 
@@ -53,6 +53,14 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 			return nil, &RestartError{c}
 		}
 	}
+	var s *saving
+	if o.Save {
+		if s, err = m.stage(want); err != nil {
+			return nil, err
+		}
+		defer s.discard()
+		out.Warnings = append(out.Warnings, s.warnings...)
+	}
 	if o.DryRun {
 		return out, m.rehearse(out.Changes, o)
 	}
@@ -63,9 +71,9 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	for _, c := range out.Changes {
 		m.log.Info("configuration", zap.Stringer("step", c))
 	}
-	if o.Save {
-		if err := m.save(); err != nil {
-			return out, fmt.Errorf("the target is changed, but the change is not saved: %w", err)
+	if s != nil {
+		if err := m.commit(s); err != nil {
+			return out, &SaveError{m.cfg.File, err, true}
 		}
 	}
 	return out, nil
@@ -73,8 +81,12 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 
 // perform carries changes out, or undoes what it did. To hosts that is one change. Called
 // with mu held.
-func (m *Manager) perform(changes []config.Change, o Options) (err error) {
-	defer func() { err = errors.Join(err, m.stores.sweep(), m.sweepDevices()) }()
+func (m *Manager) perform(changes []config.Change, o Options) error {
+	defer func() { // what is left over does not make a change that was made one that failed
+		if err := errors.Join(m.stores.sweep(), m.sweepDevices()); err != nil {
+			m.log.Error("what a change no longer needs is closed, not without an error", zap.Error(err))
+		}
+	}()
 	if err := m.prepare(changes, o); err != nil {
 		return err
 	}

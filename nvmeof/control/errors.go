@@ -26,6 +26,26 @@ func (e *StepError) Error() string {
 
 func (e *StepError) Unwrap() error { return e.Err }
 
+// A SaveError is a file that is not written.
+type SaveError struct {
+	File    string
+	Err     error
+	Changed bool // the target is
+}
+
+func (e *SaveError) Error() string {
+	text := e.Err.Error()
+	if e.File != "" && !strings.Contains(text, e.File) {
+		text = e.File + ": " + text
+	}
+	if e.Changed {
+		return "the target is changed, but the change is not saved: " + text
+	}
+	return text + "; nothing was changed"
+}
+
+func (e *SaveError) Unwrap() error { return e.Err }
+
 // A RestartError is a change of what a running target keeps.
 type RestartError struct{ Change config.Change }
 

@@ -33,8 +33,8 @@ type Config struct {
 	Away func(error) bool
 	// Closing is told of a device that is about to be closed, while it still works.
 	Closing func(rdmatransport.Device)
-	// Settings has the transport and the limits with which the target was made;
-	// the rest of it is not looked at. Required.
+	// Settings has the transport and the limits with which the target was made, and
+	// with File all that the file said then. Required.
 	Settings *config.Document
 	Log      *zap.Logger         // default: none
 	File     string              // where Save writes; default: nowhere
@@ -62,6 +62,7 @@ type Manager struct {
 	mu        sync.Mutex // one change at a time; guards what follows
 	closed    bool
 	doc       *config.Document // does not change: a change makes another
+	saved     *config.Document // what File said when it was last read or written
 	listeners map[int]*listening
 	devices   map[string]*heldDevice
 	closings  map[string]*heldDevice // that are being closed
@@ -95,6 +96,7 @@ func New(cfg Config) *Manager {
 	}
 	m.doc = &config.Document{Version: config.Version, Transport: cfg.Settings.Transport,
 		DiscoveryNQN: cfg.Settings.DiscoveryNQN, Limits: cfg.Settings.Limits}
+	m.saved = cfg.Settings
 	m.context, m.cancel = context.WithCancel(context.Background())
 	return m
 }

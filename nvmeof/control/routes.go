@@ -71,10 +71,14 @@ func (c *call) edit(edit func(*config.Document) error) (any, error) {
 		return nil, err
 	}
 	r := Result{DryRun: o.DryRun, Changes: Steps(out.Changes), Saved: o.Save && !o.DryRun}
-	for _, w := range out.Warnings {
+	r.warn(out.Warnings)
+	return r, nil
+}
+
+func (r *Result) warn(warnings config.Problems) {
+	for _, w := range warnings {
 		r.Warnings = append(r.Warnings, w.String())
 	}
-	return r, nil
 }
 
 func (c *call) option(name string) bool { return c.query.Get(name) == "true" }
@@ -111,8 +115,13 @@ func targetRoutes() []route {
 				}
 				return c.edit(func(d *config.Document) error { *d = *want; return nil })
 			}},
-		{"POST", "/v1/config/save", "saveConfig", "Write the configuration to the file with which the target was started", nil, nil, done{}, false,
-			func(c *call) (any, error) { return done{}, c.manager.Save() }},
+		{"POST", "/v1/config/save", "saveConfig", "Write the configuration to the file with which the target was started", nil, nil, Result{}, false,
+			func(c *call) (any, error) {
+				warnings, err := c.manager.Save()
+				r := Result{Changes: []Step{}, Saved: true}
+				r.warn(warnings)
+				return r, err
+			}},
 		{"POST", "/v1/keys/reread", "rereadKeys", "Read all key files again", nil, nil, done{}, false,
 			func(c *call) (any, error) {
 				_, err := c.manager.RereadKeys()

@@ -2,54 +2,99 @@ package control
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
+	"fmt"
+	"io/fs"
 	"strings"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
 
-// Save writes the document to the file with which the target was started. What it
-// waits for is in it; comments of the file are not.
-func (m *Manager) Save() error {
+// Save writes the document to the file with which the target was started: what differs
+// there is changed, everything else in the file stays as it is. What the target waits
+// for is in it.
+func (m *Manager) Save() (warnings config.Problems, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.save()
-}
-
-func (m *Manager) save() error {
-	if m.cfg.File == "" {
-		return errors.New("the target was not started with --config FILE, so there is no file to save to: nvmeof target export > FILE")
-	}
-	text := m.doc.YAML()
-	if strings.HasSuffix(m.cfg.File, ".json") {
-		text = m.doc.JSON()
-	}
-	return WriteFile(m.cfg.File, text)
-}
-
-// WriteFile replaces a file by one of mode 0600 such that a crash leaves the old
-// one or the new one: a temporary file beside it, fsync, rename, fsync of the
-// folder.
-func WriteFile(path string, text []byte) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".") // mode 0600
+	s, err := m.stage(m.doc)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
+	if err := m.commit(s); err != nil {
+		return nil, &SaveError{m.cfg.File, err, false}
+	}
+	return s.warnings, nil
+}
+
+// A saving is the file's new content, which is not in its place yet.
+type saving struct {
+	file     *namedfile.Staged
+	doc      *config.Document // what the file will say
+	warnings config.Problems
+}
+
+func (s *saving) discard() { s.file.Discard() }
+
+var errNoFile = errors.New("the target was not started with --config FILE, so there is no file to save to: nvmeof target export > FILE")
+
+// stage does what can fail of saving a document. Called with mu held.
+func (m *Manager) stage(want *config.Document) (*saving, error) {
+	name := m.cfg.File
+	if name == "" {
+		return nil, &SaveError{Err: errNoFile}
+	}
+	s := &saving{doc: want}
+	old, err := namedfile.Read(m.context, name, config.MaxText)
+	var text []byte
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		text, err = want.YAML(), nil
+		if strings.HasSuffix(name, ".json") {
+			text = want.JSON()
 		}
-	}()
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
+	case err == nil:
+		text, err = m.rewrite(s, old)
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
+	if err == nil {
+		s.file, err = namedfile.Stage(name, text, namedfile.Options{})
 	}
-	d, err := os.Open(dir)
 	if err != nil {
-		return err
+		return nil, &SaveError{name, err, false}
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return s, nil
+}
+
+// rewrite is what becomes of the file. Settings that a running target keeps are those of
+// the file. Other changes that somebody made there and the target has not would be lost.
+func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
+	name := m.cfg.File
+	file, _, err := config.Parse(name, old)
+	if err != nil {
+		return nil, fmt.Errorf("it is no configuration any more: %w; mend it, or replace it: nvmeof target export --output %s", err, name)
+	}
+	known := func(doc *config.Document) bool {
+		doc = doc.Clone()
+		doc.Transport, doc.DiscoveryNQN, doc.Limits = file.Transport, file.DiscoveryNQN, file.Limits
+		return len(config.Diff(file, doc)) == 0
+	}
+	if !known(m.saved) && !known(m.doc) && !known(s.doc) {
+		return nil, fmt.Errorf("somebody changed %[1]s since the target read it: nvmeof target diff %[1]s tells how; take that over with nvmeof target apply %[1]s, "+
+			"or drop it with nvmeof target export --output %[1]s", name)
+	}
+	s.doc = s.doc.Clone()
+	s.doc.Transport, s.doc.DiscoveryNQN, s.doc.Limits = file.Transport, file.DiscoveryNQN, file.Limits
+	text, kept := config.Rewrite(old, s.doc)
+	if !kept {
+		s.warnings = config.Problems{{File: name, Text: "is laid out such that it had to be written anew", Fix: "its comments are lost"}}
+	}
+	return text, nil
+}
+
+// commit puts the new content in its place. Called with mu held.
+func (m *Manager) commit(s *saving) error {
+	err := s.file.Commit()
+	if err == nil {
+		m.saved = s.doc
+	}
+	return err
 }

@@ -38,7 +38,7 @@ func (r *Remote) AddOutput(cmd *cobra.Command) {
 // AddEdit adds the flags of what changes something.
 func (r *Remote) AddEdit(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only tell what would be done")
-	cmd.Flags().BoolVar(&r.save, "save", false, "write the configuration file too, whose comments are lost")
+	cmd.Flags().BoolVar(&r.save, "save", false, "change the configuration file too, which keeps its comments")
 }
 
 // Call makes a call. What the target refuses becomes the exit code that the same
@@ -82,6 +82,16 @@ func (r *Remote) Edit(cmd *cobra.Command, method, path string, body any) error {
 	}
 	showResult(cmd.OutOrStdout(), cmd.ErrOrStderr(), &result)
 	return nil
+}
+
+// Save has the target write its file.
+func (r *Remote) Save(cmd *cobra.Command) error {
+	var result control.Result
+	err := r.Call(cmd.Context(), "POST", "/v1/config/save", nil, nil, &result)
+	for _, w := range result.Warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+	}
+	return err
 }
 
 func showResult(out, errOut io.Writer, r *control.Result) {
