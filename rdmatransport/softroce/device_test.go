@@ -319,3 +319,41 @@ func TestRequestTellsTimeout(t *testing.T) {
 		})
 	}
 }
+
+// TestDisconnectAcknowledges: a message that arrived is complete at its sender, though the
+// receiver has nothing better to do with it than to disconnect at once.
+func TestDisconnectAcknowledges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := udp.NewNetwork(1)
+		var ends []*end
+		for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
+			ip := netip.MustParseAddr(addr)
+			g, err := n.Listen(ip, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ends = append(ends, newEnd(t, Config{Addr: ip, Network: g}))
+		}
+		a, b := ends[0], ends[1]
+		connect(t, a, b)
+		var err error
+		a.do(func() {
+			err = a.qp.PostSend([]rdmatransport.SendWR{{ID: 10, Op: rdmatransport.OpSend, Flags: rdmatransport.FlagSignaled, SGL: a.sge(0, 100)}})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.want(t, 1)
+		b.do(b.qp.Disconnect)
+		if c := a.want(t, 1)[0]; c.ID != 10 || c.Status != rdmatransport.StatusSuccess {
+			t.Errorf("the sender's first completion is %+v", c)
+		}
+		for _, e := range ends {
+			e.do(func() { e.qp.Close() })
+			e.close()
+			if err := e.dev.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -122,7 +122,13 @@ func (q *queuePair) connect(p rc.Peer, shards uint8, remote netip.Addr, tos uint
 	return nil
 }
 
+// Disconnect first acknowledges what has come, which could have waited: the peer would
+// take what was delivered for lost.
 func (q *queuePair) Disconnect() {
+	if q.rc.AckNow() {
+		q.shard.flushQP(q)
+		q.shard.tx.flush() // whose memory may be freed now
+	}
 	q.rc.Fail(rdmatransport.ErrDisconnected)
 	q.shard.activate(q)
 }

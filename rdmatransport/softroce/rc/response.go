@@ -319,6 +319,17 @@ func (q *QP) oweAck(now time.Duration) {
 	}
 }
 
+// AckNow makes an acknowledgement that could wait due, for the next Transmit, and reports
+// whether there is one.
+func (q *QP) AckNow() bool {
+	r := &q.resp
+	if q.state != StateConnected || r.unacked == 0 {
+		return false
+	}
+	r.ackDue = true
+	return true
+}
+
 // ridesAlong reports whether an acknowledgement that can wait costs no datagram
 // of its own now: it is the shorter last segment after equal ones.
 func (q *QP) ridesAlong(o *Outbox) bool {
