@@ -30,6 +30,7 @@ const exitCodeHelp = `Exit codes: 0 done; 1 the controller, the target or this m
 type (
 	usageError   = failure.Usage
 	connectError = failure.Connect
+	wrongError   = failure.WrongData
 )
 
 func usage(format string, args ...any) error { return failure.Usagef(format, args...) }
@@ -37,14 +38,15 @@ func usage(format string, args ...any) error { return failure.Usagef(format, arg
 // exitCode is what the process ends with.
 func exitCode(err error) int {
 	var connect *connectError
-	var wrong *bench.VerifyError
+	var verify *bench.VerifyError
+	var wrong *wrongError
 	var use usageError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &use):
 		return exitUsage
-	case errors.As(err, &wrong):
+	case errors.As(err, &verify), errors.As(err, &wrong):
 		return exitWrongData
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted

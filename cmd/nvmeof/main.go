@@ -15,6 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rdmatools"
 )
 
 func main() {
@@ -47,7 +48,8 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newBench(), newAttach(), newGenDHCHAPKey(), newDoctor(), newVersion())
+	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newBench(), newAttach(), newGenDHCHAPKey(), newDoctor(), newVersion(),
+		rdmatools.Command(newRDMADevices))
 	root.AddCommand(administer.Commands(newGenDHCHAPKey())...)
 	root.AddCommand(nvmeverb.Common(newVerbConnection)...)
 	addNVMeCommands(root)

@@ -7,53 +7,93 @@ import (
 	"time"
 )
 
-// A tool is a program of rdma-core or perftest that runs at both ends; %A is the
-// server's address, %D says which device (perftest needs that of rxe).
+// A tool is a program of rdma-core or perftest at one end, and a command of ours, or the
+// tool itself, at the other; %A is the server's address, %D says which device (perftest
+// needs that of rxe).
 type tool struct {
 	name   string
 	server string
 	client string
+	// What is not the tool's name and options at our end.
+	ourServer, ourClient string
+}
+
+// commands are ours by the names of the tools; they take the tools' options.
+var commands = map[string]string{
+	"rping":      "ping",
+	"ib_send_bw": "send-bw", "ib_send_lat": "send-lat",
+	"ib_write_bw": "write-bw", "ib_write_lat": "write-lat",
+	"ib_read_bw": "read-bw", "ib_read_lat": "read-lat",
+	"ib_atomic_bw": "atomic-bw", "ib_atomic_lat": "atomic-lat",
+}
+
+// ourCommand is a command line of ours that stands for a tool's.
+func (l *lab) ourCommand(tool, ours string) string {
+	if ours == "" {
+		name, options, _ := strings.Cut(tool, " ")
+		ours = commands[name] + strings.ReplaceAll(" "+options, " %D", "")
+	}
+	return "/usr/local/bin/nvmeof rdma " + ours + " --provider " + l.transport()
+}
+
+// measure is a tool of perftest with the options that both ends get.
+func measure(name, program, options string) tool {
+	both := program + " -R %D -F " + options
+	return tool{name: name, server: both, client: both + " %A"}
+}
+
+func ping(name, options string) tool {
+	return tool{name: name, server: "rping -s -a %A " + options, client: "rping -c -a %A " + options}
+}
+
+func hello(port int) tool {
+	return tool{"rdma_client", fmt.Sprintf("rdma_server -s %%A -p %d", port), fmt.Sprintf("rdma_client -s %%A -p %d", port),
+		fmt.Sprintf("hello --host-traddr %%A -p %d", port), fmt.Sprintf("hello -p %d %%A", port)}
 }
 
 var tools = []tool{
-	{"rping", "rping -s -a %A -C 20 -S 1000 -V -v", "rping -c -a %A -C 20 -S 1000 -V -v"},
-	{"rdma_client", "rdma_server -s %A -p 7471", "rdma_client -s %A -p 7471"},
-	{"ib_send_bw", "ib_send_bw -R %D -F -s 10000 -n 200", "ib_send_bw -R %D -F -s 10000 -n 200 %A"},
-	{"ib_write_bw", "ib_write_bw -R %D -F -s 10000 -n 200", "ib_write_bw -R %D -F -s 10000 -n 200 %A"},
-	{"ib_read_bw", "ib_read_bw -R %D -F -s 10000 -n 200", "ib_read_bw -R %D -F -s 10000 -n 200 %A"},
-	{"ib_atomic_bw,fetch-and-add", "ib_atomic_bw -R %D -F -A FETCH_AND_ADD -n 200", "ib_atomic_bw -R %D -F -A FETCH_AND_ADD -n 200 %A"},
-	{"ib_atomic_bw,compare-and-swap", "ib_atomic_bw -R %D -F -A CMP_AND_SWAP -n 200", "ib_atomic_bw -R %D -F -A CMP_AND_SWAP -n 200 %A"},
+	ping("rping", "-C 20 -S 1000 -V -v"),
+	hello(7471),
+	measure("ib_send_bw", "ib_send_bw", "-s 10000 -n 200"),
+	measure("ib_write_bw", "ib_write_bw", "-s 10000 -n 200"),
+	measure("ib_read_bw", "ib_read_bw", "-s 10000 -n 200"),
+	measure("ib_atomic_bw,fetch-and-add", "ib_atomic_bw", "-A FETCH_AND_ADD -n 200"),
+	measure("ib_atomic_bw,compare-and-swap", "ib_atomic_bw", "-A CMP_AND_SWAP -n 200"),
+	measure("ib_send_lat", "ib_send_lat", "-n 300"),
+	measure("ib_write_lat", "ib_write_lat", "-n 300"),
+	measure("ib_read_lat", "ib_read_lat", "-n 300"),
+	measure("ib_atomic_lat,fetch-and-add", "ib_atomic_lat", "-A FETCH_AND_ADD -n 300"),
+	measure("ib_atomic_lat,compare-and-swap", "ib_atomic_lat", "-A CMP_AND_SWAP -n 300"),
 }
 
-// edgeTools have the smallest and the largest messages.
+// edgeTools have the smallest and the largest messages, and more than a queue holds.
 var edgeTools = []tool{
-	{"rping,smallest", "rping -s -a %A -C 10 -v", "rping -c -a %A -C 10 -v"},
-	{"rping,longest", "rping -s -a %A -C 10 -S 65000 -V", "rping -c -a %A -C 10 -S 65000 -V"},
-	{"ib_send_bw,1", "ib_send_bw -R %D -F -s 1 -n 100", "ib_send_bw -R %D -F -s 1 -n 100 %A"},
-	{"ib_send_bw,1M", "ib_send_bw -R %D -F -s 1048576 -n 10", "ib_send_bw -R %D -F -s 1048576 -n 10 %A"},
-	{"ib_write_bw,1", "ib_write_bw -R %D -F -s 1 -n 100", "ib_write_bw -R %D -F -s 1 -n 100 %A"},
-	{"ib_write_bw,1M", "ib_write_bw -R %D -F -s 1048576 -n 10", "ib_write_bw -R %D -F -s 1048576 -n 10 %A"},
-	{"ib_read_bw,1", "ib_read_bw -R %D -F -s 1 -n 100", "ib_read_bw -R %D -F -s 1 -n 100 %A"},
-	{"ib_read_bw,1M", "ib_read_bw -R %D -F -s 1048576 -n 10", "ib_read_bw -R %D -F -s 1048576 -n 10 %A"},
+	ping("rping,smallest", "-C 10 -v"),
+	ping("rping,longest", "-C 10 -S 65000 -V"),
+	measure("ib_send_bw,1", "ib_send_bw", "-s 1 -n 100"),
+	measure("ib_send_bw,1M", "ib_send_bw", "-s 1048576 -n 10"),
+	measure("ib_send_bw,many", "ib_send_bw", "-s 64 -n 5000"),
+	measure("ib_write_bw,1", "ib_write_bw", "-s 1 -n 100"),
+	measure("ib_write_bw,1M", "ib_write_bw", "-s 1048576 -n 10"),
+	measure("ib_write_bw,many", "ib_write_bw", "-s 64 -n 5000"),
+	measure("ib_read_bw,1", "ib_read_bw", "-s 1 -n 100"),
+	measure("ib_read_bw,1M", "ib_read_bw", "-s 1048576 -n 10"),
+	measure("ib_send_lat,64K", "ib_send_lat", "-s 65536 -n 100"),
+	measure("ib_write_lat,64K", "ib_write_lat", "-s 65536 -n 100"),
+	measure("ib_read_lat,64K", "ib_read_lat", "-s 65536 -n 100"),
 }
 
 // ipv6Tools are those that can be told an IPv6 address as they are.
-var ipv6Tools = []tool{
-	{"rping", "rping -s -a %A -C 10 -v", "rping -c -a %A -C 10 -v"},
-	{"rdma_client", "rdma_server -s %A -p 7473", "rdma_client -s %A -p 7473"},
-}
+var ipv6Tools = []tool{ping("rping", "-C 10 -v"), hello(7473)}
 
-// TestTools: "rdma-core's own tools against softroce: rping and
-// rdma_server/rdma_client in both directions first; then ib_send_bw, ib_write_bw,
-// ib_read_bw, ib_atomic_bw (both operations) over the RDMA CM against a small
-// softroce peer of ours."
+// TestTools: rdma-core's and perftest's own tools against "nvmeof rdma", each in both
+// directions, over the RDMA CM.
 func TestTools(t *testing.T) {
 	needGuest(t)
-	if *peer == peerVerbs {
-		t.Skip("the peer of the tools speaks softroce alone: run without -peer=verbs")
-	}
 	l := newLab(t)
-	l.installPeer(t)
+	if l.ours() {
+		l.install(t, "./cmd/nvmeof", "nvmeof")
+	}
 	both := func(tools []tool, suffix string) {
 		for _, tool := range tools {
 			t.Run(tool.name+suffix+",host-serves", func(t *testing.T) { l.exercise(t, tool, hostEnd, peerEnd) })
@@ -69,7 +109,9 @@ func TestTools(t *testing.T) {
 	for _, tool := range ipv6Tools {
 		for server, addr := range map[end]string{hostEnd: "fd09::2", peerEnd: "fd09::1"} {
 			here := tool
-			here.server, here.client = strings.ReplaceAll(tool.server, "%A", addr), strings.ReplaceAll(tool.client, "%A", addr)
+			for _, command := range []*string{&here.server, &here.client, &here.ourServer, &here.ourClient} {
+				*command = strings.ReplaceAll(*command, "%A", addr)
+			}
 			t.Run(fmt.Sprintf("%s,at=%s", tool.name, addr), func(t *testing.T) { l.exercise(t, here, server, hostEnd+peerEnd-server) })
 		}
 	}
@@ -87,7 +129,7 @@ func (l *lab) exercise(t *testing.T, tool tool, server, client end) {
 		}
 		// perftest connects twice, and its server listens anew in between: a fast
 		// client comes too early. Our own server listens all the time.
-		if l.other == nil || try == 5 || !strings.Contains(err.Error(), "REJECTED; error: 8") {
+		if l.ours() || try == 5 || !strings.Contains(err.Error(), "REJECTED; error: 8") {
 			t.Fatal(err)
 		}
 		l.cleanUp(t)
@@ -97,21 +139,21 @@ func (l *lab) exercise(t *testing.T, tool tool, server, client end) {
 
 // serveOnce returns the client's error.
 func (l *lab) serveOnce(t *testing.T, tool tool, server, client end) error {
-	words := func(command string, at end) string {
-		if at == peerEnd && l.other == nil {
-			command = "/usr/local/bin/peer " + command // ours takes the tool's own name and options
+	words := func(command, ours string, at end) string {
+		if at == peerEnd && l.ours() {
+			command = l.ourCommand(command, ours)
 		}
 		addr := map[end]string{hostEnd: "10.9.0.2", peerEnd: "10.9.0.1"}[server]
 		return strings.NewReplacer("%A", addr, "%D", "-d rxe0").Replace(command)
 	}
 	// The kernel shows a listener shortly before it answers.
 	ready := "rdma resource show cm_id | grep -q LISTEN && sleep 0.3"
-	if server == peerEnd && l.other == nil {
+	if server == peerEnd && l.ours() {
 		ready = "grep -q listening /tmp/server.out"
 	}
-	serve := env{"name": "server", "command": words(tool.server, server), "ready": ready, "action": "start", "limit": 20}
+	serve := env{"name": "server", "command": words(tool.server, tool.ourServer, server), "ready": ready, "action": "start", "limit": 20}
 	l.must(t, server, time.Minute, "background", serve)
-	out, err := l.run(client, time.Minute, script(t, "foreground", env{"command": words(tool.client, client)}))
+	out, err := l.run(client, time.Minute, script(t, "foreground", env{"command": words(tool.client, tool.ourClient, client)}))
 	if err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
@@ -128,12 +170,4 @@ func bandwidth(out string) string {
 		return "done"
 	}
 	return strings.Join(strings.Fields("#bytes"+lines[0]+" | "+lines[1]), " ")
-}
-
-// installPeer builds our end of the tools and puts it in the guest.
-func (l *lab) installPeer(t *testing.T) {
-	t.Helper()
-	if l.other == nil {
-		l.install(t, "./test/interop/peer", "peer")
-	}
 }

@@ -83,6 +83,8 @@ var directions = []direction{
 		"nvmeof/host", "nvmeof/multipath", "nvmeof/shard", "capsule", "backend"}, []string{cobra, pflag, xsys}},
 	{"cmd/nvmeof/internal/nvmeverb", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/sizes", "cmd/nvmeof/internal/terminal",
 		"nvmeof/host", "nvmeof/namedfile", "capsule", "backend"}, []string{cobra, pflag}},
+	{"cmd/nvmeof/internal/perftest", []string{"rdmatransport"}, nil},
+	{"cmd/nvmeof/internal/rdmatools", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/perftest", "rdmatransport"}, []string{cobra, xsys}},
 	{"test", []string{"test/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
 }
 

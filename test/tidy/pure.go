@@ -24,6 +24,7 @@ var purePackages = []string{
 	"nvmeof/config",
 	"nvmeof/hostconfig",
 	"nvmeof/nbd/wire",
+	"cmd/nvmeof/internal/perftest",
 }
 
 // impureImports are packages whose every use is I/O, a lock or a log.

@@ -27,6 +27,13 @@ func (e *Connect) Error() string { return e.Err.Error() }
 
 func (e *Connect) Unwrap() error { return e.Err }
 
+// WrongData is data that is not what was sent.
+type WrongData struct{ Err error }
+
+func (e *WrongData) Error() string { return e.Err.Error() }
+
+func (e *WrongData) Unwrap() error { return e.Err }
+
 // DidYouMean is a question that goes after a name that does not exist; empty where none
 // of the names is near.
 func DidYouMean(s string, names []string) string {

@@ -1,0 +1,143 @@
+package perftest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"net/netip"
+	"strconv"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// The exchange is a conversation on a connection of its own, in which each message of
+// the client is answered by the server with one of the same size:
+//
+//	version                            16 bytes of text
+//	cycle buffer, cache line           4 bytes each, big-endian
+//	MTU                                2 bytes of text: its number in the enumeration ibv_mtu
+//	destination                        56 bytes, not filled yet
+//	(the data's connection is made, to the same port)
+//	destination                        56 bytes, not filled yet
+//	destination                        56 bytes, as often as [Test.AfterConnecting] says
+//	                                   with the one before
+//	(data)
+//	destination                        56 bytes: the client is done; where [Test.Reported]
+//	size, iterations, peak and average
+//	bandwidth, message rate            8 bytes each, big-endian, the last three as
+//	                                   doubles; where [Test.Reported]
+//	destination                        56 bytes: good bye; where [Test.GoodBye]
+//
+// Then each side disconnects both connections.
+const (
+	// MaxMessage is the size of the longest message.
+	MaxMessage = destinationSize
+
+	versionSize     = 16
+	destinationSize = 56
+
+	// ours is the version that we say we are, whose exchange this is.
+	ours = "6.24"
+	// oldest is the version that perftest itself still talks to, tooNew the one that
+	// changed the messages.
+	oldest, tooNew = 5.70, 6.28
+)
+
+// What a program says of its machine. Of two that differ both take the larger.
+const (
+	CycleBuffer = 4096 // bytes that small messages go round in: usually a page
+	CacheLine   = 64   // bytes from one small message to the next
+)
+
+// VersionMessage is the first.
+func VersionMessage() []byte {
+	b := make([]byte, versionSize)
+	copy(b, ours)
+	return b
+}
+
+// CheckVersion says whether the other end's version is one with these messages.
+func CheckVersion(message []byte) error {
+	text, _, _ := bytes.Cut(message, []byte{0})
+	v, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || len(text) > 8 {
+		return fmt.Errorf("the other end sent no version of perftest, but %q", text)
+	}
+	if !(v >= oldest && v < tooNew) { // NaN is neither
+		return fmt.Errorf("the other end is perftest %s: only versions from %.2f to before %.2f are understood", text, oldest, tooNew)
+	}
+	return nil
+}
+
+// Number is a message of 4 bytes.
+func Number(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+
+// ParseNumber reads one.
+func ParseNumber(message []byte) uint32 { return binary.BigEndian.Uint32(message) }
+
+// MTUMessage says 4096, the most there is: the smaller of both ends' is used where the
+// programs themselves make the connection; the RDMA CM agrees on one by itself.
+func MTUMessage() []byte { return []byte{'5', 0} }
+
+// A Destination is what one end tells the other of its queue pair and memory for the data. The
+// zero Destination is one that is not filled yet.
+type Destination struct {
+	Reads int // RDMA READs and atomics in flight
+	QPN   rdmatransport.QPN
+	RKey  rdmatransport.RKey
+	VAddr uint64
+	Addr  netip.Addr
+}
+
+// Encode makes the message: numbers big-endian, 32 bits and, for the address, 64 bits
+// after a gap of 4 bytes; then the GID, the shared receive queue, the GID's index.
+func (d Destination) Encode() []byte {
+	b := make([]byte, destinationSize)
+	if d.QPN == 0 {
+		return b
+	}
+	binary.BigEndian.PutUint32(b[4:], uint32(d.Reads))
+	binary.BigEndian.PutUint32(b[8:], uint32(d.QPN))
+	binary.BigEndian.PutUint32(b[16:], uint32(d.RKey))
+	binary.BigEndian.PutUint64(b[24:], d.VAddr)
+	gid := d.Addr.As16()
+	copy(b[32:], gid[:])
+	binary.BigEndian.PutUint32(b[52:], 1)
+	return b
+}
+
+// ParseDestination ignores the PSN, at 12, which the RDMA CM exchanges too.
+func ParseDestination(b []byte) (Destination, error) {
+	if len(b) != destinationSize {
+		return Destination{}, fmt.Errorf("destination of %d bytes, want %d", len(b), destinationSize)
+	}
+	return Destination{
+		Reads: int(binary.BigEndian.Uint32(b[4:])),
+		QPN:   rdmatransport.QPN(binary.BigEndian.Uint32(b[8:])),
+		RKey:  rdmatransport.RKey(binary.BigEndian.Uint32(b[16:])),
+		VAddr: binary.BigEndian.Uint64(b[24:]),
+		Addr:  netip.AddrFrom16([16]byte(b[32:48])).Unmap(),
+	}, nil
+}
+
+// Messages are a bandwidth as the client tells it to the server.
+func (b Bandwidth) Messages() (all [][]byte) {
+	for _, v := range []uint64{uint64(b.Size), uint64(b.Iterations),
+		math.Float64bits(b.Peak), math.Float64bits(b.Average), math.Float64bits(b.Rate)} {
+		all = append(all, binary.BigEndian.AppendUint64(nil, v))
+	}
+	return all
+}
+
+// ReportSize is the size of each message of [Bandwidth.Messages].
+const ReportSize = 8
+
+// ParseBandwidth reads what [Bandwidth.Messages] made.
+func ParseBandwidth(messages [][]byte) Bandwidth {
+	at := func(i int) uint64 { return binary.BigEndian.Uint64(messages[i]) }
+	return Bandwidth{
+		Size: int(at(0)), Iterations: int(at(1)),
+		Peak: math.Float64frombits(at(2)), Average: math.Float64frombits(at(3)), Rate: math.Float64frombits(at(4)),
+	}
+}

@@ -1,0 +1,185 @@
+package rdmatools
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// errEnded says that the connection is over, for the reason that it wraps.
+var errEnded = errors.New("the connection ended")
+
+// left reports whether the other side has disconnected, with nothing wrong. Who has got the
+// last message may do so at once, even before it is acknowledged: then that is what
+// the sender's last request ends with.
+func left(err error) bool {
+	return errors.Is(err, errEnded) && errors.Is(err, rdmatransport.ErrDisconnected)
+}
+
+// depths are those of a connection's queues, and the size of its receives.
+type depths struct{ send, receive, size int }
+
+// slots bounds the memory of receives: those beyond share it, since who posts that many does
+// not look at what arrives.
+const slots = 16
+
+// isReceive marks the work requests of the receive queue, whose other bits say which slot
+// it is.
+const isReceive = 1 << 63
+
+// A conn is a connected queue pair with memory for its receives and for one message to
+// send, of their size.
+type conn struct {
+	e     *endpoint
+	qp    rdmatransport.QueuePair
+	mr    rdmatransport.MemoryRegion
+	depth depths
+	limit time.Duration // of waiting for a message, as in wait
+
+	sent, received fifo
+	posts          [slots][1]rdmatransport.RecvWR // one for each slot
+}
+
+// A fifo holds completions that nobody has looked at yet.
+type fifo struct {
+	all  []rdmatransport.Completion
+	next int
+}
+
+func (f *fifo) push(c rdmatransport.Completion) { f.all = append(f.all, c) }
+
+func (f *fifo) empty() bool { return f.next == len(f.all) }
+
+func (f *fifo) pop() rdmatransport.Completion {
+	c := f.all[f.next]
+	if f.next++; f.empty() {
+		f.all, f.next = f.all[:0], 0
+	}
+	return c
+}
+
+func (e *endpoint) newConn(depth depths) (*conn, error) {
+	if most := e.dev.Attrs().MaxQueueDepth; depth.send > most || depth.receive > most {
+		return nil, fmt.Errorf("%s has queues of up to %d requests", e.dev.Attrs().Name, most)
+	}
+	mr, err := e.dom.Register(make([]byte, (slots+1)*depth.size), rdmatransport.AccessLocalWrite)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{e: e, mr: mr, depth: depth}
+	for slot := range slots {
+		c.posts[slot][0] = rdmatransport.RecvWR{ID: isReceive | uint64(slot), SGL: c.slot(slot, depth.size)}
+	}
+	c.qp, err = e.dom.NewQueuePair(rdmatransport.QPConfig{CQ: e.cq, MaxSend: depth.send, MaxRecv: depth.receive})
+	if err != nil {
+		return nil, errors.Join(err, mr.Deregister())
+	}
+	e.conns[c.qp.QPN()] = c
+	for i := range depth.receive {
+		if err := c.repost(i % slots); err != nil {
+			c.close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// slot is n bytes of a slot; slot number slots is the one to send from.
+func (c *conn) slot(slot, n int) []rdmatransport.SGE { return sge(c.mr, slot*c.depth.size, n) }
+
+func (c *conn) repost(slot int) error { return c.qp.PostRecv(c.posts[slot][:]) }
+
+func (c *conn) completed(done rdmatransport.Completion) {
+	if done.ID&isReceive != 0 {
+		c.received.push(done)
+		return
+	}
+	c.sent.push(done)
+}
+
+// completion waits for the oldest posted request.
+func (c *conn) completion() (rdmatransport.Completion, error) {
+	return c.next(&c.sent, wait{e: c.e, what: "a completion"})
+}
+
+// arrival waits for the oldest receive, which it does not post again.
+func (c *conn) arrival() (rdmatransport.Completion, error) {
+	return c.next(&c.received, wait{e: c.e, what: "a message of the other end", limit: c.limit})
+}
+
+func (c *conn) next(from *fifo, w wait) (rdmatransport.Completion, error) {
+	for from.empty() {
+		if err := w.turn(); err != nil {
+			return rdmatransport.Completion{}, err
+		}
+	}
+	done := from.pop()
+	return done, c.failure(done)
+}
+
+// failure is why a request did not succeed; nil if it did.
+func (c *conn) failure(done rdmatransport.Completion) error {
+	if done.Status == rdmatransport.StatusSuccess {
+		return nil
+	}
+	reason := c.qp.Err()
+	if reason == nil {
+		reason = errors.New("no reason given")
+	}
+	if done.Status == rdmatransport.StatusFlushed {
+		return fmt.Errorf("%w: %w", errEnded, reason)
+	}
+	return fmt.Errorf("%v: %w", done.Status, reason)
+}
+
+// post queues requests, which go out at once. Each must be signaled.
+func (c *conn) post(wrs []rdmatransport.SendWR) error {
+	if err := c.qp.PostSend(wrs); err != nil {
+		return err
+	}
+	c.e.cq.Flush()
+	return nil
+}
+
+// do posts one request and waits for it.
+func (c *conn) do(wr rdmatransport.SendWR) error {
+	wr.Flags |= rdmatransport.FlagSignaled
+	if err := c.post([]rdmatransport.SendWR{wr}); err != nil {
+		return err
+	}
+	_, err := c.completion()
+	return err
+}
+
+// send sends one message, of up to the size of a receive.
+func (c *conn) send(b []byte) error {
+	to := c.slot(slots, len(b))
+	copy(to[0].Buf, b)
+	return c.do(rdmatransport.SendWR{Op: rdmatransport.OpSend, SGL: to})
+}
+
+// receive waits for a message and posts its slot again.
+func (c *conn) receive() ([]byte, error) {
+	done, err := c.arrival()
+	if err != nil {
+		return nil, err
+	}
+	slot := int(done.ID &^ isReceive)
+	b := append([]byte(nil), c.slot(slot, int(done.Bytes))[0].Buf...)
+	return b, c.repost(slot)
+}
+
+// close disconnects where that is still to do.
+func (c *conn) close() {
+	c.qp.Disconnect()
+	delete(c.e.conns, c.qp.QPN())
+	_ = c.qp.Close() // the device's end follows
+	_ = c.mr.Deregister()
+}
+
+// sge is n bytes of registered memory.
+func sge(mr rdmatransport.MemoryRegion, off, n int) []rdmatransport.SGE {
+	return []rdmatransport.SGE{{Buf: mr.Bytes()[off:][:n], LKey: mr.LKey()}}
+}

@@ -1,0 +1,267 @@
+package rdmatools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+const (
+	// patience is how long anything may take that the other side must do.
+	patience = 30 * time.Second
+	// longestSleep is how often an endpoint that sleeps looks whether it is to end.
+	longestSleep = 500 * time.Millisecond
+	// spin is how long an endpoint polls for nothing before it sleeps, alone how long
+	// before it lets others that want its processor go first in between: the other side
+	// of the test may be one of them.
+	spin  = 500 * time.Microsecond
+	alone = 20 * time.Microsecond
+	// leave is how long a test answers what the other side still sends of its end.
+	leave = 200 * time.Millisecond
+	// unlimited is for what may take as long as it likes: the first client's coming, a
+	// measurement of the other side.
+	unlimited = -1
+)
+
+// An endpoint is a device whose only completion queue is driven by whoever waits for
+// something. All of its methods are for that one goroutine.
+type endpoint struct {
+	dev  rdmatransport.Device
+	dom  rdmatransport.Domain
+	cq   rdmatransport.CompletionQueue
+	addr netip.Addr
+
+	ctx    context.Context
+	asleep func() bool    // stops the wake-up at the end of ctx
+	calls  sync.WaitGroup // of blocking
+	events bool           // sleep at once
+	turns  int
+	got    [64]rdmatransport.Completion
+	conns  map[rdmatransport.QPN]*conn
+}
+
+// newEndpoint takes over the device.
+func newEndpoint(ctx context.Context, dev rdmatransport.Device, addr netip.Addr, events bool) (*endpoint, error) {
+	e := &endpoint{dev: dev, addr: addr, ctx: ctx, events: events || runtime.NumCPU() == 1, conns: map[rdmatransport.QPN]*conn{}}
+	var err error
+	if e.cq, err = dev.NewCompletionQueue(rdmatransport.CQConfig{}); err == nil {
+		e.dom, err = dev.NewDomain()
+	}
+	if err != nil {
+		return nil, errors.Join(err, dev.Close())
+	}
+	e.asleep = context.AfterFunc(ctx, e.cq.Wake)
+	return e, nil
+}
+
+// close first answers what the other side still sends of its disconnect.
+func (e *endpoint) close() error {
+	for until := time.Now().Add(leave); time.Now().Before(until); {
+		e.turn()
+		e.sleep(leave / 10)
+	}
+	e.asleep()
+	return e.dev.Close()
+}
+
+// turn polls once and reports whether something moved.
+func (e *endpoint) turn() bool {
+	n := e.cq.Poll(e.got[:])
+	for _, c := range e.got[:n] {
+		if to := e.conns[c.QPN]; to != nil {
+			to.completed(c)
+		}
+	}
+	e.cq.Flush()
+	if e.turns++; e.turns%64 == 0 {
+		runtime.Gosched() // a loop of system calls that do not block has no other preemption point
+	}
+	return n > 0 || e.cq.Busy()
+}
+
+// A wait is for one thing that the other side must do.
+type wait struct {
+	e     *endpoint
+	what  string
+	nap   time.Duration // the longest sleep; 0: longestSleep
+	limit time.Duration // 0: patience; unlimited
+	began int64         // the endpoint's clock; 0: not yet
+	moved int64
+}
+
+// turn drives the endpoint, and sleeps where nothing moves. It fails when it is time to
+// give up.
+func (w *wait) turn() error {
+	e := w.e
+	moved := e.turn()
+	now := e.cq.Now()
+	if w.began == 0 {
+		w.began, w.moved = now, now
+	}
+	if moved {
+		w.moved = now
+		return nil
+	}
+	if idle := now - w.moved; !e.events && idle < int64(spin) {
+		if idle > int64(alone) {
+			yield()
+		}
+		return nil
+	}
+	if e.ctx.Err() != nil {
+		return context.Cause(e.ctx)
+	}
+	limit := w.limit
+	if limit == 0 {
+		limit = patience
+	}
+	if limit != unlimited && now-w.began > int64(limit) {
+		return fmt.Errorf("waited %v for %s", limit, w.what)
+	}
+	if w.nap > 0 {
+		e.sleep(w.nap)
+	} else {
+		e.sleep(longestSleep)
+	}
+	return nil
+}
+
+// sleep waits until something happens, or the device has something to do by itself, but
+// not longer than d.
+func (e *endpoint) sleep(d time.Duration) {
+	nap := int64(d)
+	if due := e.cq.Due(); due >= 0 {
+		nap = min(nap, due)
+	}
+	if nap > 0 {
+		e.cq.Wait(nap)
+	}
+}
+
+// yield lets another thread have the processor, where one wants it (sched_yield(2)).
+func yield() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
+// blocking runs a call that blocks, and drives the endpoint meanwhile. The call ends with
+// its context, which has the limit.
+func (e *endpoint) blocking(limit time.Duration, call func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(e.ctx)
+	if limit != unlimited {
+		ctx, cancel = context.WithTimeout(e.ctx, limit)
+	}
+	defer cancel()
+	done := make(chan error, 1)
+	e.calls.Go(func() {
+		done <- call(ctx)
+		e.cq.Wake()
+	})
+	var gaveUp error
+	for w := (wait{e: e, limit: unlimited}); ; {
+		select {
+		case err := <-done:
+			return errors.Join(gaveUp, err)
+		default:
+		}
+		if gaveUp != nil { // the call needs the device to be driven until it ends
+			e.turn()
+			e.sleep(time.Millisecond)
+		} else if gaveUp = w.turn(); gaveUp != nil {
+			cancel()
+		}
+	}
+}
+
+// params are a connection's, with everything that either side can do.
+func (e *endpoint) params(initiatorDepth, responderResources int, tos uint8) rdmatransport.ConnParams {
+	a := e.dev.Attrs()
+	return rdmatransport.ConnParams{
+		InitiatorDepth:     min(initiatorDepth, a.MaxReadsOut),
+		ResponderResources: min(responderResources, a.MaxReadsIn),
+		RetryCount:         7, RNRRetryCount: 7, TrafficClass: tos,
+	}
+}
+
+// accept waits for a client and connects it to a new queue pair.
+func (e *endpoint) accept(l rdmatransport.Listener, limit time.Duration, depth depths) (*conn, error) {
+	var request rdmatransport.ConnRequest
+	err := e.blocking(limit, func(ctx context.Context) (err error) {
+		request, err = l.Accept(ctx)
+		return err
+	})
+	if err != nil {
+		if e.ctx.Err() != nil {
+			err = context.Cause(e.ctx)
+		}
+		return nil, fmt.Errorf("no client: %w", err)
+	}
+	c, err := e.newConn(depth)
+	if err != nil {
+		return nil, errors.Join(err, request.Reject(nil))
+	}
+	p := e.params(request.InitiatorDepth(), request.ResponderResources(), 0)
+	if err := request.Accept(c.qp, p); err != nil {
+		c.close()
+		return nil, fmt.Errorf("accept %v: %w", request.RemoteAddr(), err)
+	}
+	return c, nil
+}
+
+// A call is how a client connects.
+type call struct {
+	to    netip.AddrPort
+	reads int // RDMA READs and atomics in flight
+	tos   uint8
+	tries int // how often a port that nobody listens on is tried
+}
+
+// betweenTries is how long a client waits for a server that listens anew for each
+// connection, as perftest's does.
+const betweenTries = 100 * time.Millisecond
+
+func (e *endpoint) dial(to call, depth depths) (*conn, error) {
+	for try := 1; ; try++ {
+		c, err := e.newConn(depth)
+		if err != nil {
+			return nil, err
+		}
+		err = e.blocking(patience, func(ctx context.Context) error {
+			_, err := e.dev.Connect(ctx, c.qp, to.to, e.params(to.reads, to.reads, to.tos))
+			return err
+		})
+		if err == nil {
+			return c, nil
+		}
+		c.close()
+		var refused *rdmatransport.RejectError
+		nobody := errors.As(err, &refused) && refused.Reason == rdmatransport.RejectInvalidServiceID
+		if e.ctx.Err() != nil {
+			return nil, context.Cause(e.ctx)
+		}
+		if !nobody || try >= to.tries {
+			return nil, &failure.Connect{Err: fmt.Errorf("connect to %v: %w", to.to, err)}
+		}
+		if err := e.pause(betweenTries); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pause drives the endpoint for some time.
+func (e *endpoint) pause(d time.Duration) error {
+	return e.blocking(patience, func(ctx context.Context) error {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+}

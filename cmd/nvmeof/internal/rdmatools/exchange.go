@@ -1,0 +1,218 @@
+package rdmatools
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/perftest"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// controlDepths are those of the connection for perftest's exchange.
+var controlDepths = depths{8, 8, perftest.MaxMessage}
+
+// A side is how an end connects, and whose turn it is to speak.
+type side interface {
+	// connection is the next one. A client tries to make it so often.
+	connection(tries int, limit time.Duration, d depths) (*conn, error)
+	// swap tells a message and returns the other end's, of the same size.
+	swap(c *conn, mine []byte) ([]byte, error)
+}
+
+type client struct {
+	e  *endpoint
+	to call
+}
+
+func (s *client) connection(tries int, _ time.Duration, d depths) (*conn, error) {
+	to := s.to
+	to.tries = tries
+	return s.e.dial(to, d)
+}
+
+// swap speaks first.
+func (s *client) swap(c *conn, mine []byte) ([]byte, error) {
+	if err := c.send(mine); err != nil {
+		return nil, err
+	}
+	return receiveLike(c, mine)
+}
+
+type server struct {
+	e *endpoint
+	l rdmatransport.Listener
+}
+
+func (s *server) connection(_ int, limit time.Duration, d depths) (*conn, error) {
+	return s.e.accept(s.l, limit, d)
+}
+
+// swap answers.
+func (s *server) swap(c *conn, mine []byte) ([]byte, error) {
+	theirs, err := receiveLike(c, mine)
+	if err != nil {
+		return nil, err
+	}
+	return theirs, c.send(mine)
+}
+
+func receiveLike(c *conn, mine []byte) ([]byte, error) {
+	theirs, err := c.receive()
+	if err == nil && len(theirs) != len(mine) {
+		err = fmt.Errorf("the other end sent %d bytes where %d are due: does it run the same test?", len(theirs), len(mine))
+	}
+	return theirs, err
+}
+
+// A run is a measurement whose ends have met.
+type run struct {
+	*measure
+	e       *endpoint
+	side    side
+	client  bool
+	control *conn
+	data    *conn
+	mr      rdmatransport.MemoryRegion // what the other end reads or writes
+	own     perftest.Destination
+	remote  perftest.Destination
+}
+
+// dataTries is how often a client tries to make the second connection, for which
+// perftest's server listens anew.
+const dataTries = 20
+
+// meet connects the ends, measures, and says good bye.
+func (t *measure) meet(e *endpoint, side side) (err error) {
+	r := run{measure: t, e: e, side: side, client: t.server.IsValid()}
+	if !e.dev.Attrs().Atomics && t.test.Verb.Atomic() {
+		return fmt.Errorf("%s has no atomic operations", e.dev.Attrs().Name)
+	}
+	if r.control, err = side.connection(1, unlimited, controlDepths); err != nil {
+		return err
+	}
+	defer r.control.close()
+	if err := r.greet(); err != nil {
+		return fmt.Errorf("exchange: %w", err)
+	}
+	if r.data, err = side.connection(dataTries, patience, r.dataDepths()); err != nil {
+		return err
+	}
+	defer r.data.close() // both ends disconnect; perftest waits for ours
+	if err := r.introduce(); err != nil {
+		return fmt.Errorf("exchange: %w", err)
+	}
+	setting := r.setting()
+	if !t.json() {
+		if err := setting.Head(t.out); err != nil {
+			return err
+		}
+	}
+	return r.measured(setting)
+}
+
+// dataDepths are those of the connection that carries the data.
+func (r *run) dataDepths() depths {
+	d := depths{send: min(r.sendDepth, r.n), receive: 1, size: 1}
+	if r.test.Latency {
+		d.send = latencyDepth
+	}
+	if r.test.Verb == perftest.Send && (!r.client || r.test.Latency) {
+		d.receive, d.size = min(r.recvDepth, r.n), r.size
+	}
+	return d
+}
+
+// maxCycle bounds what the other end can make us register.
+const maxCycle = 1 << 20
+
+// greet agrees on the version and the machine's sizes.
+func (r *run) greet() error {
+	theirs, err := r.side.swap(r.control, perftest.VersionMessage())
+	if err == nil {
+		err = perftest.CheckVersion(theirs)
+	}
+	if err != nil {
+		return err
+	}
+	cycle, err := r.side.swap(r.control, perftest.Number(perftest.CycleBuffer))
+	if err != nil {
+		return err
+	}
+	if n := perftest.ParseNumber(cycle); n > maxCycle {
+		return fmt.Errorf("the other end has a cycle buffer of %d bytes, up to %d are possible", n, maxCycle)
+	}
+	for _, m := range [][]byte{perftest.Number(perftest.CacheLine), perftest.MTUMessage()} {
+		if _, err := r.side.swap(r.control, m); err != nil {
+			return err
+		}
+	}
+	if err := r.register(max(perftest.CycleBuffer, int(perftest.ParseNumber(cycle)))); err != nil {
+		return err
+	}
+	_, err = r.side.swap(r.control, perftest.Destination{}.Encode())
+	return err
+}
+
+// register registers what the other end reads or writes. perftest's client steps through a
+// cycle buffer with messages smaller than half of it.
+func (r *run) register(cycle int) (err error) {
+	access := map[perftest.Verb]rdmatransport.Access{
+		perftest.Write:       rdmatransport.AccessRemoteWrite,
+		perftest.Read:        rdmatransport.AccessRemoteRead,
+		perftest.FetchAdd:    rdmatransport.AccessRemoteAtomic,
+		perftest.CompareSwap: rdmatransport.AccessRemoteAtomic,
+	}[r.test.Verb]
+	r.mr, err = r.e.dom.Register(make([]byte, 2*max(r.size, cycle)), access|rdmatransport.AccessLocalWrite)
+	if err == nil && r.test.Verb == perftest.Read {
+		fill(r.mr.Bytes())
+	}
+	return err
+}
+
+// fill makes every byte other than 0, and a repetition of no power of 2.
+func fill(b []byte) {
+	for i := range b {
+		b[i] = byte(1 + i%251)
+	}
+}
+
+// introduce tells our destination and keeps the other end's.
+func (r *run) introduce() error {
+	if _, err := r.side.swap(r.control, perftest.Destination{}.Encode()); err != nil {
+		return err
+	}
+	r.own = perftest.Destination{Reads: r.reads, QPN: r.data.qp.QPN(), RKey: r.mr.RKey(), VAddr: r.mr.IOVA(), Addr: r.e.addr}
+	for range r.test.AfterConnecting() - 1 {
+		theirs, err := r.side.swap(r.control, r.own.Encode())
+		if err == nil {
+			r.remote, err = perftest.ParseDestination(theirs)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if r.remote.QPN == 0 {
+		return errors.New("the other end tells no queue pair")
+	}
+	return nil
+}
+
+// setting is how the reports describe the run.
+func (r *run) setting() perftest.Setting {
+	s := perftest.Setting{Test: r.test, Device: r.e.dev.Attrs().Name, Local: r.own, Remote: r.remote}
+	d := r.dataDepths()
+	switch {
+	case r.test.Latency:
+		s.SendDepth = 1
+	case r.client:
+		s.SendDepth = d.send
+	}
+	if r.test.Verb == perftest.Send && d.size == r.size {
+		s.RecvDepth = d.receive
+	}
+	if r.test.Verb == perftest.Read || r.test.Verb.Atomic() {
+		s.Reads = r.reads
+	}
+	return s
+}

@@ -1,0 +1,104 @@
+package rdmatools
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// helloSize is the size of the one message each way of rdma_server and rdma_client, whose
+// content does not matter.
+const helloSize = 16
+
+// helloPort is that of rdma_server.
+const helloPort = 7471
+
+var helloDepths = depths{1, 1, helloSize}
+
+func newHello(d Devices) *cobra.Command {
+	s := &session{Devices: d}
+	cmd := &cobra.Command{
+		Use:   "hello [SERVER]",
+		Short: "One message each way, as rdma_server and rdma_client",
+		Long: `Connects to the server and exchanges one message with it: the least that RDMA can do.
+Without an address it is the server. The other end is the same command, or rdma-core's
+rdma_server -s ADDR or rdma_client -s ADDR.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.check(); err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if len(args) == 0 {
+				return s.serve(cmd.Context(), cmd.ErrOrStderr(), func(e *endpoint, l rdmatransport.Listener) error { return s.answerHello(e, l, out) })
+			}
+			server, err := s.Address(args[0])
+			if err != nil {
+				return err
+			}
+			return s.client(cmd.Context(), cmd.ErrOrStderr(), server, func(e *endpoint) error { return s.hello(e, server, out) })
+		},
+	}
+	s.addFlags(cmd, helloPort)
+	cmd.Flags().StringVar(&s.own, "host-traddr", "", ownHelp)
+	return cmd
+}
+
+// ownHelp explains the flag for our address.
+const ownHelp = "this end's address (default: a server's first that others reach; a client's as the route has it)"
+
+// answerHello answers one message with one.
+func (s *session) answerHello(e *endpoint, l rdmatransport.Listener, out io.Writer) error {
+	c, err := e.accept(l, unlimited, helloDepths)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := wantHello(c); err != nil {
+		return err
+	}
+	if err := c.send(make([]byte, helloSize)); err != nil {
+		return err
+	}
+	return s.saidHello(c, out, "answered %v\n")
+}
+
+// hello sends one message and waits for one.
+func (s *session) hello(e *endpoint, server netip.Addr, out io.Writer) error {
+	c, err := e.dial(call{to: netip.AddrPortFrom(server, s.port), reads: 1}, helloDepths)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := c.send(make([]byte, helloSize)); err != nil {
+		return err
+	}
+	if err := wantHello(c); err != nil {
+		return err
+	}
+	return s.saidHello(c, out, "%v answered\n")
+}
+
+func (s *session) saidHello(c *conn, out io.Writer, text string) error {
+	if s.json() {
+		return writeJSON(out, struct {
+			Local  netip.AddrPort `json:"local"`
+			Remote netip.AddrPort `json:"remote"`
+		}{c.qp.LocalAddr(), c.qp.RemoteAddr()})
+	}
+	_, err := fmt.Fprintf(out, text, c.qp.RemoteAddr().Addr())
+	return err
+}
+
+func wantHello(c *conn) error {
+	b, err := c.receive()
+	if err == nil && len(b) != helloSize {
+		err = &failure.WrongData{Err: fmt.Errorf("message of %d bytes, want %d", len(b), helloSize)}
+	}
+	return err
+}
