@@ -18,8 +18,8 @@ import (
 // commands.
 type rdmaDevices struct{ connection }
 
-func newRDMADevices() rdmatools.Devices {
-	return &rdmaDevices{connection{transport: "rdma", windows: windowsAuto}}
+func newRDMADevices(measures bool) rdmatools.Devices {
+	return &rdmaDevices{connection{transport: "rdma", windows: windowsAuto, measures: measures}}
 }
 
 func (d *rdmaDevices) AddFlags(cmd *cobra.Command) {

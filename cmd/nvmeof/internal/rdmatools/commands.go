@@ -26,8 +26,9 @@ type Devices interface {
 	Address(server string) (netip.Addr, error)
 }
 
-// Command is "nvmeof rdma", whose commands have each devices of their own.
-func Command(devices func() Devices) *cobra.Command {
+// Command is "nvmeof rdma", whose commands have each devices of their own; those that
+// measure tell of what makes a device slow.
+func Command(devices func(measures bool) Devices) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rdma",
 		Short: "Measure RDMA itself, without NVMe: ping, bandwidth and latency between two machines",
@@ -37,9 +38,9 @@ program of perftest with -R, as each command says. Neither end needs an RNIC.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPing(devices()), newHello(devices()))
+	cmd.AddCommand(newPing(devices(false)), newHello(devices(false)))
 	for _, m := range measurements {
-		cmd.AddCommand(newMeasure(m, devices()))
+		cmd.AddCommand(newMeasure(m, devices(true)))
 	}
 	return cmd
 }
