@@ -77,6 +77,7 @@ func (c *Controller) end(why string) {
 	c.dying, c.ready = true, false
 	c.mu.Unlock()
 	c.shard.StopTimer(&c.timer)
+	c.shard.StopTimer(&c.settle)
 	c.dropQueues(why)
 	c.admin.disconnect(why)
 }
@@ -95,6 +96,7 @@ func (c *Controller) leaveQueue(q *queue) {
 	c.mu.Unlock()
 	if q == c.admin {
 		c.shard.StopTimer(&c.timer)
+		c.shard.StopTimer(&c.settle)
 		c.dropQueues("admin queue is gone")
 		if !c.discovery() && c.props.Accepting() {
 			c.subsystem.unsafe.Add(1)

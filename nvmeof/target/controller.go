@@ -39,7 +39,9 @@ type Controller struct {
 	events   state.Events[*command.Request]
 	features features
 	changed  state.ChangedNamespaces
-	warned   uint8 // critical warnings that the host has been told of
+	sights   state.Sightings
+	settle   shard.Timer // of sights
+	warned   uint8       // critical warnings that the host has been told of
 	notices  state.ReservationLogs
 	shutdown flushAll
 	// dismissed says that the log tells already why the association ends.
@@ -77,8 +79,8 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 	if s.discovery {
 		c.kind = capsule.ControllerTypeDiscovery
 	}
-	c.view.Table, c.view.Paths = &s.namespaces, &q.listener.ana
-	c.timer.Func = c.keepAliveDue
+	c.view.Table, c.view.Paths, c.view.Born = &s.namespaces, &q.listener.ana, s.generation.Load()
+	c.timer.Func, c.settle.Func = c.keepAliveDue, c.settled
 	c.resetState()
 	return c
 }

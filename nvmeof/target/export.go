@@ -41,6 +41,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	if err := s.target.volumes.Acquire(c.Store, c.Name, c.Reservations, (*storeHolder)(ns)); err != nil {
 		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
 	}
+	s.succeed(ns.ns)
 	s.replace(c.NSID, ns)
 	s.regrouped(c.Group)
 	s.namespaceChanged(c.NSID)
@@ -108,11 +109,14 @@ func (s *Subsystem) namespaceChanged(id capsule.NSID) {
 		if !c.view.Rights.Load().See(id) {
 			continue
 		}
-		c.do(func() {
-			c.changed.Add(id)
-			c.raise(capsule.EventNamespaceAttribute)
-		})
+		c.do(func() { c.namespaceChanged(id) })
 	}
+}
+
+// namespaceChanged tells the host.
+func (c *Controller) namespaceChanged(id capsule.NSID) {
+	c.changed.Add(id)
+	c.raise(capsule.EventNamespaceAttribute)
 }
 
 // checkIdentity refuses an identifier that another namespace of the target has:

@@ -1,7 +1,9 @@
 package target
 
 import (
+	"encoding/binary"
 	"net/netip"
+	"sync"
 	"testing"
 
 	"go.uber.org/zap"
@@ -128,6 +130,10 @@ type hostQueue struct {
 
 	entries int
 	noFlow  bool
+
+	// Of an admin queue: what start has asked about before the first command to it.
+	mu         sync.Mutex
+	identified map[capsule.NSID]bool
 }
 
 // dial connects a queue on a shard, as far as the connection request goes.
@@ -294,6 +300,38 @@ func (c *hostCommand) RespondData(pieces []rdmatransport.SGE, result uint64) {
 
 // start sends a command; its response comes on the channel.
 func (h *hostQueue) start(c *hostCommand) *hostCommand {
+	h.identify(c.sqe.NSID)
+	return h.startUnidentified(c)
+}
+
+// identify asks once about a namespace of an I/O queue's controller.
+func (h *hostQueue) identify(id capsule.NSID) {
+	var admin *hostQueue
+	h.call(func() {
+		if c := h.q.controller; c != nil && h.q.id != 0 {
+			admin, _ = c.admin.wire.(*hostQueue)
+		}
+	})
+	if admin == nil || id == 0 || id == capsule.NSIDBroadcast {
+		return
+	}
+	admin.mu.Lock()
+	defer admin.mu.Unlock()
+	if admin.identified == nil {
+		admin.identified = map[capsule.NSID]bool{}
+	}
+	if !admin.identified[id] {
+		c := admin.start(identifyCommand(id, capsule.CNSNamespace))
+		select {
+		case r := <-c.response:
+			admin.identified[id] = r.status.OK() && binary.LittleEndian.Uint64(c.memory) != 0 // of NSZE: it is there
+		case <-admin.closed:
+		}
+	}
+}
+
+// startUnidentified is start for a host that has not asked about the namespace.
+func (h *hostQueue) startUnidentified(c *hostCommand) *hostCommand {
 	c.h, c.response = h, make(chan response, 1)
 	c.sqe.Flags |= capsule.FlagsSGL
 	h.call(func() {
@@ -337,6 +375,13 @@ func (c *hostCommand) wantPending() {
 		c.h.t.Errorf("opcode %#x answered with %v, want it pending", c.sqe.Opcode, r.status)
 	default:
 	}
+}
+
+// identifyCommand asks about a namespace.
+func identifyCommand(id capsule.NSID, cns capsule.CNS) *hostCommand {
+	c := adminCommand(capsule.AdminIdentify, capsule.Identify{CNS: cns}, make([]byte, capsule.IdentifySize))
+	c.sqe.NSID = id
+	return c
 }
 
 type putter interface{ Put(*capsule.Command) }

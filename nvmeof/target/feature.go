@@ -131,7 +131,10 @@ func (c *Controller) featurePath(f *feature, r *command.Request) capsule.Status 
 	if !f.perNamespace() || r.Cmd.NSID == capsule.NSIDBroadcast {
 		return capsule.StatusSuccess
 	}
-	_, status := c.view.Reach(r.Cmd.NSID)
+	ns, status := c.view.Reach(r.Cmd.NSID)
+	if ns != nil && c.view.Replaced(ns) && !c.view.Seen(ns) {
+		return command.StatusUnseen
+	}
 	return status
 }
 

@@ -136,6 +136,7 @@ func identifyNamespace(c *Controller, r *command.Request, _ capsule.Identify) ca
 	optimal(ns, &id)
 	atomicUnits(ns, &id)
 	id.Encode(r.Data)
+	c.identified(ns, state.SightStructure)
 	return capsule.StatusSuccess
 }
 
@@ -249,6 +250,7 @@ func identifyDescriptors(c *Controller, r *command.Request, _ capsule.Identify) 
 	rest = capsule.PutDescriptor(rest, capsule.DescriptorNGUID, ns.NGUID[:])
 	rest = capsule.PutDescriptor(rest, capsule.DescriptorUUID, ns.UUID[:])
 	capsule.PutDescriptor(rest, capsule.DescriptorCSI, []byte{byte(capsule.CSINVM)})
+	c.identified(ns, state.SightDescriptors)
 	return capsule.StatusSuccess
 }
 

@@ -250,6 +250,11 @@ func (r *remote) controller(n int) (admin *remoteQueue, io []*remoteQueue) {
 	cmd := capsule.FabricsCommand(capsule.FabricsPropertySet)
 	capsule.Property{Size: 4, Offset: uint32(capsule.PropertyCC), Value: uint64(linuxCC.WithEnable(true))}.Put(&cmd)
 	admin.do(cmd, 0, 0)
+	for id := capsule.NSID(1); id <= 2; id++ {
+		cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminIdentify), NSID: id}
+		capsule.Identify{CNS: capsule.CNSNamespace}.Put(&cmd)
+		admin.do(cmd, 0, capsule.IdentifySize)
+	}
 	for i := range n {
 		q := r.dial(capsule.QID(i+1), 128)
 		q.connect(capsule.QID(i+1), id, 128)

@@ -47,7 +47,9 @@ type Subsystem struct {
 	unsafe     atomic.Uint64                   // associations that ended without a shutdown
 	ports      atomic.Pointer[[]PortID]        // where it is exposed, ascending; nil: everywhere
 
-	change sync.Mutex // held while the namespaces change, which waits for shards
+	change     sync.Mutex               // held while the namespaces change, which waits for shards
+	past       map[capsule.NSID]lineage // what each NSID had last; under change
+	generation atomic.Uint32            // of namespaces; changed under change
 
 	counting sync.Mutex
 	regroups ana.Changes
@@ -85,7 +87,7 @@ func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
 	s := &Subsystem{
 		target: t, nqn: c.NQN, serial: c.Serial, model: c.Model,
 		refuse: c.RefuseDuplicates, min: c.MinController, max: c.MaxController,
-		controllers: make(map[capsule.ControllerID]*Controller),
+		controllers: make(map[capsule.ControllerID]*Controller), past: make(map[capsule.NSID]lineage),
 	}
 	s.last = s.min + capsule.ControllerID(uint32(t.firstID)%(uint32(s.max-s.min)+1))
 	s.empty = sync.NewCond(&s.mu)

@@ -258,6 +258,7 @@ func TestNoCommandAllocates(t *testing.T) {
 	} {
 		c.sqe.Flags = capsule.FlagsSGL
 		l := &quietLink{data: c.memory}
+		io.identify(c.sqe.NSID)
 		io.call(func() {
 			lane := f.sub.table().Get(2).Volume.Lanes[1].Load()
 			if n := testing.AllocsPerRun(100, func() {

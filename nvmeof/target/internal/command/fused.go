@@ -58,7 +58,13 @@ func orWrong(r *Request, s capsule.Status) capsule.Status {
 // aborted for it.
 func (q *Queue) startPair(first, second *Request) {
 	f := second.Cmd.ReadWrite()
-	if ns, _ := q.View.Reach(first.Cmd.NSID); ns != nil && ns.Gate(q.At.Index).Shut() {
+	switch ns, _ := q.View.Reach(first.Cmd.NSID); {
+	case ns == nil:
+	case !q.sees(ns):
+		first.join(second)
+		first.awaitSight(ns)
+		return
+	case ns.Gate(q.At.Index).Shut():
 		first.join(second)
 		first.hold(ns.Gate(q.At.Index))
 		return

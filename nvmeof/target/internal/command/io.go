@@ -58,6 +58,10 @@ func (r *Request) enter(id capsule.NSID) *volume.Lane {
 		r.Finish(status)
 		return nil
 	}
+	if !r.Queue.sees(ns) {
+		r.awaitSight(ns)
+		return nil
+	}
 	return r.through(ns)
 }
 

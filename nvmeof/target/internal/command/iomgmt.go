@@ -53,6 +53,9 @@ func (r *Request) flushNext() {
 		case ns == nil && status.SCT() == 3:
 			r.Finish(status) // not all namespaces can be flushed from here
 			return
+		case ns != nil && v.Replaced(ns) && !v.Seen(ns):
+			r.Finish(StatusUnseen) // what the host means is not there any more
+			return
 		case ns != nil && ns.Volume.Info.Volatile:
 			if l := r.through(ns); l != nil { // else held: it starts with the first again
 				r.flush(l)

@@ -30,6 +30,9 @@ type Owner interface {
 type Client interface {
 	// Refused is told that the host tried to change blocks that it may not change.
 	Refused(ns *namespace.Namespace)
+	// Presumed is told that the host uses a namespace and asks about none since it connected;
+	// it notes that in the view.
+	Presumed(ns *namespace.Namespace)
 	// Reserve carries out a command that changes the reservation of a namespace's volume.
 	// It is called outside of the shards, and may block.
 	Reserve(ns *namespace.Namespace, cmd reservation.Command) capsule.Status
@@ -49,6 +52,8 @@ type Queue struct {
 	HostID capsule.HostID
 
 	first    *Request // a fused first half whose second has not come
+	unseen   []unseen // commands of namespaces that the host has not identified, in order
+	look     shard.Timer
 	Requests []Request
 	piece    [1]rdmatransport.SGE
 	Counts   Counts
@@ -57,6 +62,7 @@ type Queue struct {
 // Make makes n requests.
 func (q *Queue) Make(n int) {
 	q.Requests = make([]Request, n)
+	q.look.Func = q.lookAgain
 	for i := range q.Requests {
 		q.Requests[i].init(q)
 	}
@@ -75,6 +81,7 @@ func (q *Queue) End() {
 	for i := range q.Requests {
 		q.Requests[i].stop(capsule.StatusSQDeleted)
 	}
+	q.Shard.StopTimer(&q.look)
 }
 
 // Tables are what I/O queues execute, the same for all.

@@ -31,6 +31,7 @@ const (
 	stageFetch                 // waits for the host's data
 	stageLease                 // waits in its lane for a lease
 	stageGate                  // waits for a paused namespace
+	stageUnseen                // waits for its host to identify the namespace
 	stageBackend               // the backend has it, or will have it this turn
 	stageHeld                  // an Asynchronous Event Request, or the authenticator has its message
 	stageAnswered              // waits for the response's acknowledgement

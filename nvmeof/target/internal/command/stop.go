@@ -32,6 +32,8 @@ func (r *Request) stop(s capsule.Status) stopping {
 	case stageGate:
 		r.waitingAt.Forget(r)
 		r.waitingAt = nil
+	case stageUnseen:
+		r.Queue.forgetUnseen(r)
 	case stageFetch:
 		r.stopped = s
 		return stopLater

@@ -30,6 +30,12 @@ type Namespace struct {
 	Identity
 	Volume *volume.Volume // constant once Open was called, before shards see the namespace
 
+	// Generation is greater than that of whatever was at the NSID before, unless hosts
+	// cannot tell the two apart; Successor says that there was something else. Both are
+	// constant once shards see the namespace.
+	Generation uint32
+	Successor  bool
+
 	gates     [volume.MaxPlaces]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
 	readOnly  atomic.Bool
 	protected atomic.Uint32 // capsule.WriteProtection, set by hosts

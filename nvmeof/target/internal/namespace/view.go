@@ -14,6 +14,8 @@ type View struct {
 	Table  *atomic.Pointer[Table]     // the subsystem's
 	Paths  *atomic.Pointer[ana.Table] // the listener's
 	Rights atomic.Pointer[access.Rights]
+
+	Sight
 }
 
 // Find returns the namespace as this host has it, or nil.

@@ -1,0 +1,110 @@
+package command
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
+)
+
+// StatusUnseen is what a command gets whose host has not identified the namespace since
+// another came to its NSID. Hosts with several paths send it again as soon as they know
+// what is there, those with one a few times.
+const StatusUnseen = capsule.StatusInternalPathError
+
+// How long commands wait for their host to identify the namespace. They are looked at
+// by a timer, so that nobody else has to know of them.
+const (
+	lookPeriod = 50 * time.Millisecond
+	// replacedWait is for those whose namespace has been replaced since the host
+	// connected: it bounds how often the host sends them in vain.
+	replacedWait = 250 * time.Millisecond
+	// identifyWait is for the host that has connected again, and sends what is left
+	// before it has looked round, as Linux does. It is counted from the last Identify
+	// command: a host that asks about others is on its way.
+	identifyWait = 5 * time.Second
+	identifyMost = 20 * time.Second // of a host that never comes to it; Linux gives a command up after 30 s
+	// compareWait is how long a host that has identified a namespace needs at most to see
+	// that it is another than it thinks.
+	compareWait = 250 * time.Millisecond
+)
+
+// An unseen command came for a namespace that its host has not identified. It is not
+// carried out when the host has: it may be meant for another one. It is answered such that
+// the host sends it again, if it then still means to.
+type unseen struct {
+	r     *Request
+	ns    *namespace.Namespace
+	since int64 // when it came
+	asked int64 // when it came, or the host's last Identify command was noticed
+	seen  int64 // when it was noticed that the namespace is identified; 0: it is not
+	asks  uint32
+}
+
+// sees reports whether the host knows the namespace that it means.
+func (q *Queue) sees(ns *namespace.Namespace) bool {
+	return q.View.Seen(ns) || q.View.Presumed.Load() && !q.View.Replaced(ns)
+}
+
+// awaitSight keeps a command, which has not begun.
+func (r *Request) awaitSight(ns *namespace.Namespace) {
+	q, now := r.Queue, r.Queue.Shard.Now()
+	r.stage = stageUnseen
+	q.unseen = append(q.unseen, unseen{r: r, ns: ns, since: now, asked: now, asks: q.View.Asks.Load()})
+	if !q.look.Running() {
+		q.Shard.SetTimer(&q.look, lookPeriod)
+	}
+}
+
+// forgetUnseen takes out a command that is stopped.
+func (q *Queue) forgetUnseen(r *Request) {
+	q.unseen = slices.DeleteFunc(q.unseen, func(u unseen) bool { return u.r == r })
+}
+
+// lookAgain answers those that have waited long enough.
+func (q *Queue) lookAgain() {
+	now, all := q.Shard.Now(), q.unseen
+	q.unseen = nil
+	for _, u := range all {
+		ns, status := q.View.Reach(u.r.Cmd.NSID)
+		switch {
+		case ns == nil:
+			u.r.end(status)
+		case q.View.Presumed.Load() && !q.View.Replaced(ns):
+			u.r.io.Start(q, u.r)
+		case ns != u.ns || u.over(q.View, now):
+			u.r.end(StatusUnseen)
+		case u.silent(now) && !q.View.Replaced(ns):
+			// The host has not asked about anything since: one that keeps what it knows
+			// over a connection.
+			q.Client.Presumed(ns)
+			u.r.io.Start(q, u.r)
+		default:
+			q.unseen = append(q.unseen, u)
+		}
+	}
+	if len(q.unseen) > 0 {
+		q.Shard.SetTimer(&q.look, lookPeriod)
+	}
+}
+
+// over reports whether the host is to send the command again.
+func (u *unseen) over(v *namespace.View, now int64) bool {
+	if n := v.Asks.Load(); n != u.asks {
+		u.asks, u.asked = n, now
+	}
+	if u.seen == 0 && v.Seen(u.ns) {
+		u.seen = now
+	}
+	switch {
+	case v.Replaced(u.ns):
+		return now-u.since >= int64(replacedWait)
+	case u.seen != 0:
+		return now-u.seen >= int64(compareWait)
+	}
+	return now-u.since >= int64(identifyMost)
+}
+
+// silent reports whether the host has not identified anything for long.
+func (u *unseen) silent(now int64) bool { return u.seen == 0 && now-u.asked >= int64(identifyWait) }

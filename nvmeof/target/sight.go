@@ -1,0 +1,101 @@
+package target
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
+)
+
+// A lineage is what was last at an NSID, as far as hosts can tell.
+type lineage struct {
+	namespace.Identity
+	shift      uint
+	generation uint32
+	successor  bool
+}
+
+// succeed gives a namespace its generation: the one of what was at its NSID before if
+// hosts cannot tell the two apart. A block size is a part of what they know: with
+// another one their block addresses mean other blocks. Called with change held.
+func (s *Subsystem) succeed(n *namespace.Namespace) {
+	before, there := s.past[n.ID]
+	now := lineage{n.Identity, uint(n.Volume.Shift), before.generation, before.successor}
+	if now != before {
+		now.generation, now.successor = s.generation.Add(1), there
+	}
+	n.Generation, n.Successor = now.generation, now.successor
+	s.past[n.ID] = now
+}
+
+// identified notes that the host is told what a namespace is. If that has replaced
+// another the host's commands are carried out only when it has surely understood.
+func (c *Controller) identified(ns *namespace.Namespace, k state.SightKind) {
+	c.view.Asks.Add(1)
+	switch {
+	case c.view.Seen(ns):
+		c.sights.Asked(k)
+		return
+	case !c.view.Replaced(ns):
+		c.sights.Asked(k)
+		if k == state.SightStructure {
+			c.view.See(ns)
+		}
+		return
+	}
+	switch c.sights.Note(ns.ID, ns.Generation, k, c.now()) {
+	case state.SightBegun:
+		// Linux ends what it had at the NSID and takes no look at what is there now until
+		// it is told again; and that it asks again is the proof that it has done so.
+		c.namespaceChanged(ns.ID)
+		c.armSettle()
+	case state.SightSettles:
+		c.armSettle()
+	case state.SightKnown:
+		c.sees(ns)
+	case state.SightNothing:
+	}
+}
+
+func (c *Controller) armSettle() {
+	if at := c.sights.Next(); at != 0 {
+		c.shard.SetTimer(&c.settle, time.Duration(max(at-c.now(), 0)))
+	}
+}
+
+// settled is called when a host has had time enough.
+func (c *Controller) settled() {
+	c.sights.Settled(c.now(), func(id capsule.NSID, generation uint32) {
+		if ns := c.subsystem.table().Get(id); ns != nil && ns.Generation == generation {
+			c.sees(ns)
+		}
+	})
+	c.armSettle()
+}
+
+// sees lets the host's commands for a namespace in that has replaced another. Other
+// controllers of the host hear of a change again: with several paths a host may have
+// been unable to take the new one on one path before it had given the old one up on all.
+func (c *Controller) sees(ns *namespace.Namespace) {
+	c.view.See(ns)
+	c.log.Info("host has identified the namespace that replaced another", zap.Uint32("nsid", uint32(ns.ID)))
+	s := c.subsystem
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.controllers {
+		if o != c && o.hostNQN == c.hostNQN {
+			o.do(func() { o.namespaceChanged(ns.ID) })
+		}
+	}
+}
+
+// Presumed implements [command.Client].
+func (c *ioController) Presumed(ns *namespace.Namespace) {
+	if !c.view.Presumed.Swap(true) {
+		c.log.Warn("host uses a namespace that it has not identified since it connected; its commands go on",
+			zap.Uint32("nsid", uint32(ns.ID)))
+	}
+}

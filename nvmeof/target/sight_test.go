@@ -1,0 +1,315 @@
+package target
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A replaced is a host whose namespace 2 is replaced, and the two stores.
+type replaced struct {
+	*fixture
+	*association
+	old, now *fakeStore
+}
+
+// add exports a store as namespace 2 with a UUID of its own.
+func (f *fixture) add(s backend.Store, id byte) {
+	f.t.Helper()
+	_, err := f.sub.AddNamespace(NamespaceConfig{Store: s, NSID: 2, UUID: uuid.UUID{id}})
+	f.must(err)
+}
+
+// knowing connects a host that asks as said, and has written.
+func knowing(t *testing.T, asks ...capsule.CNS) *replaced {
+	f := newFixture(t)
+	r := &replaced{fixture: f, old: newFakeStore(1 << 20), now: newFakeStore(1 << 20)}
+	f.add(r.old, 1)
+	r.association = f.associate(testHostNQN, f.at)
+	r.asks(asks...)
+	r.io.wantOK(writeOf(2))
+	r.old.ops()
+	return r
+}
+
+// replace gives namespace 2 another identity.
+func (r *replaced) replace(s backend.Store, id byte) {
+	r.fixture.t.Helper()
+	r.must(r.sub.RemoveNamespace(2))
+	r.add(s, id)
+}
+
+func (r *replaced) asks(list ...capsule.CNS) {
+	r.fixture.t.Helper()
+	for _, cns := range list {
+		identifyInto(r.admin, cns, 2)
+	}
+}
+
+// refuses wants a write to be refused such that the host sends it again, and none to
+// arrive.
+func (r *replaced) refuses(what string) {
+	r.fixture.t.Helper()
+	if got := (<-r.io.startUnidentified(writeOf(2)).response).status; got != capsule.StatusInternalPathError {
+		r.fixture.t.Errorf("%s: a write is answered with %v", what, got)
+	}
+	for _, s := range []*fakeStore{r.old, r.now} {
+		if ops := s.ops(); len(ops) > 0 {
+			r.fixture.t.Errorf("%s: the store has %+v", what, ops)
+		}
+	}
+}
+
+// takes wants a write to arrive at one of the two.
+func (r *replaced) takes(what string) {
+	r.fixture.t.Helper()
+	if got := (<-r.io.startUnidentified(writeOf(2)).response).status; got != capsule.StatusSuccess {
+		r.fixture.t.Errorf("%s: a write is answered with %v", what, got)
+	}
+}
+
+const (
+	structure   = capsule.CNSNamespace
+	independent = capsule.CNSNamespaceIndependent
+	descriptors = capsule.CNSDescriptors
+)
+
+// TestReplacedNamespace: what a host sends to a namespace that another has replaced
+// reaches neither, until the host has understood.
+func TestReplacedNamespace(t *testing.T) {
+	for name, c := range map[string]struct {
+		before []capsule.CNS // as the host connects
+		first  []capsule.CNS // when it is told of the change
+		second []capsule.CNS // when it is told again
+	}{
+		"Linux, which had a disk there":         {[]capsule.CNS{descriptors, structure, structure}, []capsule.CNS{descriptors, structure}, []capsule.CNS{descriptors}},
+		"Linux, which makes a disk of it":       {[]capsule.CNS{descriptors, structure, structure}, []capsule.CNS{descriptors, structure}, []capsule.CNS{structure}},
+		"a later Linux":                         {[]capsule.CNS{descriptors, independent, structure}, []capsule.CNS{descriptors, independent}, []capsule.CNS{descriptors, independent, structure, structure}},
+		"structure first":                       {[]capsule.CNS{structure, descriptors}, []capsule.CNS{structure, descriptors}, []capsule.CNS{structure}},
+		"a host that knows of no descriptors":   {[]capsule.CNS{structure}, []capsule.CNS{structure}, []capsule.CNS{structure}},
+		"the structure of allocated namespaces": {[]capsule.CNS{structure}, []capsule.CNS{capsule.CNSAllocatedNamespace}, []capsule.CNS{structure}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := knowing(t, c.before...)
+				e := r.event()
+				r.replace(r.now, 2)
+				r.wantChanged(e, 2)
+				r.refuses("replaced")
+				e = r.event()
+				r.asks(c.first...)
+				r.refuses("asked about once")
+				r.wantChanged(e, 2)
+				r.asks(c.second...)
+				r.takes("asked about twice")
+				if len(r.old.ops()) != 0 || len(r.now.ops()) != 1 {
+					t.Error("it did not go to the new one")
+				}
+				r.close2(t)
+			})
+		})
+	}
+}
+
+// TestReplacedAndAskedOnce: a host that asks once is given time to understand; one that
+// does not ask, or about descriptors alone, has none.
+func TestReplacedAndAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := knowing(t, descriptors, structure)
+		r.replace(r.now, 2)
+		time.Sleep(time.Hour)
+		r.refuses("an hour later")
+		r.asks(descriptors)
+		time.Sleep(time.Hour)
+		r.refuses("with the descriptors alone")
+		r.asks(structure)
+		time.Sleep(500 * time.Millisecond)
+		r.refuses("soon after it knows all")
+		time.Sleep(time.Second)
+		r.takes("later")
+		r.close2(t)
+	})
+}
+
+// TestReplacedCommands: no command reaches what has replaced its namespace, nor that
+// of the other shard's queue, nor a feature.
+func TestReplacedCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := knowing(t, structure)
+		other := r.dial(2, 0, 128)
+		d := dataOf(r.sub.nqn, testHostNQN)
+		d.CNTLID = r.id
+		other.wantOK(connectCommand(capsule.Connect{QID: 2, SQSIZE: 127}, d))
+		r.replace(r.now, 2)
+		dsm := make([]byte, capsule.DSMRangeSize)
+		capsule.DSMRange{Blocks: 8}.Encode(dsm)
+		rw := capsule.ReadWrite{Blocks: 1}
+		for _, io := range []*hostQueue{r.io, other} {
+			first, second := fusedPair(2, rw, make([]byte, 512), make([]byte, 512))
+			all := []*hostCommand{
+				writeOf(2), readOf(2),
+				ioCommand(capsule.IOWriteZeroes, 2, rw, nil),
+				ioCommand(capsule.IODatasetManagement, 2, capsule.DatasetManagement{Ranges: 1, Deallocate: true}, dsm),
+				ioCommand(capsule.IOVerify, 2, rw, nil),
+				ioCommand(capsule.IOCompare, 2, rw, make([]byte, 512)),
+				copyCommand(2, capsule.Copy{SDLBA: 64, Ranges: 1}, capsule.CopyRange{Blocks: 1}),
+				ioCommand(capsule.IOFlush, 2, nil, nil),
+				ioCommand(capsule.IOFlush, capsule.NSIDBroadcast, nil, nil),
+				reserveCommand(capsule.IOReservationRegister, 2, capsule.ReservationCommand{}, 0, 7),
+				ioCommand(capsule.IOReservationReport, 2, capsule.ReservationReport{Length: 4096, Extended: true}, make([]byte, 4096)),
+				first, second,
+			}
+			for _, c := range all {
+				io.startUnidentified(c)
+			}
+			for _, c := range all {
+				want := capsule.StatusInternalPathError
+				if c == first {
+					want = capsule.StatusFailedFused
+				}
+				if got := (<-c.response).status; got != want {
+					t.Errorf("opcode %#x: %v, want %v", c.sqe.Opcode, got, want)
+				}
+			}
+		}
+		protect := adminCommand(capsule.AdminSetFeatures, capsule.SetFeatures{FID: capsule.FeatureNamespaceWriteProtect, Value: 1}, nil)
+		protect.sqe.NSID = 2
+		r.admin.wantStatus(capsule.StatusInternalPathError, protect)
+		if ops := r.now.ops(); len(ops) > 0 {
+			t.Errorf("the new one has %+v", ops)
+		}
+		for _, io := range []*hostQueue{r.io, other} {
+			r.wantNothingHeld(io)
+		}
+		r.close2(t)
+	})
+}
+
+// TestReplacedAgain: what a host has learned of one that is gone counts for nothing.
+func TestReplacedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := knowing(t, descriptors, structure)
+		r.replace(newFakeStore(1<<20), 2)
+		r.asks(descriptors, structure)
+		r.replace(r.now, 3)
+		r.asks(structure)
+		r.refuses("replaced again")
+		r.asks(descriptors, structure)
+		r.takes("known")
+		r.now.ops()
+		r.replace(r.old, 1) // back
+		r.refuses("the first is back")
+		r.asks(descriptors, structure, structure)
+		r.takes("known as before")
+		r.old.ops()
+
+		// Gone, and much later something else.
+		r.must(r.sub.RemoveNamespace(2))
+		time.Sleep(time.Hour)
+		r.add(newFakeStore(1<<20), 4)
+		r.refuses("added later")
+		// What hosts cannot tell apart is the same to them.
+		r.asks(descriptors, structure, structure)
+		r.replace(r.now, 4)
+		r.takes("the same identity")
+		// With other blocks the addresses mean something else.
+		big := newFakeStore(1 << 20)
+		big.info.BlockSize = 4096
+		r.replace(big, 4)
+		r.now.ops()
+		zeroes := ioCommand(capsule.IOWriteZeroes, 2, capsule.ReadWrite{SLBA: 1, Blocks: 1}, nil)
+		if got := (<-r.io.startUnidentified(zeroes).response).status; got != capsule.StatusInternalPathError || len(big.ops()) > 0 {
+			t.Errorf("other blocks: %v", got)
+		}
+		r.close2(t)
+	})
+}
+
+// TestReplacedWhileCommandsWait: those that wait for a pause to end, and those that were
+// sent while the first one was there, belong to the first one.
+func TestReplacedWhileCommandsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := knowing(t, structure)
+		r.must(r.sub.Namespaces()[1].Pause(0))
+		waits := r.io.startUnidentified(writeOf(2))
+		waits.wantPending()
+		r.replace(r.now, 2)
+		if got := (<-waits.response).status; got != capsule.StatusInvalidNamespace|dnr && got != capsule.StatusInternalPathError {
+			t.Errorf("held by a pause: %v", got)
+		}
+		// Those that wait for the host to ask are not carried out when it has.
+		for range 2 {
+			waits = r.io.startUnidentified(writeOf(2))
+			waits.wantPending()
+			r.asks(structure)
+			if got := (<-waits.response).status; got != capsule.StatusInternalPathError {
+				t.Errorf("sent before the host asked: %v", got)
+			}
+			r.replace(r.now, 3)
+		}
+		if ops := r.now.ops(); len(ops) > 0 {
+			t.Errorf("the new one has %+v", ops)
+		}
+		// They can be aborted, and end with their queue.
+		aborted, left := r.io.startUnidentified(writeOf(2)), r.io.startUnidentified(readOf(2))
+		aborted.wantPending()
+		r.io.call(func() { r.io.q.Abort(aborted.sqe.CID, func(bool) {}) })
+		if got := (<-aborted.response).status; got != capsule.StatusAbortRequested|dnr {
+			t.Errorf("aborted: %v", got)
+		}
+		r.io.lose()
+		time.Sleep(time.Second)
+		if left.answers != 1 {
+			t.Errorf("answered %d times", left.answers)
+		}
+		r.close2(t)
+	})
+}
+
+// TestUseBeforeIdentify: a host that has connected again may send what it meant for
+// something else that was there. Its commands wait until it has asked, and are then to be
+// sent again. One that never asks is known to keep what it knows.
+func TestUseBeforeIdentify(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		s := newFakeStore(1 << 20)
+		f.add(s, 1)
+		a := f.associate(testHostNQN, f.at)
+		early := a.io.startUnidentified(writeOf(2))
+		for range 5 { // on its way through the others
+			time.Sleep(3 * time.Second)
+			identifyInto(a.admin, structure, 1)
+		}
+		early.wantPending()
+		identifyInto(a.admin, structure, 2)
+		if got := (<-early.response).status; got != capsule.StatusInternalPathError || len(s.ops()) != 0 {
+			t.Errorf("sent before the host asked: %v", got)
+		}
+		a.io.wantOK(writeOf(2))
+
+		silent := f.associate(testHostNQN, f.at)
+		begun := time.Now()
+		one, two := silent.io.startUnidentified(writeOf(2)), silent.io.startUnidentified(writeOf(2))
+		for _, c := range []*hostCommand{one, two} {
+			if got := (<-c.response).status; !got.OK() {
+				t.Errorf("of a host that never asks: %v", got)
+			}
+		}
+		if d := time.Since(begun); d < 5*time.Second || d > 6*time.Second {
+			t.Errorf("it waited %v", d)
+		}
+		begun = time.Now()
+		if got := (<-silent.io.startUnidentified(writeOf(1)).response).status; !got.OK() || time.Since(begun) != 0 {
+			t.Errorf("its next namespace: %v after %v", got, time.Since(begun))
+		}
+		if f.logged("host uses a namespace that it has not identified since it connected; its commands go on") != 1 {
+			t.Error("no line says so, or several")
+		}
+		f.close2(t)
+	})
+}
