@@ -37,6 +37,14 @@
 //   - A store that namespaces of several subsystems export is opened once; each
 //     namespace has rights, an ANA group and a pause of its own. A namespace that
 //     is removed goes when its last command is done.
+//   - What a host means for one namespace reaches no other. Where another identity, or
+//     other blocks, come to an NSID its host's commands wait for a short time and then end
+//     with Internal Path Error, which hosts repeat, until its controller has asked what is
+//     there (Identify, CNS 00h, and 03h where it uses that) and shows that it has understood:
+//     by asking again, for which it is told of the change once more, or by a second that
+//     passes. On a new connection commands wait, up to 5 s after the last Identify, until
+//     the host has asked about their namespace; those that came before it did are to be
+//     sent again. A host that asks about nothing by then is believed to know.
 //   - A listener that is removed, or on which a subsystem is no longer exposed,
 //     takes the connections through it along. To let hosts leave first, set its ANA
 //     groups to inaccessible.

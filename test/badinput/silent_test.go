@@ -35,6 +35,10 @@ func (g *gremlin) ioQueue(attrs uint8) (admin, io *conn) {
 	cmd := capsule.FabricsCommand(capsule.FabricsPropertySet)
 	capsule.Property{Size: 4, Offset: uint32(capsule.PropertyCC), Value: uint64(capsule.CC(0x460060).WithEnable(true))}.Put(&cmd)
 	admin.do(admin.capsule(cmd, nil)...)
+	cmd = capsule.Command{Opcode: capsule.Opcode(capsule.AdminIdentify), NSID: 1, Flags: capsule.FlagsSGL,
+		SGL: capsule.KeyedSGL(1<<46, capsule.IdentifySize, 0x1234, false)}
+	capsule.Identify{CNS: capsule.CNSNamespace}.Put(&cmd)
+	admin.do(admin.capsule(cmd, nil)...)
 	io, _ = g.queue(1, id, attrs)
 	return admin, io
 }

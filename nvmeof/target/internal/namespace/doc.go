@@ -3,6 +3,7 @@
 //
 // A [Table] does not change. A [View] is a controller's: it looks through the tables of
 // the subsystem, the listener and the host as they are at the time, and takes no lock. A
-// [Gate] belongs to its shard; which gates there are, and whether those to come are shut,
-// to the mutex of the [volume.Set].
+// [Sight] in it says which of them the host has identified. A [Gate] belongs to its shard;
+// which gates there are, and whether those to come are shut, to the mutex of the
+// [volume.Set].
 package namespace
