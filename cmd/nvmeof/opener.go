@@ -21,12 +21,18 @@ type opener struct {
 	polling   shard.Polling
 	log       *zap.Logger
 	device    func(transport string, addr netip.Addr, cfg providerConfig) (rdmatransport.Device, error)
-	chosen    map[netip.Addr]string // transports; a device that is away for a while stays the choice
+	chosen    map[located]string // transports; a device that is away for a while stays the choice
+}
+
+// located is where a listener is, and the transport that it wants; empty: the document's.
+type located struct {
+	netip.Addr
+	config.Transport
 }
 
 func newOpener(f *configFlags, doc *config.Document, log *zap.Logger) *opener {
 	polling, _ := parsePolling(cmp.Or(string(doc.Limits.Polling), "auto")) // checked as it was read
-	o := &opener{polling: polling, transport: string(doc.Transport), log: log, device: f.device, chosen: map[netip.Addr]string{},
+	o := &opener{polling: polling, transport: string(doc.Transport), log: log, device: f.device, chosen: map[located]string{},
 		provider: providerConfig{
 			shards: shardsOf(doc), ackTimeout: time.Duration(doc.Limits.AckTimeout), rcvbuf: int(doc.Limits.ReceiveBuffer),
 			warn: func(w string) { log.Warn(w) },
@@ -37,12 +43,13 @@ func newOpener(f *configFlags, doc *config.Document, log *zap.Logger) *opener {
 	return o
 }
 
-// choose says by which transport an address is served.
-func (o *opener) choose(a netip.Addr) string {
-	if name, known := o.chosen[a]; known {
+// choose says by which transport a listener's address is served.
+func (o *opener) choose(a netip.Addr, own config.Transport) string {
+	at := located{a, own}
+	if name, known := o.chosen[at]; known {
 		return name
 	}
-	name, why := o.transport, "the configuration says so"
+	name, why := cmp.Or(string(own), o.transport), "the configuration says so"
 	switch name {
 	case "":
 		name, why = transportSoftroce, "it is the default"
@@ -50,23 +57,26 @@ func (o *opener) choose(a netip.Addr) string {
 		name, why = chooseTransport(a)
 	}
 	o.log.Info("transport", zap.String("name", name), zap.String("why", why), zap.Stringer("address", a))
-	o.chosen[a] = name
+	o.chosen[at] = name
 	needProcessors(len(o.chosen)*o.provider.shards, o.polling)
 	return name
 }
 
-// owner names the device of an address. One of softroce has one address.
-func (o *opener) owner(a netip.Addr) string {
-	if o.choose(a) == transportVerbs {
-		if name, err := verbs.Owner(a); err == nil {
-			return name
-		}
+// owner names the device of an address. One of softroce has one address, and is never that
+// of verbs, whose device may be away.
+func (o *opener) owner(a netip.Addr, own config.Transport) string {
+	if o.choose(a, own) != transportVerbs {
+		return a.String()
 	}
-	return a.String()
+	name, err := verbs.Owner(a)
+	if err != nil {
+		return "the RDMA device of " + a.String()
+	}
+	return name
 }
 
-func (o *opener) open(a netip.Addr) (rdmatransport.Device, error) {
-	return o.device(o.choose(a), a, o.provider)
+func (o *opener) open(a netip.Addr, own config.Transport) (rdmatransport.Device, error) {
+	return o.device(o.choose(a, own), a, o.provider)
 }
 
 // closing is told of a device that is about to be closed.

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -9,6 +13,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
 // TestAckTimeout: what the file says reaches the device, and nonsense on a command line is
@@ -21,7 +26,7 @@ func TestAckTimeout(t *testing.T) {
 	}}
 	doc := &config.Document{}
 	doc.Limits.AckTimeout, doc.Limits.Shards = config.Duration(30*time.Millisecond), 3
-	if _, err := newOpener(f, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1")); err != nil {
+	if _, err := newOpener(f, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
 		t.Fatal(err)
 	}
 	if got.ackTimeout != 30*time.Millisecond || got.shards != 3 {
@@ -29,4 +34,41 @@ func TestAckTimeout(t *testing.T) {
 	}
 	command(t, "target", "--listen", "127.0.0.1", "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host", "--ack-timeout", "-1s").want(t, exitUsage, "--ack-timeout", "-1s")
 	command(t, "discover", "-a", "127.0.0.1", "--ack-timeout", "soon").want(t, exitUsage, "--ack-timeout", "soon")
+}
+
+// TestTransportOfListener: each listener is opened by its own transport, and by the
+// document's where it names none; a change of it is a listener that comes back.
+func TestTransportOfListener(t *testing.T) {
+	addrs := []string{loopbackAddress(), loopbackAddress(), loopbackAddress()}
+	opened := make(chan string, 1000)
+	f := &configFlags{socket: filepath.Join(t.TempDir(), "socket"), file: filepath.Join(t.TempDir(), "target.yaml"),
+		device: func(transport string, a netip.Addr, cfg providerConfig) (rdmatransport.Device, error) {
+			opened <- transport + " at " + a.String()
+			if transport == transportVerbs {
+				return nil, &verbs.NoDeviceError{}
+			}
+			return openProvider(transport, a, cfg)
+		}}
+	text := fmt.Sprintf("version: 1\ntransport: verbs\nlimits: {shards: 1}\nlisteners:\n- {id: 1, address: %s, transport: softroce}\n- {id: 2, address: %s}\n- {id: 3, address: %s, transport: auto}\n", addrs[0], addrs[1], addrs[2])
+	if err := os.WriteFile(f.file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	out := newOutput()
+	go func() { ended <- runConfigured(ctx, f, zap.NewNop(), out, out) }() // at stop
+	out.await(t, "controlled at")
+	for _, want := range []string{"softroce at " + addrs[0], "verbs at " + addrs[1], "softroce at " + addrs[2]} {
+		if got := <-opened; got != want {
+			t.Errorf("opened %s, want %s", got, want)
+		}
+	}
+	command(t, "ls", "--socket", f.socket).want(t, 0, addrs[0]+":4420 (softroce)\n", addrs[1]+":4420, WAITING: ", addrs[2]+":4420 (auto)\n")
+	command(t, "listener", "set", "1", "--transport", "verbs", "--socket", f.socket).want(t, exitFailed, "no RDMA device")
+	command(t, "listener", "set", "2", "--transport", "softroce", "--socket", f.socket).want(t, 0, "comes back with another transport")
+	command(t, "ls", "--socket", f.socket).want(t, 0, addrs[0]+":4420 (softroce)\n", addrs[1]+":4420 (softroce)\n")
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math/bits"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -76,10 +77,20 @@ func (r *reviewer) limits(l *Limits) {
 }
 
 func (r *reviewer) listeners() {
+	transports := map[netip.Addr]Transport{}
 	for i, l := range r.doc.Listeners {
 		path := fmt.Sprintf("listeners[%d]", i)
 		r.once("listener", fmt.Sprint(l.ID), path+".id", "give each its own id")
 		r.once("address", l.Address.String(), path+".address", "give each its own port, or address")
+		used, other := r.doc.TransportOf(l), transports[l.Address.Addr()]
+		if other != "" && other != used {
+			where := path + ".transport"
+			if l.Transport == "" {
+				where = path + ".address"
+			}
+			r.fail(where, "give all listeners of an address the same", "another listener of %v has the transport %s, this one %s", l.Address.Addr(), other, used)
+		}
+		transports[l.Address.Addr()] = used
 		groups := map[int]bool{}
 		for j, g := range l.ANAGroups {
 			if groups[g.Group] {

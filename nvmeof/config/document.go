@@ -1,5 +1,7 @@
 package config
 
+import "cmp"
+
 // Version is the version of the schema, which every document names.
 const Version = 1
 
@@ -7,7 +9,7 @@ const Version = 1
 // means the default that its description names.
 type Document struct {
 	Version      int          `json:"version" need:"yes" doc:"Version of this schema: 1."`
-	Transport    Transport    `json:"transport,omitzero" default:"softroce" doc:"RDMA transport: softroce (UDP sockets), verbs (an RDMA device), or auto (verbs where the address belongs to an RDMA device). Default softroce."`
+	Transport    Transport    `json:"transport,omitzero" default:"softroce" doc:"RDMA transport of listeners that name none: softroce (UDP sockets), verbs (an RDMA device), or auto (verbs where the address belongs to an RDMA device). Default softroce."`
 	DiscoveryNQN NQN          `json:"discovery-nqn,omitzero" doc:"A name of the discovery subsystem's own, beside the one that all have."`
 	Limits       Limits       `json:"limits,omitzero" doc:"Bounds on what the target uses. A running target does not change them."`
 	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect: addresses of this machine."`
@@ -35,7 +37,13 @@ type Limits struct {
 type Listener struct {
 	ID        int         `json:"id" need:"yes" min:"1" max:"65535" doc:"Identifies the listener, in the discovery log too."`
 	Address   Address     `json:"address" need:"yes" doc:"IP address, or ADDRESS:PORT. Port 4420 unless given."`
+	Transport Transport   `json:"transport,omitzero" doc:"RDMA transport of this listener: softroce, verbs or auto; all listeners of an address have the same. Default: that of the document."`
 	ANAGroups []*ANAGroup `json:"ana-groups,omitempty" doc:"How hosts reach namespaces through this listener. Groups that are not named are optimized."`
+}
+
+// TransportOf is the transport of a listener: its own, or that of the document.
+func (d *Document) TransportOf(l *Listener) Transport {
+	return cmp.Or(l.Transport, d.Transport, "softroce")
 }
 
 // An ANAGroup is how a listener reaches the namespaces of a group.

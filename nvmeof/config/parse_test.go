@@ -50,6 +50,9 @@ func TestProblems(t *testing.T) {
 			"f:4:8: listeners[1].id: listener 1 is that of listeners[0].id; give each its own id",
 			"f:4:20: listeners[1].address: address 192.0.2.1:4420 is that of listeners[0].address; give each its own port",
 		}},
+		{"transports of an address", head + "transport: verbs\nlisteners:\n- {id: 1, address: 192.0.2.1, transport: softroce}\n- {id: 2, address: \"192.0.2.1:4421\"}\n- {id: 3, address: 192.0.2.2}\n", []string{
+			"f:5:20: listeners[1].address: another listener of 192.0.2.1 has the transport softroce, this one verbs; give all listeners of an address the same"}},
+		{"transport", head + "listeners:\n- {id: 1, address: 192.0.2.1, transport: tcp}\n", []string{"f:3:42: listeners[0].transport: tcp is not known; there are softroce, verbs, auto"}},
 		{"ANA state", head + "listeners:\n- id: 1\n  address: 192.0.2.1\n  ana-groups: [{group: 1, state: Optimised}, {group: 129, state: change}]\n", []string{
 			"f:5:34: listeners[0].ana-groups[0].state: Optimised is not known; did you mean optimized?",
 			"f:5:54: listeners[0].ana-groups[1].group: 129 is too large; at most 128"}},

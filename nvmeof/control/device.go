@@ -33,12 +33,12 @@ type listening struct {
 	cancel context.CancelFunc
 }
 
-// owner names the device of an address.
-func (m *Manager) owner(a netip.Addr) string {
+// owner names the device of a listener.
+func (m *Manager) owner(l *config.Listener) string {
 	if m.cfg.Owner == nil {
-		return a.String()
+		return l.Address.Addr().String()
 	}
-	return m.cfg.Owner(a)
+	return m.cfg.Owner(l.Address.Addr(), l.Transport)
 }
 
 // away reports whether an error says that a device or its address is not there now.
@@ -46,19 +46,19 @@ func (m *Manager) away(err error) bool {
 	return errors.As(err, new(*LeavingError)) || absent(err) || errors.Is(err, rdmatransport.ErrDeviceLost) || m.cfg.Away != nil && m.cfg.Away(err)
 }
 
-// device opens the device of an address, unless it is open.
-func (m *Manager) device(a netip.Addr) (*heldDevice, error) {
+// device opens the device of a listener, unless it is open.
+func (m *Manager) device(l *config.Listener) (*heldDevice, error) {
 	if m.cfg.Device == nil {
 		return nil, errors.New("control: Config.Device is missing")
 	}
-	name := m.owner(a)
+	name := m.owner(l)
 	if d := m.devices[name]; d != nil {
 		return d, nil
 	}
 	if d := m.closings[name]; d != nil {
 		return nil, &LeavingError{"device " + name, d.target.Unfinished()}
 	}
-	dev, err := m.cfg.Device(a)
+	dev, err := m.cfg.Device(l.Address.Addr(), l.Transport)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (m *Manager) listen(l *config.Listener, o Options) error {
 }
 
 func (m *Manager) tryListen(l *config.Listener) error {
-	d, err := m.device(l.Address.Addr())
+	d, err := m.device(l)
 	if err != nil {
 		return err
 	}

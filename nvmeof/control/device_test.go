@@ -28,7 +28,7 @@ func newMachine() *machine {
 }
 
 // device is Config.Device.
-func (m *machine) device(a netip.Addr) (rdmatransport.Device, error) {
+func (m *machine) device(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.away[a] {
@@ -154,7 +154,7 @@ func TestOwner(t *testing.T) {
 	m := newMachine()
 	r := newRig(t, func(c *Config) {
 		c.Device = m.device
-		c.Owner = func(netip.Addr) string { return "rxe0" }
+		c.Owner = func(netip.Addr, config.Transport) string { return "rxe0" }
 	})
 	_, err := r.Apply(r.doc(twoAddresses), Options{})
 	if err == nil || m.opened != 1 { // softroce has but one address

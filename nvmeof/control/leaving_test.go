@@ -56,11 +56,12 @@ func TestDeviceThatIsBeingRemoved(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Device = m.device })
 	r.apply(r.doc(twoAddresses))
 	r.mu.Lock()
-	name := r.owner(r.second)
+	second := r.Manager.doc.Listeners[1]
+	name := r.owner(second)
 	d := r.devices[name]
 	delete(r.devices, name)
 	r.closings[name] = d
-	_, err := r.device(r.second)
+	_, err := r.device(second)
 	away := r.away(err)
 	r.devices[name] = d
 	delete(r.closings, name)

@@ -51,7 +51,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Target: tgt, Settings: &config.Document{Version: 1}, Log: zap.New(core), Device: func(a netip.Addr) (rdmatransport.Device, error) {
+	cfg := Config{Target: tgt, Settings: &config.Document{Version: 1}, Log: zap.New(core), Device: func(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
 		return softroce.Open(softroce.Config{Addr: a})
 	}}
 	for _, c := range change {

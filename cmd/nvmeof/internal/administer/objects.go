@@ -121,13 +121,13 @@ func describe(n *config.Namespace) (kind, export, size string) {
 func listenerObject() *object[config.Listener] {
 	return &object[config.Listener]{
 		name: "listener", alias: "port", what: "listeners", key: "ID", keyField: "id", keyNumber: true, list: "listeners", fixed: []string{"ADDRESS"},
-		fields: []fieldFlag{}, head: []any{"ID", "ADDRESS", "ANA GROUPS"},
+		fields: []fieldFlag{{"transport", "transport"}}, head: []any{"ID", "ADDRESS", "TRANSPORT", "ANA GROUPS"},
 		row: func(l *config.Listener) []any {
 			var groups []string
 			for _, g := range l.ANAGroups {
 				groups = append(groups, fmt.Sprintf("%d %s", g.Group, g.State))
 			}
-			return []any{l.ID, l.Address, strings.Join(groups, ", ")}
+			return []any{l.ID, l.Address, orElse(string(l.Transport), "default"), strings.Join(groups, ", ")}
 		},
 		id: func(l *config.Listener) string { return fmt.Sprint(l.ID) },
 		extend: func(cmd *cobra.Command) func(map[string]any) error {

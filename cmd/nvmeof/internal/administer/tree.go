@@ -57,6 +57,9 @@ func printTree(out io.Writer, doc *config.Document, status *control.Status, cont
 	t.line(1, "listeners [%d]", len(doc.Listeners))
 	for _, l := range doc.Listeners {
 		text := l.Address.String()
+		if l.Transport != "" {
+			text += " (" + string(l.Transport) + ")"
+		}
 		for _, w := range status.Waiting {
 			if w.Listener == l.ID {
 				text += ", WAITING: " + w.Why
