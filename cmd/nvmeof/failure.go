@@ -65,10 +65,10 @@ func (s *session) refused(ctx context.Context, err error, nqn nvmeof.NQN) error 
 	if !errors.As(err, &status) {
 		return &connectError{Err: err}
 	}
-	switch status.Status.Code() {
-	case capsule.StatusConnectInvalidHost:
+	if isStranger(err) {
 		return &connectError{Err: fmt.Errorf("%w\nThis host is %s; on a target of ours: --allow-host %s", err, s.identity.NQN, s.identity.NQN)}
-	case capsule.StatusConnectInvalidParam:
+	}
+	if status.Status.Code() == capsule.StatusConnectInvalidParam {
 		p := capsule.ParseInvalidParameter(status.Result)
 		if p.In == capsule.InvalidInData && p.Offset == capsule.ConnectOffsetSubNQN {
 			return &connectError{Err: fmt.Errorf("%w%s", err, s.suggest(ctx, nqn))}
@@ -77,10 +77,10 @@ func (s *session) refused(ctx context.Context, err error, nqn nvmeof.NQN) error 
 	return &connectError{Err: err}
 }
 
-// refusedAs reports whether a controller refused with a status.
-func refusedAs(err error, code capsule.Status) bool {
+// isStranger returns whether a target refused this host because it does not allow it.
+func isStranger(err error) bool {
 	var status *host.StatusError
-	return errors.As(err, &status) && status.Status.Code() == code
+	return errors.As(err, &status) && status.Status.Code() == capsule.StatusConnectInvalidHost && !status.ObjectsToIdentifier()
 }
 
 // suggest names subsystems that do exist where the wanted one does not.

@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
@@ -260,7 +259,7 @@ func explain(ctx context.Context, err error, id nvmeof.HostIdentity) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if refusedAs(err, capsule.StatusConnectInvalidHost) {
+	if isStranger(err) {
 		err = fmt.Errorf("%w\nThis host is %s; on a target of ours: --allow-host %s", err, id.NQN, id.NQN)
 	}
 	var use usageError

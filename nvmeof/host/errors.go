@@ -113,7 +113,7 @@ func (e *StatusError) hint() string {
 	case capsule.StatusConnectInvalidParam:
 		return ": the controller objects to " + connectField(capsule.ParseInvalidParameter(e.Result))
 	case capsule.StatusConnectInvalidHost:
-		return ": the target does not allow this host; add its name to the subsystem's hosts"
+		return ": " + e.hostHint()
 	case capsule.StatusConnectIncompatibleFormat:
 		return ": the target speaks another version of NVMe over Fabrics"
 	case capsule.StatusConnectControllerBusy:
@@ -124,6 +124,23 @@ func (e *StatusError) hint() string {
 		return ": " + ErrNoSecret.Error()
 	}
 	return ""
+}
+
+// ObjectsToIdentifier reports whether a Connect was refused for the host identifier: the
+// host's name is not what is wrong.
+func (e *StatusError) ObjectsToIdentifier() bool {
+	p := capsule.ParseInvalidParameter(e.Result)
+	return e.Command == connectName && e.Status.Code() == capsule.StatusConnectInvalidHost &&
+		p.In == capsule.InvalidInData && p.Offset == capsule.ConnectOffsetHostID
+}
+
+// hostHint says what helps a host that was refused.
+func (e *StatusError) hostHint() string {
+	if e.ObjectsToIdentifier() {
+		return "the target refuses the host identifier: another host has it, or this host is connected with another one, " +
+			"from before a crash perhaps; each host needs one of its own that stays the same (--hostid, /etc/nvme/hostid)"
+	}
+	return "the target does not allow this host; add its name to the subsystem's hosts"
 }
 
 var connectCommandFields = map[uint16]string{

@@ -140,12 +140,14 @@ func (c *Controller) dismiss(why string) {
 // An ioController is a controller as its I/O queues know it.
 type ioController Controller
 
+const mayWrite = "Subsystem.SetAccess or SetHost with AccessWrite"
+
 // Refused says once why a host that tries to write may not.
 func (c *ioController) Refused(ns *namespace.Namespace) {
 	if c.protested.Load() || c.protested.Swap(true) {
 		return
 	}
-	reason, remedy := "host may only read the namespace", "Subsystem.SetAccess or SetHost with AccessWrite"
+	reason, remedy := "host may only read the namespace", mayWrite
 	switch {
 	case ns.Volume.Info.ReadOnly:
 		reason, remedy = "store is read-only", "open what is exported for writing"

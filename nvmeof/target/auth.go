@@ -203,6 +203,14 @@ func (q *queue) authenticated() {
 	a, c := &q.auth, q.controller
 	q.Shard.StopTimer(&a.timer)
 	q.target.authCounts.succeeded.Add(1)
+	if q == c.admin && !c.owns {
+		if no := c.own(true); no.refused() {
+			q.target.warn("host disconnected", append(q.authFields(), zap.String("reason", no.reason), zap.String("remedy", no.remedy))...)
+			c.dismissed = true
+			c.end(no.reason)
+			return
+		}
+	}
 	a.locked = false
 	if !q.proven {
 		q.heard()

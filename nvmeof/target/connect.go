@@ -145,11 +145,10 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 	case d.HostID == capsule.HostID{}:
 		return nil, refusal{status: capsule.StatusConnectInvalidHost | capsule.StatusDNR, at: badHostID,
 			reason: "host identifier is zero", remedy: "nvme connect --hostid"}
-	case f.QID == 0 && sub.otherHostID(host, d.HostID):
-		// The other may be this host's own of before, which was not heard to leave yet.
-		return nil, refusal{status: capsule.StatusConnectInvalidHost, at: badHostID,
-			reason: "host NQN is connected with another host identifier",
-			remedy: "give each host an NQN and an identifier of its own in /etc/nvme/hostnqn and /etc/nvme/hostid"}
+	case f.QID == 0:
+		if other := sub.otherHostID(host, d.HostID); other != nil {
+			return nil, secondIdentifier(other)
+		}
 	}
 	return sub, refusal{}
 }

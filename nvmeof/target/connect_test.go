@@ -280,8 +280,8 @@ func TestSameHostWithTwoIdentifiers(t *testing.T) {
 	d := connectData()
 	d.HostID[15] = 0xee
 	h := f.dial(0, 0, 32)
-	h.wantStatus(capsule.StatusConnectInvalidHost, connectCommand(capsule.Connect{SQSIZE: 31}, d)) // until the other leaves
-	f.connectAdmin(0)                                                                              // the same identifier again is another association
+	h.wantStatus(capsule.StatusConnectInvalidHost, connectCommand(capsule.Connect{SQSIZE: 31}, d))
+	f.connectAdmin(0) // the same identifier again is another association
 }
 
 // TestConnectTwiceOnAQueue is row 37: the first stands.

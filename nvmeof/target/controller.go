@@ -54,6 +54,7 @@ type Controller struct {
 
 	errors errorRing
 
+	owns          bool        // its use of the host identifier counts; see own
 	keyed         bool        // the host had a key at Connect; constant
 	authenticated atomic.Bool // it has proved itself on the admin queue
 

@@ -110,7 +110,13 @@
 // Commands that change it leave their shard, since a change may have to be saved,
 // one at a time. Preempt and Abort also ends the commands of the preempted hosts on
 // all shards first. Registrations outlive connections; they outlive the target
-// where a host asks for that and [NamespaceConfig] names a place.
+// where a host asks for that and [NamespaceConfig] names a place. Hosts that may only
+// read a namespace cannot reserve it, nor register.
+//
+// A reservation knows hosts by their identifiers, which anybody can send. So one
+// belongs to one host NQN at a time, in all subsystems: to who is registered with it, or
+// else is connected with it, or, with a key, proved who it is and used it last. Others
+// are refused. Hosts without a key are who they say they are.
 //
 // # Authentication
 //

@@ -42,7 +42,10 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
 	}
 	s.succeed(ns.ns)
+	// Whoever connects meanwhile is found the second time.
+	s.target.dismissOthers(ns.ns.Volume)
 	s.replace(c.NSID, ns)
+	s.target.dismissOthers(ns.ns.Volume)
 	s.regrouped(c.Group)
 	s.namespaceChanged(c.NSID)
 	return ns, nil

@@ -76,22 +76,27 @@ func getReservationPersist(c *Controller, r *command.Request, _ uint32) capsule.
 	})
 }
 
-// setReservationPersist is refused where nothing can survive.
+// setReservationPersist is refused where nothing can survive, and to hosts that may not
+// write. With the broadcast identifier it is about the others.
 func setReservationPersist(c *Controller, r *command.Request, v uint32) capsule.Status {
 	on := v&1 != 0
 	var all []*keeper.Keeper
+	refused := capsule.StatusSuccess
 	status := c.eachNamespace(r.Cmd.NSID, func(ns *namespace.Namespace) {
-		if ns.Volume.Reservations.Persists() || !on {
+		switch {
+		case c.view.Rights.Load().To(ns.ID) != AccessWrite:
+			refused = capsule.StatusAccessDenied | capsule.StatusDNR
+		case on && !ns.Volume.Reservations.Persists():
+			refused = invalidField
+		default:
 			all = append(all, ns.Volume.Reservations)
-		} else if r.Cmd.NSID != capsule.NSIDBroadcast {
-			all = append(all, nil)
 		}
 	})
 	switch {
 	case !status.OK():
 		return status
-	case len(all) == 1 && all[0] == nil:
-		return invalidField
+	case !refused.OK() && r.Cmd.NSID != capsule.NSIDBroadcast:
+		return refused
 	}
 	r.Outside(func() func() {
 		status := capsule.StatusSuccess

@@ -65,9 +65,32 @@ func (t *Target) abortReserved(v *volume.Volume, hosts []capsule.HostID, done fu
 	ended()
 }
 
+// mayReserve reports whether the host may carry out a command that changes a
+// reservation: one that may not write has no say in who may, but can give up what it had
+// when it could.
+func (c *ioController) mayReserve(ns *namespace.Namespace, cmd *reservation.Command) bool {
+	if c.view.Rights.Load().To(ns.ID) == AccessWrite {
+		return true
+	}
+	switch cmd.Opcode {
+	case capsule.IOReservationRegister:
+		return cmd.Fields.Action == capsule.UnregisterKey && cmd.Fields.Persist == capsule.PersistNoChange
+	case capsule.IOReservationRelease:
+		return cmd.Fields.Action != capsule.ClearReservation
+	}
+	return false
+}
+
 // Reserve implements [command.Client].
 func (c *ioController) Reserve(ns *namespace.Namespace, cmd reservation.Command) capsule.Status {
 	v, t := ns.Volume, c.target
+	cmd.NQN = c.hostNQN
+	if !c.mayReserve(ns, &cmd) {
+		t.warn("reservation refused", zap.Stringer("command", cmd.Opcode), zap.String("host", c.hostNQN),
+			zap.String("subsystem", c.subsystem.nqn), zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", "host may only read the namespace"),
+			zap.String("remedy", mayWrite))
+		return capsule.StatusAccessDenied | capsule.StatusDNR
+	}
 	out, err := v.Reservations.Change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Apply(cmd) })
 	t.tellReserved(v, out.Notices)
 	if len(out.Abort) > 0 {

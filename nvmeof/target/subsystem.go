@@ -124,6 +124,9 @@ func (s *Subsystem) join(c *Controller) refusal {
 			s.last = s.min
 		}
 		if s.controllers[s.last] == nil {
+			if no := c.own(false); no.refused() {
+				return no
+			}
 			c.id = s.last
 			s.controllers[c.id] = c
 			return refusal{}
@@ -172,6 +175,7 @@ func (s *Subsystem) leave(c *Controller) {
 	defer s.mu.Unlock()
 	if s.controllers[c.id] == c {
 		delete(s.controllers, c.id)
+		c.disown()
 	}
 	if len(s.controllers) == 0 {
 		s.empty.Broadcast()
@@ -195,16 +199,26 @@ func (s *Subsystem) controller(id capsule.ControllerID) *Controller {
 	return s.controllers[id]
 }
 
-// otherHostID reports whether a controller of the same host NQN has another
-// host identifier: one of the two is not who it says. Where hosts have keys, one
-// that has not proved itself says nothing about the others.
-func (s *Subsystem) otherHostID(nqn string, id capsule.HostID) bool {
+// otherHostID returns a controller of the same host NQN with another host identifier:
+// one of the two is not who it says, or was before a crash. Where hosts have keys, one
+// that has not proved itself says nothing about the others, and hosts without a name say
+// nothing about each other.
+func (s *Subsystem) otherHostID(nqn string, id capsule.HostID) *Controller {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
-		if c.hostNQN == nqn && c.hostID != id && c.trusted() {
-			return true
+		if nqn != "" && c.hostNQN == nqn && c.hostID != id && c.trusted() {
+			return c
 		}
 	}
-	return false
+	return nil
+}
+
+// secondIdentifier refuses a host that is connected with another identifier. That one goes
+// if the host does not live any more, hence without DNR; by itself only where it has a keep
+// alive timeout.
+func secondIdentifier(c *Controller) refusal {
+	return refusal{status: capsule.StatusConnectInvalidHost, at: badHostID,
+		reason: "host NQN is connected with another host identifier",
+		remedy: ownIdentifier + fmt.Sprintf("; if that one is gone: nvmeof controller remove %d -n %s", c.id, c.subsystem.nqn)}
 }

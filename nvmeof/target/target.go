@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
@@ -50,6 +51,7 @@ type Target struct {
 	sequence      atomic.Uint32 // of challenges
 
 	volumes   volume.Set
+	owners    access.Owners // of host identifiers
 	unsettled unsettled
 
 	mu         sync.Mutex

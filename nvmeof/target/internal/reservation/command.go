@@ -10,6 +10,7 @@ import (
 type Command struct {
 	Opcode capsule.IOOpcode // Register, Acquire or Release
 	Host   capsule.HostID
+	NQN    string // of the host
 	Fields capsule.ReservationCommand
 	Keys   capsule.ReservationKeys // Release: the first alone
 
@@ -38,6 +39,9 @@ const (
 // Apply carries a command out. The state is the same where the status is an error.
 func (s State) Apply(c Command) (State, Outcome) {
 	next, out := s, Outcome{}
+	if _, found := s.Other(c.Host, c.NQN); found {
+		return s, fail(conflict) // it is not the host that it says
+	}
 	switch c.Opcode {
 	case capsule.IOReservationRegister:
 		out = next.register(c)
@@ -82,6 +86,8 @@ func (s *State) register(c Command) (out Outcome) {
 		case s.Registrants[at].Key != c.Keys.Other:
 			return fail(conflict)
 		}
+		s.Registrants = slices.Clone(s.Registrants)
+		s.Registrants[at].NQN = c.NQN
 		s.Generation++
 		return Outcome{}
 	case capsule.UnregisterKey:
@@ -99,7 +105,7 @@ func (s *State) register(c Command) (out Outcome) {
 			return s.add(c)
 		}
 		s.Registrants = slices.Clone(s.Registrants)
-		s.Registrants[at].Key = c.Keys.Other
+		s.Registrants[at].Key, s.Registrants[at].NQN = c.Keys.Other, c.NQN
 		s.Generation++
 		return Outcome{}
 	}
@@ -116,7 +122,7 @@ func (s *State) add(c Command) Outcome {
 	if len(s.Registrants) == MaxRegistrants {
 		return fail(invalid)
 	}
-	s.Registrants = append(slices.Clone(s.Registrants), Registrant{c.Host, c.Keys.Other})
+	s.Registrants = append(slices.Clone(s.Registrants), Registrant{c.Host, c.Keys.Other, c.NQN})
 	s.Generation++
 	return Outcome{}
 }

@@ -29,6 +29,7 @@ type stateRecord struct {
 type registrantRecord struct {
 	Host string `json:"host"`
 	Key  string `json:"key"`
+	NQN  string `json:"nqn,omitempty"`
 }
 
 const recordVersion = 1
@@ -47,7 +48,7 @@ func (s *State) Encode() ([]byte, error) {
 			body.Holder = hex.EncodeToString(s.Holder[:])
 		}
 		for _, r := range s.Registrants {
-			body.Registrants = append(body.Registrants, registrantRecord{hex.EncodeToString(r.Host[:]), fmt.Sprintf("%016x", uint64(r.Key))})
+			body.Registrants = append(body.Registrants, registrantRecord{hex.EncodeToString(r.Host[:]), fmt.Sprintf("%016x", uint64(r.Key)), r.NQN})
 		}
 	}
 	text, err := json.Marshal(body)
@@ -85,8 +86,8 @@ func Decode(b []byte) (State, error) {
 	ok := body.Holder == "" || decodeHost(body.Holder, &s.Holder)
 	for _, r := range body.Registrants {
 		key, err := strconv.ParseUint(r.Key, 16, 64)
-		e := Registrant{Key: capsule.ReservationKey(key)}
-		ok = ok && err == nil && decodeHost(r.Host, &e.Host)
+		e := Registrant{Key: capsule.ReservationKey(key), NQN: r.NQN}
+		ok = ok && err == nil && decodeHost(r.Host, &e.Host) && len(r.NQN) <= capsule.MaxNQN
 		s.Registrants = append(s.Registrants, e)
 	}
 	if !ok || !s.Check() {

@@ -54,7 +54,7 @@ func ignoring(c Command) Command { return with(c, func(c *Command) { c.Fields.Ig
 func registered(hosts string, t capsule.ReservationType) State {
 	s := State{Generation: 5}
 	for _, h := range []byte(hosts) {
-		s.Registrants = append(s.Registrants, Registrant{host(h), capsule.ReservationKey(h-'a') + 10})
+		s.Registrants = append(s.Registrants, Registrant{host(h), capsule.ReservationKey(h-'a') + 10, ""})
 	}
 	if t != 0 {
 		s.reserve(t, host(hosts[0]))

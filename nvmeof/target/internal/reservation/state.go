@@ -14,6 +14,9 @@ const MaxRegistrants = 128
 type Registrant struct {
 	Host capsule.HostID
 	Key  capsule.ReservationKey
+	// NQN is the name with which it registered. Others cannot use its identifier as long as
+	// it is registered. Empty: it has none, or the record is of a time without names.
+	NQN string
 }
 
 // A State is a namespace's registrants and the reservation that one or all of them
@@ -72,6 +75,16 @@ func (s *State) find(host capsule.HostID) int {
 		}
 	}
 	return -1
+}
+
+// Other returns the name with which another host than nqn is registered with an
+// identifier.
+func (s *State) Other(id capsule.HostID, nqn string) (other string, found bool) {
+	i := s.find(id)
+	if i < 0 || s.Registrants[i].NQN == "" || s.Registrants[i].NQN == nqn {
+		return "", false
+	}
+	return s.Registrants[i].NQN, true
 }
 
 // proves reports whether a host is registered with that key.

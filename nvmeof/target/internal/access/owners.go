@@ -1,0 +1,92 @@
+package access
+
+import (
+	"sync"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// Owners say to which host each host identifier belongs. Reservations know hosts by their
+// identifiers alone, which anybody can send, so a name that uses one keeps others from it:
+// as long as it is connected, and one that has proved who it is for good. The zero value
+// has none.
+type Owners struct {
+	mu  sync.Mutex
+	ids map[capsule.HostID]owner
+}
+
+type owner struct {
+	nqn    string
+	uses   int  // controllers
+	proven bool // the name had a key, and knew it
+}
+
+// A Claim is a host's use of an identifier.
+type Claim struct {
+	ID     capsule.HostID
+	NQN    string
+	Proven bool // it has proved that it is the host of this name
+}
+
+// Take notes a use that Release ends, unless the identifier is another host's. A host
+// that has proved who it is takes it from one that has not, whose name is displaced.
+// keyed tells whether a host still has to prove who it is: one that has not anymore owns
+// nothing while it is away.
+func (o *Owners) Take(c Claim, keyed func(nqn string) bool) (holder, displaced string, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now, found := o.ids[c.ID]
+	switch {
+	case !found || now.nqn == c.NQN:
+	case now.uses == 0 && !keyed(now.nqn):
+		now = owner{}
+	case c.Proven && !now.proven:
+		displaced, now = now.nqn, owner{}
+	default:
+		return now.nqn, "", false
+	}
+	if c.Proven {
+		o.forget(c.NQN)
+	}
+	if o.ids == nil {
+		o.ids = make(map[capsule.HostID]owner)
+	}
+	o.ids[c.ID] = owner{c.NQN, now.uses + 1, now.proven || c.Proven}
+	return c.NQN, displaced, true
+}
+
+// forget frees what a host used before, so that it owns one identifier while it is away
+// and not as many as it likes.
+func (o *Owners) forget(nqn string) {
+	for id, now := range o.ids {
+		if now.nqn == nqn && now.uses == 0 {
+			delete(o.ids, id)
+		}
+	}
+}
+
+// Other returns who has the identifier, if the host may not have it.
+func (o *Owners) Other(c Claim, keyed func(nqn string) bool) (holder string, taken bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now, found := o.ids[c.ID]
+	if !found || now.nqn == c.NQN || now.uses == 0 && !keyed(now.nqn) || c.Proven && !now.proven {
+		return "", false
+	}
+	return now.nqn, true
+}
+
+// Release ends a use. A host that was displaced has none to end.
+func (o *Owners) Release(id capsule.HostID, nqn string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now, found := o.ids[id]
+	if !found || now.nqn != nqn || now.uses == 0 {
+		return
+	}
+	if now.uses--; now.uses == 0 && !now.proven {
+		delete(o.ids, id)
+		return
+	}
+	o.ids[id] = now
+}

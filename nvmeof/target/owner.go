@@ -1,0 +1,133 @@
+package target
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
+)
+
+// Reservations know hosts by their identifiers (NVMe base 2.0, 8.19), which are no secret,
+// so each identifier belongs to one host NQN at a time, in all subsystems: to the one
+// that is registered with it, or else to the one that is connected with it, or that has
+// proved who it is and used it last.
+
+const ownIdentifier = "give each host an NQN and an identifier of its own, in /etc/nvme/hostnqn and /etc/nvme/hostid"
+
+// own makes the host's identifier the controller's host's, or says whose it is. Where the
+// host has a key that waits until it has proved to know it: before, it says nothing about
+// others.
+func (c *Controller) own(proven bool) refusal {
+	if c.discovery() {
+		return refusal{}
+	}
+	claim := access.Claim{ID: c.hostID, NQN: c.hostNQN, Proven: c.keyed}
+	if nqn, found := c.target.registeredAs(c.hostID, c.hostNQN); found {
+		return othersIdentifier("registered for reservations", nqn)
+	}
+	if c.keyed && !proven {
+		if nqn, taken := c.target.owners.Other(claim, c.target.keyed); taken {
+			return othersIdentifier("used", nqn)
+		}
+		return refusal{}
+	}
+	holder, displaced, ok := c.target.owners.Take(claim, c.target.keyed)
+	switch {
+	case !ok:
+		return othersIdentifier("used", holder)
+	case displaced != "":
+		c.target.dismiss(c.hostID, c.hostNQN, "its host identifier is that of "+c.hostNQN+", which has proved who it is")
+	}
+	c.owns = true
+	return refusal{}
+}
+
+// othersIdentifier refuses a host whose identifier is another one's. That one may go, hence
+// without DNR.
+func othersIdentifier(how, nqn string) refusal {
+	return refusal{status: capsule.StatusConnectInvalidHost, at: badHostID,
+		reason: "host identifier is " + how + " by another host, " + nqn, remedy: ownIdentifier}
+}
+
+// disown ends what own began.
+func (c *Controller) disown() {
+	if c.owns {
+		c.target.owners.Release(c.hostID, c.hostNQN)
+	}
+}
+
+// keyed reports whether a host has a key in any subsystem.
+func (t *Target) keyed(nqn string) bool {
+	for _, s := range t.Subsystems() {
+		if c := s.hostConfig(nqn); c.authenticates() {
+			return true
+		}
+	}
+	return false
+}
+
+// registeredAs returns the name with which another host than nqn is registered with an
+// identifier.
+func (t *Target) registeredAs(id capsule.HostID, nqn string) (other string, found bool) {
+	for _, s := range t.Subsystems() {
+		for _, ns := range s.table() {
+			if ns == nil {
+				continue
+			}
+			if other, found = ns.Volume.Reservations.State().Other(id, nqn); found {
+				return other, true
+			}
+		}
+	}
+	return "", false
+}
+
+// dismissOthers ends the controllers of hosts that use an identifier with which another
+// host is registered with the volume, and returns when their queues take no commands any
+// more.
+func (t *Target) dismissOthers(v *volume.Volume) {
+	if v == nil {
+		return // there is no device yet, so nobody is connected
+	}
+	dismissed := 0
+	for _, r := range v.Reservations.State().Registrants {
+		if r.NQN != "" {
+			dismissed += t.dismiss(r.Host, r.NQN, "its host identifier is registered for reservations of "+v.Name+" by "+r.NQN)
+		}
+	}
+	if dismissed > 0 {
+		t.barrier() // the controllers' shards
+		t.barrier() // those of their queues
+	}
+}
+
+// barrier waits until every shard has done what it was asked for before.
+func (t *Target) barrier() {
+	t.mu.Lock()
+	devices := t.devices
+	t.mu.Unlock()
+	for _, d := range devices {
+		for _, w := range d.workers {
+			_ = w.Shard.Call(func() {}) // of one that has ended nobody is left
+		}
+	}
+}
+
+// dismiss ends the controllers with a host identifier that have another NQN.
+func (t *Target) dismiss(id capsule.HostID, but, why string) (dismissed int) {
+	for _, s := range t.Subsystems() {
+		s.mu.Lock()
+		for _, c := range s.controllers {
+			if c.hostID != id || c.hostNQN == but {
+				continue
+			}
+			dismissed++
+			t.warn("host disconnected", zap.String("host", c.hostNQN), zap.String("subsystem", s.nqn),
+				zap.String("reason", why), zap.String("remedy", ownIdentifier))
+			c.dismiss(why)
+		}
+		s.mu.Unlock()
+	}
+	return dismissed
+}

@@ -1,0 +1,214 @@
+package target
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
+)
+
+// posing is the Connect data of a host that uses an identifier of its choice.
+func posing(sub *Subsystem, nqn string, id capsule.HostID) capsule.ConnectData {
+	d := connectData()
+	d.SubNQN, d.HostNQN, d.HostID = nqnField(sub.NQN()), nqnField(nqn), id
+	return d
+}
+
+// wantAnothers wants a Connect refused for its host identifier, in a way that lets the
+// host try again, and a line with the name of whose it is.
+func (f *fixture) wantAnothers(d capsule.ConnectData, owner string) {
+	f.t.Helper()
+	f.logs.TakeAll()
+	h := f.dial(0, 0, 32)
+	r := h.wantStatus(capsule.StatusConnectInvalidHost, connectCommand(capsule.Connect{SQSIZE: 31}, d))
+	if p := capsule.ParseInvalidParameter(r.result); p != badHostID {
+		f.t.Errorf("invalid parameter %+v", p)
+	}
+	lines := f.logs.FilterMessage("connect refused").All()
+	if len(lines) != 1 || !strings.Contains(lines[0].ContextMap()["reason"].(string), owner) {
+		f.t.Errorf("logged %v, want one line that names %s", lines, owner)
+	}
+	h.lose()
+}
+
+const nqnA, nqnB = "nqn.2014-08.org.nvmexpress:host:a", "nqn.2014-08.org.nvmexpress:host:b"
+
+// TestIdentifierOfAnother: who connects with the identifier of a host that is connected,
+// or registered, would write through its reservation. It cannot connect, to whatever
+// subsystem.
+func TestIdentifierOfAnother(t *testing.T) {
+	f := newFixture(t)
+	other, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":other"})
+	f.must(err)
+	if _, err = other.AddNamespace(NamespaceConfig{Store: f.store}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Subsystem{f.sub, other} {
+		s.AllowHost(nqnB)
+	}
+	refused := func() {
+		t.Helper()
+		for _, s := range []*Subsystem{f.sub, other} {
+			f.wantAnothers(posing(s, nqnB, capsule.HostID{15: 'a'}), nqnA)
+		}
+	}
+	a := f.tenant("a", f.sub, 0)
+	second := f.tenant("a", other, 1) // its own name may use it wherever it likes
+	refused()                         // it is connected
+	second.io.lose()
+	second.admin.lose()
+	refused()
+	a.register(capsule.StatusSuccess, 1)
+	a.acquire(capsule.StatusSuccess, 1, exclusiveAccess)
+	a.io.lose()
+	a.admin.lose()
+	refused() // it is registered
+	a = f.tenant("a", f.sub, 0)
+	a.io.wantOK(reserveCommand(capsule.IOReservationRegister, 1, capsule.ReservationCommand{Action: capsule.UnregisterKey}, a.key, 0))
+	a.io.lose()
+	a.admin.lose()
+	h := f.dial(0, 0, 32)
+	h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, posing(f.sub, nqnB, capsule.HostID{15: 'a'})))
+	f.wantAnothers(posing(f.sub, nqnA, capsule.HostID{15: 'a'}), nqnB)
+}
+
+// TestIdentifierAfterARestart: who registered is known after it, before it has come back,
+// and when the namespace comes later than the one who poses as it.
+func TestIdentifierAfterARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r")
+	open := func(f *fixture) {
+		t.Helper()
+		_, err := f.sub.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), NSID: 2, Reservations: ReservationFile(path)})
+		f.must(err)
+	}
+	f := newFixture(t)
+	open(f)
+	a := f.tenant("a", f.sub, 0)
+	a.io.wantOK(reserveCommand(capsule.IOReservationRegister, 2, capsule.ReservationCommand{Persist: capsule.PersistSet}, 0, a.key))
+	a.acquire(capsule.StatusSuccess, 2, exclusiveAccess)
+	f.must(f.target.Close())
+
+	f = newFixture(t)
+	f.sub.AllowHost(nqnB)
+	pose := posing(f.sub, nqnB, a.id)
+	admin := f.dial(0, 0, 32)
+	r := admin.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, pose))
+	admin.setCC(linuxCC)
+	admin.setCC(linuxCC.WithEnable(true))
+	io, with := f.dial(1, 1, 128), pose
+	with.CNTLID = capsule.ParseConnectResponse(r.result).CNTLID
+	io.wantOK(connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, with))
+	open(f)
+	<-admin.closed
+	<-io.closed
+	f.wantAnothers(pose, nqnA)
+	f.tenant("a", f.sub, 0).wantAccess(2, true, true)
+}
+
+// TestIdentifiersAndKeys: with keys an identifier is that of who proved to be the host,
+// while it is away, too; who has not proved anything keeps nobody out.
+func TestIdentifiersAndKeys(t *testing.T) {
+	k := newKeyed(t)
+	key := newKey(t)
+	k.must(k.sub.SetHost(HostConfig{NQN: nqnB, DHCHAPKey: key}))
+	k.sub.AllowHost(nqnA)
+	second := k.dial(0, 0, 32)
+	second.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, posing(k.sub, nqnB, testHostID)))
+	h, _ := k.admin()
+	refused := func() {
+		t.Helper()
+		k.wantAnothers(posing(k.sub, nqnA, testHostID), testHostNQN)
+		k.wantAnothers(posing(k.sub, nqnB, testHostID), testHostNQN)
+	}
+	refused()
+
+	// It had connected before; what it proves does not make it the first.
+	x := k.exchange(func(c *auth.HostConfig) { c.HostNQN, c.HostKey, c.ControllerKey = nqnB, key, auth.Key{} })
+	second.sendAuth(x)
+	second.receiveAuth(x)
+	second.sendAuth(x)
+	second.start(authReceiveCommand(4096))
+	<-second.closed
+	h.lose()
+	refused() // the host is away
+	k.admin()
+	k.sub.RemoveHost(testHostNQN) // for good
+	for k.sub.connectedControllers() > 0 {
+		k.target.barrier()
+	}
+	k.dial(0, 0, 32).wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, posing(k.sub, nqnA, testHostID)))
+}
+
+// TestProofDisplaces: who has nothing to prove gives way to the host that has.
+func TestProofDisplaces(t *testing.T) {
+	k := newKeyed(t)
+	k.sub.AllowHost(nqnA)
+	first := k.dial(0, 0, 32)
+	first.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, posing(k.sub, nqnA, testHostID)))
+	k.admin()
+	<-first.closed
+	k.wantAnothers(posing(k.sub, nqnA, testHostID), testHostNQN)
+}
+
+// TestReadersCannotReserve: a host that may only read cannot keep those that write from
+// it, but can give up what it got when it could write, too.
+func TestReadersCannotReserve(t *testing.T) {
+	f := newFixture(t)
+	path := ReservationFile(filepath.Join(t.TempDir(), "r"))
+	_, err := f.sub.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), NSID: 2, Reservations: path})
+	f.must(err)
+	denied, ok := capsule.StatusAccessDenied|dnr, capsule.StatusSuccess
+	a, b := f.tenant("a", f.sub, 0), f.tenant("b", f.sub, 1)
+	a.register(ok, 2)
+	b.register(ok, 2)
+	b.acquire(ok, 2, capsule.ReservationWriteExclusiveRegistrantsOnly)
+	f.must(f.sub.SetHost(HostConfig{NQN: nqnB, Access: AccessRead}))
+	b.register(denied, 2)
+	b.io.wantStatus(denied, reserveCommand(capsule.IOReservationRegister, 2, capsule.ReservationCommand{Action: capsule.ReplaceKey}, b.key, 5))
+	b.io.wantStatus(denied, reserveCommand(capsule.IOReservationRegister, 2,
+		capsule.ReservationCommand{Action: capsule.UnregisterKey, Persist: capsule.PersistSet}, b.key, 0))
+	b.acquire(denied, 2, writeExclusive)
+	for _, action := range []uint8{capsule.PreemptReservation, capsule.PreemptAndAbort} {
+		b.io.wantStatus(denied, b.preempt(2, action, writeExclusive, a.key))
+	}
+	b.io.wantStatus(denied, reserveCommand(capsule.IOReservationRelease, 2, capsule.ReservationCommand{Action: capsule.ClearReservation}, b.key, 0))
+	b.setFeature(denied, capsule.FeatureReservationPersist, 2, 1)
+	if head, all := b.report(2); head.Persist != 0 || len(all) != 2 {
+		t.Errorf("report %+v, %+v", head, all)
+	}
+	if f.logs.FilterMessage("reservation refused").Len() == 0 {
+		t.Error("no line tells why")
+	}
+	b.release(ok, 2, capsule.ReservationWriteExclusiveRegistrantsOnly)
+	b.io.wantOK(reserveCommand(capsule.IOReservationRegister, 2, capsule.ReservationCommand{Action: capsule.UnregisterKey}, b.key, 0))
+	a.acquire(ok, 2, writeExclusive)
+	b.io.wantOK(readOf(2))
+}
+
+// TestSecondIdentifier: a host that comes back after a crash with another identifier is
+// told what keeps it out, and may try again.
+func TestSecondIdentifier(t *testing.T) {
+	f := newFixture(t)
+	first, id := f.connectAdmin(0)
+	d := connectData()
+	d.HostID[0] ^= 0xff
+	f.logs.TakeAll()
+	again := f.dial(0, 0, 32)
+	again.wantStatus(capsule.StatusConnectInvalidHost, connectCommand(capsule.Connect{SQSIZE: 31}, d))
+	want := fmt.Sprintf("nvmeof controller remove %d -n %s", id, testSubNQN)
+	if l := f.logs.FilterMessage("connect refused").All(); len(l) != 1 || !strings.Contains(fmt.Sprint(l[0].ContextMap()), want) {
+		t.Errorf("logged %v, want %q", l, want)
+	}
+	f.must(f.sub.Disconnect(id))
+	<-first.closed
+	again.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))
+}
+
+func (s *Subsystem) connectedControllers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.controllers)
+}
