@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,11 +40,12 @@ when what was begun has been finished and made durable. Then, and on SIGUSR1, it
 how many clients and requests there were, and what went wrong with them.
 
 An export is called as its namespace identifier; the first is the default one. The
-socket has mode 0600. --traddr takes several addresses with commas between them: paths
-to one subsystem, one of which at least has to lead there at first; it begins when that is
-so, and goes on with the others by itself. When a controller is
-lost it is connected to again; without any requests wait, as --fast_io_fail_tmo says,
-and after --ctrl-loss-tmo it ends.`,
+socket has mode 0600, and comes when there is something to serve. --traddr takes several
+addresses with commas between them: paths to one subsystem. It begins when one of them
+leads there, for which it waits where a target does not answer yet, and goes on with the
+others by itself: one that is refused is tried again, ever more slowly. When a controller
+is lost it is connected to again; without any requests wait, as --fast_io_fail_tmo says,
+and after --ctrl-loss-tmo it ends, as it does at the start.`,
 		Example: "  nvmeof attach -t rdma -a 192.0.2.1 -n NQN --socket /run/disk.sock\n" +
 			"  fio --name=t --ioengine=nbd --uri='nbd+unix:///1?socket=/run/disk.sock' --rw=randread --bs=4k --iodepth=32",
 		Args: cobra.NoArgs,
@@ -55,20 +57,19 @@ and after --ctrl-loss-tmo it ends.`,
 			if a.socket == "" {
 				return usage("--socket is missing: the path of the unix socket to make, as in --socket /run/disk.sock")
 			}
-			runtime.GOMAXPROCS(runtime.NumCPU() + 1) // for the front end's loop; the host's add theirs
-			server, err := nbd.Listen(nbd.Config{
-				Socket: a.socket, Clients: a.clients, Polling: polling,
-				Log: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", line) },
-			})
-			if err != nil {
+			if err := nbd.Vacant(a.socket); err != nil {
 				return err
 			}
-			tell := func() { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: nbd:", server.Stats()) }
+			runtime.GOMAXPROCS(runtime.NumCPU() + 1) // for the front end's loop; the host's add theirs
+			f := &front{cfg: nbd.Config{
+				Socket: a.socket, Clients: a.clients, Polling: polling,
+				Log: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", line) },
+			}}
+			tell := func() { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: nbd:", f.stats()) }
 			forget := onSignal(unix.SIGUSR1, tell)
-			err = a.serve(cmd, server)
-			err = errors.Join(err, server.Close())
+			err = errors.Join(a.serve(cmd, f), f.Close())
 			forget()
-			if server.Stats() != (nbd.Stats{}) {
+			if f.stats() != (nbd.Stats{}) {
 				tell()
 			}
 			return err
@@ -98,16 +99,53 @@ func (a *attachment) serve(cmd *cobra.Command, front attach.FrontEnd) (err error
 	return errors.Join(err, p.flush(), p.subsystem.Close())
 }
 
+// A front is an NBD server that listens from the moment on at which it has a disk.
+type front struct {
+	cfg    nbd.Config
+	server atomic.Pointer[nbd.Server] // nil: not yet
+}
+
+// Publish implements [attach.FrontEnd].
+func (f *front) Publish(disks []attach.Disk) error {
+	if s := f.server.Load(); s != nil {
+		return s.Publish(disks)
+	}
+	s, err := nbd.Listen(f.cfg, disks...)
+	if err == nil {
+		f.server.Store(s)
+	}
+	return err
+}
+
+// URI and Usage implement [attach.FrontEnd]; a disk has been published before.
+func (f *front) URI(d attach.Disk) string     { return f.server.Load().URI(d) }
+func (f *front) Usage(d attach.Disk) []string { return f.server.Load().Usage(d) }
+
+// Close implements [attach.FrontEnd].
+func (f *front) Close() error {
+	if s := f.server.Load(); s != nil {
+		return s.Close()
+	}
+	return nil
+}
+
+func (f *front) stats() nbd.Stats {
+	if s := f.server.Load(); s != nil {
+		return s.Stats()
+	}
+	return nbd.Stats{}
+}
+
 // connect connects by all addresses.
 func (a *attachment) connect(ctx context.Context, all *hosts, p *publisher) error {
 	paths, identity, err := a.paths(all)
 	if err != nil {
 		return err
 	}
-	wait, cancel := context.WithTimeout(ctx, connectTime)
-	defer cancel()
-	defer tellSilence(p.warn, paths...)()
-	if p.subsystem, p.controllers, err = (connections.Multipath{}).Connect(wait, paths, p.changed); err != nil {
+	silence := startSilence(p.warn, paths...)
+	defer silence.stop()
+	m := connections.Multipath{Wait: true, Attempt: silence.failed}
+	if p.subsystem, p.controllers, err = m.Connect(ctx, paths, p.changed); err != nil {
 		return explain(ctx, err, identity)
 	}
 	for i := range paths {

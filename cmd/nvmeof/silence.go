@@ -3,8 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
@@ -13,14 +16,73 @@ import (
 // silenceTime is after what time without a connection a user is told what is waited for.
 const silenceTime = 3 * time.Second
 
-// tellSilence tells so, unless stop is called before.
-func tellSilence(warn io.Writer, paths ...connections.Path) (stop func()) {
-	var all []string
+// A silence is the time until a connection comes about. It tells a user who waits for
+// longer than silenceTime what stands in the way, each thing once.
+type silence struct {
+	warn  io.Writer
+	timer *time.Timer
+
+	mu      sync.Mutex // guards what follows
+	reasons map[netip.AddrPort]string
+	told    map[netip.AddrPort]string // nil: nothing yet
+	over    bool
+}
+
+// startSilence begins to wait for paths.
+func startSilence(warn io.Writer, paths ...connections.Path) *silence {
+	s := &silence{warn: warn, reasons: map[netip.AddrPort]string{}}
 	for i := range paths {
-		all = append(all, netip.AddrPortFrom(paths[i].Options.Traddr, paths[i].Options.Trsvcid).String())
+		s.reasons[netip.AddrPortFrom(paths[i].Options.Traddr, paths[i].Options.Trsvcid)] = ""
 	}
-	t := time.AfterFunc(silenceTime, func() {
-		fmt.Fprintf(warn, "nvmeof: no connection to %s after %v; still trying: is a target there, and may UDP packets to port 4791 pass?\n", strings.Join(all, ", "), silenceTime)
+	s.timer = time.AfterFunc(silenceTime, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.told = map[netip.AddrPort]string{}
+		s.tell()
 	})
-	return func() { t.Stop() }
+	return s
+}
+
+// tellSilence is startSilence for what tells nothing of its attempts.
+func tellSilence(warn io.Writer, paths ...connections.Path) (stop func()) {
+	return startSilence(warn, paths...).stop
+}
+
+// failed notes an attempt. Any goroutine may call it.
+func (s *silence) failed(at netip.AddrPort, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reasons[at] = err.Error(); s.told != nil {
+		s.tell()
+	}
+}
+
+// tell tells what is new. Under mu.
+func (s *silence) tell() {
+	if s.over {
+		return
+	}
+	var silent []string
+	for _, at := range slices.SortedFunc(maps.Keys(s.reasons), netip.AddrPort.Compare) {
+		reason := s.reasons[at]
+		old, known := s.told[at]
+		switch s.told[at] = reason; {
+		case known && old == reason:
+		case reason == "":
+			silent = append(silent, at.String())
+		default:
+			fmt.Fprintf(s.warn, "nvmeof: %s; still trying\n", reason)
+		}
+	}
+	if len(silent) > 0 {
+		fmt.Fprintf(s.warn, "nvmeof: no connection to %s after %v; still trying: is a target there, and may UDP packets to port 4791 pass?\n", strings.Join(silent, ", "), silenceTime)
+	}
+}
+
+// stop ends it.
+func (s *silence) stop() {
+	s.timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
 }

@@ -60,12 +60,9 @@ func (s *sockets) publish(d attach.Disk) error {
 	server, err := nbd.Listen(nbd.Config{
 		Socket: filepath.Join(s.dir, d.Name+".sock"), Polling: s.polling,
 		Log: func(line string) { s.log(d.Name + ": " + line) },
-	})
+	}, d)
 	if err != nil {
 		return err
-	}
-	if err := server.Publish([]attach.Disk{d}); err != nil {
-		return errors.Join(err, server.Close())
 	}
 	needProcessors(len(all)+2, s.polling) // the servers' loops, and one of a host
 	s.mu.Lock()

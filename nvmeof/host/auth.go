@@ -19,6 +19,7 @@ const receiveLength = 4096
 var (
 	ErrNoSecret = errors.New("the target asks for authentication: give the key that it has for this host (--dhchap-secret)")
 	ErrNoProof  = errors.New("the target does not ask for authentication, so it cannot prove who it is, which --dhchap-ctrl-secret demands")
+	ErrHungUp   = errors.New("the target hung up on this host's proof; is --dhchap-secret the key that it has for this host?")
 )
 
 // An AuthError is an authentication that failed. It wraps an [*auth.Error], which
@@ -100,7 +101,7 @@ func hungUp(x *auth.Host, err error) error {
 	if x.State() != auth.StateSuccess1 || !errors.Is(err, rdmatransport.ErrDisconnected) {
 		return err
 	}
-	return errors.New("the target hung up on this host's proof; is --dhchap-secret the key that it has for this host?")
+	return ErrHungUp
 }
 
 // exchange sends the message that is due, or fetches the controller's.

@@ -16,6 +16,9 @@ type Config struct {
 	NQN    nvmeof.NQN // required
 	Paths  []PathConfig
 	Policy Policy // default NUMA
+	// Wait has Connect wait for targets that do not answer yet, or not take anybody
+	// yet: until each path is refused or given up ([Timers].CtrlLossTmo).
+	Wait bool
 	// Event is called when a path's state or an ANA state changes, from goroutines of
 	// the package: it must not block, nor call the subsystem. Default: none.
 	Event func(Event)
@@ -42,7 +45,9 @@ type Timers struct {
 	// ReconnectDelay is the longest pause between two attempts to connect: the first
 	// is a tenth of it, each further one twice as long. Default 10 s.
 	ReconnectDelay time.Duration
-	// CtrlLossTmo is when a path is given up for good; default 600 s, negative: never.
+	// CtrlLossTmo is when a path is given up for good, counted from the loss of its
+	// controller, or, where it never had one, from the time at which it was added and all
+	// others were lost; default 600 s, negative: never.
 	CtrlLossTmo time.Duration
 	// FastIOFailTmo is when requests stop to wait for the path; default and negative:
 	// when it is given up.

@@ -208,3 +208,91 @@ func TestDelete(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusedPath is a path that its target refuses at first, for a minute or for an hour:
+// the others work, and it is tried again until it is let in.
+func TestRefusedPath(t *testing.T) {
+	for _, after := range []time.Duration{4 * time.Second, time.Hour} {
+		inBubble(t, func(t *testing.T) {
+			l := newLab(t, 2)
+			l.sides[1].sub.AllowAnyHost(false)
+			var s *Subsystem
+			d, _ := took(func() error { s = l.connect(l.config()); return nil })
+			wantBetween(t, "connecting by the path that is allowed", d, 0, 1100*time.Millisecond)
+			n := l.namespace(s)
+			l.must(n.Flush())
+			p := s.Paths()[1]
+			time.Sleep(after)
+			var status *host.StatusError
+			if st := p.Status(); st.State != StateConnecting || !errors.As(st.Err, &status) || st.Attempts == 0 || st.Attempts > 3+int(after/time.Minute) {
+				t.Errorf("after %v: status %+v", after, st)
+			}
+			l.sides[1].sub.AllowAnyHost(true)
+			d, _ = took(func() error { l.await(p, StateLive); return nil })
+			wantBetween(t, "the next attempt", d, 0, 81*time.Second)
+			l.sides[0].kill()
+			l.must(n.Flush())
+		})
+	}
+}
+
+// TestRefusedAlone: a path that is refused is no reason to wait, nor is it kept for ever
+// once it is the only one.
+func TestRefusedAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		l.sides[1].sub.AllowAnyHost(false)
+		cfg := l.config()
+		s := l.connect(cfg)
+		l.sides[0].kill()
+		l.await(s.Paths()[0], StateDead)
+		l.await(s.Paths()[1], StateDead)
+		l.sides[1].sub.AllowAnyHost(false)
+		cfg.Paths, cfg.Wait = cfg.Paths[1:], true
+		d, err := took(func() error {
+			_, err := Connect(t.Context(), cfg)
+			return err
+		})
+		if err == nil || !strings.Contains(err.Error(), "does not allow this host") {
+			t.Errorf("%v", err)
+		}
+		wantBetween(t, "being refused", d, 0, time.Second)
+	})
+}
+
+// TestOnlyTargetStarts: a host that comes before its only target waits for it, and no
+// longer than for a target that was lost.
+func TestOnlyTargetStarts(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		l.sides[0].kill()
+		l.sides[1].sub.AllowAnyHost(false) // and the other one refuses
+		cfg := l.config()
+		cfg.Wait = true
+		time.AfterFunc(5*time.Minute, l.sides[0].revive)
+		var s *Subsystem
+		d, err := took(func() (err error) {
+			s, err = Connect(t.Context(), cfg)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.must(s.Close()) })
+		wantBetween(t, "connecting", d, 5*time.Minute, 6*time.Minute)
+		l.must(l.namespace(s).Flush())
+		l.must(s.Close())
+		l.sides[0].kill()
+		cfg.Paths = cfg.Paths[:1]
+		cfg.Paths[0].CtrlLossTmo = 2 * time.Minute
+		d, err = took(func() error {
+			_, err := Connect(t.Context(), cfg)
+			return err
+		})
+		var connect *host.ConnectError
+		if !errors.As(err, &connect) {
+			t.Errorf("%v", err)
+		}
+		wantBetween(t, "giving up", d, 2*time.Minute, 3*time.Minute)
+	})
+}

@@ -14,11 +14,12 @@
 // another is connected in the background. The first attempt comes after a tenth of
 // [Timers].ReconnectDelay, each further one after twice as long, up to that delay; all
 // are up to a quarter shorter by chance, so that the hosts of a target that returns do
-// not come at once. After CtrlLossTmo without success the path is dead for good. A
-// path that never was live is dead at once where the target refuses it with Do Not
-// Retry, or where it leads elsewhere. One that has been live tries on whatever the
-// target says, since a target that is being set up anew refuses for a while; Linux
-// gives up at Do Not Retry.
+// not come at once. After CtrlLossTmo without success the path is dead for good; one that
+// never was live is not while another is. Whatever the target says, the path tries on,
+// since a target that is being set up anew refuses for a while; Linux gives up at Do Not
+// Retry. One that never was live, and is refused so or leads elsewhere, is tried after
+// ReconnectDelay, and then ever more rarely, up to eight times that. What becomes of one
+// path is nothing to the others.
 //
 // # Which path
 //

@@ -83,6 +83,9 @@ func (p *Path) run(ctx context.Context) {
 	first := true
 	for {
 		p.sub.mu.Lock()
+		if p.sub.othersLive(p) {
+			p.life.Spare(time.Now())
+		}
 		do := p.life.Due(time.Now())
 		wake, ok := p.life.Wake()
 		p.sub.mu.Unlock()
@@ -90,15 +93,17 @@ func (p *Path) run(ctx context.Context) {
 		case decide.End:
 			p.sub.changed(p, false) // it may just have been given up
 			if first {
-				p.wasTried()
+				close(p.tried)
 			}
+			p.sub.stepped()
 			return
 		case decide.Connect:
 			s := p.connect(ctx)
 			if first {
-				p.wasTried()
+				close(p.tried)
 				first = false
 			}
+			p.sub.stepped()
 			if s != nil {
 				p.live(ctx, s)
 			}
@@ -108,15 +113,6 @@ func (p *Path) run(ctx context.Context) {
 			}
 			sleep(ctx, time.Until(wake))
 		}
-	}
-}
-
-// wasTried tells that the first attempt has ended.
-func (p *Path) wasTried() {
-	close(p.tried)
-	select {
-	case p.sub.tries <- p:
-	default: // one that was added later
 	}
 }
 
@@ -154,28 +150,31 @@ func (p *Path) connect(ctx context.Context) *session {
 		p.disconnect(c, s) // why it failed says more than what that returns
 	}
 	p.sub.mu.Lock()
-	p.life.Failed(time.Now(), err, permanent(err), rand.Float64())
+	p.life.Failed(time.Now(), err, Refused(err), rand.Float64())
 	p.sub.mu.Unlock()
 	p.sub.changed(p, false)
 	return nil
 }
 
-// permanent reports whether an attempt that failed would fail again, until somebody
-// changes a configuration.
-func permanent(err error) bool {
+// Refused reports whether an attempt to connect that failed will fail again until
+// somebody changes something, in the target or here, as far as one can tell: the target
+// says so (Do Not Retry), or the path leads elsewhere.
+func Refused(err error) bool {
 	var connect *host.ConnectError
 	var status *host.StatusError
 	var auth *host.AuthError
 	var mismatch *MismatchError
 	switch {
+	case errors.As(err, &auth), errors.As(err, &mismatch), errors.Is(err, host.ErrHungUp):
+		return true
+	case errors.As(err, &connect) && connect.RefusedBy() == host.SideHost:
+		return true
 	case errors.As(err, &status):
 		return status.Status.DNR()
-	case errors.As(err, &auth), errors.As(err, &mismatch):
-		return true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, host.ErrClosed):
 		return false
 	}
-	return !errors.As(err, &connect)
+	return connect == nil
 }
 
 // event takes an asynchronous event. The controller sends no other until the log

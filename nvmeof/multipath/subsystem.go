@@ -24,7 +24,7 @@ type Subsystem struct {
 	event  func(Event)
 	about  func(*Namespace) // Config.NamespaceEvent, or does nothing
 	base   time.Time        // of the clock that requests go by
-	tries  chan *Path       // whose first attempt has ended; Connect takes them
+	steps  chan struct{}    // a path was tried, since it was last read; Connect reads
 
 	// opening is held while namespaces and buffers become known to controllers, which
 	// takes commands. It comes before mu.
@@ -38,15 +38,16 @@ type Subsystem struct {
 }
 
 // Connect connects to a subsystem over its paths. It returns when one of them is live
-// and the others have been tried once, or a second has passed since; those go on trying.
-// A path that never can be, since the target refuses it or it leads elsewhere, is an
-// error if that shows by then. ctx bounds the wait.
+// and the others have been tried once, or a second has passed since; those go on trying,
+// whatever became of the first attempt. Without any the error is that of all paths: when
+// each was tried once, or, with [Config].Wait, when each is refused or given up. ctx
+// bounds the wait.
 func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	s := &Subsystem{
-		nqn: cfg.NQN, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(), tries: make(chan *Path, len(cfg.Paths)),
+		nqn: cfg.NQN, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(), steps: make(chan struct{}, 1),
 		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{},
 	}
 	s.policy.Store(uint32(cfg.Policy))
@@ -58,7 +59,7 @@ func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
-	if err := s.firstTry(ctx); err != nil {
+	if err := s.firstTry(ctx, cfg.Wait); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -95,52 +96,83 @@ func (s *Subsystem) add(c PathConfig) (*Path, error) {
 // those that do answer, be it to refuse, have done so by then.
 const othersTime = time.Second
 
-// firstTry waits until a path is live, and a little for the others, or until each was
-// tried, and judges.
-func (s *Subsystem) firstTry(ctx context.Context) error {
+// firstTry waits until a path is live, and a little for the others, or until there is
+// nothing to wait for.
+func (s *Subsystem) firstTry(ctx context.Context, patient bool) error {
 	paths := s.Paths()
 	var others <-chan time.Time // nil until a path is live
-	var errs []error
-	for range paths {
+	for {
+		live, untried, hopeful, err := s.tally(paths)
+		switch {
+		case live && untried == 0:
+			return nil
+		case live:
+			others = cmp.Or(others, time.After(othersTime))
+		case untried == 0 && (!patient || hopeful == 0):
+			return err
+		}
 		select {
-		case p := <-s.tries:
-			st := p.Status()
-			switch {
-			case st.State == StateDead:
-				return st.Err
-			case st.Reconnects > 0 || st.State == StateLive || st.State == StateLost:
-				others = cmp.Or(others, time.After(othersTime))
-			}
-			if st.Err != nil {
-				errs = append(errs, st.Err)
-			}
+		case <-s.steps:
 		case <-others:
 			return nil
 		case <-ctx.Done():
-			return fmt.Errorf("multipath: %w; no answer from %s", ctx.Err(), untried(paths))
+			return fmt.Errorf("multipath: %w; no answer from %s", ctx.Err(), silent(paths))
 		}
 	}
-	if others == nil {
-		return errors.Join(errs...)
-	}
-	return nil
 }
 
-// untried lists the addresses of paths whose first attempt goes on.
-func untried(paths []*Path) string {
+// tally tells whether a path is live, or was, how many were not tried yet, how many may
+// become live without anybody's doing, and the errors of all.
+func (s *Subsystem) tally(paths []*Path) (live bool, untried, hopeful int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, p := range paths {
+		switch state, _, why := p.life.State(); {
+		case state == StateLive, state == StateLost, p.life.Reconnects() > 0:
+			live = true
+		case state == StateConnecting && p.life.Attempts() == 0:
+			untried++
+		default:
+			errs = append(errs, why)
+			if state == StateConnecting && !p.life.Refused() {
+				hopeful++
+			}
+		}
+	}
+	return live, untried, hopeful, errors.Join(errs...)
+}
+
+// stepped tells Connect that a path was tried.
+func (s *Subsystem) stepped() {
+	select {
+	case s.steps <- struct{}{}:
+	default:
+	}
+}
+
+// othersLive reports whether a path other than p is live. Under mu.
+func (s *Subsystem) othersLive(p *Path) bool {
+	return slices.ContainsFunc(s.paths, func(o *Path) bool { return o != p && o.session != nil })
+}
+
+// silent lists the addresses of paths that never were live, with the reason if there is
+// one.
+func silent(paths []*Path) string {
 	var all []string
 	for _, p := range paths {
-		select {
-		case <-p.tried:
-		default:
-			all = append(all, p.addr().String())
+		text := p.addr().String()
+		if err := p.Status().Err; err != nil {
+			text += fmt.Sprintf(" (%v)", err)
 		}
+		all = append(all, text)
 	}
 	return strings.Join(all, ", ")
 }
 
-// Add adds a path, tries it once, and keeps it unless it never can be. It returns
-// the error of that try: nil where the path is live.
+// Add adds a path and tries it once. It returns the error of that try, nil where the
+// path is live; the path is kept in either case, and tried again. Without a path the
+// error is why there is none.
 func (s *Subsystem) Add(ctx context.Context, c PathConfig) (*Path, error) {
 	p, err := s.add(c)
 	if err != nil {
@@ -152,12 +184,7 @@ func (s *Subsystem) Add(ctx context.Context, c PathConfig) (*Path, error) {
 		p.Delete()
 		return nil, ctx.Err()
 	}
-	st := p.Status()
-	if st.State == StateDead {
-		p.Delete()
-		return nil, st.Err
-	}
-	return p, st.Err
+	return p, p.Status().Err
 }
 
 // drainTime bounds how long a path that goes is waited for by its requests.

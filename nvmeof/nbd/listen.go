@@ -62,8 +62,29 @@ func bindHint(path string, err error) string {
 	return ""
 }
 
+// Vacant says why a server could not listen on a socket of that path, as far as a look
+// tells: somebody is served there, or it is no socket.
+func Vacant(path string) error {
+	_, err := os.Lstat(path)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	return mayReplace(path)
+}
+
 // removeStale removes a socket on which nobody listens.
 func removeStale(path string) error {
+	if err := mayReplace(path); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("socket that nobody serves any more: %w", err)
+	}
+	return nil
+}
+
+// mayReplace refuses what is no socket, and one on which somebody listens.
+func mayReplace(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return fmt.Errorf("socket: %w", err)
@@ -79,9 +100,6 @@ func removeStale(path string) error {
 	err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
 	if !errors.Is(err, unix.ECONNREFUSED) {
 		return fmt.Errorf("%s is served by another process: end that, or choose another path", path)
-	}
-	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("socket that nobody serves any more: %w", err)
 	}
 	return nil
 }

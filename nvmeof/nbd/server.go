@@ -65,9 +65,10 @@ type Server struct {
 
 var _ attach.FrontEnd = (*Server)(nil)
 
-// Listen starts a server without exports. A socket that its server left behind is
-// replaced; of one that is served it says so.
-func Listen(cfg Config) (*Server, error) {
+// Listen starts a server of disks, as [Server.Publish] has them: its first client finds
+// them. A socket that its server left behind is replaced; of one that is served it says
+// so.
+func Listen(cfg Config, disks ...attach.Disk) (*Server, error) {
 	if cfg.Socket == "" {
 		return nil, errors.New("nbd: Config.Socket is missing")
 	}
@@ -76,7 +77,9 @@ func Listen(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, wake: wake, ended: make(chan struct{})}
-	s.exports.Store(new([]*export))
+	if err := s.Publish(disks); err != nil {
+		return nil, errors.Join(err, wake.close())
+	}
 	if s.listener, err = listen(cfg.Socket); err != nil {
 		return nil, errors.Join(err, wake.close())
 	}

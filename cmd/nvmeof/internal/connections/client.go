@@ -164,6 +164,9 @@ func call(ctx context.Context, socket, method, path string, body, result any) er
 		if d.Decode(&f) != nil || f.Error == "" {
 			f.Error = r.Status
 		}
+		if f.Passing {
+			return &passingError{f.Error}
+		}
 		return errors.New(f.Error)
 	}
 	return d.Decode(result)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -18,7 +19,13 @@ import (
 // Multipath is the Connector over package multipath: a lost controller is connected to
 // again, and requests wait meanwhile, or take another path. Policy is that of subsystems
 // whose paths say none.
-type Multipath struct{ Policy multipath.Policy }
+type Multipath struct {
+	Policy multipath.Policy
+	// Wait has Connect wait as [multipath.Config].Wait does, and Attempt is told of each
+	// attempt that fails meanwhile, from any goroutine; it may be nil.
+	Wait    bool
+	Attempt func(at netip.AddrPort, err error)
+}
 
 // Connect implements [Connector].
 func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (Subsystem, []Controller, error) {
@@ -26,7 +33,13 @@ func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (S
 		return nil, nil, errors.New("no path to connect by")
 	}
 	cfg := multipath.Config{
-		NQN: paths[0].Options.NQN, Policy: m.Policy, Event: func(multipath.Event) { changed() },
+		NQN: paths[0].Options.NQN, Policy: m.Policy, Wait: m.Wait,
+		Event: func(e multipath.Event) {
+			if m.Attempt != nil && e.State == multipath.StateConnecting && e.Err != nil {
+				m.Attempt(e.Path.Addr(), e.Err)
+			}
+			changed()
+		},
 		NamespaceEvent: func(*multipath.Namespace) { changed() },
 	}
 	for _, p := range paths {

@@ -2,6 +2,7 @@ package connections
 
 import (
 	"context"
+	"errors"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -26,6 +27,19 @@ type Connector interface {
 	// controller's state or the namespaces may be others; it does not block.
 	Connect(ctx context.Context, paths []Path, changed func()) (Subsystem, []Controller, error)
 }
+
+// Passing reports whether a connection that did not come about may do so a little later
+// without anybody's doing: the target does not answer, or takes nobody yet.
+func Passing(err error) bool {
+	var connect *host.ConnectError
+	var other *passingError
+	return errors.As(err, &other) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &connect) && !multipath.Refused(err)
+}
+
+// A passingError is such an error of another process.
+type passingError struct{ text string }
+
+func (e *passingError) Error() string { return e.text }
 
 // A Subsystem is connected. Its methods may be called from any goroutine.
 type Subsystem interface {

@@ -123,7 +123,8 @@ type discovered struct {
 }
 
 type failure struct {
-	Error string `json:"error"`
+	Error   string `json:"error"`
+	Passing bool   `json:"passing,omitempty"` // it may succeed a little later
 }
 
 func handler(h *Holder, services Services) http.Handler {
@@ -175,7 +176,7 @@ func request(w http.ResponseWriter, r *http.Request, into any) bool {
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		w.WriteHeader(http.StatusBadRequest)
-		_ = json.NewEncoder(w).Encode(failure{err.Error()})
+		_ = json.NewEncoder(w).Encode(failure{Error: err.Error()})
 		return false
 	}
 	return true
@@ -185,7 +186,7 @@ func answer(w http.ResponseWriter, value any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
 		w.WriteHeader(http.StatusInternalServerError)
-		value = failure{err.Error()}
+		value = failure{err.Error(), Passing(err)}
 	}
 	_ = json.NewEncoder(w).Encode(value)
 }

@@ -49,6 +49,7 @@ type Life struct {
 	lost     time.Time // when the controller was lost, or the first attempt began
 	next     time.Time // the next attempt
 	attempts int       // failed since lost
+	refusals int       // of those the last ones, for reasons that somebody has to mend
 	lives    uint64    // how often it became live
 	err      error     // why it is not live, or was not the last time
 }
@@ -94,21 +95,20 @@ func (l *Life) Connected(now time.Time) {
 		return
 	}
 	l.lives++
-	l.attempts = 0
+	l.attempts, l.refusals = 0, 0
 	l.enter(Live, now)
 }
 
-// Failed is the end of another. An error that is permanent ends a path that never
-// was live: its user had better know. random is from [0, 1).
-func (l *Life) Failed(now time.Time, err error, permanent bool, random float64) {
+// Failed is the end of another. Refused is one that fails until somebody mends the
+// cause. random is from [0, 1).
+func (l *Life) Failed(now time.Time, err error, refused bool, random float64) {
 	if l.ended() {
 		return
 	}
 	l.err = err
 	l.attempts++
-	if permanent && l.lives == 0 {
-		l.enter(Dead, now)
-		return
+	if l.refusals++; !refused {
+		l.refusals = 0
 	}
 	l.next = now.Add(l.delay(random))
 	l.Due(now) // it may be too late for another
@@ -119,10 +119,18 @@ func (l *Life) LostController(now time.Time, err error, random float64) {
 	if l.state != Live {
 		return
 	}
-	l.err, l.lost, l.attempts = err, now, 0
+	l.err, l.lost, l.attempts, l.refusals = err, now, 0, 0
 	l.enter(Lost, now)
 	l.next = now.Add(l.delay(random))
 	l.Due(now)
+}
+
+// Spare is told that another path is live. One that never was is not given up then: it
+// is as if it came now.
+func (l *Life) Spare(now time.Time) {
+	if l.state == Connecting {
+		l.lost = now
+	}
 }
 
 // Delete ends the path.
@@ -140,11 +148,18 @@ func (l *Life) enter(s State, now time.Time) { l.state, l.since = s, now }
 // short. Each further one is twice as long, up to ReconnectDelay.
 const firstShare = 10
 
+// refusedDoublings is how often the pause of a path that never was live and is refused
+// doubles, from ReconnectDelay on.
+const refusedDoublings = 3
+
 // delay is the pause before the next attempt, up to a quarter shorter by chance, so
 // that the hosts of a target that returns do not come at once.
 func (l *Life) delay(random float64) time.Duration {
 	d := l.timers.ReconnectDelay
-	if l.attempts < 4 { // 1/10, 2/10, 4/10, 8/10
+	switch {
+	case l.refusals > 0 && l.lives == 0:
+		d <<= min(l.refusals-1, refusedDoublings)
+	case l.attempts < 4: // 1/10, 2/10, 4/10, 8/10
 		d = d / firstShare << l.attempts
 	}
 	return d - time.Duration(random*float64(d)/4)
@@ -170,6 +185,9 @@ func (l *Life) Limit() (time.Time, bool) {
 
 // Attempts is how many have failed since the path was last live.
 func (l *Life) Attempts() int { return l.attempts }
+
+// Refused reports whether the last attempt failed for a reason that somebody has to mend.
+func (l *Life) Refused() bool { return l.refusals > 0 }
 
 // Reconnects is how often the path became live again.
 func (l *Life) Reconnects() uint64 { return max(l.lives, 1) - 1 }

@@ -18,7 +18,7 @@ func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * fl
 func TestLife(t *testing.T) {
 	type step struct {
 		at    float64 // seconds
-		do    string  // "", connected, failed, refused, lost, delete
+		do    string  // "", connected, failed, refused, spare, lost, delete
 		state State
 		due   Action
 		wake  float64 // 0: none
@@ -37,7 +37,22 @@ func TestLife(t *testing.T) {
 			{0, "connected", Live, Wait, 0}, {5, "lost", Lost, Wait, 6}, {6, "", Lost, Connect, 6}, {6, "failed", Lost, Wait, 8},
 			{8, "connected", Live, Wait, 0}, {100, "lost", Lost, Wait, 101},
 		}},
-		{"refused at first", linux, []step{{0, "refused", Dead, End, 0}, {1, "connected", Dead, End, 0}}},
+		{"refused at first", linux, []step{
+			{0, "refused", Connecting, Wait, 10}, {10, "", Connecting, Connect, 10}, {10, "refused", Connecting, Wait, 30},
+			{30, "refused", Connecting, Wait, 70}, {70, "refused", Connecting, Wait, 150}, {150, "refused", Connecting, Wait, 230},
+			{230, "failed", Connecting, Wait, 240}, {240, "connected", Live, Wait, 0},
+		}},
+		{"refused for too long", Timers{10 * time.Second, 60 * time.Second, -1}, []step{
+			{0, "refused", Connecting, Wait, 10}, {10, "refused", Connecting, Wait, 30}, {30, "refused", Connecting, Wait, 60},
+			{60, "", Dead, End, 0}, {61, "connected", Dead, End, 0},
+		}},
+		{"refused while others are live", Timers{10 * time.Second, 60 * time.Second, -1}, []step{
+			{0, "refused", Connecting, Wait, 10}, {59, "spare", Connecting, Connect, 10}, {118, "spare", Connecting, Connect, 10},
+			{178, "", Dead, End, 0},
+		}},
+		{"lost while others are live", Timers{10 * time.Second, 60 * time.Second, -1}, []step{
+			{0, "connected", Live, Wait, 0}, {1, "lost", Lost, Wait, 2}, {60, "spare", Lost, Connect, 2}, {61, "", Dead, End, 0},
+		}},
 		{"refused later", linux, []step{{0, "connected", Live, Wait, 0}, {5, "lost", Lost, Wait, 6}, {6, "refused", Lost, Wait, 8}}},
 		{"given up between attempts", Timers{10 * time.Second, 5 * time.Second, -1}, []step{
 			{0, "connected", Live, Wait, 0}, {5, "lost", Lost, Wait, 6}, {6, "failed", Lost, Wait, 8}, {8, "failed", Lost, Wait, 10},
@@ -61,6 +76,8 @@ func TestLife(t *testing.T) {
 				l.Failed(now, errAny, false, 0)
 			case "refused":
 				l.Failed(now, errAny, true, 0)
+			case "spare":
+				l.Spare(now)
 			case "lost":
 				l.LostController(now, errAny, 0)
 			case "delete":
@@ -101,7 +118,8 @@ func TestHope(t *testing.T) {
 		{fast, func(l *Life) { l.Connected(at(1)); l.LostController(at(3), errAny, 0) }, 18, true},
 		{linux, func(l *Life) { l.Connected(at(1)); l.LostController(at(3), errAny, 0) }, 0, true},
 		{linux, func(l *Life) { l.Delete(at(1)) }, 0, false},
-		{linux, func(l *Life) { l.Failed(at(1), errAny, true, 0) }, 0, false},
+		{linux, func(l *Life) { l.Failed(at(1), errAny, true, 0) }, 0, true},
+		{fast, func(l *Life) { l.Failed(at(1), errAny, true, 0); l.Spare(at(9)) }, 24, true},
 	}
 	for i, tt := range tests {
 		l := NewLife(tt.timers, start)

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAttachRefusedPath and TestAttachUnknownPath: an address whose target refuses this
+// host, or does not know the subsystem, is no obstacle to the other one, and is used once
+// it lets the host in.
+func TestAttachRefusedPath(t *testing.T) {
+	testRefusedPath(t, strings.Replace(testConfig, "allow-any-host: true", "hosts: []", 1))
+}
+
+func TestAttachUnknownPath(t *testing.T) {
+	testRefusedPath(t, strings.Replace(testConfig, ":disk\n", ":other\n", 1))
+}
+
+func testRefusedPath(t *testing.T, document string) {
+	beside(t)
+	live := startConfigured(t, durable)
+	live.out.await(t, "nvme connect")
+	other := startConfigured(t, document)
+	other.out.await(t, "nvme connect")
+	a := startAttach(t, live.testTarget, append(quick, "-a", live.addr+","+other.addr)...)
+	l := a.load(t, "1")
+	l.more(t, 50)
+	a.errOut.await(t, "nvmeof: "+other.addr+": connecting: ")
+	time.Sleep(4 * time.Second)
+	other.write(t, "target.yaml", testConfig)
+	command(t, "target", "apply", other.file).want(t, 0)
+	a.errOut.await(t, "nvmeof: "+other.addr+": live\n")
+	l.more(t, 50)
+	l.end(t)
+	a.finish(t)
+}
+
+// TestTargetStartsLater: attach and connect wait for their only target.
+func TestTargetStartsLater(t *testing.T) {
+	beside(t)
+	c := configure(t, durable)
+	connect := startCommand(t, c.at("connect", "-n", testNQN, "-w", loopbackAddress(), "--ack-timeout", "100ms")...)
+	socket := filepath.Join(t.TempDir(), "s")
+	attach := startCommand(t, append(quick, "attach", "-a", c.addr, "-n", testNQN, "--socket", socket)...)
+	attach.errOut.await(t, "still trying")
+	startDurable(t, c)
+	attach.out.await(t, "nbd-client")
+	connect.out.await(t, "nvme0\n")
+	connect.errOut.await(t, "still trying")
+	dialNBD(t, socket, "1").wantErrno(t, 0, 0)
+	for _, p := range []*process{attach, connect} {
+		p.stop()
+		p.wantEnd(0)
+	}
+}
