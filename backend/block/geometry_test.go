@@ -84,45 +84,6 @@ func TestReadQueue(t *testing.T) {
 	if g.readQueue(dir + "/nowhere/else"); !g.writeBack || g.canDiscard {
 		t.Errorf("nothing known: %+v: must assume a write cache", g)
 	}
-	parts := withPartitions(dir)
-	if len(parts) != 3 || parts[0].number != "8:0" || parts[1].name != "sda1" || parts[2].number != "8:2" {
-		t.Errorf("partitions: %+v", parts)
-	}
-}
-
-func TestFindMount(t *testing.T) {
-	const table = `22 1 254:0 / / rw,relatime - ext4 /dev/root rw
-36 22 8:1 /sub /srv/my\040disk rw,noatime shared:1 - xfs /dev/sda1 rw
-37 22 0:44 / /pool rw - btrfs /dev/sdc rw
-nonsense
-38 22 8:17
-`
-	for number, want := range map[string]string{"8:1": "/srv/my disk", "254:0": "/", "8:2": "", "8:17": ""} {
-		if got := findMount(strings.NewReader(table), []part{{number: number, name: "x"}}); got != want {
-			t.Errorf("%s is mounted on %q, want %q", number, got, want)
-		}
-	}
-	if got := findMount(strings.NewReader(table), []part{{number: "8:32", name: "sdc"}}); got != "/pool" {
-		t.Errorf("sdc is mounted on %q", got)
-	}
-	if got := quoted("/srv/my disk"); got != "'/srv/my disk'" || quoted("/srv/a_b-1.x") != "/srv/a_b-1.x" {
-		t.Errorf("quoted: %s", got)
-	}
-}
-
-func TestInUseWords(t *testing.T) {
-	for want, e := range map[string]InUseError{
-		"run: umount /srv":      {User: "mounted on /srv", Mend: "umount /srv"},
-		"stop that first":       {User: "in use by process 7 (x)"},
-		"lsblk /dev/sdx":        {},
-		"export it once":        {User: "in use by this process", here: true},
-		"/dev/sdx is part of /": {User: "part of /dev/md0", Mend: "mdadm --stop /dev/md0"},
-	} {
-		e.Path = "/dev/sdx"
-		if !strings.Contains(e.Error(), want) || !strings.Contains(e.Error(), "force") {
-			t.Errorf("%q: want %q in it", e.Error(), want)
-		}
-	}
 }
 
 func TestOpenRefuses(t *testing.T) {

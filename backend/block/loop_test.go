@@ -1,8 +1,10 @@
 package block
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -88,6 +90,51 @@ func TestMounted(t *testing.T) {
 		t.Errorf("Open of a mounted device: %v", err)
 	}
 	s := openStore(t, l.path, Config{Force: true, ReadOnly: true})
+	closeStore(t, s)
+}
+
+// QEMU takes no device for itself, and tells of it in locks. It refuses one that is open
+// here.
+func TestInUseByQEMU(t *testing.T) {
+	l := newLoop(t, testSize, 512, 0)
+	name, err := exec.LookPath("qemu-io")
+	if err != nil {
+		t.Skip("there is no qemu-io, of the package qemu-utils")
+	}
+	cmd := exec.Command(name, "-f", "raw", l.path)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write([]byte("length\n")); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !strings.Contains(lines.Text(), "20 MiB") {
+	}
+	var busy *InUseError
+	if _, err := Open(l.path, Config{}); !errors.As(err, &busy) || !strings.Contains(err.Error(), "qemu-io") {
+		t.Errorf("Open of a device that QEMU has: %v", err)
+	}
+	s := openStore(t, l.path, Config{Force: true})
+	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "by force") {
+		t.Errorf("forced: notes %q", notes)
+	}
+	closeStore(t, s)
+	in.Close()
+	go io.Copy(io.Discard, out) // ends with the process
+	cmd.Wait()
+	s = openStore(t, l.path, Config{})
+	if said, err := exec.Command(name, "-f", "raw", "-c", "write 0 4096", l.path).CombinedOutput(); !strings.Contains(string(said), "lock") {
+		t.Errorf("QEMU writes to what is served: %s, %v", said, err)
+	}
 	closeStore(t, s)
 }
 

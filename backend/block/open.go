@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend/disk"
+	"github.com/nvmeof-go/nvmeof/backend/inuse"
 )
 
 // Store implements [backend.Store], [backend.Resizer],
@@ -23,6 +24,9 @@ type Store struct {
 	notes []string
 }
 
+// An InUseError says that a device belongs to somebody else.
+type InUseError = inuse.Error
+
 // Open opens the device at path.
 func Open(path string, cfg Config) (*Store, error) {
 	if err := cfg.check(); err != nil {
@@ -33,6 +37,7 @@ func Open(path string, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	if err := s.prepare(); err != nil {
+		inuse.Unlock(s.fd)
 		_ = unix.Close(s.fd)
 		return nil, fmt.Errorf("open store %s: %w", path, err)
 	}
@@ -75,7 +80,7 @@ func (s *Store) openDevice() error {
 		case err != unix.EBUSY:
 			return s.refusal(err)
 		}
-		if busy := findUser(s.path); busy.Mend != "" || time.Now().After(end) {
+		if busy := inuse.Device(s.path); busy.Mend != "" || time.Now().After(end) {
 			return busy
 		}
 	}
@@ -98,6 +103,9 @@ func (s *Store) refusal(err error) error {
 
 // prepare makes a store of the open device.
 func (s *Store) prepare() error {
+	if err := s.alone(); err != nil {
+		return err
+	}
 	g, err := measure(s.fd)
 	if err != nil {
 		return err
@@ -109,17 +117,40 @@ func (s *Store) prepare() error {
 	if left := g.size - info.Size; left > 0 {
 		s.notes = append(s.notes, fmt.Sprintf("the last %d bytes of the device are not a whole block and not served", left))
 	}
-	if s.cfg.Force {
-		if busy := findUser(s.path); busy.User != "" {
-			s.notes = append(s.notes, fmt.Sprintf("it was opened by force although it is %s: whoever else writes to it destroys data", busy.User))
-		}
-	}
 	s.Disk, err = disk.New(disk.Config{
 		Options: s.cfg.Options, Name: s.path, FD: s.fd, Info: info, Device: true, Direct: !s.cfg.Buffered,
 		Measure: func() (int64, error) { return sizeOf(s.fd) },
-		Release: func() error { return unix.Close(s.fd) },
+		Release: func() error {
+			inuse.Unlock(s.fd)
+			return unix.Close(s.fd)
+		},
 	})
 	return err
+}
+
+// alone looks for those who use the device without having taken it for themselves.
+func (s *Store) alone() error {
+	var busy *inuse.Error
+	err := inuse.Lock(s.fd, s.path, s.cfg.ReadOnly)
+	if err != nil && !errors.As(err, &busy) {
+		return err
+	}
+	switch {
+	case s.cfg.Force:
+		if busy == nil {
+			busy = inuse.Device(s.path)
+		}
+		if busy.User != "" {
+			s.notes = append(s.notes, busy.Note())
+		}
+		return nil
+	case busy == nil:
+		busy = inuse.Exported(s.path)
+	}
+	if busy != nil {
+		return busy
+	}
+	return nil
 }
 
 // Notes tells an administrator what is not as configured, and why: sentences

@@ -31,6 +31,11 @@ type Config struct {
 	Buffered bool // through the page cache, with no demands on alignment
 	Thin     bool // no preallocation: writes may fail with backend.ErrNoSpace
 
+	// Force opens a file that QEMU, a loop device, swap, a mount or a target of the kernel
+	// uses. Whoever else writes to it then destroys what hosts store, and the other way
+	// round. A file that another store has is refused all the same.
+	Force bool
+
 	Engine  Engine
 	Threads int // most goroutines of a queue under EngineThreads; default 16
 

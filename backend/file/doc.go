@@ -5,7 +5,10 @@
 // [Open] takes the file as it is, or creates and preallocates it when a size is
 // given, so that no later write runs out of space (what a host deallocates it
 // gives back, and may then miss). An advisory lock keeps a second opener out,
-// in this process or another. I/O is direct (O_DIRECT) where the file system
+// in this process or another; others that have the file are found by what the kernel
+// tells and by the locks of QEMU, which for its part refuses a file that is open here
+// (package inuse; qemu-img info -U looks at it all the same). [Config.Force] opens it in
+// spite of them. I/O is direct (O_DIRECT) where the file system
 // can: what it cannot is in [Store.Notes], for the log. Config.Buffered and
 // Config.Thin choose otherwise.
 //

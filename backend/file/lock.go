@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend/inuse"
 )
 
 // A LockedError says that somebody else serves the file.
@@ -68,6 +70,7 @@ const lingering = 2 * time.Second
 // unlockAndClose does not leave the lock to the end of the last io_uring.
 func unlockAndClose(fd int) error {
 	_ = unix.Flock(fd, unix.LOCK_UN)
+	inuse.Unlock(fd)
 	return unix.Close(fd)
 }
 

@@ -3,6 +3,7 @@ package file
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/disk"
+	"github.com/nvmeof-go/nvmeof/backend/inuse"
 )
 
 // Open opens or creates the file at path. A file that it created is removed when
@@ -26,7 +28,8 @@ func Open(path string, cfg Config) (*Store, error) {
 	}
 	if err := s.prepare(created); err != nil {
 		var locked *LockedError // whose holder the file then belongs to
-		if created && !errors.As(err, &locked) {
+		var busy *inuse.Error
+		if created && !errors.As(err, &locked) && !errors.As(err, &busy) {
 			_ = os.Remove(path)
 		}
 		_ = unlockAndClose(s.fd)
@@ -93,6 +96,12 @@ func (s *Store) prepare(created bool) error {
 	if err := lock(s.fd, s.path, s.cfg.ReadOnly); err != nil {
 		return err
 	}
+	if err := s.alone(); err != nil {
+		return err
+	}
+	if !created {
+		s.lookInside()
+	}
 	if err := s.allocate(created); err != nil {
 		return err
 	}
@@ -124,6 +133,51 @@ func (s *Store) confirm() error {
 	}
 	// io_uring would give up where it had to wait.
 	return unix.SetNonblock(s.fd, false)
+}
+
+// alone looks for those who use the file and are no targets like this one.
+func (s *Store) alone() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(s.fd, &st); err != nil {
+		return err
+	}
+	var busy *inuse.Error
+	err := inuse.Lock(s.fd, s.path, s.cfg.ReadOnly)
+	if err != nil && !errors.As(err, &busy) {
+		return err
+	}
+	if busy == nil {
+		busy = inuse.File(s.path, &st, s.cfg.ReadOnly)
+	}
+	switch {
+	case busy == nil:
+	case s.cfg.Force:
+		s.note(busy.Note())
+	default:
+		return busy
+	}
+	return nil
+}
+
+// lookInside notes what a file is that holds something else than a disk as it is.
+func (s *Store) lookInside() {
+	if what := inuse.Format(readerAt(s.fd)); what != "" {
+		s.note(what)
+	}
+}
+
+// A readerAt reads from a descriptor.
+type readerAt int
+
+func (fd readerAt) ReadAt(b []byte, offset int64) (n int, err error) {
+	err = retry(func() (err error) {
+		n, err = unix.Pread(int(fd), b, offset)
+		return err
+	})
+	if err == nil && n < len(b) {
+		err = io.EOF
+	}
+	return max(n, 0), err
 }
 
 // allocate gives the file its size, and the blocks for it.

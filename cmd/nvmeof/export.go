@@ -36,7 +36,7 @@ type export struct {
 	resv      string // file that keeps reservations; empty: they end with the target
 }
 
-const exportHelp = `mem:SIZE, a file's PATH or a block device, then options after commas: bs=512 or bs=4096 (block size; default 512, or the device's own), size=SIZE (create or extend the file), ro, buffered, thin, force (a device that is in use), resv=FILE (keeps reservations)`
+const exportHelp = `mem:SIZE, a file's PATH or a block device, then options after commas: bs=512 or bs=4096 (block size; default 512, or the device's own), size=SIZE (create or extend the file), ro, buffered, thin, force (what is in use), resv=FILE (keeps reservations)`
 
 // parseExport reads "mem:1GiB,bs=4096" or "/path/file.img,size=10GiB,thin".
 func parseExport(s string) (export, error) {
@@ -133,11 +133,8 @@ func (e *export) openPath() (notedStore, error) {
 		}
 		return s, nil
 	}
-	if e.force {
-		return nil, fmt.Errorf("%s is no block device: force is an option of devices", e.path)
-	}
 	s, err := file.Open(e.path, file.Config{Size: e.size, BlockSize: cmp.Or(e.blockSize, 512), ReadOnly: e.readOnly,
-		Buffered: e.buffered, Thin: e.thin, LockedThreads: control.DiskOptions(disk.EngineAuto).LockedThreads})
+		Buffered: e.buffered, Thin: e.thin, Force: e.force, LockedThreads: control.DiskOptions(disk.EngineAuto).LockedThreads})
 	if errors.Is(err, fs.ErrNotExist) && e.size == 0 {
 		err = fmt.Errorf("%w, as in --export %s,size=1GiB", err, e.path)
 	}

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 )
 
 func TestParseExport(t *testing.T) {
@@ -42,7 +45,6 @@ func TestOpenExport(t *testing.T) {
 	dir := t.TempDir()
 	for s, text := range map[string]string{
 		dir + "/missing":                "size=1GiB",
-		dir + "/x.img,size=1MiB,force":  "force is an option of devices",
 		"/dev/no-such-disk":             "no such file",
 		"/dev/no-such-disk,size=1GiB":   "options of files",
 		"/dev/null":                     "character device",
@@ -68,5 +70,42 @@ func TestOpenExport(t *testing.T) {
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestExportInUse: a file that a virtual machine has is refused, and exported by force.
+func TestExportInUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "disk.img")
+	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	machine, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer machine.Close()
+	// What QEMU locks for a disk that it writes to: see block/file-posix.c there.
+	for _, at := range []int64{100, 101, 201} {
+		lock := unix.Flock_t{Type: unix.F_RDLCK, Start: at, Len: 1}
+		if err := unix.FcntlFlock(machine.Fd(), unix.F_OFD_SETLK, &lock); err != nil {
+			t.Skipf("the file system has no such locks: %v", err)
+		}
+	}
+	e, err := parseExport(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if store, err := e.open(zap.NewNop()); err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "force") {
+		t.Errorf("open: %v, %v", store, err)
+	}
+	if e, err = parseExport(path + ",force"); err != nil {
+		t.Fatal(err)
+	}
+	store, err := e.open(zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -35,7 +35,7 @@ func openStore(n *config.Namespace) (backend.Store, []string, error) {
 	}
 	o := options(n.File.Engine)
 	s, err := file.Open(string(n.File.Path), file.Config{Size: int64(n.File.Size), BlockSize: cmp.Or(n.BlockSize, 512),
-		ReadOnly: n.File.ReadOnly, Buffered: n.File.Buffered, Thin: n.File.Thin,
+		ReadOnly: n.File.ReadOnly, Buffered: n.File.Buffered, Thin: n.File.Thin, Force: n.File.Force,
 		Engine: o.Engine, LockedThreads: o.LockedThreads})
 	if err != nil {
 		return nil, nil, err

@@ -1,4 +1,4 @@
-package block
+package inuse
 
 import (
 	"bufio"
@@ -7,37 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// An InUseError says that a device belongs to somebody else.
-type InUseError struct {
-	Path string
-	User string // "mounted on /srv", "used by process 77 (nvmeof)"; "" where unknown
-	Mend string // a command that ends that, "" where none is known
-
-	here bool // by this process
-}
-
-func (e *InUseError) Error() string {
-	user, mend := e.User, "run: "+e.Mend
-	switch {
-	case user == "":
-		user, mend = "in use by the kernel or in another container", "find out with: lsblk "+e.Path
-	case e.here:
-		mend = "export it once, and share that"
-	case e.Mend == "":
-		mend = "stop that first"
-	}
-	return fmt.Sprintf("%s is %s: %s (the option force exports it all the same, and risks its data)", e.Path, user, mend)
-}
-
-// findUser looks for who has a device, or a partition of it.
-func findUser(path string) *InUseError {
-	e := &InUseError{Path: path}
+// Device looks for who has a device, or a partition of it. Where nobody is found User
+// is empty.
+func Device(path string) *Error {
+	e := &Error{Path: path}
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil {
 		return e
@@ -48,14 +26,27 @@ func findUser(path string) *InUseError {
 			return e
 		}
 	}
-	if pid := opener(devs); pid != 0 {
-		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		e.User = fmt.Sprintf("in use by process %d (%s)", pid, strings.TrimSpace(string(comm)))
-		if e.here = pid == os.Getpid(); e.here {
-			e.User = "in use by this process"
-		}
+	if top := Exported(path); top != nil {
+		return top
 	}
+	e.process(openerOf(devs))
 	return e
+}
+
+// Exported looks for a target of the kernel that serves a device. Unlike the other users
+// it may not have taken the device for itself. Where there is none it returns nil.
+func Exported(path string) *Error {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return nil
+	}
+	user, mend := exported(configfs, func(other *unix.Stat_t) bool {
+		return other.Mode&unix.S_IFMT == unix.S_IFBLK && other.Rdev == st.Rdev
+	})
+	if user == "" {
+		return nil
+	}
+	return &Error{Path: path, User: user, Mend: mend}
 }
 
 // A part is a device or one of its partitions.
@@ -164,22 +155,17 @@ func held(devs []part) (user, mend string) {
 	return "", ""
 }
 
-// opener is a process that has the device open, 0 where none is seen.
-func opener(devs []part) (pid int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
-	for _, file := range files {
-		if to, err := os.Readlink(file); err != nil || !strings.HasPrefix(to, "/dev/") {
-			continue
-		}
-		var st unix.Stat_t
-		if unix.Stat(file, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK {
-			continue
-		}
+// openerOf is a process that has one of the devices open, 0 where none is seen.
+func openerOf(devs []part) (pid int) {
+	inDev := func(name string) bool { return strings.HasPrefix(name, "/dev/") }
+	return opener(-1, inDev, func(st *unix.Stat_t) bool {
 		number := fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
-		if slices.ContainsFunc(devs, func(d part) bool { return d.number == number }) {
-			pid, _ = strconv.Atoi(strings.Split(file, "/")[2])
-			return pid
-		}
-	}
-	return 0
+		return st.Mode&unix.S_IFMT == unix.S_IFBLK &&
+			slices.ContainsFunc(devs, func(d part) bool { return d.number == number })
+	})
+}
+
+// sysfsOf is a device's directory in sysfs(5).
+func sysfsOf(dev uint64) string {
+	return fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(dev), unix.Minor(dev))
 }

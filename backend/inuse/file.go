@@ -1,0 +1,155 @@
+package inuse
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// File looks for what of the kernel has a regular file, of which st is known: a loop
+// device, swap, a mount or a target. Who only reads does not mind others that do. Where
+// nobody is found it returns nil.
+func File(path string, st *unix.Stat_t, readOnly bool) *Error {
+	is := func(other *unix.Stat_t) bool { return other.Dev == st.Dev && other.Ino == st.Ino }
+	for _, find := range []func() (user, mend string){
+		func() (string, string) { return attached(is, readOnly) },
+		func() (string, string) { return swapFile(is) },
+		func() (string, string) { return mountedImage(path, is) },
+		func() (string, string) { return exported(configfs, is) },
+	} {
+		if user, mend := find(); user != "" {
+			return &Error{Path: path, User: user, Mend: mend}
+		}
+	}
+	return nil
+}
+
+// attached looks for a loop device on the file.
+func attached(is func(*unix.Stat_t) bool, readOnly bool) (user, mend string) {
+	backing, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	for _, name := range backing {
+		dir := filepath.Dir(filepath.Dir(name))
+		device := "/dev/" + filepath.Base(dir)
+		if !sameAs(content(name), is) && !loopOn(device, is) || readOnly && content(dir+"/ro") == "1" {
+			continue
+		}
+		user, mend = "attached to "+device, "losetup -d "+device
+		if top := Device(device); top.User != "" && !top.here {
+			user += ", which is " + top.User
+			switch {
+			case top.Mend == "":
+				mend = ""
+			case content(dir+"/loop/autoclear") == "1":
+				mend = top.Mend
+			default:
+				mend = top.Mend + " && " + mend
+			}
+		}
+		return user, mend
+	}
+	return "", ""
+}
+
+// loopOn asks a loop device itself, whose file may have another name in this mount
+// namespace, or none.
+func loopOn(device string, is func(*unix.Stat_t) bool) bool {
+	f, err := os.Open(device)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
+	return err == nil && is(&unix.Stat_t{Dev: info.Device, Ino: info.Inode, Mode: unix.S_IFREG})
+}
+
+func swapFile(is func(*unix.Stat_t) bool) (user, mend string) {
+	for line := range strings.Lines(content("/proc/swaps")) {
+		fields := strings.Fields(line)
+		if len(fields) > 1 && fields[1] == "file" && sameAs(unescape(fields[0]), is) {
+			return "swap space", "swapoff " + quoted(unescape(fields[0]))
+		}
+	}
+	return "", ""
+}
+
+// mountedImage looks for a file system that is mounted from the file itself, without a
+// loop device: EROFS can, and what serves an image by way of FUSE.
+func mountedImage(path string, is func(*unix.Stat_t) bool) (user, mend string) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return "", ""
+	}
+	defer f.Close()
+	name := filepath.Base(path)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		name = filepath.Base(real)
+	}
+	if at := findImage(f, name, is); at != "" {
+		return "mounted on " + at, "umount " + quoted(at)
+	}
+	return "", ""
+}
+
+// findImage looks in the format of findMount for a source of that name that is the file.
+func findImage(r io.Reader, name string, is func(*unix.Stat_t) bool) string {
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		front, back, _ := strings.Cut(lines.Text(), " - ")
+		f, source := strings.Fields(front), strings.Fields(back)
+		if len(f) < 5 || len(source) < 2 {
+			continue
+		}
+		if from := unescape(source[1]); filepath.Base(from) == name && sameAs(from, is) {
+			return unescape(f[4])
+		}
+	}
+	return ""
+}
+
+// configfs is where the kernel's targets are set up.
+const configfs = "/sys/kernel/config"
+
+// exported looks for a target of the kernel that serves a file or a device.
+func exported(root string, is func(*unix.Stat_t) bool) (user, mend string) {
+	namespaces, _ := filepath.Glob(root + "/nvmet/subsystems/*/namespaces/*")
+	for _, dir := range namespaces {
+		if content(dir+"/enable") == "1" && sameAs(content(dir+"/device_path"), is) {
+			nqn := filepath.Base(filepath.Dir(filepath.Dir(dir)))
+			return fmt.Sprintf("namespace %s of %s of the kernel's NVMe target", filepath.Base(dir), nqn),
+				"echo 0 > " + quoted(dir+"/enable")
+		}
+	}
+	stores, _ := filepath.Glob(root + "/target/core/*/*/udev_path")
+	for _, name := range stores {
+		if dir := filepath.Dir(name); content(dir+"/enable") == "1" && sameAs(content(name), is) {
+			kind, _, _ := strings.Cut(filepath.Base(filepath.Dir(dir)), "_")
+			if kind == "iblock" {
+				kind = "block"
+			}
+			return fmt.Sprintf("backstore %s of the kernel's SCSI target", filepath.Base(dir)),
+				fmt.Sprintf("targetcli /backstores/%s delete %s", kind, quoted(filepath.Base(dir)))
+		}
+	}
+	return "", ""
+}
+
+// content is what a small file has, without the end of its line; "" where it cannot be
+// read.
+func content(name string) string {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+// sameAs reports whether a name leads to what is looked for.
+func sameAs(name string, is func(*unix.Stat_t) bool) bool {
+	var st unix.Stat_t
+	return cmp.Or(name, ".") != "." && unix.Stat(name, &st) == nil && is(&st)
+}

@@ -1,0 +1,48 @@
+package inuse
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// formats are kinds of images by what is at an offset in them.
+var formats = []struct {
+	offset int
+	magic  string
+	name   string
+}{
+	{0, "QFI\xfb", "a qcow2 image"},
+	{0, "QED\x00", "a QED image"},
+	{0, "KDMV", "a VMDK image"},
+	{0, "COWD", "a VMDK image"},
+	{0, "# Disk DescriptorFile", "the description of a VMDK image"},
+	{0, "vhdxfile", "a VHDX image"},
+	{0, "conectix", "a VHD image"},
+	{64, "\x7f\x10\xda\xbe", "a VDI image"},
+	{0, "WithoutFreeSpace", "a Parallels image"},
+	{0, "WithouFreSpacExt", "a Parallels image"},
+	{0, "LUKS\xba\xbe", "encrypted with LUKS"},
+}
+
+// Format looks at the beginning of a file for the signature of a format whose bytes are
+// not those of the disk that it holds, and returns a sentence about it for an
+// administrator, or "".
+func Format(r io.ReaderAt) string {
+	head := make([]byte, 512)
+	n, err := r.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return ""
+	}
+	head = head[:n]
+	for _, f := range formats {
+		if len(head) < f.offset || !bytes.HasPrefix(head[f.offset:], []byte(f.magic)) {
+			continue
+		}
+		if f.name == "encrypted with LUKS" {
+			return "it is encrypted with LUKS, and is served as it is: to serve what is in it, open it with cryptsetup and export that device"
+		}
+		return fmt.Sprintf("it is %s, and is served as it is, not the disk in it: convert that with qemu-img convert -O raw, unless a host put it there", f.name)
+	}
+	return ""
+}

@@ -1,0 +1,78 @@
+// Package inuse finds out who else has a file or a block device that is to be served,
+// and takes the locks by which QEMU finds that out.
+//
+// The kernel tells of mounts, swap space, loop devices, device-mapper, RAID and its own
+// targets, as far as the caller may look: in another mount namespace, or as another user
+// than root, some of it is hidden. Who takes no lock and is none of these is not found.
+package inuse
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// An Error says that a file or a device belongs to somebody else.
+type Error struct {
+	Path string
+	User string // "mounted on /srv", "in use by process 77 (nvmeof)"; "" where unknown
+	Mend string // a command that ends that, "" where none is known
+
+	here bool // by this process
+}
+
+func (e *Error) Error() string {
+	user, mend := e.User, "run: "+e.Mend
+	switch {
+	case user == "":
+		user, mend = "in use by the kernel or in another container", "find out with: lsblk "+e.Path
+	case e.here:
+		mend = "export it once, and share that"
+	case e.Mend == "":
+		mend = "stop that first"
+	}
+	return fmt.Sprintf("%s is %s: %s (the option force exports it all the same, and risks its data)", e.Path, user, mend)
+}
+
+// Note is the sentence for the log where the option force was given.
+func (e *Error) Note() string {
+	return fmt.Sprintf("it was opened by force although it is %s: whoever else writes to it destroys data", e.User)
+}
+
+// process makes a process the user, unless it is 0.
+func (e *Error) process(pid int) {
+	if pid == 0 {
+		return
+	}
+	comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	e.User = fmt.Sprintf("in use by process %d (%s)", pid, strings.TrimSpace(string(comm)))
+	if e.here = pid == os.Getpid(); e.here {
+		e.User = "in use by this process"
+	}
+}
+
+// opener is a process that has open what both functions say yes to, its name and what is
+// known of it, otherwise than by this process's descriptor except; 0 where none is seen.
+// Only what has the name is looked at, since looking at a file on a server that is gone
+// may not end.
+func opener(except int, named func(string) bool, is func(*unix.Stat_t) bool) (pid int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	own := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), except)
+	for _, file := range files {
+		if to, err := os.Readlink(file); err != nil || file == own || !named(to) {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Stat(file, &st) != nil || !is(&st) {
+			continue
+		}
+		if pid, _ = strconv.Atoi(strings.Split(file, "/")[2]); pid != os.Getpid() {
+			break // another one is more likely who is looked for
+		}
+	}
+	return pid
+}
