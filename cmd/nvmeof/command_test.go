@@ -237,6 +237,14 @@ func TestProvider(t *testing.T) {
 	}
 }
 
+// TestVersion: the program's version is found as people look for it.
+func TestVersion(t *testing.T) {
+	want := command(t, "version").want(t, 0, "nvmeof ", "; transports: softroce").out
+	if got := command(t, "--version").want(t, 0).out; got != want {
+		t.Errorf("--version says %s, and version %s", got, want)
+	}
+}
+
 // TestIdentityIsKept: a host that is not told its name has the same one each time.
 func TestIdentityIsKept(t *testing.T) {
 	if _, ok := readIdentity(systemIdentity); ok {
@@ -275,7 +283,14 @@ func TestUsage(t *testing.T) {
 		"discover --tradr 127.0.0.1":                              "did you mean traddr?",
 		"discover -a 127.0.0.1 -S x":                              "not of the form",
 		"discover -a 127.0.0.1 extra":                             "extra",
-		"dicsover":                                                "discover",
+		"dicsover":                                                "did you mean discover?; see nvmeof --help",
+		"--foo":                                                   "unknown flag: --foo; see nvmeof --help",
+		"discover --foo":                                          "; see nvmeof discover --help",
+		"namespace add --dry-rum":                                 "did you mean dry-run?; see nvmeof namespace add --help",
+		"namespace ad 3":                                          `unknown command "ad" for "nvmeof namespace"; did you mean add?; see nvmeof namespace --help`,
+		"target aply x":                                           `did you mean apply?; see nvmeof target --help`,
+		"namespace add 1 2":                                       "accepts 1 arg(s), received 2; see nvmeof namespace add --help",
+		"completion bsh":                                          "did you mean bash?; see nvmeof completion --help",
 		"bench -a 127.0.0.1 --bs 4x":                              `size "4x"`,
 		"target --listen 127.0.0.1":                               "--nqn is missing",
 		"target --listen x --nqn n --export mem:1MiB":             "--listen",

@@ -33,11 +33,46 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	running := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { running = true }
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	if err := unknownVerb(root, args); err != nil {
+		return err
+	}
+	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !running {
-		return usageError{Err: err}
+		return usageError{Err: seeHelp(cmd, err)}
 	}
 	return err
+}
+
+// unknownVerb is the mistake of a verb that an object does not have, for which cobra would
+// print help as if that had been asked for.
+func unknownVerb(root *cobra.Command, args []string) error {
+	root.InitDefaultCompletionCmd()
+	cmd, rest, err := root.Find(args)
+	if err != nil || cmd.Runnable() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+		return nil
+	}
+	return usageError{Err: seeHelp(cmd, fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath()))}
+}
+
+// seeHelp adds to a mistake in a command line what may have been meant, and where to read
+// on.
+func seeHelp(cmd *cobra.Command, err error) error {
+	hint := ""
+	var word string
+	if _, is := fmt.Sscanf(err.Error(), "unknown command %q", &word); is == nil {
+		hint = didYouMean(word, commandNames(cmd))
+	} else if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
+		hint = didYouMean(name, failure.FlagNames(cmd))
+	}
+	return fmt.Errorf("%w%s; see %s --help", err, hint, cmd.CommandPath())
+}
+
+// commandNames are those by which a command's verbs can be called.
+func commandNames(cmd *cobra.Command) (names []string) {
+	for _, c := range cmd.Commands() {
+		names = append(append(names, c.Name()), c.Aliases...)
+	}
+	return names
 }
 
 func newRoot() *cobra.Command {
@@ -47,24 +82,18 @@ func newRoot() *cobra.Command {
 		Long:          "NVMe over Fabrics target and host over RDMA, with or without RDMA hardware.\n\n" + exitCodeHelp,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Version:       version(),
+
+		DisableSuggestions: true, // seeHelp makes them
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newBench(), newAttach(), newGenDHCHAPKey(), newDoctor(), newVersion(),
 		rdmatools.Command(newRDMADevices))
 	root.AddCommand(administer.Commands(newGenDHCHAPKey())...)
 	root.AddCommand(nvmeverb.Common(newVerbConnection)...)
 	addNVMeCommands(root)
 	root.AddCommand(initiatorCommands()...)
-	root.SetFlagErrorFunc(explainFlag)
 	return root
-}
-
-// explainFlag says which flag was meant by one that does not exist.
-func explainFlag(cmd *cobra.Command, err error) error {
-	name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
-	if !unknown {
-		return fmt.Errorf("%w; see nvmeof %s --help", err, cmd.Name())
-	}
-	return fmt.Errorf("%w%s; see nvmeof %s --help", err, didYouMean(name, failure.FlagNames(cmd)), cmd.Name())
 }
 
 func didYouMean(s string, names []string) string { return failure.DidYouMean(s, names) }
