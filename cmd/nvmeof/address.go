@@ -9,6 +9,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/loopback"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -35,9 +36,9 @@ func (c *connection) openDeviceAt(target netip.Addr, shards int, say io.Writer) 
 	open := func(a netip.Addr) (rdmatransport.Device, error) {
 		at = a
 		dev, err := openProvider(provider, a, providerConfig{
-			shards: shards, ackTimeout: c.ackTimeout, rcvbuf: c.rcvbuf, looseWindows: c.windows == windowsOn,
+			shards: shards, ackTimeout: c.ackTimeout, rcvbuf: c.rcvbuf, congestion: c.congestion, looseWindows: c.windows == windowsOn,
 			warn: func(w string) {
-				if c.measures || c.rcvbuf != 0 {
+				if c.measures || c.rcvbuf != 0 || c.congestion != (config.Congestion{}) {
 					fmt.Fprintln(say, "warning:", w)
 				}
 			},

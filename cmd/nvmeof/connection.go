@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -40,6 +41,7 @@ type connection struct {
 	timeout    time.Duration
 	ackTimeout time.Duration
 	rcvbuf     int
+	congestion config.Congestion
 
 	measures bool // tells of what makes its device slow, which others do only where it is not what was asked for
 }
@@ -75,6 +77,7 @@ func (c *connection) addConnectionFlags(cmd *cobra.Command, sqflow string) {
 	flags.Var((*patience)(&c.timeout), "timeout", "how long a command may take, in milliseconds or as in 30s")
 	flags.Var((*patience)(&c.ackTimeout), "ack-timeout", ackTimeoutHelp)
 	flags.IntVar(&c.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
+	flags.Var((*congestion)(&c.congestion), "congestion", congestionHelp)
 	_ = flags.MarkHidden("host-iface")
 }
 

@@ -90,7 +90,7 @@ func newHeld(options map[string]string) (*held, error) {
 var heldFlags = []string{
 	"transport", "provider", "windows", "traddr", "trsvcid", "nqn", "host-traddr", "host-iface", "hostnqn", "hostid",
 	"dhchap-secret", "dhchap-ctrl-secret", "nr-io-queues", "queue-size", "keep-alive-tmo", "tos", "disable-sqflow",
-	"timeout", "ack-timeout", "rcvbuf", "reconnect-delay", "ctrl-loss-tmo", "fast_io_fail_tmo", "duplicate-connect",
+	"timeout", "ack-timeout", "rcvbuf", "congestion", "reconnect-delay", "ctrl-loss-tmo", "fast_io_fail_tmo", "duplicate-connect",
 	"iopolicy",
 }
 

@@ -34,7 +34,7 @@ func newOpener(f *configFlags, doc *config.Document, log *zap.Logger) *opener {
 	polling, _ := parsePolling(cmp.Or(string(doc.Limits.Polling), "auto")) // checked as it was read
 	o := &opener{polling: polling, transport: string(doc.Transport), log: log, device: f.device, chosen: map[located]string{},
 		provider: providerConfig{
-			shards: shardsOf(doc), ackTimeout: time.Duration(doc.Limits.AckTimeout), rcvbuf: int(doc.Limits.ReceiveBuffer),
+			shards: shardsOf(doc), ackTimeout: time.Duration(doc.Limits.AckTimeout), rcvbuf: int(doc.Limits.ReceiveBuffer), congestion: doc.Congestion,
 			warn: func(w string) { log.Warn(w) },
 		}}
 	if o.device == nil {

@@ -27,6 +27,7 @@ func (d *rdmaDevices) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&d.provider, "provider", transportSoftroce, "RDMA transport: "+transportHelp)
 	f.Var((*patience)(&d.ackTimeout), "ack-timeout", ackTimeoutHelp)
 	f.IntVar(&d.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
+	f.Var((*congestion)(&d.congestion), "congestion", congestionHelp)
 }
 
 func (d *rdmaDevices) Address(server string) (netip.Addr, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
 // targetFlags are what the target command takes.
@@ -27,6 +28,7 @@ type targetFlags struct {
 	shards       int
 	ackTimeout   time.Duration
 	rcvbuf       int
+	congestion   config.Congestion
 	shared       int
 	allowHosts   []string
 	hosts        []allowedHost // what they mean
@@ -69,6 +71,7 @@ serves what a file describes, and can be changed while it runs.`,
 	flags.IntVar(&f.shards, "shards", 0, "threads that serve I/O queues, for each address (default: half the processors)")
 	flags.Var((*patience)(&f.ackTimeout), "ack-timeout", ackTimeoutHelp)
 	flags.IntVar(&f.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
+	flags.Var((*congestion)(&f.congestion), "congestion", congestionHelp)
 	flags.IntVar(&f.shared, "shared-receives", 0, "receives, with 4 KiB each, that the I/O queues of a thread share (default: none; each queue has its own)")
 	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, allowHostHelp)
 	flags.BoolVar(&f.allowAnyHost, "allow-any-host", false, "let every host connect")

@@ -6,8 +6,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
@@ -28,9 +30,10 @@ func isTransport(s string) bool {
 type providerConfig struct {
 	shards       int
 	ackTimeout   time.Duration
-	rcvbuf       int          // softroce: bytes of each receive socket's buffer
-	looseWindows bool         // verbs: also windows that are not sound
-	warn         func(string) // is told of what makes the device slow
+	rcvbuf       int               // softroce: bytes of each receive socket's buffer
+	congestion   config.Congestion // softroce
+	looseWindows bool              // verbs: also windows that are not sound
+	warn         func(string)      // is told of what makes the device slow
 }
 
 const ackTimeoutHelp = "how long to wait for the peer's acknowledgement before the wait counts as a retry (default 500ms; with verbs less where the RDMA CM says so)"
@@ -38,9 +41,13 @@ const ackTimeoutHelp = "how long to wait for the peer's acknowledgement before t
 // openProvider opens a device of one of the two providers.
 func openProvider(name string, addr netip.Addr, cfg providerConfig) (rdmatransport.Device, error) {
 	if name == transportVerbs {
+		if cfg.congestion != (config.Congestion{}) && cfg.warn != nil {
+			cfg.warn("the RDMA device at " + addr.String() + " has a congestion control of its own: what was asked for is for softroce alone")
+		}
 		return verbs.Open(verbs.Config{Addr: addr, Shards: cfg.shards, AckTimeout: cfg.ackTimeout, LooseWindows: cfg.looseWindows})
 	}
-	dev, err := softroce.Open(softroce.Config{Addr: addr, Shards: cfg.shards, AckTimeout: cfg.ackTimeout, ReceiveBuffer: cfg.rcvbuf})
+	dev, err := softroce.Open(softroce.Config{Addr: addr, Shards: cfg.shards, AckTimeout: cfg.ackTimeout, ReceiveBuffer: cfg.rcvbuf,
+		NoECN: cfg.congestion.NoECN, Congestion: rateConfig(&cfg.congestion)})
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +56,36 @@ func openProvider(name string, addr netip.Addr, cfg providerConfig) (rdmatranspo
 	}
 	return dev, nil
 }
+
+// rateConfig has the parameters as softroce takes them.
+func rateConfig(c *config.Congestion) rc.RateConfig {
+	const bits = 8
+	r := rc.RateConfig{
+		Ignore: c.Ignore, MinRate: rc.Rate(c.MinRate) / bits, CNPInterval: time.Duration(c.CNPInterval), AlphaPeriod: time.Duration(c.AlphaPeriod),
+		IncreasePeriod: time.Duration(c.IncreasePeriod), IncreaseBytes: int(c.IncreaseBytes), FastRounds: c.FastRounds, HyperRounds: c.HyperRounds,
+		AdditiveStep: rc.Rate(c.AdditiveStep) / bits, HyperStep: rc.Rate(c.HyperStep) / bits,
+	}
+	if c.Gain > 0 {
+		r.Gain = 1 / float64(c.Gain)
+	}
+	return r
+}
+
+// congestion is a flag with parameters of softroce's congestion control.
+type congestion config.Congestion
+
+func (c *congestion) Set(s string) error {
+	v, err := config.ParseCongestion(s)
+	*c = congestion(v)
+	return err
+}
+
+// String is as [congestion.Set] takes it.
+func (c *congestion) String() string { return config.Congestion(*c).String() }
+
+func (*congestion) Type() string { return "FIELD=VALUE,..." }
+
+const congestionHelp = "softroce's congestion control, with the fields of a target's file (nvmeof target schema): no-ecn, ignore, min-rate=10Mbit, cnp-interval=50us, gain=1/256, ..."
 
 // chooseTransport prefers an RDMA device where the address belongs to one.
 func chooseTransport(addr netip.Addr) (name, why string) {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
@@ -34,6 +36,43 @@ func TestAckTimeout(t *testing.T) {
 	}
 	command(t, "target", "--listen", "127.0.0.1", "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host", "--ack-timeout", "-1s").want(t, exitUsage, "--ack-timeout", "-1s")
 	command(t, "discover", "-a", "127.0.0.1", "--ack-timeout", "soon").want(t, exitUsage, "--ack-timeout", "soon")
+}
+
+// TestCongestion: what the file or the flag says reaches softroce, each parameter as one of
+// its own, and nonsense on a command line is refused where it is written.
+func TestCongestion(t *testing.T) {
+	var got providerConfig
+	f := &configFlags{device: func(_ string, _ netip.Addr, cfg providerConfig) (rdmatransport.Device, error) {
+		got = cfg
+		return nil, nil
+	}}
+	doc, _, err := config.Parse("f", []byte("version: 1\ncongestion: {no-ecn: true, min-rate: 8Mbit}\nlisteners: [{id: 1, address: 127.0.0.1}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newOpener(f, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if r := rateConfig(&got.congestion); !got.congestion.NoECN || r.MinRate != 1e6 {
+		t.Errorf("the device is opened with %+v, rate control %+v", got.congestion, r)
+	}
+	var c congestion
+	if err := c.Set("no-ecn,ignore,min-rate=8kbit,cnp-interval=2ns,gain=1/4,alpha-period=3ns,increase-period=4ns,increase-bytes=5,fast-rounds=6,hyper-rounds=7,additive-step=64kbit,hyper-step=72kbit"); err != nil {
+		t.Fatal(err)
+	}
+	want := rc.RateConfig{Ignore: true, MinRate: 1000, CNPInterval: 2, Gain: 0.25, AlphaPeriod: 3, IncreasePeriod: 4, IncreaseBytes: 5,
+		FastRounds: 6, HyperRounds: 7, AdditiveStep: 8000, HyperStep: 9000}
+	if r := rateConfig((*config.Congestion)(&c)); r != want {
+		t.Errorf("rate control %+v, want %+v", r, want)
+	}
+	for _, line := range []string{"target --listen 127.0.0.1 --nqn a --export mem:1MiB --allow-any-host", "discover -a 127.0.0.1", "attach -a 127.0.0.1", "bench -a 127.0.0.1",
+		"connect -t rdma -a 127.0.0.1 -n a", "rdma write-bw 127.0.0.1"} {
+		command(t, append(strings.Fields(line), "--congestion", "min-rat=8Mbit")...).want(t, exitUsage, "unknown field min-rat; did you mean min-rate?")
+	}
+	addr := loopbackAddress()
+	server, client := converse(t, "hello --congestion no-ecn,ignore --host-traddr "+addr, "hello --congestion min-rate=1Mbit "+addr)
+	server.want(t, 0)
+	client.want(t, 0)
 }
 
 // TestTransportOfListener: each listener is opened by its own transport, and by the

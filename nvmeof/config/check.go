@@ -53,6 +53,9 @@ func (doc *Document) review() (found, doubts Problems) {
 		r.fail("discovery-nqn", "leave it out", "every discovery subsystem has that name already")
 	}
 	r.limits(&doc.Limits)
+	for _, p := range doc.Congestion.check() {
+		r.fail("congestion."+p.Path, p.Fix, "%s", p.Text)
+	}
 	r.listeners()
 	for i, s := range doc.Subsystems {
 		r.subsystem(s, fmt.Sprintf("subsystems[%d]", i))

@@ -20,7 +20,7 @@ const (
 type Kind string
 
 const (
-	KindTarget     Kind = "target" // transport, limits and discovery NQN, which need a restart
+	KindTarget     Kind = "target" // what TakeSettings takes, which need a restart
 	KindListener   Kind = "listener"
 	KindANAGroup   Kind = "ana-group"
 	KindSubsystem  Kind = "subsystem"

@@ -12,9 +12,16 @@ type Document struct {
 	Transport    Transport    `json:"transport,omitzero" default:"softroce" doc:"RDMA transport of listeners that name none: softroce (UDP sockets), verbs (an RDMA device), or auto (verbs where the address belongs to an RDMA device). Default softroce."`
 	DiscoveryNQN NQN          `json:"discovery-nqn,omitzero" doc:"A name of the discovery subsystem's own, beside the one that all have."`
 	Limits       Limits       `json:"limits,omitzero" doc:"Bounds on what the target uses. A running target does not change them."`
+	Congestion   Congestion   `json:"congestion,omitzero" doc:"Congestion control of listeners on softroce; RDMA devices have their own. A running target does not change it."`
 	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect: addresses of this machine."`
 	Subsystems   []*Subsystem `json:"subsystems,omitempty" doc:"What hosts connect to."`
 	Referrals    []*Referral  `json:"referrals,omitempty" doc:"Other discovery services that hosts are told of."`
+}
+
+// TakeSettings takes over what a running target keeps until it is started again: all but
+// listeners, subsystems and referrals.
+func (d *Document) TakeSettings(from *Document) {
+	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion
 }
 
 // Limits bound what the target uses.

@@ -156,7 +156,7 @@ func scalar(v reflect.Value) string {
 }
 
 // plain is text that every YAML reader takes for text without quotes.
-var plain = regexp.MustCompile(`^([a-zA-Z/][a-zA-Z0-9_./-]*(:[a-zA-Z0-9_./-]+)*|[1-9][0-9]*([KMGT]i?B|ns|us|ms|s|m|h)|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
+var plain = regexp.MustCompile(`^([a-zA-Z/][a-zA-Z0-9_./-]*(:[a-zA-Z0-9_./-]+)*|[1-9][0-9]*([KMGT]i?B|[kMG]bit|ns|us|µs|ms|s|m|h)|1/[1-9][0-9]*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
 
 // words are what some readers take for something else.
 var words = map[string]bool{"null": true, "true": true, "false": true, "yes": true, "no": true, "on": true, "off": true, "y": true, "n": true}

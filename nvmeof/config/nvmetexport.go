@@ -49,6 +49,9 @@ func ExportNvmetcli(doc *Document, readKey func(KeyFile) (string, error)) (text 
 			w.warn("limits."+f.Name, "left out: the kernel's target has no such limit")
 		}
 	}
+	if doc.Congestion != (Congestion{}) {
+		w.warn("congestion", "left out: the kernel's target leaves that to the RDMA device")
+	}
 	if err := w.problems.err(); err != nil {
 		return nil, nil, err
 	}

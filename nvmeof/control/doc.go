@@ -21,7 +21,8 @@
 // store, [Status.Leaving] has it, and it goes by itself when the store has answered. Until
 // then a device cannot be opened again ([LeavingError]); a listener there waits for it.
 //
-// The document's transport, limits and the name of the discovery subsystem cannot be changed
+// The document's transport, limits, congestion control and the name of the discovery
+// subsystem cannot be changed
 // while the target runs: that is a [RestartError].
 //
 // # Starting

@@ -33,7 +33,7 @@ type Config struct {
 	Away func(error) bool
 	// Closing is told of a device that is about to be closed, while it still works.
 	Closing func(rdmatransport.Device)
-	// Settings has the transport and the limits with which the target was made, and
+	// Settings has the settings with which the target was made (see TakeSettings), and
 	// with File all that the file said then. Required.
 	Settings *config.Document
 	Log      *zap.Logger         // default: none
@@ -94,8 +94,8 @@ func New(cfg Config) *Manager {
 		leaving: map[*leaving]struct{}{}, patience: patience,
 		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}},
 	}
-	m.doc = &config.Document{Version: config.Version, Transport: cfg.Settings.Transport,
-		DiscoveryNQN: cfg.Settings.DiscoveryNQN, Limits: cfg.Settings.Limits}
+	m.doc = new(config.Document)
+	m.doc.TakeSettings(cfg.Settings)
 	m.saved = cfg.Settings
 	m.context, m.cancel = context.WithCancel(context.Background())
 	return m

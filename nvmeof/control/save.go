@@ -74,7 +74,7 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	}
 	known := func(doc *config.Document) bool {
 		doc = doc.Clone()
-		doc.Transport, doc.DiscoveryNQN, doc.Limits = file.Transport, file.DiscoveryNQN, file.Limits
+		doc.TakeSettings(file)
 		return len(config.Diff(file, doc)) == 0
 	}
 	if !known(m.saved) && !known(m.doc) && !known(s.doc) {
@@ -82,7 +82,7 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 			"or drop it with nvmeof target export --output %[1]s", name)
 	}
 	s.doc = s.doc.Clone()
-	s.doc.Transport, s.doc.DiscoveryNQN, s.doc.Limits = file.Transport, file.DiscoveryNQN, file.Limits
+	s.doc.TakeSettings(file)
 	text, kept := config.Rewrite(old, s.doc)
 	if !kept {
 		s.warnings = config.Problems{{File: name, Text: "is laid out such that it had to be written anew", Fix: "its comments are lost"}}
