@@ -127,6 +127,8 @@ type hostSlot struct {
 	req        *Request
 	cid        capsule.CID
 	generation uint16
+	retained   capsule.CID // given to no command, if retains
+	retains    bool
 	answered   bool
 	sending    bool // the provider may still read the capsule or its data
 	keyed      bool // the command has a key of its own, not known to be dead

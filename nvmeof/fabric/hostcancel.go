@@ -30,6 +30,33 @@ func (q *HostQueue) Cancel(r *Request) (cid capsule.CID, sent bool) {
 	return 0, false
 }
 
+// A Retention is what became of [HostQueue.Retain].
+type Retention uint8
+
+const (
+	Retained       Retention = iota // until Release
+	NotOutstanding                  // the command has its answer
+	RetainedOther                   // an earlier identifier of the same slot is: try again when that was released
+)
+
+// Retain keeps the identifier of an outstanding command from being given to another one
+// until Release, however long that is after the command's end: an Abort command names it,
+// and may be carried out late.
+func (q *HostQueue) Retain(cid capsule.CID) Retention {
+	at := int(cid & (1<<q.slotBits - 1))
+	switch {
+	case at >= len(q.slots) || q.slots[at].req == nil || q.slots[at].cid != cid || q.slots[at].answered:
+		return NotOutstanding
+	case q.slots[at].retains:
+		return RetainedOther
+	}
+	q.slots[at].retained, q.slots[at].retains = cid, true
+	return Retained
+}
+
+// Release ends a retention.
+func (q *HostQueue) Release(cid capsule.CID) { q.slots[cid&(1<<q.slotBits-1)].retains = false }
+
 // A requestList holds requests that wait to be sent, in order.
 type requestList struct {
 	first, last *Request

@@ -157,7 +157,7 @@ func (s *hostSlot) nextCID(slotBits int, i int32) capsule.CID {
 	for {
 		s.generation++
 		id := capsule.CID(uint32(s.generation)<<slotBits | uint32(i))
-		if id != 0xffff { // kept for the error log (NVMe base 2.0, 3.3.3.1)
+		if id != 0xffff && !(s.retains && id == s.retained) { // that is kept for the error log (NVMe base 2.0, 3.3.3.1)
 			return id
 		}
 	}

@@ -40,7 +40,7 @@ func (l *lane) abort(o *op) {
 			continue
 		}
 		if cid, sent := l.queue.Cancel(&c.request); sent {
-			l.controller.abort(capsule.Abort{SQID: l.qid, CID: cid})
+			l.controller.abort(l.link, cid)
 		}
 	}
 }
@@ -55,19 +55,29 @@ func (l *lane) dropSpare() {
 }
 
 // An aborter sends Abort commands, no more at a time than the controller carries out
-// (NVMe base 2.0, 5.1). It belongs to the admin queue's loop.
+// (NVMe base 2.0, 5.1), for commands that are outstanding. It belongs to the admin queue's
+// loop.
 type aborter struct {
-	waiting []capsule.Abort
+	waiting []abort
+	later   []abort // until another one has its answer
 	flying  int
 	over    bool // the controller is about to be shut down
 }
 
+// An abort is a command to be aborted. Its queue gives the identifier to no other command
+// from the moment at which it says that the command is outstanding, until the Abort has
+// its answer: an Abort that comes late hits nobody.
+type abort struct {
+	link *link
+	cid  capsule.CID
+}
+
 // abort asks the controller to end a command early. What comes of that shows in the
 // command's own completion.
-func (c *Controller) abort(a capsule.Abort) {
+func (c *Controller) abort(l *link, cid capsule.CID) {
 	c.admin.shard.Do(func() {
 		if !c.aborts.over {
-			c.aborts.waiting = append(c.aborts.waiting, a)
+			c.aborts.waiting = append(c.aborts.waiting, abort{l, cid})
 			c.sendAborts()
 		}
 	})
@@ -76,17 +86,45 @@ func (c *Controller) abort(a capsule.Abort) {
 func (c *Controller) sendAborts() {
 	a := &c.aborts
 	for len(a.waiting) > 0 && a.flying <= int(c.identify.ACL) { // ACL is one less
-		cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminAbort)}
-		a.waiting[0].Put(&cmd)
+		one := a.waiting[0]
 		a.waiting = a.waiting[1:]
-		r := &fabric.Request{Command: cmd, Done: func(*fabric.Request) {
+		asked := one.link.shard.Do(func() {
+			r := one.link.queue.Retain(one.cid)
+			c.admin.shard.Do(func() { c.sendAbort(one, r) })
+		})
+		if asked {
+			a.flying++
+		}
+	}
+}
+
+// sendAbort goes on with what a command's queue says of it.
+func (c *Controller) sendAbort(one abort, r fabric.Retention) {
+	a := &c.aborts
+	switch {
+	case r == fabric.RetainedOther:
+		a.later = append(a.later, one)
+	case r == fabric.Retained && a.over:
+		c.release(one)
+	case r == fabric.Retained:
+		cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminAbort)}
+		capsule.Abort{SQID: one.link.qid, CID: one.cid}.Put(&cmd)
+		answered := func(*fabric.Request) {
+			c.release(one)
+			a.waiting, a.later = append(a.waiting, a.later...), nil
 			a.flying--
 			c.sendAborts()
-		}}
-		if c.admin.queue.Submit(r) != nil {
-			a.waiting = nil // the controller is lost, and the commands with it
+		}
+		if c.admin.queue.Submit(&fabric.Request{Command: cmd, Done: answered}) == nil {
 			return
 		}
-		a.flying++
+		a.waiting, a.later = nil, nil // the controller is lost, and the commands with it
 	}
+	a.flying--
+	c.sendAborts()
+}
+
+// release lets a command's queue use its identifier again.
+func (c *Controller) release(one abort) {
+	one.link.shard.Do(func() { one.link.queue.Release(one.cid) })
 }

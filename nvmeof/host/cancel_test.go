@@ -276,6 +276,69 @@ func TestAbortLimit(t *testing.T) {
 	}
 }
 
+// TestLateAbort: an Abort that waited for others is not sent once its command has ended,
+// and while one is under way its command's identifier is not another's, though
+// identifiers come again soon.
+func TestLateAbort(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var s *slow
+		s = newSlow(t, func(l *liar, o *Options) {
+			o.QueueSize = 3 // 2 commands: an identifier comes again after 2^15 of them in a slot
+			l.abort = func(a capsule.Abort) (uint64, bool) {
+				s.aborted = append(s.aborted, a)
+				return 0, false
+			}
+		})
+		ctx, cancel := context.WithCancel(context.Background())
+		results := make(chan error, 2)
+		for range 2 {
+			go func() { results <- s.ns.FlushContext(ctx) }()
+		}
+		s.want(2, 0)
+		cancel()
+		s.want(2, 1)
+		s.liar.shard.Call(func() { // the aborted one is the last to end: its slot is used next
+			if s.held[1].command.SQE.CID != s.aborted[0].CID {
+				slices.Reverse(s.held)
+			}
+		})
+		for range 2 {
+			s.answer(0)
+			<-results
+		}
+		var seen atomic.Int64
+		s.liar.shard.Call(func() {
+			s.io = func(_ *liarQueue, c *fabric.Command) {
+				if c.SQE.CID == s.aborted[0].CID {
+					seen.Add(1)
+				}
+				c.Respond(0, 0)
+			}
+		})
+		round := func() {
+			for range 1<<15 + 10 { // one after the other: by one slot
+				if err := s.ns.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		round()
+		if n := seen.Load(); n != 0 {
+			t.Errorf("%d commands have the identifier of one that is being aborted", n)
+		}
+		s.liar.shard.Call(func() {
+			admin := s.queues[0]
+			admin.held[0].Respond(1, 0)
+			admin.held = nil
+		})
+		s.want(0, 1) // and no other
+		round()
+		if seen.Load() == 0 {
+			t.Error("the identifier is never used again")
+		}
+	})
+}
+
 // TestNoAbortInShutdown: what was to be aborted has ended with its queue by the time of
 // the shutdown, in which a controller only refuses commands.
 func TestNoAbortInShutdown(t *testing.T) {

@@ -181,7 +181,7 @@ func (t *task) cancel() {
 		}
 		cid, sent := t.link.queue.Cancel(&h.request)
 		if sent && h.request.Command.Opcode != capsule.OpcodeFabrics {
-			t.link.controller.abort(capsule.Abort{SQID: t.link.qid, CID: cid})
+			t.link.controller.abort(t.link, cid)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (c *Controller) quiesce() error {
 	l := c.admin
 	return l.shard.Call(func() {
 		l.shard.StopTimer(&c.keep.timer)
-		c.aborts.over, c.aborts.waiting = true, nil
+		c.aborts.over, c.aborts.waiting, c.aborts.later = true, nil, nil
 	})
 }
 
