@@ -15,7 +15,7 @@ import (
 func TestBeside(t *testing.T) {
 	for _, engine := range []Engine{EngineAuto, EngineThreads} {
 		for _, watch := range []bool{false, true} {
-			cfg := Config{Info: backend.Info{Size: 1 << 20}, Device: true, Options: Options{Engine: engine}}
+			cfg := Config{Info: backend.Info{Size: 1 << 20, Deallocate: true}, Device: true, Options: Options{Engine: engine}}
 			d := openDisk(t, cfg)
 			d.noPunch.Store(true)
 			wake := make(chan struct{}, 1)

@@ -61,7 +61,7 @@ func TestForceUnitAccess(t *testing.T) {
 // While the drive takes its time over a flush, reads, writes and durable writes
 // go on, on the same queue and others.
 func TestFlushDoesNotBlock(t *testing.T) {
-	d, k := scripted(t, thick)
+	d, k := scripted(t, sparse)
 	a, b := k.queue(t, d), k.queue(t, d)
 	a.submit(1, backend.OpFlush, 0, 0)
 	for i, qt := range []*tester{a, b} {

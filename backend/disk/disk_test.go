@@ -10,10 +10,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// thick and thin are the two kinds of regular files of package file.
+// These are the kinds of regular files of package file: one that keeps its storage, one
+// that has holes, and one that is to have them.
 var (
-	thick = Config{Info: backend.Info{Size: 32 << 20}}
-	thin  = Config{Info: backend.Info{Size: 32 << 20}, PunchZeroes: true}
+	thick  = Config{Info: backend.Info{Size: 32 << 20}}
+	sparse = Config{Info: backend.Info{Size: 32 << 20, Deallocate: true}}
+	thin   = Config{Info: backend.Info{Size: 32 << 20, Deallocate: true}, PunchZeroes: true}
 )
 
 // openDisk makes a disk of a new sparse file of Info.Size, through the page cache.

@@ -15,6 +15,9 @@
 //	              BLKDISCARD; it reads as zero, as before, or, after the latter,
 //	              as anything
 //
+// Without Info.Deallocate storage is kept: Write Zeroes makes no hole, and Deallocate
+// does nothing.
+//
 // A block is never seen half written. Whether a power failure may tear one is in
 // Info.AtomicUnit.
 //

@@ -116,7 +116,8 @@ func (q *queue) hold(offset, length int64, exclusive bool) bool {
 // plan decides the next part's length and how it is carried out.
 func (d *Disk) plan(r *slot) (int64, method) {
 	left := r.req.Length - r.done
-	punch, zero := !d.noPunch.Load(), !d.noZeroRange.Load()
+	frees := d.cfg.Info.Deallocate
+	punch, zero := frees && !d.noPunch.Load(), !d.noZeroRange.Load()
 	switch r.req.Op {
 	case backend.OpRead, backend.OpWrite, backend.OpCompareAndWrite:
 		return left, byTransfer
@@ -124,7 +125,7 @@ func (d *Disk) plan(r *slot) (int64, method) {
 		switch {
 		case punch:
 			return min(left, allocStep), byPunching
-		case !d.noDiscard.Load():
+		case frees && !d.noDiscard.Load():
 			return min(left, allocStep), byDiscard
 		}
 		return 0, byPunching

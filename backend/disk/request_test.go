@@ -216,7 +216,7 @@ func TestErrors(t *testing.T) {
 func TestZeroing(t *testing.T) {
 	const m = 1 << 20
 	no := unix.EOPNOTSUPP
-	device := thick
+	device := sparse
 	device.Device = true
 	tests := []struct {
 		name    string
@@ -229,7 +229,10 @@ func TestZeroing(t *testing.T) {
 	}{
 		{"thick", thick, backend.OpWriteZeroes, nil, m, nil, []string{"zero 0+1048576"}},
 		{"thin", thin, backend.OpWriteZeroes, nil, m, nil, []string{"punch 0+1048576"}},
-		{"deallocate", thick, backend.OpWriteZeroes, deallocate, m, nil, []string{"punch 0+1048576"}},
+		{"deallocate", sparse, backend.OpWriteZeroes, deallocate, m, nil, []string{"punch 0+1048576"}},
+		{"deallocate, and keep", thick, backend.OpWriteZeroes, deallocate, m, nil, []string{"zero 0+1048576"}},
+		{"deallocate, keep, no zeroing", thick, backend.OpWriteZeroes, deallocate, m, []unix.Errno{no},
+			[]string{"zero 0+1048576", "write 0+1048576"}},
 		{"long", thick, backend.OpWriteZeroes, nil, 9 * m, nil, []string{"zero 0+8388608", "zero 8388608+1048576"}},
 		{"no zeroing", thick, backend.OpWriteZeroes, nil, m + 4096, []unix.Errno{no},
 			[]string{"zero 0+1052672", "write 0+1048576", "write 1048576+4096"}},
@@ -239,15 +242,16 @@ func TestZeroing(t *testing.T) {
 		{"durable", thick, backend.OpWriteZeroes, fua, m, nil, []string{"zero 0+1048576", "sync"}},
 		{"durable by writing", thick, backend.OpWriteZeroes, fua, m, []unix.Errno{no},
 			[]string{"zero 0+1048576", "write durably 0+1048576"}},
-		{"free", thick, backend.OpDeallocate, nil, 9 * m, nil, []string{"punch 0+8388608", "punch 8388608+1048576"}},
+		{"keep", thick, backend.OpDeallocate, nil, 9 * m, nil, nil},
+		{"free", sparse, backend.OpDeallocate, nil, 9 * m, nil, []string{"punch 0+8388608", "punch 8388608+1048576"}},
 		{"free a device", device, backend.OpDeallocate, nil, 9 * m, []unix.Errno{no},
 			[]string{"punch 0+8388608", "discard 0+8388608", "discard 8388608+1048576"}},
 		{"a device that does not free", device, backend.OpDeallocate, nil, 9 * m, []unix.Errno{no, no},
 			[]string{"punch 0+8388608", "discard 0+8388608"}},
 		{"zero a device", device, backend.OpWriteZeroes, deallocate, m, []unix.Errno{no},
 			[]string{"punch 0+1048576", "zero 0+1048576"}},
-		{"nothing to free with", thick, backend.OpDeallocate, nil, 9 * m, []unix.Errno{no}, []string{"punch 0+8388608"}},
-		{"free nothing", thick, backend.OpDeallocate, nil, 0, nil, nil},
+		{"nothing to free with", sparse, backend.OpDeallocate, nil, 9 * m, []unix.Errno{no}, []string{"punch 0+8388608"}},
+		{"free nothing", sparse, backend.OpDeallocate, nil, 0, nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -108,6 +108,91 @@ func TestAllocated(t *testing.T) {
 	}
 }
 
+// A file that has all its storage keeps it: a host that deallocates does not make its own
+// later writes run out of space. One that has holes anyway gives back what it can.
+func TestKeepsStorage(t *testing.T) {
+	const size = 8 << 20
+	for _, tt := range []struct {
+		name  string
+		cfg   Config
+		keeps bool
+		make  func(path string) error
+	}{
+		{"preallocated here", Config{Size: size}, true, func(string) error { return nil }},
+		{"written before", Config{}, true, func(path string) error { return os.WriteFile(path, make([]byte, size), 0o600) }},
+		{"thin", Config{Thin: true}, false, func(path string) error { return os.WriteFile(path, make([]byte, size), 0o600) }},
+		{"sparse", Config{}, false, func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, size))
+		}},
+	} {
+		for _, engine := range engines(t) {
+			path := tempFile(t)
+			if err := tt.make(path); err != nil {
+				t.Fatal(err)
+			}
+			tt.cfg.Engine = engine
+			s := openStore(t, path, tt.cfg)
+			if s.Info().Deallocate == tt.keeps {
+				t.Errorf("%s: Info.Deallocate is %v", tt.name, !tt.keeps)
+			}
+			w := writeRequest(4<<20, 1)
+			w.FUA = true
+			if err := run(t, s, w); err != nil {
+				t.Fatal(err)
+			}
+			before, err := s.Allocated()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range []backend.Request{
+				{Op: backend.OpDeallocate, Offset: 0, Length: 2 << 20},
+				{Op: backend.OpWriteZeroes, Deallocate: true, Offset: 2 << 20, Length: 1 << 20},
+			} {
+				if err := run(t, s, r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			after, err := s.Allocated()
+			if err != nil || tt.keeps && after < size || !tt.keeps && after > before-(2<<20) {
+				t.Errorf("%s, %v: %d bytes allocated, %d after %d were deallocated, %v", tt.name, engine, before, after, 3<<20, err)
+			}
+			r := readRequest(4 << 20)
+			if err := run(t, s, r); err != nil {
+				t.Fatal(err)
+			}
+			if b := r.Buf[0]; b != 0 && (b != 1 || !tt.keeps) {
+				t.Errorf("%s: a block that was deallocated has %d", tt.name, b)
+			}
+			if r.Buf[2<<20] != 0 || r.Buf[3<<20-1] != 0 || r.Buf[3<<20] != 1 {
+				t.Errorf("%s: zeroes are not where they were written", tt.name)
+			}
+			closeStore(t, s)
+		}
+	}
+}
+
+// What is added has storage, too, unless the file is thin.
+func TestExtend(t *testing.T) {
+	for _, thin := range []bool{false, true} {
+		path := tempFile(t)
+		s := openStore(t, path, Config{Size: 1 << 20, Thin: thin})
+		if err := Extend(path, 3<<20, thin); err != nil {
+			t.Fatal(err)
+		}
+		refresh(t, s, 3<<20)
+		if n, err := s.Allocated(); err != nil || n >= 3<<20 == thin {
+			t.Errorf("thin %v: %d bytes allocated, %v", thin, n, err)
+		}
+		if err := Extend(path, 2<<20, thin); err != nil || sizeOf(t, path) != 3<<20 {
+			t.Errorf("Extend to less than there is: %v, %d bytes", err, sizeOf(t, path))
+		}
+		closeStore(t, s)
+	}
+	if err := Extend(tempFile(t), 1<<20, false); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Extend of a missing file: %v", err)
+	}
+}
+
 func TestRoom(t *testing.T) {
 	path := tempFile(t)
 	s := openStore(t, path, Config{Size: 1 << 20})

@@ -29,7 +29,7 @@ type Config struct {
 
 	ReadOnly bool
 	Buffered bool // through the page cache, with no demands on alignment
-	Thin     bool // no preallocation: writes may fail with backend.ErrNoSpace
+	Thin     bool // no preallocation, and what is deallocated is given back: writes may fail with backend.ErrNoSpace
 
 	// Force opens a file that QEMU, a loop device, swap, a mount or a target of the kernel
 	// uses. Whoever else writes to it then destroys what hosts store, and the other way

@@ -3,8 +3,9 @@
 // # Opening
 //
 // [Open] takes the file as it is, or creates and preallocates it when a size is
-// given, so that no later write runs out of space (what a host deallocates it
-// gives back, and may then miss). An advisory lock keeps a second opener out,
+// given, so that no later write runs out of space. A file that has all its storage
+// keeps it, whatever hosts deallocate; one that has holes, or is to be thin, gives
+// back what they do. An advisory lock keeps a second opener out,
 // in this process or another; others that have the file are found by what the kernel
 // tells and by the locks of QEMU, which for its part refuses a file that is open here
 // (package inuse; qemu-img info -U looks at it all the same). [Config.Force] opens it in
@@ -24,7 +25,7 @@
 // # Resizing
 //
 // The file may be made longer or shorter by others while it is open; Refresh
-// notices it. What was added is not preallocated. Until Refresh, a read beyond
+// notices it. What was added by others than [Extend] is not preallocated. Until Refresh, a read beyond
 // the end of a file that became shorter fails and a write makes it longer again.
 //
 // # Copies

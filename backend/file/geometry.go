@@ -98,7 +98,7 @@ func (s *Store) info(align alignment) (backend.Info, error) {
 		Optimal:    max(int(st.Blksize), block),
 		Volatile:   !s.cfg.ReadOnly,
 		ReadOnly:   s.cfg.ReadOnly,
-		Deallocate: !s.cfg.ReadOnly,
+		Deallocate: !s.cfg.ReadOnly && (s.cfg.Thin || sparse(&st)),
 		Compare:    !s.cfg.ReadOnly,
 		Copy:       !s.cfg.ReadOnly && disk.SharesBlocks(s.fd),
 	}
@@ -114,6 +114,10 @@ func defaultBlock(size int64, align alignment) int {
 	}
 	return 512
 }
+
+// sparse reports whether the file has less storage than its size, and writes may
+// therefore find no space. One that has it all keeps it, unless it is to be thin.
+func sparse(st *unix.Stat_t) bool { return st.Blocks*512 < st.Size }
 
 // sectorSize is what the drive below writes in one piece, as far as one can
 // know: file systems that are not on one drive do not say, and are trusted.

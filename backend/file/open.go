@@ -109,13 +109,9 @@ func (s *Store) prepare(created bool) error {
 	if err != nil {
 		return err
 	}
-	sparse, err := s.sparse()
-	if err != nil {
-		return err
-	}
 	s.Disk, err = disk.New(disk.Config{
 		Options: s.cfg.options(), Name: s.path, FD: s.fd, Info: info,
-		Direct: s.direct, PunchZeroes: s.cfg.Thin, Allocates: s.cfg.Thin || sparse,
+		Direct: s.direct, PunchZeroes: s.cfg.Thin, Allocates: info.Deallocate,
 		Measure: s.measure, Release: func() error { return unlockAndClose(s.fd) },
 	})
 	return err
@@ -222,13 +218,24 @@ func (s *Store) reserve(present int64) error {
 	return nil
 }
 
-// sparse reports whether the file has less storage than its size.
-func (s *Store) sparse() (bool, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(s.fd, &st); err != nil {
-		return false, err
+// Extend makes a file longer that may be open as a store, which notices it with Refresh.
+// Like Open it allocates what is added unless thin.
+func Extend(path string, size int64, thin bool) (err error) {
+	fd, err := openRetry(path, unix.O_RDWR|unix.O_CLOEXEC)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	return st.Blocks*512 < st.Size, nil
+	s := &Store{path: path, fd: fd, cfg: Config{Size: size, Thin: thin}}
+	defer func() {
+		if err = errors.Join(err, unix.Close(fd)); err != nil {
+			err = fmt.Errorf("extend %s: %w", path, err)
+		}
+	}()
+	present, err := s.measure()
+	if err != nil || present >= size {
+		return err
+	}
+	return s.reserve(present)
 }
 
 // persist makes a new file and its name durable.

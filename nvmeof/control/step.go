@@ -191,11 +191,11 @@ func exportName(n *config.Namespace) string {
 }
 
 func (m *Manager) resize(c config.Change) error {
-	now, old := c.New.(*config.Namespace), c.Old.(*config.Namespace)
+	now := c.New.(*config.Namespace)
 	if now.File == nil || m.waiting[place{c.Subsystem, now.NSID}] != nil {
 		return nil
 	}
-	if err := grow(string(now.File.Path), old.File.Size, now.File.Size); err != nil {
+	if err := grow(now.File); err != nil {
 		return err
 	}
 	l := &leaving{what: "the look at the sizes of stores", unfinished: exports()}

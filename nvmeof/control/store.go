@@ -168,15 +168,15 @@ func (s *stores) close() (err error) {
 }
 
 // grow extends the file of an open store. The target notices the new size.
-func grow(path string, from, to config.Size) error {
-	info, err := os.Stat(path)
+func grow(f *config.File) error {
+	info, err := os.Stat(string(f.Path))
 	switch {
 	case err != nil:
 		return err
-	case to == 0 || info.Size() == int64(to):
+	case f.Size == 0 || info.Size() == int64(f.Size):
 		return nil // it is as large as it is
-	case info.Size() > int64(to):
-		return fmt.Errorf("%s has %v, and a store is never cut off: say at least that", path, config.Size(info.Size()))
+	case info.Size() > int64(f.Size):
+		return fmt.Errorf("%s has %v, and a store is never cut off: say at least that", f.Path, config.Size(info.Size()))
 	}
-	return os.Truncate(path, int64(to))
+	return file.Extend(string(f.Path), int64(f.Size), f.Thin)
 }
