@@ -33,7 +33,7 @@ func TestImportForService(t *testing.T) {
 	}
 	run()
 	run() // the keys are the same
-	command(t, "target", "export", "--from", file, "--format", "nvmetcli", "--output", filepath.Join(dir, "back.json")).want(t, 0)
+	command(t, "target", "export", "--from", file, "--output", filepath.Join(dir, "back.json"), "--format", "json").want(t, 0)
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(text), "key-file: "+keys) {
 		t.Errorf("%v\n%s", err, text)
