@@ -288,7 +288,7 @@ func (d *differ) within(old, now *Subsystem) {
 }
 
 // live are the fields of a namespace that can be changed while hosts use it.
-var live = []string{"read-only", "ana-group", "shared", "file.size"}
+var live = []string{"read-only", "ana-group", "shared", "refuse-reservations", "file.size"}
 
 func (d *differ) namespace(nqn NQN, x matched[*Namespace]) {
 	c := Change{Kind: KindNamespace, Subsystem: nqn, Name: x.key}

@@ -66,6 +66,7 @@ type Subsystem struct {
 	Model            string       `json:"model,omitzero" default:"nvmeof" max:"40" doc:"Model, ASCII. Default nvmeof."`
 	MinControllerID  int          `json:"min-controller-id,omitzero" min:"1" max:"65519" doc:"Lowest controller identifier. Default 1."`
 	MaxControllerID  int          `json:"max-controller-id,omitzero" min:"1" max:"65519" doc:"Highest controller identifier. Default 65519."`
+	NVMeVersion      NVMeVersion  `json:"nvme-version,omitzero" default:"2.0" doc:"NVMe version that hosts are told: 1.2.1, 1.3, 1.4 or 2.0. Default 2.0."`
 	RefuseDuplicates bool         `json:"refuse-duplicates,omitzero" default:"false" doc:"Refuse a host that has a controller through the same listener already. Default false."`
 	AllowAnyHost     bool         `json:"allow-any-host,omitzero" default:"false" doc:"Let every host connect. Default false."`
 	Listeners        []int        `json:"listeners,omitempty" doc:"Identifiers of the listeners that show the subsystem. Default: all."`
@@ -92,17 +93,18 @@ type Right struct {
 
 // A Namespace is one export. Exactly one of File, Block and Memory is given.
 type Namespace struct {
-	NSID      int     `json:"nsid" need:"yes" min:"1" max:"1024" doc:"Identifier of the namespace."`
-	File      *File   `json:"file,omitempty" doc:"A regular file."`
-	Block     *Block  `json:"block,omitempty" doc:"A block device."`
-	Memory    *Memory `json:"memory,omitempty" doc:"Memory, which is lost when the target ends."`
-	BlockSize int     `json:"block-size,omitzero" oneof:"512 4096" doc:"Logical block size in bytes, 512 or 4096. Default: 512, or the device's own."`
-	ReadOnly  bool    `json:"read-only,omitzero" default:"false" doc:"No host may write. Default false."`
-	Shared    bool    `json:"shared,omitzero" default:"false" doc:"Other namespaces may have the same file or device, if they are shared too. Default false."`
-	UUID      UUID    `json:"uuid,omitzero" doc:"Identifies the namespace for good. Default: derived from the subsystem's name, the nsid and the path."`
-	NGUID     NGUID   `json:"nguid,omitzero" doc:"Another identifier: 32 hexadecimal digits. Default: the UUID."`
-	EUI64     EUI64   `json:"eui64,omitzero" doc:"A third: 16 hexadecimal digits. Default: none."`
-	ANAGroup  int     `json:"ana-group,omitzero" default:"1" min:"1" max:"128" doc:"ANA group. Default 1."`
+	NSID               int     `json:"nsid" need:"yes" min:"1" max:"1024" doc:"Identifier of the namespace."`
+	File               *File   `json:"file,omitempty" doc:"A regular file."`
+	Block              *Block  `json:"block,omitempty" doc:"A block device."`
+	Memory             *Memory `json:"memory,omitempty" doc:"Memory, which is lost when the target ends."`
+	BlockSize          int     `json:"block-size,omitzero" oneof:"512 4096" doc:"Logical block size in bytes, 512 or 4096. Default: 512, or the device's own."`
+	ReadOnly           bool    `json:"read-only,omitzero" default:"false" doc:"No host may write. Default false."`
+	Shared             bool    `json:"shared,omitzero" default:"false" doc:"Other namespaces may have the same file or device, if they are shared too. Default false."`
+	UUID               UUID    `json:"uuid,omitzero" doc:"Identifies the namespace for good. Default: derived from the subsystem's name, the nsid and the path."`
+	NGUID              NGUID   `json:"nguid,omitzero" doc:"Another identifier: 32 hexadecimal digits. Default: the UUID."`
+	EUI64              EUI64   `json:"eui64,omitzero" doc:"A third: 16 hexadecimal digits. Default: none."`
+	ANAGroup           int     `json:"ana-group,omitzero" default:"1" min:"1" max:"128" doc:"ANA group. Default 1."`
+	RefuseReservations bool    `json:"refuse-reservations,omitzero" default:"false" doc:"Hosts cannot reserve the namespace. Default false."`
 	// Reservations of a volume that several namespaces share are those of the first.
 	Reservations Path `json:"reservations,omitzero" doc:"Absolute path of a file in which the reservations of hosts survive a restart. Default: they do not."`
 }

@@ -10,14 +10,15 @@ import (
 
 // Values that are one of a few words. The empty one is "not given".
 type (
-	Transport string // softroce, verbs or auto
-	ANAState  string // optimized, non-optimized, inaccessible, persistent-loss or change
-	Access    string // write, read or none
-	Engine    string // auto, uring or threads
-	TrType    string // rdma or tcp
-	Hash      string // sha256, sha384 or sha512
-	Polling   string // adaptive, always, never or auto
-	Group     string // null, ffdhe2048 to ffdhe8192
+	Transport   string // softroce, verbs or auto
+	ANAState    string // optimized, non-optimized, inaccessible, persistent-loss or change
+	Access      string // write, read or none
+	Engine      string // auto, uring or threads
+	TrType      string // rdma or tcp
+	Hash        string // sha256, sha384 or sha512
+	NVMeVersion string // 1.2.1, 1.3, 1.4 or 2.0
+	Polling     string // adaptive, always, never or auto
+	Group       string // null, ffdhe2048 to ffdhe8192
 )
 
 var (
@@ -27,6 +28,7 @@ var (
 	engines    = []string{"auto", "uring", "threads"}
 	trTypes    = []string{"rdma", "tcp"}
 	hashes     = []string{"sha256", "sha384", "sha512"}
+	versions   = []string{"1.2.1", "1.3", "1.4", "2.0"}
 	pollings   = []string{"auto", "adaptive", "always", "never"}
 	groups     = []string{"null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"}
 )
@@ -44,29 +46,32 @@ func word[T ~string](to *T, b []byte, names []string) error {
 	return fmt.Errorf("%s is not known; there are %s", nvmeof.Printable(s), strings.Join(names, ", "))
 }
 
-func (v *Transport) UnmarshalText(b []byte) error { return word(v, b, transports) }
-func (v *ANAState) UnmarshalText(b []byte) error  { return word(v, b, anaStates) }
-func (v *Access) UnmarshalText(b []byte) error    { return word(v, b, accesses) }
-func (v *Engine) UnmarshalText(b []byte) error    { return word(v, b, engines) }
-func (v *TrType) UnmarshalText(b []byte) error    { return word(v, b, trTypes) }
-func (v *Hash) UnmarshalText(b []byte) error      { return word(v, b, hashes) }
-func (v *Polling) UnmarshalText(b []byte) error   { return word(v, b, pollings) }
-func (v *Group) UnmarshalText(b []byte) error     { return word(v, b, groups) }
+func (v *Transport) UnmarshalText(b []byte) error   { return word(v, b, transports) }
+func (v *ANAState) UnmarshalText(b []byte) error    { return word(v, b, anaStates) }
+func (v *Access) UnmarshalText(b []byte) error      { return word(v, b, accesses) }
+func (v *Engine) UnmarshalText(b []byte) error      { return word(v, b, engines) }
+func (v *TrType) UnmarshalText(b []byte) error      { return word(v, b, trTypes) }
+func (v *Hash) UnmarshalText(b []byte) error        { return word(v, b, hashes) }
+func (v *NVMeVersion) UnmarshalText(b []byte) error { return word(v, b, versions) }
+func (v *Polling) UnmarshalText(b []byte) error     { return word(v, b, pollings) }
+func (v *Group) UnmarshalText(b []byte) error       { return word(v, b, groups) }
 
-func (v Transport) MarshalText() ([]byte, error) { return []byte(v), nil }
-func (v ANAState) MarshalText() ([]byte, error)  { return []byte(v), nil }
-func (v Access) MarshalText() ([]byte, error)    { return []byte(v), nil }
-func (v Engine) MarshalText() ([]byte, error)    { return []byte(v), nil }
-func (v TrType) MarshalText() ([]byte, error)    { return []byte(v), nil }
-func (v Hash) MarshalText() ([]byte, error)      { return []byte(v), nil }
-func (v Polling) MarshalText() ([]byte, error)   { return []byte(v), nil }
-func (v Group) MarshalText() ([]byte, error)     { return []byte(v), nil }
+func (v Transport) MarshalText() ([]byte, error)   { return []byte(v), nil }
+func (v ANAState) MarshalText() ([]byte, error)    { return []byte(v), nil }
+func (v Access) MarshalText() ([]byte, error)      { return []byte(v), nil }
+func (v Engine) MarshalText() ([]byte, error)      { return []byte(v), nil }
+func (v TrType) MarshalText() ([]byte, error)      { return []byte(v), nil }
+func (v Hash) MarshalText() ([]byte, error)        { return []byte(v), nil }
+func (v NVMeVersion) MarshalText() ([]byte, error) { return []byte(v), nil }
+func (v Polling) MarshalText() ([]byte, error)     { return []byte(v), nil }
+func (v Group) MarshalText() ([]byte, error)       { return []byte(v), nil }
 
-func (*Transport) pattern() (string, []string) { return "", transports }
-func (*ANAState) pattern() (string, []string)  { return "", anaStates }
-func (*Access) pattern() (string, []string)    { return "", accesses }
-func (*Engine) pattern() (string, []string)    { return "", engines }
-func (*TrType) pattern() (string, []string)    { return "", trTypes }
-func (*Hash) pattern() (string, []string)      { return "", hashes }
-func (*Polling) pattern() (string, []string)   { return "", pollings }
-func (*Group) pattern() (string, []string)     { return "", groups }
+func (*Transport) pattern() (string, []string)   { return "", transports }
+func (*ANAState) pattern() (string, []string)    { return "", anaStates }
+func (*Access) pattern() (string, []string)      { return "", accesses }
+func (*Engine) pattern() (string, []string)      { return "", engines }
+func (*TrType) pattern() (string, []string)      { return "", trTypes }
+func (*Hash) pattern() (string, []string)        { return "", hashes }
+func (*NVMeVersion) pattern() (string, []string) { return "", versions }
+func (*Polling) pattern() (string, []string)     { return "", pollings }
+func (*Group) pattern() (string, []string)       { return "", groups }

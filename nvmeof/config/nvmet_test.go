@@ -56,6 +56,7 @@ func TestNvmetcliFull(t *testing.T) {
 		"c:14:17: ports[0].addr.treq: required has no counterpart here and is left out",
 		"c:37:9: subsystems[0].namespaces[1]: namespace 2 is not enabled and left out",
 		"c:47:22: subsystems[0].attr.pi_enable: 1 has no counterpart here and is left out",
+		"c:47:72: subsystems[0].attr.version: 2.1 is left out; there are 1.2.1, 1.3, 1.4, 2.0; hosts are told 2.0",
 		"c:50:5: subsystems[1]: subsystem nowhere is on no port and left out",
 		"c:52:13: future: is not known here and left out",
 	}
@@ -70,7 +71,7 @@ func TestNvmetcliFull(t *testing.T) {
 func TestNvmetcliRefused(t *testing.T) {
 	text := string(read(t, "testdata/nvmet.json"))
 	for _, c := range []struct{ old, new, want string }{
-		{`"trtype": "rdma"`, `"trtype": "loop"`, "c:18:15: ports[0].addr.trtype: this target serves RDMA alone, and the transport is loop; keep those ports with nvmetcli, or change them to rdma"},
+		{`"trtype": "rdma"`, `"none": ""`, "ports[0].addr.trtype: this target serves RDMA alone, and the transport is"},
 		{`"traddr": "192.0.2.1"`, `"traddr": "0.0.0.0"`, "address 0.0.0.0: hosts cannot connect to it"},
 		{`"portid": 1,`, `"portid": 0,`, "ports[0].portid: 0 is out of range; use 1 to 65535"},
 		{`"grpid": 2`, `"grpid": 200`, "ana_groups[1].grpid: 200 is out of range; use 1 to 128"},
@@ -95,6 +96,66 @@ func TestNvmetcliRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
+	}
+}
+
+const nvmetMixed = `{
+  "hosts": [{"nqn": "a:b", "dhchap": {"key": "one"}}, {"nqn": "a_b", "dhchap": {"key": "two"}}, {"nqn": "t", "dhchap": {"key": "three"}}],
+  "ports": [
+    {"portid": 1, "addr": {"trtype": "tcp", "adrfam": "ipv4", "traddr": "0.0.0.0", "trsvcid": "4420"}, "param": {"inline_data_size": "99999"},
+     "ana_groups": [], "referrals": [], "subsystems": ["both", "tcp"]},
+    {"portid": 2, "addr": {"trtype": "rdma", "adrfam": "ipv4", "traddr": "192.0.2.1", "trsvcid": "4420"},
+     "ana_groups": [], "subsystems": ["both"], "referrals": [
+       {"name": "fc", "enable": 1, "addr": {"trtype": "fc", "adrfam": "fc", "traddr": "nn-0x1:pn-0x2", "trsvcid": "none"}},
+       {"name": "own", "enable": 1, "addr": {"trtype": "rdma", "adrfam": "ipv4", "traddr": "192.0.2.1", "trsvcid": "4421"}},
+       {"name": "r1", "enable": 1, "addr": {"trtype": "rdma", "adrfam": "ipv4", "traddr": "192.0.2.9", "trsvcid": "4420", "portid": "7"}}]},
+    {"portid": 3, "addr": {"trtype": "rdma", "adrfam": "ipv4", "traddr": "192.0.2.1", "trsvcid": "4421"},
+     "ana_groups": [], "subsystems": ["both"], "referrals": [
+       {"name": "r1", "enable": 1, "addr": {"trtype": "rdma", "adrfam": "ipv4", "traddr": "192.0.2.9", "trsvcid": "4420", "portid": "8"}},
+       {"name": "r2", "enable": 1, "addr": {"trtype": "rdma", "adrfam": "ipv4", "traddr": "192.0.2.9", "trsvcid": "4420", "portid": "7"}}]}
+  ],
+  "subsystems": [
+    {"nqn": "both", "allowed_hosts": ["a:b", "a_b"], "attr": {"version": "1.4.0"}, "namespaces": [{"nsid": 1, "device": {"path": "/dev/sda"}}]},
+    {"nqn": "tcp", "allowed_hosts": ["t"], "namespaces": []}
+  ]
+}`
+
+// TestNvmetcliMixed: what this target cannot serve is left out and named, the rest is taken.
+func TestNvmetcliMixed(t *testing.T) {
+	in, err := ImportNvmetcli("c", []byte(nvmetMixed), "/keys")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range in.Warnings {
+		_, text, _ := strings.Cut(w.String(), ": ")
+		got = append(got, text)
+	}
+	want := []string{
+		"ports[0]: this target serves RDMA alone: the port of transport tcp is left out; keep it with nvmetcli, or change it to rdma",
+		"ports[1].referrals[0]: is of transport fc and left out",
+		"ports[1].referrals[1]: is to a port of this target, which hosts are told of anyway, and left out",
+		"ports[2].referrals[0]: differs from ports[1].referrals[2], which counts for all ports",
+		"subsystems[1]: subsystem tcp is on ports that are left out, and left out too",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("warnings\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	doc := parsed(t, `version: 1
+listeners: [{id: 2, address: 192.0.2.1}, {id: 3, address: "192.0.2.1:4421"}]
+subsystems:
+  - {nqn: both, nvme-version: "1.4", hosts: [{nqn: "a:b", key-file: /keys/a_b.key}, {nqn: a_b, key-file: /keys/a_b_.key}], namespaces: [{nsid: 1, block: {path: /dev/sda}}]}
+referrals: [{address: 192.0.2.9, port-id: 7}]
+`)
+	if string(in.Document.YAML()) != string(doc.YAML()) {
+		t.Errorf("imported\n%s\nwant\n%s", in.Document.YAML(), doc.YAML())
+	}
+	if len(in.Keys) != 2 || in.Keys[0].Secret != "one" || in.Keys[1].Secret != "two" {
+		t.Errorf("keys %v", in.Keys)
+	}
+	_, err = ImportNvmetcli("c", []byte(strings.ReplaceAll(nvmetMixed, `"trtype": "rdma"`, `"trtype": "tcp"`)), "/keys")
+	if err == nil || !strings.Contains(err.Error(), "ports: no port is of transport rdma") {
+		t.Errorf("%v, want that nothing is left", err)
 	}
 }
 

@@ -203,10 +203,17 @@ func (w *nvmetWriter) referrals() []any {
 		if x.Transport == "tcp" {
 			kind = "tcp"
 		}
-		if x.NQN != "" || x.PortID != 0 || x.Secure {
-			w.warn(fmt.Sprintf("referrals[%d]", i), "nqn, port-id and secure are left out: the kernel's referrals have none")
+		if x.NQN != "" && x.NQN != discoveryNQN {
+			w.warn(fmt.Sprintf("referrals[%d].nqn", i), "left out: the kernel's referrals have none")
 		}
-		out = append(out, fields{"addr": address(x.Address, kind), "enable": 1, "name": fmt.Sprintf("r%d", i+1)})
+		addr := address(x.Address, kind)
+		if x.PortID != 0 {
+			addr["portid"] = strconv.Itoa(x.PortID)
+		}
+		if x.Secure {
+			addr["treq"] = "required"
+		}
+		out = append(out, fields{"addr": addr, "enable": 1, "name": fmt.Sprintf("r%d", i+1)})
 	}
 	return out
 }
@@ -224,6 +231,9 @@ func (w *nvmetWriter) subsystems() []any {
 		}
 		if s.Model != "" {
 			attr["model"] = s.Model
+		}
+		if s.NVMeVersion != "" {
+			attr["version"] = string(s.NVMeVersion)
 		}
 		for name, n := range map[string]int{"cntlid_min": s.MinControllerID, "cntlid_max": s.MaxControllerID, "qid_max": w.doc.Limits.Queues} {
 			if n > 0 {
@@ -265,6 +275,10 @@ func (w *nvmetWriter) namespace(s *Subsystem, n *Namespace, path string) fields 
 		id = DefaultUUID(s.NQN, n.NSID, string(n.Path()))
 	}
 	group := max(n.ANAGroup, 1)
-	return fields{"nsid": n.NSID, "ana_grpid": group, "enable": 1, "device": fields{
+	reserve := "1" // the kernel's default is 0
+	if n.RefuseReservations {
+		reserve = "0"
+	}
+	return fields{"nsid": n.NSID, "ana_grpid": group, "enable": 1, "resv": fields{"enable": reserve}, "device": fields{
 		"path": string(n.Path()), "uuid": id.String(), "nguid": uuid.UUID(n.NGUID).String()}}
 }

@@ -33,13 +33,16 @@ type nvmetReader struct {
 	hosts      map[string]*Host
 	linked     map[string][]int // ports of each subsystem
 	usedHosts  map[string]bool
+	elsewhere  map[string]bool // subsystems on ports that are left out
+	referrals  []*foundReferral
 	subsystems []*node
 }
 
 // ImportNvmetcli reads the file in which nvmetcli keeps the kernel's target,
 // /etc/nvmet/config.json. Keys go to files in keyDir. Whatever has no counterpart
 // here is a warning if the target serves hosts as well without it, else it is one
-// of the [Problems].
+// of the [Problems]. Ports of other transports than RDMA, and subsystems that are on
+// no other, are left out with a warning, as long as one port stays.
 func ImportNvmetcli(file string, text []byte, keyDir string) (*Import, error) {
 	n, p := parseJSON(text)
 	if p != nil {
@@ -47,7 +50,7 @@ func ImportNvmetcli(file string, text []byte, keyDir string) (*Import, error) {
 		return nil, Problems{*p}
 	}
 	r := &nvmetReader{doc: &Document{Version: Version}, keyDir: keyDir,
-		hosts: map[string]*Host{}, linked: map[string][]int{}, usedHosts: map[string]bool{}}
+		hosts: map[string]*Host{}, linked: map[string][]int{}, usedHosts: map[string]bool{}, elsewhere: map[string]bool{}}
 	r.root(n)
 	if len(r.problems) == 0 {
 		found, _ := r.doc.review()
@@ -60,7 +63,20 @@ func ImportNvmetcli(file string, text []byte, keyDir string) (*Import, error) {
 	if err := d.locate(file, r.problems).err(); err != nil {
 		return nil, err
 	}
+	r.keys = slices.DeleteFunc(r.keys, r.unused)
 	return &Import{r.doc, r.keys, d.locate(file, r.warnings)}, nil
+}
+
+// unused reports whether no host of the document has the key.
+func (r *nvmetReader) unused(k ImportedKey) bool {
+	for _, s := range r.doc.Subsystems {
+		for _, h := range s.Hosts {
+			if string(h.KeyFile) == k.Path || string(h.ControllerKeyFile) == k.Path {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (r *nvmetReader) fail(n *node, where, fix, format string, args ...any) {
@@ -173,6 +189,11 @@ func (r *nvmetReader) root(n *node) {
 	}
 	r.each(n, "hosts", "", r.host)
 	r.each(n, "ports", "", r.port)
+	if ports := n.get("ports").list(); len(ports) > 0 && len(r.doc.Listeners) == 0 {
+		r.fail(n.get("ports"), "ports", "keep it with nvmetcli, or change a port to rdma", "no port is of transport rdma, which this target serves alone")
+		return
+	}
+	r.refer()
 	r.each(n, "subsystems", "", r.subsystem)
 	r.groups()
 	for _, h := range n.get("hosts").list() {
@@ -203,9 +224,12 @@ func (r *nvmetReader) host(n *node, where string) {
 			if v.text == "" || v.text == "(null)" {
 				return
 			}
-			name := path.Join(r.keyDir, fileName(string(h.NQN))+suffix)
-			*to = KeyFile(name)
-			r.keys = append(r.keys, ImportedKey{name, v.text})
+			name := path.Join(r.keyDir, fileName(string(h.NQN)))
+			for slices.ContainsFunc(r.keys, func(k ImportedKey) bool { return k.Path == name+suffix }) {
+				name += "_" // names that differ in other characters alone
+			}
+			*to = KeyFile(name + suffix)
+			r.keys = append(r.keys, ImportedKey{name + suffix, v.text})
 		}
 	}
 	r.attributes(n, "dhchap", where, map[string]func(*node, string){

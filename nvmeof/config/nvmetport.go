@@ -1,10 +1,17 @@
 package config
 
 import (
+	"slices"
+
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 func (r *nvmetReader) port(n *node, where string) {
+	if kind := n.get("addr").get("trtype"); kind != nil && kind.text != "rdma" {
+		r.warn(kind, where, "keep it with nvmetcli, or change it to rdma", "this target serves RDMA alone: the port of transport %s is left out", nvmeof.Printable(kind.text))
+		r.each(n, "subsystems", where, func(s *node, _ string) { r.elsewhere[s.text] = true })
+		return
+	}
 	r.known(n, where, "portid", "addr", "param", "ana_groups", "referrals", "subsystems", "enable")
 	l := new(Listener)
 	if id := n.get("portid"); id == nil {
@@ -12,7 +19,7 @@ func (r *nvmetReader) port(n *node, where string) {
 	} else {
 		r.number(&l.ID, 1, 65535)(id, where+".portid")
 	}
-	l.Address, _ = r.address(n, where)
+	l.Address, _ = r.address(n, where, nil)
 	r.attributes(n, "param", where, map[string]func(*node, string){
 		"inline_data_size": r.size(&r.doc.Limits.InCapsule), "pi_enable": r.only("0"),
 		"max_queue_size": r.agreed(&r.doc.Limits.QueueDepth, 128, 2, 1024),
@@ -63,10 +70,10 @@ func (r *nvmetReader) agreed(to *int, usual, low, high int) func(*node, string) 
 	}
 }
 
-// address reads where a port or a referral is.
-func (r *nvmetReader) address(n *node, where string) (a Address, kind string) {
+// address reads where a port is, or a referral.
+func (r *nvmetReader) address(n *node, where string, referral *Referral) (a Address, kind string) {
 	addr, port := "", ""
-	r.attributes(n, "addr", where, map[string]func(*node, string){
+	table := map[string]func(*node, string){
 		"adrfam": func(v *node, where string) {
 			if v.text != "ipv4" && v.text != "ipv6" {
 				r.fail(v, where, "RDMA needs an IP address", "address family %s", nvmeof.Printable(v.text))
@@ -76,7 +83,16 @@ func (r *nvmetReader) address(n *node, where string) (a Address, kind string) {
 		"trtype":  func(v *node, _ string) { kind = v.text },
 		"traddr":  func(v *node, _ string) { addr = v.text },
 		"trsvcid": func(v *node, _ string) { port = v.text },
-	})
+	}
+	if referral != nil {
+		table["portid"] = r.number(&referral.PortID, 0, 65535)
+		table["treq"] = func(v *node, where string) {
+			if referral.Secure = v.text == "required"; !referral.Secure {
+				r.only("not specified", "not required")(v, where)
+			}
+		}
+	}
+	r.attributes(n, "addr", where, table)
 	at := n
 	if x := n.get("addr"); x != nil {
 		at = x
@@ -101,10 +117,43 @@ func (r *nvmetReader) referral(n *node, where string) {
 		return
 	}
 	x := new(Referral)
-	if kind := n.get("addr").get("trtype"); kind != nil && kind.text == "tcp" {
+	switch kind := n.get("addr").get("trtype"); {
+	case kind == nil || kind.text == "rdma":
+	case kind.text == "tcp":
 		x.Transport = "tcp"
 		kind.text = "rdma" // it is only passed on
+	default:
+		r.warn(kind, where, "", "is of transport %s and left out", nvmeof.Printable(kind.text))
+		return
 	}
-	x.Address, _ = r.address(n, where)
-	r.doc.Referrals = append(r.doc.Referrals, x)
+	x.Address, _ = r.address(n, where, x)
+	for _, o := range r.referrals { // the kernel has some for each port, this target has all of them everywhere
+		if o.key() != x.key() {
+			continue
+		}
+		if o.Referral != *x {
+			r.warn(n, where, "", "differs from %s, which counts for all ports", o.where)
+		}
+		return
+	}
+	r.referrals = append(r.referrals, &foundReferral{*x, n, where})
+}
+
+// A foundReferral is a referral, and where it stands in the file.
+type foundReferral struct {
+	Referral
+	n     *node
+	where string
+}
+
+// refer takes the referrals over that are not to this target itself: its discovery log has
+// all its ports.
+func (r *nvmetReader) refer() {
+	for _, x := range r.referrals {
+		if x.Transport != "tcp" && slices.ContainsFunc(r.doc.Listeners, func(l *Listener) bool { return l.Address == x.Address }) {
+			r.warn(x.n, x.where, "", "is to a port of this target, which hosts are told of anyway, and left out")
+			continue
+		}
+		r.doc.Referrals = append(r.doc.Referrals, &x.Referral)
+	}
 }

@@ -23,7 +23,7 @@ func (r *nvmetReader) subsystem(n *node, where string) {
 		"serial":         text(&s.Serial), "model": text(&s.Model),
 		"cntlid_min": r.number(&s.MinControllerID, 1, 65519), "cntlid_max": r.number(&s.MaxControllerID, 1, 65519),
 		"qid_max": r.agreed(&r.doc.Limits.Queues, 128, 1, 65534),
-		"version": func(*node, string) {}, "pi_enable": r.only("0"), "firmware": func(*node, string) {},
+		"version": r.version(&s.NVMeVersion), "pi_enable": r.only("0"), "firmware": func(*node, string) {},
 		"ieee_oui": r.only("0x000000", "0"),
 	})
 	r.each(n, "allowed_hosts", where, func(h *node, where string) {
@@ -44,6 +44,9 @@ func (r *nvmetReader) subsystem(n *node, where string) {
 		}
 	}
 	switch s.Listeners = r.linked[string(s.NQN)]; {
+	case len(s.Listeners) == 0 && r.elsewhere[string(s.NQN)]:
+		r.warn(n, where, "", "subsystem %s is on ports that are left out, and left out too", nvmeof.Printable(string(s.NQN)))
+		return
 	case len(s.Listeners) == 0:
 		r.warn(n, where, "", "subsystem %s is on no port and left out", nvmeof.Printable(string(s.NQN)))
 		return
@@ -51,6 +54,19 @@ func (r *nvmetReader) subsystem(n *node, where string) {
 		s.Listeners = nil // all
 	}
 	r.doc.Subsystems = append(r.doc.Subsystems, s)
+}
+
+// version reads the version that hosts are told. What Linux adds to it is not served here.
+func (r *nvmetReader) version(to *NVMeVersion) func(*node, string) {
+	return func(v *node, where string) {
+		text := v.text
+		if short, ok := strings.CutSuffix(text, ".0"); ok && strings.Count(text, ".") == 2 {
+			text = short
+		}
+		if to.UnmarshalText([]byte(text)) != nil {
+			r.warn(v, where, "hosts are told 2.0", "%s is left out; there are %s", nvmeof.Printable(v.text), strings.Join(versions, ", "))
+		}
+	}
 }
 
 func (r *nvmetReader) namespace(s *Subsystem, n *node, where string) {
@@ -81,7 +97,9 @@ func (r *nvmetReader) namespace(s *Subsystem, n *node, where string) {
 			}
 		},
 	})
-	r.attributes(n, "resv", where, map[string]func(*node, string){"enable": func(*node, string) {}})
+	r.attributes(n, "resv", where, map[string]func(*node, string){
+		"enable": func(v *node, _ string) { x.RefuseReservations = v.text == "0" },
+	})
 	if n.get("device").get("path") == nil {
 		r.fail(n, where, "", "device.path is missing: the file or device that is exported")
 	}

@@ -374,6 +374,24 @@ func (r *rig) wantSaved(doc *config.Document) {
 	}
 }
 
+// TestNVMetSettings: what the kernel's target has besides reaches the target, and
+// reservations are refused or not while hosts work.
+func TestNVMetSettings(t *testing.T) {
+	r := newRig(t)
+	doc := r.doc(strings.Replace(first, "  - nqn: a\n", "  - nqn: a\n    nvme-version: \"1.3\"\n", 1))
+	r.apply(doc)
+	refuses := func() bool { return r.target.Subsystems()[0].Namespaces()[0].RefuseReservations() }
+	doc.Subsystems[0].Namespaces[0].RefuseReservations = true
+	out, err := r.Apply(doc, Options{})
+	if err != nil || len(out.Changes) != 1 || out.Changes[0].Op != config.Alter || !refuses() {
+		t.Errorf("%+v, %v, refuses %v", out, err, refuses())
+	}
+	doc.Subsystems[0].Namespaces[0].RefuseReservations = false
+	if r.apply(doc); refuses() {
+		t.Error("reservations are refused yet")
+	}
+}
+
 func TestKeys(t *testing.T) {
 	r := newRig(t)
 	key := filepath.Join(r.dir, "key")

@@ -90,10 +90,15 @@ func referral(x *config.Referral) target.Referral {
 	return r
 }
 
+var versions = map[config.NVMeVersion]capsule.Version{
+	"1.2.1": capsule.MakeVersion(1, 2, 1), "1.3": capsule.MakeVersion(1, 3, 0), "1.4": capsule.MakeVersion(1, 4, 0), "2.0": capsule.MakeVersion(2, 0, 0),
+}
+
 // addSubsystem creates a subsystem that nobody may use yet.
 func (m *Manager) addSubsystem(s *config.Subsystem) error {
 	t, err := m.target.AddSubsystem(target.SubsystemConfig{
 		NQN: string(s.NQN), Serial: s.Serial, Model: s.Model, RefuseDuplicates: s.RefuseDuplicates,
+		Version:       versions[s.NVMeVersion],
 		MinController: capsule.ControllerID(s.MinControllerID), MaxController: capsule.ControllerID(s.MaxControllerID),
 	})
 	if err == nil {
@@ -159,6 +164,7 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 		return err
 	}
 	n.SetReadOnly(now.ReadOnly)
+	n.SetRefuseReservations(now.RefuseReservations)
 	return n.SetGroup(capsule.ANAGroup(cmp.Or(now.ANAGroup, 1)))
 }
 
@@ -177,7 +183,7 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn config.NQN, n *config.Na
 	}
 	_, err = s.AddNamespace(target.NamespaceConfig{
 		Store: store, NSID: capsule.NSID(n.NSID), ReadOnly: n.ReadOnly, Group: capsule.ANAGroup(n.ANAGroup),
-		UUID: uuid.UUID(id), NGUID: n.NGUID, EUI64: n.EUI64, Name: exportName(n), Reservations: reservations,
+		UUID: uuid.UUID(id), NGUID: n.NGUID, EUI64: n.EUI64, Name: exportName(n), Reservations: reservations, RefuseReservations: n.RefuseReservations,
 	})
 	if err != nil {
 		m.stores.release(nqn, n)

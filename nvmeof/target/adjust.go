@@ -22,6 +22,18 @@ func (n *Namespace) SetReadOnly(on bool) {
 // ReadOnly reports whether SetReadOnly, or NamespaceConfig, made it so.
 func (n *Namespace) ReadOnly() bool { return n.ns.ReadOnly() }
 
+// SetRefuseReservations says whether hosts' reservation commands are refused, and the
+// namespace identified as one without reservations. What is reserved through another
+// namespace of the same store, or was before, holds.
+func (n *Namespace) SetRefuseReservations(on bool) {
+	if n.ns.SetReservable(!on) {
+		n.subsystem.namespaceChanged(n.ns.ID)
+	}
+}
+
+// RefuseReservations reports whether SetRefuseReservations, or NamespaceConfig, made it so.
+func (n *Namespace) RefuseReservations() bool { return !n.ns.Reservable() }
+
 // Group is the namespace's ANA group.
 func (n *Namespace) Group() capsule.ANAGroup { return n.ns.Group() }
 

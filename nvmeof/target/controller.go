@@ -99,7 +99,7 @@ func (c *Controller) do(f func()) { c.shard.Do(f) }
 
 // resetState puts everything that a controller level reset clears back.
 func (c *Controller) resetState() {
-	c.props = state.NewProperties(c.target.cfg.QueueDepth, !c.discovery())
+	c.props = state.NewProperties(c.target.cfg.QueueDepth, c.subsystem.version, !c.discovery())
 	c.features = features{stampedAt: c.now(), limits: health.DefaultLimits()}
 	c.warned = 0
 	for i := range c.target.features {

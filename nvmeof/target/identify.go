@@ -58,7 +58,7 @@ func identifyController(c *Controller, r *command.Request, _ capsule.Identify) c
 	id := capsule.IdentifyController{
 		RAB:    6,
 		MDTS:   c.mdts(),
-		CNTLID: c.id, VER: state.Version,
+		CNTLID: c.id, VER: c.subsystem.version,
 		CTRATT:    capsule.CTRATTHostID128 | capsule.CTRATTTBKAS,
 		CNTRLTYPE: c.kind,
 		ACL:       maxAborts - 1, AERL: state.MaxEvents - 1,
@@ -115,7 +115,7 @@ func identifyNamespace(c *Controller, r *command.Request, _ capsule.Identify) ca
 	id := capsule.IdentifyNamespace{
 		NSZE: ns.Volume.Blocks(), NCAP: ns.Volume.Blocks(), NUSE: ns.Volume.Used(),
 		NMIC:     capsule.NMICShared,
-		RESCAP:   ns.Volume.Reservations.Capabilities(),
+		RESCAP:   reservationCapabilities(ns),
 		DLFEAT:   deallocateFeatures(ns),
 		NVMCAP:   capsule.Uint128{Lo: ns.Volume.Bytes()},
 		ANAGRPID: uint32(ns.Group()),
@@ -179,13 +179,21 @@ func atomicUnits(n *namespace.Namespace, id *capsule.IdentifyNamespace) {
 	id.NAWUN = id.NAWUPF
 }
 
+// reservationCapabilities is RESCAP, zero where there are no reservations.
+func reservationCapabilities(ns *namespace.Namespace) uint8 {
+	if !ns.Reservable() {
+		return 0
+	}
+	return ns.Volume.Reservations.Capabilities()
+}
+
 func identifyIndependent(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
 	ns, status := c.view.Lookup(r.Cmd.NSID)
 	if ns == nil {
 		return status
 	}
 	id := capsule.IdentifyNamespaceIndependent{
-		NMIC: capsule.NMICShared, RESCAP: ns.Volume.Reservations.Capabilities(), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
+		NMIC: capsule.NMICShared, RESCAP: reservationCapabilities(ns), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
 		NSTAT: capsule.NSTATReady,
 	}
 	id.Encode(r.Data)

@@ -34,6 +34,9 @@ type NamespaceConfig struct {
 	// for that; default: nothing, so that they cannot. Of a store that is exported
 	// already the first namespace's counts.
 	Reservations ReservationStore
+	// RefuseReservations keeps hosts from reserving the namespace; see
+	// Namespace.SetRefuseReservations.
+	RefuseReservations bool
 }
 
 // A Namespace is one export of a subsystem: a volume, and who sees it how.
@@ -69,7 +72,9 @@ func newNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 		c.NGUID = c.UUID
 	}
 	i := namespace.Identity{ID: c.NSID, UUID: c.UUID, NGUID: c.NGUID, EUI64: c.EUI64}
-	return &Namespace{subsystem: s, ns: namespace.New(i, c.Group, c.ReadOnly)}
+	n := &Namespace{subsystem: s, ns: namespace.New(i, c.Group, c.ReadOnly)}
+	n.ns.SetReservable(!c.RefuseReservations)
+	return n
 }
 
 // A storeHolder is a namespace as its volume knows it.

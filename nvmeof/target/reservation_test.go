@@ -173,6 +173,45 @@ func TestReservation(t *testing.T) {
 	}
 }
 
+// TestReservationsRefused: a namespace that hosts may not reserve says so and refuses; what
+// is reserved elsewhere holds there too.
+func TestReservationsRefused(t *testing.T) {
+	f := newFixture(t)
+	other, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := other.AddNamespace(NamespaceConfig{Store: f.store, NSID: 7, RefuseReservations: true})
+	if err != nil || !ns.RefuseReservations() {
+		t.Fatal(err)
+	}
+	a, b := f.tenant("a", f.sub, 0), f.tenant("b", other, 1)
+	refused := capsule.StatusInvalidOpcode | dnr
+	b.register(refused, 7)
+	b.acquire(refused, 7, writeExclusive)
+	b.release(refused, 7, writeExclusive)
+	b.io.wantStatus(refused, ioCommand(capsule.IOReservationReport, 7, capsule.ReservationReport{Length: 64, Extended: true}, make([]byte, 64)))
+	rescap := func() uint8 {
+		id, err := capsule.DecodeIdentifyNamespace(identifyInto(b.admin, capsule.CNSNamespace, 7))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id.RESCAP
+	}
+	if c := rescap(); c != 0 {
+		t.Errorf("RESCAP %#x", c)
+	}
+	a.register(capsule.StatusSuccess, 1)
+	a.acquire(capsule.StatusSuccess, 1, exclusiveAccess)
+	b.wantAccess(7, false, false)
+	ns.SetRefuseReservations(false)
+	if c := rescap(); c != 0xfe {
+		t.Errorf("RESCAP %#x", c)
+	}
+	b.register(capsule.StatusSuccess, 7)
+	f.wantNothingHeld(b.io)
+}
+
 // TestBadReservationCommands is row 85.
 func TestBadReservationCommands(t *testing.T) {
 	f := newFixture(t)

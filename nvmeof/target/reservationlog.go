@@ -86,7 +86,7 @@ func setReservationPersist(c *Controller, r *command.Request, v uint32) capsule.
 		switch {
 		case c.view.Rights.Load().To(ns.ID) != AccessWrite:
 			refused = capsule.StatusAccessDenied | capsule.StatusDNR
-		case on && !ns.Volume.Reservations.Persists():
+		case on && !(ns.Reservable() && ns.Volume.Reservations.Persists()):
 			refused = invalidField
 		default:
 			all = append(all, ns.Volume.Reservations)

@@ -47,6 +47,26 @@ func TestLinuxStartUpSequence(t *testing.T) {
 	io.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 8}, data))
 }
 
+// TestVersion: hosts are told the version that the administrator wants, in both places.
+func TestVersion(t *testing.T) {
+	f := newFixture(t)
+	for _, v := range []capsule.Version{capsule.MakeVersion(1, 2, 0), capsule.MakeVersion(2, 1, 0)} {
+		if _, err := f.target.AddSubsystem(SubsystemConfig{NQN: "nqn.x", Version: v}); err == nil {
+			t.Errorf("version %v is taken", v)
+		}
+	}
+	want := capsule.MakeVersion(1, 3, 0)
+	sub, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":old", Version: want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := f.tenant("a", sub, 0).admin
+	c, err := capsule.DecodeIdentifyController(identifyInto(h, capsule.CNSController, 0))
+	if vs := capsule.Version(h.property(capsule.PropertyVS)); err != nil || vs != want || c.VER != want {
+		t.Errorf("VS %v, VER %v, %v", vs, c.VER, err)
+	}
+}
+
 func identifyInto(h *hostQueue, cns capsule.CNS, nsid capsule.NSID) []byte {
 	h.t.Helper()
 	b := bytes.Repeat([]byte{0xa5}, capsule.IdentifySize)

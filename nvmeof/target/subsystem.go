@@ -13,6 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // SubsystemConfig describes a subsystem. A zero field takes the default.
@@ -29,6 +30,10 @@ type SubsystemConfig struct {
 	// listener already, until that one is gone. The default is to allow it, as
 	// Linux does: the host may have lost its connection before we notice.
 	RefuseDuplicates bool
+
+	// Version is the NVMe version that controllers report, 1.2.1 to 2.0.0, the default.
+	// It takes nothing away from what they do.
+	Version capsule.Version
 }
 
 // A Subsystem is what hosts connect to: namespaces and who may use them.
@@ -39,6 +44,7 @@ type Subsystem struct {
 	model      string
 	discovery  bool // the discovery subsystem, which has no namespaces
 	refuse     bool // RefuseDuplicates
+	version    capsule.Version
 	min, max   capsule.ControllerID
 	hosts      access.List[HostConfig]
 	namespaces atomic.Pointer[namespace.Table] // for shards
@@ -84,8 +90,12 @@ func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
 		return nil, fmt.Errorf("subsystem %s: controller identifiers %d to %d: must be a range within %d to %d",
 			c.NQN, c.MinController, c.MaxController, capsule.ControllerIDMin, capsule.ControllerIDMax)
 	}
+	c.Version = cmp.Or(c.Version, state.Version)
+	if c.Version < capsule.MakeVersion(1, 2, 1) || c.Version > state.Version { // 1.2.1 is the first with fabrics
+		return nil, fmt.Errorf("subsystem %s: NVMe version %v: 1.2.1 to %v", c.NQN, c.Version, state.Version)
+	}
 	s := &Subsystem{
-		target: t, nqn: c.NQN, serial: c.Serial, model: c.Model,
+		target: t, version: c.Version, nqn: c.NQN, serial: c.Serial, model: c.Model,
 		refuse: c.RefuseDuplicates, min: c.MinController, max: c.MaxController,
 		controllers: make(map[capsule.ControllerID]*Controller), past: make(map[capsule.NSID]lineage),
 	}

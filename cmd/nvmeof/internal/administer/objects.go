@@ -31,7 +31,7 @@ func subsystemObject() *object[config.Subsystem] {
 	return &object[config.Subsystem]{
 		name: "subsystem", what: "subsystems", key: "NQN", keyField: "nqn", list: "subsystems",
 		fields: []fieldFlag{{"serial", "serial"}, {"model", "model"}, {"min-controller-id", "min-controller-id"},
-			{"max-controller-id", "max-controller-id"}, {"refuse-duplicates", "refuse-duplicates"},
+			{"max-controller-id", "max-controller-id"}, {"nvme-version", "nvme-version"}, {"refuse-duplicates", "refuse-duplicates"},
 			{"allow-any-host", "allow-any-host"}, {"listeners", "listeners"}},
 		head: []any{"NQN", "SERIAL", "NAMESPACES", "HOSTS", "LISTENERS"},
 		row: func(s *config.Subsystem) []any {
@@ -64,7 +64,7 @@ func namespaceObject() *object[config.Namespace] {
 		name: "namespace", alias: "ns", what: "namespaces", key: "NSID", keyField: "nsid", keyNumber: true, within: true, list: "namespaces",
 		fields: []fieldFlag{{"file", "file.path"}, {"size", "file.size"}, {"thin", "file.thin"}, {"block", "block.path"}, {"force", "block.force"},
 			{"memory", "memory.size"}, {"block-size", "block-size"}, {"read-only", "read-only"}, {"shared", "shared"},
-			{"uuid", "uuid"}, {"nguid", "nguid"}, {"eui64", "eui64"}, {"ana-group", "ana-group"}, {"reservations", "reservations"}},
+			{"uuid", "uuid"}, {"nguid", "nguid"}, {"eui64", "eui64"}, {"ana-group", "ana-group"}, {"reservations", "reservations"}, {"refuse-reservations", "refuse-reservations"}},
 		head: []any{"NSID", "KIND", "EXPORT", "SIZE", "BLOCK", "ANA GROUP", "ACCESS", "UUID"},
 		row: func(n *config.Namespace) []any {
 			kind, export, size := describe(n)

@@ -17,6 +17,8 @@ func startReservation(_ *Queue, r *Request) {
 	}
 	switch l := r.enter(r.Cmd.NSID); {
 	case l == nil:
+	case !r.gate.Namespace.Reservable():
+		r.Finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)
 	case r.Link.Length() < want:
 		r.Finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
 	case r.Link.InCapsule() != nil:
@@ -74,6 +76,8 @@ func startReport(_ *Queue, r *Request) {
 	f := r.Cmd.ReservationReport()
 	switch l := r.enter(r.Cmd.NSID); {
 	case l == nil:
+	case !r.gate.Namespace.Reservable():
+		r.Finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)
 	case !f.Extended:
 		r.Finish(capsule.StatusHostIDInconsistent | capsule.StatusDNR)
 	case f.Length > uint64(r.Queue.MaxData):

@@ -36,11 +36,12 @@ type Namespace struct {
 	Generation uint32
 	Successor  bool
 
-	gates     [volume.MaxPlaces]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
-	readOnly  atomic.Bool
-	protected atomic.Uint32 // capsule.WriteProtection, set by hosts
-	group     atomic.Uint32 // ANA
-	shut      bool          // gates are, and those that come; under the mutex of the set of volumes
+	gates      [volume.MaxPlaces]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
+	readOnly   atomic.Bool
+	unreserved atomic.Bool   // hosts cannot reserve it
+	protected  atomic.Uint32 // capsule.WriteProtection, set by hosts
+	group      atomic.Uint32 // ANA
+	shut       bool          // gates are, and those that come; under the mutex of the set of volumes
 }
 
 // New returns a namespace without a volume.
@@ -56,6 +57,12 @@ func (n *Namespace) ReadOnly() bool { return n.readOnly.Load() }
 
 // SetReadOnly reports whether that is a change.
 func (n *Namespace) SetReadOnly(on bool) (changed bool) { return n.readOnly.Swap(on) != on }
+
+// Reservable reports whether hosts can reserve it.
+func (n *Namespace) Reservable() bool { return !n.unreserved.Load() }
+
+// SetReservable reports whether that is a change.
+func (n *Namespace) SetReservable(on bool) (changed bool) { return n.unreserved.Swap(!on) == on }
 
 // Group is the ANA group.
 func (n *Namespace) Group() capsule.ANAGroup { return capsule.ANAGroup(n.group.Load()) }

@@ -11,7 +11,7 @@ const (
 // readyTimeout is CAP.TO and CRTO in units of 500 ms. CSTS.RDY follows at once.
 const readyTimeout = 15
 
-// Version is what property VS and Identify report.
+// Version is what property VS and Identify report unless somebody says otherwise.
 var Version = capsule.MakeVersion(2, 0, 0)
 
 // A Transition is what a write to CC asks of the controller's owner.
@@ -30,13 +30,14 @@ type Properties struct {
 	cap  capsule.CAP
 	CC   capsule.CC
 	CSTS capsule.CSTS
+	vs   capsule.Version
 	io   bool // an I/O controller, which checks entry sizes when enabled
 }
 
 // NewProperties is a controller that is not enabled, with queues of queueDepth entries at
-// most; io: an I/O controller.
-func NewProperties(queueDepth int, io bool) Properties {
-	return Properties{io: io, cap: capsule.CAPFields{
+// most, which reports a version; io: an I/O controller.
+func NewProperties(queueDepth int, vs capsule.Version, io bool) Properties {
+	return Properties{io: io, vs: vs, cap: capsule.CAPFields{
 		MQES: uint16(queueDepth - 1),
 		CQR:  true,
 		TO:   readyTimeout,
@@ -59,7 +60,7 @@ func (p *Properties) Get(f capsule.Property) (uint64, capsule.Status) {
 	case capsule.PropertyCAP:
 		return uint64(p.cap), capsule.StatusSuccess
 	case capsule.PropertyVS:
-		return uint64(Version), capsule.StatusSuccess
+		return uint64(p.vs), capsule.StatusSuccess
 	case capsule.PropertyCC:
 		return uint64(p.CC), capsule.StatusSuccess
 	case capsule.PropertyCSTS:
