@@ -30,11 +30,19 @@
 //
 // # Not here
 //
-// TLS, TCP, block status, extended headers, and RESIZE, which is an experiment of the
-// protocol: clients that come after a store has changed its size get the new one, by
-// what Info of it says then; for those that are there it stays the old one. Of a disk
-// that grew they use the part they know; of one that shrank they get ENOSPC for writes
-// beyond the new end and EINVAL for anything else. A disk that is there no more answers
+// TLS, TCP, extended headers, and RESIZE, which is an experiment of the protocol: as with
+// nbdkit and qemu-nbd, clients that come after a store has changed its size are told the
+// new one, by what Info of it says then, and nobody tells those that are there. Of a disk
+// that grew they may use all, once they know by other means (Linux takes another size for a
+// connected device by its netlink command NBD_CMD_RECONFIGURE); of one that shrank they get
+// ENOSPC for writes beyond the new end and EINVAL for anything else.
+//
+// Block status (base:allocation): who is told of a hole does not read it, so that a wrong
+// answer loses data, and a host has no way to be sure. Get LBA Status is optional, and
+// neither Linux's target nor ours has it. NUSE is how much storage is in use, not
+// where, and even 0 does not prove that there is nothing: file systems that allocate late
+// count what was written only after a while. Clients without that context read everything,
+// and find zeroes themselves. A disk that is there no more answers
 // EIO until [Server.Publish] is called without it, and takes no new clients. One loop
 // serves all disks.
 package nbd

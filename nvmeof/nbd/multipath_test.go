@@ -150,17 +150,24 @@ func (r *resized) Info() backend.Info {
 	return info
 }
 
-// TestResized: who comes later sees the new size, who is there keeps to the old one.
+// TestResized: who comes later is told the new size, and who is there may use it.
 func TestResized(t *testing.T) {
 	r := &resized{Store: newStore(t, 8<<20, 4096)}
 	r.size.Store(4 << 20)
 	s := serve(t, Config{}, r)
 	before := connect(t, s, how{})
+	before.do(wire.Request{Command: wire.CmdRead, Offset: 6 << 20, Length: 4096}, nil, wire.EINVAL)
 	r.size.Store(8 << 20)
 	if after := connect(t, s, how{}); before.size != 4<<20 || after.size != 8<<20 {
 		t.Errorf("%d bytes before, %d after", before.size, after.size)
 	} else {
 		after.read(6<<20, 4096)
 	}
-	before.do(wire.Request{Command: wire.CmdRead, Offset: 6 << 20, Length: 4096}, nil, wire.EINVAL)
+	data := random(4096)
+	before.write(6<<20, data)
+	if got := before.read(6<<20, 4096); !bytes.Equal(got, data) {
+		t.Error("something else is read back from what was added")
+	}
+	before.do(wire.Request{Command: wire.CmdWrite, Offset: 8<<20 - 512, Length: 4096}, random(4096), wire.ENOSPC)
+	before.do(wire.Request{Command: wire.CmdRead, Offset: 8 << 20, Length: 4096}, nil, wire.EINVAL)
 }

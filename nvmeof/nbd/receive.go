@@ -164,7 +164,7 @@ func (c *conn) admit(head *wire.Request) *request {
 		return nil
 	}
 	r := &c.slots[c.idle[last]]
-	r.reset(head, c.limits.Check(head))
+	r.reset(head, c.check(head))
 	if r.errno == wire.OK {
 		if r.lay(c.export.block, int64(c.limits.Size)); r.pages > 0 {
 			if r.first = c.pages.alloc(r.pages); r.first < 0 {
@@ -176,6 +176,20 @@ func (c *conn) admit(head *wire.Request) *request {
 	}
 	c.idle = c.idle[:last]
 	return r
+}
+
+// check is what is wrong with a request. The disk may have grown since the client came,
+// which the protocol has no message for, but others can have told it.
+func (c *conn) check(head *wire.Request) wire.Errno {
+	errno := c.limits.Check(head)
+	if errno == wire.OK {
+		return wire.OK
+	}
+	if size := uint64(c.export.disk.Store.Info().Size); size > c.limits.Size {
+		c.limits.Size = size
+		errno = c.limits.Check(head)
+	}
+	return errno
 }
 
 // unstall tries again what there was no room for, and reports whether there is now.
