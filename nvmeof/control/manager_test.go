@@ -207,12 +207,15 @@ func TestApply(t *testing.T) {
 		dry, err := r.Apply(want, Options{DryRun: true})
 		if err != nil {
 			// A dry run creates no file, and finds that one is missing.
-			t.Errorf("%s: %v", name, err)
+			t.Fatalf("%s: %v", name, err)
 		}
 		r.wantState(base)
 		out, err := r.Apply(want, Options{})
-		if err != nil || len(out.Changes) != len(dry.Changes) || (len(out.Changes) == 0) != (len(pairs) == 0) {
-			t.Errorf("%s: %v, %d changes, %d in the dry run", name, err, len(out.Changes), len(dry.Changes))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(out.Changes) != len(dry.Changes) || (len(out.Changes) == 0) != (len(pairs) == 0) {
+			t.Errorf("%s: %d changes, %d in the dry run", name, len(out.Changes), len(dry.Changes))
 		}
 		r.wantState(want)
 		r.apply(base)
