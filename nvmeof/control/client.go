@@ -61,13 +61,17 @@ type Client struct {
 	http *http.Client
 }
 
+// maxCalls is how many calls of a client are under way at a time; more wait.
+const maxCalls = 32
+
 // NewClient returns a client of the target at a socket, which it does not reach
 // before it is asked.
 func NewClient(path string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}
-	return &Client{path, &http.Client{Transport: &http.Transport{DialContext: dial, IdleConnTimeout: 10 * time.Second}}}
+	return &Client{path, &http.Client{Transport: &http.Transport{DialContext: dial, IdleConnTimeout: 10 * time.Second,
+		MaxConnsPerHost: maxCalls, MaxIdleConnsPerHost: maxCalls}}}
 }
 
 // Close gives its connections back.
