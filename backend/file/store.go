@@ -50,7 +50,7 @@ func (s *Store) Room() (free, total int64, err error) {
 		if err := retry(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
 			return fmt.Errorf("stat the file system of %s: %w", s.path, err)
 		}
-		free, total = int64(st.Bavail)*st.Bsize, int64(st.Blocks)*st.Bsize
+		free, total = int64(st.Bavail)*int64(st.Bsize), int64(st.Blocks)*int64(st.Bsize)
 		return nil
 	})
 	return free, total, err

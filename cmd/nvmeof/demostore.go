@@ -68,7 +68,8 @@ func onDisk(dir string) bool {
 	if unix.Statfs(dir, &s) != nil {
 		return false
 	}
-	return s.Type != unix.TMPFS_MAGIC && s.Type != unix.RAMFS_MAGIC
+	kind := uint32(s.Type) // a magic number of 32 bits, signed or not as the architecture has it
+	return kind != unix.TMPFS_MAGIC && kind != unix.RAMFS_MAGIC
 }
 
 // writeAndVerify fills both namespaces, so that what is measured later has blocks

@@ -20,7 +20,7 @@ func usageNow() Usage {
 	if unix.Getrusage(unix.RUSAGE_SELF, &r) != nil {
 		return Usage{}
 	}
-	return Usage{time.Duration(r.Utime.Nano()), time.Duration(r.Stime.Nano()), r.Nvcsw + r.Nivcsw, r.Majflt, r.Minflt}
+	return Usage{time.Duration(r.Utime.Nano()), time.Duration(r.Stime.Nano()), int64(r.Nvcsw) + int64(r.Nivcsw), int64(r.Majflt), int64(r.Minflt)}
 }
 
 // since is one of n equal shares of what was used since an earlier time.

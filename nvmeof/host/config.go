@@ -137,7 +137,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("host: queue size %d: 2 to %d", o.QueueSize, nvmeof.MaxQueueDepth)
 	case o.NrIOQueues > nvmeof.MaxIOQueues:
 		return fmt.Errorf("host: %d I/O queues: at most %d", o.NrIOQueues, nvmeof.MaxIOQueues)
-	case o.bounceMemory() < shard.MaxBuffer || o.bounceMemory() >= 4<<30:
+	case o.bounceMemory() < shard.MaxBuffer || int64(o.bounceMemory()) >= 4<<30:
 		return fmt.Errorf("host: %d bytes of bounce memory: from 1 MiB to 4 GiB", o.BounceMemory)
 	case o.DHCHAPSecret.IsZero() && !o.DHCHAPCtrlSecret.IsZero():
 		return errors.New("host: Options.DHCHAPCtrlSecret needs a DHCHAPSecret too: only a host that authenticates can ask for proof")

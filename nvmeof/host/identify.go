@@ -157,7 +157,7 @@ func (c *Controller) setLimits() {
 	if id.MDTS > 0 && id.MDTS < 8 {
 		l.write = capsule.IdentifySize << id.MDTS
 	}
-	l.read, l.zeroes, l.verify, l.trim = l.write, l.write, math.MaxInt, math.MaxUint32
+	l.read, l.zeroes, l.verify, l.trim = l.write, l.write, math.MaxInt, min(math.MaxUint32, math.MaxInt)
 	// Half of what may be on its way to us, so that two commands can overlap.
 	if budget := c.admin.shard.Budget().Limit(); budget > 0 {
 		l.read = min(l.read, max(logChunk, budget/2&^(logChunk-1)))
@@ -193,7 +193,7 @@ func (c *Controller) learnNVM(ctx context.Context) {
 	}
 	l.dsm = nvm
 	if nvm.DMRSL > 0 {
-		l.trim = int(nvm.DMRSL)
+		l.trim = int(min(uint64(nvm.DMRSL), math.MaxInt))
 	}
 	if nvm.DMSL > 0 {
 		l.trim = int(min(uint64(l.trim), nvm.DMSL))
