@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A documented line is a command line of a document, and what becomes of it.
+type documented struct {
+	line string // without the remark behind it
+
+	// Where it is run as the document has it, or nearly: instead are pairs of what the
+	// document says and what is there in a test. It stays when it has said stays, or ends
+	// with code. It says wants.
+	instead []string
+	stays   string
+	code    int
+	wants   []string
+
+	// Where it is not, by says which test runs it, as "test/interop TestLinuxHost", or
+	// ".ci/run".
+	by string
+}
+
+// commandLines are the indented lines of a document, those that go on in the next one
+// joined, without remarks.
+func commandLines(t *testing.T, path string) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := false
+	for line := range strings.SplitSeq(string(text), "\n") {
+		command, indented := strings.CutPrefix(line, "    ")
+		if !indented {
+			continue
+		}
+		command = strings.TrimSpace(regexp.MustCompile(`\s# .*$`).ReplaceAllString(command, ""))
+		head, goesOn := strings.CutSuffix(command, `\`)
+		if more {
+			all[len(all)-1] += " " + strings.TrimSpace(head)
+		} else {
+			all = append(all, strings.TrimSpace(head))
+		}
+		more = goesOn
+	}
+	return all
+}
+
+// wantDocumented wants a table to have the lines of a document, in their order: a new
+// line needs an entry, and one that changes another.
+func wantDocumented(t *testing.T, path string, table []documented) {
+	t.Helper()
+	lines := commandLines(t, path)
+	for i, line := range lines {
+		if i >= len(table) || table[i].line != line {
+			t.Fatalf("%s: command line %d, %q, has no entry in the test's table where it belongs: say there how it is run, or by which test", path, i+1, line)
+		}
+	}
+	if len(table) > len(lines) {
+		t.Fatalf("%s has no line %q any more", path, table[len(lines)].line)
+	}
+	for _, d := range table {
+		if d.by != "" {
+			wantRunBy(t, d)
+		}
+	}
+}
+
+// wantRunBy wants the test to exist that is said to run a line.
+func wantRunBy(t *testing.T, d documented) {
+	t.Helper()
+	dir, test, _ := strings.Cut(d.by, " ")
+	if d.by == ".ci/run" {
+		if text, err := os.ReadFile("../../.ci/run"); err != nil || !strings.Contains(string(text), d.line) {
+			t.Errorf("%s is said to run %q, which is not so, %v", d.by, d.line, err)
+		}
+		return
+	}
+	files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
+	if err != nil || !slices.ContainsFunc(files, func(f string) bool {
+		text, _ := os.ReadFile(f)
+		return strings.Contains(string(text), "\nfunc "+test+"(t *testing.T)")
+	}) {
+		t.Errorf("%q is said to be run by %s of %s, which is not there, %v", d.line, test, dir, err)
+	}
+}
+
+// A reader does what a document says, as somebody with nothing but the program.
+type reader struct {
+	t     *testing.T
+	dir   string   // where the reader is
+	env   []string // beyond the test's
+	words *strings.Replacer
+}
+
+// newReader is one for whom the addresses of documents are some of 127/8.
+func newReader(t *testing.T, instead ...string) *reader {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asProgram, self)
+	if err := os.WriteFile(filepath.Join(bin, "nvmeof"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	setenv(t, "NVMEOF_SOCKET", filepath.Join(dir, "s"))
+	r := &reader{t: t, dir: dir, words: strings.NewReplacer(append(instead, "DIR", dir)...)}
+	r.env = append(r.env, "PATH="+bin+":"+os.Getenv("PATH"))
+	for name, value := range environment(t) {
+		r.env = append(r.env, name+"="+value)
+	}
+	return r
+}
+
+// follow runs a line.
+func (r *reader) follow(d documented) {
+	r.t.Helper()
+	line := r.words.Replace(strings.NewReplacer(d.instead...).Replace(d.line))
+	ctx, stop := context.WithCancel(context.Background())
+	cmd := program(ctx, r.t)
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "umask 077; exec 3>&-; " + line}
+	if d.stays != "" { // the shell gives way to what gets the signal
+		cmd.Args[2] = "umask 077; exec " + strings.TrimSuffix(line, "&")
+	}
+	cmd.Dir = r.dir
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, asProgram) }), r.env...)
+	out := newOutput()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- ending(cmd.Wait()) }()
+	if d.stays != "" {
+		out.await(r.t, r.words.Replace(d.stays))
+		r.t.Cleanup(func() {
+			stop()
+			(outcome{out: out.String(), err: <-ended}).wantOneOf(r.t, line, 0, exitInterrupted)
+		})
+		return
+	}
+	defer stop()
+	err := <-ended
+	r.t.Logf("%s", line)
+	var wants []string
+	for _, w := range d.wants {
+		wants = append(wants, r.words.Replace(w))
+	}
+	(outcome{out: out.String(), err: err}).want(r.t, d.code, wants...)
+}
+
+// wantOneOf wants what stayed to have ended well.
+func (o outcome) wantOneOf(t *testing.T, line string, codes ...int) {
+	t.Helper()
+	if !slices.Contains(codes, o.code()) {
+		t.Errorf("%s ended with %v:\n%s", line, o.err, o.out)
+	}
+}
+
+// haveTool skips what a machine cannot do that lacks a tool.
+func haveTool(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skip(err)
+		}
+	}
+}
