@@ -181,8 +181,11 @@ func TestManyCalls(t *testing.T) {
 	r := newAPIRig(t)
 	r.apply(r.doc(first))
 	var wait sync.WaitGroup
+	enter, leave := atOnce(t)
 	for i := range 400 {
 		wait.Go(func() {
+			enter()
+			defer leave()
 			method, path, body := "GET", "/v1/config", ""
 			if i%4 == 0 {
 				method, path, body = "POST", "/v1/subsystems", `{"nqn": "n`+itoa(i)+`"}`

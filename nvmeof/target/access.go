@@ -112,10 +112,10 @@ func (c *Controller) grant(now *access.Rights) {
 	before := c.view.Rights.Swap(now)
 	c.protested.Store(false)
 	var ids []capsule.NSID
-	for ns := range c.subsystem.table().Listed {
-		if before.To(ns.ID) != now.To(ns.ID) {
+	for _, ns := range c.subsystem.table() {
+		if ns != nil && before.To(ns.ID) != now.To(ns.ID) {
 			ids = append(ids, ns.ID)
-			c.subsystem.regrouped(ns.Shown())
+			c.subsystem.regrouped(ns.Group())
 		}
 	}
 	if len(ids) > 0 {

@@ -71,7 +71,10 @@ func (t *Target) keyed(nqn string) bool {
 // identifier.
 func (t *Target) registeredAs(id capsule.HostID, nqn string) (other string, found bool) {
 	for _, s := range t.Subsystems() {
-		for ns := range s.table().All {
+		for _, ns := range s.table() {
+			if ns == nil {
+				continue
+			}
 			if other, found = ns.Volume.Reservations.State().Other(id, nqn); found {
 				return other, true
 			}

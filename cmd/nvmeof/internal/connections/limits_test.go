@@ -7,7 +7,21 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
+
+// atOnce lets as many clients in as this process may have descriptors for, both ends
+// of a connection being its own.
+func atOnce(t *testing.T) (enter, leave func()) {
+	t.Helper()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	places := make(chan struct{}, max(1, min(limit.Cur/4, 1000)))
+	return func() { places <- struct{}{} }, func() { <-places }
+}
 
 // TestTenThousandCalls is row 115: 10,000 calls from 500 clients that come at once are all
 // answered, over a bounded number of connections.
@@ -16,8 +30,11 @@ func TestTenThousandCalls(t *testing.T) {
 	_, p := serve(t, nil)
 	var failed atomic.Int32
 	var all sync.WaitGroup
+	enter, leave := atOnce(t)
 	for range clients {
 		all.Go(func() {
+			enter()
+			defer leave()
 			for range calls {
 				var got Process
 				if err := call(t.Context(), p.Socket, "GET", "/v1/process", nil, &got); err != nil || got.PID != os.Getpid() {

@@ -42,9 +42,7 @@ func NewProperties(queueDepth int, vs capsule.Version, io bool) Properties {
 		CQR:  true,
 		TO:   readyTimeout,
 		CSS:  capsule.CSSNVM | capsule.CSSMany,
-		// Ready with media, as version 2.0 requires one to say, and independent of it: hosts
-		// then ask of each namespace whether it is ready.
-		CRMS: 3,
+		CRMS: 1, // ready with media, as version 2.0 requires one to say
 	}.CAP()}
 }
 
@@ -68,7 +66,7 @@ func (p *Properties) Get(f capsule.Property) (uint64, capsule.Status) {
 	case capsule.PropertyCSTS:
 		return uint64(p.CSTS), capsule.StatusSuccess
 	case capsule.PropertyCRTO:
-		return uint64(capsule.MakeCRTO(readyTimeout, readyTimeout)), capsule.StatusSuccess
+		return uint64(capsule.MakeCRTO(readyTimeout, 0)), capsule.StatusSuccess
 	}
 	return 0, capsule.StatusInvalidField | capsule.StatusDNR
 }
