@@ -76,6 +76,7 @@ type how struct {
 	export     string
 	structured bool
 	blockSize  bool // it promises to keep to the sizes of blocks
+	allocation bool // it selects base:allocation
 }
 
 func dial(t testing.TB, s *Server) net.Conn {
@@ -99,6 +100,15 @@ func connect(t testing.TB, s *Server, h how) *client {
 		if got := c.optionReply(); got != wire.RepAck {
 			t.Fatalf("STRUCTURED_REPLY: %#x", got)
 		}
+	}
+	if h.allocation {
+		const context = "base:allocation"
+		data := append(binary.BigEndian.AppendUint32(nil, uint32(len(h.export))), h.export...)
+		c.option(wire.OptSetMetaContext, append(append(data, 0, 0, 0, 1, 0, 0, 0, byte(len(context))), context...))
+		if got := c.optionReply(); got != wire.RepMetaContext {
+			t.Fatalf("SET_META_CONTEXT: %#x", got)
+		}
+		c.optionReply()
 	}
 	data := binary.BigEndian.AppendUint32(nil, uint32(len(h.export)))
 	data = append(data, h.export...)

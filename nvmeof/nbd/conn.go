@@ -190,7 +190,7 @@ func (c *conn) agree() {
 	c.negotiation = nil
 	c.structured = n.Structured
 	info := c.export.disk.Store.Info()
-	c.limits = wire.Limits{Size: n.Export.Size, ReadOnly: info.ReadOnly, Block: 1, MaxPayload: maxRequest}
+	c.limits = wire.Limits{Size: n.Export.Size, ReadOnly: info.ReadOnly, Block: 1, MaxPayload: maxRequest, Allocation: n.Allocation}
 	if n.BlockSize {
 		c.limits.Block = n.Export.MinBlock
 	}

@@ -13,8 +13,8 @@
 //
 // # Requests
 //
-// READ, WRITE, FLUSH, TRIM, WRITE_ZEROES and DISC, with FUA, DF, NO_HOLE and
-// FAST_ZERO; structured replies, of one chunk each. A client that asked for the
+// READ, WRITE, FLUSH, TRIM, WRITE_ZEROES, BLOCK_STATUS and DISC, with FUA, DF, NO_HOLE,
+// FAST_ZERO and REQ_ONE; structured replies, of one chunk each. A client that asked for the
 // block sizes gets EINVAL for what does not keep to them. For others a part of a
 // block is read, changed and written, while no other write to the disk goes on.
 // Requests move 32 MiB at most. What comes of a command that failed is an errno,
@@ -37,12 +37,13 @@
 // connected device by its netlink command NBD_CMD_RECONFIGURE); of one that shrank they get
 // ENOSPC for writes beyond the new end and EINVAL for anything else.
 //
-// Block status (base:allocation): who is told of a hole does not read it, so that a wrong
-// answer loses data, and a host has no way to be sure. Get LBA Status is optional, and
-// neither Linux's target nor ours has it. NUSE is how much storage is in use, not
-// where, and even 0 does not prove that there is nothing: file systems that allocate late
-// count what was written only after a while. Clients without that context read everything,
-// and find zeroes themselves. A disk that is there no more answers
-// EIO until [Server.Publish] is called without it, and takes no new clients. One loop
-// serves all disks.
+// Holes: BLOCK_STATUS says in the context base:allocation, as nbdkit does of what cannot
+// tell, that all is allocated. Who is told of a hole does not read it, so that a wrong answer
+// loses data, and a host has no way to be sure: Get LBA Status is optional, and neither
+// Linux's target nor ours has it; NUSE is how much storage is in use, not where, and even 0
+// does not prove that there is nothing, since file systems that allocate late count what was
+// written only after a while. Clients read everything, and find zeroes themselves.
+//
+// A disk that is there no more answers EIO until [Server.Publish] is called without it, and
+// takes no new clients. One loop serves all disks.
 package nbd

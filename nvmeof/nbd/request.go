@@ -55,7 +55,7 @@ func (r *request) lay(block int, size int64) {
 	aligned := (from|to)&(b-1) == 0
 	bytes := int64(0)
 	switch r.head.Command {
-	case wire.CmdFlush:
+	case wire.CmdFlush, wire.CmdBlockStatus:
 		return
 	case wire.CmdTrim: // a hint: only whole blocks
 		from, to = (from+b-1)&^(b-1), to&^(b-1)
@@ -94,7 +94,7 @@ func (r *request) payload() []byte {
 }
 
 func (r *request) changes() bool {
-	return r.head.Command != wire.CmdRead && r.head.Command != wire.CmdFlush
+	return r.head.Command != wire.CmdRead && r.head.Command != wire.CmdFlush && r.head.Command != wire.CmdBlockStatus
 }
 
 // begin starts a request that is all there.
@@ -110,6 +110,8 @@ func (c *conn) start(r *request) {
 	switch r.head.Command {
 	case wire.CmdRead:
 		c.ask(r, backend.Request{Op: backend.OpRead, Offset: r.off, Length: r.length, Buf: r.memory[:r.length]})
+	case wire.CmdBlockStatus:
+		c.finish(r)
 	case wire.CmdFlush:
 		c.ask(r, backend.Request{Op: backend.OpFlush})
 	case wire.CmdTrim:

@@ -107,6 +107,35 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestBlockStatus: who has selected base:allocation is told that all is allocated, of a disk
+// that is read only too, whatever else is in flight; others may not ask.
+func TestBlockStatus(t *testing.T) {
+	for _, store := range []backend.Store{newStore(t, 1<<20, 4096), readOnly{newStore(t, 1<<20, 4096)}} {
+		s := serve(t, Config{}, store)
+		c := connect(t, s, how{structured: true, allocation: true, blockSize: true})
+		c.ask(wire.Request{Command: wire.CmdRead, Length: 8192}, nil)
+		c.ask(wire.Request{Command: wire.CmdBlockStatus, Offset: 4096, Length: 1<<20 - 4096, Flags: wire.FlagReqOne}, nil)
+		extents := 0
+		for range 2 {
+			r, _ := c.answer()
+			if r.Err != wire.OK {
+				t.Errorf("request %d: %v", r.Cookie, r.Err)
+			}
+			if r.Extent == (wire.Extent{Length: 1<<20 - 4096}) {
+				extents++
+			}
+		}
+		if extents != 1 {
+			t.Errorf("%d extents, want 1", extents)
+		}
+		c.do(wire.Request{Command: wire.CmdBlockStatus, Offset: 1 << 20, Length: 4096}, nil, wire.EINVAL)
+		c.do(wire.Request{Command: wire.CmdBlockStatus}, nil, wire.EINVAL)
+		c.do(wire.Request{Command: wire.CmdBlockStatus, Offset: 512, Length: 4096}, nil, wire.EINVAL)
+		connect(t, s, how{structured: true}).do(wire.Request{Command: wire.CmdBlockStatus, Length: 4096}, nil, wire.EINVAL)
+		connect(t, s, how{}).do(wire.Request{Command: wire.CmdBlockStatus, Length: 4096}, nil, wire.EINVAL)
+	}
+}
+
 func TestReadOnly(t *testing.T) {
 	s := serve(t, Config{}, readOnly{newStore(t, 1<<20, 512)})
 	c := connect(t, s, how{})

@@ -21,6 +21,8 @@ type Limits struct {
 	Block uint32
 	// MaxPayload is the most that a request may move, in bytes.
 	MaxPayload uint32
+	// Allocation: the client has selected base:allocation, and may ask for it.
+	Allocation bool
 }
 
 // Check is what is wrong with a request, before anything of it is done.
@@ -30,7 +32,9 @@ func (l *Limits) Check(r *Request) Errno {
 		return EINVAL
 	case r.Command == CmdFlush || r.Command == CmdDisc:
 		return OK
-	case l.ReadOnly && r.Command != CmdRead:
+	case r.Command == CmdBlockStatus && !l.Allocation:
+		return EINVAL
+	case l.ReadOnly && r.Command != CmdRead && r.Command != CmdBlockStatus:
 		return EPERM
 	case r.Length == 0 || r.Offset > math.MaxInt64:
 		return EINVAL

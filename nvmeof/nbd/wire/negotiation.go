@@ -30,6 +30,9 @@ type Negotiation struct {
 	Export     Export
 	Structured bool // replies to reads are structured
 	BlockSize  bool // the client asked for the block sizes, and keeps to them
+	Allocation bool // it selected the context base:allocation for the export
+
+	selected *string // the export for which it did; nil: for none
 }
 
 // State is how far a negotiation is.
@@ -162,6 +165,8 @@ func (n *Negotiation) answer(option Option, data, out []byte) ([]byte, error) {
 		}
 		n.Structured = true
 		return appendOptionReply(out, option, RepAck, nil), nil
+	case OptListMetaContext, OptSetMetaContext:
+		return n.contexts(option, data, out), nil
 	}
 	return appendText(out, option, RepErrUnsup, "option is not supported"), nil
 }
@@ -186,6 +191,7 @@ func (n *Negotiation) exportName(name string, out []byte) ([]byte, error) {
 
 func (n *Negotiation) agree(e Export, blockSize bool) {
 	n.Export, n.BlockSize, n.step = e, blockSize, stepAgreed
+	n.Allocation = n.selected != nil && *n.selected == e.Name
 }
 
 func (n *Negotiation) list(data, out []byte) []byte {

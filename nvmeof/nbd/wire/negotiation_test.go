@@ -83,7 +83,8 @@ func TestOptions(t *testing.T) {
 		{"structured", option(OptStructuredReply, ""), []OptionReply{RepAck}, Talking, "", ""},
 		{"structured with data", option(OptStructuredReply, "x"), []OptionReply{RepErrInvalid}, Talking, "", ""},
 		{"TLS", option(5, ""), []OptionReply{RepErrUnsup}, Talking, "not supported", ""},
-		{"meta context", option(10, "whatever"), []OptionReply{RepErrUnsup}, Talking, "", ""},
+		{"meta context", option(OptSetMetaContext, "whatever"), []OptionReply{RepErrInvalid}, Talking, "STRUCTURED_REPLY first", ""},
+		{"extended headers", option(11, ""), []OptionReply{RepErrUnsup}, Talking, "", ""},
 		{"unknown", option(1<<31, "data"), []OptionReply{RepErrUnsup}, Talking, "", ""},
 		{"go", option(OptGo, goData("1")), []OptionReply{RepInfo, RepInfo, RepAck}, Agreed, "", ""},
 		{"go, all", option(OptGo, goData("", InfoName, InfoDescription, InfoBlockSize, 99)), []OptionReply{RepInfo, RepInfo, RepInfo, RepInfo, RepAck}, Agreed, "a disk", ""},
@@ -150,7 +151,8 @@ const (
 		"49484156454f5054" + "00000007" + "00000009" + "000000013100010003"
 	qemuHears = "4e42444d41474943" + "49484156454f5054" + "0003" +
 		"0003e889045565a9" + "00000008" + "00000001" + "00000000" +
-		"0003e889045565a9" + "0000000a" + "80000001" + "00000017" + "6f7074696f6e206973206e6f7420737570706f72746564" +
+		"0003e889045565a9" + "0000000a" + "00000004" + "00000013" + "00000001" + "626173653a616c6c6f636174696f6e" +
+		"0003e889045565a9" + "0000000a" + "00000001" + "00000000" +
 		"0003e889045565a9" + "00000007" + "00000003" + "0000000c" + "0000" + "0000000004000000" + "09ed" +
 		"0003e889045565a9" + "00000007" + "00000003" + "0000000e" + "0003" + "00000200" + "00001000" + "02000000" +
 		"0003e889045565a9" + "00000007" + "00000001" + "00000000"
@@ -182,7 +184,7 @@ func TestGoldenHandshake(t *testing.T) {
 		if !bytes.Equal(out, hears) || len(in) > 0 {
 			t.Errorf("in steps of %d: %x, want %x", step, out, hears)
 		}
-		if n.State() != Agreed || !n.Structured || !n.BlockSize {
+		if n.State() != Agreed || !n.Structured || !n.BlockSize || !n.Allocation {
 			t.Errorf("agreed on %+v", n)
 		}
 	}

@@ -20,15 +20,18 @@ const (
 	OptInfo            Option = 6
 	OptGo              Option = 7
 	OptStructuredReply Option = 8
+	OptListMetaContext Option = 9
+	OptSetMetaContext  Option = 10
 )
 
 // OptionReply is how a server answers an option ["Option reply types"].
 type OptionReply uint32
 
 const (
-	RepAck    OptionReply = 1
-	RepServer OptionReply = 2
-	RepInfo   OptionReply = 3
+	RepAck         OptionReply = 1
+	RepServer      OptionReply = 2
+	RepInfo        OptionReply = 3
+	RepMetaContext OptionReply = 4
 
 	repError       OptionReply = 1 << 31
 	RepErrUnsup                = repError + 1
@@ -73,6 +76,7 @@ const (
 	CmdFlush       Command = 3
 	CmdTrim        Command = 4
 	CmdWriteZeroes Command = 6
+	CmdBlockStatus Command = 7
 )
 
 // CommandFlags modify it ["Command flags"].
@@ -82,6 +86,7 @@ const (
 	FlagFUA      CommandFlags = 1 << 0 // durable when done
 	FlagNoHole   CommandFlags = 1 << 1 // of CmdWriteZeroes: keep the storage
 	FlagDF       CommandFlags = 1 << 2 // of CmdRead: do not fragment the answer
+	FlagReqOne   CommandFlags = 1 << 3 // of CmdBlockStatus: one extent, no longer than asked for
 	FlagFastZero CommandFlags = 1 << 4 // of CmdWriteZeroes: fail rather than be slow
 )
 
@@ -97,6 +102,7 @@ var commands = [...]struct {
 	CmdFlush:       {"FLUSH", FlagFUA},
 	CmdTrim:        {"TRIM", FlagFUA},
 	CmdWriteZeroes: {"WRITE_ZEROES", FlagFUA | FlagNoHole | FlagFastZero},
+	CmdBlockStatus: {"BLOCK_STATUS", FlagFUA | FlagReqOne},
 }
 
 func (c Command) String() string {

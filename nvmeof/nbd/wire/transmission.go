@@ -9,7 +9,7 @@ import (
 const (
 	RequestSize = 28 // of a request's header
 	// MaxReplyHead is the most that stands before the data of a reply.
-	MaxReplyHead = structuredSize + 8
+	MaxReplyHead = structuredSize + 12
 
 	simpleSize     = 16
 	structuredSize = 20
@@ -67,9 +67,10 @@ func AppendRequest(b []byte, r Request) []byte {
 // AppendReply appends what stands before the data of a reply of n bytes that ends
 // the request, in one chunk at most ["Simple reply message", "Structured reply chunk
 // message"]. Only reads have data, and only without an error; where structured
-// replies were agreed on, every reply to a read must be one.
+// replies were agreed on, every reply to a read or to BLOCK_STATUS must be one. That of
+// the latter says of all that it is allocated, as far as anybody knows.
 func AppendReply(b []byte, r *Request, structured bool, err Errno, n int) []byte {
-	if !structured || r.Command != CmdRead {
+	if !structured || r.Command != CmdRead && r.Command != CmdBlockStatus {
 		b = binary.BigEndian.AppendUint32(b, magicSimpleReply)
 		b = binary.BigEndian.AppendUint32(b, uint32(err))
 		return binary.BigEndian.AppendUint64(b, uint64(r.Cookie))
@@ -79,14 +80,21 @@ func AppendReply(b []byte, r *Request, structured bool, err Errno, n int) []byte
 		b = binary.BigEndian.AppendUint32(b, uint32(err))
 		return binary.BigEndian.AppendUint16(b, 0) // of a text
 	}
+	if r.Command == CmdBlockStatus {
+		b = appendChunk(b, chunkStatus, r.Cookie, 12)
+		b = binary.BigEndian.AppendUint32(b, allocationID)
+		b = binary.BigEndian.AppendUint32(b, r.Length)
+		return binary.BigEndian.AppendUint32(b, 0) // neither NBD_STATE_HOLE nor NBD_STATE_ZERO
+	}
 	b = appendChunk(b, chunkData, r.Cookie, 8+uint32(n))
 	return binary.BigEndian.AppendUint64(b, r.Offset)
 }
 
 // Types of chunks.
 const (
-	chunkData  = 1
-	chunkError = 1<<15 + 1
+	chunkData   = 1
+	chunkStatus = 5
+	chunkError  = 1<<15 + 1
 
 	chunkDone = 1 << 0 // flag of the last
 )
@@ -105,6 +113,13 @@ type Reply struct {
 	Err    Errno
 	Offset uint64 // of data in a chunk
 	Length int    // bytes of data that follow; of a simple reply the client knows itself
+	Extent Extent // of BLOCK_STATUS, from its offset
+}
+
+// An Extent is what is known of some bytes in the context base:allocation.
+type Extent struct {
+	Length uint32
+	Flags  uint32
 }
 
 // DecodeReply reads the head of a reply and returns how long it is: 0 if b is too short.
@@ -130,6 +145,12 @@ func DecodeReply(b []byte) (r Reply, n int, err error) {
 			return r, 0, nil
 		}
 		r.Err = Errno(binary.BigEndian.Uint32(body))
+		return r, structuredSize + length, nil
+	case binary.BigEndian.Uint16(b[6:]) == chunkStatus && length == 12:
+		if len(body) < length {
+			return r, 0, nil
+		}
+		r.Extent = Extent{binary.BigEndian.Uint32(body[4:]), binary.BigEndian.Uint32(body[8:])}
 		return r, structuredSize + length, nil
 	case binary.BigEndian.Uint16(b[6:]) == chunkData && length >= 8:
 		if len(body) < 8 {
