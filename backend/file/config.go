@@ -18,9 +18,9 @@ const (
 
 // Config says how a file is stored and served. A zero field takes the default.
 type Config struct {
-	// Size in bytes: a missing file is created, a smaller one extended, a
-	// larger one refused. 0: the file must exist, and its own size counts. What
-	// is served is rounded down to whole blocks.
+	// Size in bytes: a missing file is created, a smaller one extended. One that is
+	// larger, since it grew while it was served, is as large as it is. 0: the file must
+	// exist, and its own size counts. What is served is rounded down to whole blocks.
 	Size int64
 
 	// BlockSize is 512 or 4096. The default is 4096 where the size is a multiple

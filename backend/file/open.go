@@ -185,10 +185,7 @@ func (s *Store) allocate(created bool) error {
 	if err != nil {
 		return err
 	}
-	if size > s.cfg.Size {
-		return fmt.Errorf("file has %d bytes, more than the size given (%d): a store is never cut off", size, s.cfg.Size)
-	}
-	if err := s.reserve(size); err != nil {
+	if err := s.reserve(size, max(size, s.cfg.Size)); err != nil {
 		return err
 	}
 	if created {
@@ -197,10 +194,10 @@ func (s *Store) allocate(created bool) error {
 	return nil
 }
 
-// reserve extends the file from its present size.
-func (s *Store) reserve(present int64) error {
+// reserve extends the file from its present size, if that is another than the one wanted.
+func (s *Store) reserve(present, want int64) error {
 	if !s.cfg.Thin {
-		err := retry(func() error { return unix.Fallocate(s.fd, 0, 0, s.cfg.Size) })
+		err := retry(func() error { return unix.Fallocate(s.fd, 0, 0, want) })
 		switch err {
 		case nil:
 			return nil
@@ -209,11 +206,14 @@ func (s *Store) reserve(present int64) error {
 		default:
 			// What it allocated before it failed is not kept.
 			_ = unix.Ftruncate(s.fd, present)
-			return fmt.Errorf("preallocate %d bytes: %w", s.cfg.Size, openError(err))
+			return fmt.Errorf("preallocate %d bytes: %w", want, openError(err))
 		}
 	}
-	if err := retry(func() error { return unix.Ftruncate(s.fd, s.cfg.Size) }); err != nil {
-		return fmt.Errorf("extend to %d bytes: %w", s.cfg.Size, openError(err))
+	if present == want {
+		return nil
+	}
+	if err := retry(func() error { return unix.Ftruncate(s.fd, want) }); err != nil {
+		return fmt.Errorf("extend to %d bytes: %w", want, openError(err))
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func Extend(path string, size int64, thin bool) (err error) {
 	if err != nil || present >= size {
 		return err
 	}
-	return s.reserve(present)
+	return s.reserve(present, size)
 }
 
 // persist makes a new file and its name durable.

@@ -101,8 +101,12 @@ func TestCreateAndReopen(t *testing.T) {
 	if n := sizeOf(t, path); n != 2*size {
 		t.Errorf("file was extended to %d bytes, want %d", n, 2*size)
 	}
-	if s, err := Open(path, Config{Size: size}); err == nil || sizeOf(t, path) != 2*size {
-		t.Errorf("a larger file was opened with a smaller size: %v, %v", s, err)
+	for _, thin := range []bool{false, true} { // a larger one is as large as it is
+		s := openStore(t, path, Config{Size: size, Thin: thin})
+		if n := s.Info().Size; n != 2*size || sizeOf(t, path) != 2*size {
+			t.Errorf("%d bytes are served of a file of %d, want %d", n, sizeOf(t, path), 2*size)
+		}
+		closeStore(t, s)
 	}
 }
 

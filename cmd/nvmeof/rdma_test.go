@@ -53,6 +53,7 @@ func TestRDMA(t *testing.T) {
 		{"atomic-bw --host-traddr %s -A CMP_AND_SWAP -n 200", "atomic-bw -A CMP_AND_SWAP -n 200 %s", "\n 8          200 ", bandwidth},
 		{"atomic-lat --host-traddr %s -n 200", "atomic-lat -n 200 %s", "Atomic FETCH_AND_ADD Latency Test", latency},
 		{"atomic-lat --host-traddr %s -A CMP_AND_SWAP -n 200", "atomic-lat -A CMP_AND_SWAP -n 200 %s", "Atomic CMP_AND_SWAP", latency},
+		{"read-bw --host-traddr %s -s 8388608 -n 20", "read-bw -s 8388608 -n 20 %s", "\n 8388608    20 ", bandwidth},
 		{"write-bw --host-traddr %s -s 1 -n 5", "write-bw -s 1 -n 5 -t 3 %s", bandwidth, bandwidth},
 		{"send-bw --host-traddr %s -s 64 -r 7 -n 500", "send-bw -s 64 -n 500 %s", "RX depth        : 7", "TX depth        : 128"},
 	} {

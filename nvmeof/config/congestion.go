@@ -21,7 +21,7 @@ type Congestion struct {
 	Gain           Part     `json:"gain,omitzero" default:"1/256" doc:"Weight of a notification in the estimate of how congested the path is, written 1/256. Default 1/256."`
 	AlphaPeriod    Duration `json:"alpha-period,omitzero" default:"55µs" doc:"After how long without a notification that estimate decays. Default 55us."`
 	IncreasePeriod Duration `json:"increase-period,omitzero" default:"55µs" doc:"After how long the rate rises. Default 55us, or the round trip if that is longer."`
-	IncreaseBytes  Size     `json:"increase-bytes,omitzero" default:"10MB" doc:"After how many bytes sent the rate rises. Default 10MB."`
+	IncreaseBytes  Size     `json:"increase-bytes,omitzero" default:"10MB" max:"1000000000" doc:"After how many bytes sent the rate rises. Default 10MB."`
 	FastRounds     int      `json:"fast-rounds,omitzero" default:"5" min:"1" max:"1000" doc:"How many rises go half the way back to the rate before the reduction; those after them are additive. Default 5."`
 	HyperRounds    int      `json:"hyper-rounds,omitzero" default:"50" min:"1" max:"100000" doc:"From which rise on they grow. Default 50."`
 	AdditiveStep   BitRate  `json:"additive-step,omitzero" default:"40Mbit" doc:"By how much an additive rise lifts the rate. Default 40Mbit."`

@@ -112,7 +112,7 @@ type Namespace struct {
 // A File is a regular file that is exported.
 type File struct {
 	Path     Path   `json:"path" need:"yes" doc:"Absolute path."`
-	Size     Size   `json:"size,omitzero" doc:"Create a missing file, extend a smaller one. Default: the file must exist, its size counts."`
+	Size     Size   `json:"size,omitzero" doc:"Create a missing file, extend a smaller one; a larger one is as large as it is. Default: the file must exist, its size counts."`
 	ReadOnly bool   `json:"read-only,omitzero" default:"false" doc:"Open the file for reading only. Default false."`
 	Buffered bool   `json:"buffered,omitzero" default:"false" doc:"Go through the page cache. Default false."`
 	Thin     bool   `json:"thin,omitzero" default:"false" doc:"Do not preallocate, and give back what hosts deallocate. Default false."`

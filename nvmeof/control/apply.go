@@ -15,7 +15,9 @@ import (
 type Options struct {
 	DryRun bool // only tell what would be done
 	Save   bool // write the file too
-	Wait   bool // a file or device that is not there is waited for
+	Wait   bool // what a namespace exports, or the device of a listener, is waited for where it is not right
+
+	coming map[place]*config.Namespace // what the change under way adds
 }
 
 // An Outcome is what a change came to, or would.
@@ -90,6 +92,7 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 	if err := m.prepare(changes, o); err != nil {
 		return err
 	}
+	o.coming = coming(changes)
 	return m.target.Change(func() error {
 		for i, c := range changes {
 			if err := m.step(c, o); err != nil {
@@ -98,6 +101,17 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 		}
 		return nil
 	})
+}
+
+// coming are the namespaces that changes add.
+func coming(changes []config.Change) map[place]*config.Namespace {
+	added := map[place]*config.Namespace{}
+	for _, c := range changes {
+		if n, ok := c.New.(*config.Namespace); ok && c.Op == config.Add {
+			added[place{c.Subsystem, n.NSID}] = n
+		}
+	}
+	return added
 }
 
 // prepare does what can fail and takes nothing from anybody: it opens new stores,
@@ -114,6 +128,9 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 		case *config.Namespace:
 			if c.Op == config.Add && !leaving[keyOf(c.Subsystem, now)] {
 				_, err = m.stores.prepare(c.Subsystem, now)
+			}
+			if o.Wait {
+				err = nil // its own step meets it again
 			}
 		case *config.Host:
 			_, err = m.hostConfig(now)

@@ -16,6 +16,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
+// waitForHost is how long a host may need on a busy machine.
+const waitForHost = 20 * time.Second
+
+// opens is how stores are opened, with something before it.
+func opens(before func(*config.Namespace)) func(*config.Namespace) (backend.Store, []string, error) {
+	return func(n *config.Namespace) (backend.Store, []string, error) {
+		before(n)
+		return openStore(n)
+	}
+}
+
 // A returner is a host that connects again and again, as one does that has lost its
 // controller.
 type returner struct {
@@ -122,24 +133,24 @@ func TestHostDuringChanges(t *testing.T) {
 	var h *returner
 	opened := 0
 	r = newRig(t, func(c *Config) {
-		c.Open = func(n *config.Namespace) (backend.Store, []string, error) {
-			if h != nil && n.NSID == 1 {
-				opened++
-				if c, err := h.connect(300 * time.Millisecond); err == nil {
-					t.Error("the host is let in before its namespaces are there")
-					_ = c.Disconnect(t.Context())
-				}
+		c.Open = opens(func(n *config.Namespace) {
+			if h == nil || n.NSID != 1 {
+				return
 			}
-			return openStore(n)
-		}
+			opened++
+			if c, err := h.connect(300 * time.Millisecond); err == nil {
+				t.Error("the host is let in before its namespaces are there")
+				_ = c.Disconnect(t.Context())
+			}
+		})
 	})
 	h = newReturner(r)
 	r.apply(r.doc(first))
-	_ = h.until(10 * time.Second).Disconnect(t.Context())
+	_ = h.until(waitForHost).Disconnect(t.Context())
 	// The subsystem goes, with the host, and comes back with a file that is opened otherwise.
 	other := strings.NewReplacer("- nqn: a\n", "- nqn: a\n    min-controller-id: 7\n", "size: 1MiB\n      - nsid: 2", "size: 1MiB\n          buffered: true\n      - nsid: 2").Replace(first)
 	r.apply(r.doc(other))
-	_ = h.until(10 * time.Second).Disconnect(t.Context())
+	_ = h.until(waitForHost).Disconnect(t.Context())
 	if opened != 2 {
 		t.Errorf("the host tried %d times during a change, want 2", opened)
 	}

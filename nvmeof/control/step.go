@@ -138,20 +138,28 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 		n := c.New.(*config.Namespace)
 		at.nsid = n.NSID
 		err := m.addNamespace(s, c.Subsystem, n)
-		if err != nil && o.Wait && absent(err) {
-			m.await(at, n, err)
+		if err != nil && o.Wait {
+			m.await(s, at, n, err)
 			return nil
 		}
 		return err
 	case config.Remove:
 		n := c.Old.(*config.Namespace)
 		at.nsid = n.NSID
-		if m.forget(at) {
+		id := capsule.NSID(n.NSID)
+		if w := m.waiting[at]; w != nil {
+			m.forget(at)
+			if w.announced {
+				return s.RemoveNamespace(id)
+			}
 			return nil
 		}
+		end := s.RemoveNamespace
+		if o.returns(at, n) {
+			end = s.SuspendNamespace
+		}
 		l := &leaving{what: namespaceName(at), unfinished: exports(exportName(n))}
-		return m.remove(l, func() error { return s.RemoveNamespace(capsule.NSID(n.NSID)) },
-			func() { m.stores.release(c.Subsystem, n) })
+		return m.remove(l, func() error { return end(id) }, func() { m.stores.release(c.Subsystem, n) })
 	}
 	now := c.New.(*config.Namespace)
 	at.nsid = now.NSID
@@ -173,22 +181,40 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn config.NQN, n *config.Na
 	if err != nil {
 		return err
 	}
+	c := namespaceConfig(nqn, n)
+	c.Store = store
+	if n.Reservations != "" {
+		c.Reservations = target.ReservationFile(n.Reservations)
+	}
+	if _, err = s.AddNamespace(c); err != nil {
+		m.stores.release(nqn, n)
+	}
+	return err
+}
+
+// namespaceConfig is a namespace as the target takes it, without what it stores.
+func namespaceConfig(nqn config.NQN, n *config.Namespace) target.NamespaceConfig {
 	id := n.UUID
 	if id == (config.UUID{}) {
 		id = config.DefaultUUID(nqn, n.NSID, exportName(n))
 	}
-	var reservations target.ReservationStore
-	if n.Reservations != "" {
-		reservations = target.ReservationFile(n.Reservations)
+	return target.NamespaceConfig{
+		NSID: capsule.NSID(n.NSID), ReadOnly: n.ReadOnly, Group: capsule.ANAGroup(n.ANAGroup),
+		UUID: uuid.UUID(id), NGUID: n.NGUID, EUI64: n.EUI64, Name: exportName(n), RefuseReservations: n.RefuseReservations,
 	}
-	_, err = s.AddNamespace(target.NamespaceConfig{
-		Store: store, NSID: capsule.NSID(n.NSID), ReadOnly: n.ReadOnly, Group: capsule.ANAGroup(n.ANAGroup),
-		UUID: uuid.UUID(id), NGUID: n.NGUID, EUI64: n.EUI64, Name: exportName(n), Reservations: reservations, RefuseReservations: n.RefuseReservations,
-	})
-	if err != nil {
-		m.stores.release(nqn, n)
-	}
-	return err
+}
+
+// sameToHosts reports whether hosts take one for the other: by all their identifiers.
+func sameToHosts(nqn config.NQN, a, b *config.Namespace) bool {
+	x, y := namespaceConfig(nqn, a), namespaceConfig(nqn, b)
+	return x.UUID == y.UUID && x.NGUID == y.NGUID && x.EUI64 == y.EUI64
+}
+
+// returns reports whether a namespace that a step takes out is brought back by a later one,
+// for hosts the same.
+func (o *Options) returns(at place, n *config.Namespace) bool {
+	back := o.coming[at]
+	return back != nil && sameToHosts(at.nqn, n, back)
 }
 
 // exportName is what a namespace exports, as logs have it.

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // Bounds of the back-off.
@@ -15,25 +16,40 @@ const (
 	longWait  = 30 * time.Second
 )
 
-// A wait is a namespace whose file or device is not there yet. It belongs to the
-// Manager's mutex.
+// A wait is a namespace whose file or device is not there, or not right, or whose
+// reservations cannot be read. It belongs to the Manager's mutex.
 type wait struct {
 	namespace *config.Namespace
+	announced bool // to hosts, which keep the disk that they had of it
 	why       string
 	since     time.Time
 	cancel    context.CancelFunc
 }
 
 // await looks for a namespace's store again and again. Called with mu held.
-func (m *Manager) await(at place, n *config.Namespace, why error) {
+func (m *Manager) await(s *target.Subsystem, at place, n *config.Namespace, why error) {
 	ctx, cancel := context.WithCancel(m.context)
-	m.waiting[at] = &wait{namespace: n, why: why.Error(), since: time.Now(), cancel: cancel}
-	m.log.Warn("namespace waits for what it exports", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid),
-		zap.String("export", exportName(n)), zap.String("why", why.Error()),
-		zap.String("remedy", "connect or create it; or nvmeof namespace remove"))
+	err := s.AwaitNamespace(namespaceConfig(at.nqn, n))
+	if err != nil { // its identifiers are another's, which is likely why it waits
+		m.log.Warn("hosts are not told of a namespace that waits", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
+	}
+	m.waiting[at] = &wait{namespace: n, announced: err == nil, since: time.Now(), cancel: cancel}
+	m.still(at, why)
 	m.tasks.Go(func() { // ends when the namespace is there or is forgotten, or at Close
 		Backoff(ctx, func() bool { return m.tryAgain(ctx, at) })
 	})
+}
+
+// still notes why a namespace waits, and says it where that is news. Called with mu held.
+func (m *Manager) still(at place, why error) {
+	w := m.waiting[at]
+	if w.why == why.Error() {
+		return
+	}
+	w.why = why.Error()
+	m.log.Warn("namespace waits for what it exports", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid),
+		zap.String("export", exportName(w.namespace)), zap.String("why", w.why),
+		zap.String("remedy", "make it what it was; or nvmeof namespace remove"))
 }
 
 // tryAgain reports whether the waiting is over.
@@ -49,7 +65,7 @@ func (m *Manager) tryAgain(ctx context.Context, at place) bool {
 		err = m.addNamespace(s, at.nqn, w.namespace)
 	}
 	if err != nil {
-		w.why = err.Error()
+		m.still(at, err)
 		return false
 	}
 	m.log.Info("namespace is there", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid),

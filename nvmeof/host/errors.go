@@ -24,6 +24,10 @@ var (
 	// it until a [Namespace.Refresh] has seen it again.
 	ErrUnseen = errors.New("namespace could not be identified again, and may be another")
 
+	// ErrNotReady is a namespace that is there, and whose store the controller does not
+	// have for now. It says so when that has changed.
+	ErrNotReady = errors.New("namespace is not ready: the target waits for what it exports")
+
 	// ErrUnsupported is a [backend.ErrUnsupported] too.
 	ErrUnsupported error = unsupportedError{}
 )

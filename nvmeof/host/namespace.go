@@ -100,6 +100,9 @@ func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace
 	}
 	n.identify.Store(&identify)
 	if identify.NSZE == 0 {
+		if c.unready(ctx, id) {
+			return nil, fmt.Errorf("namespace %d: %w", id, ErrNotReady)
+		}
 		return nil, fmt.Errorf("namespace %d: not active: %w", id, ErrRemoved)
 	}
 	if err := n.judge(); err != nil {
@@ -113,6 +116,18 @@ func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace
 		return nil, &UnusableError{id, err}
 	}
 	return n, nil
+}
+
+// unready reports whether a namespace without a size is one that is there. All of the data
+// of one that is not active is zero; of any other it is said whether it can be shared, or
+// in which group it is.
+func (c *Controller) unready(ctx context.Context, id capsule.NSID) bool {
+	b, err := c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSNamespaceIndependent})
+	if err != nil {
+		return false
+	}
+	i, err := capsule.DecodeIdentifyNamespaceIndependent(b)
+	return err == nil && (i.NMIC != 0 || i.ANAGRPID != 0) && i.NSTAT&capsule.NSTATReady == 0
 }
 
 // judge refuses what a host cannot use.

@@ -167,7 +167,7 @@ func (s *side) start() {
 // export adds the namespace.
 func (s *side) export() {
 	s.l.t.Helper()
-	if _, err := s.sub.AddNamespace(target.NamespaceConfig{Store: s.store, UUID: s.uuid}); err != nil {
+	if _, err := s.sub.AddNamespace(target.NamespaceConfig{Store: s.store, NSID: 1, UUID: s.uuid}); err != nil {
 		s.l.t.Fatal(err)
 	}
 }

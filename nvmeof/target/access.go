@@ -112,10 +112,10 @@ func (c *Controller) grant(now *access.Rights) {
 	before := c.view.Rights.Swap(now)
 	c.protested.Store(false)
 	var ids []capsule.NSID
-	for _, ns := range c.subsystem.table() {
-		if ns != nil && before.To(ns.ID) != now.To(ns.ID) {
+	for ns := range c.subsystem.table().Listed {
+		if before.To(ns.ID) != now.To(ns.ID) {
 			ids = append(ids, ns.ID)
-			c.subsystem.regrouped(ns.Group())
+			c.subsystem.regrouped(ns.Shown())
 		}
 	}
 	if len(ids) > 0 {

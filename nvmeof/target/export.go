@@ -20,6 +20,27 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	if s.isRemoved() {
 		return nil, fmt.Errorf("namespace of %s: the subsystem was removed", s.nqn)
 	}
+	ns, err := s.newNamespace(c)
+	if err != nil {
+		return nil, err
+	}
+	c.NSID, c.Group = ns.ID(), ns.Group()
+	if err := s.target.volumes.Acquire(c.Store, c.Name, c.Reservations, (*storeHolder)(ns)); err != nil {
+		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
+	}
+	s.succeed(ns.ns)
+	was := s.table().At(c.NSID)
+	// Whoever connects meanwhile is found the second time.
+	s.target.dismissOthers(ns.ns.Volume)
+	s.replace(c.NSID, ns)
+	s.target.dismissOthers(ns.ns.Volume)
+	s.moved(was, ns.ns)
+	return ns, nil
+}
+
+// newNamespace judges what is to become a namespace. What is away at its identifier makes
+// room. Called with change held.
+func (s *Subsystem) newNamespace(c NamespaceConfig) (*Namespace, error) {
 	table := s.table()
 	c.Group = cmp.Or(c.Group, 1)
 	if c.NSID == 0 {
@@ -34,48 +55,96 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	if table.Get(c.NSID) != nil {
 		return nil, fmt.Errorf("namespace %d of %s exists already", c.NSID, s.nqn)
 	}
-	ns := newNamespace(s, c)
-	if err := s.target.checkIdentity(ns); err != nil {
-		return nil, err
+	ns := makeNamespace(s, c)
+	return ns, s.target.checkIdentity(ns)
+}
+
+// moved tells hosts that something came in place of what was at an identifier, or nothing;
+// nil is nothing. Called with change held.
+func (s *Subsystem) moved(was, now *namespace.Namespace) {
+	away := false
+	for _, n := range []*namespace.Namespace{was, now} {
+		if n != nil {
+			s.regrouped(n.Shown())
+			away = away || n.Away()
+		}
 	}
-	if err := s.target.volumes.Acquire(c.Store, c.Name, c.Reservations, (*storeHolder)(ns)); err != nil {
-		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
+	if now == nil {
+		s.namespaceChanged(was.ID)
+		return
 	}
-	s.succeed(ns.ns)
-	// Whoever connects meanwhile is found the second time.
-	s.target.dismissOthers(ns.ns.Volume)
+	s.namespaceChanged(now.ID)
+	if away {
+		s.anaChanged(nil, now.Shown())
+	}
+}
+
+// AwaitNamespace announces a namespace whose store is not there yet, or not for now: it is
+// away until AddNamespace brings it, or RemoveNamespace takes it out. To hosts it is there
+// and inaccessible (NVMe base 2.0, 8.1.3.3): a host that had it before a restart keeps its
+// disk, and waits. Of the configuration NSID is required; Store and Reservations are not
+// looked at.
+func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
+	s.change.Lock()
+	defer s.change.Unlock()
+	if s.isRemoved() {
+		return fmt.Errorf("namespace of %s: the subsystem was removed", s.nqn)
+	}
+	if c.NSID == 0 {
+		return fmt.Errorf("namespace of %s: a namespace that is away needs an identifier", s.nqn)
+	}
+	ns, err := s.newNamespace(c)
+	if err != nil {
+		return err
+	}
+	was := s.table().At(c.NSID)
 	s.replace(c.NSID, ns)
-	s.target.dismissOthers(ns.ns.Volume)
-	s.regrouped(c.Group)
-	s.namespaceChanged(c.NSID)
-	return ns, nil
+	s.moved(was, ns.ns)
+	return nil
 }
 
 // RemoveNamespace ends an export: new commands fail with Invalid Namespace, and
 // it returns when those in flight are done. The store can then be closed, if no
 // other namespace has it. As long as a store hangs it waits, and nobody else does.
-func (s *Subsystem) RemoveNamespace(id capsule.NSID) error {
-	ns, err := s.withdraw(id)
-	if err != nil {
+func (s *Subsystem) RemoveNamespace(id capsule.NSID) error { return s.end(id, false) }
+
+// SuspendNamespace is RemoveNamespace of a namespace that comes back: to hosts it is away
+// meanwhile, as by AwaitNamespace.
+func (s *Subsystem) SuspendNamespace(id capsule.NSID) error { return s.end(id, true) }
+
+// end ends an export for good, or for a while.
+func (s *Subsystem) end(id capsule.NSID, back bool) error {
+	ns, err := s.withdraw(id, back)
+	if ns == nil {
 		return err
 	}
 	ns.ns.Drain()
 	return s.target.volumes.Release(ns.ns.Volume, (*storeHolder)(ns))
 }
 
-// withdraw takes a namespace out, of which commands may still be in flight.
-func (s *Subsystem) withdraw(id capsule.NSID) (*Namespace, error) {
+// withdraw takes a namespace out, of which commands may still be in flight. It returns nil
+// for one that was away.
+func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
 	s.change.Lock()
 	defer s.change.Unlock()
-	ns := s.exported(id)
-	if ns == nil {
+	was, ns := s.table().At(id), s.exported(id)
+	if was == nil {
 		return nil, fmt.Errorf("namespace %d of %s does not exist", id, s.nqn)
 	}
-	s.replace(id, nil)
-	ns.removed = true
-	ns.stopPause()
-	s.regrouped(ns.Group())
-	s.namespaceChanged(id)
+	var left *Namespace
+	if back {
+		left = &Namespace{subsystem: s, ns: namespace.New(was.Identity, was.Group(), was.ReadOnly())}
+	}
+	s.replace(id, left)
+	if ns != nil {
+		ns.removed = true
+		ns.stopPause()
+	}
+	if left != nil {
+		s.moved(was, left.ns)
+	} else {
+		s.moved(was, nil)
+	}
 	return ns, nil
 }
 
@@ -89,19 +158,21 @@ func (s *Subsystem) exported(id capsule.NSID) *Namespace {
 	return nil
 }
 
-// replace puts a namespace, or nil, where there was another, or nil. Called with change
-// held.
+// replace puts a namespace, or nil, where there was another, or nil. One that is away is
+// for hosts alone. Called with change held.
 func (s *Subsystem) replace(id capsule.NSID, ns *Namespace) {
 	list := slices.DeleteFunc(s.Namespaces(), func(o *Namespace) bool { return o.ns.ID == id })
 	var seen *namespace.Namespace
 	if ns != nil {
 		seen = ns.ns
+	}
+	if ns != nil && !seen.Away() {
 		list = append(list, ns)
 		slices.SortFunc(list, func(a, b *Namespace) int { return cmp.Compare(a.ns.ID, b.ns.ID) })
 	}
 	next := s.table().With(id, seen)
 	s.exports.Store(&list)
-	s.namespaces.Store(&next)
+	s.namespaces.Store(next)
 }
 
 // namespaceChanged tells every controller whose host sees the namespace.
@@ -126,8 +197,8 @@ func (c *Controller) namespaceChanged(id capsule.NSID) {
 // Linux ignores the second of two.
 func (t *Target) checkIdentity(n *Namespace) error {
 	for _, s := range t.Subsystems() {
-		for _, other := range s.table() {
-			if other != nil && n.ns.Clashes(&other.Identity) {
+		for other := range s.table().Listed {
+			if (other.ID != n.ns.ID || s != n.subsystem) && n.ns.Clashes(&other.Identity) {
 				return fmt.Errorf("namespace %d of %s: its UUID %v, NGUID or EUI-64 is that of namespace %d of %s: "+
 					"hosts ignore the second of two; set another", n.ns.ID, n.subsystem.nqn, n.ns.UUID, other.ID, s.nqn)
 			}

@@ -91,7 +91,7 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.FRMW = 1<<1 | 1 // one slot, read only
 	id.WCTEMP, id.CCTEMP = health.Warning, health.Critical
 	id.ANATT, id.ANACAP = ana.Transition, 0x1f // reports all five states
-	id.ANAGRPMAX, id.NANAGRPID = ana.MaxGroups, ana.MaxGroups
+	id.ANAGRPMAX, id.NANAGRPID = ana.Away, ana.Away
 	id.SQES, id.CQES = state.SQEntryShift<<4|state.SQEntryShift, state.CQEntryShift<<4|state.CQEntryShift
 	id.NN, id.MNAN = namespace.Max, namespace.Max
 	id.ONCS = capsule.ONCSCompare | capsule.ONCSDatasetManagement | capsule.ONCSWriteZeroes | capsule.ONCSTimestamp |
@@ -109,7 +109,11 @@ const maxDescriptors = 16
 // 2.0, 5.17.2.1 on CNS 00h).
 func identifyNamespace(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
 	ns, status := c.view.Lookup(r.Cmd.NSID)
-	if ns == nil {
+	switch {
+	case ns == nil:
+		return status
+	case ns.Away():
+		identifyAway(r, ns)
 		return status
 	}
 	id := capsule.IdentifyNamespace{
@@ -138,6 +142,15 @@ func identifyNamespace(c *Controller, r *command.Request, _ capsule.Identify) ca
 	id.Encode(r.Data)
 	c.identified(ns, state.SightStructure)
 	return capsule.StatusSuccess
+}
+
+// identifyAway has what is known of a namespace that is away, without a size: NVM command
+// set 1.0, 4.1.5.1. A host that fails where Identify does, as SPDK's, has the others. Linux
+// does not come here, since it has asked first whether the namespace is ready: see CAP.CRMS.
+func identifyAway(r *command.Request, ns *namespace.Namespace) {
+	id := capsule.IdentifyNamespace{NMIC: capsule.NMICShared, ANAGRPID: uint32(ns.Shown()), NGUID: ns.NGUID, EUI64: ns.EUI64}
+	id.LBAF[0].LBADS = 9
+	id.Encode(r.Data)
 }
 
 // deallocateFeatures says that Write Zeroes frees blocks where the store can. What
@@ -191,6 +204,11 @@ func identifyIndependent(c *Controller, r *command.Request, _ capsule.Identify) 
 	ns, status := c.view.Lookup(r.Cmd.NSID)
 	if ns == nil {
 		return status
+	}
+	if ns.Away() { // its NSTAT says that it is not ready
+		id := capsule.IdentifyNamespaceIndependent{NMIC: capsule.NMICShared, ANAGRPID: uint32(ns.Shown())}
+		id.Encode(r.Data)
+		return capsule.StatusSuccess
 	}
 	id := capsule.IdentifyNamespaceIndependent{
 		NMIC: capsule.NMICShared, RESCAP: reservationCapabilities(ns), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
@@ -258,7 +276,9 @@ func identifyDescriptors(c *Controller, r *command.Request, _ capsule.Identify) 
 	rest = capsule.PutDescriptor(rest, capsule.DescriptorNGUID, ns.NGUID[:])
 	rest = capsule.PutDescriptor(rest, capsule.DescriptorUUID, ns.UUID[:])
 	capsule.PutDescriptor(rest, capsule.DescriptorCSI, []byte{byte(capsule.CSINVM)})
-	c.identified(ns, state.SightDescriptors)
+	if !ns.Away() {
+		c.identified(ns, state.SightDescriptors)
+	}
 	return capsule.StatusSuccess
 }
 

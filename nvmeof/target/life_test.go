@@ -268,7 +268,7 @@ func TestNamespaceChanges(t *testing.T) {
 func TestNamespaceIdentityIsStable(t *testing.T) {
 	identity := func(nqn string, c NamespaceConfig) [16]byte {
 		c.NSID = 1
-		return newNamespace(&Subsystem{target: new(Target), nqn: nqn}, c).UUID()
+		return makeNamespace(&Subsystem{target: new(Target), nqn: nqn}, c).UUID()
 	}
 	a := identity(testSubNQN, NamespaceConfig{Name: "a"})
 	if a != identity(testSubNQN, NamespaceConfig{Name: "a"}) {

@@ -76,9 +76,9 @@ func (row *logRow) fill(c *Controller, r *command.Request, f capsule.GetLogPage)
 	case one && row.about == nil:
 		return invalidField // the page is the controller's
 	case one:
-		ns := c.view.Find(r.Cmd.NSID)
+		ns, status := c.view.Have(r.Cmd.NSID)
 		if ns == nil {
-			return capsule.StatusInvalidNamespace | capsule.StatusDNR
+			return status
 		}
 		page = row.about(c, []*namespace.Namespace{ns})
 	case row.about != nil:

@@ -63,8 +63,8 @@ func (n *Namespace) Info() backend.Info {
 	return info
 }
 
-// newNamespace completes what identifies a namespace.
-func newNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
+// makeNamespace completes what identifies a namespace.
+func makeNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 	if c.UUID == uuid.Nil {
 		c.UUID = uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s\x00%d\x00%s", s.nqn, c.NSID, c.Name))
 	}

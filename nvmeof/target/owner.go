@@ -71,10 +71,7 @@ func (t *Target) keyed(nqn string) bool {
 // identifier.
 func (t *Target) registeredAs(id capsule.HostID, nqn string) (other string, found bool) {
 	for _, s := range t.Subsystems() {
-		for _, ns := range s.table() {
-			if ns == nil {
-				continue
-			}
+		for ns := range s.table().All {
 			if other, found = ns.Volume.Reservations.State().Other(id, nqn); found {
 				return other, true
 			}

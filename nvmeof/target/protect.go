@@ -15,9 +15,9 @@ import (
 const writeProtection = capsule.NWPCSupported | capsule.NWPCUntilOff
 
 func getWriteProtection(c *Controller, r *command.Request, _ uint32) capsule.Status {
-	ns := c.view.Find(r.Cmd.NSID)
+	ns, status := c.view.Have(r.Cmd.NSID)
 	if ns == nil {
-		return capsule.StatusInvalidNamespace | capsule.StatusDNR
+		return status
 	}
 	if !preset(r) {
 		r.Result = uint64(ns.Protection())
@@ -28,11 +28,11 @@ func getWriteProtection(c *Controller, r *command.Request, _ uint32) capsule.Sta
 // setWriteProtection changes the state, and answers when what was written before is
 // durable. Writes that have begun on other shards are carried out.
 func setWriteProtection(c *Controller, r *command.Request, v uint32) capsule.Status {
-	ns := c.view.Find(r.Cmd.NSID)
+	ns, status := c.view.Have(r.Cmd.NSID)
 	want := capsule.WriteProtection(v & 7)
 	switch {
 	case ns == nil:
-		return capsule.StatusInvalidNamespace | capsule.StatusDNR
+		return status
 	case c.view.Rights.Load().To(ns.ID) != AccessWrite:
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR // not for this host to decide
 	case want > capsule.WriteProtectedUntilOff:

@@ -15,7 +15,7 @@ func TestDefaultIdentity(t *testing.T) {
 	if want := config.DefaultSerial(testSubNQN); f.sub.serial != want {
 		t.Errorf("serial number %s, the configuration says %s", f.sub.serial, want)
 	}
-	n := newNamespace(f.sub, NamespaceConfig{NSID: 7, Name: "/srv/disk.img"})
+	n := makeNamespace(f.sub, NamespaceConfig{NSID: 7, Name: "/srv/disk.img"})
 	if want := uuid.UUID(config.DefaultUUID(testSubNQN, 7, "/srv/disk.img")); n.UUID() != want {
 		t.Errorf("UUID %v, the configuration says %v", n.UUID(), want)
 	}

@@ -38,12 +38,9 @@ func (c *Controller) eachNamespace(id capsule.NSID, f func(*namespace.Namespace)
 		}
 		return capsule.StatusSuccess
 	}
-	ns, status := c.view.Lookup(id)
-	switch {
-	case !status.OK():
+	ns, status := c.view.Have(id)
+	if ns == nil {
 		return status
-	case ns == nil:
-		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
 	f(ns)
 	return capsule.StatusSuccess

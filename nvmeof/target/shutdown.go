@@ -38,9 +38,9 @@ func (c *Controller) drained() {
 // next flushes the namespace after the last one.
 func (f *flushAll) next() {
 	table := f.c.subsystem.table()
-	for id := int(f.after) + 1; id < len(table); id++ {
-		f.after = capsule.NSID(id)
-		ns := table[id]
+	for f.after < table.Last() {
+		f.after++
+		ns := table.Get(f.after)
 		if ns == nil || !ns.Volume.Info.Volatile {
 			continue
 		}

@@ -110,7 +110,7 @@ func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
 func (s *Subsystem) NQN() string { return s.nqn }
 
 // table is the namespaces as they are now.
-func (s *Subsystem) table() namespace.Table { return *s.namespaces.Load() }
+func (s *Subsystem) table() *namespace.Table { return s.namespaces.Load() }
 
 // Namespaces lists the active namespaces in the order of their identifiers.
 func (s *Subsystem) Namespaces() []*Namespace { return slices.Clone(*s.exports.Load()) }

@@ -29,6 +29,9 @@ func (r *run) measured(s perftest.Setting) error {
 	return r.serveBandwidth(s)
 }
 
+// maxMemory is how much a client sends from, or reads to, at most; one message may be more.
+const maxMemory = 64 << 20
+
 // A clock has its zero at the beginning of a measurement.
 type clock time.Time
 
@@ -39,8 +42,8 @@ func (c clock) now() int64 { return int64(time.Since(time.Time(c))) }
 type sender struct {
 	*run
 	depth int
-	mr    rdmatransport.MemoryRegion // depth parts of size bytes
-	wrs   []rdmatransport.SendWR     // one for each part
+	mr    rdmatransport.MemoryRegion // parts of size bytes
+	wrs   []rdmatransport.SendWR     // so many as are in flight; large ones share parts
 	words []uint64                   // of atomics: at the server, as far as seen
 }
 
@@ -50,8 +53,9 @@ func (r *run) newSender() (*sender, error) {
 		s.depth = min(s.depth, lines)
 		s.words = make([]uint64, s.depth)
 	}
+	parts := max(1, min(s.depth, maxMemory/r.size))
 	var err error
-	if s.mr, err = r.e.dom.Register(make([]byte, s.depth*r.size), rdmatransport.AccessLocalWrite); err != nil {
+	if s.mr, err = r.e.dom.Register(make([]byte, parts*r.size), rdmatransport.AccessLocalWrite); err != nil {
 		return nil, err
 	}
 	fill(s.mr.Bytes())
@@ -59,13 +63,13 @@ func (r *run) newSender() (*sender, error) {
 		perftest.Send: rdmatransport.OpSend, perftest.Write: rdmatransport.OpWrite, perftest.Read: rdmatransport.OpRead,
 		perftest.FetchAdd: rdmatransport.OpFetchAdd, perftest.CompareSwap: rdmatransport.OpCompareSwap,
 	}[r.test.Verb]
-	for part := range s.depth {
-		wr := rdmatransport.SendWR{ID: uint64(part), Op: op, Flags: rdmatransport.FlagSignaled, SGL: sge(s.mr, part*r.size, r.size)}
+	for i := range s.depth {
+		wr := rdmatransport.SendWR{ID: uint64(i), Op: op, Flags: rdmatransport.FlagSignaled, SGL: sge(s.mr, i%parts*r.size, r.size)}
 		if r.test.Verb != perftest.Send {
 			wr.RemoteAddr, wr.RKey = r.remote.VAddr, r.remote.RKey
 		}
 		if r.test.Verb.Atomic() {
-			wr.RemoteAddr += uint64(part * perftest.CacheLine)
+			wr.RemoteAddr += uint64(i * perftest.CacheLine)
 			wr.Operand = 1
 		}
 		s.wrs = append(s.wrs, wr)

@@ -28,7 +28,7 @@ func newHello(d Devices) *cobra.Command {
 		Long: `Connects to the server and exchanges one message with it: the least that RDMA can do.
 Without an address it is the server. The other end is the same command, or rdma-core's
 rdma_server -s ADDR or rdma_client -s ADDR.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.check(); err != nil {
 				return err

@@ -64,7 +64,7 @@ func newMeasure(m measurement, d Devices) *cobra.Command {
 		Long: m.short + ` between a server, which is given no address, and a client. The other end is the
 same command or perftest's ` + program + ` -R, with the same options at both ends; the names
 of options, the table and the names of -o json are perftest's.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t.out = cmd.OutOrStdout()
 			return t.run(cmd, args)

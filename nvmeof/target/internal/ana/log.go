@@ -5,7 +5,7 @@ import "github.com/nvmeof-go/nvmeof/capsule"
 // Changes count how the groups of a subsystem changed otherwise than by state: by
 // namespaces that came, went or changed hands.
 type Changes struct {
-	groups [MaxGroups + 1]uint64
+	groups [Away + 1]uint64
 	total  uint64
 }
 
@@ -16,7 +16,7 @@ func (c *Changes) Note(g capsule.ANAGroup) {
 }
 
 // Members are the namespaces that a host sees, ascending, by group.
-type Members [MaxGroups + 1][]capsule.NSID
+type Members [Away + 1][]capsule.NSID
 
 // Add puts a namespace, of a higher identifier than those before it, into its group.
 func (m *Members) Add(g capsule.ANAGroup, id capsule.NSID) { m[g] = append(m[g], id) }

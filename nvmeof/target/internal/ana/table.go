@@ -6,8 +6,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// MaxGroups is ANAGRPMAX: groups are 1 to MaxGroups.
+// MaxGroups is how many groups administrators have: 1 to MaxGroups.
 const MaxGroups = 128
+
+// Away is a group of the target's own, whose members have no store for now. It is
+// inaccessible through every listener, and ANAGRPMAX.
+const Away = MaxGroups + 1
 
 // Transition is ANATT: how many seconds a host waits for the end of the Change state
 // before it gives the path up.
@@ -15,8 +19,8 @@ const Transition = 10
 
 // A Table is how a listener reaches each group.
 type Table struct {
-	state   [MaxGroups + 1]capsule.ANAState
-	changes [MaxGroups + 1]uint64 // of the state, since the listener is there
+	state   [Away + 1]capsule.ANAState
+	changes [Away + 1]uint64 // of the state, since the listener is there
 	total   uint64
 }
 
@@ -26,6 +30,7 @@ func NewTable(named map[capsule.ANAGroup]capsule.ANAState) (*Table, error) {
 	for g := range t.state {
 		t.state[g] = capsule.ANAOptimized
 	}
+	t.state[Away] = capsule.ANAInaccessible
 	for g, state := range named {
 		if err := Check(g, state); err != nil {
 			return nil, err

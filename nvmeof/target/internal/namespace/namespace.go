@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
@@ -25,7 +26,8 @@ func (i *Identity) Clashes(o *Identity) bool {
 	return i.UUID == o.UUID || i.NGUID == o.NGUID || i.EUI64 == o.EUI64 && i.EUI64 != [8]byte{}
 }
 
-// A Namespace is one export of a volume.
+// A Namespace is one export of a volume. One that was never opened has none, and is away:
+// hosts see that it is there, and that they cannot reach it for now.
 type Namespace struct {
 	Identity
 	Volume *volume.Volume // constant once Open was called, before shards see the namespace
@@ -64,8 +66,19 @@ func (n *Namespace) Reservable() bool { return !n.unreserved.Load() }
 // SetReservable reports whether that is a change.
 func (n *Namespace) SetReservable(on bool) (changed bool) { return n.unreserved.Swap(!on) == on }
 
-// Group is the ANA group.
+// Away reports whether the namespace has no volume.
+func (n *Namespace) Away() bool { return n.Volume == nil }
+
+// Group is the ANA group that the administrator chose.
 func (n *Namespace) Group() capsule.ANAGroup { return capsule.ANAGroup(n.group.Load()) }
+
+// Shown is the group that hosts find it in.
+func (n *Namespace) Shown() capsule.ANAGroup {
+	if n.Away() {
+		return ana.Away
+	}
+	return n.Group()
+}
 
 // SetGroup moves it to another.
 func (n *Namespace) SetGroup(g capsule.ANAGroup) { n.group.Store(uint32(g)) }
@@ -99,30 +112,59 @@ func (n *Namespace) Open(v *volume.Volume, places []*volume.Place) {
 // Gate is the gate of a shard that has queues.
 func (n *Namespace) Gate(i volume.Index) *Gate { return n.gates[i].Load() }
 
-// A Table is a subsystem's namespaces at one time, by NSID; index 0 is empty. It does not
+// A Table is a subsystem's namespaces at one time, with those that are away. It does not
 // change.
-type Table []*Namespace
+type Table struct{ at []*Namespace } // by NSID; index 0 is empty
 
-// Get returns the active namespace, or nil.
-func (t Table) Get(id capsule.NSID) *Namespace {
-	if uint64(id) >= uint64(len(t)) {
+// At returns the namespace, which may be away, or nil.
+func (t *Table) At(id capsule.NSID) *Namespace {
+	if uint64(id) >= uint64(len(t.at)) {
 		return nil
 	}
-	return t[id]
+	return t.at[id]
+}
+
+// Get returns the namespace if it is there, or nil.
+func (t *Table) Get(id capsule.NSID) *Namespace {
+	if n := t.At(id); n != nil && !n.Away() {
+		return n
+	}
+	return nil
+}
+
+// Listed yields all namespaces, ascending, with those that are away.
+func (t *Table) Listed(yield func(*Namespace) bool) {
+	for _, n := range t.at {
+		if n != nil && !yield(n) {
+			return
+		}
+	}
+}
+
+// All yields the namespaces that are there, ascending.
+func (t *Table) All(yield func(*Namespace) bool) {
+	for _, n := range t.at {
+		if n != nil && !n.Away() && !yield(n) {
+			return
+		}
+	}
 }
 
 // With returns a table with the namespace at id replaced; nil removes it.
-func (t Table) With(id capsule.NSID, n *Namespace) Table {
-	out := make(Table, max(len(t), int(id)+1))
-	copy(out, t)
-	out[id] = n
-	return out
+func (t *Table) With(id capsule.NSID, n *Namespace) *Table {
+	out := Table{make([]*Namespace, max(len(t.at), int(id)+1))}
+	copy(out.at, t.at)
+	out.at[id] = n
+	return &out
 }
 
+// Last is the highest identifier that a namespace may have.
+func (t *Table) Last() capsule.NSID { return capsule.NSID(max(len(t.at), 1) - 1) }
+
 // Free is the lowest identifier without a namespace.
-func (t Table) Free() capsule.NSID {
+func (t *Table) Free() capsule.NSID {
 	for id := capsule.NSID(1); ; id++ {
-		if t.Get(id) == nil {
+		if t.At(id) == nil {
 			return id
 		}
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // fourOf is a table with namespaces 1 to 4 in the groups 1 to 4, of which 3 is removed.
-func fourOf() Table {
-	var t Table
+func fourOf() *Table {
+	t := new(Table)
 	for id := capsule.NSID(1); id <= 4; id++ {
 		n := New(Identity{ID: id}, capsule.ANAGroup(id), false)
 		n.Volume = &volume.Volume{Info: backend.Info{}}
@@ -25,12 +25,12 @@ func fourOf() Table {
 
 func TestTable(t *testing.T) {
 	a := fourOf()
-	b := a.With(3, New(Identity{ID: 3}, 1, false))
-	if a.Get(3) != nil || b.Get(3) == nil || a.Get(0) != nil || a.Get(5) != nil || a.Get(capsule.NSIDBroadcast) != nil {
+	b := a.With(3, New(Identity{ID: 3}, 1, false)) // which is away
+	if a.At(3) != nil || b.At(3) == nil || b.Get(3) != nil || b.Get(4) == nil || a.Get(0) != nil || a.Get(5) != nil || a.Get(capsule.NSIDBroadcast) != nil {
 		t.Error("a table finds what it has not, or has changed")
 	}
-	if a.Free() != 3 || b.Free() != 5 || Table(nil).Free() != 1 {
-		t.Errorf("free are %d, %d and %d", a.Free(), b.Free(), Table(nil).Free())
+	if a.Free() != 3 || b.Free() != 5 || new(Table).Free() != 1 {
+		t.Errorf("free are %d, %d and %d", a.Free(), b.Free(), new(Table).Free())
 	}
 }
 
@@ -59,7 +59,7 @@ func TestView(t *testing.T) {
 	var table atomic.Pointer[Table]
 	var paths atomic.Pointer[ana.Table]
 	four := fourOf()
-	table.Store(&four)
+	table.Store(four)
 	p, err := ana.NewTable(map[capsule.ANAGroup]capsule.ANAState{4: capsule.ANAInaccessible})
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +82,20 @@ func TestView(t *testing.T) {
 	want("all rights", []capsule.NSID{1, 2, 4}, ok, ok, none, away, none)
 	v.Rights.Store(access.NewRights(access.Read, map[capsule.NSID]access.Level{1: access.Write, 4: access.None}))
 	want("some rights", []capsule.NSID{1, 2}, ok, ok, none, none)
+	three := four.With(3, New(Identity{ID: 3}, 2, false))
+	table.Store(three)
+	v.Rights.Store(nil)
+	want("one that is away", []capsule.NSID{1, 2, 3, 4}, ok, ok, away, away)
+	if m := v.Members(); !slices.Equal(m[2], []capsule.NSID{2}) || !slices.Equal(m[ana.Away], []capsule.NSID{3}) || !v.Sees(ana.Away) || v.Sees(3) {
+		t.Errorf("the groups are %v", m)
+	}
+	for n := range v.All {
+		if n.ID == 3 {
+			t.Error("one that is away is among those that can be used")
+		}
+	}
+	table.Store(four)
+	v.Rights.Store(access.NewRights(access.Read, map[capsule.NSID]access.Level{1: access.Write, 4: access.None}))
 	one, two := v.Find(1), v.Find(2)
 	if !v.MayWrite(one) || v.MayWrite(two) || v.Sees(4) || !v.Sees(2) || v.Last() != 4 {
 		t.Error("rights do not count")

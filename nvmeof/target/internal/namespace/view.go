@@ -18,13 +18,26 @@ type View struct {
 	Sight
 }
 
-// Find returns the namespace as this host has it, or nil.
+// Find returns the namespace as this host has it, which may be away, or nil.
 func (v *View) Find(id capsule.NSID) *Namespace {
-	n := v.Table.Load().Get(id)
+	n := v.Table.Load().At(id)
 	if n == nil || !v.Rights.Load().See(id) {
 		return nil
 	}
 	return n
+}
+
+// Have returns the namespace of a command that needs no path to it, or tells why the host
+// cannot have it. One that is away comes back: the host is to ask again.
+func (v *View) Have(id capsule.NSID) (*Namespace, capsule.Status) {
+	switch n := v.Find(id); {
+	case n == nil:
+		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
+	case n.Away():
+		return nil, capsule.StatusANAInaccessible
+	default:
+		return n, capsule.StatusSuccess
+	}
 }
 
 // Lookup is Find of an identifier that has to be one: that could never name a namespace
@@ -39,9 +52,9 @@ func (v *View) Lookup(id capsule.NSID) (*Namespace, capsule.Status) {
 // Reach finds the namespace of a command that needs the path to it, or tells why the host
 // cannot have it by this one.
 func (v *View) Reach(id capsule.NSID) (*Namespace, capsule.Status) {
-	n := v.Find(id)
+	n, s := v.Have(id)
 	if n == nil {
-		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
+		return nil, s
 	}
 	if s := ana.Status(v.State(n)); s != capsule.StatusSuccess {
 		return nil, s
@@ -50,7 +63,7 @@ func (v *View) Reach(id capsule.NSID) (*Namespace, capsule.Status) {
 }
 
 // State is that of the path to a namespace.
-func (v *View) State(n *Namespace) capsule.ANAState { return v.Paths.Load().State(n.Group()) }
+func (v *View) State(n *Namespace) capsule.ANAState { return v.Paths.Load().State(n.Shown()) }
 
 // MayWrite reports whether the host may change blocks of a namespace.
 func (v *View) MayWrite(n *Namespace) bool {
@@ -59,13 +72,22 @@ func (v *View) MayWrite(n *Namespace) bool {
 }
 
 // Last is the highest identifier that a namespace of the subsystem may have at the time.
-func (v *View) Last() capsule.NSID { return capsule.NSID(max(len(*v.Table.Load()), 1) - 1) }
+func (v *View) Last() capsule.NSID { return v.Table.Load().Last() }
 
-// All yields the namespaces that the host sees, ascending.
-func (v *View) All(yield func(*Namespace) bool) {
+// Listed yields the namespaces that the host sees, ascending, with those that are away.
+func (v *View) Listed(yield func(*Namespace) bool) {
 	r := v.Rights.Load()
-	for _, n := range *v.Table.Load() {
-		if n != nil && r.See(n.ID) && !yield(n) {
+	for n := range v.Table.Load().Listed {
+		if r.See(n.ID) && !yield(n) {
+			return
+		}
+	}
+}
+
+// All yields the namespaces that the host sees and that are not away, ascending.
+func (v *View) All(yield func(*Namespace) bool) {
+	for n := range v.Listed {
+		if !n.Away() && !yield(n) {
 			return
 		}
 	}
@@ -73,7 +95,7 @@ func (v *View) All(yield func(*Namespace) bool) {
 
 // Above lists the identifiers of those that are greater than id.
 func (v *View) Above(id capsule.NSID) (ids []capsule.NSID) {
-	for n := range v.All {
+	for n := range v.Listed {
 		if n.ID > id {
 			ids = append(ids, n.ID)
 		}
@@ -84,16 +106,16 @@ func (v *View) Above(id capsule.NSID) (ids []capsule.NSID) {
 // Members are those of each ANA group.
 func (v *View) Members() *ana.Members {
 	m := new(ana.Members)
-	for n := range v.All {
-		m.Add(n.Group(), n.ID)
+	for n := range v.Listed {
+		m.Add(n.Shown(), n.ID)
 	}
 	return m
 }
 
 // Sees reports whether the host has namespaces of a group.
 func (v *View) Sees(g capsule.ANAGroup) bool {
-	for n := range v.All {
-		if n.Group() == g {
+	for n := range v.Listed {
+		if n.Shown() == g {
 			return true
 		}
 	}

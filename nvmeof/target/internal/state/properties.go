@@ -42,7 +42,9 @@ func NewProperties(queueDepth int, vs capsule.Version, io bool) Properties {
 		CQR:  true,
 		TO:   readyTimeout,
 		CSS:  capsule.CSSNVM | capsule.CSSMany,
-		CRMS: 1, // ready with media, as version 2.0 requires one to say
+		// Ready with media, as version 2.0 requires one to say, and independent of it: hosts
+		// then ask of each namespace whether it is ready.
+		CRMS: 3,
 	}.CAP()}
 }
 
@@ -66,7 +68,7 @@ func (p *Properties) Get(f capsule.Property) (uint64, capsule.Status) {
 	case capsule.PropertyCSTS:
 		return uint64(p.CSTS), capsule.StatusSuccess
 	case capsule.PropertyCRTO:
-		return uint64(capsule.MakeCRTO(readyTimeout, 0)), capsule.StatusSuccess
+		return uint64(capsule.MakeCRTO(readyTimeout, readyTimeout)), capsule.StatusSuccess
 	}
 	return 0, capsule.StatusInvalidField | capsule.StatusDNR
 }

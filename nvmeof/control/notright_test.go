@@ -1,0 +1,115 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+)
+
+// write writes a file of the rig.
+func (r *rig) write(name string, content []byte) {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, name), content, 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestNotRight: what is wrong with a namespace at a start keeps that one waiting, and
+// nothing else. It comes when it has been mended.
+func TestNotRight(t *testing.T) {
+	block := make([]byte, 1<<20)
+	for name, c := range map[string]struct {
+		namespace string // lines of the first namespace
+		spoil     func(*rig)
+		mend      func(*rig)
+		why       string // empty: it is right
+	}{
+		"missing": {"file: {path: DIR/x}", func(*rig) {}, func(r *rig) { r.write("x", block) }, "no such file"},
+		"missing folder": {"file: {path: DIR/d/x}", func(*rig) {}, func(r *rig) {
+			_ = os.Mkdir(r.dir+"/d", 0o700)
+			r.write("d/x", block)
+		}, "no such file"},
+		"empty":  {"file: {path: DIR/x}", func(r *rig) { r.write("x", nil) }, func(r *rig) { r.write("x", block) }, "less than one block"},
+		"folder": {"file: {path: DIR/x}", func(r *rig) { _ = os.Mkdir(r.dir+"/x", 0o700) }, func(r *rig) { _ = os.Remove(r.dir + "/x"); r.write("x", block) }, "is a directory"},
+		"damaged reservations": {"file: {path: DIR/x}\n        reservations: DIR/resv", func(r *rig) {
+			r.write("x", block)
+			r.write("resv", []byte("rubbish"))
+		}, func(r *rig) { _ = os.Remove(r.dir + "/resv") }, "reservation"},
+		"empty reservations": {"file: {path: DIR/x}\n        reservations: DIR/resv", func(r *rig) {
+			r.write("x", block)
+			r.write("resv", nil)
+		}, func(r *rig) { _ = os.Remove(r.dir + "/resv") }, "was not written by this program"},
+		"grown": {"file: {path: DIR/x, size: 512KiB}", func(r *rig) { r.write("x", block) }, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			c.spoil(r)
+			doc := r.doc(strings.Replace(first, "file:\n          path: DIR/a1\n          size: 1MiB", c.namespace, 1))
+			if _, err := r.Apply(doc, Options{Wait: true}); err != nil {
+				t.Fatal(err)
+			}
+			h := newReturner(r)
+			con := h.until(waitForHost)
+			defer con.Disconnect(t.Context())
+			if n, err := con.Namespace(t.Context(), 2); err != nil || n.Size() != 1<<20 {
+				t.Errorf("the other namespace: %v", err)
+			}
+			_, err := con.Namespace(t.Context(), 1)
+			if c.why == "" {
+				if s := r.Status(); err != nil || len(s.Waiting) != 0 {
+					t.Errorf("%v, waiting are %v", err, s.Waiting)
+				}
+				return
+			}
+			if !errors.Is(err, host.ErrNotReady) {
+				t.Errorf("the namespace that waits: %v", err)
+			}
+			w := r.Status().Waiting
+			if len(w) != 1 || w[0].NSID != 1 || !strings.Contains(w[0].Why, c.why) {
+				t.Errorf("waiting are %v, want one with %q", w, c.why)
+			}
+			lines := r.logs.FilterMessage("namespace waits for what it exports").All()
+			if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()["why"]), c.why) {
+				t.Errorf("the log has %v", lines)
+			}
+			c.mend(r)
+			r.await("it is there", func() bool { return len(r.Status().Waiting) == 0 })
+			if _, err := con.Namespace(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestReplacedStoreIsAwayMeanwhile: a namespace that is opened otherwise is at no time gone
+// for hosts, which would end their disk; one that becomes another is.
+func TestReplacedStoreIsAwayMeanwhile(t *testing.T) {
+	var r *rig
+	var con *host.Controller
+	var during []string
+	r = newRig(t, func(c *Config) {
+		c.Open = opens(func(n *config.Namespace) {
+			if con == nil || n.NSID != 1 {
+				return
+			}
+			_, err := con.Namespace(t.Context(), 1)
+			during = append(during, fmt.Sprint(err))
+		})
+	})
+	r.apply(r.doc(first))
+	con = newReturner(r).until(waitForHost)
+	defer con.Disconnect(t.Context())
+	r.apply(r.doc(strings.Replace(first, "size: 1MiB\n      - nsid: 2", "size: 1MiB\n          buffered: true\n      - nsid: 2", 1)))
+	if len(during) != 1 || !strings.Contains(during[0], host.ErrNotReady.Error()) {
+		t.Errorf("meanwhile the host sees %q", during)
+	}
+	if _, err := con.Namespace(t.Context(), 1); err != nil {
+		t.Errorf("and afterwards %v", err)
+	}
+}

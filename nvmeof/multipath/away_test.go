@@ -1,0 +1,77 @@
+package multipath
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// await announces the namespace of a target that does not have its store.
+func (s *side) await() {
+	s.l.must(s.sub.AwaitNamespace(target.NamespaceConfig{NSID: 1, UUID: s.uuid}))
+}
+
+// TestStoreAway: while the target does not have the store requests wait, as they do while
+// there is no path, in a change of the target and after a restart without the store.
+func TestStoreAway(t *testing.T) {
+	for name, away := range map[string]func(*lab, *Subsystem){
+		"change": func(l *lab, _ *Subsystem) { l.must(l.sides[0].sub.SuspendNamespace(1)) },
+		"restart": func(l *lab, s *Subsystem) {
+			l.sides[0].kill()
+			l.await(s.Paths()[0], StateLost)
+			l.sides[0].empty = true
+			l.sides[0].revive()
+			l.sides[0].await()
+			l.await(s.Paths()[0], StateLive)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l := newLab(t, 1)
+				s := l.connect(l.config())
+				n := l.namespace(s)
+				if a, b := writeBoth(t, n, 0); a != nil || b != nil {
+					t.Fatalf("%v, %v", a, b)
+				}
+				away(l, s)
+				time.Sleep(time.Second)
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					if a, b := writeBoth(t, n, 512); a != nil || b != nil {
+						t.Errorf("who writes gets %v, %v", a, b)
+					}
+				}()
+				time.Sleep(10 * time.Second)
+				select {
+				case <-done:
+					t.Error("something is written where the store is away")
+				default:
+				}
+				l.sides[0].export()
+				<-done
+			})
+		})
+	}
+}
+
+// TestStoreIsNotThereYet: who opens a namespace whose store is awaited hears that.
+func TestStoreIsNotThereYet(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		s := l.connect(l.config())
+		l.must(l.sides[0].sub.RemoveNamespace(1))
+		if _, err := s.Namespace(t.Context(), 1); !errors.Is(err, host.ErrRemoved) {
+			t.Errorf("of a namespace that is not there: %v", err)
+		}
+		l.sides[0].await()
+		if _, err := s.Namespace(t.Context(), 1); !errors.Is(err, host.ErrNotReady) || errors.Is(err, host.ErrRemoved) {
+			t.Errorf("of one that waits: %v", err)
+		}
+		l.sides[0].export()
+		l.namespace(s)
+	})
+}

@@ -1,0 +1,106 @@
+package target
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+)
+
+// wantAway: to the host the namespace is there, and inaccessible for now. No command is
+// refused for good.
+func (a *association) wantAway(id capsule.NSID) {
+	t := a.f.t
+	t.Helper()
+	const away = capsule.StatusANAInaccessible
+	a.io.wantStatus(away, readOf(id))
+	a.io.wantStatus(away, writeOf(id))
+	a.io.wantStatus(away, ioCommand(capsule.IOFlush, id, nil, nil))
+	a.io.wantStatus(away, ioCommand(capsule.IOFlush, capsule.NSIDBroadcast, nil, nil)) // not all can be flushed
+	a.admin.wantStatus(away, aboutNamespace(adminCommand(capsule.AdminGetFeatures, capsule.GetFeatures{FID: capsule.FeatureNamespaceWriteProtect}, nil), id))
+	a.admin.wantStatus(away, aboutNamespace(adminCommand(capsule.AdminGetLogPage,
+		capsule.GetLogPage{LID: capsule.LogSMART, Length: capsule.SMARTLogSize}, make([]byte, capsule.SMARTLogSize)), id))
+	if id := a.identify(id); id.NSZE != 0 || id.NCAP != 0 || id.ANAGRPID != ana.Away || id.NGUID == [16]byte{} {
+		t.Errorf("identify: %+v", id)
+	}
+	i, err := capsule.DecodeIdentifyNamespaceIndependent(identifyInto(a.admin, capsule.CNSNamespaceIndependent, id))
+	if err != nil || i.NSTAT&capsule.NSTATReady != 0 || i.ANAGRPID != ana.Away {
+		t.Errorf("independent of the command set: %+v, %v", i, err)
+	}
+	if b := identifyInto(a.admin, capsule.CNSDescriptors, id); b[0] == 0 {
+		t.Error("it has no identifiers")
+	}
+	_, groups := a.readANA(0)
+	for _, g := range groups {
+		if g.Group == ana.Away && g.State == capsule.ANAInaccessible {
+			return
+		}
+	}
+	t.Errorf("the ANA log is\n%s", states(groups))
+}
+
+func aboutNamespace(c *hostCommand, id capsule.NSID) *hostCommand {
+	c.sqe.NSID = id
+	return c
+}
+
+// TestAwayNamespace: a namespace whose store is not there at a start is listed, waits, comes
+// with an event as it was announced, goes away for a change, comes back, and goes for good.
+func TestAwayNamespace(t *testing.T) {
+	f := newFixture(t)
+	id := uuid.New()
+	cfg := NamespaceConfig{NSID: 5, UUID: id, Group: 3, Name: "test"}
+	f.must(f.sub.AwaitNamespace(cfg))
+	a := f.associate(testHostNQN, f.listen("192.0.2.1:4420"))
+	a.sees(1, 5)
+	a.wantAway(5)
+	a.io.wantOK(readOf(1))
+	if len(f.sub.Namespaces()) != 1 {
+		t.Error("an administrator finds it among those that are there")
+	}
+	before := identifyInto(a.admin, capsule.CNSDescriptors, 5)
+
+	e := a.event()
+	cfg.Store = newFakeStore(1 << 20)
+	_, err := f.sub.AddNamespace(cfg)
+	f.must(err)
+	a.wantChanged(e, 5)
+	a.wantEvent(a.event(), capsule.NoticeANAChange, capsule.LogANA)
+	a.io.wantOK(readOf(5))
+	if !bytes.Equal(identifyInto(a.admin, capsule.CNSDescriptors, 5), before) {
+		t.Error("it is another now")
+	}
+	if i, err := capsule.DecodeIdentifyNamespaceIndependent(identifyInto(a.admin, capsule.CNSNamespaceIndependent, 5)); err != nil || i.NSTAT&capsule.NSTATReady == 0 {
+		t.Errorf("not ready: %+v, %v", i, err)
+	}
+	_, groups := a.readANA(0)
+	if got := states(groups); got != "1 optimized [1]\n3 optimized [5]\n" {
+		t.Errorf("the ANA log is\n%s", got)
+	}
+
+	e = a.event()
+	f.must(f.sub.SuspendNamespace(5))
+	a.wantChanged(e, 5)
+	a.wantEvent(a.event(), capsule.NoticeANAChange, capsule.LogANA)
+	a.sees(1, 5)
+	a.wantAway(5)
+	if _, err := f.sub.AddNamespace(NamespaceConfig{NSID: 6, UUID: id, Store: cfg.Store}); err == nil {
+		t.Error("another namespace takes its identifiers")
+	}
+	_, err = f.sub.AddNamespace(cfg)
+	f.must(err)
+	a.io.wantOK(readOf(5))
+
+	f.must(f.sub.SuspendNamespace(5))
+	f.must(f.sub.RemoveNamespace(5))
+	a.sees(1)
+	a.io.wantStatus(capsule.StatusInvalidNamespace|dnr, readOf(5))
+	if f.sub.RemoveNamespace(5) == nil || f.sub.SuspendNamespace(5) == nil || f.sub.AwaitNamespace(NamespaceConfig{}) == nil ||
+		f.sub.AwaitNamespace(NamespaceConfig{NSID: 1}) == nil {
+		t.Error("what is not there is removed, or what is there announced")
+	}
+	f.must(f.sub.AwaitNamespace(cfg)) // the target closes with one that is away
+}
