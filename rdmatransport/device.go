@@ -97,6 +97,15 @@ type Window interface {
 	Close() error
 }
 
+// A CountingWindow is a Window whose provider sees what a peer does with it. softroce's
+// are; an RNIC tells nobody.
+type CountingWindow interface {
+	Window
+	// Written is how many bytes the peer's RDMA WRITEs have brought since the last bind:
+	// what was written twice counts twice. The owner of the queue pair asks.
+	Written() uint64
+}
+
 // QPConfig describes a queue pair. A zero field takes the default.
 type QPConfig struct {
 	CQ CompletionQueue // required: completions of both queues go there

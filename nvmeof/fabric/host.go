@@ -55,11 +55,17 @@ type Request struct {
 	// Patient requests have no timeout: Asynchronous Event Request.
 	Patient bool
 
+	// Whole says that the controller sends all of the data if it succeeds. Where the
+	// provider counts what came, and it was less, Err is [ErrShortData].
+	Whole bool
+
 	// Done is called in the loop at the end, once per Submit.
 	Done func(*Request)
 
 	Completion capsule.Completion // if Err is nil
-	Err        error              // the queue ended; the command may have taken effect
+	// Err is why the queue ended; the command may have taken effect. ErrShortData and
+	// ErrCanceled are the command's alone.
+	Err error
 
 	next *Request
 }

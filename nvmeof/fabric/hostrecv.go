@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -68,6 +69,9 @@ func (q *HostQueue) received(c *rdmatransport.Completion, i int) {
 		return
 	}
 	s := &q.slots[at]
+	if s.req.Whole && s.keyed && cqe.Status.OK() && q.short(s, at) {
+		s.req.Err = fmt.Errorf("%w: %s", ErrShortData, commandName(&s.req.Command))
+	}
 	if c.Flags&rdmatransport.HasInvalidated != 0 {
 		if !s.keyed || c.InvalidatedKey != s.key {
 			q.fail(fmt.Errorf("%w: response invalidates key %#x, which is not its command's", ErrProtocol, uint32(c.InvalidatedKey)))
@@ -85,6 +89,26 @@ func (q *HostQueue) received(c *rdmatransport.Completion, i int) {
 		q.killMore(at)
 	}
 	q.settle(s, at)
+}
+
+// ErrShortData is a command that the controller completed with success without having
+// sent its data, or all of it.
+var ErrShortData = errors.New("the controller reports success, and has not sent all of the data")
+
+// short reports whether less came for a command than it asked for, as far as the provider
+// can tell.
+func (q *HostQueue) short(s *hostSlot, i int32) bool {
+	w, counts := s.window.(rdmatransport.CountingWindow)
+	if !counts {
+		return false
+	}
+	written := w.Written()
+	if s.more > 0 {
+		for _, at := range q.spares.of[i] {
+			written += q.spares.all[at].window.(rdmatransport.CountingWindow).Written() // of the same provider
+		}
+	}
+	return written < uint64(s.req.total())
 }
 
 // settle gives the request back once nobody else can touch its memory.

@@ -26,6 +26,11 @@
 // keys for as long as the memory is registered, one to read and one to write: a
 // controller that keeps them can use them later.
 //
+// A controller that completes a Read with success, and sends nothing, would have the
+// caller read what was in the buffer before. With softroce, which counts what comes by a
+// command's key, that is an [ErrShortData]; with an RNIC, or shared keys, it cannot be
+// seen.
+//
 // # Cancellation
 //
 // A context that ends, or a request that exceeds [Queue.SetTimeout], has its commands

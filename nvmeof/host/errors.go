@@ -6,6 +6,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -27,6 +28,12 @@ var (
 	// ErrNotReady is a namespace that is there, and whose store the controller does not
 	// have for now. It says so when that has changed.
 	ErrNotReady = errors.New("namespace is not ready: the target waits for what it exports")
+
+	// ErrShortData is a Read, or an Identify, that the controller completed with success
+	// without having sent all of its data: what is in the buffer may be older. It shows
+	// where each command has a key of its own and the RDMA provider counts, as softroce;
+	// an RNIC tells nobody.
+	ErrShortData = fabric.ErrShortData
 
 	// ErrUnsupported is a [backend.ErrUnsupported] too.
 	ErrUnsupported error = unsupportedError{}

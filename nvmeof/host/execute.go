@@ -44,9 +44,18 @@ func newTask(l *link, cmds []capsule.Command, data ...[]byte) *task {
 			h.data = append([]byte(nil), data[i]...)
 			at += (len(h.data) + page - 1) &^ (page - 1)
 		}
-		h.request = fabric.Request{Command: cmds[i], Length: len(h.data), Done: t.finish}
+		h.request = fabric.Request{Command: cmds[i], Length: len(h.data), Whole: whole(&cmds[i], l.qid == 0), Done: t.finish}
 	}
 	return t
+}
+
+// whole reports whether a command that succeeds brings as much data as it asks for. Of a
+// log page there may be less.
+func whole(cmd *capsule.Command, admin bool) bool {
+	if admin {
+		return cmd.Opcode == capsule.Opcode(capsule.AdminIdentify)
+	}
+	return cmd.Opcode == capsule.Opcode(capsule.IORead)
 }
 
 // execute sends a command and waits for its completion. Data, if any, goes the

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 // TestHonestLiar: the fake itself is acceptable, so that refusals have a reason.
@@ -319,4 +322,63 @@ func TestNoKeepAliveInShutdown(t *testing.T) {
 			t.Errorf("%d keep alives after the shutdown began", n)
 		}
 	})
+}
+
+// TestShortData is row 97 as well: a controller that completes a Read, or an Identify, and
+// has sent nothing or not all. The provider counts; with shared keys nobody can.
+func TestShortData(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			network := udp.NewNetwork(1)
+			l := newLiarOn(t, func(at netip.Addr) (rdmatransport.Device, error) {
+				group, err := network.Listen(at, 1)
+				if err != nil {
+					return nil, err
+				}
+				return softroce.Open(softroce.Config{Addr: at, Shards: 1, Network: group})
+			})
+			sent := 0
+			l.io = func(q *liarQueue, c *fabric.Command) {
+				if sent == 0 {
+					c.Respond(0, 0)
+					return
+				}
+				pieces := q.piece(c)
+				pieces[0].Buf = pieces[0].Buf[:min(sent, c.Length())]
+				c.RespondData(pieces, 0)
+			}
+			o := l.options()
+			o.SharedKeys = shared
+			c, err := l.host.Connect(context.Background(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := c.Namespace(context.Background(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			buffers, err := c.NewBuffers(8192)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, b := range [][]byte{make([]byte, 4096), make([]byte, 700), buffers.Bytes()[:4096]} {
+				for _, s := range []int{0, 512, 4096} {
+					l.shard.Call(func() { sent = s })
+					_, err := n.ReadAt(b, 0)
+					if want := s < len(b) && !shared; errors.Is(err, ErrShortData) != want || err != nil && !want {
+						t.Errorf("shared keys %v: %d of %d bytes: %v", shared, s, len(b), err)
+					}
+				}
+			}
+			l.shard.Call(func() {
+				l.empty = func(cmd *capsule.Command) bool { return capsule.AdminOpcode(cmd.Opcode) == capsule.AdminIdentify }
+			})
+			if _, err := c.Namespaces(context.Background()); errors.Is(err, ErrShortData) == shared {
+				t.Errorf("shared keys %v: an Identify without data: %v", shared, err)
+			}
+			if err := errors.Join(buffers.Close(), c.Disconnect(context.Background())); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

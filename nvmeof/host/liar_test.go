@@ -40,6 +40,7 @@ type liar struct {
 	nsids    []capsule.NSID
 	ids      func(b []byte) // the list of namespace identification descriptors
 	refuse   func(*capsule.Command) capsule.Status
+	empty    func(*capsule.Command) bool // succeeds without its data
 	log      func(off uint64, b []byte)
 	queueCnt capsule.QueueCounts
 	silent   func(*capsule.Command) bool // gets no answer
@@ -49,12 +50,17 @@ type liar struct {
 
 func newLiar(t *testing.T) *liar {
 	n := rdmatest.NewLoopback()
+	return newLiarOn(t, func(at netip.Addr) (rdmatransport.Device, error) { return n.Open(at, rdmatest.Attrs()) })
+}
+
+// newLiarOn has devices of another kind.
+func newLiarOn(t *testing.T, open func(netip.Addr) (rdmatransport.Device, error)) *liar {
 	l := &liar{
 		t: t, addr: netip.MustParseAddrPort("192.0.2.2:4420"), cntlid: 7,
 		cap:      capsule.CAPFields{MQES: 127, CQR: true, TO: 1, CSS: capsule.CSSNVM},
 		csts:     capsule.CSTSReady,
 		identify: func(*capsule.IdentifyController) {}, ns: func(*capsule.IdentifyNamespace) {},
-		ids: func([]byte) {}, refuse: func(*capsule.Command) capsule.Status { return 0 },
+		ids: func([]byte) {}, empty: func(*capsule.Command) bool { return false }, refuse: func(*capsule.Command) capsule.Status { return 0 },
 		nsids: []capsule.NSID{1}, log: func(uint64, []byte) {}, silent: func(*capsule.Command) bool { return false },
 		queueCnt: capsule.QueueCounts{Submission: 4, Completion: 4},
 		io:       func(_ *liarQueue, c *fabric.Command) { c.Respond(0, 0) },
@@ -66,11 +72,11 @@ func newLiar(t *testing.T) *liar {
 			t.Fatal(err)
 		}
 	}
-	hostDevice, err := n.Open(netip.MustParseAddr("192.0.2.1"), rdmatest.Attrs())
+	hostDevice, err := open(netip.MustParseAddr("192.0.2.1"))
 	must(err)
 	l.host, err = New(Config{Device: hostDevice, Shards: 1, Polling: shard.PollNever})
 	must(err)
-	l.device, err = n.Open(l.addr.Addr(), rdmatest.Attrs())
+	l.device, err = open(l.addr.Addr())
 	must(err)
 	l.domain, err = l.device.NewDomain()
 	must(err)
@@ -145,6 +151,8 @@ func (q *liarQueue) Command(c *fabric.Command) {
 	switch {
 	case refused != 0:
 		c.Respond(refused, 0)
+	case q.liar.empty(&c.SQE):
+		c.Respond(0, 0)
 	case q.liar.silent(&c.SQE):
 		if q.failed {
 			c.Respond(0, 0)

@@ -117,6 +117,7 @@ type chunk struct {
 // prepare makes a chunk the next command of an operation: n bytes at pos.
 func (c *chunk) prepare(o *op, n int) {
 	c.op, c.at = o, o.off+o.pos
+	c.request.Whole = o.kind == opRead
 	cmd := &c.request.Command
 	*cmd = capsule.Command{NSID: o.ns.id}
 	rw := capsule.ReadWrite{

@@ -147,6 +147,8 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 		return err
 	case errors.As(err, &unsent), errors.Is(err, host.ErrRemoved), errors.Is(err, host.ErrUnseen): // found by this host
 		v.Avoid = true
+	case errors.Is(err, host.ErrShortData):
+		v, wait = decide.Verdict{Few: true}, decide.AvoidFor
 	case safety == Once:
 		return &UnknownError{p.addr(), time.Now().Add(a.session.fence), err}
 	default:

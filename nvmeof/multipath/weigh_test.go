@@ -36,6 +36,7 @@ func TestWeigh(t *testing.T) {
 		{fmt.Errorf("%w: Write Zeroes", host.ErrUnsupported), Repeatable, false, 0, 0},
 		{backend.ErrInvalid, Repeatable, false, 0, 0},
 		{host.ErrDeadline, Repeatable, false, 0, 0},
+		{fmt.Errorf("%w: Read", host.ErrShortData), Harmless, true, hundredMs, 0},
 		{lost, Harmless, true, 0, 1 + hundredMs},
 		{lost, Repeatable, true, fence, 1 + hundredMs},
 		{lost, Once, false, 0, 0},

@@ -115,7 +115,11 @@ type window struct {
 	iova   uint64
 	mem    []byte
 	access rdmatransport.Access
+
+	written uint64 // bytes, by the peer, since the last bind
 }
+
+var _ rdmatransport.CountingWindow = (*window)(nil)
 
 func (k *keyTable) init(d *domain, rng *rand.ChaCha8, windows int) {
 	k.domain, k.rng = d, rng
@@ -140,6 +144,7 @@ func (k *keyTable) allocate() (*window, error) {
 
 func (w *window) RKey() rdmatransport.RKey { return rdmatransport.RKey(w.key) }
 func (w *window) IOVA() uint64             { return w.iova }
+func (w *window) Written() uint64          { return w.written }
 
 func (w *window) Close() error {
 	w.inUse, w.bound, w.mem = false, false, nil
@@ -187,6 +192,13 @@ func (k *keyTable) Remote(key rdmatransport.RKey, va uint64, n uint32, need rdma
 	return mem[va-iova:][:n:n], true
 }
 
+// Written implements rc.Keys: windows count.
+func (k *keyTable) Written(key rdmatransport.RKey, n uint32) {
+	if w := k.lookup(uint32(key)); w != nil {
+		w.written += uint64(n)
+	}
+}
+
 // Invalidate implements rc.Keys. Only windows can be invalidated: a region's key
 // lives until Deregister.
 func (k *keyTable) Invalidate(key rdmatransport.RKey) bool {
@@ -215,6 +227,6 @@ func (k *keyTable) Bind(rw rdmatransport.Window, s rdmatransport.SGE, access rdm
 		w.key = uint32(k.rng.Uint64())<<k.bits | w.index
 	}
 	w.iova = r.iova + uint64(uintptr(unsafe.Pointer(&s.Buf[0]))-uintptr(unsafe.Pointer(&r.mem[0])))
-	w.mem, w.access, w.bound = s.Buf, access, true
+	w.mem, w.access, w.bound, w.written = s.Buf, access, true, 0
 	return true
 }

@@ -13,6 +13,8 @@ type Keys interface {
 	Local(key rdmatransport.LKey, buf []byte, write bool) bool
 	// Remote returns the n bytes at va that key grants the peer with all of need.
 	Remote(key rdmatransport.RKey, va uint64, n uint32, need rdmatransport.Access) ([]byte, bool)
+	// Written is told of bytes that a peer has written by a key.
+	Written(key rdmatransport.RKey, n uint32)
 	// Invalidate kills a key that may be invalidated, and reports whether it did.
 	Invalidate(key rdmatransport.RKey) bool
 	// Bind opens a window over s, and reports whether s allows it.

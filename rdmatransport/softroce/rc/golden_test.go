@@ -229,6 +229,8 @@ func (s *stage) Bind(rdmatransport.Window, rdmatransport.SGE, rdmatransport.Acce
 	return true
 }
 
+func (s *stage) Written(rdmatransport.RKey, uint32) {}
+
 func (s *stage) Remote(key rdmatransport.RKey, va uint64, n uint32, need rdmatransport.Access) ([]byte, bool) {
 	for base, b := range s.mem[key] {
 		if va >= base && wire.InRange(va-base, uint64(n), uint64(len(b))) {

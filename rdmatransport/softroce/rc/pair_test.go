@@ -58,6 +58,8 @@ func (k *keys) Invalidate(key rdmatransport.RKey) bool {
 	return false
 }
 
+func (k *keys) Written(rdmatransport.RKey, uint32) {}
+
 func (k *keys) Bind(rdmatransport.Window, rdmatransport.SGE, rdmatransport.Access) bool { return true }
 
 // side is one end of a pair with everything around its queue pair.

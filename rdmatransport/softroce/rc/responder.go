@@ -277,6 +277,7 @@ func (q *QP) executeWrite(p *wire.Packet, flags wire.OpFlags) bool {
 			return q.refuse(wire.SyndromeRemoteAccess, rdmatransport.StatusFlushed)
 		}
 		copy(b[r.offset:], p.Payload)
+		q.cfg.Keys.Written(r.write.RKey, n)
 	}
 	r.message = wire.FlagWrite
 	r.offset += n
