@@ -142,7 +142,34 @@ func Printable(s string) string {
 	return strconv.QuoteToASCII(s) + cut
 }
 
+// Visible returns text of a peer as it can be shown in a field of its own, where spaces do
+// no harm: what a terminal would obey, or hide, or show in another order, and bytes that
+// are no UTF-8, are written as in a Go string, as \x1b or \u202e.
+func Visible(s string) string {
+	if utf8.ValidString(s) && strings.IndexFunc(s, hidden) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		switch r, n := utf8.DecodeRuneInString(s); {
+		case n == 1 && r == utf8.RuneError:
+			fmt.Fprintf(&b, "\\x%02x", s[0])
+			s = s[1:]
+		case hidden(r):
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+			s = s[n:]
+		default:
+			b.WriteString(s[:n])
+			s = s[n:]
+		}
+	}
+	return b.String()
+}
+
+// hidden reports whether a rune is none that a terminal shows as it is, in its place.
+func hidden(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
+
 // odd reports whether a rune could break up a log line or its fields.
 func odd(r rune) bool {
-	return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == '"' || r == '\\' || r == utf8.RuneError
+	return hidden(r) || unicode.IsSpace(r) || r == '"' || r == '\\'
 }

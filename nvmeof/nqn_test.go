@@ -129,3 +129,21 @@ func TestParseHostIdentity(t *testing.T) {
 		t.Errorf("new identities %v and %v", a, b)
 	}
 }
+
+func TestVisible(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                        "",
+		"SAMSUNG  MZ é ✓":         "SAMSUNG  MZ é ✓",
+		"a\x1b[2Jb":               `a\x1b[2Jb`,
+		"tab\tline\n":             `tab\tline\n`,
+		"user\u202egnp.exe\u2066": `user\u202egnp.exe\u2066`,
+		"\x9b31m":                 `\x9b31m`, // no UTF-8
+		"\u009b31m\u00a0\ufeff":   `\u009b31m\u00a0\ufeff`,
+		"\U000e0001x":             `\U000e0001x`,
+		"back\\slash \"quoted\"":  `back\slash "quoted"`,
+	} {
+		if got := Visible(in); got != want {
+			t.Errorf("Visible(%q) = %s, want %s", in, got, want)
+		}
+	}
+}

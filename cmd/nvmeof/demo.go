@@ -200,7 +200,7 @@ func (d *demo) discover(ctx context.Context) error {
 	}
 	for i := range log.Entries {
 		if e := &log.Entries[i]; e.SUBTYPE == capsule.SubsystemNVM {
-			d.say("discover", "%s at %s:%s", capsule.Text(e.SubNQN[:]), capsule.Text(e.TRADDR[:]), capsule.Text(e.TRSVCID[:]))
+			d.say("discover", "%s at %s:%s", nvmeof.Visible(capsule.Text(e.SubNQN[:])), nvmeof.Visible(capsule.Text(e.TRADDR[:])), nvmeof.Visible(capsule.Text(e.TRSVCID[:])))
 			return nil
 		}
 	}

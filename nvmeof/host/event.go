@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
@@ -57,6 +58,7 @@ func (c *Controller) eventArrived(r *fabric.Request) {
 
 func (c *Controller) tellEvents() {
 	l := c.admin
+	var p pace
 	for l.shard.Do(func() { l.queue.Submit(&c.events.request) }) {
 		select {
 		case e := <-c.events.arrived:
@@ -64,7 +66,41 @@ func (c *Controller) tellEvents() {
 		case <-c.done:
 			return
 		}
+		if d := p.took(time.Now()); d > 0 {
+			select {
+			case <-time.After(d):
+			case <-c.done:
+				return
+			}
+		}
 	}
+}
+
+// Events come as fast as a controller sends them for a burst, and then one each
+// eventPause: others wait in the controller, which sends none of a kind twice before its
+// log was read.
+const (
+	eventBurst = 32
+	eventPause = 50 * time.Millisecond
+)
+
+// A pace bounds how often something happens.
+type pace struct {
+	room int // of the burst
+	last time.Time
+}
+
+// took notes that it has happened, and returns how long to wait with the next.
+func (p *pace) took(now time.Time) time.Duration {
+	if gained := now.Sub(p.last) / eventPause; p.last.IsZero() || gained >= eventBurst {
+		p.room, p.last = eventBurst, now
+	} else {
+		p.room, p.last = min(eventBurst, p.room+int(gained)), p.last.Add(gained*eventPause)
+	}
+	if p.room--; p.room >= 0 {
+		return 0
+	}
+	return p.last.Add(time.Duration(-p.room) * eventPause).Sub(now)
 }
 
 func (c *Controller) tell(e capsule.AsyncEvent) {

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -381,4 +382,62 @@ func TestShortData(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEndlessList is row 101 as well: a list of namespaces that goes on for ever.
+func TestEndlessList(t *testing.T) {
+	for _, tt := range []struct {
+		nn, mnan uint32
+		want     int
+	}{{0xfffffffe, 0, 1 << 20}, {0, 0, 1 << 20}, {5000, 0, 5000}, {0xfffffffe, 3000, 3000}, {1000, 3000, 1000}} {
+		inBubble(t, func(t *testing.T) {
+			l := newLiar(t)
+			l.identify = func(i *capsule.IdentifyController) { i.NN, i.MNAN = tt.nn, tt.mnan }
+			l.list = func(after capsule.NSID, b []byte) {
+				ids := make([]capsule.NSID, capsule.NamespaceListEntries)
+				for i := range ids {
+					ids[i] = after + 1 + capsule.NSID(i)
+				}
+				capsule.PutNamespaceList(b, ids)
+			}
+			c, err := l.host.Connect(context.Background(), l.options())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids, err := c.Namespaces(context.Background())
+			if want := fmt.Sprintf("more namespaces than the %d that", tt.want); err == nil || ids != nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("NN %d, MNAN %d: %d namespaces, %v", tt.nn, tt.mnan, len(ids), err)
+			}
+		})
+	}
+}
+
+// TestEventStorm is row 103 as well: a controller that sends events without a pause is
+// listened to at a bounded rate.
+func TestEventStorm(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLiar(t)
+		l.event = func() (capsule.AsyncEvent, bool) {
+			return capsule.AsyncEvent{Type: capsule.EventTypeNotice, Info: capsule.NoticeNamespaceChanged}, true
+		}
+		var told atomic.Int32
+		o := l.options()
+		o.Event = func(capsule.AsyncEvent) { told.Add(1) }
+		c, err := l.host.Connect(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if n := told.Load(); n < eventBurst {
+			t.Errorf("%d events of a burst", n)
+		}
+		before := told.Load()
+		time.Sleep(10 * time.Second)
+		if n := told.Load() - before; n < 150 || n > 201 {
+			t.Errorf("%d events in ten seconds", n)
+		}
+		if err := c.Disconnect(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -38,7 +38,9 @@ type liar struct {
 	ns       func(*capsule.IdentifyNamespace)
 	nvm      capsule.IdentifyNVMController
 	nsids    []capsule.NSID
-	ids      func(b []byte) // the list of namespace identification descriptors
+	list     func(after capsule.NSID, b []byte)        // instead of nsids
+	event    func() (e capsule.AsyncEvent, there bool) // for a request that has come
+	ids      func(b []byte)                            // the list of namespace identification descriptors
 	refuse   func(*capsule.Command) capsule.Status
 	empty    func(*capsule.Command) bool // succeeds without its data
 	log      func(off uint64, b []byte)
@@ -64,6 +66,7 @@ func newLiarOn(t *testing.T, open func(netip.Addr) (rdmatransport.Device, error)
 		nsids: []capsule.NSID{1}, log: func(uint64, []byte) {}, silent: func(*capsule.Command) bool { return false },
 		queueCnt: capsule.QueueCounts{Submission: 4, Completion: 4},
 		io:       func(_ *liarQueue, c *fabric.Command) { c.Respond(0, 0) },
+		event:    func() (capsule.AsyncEvent, bool) { return capsule.AsyncEvent{}, false },
 		abort:    func(capsule.Abort) (uint64, bool) { return 1, true },
 	}
 	must := func(err error) {
@@ -221,6 +224,10 @@ func (q *liarQueue) admin(c *fabric.Command) {
 			result = uint64(l.queueCnt.Value())
 		case capsule.AdminAbort:
 			result, answer = l.abort(c.SQE.Abort())
+		case capsule.AdminAsyncEvent:
+			var e capsule.AsyncEvent
+			e, answer = l.event()
+			result = uint64(e.Value())
 		}
 		if !answer {
 			q.held = append(q.held, c)
@@ -261,6 +268,10 @@ func (q *liarQueue) identify(c *fabric.Command, b []byte) {
 	case capsule.CNSDescriptors:
 		l.ids(b)
 	case capsule.CNSActiveNamespaces:
+		if l.list != nil {
+			l.list(c.SQE.NSID, b)
+			break
+		}
 		capsule.PutNamespaceList(b, l.nsids)
 	}
 }

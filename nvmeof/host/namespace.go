@@ -52,9 +52,26 @@ func (i Identifiers) String() string {
 	return "no identifier"
 }
 
-// Namespaces lists the identifiers of the active namespaces in ascending order.
+// maxNamespaces bounds how many namespaces a controller may list that states no bound.
+const maxNamespaces = 1 << 20
+
+// namespaceLimit is how many namespaces there can be: MNAN, or else NN (NVMe base 2.0,
+// 5.17.2.1), of which neither bounds the identifiers of every target.
+func (c *Controller) namespaceLimit() int {
+	limit := uint32(maxNamespaces)
+	for _, stated := range []uint32{c.identify.MNAN, c.identify.NN} {
+		if stated > 0 {
+			limit = min(limit, stated)
+		}
+	}
+	return int(limit)
+}
+
+// Namespaces lists the identifiers of the active namespaces in ascending order. A list of
+// more than the controller says that there can be is an error.
 func (c *Controller) Namespaces(ctx context.Context) ([]capsule.NSID, error) {
 	var all []capsule.NSID
+	limit := c.namespaceLimit()
 	for last := capsule.NSID(0); ; {
 		b, err := c.IdentifyData(ctx, last, capsule.Identify{CNS: capsule.CNSActiveNamespaces})
 		if err != nil {
@@ -70,6 +87,9 @@ func (c *Controller) Namespaces(ctx context.Context) ([]capsule.NSID, error) {
 				return nil, fmt.Errorf("controller's namespace list does not ascend: %d after %d", id, last)
 			}
 			all, last = append(all, id), id
+		}
+		if len(all) > limit {
+			return nil, fmt.Errorf("controller lists more namespaces than the %d that it can have (MNAN, NN)", limit)
 		}
 		if n < capsule.NamespaceListEntries || last >= capsule.NSIDBroadcast-2 {
 			return all, nil

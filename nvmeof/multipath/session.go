@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
 )
@@ -91,7 +92,7 @@ func (s *session) judge() error {
 	id := s.ctrl.Identify()
 	want := s.path.sub.nqn
 	if got := id.SubNQN.String(); got != "" && got != string(want) {
-		return &MismatchError{Addr: s.path.addr(), What: fmt.Sprintf("its controller says that it belongs to %s, not to %s", got, want)}
+		return &MismatchError{Addr: s.path.addr(), What: fmt.Sprintf("its controller says that it belongs to %s, not to %s", nvmeof.Printable(got), want)}
 	}
 	if id.CNTRLTYPE == capsule.ControllerTypeDiscovery {
 		return &MismatchError{Addr: s.path.addr(), What: "it is a discovery controller"}

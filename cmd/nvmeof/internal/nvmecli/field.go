@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // A field is one line of text, and one member of an object.
@@ -51,15 +52,8 @@ func clean(b []byte) string {
 	return harmless(strings.TrimRight(s, " "))
 }
 
-// harmless takes what a terminal might obey out of a text of the controller.
-func harmless(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, s)
-}
+// harmless is a text of the controller as a terminal shows it and does not obey it.
+func harmless(s string) string { return nvmeof.Visible(s) }
 
 // writeFields prints lines whose names are padded to a width, if not with a tab.
 func writeFields(w io.Writer, width int, fields []field) {

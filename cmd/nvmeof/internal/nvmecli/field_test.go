@@ -3,6 +3,7 @@ package nvmecli
 import (
 	"bytes"
 	"testing"
+	"unicode"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
@@ -80,6 +81,48 @@ func TestScale(t *testing.T) {
 	} {
 		if v, unit := scale(c.v, c.by); v != c.want || unit != c.unit {
 			t.Errorf("scale(%v, %v) = %v %s, want %v %s", c.v, c.by, v, unit, c.want, c.unit)
+		}
+	}
+}
+
+// TestTextOfPeers is row 102 as well: what a controller says reaches no terminal as it is,
+// in any output.
+func TestTextOfPeers(t *testing.T) {
+	const evil = "a\x1b[2J\u202eb\u2066\u009bc\x9bd\U000e0001"
+	var id capsule.IdentifyController
+	for _, field := range [][]byte{id.SN[:], id.MN[:], id.FR[:], id.SubNQN[:]} {
+		copy(field, evil)
+	}
+	data := make([]byte, capsule.IdentifySize)
+	id.Encode(data)
+	var e capsule.DiscoveryEntry
+	for _, field := range [][]byte{e.SubNQN[:], e.TRADDR[:], e.TRSVCID[:]} {
+		copy(field, evil)
+	}
+	log := Discovery{Entries: []capsule.DiscoveryEntry{e}}
+	devices := []Device{{Node: "nvme0n1", Serial: evil, Model: evil, Firmware: evil}}
+	subsystems := []Subsystem{{Name: "nvme-subsys0", NQN: evil, HostNQN: evil, Model: evil, Firmware: evil, Serial: evil, Paths: []Path{{Name: "nvme0"}}}}
+	for name, print := range map[string]func(*bytes.Buffer) error{
+		"id-ctrl":             func(b *bytes.Buffer) error { return Output{W: b}.IdentifyController(data, true) },
+		"id-ctrl -o json":     func(b *bytes.Buffer) error { return Output{W: b, JSON: true}.IdentifyController(data, true) },
+		"discover":            func(b *bytes.Buffer) error { return log.Text(b) },
+		"discover -o json":    func(b *bytes.Buffer) error { return log.JSON(b) },
+		"list":                func(b *bytes.Buffer) error { return ListText(b, devices) },
+		"list -o json":        func(b *bytes.Buffer) error { return ListJSON(b, devices) },
+		"list -v":             func(b *bytes.Buffer) error { return ListVerboseText(b, subsystems) },
+		"list -v -o json":     func(b *bytes.Buffer) error { return ListVerboseJSON(b, subsystems) },
+		"list-subsys":         func(b *bytes.Buffer) error { return SubsystemsText(b, subsystems, true) },
+		"list-subsys -o json": func(b *bytes.Buffer) error { return SubsystemsJSON(b, subsystems, true) },
+	} {
+		var b bytes.Buffer
+		if err := print(&b); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, r := range b.String() {
+			if r != '\n' && (!unicode.IsPrint(r) || r == unicode.ReplacementChar) {
+				t.Errorf("%s prints %q:\n%q", name, r, b.String())
+				break
+			}
 		}
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // A member is one key of a JSON object, whose order counts. Its value is a
@@ -80,19 +83,23 @@ func indent(b *strings.Builder, depth int) {
 	}
 }
 
-var shortEscapes = map[byte]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
+var shortEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
 
-// appendString quotes s; bytes from 0x80 stay as they are.
+// appendString quotes s. What a terminal would not show as it is has an escape.
 func appendString(b *strings.Builder, s string) {
 	b.WriteByte('"')
-	for i := range len(s) {
-		c := s[i]
-		if e, ok := shortEscapes[c]; ok {
+	for _, r := range s { // what is no UTF-8 becomes U+FFFD
+		e, short := shortEscapes[r]
+		switch {
+		case short:
 			b.WriteString(e)
-		} else if c < ' ' {
-			fmt.Fprintf(b, `\u%04x`, c)
-		} else {
-			b.WriteByte(c)
+		case r > 0xffff && !unicode.IsPrint(r):
+			first, second := utf16.EncodeRune(r)
+			fmt.Fprintf(b, `\u%04x\u%04x`, first, second)
+		case !unicode.IsPrint(r) || r == utf8.RuneError:
+			fmt.Fprintf(b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
 		}
 	}
 	b.WriteByte('"')
