@@ -59,15 +59,16 @@ var tools = []tool{
 	measure("ib_read_bw", "ib_read_bw", "-s 10000 -n 200"),
 	measure("ib_atomic_bw,fetch-and-add", "ib_atomic_bw", "-A FETCH_AND_ADD -n 200"),
 	measure("ib_atomic_bw,compare-and-swap", "ib_atomic_bw", "-A CMP_AND_SWAP -n 200"),
+}
+
+// edgeTools have the smallest and the largest messages, and more than a queue holds;
+// latencies have small ones.
+var edgeTools = []tool{
 	measure("ib_send_lat", "ib_send_lat", "-n 300"),
 	measure("ib_write_lat", "ib_write_lat", "-n 300"),
 	measure("ib_read_lat", "ib_read_lat", "-n 300"),
 	measure("ib_atomic_lat,fetch-and-add", "ib_atomic_lat", "-A FETCH_AND_ADD -n 300"),
 	measure("ib_atomic_lat,compare-and-swap", "ib_atomic_lat", "-A CMP_AND_SWAP -n 300"),
-}
-
-// edgeTools have the smallest and the largest messages, and more than a queue holds.
-var edgeTools = []tool{
 	ping("rping,smallest", "-C 10 -v"),
 	ping("rping,longest", "-C 10 -S 65000 -V"),
 	measure("ib_send_bw,1", "ib_send_bw", "-s 1 -n 100"),
