@@ -38,6 +38,11 @@ func (m matched[T]) changes() []FieldChange {
 	return fieldChanges(m.old, m.new)
 }
 
+// same reports whether the object is in both and as it was, which most are.
+func (m matched[T]) same() bool {
+	return !isNil(m.old) && !isNil(m.new) && reflect.DeepEqual(m.old, m.new)
+}
+
 func isNil(v any) bool {
 	if v == nil {
 		return true

@@ -210,12 +210,13 @@ func (d *differ) subsystems(from, to []*Subsystem) {
 	for _, x := range match(from, to, func(s *Subsystem) string { return string(s.NQN) }) {
 		c := Change{Kind: KindSubsystem, Name: x.key}
 		old, now := x.old, x.new
-		if f := x.changes(); len(f) > 0 {
+		f := x.changes()
+		replaced := len(f) > 0
+		if replaced {
 			d.replace(phaseRemove, phaseSubsystem, c, old.bare(), now.bare(), f)
 		} else {
 			d.edge(phaseRemove, phaseSubsystem, c, old.bare(), now.bare())
 		}
-		replaced := len(x.changes()) > 0
 		if old == nil || replaced {
 			d.leave(x.old) // with all that is in it
 			old = nil
@@ -274,6 +275,9 @@ func (d *differ) within(old, now *Subsystem) {
 		d.add(phase, Change{Op: Alter, Kind: KindVisibility, Subsystem: nqn, Fields: f, Old: old, New: now})
 	}
 	for _, x := range match(old.Hosts, now.Hosts, func(h *Host) string { return string(h.NQN) }) {
+		if x.same() {
+			continue
+		}
 		c := Change{Kind: KindHost, Subsystem: nqn, Name: x.key}
 		if f := x.changes(); len(f) > 0 {
 			c.Op, c.Fields, c.Old, c.New = Alter, f, x.old, x.new
@@ -291,6 +295,9 @@ func (d *differ) within(old, now *Subsystem) {
 var live = []string{"read-only", "ana-group", "shared", "refuse-reservations", "file.size"}
 
 func (d *differ) namespace(nqn NQN, x matched[*Namespace]) {
+	if x.same() {
+		return
+	}
 	c := Change{Kind: KindNamespace, Subsystem: nqn, Name: x.key}
 	f := x.changes()
 	if len(f) == 0 {

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // base is what the cases of TestDiff change.
@@ -134,5 +137,78 @@ func wantInverse(t *testing.T, there, back []Change) {
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		t.Errorf("the way back is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestManyNamespaces: what every change of a running target does with its document takes
+// milliseconds for 10,000 namespaces, and reading takes time as the text is long.
+func TestManyNamespaces(t *testing.T) {
+	doc := &Document{Version: Version}
+	for i := range 10 {
+		s := &Subsystem{NQN: NQN(fmt.Sprint("n", i)), Hosts: []*Host{{NQN: "h"}}}
+		for nsid := range 1000 {
+			s.Namespaces = append(s.Namespaces, &Namespace{NSID: nsid + 1, Memory: &Memory{1 << 20}})
+		}
+		doc.Subsystems = append(doc.Subsystems, s)
+	}
+	begin := processorTime(t)
+	for range 10 { // 10 to 20 ms each, and 0.4 s where a copy was written and read
+		want := doc.Clone()
+		want.Subsystems[3].Namespaces = append(want.Subsystems[3].Namespaces, &Namespace{NSID: 1001, Memory: &Memory{1 << 20}})
+		if _, err := want.Check(); err != nil {
+			t.Fatal(err)
+		}
+		if changes := Diff(doc, want); len(changes) != 1 || len(doc.Subsystems[3].Namespaces) != 1000 {
+			t.Fatalf("%v", changes)
+		}
+	}
+	for range 2 { // 0.1 s each, and 0.4 s where lines were counted from the beginning for each word
+		if got, _, err := Parse("t", doc.JSON()); err != nil || len(Diff(doc, got)) > 0 {
+			t.Fatal(err)
+		}
+	}
+	if d := processorTime(t) - begin; d > 2*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
+// processorTime is what the process has used, whatever else the machine does.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// TestClone: a copy has all, and shares nothing.
+func TestClone(t *testing.T) {
+	doc := parsed(t, base)
+	text := string(doc.JSON())
+	c := doc.Clone()
+	if string(c.JSON()) != text {
+		t.Errorf("the copy is\n%s", c.JSON())
+	}
+	c.Limits.Shards = 60
+	for _, l := range c.Listeners {
+		l.ID += 10
+		for _, g := range l.ANAGroups {
+			g.State = "change"
+		}
+	}
+	for _, s := range c.Subsystems {
+		for _, h := range s.Hosts {
+			h.NQN, h.Hashes = "other", append(h.Hashes[:0], "sha512")
+		}
+		for _, n := range s.Namespaces {
+			n.NSID++
+			if n.File != nil {
+				n.File.Path = "/other"
+			}
+		}
+	}
+	if string(doc.JSON()) != text {
+		t.Errorf("the copy shares something:\n%s", doc.JSON())
 	}
 }

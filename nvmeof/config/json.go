@@ -14,6 +14,9 @@ type jsonReader struct {
 	text    []byte
 	decoder *json.Decoder
 	depth   int
+	seen    int // bytes before which lines are counted
+	lines   int
+	line    int // where the last of them begins
 }
 
 // errAt is an error with its offset.
@@ -64,9 +67,20 @@ func (r *jsonReader) next() int64 {
 	return at
 }
 
+// position is that of an offset, which is not before that of an earlier call, except in an
+// error.
 func (r *jsonReader) position(offset int64) Position {
-	before := r.text[:min(int(offset), len(r.text))]
-	return Position{1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')}
+	to := min(int(offset), len(r.text))
+	if to < r.seen {
+		r.seen, r.lines, r.line = 0, 0, 0
+	}
+	part := r.text[r.seen:to]
+	if n := bytes.Count(part, []byte("\n")); n > 0 {
+		r.lines += n
+		r.line = r.seen + bytes.LastIndexByte(part, '\n') + 1
+	}
+	r.seen = to
+	return Position{1 + r.lines, 1 + to - r.line}
 }
 
 func (r *jsonReader) value() (*node, error) {

@@ -38,9 +38,33 @@ func Merge(file string, text []byte, to any) error {
 
 // Clone is a copy that shares nothing.
 func (doc *Document) Clone() *Document {
-	out := new(Document)
-	if err := ParsePart("", doc.JSON(), out); err != nil {
-		panic("config: " + err.Error()) // it was read by the same rules
+	return deepCopy(reflect.ValueOf(doc)).Interface().(*Document)
+}
+
+// deepCopy copies what pointers and slices of our types lead to; everything else in them
+// is plain values.
+func deepCopy(v reflect.Value) reflect.Value {
+	out := reflect.New(v.Type()).Elem()
+	out.Set(v)
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			out.Set(reflect.New(v.Type().Elem()))
+			out.Elem().Set(deepCopy(v.Elem()))
+		}
+	case reflect.Slice:
+		if !v.IsNil() {
+			out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+			for i := range v.Len() {
+				out.Index(i).Set(deepCopy(v.Index(i)))
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if k := v.Field(i).Kind(); k == reflect.Pointer || k == reflect.Slice || k == reflect.Struct && !isScalar(v.Field(i)) {
+				out.Field(i).Set(deepCopy(v.Field(i)))
+			}
+		}
 	}
 	return out
 }

@@ -102,10 +102,13 @@ func New(cfg Config) *Manager {
 }
 
 // Document is what the target is, with what it still waits for.
-func (m *Manager) Document() *config.Document {
+func (m *Manager) Document() *config.Document { return m.present().Clone() }
+
+// present is the same to be looked at alone.
+func (m *Manager) present() *config.Document {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.doc.Clone()
+	return m.doc
 }
 
 // Close ends the target, whose hosts are told, and then closes devices and stores.

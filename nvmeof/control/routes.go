@@ -106,7 +106,7 @@ func targetRoutes() []route {
 		{"GET", "/v1/status", "getStatus", "How the target is, and what it waits for", nil, nil, Status{}, false,
 			func(c *call) (any, error) { return c.manager.Status(), nil }},
 		{"GET", "/v1/config", "getConfig", "The configuration as it is", nil, nil, config.Document{}, false,
-			func(c *call) (any, error) { return c.manager.Document(), nil }},
+			func(c *call) (any, error) { return c.manager.present(), nil }},
 		{"PUT", "/v1/config", "applyConfig", "Make the target what a document says: all of it, or nothing", changeOptions, config.Document{}, Result{}, false,
 			func(c *call) (any, error) {
 				want, _, err := config.Parse("", c.body)
@@ -138,7 +138,7 @@ func targetRoutes() []route {
 				return done{}, c.manager.Disconnect(config.NQN(c.path("nqn")), id)
 			}},
 		{"GET", "/v1/referrals", "listReferrals", "Other discovery services that hosts are told of", nil, nil, []*config.Referral{}, false,
-			func(c *call) (any, error) { return listOf(c.manager.Document().Referrals), nil }},
+			func(c *call) (any, error) { return listOf(c.manager.present().Referrals), nil }},
 		{"POST", "/v1/referrals", "addReferral", "Add a referral", changeOptions, config.Referral{}, Result{}, false,
 			func(c *call) (any, error) { return added(c, referrals) }},
 		{"DELETE", "/v1/referrals/{address}", "removeReferral", "Remove a referral", changeOptions, nil, Result{}, false,
@@ -151,11 +151,11 @@ func targetRoutes() []route {
 func listenerRoutes() []route {
 	return []route{
 		{"GET", "/v1/listeners", "listListeners", "Where hosts connect", nil, nil, []*config.Listener{}, false,
-			func(c *call) (any, error) { return listOf(c.manager.Document().Listeners), nil }},
+			func(c *call) (any, error) { return listOf(c.manager.present().Listeners), nil }},
 		{"POST", "/v1/listeners", "addListener", "Listen on another address or port", changeOptions, config.Listener{}, Result{}, false,
 			func(c *call) (any, error) { return added(c, listeners) }},
 		{"GET", "/v1/listeners/{id}", "getListener", "A listener", nil, nil, config.Listener{}, false,
-			func(c *call) (any, error) { return listeners(c.manager.Document()).find(c.path("id")) }},
+			func(c *call) (any, error) { return listeners(c.manager.present()).find(c.path("id")) }},
 		{"PATCH", "/v1/listeners/{id}", "setListener", "Change a listener", changeOptions, config.Listener{}, Result{}, true,
 			func(c *call) (any, error) {
 				return c.edit(func(d *config.Document) error { return listeners(d).merge(c.path("id"), c.body) })

@@ -5,11 +5,11 @@ import "github.com/nvmeof-go/nvmeof/nvmeof/config"
 func subsystemRoutes() []route {
 	return append([]route{
 		{"GET", "/v1/subsystems", "listSubsystems", "What hosts connect to", nil, nil, []*config.Subsystem{}, false,
-			func(c *call) (any, error) { return listOf(c.manager.Document().Subsystems), nil }},
+			func(c *call) (any, error) { return listOf(c.manager.present().Subsystems), nil }},
 		{"POST", "/v1/subsystems", "addSubsystem", "Add a subsystem", changeOptions, config.Subsystem{}, Result{}, false,
 			func(c *call) (any, error) { return added(c, subsystems) }},
 		{"GET", "/v1/subsystems/{nqn}", "getSubsystem", "A subsystem", nil, nil, config.Subsystem{}, false,
-			func(c *call) (any, error) { return c.subsystem(c.manager.Document()) }},
+			func(c *call) (any, error) { return c.subsystem(c.manager.present()) }},
 		{"PATCH", "/v1/subsystems/{nqn}", "setSubsystem", "Change a subsystem", changeOptions, config.Subsystem{}, Result{}, true,
 			func(c *call) (any, error) {
 				return c.edit(func(d *config.Document) error { return subsystems(d).merge(c.path("nqn"), c.body) })
@@ -65,7 +65,7 @@ func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) coll
 	return []route{
 		{"GET", base, "list" + name + "s", "The " + list + " of a subsystem", nil, nil, []*T{}, false,
 			func(c *call) (any, error) {
-				s, err := c.subsystem(c.manager.Document())
+				s, err := c.subsystem(c.manager.present())
 				if err != nil {
 					return nil, err
 				}
@@ -81,7 +81,7 @@ func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) coll
 			}},
 		{"GET", base + "/{" + key + "}", "get" + name, "One of the " + list, nil, nil, zero, false,
 			func(c *call) (any, error) {
-				s, err := c.subsystem(c.manager.Document())
+				s, err := c.subsystem(c.manager.present())
 				if err != nil {
 					return nil, err
 				}

@@ -45,14 +45,34 @@ type wholeTarget struct {
 }
 
 // A tree prints lines below each other.
-type tree struct{ out io.Writer }
+type tree struct {
+	out     io.Writer
+	waiting map[waiter]string // why
+}
+
+// A waiter is a namespace or a listener that waits.
+type waiter struct {
+	subsystem config.NQN
+	id        int
+}
+
+// wait is what follows what waits.
+func (t tree) wait(subsystem config.NQN, id int) string {
+	if why, waits := t.waiting[waiter{subsystem, id}]; waits {
+		return ", WAITING: " + why
+	}
+	return ""
+}
 
 func (t tree) line(depth int, format string, args ...any) {
 	fmt.Fprintf(t.out, "%s%s\n", strings.Repeat("  ", depth), fmt.Sprintf(format, args...))
 }
 
 func printTree(out io.Writer, doc *config.Document, status *control.Status, controllers []control.Controller) {
-	t := tree{out}
+	t := tree{out, map[waiter]string{}}
+	for _, w := range status.Waiting {
+		t.waiting[waiter{w.Subsystem, w.NSID + w.Listener}] = w.Why // one of the numbers is 0
+	}
 	t.line(0, "target (process %d, since %s)", status.PID, status.Started.Format(time.DateTime))
 	t.line(1, "listeners [%d]", len(doc.Listeners))
 	for _, l := range doc.Listeners {
@@ -60,19 +80,14 @@ func printTree(out io.Writer, doc *config.Document, status *control.Status, cont
 		if l.Transport != "" {
 			text += " (" + string(l.Transport) + ")"
 		}
-		for _, w := range status.Waiting {
-			if w.Listener == l.ID {
-				text += ", WAITING: " + w.Why
-			}
-		}
-		t.line(2, "%d %s", l.ID, text)
+		t.line(2, "%d %s%s", l.ID, text, t.wait("", l.ID))
 		for _, g := range l.ANAGroups {
 			t.line(3, "ana-group %d %s", g.Group, g.State)
 		}
 	}
 	t.line(1, "subsystems [%d]", len(doc.Subsystems))
 	for _, s := range doc.Subsystems {
-		t.subsystem(s, status, controllers)
+		t.subsystem(s, controllers)
 	}
 	t.line(1, "referrals [%d]", len(doc.Referrals))
 	for _, x := range doc.Referrals {
@@ -80,7 +95,7 @@ func printTree(out io.Writer, doc *config.Document, status *control.Status, cont
 	}
 }
 
-func (t tree) subsystem(s *config.Subsystem, status *control.Status, controllers []control.Controller) {
+func (t tree) subsystem(s *config.Subsystem, controllers []control.Controller) {
 	t.line(2, "%s (listeners %s)", s.NQN, listenerList(s))
 	t.line(3, "namespaces [%d]", len(s.Namespaces))
 	for _, n := range s.Namespaces {
@@ -89,12 +104,7 @@ func (t tree) subsystem(s *config.Subsystem, status *control.Status, controllers
 		if n.ReadOnly {
 			text += ", read-only"
 		}
-		for _, w := range status.Waiting {
-			if w.Subsystem == s.NQN && w.NSID == n.NSID {
-				text += ", WAITING: " + w.Why
-			}
-		}
-		t.line(4, "%d %s, ana-group %d", n.NSID, text, max(n.ANAGroup, 1))
+		t.line(4, "%d %s%s, ana-group %d", n.NSID, text, t.wait(s.NQN, n.NSID), max(n.ANAGroup, 1))
 	}
 	t.line(3, "hosts [%d]", len(s.Hosts))
 	if s.AllowAnyHost {
