@@ -106,8 +106,11 @@ func (s SGL) Classify() (SGLKind, Status) {
 			return SGLKindKeyed, StatusSuccess
 		}
 	case SGLDataBlock:
-		if sub == SGLOffset {
+		switch {
+		case sub == SGLOffset:
 			return SGLKindInCapsule, StatusSuccess
+		case s == SGL{}: // left out: commands without data have none
+			return SGLKindNone, StatusSuccess
 		}
 	case SGLLastSegment:
 		if sub == SGLOffset {

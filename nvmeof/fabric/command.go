@@ -40,8 +40,7 @@ const (
 )
 
 // Wrong is why the command must fail, or success: what is wrong with its SGL or its
-// identifier. The queue answers such commands by itself, but for the halves of a
-// fused operation, since the other half must fail too.
+// identifier.
 func (c *Command) Wrong() capsule.Status { return c.wrong }
 
 // Queue is the command's queue.

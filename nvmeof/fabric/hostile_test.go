@@ -191,6 +191,26 @@ func TestImmediate(t *testing.T) {
 	g.wantStatus(0, 0, capsule.StatusInvalidOpcode|capsule.StatusDNR)
 }
 
+// TestIdentifierOfAnEvent is row 61 where the handler gives the first command up: the
+// second has the one answer, and the first costs the host no entry of its queue.
+func TestIdentifierOfAnEvent(t *testing.T) {
+	r := newRig(t, 0)
+	s := r.newStore(4096)
+	s.hold, s.yields = true, true
+	g := r.hostileHost(s, TargetConfig{})
+	flush := command(capsule.IOFlush, capsule.KeyedSGL(0, 0, 0, false))
+	flush.CID = 7
+	for i := range 40 { // more than there are entries
+		g.send(encode(flush))
+		r.settle()
+		if len(s.held) != 1 || s.done != i || s.queue.Active() != 1 {
+			t.Fatalf("%d commands held, %d given back, %d active", len(s.held), s.done, s.queue.Active())
+		}
+	}
+	s.held[0].Respond(capsule.StatusSuccess, 0)
+	g.wantStatus(0, 7, capsule.StatusSuccess)
+}
+
 // TestSameCIDTwice is row 61: the first is not disturbed.
 func TestSameCIDTwice(t *testing.T) {
 	r := newRig(t, 0)

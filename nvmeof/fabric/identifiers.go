@@ -18,16 +18,16 @@ func (t *identifiers) init(contexts int) {
 	t.heads, t.mask = make([]*Command, n), capsule.CID(n-1)
 }
 
-// add notes the command's identifier. It reports false if another has it.
-func (t *identifiers) add(c *Command) bool {
+// add notes the command's identifier, or returns the command that has it.
+func (t *identifiers) add(c *Command) (other *Command) {
 	head := &t.heads[c.SQE.CID&t.mask]
-	for other := *head; other != nil; other = other.sameHash {
+	for other = *head; other != nil; other = other.sameHash {
 		if other.SQE.CID == c.SQE.CID {
-			return false
+			return other
 		}
 	}
 	c.sameHash, *head = *head, c
-	return true
+	return nil
 }
 
 // remove forgets the command, if it was added.

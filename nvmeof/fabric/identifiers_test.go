@@ -24,7 +24,7 @@ func TestIdentifiers(t *testing.T) {
 		table.remove(c) // was not added
 		c.SQE.CID = capsule.CID(rng.IntN(4) << 14 >> rng.IntN(15))
 		free := owner[c.SQE.CID] == nil
-		if table.add(c) != free {
+		if (table.add(c) == nil) != free {
 			t.Fatalf("identifier %#x: added is %v", c.SQE.CID, !free)
 		}
 		if free {

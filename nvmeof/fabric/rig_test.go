@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -126,6 +127,7 @@ type store struct {
 	pieces  int // into how many a transfer is cut
 	held    []*Command
 	hold    bool // keep commands instead of answering
+	yields  bool // give up those that are kept for new ones with their identifier
 	onDone  func(*Command)
 	given   int
 	done    int
@@ -166,6 +168,10 @@ func (s *store) Command(c *Command) {
 		s.t.Errorf("context %d is given twice without Done", c.Index())
 	}
 	s.answers[c] = true
+	if w := c.Wrong(); !w.OK() {
+		c.Respond(w, 0)
+		return
+	}
 	if s.hold {
 		s.held = append(s.held, c)
 		return
@@ -187,6 +193,13 @@ func (s *store) execute(c *Command) {
 	default:
 		c.Respond(capsule.StatusInvalidOpcode|capsule.StatusDNR, 0)
 	}
+}
+
+func (s *store) Reused(old *Command) bool {
+	if s.yields {
+		s.held = slices.DeleteFunc(s.held, func(c *Command) bool { return c == old })
+	}
+	return s.yields
 }
 
 func (s *store) Fetched(c *Command) {

@@ -91,8 +91,13 @@ func (c *TargetConfig) layout() targetLayout { return makeTargetLayout(c) }
 // on. Every command that was given to Command comes back through Done exactly
 // once, also when the queue fails in between.
 type Handler interface {
-	// Command gives a new command, its SGL checked.
+	// Command gives a new command. One whose Wrong is an error has no data, and must be
+	// answered with that.
 	Command(c *Command)
+	// Reused says that a new command has the identifier of one that the handler has. It
+	// reports whether it gives the old one up, which then is not answered and comes back
+	// through Done; otherwise the new one is wrong.
+	Reused(old *Command) bool
 	// Fetched says that the data asked for with Fetch is in place.
 	Fetched(c *Command)
 	// Done says that the queue has no more use for the command and the memory

@@ -78,30 +78,41 @@ func (q *TargetQueue) begin(a arrival) {
 	c.recv, c.holds, c.given, c.posted = a.recv, true, false, 0
 	c.state = commandHeld
 	c.SQE, _ = capsule.DecodeCommand(q.arrivals.command(int(a.recv))) // as long as it must be
-	c.wrong = capsule.StatusSuccess
-	if !q.inUse.add(c) {
+	if q.identify(c) {
+		received := q.arrivals.data(int(a.recv))
+		received = received[:min(int(a.data), len(received))]
+		c.wrong = c.data.interpret(&c.SQE, received, q.limits)
+	} else {
 		c.data = data{remotes: c.data.remotes[:0]}
-		q.refuse(c, capsule.StatusCommandIDConflict|capsule.StatusDNR)
-		return
-	}
-	received := q.arrivals.data(int(a.recv))
-	received = received[:min(int(a.data), len(received))]
-	if status := c.data.interpret(&c.SQE, received, q.limits); !status.OK() {
-		q.refuse(c, status)
-		return
+		c.wrong = capsule.StatusCommandIDConflict | capsule.StatusDNR
 	}
 	c.given = true
 	q.handler.Command(c)
 }
 
-// refuse answers a malformed command, or leaves that to the handler.
-func (q *TargetQueue) refuse(c *Command, s capsule.Status) {
-	if c.SQE.Flags.Fuse() == capsule.FuseNone {
-		c.respond(s, 0, 0)
-		return
+// identify notes the command's identifier, unless a command has it that the handler does
+// not give up for it.
+func (q *TargetQueue) identify(c *Command) bool {
+	other := q.inUse.add(c)
+	if other == nil {
+		return true
 	}
-	c.wrong, c.given = s, true
-	q.handler.Command(c)
+	if other.state != commandHeld || !q.handler.Reused(other) {
+		return false
+	}
+	q.drop(other)
+	return q.inUse.add(c) == nil
+}
+
+// drop ends a command without an answer. Its entry of the submission queue has been
+// consumed, as the next answer tells.
+func (q *TargetQueue) drop(c *Command) {
+	q.inUse.remove(c)
+	q.collectRecv(int(c.recv))
+	c.holds = false
+	q.nextHead()
+	q.slot.Flush()
+	q.giveBack(c)
 }
 
 // collectRecv notes receive i to be posted.

@@ -149,9 +149,13 @@ type liarQueue struct {
 	closed chan struct{}
 }
 
+func (q *liarQueue) Reused(*fabric.Command) bool { return false }
+
 func (q *liarQueue) Command(c *fabric.Command) {
 	refused := q.liar.refuse(&c.SQE)
 	switch {
+	case !c.Wrong().OK():
+		c.Respond(c.Wrong(), 0)
 	case refused != 0:
 		c.Respond(refused, 0)
 	case q.liar.empty(&c.SQE):

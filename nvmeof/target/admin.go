@@ -49,6 +49,6 @@ func disconnect(_ *Controller, r *command.Request) capsule.Status {
 	case r.Cmd.DisconnectRECFMT() != 0:
 		return capsule.StatusConnectIncompatibleFormat | capsule.StatusDNR
 	}
-	queueOf(r).leaving = true
+	queueOf(r).leaving = r
 	return capsule.StatusSuccess
 }

@@ -66,12 +66,14 @@ func (q *queue) Begin(r *command.Request) {
 	}
 	c := q.controller
 	switch {
-	case q.leaving:
+	case q.leaving != nil:
 		r.Finish(capsule.StatusSQDeleted)
 	case q.auth.locked && !beforeAuth(r.Cmd):
 		q.refuseLocked(r)
 	case r.Cmd.Flags.Fuse() != capsule.FuseNone || q.Halfway():
 		q.Fuse(r)
+	case !r.Link.Wrong().OK():
+		r.Finish(r.Link.Wrong())
 	case r.Cmd.Opcode == capsule.OpcodeFabrics:
 		q.startRow(r, &q.target.fabrics[r.Cmd.FabricsType()])
 	case c == nil:

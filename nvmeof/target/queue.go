@@ -39,9 +39,9 @@ type queue struct {
 	local         netip.AddrPort
 	remote        netip.AddrPort
 
-	controller *Controller // nil before Connect
-	leaving    bool        // a Disconnect command was accepted
-	why        string      // we disconnected; empty if the host did
+	controller *Controller      // nil before Connect
+	leaving    *command.Request // a Disconnect command that was accepted; the queue ends when it is done
+	why        string           // we disconnected; empty if the host did
 	failed     bool
 	refused    bool        // there is no connection
 	timer      shard.Timer // Connect must come before
@@ -85,6 +85,16 @@ func (q *queue) refuseSilent() {
 // Command implements [fabric.Handler].
 func (q *queue) Command(c *fabric.Command) { q.Take(c, &c.SQE, c.Index()) }
 
+// Reused implements [fabric.Handler]. SPDK's hosts, when they detach, give commands the
+// identifiers of Asynchronous Event Requests that they do not wait for any more.
+func (q *queue) Reused(c *fabric.Command) bool {
+	if q.controller == nil || q.id != 0 {
+		return false
+	}
+	_, held := q.controller.events.Take(c.SQE.CID)
+	return held
+}
+
 // Fetched implements [fabric.Handler].
 func (q *queue) Fetched(c *fabric.Command) { q.Requests[c.Index()].Ready() }
 
@@ -94,7 +104,7 @@ func (q *queue) Done(c *fabric.Command) { q.finished(c.Index()) }
 // finished ends a request. The queue goes with the last response that it owes.
 func (q *queue) finished(index int) {
 	r := &q.Requests[index]
-	orderly := q.leaving && r.AnsweredAdmin()
+	orderly := q.leaving == r
 	refused := q.auth.last == r
 	r.Done()
 	if orderly {

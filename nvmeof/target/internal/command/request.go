@@ -12,7 +12,7 @@ import (
 // A Link is what a request needs of the command that it executes: the queue's
 // [fabric.Command].
 type Link interface {
-	Wrong() capsule.Status                                 // of a fused half: what is wrong with the capsule
+	Wrong() capsule.Status                                 // with which the command must fail: its capsule is malformed
 	Length() int                                           // bytes of data that the SGL describes
 	InCapsule() []byte                                     // data that came with the command
 	Fetch(pieces []rdmatransport.SGE)                      // from host memory; then fetched
