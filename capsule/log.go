@@ -12,6 +12,13 @@ const (
 	ANADescriptorHeader = 32
 )
 
+// ParameterUnknown is the Parameter of an [ErrorLogEntry] whose error is of no field, or
+// of one that is not known.
+const ParameterUnknown uint16 = 0xffff
+
+// ParameterAt is the Parameter of a bit of a command's dword.
+func ParameterAt(dword, bit int) uint16 { return uint16(4*dword+bit/8) | uint16(bit%8)<<8 }
+
 // ErrorLogEntry is one entry of the Error Information log (NVMe base 2.0, 5.16.1.2).
 type ErrorLogEntry struct {
 	Count     uint64 // counts all errors of the controller's life; 0: unused entry
@@ -19,7 +26,7 @@ type ErrorLogEntry struct {
 	CID       CID
 	Status    Status
 	Phase     bool   // the phase tag of its completion
-	Parameter uint16 // byte in 7:0 and bit in 10:8 of the command; 0xffff: unknown
+	Parameter uint16 // byte in 7:0 and bit in 10:8 of the command; see ParameterAt
 	LBA       LBA
 	NSID      NSID
 	VSI       uint8

@@ -82,7 +82,7 @@ func (s SGL) Key() uint32 { return uint32(s.word >> 24) }
 type SGLKind uint8
 
 const (
-	SGLKindNone            SGLKind = iota // no data: a keyed descriptor of length 0
+	SGLKindNone            SGLKind = iota // no data: a keyed descriptor of length 0, or no descriptor: all zeroes
 	SGLKindKeyed                          // RDMA READ or WRITE at Address with Key
 	SGLKindKeyedInvalidate                // the same, and the response invalidates Key
 	SGLKindInCapsule                      // Length bytes at offset Address of the capsule's data

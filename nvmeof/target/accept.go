@@ -16,6 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -229,8 +230,11 @@ func (t *Target) reject(req rdmatransport.ConnRequest, d capsule.RequestData, s 
 		fields = append(fields, zap.String("reason", why))
 	}
 	if s == capsule.RejectInvalidHSQSIZE {
-		fields = append(fields, zap.String("remedy",
-			fmt.Sprintf("nvme connect --queue-size %d, or raise QueueDepth", t.cfg.QueueDepth)))
+		remedy := fmt.Sprintf("nvme connect --queue-size %d, or raise QueueDepth", t.cfg.QueueDepth)
+		if d.QID == 0 {
+			remedy = fmt.Sprintf("an admin queue of at most %d entries (of SPDK: admin_queue_size)", discoverylog.AdminDepth)
+		}
+		fields = append(fields, zap.String("remedy", remedy))
 	}
 	t.warn("connection rejected", fields...)
 	if err := fabric.Reject(req, s); err != nil {

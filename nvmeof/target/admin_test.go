@@ -97,6 +97,29 @@ func TestBadFabricsCommands(t *testing.T) {
 	admin.wantOK(adminCommand(capsule.AdminIdentify, capsule.Identify{CNS: 1}, make([]byte, 4096)))
 }
 
+// TestDisconnectAfterConnect: the end of an I/O queue waits until the host has the
+// completion of Disconnect, even if that of Connect is acknowledged in between.
+func TestDisconnectAfterConnect(t *testing.T) {
+	f := newFixture(t)
+	_, id := f.connectAdmin(0)
+	io := f.dial(1, 1, 128)
+	io.call(func() { io.holdAck = true })
+	d := connectData()
+	d.CNTLID = id
+	io.wantOK(connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, d))
+	io.wantOK(fabricsCommand(capsule.FabricsDisconnect, nil))
+	io.call(func() {
+		first := io.unacked[0]
+		io.unacked = io.unacked[1:]
+		io.acknowledge(first)
+		if io.ended {
+			t.Error("the queue ends before Disconnect has been acknowledged")
+		}
+	})
+	io.ack()
+	<-io.closed
+}
+
 // TestOpcodes is rows 67, 72 and 91.
 func TestOpcodes(t *testing.T) {
 	f := newFixture(t)
@@ -237,8 +260,6 @@ func TestBadFeatures(t *testing.T) {
 	set(capsule.StatusFeatureNotNamespaceSpecific|dnr, capsule.SetFeatures{FID: capsule.FeatureAsyncEvent}, 0, 1)
 	set(capsule.StatusHostIDInconsistent|dnr, capsule.SetFeatures{FID: capsule.FeatureHostID}, 8, 0)
 	set(capsule.StatusCommandSequence|dnr, capsule.SetFeatures{FID: capsule.FeatureHostID, Value: 1}, 16, 0)
-	set(capsule.StatusFeatureNotChangeable|dnr, capsule.SetFeatures{FID: capsule.FeatureVolatileWriteCache}, 0, 0)
-	set(capsule.StatusSuccess, capsule.SetFeatures{FID: capsule.FeatureVolatileWriteCache, Value: 1}, 0, 0)
 	set(invalidField, capsule.SetFeatures{FID: capsule.FeatureAsyncEvent, Value: 1 << 14}, 0, 0)
 	set(invalidField, capsule.SetFeatures{FID: capsule.FeaturePowerManagement, Value: 1}, 0, 0)
 	set(invalidField, capsule.SetFeatures{FID: capsule.FeatureErrorRecovery, Value: 1 << 16}, 0, 0)
@@ -310,7 +331,7 @@ func TestFeatureDefaults(t *testing.T) {
 		}
 	}
 	for id, want := range map[capsule.FID]uint32{
-		capsule.FeatureHostID: 0, capsule.FeatureVolatileWriteCache: 0, capsule.FeatureTimestamp: capsule.FeatureChangeable,
+		capsule.FeatureHostID: 0, capsule.FeatureVolatileWriteCache: capsule.FeatureChangeable, capsule.FeatureTimestamp: capsule.FeatureChangeable,
 		capsule.FeatureReservationMask: capsule.FeatureChangeable | capsule.FeatureNamespaceSpecific,
 	} {
 		if v, _ := get(id, capsule.SelectSupported, 0); v != uint64(want) {
@@ -422,6 +443,9 @@ func TestErrorLog(t *testing.T) {
 	if err != nil || e.Count != maxErrors+3 || e.SQID != 1 || e.CID != maxErrors+2 || e.LBA != 1<<40 || e.NSID != 1 ||
 		e.Status != capsule.StatusLBAOutOfRange|dnr || e.Opcode != capsule.Opcode(capsule.IORead) {
 		t.Errorf("newest entry %+v, %v", e, err)
+	}
+	if e.Parameter != capsule.ParameterAt(10, 0) {
+		t.Errorf("the error is in %#x, want SLBA", e.Parameter)
 	}
 	last, err := capsule.DecodeErrorLogEntry(b[(maxErrors-1)*capsule.ErrorLogEntrySize:])
 	if err != nil || last.Count != 4 {

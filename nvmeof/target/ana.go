@@ -5,6 +5,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 func (l *Listener) state(g capsule.ANAGroup) capsule.ANAState { return l.ana.Load().State(g) }
@@ -67,8 +68,14 @@ func (s *Subsystem) groupChanges() ana.Changes {
 	return s.regroups
 }
 
-// anaLog has the groups of the namespaces that the host sees.
+// maxANALog is how long the page can become. Hosts compute it from NANAGRPID and MNAN, and
+// some read all of it, in parts, however long it is.
+const maxANALog = capsule.ANALogHeaderSize + ana.Away*capsule.ANADescriptorHeader + namespace.Max*4
+
+// anaLog has the groups of the namespaces that the host sees, and zeroes up to where it
+// could reach.
 func (c *Controller) anaLog(f capsule.GetLogPage) []byte {
 	regroups := c.subsystem.groupChanges()
-	return ana.Log(c.listener.ana.Load(), &regroups, c.view.Members(), f.LSP&capsule.ANALogGroupsOnly != 0)
+	b := ana.Log(c.listener.ana.Load(), &regroups, c.view.Members(), f.LSP&capsule.ANALogGroupsOnly != 0)
+	return append(b, make([]byte, maxANALog-len(b))...)
 }

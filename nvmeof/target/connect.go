@@ -117,7 +117,7 @@ func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal 
 	if err := d.SubNQN.Check(); err != nil {
 		return malformed(badSubNQN, "subsystem "+err.Error())
 	}
-	if err := d.HostNQN.Check(); err != nil {
+	if err := d.HostNQN.Check(); err != nil && err != capsule.ErrNQNEmpty { // some hosts of SPDK have none
 		return malformed(badHostNQN, "host "+err.Error())
 	}
 	return refusal{}
@@ -125,6 +125,10 @@ func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal 
 
 // notAllowed refuses a host that is not in the list.
 func notAllowed(host, subsystem string) refusal {
+	if host == "" {
+		return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host has no name, and the subsystem allows hosts by their names",
+			"give the host a name (of SPDK: hostnqn:NQN in its transport ID) and allow that, or allow every host: Subsystem.AllowAnyHost, --allow-any-host")
+	}
 	return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host is not allowed", allowRemedy(host, subsystem))
 }
 
@@ -195,6 +199,7 @@ func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 		return no
 	}
 	q.controller = c
+	q.Durable = &c.durable
 	q.Client, q.View, q.HostID = (*ioController)(c), &c.view, c.hostID
 	c.log.Debug("I/O queue connected", zap.Uint16("qid", uint16(q.id)), zap.Int("shard", int(q.worker.Index)))
 	return refusal{}

@@ -40,7 +40,7 @@ var adminConnectCases = []connectCase{
 		data: func(d *capsule.ConnectData) { d.SubNQN = nqnField("nqn.\xff") }},
 	{name: "35 SUBNQN of 224 bytes", want: capsule.StatusConnectInvalidParam | dnr, at: badSubNQN, reason: "longer",
 		data: func(d *capsule.ConnectData) { d.SubNQN = nqnField(strings.Repeat("n", 224)) }},
-	{name: "35 HOSTNQN empty", want: capsule.StatusConnectInvalidParam | dnr, at: badHostNQN, reason: "empty",
+	{name: "35 HOSTNQN empty", want: capsule.StatusConnectInvalidHost | dnr, at: badHostNQN, reason: "hostnqn:NQN",
 		data: func(d *capsule.ConnectData) { d.HostNQN = nqnField("") }},
 	{name: "35 SUBNQN with control characters", want: capsule.StatusConnectInvalidParam | dnr, at: badSubNQN, reason: "printable",
 		data: func(d *capsule.ConnectData) { d.SubNQN = nqnField("nqn.\x1b[2J\n") }},
@@ -375,4 +375,17 @@ func TestAllowAnyHost(t *testing.T) {
 	h.wantStatus(capsule.StatusConnectInvalidHost|dnr, connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
 	f.sub.AllowAnyHost(true)
 	h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
+	nameless := connectData() // as those of spdk_nvme_perf are
+	nameless.HostNQN = nqnField("")
+	for i := range byte(2) {
+		nameless.HostID = capsule.HostID{9, i}
+		f.dial(0, 0, 32).wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, nameless))
+	}
+}
+
+// TestLargeAdminQueue: SPDK's hosts may be told to have one.
+func TestLargeAdminQueue(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.QueueDepth = 16 })
+	h := f.dial(0, 0, 128)
+	h.wantOK(connectCommand(capsule.Connect{SQSIZE: 127}, connectData()))
 }

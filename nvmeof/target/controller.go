@@ -43,7 +43,7 @@ type Controller struct {
 	settle   shard.Timer // of sights
 	warned   uint8       // critical warnings that the host has been told of
 	notices  state.ReservationLogs
-	shutdown flushAll
+	shutdown shutdown
 	// dismissed says that the log tells already why the association ends.
 	dismissed bool
 
@@ -51,6 +51,7 @@ type Controller struct {
 	protested  atomic.Bool    // see refuseWrite
 	generation atomic.Uint64  // of its discovery log; see Target.reshape
 	aborts     int            // Abort commands under way
+	durable    atomic.Bool    // the host switched the volatile write cache off; I/O queues read it
 
 	errors errorRing
 
@@ -105,6 +106,7 @@ func (c *Controller) resetState() {
 	for i := range c.target.features {
 		c.features.values[i] = c.target.features[i].initial
 	}
+	c.durable.Store(false)
 	c.events.Reset()
 	c.changed.Clear()
 	c.notices = state.ReservationLogs{}

@@ -72,7 +72,7 @@ func TestDiscoveryLog(t *testing.T) {
 		t.Errorf("log for an allowed host:\n%s\nwant\n%s", got, want)
 	}
 	if es[1].CNTLID != capsule.ControllerIDDynamic || es[1].PORTID != 1 || es[1].TREQ != capsule.TREQNoFlowControl ||
-		es[1].RDMAQPType != 1 || es[1].RDMAPRType != 1 || es[1].RDMACMS != 1 || es[1].ASQSZ != 32 {
+		es[1].RDMAQPType != 1 || es[1].RDMAPRType != 1 || es[1].RDMACMS != 1 || es[1].ASQSZ != 128 {
 		t.Errorf("entry %+v", es[1])
 	}
 	second.AllowAnyHost(true)
@@ -140,7 +140,7 @@ func TestBadConnectionRequests(t *testing.T) {
 		{"3 QID above the limit", func(d *capsule.RequestData, _ *fakeRequest) { d.QID = 129 }, capsule.RejectInvalidQID},
 		{"4 HSQSIZE 0", func(d *capsule.RequestData, _ *fakeRequest) { d.HSQSIZE = 0 }, capsule.RejectInvalidHSQSIZE},
 		{"4 HSQSIZE FFFFh", func(d *capsule.RequestData, _ *fakeRequest) { d.HSQSIZE = 0xffff }, capsule.RejectInvalidHSQSIZE},
-		{"4 admin HSQSIZE 32", func(d *capsule.RequestData, _ *fakeRequest) { d.HSQSIZE = 32 }, capsule.RejectInvalidHSQSIZE},
+		{"4 admin HSQSIZE 128", func(d *capsule.RequestData, _ *fakeRequest) { d.HSQSIZE = 128 }, capsule.RejectInvalidHSQSIZE},
 		{"4 I/O HSQSIZE 128", func(d *capsule.RequestData, _ *fakeRequest) { d.QID, d.HSQSIZE = 1, 128 }, capsule.RejectInvalidHSQSIZE},
 		{"5 HRQSIZE 0", func(d *capsule.RequestData, _ *fakeRequest) { d.HRQSIZE = 0 }, capsule.RejectInvalidHRQSIZE},
 		{"6 no RDMA READ possible", func(_ *capsule.RequestData, r *fakeRequest) { r.depth = 0 }, capsule.RejectInvalidIRD},
@@ -161,6 +161,10 @@ func TestBadConnectionRequests(t *testing.T) {
 			lines := f.logs.FilterMessage("connection rejected").All()
 			if len(lines) != 1 || lines[0].ContextMap()["status"] != c.want.String() {
 				t.Errorf("logged %v", lines)
+			}
+			remedy, _ := lines[0].ContextMap()["remedy"].(string)
+			if c.want == capsule.RejectInvalidHSQSIZE && strings.Contains(remedy, "admin queue") != (d.QID == 0) {
+				t.Errorf("remedy %q", remedy)
 			}
 		})
 	}

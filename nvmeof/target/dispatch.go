@@ -73,7 +73,7 @@ func (q *queue) Begin(r *command.Request) {
 	case r.Cmd.Flags.Fuse() != capsule.FuseNone || q.Halfway():
 		q.Fuse(r)
 	case !r.Link.Wrong().OK():
-		r.Finish(r.Link.Wrong())
+		r.FinishWrong()
 	case r.Cmd.Opcode == capsule.OpcodeFabrics:
 		q.startRow(r, &q.target.fabrics[r.Cmd.FabricsType()])
 	case c == nil:

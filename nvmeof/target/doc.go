@@ -88,6 +88,10 @@
 // buffer, no room in a backend's queue or no lease waits in its shard, in order
 // among commands that conflict, and is tried again each turn.
 //
+// A host that sets Volatile Write Cache to off has what was written flushed, and then
+// every write of that controller carried out as one with force unit access, until it
+// resets the controller, or connects again.
+//
 // Commands of several operations (Compare and Verify of many blocks, Copy) go part
 // by part through scratch buffers of an arena of their own, so that nobody who
 // holds a buffer waits for another one of the same arena.

@@ -2,6 +2,7 @@ package target
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
@@ -53,7 +54,7 @@ func featureTable() [256]feature {
 		capsule.FeaturePowerManagement:      {get: getValue, set: setPowerState},
 		capsule.FeatureTemperatureThreshold: {get: getTemperatureLimit, set: setTemperatureLimit, ranked: true},
 		capsule.FeatureErrorRecovery:        {get: getValue, set: setErrorRecovery},
-		capsule.FeatureVolatileWriteCache:   {get: getWriteCache, set: setWriteCache, fixed: true, initial: 1},
+		capsule.FeatureVolatileWriteCache:   {get: getValue, set: setWriteCache, initial: writeCacheOn},
 		capsule.FeatureNumberOfQueues:       {get: getQueues, set: setQueues, ranked: true},
 		capsule.FeatureWriteAtomicity:       {get: getValue, set: setValue},
 		capsule.FeatureAsyncEvent:           {get: getEvents, set: setEvents, always: true},
@@ -82,7 +83,7 @@ func (c *Controller) feature(id capsule.FID) *feature {
 // has.
 func knownFeature(q *queue, r *command.Request) capsule.Status {
 	if q.controller.feature(capsule.FID(r.Cmd.CDW10)) == nil {
-		return invalidField
+		return r.Invalid(10, 0)
 	}
 	return capsule.StatusSuccess
 }
@@ -106,7 +107,7 @@ func getFeatures(c *Controller, r *command.Request) capsule.Status {
 	f := c.feature(g.FID)
 	switch {
 	case g.Select > capsule.SelectSupported:
-		return invalidField
+		return r.Invalid(10, 8)
 	case g.Select == capsule.SelectSupported:
 		if !f.fixed {
 			r.Result = uint64(capsule.FeatureChangeable)
@@ -172,7 +173,7 @@ func setValue(c *Controller, r *command.Request, v uint32) capsule.Status {
 // setPowerState accepts the one power state there is (NPSS 0).
 func setPowerState(c *Controller, r *command.Request, v uint32) capsule.Status {
 	if v&0x1f != 0 {
-		return invalidField
+		return r.Invalid(11, 0)
 	}
 	return setValue(c, r, v)
 }
@@ -180,23 +181,9 @@ func setPowerState(c *Controller, r *command.Request, v uint32) capsule.Status {
 // setErrorRecovery refuses DULBE: no namespace reports deallocated blocks.
 func setErrorRecovery(c *Controller, r *command.Request, v uint32) capsule.Status {
 	if v>>16&1 != 0 {
-		return invalidField
+		return r.Invalid(11, 16)
 	}
 	return setValue(c, r, v)
-}
-
-func getWriteCache(c *Controller, r *command.Request, _ uint32) capsule.Status {
-	r.Result = 1
-	return capsule.StatusSuccess
-}
-
-// setWriteCache accepts what is already so: the cache is the operating
-// system's, which Flush empties and nothing disables.
-func setWriteCache(_ *Controller, _ *command.Request, v uint32) capsule.Status {
-	if v&1 == 0 {
-		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR
-	}
-	return capsule.StatusSuccess
 }
 
 // getQueues has the limit for default: that is granted to who does not ask.
@@ -214,7 +201,7 @@ func getQueues(c *Controller, r *command.Request, _ uint32) capsule.Status {
 func setQueues(c *Controller, r *command.Request, v uint32) capsule.Status {
 	q := capsule.ParseQueueCounts(v)
 	if q.Submission > 65535 || q.Completion > 65535 {
-		return invalidField
+		return r.Invalid(11, 0)
 	}
 	if !c.setGrantedQueues(min(max(q.Submission, q.Completion), c.target.cfg.MaxQueues)) {
 		return capsule.StatusCommandSequence | capsule.StatusDNR
@@ -235,7 +222,7 @@ func setEvents(c *Controller, r *command.Request, v uint32) capsule.Status {
 		allowed = state.SupportedDiscoveryEvents
 	}
 	if v&^allowed != 0 {
-		return invalidField
+		return r.Invalid(11, bits.TrailingZeros32(v&^allowed))
 	}
 	c.events.Enabled = v
 	r.Result = uint64(v)
@@ -277,7 +264,7 @@ func setKeepAlive(c *Controller, r *command.Request, v uint32) capsule.Status {
 	}
 	c.keep.Set(v, c.now())
 	c.armKeepAlive()
-	r.Result = uint64(v)
+	r.Result = uint64(c.keep.Millis)
 	return capsule.StatusSuccess
 }
 

@@ -169,7 +169,14 @@ func (g *gremlin) close() {
 // gremlins connects a controller whose I/O queue is the gremlin.
 func (r *remote) gremlins() (io *gremlin, end func()) {
 	r.t.Helper()
-	admin := r.gremlin(0, 32)
+	admin, io := r.gremlinPair()
+	return io, func() { io.close(); admin.close() }
+}
+
+// gremlinPair are an admin queue and an I/O queue of one controller.
+func (r *remote) gremlinPair() (admin, io *gremlin) {
+	r.t.Helper()
+	admin = r.gremlin(0, 32)
 	id := admin.connect(0, capsule.ControllerIDDynamic, 32)
 	c := capsule.FabricsCommand(capsule.FabricsPropertySet)
 	capsule.Property{Size: 4, Offset: uint32(capsule.PropertyCC), Value: uint64(linuxCC.WithEnable(true))}.Put(&c)
@@ -178,7 +185,7 @@ func (r *remote) gremlins() (io *gremlin, end func()) {
 	}
 	io = r.gremlin(1, 32)
 	io.connect(1, id, 32)
-	return io, func() { io.close(); admin.close() }
+	return admin, io
 }
 
 func raw(addr uint64, low uint64, id byte) capsule.SGL {
@@ -206,6 +213,9 @@ func TestBadSGLs(t *testing.T) {
 		psdt capsule.CommandFlags
 		want capsule.Status
 	}{
+		{name: "no descriptor for data that there is", op: capsule.IOWrite, data: block, want: length},
+		{name: "no descriptor and no data", op: capsule.IOFlush},
+		{name: "no descriptor and no data", op: capsule.IOWriteZeroes},
 		{name: "47 offset above the capsule's data", op: capsule.IOWrite, sgl: capsule.InCapsuleSGL(4097, 4096), data: block, want: offset},
 		{name: "48 offset and length wrap", op: capsule.IOWrite, sgl: capsule.InCapsuleSGL(1<<64-1, 4096), data: block, want: offset},
 		{name: "48 length all ones", op: capsule.IOWrite, sgl: capsule.InCapsuleSGL(0, 0xffffffff), data: block, want: length},
@@ -443,6 +453,43 @@ func (g *gremlin) window(off int) (w rdmatransport.Window) {
 	}
 	synctest.Wait()
 	return w
+}
+
+// TestIdentifierOfAnEventRequest is row 61 for SPDK's hosts, which detach so: the identifier
+// of an event request that is outstanding goes to another command, and that is answered.
+func TestIdentifierOfAnEventRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(t, overLoopback)
+		admin, io := r.gremlinPair()
+		send := func(c capsule.Command, cid capsule.CID) {
+			c.CID, c.Flags = cid, capsule.FlagsSGL
+			admin.send(encode(c, nil))
+			synctest.Wait()
+		}
+		event := capsule.Command{Opcode: capsule.Opcode(capsule.AdminAsyncEvent)}
+		get := capsule.FabricsCommand(capsule.FabricsPropertyGet)
+		capsule.Property{Size: 4, Offset: uint32(capsule.PropertyCSTS)}.Put(&get)
+		for range 3 { // all that are outstanding, more than once
+			for cid := range capsule.CID(4) {
+				send(event, cid)
+			}
+			for cid := range capsule.CID(4) {
+				send(get, cid)
+				if e := admin.next(); !e.Status.OK() || e.CID != cid || !capsule.CSTS(e.Result).Ready() {
+					t.Errorf("Property Get with the identifier %d of an event request: %+v", cid, e)
+				}
+			}
+		}
+		send(event, 9)
+		send(event, 9) // the second replaces the first
+		r.sub.AllowAnyHost(true)
+		if len(admin.got) != 0 {
+			t.Errorf("%+v", admin.next())
+		}
+		io.close()
+		admin.close()
+		r.close()
+	})
 }
 
 // TestSameCIDTwice is rows 61 and 62: the first is not harmed, and FFFFh is an

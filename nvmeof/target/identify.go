@@ -42,8 +42,11 @@ func identifyTable() [256]identifyRow {
 func identify(c *Controller, r *command.Request) capsule.Status {
 	f := r.Cmd.Identify()
 	row := c.target.identify[f.CNS]
-	if row.fill == nil || c.discovery() && !row.always || f.UUID != 0 {
-		return invalidField
+	switch {
+	case row.fill == nil || c.discovery() && !row.always:
+		return r.Invalid(10, 0)
+	case f.UUID != 0:
+		return r.Invalid(14, 0)
 	}
 	return row.fill(c, r, f)
 }
@@ -62,7 +65,7 @@ func identifyController(c *Controller, r *command.Request, _ capsule.Identify) c
 		CTRATT:    capsule.CTRATTHostID128 | capsule.CTRATTTBKAS,
 		CNTRLTYPE: c.kind,
 		ACL:       maxAborts - 1, AERL: state.MaxEvents - 1,
-		LPA:    capsule.LPAEffects | capsule.LPAExtendedData | capsule.LPASupport | capsule.LPASMARTPerNamespace,
+		LPA:    capsule.LPAEffects | capsule.LPAExtendedData | capsule.LPASupport,
 		ELPE:   maxErrors - 1,
 		KAS:    state.KeepAliveUnits,
 		MAXCMD: uint16(cfg.QueueDepth),
@@ -88,6 +91,7 @@ func identifyController(c *Controller, r *command.Request, _ capsule.Identify) c
 func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.CMIC = capsule.CMICManyPorts | capsule.CMICManyControllers | capsule.CMICANA
 	id.OAES = state.SupportedEvents
+	id.LPA |= capsule.LPASMARTPerNamespace
 	id.FRMW = 1<<1 | 1 // one slot, read only
 	id.WCTEMP, id.CCTEMP = health.Warning, health.Critical
 	id.ANATT, id.ANACAP = ana.Transition, 0x1f // reports all five states
@@ -229,7 +233,7 @@ func identifyActive(c *Controller, r *command.Request, _ capsule.Identify) capsu
 
 func identifyActiveCSI(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
-		return invalidField
+		return r.Invalid(11, 24)
 	}
 	return identifyActive(c, r, f)
 }
@@ -243,7 +247,7 @@ func identifyControllers(c *Controller, r *command.Request, f capsule.Identify) 
 // identifyNamespaceControllers lists those whose host sees the namespace.
 func identifyNamespaceControllers(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
 	if ns, _ := c.view.Lookup(r.Cmd.NSID); ns == nil {
-		return invalidField
+		return r.Invalid(1, 0)
 	}
 	capsule.PutControllerList(r.Data, c.subsystem.controllersFrom(f.CNTID, r.Cmd.NSID))
 	return capsule.StatusSuccess
@@ -284,7 +288,7 @@ func identifyDescriptors(c *Controller, r *command.Request, _ capsule.Identify) 
 
 func identifyNamespaceCSI(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
-		return invalidField
+		return r.Invalid(11, 24)
 	}
 	_, status := c.view.Lookup(r.Cmd.NSID) // all zero: no protection information
 	return status
@@ -294,7 +298,7 @@ func identifyNamespaceCSI(c *Controller, r *command.Request, f capsule.Identify)
 // Dataset Management is the format's.
 func identifyControllerCSI(_ *Controller, r *command.Request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
-		return invalidField
+		return r.Invalid(11, 24)
 	}
 	id := capsule.IdentifyNVMController{}
 	id.Encode(r.Data)

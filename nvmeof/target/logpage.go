@@ -26,8 +26,9 @@ type logRow struct {
 	// all that the host sees.
 	about func(c *Controller, list []*namespace.Namespace) []byte
 
-	io   bool // I/O controllers have it
-	disc bool // discovery controllers have it
+	perSet bool // CSI selects the I/O command set that it is about
+	io     bool // I/O controllers have it
+	disc   bool // discovery controllers have it
 }
 
 func logTable() [256]logRow {
@@ -37,10 +38,10 @@ func logTable() [256]logRow {
 		capsule.LogSMART:             {about: (*Controller).smartLog, io: true},
 		capsule.LogFirmwareSlot:      {page: (*Controller).firmwareLog, io: true},
 		capsule.LogChangedNamespaces: {page: (*Controller).changedLog, io: true},
-		capsule.LogEffects:           {page: (*Controller).effectsLog, io: true},
+		capsule.LogEffects:           {page: (*Controller).effectsLog, perSet: true, io: true, disc: true},
 		capsule.LogANA:               {page: (*Controller).anaLog, io: true},
-		capsule.LogFIDEffects:        {page: (*Controller).featuresLog, io: true},
-		capsule.LogMIEffects:         {page: managementLog, io: true},
+		capsule.LogFIDEffects:        {page: (*Controller).featuresLog, io: true, disc: true},
+		capsule.LogMIEffects:         {page: managementLog, io: true, disc: true},
 		capsule.LogDiscovery:         {window: (*Controller).discoveryLog, disc: true},
 		capsule.LogReservation:       {page: (*Controller).reservationLog, io: true},
 	}
@@ -54,8 +55,14 @@ func getLogPage(c *Controller, r *command.Request) capsule.Status {
 	switch {
 	case !row.exists(), c.discovery() && !row.disc, !c.discovery() && !row.io:
 		return capsule.StatusInvalidLogPage | capsule.StatusDNR
-	case f.OT || f.UUID != 0 || f.LPO%4 != 0:
-		return invalidField
+	case f.LPO%4 != 0:
+		return r.Invalid(12, 0)
+	case f.UUID != 0:
+		return r.Invalid(14, 0)
+	case f.OT:
+		return r.Invalid(14, 23)
+	case row.perSet && f.CSI != capsule.CSINVM && c.props.CC.CSS() == capsule.CCCSSAll:
+		return r.Invalid(14, 24) // there is no other set; CSI is reserved unless CC selects all (NVMe base 2.0, 5.16.1.6)
 	}
 	if status := row.fill(c, r, f); !status.OK() {
 		return status
@@ -74,7 +81,7 @@ func (row *logRow) fill(c *Controller, r *command.Request, f capsule.GetLogPage)
 	one := r.Cmd.NSID != 0 && r.Cmd.NSID != capsule.NSIDBroadcast
 	switch {
 	case one && row.about == nil:
-		return invalidField // the page is the controller's
+		return r.Invalid(1, 0) // the page is the controller's
 	case one:
 		ns, status := c.view.Have(r.Cmd.NSID)
 		if ns == nil {
@@ -85,14 +92,14 @@ func (row *logRow) fill(c *Controller, r *command.Request, f capsule.GetLogPage)
 		page = row.about(c, slices.Collect(c.view.All))
 	case row.window != nil:
 		if f.LPO > row.window(c, f.LPO, r.Data) {
-			return invalidField
+			return r.Invalid(12, 0)
 		}
 		return capsule.StatusSuccess
 	default:
 		page = row.page(c, f)
 	}
 	if f.LPO > uint64(len(page)) {
-		return invalidField
+		return r.Invalid(12, 0)
 	}
 	copy(r.Data, page[f.LPO:])
 	return capsule.StatusSuccess
@@ -178,12 +185,12 @@ func (c *Controller) changedLog(capsule.GetLogPage) []byte {
 func (c *Controller) effectsLog(capsule.GetLogPage) []byte {
 	b := make([]byte, capsule.EffectsLogSize)
 	for op, row := range c.target.admin {
-		if row.run != nil && row.io {
+		if row.run != nil && (row.io && !c.discovery() || row.disc && c.discovery()) {
 			capsule.PutAdminEffects(b, capsule.AdminOpcode(op), capsule.EffectSupported)
 		}
 	}
 	for op, row := range c.target.commands.IO {
-		if row.Start != nil {
+		if row.Start != nil && !c.discovery() {
 			capsule.PutIOEffects(b, capsule.IOOpcode(op), capsule.EffectSupported|row.Effects)
 		}
 	}

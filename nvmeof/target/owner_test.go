@@ -92,6 +92,7 @@ func TestIdentifierAfterARestart(t *testing.T) {
 	f.must(f.target.Close())
 
 	f = newFixture(t)
+	f.must(f.sub.AwaitNamespace(NamespaceConfig{NSID: 2}))
 	f.sub.AllowHost(nqnB)
 	pose := posing(f.sub, nqnB, a.id)
 	admin := f.dial(0, 0, 32)

@@ -36,7 +36,7 @@ func setWriteProtection(c *Controller, r *command.Request, v uint32) capsule.Sta
 	case c.view.Rights.Load().To(ns.ID) != AccessWrite:
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR // not for this host to decide
 	case want > capsule.WriteProtectedUntilOff:
-		return invalidField
+		return r.Invalid(11, 0)
 	case ns.Protection() == capsule.WriteProtectedUntilOff && want != capsule.WriteProtectedUntilOff:
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR
 	}

@@ -60,7 +60,7 @@ func getReservationMask(c *Controller, r *command.Request, _ uint32) capsule.Sta
 
 func setReservationMask(c *Controller, r *command.Request, v uint32) capsule.Status {
 	if v&^capsule.ReservationMaskAll != 0 {
-		return invalidField
+		return r.Invalid(11, 0)
 	}
 	return c.eachNamespace(r.Cmd.NSID, func(ns *namespace.Namespace) { c.notices.SetMask(ns.ID, v) })
 }
@@ -84,7 +84,7 @@ func setReservationPersist(c *Controller, r *command.Request, v uint32) capsule.
 		case c.view.Rights.Load().To(ns.ID) != AccessWrite:
 			refused = capsule.StatusAccessDenied | capsule.StatusDNR
 		case on && !(ns.Reservable() && ns.Volume.Reservations.Persists()):
-			refused = invalidField
+			refused = r.Invalid(11, 0)
 		default:
 			all = append(all, ns.Volume.Reservations)
 		}

@@ -1,22 +1,29 @@
 package target
 
 import (
+	"cmp"
+
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
-// flushAll flushes a subsystem's namespaces one after the other when a
-// controller is shut down, after its I/O queues are gone.
+// flushAll flushes namespaces of a controller's subsystem one after the other.
 type flushAll struct {
-	c       *Controller
-	waiting bool // for the I/O queues
-	active  bool
-	after   capsule.NSID
+	c     *Controller
+	when  string                          // for the log
+	which func(*namespace.Namespace) bool // nil: all
+	ended func(err error)                 // with the first failure
+	after capsule.NSID
+	err   error
 	volume.Operation
 }
+
+// A shutdown waits for the I/O queues, and then for a flush.
+type shutdown struct{ waiting, active bool }
 
 // flushWhenDrained begins. It is called once per shutdown.
 func (c *Controller) flushWhenDrained() {
@@ -26,44 +33,55 @@ func (c *Controller) flushWhenDrained() {
 
 // drained looks whether the last I/O queue has gone.
 func (c *Controller) drained() {
-	f := &c.shutdown
-	if !f.waiting || f.active || c.queueCount() > 0 {
+	s := &c.shutdown
+	if !s.waiting || s.active || c.queueCount() > 0 {
 		return
 	}
-	f.waiting, f.active, f.after = false, true, 0
-	f.c, f.Owner = c, f
-	f.next()
+	s.waiting, s.active = false, true
+	f := flushAll{c: c, when: "flush at shutdown", ended: func(error) {
+		s.active = false
+		// A reset in the meantime began anew.
+		if c.props.CSTS.Shutdown() == capsule.ShutdownOccurring {
+			c.props.ShutdownDone()
+		}
+	}}
+	f.start()
 }
 
-// next flushes the namespace after the last one.
-func (f *flushAll) next() {
+// start reports whether it has ended already.
+func (f *flushAll) start() bool {
+	f.Owner = f
+	return f.next()
+}
+
+// next flushes the namespace after the last one, or reports that there is none, when it
+// has told of the end.
+func (f *flushAll) next() bool {
 	table := f.c.subsystem.table()
 	for f.after < table.Last() {
 		f.after++
 		ns := table.Get(f.after)
-		if ns == nil || !ns.Volume.Info.Volatile {
+		if ns == nil || !ns.Volume.Info.Volatile || f.which != nil && !f.which(ns) {
 			continue
 		}
 		if l := ns.Volume.Lanes[f.c.admin.worker.Index].Load(); l.Attached { // else the device is being removed
 			l.Enter(&f.Operation)
 			f.Request = backend.Request{Op: backend.OpFlush}
 			l.Put(&f.Operation)
-			return
+			return false
 		}
 	}
-	f.active = false
-	// A reset in the meantime began anew.
-	if f.c.props.CSTS.Shutdown() == capsule.ShutdownOccurring {
-		f.c.props.ShutdownDone()
-	}
+	f.ended(f.err)
+	return true
 }
 
 // Completed implements [operationOwner].
 func (f *flushAll) Completed(err error) {
 	if err != nil {
 		f.Lane.Failure(backend.OpFlush, err)
-		f.c.target.limit.write(f.c.log.Error, "flush at shutdown failed",
+		f.c.target.limit.write(f.c.log.Error, f.when+" failed",
 			[]zap.Field{zap.Uint32("nsid", uint32(f.after)), zap.Error(err)})
+		f.err = cmp.Or(f.err, err)
 	}
 	f.Operation.Release()
 	f.next()

@@ -13,17 +13,17 @@ func getTemperatureLimit(c *Controller, r *command.Request, v uint32) capsule.St
 	}
 	limit := limits.Pick(capsule.ParseTemperatureThreshold(v), false)
 	if limit == nil {
-		return invalidField
+		return r.Invalid(11, 0)
 	}
 	r.Result = uint64(*limit)
 	return capsule.StatusSuccess
 }
 
-func setTemperatureLimit(c *Controller, _ *command.Request, v uint32) capsule.Status {
+func setTemperatureLimit(c *Controller, r *command.Request, v uint32) capsule.Status {
 	f := capsule.ParseTemperatureThreshold(v)
 	limit := c.features.limits.Pick(f, true)
 	if limit == nil {
-		return invalidField
+		return r.Invalid(11, 0)
 	}
 	*limit = f.Kelvins
 	c.checkHealth()

@@ -78,7 +78,7 @@ func (r *Request) copyFrom(x *extra) {
 		return
 	}
 	x.rest = span{}
-	r.Op, r.From, r.Offset, r.FUA = backend.OpCopy, r.Offset, x.to, r.Cmd.Copy().FUA
+	r.Op, r.From, r.Offset, r.FUA = backend.OpCopy, r.Offset, x.to, r.durable(r.Cmd.Copy().FUA)
 	r.submit()
 }
 
@@ -89,7 +89,7 @@ func (r *Request) copyByHand() { r.readThrough(span{r.From, r.Length}) }
 func copyDone(r *Request) {
 	f, x := r.Cmd.Copy(), r.extra
 	if r.Op == backend.OpRead {
-		r.Op, r.Offset, r.FUA = backend.OpWrite, x.to, f.FUA
+		r.Op, r.Offset, r.FUA = backend.OpWrite, x.to, r.durable(f.FUA)
 		r.submit()
 		return
 	}

@@ -35,7 +35,7 @@ func (q *Queue) Fuse(r *Request) {
 	case half == capsule.FuseNone:
 		q.Owner.Begin(r)
 	case half == capsule.FuseReserved || q.Client == nil || r.Cmd.Opcode == capsule.OpcodeFabrics:
-		r.Finish(orWrong(r, invalidField))
+		r.Finish(orWrong(r, r.Invalid(0, 8)))
 	case half == capsule.FuseSecond:
 		r.Finish(orWrong(r, capsule.StatusMissingFused))
 	default:
@@ -76,7 +76,7 @@ func (q *Queue) startPair(first, second *Request) {
 		first.Finish(capsule.StatusFailedFused)
 	default:
 		first.join(second)
-		first.Op, first.FUA = backend.OpCompareAndWrite, f.FUA
+		first.Op, first.FUA = backend.OpCompareAndWrite, first.durable(f.FUA)
 		first.wantBufferOf(3 * int(first.Lane.Volume.Info.Stride(first.Length)))
 	}
 }

@@ -108,9 +108,12 @@ func (r *Request) conflicts(v *volume.Volume) bool {
 // operation's range. It answers the command where it fails.
 func (r *Request) blocks(l *volume.Lane, f capsule.ReadWrite) bool {
 	switch {
-	case f.PRINFO != 0 || f.STC || f.DTYPE != 0:
-		// No protection information, no directives.
-		r.Finish(invalidField)
+	case f.PRINFO != 0: // no protection information
+		r.Finish(r.Invalid(12, 26))
+	case f.STC:
+		r.Finish(r.Invalid(12, 24))
+	case f.DTYPE != 0: // no directives
+		r.Finish(r.Invalid(12, 20))
 	case !l.Volume.InRange(f.SLBA, f.Blocks):
 		r.Finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
 	default:
@@ -124,7 +127,7 @@ func (r *Request) blocks(l *volume.Lane, f capsule.ReadWrite) bool {
 func (r *Request) sized() bool {
 	switch {
 	case r.Length > int64(r.Queue.MaxData):
-		r.Finish(invalidField) // MDTS
+		r.Finish(r.Invalid(12, 0)) // MDTS
 	case int64(r.Link.Length()) != r.Length:
 		r.Finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
 	default:
@@ -175,7 +178,7 @@ func startWrite(_ *Queue, r *Request) {
 	if l == nil || !r.writable(l) || !r.blocks(l, f) || !r.sized() {
 		return
 	}
-	r.Op, r.FUA = backend.OpWrite, f.FUA
+	r.Op, r.FUA = backend.OpWrite, r.durable(f.FUA)
 	in := r.Link.InCapsule()
 	if in != nil && (l.Viewer != nil || Aligned(in, l.Volume.Info.Alignment)) {
 		r.Data = in
@@ -184,6 +187,9 @@ func startWrite(_ *Queue, r *Request) {
 	}
 	r.wantBuffer()
 }
+
+// durable reports whether what the command writes has to be durable when it is answered.
+func (r *Request) durable(fua bool) bool { return fua || r.Queue.Durable.Load() }
 
 // runWrite has the data whole.
 func runWrite(r *Request) {

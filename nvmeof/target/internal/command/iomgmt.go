@@ -76,7 +76,7 @@ func startWriteZeroes(_ *Queue, r *Request) {
 	if l == nil || !r.writable(l) || !r.blocks(l, f) {
 		return
 	}
-	r.Op, r.FUA, r.Deallocate = backend.OpWriteZeroes, f.FUA, f.DEAC
+	r.Op, r.FUA, r.Deallocate = backend.OpWriteZeroes, r.durable(f.FUA), f.DEAC
 	r.submit()
 }
 

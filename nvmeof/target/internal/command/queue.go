@@ -1,6 +1,8 @@
 package command
 
 import (
+	"sync/atomic"
+
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
@@ -50,6 +52,9 @@ type Queue struct {
 	Client Client
 	View   *namespace.View
 	HostID capsule.HostID
+	// Durable says that every write has to be durable when it is answered, whatever its
+	// command asks for.
+	Durable *atomic.Bool
 
 	first    *Request // a fused first half whose second has not come
 	unseen   []unseen // commands of namespaces that the host has not identified, in order

@@ -56,6 +56,7 @@ type Request struct {
 	waitingAt *namespace.Gate
 	gate      *namespace.Gate // through which it came to its namespace, or nil
 
+	fault   uint16         // see Blame
 	stopped capsule.Status // why the command must not go on
 	extra   *extra         // what few commands have; nil: nothing
 	volume.Operation
@@ -71,7 +72,7 @@ func (r *Request) init(q *Queue) {
 func (r *Request) begin(l Link, cmd *capsule.Command) {
 	r.Link, r.Cmd = l, cmd
 	r.Result, r.Data, r.perform, r.io, r.stopped = 0, nil, nil, nil, capsule.StatusSuccess
-	r.Request = backend.Request{}
+	r.Request, r.fault = backend.Request{}, capsule.ParameterUnknown
 }
 
 // wantBuffer gets memory for the command's data, now or later.

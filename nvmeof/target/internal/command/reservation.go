@@ -81,7 +81,7 @@ func startReport(_ *Queue, r *Request) {
 	case !f.Extended:
 		r.Finish(capsule.StatusHostIDInconsistent | capsule.StatusDNR)
 	case f.Length > uint64(r.Queue.MaxData):
-		r.Finish(invalidField) // MDTS
+		r.Finish(r.Invalid(10, 0)) // MDTS
 	case uint64(r.Link.Length()) != f.Length:
 		r.Finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
 	default:

@@ -8,7 +8,7 @@ import (
 )
 
 // AdminDepth is how many entries an admin queue has at most: ASQSZ.
-const AdminDepth = 32
+const AdminDepth = 128
 
 // A Record is one entry of the log, as far as it depends on the host.
 type Record struct {

@@ -18,15 +18,14 @@ type KeepAlive struct {
 	timeout  int64 // 0: none
 	deadline int64
 	late     bool   // the timeout has passed, and the grace runs
-	Millis   uint32 // as the host set it
+	Millis   uint32 // what the host set, rounded up, as it is told
 }
 
 // Set takes a KATO in milliseconds, 0 for none.
 func (k *KeepAlive) Set(millis uint32, now int64) {
-	k.Millis = millis
 	d := time.Duration(millis) * time.Millisecond
 	d = (d + granularity - 1) / granularity * granularity
-	k.timeout = int64(d)
+	k.timeout, k.Millis = int64(d), uint32(min(d/time.Millisecond, math.MaxUint32))
 	k.Restart(now)
 }
 

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -17,6 +18,9 @@ func TestKeepAliveTimeouts(t *testing.T) {
 		k.Set(millis, 1000)
 		if time.Duration(k.timeout) != want {
 			t.Errorf("KATO of %d ms is %v, want %v", millis, time.Duration(k.timeout), want)
+		}
+		if told := uint32(min(want.Milliseconds(), math.MaxUint32)); k.Millis != told {
+			t.Errorf("KATO of %d ms is told as %d, want %d", millis, k.Millis, told)
 		}
 		if k.Enabled() && (k.Expired(999+int64(want)) || !k.Expired(1000+int64(want))) {
 			t.Errorf("KATO of %d ms does not expire at its deadline", millis)

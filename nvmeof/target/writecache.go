@@ -1,0 +1,49 @@
+package target
+
+import (
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
+)
+
+// Volatile Write Cache (NVMe base 2.0, 5.27.1.4). The cache is the operating system's and
+// the drive's, which hosts share, so that a host switches it off for its own writes: each
+// is carried out as one with Force Unit Access. The feature is the controller's, and on
+// again after a reset.
+const writeCacheOn = 1
+
+// setWriteCache, to switch it off, also makes durable what was written before: hosts may
+// send no Flush from then on.
+func setWriteCache(c *Controller, r *command.Request, v uint32) capsule.Status {
+	on := v&1 != 0
+	if on || c.durable.Load() {
+		c.durable.Store(!on)
+		return setValue(c, r, v&1)
+	}
+	c.durable.Store(true)
+	status, waits := capsule.StatusSuccess, false
+	f := flushAll{c: c, when: "flush to switch the write cache off", which: func(ns *namespace.Namespace) bool {
+		return c.view.Find(ns.ID) == ns
+	}}
+	f.ended = func(err error) {
+		switch {
+		case !c.durable.Load(): // a reset came between, which switched it on
+			status = capsule.StatusAbortRequested | capsule.StatusDNR
+		case err != nil:
+			status = volume.StatusOf(backend.OpFlush, err)
+			c.durable.Store(false)
+		default:
+			setValue(c, r, 0)
+		}
+		if waits {
+			r.Finish(status)
+		}
+	}
+	if f.start() {
+		return status
+	}
+	waits = true
+	return statusLater
+}

@@ -1,0 +1,93 @@
+package target
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+func setCache(on uint32) *hostCommand {
+	return adminCommand(capsule.AdminSetFeatures, capsule.SetFeatures{FID: capsule.FeatureVolatileWriteCache, Value: on}, nil)
+}
+
+func (h *hostQueue) wantCache(want uint64) {
+	h.t.Helper()
+	r := h.wantOK(adminCommand(capsule.AdminGetFeatures, capsule.GetFeatures{FID: capsule.FeatureVolatileWriteCache}, nil))
+	if r.result != want {
+		h.t.Errorf("the write cache is %d, want %d", r.result, want)
+	}
+}
+
+// wantDurable checks whether each command that changes blocks of namespace 2, whose store s
+// is, has force unit access.
+func (h *hostQueue) wantDurable(s *fakeStore, want bool) {
+	h.t.Helper()
+	s.ops()
+	h.wantOK(writeOf(2))
+	h.wantOK(ioCommand(capsule.IOWriteZeroes, 2, capsule.ReadWrite{Blocks: 1}, nil))
+	h.wantOK(copyCommand(2, capsule.Copy{SDLBA: 128}, capsule.CopyRange{SLBA: 64, Blocks: 8}))
+	first, second := fusedPair(2, capsule.ReadWrite{SLBA: 64, Blocks: 8}, make([]byte, 4096), make([]byte, 4096))
+	h.wantPair(capsule.StatusSuccess, capsule.StatusSuccess, first, second)
+	n := 0
+	for _, r := range s.ops() {
+		if r.Op != backend.OpRead {
+			n++
+			if r.FUA != want {
+				h.t.Errorf("operation %d has FUA %v, want %v", r.Op, r.FUA, want)
+			}
+		}
+	}
+	if n < 4 {
+		h.t.Errorf("%d operations change something, want 4", n)
+	}
+}
+
+// TestWriteCacheOff: with the write cache off whatever this controller writes is durable
+// when it is answered, and what was written before when the feature is set.
+func TestWriteCacheOff(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	admin, io := f.both()
+	admin.wantCache(1)
+	io.wantDurable(s, false)
+	s.set(true, nil)
+	off := admin.start(setCache(0))
+	f.within(admin, "the flush is under way", func() bool { return s.inFlight() == 1 })
+	off.wantPending()
+	s.set(false, nil)
+	if r := <-off.response; !r.status.OK() {
+		t.Errorf("switched off: %v", r.status)
+	}
+	if ops := s.ops(); len(ops) != 1 || ops[0].Op != backend.OpFlush {
+		t.Errorf("operations %+v, want a flush", ops)
+	}
+	admin.wantCache(0)
+	io.wantDurable(s, true)
+	_, other := f.connectAdmin(0)
+	f.connectIO(other, 1, 1).wantDurable(s, false) // another controller has its own
+	admin.wantOK(setCache(1))
+	admin.wantCache(1)
+	io.wantDurable(s, false)
+}
+
+// TestWriteCacheStaysOn where what was written before cannot be made durable, and is on
+// again after a reset.
+func TestWriteCacheStaysOn(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	admin, id := f.connectAdmin(0)
+	s.set(false, errors.New("disk is gone"))
+	admin.wantStatus(capsule.StatusWriteFault, setCache(0))
+	admin.wantCache(1)
+	s.set(false, nil)
+	admin.wantOK(setCache(0))
+	admin.wantCache(0)
+	admin.setCC(linuxCC)
+	admin.setCC(linuxCC.WithEnable(true))
+	admin.wantCache(1)
+	f.connectIO(id, 1, 1).wantDurable(s, false)
+}
