@@ -51,10 +51,16 @@ func configure(t *testing.T, text string) *configured {
 func startConfigured(t *testing.T, text string) *configured {
 	t.Helper()
 	c := configure(t, text)
+	c.start(t)
+	return c
+}
+
+// start runs target --config.
+func (c *configured) start(t *testing.T) {
+	t.Helper()
 	c.out, c.errOut = newOutput(), newOutput()
 	c.stop, c.ended = begin(t, c.out, c.errOut, "target", "--config", c.file)
 	t.Cleanup(func() { c.end(t) })
-	return c
 }
 
 // write writes a file in which ADDR, SECOND and DIR stand for the target's.

@@ -48,7 +48,7 @@ the NBD sockets by which to use it.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, s.close()) }()
-			all, err := s.list(cmd.Context())
+			all, err := s.list(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -72,8 +72,8 @@ func plainly(print func(io.Writer, []nvmecli.Device) error) func(io.Writer, []nv
 	}
 }
 
-// list lists the wanted subsystem, or all.
-func (s *session) list(ctx context.Context) ([]nvmecli.Subsystem, error) {
+// list lists the wanted subsystem, or all. What it has to leave out goes to warn.
+func (s *session) list(ctx context.Context, warn io.Writer) ([]nvmecli.Subsystem, error) {
 	all := []string{s.flags.nqn}
 	if s.flags.nqn == "" {
 		log, err := s.discover(ctx, "")
@@ -84,7 +84,7 @@ func (s *session) list(ctx context.Context) ([]nvmecli.Subsystem, error) {
 	}
 	var subsystems []nvmecli.Subsystem
 	for i, nqn := range all {
-		found, err := s.listSubsystem(ctx, i, nqn)
+		found, err := s.listSubsystem(ctx, i, nqn, warn)
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func (s *session) subsystems(log *host.DiscoveryLog) (nqns []string) {
 }
 
 // listSubsystem describes subsystem number index with its namespaces.
-func (s *session) listSubsystem(ctx context.Context, index int, nqn string) (sub nvmecli.Subsystem, err error) {
+func (s *session) listSubsystem(ctx context.Context, index int, nqn string, warn io.Writer) (sub nvmecli.Subsystem, err error) {
 	c, err := s.connect(ctx, nqn)
 	if err != nil {
 		return sub, err
@@ -124,16 +124,22 @@ func (s *session) listSubsystem(ctx context.Context, index int, nqn string) (sub
 	}
 	where := connections.ControllerInfo{Traddr: s.addr.Addr().String(), Trsvcid: fmt.Sprint(s.addr.Port()), HostTraddr: s.flags.hostTraddr}
 	path := nvmecli.Path{Name: fmt.Sprintf("nvme%d", index), Transport: "rdma", Address: where.Address(), ControllerID: uint16(id.CNTLID)}
+	var there []capsule.NSID
 	for i, id := range ids {
 		ns, err := c.Namespace(ctx, id)
+		if errors.Is(err, host.ErrNotReady) {
+			fmt.Fprintf(warn, "warning: %s: %v\n", nqn, err)
+			continue
+		}
 		if err != nil {
 			return sub, err
 		}
+		there = append(there, id)
 		sub.Namespaces = append(sub.Namespaces, device(c, ns, index, i+1))
 		path.Ways = append(path.Ways, nvmecli.Way{Name: fmt.Sprintf("nvme%dc%dn%d", index, index, i+1)})
 	}
 	sub.Paths = []nvmecli.Path{path}
-	return sub, nameStates(ctx, c, ids, path.Ways)
+	return sub, nameStates(ctx, c, there, path.Ways)
 }
 
 // nameStates tells by the ANA log how the namespaces are reached, where there is one.

@@ -39,6 +39,25 @@ func TestConfiguredWithoutDevice(t *testing.T) {
 	command(t, "ls").want(t, 0, "192.0.2.1:4420")
 }
 
+// TestNotRight: a namespace that is not right waits, with its reason, and the rest is
+// served. check tells of it before.
+func TestNotRight(t *testing.T) {
+	text := strings.Replace(testConfig, "path: DIR/disk.img, size: 8MiB", "path: DIR/disk.img", 1)
+	c := configure(t, text)
+	disk := c.write(t, "disk.img", "")
+	command(t, "target", "check", c.file).want(t, 0, "warning: "+c.file+": subsystems[0].namespaces[1]: open store "+disk+": file has 0 bytes",
+		"the namespace waits until it is right", "is right: 1 listener(s)")
+	c.start(t)
+	c.out.await(t, "nvme connect")
+	command(t, "ls").want(t, 0, "WAITING: open store "+disk+": file has 0 bytes, less than one block of 4096")
+	command(t, c.at("list")...).want(t, 0, "16.78  MB    512   B +  0 B")
+	if err := os.Truncate(disk, 8<<20); err != nil {
+		t.Fatal(err)
+	}
+	c.errOut.await(t, "namespace is there")
+	command(t, c.at("list")...).want(t, 0, "16.78  MB    512   B +  0 B", "8.39  MB      4 KiB +  0 B")
+}
+
 // TestTakenSocket: a second target that is started by mistake changes nothing.
 func TestTakenSocket(t *testing.T) {
 	c := startConfigured(t, testConfig)

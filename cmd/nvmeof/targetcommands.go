@@ -36,6 +36,10 @@ func newCheck() *cobra.Command {
 			if err := t.Close(); err != nil {
 				return err
 			}
+			for _, p := range control.Foresee(cmd.Context(), doc, os.Getenv) {
+				p.File = args[0]
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", p)
+			}
 			namespaces := 0
 			for _, s := range doc.Subsystems {
 				namespaces += len(s.Namespaces)

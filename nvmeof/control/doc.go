@@ -27,9 +27,20 @@
 //
 // # Starting
 //
-// With Options.Wait a namespace whose file or device is not there is not an error, nor
-// is a listener whose address or RDMA device is not: the target serves the others, says
-// what it waits for, and looks again after 1 s, 2 s and so on up to 30 s.
+// With Options.Wait nothing that is wrong with a namespace is an error, be its file or
+// device not there, empty, in use, or its reservations unreadable; nor is a listener whose
+// address or RDMA device is not there: the target serves the others, says what it waits
+// for, and looks again after 1 s, 2 s and so on up to 30 s. [Foresee] tells before. To hosts
+// a namespace that waits is there and inaccessible, so that those that had it keep it.
+//
+// # Hosts
+//
+// Since 6.10 a Linux host removes a controller, with its disks, whose Connect is refused
+// with Do Not Retry while it reconnects. So a start or a change is one for hosts: listeners
+// open when everything else is there; whom a step keeps out is told to come again until the
+// last one is done or taken back ([target.Target.Change]); the discovery log is that of
+// before until then; and a namespace that is closed and opened otherwise, and is the same
+// by its identifiers, is away in between and not gone.
 //
 // # Goroutines
 //

@@ -54,6 +54,31 @@
 //     Subsystem.mu, the hosts' own. Shards take the last three, so nobody waits for a
 //     shard under those. Which shards there are changes under that of Target.volumes.
 //
+// # Do Not Retry
+//
+// The flag ends what a host may have waited for: Linux since 6.10 removes a controller
+// whose Connect is refused so while it reconnects, and a request that fails so is tried on
+// no other path. It is set where the same command gets the same answer whatever becomes
+// of the target:
+//
+//   - what no host may send: malformed fields, an opcode, feature, log page or property that
+//     there is not, a wrong order of commands, ranges beyond the end;
+//   - what an administrator has decided: no such subsystem, host or namespace, not on this
+//     listener, read-only. While a [Target.Change] is under way a Connect gets Controller
+//     Busy instead;
+//   - what another host has decided and is to be told: a reservation conflict, write
+//     protection; and a full store, which file systems are to hear of.
+//
+// It is not set where waiting helps: no controller identifier is free, the controller or the
+// queue of before has not ended or has ended just now, the host identifier is somebody
+// else's for now, too many ask at a time, a store fails, an ANA state, a namespace that is
+// away or was replaced. A connection request is never refused for good: its rejection has no
+// such flag.
+//
+// A namespace whose store is not there for now ([Subsystem.AwaitNamespace],
+// [Subsystem.SuspendNamespace]) is away: listed, with its identifiers, without a size, not
+// ready, in an ANA group of the target's own that is inaccessible everywhere.
+//
 // # Several devices
 //
 // A device is an RNIC, or the one address that a softroce device has. Devices come and

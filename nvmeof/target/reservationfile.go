@@ -29,5 +29,8 @@ func (f ReservationFile) Lock() (unlock func() error, err error) { return keeper
 // Load implements [ReservationStore]. A file that does not exist yet is no error.
 func (f ReservationFile) Load() ([]byte, error) { return keeper.File(f).Load() }
 
+// Check reports what is wrong with the file, if it is there, without locking it.
+func (f ReservationFile) Check() error { return keeper.Check(keeper.File(f)) }
+
 // Save implements [ReservationStore].
 func (f ReservationFile) Save(b []byte) error { return keeper.File(f).Save(b) }

@@ -16,9 +16,12 @@ import (
 // and go on the control plane; shards read a snapshot.
 type domain struct {
 	dev     *Device
-	mu      sync.Mutex // serialises changes of regions
-	regions atomic.Pointer[map[uint32]*region]
+	mu      sync.Mutex                              // serialises changes of regions
+	regions [256]atomic.Pointer[map[uint32]*region] // by the highest bits of the key, so that changes copy little
 }
+
+// table is where a key is, if it is anywhere.
+func (d *domain) table(key uint32) *atomic.Pointer[map[uint32]*region] { return &d.regions[key>>24] }
 
 // region is registered memory; its local and remote key are the same number.
 type region struct {
@@ -31,13 +34,19 @@ type region struct {
 
 // NewDomain implements rdmatransport.Device.
 func (d *Device) NewDomain() (rdmatransport.Domain, error) {
-	dom := &domain{dev: d}
-	dom.regions.Store(&map[uint32]*region{})
+	dom, none := &domain{dev: d}, map[uint32]*region{}
+	for i := range dom.regions {
+		dom.regions[i].Store(&none)
+	}
 	return dom, nil
 }
 
 func (d *domain) Close() error {
-	if n := len(*d.regions.Load()); n > 0 {
+	n := 0
+	for i := range d.regions {
+		n += len(*d.regions[i].Load())
+	}
+	if n > 0 {
 		return fmt.Errorf("softroce: domain still has %d memory regions", n)
 	}
 	return nil
@@ -49,27 +58,27 @@ func (d *domain) Register(b []byte, access rdmatransport.Access) (rdmatransport.
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	old := *d.regions.Load()
 	r := &region{domain: d, mem: b, access: access}
-	for r.key == 0 || old[r.key] != nil {
+	for r.key == 0 || (*d.table(r.key).Load())[r.key] != nil {
 		r.key = d.dev.random()
 	}
 	// Peers see an address that says nothing about this process, but keeps the
 	// memory's alignment within a page.
 	page := uint64(uintptr(unsafe.Pointer(&b[0]))) & 4095
 	r.iova = 1<<46 | uint64(d.dev.random())<<12 | page
-	d.replace(old, func(m map[uint32]*region) { m[r.key] = r })
+	d.replace(r.key, func(m map[uint32]*region) { m[r.key] = r })
 	return r, nil
 }
 
-// replace publishes a changed copy of the table.
-func (d *domain) replace(old map[uint32]*region, change func(map[uint32]*region)) {
+// replace publishes a changed copy of a key's table.
+func (d *domain) replace(key uint32, change func(map[uint32]*region)) {
+	old := *d.table(key).Load()
 	next := make(map[uint32]*region, len(old)+1)
 	for k, v := range old {
 		next[k] = v
 	}
 	change(next)
-	d.regions.Store(&next)
+	d.table(key).Store(&next)
 }
 
 func (r *region) Bytes() []byte            { return r.mem }
@@ -80,7 +89,7 @@ func (r *region) IOVA() uint64             { return r.iova }
 func (r *region) Deregister() error {
 	r.domain.mu.Lock()
 	defer r.domain.mu.Unlock()
-	r.domain.replace(*r.domain.regions.Load(), func(m map[uint32]*region) { delete(m, r.key) })
+	r.domain.replace(r.key, func(m map[uint32]*region) { delete(m, r.key) })
 	return nil
 }
 
@@ -163,7 +172,7 @@ func (k *keyTable) lookup(key uint32) *window {
 // region finds a region of the domain; the snapshot's identity tells whether the
 // one remembered is still alive.
 func (k *keyTable) region(key uint32) *region {
-	m := k.domain.regions.Load()
+	m := k.domain.table(key).Load()
 	if k.last != nil && k.lastIn == m && k.last.key == key {
 		return k.last
 	}

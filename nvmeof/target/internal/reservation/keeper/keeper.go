@@ -43,16 +43,30 @@ func New(store Store) (*Keeper, error) {
 	}
 	var s reservation.State
 	if store != nil {
-		b, err := store.Load()
-		if err == nil && b != nil {
-			s, err = reservation.Decode(b)
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%w: restore what keeps them from a backup, or remove it if no host counts on a reservation", err), k.unlock())
+		var err error
+		if s, err = load(store); err != nil {
+			return nil, errors.Join(err, k.unlock())
 		}
 	}
 	k.publish(&s)
 	return k, nil
+}
+
+// Check reports whether New would find what it can use.
+func Check(store Store) error {
+	_, err := load(store)
+	return err
+}
+
+func load(store Store) (s reservation.State, err error) {
+	b, err := store.Load()
+	if err == nil && b != nil {
+		s, err = reservation.Decode(b)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: restore what keeps them from a backup, or remove it if no host counts on a reservation", err)
+	}
+	return s, err
 }
 
 // Close lets another target have the store.

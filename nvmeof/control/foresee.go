@@ -1,0 +1,90 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// Foresee finds what a target that started now on this machine would meet: namespaces that
+// would wait, and keys that it could not read. It makes and changes nothing, and takes no
+// file from anybody; one that the target has which runs is in use, of course. Getenv is
+// that of key files.
+func Foresee(ctx context.Context, doc *config.Document, getenv func(string) string) (found config.Problems) {
+	add := func(path string, err error, fix string) {
+		if err != nil {
+			found = append(found, config.Problem{Path: path, Text: err.Error(), Fix: fix})
+		}
+	}
+	for i, s := range doc.Subsystems {
+		for j, h := range s.Hosts {
+			path := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)
+			add(path+".key-file", foreseeKey(ctx, h.KeyFile, getenv), "a target does not start so")
+			add(path+".controller-key-file", foreseeKey(ctx, h.ControllerKeyFile, getenv), "a target does not start so")
+		}
+		for j, n := range s.Namespaces {
+			const fix = "at a start the namespace waits until it is right, and the others are served"
+			path := fmt.Sprintf("subsystems[%d].namespaces[%d]", i, j)
+			add(path, foreseeStore(n), fix)
+			if n.Reservations != "" {
+				add(path+".reservations", target.ReservationFile(n.Reservations).Check(), fix)
+			}
+		}
+	}
+	return found
+}
+
+func foreseeKey(ctx context.Context, file config.KeyFile, getenv func(string) string) error {
+	if file == "" {
+		return nil
+	}
+	path, err := file.Expand(getenv)
+	if err == nil {
+		_, _, err = ReadKey(ctx, path)
+	}
+	return err
+}
+
+// foreseeStore opens what a namespace exports as it is, for a moment.
+func foreseeStore(n *config.Namespace) error {
+	asItIs := *n
+	switch {
+	case n.Memory != nil:
+		return nil
+	case n.Block != nil:
+		b := *n.Block
+		b.ReadOnly = true // the end of writing makes udev look at a device
+		asItIs.Block = &b
+	default:
+		_, err := os.Stat(string(n.File.Path))
+		if errors.Is(err, fs.ErrNotExist) && n.File.Size > 0 {
+			return foreseeFolder(filepath.Dir(string(n.File.Path)))
+		}
+		f := *n.File
+		f.Size = 0
+		asItIs.File = &f
+		if info, err := os.Stat(string(f.Path)); err == nil && info.Size() == 0 && n.File.Size > 0 {
+			return nil // it gets its size
+		}
+	}
+	store, _, err := openStore(&asItIs)
+	if err != nil {
+		return err
+	}
+	return store.Close()
+}
+
+// foreseeFolder is about a file that is to be made there.
+func foreseeFolder(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no directory", dir)
+	}
+	return err
+}

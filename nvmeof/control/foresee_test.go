@@ -1,0 +1,75 @@
+package control
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/backend/file"
+)
+
+// TestForesee: what a start would meet is told before, and nothing is made or changed by that.
+func TestForesee(t *testing.T) {
+	r := newRig(t)
+	for name, size := range map[string]int{"good": 4096, "empty": 0, "small": 100, "served": 4096} {
+		r.write(name, make([]byte, size))
+	}
+	r.write("damaged", []byte("rubbish"))
+	served, err := file.Open(r.dir+"/served", file.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer served.Close()
+	doc := r.doc(`version: 1
+listeners:
+  - id: 1
+    address: ADDR
+subsystems:
+  - nqn: a
+    hosts:
+      - nqn: h1
+        key-file: DIR/nokey
+      - nqn: h2
+        key-file: ${NVMEOF_NO_SUCH}/key
+    namespaces:
+      - {nsid: 1, file: {path: DIR/good}, reservations: DIR/noresv}
+      - {nsid: 2, file: {path: DIR/none}}
+      - {nsid: 3, file: {path: DIR/new, size: 1MiB}}
+      - {nsid: 4, file: {path: DIR/no/new, size: 1MiB}}
+      - {nsid: 5, file: {path: DIR/empty}}
+      - {nsid: 6, file: {path: DIR/small}}
+      - {nsid: 7, file: {path: DIR/served}}
+      - {nsid: 8, file: {path: DIR/good/x, size: 1MiB}}
+      - {nsid: 9, memory: {size: 1MiB}, reservations: DIR/damaged}
+      - {nsid: 10, block: {path: DIR/blk}}
+`)
+	before, _ := os.ReadDir(r.dir)
+	var got []string
+	for _, p := range Foresee(t.Context(), doc, os.Getenv) {
+		got = append(got, p.String())
+	}
+	for i, want := range []string{
+		"hosts[0].key-file: open", "hosts[1].key-file: ", "namespaces[1]: ", "namespaces[3]: ", "namespaces[4]: ", "namespaces[5]: ", "namespaces[6]: ",
+		"namespaces[7]: ", "namespaces[8].reservations: ", "namespaces[9]: ",
+	} {
+		if i >= len(got) || !strings.HasPrefix(got[i], "subsystems[0]."+want) {
+			t.Errorf("%d is not %q:\n%s", i, want, strings.Join(got, "\n"))
+		}
+	}
+	for i, want := range map[int]string{2: "no such file", 4: "less than one block", 6: "in use by this process", 8: "reservations"} {
+		if i < len(got) && !strings.Contains(got[i], want) {
+			t.Errorf("no %q in %s", want, got[i])
+		}
+	}
+	if len(got) != 10 {
+		t.Errorf("%d are told of:\n%s", len(got), strings.Join(got, "\n"))
+	}
+	after, _ := os.ReadDir(r.dir)
+	if len(after) != len(before) {
+		t.Errorf("files were made: %v, before %v", after, before)
+	}
+	if info, _ := os.Stat(filepath.Join(r.dir, "empty")); info.Size() != 0 {
+		t.Error("a file was changed")
+	}
+}
