@@ -156,7 +156,7 @@ type keeper struct {
 	hosts  *hosts
 	holder *connections.Holder
 	server *connections.Server
-	lent   []lent // of the command's goroutine
+	lent   loans
 	owners *owners
 	forget func() // ends telling on SIGUSR1
 }
@@ -195,6 +195,7 @@ func (k *keeper) serve() (err error) {
 		Discover: func(ctx context.Context, options map[string]string) ([]byte, error) {
 			return discoverForOthers(ctx, k.hosts, options)
 		},
+		Recall: k.recall,
 	})
 	return err
 }

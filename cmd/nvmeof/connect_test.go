@@ -148,6 +148,34 @@ func TestConnectBesides(t *testing.T) {
 	b.wantEnd(0)
 }
 
+// TestDisconnectBesides: disconnecting a subsystem, or all, ends every path of it, also
+// those that one process holds for another, which does not connect again by itself.
+func TestDisconnectBesides(t *testing.T) {
+	beside(t)
+	s := startConfigured(t, twoListeners)
+	s.out.await(t, "nvme connect -t rdma -a "+s.second)
+	here := loopbackAddress()
+	for i := range 5 {
+		a := startCommand(t, s.at("connect", "-n", testNQN, "-w", here)...)
+		a.out.await(t, "nvme0\n")
+		b := startCommand(t, "connect", "-t", "rdma", "-a", s.second, "-n", testNQN, "-w", here)
+		b.out.await(t, "nvme1\n")
+		if i%2 == 0 {
+			command(t, "disconnect", "-n", testNQN).want(t, 0, "disconnected 2 controller(s)\n")
+		} else {
+			command(t, "disconnect-all").want(t, 0)
+		}
+		a.wantEnd(0)
+		b.wantEnd(0)
+		if said := b.out.String(); strings.Count(said, "connecting to device") != 1 {
+			t.Errorf("the other process connected again:\n%s", said)
+		}
+		if o := command(t, "list-subsys").want(t, 0); o.out != "" {
+			t.Errorf("still connected:\n%s", o.out)
+		}
+	}
+}
+
 // TestReconnect: a target that is away for a while is connected to again, and one
 // that stays away is given up.
 func TestReconnect(t *testing.T) {

@@ -186,7 +186,7 @@ func (a *autoconnect) stay() error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case len(a.keeper.holder.Info().Subsystems) > 0 || len(a.keeper.lent) > 0:
+	case len(a.keeper.holder.Info().Subsystems) > 0 || len(a.keeper.lent.list()) > 0:
 	case len(a.failed) > 0:
 		return fmt.Errorf("nothing was connected: %w", a.failed[0])
 	case a.already > 0:

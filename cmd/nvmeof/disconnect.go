@@ -56,14 +56,19 @@ func newDisconnectAll() *cobra.Command {
 	return cmd
 }
 
-// disconnectAll asks all processes.
+// disconnectAll asks all processes: first for what others hold for them, so that none
+// takes the end of such a controller for a loss and connects again by itself.
 func disconnectAll(ctx context.Context, nqn, device, transport string) (names []string, err error) {
 	all, err := connections.All(ctx, runDir())
 	errs := []error{err}
-	for i := range all {
-		some, err := all[i].Disconnect(ctx, nqn, device, transport)
-		names = append(names, some...)
-		errs = append(errs, err)
+	for _, ask := range []func(*connections.Process, context.Context, string, string, string) ([]string, error){
+		(*connections.Process).Recall, (*connections.Process).Disconnect,
+	} {
+		for i := range all {
+			some, err := ask(&all[i], ctx, nqn, device, transport)
+			names = append(names, some...)
+			errs = append(errs, err)
+		}
 	}
 	return names, errors.Join(errs...)
 }

@@ -15,8 +15,37 @@ import (
 // A lent controller is held by another process, which is the RoCE endpoint of this
 // host's address.
 type lent struct {
-	owner *connections.Process
-	name  string
+	owner     *connections.Process
+	name      string
+	nqn       string
+	transport string
+}
+
+// loans are those of one process. Any goroutine may call their methods.
+type loans struct {
+	mu  sync.Mutex // guards all
+	all []lent
+}
+
+func (l *loans) add(one lent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, one)
+}
+
+func (l *loans) list() []lent {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.all)
+}
+
+// forget drops one, and reports whether it was there.
+func (l *loans) forget(one lent) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.all)
+	l.all = slices.DeleteFunc(l.all, func(o lent) bool { return o == one })
+	return len(l.all) < n
 }
 
 // owners are the processes that do something for this one, whose ends it follows.
@@ -70,13 +99,13 @@ func (k *keeper) connectAnyhow(ctx context.Context, h *held, options map[string]
 	name, err := k.connect(ctx, h)
 	var inUse *udp.InUseError
 	if errors.As(err, &inUse) {
-		return k.connectBy(ctx, inUse, options)
+		return k.connectBy(ctx, h, inUse, options)
 	}
 	return name, err
 }
 
 // connectBy lets the owner of an address connect.
-func (k *keeper) connectBy(ctx context.Context, inUse *udp.InUseError, options map[string]string) (string, error) {
+func (k *keeper) connectBy(ctx context.Context, h *held, inUse *udp.InUseError, options map[string]string) (string, error) {
 	owner, err := ownerOf(ctx, inUse)
 	if err != nil {
 		return "", err
@@ -86,7 +115,7 @@ func (k *keeper) connectBy(ctx context.Context, inUse *udp.InUseError, options m
 		return "", fmt.Errorf("process %d, which is the RoCE endpoint of %v, does not connect: %w", owner.PID, inUse.Addr, err)
 	}
 	fmt.Fprintf(k.warn, "nvmeof: %s: held by process %d, which is the RoCE endpoint of %v\n", name, owner.PID, inUse.Addr)
-	k.lent = append(k.lent, lent{owner, name})
+	k.lent.add(lent{owner, name, h.nqn, h.transport})
 	k.owners.follow(owner)
 	return name, nil
 }
@@ -101,26 +130,29 @@ func (k *keeper) wait(ctx context.Context) error {
 		idle = closed
 	}
 	var lost error
-	for len(k.lent) > 0 {
+	for len(k.lent.list()) > 0 {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(lookAtOwner): // so that one that has ended has left its address
 		}
-		k.lent = slices.DeleteFunc(k.lent, func(l lent) bool {
+		for _, l := range k.lent.list() {
 			now, err := l.owner.Info(ctx)
+			var why error
 			switch {
 			case ctx.Err() != nil:
-				return false
+				return nil
 			case err != nil:
-				lost = fmt.Errorf("%s: %w", l.name, errOwnerEnded)
+				why = errOwnerEnded
 			case now.Lost[l.name] != "":
-				lost = fmt.Errorf("%s: %s", l.name, now.Lost[l.name])
+				why = errors.New(now.Lost[l.name])
 			case has(&now, l.name):
-				return false
+				continue
 			}
-			return true
-		})
+			if k.lent.forget(l) && why != nil { // nobody has recalled it meanwhile
+				lost = fmt.Errorf("%s: %w", l.name, why)
+			}
+		}
 	}
 	select {
 	case <-ctx.Done():
@@ -132,15 +164,26 @@ func (k *keeper) wait(ctx context.Context) error {
 
 // orphans forgets the controllers whose process has ended, and returns their names.
 func (k *keeper) orphans(ctx context.Context) (names []string) {
-	k.lent = slices.DeleteFunc(k.lent, func(l lent) bool {
-		_, err := l.owner.Info(ctx)
-		if err == nil || ctx.Err() != nil {
-			return false
+	for _, l := range k.lent.list() {
+		if _, err := l.owner.Info(ctx); err != nil && ctx.Err() == nil && k.lent.forget(l) {
+			names = append(names, l.name)
 		}
-		names = append(names, l.name)
-		return true
-	})
+	}
 	return names
+}
+
+// recall disconnects those of the wanted controllers that others hold for us.
+func (k *keeper) recall(ctx context.Context, wanted func(connections.SubsystemInfo, connections.ControllerInfo) bool) (names []string, err error) {
+	var errs []error
+	for _, l := range k.lent.list() {
+		if !wanted(connections.SubsystemInfo{NQN: l.nqn}, connections.ControllerInfo{Name: l.name, Transport: l.transport}) || !k.lent.forget(l) {
+			continue
+		}
+		done, err := l.owner.Disconnect(ctx, "", l.name, "")
+		names = append(names, done...)
+		errs = append(errs, err)
+	}
+	return names, errors.Join(errs...)
 }
 
 // giveBack disconnects what others hold for us.
@@ -148,7 +191,7 @@ func (k *keeper) giveBack() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveOwner)
 	defer cancel()
 	var errs []error
-	for _, l := range k.lent {
+	for _, l := range k.lent.list() {
 		_, err := l.owner.Disconnect(ctx, "", l.name, "")
 		errs = append(errs, err)
 	}

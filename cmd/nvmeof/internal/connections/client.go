@@ -81,7 +81,14 @@ func first(p Process) int {
 // controllers.
 func (p *Process) Disconnect(ctx context.Context, nqn, device, transport string) ([]string, error) {
 	var done disconnected
-	err := call(ctx, p.Socket, "POST", "/v1/disconnect", disconnectRequest{nqn, device, transport}, &done)
+	err := call(ctx, p.Socket, "POST", "/v1/disconnect", disconnectRequest{NQN: nqn, Device: device, Transport: transport}, &done)
+	return done.Names, err
+}
+
+// Recall asks a process to disconnect of the same what others hold for it.
+func (p *Process) Recall(ctx context.Context, nqn, device, transport string) ([]string, error) {
+	var done disconnected
+	err := call(ctx, p.Socket, "POST", "/v1/disconnect", disconnectRequest{nqn, device, transport, true}, &done)
 	return done.Names, err
 }
 

@@ -22,6 +22,9 @@ import (
 type Services struct {
 	Connect  func(ctx context.Context, options map[string]string) (name string, err error)
 	Discover func(ctx context.Context, options map[string]string) (log []byte, err error) // the log page
+	// Recall disconnects those of the wanted controllers that others hold for this
+	// process, and returns their names. It may be nil.
+	Recall func(ctx context.Context, wanted func(SubsystemInfo, ControllerInfo) bool) (names []string, err error)
 }
 
 // A Server answers for a holder.
@@ -99,6 +102,9 @@ type disconnectRequest struct {
 	NQN       string `json:"nqn,omitempty"`
 	Device    string `json:"device,omitempty"`
 	Transport string `json:"transport,omitempty"`
+	// Lent asks for what others hold for the process, and for nothing that it has itself:
+	// or else it would find that gone, and connect again.
+	Lent bool `json:"lent,omitempty"`
 }
 
 // A policyRequest sets the iopolicy of the subsystems that are equal in all that is given.
@@ -136,7 +142,16 @@ func handler(h *Holder, services Services) http.Handler {
 		if !request(w, r, &q) {
 			return
 		}
-		names, err := h.Disconnect(q.wants)
+		if !q.Lent {
+			names, err := h.Disconnect(q.wants)
+			answer(w, disconnected{names}, err)
+			return
+		}
+		var names []string
+		var err error
+		if services.Recall != nil {
+			names, err = services.Recall(r.Context(), q.wants)
+		}
 		answer(w, disconnected{names}, err)
 	})
 	mux.HandleFunc("POST /v1/iopolicy", func(w http.ResponseWriter, r *http.Request) {
