@@ -71,6 +71,17 @@ func (c *Controller) dropQueues(why string) {
 	}
 }
 
+// partQueues gives a host that has disconnected its admin queue, as SPDK's do first, the
+// time to disconnect the others itself: its side of a connection that we end meanwhile
+// waits for answers that nobody gives any more.
+func (c *Controller) partQueues() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, q := range c.queues {
+		q.Shard.Do(q.part)
+	}
+}
+
 // end ends the association. Called in the controller's shard, more than once.
 func (c *Controller) end(why string) {
 	c.mu.Lock()
@@ -97,7 +108,11 @@ func (c *Controller) leaveQueue(q *queue) {
 	if q == c.admin {
 		c.shard.StopTimer(&c.timer)
 		c.shard.StopTimer(&c.settle)
-		c.dropQueues("admin queue is gone")
+		if q.parted {
+			c.partQueues()
+		} else {
+			c.dropQueues("admin queue is gone")
+		}
 		if !c.discovery() && c.props.Accepting() {
 			c.subsystem.unsafe.Add(1)
 		}

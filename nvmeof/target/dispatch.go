@@ -66,7 +66,7 @@ func (q *queue) Begin(r *command.Request) {
 	}
 	c := q.controller
 	switch {
-	case q.leaving != nil:
+	case q.leaving != nil || q.parting:
 		r.Finish(capsule.StatusSQDeleted)
 	case q.auth.locked && !beforeAuth(r.Cmd):
 		q.refuseLocked(r)

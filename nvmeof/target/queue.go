@@ -43,6 +43,8 @@ type queue struct {
 	leaving    *command.Request // a Disconnect command that was accepted; the queue ends when it is done
 	why        string           // we disconnected; empty if the host did
 	failed     bool
+	parted     bool        // the host disconnected, and not because we did
+	parting    bool        // nothing is executed any more: the host is about to disconnect
 	refused    bool        // there is no connection
 	timer      shard.Timer // Connect must come before
 	proven     bool        // not counted in silent any more
@@ -118,7 +120,7 @@ func (q *queue) finished(index int) {
 // Failed implements [fabric.Handler]: nothing of ours may wait on. What a
 // backend has comes back by itself.
 func (q *queue) Failed(err error) {
-	q.failed = true
+	q.failed, q.parted = true, q.why == "" && isDisconnect(err)
 	q.Shard.StopTimer(&q.timer)
 	q.Shard.StopTimer(&q.auth.timer)
 	q.logEnd(err)
@@ -147,6 +149,17 @@ func (q *queue) disconnect(why string) {
 		q.why = why
 	}
 	q.wire.Disconnect()
+}
+
+// part ends what is under way, and soon the connection, if the host does not.
+func (q *queue) part() {
+	if q.failed || q.parting {
+		return
+	}
+	q.parting = true
+	q.timer.Func = func() { q.disconnect("admin queue is gone") }
+	q.Shard.SetTimer(&q.timer, farewellTime)
+	q.End()
 }
 
 // logEnd says once per association that the host has gone, and of each queue
