@@ -57,13 +57,27 @@ func (s *Store) openFile() (created bool, err error) {
 	case nil:
 		return created, nil
 	case unix.ENOENT:
-		return false, fmt.Errorf("%w: give a size to create it", &fs.PathError{Op: "open", Path: s.path, Err: err})
-	case unix.EROFS, unix.EACCES, unix.EPERM:
-		if !s.cfg.ReadOnly && !created {
-			return false, fmt.Errorf("%w: open it read-only, or allow writing", &fs.PathError{Op: "open", Path: s.path, Err: err})
+		remedy := "give a size to create it"
+		if created {
+			remedy = "make its folder first"
 		}
+		return false, fmt.Errorf("%w: %s", &fs.PathError{Op: "open", Path: s.path, Err: err}, remedy)
+	case unix.EROFS, unix.EACCES, unix.EPERM:
+		return false, fmt.Errorf("%w: %s", &fs.PathError{Op: "open", Path: s.path, Err: err}, s.permit(created))
 	}
 	return false, &fs.PathError{Op: "open", Path: s.path, Err: err}
+}
+
+// permit says what lets us open a file that we may not.
+func (s *Store) permit(created bool) string {
+	dir, user := filepath.Dir(s.path), os.Getuid()
+	switch {
+	case created:
+		return fmt.Sprintf("user %d may not make files in %s: chown or chmod that", user, dir)
+	case s.cfg.ReadOnly:
+		return fmt.Sprintf("user %d may not read it: chown or chmod it, and let that user pass the folders above", user)
+	}
+	return fmt.Sprintf("user %d may not read and write it: chown or chmod it, and let that user pass the folders above, or open it read-only", user)
 }
 
 func openRetry(path string, flags int) (int, error) {

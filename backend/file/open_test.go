@@ -174,7 +174,7 @@ func TestOpenRefuses(t *testing.T) {
 		want string
 	}{
 		{filepath.Join(dir, "missing"), Config{}, "give a size to create it"},
-		{filepath.Join(dir, "no", "such"), Config{Size: 4096}, "no such file"},
+		{filepath.Join(dir, "no", "such"), Config{Size: 4096}, "no such file or directory: make its folder first"},
 		{dir, Config{Size: 4096}, "directory"},
 		{fifo, Config{}, "special file"},
 		{fifo, Config{ReadOnly: true}, "special file"},

@@ -106,10 +106,10 @@ func TestConnectResized(t *testing.T) {
 	c.wantEnd(0)
 }
 
-// TestAttachTrim: what a client trims is freed in the target's file.
+// TestAttachTrim: what a client trims is freed in the target's file, if that is thin.
 func TestAttachTrim(t *testing.T) {
 	beside(t)
-	s := startConfigured(t, testConfig)
+	s := startConfigured(t, strings.Replace(testConfig, "size: 8MiB}", "size: 8MiB, thin: true}", 1))
 	s.out.await(t, "nvme connect")
 	a := startAttach(t, s.testTarget)
 	n := dialNBD(t, a.socket, "2")

@@ -80,7 +80,9 @@ func (f *benchFabric) measurePaths(cmd *cobra.Command, run func(context.Context,
 	ctx := cmd.Context()
 	wait, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
+	answered := tellSilence(cmd.ErrOrStderr(), paths...)
 	s, err := multipath.Connect(wait, cfg)
+	answered()
 	if err != nil {
 		return nil, explain(ctx, err, identity)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,6 +79,14 @@ func commandIn(ctx context.Context, in []byte, args ...string) outcome {
 	root.SetErr(&errOut)
 	err := execute(ctx, root, args)
 	return outcome{out.String(), errOut.String(), err}
+}
+
+// wantOne wants one of several texts to be said.
+func (o outcome) wantOne(t *testing.T, texts ...string) {
+	t.Helper()
+	if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(o.out, text) }) {
+		t.Errorf("none of %q in:\n%s", texts, o.out)
+	}
 }
 
 // code is the exit code, of a process or of a command in this one.
@@ -271,33 +280,38 @@ func TestIdentityIsKept(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	for line, text := range map[string]string{
-		"discover":                                                "--traddr is missing",
-		"discover -a 127.0.0.1 -t tcp":                            "only rdma is supported",
-		"discover -a 127.0.0.1 -t verbs":                          "it is --provider verbs",
-		"discover -a 127.0.0.1 --provider roce":                   "--provider roce: want softroce",
-		"target --listen ::1 --nqn n --provider x --export mem:0": "--transport x",
-		"discover -a 127.0.0.1 --windows maybe":                   "it is auto, on or off",
-		"discover -a example.org":                                 "example.org",
-		"discover -a 127.0.0.1 -o yaml":                           "it is one of binary, json, normal",
-		"discover -a 127.0.0.1 -o jsn":                            "did you mean json?",
-		"discover --tradr 127.0.0.1":                              "did you mean traddr?",
-		"discover -a 127.0.0.1 -S x":                              "not of the form",
-		"discover -a 127.0.0.1 extra":                             "extra",
-		"dicsover":                                                "did you mean discover?; see nvmeof --help",
-		"--foo":                                                   "unknown flag: --foo; see nvmeof --help",
-		"discover --foo":                                          "; see nvmeof discover --help",
-		"namespace add --dry-rum":                                 "did you mean dry-run?; see nvmeof namespace add --help",
-		"namespace ad 3":                                          `unknown command "ad" for "nvmeof namespace"; did you mean add?; see nvmeof namespace --help`,
-		"target aply x":                                           `did you mean apply?; see nvmeof target --help`,
-		"namespace add 1 2":                                       "accepts 1 arg(s), received 2; see nvmeof namespace add --help",
-		"completion bsh":                                          "did you mean bash?; see nvmeof completion --help",
-		"bench -a 127.0.0.1 --bs 4x":                              `size "4x"`,
-		"target --listen 127.0.0.1":                               "--nqn is missing",
-		"target --listen x --nqn n --export mem:1MiB":             "--listen",
-		"target --listen ::1 --nqn n --export mem:0":              "--allow-host",
-		"target --listen ::1 --nqn n":                             "--export is missing",
-		"id-ctrl -a 127.0.0.1 -i 0 -n x":                          "--nr-io-queues 0",
-		"target --listen 127.0.0.1 --nqn n --exprot x":            "did you mean export?",
+		"discover":                                                  "--traddr is missing",
+		"discover -a 127.0.0.1 -t tcp":                              "only rdma is supported",
+		"discover -a 127.0.0.1 -t verbs":                            "it is --provider verbs",
+		"discover -a 127.0.0.1 --provider roce":                     "--provider roce: want softroce",
+		"target --listen ::1 --nqn n --provider x --export mem:0":   "--transport x",
+		"discover -a 127.0.0.1 --windows maybe":                     "it is auto, on or off",
+		"discover -a example..org":                                  "example..org is no IP address, and no name that this machine knows",
+		"discover -a fe80::1":                                       "is link-local: name the interface that leads to it, as in fe80::1%eth0",
+		"connect -a fe80::1 -n x":                                   "is link-local: name the interface that leads to it, as in fe80::1%eth0",
+		"target --listen fe80::1 --nqn n --export mem:1MiB":         "is link-local: name its interface, as in fe80::1%eth0",
+		"target --listen host.example --nqn n --export mem:1MiB":    "is no IP address: give one of this machine's, as ip address shows them",
+		"target --listen ::1 --nqn n --allow-any-host --export mem": "memory needs a size, as in mem:1GiB; a file of that name is ./mem",
+		"discover -a 127.0.0.1 -o yaml":                             "it is one of binary, json, normal",
+		"discover -a 127.0.0.1 -o jsn":                              "did you mean json?",
+		"discover --tradr 127.0.0.1":                                "did you mean traddr?",
+		"discover -a 127.0.0.1 -S x":                                "not of the form",
+		"discover -a 127.0.0.1 extra":                               "extra",
+		"dicsover":                                                  "did you mean discover?; see nvmeof --help",
+		"--foo":                                                     "unknown flag: --foo; see nvmeof --help",
+		"discover --foo":                                            "; see nvmeof discover --help",
+		"namespace add --dry-rum":                                   "did you mean dry-run?; see nvmeof namespace add --help",
+		"namespace ad 3":                                            `unknown command "ad" for "nvmeof namespace"; did you mean add?; see nvmeof namespace --help`,
+		"target aply x":                                             `did you mean apply?; see nvmeof target --help`,
+		"namespace add 1 2":                                         "accepts 1 arg(s), received 2; see nvmeof namespace add --help",
+		"completion bsh":                                            "did you mean bash?; see nvmeof completion --help",
+		"bench -a 127.0.0.1 --bs 4x":                                `size "4x"`,
+		"target --listen 127.0.0.1":                                 "--nqn is missing",
+		"target --listen x --nqn n --export mem:1MiB":               "--listen",
+		"target --listen ::1 --nqn n --export mem:0":                "--allow-host",
+		"target --listen ::1 --nqn n":                               "--export is missing",
+		"id-ctrl -a 127.0.0.1 -i 0 -n x":                            "--nr-io-queues 0",
+		"target --listen 127.0.0.1 --nqn n --exprot x":              "did you mean export?",
 	} {
 		command(t, strings.Fields(line)...).want(t, exitUsage, text)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"net"
 	"net/netip"
 	"runtime"
 	"time"
@@ -59,7 +60,7 @@ func (c *connection) addConnectionFlags(cmd *cobra.Command, sqflow string) {
 	flags.StringVarP(&c.transport, "transport", "t", "rdma", "transport type: rdma")
 	flags.StringVar(&c.provider, "provider", transportSoftroce, "RDMA transport of this host: "+transportHelp)
 	flags.StringVar(&c.windows, "windows", windowsAuto, "a key of its own for each command's memory: on, off, or auto (where the RDMA device has sound memory windows)")
-	flags.StringVarP(&c.traddr, "traddr", "a", "", "transport address: the controller's IP address")
+	flags.StringVarP(&c.traddr, "traddr", "a", "", "transport address: the controller's IP address, or a name that this machine knows")
 	flags.StringVarP(&c.trsvcid, "trsvcid", "s", "", "transport service id: the controller's port (default 4420)")
 	flags.StringVarP(&c.nqn, "nqn", "n", "", "subsystem nqn")
 	flags.StringVarP(&c.hostTraddr, "host-traddr", "w", "", "this host's address (default: the route's, or a free 127/8 address)")
@@ -79,6 +80,7 @@ func (c *connection) addConnectionFlags(cmd *cobra.Command, sqflow string) {
 	flags.IntVar(&c.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
 	flags.Var((*congestion)(&c.congestion), "congestion", congestionHelp)
 	_ = flags.MarkHidden("host-iface")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return lookUp(cmd, net.DefaultResolver) }
 }
 
 // What --windows takes.
@@ -121,7 +123,15 @@ func (c *connection) addr() (netip.AddrPort, error) {
 	if err != nil {
 		return addr, usage("%v", err)
 	}
+	if lacksZone(addr.Addr()) {
+		return addr, usage("--traddr %v is link-local: name the interface that leads to it, as in %v%%eth0", addr.Addr(), addr.Addr())
+	}
 	return addr, nil
+}
+
+// lacksZone reports whether an address means nothing without an interface, and has none.
+func lacksZone(a netip.Addr) bool {
+	return a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == ""
 }
 
 // providerHint is for who gives a host the target's --transport.
@@ -162,6 +172,7 @@ type session struct {
 	identity nvmeof.HostIdentity
 	device   rdmatransport.Device
 	host     *host.Host
+	warn     io.Writer // is told where nobody answers
 }
 
 // open starts a host that can reach the address. What is worth knowing about its
@@ -185,7 +196,7 @@ func (c *connection) open(warn io.Writer) (*session, error) {
 	if err != nil {
 		return nil, errors.Join(err, device.Close())
 	}
-	return &session{c, addr, identity, device, h}, nil
+	return &session{c, addr, identity, device, h, warn}, nil
 }
 
 // maxShards is the most that a device of either provider has.

@@ -183,7 +183,7 @@ func TestApplyUnderIO(t *testing.T) {
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
 	ended := make(chan outcome, 1)
 	go func() {
-		ended <- command(t, c.at("bench", "-n", testNQN, "--rw", "randwrite", "--size", "8MiB", "--verify", "--time_based", "--runtime", "2s", "--iodepth", "8")...)
+		ended <- command(t, c.at("bench", "-n", testNQN, "--rw", "randwrite", "--size", "8MiB", "--verify", "--time_based", "--runtime", "5s", "--iodepth", "8")...)
 	}()
 	for !strings.Contains(command(t, "controller", "list", "-o", "json", "--interval", "1ms").want(t, 0).out, `"commands"`) {
 		if t.Context().Err() != nil {
@@ -203,7 +203,7 @@ func TestApplyUnderIO(t *testing.T) {
 		command(t, "target", "diff", c.write(t, "more", more), "-o", "json").want(t, 0, "[]")
 		command(t, "target", "apply", "--dry-run", c.write(t, "base", base)).want(t, 0, "would remove subsystem nqn.2026-11.org.example:more")
 		command(t, "target", "apply", c.write(t, "base", base)).want(t, 0, "remove subsystem nqn.2026-11.org.example:more")
-		if i == 5 {
+		if i == 2 {
 			c.wantRates(t)
 		}
 	}

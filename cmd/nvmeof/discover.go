@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
@@ -102,7 +103,9 @@ func (s *session) discover(ctx context.Context, nqn string) (*host.DiscoveryLog,
 	if err != nil {
 		return nil, err
 	}
+	answered := tellSilence(s.warn, connections.Path{Options: o})
 	log, err := s.host.Discover(ctx, o)
+	answered()
 	if err != nil {
 		return nil, s.refused(ctx, err, nvmeof.DiscoveryNQN)
 	}

@@ -48,6 +48,8 @@ func parseExport(s string) (export, error) {
 			return e, fmt.Errorf("export %q: %w", s, err)
 		}
 		e.memory, e.path = n, ""
+	} else if e.path == "mem" {
+		return e, fmt.Errorf("export %q: memory needs a size, as in mem:1GiB; a file of that name is ./mem", s)
 	} else if e.path == "" {
 		return e, fmt.Errorf("export %q names nothing: give %s", s, exportHelp)
 	}

@@ -170,7 +170,9 @@ func (s *session) connect(ctx context.Context, nqn string) (*host.Controller, er
 	if err != nil {
 		return nil, err
 	}
+	answered := tellSilence(s.warn, connections.Path{Options: o})
 	c, err := s.host.Connect(ctx, o)
+	answered()
 	if err != nil {
 		return nil, s.refused(ctx, err, nvmeof.NQN(nqn))
 	}

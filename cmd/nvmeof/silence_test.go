@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -12,6 +13,10 @@ func TestSilentAddress(t *testing.T) {
 	const silent = "127.63.11.9"
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	start := time.Now()
+	var others []*process
+	for _, line := range []string{"list -a SILENT", "discover -a SILENT", "id-ctrl -a SILENT -n NQN", "bench -a SILENT -n NQN", "bench -a SILENT -n NQN -c 1"} {
+		others = append(others, startCommand(t, words(strings.NewReplacer("SILENT", silent, "NQN", testNQN).Replace(line))...))
+	}
 	alone := startCommand(t, "connect", "-t", "rdma", "-a", silent, "-n", testNQN)
 	a := startAttach(t, s, "-a", silent+","+s.addr)
 	if d := time.Since(start); d > 10*time.Second { // of 20 and more until an attempt ends
@@ -19,6 +24,11 @@ func TestSilentAddress(t *testing.T) {
 	}
 	a.errOut.await(t, "nvmeof: "+silent+": connecting: no answer yet\n")
 	alone.errOut.await(t, "nvmeof: no connection to "+silent+":4420 after 3s; still trying: ")
+	for _, o := range others {
+		o.errOut.await(t, "nvmeof: no connection to "+silent+":4420 after 3s; still trying: ")
+		o.stop()
+		o.wantEnd(exitInterrupted)
+	}
 	a.stop()
 	if err := <-a.ended; err != nil {
 		t.Errorf("after a signal: %v", err)

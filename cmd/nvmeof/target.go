@@ -127,7 +127,9 @@ func (f *targetFlags) addresses() ([]netip.AddrPort, error) {
 		addr, err := nvmeof.ParseListen(s)
 		switch {
 		case err != nil:
-			return nil, usage("--listen: %v", err)
+			return nil, usage("--listen: %v: give one of this machine's, as ip address shows them, or 0.0.0.0 or [::] for all", err)
+		case lacksZone(addr.Addr()):
+			return nil, usage("--listen %v is link-local: name its interface, as in %v%%eth0", addr.Addr(), addr.Addr())
 		case slices.Contains(addrs, addr):
 			return nil, usage("--listen %v is there twice", addr)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -66,7 +67,10 @@ func bindHint(path string, err error) string {
 // tells: somebody is served there, or it is no socket.
 func Vacant(path string) error {
 	_, err := os.Lstat(path)
-	if os.IsNotExist(err) {
+	if dir := filepath.Dir(path); os.IsNotExist(err) {
+		if _, err := os.Stat(dir); err != nil {
+			return fmt.Errorf("socket %s: %w: make that folder, as by mkdir -p %s, or give another path", path, err, dir)
+		}
 		return nil
 	}
 	return mayReplace(path)
