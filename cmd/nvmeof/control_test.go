@@ -340,3 +340,34 @@ func TestSocketIsFree(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSetDefault: default takes back what can be taken back, and a namespace becomes
+// another kind.
+func TestSetDefault(t *testing.T) {
+	c := startConfigured(t, testConfig)
+	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
+	for _, x := range []struct {
+		line string
+		code int
+		want string
+	}{
+		{"host add h1 -n NQN --namespace 2=none", 0, "add host h1"},
+		{"host set h1 -n NQN --namespace default", 0, "namespaces "},
+		{"ns set 2 -n NQN --engine threads --dry-run", 0, "with another file.engine"},
+		{"ns set 1 -n NQN --size 1MiB", exitUsage, "file: path is missing"},
+		{"ns set 1 -n NQN --memory default", exitUsage, "nothing is exported"},
+		{"ns set 1 -n NQN --memory default --file DIR/first --size 1MiB --dry-run", 0, "would add namespace 1"},
+	} {
+		line := strings.NewReplacer("DIR", c.dir, "NQN", testNQN).Replace(x.line)
+		command(t, words(line)...).want(t, x.code, x.want)
+	}
+}
+
+// TestSetOfBlock: what files and devices both have is set in what the namespace is.
+func TestSetOfBlock(t *testing.T) {
+	c := startConfigured(t, strings.Replace(testConfig, "memory: {size: 16MiB}", "block: {path: /dev/nvmeof-is-not-there}", 1))
+	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
+	// The target would open the device again, which it cannot.
+	command(t, "ns", "set", "1", "-n", testNQN, "--engine", "threads", "--buffered").want(t, exitFailed, "stat /dev/nvmeof-is-not-there")
+	command(t, "ns", "set", "2", "-n", testNQN, "--block", "/dev/x", "--engine", "threads").want(t, exitUsage, "file and block are given together")
+}

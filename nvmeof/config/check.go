@@ -61,6 +61,7 @@ func (doc *Document) review() (found, doubts Problems) {
 		r.subsystem(s, fmt.Sprintf("subsystems[%d]", i))
 	}
 	r.backends()
+	r.reservations()
 	for i, x := range doc.Referrals {
 		r.referral(x, fmt.Sprintf("referrals[%d]", i))
 	}
@@ -244,6 +245,23 @@ func (r *reviewer) backends() {
 				r.fail(here.path, "if hosts can cope with that, say shared: true in both", "%s is exported by %s already", p, first.path)
 			case !first.n.SameStore(n):
 				r.fail(here.path, "write the same for both", "%s is opened once, and %s has other options for it", p, first.path)
+			}
+		}
+	}
+}
+
+// reservations finds files for reservations that are exported.
+func (r *reviewer) reservations() {
+	exports := map[Path]string{}
+	for i, s := range r.doc.Subsystems {
+		for j, n := range s.Namespaces {
+			exports[n.Path()] = fmt.Sprintf("subsystems[%d].namespaces[%d]", i, j)
+		}
+	}
+	for i, s := range r.doc.Subsystems {
+		for j, n := range s.Namespaces {
+			if x := exports[n.Reservations]; x != "" && n.Reservations != "" {
+				r.fail(fmt.Sprintf("subsystems[%d].namespaces[%d].reservations", i, j), "name another file", "%s is what %s exports", n.Reservations, x)
 			}
 		}
 	}

@@ -61,6 +61,10 @@ func join(path, name string) string {
 func (d *decoder) decode(n *node, to reflect.Value, path string, tags fieldInfo) {
 	d.places[path] = n.at
 	if d.merge && n.kind == kindNull {
+		if tags.need {
+			d.fail(n.at, path, "has no default", "give a value, or leave the field as it is")
+			return
+		}
 		to.SetZero()
 		return
 	}
@@ -70,10 +74,13 @@ func (d *decoder) decode(n *node, to reflect.Value, path string, tags fieldInfo)
 	}
 	switch to.Kind() {
 	case reflect.Pointer:
-		if !d.merge || to.IsNil() {
+		merge := d.merge
+		if !merge || to.IsNil() {
 			to.Set(reflect.New(to.Type().Elem()))
+			d.merge = false // what is new needs all that it has to have
 		}
 		d.decode(n, to.Elem(), path, tags)
+		d.merge = merge
 	case reflect.Struct:
 		d.object(n, to, path)
 	case reflect.Slice:

@@ -252,7 +252,36 @@ func TestMerge(t *testing.T) {
 	if err := Merge("m", []byte(`{"file": {"sice": 1}}`), n); err == nil || !strings.Contains(err.Error(), "m:1:11: file: unknown field sice; did you mean size?") {
 		t.Errorf("%v", err)
 	}
+	for text, want := range map[string]string{
+		`{"nsid": null}`:             "nsid: has no default",
+		`{"file": {"path": null}}`:   "file.path: has no default",
+		`{"memory": {}}`:             "memory: size is missing",
+		`{"block": {"force": true}}`: "block: path is missing",
+	} {
+		if err := Merge("m", []byte(text), n); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	if err := Merge("m", []byte(`{"file": null, "memory": {"size": "1MiB"}}`), doc.Clone().Subsystems[0].Namespaces[0]); err != nil {
+		t.Error(err)
+	}
 	if string(doc.YAML()) != base {
 		t.Errorf("the original is\n%s", doc.YAML())
+	}
+}
+
+// TestReservationsExported: a file that is exported cannot keep reservations too.
+func TestReservationsExported(t *testing.T) {
+	doc := parsed(t, base)
+	for _, n := range doc.Subsystems[0].Namespaces {
+		n.Reservations = "/a1"
+		if _, err := doc.Check(); err == nil || !strings.Contains(err.Error(), "reservations: /a1 is what subsystems[0].namespaces[0] exports; name another file") {
+			t.Errorf("%v", err)
+		}
+		n.Reservations = "/r"
+		if _, err := doc.Check(); err != nil {
+			t.Error(err)
+		}
+		n.Reservations = ""
 	}
 }

@@ -134,6 +134,27 @@ func PartProperties(part any) any {
 	return properties
 }
 
+// Needed reports whether a field of a part of a document, by its path from there, has to
+// be given.
+func Needed(part any, path string) bool { return fieldAt(part, path).need }
+
+// fieldAt finds a field by its path.
+func fieldAt(part any, path string) (f fieldInfo) {
+	t := reflect.TypeOf(part)
+	for name := range strings.SplitSeq(path, ".") {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		fields := fieldsOf(t)
+		at := slices.IndexFunc(fields, func(f fieldInfo) bool { return f.name == name })
+		if at < 0 {
+			panic("config: no field " + path)
+		}
+		f, t = fields[at], t.Field(fields[at].index).Type
+	}
+	return f
+}
+
 // Describe is the description of a field of a part of a document, by its path from
 // there, and its kind: Bool, Int, Slice or String, which stands for all scalars
 // with a form of their own.

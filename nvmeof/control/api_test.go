@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -280,5 +281,21 @@ func TestSlowCaller(t *testing.T) {
 	n, err := c.Read(b)
 	if err != nil || !strings.Contains(string(b[:n]), itoa(http.StatusBadRequest)) {
 		t.Errorf("%q, %v", b[:n], err)
+	}
+}
+
+// TestOptions: an option that is not understood does not mean that a dry run becomes one
+// that is not.
+func TestOptions(t *testing.T) {
+	r := newAPIRig(t)
+	for query, ok := range map[string]bool{
+		"dry-run=true": true, "dry-run=1": false, "dry-run": false, "dry-run=True": false, "dry-run=true&dry-run=false": false,
+		"dry_run=true": false, "dry-run=true;x": false, "save=false&dry-run=true": true,
+	} {
+		w := httptest.NewRecorder()
+		Handler(r.Manager).ServeHTTP(w, httptest.NewRequest("POST", "/v1/subsystems?"+query, strings.NewReader(`{"nqn": "a"}`)))
+		if (w.Code == http.StatusOK) != ok || len(r.Document().Subsystems) > 0 {
+			t.Errorf("%s: %d %s", query, w.Code, w.Body)
+		}
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -16,6 +18,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control/bounded"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -172,15 +175,22 @@ func serveRoute(m *Manager, r *route, w http.ResponseWriter, q *http.Request) (a
 	if !utf8.Valid(body) {
 		return nil, config.Problems{{Text: "the body is not UTF-8"}}
 	}
-	for name := range q.URL.Query() {
+	query, err := url.ParseQuery(q.URL.RawQuery)
+	if err != nil {
+		return nil, config.Problems{{Text: "options: " + err.Error()}}
+	}
+	for name, values := range query {
 		if !contains(r.query, name) {
-			return nil, config.Problems{{Text: "unknown option " + name}}
+			return nil, config.Problems{{Text: "unknown option " + nvmeof.Printable(name)}}
+		}
+		if len(values) != 1 || values[0] != "true" && values[0] != "false" {
+			return nil, config.Problems{{Text: "option " + name + " is given as " + nvmeof.Printable(strings.Join(values, ", ")), Fix: "it is true or false"}}
 		}
 	}
 	if r.body != nil && len(body) == 0 {
 		body = []byte("{}")
 	}
-	return r.serve(&call{manager: m, path: q.PathValue, query: q.URL.Query(), body: body})
+	return r.serve(&call{manager: m, path: q.PathValue, query: query, body: body})
 }
 
 func contains(list []string, s string) bool {

@@ -55,7 +55,11 @@ func (s *fieldSet) object() (map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		put(out, f.path, v)
+		path := f.path
+		if parent := strings.LastIndex(path, "."); v == nil && parent >= 0 && config.Needed(s.part, path) {
+			path = path[:parent] // --memory default: no memory any more
+		}
+		put(out, path, v)
 	}
 	return out, nil
 }
@@ -123,6 +127,9 @@ func numbers(flag string, items []string) (out []int, err error) {
 // parseRights reads "1=read,2=none".
 func parseRights(items []string) (out []map[string]any, err error) {
 	out = []map[string]any{}
+	if slices.Equal(items, []string{"default"}) {
+		return out, nil
+	}
 	for _, item := range items {
 		nsid, access, ok := strings.Cut(item, "=")
 		n, err := strconv.Atoi(nsid)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
 func lower(s string) string { return strings.ToLower(s) }
@@ -94,11 +95,30 @@ func namespaceObject() *object[config.Namespace] {
 				if cmd.Flags().Changed("buffered") {
 					put(body, kind+".buffered", *buffered)
 				}
-				if *engine != "" {
+				switch *engine {
+				case "":
+				case "default":
+					put(body, kind+".engine", nil)
+				default:
 					put(body, kind+".engine", *engine)
 				}
 				return nil
 			}
+		},
+		complete: func(ctx context.Context, v *verb, key string, body map[string]any) error {
+			file, some := body["file"].(map[string]any)
+			if _, other := file["path"]; !some || other {
+				return nil
+			}
+			var n config.Namespace
+			if err := v.Get(ctx, control.Path("subsystems", v.nqn, "namespaces", key), &n); err != nil || n.Block == nil {
+				return err
+			}
+			delete(body, "file") // --engine and --buffered are of both
+			for name, value := range file {
+				put(body, "block."+name, value)
+			}
+			return nil
 		},
 	}
 }

@@ -27,7 +27,9 @@ type object[T any] struct {
 	fixed []string
 	// extend adds flags of its own; it returns what puts them into the object.
 	extend func(cmd *cobra.Command) func(map[string]any) error
-	noSet  bool
+	// complete puts into the object what set has to ask the target for.
+	complete func(ctx context.Context, v *verb, key string, body map[string]any) error
+	noSet    bool
 }
 
 // A verb is one subcommand in the making.
@@ -181,6 +183,11 @@ func (o *object[T]) setCommand() *cobra.Command {
 		}
 		if len(body) == 0 {
 			return failure.Usagef("nothing to set: see nvmeof %s set --help", o.name)
+		}
+		if o.complete != nil {
+			if err := o.complete(cmd.Context(), v, args[0], body); err != nil {
+				return err
+			}
 		}
 		return v.Edit(cmd, "PATCH", o.path(v, args[0]), body)
 	}
