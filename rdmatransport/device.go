@@ -3,6 +3,8 @@ package rdmatransport
 import (
 	"context"
 	"net/netip"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 )
 
 // Attrs are the limits of a device. All are inclusive.
@@ -26,6 +28,8 @@ type Attrs struct {
 	// the time: one that is given back to the system (MADV_DONTNEED of madvise(2)) or
 	// mapped anew is no longer what the device reads and writes.
 	Pins bool
+	// Node is the NUMA node that the device is at, where the system says so.
+	Node numa.Node
 }
 
 // A Device is one RDMA endpoint: an RNIC's port, or an address on which

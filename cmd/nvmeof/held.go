@@ -153,7 +153,7 @@ func (h *held) checkHeld() error {
 	return nil
 }
 
-const iopolicyHelp = "which of several paths a request takes: numa|round-robin|queue-depth|latency (default numa, the first of the best)"
+const iopolicyHelp = "which of several paths a request takes: numa|round-robin|queue-depth|latency (default numa, the nearest of the best)"
 
 func (h *held) timers() multipath.Timers {
 	t := multipath.Timers{

@@ -18,9 +18,10 @@ func newIOPolicy() *cobra.Command {
 		Use:   "iopolicy [-n NQN | -d nvme-subsys0] numa|round-robin|queue-depth|latency",
 		Short: "Set which path requests take to subsystems that nvmeof connect holds",
 		Long: `Sets by which rule requests take one of several paths to a subsystem that nvmeof connect
-or connect-all holds, or to all of them. Of paths the optimized ones come first: numa stays
-with the first, round-robin takes one after the other, queue-depth the one with the fewest
-requests in flight, latency the one that is likely to answer first.
+or connect-all holds, or to all of them. Of paths the optimized ones come first: numa takes
+the one whose device is nearest to the processor that asks, and of equals stays with the
+first, round-robin takes one after the other, queue-depth the one with the fewest requests
+in flight, latency the one that is likely to answer first.
 nvmeof list-subsys -v shows it.`,
 		Example: "  nvmeof iopolicy -d nvme-subsys0 round-robin",
 		Args:    cobra.ExactArgs(1),

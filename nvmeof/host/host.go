@@ -12,6 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 )
 
 // A Host connects to controllers over one device. Its methods may be called from
@@ -91,6 +92,9 @@ func (h *Host) closeShards() error {
 
 // Identity is by what controllers know the host.
 func (h *Host) Identity() nvmeof.HostIdentity { return h.identity }
+
+// Node is the NUMA node of the host's device, where the system says so.
+func (h *Host) Node() numa.Node { return h.attrs.Node }
 
 // Shards is how many loops the host has.
 func (h *Host) Shards() int { return len(h.shards) }

@@ -93,7 +93,7 @@ type Policy = decide.Policy
 
 // Policies.
 const (
-	NUMA       = decide.NUMA       // stay with the first usable one
+	NUMA       = decide.NUMA       // the one whose device is nearest to the processor that asks
 	RoundRobin = decide.RoundRobin // one after the other
 	QueueDepth = decide.QueueDepth // the one with the fewest requests in flight
 	Latency    = decide.Latency    // the one that has been fastest, by its requests in flight

@@ -34,7 +34,10 @@
 // moves to another group followed; where the log does not name it its Identify data do,
 // which are read after each event about namespaces. A group that stays
 // in the state Change for longer than ANATT has its path connected anew. Among the
-// best paths the [Policy] chooses, for each request.
+// best paths the [Policy] chooses, for each request. NUMA, the default, takes the one
+// whose device is at the node of the processor that asks, or nearest to it, by the
+// distances that the firmware tells; of equals, and where it tells none, it stays with one,
+// at first the first.
 //
 // # Namespaces that change
 //
@@ -126,5 +129,5 @@
 //
 // Cross-controller reset (TP8028), by which a path would end the commands of a lost
 // one at once.
-// Distances between processors and devices. Discovery of paths.
+// Discovery of paths.
 package multipath

@@ -358,7 +358,7 @@ func (n *Namespace) await(ctx context.Context, t *trial, table *table, changed <
 // choose returns the route that a blocking call takes, or nil.
 func (n *Namespace) choose(t *table, now int64) *route {
 	var room [MaxPaths]decide.Candidate
-	cs := t.candidates(room[:], n.sub.Policy(), now)
+	cs := t.candidates(room[:], n.sub.Policy(), now, t.here(n))
 	at := decide.Cursor{Last: int(n.last.Load()), Count: n.count.Load()}
 	i := decide.Choose(n.sub.Policy(), cs, &at)
 	if i < 0 {

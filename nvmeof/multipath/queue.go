@@ -11,6 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 )
 
 // A Queue carries operations of one goroutine at a time over all paths. It
@@ -34,6 +35,8 @@ type Queue struct {
 	byRoute  []*child // nil: not opened yet
 	cs       []decide.Candidate
 	cursor   decide.Cursor
+	prepared uint32
+	here     numa.Node // of the owner, a little while ago; 0 where it does not matter
 	results  [64]backend.Result
 	closed   bool
 	stirred  atomic.Bool // the table is another one
@@ -127,14 +130,21 @@ func (q *Queue) Submit(rs []backend.Request) int {
 	return n
 }
 
+// lookAround is after how many batches a queue looks on which NUMA node its owner is.
+const lookAround = 64
+
 // prepare takes the paths as they are now.
 func (q *Queue) prepare() (now int64) {
 	if q.stirred.Load() {
 		q.stirred.Store(false)
 		q.adopt(q.ns.table.Load())
+		q.prepared = 0
 	}
 	now = q.ns.sub.now()
-	q.cs = q.table.candidates(q.cs, q.ns.sub.Policy(), now)
+	if q.prepared++; q.prepared%lookAround == 1 {
+		q.here = q.table.here(q.ns)
+	}
+	q.cs = q.table.candidates(q.cs, q.ns.sub.Policy(), now, q.here)
 	return now
 }
 

@@ -43,13 +43,13 @@ func resizableLab(t *testing.T, targets int, size int64) (*lab, *resizable) {
 // writeBoth writes a block, by a queue and without.
 func writeBoth(t *testing.T, n *Namespace, off int64) (blocking, queued error) {
 	t.Helper()
-	_, blocking = n.WriteAt(make([]byte, 512), off)
+	_, blocking = n.WriteAt(make([]byte, n.BlockSize()), off)
 	q, err := n.OpenQueue(1, nil)
 	if err != nil {
 		return blocking, err
 	}
 	defer q.Close()
-	q.Submit([]backend.Request{{Op: backend.OpWrite, Offset: off, Length: 512, Buf: make([]byte, 512)}})
+	q.Submit([]backend.Request{{Op: backend.OpWrite, Offset: off, Length: int64(n.BlockSize()), Buf: make([]byte, n.BlockSize())}})
 	var rs [1]backend.Result
 	for q.Poll(rs[:]) == 0 {
 		if err := q.Wait(); err != nil {

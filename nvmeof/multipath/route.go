@@ -10,6 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 )
 
 // A table is what requests to a namespace go by: one route for each path. It does
@@ -37,8 +38,8 @@ type route struct {
 // never is a time that does not come.
 const never = math.MaxInt64
 
-// candidates fills cs with the routes as they are now.
-func (t *table) candidates(cs []decide.Candidate, p Policy, now int64) []decide.Candidate {
+// candidates fills cs with the routes as they are now, for a caller at a NUMA node.
+func (t *table) candidates(cs []decide.Candidate, p Policy, now int64, here numa.Node) []decide.Candidate {
 	cs = cs[:0]
 	for i := range t.routes {
 		r := &t.routes[i]
@@ -46,12 +47,23 @@ func (t *table) candidates(cs []decide.Candidate, p Policy, now int64) []decide.
 		if r.class != decide.Unusable && (r.attachment.blocked.Load() > now || r.attachment.holds.Load() > 0) {
 			c.Class = decide.Unusable
 		}
+		if here != 0 {
+			c.Distance = r.path.sub.nodes.Distance(here, r.path.cfg.Host.Node())
+		}
 		if p >= QueueDepth {
 			c.InFlight, c.Latency = r.path.inFlight.Load(), r.path.latency.Load()
 		}
 		cs = append(cs, c)
 	}
 	return cs
+}
+
+// here is the NUMA node of the caller, where that matters: 0 where all paths are as near.
+func (t *table) here(n *Namespace) numa.Node {
+	if n.sub.nodes == nil || len(t.routes) < 2 || n.sub.Policy() != NUMA {
+		return 0
+	}
+	return numa.Here()
 }
 
 // hopeless reports whether a request that finds no route has nothing to wait for.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
@@ -53,6 +54,7 @@ type Device struct {
 	addr   netip.Addr
 	group  udp.Group
 	start  time.Time
+	node   numa.Node
 	shards []*shard
 
 	mu     sync.Mutex // guards taken and closed
@@ -80,6 +82,7 @@ func Open(cfg Config) (*Device, error) {
 		}
 		d.group = g
 	}
+	d.node = d.group.Node()
 	for i, port := range d.group.Ports() {
 		d.shards = append(d.shards, newShard(d, i, port))
 	}
@@ -133,7 +136,7 @@ func (d *Device) Attrs() rdmatransport.Attrs {
 		Provider: "softroce", Name: d.addr.String(),
 		MaxQueueDepth: maxDepth, MaxShared: maxShared, MaxSGE: maxSGE, MaxInline: rc.MaxInline, MaxMessage: rc.MaxMessage,
 		MaxReadsOut: maxReads, MaxReadsIn: maxReads, Shards: len(d.shards),
-		Windows: true, Atomics: true, Immediate: true,
+		Windows: true, Atomics: true, Immediate: true, Node: d.node,
 	}
 }
 

@@ -9,11 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 )
 
 // Built reports whether this program has the transport.
@@ -144,5 +148,6 @@ func (d *device) describe() rdmatransport.Attrs {
 		MaxReadSGE: min(int(hw.max_read_sge), maxSGE), MaxInline: int(hw.max_inline),
 		MaxMessage: length, MaxReadsOut: min(int(hw.max_reads_out), maxReads), MaxReadsIn: min(int(hw.max_reads_in), maxReads),
 		Shards: d.cfg.shards(), Windows: windows, Atomics: hw.atomics != 0, Immediate: hw.iwarp == 0, Pins: true,
+		Node: numa.OfDevice(os.DirFS("/"), strings.TrimPrefix(path.Join(C.GoString(&hw.path[0]), "device"), "/")),
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"net/netip"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 )
 
 // memoryGroup is an endpoint of a Network.
@@ -14,9 +16,11 @@ type memoryGroup struct {
 	ports   []Port
 }
 
-func (g *memoryGroup) Addr() netip.Addr            { return g.addr }
-func (g *memoryGroup) Ports() []Port               { return g.ports }
-func (g *memoryGroup) Warnings() []string          { return nil }
+func (g *memoryGroup) Addr() netip.Addr   { return g.addr }
+func (g *memoryGroup) Ports() []Port      { return g.ports }
+func (g *memoryGroup) Warnings() []string { return nil }
+func (g *memoryGroup) Node() numa.Node    { return 0 }
+
 func (g *memoryGroup) MTU(netip.Addr) (int, error) { return g.network.mtu(), nil }
 
 func (g *memoryGroup) Close() error {

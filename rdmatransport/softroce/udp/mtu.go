@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 )
 
 // MTU implements Group.
 func (g *group) MTU(dst netip.Addr) (int, error) {
-	device := deviceMTU(g.addr)
+	device := interfaceOf(g.addr).MTU
 	if dst.IsValid() {
 		route, err := g.routeMTU(dst.Unmap())
 		if err != nil {
@@ -49,14 +52,21 @@ func (g *group) routeMTU(dst netip.Addr) (int, error) {
 	return unix.GetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU)
 }
 
-// deviceMTU is the MTU of the interface that has the address, or whose network
-// contains it (127.0.0.2 is nowhere listed); 0 if there is none.
-func deviceMTU(addr netip.Addr) int {
+// Node implements Group.
+func (g *group) Node() numa.Node {
+	if i := interfaceOf(g.addr); i.Name != "" {
+		return numa.OfInterface(os.DirFS("/sys"), i.Name)
+	}
+	return 0
+}
+
+// interfaceOf is the interface that has the address, or whose network contains it
+// (127.0.0.2 is nowhere listed); zero if there is none.
+func interfaceOf(addr netip.Addr) (near net.Interface) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
-		return 0
+		return near
 	}
-	near := 0
 	for _, i := range interfaces {
 		addrs, _ := i.Addrs()
 		for _, a := range addrs {
@@ -65,10 +75,10 @@ func deviceMTU(addr netip.Addr) int {
 				continue
 			}
 			if prefix.Addr().Unmap() == addr.WithZone("") && (addr.Zone() == "" || addr.Zone() == i.Name) {
-				return i.MTU
+				return i
 			}
-			if near == 0 && prefix.Contains(addr) {
-				near = i.MTU
+			if near.Name == "" && prefix.Contains(addr) {
+				near = i
 			}
 		}
 	}

@@ -39,6 +39,8 @@ package udp
 import (
 	"net/netip"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 )
 
 // Bounds of one message, that is of one GSO send: older kernels refuse more
@@ -58,6 +60,8 @@ type Group interface {
 	// and dst: the smaller of what the route takes and of the MTU of the address's
 	// own interface. An invalid dst asks for the latter alone.
 	MTU(dst netip.Addr) (int, error)
+	// Node is the NUMA node of the address's interface, where the system says so.
+	Node() numa.Node
 	// Warnings says in words what the system did not grant, and what the
 	// administrator can do about it.
 	Warnings() []string

@@ -7,8 +7,8 @@ import "fmt"
 type Policy uint8
 
 const (
-	// NUMA stays with one path, the first in the list of the best ones, while no
-	// better kind is usable. The host knows no distances: the list's order is it.
+	// NUMA takes the path whose device is nearest to the processor that asks, and of
+	// those that are as near stays with one: at first the first in the list.
 	NUMA       Policy = iota
 	RoundRobin        // one after the other
 	QueueDepth        // the one with the fewest requests in flight
@@ -52,6 +52,7 @@ type Candidate struct {
 	Class    Class
 	InFlight int64 // requests on the path, of all namespaces
 	Latency  int64 // smoothed, in nanoseconds; 0: nothing measured
+	Distance int   // of its device from the processor that asks; what counts is which is less
 }
 
 // A Cursor is what a policy remembers of its choices.
@@ -87,12 +88,24 @@ func Choose(p Policy, cs []Candidate, at *Cursor) int {
 		}
 		chosen = least(p, cs, best, at.Last)
 	default:
-		if chosen = at.Last; chosen >= len(cs) || chosen < 0 || cs[chosen].Class != best {
-			chosen = after(cs, best, -1)
-		}
+		chosen = nearest(cs, best, at.Last)
 	}
 	at.Last = chosen
 	return chosen
+}
+
+// nearest is the one of a class that is nearest: of equals the last one, or else the first.
+func nearest(cs []Candidate, class Class, last int) int {
+	best := -1
+	for i := range cs {
+		if cs[i].Class == class && (best < 0 || cs[i].Distance < cs[best].Distance) {
+			best = i
+		}
+	}
+	if last >= 0 && last < len(cs) && cs[last].Class == class && cs[last].Distance <= cs[best].Distance {
+		return last
+	}
+	return best
 }
 
 // after is the next of a class behind another, in a circle.
