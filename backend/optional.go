@@ -34,6 +34,13 @@ type Roomer interface {
 	Room() (free, total int64, err error)
 }
 
+// A Noter is a store that has something to tell an administrator of: what is not as
+// configured, and why. There may be more once a queue was opened.
+type Noter interface {
+	// Notes are sentences without a capital and a full stop.
+	Notes() []string
+}
+
 // A HealthReporter is a store on one physical drive.
 type HealthReporter interface {
 	// Health asks the drive. The error wraps ErrNoHealth where there is none to

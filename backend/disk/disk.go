@@ -42,11 +42,13 @@ type Disk struct {
 	cfg       Config
 	info      atomic.Pointer[backend.Info] // replaced by Refresh
 	block     int64                        // of info, which never changes
-	notes     []string
+	notes     []string                     // under mu, once it is opened
 	blocks    *stripe.Table
 	sync      syncer
 	zeroes    []byte // writeStep bytes
 	newEngine func(d *Disk, calls int, notify func()) (engine, error)
+
+	threadsNoted sync.Once
 
 	// What the descriptor was found not to do.
 	noPunch, noDiscard, noZeroRange, noDsync, noCopy atomic.Bool
@@ -93,8 +95,25 @@ func (d *Disk) setEngine() error {
 	if d.cfg.Engine == EngineURing {
 		return err
 	}
-	d.notes = append(d.notes, fmt.Sprintf("threads do its I/O: %v", err))
+	d.noteThreads(err)
 	return nil
+}
+
+// noteThreads notes why threads do what io_uring would do better.
+func (d *Disk) noteThreads(err error) {
+	d.threadsNoted.Do(func() { d.notes = append(d.notes, fmt.Sprintf("threads do its I/O: %v", err)) })
+}
+
+// openEngine opens an engine for one queue. Each ring takes descriptors and memory, which
+// may be all in use although there was a ring before: then EngineAuto takes threads for
+// the queue. Called with mu held.
+func (d *Disk) openEngine(calls int, notify func()) (engine, error) {
+	e, err := d.newEngine(d, calls, notify)
+	if err == nil || d.cfg.Engine != EngineAuto {
+		return e, err
+	}
+	d.noteThreads(err)
+	return newThreads(d, calls, notify)
 }
 
 // Info implements [backend.Store].
@@ -102,7 +121,11 @@ func (d *Disk) Info() backend.Info { return *d.info.Load() }
 
 // Notes are what an administrator should know of the engine: sentences without a
 // capital and a full stop.
-func (d *Disk) Notes() []string { return slices.Clone(d.notes) }
+func (d *Disk) Notes() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.notes)
+}
 
 // Stat calls f while the descriptor is sure to be open.
 func (d *Disk) Stat(f func(fd int) error) error {

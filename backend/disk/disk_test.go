@@ -1,8 +1,12 @@
 package disk
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -55,4 +59,51 @@ func attach(path string, cfg Config) (*Disk, error) {
 		}
 	}
 	return New(cfg)
+}
+
+// TestNoRingForQueue: rings take memory and descriptors, which may be short for one queue
+// after there were enough for another. Threads then do its work, unless only io_uring will
+// do.
+func TestNoRingForQueue(t *testing.T) {
+	for _, errno := range []unix.Errno{unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.EPERM, unix.ENOSYS} {
+		for _, kind := range []Engine{EngineAuto, EngineURing} {
+			d := openDisk(t, Config{Info: backend.Info{Size: 1 << 20}})
+			d.cfg.Engine, d.notes, d.threadsNoted = kind, nil, sync.Once{}
+			d.newEngine = func(*Disk, int, func()) (engine, error) {
+				return nil, fmt.Errorf("io_uring_setup: %w", errno)
+			}
+			var qs []backend.Queue
+			for range 2 {
+				q, err := d.NewQueue(4, nil)
+				if kind == EngineURing {
+					if !errors.Is(err, errno) {
+						t.Errorf("%v, %v: NewQueue: %v", kind, errno, err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatalf("%v, %v: %v", kind, errno, err)
+				}
+				qs = append(qs, q)
+				q.Submit([]backend.Request{{Tag: 7, Op: backend.OpFlush}})
+				var got [1]backend.Result
+				for q.Poll(got[:]) == 0 {
+				}
+				if got[0] != (backend.Result{Tag: 7}) {
+					t.Errorf("%v: %+v", errno, got[0])
+				}
+			}
+			if notes := d.Notes(); kind == EngineAuto && (len(notes) != 1 || !strings.Contains(notes[0], errno.Error())) {
+				t.Errorf("%v: notes %q, want one with the reason", errno, notes)
+			}
+			for _, q := range qs {
+				if err := q.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }

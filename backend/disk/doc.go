@@ -43,7 +43,7 @@
 //
 // # Engines
 //
-// Each queue has its own io_uring, or, where the kernel has none, goroutines
-// that call preadv2(2) and pwritev2(2). With [Options.LockedThreads] the former
+// Each queue has its own io_uring, or, where the kernel has none or no memory or
+// descriptor is left for it, goroutines that call preadv2(2) and pwritev2(2). With [Options.LockedThreads] the former
 // is faster.
 package disk

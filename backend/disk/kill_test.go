@@ -13,7 +13,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
-	"github.com/nvmeof-go/nvmeof/backend/uring"
 )
 
 // This test binary, started again with the variable set, works on a file and
@@ -113,11 +112,9 @@ func exitOn(err error) {
 // last, or something newer that was under way.
 func TestKilledAtEveryPoint(t *testing.T) {
 	engines := []Engine{EngineThreads, EngineURing}
-	if r, err := uring.New(uring.Config{Entries: 1}); err != nil {
+	if err := backendtest.NoRings(); err != nil {
 		engines = engines[:1]
 		t.Logf("only threads are tested: %v", err)
-	} else {
-		r.Close()
 	}
 	for _, engine := range engines {
 		t.Run(engine.String(), func(t *testing.T) {

@@ -6,7 +6,7 @@ import "fmt"
 type Engine uint8
 
 const (
-	EngineAuto    Engine = iota // io_uring where the kernel has it, else threads
+	EngineAuto    Engine = iota // io_uring where the kernel has it and one can be made, else threads
 	EngineURing                 // io_uring, or an error
 	EngineThreads               // goroutines in blocking system calls
 )

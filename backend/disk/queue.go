@@ -39,9 +39,10 @@ type queue struct {
 	closed   bool
 }
 
+// newQueue is called with the disk's mutex held.
 func newQueue(d *Disk, depth int, notify func()) (*queue, error) {
 	// Besides the requests' calls there may be a sync, for other queues too.
-	e, err := d.newEngine(d, depth+1, notify)
+	e, err := d.openEngine(depth+1, notify)
 	if err != nil {
 		return nil, err
 	}

@@ -7,19 +7,16 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
-	"github.com/nvmeof-go/nvmeof/backend/uring"
 )
 
 const testSize = 20 << 20
 
 // engines are those that this machine has.
 func engines(t testing.TB) []Engine {
-	r, err := uring.New(uring.Config{Entries: 1})
-	if err != nil {
+	if err := backendtest.NoRings(); err != nil {
 		t.Logf("only threads are tested: %v", err)
 		return []Engine{EngineThreads}
 	}
-	r.Close()
 	return []Engine{EngineURing, EngineThreads}
 }
 

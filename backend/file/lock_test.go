@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		fillUp(path)
 	case "lose":
 		loseUnderStores(path)
+	case "serve losing":
+		serveLosing(path)
 	}
 }
 

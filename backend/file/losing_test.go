@@ -1,9 +1,11 @@
 package file
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,11 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
 // A losingFS is a file system with one file that takes writes without giving them
 // storage. Once it is full, the next sync forgets what was not durable and says so, once:
-// later syncs have nothing to do and succeed.
+// later syncs have nothing to do and succeed. It is full when somebody looked for the
+// name fillName. A process of its own serves it: what keeps this one waiting for it in the
+// kernel must not keep it from answering.
 type losingFS struct {
 	fuse.RawFileSystem
 	allocated bool // says that all of the file has storage
@@ -34,6 +39,7 @@ const (
 	losingNode = 2
 	losingSize = 1 << 20
 	losingName = "namespace.img"
+	fillName   = "fill"
 )
 
 func newLosingFS(allocated bool) *losingFS {
@@ -55,6 +61,11 @@ func (f *losingFS) attributes(node uint64, a *fuse.Attr) fuse.Status {
 }
 
 func (f *losingFS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	if name == fillName {
+		f.mu.Lock()
+		f.full = true
+		f.mu.Unlock()
+	}
 	if h.NodeId != fuse.FUSE_ROOT_ID || name != losingName {
 		return fuse.ENOENT
 	}
@@ -64,6 +75,11 @@ func (f *losingFS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out 
 
 func (f *losingFS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	return f.attributes(in.NodeId, &out.Attr)
+}
+
+func (f *losingFS) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	out.Blocks, out.Bsize = losingSize/4096, 4096
+	return fuse.OK
 }
 
 func (f *losingFS) Open(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.Status { return fuse.OK }
@@ -102,29 +118,54 @@ func (f *losingFS) sync() fuse.Status {
 	return fuse.OK
 }
 
-// mounted calls f with a losing file system, and ends the process where that cannot be
-// mounted or f fails. Nothing of it is open when the process, which serves it, ends.
-func mounted(dir string, allocated bool, f func(fs *losingFS, path string) error) {
-	fs := newLosingFS(allocated)
-	server, err := fuse.NewServer(fs, dir, &fuse.MountOptions{DirectMountStrict: true, DirectMountFlags: syscall.MS_NODEV})
+// serveLosing serves the file system until its standard input ends.
+func serveLosing(arg string) {
+	dir, allocated, _ := strings.Cut(arg, ":")
+	server, err := fuse.NewServer(newLosingFS(allocated == "true"), dir, &fuse.MountOptions{DirectMountStrict: true, DirectMountFlags: syscall.MS_NODEV})
 	if err != nil {
 		fmt.Println("cannot mount:", err)
+		return
+	}
+	go server.Serve() // ends with the process
+	must(server.WaitMount())
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// mounted calls f with the directory of a losing file system, and ends the process where
+// that cannot be mounted or f fails.
+func mounted(dir string, allocated bool, f func(dir string) error) {
+	dir, err := os.MkdirTemp(dir, "")
+	must(err)
+	server := exec.Command(os.Args[0])
+	server.Env = append(os.Environ(), fmt.Sprintf("%s=serve losing:%s:%v", roleVariable, dir, allocated))
+	server.Stderr = os.Stderr
+	in, err := server.StdinPipe()
+	must(err)
+	out, err := server.StdoutPipe()
+	must(err)
+	must(server.Start())
+	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		fmt.Print(line)
 		os.Exit(0)
 	}
-	go server.Serve() // ends with Unmount
-	must(server.WaitMount())
-	err = f(fs, filepath.Join(dir, losingName))
-	must(server.Unmount())
+	err = f(dir)
+	in.Close()
+	server.Wait()
+	_ = unix.Unmount(dir, unix.MNT_DETACH)
 	must(err)
 }
 
 // loseUnderStores runs as root of a user namespace of its own.
 func loseUnderStores(dir string) {
-	for _, engine := range []Engine{EngineAuto, EngineThreads} {
+	for _, engine := range []Engine{EngineAuto, EngineURing, EngineThreads} {
+		if engine == EngineURing && backendtest.NoRings() != nil {
+			continue
+		}
 		for _, buffered := range []bool{true, false} {
 			for _, allocated := range []bool{true, false} {
-				mounted(dir, allocated, func(fs *losingFS, path string) error {
-					if err := loseUnderStore(fs, path, Config{Engine: engine, Buffered: buffered}); err != nil {
+				mounted(dir, allocated, func(dir string) error {
+					if err := loseUnderStore(dir, Config{Engine: engine, Buffered: buffered}); err != nil {
 						return fmt.Errorf("%v, buffered %v, allocated %v: %w", engine, buffered, allocated, err)
 					}
 					return nil
@@ -137,10 +178,13 @@ func loseUnderStores(dir string) {
 
 // loseUnderStore lets a durable write fail that takes an acknowledged write along. No
 // flush may succeed from then on.
-func loseUnderStore(fs *losingFS, path string, cfg Config) (err error) {
-	s, err := Open(path, cfg)
+func loseUnderStore(dir string, cfg Config) (err error) {
+	s, err := Open(filepath.Join(dir, losingName), cfg)
 	if err != nil {
 		return err
+	}
+	if threads := strings.Contains(strings.Join(s.Notes(), ""), "FUSE"); threads != (cfg.Engine == EngineAuto) {
+		return fmt.Errorf("notes %q", s.Notes())
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	q, err := s.NewQueue(4, nil)
@@ -160,9 +204,7 @@ func loseUnderStore(fs *losingFS, path string, cfg Config) (err error) {
 	if err := errors.Join(do(durable), do(acknowledged)); err != nil {
 		return err
 	}
-	fs.mu.Lock()
-	fs.full = true
-	fs.mu.Unlock()
+	_, _ = os.Stat(filepath.Join(dir, fillName))
 	if err := do(durable); err == nil {
 		return errors.New("a durable write succeeded whose sync failed")
 	}

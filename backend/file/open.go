@@ -124,11 +124,25 @@ func (s *Store) prepare(created bool) error {
 		return err
 	}
 	s.Disk, err = disk.New(disk.Config{
-		Options: s.cfg.options(), Name: s.path, FD: s.fd, Info: info,
+		Options: s.options(), Name: s.path, FD: s.fd, Info: info,
 		Direct: s.direct, PunchZeroes: s.cfg.Thin, Allocates: info.Deallocate,
 		Measure: s.measure, Release: func() error { return unlockAndClose(s.fd) },
 	})
 	return err
+}
+
+// options are those of the configuration, but for what the file system does not do well.
+func (s *Store) options() disk.Options {
+	o := s.cfg.options()
+	var st unix.Statfs_t
+	err := retry(func() error { return unix.Fstatfs(s.fd, &st) })
+	if err == nil && st.Type == unix.FUSE_SUPER_MAGIC && o.Engine == EngineAuto {
+		// The kernel takes such a file for one that can be asked whether it is ready, since
+		// it can be polled, and lets a submission wait until the other process has answered.
+		o.Engine = EngineThreads
+		s.note("threads do its I/O: its file system, served by a process (FUSE), keeps io_uring waiting")
+	}
+	return o
 }
 
 // confirm looks at what was opened, which may have been replaced since it was
@@ -147,17 +161,13 @@ func (s *Store) confirm() error {
 
 // alone looks for those who use the file and are no targets like this one.
 func (s *Store) alone() error {
-	var st unix.Stat_t
-	if err := unix.Fstat(s.fd, &st); err != nil {
-		return err
-	}
 	var busy *inuse.Error
 	err := inuse.Lock(s.fd, s.path, s.cfg.ReadOnly)
 	if err != nil && !errors.As(err, &busy) {
 		return err
 	}
 	if busy == nil {
-		busy = inuse.File(s.path, &st, s.cfg.ReadOnly)
+		busy = inuse.File(s.fd, s.path, s.cfg.ReadOnly)
 	}
 	switch {
 	case busy == nil:

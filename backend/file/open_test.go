@@ -288,7 +288,7 @@ func TestDirectOrNoted(t *testing.T) {
 	if err != nil || (flags&unix.O_DIRECT != 0) != s.Direct() {
 		t.Errorf("flags %#x, %v, but direct %v", flags, err, s.Direct())
 	}
-	b := openStore(t, tempFile(t), Config{Size: 1 << 20, Buffered: true})
+	b := openStore(t, tempFile(t), Config{Size: 1 << 20, Buffered: true, Engine: EngineThreads}) // io_uring has notes of its own
 	defer closeStore(t, b)
 	if b.Direct() || len(b.Notes()) > 0 || b.Info().Alignment != 1 {
 		t.Errorf("buffered: direct %v, notes %q, %+v", b.Direct(), b.Notes(), b.Info())

@@ -16,11 +16,11 @@ import (
 // is empty.
 func Device(path string) *Error {
 	e := &Error{Path: path}
-	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil {
+	device, ok := look(unix.AT_FDCWD, path)
+	if !ok {
 		return e
 	}
-	devs := withPartitions(sysfsOf(st.Rdev))
+	devs := withPartitions(sysfsOf(device.rdev))
 	for _, find := range []func([]part) (user, mend string){mounted, swapped, held} {
 		if e.User, e.Mend = find(devs); e.User != "" {
 			return e
@@ -36,13 +36,11 @@ func Device(path string) *Error {
 // Exported looks for a target of the kernel that serves a device. Unlike the other users
 // it may not have taken the device for itself. Where there is none it returns nil.
 func Exported(path string) *Error {
-	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil {
+	device, ok := look(unix.AT_FDCWD, path)
+	if !ok {
 		return nil
 	}
-	user, mend := exported(configfs, func(other *unix.Stat_t) bool {
-		return other.Mode&unix.S_IFMT == unix.S_IFBLK && other.Rdev == st.Rdev
-	})
+	user, mend := exported(configfs, func(other inode) bool { return other.isBlock() && other.rdev == device.rdev })
 	if user == "" {
 		return nil
 	}
@@ -158,10 +156,9 @@ func held(devs []part) (user, mend string) {
 // openerOf is a process that has one of the devices open, 0 where none is seen.
 func openerOf(devs []part) (pid int) {
 	inDev := func(name string) bool { return strings.HasPrefix(name, "/dev/") }
-	return opener(-1, inDev, func(st *unix.Stat_t) bool {
-		number := fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
-		return st.Mode&unix.S_IFMT == unix.S_IFBLK &&
-			slices.ContainsFunc(devs, func(d part) bool { return d.number == number })
+	return opener(-1, inDev, func(other inode) bool {
+		number := fmt.Sprintf("%d:%d", unix.Major(other.rdev), unix.Minor(other.rdev))
+		return other.isBlock() && slices.ContainsFunc(devs, func(d part) bool { return d.number == number })
 	})
 }
 

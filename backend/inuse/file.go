@@ -2,7 +2,6 @@ package inuse
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -12,11 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File looks for what of the kernel has a regular file, of which st is known: a loop
-// device, swap, a mount or a target. Who only reads does not mind others that do. Where
-// nobody is found it returns nil.
-func File(path string, st *unix.Stat_t, readOnly bool) *Error {
-	is := func(other *unix.Stat_t) bool { return other.Dev == st.Dev && other.Ino == st.Ino }
+// File looks for what of the kernel has a regular file, open as fd: a loop device, swap, a
+// mount or a target. Who only reads does not mind others that do. Where nobody is found
+// it returns nil.
+func File(fd int, path string, readOnly bool) *Error {
+	own, ok := look(fd, "")
+	if !ok {
+		return nil
+	}
+	is := own.same
 	for _, find := range []func() (user, mend string){
 		func() (string, string) { return attached(is, readOnly) },
 		func() (string, string) { return swapFile(is) },
@@ -31,7 +34,7 @@ func File(path string, st *unix.Stat_t, readOnly bool) *Error {
 }
 
 // attached looks for a loop device on the file.
-func attached(is func(*unix.Stat_t) bool, readOnly bool) (user, mend string) {
+func attached(is func(inode) bool, readOnly bool) (user, mend string) {
 	backing, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	for _, name := range backing {
 		dir := filepath.Dir(filepath.Dir(name))
@@ -58,17 +61,17 @@ func attached(is func(*unix.Stat_t) bool, readOnly bool) (user, mend string) {
 
 // loopOn asks a loop device itself, whose file may have another name in this mount
 // namespace, or none.
-func loopOn(device string, is func(*unix.Stat_t) bool) bool {
+func loopOn(device string, is func(inode) bool) bool {
 	f, err := os.Open(device)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
 	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
-	return err == nil && is(&unix.Stat_t{Dev: info.Device, Ino: info.Inode, Mode: unix.S_IFREG})
+	return err == nil && is(inode{dev: info.Device, ino: info.Inode})
 }
 
-func swapFile(is func(*unix.Stat_t) bool) (user, mend string) {
+func swapFile(is func(inode) bool) (user, mend string) {
 	for line := range strings.Lines(content("/proc/swaps")) {
 		fields := strings.Fields(line)
 		if len(fields) > 1 && fields[1] == "file" && sameAs(unescape(fields[0]), is) {
@@ -80,7 +83,7 @@ func swapFile(is func(*unix.Stat_t) bool) (user, mend string) {
 
 // mountedImage looks for a file system that is mounted from the file itself, without a
 // loop device: EROFS can, and what serves an image by way of FUSE.
-func mountedImage(path string, is func(*unix.Stat_t) bool) (user, mend string) {
+func mountedImage(path string, is func(inode) bool) (user, mend string) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return "", ""
@@ -97,7 +100,7 @@ func mountedImage(path string, is func(*unix.Stat_t) bool) (user, mend string) {
 }
 
 // findImage looks in the format of findMount for a source of that name that is the file.
-func findImage(r io.Reader, name string, is func(*unix.Stat_t) bool) string {
+func findImage(r io.Reader, name string, is func(inode) bool) string {
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		front, back, _ := strings.Cut(lines.Text(), " - ")
 		f, source := strings.Fields(front), strings.Fields(back)
@@ -115,7 +118,7 @@ func findImage(r io.Reader, name string, is func(*unix.Stat_t) bool) string {
 const configfs = "/sys/kernel/config"
 
 // exported looks for a target of the kernel that serves a file or a device.
-func exported(root string, is func(*unix.Stat_t) bool) (user, mend string) {
+func exported(root string, is func(inode) bool) (user, mend string) {
 	namespaces, _ := filepath.Glob(root + "/nvmet/subsystems/*/namespaces/*")
 	for _, dir := range namespaces {
 		if content(dir+"/enable") == "1" && sameAs(content(dir+"/device_path"), is) {
@@ -149,7 +152,10 @@ func content(name string) string {
 }
 
 // sameAs reports whether a name leads to what is looked for.
-func sameAs(name string, is func(*unix.Stat_t) bool) bool {
-	var st unix.Stat_t
-	return cmp.Or(name, ".") != "." && unix.Stat(name, &st) == nil && is(&st)
+func sameAs(name string, is func(inode) bool) bool {
+	if name == "" {
+		return false
+	}
+	i, ok := look(unix.AT_FDCWD, name)
+	return ok && is(i)
 }

@@ -55,19 +55,43 @@ func (e *Error) process(pid int) {
 	}
 }
 
+// An inode is what is known of a file or a device.
+type inode struct {
+	dev, ino uint64
+	mode     uint16
+	rdev     uint64 // of a device
+}
+
+func (i inode) isBlock() bool { return i.mode&unix.S_IFMT == unix.S_IFBLK }
+
+// same reports whether another name or descriptor leads to the same file.
+func (i inode) same(other inode) bool { return i.dev == other.dev && i.ino == other.ino }
+
+// look is stat(2), but takes what the kernel knows already: a server that is gone, of which
+// somebody else may have files, must not be asked. An empty name means the descriptor.
+func look(fd int, name string) (i inode, ok bool) {
+	flags := unix.AT_STATX_DONT_SYNC
+	if name == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	var st unix.Statx_t
+	if unix.Statx(fd, name, flags, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {
+		return i, false
+	}
+	return inode{dev: unix.Mkdev(st.Dev_major, st.Dev_minor), ino: st.Ino, mode: st.Mode,
+		rdev: unix.Mkdev(st.Rdev_major, st.Rdev_minor)}, true
+}
+
 // opener is a process that has open what both functions say yes to, its name and what is
 // known of it, otherwise than by this process's descriptor except; 0 where none is seen.
-// Only what has the name is looked at, since looking at a file on a server that is gone
-// may not end.
-func opener(except int, named func(string) bool, is func(*unix.Stat_t) bool) (pid int) {
+func opener(except int, named func(string) bool, is func(inode) bool) (pid int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	own := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), except)
 	for _, file := range files {
 		if to, err := os.Readlink(file); err != nil || file == own || !named(to) {
 			continue
 		}
-		var st unix.Stat_t
-		if unix.Stat(file, &st) != nil || !is(&st) {
+		if i, ok := look(unix.AT_FDCWD, file); !ok || !is(i) {
 			continue
 		}
 		if pid, _ = strconv.Atoi(strings.Split(file, "/")[2]); pid != os.Getpid() {

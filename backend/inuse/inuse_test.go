@@ -67,11 +67,11 @@ func TestFindImage(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		t.Fatal(err)
+	image, ok := look(unix.AT_FDCWD, path)
+	if !ok {
+		t.Fatal("the file is not seen")
 	}
-	is := func(other *unix.Stat_t) bool { return other.Ino == st.Ino && other.Dev == st.Dev }
+	is := image.same
 	escaped := strings.ReplaceAll(path, " ", `\040`)
 	for table, want := range map[string]string{
 		"36 22 0:9 / /mnt rw - erofs " + escaped + " ro\n":            "/mnt",
@@ -106,11 +106,11 @@ func TestExported(t *testing.T) {
 	write(backstore+"/enable", "1\n")
 	want := func(user, mend string) {
 		t.Helper()
-		var st unix.Stat_t
-		if err := unix.Stat(file, &st); err != nil {
-			t.Fatal(err)
+		image, ok := look(unix.AT_FDCWD, file)
+		if !ok {
+			t.Fatal("the file is not seen")
 		}
-		gotUser, gotMend := exported(root, func(other *unix.Stat_t) bool { return other.Ino == st.Ino })
+		gotUser, gotMend := exported(root, image.same)
 		if gotUser != user || gotMend != mend {
 			t.Errorf("%q, %q, want %q, %q", gotUser, gotMend, user, mend)
 		}

@@ -110,13 +110,13 @@ func Unlock(fd int) {
 // holder is a process that has the file or device open otherwise than as fd, 0 where none
 // is seen: such locks have no owner that the kernel names.
 func holder(fd int, path string) (pid int) {
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil {
+	own, ok := look(fd, "")
+	if !ok {
 		return 0
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
 	named := func(name string) bool { return filepath.Base(name) == filepath.Base(path) }
-	return opener(fd, named, func(other *unix.Stat_t) bool { return other.Dev == st.Dev && other.Ino == st.Ino })
+	return opener(fd, named, own.same)
 }

@@ -121,6 +121,9 @@ func setup(cfg Config) (*params, int, error) {
 	if errno == unix.ENOSYS || errno == unix.EPERM || errno == unix.EINVAL {
 		return nil, 0, fmt.Errorf("%w: %w", ErrUnsupported, errno)
 	}
+	if errno == unix.ENOMEM {
+		return nil, 0, fmt.Errorf("io_uring_setup: %w (the limit on locked memory, ulimit -l, may be too low)", errno)
+	}
 	return nil, 0, fmt.Errorf("io_uring_setup: %w", errno)
 }
 

@@ -120,7 +120,7 @@ func (e *export) reservations() target.ReservationStore {
 // A notedStore has sentences for the administrator.
 type notedStore interface {
 	backend.Store
-	Notes() []string
+	backend.Noter
 }
 
 func (e *export) openPath() (notedStore, error) {

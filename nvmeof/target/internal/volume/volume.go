@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
@@ -99,9 +101,13 @@ func (v *Volume) openOn(d *Site) error {
 }
 
 func (v *Volume) openLane(d *Site, w *Place, viewer backend.Viewer) error {
+	known := len(v.notes())
 	q, watch, err := v.openQueue(w.Shard, v.set.depth)
 	if err != nil {
 		return err
+	}
+	for _, note := range v.notes()[known:] { // those of before are known to who opened the store
+		v.set.log.Warn(note, zap.String("export", v.Name))
 	}
 	l := v.Lanes[w.Index].Load()
 	if l == nil {
@@ -116,6 +122,13 @@ func (v *Volume) openLane(d *Site, w *Place, viewer backend.Viewer) error {
 		return errors.Join(err, q.Close())
 	}
 	l.open = true
+	return nil
+}
+
+func (v *Volume) notes() []string {
+	if n, ok := v.store.(backend.Noter); ok {
+		return n.Notes()
+	}
 	return nil
 }
 
