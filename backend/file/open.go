@@ -3,7 +3,6 @@ package file
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -113,15 +112,15 @@ func (s *Store) prepare(created bool) error {
 	if err := s.alone(); err != nil {
 		return err
 	}
-	if !created {
-		s.lookInside()
-	}
 	if err := s.allocate(created); err != nil {
 		return err
 	}
 	info, err := s.info(s.setDirect())
 	if err != nil {
 		return err
+	}
+	if !created {
+		s.lookInside()
 	}
 	s.Disk, err = disk.New(disk.Config{
 		Options: s.options(), Name: s.path, FD: s.fd, Info: info,
@@ -179,25 +178,25 @@ func (s *Store) alone() error {
 	return nil
 }
 
-// lookInside notes what a file is that holds something else than a disk as it is.
+// lookInside notes what a file is that holds something else than a disk as it is. It
+// reads like a host, so that nothing is cached afterwards.
 func (s *Store) lookInside() {
-	if what := inuse.Format(readerAt(s.fd)); what != "" {
-		s.note(what)
+	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return
 	}
-}
-
-// A readerAt reads from a descriptor.
-type readerAt int
-
-func (fd readerAt) ReadAt(b []byte, offset int64) (n int, err error) {
+	defer unix.Munmap(page)
+	n := 0
 	err = retry(func() (err error) {
-		n, err = unix.Pread(int(fd), b, offset)
+		n, err = unix.Pread(s.fd, page, 0)
 		return err
 	})
-	if err == nil && n < len(b) {
-		err = io.EOF
+	if err != nil {
+		return // hosts will find out
 	}
-	return max(n, 0), err
+	if what := inuse.Format(page[:n]); what != "" {
+		s.note(what)
+	}
 }
 
 // allocate gives the file its size, and the blocks for it.

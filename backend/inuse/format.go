@@ -3,7 +3,6 @@ package inuse
 import (
 	"bytes"
 	"fmt"
-	"io"
 )
 
 // formats are kinds of images by what is at an offset in them.
@@ -25,16 +24,10 @@ var formats = []struct {
 	{0, "LUKS\xba\xbe", "encrypted with LUKS"},
 }
 
-// Format looks at the beginning of a file for the signature of a format whose bytes are
-// not those of the disk that it holds, and returns a sentence about it for an
+// Format looks at the first bytes of a file, 512 or more, for the signature of a format whose
+// bytes are not those of the disk that it holds, and returns a sentence about it for an
 // administrator, or "".
-func Format(r io.ReaderAt) string {
-	head := make([]byte, 512)
-	n, err := r.ReadAt(head, 0)
-	if err != nil && err != io.EOF {
-		return ""
-	}
-	head = head[:n]
+func Format(head []byte) string {
 	for _, f := range formats {
 		if len(head) < f.offset || !bytes.HasPrefix(head[f.offset:], []byte(f.magic)) {
 			continue

@@ -139,7 +139,7 @@ func TestFormat(t *testing.T) {
 		at(64, "\x7f\x10\xda\xbe"):       "VDI",
 		"QFI\xfb":                        "qcow2", // and no more
 	} {
-		got := Format(strings.NewReader(content))
+		got := Format([]byte(content))
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%.8q: %q, want %q in it", content, got, want)
 		}
