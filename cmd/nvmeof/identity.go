@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/google/uuid"
 
@@ -28,8 +30,8 @@ func (c *connection) identity() (nvmeof.HostIdentity, error) {
 		}
 		return h, nil
 	}
-	if h, ok := readIdentity(systemIdentity); ok {
-		return h, nil
+	if h, ok, err := readIdentity(systemIdentity); ok || err != nil {
+		return h, err
 	}
 	config, err := os.UserConfigDir()
 	if err != nil { // no home directory
@@ -41,23 +43,31 @@ func (c *connection) identity() (nvmeof.HostIdentity, error) {
 // maxIdentity is far above what a name takes, in bytes.
 const maxIdentity = 4096
 
-// readIdentity reads the files hostnqn and hostid of a folder; the latter may be
-// missing.
-func readIdentity(dir string) (nvmeof.HostIdentity, bool) {
+// readIdentity reads the files hostnqn and hostid of a folder, and reports whether they
+// are there; the latter may be missing. Files that are no identity are an error: under
+// another one, targets would not know this host.
+func readIdentity(dir string) (h nvmeof.HostIdentity, there bool, err error) {
 	nqn, err := namedfile.Read(context.Background(), filepath.Join(dir, "hostnqn"), maxIdentity)
-	if err != nil || strings.TrimSpace(string(nqn)) == "" {
-		return nvmeof.HostIdentity{}, false
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrPermission): // that of another user
+		return h, false, nil
+	case err != nil:
+		return h, false, err
+	case strings.TrimSpace(string(nqn)) == "":
+		return h, false, nil
 	}
 	id, _ := namedfile.Read(context.Background(), filepath.Join(dir, "hostid"), maxIdentity)
-	h, err := nvmeof.ParseHostIdentity(string(nqn), string(id))
-	return h, err == nil
+	if h, err = nvmeof.ParseHostIdentity(string(nqn), string(id)); err != nil {
+		return h, false, fmt.Errorf("hostnqn and hostid in %s: %w; mend them (nvmeof gen-hostnqn), or give --hostnqn and --hostid", dir, err)
+	}
+	return h, true, nil
 }
 
 // keptIdentity reads a folder's identity, or makes one there. Where that fails it
 // holds for this time only.
 func keptIdentity(dir string) (nvmeof.HostIdentity, error) {
-	if h, ok := readIdentity(dir); ok {
-		return h, nil
+	if h, ok, err := readIdentity(dir); ok || err != nil {
+		return h, err
 	}
 	h, err := nvmeof.NewHostIdentity()
 	if err != nil {
@@ -69,7 +79,7 @@ func keptIdentity(dir string) (nvmeof.HostIdentity, error) {
 	// The name decides, and the identifier follows from it: whoever comes second
 	// takes what the first one wrote.
 	if err := writeNew(filepath.Join(dir, "hostnqn"), string(h.NQN)+"\n"); errors.Is(err, fs.ErrExist) {
-		if other, ok := readIdentity(dir); ok {
+		if other, ok, _ := readIdentity(dir); ok {
 			return other, nil
 		}
 	}

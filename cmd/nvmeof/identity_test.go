@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -22,8 +25,30 @@ func TestIdentityIsOne(t *testing.T) {
 				t.Fatalf("%v and %v", got[0], h)
 			}
 		}
-		if h, ok := readIdentity(dir); !ok || h != got[0] {
+		if h, ok, _ := readIdentity(dir); !ok || h != got[0] {
 			t.Fatalf("kept %v, used %v", h, got[0])
 		}
+	}
+}
+
+// TestIdentityUnreadable: a name that is none is said to be, instead of another one being
+// made up for each command.
+func TestIdentityUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "hostnqn")
+	if err := os.WriteFile(name, []byte("nqn.2014-08.org.nvmexpress:uuid:not\x01one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := keptIdentity(dir); err == nil || !strings.Contains(err.Error(), "hostnqn and hostid in "+dir) {
+		t.Errorf("%v, %v", h, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("%d files, %v", len(entries), err)
+	}
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keptIdentity(filepath.Join(dir, "other")); err != nil {
+		t.Error(err)
 	}
 }
