@@ -35,6 +35,7 @@ type rig struct {
 	second netip.Addr // another one
 	dir    string
 	logs   *observer.ObservedLogs
+	taken  func() error // lets go what was taken
 }
 
 // lastAddr counts addresses: one process has one endpoint on each.

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // write writes a file of the rig.
@@ -17,6 +19,22 @@ func (r *rig) write(name string, content []byte) {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.dir, name), content, 0o600); err != nil {
 		r.t.Fatal(err)
+	}
+}
+
+// take uses a file as another target would, until letGo.
+func (r *rig) take(name string) {
+	r.t.Helper()
+	s, err := file.Open(filepath.Join(r.dir, name), file.Config{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.taken = s.Close
+}
+
+func (r *rig) letGo() {
+	if err := r.taken(); err != nil {
+		r.t.Error(err)
 	}
 }
 
@@ -45,9 +63,22 @@ func TestNotRight(t *testing.T) {
 			r.write("x", block)
 			r.write("resv", nil)
 		}, func(r *rig) { _ = os.Remove(r.dir + "/resv") }, "was not written by this program"},
+		"in use": {"file: {path: DIR/x}", func(r *rig) {
+			r.write("x", block)
+			r.take("x")
+		}, func(r *rig) { r.letGo() }, "in use by this process"},
+		"reservations of another": {"file: {path: DIR/x}\n        reservations: DIR/resv", func(r *rig) {
+			r.write("x", block)
+			unlock, err := target.ReservationFile(r.dir + "/resv").Lock()
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			r.taken = unlock
+		}, func(r *rig) { r.letGo() }, "another target has them"},
 		"grown": {"file: {path: DIR/x, size: 512KiB}", func(r *rig) { r.write("x", block) }, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			c.spoil(r)
 			doc := r.doc(strings.Replace(first, "file:\n          path: DIR/a1\n          size: 1MiB", c.namespace, 1))

@@ -100,6 +100,7 @@ func manyNamespaces(each int) string {
 // TestRestart: a host that connects all the time while a target with 3,000 namespaces ends
 // and starts is let in or has to come again, and what it finds is complete.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	text := manyNamespaces(1000)
 	var h *returner
 	for range 2 {
