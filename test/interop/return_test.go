@@ -18,7 +18,7 @@ var givenUp = regexp.MustCompile(`Removing ctrl|is not allowed|Connect .* failed
 // TestHostReturns: a target with 3,000 namespaces, of which the kernel's host may use two, is
 // killed and started again, and the host tries to come back all the time while it starts.
 // It always has its disks again, under their names, and who writes to one never sees an
-// error.
+// error. Nor when the target comes back without the file of one: who writes there waits.
 func TestHostReturns(t *testing.T) {
 	needGuest(t)
 	if *peer == peerKernel {
@@ -43,6 +43,13 @@ func TestHostReturns(t *testing.T) {
 		target("launch")
 		host("back")
 	}
+	target("kill")
+	host("away")
+	target("hide")
+	target("launch")
+	host("without")
+	target("show")
+	host("with")
 	host("end")
 	for _, line := range l.log.lines(t, l.scripts)[from:] {
 		if givenUp.MatchString(line.text) {

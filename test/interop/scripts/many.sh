@@ -1,5 +1,6 @@
 # A target with many namespaces, of which the host may use few, in the peer's namespace.
-# Parameters: action (start, kill, launch, stop), nqn, addr, transport, allow (a host's
+# Parameters: action (start, kill, launch, stop; hide, show: the file of the host's second
+# namespace), nqn, addr, transport, allow (a host's
 # NQN), each (namespaces of each of three subsystems).
 file=/var/tmp/many.yaml backing=/var/tmp/many.img pidfile=/run/many.pid log=/mnt/host/many.log
 
@@ -31,6 +32,8 @@ kill)
   within 15 gone
   ;;
 launch) launch ;;
+hide) mv "$backing.${nqn##*:}.$each" "$backing.hidden" ;;
+show) mv "$backing.hidden" "$backing.${nqn##*:}.$each" ;;
 stop)
   builtin kill -TERM "$(<"$pidfile")" || true
   rm -f "$backing".*

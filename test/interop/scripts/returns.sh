@@ -1,5 +1,6 @@
-# A host whose target ends and comes back. Parameters: action (connect, away, back, end),
-# nqn, addr, host.
+# A host whose target ends and comes back. Parameters: action (connect, away, back, end;
+# without: the target has come back without the second namespace's file, with: that is there
+# again), nqn, addr, host, each.
 state=/run/returns
 disks() { local id; for id in 1 "$each"; do block_device "$nqn" "$id" || return 1; done; }
 both() { disks | wc -l | grep -qx 2; }
@@ -10,7 +11,7 @@ connect)
   within 20 controller_live "$nqn"
   within 30 both
   disks >$state.disks
-  rm -f $state.error
+  rm -f $state.error $state.waited
   touch $state.on
   # Who uses a disk meanwhile sees no error.
   setsid bash -c '
@@ -26,6 +27,21 @@ back)
   want "the disks" "$(disks)" "$(<$state.disks)"
   for disk in $(<$state.disks); do dd if="$disk" of=/dev/null bs=64k count=4 iflag=direct status=none; done
   [[ ! -e $state.error ]] || die "who wrote meanwhile got an error"
+  ;;
+without)
+  within 150 controller_live "$nqn"
+  sleep 3 # the kernel looks at its namespaces
+  want "the disks" "$(disks)" "$(<$state.disks)"
+  dd if="$(head -1 $state.disks)" of=/dev/null bs=64k count=4 iflag=direct status=none
+  setsid bash -c 'dd if=/dev/zero of="$1" bs=4k count=1 oflag=direct conv=notrunc status=none; echo $? >$2' - \
+    "$(tail -1 $state.disks)" $state.waited </dev/null >/dev/null 2>&1 &
+  sleep 5
+  [[ ! -e $state.waited ]] || die "a write without the file ends with $(<$state.waited)"
+  ;;
+with)
+  within 60 test -s $state.waited
+  want "the end of the write that waited" "$(<$state.waited)" 0
+  want "the disks" "$(disks)" "$(<$state.disks)"
   ;;
 end)
   rm -f $state.on
