@@ -157,7 +157,7 @@ func (p pages) controller(t *testing.T) {
 		"mn": "nvmeof", "fr": "1.0", "subnqn": targetNQN, "ver": 2 << 16, "cntrltype": 1,
 		"cmic": 0b1011, "mdts": 8, "oaes": 0x900, "ctratt": 0x41, "oacs": 0, "acl": 3, "aerl": 3, "frmw": 0b11,
 		"lpa": 0b100111, "elpe": 63, "npss": 0, "wctemp": 273 + 80, "cctemp": 273 + 90, "kas": 10,
-		"anatt": 10, "anacap": 0x1f, "anagrpmax": 128, "nanagrpid": 128, "sqes": 0x66, "cqes": 0x44, "maxcmd": 128,
+		"anatt": 10, "anacap": 0x1f, "anagrpmax": 129, "nanagrpid": 129, "sqes": 0x66, "cqes": 0x44, "maxcmd": 128,
 		"nn": 1024, "mnan": 1024, "oncs": 0b111101101, "fuses": 1, "fna": 0, "vwc": 0b111, "nwpc": 0b11, "ocfs": 1,
 		"sgls": 0x100005, "ioccsz": (64 + 4096) / 16, "iorcsz": 1, "icdoff": 0, "msdbd": 16, "ofcs": 1,
 	})
@@ -165,12 +165,12 @@ func (p pages) controller(t *testing.T) {
 	p.json(t, "id-iocs").at("IOCSC0").want(t, "command sets", fields{
 		"NVM Command Set": "Selected", "Key Value Command Set": "Not selected", "Zoned Namespace Command Set": "Not selected"})
 	registers := p.json(t, "registers")
-	want := capsule.CAPFields{MQES: 127, CQR: true, TO: 15, CSS: capsule.CSSNVM | capsule.CSSMany, CRMS: 1}
+	want := capsule.CAPFields{MQES: 127, CQR: true, TO: 15, CSS: capsule.CSSNVM | capsule.CSSMany, CRMS: 3}
 	registers.want(t, "registers", fields{"cap": uint64(want.CAP()), "vs": 2 << 16, "csts": 1,
 		"cc": uint32(capsule.CC(0).WithEnable(true).WithCSS(capsule.CCCSSAll).WithEntrySizes(6, 4))})
 	p.wantDone(t, "crto")
-	if s := p.text(t, "crto.out"); !strings.Contains(s, "value: 0xf\n") {
-		t.Errorf("CRTO: %q, want 0xf", s)
+	if s := p.text(t, "crto.out"); !strings.Contains(s, "value: 0xf000f\n") {
+		t.Errorf("CRTO: %q, want 0xf000f", s)
 	}
 }
 

@@ -50,11 +50,11 @@ func TestHostReturns(t *testing.T) {
 	host("without")
 	target("show")
 	host("with")
-	host("end")
 	for _, line := range l.log.lines(t, l.scripts)[from:] {
 		if givenUp.MatchString(line.text) {
 			t.Errorf("kernel log: %s", line.text)
 		}
 	}
+	host("end")
 	l.wantCleanLog(t, from, controllerLost)
 }
