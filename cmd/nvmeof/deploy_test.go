@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -26,5 +29,113 @@ func TestConnectUnit(t *testing.T) {
 	}
 	for _, l := range lines {
 		command(t, append(strings.Fields(l[1]), "--dump-config")...).want(t, 0, `"traddr": "192.0.2.1"`)
+	}
+}
+
+// deployed is deploy/README.md, line by line, with a folder in the place of the root of
+// the file system.
+var deployed = []documented{
+	{line: "go build -o bin/ ./cmd/nvmeof", by: ".ci/run"},
+	{line: "sudo install bin/nvmeof /usr/local/bin/"},
+	{line: "sudo useradd --system --home-dir /srv/nvmeof --create-home nvmeof", why: "an ordinary user makes no users"},
+	{line: "sudo install -d -o nvmeof -g nvmeof -m 700 /etc/nvmeof", instead: asOneself},
+	{line: "sudo install -o nvmeof -g nvmeof -m 600 deploy/target.yaml /etc/nvmeof/", instead: asOneself},
+	{line: "sudo cp deploy/nvmeof-target.service /etc/systemd/system/"},
+	{line: "sudo nvmeof target import --output /etc/nvmeof/target.yaml /etc/nvmet/config.json", instead: []string{"target.yaml", "imported.yaml"}},
+	{line: "sudo systemctl daemon-reload", why: "systemd's own"},
+	{line: "sudo systemctl enable --now nvmeof-target", instead: []string{"systemctl enable --now nvmeof-target", "DIR/begin nvmeof-target.service none"},
+		stays: "nvme connect -t rdma -a ADDR1 "},
+	{line: "journalctl -u nvmeof-target", why: "systemd's own"},
+	{line: "sudo cp deploy/nvmeof-connect@.service /etc/systemd/system/"},
+	{line: "sudo install -d -m 700 /etc/nvmeof/connect"},
+	{line: "echo 'CONNECT=connect-all -t rdma -a 192.0.2.1 --persistent' | sudo tee /etc/nvmeof/connect/storage"},
+	{line: "sudo systemctl daemon-reload", why: "systemd's own"},
+	{line: "sudo systemctl enable --now nvmeof-connect@storage", instead: []string{"systemctl enable --now nvmeof-connect@storage", "DIR/begin nvmeof-connect@.service DIR/etc/nvmeof/connect/storage"},
+		stays: "connecting to device: nvme0\n"},
+	{line: "sudo nvmeof list-subsys", wants: []string{" - NQN=nqn.2026-11.org.example:disk\n", "traddr=ADDR1,trsvcid=4420 live\n"}},
+}
+
+// asOneself is what install does for whoever is not root.
+var asOneself = []string{"-o nvmeof -g nvmeof ", ""}
+
+// beginUnit starts a unit as systemd would, so far as its command lines say how: with the
+// file of its environment, if it has one.
+const beginUnit = `#!/bin/sh
+set -e
+unit=DIR/etc/systemd/system/$1
+[ "$2" = none ] || CONNECT=$(sed -n 's/^CONNECT=//p' "$2")
+run() { sed -n "s,^$1=/usr/local/bin/,DIR/usr/local/bin/,p" "$unit" | sed 's, /etc/, DIR/etc/,'; }
+eval "$(run ExecStartPre)"
+eval "exec $(run ExecStart)"
+`
+
+// TestDeployed does what deploy/README.md says, in its order, with the example that it
+// installs, edited as it asks for.
+func TestDeployed(t *testing.T) {
+	beside(t)
+	wantDocumented(t, "../../deploy/README.md", deployed)
+	a := loopbackAddress()
+	instead := []string{"/usr/local/bin/", "DIR/usr/local/bin/", "/etc/", "DIR/etc/", "/srv/", "DIR/srv/", "192.0.2.1", a, "ADDR1", a, "sudo ", ""}
+	r := newReader(t, instead...)
+	for i, s := range instead {
+		instead[i] = strings.ReplaceAll(s, "DIR/", r.dir+"/")
+	}
+	r.words = strings.NewReplacer(append([]string{"DIR/", r.dir + "/"}, instead...)...)
+	for _, dir := range []string{"bin", "deploy", "usr/local/bin", "etc/systemd/system", "etc/nvmet", "srv/nvmeof"} {
+		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := map[string]string{"bin/nvmeof": "", "begin": strings.ReplaceAll(beginUnit, "DIR/", r.dir+"/")}
+	for _, name := range []string{"nvmeof-target.service", "nvmeof-connect@.service", "target.yaml"} {
+		text, err := os.ReadFile("../../deploy/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files["deploy/"+name] = string(text)
+	}
+	nvmet, err := os.ReadFile("../../nvmeof/config/testdata/nvmet.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["etc/nvmet/config.json"] = string(nvmet)
+	files["bin/nvmeof"] = r.script
+	files["deploy/target.yaml"] = strings.NewReplacer("192.0.2.1:", a+":", "198.51.100.1:", loopbackAddress()+":", "/srv/", r.dir+"/srv/", "100GiB", "8MiB",
+		"1GiB", "1MiB", "        key-file: ${CREDENTIALS_DIRECTORY}/host2.key # nvmeof gen-dhchap-key\n", "",
+		"hosts:\n", "allow-any-host: true\n    hosts:\n").Replace(files["deploy/target.yaml"])
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range deployed {
+		if d.by == "" && d.why == "" {
+			r.follow(d)
+		}
+	}
+}
+
+// TestUnits: units can be enabled, and are not exposed to more than they need.
+func TestUnits(t *testing.T) {
+	units, err := filepath.Glob("../../deploy/*.service")
+	if err != nil || len(units) != 3 {
+		t.Fatalf("%q, %v", units, err)
+	}
+	haveTool(t, "systemd-analyze")
+	for _, unit := range units {
+		text, err := os.ReadFile(unit)
+		if err != nil || !strings.Contains(string(text), "\n[Install]\nWantedBy=") {
+			t.Errorf("%s cannot be enabled: it has no [Install], %v", unit, err)
+		}
+		// It wants a name of an instance.
+		file := filepath.Join(t.TempDir(), strings.Replace(filepath.Base(unit), "@", "@x", 1))
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		const most = 30 // tenths
+		out, err := exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", fmt.Sprint("--threshold=", most), file).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", unit, err, out)
+		}
 	}
 }

@@ -27,6 +27,9 @@ type documented struct {
 	// Where it is not, by says which test runs it, as "test/interop TestLinuxHost", or
 	// ".ci/run".
 	by string
+
+	// What the system itself does, and no part of the program: why no test runs it.
+	why string
 }
 
 // commandLines are the indented lines of a document, those that go on in the next one
@@ -96,10 +99,11 @@ func wantRunBy(t *testing.T, d documented) {
 
 // A reader does what a document says, as somebody with nothing but the program.
 type reader struct {
-	t     *testing.T
-	dir   string   // where the reader is
-	env   []string // beyond the test's
-	words *strings.Replacer
+	t      *testing.T
+	dir    string   // where the reader is
+	env    []string // beyond the test's
+	script string   // which is the program
+	words  *strings.Replacer
 }
 
 // newReader is one for whom the addresses of documents are some of 127/8.
@@ -116,7 +120,7 @@ func newReader(t *testing.T, instead ...string) *reader {
 	}
 	dir := t.TempDir()
 	setenv(t, "NVMEOF_SOCKET", filepath.Join(dir, "s"))
-	r := &reader{t: t, dir: dir, words: strings.NewReplacer(append(instead, "DIR", dir)...)}
+	r := &reader{t: t, dir: dir, script: script, words: strings.NewReplacer(append(instead, "DIR", dir)...)}
 	r.env = append(r.env, "PATH="+bin+":"+os.Getenv("PATH"))
 	for name, value := range environment(t) {
 		r.env = append(r.env, name+"="+value)

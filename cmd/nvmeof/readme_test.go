@@ -67,7 +67,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal("the configuration is elsewhere")
 	}
 	for _, d := range readme {
-		if d.by == "" {
+		if d.by == "" && d.why == "" {
 			r.follow(d)
 		}
 	}
