@@ -53,7 +53,7 @@ func claimNumber(dir string) (*claim, error) {
 func tryClaim(dir string, n int) (*claim, error) {
 	path := filepath.Join(dir, fmt.Sprintf("nvme%d.lock", n))
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
@@ -20,11 +19,15 @@ type File string
 // maxFile is far above what the most registrants take, in bytes.
 const maxFile = 1 << 20
 
-// Lock implements [Locker]. The file that is locked stays there.
+// Lock implements [Locker]. The file that is locked stays there. Nobody named it, so it is
+// made and opened where it is, not where a symbolic link of somebody else's leads.
 func (f File) Lock() (unlock func() error, err error) {
 	name := string(f) + ".lock"
-	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	switch {
+	case errors.Is(err, syscall.ELOOP):
+		return nil, fmt.Errorf("reservations: %s is a symbolic link: remove it: %w", name, err)
+	case err != nil:
 		return nil, fmt.Errorf("reservations: %w", err)
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -56,36 +59,8 @@ func (f File) Load() ([]byte, error) {
 
 // Save implements [Store].
 func (f File) Save(b []byte) error {
-	next := string(f) + ".new"
-	err := writeDurably(next, b)
-	if err == nil {
-		err = os.Rename(next, string(f))
-	}
-	if err == nil {
-		err = syncDirectory(filepath.Dir(string(f)))
-	}
-	if err != nil {
+	if err := namedfile.Replace(string(f), b, namedfile.Options{}); err != nil {
 		return fmt.Errorf("reservations: %w", err)
 	}
 	return nil
-}
-
-func writeDurably(name string, b []byte) error {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(b)
-	if err == nil {
-		err = file.Sync()
-	}
-	return errors.Join(err, file.Close())
-}
-
-func syncDirectory(name string) error {
-	dir, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -75,6 +75,51 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// TestSymbolicLinks: what somebody put beside the file leads to no other file. The file
+// itself may be a link of the administrator's.
+func TestSymbolicLinks(t *testing.T) {
+	dir := t.TempDir()
+	victim, missing := filepath.Join(dir, "victim"), filepath.Join(dir, "missing")
+	f := File(filepath.Join(dir, "r"))
+	record := filepath.Join(dir, "record")
+	err := errors.Join(os.WriteFile(victim, []byte("precious"), 0o600), os.Symlink(victim, string(f)+".new"), os.Symlink("record", string(f)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := New(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Change(reserve(true)); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(victim); string(b) != "precious" {
+		t.Errorf("the file that a link leads to has %q, %v", b, err)
+	}
+	if info, err := os.Lstat(record); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("the record: %v, %v", info, err)
+	}
+	if k, err = New(f); err != nil || k.Guard() == nil {
+		t.Fatalf("after a restart: %v", err)
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+
+	if err := errors.Join(os.Remove(string(f)+".lock"), os.Symlink(missing, string(f)+".lock")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(f); err == nil || !strings.Contains(err.Error(), ".lock is a symbolic link") {
+		t.Errorf("a lock that is a link: %v", err)
+	}
+	if _, err := os.Lstat(missing); err == nil {
+		t.Error("the file that the link leads to was made")
+	}
+}
+
 type failing struct{}
 
 func (failing) Load() ([]byte, error) { return nil, nil }
