@@ -29,13 +29,22 @@ func wantDemo(t *testing.T, args ...string) outcome {
 	if len(rows) != 12 {
 		t.Errorf("the table has %d rows, want 12:\n%s", len(rows), o.out)
 	}
-	if n := regexp.MustCompile(`\((at most 2\.5|at least 0\.6): (holds|does not hold)\)`).FindAllString(o.out, -1); len(n) != 2 {
+	if n := regexp.MustCompile(`\((at most 2\.5|at least 0\.6): (holds|does not hold|cannot be told: [^)]*)\)`).FindAllString(o.out, -1); len(n) != 2 {
 		t.Errorf("ratios are missing:\n%s", o.out)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("the demo leaves %v behind, %v", left, err)
 	}
 	return o
+}
+
+// TestLatencyVerdict: what cannot be is no promise kept.
+func TestLatencyVerdict(t *testing.T) {
+	for trips, want := range map[float64]string{0.54: "cannot be told: ", 1: "holds", 2.5: "holds", 2.51: "does not hold"} {
+		if got := latencyVerdict(trips); !strings.HasPrefix(got, want) {
+			t.Errorf("%v round trips: %s, want %s", trips, got, want)
+		}
+	}
 }
 
 func TestDemoUsage(t *testing.T) {

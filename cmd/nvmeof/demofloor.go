@@ -17,6 +17,9 @@ import (
 // weighs on both.
 const pairs = 3
 
+// mostTries is how often a pair is measured where the raw figure was disturbed.
+const mostTries = 4
+
 // A comparison is what UDP alone costs on this machine, and the namespace in
 // memory in terms of that: medians.
 type comparison struct {
@@ -39,16 +42,22 @@ func (d *demo) compare(ctx context.Context, memory []byte) (c comparison, err er
 		return bench.Run(ctx, d.exports[0].ns, memory, job, terminal.Line(d.errOut, label))
 	}
 	for i := range pairs {
-		trip, err := rawudp.RoundTrip(job.Runtime, rawudp.CommandPacket, rawudp.ResponsePacket)
-		if err != nil {
-			return c, err
-		}
-		r, err := load(bench.RandRead, 4<<10, 1, 2*i+1)
-		if err != nil {
-			return c, err
+		var trip floor.RoundTrips
+		var r *bench.Result
+		var latency float64
+		// A read is at least a round trip of UDP: one that was quicker stands beside a
+		// trip that something else held up, and both are measured again.
+		for tries := 0; latency < 1 && tries < mostTries; tries++ {
+			if trip, err = rawudp.RoundTrip(job.Runtime, rawudp.CommandPacket, rawudp.ResponsePacket); err != nil {
+				return c, err
+			}
+			if r, err = load(bench.RandRead, 4<<10, 1, 2*i+1); err != nil {
+				return c, err
+			}
+			latency = r.Percentile(50).Seconds() / trip.P50.Seconds()
 		}
 		trips = append(trips, trip)
-		latencies = append(latencies, r.Percentile(50).Seconds()/trip.P50.Seconds())
+		latencies = append(latencies, latency)
 
 		goodput, err := rawudp.Goodput(job.Runtime, rawudp.WritePacket)
 		if err != nil {

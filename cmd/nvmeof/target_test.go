@@ -49,7 +49,7 @@ func TestHostsAreTold(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	ended := make(chan outcome, 1)
 	go func() {
-		ended <- commandIn(t.Context(), nil, s.at("bench", "-n", testNQN, "--runtime", "1m", "--rw", "write")...)
+		ended <- commandIn(t.Context(), nil, s.at("bench", "-n", testNQN, "--runtime", "1m", "--ramp_time", "0", "--rw", "write")...)
 	}()
 	for !strings.Contains(command(t, s.at("list", "-o", "json")...).want(t, 0).out, `"UsedBytes":1048576`) {
 		if t.Context().Err() != nil {
@@ -59,7 +59,7 @@ func TestHostsAreTold(t *testing.T) {
 	s.end(t)
 	select {
 	case o := <-ended:
-		o.want(t, exitFailed, "write of 4096 bytes at offset ")
+		o.want(t, exitFailed, "write of 4096 bytes at offset ", "ns1: (groupid=0, jobs=1)", "  write: IOPS=") // what it measured until then
 	case <-time.After(5 * time.Second):
 		t.Fatal("the host does not notice")
 	}

@@ -22,8 +22,8 @@ type Task struct {
 }
 
 // Run runs one job. progress, if not nil, is told now and then which share of it has
-// been done. When ctx ends the job is cut short, and what it measured until then comes
-// beside the error.
+// been done. When ctx ends, or a request fails, the job is cut short, and what it measured
+// until then comes beside the error.
 func Run(ctx context.Context, store backend.Store, memory []byte, job Job, progress func(share float64)) (*Result, error) {
 	results, err := RunAll(ctx, []Task{{store, memory, job}}, progress)
 	return results[0], err
@@ -32,8 +32,8 @@ func Run(ctx context.Context, store backend.Store, memory []byte, job Job, progr
 // RunAll runs jobs side by side, each on a thread of its own, and returns what they
 // measured, in their order. They begin together, and one that fails ends all. Those
 // that share a store and write with Verify must have the same BlockSize and Offset.
-// progress is told of the first. When ctx ends, what was measured until then comes
-// beside the error; after any other there are jobs without a result.
+// progress is told of the first. When ctx ends, or a request fails, what was measured until
+// then comes beside the error. A job that did not begin, or read wrong data, has no result.
 func RunAll(ctx context.Context, tasks []Task, progress func(share float64)) ([]*Result, error) {
 	if len(tasks) == 0 {
 		return nil, errors.New("no job")
@@ -104,8 +104,9 @@ func (g *group) run(ctx context.Context, t Task, index uint64, progress func(flo
 	if err == nil && r.written != nil {
 		err = r.verify(ctx)
 	}
-	cut := err != nil && err == context.Cause(ctx)
-	if err = errors.Join(err, r.queue.Close()); err != nil && !cut {
+	err = errors.Join(err, r.queue.Close())
+	var wrong *VerifyError
+	if errors.As(err, &wrong) {
 		return nil, err
 	}
 	r.result.Verified = r.verified

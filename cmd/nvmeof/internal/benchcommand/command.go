@@ -78,10 +78,17 @@ func (l *load) execute(cmd *cobra.Command) error {
 	}
 	m := measurement{load: l, cmd: cmd, job: job, versus: versus, percentiles: percentiles}
 	m.paths, err = l.fabric.Measure(cmd, m.run)
-	if err != nil && (cmd.Context().Err() == nil || len(m.results) == 0 || slices.Contains(m.results, nil)) {
+	if err != nil && !m.worthTelling() {
 		return errors.Join(err, out.drop())
 	}
-	return errors.Join(err, out.write(&m, print)) // of one that was interrupted, what there is, as fio
+	return errors.Join(err, out.write(&m, print)) // of one that was cut short, what there is, as fio
+}
+
+// worthTelling reports whether something was measured of all jobs before an error.
+func (m *measurement) worthTelling() bool {
+	return len(m.results) > 0 && !slices.ContainsFunc(m.results, func(r *bench.Result) bool {
+		return r == nil || r.Ops == 0 && m.cmd.Context().Err() == nil
+	})
 }
 
 // A measurement is what one run of the command does and finds.
