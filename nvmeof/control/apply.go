@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -93,10 +95,11 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 		return err
 	}
 	o.coming = coming(changes)
+	waited := maps.Clone(m.waiting)
 	return m.target.Change(func() error {
 		for i, c := range changes {
 			if err := m.step(c, o); err != nil {
-				return &StepError{c, err, m.undo(changes[:i])}
+				return &StepError{c, err, m.undo(changes[:i], waited)}
 			}
 		}
 		return nil
@@ -170,12 +173,22 @@ func advise(c config.Change, err error) error {
 }
 
 // undo takes steps back, the last one first, and goes on where one fails.
-func (m *Manager) undo(done []config.Change) error {
+// A namespace that cannot be had again waits, which is an error unless it waited before.
+func (m *Manager) undo(done []config.Change, waited map[place]*wait) error {
+	var back []config.Change
+	for _, c := range slices.Backward(done) {
+		back = append(back, c.Inverse())
+	}
+	o := Options{Wait: true, coming: coming(back)}
 	var errs []error
-	for i := len(done) - 1; i >= 0; i-- {
-		c := done[i].Inverse()
-		if err := m.step(c, Options{Wait: true}); err != nil {
+	for _, c := range back {
+		if err := m.step(c, o); err != nil {
 			errs = append(errs, fmt.Errorf("%v: %w", c, err))
+		}
+	}
+	for at, w := range m.waiting {
+		if waited[at] == nil {
+			errs = append(errs, fmt.Errorf("%s waits: %s", namespaceName(at), w.why))
 		}
 	}
 	return errors.Join(errs...)

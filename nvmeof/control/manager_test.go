@@ -225,32 +225,72 @@ func TestApply(t *testing.T) {
 
 // TestRollback: whichever step fails, everything is as it was before.
 func TestRollback(t *testing.T) {
-	for name, pairs := range edits {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			base := r.doc(first)
-			r.apply(base)
-			want := r.doc(strings.NewReplacer(pairs...).Replace(first))
-			// The target refuses it, which the document's own rules do not know: it is
-			// among the last steps.
-			want.Referrals = append(want.Referrals, &config.Referral{NQN: config.NQN(strings.Repeat("x", 300)),
+	// What the target refuses, which the document's own rules do not know: it is among the
+	// last steps.
+	refused := map[config.Kind]func(*config.Document){
+		config.KindReferral: func(d *config.Document) {
+			d.Referrals = append(d.Referrals, &config.Referral{NQN: config.NQN(strings.Repeat("x", 300)),
 				Address: config.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4420")}})
-			changes := config.Diff(base, want)
-			err := r.performLocked(changes)
-			var step *StepError
-			if !errors.As(err, &step) || step.Undo != nil || step.Step.Kind != config.KindReferral ||
-				!strings.HasSuffix(err.Error(), "everything is as it was before") {
-				t.Fatalf("%v", err)
-			}
-			r.wantState(base)
-			if _, err := os.Stat(r.dir + "/a2"); err == nil {
-				t.Error("a file was created in vain, and is there")
-			}
-			if _, err := os.Stat(r.dir + "/a1"); err != nil {
-				t.Error(err)
-			}
-		})
+		},
+		config.KindListener: func(d *config.Document) {
+			d.Listeners = append(d.Listeners, &config.Listener{ID: 99, Address: config.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4420")}})
+		},
 	}
+	for name, pairs := range edits {
+		for kind, spoil := range refused {
+			rollback(t, name, pairs, kind, spoil)
+		}
+	}
+}
+
+func rollback(t *testing.T, name string, pairs []string, kind config.Kind, spoil func(*config.Document)) {
+	t.Run(fmt.Sprintf("%s,%s", name, kind), func(t *testing.T) {
+		r := newRig(t)
+		base := r.doc(first)
+		r.apply(base)
+		want := r.doc(strings.NewReplacer(pairs...).Replace(first))
+		spoil(want)
+		changes := config.Diff(base, want)
+		err := r.performLocked(changes)
+		var step *StepError
+		if !errors.As(err, &step) || step.Undo != nil || step.Step.Kind != kind ||
+			!strings.HasSuffix(err.Error(), "everything is as it was before") {
+			t.Fatalf("%v", err)
+		}
+		r.wantState(base)
+		if _, err := os.Stat(r.dir + "/a2"); err == nil {
+			t.Error("a file was created in vain, and is there")
+		}
+		if _, err := os.Stat(r.dir + "/a1"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestRollbackThatWaits: what cannot be had again waits, and the error says so.
+func TestRollbackThatWaits(t *testing.T) {
+	opened := 0
+	r := newRig(t, func(c *Config) {
+		open := opens(func(*config.Namespace) {})
+		c.Open = func(n *config.Namespace) (backend.Store, []string, error) {
+			if n.NSID == 1 {
+				if opened++; opened == 3 {
+					return nil, nil, errors.New("the disk is broken")
+				}
+			}
+			return open(n)
+		}
+	})
+	base := r.doc(first)
+	r.apply(base)
+	want := r.doc(strings.Replace(first, "size: 1MiB\n      - nsid: 2", "size: 1MiB\n          buffered: true\n      - nsid: 2", 1))
+	want.Listeners = append(want.Listeners, &config.Listener{ID: 99, Address: config.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4420")}})
+	err := r.performLocked(config.Diff(base, want))
+	if err == nil || !strings.Contains(err.Error(), "could not all be undone: namespace 1 of a waits: the disk is broken") {
+		t.Errorf("%v", err)
+	}
+	r.await("it is there again", func() bool { return len(r.Status().Waiting) == 0 })
+	r.wantState(base)
 }
 
 func (r *rig) performLocked(changes []config.Change) error {
