@@ -198,8 +198,8 @@ func (p *Path) readANASoon() {
 // all the time costs no more.
 const (
 	shortestRest = 20 * time.Millisecond
-	longestRest  = time.Second
-	restShare    = 8
+	longestRest  = 250 * time.Millisecond
+	restShare    = 4
 )
 
 // rest is such a pause, which the loss of the controller ends.

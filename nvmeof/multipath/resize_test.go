@@ -1,9 +1,11 @@
 package multipath
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
@@ -272,4 +275,82 @@ func TestHeld(t *testing.T) {
 			t.Errorf("a request took %v", slow)
 		}
 	})
+}
+
+// TestReplacedUnderLoad: of the writes that go on while another namespace takes the place
+// of theirs none reaches it, by whatever way they were sent.
+func TestReplacedUnderLoad(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var others []*memory.Store
+		for range 5 {
+			other, err := memory.New(memory.Config{Size: testSize, BlockSize: 512})
+			if err != nil {
+				t.Fatal(err)
+			}
+			others = append(others, other)
+			t.Cleanup(func() { // after the lab
+				if err := other.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		l := newLab(t, 1)
+		s := l.connect(l.config())
+		for round, other := range others {
+			n := l.namespace(s)
+			var writers sync.WaitGroup
+			for range 4 {
+				writers.Go(func() { // ends when the namespace has gone
+					for off := int64(0); ; off = (off + 512) % testSize {
+						if _, err := n.WriteAt(bytes.Repeat([]byte{7}, 512), off); err != nil {
+							if !errors.Is(err, host.ErrRemoved) {
+								t.Errorf("round %d: %v", round, err)
+							}
+							return
+						}
+					}
+				})
+			}
+			writers.Go(func() { writeUntilRemoved(t, n) })
+			time.Sleep(20 * time.Millisecond)
+			l.must(l.sides[0].sub.RemoveNamespace(1))
+			l.sides[0].store = other
+			l.sides[0].uuid = uuid.New()
+			l.sides[0].export()
+			writers.Wait()
+			time.Sleep(5 * time.Second) // until the path has looked
+			l.must(n.Close())
+			n, b := l.namespace(s), make([]byte, testSize)
+			if _, err := n.ReadAt(b, 0); err != nil || bytes.ContainsFunc(b, func(r rune) bool { return r != 0 }) {
+				t.Errorf("round %d: the other namespace was written, or %v", round, err)
+			}
+			l.must(n.Close())
+		}
+	})
+}
+
+// writeUntilRemoved writes by a queue, several requests at a time.
+func writeUntilRemoved(t *testing.T, n *Namespace) {
+	q, err := n.OpenQueue(8, nil)
+	if err != nil {
+		return // it has gone
+	}
+	defer q.Close()
+	var rs [8]backend.Result
+	for i := uint64(0); ; {
+		for q.Submit([]backend.Request{{Tag: i, Op: backend.OpWrite, Offset: int64(i) * 512 % testSize, Length: 512, Buf: bytes.Repeat([]byte{9}, 512)}}) == 1 {
+			i++
+		}
+		for _, r := range rs[:q.Poll(rs[:])] {
+			if r.Err != nil {
+				if !errors.Is(r.Err, host.ErrRemoved) {
+					t.Errorf("request %d: %v", r.Tag, r.Err)
+				}
+				return
+			}
+		}
+		if err := q.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
 }

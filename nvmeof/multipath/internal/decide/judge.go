@@ -53,7 +53,9 @@ func Judge(s capsule.Status, crdt *RetryDelays) Verdict {
 		return Verdict{Retry: true, Few: true, Delay: crdt.delay(s)}
 	}
 	if s.SCT() == sctPath {
-		return Verdict{Retry: true, Avoid: true}
+		// Our target says Internal Path Error while another namespace has the identifier,
+		// which the host has not identified.
+		return Verdict{Retry: true, Avoid: true, Look: s.Code() == capsule.StatusInternalPathError}
 	}
 	return Verdict{}
 }

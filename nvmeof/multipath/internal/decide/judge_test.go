@@ -19,7 +19,7 @@ func TestJudge(t *testing.T) {
 		{capsule.StatusANAPersistentLoss, Verdict{Retry: true, ANA: true}},
 		{capsule.StatusANATransition, Verdict{Retry: true, ANA: true}},
 		{capsule.StatusANAInaccessible | capsule.StatusDNR, Verdict{}},
-		{capsule.StatusInternalPathError, Verdict{Retry: true, Avoid: true}},
+		{capsule.StatusInternalPathError, Verdict{Retry: true, Avoid: true, Look: true}},
 		{capsule.StatusControllerPathError, Verdict{Retry: true, Avoid: true}},
 		{capsule.StatusHostPathError, Verdict{Retry: true, Avoid: true}},
 		{capsule.StatusAbortedByHost, Verdict{Retry: true, Avoid: true}},
