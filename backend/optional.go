@@ -26,6 +26,21 @@ type Latcher interface {
 	Clear() error
 }
 
+// A Marked is a store that knows when its content began as zeroes.
+type Marked interface {
+	// Mark differs from that of all other content which is, was or will be in the
+	// same place, like a file that is created anew because the one before it is lost;
+	// nil: the content was there before anybody could mark it.
+	Mark() []byte
+}
+
+// A Detacher is a store whose content may be lost though the store goes on.
+type Detacher interface {
+	// Detached says why what the store has is not found again once it is closed, as
+	// that of a file which somebody has removed, and what to do; nil: it is.
+	Detached() error
+}
+
 // A Roomer is a store that takes its storage from a file system it shares.
 type Roomer interface {
 	// Room is how many bytes the file system has left for the store, and how

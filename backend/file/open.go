@@ -112,6 +112,11 @@ func (s *Store) prepare(created bool) error {
 	if err := s.alone(); err != nil {
 		return err
 	}
+	if s.created = created; created {
+		s.mark()
+	} else {
+		s.readMark()
+	}
 	if err := s.allocate(created); err != nil {
 		return err
 	}

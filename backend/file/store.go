@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/disk"
 )
 
-// Store implements [backend.Store], [backend.Resizer], [backend.Latcher] and
-// [backend.Roomer] on a regular file.
+// Store implements [backend.Store], [backend.Resizer], [backend.Latcher],
+// [backend.Roomer], [backend.Marked] and [backend.Detacher] on a regular file.
 type Store struct {
 	*disk.Disk // nil until the file is prepared
 
@@ -19,6 +19,9 @@ type Store struct {
 	fd     int
 	direct bool
 	notes  []string
+
+	marked  []byte // nil: it has no mark
+	created bool
 }
 
 // Notes tells an administrator what is not as configured, and why: sentences

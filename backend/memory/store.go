@@ -9,6 +9,7 @@
 package memory
 
 import (
+	"crypto/rand"
 	"fmt"
 	"math"
 	"os"
@@ -31,13 +32,14 @@ type Config struct {
 	Pinned bool
 }
 
-// Store implements [backend.Store] and [backend.Viewer].
+// Store implements [backend.Store], [backend.Viewer] and [backend.Marked].
 type Store struct {
 	info   backend.Info
 	pinned bool
 	memory []byte // whole pages
 	blocks *stripe.Table
 	used   pages
+	mark   [16]byte
 
 	mu     sync.Mutex // opening and closing
 	queues int
@@ -67,7 +69,7 @@ func New(cfg Config) (*Store, error) {
 	// Both are advice: without them the store is slower, its core dumps larger.
 	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE)
 	_ = unix.Madvise(memory, unix.MADV_DONTDUMP)
-	return &Store{
+	s := &Store{
 		info: backend.Info{
 			Size:       size,
 			BlockSize:  cfg.BlockSize,
@@ -80,7 +82,9 @@ func New(cfg Config) (*Store, error) {
 		memory: memory,
 		blocks: stripe.New(size),
 		used:   newPages(size),
-	}, nil
+	}
+	_, _ = rand.Read(s.mark[:]) // it never fails
+	return s, nil
 }
 
 // Info implements [backend.Store].
@@ -143,3 +147,6 @@ func (s *Store) Close() error {
 	s.closed = true
 	return unix.Munmap(s.memory)
 }
+
+// Mark implements [backend.Marked]: no two stores have the same content.
+func (s *Store) Mark() []byte { return s.mark[:] }

@@ -103,6 +103,9 @@ func (e *export) open(log *zap.Logger) (backend.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f, ok := s.(*file.Store); ok && f.Created() {
+		log.Warn("file was missing, and is created: the namespace is empty", zap.String("export", e.path))
+	}
 	for _, note := range s.Notes() {
 		log.Warn(note, zap.String("export", e.path))
 	}

@@ -32,7 +32,16 @@ func TestMain(m *testing.M) {
 	if !given { // those that run beside others wait more than they compute
 		_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
 	}
-	os.Exit(m.Run())
+	state, err := os.MkdirTemp("", "state")
+	if err == nil {
+		err = os.Setenv("XDG_STATE_HOME", state)
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(state)
+	os.Exit(code)
 }
 
 // loopbackAddress is one that no other test uses, most likely.

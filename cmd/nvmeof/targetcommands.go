@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
@@ -154,6 +155,7 @@ func inFormat(doc *config.Document, format string, errOut io.Writer) ([]byte, er
 	case "json":
 		return doc.JSON(), nil
 	case "nvmetcli":
+		fixIdentities(doc)
 		text, warnings, err := config.ExportNvmetcli(doc, keyText)
 		if err != nil {
 			return nil, usageError{Err: err}
@@ -164,6 +166,21 @@ func inFormat(doc *config.Document, format string, errOut io.Writer) ([]byte, er
 		return text, nil
 	}
 	return nil, usage("--format %s: it is yaml, json or nvmetcli%s", format, didYouMean(format, exportFormats))
+}
+
+// fixIdentities gives namespaces the UUIDs that hosts know and that follow from more than
+// the document.
+func fixIdentities(doc *config.Document) {
+	for _, s := range doc.Subsystems {
+		for _, n := range s.Namespaces {
+			if n.UUID != (config.UUID{}) || n.File == nil {
+				continue
+			}
+			if mark := file.ReadMark(string(n.File.Path)); mark != nil {
+				n.UUID = config.DefaultUUID(s.NQN, n.NSID, string(n.File.Path), mark)
+			}
+		}
+	}
 }
 
 // keyText reads a key file for export.

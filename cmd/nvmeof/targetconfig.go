@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -107,7 +109,7 @@ func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, er
 		return err
 	}
 	o := newOpener(f, doc, log)
-	m := control.New(control.Config{Target: t, Settings: doc, Log: log, File: f.file,
+	m := control.New(control.Config{Target: t, Settings: doc, Log: log, File: f.file, State: stateDir(),
 		Device: o.open, Owner: o.owner, Away: deviceMayCome, Closing: o.closing})
 	defer func() {
 		log.Info("authentications", zap.Any("counters", t.AuthCounts()))
@@ -126,6 +128,26 @@ func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, er
 		fmt.Fprintf(out, "controlled at %s\n", f.socket)
 	}
 	return serveConfigured(ctx, m, log, out)
+}
+
+// stateDir is where a target keeps what the next start has to know; empty: nowhere. It is
+// systemd's StateDirectory, or what the XDG Base Directory Specification says, or for root
+// /var/lib.
+func stateDir() string {
+	if dir := os.Getenv("STATE_DIRECTORY"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "files")
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "nvmeof", "files")
+	}
+	if os.Geteuid() == 0 {
+		return "/var/lib/nvmeof/files"
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".local", "state", "nvmeof", "files")
 }
 
 // takeSocket takes the control socket before anything is begun: whoever starts a second

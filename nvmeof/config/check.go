@@ -278,6 +278,11 @@ func (n *Namespace) Path() Path {
 	return ""
 }
 
+// HasIdentity reports whether the document says by what hosts know the namespace.
+func (n *Namespace) HasIdentity() bool {
+	return n.UUID != UUID{} || n.NGUID != NGUID{} || n.EUI64 != EUI64{}
+}
+
 // SameStore reports whether both open the same thing in the same way.
 func (n *Namespace) SameStore(o *Namespace) bool {
 	return n.BlockSize == o.BlockSize && same(n.File, o.File) && same(n.Block, o.Block) && same(n.Memory, o.Memory)

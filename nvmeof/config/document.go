@@ -100,7 +100,7 @@ type Namespace struct {
 	BlockSize          int     `json:"block-size,omitzero" oneof:"512 4096" doc:"Logical block size in bytes, 512 or 4096. Default: 512, or the device's own."`
 	ReadOnly           bool    `json:"read-only,omitzero" default:"false" doc:"No host may write. Default false."`
 	Shared             bool    `json:"shared,omitzero" default:"false" doc:"Other namespaces may have the same file or device, if they are shared too. Default false."`
-	UUID               UUID    `json:"uuid,omitzero" doc:"Identifies the namespace for good. Default: derived from the subsystem's name, the nsid and the path."`
+	UUID               UUID    `json:"uuid,omitzero" doc:"Identifies the namespace for good. Default: derived from the subsystem's name, the nsid and the path, and of a file that the target created from a mark in it; of memory another at each start."`
 	NGUID              NGUID   `json:"nguid,omitzero" doc:"Another identifier: 32 hexadecimal digits. Default: the UUID."`
 	EUI64              EUI64   `json:"eui64,omitzero" doc:"A third: 16 hexadecimal digits. Default: none."`
 	ANAGroup           int     `json:"ana-group,omitzero" default:"1" min:"1" max:"128" doc:"ANA group. Default 1."`
@@ -112,7 +112,7 @@ type Namespace struct {
 // A File is a regular file that is exported.
 type File struct {
 	Path     Path   `json:"path" need:"yes" doc:"Absolute path."`
-	Size     Size   `json:"size,omitzero" doc:"Create a missing file, extend a smaller one; a larger one is as large as it is. Default: the file must exist, its size counts."`
+	Size     Size   `json:"size,omitzero" doc:"Create a missing file, extend a smaller one; a larger one is as large as it is. A start does the first once: later hosts may know what the file had, and the namespace waits for it. Default: the file must exist, its size counts."`
 	ReadOnly bool   `json:"read-only,omitzero" default:"false" doc:"Open the file for reading only. Default false."`
 	Buffered bool   `json:"buffered,omitzero" default:"false" doc:"Go through the page cache. Default false."`
 	Thin     bool   `json:"thin,omitzero" default:"false" doc:"Do not preallocate, and give back what hosts deallocate. Default false."`

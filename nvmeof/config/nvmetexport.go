@@ -18,9 +18,13 @@ func DefaultSerial(nqn NQN) string {
 }
 
 // DefaultUUID is the UUID of a namespace that has been given none; name is what it
-// exports, like its path.
-func DefaultUUID(nqn NQN, nsid int, name string) UUID {
-	return UUID(uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s\x00%d\x00%s", nqn, nsid, name)))
+// exports, like its path, and mark that of a file which the target has created, or nil.
+func DefaultUUID(nqn NQN, nsid int, name string, mark []byte) UUID {
+	of := fmt.Appendf(nil, "%s\x00%d\x00%s", nqn, nsid, name)
+	if len(mark) > 0 {
+		of = append(append(of, 0), mark...)
+	}
+	return UUID(uuid.NewSHA1(uuid.NameSpaceURL, of))
 }
 
 // An nvmetWriter makes nvmetcli's file of a document.
@@ -35,7 +39,7 @@ type fields = map[string]any
 // ExportNvmetcli is the document as nvmetcli writes /etc/nvmet/config.json: sorted,
 // attributes as text. It has those attributes that the document gives, and those
 // without which the kernel would choose at random; the kernel has defaults for the
-// rest. What the kernel's target cannot do is one of the [Problems] if somebody
+// rest. A namespace without a UUID gets that of a file without a mark. What the kernel's target cannot do is one of the [Problems] if somebody
 // could read or write more by its absence, or miss something, else a warning.
 // readKey reads a key file.
 func ExportNvmetcli(doc *Document, readKey func(KeyFile) (string, error)) (text []byte, warnings Problems, err error) {
@@ -272,7 +276,7 @@ func (w *nvmetWriter) namespace(s *Subsystem, n *Namespace, path string) fields 
 	}
 	id := n.UUID
 	if id == (UUID{}) {
-		id = DefaultUUID(s.NQN, n.NSID, string(n.Path()))
+		id = DefaultUUID(s.NQN, n.NSID, string(n.Path()), nil)
 	}
 	group := max(n.ANAGroup, 1)
 	reserve := "1" // the kernel's default is 0

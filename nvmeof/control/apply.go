@@ -86,7 +86,9 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 // perform carries changes out, or undoes what it did. To hosts that is one change. Called
 // with mu held.
 func (m *Manager) perform(changes []config.Change, o Options) error {
+	m.stores.asked = !o.Wait
 	defer func() { // what is left over does not make a change that was made one that failed
+		m.stores.asked = false
 		if err := errors.Join(m.stores.sweep(), m.sweepDevices()); err != nil {
 			m.log.Error("what a change no longer needs is closed, not without an error", zap.Error(err))
 		}
@@ -166,7 +168,7 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 
 // advise says what to do about an error.
 func advise(c config.Change, err error) error {
-	if n, ok := c.New.(*config.Namespace); ok && n.File != nil && errors.Is(err, fs.ErrNotExist) {
+	if n, ok := c.New.(*config.Namespace); ok && n.File != nil && n.File.Size == 0 && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: a size in the configuration creates it (size: 10GiB)", err)
 	}
 	return err

@@ -36,9 +36,13 @@ type Config struct {
 	// Settings has the settings with which the target was made (see TakeSettings), and
 	// with File all that the file said then. Required.
 	Settings *config.Document
-	Log      *zap.Logger         // default: none
-	File     string              // where Save writes; default: nowhere
-	Getenv   func(string) string // default os.Getenv
+	Log      *zap.Logger // default: none
+	File     string      // where Save writes; default: nowhere
+	// State is a folder that outlives the target, for notes on files that it created, so that
+	// a start creates each once. Default: none; then a start creates no file of a namespace to
+	// which the document gives an identity, and another has another identity.
+	State  string
+	Getenv func(string) string // default os.Getenv
 	// Open opens what a namespace exports, with sentences for the administrator;
 	// default: files, block devices and memory.
 	Open func(*config.Namespace) (backend.Store, []string, error)
@@ -92,7 +96,7 @@ func New(cfg Config) *Manager {
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
 		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[place]*wait{},
 		leaving: map[*leaving]struct{}{}, patience: patience,
-		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}},
+		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}, known: known(cfg.State)},
 	}
 	m.doc = new(config.Document)
 	m.doc.TakeSettings(cfg.Settings)

@@ -48,7 +48,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	n := lastAddr.Add(1)
 	r.addr = netip.AddrFrom4([4]byte{127, 84, byte(os.Getpid() % 250), byte(n)})
 	r.second = netip.AddrFrom4([4]byte{127, 85, byte(os.Getpid() % 250), byte(n)})
-	tgt, err := target.New(target.Config{Log: zap.New(core), Arena: 4 << 20})
+	tgt, err := target.New(target.Config{Log: zap.New(core), Arena: 4 << 20, Revalidate: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func (r *rig) observe() string {
 			fmt.Fprintf(&b, " host %s %v %d keyed %v\n", h.NQN, h.Access, len(h.Namespaces), !h.DHCHAPKey.IsZero())
 		}
 		for _, n := range s.Namespaces() {
-			fmt.Fprintf(&b, " namespace %d group %d read-only %v %v\n", n.ID(), n.Group(), n.ReadOnly(), n.UUID())
+			fmt.Fprintf(&b, " namespace %d group %d read-only %v\n", n.ID(), n.Group(), n.ReadOnly())
 		}
 	}
 	for _, x := range r.target.Referrals() {
@@ -167,8 +167,7 @@ func expected(doc *config.Document) string {
 			fmt.Fprintf(&b, " host %s %v %d keyed %v\n", h.NQN, accesses[h.Access], len(h.Namespaces), h.KeyFile != "")
 		}
 		for _, n := range s.Namespaces {
-			fmt.Fprintf(&b, " namespace %d group %d read-only %v %v\n", n.NSID, max(n.ANAGroup, 1), n.ReadOnly,
-				config.DefaultUUID(s.NQN, n.NSID, exportName(n)))
+			fmt.Fprintf(&b, " namespace %d group %d read-only %v\n", n.NSID, max(n.ANAGroup, 1), n.ReadOnly)
 		}
 	}
 	for _, x := range doc.Referrals {

@@ -21,6 +21,7 @@ type Status struct {
 	File        string    `json:"file,omitempty"` // of its configuration
 	Waiting     []Waiting `json:"waiting"`
 	Leaving     []Leaving `json:"leaving"`
+	Troubles    []Trouble `json:"troubles"`
 	Listeners   int       `json:"listeners"`
 	Subsystems  int       `json:"subsystems"`
 	Namespaces  int       `json:"namespaces"`
@@ -39,12 +40,41 @@ type Waiting struct {
 	Since     time.Time  `json:"since"`
 }
 
+// Trouble is a namespace that is served, and about which somebody has to do something.
+type Trouble struct {
+	Subsystem config.NQN `json:"subsystem"`
+	NSID      int        `json:"nsid"`
+	Export    string     `json:"export"`
+	Why       string     `json:"why"`
+}
+
+// troubles lists them. Called with mu held.
+func (m *Manager) troubles() []Trouble {
+	out := []Trouble{}
+	for _, d := range m.doc.Subsystems {
+		s, err := m.subsystem(d.NQN)
+		if err != nil {
+			continue // it is leaving
+		}
+		there := map[int]string{}
+		for _, n := range s.Namespaces() {
+			there[int(n.ID())] = n.Trouble()
+		}
+		for _, n := range d.Namespaces {
+			if why := there[n.NSID]; why != "" {
+				out = append(out, Trouble{d.NQN, n.NSID, exportName(n), why})
+			}
+		}
+	}
+	return out
+}
+
 // Status tells how the target is now.
 func (m *Manager) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := Status{PID: os.Getpid(), Started: m.started, Now: time.Now(), File: m.cfg.File,
-		Listeners: len(m.doc.Listeners), Subsystems: len(m.doc.Subsystems), Waiting: []Waiting{}, Leaving: m.left(),
+		Listeners: len(m.doc.Listeners), Subsystems: len(m.doc.Subsystems), Waiting: []Waiting{}, Leaving: m.left(), Troubles: m.troubles(),
 		Controllers: len(m.target.Controllers())}
 	for _, d := range m.doc.Subsystems {
 		s.Namespaces += len(d.Namespaces)

@@ -155,7 +155,7 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 			return nil
 		}
 		end := s.RemoveNamespace
-		if o.returns(at, n) {
+		if m.returns(&o, at, n) {
 			end = s.SuspendNamespace
 		}
 		l := &leaving{what: namespaceName(at), unfinished: exports(exportName(n))}
@@ -181,8 +181,8 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn config.NQN, n *config.Na
 	if err != nil {
 		return err
 	}
-	c := namespaceConfig(nqn, n)
-	c.Store = store
+	c := m.namespaceConfig(nqn, n)
+	c.Store, c.UUID = store, uuid.UUID(n.UUID) // or what follows from the store's mark
 	if n.Reservations != "" {
 		c.Reservations = target.ReservationFile(n.Reservations)
 	}
@@ -193,10 +193,10 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn config.NQN, n *config.Na
 }
 
 // namespaceConfig is a namespace as the target takes it, without what it stores.
-func namespaceConfig(nqn config.NQN, n *config.Namespace) target.NamespaceConfig {
+func (m *Manager) namespaceConfig(nqn config.NQN, n *config.Namespace) target.NamespaceConfig {
 	id := n.UUID
 	if id == (config.UUID{}) {
-		id = config.DefaultUUID(nqn, n.NSID, exportName(n))
+		id = config.DefaultUUID(nqn, n.NSID, exportName(n), m.stores.known.mark(n))
 	}
 	return target.NamespaceConfig{
 		NSID: capsule.NSID(n.NSID), ReadOnly: n.ReadOnly, Group: capsule.ANAGroup(n.ANAGroup),
@@ -204,17 +204,21 @@ func namespaceConfig(nqn config.NQN, n *config.Namespace) target.NamespaceConfig
 	}
 }
 
-// sameToHosts reports whether hosts take one for the other: by all their identifiers.
-func sameToHosts(nqn config.NQN, a, b *config.Namespace) bool {
-	x, y := namespaceConfig(nqn, a), namespaceConfig(nqn, b)
+// sameToHosts reports whether hosts take one for the other: by all their identifiers. Memory
+// that is another has others, unless the document gives them.
+func (m *Manager) sameToHosts(nqn config.NQN, a, b *config.Namespace) bool {
+	if b.Memory != nil && b.UUID == (config.UUID{}) && !a.SameStore(b) {
+		return false
+	}
+	x, y := m.namespaceConfig(nqn, a), m.namespaceConfig(nqn, b)
 	return x.UUID == y.UUID && x.NGUID == y.NGUID && x.EUI64 == y.EUI64
 }
 
 // returns reports whether a namespace that a step takes out is brought back by a later one,
 // for hosts the same.
-func (o *Options) returns(at place, n *config.Namespace) bool {
+func (m *Manager) returns(o *Options, at place, n *config.Namespace) bool {
 	back := o.coming[at]
-	return back != nil && sameToHosts(at.nqn, n, back)
+	return back != nil && m.sameToHosts(at.nqn, n, back)
 }
 
 // exportName is what a namespace exports, as logs have it.

@@ -90,7 +90,28 @@ type stores struct {
 	log  *zap.Logger
 	open func(*config.Namespace) (backend.Store, []string, error)
 	held map[storeKey]*heldStore
+	// asked says that an administrator has asked for what is added, who knows what is
+	// there; a target that starts does not.
+	asked bool
+	known known
 }
+
+// A lostError is a file that is missing though hosts may know what it had: they would
+// read zeroes from an empty one of the same identity.
+type lostError struct {
+	path string
+	size config.Size
+	why  error
+}
+
+var errKnown = errors.New("it was there before")
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("%s is missing (%v): hosts would find zeroes instead of their data; "+
+		"bring it back, or make an empty one: truncate -s %d %s", e.path, e.why, int64(e.size), e.path)
+}
+
+func (e *lostError) Unwrap() error { return fs.ErrNotExist }
 
 // acquire returns the store of a namespace, opening it if need be.
 func (s *stores) acquire(nqn config.NQN, n *config.Namespace) (backend.Store, error) {
@@ -114,9 +135,27 @@ func (s *stores) prepare(nqn config.NQN, n *config.Namespace) (*heldStore, error
 		}
 	}
 	created := n.File != nil && n.File.Size > 0 && missing(n.Path())
+	kept := n.File != nil && n.File.Size > 0
+	if created && !s.asked && s.known.has(n) {
+		return nil, &lostError{string(n.Path()), n.File.Size, errKnown}
+	}
 	store, notes, err := s.open(n)
 	if err != nil {
 		return nil, err
+	}
+	if kept {
+		err := s.known.add(n)
+		switch {
+		case err != nil && created && !s.asked && n.HasIdentity(): // the next start would not know that it was there
+			err = errors.Join(err, store.Close(), os.Remove(string(n.Path())))
+			return nil, &lostError{string(n.Path()), n.File.Size, err}
+		case err != nil && s.known != "":
+			s.log.Warn("a later start could not know that the file was there, if it were missing",
+				zap.String("export", string(n.Path())), zap.Error(err))
+		}
+	}
+	if created {
+		s.log.Warn("file was missing, and is created: the namespace is empty", zap.String("export", string(n.Path())))
 	}
 	for _, note := range notes {
 		s.log.Warn(note, zap.String("export", string(n.Path())))

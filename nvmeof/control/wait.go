@@ -29,7 +29,7 @@ type wait struct {
 // await looks for a namespace's store again and again. Called with mu held.
 func (m *Manager) await(s *target.Subsystem, at place, n *config.Namespace, why error) {
 	ctx, cancel := context.WithCancel(m.context)
-	err := s.AwaitNamespace(namespaceConfig(at.nqn, n))
+	err := s.AwaitNamespace(m.namespaceConfig(at.nqn, n))
 	if err != nil { // its identifiers are another's, which is likely why it waits
 		m.log.Warn("hosts are not told of a namespace that waits", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
 	}

@@ -21,7 +21,9 @@ type NamespaceConfig struct {
 	ReadOnly bool             // for all hosts; see Namespace.SetReadOnly
 	Group    capsule.ANAGroup // 1 to 128; default 1; see Listener.SetANAState
 	// UUID identifies the namespace for good; default: derived from the
-	// subsystem's NQN, the NSID and Name, so that it survives a restart.
+	// subsystem's NQN, the NSID and Name, so that it survives a restart, and from the
+	// store's mark if it is a [backend.Marked], so that content that began anew has
+	// another.
 	UUID uuid.UUID
 	// NGUID is another identifier of the same; default: the UUID.
 	NGUID [16]byte
@@ -63,10 +65,29 @@ func (n *Namespace) Info() backend.Info {
 	return info
 }
 
+// Trouble is what an administrator has to look after: that what is exported is not in its
+// place any more, or takes no writes; empty: nothing. It is as old as Config.Revalidate.
+func (n *Namespace) Trouble() string {
+	if n.ns.Volume == nil {
+		return "" // it is away
+	}
+	switch h := n.ns.Volume.Health.Load(); {
+	case h.Lost != "":
+		return h.Lost
+	case h.Failed:
+		return "its store has failed and takes no writes: see the log; nvmeof namespace clear-fault when it is mended"
+	}
+	return ""
+}
+
 // makeNamespace completes what identifies a namespace.
 func makeNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 	if c.UUID == uuid.Nil {
-		c.UUID = uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s\x00%d\x00%s", s.nqn, c.NSID, c.Name))
+		name := fmt.Appendf(nil, "%s\x00%d\x00%s", s.nqn, c.NSID, c.Name)
+		if m, ok := c.Store.(backend.Marked); ok && len(m.Mark()) > 0 {
+			name = append(append(name, 0), m.Mark()...)
+		}
+		c.UUID = uuid.NewSHA1(uuid.NameSpaceURL, name)
 	}
 	if c.NGUID == [16]byte{} {
 		c.NGUID = c.UUID

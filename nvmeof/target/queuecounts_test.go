@@ -16,7 +16,7 @@ func TestDefaultIdentity(t *testing.T) {
 		t.Errorf("serial number %s, the configuration says %s", f.sub.serial, want)
 	}
 	n := makeNamespace(f.sub, NamespaceConfig{NSID: 7, Name: "/srv/disk.img"})
-	if want := uuid.UUID(config.DefaultUUID(testSubNQN, 7, "/srv/disk.img")); n.UUID() != want {
+	if want := uuid.UUID(config.DefaultUUID(testSubNQN, 7, "/srv/disk.img", nil)); n.UUID() != want {
 		t.Errorf("UUID %v, the configuration says %v", n.UUID(), want)
 	}
 }

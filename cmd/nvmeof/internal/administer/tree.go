@@ -48,6 +48,7 @@ type wholeTarget struct {
 type tree struct {
 	out     io.Writer
 	waiting map[waiter]string // why
+	trouble map[waiter]string // what, of namespaces that are served
 }
 
 // A waiter is a namespace or a listener that waits.
@@ -61,6 +62,9 @@ func (t tree) wait(subsystem config.NQN, id int) string {
 	if why, waits := t.waiting[waiter{subsystem, id}]; waits {
 		return ", WAITING: " + why
 	}
+	if what, troubled := t.trouble[waiter{subsystem, id}]; troubled {
+		return ", TROUBLE: " + what
+	}
 	return ""
 }
 
@@ -69,7 +73,10 @@ func (t tree) line(depth int, format string, args ...any) {
 }
 
 func printTree(out io.Writer, doc *config.Document, status *control.Status, controllers []control.Controller) {
-	t := tree{out, map[waiter]string{}}
+	t := tree{out, map[waiter]string{}, map[waiter]string{}}
+	for _, x := range status.Troubles {
+		t.trouble[waiter{x.Subsystem, x.NSID}] = x.Why
+	}
 	for _, w := range status.Waiting {
 		t.waiting[waiter{w.Subsystem, w.NSID + w.Listener}] = w.Why // one of the numbers is 0
 	}

@@ -15,6 +15,7 @@ type State struct {
 	Spare  uint8
 	Drive  backend.Health // nothing is known if there is no drive
 	Failed bool           // the store takes no writes any more
+	Lost   string         // why what is written is not found again, and what to do; empty: it is
 }
 
 // Sound is a store that nobody has looked at.
@@ -25,6 +26,9 @@ func (s *State) Warnings() uint8 {
 	w := uint8(s.Drive.Warning) // the same bits
 	if s.Short() {
 		w |= capsule.WarningSpare
+	}
+	if s.Lost != "" {
+		w |= capsule.WarningReliability
 	}
 	if s.Failed {
 		w |= capsule.WarningReliability | capsule.WarningReadOnly

@@ -19,6 +19,9 @@ const AskDrives = time.Minute
 // of. The store stays open as long as that takes; see Volume.close.
 func (v *Volume) Examine(now time.Time) {
 	before, h := v.ask(now)
+	if h.Lost != before.Lost {
+		v.tellLost(h.Lost)
+	}
 	if h.Warnings() == before.Warnings() && h.Drive.Temperature == before.Drive.Temperature {
 		return
 	}
@@ -34,6 +37,16 @@ func (v *Volume) Examine(now time.Time) {
 	}
 }
 
+// tellLost says that what is written is lost, or is not any more.
+func (v *Volume) tellLost(why string) {
+	if why == "" {
+		v.set.log.Info("what a namespace exports is in its place again", zap.String("export", v.Name))
+		return
+	}
+	v.set.log.Error("what a namespace exports is not in its place any more: what hosts write there is lost when the target ends",
+		zap.String("export", v.Name), zap.String("why", why))
+}
+
 // ask asks the store and the drive, if it is time.
 func (v *Volume) ask(now time.Time) (before, h *health.State) {
 	v.asking.Lock()
@@ -42,7 +55,7 @@ func (v *Volume) ask(now time.Time) (before, h *health.State) {
 	if v.closed {
 		return before, before
 	}
-	h = &health.State{Spare: v.spare(), Drive: before.Drive, Failed: v.failed()}
+	h = &health.State{Spare: v.spare(), Drive: before.Drive, Failed: v.failed(), Lost: v.lost()}
 	if now.Sub(v.asked) >= AskDrives {
 		v.asked = now
 		h.Drive = v.askDrive()
@@ -63,6 +76,16 @@ func (v *Volume) spare() uint8 {
 		return 100 // not known
 	}
 	return health.PercentLeft(free, int64(v.Bytes())-allocated)
+}
+
+// lost says why what is written is not found again.
+func (v *Volume) lost() string {
+	if d, ok := v.store.(backend.Detacher); ok {
+		if err := d.Detached(); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
 }
 
 // failed reports whether the store has given up.

@@ -1,0 +1,102 @@
+package file
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// markName is the extended attribute in which a file that Open has created has its mark.
+const markName = "user.nvmeof.created"
+
+const markSize = 16
+
+// markFile has the mark where the file system has no extended attributes.
+func markFile(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".mark")
+}
+
+// mark gives a file that was created a mark. Where that cannot be kept it lasts as long as
+// the store: the mark of the next content is another all the same.
+func (s *Store) mark() {
+	s.marked = make([]byte, markSize)
+	_, _ = rand.Read(s.marked) // it never fails
+	err := retry(func() error { return unix.Fsetxattr(s.fd, markName, s.marked, 0) })
+	if err == unix.ENOTSUP {
+		err = writeMarkFile(markFile(s.path), s.marked)
+	}
+	if err != nil {
+		s.note(fmt.Sprintf("it cannot be marked as new (%v): hosts will take it for another one when it is opened again", err))
+	}
+}
+
+// writeMarkFile replaces what is there, unless it is a symbolic link.
+func writeMarkFile(path string, mark []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(mark)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// readMark reads that of a file that was there.
+func (s *Store) readMark() {
+	s.marked = markOf(s.path, func(b []byte) (int, error) { return unix.Fgetxattr(s.fd, markName, b) })
+}
+
+// ReadMark is the mark of a file that may be open elsewhere, nil if it has none.
+func ReadMark(path string) []byte {
+	return markOf(path, func(b []byte) (int, error) { return unix.Getxattr(path, markName, b) })
+}
+
+func markOf(path string, get func([]byte) (int, error)) []byte {
+	b, n := make([]byte, markSize), 0
+	err := retry(func() (err error) {
+		n, err = get(b)
+		return err
+	})
+	if err == unix.ENOTSUP {
+		b, err = os.ReadFile(markFile(path))
+		n = len(b)
+	}
+	if err != nil || n != markSize {
+		return nil
+	}
+	return b
+}
+
+// Mark implements [backend.Marked]: it is made when Open creates the file.
+func (s *Store) Mark() []byte { return s.marked }
+
+// Created reports whether Open has created the file.
+func (s *Store) Created() bool { return s.created }
+
+// Detached implements [backend.Detacher].
+func (s *Store) Detached() (why error) {
+	err := s.Stat(func(fd int) error {
+		var open, named unix.Stat_t
+		if err := unix.Fstat(fd, &open); err != nil {
+			return err
+		}
+		err := retry(func() error { return unix.Stat(s.path, &named) })
+		switch {
+		case open.Nlink == 0:
+			why = fmt.Errorf("%s was removed while it is served: its content is lost when the target lets go of it; copy it before that, from /proc/%d/fd/%d",
+				s.path, os.Getpid(), fd)
+		case errors.Is(err, unix.ENOENT):
+			why = fmt.Errorf("%s was moved while it is served, and is not found there again: move it back", s.path)
+		case err == nil && (named.Dev != open.Dev || named.Ino != open.Ino):
+			why = fmt.Errorf("%s is another file now than the one that is served: move that back", s.path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil // it is closed, or nobody knows
+	}
+	return why
+}
