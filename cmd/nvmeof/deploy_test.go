@@ -41,7 +41,7 @@ var deployed = []documented{
 	{line: "sudo install -d -o nvmeof -g nvmeof -m 700 /etc/nvmeof", instead: asOneself},
 	{line: "sudo install -o nvmeof -g nvmeof -m 600 deploy/target.yaml /etc/nvmeof/", instead: asOneself},
 	{line: "sudo cp deploy/nvmeof-target.service /etc/systemd/system/"},
-	{line: "sudo nvmeof target import --output /etc/nvmeof/target.yaml /etc/nvmet/config.json", instead: []string{"target.yaml", "imported.yaml"}},
+	{line: "sudo nvmeof target import --output /etc/nvmeof/target.yaml /etc/nvmet/config.json", instead: []string{"--output /etc/nvmeof/target.yaml", "--key-dir /etc/nvmeof/keys --output /etc/nvmeof/imported.yaml"}},
 	{line: "sudo systemctl daemon-reload", why: "systemd's own"},
 	{line: "sudo systemctl enable --now nvmeof-target", instead: []string{"systemctl enable --now nvmeof-target", "DIR/begin nvmeof-target.service none"},
 		stays: "nvme connect -t rdma -a ADDR1 "},
