@@ -109,6 +109,53 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// Results keep their order while there is made room for more, at whatever place.
+func TestResultsGrow(t *testing.T) {
+	for start := range 9 {
+		q := NewResults(100)
+		var got [7]Result
+		next, taken := uint64(0), uint64(0)
+		push := func(n int) {
+			for range n {
+				q.Push(Result{Tag: next})
+				next++
+			}
+		}
+		drain := func(n int) {
+			t.Helper()
+			for _, r := range got[:q.Drain(got[:n])] {
+				if r.Tag != taken {
+					t.Fatalf("got tag %d, want %d", r.Tag, taken)
+				}
+				taken++
+			}
+		}
+		for range start { // moves the head
+			push(1)
+			drain(1)
+		}
+		for q.Len() <= 90 {
+			push(10)
+			drain(3)
+		}
+		push(100 - q.Len())
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("more results than the depth")
+				}
+			}()
+			q.Push(Result{})
+		}()
+		for q.Len() > 0 {
+			drain(7)
+		}
+		if taken != next {
+			t.Errorf("%d results of %d", taken, next)
+		}
+	}
+}
+
 func TestOpNames(t *testing.T) {
 	for op, want := range map[Op]string{OpRead: "read", OpDeallocate: "deallocate", OpCompareAndWrite: "compare and write", OpCopy: "copy", 7: "operation 7", 255: "operation 255"} {
 		if got := op.String(); got != want {

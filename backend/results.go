@@ -1,20 +1,25 @@
 package backend
 
 // Results is the part that every [Queue] needs: finished results until they are
-// polled, oldest first. It never grows.
+// polled, oldest first. It takes memory for as many as there ever were, at most for those
+// of its depth: most queues are idle most of the time.
 type Results struct {
-	ring []Result
-	head int
-	n    int
+	ring  []Result
+	head  int
+	n     int
+	depth int
 }
 
-// NewResults has room for depth results.
-func NewResults(depth int) Results { return Results{ring: make([]Result, depth)} }
+// firstResults is how many results there is room for at first.
+const firstResults = 8
+
+// NewResults holds up to depth results.
+func NewResults(depth int) Results { return Results{depth: depth} }
 
 // Push adds a result. The caller sees to it that there is room.
 func (q *Results) Push(r Result) {
 	if q.n == len(q.ring) {
-		panic("backend: more results than requests in flight")
+		q.grow()
 	}
 	i := q.head + q.n
 	if i >= len(q.ring) {
@@ -22,6 +27,16 @@ func (q *Results) Push(r Result) {
 	}
 	q.ring[i] = r
 	q.n++
+}
+
+func (q *Results) grow() {
+	if q.n == q.depth {
+		panic("backend: more results than requests in flight")
+	}
+	ring := make([]Result, min(max(firstResults, 2*q.n), q.depth))
+	n := copy(ring, q.ring[q.head:])
+	copy(ring[n:], q.ring[:q.head])
+	q.ring, q.head = ring, 0
 }
 
 // Drain moves results to rs and returns how many.

@@ -46,10 +46,8 @@ func newQueue(s *Store, depth int, notify func()) *queue {
 		store:   s,
 		depth:   depth,
 		results: backend.NewResults(depth),
-		waiting: make([]task, 0, depth),
 		waiter:  s.blocks.Join(notify),
 		notify:  notify,
-		order:   stripe.NewOrder(depth),
 	}
 }
 

@@ -36,6 +36,7 @@ type Config struct {
 type Store struct {
 	info   backend.Info
 	pinned bool
+	mapped []byte // all of the mapping: the memory, and the words of blocks
 	memory []byte // whole pages
 	blocks *stripe.Table
 	used   pages
@@ -57,15 +58,18 @@ func New(cfg Config) (*Store, error) {
 	}
 	size := cfg.Size &^ int64(cfg.BlockSize-1)
 	page := int64(os.Getpagesize())
-	if size <= 0 || size > math.MaxInt-page {
+	if size <= 0 || size > math.MaxInt-2*page-stripe.Bytes(size) {
 		return nil, fmt.Errorf("memory store: size %d: must be at least one block of %d bytes and fit the address space",
 			cfg.Size, cfg.BlockSize)
 	}
-	memory, err := unix.Mmap(-1, 0, int((size+page-1)&^(page-1)), unix.PROT_READ|unix.PROT_WRITE,
+	// The words that guard the blocks lie behind those: of an idle store neither is there.
+	whole := (size + page - 1) &^ (page - 1)
+	mapped, err := unix.Mmap(-1, 0, int(whole+stripe.Bytes(size)), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, fmt.Errorf("memory store: map %d bytes: %w", size, err)
 	}
+	memory := mapped[:whole:whole]
 	// Both are advice: without them the store is slower, its core dumps larger.
 	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE)
 	_ = unix.Madvise(memory, unix.MADV_DONTDUMP)
@@ -79,8 +83,9 @@ func New(cfg Config) (*Store, error) {
 			Compare:    true,
 		},
 		pinned: cfg.Pinned,
+		mapped: mapped,
 		memory: memory,
-		blocks: stripe.New(size),
+		blocks: stripe.NewIn(size, mapped[whole:]),
 		used:   newPages(size),
 	}
 	_, _ = rand.Read(s.mark[:]) // it never fails
@@ -145,7 +150,7 @@ func (s *Store) Close() error {
 		return fmt.Errorf("memory store: %d queues are open: close them first", s.queues)
 	}
 	s.closed = true
-	return unix.Munmap(s.memory)
+	return unix.Munmap(s.mapped)
 }
 
 // Mark implements [backend.Marked]: no two stores have the same content.

@@ -18,6 +18,7 @@ package stripe
 import (
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 const (
@@ -59,12 +60,29 @@ type Table struct {
 }
 
 // New returns a table for a store of size bytes.
-func New(size int64) *Table {
+func New(size int64) *Table { return newTable(make([]atomic.Uint32, wordsFor(size))) }
+
+// Bytes is how much memory the words of a store of size bytes take.
+func Bytes(size int64) int64 { return int64(wordsFor(size)) * int64(unsafe.Sizeof(atomic.Uint32{})) }
+
+// NewIn is New with the words in memory of the caller's, Bytes(size) of it, zeroed and
+// aligned to words, which stays as long as the table. Pages of a mapping are taken only
+// when a word in them is.
+func NewIn(size int64, memory []byte) *Table {
+	_ = memory[Bytes(size)-1]
+	return newTable(unsafe.Slice((*atomic.Uint32)(unsafe.Pointer(unsafe.SliceData(memory))), wordsFor(size)))
+}
+
+func wordsFor(size int64) int {
 	n := 1
 	for int64(n)*granule < size && n < maxStripes {
 		n *= 2
 	}
-	t := &Table{words: make([]atomic.Uint32, n)}
+	return n
+}
+
+func newTable(words []atomic.Uint32) *Table {
+	t := &Table{words: words}
 	t.waiters.Store(new([]*Waiter))
 	return t
 }

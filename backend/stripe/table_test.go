@@ -323,3 +323,22 @@ func TestShare(t *testing.T) {
 		}
 	}
 }
+
+// A table in memory of the caller's is as one of its own.
+func TestTableInMemory(t *testing.T) {
+	for _, size := range []int64{1, 4096, 5000, 1 << 20, 1<<30 + 1, 1 << 40} {
+		b := Bytes(size)
+		memory := make([]byte, b+8)
+		table := NewIn(size, memory[:b])
+		if len(table.words) != len(New(size).words) {
+			t.Errorf("%d bytes: %d words, want %d", size, len(table.words), len(New(size).words))
+		}
+		if table.Try(0, size, true) != Taken || table.Try(size-1, 1, false) != Held {
+			t.Errorf("%d bytes: not held", size)
+		}
+		table.Release(0, size, true)
+		if !table.Free() || memory[b] != 0 {
+			t.Errorf("%d bytes: still held, or held beyond the memory", size)
+		}
+	}
+}

@@ -40,10 +40,9 @@ type Lane struct {
 	waiting operationList // for a lease
 	order   stripe.Order  // of waiting
 
-	flight  []*Operation // by tag
-	vacant  []uint32     // tags
-	batch   []backend.Request
-	results [64]backend.Result
+	depth  int          // operations that the store has at most
+	flight []*Operation // by tag; as many as there ever were, since most lanes are idle
+	vacant []uint32     // tags
 
 	laneCounters
 }
@@ -56,15 +55,28 @@ type laneCounters struct {
 }
 
 func (l *Lane) init(v *Volume, w *Place, q backend.Queue, watch backend.Watchable) {
-	depth := v.set.depth
 	l.Volume, l.shard, l.queue = v, w.Shard, q
 	l.slot, l.lanes, l.watch, l.armed = shard.Slot{}, &w.lanes, watch, false
-	l.flight = make([]*Operation, depth)
-	l.vacant = make([]uint32, 0, depth)
-	for i := range depth {
-		l.vacant = append(l.vacant, uint32(depth-1-i))
+	l.depth, l.flight, l.vacant = v.set.depth, nil, nil
+}
+
+// firstTags is how many operations there is room for at first.
+const firstTags = 8
+
+// room sees to it that an operation can be handed over, and reports whether one can.
+func (l *Lane) room() bool {
+	had := len(l.flight)
+	if len(l.vacant) > 0 || had == l.depth {
+		return len(l.vacant) > 0
 	}
-	l.batch = make([]backend.Request, 0, depth)
+	n := min(max(firstTags, 2*had), l.depth)
+	flight := make([]*Operation, n)
+	copy(flight, l.flight)
+	l.flight, l.vacant = flight, make([]uint32, 0, n)
+	for i := n; i > had; i-- {
+		l.vacant = append(l.vacant, uint32(i-1))
+	}
+	return true
 }
 
 // Count adds what the lane counted to the sums of a volume. Busy is the busiest shard.
@@ -145,37 +157,43 @@ func (l *Lane) Poll() bool {
 		return false
 	}
 	useful := l.push()
+	results := &l.lanes.results
 	for {
-		n := l.queue.Poll(l.results[:])
-		for i := range l.results[:n] {
-			l.take(&l.results[i])
+		n := l.queue.Poll(results[:])
+		for i := range results[:n] {
+			l.take(&results[i])
 		}
 		useful = useful || n > 0
-		if n < len(l.results) {
+		if n < len(results) {
 			return useful
 		}
 	}
 }
 
 // push submits as much as the store takes.
-func (l *Lane) push() bool {
-	l.batch = l.batch[:0]
-	for op := l.submit.first; op != nil && len(l.batch) < len(l.vacant); op = op.next {
-		op.Tag = uint64(l.vacant[len(l.vacant)-1-len(l.batch)])
-		l.batch = append(l.batch, op.Request)
+func (l *Lane) push() (useful bool) {
+	for !l.submit.empty() && l.room() {
+		batch := l.lanes.batch[:0]
+		for op := l.submit.first; op != nil && len(batch) < len(l.vacant); op = op.next {
+			op.Tag = uint64(l.vacant[len(l.vacant)-1-len(batch)])
+			batch = append(batch, op.Request)
+		}
+		n := l.queue.Submit(batch)
+		for range n {
+			op := l.submit.pop()
+			l.flight[op.Tag] = op
+		}
+		l.vacant = l.vacant[:len(l.vacant)-n]
+		l.shard.Expect(n)
+		all := n == len(batch)
+		clear(batch)
+		l.lanes.batch = batch
+		useful = useful || n > 0
+		if !all {
+			return useful
+		}
 	}
-	if len(l.batch) == 0 {
-		return false
-	}
-	n := l.queue.Submit(l.batch)
-	for range n {
-		op := l.submit.pop()
-		l.flight[op.Tag] = op
-	}
-	l.vacant = l.vacant[:len(l.vacant)-n]
-	l.shard.Expect(n)
-	clear(l.batch)
-	return n > 0
+	return useful
 }
 
 // take delivers one result.
@@ -190,7 +208,7 @@ func (l *Lane) take(res *backend.Result) {
 // Arm reports whether the shard may sleep: the store's descriptor or notify wakes the shard,
 // but what it has not been given yet must not be slept over.
 func (l *Lane) Arm() bool {
-	if !l.submit.empty() && len(l.vacant) > 0 {
+	if !l.submit.empty() && (len(l.vacant) > 0 || len(l.flight) < l.depth) {
 		return false
 	}
 	if l.watch == nil || l.users == 0 && !l.armed {

@@ -40,3 +40,27 @@ func TestLaneArms(t *testing.T) {
 	l.Put(&Operation{})
 	step("not handed over", false, 3)
 }
+
+// TestLaneRoom: a lane takes memory for as many operations as there are at once, up to its
+// depth, and no tag is given twice.
+func TestLaneRoom(t *testing.T) {
+	for _, depth := range []int{1, 7, 8, 9, 100} {
+		l := &Lane{depth: depth}
+		taken := map[uint32]bool{}
+		for l.room() {
+			if len(l.flight) > depth || len(l.flight) > max(firstTags, 2*(len(taken)+1)) {
+				t.Errorf("depth %d: room for %d with %d operations", depth, len(l.flight), len(taken))
+			}
+			last := len(l.vacant) - 1
+			tag := l.vacant[last]
+			l.vacant = l.vacant[:last]
+			if taken[tag] || int(tag) >= len(l.flight) {
+				t.Fatalf("depth %d: tag %d", depth, tag)
+			}
+			taken[tag] = true
+		}
+		if len(taken) != depth {
+			t.Errorf("depth %d: room for %d operations", depth, len(taken))
+		}
+	}
+}

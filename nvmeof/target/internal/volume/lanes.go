@@ -1,11 +1,21 @@
 package volume
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
 
 // lanes are those lanes of a shard that have something to do: there is a lane for
 // every volume, a thousand perhaps, and each turn polls these alone. It belongs to
 // the shard, of which it is a [shard.Poller].
-type lanes struct{ busy []*Lane }
+type lanes struct {
+	busy []*Lane
+
+	// What a lane needs while it is polled: one at a time is.
+	batch   []backend.Request
+	results [64]backend.Result
+}
 
 func (ls *lanes) add(l *Lane) {
 	l.listed = true

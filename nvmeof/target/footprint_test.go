@@ -1,0 +1,48 @@
+package target
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+)
+
+// TestFootprint: a namespace that nobody uses takes little: what is needed for commands
+// is there once there are some.
+func TestFootprint(t *testing.T) {
+	const namespaces, limit = 800, 16 << 10 // bytes each
+	for _, shards := range []int{1, 2, 4} {
+		f := newFixture(t, func(c *Config) { c.Shards = shards })
+		heap := func() int64 {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		var stores []*memory.Store
+		before := heap()
+		for range namespaces {
+			s, err := memory.New(memory.Config{Size: 16 << 20, BlockSize: 512})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stores = append(stores, s)
+			if _, err := f.sub.AddNamespace(NamespaceConfig{Store: s}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if each := (heap() - before) / namespaces; each > limit {
+			t.Errorf("%d shards: %d bytes each, want at most %d", shards, each, limit)
+		} else {
+			t.Logf("%d shards: %d bytes each", shards, each)
+		}
+		if err := f.target.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range stores {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
