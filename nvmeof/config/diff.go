@@ -210,17 +210,12 @@ func (d *differ) subsystems(from, to []*Subsystem) {
 	for _, x := range match(from, to, func(s *Subsystem) string { return string(s.NQN) }) {
 		c := Change{Kind: KindSubsystem, Name: x.key}
 		old, now := x.old, x.new
-		f := x.changes()
-		replaced := len(f) > 0
-		if replaced {
-			d.replace(phaseRemove, phaseSubsystem, c, old.bare(), now.bare(), f)
-		} else {
-			d.edge(phaseRemove, phaseSubsystem, c, old.bare(), now.bare())
+		if f := x.changes(); len(f) > 0 {
+			alter := c
+			alter.Op, alter.Fields, alter.Old, alter.New = Alter, f, old, now
+			d.add(phaseSubsystem, alter)
 		}
-		if old == nil || replaced {
-			d.leave(x.old) // with all that is in it
-			old = nil
-		}
+		d.edge(phaseRemove, phaseSubsystem, c, old.bare(), now.bare())
 		switch {
 		case now == nil:
 			d.leave(old)

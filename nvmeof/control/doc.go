@@ -40,7 +40,9 @@
 // open when everything else is there; whom a step keeps out is told to come again until the
 // last one is done or taken back ([target.Target.Change]); the discovery log is that of
 // before until then; and a namespace that is closed and opened otherwise, and is the same
-// by its identifiers, is away in between and not gone.
+// by its identifiers, is away in between and not gone. Who may stay connected is judged by
+// what the change has come to, and a subsystem's serial number, model, version and range of
+// controller identifiers count for controllers that come later.
 //
 // # Goroutines
 //

@@ -148,8 +148,9 @@ func TestHostDuringChanges(t *testing.T) {
 	h = newReturner(r)
 	r.apply(r.doc(first))
 	_ = h.until(waitForHost).Disconnect(t.Context())
-	// The subsystem goes, with the host, and comes back with a file that is opened otherwise.
-	other := strings.NewReplacer("- nqn: a\n", "- nqn: a\n    min-controller-id: 7\n", "size: 1MiB\n      - nsid: 2", "size: 1MiB\n          buffered: true\n      - nsid: 2").Replace(first)
+	// The host is no longer in the list, and in the end may connect as everybody, when there
+	// is a file that is opened otherwise.
+	other := strings.NewReplacer("    hosts:\n      - nqn: h1\n", "    allow-any-host: true\n    hosts:\n", "size: 1MiB\n      - nsid: 2", "size: 1MiB\n          buffered: true\n      - nsid: 2").Replace(first)
 	r.apply(r.doc(other))
 	_ = h.until(waitForHost).Disconnect(t.Context())
 	if opened != 2 {

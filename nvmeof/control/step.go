@@ -30,8 +30,15 @@ func (m *Manager) step(c config.Change, o Options) error {
 		}
 		return m.target.RemoveReferral(referral(c.Old.(*config.Referral)))
 	case config.KindSubsystem:
-		if c.Op == config.Add {
+		switch c.Op {
+		case config.Add:
 			return m.addSubsystem(c.New.(*config.Subsystem))
+		case config.Alter:
+			s, err := m.subsystem(config.NQN(c.Name))
+			if err != nil {
+				return err
+			}
+			return s.Configure(subsystemConfig(c.New.(*config.Subsystem)))
 		}
 		return m.removeSubsystem(config.NQN(c.Name))
 	}
@@ -96,15 +103,19 @@ var versions = map[config.NVMeVersion]capsule.Version{
 
 // addSubsystem creates a subsystem that nobody may use yet.
 func (m *Manager) addSubsystem(s *config.Subsystem) error {
-	t, err := m.target.AddSubsystem(target.SubsystemConfig{
-		NQN: string(s.NQN), Serial: s.Serial, Model: s.Model, RefuseDuplicates: s.RefuseDuplicates,
-		Version:       versions[s.NVMeVersion],
-		MinController: capsule.ControllerID(s.MinControllerID), MaxController: capsule.ControllerID(s.MaxControllerID),
-	})
+	t, err := m.target.AddSubsystem(subsystemConfig(s))
 	if err == nil {
 		m.setVisibility(t, s)
 	}
 	return err
+}
+
+func subsystemConfig(s *config.Subsystem) target.SubsystemConfig {
+	return target.SubsystemConfig{
+		NQN: string(s.NQN), Serial: s.Serial, Model: s.Model, RefuseDuplicates: s.RefuseDuplicates,
+		Version:       versions[s.NVMeVersion],
+		MinController: capsule.ControllerID(s.MinControllerID), MaxController: capsule.ControllerID(s.MaxControllerID),
+	}
 }
 
 // removeSubsystem ends what hosts have there. What they have in flight is waited for,

@@ -97,14 +97,55 @@ func (s *Subsystem) changeHosts(nqn string, change func()) (dismissed int) {
 		if nqn != "" && c.hostNQN != nqn {
 			continue
 		}
-		if e := s.hosts.Find(c.hostNQN); e != nil {
+		switch e := s.hosts.Find(c.hostNQN); {
+		case e != nil:
 			c.grant(e.Rights)
-		} else {
+		case s.target.unsettled.now.Load() > 0:
+			c.withhold() // a later step may allow it
+		default:
 			dismissed++
 			c.dismiss("host is no longer allowed")
 		}
 	}
 	return dismissed
+}
+
+// settle judges the subsystem's controllers by what a change has come to.
+func (s *Subsystem) settle() {
+	if s.discovery {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.controllers {
+		e := s.hosts.Find(c.hostNQN)
+		switch {
+		case e == nil:
+			c.log.Info("controller disconnected: its host is no longer allowed", zap.String("remedy", allowRemedy(c.hostNQN, s.nqn)))
+			c.dismiss("host is no longer allowed")
+		case !s.exposed(c.listener.port.id):
+			c.hide()
+		case c.view.Rights.Load() != e.Rights:
+			c.grant(e.Rights)
+		}
+	}
+}
+
+// withhold keeps what is added from a host that may have to go: it has what it had.
+func (c *Controller) withhold() {
+	before := c.view.Rights.Load()
+	named := map[capsule.NSID]Access{}
+	for ns := range c.subsystem.table().Listed {
+		named[ns.ID] = before.To(ns.ID)
+	}
+	c.view.Rights.Store(access.NewRights(AccessNone, named))
+}
+
+// hide ends an association through a listener that does not show the subsystem any more.
+func (c *Controller) hide() {
+	c.log.Info("controller disconnected: its subsystem is no longer exposed on the listener",
+		zap.Stringer("address", c.listener.port.addr), zap.String("remedy", "Subsystem.SetPorts"))
+	c.dismiss("subsystem is no longer exposed on the listener")
 }
 
 // grant changes the host's rights and tells it what changes.

@@ -5,7 +5,7 @@ import "sync/atomic"
 // Change calls f, which makes a change of several steps. To hosts it is one: a host that
 // what an administrator has said so far keeps out is told to come again, since a later
 // step may let it in, and the discovery log, with its events, is that of before until f
-// returns. Changes may be made at the same time, and one inside the other.
+// returns. Who may stay is judged by what it has come to. Changes may be made at the same time, and one inside the other.
 func (t *Target) Change(f func() error) error {
 	t.mu.Lock()
 	t.unsettled.begin()
@@ -22,6 +22,9 @@ func (t *Target) Change(f func() error) error {
 			before := t.discoveryLogs(t.shown)
 			t.shown = nil
 			t.reveal(before, nil)
+			for _, s := range t.subsystems {
+				s.settle()
+			}
 		}
 		t.unsettled.end()
 	}()

@@ -22,6 +22,7 @@ import (
 type Controller struct {
 	target    *Target
 	subsystem *Subsystem
+	traits    *traits // the subsystem's when the association began
 	id        capsule.ControllerID
 	kind      capsule.ControllerType
 	hostNQN   string
@@ -71,7 +72,7 @@ type Controller struct {
 // belongs to the shard that calls.
 func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 	c := &Controller{
-		target: q.target, subsystem: s, kind: capsule.ControllerTypeIO,
+		target: q.target, subsystem: s, traits: s.traits.Load(), kind: capsule.ControllerTypeIO,
 		hostNQN: d.HostNQN.String(), hostID: d.HostID,
 		listener: q.listener, localAddr: q.local.Addr(), peer: q.remote.Addr(),
 		shard: q.Shard, admin: q, queues: make(map[capsule.QID]*queue),
@@ -100,7 +101,7 @@ func (c *Controller) do(f func()) { c.shard.Do(f) }
 
 // resetState puts everything that a controller level reset clears back.
 func (c *Controller) resetState() {
-	c.props = state.NewProperties(c.target.cfg.QueueDepth, c.subsystem.version, !c.discovery())
+	c.props = state.NewProperties(c.target.cfg.QueueDepth, c.traits.version, !c.discovery())
 	c.features = features{stampedAt: c.now(), limits: health.DefaultLimits()}
 	c.warned = 0
 	for i := range c.target.features {

@@ -108,10 +108,8 @@ func (s *Subsystem) SetPorts(ports []PortID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
-		if !s.exposed(c.listener.port.id) {
-			c.log.Info("controller disconnected: its subsystem is no longer exposed on the listener",
-				zap.Stringer("address", c.listener.port.addr), zap.String("remedy", "Subsystem.SetPorts"))
-			c.dismiss("subsystem is no longer exposed on the listener")
+		if !s.exposed(c.listener.port.id) && s.target.unsettled.now.Load() == 0 {
+			c.hide()
 		}
 	}
 }

@@ -61,7 +61,7 @@ func identifyController(c *Controller, r *command.Request, _ capsule.Identify) c
 	id := capsule.IdentifyController{
 		RAB:    6,
 		MDTS:   c.mdts(),
-		CNTLID: c.id, VER: c.subsystem.version,
+		CNTLID: c.id, VER: c.traits.version,
 		CTRATT:    capsule.CTRATTHostID128 | capsule.CTRATTTBKAS,
 		CNTRLTYPE: c.kind,
 		ACL:       maxAborts - 1, AERL: state.MaxEvents - 1,
@@ -75,8 +75,8 @@ func identifyController(c *Controller, r *command.Request, _ capsule.Identify) c
 		MSDBD: maxDescriptors,
 		OFCS:  capsule.OFCSDisconnect,
 	}
-	capsule.PutText(id.SN[:], sub.serial)
-	capsule.PutText(id.MN[:], sub.model)
+	capsule.PutText(id.SN[:], c.traits.serial)
+	capsule.PutText(id.MN[:], c.traits.model)
 	capsule.PutText(id.FR[:], cfg.Firmware)
 	if c.discovery() {
 		id.OAES = state.SupportedDiscoveryEvents

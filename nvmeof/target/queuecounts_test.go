@@ -12,8 +12,8 @@ import (
 // nothing changes for hosts whichever of the two serves them.
 func TestDefaultIdentity(t *testing.T) {
 	f := newFixture(t)
-	if want := config.DefaultSerial(testSubNQN); f.sub.serial != want {
-		t.Errorf("serial number %s, the configuration says %s", f.sub.serial, want)
+	if want := config.DefaultSerial(testSubNQN); f.sub.traits.Load().serial != want {
+		t.Errorf("serial number %s, the configuration says %s", f.sub.traits.Load().serial, want)
 	}
 	n := makeNamespace(f.sub, NamespaceConfig{NSID: 7, Name: "/srv/disk.img"})
 	if want := uuid.UUID(config.DefaultUUID(testSubNQN, 7, "/srv/disk.img", nil)); n.UUID() != want {

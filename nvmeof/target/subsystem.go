@@ -1,9 +1,6 @@
 package target
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,7 +10,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // SubsystemConfig describes a subsystem. A zero field takes the default.
@@ -40,12 +36,8 @@ type SubsystemConfig struct {
 type Subsystem struct {
 	target     *Target
 	nqn        string
-	serial     string
-	model      string
 	discovery  bool // the discovery subsystem, which has no namespaces
-	refuse     bool // RefuseDuplicates
-	version    capsule.Version
-	min, max   capsule.ControllerID
+	traits     atomic.Pointer[traits]
 	hosts      access.List[HostConfig]
 	namespaces atomic.Pointer[namespace.Table] // for shards
 	exports    atomic.Pointer[[]*Namespace]    // the same by identifier, for administrators
@@ -72,34 +64,16 @@ func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
 	if err := f.Check(); err != nil || f.String() != c.NQN {
 		return nil, fmt.Errorf("subsystem %q: not a valid NQN: 1 to %d bytes of printable UTF-8", c.NQN, capsule.MaxNQN)
 	}
-	if c.Serial == "" {
-		// Stable across restarts: hosts know their paths to a subsystem by it.
-		sum := sha256.Sum256([]byte(c.NQN))
-		c.Serial = hex.EncodeToString(sum[:10])
-	}
-	if c.Model == "" {
-		c.Model = "nvmeof"
-	}
-	if len(c.Serial) > 20 || len(c.Model) > 40 {
-		return nil, fmt.Errorf("subsystem %s: serial number %q or model %q is too long: at most 20 and 40 characters",
-			c.NQN, c.Serial, c.Model)
-	}
-	c.MinController = cmp.Or(c.MinController, capsule.ControllerIDMin)
-	c.MaxController = cmp.Or(c.MaxController, capsule.ControllerIDMax)
-	if c.MinController > c.MaxController || c.MaxController > capsule.ControllerIDMax {
-		return nil, fmt.Errorf("subsystem %s: controller identifiers %d to %d: must be a range within %d to %d",
-			c.NQN, c.MinController, c.MaxController, capsule.ControllerIDMin, capsule.ControllerIDMax)
-	}
-	c.Version = cmp.Or(c.Version, state.Version)
-	if c.Version < capsule.MakeVersion(1, 2, 1) || c.Version > state.Version { // 1.2.1 is the first with fabrics
-		return nil, fmt.Errorf("subsystem %s: NVMe version %v: 1.2.1 to %v", c.NQN, c.Version, state.Version)
+	x, err := newTraits(c)
+	if err != nil {
+		return nil, err
 	}
 	s := &Subsystem{
-		target: t, version: c.Version, nqn: c.NQN, serial: c.Serial, model: c.Model,
-		refuse: c.RefuseDuplicates, min: c.MinController, max: c.MaxController,
+		target: t, nqn: c.NQN,
 		controllers: make(map[capsule.ControllerID]*Controller), past: make(map[capsule.NSID]lineage),
 	}
-	s.last = s.min + capsule.ControllerID(uint32(t.firstID)%(uint32(s.max-s.min)+1))
+	s.traits.Store(x)
+	s.last = x.min + capsule.ControllerID(uint32(t.firstID)%(uint32(x.max-x.min)+1))
 	s.empty = sync.NewCond(&s.mu)
 	s.namespaces.Store(new(namespace.Table))
 	s.exports.Store(new([]*Namespace))
@@ -129,9 +103,10 @@ func (s *Subsystem) join(c *Controller) refusal {
 	if len(s.controllers) >= s.target.cfg.MaxControllers {
 		return full
 	}
-	for range uint32(s.max-s.min) + 1 {
-		if s.last++; s.last > s.max || s.last < s.min {
-			s.last = s.min
+	x := c.traits
+	for range uint32(x.max-x.min) + 1 {
+		if s.last++; s.last > x.max || s.last < x.min {
+			s.last = x.min
 		}
 		if s.controllers[s.last] == nil {
 			if no := c.own(false); no.refused() {
@@ -161,7 +136,7 @@ func (s *Subsystem) judge(c *Controller) refusal {
 	if e == nil {
 		return notAllowed(c.hostNQN, s.nqn)
 	}
-	if s.refuse && s.connected(c) {
+	if c.traits.refuse && s.connected(c) {
 		return busy("host has a controller through this listener already", // later it may be gone
 			"nvme disconnect on the host, or SubsystemConfig.RefuseDuplicates false")
 	}

@@ -1,0 +1,58 @@
+package target
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
+)
+
+// traits are what a subsystem says of itself and its controllers. They do not change: a
+// change makes others, which controllers have that come later.
+type traits struct {
+	serial, model string
+	refuse        bool // RefuseDuplicates
+	version       capsule.Version
+	min, max      capsule.ControllerID
+}
+
+// newTraits judges what an administrator gave.
+func newTraits(c SubsystemConfig) (*traits, error) {
+	if c.Serial == "" {
+		// Stable across restarts: hosts know their paths to a subsystem by it.
+		sum := sha256.Sum256([]byte(c.NQN))
+		c.Serial = hex.EncodeToString(sum[:10])
+	}
+	if c.Model == "" {
+		c.Model = "nvmeof"
+	}
+	if len(c.Serial) > 20 || len(c.Model) > 40 {
+		return nil, fmt.Errorf("subsystem %s: serial number %q or model %q is too long: at most 20 and 40 characters",
+			c.NQN, c.Serial, c.Model)
+	}
+	c.MinController = cmp.Or(c.MinController, capsule.ControllerIDMin)
+	c.MaxController = cmp.Or(c.MaxController, capsule.ControllerIDMax)
+	if c.MinController > c.MaxController || c.MaxController > capsule.ControllerIDMax {
+		return nil, fmt.Errorf("subsystem %s: controller identifiers %d to %d: must be a range within %d to %d",
+			c.NQN, c.MinController, c.MaxController, capsule.ControllerIDMin, capsule.ControllerIDMax)
+	}
+	c.Version = cmp.Or(c.Version, state.Version)
+	if c.Version < capsule.MakeVersion(1, 2, 1) || c.Version > state.Version { // 1.2.1 is the first with fabrics
+		return nil, fmt.Errorf("subsystem %s: NVMe version %v: 1.2.1 to %v", c.NQN, c.Version, state.Version)
+	}
+	return &traits{c.Serial, c.Model, c.RefuseDuplicates, c.Version, c.MinController, c.MaxController}, nil
+}
+
+// Configure changes what AddSubsystem was given, but for the name. It counts for
+// controllers that come from now on; those that are there stay as they are.
+func (s *Subsystem) Configure(c SubsystemConfig) error {
+	c.NQN = s.nqn
+	x, err := newTraits(c)
+	if err == nil {
+		s.traits.Store(x)
+	}
+	return err
+}
