@@ -376,7 +376,7 @@ func (p pages) smart(t *testing.T) {
 	for ns, m := range moved {
 		idle, written, read := p.json(t, "smart-idle"+ns), p.json(t, "smart-written"+ns), p.json(t, "smart-read"+ns)
 		for _, n := range []node{idle, written, read} {
-			n.want(t, "smart-log"+ns, fields{"critical_warning": 0, "temperature": 273 + 25, "avail_spare": 100, "spare_thresh": 10,
+			n.want(t, "smart-log"+ns, fields{"critical_warning": 0, "temperature": 0, "avail_spare": 100, "spare_thresh": 10,
 				"percent_used": 0, "power_cycles": 1, "power_on_hours": 0, "unsafe_shutdowns": 0, "media_errors": 0})
 		}
 		idle.want(t, "idle"+ns, fields{"data_units_written": 0, "host_write_commands": 0})
@@ -426,15 +426,15 @@ func (p pages) errors(t *testing.T) {
 }
 
 func (p pages) settings(t *testing.T) {
-	p.wantDone(t, "limit-set", "limit-back", "cache-on")
+	p.wantDone(t, "limit-set", "limit-back", "cache-on", "cache-off", "cache-back")
 	if v, _ := p.feature(t, "limit-got", capsule.FeatureTemperatureThreshold, "Current"); v != 298 {
 		t.Errorf("temperature threshold %d", v)
 	}
-	p.json(t, "smart-warm").want(t, "at the threshold", fields{"critical_warning": capsule.WarningTemperature, "temperature": 298})
-	p.json(t, "smart-cool").want(t, "below the threshold", fields{"critical_warning": 0})
-	p.wantRefused(t, "(0x410e)", "cache-off") // not changeable
-	if v, _ := p.feature(t, "cache-got", capsule.FeatureVolatileWriteCache, "Current"); v != 1 {
-		t.Errorf("write cache %d", v)
+	p.json(t, "smart-limit").want(t, "without a temperature", fields{"critical_warning": 0, "temperature": 0})
+	for name, want := range map[string]uint64{"cache-got": 0, "cache-again": 1} {
+		if v, _ := p.feature(t, name, capsule.FeatureVolatileWriteCache, "Current"); v != want {
+			t.Errorf("%s: write cache %d, want %d", name, v, want)
+		}
 	}
 	p.wantRefused(t, "(0x410d)", "saved") // not saveable
 }

@@ -97,14 +97,15 @@ page errors-raw error-log "$c" -e 3 -b
 smart errors
 
 # Features that change, and what that does.
-page limit-set set-feature "$c" -f 0x04 --value=298 # what it has
+page limit-set set-feature "$c" -f 0x04 --value=298
 feature limit-got 04 0
-json smart-warm smart-log "$c"
+json smart-limit smart-log "$c"
 page limit-back set-feature "$c" -f 0x04 --value=299
-json smart-cool smart-log "$c"
 page cache-on set-feature "$c" -f 0x06 --value=1
 page cache-off set-feature "$c" -f 0x06 --value=0
 feature cache-got 06 0
+page cache-back set-feature "$c" -f 0x06 --value=1
+feature cache-again 06 0
 page saved set-feature "$c" -f 0x06 --value=1 --save
 
 page protect set-feature "$c" -f 0x84 -n 1 --value=1

@@ -35,12 +35,13 @@ func TestWarnings(t *testing.T) {
 
 // TestThresholds: each of the two is set and read on its own, and of no other sensor.
 func TestThresholds(t *testing.T) {
+	const cool = 298
 	l := DefaultLimits()
-	if l.Exceeded(Cool) || !l.Exceeded(Warning) || !l.Exceeded(0) {
+	if l.Exceeded(cool) || !l.Exceeded(Warning) || l.Exceeded(Unknown) {
 		t.Errorf("the default warns wrongly: %+v", l)
 	}
-	*l.Pick(capsule.TemperatureThreshold{Under: true}, true) = Cool
-	if !l.Exceeded(Cool) || l.Exceeded(Cool+1) || *l.Pick(capsule.TemperatureThreshold{}, false) != Warning {
+	*l.Pick(capsule.TemperatureThreshold{Under: true}, true) = cool
+	if !l.Exceeded(cool) || l.Exceeded(cool+1) || l.Exceeded(Unknown) || *l.Pick(capsule.TemperatureThreshold{}, false) != Warning {
 		t.Errorf("with a lower threshold: %+v", l)
 	}
 	for _, f := range []capsule.TemperatureThreshold{{Invalid: true}, {Sensor: 1}} {
@@ -58,7 +59,7 @@ func TestThresholds(t *testing.T) {
 func TestSMARTTakesTheWorst(t *testing.T) {
 	self := backend.Health{PowerCycles: 1, UnsafeShutdowns: 2}
 	l := Log(self, nil, &Counts{})
-	if l.AvailableSpare != 100 || l.Temperature != Cool || l.PowerCycles.Lo != 1 {
+	if l.AvailableSpare != 100 || l.Temperature != Unknown || l.PowerCycles.Lo != 1 {
 		t.Errorf("without stores %+v", l)
 	}
 	worn := &State{Spare: 60, Drive: backend.Health{Known: backend.HealthSpare | backend.HealthTemperature, Spare: 40, Temperature: 330, Used: 7, MediaErrors: 3}}

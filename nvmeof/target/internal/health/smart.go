@@ -29,9 +29,6 @@ func Log(self backend.Health, stores []*State, n *Counts) capsule.SMARTLog {
 		l.Temperature = max(l.Temperature, s.Temperature())
 		drive = worst(drive, s.Drive)
 	}
-	if len(stores) == 0 {
-		l.Temperature = Cool
-	}
 	l.PercentageUsed = drive.Used
 	l.DataUnitsRead = count128(dataUnits(n.ReadBytes))
 	l.DataUnitsWritten = count128(dataUnits(n.WriteBytes))

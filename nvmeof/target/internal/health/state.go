@@ -39,12 +39,12 @@ func (s *State) Warnings() uint8 {
 // Short reports whether room runs out.
 func (s *State) Short() bool { return s.Spare < SpareThreshold }
 
-// Temperature is the drive's in kelvins, or nominal where there is none to ask.
+// Temperature is the drive's in kelvins, or [Unknown] where there is none to ask.
 func (s *State) Temperature() uint16 {
 	if s.Drive.Known&backend.HealthTemperature != 0 {
 		return s.Drive.Temperature
 	}
-	return Cool
+	return Unknown
 }
 
 // PercentLeft is how much of need there is room for, both in bytes.

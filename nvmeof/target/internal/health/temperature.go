@@ -2,9 +2,9 @@ package health
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
-// Temperatures in kelvins: software has none, so it reports a cool one.
+// Temperatures in kelvins.
 const (
-	Cool     = 273 + 25
+	Unknown  = 0        // nothing has one: software does not
 	Warning  = 273 + 80 // WCTEMP
 	Critical = 273 + 90 // CCTEMP
 )
@@ -17,7 +17,7 @@ type Limits struct{ over, under uint16 }
 func DefaultLimits() Limits { return Limits{over: Warning} }
 
 // Exceeded reports whether a temperature is a warning.
-func (l Limits) Exceeded(t uint16) bool { return t >= l.over || t <= l.under }
+func (l Limits) Exceeded(t uint16) bool { return t != Unknown && (t >= l.over || t <= l.under) }
 
 // Pick is the threshold that a value of the feature selects, to be set or read, or nil.
 func (l *Limits) Pick(f capsule.TemperatureThreshold, set bool) *uint16 {
