@@ -226,6 +226,9 @@ func (r *reviewer) backends() {
 	}
 	users := map[Path]user{}
 	for i, s := range r.doc.Subsystems {
+		if s.State != "" {
+			r.once("file for state", string(s.State), fmt.Sprintf("subsystems[%d].state", i), "give each its own")
+		}
 		for j, n := range s.Namespaces {
 			if n.Reservations != "" {
 				r.once("file for reservations", string(n.Reservations), fmt.Sprintf("subsystems[%d].namespaces[%d].reservations", i, j), "give each its own")

@@ -69,6 +69,7 @@ type Subsystem struct {
 	NVMeVersion      NVMeVersion  `json:"nvme-version,omitzero" default:"2.0" doc:"NVMe version that hosts are told: 1.2.1, 1.3, 1.4 or 2.0. Default 2.0."`
 	RefuseDuplicates bool         `json:"refuse-duplicates,omitzero" default:"false" doc:"Refuse a host that has a controller through the same listener already. Default false."`
 	AllowAnyHost     bool         `json:"allow-any-host,omitzero" default:"false" doc:"Let every host connect. Default false."`
+	State            Path         `json:"state,omitzero" doc:"Absolute path of a file in which the SMART counters, and write protection that hosts set, survive a restart. Default: they do not."`
 	Listeners        []int        `json:"listeners,omitempty" doc:"Identifiers of the listeners that show the subsystem. Default: all."`
 	Hosts            []*Host      `json:"hosts,omitempty" doc:"Hosts that may connect."`
 	Namespaces       []*Namespace `json:"namespaces,omitempty" doc:"What the subsystem exports."`

@@ -247,6 +247,9 @@ func (w *nvmetWriter) subsystems() []any {
 		if s.RefuseDuplicates {
 			w.warn(path+".refuse-duplicates", "left out: the kernel's target lets a host connect again")
 		}
+		if s.State != "" {
+			w.warn(path+".state", "left out: the kernel's target counts anew when it starts, and forgets write protection")
+		}
 		hosts, namespaces := []string{}, []any{}
 		for _, h := range s.Hosts {
 			hosts = append(hosts, string(h.NQN))

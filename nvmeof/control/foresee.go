@@ -23,6 +23,9 @@ func Foresee(ctx context.Context, doc *config.Document, getenv func(string) stri
 		}
 	}
 	for i, s := range doc.Subsystems {
+		if s.State != "" {
+			add(fmt.Sprintf("subsystems[%d].state", i), target.StateFile(s.State).Check(), "a target does not start so")
+		}
 		for j, h := range s.Hosts {
 			path := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)
 			add(path+".key-file", foreseeKey(ctx, h.KeyFile, getenv), "a target does not start so")

@@ -27,9 +27,9 @@ listeners:
     address: ADDR
 subsystems:
   - nqn: a
+    state: DIR/damaged
     hosts:
-      - nqn: h1
-        key-file: DIR/nokey
+      - {nqn: h1, key-file: DIR/nokey}
       - nqn: h2
         key-file: ${NVMEOF_NO_SUCH}/key
     namespaces:
@@ -50,19 +50,19 @@ subsystems:
 		got = append(got, p.String())
 	}
 	for i, want := range []string{
-		"hosts[0].key-file: open", "hosts[1].key-file: ", "namespaces[1]: ", "namespaces[3]: ", "namespaces[4]: ", "namespaces[5]: ", "namespaces[6]: ",
+		"state: ", "hosts[0].key-file: open", "hosts[1].key-file: ", "namespaces[1]: ", "namespaces[3]: ", "namespaces[4]: ", "namespaces[5]: ", "namespaces[6]: ",
 		"namespaces[7]: ", "namespaces[8].reservations: ", "namespaces[9]: ",
 	} {
 		if i >= len(got) || !strings.HasPrefix(got[i], "subsystems[0]."+want) {
 			t.Errorf("%d is not %q:\n%s", i, want, strings.Join(got, "\n"))
 		}
 	}
-	for i, want := range map[int]string{2: "no such file", 4: "less than one block", 6: "in use by this process", 8: "reservations"} {
+	for i, want := range map[int]string{0: "counters", 3: "no such file", 5: "less than one block", 7: "in use by this process", 9: "reservations"} {
 		if i < len(got) && !strings.Contains(got[i], want) {
 			t.Errorf("no %q in %s", want, got[i])
 		}
 	}
-	if len(got) != 10 {
+	if len(got) != 11 {
 		t.Errorf("%d are told of:\n%s", len(got), strings.Join(got, "\n"))
 	}
 	after, _ := os.ReadDir(r.dir)

@@ -111,11 +111,15 @@ func (m *Manager) addSubsystem(s *config.Subsystem) error {
 }
 
 func subsystemConfig(s *config.Subsystem) target.SubsystemConfig {
-	return target.SubsystemConfig{
+	c := target.SubsystemConfig{
 		NQN: string(s.NQN), Serial: s.Serial, Model: s.Model, RefuseDuplicates: s.RefuseDuplicates,
 		Version:       versions[s.NVMeVersion],
 		MinController: capsule.ControllerID(s.MinControllerID), MaxController: capsule.ControllerID(s.MaxControllerID),
 	}
+	if s.State != "" {
+		c.State = target.StateFile(s.State)
+	}
+	return c
 }
 
 // removeSubsystem ends what hosts have there. What they have in flight is waited for,

@@ -194,8 +194,10 @@ func (c *ioController) Refused(ns *namespace.Namespace) {
 		reason, remedy = "store is read-only", "open what is exported for writing"
 	case ns.ReadOnly():
 		reason, remedy = "namespace is read-only", "Namespace.SetReadOnly(false)"
+	case ns.Protection() == capsule.WriteProtectedUntilOff:
+		reason, remedy = "a host protected the namespace until the target ends", "start the target anew"
 	case ns.Protection() != capsule.WriteProtectNone:
-		reason, remedy = "a host protected the namespace", "nvme set-feature -f 0x84 -v 0, or start the target anew"
+		reason, remedy = "a host protected the namespace", "nvme set-feature -f 0x84 -v 0, on a host that may write"
 	}
 	c.target.warn("write refused", zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn),
 		zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", reason), zap.String("remedy", remedy))

@@ -20,6 +20,8 @@
 //   - command: what I/O queues execute, and the requests of all queues
 //   - discoverylog: the records of the discovery log, and its page
 //   - health: how stores are, critical warnings, the SMART page
+//   - kept, sealed: files for what has to survive a power failure, and its form
+//   - life: what a subsystem counts over its life, as it is written down
 //   - namespace: what shards know of a namespace, and which of them a host sees
 //   - reservation: what commands make of a reservation; in keeper, what keeps it
 //   - state: those parts of a controller that are values
@@ -147,6 +149,15 @@
 // else is connected with it, or, with a key, proved who it is and used it last. Others
 // are refused. Hosts without a key are who they say they are.
 //
+// # What survives the target
+//
+// With [SubsystemConfig.State] the counters of the SMART page, the number of errors and
+// write protection that hosts set go on where they were. The record is written when
+// protection changes, before the host has its answer, when the target starts and ends, and
+// once a minute at most while hosts work: a crash loses that minute, and counts as an
+// unsafe shutdown. Without it they last as long as the target, also for a namespace that
+// goes and comes back.
+//
 // # Authentication
 //
 // A host that has a key in its [HostConfig] proves that it knows it on each queue,
@@ -173,7 +184,6 @@
 // authentication of discovery controllers and subsystem reset. Write Uncorrectable:
 // to be true it needs a map of bad blocks that survives restarts, and a look into
 // it with every read and write, for a command that only tests send. A host's
-// Disconnect command ends the connection of its queue too. Write protection that a
-// host sets lasts until the target ends. Buffers go to who asks first, not to hosts in
-// turn. Hosts are refused unless they are allowed.
+// Disconnect command ends the connection of its queue too. Buffers go to who asks first,
+// not to hosts in turn. Hosts are refused unless they are allowed.
 package target

@@ -29,6 +29,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
 	}
 	s.succeed(ns.ns)
+	s.resume(ns.ns)
 	was := s.table().At(c.NSID)
 	// Whoever connects meanwhile is found the second time.
 	s.target.dismissOthers(ns.ns.Volume)
@@ -119,6 +120,7 @@ func (s *Subsystem) end(id capsule.NSID, back bool) error {
 		return err
 	}
 	ns.ns.Drain()
+	s.depart(ns.ns)
 	return s.target.volumes.Release(ns.ns.Volume, (*storeHolder)(ns))
 }
 

@@ -161,7 +161,7 @@ func (t *Target) RemoveSubsystem(nqn string) error {
 	}
 	s.mu.Unlock()
 	t.log.Info("subsystem removed", zap.String("subsystem", nqn), zap.Int("controllers_disconnected", n))
-	return s.removeNamespaces()
+	return errors.Join(s.removeNamespaces(), s.endLife())
 }
 
 func (s *Subsystem) isRemoved() bool {

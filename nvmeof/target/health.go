@@ -11,7 +11,9 @@ import (
 
 // watchStores looks after the stores until the target closes.
 func (t *Target) watchStores() {
+	saved := time.Now()
 	for t.pause(t.cfg.Revalidate) {
+		t.saveStates(&saved)
 		t.Revalidate()
 		for _, v := range t.volumes.All() {
 			v.Examine(time.Now())

@@ -26,9 +26,8 @@ type logRow struct {
 	// all that the host sees.
 	about func(c *Controller, list []*namespace.Namespace) []byte
 
-	perSet bool // CSI selects the I/O command set that it is about
-	io     bool // I/O controllers have it
-	disc   bool // discovery controllers have it
+	io   bool // I/O controllers have it
+	disc bool // discovery controllers have it
 }
 
 func logTable() [256]logRow {
@@ -38,7 +37,7 @@ func logTable() [256]logRow {
 		capsule.LogSMART:             {about: (*Controller).smartLog, io: true},
 		capsule.LogFirmwareSlot:      {page: (*Controller).firmwareLog, io: true},
 		capsule.LogChangedNamespaces: {page: (*Controller).changedLog, io: true},
-		capsule.LogEffects:           {page: (*Controller).effectsLog, perSet: true, io: true, disc: true},
+		capsule.LogEffects:           {page: (*Controller).effectsLog, io: true, disc: true},
 		capsule.LogANA:               {page: (*Controller).anaLog, io: true},
 		capsule.LogFIDEffects:        {page: (*Controller).featuresLog, io: true, disc: true},
 		capsule.LogMIEffects:         {page: managementLog, io: true, disc: true},
@@ -61,8 +60,6 @@ func getLogPage(c *Controller, r *command.Request) capsule.Status {
 		return r.Invalid(14, 0)
 	case f.OT:
 		return r.Invalid(14, 23)
-	case row.perSet && f.CSI != capsule.CSINVM && c.props.CC.CSS() == capsule.CCCSSAll:
-		return r.Invalid(14, 24) // there is no other set; CSI is reserved unless CC selects all (NVMe base 2.0, 5.16.1.6)
 	}
 	if status := row.fill(c, r, f); !status.OK() {
 		return status
@@ -138,14 +135,7 @@ func (l *errorRing) add(e capsule.ErrorLogEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count++
-	e.Count = l.count
 	l.entries[l.count%maxErrors] = e
-}
-
-func (l *errorRing) total() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.count
 }
 
 // encode fills b, newest first.
@@ -180,9 +170,12 @@ func (c *Controller) changedLog(capsule.GetLogPage) []byte {
 	return b
 }
 
-// effectsLog is read off the dispatch tables, so that it cannot differ from
-// what is executed.
-func (c *Controller) effectsLog(capsule.GetLogPage) []byte {
+// effectsLog is read off the dispatch tables, so that it cannot differ from what is
+// executed: the I/O commands of the set that CSI names, which is reserved unless CC selects
+// all sets (NVMe base 2.0, 5.16.1.6). Others than NVM have none; an error would end
+// nvme-cli, which asks for the zoned set whenever CAP says that sets can be named.
+func (c *Controller) effectsLog(f capsule.GetLogPage) []byte {
+	other := f.CSI != capsule.CSINVM && c.props.CC.CSS() == capsule.CCCSSAll
 	b := make([]byte, capsule.EffectsLogSize)
 	for op, row := range c.target.admin {
 		if row.run != nil && (row.io && !c.discovery() || row.disc && c.discovery()) {
@@ -190,7 +183,7 @@ func (c *Controller) effectsLog(capsule.GetLogPage) []byte {
 		}
 	}
 	for op, row := range c.target.commands.IO {
-		if row.Start != nil && !c.discovery() {
+		if row.Start != nil && !c.discovery() && !other {
 			capsule.PutIOEffects(b, capsule.IOOpcode(op), capsule.EffectSupported|row.Effects)
 		}
 	}

@@ -7,20 +7,25 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestEffectsOfOtherCommandSets: there are none, once the host chose to name the set.
+// TestEffectsOfOtherCommandSets: they have no I/O commands, once the host chose to name
+// the set.
 func TestEffectsOfOtherCommandSets(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.connectAdmin(0)
-	effects := func(want capsule.Status, csi capsule.CSI) {
+	wantIO := func(want bool, csi capsule.CSI) {
 		t.Helper()
-		h.wantStatus(want, adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogEffects, Length: 4096, CSI: csi}, make([]byte, 4096)))
+		b := make([]byte, capsule.EffectsLogSize)
+		h.wantOK(adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogEffects, Length: capsule.EffectsLogSize, CSI: csi}, b))
+		if has := !bytes.Equal(b[1024:2048], make([]byte, 1024)); has != want || b[4*capsule.AdminIdentify] == 0 {
+			t.Errorf("set %d: I/O commands are there: %v, want %v", csi, has, want)
+		}
 	}
-	effects(capsule.StatusSuccess, capsule.CSINVM)
-	effects(invalidField, capsule.CSINVM+2)
+	wantIO(true, capsule.CSINVM)
+	wantIO(false, capsule.CSINVM+2)
 	h.setCC(0)
 	h.setCC(0x460000)
 	h.setCC(capsule.CC(0x460000).WithEnable(true)) // the NVM command set alone: CSI is reserved
-	effects(capsule.StatusSuccess, capsule.CSINVM+2)
+	wantIO(true, capsule.CSINVM+2)
 }
 
 // TestANALogPastItsEnd: hosts that read as much as the page could have get zeroes there.

@@ -9,9 +9,9 @@ import (
 )
 
 // Namespace write protection (NVMe base 2.0, 8.12), which hosts set. It is the
-// namespace's, for all hosts of the subsystem, and lasts until the target ends,
-// which to hosts is a power cycle: what a host protects for longer than that an
-// administrator has to, with SetReadOnly.
+// namespace's, for all hosts of the subsystem. It survives the target, whose end is a power
+// cycle to hosts, if [SubsystemConfig.State] has a place for it; else what a host protects
+// for longer than that an administrator has to, with SetReadOnly.
 const writeProtection = capsule.NWPCSupported | capsule.NWPCUntilOff
 
 func getWriteProtection(c *Controller, r *command.Request, _ uint32) capsule.Status {
@@ -44,11 +44,16 @@ func setWriteProtection(c *Controller, r *command.Request, v uint32) capsule.Sta
 	if before == want {
 		return capsule.StatusSuccess
 	}
-	if want == capsule.WriteProtectNone || !ns.Volume.Info.Volatile {
+	p := &protecting{request: r, ns: ns, before: before}
+	switch flush := want != capsule.WriteProtectNone && ns.Volume.Info.Volatile; {
+	case flush:
+	case !c.subsystem.keepsState():
 		c.subsystem.namespaceChanged(ns.ID)
 		return capsule.StatusSuccess
+	default:
+		p.save()
+		return statusLater
 	}
-	p := &protecting{request: r, ns: ns, before: before}
 	p.Operation.Owner = p
 	p.Request = backend.Request{Op: backend.OpFlush}
 	l := ns.Volume.Lanes[r.Queue.At.Index].Load()
@@ -67,15 +72,39 @@ type protecting struct {
 
 // Completed implements [operationOwner].
 func (p *protecting) Completed(err error) {
-	status := capsule.StatusSuccess
 	if err != nil {
 		p.Lane.Failure(backend.OpFlush, err)
-		status = volume.StatusOf(backend.OpFlush, err)
-		p.ns.Protect(p.before)
 	}
 	p.Operation.Release()
-	p.request.Finish(status)
+	switch s := queueOf(p.request).controller.subsystem; {
+	case err != nil:
+		p.end(volume.StatusOf(backend.OpFlush, err))
+	case !s.keepsState():
+		p.end(capsule.StatusSuccess)
+	default:
+		p.save()
+	}
+}
+
+// save makes the state survive, where the subsystem has a place for that.
+func (p *protecting) save() {
+	s := queueOf(p.request).controller.subsystem
+	p.request.Outside(func() func() {
+		status := capsule.StatusSuccess
+		if s.save() != nil {
+			status = capsule.StatusInternalError
+		}
+		return func() { p.end(status) }
+	})
+}
+
+// end answers. What was not done is taken back.
+func (p *protecting) end(status capsule.Status) {
+	if !status.OK() {
+		p.ns.Protect(p.before)
+	}
 	queueOf(p.request).controller.subsystem.namespaceChanged(p.ns.ID)
+	p.request.Finish(status)
 }
 
 // Leasable implements [operationOwner]; a flush takes no lease.

@@ -191,7 +191,8 @@ func (q *queue) NoteError(r *command.Request, s capsule.Status) {
 		return
 	}
 	q.controller.errors.add(capsule.ErrorLogEntry{
-		SQID: q.id, CID: r.Cmd.CID, Status: s, Parameter: r.Fault(s),
+		Count: q.controller.subsystem.errors.Add(1),
+		SQID:  q.id, CID: r.Cmd.CID, Status: s, Parameter: r.Fault(s),
 		LBA: r.LBA(), NSID: r.Cmd.NSID, TRTYPE: capsule.TransportRDMA, Opcode: r.Cmd.Opcode,
 	})
 }

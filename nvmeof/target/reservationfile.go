@@ -1,6 +1,9 @@
 package target
 
-import "github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation/keeper"
+import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/kept"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation/keeper"
+)
 
 // A ReservationStore keeps the reservation of one volume through a power loss. Its
 // methods may block, and are called one at a time.
@@ -23,14 +26,16 @@ type ReservationLocker interface {
 // file beside it, of the same name with ".lock", keeps other processes away.
 type ReservationFile string
 
+func (f ReservationFile) file() kept.File { return kept.File{Name: string(f), What: "reservations"} }
+
 // Lock implements [ReservationLocker]. The file that is locked stays there.
-func (f ReservationFile) Lock() (unlock func() error, err error) { return keeper.File(f).Lock() }
+func (f ReservationFile) Lock() (unlock func() error, err error) { return f.file().Lock() }
 
 // Load implements [ReservationStore]. A file that does not exist yet is no error.
-func (f ReservationFile) Load() ([]byte, error) { return keeper.File(f).Load() }
+func (f ReservationFile) Load() ([]byte, error) { return f.file().Load() }
 
 // Check reports what is wrong with the file, if it is there, without locking it.
-func (f ReservationFile) Check() error { return keeper.Check(keeper.File(f)) }
+func (f ReservationFile) Check() error { return keeper.Check(f.file()) }
 
 // Save implements [ReservationStore].
-func (f ReservationFile) Save(b []byte) error { return keeper.File(f).Save(b) }
+func (f ReservationFile) Save(b []byte) error { return f.file().Save(b) }

@@ -20,6 +20,7 @@ func (c *Controller) smartLog(list []*namespace.Namespace) []byte {
 // smart is the page of some namespaces. Commands and data are those of all hosts of the
 // subsystem.
 func (c *Controller) smart(list []*namespace.Namespace) capsule.SMARTLog {
+	l := &c.subsystem.life
 	var n health.Counts
 	var stores []*health.State
 	for _, ns := range list {
@@ -27,10 +28,10 @@ func (c *Controller) smart(list []*namespace.Namespace) capsule.SMARTLog {
 		stores = append(stores, ns.Volume.Health.Load())
 	}
 	s := health.Log(backend.Health{
-		PowerCycles: 1, PowerOnHours: uint64(time.Since(c.target.started) / time.Hour),
+		PowerCycles: l.record.PowerCycles, PowerOnHours: uint64(l.on() / time.Hour),
 		UnsafeShutdowns: c.subsystem.unsafe.Load(),
 	}, stores, &n)
 	s.CriticalWarning = c.warnings(list)
-	s.ErrorLogEntries = capsule.Uint128{Lo: c.errors.total()}
+	s.ErrorLogEntries = capsule.Uint128{Lo: c.subsystem.errors.Load()}
 	return s
 }

@@ -27,6 +27,10 @@ type SubsystemConfig struct {
 	// Linux does: the host may have lost its connection before we notice.
 	RefuseDuplicates bool
 
+	// State keeps what the subsystem counts over its life, and write protection that hosts
+	// set, through restarts of the target; default: nothing, and both end with it.
+	State StateStore
+
 	// Version is the NVMe version that controllers report, 1.2.1 to 2.0.0, the default.
 	// It takes nothing away from what they do.
 	Version capsule.Version
@@ -44,6 +48,9 @@ type Subsystem struct {
 	progress   atomic.Uint32                   // Software Progress Marker
 	unsafe     atomic.Uint64                   // associations that ended without a shutdown
 	ports      atomic.Pointer[[]PortID]        // where it is exposed, ascending; nil: everywhere
+
+	errors atomic.Uint64 // entries of all error logs
+	life   lifetime
 
 	change     sync.Mutex               // held while the namespaces change, which waits for shards
 	past       map[capsule.NSID]lineage // what each NSID had last; under change

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -27,8 +26,7 @@ type Target struct {
 	limit    logLimit // of lines that a peer can cause
 	comings  logLimit // of lines about hosts that come and go, so that these hide none of those
 	arrivals arrivals
-	first    *Device // Config.Device, or nil
-	started  time.Time
+	first    *Device              // Config.Device, or nil
 	firstID  capsule.ControllerID // see Subsystem.join
 	discSub  *Subsystem
 
@@ -75,7 +73,7 @@ func New(cfg Config) (*Target, error) {
 	}
 	t := &Target{
 		limit: logLimit{perSecond: linesPerSecond}, comings: logLimit{perSecond: comingsPerSecond},
-		cfg: cfg, log: cfg.Log, started: time.Now(),
+		cfg: cfg, log: cfg.Log,
 		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
 		admin: adminTable(), fabrics: fabricsTable(), commands: command.NewTables(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
@@ -112,10 +110,13 @@ func (t *Target) AddSubsystem(c SubsystemConfig) (*Subsystem, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.beginLife(c.State); err != nil {
+		return nil, fmt.Errorf("subsystem %s: %w", c.NQN, err)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.subsystems[c.NQN] != nil || c.NQN == capsule.DiscoveryNQN || c.NQN == t.discSub.nqn {
-		return nil, fmt.Errorf("subsystem %s exists already", c.NQN)
+		return nil, errors.Join(fmt.Errorf("subsystem %s exists already", c.NQN), s.life.unlock())
 	}
 	t.reshapeLocked([]*Subsystem{s}, func() {
 		t.subsystems[c.NQN] = s
@@ -155,7 +156,7 @@ func (t *Target) Close() error {
 	t.tasks.Wait()
 	t.authenticator.stop()
 	for _, s := range t.Subsystems() {
-		errs = append(errs, s.removeNamespaces())
+		errs = append(errs, s.removeNamespaces(), s.endLife())
 	}
 	t.volumes.Lock()
 	defer t.volumes.Unlock()

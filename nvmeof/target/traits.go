@@ -47,10 +47,14 @@ func newTraits(c SubsystemConfig) (*traits, error) {
 }
 
 // Configure changes what AddSubsystem was given, but for the name. It counts for
-// controllers that come from now on; those that are there stay as they are.
+// controllers that come from now on; those that are there stay as they are. Another State
+// takes what there is, in place of what it may have had.
 func (s *Subsystem) Configure(c SubsystemConfig) error {
 	c.NQN = s.nqn
 	x, err := newTraits(c)
+	if err == nil {
+		err = s.moveLife(c.State)
+	}
 	if err == nil {
 		s.traits.Store(x)
 	}

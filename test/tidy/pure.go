@@ -20,6 +20,8 @@ var purePackages = []string{
 	"nvmeof/target/internal/discoverylog",
 	"nvmeof/target/internal/health",
 	"nvmeof/target/internal/reservation",
+	"nvmeof/target/internal/life",
+	"nvmeof/target/internal/sealed",
 	"nvmeof/target/internal/state",
 	"nvmeof/config",
 	"nvmeof/hostconfig",

@@ -33,7 +33,7 @@ func subsystemObject() *object[config.Subsystem] {
 		name: "subsystem", what: "subsystems", key: "NQN", keyField: "nqn", list: "subsystems",
 		fields: []fieldFlag{{"serial", "serial"}, {"model", "model"}, {"min-controller-id", "min-controller-id"},
 			{"max-controller-id", "max-controller-id"}, {"nvme-version", "nvme-version"}, {"refuse-duplicates", "refuse-duplicates"},
-			{"allow-any-host", "allow-any-host"}, {"listeners", "listeners"}},
+			{"allow-any-host", "allow-any-host"}, {"state", "state"}, {"listeners", "listeners"}},
 		head: []any{"NQN", "SERIAL", "NAMESPACES", "HOSTS", "LISTENERS"},
 		row: func(s *config.Subsystem) []any {
 			hosts := fmt.Sprint(len(s.Hosts))

@@ -25,9 +25,31 @@ func (c *counters) Count(op backend.Op, bytes int64) {
 	}
 }
 
+// Resume sets what was counted before the namespace came. The lanes may have been there
+// longer.
+func (n *Namespace) Resume(before health.Counts) {
+	var lanes health.Counts
+	n.AddTo(&lanes)
+	before.MediaErrors -= min(before.MediaErrors, lanes.MediaErrors)
+	before.Busy -= min(before.Busy, lanes.Busy)
+	n.before = before
+}
+
 // AddTo adds what the namespace's gates counted, and the lanes of its volume, which other
 // namespaces may have too.
 func (n *Namespace) AddTo(c *health.Counts) {
+	c.Reads += n.before.Reads
+	c.Writes += n.before.Writes
+	c.ReadBytes += n.before.ReadBytes
+	c.WriteBytes += n.before.WriteBytes
+	c.MediaErrors += n.before.MediaErrors
+	busy := c.Busy
+	c.Busy = 0
+	n.addNow(c)
+	c.Busy = max(busy, c.Busy+n.before.Busy)
+}
+
+func (n *Namespace) addNow(c *health.Counts) {
 	for i := range n.gates {
 		g := n.gates[i].Load()
 		if g == nil {

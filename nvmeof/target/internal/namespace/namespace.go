@@ -7,6 +7,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
@@ -39,6 +40,7 @@ type Namespace struct {
 	Successor  bool
 
 	gates      [volume.MaxPlaces]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
+	before     health.Counts                          // see Resume; constant once shards see the namespace
 	readOnly   atomic.Bool
 	unreserved atomic.Bool   // hosts cannot reserve it
 	protected  atomic.Uint32 // capsule.WriteProtection, set by hosts

@@ -3,21 +3,14 @@ package reservation
 import (
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"hash/crc32"
 	"strconv"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/sealed"
 )
 
-// A record is a state as it is stored: JSON, with a checksum of its body.
-type record struct {
-	Version  int             `json:"version"`
-	Checksum string          `json:"crc32c"` // of State as it stands, in hexadecimal
-	State    json.RawMessage `json:"state"`
-}
-
+// A stateRecord is a state as it is stored, sealed.
 type stateRecord struct {
 	Generation  uint32             `json:"generation"`
 	Type        uint8              `json:"type"`
@@ -33,10 +26,6 @@ type registrantRecord struct {
 }
 
 const recordVersion = 1
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
 
 // Encode returns the state in the form that Decode reads. What need not survive a
 // power loss is not in it.
@@ -58,29 +47,22 @@ func (s *State) Encode() ([]byte, error) {
 	if !s.Persist {
 		text = []byte("null")
 	}
-	return json.Marshal(record{recordVersion, checksum(text), text})
+	return sealed.Seal(recordVersion, text)
 }
-
-var errDamaged = errors.New("reservations: the record is damaged")
 
 // Decode reads what Encode returned. Whatever differs from that is an error: a
 // reservation that is forgotten lets hosts write over each other's data.
 func Decode(b []byte) (State, error) {
-	var rec record
-	if err := json.Unmarshal(b, &rec); err != nil {
-		return State{}, fmt.Errorf("%w: %w", errDamaged, err)
-	}
+	text, err := sealed.Open(recordVersion, b)
 	switch {
-	case rec.Version != recordVersion:
-		return State{}, fmt.Errorf("reservations: the record has version %d, %d is known", rec.Version, recordVersion)
-	case checksum(rec.State) != rec.Checksum:
-		return State{}, fmt.Errorf("%w: checksum %s, the content's is %s", errDamaged, rec.Checksum, checksum(rec.State))
-	case string(rec.State) == "null":
+	case err != nil:
+		return State{}, fmt.Errorf("reservations: %w", err)
+	case string(text) == "null":
 		return State{}, nil
 	}
 	var body stateRecord
-	if err := json.Unmarshal(rec.State, &body); err != nil {
-		return State{}, fmt.Errorf("%w: %w", errDamaged, err)
+	if err := json.Unmarshal(text, &body); err != nil {
+		return State{}, fmt.Errorf("reservations: %w: %w", sealed.ErrDamaged, err)
 	}
 	s := State{Generation: body.Generation, Type: capsule.ReservationType(body.Type), Persist: true}
 	ok := body.Holder == "" || decodeHost(body.Holder, &s.Holder)
@@ -91,7 +73,7 @@ func Decode(b []byte) (State, error) {
 		s.Registrants = append(s.Registrants, e)
 	}
 	if !ok || !s.Check() {
-		return State{}, fmt.Errorf("%w: it is no state that can be", errDamaged)
+		return State{}, fmt.Errorf("reservations: %w: it is no state that can be", sealed.ErrDamaged)
 	}
 	return s, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/kept"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
@@ -24,7 +25,7 @@ func reserve(persist bool) func(reservation.State) (reservation.State, reservati
 // TestRestart: what is to survive does, and nothing else is written.
 func TestRestart(t *testing.T) {
 	for _, persist := range []bool{false, true} {
-		f := File(filepath.Join(t.TempDir(), "r"))
+		f := kept.File{Name: filepath.Join(t.TempDir(), "r"), What: "reservations"}
 		k, err := New(f)
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +39,7 @@ func TestRestart(t *testing.T) {
 		if err := k.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(string(f)); (err == nil) != persist {
+		if _, err := os.Stat(f.Name); (err == nil) != persist {
 			t.Errorf("persist %v: %v", persist, err)
 		}
 		k, err = New(f)
@@ -54,16 +55,16 @@ func TestRestart(t *testing.T) {
 // TestDamaged: a record that cannot be read is an error that says what to do, and the
 // file is free again.
 func TestDamaged(t *testing.T) {
-	f := File(filepath.Join(t.TempDir(), "r"))
+	f := kept.File{Name: filepath.Join(t.TempDir(), "r"), What: "reservations"}
 	for _, content := range []string{"", "hello", `{"version":1}`} {
-		if err := os.WriteFile(string(f), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(f.Name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := New(f); err == nil || !strings.Contains(err.Error(), "from a backup") {
 			t.Errorf("%q: %v", content, err)
 		}
 	}
-	if err := os.Remove(string(f)); err != nil {
+	if err := os.Remove(f.Name); err != nil {
 		t.Fatal(err)
 	}
 	k, err := New(f)
@@ -80,9 +81,9 @@ func TestDamaged(t *testing.T) {
 func TestSymbolicLinks(t *testing.T) {
 	dir := t.TempDir()
 	victim, missing := filepath.Join(dir, "victim"), filepath.Join(dir, "missing")
-	f := File(filepath.Join(dir, "r"))
+	f := kept.File{Name: filepath.Join(dir, "r"), What: "reservations"}
 	record := filepath.Join(dir, "record")
-	err := errors.Join(os.WriteFile(victim, []byte("precious"), 0o600), os.Symlink(victim, string(f)+".new"), os.Symlink("record", string(f)))
+	err := errors.Join(os.WriteFile(victim, []byte("precious"), 0o600), os.Symlink(victim, f.Name+".new"), os.Symlink("record", f.Name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func TestSymbolicLinks(t *testing.T) {
 		t.Error(err)
 	}
 
-	if err := errors.Join(os.Remove(string(f)+".lock"), os.Symlink(missing, string(f)+".lock")); err != nil {
+	if err := errors.Join(os.Remove(f.Name+".lock"), os.Symlink(missing, f.Name+".lock")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := New(f); err == nil || !strings.Contains(err.Error(), ".lock is a symbolic link") {

@@ -1,0 +1,70 @@
+package kept
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
+)
+
+// A File keeps bytes in the file of that name. It is replaced as a whole, so that a power
+// failure leaves the old content or the new; a file beside it, of the same name with
+// ".lock", keeps other processes away.
+type File struct {
+	Name string
+	What string // is kept: the first word of errors
+}
+
+// maxFile is far above what the most registrants, or namespaces, take, in bytes.
+const maxFile = 1 << 20
+
+// Lock fails at once if another process has the file. What is locked stays there. Nobody
+// named it, so it is made and opened where it is, not where a symbolic link of somebody
+// else's leads.
+func (f File) Lock() (unlock func() error, err error) {
+	name := f.Name + ".lock"
+	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	switch {
+	case errors.Is(err, syscall.ELOOP):
+		return nil, fmt.Errorf("%s: %s is a symbolic link: remove it: %w", f.What, name, err)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", f.What, err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = fmt.Errorf("%s in %s: another target has them (%s is locked): stop that, or name another file", f.What, f.Name, name)
+	case err != nil:
+		err = fmt.Errorf("%s: lock %s: %w", f.What, name, err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file.Close, nil
+}
+
+// Load returns what was last saved, nil if nothing was. A file that does not exist yet is no error.
+func (f File) Load() ([]byte, error) {
+	b, err := namedfile.Read(context.Background(), f.Name, maxFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", f.What, err)
+	case len(b) == 0:
+		return nil, fmt.Errorf("%s in %s: an empty file was not written by this program", f.What, f.Name)
+	}
+	return b, nil
+}
+
+// Save returns when b is durable; what was saved before stays if it fails.
+func (f File) Save(b []byte) error {
+	if err := namedfile.Replace(f.Name, b, namedfile.Options{}); err != nil {
+		return fmt.Errorf("%s: %w", f.What, err)
+	}
+	return nil
+}

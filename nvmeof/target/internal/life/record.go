@@ -1,0 +1,106 @@
+package life
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/sealed"
+)
+
+// A Record is a subsystem's, as it was at one time.
+type Record struct {
+	Running         bool // whoever wrote it had not ended yet
+	PowerCycles     uint64
+	UnsafeShutdowns uint64
+	Errors          uint64 // entries of error logs
+	On              time.Duration
+	Namespaces      map[capsule.NSID]Namespace // also of those that are not there
+}
+
+// A Namespace is what is known of one namespace, or was of the last that had its NSID.
+type Namespace struct {
+	UUID      uuid.UUID
+	Counts    health.Counts
+	Protected bool // by a host, until a host takes it back
+}
+
+// Begin is the record of a target that starts, from what was there before.
+func (r Record) Begin() Record {
+	if r.Running {
+		r.UnsafeShutdowns++
+	}
+	r.Running = true
+	r.PowerCycles++
+	r.Namespaces = maps.Clone(r.Namespaces)
+	if r.Namespaces == nil {
+		r.Namespaces = make(map[capsule.NSID]Namespace)
+	}
+	return r
+}
+
+const version = 1
+
+type stored struct {
+	Running         bool        `json:"running"`
+	PowerCycles     uint64      `json:"power-cycles"`
+	UnsafeShutdowns uint64      `json:"unsafe-shutdowns"`
+	Errors          uint64      `json:"errors"`
+	OnSeconds       int64       `json:"on-seconds"`
+	Namespaces      []storedOne `json:"namespaces"`
+}
+
+type storedOne struct {
+	NSID        capsule.NSID `json:"nsid"`
+	UUID        uuid.UUID    `json:"uuid"`
+	Reads       uint64       `json:"reads"`
+	Writes      uint64       `json:"writes"`
+	ReadBytes   uint64       `json:"read-bytes"`
+	WriteBytes  uint64       `json:"write-bytes"`
+	MediaErrors uint64       `json:"media-errors"`
+	BusySeconds int64        `json:"busy-seconds"`
+	Protected   bool         `json:"write-protected,omitempty"`
+}
+
+// Encode returns the record in the form that Decode reads.
+func (r *Record) Encode() ([]byte, error) {
+	s := stored{r.Running, r.PowerCycles, r.UnsafeShutdowns, r.Errors, int64(r.On / time.Second), []storedOne{}}
+	for _, id := range slices.Sorted(maps.Keys(r.Namespaces)) {
+		n := r.Namespaces[id]
+		c := n.Counts
+		s.Namespaces = append(s.Namespaces, storedOne{id, n.UUID, c.Reads, c.Writes, c.ReadBytes, c.WriteBytes, c.MediaErrors,
+			int64(c.Busy / time.Second), n.Protected})
+	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	return sealed.Seal(version, b)
+}
+
+// Decode reads what Encode returned; nil is a record of nothing.
+func Decode(b []byte) (Record, error) {
+	if b == nil {
+		return Record{}, nil
+	}
+	body, err := sealed.Open(version, b)
+	if err != nil {
+		return Record{}, err
+	}
+	var s stored
+	if err := json.Unmarshal(body, &s); err != nil {
+		return Record{}, fmt.Errorf("%w: %w", sealed.ErrDamaged, err)
+	}
+	r := Record{s.Running, s.PowerCycles, s.UnsafeShutdowns, s.Errors, time.Duration(s.OnSeconds) * time.Second, make(map[capsule.NSID]Namespace)}
+	for _, n := range s.Namespaces {
+		r.Namespaces[n.NSID] = Namespace{n.UUID, health.Counts{Reads: n.Reads, Writes: n.Writes, ReadBytes: n.ReadBytes, WriteBytes: n.WriteBytes,
+			MediaErrors: n.MediaErrors, Busy: time.Duration(n.BusySeconds) * time.Second}, n.Protected}
+	}
+	return r, nil
+}

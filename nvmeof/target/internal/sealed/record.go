@@ -1,0 +1,42 @@
+package sealed
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// A record is JSON, with a checksum of its body.
+type record struct {
+	Version  int             `json:"version"`
+	Checksum string          `json:"crc32c"` // of State as it stands, in hexadecimal
+	State    json.RawMessage `json:"state"`
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
+
+// ErrDamaged is a record that is not as it was sealed.
+var ErrDamaged = errors.New("the record is damaged")
+
+// Seal returns a record of a version with a body, which is JSON.
+func Seal(version int, body []byte) ([]byte, error) {
+	return json.Marshal(record{version, checksum(body), body})
+}
+
+// Open returns the body that was sealed in a record.
+func Open(version int, b []byte) (body []byte, err error) {
+	var r record
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	switch {
+	case r.Version != version:
+		return nil, fmt.Errorf("the record has version %d, %d is known", r.Version, version)
+	case checksum(r.State) != r.Checksum:
+		return nil, fmt.Errorf("%w: checksum %s, the content's is %s", ErrDamaged, r.Checksum, checksum(r.State))
+	}
+	return r.State, nil
+}

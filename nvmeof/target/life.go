@@ -1,0 +1,253 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/kept"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/life"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
+)
+
+// A StateStore keeps through restarts what a subsystem counts over its life, and the write
+// protection that hosts set. Its methods may block, and are called one at a time. One
+// that is a [ReservationLocker] too is locked as long as the subsystem is there.
+type StateStore = ReservationStore
+
+// A StateFile keeps it in the file of that name, as a [ReservationFile] does.
+type StateFile string
+
+func (f StateFile) file() kept.File { return kept.File{Name: string(f), What: "counters"} }
+
+// Lock implements [ReservationLocker]. The file that is locked stays there.
+func (f StateFile) Lock() (unlock func() error, err error) { return f.file().Lock() }
+
+// Load implements [StateStore]. A file that does not exist yet is no error.
+func (f StateFile) Load() ([]byte, error) { return f.file().Load() }
+
+// Save implements [StateStore].
+func (f StateFile) Save(b []byte) error { return f.file().Save(b) }
+
+// Check reports what is wrong with the file, if it is there, without locking it.
+func (f StateFile) Check() error {
+	_, err := loadLife(f)
+	return err
+}
+
+func loadLife(store StateStore) (r life.Record, err error) {
+	b, err := store.Load()
+	if err == nil {
+		if r, err = life.Decode(b); err != nil {
+			err = fmt.Errorf("counters: %w", err)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: restore the file from a backup, or remove it: then no namespace is write-protected by a host", err)
+	}
+	return r, err
+}
+
+// savePeriod is how much of what was counted a crash loses at most, and how often the
+// record is written at most for that.
+const savePeriod = time.Minute
+
+// A lifetime keeps the record of a subsystem. The shards' counters go on by themselves; what
+// they had before is added where they are read.
+type lifetime struct {
+	store  StateStore // nil: nothing survives the target
+	unlock func() error
+	began  time.Time
+	keeps  atomic.Bool // there is a store; shards look at it
+
+	mu     sync.Mutex // held while the record is saved, which may block
+	record life.Record
+	saved  string    // the record as it was saved last, without the time
+	at     time.Time // when
+	failed bool      // the last attempt did, and there is a line about it
+	ended  bool
+}
+
+// begin loads what there was, and notes that the target runs.
+func (l *lifetime) begin(store StateStore) (err error) {
+	l.store, l.unlock, l.began = store, func() error { return nil }, time.Now()
+	if locker, ok := store.(ReservationLocker); ok {
+		if l.unlock, err = locker.Lock(); err != nil {
+			return err
+		}
+	}
+	if store != nil {
+		if l.record, err = loadLife(store); err != nil {
+			return errors.Join(err, l.unlock())
+		}
+	}
+	l.record = l.record.Begin()
+	l.keeps.Store(store != nil)
+	return nil
+}
+
+// beginLife is what was counted before, and one power cycle more.
+func (s *Subsystem) beginLife(store StateStore) error {
+	if err := s.life.begin(store); err != nil {
+		return err
+	}
+	s.unsafe.Store(s.life.record.UnsafeShutdowns)
+	s.errors.Store(s.life.record.Errors)
+	if err := s.save(); err != nil {
+		return errors.Join(err, s.life.unlock())
+	}
+	return nil
+}
+
+// moveLife has the record kept somewhere else, or nowhere. Where it was it stays, as that of
+// a target that ended.
+func (s *Subsystem) moveLife(store StateStore) error {
+	l := &s.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if same := l.store == nil && store == nil || l.store != nil && store != nil &&
+		reflect.TypeOf(store).Comparable() && l.store == store; same || l.ended {
+		return nil
+	}
+	next := lifetime{unlock: func() error { return nil }}
+	if err := next.begin(store); err != nil { // what is there has to be a record
+		return err
+	}
+	before, unlock, saved := l.store, l.unlock, l.saved
+	l.store, l.unlock, l.saved = store, next.unlock, ""
+	l.keeps.Store(store != nil)
+	err := s.saveLocked()
+	if err != nil {
+		l.store, l.unlock, l.saved = before, unlock, saved
+		l.keeps.Store(before != nil)
+		return errors.Join(err, next.unlock())
+	}
+	if before != nil {
+		left := l.record
+		left.Running, left.On = false, l.on()
+		if b, err := left.Encode(); err == nil {
+			err = before.Save(b)
+			s.target.noteUnsaved(s, err)
+		}
+	}
+	return unlock()
+}
+
+// refresh brings the record up to date. Called with mu held.
+func (s *Subsystem) refresh() {
+	r := &s.life.record
+	r.UnsafeShutdowns, r.Errors = s.unsafe.Load(), s.errors.Load()
+	for ns := range s.table().All {
+		s.note(ns)
+	}
+}
+
+// note brings what the record has of a namespace up to date. Called with mu held.
+func (s *Subsystem) note(ns *namespace.Namespace) {
+	n := life.Namespace{UUID: ns.UUID, Protected: ns.Protection() == capsule.WriteProtected}
+	ns.AddTo(&n.Counts)
+	s.life.record.Namespaces[ns.ID] = n
+}
+
+// resume gives a namespace that comes what was known of it when it left, in this life of the
+// target or another. It is called before shards see it, and leave when it has gone.
+func (s *Subsystem) resume(ns *namespace.Namespace) {
+	l := &s.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, found := l.record.Namespaces[ns.ID]
+	if !found || n.UUID != ns.UUID {
+		return
+	}
+	ns.Resume(n.Counts)
+	if n.Protected {
+		ns.Protect(capsule.WriteProtected)
+	}
+}
+
+func (s *Subsystem) depart(ns *namespace.Namespace) {
+	s.life.mu.Lock()
+	defer s.life.mu.Unlock()
+	s.note(ns)
+}
+
+// save writes the record down.
+func (s *Subsystem) save() error {
+	l := &s.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return s.saveLocked()
+}
+
+func (s *Subsystem) saveLocked() error {
+	l := &s.life
+	if l.store == nil || l.ended {
+		return nil
+	}
+	s.refresh()
+	now := l.record
+	now.On = 0
+	same, err := now.Encode()
+	if err != nil {
+		return err
+	}
+	if string(same) == l.saved && time.Since(l.at) < time.Hour { // a host that sleeps costs no writes but for the time
+		return nil
+	}
+	now.On = l.on()
+	b, err := now.Encode()
+	if err == nil {
+		err = l.store.Save(b)
+	}
+	if err == nil {
+		l.saved, l.at = string(same), time.Now()
+	}
+	if !l.failed {
+		s.target.noteUnsaved(s, err)
+	}
+	l.failed = err != nil
+	return err
+}
+
+// keepsState reports whether what hosts set for good survives.
+func (s *Subsystem) keepsState() bool { return s.life.keeps.Load() }
+
+func (t *Target) noteUnsaved(s *Subsystem, err error) {
+	if err != nil {
+		t.warn("counters not saved", zap.String("subsystem", s.nqn), zap.Error(err))
+	}
+}
+
+// on is for how long targets have had the subsystem.
+func (l *lifetime) on() time.Duration { return l.record.On + time.Since(l.began) }
+
+// endLife notes that the target ended in order, and lets another one have the store.
+func (s *Subsystem) endLife() error {
+	l := &s.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return nil
+	}
+	l.record.Running = false
+	err := s.saveLocked()
+	l.ended = true
+	return errors.Join(err, l.unlock())
+}
+
+// saveStates saves what has changed, from time to time.
+func (t *Target) saveStates(last *time.Time) {
+	if time.Since(*last) < savePeriod {
+		return
+	}
+	*last = time.Now()
+	for _, s := range t.Subsystems() {
+		_ = s.save() // which is logged, and tried again
+	}
+}

@@ -1,0 +1,224 @@
+package target
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// living is a fixture with a second subsystem that keeps its state, whose namespace 1
+// counts.
+func living(t *testing.T, state StateStore) (*fixture, *Subsystem) {
+	t.Helper()
+	f := newFixture(t)
+	s, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":living", State: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"one", "two"} {
+		if _, err := s.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f, s
+}
+
+func (h *tenant) smart(nsid capsule.NSID) capsule.SMARTLog {
+	h.admin.t.Helper()
+	b := make([]byte, capsule.SMARTLogSize)
+	c := adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogSMART, Length: capsule.SMARTLogSize}, b)
+	c.sqe.NSID = nsid
+	h.admin.wantOK(c)
+	s, err := capsule.DecodeSMARTLog(b)
+	if err != nil {
+		h.admin.t.Fatal(err)
+	}
+	return s
+}
+
+func (h *tenant) wantLife(cycles, unsafe, writes, errs uint64) {
+	h.admin.t.Helper()
+	s := h.smart(capsule.NSIDBroadcast)
+	if s.PowerCycles.Lo != cycles || s.UnsafeShutdowns.Lo != unsafe || s.HostWrites.Lo != writes || s.ErrorLogEntries.Lo != errs {
+		h.admin.t.Errorf("%d power cycles, %d unsafe shutdowns, %d writes, %d errors; want %d, %d, %d, %d",
+			s.PowerCycles.Lo, s.UnsafeShutdowns.Lo, s.HostWrites.Lo, s.ErrorLogEntries.Lo, cycles, unsafe, writes, errs)
+	}
+}
+
+// bye ends an association in order.
+func (h *tenant) bye() {
+	h.admin.setCC(linuxCC.WithEnable(true).WithShutdown(capsule.ShutdownNormal))
+	<-h.io.closed
+	h.admin.lose()
+}
+
+// TestLifeSurvives: a target that starts again goes on counting where it ended; one that
+// was killed has an unsafe shutdown more. Write protection stays, but that until power off.
+func TestLifeSurvives(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	f, s := living(t, StateFile(path))
+	a := f.tenant("a", s, 0)
+	a.wantLife(1, 0, 0, 0)
+	a.io.wantOK(writeOf(1))
+	a.io.wantOK(writeOf(2))
+	a.io.wantStatus(capsule.StatusInvalidNamespace|dnr, ioCommand(capsule.IOFlush, 77, nil, nil))
+	a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtected))
+	a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 2, uint32(capsule.WriteProtectedUntilOff))
+	killed, err := os.ReadFile(path) // as it is now: protected, with what was counted until then
+	f.must(err)
+	a.bye()
+	f.must(f.target.Close())
+
+	f, s = living(t, StateFile(path))
+	a = f.tenant("a", s, 0)
+	a.wantLife(2, 0, 2, 1)
+	if one := a.smart(1); one.HostWrites.Lo != 1 {
+		t.Errorf("namespace 1 has %d writes", one.HostWrites.Lo)
+	}
+	a.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(1))
+	a.io.wantOK(writeOf(2))
+	a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtectNone))
+	a.io.wantOK(writeOf(1))
+	f.must(s.RemoveNamespace(2)) // what it counted is kept, for when it comes back
+	if _, err := s.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), NSID: 2, Name: "two"}); err != nil {
+		t.Fatal(err)
+	}
+	a.wantLife(2, 0, 4, 2)
+	a.bye()
+	f.must(f.target.Close())
+
+	f.must(os.WriteFile(path, killed, 0o600))
+	f, s = living(t, StateFile(path))
+	a = f.tenant("a", s, 0)
+	a.wantLife(2, 1, 2, 1)
+	a.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(1))
+}
+
+// TestStateOfAnotherNamespace is not that of what took its place.
+func TestStateOfAnotherNamespace(t *testing.T) {
+	f, s := living(t, nil)
+	a := f.tenant("a", s, 0)
+	a.io.wantOK(writeOf(1))
+	a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtected))
+	f.must(s.RemoveNamespace(1))
+	if _, err := s.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), NSID: 1, Name: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	b := f.tenant("b", s, 0)
+	b.io.wantOK(writeOf(1))
+	if one := b.smart(1); one.HostWrites.Lo != 1 {
+		t.Errorf("namespace 1 has %d writes", one.HostWrites.Lo)
+	}
+}
+
+// TestBadStateFile: a subsystem whose state cannot be read, or that another target has, is
+// not there: hosts could write where they are not to.
+func TestBadStateFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	f, _ := living(t, StateFile(path))
+	add := func(path string) error {
+		_, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":another", State: StateFile(path)})
+		return err
+	}
+	if err := add(path); err == nil || !strings.Contains(err.Error(), "another target has them") {
+		t.Errorf("a file in use: %v", err)
+	}
+	whole, err := os.ReadFile(path)
+	f.must(err)
+	for name, content := range map[string]string{
+		"empty": "", "cut": string(whole[:len(whole)/2]), "other": "hello", "changed": strings.Replace(string(whole), `"power-cycles":1`, `"power-cycles":7`, 1),
+	} {
+		f.must(os.WriteFile(path+name, []byte(content), 0o600))
+		if err := add(path + name); err == nil || !strings.Contains(err.Error(), "counters") || StateFile(path+name).Check() == nil {
+			t.Errorf("%s file: %v", name, err)
+		}
+	}
+	f.must(add(path + ".new.one"))
+}
+
+// countedState counts how often it is written, and fails on demand.
+type countedState struct {
+	saves atomic.Int64
+	err   error
+}
+
+func (c *countedState) Load() ([]byte, error) { return nil, nil }
+func (c *countedState) Save([]byte) error     { c.saves.Add(1); return c.err }
+
+// TestStateIsWrittenSeldom: once a minute at most while hosts write, and never while they
+// do not, but for an hour that has passed.
+func TestStateIsWrittenSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := &countedState{}
+		f, s := living(t, state)
+		a := f.tenant("a", s, 0)
+		start := state.saves.Load()
+		for range 300 {
+			a.io.wantOK(writeOf(1))
+			time.Sleep(time.Second)
+		}
+		if n := state.saves.Load() - start; n < 4 || n > 5 {
+			t.Errorf("%d times in 5 minutes with writes", n)
+		}
+		time.Sleep(2 * time.Minute)
+		start = state.saves.Load()
+		time.Sleep(150 * time.Minute)
+		if n := state.saves.Load() - start; n != 2 {
+			t.Errorf("%d times in 150 minutes of silence", n)
+		}
+		f.close2(t)
+	})
+}
+
+// TestStateMoves: another place has what the first one had, which another target may have
+// then.
+func TestStateMoves(t *testing.T) {
+	dir := t.TempDir()
+	first, second := StateFile(filepath.Join(dir, "first")), StateFile(filepath.Join(dir, "second"))
+	f, s := living(t, first)
+	a := f.tenant("a", s, 0)
+	a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtected))
+	f.must(os.WriteFile(string(second), []byte("hello"), 0o600))
+	if err := s.Configure(SubsystemConfig{State: second}); err == nil {
+		t.Error("it moves onto a file that is something else")
+	}
+	f.must(os.Remove(string(second)))
+	f.must(s.Configure(SubsystemConfig{State: second}))
+	f.must(s.Configure(SubsystemConfig{State: second})) // no change
+	for _, place := range []StateFile{first, second} {
+		r, err := loadLife(place)
+		if err != nil || !r.Namespaces[1].Protected || r.Running != (place == second) {
+			t.Errorf("%s has %+v, %v", place, r, err)
+		}
+	}
+	unlock, err := first.Lock()
+	f.must(err)
+	f.must(unlock())
+	f.must(s.Configure(SubsystemConfig{}))
+	unlock, err = second.Lock()
+	f.must(err)
+	f.must(unlock())
+}
+
+// TestProtectionNotSaved: what does not survive is not protected.
+func TestProtectionNotSaved(t *testing.T) {
+	state := &countedState{}
+	f, s := living(t, state)
+	a := f.tenant("a", s, 0)
+	state.err = errors.New("disk is gone")
+	a.setFeature(capsule.StatusInternalError, capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtected))
+	a.io.wantOK(writeOf(1))
+	if f.logged("counters not saved") != 1 {
+		t.Error("no line about it")
+	}
+	state.err = nil
+	a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtected))
+	a.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(1))
+}
