@@ -93,6 +93,9 @@ func TestConfigured(t *testing.T) {
 	run("ns set 3 -n NQN --read-only --dry-run", 0, "would change namespace 3", "read-only false -> true")
 	run("ns set 3 -n NQN --read-only", 0, "read-only false -> true")
 	run("ns set 3 -n NQN --read-only=false --ana-group default", 0, "ana-group 2 -> 1")
+	run("ns set 3 -n NQN --memory 8MiB --dry-run", exitFailed, "its data is lost; nothing was changed. Say --force")
+	run("ns set 3 -n NQN --block-size 4096", exitFailed, "its data is lost; nothing was changed. Say --force")
+	run("ns set 3 -n NQN --block-size 4096 --dry-run --force", 0, "would remove namespace 3", "its data is lost", "would add namespace 3")
 	run("ns set 2 -n NQN --size 16MiB", 0, "file.size 8MiB -> 16MiB")
 	run("list -t rdma -a ADDR", 0, "16.78  MB      4 KiB", "4.19  MB")
 	run("ns pause 3 -n NQN --limit 2s", 0)
@@ -356,7 +359,8 @@ func TestSetDefault(t *testing.T) {
 		{"ns set 2 -n NQN --engine threads --dry-run", 0, "with another file.engine"},
 		{"ns set 1 -n NQN --size 1MiB", exitUsage, "file: path is missing"},
 		{"ns set 1 -n NQN --memory default", exitUsage, "nothing is exported"},
-		{"ns set 1 -n NQN --memory default --file DIR/first --size 1MiB --dry-run", 0, "would add namespace 1"},
+		{"ns set 1 -n NQN --memory default --file DIR/first --size 1MiB --dry-run", exitFailed, "its data is lost"},
+		{"ns set 1 -n NQN --memory default --file DIR/first --size 1MiB --dry-run --force", 0, "would add namespace 1"},
 	} {
 		line := strings.NewReplacer("DIR", c.dir, "NQN", testNQN).Replace(x.line)
 		command(t, words(line)...).want(t, x.code, x.want)

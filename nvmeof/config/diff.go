@@ -47,6 +47,9 @@ type Change struct {
 	Name      string // of the object: its NQN, number or address
 	Fields    []FieldChange
 	Cause     string // why something is removed that the wanted document has
+	Loses     bool   // data that nothing brings back: that of memory
+
+	kept bool // what is removed comes back with the same store
 
 	// Old and New are the object: *Document, *Listener, *ANAGroup, *Subsystem,
 	// *Host, *Namespace or *Referral. Old is nil for Add, New for Remove.
@@ -55,7 +58,7 @@ type Change struct {
 
 // Inverse undoes a change.
 func (c Change) Inverse() Change {
-	c.Old, c.New = c.New, c.Old
+	c.Old, c.New, c.Loses = c.New, c.Old, false
 	switch c.Op {
 	case Add:
 		c.Op = Remove
@@ -100,6 +103,9 @@ func (c Change) String() string {
 	}
 	if c.Cause != "" {
 		fmt.Fprintf(&b, " (%s)", c.Cause)
+	}
+	if c.Loses {
+		b.WriteString("; its data is lost")
 	}
 	return b.String()
 }
@@ -159,6 +165,9 @@ func (d *differ) edge(out, in int, c Change, old, now any) {
 		d.add(in, c)
 	case missingNew && !missingOld:
 		c.Op, c.Old = Remove, old
+		if n, ok := old.(*Namespace); ok {
+			c.Loses = n.Memory != nil && !c.kept
+		}
 		d.add(out, c)
 	}
 }
@@ -301,6 +310,7 @@ func (d *differ) namespace(nqn NQN, x matched[*Namespace]) {
 	}
 	for _, field := range f {
 		if !slices.Contains(live, field.Name) {
+			c.kept = x.old.SameStore(x.new)
 			d.replace(phaseRemove, phaseNamespace, c, x.old, x.new, []FieldChange{field})
 			return
 		}

@@ -76,14 +76,18 @@ func TestDiff(t *testing.T) {
 			"change namespace 1 of a: ana-group 1 -> 2", "change size of namespace 1 of a: file.size default -> 1GiB"}},
 		{"another file", []string{"/a1", "/a3"}, []string{
 			"remove namespace 1 of a (comes back with another file.path)", "add namespace 1 of a"}},
+		{"memory resized", []string{"memory:\n          size: 1MiB", "memory:\n          size: 2MiB"}, []string{
+			"remove namespace 2 of a (comes back with another memory.size); its data is lost", "add namespace 2 of a"}},
+		{"memory of another name", []string{"- nsid: 2\n", "- nsid: 2\n        uuid: 11111111-2222-3333-4444-555555555555\n"}, []string{
+			"remove namespace 2 of a (comes back with another uuid)", "add namespace 2 of a"}},
 		{"serial", []string{"  - nqn: a\n", "  - nqn: a\n    serial: s\n"}, []string{"change subsystem a: serial default -> s"}},
 		{"subsystem renamed", []string{"- nqn: a\n", "- nqn: b\n"}, []string{
 			"remove host h1 of a", "remove host h2 of a",
-			"remove namespace 1 of a", "remove namespace 2 of a", "remove subsystem a",
+			"remove namespace 1 of a", "remove namespace 2 of a; its data is lost", "remove subsystem a",
 			"add subsystem b", "add namespace 1 of b", "add namespace 2 of b", "add host h1 of b", "add host h2 of b"}},
 		{"exposed", []string{"- nqn: a\n", "- nqn: b\n    allow-any-host: true\n    listeners: [1]\n"}, []string{
 			"remove host h1 of a", "remove host h2 of a",
-			"remove namespace 1 of a", "remove namespace 2 of a", "remove subsystem a",
+			"remove namespace 1 of a", "remove namespace 2 of a; its data is lost", "remove subsystem a",
 			"add subsystem b", "add namespace 1 of b", "add namespace 2 of b", "add host h1 of b", "add host h2 of b",
 			"change subsystem access of b: allow-any-host false -> true"}},
 		{"referral", []string{"192.0.2.9:4420", "192.0.2.8:4420"}, []string{"remove referral 192.0.2.9:4420", "add referral 192.0.2.8:4420"}},
@@ -122,12 +126,12 @@ func wantInverse(t *testing.T, there, back []Change) {
 	var want []string
 	for _, c := range there {
 		c = c.Inverse()
-		c.Cause = ""
+		c.Cause, c.Loses = "", false
 		want = append(want, c.String())
 	}
 	var got []string
 	for _, c := range back {
-		c.Cause = ""
+		c.Cause, c.Loses = "", false
 		got = append(got, c.String())
 	}
 	slices.Sort(want)

@@ -161,7 +161,7 @@ func TestAPIErrors(t *testing.T) {
 		{"PUT", "/v1/listeners/1/ana-groups", `{"group": 1, "state": "live"}`, CodeInvalid, "live is not known"},
 		{"PUT", "/v1/config", `{"version": 1, "limits": {"shards": 3}}`, CodeRestart, "cannot be changed while the target runs"},
 		{"PUT", "/v1/config", `{"version": 9}`, CodeInvalid, "1:13: version: 9 is not a version of this format"},
-		{"PUT", "/v1/config?force=true", `{"version": 1}`, CodeInvalid, "unknown option force"},
+		{"PUT", "/v1/config?farce=true", `{"version": 1}`, CodeInvalid, "unknown option farce"},
 		{"PUT", "/v1/config", strings.Repeat("[", 1<<20), CodeInvalid, "more than 32 lists and objects within each other"},
 		{"PUT", "/v1/config", `{"version": 1, "x": "` + strings.Repeat("x", 5<<20) + `"}`, CodeInvalid, "the body is longer than 4194304 bytes"},
 		{"POST", "/v1/config/save", "", CodeFailed, "not started with --config"},

@@ -16,6 +16,7 @@ const (
 	CodeExists   Code = "exists"    // it names something that is there already
 	CodeRestart  Code = "restart"   // it cannot be done while the target runs
 	CodeFailed   Code = "failed"    // this machine refused
+	CodeLoss     Code = "loss"      // it destroys data, and needs force
 	CodeUnsaved  Code = "unsaved"   // the target is changed, and its file is not
 )
 
@@ -38,6 +39,7 @@ func classify(err error) (Code, int) {
 	var problems config.Problems
 	var step *StepError
 	var restart *RestartError
+	var loss *LossError
 	var missing *NotFoundError
 	var exists *ExistsError
 	var save *SaveError
@@ -52,6 +54,8 @@ func classify(err error) (Code, int) {
 		return CodeInvalid, http.StatusBadRequest
 	case errors.As(err, &restart):
 		return CodeRestart, http.StatusConflict
+	case errors.As(err, &loss):
+		return CodeLoss, http.StatusConflict
 	case errors.As(err, &missing):
 		return CodeNotFound, http.StatusNotFound
 	case errors.As(err, &exists):

@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // Options say how a change is made.
 type Options struct {
 	DryRun bool // only tell what would be done
 	Save   bool // write the file too
+	Force  bool // lose data, where the change does
 	Wait   bool // what a namespace exports, or the device of a listener, is waited for where it is not right
 
 	coming map[place]*config.Namespace // what the change under way adds
@@ -55,6 +56,11 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	for _, c := range out.Changes {
 		if c.Kind == config.KindTarget {
 			return nil, &RestartError{c}
+		}
+	}
+	if !o.Force {
+		if lost := losses(out.Changes); lost != nil {
+			return nil, &LossError{lost}
 		}
 	}
 	var s *saving
@@ -153,8 +159,14 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 		var err error
 		switch now := c.New.(type) {
 		case *config.Namespace:
-			if p := now.Path(); c.Op == config.Add && p != "" && (now.File == nil || now.File.Size == 0) {
-				_, err = os.Stat(string(p))
+			switch {
+			case c.Kind == config.KindSize:
+				err = mayGrow(now.File)
+			case c.Op == config.Add && m.stores.held[keyOf(c.Subsystem, now)] == nil:
+				err = foreseeStore(now)
+			}
+			if err == nil && c.Op == config.Add && now.Reservations != "" {
+				err = target.ReservationFile(now.Reservations).Check()
 			}
 		case *config.Host:
 			_, err = m.hostConfig(now)

@@ -53,6 +53,27 @@ func (e *RestartError) Error() string {
 	return fmt.Sprintf("%v: cannot be changed while the target runs; nothing was changed. Change the file, and restart the target", e.Change)
 }
 
+// A LossError is a change that would destroy data, and was not made.
+type LossError struct{ Steps []config.Change }
+
+// losses are the steps that destroy data.
+func losses(changes []config.Change) (lost []config.Change) {
+	for _, c := range changes {
+		if c.Loses {
+			lost = append(lost, c)
+		}
+	}
+	return lost
+}
+
+func (e *LossError) Error() string {
+	text := e.Steps[0].String()
+	if n := len(e.Steps) - 1; n > 0 {
+		text += fmt.Sprintf(", and that of %d more", n)
+	}
+	return text + "; nothing was changed. Say --force if that is meant (with the API ?force=true)"
+}
+
 // A NotFoundError names something that is not there.
 type NotFoundError struct {
 	Kind, Name string

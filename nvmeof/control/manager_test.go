@@ -106,7 +106,7 @@ referrals:
 
 func (r *rig) apply(doc *config.Document) {
 	r.t.Helper()
-	if _, err := r.Apply(doc, Options{}); err != nil {
+	if _, err := r.Apply(doc, Options{Force: true}); err != nil {
 		r.t.Fatal(err)
 	}
 	r.wantState(doc)
@@ -204,13 +204,13 @@ func TestApply(t *testing.T) {
 	r.apply(base)
 	for name, pairs := range edits {
 		want := r.doc(strings.NewReplacer(pairs...).Replace(first))
-		dry, err := r.Apply(want, Options{DryRun: true})
+		dry, err := r.Apply(want, Options{DryRun: true, Force: true})
 		if err != nil {
 			// A dry run creates no file, and finds that one is missing.
 			t.Fatalf("%s: %v", name, err)
 		}
 		r.wantState(base)
-		out, err := r.Apply(want, Options{})
+		out, err := r.Apply(want, Options{Force: true})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

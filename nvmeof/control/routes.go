@@ -17,6 +17,7 @@ type call struct {
 	path    func(string) string // a variable of the path
 	query   url.Values
 	body    []byte
+	sure    bool // what is removed was named, so that its data need not be
 }
 
 // A route is a method and a path, what it does, and what it takes and gives.
@@ -33,7 +34,7 @@ type route struct {
 type done struct{}
 
 // change is what every edit takes and gives.
-var changeOptions = []string{"dry-run", "save"}
+var changeOptions = []string{"dry-run", "save", "force"}
 
 // Result is what an edit came to, as the API shows it.
 type Result struct {
@@ -51,6 +52,7 @@ type Step struct {
 	Subsystem config.NQN           `json:"subsystem,omitempty"`
 	Listener  int                  `json:"listener,omitempty"`
 	Fields    []config.FieldChange `json:"fields,omitempty"`
+	Loses     bool                 `json:"loses-data,omitempty"`
 	Text      string               `json:"text"`
 }
 
@@ -58,14 +60,14 @@ type Step struct {
 func Steps(changes []config.Change) []Step {
 	out := []Step{}
 	for _, c := range changes {
-		out = append(out, Step{c.Op, c.Kind, c.Name, c.Subsystem, c.Listener, c.Fields, c.String()})
+		out = append(out, Step{c.Op, c.Kind, c.Name, c.Subsystem, c.Listener, c.Fields, c.Loses, c.String()})
 	}
 	return out
 }
 
 // edit carries an edit out with the options of the query.
 func (c *call) edit(edit func(*config.Document) error) (any, error) {
-	o := Options{DryRun: c.option("dry-run"), Save: c.option("save")}
+	o := Options{DryRun: c.option("dry-run"), Save: c.option("save"), Force: c.option("force") || c.sure}
 	out, err := c.manager.Edit(edit, o)
 	if err != nil {
 		return nil, err

@@ -112,7 +112,7 @@ func TestSavePending(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc.Limits = config.Limits{}
-	if _, err := s.Apply(doc, Options{}); err != nil { // as they said
+	if _, err := s.Apply(doc, Options{Force: true}); err != nil { // as they said
 		t.Fatal(err)
 	}
 	if _, err := s.add(3, Options{}); err != nil {

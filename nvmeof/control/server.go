@@ -190,7 +190,7 @@ func serveRoute(m *Manager, r *route, w http.ResponseWriter, q *http.Request) (a
 	if r.body != nil && len(body) == 0 {
 		body = []byte("{}")
 	}
-	return r.serve(&call{manager: m, path: q.PathValue, query: query, body: body})
+	return r.serve(&call{manager: m, path: q.PathValue, query: query, body: body, sure: q.Method == http.MethodDelete})
 }
 
 func contains(list []string, s string) bool {

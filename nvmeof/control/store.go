@@ -209,13 +209,23 @@ func (s *stores) close() (err error) {
 // grow extends the file of an open store. The target notices the new size.
 func grow(f *config.File) error {
 	info, err := os.Stat(string(f.Path))
-	switch {
-	case err != nil:
+	if err == nil {
+		err = mayGrow(f)
+	}
+	if err != nil || f.Size == 0 || info.Size() == int64(f.Size) { // it is as large as it is
 		return err
-	case f.Size == 0 || info.Size() == int64(f.Size):
-		return nil // it is as large as it is
-	case info.Size() > int64(f.Size):
-		return fmt.Errorf("%s has %v, and a store is never cut off: say at least that", f.Path, config.Size(info.Size()))
 	}
 	return file.Extend(string(f.Path), int64(f.Size), f.Thin)
+}
+
+// mayGrow refuses to cut a file off.
+func mayGrow(f *config.File) error {
+	if f == nil {
+		return nil
+	}
+	info, err := os.Stat(string(f.Path))
+	if err == nil && f.Size > 0 && info.Size() > int64(f.Size) {
+		err = fmt.Errorf("%s has %v, and a store is never cut off: say at least that", f.Path, config.Size(info.Size()))
+	}
+	return err
 }

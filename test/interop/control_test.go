@@ -51,7 +51,7 @@ func TestControl(t *testing.T) {
 	is(2, 48, 0)
 	// What fails half way changes nothing.
 	run("sed 's/64MiB/32MiB/; s/configured.img/none/; s/size: 48MiB/buffered: true/' /var/tmp/configured.more >/var/tmp/configured.bad; " +
-		"! nvmeof target apply /var/tmp/configured.bad && nvmeof target diff /var/tmp/configured.more")
+		"! nvmeof target apply --force /var/tmp/configured.bad && nvmeof target diff /var/tmp/configured.more")
 	is(1, 64, 0)
 	is(2, 48, 0)
 	run("nvmeof host set " + hostNQN + " -n $nqn --namespace 2=none")

@@ -63,7 +63,7 @@ func listenerList(s *config.Subsystem) string {
 func namespaceObject() *object[config.Namespace] {
 	return &object[config.Namespace]{
 		name: "namespace", alias: "ns", what: "namespaces", key: "NSID", keyField: "nsid", keyNumber: true, within: true, list: "namespaces",
-		fields: []fieldFlag{{"file", "file.path"}, {"size", "file.size"}, {"thin", "file.thin"}, {"block", "block.path"}, {"force", "block.force"},
+		fields: []fieldFlag{{"file", "file.path"}, {"size", "file.size"}, {"thin", "file.thin"}, {"block", "block.path"},
 			{"memory", "memory.size"}, {"block-size", "block-size"}, {"read-only", "read-only"}, {"shared", "shared"},
 			{"uuid", "uuid"}, {"nguid", "nguid"}, {"eui64", "eui64"}, {"ana-group", "ana-group"}, {"reservations", "reservations"}, {"refuse-reservations", "refuse-reservations"}},
 		head: []any{"NSID", "KIND", "EXPORT", "SIZE", "BLOCK", "ANA GROUP", "ACCESS", "UUID"},
@@ -88,20 +88,7 @@ func namespaceObject() *object[config.Namespace] {
 			buffered := cmd.Flags().Bool("buffered", false, "Go through the page cache.")
 			engine := cmd.Flags().String("engine", "", "auto, uring or threads.")
 			return func(body map[string]any) error {
-				kind := "file"
-				if body["block"] != nil {
-					kind = "block"
-				}
-				if cmd.Flags().Changed("buffered") {
-					put(body, kind+".buffered", *buffered)
-				}
-				switch *engine {
-				case "":
-				case "default":
-					put(body, kind+".engine", nil)
-				default:
-					put(body, kind+".engine", *engine)
-				}
+				putStore(body, cmd, *buffered, *engine)
 				return nil
 			}
 		},
@@ -120,6 +107,27 @@ func namespaceObject() *object[config.Namespace] {
 			}
 			return nil
 		},
+	}
+}
+
+// putStore puts in what files and devices both have.
+func putStore(body map[string]any, cmd *cobra.Command, buffered bool, engine string) {
+	kind := "file"
+	if body["block"] != nil {
+		kind = "block"
+	}
+	if cmd.Flags().Changed("buffered") {
+		put(body, kind+".buffered", buffered)
+	}
+	if force, _ := cmd.Flags().GetBool("force"); force && (body["block"] != nil || body["file"] != nil) {
+		put(body, kind+".force", true)
+	}
+	switch engine {
+	case "":
+	case "default":
+		put(body, kind+".engine", nil)
+	default:
+		put(body, kind+".engine", engine)
 	}
 }
 

@@ -22,6 +22,7 @@ type Remote struct {
 	format string
 	dryRun bool
 	save   bool
+	force  bool
 }
 
 // AddSocket adds the flag that finds the target.
@@ -38,6 +39,7 @@ func (r *Remote) AddOutput(cmd *cobra.Command) {
 // AddEdit adds the flags of what changes something.
 func (r *Remote) AddEdit(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only tell what would be done")
+	cmd.Flags().BoolVar(&r.force, "force", false, "also what destroys data: that of memory which is replaced; and of namespaces: a file or device that is in use")
 	cmd.Flags().BoolVar(&r.save, "save", false, "change the configuration file too, which keeps its comments")
 }
 
@@ -68,6 +70,9 @@ func (r *Remote) Edit(cmd *cobra.Command, method, path string, body any) error {
 	var options []string
 	if r.dryRun {
 		options = append(options, "dry-run")
+	}
+	if r.force {
+		options = append(options, "force")
 	}
 	if r.save {
 		options = append(options, "save")

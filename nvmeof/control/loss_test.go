@@ -1,0 +1,93 @@
+package control
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestLoss: what destroys data is not done unless that is meant, dry or not, and says so.
+func TestLoss(t *testing.T) {
+	r := newRig(t)
+	r.apply(r.doc(first))
+	for name, edit := range map[string][]string{
+		"size of memory":     {"memory:\n          size: 1MiB\n", "memory:\n          size: 2MiB\n"},
+		"its block size":     {"- nsid: 2\n", "- nsid: 2\n        block-size: 4096\n"},
+		"a file instead":     {"memory:\n          size: 1MiB\n", "file:\n          path: DIR/other\n          size: 1MiB\n"},
+		"its number":         {"- nsid: 2\n", "- nsid: 3\n"},
+		"the subsystem's":    {"- nqn: a\n", "- nqn: b\n"},
+		"with what is there": {first[strings.Index(first, "subsystems:"):strings.Index(first, "referrals:")], ""},
+	} {
+		want := r.doc(strings.NewReplacer(edit...).Replace(first))
+		for _, dry := range []bool{true, false} {
+			_, err := r.Apply(want, Options{DryRun: dry})
+			var loss *LossError
+			if !errors.As(err, &loss) || !strings.Contains(err.Error(), "its data is lost") || !strings.Contains(err.Error(), "--force") {
+				t.Errorf("%s, dry %v: %v", name, dry, err)
+			}
+			r.wantState(r.doc(first))
+		}
+		for _, dry := range []bool{true, false} {
+			out, err := r.Apply(want, Options{DryRun: dry, Force: true})
+			if err != nil {
+				t.Fatalf("%s, dry %v: %v", name, dry, err)
+			}
+			said := 0
+			for _, s := range Steps(out.Changes) {
+				if s.Loses && strings.Contains(s.Text, "its data is lost") {
+					said++
+				}
+			}
+			if said != 1 {
+				t.Errorf("%s: %d steps say that data is lost", name, said)
+			}
+		}
+		r.apply(r.doc(first))
+	}
+	// Another identity of the same memory, and another file, lose nothing.
+	for name, edit := range map[string][]string{
+		"identity": {"- nsid: 2\n", "- nsid: 2\n        uuid: 11111111-2222-3333-4444-555555555555\n"},
+		"file":     {"/a1", "/a2"},
+	} {
+		if _, err := r.Apply(r.doc(strings.NewReplacer(edit...).Replace(first)), Options{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		r.apply(r.doc(first))
+	}
+}
+
+// TestDryRunRefuses: a dry run finds what the change itself would find.
+func TestDryRunRefuses(t *testing.T) {
+	r := newRig(t)
+	r.apply(r.doc(first))
+	write := func(name string, size int64) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(r.dir, name), make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("tiny", 100)
+	write("bad", 100)
+	other := newRig(t)
+	other.dir = r.dir
+	other.apply(other.doc(strings.Replace(first, "/a1", "/taken", 1)))
+	for name, edit := range map[string][]string{
+		"a file that is missing":     {"/a1\n          size: 1MiB", "/none"},
+		"one of less than a block":   {"/a1\n          size: 1MiB", "/tiny"},
+		"one that another has":       {"/a1", "/taken"},
+		"one in a missing folder":    {"/a1", "/no/a1"},
+		"one that would be cut":      {"/a1\n          size: 1MiB", "/a1\n          size: 512KiB"},
+		"reservations that are none": {"- nsid: 2\n", "- nsid: 3\n        reservations: DIR/bad\n"},
+		"a key that is missing":      {"- nqn: h1\n", "- nqn: h1\n        key-file: DIR/none.key\n"},
+	} {
+		want := r.doc(strings.NewReplacer(edit...).Replace(first))
+		_, dry := r.Apply(want, Options{DryRun: true, Force: true})
+		_, wet := r.Apply(want, Options{Force: true})
+		if dry == nil || wet == nil {
+			t.Errorf("%s: dry %v, else %v", name, dry, wet)
+		}
+		r.wantState(r.doc(first))
+	}
+}
