@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
@@ -243,6 +244,36 @@ func TestBadReservationCommands(t *testing.T) {
 	short := ioCommand(capsule.IOReservationRelease, 1, capsule.ReservationCommand{Type: writeExclusive}, []byte{byte(a.key), 7: 0})
 	a.io.wantOK(short) // 8 bytes are enough
 	f.wantNothingHeld(a.io)
+}
+
+// TestPreemptAndAbortOfStalled: a host that does not deliver the data of its writes, and
+// keeps its connection up, does not keep others from fencing it.
+func TestPreemptAndAbortOfStalled(t *testing.T) {
+	f := newFixture(t)
+	f.target.abortPatience = 50 * time.Millisecond
+	a, b := f.tenant("a", f.sub, 0), f.tenant("b", f.sub, 1)
+	for _, h := range []*tenant{a, b} {
+		h.register(capsule.StatusSuccess, 1)
+	}
+	stalled := ioCommand(capsule.IOWrite, 1, capsule.ReadWrite{Blocks: 8}, make([]byte, 4096))
+	stalled.holdFetch = true
+	b.io.start(stalled)
+	stalled.wantPending()
+	p := a.io.start(a.preempt(1, capsule.PreemptAndAbort, exclusiveAccess, b.key))
+	select {
+	case r := <-p.response:
+		if !r.status.OK() {
+			t.Errorf("preempt: %v", r.status)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the preempted host holds up the command that fences it")
+		b.io.lose()
+	}
+	<-b.io.closed
+	if f.logs.FilterMessageSnippet("does not deliver the data").Len() != 1 {
+		t.Error("no line tells why its queue ended")
+	}
+	b.admin.wantOK(identifyCommand(1, capsule.CNSNamespace)) // the rest of it is left alone
 }
 
 // TestPreemptAndAbort: the commands of the preempted host end before the command

@@ -1,9 +1,11 @@
 package target
 
 import (
-	"go.uber.org/zap"
 	"slices"
 	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
@@ -65,6 +67,42 @@ func (t *Target) abortReserved(v *volume.Volume, hosts []capsule.HostID, done fu
 	ended()
 }
 
+// abortPatience is how long a host whose commands are aborted may take to deliver the data
+// of those that wait for it. One that is gone, or that keeps its connection up and lets RDMA
+// READs wait, would hold up who fences it.
+const abortPatience = 3 * time.Second
+
+// awaitAborted waits until the commands that hosts have under way on a volume have ended,
+// and ends the queues of those that do not deliver.
+func (t *Target) awaitAborted(v *volume.Volume, hosts []capsule.HostID) {
+	ended := make(chan struct{})
+	t.abortReserved(v, hosts, func() { close(ended) })
+	late := time.NewTimer(t.abortPatience)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C:
+		t.dropStalled(v, hosts)
+		<-ended
+	}
+}
+
+// dropStalled ends the queues of hosts with commands on a volume that wait for their data.
+func (t *Target) dropStalled(v *volume.Volume, hosts []capsule.HostID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for q := range t.queues {
+		q.Shard.Do(func() {
+			if q.Client == nil || q.failed || !slices.Contains(hosts, q.HostID) || !q.Fetching(v) {
+				return
+			}
+			t.warn("queue ended: its host was preempted and does not deliver the data of its commands", zap.String("host", q.controller.hostNQN),
+				zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote), zap.String("export", v.Name), zap.Duration("waited", t.abortPatience))
+			q.disconnect("preempted, and the data of its commands does not come")
+		})
+	}
+}
+
 // mayReserve reports whether the host may carry out a command that changes a
 // reservation: one that may not write has no say in who may, but can give up what it had
 // when it could.
@@ -94,9 +132,7 @@ func (c *ioController) Reserve(ns *namespace.Namespace, cmd reservation.Command)
 	out, err := v.Reservations.Change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Apply(cmd) })
 	t.tellReserved(v, out.Notices)
 	if len(out.Abort) > 0 {
-		ended := make(chan struct{})
-		t.abortReserved(v, out.Abort, func() { close(ended) })
-		<-ended
+		t.awaitAborted(v, out.Abort)
 	}
 	if err != nil { // nothing came of it
 		t.warn("reservation not saved, command failed", zap.Stringer("command", cmd.Opcode), zap.String("host", c.hostNQN),

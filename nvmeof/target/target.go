@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -48,9 +49,10 @@ type Target struct {
 	authCounts    authCounts
 	sequence      atomic.Uint32 // of challenges
 
-	volumes   volume.Set
-	owners    access.Owners // of host identifiers
-	unsettled unsettled
+	volumes       volume.Set
+	owners        access.Owners // of host identifiers
+	unsettled     unsettled
+	abortPatience time.Duration // constant
 
 	mu         sync.Mutex
 	closed     bool
@@ -73,7 +75,7 @@ func New(cfg Config) (*Target, error) {
 	}
 	t := &Target{
 		limit: logLimit{perSecond: linesPerSecond}, comings: logLimit{perSecond: comingsPerSecond},
-		cfg: cfg, log: cfg.Log,
+		cfg: cfg, log: cfg.Log, abortPatience: abortPatience,
 		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
 		admin: adminTable(), fabrics: fabricsTable(), commands: command.NewTables(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
