@@ -23,7 +23,7 @@ func TestLogs(t *testing.T) {
 	}
 	smart, err := c.SMARTLog(ctx, capsule.NSIDBroadcast)
 	ok("SMART", err)
-	if smart.Temperature == 0 || smart.AvailableSpare != 100 {
+	if smart.Temperature != 0 || smart.AvailableSpare != 100 { // no store of the rig has a sensor
 		t.Errorf("SMART log: %+v", smart)
 	}
 	ana, err := c.ANALog(ctx, false)

@@ -52,10 +52,12 @@ func (c *Controller) enable(ctx context.Context) error {
 	}
 	cc := capsule.CC(0).WithEntrySizes(submissionEntry, completionEntry).WithEnable(true)
 	switch {
+	case f.CSS&capsule.CSSMany != 0:
+		// As other hosts do: otherwise CSI is reserved, and each set's pages are those of
+		// the NVM command set. A namespace of another set is refused by its descriptor.
+		cc = cc.WithCSS(capsule.CCCSSAll)
 	case f.CSS&capsule.CSSNVM != 0:
 		cc = cc.WithCSS(capsule.CCCSSNVM)
-	case f.CSS&capsule.CSSMany != 0:
-		cc = cc.WithCSS(capsule.CCCSSAll)
 	default:
 		cc = cc.WithCSS(capsule.CCCSSAdmin)
 	}

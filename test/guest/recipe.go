@@ -25,7 +25,7 @@ func recipe() []string {
 		"nvme-cli", "fio", "rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "perftest",
 		// What scripts use to set up, observe and check.
 		"iproute2", "iputils-ping", "kmod", "tcpdump", "ethtool", "procps", "udev", "util-linux",
-		"e2fsprogs", "xfsprogs", "nbd-client", "psmisc", "jq", "systemd-sysv",
+		"e2fsprogs", "xfsprogs", "nbd-client", "psmisc", "jq", "systemd-sysv", "qemu-utils",
 	}
 }
 

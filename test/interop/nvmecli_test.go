@@ -93,6 +93,7 @@ var nvmeCLICases = []string{
 	"c get-feature --feature-id=3", "c get-feature --feature-id=3 -o json",
 	"c set-feature --feature-id=4 --value=299", "c set-feature --feature-id=4 --value=353 -o json", "c set-feature --feature-id=6 --value=0",
 	"c set-feature --feature-id=6 --value=1 --save", "c set-feature --feature-id=6 --value=0 -o json",
+	"c set-feature --feature-id=6 --value=1", // the kernel's controller is the same for all commands
 
 	"n write-zeroes --start-block=1024 --block-count=63", "n write-zeroes --start-block=99999999", "n verify --start-block=1024 --block-count=63", "n verify --start-block=99999999 -o json",
 	"n dsm --slbs=0,100 --blocks=8,8 --ad", "n copy --sdlba=200 --slbs=0,16 --blocks=7,7", "n flush",
