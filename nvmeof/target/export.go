@@ -32,9 +32,9 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	s.resume(ns.ns)
 	was := s.table().At(c.NSID)
 	// Whoever connects meanwhile is found the second time.
-	s.target.dismissOthers(ns.ns.Volume)
+	s.dismissOthers(ns.ns.Volume)
 	s.replace(c.NSID, ns)
-	s.target.dismissOthers(ns.ns.Volume)
+	s.dismissOthers(ns.ns.Volume)
 	s.moved(was, ns.ns)
 	return ns, nil
 }

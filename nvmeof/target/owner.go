@@ -11,7 +11,9 @@ import (
 // Reservations know hosts by their identifiers (NVMe base 2.0, 8.19), which are no secret,
 // so each identifier belongs to one host NQN at a time, in all subsystems: to the one
 // that is registered with it, or else to the one that is connected with it, or that has
-// proved who it is and used it last.
+// proved who it is and used it last. A registration by a name that proves nothing keeps a
+// host that does from the volume alone: or else anybody who may connect to one subsystem
+// could keep it from all others.
 
 const ownIdentifier = "give each host an NQN and an identifier of its own, in /etc/nvme/hostnqn and /etc/nvme/hostid"
 
@@ -23,7 +25,7 @@ func (c *Controller) own(proven bool) refusal {
 		return refusal{}
 	}
 	claim := access.Claim{ID: c.hostID, NQN: c.hostNQN, Proven: c.keyed}
-	if nqn, found := c.target.registeredAs(c.hostID, c.hostNQN); found {
+	if nqn, found := c.registeredAs(); found {
 		return othersIdentifier("registered for reservations", nqn)
 	}
 	if c.keyed && !proven {
@@ -37,7 +39,7 @@ func (c *Controller) own(proven bool) refusal {
 	case !ok:
 		return othersIdentifier("used", holder)
 	case displaced != "":
-		c.target.dismiss(c.hostID, c.hostNQN, "its host identifier is that of "+c.hostNQN+", which has proved who it is")
+		c.target.dismiss(c.hostID, c.hostNQN, "its host identifier is that of "+c.hostNQN+", which has proved who it is", nil)
 	}
 	c.owns = true
 	return refusal{}
@@ -67,12 +69,13 @@ func (t *Target) keyed(nqn string) bool {
 	return false
 }
 
-// registeredAs returns the name with which another host than nqn is registered with an
-// identifier.
-func (t *Target) registeredAs(id capsule.HostID, nqn string) (other string, found bool) {
-	for _, s := range t.Subsystems() {
+// registeredAs returns the name with which another host is registered with the
+// controller's host's identifier, and so keeps that out.
+func (c *Controller) registeredAs() (other string, found bool) {
+	for _, s := range c.target.Subsystems() {
 		for ns := range s.table().All {
-			if other, found = ns.Volume.Reservations.State().Other(id, nqn); found {
+			other, found = ns.Volume.Reservations.State().Other(c.hostID, c.hostNQN)
+			if found && c.yields(other, s == c.subsystem) {
 				return other, true
 			}
 		}
@@ -80,23 +83,40 @@ func (t *Target) registeredAs(id capsule.HostID, nqn string) (other string, foun
 	return "", false
 }
 
+// yields reports whether the controller's host has to do without its identifier because
+// another name is registered with it, with a volume of the controller's subsystem or elsewhere.
+func (c *Controller) yields(other string, here bool) bool {
+	return here || !c.keyed || c.target.keyed(other)
+}
+
 // dismissOthers ends the controllers of hosts that use an identifier with which another
-// host is registered with the volume, and returns when their queues take no commands any
-// more.
-func (t *Target) dismissOthers(v *volume.Volume) {
+// host is registered with the volume of a namespace that comes, and returns when their
+// queues take no commands any more.
+func (s *Subsystem) dismissOthers(v *volume.Volume) {
 	if v == nil {
 		return // there is no device yet, so nobody is connected
 	}
-	dismissed := 0
+	t, dismissed := s.target, 0
 	for _, r := range v.Reservations.State().Registrants {
 		if r.NQN != "" {
-			dismissed += t.dismiss(r.Host, r.NQN, "its host identifier is registered for reservations of "+v.Name+" by "+r.NQN)
+			dismissed += t.dismiss(r.Host, r.NQN, "its host identifier is registered for reservations of "+v.Name+" by "+r.NQN,
+				func(c *Controller) bool { return c.yields(r.NQN, c.subsystem == s || c.subsystem.has(v)) })
 		}
 	}
 	if dismissed > 0 {
 		t.barrier() // the controllers' shards
 		t.barrier() // those of their queues
 	}
+}
+
+// has reports whether a volume is one of the subsystem's.
+func (s *Subsystem) has(v *volume.Volume) bool {
+	for ns := range s.table().All {
+		if ns.Volume == v {
+			return true
+		}
+	}
+	return false
 }
 
 // barrier waits until every shard has done what it was asked for before.
@@ -111,12 +131,13 @@ func (t *Target) barrier() {
 	}
 }
 
-// dismiss ends the controllers with a host identifier that have another NQN.
-func (t *Target) dismiss(id capsule.HostID, but, why string) (dismissed int) {
+// dismiss ends the controllers with a host identifier that have another NQN, of those that
+// which selects, or all if it is nil.
+func (t *Target) dismiss(id capsule.HostID, but, why string, which func(*Controller) bool) (dismissed int) {
 	for _, s := range t.Subsystems() {
 		s.mu.Lock()
 		for _, c := range s.controllers {
-			if c.hostID != id || c.hostNQN == but {
+			if c.hostID != id || c.hostNQN == but || which != nil && !which(c) {
 				continue
 			}
 			dismissed++

@@ -154,6 +154,45 @@ func TestProofDisplaces(t *testing.T) {
 	k.wantAnothers(posing(k.sub, nqnA, testHostID), testHostNQN)
 }
 
+// TestRegistrationAndKeys: what a host without a key registers where anybody may connect
+// keeps no host that proves who it is from another subsystem, but keeps it from the volume.
+func TestRegistrationAndKeys(t *testing.T) {
+	k := newKeyed(t)
+	public, err := k.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":public"})
+	k.must(err)
+	store := newFakeStore(1 << 20)
+	_, err = public.AddNamespace(NamespaceConfig{Store: store})
+	k.must(err)
+	public.AllowAnyHost(true)
+	pose := posing(public, nqnA, testHostID)
+	admin := k.dial(0, 0, 32)
+	r := admin.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, pose))
+	admin.setCC(linuxCC)
+	admin.setCC(linuxCC.WithEnable(true))
+	with := pose
+	with.CNTLID = capsule.ParseConnectResponse(r.result).CNTLID
+	io := k.dial(1, 1, 128)
+	io.wantOK(connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, with))
+	io.wantOK(reserveCommand(capsule.IOReservationRegister, 1, capsule.ReservationCommand{}, 0, 7))
+	io.lose()
+	admin.lose()
+	k.sub.AllowHost(nqnB)
+	k.wantAnothers(posing(k.sub, nqnB, testHostID), nqnA) // who has no key either
+	h, _ := k.admin()
+	k.wantAnothers(posing(public, testHostNQN, testHostID), nqnA)
+	k.wantAnothers(pose, testHostNQN)
+	another := newFakeStore(1 << 20)
+	_, err = public.AddNamespace(NamespaceConfig{Store: another})
+	k.must(err)
+	h.wantOK(identifyCommand(1, capsule.CNSNamespace))
+	_, err = k.sub.AddNamespace(NamespaceConfig{Store: store}) // which it would fence, or be fenced from
+	k.must(err)
+	<-h.closed
+	again := k.dial(0, 0, 32)
+	again.wantStatus(capsule.StatusConnectInvalidHost, connectCommand(capsule.Connect{SQSIZE: 31}, posing(k.sub, testHostNQN, testHostID)))
+	again.lose()
+}
+
 // TestReadersCannotReserve: a host that may only read cannot keep those that write from
 // it, but can give up what it got when it could write, too.
 func TestReadersCannotReserve(t *testing.T) {
