@@ -133,11 +133,23 @@ func (b Bandwidth) Messages() (all [][]byte) {
 // ReportSize is the size of each message of [Bandwidth.Messages].
 const ReportSize = 8
 
-// ParseBandwidth reads what [Bandwidth.Messages] made.
-func ParseBandwidth(messages [][]byte) Bandwidth {
+// ParseBandwidth reads what [Bandwidth.Messages] made. Numbers that no measurement has
+// are an error.
+func ParseBandwidth(messages [][]byte) (Bandwidth, error) {
 	at := func(i int) uint64 { return binary.BigEndian.Uint64(messages[i]) }
-	return Bandwidth{
+	for i := range 2 {
+		if at(i) > math.MaxInt32 {
+			return Bandwidth{}, fmt.Errorf("the other end reports a bandwidth that cannot be: %d messages of %d bytes", at(1), at(0))
+		}
+	}
+	b := Bandwidth{
 		Size: int(at(0)), Iterations: int(at(1)),
 		Peak: math.Float64frombits(at(2)), Average: math.Float64frombits(at(3)), Rate: math.Float64frombits(at(4)),
 	}
+	for _, v := range []float64{b.Peak, b.Average, b.Rate} {
+		if !(v >= 0 && v <= math.MaxFloat64) { // NaN is neither
+			return Bandwidth{}, fmt.Errorf("the other end reports a bandwidth that cannot be: %v", v)
+		}
+	}
+	return b, nil
 }

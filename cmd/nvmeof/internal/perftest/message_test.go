@@ -3,6 +3,7 @@ package perftest
 import (
 	"bytes"
 	"encoding/hex"
+	"math"
 	"net/netip"
 	"strings"
 	"testing"
@@ -55,7 +56,18 @@ func TestReportIsReadBack(t *testing.T) {
 			t.Errorf("message of %d bytes", len(m))
 		}
 	}
-	if got := ParseBandwidth(b.Messages()); got != b {
+	if got, err := ParseBandwidth(b.Messages()); got != b || err != nil {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestReportThatCannotBe: what the other end tells is printed, also as JSON, which has no NaN.
+func TestReportThatCannotBe(t *testing.T) {
+	for i, b := range []Bandwidth{
+		{Peak: math.NaN()}, {Average: math.Inf(1)}, {Rate: -1}, {Size: -1}, {Iterations: math.MinInt64},
+	} {
+		if got, err := ParseBandwidth(b.Messages()); err == nil {
+			t.Errorf("report %d is taken for %+v", i, got)
+		}
 	}
 }

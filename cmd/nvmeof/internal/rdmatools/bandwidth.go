@@ -195,8 +195,11 @@ func (r *run) serveBandwidth(setting perftest.Setting) error {
 	if err := r.goodBye(); err != nil {
 		return err
 	}
-	b := perftest.ParseBandwidth(told)
-	if err := r.checkMemory(b); err != nil {
+	b, err := perftest.ParseBandwidth(told)
+	if err == nil {
+		err = r.checkMemory(b)
+	}
+	if err != nil {
 		return err
 	}
 	return r.tellBandwidth(setting, b)

@@ -22,6 +22,8 @@ import (
 const (
 	minPing = 32
 	maxPing = 64 << 10
+	// maxShown is how many bytes of wrong data are told.
+	maxShown = 48
 	// pingPort is rping's.
 	pingPort = 7174
 )
@@ -181,11 +183,11 @@ func (p *pinger) answer(c *conn, mr rdmatransport.MemoryRegion, round int) error
 	if err != nil {
 		return fmt.Errorf("RDMA READ: %w", err)
 	}
-	if p.verbose && !p.json() {
-		fmt.Fprintf(p.out, "server ping data: %s\n", bytes.TrimRight(data[0].Buf, "\x00"))
-	}
 	if !bytes.Equal(data[0].Buf, pingData(round, int(from.size))) {
-		return &failure.WrongData{Err: errors.New("what was read is not the ping's data")}
+		return &failure.WrongData{Err: fmt.Errorf("what was read is not the ping's data: it begins with %+q", data[0].Buf[:min(len(data[0].Buf), maxShown)])}
+	}
+	if p.verbose && !p.json() { // not before: who knows what else a terminal would get
+		fmt.Fprintf(p.out, "server ping data: %s\n", bytes.TrimRight(data[0].Buf, "\x00"))
 	}
 	if err := c.send(make([]byte, advertisementSize)); err != nil {
 		return err
