@@ -15,10 +15,11 @@ import (
 const writeCacheOn = 1
 
 // setWriteCache, to switch it off, also makes durable what was written before: hosts may
-// send no Flush from then on.
+// send no Flush from then on. The value is what came of that; while the flush is under way
+// it says still on, and who asks for the same again waits for a flush, too.
 func setWriteCache(c *Controller, r *command.Request, v uint32) capsule.Status {
 	on := v&1 != 0
-	if on || c.durable.Load() {
+	if on || c.durable.Load() && c.features.values[capsule.FeatureVolatileWriteCache] != writeCacheOn {
 		c.durable.Store(!on)
 		return setValue(c, r, v&1)
 	}

@@ -91,3 +91,26 @@ func TestWriteCacheStaysOn(t *testing.T) {
 	admin.wantCache(1)
 	f.connectIO(id, 1, 1).wantDurable(s, false)
 }
+
+// TestWriteCacheOffTwice: a second command to switch the write cache off, while the flush of
+// the first is under way, promises no more than the store can hold.
+func TestWriteCacheOffTwice(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	admin, io := f.both()
+	s.set(true, errors.New("disk is gone"))
+	one := admin.start(setCache(0))
+	f.within(admin, "the flush is under way", func() bool { return s.inFlight() == 1 })
+	two := admin.start(setCache(0))
+	admin.wantCache(1)
+	s.set(false, errors.New("disk is gone"))
+	for _, c := range []*hostCommand{one, two} {
+		if r := <-c.response; r.status.OK() {
+			t.Errorf("switched off: %v, though what was written before is not durable", r.status)
+		}
+	}
+	s.set(false, nil)
+	admin.wantCache(1)
+	io.wantDurable(s, false)
+}
