@@ -61,15 +61,17 @@ type aborter struct {
 	waiting []abort
 	later   []abort // until another one has its answer
 	flying  int
-	over    bool // the controller is about to be shut down
+	answers uint64 // to those that were sent
+	over    bool   // the controller is about to be shut down
 }
 
 // An abort is a command to be aborted. Its queue gives the identifier to no other command
 // from the moment at which it says that the command is outstanding, until the Abort has
 // its answer: an Abort that comes late hits nobody.
 type abort struct {
-	link *link
-	cid  capsule.CID
+	link  *link
+	cid   capsule.CID
+	asked uint64 // answers, when the queue was asked
 }
 
 // abort asks the controller to end a command early. What comes of that shows in the
@@ -77,7 +79,7 @@ type abort struct {
 func (c *Controller) abort(l *link, cid capsule.CID) {
 	c.admin.shard.Do(func() {
 		if !c.aborts.over {
-			c.aborts.waiting = append(c.aborts.waiting, abort{l, cid})
+			c.aborts.waiting = append(c.aborts.waiting, abort{link: l, cid: cid})
 			c.sendAborts()
 		}
 	})
@@ -88,6 +90,7 @@ func (c *Controller) sendAborts() {
 	for len(a.waiting) > 0 && a.flying <= int(c.identify.ACL) { // ACL is one less
 		one := a.waiting[0]
 		a.waiting = a.waiting[1:]
+		one.asked = a.answers
 		asked := one.link.shard.Do(func() {
 			r := one.link.queue.Retain(one.cid)
 			c.admin.shard.Do(func() { c.sendAbort(one, r) })
@@ -102,6 +105,8 @@ func (c *Controller) sendAborts() {
 func (c *Controller) sendAbort(one abort, r fabric.Retention) {
 	a := &c.aborts
 	switch {
+	case r == fabric.RetainedOther && one.asked != a.answers && !a.over:
+		a.waiting = append(a.waiting, one) // the other one may have its answer since, and nobody else comes
 	case r == fabric.RetainedOther:
 		a.later = append(a.later, one)
 	case r == fabric.Retained && a.over:
@@ -111,6 +116,7 @@ func (c *Controller) sendAbort(one abort, r fabric.Retention) {
 		capsule.Abort{SQID: one.link.qid, CID: one.cid}.Put(&cmd)
 		answered := func(*fabric.Request) {
 			c.release(one)
+			a.answers++
 			a.waiting, a.later = append(a.waiting, a.later...), nil
 			a.flying--
 			c.sendAborts()

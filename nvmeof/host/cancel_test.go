@@ -339,6 +339,50 @@ func TestLateAbort(t *testing.T) {
 	})
 }
 
+// TestAbortAskedAgain: an Abort whose slot was retained for another one when its queue was
+// asked is sent although that other one has its answer before the queue's is looked at.
+func TestAbortAskedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var s *slow
+		s = newSlow(t, func(l *liar, o *Options) {
+			o.QueueSize = 2 // one command
+			l.abort = func(a capsule.Abort) (uint64, bool) {
+				s.aborted = append(s.aborted, a)
+				return 0, len(s.aborted) > 1
+			}
+		})
+		ctx, cancel := context.WithCancel(context.Background())
+		results := make(chan error, 2)
+		go func() { results <- s.ns.FlushContext(ctx) }()
+		s.want(1, 0)
+		cancel()
+		s.want(1, 1)
+		s.answer(capsule.StatusAbortRequested)
+		<-results
+		go func() { results <- s.ns.Flush() }()
+		s.want(1, 1)
+		l, admin := s.controller.lanes[0].link, s.controller.admin
+		late := abort{link: l, cid: s.held[0].command.SQE.CID}
+		said := make(chan fabric.Retention, 1)
+		l.shard.Call(func() { said <- l.queue.Retain(late.cid) })
+		if r := <-said; r != fabric.RetainedOther {
+			t.Fatalf("the queue says %d", r)
+		}
+		s.liar.shard.Call(func() { // to the first
+			s.queues[0].held[0].Respond(0, 0)
+			s.queues[0].held = nil
+		})
+		synctest.Wait()
+		admin.shard.Call(func() {
+			s.controller.aborts.flying++
+			s.controller.sendAbort(late, fabric.RetainedOther)
+		})
+		s.want(1, 2)
+		s.answer(capsule.StatusAbortRequested)
+		<-results
+	})
+}
+
 // TestNoAbortInShutdown: what was to be aborted has ended with its queue by the time of
 // the shutdown, in which a controller only refuses commands.
 func TestNoAbortInShutdown(t *testing.T) {
