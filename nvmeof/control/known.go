@@ -25,19 +25,25 @@ func (k known) entry(n *config.Namespace) string {
 	return filepath.Join(string(k), hex.EncodeToString(sum[:16]))
 }
 
-// add notes that the file of a namespace is there.
-func (k known) add(n *config.Namespace) error {
+// add notes that the file of a namespace is there. undo makes the note what it was.
+func (k known) add(n *config.Namespace) (undo func() error, err error) {
+	undo = func() error { return nil }
 	if k == "" {
-		return errors.New("there is no folder to note in that it was there")
+		return undo, errors.New("there is no folder to note in that it was there")
 	}
-	mark := file.ReadMark(string(n.Path()))
-	if before, err := os.ReadFile(k.entry(n)); err == nil && bytes.Equal(before, mark) {
-		return nil
+	name, mark := k.entry(n), file.ReadMark(string(n.Path()))
+	before, missing := os.ReadFile(name)
+	if missing == nil && bytes.Equal(before, mark) {
+		return undo, nil
 	}
 	if err := os.MkdirAll(string(k), 0o700); err != nil {
-		return err
+		return undo, err
 	}
-	return os.WriteFile(k.entry(n), mark, 0o600)
+	undo = func() error { return os.WriteFile(name, before, 0o600) }
+	if missing != nil {
+		undo = func() error { return os.RemoveAll(name) } // it may not have come to it
+	}
+	return undo, os.WriteFile(name, mark, 0o600)
 }
 
 // has reports whether the file was there, as far as is known.

@@ -170,3 +170,44 @@ func TestRemovedWhileServed(t *testing.T) {
 		}
 	})
 }
+
+// TestCreatedInVain: a file that was created and taken back, since nobody came to serve it,
+// is not taken for one whose data is lost.
+func TestCreatedInVain(t *testing.T) {
+	const text = "        nguid: \"00112233445566778899aabbccddeeff\"\n        file:\n          path: DIR/disk\n          size: 1MiB\n        reservations: DIR/resv\n"
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "resv"), []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, waits := begin(t, dir, text, nil); !strings.Contains(waits, "reservation") {
+		t.Fatalf("it waits for %q", waits)
+	}
+	if err := os.Remove(filepath.Join(dir, "resv")); err != nil {
+		t.Fatal(err)
+	}
+	if _, waits := begin(t, dir, text, nil); waits != "" {
+		t.Errorf("no host ever saw it, and it waits: %s", waits)
+	}
+}
+
+// TestRemovedAfterItWaited: a file that was created when what it waited for was there holds
+// what hosts wrote, and stays when its namespace goes.
+func TestRemovedAfterItWaited(t *testing.T) {
+	r := newRig(t)
+	const others = "version: 1\nsubsystems:\n  - nqn: a\n"
+	doc := r.doc(others + "    namespaces:\n      - nsid: 1\n        file:\n          path: DIR/d/disk\n          size: 1MiB\n")
+	if _, err := r.Apply(doc, Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	if w := r.Status().Waiting; len(w) != 1 {
+		t.Fatalf("waiting are %v", w)
+	}
+	if err := os.Mkdir(r.dir+"/d", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.await("it is there", func() bool { return len(r.Status().Waiting) == 0 })
+	r.apply(r.doc(others))
+	if _, err := os.Stat(r.dir + "/d/disk"); err != nil {
+		t.Errorf("its namespace was removed, and what hosts wrote is lost: %v", err)
+	}
+}

@@ -144,3 +144,67 @@ func TestReplacedStoreIsAwayMeanwhile(t *testing.T) {
 		t.Errorf("and afterwards %v", err)
 	}
 }
+
+// TestWaitingIsOpenedOtherwise: a namespace that waits, and is the same to hosts once it is
+// opened otherwise, is at no time gone for them, as when its administrator mends what it
+// exports.
+func TestWaitingIsOpenedOtherwise(t *testing.T) {
+	var r *rig
+	var con *host.Controller
+	var during []string
+	r = newRig(t, func(c *Config) {
+		c.Open = opens(func(n *config.Namespace) {
+			if con == nil || n.NSID != 1 || !n.File.Buffered {
+				return
+			}
+			_, err := con.Namespace(t.Context(), 1)
+			during = append(during, fmt.Sprint(err))
+		})
+	})
+	text := strings.Replace(first, "file:\n          path: DIR/a1\n          size: 1MiB", "uuid: 11111111-2222-3333-4444-555555555555\n        file:\n          path: DIR/a1", 1)
+	if _, err := r.Apply(r.doc(text), Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	con = newReturner(r).until(waitForHost)
+	defer con.Disconnect(t.Context())
+	r.write("a1", make([]byte, 1<<20))
+	r.apply(r.doc(strings.Replace(text, "DIR/a1", "DIR/a1\n          buffered: true", 1)))
+	if len(during) == 0 {
+		t.Error("nothing was opened")
+	}
+	for _, seen := range during {
+		if !strings.Contains(seen, host.ErrNotReady.Error()) {
+			t.Errorf("meanwhile the host sees %q", seen)
+		}
+	}
+	if n, err := con.Namespace(t.Context(), 1); err != nil || n.Size() != 1<<20 {
+		t.Errorf("and afterwards %v", err)
+	}
+}
+
+// TestWaitingGrows: a namespace that waits has the size of now when it comes.
+func TestWaitingGrows(t *testing.T) {
+	r := newRig(t)
+	r.write("resv", []byte("rubbish"))
+	text := strings.Replace(first, "size: 1MiB\n      - nsid: 2", "size: 1MiB\n        reservations: DIR/resv\n      - nsid: 2", 1)
+	if _, err := r.Apply(r.doc(text), Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	if w := r.Status().Waiting; len(w) != 1 {
+		t.Fatalf("waiting are %v", w)
+	}
+	if _, err := r.Apply(r.doc(strings.Replace(text, "DIR/a1\n          size: 1MiB", "DIR/a1\n          size: 2MiB", 1)), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(r.dir + "/resv"); err != nil {
+		t.Fatal(err)
+	}
+	r.await("it is there", func() bool { return len(r.Status().Waiting) == 0 })
+	n, err := namespace(r.target.Subsystems()[0], 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := n.Info().Size; size != 2<<20 {
+		t.Errorf("it has %d bytes, and its document says 2 MiB", size)
+	}
+}

@@ -162,15 +162,16 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 		n := c.Old.(*config.Namespace)
 		at.nsid = n.NSID
 		id := capsule.NSID(n.NSID)
+		returns := m.returns(&o, at, n)
 		if w := m.waiting[at]; w != nil {
 			m.forget(at)
-			if w.announced {
+			if w.announced && !returns {
 				return s.RemoveNamespace(id)
 			}
-			return nil
+			return nil // to hosts it is away as before, or was never there
 		}
 		end := s.RemoveNamespace
-		if m.returns(&o, at, n) {
+		if returns {
 			end = s.SuspendNamespace
 		}
 		l := &leaving{what: namespaceName(at), unfinished: exports(exportName(n))}
@@ -243,7 +244,11 @@ func exportName(n *config.Namespace) string {
 
 func (m *Manager) resize(c config.Change) error {
 	now := c.New.(*config.Namespace)
-	if now.File == nil || m.waiting[place{c.Subsystem, now.NSID}] != nil {
+	if w := m.waiting[place{c.Subsystem, now.NSID}]; w != nil {
+		w.namespace = now // it gets its size when it comes
+		return nil
+	}
+	if now.File == nil {
 		return nil
 	}
 	if err := grow(now.File); err != nil {

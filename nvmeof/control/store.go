@@ -81,8 +81,10 @@ type heldStore struct {
 	store backend.Store
 	as    *config.Namespace // by whose options it was opened
 	users int
-	// created says that the change that is being made created the file.
+	// created says that the change that is being made created the file, and unknow takes
+	// the note back that it was there.
 	created bool
+	unknow  func() error
 }
 
 // stores are the open stores. They belong to the Manager's mutex.
@@ -143,11 +145,12 @@ func (s *stores) prepare(nqn config.NQN, n *config.Namespace) (*heldStore, error
 	if err != nil {
 		return nil, err
 	}
+	h := &heldStore{store: store, as: n, created: created}
 	if kept {
-		err := s.known.add(n)
+		h.unknow, err = s.known.add(n)
 		switch {
 		case err != nil && created && !s.asked && n.HasIdentity(): // the next start would not know that it was there
-			err = errors.Join(err, store.Close(), os.Remove(string(n.Path())))
+			err = errors.Join(err, store.Close(), os.Remove(string(n.Path())), h.unknow())
 			return nil, &lostError{string(n.Path()), n.File.Size, err}
 		case err != nil && s.known != "":
 			s.log.Warn("a later start could not know that the file was there, if it were missing",
@@ -160,7 +163,6 @@ func (s *stores) prepare(nqn config.NQN, n *config.Namespace) (*heldStore, error
 	for _, note := range notes {
 		s.log.Warn(note, zap.String("export", string(n.Path())))
 	}
-	h := &heldStore{store: store, as: n, created: created}
 	s.held[key] = h
 	return h, nil
 }
@@ -184,12 +186,20 @@ func (s *stores) sweep() (err error) {
 		if h.users == 0 {
 			err = errors.Join(err, s.drop(key))
 			if h.created {
-				err = errors.Join(err, os.Remove(string(h.as.Path())))
+				err = errors.Join(err, os.Remove(string(h.as.Path())), h.unknow())
 			}
 		}
 		h.created = false
 	}
 	return err
+}
+
+// settle is sweep where no change is being made: what was created stays.
+func (s *stores) settle() error {
+	for _, h := range s.held {
+		h.created = false
+	}
+	return s.sweep()
 }
 
 func (s *stores) drop(key storeKey) error {
