@@ -48,7 +48,7 @@ func TestVerbs(t *testing.T) {
 		"cmdset-ind-id-ns -H":                          "  [0:0] : 0x1\tNamespace Multipath Capable\n",
 		"nvm-id-ctrl":                                  "vsl    : 0\n",
 		"get-feature -f 0x04 -H":                       "Temperature Threshold         (TMPTH): 80 °C (353 K)\n",
-		"get-feature -f 6 --sel 3 -o json":             `"Supported capabilities":"00000000"`,
+		"get-feature -f 6 --sel 3 -o json":             `"Supported capabilities":"0x00000004"`,
 		"get-feature -f 0x84 --namespace-id 1":         "get-feature:0x84 (Namespace Write Protect), Current value:00000000\n",
 		"set-feature -f 4 -V 299":                      "set-feature:0x04 (Temperature Threshold), value:0x0000012b, cdw12:00000000, save:0\n",
 		"set-feature -f 0x0e -V 5":                     "0000: 05 00 00 00 00 00 00 00",
@@ -120,18 +120,19 @@ func TestVerbsRaw(t *testing.T) {
 
 // TestVerbStatus: a refusal is one line in nvme-cli's words, or an object.
 func TestVerbStatus(t *testing.T) {
-	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	s := startTarget(t, "--export", "mem:1MiB", "--export", "mem:1MiB", "--allow-any-host")
+	command(t, s.at1("set-feature -f 0x84 -V 2 --namespace-id 2")...).want(t, 0) // protected until the target ends
 	for line, text := range map[string]string{
-		"get-log -i 7 -l 512":               "NVMe status: Invalid Log Page: The log page indicated is invalid(0x4109)",
-		"get-feature -f 3":                  "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
-		"set-feature -f 6 -V 0":             "NVMe status: Feature Not Changeable: The Feature Identifier is not able to be changed(0x410e)",
-		"set-feature -f 6 -V 1 --save":      "NVMe status: Feature Identifier Not Saveable: The Feature Identifier specified does not support a saveable value(0x410d)",
-		"write-zeroes --start-block 99999":  "NVMe status: LBA Out of Range: The command references an LBA that exceeds the size of the namespace(0x4080)",
-		"ns-descs --namespace-id 7":         "NVMe status: Invalid Namespace or Format: The namespace or the format of that namespace is invalid(0x400b)",
-		"io-passthru -O 0x7e":               "NVMe status: Invalid Command Opcode: A reserved coded value or an unsupported value in the command opcode field(0x4001)",
-		"read --start-block 99999 -z 512":   "NVMe status: LBA Out of Range: The command references an LBA that exceeds the size of the namespace(0x4080)",
-		"copy -d 5 --slbs 1 -b 1 -F 3 -N 1": "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
-		"get-property -O 0x28":              "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
+		"get-log -i 7 -l 512":                       "NVMe status: Invalid Log Page: The log page indicated is invalid(0x4109)",
+		"get-feature -f 3":                          "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
+		"set-feature -f 0x84 -V 0 --namespace-id 2": "NVMe status: Feature Not Changeable: The Feature Identifier is not able to be changed(0x410e)",
+		"set-feature -f 6 -V 1 --save":              "NVMe status: Feature Identifier Not Saveable: The Feature Identifier specified does not support a saveable value(0x410d)",
+		"write-zeroes --start-block 99999":          "NVMe status: LBA Out of Range: The command references an LBA that exceeds the size of the namespace(0x4080)",
+		"ns-descs --namespace-id 7":                 "NVMe status: Invalid Namespace or Format: The namespace or the format of that namespace is invalid(0x400b)",
+		"io-passthru -O 0x7e":                       "NVMe status: Invalid Command Opcode: A reserved coded value or an unsupported value in the command opcode field(0x4001)",
+		"read --start-block 99999 -z 512":           "NVMe status: LBA Out of Range: The command references an LBA that exceeds the size of the namespace(0x4080)",
+		"copy -d 5 --slbs 1 -b 1 -F 3 -N 1":         "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
+		"get-property -O 0x28":                      "NVMe status: Invalid Field in Command: A reserved coded value or an unsupported value in a defined field(0x4002)",
 	} {
 		o := command(t, s.at1(line)...).want(t, exitFailed)
 		var report strings.Builder

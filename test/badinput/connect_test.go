@@ -37,8 +37,8 @@ func TestConnectDataLength(t *testing.T) {
 	}
 	test(t, []attack{
 		refused("34 no data", capsule.KeyedSGL(0, 0, 0, false), 0, length),
-		// An all-zero descriptor is a data block by address, a wrong subtype (row 52).
-		refused("34 all-zero descriptor", capsule.SGL{}, 0, capsule.StatusInvalidField|capsule.StatusDNR),
+		// An all-zero descriptor says that there are no data.
+		refused("34 all-zero descriptor", capsule.SGL{}, 0, length),
 		refused("34 in the capsule, 0 bytes", capsule.InCapsuleSGL(0, 0), 0, length),
 		refused("34 in the capsule, 1023 bytes", capsule.InCapsuleSGL(0, 1023), 1023, length),
 		refused("34 in the capsule, 1025 bytes", capsule.InCapsuleSGL(0, 1025), 1025, length),
