@@ -61,7 +61,13 @@ func (s *Store) openFile() (created bool, err error) {
 			remedy = "make its folder first"
 		}
 		return false, fmt.Errorf("%w: %s", &fs.PathError{Op: "open", Path: s.path, Err: err}, remedy)
-	case unix.EROFS, unix.EACCES, unix.EPERM:
+	case unix.EROFS:
+		remedy := "mount it read-write, or open the file read-only"
+		if created {
+			remedy = "mount it read-write, or take another folder"
+		}
+		return false, fmt.Errorf("%w: %s", &fs.PathError{Op: "open", Path: s.path, Err: err}, remedy)
+	case unix.EACCES, unix.EPERM:
 		return false, fmt.Errorf("%w: %s", &fs.PathError{Op: "open", Path: s.path, Err: err}, s.permit(created))
 	}
 	return false, &fs.PathError{Op: "open", Path: s.path, Err: err}

@@ -113,7 +113,7 @@ type Namespace struct {
 // A File is a regular file that is exported.
 type File struct {
 	Path     Path   `json:"path" need:"yes" doc:"Absolute path."`
-	Size     Size   `json:"size,omitzero" doc:"Create a missing file, extend a smaller one; a larger one is as large as it is. A start does the first once: later hosts may know what the file had, and the namespace waits for it. Default: the file must exist, its size counts."`
+	Size     Size   `json:"size,omitzero" doc:"Create a missing file, extend a smaller one; a larger one is as large as it is. A start does the first once: later hosts may know what the file had, and the namespace waits for it, also where it is shorter than it was. Default: the file must exist, its size counts."`
 	ReadOnly bool   `json:"read-only,omitzero" default:"false" doc:"Open the file for reading only. Default false."`
 	Buffered bool   `json:"buffered,omitzero" default:"false" doc:"Go through the page cache. Default false."`
 	Thin     bool   `json:"thin,omitzero" default:"false" doc:"Do not preallocate, and give back what hosts deallocate. Default false."`

@@ -58,6 +58,7 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 			return nil, &RestartError{c}
 		}
 	}
+	m.markLosses(out.Changes)
 	if !o.Force {
 		if lost := losses(out.Changes); lost != nil {
 			return nil, &LossError{lost}
@@ -92,9 +93,9 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 // perform carries changes out, or undoes what it did. To hosts that is one change. Called
 // with mu held.
 func (m *Manager) perform(changes []config.Change, o Options) error {
-	m.stores.asked = !o.Wait
+	m.stores.asked = m.asked(o)
 	defer func() { // what is left over does not make a change that was made one that failed
-		m.stores.asked = false
+		m.stores.asked = nil
 		if err := errors.Join(m.stores.sweep(), m.sweepDevices()); err != nil {
 			m.log.Error("what a change no longer needs is closed, not without an error", zap.Error(err))
 		}
@@ -112,6 +113,54 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 		}
 		return nil
 	})
+}
+
+// asked tells of which namespaces that are added an administrator knows what is at their
+// path: those that the document did not have, and all that are forced.
+func (m *Manager) asked(o Options) func(*config.Namespace) bool {
+	if o.Wait {
+		return nil
+	}
+	before := m.doc
+	return func(n *config.Namespace) bool { return o.Force || !has(before, n) }
+}
+
+// has reports whether hosts may know a namespace from a document, by its path and the
+// identifiers that are given to it.
+func has(doc *config.Document, n *config.Namespace) bool {
+	for _, s := range doc.Subsystems {
+		for _, x := range s.Namespaces {
+			if x.Path() == n.Path() && x.UUID == n.UUID && x.NGUID == n.NGUID && x.EUI64 == n.EUI64 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// markLosses finds the removals that close a file which is not in its place any more, so
+// that its data is not found again. Called with mu held.
+func (m *Manager) markLosses(changes []config.Change) {
+	stays := map[storeKey]int{} // namespaces that have a store afterwards, as it is
+	for key, h := range m.stores.held {
+		stays[key] = h.users
+	}
+	for _, c := range changes {
+		if n, ok := c.Old.(*config.Namespace); ok && c.Op == config.Remove {
+			stays[keyOf(c.Subsystem, n)]--
+		}
+		if n, ok := c.New.(*config.Namespace); ok && c.Op == config.Add {
+			if h := m.stores.held[keyOf(c.Subsystem, n)]; h != nil && n.SameStore(h.as) {
+				stays[keyOf(c.Subsystem, n)]++
+			}
+		}
+	}
+	for i, c := range changes {
+		if n, ok := c.Old.(*config.Namespace); ok && c.Op == config.Remove && n.File != nil {
+			key := keyOf(c.Subsystem, n)
+			changes[i].Loses = c.Loses || stays[key] <= 0 && m.stores.detached(key)
+		}
+	}
 }
 
 // coming are the namespaces that changes add.
@@ -137,7 +186,11 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 		var err error
 		switch now := c.New.(type) {
 		case *config.Namespace:
-			if c.Op == config.Add && !leaving[keyOf(c.Subsystem, now)] {
+			switch {
+			case c.Op != config.Add:
+			case leaving[keyOf(c.Subsystem, now)]:
+				err = m.stores.gone(c.Subsystem, now)
+			default:
 				_, err = m.stores.prepare(c.Subsystem, now)
 			}
 			if o.Wait {
@@ -155,15 +208,22 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 
 // rehearse finds what a dry run can find without changing anything.
 func (m *Manager) rehearse(changes []config.Change, o Options) error {
+	m.stores.asked = m.asked(o)
+	defer func() { m.stores.asked = nil }()
 	for _, c := range changes {
 		var err error
 		switch now := c.New.(type) {
 		case *config.Namespace:
 			switch {
 			case c.Kind == config.KindSize:
-				err = mayGrow(now.File)
+				if err = mayGrow(now.File); err == nil {
+					err = m.stores.known.gone(now)
+				}
 			case c.Op == config.Add && m.stores.held[keyOf(c.Subsystem, now)] == nil:
 				err = foreseeStore(now)
+			}
+			if err == nil && c.Op == config.Add {
+				err = m.stores.gone(c.Subsystem, now)
 			}
 			if err == nil && c.Op == config.Add && now.Reservations != "" {
 				err = target.ReservationFile(now.Reservations).Check()

@@ -3,9 +3,11 @@ package control
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -14,7 +16,7 @@ import (
 )
 
 // known are the files that were there once and that the document has a size to create: hosts
-// may know what was in them. It is a folder, with a file for each that has its mark, that
+// may know what was in them. It is a folder, with a file for each that has its length and its mark, that
 // outlives the target and is not where the files are, since it is their file system that
 // may be missing. The zero value keeps nothing.
 type known string
@@ -25,44 +27,91 @@ func (k known) entry(n *config.Namespace) string {
 	return filepath.Join(string(k), hex.EncodeToString(sum[:16]))
 }
 
-// add notes that the file of a namespace is there. undo makes the note what it was.
+// A record is what is known of a file.
+type record struct {
+	size int64  // bytes that it had when it was last opened or extended here; 0: not known
+	mark []byte // nil: it has none
+}
+
+// read is the record of a namespace's file, and whether there is one.
+func (k known) read(n *config.Namespace) (r record, there bool) {
+	if k == "" {
+		return record{}, false
+	}
+	b, err := os.ReadFile(k.entry(n))
+	if err == nil && (len(b) == 8 || len(b) == 8+markSize) {
+		r.size, r.mark = int64(binary.BigEndian.Uint64(b)), b[8:]
+	}
+	return r, !errors.Is(err, fs.ErrNotExist)
+}
+
+// markSize is the length of the marks of package file, in bytes.
+const markSize = 16
+
+// add notes that the file of a namespace is there, and how long it is. undo makes the note
+// what it was.
 func (k known) add(n *config.Namespace) (undo func() error, err error) {
 	undo = func() error { return nil }
 	if k == "" {
 		return undo, errors.New("there is no folder to note in that it was there")
 	}
-	name, mark := k.entry(n), file.ReadMark(string(n.Path()))
+	info, err := os.Stat(string(n.Path()))
+	if err != nil {
+		return undo, err
+	}
+	name := k.entry(n)
+	now := append(binary.BigEndian.AppendUint64(nil, uint64(info.Size())), file.ReadMark(string(n.Path()))...)
 	before, missing := os.ReadFile(name)
-	if missing == nil && bytes.Equal(before, mark) {
+	if missing == nil && bytes.Equal(before, now) {
 		return undo, nil
 	}
 	if err := os.MkdirAll(string(k), 0o700); err != nil {
 		return undo, err
 	}
-	undo = func() error { return os.WriteFile(name, before, 0o600) }
+	undo = func() error { return replace(name, before) }
 	if missing != nil {
 		undo = func() error { return os.RemoveAll(name) } // it may not have come to it
 	}
-	return undo, os.WriteFile(name, mark, 0o600)
+	return undo, replace(name, now)
 }
 
-// has reports whether the file was there, as far as is known.
-func (k known) has(n *config.Namespace) bool {
-	if k == "" {
-		return false
+// replace writes a record as a whole, so that whoever is killed meanwhile leaves the one
+// before it, or this one.
+func replace(name string, b []byte) error {
+	if err := os.WriteFile(name+".new", b, 0o600); err != nil {
+		return err
 	}
-	_, err := os.Lstat(k.entry(n))
-	return err == nil
+	return os.Rename(name+".new", name)
 }
 
-// mark is that of the file of a namespace, or of the one that was there.
+// mark is that of the file of a namespace, or of the one that was there and is waited for.
 func (k known) mark(n *config.Namespace) []byte {
 	if n.File == nil {
 		return nil
 	}
-	if mark := file.ReadMark(string(n.Path())); mark != nil || k == "" || !missing(n.Path()) {
-		return mark
+	if k.gone(n) == nil {
+		return file.ReadMark(string(n.Path()))
 	}
-	mark, _ := os.ReadFile(k.entry(n)) // what was never there has none
-	return mark
+	r, _ := k.read(n)
+	return r.mark
+}
+
+// gone is why hosts that know the namespace would find zeroes where its file had data, if
+// it were opened now, which creates the file or extends it; nil: they would not.
+func (k known) gone(n *config.Namespace) error {
+	if n.File == nil || n.File.Size == 0 {
+		return nil
+	}
+	was, there := k.read(n)
+	if !there {
+		return nil
+	}
+	info, err := os.Stat(string(n.Path()))
+	switch {
+	case missing(n.Path()):
+		return &lostError{string(n.Path()), n.File.Size, errKnown}
+	case err == nil && info.Size() < min(was.size, int64(n.File.Size)):
+		return &cutError{string(n.Path()), info.Size(), was.size}
+	}
+	return nil // opening it tells what else is wrong
 }

@@ -211,3 +211,107 @@ func TestRemovedAfterItWaited(t *testing.T) {
 		t.Errorf("its namespace was removed, and what hosts wrote is lost: %v", err)
 	}
 }
+
+// TestCutOff: a file that is shorter than hosts know it is not made as long as it was at a
+// start, since they would read zeroes, whatever its identity follows from. One that is to
+// become longer does, and one that is meant to be shorter is.
+func TestCutOff(t *testing.T) {
+	const file = "        file:\n          path: DIR/disk\n          size: 1MiB\n"
+	longer, shorter := strings.Replace(file, "1MiB", "2MiB", 1), strings.Replace(file, "1MiB", "512KiB", 1)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "disk")
+	length := func(want int64) {
+		t.Helper()
+		if info, err := os.Stat(path); err != nil || info.Size() != want {
+			t.Fatalf("%v, %v; want %d bytes", info, err, want)
+		}
+	}
+	one, waits := begin(t, dir, file, nil)
+	if waits != "" {
+		t.Fatal(waits)
+	}
+	for _, size := range []int64{512 << 10, 0} {
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+		two, waits := begin(t, dir, file, nil)
+		if !strings.Contains(waits, "had 1048576") || two != one {
+			t.Errorf("cut off to %d bytes it is %v instead of %v, and waits for %q", size, two, one, waits)
+		}
+		length(size)
+	}
+	if err := os.Truncate(path, 1<<20); err != nil { // it is restored
+		t.Fatal(err)
+	}
+	begin(t, dir, longer, nil)
+	length(2 << 20)
+	if err := os.Truncate(path, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if _, waits := begin(t, dir, longer, nil); !strings.Contains(waits, "had 2097152") {
+		t.Errorf("the longer one is cut off, and waits for %q", waits)
+	}
+	if _, waits := begin(t, dir, file, nil); waits != "" {
+		t.Errorf("as long as the document says it waits for %q", waits)
+	}
+	if _, waits := begin(t, dir, shorter, nil); waits != "" {
+		t.Errorf("longer than the document says it waits for %q", waits)
+	}
+	length(1 << 20)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if two, waits := begin(t, dir, file, nil); !strings.Contains(waits, "rm "+path) || two != one {
+		t.Errorf("an empty file is in its place, and it is %v instead of %v, and waits for %q", two, one, waits)
+	}
+	length(0)
+}
+
+// TestReopenedWhileLost: a change for which a file is opened again does not begin it anew
+// when it is missing, or shorter than it was, nor lets go of the one that hosts still have.
+func TestReopenedWhileLost(t *testing.T) {
+	const text = "version: 1\nsubsystems:\n  - nqn: a\n    namespaces:\n      - nsid: 1\n        uuid: 11111111-2222-3333-4444-555555555555\n" +
+		"        file:\n          path: DIR/disk\n          size: 1MiB\n"
+	for name, c := range map[string]struct {
+		lose   func(path string) error
+		edit   string
+		forced bool // it can be
+	}{
+		"removed":      {os.Remove, "          buffered: true\n", true},
+		"moved":        {func(path string) error { return os.Rename(path, path+".away") }, "          thin: true\n", true},
+		"cut off":      {func(path string) error { return os.Truncate(path, 512<<10) }, "          buffered: true\n", true},
+		"cut, resized": {func(path string) error { return os.Truncate(path, 512<<10) }, "2MiB", false},
+	} {
+		r := newRig(t, func(c *Config) { c.State = filepath.Join(t.TempDir(), "files") })
+		before := r.doc(text)
+		r.apply(before)
+		path := filepath.Join(r.dir, "disk")
+		if err := c.lose(path); err != nil {
+			t.Fatal(err)
+		}
+		edited := text + c.edit
+		if c.edit == "2MiB" {
+			edited = strings.Replace(text, "1MiB", c.edit, 1)
+		}
+		was, _ := os.Stat(path)
+		for _, o := range []Options{{DryRun: true}, {}} {
+			if _, err := r.Apply(r.doc(edited), o); err == nil {
+				t.Errorf("%s: %+v is carried out", name, o)
+			}
+			r.wantState(before)
+			is, _ := os.Stat(path)
+			if (was == nil) != (is == nil) || was != nil && was.Size() != is.Size() {
+				t.Errorf("%s: %+v: the file is %v, and was %v", name, o, is, was)
+			}
+			if len(r.Status().Waiting) > 0 {
+				t.Errorf("%s: %+v: %v", name, o, r.Status().Waiting)
+			}
+		}
+		if _, err := r.Apply(r.doc(edited), Options{Force: true}); (err == nil) != c.forced {
+			t.Errorf("%s: forced: %v", name, err)
+		}
+	}
+}

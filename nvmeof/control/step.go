@@ -251,9 +251,13 @@ func (m *Manager) resize(c config.Change) error {
 	if now.File == nil {
 		return nil
 	}
+	if err := m.stores.known.gone(now); err != nil {
+		return err
+	}
 	if err := grow(now.File); err != nil {
 		return err
 	}
+	m.stores.note(now)
 	l := &leaving{what: "the look at the sizes of stores", unfinished: exports()}
 	return m.remove(l, func() error { m.target.Revalidate(); return nil }, func() {})
 }

@@ -92,9 +92,10 @@ type stores struct {
 	log  *zap.Logger
 	open func(*config.Namespace) (backend.Store, []string, error)
 	held map[storeKey]*heldStore
-	// asked says that an administrator has asked for what is added, who knows what is
-	// there; a target that starts does not.
-	asked bool
+	// asked says that an administrator has asked for a namespace that was not there, and
+	// knows what is at its path; nil: nobody did. A target that starts does not, nor who
+	// changes another thing of a namespace, for which its file is opened again.
+	asked func(*config.Namespace) bool
 	known known
 }
 
@@ -114,6 +115,40 @@ func (e *lostError) Error() string {
 }
 
 func (e *lostError) Unwrap() error { return fs.ErrNotExist }
+
+// A cutError is a file that is shorter than hosts know it: in one that is extended to its
+// size they would read zeroes.
+type cutError struct {
+	path     string
+	has, had int64 // bytes
+}
+
+func (e *cutError) Error() string {
+	return fmt.Sprintf("%s has %d bytes, and had %d: hosts would find zeroes instead of the rest of their data; "+
+		"bring that back, or make an empty file in its place: rm %s; truncate -s %d %s", e.path, e.has, e.had, e.path, e.had, e.path)
+}
+
+// wanted reports whether an administrator has asked for a namespace as it is found.
+func (s *stores) wanted(n *config.Namespace) bool { return s.asked != nil && s.asked(n) }
+
+// gone is why a namespace's data would be lost by opening what it exports now; nil where it
+// stays open as it is, or that is wanted.
+func (s *stores) gone(nqn config.NQN, n *config.Namespace) error {
+	if h := s.held[keyOf(nqn, n)]; h != nil && n.SameStore(h.as) || s.wanted(n) {
+		return nil
+	}
+	return s.known.gone(n)
+}
+
+// detached reports whether what an open store has is not found again once it is closed.
+func (s *stores) detached(key storeKey) bool {
+	h := s.held[key]
+	if h == nil {
+		return false
+	}
+	d, ok := h.store.(backend.Detacher)
+	return ok && d.Detached() != nil
+}
 
 // acquire returns the store of a namespace, opening it if need be.
 func (s *stores) acquire(nqn config.NQN, n *config.Namespace) (backend.Store, error) {
@@ -136,11 +171,11 @@ func (s *stores) prepare(nqn config.NQN, n *config.Namespace) (*heldStore, error
 			return nil, err
 		}
 	}
-	created := n.File != nil && n.File.Size > 0 && missing(n.Path())
-	kept := n.File != nil && n.File.Size > 0
-	if created && !s.asked && s.known.has(n) {
-		return nil, &lostError{string(n.Path()), n.File.Size, errKnown}
+	if err := s.gone(nqn, n); err != nil {
+		return nil, err
 	}
+	kept := n.File != nil && n.File.Size > 0
+	created := kept && missing(n.Path())
 	store, notes, err := s.open(n)
 	if err != nil {
 		return nil, err
@@ -149,7 +184,7 @@ func (s *stores) prepare(nqn config.NQN, n *config.Namespace) (*heldStore, error
 	if kept {
 		h.unknow, err = s.known.add(n)
 		switch {
-		case err != nil && created && !s.asked && n.HasIdentity(): // the next start would not know that it was there
+		case err != nil && created && !s.wanted(n) && n.HasIdentity(): // the next start would not know that it was there
 			err = errors.Join(err, store.Close(), os.Remove(string(n.Path())), h.unknow())
 			return nil, &lostError{string(n.Path()), n.File.Size, err}
 		case err != nil && s.known != "":
@@ -165,6 +200,17 @@ func (s *stores) prepare(nqn config.NQN, n *config.Namespace) (*heldStore, error
 	}
 	s.held[key] = h
 	return h, nil
+}
+
+// note records the length of a file that was extended.
+func (s *stores) note(n *config.Namespace) {
+	if n.File == nil || n.File.Size == 0 || s.known == "" {
+		return
+	}
+	if _, err := s.known.add(n); err != nil {
+		s.log.Warn("a later start could not know how long the file was, if it were shorter",
+			zap.String("export", string(n.Path())), zap.Error(err))
+	}
 }
 
 // release ends a namespace's use. The store stays open until sweep.

@@ -52,6 +52,9 @@ func TestResize(t *testing.T) {
 	if a.identify(2).NSZE != 1024 {
 		t.Error("a namespace without blocks")
 	}
+	if f.logged("a namespace is cut off while it is served: what was behind its end is lost") != 1 || f.logged("size of a namespace is not known any more") != 1 {
+		t.Error("that data is lost is not said once each")
+	}
 }
 
 // TestResizeIsNoticed: nobody has to say it.

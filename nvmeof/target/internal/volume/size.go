@@ -1,6 +1,8 @@
 package volume
 
 import (
+	"errors"
+
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
@@ -50,25 +52,34 @@ func (v *Volume) Revalidate() {
 	}
 }
 
+var errNothing = errors.New("less than one block is left of it: what it had is lost; stop the hosts, and bring it back")
+
 // adopt does that with the set's mutex held.
 func (v *Volume) adopt(err error) {
-	if (err != nil) != v.blind {
-		v.blind = err != nil
-		if v.blind {
-			v.set.log.Warn("size of a namespace is not known any more", zap.String("export", v.Name), zap.Error(err))
-		}
-	}
 	size := v.store.Info().Size
 	for _, region := range v.regions {
 		size = min(size, int64(len(region.Bytes()))) // what is registered stays
 	}
 	blocks, before := uint64(max(size, 0))>>v.Shift, v.Blocks()
+	if err == nil && blocks == 0 {
+		err = errNothing // hosts keep the size that they know, and every command fails
+	}
+	if (err != nil) != v.blind {
+		v.blind = err != nil
+		if v.blind {
+			v.set.log.Error("size of a namespace is not known any more", zap.String("export", v.Name), zap.Error(err))
+		}
+	}
 	if blocks == before || blocks == 0 {
 		return
 	}
 	v.size.Store(blocks)
 	v.set.log.Info("namespace resized", zap.String("export", v.Name),
 		zap.Uint64("bytes", blocks<<v.Shift), zap.Uint64("bytes_before", before<<v.Shift))
+	if blocks < before {
+		v.set.log.Error("a namespace is cut off while it is served: what was behind its end is lost", zap.String("export", v.Name),
+			zap.String("remedy", "if nobody meant it, stop the hosts, and bring that back before they make it longer again"))
+	}
 	for u := range v.users {
 		u.Resized()
 	}
