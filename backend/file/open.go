@@ -231,6 +231,9 @@ func (s *Store) allocate(created bool) error {
 // reserve extends the file from its present size, if that is another than the one wanted.
 func (s *Store) reserve(present, want int64) error {
 	if !s.cfg.Thin {
+		if err := s.roomFor(want); err != nil {
+			return fmt.Errorf("preallocate %d bytes: %w", want, err)
+		}
 		err := retry(func() error { return unix.Fallocate(s.fd, 0, 0, want) })
 		switch err {
 		case nil:
@@ -250,6 +253,29 @@ func (s *Store) reserve(present, want int64) error {
 		return fmt.Errorf("extend to %d bytes: %w", want, openError(err))
 	}
 	return nil
+}
+
+// roomFor refuses what the file system has no room for. Asked to preallocate that, some
+// take all that is left, and from everybody else, until they notice.
+func (s *Store) roomFor(want int64) error {
+	var has unix.Stat_t
+	var all unix.Statfs_t
+	if unix.Fstat(s.fd, &has) != nil || retry(func() error { return unix.Fstatfs(s.fd, &all) }) != nil || all.Blocks == 0 || all.Bsize <= 0 {
+		return nil // the file system will tell
+	}
+	free := all.Bavail
+	if os.Geteuid() == 0 {
+		free = all.Bfree
+	}
+	missing := uint64(want - min(want, int64(has.Blocks)*512))
+	if missing/uint64(all.Bsize) <= free {
+		return nil
+	}
+	switch retry(func() error { return unix.Fallocate(s.fd, unix.FALLOC_FL_KEEP_SIZE, 0, 1) }) {
+	case unix.EOPNOTSUPP, unix.ENOSYS: // it preallocates nothing anyway
+		return nil
+	}
+	return fmt.Errorf("%w: %d bytes are free: make room, or let it be thin, which may run out of space later", openError(unix.ENOSPC), free*uint64(all.Bsize))
 }
 
 // Extend makes a file longer that may be open as a store, which notices it with Refresh.

@@ -294,3 +294,21 @@ func TestDirectOrNoted(t *testing.T) {
 		t.Errorf("buffered: direct %v, notes %q, %+v", b.Direct(), b.Notes(), b.Info())
 	}
 }
+
+// TestNoRoom: what the file system has no room for is refused before the attempt takes
+// all that is left.
+func TestNoRoom(t *testing.T) {
+	dir := t.TempDir()
+	var all unix.Statfs_t
+	if err := unix.Statfs(dir, &all); err != nil {
+		t.Fatal(err)
+	}
+	size := (int64(all.Bfree) + 1<<20) * all.Bsize
+	path := filepath.Join(dir, "big")
+	if _, err := Open(path, Config{Size: size}); !errors.Is(err, backend.ErrNoSpace) || !strings.Contains(err.Error(), " bytes are free: ") {
+		t.Errorf("%d bytes where %d blocks of %d are free: %v", size, all.Bfree, all.Bsize, err)
+	}
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("the file is still there: %v", err)
+	}
+}
