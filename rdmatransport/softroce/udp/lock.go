@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,6 +17,9 @@ type InUseError struct {
 
 func (e *InUseError) Error() string {
 	owner := "another process"
+	if e.PID == os.Getpid() {
+		return fmt.Sprintf("this process already is the RoCEv2 endpoint of %v, with one port: name the address once, or use another address of this machine (a host's is set by --host-traddr)", e.Addr)
+	}
 	if e.PID > 0 {
 		owner = fmt.Sprintf("process %d", e.PID)
 	}
