@@ -71,10 +71,23 @@ func (c *connection) source(target netip.Addr) (netip.Addr, error) {
 	}
 	source, err := routeSource(target)
 	if err != nil {
-		return source, &connectError{Err: fmt.Errorf("no route to %v: %w", target, err)}
+		return source, &connectError{Err: &noRouteError{target, err}}
 	}
 	return source, nil
 }
+
+// A noRouteError says that nothing leads to a target now. An interface that comes up may
+// bring the route.
+type noRouteError struct {
+	to  netip.Addr
+	err error
+}
+
+func (e *noRouteError) Error() string { return fmt.Sprintf("no route to %v: %v", e.to, e.err) }
+
+func (e *noRouteError) Unwrap() error { return e.err }
+
+func isNoRoute(err error) bool { return errors.As(err, new(*noRouteError)) }
 
 // routeSource is the address from which this machine reaches another.
 func routeSource(to netip.Addr) (netip.Addr, error) {

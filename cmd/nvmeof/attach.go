@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
@@ -42,8 +44,8 @@ how many clients and requests there were, and what went wrong with them.
 An export is called as its namespace identifier; the first is the default one. The
 socket has mode 0600, and comes when there is something to serve. --traddr takes several
 addresses with commas between them: paths to one subsystem. It begins when one of them
-leads there, for which it waits where a target does not answer yet, and goes on with the
-others by itself: one that is refused is tried again, ever more slowly. When a controller
+leads there, for which it waits where a target does not answer yet or no route leads to it,
+and goes on with the others by itself: one that is refused is tried again, ever more slowly. When a controller
 is lost it is connected to again; without any requests wait, as --fast_io_fail_tmo says,
 and after --ctrl-loss-tmo it ends, as it does at the start.`,
 		Example: "  nvmeof attach -t rdma -a 192.0.2.1 -n NQN --socket /run/disk.sock\n" +
@@ -91,10 +93,13 @@ func (a *attachment) serve(cmd *cobra.Command, front attach.FrontEnd) (err error
 	all := &hosts{warn: cmd.ErrOrStderr()}
 	defer func() { err = errors.Join(err, all.close()) }()
 	p := &publisher{front: front, wanted: capsule.NSID(a.nsid), warn: cmd.ErrOrStderr(), news: make(chan struct{}, 1)}
-	if err := a.connect(cmd.Context(), all, p); err != nil {
+	absent, err := a.connect(cmd.Context(), all, p)
+	if err != nil {
 		return err
 	}
+	late := a.follow(cmd.Context(), all, p, absent)
 	err = p.serve(cmd.Context(), cmd.OutOrStdout())
+	late()
 	err = errors.Join(err, front.Close()) // which has memory of the subsystem
 	return errors.Join(err, p.flush(), p.subsystem.Close())
 }
@@ -136,22 +141,108 @@ func (f *front) stats() nbd.Stats {
 	return nbd.Stats{}
 }
 
-// connect connects by all addresses.
-func (a *attachment) connect(ctx context.Context, all *hosts, p *publisher) error {
-	paths, identity, err := a.paths(all)
+// connect connects by all addresses to which there is a route, and returns the others.
+func (a *attachment) connect(ctx context.Context, all *hosts, p *publisher) (absent []*held, err error) {
+	paths, absent, err := a.routed(ctx, all, p.warn)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	silence := startSilence(p.warn, paths...)
 	defer silence.stop()
 	m := connections.Multipath{Wait: true, Attempt: silence.failed}
 	if p.subsystem, p.controllers, err = m.Connect(ctx, paths, p.changed); err != nil {
-		return explain(ctx, err, identity)
+		o := paths[0].Options
+		return nil, explain(ctx, err, nvmeof.HostIdentity{NQN: o.HostNQN, ID: o.HostID})
 	}
 	for i := range paths {
 		p.names = append(p.names, paths[i].Options.Traddr.String())
 	}
-	return nil
+	return absent, nil
+}
+
+// routed are the paths to which there is a route, and what the others would be. Where
+// there is none it waits for the first, as long as for a controller that was lost.
+func (a *attachment) routed(ctx context.Context, all *hosts, warn io.Writer) (paths []connections.Path, absent []*held, err error) {
+	r := a.retry(warn)
+	for {
+		var missing error
+		paths, absent = nil, nil
+		for _, one := range a.each() {
+			path, err := one.path(all)
+			switch {
+			case isNoRoute(err):
+				missing = errors.Join(missing, err)
+				absent = append(absent, one)
+			case err != nil:
+				return nil, nil, err
+			default:
+				paths = append(paths, path)
+			}
+		}
+		if len(paths) > 0 {
+			return paths, absent, nil
+		}
+		if r.late() {
+			return nil, nil, missing
+		}
+		if err := r.wait(ctx, missing); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// follow adds the paths that had no route, each when it has one and a controller at its
+// end, until stop is called.
+func (a *attachment) follow(ctx context.Context, all *hosts, p *publisher, absent []*held) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for _, one := range absent {
+		running.Go(func() {
+			for r := one.retry(p.warn); ; {
+				path, err := one.path(all)
+				if err == nil {
+					var c connections.Controller
+					if c, err = p.subsystem.Add(ctx, path); err == nil {
+						p.come(latecomer{path.Options.Traddr.String(), c})
+						return
+					}
+				}
+				if r.wait(ctx, err) != nil {
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// A latecomer is a path that had no route at first.
+type latecomer struct {
+	name       string
+	controller connections.Controller
+}
+
+// come hands a path over to the command's goroutine. Any goroutine may call it.
+func (p *publisher) come(l latecomer) {
+	p.mu.Lock()
+	p.late = append(p.late, l)
+	p.mu.Unlock()
+	p.changed()
+}
+
+// welcome takes the paths that have come.
+func (p *publisher) welcome() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.late {
+		p.names = append(p.names, l.name)
+		p.controllers = append(p.controllers, l.controller)
+		p.told = append(p.told, connections.Status{State: connections.Connecting})
+	}
+	p.late = nil
 }
 
 // A publisher keeps a front end's disks as the subsystem's namespaces are. It belongs
@@ -166,6 +257,9 @@ type publisher struct {
 	warn        io.Writer
 	news        chan struct{}
 	namespaces  []connections.Namespace
+
+	mu   sync.Mutex // guards what follows
+	late []latecomer
 }
 
 // changed tells that there may be something new. Any goroutine may call it.
@@ -224,6 +318,7 @@ func (p *publisher) states() error {
 			p.told[i].ID = c.Status().ID
 		}
 	}
+	p.welcome()
 	var dead []error
 	for i, c := range p.controllers {
 		st := c.Status()

@@ -312,6 +312,9 @@ func TestUsage(t *testing.T) {
 		"target --listen ::1 --nqn n":                               "--export is missing",
 		"id-ctrl -a 127.0.0.1 -i 0 -n x":                            "--nr-io-queues 0",
 		"target --listen 127.0.0.1 --nqn n --exprot x":              "did you mean export?",
+		"id-ctrl -a 127.0.0.1 -Q 1 -n x":                            "--queue-size 1: 2 to 1024",
+		"connect -a 127.0.0.1 -Q 1025 -n x":                         "--queue-size 1025: 2 to 1024",
+		"target --listen ::1 --nqn n --export mem:1MiB --socket s":  "only a target with --config is controlled",
 	} {
 		command(t, strings.Fields(line)...).want(t, exitUsage, text)
 	}

@@ -40,7 +40,7 @@ Each namespace is published to this machine by an NBD server with a unix socket 
 is said when it comes, and by nvmeof list; nvmeof attach says what to type with it. What
 clients did is said when it goes, and on SIGUSR1. When the controller is lost, requests
 wait for it as the timeouts below say. A target that does not answer yet, or takes nobody
-yet, is waited for as long as for one that was lost (--ctrl-loss-tmo).
+yet, or to which no route leads yet, is waited for as long as for one that was lost (--ctrl-loss-tmo).
 
 Where another such process is the RoCE endpoint of this host's address already, that one
 connects, and this one stays for as long; when that one ends, this one connects itself.
@@ -223,28 +223,19 @@ func (k *keeper) connect(ctx context.Context, h *held) (string, error) {
 	return name, nil
 }
 
-// The pauses between attempts of connectPatiently: the first, and each next one is twice
-// as long, up to --reconnect-delay.
+// connectPause is the first between attempts that may succeed by themselves.
 const connectPause = time.Second
 
 // connectPatiently is connectAnyhow for as long as what stands in the way may pass by
 // itself, but no longer than for a controller that was lost.
 func (k *keeper) connectPatiently(ctx context.Context, h *held, options map[string]string) (string, error) {
-	start, told := time.Now(), ""
-	for pause := connectPause; ; pause = min(2*pause, time.Duration(h.reconnectDelay)*time.Second) {
+	for r := h.retry(k.warn); ; {
 		name, err := k.connectAnyhow(ctx, h, options)
-		late := h.ctrlLoss >= 0 && time.Since(start)+pause > time.Duration(h.ctrlLoss)*time.Second
-		if err == nil || late || !connections.Passing(err) {
+		if err == nil || r.late() || !connections.Passing(err) && !isNoRoute(err) {
 			return name, err
 		}
-		if text := err.Error(); text != told {
-			told = text
-			fmt.Fprintf(k.warn, "nvmeof: %s; still trying\n", text)
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
+		if err := r.wait(ctx, err); err != nil {
+			return "", err
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -114,6 +115,8 @@ func (c *connection) addr() (netip.AddrPort, error) {
 		return netip.AddrPort{}, usage("--windows %s: it is auto, on or off", c.windows)
 	case c.traddr == "":
 		return netip.AddrPort{}, usage("--traddr is missing: the IP address of the controller, as in -a 192.0.2.1")
+	case strings.Contains(c.traddr, ","):
+		return netip.AddrPort{}, usage("--traddr %s: one address here; attach and bench take several", nvmeof.Printable(c.traddr))
 	case c.hostIface != "":
 		return netip.AddrPort{}, usage("--host-iface is not supported: give that interface's address as --host-traddr")
 	case c.secret == "" && c.ctrlSecret != "":
@@ -151,6 +154,9 @@ func (c *connection) options(addr netip.AddrPort, nqn string) (host.Options, err
 	}
 	if c.nrIOQueues < 1 || c.nrIOQueues > nvmeof.MaxIOQueues {
 		return o, usage("--nr-io-queues %d: 1 to %d", c.nrIOQueues, nvmeof.MaxIOQueues)
+	}
+	if c.queueSize < 2 || c.queueSize > nvmeof.MaxQueueDepth {
+		return o, usage("--queue-size %d: 2 to %d", c.queueSize, nvmeof.MaxQueueDepth)
 	}
 	if err := c.secrets(&o); err != nil {
 		return o, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"slices"
@@ -213,11 +214,56 @@ func (h *held) path(all *hosts) (connections.Path, error) {
 	return connections.Path{Host: at.host, Options: o, Timers: h.timers(), Policy: h.policy, HostTraddr: h.hostTraddr}, nil
 }
 
-// paths are the connections by all addresses of --traddr, as one host.
-func (h *held) paths(all *hosts) (paths []connections.Path, identity nvmeof.HostIdentity, err error) {
+// each is one connection for each address of --traddr.
+func (h *held) each() (all []*held) {
 	for traddr := range strings.SplitSeq(h.traddr, ",") {
 		one := *h
 		one.traddr = traddr
+		all = append(all, &one)
+	}
+	return all
+}
+
+// A retry is what happens between attempts of what may pass by itself. The first pause
+// is connectPause, and each next one is twice as long, up to --reconnect-delay.
+type retry struct {
+	h     *held
+	warn  io.Writer
+	start time.Time
+	pause time.Duration
+	told  string
+}
+
+func (h *held) retry(warn io.Writer) *retry {
+	return &retry{h: h, warn: warn, start: time.Now(), pause: connectPause}
+}
+
+// late reports whether another attempt would come too late.
+func (r *retry) late() bool {
+	return r.h.ctrlLoss >= 0 && time.Since(r.start)+r.pause > time.Duration(r.h.ctrlLoss)*time.Second
+}
+
+// wait tells what stands in the way, each thing once, and pauses.
+func (r *retry) wait(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if text := err.Error(); text != r.told {
+		r.told = text
+		fmt.Fprintf(r.warn, "nvmeof: %s; still trying\n", text)
+	}
+	select {
+	case <-time.After(r.pause):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	r.pause = min(2*r.pause, time.Duration(r.h.reconnectDelay)*time.Second)
+	return nil
+}
+
+// paths are the connections by all addresses of --traddr, as one host.
+func (h *held) paths(all *hosts) (paths []connections.Path, identity nvmeof.HostIdentity, err error) {
+	for _, one := range h.each() {
 		path, err := one.path(all)
 		if err != nil {
 			return nil, identity, err

@@ -27,18 +27,30 @@ func lookUp(cmd *cobra.Command, r resolver) error {
 	}
 	all := strings.Split(flag.Value.String(), ",")
 	for i, name := range all {
-		if _, err := nvmeof.ParseAddress(name, ""); err == nil || strings.TrimSpace(name) == "" {
-			continue // what is no address and no name is refused later, by those who say why
+		if strings.TrimSpace(name) == "" {
+			continue // refused later, by those who say why
 		}
-		found, err := r.LookupNetIP(cmd.Context(), "ip", strings.TrimSpace(name))
-		var unknown *net.DNSError
-		switch {
-		case errors.As(err, &unknown) && unknown.IsNotFound:
-			return usage("--traddr: %s is no IP address, and no name that this machine knows (getent ahosts NAME tells): give the controller's address", nvmeof.Printable(name))
-		case err != nil:
-			return &connectError{Err: fmt.Errorf("--traddr %s: looking the name up: %w; an IP address needs no look-up", nvmeof.Printable(name), err)}
+		var err error
+		if all[i], err = addressOf(cmd.Context(), r, "--traddr", name); err != nil {
+			return err
 		}
-		all[i] = found[0].Unmap().String()
 	}
 	return flag.Value.Set(strings.Join(all, ","))
+}
+
+// addressOf is an address as it is, and in the place of a name the first that it has.
+// What names the option or argument that had it.
+func addressOf(ctx context.Context, r resolver, what, name string) (string, error) {
+	if _, err := nvmeof.ParseAddress(name, ""); err == nil {
+		return name, nil
+	}
+	found, err := r.LookupNetIP(ctx, "ip", strings.TrimSpace(name))
+	var unknown *net.DNSError
+	switch {
+	case errors.As(err, &unknown) && unknown.IsNotFound:
+		return name, usage("%s: %s is no IP address, and no name that this machine knows (getent ahosts NAME tells): give an address", what, nvmeof.Printable(name))
+	case err != nil:
+		return name, &connectError{Err: fmt.Errorf("%s %s: looking the name up: %w; an IP address needs no look-up", what, nvmeof.Printable(name), err)}
+	}
+	return found[0].Unmap().String(), nil
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"slices"
 
@@ -30,19 +32,23 @@ func (d *rdmaDevices) AddFlags(cmd *cobra.Command) {
 	f.Var((*congestion)(&d.congestion), "congestion", congestionHelp)
 }
 
-func (d *rdmaDevices) Address(server string) (netip.Addr, error) {
-	a, err := nvmeof.ParseAddress(server, "")
+func (d *rdmaDevices) Address(ctx context.Context, name string) (netip.Addr, error) {
+	text, err := addressOf(ctx, net.DefaultResolver, "address", name)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	a, err := nvmeof.ParseAddress(text, "")
 	if err != nil {
 		return netip.Addr{}, usage("%v", err)
 	}
 	return a.Addr(), nil
 }
 
-func (d *rdmaDevices) Here(own string, say io.Writer) (rdmatransport.Device, netip.Addr, error) {
+func (d *rdmaDevices) Here(ctx context.Context, own string, say io.Writer) (rdmatransport.Device, netip.Addr, error) {
 	if err := d.checkProvider(); err != nil {
 		return nil, netip.Addr{}, err
 	}
-	addr, err := d.here(own, say)
+	addr, err := d.here(ctx, own, say)
 	if err != nil {
 		return nil, addr, err
 	}
@@ -51,9 +57,9 @@ func (d *rdmaDevices) Here(own string, say io.Writer) (rdmatransport.Device, net
 }
 
 // here is the address of a server.
-func (d *rdmaDevices) here(own string, say io.Writer) (netip.Addr, error) {
+func (d *rdmaDevices) here(ctx context.Context, own string, say io.Writer) (netip.Addr, error) {
 	if own != "" {
-		addr, err := d.Address(own)
+		addr, err := d.Address(ctx, own)
 		if err != nil || !addr.IsUnspecified() {
 			return addr, err
 		}

@@ -33,7 +33,7 @@ var readme = []documented{
 	{line: "nvmeof namespace add 3 --memory 1GiB -n nqn.2026-11.org.example:disk --save", instead: []string{"1GiB", "1MiB"}, wants: []string{"add namespace 3", "saved\n"}},
 	{line: "nvmeof ls; nvmeof controller list", wants: []string{"ADDR2:4420", "nqn.2026-11.org.example:disk", "HOST"}},
 
-	{line: "nvmeof gen-dhchap-key --hmac 1 --nqn NQN-OF-THE-HOST >host.key",
+	{line: "umask 077; nvmeof gen-dhchap-key --hmac 1 --nqn NQN-OF-THE-HOST >host.key",
 		instead: []string{">host.key", ">host.key && nvmeof gen-dhchap-key --hmac 1 --nqn nqn.2026-11.org.example:disk >ctrl.key"}},
 	{line: "nvmeof target ... --allow-host NQN-OF-THE-HOST,dhchap-key-file=host.key,dhchap-ctrl-key-file=ctrl.key",
 		instead: []string{"...", "--listen ADDR3 --nqn nqn.2026-11.org.example:disk --export mem:1MiB"}, stays: "nvme connect -t rdma -a ADDR3"},

@@ -56,6 +56,9 @@ serves what a file describes, and can be changed while it runs.`,
 			if f.configured.file != "" {
 				return f.runConfigured(cmd)
 			}
+			if cmd.Flags().Changed("socket") && f.configured.socket != noSocket {
+				return usage("--socket: only a target with --config is controlled: write what it exports into a file (nvmeof target schema), or leave --socket out")
+			}
 			return runTarget(cmd.Context(), &f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}

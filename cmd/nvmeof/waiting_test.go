@@ -59,3 +59,28 @@ func TestTargetStartsLater(t *testing.T) {
 		p.wantEnd(0)
 	}
 }
+
+// TestNoRoute: an address to which no route leads, as while an interface is down, is no
+// obstacle to the other one, and is waited for where it is the only one.
+func TestNoRoute(t *testing.T) {
+	beside(t)
+	const nowhere = "fe80::5%lo" // the loopback interface has no link-local addresses
+	live := startConfigured(t, testConfig)
+	live.out.await(t, "nvme connect")
+	a := startAttach(t, live.testTarget, append(quick, "-a", nowhere+","+live.addr)...)
+	l := a.load(t, "1")
+	l.more(t, 50)
+	a.errOut.await(t, "nvmeof: no route to "+nowhere+": ")
+	l.end(t)
+	a.finish(t)
+	line := words("-n " + testNQN + " -a " + nowhere)
+	attach := append([]string{"attach", "--socket", filepath.Join(t.TempDir(), "s")}, line...)
+	for _, line := range [][]string{attach, append([]string{"connect"}, line...)} {
+		p := startCommand(t, line...)
+		p.errOut.await(t, "no route to "+nowhere)
+		p.errOut.await(t, "; still trying")
+		p.stop()
+		p.wantEnd(exitInterrupted)
+		command(t, append(line, "-l", "0")...).want(t, exitConnection, "no route to "+nowhere)
+	}
+}

@@ -86,6 +86,7 @@ func newVerb(name, short string, can int, v *verb, flags func(*pflag.FlagSet), r
 func addConnection(cmd *cobra.Command, c Connection) {
 	var all cobra.Command
 	c.AddFlags(&all)
+	cmd.PreRunE = all.PreRunE // which reads the flags
 	all.Flags().VisitAll(func(f *pflag.Flag) {
 		if cmd.Flags().Lookup(f.Name) != nil {
 			return

@@ -18,12 +18,12 @@ type Devices interface {
 	AddFlags(*cobra.Command)
 	// Here opens a device for a server, at an address of this machine or, where own is
 	// empty, the first that other machines reach. What is worth knowing about it goes to say.
-	Here(own string, say io.Writer) (rdmatransport.Device, netip.Addr, error)
+	Here(ctx context.Context, own string, say io.Writer) (rdmatransport.Device, netip.Addr, error)
 	// Towards opens a device for a client, at an address of this machine or, where own is
 	// empty, the one from which the server is reached.
 	Towards(server netip.Addr, own string, say io.Writer) (rdmatransport.Device, netip.Addr, error)
-	// Address reads a server's address.
-	Address(server string) (netip.Addr, error)
+	// Address is the address that a text is, or is the name of.
+	Address(ctx context.Context, text string) (netip.Addr, error)
 }
 
 // Command is "nvmeof rdma", whose commands have each devices of their own; those that
@@ -77,11 +77,11 @@ func (s *session) json() bool { return s.format == "json" }
 
 // serve listens and runs a server.
 func (s *session) serve(ctx context.Context, say io.Writer, run func(*endpoint, rdmatransport.Listener) error) (err error) {
-	dev, addr, err := s.Here(s.own, say)
+	dev, addr, err := s.Here(ctx, s.own, say)
 	if err != nil {
 		return err
 	}
-	e, err := newEndpoint(ctx, dev, addr, s.events)
+	e, err := newEndpoint(ctx, dev, addr, s.events, say)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *session) client(ctx context.Context, say io.Writer, server netip.Addr, 
 	if err != nil {
 		return err
 	}
-	e, err := newEndpoint(ctx, dev, addr, s.events)
+	e, err := newEndpoint(ctx, dev, addr, s.events, say)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -39,6 +40,7 @@ type endpoint struct {
 	dom  rdmatransport.Domain
 	cq   rdmatransport.CompletionQueue
 	addr netip.Addr
+	say  io.Writer // what is worth knowing goes there
 
 	ctx    context.Context
 	asleep func() bool    // stops the wake-up at the end of ctx
@@ -50,8 +52,8 @@ type endpoint struct {
 }
 
 // newEndpoint takes over the device.
-func newEndpoint(ctx context.Context, dev rdmatransport.Device, addr netip.Addr, events bool) (*endpoint, error) {
-	e := &endpoint{dev: dev, addr: addr, ctx: ctx, events: events || runtime.NumCPU() == 1, conns: map[rdmatransport.QPN]*conn{}}
+func newEndpoint(ctx context.Context, dev rdmatransport.Device, addr netip.Addr, events bool, say io.Writer) (*endpoint, error) {
+	e := &endpoint{dev: dev, addr: addr, say: say, ctx: ctx, events: events || runtime.NumCPU() == 1, conns: map[rdmatransport.QPN]*conn{}}
 	var err error
 	if e.cq, err = dev.NewCompletionQueue(rdmatransport.CQConfig{}); err == nil {
 		e.dom, err = dev.NewDomain()
@@ -226,7 +228,14 @@ type call struct {
 // connection, as perftest's does.
 const betweenTries = 100 * time.Millisecond
 
+// silence is after what time without an answer a client's user is told of that.
+const silence = 3 * time.Second
+
 func (e *endpoint) dial(to call, depth depths) (*conn, error) {
+	silent := time.AfterFunc(silence, func() {
+		fmt.Fprintf(e.say, "nvmeof: no connection to %v after %v; still trying: does the other end run there, and may UDP packets to port 4791 pass?\n", to.to, silence)
+	})
+	defer silent.Stop()
 	for try := 1; ; try++ {
 		c, err := e.newConn(depth)
 		if err != nil {
@@ -246,12 +255,23 @@ func (e *endpoint) dial(to call, depth depths) (*conn, error) {
 			return nil, context.Cause(e.ctx)
 		}
 		if !nobody || try >= to.tries {
-			return nil, &failure.Connect{Err: fmt.Errorf("connect to %v: %w", to.to, err)}
+			return nil, &failure.Connect{Err: fmt.Errorf("connect to %v: %w%s", to.to, err, remedy(err, nobody))}
 		}
 		if err := e.pause(betweenTries); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// remedy is what to look at when there is no connection to a server.
+func remedy(err error, nobody bool) string {
+	switch {
+	case nobody:
+		return "; start the other end there first, with the same -p"
+	case errors.Is(err, rdmatransport.ErrUnreachable):
+		return "; is the address right, does the other end run there, and is UDP port 4791 open?"
+	}
+	return ""
 }
 
 // pause drives the endpoint for some time.

@@ -37,7 +37,7 @@ rdma_server -s ADDR or rdma_client -s ADDR.`,
 			if len(args) == 0 {
 				return s.serve(cmd.Context(), cmd.ErrOrStderr(), func(e *endpoint, l rdmatransport.Listener) error { return s.answerHello(e, l, out) })
 			}
-			server, err := s.Address(args[0])
+			server, err := s.Address(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package rdmatools
 
 import (
+	"context"
 	"io"
 	"net/netip"
 	"strings"
@@ -18,7 +19,7 @@ type inMemory struct {
 	n *udp.Network
 }
 
-func (d *inMemory) Here(own string, _ io.Writer) (rdmatransport.Device, netip.Addr, error) {
+func (d *inMemory) Here(_ context.Context, own string, _ io.Writer) (rdmatransport.Device, netip.Addr, error) {
 	addr := netip.MustParseAddr(own)
 	group, err := d.n.Listen(addr, 1)
 	if err != nil {
@@ -29,7 +30,7 @@ func (d *inMemory) Here(own string, _ io.Writer) (rdmatransport.Device, netip.Ad
 }
 
 func (d *inMemory) Towards(_ netip.Addr, own string, say io.Writer) (rdmatransport.Device, netip.Addr, error) {
-	return d.Here(own, say)
+	return d.Here(context.Background(), own, say)
 }
 
 // TestPingOfAnotherKind: of what a client has in place of the ping's data nothing gets to

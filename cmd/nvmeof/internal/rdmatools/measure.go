@@ -132,7 +132,7 @@ func (t *measure) run(cmd *cobra.Command, args []string) error {
 		})
 	}
 	var err error
-	if t.server, err = t.Address(args[0]); err != nil {
+	if t.server, err = t.Address(ctx, args[0]); err != nil {
 		return err
 	}
 	return t.client(ctx, say, t.server, func(e *endpoint) error {

@@ -90,7 +90,7 @@ func (p *pinger) run(cmd *cobra.Command) error {
 	case p.server == "":
 		return failure.Usagef("--addr is missing: the server's address, as in -a 192.0.2.1")
 	}
-	server, err := p.Address(p.server)
+	server, err := p.Address(cmd.Context(), p.server)
 	if err != nil {
 		return err
 	}
