@@ -85,6 +85,9 @@ func (c *Command) Fetch(pieces []rdmatransport.SGE) {
 	q.slot.Flush()
 }
 
+// Reading reports whether RDMA READs of Fetch are in flight.
+func (c *Command) Reading() bool { return c.state == commandFetching && c.fetch.flying > 0 }
+
 // Respond answers the command without sending data.
 func (c *Command) Respond(s capsule.Status, result uint64) {
 	c.mustBeHeld()

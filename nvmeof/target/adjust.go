@@ -66,7 +66,8 @@ const (
 // returns when those that had begun are done: the store is then quiet, unless
 // another namespace has it too. Resume lets the commands go on. So does the end of
 // limit, counted from the call, at most 25 s, 0 for 10 s: if what had begun is not
-// done by then Pause fails.
+// done by then Pause fails. A host that does not deliver the data of its command, for
+// whose end the others are held, loses the queue before that.
 func (n *Namespace) Pause(limit time.Duration) error {
 	limit = orDefault(limit, defaultPause)
 	if limit < 0 || limit > maxPause {
@@ -85,16 +86,15 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	quiet := n.ns.Shut()
 	late := time.NewTimer(limit)
 	defer late.Stop()
-	select {
-	case <-quiet:
-		n.pauses++
-		this := n.pauses
-		n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) })
-		return nil
-	case <-late.C:
+	patience := max(min(s.target.fetchPatience, limit/2), time.Millisecond)
+	if !s.target.urge(quiet, late.C, patience, func(q *queue) bool { return q.HoldsUp(n.ns) }) {
 		n.ns.Unshut()
 		return fmt.Errorf("namespace %d of %s: commands have not finished within %v; it goes on", n.ns.ID, s.nqn, limit)
 	}
+	n.pauses++
+	this := n.pauses
+	n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) })
+	return nil
 }
 
 // Resume ends a pause. It fails if there is none, or no more.

@@ -106,7 +106,8 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 
 // RemoveNamespace ends an export: new commands fail with Invalid Namespace, and
 // it returns when those in flight are done. The store can then be closed, if no
-// other namespace has it. As long as a store hangs it waits, and nobody else does.
+// other namespace has it. As long as a store hangs it waits, and nobody else does. A host
+// that does not deliver the data of its command loses the queue.
 func (s *Subsystem) RemoveNamespace(id capsule.NSID) error { return s.end(id, false) }
 
 // SuspendNamespace is RemoveNamespace of a namespace that comes back: to hosts it is away
@@ -119,7 +120,7 @@ func (s *Subsystem) end(id capsule.NSID, back bool) error {
 	if ns == nil {
 		return err
 	}
-	ns.ns.Drain()
+	s.target.urge(ns.ns.Drain(), nil, s.target.fetchPatience, func(q *queue) bool { return q.HoldsUp(ns.ns) })
 	s.depart(ns.ns)
 	return s.target.volumes.Release(ns.ns.Volume, (*storeHolder)(ns))
 }

@@ -266,6 +266,8 @@ func (c *hostCommand) Fetch(pieces []rdmatransport.SGE) {
 	})
 }
 
+func (c *hostCommand) Reading() bool { return c.fetching }
+
 func (c *hostCommand) Respond(s capsule.Status, result uint64) {
 	c.answers++
 	if c.answers > 1 {

@@ -3,7 +3,6 @@ package target
 import (
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -67,40 +66,11 @@ func (t *Target) abortReserved(v *volume.Volume, hosts []capsule.HostID, done fu
 	ended()
 }
 
-// abortPatience is how long a host whose commands are aborted may take to deliver the data
-// of those that wait for it. One that is gone, or that keeps its connection up and lets RDMA
-// READs wait, would hold up who fences it.
-const abortPatience = 3 * time.Second
-
-// awaitAborted waits until the commands that hosts have under way on a volume have ended,
-// and ends the queues of those that do not deliver.
+// awaitAborted waits until the commands that hosts have under way on a volume have ended.
 func (t *Target) awaitAborted(v *volume.Volume, hosts []capsule.HostID) {
 	ended := make(chan struct{})
 	t.abortReserved(v, hosts, func() { close(ended) })
-	late := time.NewTimer(t.abortPatience)
-	defer late.Stop()
-	select {
-	case <-ended:
-	case <-late.C:
-		t.dropStalled(v, hosts)
-		<-ended
-	}
-}
-
-// dropStalled ends the queues of hosts with commands on a volume that wait for their data.
-func (t *Target) dropStalled(v *volume.Volume, hosts []capsule.HostID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for q := range t.queues {
-		q.Shard.Do(func() {
-			if q.Client == nil || q.failed || !slices.Contains(hosts, q.HostID) || !q.Fetching(v) {
-				return
-			}
-			t.warn("queue ended: its host was preempted and does not deliver the data of its commands", zap.String("host", q.controller.hostNQN),
-				zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote), zap.String("export", v.Name), zap.Duration("waited", t.abortPatience))
-			q.disconnect("preempted, and the data of its commands does not come")
-		})
-	}
+	t.urge(ended, nil, t.fetchPatience, func(q *queue) bool { return q.HoldsUpStop(v) })
 }
 
 // mayReserve reports whether the host may carry out a command that changes a

@@ -52,7 +52,7 @@ type Target struct {
 	volumes       volume.Set
 	owners        access.Owners // of host identifiers
 	unsettled     unsettled
-	abortPatience time.Duration // constant
+	fetchPatience time.Duration // constant
 
 	mu         sync.Mutex
 	closed     bool
@@ -75,7 +75,7 @@ func New(cfg Config) (*Target, error) {
 	}
 	t := &Target{
 		limit: logLimit{perSecond: linesPerSecond}, comings: logLimit{perSecond: comingsPerSecond},
-		cfg: cfg, log: cfg.Log, abortPatience: abortPatience,
+		cfg: cfg, log: cfg.Log, fetchPatience: fetchPatience,
 		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
 		admin: adminTable(), fabrics: fabricsTable(), commands: command.NewTables(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),

@@ -3,8 +3,10 @@ package badinput
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
 )
 
@@ -106,4 +108,42 @@ func TestPeerGoesSilent(t *testing.T) {
 		}
 	}
 	test(t, attacks)
+}
+
+// TestPeerPutsOff: the peer answers the RDMA READ of its write with RNR NAKs, as often as it
+// is asked again, which it has told the target to do without end. Who pauses the
+// namespace, for which all others' commands are held, does not wait for it.
+func TestPeerPutsOff(t *testing.T) {
+	test(t, []attack{{row: "71 puts off the RDMA READ", counter: func(s *softroce.Stats) uint64 { return s.RC.RNRNAKsGot }, run: func(l *lab) {
+		_, io := l.gremlin.ioQueue(0)
+		io.mute = true
+		putOff := func(d time.Duration) {
+			for began := time.Now(); time.Since(began) < d; l.gremlin.settle() {
+				for i := range io.got {
+					if io.got[i].Opcode == wire.RCReadRequest {
+						l.gremlin.send(io.ack(io.got[i].PSN, wire.SyndromeRNR(0)))
+					}
+				}
+				io.got = nil
+			}
+		}
+		l.gremlin.send(io.transfer(capsule.IOWrite)...)
+		putOff(time.Minute)
+		if n := len(l.target.Controllers()); n != 2 {
+			t.Fatalf("%d controllers: this peer is not let wait any more", n)
+		}
+		ns := l.target.Subsystems()[0].Namespaces()[0]
+		paused := make(chan error, 1)
+		go func() { paused <- ns.Pause(10 * time.Second) }() // ends by itself
+		putOff(9 * time.Second)
+		select {
+		case err := <-paused:
+			l.must(err)
+			l.must(ns.Resume())
+		default:
+			l.t.Error("the namespace stays closed for all")
+			l.must(<-paused)
+		}
+		io.gone = true
+	}}})
 }

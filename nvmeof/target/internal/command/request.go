@@ -16,6 +16,7 @@ type Link interface {
 	Length() int                                           // bytes of data that the SGL describes
 	InCapsule() []byte                                     // data that came with the command
 	Fetch(pieces []rdmatransport.SGE)                      // from host memory; then fetched
+	Reading() bool                                         // the host has been asked for a part of that
 	Respond(s capsule.Status, result uint64)               // then done
 	RespondData(pieces []rdmatransport.SGE, result uint64) // then done, until which the memory must not change
 }

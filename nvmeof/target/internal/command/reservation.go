@@ -70,16 +70,6 @@ func (q *Queue) AbortOn(v *volume.Volume, left *atomic.Int64, ended func()) {
 	}
 }
 
-// Fetching reports whether a command under way on a volume waits for data of the host.
-func (q *Queue) Fetching(v *volume.Volume) bool {
-	for i := range q.Requests {
-		if r := &q.Requests[i]; r.stage == stageFetch && r.Lane != nil && r.Lane.Volume == v {
-			return true
-		}
-	}
-	return false
-}
-
 // startReport takes Reservation Report. Host identifiers of 16 bytes are all there
 // is over fabrics, so it must ask for those.
 func startReport(_ *Queue, r *Request) {

@@ -1,6 +1,10 @@
 package command
 
-import "github.com/nvmeof-go/nvmeof/capsule"
+import (
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
+)
 
 // A stopping is what became of an attempt to end a command early.
 type stopping uint8
@@ -79,4 +83,26 @@ func (q *Queue) Abort(cid capsule.CID, ended func(aborted bool)) {
 		return
 	}
 	ended(false)
+}
+
+// HoldsUp reports whether a command in a namespace waits for data that its host has been
+// asked for. One that waits for its turn to ask holds up nobody.
+func (q *Queue) HoldsUp(ns *namespace.Namespace) bool {
+	return q.fetching(func(r *Request) bool { return r.gate != nil && r.gate.Namespace == ns && r.Link.Reading() })
+}
+
+// HoldsUpStop reports whether a command on a volume that is to be stopped waits for data of
+// its host.
+func (q *Queue) HoldsUpStop(v *volume.Volume) bool {
+	return q.fetching(func(r *Request) bool { return !r.stopped.OK() && r.Lane != nil && r.Lane.Volume == v })
+}
+
+// fetching reports whether a command waits for data of the host, of those that f selects.
+func (q *Queue) fetching(f func(*Request) bool) bool {
+	for i := range q.Requests {
+		if r := &q.Requests[i]; r.stage == stageFetch && f(r) {
+			return true
+		}
+	}
+	return false
 }

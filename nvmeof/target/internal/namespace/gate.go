@@ -92,8 +92,8 @@ func (n *Namespace) shutFrom(now bool) (out []entrance) {
 	return out
 }
 
-// Shut keeps new commands outside, and tells when nobody is inside any more.
-func (n *Namespace) Shut() (quiet <-chan struct{}) {
+// quiet calls f for every gate in its shard, and tells when nobody is inside any more.
+func (n *Namespace) quiet(shut bool, f func(g *Gate, idle func())) <-chan struct{} {
 	done, left := make(chan struct{}), new(atomic.Int32)
 	left.Store(1)
 	leave := func() {
@@ -101,15 +101,18 @@ func (n *Namespace) Shut() (quiet <-chan struct{}) {
 			close(done)
 		}
 	}
-	for _, e := range n.shutFrom(true) {
+	for _, e := range n.shutFrom(shut) {
 		left.Add(1)
-		if e.shard.Call(func() { e.close(leave) }) != nil {
+		if e.shard.Call(func() { f(e.Gate, leave) }) != nil {
 			leave()
 		}
 	}
 	leave()
 	return done
 }
+
+// Shut keeps new commands outside, and tells when nobody is inside any more.
+func (n *Namespace) Shut() (quiet <-chan struct{}) { return n.quiet(true, (*Gate).close) }
 
 // Unshut lets those go on who wait outside.
 func (n *Namespace) Unshut() {
@@ -118,17 +121,12 @@ func (n *Namespace) Unshut() {
 	}
 }
 
-// Drain waits until no command is inside that found the namespace in a table of before.
+// Drain tells when no command is inside that found the namespace in a table of before.
 // Those that were held find it gone.
-func (n *Namespace) Drain() {
-	for _, e := range n.shutFrom(false) {
-		idle := make(chan struct{})
-		if e.shard.Call(func() {
-			e.open()
-			e.idle = func() { close(idle) }
-			e.report()
-		}) == nil {
-			<-idle
-		}
-	}
+func (n *Namespace) Drain() (quiet <-chan struct{}) { return n.quiet(false, (*Gate).drain) }
+
+func (g *Gate) drain(idle func()) {
+	g.open()
+	g.idle = idle
+	g.report()
 }

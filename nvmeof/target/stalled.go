@@ -1,0 +1,45 @@
+package target
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// fetchPatience is how long a host may take to deliver the data of a command for whose end
+// others wait. One that keeps its connection up and lets RDMA READs wait, as it can for as
+// long as it likes, would hold them up.
+const fetchPatience = 3 * time.Second
+
+// urge waits until what others wait for has ended, and reports false if late comes first.
+// Queues that hold it up for longer than patience, which holdsUp tells in their shards, end.
+func (t *Target) urge(ended <-chan struct{}, late <-chan time.Time, patience time.Duration, holdsUp func(*queue) bool) bool {
+	again := time.NewTicker(patience)
+	defer again.Stop()
+	for {
+		select {
+		case <-ended:
+			return true
+		case <-late:
+			return false
+		case <-again.C:
+			t.dropStalled(holdsUp)
+		}
+	}
+}
+
+func (t *Target) dropStalled(holdsUp func(*queue) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for q := range t.queues {
+		q.Shard.Do(func() {
+			if q.controller == nil || q.failed || q.why != "" || !holdsUp(q) {
+				return
+			}
+			t.warn("queue ended: its host does not deliver the data of a command for which others wait",
+				zap.String("host", q.controller.hostNQN), zap.String("subsystem", q.controller.subsystem.nqn),
+				zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote))
+			q.disconnect("the data of a command does not come")
+		})
+	}
+}
