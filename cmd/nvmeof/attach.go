@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +15,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
@@ -42,7 +45,8 @@ when what was begun has been finished and made durable. Then, and on SIGUSR1, it
 how many clients and requests there were, and what went wrong with them.
 
 An export is called as its namespace identifier; the first is the default one. The
-socket has mode 0600, and comes when there is something to serve. --traddr takes several
+socket has mode 0600, and comes when there is something to serve. A namespace that the
+target lists while what it exports is missing there is published when it comes. --traddr takes several
 addresses with commas between them: paths to one subsystem. It begins when one of them
 leads there, for which it waits where a target does not answer yet or no route leads to it,
 and goes on with the others by itself: one that is refused is tried again, ever more slowly. When a controller
@@ -257,6 +261,7 @@ type publisher struct {
 	warn        io.Writer
 	news        chan struct{}
 	namespaces  []connections.Namespace
+	printed     map[backend.Store]bool // those that a user was told of
 
 	mu   sync.Mutex // guards what follows
 	late []latecomer
@@ -270,28 +275,17 @@ func (p *publisher) changed() {
 	}
 }
 
-// serve publishes what there is, and follows it.
+// serve publishes what there is, and follows it. What is wanted and waits at the target is
+// waited for.
 func (p *publisher) serve(ctx context.Context, out io.Writer) error {
-	there, err := p.look(ctx)
-	switch {
-	case err != nil && len(p.namespaces) > 0: // of others
-		fmt.Fprintln(p.warn, "nvmeof:", err)
-	case err != nil:
+	if err := p.first(ctx); err != nil {
 		return err
-	case len(there) == 0:
-		return errors.New("the subsystem has no namespace")
-	case len(p.namespaces) == 0:
-		var ids []capsule.NSID
-		for _, n := range there {
-			ids = append(ids, n.ID)
-		}
-		return usage("--namespace-id %d: there is no such namespace; there is: %s", p.wanted, list(texts(ids)))
 	}
 	if err := p.publish(); err != nil {
 		return err
 	}
-	p.tell(out)
 	for {
+		p.tell(out)
 		if err := p.states(); err != nil {
 			return err
 		}
@@ -307,6 +301,66 @@ func (p *publisher) serve(ctx context.Context, out io.Writer) error {
 			fmt.Fprintln(p.warn, "nvmeof:", err)
 		}
 	}
+}
+
+// first looks until there is a namespace to publish, as long as one that is wanted waits at
+// the target. After silenceTime it says what is waited for.
+func (p *publisher) first(ctx context.Context) error {
+	slow := time.NewTimer(silenceTime)
+	defer slow.Stop()
+	late := false
+	var why error
+	for {
+		there, err := p.look(ctx)
+		if len(p.namespaces) > 0 {
+			if err != nil { // of others
+				fmt.Fprintln(p.warn, "nvmeof:", err)
+			}
+			return nil
+		}
+		if !p.awaited() {
+			return p.missing(there, err)
+		}
+		if why = cmp.Or(err, why); late && err != nil {
+			fmt.Fprintf(p.warn, "nvmeof: %v; still waiting\n", err)
+		}
+		for waiting := true; waiting; {
+			if err := p.states(); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-slow.C:
+				late = true
+				fmt.Fprintf(p.warn, "nvmeof: %v; still waiting\n", why)
+			case <-p.news:
+				waiting = false
+			}
+		}
+	}
+}
+
+// awaited reports whether the target waits for what is wanted.
+func (p *publisher) awaited() bool {
+	away := p.subsystem.Waiting()
+	return p.wanted == 0 && len(away) > 0 || slices.Contains(away, p.wanted)
+}
+
+// missing is why nothing is published, where nothing of that is waited for.
+func (p *publisher) missing(there []connections.Namespace, err error) error {
+	if err != nil && !errors.Is(err, host.ErrNotReady) {
+		return err
+	}
+	ids := p.subsystem.Waiting()
+	for _, n := range there {
+		ids = append(ids, n.ID)
+	}
+	if len(ids) == 0 {
+		return errors.New("the subsystem has no namespace")
+	}
+	slices.Sort(ids)
+	return usage("--namespace-id %d: there is no such namespace; there is: %s", p.wanted, list(texts(ids)))
 }
 
 // states tells of controllers that are lost or are back. That none is left is the
@@ -373,15 +427,20 @@ func diskOf(n *connections.Namespace) attach.Disk {
 	}
 }
 
-// tell prints what is published and what to type.
+// tell prints what is published since it was called last, and what to type.
 func (p *publisher) tell(w io.Writer) {
+	printed := map[backend.Store]bool{}
 	for i := range p.namespaces {
 		d := diskOf(&p.namespaces[i])
+		if printed[d.Store] = true; p.printed[d.Store] {
+			continue
+		}
 		fmt.Fprintln(w, d.Description)
 		for _, line := range p.front.Usage(d) {
 			fmt.Fprintln(w, "   ", line)
 		}
 	}
+	p.printed = printed
 }
 
 // leaveTime is how long controllers may take to make everything durable at the end.

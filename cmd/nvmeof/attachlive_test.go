@@ -93,6 +93,41 @@ func TestAttachResized(t *testing.T) {
 	a.finish(t)
 }
 
+// TestAttachWaits: what waits at the target is published when it comes, and said to be. Who
+// wants nothing else waits for it, learns that after a moment, and has no socket before.
+func TestAttachWaits(t *testing.T) {
+	beside(t)
+	s := startConfigured(t, strings.Replace(testConfig, "disk.img, size: 8MiB}", "late.img}", 1))
+	s.out.await(t, "nvme connect")
+	all := startAttach(t, s.testTarget)
+	all.errOut.await(t, "namespace 2: namespace is not ready: the target waits")
+	socket := filepath.Join(t.TempDir(), "s")
+	line := []string{"attach", "-a", s.addr, "-n", testNQN, "--socket", socket, "--namespace-id"}
+	command(t, append(line, "7")...).want(t, exitUsage, "there is: 1, 2")
+	given := startCommand(t, append(line, "2")...)
+	given.errOut.await(t, "namespace 2: namespace is not ready: the target waits for what it exports; still waiting\n")
+	if _, err := os.Lstat(socket); !os.IsNotExist(err) {
+		t.Errorf("the socket is there before its export: %v", err)
+	}
+	given.stop()
+	given.wantEnd(exitInterrupted)
+	one := startCommand(t, append(line, "2")...)
+	one.errOut.await(t, "; still waiting\n")
+	if err := os.WriteFile(filepath.Join(s.dir, "late.img"), make([]byte, 8<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	one.out.await(t, "nbd-client")
+	dialNBD(t, socket, "2").wantErrno(t, 0, 0)
+	all.out.await(t, "namespace 2, 8388608 bytes")
+	dialNBD(t, all.socket, "2").wantErrno(t, 4096, 0)
+	if told := all.out.String(); strings.Count(told, "namespace 1,") != 1 {
+		t.Errorf("the other one is told of again:\n%s", told)
+	}
+	one.stop()
+	one.wantEnd(0)
+	all.finish(t)
+}
+
 // TestConnectResized: the same of the disks that connect publishes.
 func TestConnectResized(t *testing.T) {
 	beside(t)

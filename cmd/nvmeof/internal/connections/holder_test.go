@@ -66,6 +66,8 @@ func (s *fakeSubsystem) Add(context.Context, Path) (Controller, error) {
 	return s.add(), nil
 }
 
+func (s *fakeSubsystem) Waiting() []capsule.NSID { return nil }
+
 func (s *fakeSubsystem) Namespaces(context.Context) ([]Namespace, error) {
 	s.fake.mu.Lock()
 	defer s.fake.mu.Unlock()

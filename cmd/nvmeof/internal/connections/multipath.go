@@ -76,6 +76,7 @@ type multiSubsystem struct {
 	open    []Namespace
 	left    []backend.Store // of namespaces that are gone, but in use
 	told    map[capsule.NSID]string
+	waiting []capsule.NSID // never opened, since they are not ready
 }
 
 // news is an error about a namespace that was not told the last time.
@@ -139,8 +140,12 @@ func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 	}
 	var now []Namespace
 	var errs []error
+	s.waiting = nil
 	for _, id := range ids {
 		n, err := s.namespace(ctx, id)
+		if n.Store == nil && errors.Is(err, host.ErrNotReady) {
+			s.waiting = append(s.waiting, id)
+		}
 		errs = append(errs, s.news(id, err))
 		if n.Store != nil {
 			now = append(now, n)
@@ -157,6 +162,13 @@ func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 	}
 	s.open = now
 	return slices.Clone(now), errors.Join(errs...)
+}
+
+// Waiting implements [Subsystem].
+func (s *multiSubsystem) Waiting() []capsule.NSID {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	return slices.Clone(s.waiting)
 }
 
 // namespace opens a namespace, or is the one that is open already: that follows its size

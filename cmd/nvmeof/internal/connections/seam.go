@@ -49,6 +49,10 @@ type Subsystem interface {
 	// or of looking. A Store is the same from call to call for as long as it is of use;
 	// one that is not among them any more fails all requests.
 	Namespaces(ctx context.Context) ([]Namespace, error)
+	// Waiting are those that were listed by the last call of Namespaces and cannot be used
+	// since their controller waits for what they export ([host.ErrNotReady]), in ascending
+	// order. changed is called when that ends.
+	Waiting() []capsule.NSID
 	// Policy is by which a request gets to one of several paths: Linux's iopolicy.
 	Policy() string
 	SetPolicy(name string) error
