@@ -213,6 +213,10 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 	for _, c := range changes {
 		var err error
 		switch now := c.New.(type) {
+		case *config.Subsystem:
+			if was, _ := c.Old.(*config.Subsystem); c.Kind == config.KindSubsystem && now.State != "" && (was == nil || was.State != now.State) {
+				err = target.StateFile(now.State).Check()
+			}
 		case *config.Namespace:
 			switch {
 			case c.Kind == config.KindSize:

@@ -24,7 +24,8 @@ func Foresee(ctx context.Context, doc *config.Document, getenv func(string) stri
 	}
 	for i, s := range doc.Subsystems {
 		if s.State != "" {
-			add(fmt.Sprintf("subsystems[%d].state", i), target.StateFile(s.State).Check(), "a target does not start so")
+			add(fmt.Sprintf("subsystems[%d].state", i), target.StateFile(s.State).Check(),
+				"at a start the namespaces of the subsystem wait until it is right, and others are served")
 		}
 		for j, h := range s.Hosts {
 			path := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)

@@ -1,10 +1,15 @@
 package control
 
 import (
+	"bytes"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
@@ -38,5 +43,105 @@ func TestState(t *testing.T) {
 	}
 	if err := unlock(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStateNotRight: a state that cannot be read keeps its subsystem's namespaces waiting,
+// which hosts may have protected, and nothing else. Nothing is written over it; where it is
+// restored they come as hosts left them, and where it is removed as nobody knows them.
+func TestStateNotRight(t *testing.T) {
+	text := strings.Replace(first, "  - nqn: a\n", "  - nqn: a\n    state: DIR/state\n", 1)
+	text = strings.Replace(text, "referrals:", "  - nqn: b\n    allow-any-host: true\n    namespaces:\n      - {nsid: 1, memory: {size: 1MiB}}\nreferrals:", 1)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state")
+	start := func() (*rig, *returner) {
+		r := newRig(t)
+		r.dir = dir
+		if _, err := r.Apply(r.doc(text), Options{Wait: true}); err != nil {
+			t.Fatal(err)
+		}
+		return r, newReturner(r)
+	}
+	r, h := start()
+	con := h.until(waitForHost)
+	n, err := con.Namespace(t.Context(), 1)
+	if err == nil {
+		err = n.SetWriteProtection(t.Context(), capsule.WriteProtected)
+	}
+	if err := errors.Join(err, con.Disconnect(t.Context()), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := whole[:len(whole)/2]
+	for name, c := range map[string]struct {
+		why       string
+		mend      func() error
+		protected bool
+	}{
+		"restored": {"counters in " + path, func() error { return os.WriteFile(path, whole, 0o600) }, true},
+		"removed":  {"or remove it: then no namespace is write-protected", func() error { return os.Remove(path) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(path, damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r, h := start()
+			w := r.Status().Waiting
+			if len(w) != 2 || w[0].Subsystem != "a" || w[1].Subsystem != "a" || !strings.Contains(w[0].Why, c.why) {
+				t.Errorf("waiting are %+v, want both of a, with %q", w, c.why)
+			}
+			if lines := r.logs.FilterMessage("namespace waits for what it exports").Len(); lines != 2 {
+				t.Errorf("%d lines in the log", lines)
+			}
+			h.options.NQN = "b"
+			other := h.until(waitForHost)
+			if _, err := other.Namespace(t.Context(), 1); err != nil {
+				t.Errorf("what another subsystem has: %v", err)
+			}
+			h.options.NQN = "a"
+			con := h.until(waitForHost)
+			if _, err := con.Namespace(t.Context(), 1); !errors.Is(err, host.ErrNotReady) {
+				t.Errorf("what waits: %v", err)
+			}
+			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, damaged) {
+				t.Errorf("it is written over: %q, %v", got, err)
+			}
+			if err := c.mend(); err != nil {
+				t.Fatal(err)
+			}
+			r.await("they are there", func() bool { return len(r.Status().Waiting) == 0 })
+			n, err := con.Namespace(t.Context(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.WriteAt(make([]byte, 512), 0); (err != nil) != c.protected {
+				t.Errorf("a write ends with %v, protected %v", err, c.protected)
+			}
+			if err := errors.Join(con.Disconnect(t.Context()), other.Disconnect(t.Context()), r.Close()); err != nil {
+				t.Error(err)
+			}
+			if err := (target.StateFile(path)).Check(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestStateIsJudged: a change onto a state that cannot be read is refused, dry or not.
+func TestStateIsJudged(t *testing.T) {
+	r := newRig(t)
+	r.write("state", []byte("rubbish"))
+	before := r.doc(first)
+	for _, there := range []bool{false, true} {
+		for _, dry := range []bool{true, false} {
+			_, err := r.Apply(r.doc(strings.Replace(first, "  - nqn: a\n", "  - nqn: a\n    state: DIR/state\n", 1)), Options{DryRun: dry})
+			if err == nil || !strings.Contains(err.Error(), r.dir+"/state") {
+				t.Errorf("the subsystem there: %v, dry: %v: %v", there, dry, err)
+			}
+		}
+		r.apply(before)
 	}
 }

@@ -32,7 +32,7 @@ func (m *Manager) step(c config.Change, o Options) error {
 	case config.KindSubsystem:
 		switch c.Op {
 		case config.Add:
-			return m.addSubsystem(c.New.(*config.Subsystem))
+			return m.addSubsystem(c.New.(*config.Subsystem), o)
 		case config.Alter:
 			s, err := m.subsystem(config.NQN(c.Name))
 			if err != nil {
@@ -102,8 +102,10 @@ var versions = map[config.NVMeVersion]capsule.Version{
 }
 
 // addSubsystem creates a subsystem that nobody may use yet.
-func (m *Manager) addSubsystem(s *config.Subsystem) error {
-	t, err := m.target.AddSubsystem(subsystemConfig(s))
+func (m *Manager) addSubsystem(s *config.Subsystem, o Options) error {
+	c := subsystemConfig(s)
+	c.AwaitState = o.Wait // its namespaces meet it again
+	t, err := m.target.AddSubsystem(c)
 	if err == nil {
 		m.setVisibility(t, s)
 	}

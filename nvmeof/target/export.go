@@ -20,6 +20,9 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	if s.isRemoved() {
 		return nil, fmt.Errorf("namespace of %s: the subsystem was removed", s.nqn)
 	}
+	if err := s.awaitedLife(); err != nil {
+		return nil, fmt.Errorf("state of %s: %w", s.nqn, err)
+	}
 	ns, err := s.newNamespace(c)
 	if err != nil {
 		return nil, err

@@ -45,7 +45,10 @@ func loadLife(store StateStore) (r life.Record, err error) {
 	b, err := store.Load()
 	if err == nil {
 		if r, err = life.Decode(b); err != nil {
-			err = fmt.Errorf("counters: %w", err)
+			if f, ok := store.(StateFile); ok {
+				err = fmt.Errorf("in %s: %w", string(f), err)
+			}
+			err = fmt.Errorf("counters %w", err)
 		}
 	}
 	if err != nil {
@@ -61,12 +64,13 @@ const savePeriod = time.Minute
 // A lifetime keeps the record of a subsystem. The shards' counters go on by themselves; what
 // they had before is added where they are read.
 type lifetime struct {
+	keeps atomic.Bool           // there is a store; shards look at it
+	begun atomic.Pointer[begun] // likewise
+
+	mu     sync.Mutex // held while the record is saved, which may block; guards what follows
 	store  StateStore // nil: nothing survives the target
 	unlock func() error
-	began  time.Time
-	keeps  atomic.Bool // there is a store; shards look at it
-
-	mu     sync.Mutex // held while the record is saved, which may block
+	awaits StateStore // what could not be read or had yet; nil: nothing
 	record life.Record
 	saved  string    // the record as it was saved last, without the time
 	at     time.Time // when
@@ -74,34 +78,76 @@ type lifetime struct {
 	ended  bool
 }
 
+// A begun is what a record said of the time before it was loaded.
+type begun struct {
+	at     time.Time
+	on     time.Duration
+	cycles uint64 // with this one
+}
+
 // begin loads what there was, and notes that the target runs.
 func (l *lifetime) begin(store StateStore) (err error) {
-	l.store, l.unlock, l.began = store, func() error { return nil }, time.Now()
+	unlock := func() error { return nil }
 	if locker, ok := store.(ReservationLocker); ok {
-		if l.unlock, err = locker.Lock(); err != nil {
+		if unlock, err = locker.Lock(); err != nil {
 			return err
 		}
 	}
+	var before life.Record
 	if store != nil {
-		if l.record, err = loadLife(store); err != nil {
-			return errors.Join(err, l.unlock())
+		if before, err = loadLife(store); err != nil {
+			return errors.Join(err, unlock())
 		}
 	}
-	l.record = l.record.Begin()
+	l.store, l.unlock, l.record = store, unlock, before.Begin()
+	l.begun.Store(&begun{time.Now(), l.record.On, l.record.PowerCycles})
 	l.keeps.Store(store != nil)
 	return nil
 }
 
-// beginLife is what was counted before, and one power cycle more.
-func (s *Subsystem) beginLife(store StateStore) error {
-	if err := s.life.begin(store); err != nil {
+// beginLife is what was counted before, and one power cycle more. With wait a record that
+// cannot be had is no error: it is asked for again by whoever calls awaitedLife.
+func (s *Subsystem) beginLife(store StateStore, wait bool) error {
+	l := &s.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := s.beginLocked(store)
+	if err != nil && wait {
+		l.awaits = store
+		err = l.begin(nil)
+	}
+	return err
+}
+
+func (s *Subsystem) beginLocked(store StateStore) error {
+	l := &s.life
+	if err := l.begin(store); err != nil {
 		return err
 	}
-	s.unsafe.Store(s.life.record.UnsafeShutdowns)
-	s.errors.Store(s.life.record.Errors)
-	if err := s.save(); err != nil {
-		return errors.Join(err, s.life.unlock())
+	before := l.record
+	s.unsafe.Add(before.UnsafeShutdowns)
+	s.errors.Add(before.Errors)
+	if err := s.saveLocked(); err != nil {
+		s.unsafe.Add(-before.UnsafeShutdowns)
+		s.errors.Add(-before.Errors)
+		return errors.Join(err, l.unlock(), l.begin(nil))
 	}
+	return nil
+}
+
+// awaitedLife is why the subsystem's record is not known, so that nobody knows which of its
+// namespaces hosts have protected from being written; nil: it is.
+func (s *Subsystem) awaitedLife() error {
+	l := &s.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.awaits == nil || l.ended {
+		return nil
+	}
+	if err := s.beginLocked(l.awaits); err != nil {
+		return err
+	}
+	l.awaits = nil
 	return nil
 }
 
@@ -111,8 +157,19 @@ func (s *Subsystem) moveLife(store StateStore) error {
 	l := &s.life
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if same := l.store == nil && store == nil || l.store != nil && store != nil &&
-		reflect.TypeOf(store).Comparable() && l.store == store; same || l.ended {
+	switch {
+	case l.ended:
+		return nil
+	case l.awaits != nil: // there is nothing to move: what the other place has counts
+		if sameState(l.awaits, store) {
+			return nil
+		}
+		err := s.beginLocked(store)
+		if err == nil {
+			l.awaits = nil
+		}
+		return err
+	case sameState(l.store, store):
 		return nil
 	}
 	next := lifetime{unlock: func() error { return nil }}
@@ -137,6 +194,10 @@ func (s *Subsystem) moveLife(store StateStore) error {
 		}
 	}
 	return unlock()
+}
+
+func sameState(a, b StateStore) bool {
+	return a == nil && b == nil || a != nil && b != nil && reflect.TypeOf(b).Comparable() && a == b
 }
 
 // refresh brings the record up to date. Called with mu held.
@@ -225,7 +286,10 @@ func (t *Target) noteUnsaved(s *Subsystem, err error) {
 }
 
 // on is for how long targets have had the subsystem.
-func (l *lifetime) on() time.Duration { return l.record.On + time.Since(l.began) }
+func (l *lifetime) on() time.Duration {
+	b := l.begun.Load()
+	return b.on + time.Since(b.at)
+}
 
 // endLife notes that the target ended in order, and lets another one have the store.
 func (s *Subsystem) endLife() error {

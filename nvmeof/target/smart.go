@@ -28,7 +28,7 @@ func (c *Controller) smart(list []*namespace.Namespace) capsule.SMARTLog {
 		stores = append(stores, ns.Volume.Health.Load())
 	}
 	s := health.Log(backend.Health{
-		PowerCycles: l.record.PowerCycles, PowerOnHours: uint64(l.on() / time.Hour),
+		PowerCycles: l.begun.Load().cycles, PowerOnHours: uint64(l.on() / time.Hour),
 		UnsafeShutdowns: c.subsystem.unsafe.Load(),
 	}, stores, &n)
 	s.CriticalWarning = c.warnings(list)

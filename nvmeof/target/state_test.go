@@ -222,3 +222,40 @@ func TestProtectionNotSaved(t *testing.T) {
 	a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtected))
 	a.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(1))
 }
+
+// TestAwaitedState: no namespace comes before the state is known, and another place that is
+// named instead keeps what it has.
+func TestAwaitedState(t *testing.T) {
+	dir := t.TempDir()
+	bad, good := StateFile(filepath.Join(dir, "bad")), StateFile(filepath.Join(dir, "good"))
+	f, s := living(t, good)
+	a := f.tenant("a", s, 0)
+	a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtected))
+	a.bye()
+	f.must(f.target.Close())
+
+	f = newFixture(t)
+	f.must(os.WriteFile(string(bad), []byte("hello"), 0o600))
+	s, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":living", State: bad, AwaitState: true})
+	f.must(err)
+	one := NamespaceConfig{Store: newFakeStore(1 << 20), Name: "one"}
+	if _, err := s.AddNamespace(one); err == nil || !strings.Contains(err.Error(), string(bad)) {
+		t.Errorf("a namespace comes without its state: %v", err)
+	}
+	f.must(s.Configure(SubsystemConfig{State: bad})) // no change
+	if _, err := s.AddNamespace(one); err == nil {
+		t.Error("a namespace comes without its state")
+	}
+	f.must(s.Configure(SubsystemConfig{State: good}))
+	if _, err := s.AddNamespace(one); err != nil {
+		t.Fatal(err)
+	}
+	a = f.tenant("a", s, 0)
+	a.wantLife(2, 0, 0, 0)
+	a.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(1))
+	a.bye()
+	f.must(f.target.Close())
+	if b, err := os.ReadFile(string(bad)); err != nil || string(b) != "hello" {
+		t.Errorf("it is written over: %q, %v", b, err)
+	}
+}

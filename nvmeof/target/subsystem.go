@@ -30,6 +30,10 @@ type SubsystemConfig struct {
 	// State keeps what the subsystem counts over its life, and write protection that hosts
 	// set, through restarts of the target; default: nothing, and both end with it.
 	State StateStore
+	// AwaitState lets AddSubsystem succeed where State cannot be read, or another target has
+	// it. Since nobody knows then what hosts have protected, AddNamespace fails with the
+	// reason until it can, for which each call tries again.
+	AwaitState bool
 
 	// Version is the NVMe version that controllers report, 1.2.1 to 2.0.0, the default.
 	// It takes nothing away from what they do.

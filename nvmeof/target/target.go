@@ -112,7 +112,7 @@ func (t *Target) AddSubsystem(c SubsystemConfig) (*Subsystem, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.beginLife(c.State); err != nil {
+	if err := s.beginLife(c.State, c.AwaitState); err != nil {
 		return nil, fmt.Errorf("subsystem %s: %w", c.NQN, err)
 	}
 	t.mu.Lock()

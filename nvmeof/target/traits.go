@@ -48,7 +48,8 @@ func newTraits(c SubsystemConfig) (*traits, error) {
 
 // Configure changes what AddSubsystem was given, but for the name. It counts for
 // controllers that come from now on; those that are there stay as they are. Another State
-// takes what there is, in place of what it may have had.
+// takes what there is, in place of what it may have had; where the one before is still
+// awaited, what it has counts.
 func (s *Subsystem) Configure(c SubsystemConfig) error {
 	c.NQN = s.nqn
 	x, err := newTraits(c)
