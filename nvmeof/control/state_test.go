@@ -46,23 +46,25 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestStateNotRight: a state that cannot be read keeps its subsystem's namespaces waiting,
-// which hosts may have protected, and nothing else. Nothing is written over it; where it is
-// restored they come as hosts left them, and where it is removed as nobody knows them.
-func TestStateNotRight(t *testing.T) {
+// twoLives starts a target of two subsystems, the first of which has a state, with the files
+// of a folder.
+func twoLives(t *testing.T, dir string) (*rig, *returner) {
+	t.Helper()
 	text := strings.Replace(first, "  - nqn: a\n", "  - nqn: a\n    state: DIR/state\n", 1)
 	text = strings.Replace(text, "referrals:", "  - nqn: b\n    allow-any-host: true\n    namespaces:\n      - {nsid: 1, memory: {size: 1MiB}}\nreferrals:", 1)
-	dir := t.TempDir()
-	path := filepath.Join(dir, "state")
-	start := func() (*rig, *returner) {
-		r := newRig(t)
-		r.dir = dir
-		if _, err := r.Apply(r.doc(text), Options{Wait: true}); err != nil {
-			t.Fatal(err)
-		}
-		return r, newReturner(r)
+	r := newRig(t)
+	r.dir = dir
+	if _, err := r.Apply(r.doc(text), Options{Wait: true}); err != nil {
+		t.Fatal(err)
 	}
-	r, h := start()
+	return r, newReturner(r)
+}
+
+// protectedState is the state of such a target that has ended, after a host protected
+// namespace 1 of the first.
+func protectedState(t *testing.T, dir string) []byte {
+	t.Helper()
+	r, h := twoLives(t, dir)
 	con := h.until(waitForHost)
 	n, err := con.Namespace(t.Context(), 1)
 	if err == nil {
@@ -71,10 +73,20 @@ func TestStateNotRight(t *testing.T) {
 	if err := errors.Join(err, con.Disconnect(t.Context()), r.Close()); err != nil {
 		t.Fatal(err)
 	}
-	whole, err := os.ReadFile(path)
+	b, err := os.ReadFile(filepath.Join(dir, "state"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return b
+}
+
+// TestStateNotRight: a state that cannot be read keeps its subsystem's namespaces waiting,
+// which hosts may have protected, and nothing else. Nothing is written over it; where it is
+// restored they come as hosts left them, and where it is removed as nobody knows them.
+func TestStateNotRight(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state")
+	whole := protectedState(t, dir)
 	damaged := whole[:len(whole)/2]
 	for name, c := range map[string]struct {
 		why       string
@@ -88,7 +100,7 @@ func TestStateNotRight(t *testing.T) {
 			if err := os.WriteFile(path, damaged, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			r, h := start()
+			r, h := twoLives(t, dir)
 			w := r.Status().Waiting
 			if len(w) != 2 || w[0].Subsystem != "a" || w[1].Subsystem != "a" || !strings.Contains(w[0].Why, c.why) {
 				t.Errorf("waiting are %+v, want both of a, with %q", w, c.why)
