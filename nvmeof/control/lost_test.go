@@ -134,39 +134,76 @@ func TestLostWithItsIdentity(t *testing.T) {
 	}
 }
 
+// trouble waits until the status has that trouble of namespace 1; empty: none.
+func (r *rig) trouble(want string) {
+	r.t.Helper()
+	var got []Trouble
+	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+		got = r.Status().Troubles
+		if want == "" && len(got) == 0 || want != "" && len(got) == 1 && strings.Contains(got[0].Why, want) && got[0].NSID == 1 {
+			return
+		}
+	}
+	r.t.Errorf("troubles %+v, want %q", got, want)
+}
+
+// A mishap is what happens to a served file, and the trouble that it is.
+type mishap struct {
+	do   func() error
+	want string
+}
+
+func (r *rig) endure(all ...mishap) {
+	r.t.Helper()
+	r.trouble("")
+	for _, m := range all {
+		if err := m.do(); err != nil {
+			r.t.Fatal(err)
+		}
+		r.trouble(m.want)
+	}
+}
+
 // TestRemovedWhileServed: a file that is not in its place any more is trouble, said in the
 // log and to whoever asks, until it is back.
 func TestRemovedWhileServed(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "disk")
 	begin(t, dir, "        file:\n          path: DIR/disk\n          size: 1MiB\n", func(r *rig) {
-		trouble := func(want string) {
-			t.Helper()
-			var got []Trouble
-			for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
-				got = r.Status().Troubles
-				if want == "" && len(got) == 0 || want != "" && len(got) == 1 && strings.Contains(got[0].Why, want) && got[0].NSID == 1 {
-					return
-				}
-			}
-			t.Errorf("troubles %+v, want %q", got, want)
-		}
-		trouble("")
-		for _, step := range []struct {
-			do   func() error
-			want string
-		}{
-			{func() error { return os.Rename(path, path+"2") }, "was moved"},
-			{func() error { return os.Rename(path+"2", path) }, ""},
-			{func() error { return os.Remove(path) }, "was removed while it is served"},
-		} {
-			if err := step.do(); err != nil {
-				t.Fatal(err)
-			}
-			trouble(step.want)
-		}
+		r.endure(
+			mishap{func() error { return os.Rename(path, path+"2") }, "was moved"},
+			mishap{func() error { return os.Rename(path+"2", path) }, ""},
+			mishap{func() error { return os.Remove(path) }, "was removed while it is served"},
+		)
 		if n := r.logs.FilterMessageSnippet("is not in its place any more").Len(); n != 2 {
 			t.Errorf("%d lines in the log, want 2", n)
+		}
+	})
+}
+
+// TestCutOffWhileServed: likewise a file that is shorter than it was, until it is as long
+// again, or an administrator says that it was meant.
+func TestCutOffWhileServed(t *testing.T) {
+	dir := t.TempDir()
+	size := func(n int64) func() error {
+		return func() error { return os.Truncate(filepath.Join(dir, "disk"), n) }
+	}
+	begin(t, dir, "        file:\n          path: DIR/disk\n          size: 1MiB\n", func(r *rig) {
+		const cut = "it had 1048576 bytes, and has 524288: what was behind its end is lost"
+		r.endure(
+			mishap{size(512 << 10), cut},
+			mishap{size(256 << 10), "it had 1048576 bytes, and has 262144"},
+			mishap{size(512 << 10), cut},
+			mishap{size(1 << 20), ""},
+			mishap{size(0), "less than one block is left of it"},
+			mishap{size(512 << 10), cut},
+			mishap{func() error { return r.ClearFault("a", 1) }, ""},
+		)
+		if n := r.logs.FilterMessageSnippet("a namespace is cut off while it is served").Len(); n != 3 {
+			t.Errorf("%d lines in the log, want 3", n)
+		}
+		if err := r.ClearFault("a", 1); err == nil {
+			t.Error("what has not failed is cleared")
 		}
 	})
 }

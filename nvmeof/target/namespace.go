@@ -66,7 +66,7 @@ func (n *Namespace) Info() backend.Info {
 }
 
 // Trouble is what an administrator has to look after: that what is exported is not in its
-// place any more, or takes no writes; empty: nothing. It is as old as Config.Revalidate.
+// place any more, was cut off, or takes no writes; empty: nothing. It is as old as Config.Revalidate.
 func (n *Namespace) Trouble() string {
 	if n.ns.Volume == nil {
 		return "" // it is away
@@ -74,6 +74,8 @@ func (n *Namespace) Trouble() string {
 	switch h := n.ns.Volume.Health.Load(); {
 	case h.Lost != "":
 		return h.Lost
+	case h.Cut != "":
+		return h.Cut
 	case h.Failed:
 		return "its store has failed and takes no writes: see the log; nvmeof namespace clear-fault when it is mended"
 	}

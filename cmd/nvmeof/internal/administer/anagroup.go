@@ -84,7 +84,8 @@ func newClearFault() *cobra.Command {
 	cmd := namespaceVerb("clear-fault", "Let a namespace take writes again whose file or device had failed")
 	cmd.Long = `A namespace whose file or device could not keep a promise, a flush that failed say,
 takes no writes from then on. Clear that when the cause is mended and the content is checked: writes that
-were acknowledged, but not flushed, before the failure may be lost.`
+were acknowledged, but not flushed, before the failure may be lost. Of one that was cut off
+while it was served, and has not failed, it says that the size of now is meant.`
 	return cmd
 }
 

@@ -16,6 +16,7 @@ type State struct {
 	Drive  backend.Health // nothing is known if there is no drive
 	Failed bool           // the store takes no writes any more
 	Lost   string         // why what is written is not found again, and what to do; empty: it is
+	Cut    string         // what is wrong with its size, behind which something was lost; empty: nothing
 }
 
 // Sound is a store that nobody has looked at.
@@ -27,7 +28,7 @@ func (s *State) Warnings() uint8 {
 	if s.Short() {
 		w |= capsule.WarningSpare
 	}
-	if s.Lost != "" {
+	if s.Lost != "" || s.Cut != "" {
 		w |= capsule.WarningReliability
 	}
 	if s.Failed {

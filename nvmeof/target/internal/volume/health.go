@@ -55,7 +55,7 @@ func (v *Volume) ask(now time.Time) (before, h *health.State) {
 	if v.closed {
 		return before, before
 	}
-	h = &health.State{Spare: v.spare(), Drive: before.Drive, Failed: v.failed(), Lost: v.lost()}
+	h = &health.State{Spare: v.spare(), Drive: before.Drive, Failed: v.failed(), Lost: v.lost(), Cut: v.cut()}
 	if now.Sub(v.asked) >= AskDrives {
 		v.asked = now
 		h.Drive = v.askDrive()
@@ -116,7 +116,8 @@ func (v *Volume) askDrive() backend.Health {
 	return h
 }
 
-// ClearFault clears the store, which stays open as long as that takes; see Volume.close.
+// ClearFault clears the store, or where that has not failed takes the size that it has now
+// for the one that it should have. It stays open as long as that takes; see Volume.close.
 func (v *Volume) ClearFault() error {
 	v.asking.Lock()
 	defer v.asking.Unlock()
@@ -124,6 +125,9 @@ func (v *Volume) ClearFault() error {
 		return fmt.Errorf("its store is closed: %w", backend.ErrClosed)
 	}
 	if !v.failed() {
+		if v.whole.Swap(0) != 0 {
+			return nil
+		}
 		return fmt.Errorf("%s has not failed", v.Name)
 	}
 	if l, ok := v.store.(backend.Latcher); ok {

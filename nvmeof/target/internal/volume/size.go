@@ -2,6 +2,7 @@ package volume
 
 import (
 	"errors"
+	"fmt"
 
 	"go.uber.org/zap"
 
@@ -54,6 +55,18 @@ func (v *Volume) Revalidate() {
 
 var errNothing = errors.New("less than one block is left of it: what it had is lost; stop the hosts, and bring it back")
 
+// cut says what is wrong with the size.
+func (v *Volume) cut() string {
+	if why := v.blind.Load(); why != nil {
+		return "its size is not known any more: " + (*why).Error()
+	}
+	if had := v.whole.Load() << v.Shift; had > v.Bytes() {
+		return fmt.Sprintf("it had %d bytes, and has %d: what was behind its end is lost; if nobody meant it, stop the hosts, and bring that back "+
+			"before they make it longer again; else nvmeof namespace clear-fault", had, v.Bytes())
+	}
+	return ""
+}
+
 // adopt does that with the set's mutex held.
 func (v *Volume) adopt(err error) {
 	size := v.store.Info().Size
@@ -64,11 +77,11 @@ func (v *Volume) adopt(err error) {
 	if err == nil && blocks == 0 {
 		err = errNothing // hosts keep the size that they know, and every command fails
 	}
-	if (err != nil) != v.blind {
-		v.blind = err != nil
-		if v.blind {
-			v.set.log.Error("size of a namespace is not known any more", zap.String("export", v.Name), zap.Error(err))
-		}
+	switch {
+	case err == nil:
+		v.blind.Store(nil)
+	case v.blind.Swap(&err) == nil:
+		v.set.log.Error("size of a namespace is not known any more", zap.String("export", v.Name), zap.Error(err))
 	}
 	if blocks == before || blocks == 0 {
 		return
@@ -76,7 +89,11 @@ func (v *Volume) adopt(err error) {
 	v.size.Store(blocks)
 	v.set.log.Info("namespace resized", zap.String("export", v.Name),
 		zap.Uint64("bytes", blocks<<v.Shift), zap.Uint64("bytes_before", before<<v.Shift))
+	if blocks >= v.whole.Load() {
+		v.whole.Store(0)
+	}
 	if blocks < before {
+		v.whole.Store(max(before, v.whole.Load()))
 		v.set.log.Error("a namespace is cut off while it is served: what was behind its end is lost", zap.String("export", v.Name),
 			zap.String("remedy", "if nobody meant it, stop the hosts, and bring that back before they make it longer again"))
 	}

@@ -30,7 +30,10 @@ type Volume struct {
 	Lanes   [MaxPlaces]atomic.Pointer[Lane] // by shard; each is there before its shard has queues
 	users   map[Holder]struct{}             // under the set's mutex
 	leaving bool                            // nobody has it any more; under the set's mutex
-	blind   bool                            // the store does not know its size; under the set's mutex
+
+	// Written under the set's mutex, but for what ClearFault takes back.
+	blind atomic.Pointer[error] // why the store does not know its size; nil: it does
+	whole atomic.Uint64         // blocks that it had before it was cut off; 0: it is whole
 
 	// regions are the memory of a store that can be viewed; under the set's mutex.
 	regions map[*Site]rdmatransport.MemoryRegion
