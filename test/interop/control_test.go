@@ -65,7 +65,36 @@ func TestControl(t *testing.T) {
 	is(2, 0, 0)
 	host("load", env{"action": "finish", "limit": 150})
 	l.wantCleanLog(t, at, away)
+	t.Run("replaced", func(t *testing.T) { l.judgeReplaced(t, e) })
 	t.Run("addresses", func(t *testing.T) { l.judgeAddresses(t, e) })
+}
+
+// judgeReplaced: a namespace is another one again and again while the host writes to it.
+// Nothing that is meant for one is ever in the other's file.
+func (l *lab) judgeReplaced(t *testing.T, e env) {
+	run := func(command string) {
+		t.Helper()
+		l.onPeer(t, time.Minute, "control", e.with(env{"action": "run", "allow": hostNQN, "command": command}))
+	}
+	host := func(action string) {
+		t.Helper()
+		l.onHost(t, 3*time.Minute, "replaced", e.with(env{"action": action}))
+	}
+	at := l.logEnd(t)
+	run("cd /var/tmp; nvmeof host set " + hostNQN + " -n $nqn --namespace 2=write; nvmeof namespace add 2 -n $nqn --file /var/tmp/configured.a --size 16MiB --uuid aaaaaaaa-0000-4000-8000-000000000000; " +
+		"nvmeof target export >configured.isa; sed 's/configured\\.a/configured.b/; s/aaaaaaaa-/bbbbbbbb-/' configured.isa >configured.isb")
+	host("start")
+	for range 6 {
+		run("nvmeof target apply /var/tmp/configured.isb; sleep 2")
+		run("nvmeof target apply /var/tmp/configured.isa; sleep 2")
+	}
+	host("finish")
+	for _, c := range []string{"a", "b"} {
+		run("size() { tr -d \"$1\" <\"/var/tmp/configured.$2\" | wc -c; }; note \"in the file of " + c + ": $(size '\\0' " + c + ") bytes\"; " +
+			"(($(size '\\0' " + c + ") > 0 && $(size '\\0" + c + "' " + c + ") == 0))")
+	}
+	run("nvmeof namespace remove 2 -n $nqn")
+	l.wantCleanLog(t, at, regexp.MustCompile(`(?i)nvme nvme\d|no usable path|callbacks suppressed|I/O error|Buffer I/O|identifiers changed|operation not supported error`))
 }
 
 // judgeAddresses: the target gets a second address, whose path takes turns with those of
