@@ -37,7 +37,7 @@ func newCheck() *cobra.Command {
 			if err := t.Close(); err != nil {
 				return err
 			}
-			for _, p := range control.Foresee(cmd.Context(), doc, os.Getenv) {
+			for _, p := range control.Foresee(cmd.Context(), doc, stateDir(), os.Getenv) {
 				p.File = args[0]
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", p)
 			}

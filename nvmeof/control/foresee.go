@@ -14,9 +14,9 @@ import (
 
 // Foresee finds what a target that started now on this machine would meet: namespaces that
 // would wait, and keys that it could not read. It makes and changes nothing, and takes no
-// file from anybody; one that the target has which runs is in use, of course. Getenv is
-// that of key files.
-func Foresee(ctx context.Context, doc *config.Document, getenv func(string) string) (found config.Problems) {
+// file from anybody; one that the target has which runs is in use, of course. State and
+// getenv are those of its [Config].
+func Foresee(ctx context.Context, doc *config.Document, state string, getenv func(string) string) (found config.Problems) {
 	add := func(path string, err error, fix string) {
 		if err != nil {
 			found = append(found, config.Problem{Path: path, Text: err.Error(), Fix: fix})
@@ -35,7 +35,11 @@ func Foresee(ctx context.Context, doc *config.Document, getenv func(string) stri
 		for j, n := range s.Namespaces {
 			const fix = "at a start the namespace waits until it is right, and the others are served"
 			path := fmt.Sprintf("subsystems[%d].namespaces[%d]", i, j)
-			add(path, foreseeStore(n), fix)
+			err := known(state).gone(n)
+			if err == nil {
+				err = foreseeStore(n)
+			}
+			add(path, err, fix)
 			if n.Reservations != "" {
 				add(path+".reservations", target.ReservationFile(n.Reservations).Check(), fix)
 			}

@@ -1,12 +1,14 @@
 package control
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/backend/file"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
 // TestForesee: what a start would meet is told before, and nothing is made or changed by that.
@@ -46,7 +48,7 @@ subsystems:
 `)
 	before, _ := os.ReadDir(r.dir)
 	var got []string
-	for _, p := range Foresee(t.Context(), doc, os.Getenv) {
+	for _, p := range Foresee(t.Context(), doc, "", os.Getenv) {
 		got = append(got, p.String())
 	}
 	for i, want := range []string{
@@ -71,5 +73,45 @@ subsystems:
 	}
 	if info, _ := os.Stat(filepath.Join(r.dir, "empty")); info.Size() != 0 {
 		t.Error("a file was changed")
+	}
+}
+
+// TestForeseeLost: a file of which the target notes that it had more is foreseen to be waited
+// for, as a start does.
+func TestForeseeLost(t *testing.T) {
+	const text = "        file:\n          path: DIR/disk\n          size: 1MiB\n"
+	dir := t.TempDir()
+	path := filepath.Join(dir, "disk")
+	foreseen := func() string {
+		t.Helper()
+		doc, _, err := config.Parse("test", []byte("version: 1\nsubsystems:\n  - nqn: a\n    namespaces:\n      - nsid: 1\n"+strings.ReplaceAll(text, "DIR", dir)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, p := range Foresee(t.Context(), doc, filepath.Join(dir, "state", "files"), os.Getenv) {
+			all = append(all, p.Text)
+		}
+		return strings.Join(all, "\n")
+	}
+	if found := foreseen(); found != "" {
+		t.Errorf("before the first start: %s", found)
+	}
+	begin(t, dir, text, nil)
+	if found := foreseen(); found != "" {
+		t.Errorf("as it was: %s", found)
+	}
+	for name, lose := range map[string]func() error{
+		"shorter": func() error { return os.Truncate(path, 512<<10) },
+		"empty":   func() error { return os.Truncate(path, 0) },
+		"missing": func() error { return os.Remove(path) },
+	} {
+		if err := errors.Join(os.WriteFile(path, make([]byte, 1<<20), 0o600), lose()); err != nil {
+			t.Fatal(err)
+		}
+		found := foreseen()
+		if _, waits := begin(t, dir, text, nil); found == "" || waits != found {
+			t.Errorf("%s: foreseen is %q, and it waits for %q", name, found, waits)
+		}
 	}
 }
