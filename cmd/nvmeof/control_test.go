@@ -317,6 +317,18 @@ func TestLateFile(t *testing.T) {
 	command(t, c.at("list")...).want(t, 0, "8.39  MB      4 KiB")
 }
 
+// TestForeseenLoss: target check knows that a file was longer once.
+func TestForeseenLoss(t *testing.T) {
+	beside(t)
+	c := startConfigured(t, testConfig)
+	c.out.await(t, "nvme connect")
+	c.end(t)
+	if err := os.Truncate(filepath.Join(c.dir, "disk.img"), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	command(t, "target", "check", c.file).want(t, 0, "warning: ", "disk.img has 1048576 bytes, and had 8388608", "at a start the namespace waits")
+}
+
 // TestLateAddress: an address that no interface has is waited for, and the target
 // can be changed, used and stopped meanwhile.
 func TestLateAddress(t *testing.T) {

@@ -161,9 +161,10 @@ func (s *service) serve(ctx context.Context, p place, up func()) (err error) {
 	if err != nil {
 		return err
 	}
+	why := "it cannot listen"
 	defer func() { // peers are told
 		logCounters(dev, s.log)
-		err = errors.Join(err, d.Remove())
+		err = errors.Join(err, d.Remove(why))
 	}()
 	var l *target.Listener
 	for _, at := range p.addrs {
@@ -175,8 +176,10 @@ func (s *service) serve(ctx context.Context, p place, up func()) (err error) {
 	up()
 	select {
 	case <-ctx.Done():
+		why = "target is shutting down"
 		return nil
 	case <-l.Done(): // all of a device end together
+		why = fmt.Sprint(l.Err())
 		return l.Err()
 	}
 }

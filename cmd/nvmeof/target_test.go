@@ -65,6 +65,16 @@ func TestHostsAreTold(t *testing.T) {
 	}
 }
 
+// TestOrderlyEnd: what an end takes along is not said to be a device's doing.
+func TestOrderlyEnd(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	s.end(t)
+	log := s.errOut.String()
+	if strings.Contains(log, "device was removed") || !strings.Contains(log, `"listener removed"`) || !strings.Contains(log, `"why":"target is shutting down"`) {
+		t.Errorf("the log has\n%s", log)
+	}
+}
+
 // TestReadiness: systemd learns when the target listens, and when it stops.
 func TestReadiness(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")

@@ -82,7 +82,9 @@ func (m *Manager) closeDevice(d *heldDevice) error {
 	m.closing(d)
 	m.closings[d.name] = d
 	l := &leaving{what: "device " + d.name, unfinished: d.target.Unfinished}
-	return m.remove(l, func() error { return errors.Join(d.target.Remove(), d.rdma.Close()) },
+	return m.remove(l, func() error {
+		return errors.Join(d.target.Remove("no listener needs its device any more"), d.rdma.Close())
+	},
 		func() { delete(m.closings, d.name) })
 }
 

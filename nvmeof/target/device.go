@@ -147,8 +147,8 @@ func (w *worker) do(f func() error) error {
 
 // Remove ends the device's listeners and the connections through them, waits until
 // nothing of those is in flight, and stops its shards. The other devices go on. A store
-// that hangs holds it up, and nothing else: [Device.Unfinished] names it.
-func (d *Device) Remove() error {
+// that hangs holds it up, and nothing else: [Device.Unfinished] names it. Why is for the log.
+func (d *Device) Remove(why string) error {
 	t := d.target
 	t.mu.Lock()
 	if d.removed || t.closed {
@@ -163,9 +163,9 @@ func (d *Device) Remove() error {
 	t.mu.Unlock()
 	var errs []error
 	for _, l := range gone {
-		errs = append(errs, l.end("device was removed"))
+		errs = append(errs, l.end(why))
 	}
-	t.dropQueues(func(q *queue) bool { return q.worker.device == d }, "device was removed")
+	t.dropQueues(func(q *queue) bool { return q.worker.device == d }, why)
 	d.queues.Wait()
 	t.volumes.Quiesce(&d.site)
 	t.volumes.Lock()

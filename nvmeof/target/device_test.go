@@ -138,7 +138,7 @@ func TestRemoveDevice(t *testing.T) {
 	b.io.start(writeOf(2))
 	f.within(b.io, "the store has it", func() bool { return store.inFlight() == 1 })
 	removed := make(chan error)
-	go func() { removed <- far.device.Remove() }()
+	go func() { removed <- far.device.Remove("test") }()
 	follower.told(2)
 	select {
 	case <-removed:
@@ -152,7 +152,7 @@ func TestRemoveDevice(t *testing.T) {
 	if n := fake.registered(); n != 0 {
 		t.Errorf("%d memory regions of the device are still registered", n)
 	}
-	if err := far.device.Remove(); !errors.Is(err, rdmatransport.ErrClosed) {
+	if err := far.device.Remove("test"); !errors.Is(err, rdmatransport.ErrClosed) {
 		t.Errorf("removed twice: %v", err)
 	}
 	if _, err := far.device.Listen(ListenerConfig{Addr: far.Addr()}); err == nil {
@@ -196,7 +196,7 @@ func TestHangingStoreHoldsUpNobodyElse(t *testing.T) {
 	b.io.start(writeOf(2))
 	f.within(b.io, "the store has it", func() bool { return store.inFlight() == 1 })
 	ended := make(chan error, 2)
-	go func() { ended <- far.device.Remove() }()
+	go func() { ended <- far.device.Remove("test") }()
 	go func() { ended <- f.sub.RemoveNamespace(2) }()
 	f.within(a.io, "both have begun", func() bool { return len(f.target.Listeners()) == 1 && len(f.sub.Namespaces()) == 1 })
 	if got := far.device.Unfinished(); !slices.Equal(got, []string{"hanging.img"}) {
@@ -240,7 +240,7 @@ func (f *fixture) changeAll() error {
 	}
 	f.target.Revalidate()
 	_ = f.target.Controllers()
-	return errors.Join(n.Pause(0), n.Resume(), f.sub.RemoveNamespace(3), f.target.RemoveSubsystem(s.NQN()), d.Remove())
+	return errors.Join(n.Pause(0), n.Resume(), f.sub.RemoveNamespace(3), f.target.RemoveSubsystem(s.NQN()), d.Remove("test"))
 }
 
 // TestDevicesAreBounded: one too many is refused, and leaves nothing.
@@ -306,7 +306,7 @@ func TestDeviceUnderLoad(t *testing.T) {
 			if _, err := r.sub.AddNamespace(NamespaceConfig{Store: late, NSID: 2}); err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(d.Remove(), device.Close()); err != nil {
+			if err := errors.Join(d.Remove("test"), device.Close()); err != nil {
 				t.Fatal(err)
 			}
 			for _, c := range begun {
