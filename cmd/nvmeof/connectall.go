@@ -112,6 +112,13 @@ func (a *autoconnect) note(err error) {
 	}
 }
 
+// A nothingError is that nothing was connected, for a reason that was told before.
+type nothingError struct{ why error }
+
+func (e *nothingError) Error() string { return "nothing was connected" }
+
+func (e *nothingError) Unwrap() error { return e.why }
+
 // connect connects, unless that is so already.
 func (a *autoconnect) connect(options map[string]string) (name string, err error) {
 	h, err := newHeld(options)
@@ -165,14 +172,17 @@ func (a *autoconnect) once(seeds []discovery.Endpoint) {
 		return
 	}
 	var records []discovery.Record
-	a.note(discovery.Run(a.cmd.Context(), discovery.Config{Event: func(e discovery.Event) {
+	err := discovery.Run(a.cmd.Context(), discovery.Config{Event: func(e discovery.Event) {
 		switch e.Kind {
 		case discovery.Added:
 			records = append(records, e.Record)
 		case discovery.Skipped:
 			a.note(errors.New(e.String()))
 		}
-	}}, a.survey.dialer(), seeds...))
+	}}, a.survey.dialer(), seeds...)
+	if err != nil && a.cmd.Context().Err() == nil {
+		a.note(&connectError{Err: err})
+	}
 	for i := range records {
 		if a.cmd.Context().Err() == nil {
 			a.note(a.connectRecord(&records[i]))
@@ -188,7 +198,7 @@ func (a *autoconnect) stay() error {
 		return context.Cause(ctx)
 	case len(a.keeper.holder.Info().Subsystems) > 0 || len(a.keeper.lent.list()) > 0:
 	case len(a.failed) > 0:
-		return fmt.Errorf("nothing was connected: %w", a.failed[0])
+		return &nothingError{a.failed[0]}
 	case a.already > 0:
 		return nil
 	default:

@@ -181,3 +181,14 @@ controller = transport=rdma;traddr=nowhere
 	c.stop()
 	c.wantEnd(0)
 }
+
+// TestNobodyIsThere: connect-all that finds no controller has no connection, says where once,
+// and once that nothing came of it.
+func TestNobodyIsThere(t *testing.T) {
+	beside(t)
+	at := loopbackAddress()
+	o := command(t, "connect-all", "-a", at, "--ack-timeout", "100ms").want(t, exitConnection, "nvmeof: "+at+":4420: connecting queue 0: no answer", "nothing was connected")
+	if n := strings.Count(o.errOut, at); n != 1 {
+		t.Errorf("%d times it names the address:\n%s", n, o.errOut)
+	}
+}

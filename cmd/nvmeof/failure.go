@@ -41,10 +41,11 @@ func exitCode(err error) int {
 	var verify *bench.VerifyError
 	var wrong *wrongError
 	var use usageError
+	var job *bench.JobError
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &use):
+	case errors.As(err, &use), errors.As(err, &job):
 		return exitUsage
 	case errors.As(err, &verify), errors.As(err, &wrong):
 		return exitWrongData

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -43,8 +44,24 @@ const (
 	maxBlock        = 1 << 30
 )
 
+// A JobError is a job that cannot be done with a store: whoever asked for it has to ask
+// for another. That the store does not let anybody do such a thing is none.
+type JobError struct{ Err error }
+
+func (e *JobError) Error() string { return e.Err.Error() }
+
+func (e *JobError) Unwrap() error { return e.Err }
+
 // check returns the job with its defaults, or what is wrong with it for a store.
 func (j Job) check(info backend.Info, memory int) (Job, error) {
+	j, err := j.judge(info, memory)
+	if err != nil && !errors.Is(err, backend.ErrReadOnly) && !errors.Is(err, backend.ErrUnsupported) {
+		err = &JobError{err}
+	}
+	return j, err
+}
+
+func (j Job) judge(info backend.Info, memory int) (Job, error) {
 	j.defaults(info)
 	switch {
 	case j.Offset < 0 || j.Offset%int64(info.BlockSize) != 0 || j.Offset >= info.Size:

@@ -1,10 +1,13 @@
 package discovery
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
 // Config says how to discover. A zero field takes the default.
@@ -88,15 +91,24 @@ type Log struct {
 	Entries    []capsule.DiscoveryEntry
 }
 
+// placed is the error, which says once of which controller it is.
+func (e *Event) placed() error {
+	var connect *host.ConnectError
+	if errors.As(e.Err, &connect) && strings.HasPrefix(e.Err.Error(), e.At.String()+": ") {
+		return e.Err
+	}
+	return fmt.Errorf("%v: %w", e.At, e.Err)
+}
+
 func (e Event) String() string {
 	switch e.Kind {
 	case Added, Removed:
 		return fmt.Sprintf("%v %v", e.Kind, &e.Record)
 	case Unreachable:
 		if e.Again > 0 {
-			return fmt.Sprintf("%v %v: %v; again in %v", e.Kind, e.At, e.Err, e.Again)
+			return fmt.Sprintf("%v %v; again in %v", e.Kind, e.placed(), e.Again)
 		}
-		return fmt.Sprintf("%v %v: %v", e.Kind, e.At, e.Err)
+		return fmt.Sprintf("%v %v", e.Kind, e.placed())
 	case Skipped:
 		return fmt.Sprintf("%v at %v: %v: %v", e.Kind, e.At, &e.Record, e.Err)
 	}

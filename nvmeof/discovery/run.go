@@ -3,7 +3,6 @@ package discovery
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -100,7 +99,7 @@ func (r *runner) carryOut() {
 	}
 	for _, ev := range events {
 		if ev.Kind == Unreachable && ev.Again == 0 {
-			r.errs = append(r.errs, fmt.Errorf("%v: %w", ev.At, ev.Err))
+			r.errs = append(r.errs, ev.placed())
 		}
 		r.engine.config.Event(ev)
 	}
