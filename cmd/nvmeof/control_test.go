@@ -317,6 +317,14 @@ func TestLateFile(t *testing.T) {
 	command(t, c.at("list")...).want(t, 0, "8.39  MB      4 KiB")
 }
 
+// TestSizeOfMemory: who gives memory a size as that of a file learns what to say instead.
+func TestSizeOfMemory(t *testing.T) {
+	beside(t)
+	c := startConfigured(t, testConfig)
+	c.out.await(t, "nvme connect")
+	command(t, words("namespace set 1 --size 8MiB -n "+testNQN)...).want(t, exitUsage, "namespace 1 is memory", "--memory SIZE")
+}
+
 // TestForeseenLoss: target check knows that a file was longer once.
 func TestForeseenLoss(t *testing.T) {
 	beside(t)

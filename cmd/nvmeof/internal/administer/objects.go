@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
@@ -98,8 +99,15 @@ func namespaceObject() *object[config.Namespace] {
 				return nil
 			}
 			var n config.Namespace
-			if err := v.Get(ctx, control.Path("subsystems", v.nqn, "namespaces", key), &n); err != nil || n.Block == nil {
+			if err := v.Get(ctx, control.Path("subsystems", v.nqn, "namespaces", key), &n); err != nil {
 				return err
+			}
+			if n.Memory != nil {
+				return failure.Usagef("namespace %s is memory, and --size, --thin, --buffered and --engine are of files: "+
+					"--memory SIZE makes it another size, --file PATH a file, and its data is lost with each", key)
+			}
+			if n.Block == nil {
+				return nil
 			}
 			delete(body, "file") // --engine and --buffered are of both
 			for name, value := range file {
