@@ -132,7 +132,7 @@ func TestBenchUsage(t *testing.T) {
 		"--reconnect-delay 0":                  "1 to",
 		"--fast_io_fail_tmo -2":                "-1 to",
 		"--ctrl-loss-tmo 5 --tls":              "no TLS over RDMA",
-		"-a 127.0.0.1,x":                       "x",
+		"-a 127.0.0.1,a..b":                    "a..b", // no name that a server would be asked about
 		"--vs udp -a 127.0.0.1,127.0.0.2":      "compares one address",
 		"--vs udp --bssplit 4k:8k":             "requests of one size",
 		"--iodepth 0":                          "--iodepth 0: it is 1 to 1024",
