@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
 // startBench runs bench, and returns when its requests come to the target.
@@ -28,8 +30,7 @@ func startBench(t *testing.T, args ...string) (errOut *output, ended chan outcom
 		if err := json.Unmarshal([]byte(text), &list); err != nil {
 			t.Fatal(err)
 		}
-		// More than Connect moves, which is a command of the queue, too.
-		if slices.ContainsFunc(list, func(c administer.RatedController) bool { return c.ReadBytes+c.WrittenBytes > 1<<20 }) {
+		if slices.ContainsFunc(list, func(c administer.RatedController) bool { return slices.ContainsFunc(c.Queues, moved) }) {
 			break
 		}
 		if time.Now().After(limit) {
@@ -38,6 +39,9 @@ func startBench(t *testing.T, args ...string) (errOut *output, ended chan outcom
 	}
 	return errOut, ended
 }
+
+// moved reports whether a queue moved more than its Connect command does.
+func moved(q control.Queue) bool { return q.ReadBytes+q.WrittenBytes > capsule.ConnectDataSize }
 
 // TestBenchRestart: a measurement goes on after its target was away, and finds all
 // that it has written.

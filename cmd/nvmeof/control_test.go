@@ -377,7 +377,7 @@ func TestSetDefault(t *testing.T) {
 		{"host add h1 -n NQN --namespace 2=none", 0, "add host h1"},
 		{"host set h1 -n NQN --namespace default", 0, "namespaces "},
 		{"ns set 2 -n NQN --engine threads --dry-run", 0, "with another file.engine"},
-		{"ns set 1 -n NQN --size 1MiB", exitUsage, "file: path is missing"},
+		{"ns set 1 -n NQN --size 1MiB", exitUsage, "--memory SIZE makes it another size"},
 		{"ns set 1 -n NQN --memory default", exitUsage, "nothing is exported"},
 		{"ns set 1 -n NQN --memory default --file DIR/first --size 1MiB --dry-run", exitFailed, "its data is lost"},
 		{"ns set 1 -n NQN --memory default --file DIR/first --size 1MiB --dry-run --force", 0, "would add namespace 1"},

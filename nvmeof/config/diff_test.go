@@ -144,6 +144,9 @@ func wantInverse(t *testing.T, there, back []Change) {
 // TestManyNamespaces: what every change of a running target does with its document takes
 // milliseconds for 10,000 namespaces, and reading takes time as the text is long.
 func TestManyNamespaces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it bounds processor time, of which the race detector takes several times as much")
+	}
 	doc := &Document{Version: Version}
 	for i := range 10 {
 		s := &Subsystem{NQN: NQN(fmt.Sprint("n", i)), Hosts: []*Host{{NQN: "h"}}}
