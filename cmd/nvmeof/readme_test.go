@@ -49,6 +49,7 @@ var readme = []documented{
 	{line: "go test ./...", by: ".ci/run"},
 	{line: "go test ./test/interop -guest -v -parallel 2 -timeout 80m", by: "test/interop TestLinuxHost"},
 	{line: "go test ./test/interop -guest -whole -v -run TestVerbs -timeout 80m", by: "test/interop TestVerbs"},
+	{line: "go test ./test/interop -guest -v -run TestHostReturns -timeout 40m", by: "test/interop TestHostReturns"},
 	{line: "go test ./test/interop -guest -rounds 5 -v -run TestVerbsBench -timeout 20m", by: "test/interop TestVerbsBench"},
 	{line: "go test ./rdmatransport/softroce/rc -run Programs -rc.seeds 10000", by: "rdmatransport/softroce/rc TestPrograms"},
 	{line: "go run ./test/bench", by: "test/bench TestSmoke"},
