@@ -136,11 +136,14 @@ func PartProperties(part any) any {
 
 // Needed reports whether a field of a part of a document, by its path from there, has to
 // be given.
-func Needed(part any, path string) bool { return fieldAt(part, path).need }
+func Needed(part any, path string) bool {
+	f, _ := fieldAt(part, path)
+	return f.need
+}
 
-// fieldAt finds a field by its path.
-func fieldAt(part any, path string) (f fieldInfo) {
-	t := reflect.TypeOf(part)
+// fieldAt finds a field by its path, and its type.
+func fieldAt(part any, path string) (f fieldInfo, t reflect.Type) {
+	t = reflect.TypeOf(part)
 	for name := range strings.SplitSeq(path, ".") {
 		for t.Kind() == reflect.Pointer {
 			t = t.Elem()
@@ -152,27 +155,16 @@ func fieldAt(part any, path string) (f fieldInfo) {
 		}
 		f, t = fields[at], t.Field(fields[at].index).Type
 	}
-	return f
+	return f, t
 }
 
 // Describe is the description of a field of a part of a document, by its path from
 // there, and its kind: Bool, Int, Slice or String, which stands for all scalars
 // with a form of their own.
 func Describe(part any, path string) (doc string, kind reflect.Kind) {
-	t := reflect.TypeOf(part)
-	for name := range strings.SplitSeq(path, ".") {
-		for t.Kind() == reflect.Pointer {
-			t = t.Elem()
-		}
-		fields := fieldsOf(t)
-		at := slices.IndexFunc(fields, func(f fieldInfo) bool { return f.name == name })
-		if at < 0 {
-			panic("config: no field " + path)
-		}
-		doc, t = fields[at].doc, t.Field(fields[at].index).Type
-	}
+	f, t := fieldAt(part, path)
 	if reflect.PointerTo(t).Implements(valueType) {
-		return doc, reflect.String
+		return f.doc, reflect.String
 	}
-	return doc, t.Kind()
+	return f.doc, t.Kind()
 }
