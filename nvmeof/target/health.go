@@ -36,8 +36,8 @@ func (c *Controller) checkHealth() {
 	now := c.warnings(slices.Collect(c.view.All))
 	fresh := now &^ c.warned
 	c.warned = now
-	if fresh&capsule.WarningReliability != 0 {
-		c.raise(state.EventFailure)
+	if fresh&capsule.WarningReadOnly != 0 {
+		c.raise(state.EventFailure) // Linux resets the controller upon it: not for what still works
 	}
 	if fresh != 0 {
 		c.raise(uint32(fresh))

@@ -155,6 +155,24 @@ func TestFailedStoreIsAnErrorEvent(t *testing.T) {
 	}
 }
 
+// TestCutOffIsAWarning: a namespace whose store became shorter is a warning, which hosts that
+// did not ask do not hear of. It is no internal error, upon which Linux resets the controller
+// that has the other namespaces, too.
+func TestCutOffIsAWarning(t *testing.T) {
+	f, s, examine, h := ailing(t)
+	h.enableEvents(uint32(capsule.WarningReliability))
+	e := h.start(adminCommand(capsule.AdminAsyncEvent, nil, nil))
+	s.mu.Lock()
+	s.size = s.info.Size / 2
+	s.mu.Unlock()
+	f.target.Revalidate()
+	examine()
+	h.wantEvent(e, smartNotice(capsule.SMARTReliability))
+	if w := h.smart(2).CriticalWarning; w != capsule.WarningReliability {
+		t.Errorf("critical warning %#x", w)
+	}
+}
+
 func TestDriveHealth(t *testing.T) {
 	_, s, examine, h := ailing(t)
 	if l := h.smart(2); l.Temperature != health.Unknown {
