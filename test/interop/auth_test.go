@@ -108,7 +108,7 @@ func TestAuthLinuxHost(t *testing.T) {
 		c.write(t, l)
 		l.access += " " + c.option()
 	}
-	s := setting{"memory", 1500, "ipv4"}
+	s := setting{"file", 1500, "ipv4"} // which is the same after a restart
 	l.link(t, s.mtu)
 	l.startTarget(t, s)
 	at := l.logEnd(t)
