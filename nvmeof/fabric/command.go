@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -23,9 +24,9 @@ type Command struct {
 	fetch  fetch
 	write  int // bytes of data to send before the response
 
-	cqe        capsule.Completion
-	next, prev *Command
-	sameHash   *Command // identifiers has it
+	cqe      capsule.Completion
+	link     list.Link[Command] // in one list of the queue
+	sameHash *Command           // identifiers has it
 }
 
 type commandState uint8
@@ -81,7 +82,7 @@ func (c *Command) Fetch(pieces []rdmatransport.SGE) {
 	}
 	c.state = commandFetching
 	c.fetch = fetch{}
-	q.fetches.push(c)
+	q.fetches.Push(c, &c.link)
 	q.slot.Flush()
 }
 
@@ -127,41 +128,4 @@ func piecesLength(pieces []rdmatransport.SGE) int {
 		n += len(pieces[i].Buf)
 	}
 	return n
-}
-
-// A commandList is a queue of commands; each is in one at a time.
-type commandList struct {
-	first, last *Command
-}
-
-func (l *commandList) push(c *Command) {
-	c.prev, c.next = l.last, nil
-	if l.last == nil {
-		l.first = c
-	} else {
-		l.last.next = c
-	}
-	l.last = c
-}
-
-func (l *commandList) pop() *Command {
-	c := l.first
-	if c != nil {
-		l.remove(c)
-	}
-	return c
-}
-
-func (l *commandList) remove(c *Command) {
-	if c.prev == nil {
-		l.first = c.next
-	} else {
-		c.prev.next = c.next
-	}
-	if c.next == nil {
-		l.last = c.prev
-	} else {
-		c.next.prev = c.prev
-	}
-	c.prev, c.next = nil, nil
 }

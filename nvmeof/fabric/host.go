@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -67,7 +68,7 @@ type Request struct {
 	// ErrCanceled are the command's alone.
 	Err error
 
-	next *Request
+	link list.Link[Request] // while it waits to be sent
 }
 
 // A Part is data of a request beyond the first: Length bytes at Offset of Memory.
@@ -112,7 +113,7 @@ type HostQueue struct {
 	slotBits int
 	free     []int32
 	windows  int // commands that may need an invalidation
-	pending  requestList
+	pending  list.List[Request]
 	starting []int32 // slots whose commands go out in this turn
 	kills    []int32 // slots whose windows are to be closed in this turn
 	spares   spareWindows
@@ -311,7 +312,7 @@ func (q *HostQueue) Submit(r *Request) error {
 		return q.err
 	}
 	r.Err, r.Completion = nil, capsule.Completion{}
-	q.pending.push(r)
+	q.pending.Push(r, &r.link)
 	if q.state == StateLive {
 		q.slot.Flush()
 	}

@@ -13,7 +13,7 @@ var ErrCanceled = errors.New("request was canceled before it was sent")
 // fused operation: Done is called with [ErrCanceled]. Of one that has been sent and
 // has no answer yet it returns the identifier, for an Abort command.
 func (q *HostQueue) Cancel(r *Request) (cid capsule.CID, sent bool) {
-	if first, second := q.pending.remove(r); first != nil {
+	if first, second := q.withdraw(r); first != nil {
 		for _, r := range []*Request{first, second} {
 			if r != nil {
 				r.Err = ErrCanceled
@@ -57,60 +57,21 @@ func (q *HostQueue) Retain(cid capsule.CID) Retention {
 // Release ends a retention.
 func (q *HostQueue) Release(cid capsule.CID) { q.slots[cid&(1<<q.slotBits-1)].retains = false }
 
-// A requestList holds requests that wait to be sent, in order.
-type requestList struct {
-	first, last *Request
-}
-
-func (l *requestList) push(r *Request) {
-	r.next = nil
-	if l.last == nil {
-		l.first = r
-	} else {
-		l.last.next = r
+// withdraw takes a request that waits to be sent out of the queue, and the other half of
+// a fused one.
+func (q *HostQueue) withdraw(r *Request) (first, second *Request) {
+	if !r.link.Linked() {
+		return nil, nil
 	}
-	l.last = r
-}
-
-func (l *requestList) pop() *Request {
-	r := l.first
-	if r != nil {
-		l.first = r.next
-		if l.first == nil {
-			l.last = nil
-		}
-		r.next = nil
+	first = r
+	if before := r.link.Prev(); before != nil && before.Command.Flags.Fuse() == capsule.FuseFirst {
+		first, second = before, r
+	} else if r.Command.Flags.Fuse() == capsule.FuseFirst {
+		second = r.link.Next()
 	}
-	return r
-}
-
-// remove takes a request out of the list, and the other half of a fused one.
-func (l *requestList) remove(r *Request) (first, second *Request) {
-	var before *Request
-	for at := l.first; at != nil; before, at = at, at.next {
-		fused := at.Command.Flags.Fuse() == capsule.FuseFirst && at.next != nil
-		if at != r && !(fused && at.next == r) {
-			continue
-		}
-		last := at
-		if fused {
-			second, last = at.next, at.next
-		}
-		l.cut(before, last)
-		return at, second
+	q.pending.Remove(&first.link)
+	if second != nil {
+		q.pending.Remove(&second.link)
 	}
-	return nil, nil
-}
-
-// cut takes out what stands between before, or the beginning, and last.
-func (l *requestList) cut(before, last *Request) {
-	rest := last.next
-	if before == nil {
-		l.first = rest
-	} else {
-		before.next = rest
-	}
-	if rest == nil {
-		l.last = before
-	}
+	return first, second
 }

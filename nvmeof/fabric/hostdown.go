@@ -41,7 +41,7 @@ func (q *HostQueue) tearDown() {
 			r.Done(r)
 		}
 	}
-	for r := q.pending.pop(); r != nil; r = q.pending.pop() {
+	for r := q.pending.Pop(); r != nil; r = q.pending.Pop() {
 		r.Err = q.err
 		r.Done(r)
 	}

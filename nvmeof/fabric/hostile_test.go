@@ -297,8 +297,8 @@ func TestBacklog(t *testing.T) {
 	g := r.hostileHost(s, TargetConfig{Depth: 2})
 	// Responses that nobody acknowledges: the contexts of a queue are marked so.
 	q := s.queue
-	for q.free.first != nil {
-		q.free.pop()
+	for q.free.First() != nil {
+		q.free.Pop()
 	}
 	for i := range 2 {
 		c := command(capsule.IOFlush, capsule.KeyedSGL(0, 0, 0, false))

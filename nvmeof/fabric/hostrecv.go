@@ -44,7 +44,7 @@ func (h *hostConsumer) Complete(c *rdmatransport.Completion, low uint32) {
 		q.windows--
 		q.settle(s, i)
 	}
-	if q.pending.first != nil {
+	if q.pending.First() != nil {
 		q.slot.Flush()
 	}
 }
@@ -128,7 +128,7 @@ func (q *HostQueue) vacate(s *hostSlot, i int32) {
 	}
 	s.req, s.admitted = nil, 0
 	q.free = append(q.free, i)
-	if q.pending.first != nil {
+	if q.pending.First() != nil {
 		q.slot.Flush()
 	}
 }

@@ -65,8 +65,8 @@ func (h *hostConsumer) Flush() {
 // tells.
 func (q *HostQueue) startPending() error {
 	q.starting = q.starting[:0]
-	for r := q.pending.first; r != nil && q.admit(r); r = q.pending.first {
-		q.starting = append(q.starting, q.open(q.pending.pop()))
+	for r := q.pending.First(); r != nil && q.admit(r); r = q.pending.First() {
+		q.starting = append(q.starting, q.open(q.pending.Pop()))
 	}
 	q.returnGrant()
 	if len(q.send.Writes) > 0 { // the binds
@@ -124,7 +124,7 @@ func (q *HostQueue) returnGrant() {
 
 // wanted is the data of the reads that wait, of the first ones.
 func (q *HostQueue) wanted() (n int) {
-	for r := q.pending.first; r != nil && n < maxGrant; r = r.next {
+	for r := q.pending.First(); r != nil && n < maxGrant; r = r.link.Next() {
 		if !r.writes() {
 			n += r.total()
 		}

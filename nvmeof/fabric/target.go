@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -176,13 +177,13 @@ type TargetQueue struct {
 	inUse    identifiers
 
 	commands []Command
-	free     commandList // contexts
-	active   int         // contexts in use
-	backlog  backlog     // capsules that wait for a context
+	free     list.List[Command] // contexts
+	active   int                // contexts in use
+	backlog  backlog            // capsules that wait for a context
 
-	responses commandList // answered, not posted
-	fetches   commandList // data asked for, not all of it posted
-	dead      commandList // to be given back
+	responses list.List[Command] // answered, not posted
+	fetches   list.List[Command] // data asked for, not all of it posted
+	dead      list.List[Command] // to be given back
 
 	send  sendBatch
 	recvs []rdmatransport.RecvWR
@@ -225,7 +226,7 @@ func (q *TargetQueue) makeContexts() {
 		c.queue, c.index = q, int32(i)
 		c.data.remotes = make([]remote, 0, 1) // lists grow it
 		c.pieces = make([]rdmatransport.SGE, 0, cfg.pieces())
-		q.free.push(c)
+		q.free.Push(c, &c.link)
 	}
 	q.backlog.init(cfg.Depth)
 	if cfg.Shared == nil {

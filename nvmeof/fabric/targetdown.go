@@ -1,5 +1,7 @@
 package fabric
 
+import "github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
+
 // fail ends the queue. What follows is left to the retry step, since fail is
 // called from anywhere.
 func (q *TargetQueue) fail(err error) {
@@ -14,7 +16,7 @@ func (q *TargetQueue) fail(err error) {
 // ended, and the caller is the handler itself.
 func (q *TargetQueue) bury(c *Command) {
 	c.state = commandDead
-	q.dead.push(c)
+	q.dead.Push(c, &c.link)
 	q.slot.Retry()
 }
 
@@ -27,7 +29,7 @@ func (t *targetConsumer) Retry() {
 	case StateFailing:
 		q.tearDown()
 	}
-	for c := q.dead.pop(); c != nil; c = q.dead.pop() {
+	for c := q.dead.Pop(); c != nil; c = q.dead.Pop() {
 		q.giveBack(c)
 	}
 	if q.state == StateDrained && q.active == 0 {
@@ -50,13 +52,13 @@ func (q *TargetQueue) tearDown() {
 	}
 	q.state = StateDrained
 	q.reads.drop()
-	q.fetches, q.responses = commandList{}, commandList{}
+	q.fetches, q.responses = list.List[Command]{}, list.List[Command]{}
 	for i := range q.commands {
 		c := &q.commands[i]
 		switch c.state {
 		case commandFetching, commandResponding, commandSent:
 			c.state = commandDead
-			q.dead.push(c)
+			q.dead.Push(c, &c.link)
 		}
 	}
 	q.handler.Failed(q.err)

@@ -68,13 +68,13 @@ func (w *readWindow) drop() {
 // flight. The last entry of the send queue is left to a response.
 func (q *TargetQueue) collectReads() {
 	w := &q.reads
-	for c := q.fetches.first; c != nil; c = q.fetches.first {
+	for c := q.fetches.First(); c != nil; c = q.fetches.First() {
 		for !c.fetch.allSent {
 			if w.flying == w.depth || q.send.room < 2 || !q.collectRead(c) {
 				return
 			}
 		}
-		q.fetches.remove(c)
+		q.fetches.Remove(&c.link)
 	}
 }
 
@@ -114,7 +114,7 @@ func (q *TargetQueue) readDone(c *Command, bytes int) {
 		q.fail(fmt.Errorf("%w: RDMA READ of %d bytes returned %d", ErrProtocol, want, bytes))
 		return
 	}
-	if q.fetches.first != nil {
+	if q.fetches.First() != nil {
 		q.slot.Flush()
 	}
 	if c.fetch.flying--; c.fetch.flying > 0 || !c.fetch.allSent {

@@ -64,7 +64,7 @@ func (q *TargetQueue) received(c *rdmatransport.Completion, i int) {
 		return
 	}
 	arrived := arrival{int32(i), int32(c.Bytes) - capsule.CommandSize}
-	if q.free.first == nil {
+	if q.free.First() == nil {
 		q.backlog.push(arrived)
 		return
 	}
@@ -73,7 +73,7 @@ func (q *TargetQueue) received(c *rdmatransport.Completion, i int) {
 
 // begin starts the command of a capsule in a free context.
 func (q *TargetQueue) begin(a arrival) {
-	c := q.free.pop()
+	c := q.free.Pop()
 	q.active++
 	c.recv, c.holds, c.given, c.posted = a.recv, true, false, 0
 	c.state = commandHeld

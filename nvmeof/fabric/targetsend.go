@@ -20,7 +20,7 @@ func (c *Command) respond(s capsule.Status, result uint64, n int) {
 	c.holds = false
 	c.state, c.write = commandResponding, n
 	c.cqe = capsule.Completion{Result: result, SQHD: q.nextHead(), CID: c.SQE.CID, Status: s}
-	q.responses.push(c)
+	q.responses.Push(c, &c.link)
 	q.slot.Flush()
 }
 
@@ -41,8 +41,8 @@ func (t *targetConsumer) Flush() {
 		return
 	}
 	q.collectReads()
-	for c := q.responses.first; c != nil && q.collectResponse(c); c = q.responses.first {
-		q.responses.remove(c)
+	for c := q.responses.First(); c != nil && q.collectResponse(c); c = q.responses.First() {
+		q.responses.Remove(&c.link)
 		c.state = commandSent
 	}
 	err := q.postRecvs()
@@ -112,7 +112,7 @@ func (q *TargetQueue) collectWrites(c *Command) {
 // acknowledged too.
 func (q *TargetQueue) sent(c *Command) {
 	q.send.room += int(c.posted)
-	if q.responses.first != nil || q.fetches.first != nil {
+	if q.responses.First() != nil || q.fetches.First() != nil {
 		q.slot.Flush()
 	}
 	q.giveBack(c)
@@ -135,5 +135,5 @@ func (q *TargetQueue) giveBack(c *Command) {
 	}
 	c.state = commandFree
 	q.active--
-	q.free.push(c)
+	q.free.Push(c, &c.link)
 }

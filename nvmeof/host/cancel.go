@@ -19,8 +19,8 @@ func (l *lane) cancel(o *op, why error) {
 	if !o.allSent() {
 		o.fail(why)
 	}
-	l.waiting.remove(o)
-	if l.waiting.first == nil {
+	l.waiting.Remove(&o.link)
+	if l.waiting.First() == nil {
 		l.dropSpare()
 	}
 	if o.flying == 0 {

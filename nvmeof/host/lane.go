@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -14,9 +15,9 @@ import (
 type lane struct {
 	*link
 	slot    shard.Slot
-	all     []chunk // as many as the queue has room for
-	chunks  *chunk  // idle
-	waiting opList  // operations of which not all has been sent, in order
+	all     []chunk       // as many as the queue has room for
+	chunks  *chunk        // idle
+	waiting list.List[op] // operations of which not all has been sent, in order
 
 	spare   shard.Buffer // came for the first in waiting
 	waiter  shard.BufferWaiter
@@ -57,7 +58,7 @@ func (l *lane) begin(o *op) {
 	if o.stop != nil {
 		o.fail(o.stop)
 	}
-	l.waiting.push(o)
+	l.waiting.Push(o, &o.link)
 	l.serve()
 }
 
@@ -67,7 +68,7 @@ func (l *lane) serve() {
 		return // Done of a request that failed at once
 	}
 	l.serving = true
-	for o := l.waiting.first; o != nil; o = l.waiting.first {
+	for o := l.waiting.First(); o != nil; o = l.waiting.First() {
 		if l.dead {
 			o.fail(l.lostOf(o))
 		}
@@ -81,7 +82,7 @@ func (l *lane) serve() {
 				return
 			}
 		}
-		l.waiting.pop()
+		l.waiting.Pop()
 		if o.flying == 0 {
 			o.end()
 		}
@@ -217,7 +218,7 @@ func (l *lane) finish(c *chunk) {
 	}
 	l.idle(c)
 	o.flying--
-	if o.flying == 0 && o.allSent() && l.waiting.first != o {
+	if o.flying == 0 && o.allSent() && l.waiting.First() != o {
 		o.end()
 	}
 	l.serve()

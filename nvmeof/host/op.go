@@ -3,6 +3,7 @@ package host
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
@@ -39,13 +40,13 @@ type op struct {
 	memoryOff int
 	vector    *vector // the memory, if it is in pieces: instead of the above
 
-	pos    int64 // what has been sent of the range
-	flying int   // commands outstanding
-	err    error // of the first command that failed
-	live   bool  // from begin until done
-	stop   error // why it was canceled; the caller's while it is not live
-	next   *op
-	done   func(*op) // set once
+	pos    int64         // what has been sent of the range
+	flying int           // commands outstanding
+	err    error         // of the first command that failed
+	live   bool          // from begin until done
+	stop   error         // why it was canceled; the caller's while it is not live
+	link   list.Link[op] // in its lane's waiting
+	done   func(*op)     // set once
 }
 
 func (o *op) allSent() bool { return o.pos == o.length || o.err != nil }
@@ -60,48 +61,6 @@ func (o *op) fail(err error) {
 func (o *op) end() {
 	o.live = false
 	o.done(o)
-}
-
-// An opList is a queue of operations.
-type opList struct{ first, last *op }
-
-func (l *opList) push(o *op) {
-	o.next = nil
-	if l.last == nil {
-		l.first = o
-	} else {
-		l.last.next = o
-	}
-	l.last = o
-}
-
-func (l *opList) pop() *op {
-	o := l.first
-	if l.first = o.next; l.first == nil {
-		l.last = nil
-	}
-	o.next = nil
-	return o
-}
-
-// remove takes an operation out of the queue, if it is there.
-func (l *opList) remove(o *op) {
-	var before *op
-	for at := l.first; at != nil; before, at = at, at.next {
-		if at != o {
-			continue
-		}
-		if before == nil {
-			l.first = at.next
-		} else {
-			before.next = at.next
-		}
-		if at.next == nil {
-			l.last = before
-		}
-		at.next = nil
-		return
-	}
 }
 
 // A chunk is one command of an operation.

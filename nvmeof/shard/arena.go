@@ -3,6 +3,8 @@ package shard
 import (
 	"fmt"
 	"math/bits"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 )
 
 // MaxBuffer is the largest buffer of an arena in bytes.
@@ -24,7 +26,7 @@ type Arena struct {
 	page []arenaPage
 	free int // bytes
 
-	waiters bufferWaiterList
+	waiters list.List[BufferWaiter]
 	ready   bool // something was freed while others wait
 }
 
@@ -86,7 +88,7 @@ func (a *Arena) Close() error { return a.slab.Close() }
 // Alloc takes a buffer of at least size bytes, at most [MaxBuffer]. It fails
 // when none is free, and while others wait.
 func (a *Arena) Alloc(size int) (Buffer, bool) {
-	if a.waiters.first != nil {
+	if a.waiters.First() != nil {
 		return Buffer{}, false
 	}
 	return a.take(size)
@@ -143,7 +145,7 @@ func (a *Arena) Release(b Buffer) {
 		order++
 	}
 	a.push(p, order)
-	a.ready = a.waiters.first != nil
+	a.ready = a.waiters.First() != nil
 }
 
 func (a *Arena) push(p int32, order int) {

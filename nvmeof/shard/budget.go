@@ -1,24 +1,24 @@
 package shard
 
+import "github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
+
 // A Budget bounds the bytes that all queues of a shard let their peers send at
 // one time: reads that a target has asked for, or data of read commands that a
 // host has sent. More would overflow the shard's receive buffer, silently.
 type Budget struct {
 	limit    int // 0: no bound
 	used     int
-	promised int // bytes of those told that there is room for them
-	// In order of arrival. Those told come first, up to told.
-	first, last *Claim
-	told        *Claim
+	promised int              // bytes of those told that there is room for them
+	claims   list.List[Claim] // in order of arrival; those told come first, up to told
+	told     *Claim
 }
 
 // A Claim is one consumer's place in the queue for a budget.
 type Claim struct {
-	slot       *Slot
-	bytes      int
-	queued     bool
-	called     bool // told that there is room
-	prev, next *Claim
+	slot   *Slot
+	bytes  int
+	called bool // told that there is room
+	link   list.Link[Claim]
 }
 
 // Limit is the budget in bytes, 0 without bound.
@@ -45,13 +45,13 @@ func (b *Budget) Take(c *Claim, slot *Slot, least, most int) int {
 	switch {
 	case n > 0:
 		b.used += n
-		if c.queued {
+		if c.link.Linked() {
 			b.drop(c)
 			b.prompt()
 		}
-	case !c.queued:
+	case !c.link.Linked():
 		c.slot, c.bytes = slot, most
-		b.add(c)
+		b.claims.Push(c, &c.link)
 	case !c.called:
 		c.bytes = max(c.bytes, most)
 	}
@@ -62,7 +62,7 @@ func (b *Budget) grant(c *Claim, least, most int) int {
 	room := b.limit - b.used
 	if c.called {
 		room = min(room, c.bytes)
-	} else if b.first != nil && b.first != c {
+	} else if first := b.claims.First(); first != nil && first != c {
 		return 0
 	}
 	switch {
@@ -85,7 +85,7 @@ func (b *Budget) Give(n int) {
 
 // Cancel takes the claim out of the queue, if it is there.
 func (b *Budget) Cancel(c *Claim) {
-	if c.queued {
+	if c.link.Linked() {
 		b.drop(c)
 		b.prompt()
 	}
@@ -94,11 +94,11 @@ func (b *Budget) Cancel(c *Claim) {
 // prompt tells as many in the queue as there is room for, so that they try again
 // in one turn.
 func (b *Budget) prompt() {
-	next := b.first
+	next := b.claims.First()
 	if b.told != nil {
-		next = b.told.next
+		next = b.told.link.Next()
 	}
-	for ; next != nil; next = next.next {
+	for ; next != nil; next = next.link.Next() {
 		if taken := b.used + b.promised; taken > 0 && next.bytes > b.limit-taken {
 			return
 		}
@@ -109,32 +109,13 @@ func (b *Budget) prompt() {
 	}
 }
 
-func (b *Budget) add(c *Claim) {
-	c.queued, c.prev, c.next = true, b.last, nil
-	if b.last == nil {
-		b.first = c
-	} else {
-		b.last.next = c
-	}
-	b.last = c
-}
-
 func (b *Budget) drop(c *Claim) {
 	if c.called {
 		b.promised -= c.bytes
 	}
 	if b.told == c {
-		b.told = c.prev
+		b.told = c.link.Prev()
 	}
-	if c.prev == nil {
-		b.first = c.next
-	} else {
-		c.prev.next = c.next
-	}
-	if c.next == nil {
-		b.last = c.prev
-	} else {
-		c.next.prev = c.prev
-	}
-	c.queued, c.called, c.prev, c.next = false, false, nil, nil
+	b.claims.Remove(&c.link)
+	c.called = false
 }

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 )
 
 // Who holds the loop. It changes hands by compare-and-swap from holderFree or
@@ -30,7 +32,7 @@ type lease struct {
 	napping   atomic.Bool   // the resident is in the completion queue's Wait
 
 	// The owner's:
-	parked  waiterList
+	parked  list.List[Waiter]
 	crowded int64 // when more than one waiter was last parked
 	bound   bool  // see BindThread
 	woken   bool  // the resident, from whom the loop was taken asleep, has been told
@@ -106,7 +108,7 @@ func (s *Shard) AskHold() {
 func (s *Shard) Release() {
 	s.rouse()
 	l := &s.lease
-	if l.parked.first != nil || s.closing() {
+	if l.parked.First() != nil || s.closing() {
 		l.holder.Store(holderResident)
 		l.summons <- struct{}{}
 		return
@@ -164,7 +166,7 @@ func (s *Shard) letGo() bool {
 	if l.dedicated || s.closing() {
 		return false
 	}
-	w := l.parked.first
+	w := l.parked.First()
 	if w == nil {
 		if !l.wanted.Load() {
 			return false
@@ -173,10 +175,10 @@ func (s *Shard) letGo() bool {
 		s.vacate()
 		return true
 	}
-	if w.next != nil || s.now-l.crowded < int64(takeBack) {
+	if w.link.Next() != nil || s.now-l.crowded < int64(takeBack) {
 		return false
 	}
-	l.parked.remove(w)
+	l.parked.Remove(&w.link)
 	w.holds = true
 	s.stats.Handovers++
 	l.tenures.Add(1)
@@ -207,8 +209,8 @@ func (s *Shard) standBy(timer *time.Timer) {
 // finish ends the loop: what was queued still runs, who still waits is told.
 func (s *Shard) finish() {
 	s.mail.seal()
-	for w := s.lease.parked.first; w != nil; w = s.lease.parked.first {
-		s.lease.parked.remove(w)
+	for w := s.lease.parked.First(); w != nil; w = s.lease.parked.First() {
+		s.lease.parked.Remove(&w.link)
 		w.err = ErrClosed
 		w.wake <- struct{}{}
 	}

@@ -1,5 +1,7 @@
 package shard
 
+import "github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
+
 // A Waiter is one goroutine's wait for an operation of the loop. It can be used
 // again after Await returned.
 type Waiter struct {
@@ -8,11 +10,10 @@ type Waiter struct {
 	msg   message
 	wake  chan struct{} // done, or the loop is ours to drive
 
-	done       bool
-	holds      bool // the loop was passed on with the wake
-	parked     bool
-	err        error
-	prev, next *Waiter
+	done  bool
+	holds bool // the loop was passed on with the wake
+	err   error
+	link  list.Link[Waiter] // in a lease's parked
 }
 
 // NewWaiter returns a waiter for an operation that start begins in the loop,
@@ -62,8 +63,8 @@ func (w *Waiter) drive() {
 // park begins the operation in a loop that another goroutine drives.
 func (w *Waiter) park() {
 	l := &w.shard.lease
-	l.parked.add(w)
-	if w.prev != nil {
+	l.parked.Push(w, &w.link)
+	if w.link.Prev() != nil {
 		l.crowded = w.shard.now
 	}
 	w.start()
@@ -72,37 +73,8 @@ func (w *Waiter) park() {
 // Done ends the wait. Called by the loop's owner, once.
 func (w *Waiter) Done() {
 	w.done = true
-	if w.parked {
-		w.shard.lease.parked.remove(w)
+	if w.link.Linked() {
+		w.shard.lease.parked.Remove(&w.link)
 		w.wake <- struct{}{}
 	}
-}
-
-// A waiterList holds the waiters whose goroutines sleep, oldest first.
-type waiterList struct {
-	first, last *Waiter
-}
-
-func (l *waiterList) add(w *Waiter) {
-	w.parked, w.prev, w.next = true, l.last, nil
-	if l.last == nil {
-		l.first = w
-	} else {
-		l.last.next = w
-	}
-	l.last = w
-}
-
-func (l *waiterList) remove(w *Waiter) {
-	if w.prev == nil {
-		l.first = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		l.last = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.parked, w.prev, w.next = false, nil, nil
 }
