@@ -147,7 +147,7 @@ func nameStates(ctx context.Context, c *host.Controller, ids []capsule.NSID, way
 	if c.Identify().CMIC&capsule.CMICANA == 0 {
 		return nil
 	}
-	log, err := c.ANALog(ctx, false)
+	log, err := c.Logs().ANA(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (w *writer) look() {
 	defer w.looking.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if _, err := w.ctrl.ChangedNamespaces(ctx); err != nil {
+	if _, err := w.ctrl.Logs().ChangedNamespaces(ctx); err != nil {
 		return // the end
 	}
 	if h := w.current.Load(); h != nil {

@@ -68,7 +68,7 @@ func dial(ctx context.Context, h *host.Host, options host.Options) (*hostSession
 
 // Log implements [Session].
 func (s *hostSession) Log(ctx context.Context) (Log, error) {
-	l, err := s.DiscoveryLog(ctx)
+	l, err := s.Logs().Discovery(ctx)
 	if err != nil {
 		return Log{}, err
 	}

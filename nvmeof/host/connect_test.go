@@ -203,7 +203,7 @@ func TestEvent(t *testing.T) {
 				t.Errorf("event %+v", e)
 			}
 			b := make([]byte, capsule.NamespaceListSize)
-			if err := c.LogPage(context.Background(), capsule.NSIDBroadcast, e.LID, 0, b); err != nil {
+			if err := c.Logs().Read(context.Background(), capsule.NSIDBroadcast, capsule.GetLogPage{LID: e.LID}, b); err != nil {
 				t.Fatal(err)
 			}
 			if got := capsule.NSIDAt(b, 0); got != capsule.NSID(2+want) {

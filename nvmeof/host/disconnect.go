@@ -109,11 +109,11 @@ func (c *Controller) shutDown(ctx context.Context) error {
 	err := c.quiesce()
 	var v uint64
 	if err == nil {
-		v, err = c.Property(ctx, capsule.PropertyCC)
+		v, err = c.Properties().Get(ctx, capsule.PropertyCC)
 	}
 	if err == nil {
 		cc := capsule.CC(v).WithShutdown(capsule.ShutdownNormal)
-		err = c.setProperty(ctx, capsule.PropertyCC, uint64(cc))
+		err = c.Properties().Set(ctx, capsule.PropertyCC, uint64(cc))
 	}
 	if err == nil {
 		err = c.waitStatus(ctx, limit, func(s capsule.CSTS) bool { return s.Shutdown() == capsule.ShutdownComplete })
@@ -133,6 +133,6 @@ const answerTime = time.Second
 func (c *Controller) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	_, err := c.Property(ctx, capsule.PropertyCSTS)
+	_, err := c.Properties().Get(ctx, capsule.PropertyCSTS)
 	return err == nil
 }

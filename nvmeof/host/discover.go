@@ -32,7 +32,7 @@ func (h *Host) Discover(ctx context.Context, options Options) (*DiscoveryLog, er
 	if err != nil {
 		return nil, err
 	}
-	log, err := c.DiscoveryLog(ctx)
+	log, err := c.Logs().Discovery(ctx)
 	if err != nil {
 		return nil, errors.Join(err, c.Disconnect(ctx))
 	}
@@ -58,19 +58,19 @@ func (h *Host) ConnectDiscovery(ctx context.Context, options Options) (*Controll
 	return h.Connect(ctx, options)
 }
 
-// DiscoveryLog reads the log of a discovery controller, again when it changes
+// Discovery reads the log of a discovery controller, again when it changes
 // meanwhile.
-func (c *Controller) DiscoveryLog(ctx context.Context) (*DiscoveryLog, error) {
+func (ls Logs) Discovery(ctx context.Context) (*DiscoveryLog, error) {
 	for range maxDiscoveryAttempts {
-		before, err := c.discoveryHeader(ctx)
+		before, err := ls.discoveryHeader(ctx)
 		if err != nil {
 			return nil, err
 		}
-		log, err := c.discoveryEntries(ctx, before)
+		log, err := ls.discoveryEntries(ctx, before)
 		if err != nil {
 			return nil, err
 		}
-		after, err := c.discoveryHeader(ctx)
+		after, err := ls.discoveryHeader(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -81,9 +81,9 @@ func (c *Controller) DiscoveryLog(ctx context.Context) (*DiscoveryLog, error) {
 	return nil, fmt.Errorf("discovery log changed during each of %d attempts to read it", maxDiscoveryAttempts)
 }
 
-func (c *Controller) discoveryHeader(ctx context.Context) (capsule.DiscoveryHeader, error) {
+func (ls Logs) discoveryHeader(ctx context.Context) (capsule.DiscoveryHeader, error) {
 	b := make([]byte, capsule.DiscoveryHeaderSize)
-	if err := c.LogPage(ctx, 0, capsule.LogDiscovery, 0, b); err != nil {
+	if err := ls.Read(ctx, 0, capsule.GetLogPage{LID: capsule.LogDiscovery}, b); err != nil {
 		return capsule.DiscoveryHeader{}, err
 	}
 	d, err := capsule.DecodeDiscoveryHeader(b)
@@ -97,9 +97,9 @@ func (c *Controller) discoveryHeader(ctx context.Context) (capsule.DiscoveryHead
 	return d, err
 }
 
-func (c *Controller) discoveryEntries(ctx context.Context, d capsule.DiscoveryHeader) (*DiscoveryLog, error) {
+func (ls Logs) discoveryEntries(ctx context.Context, d capsule.DiscoveryHeader) (*DiscoveryLog, error) {
 	b := make([]byte, d.NUMREC*capsule.DiscoveryEntrySize)
-	if err := c.LogPage(ctx, 0, capsule.LogDiscovery, capsule.DiscoveryHeaderSize, b); err != nil {
+	if err := ls.Read(ctx, 0, capsule.GetLogPage{LID: capsule.LogDiscovery, LPO: capsule.DiscoveryHeaderSize}, b); err != nil {
 		return nil, err
 	}
 	log := &DiscoveryLog{Generation: d.GENCTR}

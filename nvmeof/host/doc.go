@@ -8,15 +8,18 @@
 //
 //   - blocking, from any number of goroutines: ReadAt, WriteAt, Flush, and what else
 //     the controller has of Compare, CompareAndWrite, Copy, Discard, Verify,
-//     WriteZeroes and reservations. A goroutine that waits alone drives the loop of
+//     WriteZeroes and [Reservations]. A goroutine that waits alone drives the loop of
 //     its queue itself. ReadVectored and WriteVectored take several buffers.
 //   - in batches, from one goroutine per queue: a Namespace is a
 //     [backend.Store], and [Namespace.OpenQueue] gives a [Queue] that takes
 //     requests in slices, without allocating.
 //
 // Data in memory of the controller's [Buffers] moves without a copy; any other
-// memory is copied through buffers of the controller's own. [Controller.Admin] and
-// [Namespace.Execute] send any command there is.
+// memory is copied through buffers of the controller's own.
+//
+// What a controller tells and can be told is in [Controller.Identify], [Logs],
+// [Features] and [Properties]. [Controller.Admin] and [Namespace.Execute] send any
+// command there is.
 //
 // # Memory
 //

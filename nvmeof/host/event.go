@@ -35,7 +35,7 @@ func (c *Controller) startEvents(ctx context.Context) error {
 		return nil
 	}
 	if mask := c.eventMask(); mask != 0 {
-		if err := c.SetEventConfig(ctx, mask); err != nil {
+		if err := c.Features().SetEventConfig(ctx, mask); err != nil {
 			return err
 		}
 	}

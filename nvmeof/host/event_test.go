@@ -45,17 +45,17 @@ func TestReservationEvents(t *testing.T) {
 		ctx, kind := context.Background(), capsule.ReservationWriteExclusive
 		take := func(n *Namespace, key capsule.ReservationKey) {
 			t.Helper()
-			if err := n.RegisterReservationKey(ctx, key, RegisterOptions{}); err != nil {
+			if err := n.Reservations().Register(ctx, key, RegisterOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 3 {
 			take(a, 1)
-			if err := a.AcquireReservation(ctx, 1, kind); err != nil {
+			if err := a.Reservations().Acquire(ctx, 1, kind); err != nil {
 				t.Fatal(err)
 			}
 			take(b, 2)
-			if err := b.PreemptReservation(ctx, 2, 1, kind, false); err != nil {
+			if err := b.Reservations().Preempt(ctx, 2, 1, kind, false); err != nil {
 				t.Fatal(err)
 			}
 			e := <-events
@@ -64,7 +64,7 @@ func TestReservationEvents(t *testing.T) {
 			}
 			page := make([]byte, capsule.ReservationLogSize)
 			for left := true; left; {
-				if err := c.LogPage(ctx, 0, e.LID, 0, page); err != nil {
+				if err := c.Logs().Read(ctx, 0, capsule.GetLogPage{LID: e.LID}, page); err != nil {
 					t.Fatal(err)
 				}
 				log, err := capsule.DecodeReservationLog(page)
@@ -73,13 +73,13 @@ func TestReservationEvents(t *testing.T) {
 				}
 				left = log.Available > 0
 			}
-			if err := b.ClearReservations(ctx, 2); err != nil {
+			if err := b.Reservations().Clear(ctx, 2); err != nil {
 				t.Fatal(err)
 			}
 		}
 		take(a, 1)
 		take(b, 2)
-		if err := b.ClearReservations(ctx, 2); err != nil {
+		if err := b.Reservations().Clear(ctx, 2); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait() // nobody takes that one

@@ -227,7 +227,7 @@ func ExampleNamespace_CompareAndWrite() {
 }
 
 // Two hosts share a disk; the one that holds the reservation may write.
-func ExampleNamespace_AcquireReservation() {
+func ExampleReservations() {
 	b := newBench()
 	defer b.close()
 	ctx := context.Background()
@@ -236,10 +236,10 @@ func ExampleNamespace_AcquireReservation() {
 	second := b.open(ctx)
 
 	const key = 0x1234
-	if err := first.RegisterReservationKey(ctx, key, host.RegisterOptions{}); err != nil {
+	if err := first.Reservations().Register(ctx, key, host.RegisterOptions{}); err != nil {
 		log.Panic(err)
 	}
-	if err := first.AcquireReservation(ctx, key, capsule.ReservationWriteExclusive); err != nil {
+	if err := first.Reservations().Acquire(ctx, key, capsule.ReservationWriteExclusive); err != nil {
 		log.Panic(err)
 	}
 	block := make([]byte, 4096)
@@ -247,9 +247,9 @@ func ExampleNamespace_AcquireReservation() {
 	fmt.Println("second writes:", errors.Is(err, host.ErrReserved))
 	_, err = first.WriteAt(block, 0)
 	fmt.Println("first writes:", err)
-	report := must(second.Reservations(ctx))
+	report := must(second.Reservations().Report(ctx))
 	fmt.Println("registrants:", len(report.Registrants), "second holds:", report.Holds(b.at.HostID))
-	if err := first.ReleaseReservation(ctx, key, capsule.ReservationWriteExclusive); err != nil {
+	if err := first.Reservations().Release(ctx, key, capsule.ReservationWriteExclusive); err != nil {
 		log.Panic(err)
 	}
 	_, err = second.WriteAt(block, 0)
@@ -277,7 +277,7 @@ func ExampleKindOf() {
 	e := <-events
 	fmt.Println(host.KindOf(e))
 	changed := make([]byte, capsule.NamespaceListSize)
-	if err := c.LogPage(ctx, capsule.NSIDBroadcast, e.LID, 0, changed); err != nil {
+	if err := c.Logs().Read(ctx, capsule.NSIDBroadcast, capsule.GetLogPage{LID: e.LID}, changed); err != nil {
 		log.Panic(err)
 	}
 	fmt.Println("namespace", capsule.NSIDAt(changed, 0))

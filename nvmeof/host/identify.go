@@ -79,23 +79,6 @@ func (c *Controller) IdentifyData(ctx context.Context, id capsule.NSID, f capsul
 	return b, nil
 }
 
-// LogPage reads len(b) bytes, a multiple of 4, of a log page from an offset.
-func (c *Controller) LogPage(ctx context.Context, id capsule.NSID, lid capsule.LID, off uint64, b []byte) error {
-	step := min(c.limits.write, logChunk)
-	for done := 0; done < len(b); done += step {
-		part := b[done:min(done+step, len(b))]
-		cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetLogPage), NSID: id}
-		capsule.GetLogPage{LID: lid, Length: uint64(len(part)), LPO: off + uint64(done)}.Put(&cmd)
-		if _, err := c.Admin(ctx, cmd, part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// logChunk is how much of a log is read at a time: what any controller gives.
-const logChunk = 4096
-
 // learn reads the controller's Identify data and judges it.
 func (c *Controller) learn(ctx context.Context) error {
 	c.limits = limits{write: capsule.IdentifySize, read: capsule.IdentifySize}

@@ -8,48 +8,58 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// ReadLog reads len(b) bytes, a multiple of 4, of a log page from offset g.LPO, in as
+// Logs are the log pages of a controller, with the command Get Log Page (NVMe base 2.0,
+// 5.15). To read a page re-arms the event that belongs to it.
+type Logs struct{ controller *Controller }
+
+// Logs are the controller's log pages.
+func (c *Controller) Logs() Logs { return Logs{c} }
+
+// Read reads len(b) bytes, a multiple of 4, of a log page from offset g.LPO, in as
 // many commands as that takes. g.Length is not used. Events that belong to the page
 // are re-armed by the last command, or not at all with g.RAE.
-func (c *Controller) ReadLog(ctx context.Context, id capsule.NSID, g capsule.GetLogPage, b []byte) error {
-	step, start, retain := min(c.limits.write, logChunk), g.LPO, g.RAE
+func (ls Logs) Read(ctx context.Context, id capsule.NSID, g capsule.GetLogPage, b []byte) error {
+	step, start, retain := min(ls.controller.limits.write, logChunk), g.LPO, g.RAE
 	for done := 0; done < len(b); done += step {
 		part := b[done:min(done+step, len(b))]
 		cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetLogPage), NSID: id}
 		g.Length, g.LPO = uint64(len(part)), start+uint64(done)
 		g.RAE = retain || done+step < len(b)
 		g.Put(&cmd)
-		if _, err := c.Admin(ctx, cmd, part); err != nil {
+		if _, err := ls.controller.Admin(ctx, cmd, part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// logChunk is how much of a log is read at a time: what any controller gives.
+const logChunk = 4096
+
 // readLog reads a page of a fixed size and decodes it.
-func readLog[T any](ctx context.Context, c *Controller, id capsule.NSID, g capsule.GetLogPage, size int, decode func([]byte) (T, error)) (T, error) {
+func readLog[T any](ctx context.Context, ls Logs, id capsule.NSID, g capsule.GetLogPage, size int, decode func([]byte) (T, error)) (T, error) {
 	b := make([]byte, size)
-	if err := c.ReadLog(ctx, id, g, b); err != nil {
+	if err := ls.Read(ctx, id, g, b); err != nil {
 		var none T
 		return none, err
 	}
 	return decode(b)
 }
 
-// SMARTLog reads the health of the controller, for which the NSID is
+// SMART reads the health of the controller, for which the NSID is
 // [capsule.NSIDBroadcast], or of a namespace, where the controller keeps that.
-func (c *Controller) SMARTLog(ctx context.Context, id capsule.NSID) (capsule.SMARTLog, error) {
-	return readLog(ctx, c, id, capsule.GetLogPage{LID: capsule.LogSMART}, capsule.SMARTLogSize, capsule.DecodeSMARTLog)
+func (ls Logs) SMART(ctx context.Context, id capsule.NSID) (capsule.SMARTLog, error) {
+	return readLog(ctx, ls, id, capsule.GetLogPage{LID: capsule.LogSMART}, capsule.SMARTLogSize, capsule.DecodeSMARTLog)
 }
 
 // ErrorEntries is how many entries the controller's error log has.
-func (c *Controller) ErrorEntries() int { return int(c.identify.ELPE) + 1 }
+func (ls Logs) ErrorEntries() int { return int(ls.controller.identify.ELPE) + 1 }
 
-// ErrorLog reads the newest n errors at most, the newest first. Unused entries have
+// Errors reads the newest n errors at most, the newest first. Unused entries have
 // count 0.
-func (c *Controller) ErrorLog(ctx context.Context, n int) ([]capsule.ErrorLogEntry, error) {
-	n = max(0, min(n, c.ErrorEntries()))
-	return readLog(ctx, c, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogError}, n*capsule.ErrorLogEntrySize, decodeErrors)
+func (ls Logs) Errors(ctx context.Context, n int) ([]capsule.ErrorLogEntry, error) {
+	n = max(0, min(n, ls.ErrorEntries()))
+	return readLog(ctx, ls, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogError}, n*capsule.ErrorLogEntrySize, decodeErrors)
 }
 
 func decodeErrors(b []byte) (entries []capsule.ErrorLogEntry, err error) {
@@ -63,35 +73,35 @@ func decodeErrors(b []byte) (entries []capsule.ErrorLogEntry, err error) {
 	return entries, nil
 }
 
-// FirmwareLog reads which firmware the slots have.
-func (c *Controller) FirmwareLog(ctx context.Context) (capsule.FirmwareLog, error) {
-	return readLog(ctx, c, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogFirmwareSlot}, capsule.FirmwareLogSize, capsule.DecodeFirmwareLog)
+// Firmware reads which firmware the slots have.
+func (ls Logs) Firmware(ctx context.Context) (capsule.FirmwareLog, error) {
+	return readLog(ctx, ls, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogFirmwareSlot}, capsule.FirmwareLogSize, capsule.DecodeFirmwareLog)
 }
 
-// EffectsLog reads which commands of an I/O command set there are, and what they do.
-func (c *Controller) EffectsLog(ctx context.Context, csi capsule.CSI) (capsule.EffectsLog, error) {
-	return readLog(ctx, c, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogEffects, CSI: csi}, capsule.EffectsLogSize, capsule.DecodeEffectsLog)
+// Effects reads which commands of an I/O command set there are, and what they do.
+func (ls Logs) Effects(ctx context.Context, csi capsule.CSI) (capsule.EffectsLog, error) {
+	return readLog(ctx, ls, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogEffects, CSI: csi}, capsule.EffectsLogSize, capsule.DecodeEffectsLog)
 }
 
-// SupportedLogPages reads which log pages there are.
-func (c *Controller) SupportedLogPages(ctx context.Context) (capsule.SupportedLog, error) {
-	return readLog(ctx, c, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogSupportedPages}, capsule.SupportedLogSize, capsule.DecodeSupportedLog)
+// SupportedPages reads which log pages there are.
+func (ls Logs) SupportedPages(ctx context.Context) (capsule.SupportedLog, error) {
+	return readLog(ctx, ls, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogSupportedPages}, capsule.SupportedLogSize, capsule.DecodeSupportedLog)
 }
 
 // FeatureEffects reads which features there are, and what setting them does.
-func (c *Controller) FeatureEffects(ctx context.Context) (capsule.FIDEffectsLog, error) {
-	return readLog(ctx, c, 0, capsule.GetLogPage{LID: capsule.LogFIDEffects}, capsule.FIDEffectsSize, capsule.DecodeFIDEffectsLog)
+func (ls Logs) FeatureEffects(ctx context.Context) (capsule.FIDEffectsLog, error) {
+	return readLog(ctx, ls, 0, capsule.GetLogPage{LID: capsule.LogFIDEffects}, capsule.FIDEffectsSize, capsule.DecodeFIDEffectsLog)
 }
 
 // MIEffects reads which commands of NVMe-MI there are, and what they do.
-func (c *Controller) MIEffects(ctx context.Context) (capsule.MIEffectsLog, error) {
-	return readLog(ctx, c, 0, capsule.GetLogPage{LID: capsule.LogMIEffects}, capsule.MIEffectsSize, capsule.DecodeMIEffectsLog)
+func (ls Logs) MIEffects(ctx context.Context) (capsule.MIEffectsLog, error) {
+	return readLog(ctx, ls, 0, capsule.GetLogPage{LID: capsule.LogMIEffects}, capsule.MIEffectsSize, capsule.DecodeMIEffectsLog)
 }
 
 // ChangedNamespaces reads which namespaces changed since it was last read; that is
 // [capsule.NSIDBroadcast] alone where they were too many. It re-arms the event.
-func (c *Controller) ChangedNamespaces(ctx context.Context) ([]capsule.NSID, error) {
-	return readLog(ctx, c, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogChangedNamespaces}, capsule.NamespaceListSize, decodeNamespaceList)
+func (ls Logs) ChangedNamespaces(ctx context.Context) ([]capsule.NSID, error) {
+	return readLog(ctx, ls, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogChangedNamespaces}, capsule.NamespaceListSize, decodeNamespaceList)
 }
 
 func decodeNamespaceList(b []byte) (ids []capsule.NSID, err error) {
@@ -106,27 +116,27 @@ func decodeNamespaceList(b []byte) (ids []capsule.NSID, err error) {
 
 // ReservationNotification takes the oldest notification about reservations off the
 // controller's list; its count is 0 where there is none.
-func (c *Controller) ReservationNotification(ctx context.Context) (capsule.ReservationLog, error) {
-	return readLog(ctx, c, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogReservation}, capsule.ReservationLogSize, capsule.DecodeReservationLog)
+func (ls Logs) ReservationNotification(ctx context.Context) (capsule.ReservationLog, error) {
+	return readLog(ctx, ls, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogReservation}, capsule.ReservationLogSize, capsule.DecodeReservationLog)
 }
 
 // maxANANamespaces bounds what a controller may make us allocate for its ANA log.
 const maxANANamespaces = 1 << 20
 
-// ANALog reads the state of the groups, without their namespaces with groupsOnly,
+// ANA reads the state of the groups, without their namespaces with groupsOnly,
 // again when it changes meanwhile. It re-arms the event.
-func (c *Controller) ANALog(ctx context.Context, groupsOnly bool) (log capsule.ANALog, err error) {
+func (ls Logs) ANA(ctx context.Context, groupsOnly bool) (log capsule.ANALog, err error) {
 	g := capsule.GetLogPage{LID: capsule.LogANA}
 	if groupsOnly {
 		g.LSP = capsule.ANALogGroupsOnly
 	}
 	for range maxDiscoveryAttempts {
-		log, several, err := c.anaLog(ctx, g)
+		log, several, err := ls.anaLog(ctx, g)
 		if err != nil || !several {
 			return log, err
 		}
 		// Read in several commands: was it one log?
-		after, err := readLog(ctx, c, 0, g, capsule.ANALogHeaderSize, capsule.DecodeANALogHeader)
+		after, err := readLog(ctx, ls, 0, g, capsule.ANALogHeaderSize, capsule.DecodeANALogHeader)
 		if err != nil || after.CHGCNT == log.ChangeCount {
 			return log, err
 		}
@@ -136,12 +146,12 @@ func (c *Controller) ANALog(ctx context.Context, groupsOnly bool) (log capsule.A
 
 // anaLog reads as much as the log turns out to have, since controllers need not
 // answer for what is beyond its end.
-func (c *Controller) anaLog(ctx context.Context, g capsule.GetLogPage) (log capsule.ANALog, several bool, err error) {
+func (ls Logs) anaLog(ctx context.Context, g capsule.GetLogPage) (log capsule.ANALog, several bool, err error) {
 	var b []byte
-	for limit := c.anaLogLimit(); len(b) < limit; {
+	for limit := ls.anaLogLimit(); len(b) < limit; {
 		part := make([]byte, min(logChunk, limit-len(b)))
 		g.LPO = uint64(len(b))
-		if err := c.ReadLog(ctx, 0, g, part); err != nil {
+		if err := ls.Read(ctx, 0, g, part); err != nil {
 			return log, false, err
 		}
 		several, b = len(b) > 0, append(b, part...)
@@ -153,17 +163,12 @@ func (c *Controller) anaLog(ctx context.Context, g capsule.GetLogPage) (log caps
 }
 
 // anaLogLimit is what the log takes at most, as far as this host goes.
-func (c *Controller) anaLogLimit() int {
-	id := &c.identify
+func (ls Logs) anaLogLimit() int {
+	id := &ls.controller.identify
 	namespaces := id.MNAN
 	if namespaces == 0 {
 		namespaces = id.NN
 	}
 	return capsule.ANALogHeaderSize + int(min(id.NANAGRPID, maxANANamespaces))*capsule.ANADescriptorHeader +
 		4*int(min(namespaces, maxANANamespaces))
-}
-
-// SetProperty writes a property, which must be one that controllers over fabrics have.
-func (c *Controller) SetProperty(ctx context.Context, o capsule.PropertyOffset, v uint64) error {
-	return c.setProperty(ctx, o, v)
 }

@@ -21,44 +21,44 @@ func TestLogs(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	smart, err := c.SMARTLog(ctx, capsule.NSIDBroadcast)
+	smart, err := c.Logs().SMART(ctx, capsule.NSIDBroadcast)
 	ok("SMART", err)
 	if smart.Temperature != 0 || smart.AvailableSpare != 100 { // no store of the rig has a sensor
 		t.Errorf("SMART log: %+v", smart)
 	}
-	ana, err := c.ANALog(ctx, false)
+	ana, err := c.Logs().ANA(ctx, false)
 	ok("ANA", err)
 	if len(ana.Groups) != 1 || !slices.Equal(ana.Groups[0].Namespaces, []capsule.NSID{1, 2}) || ana.Groups[0].State != capsule.ANAOptimized {
 		t.Errorf("ANA log: %+v", ana)
 	}
-	ana, err = c.ANALog(ctx, true)
+	ana, err = c.Logs().ANA(ctx, true)
 	ok("ANA groups", err)
 	if len(ana.Groups) != 1 || len(ana.Groups[0].Namespaces) != 0 {
 		t.Errorf("ANA groups: %+v", ana)
 	}
-	effects, err := c.EffectsLog(ctx, capsule.CSINVM)
+	effects, err := c.Logs().Effects(ctx, capsule.CSINVM)
 	ok("effects", err)
 	if effects.Admin[capsule.AdminIdentify]&capsule.EffectSupported == 0 || effects.IO[capsule.IORead]&capsule.EffectSupported == 0 || effects.IO[0x7e] != 0 {
 		t.Error("effects log lacks Identify or Read, or has too much")
 	}
-	supported, err := c.SupportedLogPages(ctx)
+	supported, err := c.Logs().SupportedPages(ctx)
 	ok("supported pages", err)
 	if supported[capsule.LogSMART] != capsule.LogSupported || supported[capsule.LogSelfTest] != 0 {
 		t.Errorf("supported log pages: %v", supported)
 	}
-	features, err := c.FeatureEffects(ctx)
+	features, err := c.Logs().FeatureEffects(ctx)
 	ok("feature effects", err)
 	if features[capsule.FeatureNumberOfQueues]&capsule.FIDSupported == 0 {
 		t.Error("the number of queues is no feature")
 	}
-	_, err = c.MIEffects(ctx)
+	_, err = c.Logs().MIEffects(ctx)
 	ok("NVMe-MI effects", err)
-	firmware, err := c.FirmwareLog(ctx)
+	firmware, err := c.Logs().Firmware(ctx)
 	ok("firmware", err)
 	if firmware.AFI != 1 || firmware.FRS[0][0] == 0 {
 		t.Errorf("firmware log: %+v", firmware)
 	}
-	notice, err := c.ReservationNotification(ctx)
+	notice, err := c.Logs().ReservationNotification(ctx)
 	ok("reservation notification", err)
 	if notice != (capsule.ReservationLog{}) {
 		t.Errorf("reservation notification %+v, want none", notice)
@@ -77,8 +77,8 @@ func TestErrorLog(t *testing.T) {
 			t.Fatal("a read past the end succeeded")
 		}
 	}
-	entries, err := c.ErrorLog(t.Context(), 1000)
-	if err != nil || len(entries) != c.ErrorEntries() {
+	entries, err := c.Logs().Errors(t.Context(), 1000)
+	if err != nil || len(entries) != c.Logs().ErrorEntries() {
 		t.Fatalf("%d entries, %v", len(entries), err)
 	}
 	for i := range 3 {
@@ -89,7 +89,7 @@ func TestErrorLog(t *testing.T) {
 	if entries[3].Count != 0 {
 		t.Errorf("more errors than commands: %+v", entries[3])
 	}
-	if none, err := c.ErrorLog(t.Context(), 0); err != nil || len(none) != 0 {
+	if none, err := c.Logs().Errors(t.Context(), 0); err != nil || len(none) != 0 {
 		t.Errorf("no entries asked for: %d, %v", len(none), err)
 	}
 }
@@ -103,7 +103,7 @@ func TestChangedNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range [][]capsule.NSID{{2}, nil} {
-		if ids, err := c.ChangedNamespaces(t.Context()); err != nil || !slices.Equal(ids, want) {
+		if ids, err := c.Logs().ChangedNamespaces(t.Context()); err != nil || !slices.Equal(ids, want) {
 			t.Errorf("reading %d: %v, %v, want %v", i+1, ids, err, want)
 		}
 	}
@@ -117,7 +117,7 @@ func TestANALogOfMany(t *testing.T) {
 	}
 	r := newRig(t, rigConfig{stores: stores})
 	c := r.connect(r.options())
-	log, err := c.ANALog(context.Background(), false)
+	log, err := c.Logs().ANA(context.Background(), false)
 	if err != nil || len(log.Groups) != 1 || len(log.Groups[0].Namespaces) != 1020 {
 		t.Fatalf("%+v, %v", log, err)
 	}
@@ -126,14 +126,14 @@ func TestANALogOfMany(t *testing.T) {
 func TestSetProperty(t *testing.T) {
 	r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})
 	c := r.connect(r.options())
-	v, err := c.Property(t.Context(), capsule.PropertyCC)
+	v, err := c.Properties().Get(t.Context(), capsule.PropertyCC)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.SetProperty(t.Context(), capsule.PropertyCC, v); err != nil {
+	if err := c.Properties().Set(t.Context(), capsule.PropertyCC, v); err != nil {
 		t.Errorf("setting CC to what it is: %v", err)
 	}
-	if err := c.SetProperty(t.Context(), capsule.PropertyCSTS, 0); err == nil {
+	if err := c.Properties().Set(t.Context(), capsule.PropertyCSTS, 0); err == nil {
 		t.Error("CSTS can be written")
 	}
 }

@@ -207,7 +207,7 @@ func TestUnsupported(t *testing.T) {
 		for what, err := range map[string]error{
 			"Compare": n.Compare(ctx, b, 0), "Verify": n.Verify(ctx, 0, 512), "Copy": n.Copy(ctx, 0, Range{512, 512}),
 			"Dataset Management": n.Discard(ctx, Range{0, 512}), "Write Zeroes": n.WriteZeroes(0, 512, true),
-			"Compare and Write": n.CompareAndWrite(ctx, 0, b, b), "reservations": second(n.Reservations(ctx)),
+			"Compare and Write": n.CompareAndWrite(ctx, 0, b, b), "reservations": second(n.Reservations().Report(ctx)),
 		} {
 			if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), what) {
 				t.Errorf("%s: %v, want %v", what, err, ErrUnsupported)

@@ -120,7 +120,7 @@ func (s *Subsystem) rescan(ctx context.Context, ses *session, all bool) {
 		// Reading the log lets the controller tell of the next change; what it says, the
 		// namespaces say themselves.
 		ctx, cancel := context.WithTimeout(ctx, connectTime)
-		_, _ = ses.ctrl.ChangedNamespaces(ctx)
+		_, _ = ses.ctrl.Logs().ChangedNamespaces(ctx)
 		cancel()
 	}
 	for _, n := range s.doubtful(ses, all) {

@@ -160,7 +160,7 @@ func (s *session) anaChanges(ctx context.Context, n int) (uint64, error) {
 // targets that know no offsets.
 func (s *session) logANA(ctx context.Context, b []byte) error {
 	if len(b) > s.ctrl.MaxTransfer() {
-		return s.ctrl.LogPage(ctx, capsule.NSIDBroadcast, capsule.LogANA, 0, b)
+		return s.ctrl.Logs().Read(ctx, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogANA}, b)
 	}
 	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetLogPage), NSID: capsule.NSIDBroadcast}
 	capsule.GetLogPage{LID: capsule.LogANA, Length: uint64(len(b))}.Put(&cmd)

@@ -161,37 +161,37 @@ func copyRanges(ctx context.Context, _ *host.Controller, n *host.Namespace) erro
 
 func reservations(ctx context.Context, _ *host.Controller, n *host.Namespace) error {
 	const key, kind = 0xabc, capsule.ReservationWriteExclusive
-	if err := n.RegisterReservationKey(ctx, key, host.RegisterOptions{}); err != nil {
+	if err := n.Reservations().Register(ctx, key, host.RegisterOptions{}); err != nil {
 		return err
 	}
-	if err := n.AcquireReservation(ctx, key, kind); err != nil {
+	if err := n.Reservations().Acquire(ctx, key, kind); err != nil {
 		return err
 	}
-	r, err := n.Reservations(ctx)
+	r, err := n.Reservations().Report(ctx)
 	if err != nil {
 		return err
 	}
 	if len(r.Registrants) != 1 || r.Type != kind || r.Registrants[0].Key != key {
 		return fmt.Errorf("report %+v", r)
 	}
-	return errors.Join(n.ReleaseReservation(ctx, key, kind), n.UnregisterReservationKey(ctx, key, host.RegisterOptions{}))
+	return errors.Join(n.Reservations().Release(ctx, key, kind), n.Reservations().Unregister(ctx, key, host.RegisterOptions{}))
 }
 
 func features(ctx context.Context, c *host.Controller, _ *host.Namespace) error {
-	queues, err := c.NumberOfQueues(ctx)
+	queues, err := c.Features().NumberOfQueues(ctx)
 	if err != nil || queues.Submission < c.IOQueues() {
 		return fmt.Errorf("%d queues granted, %d in use, %w", queues.Submission, c.IOQueues(), err)
 	}
-	if err := c.SetKeepAliveTimeout(ctx, 15*time.Second); err != nil {
+	if err := c.Features().SetKeepAliveTimeout(ctx, 15*time.Second); err != nil {
 		return err
 	}
-	if kato, err := c.KeepAliveTimeout(ctx); err != nil || kato != 15*time.Second {
+	if kato, err := c.Features().KeepAliveTimeout(ctx); err != nil || kato != 15*time.Second {
 		return fmt.Errorf("KATO is %v, %w", kato, err)
 	}
-	if err := c.SetEventConfig(ctx, capsule.EventNamespaceAttribute); err != nil {
+	if err := c.Features().SetEventConfig(ctx, capsule.EventNamespaceAttribute); err != nil {
 		return err
 	}
-	if events, err := c.EventConfig(ctx); err != nil || events != capsule.EventNamespaceAttribute {
+	if events, err := c.Features().EventConfig(ctx); err != nil || events != capsule.EventNamespaceAttribute {
 		return fmt.Errorf("events %#x, %w", events, err)
 	}
 	return nil

@@ -78,7 +78,7 @@ func (f *getFeatureFlags) one(ctx context.Context, c *call) error {
 		return err
 	}
 	if f.changed && !f.differs(ctx, c, &answer) {
-		return c.Features(nil)
+		return c.Output.Features(nil)
 	}
 	if c.raw && len(answer.Data) > 0 {
 		return c.write(answer.Data)
@@ -127,10 +127,10 @@ func (f *getFeatureFlags) all(ctx context.Context, c *call) error {
 		case refused.Status.Code() == capsule.StatusInvalidNamespace && !c.JSON:
 			fmt.Fprintf(c.warn, "get-feature:%s: %s\n", nvmecli.FeatureTitle(answer.ID), nvmecli.Status(refused.Status))
 		case refused.Status.Code() != capsule.StatusInvalidField && refused.Status.Code() != capsule.StatusInvalidNamespace:
-			return errors.Join(c.Features(list), err)
+			return errors.Join(c.Output.Features(list), err)
 		}
 	}
-	return c.Features(list)
+	return c.Output.Features(list)
 }
 
 // setFeatureFlags are those of nvme set-feature.

@@ -28,7 +28,7 @@ func (p pageVerb) command(to Connection) *cobra.Command {
 // page reads a page, and prints it if its bytes are not wanted as they are.
 func (c *call) page(ctx context.Context, id capsule.NSID, g capsule.GetLogPage, size int, print func(c *call, b []byte) error) error {
 	b := make([]byte, size)
-	if err := c.ReadLog(ctx, id, g, b); err != nil {
+	if err := c.Logs().Read(ctx, id, g, b); err != nil {
 		return err
 	}
 	if c.raw {
@@ -67,11 +67,11 @@ func newErrorLog(to Connection) *cobra.Command {
 		if entries == 0 {
 			return failure.Usagef("--log-entries 0: at least one")
 		}
-		n := int(min(entries, uint32(c.ErrorEntries())))
+		n := int(min(entries, uint32(c.Logs().ErrorEntries())))
 		if c.raw {
 			return c.page(ctx, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogError}, n*capsule.ErrorLogEntrySize, nil)
 		}
-		list, err := c.Controller.ErrorLog(ctx, n)
+		list, err := c.Logs().Errors(ctx, n)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func newANALog(to Connection) *cobra.Command {
 	return newVerb("ana-log", "Show how a controller reaches its namespaces", 0, &v, func(f *pflag.FlagSet) {
 		f.BoolVarP(&groups, "groups", "g", false, "return ANA groups only")
 	}, func(ctx context.Context, c *call) error {
-		log, err := c.ANALog(ctx, groups)
+		log, err := c.Logs().ANA(ctx, groups)
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func newEffectsLog(to Connection) *cobra.Command {
 		}
 		var sets []nvmecli.Effects
 		for _, set := range nvmecli.EffectsSets(c.CAP().Fields().CSS, csi != unset, capsule.CSI(csi)) {
-			log, err := c.EffectsLog(ctx, set)
+			log, err := c.Logs().Effects(ctx, set)
 			if err != nil {
 				return err
 			}

@@ -23,14 +23,14 @@ func newShowRegisters(to Connection) *cobra.Command {
 			{capsule.PropertyCAP, func(v uint64) { r.CAP = capsule.CAP(v) }}, {capsule.PropertyVS, func(v uint64) { r.VS = capsule.Version(v) }},
 			{capsule.PropertyCC, func(v uint64) { r.CC = capsule.CC(v) }}, {capsule.PropertyCSTS, func(v uint64) { r.CSTS = capsule.CSTS(v) }},
 		} {
-			v, err := c.Controller.Property(ctx, p.off)
+			v, err := c.Properties().Get(ctx, p.off)
 			if err != nil {
 				return err
 			}
 			p.store(v)
 		}
 		// Few controllers can reset their subsystem.
-		v, err := c.Controller.Property(ctx, capsule.PropertyNSSR)
+		v, err := c.Properties().Get(ctx, capsule.PropertyNSSR)
 		switch {
 		case err == nil:
 			nssr := uint32(v)
@@ -65,7 +65,7 @@ func newGetProperty(to Connection) *cobra.Command {
 			if offset == noOffset {
 				return failure.Usagef("offset required param: --offset, one of %s", offsetHelp)
 			}
-			v, err := c.Controller.Property(ctx, capsule.PropertyOffset(offset))
+			v, err := c.Properties().Get(ctx, capsule.PropertyOffset(offset))
 			if capsule.PropertyOffset(offset) == capsule.PropertyNSSR && notThere(err) {
 				v, err = nvmecli.NoProperty, nil
 			}
@@ -90,7 +90,7 @@ func newSetProperty(to Connection) *cobra.Command {
 		case !cmd.Flags().Changed("value"):
 			return failure.Usagef("value required param: --value")
 		}
-		if err := c.SetProperty(ctx, capsule.PropertyOffset(offset), value); err != nil {
+		if err := c.Properties().Set(ctx, capsule.PropertyOffset(offset), value); err != nil {
 			return err
 		}
 		return c.PropertySet(capsule.PropertyOffset(offset), value)

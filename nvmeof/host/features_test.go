@@ -25,26 +25,26 @@ func TestFeatures(t *testing.T) {
 				t.Errorf("%s: %v, %v, want %v", what, got, err, want)
 			}
 		}
-		queues, err := c.NumberOfQueues(ctx)
+		queues, err := c.Features().NumberOfQueues(ctx)
 		check("queues", queues, capsule.QueueCounts{Submission: 3, Completion: 3}, err)
 
-		err = c.SetEventConfig(ctx, capsule.EventSMART|capsule.EventANAChange)
-		events, err2 := c.EventConfig(ctx)
+		err = c.Features().SetEventConfig(ctx, capsule.EventSMART|capsule.EventANAChange)
+		events, err2 := c.Features().EventConfig(ctx)
 		check("events", events, capsule.EventSMART|capsule.EventANAChange, errors.Join(err, err2))
 
-		err = c.SetTemperatureThreshold(ctx, capsule.TemperatureThreshold{Kelvins: 320})
-		limit, err2 := c.TemperatureThreshold(ctx, 0, false)
+		err = c.Features().SetTemperatureThreshold(ctx, capsule.TemperatureThreshold{Kelvins: 320})
+		limit, err2 := c.Features().TemperatureThreshold(ctx, 0, false)
 		check("temperature", limit, uint16(320), errors.Join(err, err2))
 
-		cache, err2 := c.WriteCache(ctx)
-		check("write cache", cache, true, errors.Join(err2, c.SetWriteCache(ctx, true)))
-		err = c.SetWriteCache(ctx, false)
-		cache, err2 = c.WriteCache(ctx)
+		cache, err2 := c.Features().WriteCache(ctx)
+		check("write cache", cache, true, errors.Join(err2, c.Features().SetWriteCache(ctx, true)))
+		err = c.Features().SetWriteCache(ctx, false)
+		cache, err2 = c.Features().WriteCache(ctx)
 		check("write cache off", cache, false, errors.Join(err, err2))
 
 		behavior := capsule.HostBehavior{ACRE: true}
-		err = c.SetHostBehavior(ctx, behavior)
-		got, err2 := c.HostBehavior(ctx)
+		err = c.Features().SetHostBehavior(ctx, behavior)
+		got, err2 := c.Features().HostBehavior(ctx)
 		check("host behavior", got, behavior, errors.Join(err, err2))
 
 		checkTimestamp(t, c)
@@ -56,11 +56,11 @@ func TestFeatures(t *testing.T) {
 			t.Errorf("writing what is protected: %v", err)
 		}
 
-		err = n.SetReservationMask(ctx, 1<<capsule.NoticeReservationReleased)
-		mask, err2 := n.ReservationMask(ctx)
+		err = n.Reservations().SetMask(ctx, 1<<capsule.NoticeReservationReleased)
+		mask, err2 := n.Reservations().Mask(ctx)
 		check("reservation mask", mask, uint32(1<<capsule.NoticeReservationReleased), errors.Join(err, err2))
 
-		can, err := c.FeatureCapabilities(ctx, capsule.FeatureNamespaceWriteProtect, n.ID())
+		can, err := c.Features().Capabilities(ctx, capsule.FeatureNamespaceWriteProtect, n.ID())
 		check("capabilities", can, FeatureCapabilities{NamespaceSpecific: true, Changeable: true}, err)
 	})
 }
@@ -68,13 +68,13 @@ func TestFeatures(t *testing.T) {
 func checkTimestamp(t *testing.T, c *Controller) {
 	t.Helper()
 	ctx, now := context.Background(), time.Now()
-	err := c.SetTimestamp(ctx, now)
+	err := c.Features().SetTimestamp(ctx, now)
 	time.Sleep(5 * time.Second)
-	stamp, err2 := c.Timestamp(ctx)
+	stamp, err2 := c.Features().Timestamp(ctx)
 	if d := int64(stamp.Millis) - now.UnixMilli(); err != nil || err2 != nil || !stamp.Set || d < 5000 || d > 5100 {
 		t.Errorf("timestamp %+v is %d ms later after 5 s, %v, %v", stamp, d, err, err2)
 	}
-	if err := c.SetTimestamp(ctx, time.Unix(-1, 0)); err == nil {
+	if err := c.Features().SetTimestamp(ctx, time.Unix(-1, 0)); err == nil {
 		t.Error("a timestamp before 1970 was taken")
 	}
 }
@@ -98,7 +98,7 @@ func TestSetKeepAlive(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
-			if err := c.SetKeepAliveTimeout(context.Background(), 2*time.Second); err != nil {
+			if err := c.Features().SetKeepAliveTimeout(context.Background(), 2*time.Second); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(10*time.Second + 500*time.Millisecond)
@@ -108,7 +108,7 @@ func TestSetKeepAlive(t *testing.T) {
 				}
 			})
 			for _, d := range []time.Duration{0, -1, time.Microsecond, 1 << 62} {
-				if err := c.SetKeepAliveTimeout(context.Background(), d); err == nil {
+				if err := c.Features().SetKeepAliveTimeout(context.Background(), d); err == nil {
 					t.Errorf("KATO %v was taken", d)
 				}
 			}

@@ -9,11 +9,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Property reads a property of the controller.
-func (c *Controller) Property(ctx context.Context, o capsule.PropertyOffset) (uint64, error) {
+// Properties are a controller's registers, with the commands Property Get and Property
+// Set (NVMe base 2.0, 6.5 and 6.6).
+type Properties struct{ admin *link }
+
+// Properties are the controller's registers.
+func (c *Controller) Properties() Properties { return Properties{c.admin} }
+
+// Get reads a property.
+func (ps Properties) Get(ctx context.Context, o capsule.PropertyOffset) (uint64, error) {
 	cmd := capsule.FabricsCommand(capsule.FabricsPropertyGet)
 	capsule.Property{Size: o.Size(), Offset: uint32(o)}.Put(&cmd)
-	done, err := c.admin.execute(ctx, cmd, nil)
+	done, err := ps.admin.execute(ctx, cmd, nil)
 	if err != nil {
 		return 0, fmt.Errorf("property %v: %w", o, err)
 	}
@@ -23,11 +30,11 @@ func (c *Controller) Property(ctx context.Context, o capsule.PropertyOffset) (ui
 	return done.Result, nil
 }
 
-// setProperty writes a property.
-func (c *Controller) setProperty(ctx context.Context, o capsule.PropertyOffset, v uint64) error {
+// Set writes a property, which must be one that controllers over fabrics have.
+func (ps Properties) Set(ctx context.Context, o capsule.PropertyOffset, v uint64) error {
 	cmd := capsule.FabricsCommand(capsule.FabricsPropertySet)
 	capsule.Property{Size: o.Size(), Offset: uint32(o), Value: v}.Put(&cmd)
-	if _, err := c.admin.execute(ctx, cmd, nil); err != nil {
+	if _, err := ps.admin.execute(ctx, cmd, nil); err != nil {
 		return fmt.Errorf("property %v: %w", o, err)
 	}
 	return nil
@@ -41,7 +48,7 @@ const (
 
 // enable takes the controller into operation (NVMe base 2.0, 3.5.1).
 func (c *Controller) enable(ctx context.Context) error {
-	v, err := c.Property(ctx, capsule.PropertyCAP)
+	v, err := c.Properties().Get(ctx, capsule.PropertyCAP)
 	if err != nil {
 		return err
 	}
@@ -61,7 +68,7 @@ func (c *Controller) enable(ctx context.Context) error {
 	default:
 		cc = cc.WithCSS(capsule.CCCSSAdmin)
 	}
-	if err := c.setProperty(ctx, capsule.PropertyCC, uint64(cc)); err != nil {
+	if err := c.Properties().Set(ctx, capsule.PropertyCC, uint64(cc)); err != nil {
 		return err
 	}
 	// CAP.TO is the worst time in units of 500 ms.
@@ -70,7 +77,7 @@ func (c *Controller) enable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v, err = c.Property(ctx, capsule.PropertyVS)
+	v, err = c.Properties().Get(ctx, capsule.PropertyVS)
 	c.version = capsule.Version(v)
 	return err
 }
@@ -80,7 +87,7 @@ func (c *Controller) waitStatus(ctx context.Context, limit time.Duration, want f
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		v, err := c.Property(ctx, capsule.PropertyCSTS)
+		v, err := c.Properties().Get(ctx, capsule.PropertyCSTS)
 		if err != nil {
 			return err
 		}

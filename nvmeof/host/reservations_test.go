@@ -43,9 +43,9 @@ func TestReservations(t *testing.T) {
 						t.Errorf("%s: %v, want %v", what, err, want)
 					}
 				}
-				must("acquire unregistered", a.AcquireReservation(ctx, keyA, kind), ErrReserved)
-				must("register", a.RegisterReservationKey(ctx, keyA, RegisterOptions{}), nil)
-				must("acquire", a.AcquireReservation(ctx, keyA, kind), nil)
+				must("acquire unregistered", a.Reservations().Acquire(ctx, keyA, kind), ErrReserved)
+				must("register", a.Reservations().Register(ctx, keyA, RegisterOptions{}), nil)
+				must("acquire", a.Reservations().Acquire(ctx, keyA, kind), nil)
 				must("write of another", second(b.WriteAt(data, 0)), ErrReserved)
 				exclusive := kind == capsule.ReservationExclusiveAccess || kind == capsule.ReservationExclusiveAccessRegistrantsOnly || kind == capsule.ReservationExclusiveAccessAllRegistrants
 				if exclusive {
@@ -53,13 +53,13 @@ func TestReservations(t *testing.T) {
 				} else {
 					must("read of another", second(b.ReadAt(data, 0)), nil)
 				}
-				must("register b", b.RegisterReservationKey(ctx, keyB, RegisterOptions{}), nil)
+				must("register b", b.Reservations().Register(ctx, keyB, RegisterOptions{}), nil)
 				if kind.AllRegistrants() || kind.RegistrantsOnly() {
 					must("write of a registrant", second(b.WriteAt(data, 0)), nil)
 				} else {
 					must("write of a registrant", second(b.WriteAt(data, 0)), ErrReserved)
 				}
-				report, err := b.Reservations(ctx)
+				report, err := b.Reservations().Report(ctx)
 				if err != nil || report.Type != kind || len(report.Registrants) != 2 || !report.Holds(a.controller.options.HostID) ||
 					report.Holds(b.controller.options.HostID) != kind.AllRegistrants() {
 					t.Errorf("report %+v, %v", report, err)
@@ -68,23 +68,23 @@ func TestReservations(t *testing.T) {
 				if kind.AllRegistrants() {
 					victim = 0
 				}
-				must("preempt", b.PreemptReservation(ctx, keyB, victim, kind, kind%2 == 0), nil)
+				must("preempt", b.Reservations().Preempt(ctx, keyB, victim, kind, kind%2 == 0), nil)
 				must("write of the one preempted", second(a.WriteAt(data, 0)), ErrReserved)
-				must("replace with a wrong key", b.ReplaceReservationKey(ctx, 1, 2, RegisterOptions{}), ErrReserved)
-				must("replace whatever it is", b.ReplaceReservationKey(ctx, 0, 2, RegisterOptions{IgnoreKey: true}), nil)
-				must("release", b.ReleaseReservation(ctx, 2, kind), nil)
+				must("replace with a wrong key", b.Reservations().Replace(ctx, 1, 2, RegisterOptions{}), ErrReserved)
+				must("replace whatever it is", b.Reservations().Replace(ctx, 0, 2, RegisterOptions{IgnoreKey: true}), nil)
+				must("release", b.Reservations().Release(ctx, 2, kind), nil)
 				must("write", second(a.WriteAt(data, 0)), nil)
-				must("acquire again", b.AcquireReservation(ctx, 2, kind), nil)
-				must("clear", b.ClearReservations(ctx, 2), nil)
-				must("register again", b.RegisterReservationKey(ctx, 3, RegisterOptions{}), nil)
-				must("unregister", b.UnregisterReservationKey(ctx, 3, RegisterOptions{}), nil)
-				if report, err := a.Reservations(ctx); err != nil || len(report.Registrants) != 0 || report.Type != capsule.ReservationNone {
+				must("acquire again", b.Reservations().Acquire(ctx, 2, kind), nil)
+				must("clear", b.Reservations().Clear(ctx, 2), nil)
+				must("register again", b.Reservations().Register(ctx, 3, RegisterOptions{}), nil)
+				must("unregister", b.Reservations().Unregister(ctx, 3, RegisterOptions{}), nil)
+				if report, err := a.Reservations().Report(ctx); err != nil || len(report.Registrants) != 0 || report.Type != capsule.ReservationNone {
 					t.Errorf("report at the end %+v, %v", report, err)
 				}
-				if err := a.AcquireReservation(ctx, keyA, 7); err == nil || !strings.Contains(err.Error(), "no type") {
+				if err := a.Reservations().Acquire(ctx, keyA, 7); err == nil || !strings.Contains(err.Error(), "no type") {
 					t.Errorf("a type that there is not: %v", err)
 				}
-				must("through power loss", a.RegisterReservationKey(ctx, 1, RegisterOptions{Persist: PersistAlways}), ErrUnsupported)
+				must("through power loss", a.Reservations().Register(ctx, 1, RegisterOptions{Persist: PersistAlways}), ErrUnsupported)
 			})
 		})
 	}
@@ -124,7 +124,7 @@ func TestReservationReport(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := n.Reservations(context.Background())
+			report, err := n.Reservations().Report(context.Background())
 			if c.want != "" {
 				if err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%d registrants: %v, want %q", c.registrants, err, c.want)
