@@ -73,7 +73,6 @@ eval "exec $(run ExecStart)"
 // installs, edited as it asks for.
 func TestDeployed(t *testing.T) {
 	beside(t)
-	wantDocumented(t, "../../deploy/README.md", deployed)
 	a := loopbackAddress()
 	instead := []string{"/usr/local/bin/", "DIR/usr/local/bin/", "/etc/", "DIR/etc/", "/srv/", "DIR/srv/", "192.0.2.1", a, "ADDR1", a, "sudo ", ""}
 	r := newReader(t, instead...)
@@ -108,11 +107,7 @@ func TestDeployed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, d := range deployed {
-		if d.by == "" && d.why == "" {
-			r.follow(d)
-		}
-	}
+	r.doDocumented(deployed)
 }
 
 // TestUnits: units can be enabled, and are not exposed to more than they need.

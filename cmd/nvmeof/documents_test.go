@@ -32,18 +32,75 @@ type documented struct {
 	why string
 }
 
-// commandLines are the indented lines of a document, those that go on in the next one
-// joined, without remarks.
+// documents are the tables of all documents that have command lines.
+var documents = map[string][]documented{
+	"README.md":              readme,
+	"deploy/README.md":       deployed,
+	"docs/administration.md": administration,
+	"docs/authentication.md": authentication,
+	"docs/benchmark.md":      benchmark,
+	"docs/host.md":           hostSide,
+	"docs/testing.md":        suites,
+	"docs/verbs.md":          verbsPage,
+}
+
+// TestEveryDocument: each command line that a document shows has its entry, and each
+// link between documents leads to a file.
+func TestEveryDocument(t *testing.T) {
+	const root = "../../"
+	paths, err := filepath.Glob(root + "docs/*.md")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%q, %v", paths, err)
+	}
+	top, err := filepath.Glob(root + "*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range slices.Concat(paths, top, []string{root + "deploy/README.md"}) {
+		wantDocumented(t, path, documents[strings.TrimPrefix(path, root)])
+		wantLinks(t, path)
+	}
+}
+
+// wantLinks wants the files to exist that a document links to.
+func wantLinks(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`\]\(([^)#:]+)[^):]*\)`).FindAllStringSubmatch(string(text), -1) {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
+			t.Errorf("%s links to what is not there: %v", path, err)
+		}
+	}
+}
+
+// doDocumented does what a document says, in its order.
+func (r *reader) doDocumented(lines []documented) {
+	r.t.Helper()
+	for _, d := range lines {
+		if d.by == "" && d.why == "" {
+			r.follow(d)
+		}
+	}
+}
+
+// commandLines are the indented lines of a document, but for those between fences, those
+// that go on in the next one joined, without remarks.
 func commandLines(t *testing.T, path string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	more := false
+	more, fenced := false, false
 	for line := range strings.SplitSeq(string(text), "\n") {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
 		command, indented := strings.CutPrefix(line, "    ")
-		if !indented {
+		if !indented || fenced {
 			continue
 		}
 		command = strings.TrimSpace(regexp.MustCompile(`\s# .*$`).ReplaceAllString(command, ""))

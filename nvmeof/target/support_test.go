@@ -14,10 +14,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-var update = flag.Bool("update", false, "write the table of what the target supports into README.md")
+var update = flag.Bool("update", false, "write the table of what the target supports into docs/compatibility.md")
 
 const (
-	readme       = "../../README.md"
+	supportPage  = "../../docs/compatibility.md"
 	supportBegin = "<!-- go test ./nvmeof/target -run TestSupportTable -update -->\n"
 	supportEnd   = "<!-- end of the table -->\n"
 )
@@ -130,7 +130,7 @@ func (s *supportTable) row(kind string, code int, c covered, io, disc bool) {
 	case disc:
 		kinds = "discovery"
 	}
-	fmt.Fprintf(&s.b, "| %s | %02xh | %s | %s | [%s](nvmeof/target/%s) |\n", kind, code, c.name, kinds, c.test, file)
+	fmt.Fprintf(&s.b, "| %s | %02xh | %s | %s | [%s](../nvmeof/target/%s) |\n", kind, code, c.name, kinds, c.test, file)
 }
 
 func (s *supportTable) write(t *Target) string {
@@ -190,26 +190,26 @@ func testsHere(t *testing.T) map[string]string {
 	return tests
 }
 
-// TestSupportTable holds the README's table against the dispatch tables.
+// TestSupportTable holds the table of docs/compatibility.md against the dispatch tables.
 func TestSupportTable(t *testing.T) {
 	s := &supportTable{t: t, tests: testsHere(t)}
 	want := s.write(newFixture(t).target)
-	b, err := os.ReadFile(readme)
+	b, err := os.ReadFile(supportPage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, ok := strings.Cut(string(b), supportBegin)
 	got, after, ok2 := strings.Cut(rest, supportEnd)
 	if !ok || !ok2 {
-		t.Fatal("README.md has no place for the table")
+		t.Fatal("docs/compatibility.md has no place for the table")
 	}
 	if *update {
-		if err := os.WriteFile(readme, []byte(before+supportBegin+want+supportEnd+after), 0o644); err != nil {
+		if err := os.WriteFile(supportPage, []byte(before+supportBegin+want+supportEnd+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if got != want {
-		t.Errorf("README.md tells something else of what the target supports: go test ./nvmeof/target -run TestSupportTable -update")
+		t.Errorf("docs/compatibility.md says something else of what the target supports: go test ./nvmeof/target -run TestSupportTable -update")
 	}
 }
