@@ -183,7 +183,7 @@ func (d *Device) Close() error {
 		s.Close()
 	}
 	// Ends told by other shards are in shard 0's mailbox now.
-	d.shards[0].mail.run()
+	d.shards[0].mail.Run()
 	d.shards[0].Flush()
 	d.shards[0].manager.close()
 	return d.group.Close()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/internal/mailbox"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
@@ -39,7 +40,7 @@ type shard struct {
 	again   []*queuePair // the other half of that list, swapped each Flush
 	blocked []*queuePair // wait for the receive budget
 	timers  timerHeap
-	mail    mailbox
+	mail    mailbox.Mailbox
 	tx      transmitter
 	manager *manager // connection manager; shard 0 only
 }
@@ -71,7 +72,7 @@ func (s *shard) newQPN() rdmatransport.QPN {
 
 // do runs f on the goroutine that drives the shard.
 func (s *shard) do(f func()) {
-	s.mail.put(f)
+	s.mail.Put(f)
 	s.port.Wake()
 }
 
@@ -81,7 +82,7 @@ func (s *shard) Poll(cs []rdmatransport.Completion) int {
 	if len(cs) == 0 {
 		return 0
 	}
-	s.mail.run()
+	s.mail.Run()
 	if !s.receive() {
 		s.expire()
 	}
@@ -171,7 +172,7 @@ func (s *shard) Wait(d int64) { s.port.Wait(time.Duration(d)) }
 
 // Due implements rdmatransport.CompletionQueue.
 func (s *shard) Due() int64 {
-	if s.mail.full.Load() || s.done.Len() > 0 {
+	if s.mail.Full() || s.done.Len() > 0 {
 		return 0
 	}
 	next := s.timers.next()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/internal/mailbox"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs/internal/ccall"
 )
 
@@ -40,7 +41,7 @@ type completionQueue struct {
 	closed  bool
 
 	waiter waiter
-	mail   mailbox
+	mail   mailbox.Mailbox
 	out    outstanding
 
 	now     time.Duration // of this turn, since the device was opened
@@ -118,7 +119,7 @@ func (c *completionQueue) carry() error {
 
 // do runs f on the goroutine that drives the queue.
 func (c *completionQueue) do(f func()) {
-	c.mail.put(f)
+	c.mail.Put(f)
 	c.waiter.Wake()
 }
 
@@ -145,7 +146,7 @@ func (c *completionQueue) Poll(cs []rdmatransport.Completion) int {
 	if len(cs) == 0 {
 		return 0
 	}
-	c.busy = c.mail.run()
+	c.busy = c.mail.Run()
 	if c.carries {
 		c.control()
 	}
@@ -279,7 +280,7 @@ func (c *completionQueue) Wait(d int64) {
 // Due implements rdmatransport.CompletionQueue. It is what an owner calls before it
 // sleeps, and arms the completion channel.
 func (c *completionQueue) Due() int64 {
-	if c.mail.full.Load() || len(c.backlog) > 0 || !c.arm() {
+	if c.mail.Full() || len(c.backlog) > 0 || !c.arm() {
 		return 0
 	}
 	due := int64(-1)
