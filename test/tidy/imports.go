@@ -81,7 +81,7 @@ var directions = []direction{
 	{"nvmeof/attach", []string{"backend"}, nil},
 	{"nvmeof/nbd", []string{"nvmeof/attach", "nvmeof/shard", "nvmeof/nbd/wire", "backend"}, []string{xsys}},
 	{"nvmeof/nbd/wire", nil, nil},
-	{"cmd", []string{"cmd/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/...", "test/floor"},
+	{"cmd", []string{"cmd/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/...", "internal/floor"},
 		[]string{cobra, pflag, bar, zap, uuid, hdr, xsys}},
 	{"cmd/nvmeof/internal/administer", []string{"cmd/nvmeof/internal/failure", "nvmeof/config", "nvmeof/control"}, []string{cobra, pflag}},
 	{"cmd/nvmeof/internal/benchcommand", []string{"cmd/nvmeof/internal/benchreport", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/fio", "cmd/nvmeof/internal/nvmeverb",
@@ -91,7 +91,8 @@ var directions = []direction{
 		"nvmeof/host", "nvmeof/namedfile", "capsule", "backend"}, []string{cobra, pflag}},
 	{"cmd/nvmeof/internal/perftest", []string{"rdmatransport"}, nil},
 	{"cmd/nvmeof/internal/rdmatools", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/perftest", "rdmatransport"}, []string{cobra, xsys}},
-	{"test", []string{"test/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
+	{"internal/floor", []string{"rdmatransport/..."}, []string{xsys}},
+	{"test", []string{"test/...", "internal/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
 }
 
 // forTests is what tests may import too.

@@ -73,7 +73,7 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/shard":                    1, // the loop
 	"nvmeof/target":                   1, // freeing queues
 	"nvmeof/target/internal/command":  1, // saving reservations
-	"test/floor":                      2, // the other side
+	"internal/floor":                  2, // the other side
 	"cmd/nvmeof/internal/connections": 2, // following changes; each controller that is kept
 	"nvmeof/nbd":                      1, // the loop
 }

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/internal/floor"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
-	"github.com/nvmeof-go/nvmeof/test/floor"
 )
 
 // FloorSpec says between which addresses, on which processors, the floor is
