@@ -23,8 +23,9 @@ type lent struct {
 
 // loans are those of one process. Any goroutine may call their methods.
 type loans struct {
-	mu  sync.Mutex // guards all
-	all []lent
+	mu        sync.Mutex // guards what follows
+	all       []lent
+	returning []lent // of all, those that are being disconnected: their end is no loss
 }
 
 func (l *loans) add(one lent) {
@@ -39,13 +40,37 @@ func (l *loans) list() []lent {
 	return slices.Clone(l.all)
 }
 
-// forget drops one, and reports whether it was there.
-func (l *loans) forget(one lent) bool {
+// giveBack has disconnect end a loan, which is one until that has succeeded. It reports
+// whether there was one that nobody else was ending.
+func (l *loans) giveBack(one lent, disconnect func() error) (bool, error) {
+	l.mu.Lock()
+	mine := slices.Contains(l.all, one) && !slices.Contains(l.returning, one)
+	if mine {
+		l.returning = append(l.returning, one)
+	}
+	l.mu.Unlock()
+	if !mine {
+		return false, nil
+	}
+	err := disconnect()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	is := func(o lent) bool { return o == one }
+	l.returning = slices.DeleteFunc(l.returning, is)
+	if err == nil {
+		l.all = slices.DeleteFunc(l.all, is)
+	}
+	return true, err
+}
+
+// lose drops one that has ended by itself, and reports whether it was there and nobody was
+// ending it.
+func (l *loans) lose(one lent) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := len(l.all)
 	l.all = slices.DeleteFunc(l.all, func(o lent) bool { return o == one })
-	return len(l.all) < n
+	return len(l.all) < n && !slices.Contains(l.returning, one)
 }
 
 // owners are the processes that do something for this one, whose ends it follows.
@@ -149,7 +174,7 @@ func (k *keeper) wait(ctx context.Context) error {
 			case has(&now, l.name):
 				continue
 			}
-			if k.lent.forget(l) && why != nil { // nobody has recalled it meanwhile
+			if k.lent.lose(l) && why != nil {
 				lost = fmt.Errorf("%s: %w", l.name, why)
 			}
 		}
@@ -165,22 +190,26 @@ func (k *keeper) wait(ctx context.Context) error {
 // orphans forgets the controllers whose process has ended, and returns their names.
 func (k *keeper) orphans(ctx context.Context) (names []string) {
 	for _, l := range k.lent.list() {
-		if _, err := l.owner.Info(ctx); err != nil && ctx.Err() == nil && k.lent.forget(l) {
+		if _, err := l.owner.Info(ctx); err != nil && ctx.Err() == nil && k.lent.lose(l) {
 			names = append(names, l.name)
 		}
 	}
 	return names
 }
 
-// recall disconnects those of the wanted controllers that others hold for us.
+// recall disconnects those of the wanted controllers that others hold for us. One that
+// could not be disconnected is asked for again by the next recall, or at the end.
 func (k *keeper) recall(ctx context.Context, wanted func(connections.SubsystemInfo, connections.ControllerInfo) bool) (names []string, err error) {
 	var errs []error
 	for _, l := range k.lent.list() {
-		if !wanted(connections.SubsystemInfo{NQN: l.nqn}, connections.ControllerInfo{Name: l.name, Transport: l.transport}) || !k.lent.forget(l) {
+		if !wanted(connections.SubsystemInfo{NQN: l.nqn}, connections.ControllerInfo{Name: l.name, Transport: l.transport}) {
 			continue
 		}
-		done, err := l.owner.Disconnect(ctx, "", l.name, "")
-		names = append(names, done...)
+		_, err := k.lent.giveBack(l, func() error {
+			done, err := l.owner.Disconnect(ctx, "", l.name, "")
+			names = append(names, done...)
+			return err
+		})
 		errs = append(errs, err)
 	}
 	return names, errors.Join(errs...)
@@ -192,7 +221,10 @@ func (k *keeper) giveBack() error {
 	defer cancel()
 	var errs []error
 	for _, l := range k.lent.list() {
-		_, err := l.owner.Disconnect(ctx, "", l.name, "")
+		_, err := k.lent.giveBack(l, func() error {
+			_, err := l.owner.Disconnect(ctx, "", l.name, "")
+			return err
+		})
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
