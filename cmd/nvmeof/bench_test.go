@@ -140,7 +140,7 @@ func TestBenchUsage(t *testing.T) {
 		"--rwmixread 101":                      "0 to 100",
 		"--runtime x":                          "runtime",
 		"--runtime -5":                         "runtime",
-		"--size 0":                             `--size: size "0"`,
+		"--size 0":                             `--size: size 0`,
 		"--fsync 1":                            "writes nothing that could be flushed",
 		"--verify md5":                         "only crc32c",
 		"--verify crc32":                       "did you mean crc32c?",

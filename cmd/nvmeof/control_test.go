@@ -235,7 +235,7 @@ func TestConfigErrors(t *testing.T) {
 	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: "127.99.1.1"}}
 	bad := c.write(t, "bad.yaml", strings.Replace(testConfig, "size: 16MiB", "size: 16Mib", 1))
 	for _, line := range []string{"target --config " + bad, "target check " + bad, "target apply " + bad, "target export --from " + bad} {
-		command(t, words(line)...).want(t, exitUsage, bad+":12:24: subsystems[0].namespaces[0].memory.size: size 16Mib: write it as 4096, 4KiB, 512MiB or 10GB")
+		command(t, words(line)...).want(t, exitUsage, bad+":12:24: subsystems[0].namespaces[0].memory.size: size 16Mib: write it as 4096, 4k, 512MiB or 10GB")
 	}
 	good := c.write(t, "good.yaml", testConfig)
 	command(t, "target", "check", good).want(t, 0, "is right", "warning: "+good+":9:21: ")

@@ -15,7 +15,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/loopback"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
@@ -120,7 +119,7 @@ func (d *demo) run(ctx context.Context) error {
 }
 
 func (d *demo) check() (err error) {
-	if d.size, err = sizes.Parse(d.flags.size); err != nil {
+	if d.size, err = nvmeof.ParseSize(d.flags.size); err != nil {
 		return usage("--size: %v", err)
 	}
 	if d.size < maxLoad || d.size%chunk != 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/disk"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
@@ -43,7 +43,7 @@ func parseExport(s string) (export, error) {
 	parts := strings.Split(s, ",")
 	e := export{path: parts[0]}
 	if size, ok := strings.CutPrefix(parts[0], "mem:"); ok {
-		n, err := sizes.Parse(size)
+		n, err := nvmeof.ParseSize(size)
 		if err != nil {
 			return e, fmt.Errorf("export %q: %w", s, err)
 		}
@@ -75,7 +75,7 @@ func (e *export) option(s string) (err error) {
 			err = fmt.Errorf("block size %q: it is 512 or 4096", value)
 		}
 	case "size":
-		e.size, err = sizes.Parse(value)
+		e.size, err = nvmeof.ParseSize(value)
 	case "ro":
 		e.readOnly = true
 	case "buffered":

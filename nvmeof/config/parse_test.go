@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -37,7 +38,7 @@ func TestProblems(t *testing.T) {
 		{"fraction", head + "limits: {shards: 2.5}\n", []string{"f:2:18: limits.shards: 2.5 is not a whole number in decimal digits"}},
 		{"too many", head + "limits: {shards: 65}\n", []string{"f:2:18: limits.shards: 65 is too large; at most 64"}},
 		{"none", head + "limits: {shards: 0}\n", []string{"f:2:18: limits.shards: 0 is too small; at least 1"}},
-		{"size", head + "limits: {queue-memory: 1 gig}\n", []string{`f:2:24: limits.queue-memory: size "1 gig": write it as 4096, 4KiB, 512MiB or 10GB`}},
+		{"size", head + "limits: {queue-memory: 1 gig}\n", []string{`f:2:24: limits.queue-memory: size "1 gig": write it as 4096, 4k, 512MiB or 10GB`}},
 		{"size overflow", head + "limits: {queue-memory: 9000000000TiB}\n", []string{"limits.queue-memory: size 9000000000TiB: write it as"}},
 		{"size negative", head + "limits: {queue-memory: -1}\n", []string{"limits.queue-memory: size -1: write it as"}},
 		{"in-capsule", head + "limits: {in-capsule: 1000}\n", []string{"f:2:22: limits.in-capsule: 1KB is not a multiple of 16; write 1008"}},
@@ -195,9 +196,29 @@ func TestQuotes(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	for text, want := range map[string]string{"4096": "4KiB", "4k": "4KiB", "1G": "1GiB", "10GB": "10GB", "1000": "1KB", "1536": "1536", "1048576": "1MiB", "1024GiB": "1TiB"} {
-		if s, err := ParseSize(text); err != nil || s.String() != want {
+	expression, _ := (*Size)(nil).pattern()
+	schema := regexp.MustCompile(expression)
+	parse := func(text string) (s Size, err error) {
+		err = s.UnmarshalText([]byte(text))
+		return s, err
+	}
+	for text, want := range map[string]string{
+		"4096": "4KiB", "4k": "4KiB", "4K": "4KiB", "1G": "1GiB", "1g": "1GiB", "2m": "2MiB", "3t": "3TiB", "7B": "7", "512MiB": "512MiB",
+		"10GB": "10GB", "1000": "1KB", "1536": "1536", "1048576": "1MiB", "1024GiB": "1TiB",
+	} {
+		if s, err := parse(text); err != nil || s.String() != want {
 			t.Errorf("%s is %v, %v, want %s", text, s, err, want)
+		}
+		if !schema.MatchString(text) {
+			t.Errorf("the schema has no %s", text)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "+1", "k", "1.5k", "99999999999G", "1GiBs", "1Gi", "1gib", "0x10", "1 g"} {
+		if s, err := parse(text); err == nil {
+			t.Errorf("%q is %v, want an error", text, s)
+		}
+		if text != "99999999999G" && schema.MatchString(text) {
+			t.Errorf("the schema has %q", text)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,51 +23,19 @@ type value interface {
 	pattern() (expression string, names []string)
 }
 
-// A Size is a number of bytes, written 4096, 4KiB, 10GiB or 10GB.
+// A Size is a number of bytes, written 4096, 4k, 4KiB, 10GiB or 10GB.
 type Size int64
 
-var sizeUnits = []struct {
-	suffix string
-	bytes  int64
-}{
-	{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
-	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3},
-	{"T", 1 << 40}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"k", 1 << 10}, {"B", 1},
-}
-
-// ParseSize reads a positive size; single letters are binary, as for fio.
-func ParseSize(s string) (Size, error) {
-	number, unit := s, int64(1)
-	for _, u := range sizeUnits {
-		if n, ok := strings.CutSuffix(s, u.suffix); ok {
-			number, unit = n, u.bytes
-			break
-		}
-	}
-	n, err := strconv.ParseUint(number, 10, 63)
-	if err != nil || n == 0 || int64(n) > (1<<63-1)/unit {
-		return 0, fmt.Errorf("size %s: write it as 4096, 4KiB, 512MiB or 10GB", nvmeof.Printable(s))
-	}
-	return Size(int64(n) * unit), nil
-}
-
 // String is the shortest way to write the size; binary units are preferred.
-func (s Size) String() string {
-	best := strconv.FormatInt(int64(s), 10)
-	for _, u := range sizeUnits[:8] {
-		if s != 0 && int64(s)%u.bytes == 0 {
-			text := strconv.FormatInt(int64(s)/u.bytes, 10) + u.suffix
-			if len(text) < len(best) || len(text) == len(best) && len(u.suffix) == 3 {
-				best = text
-			}
-		}
-	}
-	return best
-}
+func (s Size) String() string { return nvmeof.FormatSize(int64(s)) }
 
-func (s *Size) UnmarshalText(b []byte) (err error) { *s, err = ParseSize(string(b)); return err }
-func (s Size) MarshalText() ([]byte, error)        { return []byte(s.String()), nil }
-func (*Size) pattern() (string, []string)          { return `^[1-9][0-9]*([KMGT]i?B?|k|B)?$`, nil }
+func (s *Size) UnmarshalText(b []byte) error {
+	n, err := nvmeof.ParseSize(string(b))
+	*s = Size(n)
+	return err
+}
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (*Size) pattern() (string, []string)   { return `^[1-9][0-9]*(([KMGT]i?)?B|[KMGTkmgt])?$`, nil }
 
 // A Duration is written 5s or 250ms.
 type Duration time.Duration

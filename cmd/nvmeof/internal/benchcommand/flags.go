@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 )
 
@@ -218,7 +218,7 @@ func (l *load) place(j *bench.Job) error {
 		if s.text == "" || s.text == "0" && s.name == "offset" {
 			continue
 		}
-		n, err := sizes.Parse(s.text)
+		n, err := nvmeof.ParseSize(s.text)
 		if err != nil {
 			return failure.Usagef("--%s: %v", s.name, err)
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 )
 
@@ -39,7 +39,7 @@ const (
 )
 
 func requestSize(text string) (int, error) {
-	n, err := sizes.Parse(text)
+	n, err := nvmeof.ParseSize(text)
 	if err == nil && n > maxRequest {
 		err = fmt.Errorf("%s: at most 16 MiB", text)
 	}
@@ -131,7 +131,7 @@ func (l *load) rates(j *bench.Job) error {
 		if text == "0" {
 			return 0, nil
 		}
-		return sizes.Parse(text)
+		return nvmeof.ParseSize(text)
 	}
 	if l.rate != "" && l.rateIOPS != "" {
 		return failure.Usagef("--rate and --rate_iops: one of them, since both are the same limit in other units")

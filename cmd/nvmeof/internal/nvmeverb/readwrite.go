@@ -14,8 +14,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sizes"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
@@ -77,7 +77,7 @@ func (t *transfer) size() (int64, error) {
 	if t.dataSize == "" {
 		return 0, failure.Usagef("data size not provided")
 	}
-	n, err := sizes.Parse(t.dataSize)
+	n, err := nvmeof.ParseSize(t.dataSize)
 	if err != nil {
 		return 0, failure.Usagef("--data-size: %v", err)
 	}

@@ -1,2 +1,0 @@
-// Package sizes reads sizes in bytes as people write them on a command line.
-package sizes

@@ -1,0 +1,53 @@
+package nvmeof
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+var sizeUnits = []struct {
+	suffix string
+	bytes  int64
+}{
+	{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
+	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3},
+	{"T", 1 << 40}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10},
+	{"t", 1 << 40}, {"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}, {"B", 1},
+}
+
+// writtenUnits are the first of sizeUnits, which FormatSize writes.
+const writtenUnits = 8
+
+// ParseSize reads a positive number of bytes, as flags and documents have it: 4096, 4k,
+// 1GiB or 10GB. Single letters are binary, as for fio.
+func ParseSize(s string) (int64, error) {
+	number, unit := s, int64(1)
+	for _, u := range sizeUnits {
+		if n, ok := strings.CutSuffix(s, u.suffix); ok {
+			number, unit = n, u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || n == 0 || int64(n) > math.MaxInt64/unit {
+		return 0, fmt.Errorf("size %s: write it as 4096, 4k, 512MiB or 10GB", Printable(s))
+	}
+	return int64(n) * unit, nil
+}
+
+// FormatSize is the shortest way to write a number of bytes for [ParseSize]; binary units
+// are preferred.
+func FormatSize(size int64) string {
+	best := strconv.FormatInt(size, 10)
+	for _, u := range sizeUnits[:writtenUnits] {
+		if size != 0 && size%u.bytes == 0 {
+			text := strconv.FormatInt(size/u.bytes, 10) + u.suffix
+			if len(text) < len(best) || len(text) == len(best) && len(u.suffix) == 3 {
+				best = text
+			}
+		}
+	}
+	return best
+}
