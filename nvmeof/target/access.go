@@ -2,13 +2,13 @@ package target
 
 import (
 	"fmt"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"maps"
 
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // AllowHost lets the host with that NQN connect, with all rights; one that is
@@ -184,7 +184,7 @@ type ioController Controller
 const mayWrite = "Subsystem.SetAccess or SetHost with AccessWrite"
 
 // Refused says once why a host that tries to write may not.
-func (c *ioController) Refused(ns *namespace.Namespace) {
+func (c *ioController) Refused(ns *storage.Namespace) {
 	if c.protested.Load() || c.protested.Swap(true) {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
 // SetReadOnly makes the namespace read-only for all hosts, or lets those write
@@ -144,6 +145,19 @@ func (n *Namespace) stopPause() {
 // fail.
 func (t *Target) Revalidate() {
 	for _, v := range t.volumes.All() {
-		v.Revalidate()
+		if v.Revalidate() {
+			t.exports(v, (*Subsystem).namespaceChanged)
+		}
+	}
+}
+
+// exports calls f with each export of a volume: the subsystem and the namespace's identifier.
+func (t *Target) exports(v *storage.Volume, f func(*Subsystem, capsule.NSID)) {
+	for _, s := range t.Subsystems() {
+		for ns := range s.table().All {
+			if ns.Volume == v {
+				f(s, ns.ID)
+			}
+		}
 	}
 }

@@ -3,12 +3,12 @@ package target
 import (
 	"bytes"
 	"encoding/binary"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"math"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -358,7 +358,7 @@ func TestBadIdentify(t *testing.T) {
 		{"UUID index", capsule.Identify{CNS: capsule.CNSController, UUID: 1}, 0, 4096, invalidField},
 		{"CNS 00h, NSID 0", capsule.Identify{}, 0, 4096, invalidNS},
 		{"CNS 00h, all namespaces", capsule.Identify{}, capsule.NSIDBroadcast, 4096, invalidNS},
-		{"CNS 00h, NSID above NN", capsule.Identify{}, namespace.Max + 1, 4096, invalidNS},
+		{"CNS 00h, NSID above NN", capsule.Identify{}, storage.MaxNamespace + 1, 4096, invalidNS},
 		{"CNS 03h, inactive", capsule.Identify{CNS: capsule.CNSDescriptors}, 2, 4096, invalidNS},
 		{"CNS 08h, NSID 0", capsule.Identify{CNS: capsule.CNSNamespaceIndependent}, 0, 4096, invalidNS},
 		{"CNS 02h, NSID all ones", capsule.Identify{CNS: capsule.CNSActiveNamespaces}, capsule.NSIDBroadcast, 4096, invalidNS},

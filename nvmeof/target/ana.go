@@ -1,11 +1,11 @@
 package target
 
 import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 func (l *Listener) state(g capsule.ANAGroup) capsule.ANAState { return l.ana.Load().State(g) }
@@ -70,7 +70,7 @@ func (s *Subsystem) groupChanges() ana.Changes {
 
 // maxANALog is how long the page can become. Hosts compute it from NANAGRPID and MNAN, and
 // some read all of it, in parts, however long it is.
-const maxANALog = capsule.ANALogHeaderSize + ana.Away*capsule.ANADescriptorHeader + namespace.Max*4
+const maxANALog = capsule.ANALogHeaderSize + ana.Away*capsule.ANADescriptorHeader + storage.MaxNamespace*4
 
 // anaLog has the groups of the namespaces that the host sees, and zeroes up to where it
 // could reach.

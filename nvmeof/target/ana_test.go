@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
 // A groupState is a descriptor of the ANA log.
@@ -150,10 +149,10 @@ func TestFeaturesByPath(t *testing.T) {
 	for _, state := range []capsule.ANAState{capsule.ANAInaccessible, capsule.ANAPersistentLoss, capsule.ANAChange, capsule.ANANonOptimized} {
 		f.must(near.SetANAState(1, state))
 		for _, id := range []capsule.FID{capsule.FeatureReservationMask, capsule.FeatureReservationPersist, capsule.FeatureNamespaceWriteProtect} {
-			a.admin.wantStatus(ana.Status(state), get(id, 1))
+			a.admin.wantStatus(near.ana.Load().Status(1), get(id, 1))
 			a.admin.wantStatus(capsule.StatusInvalidNamespace|dnr, get(id, 2))
 		}
-		a.admin.wantStatus(ana.Status(state), protect(1, 0))
+		a.admin.wantStatus(near.ana.Load().Status(1), protect(1, 0))
 		a.admin.wantOK(get(capsule.FeatureVolatileWriteCache, 0))
 	}
 }

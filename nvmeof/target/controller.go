@@ -1,6 +1,7 @@
 package target
 
 import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -48,11 +48,11 @@ type Controller struct {
 	// dismissed says that the log tells already why the association ends.
 	dismissed bool
 
-	view       namespace.View // the host's rights in it: see Subsystem.judge and grant
-	protested  atomic.Bool    // see refuseWrite
-	generation atomic.Uint64  // of its discovery log; see Target.reshape
-	aborts     int            // Abort commands under way
-	durable    atomic.Bool    // the host switched the volatile write cache off; I/O queues read it
+	view       storage.View  // the host's rights in it: see Subsystem.judge and grant
+	protested  atomic.Bool   // see refuseWrite
+	generation atomic.Uint64 // of its discovery log; see Target.reshape
+	aborts     int           // Abort commands under way
+	durable    atomic.Bool   // the host switched the volatile write cache off; I/O queues read it
 
 	errors errorRing
 

@@ -3,6 +3,7 @@ package target
 import (
 	"errors"
 	"fmt"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,7 +11,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -21,7 +21,7 @@ type Device struct {
 	target  *Target
 	rdma    rdmatransport.Device
 	attrs   rdmatransport.Attrs
-	site    volume.Site    // what volumes know of it
+	site    storage.Site   // what volumes know of it
 	workers []*worker      // constant once the target has the device
 	queues  sync.WaitGroup // registered ones; added to under Target.mu
 	removed bool           // nothing is added any more; under Target.mu
@@ -46,8 +46,6 @@ func (t *Target) AddDevice(dev rdmatransport.Device) (*Device, error) {
 	if err := t.cfg.checkDevice(&d.attrs); err != nil {
 		return nil, err
 	}
-	t.volumes.Lock()
-	defer t.volumes.Unlock()
 	err := d.start()
 	if err == nil {
 		err = t.enter(d)
@@ -69,20 +67,18 @@ func (t *Target) enter(d *Device) error {
 	return nil
 }
 
-// start gives the device its shards, and every volume a way to them. Called with
-// Target.volumes locked.
+// start gives the device its shards, and every volume a way to them.
 func (d *Device) start() (err error) {
 	if d.site.Domain, err = d.rdma.NewDomain(); err != nil {
 		return fmt.Errorf("target: protection domain: %w", err)
 	}
 	d.site.Pins = d.attrs.Pins
-	d.target.volumes.AddSite(&d.site)
 	for range d.target.cfg.Shards {
 		if err := d.addWorker(); err != nil {
 			return err
 		}
 	}
-	return d.target.volumes.OpenOn(&d.site)
+	return d.target.volumes.AddSite(&d.site)
 }
 
 func (d *Device) addWorker() error {
@@ -168,8 +164,6 @@ func (d *Device) Remove(why string) error {
 	t.dropQueues(func(q *queue) bool { return q.worker.device == d }, why)
 	d.queues.Wait()
 	t.volumes.Quiesce(&d.site)
-	t.volumes.Lock()
-	defer t.volumes.Unlock()
 	return errors.Join(append(errs, d.stop())...)
 }
 
@@ -177,8 +171,7 @@ func (d *Device) Remove(why string) error {
 // commands that came through the device, in order.
 func (d *Device) Unfinished() []string { return d.target.volumes.Unfinished(&d.site) }
 
-// stop undoes start, whatever of it was done. No queue is left. Called with
-// Target.volumes locked.
+// stop undoes start, whatever of it was done. No queue is left.
 func (d *Device) stop() error {
 	errs := []error{d.target.volumes.RemoveSite(&d.site)}
 	for _, w := range d.workers {

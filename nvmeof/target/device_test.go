@@ -2,6 +2,7 @@ package target
 
 import (
 	"errors"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
@@ -246,7 +246,7 @@ func (f *fixture) changeAll() error {
 // TestDevicesAreBounded: one too many is refused, and leaves nothing.
 func TestDevicesAreBounded(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Shards, c.Arena = 4, 1<<20 })
-	for range volume.MaxPlaces/4 - 1 {
+	for range storage.MaxPlaces/4 - 1 {
 		_, err := f.target.AddDevice(newFakeDevice())
 		f.must(err)
 	}

@@ -1,12 +1,12 @@
 package target
 
 import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -229,7 +229,7 @@ func TestSubsystemsAreJudged(t *testing.T) {
 	if _, err := f.sub.AddNamespace(NamespaceConfig{Store: f.store, NSID: 1}); err == nil {
 		t.Error("a second namespace 1 is accepted")
 	}
-	if _, err := f.sub.AddNamespace(NamespaceConfig{Store: f.store, NSID: namespace.Max + 1}); err == nil {
+	if _, err := f.sub.AddNamespace(NamespaceConfig{Store: f.store, NSID: storage.MaxNamespace + 1}); err == nil {
 		t.Error("a namespace above NN is accepted")
 	}
 	if err := f.sub.RemoveNamespace(7); err == nil {

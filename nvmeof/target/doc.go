@@ -22,10 +22,10 @@
 //   - health: how stores are, critical warnings, the SMART page
 //   - kept, sealed: files for what has to survive a power failure, and its form
 //   - life: what a subsystem counts over its life, as it is written down
-//   - namespace: what shards know of a namespace, and which of them a host sees
-//   - reservation: what commands make of a reservation; in keeper, what keeps it
+//   - reservation: what commands make of a reservation
 //   - state: those parts of a controller that are values
-//   - volume: stores, the lanes of shards to them, and their size and health
+//   - storage: volumes with the lanes of shards to them, namespaces with their gates, and
+//     which of them a host sees
 //
 // # Changes while hosts are connected
 //
@@ -52,9 +52,8 @@
 //     groups to inaccessible.
 //   - A device that is removed takes its listeners along. What its connections have
 //     under way is waited for.
-//   - Locks are taken in the order Subsystem.change, that of Target.volumes, Target.mu,
-//     Subsystem.mu, the hosts' own. Shards take the last three, so nobody waits for a
-//     shard under those. Which shards there are changes under that of Target.volumes.
+//   - Locks are taken in the order Subsystem.change, Target.mu, Subsystem.mu, the hosts'
+//     own. Shards take the last three, so nobody waits for a shard under those.
 //
 // # Do Not Retry
 //

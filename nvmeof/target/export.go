@@ -3,11 +3,11 @@ package target
 import (
 	"cmp"
 	"fmt"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // AddNamespace exports a store. Connected hosts are told by an event.
@@ -28,7 +28,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 		return nil, err
 	}
 	c.NSID, c.Group = ns.ID(), ns.Group()
-	if err := s.target.volumes.Acquire(c.Store, c.Name, c.Reservations, (*storeHolder)(ns)); err != nil {
+	if err := s.target.volumes.Acquire(c.Store, c.Name, c.Reservations, ns.ns); err != nil {
 		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
 	}
 	s.succeed(ns.ns)
@@ -50,8 +50,8 @@ func (s *Subsystem) newNamespace(c NamespaceConfig) (*Namespace, error) {
 	if c.NSID == 0 {
 		c.NSID = table.Free()
 	}
-	if c.NSID > namespace.Max {
-		return nil, fmt.Errorf("namespace %d of %s: at most %d", c.NSID, s.nqn, namespace.Max)
+	if c.NSID > storage.MaxNamespace {
+		return nil, fmt.Errorf("namespace %d of %s: at most %d", c.NSID, s.nqn, storage.MaxNamespace)
 	}
 	if !ana.Valid(c.Group) {
 		return nil, fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", c.NSID, s.nqn, c.Group, ana.MaxGroups)
@@ -65,9 +65,9 @@ func (s *Subsystem) newNamespace(c NamespaceConfig) (*Namespace, error) {
 
 // moved tells hosts that something came in place of what was at an identifier, or nothing;
 // nil is nothing. Called with change held.
-func (s *Subsystem) moved(was, now *namespace.Namespace) {
+func (s *Subsystem) moved(was, now *storage.Namespace) {
 	away := false
-	for _, n := range []*namespace.Namespace{was, now} {
+	for _, n := range []*storage.Namespace{was, now} {
 		if n != nil {
 			s.regrouped(n.Shown())
 			away = away || n.Away()
@@ -125,7 +125,7 @@ func (s *Subsystem) end(id capsule.NSID, back bool) error {
 	}
 	s.target.urge(ns.ns.Drain(), nil, s.target.fetchPatience, func(q *queue) bool { return q.HoldsUp(ns.ns) })
 	s.depart(ns.ns)
-	return s.target.volumes.Release(ns.ns.Volume, (*storeHolder)(ns))
+	return s.target.volumes.Release(ns.ns)
 }
 
 // withdraw takes a namespace out, of which commands may still be in flight. It returns nil
@@ -139,7 +139,7 @@ func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
 	}
 	var left *Namespace
 	if back {
-		left = &Namespace{subsystem: s, ns: namespace.New(was.Identity, was.Group(), was.ReadOnly())}
+		left = &Namespace{subsystem: s, ns: storage.NewNamespace(was.Identity, was.Group(), was.ReadOnly())}
 	}
 	s.replace(id, left)
 	if ns != nil {
@@ -168,7 +168,7 @@ func (s *Subsystem) exported(id capsule.NSID) *Namespace {
 // for hosts alone. Called with change held.
 func (s *Subsystem) replace(id capsule.NSID, ns *Namespace) {
 	list := slices.DeleteFunc(s.Namespaces(), func(o *Namespace) bool { return o.ns.ID == id })
-	var seen *namespace.Namespace
+	var seen *storage.Namespace
 	if ns != nil {
 		seen = ns.ns
 	}

@@ -18,6 +18,6 @@ func (n *Namespace) ClearFault() error {
 	}
 	n.subsystem.target.log.Info("fault of a namespace is cleared", zap.Uint32("nsid", uint32(n.ns.ID)),
 		zap.String("subsystem", n.subsystem.nqn), zap.String("export", n.ns.Volume.Name))
-	n.ns.Volume.Examine(time.Now())
+	n.subsystem.target.examine(n.ns.Volume, time.Now())
 	return nil
 }

@@ -1,11 +1,11 @@
 package target
 
 import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"slices"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -16,13 +16,20 @@ func (t *Target) watchStores() {
 		t.saveStates(&saved)
 		t.Revalidate()
 		for _, v := range t.volumes.All() {
-			v.Examine(time.Now())
+			t.examine(v, time.Now())
 		}
 	}
 }
 
+// examine asks a store how it is, and has hosts told of what is new.
+func (t *Target) examine(v *storage.Volume, now time.Time) {
+	if v.Examine(now) {
+		t.exports(v, (*Subsystem).healthChanged)
+	}
+}
+
 // healthChanged lets every controller look at what its host has to be told.
-func (s *Subsystem) healthChanged() {
+func (s *Subsystem) healthChanged(capsule.NSID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
@@ -46,7 +53,7 @@ func (c *Controller) checkHealth() {
 
 // warnings is Critical Warning for some namespaces: theirs, and what follows from
 // the thresholds that this host has set.
-func (c *Controller) warnings(list []*namespace.Namespace) (w uint8) {
+func (c *Controller) warnings(list []*storage.Namespace) (w uint8) {
 	for _, ns := range list {
 		h := ns.Volume.Health.Load()
 		w |= h.Warnings()

@@ -3,6 +3,7 @@ package target
 import (
 	"encoding/binary"
 	"errors"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"strings"
 	"sync"
 	"testing"
@@ -11,7 +12,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // An ailingStore is a store that says what the test says of its room and drive.
@@ -64,8 +64,8 @@ func ailing(t *testing.T) (*fixture, *ailingStore, func(), *hostQueue) {
 	h, _ := f.connectAdmin(0)
 	now := time.Now()
 	examine := func() {
-		now = now.Add(volume.AskDrives)
-		ns.ns.Volume.Examine(now)
+		now = now.Add(storage.AskDrives)
+		ns.subsystem.target.examine(ns.ns.Volume, now)
 		h.turns(2)
 	}
 	examine()

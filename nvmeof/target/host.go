@@ -2,13 +2,13 @@ package target
 
 import (
 	"fmt"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"maps"
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // Access is what a host may do with a namespace.
@@ -44,8 +44,8 @@ func (c *HostConfig) check() error {
 		return fmt.Errorf("host %q: not a valid NQN: 1 to %d bytes of printable UTF-8", c.NQN, capsule.MaxNQN)
 	}
 	for id, a := range c.Namespaces {
-		if id == 0 || id > namespace.Max {
-			return fmt.Errorf("host %s: namespace %d: 1 to %d", c.NQN, id, namespace.Max)
+		if id == 0 || id > storage.MaxNamespace {
+			return fmt.Errorf("host %s: namespace %d: 1 to %d", c.NQN, id, storage.MaxNamespace)
 		}
 		if a > AccessNone {
 			return fmt.Errorf("host %s: namespace %d: %v: want AccessWrite, AccessRead or AccessNone", c.NQN, id, a)

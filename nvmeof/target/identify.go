@@ -1,6 +1,7 @@
 package target
 
 import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"math/bits"
 	"slices"
 
@@ -8,7 +9,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -97,7 +97,7 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.ANATT, id.ANACAP = ana.Transition, 0x1f // reports all five states
 	id.ANAGRPMAX, id.NANAGRPID = ana.Away, ana.Away
 	id.SQES, id.CQES = state.SQEntryShift<<4|state.SQEntryShift, state.CQEntryShift<<4|state.CQEntryShift
-	id.NN, id.MNAN = namespace.Max, namespace.Max
+	id.NN, id.MNAN = storage.MaxNamespace, storage.MaxNamespace
 	id.ONCS = capsule.ONCSCompare | capsule.ONCSDatasetManagement | capsule.ONCSWriteZeroes | capsule.ONCSTimestamp |
 		capsule.ONCSVerify | capsule.ONCSCopy | capsule.ONCSReservations
 	id.OCFS = 1 << 0 // source ranges of format 0
@@ -151,7 +151,7 @@ func identifyNamespace(c *Controller, r *command.Request, _ capsule.Identify) ca
 // identifyAway has what is known of a namespace that is away, without a size: NVM command
 // set 1.0, 4.1.5.1. A host that fails where Identify does, as SPDK's, has the others. Linux
 // does not come here, since it has asked first whether the namespace is ready: see CAP.CRMS.
-func identifyAway(r *command.Request, ns *namespace.Namespace) {
+func identifyAway(r *command.Request, ns *storage.Namespace) {
 	id := capsule.IdentifyNamespace{NMIC: capsule.NMICShared, ANAGRPID: uint32(ns.Shown()), NGUID: ns.NGUID, EUI64: ns.EUI64}
 	id.LBAF[0].LBADS = 9
 	id.Encode(r.Data)
@@ -160,7 +160,7 @@ func identifyAway(r *command.Request, ns *namespace.Namespace) {
 // deallocateFeatures says that Write Zeroes frees blocks where the store can. What
 // blocks that Dataset Management freed read as is not reported: parts of the store's
 // own units stay as they were.
-func deallocateFeatures(n *namespace.Namespace) uint8 {
+func deallocateFeatures(n *storage.Namespace) uint8 {
 	if n.Volume.Info.Deallocate {
 		return capsule.DLFEATWriteZeroes
 	}
@@ -168,7 +168,7 @@ func deallocateFeatures(n *namespace.Namespace) uint8 {
 }
 
 // attributes says whether the host may write.
-func (c *Controller) attributes(n *namespace.Namespace) uint8 {
+func (c *Controller) attributes(n *storage.Namespace) uint8 {
 	if !c.view.MayWrite(n) {
 		return capsule.NSATTRWriteProt
 	}
@@ -176,7 +176,7 @@ func (c *Controller) attributes(n *namespace.Namespace) uint8 {
 }
 
 // optimal sets the preferred granularity of writes and deallocation.
-func optimal(n *namespace.Namespace, id *capsule.IdentifyNamespace) {
+func optimal(n *storage.Namespace, id *capsule.IdentifyNamespace) {
 	if n.Volume.Info.Optimal < n.Volume.Info.BlockSize {
 		return
 	}
@@ -187,7 +187,7 @@ func optimal(n *namespace.Namespace, id *capsule.IdentifyNamespace) {
 
 // atomicUnits sets what survives a power failure whole, where it is more than one
 // block.
-func atomicUnits(n *namespace.Namespace, id *capsule.IdentifyNamespace) {
+func atomicUnits(n *storage.Namespace, id *capsule.IdentifyNamespace) {
 	if n.Volume.Info.AtomicUnit < 2*n.Volume.Info.BlockSize {
 		return
 	}
@@ -197,7 +197,7 @@ func atomicUnits(n *namespace.Namespace, id *capsule.IdentifyNamespace) {
 }
 
 // reservationCapabilities is RESCAP, zero where there are no reservations.
-func reservationCapabilities(ns *namespace.Namespace) uint8 {
+func reservationCapabilities(ns *storage.Namespace) uint8 {
 	if !ns.Reservable() {
 		return 0
 	}

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"math"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 func pattern(n int, seed byte) []byte {
@@ -104,7 +104,7 @@ func TestBadReadWrite(t *testing.T) {
 				})
 			}
 			io.t = t
-			for _, bad := range []capsule.NSID{0, 3, namespace.Max, namespace.Max + 1, 0xfffffffe, capsule.NSIDBroadcast} {
+			for _, bad := range []capsule.NSID{0, 3, storage.MaxNamespace, storage.MaxNamespace + 1, 0xfffffffe, capsule.NSIDBroadcast} {
 				io.wantStatus(capsule.StatusInvalidNamespace|dnr, ioCommand(op, bad, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
 			}
 		}

@@ -3,6 +3,7 @@ package target
 import (
 	"errors"
 	"fmt"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -13,7 +14,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/kept"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/life"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // A StateStore keeps through restarts what a subsystem counts over its life, and the write
@@ -210,7 +210,7 @@ func (s *Subsystem) refresh() {
 }
 
 // note brings what the record has of a namespace up to date. Called with mu held.
-func (s *Subsystem) note(ns *namespace.Namespace) {
+func (s *Subsystem) note(ns *storage.Namespace) {
 	n := life.Namespace{UUID: ns.UUID, Protected: ns.Protection() == capsule.WriteProtected}
 	ns.AddTo(&n.Counts)
 	s.life.record.Namespaces[ns.ID] = n
@@ -218,7 +218,7 @@ func (s *Subsystem) note(ns *namespace.Namespace) {
 
 // resume gives a namespace that comes what was known of it when it left, in this life of the
 // target or another. It is called before shards see it, and leave when it has gone.
-func (s *Subsystem) resume(ns *namespace.Namespace) {
+func (s *Subsystem) resume(ns *storage.Namespace) {
 	l := &s.life
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +232,7 @@ func (s *Subsystem) resume(ns *namespace.Namespace) {
 	}
 }
 
-func (s *Subsystem) depart(ns *namespace.Namespace) {
+func (s *Subsystem) depart(ns *storage.Namespace) {
 	s.life.mu.Lock()
 	defer s.life.mu.Unlock()
 	s.note(ns)

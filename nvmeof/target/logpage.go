@@ -2,12 +2,12 @@ package target
 
 import (
 	"encoding/binary"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"slices"
 	"sync"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // maxErrors is how many entries the error log keeps; ELPE is one less.
@@ -24,7 +24,7 @@ type logRow struct {
 	window func(c *Controller, offset uint64, b []byte) (length uint64)
 	// about, in place of page, is of the namespace that the command names, or of
 	// all that the host sees.
-	about func(c *Controller, list []*namespace.Namespace) []byte
+	about func(c *Controller, list []*storage.Namespace) []byte
 
 	io   bool // I/O controllers have it
 	disc bool // discovery controllers have it
@@ -84,7 +84,7 @@ func (row *logRow) fill(c *Controller, r *command.Request, f capsule.GetLogPage)
 		if ns == nil {
 			return status
 		}
-		page = row.about(c, []*namespace.Namespace{ns})
+		page = row.about(c, []*storage.Namespace{ns})
 	case row.about != nil:
 		page = row.about(c, slices.Collect(c.view.All))
 	case row.window != nil:

@@ -2,14 +2,13 @@ package target
 
 import (
 	"fmt"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // NamespaceConfig describes a namespace. A zero field takes the default.
@@ -44,7 +43,7 @@ type NamespaceConfig struct {
 // A Namespace is one export of a subsystem: a volume, and who sees it how.
 type Namespace struct {
 	subsystem *Subsystem
-	ns        *namespace.Namespace // what shards know of it
+	ns        *storage.Namespace // what shards know of it
 
 	// Under Subsystem.change.
 	removed bool
@@ -94,20 +93,8 @@ func makeNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 	if c.NGUID == [16]byte{} {
 		c.NGUID = c.UUID
 	}
-	i := namespace.Identity{ID: c.NSID, UUID: c.UUID, NGUID: c.NGUID, EUI64: c.EUI64}
-	n := &Namespace{subsystem: s, ns: namespace.New(i, c.Group, c.ReadOnly)}
+	i := storage.Identity{ID: c.NSID, UUID: c.UUID, NGUID: c.NGUID, EUI64: c.EUI64}
+	n := &Namespace{subsystem: s, ns: storage.NewNamespace(i, c.Group, c.ReadOnly)}
 	n.ns.SetReservable(!c.RefuseReservations)
 	return n
 }
-
-// A storeHolder is a namespace as its volume knows it.
-type storeHolder Namespace
-
-// Opened implements [volume.Holder].
-func (h *storeHolder) Opened(v *volume.Volume, places []*volume.Place) { h.ns.Open(v, places) }
-
-// Resized implements [volume.Holder].
-func (h *storeHolder) Resized() { h.subsystem.namespaceChanged(h.ns.ID) }
-
-// Examined implements [volume.Holder].
-func (h *storeHolder) Examined() { h.subsystem.healthChanged() }

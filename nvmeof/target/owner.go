@@ -1,11 +1,11 @@
 package target
 
 import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // Reservations know hosts by their identifiers (NVMe base 2.0, 8.19), which are no secret,
@@ -92,7 +92,7 @@ func (c *Controller) yields(other string, here bool) bool {
 // dismissOthers ends the controllers of hosts that use an identifier with which another
 // host is registered with the volume of a namespace that comes, and returns when their
 // queues take no commands any more.
-func (s *Subsystem) dismissOthers(v *volume.Volume) {
+func (s *Subsystem) dismissOthers(v *storage.Volume) {
 	if v == nil {
 		return // there is no device yet, so nobody is connected
 	}
@@ -110,7 +110,7 @@ func (s *Subsystem) dismissOthers(v *volume.Volume) {
 }
 
 // has reports whether a volume is one of the subsystem's.
-func (s *Subsystem) has(v *volume.Volume) bool {
+func (s *Subsystem) has(v *storage.Volume) bool {
 	for ns := range s.table().All {
 		if ns.Volume == v {
 			return true

@@ -4,8 +4,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
 // Namespace write protection (NVMe base 2.0, 8.12), which hosts set. It is the
@@ -65,12 +64,12 @@ func setWriteProtection(c *Controller, r *command.Request, v uint32) capsule.Sta
 // protecting is a Set Features that waits for a flush.
 type protecting struct {
 	request *command.Request
-	ns      *namespace.Namespace
+	ns      *storage.Namespace
 	before  capsule.WriteProtection
-	volume.Operation
+	storage.Operation
 }
 
-// Completed implements [operationOwner].
+// Completed implements [storage.Owner].
 func (p *protecting) Completed(err error) {
 	if err != nil {
 		p.Lane.Failure(backend.OpFlush, err)
@@ -78,7 +77,7 @@ func (p *protecting) Completed(err error) {
 	p.Operation.Release()
 	switch s := queueOf(p.request).controller.subsystem; {
 	case err != nil:
-		p.end(volume.StatusOf(backend.OpFlush, err))
+		p.end(storage.StatusOf(backend.OpFlush, err))
 	case !s.keepsState():
 		p.end(capsule.StatusSuccess)
 	default:
@@ -107,5 +106,6 @@ func (p *protecting) end(status capsule.Status) {
 	p.request.Finish(status)
 }
 
-// Leasable implements [operationOwner]; a flush takes no lease.
+// Leasable and Admitted implement [storage.Owner]: the flush takes no lease, and no gate.
 func (p *protecting) Leasable() {}
+func (p *protecting) Admitted() {}

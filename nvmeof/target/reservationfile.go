@@ -2,7 +2,7 @@ package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/kept"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation/keeper"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
 // A ReservationStore keeps the reservation of one volume through a power loss. Its
@@ -35,7 +35,7 @@ func (f ReservationFile) Lock() (unlock func() error, err error) { return f.file
 func (f ReservationFile) Load() ([]byte, error) { return f.file().Load() }
 
 // Check reports what is wrong with the file, if it is there, without locking it.
-func (f ReservationFile) Check() error { return keeper.Check(f.file()) }
+func (f ReservationFile) Check() error { return storage.CheckReservations(f.file()) }
 
 // Save implements [ReservationStore].
 func (f ReservationFile) Save(b []byte) error { return f.file().Save(b) }

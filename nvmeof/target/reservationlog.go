@@ -3,10 +3,9 @@ package target
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation/keeper"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
 // reservationNotice adds a page, unless the host does not want it.
@@ -31,7 +30,7 @@ func (c *Controller) reservationLogRead() {
 }
 
 // eachNamespace calls f with the namespace that a feature is of, or with all.
-func (c *Controller) eachNamespace(id capsule.NSID, f func(*namespace.Namespace)) capsule.Status {
+func (c *Controller) eachNamespace(id capsule.NSID, f func(*storage.Namespace)) capsule.Status {
 	if id == capsule.NSIDBroadcast {
 		for ns := range c.view.All {
 			f(ns)
@@ -47,7 +46,7 @@ func (c *Controller) eachNamespace(id capsule.NSID, f func(*namespace.Namespace)
 }
 
 // oneNamespace refuses the broadcast identifier, under which there is no one value.
-func (c *Controller) oneNamespace(id capsule.NSID, f func(*namespace.Namespace)) capsule.Status {
+func (c *Controller) oneNamespace(id capsule.NSID, f func(*storage.Namespace)) capsule.Status {
 	if id == capsule.NSIDBroadcast {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
@@ -55,18 +54,18 @@ func (c *Controller) oneNamespace(id capsule.NSID, f func(*namespace.Namespace))
 }
 
 func getReservationMask(c *Controller, r *command.Request, _ uint32) capsule.Status {
-	return c.oneNamespace(r.Cmd.NSID, func(ns *namespace.Namespace) { r.Result = uint64(c.notices.Mask(ns.ID)) })
+	return c.oneNamespace(r.Cmd.NSID, func(ns *storage.Namespace) { r.Result = uint64(c.notices.Mask(ns.ID)) })
 }
 
 func setReservationMask(c *Controller, r *command.Request, v uint32) capsule.Status {
 	if v&^capsule.ReservationMaskAll != 0 {
 		return r.Invalid(11, 0)
 	}
-	return c.eachNamespace(r.Cmd.NSID, func(ns *namespace.Namespace) { c.notices.SetMask(ns.ID, v) })
+	return c.eachNamespace(r.Cmd.NSID, func(ns *storage.Namespace) { c.notices.SetMask(ns.ID, v) })
 }
 
 func getReservationPersist(c *Controller, r *command.Request, _ uint32) capsule.Status {
-	return c.oneNamespace(r.Cmd.NSID, func(ns *namespace.Namespace) {
+	return c.oneNamespace(r.Cmd.NSID, func(ns *storage.Namespace) {
 		if ns.Volume.Reservations.State().Persist {
 			r.Result = 1
 		}
@@ -77,9 +76,9 @@ func getReservationPersist(c *Controller, r *command.Request, _ uint32) capsule.
 // write. With the broadcast identifier it is about the others.
 func setReservationPersist(c *Controller, r *command.Request, v uint32) capsule.Status {
 	on := v&1 != 0
-	var all []*keeper.Keeper
+	var all []*storage.Reservations
 	refused := capsule.StatusSuccess
-	status := c.eachNamespace(r.Cmd.NSID, func(ns *namespace.Namespace) {
+	status := c.eachNamespace(r.Cmd.NSID, func(ns *storage.Namespace) {
 		switch {
 		case c.view.Rights.Load().To(ns.ID) != AccessWrite:
 			refused = capsule.StatusAccessDenied | capsule.StatusDNR

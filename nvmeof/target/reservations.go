@@ -1,30 +1,23 @@
 package target
 
 import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"slices"
 	"sync/atomic"
 
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // tellReserved gives notices to the hosts' controllers in all subsystems that export the
 // volume.
-func (t *Target) tellReserved(v *volume.Volume, notices []reservation.Notice) {
+func (t *Target) tellReserved(v *storage.Volume, notices []reservation.Notice) {
 	if len(notices) == 0 {
 		return
 	}
-	for _, s := range t.Subsystems() {
-		for _, ns := range s.Namespaces() {
-			if ns.ns.Volume == v {
-				s.tellReservation(ns.ns.ID, notices)
-			}
-		}
-	}
+	t.exports(v, func(s *Subsystem, id capsule.NSID) { s.tellReservation(id, notices) })
 }
 
 func (s *Subsystem) tellReservation(id capsule.NSID, notices []reservation.Notice) {
@@ -42,7 +35,7 @@ func (s *Subsystem) tellReservation(id capsule.NSID, notices []reservation.Notic
 // abortReserved ends the commands that hosts have under way on the volume (NVMe base 2.0,
 // 8.19.7), and calls done after the last of them. What a store has been given
 // cannot be taken back, but is waited for, and answered as aborted.
-func (t *Target) abortReserved(v *volume.Volume, hosts []capsule.HostID, done func()) {
+func (t *Target) abortReserved(v *storage.Volume, hosts []capsule.HostID, done func()) {
 	var left atomic.Int64
 	left.Store(1)
 	ended := func() {
@@ -67,7 +60,7 @@ func (t *Target) abortReserved(v *volume.Volume, hosts []capsule.HostID, done fu
 }
 
 // awaitAborted waits until the commands that hosts have under way on a volume have ended.
-func (t *Target) awaitAborted(v *volume.Volume, hosts []capsule.HostID) {
+func (t *Target) awaitAborted(v *storage.Volume, hosts []capsule.HostID) {
 	ended := make(chan struct{})
 	t.abortReserved(v, hosts, func() { close(ended) })
 	t.urge(ended, nil, t.fetchPatience, func(q *queue) bool { return q.HoldsUpStop(v) })
@@ -76,7 +69,7 @@ func (t *Target) awaitAborted(v *volume.Volume, hosts []capsule.HostID) {
 // mayReserve reports whether the host may carry out a command that changes a
 // reservation: one that may not write has no say in who may, but can give up what it had
 // when it could.
-func (c *ioController) mayReserve(ns *namespace.Namespace, cmd *reservation.Command) bool {
+func (c *ioController) mayReserve(ns *storage.Namespace, cmd *reservation.Command) bool {
 	if c.view.Rights.Load().To(ns.ID) == AccessWrite {
 		return true
 	}
@@ -90,7 +83,7 @@ func (c *ioController) mayReserve(ns *namespace.Namespace, cmd *reservation.Comm
 }
 
 // Reserve implements [command.Client].
-func (c *ioController) Reserve(ns *namespace.Namespace, cmd reservation.Command) capsule.Status {
+func (c *ioController) Reserve(ns *storage.Namespace, cmd reservation.Command) capsule.Status {
 	v, t := ns.Volume, c.target
 	cmd.NQN = c.hostNQN
 	if !c.mayReserve(ns, &cmd) {

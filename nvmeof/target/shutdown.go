@@ -2,24 +2,23 @@ package target
 
 import (
 	"cmp"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // flushAll flushes namespaces of a controller's subsystem one after the other.
 type flushAll struct {
 	c     *Controller
-	when  string                          // for the log
-	which func(*namespace.Namespace) bool // nil: all
-	ended func(err error)                 // with the first failure
+	when  string                        // for the log
+	which func(*storage.Namespace) bool // nil: all
+	ended func(err error)               // with the first failure
 	after capsule.NSID
 	err   error
-	volume.Operation
+	storage.Operation
 }
 
 // A shutdown waits for the I/O queues, and then for a flush.
@@ -75,7 +74,7 @@ func (f *flushAll) next() bool {
 	return true
 }
 
-// Completed implements [operationOwner].
+// Completed implements [storage.Owner].
 func (f *flushAll) Completed(err error) {
 	if err != nil {
 		f.Lane.Failure(backend.OpFlush, err)
@@ -87,5 +86,6 @@ func (f *flushAll) Completed(err error) {
 	f.next()
 }
 
-// Leasable implements [operationOwner]; a flush takes no lease.
+// Leasable and Admitted implement [storage.Owner]: flushes take no lease, and no gate.
 func (f *flushAll) Leasable() {}
+func (f *flushAll) Admitted() {}

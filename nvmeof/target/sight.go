@@ -1,18 +1,18 @@
 package target
 
 import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // A lineage is what was last at an NSID, as far as hosts can tell.
 type lineage struct {
-	namespace.Identity
+	storage.Identity
 	shift      uint
 	generation uint32
 	successor  bool
@@ -21,7 +21,7 @@ type lineage struct {
 // succeed gives a namespace its generation: the one of what was at its NSID before if
 // hosts cannot tell the two apart. A block size is a part of what they know: with
 // another one their block addresses mean other blocks. Called with change held.
-func (s *Subsystem) succeed(n *namespace.Namespace) {
+func (s *Subsystem) succeed(n *storage.Namespace) {
 	before, there := s.past[n.ID]
 	now := lineage{n.Identity, uint(n.Volume.Shift), before.generation, before.successor}
 	if now != before {
@@ -33,7 +33,7 @@ func (s *Subsystem) succeed(n *namespace.Namespace) {
 
 // identified notes that the host is told what a namespace is. If that has replaced
 // another the host's commands are carried out only when it has surely understood.
-func (c *Controller) identified(ns *namespace.Namespace, k state.SightKind) {
+func (c *Controller) identified(ns *storage.Namespace, k state.SightKind) {
 	c.view.Asks.Add(1)
 	switch {
 	case c.view.Seen(ns):
@@ -79,7 +79,7 @@ func (c *Controller) settled() {
 // sees lets the host's commands for a namespace in that has replaced another. Other
 // controllers of the host hear of a change again: with several paths a host may have
 // been unable to take the new one on one path before it had given the old one up on all.
-func (c *Controller) sees(ns *namespace.Namespace) {
+func (c *Controller) sees(ns *storage.Namespace) {
 	c.view.See(ns)
 	c.log.Info("host has identified the namespace that replaced another", zap.Uint32("nsid", uint32(ns.ID)))
 	s := c.subsystem
@@ -93,7 +93,7 @@ func (c *Controller) sees(ns *namespace.Namespace) {
 }
 
 // Presumed implements [command.Client].
-func (c *ioController) Presumed(ns *namespace.Namespace) {
+func (c *ioController) Presumed(ns *storage.Namespace) {
 	if !c.view.Presumed.Swap(true) {
 		c.log.Warn("host uses a namespace that it has not identified since it connected; its commands go on",
 			zap.Uint32("nsid", uint32(ns.ID)))

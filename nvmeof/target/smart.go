@@ -1,16 +1,16 @@
 package target
 
 import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // smartLog is the SMART / Health Information page (NVMe base 2.0, 5.16.1.3).
-func (c *Controller) smartLog(list []*namespace.Namespace) []byte {
+func (c *Controller) smartLog(list []*storage.Namespace) []byte {
 	s := c.smart(list)
 	b := make([]byte, capsule.SMARTLogSize)
 	s.Encode(b)
@@ -19,7 +19,7 @@ func (c *Controller) smartLog(list []*namespace.Namespace) []byte {
 
 // smart is the page of some namespaces. Commands and data are those of all hosts of the
 // subsystem.
-func (c *Controller) smart(list []*namespace.Namespace) capsule.SMARTLog {
+func (c *Controller) smart(list []*storage.Namespace) capsule.SMARTLog {
 	l := &c.subsystem.life
 	var n health.Counts
 	var stores []*health.State

@@ -2,10 +2,10 @@ package target
 
 import (
 	"bytes"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -142,7 +142,7 @@ func wantEffects(t *testing.T, h *hostQueue) {
 
 func wantANALog(t *testing.T, h *hostQueue) {
 	t.Helper()
-	b := logInto(h, capsule.LogANA, 16+32+4*namespace.Max, 0)
+	b := logInto(h, capsule.LogANA, 16+32+4*storage.MaxNamespace, 0)
 	head, err := capsule.DecodeANALogHeader(b)
 	if err != nil || head.NGRPS != 1 {
 		t.Fatalf("ANA log header %+v, %v", head, err)

@@ -2,6 +2,7 @@ package target
 
 import (
 	"fmt"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,7 +10,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // SubsystemConfig describes a subsystem. A zero field takes the default.
@@ -47,11 +47,11 @@ type Subsystem struct {
 	discovery  bool // the discovery subsystem, which has no namespaces
 	traits     atomic.Pointer[traits]
 	hosts      access.List[HostConfig]
-	namespaces atomic.Pointer[namespace.Table] // for shards
-	exports    atomic.Pointer[[]*Namespace]    // the same by identifier, for administrators
-	progress   atomic.Uint32                   // Software Progress Marker
-	unsafe     atomic.Uint64                   // associations that ended without a shutdown
-	ports      atomic.Pointer[[]PortID]        // where it is exposed, ascending; nil: everywhere
+	namespaces atomic.Pointer[storage.Table] // for shards
+	exports    atomic.Pointer[[]*Namespace]  // the same by identifier, for administrators
+	progress   atomic.Uint32                 // Software Progress Marker
+	unsafe     atomic.Uint64                 // associations that ended without a shutdown
+	ports      atomic.Pointer[[]PortID]      // where it is exposed, ascending; nil: everywhere
 
 	errors atomic.Uint64 // entries of all error logs
 	life   lifetime
@@ -86,7 +86,7 @@ func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
 	s.traits.Store(x)
 	s.last = x.min + capsule.ControllerID(uint32(t.firstID)%(uint32(x.max-x.min)+1))
 	s.empty = sync.NewCond(&s.mu)
-	s.namespaces.Store(new(namespace.Table))
+	s.namespaces.Store(new(storage.Table))
 	s.exports.Store(new([]*Namespace))
 	return s, nil
 }
@@ -95,7 +95,7 @@ func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
 func (s *Subsystem) NQN() string { return s.nqn }
 
 // table is the namespaces as they are now.
-func (s *Subsystem) table() *namespace.Table { return s.namespaces.Load() }
+func (s *Subsystem) table() *storage.Table { return s.namespaces.Load() }
 
 // Namespaces lists the active namespaces in the order of their identifiers.
 func (s *Subsystem) Namespaces() []*Namespace { return slices.Clone(*s.exports.Load()) }

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +17,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // A Target serves subsystems on one or more devices. Its methods may be called from any
@@ -49,7 +49,7 @@ type Target struct {
 	authCounts    authCounts
 	sequence      atomic.Uint32 // of challenges
 
-	volumes       volume.Set
+	volumes       storage.Volumes
 	owners        access.Owners // of host identifiers
 	unsettled     unsettled
 	fetchPatience time.Duration // constant
@@ -160,8 +160,6 @@ func (t *Target) Close() error {
 	for _, s := range t.Subsystems() {
 		errs = append(errs, s.removeNamespaces(), s.endLife())
 	}
-	t.volumes.Lock()
-	defer t.volumes.Unlock()
 	for _, d := range devices {
 		errs = append(errs, d.stop())
 	}

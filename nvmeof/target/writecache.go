@@ -4,8 +4,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
 // Volatile Write Cache (NVMe base 2.0, 5.27.1.4). The cache is the operating system's and
@@ -25,7 +24,7 @@ func setWriteCache(c *Controller, r *command.Request, v uint32) capsule.Status {
 	}
 	c.durable.Store(true)
 	status, waits := capsule.StatusSuccess, false
-	f := flushAll{c: c, when: "flush to switch the write cache off", which: func(ns *namespace.Namespace) bool {
+	f := flushAll{c: c, when: "flush to switch the write cache off", which: func(ns *storage.Namespace) bool {
 		return c.view.Find(ns.ID) == ns
 	}}
 	f.ended = func(err error) {
@@ -33,7 +32,7 @@ func setWriteCache(c *Controller, r *command.Request, v uint32) capsule.Status {
 		case !c.durable.Load(): // a reset came between, which switched it on
 			status = capsule.StatusAbortRequested | capsule.StatusDNR
 		case err != nil:
-			status = volume.StatusOf(backend.OpFlush, err)
+			status = storage.StatusOf(backend.OpFlush, err)
 			c.durable.Store(false)
 		default:
 			setValue(c, r, 0)

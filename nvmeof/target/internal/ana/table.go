@@ -67,10 +67,10 @@ func (t *Table) With(g capsule.ANAGroup, state capsule.ANAState) *Table {
 	return &next
 }
 
-// Status is what commands get in a state: without Do Not Retry where they fail, so
+// Status is what commands get in the state of a group: without Do Not Retry where they fail, so
 // that a host with another path uses it.
-func Status(state capsule.ANAState) capsule.Status {
-	switch state {
+func (t *Table) Status(g capsule.ANAGroup) capsule.Status {
+	switch t.state[g] {
 	case capsule.ANAInaccessible:
 		return capsule.StatusANAInaccessible
 	case capsule.ANAPersistentLoss:

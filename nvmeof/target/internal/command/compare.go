@@ -53,7 +53,7 @@ func compareDone(r *Request) {
 }
 
 func (r *Request) compared(same bool) {
-	r.gate.Count(backend.OpRead, int64(len(r.Data)))
+	r.Gate.Count(backend.OpRead, int64(len(r.Data)))
 	if !same {
 		r.Finish(capsule.StatusCompareFailure)
 		return
@@ -80,7 +80,7 @@ func startVerify(_ *Queue, r *Request) {
 }
 
 func (r *Request) verified() {
-	r.gate.Count(backend.OpRead, int64(r.Cmd.ReadWrite().Blocks)<<r.Lane.Volume.Shift)
+	r.Gate.Count(backend.OpRead, int64(r.Cmd.ReadWrite().Blocks)<<r.Lane.Volume.Shift)
 	r.Finish(capsule.StatusSuccess)
 }
 

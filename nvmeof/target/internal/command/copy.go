@@ -102,8 +102,8 @@ func copyDone(r *Request) {
 		r.copyFrom(x)
 	default:
 		total := x.to - int64(f.SDLBA)<<r.Lane.Volume.Shift
-		r.gate.Count(backend.OpRead, total)
-		r.gate.Count(backend.OpWrite, total)
+		r.Gate.Count(backend.OpRead, total)
+		r.Gate.Count(backend.OpWrite, total)
 		r.Result = 0
 		r.Finish(capsule.StatusSuccess)
 	}

@@ -60,13 +60,14 @@ func (q *Queue) startPair(first, second *Request) {
 	f := second.Cmd.ReadWrite()
 	switch ns, _ := q.View.Reach(first.Cmd.NSID); {
 	case ns == nil:
-	case !q.sees(ns):
+	case !q.View.Knows(ns):
 		first.join(second)
 		first.awaitSight(ns)
 		return
 	case ns.Gate(q.At.Index).Shut():
 		first.join(second)
-		first.hold(ns.Gate(q.At.Index))
+		first.stage = stageGate
+		ns.Gate(q.At.Index).Hold(&first.Operation)
 		return
 	}
 	switch {
@@ -142,8 +143,8 @@ func runFusedWrite(r *Request) {
 }
 
 func fusedDone(r *Request) {
-	r.gate.Count(backend.OpRead, r.Length)
-	r.gate.Count(backend.OpWrite, r.Length)
+	r.Gate.Count(backend.OpRead, r.Length)
+	r.Gate.Count(backend.OpWrite, r.Length)
 	second := r.part()
 	r.Finish(capsule.StatusSuccess)
 	second.Finish(capsule.StatusSuccess)

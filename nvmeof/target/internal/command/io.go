@@ -3,9 +3,8 @@ package command
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
 // An Row is one opcode of the NVM command set. start judges the command and
@@ -52,13 +51,13 @@ func (q *Queue) StartIO(r *Request) {
 
 // enter finds the command's namespace, which it keeps until it is finished. It
 // returns nil if the command has been answered, or held back to be started anew.
-func (r *Request) enter(id capsule.NSID) *volume.Lane {
+func (r *Request) enter(id capsule.NSID) *storage.Lane {
 	ns, status := r.Queue.View.Reach(id)
 	if ns == nil {
 		r.Finish(status)
 		return nil
 	}
-	if !r.Queue.sees(ns) {
+	if !r.Queue.View.Knows(ns) {
 		r.awaitSight(ns)
 		return nil
 	}
@@ -66,47 +65,25 @@ func (r *Request) enter(id capsule.NSID) *volume.Lane {
 }
 
 // through is enter for a namespace that was found.
-func (r *Request) through(ns *namespace.Namespace) *volume.Lane {
-	g := ns.Gate(r.Queue.At.Index)
-	if g.Shut() {
-		r.hold(g)
+func (r *Request) through(ns *storage.Namespace) *storage.Lane {
+	switch ns.Enter(&r.Operation, r.Queue.At.Index, r.Queue.HostID, r.io.access) {
+	case storage.Held:
+		r.stage = stageGate
 		return nil
-	}
-	if r.conflicts(ns.Volume) {
+	case storage.Conflict:
 		r.Finish(capsule.StatusReservationConflict | capsule.StatusDNR)
 		return nil
-	}
-	l := g.Lane
-	g.Enter()
-	r.gate = g
-	l.Enter(&r.Operation)
-	return l
-}
-
-// hold keeps a command outside of a gate, before it has begun.
-func (r *Request) hold(g *namespace.Gate) {
-	r.stage, r.waitingAt = stageGate, g
-	g.Hold(r)
-}
-
-// Admitted implements [namespace.Visitor].
-func (r *Request) Admitted(g *namespace.Gate) {
-	if r.waitingAt == g { // its queue has not ended meanwhile
-		r.waitingAt = nil
-		r.io.Start(r.Queue, r)
+	default:
+		return r.Lane
 	}
 }
 
-// conflicts reports whether another host's reservation keeps the command away from
-// the namespace.
-func (r *Request) conflicts(v *volume.Volume) bool {
-	guard := v.Reservations.Guard()
-	return guard != nil && !guard.Allows(r.Queue.HostID, r.io.access)
-}
+// Admitted implements [storage.Owner]: the command begins anew.
+func (r *Request) Admitted() { r.io.Start(r.Queue, r) }
 
 // blocks judges the fields that Read, Write and Write Zeroes share, and sets the
 // operation's range. It answers the command where it fails.
-func (r *Request) blocks(l *volume.Lane, f capsule.ReadWrite) bool {
+func (r *Request) blocks(l *storage.Lane, f capsule.ReadWrite) bool {
 	switch {
 	case f.PRINFO != 0: // no protection information
 		r.Finish(r.Invalid(12, 26))
@@ -138,9 +115,9 @@ func (r *Request) sized() bool {
 
 // writable refuses changes of a namespace that is read-only, itself or for this
 // host.
-func (r *Request) writable(_ *volume.Lane) bool {
-	if q := r.Queue; !q.View.MayWrite(r.gate.Namespace) {
-		q.Client.Refused(r.gate.Namespace)
+func (r *Request) writable(_ *storage.Lane) bool {
+	if q := r.Queue; !q.View.MayWrite(r.Gate.Namespace) {
+		q.Client.Refused(r.Gate.Namespace)
 		r.Finish(capsule.StatusNamespaceWriteProtected | capsule.StatusDNR)
 		return false
 	}
@@ -206,13 +183,13 @@ func runWrite(r *Request) {
 	}
 }
 
-// Leasable implements [operationOwner].
+// Leasable implements [storage.Owner].
 func (r *Request) Leasable() {
 	r.io.leased(r, r.Lane.Memory[r.Offset:r.Offset+r.Length])
 }
 
 func readLeased(r *Request, view []byte) {
-	r.gate.Count(r.Op, r.Length)
+	r.Gate.Count(r.Op, r.Length)
 	r.finishData(view, r.Lane.Key)
 }
 
@@ -229,12 +206,12 @@ func readDone(r *Request) {
 		r.submit()
 		return
 	}
-	r.gate.Count(backend.OpRead, r.Length)
+	r.Gate.Count(backend.OpRead, r.Length)
 	r.FinishBuffer()
 }
 
 func writeDone(r *Request) {
-	r.gate.Count(r.Op, r.Length)
+	r.Gate.Count(r.Op, r.Length)
 	r.Finish(capsule.StatusSuccess)
 }
 
@@ -256,7 +233,7 @@ func (r *Request) LBA() capsule.LBA {
 	return r.Cmd.ReadWrite().SLBA
 }
 
-// Completed implements [operationOwner].
+// Completed implements [storage.Owner].
 func (r *Request) Completed(err error) {
 	if err != nil || r.stopped != capsule.StatusSuccess {
 		r.failed(err)
@@ -277,7 +254,7 @@ func (r *Request) failed(err error) {
 	}
 	if err != nil {
 		r.Lane.Failure(r.Op, err)
-		status = volume.StatusOf(r.Op, err)
+		status = storage.StatusOf(r.Op, err)
 	}
 	r.end(status)
 }

@@ -1,11 +1,11 @@
 package command
 
 import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"unsafe"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // startFlush flushes one namespace, or all of them one after the other (VWC
@@ -25,7 +25,7 @@ func startFlush(_ *Queue, r *Request) {
 	}
 }
 
-func (r *Request) flush(l *volume.Lane) {
+func (r *Request) flush(l *storage.Lane) {
 	r.Op, r.Offset, r.Length = backend.OpFlush, 0, 0
 	if !l.Volume.Info.Volatile {
 		r.flushNext()
@@ -43,8 +43,8 @@ func (r *Request) flushNext() {
 	}
 	after := capsule.NSID(0)
 	if r.Lane != nil {
-		after = r.gate.Namespace.ID
-		r.leave()
+		after = r.Gate.Namespace.ID
+		r.Operation.Release()
 	}
 	v := r.Queue.View
 	for id := after + 1; id <= v.Last(); id++ {

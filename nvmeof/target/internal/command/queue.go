@@ -1,13 +1,12 @@
 package command
 
 import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -15,7 +14,7 @@ const invalidField = capsule.StatusInvalidField | capsule.StatusDNR
 
 // A Workplace is a shard and the memory that commands have on it.
 type Workplace struct {
-	*volume.Place
+	*storage.Place
 	ArenaKey rdmatransport.LKey // of the shard's arena
 	Scratch  *shard.Arena       // what commands read into that the host does not see
 }
@@ -31,13 +30,13 @@ type Owner interface {
 // A Client is the controller of an I/O queue.
 type Client interface {
 	// Refused is told that the host tried to change blocks that it may not change.
-	Refused(ns *namespace.Namespace)
+	Refused(ns *storage.Namespace)
 	// Presumed is told that the host uses a namespace and asks about none since it connected;
 	// it notes that in the view.
-	Presumed(ns *namespace.Namespace)
+	Presumed(ns *storage.Namespace)
 	// Reserve carries out a command that changes the reservation of a namespace's volume.
 	// It is called outside of the shards, and may block.
-	Reserve(ns *namespace.Namespace, cmd reservation.Command) capsule.Status
+	Reserve(ns *storage.Namespace, cmd reservation.Command) capsule.Status
 }
 
 // A Queue has the commands of one connection. It belongs to its shard.
@@ -50,7 +49,7 @@ type Queue struct {
 
 	// Of an I/O queue that is connected; nil: it is none.
 	Client Client
-	View   *namespace.View
+	View   *storage.View
 	HostID capsule.HostID
 	// Durable says that every write has to be durable when it is answered, whatever its
 	// command asks for.

@@ -4,8 +4,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -53,14 +52,11 @@ type Request struct {
 
 	perform func(*Request) // admin and fabrics commands
 	io      *Row           // I/O commands
-	// waitingAt is the gate of stageGate.
-	waitingAt *namespace.Gate
-	gate      *namespace.Gate // through which it came to its namespace, or nil
 
 	fault   uint16         // see Blame
 	stopped capsule.Status // why the command must not go on
 	extra   *extra         // what few commands have; nil: nothing
-	volume.Operation
+	storage.Operation
 }
 
 func (r *Request) init(q *Queue) {
@@ -198,7 +194,7 @@ func (r *Request) Done() {
 	r.stage, r.Link, r.Cmd = stageIdle, nil, nil
 }
 
-// release gives back the buffer, the lease and the lane, whichever are held.
+// release gives back the buffer, the lease, the lane and the gate, whichever are held.
 func (r *Request) release() {
 	if r.buffer.Valid() {
 		r.Queue.Shard.Arena().Release(r.buffer)
@@ -208,14 +204,5 @@ func (r *Request) release() {
 		r.extra.release(r)
 	}
 	r.Data = nil
-	r.leave()
-}
-
-// leave ends a lease and leaves the lane and the gate, where the request has them.
-func (r *Request) leave() {
 	r.Operation.Release()
-	if g := r.gate; g != nil {
-		r.gate = nil
-		g.Leave()
-	}
 }

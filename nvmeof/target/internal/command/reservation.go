@@ -1,11 +1,11 @@
 package command
 
 import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // startReservation takes Reservation Register, Acquire or Release. Linux sends 16
@@ -17,7 +17,7 @@ func startReservation(_ *Queue, r *Request) {
 	}
 	switch l := r.enter(r.Cmd.NSID); {
 	case l == nil:
-	case !r.gate.Namespace.Reservable():
+	case !r.Gate.Namespace.Reservable():
 		r.Finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)
 	case r.Link.Length() < want:
 		r.Finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
@@ -37,7 +37,7 @@ func runReservation(r *Request) {
 		Opcode: capsule.IOOpcode(r.Cmd.Opcode), Host: r.Queue.HostID, Fields: r.Cmd.ReservationCommand(),
 	}
 	cmd.Keys, _ = capsule.DecodeReservationKeys(keys[:]) // as long as it must be
-	ns, client := r.gate.Namespace, r.Queue.Client
+	ns, client := r.Gate.Namespace, r.Queue.Client
 	cmd.CanPersist = ns.Volume.Reservations.Persists()
 	r.Outside(func() func() {
 		status := client.Reserve(ns, cmd)
@@ -56,7 +56,7 @@ func (r *Request) Outside(f func() func()) {
 
 // AbortOn ends the commands under way on a volume, and counts those in left that end
 // later: ended is called for each of them.
-func (q *Queue) AbortOn(v *volume.Volume, left *atomic.Int64, ended func()) {
+func (q *Queue) AbortOn(v *storage.Volume, left *atomic.Int64, ended func()) {
 	for i := range q.Requests {
 		r := &q.Requests[i]
 		if r.stage == stageIdle || r.stage == stageAnswered || r.stage == stageHeld || r.Lane == nil || r.Lane.Volume != v {
@@ -76,7 +76,7 @@ func startReport(_ *Queue, r *Request) {
 	f := r.Cmd.ReservationReport()
 	switch l := r.enter(r.Cmd.NSID); {
 	case l == nil:
-	case !r.gate.Namespace.Reservable():
+	case !r.Gate.Namespace.Reservable():
 		r.Finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)
 	case !f.Extended:
 		r.Finish(capsule.StatusHostIDInconsistent | capsule.StatusDNR)

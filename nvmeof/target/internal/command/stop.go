@@ -2,8 +2,7 @@ package command
 
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
 // A stopping is what became of an attempt to end a command early.
@@ -34,8 +33,7 @@ func (r *Request) stop(s capsule.Status) stopping {
 	case stageLease:
 		r.Lane.Forget(&r.Operation)
 	case stageGate:
-		r.waitingAt.Forget(r)
-		r.waitingAt = nil
+		r.Operation.Forget()
 	case stageUnseen:
 		r.Queue.forgetUnseen(r)
 	case stageFetch:
@@ -87,13 +85,13 @@ func (q *Queue) Abort(cid capsule.CID, ended func(aborted bool)) {
 
 // HoldsUp reports whether a command in a namespace waits for data that its host has been
 // asked for. One that waits for its turn to ask holds up nobody.
-func (q *Queue) HoldsUp(ns *namespace.Namespace) bool {
-	return q.fetching(func(r *Request) bool { return r.gate != nil && r.gate.Namespace == ns && r.Link.Reading() })
+func (q *Queue) HoldsUp(ns *storage.Namespace) bool {
+	return q.fetching(func(r *Request) bool { return r.Gate != nil && r.Gate.Namespace == ns && r.Link.Reading() })
 }
 
 // HoldsUpStop reports whether a command on a volume that is to be stopped waits for data of
 // its host.
-func (q *Queue) HoldsUpStop(v *volume.Volume) bool {
+func (q *Queue) HoldsUpStop(v *storage.Volume) bool {
 	return q.fetching(func(r *Request) bool { return !r.stopped.OK() && r.Lane != nil && r.Lane.Volume == v })
 }
 

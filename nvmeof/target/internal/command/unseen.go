@@ -1,11 +1,11 @@
 package command
 
 import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"slices"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/namespace"
 )
 
 // StatusUnseen is what a command gets whose host has not identified the namespace since
@@ -35,20 +35,15 @@ const (
 // the host sends it again, if it then still means to.
 type unseen struct {
 	r     *Request
-	ns    *namespace.Namespace
+	ns    *storage.Namespace
 	since int64 // when it came
 	asked int64 // when it came, or the host's last Identify command was noticed
 	seen  int64 // when it was noticed that the namespace is identified; 0: it is not
 	asks  uint32
 }
 
-// sees reports whether the host knows the namespace that it means.
-func (q *Queue) sees(ns *namespace.Namespace) bool {
-	return q.View.Seen(ns) || q.View.Presumed.Load() && !q.View.Replaced(ns)
-}
-
 // awaitSight keeps a command, which has not begun.
-func (r *Request) awaitSight(ns *namespace.Namespace) {
+func (r *Request) awaitSight(ns *storage.Namespace) {
 	q, now := r.Queue, r.Queue.Shard.Now()
 	r.stage = stageUnseen
 	q.unseen = append(q.unseen, unseen{r: r, ns: ns, since: now, asked: now, asks: q.View.Asks.Load()})
@@ -90,7 +85,7 @@ func (q *Queue) lookAgain() {
 }
 
 // over reports whether the host is to send the command again.
-func (u *unseen) over(v *namespace.View, now int64) bool {
+func (u *unseen) over(v *storage.View, now int64) bool {
 	if n := v.Asks.Load(); n != u.asks {
 		u.asks, u.asked = n, now
 	}

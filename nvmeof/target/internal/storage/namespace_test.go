@@ -1,4 +1,4 @@
-package namespace
+package storage
 
 import (
 	"slices"
@@ -9,15 +9,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
 // fourOf is a table with namespaces 1 to 4 in the groups 1 to 4, of which 3 is removed.
 func fourOf() *Table {
 	t := new(Table)
 	for id := capsule.NSID(1); id <= 4; id++ {
-		n := New(Identity{ID: id}, capsule.ANAGroup(id), false)
-		n.Volume = &volume.Volume{Info: backend.Info{}}
+		n := NewNamespace(Identity{ID: id}, capsule.ANAGroup(id), false)
+		n.Volume = &Volume{Info: backend.Info{}}
 		t = t.With(id, n)
 	}
 	return t.With(3, nil)
@@ -25,7 +25,7 @@ func fourOf() *Table {
 
 func TestTable(t *testing.T) {
 	a := fourOf()
-	b := a.With(3, New(Identity{ID: 3}, 1, false)) // which is away
+	b := a.With(3, NewNamespace(Identity{ID: 3}, 1, false)) // which is away
 	if a.At(3) != nil || b.At(3) == nil || b.Get(3) != nil || b.Get(4) == nil || a.Get(0) != nil || a.Get(5) != nil || a.Get(capsule.NSIDBroadcast) != nil {
 		t.Error("a table finds what it has not, or has changed")
 	}
@@ -82,7 +82,7 @@ func TestView(t *testing.T) {
 	want("all rights", []capsule.NSID{1, 2, 4}, ok, ok, none, away, none)
 	v.Rights.Store(access.NewRights(access.Read, map[capsule.NSID]access.Level{1: access.Write, 4: access.None}))
 	want("some rights", []capsule.NSID{1, 2}, ok, ok, none, none)
-	three := four.With(3, New(Identity{ID: 3}, 2, false))
+	three := four.With(3, NewNamespace(Identity{ID: 3}, 2, false))
 	table.Store(three)
 	v.Rights.Store(nil)
 	want("one that is away", []capsule.NSID{1, 2, 3, 4}, ok, ok, away, away)
@@ -107,38 +107,52 @@ func TestView(t *testing.T) {
 	if one.Protect(capsule.WriteProtected) != capsule.WriteProtectNone || v.MayWrite(one) {
 		t.Error("a namespace that a host protected can be written")
 	}
-	for id, s := range map[capsule.NSID]capsule.Status{0: none, 3: ok, Max: ok, Max + 1: none} {
+	for id, s := range map[capsule.NSID]capsule.Status{0: none, 3: ok, MaxNamespace: ok, MaxNamespace + 1: none} {
 		if _, got := v.Lookup(id); got != s {
 			t.Errorf("looking up %d: %v, want %v", id, got, s)
 		}
 	}
 }
 
-// A visitor notes that it was let in.
-type visitor struct{ in *string }
+// A visitor has an operation, and notes that it was let in.
+type visitor struct {
+	Owner
+	in string
+}
 
-func (v visitor) Admitted(*Gate) { *v.in += "x" }
+func (v *visitor) Admitted() { v.in += "x" }
 
 // TestGate: who waits is let in in order, and the last who leaves is told of.
 func TestGate(t *testing.T) {
-	g, in, idle := &Gate{}, "", 0
-	g.Enter()
+	n, idle := NewNamespace(Identity{ID: 1}, 1, false), 0
+	n.Volume = &Volume{Reservations: new(Reservations)}
+	g := &Gate{Namespace: n, Lane: &Lane{users: 1, listed: true}}
+	n.gates[0].Store(g)
+	enter := func(op *Operation, want Entry) {
+		t.Helper()
+		if got := n.Enter(op, 0, capsule.HostID{}, reservation.Read); got != want {
+			t.Errorf("entry %d, want %d", got, want)
+		}
+	}
+	var inside, again Operation
+	enter(&inside, Entered)
 	g.close(func() { idle++ })
 	if !g.Shut() || idle != 0 {
 		t.Error("it is idle with somebody inside")
 	}
-	first, second := visitor{new(string)}, visitor{&in}
-	g.Hold(first)
-	g.Hold(second)
-	g.Forget(first)
-	if g.Leave(); idle != 1 {
+	var first, second visitor
+	a, b := &Operation{Owner: &first}, &Operation{Owner: &second}
+	enter(a, Held)
+	enter(b, Held)
+	a.Forget()
+	if inside.Release(); idle != 1 {
 		t.Error("the last who left was not told of")
 	}
-	if g.open(); g.Shut() || in != "x" || *first.in != "" {
-		t.Errorf("let in: %q, of those who have gone: %q", in, *first.in)
+	if g.open(); g.Shut() || second.in != "x" || first.in != "" {
+		t.Errorf("let in: %q, of those who have gone: %q", second.in, first.in)
 	}
-	g.Enter()
-	if g.Leave(); idle != 1 {
+	enter(&again, Entered)
+	if again.Release(); idle != 1 {
 		t.Error("idle is told twice")
 	}
 }

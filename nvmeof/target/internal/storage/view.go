@@ -1,4 +1,4 @@
-package namespace
+package storage
 
 import (
 	"sync/atomic"
@@ -43,7 +43,7 @@ func (v *View) Have(id capsule.NSID) (*Namespace, capsule.Status) {
 // Lookup is Find of an identifier that has to be one: that could never name a namespace
 // is an error; an inactive one gives nil.
 func (v *View) Lookup(id capsule.NSID) (*Namespace, capsule.Status) {
-	if id == 0 || id > Max {
+	if id == 0 || id > MaxNamespace {
 		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
 	return v.Find(id), capsule.StatusSuccess
@@ -56,7 +56,7 @@ func (v *View) Reach(id capsule.NSID) (*Namespace, capsule.Status) {
 	if n == nil {
 		return nil, s
 	}
-	if s := ana.Status(v.State(n)); s != capsule.StatusSuccess {
+	if s := v.Paths.Load().Status(n.Shown()); s != capsule.StatusSuccess {
 		return nil, s
 	}
 	return n, capsule.StatusSuccess

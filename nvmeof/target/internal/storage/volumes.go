@@ -1,4 +1,4 @@
-package volume
+package storage
 
 import (
 	"errors"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation/keeper"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -37,22 +36,15 @@ type Site struct {
 	places []*Place
 }
 
-// A Holder is who has a volume. All is called with the set's mutex held.
-type Holder interface {
-	Opened(v *Volume, places []*Place) // v is the holder's, and has lanes on these shards, if any
-	Resized()                          // the volume's size is another
-	Examined()                         // its health is
-}
-
-// A Set is the volumes that are open and the shards that they have lanes on. Both
-// belong to its mutex, which is held while volumes are opened and closed: that waits for
-// shards.
-type Set struct {
-	sync.Mutex
+// Volumes are the volumes that are open and the shards that they have lanes on.
+type Volumes struct {
 	depth int // operations of one shard in flight to one volume
 	log   *zap.Logger
 	warn  func(string, ...zap.Field) // logs what may come often
 
+	// mu guards what follows. It is held while volumes are opened and closed, which waits
+	// for shards.
+	mu      sync.Mutex
 	byStore map[backend.Store]*Volume // those whose stores can be compared
 	all     map[*Volume]struct{}
 	sites   []*Site
@@ -60,17 +52,16 @@ type Set struct {
 }
 
 // Init readies an empty set.
-func (t *Set) Init(depth int, log *zap.Logger, warn func(string, ...zap.Field)) {
+func (t *Volumes) Init(depth int, log *zap.Logger, warn func(string, ...zap.Field)) {
 	t.depth, t.log, t.warn = depth, log, warn
 	t.byStore, t.all = make(map[backend.Store]*Volume), make(map[*Volume]struct{})
 }
 
-// AddSite adds a device without shards. Called with the mutex held, as are AddPlace,
-// OpenOn and RemoveSite.
-func (t *Set) AddSite(d *Site) { t.sites = append(t.sites, d) }
-
-// AddPlace adds a shard, which has not started yet, to a device, at the lowest index that is free.
-func (t *Set) AddPlace(d *Site, s *shard.Shard) (*Place, error) {
+// AddPlace adds a shard, which has not started yet, to a device, at the lowest index that is
+// free. AddSite follows, or RemoveSite.
+func (t *Volumes) AddPlace(d *Site, s *shard.Shard) (*Place, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	i := slices.Index(t.places[:], nil)
 	if i < 0 {
 		return nil, fmt.Errorf("target: its devices have %d shards, which is all it can have: take fewer for each", MaxPlaces)
@@ -82,14 +73,17 @@ func (t *Set) AddPlace(d *Site, s *shard.Shard) (*Place, error) {
 	return p, nil
 }
 
-// OpenOn gives every volume lanes on a device's shards.
-func (t *Set) OpenOn(d *Site) error {
+// AddSite gives every volume, also of those to come, lanes on a device's shards.
+func (t *Volumes) AddSite(d *Site) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sites = append(t.sites, d)
 	for v := range t.all {
 		if err := v.openOn(d); err != nil {
-			return fmt.Errorf("%s: %w", v.Name, err)
+			return errors.Join(fmt.Errorf("%s: %w", v.Name, err), t.leave(d))
 		}
-		for u := range v.users {
-			u.Opened(v, d.places)
+		for n := range v.users {
+			n.open(v, d.places)
 		}
 	}
 	return nil
@@ -97,45 +91,44 @@ func (t *Set) OpenOn(d *Site) error {
 
 // RemoveSite takes the lanes on a device's shards back, however many there are, and then
 // the places.
-func (t *Set) RemoveSite(d *Site) error {
+func (t *Volumes) RemoveSite(d *Site) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.leave(d)
+	for _, p := range d.places {
+		t.places[p.Index] = nil
+	}
+	return err
+}
+
+// leave takes the lanes on a device's shards back. Called with mu held.
+func (t *Volumes) leave(d *Site) error {
 	var errs []error
 	for v := range t.all {
 		errs = append(errs, v.closeOn(d))
-	}
-	for _, p := range d.places {
-		t.places[p.Index] = nil
 	}
 	t.sites = slices.DeleteFunc(t.sites, func(o *Site) bool { return o == d })
 	return errors.Join(errs...)
 }
 
-// Places calls yield with the shards there are. Called with the mutex held.
-func (t *Set) Places(yield func(*Place) bool) {
-	for _, p := range t.places {
-		if p != nil && !yield(p) {
-			return
-		}
-	}
-}
-
 // All are the volumes that are open.
-func (t *Set) All() []*Volume {
-	t.Lock()
-	defer t.Unlock()
+func (t *Volumes) All() []*Volume {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return slices.Collect(maps.Keys(t.all))
 }
 
-// Acquire gives a holder the volume of its store, which the first one opens. The store
+// Acquire gives a namespace the volume of its store, which the first one opens. The store
 // of reservations counts then.
-func (t *Set) Acquire(store backend.Store, name string, reservations keeper.Store, u Holder) error {
-	t.Lock()
-	defer t.Unlock()
+func (t *Volumes) Acquire(store backend.Store, name string, reservations ReservationStore, n *Namespace) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	shareable := reflect.TypeOf(store).Comparable()
 	if shareable && t.byStore[store] != nil {
 		if t.byStore[store].leaving {
 			return errors.New("its store is being closed, and has not finished commands of before: try again")
 		}
-		t.byStore[store].use(u)
+		t.byStore[store].use(n)
 		return nil
 	}
 	v, err := newVolume(t, store, name)
@@ -152,25 +145,26 @@ func (t *Set) Acquire(store backend.Store, name string, reservations keeper.Stor
 		t.byStore[store] = v
 	}
 	t.all[v] = struct{}{}
-	v.use(u)
+	v.use(n)
 	return nil
 }
 
-// use lets a holder have the volume, also where there is no device yet. Called with the
+// use lets a namespace have the volume, also where there is no device yet. Called with the
 // set's mutex held.
-func (v *Volume) use(u Holder) {
-	v.users[u] = struct{}{}
+func (v *Volume) use(n *Namespace) {
+	v.users[n] = struct{}{}
 	var places []*Place
 	for _, d := range v.set.sites {
 		places = append(places, d.places...)
 	}
-	u.Opened(v, places)
+	n.open(v, places)
 }
 
-// Release ends a holder's use of its volume, which the last one closes. It waits for the
+// Release ends a namespace's use of its volume, which the last one closes. It waits for the
 // store, but not with the mutex held: a store that hangs is no matter of the others.
-func (t *Set) Release(v *Volume, u Holder) error {
-	quiet, last := t.drop(v, u)
+func (t *Volumes) Release(n *Namespace) error {
+	v := n.Volume
+	quiet, last := t.drop(v, n)
 	if !last {
 		return nil
 	}
@@ -180,8 +174,8 @@ func (t *Set) Release(v *Volume, u Holder) error {
 	for _, c := range quiet {
 		<-c
 	}
-	t.Lock()
-	defer t.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if reflect.TypeOf(v.store).Comparable() {
 		delete(t.byStore, v.store)
 	}
@@ -189,11 +183,11 @@ func (t *Set) Release(v *Volume, u Holder) error {
 	return v.close()
 }
 
-// drop takes a holder out. With the last one the lanes retire.
-func (t *Set) drop(v *Volume, u Holder) (quiet []<-chan struct{}, last bool) {
-	t.Lock()
-	defer t.Unlock()
-	delete(v.users, u)
+// drop takes a namespace out. With the last one the lanes retire.
+func (t *Volumes) drop(v *Volume, n *Namespace) (quiet []<-chan struct{}, last bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(v.users, n)
 	if len(v.users) > 0 {
 		return nil, false
 	}
@@ -206,13 +200,13 @@ func (t *Set) drop(v *Volume, u Holder) (quiet []<-chan struct{}, last bool) {
 
 // Quiesce keeps what is new from the lanes on a device's shards, and waits for what is
 // there, without the mutex held. RemoveSite follows.
-func (t *Set) Quiesce(d *Site) {
+func (t *Volumes) Quiesce(d *Site) {
 	var quiet []<-chan struct{}
-	t.Lock()
+	t.mu.Lock()
 	for v := range t.all {
 		quiet = append(quiet, v.retireOn(d)...)
 	}
-	t.Unlock()
+	t.mu.Unlock()
 	for _, c := range quiet {
 		<-c
 	}
@@ -220,9 +214,9 @@ func (t *Set) Quiesce(d *Site) {
 
 // Unfinished has the names of the volumes whose stores have operations of a device's
 // shards, in order.
-func (t *Set) Unfinished(d *Site) (names []string) {
-	t.Lock()
-	defer t.Unlock()
+func (t *Volumes) Unfinished(d *Site) (names []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for v := range t.all {
 		users := 0
 		for _, p := range d.places {
@@ -240,13 +234,13 @@ func (t *Set) Unfinished(d *Site) (names []string) {
 
 // openReservations are those of a volume that is being opened. Called with the mutex
 // held.
-func (t *Set) openReservations(store keeper.Store) (*keeper.Keeper, error) {
+func (t *Volumes) openReservations(store ReservationStore) (*Reservations, error) {
 	for v := range t.all {
-		if store != nil && same(v.Reservations.Store(), store) {
+		if store != nil && same(v.Reservations.store, store) {
 			return nil, fmt.Errorf("its reservations would be kept where those of %s are: name another place", v.Name)
 		}
 	}
-	return keeper.New(store)
+	return newReservations(store)
 }
 
 // same compares what implements an interface, where that can be compared.

@@ -1,4 +1,4 @@
-package volume
+package storage
 
 import (
 	"errors"
@@ -15,26 +15,21 @@ import (
 // seconds. The rest is looked at as often as sizes are.
 const AskDrives = time.Minute
 
-// Examine asks the store how it is and tells hosts of what they have to be warned
-// of. The store stays open as long as that takes; see Volume.close.
-func (v *Volume) Examine(now time.Time) {
+// Examine asks the store how it is, and reports whether hosts may have to be told. The store stays open as long as that takes; see Volume.close.
+func (v *Volume) Examine(now time.Time) (changed bool) {
 	before, h := v.ask(now)
 	if h.Lost != before.Lost {
 		v.tellLost(h.Lost)
 	}
 	if h.Warnings() == before.Warnings() && h.Drive.Temperature == before.Drive.Temperature {
-		return
+		return false
 	}
 	if h.Short() && !before.Short() {
 		v.set.log.Warn("storage below a namespace is running out",
 			zap.String("export", v.Name), zap.Uint8("percent_left_of_what_it_may_need", h.Spare),
 			zap.String("remedy", "free space in the file system, or preallocate the file"))
 	}
-	v.set.Lock()
-	defer v.set.Unlock()
-	for u := range v.users {
-		u.Examined()
-	}
+	return true
 }
 
 // tellLost says that what is written is lost, or is not any more.

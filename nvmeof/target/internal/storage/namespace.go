@@ -1,4 +1,4 @@
-package namespace
+package storage
 
 import (
 	"sync/atomic"
@@ -8,11 +8,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
-// Max is NN and MNAN: the highest namespace identifier.
-const Max = 1024
+// MaxNamespace is NN and MNAN: the highest namespace identifier.
+const MaxNamespace = 1024
 
 // An Identity is by what hosts tell namespaces apart.
 type Identity struct {
@@ -31,7 +30,7 @@ func (i *Identity) Clashes(o *Identity) bool {
 // hosts see that it is there, and that they cannot reach it for now.
 type Namespace struct {
 	Identity
-	Volume *volume.Volume // constant once Open was called, before shards see the namespace
+	Volume *Volume // constant once Volumes.Acquire was called, before shards see the namespace
 
 	// Generation is greater than that of whatever was at the NSID before, unless hosts
 	// cannot tell the two apart; Successor says that there was something else. Both are
@@ -39,8 +38,8 @@ type Namespace struct {
 	Generation uint32
 	Successor  bool
 
-	gates      [volume.MaxPlaces]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
-	before     health.Counts                          // see Resume; constant once shards see the namespace
+	gates      [MaxPlaces]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
+	before     health.Counts                   // see Resume; constant once shards see the namespace
 	readOnly   atomic.Bool
 	unreserved atomic.Bool   // hosts cannot reserve it
 	protected  atomic.Uint32 // capsule.WriteProtection, set by hosts
@@ -49,7 +48,7 @@ type Namespace struct {
 }
 
 // New returns a namespace without a volume.
-func New(i Identity, g capsule.ANAGroup, readOnly bool) *Namespace {
+func NewNamespace(i Identity, g capsule.ANAGroup, readOnly bool) *Namespace {
 	n := &Namespace{Identity: i}
 	n.readOnly.Store(readOnly)
 	n.SetGroup(g)
@@ -95,9 +94,9 @@ func (n *Namespace) Protect(p capsule.WriteProtection) (before capsule.WriteProt
 	return capsule.WriteProtection(n.protected.Swap(uint32(p)))
 }
 
-// Open gives the namespace gates where its volume has lanes. Called with the mutex of the
+// open gives the namespace gates where its volume has lanes. Called with the mutex of the
 // set of volumes held.
-func (n *Namespace) Open(v *volume.Volume, places []*volume.Place) {
+func (n *Namespace) open(v *Volume, places []*Place) {
 	if n.Volume == nil { // where a device is added shards read it already
 		n.Volume = v
 	}
@@ -112,7 +111,7 @@ func (n *Namespace) Open(v *volume.Volume, places []*volume.Place) {
 }
 
 // Gate is the gate of a shard that has queues.
-func (n *Namespace) Gate(i volume.Index) *Gate { return n.gates[i].Load() }
+func (n *Namespace) Gate(i Index) *Gate { return n.gates[i].Load() }
 
 // A Table is a subsystem's namespaces at one time, with those that are away. It does not
 // change.

@@ -1,4 +1,4 @@
-package volume
+package storage
 
 import (
 	"errors"
@@ -43,14 +43,12 @@ func (v *Volume) refresh() error {
 	return err
 }
 
-// Revalidate adopts the size that the store has now, and tells of a change.
-func (v *Volume) Revalidate() {
+// Revalidate adopts the size that the store has now, and reports whether it is another.
+func (v *Volume) Revalidate() (resized bool) {
 	err := v.refresh() // may take as long as a system call does
-	v.set.Lock()
-	defer v.set.Unlock()
-	if len(v.users) > 0 {
-		v.adopt(err)
-	}
+	v.set.mu.Lock()
+	defer v.set.mu.Unlock()
+	return len(v.users) > 0 && v.adopt(err)
 }
 
 var errNothing = errors.New("less than one block is left of it: what it had is lost; stop the hosts, and bring it back")
@@ -68,7 +66,7 @@ func (v *Volume) cut() string {
 }
 
 // adopt does that with the set's mutex held.
-func (v *Volume) adopt(err error) {
+func (v *Volume) adopt(err error) (resized bool) {
 	size := v.store.Info().Size
 	for _, region := range v.regions {
 		size = min(size, int64(len(region.Bytes()))) // what is registered stays
@@ -84,7 +82,7 @@ func (v *Volume) adopt(err error) {
 		v.set.log.Error("size of a namespace is not known any more", zap.String("export", v.Name), zap.Error(err))
 	}
 	if blocks == before || blocks == 0 {
-		return
+		return false
 	}
 	v.size.Store(blocks)
 	v.set.log.Info("namespace resized", zap.String("export", v.Name),
@@ -97,7 +95,5 @@ func (v *Volume) adopt(err error) {
 		v.set.log.Error("a namespace is cut off while it is served: what was behind its end is lost", zap.String("export", v.Name),
 			zap.String("remedy", "if nobody meant it, stop the hosts, and bring that back before they make it longer again"))
 	}
-	for u := range v.users {
-		u.Resized()
-	}
+	return true
 }

@@ -1,39 +1,60 @@
-package namespace
+package storage
 
 import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
 // A Gate is one shard's entrance to a namespace. It belongs to the shard; while there is
 // none of its index, to the mutex of the set of volumes.
 type Gate struct {
 	Namespace *Namespace
-	Lane      *volume.Lane // the shard's, of the namespace's volume
+	Lane      *Lane        // the shard's, of the namespace's volume
 	users     int          // operations inside
-	shut      bool         // commands wait outside
-	held      []Visitor    // those, in order
+	shut      bool         // operations wait outside
+	held      []*Operation // those, in order
 	idle      func()       // called when nobody is inside
 
 	counters
 }
 
-// A Visitor waits outside of a gate. It has not begun.
-type Visitor interface {
-	// Admitted is called when the gate opens; the namespace may be another by now, or none.
-	Admitted(g *Gate)
+// An Entry is what became of an operation that wants to enter a namespace.
+type Entry uint8
+
+const (
+	Entered  Entry = iota // it has the lane, until it is released
+	Held                  // it waits outside; its owner hears when the gate opens
+	Conflict              // it is kept out by another host's reservation
+)
+
+// Enter lets an operation of a host into the namespace, through the gate of a shard that
+// has queues. What a reservation is about is its access.
+func (n *Namespace) Enter(op *Operation, at Index, host capsule.HostID, a reservation.Access) Entry {
+	g := n.Gate(at)
+	if g.shut {
+		g.Hold(op)
+		return Held
+	}
+	if guard := n.Volume.Reservations.Guard(); guard != nil {
+		if !guard.Allows(host, a) {
+			return Conflict
+		}
+	}
+	g.users++
+	op.Gate = g
+	g.Lane.Enter(op)
+	return Entered
 }
 
-// Shut reports whether a visitor has to be held.
+// Shut reports whether operations are held.
 func (g *Gate) Shut() bool { return g.shut }
 
-// Enter is called for each visitor that is let in, and Leave when it goes.
-func (g *Gate) Enter() { g.users++ }
-
-func (g *Gate) Leave() {
+// leave is called when an operation that was let in goes.
+func (g *Gate) leave() {
 	g.users--
 	g.report()
 }
@@ -58,18 +79,26 @@ func (g *Gate) open() {
 	g.shut, g.idle = false, nil
 	held := g.held
 	g.held = nil
-	for _, v := range held {
-		v.Admitted(g)
+	for _, op := range held {
+		if op.outside == g { // its queue has not ended meanwhile
+			op.outside = nil
+			op.Owner.Admitted()
+		}
 	}
 }
 
-// Hold keeps a visitor until the gate opens. There are no more of them than queues have
+// Hold keeps an operation until the gate opens. There are no more of them than queues have
 // entries.
-func (g *Gate) Hold(v Visitor) { g.held = append(g.held, v) }
+func (g *Gate) Hold(op *Operation) {
+	op.outside = g
+	g.held = append(g.held, op)
+}
 
-// Forget takes out a visitor whose queue has ended.
-func (g *Gate) Forget(v Visitor) {
-	g.held = slices.DeleteFunc(g.held, func(h Visitor) bool { return h == v })
+// Forget takes an operation out that waits outside of a gate: its queue has ended.
+func (op *Operation) Forget() {
+	g := op.outside
+	op.outside = nil
+	g.held = slices.DeleteFunc(g.held, func(h *Operation) bool { return h == op })
 }
 
 // An entrance is a gate and the shard to which it belongs at the time. If that is
@@ -82,12 +111,14 @@ type entrance struct {
 // shutFrom says whether gates are shut that are opened from now on, and returns those
 // that are there.
 func (n *Namespace) shutFrom(now bool) (out []entrance) {
-	set := n.Volume.Set()
-	set.Lock()
-	defer set.Unlock()
+	set := n.Volume.set
+	set.mu.Lock()
+	defer set.mu.Unlock()
 	n.shut = now
-	for p := range set.Places {
-		out = append(out, entrance{n.gates[p.Index].Load(), p.Shard})
+	for _, d := range set.sites {
+		for _, p := range d.places {
+			out = append(out, entrance{n.gates[p.Index].Load(), p.Shard})
+		}
 	}
 	return out
 }

@@ -1,11 +1,10 @@
-package namespace
+package storage
 
 import (
 	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/volume"
 )
 
 // counters are what hosts did through a gate, read by other shards.
@@ -17,11 +16,11 @@ type counters struct {
 func (c *counters) Count(op backend.Op, bytes int64) {
 	switch op {
 	case backend.OpRead:
-		volume.Bump(&c.reads, 1)
-		volume.Bump(&c.readBytes, uint64(bytes))
+		bump(&c.reads, 1)
+		bump(&c.readBytes, uint64(bytes))
 	case backend.OpWrite:
-		volume.Bump(&c.writes, 1)
-		volume.Bump(&c.writeBytes, uint64(bytes))
+		bump(&c.writes, 1)
+		bump(&c.writeBytes, uint64(bytes))
 	}
 }
 

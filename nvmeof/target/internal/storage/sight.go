@@ -1,4 +1,4 @@
-package namespace
+package storage
 
 import "sync/atomic"
 
@@ -12,7 +12,7 @@ type Sight struct {
 	// Presumed says that the host asks about nothing when it connects.
 	Presumed atomic.Bool
 
-	seen [Max + 1]atomic.Uint32 // generations, by NSID
+	seen [MaxNamespace + 1]atomic.Uint32 // generations, by NSID
 }
 
 // Seen reports whether the host knows what is at the namespace's NSID now.
@@ -21,6 +21,11 @@ func (s *Sight) Seen(n *Namespace) bool { return s.seen[n.ID].Load() == n.Genera
 // Replaced reports whether the namespace came to its NSID while the host may have known
 // another there.
 func (s *Sight) Replaced(n *Namespace) bool { return n.Successor && n.Generation > s.Born }
+
+// Knows reports whether the host knows the namespace that it means.
+func (s *Sight) Knows(n *Namespace) bool {
+	return s.Seen(n) || s.Presumed.Load() && !s.Replaced(n)
+}
 
 // See notes that the host has identified the namespace.
 func (s *Sight) See(n *Namespace) {

@@ -1,4 +1,4 @@
-package keeper
+package storage
 
 import (
 	"errors"
@@ -10,32 +10,32 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// A Store keeps what Save was given through a power loss. Its methods may block, and are
+// A ReservationStore keeps what Save was given through a power loss. Its methods may block, and are
 // called one at a time.
-type Store interface {
+type ReservationStore interface {
 	Load() ([]byte, error) // what was last saved, nil if nothing was
 	Save(b []byte) error   // returns when b is durable; what was saved before stays if it fails
 }
 
-// A Locker is a Store that one target at a time may have.
-type Locker interface {
+// A ReservationLocker is a ReservationStore that one target at a time may have.
+type ReservationLocker interface {
 	Lock() (unlock func() error, err error) // before Load
 }
 
-// A Keeper has the registrants and the reservation of one volume, which all its
+// A Reservations has the registrants and the reservation of one volume, which all its
 // namespaces share, in whatever subsystems.
-type Keeper struct {
-	store  Store      // nil: nothing survives
-	mu     sync.Mutex // changes
+type Reservations struct {
+	store  ReservationStore // nil: nothing survives
+	mu     sync.Mutex       // changes
 	unlock func() error
 	state  atomic.Pointer[reservation.State]
 	guard  atomic.Pointer[reservation.State] // the state while something is reserved, else nil
 }
 
 // New loads what the store has, if there is one.
-func New(store Store) (*Keeper, error) {
-	k := &Keeper{store: store, unlock: func() error { return nil }}
-	if l, ok := store.(Locker); ok {
+func newReservations(store ReservationStore) (*Reservations, error) {
+	k := &Reservations{store: store, unlock: func() error { return nil }}
+	if l, ok := store.(ReservationLocker); ok {
 		var err error
 		if k.unlock, err = l.Lock(); err != nil {
 			return nil, err
@@ -44,7 +44,7 @@ func New(store Store) (*Keeper, error) {
 	var s reservation.State
 	if store != nil {
 		var err error
-		if s, err = load(store); err != nil {
+		if s, err = loadReservations(store); err != nil {
 			return nil, errors.Join(err, k.unlock())
 		}
 	}
@@ -53,12 +53,12 @@ func New(store Store) (*Keeper, error) {
 }
 
 // Check reports whether New would find what it can use.
-func Check(store Store) error {
-	_, err := load(store)
+func CheckReservations(store ReservationStore) error {
+	_, err := loadReservations(store)
 	return err
 }
 
-func load(store Store) (s reservation.State, err error) {
+func loadReservations(store ReservationStore) (s reservation.State, err error) {
 	b, err := store.Load()
 	if err == nil && b != nil {
 		s, err = reservation.Decode(b)
@@ -70,24 +70,24 @@ func load(store Store) (s reservation.State, err error) {
 }
 
 // Close lets another target have the store.
-func (k *Keeper) Close() error { return k.unlock() }
+func (k *Reservations) Close() error { return k.unlock() }
 
 // State is the state as it is now. It does not change.
-func (k *Keeper) State() *reservation.State { return k.state.Load() }
+func (k *Reservations) State() *reservation.State { return k.state.Load() }
 
 // Guard is the state while something is reserved, else nil. It is looked at for every
 // command.
-func (k *Keeper) Guard() *reservation.State { return k.guard.Load() }
+func (k *Reservations) Guard() *reservation.State { return k.guard.Load() }
 
 // Persists reports whether a state can survive a power loss.
-func (k *Keeper) Persists() bool { return k.store != nil }
+func (k *Reservations) Persists() bool { return k.store != nil }
 
-// Store is where it does.
-func (k *Keeper) Store() Store { return k.store }
+// ReservationStore is where it does.
+func (k *Reservations) ReservationStore() ReservationStore { return k.store }
 
 // Change makes the next state of the present one and saves it, if either is to survive.
 // It may block. With the error the status is an internal error, and nothing has changed.
-func (k *Keeper) Change(f func(reservation.State) (reservation.State, reservation.Outcome)) (reservation.Outcome, error) {
+func (k *Reservations) Change(f func(reservation.State) (reservation.State, reservation.Outcome)) (reservation.Outcome, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	before := k.state.Load()
@@ -108,7 +108,7 @@ func (k *Keeper) Change(f func(reservation.State) (reservation.State, reservatio
 	return out, nil
 }
 
-func (k *Keeper) publish(s *reservation.State) {
+func (k *Reservations) publish(s *reservation.State) {
 	k.state.Store(s)
 	if s.Type == capsule.ReservationNone {
 		s = nil
@@ -117,7 +117,7 @@ func (k *Keeper) publish(s *reservation.State) {
 }
 
 // Capabilities is RESCAP.
-func (k *Keeper) Capabilities() uint8 {
+func (k *Reservations) Capabilities() uint8 {
 	c := capsule.RESCAPAllTypes | capsule.RESCAPIgnoreKey
 	if k.Persists() {
 		c |= capsule.RESCAPPersist

@@ -1,4 +1,4 @@
-package volume
+package storage
 
 import (
 	"errors"
@@ -34,13 +34,13 @@ func StatusOf(op backend.Op, err error) capsule.Status {
 func (l *Lane) Failure(op backend.Op, err error) {
 	switch StatusOf(op, err) {
 	case capsule.StatusUnrecoveredReadError, capsule.StatusWriteFault:
-		Bump(&l.mediaErrors, 1)
+		bump(&l.mediaErrors, 1)
 	}
 	if (errors.Is(err, backend.ErrFailed) || op == backend.OpFlush) && !l.failed.Swap(true) {
 		l.Volume.set.log.Error("namespace failed", zap.String("export", l.Volume.Name), zap.Error(err))
 	}
 }
 
-// Bump adds to a counter that only the caller's shard writes: a load and a
+// bump adds to a counter that only the caller's shard writes: a load and a
 // store, so that readers elsewhere see whole values.
-func Bump(c *atomic.Uint64, n uint64) { c.Store(c.Load() + n) }
+func bump(c *atomic.Uint64, n uint64) { c.Store(c.Load() + n) }

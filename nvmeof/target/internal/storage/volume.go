@@ -1,4 +1,4 @@
-package volume
+package storage
 
 import (
 	"errors"
@@ -13,7 +13,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation/keeper"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -21,14 +20,14 @@ import (
 // of whatever subsystems export it. It does not change, except for its size and
 // for the backend queues of its shards.
 type Volume struct {
-	set     *Set
+	set     *Volumes
 	Name    string // what is exported, for logs
 	store   backend.Store
 	Info    backend.Info                    // when it was opened; the size is in blocks
 	Shift   uint                            // log2 of the block size
 	size    atomic.Uint64                   // in blocks; see revalidate
 	Lanes   [MaxPlaces]atomic.Pointer[Lane] // by shard; each is there before its shard has queues
-	users   map[Holder]struct{}             // under the set's mutex
+	users   map[*Namespace]struct{}         // under the set's mutex
 	leaving bool                            // nobody has it any more; under the set's mutex
 
 	// Written under the set's mutex, but for what ClearFault takes back.
@@ -43,11 +42,11 @@ type Volume struct {
 	asked  time.Time                    // under asking: when its drive was asked last
 	closed bool                         // under asking
 
-	Reservations *keeper.Keeper
+	Reservations *Reservations
 }
 
 // newVolume judges a store.
-func newVolume(set *Set, store backend.Store, name string) (*Volume, error) {
+func newVolume(set *Volumes, store backend.Store, name string) (*Volume, error) {
 	info := store.Info()
 	if info.BlockSize != 512 && info.BlockSize != 4096 {
 		return nil, fmt.Errorf("block size %d: must be 512 or 4096", info.BlockSize)
@@ -57,7 +56,7 @@ func newVolume(set *Set, store backend.Store, name string) (*Volume, error) {
 	}
 	v := &Volume{
 		set: set, Name: name, store: store, Info: info,
-		Shift: uint(bits.TrailingZeros(uint(info.BlockSize))), users: make(map[Holder]struct{}),
+		Shift: uint(bits.TrailingZeros(uint(info.BlockSize))), users: make(map[*Namespace]struct{}),
 		regions: make(map[*Site]rdmatransport.MemoryRegion),
 	}
 	v.size.Store(uint64(info.Size) >> v.Shift)
@@ -239,6 +238,3 @@ func (l *Lane) close() error {
 	l.idle = nil
 	return errors.Join(err, l.queue.Close())
 }
-
-// Set is the set that the volume is in.
-func (v *Volume) Set() *Set { return v.set }
