@@ -17,10 +17,9 @@ import (
 	"unicode/utf8"
 
 	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/control/bounded"
-
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -78,7 +77,7 @@ func Serve(m *Manager, at *Socket) *Server {
 		MaxHeaderBytes: 64 << 10, ErrorLog: zap.NewStdLog(m.log),
 	}}
 	s.tasks.Go(func() { // ends when Close closes the listener
-		if err := s.http.Serve(bounded.New(at.listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(netutil.LimitListener(at.listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 			m.log.Error("control socket", zap.Error(err))
 		}
 	})

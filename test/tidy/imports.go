@@ -18,6 +18,7 @@ type direction struct {
 
 const (
 	xsys  = "golang.org/x/sys"
+	xnet  = "golang.org/x/net"
 	zap   = "go.uber.org/zap"
 	uuid  = "github.com/google/uuid"
 	cobra = "github.com/spf13/cobra"
@@ -54,9 +55,8 @@ var directions = []direction{
 	{"nvmeof/discovery", []string{"nvmeof", "nvmeof/host", "capsule"}, nil},
 	{"nvmeof/hostconfig", []string{"nvmeof", "nvmeof/config"}, []string{uuid}},
 	{"nvmeof/namedfile", nil, []string{xsys}},
-	{"nvmeof/control/bounded", nil, nil},
-	{"nvmeof/control", []string{"nvmeof", "nvmeof/namedfile", "nvmeof/control/bounded", "nvmeof/config", "nvmeof/target", "nvmeof/auth", "capsule", "rdmatransport", "backend", "backend/block",
-		"backend/disk", "backend/file", "backend/memory"}, []string{zap, uuid}},
+	{"nvmeof/control", []string{"nvmeof", "nvmeof/namedfile", "nvmeof/config", "nvmeof/target", "nvmeof/auth", "capsule", "rdmatransport", "backend", "backend/block",
+		"backend/disk", "backend/file", "backend/memory"}, []string{zap, uuid, xnet}},
 	{"nvmeof/internal/list", nil, nil},
 	{"nvmeof/shard", []string{"nvmeof", "nvmeof/internal/list", "rdmatransport", "backend"}, []string{xsys}},
 	{"nvmeof/fabric", []string{"nvmeof", "nvmeof/internal/list", "nvmeof/shard", "capsule", "rdmatransport", "backend"}, nil},
@@ -81,7 +81,7 @@ var directions = []direction{
 	{"nvmeof/nbd", []string{"nvmeof/attach", "nvmeof/shard", "nvmeof/nbd/wire", "backend"}, []string{xsys}},
 	{"nvmeof/nbd/wire", nil, nil},
 	{"cmd", []string{"cmd/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/...", "internal/floor"},
-		[]string{cobra, pflag, bar, zap, uuid, hdr, xsys}},
+		[]string{cobra, pflag, bar, zap, uuid, hdr, xnet, xsys}},
 	{"cmd/nvmeof/internal/administer", []string{"cmd/nvmeof/internal/failure", "nvmeof/config", "nvmeof/control"}, []string{cobra, pflag}},
 	{"cmd/nvmeof/internal/benchcommand", []string{"cmd/nvmeof/internal/benchreport", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/fio", "cmd/nvmeof/internal/nvmeverb",
 		"cmd/nvmeof/internal/rawudp", "nvmeof", "cmd/nvmeof/internal/terminal", "nvmeof/attach", "nvmeof/bench",

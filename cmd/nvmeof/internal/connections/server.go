@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/control/bounded"
+	"golang.org/x/net/netutil"
 )
 
 // Services are what a process does for others which come by an address of which it is
@@ -55,7 +55,7 @@ func Serve(h *Holder, services Services) (*Server, error) {
 		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	s.tasks.Go(func() { // ends when Close closes the listener
-		if err := s.http.Serve(bounded.New(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(netutil.LimitListener(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 			h.config.Log(fmt.Sprintf("control socket: %v", err))
 		}
 	})
