@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nvmeof-go/nvmeof/backend/uring"
+	"github.com/nvmeof-go/nvmeof/backend/internal/uring"
 )
 
 // enoughLocked is how many bytes of memory rings take that are open at the same time in a

@@ -3,7 +3,7 @@ package block
 import (
 	"fmt"
 
-	"github.com/nvmeof-go/nvmeof/backend/disk"
+	"github.com/nvmeof-go/nvmeof/backend/internal/disk"
 )
 
 // Config says how a device is served. A zero field takes the default.

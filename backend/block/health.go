@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/backend/drive"
+	"github.com/nvmeof-go/nvmeof/backend/internal/drive"
 )
 
 // Health implements [backend.HealthReporter]. Ask seldom: each time opens the

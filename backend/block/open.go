@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nvmeof-go/nvmeof/backend/disk"
-	"github.com/nvmeof-go/nvmeof/backend/inuse"
+	"github.com/nvmeof-go/nvmeof/backend/internal/disk"
+	"github.com/nvmeof-go/nvmeof/backend/internal/inuse"
 )
 
 // Store implements [backend.Store], [backend.Resizer],

@@ -4,11 +4,17 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nvmeof-go/nvmeof/backend/disk"
+	"github.com/nvmeof-go/nvmeof/backend/internal/disk"
 )
 
 // Engine is how a store does its I/O.
 type Engine = disk.Engine
+
+// Options are the part of a configuration that files and block devices share.
+type Options = disk.Options
+
+// ParseEngine is the reverse of [Engine]'s String.
+func ParseEngine(s string) (Engine, error) { return disk.ParseEngine(s) }
 
 const (
 	EngineAuto    = disk.EngineAuto

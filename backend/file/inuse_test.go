@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nvmeof-go/nvmeof/backend/inuse"
+	"github.com/nvmeof-go/nvmeof/backend/internal/inuse"
 )
 
 // imageFor makes a file without holes, as large as a small file system needs.

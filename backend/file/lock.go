@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nvmeof-go/nvmeof/backend/inuse"
+	"github.com/nvmeof-go/nvmeof/backend/internal/inuse"
 )
 
 // A LockedError says that somebody else serves the file.

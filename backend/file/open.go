@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/backend/disk"
-	"github.com/nvmeof-go/nvmeof/backend/inuse"
+	"github.com/nvmeof-go/nvmeof/backend/internal/disk"
+	"github.com/nvmeof-go/nvmeof/backend/internal/inuse"
 )
 
 // Open opens or creates the file at path. A file that it created is removed when

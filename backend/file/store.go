@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nvmeof-go/nvmeof/backend/disk"
+	"github.com/nvmeof-go/nvmeof/backend/internal/disk"
 )
 
 // Store implements [backend.Store], [backend.Resizer], [backend.Latcher],

@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/backend/stripe"
+	"github.com/nvmeof-go/nvmeof/backend/internal/stripe"
 )
 
 // Bytes of OpWriteZeroes and OpDeallocate that one call of Submit or Poll
@@ -20,8 +20,8 @@ type queue struct {
 	depth    int
 	inFlight int // taken, and the result not yet polled
 	results  backend.Results
-	waiting  []task       // in the order of submission
-	order    stripe.Order // of waiting
+	waiting  []task        // in the order of submission
+	order    backend.Order // of waiting
 	waiter   *stripe.Waiter
 	notify   func()
 	stepped  bool // a long request advanced during this call

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/backend/stripe"
+	"github.com/nvmeof-go/nvmeof/backend/internal/stripe"
 )
 
 // Config describes a memory store. A zero field takes the default.

@@ -14,7 +14,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -193,7 +192,7 @@ func (c *connection) open(warn io.Writer) (*session, error) {
 		return nil, err
 	}
 	shards := min(c.nrIOQueues, runtime.NumCPU(), maxShards)
-	needProcessors(shards, shard.PollAdaptive)
+	needProcessors(shards, nvmeof.PollAdaptive)
 	device, err := c.openDevice(addr.Addr(), shards, warn)
 	if err != nil {
 		return nil, err
@@ -211,8 +210,8 @@ const maxShards = 64
 // needProcessors lets shards, each of which may keep a processor busy unless it never
 // polls, leave the Go runtime one for the rest of the program. With a single processor
 // they share it with whoever makes their work.
-func needProcessors(shards int, polling shard.Polling) {
-	if polling != shard.PollNever {
+func needProcessors(shards int, polling nvmeof.Polling) {
+	if polling != nvmeof.PollNever {
 		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), runtime.NumCPU()+shards))
 	} else if singleProcessor() {
 		queueBehindWakers()

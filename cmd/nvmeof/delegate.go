@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
 // A remoteDialer lets the process ask discovery controllers that has this host's
@@ -27,7 +27,7 @@ type remoteDialer struct {
 // Dial implements [discovery.Dialer].
 func (d *remoteDialer) Dial(ctx context.Context, at discovery.Endpoint, stay bool, notify func()) (discovery.Session, error) {
 	s, err := d.Dialer.Dial(ctx, at, stay, notify)
-	var inUse *udp.InUseError
+	var inUse *softroce.InUseError
 	if !errors.As(err, &inUse) {
 		return s, err
 	}
@@ -108,7 +108,7 @@ func discoverForOthers(ctx context.Context, all *hosts, options map[string]strin
 var errOwnerEnded = errors.New("the process that held the connection has ended")
 
 // ownerOf is the process that has an address. It may be about to say so.
-func ownerOf(ctx context.Context, inUse *udp.InUseError) (*connections.Process, error) {
+func ownerOf(ctx context.Context, inUse *softroce.InUseError) (*connections.Process, error) {
 	for range ownerTries {
 		all, err := connections.All(ctx, runDir())
 		if ctx.Err() != nil {

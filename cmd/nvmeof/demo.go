@@ -17,7 +17,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
@@ -97,7 +96,7 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	fmt.Fprintln(d.out, "NVMe over RDMA with no RDMA hardware, no root and no kernel module.")
 	fmt.Fprintln(d.out)
-	needProcessors(2, shard.PollAdaptive) // one loop of the target, one of the host
+	needProcessors(2, nvmeof.PollAdaptive) // one loop of the target, one of the host
 	for _, step := range []func(context.Context) error{d.start, d.discover, d.connect, d.list, d.writeAndVerify} {
 		if err := step(ctx); err != nil {
 			return err

@@ -8,8 +8,8 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rawudp"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
-	"github.com/nvmeof-go/nvmeof/internal/floor"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/floor"
 )
 
 // pairs is how often the fabric is compared with raw UDP. Each time both are

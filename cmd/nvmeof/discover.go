@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
 func newDiscover() *cobra.Command {
@@ -70,7 +70,7 @@ func (f *finder) run(cmd *cobra.Command) error {
 	}
 	if f.traddr != "" && !f.persistent && !f.dump {
 		log, err := f.discover(cmd)
-		var inUse *udp.InUseError
+		var inUse *softroce.InUseError
 		if err == nil {
 			return show(log)
 		}

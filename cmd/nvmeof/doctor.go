@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/nvmeof-go/nvmeof/backend/uring"
+	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/doctor"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
@@ -63,7 +63,7 @@ func thisMachine() (*doctor.Machine, error) {
 		Files: os.DirFS("/"), Addresses: addresses, Processors: runtime.NumCPU(),
 		Verbs: verbs.Built, Libraries: verbs.Library, Details: deviceDetails, Choose: chooseTransport,
 		Access:  func(path string) bool { return unix.Access(path, unix.R_OK|unix.W_OK) == nil },
-		IOUring: tryRing,
+		IOUring: file.TryURing,
 	}, nil
 }
 
@@ -103,18 +103,4 @@ func deviceDetails() ([]doctor.Details, error) {
 		})
 	}
 	return all, nil
-}
-
-// tryRing makes a ring as files have them, and gives it back.
-func tryRing() error {
-	f, err := os.Open(os.DevNull)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	r, err := uring.New(uring.Config{Entries: 4, File: int(f.Fd())})
-	if err != nil {
-		return err
-	}
-	return r.Close()
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/block"
-	"github.com/nvmeof-go/nvmeof/backend/disk"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -132,14 +131,14 @@ func (e *export) openPath() (notedStore, error) {
 			return nil, fmt.Errorf("%s is a block device: size and thin are options of files", e.path)
 		}
 		s, err := block.Open(e.path, block.Config{BlockSize: e.blockSize, ReadOnly: e.readOnly, Buffered: e.buffered,
-			Force: e.force, Options: control.DiskOptions(disk.EngineAuto)})
+			Force: e.force, Options: control.DiskOptions(file.EngineAuto)})
 		if err != nil {
 			return nil, err
 		}
 		return s, nil
 	}
 	s, err := file.Open(e.path, file.Config{Size: e.size, BlockSize: cmp.Or(e.blockSize, 512), ReadOnly: e.readOnly,
-		Buffered: e.buffered, Thin: e.thin, Force: e.force, LockedThreads: control.DiskOptions(disk.EngineAuto).LockedThreads})
+		Buffered: e.buffered, Thin: e.thin, Force: e.force, LockedThreads: control.DiskOptions(file.EngineAuto).LockedThreads})
 	if errors.Is(err, fs.ErrNotExist) && e.size == 0 {
 		err = fmt.Errorf("%w, as in --export %s,size=1GiB", err, e.path)
 	}

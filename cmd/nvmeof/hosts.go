@@ -8,8 +8,8 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -50,7 +50,7 @@ func (h *hosts) reach(c *connection, target netip.Addr) (*openHost, error) {
 		return nil, err
 	}
 	shards := max(1, min(c.nrIOQueues, runtime.NumCPU(), maxShards))
-	needProcessors(shards*(len(h.all)+1), shard.PollAdaptive)
+	needProcessors(shards*(len(h.all)+1), nvmeof.PollAdaptive)
 	device, addr, err := c.openDeviceAt(target, shards, h.warn)
 	if err != nil {
 		return nil, err

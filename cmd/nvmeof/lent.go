@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
 // A lent controller is held by another process, which is the RoCE endpoint of this
@@ -122,7 +122,7 @@ func (o *owners) close() {
 // connectAnyhow connects, or lets who can.
 func (k *keeper) connectAnyhow(ctx context.Context, h *held, options map[string]string) (string, error) {
 	name, err := k.connect(ctx, h)
-	var inUse *udp.InUseError
+	var inUse *softroce.InUseError
 	if errors.As(err, &inUse) {
 		return k.connectBy(ctx, h, inUse, options)
 	}
@@ -130,7 +130,7 @@ func (k *keeper) connectAnyhow(ctx context.Context, h *held, options map[string]
 }
 
 // connectBy lets the owner of an address connect.
-func (k *keeper) connectBy(ctx context.Context, h *held, inUse *udp.InUseError, options map[string]string) (string, error) {
+func (k *keeper) connectBy(ctx context.Context, h *held, inUse *softroce.InUseError, options map[string]string) (string, error) {
 	owner, err := ownerOf(ctx, inUse)
 	if err != nil {
 		return "", err

@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
@@ -18,7 +18,7 @@ import (
 type opener struct {
 	transport string
 	provider  providerConfig
-	polling   shard.Polling
+	polling   nvmeof.Polling
 	log       *zap.Logger
 	device    func(transport string, addr netip.Addr, cfg providerConfig) (rdmatransport.Device, error)
 	chosen    map[located]string // transports; a device that is away for a while stays the choice

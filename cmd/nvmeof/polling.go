@@ -5,26 +5,26 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 const pollingHelp = "what a thread without work does: adaptive (poll for 50 us to 0.8 ms, then sleep), always (poll), never (sleep at once), or auto (never on a machine with a single processor, else adaptive)"
 
 // parsePolling reads --polling. With a single processor whoever polls keeps it from
 // those whom he waits for: the kernel's network, rdma_rxe, the disk.
-func parsePolling(s string) (shard.Polling, error) {
+func parsePolling(s string) (nvmeof.Polling, error) {
 	switch s {
 	case "auto":
 		if singleProcessor() {
-			return shard.PollNever, nil
+			return nvmeof.PollNever, nil
 		}
-		return shard.PollAdaptive, nil
+		return nvmeof.PollAdaptive, nil
 	case "adaptive":
-		return shard.PollAdaptive, nil
+		return nvmeof.PollAdaptive, nil
 	case "always":
-		return shard.PollAlways, nil
+		return nvmeof.PollAlways, nil
 	case "never":
-		return shard.PollNever, nil
+		return nvmeof.PollNever, nil
 	}
 	return 0, usage("--polling %s: it is one of adaptive, always, auto, never", s)
 }

@@ -3,15 +3,15 @@ package main
 import (
 	"testing"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 func TestPolling(t *testing.T) {
-	auto := shard.PollAdaptive
+	auto := nvmeof.PollAdaptive
 	if singleProcessor() {
-		auto = shard.PollNever
+		auto = nvmeof.PollNever
 	}
-	for s, want := range map[string]shard.Polling{"auto": auto, "adaptive": shard.PollAdaptive, "always": shard.PollAlways, "never": shard.PollNever} {
+	for s, want := range map[string]nvmeof.Polling{"auto": auto, "adaptive": nvmeof.PollAdaptive, "always": nvmeof.PollAlways, "never": nvmeof.PollNever} {
 		if got, err := parsePolling(s); err != nil || got != want {
 			t.Errorf("--polling %s: %v, %v; want %v", s, got, err, want)
 		}

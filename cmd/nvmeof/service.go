@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
@@ -23,7 +23,7 @@ import (
 // nothing else, and gets it back when it returns.
 type service struct {
 	flags   *targetFlags
-	polling shard.Polling
+	polling nvmeof.Polling
 	exports []exported
 	log     *zap.Logger
 	out     io.Writer

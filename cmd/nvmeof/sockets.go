@@ -8,9 +8,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
 // sockets is a front end that gives each disk an NBD server with a socket of its own,
@@ -18,7 +18,7 @@ import (
 // in use any more when Publish returns.
 type sockets struct {
 	dir     string
-	polling shard.Polling
+	polling nvmeof.Polling
 	log     func(line string)
 
 	publishing sync.Mutex // one at a time; before mu

@@ -9,7 +9,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
@@ -58,12 +57,12 @@ func openProvider(name string, addr netip.Addr, cfg providerConfig) (rdmatranspo
 }
 
 // rateConfig has the parameters as softroce takes them.
-func rateConfig(c *config.Congestion) rc.RateConfig {
+func rateConfig(c *config.Congestion) softroce.RateConfig {
 	const bits = 8
-	r := rc.RateConfig{
-		Ignore: c.Ignore, MinRate: rc.Rate(c.MinRate) / bits, CNPInterval: time.Duration(c.CNPInterval), AlphaPeriod: time.Duration(c.AlphaPeriod),
+	r := softroce.RateConfig{
+		Ignore: c.Ignore, MinRate: softroce.Rate(c.MinRate) / bits, CNPInterval: time.Duration(c.CNPInterval), AlphaPeriod: time.Duration(c.AlphaPeriod),
 		IncreasePeriod: time.Duration(c.IncreasePeriod), IncreaseBytes: int(c.IncreaseBytes), FastRounds: c.FastRounds, HyperRounds: c.HyperRounds,
-		AdditiveStep: rc.Rate(c.AdditiveStep) / bits, HyperStep: rc.Rate(c.HyperStep) / bits,
+		AdditiveStep: softroce.Rate(c.AdditiveStep) / bits, HyperStep: softroce.Rate(c.HyperStep) / bits,
 	}
 	if c.Gain > 0 {
 		r.Gain = 1 / float64(c.Gain)

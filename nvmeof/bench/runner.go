@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
 // runner is a job in progress, owned by its thread. It allocates nothing while it

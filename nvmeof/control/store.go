@@ -13,7 +13,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/block"
-	"github.com/nvmeof-go/nvmeof/backend/disk"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -43,16 +42,16 @@ func openStore(n *config.Namespace) (backend.Store, []string, error) {
 	return s, s.Notes(), nil
 }
 
-func options(e config.Engine) disk.Options {
-	engine, _ := disk.ParseEngine(cmp.Or(string(e), "auto")) // checked as it was read
+func options(e config.Engine) file.Options {
+	engine, _ := file.ParseEngine(cmp.Or(string(e), "auto")) // checked as it was read
 	return DiskOptions(engine)
 }
 
 // DiskOptions are those of a target's store with that engine. The target binds its loops
 // to their threads for it, but not with a single processor, where they sleep whenever they
 // have nothing to do: bound ones do not do that well.
-func DiskOptions(e disk.Engine) disk.Options {
-	return disk.Options{Engine: e, LockedThreads: runtime.NumCPU() > 1}
+func DiskOptions(e file.Engine) file.Options {
+	return file.Options{Engine: e, LockedThreads: runtime.NumCPU() > 1}
 }
 
 // absent reports whether an error says that a file, a device or an address is not

@@ -11,12 +11,11 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 // A site is one of our own targets at 192.0.2.N.
@@ -26,7 +25,7 @@ type site struct {
 	target *target.Target
 }
 
-func openDevice(t *testing.T, network *udp.Network, n int) rdmatransport.Device {
+func openDevice(t *testing.T, network *softroce.Network, n int) rdmatransport.Device {
 	t.Helper()
 	group, err := network.Listen(at(n).Addr.Addr(), 1)
 	if err != nil {
@@ -39,11 +38,11 @@ func openDevice(t *testing.T, network *udp.Network, n int) rdmatransport.Device 
 	return d
 }
 
-func newSite(t *testing.T, network *udp.Network, n int) *site {
+func newSite(t *testing.T, network *softroce.Network, n int) *site {
 	t.Helper()
 	s := &site{t: t, device: openDevice(t, network, n)}
 	var err error
-	s.target, err = target.New(target.Config{Device: s.device, Polling: shard.PollNever, Arena: 4 << 20, Log: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))})
+	s.target, err = target.New(target.Config{Device: s.device, Polling: nvmeof.PollNever, Arena: 4 << 20, Log: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))})
 	s.must(err)
 	_, err = s.target.Listen(at(n).Addr)
 	s.must(err)
@@ -73,10 +72,10 @@ func (s *site) refer(n int) { s.must(s.target.AddReferral(target.Referral{Addr: 
 
 // follow runs discovery from 192.0.2.1 on a host at 192.0.2.9. The end closes
 // all but the targets.
-func follow(t *testing.T, network *udp.Network) (w *watch, end func()) {
+func follow(t *testing.T, network *softroce.Network) (w *watch, end func()) {
 	t.Helper()
 	device := openDevice(t, network, 9)
-	h, err := host.New(host.Config{Device: device, Polling: shard.PollNever})
+	h, err := host.New(host.Config{Device: device, Polling: nvmeof.PollNever})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +102,7 @@ func follow(t *testing.T, network *udp.Network) (w *watch, end func()) {
 func TestTargets(t *testing.T) {
 	const a, b, c, d = "nqn.2014-08.org.example:a", "nqn.2014-08.org.example:b", "nqn.2014-08.org.example:c", "nqn.2014-08.org.example:d"
 	synctest.Test(t, func(t *testing.T) {
-		network := udp.NewNetwork(1)
+		network := softroce.NewNetwork(1)
 		one, two := newSite(t, network, 1), newSite(t, network, 2)
 		one.add(a)
 		two.add(b)
@@ -147,11 +146,11 @@ func TestTargets(t *testing.T) {
 // controller's.
 func TestNoDiscoveryController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := udp.NewNetwork(1)
+		network := softroce.NewNetwork(1)
 		s := newSite(t, network, 1)
 		s.add("nqn.2014-08.org.example:a")
 		device := openDevice(t, network, 9)
-		h, err := host.New(host.Config{Device: device, Polling: shard.PollNever})
+		h, err := host.New(host.Config{Device: device, Polling: nvmeof.PollNever})
 		s.must(err)
 		dialer := &HostDialer{Host: func(context.Context, Endpoint) (*host.Host, host.Options, error) { return h, host.Options{}, nil }}
 		err = Run(t.Context(), Config{Attempts: 1}, dialer, Endpoint{Addr: netip.MustParseAddrPort("192.0.2.1:4420"), NQN: "nqn.2014-08.org.example:a"})

@@ -3,7 +3,7 @@ package host
 import (
 	"context"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
 // A blockingOp is an operation with the goroutine that waits for it.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
 // CompareAndWrite writes next to a range if it reads as expected, with nothing in

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -21,9 +21,9 @@ type Config struct {
 	// Identity is by what controllers know the host; default: a new one.
 	Identity nvmeof.HostIdentity
 
-	Shards  int           // loops; default: one for each CPU, as far as the device has them
-	Polling shard.Polling // when an idle loop blocks
-	Spin    time.Duration // see shard.Config
+	Shards  int            // loops; default: one for each CPU, as far as the device has them
+	Polling nvmeof.Polling // when an idle loop blocks
+	Spin    time.Duration  // the least time that an idle loop polls under PollAdaptive; default 50 µs
 }
 
 func (c *Config) shards() int {

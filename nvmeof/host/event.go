@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
 // events keeps one Asynchronous Event Request outstanding. The next is sent

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
 // A task is one command of the control plane, or the two halves of a fused one. It

@@ -12,10 +12,9 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 // TestHonestLiar: the fake itself is acceptable, so that refusals have a reason.
@@ -330,7 +329,7 @@ func TestNoKeepAliveInShutdown(t *testing.T) {
 func TestShortData(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			network := udp.NewNetwork(1)
+			network := softroce.NewNetwork(1)
 			l := newLiarOn(t, func(at netip.Addr) (rdmatransport.Device, error) {
 				group, err := network.Listen(at, 1)
 				if err != nil {

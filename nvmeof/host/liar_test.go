@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
@@ -77,7 +78,7 @@ func newLiarOn(t *testing.T, open func(netip.Addr) (rdmatransport.Device, error)
 	}
 	hostDevice, err := open(netip.MustParseAddr("192.0.2.1"))
 	must(err)
-	l.host, err = New(Config{Device: hostDevice, Shards: 1, Polling: shard.PollNever})
+	l.host, err = New(Config{Device: hostDevice, Shards: 1, Polling: nvmeof.PollNever})
 	must(err)
 	l.device, err = open(l.addr.Addr())
 	must(err)
@@ -85,7 +86,7 @@ func newLiarOn(t *testing.T, open func(netip.Addr) (rdmatransport.Device, error)
 	must(err)
 	cq, err := l.device.NewCompletionQueue(rdmatransport.CQConfig{})
 	must(err)
-	l.shard, err = shard.New(shard.Config{CQ: cq, Polling: shard.PollNever, Arena: 4 << 20})
+	l.shard, err = shard.New(shard.Config{CQ: cq, Polling: nvmeof.PollNever, Arena: 4 << 20})
 	must(err)
 	l.arena, err = l.domain.Register(l.shard.Arena().Bytes(), rdmatransport.AccessLocalWrite)
 	must(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
 // TestUnsent: what is asked of a lost controller is known not to have been done.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
@@ -64,7 +64,7 @@ func startRig(t testing.TB, cfg rigConfig, hostDevice, targetDevice rdmatranspor
 	cfg.target.Device, cfg.host.Device = targetDevice, hostDevice
 	cfg.target.Log = zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
 	if !cfg.spin {
-		cfg.target.Polling, cfg.host.Polling = shard.PollNever, shard.PollNever
+		cfg.target.Polling, cfg.host.Polling = nvmeof.PollNever, nvmeof.PollNever
 	}
 	cfg.target.Arena = 8 << 20
 	var err error

@@ -14,11 +14,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 // newSoftroceRig is a rig over an in-memory network.
-func newSoftroceRig(t *testing.T, cfg rigConfig, network *udp.Network) *rig {
+func newSoftroceRig(t *testing.T, cfg rigConfig, network *softroce.Network) *rig {
 	t.Helper()
 	open := func(addr string) rdmatransport.Device {
 		at := netip.MustParseAddr(addr)
@@ -69,7 +68,7 @@ func TestSoftroce(t *testing.T) {
 	for _, mtu := range []int{1500, 9000} {
 		t.Run(fmt.Sprint("MTU ", mtu), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				network := udp.NewNetwork(1)
+				network := softroce.NewNetwork(1)
 				network.PathMTU = mtu
 				r := newSoftroceRig(t, rigConfig{stores: []backend.Store{newStore(t, 16<<20, 4096)}}, network)
 				c := r.connect(r.options())
@@ -82,7 +81,7 @@ func TestSoftroce(t *testing.T) {
 // TestSoftroceSmallBuffer: an ordinary user's receive buffer is enough.
 func TestSoftroceSmallBuffer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		network := udp.NewNetwork(2)
+		network := softroce.NewNetwork(2)
 		network.ReceiveBuffer = 2 * 212992
 		network.PathMTU = 9000
 		r := newSoftroceRig(t, rigConfig{stores: []backend.Store{newStore(t, 16<<20, 4096)}}, network)
@@ -96,15 +95,15 @@ func TestSoftroceSmallBuffer(t *testing.T) {
 
 // TestSoftroceLossy: the network loses, repeats, reorders and damages datagrams.
 func TestSoftroceLossy(t *testing.T) {
-	faults := udp.Faults{
+	faults := softroce.Faults{
 		Loss: 0.02, Duplicate: 0.01, Corrupt: 0.005, Reorder: 0.05,
 		Delay: 100 * time.Microsecond, Jitter: 50 * time.Microsecond,
 	}
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				network := udp.NewNetwork(seed)
-				network.Faults = func(netip.Addr, netip.Addr) udp.Faults { return faults }
+				network := softroce.NewNetwork(seed)
+				network.Faults = func(netip.Addr, netip.Addr) softroce.Faults { return faults }
 				r := newSoftroceRig(t, rigConfig{stores: []backend.Store{newStore(t, 16<<20, 4096)}}, network)
 				c := r.connect(r.options())
 				exercise(t, r.namespace(c), 3, 20)
@@ -120,12 +119,12 @@ func TestSoftroceLossy(t *testing.T) {
 func TestSoftroceSilentPeer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var cut atomic.Bool
-		network := udp.NewNetwork(1)
-		network.Faults = func(netip.Addr, netip.Addr) udp.Faults {
+		network := softroce.NewNetwork(1)
+		network.Faults = func(netip.Addr, netip.Addr) softroce.Faults {
 			if cut.Load() {
-				return udp.Faults{Loss: 1}
+				return softroce.Faults{Loss: 1}
 			}
-			return udp.Faults{}
+			return softroce.Faults{}
 		}
 		r := newSoftroceRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 4096)}}, network)
 		o := r.options()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
 // ReadVectored reads a range into several buffers, one after the other, as readv does.

@@ -2,7 +2,7 @@ package host
 
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
 var _ backend.Watchable = (*Queue)(nil)

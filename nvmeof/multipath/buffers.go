@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
 // Buffers is memory that data moves into and out of without a copy on every path,

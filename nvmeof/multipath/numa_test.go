@@ -6,8 +6,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
@@ -31,7 +31,7 @@ func TestNearest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := host.New(host.Config{Device: d, Shards: 1, Polling: shard.PollNever, Identity: l.host.Identity()})
+			h, err := host.New(host.Config{Device: d, Shards: 1, Polling: nvmeof.PollNever, Identity: l.host.Identity()})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,13 +14,12 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 const (
@@ -33,7 +32,7 @@ var testUUID = uuid.MustParse("6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01")
 // A lab is a host and targets with one store, on an in-memory network.
 type lab struct {
 	t       *testing.T
-	network *udp.Network
+	network *softroce.Network
 	store   backend.Store
 	host    *host.Host
 	device  rdmatransport.Device
@@ -80,17 +79,17 @@ func newLabOn(t *testing.T, targets int, loopback *rdmatest.Loopback) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{t: t, network: udp.NewNetwork(1), store: store, loopback: loopback, cut: map[netip.Addr]bool{}, mute: map[netip.Addr]bool{}}
-	l.network.Faults = func(from, to netip.Addr) udp.Faults {
+	l := &lab{t: t, network: softroce.NewNetwork(1), store: store, loopback: loopback, cut: map[netip.Addr]bool{}, mute: map[netip.Addr]bool{}}
+	l.network.Faults = func(from, to netip.Addr) softroce.Faults {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.cut[from] || l.cut[to] || l.mute[from] {
-			return udp.Faults{Loss: 1}
+			return softroce.Faults{Loss: 1}
 		}
-		return udp.Faults{Delay: 50 * time.Microsecond, Drop: l.queues.drop(from, to)}
+		return softroce.Faults{Delay: 50 * time.Microsecond, Drop: l.queues.drop(from, to)}
 	}
 	l.device = l.open("192.0.2.1")
-	l.host, err = host.New(host.Config{Device: l.device, Shards: 2, Polling: shard.PollNever})
+	l.host, err = host.New(host.Config{Device: l.device, Shards: 2, Polling: nvmeof.PollNever})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +147,7 @@ func (s *side) start() {
 	s.device = s.l.open(s.addr.Addr().String())
 	var err error
 	if s.target, err = target.New(target.Config{
-		Device: s.device, Log: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)), Polling: shard.PollNever, Arena: 8 << 20,
+		Device: s.device, Log: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)), Polling: nvmeof.PollNever, Arena: 8 << 20,
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
 var _ backend.Watchable = (*Queue)(nil)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
-	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/wire"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
 // patience is how long a test waits for anything.
@@ -230,4 +230,4 @@ func (c *client) gone() {
 }
 
 // pollings are the ways in which a loop waits.
-var pollings = map[string]shard.Polling{"adaptive": shard.PollAdaptive, "never": shard.PollNever, "always": shard.PollAlways}
+var pollings = map[string]nvmeof.Polling{"adaptive": nvmeof.PollAdaptive, "never": nvmeof.PollNever, "always": nvmeof.PollAlways}

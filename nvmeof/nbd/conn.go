@@ -9,8 +9,8 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
-	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/wire"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
 const (

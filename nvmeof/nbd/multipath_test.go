@@ -11,10 +11,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
-	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/wire"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
@@ -45,13 +45,13 @@ func newPaths(t *testing.T, count int) *paths {
 		return d
 	}
 	t.Cleanup(func() { ok(store.Close()) })
-	h, err := host.New(host.Config{Device: open(1), Shards: 1, Polling: shard.PollNever})
+	h, err := host.New(host.Config{Device: open(1), Shards: 1, Polling: nvmeof.PollNever})
 	ok(err)
 	p := &paths{}
 	cfg := multipath.Config{NQN: multipathNQN, Policy: multipath.RoundRobin}
 	for i := range count {
 		d := open(byte(2 + i))
-		tg, err := target.New(target.Config{Device: d, Polling: shard.PollNever, Arena: 8 << 20})
+		tg, err := target.New(target.Config{Device: d, Polling: nvmeof.PollNever, Arena: 8 << 20})
 		ok(err)
 		t.Cleanup(func() { ok(tg.Close()) })
 		sub, err := tg.AddSubsystem(target.SubsystemConfig{NQN: multipathNQN})

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/wire"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
 // receive reads once from the socket and begins what is complete. It reports whether

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/wire"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
 // A request of a client is in one of the conn's slots from its header to the last

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
-	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/wire"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
 // Config describes a server. A zero field takes the default.
@@ -20,8 +20,8 @@ type Config struct {
 	Socket  string // required: path of the unix socket
 	Clients int    // connections at a time; default 32
 
-	Polling shard.Polling // when an idle loop sleeps
-	Spin    time.Duration // PollAdaptive: at least, as in shard.Config; default 50 µs
+	Polling nvmeof.Polling // when an idle loop sleeps
+	Spin    time.Duration  // PollAdaptive: at least, as in shard.Config; default 50 µs
 
 	// Handshake is how long a client may take for it; default 10 s.
 	Handshake time.Duration

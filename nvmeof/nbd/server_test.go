@@ -15,8 +15,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
-	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/wire"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
 func random(n int) []byte {

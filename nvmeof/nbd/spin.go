@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // Factors of the least time that a loop without work polls.
@@ -17,7 +17,7 @@ const (
 // spinner decides how long a loop polls before it sleeps: as long as it has learnt
 // that requests are apart, if that is not long.
 type spinner struct {
-	polling shard.Polling
+	polling nvmeof.Polling
 	least   time.Duration
 	length  time.Duration
 	idle    time.Time // since when there was nothing to do; zero: not yet asked
@@ -80,9 +80,9 @@ func (s *spinner) over(flying int) bool {
 		s.most = max(s.most, flying)
 	}
 	switch {
-	case s.polling == shard.PollAlways:
+	case s.polling == nvmeof.PollAlways:
 		return false
-	case s.polling == shard.PollNever:
+	case s.polling == nvmeof.PollNever:
 		return true
 	case s.idle.IsZero():
 		s.idle, s.slept = time.Now(), false

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestListenerEnds(t *testing.T) {
 	for _, want := range []error{rdmatransport.ErrDeviceLost, rdmatransport.ErrClosed} {
 		d := newFakeDevice()
-		target, err := New(Config{Device: d, Polling: shard.PollNever, Arena: 1 << 20})
+		target, err := New(Config{Device: d, Polling: nvmeof.PollNever, Arena: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
 // TestNoAllocationPerCommand counts what the whole way of a command allocates:

@@ -8,8 +8,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -23,10 +24,10 @@ type Config struct {
 	// default: none at all.
 	Log *zap.Logger
 
-	Shards  int           // loops of each device, each on a thread of its own; default 1; limit: the device's
-	Polling shard.Polling // when an idle loop blocks
-	Spin    time.Duration // see shard.Config
-	Arena   int           // bytes of data buffers per shard; see shard.Config
+	Shards  int            // loops of each device, each on a thread of its own; default 1; limit: the device's
+	Polling nvmeof.Polling // when an idle loop blocks
+	Spin    time.Duration  // the least time that an idle loop polls under PollAdaptive; default 50 µs
+	Arena   int            // bytes of data buffers per shard; default 64 MiB
 
 	MaxQueues      int   // I/O queues of a controller; default 128
 	QueueDepth     int   // entries of an I/O queue; default 128, 2 to 1024

@@ -12,12 +12,11 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 // second gives the target another device with a listener.
@@ -265,7 +264,7 @@ func TestDevicesAreBounded(t *testing.T) {
 // and through another, over softroce.
 func TestDeviceUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := udp.NewNetwork(3)
+		n := softroce.NewNetwork(3)
 		open := func(a string) rdmatransport.Device {
 			addr := netip.MustParseAddr(a)
 			group, err := n.Listen(addr, 2)

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -45,7 +45,7 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 	t.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
 	f := &fixture{t: t, device: newFakeDevice(), logs: logs}
-	cfg := Config{Device: f.device, Log: zap.New(core), Polling: shard.PollNever, Shards: 2, Arena: 4 << 20, Firmware: "1.2.3"}
+	cfg := Config{Device: f.device, Log: zap.New(core), Polling: nvmeof.PollNever, Shards: 2, Arena: 4 << 20, Firmware: "1.2.3"}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -14,12 +14,12 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/fabric"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 var (
@@ -43,10 +43,10 @@ func overLoopback(t *testing.T) (target, host rdmatransport.Device) {
 }
 
 // overSoftroce is an in-memory network with faults both ways, path MTU 1024.
-func overSoftroce(seed uint64, faults udp.Faults) provider {
+func overSoftroce(seed uint64, faults softroce.Faults) provider {
 	return func(t *testing.T) (target, host rdmatransport.Device) {
-		n := udp.NewNetwork(seed)
-		n.Faults = func(netip.Addr, netip.Addr) udp.Faults { return faults }
+		n := softroce.NewNetwork(seed)
+		n.Faults = func(netip.Addr, netip.Addr) softroce.Faults { return faults }
 		open := func(a netip.Addr) rdmatransport.Device {
 			group, err := n.Listen(a, 2)
 			if err != nil {
@@ -94,7 +94,7 @@ func newRemote(t *testing.T, open provider, change ...func(*Config)) *remote {
 		}
 	}
 	var err error
-	cfg := Config{Device: r.devs[0], Log: zap.New(core), Polling: shard.PollNever, Shards: 2, Arena: 16 << 20}
+	cfg := Config{Device: r.devs[0], Log: zap.New(core), Polling: nvmeof.PollNever, Shards: 2, Arena: 16 << 20}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -117,7 +117,7 @@ func (r *remote) openHost(must func(error)) {
 	r.t.Helper()
 	cq, err := r.device.NewCompletionQueue(rdmatransport.CQConfig{})
 	must(err)
-	r.shard, err = shard.New(shard.Config{CQ: cq, Polling: shard.PollNever, Arena: remoteMemory})
+	r.shard, err = shard.New(shard.Config{CQ: cq, Polling: nvmeof.PollNever, Arena: remoteMemory})
 	must(err)
 	r.domain, err = r.device.NewDomain()
 	must(err)
@@ -270,13 +270,13 @@ func rwCommand(op capsule.IOOpcode, slba capsule.LBA, blocks uint32) capsule.Com
 }
 
 // lossy is a bad network.
-var lossy = udp.Faults{
+var lossy = softroce.Faults{
 	Loss: 0.02, Duplicate: 0.02, Corrupt: 0.01, Reorder: 0.05,
 	Delay: 50 * time.Microsecond, Jitter: 20 * time.Microsecond,
 }
 
 func providers() map[string]provider {
-	out := map[string]provider{"loopback": overLoopback, "softroce": overSoftroce(1, udp.Faults{})}
+	out := map[string]provider{"loopback": overLoopback, "softroce": overSoftroce(1, softroce.Faults{})}
 	for seed := range uint64(2) {
 		out[fmt.Sprint("softroce, lossy, seed ", seed)] = overSoftroce(seed, lossy)
 	}

@@ -8,13 +8,12 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 // openInMemory opens two softroce devices on an in-memory network.
-func openInMemory(t *testing.T, seed uint64, faults udp.Faults) rdmatest.Pair {
-	network := udp.NewNetwork(seed)
-	network.Faults = func(from, to netip.Addr) udp.Faults { return faults }
+func openInMemory(t *testing.T, seed uint64, faults softroce.Faults) rdmatest.Pair {
+	network := softroce.NewNetwork(seed)
+	network.Faults = func(from, to netip.Addr) softroce.Faults { return faults }
 	open := func(addr string) *softroce.Device {
 		at := netip.MustParseAddr(addr)
 		group, err := network.Listen(at, 4)
@@ -36,12 +35,12 @@ func openInMemory(t *testing.T, seed uint64, faults udp.Faults) rdmatest.Pair {
 const networkAllocates = "the in-memory network allocates its datagrams"
 
 func TestSoftroceInMemory(t *testing.T) {
-	rdmatest.Run(t, func(t *testing.T) rdmatest.Pair { return openInMemory(t, 1, udp.Faults{}) },
+	rdmatest.Run(t, func(t *testing.T) rdmatest.Pair { return openInMemory(t, 1, softroce.Faults{}) },
 		rdmatest.InBubble, rdmatest.Allocates(networkAllocates))
 }
 
 func TestSoftroceLossy(t *testing.T) {
-	faults := udp.Faults{
+	faults := softroce.Faults{
 		Loss: 0.03, Duplicate: 0.02, Corrupt: 0.01, Reorder: 0.05,
 		Delay: 50 * time.Microsecond, Jitter: 20 * time.Microsecond,
 	}

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/cm"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/cm"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
 // connection ties a communication ID of the manager to a queue pair, whose

@@ -10,9 +10,9 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/rc"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
 const (
@@ -36,14 +36,16 @@ type Config struct {
 	// peer, whose device may wait as long before it sends again. Default 500 ms.
 	AckTimeout time.Duration
 
+	// NoOffload sends and receives each packet alone, without GSO and GRO.
+	NoOffload bool
 	// NoECN sends packets that routers may drop but not mark, for paths that
 	// mistreat ECN. Marks are answered and CNPs obeyed nevertheless.
 	NoECN bool
 	// Congestion holds the parameters of rate control; zero: the defaults.
-	Congestion rc.RateConfig
+	Congestion RateConfig
 
 	// Network replaces the sockets, for tests: a group of Shards ports at Addr.
-	Network udp.Group
+	Network Group
 	// Random replaces crypto/rand, for repeatable tests.
 	Random func([]byte)
 }
@@ -76,7 +78,7 @@ func Open(cfg Config) (*Device, error) {
 	}
 	d := &Device{cfg: cfg, addr: cfg.Addr.Unmap(), group: cfg.Network, start: time.Now()}
 	if d.group == nil {
-		g, err := udp.Listen(d.addr, udp.Config{Shards: cfg.Shards, ReceiveBuffer: cfg.ReceiveBuffer})
+		g, err := udp.Listen(d.addr, udp.Config{Shards: cfg.Shards, ReceiveBuffer: cfg.ReceiveBuffer, NoGSO: cfg.NoOffload, NoGRO: cfg.NoOffload})
 		if err != nil {
 			return nil, fmt.Errorf("softroce: %w", err)
 		}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
 // loop drives one completion queue on a goroutine of its own and runs what the

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
 // domain is a protection domain: the table of its memory regions. Regions come

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/cm"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/cm"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/rc"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
 // ownGUID starts the channel adapter GUIDs of this provider: a locally

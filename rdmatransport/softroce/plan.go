@@ -3,9 +3,9 @@ package softroce
 import (
 	"net/netip"
 
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/rc"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
 const (

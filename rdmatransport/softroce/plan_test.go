@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/rc"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
 // TestPlan: which packets share a send. A packet is a queue pair's letter and a

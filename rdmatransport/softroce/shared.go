@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/rc"
 )
 
 const (

@@ -1,10 +1,10 @@
 package softroce
 
 import (
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/cm"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/wire"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/cm"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/rc"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
 // Stats count what one shard met. Only the shard's owner may read them;

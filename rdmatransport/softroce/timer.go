@@ -3,7 +3,7 @@ package softroce
 import (
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/rc"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/rc"
 )
 
 // timerHeap orders queue pairs by when they must be looked at. A queue pair's

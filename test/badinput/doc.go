@@ -1,6 +1,4 @@
-// Package badinput proves what a target gives back for malformed, hostile or
-// unlucky connection requests and packets. A raw peer, the gremlin, assembles
-// every datagram itself. Each test sends one kind of bad input to a softroce
-// device that serves NVMe, and then requires the right answer, a counter that
-// moved, that another host's I/O goes on and that nothing is left behind.
+// Package badinput is the index of what malformed, hostile or unlucky input does: it
+// finds the test of each row. Those that assemble every datagram by hand are in
+// rdmatransport/softroce/internal/badinput.
 package badinput

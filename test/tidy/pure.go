@@ -11,9 +11,9 @@ import (
 // devices to others.
 var purePackages = []string{
 	"capsule",
-	"rdmatransport/softroce/wire",
-	"rdmatransport/softroce/rc",
-	"rdmatransport/softroce/cm",
+	"rdmatransport/softroce/internal/wire",
+	"rdmatransport/softroce/internal/rc",
+	"rdmatransport/softroce/internal/cm",
 	"nvmeof/auth",
 	"nvmeof/multipath/internal/decide",
 	"nvmeof/target/internal/ana",
@@ -25,7 +25,7 @@ var purePackages = []string{
 	"nvmeof/target/internal/state",
 	"nvmeof/config",
 	"nvmeof/hostconfig",
-	"nvmeof/nbd/wire",
+	"nvmeof/nbd/internal/wire",
 	"cmd/nvmeof/internal/perftest",
 }
 

@@ -30,9 +30,9 @@ func TestRules(t *testing.T) {
 
 		{"capsule imports rdmatransport", "capsule/a.go", "package capsule\n" + local + "rdmatransport\"\n", wrongImports, "rdmatransport"},
 		{"capsule imports x/sys", "capsule/a.go", "package capsule\nimport \"golang.org/x/sys/unix\"\n", wrongImports, "unix"},
-		{"udp imports x/sys", "rdmatransport/softroce/udp/a.go", "package udp\nimport \"golang.org/x/sys/unix\"\n", wrongImports, ""},
-		{"rc imports wire", "rdmatransport/softroce/rc/a.go", "package rc\n" + local + "rdmatransport/softroce/wire\"\n", wrongImports, ""},
-		{"rc imports cm", "rdmatransport/softroce/rc/a.go", "package rc\n" + local + "rdmatransport/softroce/cm\"\n", wrongImports, "softroce/cm"},
+		{"udp imports x/sys", "rdmatransport/softroce/internal/udp/a.go", "package udp\nimport \"golang.org/x/sys/unix\"\n", wrongImports, ""},
+		{"rc imports wire", "rdmatransport/softroce/internal/rc/a.go", "package rc\n" + local + "rdmatransport/softroce/internal/wire\"\n", wrongImports, ""},
+		{"rc imports cm", "rdmatransport/softroce/internal/rc/a.go", "package rc\n" + local + "rdmatransport/softroce/internal/cm\"\n", wrongImports, "internal/cm"},
 		{"target imports softroce", "nvmeof/target/a.go", "package target\n" + local + "rdmatransport/softroce\"\n", wrongImports, "softroce"},
 		{"its test does", "nvmeof/target/a_test.go", "package target\n" + local + "rdmatransport/softroce\"\n", wrongImports, ""},
 		{"host imports target", "nvmeof/host/a.go", "package host\n" + local + "cmd/nvmeof\"\n", wrongImports, "cmd"},
@@ -45,12 +45,12 @@ func TestRules(t *testing.T) {
 		{"clock", "capsule/a.go", "package capsule\nimport \"time\"\nvar x = time.Now\n", impurities, "time.Now"},
 		{"clock renamed", "capsule/a.go", "package capsule\nimport t \"time\"\nvar x = t.Sleep\n", impurities, "time.Sleep"},
 		{"duration", "capsule/a.go", "package capsule\nimport \"time\"\nvar x = time.Second\n", impurities, ""},
-		{"lock", "rdmatransport/softroce/cm/a.go", "package cm\nimport \"sync\"\n", impurities, "sync"},
-		{"atomics", "rdmatransport/softroce/rc/a.go", "package rc\nimport \"sync/atomic\"\n", impurities, ""},
-		{"goroutine", "rdmatransport/softroce/wire/a.go", "package wire\nfunc f() { go f() }\n", impurities, "goroutine"},
-		{"dice", "rdmatransport/softroce/rc/a.go", "package rc\nimport \"math/rand/v2\"\nvar x = rand.IntN\n", impurities, "IntN"},
-		{"seeded dice", "rdmatransport/softroce/rc/a.go", "package rc\nimport \"math/rand/v2\"\nvar x = rand.New\n", impurities, ""},
-		{"not pure", "nvmeof/shard/a.go", "package shard\nimport \"time\"\nvar x = time.Now\n", impurities, ""},
+		{"lock", "rdmatransport/softroce/internal/cm/a.go", "package cm\nimport \"sync\"\n", impurities, "sync"},
+		{"atomics", "rdmatransport/softroce/internal/rc/a.go", "package rc\nimport \"sync/atomic\"\n", impurities, ""},
+		{"goroutine", "rdmatransport/softroce/internal/wire/a.go", "package wire\nfunc f() { go f() }\n", impurities, "goroutine"},
+		{"dice", "rdmatransport/softroce/internal/rc/a.go", "package rc\nimport \"math/rand/v2\"\nvar x = rand.IntN\n", impurities, "IntN"},
+		{"seeded dice", "rdmatransport/softroce/internal/rc/a.go", "package rc\nimport \"math/rand/v2\"\nvar x = rand.New\n", impurities, ""},
+		{"not pure", "nvmeof/internal/shard/a.go", "package shard\nimport \"time\"\nvar x = time.Now\n", impurities, ""},
 
 		{"long file", "capsule/a.go", "package capsule\n" + strings.Repeat("\n", maxFile), oversized, "lines"},
 		{"long function", "capsule/a.go", "package capsule\nfunc f() {\n" + long + "}\n", oversized, "func f"},
@@ -110,7 +110,7 @@ func TestRepositoryIsFound(t *testing.T) {
 	for _, s := range sources(t) {
 		dirs = append(dirs, s.dir())
 	}
-	for _, d := range []string{"capsule", "cmd/nvmeof", "rdmatransport/softroce/rc", "backend", "nvmeof/target"} {
+	for _, d := range []string{"capsule", "cmd/nvmeof", "rdmatransport/softroce/internal/rc", "backend", "nvmeof/target"} {
 		if !slices.Contains(dirs, d) {
 			t.Errorf("nothing of %s is checked", d)
 		}

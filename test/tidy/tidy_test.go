@@ -66,14 +66,14 @@ func TestPackageComments(t *testing.T) { report(t, undocumented(sources(t))) }
 // agreedGoroutines makes each new goroutine a decision. Data paths have none of
 // their own: a shard is one.
 var agreedGoroutines = map[string]int{
-	"backend/disk":                    2, // blocking calls where there is no io_uring; a ring's wake-ups
+	"backend/internal/disk":           2, // blocking calls where there is no io_uring; a ring's wake-ups
 	"nvmeof/host":                     1,
 	"nvmeof/multipath":                1, // the life of a path
 	"nvmeof/namedfile":                1, // a file system that does not answer
-	"nvmeof/shard":                    1, // the loop
+	"nvmeof/internal/shard":           1, // the loop
 	"nvmeof/target":                   1, // freeing queues
 	"nvmeof/target/internal/command":  1, // saving reservations
-	"internal/floor":                  2, // the other side
+	"rdmatransport/softroce/floor":    2, // the other side
 	"cmd/nvmeof/internal/connections": 2, // following changes; each controller that is kept
 	"nvmeof/nbd":                      1, // the loop
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
 // New makes the command.
@@ -121,7 +121,7 @@ func (m *measurement) run(ctx context.Context, through Link) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, buffers.Close()) }()
-	m.load.program.NeedProcessors(m.load.fabric.Where().Queues+len(tasks)-1, shard.PollAdaptive)
+	m.load.program.NeedProcessors(m.load.fabric.Where().Queues+len(tasks)-1, nvmeof.PollAdaptive)
 	if len(m.versus) > 0 {
 		return m.compare(ctx, tasks)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // A Fabric is how the command gets at the namespaces that it measures.
@@ -34,7 +34,7 @@ type Program struct {
 	// Version is the program's.
 	Version func() string
 	// NeedProcessors leaves the rest of the program a processor beside so many loops.
-	NeedProcessors func(loops int, polling shard.Polling)
+	NeedProcessors func(loops int, polling nvmeof.Polling)
 	// ParseStore reads an export as the target takes it. It is opened by what is returned,
 	// each time as if it were the first.
 	ParseStore func(export string) (open func() (backend.Store, error), err error)

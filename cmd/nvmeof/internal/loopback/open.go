@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
 // First is the first address of the loopback.
@@ -36,6 +36,6 @@ func Open[D any](except netip.Addr, open func(netip.Addr) (D, error)) (none D, e
 
 // IsTaken reports whether somebody else has an address.
 func IsTaken(err error) bool {
-	var inUse *udp.InUseError
+	var inUse *softroce.InUseError
 	return errors.As(err, &inUse) || errors.Is(err, unix.EADDRINUSE)
 }

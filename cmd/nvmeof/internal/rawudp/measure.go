@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/loopback"
-	"github.com/nvmeof-go/nvmeof/internal/floor"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/floor"
 )
 
 // The datagrams of a 4 KiB read: the command's capsule (64 bytes) with BTH and

@@ -10,13 +10,12 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 // inMemory opens devices of a network in memory.
 type inMemory struct {
 	Devices
-	n *udp.Network
+	n *softroce.Network
 }
 
 func (d *inMemory) Here(_ context.Context, own string, _ io.Writer) (rdmatransport.Device, netip.Addr, error) {
@@ -36,7 +35,7 @@ func (d *inMemory) Towards(_ netip.Addr, own string, say io.Writer) (rdmatranspo
 // TestPingOfAnotherKind: of what a client has in place of the ping's data nothing gets to
 // the terminal as it is.
 func TestPingOfAnotherKind(t *testing.T) {
-	n := udp.NewNetwork(1)
+	n := softroce.NewNetwork(1)
 	server := netip.MustParseAddr("192.0.2.1")
 	var out strings.Builder
 	p := &pinger{session: session{Devices: &inMemory{n: n}, own: server.String(), port: pingPort, events: true}, verbose: true, out: &out}

@@ -5,8 +5,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/backend/stripe"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -38,7 +37,7 @@ type Lane struct {
 
 	submit  operationList // to be handed to the store at the end of the turn
 	waiting operationList // for a lease
-	order   stripe.Order  // of waiting
+	order   backend.Order // of waiting
 
 	depth  int          // operations that the store has at most
 	flight []*Operation // by tag; as many as there ever were, since most lanes are idle
@@ -118,7 +117,7 @@ func (l *Lane) Lease(op *Operation, exclusive bool) bool {
 // Retry implements [shard.Consumer]: it serves those who wait for leases.
 func (l *Lane) Retry() {
 	waiting := l.waiting
-	l.waiting, l.order = operationList{}, stripe.Order{}
+	l.waiting, l.order = operationList{}, backend.Order{}
 	for op := waiting.pop(); op != nil; op = waiting.pop() {
 		if l.Lease(op, op.exclusive) {
 			op.Owner.Leasable()

@@ -11,7 +11,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 )
 
 const crowdBlock = 4096
@@ -44,7 +43,7 @@ func (h *Host) IdleHosts(n int, _ *None) error {
 		}
 		_, err = h.host.Connect(context.Background(), host.Options{
 			Traddr: h.spec.Target, NQN: nqn, HostNQN: identity.NQN, HostID: identity.ID, QueueSize: h.spec.QueueSize,
-			BounceMemory: shard.MaxBuffer,
+			BounceMemory: 1 << 20,
 		})
 		if err != nil {
 			return err
@@ -77,7 +76,7 @@ func (h *Host) JoinCrowd(spec CrowdSpec, _ *None) error {
 func (h *Host) join(queues int) error {
 	ctx := context.Background()
 	c, err := h.host.Connect(ctx, host.Options{
-		Traddr: h.spec.Target, NQN: nqn, NrIOQueues: queues, QueueSize: h.crowd.depth + 1, BounceMemory: shard.MaxBuffer,
+		Traddr: h.spec.Target, NQN: nqn, NrIOQueues: queues, QueueSize: h.crowd.depth + 1, BounceMemory: 1 << 20,
 	})
 	if err != nil {
 		return err

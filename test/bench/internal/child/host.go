@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 // HostSpec says how a host connects.
@@ -22,7 +21,7 @@ type HostSpec struct {
 	QueueSize    int
 	Alone        bool // packets are sent and received one by one, without GSO and GRO
 	Buffers      int  // bytes of memory for data
-	Polling      shard.Polling
+	Polling      nvmeof.Polling
 }
 
 // Host is the service of [RoleHost].
@@ -39,15 +38,7 @@ type Host struct {
 // Open starts the host. It connects nothing.
 func (h *Host) Open(spec HostSpec, _ *None) error {
 	needProcessors(spec.Shards)
-	cfg := softroce.Config{Addr: spec.Addr, Shards: spec.Shards}
-	if spec.Alone {
-		group, err := udp.Listen(spec.Addr, udp.Config{Shards: spec.Shards, NoGSO: true, NoGRO: true})
-		if err != nil {
-			return err
-		}
-		cfg.Network = group
-	}
-	device, err := softroce.Open(cfg)
+	device, err := softroce.Open(softroce.Config{Addr: spec.Addr, Shards: spec.Shards, NoOffload: spec.Alone})
 	if err != nil {
 		return err
 	}

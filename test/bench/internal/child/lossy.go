@@ -4,10 +4,9 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/udp"
 )
 
 // LossySpec is a load over a network with faults, which are drawn from a seed.
@@ -31,10 +30,10 @@ const (
 // are late by as much as it delays.
 func (l *Lossy) Load(spec LossySpec, s *Sample) error {
 	needProcessors(2)
-	network := udp.NewNetwork(spec.Seed)
+	network := softroce.NewNetwork(spec.Seed)
 	network.PathMTU, network.Merge = lossyMTU, true
-	delay := udp.Faults{Delay: spec.Delay}
-	network.Faults = func(netip.Addr, netip.Addr) udp.Faults { return delay }
+	delay := softroce.Faults{Delay: spec.Delay}
+	network.Faults = func(netip.Addr, netip.Addr) softroce.Faults { return delay }
 	addrs := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")}
 	var devices []*softroce.Device
 	h := &Host{}
@@ -51,17 +50,19 @@ func (l *Lossy) Load(spec LossySpec, s *Sample) error {
 		h.add(d.Close)
 		devices = append(devices, d)
 	}
-	if err := serve(&h.closers, devices[0], TargetSpec{Addr: addrs[0], Shards: 1, Memory: lossyMemory, Polling: shard.PollAlways}); err != nil {
+	if err := serve(&h.closers, devices[0], TargetSpec{Addr: addrs[0], Shards: 1, Memory: lossyMemory, Polling: nvmeof.PollAlways}); err != nil {
 		return err
 	}
-	if err := h.open(devices[1], HostSpec{Target: addrs[0], Shards: 1, Buffers: spec.Job.Depth * spec.Job.BlockSize, Polling: shard.PollAlways}); err != nil {
+	if err := h.open(devices[1], HostSpec{Target: addrs[0], Shards: 1, Buffers: spec.Job.Depth * spec.Job.BlockSize, Polling: nvmeof.PollAlways}); err != nil {
 		return err
 	}
 	if err := h.Connect(None{}, &None{}); err != nil {
 		return err
 	}
-	network.SetFaults(func(netip.Addr, netip.Addr) udp.Faults { return udp.Faults{Delay: spec.Delay, Loss: spec.Loss} })
+	network.SetFaults(func(netip.Addr, netip.Addr) softroce.Faults {
+		return softroce.Faults{Delay: spec.Delay, Loss: spec.Loss}
+	})
 	err := h.Load(LoadSpec{Memory, spec.Job}, s)
-	network.SetFaults(func(netip.Addr, netip.Addr) udp.Faults { return delay }) // so that it ends in order
+	network.SetFaults(func(netip.Addr, netip.Addr) softroce.Faults { return delay }) // so that it ends in order
 	return err
 }

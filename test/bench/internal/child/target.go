@@ -7,7 +7,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
@@ -29,7 +28,7 @@ type TargetSpec struct {
 	QueueDepth int   // see target.Config
 	Memory     int64 // bytes of the namespace in memory
 	File       string
-	Polling    shard.Polling
+	Polling    nvmeof.Polling
 }
 
 // Target is the service of [RoleTarget].

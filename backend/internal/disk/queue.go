@@ -1,0 +1,254 @@
+package disk
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/internal/stripe"
+)
+
+const (
+	maxDepth  = 8192
+	reapBatch = 64
+)
+
+// A queue moves requests through three places: waiting for their blocks, in
+// calls of the engine, and syncing.
+type queue struct {
+	disk     *Disk
+	depth    int
+	engine   engine
+	outcomes []outcome // of one batch
+	calls    int       // the engine has
+	inFlight int       // requests taken, and their results not yet polled
+	slots    []slot
+	free     []uint32
+	waiting  []uint32      // slots that want blocks, in the order of submission
+	order    backend.Order // of waiting
+	syncing  []uint32      // slots that want a sync to end
+	copies   copies
+	copying  int // calls of copies
+	results  backend.Results
+	waiter   *stripe.Waiter
+	notify   func() // never nil
+	again    bool   // something waits for nothing but the next turn
+	watched  bool   // the owner arms
+	closing  bool
+	closed   bool
+}
+
+// newQueue is called with the disk's mutex held.
+func newQueue(d *Disk, depth int, notify func()) (*queue, error) {
+	// Besides the requests' calls there may be a sync, for other queues too.
+	e, err := d.openEngine(depth+1, notify)
+	if err != nil {
+		return nil, err
+	}
+	if notify == nil {
+		notify = func() {}
+	}
+	q := &queue{
+		disk:     d,
+		depth:    depth,
+		engine:   e,
+		outcomes: make([]outcome, reapBatch),
+		slots:    make([]slot, depth),
+		free:     make([]uint32, 0, depth),
+		waiting:  make([]uint32, 0, depth),
+		order:    backend.NewOrder(depth),
+		syncing:  make([]uint32, 0, depth),
+		results:  backend.NewResults(depth),
+		notify:   notify,
+		waiter:   d.blocks.Join(notify),
+	}
+	for i := range depth {
+		q.free = append(q.free, uint32(depth-1-i))
+	}
+	return q, nil
+}
+
+// syncID is of the sync's call; those of requests are their slots.
+func (q *queue) syncID() uint32 { return uint32(q.depth) }
+
+// Submit implements [backend.Queue].
+func (q *queue) Submit(rs []backend.Request) int {
+	if q.closing {
+		return 0
+	}
+	n := min(len(rs), q.depth-q.inFlight)
+	q.inFlight += n
+	for i := range rs[:n] {
+		q.take(&rs[i])
+	}
+	q.engine.submit()
+	return n
+}
+
+// take puts a request on its way.
+func (q *queue) take(r *backend.Request) {
+	info := q.disk.info.Load()
+	failure, err := q.disk.admit(r, info)
+	nothing := r.Op == backend.OpFlush && info.ReadOnly || r.Op != backend.OpFlush && r.Length == 0
+	if err != nil || nothing {
+		q.results.Push(backend.Result{Tag: r.Tag, Err: err})
+		return
+	}
+	last := len(q.free) - 1
+	i := q.free[last]
+	q.free = q.free[:last]
+	q.slots[i] = slot{req: *r, failure: failure}
+	if r.Op == backend.OpFlush {
+		q.awaitSync(i)
+		return
+	}
+	q.advance(i)
+}
+
+// Poll implements [backend.Queue].
+func (q *queue) Poll(rs []backend.Result) int {
+	q.turn()
+	n := q.drain(rs)
+	switch {
+	case n > 0:
+		q.engine.disarm()
+	case q.inFlight > 0 && !q.watched:
+		// Once more after arming: what is not there now is notified.
+		if q.arm() {
+			q.turn()
+			n = q.drain(rs)
+		}
+		if n == 0 && q.again {
+			q.notify()
+		}
+	}
+	return n
+}
+
+// arm reports whether there may be something since the last turn.
+func (q *queue) arm() bool {
+	others := len(q.waiting)+len(q.syncing) > 0
+	if others {
+		q.waiter.Arm()
+	}
+	return q.engine.arm() || others
+}
+
+func (q *queue) drain(rs []backend.Result) int {
+	n := q.results.Drain(rs)
+	q.inFlight -= n
+	return n
+}
+
+// turn moves everything that can move.
+func (q *queue) turn() {
+	q.again = false
+	q.reap()
+	if len(q.waiting) > 0 {
+		q.retry()
+	}
+	if len(q.syncing) > 0 {
+		q.checkSyncs()
+	}
+	q.engine.submit()
+}
+
+func (q *queue) reap() {
+	q.reapCopies()
+	for {
+		n := q.engine.reap(q.outcomes)
+		q.calls -= n
+		for _, o := range q.outcomes[:n] {
+			if o.id == q.syncID() {
+				q.synced(o)
+			} else {
+				q.called(o)
+			}
+		}
+		if n < len(q.outcomes) {
+			return
+		}
+	}
+}
+
+func (q *queue) start(c call) {
+	q.calls++
+	q.engine.start(c)
+}
+
+// retry tries everything that waits for blocks, in order; conflicting requests
+// do not overtake each other.
+func (q *queue) retry() {
+	old := q.waiting
+	q.waiting = old[:0]
+	q.order.Reset()
+	for _, i := range old { // advance appends behind what is read here
+		q.advance(i)
+	}
+}
+
+// Idle implements [backend.Queue].
+func (q *queue) Idle() bool { return q.inFlight == 0 }
+
+// Close implements [backend.Queue]. Under Options.LockedThreads it fails on
+// another thread than the queue's while something is in flight.
+func (q *queue) Close() error {
+	if q.closed {
+		return nil
+	}
+	q.closing = true
+	q.waiting, q.syncing = nil, nil
+	q.engine.abort()
+	q.copies.running.Wait()
+	for q.reap(); q.calls > 0; q.reap() {
+		if err := q.engine.wait(); err != nil {
+			return fmt.Errorf("close queue of %s: %w", q.disk.cfg.Name, explainThread(err))
+		}
+	}
+	if err := q.engine.close(); err != nil {
+		return fmt.Errorf("close queue of %s: %w", q.disk.cfg.Name, err)
+	}
+	q.closed = true
+	q.inFlight = 0
+	q.waiter.Leave()
+	q.disk.queueClosed()
+	return nil
+}
+
+func explainThread(err error) error {
+	if err == unix.EEXIST {
+		return fmt.Errorf("its requests belong to another thread, as Options.LockedThreads promised: %w", err)
+	}
+	return err
+}
+
+// watchableQueue adds what the owner of an io_uring can do.
+type watchableQueue struct {
+	*queue
+	ring *ringEngine
+}
+
+// Descriptor implements [backend.Watchable].
+func (q *watchableQueue) Descriptor() int {
+	q.watched = true
+	return q.ring.watch()
+}
+
+// UseMemory implements [backend.MemoryUser].
+func (q *watchableQueue) UseMemory(mem []byte, part int) { q.ring.ring.UseMemory(mem, part) }
+
+// Arm implements [backend.Watchable].
+func (q *watchableQueue) Arm() bool {
+	q.arm()
+	q.ring.armWatched(q.calls > 0)
+	q.turn()
+	told := q.calls == 0 || q.ring.armed // of calls that began in this turn
+	return q.results.Len() == 0 && !q.again && told
+}
+
+// ThreadBound implements [backend.ThreadBound].
+func (q *queue) ThreadBound() bool {
+	_, ring := q.engine.(*ringEngine)
+	return ring && q.disk.cfg.LockedThreads
+}

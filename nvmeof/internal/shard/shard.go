@@ -1,0 +1,171 @@
+package shard
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// ErrClosed says that the shard has been closed.
+var ErrClosed = errors.New("shard is closed")
+
+// Config describes a shard. A zero field takes the default.
+type Config struct {
+	// CQ is required. The shard polls it and closes it at the end.
+	CQ rdmatransport.CompletionQueue
+
+	Polling nvmeof.Polling
+	Spin    time.Duration // PollAdaptive, at least: default 50 µs; up to 8 times that where it pays, 16 times while an operation is out (Expect)
+
+	// Dedicated keeps the loop on the resident goroutine, and that on its own OS
+	// thread while it is awake; nobody else can hold it.
+	Dedicated bool
+
+	// Arena is the size in bytes of the buffer arena: default 64 MiB, rounded up
+	// to whole mebibytes. Memory that was never used costs address space only.
+	Arena int
+}
+
+const (
+	defaultSpin  = 50 * time.Microsecond
+	defaultArena = 64 << 20
+)
+
+func (c *Config) spin() int64 {
+	switch {
+	case c.Polling == nvmeof.PollNever:
+		return 0
+	case c.Spin > 0:
+		return int64(c.Spin)
+	}
+	return int64(defaultSpin)
+}
+
+func (c *Config) arena() int {
+	if c.Arena > 0 {
+		return c.Arena
+	}
+	return defaultArena
+}
+
+// A Shard is one loop and what it owns. See the package comment for who may
+// call what.
+type Shard struct {
+	cq      rdmatransport.CompletionQueue
+	polling nvmeof.Polling
+	spin    spinner
+	cs      [completionBatch]rdmatransport.Completion
+
+	slots   []*Slot // by index
+	vacant  []uint32
+	retired []uint32 // vacant once the completions at hand are dispatched
+	retry   slotList
+	flush   slotList
+	pollers []Poller
+	timers  timerHeap
+	arena   *Arena
+	budget  Budget
+	batch   Batch
+
+	now     int64 // the completion queue's clock in this turn
+	yielder Yielder
+	stats   Stats
+	vain    int // turns since the last useful one
+
+	mail     mailbox
+	kick     atomic.Bool // Wake was called since the turn began
+	sleeping atomic.Bool
+
+	lease lease
+	state atomic.Uint32
+	ended chan struct{}
+}
+
+// completionBatch is how many completions are taken per turn: enough to spread
+// the cost of a poll, few enough that the first is answered soon.
+const completionBatch = 64
+
+// States of a shard, in order.
+const (
+	stateNew uint32 = iota
+	stateRunning
+	stateClosing
+	stateClosed
+)
+
+// Stats count what the loop did.
+type Stats struct {
+	Turns       uint64
+	Useful      uint64 // turns that found something to do
+	Sleeps      uint64
+	Completions uint64
+	Messages    uint64 // functions queued by Do
+	Handovers   uint64 // times the resident gave the loop to a waiting caller
+}
+
+// New returns a shard that does not run yet: until Start the caller owns it.
+func New(cfg Config) (*Shard, error) {
+	if cfg.CQ == nil {
+		return nil, errors.New("shard: Config.CQ is missing")
+	}
+	arena, err := NewArena(cfg.arena())
+	if err != nil {
+		return nil, err
+	}
+	s := &Shard{
+		cq: cfg.CQ, polling: cfg.Polling, arena: arena,
+		ended: make(chan struct{}),
+	}
+	s.spin.init(cfg.spin())
+	s.budget.limit = cfg.CQ.ReceiveBudget()
+	s.lease.init(cfg.Dedicated)
+	return s, nil
+}
+
+// Start starts the resident goroutine.
+func (s *Shard) Start() {
+	if s.state.CompareAndSwap(stateNew, stateRunning) {
+		s.lease.holder.Store(holderResident)
+		go s.reside() // ends in Close
+	}
+}
+
+// Close ends the loop, fails what still waits with [ErrClosed] and frees the
+// completion queue and the arena. Queue pairs and registrations must be gone by
+// then. Any goroutine but the loop's owner may call it.
+func (s *Shard) Close() error {
+	if s.state.CompareAndSwap(stateNew, stateClosed) {
+		return s.free()
+	}
+	if !s.state.CompareAndSwap(stateRunning, stateClosing) {
+		<-s.ended
+		return nil
+	}
+	s.summon()
+	<-s.ended
+	return s.free()
+}
+
+func (s *Shard) free() error {
+	return errors.Join(s.cq.Close(), s.arena.Close())
+}
+
+func (s *Shard) closing() bool { return s.state.Load() >= stateClosing }
+
+// CQ is the completion queue, for creating queue pairs.
+func (s *Shard) CQ() rdmatransport.CompletionQueue { return s.cq }
+
+// Arena is the shard's store of buffers.
+func (s *Shard) Arena() *Arena { return s.arena }
+
+// Budget bounds the bytes that peers may have in flight towards this shard.
+func (s *Shard) Budget() *Budget { return &s.budget }
+
+// Now is the clock of the current turn: nanoseconds since an arbitrary start.
+func (s *Shard) Now() int64 { return s.now }
+
+// Stats returns the counters.
+func (s *Shard) Stats() Stats { return s.stats }

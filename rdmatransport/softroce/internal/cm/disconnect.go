@@ -1,0 +1,78 @@
+package cm
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
+)
+
+// Disconnect ends a connection, or an exchange on the way to one, and tells the
+// peer. EventClosed follows in time. It does nothing for one that has ended.
+func (e *Engine) Disconnect(now time.Duration, id wire.CommID) {
+	c := e.conns[id]
+	if c == nil {
+		return
+	}
+	switch c.state {
+	case reqSent:
+		e.reject(c, rdmatransport.RejectTimeout, nil)
+		e.close(c)
+	case reqReceived, repReceived:
+		e.endWithReject(now, c, rdmatransport.RejectConsumer, nil)
+	case repSent, established:
+		e.confirmed(c)
+		m := new(wire.MAD)
+		dreq := wire.DREQ{LocalID: c.id, RemoteID: c.remoteID, RemoteQPN: c.peerQPN}
+		dreq.Put(m, e.transaction(c.id))
+		c.state = dreqSent
+		e.transmit(now, c, m, interval(e.cfg.ResponseTimeout), int(e.cfg.MaxRetries))
+	}
+}
+
+// receiveDREQ answers every DREQ, known or not: a peer whose DREP was lost must
+// be able to end (IBTA 12.9.8.5.1).
+func (e *Engine) receiveDREQ(now time.Duration, from netip.Addr, m *wire.MAD, tid uint64) {
+	var r wire.DREQ
+	r.Parse(m)
+	c := e.lookup(r.RemoteID)
+	if c != nil && c.peer != from {
+		e.Counters.SourceMismatch++
+		return
+	}
+	var tclass uint8
+	if c == nil || c.remoteID != r.LocalID {
+		e.Counters.UnknownDREQ++
+	} else {
+		tclass = c.tclass
+		e.disconnected(now, c)
+	}
+	out := new(wire.MAD)
+	drep := wire.DREP{LocalID: r.RemoteID, RemoteID: r.LocalID}
+	drep.Put(out, tid)
+	e.send(from, tclass, out)
+}
+
+func (e *Engine) disconnected(now time.Duration, c *conn) {
+	switch c.state {
+	case repReceived, repSent, established:
+		e.emit(Event{Kind: EventDisconnected, ID: c.id})
+		e.wait(now, c)
+	case dreqSent:
+		e.wait(now, c)
+	}
+}
+
+func (e *Engine) receiveDREP(now time.Duration, from netip.Addr, m *wire.MAD) {
+	var r wire.DREP
+	r.Parse(m)
+	c := e.find(from, r.RemoteID, r.LocalID)
+	switch {
+	case c == nil:
+	case c.state == dreqSent:
+		e.wait(now, c)
+	default:
+		e.Counters.WrongState++
+	}
+}

@@ -1,0 +1,215 @@
+package cm
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
+)
+
+// receiveREQ: a peer wants to connect, or repeats that it does.
+func (e *Engine) receiveREQ(now time.Duration, from netip.Addr, m *wire.MAD, tid uint64) {
+	var r wire.REQ
+	r.Parse(m)
+	if r.LocalID == 0 || !validQPN(r.QPN) {
+		e.Counters.MalformedMessage++
+		return
+	}
+	if c := e.remoteIDs[remoteID{from, r.LocalID}]; c != nil {
+		if c.peerQPN == r.QPN && c.req.StartingPSN == r.StartingPSN && !c.active {
+			e.Counters.DuplicateREQ++
+			e.answerDuplicate(c)
+			return
+		}
+		if c.state != timeWait && c.state != refused {
+			e.Counters.Stale++
+			e.forgotten(now, c)
+			e.refuse(from, &r, tid, rdmatransport.RejectStale)
+			return
+		}
+	}
+	if reason := e.check(now, from, &r); reason != 0 {
+		e.refuse(from, &r, tid, reason)
+		return
+	}
+	e.makeRoom(now, from)
+	e.begin(now, from, &r, tid)
+}
+
+// answerDuplicate repeats what a REQ got before.
+func (e *Engine) answerDuplicate(c *conn) {
+	switch c.state {
+	case repSent, refused:
+		e.send(c.peer, c.tclass, c.message)
+	case reqReceived:
+		if c.extended {
+			e.sendMRA(c, wire.MessageREQ, c.tid)
+		}
+	}
+}
+
+// begin enters a request that is in order.
+func (e *Engine) begin(now time.Duration, from netip.Addr, r *wire.REQ, tid uint64) {
+	c := e.newConn(reqReceived, from, r.TrafficClass)
+	c.req, c.tid = *r, tid
+	e.identify(c, r.LocalID, r.QPN)
+	c.open = e.halfOpen.PushBack(c)
+	e.halfOpenPerPeer[from]++
+	e.setTimer(c, now+interval(r.RemoteTimeout)/2)
+	var h wire.IPHeader
+	h.Parse(&r.PrivateData)
+	e.emit(Event{Kind: EventRequest, ID: c.id, PrivateData: append([]byte(nil), r.PrivateData[wire.IPHeaderSize:]...), Peer: Peer{
+		Addr: netip.AddrPortFrom(from, h.SourcePort), Service: r.Service, GUID: r.GUID, QPN: r.QPN,
+		StartingPSN: r.StartingPSN, InitiatorDepth: r.ResponderResources, ResponderResources: r.InitiatorDepth,
+		RetryCount: r.RetryCount, RNRRetryCount: r.RNRRetryCount, PathMTU: r.PathMTU, AckTimeout: r.AckTimeout,
+		FlowControl: r.FlowControl, TrafficClass: r.TrafficClass, FlowLabel: r.FlowLabel,
+	}})
+}
+
+// answerLate runs when the caller takes long: it asks the peer for patience
+// first, and gives up when that has run out.
+func (e *Engine) answerLate(now time.Duration, c *conn) {
+	if !c.extended {
+		c.extended = true
+		e.sendMRA(c, wire.MessageREQ, c.tid)
+		e.setTimer(c, now+e.cfg.ServiceTimeout.Duration())
+		return
+	}
+	e.Counters.Timeouts++
+	e.drop(now, c, rdmatransport.RejectTimeout)
+}
+
+// Accept sends a REP. EventEstablished, EventRejected or EventUnreachable
+// follows, or the caller's Established.
+func (e *Engine) Accept(now time.Duration, id wire.CommID, p AcceptParams) error {
+	c := e.conns[id]
+	switch {
+	case c == nil || c.state != reqReceived:
+		return ErrGone
+	case len(p.PrivateData) > rdmatransport.MaxReplyData:
+		return ErrPrivateData
+	}
+	r := wire.REP{
+		LocalID: c.id, RemoteID: c.remoteID, QPN: p.QPN, StartingPSN: p.StartingPSN,
+		// The responder must not promise more than was asked for, nor use
+		// more than was offered (IBTA 12.7.29, 12.7.30).
+		ResponderResources: min(p.ResponderResources, c.req.InitiatorDepth),
+		InitiatorDepth:     min(p.InitiatorDepth, c.req.ResponderResources),
+		AckDelay:           p.AckDelay, FlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount, GUID: e.cfg.GUID,
+	}
+	copy(r.PrivateData[:], p.PrivateData)
+	m := new(wire.MAD)
+	r.Put(m, c.tid)
+	c.state = repSent
+	e.transmit(now, c, m, interval(c.req.LocalTimeout), int(c.req.MaxRetries))
+	return nil
+}
+
+// Reject refuses a request, or a reply to ours, with at most 148 bytes of
+// private data.
+func (e *Engine) Reject(now time.Duration, id wire.CommID, reason rdmatransport.RejectReason, privateData []byte) error {
+	c := e.conns[id]
+	switch {
+	case c == nil || c.state != reqReceived && c.state != repReceived:
+		return ErrGone
+	case len(privateData) > rdmatransport.MaxRejectData:
+		return ErrPrivateData
+	}
+	e.endWithReject(now, c, reason, privateData)
+	return nil
+}
+
+// endWithReject sends a REJ and keeps the connection for as long as the other
+// side may repeat its message.
+func (e *Engine) endWithReject(now time.Duration, c *conn, reason rdmatransport.RejectReason, privateData []byte) {
+	c.message = e.reject(c, reason, privateData)
+	if c.state == repReceived {
+		e.wait(now, c)
+		return
+	}
+	e.forgetQPN(c)
+	c.state = refused
+	e.setTimer(c, now+min(2*c.req.RemoteTimeout.Duration(), maxRefused))
+}
+
+// Established tells that data arrived on the queue pair of an accepted
+// connection, which stands for the RTU (IBTA 12.9.8.5). It does nothing in other
+// states.
+func (e *Engine) Established(_ time.Duration, id wire.CommID) {
+	if c := e.conns[id]; c != nil && c.state == repSent {
+		e.establish(c)
+	}
+}
+
+func (e *Engine) establish(c *conn) {
+	c.state = established
+	c.message = nil
+	e.stopTimer(c)
+	e.confirmed(c)
+}
+
+// confirmed removes the connection from those half open.
+func (e *Engine) confirmed(c *conn) {
+	if c.open == nil {
+		return
+	}
+	e.halfOpen.Remove(c.open)
+	c.open = nil
+	if e.halfOpenPerPeer[c.peer]--; e.halfOpenPerPeer[c.peer] == 0 {
+		delete(e.halfOpenPerPeer, c.peer)
+	}
+}
+
+func (e *Engine) receiveRTU(from netip.Addr, m *wire.MAD) {
+	var r wire.RTU
+	r.Parse(m)
+	c := e.find(from, r.RemoteID, r.LocalID)
+	switch {
+	case c == nil:
+	case c.state == repSent:
+		e.establish(c)
+		e.emit(Event{Kind: EventEstablished, ID: c.id})
+	case c.state == established && !c.active:
+		e.Counters.DuplicateRTU++
+	default:
+		e.Counters.WrongState++
+	}
+}
+
+// makeRoom drops the oldest half-open connection of the peer, or of all, if the
+// new one would exceed a limit.
+func (e *Engine) makeRoom(now time.Duration, from netip.Addr) {
+	if e.halfOpenPerPeer[from] >= e.cfg.MaxHalfOpenPerPeer {
+		for el := e.halfOpen.Front(); el != nil; el = el.Next() {
+			if c := el.Value.(*conn); c.peer == from {
+				e.evict(now, c)
+				return
+			}
+		}
+	}
+	if e.halfOpen.Len() >= e.cfg.MaxHalfOpen {
+		e.evict(now, e.halfOpen.Front().Value.(*conn))
+	}
+}
+
+func (e *Engine) evict(now time.Duration, c *conn) {
+	e.Counters.HalfOpenEvicted++
+	if c.state == refused {
+		e.close(c)
+		return
+	}
+	e.drop(now, c, rdmatransport.RejectNoResources)
+}
+
+// drop ends a half-open connection that the caller did not end.
+func (e *Engine) drop(now time.Duration, c *conn, reason rdmatransport.RejectReason) {
+	accepted := c.state == repSent
+	e.reject(c, reason, nil)
+	e.emit(Event{Kind: EventUnreachable, ID: c.id, Reason: reason})
+	if accepted {
+		e.wait(now, c)
+		return
+	}
+	e.close(c)
+}

@@ -1,0 +1,237 @@
+package cm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
+)
+
+// These tests put one message into one state and look at what changes.
+
+// request makes e receive the request with that ID and queue pair, and returns
+// the connection's ID.
+func request(t *testing.T, e *Engine, now time.Duration, id wire.CommID, qpn rdmatransport.QPN) wire.CommID {
+	t.Helper()
+	r := goodREQ(id)
+	r.QPN = qpn
+	inject(e, now, addrA, &r)
+	for {
+		ev, ok := e.NextEvent()
+		if !ok {
+			t.Fatalf("no request event: %+v", e.Counters)
+		}
+		if ev.Kind == EventRequest {
+			return ev.ID
+		}
+	}
+}
+
+func wantState(t *testing.T, e *Engine, id wire.CommID, want state) {
+	t.Helper()
+	if c := e.lookup(id); c == nil || c.state != want {
+		t.Errorf("connection %+v, want state %d", c, want)
+	}
+}
+
+func wantOneEvent(t *testing.T, e *Engine, want EventKind) {
+	t.Helper()
+	if ev, ok := e.NextEvent(); !ok || ev.Kind != want {
+		t.Errorf("event %v, want %v", ev.Kind, want)
+	}
+	if ev, ok := e.NextEvent(); ok {
+		t.Errorf("a second event: %v", ev.Kind)
+	}
+}
+
+func TestNothingIsRepeatedAfterTheReply(t *testing.T) {
+	e := newEngine(addrA, 2, nil)
+	id, err := e.Connect(0, connectParams())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep := goodREP(id)
+	inject(e, 0, addrB, &rep)
+	if e.Deadline() != Never {
+		t.Errorf("deadline %v", e.Deadline())
+	}
+}
+
+func TestRepeatedREQGetsTheSameREP(t *testing.T) {
+	e := newEngine(addrB, 2, nil)
+	id := request(t, e, 0, 7, activeQPN)
+	if err := e.Accept(0, id, acceptParams()); err != nil {
+		t.Fatal(err)
+	}
+	_, first := takeSends(t, e)
+	r := goodREQ(7)
+	inject(e, 0, addrA, &r)
+	_, again := takeSends(t, e)
+	if len(first) != 1 || len(again) != 1 || *first[0] != *again[0] {
+		t.Errorf("%d and %d answers", len(first), len(again))
+	}
+	wantSilence(t, e)
+}
+
+func TestRefusedPeerMayAskAgain(t *testing.T) {
+	e := newEngine(addrB, 2, nil)
+	id := request(t, e, 0, 7, activeQPN)
+	if err := e.Reject(0, id, rdmatransport.RejectConsumer, nil); err != nil {
+		t.Fatal(err)
+	}
+	if again := request(t, e, 0, 8, activeQPN); again == id {
+		t.Error("the refused connection was used again")
+	}
+	// With the same communication ID, it is another request if it differs.
+	r := goodREQ(8)
+	wantState(t, e, id, refused)
+	r.LocalID, r.StartingPSN, r.QPN = 7, 5, 0x300
+	inject(e, 0, addrA, &r)
+	wantOneEvent(t, e, EventRequest)
+}
+
+func TestRefusedRequestsAreEvictedSilently(t *testing.T) {
+	e := newEngine(addrB, 2, func(c *Config) { c.MaxHalfOpenPerPeer = 2 })
+	for i := range 10 {
+		id := request(t, e, 0, wire.CommID(7+i), rdmatransport.QPN(100+i))
+		if err := e.Reject(0, id, rdmatransport.RejectConsumer, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, mads := takeSends(t, e); len(mads) != 10 || e.Connections() != 2 {
+		t.Errorf("%d REJs, %d connections", len(mads), e.Connections())
+	}
+}
+
+// The end of a connection does not take from the table what belongs to a newer
+// one with the same queue pair, or the same communication ID.
+func TestOldConnectionLeavesTheNewAlone(t *testing.T) {
+	e := newEngine(addrB, 2, nil)
+	old := establish(t, e)
+	inject(e, 0, addrA, &wire.DREQ{LocalID: 7, RemoteID: old, RemoteQPN: passiveQPN})
+	wantOneEvent(t, e, EventDisconnected)
+	r := goodREQ(7)
+	r.StartingPSN++ // the ID and the queue pair of before, and yet a new request
+	inject(e, time.Millisecond, addrA, &r)
+	ev, _ := e.NextEvent()
+	if ev.Kind != EventRequest {
+		t.Fatal(ev.Kind)
+	}
+	if err := e.Accept(time.Millisecond, ev.ID, acceptParams()); err != nil {
+		t.Fatal(err)
+	}
+	takeSends(t, e)
+	e.Timeout(200 * time.Millisecond) // time-wait is over: twice 67 ms
+	takeSends(t, e)
+	wantOneEvent(t, e, EventClosed)
+	if e.remoteIDs[remoteID{addrA, 7}] == nil || e.remoteQPNs[remoteQPN{addrA, activeQPN}] == nil {
+		t.Error("the new connection lost its entries")
+	}
+	wantState(t, e, ev.ID, repSent)
+}
+
+func TestRejectAfterMRANamesBothIDs(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		e := newEngine(addrB, 2, nil)
+		id := request(t, e, 0, 7, activeQPN)
+		want := wire.CommID(0)
+		if late {
+			e.Timeout(5 * time.Second)
+			want = id
+			if headers, _ := takeSends(t, e); len(headers) != 1 || headers[0].Attribute != wire.AttrMRA {
+				t.Fatalf("sent %v", headers)
+			}
+		}
+		if err := e.Reject(5*time.Second, id, rdmatransport.RejectConsumer, nil); err != nil {
+			t.Fatal(err)
+		}
+		_, mads := takeSends(t, e)
+		var rej wire.REJ
+		rej.Parse(mads[0])
+		if rej.LocalID != want || rej.RemoteID != 7 || rej.Message != wire.MessageREQ {
+			t.Errorf("late %v: %+v", late, rej)
+		}
+	}
+}
+
+func TestREJWithoutOurIDEndsOnlyExchanges(t *testing.T) {
+	e := newEngine(addrB, 2, nil)
+	id := establish(t, e)
+	inject(e, 0, addrA, &wire.REJ{LocalID: 7, Reason: rdmatransport.RejectTimeout})
+	wantSilence(t, e)
+	wantState(t, e, id, established)
+}
+
+func TestREJEndsAConnection(t *testing.T) {
+	e := newEngine(addrB, 2, nil)
+	id := establish(t, e)
+	inject(e, 0, addrA, &wire.REJ{LocalID: 7, RemoteID: id, Reason: rdmatransport.RejectTimeout})
+	wantOneEvent(t, e, EventDisconnected)
+	wantState(t, e, id, timeWait)
+	inject(e, 0, addrA, &wire.REJ{LocalID: 7, RemoteID: id})
+	wantSilence(t, e)
+	if e.Counters.WrongState != 1 {
+		t.Errorf("%+v", e.Counters)
+	}
+}
+
+func TestAnswersToDREQ(t *testing.T) {
+	for _, msg := range []putter{
+		&wire.DREP{LocalID: 7}, &wire.REJ{LocalID: 7}, &wire.DREQ{LocalID: 7},
+	} {
+		e := newEngine(addrB, 2, nil)
+		id := establish(t, e)
+		e.Disconnect(0, id)
+		wantState(t, e, id, dreqSent)
+		switch m := msg.(type) {
+		case *wire.DREP:
+			m.RemoteID = id
+		case *wire.REJ:
+			m.RemoteID = id
+		case *wire.DREQ:
+			m.RemoteID = id
+		}
+		inject(e, 0, addrA, msg)
+		wantState(t, e, id, timeWait)
+		if ev, ok := e.NextEvent(); ok {
+			t.Errorf("%T: event %v for what the caller did itself", msg, ev.Kind)
+		}
+	}
+}
+
+func TestStaleRequestWhileDisconnecting(t *testing.T) {
+	e := newEngine(addrB, 2, nil)
+	id := establish(t, e)
+	e.Disconnect(0, id)
+	takeSends(t, e)
+	r := goodREQ(8)
+	inject(e, 0, addrA, &r)
+	wantREJ(t, e, 8, rdmatransport.RejectStale)
+	wantSilence(t, e)
+	wantState(t, e, id, timeWait)
+}
+
+func TestDREQWithAnotherIDEndsNothing(t *testing.T) {
+	e := newEngine(addrB, 2, nil)
+	id := establish(t, e)
+	inject(e, 0, addrA, &wire.DREQ{LocalID: 99, RemoteID: id})
+	if headers, _ := takeSends(t, e); len(headers) != 1 || headers[0].Attribute != wire.AttrDREP {
+		t.Errorf("sent %v", headers)
+	}
+	wantSilence(t, e)
+	wantState(t, e, id, established)
+}
+
+// A REQ that is repeated late, after the connection was made, is ignored.
+func TestLateREQ(t *testing.T) {
+	e := newEngine(addrB, 2, nil)
+	id := establish(t, e)
+	r := goodREQ(7)
+	inject(e, 0, addrA, &r)
+	wantSilence(t, e)
+	wantState(t, e, id, established)
+	if e.Counters.DuplicateREQ != 1 {
+		t.Errorf("%+v", e.Counters)
+	}
+}

@@ -1,0 +1,125 @@
+package rc
+
+import (
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
+)
+
+// Keys resolves memory keys for one queue pair.
+type Keys interface {
+	// Local reports whether key covers buf, for writing if write is set.
+	Local(key rdmatransport.LKey, buf []byte, write bool) bool
+	// Remote returns the n bytes at va that key grants the peer with all of need.
+	Remote(key rdmatransport.RKey, va uint64, n uint32, need rdmatransport.Access) ([]byte, bool)
+	// Written is told of bytes that a peer has written by a key.
+	Written(key rdmatransport.RKey, n uint32)
+	// Invalidate kills a key that may be invalidated, and reports whether it did.
+	Invalidate(key rdmatransport.RKey) bool
+	// Bind opens a window over s, and reports whether s allows it.
+	Bind(w rdmatransport.Window, s rdmatransport.SGE, access rdmatransport.Access) bool
+}
+
+// Config is what a queue pair is created with. Depths are at least 1.
+type Config struct {
+	QPN     rdmatransport.QPN
+	MaxSend int // send work requests outstanding
+	MaxRecv int // receives posted; no matter with Shared
+	MaxSGE  int // scatter list elements a request
+	// NoRemote refuses the peer's WRITEs, READs and atomics as invalid requests.
+	NoRemote bool
+
+	Shared *SharedRecv // where receives come from; nil: posted on the queue pair
+	EndID  uint64      // with Shared: of the completion that tells of the end
+
+	Keys        Keys
+	Completions *Completions
+	Counters    *Counters
+	Store       *Store  // keeps packets that arrive out of order
+	Budget      *Budget // receive budget of the shard; nil: unbounded
+
+	Rate RateConfig // congestion control; zero: the defaults
+}
+
+// Peer is what the connection exchange settled.
+type Peer struct {
+	QPN      rdmatransport.QPN
+	SendPSN  wire.PSN // our first
+	RecvPSN  wire.PSN // the peer's first
+	PathMTU  int      // payload bytes a packet: 256 to 4096
+	PKey     uint16
+	ReadsOut int // READs and atomics we may have in flight; 0: none allowed
+	ReadsIn  int // READs and atomics the peer may have in flight
+
+	RetryCount    uint8         // 0 to 7
+	RNRRetryCount uint8         // 0 to 7; 7: without end
+	AckTimeout    time.Duration // negotiated; with RetryCount it bounds how long a silent peer is borne
+	RNRDelay      uint8         // timer code of the RNR NAKs we send
+
+	// Own says that the peer runs this engine: it keeps out-of-order packets.
+	Own bool
+	// MaxWindow bounds the bytes of SEND and WRITE data in flight, and as much of
+	// READ responses; 0: 512 KiB each.
+	MaxWindow int
+}
+
+// Budget bounds what the peers of one shard may be asked to send: the bytes of
+// READ responses in flight, counted as the receive buffer counts them.
+type Budget struct {
+	Limit int
+	used  int
+}
+
+// take reserves n bytes. A single request larger than the limit passes alone.
+func (b *Budget) take(n int) bool {
+	if b == nil {
+		return true
+	}
+	if b.used > 0 && b.used+n > b.Limit {
+		return false
+	}
+	b.used += n
+	return true
+}
+
+func (b *Budget) give(n int) {
+	if b != nil {
+		b.used -= n
+	}
+}
+
+// Used is the number of bytes reserved.
+func (b *Budget) Used() int { return b.used }
+
+// truesize estimates what one packet of n payload bytes occupies in a socket's
+// receive buffer: 832 bytes for a small packet, 8.4 KB for 4 KiB (measured).
+func truesize(n int) int { return 768 + 2*n }
+
+// Counters count what a shard's queue pairs met. The shard owns them.
+type Counters struct {
+	Retransmits        uint64 // request packets sent again
+	Timeouts           uint64 // retransmission timers that fired
+	SequenceNAKsSent   uint64
+	SequenceNAKsGot    uint64
+	RNRNAKsSent        uint64
+	RNRNAKsGot         uint64
+	ErrorNAKsSent      uint64
+	ErrorNAKsGot       uint64
+	Duplicates         uint64 // request packets seen before
+	DuplicateResponses uint64
+	OutOfOrder         uint64 // packets kept for later
+	StoreFull          uint64 // packets dropped because nothing more could be kept
+	FarAhead           uint64 // packets dropped as too far ahead
+	GhostAcks          uint64 // acknowledgements of what was never sent
+	BadAcks            uint64 // reserved syndromes, or with payload that is no bitmap
+	OldAcks            uint64 // acknowledgements of what was acknowledged before
+	StaleDuplicates    uint64 // READs or atomics repeated after they were forgotten
+	WrongState         uint64 // packets for a queue pair that is not connected
+	WrongPKey          uint64
+	NotRC              uint64 // packets of another transport service
+	AckRepeats         uint64
+	CNPsSent           uint64
+	CNPsGot            uint64
+	RateReductions     uint64
+}

@@ -1,0 +1,152 @@
+package rc
+
+import (
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
+)
+
+// maxHeldPerQP bounds, in packets, what one direction of a queue pair may keep.
+const maxHeldPerQP = 256
+
+// Store lends buffers for packets that arrived before their turn to all queue
+// pairs of a shard. It allocates as loss demands, up to its limit, and reuses.
+type Store struct {
+	Limit int // packets
+	lent  int
+	free  []*held
+}
+
+// held is one packet kept, with its own copy of the payload.
+type held struct {
+	pkt wire.Packet
+	buf []byte
+}
+
+func (s *Store) lend(p *wire.Packet) *held {
+	if s.lent >= s.Limit {
+		return nil
+	}
+	s.lent++
+	var h *held
+	if n := len(s.free); n > 0 {
+		h = s.free[n-1]
+		s.free = s.free[:n-1]
+	} else {
+		h = new(held)
+	}
+	h.pkt = *p
+	h.buf = append(h.buf[:0], p.Payload...)
+	h.pkt.Payload = h.buf
+	return h
+}
+
+func (s *Store) giveBack(h *held) {
+	s.lent--
+	h.pkt = wire.Packet{}
+	s.free = append(s.free, h)
+}
+
+// Lent is the number of packets kept now.
+func (s *Store) Lent() int { return s.lent }
+
+// reorder keeps the packets of one direction that are ahead of their turn,
+// ordered by PSN, without duplicates.
+type reorder struct {
+	store *Store
+	list  []*held
+}
+
+// keep stores a copy of p; false means there was no room.
+func (r *reorder) keep(p *wire.Packet) bool {
+	i := len(r.list)
+	for i > 0 && r.list[i-1].pkt.PSN.Diff(p.PSN) >= 0 {
+		i--
+	}
+	if i < len(r.list) && r.list[i].pkt.PSN == p.PSN {
+		return true
+	}
+	if len(r.list) >= maxHeldPerQP {
+		return false
+	}
+	h := r.store.lend(p)
+	if h == nil {
+		return false
+	}
+	r.list = append(r.list, nil)
+	copy(r.list[i+1:], r.list[i:])
+	r.list[i] = h
+	return true
+}
+
+// next removes and returns the packet with that PSN, dropping older ones. The
+// caller gives it back to the store.
+func (r *reorder) next(psn wire.PSN) *held {
+	for len(r.list) > 0 {
+		h := r.list[0]
+		d := h.pkt.PSN.Diff(psn)
+		if d > 0 {
+			return nil
+		}
+		copy(r.list, r.list[1:])
+		r.list[len(r.list)-1] = nil
+		r.list = r.list[:len(r.list)-1]
+		if d == 0 {
+			return h
+		}
+		r.store.giveBack(h)
+	}
+	return nil
+}
+
+// first is the lowest PSN kept.
+func (r *reorder) first() (wire.PSN, bool) {
+	if len(r.list) == 0 {
+		return 0, false
+	}
+	return r.list[0].pkt.PSN, true
+}
+
+func (r *reorder) clear() {
+	for i, h := range r.list {
+		r.store.giveBack(h)
+		r.list[i] = nil
+	}
+	r.list = r.list[:0]
+}
+
+// A NAK in vain costs a Linux host its controller, and a READ asked for twice does,
+// so patience with foreign peers is as long as a processor on the way may pause with
+// a packet in its queue while others go round it. One that is truly lost costs them
+// a timer of more than that anyway where nothing follows it.
+const (
+	firstReorderWindow = 10 * time.Millisecond
+	maxReorderWindow   = 40 * time.Millisecond
+)
+
+// reorderWindow is how long a gap may stay open before it counts as loss, where the
+// peer is foreign: an early NAK harms it. It adapts to how late packets that only
+// changed places have come. Our own kind is told of a gap at once (sack.go).
+type reorderWindow struct {
+	length time.Duration
+	since  time.Duration
+	open   bool
+	acted  bool // the loss of this gap has been acted upon
+}
+
+func (w *reorderWindow) connect() { w.length = firstReorderWindow }
+
+func (w *reorderWindow) opened(now time.Duration) {
+	if !w.open {
+		w.open, w.since, w.acted = true, now, false
+	}
+}
+
+// closed ends the gap. One that closed by itself says how much patience pays.
+func (w *reorderWindow) closed(now time.Duration) {
+	if w.open && !w.acted {
+		late := now - w.since
+		w.length = min(maxReorderWindow, max(firstReorderWindow, 2*late, w.length-w.length/16))
+	}
+	w.open, w.acted = false, false
+}

@@ -1,0 +1,305 @@
+package rc
+
+import (
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
+)
+
+// maxAhead bounds, in PSNs, how far ahead of its turn a request may be.
+const maxAhead = 4096
+
+// responder is the receiving side's progress through the peer's requests.
+type responder struct {
+	expected wire.PSN // of the next request packet
+	msn      wire.MSN // messages completed
+
+	message wire.OpFlags // FlagSend or FlagWrite while a message is arriving
+	offset  uint32       // its bytes received
+	write   wire.RETH    // the WRITE's address
+
+	held   reorder // requests ahead of their turn
+	window reorderWindow
+	bitmap bitmap    // of held, in the last acknowledgement
+	meter  lossMeter // of responses
+
+	ackDue  bool
+	asked   bool          // by our own kind, for an acknowledgement soon
+	unacked int           // request packets since the last ACK
+	repeats int           // times the last ACK was repeated
+	nak     wire.Syndrome // the NAK owed, at PSN expected
+	nakDue  bool
+	nakSent bool // for this gap (IBTA 9.7.5.1.2: one NAK a gap)
+	waiting bool // for the message refused with an RNR NAK to come again
+
+	jobs jobQueue // responses owed
+}
+
+func (r *responder) connect(p *Peer) {
+	r.expected = p.RecvPSN
+	r.window.connect()
+	r.jobs.init(p.ReadsIn)
+}
+
+func (r *responder) stop(*QP) {
+	r.held.clear()
+	r.jobs.clear()
+	r.ackDue = false
+}
+
+// receiveRequest puts a request packet in its place (IBTA 9.7.4.1.2): next,
+// ahead, or seen before.
+func (q *QP) receiveRequest(now time.Duration, p *wire.Packet, flags wire.OpFlags) {
+	gap := len(q.resp.held.list) > 0
+	switch d := p.PSN.Diff(q.resp.expected); {
+	case d < 0:
+		q.receiveDuplicate(now, p, flags)
+	case d > 0:
+		q.receiveAhead(now, p, d)
+	default:
+		if q.execute(p, flags) {
+			q.executeHeld(now)
+			q.oweAck(now)
+		}
+	}
+	if q.peer.Own && q.state == StateConnected && (gap || len(q.resp.held.list) > 0) {
+		q.resp.ackDue = true // with a bitmap, or because the gap is closed
+	}
+}
+
+func (q *QP) receiveAhead(now time.Duration, p *wire.Packet, distance int32) {
+	r := &q.resp
+	if distance > maxAhead {
+		q.cfg.Counters.FarAhead++
+		return
+	}
+	if r.held.keep(p) {
+		q.cfg.Counters.OutOfOrder++
+	} else {
+		q.cfg.Counters.StoreFull++
+	}
+	if q.peer.Own || r.nakSent || r.nakDue || r.waiting || q.timer.running(timerGap) {
+		return
+	}
+	q.openGap(now)
+}
+
+// executeHeld goes on with requests that were waiting for the one just executed.
+func (q *QP) executeHeld(now time.Duration) {
+	r := &q.resp
+	r.nakSent = false
+	advanced := true
+	for advanced && q.state == StateConnected {
+		h := r.held.next(r.expected)
+		if h == nil {
+			break
+		}
+		advanced = q.execute(&h.pkt, h.pkt.Opcode.Flags())
+		r.held.store.giveBack(h)
+	}
+	if q.state != StateConnected {
+		return
+	}
+	if r.window.open {
+		r.window.closed(now)
+		q.timer.stop(timerGap)
+	}
+	if _, ok := r.held.first(); ok && advanced && !q.peer.Own {
+		q.openGap(now)
+	}
+}
+
+// openGap: packets of a foreign peer are held behind a hole.
+func (q *QP) openGap(now time.Duration) {
+	r := &q.resp
+	r.window.opened(now)
+	q.timer.set(timerGap, now+r.window.length)
+}
+
+// gapExpired reports the hole to the peer.
+func (q *QP) gapExpired(time.Duration) {
+	r := &q.resp
+	if r.nakDue {
+		return
+	}
+	r.window.acted = true
+	r.nak, r.nakDue, r.nakSent = wire.SyndromeSequence, true, true
+	q.cfg.Counters.SequenceNAKsSent++
+}
+
+// execute runs the request whose turn it is; false means that it must come
+// again (no receive posted) or that the queue pair ended.
+func (q *QP) execute(p *wire.Packet, flags wire.OpFlags) bool {
+	if !q.inSequence(flags) || !q.lengthFits(p, flags) || !q.permitted(flags) {
+		return q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusFlushed)
+	}
+	var ok bool
+	n := uint32(1)
+	switch {
+	case flags&wire.FlagSend != 0:
+		ok = q.executeSend(p, flags)
+	case flags&wire.FlagWrite != 0:
+		ok = q.executeWrite(p, flags)
+	case flags&wire.FlagReadRequest != 0:
+		n, ok = q.executeRead(p)
+	case flags&wire.FlagAtomic != 0:
+		ok = q.executeAtomic(p)
+	default:
+		return q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusFlushed)
+	}
+	if !ok {
+		return false
+	}
+	r := &q.resp
+	r.expected = r.expected.Add(n)
+	r.waiting = false
+	if flags&wire.FlagEnd != 0 {
+		r.msn = r.msn.Add(1)
+		r.message = 0
+	}
+	if flags&(wire.FlagReadRequest|wire.FlagAtomic) != 0 {
+		// The response acknowledges everything before it.
+		r.ackDue, r.asked, r.unacked = false, false, 0
+		return true
+	}
+	r.unacked++
+	if q.peer.Own {
+		r.asked = r.asked || p.AckReq
+		r.ackDue = r.ackDue || r.unacked >= 4*ackEvery
+	} else {
+		r.ackDue = r.ackDue || p.AckReq || r.unacked >= 2*ackEvery
+	}
+	return true
+}
+
+// inSequence: a first or only packet starts a message, and any other continues
+// one of its own kind (IBTA 9.7.4.1.3).
+func (q *QP) inSequence(flags wire.OpFlags) bool {
+	if flags&wire.FlagStart != 0 {
+		return q.resp.message == 0
+	}
+	return q.resp.message != 0 && flags&q.resp.message != 0
+}
+
+// permitted: a queue pair without remote access takes SENDs alone; an operation
+// that is not enabled is an invalid request.
+func (q *QP) permitted(flags wire.OpFlags) bool {
+	return !q.cfg.NoRemote || flags&wire.FlagSend != 0
+}
+
+// lengthFits: every packet but the last is full (IBTA 9.7.4.1.6), or, from our own
+// kind, as long as the last or longer.
+func (q *QP) lengthFits(p *wire.Packet, flags wire.OpFlags) bool {
+	n, mtu := len(p.Payload), q.peer.PathMTU
+	switch {
+	case flags&(wire.FlagSend|wire.FlagWrite) == 0:
+		return n == 0
+	case flags&wire.FlagEnd == 0:
+		return n == mtu || q.peer.Own && n > 0 && n < mtu && flags&wire.FlagSend != 0
+	case flags&wire.FlagStart == 0:
+		return n >= 1 && n <= mtu
+	}
+	return n <= mtu
+}
+
+func (q *QP) executeSend(p *wire.Packet, flags wire.OpFlags) bool {
+	r := &q.resp
+	if flags&wire.FlagStart != 0 {
+		if q.rq.oldest() == nil && !q.takeShared() {
+			return q.notReady()
+		}
+		if !q.receiveUsable() {
+			q.refuse(wire.SyndromeRemoteOperational, rdmatransport.StatusLocalProtection)
+			return false
+		}
+		r.message, r.offset = wire.FlagSend, 0
+	}
+	sgl := q.rq.sgl()
+	if !wire.InRange(uint64(r.offset), uint64(len(p.Payload)), sglLength(sgl)) {
+		return q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusLocalLength)
+	}
+	scatter(sgl, r.offset, p.Payload)
+	r.offset += uint32(len(p.Payload))
+	if flags&wire.FlagEnd == 0 {
+		return true
+	}
+	if flags&wire.FlagHasInv != 0 && !q.cfg.Keys.Invalidate(p.InvKey) {
+		return q.refuse(wire.SyndromeRemoteAccess, rdmatransport.StatusFlushed)
+	}
+	q.completeRecv(rdmatransport.OpRecv, p, flags)
+	return true
+}
+
+// receiveUsable reports whether the oldest receive's keys cover its buffers.
+func (q *QP) receiveUsable() bool {
+	for _, s := range q.rq.sgl() {
+		if !q.cfg.Keys.Local(s.LKey, s.Buf, true) {
+			return false
+		}
+	}
+	return true
+}
+
+func (q *QP) completeRecv(op rdmatransport.Opcode, p *wire.Packet, flags wire.OpFlags) {
+	c := rdmatransport.Completion{ID: q.rq.oldest().id, QPN: q.cfg.QPN, Op: op, Bytes: q.resp.offset}
+	if flags&wire.FlagHasImm != 0 {
+		c.Flags |= rdmatransport.HasImmediate
+		c.Imm = p.Imm
+	}
+	if flags&wire.FlagHasInv != 0 {
+		c.Flags |= rdmatransport.HasInvalidated
+		c.InvalidatedKey = p.InvKey
+	}
+	q.cfg.Completions.push(c)
+	q.rq.pop()
+}
+
+func (q *QP) executeWrite(p *wire.Packet, flags wire.OpFlags) bool {
+	r := &q.resp
+	n := uint32(len(p.Payload))
+	if flags&wire.FlagStart != 0 {
+		r.write, r.offset = p.RETH, 0
+	}
+	end := flags&wire.FlagEnd != 0
+	if !wire.InRange(uint64(r.offset), uint64(n), uint64(r.write.DMALen)) || end != (r.offset+n == r.write.DMALen) {
+		return q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusFlushed)
+	}
+	immediate := flags&wire.FlagHasImm != 0
+	if immediate && q.rq.oldest() == nil && !q.takeShared() {
+		return q.notReady()
+	}
+	if n > 0 {
+		// Resolved again for each packet: the key may have died in between, and
+		// the first packet's whole range is refused at once if any of it is bad.
+		b, ok := q.cfg.Keys.Remote(r.write.RKey, r.write.VA, r.write.DMALen, rdmatransport.AccessRemoteWrite)
+		if !ok {
+			return q.refuse(wire.SyndromeRemoteAccess, rdmatransport.StatusFlushed)
+		}
+		copy(b[r.offset:], p.Payload)
+		q.cfg.Keys.Written(r.write.RKey, n)
+	}
+	r.message = wire.FlagWrite
+	r.offset += n
+	if immediate && end {
+		q.completeRecv(rdmatransport.OpRecvWriteImm, p, flags)
+	}
+	return true
+}
+
+// notReady answers a message that no receive waits for (IBTA 9.7.5.2.8).
+func (q *QP) notReady() bool {
+	q.resp.nak, q.resp.nakDue = wire.SyndromeRNR(q.peer.RNRDelay), true
+	q.resp.waiting = true
+	q.cfg.Counters.RNRNAKsSent++
+	return false
+}
+
+// refuse ends the queue pair with a NAK that tells the peer why; the receive in
+// progress, if recv is not StatusFlushed, completes with that status.
+func (q *QP) refuse(syndrome wire.Syndrome, recv rdmatransport.Status) bool {
+	q.cfg.Counters.ErrorNAKsSent++
+	q.failRecv(recv)
+	q.resp.nak, q.resp.nakDue = syndrome, true
+	return false
+}
