@@ -24,7 +24,6 @@ const (
 	cobra = "github.com/spf13/cobra"
 	pflag = "github.com/spf13/pflag" // cobra's own
 	bar   = "github.com/schollz/progressbar/v3"
-	hdr   = "github.com/HdrHistogram/hdrhistogram-go"
 	rapid = "pgregory.net/rapid"
 	smart = "github.com/dswarbrick/smart"
 	yaml  = "github.com/goccy/go-yaml"
@@ -83,7 +82,7 @@ var directions = []direction{
 	{"nvmeof/nbd", []string{"nvmeof", "nvmeof/attach", "nvmeof/internal/shard", "nvmeof/nbd/internal/wire", "backend"}, []string{xsys}},
 	{"nvmeof/nbd/internal/wire", nil, nil},
 	{"cmd", []string{"cmd/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."},
-		[]string{cobra, pflag, bar, zap, uuid, hdr, xnet, xsys}},
+		[]string{cobra, pflag, bar, zap, uuid, xnet, xsys}},
 	{"cmd/nvmeof/internal/administer", []string{"cmd/nvmeof/internal/failure", "nvmeof/config", "nvmeof/control"}, []string{cobra, pflag}},
 	{"cmd/nvmeof/internal/benchcommand", []string{"cmd/nvmeof/internal/benchreport", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/fio", "cmd/nvmeof/internal/nvmeverb",
 		"cmd/nvmeof/internal/rawudp", "nvmeof", "cmd/nvmeof/internal/terminal", "nvmeof/attach", "nvmeof/bench",
