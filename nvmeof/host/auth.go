@@ -9,6 +9,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -60,13 +61,13 @@ func (e *AuthError) hint() string {
 }
 
 // proveAtConnect authenticates a queue whose Connect command was answered.
-func (l *link) proveAtConnect(ctx context.Context, r capsule.ConnectResponse) error {
-	o := &l.controller.options
+func (c *Controller) proveAtConnect(ctx context.Context, q *association.Queue, r capsule.ConnectResponse) error {
+	o := &c.options
 	switch {
 	case r.ATR && o.DHCHAPSecret.IsZero():
 		return ErrNoSecret
 	case r.ATR:
-		return l.authenticate(ctx, o.DHCHAPSecret, o.DHCHAPCtrlSecret)
+		return c.authenticate(ctx, q, o.DHCHAPSecret, o.DHCHAPCtrlSecret)
 	case !o.DHCHAPCtrlSecret.IsZero() && !o.proofOptional:
 		return ErrNoProof
 	}
@@ -75,14 +76,13 @@ func (l *link) proveAtConnect(ctx context.Context, r capsule.ConnectResponse) er
 
 // authenticate carries out an exchange on the queue. The exponentiations run in the
 // caller's goroutine.
-func (l *link) authenticate(ctx context.Context, secret, ctrlSecret auth.Key) error {
-	c := l.controller
+func (c *Controller) authenticate(ctx context.Context, q *association.Queue, secret, ctrlSecret auth.Key) error {
 	x := auth.NewHost(auth.HostConfig{
 		HostNQN: string(c.options.HostNQN), SubsystemNQN: string(c.options.NQN), HostKey: secret, ControllerKey: ctrlSecret,
 		Transaction: auth.TransactionID(c.transactions.Add(1)), Sequence: c.host.nextSequence(), Random: rand.Reader,
 	})
 	for !x.Ended() {
-		if err := l.exchange(ctx, x); err != nil {
+		if err := exchange(ctx, q, x); err != nil {
 			if x.Err() != nil { // the target does not wait for our AUTH_Failure2
 				break
 			}
@@ -105,7 +105,7 @@ func hungUp(x *auth.Host, err error) error {
 }
 
 // exchange sends the message that is due, or fetches the controller's.
-func (l *link) exchange(ctx context.Context, x *auth.Host) error {
+func exchange(ctx context.Context, q *association.Queue, x *auth.Host) error {
 	t, data := capsule.FabricsAuthReceive, make([]byte, receiveLength)
 	due := x.Pending()
 	if due != nil {
@@ -114,7 +114,7 @@ func (l *link) exchange(ctx context.Context, x *auth.Host) error {
 	}
 	cmd := capsule.FabricsCommand(t)
 	capsule.Auth{SPSP0: 1, SPSP1: 1, SECP: capsule.SecurityProtocol, Length: uint32(len(data))}.Put(&cmd)
-	if _, err := l.execute(ctx, cmd, data); err != nil {
+	if _, err := execute(ctx, q, cmd, data); err != nil {
 		return err
 	}
 	if due == nil {
@@ -145,12 +145,12 @@ func (c *Controller) Authenticate(ctx context.Context, secret, ctrlSecret auth.K
 	if err := c.Err(); err != nil {
 		return err
 	}
-	for _, l := range c.links() {
-		if err := l.authenticate(ctx, secret, ctrlSecret); err != nil {
-			err = fmt.Errorf("authenticating queue %d: %w", l.qid, err)
+	for _, q := range c.queues.Queues() {
+		if err := c.authenticate(ctx, q, secret, ctrlSecret); err != nil {
+			err = fmt.Errorf("authenticating queue %d: %w", q.ID, err)
 			var refused *AuthError
 			if errors.As(err, &refused) {
-				c.lost(err)
+				c.queues.Lose(err)
 			}
 			return err
 		}

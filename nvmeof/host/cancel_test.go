@@ -11,6 +11,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
@@ -361,10 +362,10 @@ func TestAbortAskedAgain(t *testing.T) {
 		<-results
 		go func() { results <- s.ns.Flush() }()
 		s.want(1, 1)
-		l, admin := s.controller.lanes[0].link, s.controller.admin
-		late := abort{link: l, cid: s.held[0].command.SQE.CID}
+		q, admin := s.controller.lanes[0].Queue, s.controller.queues.Admin()
+		late := association.Abort{Queue: q, CID: s.held[0].command.SQE.CID}
 		said := make(chan fabric.Retention, 1)
-		l.shard.Call(func() { said <- l.queue.Retain(late.cid) })
+		q.Shard.Call(func() { said <- q.Fabric.Retain(late.CID) })
 		if r := <-said; r != fabric.RetainedOther {
 			t.Fatalf("the queue says %d", r)
 		}
@@ -373,10 +374,7 @@ func TestAbortAskedAgain(t *testing.T) {
 			s.queues[0].held = nil
 		})
 		synctest.Wait()
-		admin.shard.Call(func() {
-			s.controller.aborts.flying++
-			s.controller.sendAbort(late, fabric.RetainedOther)
-		})
+		admin.Shard.Call(func() { s.controller.queues.Aborts.Said(late, fabric.RetainedOther) })
 		s.want(1, 2)
 		s.answer(capsule.StatusAbortRequested)
 		<-results

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
@@ -21,37 +22,30 @@ func (n *Namespace) CompareAndWrite(ctx context.Context, off int64, expected, ne
 	if len(next) == 0 {
 		return n.controller.Err()
 	}
-	fields := capsule.ReadWrite{SLBA: n.lba(off), Blocks: uint32(len(next) >> n.shift)}
+	fields := capsule.ReadWrite{SLBA: n.lba(off), Blocks: uint32(len(next) >> n.io.Shift)}
 	compare := capsule.Command{
-		Opcode: capsule.Opcode(capsule.IOCompare), NSID: n.id, Flags: capsule.CommandFlags(capsule.FuseFirst),
+		Opcode: capsule.Opcode(capsule.IOCompare), NSID: n.io.ID, Flags: capsule.CommandFlags(capsule.FuseFirst),
 	}
 	write := capsule.Command{
-		Opcode: capsule.Opcode(capsule.IOWrite), NSID: n.id, Flags: capsule.CommandFlags(capsule.FuseSecond),
+		Opcode: capsule.Opcode(capsule.IOWrite), NSID: n.io.ID, Flags: capsule.CommandFlags(capsule.FuseSecond),
 	}
 	fields.Put(&compare)
 	fields.Put(&write)
-	t := newTask(n.controller.nextLane().link, []capsule.Command{compare, write}, expected, next)
-	t.ns = n
-	if err := t.await(ctx); err != nil {
+	t := association.NewTask(n.controller.nextLane().Queue, &n.io.Bar, []capsule.Command{compare, write}, expected, next)
+	if err := t.Await(ctx); err != nil {
 		return err
 	}
-	return fusedError(&t.halves[0], &t.halves[1])
+	return fusedError(t)
 }
 
 // fusedError is that of the half which failed by itself: the other one was aborted for
 // it.
-func fusedError(first, second *half) error {
-	for _, h := range []*half{first, second} {
-		if s := h.request.Completion.Status; !s.OK() && s.Code() != capsule.StatusFailedFused {
-			return statusError(&h.request.Command, false, h.request.Completion)
-		}
+func fusedError(t *association.Task) error {
+	first, second := statusError(t.Command(0), false, t.Completion(0)), statusError(t.Command(1), false, t.Completion(1))
+	if first == nil || second != nil && t.Completion(0).Status.Code() == capsule.StatusFailedFused && t.Completion(1).Status.Code() != capsule.StatusFailedFused {
+		return second
 	}
-	for _, h := range []*half{first, second} {
-		if err := statusError(&h.request.Command, false, h.request.Completion); err != nil {
-			return err
-		}
-	}
-	return nil
+	return first
 }
 
 func (n *Namespace) mayCompareAndWrite(off int64, expected, next []byte) error {
@@ -81,6 +75,6 @@ func (n *Namespace) MaxCompareAndWrite() int {
 	if n.Identify().NSFEAT&capsule.NSFEATAtomic != 0 && n.Identify().NACWU != 0 {
 		blocks = int(n.Identify().NACWU)
 	}
-	limit := min(n.controller.limits.write, shard.MaxBuffer/2) &^ (1<<n.shift - 1)
-	return max(1<<n.shift, min((blocks+1)<<n.shift, limit))
+	limit := min(n.controller.limits.Write, shard.MaxBuffer/2) &^ (1<<n.io.Shift - 1)
+	return max(1<<n.io.Shift, min((blocks+1)<<n.io.Shift, limit))
 }

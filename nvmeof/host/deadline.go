@@ -48,9 +48,9 @@ func (q *Queue) checkDeadlines() {
 	now, left := q.shard.Now(), false
 	for i := range q.slots {
 		s := &q.slots[i]
-		if s.live && s.stop == nil && s.deadline > 0 {
+		if s.Stoppable() && s.deadline > 0 {
 			if s.deadline <= now {
-				q.lane.cancel(&s.op, ErrDeadline)
+				q.lane.Cancel(&s.Op, ErrDeadline)
 			} else {
 				left = true
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
 )
 
 // shutdownTime bounds an orderly shutdown where the controller names no time.
@@ -47,28 +48,19 @@ func (c *Controller) ShutDown() bool {
 // tearDown ends all queues and frees everything, once. shutDown is called before the
 // admin queue ends, and told whether the controller was lost before.
 func (c *Controller) tearDown(shutDown func(lost bool) error) error {
-	c.life.Lock()
-	if c.ending {
-		c.life.Unlock()
+	lost, first := c.queues.Close()
+	if !first {
 		<-c.gone
 		return c.goneErr
 	}
-	c.ending = true
-	lost := c.err != nil
-	if !lost {
-		c.err = ErrClosed
-		close(c.done)
-	}
-	open := slices.Clone(c.open)
-	c.life.Unlock()
-
 	var err error
-	for _, l := range slices.Backward(open) {
-		if l == c.admin {
+	open := c.queues.Queues()
+	for _, q := range slices.Backward(open) {
+		if q.ID == 0 {
 			err = shutDown(lost)
 		}
-		l.disconnect()
-		<-l.ended
+		q.Disconnect()
+		<-q.Ended()
 	}
 	c.host.forget(c)
 	c.goneErr = errors.Join(err, c.free(open))
@@ -76,26 +68,31 @@ func (c *Controller) tearDown(shutDown func(lost bool) error) error {
 	return c.goneErr
 }
 
-func (c *Controller) free(open []*link) error {
-	c.memory.Lock()
-	defer c.memory.Unlock()
-	c.freed = true
+func (c *Controller) free(open []*association.Queue) error {
 	var errs []error
 	for _, lane := range c.lanes {
-		errs = append(errs, lane.detach())
+		errs = append(errs, lane.Detach())
 	}
-	for _, l := range open {
-		errs = append(errs, l.queue.Free())
-	}
-	for _, b := range c.registered() {
-		errs = append(errs, c.dropBuffers(b))
+	for _, q := range open {
+		errs = append(errs, q.Free())
 	}
 	for _, p := range c.pools {
 		if p != nil {
-			errs = append(errs, p.close())
+			errs = append(errs, p.Close())
 		}
 	}
 	return errors.Join(append(errs, c.domain.Close())...)
+}
+
+// quiesce comes before a shutdown, after which a controller executes no admin command any
+// more, while the host waits for its end: there are no more keep alives, and no Aborts of
+// what ended with the I/O queues.
+func (c *Controller) quiesce() error {
+	admin := c.queues.Admin()
+	return admin.Shard.Call(func() {
+		admin.Shard.StopTimer(&c.keep.timer)
+		c.queues.Aborts.Stop()
+	})
 }
 
 // shutDown notifies the controller and waits until it has processed that.

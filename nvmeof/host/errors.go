@@ -6,13 +6,15 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/operation"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // Errors of requests that were not sent.
 var (
-	ErrClosed     = errors.New("controller is disconnected")
+	ErrClosed     = association.ErrClosed
 	ErrUnaligned  = errors.New("offset or length is not a multiple of the block size")
 	ErrOutOfRange = errors.New("range is not within the namespace")
 
@@ -212,4 +214,15 @@ func statusError(c *capsule.Command, admin bool, done capsule.Completion) error 
 		return nil
 	}
 	return &StatusError{commandName(c, admin), done.Status, done.Result}
+}
+
+// operationError is the error of an operation as users know it.
+func operationError(err error) error {
+	switch e := err.(type) {
+	case *operation.Refusal:
+		return statusError(&e.Command, false, e.Completion)
+	case *operation.Unsent:
+		return &UnsentError{e.Err}
+	}
+	return err
 }

@@ -2,10 +2,10 @@ package host
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
@@ -13,6 +13,10 @@ import (
 // when the user's function has returned, so that no event waits anywhere but in
 // the controller.
 type events struct {
+	admin   *association.Queue
+	done    <-chan struct{} // closed when the controller is lost
+	call    func(capsule.AsyncEvent)
+	to      chan<- capsule.AsyncEvent
 	request fabric.Request
 	arrived chan capsule.AsyncEvent
 }
@@ -20,58 +24,55 @@ type events struct {
 // wantedEvents are those that a host can act on.
 const wantedEvents = capsule.EventNamespaceAttribute | capsule.EventANAChange | capsule.EventDiscoveryChange
 
-// eventMask is what to ask the controller for. Every I/O controller tells of its
-// health; OAES has the others.
-func (c *Controller) eventMask() uint32 {
-	can := c.identify.OAES
-	if c.identify.CNTRLTYPE != capsule.ControllerTypeDiscovery {
+// eventMask is what to ask a controller for; 0 wants what a host can act on. Every I/O
+// controller tells of its health; OAES has the others.
+func eventMask(id *capsule.IdentifyController, want uint32) uint32 {
+	can := id.OAES
+	if id.CNTRLTYPE != capsule.ControllerTypeDiscovery {
 		can |= capsule.EventSMART
 	}
-	return cmp.Or(c.options.EventMask, wantedEvents) & can
+	return cmp.Or(want, wantedEvents) & can
 }
 
-func (c *Controller) startEvents(ctx context.Context) error {
-	if c.options.Event == nil && c.options.Events == nil {
-		return nil
-	}
-	if mask := c.eventMask(); mask != 0 {
-		if err := c.Features().SetEventConfig(ctx, mask); err != nil {
-			return err
-		}
-	}
-	e := &c.events
-	e.arrived = make(chan capsule.AsyncEvent, 1)
+// tellAll sends the request again and again, and tells what comes.
+func (e *events) tellAll() {
 	e.request = fabric.Request{
 		Command: capsule.Command{Opcode: capsule.Opcode(capsule.AdminAsyncEvent)},
-		Patient: true, Done: c.eventArrived,
+		Patient: true, Done: e.answered,
 	}
-	go c.tellEvents() // owned by the controller; ends when it is lost
-	return nil
-}
-
-// eventArrived is called in the loop.
-func (c *Controller) eventArrived(r *fabric.Request) {
-	if r.Err == nil && r.Completion.Status.OK() {
-		c.events.arrived <- capsule.ParseAsyncEvent(r.Completion.DW0()) // has room: one at a time
-	}
-}
-
-func (c *Controller) tellEvents() {
-	l := c.admin
 	var p pace
-	for l.shard.Do(func() { l.queue.Submit(&c.events.request) }) {
+	for e.admin.Shard.Do(func() { e.admin.Fabric.Submit(&e.request) }) {
 		select {
-		case e := <-c.events.arrived:
-			c.tell(e)
-		case <-c.done:
+		case event := <-e.arrived:
+			e.tell(event)
+		case <-e.done:
 			return
 		}
 		if d := p.took(time.Now()); d > 0 {
 			select {
 			case <-time.After(d):
-			case <-c.done:
+			case <-e.done:
 				return
 			}
+		}
+	}
+}
+
+// answered is called in the loop.
+func (e *events) answered(r *fabric.Request) {
+	if r.Err == nil && r.Completion.Status.OK() {
+		e.arrived <- capsule.ParseAsyncEvent(r.Completion.DW0()) // has room: one at a time
+	}
+}
+
+func (e *events) tell(event capsule.AsyncEvent) {
+	if e.call != nil {
+		e.call(event)
+	}
+	if e.to != nil {
+		select {
+		case e.to <- event:
+		case <-e.done:
 		}
 	}
 }
@@ -101,18 +102,6 @@ func (p *pace) took(now time.Time) time.Duration {
 		return 0
 	}
 	return p.last.Add(time.Duration(-p.room) * eventPause).Sub(now)
-}
-
-func (c *Controller) tell(e capsule.AsyncEvent) {
-	if c.options.Event != nil {
-		c.options.Event(e)
-	}
-	if c.options.Events != nil {
-		select {
-		case c.options.Events <- e:
-		case <-c.done:
-		}
-	}
 }
 
 // An EventKind is what an asynchronous event is about. The controller does not repeat

@@ -101,9 +101,8 @@ func TestEventMask(t *testing.T) {
 		{capsule.EventDiscoveryChange, capsule.EventSMART, 0, capsule.ControllerTypeDiscovery},
 		{capsule.EventDiscoveryChange, 0, capsule.EventDiscoveryChange, capsule.ControllerTypeDiscovery},
 	} {
-		controller := &Controller{options: Options{EventMask: c.mask}}
-		controller.identify.OAES, controller.identify.CNTRLTYPE = c.oaes, c.kind
-		if got := controller.eventMask(); got != c.want {
+		id := capsule.IdentifyController{OAES: c.oaes, CNTRLTYPE: c.kind}
+		if got := eventMask(&id, c.mask); got != c.want {
 			t.Errorf("OAES %#x, asked %#x: %#x, want %#x", c.oaes, c.mask, got, c.want)
 		}
 	}

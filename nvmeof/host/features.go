@@ -89,7 +89,7 @@ func (fs Features) SetKeepAliveTimeout(ctx context.Context, d time.Duration) err
 	if err := fs.setValue(ctx, capsule.FeatureKeepAliveTimer, uint32(ms), 0); err != nil {
 		return err
 	}
-	return fs.controller.keepAliveEvery(d / 2)
+	return fs.controller.keep.every(fs.controller.queues.Admin(), d/2)
 }
 
 // TemperatureThreshold is the upper limit of a sensor, or the lower one if under is
@@ -158,11 +158,11 @@ func (fs Features) SetTimestamp(ctx context.Context, now time.Time) error {
 
 // WriteProtection is whether the namespace can be written.
 func (n *Namespace) WriteProtection(ctx context.Context) (capsule.WriteProtection, error) {
-	v, err := n.controller.Features().value(ctx, capsule.FeatureNamespaceWriteProtect, 0, n.id)
+	v, err := n.controller.Features().value(ctx, capsule.FeatureNamespaceWriteProtect, 0, n.io.ID)
 	return capsule.WriteProtection(v & 7), err
 }
 
 // SetWriteProtection changes whether any host can write the namespace.
 func (n *Namespace) SetWriteProtection(ctx context.Context, p capsule.WriteProtection) error {
-	return n.controller.Features().setValue(ctx, capsule.FeatureNamespaceWriteProtect, uint32(p), n.id)
+	return n.controller.Features().setValue(ctx, capsule.FeatureNamespaceWriteProtect, uint32(p), n.io.ID)
 }

@@ -125,7 +125,7 @@ func TestIdentifyLies(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if m := controller.limits; m.write < 4096 || m.write > 1<<20 || m.inCapsule < 0 || m.inCapsule > 16<<10 || controller.QueueDepth() < 2 {
+				if m := controller.limits; m.Write < 4096 || m.Write > 1<<20 || m.inCapsule < 0 || m.inCapsule > 16<<10 || controller.QueueDepth() < 2 {
 					t.Errorf("limits %+v, depth %d", m, controller.QueueDepth())
 				}
 			})

@@ -8,20 +8,14 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/operation"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-const adminDepth = nvmeof.AdminQueueDepth
-
 // limits are what a controller's Identify data allows.
 type limits struct {
-	write     int // bytes of one command whose data we send
-	read      int // bytes of one command whose data the controller sends
-	zeroes    int // bytes of one Write Zeroes
-	verify    int // bytes of one Verify
-	trim      int // blocks of one range of Dataset Management
+	operation.Limits
 	inCapsule int // bytes of data in a capsule
-	parts     int // of one command's data
 	mqes      int // entries of a queue
 	maxCmd    int // commands outstanding; 0: no statement
 	zeroesOK  bool
@@ -35,11 +29,11 @@ const maxParts = 8
 
 // setParts takes MSDBD, 0 for no bound. The descriptors go into the capsule.
 func (l *limits) setParts(msdbd uint8) {
-	l.parts = maxParts
+	l.Parts = maxParts
 	if msdbd > 0 {
-		l.parts = min(l.parts, int(msdbd))
+		l.Parts = min(l.Parts, int(msdbd))
 	}
-	l.parts = max(1, min(l.parts, l.inCapsule/capsule.SGLSize))
+	l.Parts = max(1, min(l.Parts, l.inCapsule/capsule.SGLSize))
 }
 
 // descriptorsOf is the same for a queue: admin commands have one.
@@ -47,7 +41,7 @@ func (l *limits) descriptorsOf(id capsule.QID) int {
 	if id == 0 {
 		return 1
 	}
-	return l.parts
+	return l.Parts
 }
 
 func (l *limits) queueDepth(want int) int {
@@ -58,30 +52,9 @@ func (l *limits) queueDepth(want int) int {
 	return max(want, 2)
 }
 
-// Admin sends a command on the admin queue; data, if any, goes the way that the
-// opcode says. The completion is valid with a [*StatusError] too. When ctx ends
-// first the command is aborted, but not waited for, and its data is dropped.
-func (c *Controller) Admin(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
-	if err := c.mayExecute(c.admin, &cmd, data); err != nil {
-		return capsule.Completion{}, err
-	}
-	return c.admin.execute(ctx, cmd, data)
-}
-
-// IdentifyData sends an Identify command and returns its 4096 bytes.
-func (c *Controller) IdentifyData(ctx context.Context, id capsule.NSID, f capsule.Identify) ([]byte, error) {
-	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminIdentify), NSID: id}
-	f.Put(&cmd)
-	b := make([]byte, capsule.IdentifySize)
-	if _, err := c.Admin(ctx, cmd, b); err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
 // learn reads the controller's Identify data and judges it.
 func (c *Controller) learn(ctx context.Context) error {
-	c.limits = limits{write: capsule.IdentifySize, read: capsule.IdentifySize}
+	c.limits = limits{Limits: operation.Limits{Write: capsule.IdentifySize, Read: capsule.IdentifySize}}
 	b, err := c.IdentifyData(ctx, 0, capsule.Identify{CNS: capsule.CNSController})
 	if err != nil {
 		return err
@@ -89,10 +62,11 @@ func (c *Controller) learn(ctx context.Context) error {
 	if c.identify, err = capsule.DecodeIdentifyController(b); err != nil {
 		return err
 	}
-	if err := c.judge(); err != nil {
+	if err := judge(&c.identify, c.cntlid, &c.options); err != nil {
 		return refuse(err)
 	}
-	c.setLimits()
+	c.limits = limitsOf(&c.identify, c.cap, c.queues.Admin().Shard.Budget().Limit())
+	c.queues.Aborts.SetLimit(c.identify.ACL)
 	if c.identify.ONCS&(capsule.ONCSWriteZeroes|capsule.ONCSVerify|capsule.ONCSDatasetManagement) != 0 {
 		c.learnNVM(ctx)
 	}
@@ -107,15 +81,14 @@ const (
 )
 
 // judge refuses what cannot work, in words.
-func (c *Controller) judge() error {
-	id := &c.identify
-	if id.CNTLID != c.cntlid {
-		return fmt.Errorf("controller says that it is %d in Identify data, but %d in Connect", id.CNTLID, c.cntlid)
+func judge(id *capsule.IdentifyController, connected capsule.ControllerID, o *Options) error {
+	if id.CNTLID != connected {
+		return fmt.Errorf("controller says that it is %d in Identify data, but %d in Connect", id.CNTLID, connected)
 	}
 	if id.SGLS&capsule.SGLSKeyed == 0 {
 		return errors.New("controller does not support keyed SGLs, without which NVMe over RDMA has no data")
 	}
-	if id.CNTRLTYPE == capsule.ControllerTypeDiscovery || c.options.NQN == nvmeof.DiscoveryNQN {
+	if id.CNTRLTYPE == capsule.ControllerTypeDiscovery || o.NQN == nvmeof.DiscoveryNQN {
 		return nil
 	}
 	switch {
@@ -125,7 +98,7 @@ func (c *Controller) judge() error {
 		return fmt.Errorf("controller sends I/O responses of %d bytes: too few for a completion", id.IORCSZ*16)
 	case id.ICDOFF != 0:
 		return fmt.Errorf("controller wants in-capsule data at offset %d, which this host cannot do", id.ICDOFF*16)
-	case id.KAS == 0 && c.options.keepAlive() > 0:
+	case id.KAS == 0 && o.keepAlive() > 0:
 		return errors.New("controller does not support keep alive; connect without (keep-alive-tmo 0)")
 	case id.SQES&0xf > submissionEntry || id.SQES>>4 < submissionEntry:
 		return fmt.Errorf("controller takes submission queue entries of 2^%d to 2^%d bytes, not 64", id.SQES&0xf, id.SQES>>4)
@@ -133,27 +106,29 @@ func (c *Controller) judge() error {
 	return nil
 }
 
-func (c *Controller) setLimits() {
-	id, l := &c.identify, &c.limits
-	l.write = shard.MaxBuffer
+// limitsOf are those of a controller. budget is how many bytes may be on their way to this
+// host, 0 without bound.
+func limitsOf(id *capsule.IdentifyController, cap capsule.CAP, budget int) (l limits) {
+	l.Write = shard.MaxBuffer
 	// MDTS is an exponent of 2 in units of the smallest page, 0 without bound.
 	if id.MDTS > 0 && id.MDTS < 8 {
-		l.write = capsule.IdentifySize << id.MDTS
+		l.Write = capsule.IdentifySize << id.MDTS
 	}
-	l.read, l.zeroes, l.verify, l.trim = l.write, l.write, math.MaxInt, min(math.MaxUint32, math.MaxInt)
+	l.Read, l.Zeroes, l.Verify, l.Trim = l.Write, l.Write, math.MaxInt, min(math.MaxUint32, math.MaxInt)
 	// Half of what may be on its way to us, so that two commands can overlap.
-	if budget := c.admin.shard.Budget().Limit(); budget > 0 {
-		l.read = min(l.read, max(logChunk, budget/2&^(logChunk-1)))
+	if budget > 0 {
+		l.Read = min(l.Read, max(logChunk, budget/2&^(logChunk-1)))
 	}
 	if id.SGLS&capsule.SGLSOffset != 0 {
 		extra := (uint64(id.IOCCSZ) - minIOCCSZ) * 16
 		l.inCapsule = int(min(extra, nvmeof.MaxInCapsule))
 	}
 	l.setParts(id.MSDBD)
-	l.mqes = int(c.cap.Fields().MQES) + 1
+	l.mqes = int(cap.Fields().MQES) + 1
 	l.maxCmd = int(id.MAXCMD)
 	l.zeroesOK = id.ONCS&capsule.ONCSWriteZeroes != 0
 	l.trimOK = id.ONCS&capsule.ONCSDatasetManagement != 0
+	return l
 }
 
 // learnNVM asks for bounds of the NVM command set, which older controllers do not
@@ -169,29 +144,16 @@ func (c *Controller) learnNVM(ctx context.Context) {
 	}
 	l := &c.limits
 	if nvm.WZSL > 0 {
-		l.zeroes = logChunk << min(nvm.WZSL, 16)
+		l.Zeroes = logChunk << min(nvm.WZSL, 16)
 	}
 	if nvm.VSL > 0 {
-		l.verify = logChunk << min(nvm.VSL, 16)
+		l.Verify = logChunk << min(nvm.VSL, 16)
 	}
 	l.dsm = nvm
 	if nvm.DMRSL > 0 {
-		l.trim = int(min(uint64(nvm.DMRSL), math.MaxInt))
+		l.Trim = int(min(uint64(nvm.DMRSL), math.MaxInt))
 	}
 	if nvm.DMSL > 0 {
-		l.trim = int(min(uint64(l.trim), nvm.DMSL))
+		l.Trim = int(min(uint64(l.Trim), nvm.DMSL))
 	}
-}
-
-// requestQueues asks for I/O queues and returns how many there may be.
-func (c *Controller) requestQueues(ctx context.Context, n int) (int, error) {
-	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures)}
-	want := capsule.QueueCounts{Submission: n, Completion: n}
-	capsule.SetFeatures{FID: capsule.FeatureNumberOfQueues, Value: want.Value()}.Put(&cmd)
-	done, err := c.Admin(ctx, cmd, nil)
-	if err != nil {
-		return 0, err
-	}
-	got := capsule.ParseQueueCounts(done.DW0())
-	return min(n, got.Submission, got.Completion), nil
 }

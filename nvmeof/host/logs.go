@@ -19,7 +19,7 @@ func (c *Controller) Logs() Logs { return Logs{c} }
 // many commands as that takes. g.Length is not used. Events that belong to the page
 // are re-armed by the last command, or not at all with g.RAE.
 func (ls Logs) Read(ctx context.Context, id capsule.NSID, g capsule.GetLogPage, b []byte) error {
-	step, start, retain := min(ls.controller.limits.write, logChunk), g.LPO, g.RAE
+	step, start, retain := min(ls.controller.limits.Write, logChunk), g.LPO, g.RAE
 	for done := 0; done < len(b); done += step {
 		part := b[done:min(done+step, len(b))]
 		cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetLogPage), NSID: id}

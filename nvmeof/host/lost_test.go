@@ -17,9 +17,9 @@ func TestUnsent(t *testing.T) {
 		c := r.connect(r.options())
 		n := r.namespace(c)
 		lost := errors.New("lost for the test")
-		c.lost(lost)
-		for _, l := range c.links() {
-			<-l.ended
+		c.queues.Lose(lost)
+		for _, q := range c.queues.Queues() {
+			<-q.Ended()
 		}
 		_, err := n.WriteAt(make([]byte, 4096), 0)
 		var unsent *UnsentError
@@ -36,10 +36,10 @@ func TestShutDownAfterLoss(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 4096)}})
 		for qid, want := range []bool{false, true} {
 			c := r.connect(r.options())
-			l := c.links()[qid]
-			l.shard.Do(func() { l.queue.Fail(errors.New("lost for the test")) })
+			q := c.queues.Queues()[qid]
+			q.Shard.Do(func() { q.Fabric.Fail(errors.New("lost for the test")) })
 			<-c.Done()
-			<-l.ended
+			<-q.Ended()
 			if c.ShutDown() {
 				t.Error("shut down before Disconnect")
 			}
@@ -55,21 +55,6 @@ func TestShutDownAfterLoss(t *testing.T) {
 			t.Errorf("nothing lost: %v, shut down %v", err, c.ShutDown())
 		}
 	})
-}
-
-// TestLossSaysMore: an operation of which one command was refused and another lost
-// has an unknown outcome, whichever came first.
-func TestLossSaysMore(t *testing.T) {
-	lost := errors.New("lost for the test")
-	l := &lane{link: &link{controller: &Controller{}}}
-	o := &op{flying: 2, length: 1, pos: 1, done: func(*op) {}}
-	o.fail(&StatusError{Command: "Write"})
-	c := &chunk{op: o}
-	c.request.Err = lost
-	l.finish(c)
-	if o.err != lost {
-		t.Errorf("the operation fails with %v", o.err)
-	}
 }
 
 // TestShareBuffers: memory of the caller's is used by two controllers.
@@ -89,7 +74,7 @@ func TestShareBuffers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if m, _ := c.find(in); m == nil {
+			if m, _ := c.domain.Find(in); m == nil {
 				t.Error("the memory is not known to the controller")
 			}
 			n := r.namespace(c)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/operation"
 )
 
 // A Namespace is a namespace of a connected controller. It has the size that it had
@@ -17,10 +18,8 @@ import (
 // an event of kind [EventNamespaces]. Its methods may be called from any goroutine.
 type Namespace struct {
 	controller *Controller
-	id         capsule.NSID
-	shift      uint8                 // block size is 1 << shift
-	size       atomic.Int64          // bytes
-	bar        atomic.Pointer[error] // why nothing may be sent, by the last Refresh; nil: it may
+	io         operation.Namespace // its bar is set by Refresh
+	size       atomic.Int64        // bytes
 	identify   atomic.Pointer[capsule.IdentifyNamespace]
 	ids        Identifiers
 
@@ -109,7 +108,8 @@ func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace
 	if len(c.lanes) == 0 {
 		return nil, fmt.Errorf("controller %d has no I/O queues", c.cntlid)
 	}
-	n := &Namespace{controller: c, id: id}
+	n := &Namespace{controller: c}
+	n.io.ID, n.io.Domain = id, c.domain
 	b, err := c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSNamespace})
 	if err != nil {
 		return nil, fmt.Errorf("namespace %d: %w", id, err)
@@ -162,8 +162,8 @@ func (n *Namespace) judge() error {
 	case id.NSZE > math.MaxInt64>>f.LBADS:
 		return fmt.Errorf("%d blocks of %d bytes: more than 8 EiB", id.NSZE, 1<<f.LBADS)
 	}
-	n.shift = f.LBADS
-	n.size.Store(int64(id.NSZE) << n.shift)
+	n.io.Shift = f.LBADS
+	n.size.Store(int64(id.NSZE) << n.io.Shift)
 	return nil
 }
 
@@ -198,13 +198,13 @@ func readIdentifiers(b []byte) (ids Identifiers, err error) {
 }
 
 // ID is the namespace's identifier.
-func (n *Namespace) ID() capsule.NSID { return n.id }
+func (n *Namespace) ID() capsule.NSID { return n.io.ID }
 
 // Size is the namespace's size in bytes.
 func (n *Namespace) Size() int64 { return n.size.Load() }
 
 // BlockSize is the size of a logical block in bytes.
-func (n *Namespace) BlockSize() int { return 1 << n.shift }
+func (n *Namespace) BlockSize() int { return 1 << n.io.Shift }
 
 // Identify is the namespace's Identify data, as old as its size; not to be changed.
 func (n *Namespace) Identify() *capsule.IdentifyNamespace { return n.identify.Load() }

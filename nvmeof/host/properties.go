@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
 )
 
 // Properties are a controller's registers, with the commands Property Get and Property
 // Set (NVMe base 2.0, 6.5 and 6.6).
-type Properties struct{ admin *link }
+type Properties struct{ admin *association.Queue }
 
 // Properties are the controller's registers.
-func (c *Controller) Properties() Properties { return Properties{c.admin} }
+func (c *Controller) Properties() Properties { return Properties{c.queues.Admin()} }
 
 // Get reads a property.
 func (ps Properties) Get(ctx context.Context, o capsule.PropertyOffset) (uint64, error) {
 	cmd := capsule.FabricsCommand(capsule.FabricsPropertyGet)
 	capsule.Property{Size: o.Size(), Offset: uint32(o)}.Put(&cmd)
-	done, err := ps.admin.execute(ctx, cmd, nil)
+	done, err := execute(ctx, ps.admin, cmd, nil)
 	if err != nil {
 		return 0, fmt.Errorf("property %v: %w", o, err)
 	}
@@ -34,7 +35,7 @@ func (ps Properties) Get(ctx context.Context, o capsule.PropertyOffset) (uint64,
 func (ps Properties) Set(ctx context.Context, o capsule.PropertyOffset, v uint64) error {
 	cmd := capsule.FabricsCommand(capsule.FabricsPropertySet)
 	capsule.Property{Size: o.Size(), Offset: uint32(o), Value: v}.Put(&cmd)
-	if _, err := ps.admin.execute(ctx, cmd, nil); err != nil {
+	if _, err := execute(ctx, ps.admin, cmd, nil); err != nil {
 		return fmt.Errorf("property %v: %w", o, err)
 	}
 	return nil

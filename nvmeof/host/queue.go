@@ -10,6 +10,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/operation"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
@@ -23,7 +24,7 @@ func (n *Namespace) Info() backend.Info {
 		Deallocate: n.controller.limits.trimOK,
 	}
 	if id.NSFEAT&(1<<4) != 0 {
-		info.Optimal = (int(id.NPWG) + 1) << n.shift
+		info.Optimal = (int(id.NPWG) + 1) << n.io.Shift
 	}
 	return info
 }
@@ -32,12 +33,12 @@ func (n *Namespace) Info() backend.Info {
 func (n *Namespace) Allocated() (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), allocatedTime)
 	defer cancel()
-	b, err := n.controller.IdentifyData(ctx, n.id, capsule.Identify{CNS: capsule.CNSNamespace})
+	b, err := n.controller.IdentifyData(ctx, n.io.ID, capsule.Identify{CNS: capsule.CNSNamespace})
 	if err != nil {
 		return 0, err
 	}
 	id, err := capsule.DecodeIdentifyNamespace(b)
-	return min(int64(id.NUSE), n.Size()>>n.shift) << n.shift, err
+	return min(int64(id.NUSE), n.Size()>>n.io.Shift) << n.io.Shift, err
 }
 
 const allocatedTime = 10 * time.Second
@@ -48,7 +49,7 @@ func (n *Namespace) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.queues > 0 {
-		return fmt.Errorf("namespace %d has %d open queues", n.id, n.queues)
+		return fmt.Errorf("namespace %d has %d open queues", n.io.ID, n.queues)
 	}
 	n.closed = true
 	return nil
@@ -66,7 +67,7 @@ func (n *Namespace) NewQueue(depth int, notify func()) (backend.Queue, error) {
 // loop while it does so.
 type Queue struct {
 	ns      *Namespace
-	lane    *lane
+	lane    *operation.Lane
 	shard   *shard.Shard
 	share   *sharing
 	slots   []slot
@@ -92,7 +93,7 @@ type Queue struct {
 
 // A slot is one request of a Queue.
 type slot struct {
-	op
+	operation.Op
 	tag      uint64
 	index    uint32
 	timeout  time.Duration // 0: none
@@ -110,18 +111,18 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	if err := n.controller.Err(); err != nil {
 		return nil, err
 	}
-	if err := n.barred(); err != nil {
+	if err := n.io.Bar.Err(); err != nil {
 		return nil, err
 	}
 	if !n.addQueue() {
 		return nil, backend.ErrClosed
 	}
 	l := n.controller.nextLane()
-	q := &Queue{ns: n, lane: l, shard: l.shard, share: n.controller.host.share(l), slots: make([]slot, depth), tell: notify}
+	q := &Queue{ns: n, lane: l, shard: l.Shard, share: n.controller.host.share(l), slots: make([]slot, depth), tell: notify}
 	for i := range q.slots {
 		s := &q.slots[i]
-		s.lane, s.ns, s.index = l, n, uint32(i)
-		s.done = func(*op) { q.finish(s) }
+		s.Lane, s.Namespace, s.index = l, &n.io, uint32(i)
+		s.Done = func(*operation.Op) { q.finish(s) }
 		q.idle = append(q.idle, s.index)
 	}
 	q.refused = make([]uint32, 0, depth)
@@ -132,7 +133,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 		q.start()
 	}
 	q.limit.timer.Func = q.checkDeadlines
-	q.waiter = l.shard.NewWaiter(q.park)
+	q.waiter = l.Shard.NewWaiter(q.park)
 	q.share.queues.Add(1)
 	return q, nil
 }
@@ -158,7 +159,7 @@ func (q *Queue) Submit(rs []backend.Request) int {
 		q.idle = q.idle[:last]
 		q.flying++
 		if err := q.fill(s, &rs[n]); err != nil {
-			s.err = err
+			s.Err = err
 			q.refused = append(q.refused, s.index)
 			continue
 		}
@@ -188,33 +189,33 @@ func (q *Queue) hand() {
 
 // fill turns a request into an operation.
 func (q *Queue) fill(s *slot, r *backend.Request) error {
-	s.tag, s.fua, s.free = r.Tag, r.FUA, r.Deallocate
-	s.stop, s.timeout = nil, q.limit.timeout
-	if err := q.ns.barred(); err != nil {
+	s.tag, s.FUA, s.Free = r.Tag, r.FUA, r.Deallocate
+	s.Stop, s.timeout = nil, q.limit.timeout
+	if err := q.ns.io.Bar.Err(); err != nil {
 		return err
 	}
-	info := backend.Info{Size: q.ns.Size(), BlockSize: 1 << q.ns.shift, Alignment: 1}
+	info := backend.Info{Size: q.ns.Size(), BlockSize: q.ns.BlockSize(), Alignment: 1}
 	if err := info.Check(r); err != nil {
 		return err
 	}
 	length := r.Length
 	switch r.Op {
 	case backend.OpRead:
-		s.kind = opRead
+		s.Kind = operation.Read
 	case backend.OpWrite:
-		s.kind = opWrite
+		s.Kind = operation.Write
 	case backend.OpFlush:
-		s.kind, length = opFlush, 1
+		s.Kind, length = operation.Flush, 1
 	case backend.OpWriteZeroes:
-		if s.kind = opZeroes; !q.ns.controller.limits.zeroesOK {
+		if s.Kind = operation.Zeroes; !q.ns.controller.limits.zeroesOK {
 			return ErrUnsupported
 		}
 	case backend.OpDeallocate:
-		if s.kind = opTrim; !q.ns.controller.limits.trimOK {
+		if s.Kind = operation.Trim; !q.ns.controller.limits.trimOK {
 			length = 0 // a hint: done
 		}
 	}
-	s.setRange(r.Buf, r.Offset, length)
+	s.SetRange(r.Buf, r.Offset, length)
 	return nil
 }
 
@@ -229,7 +230,7 @@ func (q *Queue) start() {
 		if s.timeout > 0 {
 			q.setDeadline(s)
 		}
-		q.lane.begin(&s.op)
+		q.lane.Begin(&s.Op)
 	}
 }
 
@@ -298,8 +299,8 @@ func (q *Queue) reap(rs []backend.Result) int {
 			taken++
 		}
 		s := &q.slots[i]
-		rs[n] = backend.Result{Tag: s.tag, Err: s.err}
-		s.buf, s.memory, s.err = nil, nil, nil
+		rs[n] = backend.Result{Tag: s.tag, Err: operationError(s.Err)}
+		s.Forget()
 		q.idle = append(q.idle, i)
 		q.flying--
 	}

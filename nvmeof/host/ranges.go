@@ -31,7 +31,7 @@ func (n *Namespace) Discard(ctx context.Context, ranges ...Range) error {
 		capsule.DatasetManagement{Ranges: len(batch), Deallocate: true}.Put(&cmd)
 		b := make([]byte, len(batch)*capsule.DSMRangeSize)
 		for i, r := range batch {
-			capsule.DSMRange{SLBA: n.lba(r.Off), Blocks: uint32(r.Length >> n.shift)}.Encode(b[i*capsule.DSMRangeSize:])
+			capsule.DSMRange{SLBA: n.lba(r.Off), Blocks: uint32(r.Length >> n.io.Shift)}.Encode(b[i*capsule.DSMRangeSize:])
 		}
 		return second(n.Execute(ctx, cmd, b))
 	})
@@ -58,7 +58,7 @@ func (n *Namespace) Copy(ctx context.Context, to int64, ranges ...Range) error {
 	}
 	id := n.Identify()
 	limit := batchLimit{ranges: int(id.MSRC) + 1, each: math.MaxUint16 + 1, all: math.MaxUint32}
-	limit.lower(c.limits.write/capsule.CopyRangeSize, int64(id.MSSRL), int64(id.MCL))
+	limit.lower(c.limits.Write/capsule.CopyRangeSize, int64(id.MSSRL), int64(id.MCL))
 	return n.batches(ranges, limit, func(batch []Range) error {
 		err := n.copyBatch(ctx, to, batch)
 		to += total(batch)
@@ -74,7 +74,7 @@ func (n *Namespace) copyBatch(ctx context.Context, to int64, batch []Range) erro
 	capsule.Copy{SDLBA: n.lba(to), Ranges: len(batch)}.Put(&cmd)
 	b := make([]byte, len(batch)*capsule.CopyRangeSize)
 	for i, r := range batch {
-		capsule.CopyRange{SLBA: n.lba(r.Off), Blocks: uint32(r.Length >> n.shift)}.Encode(b[i*capsule.CopyRangeSize:])
+		capsule.CopyRange{SLBA: n.lba(r.Off), Blocks: uint32(r.Length >> n.io.Shift)}.Encode(b[i*capsule.CopyRangeSize:])
 	}
 	done, err := n.Execute(ctx, cmd, b)
 	// The result is the first range that was not copied (NVM command set 1.0, 3.2.2.1).
@@ -84,7 +84,7 @@ func (n *Namespace) copyBatch(ctx context.Context, to int64, batch []Range) erro
 	return err
 }
 
-func (n *Namespace) lba(off int64) capsule.LBA { return capsule.LBA(off >> n.shift) }
+func (n *Namespace) lba(off int64) capsule.LBA { return capsule.LBA(off >> n.io.Shift) }
 
 // total is the length of ranges that have been checked, or a negative number.
 func total(ranges []Range) (sum int64) {
@@ -138,8 +138,8 @@ func (n *Namespace) batches(ranges []Range, limit batchLimit, send func([]Range)
 				}
 				batch, room = batch[:0], limit.all
 			}
-			blocks := min(r.Length>>n.shift, limit.each, room)
-			part := Range{r.Off, blocks << n.shift}
+			blocks := min(r.Length>>n.io.Shift, limit.each, room)
+			part := Range{r.Off, blocks << n.io.Shift}
 			batch = append(batch, part)
 			room -= blocks
 			r.Off, r.Length = r.Off+part.Length, r.Length-part.Length

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/operation"
 )
 
 // ReadAt implements [io.ReaderAt]. Any offset and length will do.
@@ -20,7 +21,7 @@ func (n *Namespace) ReadAtContext(ctx context.Context, p []byte, off int64) (int
 	if off < 0 {
 		return 0, ErrOutOfRange
 	}
-	if err := n.barred(); err != nil {
+	if err := n.io.Bar.Err(); err != nil {
 		return 0, err
 	}
 	size := n.Size()
@@ -31,7 +32,7 @@ func (n *Namespace) ReadAtContext(ctx context.Context, p []byte, off int64) (int
 	if short {
 		p = p[:size-off]
 	}
-	if err := n.do(ctx, work{kind: opRead, buf: p, off: off, length: int64(len(p))}); err != nil {
+	if err := n.do(ctx, work{kind: operation.Read, buf: p, off: off, length: int64(len(p))}); err != nil {
 		return 0, err
 	}
 	if short {
@@ -51,13 +52,13 @@ func (n *Namespace) WriteAt(p []byte, off int64) (int, error) {
 // WriteAtContext is WriteAt that ends early when ctx does, as ReadAtContext. What it
 // has not written then it will not write later.
 func (n *Namespace) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
-	return n.write(ctx, work{kind: opWrite, buf: p, off: off, length: int64(len(p))})
+	return n.write(ctx, work{kind: operation.Write, buf: p, off: off, length: int64(len(p))})
 }
 
 // WriteDurable is WriteAtContext whose data is durable when it returns (force unit
 // access), without a Flush of all that was written before.
 func (n *Namespace) WriteDurable(ctx context.Context, p []byte, off int64) (int, error) {
-	return n.write(ctx, work{kind: opWrite, buf: p, off: off, length: int64(len(p)), fua: true})
+	return n.write(ctx, work{kind: operation.Write, buf: p, off: off, length: int64(len(p)), fua: true})
 }
 
 func (n *Namespace) write(ctx context.Context, w work) (int, error) {
@@ -75,7 +76,7 @@ func (n *Namespace) Flush() error { return n.FlushContext(context.Background()) 
 
 // FlushContext is Flush that ends early when ctx does.
 func (n *Namespace) FlushContext(ctx context.Context) error {
-	return n.do(ctx, work{kind: opFlush, length: 1})
+	return n.do(ctx, work{kind: operation.Flush, length: 1})
 }
 
 // WriteZeroes makes a range read as zeroes. With free the storage may be freed.
@@ -85,25 +86,61 @@ func (n *Namespace) WriteZeroes(off, length int64, free bool) error {
 
 // WriteZeroesContext is WriteZeroes that ends early when ctx does.
 func (n *Namespace) WriteZeroesContext(ctx context.Context, off, length int64, free bool) error {
-	return n.doRange(ctx, capsule.ONCSWriteZeroes, work{kind: opZeroes, off: off, length: length, free: free})
+	return n.doRange(ctx, capsule.ONCSWriteZeroes, work{kind: operation.Zeroes, off: off, length: length, free: free})
 }
 
 // Deallocate tells the controller that a range is not needed any more. Discard does
 // so for many ranges at a time.
 func (n *Namespace) Deallocate(off, length int64) error {
-	return n.doRange(context.Background(), capsule.ONCSDatasetManagement, work{kind: opTrim, off: off, length: length})
+	return n.doRange(context.Background(), capsule.ONCSDatasetManagement, work{kind: operation.Trim, off: off, length: length})
 }
 
 // Compare compares a range with p, whose length is a multiple of the block size.
 // Where they differ the error is [backend.ErrMiscompare].
 func (n *Namespace) Compare(ctx context.Context, p []byte, off int64) error {
-	return n.doRange(ctx, capsule.ONCSCompare, work{kind: opCompare, buf: p, off: off, length: int64(len(p))})
+	return n.doRange(ctx, capsule.ONCSCompare, work{kind: operation.Compare, buf: p, off: off, length: int64(len(p))})
 }
 
 // Verify has the controller read a range without sending it, to see whether it can
 // be read.
 func (n *Namespace) Verify(ctx context.Context, off, length int64) error {
-	return n.doRange(ctx, capsule.ONCSVerify, work{kind: opVerify, off: off, length: length})
+	return n.doRange(ctx, capsule.ONCSVerify, work{kind: operation.Verify, off: off, length: length})
+}
+
+// work is what a blocking operation does. The range, in bytes, of a read need not
+// be whole blocks.
+type work struct {
+	kind        operation.Kind
+	buf         []byte
+	vector      *operation.Vector // instead of buf
+	off, length int64
+	fua         bool
+	free        bool // Zeroes: the storage may be freed
+}
+
+// do carries out an operation and waits for it. When ctx ends before, its commands
+// are aborted, and do returns when they have their answers. Idle operations are kept
+// for each processor, so that a goroutine which waits for one after the other stays
+// with its lane.
+func (n *Namespace) do(ctx context.Context, w work) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if w.length == 0 {
+		return n.controller.Err()
+	}
+	c := n.controller
+	b := c.operations.Get().(*operation.Blocking)
+	b.Namespace, b.Kind, b.FUA, b.Free = &n.io, w.kind, w.fua, w.free
+	b.SetRange(w.buf, w.off, w.length)
+	b.SetVector(w.vector)
+	err, reusable := b.Await(ctx)
+	if reusable {
+		b.Namespace = nil
+		b.Forget()
+		c.operations.Put(b)
+	}
+	return operationError(err)
 }
 
 // doRange carries out an operation on a range, which only some controllers have.
@@ -136,13 +173,13 @@ func (c *Controller) supports(bit uint16) error {
 }
 
 func (n *Namespace) checkRange(off, length int64) error {
-	if err := n.barred(); err != nil {
+	if err := n.io.Bar.Err(); err != nil {
 		return err
 	}
 	if !backend.InRange(off, length, n.Size()) {
 		return ErrOutOfRange
 	}
-	if (off|length)&(1<<n.shift-1) != 0 {
+	if (off|length)&(1<<n.io.Shift-1) != 0 {
 		return ErrUnaligned
 	}
 	return nil

@@ -31,19 +31,19 @@ func (n *Namespace) Refresh() (changed bool, err error) {
 func (n *Namespace) RefreshContext(ctx context.Context) (changed bool, err error) {
 	n.refreshing.Lock()
 	defer n.refreshing.Unlock()
-	now, err := n.controller.Namespace(ctx, n.id)
+	now, err := n.controller.Namespace(ctx, n.io.ID)
 	if err = n.compare(now, err); err != nil {
 		why := err
 		if !errors.Is(err, ErrRemoved) {
 			why = fmt.Errorf("%w: %w", ErrUnseen, err)
 		}
-		n.bar.Store(&why)
+		n.io.Bar.Set(why)
 		return false, err
 	}
 	n.identify.Store(now.Identify())
 	size := now.Size()
 	changed = n.size.Swap(size) != size
-	n.bar.Store(nil)
+	n.io.Bar.Lift()
 	return changed, nil
 }
 
@@ -55,22 +55,13 @@ func (n *Namespace) compare(now *Namespace, err error) error {
 	case errors.As(err, &unusable):
 		return unusable.Removed()
 	case errors.Is(err, ErrRemoved):
-		return fmt.Errorf("namespace %d: %w", n.id, ErrRemoved)
+		return fmt.Errorf("namespace %d: %w", n.io.ID, ErrRemoved)
 	case err != nil:
 		return err
 	case now.ids != n.ids:
-		return &RemovedError{n.id, fmt.Sprintf("is another: it has %v now, and had %v", now.ids, n.ids)}
-	case now.shift != n.shift:
-		return &RemovedError{n.id, fmt.Sprintf("has blocks of %d bytes now, and had %d", now.BlockSize(), n.BlockSize())}
-	}
-	return nil
-}
-
-// barred is why nothing may be sent to the namespace, nil where it may. Any goroutine may
-// call it, for each request.
-func (n *Namespace) barred() error {
-	if why := n.bar.Load(); why != nil {
-		return *why
+		return &RemovedError{n.io.ID, fmt.Sprintf("is another: it has %v now, and had %v", now.ids, n.ids)}
+	case now.io.Shift != n.io.Shift:
+		return &RemovedError{n.io.ID, fmt.Sprintf("has blocks of %d bytes now, and had %d", now.BlockSize(), n.BlockSize())}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
 )
 
 // ErrReserved is a command that another host's reservation keeps from the namespace, or
@@ -107,12 +108,12 @@ func (rs Reservations) Clear(ctx context.Context, key capsule.ReservationKey) er
 // Mask is of which reservation notices the host is not told: 1<<1 a
 // registration preempted, 1<<2 a reservation released, 1<<3 one preempted.
 func (rs Reservations) Mask(ctx context.Context) (uint32, error) {
-	return rs.ns.controller.Features().value(ctx, capsule.FeatureReservationMask, 0, rs.ns.id)
+	return rs.ns.controller.Features().value(ctx, capsule.FeatureReservationMask, 0, rs.ns.io.ID)
 }
 
 // SetMask changes of which reservation notices the host is not told.
 func (rs Reservations) SetMask(ctx context.Context, mask uint32) error {
-	return rs.ns.controller.Features().setValue(ctx, capsule.FeatureReservationMask, mask, rs.ns.id)
+	return rs.ns.controller.Features().setValue(ctx, capsule.FeatureReservationMask, mask, rs.ns.io.ID)
 }
 
 // reserve sends one of the commands. Linux wants 16 bytes of keys with each.
@@ -135,7 +136,7 @@ func (rs Reservations) hasType(t capsule.ReservationType) error {
 	case !t.Valid():
 		return fmt.Errorf("no type of reservation: %d", t)
 	case !rs.supports(1 << t): // RESCAP has a bit for each type, with its number
-		return fmt.Errorf("%w: reservations of type %d on namespace %d", ErrUnsupported, t, rs.ns.id)
+		return fmt.Errorf("%w: reservations of type %d on namespace %d", ErrUnsupported, t, rs.ns.io.ID)
 	}
 	return nil
 }
@@ -177,7 +178,7 @@ func (rs Reservations) Report(ctx context.Context) (*ReservationReport, error) {
 		if err != nil || whole <= size {
 			return r, err
 		}
-		if size = (whole + page - 1) &^ (page - 1); size > rs.ns.controller.limits.write {
+		if size = (whole + association.Page - 1) &^ (association.Page - 1); size > rs.ns.controller.limits.Write {
 			return nil, fmt.Errorf("report of %d registrants is longer than the controller can send", (whole-capsule.ReservationStatusSize)/capsule.ReservationRegistrantSize)
 		}
 	}

@@ -3,6 +3,8 @@ package host
 import (
 	"slices"
 	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/operation"
 )
 
 // sharing is what the Queues on one loop know of each other. A loop that many are
@@ -16,7 +18,7 @@ type sharing struct {
 }
 
 // share is the sharing of the lane's loop.
-func (h *Host) share(l *lane) *sharing { return &h.shares[slices.Index(h.shards, l.shard)] }
+func (h *Host) share(l *operation.Lane) *sharing { return &h.shares[slices.Index(h.shards, l.Shard)] }
 
 // patient reports whether a queue without results leaves the loop alone: not for
 // long, since others may be slow to take theirs.

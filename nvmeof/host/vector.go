@@ -4,24 +4,25 @@ import (
 	"context"
 	"math"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/operation"
 )
 
 // ReadVectored reads a range into several buffers, one after the other, as readv does.
 // Offset and the sum of the lengths must be multiples of the block size. Buffers that
 // are whole blocks in memory of the controller's Buffers get their data without a
-// copy, several with one command where the controller takes that (MSDBD). When ctx ends it ends early, as ReadAtContext.
+// copy, several with one command where the controller takes that (MSDBD).
+// When ctx ends it ends early, as ReadAtContext.
 func (n *Namespace) ReadVectored(ctx context.Context, bufs [][]byte, off int64) (int, error) {
-	return n.vectored(ctx, opRead, bufs, off)
+	return n.vectored(ctx, operation.Read, bufs, off)
 }
 
 // WriteVectored writes several buffers, one after the other, to a range, as writev does.
 // What ReadVectored says holds for it too.
 func (n *Namespace) WriteVectored(ctx context.Context, bufs [][]byte, off int64) (int, error) {
-	return n.vectored(ctx, opWrite, bufs, off)
+	return n.vectored(ctx, operation.Write, bufs, off)
 }
 
-func (n *Namespace) vectored(ctx context.Context, kind opKind, bufs [][]byte, off int64) (int, error) {
+func (n *Namespace) vectored(ctx context.Context, kind operation.Kind, bufs [][]byte, off int64) (int, error) {
 	length := int64(0)
 	for _, b := range bufs {
 		if int64(len(b)) > math.MaxInt64-length {
@@ -29,121 +30,5 @@ func (n *Namespace) vectored(ctx context.Context, kind opKind, bufs [][]byte, of
 		}
 		length += int64(len(b))
 	}
-	return n.write(ctx, work{kind: kind, vector: n.newVector(bufs), off: off, length: length})
-}
-
-// A vector is the memory of an operation in pieces: in the order of the range, which
-// they cover, and each of whole blocks.
-type vector struct {
-	pieces []piece
-	next   int // the piece at the operation's pos, or before; the loop's
-}
-
-// A piece is a part of registered memory, or buffers that are copied.
-type piece struct {
-	at, length int64 // in the range
-	memory     *fabric.Memory
-	memoryOff  int
-	bufs       [][]byte
-}
-
-// newVector sorts buffers into those that can be used as they are and those that
-// cannot.
-func (n *Namespace) newVector(bufs [][]byte) *vector {
-	v := &vector{}
-	at, block := int64(0), int64(1)<<n.shift-1
-	for _, b := range bufs {
-		if len(b) == 0 {
-			continue
-		}
-		length := int64(len(b))
-		if (at|length)&block == 0 {
-			if m, off := n.controller.find(b); m != nil {
-				v.pieces = append(v.pieces, piece{at: at, length: length, memory: m, memoryOff: off})
-				at += length
-				continue
-			}
-		}
-		v.copied(at, b)
-		at += length
-	}
-	return v
-}
-
-// copied adds a buffer to the copied ones in front of it.
-func (v *vector) copied(at int64, b []byte) {
-	last := len(v.pieces) - 1
-	if last < 0 || v.pieces[last].memory != nil {
-		v.pieces = append(v.pieces, piece{at: at})
-		last++
-	}
-	p := &v.pieces[last]
-	p.bufs = append(p.bufs, b)
-	p.length += int64(len(b))
-}
-
-// enter makes the piece at pos the operation's memory, and returns it with how much of
-// the next step lies in it.
-func (o *op) enter(step int64) (*piece, int64) {
-	v := o.vector
-	for v.pieces[v.next].end() <= o.pos {
-		v.next++
-	}
-	p := &v.pieces[v.next]
-	o.memory, o.memoryOff = p.memory, p.memoryOff-int(p.at)
-	return p, min(step, p.end()-o.pos)
-}
-
-func (p *piece) end() int64 { return p.at + p.length }
-
-// addParts adds to a command that goes to the end of its piece the pieces of registered
-// memory that follow, as many as the controller takes, and returns how many bytes.
-func (l *lane) addParts(c *chunk) int64 {
-	o, r := c.op, &c.request
-	at := o.pos + int64(r.Length)
-	left := l.step(o) - int64(r.Length)
-	for i := o.vector.next + 1; i < len(o.vector.pieces) && left > 0 && len(r.More) < l.controller.limits.parts-1; i++ {
-		p := &o.vector.pieces[i]
-		if p.memory == nil || p.at != at {
-			break
-		}
-		n := min(left, p.length)
-		r.More = append(r.More, fabric.Part{Memory: p.memory, Offset: p.memoryOff, Length: int(n)})
-		at, left = at+n, left-n
-	}
-	added := at - o.pos - int64(r.Length)
-	if added > 0 {
-		rw := r.Command.ReadWrite()
-		rw.Blocks = uint32((int64(r.Length) + added) >> o.ns.shift)
-		rw.Put(&r.Command)
-	}
-	return added
-}
-
-// copyIn fills b from the buffers, from a place of the range on.
-func (p *piece) copyIn(b []byte, at int64) {
-	p.each(len(b), at, func(part []byte) { b = b[copy(b, part):] })
-}
-
-// copyOut fills the buffers from b.
-func (p *piece) copyOut(b []byte, at int64) {
-	p.each(len(b), at, func(part []byte) { b = b[copy(part, b):] })
-}
-
-// each goes over n bytes of the buffers from a place of the range on.
-func (p *piece) each(n int, at int64, f func([]byte)) {
-	at -= p.at
-	for _, b := range p.bufs {
-		if at >= int64(len(b)) {
-			at -= int64(len(b))
-			continue
-		}
-		part := b[at:]
-		part = part[:min(n, len(part))]
-		f(part)
-		if n -= len(part); n == 0 {
-			return
-		}
-		at = 0
-	}
+	return n.write(ctx, work{kind: kind, vector: operation.NewVector(&n.io, bufs), off: off, length: length})
 }

@@ -78,6 +78,8 @@ var directions = []direction{
 	{"nvmeof/multipath", []string{"nvmeof", "nvmeof/host", "nvmeof/internal/shard", "nvmeof/multipath/internal/decide", "capsule", "rdmatransport/numa", "backend"}, nil},
 	{"nvmeof/multipath/internal/decide", []string{"capsule"}, nil},
 	{"nvmeof/host", []string{"nvmeof/...", "capsule", "rdmatransport", "rdmatransport/numa", "backend"}, []string{uuid, xsys}},
+	{"nvmeof/host/internal/association", []string{"nvmeof/internal/fabric", "nvmeof/internal/shard", "capsule", "rdmatransport"}, nil},
+	{"nvmeof/host/internal/operation", []string{"nvmeof/internal/fabric", "nvmeof/host/internal/association", "nvmeof/internal/list", "nvmeof/internal/shard", "capsule", "rdmatransport"}, nil},
 	{"nvmeof/attach", []string{"backend"}, nil},
 	{"nvmeof/nbd", []string{"nvmeof", "nvmeof/attach", "nvmeof/internal/shard", "nvmeof/nbd/internal/wire", "backend"}, []string{xsys}},
 	{"nvmeof/nbd/internal/wire", nil, nil},

@@ -1,4 +1,4 @@
-package host
+package association
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// A task is one command of the control plane, or the two halves of a fused one. It
+// A Task is one command of the control plane, or the two halves of a fused one. It
 // has memory of its own, so that its caller may stop waiting for it at any time. It
 // belongs to its queue's loop from begin until done is closed.
-type task struct {
-	link   *link
-	ns     *Namespace // whose commands they are; nil: of none that can go
+type Task struct {
+	queue  *Queue
+	bar    *Bar // of the namespace whose commands they are; nil: of none that can go
 	halves []half
 	left   int // outstanding
 	buffer shard.Buffer
@@ -30,11 +30,12 @@ type half struct {
 	at      int    // where it lies in the buffer
 }
 
-// page is what data in a buffer begins at a multiple of.
-const page = shard.PageSize
+// Page is what data in a buffer begins at a multiple of.
+const Page = shard.PageSize
 
-func newTask(l *link, cmds []capsule.Command, data ...[]byte) *task {
-	t := &task{link: l, halves: make([]half, len(cmds)), done: make(chan struct{})}
+// NewTask makes a task of commands, with the data of each; bar may be nil.
+func NewTask(q *Queue, bar *Bar, cmds []capsule.Command, data ...[]byte) *Task {
+	t := &Task{queue: q, bar: bar, halves: make([]half, len(cmds)), done: make(chan struct{})}
 	t.waiter.Ready = t.send
 	at := 0
 	for i := range t.halves {
@@ -42,12 +43,19 @@ func newTask(l *link, cmds []capsule.Command, data ...[]byte) *task {
 		h.at = at
 		if i < len(data) {
 			h.data = append([]byte(nil), data[i]...)
-			at += (len(h.data) + page - 1) &^ (page - 1)
+			at += (len(h.data) + Page - 1) &^ (Page - 1)
 		}
-		h.request = fabric.Request{Command: cmds[i], Length: len(h.data), Whole: whole(&cmds[i], l.qid == 0), Done: t.finish}
+		h.request = fabric.Request{Command: cmds[i], Length: len(h.data), Whole: whole(&cmds[i], q.ID == 0), Done: t.finish}
 	}
 	return t
 }
+
+// Data is what the command i brought.
+func (t *Task) Data(i int) []byte { return t.halves[i].data }
+
+// Command and Completion are those of the command i, when Await has succeeded.
+func (t *Task) Command(i int) *capsule.Command      { return &t.halves[i].request.Command }
+func (t *Task) Completion(i int) capsule.Completion { return t.halves[i].request.Completion }
 
 // whole reports whether a command that succeeds brings as much data as it asks for. Of a
 // log page there may be less.
@@ -58,43 +66,21 @@ func whole(cmd *capsule.Command, admin bool) bool {
 	return cmd.Opcode == capsule.Opcode(capsule.IORead)
 }
 
-// execute sends a command and waits for its completion. Data, if any, goes the
-// way that the opcode says. A completion with an error status returns both. When
-// ctx ends first the command stays outstanding.
-func (l *link) execute(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
-	t := newTask(l, []capsule.Command{cmd}, data)
-	if !l.shard.Do(t.begin) {
-		return capsule.Completion{}, ErrClosed
-	}
-	select {
-	case <-t.done:
-	case <-ctx.Done():
-		l.shard.Do(t.cancel)
-		return capsule.Completion{}, ctx.Err()
-	}
-	copy(data, t.halves[0].data)
-	if t.err != nil {
-		return capsule.Completion{}, t.err
-	}
-	c := t.halves[0].request.Completion
-	return c, statusError(&cmd, l.qid == 0, c)
-}
-
-// await carries out a task of an I/O queue. When ctx ends before, it is aborted, and
-// await returns when it has its answer, since it may take effect until then: with
+// Await carries out a task of an I/O queue. When ctx ends before, it is aborted, and
+// Await returns when it has its answer, since it may take effect until then: with
 // the error of ctx, unless it was too late to stop it.
-func (t *task) await(ctx context.Context) error {
+func (t *Task) Await(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !t.link.shard.Do(t.begin) {
+	if !t.queue.Shard.Do(t.begin) {
 		return ErrClosed
 	}
 	select {
 	case <-t.done:
-		return t.link.explain(t.err)
+		return t.queue.Explain(t.err)
 	case <-ctx.Done():
-		t.link.shard.Do(t.cancel)
+		t.queue.Shard.Do(t.cancel)
 		<-t.done
 	}
 	for i := range t.halves {
@@ -106,8 +92,8 @@ func (t *task) await(ctx context.Context) error {
 }
 
 // begin finds a buffer for the data.
-func (t *task) begin() {
-	p, size := t.link.pool, 0
+func (t *Task) begin() {
+	p, size := t.queue.Pool, 0
 	for i := range t.halves {
 		if h := &t.halves[i]; len(h.data) > 0 {
 			size = h.at + len(h.data)
@@ -117,22 +103,20 @@ func (t *task) begin() {
 		t.send(shard.Buffer{})
 		return
 	}
-	if t.link.queue.State() >= fabric.StateFailing {
-		t.end(t.link.queue.Err())
+	if t.queue.Fabric.State() >= fabric.StateFailing {
+		t.end(t.queue.Fabric.Err())
 		return
 	}
-	if b, ok := p.arena.Alloc(size); ok {
+	if b, ok := p.Alloc(&t.waiter, size); ok {
 		t.send(b)
-		return
 	}
-	p.arena.Wait(&t.waiter, size)
 }
 
-func (t *task) send(b shard.Buffer) {
-	p := t.link.pool
+func (t *Task) send(b shard.Buffer) {
+	p := t.queue.Pool
 	t.buffer = b
-	if t.ns != nil {
-		if err := t.ns.barred(); err != nil {
+	if t.bar != nil {
+		if err := t.bar.Err(); err != nil {
 			t.end(err)
 			return
 		}
@@ -141,9 +125,9 @@ func (t *task) send(b shard.Buffer) {
 		h := &t.halves[i]
 		if len(h.data) > 0 {
 			copy(b.Bytes()[h.at:], h.data)
-			h.request.Memory, h.request.Offset = p.memory, p.offset(b)+h.at
+			h.request.Memory, h.request.Offset = p.Memory, p.Offset(b)+h.at
 		}
-		if err := t.link.queue.Submit(&h.request); err != nil {
+		if err := t.queue.Fabric.Submit(&h.request); err != nil {
 			t.end(err) // the first: a queue does not end between two
 			return
 		}
@@ -151,7 +135,7 @@ func (t *task) send(b shard.Buffer) {
 	}
 }
 
-func (t *task) finish(r *fabric.Request) {
+func (t *Task) finish(r *fabric.Request) {
 	t.left--
 	if r.Err != nil && t.err == nil {
 		t.err = r.Err
@@ -167,19 +151,19 @@ func (t *task) finish(r *fabric.Request) {
 	t.end(t.err)
 }
 
-func (t *task) end(err error) {
+func (t *Task) end(err error) {
 	if t.buffer.Valid() {
-		t.link.pool.release(t.buffer)
+		t.queue.Pool.Release(t.buffer)
 		t.buffer = shard.Buffer{}
 	}
 	t.ended, t.err = true, err
 	close(t.done)
 }
 
-// cancel ends the task early, in the loop: as [lane.cancel] does.
-func (t *task) cancel() {
+// cancel ends the task early, in the loop.
+func (t *Task) cancel() {
 	if t.waiter.Waiting() {
-		t.link.pool.arena.Cancel(&t.waiter)
+		t.queue.Pool.Arena.Cancel(&t.waiter)
 		t.end(fabric.ErrCanceled)
 		return
 	}
@@ -188,9 +172,6 @@ func (t *task) cancel() {
 		if t.ended {
 			return
 		}
-		cid, sent := t.link.queue.Cancel(&h.request)
-		if sent && h.request.Command.Opcode != capsule.OpcodeFabrics {
-			t.link.controller.abort(t.link, cid)
-		}
+		t.queue.CancelRequest(&h.request)
 	}
 }

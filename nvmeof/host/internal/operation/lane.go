@@ -1,23 +1,24 @@
-package host
+package operation
 
 import (
 	"cmp"
-	"math"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A lane is an I/O queue: it cuts operations into commands. It belongs to its
+// A Lane is an I/O queue: it cuts operations into commands. It belongs to its
 // queue's loop.
-type lane struct {
-	*link
+type Lane struct {
+	*association.Queue
+	limits  Limits
 	slot    shard.Slot
 	all     []chunk       // as many as the queue has room for
 	chunks  *chunk        // idle
-	waiting list.List[op] // operations of which not all has been sent, in order
+	waiting list.List[Op] // operations of which not all has been sent, in order
 
 	spare   shard.Buffer // came for the first in waiting
 	waiter  shard.BufferWaiter
@@ -25,13 +26,14 @@ type lane struct {
 	serving bool
 }
 
-func newLane(l *link) *lane {
-	n := &lane{link: l}
+// NewLane makes a lane of a connected queue.
+func NewLane(q *association.Queue, limits Limits) *Lane {
+	n := &Lane{Queue: q, limits: limits}
 	n.waiter.Ready = func(b shard.Buffer) {
 		n.spare = b
 		n.slot.Retry()
 	}
-	n.all = make([]chunk, l.depth-1)
+	n.all = make([]chunk, q.Depth-1)
 	for i := range n.all {
 		c := &n.all[i]
 		c.request.Done = func(*fabric.Request) { n.finish(c) }
@@ -40,30 +42,30 @@ func newLane(l *link) *lane {
 	return n
 }
 
-func (l *lane) idle(c *chunk) { c.op, c.next, l.chunks = nil, l.chunks, c }
+func (l *Lane) idle(c *chunk) { c.op, c.next, l.chunks = nil, l.chunks, c }
 
-// attach is called in the loop before the first operation.
-func (l *lane) attach() {
-	l.shard.Attach(&l.slot, l)
-	l.onEnd = l.die
-	l.dead = l.queue.State() >= fabric.StateFailing
+// Attach is called in the loop before the first operation.
+func (l *Lane) Attach() {
+	l.Shard.Attach(&l.slot, l)
+	l.OnEnd = l.die
+	l.dead = l.Fabric.State() >= fabric.StateFailing
 }
 
-// detach is called from outside the loop at the very end.
-func (l *lane) detach() error { return l.shard.Call(l.slot.Detach) }
+// Detach is called from outside the loop at the very end.
+func (l *Lane) Detach() error { return l.Shard.Call(l.slot.Detach) }
 
-// begin starts an operation, in the loop.
-func (l *lane) begin(o *op) {
-	o.pos, o.flying, o.err, o.live = 0, 0, nil, true
-	if o.stop != nil {
-		o.fail(o.stop)
+// Begin starts an operation, in the loop.
+func (l *Lane) Begin(o *Op) {
+	o.pos, o.flying, o.Err, o.live = 0, 0, nil, true
+	if o.Stop != nil {
+		o.fail(o.Stop)
 	}
 	l.waiting.Push(o, &o.link)
 	l.serve()
 }
 
 // serve sends what it can of the operations that wait, in order.
-func (l *lane) serve() {
+func (l *Lane) serve() {
 	if l.serving {
 		return // Done of a request that failed at once
 	}
@@ -73,7 +75,7 @@ func (l *lane) serve() {
 			o.fail(l.lostOf(o))
 		}
 		for !o.allSent() {
-			if err := o.ns.barred(); err != nil { // since it began
+			if err := o.Namespace.Bar.Err(); err != nil { // since it began
 				o.fail(err)
 				break
 			}
@@ -90,50 +92,37 @@ func (l *lane) serve() {
 	l.serving = false
 }
 
-func (l *lane) lostErr() error {
-	if err := l.controller.Err(); err != nil {
-		return err
-	}
-	return l.queue.Err()
-}
-
 // lostOf is what an operation fails with when the queue has ended before all of it
 // was sent.
-func (l *lane) lostOf(o *op) error {
+func (l *Lane) lostOf(o *Op) error {
 	if o.pos == 0 {
-		return &UnsentError{l.lostErr()}
+		return &Unsent{l.Lost()}
 	}
-	return l.lostErr()
+	return l.Lost()
 }
 
 // step is how many bytes the next command of an operation covers: whole blocks,
 // no more than the controller takes and the 16 bits of NLB can say.
-func (l *lane) step(o *op) int64 {
-	lim, left := &l.controller.limits, o.length-o.pos
-	switch o.kind {
-	case opRead:
-		return min(left, o.ns.blocks(lim.read))
-	case opWrite, opCompare:
-		return min(left, o.ns.blocks(lim.write))
-	case opVerify:
-		return min(left, o.ns.blocks(lim.verify))
-	case opZeroes:
-		return min(left, o.ns.blocks(lim.zeroes))
-	case opTrim:
-		return min(left, int64(lim.trim)<<o.ns.shift)
+func (l *Lane) step(o *Op) int64 {
+	lim, left := &l.limits, o.length-o.pos
+	switch o.Kind {
+	case Read:
+		return min(left, o.Namespace.blocks(lim.Read))
+	case Write, Compare:
+		return min(left, o.Namespace.blocks(lim.Write))
+	case Verify:
+		return min(left, o.Namespace.blocks(lim.Verify))
+	case Zeroes:
+		return min(left, o.Namespace.blocks(lim.Zeroes))
+	case Trim:
+		return min(left, int64(lim.Trim)<<o.Namespace.Shift)
 	}
 	return left
 }
 
-// blocks rounds a limit in bytes to what one command can move.
-func (n *Namespace) blocks(limit int) int64 {
-	block := int64(1) << n.shift
-	return max(block, min(int64(limit)&^(block-1), math.MaxUint16<<n.shift))
-}
-
 // send sends one command of an operation. It reports false when that has to
 // wait for another to end, or for a buffer.
-func (l *lane) send(o *op) bool {
+func (l *Lane) send(o *Op) bool {
 	c := l.chunks
 	if c == nil {
 		return false
@@ -147,7 +136,7 @@ func (l *lane) send(o *op) bool {
 	var b shard.Buffer
 	if o.needsBuffer() {
 		size := n
-		if o.kind == opTrim {
+		if o.Kind == Trim {
 			size = shard.PageSize
 		}
 		var ok bool
@@ -158,62 +147,57 @@ func (l *lane) send(o *op) bool {
 	l.chunks = c.next
 	c.prepare(o, n)
 	c.piece = p
-	c.place(l.pool, b, n)
+	c.place(l.Pool, b, n)
 	if p != nil && p.memory != nil {
 		o.pos += l.addParts(c)
 	}
 	o.pos += step
 	o.flying++
-	if err := l.queue.Submit(&c.request); err != nil {
+	if err := l.Fabric.Submit(&c.request); err != nil {
 		c.request.Err = err
 		l.finish(c)
 	}
 	return true
 }
 
-func (o *op) needsBuffer() bool {
-	switch o.kind {
-	case opRead, opWrite, opCompare:
+func (o *Op) needsBuffer() bool {
+	switch o.Kind {
+	case Read, Write, Compare:
 		return o.memory == nil
-	case opTrim:
+	case Trim:
 		return true
 	}
 	return false
 }
 
 // buffer takes one of at least n bytes, or queues for it.
-func (l *lane) buffer(n int) (shard.Buffer, bool) {
+func (l *Lane) buffer(n int) (shard.Buffer, bool) {
 	if l.spare.Valid() {
 		b := l.spare
 		l.spare = shard.Buffer{}
 		if len(b.Bytes()) >= n {
 			return b, true
 		}
-		l.pool.release(b)
+		l.Pool.Release(b)
 	}
 	if l.waiter.Waiting() {
 		return shard.Buffer{}, false
 	}
-	b, ok := l.pool.arena.Alloc(n)
-	if !ok {
-		l.pool.arena.Wait(&l.waiter, n)
-		l.pool.slot.Retry() // it may be there: others waited in front
-	}
-	return b, ok
+	return l.Pool.Alloc(&l.waiter, n)
 }
 
 // finish takes the end of a command.
-func (l *lane) finish(c *chunk) {
+func (l *Lane) finish(c *chunk) {
 	o, r := c.op, &c.request
 	if r.Err != nil {
-		o.err = cmp.Or(o.stop, l.explain(r.Err)) // says more than the status of another command
-	} else if err := statusError(&r.Command, false, r.Completion); err != nil {
-		o.fail(cmp.Or(o.stop, err))
-	} else if o.kind == opRead && c.buffer.Valid() {
+		o.Err = cmp.Or(o.Stop, l.Explain(r.Err)) // says more than the status of another command
+	} else if !r.Completion.Status.OK() {
+		o.fail(cmp.Or[error](o.Stop, &Refusal{r.Command, r.Completion}))
+	} else if o.Kind == Read && c.buffer.Valid() {
 		c.copyOut()
 	}
 	if c.buffer.Valid() {
-		l.pool.release(c.buffer)
+		l.Pool.Release(c.buffer)
 		c.buffer = shard.Buffer{}
 	}
 	l.idle(c)
@@ -225,7 +209,7 @@ func (l *lane) finish(c *chunk) {
 }
 
 // die is called when the queue has ended and all commands are back.
-func (l *lane) die() {
+func (l *Lane) die() {
 	l.dead = true
 	l.dropSpare()
 	l.serve()
@@ -233,6 +217,6 @@ func (l *lane) die() {
 
 // Complete, Retry and Flush implement [shard.Consumer]; the queue has the work
 // requests.
-func (l *lane) Complete(*rdmatransport.Completion, uint32) {}
-func (l *lane) Retry()                                     { l.serve() }
-func (l *lane) Flush()                                     {}
+func (l *Lane) Complete(*rdmatransport.Completion, uint32) {}
+func (l *Lane) Retry()                                     { l.serve() }
+func (l *Lane) Flush()                                     {}

@@ -1,0 +1,124 @@
+package association
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A Queue is one queue of an association, connected or about to be.
+type Queue struct {
+	ID     capsule.QID
+	Depth  int
+	Shard  *shard.Shard
+	Pool   *Pool             // of the shard
+	Fabric *fabric.HostQueue // the loop's
+	OnEnd  func()            // called in the loop when all commands are back; the loop's
+
+	Association *Association
+	ended       chan struct{} // closed when the queue has given everything back
+}
+
+// NewQueue makes a queue of an association. cfg.Ended is the association's.
+func (a *Association) NewQueue(id capsule.QID, pool *Pool, cfg fabric.HostConfig) (*Queue, error) {
+	q := &Queue{ID: id, Depth: cfg.Depth, Shard: cfg.Shard, Pool: pool, Association: a, ended: make(chan struct{})}
+	cfg.Ended = q.end
+	var err error
+	if q.Fabric, err = fabric.NewHost(cfg); err != nil {
+		return nil, err
+	}
+	if id == 0 {
+		a.admin, a.Aborts.admin = q, q
+	}
+	return q, nil
+}
+
+// Connect makes the RDMA connection of the queue pair by a function of the caller's. On an
+// error the queue has ended.
+func (q *Queue) Connect(connect func(rdmatransport.QueuePair) error) error {
+	var qp rdmatransport.QueuePair
+	var err error
+	if callErr := q.Shard.Call(func() { qp, err = q.Fabric.Open() }); callErr != nil || err != nil {
+		return errors.Join(callErr, err)
+	}
+	if err := connect(qp); err != nil {
+		if q.Shard.Do(func() { q.Fabric.Fail(err) }) {
+			<-q.ended
+		}
+		return err
+	}
+	return q.Shard.Call(q.Fabric.Established)
+}
+
+// end is called in the loop when the queue has ended.
+func (q *Queue) end(err error) {
+	if q.OnEnd != nil {
+		q.OnEnd()
+	}
+	q.Association.loseQueue(q, fmt.Errorf("queue %d: %w", q.ID, err))
+	close(q.ended)
+}
+
+// Explain prefers the reason for which the controller was lost to what the queue saw of
+// it.
+func (q *Queue) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if why := q.Association.Err(); why != nil {
+		return why
+	}
+	return err
+}
+
+// Lost is why a queue that has ended did.
+func (q *Queue) Lost() error {
+	if why := q.Association.Err(); why != nil {
+		return why
+	}
+	return q.Fabric.Err()
+}
+
+// Disconnect ends the queue; Ended tells when that is done.
+func (q *Queue) Disconnect() { q.Shard.Do(q.Fabric.Disconnect) }
+
+// Ended is closed when the queue has given everything back.
+func (q *Queue) Ended() <-chan struct{} { return q.ended }
+
+// Free frees the memory of a queue that has ended, or was never connected.
+func (q *Queue) Free() error { return q.Fabric.Free() }
+
+// CancelRequest ends a command early, in the loop: it takes back what was not sent, and has the
+// controller abort what was, as shows in the command's own completion.
+func (q *Queue) CancelRequest(r *fabric.Request) {
+	cid, sent := q.Fabric.Cancel(r)
+	if sent && r.Command.Opcode != capsule.OpcodeFabrics {
+		q.Association.Aborts.abort(Abort{Queue: q, CID: cid})
+	}
+}
+
+// Execute sends a command and waits for its completion, whatever its status. Data, if
+// any, goes the way that the opcode says. When ctx ends first the command is aborted,
+// but not waited for.
+func (q *Queue) Execute(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
+	t := NewTask(q, nil, []capsule.Command{cmd}, data)
+	if !q.Shard.Do(t.begin) {
+		return capsule.Completion{}, ErrClosed
+	}
+	select {
+	case <-t.done:
+	case <-ctx.Done():
+		q.Shard.Do(t.cancel)
+		return capsule.Completion{}, ctx.Err()
+	}
+	copy(data, t.Data(0))
+	if t.err != nil {
+		return capsule.Completion{}, t.err
+	}
+	return t.Completion(0), nil
+}
