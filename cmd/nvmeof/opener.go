@@ -75,6 +75,16 @@ func (o *opener) owner(a netip.Addr, own config.Transport) string {
 	return name
 }
 
+// serves reports whether an address of a wildcard can be had: with verbs, whether it belongs
+// to an RDMA device.
+func (o *opener) serves(a netip.Addr, own config.Transport) bool {
+	if cmp.Or(string(own), o.transport) != transportVerbs {
+		return true
+	}
+	_, err := verbs.Owner(a)
+	return err == nil
+}
+
 func (o *opener) open(a netip.Addr, own config.Transport) (rdmatransport.Device, error) {
 	return o.device(o.choose(a, own), a, o.provider)
 }

@@ -110,7 +110,7 @@ func runConfigured(ctx context.Context, f *configFlags, log *zap.Logger, out, er
 	}
 	o := newOpener(f, doc, log)
 	m := control.New(control.Config{Target: t, Settings: doc, Log: log, File: f.file, State: stateDir(),
-		Device: o.open, Owner: o.owner, Away: deviceMayCome, Closing: o.closing})
+		Device: o.open, Owner: o.owner, Serves: o.serves, Away: deviceMayCome, Closing: o.closing})
 	defer func() {
 		log.Info("authentications", zap.Any("counters", t.AuthCounts()))
 		err = errors.Join(err, m.Close())
@@ -161,7 +161,7 @@ func (f *configFlags) takeSocket() (*control.Socket, error) {
 
 // serveConfigured is ready for hosts and administrators until ctx ends.
 func serveConfigured(ctx context.Context, m *control.Manager, log *zap.Logger, out io.Writer) error {
-	announceAll(out, m.Document())
+	announceAll(out, m.Document(), m.Status().Addresses)
 	tellManager("READY=1")
 	<-ctx.Done()
 	log.Info("stopping")
@@ -172,7 +172,7 @@ func serveConfigured(ctx context.Context, m *control.Manager, log *zap.Logger, o
 // maxAnnounced is how many subsystems are told of.
 const maxAnnounced = 10
 
-func announceAll(out io.Writer, doc *config.Document) {
+func announceAll(out io.Writer, doc *config.Document, everywhere []control.Address) {
 	for i, s := range doc.Subsystems {
 		if i == maxAnnounced {
 			fmt.Fprintf(out, "and %d more: nvmeof ls\n", len(doc.Subsystems)-i)
@@ -180,8 +180,13 @@ func announceAll(out io.Writer, doc *config.Document) {
 		}
 		fmt.Fprintf(out, "serving %d namespace(s) of %s\n", len(s.Namespaces), s.NQN)
 		for _, l := range doc.Listeners {
-			if s.On(l.ID) {
+			if s.On(l.ID) && !l.Wildcard() {
 				fmt.Fprintf(out, "on a Linux host: %s\n", connectLine(l.Address.AddrPort, string(s.NQN)))
+			}
+		}
+		for _, a := range everywhere {
+			if at, err := netip.ParseAddrPort(a.Address); err == nil && s.On(a.Listener) {
+				fmt.Fprintf(out, "on a Linux host: %s\n", connectLine(at, string(s.NQN)))
 			}
 		}
 	}

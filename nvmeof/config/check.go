@@ -301,6 +301,9 @@ func same[T comparable](a, b *T) bool {
 
 func (r *reviewer) referral(x *Referral, path string) {
 	r.once("referral", x.key(), path+".address", "keep one")
+	if x.Address.Addr().IsUnspecified() {
+		r.fail(path+".address", "give that of the other service", "address %v: hosts cannot connect to it", x.Address.Addr())
+	}
 	for _, l := range r.doc.Listeners {
 		if l.Address == x.Address && x.Transport != "tcp" {
 			r.fail(path+".address", "take it out", "this target itself listens there: hosts would go round in a circle")

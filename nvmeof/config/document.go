@@ -43,10 +43,13 @@ type Limits struct {
 // A Listener is an address on which hosts connect.
 type Listener struct {
 	ID        int         `json:"id" need:"yes" min:"1" max:"65535" doc:"Identifies the listener, in the discovery log too."`
-	Address   Address     `json:"address" need:"yes" doc:"IP address, or ADDRESS:PORT. Port 4420 unless given."`
+	Address   Address     `json:"address" need:"yes" doc:"IP address, or ADDRESS:PORT. Port 4420 unless given. 0.0.0.0 or [::] is every address of that family that other machines reach, as they come."`
 	Transport Transport   `json:"transport,omitzero" doc:"RDMA transport of this listener: softroce, verbs or auto; all listeners of an address have the same. Default: that of the document."`
 	ANAGroups []*ANAGroup `json:"ana-groups,omitempty" doc:"How hosts reach namespaces through this listener. Groups that are not named are optimized."`
 }
+
+// Wildcard reports whether the listener stands for all addresses of its family.
+func (l *Listener) Wildcard() bool { return l.Address.Addr().IsUnspecified() }
 
 // TransportOf is the transport of a listener: its own, or that of the document.
 func (d *Document) TransportOf(l *Listener) Transport {

@@ -72,7 +72,7 @@ func TestNvmetcliRefused(t *testing.T) {
 	text := string(read(t, "testdata/nvmet.json"))
 	for _, c := range []struct{ old, new, want string }{
 		{`"trtype": "rdma"`, `"none": ""`, "ports[0].addr.trtype: this target serves RDMA alone, and the transport is"},
-		{`"traddr": "192.0.2.1"`, `"traddr": "0.0.0.0"`, "address 0.0.0.0: hosts cannot connect to it"},
+		{`"traddr": "192.0.2.1"`, `"traddr": "224.0.0.1"`, "address 224.0.0.1: hosts cannot connect to it"},
 		{`"portid": 1,`, `"portid": 0,`, "ports[0].portid: 0 is out of range; use 1 to 65535"},
 		{`"grpid": 2`, `"grpid": 200`, "ana_groups[1].grpid: 200 is out of range; use 1 to 128"},
 		{`"state": "non-optimized"`, `"state": "live"`, "ana.state: live is not known"},

@@ -46,7 +46,8 @@ func TestProblems(t *testing.T) {
 		{"duration", head + "limits: {revalidate: 5}\n", []string{`is a number, want text; put it in quotes: "5"`}},
 		{"duration unit", head + "limits: {revalidate: 5 s}\n", []string{`limits.revalidate: duration "5 s": write it as 5s or 250ms`}},
 		{"address", head + "listeners: [{id: 1, address: here}]\n", []string{"f:2:30: listeners[0].address: transport address here is no IP address: write it as 192.0.2.1,"}},
-		{"wildcard", head + "listeners: [{id: 1, address: 0.0.0.0}]\n", []string{"listeners[0].address: address 0.0.0.0: hosts cannot connect to it"}},
+		{"multicast", head + "listeners: [{id: 1, address: 224.0.0.1}]\n", []string{"listeners[0].address: address 224.0.0.1: hosts cannot connect to it"}},
+		{"wildcard referral", head + "referrals: [{address: 0.0.0.0}]\n", []string{"referrals[0].address: address 0.0.0.0: hosts cannot connect to it"}},
 		{"overlap", head + "listeners:\n- {id: 1, address: 192.0.2.1}\n- {id: 1, address: \"192.0.2.1:4420\"}\n", []string{
 			"f:4:8: listeners[1].id: listener 1 is that of listeners[0].id; give each its own id",
 			"f:4:20: listeners[1].address: address 192.0.2.1:4420 is that of listeners[0].address; give each its own port",

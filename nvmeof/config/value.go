@@ -86,7 +86,7 @@ func (a *Address) UnmarshalText(b []byte) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: write it as 192.0.2.1, 192.0.2.1:4420 or [2001:db8::1]:4420", err)
-	case v.Addr().IsUnspecified() || v.Addr().IsMulticast():
+	case v.Addr().IsMulticast():
 		return fmt.Errorf("address %v: hosts cannot connect to it, give one that the machine has", v.Addr())
 	}
 	a.AddrPort = v

@@ -20,6 +20,8 @@ type Options struct {
 	Force  bool // lose data, where the change does
 	Wait   bool // what a namespace exports, or the device of a listener, is waited for where it is not right
 
+	WaitDevice bool // the device of a listener alone is waited for, where Config.Away says so
+
 	coming map[place]*config.Namespace // what the change under way adds
 }
 
@@ -75,7 +77,9 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	if o.DryRun {
 		return out, m.rehearse(out.Changes, o)
 	}
+	m.name(want)
 	if err := m.perform(out.Changes, o); err != nil {
+		m.name(m.doc)
 		return nil, err
 	}
 	m.doc = want
@@ -88,6 +92,15 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 		}
 	}
 	return out, nil
+}
+
+// name notes the identifiers of the listeners of a document, which addresses of wildcards do
+// not take. Called with mu held.
+func (m *Manager) name(doc *config.Document) {
+	m.named = map[int]bool{}
+	for _, l := range doc.Listeners {
+		m.named[l.ID] = true
+	}
 }
 
 // perform carries changes out, or undoes what it did. To hosts that is one change. Called

@@ -22,8 +22,10 @@ type heldDevice struct {
 	listeners int
 }
 
-// A listening is a listener of the document. It belongs to the Manager's mutex.
+// A listening is a listener of the document, or an address of one that is a wildcard. It
+// belongs to the Manager's mutex.
 type listening struct {
+	of       int              // the identifier in the document
 	listener *target.Listener // nil: it waits for its device
 	device   *heldDevice
 	addr     netip.AddrPort
@@ -101,15 +103,24 @@ func (m *Manager) sweepDevices() (err error) {
 
 // listen adds a listener, or waits for its device if that is what the options say.
 func (m *Manager) listen(l *config.Listener, o Options) error {
-	err := m.tryListen(l)
-	if err != nil && o.Wait && m.away(err) {
-		m.awaitDevice(l.ID, l.Address.AddrPort, err)
+	if err := m.makeRoom(l); err != nil {
+		return err
+	}
+	if l.Wildcard() {
+		m.listenEverywhere(l)
+		return nil
+	}
+	err := m.tryListen(l, l.ID)
+	if err != nil && (o.Wait && m.away(err) || o.WaitDevice && m.cfg.Away != nil && m.cfg.Away(err)) {
+		m.awaitDevice(l.ID, l.ID, l.Address.AddrPort, err)
 		return nil
 	}
 	return err
 }
 
-func (m *Manager) tryListen(l *config.Listener) error {
+// tryListen adds a listener to the target, which is the one of that identifier of the
+// document or one of its addresses.
+func (m *Manager) tryListen(l *config.Listener, of int) error {
 	d, err := m.device(l)
 	if err != nil {
 		return err
@@ -119,7 +130,10 @@ func (m *Manager) tryListen(l *config.Listener) error {
 		return err // a device that is not needed is swept
 	}
 	d.listeners++
-	m.listeners[l.ID] = &listening{listener: t, device: d, addr: l.Address.AddrPort}
+	m.listeners[l.ID] = &listening{of: of, listener: t, device: d, addr: l.Address.AddrPort}
+	if m.cfg.Listening != nil {
+		m.cfg.Listening(of, t.Addr())
+	}
 	m.watchers.Go(func() { // ends with the listener
 		if err := t.Err(); errors.Is(err, rdmatransport.ErrDeviceLost) {
 			m.lose(d, err)
@@ -142,20 +156,20 @@ func (m *Manager) lose(d *heldDevice, why error) {
 	}
 	for id, l := range m.listeners {
 		if l.device == d {
-			m.awaitDevice(id, l.addr, why)
+			m.awaitDevice(id, l.of, l.addr, why)
 		}
 	}
 }
 
 // awaitDevice tries again and again to add a listener. Called with mu held.
-func (m *Manager) awaitDevice(id int, at netip.AddrPort, why error) {
+func (m *Manager) awaitDevice(id, of int, at netip.AddrPort, why error) {
 	ctx, cancel := context.WithCancel(m.context)
-	l := &listening{addr: at, why: why.Error(), since: time.Now(), cancel: cancel}
+	l := &listening{of: of, addr: at, why: why.Error(), since: time.Now(), cancel: cancel}
 	m.listeners[id] = l
-	m.log.Warn("listener waits for its address", zap.Int("listener", id), zap.Stringer("address", at), zap.Error(why),
+	m.log.Warn("listener waits for its address", zap.Int("listener", of), zap.Stringer("address", at), zap.Error(why),
 		zap.String("remedy", "give the address to an interface, or plug the device in; or nvmeof listener remove"))
 	m.tasks.Go(func() { // ends when the listener is there or is removed, or at Close
-		Backoff(ctx, func() bool { return m.listenAgain(ctx, id, l) })
+		Backoff(ctx, longListen, func() bool { return m.listenAgain(ctx, id, l) })
 	})
 }
 
@@ -166,26 +180,36 @@ func (m *Manager) listenAgain(ctx context.Context, id int, w *listening) bool {
 	if ctx.Err() != nil || m.listeners[id] != w {
 		return true
 	}
-	l, err := listeners(m.doc).find(itoa(id)) // with the ANA states of now
+	l, err := listeners(m.doc).find(itoa(w.of)) // with the ANA states of now
 	if err == nil {
-		err = errors.Join(m.tryListen(l), m.sweepDevices())
+		one := *l
+		one.ID, one.Address.AddrPort = id, w.addr
+		err = errors.Join(m.tryListen(&one, w.of), m.sweepDevices())
 	}
 	if err != nil {
 		w.why = err.Error()
 		return false
 	}
 	w.cancel()
-	m.log.Info("address is there", zap.Int("listener", id), zap.Stringer("address", w.addr), zap.Duration("after", time.Since(w.since)))
+	m.log.Info("address is there", zap.Int("listener", w.of), zap.Stringer("address", w.addr), zap.Duration("after", time.Since(w.since)))
 	return true
 }
 
 func (m *Manager) unlisten(l *config.Listener) error {
-	x := m.listeners[l.ID]
-	delete(m.listeners, l.ID)
+	if l.Wildcard() {
+		return m.unlistenEverywhere(l.ID)
+	}
+	return m.end(l.ID)
+}
+
+// end ends a listener of the target, or the waiting for it.
+func (m *Manager) end(port int) error {
+	x := m.listeners[port]
+	delete(m.listeners, port)
 	if x.listener == nil {
 		x.cancel()
 		return nil
 	}
 	x.device.listeners--
-	return m.target.RemoveListener(target.PortID(l.ID))
+	return m.target.RemoveListener(target.PortID(port))
 }

@@ -14,7 +14,8 @@
 // Not undone is the growth of a file, which is the last step for that reason.
 // Listeners of one RDMA device share it; a device is opened with its first listener and
 // closed with its last. One that is lost takes its listeners along, which wait for it, and
-// nothing else.
+// nothing else. A listener on 0.0.0.0 or [::] is every address of that family that other
+// machines reach, as they come: the machine's addresses are looked at every 2 s.
 //
 // A removal waits for commands that stores have not finished. Of a store that hangs a
 // change waits for 5 s; then what was removed counts as gone, a line in the log names the
@@ -30,7 +31,7 @@
 // With Options.Wait nothing that is wrong with a namespace is an error, be its file or
 // device not there, empty, in use, or its reservations unreadable; nor is a listener whose
 // address or RDMA device is not there: the target serves the others, says what it waits
-// for, and looks again after 1 s, 2 s and so on up to 30 s. [Foresee] tells before. To hosts
+// for, and looks again after 1 s, 2 s and so on up to 30 s, or up to 5 s for a listener. [Foresee] tells before. To hosts
 // a namespace that waits is there and inaccessible, so that those that had it keep it.
 //
 // # Hosts
@@ -46,8 +47,8 @@
 //
 // # Goroutines
 //
-// A Manager has one or two for each removal that waits for a store, one for each namespace and each listener that waits, and one for
-// each listener that is there, which tells when the device is lost; a [Server] has those of
+// A Manager has one or two for each removal that waits for a store, one for each namespace and each listener that waits, one for each listener on
+// 0.0.0.0 or [::], and one for each address that is served, which tells when the device is lost; a [Server] has those of
 // net/http. None touches the data path. One mutex makes changes one at a time.
 //
 // # The API

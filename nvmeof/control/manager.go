@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,6 +32,14 @@ type Config struct {
 	// Away reports whether an error of Device says that the device is not there now, and
 	// may be later; default: where the address, or what is to be opened, does not exist.
 	Away func(error) bool
+	// Addresses are those of this machine for which a listener on 0.0.0.0 or [::] stands;
+	// default: MachineAddresses.
+	Addresses func() ([]netip.Addr, error)
+	// Serves reports whether such a listener serves an address now; default: all.
+	Serves func(netip.Addr, config.Transport) bool
+	// Listening is told of each address at which hosts can connect from now on, with the
+	// identifier of its listener in the document.
+	Listening func(listener int, at netip.AddrPort)
 	// Closing is told of a device that is about to be closed, while it still works.
 	Closing func(rdmatransport.Device)
 	// Settings has the settings with which the target was made (see TakeSettings), and
@@ -59,15 +68,19 @@ type Manager struct {
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup // those that wait for stores and devices; begun under mu
 
-	watchers sync.WaitGroup // of listeners
-	removals sync.WaitGroup // those that go on, see remove; begun under mu
-	patience time.Duration  // constant
+	watchers sync.WaitGroup              // of listeners
+	removals sync.WaitGroup              // those that go on, see remove; begun under mu
+	patience time.Duration               // constant
+	parts    atomic.Pointer[map[int]int] // listeners of the target that belong to wildcards, whose identifiers they lead to; set with mu held
 
 	mu        sync.Mutex // one change at a time; guards what follows
 	closed    bool
-	doc       *config.Document // does not change: a change makes another
-	saved     *config.Document // what File said when it was last read or written
-	listeners map[int]*listening
+	doc       *config.Document     // does not change: a change makes another
+	saved     *config.Document     // what File said when it was last read or written
+	listeners map[int]*listening   // by their identifiers in the target
+	wildcards map[int]*wildcard    // by their identifiers in the document
+	named     map[int]bool         // identifiers of listeners of the document, or of the one that a change makes
+	exposed   map[config.NQN][]int // listeners of the document on which subsystems are; none: all
 	devices   map[string]*heldDevice
 	closings  map[string]*heldDevice // that are being closed
 	stores    stores
@@ -89,13 +102,16 @@ func New(cfg Config) *Manager {
 	if cfg.Getenv == nil {
 		cfg.Getenv = os.Getenv
 	}
+	if cfg.Addresses == nil {
+		cfg.Addresses = MachineAddresses
+	}
 	if cfg.Open == nil {
 		cfg.Open = openStore
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
 		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[place]*wait{},
-		leaving: map[*leaving]struct{}{}, patience: patience,
+		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[config.NQN][]int{}, leaving: map[*leaving]struct{}{}, patience: patience,
 		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}, known: known(cfg.State)},
 	}
 	m.doc = new(config.Document)

@@ -22,6 +22,7 @@ type Status struct {
 	Waiting     []Waiting `json:"waiting"`
 	Leaving     []Leaving `json:"leaving"`
 	Troubles    []Trouble `json:"troubles"`
+	Addresses   []Address `json:"addresses"`
 	Listeners   int       `json:"listeners"`
 	Subsystems  int       `json:"subsystems"`
 	Namespaces  int       `json:"namespaces"`
@@ -38,6 +39,13 @@ type Waiting struct {
 	Address   string     `json:"address,omitempty"` // of a listener
 	Why       string     `json:"why"`
 	Since     time.Time  `json:"since"`
+}
+
+// Address is one that a listener on 0.0.0.0 or [::] serves now.
+type Address struct {
+	Listener int    `json:"listener"`
+	Address  string `json:"address"`
+	Port     int    `json:"port-id"` // in the discovery log
 }
 
 // Trouble is a namespace that is served, and about which somebody has to do something.
@@ -74,7 +82,7 @@ func (m *Manager) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := Status{PID: os.Getpid(), Started: m.started, Now: time.Now(), File: m.cfg.File,
-		Listeners: len(m.doc.Listeners), Subsystems: len(m.doc.Subsystems), Waiting: []Waiting{}, Leaving: m.left(), Troubles: m.troubles(),
+		Listeners: len(m.doc.Listeners), Subsystems: len(m.doc.Subsystems), Waiting: []Waiting{}, Addresses: []Address{}, Leaving: m.left(), Troubles: m.troubles(),
 		Controllers: len(m.target.Controllers())}
 	for _, d := range m.doc.Subsystems {
 		s.Namespaces += len(d.Namespaces)
@@ -82,13 +90,26 @@ func (m *Manager) Status() Status {
 	for at, w := range m.waiting {
 		s.Waiting = append(s.Waiting, Waiting{Subsystem: at.nqn, NSID: at.nsid, Export: exportName(w.namespace), Why: w.why, Since: w.since})
 	}
+	served := map[int]bool{}
 	for id, l := range m.listeners {
-		if l.listener == nil {
-			s.Waiting = append(s.Waiting, Waiting{Listener: id, Address: l.addr.String(), Why: l.why, Since: l.since})
+		served[l.of] = true
+		switch {
+		case l.listener == nil:
+			s.Waiting = append(s.Waiting, Waiting{Listener: l.of, Address: l.addr.String(), Why: l.why, Since: l.since})
+		case m.wildcards[l.of] != nil:
+			s.Addresses = append(s.Addresses, Address{l.of, l.addr.String(), id})
 		}
 	}
+	for _, l := range m.doc.Listeners {
+		if w := m.wildcards[l.ID]; w != nil && !served[l.ID] {
+			s.Waiting = append(s.Waiting, Waiting{Listener: l.ID, Address: l.Address.String(), Why: "this machine has no such address by which others reach it", Since: w.since})
+		}
+	}
+	slices.SortFunc(s.Addresses, func(a, b Address) int {
+		return cmp.Or(cmp.Compare(a.Listener, b.Listener), cmp.Compare(a.Address, b.Address))
+	})
 	slices.SortFunc(s.Waiting, func(a, b Waiting) int {
-		return cmp.Or(cmp.Compare(a.Subsystem, b.Subsystem), cmp.Compare(a.NSID, b.NSID), cmp.Compare(a.Listener, b.Listener))
+		return cmp.Or(cmp.Compare(a.Subsystem, b.Subsystem), cmp.Compare(a.NSID, b.NSID), cmp.Compare(a.Listener, b.Listener), cmp.Compare(a.Address, b.Address))
 	})
 	return s
 }
@@ -123,7 +144,7 @@ func (m *Manager) Controllers() []Controller {
 	for _, c := range m.target.Controllers() {
 		x := Controller{
 			Subsystem: c.Subsystem, ID: int(c.ID), Discovery: c.Discovery, Host: c.HostNQN, HostID: hex.EncodeToString(c.HostID[:]),
-			Peer: c.Peer.String(), Listener: int(c.Port), Authenticated: c.Authenticated, Queues: []Queue{},
+			Peer: c.Peer.String(), Listener: m.listenerOf(c.Port), Authenticated: c.Authenticated, Queues: []Queue{},
 		}
 		for _, q := range c.Queues {
 			// An answer may be counted between the two readings.

@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -70,14 +71,16 @@ var anaStates = map[config.ANAState]capsule.ANAState{
 }
 
 func (m *Manager) setANA(listener int, g *config.ANAGroup) error {
-	l := m.listeners[listener]
-	if l == nil {
+	if m.listeners[listener] == nil && m.wildcards[listener] == nil {
 		return &NotFoundError{Kind: "listener", Name: itoa(listener)}
 	}
-	if l.listener == nil {
-		return nil // it begins with what the document says then
+	var errs []error
+	for _, l := range m.listeners {
+		if l.of == listener && l.listener != nil { // else it begins with what the document says then
+			errs = append(errs, l.listener.SetANAState(capsule.ANAGroup(g.Group), anaStates[g.State]))
+		}
 	}
-	return l.listener.SetANAState(capsule.ANAGroup(g.Group), anaStates[g.State])
+	return errors.Join(errs...)
 }
 
 // anaTable is how a listener begins.
@@ -135,16 +138,14 @@ func (m *Manager) removeSubsystem(nqn config.NQN) error {
 			}
 		}
 	}
+	delete(m.exposed, nqn)
 	l := &leaving{what: "subsystem " + string(nqn), unfinished: exports(names...)}
 	return m.remove(l, func() error { return m.target.RemoveSubsystem(string(nqn)) }, func() {})
 }
 
 func (m *Manager) setVisibility(s *target.Subsystem, c *config.Subsystem) {
-	var ports []target.PortID
-	for _, id := range c.Listeners {
-		ports = append(ports, target.PortID(id))
-	}
-	s.SetPorts(ports)
+	m.exposed[c.NQN] = c.Listeners
+	s.SetPorts(m.portsOf(c.Listeners))
 	s.AllowAnyHost(c.AllowAnyHost)
 }
 

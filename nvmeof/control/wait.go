@@ -12,8 +12,9 @@ import (
 
 // Bounds of the back-off.
 const (
-	firstWait = time.Second
-	longWait  = 30 * time.Second
+	firstWait  = time.Second
+	longWait   = 30 * time.Second // of a namespace
+	longListen = 5 * time.Second  // of a listener, which is all that some hosts have
 )
 
 // A wait is a namespace whose file or device is not there, or not right, or whose
@@ -36,7 +37,7 @@ func (m *Manager) await(s *target.Subsystem, at place, n *config.Namespace, why 
 	m.waiting[at] = &wait{namespace: n, announced: err == nil, since: time.Now(), cancel: cancel}
 	m.still(at, why)
 	m.tasks.Go(func() { // ends when the namespace is there or is forgotten, or at Close
-		Backoff(ctx, func() bool { return m.tryAgain(ctx, at) })
+		Backoff(ctx, longWait, func() bool { return m.tryAgain(ctx, at) })
 	})
 }
 
@@ -89,10 +90,10 @@ func (m *Manager) forget(at place) bool {
 	return true
 }
 
-// Backoff calls try after 1 s, 2 s, and so on up to every 30 s, until it reports
-// that it is done or the context ends.
-func Backoff(ctx context.Context, try func() bool) {
-	for d := firstWait; ; d = min(2*d, longWait) {
+// Backoff calls try after 1 s, 2 s, 4 s and so on, at the longest after most, until it
+// reports that it is done or the context ends.
+func Backoff(ctx context.Context, most time.Duration, try func() bool) {
+	for d := firstWait; ; d = min(2*d, most) {
 		t := time.NewTimer(d)
 		select {
 		case <-ctx.Done():

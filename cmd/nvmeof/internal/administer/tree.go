@@ -51,19 +51,28 @@ type tree struct {
 	trouble map[waiter]string // what, of namespaces that are served
 }
 
-// A waiter is a namespace or a listener that waits.
+// A waiter is a namespace that waits, or an address of a listener.
 type waiter struct {
 	subsystem config.NQN
 	id        int
+	address   string
 }
 
-// wait is what follows what waits.
+// wait is what follows a namespace that waits.
 func (t tree) wait(subsystem config.NQN, id int) string {
-	if why, waits := t.waiting[waiter{subsystem, id}]; waits {
+	if why, waits := t.waiting[waiter{subsystem: subsystem, id: id}]; waits {
 		return ", WAITING: " + why
 	}
-	if what, troubled := t.trouble[waiter{subsystem, id}]; troubled {
+	if what, troubled := t.trouble[waiter{subsystem: subsystem, id: id}]; troubled {
 		return ", TROUBLE: " + what
+	}
+	return ""
+}
+
+// away is what follows an address of a listener that waits.
+func (t tree) away(listener int, address string) string {
+	if why, waits := t.waiting[waiter{id: listener, address: address}]; waits {
+		return ", WAITING: " + why
 	}
 	return ""
 }
@@ -75,22 +84,15 @@ func (t tree) line(depth int, format string, args ...any) {
 func printTree(out io.Writer, doc *config.Document, status *control.Status, controllers []control.Controller) {
 	t := tree{out, map[waiter]string{}, map[waiter]string{}}
 	for _, x := range status.Troubles {
-		t.trouble[waiter{x.Subsystem, x.NSID}] = x.Why
+		t.trouble[waiter{subsystem: x.Subsystem, id: x.NSID}] = x.Why
 	}
 	for _, w := range status.Waiting {
-		t.waiting[waiter{w.Subsystem, w.NSID + w.Listener}] = w.Why // one of the numbers is 0
+		t.waiting[waiter{w.Subsystem, w.NSID + w.Listener, w.Address}] = w.Why // one of the numbers is 0
 	}
 	t.line(0, "target (process %d, since %s)", status.PID, status.Started.Format(time.DateTime))
 	t.line(1, "listeners [%d]", len(doc.Listeners))
 	for _, l := range doc.Listeners {
-		text := l.Address.String()
-		if l.Transport != "" {
-			text += " (" + string(l.Transport) + ")"
-		}
-		t.line(2, "%d %s%s", l.ID, text, t.wait("", l.ID))
-		for _, g := range l.ANAGroups {
-			t.line(3, "ana-group %d %s", g.Group, g.State)
-		}
+		t.listener(l, status)
 	}
 	t.line(1, "subsystems [%d]", len(doc.Subsystems))
 	for _, s := range doc.Subsystems {
@@ -99,6 +101,27 @@ func printTree(out io.Writer, doc *config.Document, status *control.Status, cont
 	t.line(1, "referrals [%d]", len(doc.Referrals))
 	for _, x := range doc.Referrals {
 		t.line(2, "%v", x.Address)
+	}
+}
+
+func (t tree) listener(l *config.Listener, status *control.Status) {
+	text := l.Address.String()
+	if l.Transport != "" {
+		text += " (" + string(l.Transport) + ")"
+	}
+	t.line(2, "%d %s%s", l.ID, text, t.away(l.ID, l.Address.String()))
+	for _, a := range status.Addresses {
+		if a.Listener == l.ID {
+			t.line(3, "%s", a.Address)
+		}
+	}
+	for _, w := range status.Waiting {
+		if w.Listener == l.ID && w.Address != l.Address.String() { // of a wildcard
+			t.line(3, "%s%s", w.Address, t.away(l.ID, w.Address))
+		}
+	}
+	for _, g := range l.ANAGroups {
+		t.line(3, "ana-group %d %s", g.Group, g.State)
 	}
 }
 
