@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/loopback"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -53,7 +54,7 @@ func (c *connection) openDeviceAt(target netip.Addr, shards int, say io.Writer) 
 	case provider == transportVerbs, c.hostTraddr != "", source != target && !source.IsLoopback():
 		dev, err = open(source)
 	case target.Is6():
-		return nil, at, usage("%v is an address of this machine, and a host needs another one: give one as --host-traddr", target)
+		return nil, at, failure.Usagef("%v is an address of this machine, and a host needs another one: give one as --host-traddr", target)
 	default:
 		dev, err = loopback.Open(target, open)
 	}
@@ -65,13 +66,13 @@ func (c *connection) source(target netip.Addr) (netip.Addr, error) {
 	if c.hostTraddr != "" {
 		a, err := nvmeof.ParseAddress(c.hostTraddr, "")
 		if err != nil {
-			return netip.Addr{}, usage("--host-traddr: %v", err)
+			return netip.Addr{}, failure.Usagef("--host-traddr: %v", err)
 		}
 		return a.Addr(), nil
 	}
 	source, err := routeSource(target)
 	if err != nil {
-		return source, &connectError{Err: &noRouteError{target, err}}
+		return source, &failure.Connect{Err: &noRouteError{target, err}}
 	}
 	return source, nil
 }

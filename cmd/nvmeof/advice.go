@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
@@ -28,7 +29,7 @@ func advice(ctx context.Context, c *host.Controller, s capsule.Status, wanted ui
 		if err != nil {
 			return ""
 		}
-		return fmt.Sprintf("The controller shows this host the namespaces %s: --namespace-id.", list(texts(ids)))
+		return fmt.Sprintf("The controller shows this host the namespaces %s: --namespace-id.", failure.List(texts(ids)))
 	case capsule.StatusLBAOutOfRange:
 		return size(ctx, c, wanted)
 	case capsule.StatusAccessDenied, capsule.StatusOperationDenied:

@@ -18,6 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
@@ -61,7 +62,7 @@ and after --ctrl-loss-tmo it ends, as it does at the start.`,
 				return err
 			}
 			if a.socket == "" {
-				return usage("--socket is missing: the path of the unix socket to make, as in --socket /run/disk.sock")
+				return failure.Usagef("--socket is missing: the path of the unix socket to make, as in --socket /run/disk.sock")
 			}
 			if err := nbd.Vacant(a.socket); err != nil {
 				return err
@@ -360,7 +361,7 @@ func (p *publisher) missing(there []connections.Namespace, err error) error {
 		return errors.New("the subsystem has no namespace")
 	}
 	slices.Sort(ids)
-	return usage("--namespace-id %d: there is no such namespace; there is: %s", p.wanted, list(texts(ids)))
+	return failure.Usagef("--namespace-id %d: there is no such namespace; there is: %s", p.wanted, failure.List(texts(ids)))
 }
 
 // states tells of controllers that are lost or are back. That none is left is the
@@ -392,7 +393,7 @@ func (p *publisher) states() error {
 		fmt.Fprintln(p.warn, line)
 	}
 	if len(dead) == len(p.controllers) {
-		return &connectError{Err: errors.Join(dead...)}
+		return &failure.Connect{Err: errors.Join(dead...)}
 	}
 	return nil
 }

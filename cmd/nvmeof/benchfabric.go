@@ -14,6 +14,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/benchcommand"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
@@ -45,11 +47,12 @@ func (f *benchFabric) Where() benchcommand.Where {
 // Addr implements [benchcommand.Fabric].
 func (f *benchFabric) Addr() (netip.AddrPort, error) { return f.addr() }
 
-// pathFlags are those with which even one address is a path that may come back.
-var pathFlags = []string{"reconnect-delay", "ctrl-loss-tmo", "fast_io_fail_tmo", "iopolicy"}
-
+// overPaths reports whether one of the options was given with which even one address is a
+// path that may come back.
 func (f *benchFabric) overPaths(cmd *cobra.Command) bool {
-	return strings.Contains(f.traddr, ",") || slices.ContainsFunc(pathFlags, func(name string) bool { return cmd.Flags().Changed(name) })
+	return strings.Contains(f.traddr, ",") || slices.ContainsFunc(allOptions(), func(o hostconfig.Option) bool {
+		return o.Lost && !o.IsFlag() && cmd.Flags().Changed(o.Name)
+	})
 }
 
 // Measure implements [benchcommand.Fabric].
@@ -63,7 +66,7 @@ func (f *benchFabric) Measure(cmd *cobra.Command, run func(context.Context, benc
 func (f *benchFabric) measurePaths(cmd *cobra.Command, run func(context.Context, benchcommand.Link) error) (report *benchcommand.Paths, err error) {
 	policy, err := multipath.ParsePolicy(cmp.Or(f.policy, multipath.NUMA.String()))
 	if err != nil {
-		return nil, usage("--iopolicy %v", err)
+		return nil, failure.Usagef("--iopolicy %v", err)
 	}
 	all := &hosts{warn: cmd.ErrOrStderr()}
 	defer func() { err = errors.Join(err, all.close()) }()
@@ -90,7 +93,7 @@ func (f *benchFabric) measurePaths(cmd *cobra.Command, run func(context.Context,
 	report = diary.Report(s, policy)
 	var lost *multipath.NoPathError
 	if errors.As(err, &lost) {
-		err = &connectError{Err: err}
+		err = &failure.Connect{Err: err}
 	}
 	if err != nil {
 		err = statusFailure(cmd, err, func(status capsule.Status) string { return adviceTexts[status.Code()] })

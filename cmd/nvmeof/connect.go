@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
-	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
@@ -49,7 +50,7 @@ What would be connected is printed as a config.json, with its secrets, by --dump
 		Example: "  nvmeof connect -t rdma -a 192.0.2.1 -s 4420 -n NQN --ctrl-loss-tmo=-1",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			print, err := pick(format, connectFormats)
+			print, err := failure.Pick(format, connectFormats)
 			if err != nil {
 				return err
 			}
@@ -145,7 +146,7 @@ func (h *held) hold(cmd *cobra.Command, options map[string]string, print func(io
 	tellManager("READY=1")
 	defer tellManager("STOPPING=1")
 	if err := k.wait(ctx); err != nil {
-		return &connectError{Err: err}
+		return &failure.Connect{Err: err}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
 )
@@ -64,7 +65,7 @@ connect does.`,
 
 func (a *autoconnect) run(cmd *cobra.Command) (err error) {
 	a.cmd = cmd
-	if a.print, err = pick(a.format, connectFormats); err != nil {
+	if a.print, err = failure.Pick(a.format, connectFormats); err != nil {
 		return err
 	}
 	if err := a.checkHeld(); err != nil {
@@ -181,7 +182,7 @@ func (a *autoconnect) once(seeds []discovery.Endpoint) {
 		}
 	}}, a.survey.dialer(), seeds...)
 	if err != nil && a.cmd.Context().Err() == nil {
-		a.note(&connectError{Err: err})
+		a.note(&failure.Connect{Err: err})
 	}
 	for i := range records {
 		if a.cmd.Context().Err() == nil {
@@ -207,7 +208,7 @@ func (a *autoconnect) stay() error {
 	tellManager("READY=1")
 	defer tellManager("STOPPING=1")
 	if err := a.keeper.wait(ctx); err != nil {
-		return &connectError{Err: err}
+		return &failure.Connect{Err: err}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
@@ -56,31 +57,21 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 // addConnectionFlags adds those that say what to connect to and how; sqflow is the
 // short name of --disable-sqflow, which differs between nvme-cli's commands.
 func (c *connection) addConnectionFlags(cmd *cobra.Command, sqflow string) {
-	flags := cmd.Flags()
-	flags.StringVarP(&c.transport, "transport", "t", "rdma", "transport type: rdma")
-	flags.StringVar(&c.provider, "provider", transportSoftroce, "RDMA transport of this host: "+transportHelp)
-	flags.StringVar(&c.windows, "windows", windowsAuto, "a key of its own for each command's memory: on, off, or auto (where the RDMA device has sound memory windows)")
-	flags.StringVarP(&c.traddr, "traddr", "a", "", "transport address: the controller's IP address, or a name that this machine knows")
-	flags.StringVarP(&c.trsvcid, "trsvcid", "s", "", "transport service id: the controller's port (default 4420)")
-	flags.StringVarP(&c.nqn, "nqn", "n", "", "subsystem nqn")
-	flags.StringVarP(&c.hostTraddr, "host-traddr", "w", "", "this host's address (default: the route's, or a free 127/8 address)")
-	flags.StringVarP(&c.hostIface, "host-iface", "f", "", "not supported: use --host-traddr")
-	flags.StringVarP(&c.hostNQN, "hostnqn", "q", "", "user-defined hostnqn (default: /etc/nvme/hostnqn, or one kept for this user)")
-	flags.StringVarP(&c.hostID, "hostid", "I", "", "user-defined hostid (default: /etc/nvme/hostid, or the one in the hostnqn)")
-	flags.StringVarP(&c.secret, "dhchap-secret", "S", "", "this host's key for in-band authentication (DHHC-1:...), or file:PATH")
-	flags.StringVarP(&c.ctrlSecret, "dhchap-ctrl-secret", "C", "", "key that the target has to prove that it knows, or file:PATH")
-	flags.IntVarP(&c.nrIOQueues, "nr-io-queues", "i", 1, "number of io queues to use, each with a thread of its own")
-	flags.IntVarP(&c.queueSize, "queue-size", "Q", nvmeof.DefaultQueueDepth, "number of io queue elements to use")
-	flags.IntVarP(&c.keepAlive, "keep-alive-tmo", "k", 0, "keep alive timeout period in seconds (default 5)")
-	flags.Uint8VarP(&c.tos, "tos", "T", 0, "type of service")
-	flags.BoolVarP(&c.disableSQFlow, "disable-sqflow", sqflow, false, "disable controller sq flow control")
-	c.timeout = 30 * time.Second
-	flags.Var((*patience)(&c.timeout), "timeout", "how long a command may take, in milliseconds or as in 30s")
-	flags.Var((*patience)(&c.ackTimeout), "ack-timeout", ackTimeoutHelp)
-	flags.IntVar(&c.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
-	flags.Var((*congestion)(&c.congestion), "congestion", congestionHelp)
-	_ = flags.MarkHidden("host-iface")
+	c.transport, c.provider, c.windows, c.timeout = "rdma", transportSoftroce, windowsAuto, 30*time.Second
+	addOptions(cmd.Flags(), c.values(), sqflow)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return lookUp(cmd, net.DefaultResolver) }
+}
+
+// values are where the options are kept, by their names.
+func (c *connection) values() map[string]any {
+	return map[string]any{
+		"transport": &c.transport, "traddr": &c.traddr, "trsvcid": &c.trsvcid, "nqn": &c.nqn,
+		"host-traddr": &c.hostTraddr, "host-iface": &c.hostIface, "hostnqn": &c.hostNQN, "hostid": &c.hostID,
+		"dhchap-secret": &c.secret, "dhchap-ctrl-secret": &c.ctrlSecret,
+		"nr-io-queues": &c.nrIOQueues, "queue-size": &c.queueSize, "keep-alive-tmo": &c.keepAlive, "tos": &c.tos, "disable-sqflow": &c.disableSQFlow,
+		"provider": &c.provider, "windows": &c.windows, "timeout": (*patience)(&c.timeout), "ack-timeout": (*patience)(&c.ackTimeout),
+		"rcvbuf": &c.rcvbuf, "congestion": (*congestion)(&c.congestion),
+	}
 }
 
 // What --windows takes.
@@ -93,13 +84,14 @@ const (
 // addIgnored accepts options about what happens after a connection is lost, which
 // cannot matter to a command that then is over.
 func (c *connection) addIgnored(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.IntP("reconnect-delay", "c", 10, "")
-	flags.IntP("ctrl-loss-tmo", "l", 600, "")
-	flags.IntP("fast_io_fail_tmo", "F", 0, "")
-	flags.BoolP("duplicate-connect", "D", false, "")
-	for _, name := range []string{"reconnect-delay", "ctrl-loss-tmo", "fast_io_fail_tmo", "duplicate-connect"} {
-		_ = flags.MarkHidden(name)
+	var none held
+	values := map[string]any{}
+	for _, name := range lostOptions() {
+		values[name] = none.values()[name]
+	}
+	addOptions(cmd.Flags(), values, "")
+	for name := range values {
+		_ = cmd.Flags().MarkHidden(name)
 	}
 }
 
@@ -107,26 +99,26 @@ func (c *connection) addIgnored(cmd *cobra.Command) {
 func (c *connection) addr() (netip.AddrPort, error) {
 	switch {
 	case c.transport != "rdma":
-		return netip.AddrPort{}, usage("--transport %s: only rdma is supported%s", c.transport, providerHint(c.transport))
+		return netip.AddrPort{}, failure.Usagef("--transport %s: only rdma is supported%s", c.transport, providerHint(c.transport))
 	case !isTransport(c.provider):
-		return netip.AddrPort{}, usage("--provider %s: want %s", c.provider, transportHelp)
+		return netip.AddrPort{}, failure.Usagef("--provider %s: want %s", c.provider, transportHelp)
 	case c.windows != windowsAuto && c.windows != windowsOn && c.windows != windowsOff:
-		return netip.AddrPort{}, usage("--windows %s: it is auto, on or off", c.windows)
+		return netip.AddrPort{}, failure.Usagef("--windows %s: it is auto, on or off", c.windows)
 	case c.traddr == "":
-		return netip.AddrPort{}, usage("--traddr is missing: the IP address of the controller, as in -a 192.0.2.1")
+		return netip.AddrPort{}, failure.Usagef("--traddr is missing: the IP address of the controller, as in -a 192.0.2.1")
 	case strings.Contains(c.traddr, ","):
-		return netip.AddrPort{}, usage("--traddr %s: one address here; attach and bench take several", nvmeof.Printable(c.traddr))
+		return netip.AddrPort{}, failure.Usagef("--traddr %s: one address here; attach and bench take several", nvmeof.Printable(c.traddr))
 	case c.hostIface != "":
-		return netip.AddrPort{}, usage("--host-iface is not supported: give that interface's address as --host-traddr")
+		return netip.AddrPort{}, failure.Usagef("--host-iface is not supported: give that interface's address as --host-traddr")
 	case c.secret == "" && c.ctrlSecret != "":
-		return netip.AddrPort{}, usage("--dhchap-ctrl-secret needs --dhchap-secret too: only a host that authenticates can ask for proof")
+		return netip.AddrPort{}, failure.Usagef("--dhchap-ctrl-secret needs --dhchap-secret too: only a host that authenticates can ask for proof")
 	}
 	addr, err := nvmeof.ParseAddress(c.traddr, c.trsvcid)
 	if err != nil {
-		return addr, usage("%v", err)
+		return addr, failure.Usagef("%v", err)
 	}
 	if lacksZone(addr.Addr()) {
-		return addr, usage("--traddr %v is link-local: name the interface that leads to it, as in %v%%eth0", addr.Addr(), addr.Addr())
+		return addr, failure.Usagef("--traddr %v is link-local: name the interface that leads to it, as in %v%%eth0", addr.Addr(), addr.Addr())
 	}
 	return addr, nil
 }
@@ -151,11 +143,8 @@ func (c *connection) options(addr netip.AddrPort, nqn string) (host.Options, err
 		NrIOQueues: c.nrIOQueues, QueueSize: c.queueSize, KeepAliveTmo: time.Duration(c.keepAlive) * time.Second,
 		TOS: c.tos, DisableSQFlow: c.disableSQFlow, Timeout: c.timeout, SharedKeys: c.windows == windowsOff,
 	}
-	if c.nrIOQueues < 1 || c.nrIOQueues > nvmeof.MaxIOQueues {
-		return o, usage("--nr-io-queues %d: 1 to %d", c.nrIOQueues, nvmeof.MaxIOQueues)
-	}
-	if c.queueSize < 2 || c.queueSize > nvmeof.MaxQueueDepth {
-		return o, usage("--queue-size %d: 2 to %d", c.queueSize, nvmeof.MaxQueueDepth)
+	if err := checkBounds(c.values()); err != nil {
+		return o, err
 	}
 	if err := c.secrets(&o); err != nil {
 		return o, err
@@ -163,7 +152,7 @@ func (c *connection) options(addr netip.AddrPort, nqn string) (host.Options, err
 	if nqn != "" {
 		n, err := nvmeof.AnyNQN(nqn)
 		if err != nil {
-			return o, usage("--nqn: %v", err)
+			return o, failure.Usagef("--nqn: %v", err)
 		}
 		o.NQN = n
 	}

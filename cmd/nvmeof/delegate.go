@@ -9,10 +9,10 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 

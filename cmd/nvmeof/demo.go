@@ -13,6 +13,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/loopback"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -119,10 +120,10 @@ func (d *demo) run(ctx context.Context) error {
 
 func (d *demo) check() (err error) {
 	if d.size, err = nvmeof.ParseSize(d.flags.size); err != nil {
-		return usage("--size: %v", err)
+		return failure.Usagef("--size: %v", err)
 	}
 	if d.size < maxLoad || d.size%chunk != 0 {
-		return usage("--size %s: whole mebibytes, %d MiB at least", d.flags.size, maxLoad>>20)
+		return failure.Usagef("--size %s: whole mebibytes, %d MiB at least", d.flags.size, maxLoad>>20)
 	}
 	return nil
 }

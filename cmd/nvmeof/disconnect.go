@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 )
 
@@ -21,14 +22,14 @@ func newDisconnect() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case nqn == "" && device == "":
-				return usage("--nqn or --device is missing: what to disconnect; nvmeof list-subsys shows it")
+				return failure.Usagef("--nqn or --device is missing: what to disconnect; nvmeof list-subsys shows it")
 			case nqn != "" && device != "":
-				return usage("--nqn and --device do not go together")
+				return failure.Usagef("--nqn and --device do not go together")
 			}
 			names, err := disconnectAll(cmd.Context(), nqn, device, "")
 			if device != "" {
 				if err == nil && len(names) == 0 {
-					return usage("Did not find device %s: no process of this user holds it; nvmeof list-subsys shows what there is", device)
+					return failure.Usagef("Did not find device %s: no process of this user holds it; nvmeof list-subsys shows what there is", device)
 				}
 				return err
 			}
@@ -84,7 +85,7 @@ device, a namespace or a controller, it tells how each live path reaches the nam
 its ANA state.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			print, err := pick(format, map[string]func(io.Writer, []nvmecli.Subsystem, bool) error{
+			print, err := failure.Pick(format, map[string]func(io.Writer, []nvmecli.Subsystem, bool) error{
 				"normal": nvmecli.SubsystemsText, "json": nvmecli.SubsystemsJSON,
 			})
 			if err != nil {

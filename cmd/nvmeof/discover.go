@@ -10,6 +10,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
@@ -32,7 +33,7 @@ refer, and prints what is added and removed.`,
 	f.held.addFlags(cmd, "")
 	f.sources.addFlags(cmd)
 	flags := cmd.Flags()
-	for _, name := range []string{"reconnect-delay", "ctrl-loss-tmo", "fast_io_fail_tmo", "duplicate-connect"} {
+	for _, name := range lostOptions() {
 		_ = flags.MarkHidden(name)
 	}
 	flags.StringVarP(&f.format, "output-format", "o", "normal", "output format: normal|json|binary")
@@ -51,7 +52,7 @@ type finder struct {
 }
 
 func (f *finder) run(cmd *cobra.Command) error {
-	print, err := pick(f.format, map[string]func(*host.DiscoveryLog, io.Writer) error{
+	print, err := failure.Pick(f.format, map[string]func(*host.DiscoveryLog, io.Writer) error{
 		"normal": func(l *host.DiscoveryLog, w io.Writer) error { return printable(l).Text(w) },
 		"json":   func(l *host.DiscoveryLog, w io.Writer) error { return printable(l).JSON(w) },
 		"binary": writeDiscovery,

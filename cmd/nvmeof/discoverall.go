@@ -10,11 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
 	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
 
@@ -39,7 +40,7 @@ func (s *sources) addFlags(cmd *cobra.Command) {
 // wrong, is told of; what is wrong is the error, beside what is right.
 func (s *sources) entries(cmd *cobra.Command, h *held) ([]hostconfig.Entry, error) {
 	if s.nbft {
-		return nil, usage("--nbft: the firmware's tables are not read; give the controller as --traddr")
+		return nil, failure.Usagef("--nbft: the firmware's tables are not read; give the controller as --traddr")
 	}
 	if h.traddr != "" || cmd.Flags().Changed("nqn") {
 		if _, err := h.addr(); err != nil {
@@ -64,10 +65,10 @@ func (s *sources) entries(cmd *cobra.Command, h *held) ([]hostconfig.Entry, erro
 	}
 	err := r.Err()
 	if err != nil {
-		err = usageError{Err: err}
+		err = failure.Usage{Err: err}
 	}
 	if len(r.Entries) == 0 && err == nil {
-		err = usage("--traddr is missing, and no file names a discovery controller: give one as -a 192.0.2.1, or in %s/%s", systemIdentity, hostconfig.DiscoveryConf)
+		err = failure.Usagef("--traddr is missing, and no file names a discovery controller: give one as -a 192.0.2.1, or in %s/%s", systemIdentity, hostconfig.DiscoveryConf)
 	}
 	return r.Entries, err
 }
@@ -102,7 +103,7 @@ func (s *survey) add(e *hostconfig.Entry, given map[string]string) (discovery.En
 	}
 	nqn, err := nvmeof.AnyNQN(e.NQN())
 	if err != nil {
-		return at, usage("%s: %v", e.Where(), err)
+		return at, failure.Usagef("%s: %v", e.Where(), err)
 	}
 	s.scopes = append(s.scopes, scope{options, h})
 	return discovery.Endpoint{Scope: discovery.Scope(len(s.scopes) - 1), Addr: addr, NQN: nqn}, nil

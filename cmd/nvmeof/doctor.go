@@ -14,6 +14,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/doctor"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
@@ -29,7 +30,7 @@ and "note: ...; mend: ...". It changes nothing and needs no root; what it may no
 it says. It ends with status 1 only if no transport can work at any address.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			print, err := pick(format, map[string]func(io.Writer, *doctor.Report) error{
+			print, err := failure.Pick(format, map[string]func(io.Writer, *doctor.Report) error{
 				"normal": doctor.Text, "json": doctor.JSON,
 			})
 			if err != nil {

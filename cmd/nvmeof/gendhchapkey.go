@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
@@ -52,7 +53,7 @@ this program take.`,
 func (f *genKeyFlags) key() (auth.Key, error) {
 	h := auth.Hash(f.hmac)
 	if h != auth.HashNone && !h.Usable() {
-		return auth.Key{}, usage("--hmac %d: 0 none, 1 SHA-256, 2 SHA-384 or 3 SHA-512", f.hmac)
+		return auth.Key{}, failure.Usagef("--hmac %d: 0 none, 1 SHA-256, 2 SHA-384 or 3 SHA-512", f.hmac)
 	}
 	length := f.length
 	if length == 0 {
@@ -60,9 +61,9 @@ func (f *genKeyFlags) key() (auth.Key, error) {
 	}
 	switch {
 	case length != 32 && length != 48 && length != 64:
-		return auth.Key{}, usage("--key-length %d: 32, 48 or 64", length)
+		return auth.Key{}, failure.Usagef("--key-length %d: 32, 48 or 64", length)
 	case h != auth.HashNone && length != h.Size():
-		return auth.Key{}, usage("--key-length %d: --hmac %d needs %d", length, f.hmac, h.Size())
+		return auth.Key{}, failure.Usagef("--key-length %d: --hmac %d needs %d", length, f.hmac, h.Size())
 	}
 	secret := make([]byte, length)
 	if f.secret == "" {
@@ -70,7 +71,7 @@ func (f *genKeyFlags) key() (auth.Key, error) {
 	} else {
 		b, err := hex.DecodeString(f.secret)
 		if err != nil || len(b) != length {
-			return auth.Key{}, usage("--secret: want %d hexadecimal digits, got %d characters", 2*length, len(f.secret))
+			return auth.Key{}, failure.Usagef("--secret: want %d hexadecimal digits, got %d characters", 2*length, len(f.secret))
 		}
 		secret = b
 	}
@@ -91,7 +92,7 @@ func (f *genKeyFlags) owner() (nvmeof.NQN, error) {
 	}
 	name, err := nvmeof.AnyNQN(f.nqn)
 	if err != nil {
-		return "", usage("--nqn: %v", err)
+		return "", failure.Usagef("--nqn: %v", err)
 	}
 	return name, nil
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,10 +13,12 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
@@ -28,43 +30,27 @@ type held struct {
 	ctrlLoss       int // seconds; -1: never
 	fastIOFail     int // seconds; 0, -1: off
 	duplicate      bool
-	policy         string             // Linux's iopolicy; empty: as it is
-	refused        map[string]*string // options that exist elsewhere
-}
-
-// refusedOptions are nvme connect's that cannot be kept to here.
-var refusedOptions = []struct {
-	name, short string
-	flag        bool
-	why         string
-}{
-	{"nr-write-queues", "W", false, "each queue here carries all kinds of commands: use --nr-io-queues"},
-	{"nr-poll-queues", "P", false, "queues here are polled as their threads are: use --nr-io-queues"},
-	{"hdr-digest", "g", true, "there are no digests over RDMA, whose packets have a checksum of their own"},
-	{"data-digest", "G", true, "there are no digests over RDMA, whose packets have a checksum of their own"},
-	{"tls", "", true, "there is no TLS over RDMA"},
-	{"concat", "", true, "there is no TLS over RDMA"},
-	{"tls-key", "", false, "there is no TLS over RDMA"},
-	{"tls_key", "", false, "there is no TLS over RDMA"},
-	{"keyring", "", false, "there is no TLS over RDMA"},
+	policy         string         // Linux's iopolicy; empty: as it is
+	flags          *pflag.FlagSet // with the options that exist elsewhere
 }
 
 func (h *held) addFlags(cmd *cobra.Command, sqflow string) {
 	h.addConnectionFlags(cmd, sqflow)
-	flags := cmd.Flags()
-	flags.IntVarP(&h.reconnectDelay, "reconnect-delay", "c", 10, "most seconds between two attempts to connect again; the first come sooner")
-	flags.IntVarP(&h.ctrlLoss, "ctrl-loss-tmo", "l", 600, "seconds after which a lost controller is given up; -1: never")
-	flags.IntVarP(&h.fastIOFail, "fast_io_fail_tmo", "F", 0, "seconds after which requests stop waiting for a lost controller; 0: when it is given up")
-	flags.BoolVarP(&h.duplicate, "duplicate-connect", "D", false, "connect also where there is such a connection already")
-	flags.StringVar(&h.policy, "iopolicy", "", iopolicyHelp)
-	h.refused = map[string]*string{}
-	for _, r := range refusedOptions {
-		h.refused[r.name] = flags.StringP(r.name, r.short, "", "")
-		if r.flag {
-			flags.Lookup(r.name).NoOptDefVal = "true"
-		}
-		_ = flags.MarkHidden(r.name)
+	h.flags = cmd.Flags()
+	own := h.values()
+	for name := range h.connection.values() {
+		delete(own, name)
 	}
+	addOptions(h.flags, own, "")
+	addRefused(h.flags)
+}
+
+// values are where the options are kept, by their names.
+func (h *held) values() map[string]any {
+	all := h.connection.values()
+	all["reconnect-delay"], all["ctrl-loss-tmo"], all["fast_io_fail_tmo"] = &h.reconnectDelay, &h.ctrlLoss, &h.fastIOFail
+	all["duplicate-connect"], all["iopolicy"] = &h.duplicate, &h.policy
+	return all
 }
 
 // newHeld is a connection with options by their long names, as a file or another
@@ -74,39 +60,33 @@ func newHeld(options map[string]string) (*held, error) {
 	cmd := &cobra.Command{}
 	h.addFlags(cmd, "")
 	for name, value := range options {
-		if value == "-1" && name == "tos" || value == "0" && (name == "nr-io-queues" || name == "queue-size" || name == "reconnect-delay") {
-			continue // the default
-		}
 		if name == "persistent" { // of a discovery controller
 			continue
 		}
+		known := slices.ContainsFunc(allOptions(), func(o hostconfig.Option) bool { return o.Name == name && o.Unset != "" && o.Unset == value })
+		if known { // the default
+			continue
+		}
 		if err := cmd.Flags().Set(name, value); err != nil {
-			return nil, usage("%s: %v", name, err)
+			return nil, failure.Usagef("%s: %v", name, err)
 		}
 	}
 	return &h, nil
 }
 
-// heldFlags are the flags of a held connection.
-var heldFlags = []string{
-	"transport", "provider", "windows", "traddr", "trsvcid", "nqn", "host-traddr", "host-iface", "hostnqn", "hostid",
-	"dhchap-secret", "dhchap-ctrl-secret", "nr-io-queues", "queue-size", "keep-alive-tmo", "tos", "disable-sqflow",
-	"timeout", "ack-timeout", "rcvbuf", "congestion", "reconnect-delay", "ctrl-loss-tmo", "fast_io_fail_tmo", "duplicate-connect",
-	"iopolicy",
-}
-
 // settings are the flags of a command line that say something about a connection.
 func settings(cmd *cobra.Command) map[string]string {
 	given := map[string]string{}
-	for _, name := range heldFlags {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
-			given[name] = f.Value.String()
+	values := new(held).values()
+	for _, o := range allOptions() {
+		f := cmd.Flags().Lookup(o.Name)
+		if values[o.Name] == nil || f == nil || !f.Changed {
+			continue
 		}
-	}
-	for _, name := range []string{"dhchap-secret", "dhchap-ctrl-secret"} {
-		if path, ok := strings.CutPrefix(given[name], secretFile); ok {
+		given[o.Name] = f.Value.String()
+		if path, ok := strings.CutPrefix(given[o.Name], secretFile); ok && o.Secret {
 			if whole, err := filepath.Abs(path); err == nil {
-				given[name] = secretFile + whole
+				given[o.Name] = secretFile + whole
 			}
 		}
 	}
@@ -116,13 +96,13 @@ func settings(cmd *cobra.Command) map[string]string {
 // over returns options of a file with those of the command line in their place, but
 // for what says who and where the controller is.
 func over(file hostconfig.Options, given map[string]string) map[string]string {
-	all := map[string]string{}
-	for name, v := range file {
-		all[name] = v
+	all := maps.Clone(map[string]string(file))
+	if all == nil {
+		all = map[string]string{}
 	}
-	for name, v := range given {
-		if !slices.Contains([]string{"transport", "traddr", "trsvcid", "nqn"}, name) {
-			all[name] = v
+	for _, o := range allOptions() {
+		if v, is := given[o.Name]; is && !o.Where {
+			all[o.Name] = v
 		}
 	}
 	return all
@@ -130,25 +110,15 @@ func over(file hostconfig.Options, given map[string]string) map[string]string {
 
 // checkHeld checks what addr does not.
 func (h *held) checkHeld() error {
-	for _, r := range refusedOptions {
-		if v := *h.refused[r.name]; v != "" && v != "false" && v != "0" {
-			return usage("--%s: %s", r.name, r.why)
-		}
+	if err := checkRefused(h.flags); err != nil {
+		return err
 	}
-	const most = math.MaxInt32 / 1000
-	switch {
-	case h.reconnectDelay < 1 || h.reconnectDelay > most:
-		return usage("--reconnect-delay %d: 1 to %d seconds", h.reconnectDelay, most)
-	case h.ctrlLoss < -1 || h.ctrlLoss > most:
-		return usage("--ctrl-loss-tmo %d: -1 to %d seconds", h.ctrlLoss, most)
-	case h.fastIOFail < -1 || h.fastIOFail > most:
-		return usage("--fast_io_fail_tmo %d: -1 to %d seconds", h.fastIOFail, most)
-	case h.keepAlive < 0 || h.keepAlive > most:
-		return usage("--keep-alive-tmo %d: 0 to %d seconds", h.keepAlive, most)
+	if err := checkBounds(h.values()); err != nil {
+		return err
 	}
 	if h.policy != "" {
 		if _, err := multipath.ParsePolicy(h.policy); err != nil {
-			return usage("--iopolicy %v", err)
+			return failure.Usagef("--iopolicy %v", err)
 		}
 	}
 	return nil
@@ -182,10 +152,10 @@ func (h *held) wanted() (connections.Wanted, nvmeof.HostIdentity, error) {
 		return w, nvmeof.HostIdentity{}, err
 	}
 	if h.nqn == "" {
-		return w, nvmeof.HostIdentity{}, usage("--nqn is missing: the subsystem; `nvmeof discover` lists them")
+		return w, nvmeof.HostIdentity{}, failure.Usagef("--nqn is missing: the subsystem; `nvmeof discover` lists them")
 	}
 	if h.nqn == string(nvmeof.DiscoveryNQN) {
-		return w, nvmeof.HostIdentity{}, usage("--nqn %s is the name of discovery controllers: use nvmeof discover --persistent, or nvmeof connect-all", h.nqn)
+		return w, nvmeof.HostIdentity{}, failure.Usagef("--nqn %s is the name of discovery controllers: use nvmeof discover --persistent, or nvmeof connect-all", h.nqn)
 	}
 	identity, err := h.identity()
 	w = connections.Wanted{NQN: h.nqn, HostNQN: string(identity.NQN), Traddr: addr.Addr().String(), Trsvcid: fmt.Sprint(addr.Port()), HostTraddr: h.hostTraddr}
@@ -308,9 +278,9 @@ func explain(ctx context.Context, err error, id nvmeof.HostIdentity) error {
 	if isStranger(err) {
 		err = fmt.Errorf("%w\nThis host is %s; on a target of ours: --allow-host %s", err, id.NQN, id.NQN)
 	}
-	var use usageError
+	var use failure.Usage
 	if errors.As(err, &use) {
 		return err
 	}
-	return &connectError{Err: err}
+	return &failure.Connect{Err: err}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
@@ -74,7 +75,7 @@ func newCheckDHCHAPKey() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if text == "" {
-				return usage("Key not specified: --key, as nvmeof gen-dhchap-key prints it")
+				return failure.Usagef("Key not specified: --key, as nvmeof gen-dhchap-key prints it")
 			}
 			s, err := checkKey(text)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
@@ -26,7 +27,7 @@ func (c *connection) identity() (nvmeof.HostIdentity, error) {
 	if c.hostNQN != "" || c.hostID != "" {
 		h, err := nvmeof.ParseHostIdentity(c.hostNQN, c.hostID)
 		if err != nil {
-			return h, usage("--hostnqn, --hostid: %v", err)
+			return h, failure.Usagef("--hostnqn, --hostid: %v", err)
 		}
 		return h, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
@@ -27,7 +28,7 @@ nvmeof list-subsys -v shows it.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := multipath.ParsePolicy(args[0]); err != nil {
-				return usage("iopolicy %v", err)
+				return failure.Usagef("iopolicy %v", err)
 			}
 			all, err := connections.All(cmd.Context(), runDir())
 			errs := []error{err}
@@ -43,7 +44,7 @@ nvmeof list-subsys -v shows it.`,
 			if err := errors.Join(errs...); err != nil || found > 0 {
 				return err
 			}
-			return usage("there is no such subsystem: nvmeof list-subsys shows what processes of this user hold")
+			return failure.Usagef("there is no such subsystem: nvmeof list-subsys shows what processes of this user hold")
 		},
 	}
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "nqn name")

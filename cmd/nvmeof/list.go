@@ -13,6 +13,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
@@ -35,7 +36,7 @@ the NBD sockets by which to use it.`,
 			if verbose > 0 {
 				formats = map[string]func(io.Writer, []nvmecli.Subsystem) error{"normal": nvmecli.ListVerboseText, "json": nvmecli.ListVerboseJSON}
 			}
-			print, err := pick(format, formats)
+			print, err := failure.Pick(format, formats)
 			if err != nil {
 				return err
 			}
@@ -164,7 +165,7 @@ func nameStates(ctx context.Context, c *host.Controller, ids []capsule.NSID, way
 // connect connects to a subsystem.
 func (s *session) connect(ctx context.Context, nqn string) (*host.Controller, error) {
 	if nqn == "" {
-		return nil, usage("--nqn is missing: the subsystem; `nvmeof discover` lists them")
+		return nil, failure.Usagef("--nqn is missing: the subsystem; `nvmeof discover` lists them")
 	}
 	o, err := s.flags.options(s.addr, nqn)
 	if err != nil {

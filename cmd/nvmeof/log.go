@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 )
 
@@ -13,7 +14,7 @@ import (
 func newLog(format, level string, out io.Writer) (*zap.Logger, error) {
 	lvl, err := zapcore.ParseLevel(level)
 	if err != nil {
-		return nil, usage("--log-level: %v", err)
+		return nil, failure.Usagef("--log-level: %v", err)
 	}
 	console := format == "console" || format == "auto" && terminal.Is(out)
 	cfg := zap.NewProductionEncoderConfig()
@@ -25,7 +26,7 @@ func newLog(format, level string, out io.Writer) (*zap.Logger, error) {
 	case format == "json" || format == "auto":
 		enc = zapcore.NewJSONEncoder(cfg)
 	default:
-		return nil, usage("--log-format %s: it is auto, console or json", format)
+		return nil, failure.Usagef("--log-format %s: it is auto, console or json", format)
 	}
 	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(out)), lvl)), nil
 }

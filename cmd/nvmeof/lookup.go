@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
@@ -48,9 +49,9 @@ func addressOf(ctx context.Context, r resolver, what, name string) (string, erro
 	var unknown *net.DNSError
 	switch {
 	case errors.As(err, &unknown) && unknown.IsNotFound:
-		return name, usage("%s: %s is no IP address, and no name that this machine knows (getent ahosts NAME tells): give an address", what, nvmeof.Printable(name))
+		return name, failure.Usagef("%s: %s is no IP address, and no name that this machine knows (getent ahosts NAME tells): give an address", what, nvmeof.Printable(name))
 	case err != nil:
-		return name, &connectError{Err: fmt.Errorf("%s %s: looking the name up: %w; an IP address needs no look-up", what, nvmeof.Printable(name), err)}
+		return name, &failure.Connect{Err: fmt.Errorf("%s %s: looking the name up: %w; an IP address needs no look-up", what, nvmeof.Printable(name), err)}
 	}
 	return found[0].Unmap().String(), nil
 }

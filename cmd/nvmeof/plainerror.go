@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
@@ -42,7 +43,7 @@ func complain(w io.Writer, err error) {
 // error, or an object on the standard output with -o json.
 func statusFailure(cmd *cobra.Command, err error, advise func(capsule.Status) string) error {
 	var status *host.StatusError
-	var connect *connectError
+	var connect *failure.Connect
 	if !errors.As(err, &status) || errors.As(err, &connect) {
 		return err
 	}

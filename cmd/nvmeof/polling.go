@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
@@ -26,7 +27,7 @@ func parsePolling(s string) (nvmeof.Polling, error) {
 	case "never":
 		return nvmeof.PollNever, nil
 	}
-	return 0, usage("--polling %s: it is one of adaptive, always, auto, never", s)
+	return 0, failure.Usagef("--polling %s: it is one of adaptive, always, auto, never", s)
 }
 
 // singleProcessor reports whether the machine has one. Somebody who lets a target have

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rdmatools"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -39,7 +40,7 @@ func (d *rdmaDevices) Address(ctx context.Context, name string) (netip.Addr, err
 	}
 	a, err := nvmeof.ParseAddress(text, "")
 	if err != nil {
-		return netip.Addr{}, usage("%v", err)
+		return netip.Addr{}, failure.Usagef("%v", err)
 	}
 	return a.Addr(), nil
 }
@@ -76,7 +77,7 @@ func (d *rdmaDevices) here(ctx context.Context, own string, say io.Writer) (neti
 	case 1:
 		return all[0], nil
 	}
-	_, err = fmt.Fprintf(say, "at the first address of this machine; it has also %s\n", list(addressTexts(all[1:])))
+	_, err = fmt.Fprintf(say, "at the first address of this machine; it has also %s\n", failure.List(addressTexts(all[1:])))
 	return all[0], err
 }
 
@@ -97,7 +98,7 @@ func (d *rdmaDevices) Towards(server netip.Addr, own string, say io.Writer) (rdm
 
 func (d *rdmaDevices) checkProvider() error {
 	if !isTransport(d.provider) {
-		return usage("--provider %s: want %s", d.provider, transportHelp)
+		return failure.Usagef("--provider %s: want %s", d.provider, transportHelp)
 	}
 	return nil
 }

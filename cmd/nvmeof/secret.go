@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
@@ -25,12 +26,12 @@ func parseSecret(s string) (auth.Key, error) {
 func (c *connection) secrets(o *host.Options) (err error) {
 	if c.secret != "" {
 		if o.DHCHAPSecret, err = parseSecret(c.secret); err != nil {
-			return usage("--dhchap-secret: %v", err)
+			return failure.Usagef("--dhchap-secret: %v", err)
 		}
 	}
 	if c.ctrlSecret != "" {
 		if o.DHCHAPCtrlSecret, err = parseSecret(c.ctrlSecret); err != nil {
-			return usage("--dhchap-ctrl-secret: %v", err)
+			return failure.Usagef("--dhchap-ctrl-secret: %v", err)
 		}
 	}
 	return nil

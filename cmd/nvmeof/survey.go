@@ -13,9 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/nvmeof/hostconfig"
 )
 
 // survey reads the logs of several discovery controllers, or follows them.
@@ -47,7 +48,7 @@ func (f *finder) survey(cmd *cobra.Command, entries []hostconfig.Entry, show fun
 	}
 	failed := discovery.Run(cmd.Context(), config, s.dialer(), seeds...)
 	if failed != nil && !errors.Is(failed, context.Canceled) {
-		failed = &connectError{Err: failed}
+		failed = &failure.Connect{Err: failed}
 	}
 	return errors.Join(err, failed)
 }

@@ -54,7 +54,7 @@ var directions = []direction{
 	{"nvmeof/auth", []string{"capsule"}, nil},
 	{"nvmeof/config", []string{"nvmeof"}, []string{uuid, yaml}},
 	{"nvmeof/discovery", []string{"nvmeof", "nvmeof/host", "capsule"}, nil},
-	{"nvmeof/hostconfig", []string{"nvmeof", "nvmeof/config"}, []string{uuid}},
+	{"cmd/nvmeof/internal/hostconfig", []string{"nvmeof", "nvmeof/config"}, []string{uuid}},
 	{"nvmeof/namedfile", nil, []string{xsys}},
 	{"nvmeof/control", []string{"nvmeof", "nvmeof/namedfile", "nvmeof/config", "nvmeof/target", "nvmeof/auth", "capsule", "rdmatransport", "backend", "backend/block",
 		"backend/file", "backend/memory"}, []string{zap, uuid, xnet}},

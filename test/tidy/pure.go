@@ -24,7 +24,7 @@ var purePackages = []string{
 	"nvmeof/target/internal/sealed",
 	"nvmeof/target/internal/state",
 	"nvmeof/config",
-	"nvmeof/hostconfig",
+	"cmd/nvmeof/internal/hostconfig",
 	"nvmeof/nbd/internal/wire",
 	"cmd/nvmeof/internal/perftest",
 }

@@ -22,7 +22,7 @@ func wantSound(t *testing.T, r Result) {
 			if err != nil || checked != v {
 				t.Errorf("%s=%q was not checked: %q, %v", name, v, checked, err)
 			}
-			if n, err := strconv.Atoi(v); o.kind == kindNumber && (err != nil || n < o.min || n > o.max) {
+			if n, err := strconv.Atoi(v); o.kind == kindNumber && v != o.Unset && (err != nil || !o.InRange(n)) {
 				t.Errorf("%s=%s is out of range", name, v)
 			}
 		}

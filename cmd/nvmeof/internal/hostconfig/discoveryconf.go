@@ -37,7 +37,7 @@ func (r *Result) line(file string, line int, words []string) (Options, bool) {
 			fix := "options look like --traddr=192.0.2.1"
 			if name, ok := strings.CutPrefix(word, "--"); ok {
 				name, _, _ = strings.Cut(name, "=")
-				fix = didYouMean(name, names(func(o *option) string { return o.name }))
+				fix = didYouMean(name, names(func(o *Option) string { return o.Name }))
 			} else if word == "-d" {
 				fix = "write --disable-sqflow"
 			}
@@ -49,7 +49,7 @@ func (r *Result) line(file string, line int, words []string) (Options, bool) {
 		case o.kind == kindFlag:
 			value = "true"
 		case len(words) == 0:
-			r.problem(file, line, "", "--%s needs a value", o.name)
+			r.problem(file, line, "", "--%s needs a value", o.Name)
 			return nil, false
 		default:
 			value, words = words[0], words[1:]
@@ -59,13 +59,13 @@ func (r *Result) line(file string, line int, words []string) (Options, bool) {
 			r.problem(file, line, "", "%v", err)
 			return nil, false
 		}
-		all[o.name] = checked
+		all[o.Name] = checked
 	}
 	return all, true
 }
 
 // splitOption reads "--name=value", "--name", "-xvalue" and "-x".
-func splitOption(word string) (o *option, value string, given bool) {
+func splitOption(word string) (o *Option, value string, given bool) {
 	if name, ok := strings.CutPrefix(word, "--"); ok {
 		name, value, given = strings.Cut(name, "=")
 		return find(name), value, given

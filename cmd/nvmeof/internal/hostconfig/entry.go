@@ -39,7 +39,7 @@ func (e *Entry) String() string {
 	var b strings.Builder
 	b.WriteString(e.Where() + ":")
 	for _, name := range slices.Sorted(maps.Keys(e.Options)) {
-		if o := find(name); o != nil && o.secret {
+		if o := find(name); o != nil && o.Secret {
 			continue
 		}
 		b.WriteString(" " + name + "=" + nvmeof.Printable(e.Options[name]))

@@ -126,7 +126,7 @@ func TestJSON(t *testing.T) {
 		{"no name", `[{"subsystems":[{"ports":[]}]}]`, "bad f:1:1: nqn of the subsystem is missing"},
 		{"deep", strings.Repeat("[", 20), "bad f:1:1: more than 16 lists and objects within each other"},
 		{"number", `[{"subsystems":[{"nqn":"a","ports":[{"transport":"rdma","traddr":"192.0.2.1","queue_size":99999}]}]}]`,
-			"bad f:1:1: queue-size is 99999: want a number from 0 to 1024"},
+			"bad f:1:1: queue-size is 99999: want a number from 2 to 1024"},
 		{"list for a value", `[{"subsystems":[{"nqn":["a"]}]}]`, "bad f:1:1: nqn is a list or an object: want a single value"},
 	} {
 		t.Run(c.name, func(t *testing.T) { want(t, ParseJSON(testFile, []byte(c.text)), c.want) })

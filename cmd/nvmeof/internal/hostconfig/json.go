@@ -106,7 +106,7 @@ func (d *document) port(v *value, common Options) {
 		}
 		o := findJSON(m.name)
 		if o == nil {
-			all := append(names(func(o *option) string { return o.json }), "discovery")
+			all := append(names(func(o *Option) string { return o.JSON }), "discovery")
 			d.result.warn(d.file, m.value.line, didYouMean(m.name, all), "%s is ignored", nvmeof.Printable(m.name))
 			continue
 		}
@@ -118,15 +118,15 @@ func (d *document) port(v *value, common Options) {
 }
 
 // take reads a member into an option; one that is missing or null changes nothing.
-func (d *document) take(to Options, v *value, o *option) bool {
+func (d *document) take(to Options, v *value, o *Option) bool {
 	if v == nil || v.kind == nullValue {
 		return true
 	}
 	if v.kind == listValue || v.kind == objectValue {
-		d.result.problem(d.file, v.line, "", "%s is a list or an object: want a single value", o.name)
+		d.result.problem(d.file, v.line, "", "%s is a list or an object: want a single value", o.Name)
 		return false
 	}
-	if o.secret && v.text == "none" { // what libnvme writes where there is no key
+	if o.Secret && v.text == "none" { // what libnvme writes where there is no key
 		return true
 	}
 	text, err := o.check(v.text)
@@ -134,7 +134,7 @@ func (d *document) take(to Options, v *value, o *option) bool {
 		d.result.problem(d.file, v.line, "", "%v", err)
 		return false
 	}
-	to[o.name] = text
+	to[o.Name] = text
 	return true
 }
 

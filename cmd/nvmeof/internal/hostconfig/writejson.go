@@ -62,8 +62,8 @@ func findOr[T any](list *[]*T, is func(*T) bool, fresh *T) *T {
 func (e *Entry) port() (p jsonPort) {
 	for i := range options {
 		o := &options[i]
-		if text, given := e.Options[o.name]; given && o.json != "" {
-			p = append(p, jsonMember{o.json, text, o.kind == kindNumber || o.kind == kindFlag})
+		if text, given := e.Options[o.Name]; given && o.JSON != "" {
+			p = append(p, jsonMember{o.JSON, text, o.kind == kindNumber || o.kind == kindFlag})
 		}
 	}
 	if n := e.NQN(); e.Discovery && n != string(nvmeof.DiscoveryNQN) {

@@ -31,18 +31,18 @@ func (f *iniFile) assign(line int, s string) {
 		return
 	}
 	if fix := f.misplaced(o); fix != "" {
-		f.result.problem(f.name, line, fix, "%s does not belong into [%s]", o.name, f.section)
+		f.result.problem(f.name, line, fix, "%s does not belong into [%s]", o.Name, f.section)
 		return
 	}
 	if value == "" && (o.class == classNQN) {
-		f.result.problem(f.name, line, "give it a value, or remove it", "%s is empty", o.name)
+		f.result.problem(f.name, line, "give it a value, or remove it", "%s is empty", o.Name)
 		return
 	}
 	f.set(f.options(), o, line, value)
 }
 
 // findINI is an option by its one spelling in this format.
-func findINI(key string) *option {
+func findINI(key string) *Option {
 	if o := find(key); o != nil && o.class != classCommand && key != "fast_io_fail_tmo" {
 		return o
 	}
@@ -50,17 +50,17 @@ func findINI(key string) *option {
 }
 
 func iniNames() []string {
-	return names(func(o *option) string {
+	return names(func(o *Option) string {
 		if o.class == classCommand {
 			return ""
 		}
-		return strings.ReplaceAll(o.name, "_", "-")
+		return strings.ReplaceAll(o.Name, "_", "-")
 	})
 }
 
 // misplaced is where an option belongs that does not belong into the current
 // section, or "".
-func (f *iniFile) misplaced(o *option) string {
+func (f *iniFile) misplaced(o *Option) string {
 	switch {
 	case o.class == classAddress:
 		return "addresses stand on a line controller = transport=rdma;traddr=..."
@@ -87,7 +87,7 @@ func (f *iniFile) options() Options {
 
 // set checks and stores a value; an empty one stands for the host's own default. A
 // mistake about who the host is takes the file away.
-func (f *iniFile) set(to Options, o *option, line int, value string) bool {
+func (f *iniFile) set(to Options, o *Option, line int, value string) bool {
 	if value != "" {
 		checked, err := o.check(value)
 		if err != nil {
@@ -97,7 +97,7 @@ func (f *iniFile) set(to Options, o *option, line int, value string) bool {
 		}
 		value = checked
 	}
-	to[o.name] = value
+	to[o.Name] = value
 	return true
 }
 
@@ -117,17 +117,17 @@ func (f *iniFile) controller(line int, text string) {
 			f.result.problem(f.name, line, didYouMean(key, iniNames()), "%s is no key of a controller", nvmeof.Printable(word))
 			return
 		case o.class == classSecurity:
-			f.result.problem(f.name, line, "move it to the section: it belongs to host and subsystem, whatever the path", "%s stands on a controller line", o.name)
+			f.result.problem(f.name, line, "move it to the section: it belongs to host and subsystem, whatever the path", "%s stands on a controller line", o.Name)
 			return
 		case o.class != classAddress && o.class != classTunable:
-			f.result.problem(f.name, line, "move it to the section", "%s does not belong on a controller line", o.name)
+			f.result.problem(f.name, line, "move it to the section", "%s does not belong on a controller line", o.Name)
 			return
 		case o.class == classAddress && value == "":
-			f.result.problem(f.name, line, "give it a value, or remove it", "%s is empty", o.name)
+			f.result.problem(f.name, line, "give it a value, or remove it", "%s is empty", o.Name)
 			return
 		}
-		if _, twice := p.options[o.name]; twice {
-			f.result.problem(f.name, line, "each path is a line of its own", "%s stands there twice", o.name)
+		if _, twice := p.options[o.Name]; twice {
+			f.result.problem(f.name, line, "each path is a line of its own", "%s stands there twice", o.Name)
 			return
 		}
 		if !f.set(p.options, o, line, value) {
