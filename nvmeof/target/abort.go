@@ -2,7 +2,6 @@ package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 // notAborted is bit 0 of Abort's result.
@@ -14,16 +13,16 @@ const maxAborts = 4
 
 // abort ends a command early, and is answered after it (NVMe base 2.0, 5.1). On
 // the admin queue only Asynchronous Event Requests take long enough.
-func abort(c *Controller, r *command.Request) capsule.Status {
-	f := r.Cmd.Abort()
-	r.Result = notAborted
+func abort(c *Controller, r *request) capsule.Status {
+	f := r.cmd.Abort()
+	r.result = notAborted
 	if c.aborts == maxAborts {
 		return capsule.StatusAbortLimitExceeded // until one of the others is done
 	}
 	if f.SQID == 0 {
 		if held, ok := c.events.Take(f.CID); ok {
-			held.Finish(capsule.StatusAbortRequested | capsule.StatusDNR)
-			r.Result = 0
+			held.finish(capsule.StatusAbortRequested | capsule.StatusDNR)
+			r.result = 0
 		}
 		return capsule.StatusSuccess
 	}
@@ -36,12 +35,12 @@ func abort(c *Controller, r *command.Request) capsule.Status {
 		c.do(func() {
 			c.aborts--
 			if aborted {
-				r.Result = 0
+				r.result = 0
 			}
-			r.Finish(capsule.StatusSuccess)
+			r.finish(capsule.StatusSuccess)
 		})
 	}
-	if !q.Shard.Do(func() { q.Abort(f.CID, ended) }) {
+	if !q.shard.Do(func() { q.abort(f.CID, ended) }) {
 		c.aborts--
 		return capsule.StatusSuccess
 	}

@@ -84,7 +84,7 @@ func TestAbortWhileFetching(t *testing.T) {
 	a := admin.start(adminCommand(capsule.AdminAbort, capsule.Abort{SQID: 1, CID: 5}, nil))
 	io.turns(2)
 	a.wantPending()
-	io.call(func() { io.q.Requests[c.index].Ready() })
+	io.call(func() { io.q.requests[c.index].ready() })
 	if r := <-c.response; r.status != capsule.StatusAbortRequested|dnr {
 		t.Errorf("command: %v", r.status)
 	}
@@ -112,7 +112,7 @@ func TestAbortLimit(t *testing.T) {
 	}
 	admin.wantStatus(capsule.StatusAbortLimitExceeded, adminCommand(capsule.AdminAbort, capsule.Abort{SQID: 1, CID: maxAborts}, nil))
 	for _, c := range pending {
-		io.call(func() { io.q.Requests[c.index].Ready() })
+		io.call(func() { io.q.requests[c.index].ready() })
 		<-c.response
 	}
 	for _, a := range aborts {

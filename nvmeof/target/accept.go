@@ -169,7 +169,7 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 // admitQueue maps the queue's memory and accepts the connection in its shard.
 func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string) {
 	cfg := fabric.TargetConfig{
-		Shard: q.Shard, Domain: q.worker.device.site.Domain, Attrs: q.worker.device.attrs, Handler: q,
+		Shard: q.shard, Domain: q.worker.device.site.Domain, Attrs: q.worker.device.attrs, Handler: q,
 		Depth: int(q.entries), InCapsule: t.cfg.InCapsule, MaxData: t.cfg.MaxData,
 		MaxDescriptors: maxDescriptors, MaxPieces: 1, PlainSend: t.cfg.PlainSend,
 	}
@@ -192,7 +192,7 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 		t.memory.Add(-need)
 		return errors.Join(rdmatransport.ErrClosed, fq.Free()).Error()
 	}
-	if !q.Shard.Do(func() { q.accept(fq, req) }) {
+	if !q.shard.Do(func() { q.accept(fq, req) }) {
 		q.onClosed()
 	}
 	return ""

@@ -178,13 +178,10 @@ func (c *Controller) dismiss(why string) {
 	})
 }
 
-// An ioController is a controller as its I/O queues know it.
-type ioController Controller
-
 const mayWrite = "Subsystem.SetAccess or SetHost with AccessWrite"
 
-// Refused says once why a host that tries to write may not.
-func (c *ioController) Refused(ns *storage.Namespace) {
+// refusedWrite says once why a host that tries to write may not.
+func (c *Controller) refusedWrite(ns *storage.Namespace) {
 	if c.protested.Load() || c.protested.Swap(true) {
 		return
 	}

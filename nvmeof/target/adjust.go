@@ -88,7 +88,7 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	patience := max(min(s.target.fetchPatience, limit/2), time.Millisecond)
-	if !s.target.urge(quiet, late.C, patience, func(q *queue) bool { return q.HoldsUp(n.ns) }) {
+	if !s.target.urge(quiet, late.C, patience, func(q *queue) bool { return q.holdsUp(n.ns) }) {
 		n.ns.Unshut()
 		return fmt.Errorf("namespace %d of %s: commands have not finished within %v; it goes on", n.ns.ID, s.nqn, limit)
 	}

@@ -48,7 +48,7 @@ func (c *Controller) joinQueue(q *queue, id capsule.QID) refusal {
 		return passing(badQID, "queue identifier is in use")
 	case old != nil:
 		// The host gave the old queue up before we noticed that it is gone.
-		old.Shard.Do(func() { old.disconnect("replaced by a new connection of the same queue") })
+		old.shard.Do(func() { old.disconnect("replaced by a new connection of the same queue") })
 		return passing(badQID, "queue identifier is in use")
 	}
 	c.queues[id] = q
@@ -67,7 +67,7 @@ func (c *Controller) dropQueues(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, q := range c.queues {
-		q.Shard.Do(func() { q.disconnect(why) })
+		q.shard.Do(func() { q.disconnect(why) })
 	}
 }
 
@@ -78,7 +78,7 @@ func (c *Controller) partQueues() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, q := range c.queues {
-		q.Shard.Do(q.part)
+		q.shard.Do(q.part)
 	}
 }
 

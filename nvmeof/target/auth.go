@@ -11,7 +11,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 const (
@@ -33,8 +32,8 @@ type authentication struct {
 	locked   bool             // nothing but authentication is executed
 	exchange *auth.Controller // the authenticator's while busy; nil before the first
 	busy     bool
-	ctrlKey  bool             // the exchange has a key to prove the controller with
-	last     *command.Request // the last of an exchange that failed; the queue ends soon after it is done
+	ctrlKey  bool     // the exchange has a key to prove the controller with
+	last     *request // the last of an exchange that failed; the queue ends soon after it is done
 	timer    shard.Timer
 }
 
@@ -75,7 +74,7 @@ func (q *queue) lock() bool {
 
 func (q *queue) startAuthTimer() {
 	q.auth.timer.Func = q.authTimedOut
-	q.Shard.SetTimer(&q.auth.timer, authTimeout)
+	q.shard.SetTimer(&q.auth.timer, authTimeout)
 }
 
 // beforeAuth reports whether a locked queue executes the command.
@@ -85,20 +84,20 @@ func beforeAuth(cmd *capsule.Command) bool {
 }
 
 // refuseLocked answers a command that comes too early.
-func (q *queue) refuseLocked(r *command.Request) {
+func (q *queue) refuseLocked(r *request) {
 	q.target.authCounts.refused.Add(1)
-	r.Finish(capsule.StatusAuthenticationRequired | capsule.StatusDNR)
+	r.finish(capsule.StatusAuthenticationRequired | capsule.StatusDNR)
 }
 
 // checkAuth judges the fields of Authentication Send and Receive before their data
 // is moved. Where the host has no key there is nothing to prove.
-func checkAuth(q *queue, r *command.Request) capsule.Status {
-	f := r.Cmd.Auth()
+func checkAuth(q *queue, r *request) capsule.Status {
+	f := r.cmd.Auth()
 	switch {
 	case q.auth.exchange == nil && q.hostEntry().DHCHAPKey.IsZero():
 		return capsule.StatusInvalidOpcode | capsule.StatusDNR
 	case f.SECP != capsule.SecurityProtocol, f.SPSP0 != 1, f.SPSP1 != 1,
-		f.Length == 0, f.Length > maxAuthData, uint64(f.Length) != uint64(r.Link.Length()):
+		f.Length == 0, f.Length > maxAuthData, uint64(f.Length) != uint64(r.link.Length()):
 		return invalidField
 	}
 	return capsule.StatusSuccess
@@ -108,8 +107,8 @@ func authLength(_ *Controller, cmd *capsule.Command) uint64 { return uint64(cmd.
 
 // authSend takes a message of the host. It is answered when the message has been
 // worked on.
-func authSend(_ *Controller, r *command.Request) capsule.Status {
-	q := queueOf(r)
+func authSend(_ *Controller, r *request) capsule.Status {
+	q := r.queue
 	a := &q.auth
 	if a.busy || a.last != nil {
 		return capsule.StatusCommandSequence | capsule.StatusDNR
@@ -121,8 +120,8 @@ func authSend(_ *Controller, r *command.Request) capsule.Status {
 		}
 	}
 	a.busy = true
-	ok := q.target.authenticator.offer(authJob{a.exchange, bytes.Clone(r.Data), func() {
-		q.Shard.Do(func() { q.authReceived(r) })
+	ok := q.target.authenticator.offer(authJob{a.exchange, bytes.Clone(r.data), func() {
+		q.shard.Do(func() { q.authReceived(r) })
 	}})
 	if !ok {
 		a.busy = false
@@ -160,7 +159,7 @@ func (t *Target) nextSequence() auth.Sequence {
 }
 
 // authReceived goes on in the shard when a message has been worked on.
-func (q *queue) authReceived(r *command.Request) {
+func (q *queue) authReceived(r *request) {
 	a := &q.auth
 	a.busy = false
 	if !q.failed {
@@ -174,21 +173,21 @@ func (q *queue) authReceived(r *command.Request) {
 			q.authFailed()
 		}
 	}
-	r.Finish(capsule.StatusSuccess)
+	r.finish(capsule.StatusSuccess)
 }
 
 // authReceive gives the host the message that is due to it, followed by zeroes.
-func authReceive(_ *Controller, r *command.Request) capsule.Status {
-	q := queueOf(r)
+func authReceive(_ *Controller, r *request) capsule.Status {
+	q := r.queue
 	a := &q.auth
 	if a.busy || a.exchange == nil {
 		return invalidField
 	}
 	m := a.exchange.Pending()
-	if m == nil || len(m) > len(r.Data) {
+	if m == nil || len(m) > len(r.data) {
 		return invalidField
 	}
-	copy(r.Data, m)
+	copy(r.data, m)
 	switch a.exchange.Sent(); a.exchange.State() {
 	case auth.StateDone:
 		q.authenticated()
@@ -201,7 +200,7 @@ func authReceive(_ *Controller, r *command.Request) capsule.Status {
 // authenticated is the good end of an exchange.
 func (q *queue) authenticated() {
 	a, c := &q.auth, q.controller
-	q.Shard.StopTimer(&a.timer)
+	q.shard.StopTimer(&a.timer)
 	q.target.authCounts.succeeded.Add(1)
 	if q == c.admin && !c.owns {
 		if no := c.own(true); no.refused() {

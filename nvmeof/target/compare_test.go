@@ -8,7 +8,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 // TestCompare is row 78, on a store with a view and on one without.
@@ -56,7 +55,7 @@ func TestCompare(t *testing.T) {
 func (f *fixture) wantScratchFree(io *hostQueue) {
 	f.t.Helper()
 	io.call(func() {
-		if n := io.q.worker.Scratch.Free(); n != command.ScratchSize {
+		if n := io.q.worker.scratch.Free(); n != scratchSize {
 			f.t.Errorf("%d bytes of scratch memory are free, want all", n)
 		}
 	})
@@ -77,7 +76,7 @@ func TestVerify(t *testing.T) {
 	var read int64
 	next := int64(512)
 	for _, r := range s.ops() {
-		if r.Op != backend.OpRead || r.Offset != next || r.Length > command.Chunk {
+		if r.Op != backend.OpRead || r.Offset != next || r.Length > scratchChunk {
 			t.Errorf("operation %+v, want a read at %d", r, next)
 		}
 		next += r.Length
@@ -108,7 +107,7 @@ func TestScratchRunsOut(t *testing.T) {
 	}
 	heir := second.start(ioCommand(capsule.IOVerify, 2, capsule.ReadWrite{Blocks: 2048}, nil))
 	heir.wantPending()
-	if n := s.inFlight(); n != command.ScratchSize/command.Chunk {
+	if n := s.inFlight(); n != scratchSize/scratchChunk {
 		t.Errorf("%d reads at the store, want one for each scratch buffer", n)
 	}
 	first.fail(&rdmaError{})

@@ -6,7 +6,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 const invalidField = capsule.StatusInvalidField | capsule.StatusDNR
@@ -67,9 +66,9 @@ func (no refusal) settle(t *Target, mark uint64) refusal {
 
 // connect carries out a Connect command on a queue that is not connected yet,
 // with its 1024 bytes of data (NVMe base 2.0, 6.3).
-func (q *queue) connect(r *command.Request) capsule.Status {
-	f := r.Cmd.Connect()
-	d, err := capsule.DecodeConnectData(r.Data)
+func (q *queue) connect(r *request) capsule.Status {
+	f := r.cmd.Connect()
+	d, err := capsule.DecodeConnectData(r.data)
 	if err != nil {
 		return capsule.StatusSGLDataLength | capsule.StatusDNR
 	}
@@ -88,19 +87,19 @@ func (q *queue) connect(r *command.Request) capsule.Status {
 	}
 	if no = no.settle(q.target, mark); no.refused() {
 		q.logRefusal(f, &d, no)
-		r.Result = no.at.Result()
+		r.result = no.at.Result()
 		return no.status
 	}
 	q.wire.SetEntries(int(f.SQSIZE) + 1)
 	if f.CATTR&capsule.ConnectNoFlowControl != 0 {
 		q.wire.DisableFlowControl()
 	}
-	q.Shard.StopTimer(&q.timer)
+	q.shard.StopTimer(&q.timer)
 	locked := q.lock()
 	if !locked {
 		q.heard()
 	}
-	r.Result = capsule.ConnectResponse{CNTLID: q.controller.id, ATR: locked}.Result()
+	r.result = capsule.ConnectResponse{CNTLID: q.controller.id, ATR: locked}.Result()
 	return capsule.StatusSuccess
 }
 
@@ -199,8 +198,6 @@ func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 		return no
 	}
 	q.controller = c
-	q.Durable = &c.durable
-	q.Client, q.View, q.HostID = (*ioController)(c), &c.view, c.hostID
-	c.log.Debug("I/O queue connected", zap.Uint16("qid", uint16(q.id)), zap.Int("shard", int(q.worker.Index)))
+	c.log.Debug("I/O queue connected", zap.Uint16("qid", uint16(q.id)), zap.Int("shard", int(q.worker.place.Index)))
 	return refusal{}
 }

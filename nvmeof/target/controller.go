@@ -11,7 +11,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
@@ -37,7 +36,7 @@ type Controller struct {
 	props    state.Properties
 	keep     state.KeepAlive
 	timer    shard.Timer // keep alive
-	events   state.Events[*command.Request]
+	events   state.Events[*request]
 	features features
 	changed  state.ChangedNamespaces
 	sights   state.Sightings
@@ -75,7 +74,7 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 		target: q.target, subsystem: s, traits: s.traits.Load(), kind: capsule.ControllerTypeIO,
 		hostNQN: d.HostNQN.String(), hostID: d.HostID,
 		listener: q.listener, localAddr: q.local.Addr(), peer: q.remote.Addr(),
-		shard: q.Shard, admin: q, queues: make(map[capsule.QID]*queue),
+		shard: q.shard, admin: q, queues: make(map[capsule.QID]*queue),
 		granted: q.target.cfg.MaxQueues,
 		keyed:   !s.hostConfig(d.HostNQN.String()).DHCHAPKey.IsZero(),
 	}
@@ -167,7 +166,7 @@ func (c *Controller) reset() {
 // abortEvents completes every held Asynchronous Event Request.
 func (c *Controller) abortEvents() {
 	for r, ok := c.events.TakeAny(); ok; r, ok = c.events.TakeAny() {
-		r.Finish(capsule.StatusAbortRequested | capsule.StatusDNR)
+		r.finish(capsule.StatusAbortRequested | capsule.StatusDNR)
 	}
 }
 
@@ -196,8 +195,8 @@ func (c *Controller) report() {
 		if !ok {
 			return
 		}
-		r.Result = uint64(e.Value())
-		r.Finish(capsule.StatusSuccess)
+		r.result = uint64(e.Value())
+		r.finish(capsule.StatusSuccess)
 	}
 }
 

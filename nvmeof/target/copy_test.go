@@ -8,7 +8,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 func copyCommand(nsid capsule.NSID, p capsule.Copy, ranges ...capsule.CopyRange) *hostCommand {
@@ -107,9 +106,9 @@ func TestBadCopy(t *testing.T) {
 		"protection of writes":   {copyCommand(2, capsule.Copy{PRINFOW: 8}, one), invalidField},
 		"directive":              {copyCommand(2, capsule.Copy{DTYPE: 1}, one), invalidField},
 		"fewer ranges than said": {copyCommand(2, capsule.Copy{Ranges: 2}, one), capsule.StatusSGLDataLength | dnr},
-		"129 ranges":             {copyCommand(2, capsule.Copy{}, many(129, 1)...), command.SizeLimit},
-		"range above MSSRL":      {copyCommand(2, capsule.Copy{}, capsule.CopyRange{Blocks: command.MaxCopyRange/512 + 1}), command.SizeLimit},
-		"more than MCL":          {copyCommand(2, capsule.Copy{}, many(17, command.MaxCopyRange/512)...), command.SizeLimit},
+		"129 ranges":             {copyCommand(2, capsule.Copy{}, many(129, 1)...), sizeLimit},
+		"range above MSSRL":      {copyCommand(2, capsule.Copy{}, capsule.CopyRange{Blocks: maxCopyRange/512 + 1}), sizeLimit},
+		"more than MCL":          {copyCommand(2, capsule.Copy{}, many(17, maxCopyRange/512)...), sizeLimit},
 		"source across the end":  {copyCommand(2, capsule.Copy{}, one, capsule.CopyRange{SLBA: last, Blocks: 2}), outside},
 		"source wraps":           {copyCommand(2, capsule.Copy{}, capsule.CopyRange{SLBA: math.MaxUint64, Blocks: 2}), outside},
 		"destination past end":   {copyCommand(2, capsule.Copy{SDLBA: last - 14}, one, one), outside},
@@ -129,7 +128,7 @@ func TestBadCopy(t *testing.T) {
 	}
 	s.set(false, nil)
 	id, err := capsule.DecodeIdentifyNamespace(identifyInto(func() *hostQueue { h, _ := f.connectAdmin(0); return h }(), capsule.CNSNamespace, 2))
-	if err != nil || int(id.MSSRL) != command.MaxCopyRange/512 || int(id.MCL) != command.MaxCopy/512 || id.MSRC != 127 {
+	if err != nil || int(id.MSSRL) != maxCopyRange/512 || int(id.MCL) != maxCopy/512 || id.MSRC != 127 {
 		t.Errorf("limits %d, %d, %d, %v", id.MSSRL, id.MCL, id.MSRC, err)
 	}
 }

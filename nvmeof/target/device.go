@@ -10,7 +10,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -29,10 +28,13 @@ type Device struct {
 
 // A worker is one shard and what the target has on it.
 type worker struct {
-	command.Workplace
-	device *Device
-	arena  rdmatransport.MemoryRegion
-	queues atomic.Int64
+	device   *Device
+	place    *storage.Place
+	shard    *shard.Shard // the place's
+	arena    rdmatransport.MemoryRegion
+	arenaKey rdmatransport.LKey // of the shard's arena
+	scratch  *shard.Arena       // what commands read into that the host does not see
+	queues   atomic.Int64
 
 	shared     *fabric.SharedReceives // of I/O queues; nil: each has its own
 	sharedSize int64                  // bytes that shared maps
@@ -97,14 +99,14 @@ func (d *Device) addWorker() error {
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	w := &worker{Workplace: command.Workplace{Place: p}, device: d}
+	w := &worker{device: d, place: p, shard: s}
 	// Hosts have no right in it: the target alone reads and writes through it.
 	w.arena, err = d.site.Domain.Register(s.Arena().Bytes(), rdmatransport.AccessLocalWrite)
 	if err != nil {
 		return errors.Join(fmt.Errorf("target: registering buffers of shard %d: %w", i, err), s.Close())
 	}
-	w.ArenaKey = w.arena.LKey()
-	if w.Scratch, err = shard.NewArena(command.ScratchSize); err != nil {
+	w.arenaKey = w.arena.LKey()
+	if w.scratch, err = shard.NewArena(scratchSize); err != nil {
 		return errors.Join(fmt.Errorf("target: scratch memory of shard %d: %w", i, err), w.arena.Deregister(), s.Close())
 	}
 	d.workers = append(d.workers, w)
@@ -118,7 +120,7 @@ func (w *worker) shareReceives() error {
 	if t.cfg.SharedReceives == 0 {
 		return nil
 	}
-	cfg := fabric.SharedConfig{Shard: w.Shard, Domain: w.device.site.Domain, Receives: t.cfg.SharedReceives, InCapsule: t.cfg.InCapsule}
+	cfg := fabric.SharedConfig{Shard: w.shard, Domain: w.device.site.Domain, Receives: t.cfg.SharedReceives, InCapsule: t.cfg.InCapsule}
 	w.sharedSize = int64(cfg.Memory())
 	if t.memory.Add(w.sharedSize) > t.cfg.QueueMemory {
 		return fmt.Errorf("target: %d shared receives of each shard take more than the queue memory of %d bytes: raise QueueMemory",
@@ -129,7 +131,7 @@ func (w *worker) shareReceives() error {
 		err = w.do(w.shared.Open)
 	}
 	if err != nil {
-		return fmt.Errorf("target: shared receives of shard %d: %w", w.Index, err)
+		return fmt.Errorf("target: shared receives of shard %d: %w", w.place.Index, err)
 	}
 	return nil
 }
@@ -137,7 +139,7 @@ func (w *worker) shareReceives() error {
 // do calls f in the worker's shard.
 func (w *worker) do(f func() error) error {
 	var err error
-	called := w.Shard.Call(func() { err = f() })
+	called := w.shard.Call(func() { err = f() })
 	return errors.Join(called, err)
 }
 
@@ -189,5 +191,5 @@ func (w *worker) close() error {
 		errs = append(errs, w.do(w.shared.Close), w.shared.Free())
 	}
 	w.device.target.memory.Add(-w.sharedSize)
-	return errors.Join(append(errs, w.arena.Deregister(), w.Shard.Close(), w.Scratch.Close())...)
+	return errors.Join(append(errs, w.arena.Deregister(), w.shard.Close(), w.scratch.Close())...)
 }

@@ -2,14 +2,13 @@ package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 // A handler executes an admin or fabrics command whose data, in r.data, is
 // complete and exactly as long as the row's rule says. Data for the host is
 // zero before it. It answers with the status it returns, or later if that is
 // statusLater. c is nil before Connect.
-type handler func(c *Controller, r *command.Request) capsule.Status
+type handler func(c *Controller, r *request) capsule.Status
 
 // statusLater says that the handler keeps the request.
 const statusLater capsule.Status = 0xffff
@@ -22,7 +21,7 @@ type row struct {
 	run  handler
 	size sizeRule // nil: no data
 	// check judges the command's fields before its data is moved; nil: nothing to judge.
-	check func(q *queue, r *command.Request) capsule.Status
+	check func(q *queue, r *request) capsule.Status
 	io    bool // I/O controllers execute it
 	disc  bool // discovery controllers execute it
 }
@@ -56,95 +55,92 @@ func fabricsTable() [256]row {
 
 func logSize(_ *Controller, cmd *capsule.Command) uint64 { return cmd.GetLogPage().Length }
 
-// queueOf is the queue of a request.
-func queueOf(r *command.Request) *queue { return r.Queue.Owner.(*queue) }
-
-// Begin implements [command.Owner].
-func (q *queue) Begin(r *command.Request) {
+// begin begins a command. Both halves of a fused operation come here too.
+func (q *queue) begin(r *request) {
 	if !q.traffic.Load() {
 		q.traffic.Store(true)
 	}
 	c := q.controller
 	switch {
 	case q.leaving != nil || q.parting:
-		r.Finish(capsule.StatusSQDeleted)
-	case q.auth.locked && !beforeAuth(r.Cmd):
+		r.finish(capsule.StatusSQDeleted)
+	case q.auth.locked && !beforeAuth(r.cmd):
 		q.refuseLocked(r)
-	case r.Cmd.Flags.Fuse() != capsule.FuseNone || q.Halfway():
-		q.Fuse(r)
-	case !r.Link.Wrong().OK():
-		r.FinishWrong()
-	case r.Cmd.Opcode == capsule.OpcodeFabrics:
-		q.startRow(r, &q.target.fabrics[r.Cmd.FabricsType()])
+	case r.cmd.Flags.Fuse() != capsule.FuseNone || q.halfway():
+		q.fuse(r)
+	case !r.link.Wrong().OK():
+		r.finishWrong()
+	case r.cmd.Opcode == capsule.OpcodeFabrics:
+		q.startRow(r, &q.target.fabrics[r.cmd.FabricsType()])
 	case c == nil:
-		r.Finish(capsule.StatusCommandSequence | capsule.StatusDNR)
+		r.finish(capsule.StatusCommandSequence | capsule.StatusDNR)
 	case q.id != 0:
-		q.StartIO(r)
+		q.startIO(r)
 	default:
 		q.startAdmin(r)
 	}
 }
 
-func (q *queue) startAdmin(r *command.Request) {
-	c, row := q.controller, &q.target.admin[r.Cmd.Opcode]
+func (q *queue) startAdmin(r *request) {
+	c, row := q.controller, &q.target.admin[r.cmd.Opcode]
 	if row.run == nil || c.discovery() && !row.disc || !c.discovery() && !row.io {
-		r.Finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)
+		r.finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)
 		return
 	}
 	// NVMe base 2.0, 3.5.4: before CSTS.RDY only fabrics commands are executed.
 	if !c.props.Accepting() {
-		r.Finish(capsule.StatusCommandSequence | capsule.StatusDNR)
+		r.finish(capsule.StatusCommandSequence | capsule.StatusDNR)
 		return
 	}
 	q.startRow(r, row)
 }
 
 // startRow judges the length of the data and sees to it that it is there.
-func (q *queue) startRow(r *command.Request, row *row) {
+func (q *queue) startRow(r *request, row *row) {
 	c := q.controller
-	connecting := r.Cmd.Opcode == capsule.OpcodeFabrics && r.Cmd.FabricsType() == capsule.FabricsConnect
+	connecting := r.cmd.Opcode == capsule.OpcodeFabrics && r.cmd.FabricsType() == capsule.FabricsConnect
 	switch {
 	case row.run == nil:
-		r.Finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)
+		r.finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)
 		return
 	case connecting == (c != nil):
 		// Connect comes first and once (NVMe base 2.0, 6.3).
-		r.Finish(capsule.StatusCommandSequence | capsule.StatusDNR)
+		r.finish(capsule.StatusCommandSequence | capsule.StatusDNR)
 		return
 	}
 	if row.check != nil {
 		if status := row.check(q, r); !status.OK() {
-			r.Finish(status)
+			r.finish(status)
 			return
 		}
 	}
 	var want uint64
 	if row.size != nil {
-		want = row.size(c, r.Cmd)
+		want = row.size(c, r.cmd)
 	}
-	if uint64(r.Link.Length()) != want {
-		r.Finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+	if uint64(r.link.Length()) != want {
+		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
 		return
 	}
-	perform := func(r *command.Request) { q.perform(r, row) }
+	perform := func(r *request) { q.perform(r, row) }
 	if want == 0 {
-		r.PerformNow(perform)
+		r.performNow(perform)
 		return
 	}
-	r.Await(perform)
+	r.await(perform)
 }
 
 // perform calls the handler of an admin or fabrics command.
-func (q *queue) perform(r *command.Request, row *row) {
-	toHost := r.ClearForHost()
+func (q *queue) perform(r *request, row *row) {
+	toHost := r.clearForHost()
 	status := row.run(q.controller, r)
 	switch {
 	case status == statusLater:
-		r.Keep()
+		r.keep()
 	case status.OK() && toHost:
-		r.FinishBuffer()
+		r.finishBuffer()
 	default:
-		r.Finish(status)
+		r.finish(status)
 	}
 	if q.id == 0 && q.controller != nil {
 		q.controller.report()

@@ -17,7 +17,6 @@
 //
 //   - access: which hosts may connect, and what each sees
 //   - ana: the states of a listener's groups, and their log page
-//   - command: what I/O queues execute, and the requests of all queues
 //   - discoverylog: the records of the discovery log, and its page
 //   - health: how stores are, critical warnings, the SMART page
 //   - kept, sealed: files for what has to survive a power failure, and its form

@@ -80,7 +80,7 @@ func (h *hostQueue) offer(c *hostCommand) (sent bool) {
 		if sent = !h.ended; sent {
 			c.index, h.vacant = h.vacant[0], h.vacant[1:]
 			h.active[c.index] = c
-			h.q.Take(c, &c.sqe, c.index)
+			h.q.take(c, &c.sqe, c.index)
 		}
 	})
 	return sent

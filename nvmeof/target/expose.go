@@ -87,7 +87,7 @@ func (t *Target) dropQueues(which func(*queue) bool, why string) (n int) {
 	for q := range t.queues {
 		if which(q) {
 			n++
-			q.Shard.Do(func() { q.disconnect(why) })
+			q.shard.Do(func() { q.disconnect(why) })
 		}
 	}
 	return n

@@ -15,7 +15,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -55,7 +54,7 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 	}
 	for _, w := range f.target.first.workers {
 		// What a peer gets must have been written: buffers start dirty.
-		if err := w.Shard.Call(func() { fill(w.Shard.Arena().Bytes(), 0xa5); f.arena = len(w.Shard.Arena().Bytes()) }); err != nil {
+		if err := w.shard.Call(func() { fill(w.shard.Arena().Bytes(), 0xa5); f.arena = len(w.shard.Arena().Bytes()) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,11 +98,11 @@ func (f *fixture) close() {
 		f.t.Errorf("%d bytes of queue memory are still counted", n)
 	}
 	for i, w := range f.target.first.workers {
-		if n := w.Shard.Arena().Free(); n != f.arena {
+		if n := w.shard.Arena().Free(); n != f.arena {
 			f.t.Errorf("shard %d: %d of %d bytes of buffers came back", i, n, f.arena)
 		}
-		if n := w.Scratch.Free(); n != command.ScratchSize {
-			f.t.Errorf("shard %d: %d of %d bytes of scratch memory came back", i, n, command.ScratchSize)
+		if n := w.scratch.Free(); n != scratchSize {
+			f.t.Errorf("shard %d: %d of %d bytes of scratch memory came back", i, n, scratchSize)
 		}
 	}
 	for _, s := range []*Subsystem{f.sub, f.target.discSub} {
@@ -159,7 +158,7 @@ func (f *fixture) dial(qid capsule.QID, shardIndex, entries int) *hostQueue {
 
 func (h *hostQueue) call(f func()) {
 	h.t.Helper()
-	if err := h.q.Shard.Call(f); err != nil {
+	if err := h.q.shard.Call(f); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -179,7 +178,7 @@ func (h *hostQueue) DisableFlowControl() { h.noFlow = true }
 func (h *hostQueue) Disconnect() { h.fail(rdmatransport.ErrDisconnected) }
 
 func (h *hostQueue) fail(err error) {
-	h.q.Shard.Do(func() {
+	h.q.shard.Do(func() {
 		if h.ended {
 			return
 		}
@@ -257,11 +256,11 @@ func (c *hostCommand) Fetch(pieces []rdmatransport.SGE) {
 	if c.holdFetch {
 		return
 	}
-	c.h.q.Shard.Do(func() {
+	c.h.q.shard.Do(func() {
 		if !c.h.ended {
 			c.fetching = false
 			copy(into, c.memory)
-			c.h.q.Requests[c.index].Ready()
+			c.h.q.requests[c.index].ready()
 		}
 	})
 }
@@ -277,7 +276,7 @@ func (c *hostCommand) Respond(s capsule.Status, result uint64) {
 	if !c.h.ended {
 		c.response <- response{s, result}
 	}
-	c.h.q.Shard.Do(func() {
+	c.h.q.shard.Do(func() {
 		switch {
 		case c.h.active[c.index] != c:
 		case c.h.holdAck && !c.h.ended:
@@ -343,7 +342,7 @@ func (h *hostQueue) startUnidentified(c *hostCommand) *hostCommand {
 		c.index = h.vacant[0]
 		h.vacant = h.vacant[1:]
 		h.active[c.index] = c
-		h.q.Take(c, &c.sqe, c.index)
+		h.q.take(c, &c.sqe, c.index)
 	})
 	return c
 }

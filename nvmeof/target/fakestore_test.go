@@ -6,7 +6,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -97,7 +96,7 @@ func (q *fakeStoreQueue) Submit(rs []backend.Request) int {
 	defer s.mu.Unlock()
 	n := min(len(rs), q.depth-len(q.taken))
 	for _, r := range rs[:n] {
-		if len(r.Buf) > 0 && !command.Aligned(r.Buf, s.info.Alignment) {
+		if len(r.Buf) > 0 && !aligned(r.Buf, s.info.Alignment) {
 			panic("buffer is not aligned as the store asks")
 		}
 		q.taken = append(q.taken, r)

@@ -5,7 +5,6 @@ import (
 	"math/bits"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
@@ -22,7 +21,7 @@ type features struct {
 }
 
 // A featureHandler gets or sets a feature; what it leaves in r.result is DW0.
-type featureHandler func(c *Controller, r *command.Request, value uint32) capsule.Status
+type featureHandler func(c *Controller, r *request, value uint32) capsule.Status
 
 // A feature is one row of the table.
 type feature struct {
@@ -81,9 +80,9 @@ func (c *Controller) feature(id capsule.FID) *feature {
 
 // knownFeature comes before the length of the data, which only a feature that is known
 // has.
-func knownFeature(q *queue, r *command.Request) capsule.Status {
-	if q.controller.feature(capsule.FID(r.Cmd.CDW10)) == nil {
-		return r.Invalid(10, 0)
+func knownFeature(q *queue, r *request) capsule.Status {
+	if q.controller.feature(capsule.FID(r.cmd.CDW10)) == nil {
+		return r.invalid(10, 0)
 	}
 	return capsule.StatusSuccess
 }
@@ -102,22 +101,22 @@ func featureSize(c *Controller, cmd *capsule.Command) uint64 {
 	return uint64(f.size)
 }
 
-func getFeatures(c *Controller, r *command.Request) capsule.Status {
-	g := r.Cmd.GetFeatures()
+func getFeatures(c *Controller, r *request) capsule.Status {
+	g := r.cmd.GetFeatures()
 	f := c.feature(g.FID)
 	switch {
 	case g.Select > capsule.SelectSupported:
-		return r.Invalid(10, 8)
+		return r.invalid(10, 8)
 	case g.Select == capsule.SelectSupported:
 		if !f.fixed {
-			r.Result = uint64(capsule.FeatureChangeable)
+			r.result = uint64(capsule.FeatureChangeable)
 		}
 		if f.perNamespace() {
-			r.Result |= uint64(capsule.FeatureNamespaceSpecific)
+			r.result |= uint64(capsule.FeatureNamespaceSpecific)
 		}
 		return capsule.StatusSuccess
 	case g.Select != capsule.SelectCurrent && f.size == 0 && !f.ranked:
-		r.Result = uint64(f.initial)
+		r.result = uint64(f.initial)
 		return capsule.StatusSuccess
 	}
 	if status := c.featurePath(f, r); !status.OK() {
@@ -128,24 +127,24 @@ func getFeatures(c *Controller, r *command.Request) capsule.Status {
 
 // featurePath is what a feature of a namespace gets that hosts are to reach otherwise
 // (NVMe base 2.0, 8.1): the host asks through another controller.
-func (c *Controller) featurePath(f *feature, r *command.Request) capsule.Status {
-	if !f.perNamespace() || r.Cmd.NSID == capsule.NSIDBroadcast {
+func (c *Controller) featurePath(f *feature, r *request) capsule.Status {
+	if !f.perNamespace() || r.cmd.NSID == capsule.NSIDBroadcast {
 		return capsule.StatusSuccess
 	}
-	ns, status := c.view.Reach(r.Cmd.NSID)
+	ns, status := c.view.Reach(r.cmd.NSID)
 	if ns != nil && c.view.Replaced(ns) && !c.view.Seen(ns) {
-		return command.StatusUnseen
+		return statusUnseen
 	}
 	return status
 }
 
-func setFeatures(c *Controller, r *command.Request) capsule.Status {
-	s := r.Cmd.SetFeatures()
+func setFeatures(c *Controller, r *request) capsule.Status {
+	s := r.cmd.SetFeatures()
 	f := c.feature(s.FID)
 	switch {
 	case s.Save:
 		return capsule.StatusFeatureNotSaveable | capsule.StatusDNR
-	case !f.perNamespace() && r.Cmd.NSID != 0 && r.Cmd.NSID != capsule.NSIDBroadcast:
+	case !f.perNamespace() && r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast:
 		return capsule.StatusFeatureNotNamespaceSpecific | capsule.StatusDNR
 	}
 	if status := c.featurePath(f, r); !status.OK() {
@@ -156,52 +155,52 @@ func setFeatures(c *Controller, r *command.Request) capsule.Status {
 
 // preset reports whether a Get Features asks for the default, or for the saved value,
 // which is the same: nothing is saved.
-func preset(r *command.Request) bool {
-	return capsule.AdminOpcode(r.Cmd.Opcode) == capsule.AdminGetFeatures && r.Cmd.GetFeatures().Select != capsule.SelectCurrent
+func preset(r *request) bool {
+	return capsule.AdminOpcode(r.cmd.Opcode) == capsule.AdminGetFeatures && r.cmd.GetFeatures().Select != capsule.SelectCurrent
 }
 
-func getValue(c *Controller, r *command.Request, _ uint32) capsule.Status {
-	r.Result = uint64(c.features.values[uint8(r.Cmd.CDW10)])
+func getValue(c *Controller, r *request, _ uint32) capsule.Status {
+	r.result = uint64(c.features.values[uint8(r.cmd.CDW10)])
 	return capsule.StatusSuccess
 }
 
-func setValue(c *Controller, r *command.Request, v uint32) capsule.Status {
-	c.features.values[uint8(r.Cmd.CDW10)] = v
+func setValue(c *Controller, r *request, v uint32) capsule.Status {
+	c.features.values[uint8(r.cmd.CDW10)] = v
 	return capsule.StatusSuccess
 }
 
 // setPowerState accepts the one power state there is (NPSS 0).
-func setPowerState(c *Controller, r *command.Request, v uint32) capsule.Status {
+func setPowerState(c *Controller, r *request, v uint32) capsule.Status {
 	if v&0x1f != 0 {
-		return r.Invalid(11, 0)
+		return r.invalid(11, 0)
 	}
 	return setValue(c, r, v)
 }
 
 // setErrorRecovery refuses DULBE: no namespace reports deallocated blocks.
-func setErrorRecovery(c *Controller, r *command.Request, v uint32) capsule.Status {
+func setErrorRecovery(c *Controller, r *request, v uint32) capsule.Status {
 	if v>>16&1 != 0 {
-		return r.Invalid(11, 16)
+		return r.invalid(11, 16)
 	}
 	return setValue(c, r, v)
 }
 
 // getQueues has the limit for default: that is granted to who does not ask.
-func getQueues(c *Controller, r *command.Request, _ uint32) capsule.Status {
+func getQueues(c *Controller, r *request, _ uint32) capsule.Status {
 	n := c.grantedQueues()
 	if preset(r) {
 		n = c.target.cfg.MaxQueues
 	}
-	r.Result = uint64(capsule.QueueCounts{Submission: n, Completion: n}.Value())
+	r.result = uint64(capsule.QueueCounts{Submission: n, Completion: n}.Value())
 	return capsule.StatusSuccess
 }
 
 // setQueues grants as many as are asked for, up to the limit. It is an error
 // once I/O queues exist, and 65536 is reserved (NVMe base 2.0, 5.27.1.5).
-func setQueues(c *Controller, r *command.Request, v uint32) capsule.Status {
+func setQueues(c *Controller, r *request, v uint32) capsule.Status {
 	q := capsule.ParseQueueCounts(v)
 	if q.Submission > 65535 || q.Completion > 65535 {
-		return r.Invalid(11, 0)
+		return r.invalid(11, 0)
 	}
 	if !c.setGrantedQueues(min(max(q.Submission, q.Completion), c.target.cfg.MaxQueues)) {
 		return capsule.StatusCommandSequence | capsule.StatusDNR
@@ -209,30 +208,30 @@ func setQueues(c *Controller, r *command.Request, v uint32) capsule.Status {
 	return getQueues(c, r, 0)
 }
 
-func getEvents(c *Controller, r *command.Request, _ uint32) capsule.Status {
-	r.Result = uint64(c.events.Enabled)
+func getEvents(c *Controller, r *request, _ uint32) capsule.Status {
+	r.result = uint64(c.events.Enabled)
 	return capsule.StatusSuccess
 }
 
 // setEvents takes the notices of OAES, and the SMART bits, which belong to every
 // I/O controller.
-func setEvents(c *Controller, r *command.Request, v uint32) capsule.Status {
+func setEvents(c *Controller, r *request, v uint32) capsule.Status {
 	allowed := state.SupportedEvents | capsule.EventSMART
 	if c.discovery() {
 		allowed = state.SupportedDiscoveryEvents
 	}
 	if v&^allowed != 0 {
-		return r.Invalid(11, bits.TrailingZeros32(v&^allowed))
+		return r.invalid(11, bits.TrailingZeros32(v&^allowed))
 	}
 	c.events.Enabled = v
-	r.Result = uint64(v)
+	r.result = uint64(v)
 	return capsule.StatusSuccess
 }
 
 // getTimestamp counts on from what the host set, or from the controller's
 // start: origin 1 and 0 in bits 3:1 of byte 6 (NVMe base 2.0, 5.27.1.11). The
 // default is zero.
-func getTimestamp(c *Controller, r *command.Request, _ uint32) capsule.Status {
+func getTimestamp(c *Controller, r *request, _ uint32) capsule.Status {
 	f := &c.features
 	if preset(r) {
 		return capsule.StatusSuccess
@@ -242,63 +241,63 @@ func getTimestamp(c *Controller, r *command.Request, _ uint32) capsule.Status {
 	if f.stamped {
 		v |= 1 << 49
 	}
-	binary.LittleEndian.PutUint64(r.Data, v)
+	binary.LittleEndian.PutUint64(r.data, v)
 	return capsule.StatusSuccess
 }
 
-func setTimestamp(c *Controller, r *command.Request, _ uint32) capsule.Status {
-	c.features.timestamp = binary.LittleEndian.Uint64(r.Data) & capsule.MaxTimestampMillis
+func setTimestamp(c *Controller, r *request, _ uint32) capsule.Status {
+	c.features.timestamp = binary.LittleEndian.Uint64(r.data) & capsule.MaxTimestampMillis
 	c.features.stampedAt, c.features.stamped = c.now(), true
 	return capsule.StatusSuccess
 }
 
-func getKeepAlive(c *Controller, r *command.Request, _ uint32) capsule.Status {
-	r.Result = uint64(c.keep.Millis)
+func getKeepAlive(c *Controller, r *request, _ uint32) capsule.Status {
+	r.result = uint64(c.keep.Millis)
 	return capsule.StatusSuccess
 }
 
 // setKeepAlive refuses to switch the timer off in mid life.
-func setKeepAlive(c *Controller, r *command.Request, v uint32) capsule.Status {
+func setKeepAlive(c *Controller, r *request, v uint32) capsule.Status {
 	if v == 0 {
 		return capsule.StatusKeepAliveInvalid | capsule.StatusDNR
 	}
 	c.keep.Set(v, c.now())
 	c.armKeepAlive()
-	r.Result = uint64(c.keep.Millis)
+	r.result = uint64(c.keep.Millis)
 	return capsule.StatusSuccess
 }
 
-func getHostBehavior(c *Controller, r *command.Request, _ uint32) capsule.Status {
+func getHostBehavior(c *Controller, r *request, _ uint32) capsule.Status {
 	if !preset(r) {
-		copy(r.Data, c.features.hostConfig[:])
+		copy(r.data, c.features.hostConfig[:])
 	}
 	return capsule.StatusSuccess
 }
 
 // setHostBehavior keeps what the host supports: none of it changes what this
 // controller does. Each field that has a meaning is 0 or 1.
-func setHostBehavior(c *Controller, r *command.Request, _ uint32) capsule.Status {
+func setHostBehavior(c *Controller, r *request, _ uint32) capsule.Status {
 	const acre, etdas, lbafee = 0, 1, 2
-	if r.Data[acre] > 1 || r.Data[etdas] > 1 || r.Data[lbafee] > 1 {
+	if r.data[acre] > 1 || r.data[etdas] > 1 || r.data[lbafee] > 1 {
 		return invalidField
 	}
-	copy(c.features.hostConfig[:], r.Data)
+	copy(c.features.hostConfig[:], r.data)
 	return capsule.StatusSuccess
 }
 
 // extendedHostID is EXHID, which controllers over fabrics require.
 const extendedHostID = 1
 
-func getHostID(c *Controller, r *command.Request, v uint32) capsule.Status {
+func getHostID(c *Controller, r *request, v uint32) capsule.Status {
 	if v&extendedHostID == 0 {
 		return capsule.StatusHostIDInconsistent | capsule.StatusDNR
 	}
-	copy(r.Data, c.hostID[:])
+	copy(r.data, c.hostID[:])
 	return capsule.StatusSuccess
 }
 
 // setHostID refuses: over fabrics Connect sets it (NVMe base 2.0, 5.27.1.25).
-func setHostID(_ *Controller, _ *command.Request, v uint32) capsule.Status {
+func setHostID(_ *Controller, _ *request, v uint32) capsule.Status {
 	if v&extendedHostID == 0 {
 		return capsule.StatusHostIDInconsistent | capsule.StatusDNR
 	}
@@ -307,12 +306,12 @@ func setHostID(_ *Controller, _ *command.Request, v uint32) capsule.Status {
 
 // getProgress is the Software Progress Marker, which outlives controllers, but not
 // the target.
-func getProgress(c *Controller, r *command.Request, _ uint32) capsule.Status {
-	r.Result = uint64(c.subsystem.progress.Load())
+func getProgress(c *Controller, r *request, _ uint32) capsule.Status {
+	r.result = uint64(c.subsystem.progress.Load())
 	return capsule.StatusSuccess
 }
 
-func setProgress(c *Controller, _ *command.Request, v uint32) capsule.Status {
+func setProgress(c *Controller, _ *request, v uint32) capsule.Status {
 	c.subsystem.progress.Store(v & 0xff)
 	return capsule.StatusSuccess
 }

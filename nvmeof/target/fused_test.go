@@ -8,7 +8,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 // fusedPair is a Compare and a Write of the same blocks.
@@ -39,7 +38,7 @@ func TestFused(t *testing.T) {
 	_, io := f.both()
 	const ok, failed, miscompare = capsule.StatusSuccess, capsule.StatusFailedFused, capsule.StatusCompareFailure
 	for _, nsid := range []capsule.NSID{1, 2} {
-		for _, n := range []int{512, 1536, command.MaxFused} {
+		for _, n := range []int{512, 1536, maxFused} {
 			rw := capsule.ReadWrite{SLBA: 5, Blocks: uint32(n / 512)}
 			old, next := pattern(n, 1), pattern(n, 2)
 			io.wantOK(ioCommand(capsule.IOWrite, nsid, rw, old))
@@ -103,10 +102,10 @@ func TestBadFused(t *testing.T) {
 		{"first malformed", bad, failed, func(a, _ *hostCommand) { a.wrong = bad }},
 		{"second malformed", failed, bad, func(_, b *hostCommand) { b.wrong = bad }},
 		{"longer than allowed", failed, invalidField, func(a, b *hostCommand) {
-			long := capsule.ReadWrite{Blocks: command.MaxFused/512 + 1}
+			long := capsule.ReadWrite{Blocks: maxFused/512 + 1}
 			long.Put(&a.sqe)
 			long.Put(&b.sqe)
-			a.memory, b.memory = make([]byte, command.MaxFused+512), make([]byte, command.MaxFused+512)
+			a.memory, b.memory = make([]byte, maxFused+512), make([]byte, maxFused+512)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -7,13 +7,12 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // An identifyHandler fills the 4096 zeroed bytes of r.data.
-type identifyHandler func(c *Controller, r *command.Request, f capsule.Identify) capsule.Status
+type identifyHandler func(c *Controller, r *request, f capsule.Identify) capsule.Status
 
 // identifyRow is one value of CNS.
 type identifyRow struct {
@@ -39,14 +38,14 @@ func identifyTable() [256]identifyRow {
 	}
 }
 
-func identify(c *Controller, r *command.Request) capsule.Status {
-	f := r.Cmd.Identify()
+func identify(c *Controller, r *request) capsule.Status {
+	f := r.cmd.Identify()
 	row := c.target.identify[f.CNS]
 	switch {
 	case row.fill == nil || c.discovery() && !row.always:
-		return r.Invalid(10, 0)
+		return r.invalid(10, 0)
 	case f.UUID != 0:
-		return r.Invalid(14, 0)
+		return r.invalid(14, 0)
 	}
 	return row.fill(c, r, f)
 }
@@ -56,7 +55,7 @@ func (c *Controller) mdts() uint8 {
 	return uint8(bits.Len(uint(c.target.cfg.MaxData)) - 1 - 12)
 }
 
-func identifyController(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
+func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.Status {
 	cfg, sub := &c.target.cfg, c.subsystem
 	id := capsule.IdentifyController{
 		RAB:    6,
@@ -83,7 +82,7 @@ func identifyController(c *Controller, r *command.Request, _ capsule.Identify) c
 	} else {
 		c.identifyIO(&id)
 	}
-	id.Encode(r.Data)
+	id.Encode(r.data)
 	return capsule.StatusSuccess
 }
 
@@ -111,8 +110,8 @@ const maxDescriptors = 16
 
 // identifyNamespace leaves the data zero for an inactive namespace (NVMe base
 // 2.0, 5.17.2.1 on CNS 00h).
-func identifyNamespace(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
-	ns, status := c.view.Lookup(r.Cmd.NSID)
+func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.Status {
+	ns, status := c.view.Lookup(r.cmd.NSID)
 	switch {
 	case ns == nil:
 		return status
@@ -140,10 +139,10 @@ func identifyNamespace(c *Controller, r *command.Request, _ capsule.Identify) ca
 		id.NUSE, id.NVMCAP = 0, capsule.Uint128{}
 	}
 	id.LBAF[0].LBADS = uint8(ns.Volume.Shift)
-	id.MSSRL, id.MCL, id.MSRC = uint16(int64(command.MaxCopyRange)>>ns.Volume.Shift), uint32(int64(command.MaxCopy)>>ns.Volume.Shift), command.MaxCopyRanges-1
+	id.MSSRL, id.MCL, id.MSRC = uint16(int64(maxCopyRange)>>ns.Volume.Shift), uint32(int64(maxCopy)>>ns.Volume.Shift), maxCopyRanges-1
 	optimal(ns, &id)
 	atomicUnits(ns, &id)
-	id.Encode(r.Data)
+	id.Encode(r.data)
 	c.identified(ns, state.SightStructure)
 	return capsule.StatusSuccess
 }
@@ -151,10 +150,10 @@ func identifyNamespace(c *Controller, r *command.Request, _ capsule.Identify) ca
 // identifyAway has what is known of a namespace that is away, without a size: NVM command
 // set 1.0, 4.1.5.1. A host that fails where Identify does, as SPDK's, has the others. Linux
 // does not come here, since it has asked first whether the namespace is ready: see CAP.CRMS.
-func identifyAway(r *command.Request, ns *storage.Namespace) {
+func identifyAway(r *request, ns *storage.Namespace) {
 	id := capsule.IdentifyNamespace{NMIC: capsule.NMICShared, ANAGRPID: uint32(ns.Shown()), NGUID: ns.NGUID, EUI64: ns.EUI64}
 	id.LBAF[0].LBADS = 9
-	id.Encode(r.Data)
+	id.Encode(r.data)
 }
 
 // deallocateFeatures says that Write Zeroes frees blocks where the store can. What
@@ -204,52 +203,52 @@ func reservationCapabilities(ns *storage.Namespace) uint8 {
 	return ns.Volume.Reservations.Capabilities()
 }
 
-func identifyIndependent(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
-	ns, status := c.view.Lookup(r.Cmd.NSID)
+func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.Status {
+	ns, status := c.view.Lookup(r.cmd.NSID)
 	if ns == nil {
 		return status
 	}
 	if ns.Away() { // its NSTAT says that it is not ready
 		id := capsule.IdentifyNamespaceIndependent{NMIC: capsule.NMICShared, ANAGRPID: uint32(ns.Shown())}
-		id.Encode(r.Data)
+		id.Encode(r.data)
 		return capsule.StatusSuccess
 	}
 	id := capsule.IdentifyNamespaceIndependent{
 		NMIC: capsule.NMICShared, RESCAP: reservationCapabilities(ns), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
 		NSTAT: capsule.NSTATReady,
 	}
-	id.Encode(r.Data)
+	id.Encode(r.data)
 	return capsule.StatusSuccess
 }
 
 // identifyActive lists namespaces above the command's NSID.
-func identifyActive(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
-	if r.Cmd.NSID >= capsule.NSIDBroadcast-1 {
+func identifyActive(c *Controller, r *request, _ capsule.Identify) capsule.Status {
+	if r.cmd.NSID >= capsule.NSIDBroadcast-1 {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	capsule.PutNamespaceList(r.Data, c.view.Above(r.Cmd.NSID))
+	capsule.PutNamespaceList(r.data, c.view.Above(r.cmd.NSID))
 	return capsule.StatusSuccess
 }
 
-func identifyActiveCSI(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
+func identifyActiveCSI(c *Controller, r *request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
-		return r.Invalid(11, 24)
+		return r.invalid(11, 24)
 	}
 	return identifyActive(c, r, f)
 }
 
 // identifyControllers lists the subsystem's controllers from the one asked for.
-func identifyControllers(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
-	capsule.PutControllerList(r.Data, c.subsystem.controllersFrom(f.CNTID, 0))
+func identifyControllers(c *Controller, r *request, f capsule.Identify) capsule.Status {
+	capsule.PutControllerList(r.data, c.subsystem.controllersFrom(f.CNTID, 0))
 	return capsule.StatusSuccess
 }
 
 // identifyNamespaceControllers lists those whose host sees the namespace.
-func identifyNamespaceControllers(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
-	if ns, _ := c.view.Lookup(r.Cmd.NSID); ns == nil {
-		return r.Invalid(1, 0)
+func identifyNamespaceControllers(c *Controller, r *request, f capsule.Identify) capsule.Status {
+	if ns, _ := c.view.Lookup(r.cmd.NSID); ns == nil {
+		return r.invalid(1, 0)
 	}
-	capsule.PutControllerList(r.Data, c.subsystem.controllersFrom(f.CNTID, r.Cmd.NSID))
+	capsule.PutControllerList(r.data, c.subsystem.controllersFrom(f.CNTID, r.cmd.NSID))
 	return capsule.StatusSuccess
 }
 
@@ -268,12 +267,12 @@ func (s *Subsystem) controllersFrom(first capsule.ControllerID, with capsule.NSI
 	return ids
 }
 
-func identifyDescriptors(c *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
-	ns, _ := c.view.Lookup(r.Cmd.NSID)
+func identifyDescriptors(c *Controller, r *request, _ capsule.Identify) capsule.Status {
+	ns, _ := c.view.Lookup(r.cmd.NSID)
 	if ns == nil {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	rest := r.Data
+	rest := r.data
 	if ns.EUI64 != [8]byte{} {
 		rest = capsule.PutDescriptor(rest, capsule.DescriptorEUI64, ns.EUI64[:])
 	}
@@ -286,27 +285,27 @@ func identifyDescriptors(c *Controller, r *command.Request, _ capsule.Identify) 
 	return capsule.StatusSuccess
 }
 
-func identifyNamespaceCSI(c *Controller, r *command.Request, f capsule.Identify) capsule.Status {
+func identifyNamespaceCSI(c *Controller, r *request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
-		return r.Invalid(11, 24)
+		return r.invalid(11, 24)
 	}
-	_, status := c.view.Lookup(r.Cmd.NSID) // all zero: no protection information
+	_, status := c.view.Lookup(r.cmd.NSID) // all zero: no protection information
 	return status
 }
 
 // identifyControllerCSI reports no limits beyond MDTS; the range count of
 // Dataset Management is the format's.
-func identifyControllerCSI(_ *Controller, r *command.Request, f capsule.Identify) capsule.Status {
+func identifyControllerCSI(_ *Controller, r *request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
-		return r.Invalid(11, 24)
+		return r.invalid(11, 24)
 	}
 	id := capsule.IdentifyNVMController{}
-	id.Encode(r.Data)
+	id.Encode(r.data)
 	return capsule.StatusSuccess
 }
 
 // identifyCommandSets has one combination: the NVM command set alone.
-func identifyCommandSets(_ *Controller, r *command.Request, _ capsule.Identify) capsule.Status {
-	r.Data[0] = 1 << capsule.CSINVM
+func identifyCommandSets(_ *Controller, r *request, _ capsule.Identify) capsule.Status {
+	r.data[0] = 1 << capsule.CSINVM
 	return capsule.StatusSuccess
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 func pattern(n int, seed byte) []byte {
@@ -28,7 +27,7 @@ func TestReadBack(t *testing.T) {
 	f.export(newFakeStore(1 << 20))
 	_, io := f.both()
 	capsuleMemory := make([]byte, 12<<10)
-	for !command.Aligned(capsuleMemory, 4096) {
+	for !aligned(capsuleMemory, 4096) {
 		capsuleMemory = capsuleMemory[1:]
 	}
 	for _, nsid := range []capsule.NSID{1, 2} {

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 // maxErrors is how many entries the error log keeps; ELPE is one less.
@@ -48,18 +47,18 @@ func logTable() [256]logRow {
 
 // getLogPage copies the window that the host asked for. Nothing is allocated by
 // its length: that is r.data's, which the data rules bounded.
-func getLogPage(c *Controller, r *command.Request) capsule.Status {
-	f := r.Cmd.GetLogPage()
+func getLogPage(c *Controller, r *request) capsule.Status {
+	f := r.cmd.GetLogPage()
 	row := &c.target.logs[f.LID]
 	switch {
 	case !row.exists(), c.discovery() && !row.disc, !c.discovery() && !row.io:
 		return capsule.StatusInvalidLogPage | capsule.StatusDNR
 	case f.LPO%4 != 0:
-		return r.Invalid(12, 0)
+		return r.invalid(12, 0)
 	case f.UUID != 0:
-		return r.Invalid(14, 0)
+		return r.invalid(14, 0)
 	case f.OT:
-		return r.Invalid(14, 23)
+		return r.invalid(14, 23)
 	}
 	if status := row.fill(c, r, f); !status.OK() {
 		return status
@@ -73,14 +72,14 @@ func getLogPage(c *Controller, r *command.Request) capsule.Status {
 func (row *logRow) exists() bool { return row.page != nil || row.window != nil || row.about != nil }
 
 // fill makes the page and copies the window.
-func (row *logRow) fill(c *Controller, r *command.Request, f capsule.GetLogPage) capsule.Status {
+func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule.Status {
 	var page []byte
-	one := r.Cmd.NSID != 0 && r.Cmd.NSID != capsule.NSIDBroadcast
+	one := r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast
 	switch {
 	case one && row.about == nil:
-		return r.Invalid(1, 0) // the page is the controller's
+		return r.invalid(1, 0) // the page is the controller's
 	case one:
-		ns, status := c.view.Have(r.Cmd.NSID)
+		ns, status := c.view.Have(r.cmd.NSID)
 		if ns == nil {
 			return status
 		}
@@ -88,17 +87,17 @@ func (row *logRow) fill(c *Controller, r *command.Request, f capsule.GetLogPage)
 	case row.about != nil:
 		page = row.about(c, slices.Collect(c.view.All))
 	case row.window != nil:
-		if f.LPO > row.window(c, f.LPO, r.Data) {
-			return r.Invalid(12, 0)
+		if f.LPO > row.window(c, f.LPO, r.data) {
+			return r.invalid(12, 0)
 		}
 		return capsule.StatusSuccess
 	default:
 		page = row.page(c, f)
 	}
 	if f.LPO > uint64(len(page)) {
-		return r.Invalid(12, 0)
+		return r.invalid(12, 0)
 	}
-	copy(r.Data, page[f.LPO:])
+	copy(r.data, page[f.LPO:])
 	return capsule.StatusSuccess
 }
 
@@ -182,9 +181,9 @@ func (c *Controller) effectsLog(f capsule.GetLogPage) []byte {
 			capsule.PutAdminEffects(b, capsule.AdminOpcode(op), capsule.EffectSupported)
 		}
 	}
-	for op, row := range c.target.commands.IO {
-		if row.Start != nil && !c.discovery() && !other {
-			capsule.PutIOEffects(b, capsule.IOOpcode(op), capsule.EffectSupported|row.Effects)
+	for op, row := range c.target.io {
+		if row.start != nil && !c.discovery() && !other {
+			capsule.PutIOEffects(b, capsule.IOOpcode(op), capsule.EffectSupported|row.effects)
 		}
 	}
 	return b

@@ -126,7 +126,7 @@ func (t *Target) barrier() {
 	t.mu.Unlock()
 	for _, d := range devices {
 		for _, w := range d.workers {
-			_ = w.Shard.Call(func() {}) // of one that has ended nobody is left
+			_ = w.shard.Call(func() {}) // of one that has ended nobody is left
 		}
 	}
 }

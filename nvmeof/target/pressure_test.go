@@ -70,7 +70,7 @@ func TestManyHostsOfLargeWrites(t *testing.T) {
 		t.Errorf("the greedy host did %d writes while %d others did two each, want at most %d", n, hosts-1, most)
 	}
 	greedy.call(func() {
-		if a := greedy.q.Shard.Arena(); a.Free() != arena || len(a.Bytes()) != arena {
+		if a := greedy.q.shard.Arena(); a.Free() != arena || len(a.Bytes()) != arena {
 			t.Errorf("%d of %d bytes of buffers are free, want all %d", a.Free(), len(a.Bytes()), arena)
 		}
 	})

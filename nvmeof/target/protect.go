@@ -3,7 +3,6 @@ package target
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
@@ -13,21 +12,21 @@ import (
 // for longer than that an administrator has to, with SetReadOnly.
 const writeProtection = capsule.NWPCSupported | capsule.NWPCUntilOff
 
-func getWriteProtection(c *Controller, r *command.Request, _ uint32) capsule.Status {
-	ns, status := c.view.Have(r.Cmd.NSID)
+func getWriteProtection(c *Controller, r *request, _ uint32) capsule.Status {
+	ns, status := c.view.Have(r.cmd.NSID)
 	if ns == nil {
 		return status
 	}
 	if !preset(r) {
-		r.Result = uint64(ns.Protection())
+		r.result = uint64(ns.Protection())
 	}
 	return capsule.StatusSuccess
 }
 
 // setWriteProtection changes the state, and answers when what was written before is
 // durable. Writes that have begun on other shards are carried out.
-func setWriteProtection(c *Controller, r *command.Request, v uint32) capsule.Status {
-	ns, status := c.view.Have(r.Cmd.NSID)
+func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
+	ns, status := c.view.Have(r.cmd.NSID)
 	want := capsule.WriteProtection(v & 7)
 	switch {
 	case ns == nil:
@@ -35,7 +34,7 @@ func setWriteProtection(c *Controller, r *command.Request, v uint32) capsule.Sta
 	case c.view.Rights.Load().To(ns.ID) != AccessWrite:
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR // not for this host to decide
 	case want > capsule.WriteProtectedUntilOff:
-		return r.Invalid(11, 0)
+		return r.invalid(11, 0)
 	case ns.Protection() == capsule.WriteProtectedUntilOff && want != capsule.WriteProtectedUntilOff:
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR
 	}
@@ -53,29 +52,29 @@ func setWriteProtection(c *Controller, r *command.Request, v uint32) capsule.Sta
 		p.save()
 		return statusLater
 	}
-	p.Operation.Owner = p
-	p.Request = backend.Request{Op: backend.OpFlush}
-	l := ns.Volume.Lanes[r.Queue.At.Index].Load()
-	l.Enter(&p.Operation)
-	l.Put(&p.Operation)
+	p.op.Owner = p
+	p.op.Request = backend.Request{Op: backend.OpFlush}
+	l := ns.Volume.Lanes[r.queue.worker.place.Index].Load()
+	l.Enter(&p.op)
+	l.Put(&p.op)
 	return statusLater
 }
 
 // protecting is a Set Features that waits for a flush.
 type protecting struct {
-	request *command.Request
+	request *request
 	ns      *storage.Namespace
 	before  capsule.WriteProtection
-	storage.Operation
+	op      storage.Operation
 }
 
 // Completed implements [storage.Owner].
 func (p *protecting) Completed(err error) {
 	if err != nil {
-		p.Lane.Failure(backend.OpFlush, err)
+		p.op.Lane.Failure(backend.OpFlush, err)
 	}
-	p.Operation.Release()
-	switch s := queueOf(p.request).controller.subsystem; {
+	p.op.Release()
+	switch s := p.request.queue.controller.subsystem; {
 	case err != nil:
 		p.end(storage.StatusOf(backend.OpFlush, err))
 	case !s.keepsState():
@@ -87,8 +86,8 @@ func (p *protecting) Completed(err error) {
 
 // save makes the state survive, where the subsystem has a place for that.
 func (p *protecting) save() {
-	s := queueOf(p.request).controller.subsystem
-	p.request.Outside(func() func() {
+	s := p.request.queue.controller.subsystem
+	p.request.outside(func() func() {
 		status := capsule.StatusSuccess
 		if s.save() != nil {
 			status = capsule.StatusInternalError
@@ -102,8 +101,8 @@ func (p *protecting) end(status capsule.Status) {
 	if !status.OK() {
 		p.ns.Protect(p.before)
 	}
-	queueOf(p.request).controller.subsystem.namespaceChanged(p.ns.ID)
-	p.request.Finish(status)
+	p.request.queue.controller.subsystem.namespaceChanged(p.ns.ID)
+	p.request.finish(status)
 }
 
 // Leasable and Admitted implement [storage.Owner]: the flush takes no lease, and no gate.

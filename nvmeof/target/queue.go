@@ -11,7 +11,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -29,19 +28,19 @@ type wire interface {
 // A queue is one connection: after Connect a controller's admin queue or one of
 // its I/O queues. It belongs to a worker's shard.
 type queue struct {
-	command.Queue // on the worker's shard
-	target        *Target
-	worker        *worker
-	wire          wire
-	id            capsule.QID
-	entries       uint32 // HSQSIZE + 1 of the connection request
-	listener      *Listener
-	local         netip.AddrPort
-	remote        netip.AddrPort
+	target   *Target
+	worker   *worker
+	shard    *shard.Shard // the worker's
+	wire     wire
+	id       capsule.QID
+	entries  uint32 // HSQSIZE + 1 of the connection request
+	listener *Listener
+	local    netip.AddrPort
+	remote   netip.AddrPort
 
-	controller *Controller      // nil before Connect
-	leaving    *command.Request // a Disconnect command that was accepted; the queue ends when it is done
-	why        string           // we disconnected; empty if the host did
+	controller *Controller // nil before Connect
+	leaving    *request    // a Disconnect command that was accepted; the queue ends when it is done
+	why        string      // we disconnected; empty if the host did
 	failed     bool
 	parted     bool        // the host disconnected, and not because we did
 	parting    bool        // nothing is executed any more: the host is about to disconnect
@@ -51,22 +50,31 @@ type queue struct {
 	auth       authentication
 	onClosed   func() // releases what the connection was given
 
+	requests []request
+	first    *request // a fused first half whose second has not come
+	unseen   []unseen // commands of namespaces that the host has not identified, in order
+	look     shard.Timer
+	piece    [1]rdmatransport.SGE
+	counts   queueCounts
+
 	// traffic is set by every command and cleared by the controller's keep alive.
 	traffic atomic.Bool
 }
 
 // newQueue is a queue of a listener, on which nothing was said.
 func (t *Target) newQueue(w *worker, l *Listener, id capsule.QID, entries uint32) *queue {
-	q := &queue{target: t, worker: w, listener: l, id: id, entries: entries}
-	q.Owner, q.Shard, q.At, q.Tables, q.MaxData = q, w.Shard, &w.Workplace, &t.commands, t.cfg.MaxData
-	return q
+	return &queue{target: t, worker: w, shard: w.shard, listener: l, id: id, entries: entries}
 }
 
 // start readies the queue for n requests at a time.
 func (q *queue) start(n int) {
-	q.Make(n)
+	q.requests = make([]request, n)
+	for i := range q.requests {
+		q.requests[i].init(q)
+	}
+	q.look.Func = q.lookAgain
 	q.timer.Func = func() { q.refuseSilent() }
-	q.Shard.SetTimer(&q.timer, connectTimeout)
+	q.shard.SetTimer(&q.timer, connectTimeout)
 }
 
 // heard makes room for another connection of whom nothing is known.
@@ -85,7 +93,15 @@ func (q *queue) refuseSilent() {
 }
 
 // Command implements [fabric.Handler].
-func (q *queue) Command(c *fabric.Command) { q.Take(c, &c.SQE, c.Index()) }
+func (q *queue) Command(c *fabric.Command) { q.take(c, &c.SQE, c.Index()) }
+
+// take begins the command of a context of the connection.
+func (q *queue) take(l link, cmd *capsule.Command, index int) {
+	r := &q.requests[index]
+	q.counts.commands++
+	r.begin(l, cmd)
+	q.begin(r)
+}
 
 // Reused implements [fabric.Handler]. SPDK's hosts, when they detach, give commands the
 // identifiers of Asynchronous Event Requests that they do not wait for any more.
@@ -98,22 +114,22 @@ func (q *queue) Reused(c *fabric.Command) bool {
 }
 
 // Fetched implements [fabric.Handler].
-func (q *queue) Fetched(c *fabric.Command) { q.Requests[c.Index()].Ready() }
+func (q *queue) Fetched(c *fabric.Command) { q.requests[c.Index()].ready() }
 
 // Done implements [fabric.Handler].
 func (q *queue) Done(c *fabric.Command) { q.finished(c.Index()) }
 
 // finished ends a request. The queue goes with the last response that it owes.
 func (q *queue) finished(index int) {
-	r := &q.Requests[index]
+	r := &q.requests[index]
 	orderly := q.leaving == r
 	refused := q.auth.last == r
-	r.Done()
+	r.done()
 	if orderly {
 		q.disconnect("Disconnect command")
 	}
 	if refused && !q.failed {
-		q.Shard.SetTimer(&q.auth.timer, farewellTime)
+		q.shard.SetTimer(&q.auth.timer, farewellTime)
 	}
 }
 
@@ -121,10 +137,10 @@ func (q *queue) finished(index int) {
 // backend has comes back by itself.
 func (q *queue) Failed(err error) {
 	q.failed, q.parted = true, q.why == "" && isDisconnect(err)
-	q.Shard.StopTimer(&q.timer)
-	q.Shard.StopTimer(&q.auth.timer)
+	q.shard.StopTimer(&q.timer)
+	q.shard.StopTimer(&q.auth.timer)
 	q.logEnd(err)
-	q.End()
+	q.endRequests()
 	if q.controller != nil && q.id == 0 {
 		q.controller.abortEvents()
 	}
@@ -158,8 +174,8 @@ func (q *queue) part() {
 	}
 	q.parting = true
 	q.timer.Func = func() { q.disconnect("admin queue is gone") }
-	q.Shard.SetTimer(&q.timer, farewellTime)
-	q.End()
+	q.shard.SetTimer(&q.timer, farewellTime)
+	q.endRequests()
 }
 
 // logEnd says once per association that the host has gone, and of each queue
@@ -185,15 +201,26 @@ func (q *queue) logEnd(err error) {
 	}
 }
 
-// NoteError implements [command.Owner]: it adds the command to the controller's error log.
-func (q *queue) NoteError(r *command.Request, s capsule.Status) {
+// endRequests ends all commands: the connection is gone, or about to go.
+func (q *queue) endRequests() {
+	for i := range q.requests {
+		q.requests[i].stop(capsule.StatusSQDeleted)
+	}
+	q.shard.StopTimer(&q.look)
+}
+
+// executesIO reports whether it is an I/O queue that is connected.
+func (q *queue) executesIO() bool { return q.controller != nil && q.id != 0 }
+
+// noteError adds a command that was answered with an error to the controller's error log.
+func (q *queue) noteError(r *request, s capsule.Status) {
 	if q.controller == nil || q.failed {
 		return
 	}
 	q.controller.errors.add(capsule.ErrorLogEntry{
 		Count: q.controller.subsystem.errors.Add(1),
-		SQID:  q.id, CID: r.Cmd.CID, Status: s, Parameter: r.Fault(s),
-		LBA: r.LBA(), NSID: r.Cmd.NSID, TRTYPE: capsule.TransportRDMA, Opcode: r.Cmd.Opcode,
+		SQID:  q.id, CID: r.cmd.CID, Status: s, Parameter: r.location(s),
+		LBA: r.lba(), NSID: r.cmd.NSID, TRTYPE: capsule.TransportRDMA, Opcode: r.cmd.Opcode,
 	})
 }
 

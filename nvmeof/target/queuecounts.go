@@ -1,5 +1,27 @@
 package target
 
+import "github.com/nvmeof-go/nvmeof/capsule"
+
+// queueCounts are what one queue has done. They belong to its shard.
+type queueCounts struct {
+	commands, answers     uint64
+	readBytes, writeBytes uint64
+}
+
+// answered notes a response without data: of a write, if it succeeded.
+func (c *queueCounts) answered(r *request, s capsule.Status) {
+	c.answers++
+	if s.OK() && capsule.IOOpcode(r.cmd.Opcode) == capsule.IOWrite {
+		c.writeBytes += uint64(len(r.data))
+	}
+}
+
+// sent notes a response with data.
+func (c *queueCounts) sent(bytes int) {
+	c.answers++
+	c.readBytes += uint64(bytes)
+}
+
 // A counted queue is one whose counters are wanted, and where.
 type counted struct {
 	queue *queue
@@ -10,11 +32,11 @@ type counted struct {
 // has ended stay zero.
 func readCounts(queues []counted) {
 	for w, own := range byWorker(queues) {
-		_ = w.Shard.Call(func() {
+		_ = w.shard.Call(func() {
 			for _, q := range own {
-				c := &q.queue.Counts
-				q.to.Commands, q.to.Answers = c.Commands, c.Answers
-				q.to.ReadBytes, q.to.WrittenBytes = c.ReadBytes, c.WriteBytes
+				c := &q.queue.counts
+				q.to.Commands, q.to.Answers = c.commands, c.answers
+				q.to.ReadBytes, q.to.WrittenBytes = c.readBytes, c.writeBytes
 			}
 		})
 	}

@@ -49,11 +49,11 @@ func TestMalformedCommandsCount(t *testing.T) {
 	f := newFixture(t)
 	_, io := f.both()
 	io.q.traffic.Store(false)
-	before := io.q.Counts.Commands
+	before := io.q.counts.commands
 	bad := readOf(1)
 	bad.wrong = capsule.StatusSGLOffset | dnr
 	io.wantStatus(capsule.StatusSGLOffset|dnr, bad)
-	if !io.q.traffic.Load() || io.q.Counts.Commands != before+1 {
-		t.Errorf("%d commands counted, want 1", io.q.Counts.Commands-before)
+	if !io.q.traffic.Load() || io.q.counts.commands != before+1 {
+		t.Errorf("%d commands counted, want 1", io.q.counts.commands-before)
 	}
 }

@@ -146,7 +146,7 @@ func (r *remote) close() {
 		r.t.Errorf("%d controllers are left", n)
 	}
 	for i, w := range r.target.first.workers {
-		if n := w.Shard.Arena().Free(); n != r.target.cfg.Arena {
+		if n := w.shard.Arena().Free(); n != r.target.cfg.Arena {
 			r.t.Errorf("shard %d: %d of %d bytes of buffers came back", i, n, r.target.cfg.Arena)
 		}
 	}

@@ -315,14 +315,14 @@ func TestPreemptAndAbort(t *testing.T) {
 		}
 	}
 	p.wantPending() // for the one that fetches
-	b.io.call(func() { b.io.q.Requests[fetching.index].Ready() })
+	b.io.call(func() { b.io.q.requests[fetching.index].ready() })
 	if r := <-fetching.response; r.status != capsule.StatusAbortedByPreempt {
 		t.Errorf("the write whose data came late: %v", r.status)
 	}
 	if r := <-p.response; !r.status.OK() {
 		t.Fatalf("preempt: %v", r.status)
 	}
-	b.io.call(func() { b.io.q.Requests[elsewhere.index].Ready() })
+	b.io.call(func() { b.io.q.requests[elsewhere.index].ready() })
 	if r := <-elsewhere.response; !r.status.OK() {
 		t.Errorf("a write to another namespace: %v", r.status)
 	}

@@ -2,7 +2,6 @@ package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
@@ -53,37 +52,37 @@ func (c *Controller) oneNamespace(id capsule.NSID, f func(*storage.Namespace)) c
 	return c.eachNamespace(id, f)
 }
 
-func getReservationMask(c *Controller, r *command.Request, _ uint32) capsule.Status {
-	return c.oneNamespace(r.Cmd.NSID, func(ns *storage.Namespace) { r.Result = uint64(c.notices.Mask(ns.ID)) })
+func getReservationMask(c *Controller, r *request, _ uint32) capsule.Status {
+	return c.oneNamespace(r.cmd.NSID, func(ns *storage.Namespace) { r.result = uint64(c.notices.Mask(ns.ID)) })
 }
 
-func setReservationMask(c *Controller, r *command.Request, v uint32) capsule.Status {
+func setReservationMask(c *Controller, r *request, v uint32) capsule.Status {
 	if v&^capsule.ReservationMaskAll != 0 {
-		return r.Invalid(11, 0)
+		return r.invalid(11, 0)
 	}
-	return c.eachNamespace(r.Cmd.NSID, func(ns *storage.Namespace) { c.notices.SetMask(ns.ID, v) })
+	return c.eachNamespace(r.cmd.NSID, func(ns *storage.Namespace) { c.notices.SetMask(ns.ID, v) })
 }
 
-func getReservationPersist(c *Controller, r *command.Request, _ uint32) capsule.Status {
-	return c.oneNamespace(r.Cmd.NSID, func(ns *storage.Namespace) {
+func getReservationPersist(c *Controller, r *request, _ uint32) capsule.Status {
+	return c.oneNamespace(r.cmd.NSID, func(ns *storage.Namespace) {
 		if ns.Volume.Reservations.State().Persist {
-			r.Result = 1
+			r.result = 1
 		}
 	})
 }
 
 // setReservationPersist is refused where nothing can survive, and to hosts that may not
 // write. With the broadcast identifier it is about the others.
-func setReservationPersist(c *Controller, r *command.Request, v uint32) capsule.Status {
+func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
 	on := v&1 != 0
 	var all []*storage.Reservations
 	refused := capsule.StatusSuccess
-	status := c.eachNamespace(r.Cmd.NSID, func(ns *storage.Namespace) {
+	status := c.eachNamespace(r.cmd.NSID, func(ns *storage.Namespace) {
 		switch {
 		case c.view.Rights.Load().To(ns.ID) != AccessWrite:
 			refused = capsule.StatusAccessDenied | capsule.StatusDNR
 		case on && !(ns.Reservable() && ns.Volume.Reservations.Persists()):
-			refused = r.Invalid(11, 0)
+			refused = r.invalid(11, 0)
 		default:
 			all = append(all, ns.Volume.Reservations)
 		}
@@ -91,10 +90,10 @@ func setReservationPersist(c *Controller, r *command.Request, v uint32) capsule.
 	switch {
 	case !status.OK():
 		return status
-	case !refused.OK() && r.Cmd.NSID != capsule.NSIDBroadcast:
+	case !refused.OK() && r.cmd.NSID != capsule.NSIDBroadcast:
 		return refused
 	}
-	r.Outside(func() func() {
+	r.outside(func() func() {
 		status := capsule.StatusSuccess
 		for _, v := range all {
 			out, err := v.Change(func(s reservation.State) (reservation.State, reservation.Outcome) {
@@ -105,7 +104,7 @@ func setReservationPersist(c *Controller, r *command.Request, v uint32) capsule.
 				status = out.Status
 			}
 		}
-		return func() { r.Finish(status) }
+		return func() { r.finish(status) }
 	})
 	return statusLater
 }

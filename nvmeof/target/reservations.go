@@ -46,9 +46,9 @@ func (t *Target) abortReserved(v *storage.Volume, hosts []capsule.HostID, done f
 	t.mu.Lock()
 	for q := range t.queues {
 		left.Add(1)
-		if !q.Shard.Do(func() {
-			if q.Client != nil && slices.Contains(hosts, q.HostID) {
-				q.AbortOn(v, &left, ended)
+		if !q.shard.Do(func() {
+			if q.executesIO() && slices.Contains(hosts, q.controller.hostID) {
+				q.abortOn(v, &left, ended)
 			}
 			ended()
 		}) {
@@ -63,13 +63,13 @@ func (t *Target) abortReserved(v *storage.Volume, hosts []capsule.HostID, done f
 func (t *Target) awaitAborted(v *storage.Volume, hosts []capsule.HostID) {
 	ended := make(chan struct{})
 	t.abortReserved(v, hosts, func() { close(ended) })
-	t.urge(ended, nil, t.fetchPatience, func(q *queue) bool { return q.HoldsUpStop(v) })
+	t.urge(ended, nil, t.fetchPatience, func(q *queue) bool { return q.holdsUpStop(v) })
 }
 
 // mayReserve reports whether the host may carry out a command that changes a
 // reservation: one that may not write has no say in who may, but can give up what it had
 // when it could.
-func (c *ioController) mayReserve(ns *storage.Namespace, cmd *reservation.Command) bool {
+func (c *Controller) mayReserve(ns *storage.Namespace, cmd *reservation.Command) bool {
 	if c.view.Rights.Load().To(ns.ID) == AccessWrite {
 		return true
 	}
@@ -82,8 +82,9 @@ func (c *ioController) mayReserve(ns *storage.Namespace, cmd *reservation.Comman
 	return false
 }
 
-// Reserve implements [command.Client].
-func (c *ioController) Reserve(ns *storage.Namespace, cmd reservation.Command) capsule.Status {
+// reserve carries out a command that changes the reservation of a namespace's volume. It is
+// called outside of the shards, and may block.
+func (c *Controller) reserve(ns *storage.Namespace, cmd reservation.Command) capsule.Status {
 	v, t := ns.Volume, c.target
 	cmd.NQN = c.hostNQN
 	if !c.mayReserve(ns, &cmd) {

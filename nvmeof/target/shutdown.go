@@ -18,7 +18,7 @@ type flushAll struct {
 	ended func(err error)               // with the first failure
 	after capsule.NSID
 	err   error
-	storage.Operation
+	op    storage.Operation
 }
 
 // A shutdown waits for the I/O queues, and then for a flush.
@@ -49,7 +49,7 @@ func (c *Controller) drained() {
 
 // start reports whether it has ended already.
 func (f *flushAll) start() bool {
-	f.Owner = f
+	f.op.Owner = f
 	return f.next()
 }
 
@@ -63,10 +63,10 @@ func (f *flushAll) next() bool {
 		if ns == nil || !ns.Volume.Info.Volatile || f.which != nil && !f.which(ns) {
 			continue
 		}
-		if l := ns.Volume.Lanes[f.c.admin.worker.Index].Load(); l.Attached { // else the device is being removed
-			l.Enter(&f.Operation)
-			f.Request = backend.Request{Op: backend.OpFlush}
-			l.Put(&f.Operation)
+		if l := ns.Volume.Lanes[f.c.admin.worker.place.Index].Load(); l.Attached { // else the device is being removed
+			l.Enter(&f.op)
+			f.op.Request = backend.Request{Op: backend.OpFlush}
+			l.Put(&f.op)
 			return false
 		}
 	}
@@ -77,12 +77,12 @@ func (f *flushAll) next() bool {
 // Completed implements [storage.Owner].
 func (f *flushAll) Completed(err error) {
 	if err != nil {
-		f.Lane.Failure(backend.OpFlush, err)
+		f.op.Lane.Failure(backend.OpFlush, err)
 		f.c.target.limit.write(f.c.log.Error, f.when+" failed",
 			[]zap.Field{zap.Uint32("nsid", uint32(f.after)), zap.Error(err)})
 		f.err = cmp.Or(f.err, err)
 	}
-	f.Operation.Release()
+	f.op.Release()
 	f.next()
 }
 

@@ -258,7 +258,7 @@ func TestReplacedWhileCommandsWait(t *testing.T) {
 		// They can be aborted, and end with their queue.
 		aborted, left := r.io.startUnidentified(writeOf(2)), r.io.startUnidentified(readOf(2))
 		aborted.wantPending()
-		r.io.call(func() { r.io.q.Abort(aborted.sqe.CID, func(bool) {}) })
+		r.io.call(func() { r.io.q.abort(aborted.sqe.CID, func(bool) {}) })
 		if got := (<-aborted.response).status; got != capsule.StatusAbortRequested|dnr {
 			t.Errorf("aborted: %v", got)
 		}

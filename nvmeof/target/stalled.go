@@ -32,7 +32,7 @@ func (t *Target) dropStalled(holdsUp func(*queue) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for q := range t.queues {
-		q.Shard.Do(func() {
+		q.shard.Do(func() {
 			if q.controller == nil || q.failed || q.why != "" || !holdsUp(q) {
 				return
 			}

@@ -145,8 +145,8 @@ func (s *supportTable) write(t *Target) string {
 			s.row("fabrics command", i, covered{op.String(), fabricsTests[op]}, true, true)
 		}
 	}
-	for i, r := range t.commands.IO {
-		if op := capsule.IOOpcode(i); r.Start != nil {
+	for i, r := range t.io {
+		if op := capsule.IOOpcode(i); r.start != nil {
 			s.row("I/O command", i, covered{op.String(), ioTests[op]}, true, false)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 )
 
 // A Target serves subsystems on one or more devices. Its methods may be called from any
@@ -34,7 +33,8 @@ type Target struct {
 	// Dispatch tables, the same for all controllers.
 	admin    [256]row
 	fabrics  [256]row
-	commands command.Tables // of I/O queues
+	io       [256]ioRow // commands of I/O queues
+	fused    [2]ioRow   // the halves of Compare and Write
 	identify [256]identifyRow
 	features [256]feature
 	logs     [256]logRow
@@ -77,7 +77,7 @@ func New(cfg Config) (*Target, error) {
 		limit: logLimit{perSecond: linesPerSecond}, comings: logLimit{perSecond: comingsPerSecond},
 		cfg: cfg, log: cfg.Log, fetchPatience: fetchPatience,
 		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
-		admin: adminTable(), fabrics: fabricsTable(), commands: command.NewTables(),
+		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
 	t.volumes.Init(cfg.BackendDepth, cfg.Log, t.warn)

@@ -2,28 +2,27 @@ package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 )
 
-func getTemperatureLimit(c *Controller, r *command.Request, v uint32) capsule.Status {
+func getTemperatureLimit(c *Controller, r *request, v uint32) capsule.Status {
 	limits := c.features.limits
 	if preset(r) {
 		limits = health.DefaultLimits()
 	}
 	limit := limits.Pick(capsule.ParseTemperatureThreshold(v), false)
 	if limit == nil {
-		return r.Invalid(11, 0)
+		return r.invalid(11, 0)
 	}
-	r.Result = uint64(*limit)
+	r.result = uint64(*limit)
 	return capsule.StatusSuccess
 }
 
-func setTemperatureLimit(c *Controller, r *command.Request, v uint32) capsule.Status {
+func setTemperatureLimit(c *Controller, r *request, v uint32) capsule.Status {
 	f := capsule.ParseTemperatureThreshold(v)
 	limit := c.features.limits.Pick(f, true)
 	if limit == nil {
-		return r.Invalid(11, 0)
+		return r.invalid(11, 0)
 	}
 	*limit = f.Kelvins
 	c.checkHealth()

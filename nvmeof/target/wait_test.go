@@ -122,7 +122,7 @@ func TestBuffersRunOut(t *testing.T) {
 		t.Errorf("answered %d and %d times, want once", doomed.answers, holder.answers)
 	}
 	second.call(func() {
-		if free := second.q.Shard.Arena().Free(); free != 1<<20 {
+		if free := second.q.shard.Arena().Free(); free != 1<<20 {
 			t.Errorf("%d bytes of buffers free, want all", free)
 		}
 	})
@@ -226,12 +226,12 @@ func (f *fixture) wantNothingHeld(io *hostQueue) {
 	f.t.Helper()
 	io.turns(1) // a response may be here before its acknowledgement is there
 	io.call(func() {
-		arena := io.q.Shard.Arena()
+		arena := io.q.shard.Arena()
 		if arena.Free() != len(arena.Bytes()) {
 			f.t.Error("a buffer is missing")
 		}
 		for _, ns := range f.sub.Namespaces() {
-			if n := ns.ns.Volume.Lanes[io.q.worker.Index].Load().Users(); n != 0 {
+			if n := ns.ns.Volume.Lanes[io.q.worker.place.Index].Load().Users(); n != 0 {
 				f.t.Errorf("%d users of namespace %d are left", n, ns.ID())
 			}
 		}
@@ -263,9 +263,9 @@ func TestNoCommandAllocates(t *testing.T) {
 			lane := f.sub.table().Get(2).Volume.Lanes[1].Load()
 			if n := testing.AllocsPerRun(100, func() {
 				*l = quietLink{data: l.data}
-				io.q.Take(l, &c.sqe, 0)
+				io.q.take(l, &c.sqe, 0)
 				if l.fetched {
-					io.q.Requests[0].Ready()
+					io.q.requests[0].ready()
 				}
 				lane.Poll()
 				if !l.answered {

@@ -3,7 +3,6 @@ package target
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/command"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
@@ -16,7 +15,7 @@ const writeCacheOn = 1
 // setWriteCache, to switch it off, also makes durable what was written before: hosts may
 // send no Flush from then on. The value is what came of that; while the flush is under way
 // it says still on, and who asks for the same again waits for a flush, too.
-func setWriteCache(c *Controller, r *command.Request, v uint32) capsule.Status {
+func setWriteCache(c *Controller, r *request, v uint32) capsule.Status {
 	on := v&1 != 0
 	if on || c.durable.Load() && c.features.values[capsule.FeatureVolatileWriteCache] != writeCacheOn {
 		c.durable.Store(!on)
@@ -38,7 +37,7 @@ func setWriteCache(c *Controller, r *command.Request, v uint32) capsule.Status {
 			setValue(c, r, 0)
 		}
 		if waits {
-			r.Finish(status)
+			r.finish(status)
 		}
 	}
 	if f.start() {

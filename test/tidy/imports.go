@@ -64,7 +64,6 @@ var directions = []direction{
 	{"nvmeof/target", []string{"nvmeof/...", "capsule", "rdmatransport", "backend"}, []string{zap, uuid}},
 	{"nvmeof/target/internal/access", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/ana", []string{"capsule"}, nil},
-	{"nvmeof/target/internal/command", []string{"nvmeof/internal/shard", "nvmeof/target/internal/reservation", "nvmeof/target/internal/storage", "capsule", "rdmatransport", "backend"}, nil},
 	{"nvmeof/target/internal/discoverylog", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/health", []string{"capsule", "backend"}, nil},
 	{"nvmeof/target/internal/kept", []string{"nvmeof/namedfile"}, nil},

@@ -71,8 +71,7 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/multipath":                1, // the life of a path
 	"nvmeof/namedfile":                1, // a file system that does not answer
 	"nvmeof/internal/shard":           1, // the loop
-	"nvmeof/target":                   1, // freeing queues
-	"nvmeof/target/internal/command":  1, // saving reservations
+	"nvmeof/target":                   2, // freeing queues; saving reservations
 	"rdmatransport/softroce/floor":    2, // the other side
 	"cmd/nvmeof/internal/connections": 2, // following changes; each controller that is kept
 	"nvmeof/nbd":                      1, // the loop

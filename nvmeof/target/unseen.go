@@ -1,4 +1,4 @@
-package command
+package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
@@ -8,10 +8,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// StatusUnseen is what a command gets whose host has not identified the namespace since
+// statusUnseen is what a command gets whose host has not identified the namespace since
 // another came to its NSID. Hosts with several paths send it again as soon as they know
 // what is there, those with one a few times.
-const StatusUnseen = capsule.StatusInternalPathError
+const statusUnseen = capsule.StatusInternalPathError
 
 // How long commands wait for their host to identify the namespace. They are looked at
 // by a timer, so that nobody else has to know of them.
@@ -34,7 +34,7 @@ const (
 // carried out when the host has: it may be meant for another one. It is answered such that
 // the host sends it again, if it then still means to.
 type unseen struct {
-	r     *Request
+	r     *request
 	ns    *storage.Namespace
 	since int64 // when it came
 	asked int64 // when it came, or the host's last Identify command was noticed
@@ -43,44 +43,44 @@ type unseen struct {
 }
 
 // awaitSight keeps a command, which has not begun.
-func (r *Request) awaitSight(ns *storage.Namespace) {
-	q, now := r.Queue, r.Queue.Shard.Now()
+func (r *request) awaitSight(ns *storage.Namespace) {
+	q, now := r.queue, r.queue.shard.Now()
 	r.stage = stageUnseen
-	q.unseen = append(q.unseen, unseen{r: r, ns: ns, since: now, asked: now, asks: q.View.Asks.Load()})
+	q.unseen = append(q.unseen, unseen{r: r, ns: ns, since: now, asked: now, asks: q.controller.view.Asks.Load()})
 	if !q.look.Running() {
-		q.Shard.SetTimer(&q.look, lookPeriod)
+		q.shard.SetTimer(&q.look, lookPeriod)
 	}
 }
 
 // forgetUnseen takes out a command that is stopped.
-func (q *Queue) forgetUnseen(r *Request) {
+func (q *queue) forgetUnseen(r *request) {
 	q.unseen = slices.DeleteFunc(q.unseen, func(u unseen) bool { return u.r == r })
 }
 
 // lookAgain answers those that have waited long enough.
-func (q *Queue) lookAgain() {
-	now, all := q.Shard.Now(), q.unseen
+func (q *queue) lookAgain() {
+	now, all := q.shard.Now(), q.unseen
 	q.unseen = nil
 	for _, u := range all {
-		ns, status := q.View.Reach(u.r.Cmd.NSID)
+		ns, status := q.controller.view.Reach(u.r.cmd.NSID)
 		switch {
 		case ns == nil:
 			u.r.end(status)
-		case q.View.Presumed.Load() && !q.View.Replaced(ns):
-			u.r.io.Start(q, u.r)
-		case ns != u.ns || u.over(q.View, now):
-			u.r.end(StatusUnseen)
-		case u.silent(now) && !q.View.Replaced(ns):
+		case q.controller.view.Presumed.Load() && !q.controller.view.Replaced(ns):
+			u.r.io.start(q, u.r)
+		case ns != u.ns || u.over(&q.controller.view, now):
+			u.r.end(statusUnseen)
+		case u.silent(now) && !q.controller.view.Replaced(ns):
 			// The host has not asked about anything since: one that keeps what it knows
 			// over a connection.
-			q.Client.Presumed(ns)
-			u.r.io.Start(q, u.r)
+			q.controller.presume(ns)
+			u.r.io.start(q, u.r)
 		default:
 			q.unseen = append(q.unseen, u)
 		}
 	}
 	if len(q.unseen) > 0 {
-		q.Shard.SetTimer(&q.look, lookPeriod)
+		q.shard.SetTimer(&q.look, lookPeriod)
 	}
 }
 

@@ -1,20 +1,20 @@
-package command
+package target
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
-// Blame notes the field for which the command is about to be refused, by the dword and
+// blame notes the field for which the command is about to be refused, by the dword and
 // the bit where it begins, for the error log.
-func (r *Request) Blame(dword, bit int) { r.fault = capsule.ParameterAt(dword, bit) }
+func (r *request) blame(dword, bit int) { r.fault = capsule.ParameterAt(dword, bit) }
 
-// Invalid is the status of a command refused for a field.
-func (r *Request) Invalid(dword, bit int) capsule.Status {
-	r.Blame(dword, bit)
+// invalid is the status of a command refused for a field.
+func (r *request) invalid(dword, bit int) capsule.Status {
+	r.blame(dword, bit)
 	return invalidField
 }
 
-// Fault is the field for which the command was refused (NVMe base 2.0, 5.16.1.2:
+// location is the field for which the command was refused (NVMe base 2.0, 5.16.1.2:
 // Parameter Error Location): what was blamed, or what the status alone tells.
-func (r *Request) Fault(s capsule.Status) uint16 {
+func (r *request) location(s capsule.Status) uint16 {
 	at := capsule.ParameterAt
 	switch s.Code() {
 	case capsule.StatusInvalidOpcode:
@@ -34,7 +34,7 @@ func (r *Request) Fault(s capsule.Status) uint16 {
 	case capsule.StatusFeatureNotSaveable:
 		return at(10, 31)
 	case capsule.StatusLBAOutOfRange:
-		switch capsule.IOOpcode(r.Cmd.Opcode) {
+		switch capsule.IOOpcode(r.cmd.Opcode) {
 		case capsule.IODatasetManagement, capsule.IOCopy: // they have ranges in their data
 		default:
 			return at(10, 0)
@@ -43,18 +43,18 @@ func (r *Request) Fault(s capsule.Status) uint16 {
 	return r.fault
 }
 
-// FinishWrong answers a command whose capsule is malformed.
-func (r *Request) FinishWrong() {
-	s := r.Link.Wrong()
+// finishWrong answers a command whose capsule is malformed.
+func (r *request) finishWrong() {
+	s := r.link.Wrong()
 	if s.Code() == capsule.StatusInvalidField {
-		switch kind, _ := r.Cmd.SGL.Classify(); {
-		case r.Cmd.Flags.PSDT() != capsule.PSDTSGLContiguous:
-			r.Blame(0, 14)
+		switch kind, _ := r.cmd.SGL.Classify(); {
+		case r.cmd.Flags.PSDT() != capsule.PSDTSGLContiguous:
+			r.blame(0, 14)
 		case kind == capsule.SGLKindInvalid, kind == capsule.SGLKindInCapsule:
-			r.Blame(9, 24)
+			r.blame(9, 24)
 		case kind != capsule.SGLKindLastSegment: // else it is of a descriptor in the list
-			r.Blame(8, 0)
+			r.blame(8, 0)
 		}
 	}
-	r.Finish(s)
+	r.finish(s)
 }

@@ -1,4 +1,4 @@
-package command
+package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
@@ -8,9 +8,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Link is what a request needs of the command that it executes: the queue's
+// A link is what a request needs of the command that it executes: the queue's
 // [fabric.Command].
-type Link interface {
+type link interface {
 	Wrong() capsule.Status                                 // with which the command must fail: its capsule is malformed
 	Length() int                                           // bytes of data that the SGL describes
 	InCapsule() []byte                                     // data that came with the command
@@ -37,47 +37,47 @@ const (
 	stageAnswered              // waits for the response's acknowledgement
 )
 
-// A Request is one command from its arrival to the acknowledgement of its
+// A request is one command from its arrival to the acknowledgement of its
 // response. There is one for every context of the queue, used again and again.
-type Request struct {
-	Queue *Queue
-	Cmd   *capsule.Command
-	Link  Link
+type request struct {
+	queue *queue
+	cmd   *capsule.Command
+	link  link
 	stage stage
 
-	Result uint64 // of the completion
-	Data   []byte // the command's data, in the buffer or in the capsule
+	result uint64 // of the completion
+	data   []byte // the command's data, in the buffer or in the capsule
 	buffer shard.Buffer
 	waiter shard.BufferWaiter
 
-	perform func(*Request) // admin and fabrics commands
-	io      *Row           // I/O commands
+	perform func(*request) // admin and fabrics commands
+	io      *ioRow         // I/O commands
 
-	fault   uint16         // see Blame
+	fault   uint16         // see blame
 	stopped capsule.Status // why the command must not go on
 	extra   *extra         // what few commands have; nil: nothing
-	storage.Operation
+	op      storage.Operation
 }
 
-func (r *Request) init(q *Queue) {
-	r.Queue = q
+func (r *request) init(q *queue) {
+	r.queue = q
 	r.waiter.Ready = r.buffered
-	r.Operation.Owner = r
+	r.op.Owner = r
 }
 
 // begin takes a command.
-func (r *Request) begin(l Link, cmd *capsule.Command) {
-	r.Link, r.Cmd = l, cmd
-	r.Result, r.Data, r.perform, r.io, r.stopped = 0, nil, nil, nil, capsule.StatusSuccess
-	r.Request, r.fault = backend.Request{}, capsule.ParameterUnknown
+func (r *request) begin(l link, cmd *capsule.Command) {
+	r.link, r.cmd = l, cmd
+	r.result, r.data, r.perform, r.io, r.stopped = 0, nil, nil, nil, capsule.StatusSuccess
+	r.op.Request, r.fault = backend.Request{}, capsule.ParameterUnknown
 }
 
 // wantBuffer gets memory for the command's data, now or later.
-func (r *Request) wantBuffer() { r.wantBufferOf(r.Link.Length()) }
+func (r *request) wantBuffer() { r.wantBufferOf(r.link.Length()) }
 
 // wantBufferOf gets n bytes, of which the data takes the first.
-func (r *Request) wantBufferOf(n int) {
-	arena := r.Queue.Shard.Arena()
+func (r *request) wantBufferOf(n int) {
+	arena := r.queue.shard.Arena()
 	if b, ok := arena.Alloc(n); ok {
 		r.buffered(b)
 		return
@@ -88,30 +88,30 @@ func (r *Request) wantBufferOf(n int) {
 
 // buffered goes on with memory for the data: to fetch it from the host, or to
 // have it filled for the host.
-func (r *Request) buffered(b shard.Buffer) {
+func (r *request) buffered(b shard.Buffer) {
 	r.buffer = b
-	r.Data = b.Bytes()[:r.Link.Length()]
+	r.data = b.Bytes()[:r.link.Length()]
 	if r.direction() == capsule.HostToController {
-		if in := r.Link.InCapsule(); in != nil {
-			copy(r.Data, in) // a backend wants better alignment than the capsule's
-			r.Ready()
+		if in := r.link.InCapsule(); in != nil {
+			copy(r.data, in) // a backend wants better alignment than the capsule's
+			r.ready()
 			return
 		}
 		r.stage = stageFetch
-		r.fetch(r.Data)
+		r.fetch(r.data)
 		return
 	}
-	r.Ready()
+	r.ready()
 }
 
 // fetch gets the command's data into memory of the arena.
-func (r *Request) fetch(into []byte) {
-	r.Queue.piece[0] = rdmatransport.SGE{Buf: into, LKey: r.Queue.At.ArenaKey}
-	r.Link.Fetch(r.Queue.piece[:])
+func (r *request) fetch(into []byte) {
+	r.queue.piece[0] = rdmatransport.SGE{Buf: into, LKey: r.queue.worker.arenaKey}
+	r.link.Fetch(r.queue.piece[:])
 }
 
-// Ready goes on when the data is here, or the memory for it.
-func (r *Request) Ready() {
+// ready goes on when the data is here, or the memory for it.
+func (r *request) ready() {
 	if r.stopped != capsule.StatusSuccess {
 		r.end(r.stopped)
 		return
@@ -124,85 +124,82 @@ func (r *Request) Ready() {
 }
 
 // direction is which way the command's data goes.
-func (r *Request) direction() capsule.Direction {
-	if r.Cmd.Opcode == capsule.OpcodeFabrics {
-		return r.Cmd.FabricsType().Direction()
+func (r *request) direction() capsule.Direction {
+	if r.cmd.Opcode == capsule.OpcodeFabrics {
+		return r.cmd.FabricsType().Direction()
 	}
-	return capsule.AdminOpcode(r.Cmd.Opcode).Direction()
+	return capsule.AdminOpcode(r.cmd.Opcode).Direction()
 }
 
-// Finish answers without data and gives back what the command held.
-func (r *Request) Finish(s capsule.Status) {
-	r.Queue.Counts.answered(r, s)
+// finish answers without data and gives back what the command held.
+func (r *request) finish(s capsule.Status) {
+	r.queue.counts.answered(r, s)
 	r.release()
 	if !s.OK() {
-		r.Queue.Owner.NoteError(r, s)
+		r.queue.noteError(r, s)
 	}
 	r.stage = stageAnswered
-	r.Link.Respond(s, r.Result)
+	r.link.Respond(s, r.result)
 }
 
 // finishData answers with data, which must not change until done.
-func (r *Request) finishData(b []byte, key rdmatransport.LKey) {
-	r.Queue.Counts.sent(len(b))
+func (r *request) finishData(b []byte, key rdmatransport.LKey) {
+	r.queue.counts.sent(len(b))
 	r.stage = stageAnswered
-	r.Queue.piece[0] = rdmatransport.SGE{Buf: b, LKey: key}
-	r.Link.RespondData(r.Queue.piece[:], r.Result)
+	r.queue.piece[0] = rdmatransport.SGE{Buf: b, LKey: key}
+	r.link.RespondData(r.queue.piece[:], r.result)
 }
 
-// AnsweredAdmin reports whether it is an admin or fabrics command that was answered.
-func (r *Request) AnsweredAdmin() bool { return r.stage == stageAnswered && r.perform != nil }
-
-// Await goes on by calling perform when the command's data is here, or the memory for it.
-func (r *Request) Await(perform func(*Request)) {
+// await goes on by calling perform when the command's data is here, or the memory for it.
+func (r *request) await(perform func(*request)) {
 	r.perform = perform
-	if in := r.Link.InCapsule(); in != nil {
-		r.Data = in
+	if in := r.link.InCapsule(); in != nil {
+		r.data = in
 		perform(r)
 		return
 	}
 	r.wantBuffer()
 }
 
-// PerformNow is await for a command without data.
-func (r *Request) PerformNow(perform func(*Request)) {
+// performNow is await for a command without data.
+func (r *request) performNow(perform func(*request)) {
 	r.perform = perform
 	perform(r)
 }
 
-// ClearForHost clears memory for data of the host, if that is what there is.
-func (r *Request) ClearForHost() bool {
+// clearForHost clears memory for data of the host, if that is what there is.
+func (r *request) clearForHost() bool {
 	if !r.buffer.Valid() || r.direction() != capsule.ControllerToHost {
 		return false
 	}
-	clear(r.Data)
+	clear(r.data)
 	return true
 }
 
-// Keep says that somebody has the request, who answers it.
-func (r *Request) Keep() { r.stage = stageHeld }
+// keep says that somebody has the request, who answers it.
+func (r *request) keep() { r.stage = stageHeld }
 
-// FinishBuffer answers with the data that is in the buffer.
-func (r *Request) FinishBuffer() { r.finishData(r.Data, r.Queue.At.ArenaKey) }
+// finishBuffer answers with the data that is in the buffer.
+func (r *request) finishBuffer() { r.finishData(r.data, r.queue.worker.arenaKey) }
 
-// Done is the end: the queue needs nothing of the command any more.
-func (r *Request) Done() {
+// done is the end: the queue needs nothing of the command any more.
+func (r *request) done() {
 	r.release()
 	if r.extra != nil {
 		r.extra.given(r)
 	}
-	r.stage, r.Link, r.Cmd = stageIdle, nil, nil
+	r.stage, r.link, r.cmd = stageIdle, nil, nil
 }
 
 // release gives back the buffer, the lease, the lane and the gate, whichever are held.
-func (r *Request) release() {
+func (r *request) release() {
 	if r.buffer.Valid() {
-		r.Queue.Shard.Arena().Release(r.buffer)
+		r.queue.shard.Arena().Release(r.buffer)
 		r.buffer = shard.Buffer{}
 	}
 	if r.extra != nil {
 		r.extra.release(r)
 	}
-	r.Data = nil
-	r.Operation.Release()
+	r.data = nil
+	r.op.Release()
 }

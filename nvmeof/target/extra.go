@@ -1,4 +1,4 @@
-package command
+package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
@@ -7,11 +7,11 @@ import (
 )
 
 // What a command reads that its host does not see goes through scratch buffers of
-// Chunk bytes at most. They are of an arena of their own: who waits for one may
+// scratchChunk bytes at most. They are of an arena of their own: who waits for one may
 // hold a buffer of the shard's, and who has one waits for the store alone.
 const (
-	Chunk       = 256 << 10
-	ScratchSize = 4 << 20
+	scratchChunk = 256 << 10
+	scratchSize  = 4 << 20
 )
 
 // An extra is what a request has beyond those that only read, write or flush. It
@@ -22,7 +22,7 @@ type extra struct {
 	to      int64 // Copy: where the next bytes go
 	scratch shard.Buffer
 	waiter  shard.BufferWaiter
-	partner *Request // the other half of a fused operation under way
+	partner *request // the other half of a fused operation under way
 	ended   []func() // to be told when the request has ended early
 }
 
@@ -30,7 +30,7 @@ type extra struct {
 type span struct{ offset, length int64 }
 
 // wantExtra returns the request's extra.
-func (r *Request) wantExtra() *extra {
+func (r *request) wantExtra() *extra {
 	if r.extra == nil {
 		x := &extra{}
 		x.waiter.Ready = func(b shard.Buffer) {
@@ -43,9 +43,9 @@ func (r *Request) wantExtra() *extra {
 }
 
 // release gives the scratch buffer back and tells those who wait for the end.
-func (x *extra) release(r *Request) {
+func (x *extra) release(r *request) {
 	if x.scratch.Valid() {
-		scratch := r.Queue.At.Scratch
+		scratch := r.queue.worker.scratch
 		scratch.Release(x.scratch)
 		x.scratch = shard.Buffer{}
 		scratch.Serve()
@@ -58,36 +58,36 @@ func (x *extra) release(r *Request) {
 
 // given is the end of a request that may not have been answered: its queue is
 // gone. The other half of a fused operation goes with it.
-func (x *extra) given(r *Request) {
+func (x *extra) given(r *request) {
 	if other := r.part(); other != nil {
-		other.Finish(capsule.StatusSQDeleted)
+		other.finish(capsule.StatusSQDeleted)
 	}
 }
 
 // readThrough reads a range of the store, part by part, into a scratch buffer.
-// Row.step is called with the buffer in hand and at each part.
-func (r *Request) readThrough(s span) {
-	x, arena := r.wantExtra(), r.Queue.At.Scratch
+// ioRow.step is called with the buffer in hand and at each part.
+func (r *request) readThrough(s span) {
+	x, arena := r.wantExtra(), r.queue.worker.scratch
 	x.rest = s
 	if x.scratch.Valid() {
 		r.io.step(r)
 		return
 	}
-	b, ok := arena.Alloc(Chunk)
+	b, ok := arena.Alloc(scratchChunk)
 	if ok {
 		x.waiter.Ready(b)
 		return
 	}
 	r.stage = stageScratch
-	arena.Wait(&x.waiter, Chunk)
+	arena.Wait(&x.waiter, scratchChunk)
 }
 
 // readNext reads the next part.
-func (r *Request) readNext() {
+func (r *request) readNext() {
 	x := r.extra
-	n := min(x.rest.length, Chunk)
-	r.Op, r.FUA = backend.OpRead, false
-	r.Offset, r.Length, r.Buf = x.rest.offset, n, x.scratch.Bytes()[:n]
+	n := min(x.rest.length, scratchChunk)
+	r.op.Op, r.op.FUA = backend.OpRead, false
+	r.op.Offset, r.op.Length, r.op.Buf = x.rest.offset, n, x.scratch.Bytes()[:n]
 	x.rest = span{x.rest.offset + n, x.rest.length - n}
 	r.submit()
 }

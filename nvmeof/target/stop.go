@@ -1,4 +1,4 @@
-package command
+package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -17,31 +17,31 @@ const (
 // stop ends a command early with a status: at once while it waits for something of
 // ours, later while its data is on the way or between two operations. What the
 // store has cannot be stopped.
-func (r *Request) stop(s capsule.Status) stopping {
+func (r *request) stop(s capsule.Status) stopping {
 	switch r.stage {
 	case stageFused:
 		switch {
 		case r.extra != nil && r.extra.partner != nil:
 			return r.extra.partner.stop(s) // of the two that is under way
-		case r.Queue.first == r:
-			r.Queue.first = nil
+		case r.queue.first == r:
+			r.queue.first = nil
 		}
 	case stageBuffer:
-		r.Queue.Shard.Arena().Cancel(&r.waiter)
+		r.queue.shard.Arena().Cancel(&r.waiter)
 	case stageScratch:
-		r.Queue.At.Scratch.Cancel(&r.extra.waiter)
+		r.queue.worker.scratch.Cancel(&r.extra.waiter)
 	case stageLease:
-		r.Lane.Forget(&r.Operation)
+		r.op.Lane.Forget(&r.op)
 	case stageGate:
-		r.Operation.Forget()
+		r.op.Forget()
 	case stageUnseen:
-		r.Queue.forgetUnseen(r)
+		r.queue.forgetUnseen(r)
 	case stageFetch:
 		r.stopped = s
 		return stopLater
 	case stageBackend:
 		switch {
-		case r.Lane.Withdraw(&r.Operation):
+		case r.op.Lane.Withdraw(&r.op):
 		case r.io.step != nil:
 			r.stopped = s
 			return stopLater
@@ -57,17 +57,17 @@ func (r *Request) stop(s capsule.Status) stopping {
 }
 
 // whenEnded calls f when a command that is to be stopped later has ended.
-func (r *Request) whenEnded(f func()) {
+func (r *request) whenEnded(f func()) {
 	x := r.wantExtra()
 	x.ended = append(x.ended, f)
 }
 
-// Abort stops the command with that identifier, and tells whether it was aborted,
+// abort stops the command with that identifier, and tells whether it was aborted,
 // when it has been answered.
-func (q *Queue) Abort(cid capsule.CID, ended func(aborted bool)) {
-	for i := range q.Requests {
-		r := &q.Requests[i]
-		if r.stage == stageIdle || r.stage == stageAnswered || r.Cmd.CID != cid {
+func (q *queue) abort(cid capsule.CID, ended func(aborted bool)) {
+	for i := range q.requests {
+		r := &q.requests[i]
+		if r.stage == stageIdle || r.stage == stageAnswered || r.cmd.CID != cid {
 			continue
 		}
 		switch r.stop(capsule.StatusAbortRequested | capsule.StatusDNR) {
@@ -83,22 +83,22 @@ func (q *Queue) Abort(cid capsule.CID, ended func(aborted bool)) {
 	ended(false)
 }
 
-// HoldsUp reports whether a command in a namespace waits for data that its host has been
+// holdsUp reports whether a command in a namespace waits for data that its host has been
 // asked for. One that waits for its turn to ask holds up nobody.
-func (q *Queue) HoldsUp(ns *storage.Namespace) bool {
-	return q.fetching(func(r *Request) bool { return r.Gate != nil && r.Gate.Namespace == ns && r.Link.Reading() })
+func (q *queue) holdsUp(ns *storage.Namespace) bool {
+	return q.fetching(func(r *request) bool { return r.op.Gate != nil && r.op.Gate.Namespace == ns && r.link.Reading() })
 }
 
-// HoldsUpStop reports whether a command on a volume that is to be stopped waits for data of
+// holdsUpStop reports whether a command on a volume that is to be stopped waits for data of
 // its host.
-func (q *Queue) HoldsUpStop(v *storage.Volume) bool {
-	return q.fetching(func(r *Request) bool { return !r.stopped.OK() && r.Lane != nil && r.Lane.Volume == v })
+func (q *queue) holdsUpStop(v *storage.Volume) bool {
+	return q.fetching(func(r *request) bool { return !r.stopped.OK() && r.op.Lane != nil && r.op.Lane.Volume == v })
 }
 
 // fetching reports whether a command waits for data of the host, of those that f selects.
-func (q *Queue) fetching(f func(*Request) bool) bool {
-	for i := range q.Requests {
-		if r := &q.Requests[i]; r.stage == stageFetch && f(r) {
+func (q *queue) fetching(f func(*request) bool) bool {
+	for i := range q.requests {
+		if r := &q.requests[i]; r.stage == stageFetch && f(r) {
 			return true
 		}
 	}

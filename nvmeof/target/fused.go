@@ -1,0 +1,185 @@
+package target
+
+import (
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// maxFused is the most bytes of a fused Compare and Write. NACWU promises one
+// block; ACWU allows to refuse what is longer than it.
+const maxFused = 64 << 10
+
+// fusedRows are what the halves do once both are here. The first one has the
+// memory and the operation of both.
+func fusedRows() [2]ioRow {
+	return [2]ioRow{
+		{start: restartPair, run: runFusedCompare, done: fusedDone},
+		{run: runFusedWrite},
+	}
+}
+
+// fuse takes a command that is a half of a fused operation, or that follows a first
+// half. Halves are adjacent in the queue (NVMe base 2.0, 3.4.2), which capsules
+// arrive in the order of.
+func (q *queue) fuse(r *request) {
+	first, half := q.first, r.cmd.Flags.Fuse()
+	q.first = nil
+	if first != nil {
+		if half == capsule.FuseSecond {
+			q.startPair(first, r)
+			return
+		}
+		first.finish(orWrong(first, capsule.StatusMissingFused))
+	}
+	switch {
+	case half == capsule.FuseNone:
+		q.begin(r)
+	case half == capsule.FuseReserved || !q.executesIO() || r.cmd.Opcode == capsule.OpcodeFabrics:
+		r.finish(orWrong(r, r.invalid(0, 8)))
+	case half == capsule.FuseSecond:
+		r.finish(orWrong(r, capsule.StatusMissingFused))
+	default:
+		q.first, r.stage = r, stageFused
+	}
+}
+
+// halfway reports whether the first half of a fused operation has come.
+func (q *queue) halfway() bool { return q.first != nil }
+
+// orWrong is what was found wrong with the capsule, or else the status given.
+func orWrong(r *request, s capsule.Status) capsule.Status {
+	if wrong := r.link.Wrong(); !wrong.OK() {
+		return wrong
+	}
+	return s
+}
+
+// startPair begins a fused operation. Where one half fails the other one is
+// aborted for it.
+func (q *queue) startPair(first, second *request) {
+	f := second.cmd.ReadWrite()
+	switch ns, _ := q.controller.view.Reach(first.cmd.NSID); {
+	case ns == nil:
+	case !q.controller.view.Knows(ns):
+		first.join(second)
+		first.awaitSight(ns)
+		return
+	case ns.Gate(q.worker.place.Index).Shut():
+		first.join(second)
+		first.stage = stageGate
+		ns.Gate(q.worker.place.Index).Hold(&first.op)
+		return
+	}
+	switch {
+	case !first.half(capsule.IOCompare, first.cmd.NSID):
+		second.finish(orWrong(second, capsule.StatusFailedFused))
+	case !second.half(capsule.IOWrite, first.cmd.NSID), !first.sameBlocks(second), !second.writable(second.op.Lane), !second.fusible():
+		first.finish(capsule.StatusFailedFused)
+	default:
+		first.join(second)
+		first.op.Op, first.op.FUA = backend.OpCompareAndWrite, first.durable(f.FUA)
+		first.wantBufferOf(3 * int(first.op.Lane.Volume.Info.Stride(first.op.Length)))
+	}
+}
+
+// join makes two halves one operation, of which the first is under way.
+func (r *request) join(second *request) {
+	r.wantExtra().partner, second.wantExtra().partner = second, r
+	r.io, second.io = &r.queue.target.fused[0], &r.queue.target.fused[1]
+	second.stage = stageFused
+}
+
+// restartPair is for a pair that a paused namespace held.
+func restartPair(q *queue, first *request) { q.startPair(first, first.part()) }
+
+// half judges one half by itself, and answers it if it fails.
+func (r *request) half(op capsule.IOOpcode, nsid capsule.NSID) bool {
+	r.io = &r.queue.target.io[op]
+	if wrong := r.link.Wrong(); !wrong.OK() || r.cmd.Opcode != capsule.Opcode(op) || r.cmd.NSID != nsid {
+		r.finish(orWrong(r, invalidField))
+		return false
+	}
+	l := r.enter(r.cmd.NSID)
+	return l != nil && r.blocks(l, r.cmd.ReadWrite()) && r.sized()
+}
+
+// sameBlocks judges the halves against each other; the second is answered if they
+// differ.
+func (r *request) sameBlocks(second *request) bool {
+	if r.op.Offset != second.op.Offset || r.op.Length != second.op.Length || r.op.Length > maxFused {
+		second.finish(invalidField)
+		return false
+	}
+	return true
+}
+
+// fusible refuses stores that cannot compare and write in one piece.
+func (r *request) fusible() bool {
+	if !r.op.Lane.Volume.Info.Compare {
+		r.finish(invalidField)
+		return false
+	}
+	return true
+}
+
+// runFusedCompare has the data of the first half, and gets that of the second.
+func runFusedCompare(r *request) {
+	info, second := &r.op.Lane.Volume.Info, r.extra.partner
+	r.op.Buf = r.buffer.Bytes()[:3*info.Stride(r.op.Length)]
+	_, next, _ := r.op.Parts(info)
+	if in := second.link.InCapsule(); in != nil {
+		copy(next, in)
+		second.ready()
+		return
+	}
+	r.stage, second.stage = stageFused, stageFetch
+	second.fetch(next)
+}
+
+// runFusedWrite has the data of both halves.
+func runFusedWrite(r *request) {
+	r.stage = stageFused
+	r.extra.partner.submit()
+}
+
+func fusedDone(r *request) {
+	r.op.Gate.Count(backend.OpRead, r.op.Length)
+	r.op.Gate.Count(backend.OpWrite, r.op.Length)
+	second := r.part()
+	r.finish(capsule.StatusSuccess)
+	second.finish(capsule.StatusSuccess)
+}
+
+// part ends the connection of two halves and returns the other one, or nil.
+func (r *request) part() *request {
+	if r.extra == nil || r.extra.partner == nil {
+		return nil
+	}
+	other := r.extra.partner
+	r.extra.partner, other.extra.partner = nil, nil
+	return other
+}
+
+// end answers a command that failed, and the other half of a fused operation.
+func (r *request) end(s capsule.Status) {
+	second := r.part()
+	if second == nil {
+		r.finish(s)
+		return
+	}
+	first := r
+	if r.io == &r.queue.target.fused[1] {
+		first, second = second, r
+	}
+	switch {
+	case !r.stopped.OK(): // both were
+		first.finish(s)
+		second.finish(s)
+	case s == capsule.StatusCompareFailure:
+		first.finish(s)
+		second.finish(capsule.StatusFailedFused)
+	default: // the write's
+		first.finish(capsule.StatusFailedFused)
+		second.finish(s)
+	}
+}

@@ -1,0 +1,260 @@
+package target
+
+import (
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
+)
+
+// An ioRow is one opcode of the NVM command set. start judges the command and
+// sets it going; run goes on when its data is here, or the memory for it.
+type ioRow struct {
+	start   func(q *queue, r *request)
+	run     func(r *request)
+	leased  func(r *request, view []byte) // the lease is held; view is the blocks
+	done    func(r *request)              // the store has carried the operation out
+	step    func(r *request)              // begins the next operation of several
+	access  reservation.Access            // what a reservation is about
+	effects capsule.Effects
+}
+
+func ioTable() [256]ioRow {
+	const changes = capsule.EffectBlockContentChange
+	return [256]ioRow{
+		capsule.IOFlush:             {start: startFlush, done: (*request).flushNext, step: (*request).flushNext, access: reservation.Write},
+		capsule.IOWrite:             {start: startWrite, run: runWrite, leased: writeLeased, done: writeDone, access: reservation.Write, effects: changes},
+		capsule.IORead:              {start: startRead, run: runRead, leased: readLeased, done: readDone, access: reservation.Read},
+		capsule.IOCompare:           {start: startCompare, run: runCompare, leased: compareLeased, done: compareDone, step: (*request).readNext, access: reservation.Read},
+		capsule.IOWriteZeroes:       {start: startWriteZeroes, done: writeZeroesDone, access: reservation.Write, effects: changes},
+		capsule.IODatasetManagement: {start: startDSM, run: runDSM, done: (*request).deallocateNext, step: (*request).deallocateNext, access: reservation.Write, effects: changes},
+		capsule.IOVerify:            {start: startVerify, done: verifyDone, step: (*request).readNext, access: reservation.Read},
+		capsule.IOCopy:              {start: startCopy, run: runCopy, done: copyDone, step: (*request).readNext, access: reservation.Read | reservation.Write, effects: changes},
+
+		capsule.IOReservationRegister: {start: startReservation, run: runReservation},
+		capsule.IOReservationReport:   {start: startReport, run: runReport},
+		capsule.IOReservationAcquire:  {start: startReservation, run: runReservation},
+		capsule.IOReservationRelease:  {start: startReservation, run: runReservation},
+	}
+}
+
+// startIO starts a command of an I/O queue.
+func (q *queue) startIO(r *request) {
+	row := &q.target.io[r.cmd.Opcode]
+	if row.start == nil {
+		r.finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)
+		return
+	}
+	r.io = row
+	row.start(q, r)
+}
+
+// enter finds the command's namespace, which it keeps until it is finished. It
+// returns nil if the command has been answered, or held back to be started anew.
+func (r *request) enter(id capsule.NSID) *storage.Lane {
+	ns, status := r.queue.controller.view.Reach(id)
+	if ns == nil {
+		r.finish(status)
+		return nil
+	}
+	if !r.queue.controller.view.Knows(ns) {
+		r.awaitSight(ns)
+		return nil
+	}
+	return r.through(ns)
+}
+
+// through is enter for a namespace that was found.
+func (r *request) through(ns *storage.Namespace) *storage.Lane {
+	switch ns.Enter(&r.op, r.queue.worker.place.Index, r.queue.controller.hostID, r.io.access) {
+	case storage.Held:
+		r.stage = stageGate
+		return nil
+	case storage.Conflict:
+		r.finish(capsule.StatusReservationConflict | capsule.StatusDNR)
+		return nil
+	default:
+		return r.op.Lane
+	}
+}
+
+// Admitted implements [storage.Owner]: the command begins anew.
+func (r *request) Admitted() { r.io.start(r.queue, r) }
+
+// blocks judges the fields that Read, Write and Write Zeroes share, and sets the
+// operation's range. It answers the command where it fails.
+func (r *request) blocks(l *storage.Lane, f capsule.ReadWrite) bool {
+	switch {
+	case f.PRINFO != 0: // no protection information
+		r.finish(r.invalid(12, 26))
+	case f.STC:
+		r.finish(r.invalid(12, 24))
+	case f.DTYPE != 0: // no directives
+		r.finish(r.invalid(12, 20))
+	case !l.Volume.InRange(f.SLBA, f.Blocks):
+		r.finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
+	default:
+		r.op.Offset, r.op.Length = int64(f.SLBA)<<l.Volume.Shift, int64(f.Blocks)<<l.Volume.Shift
+		return true
+	}
+	return false
+}
+
+// sized judges the length of the data against the blocks.
+func (r *request) sized() bool {
+	switch {
+	case r.op.Length > int64(r.queue.target.cfg.MaxData):
+		r.finish(r.invalid(12, 0)) // MDTS
+	case int64(r.link.Length()) != r.op.Length:
+		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+	default:
+		return true
+	}
+	return false
+}
+
+// writable refuses changes of a namespace that is read-only, itself or for this
+// host.
+func (r *request) writable(_ *storage.Lane) bool {
+	if q := r.queue; !q.controller.view.MayWrite(r.op.Gate.Namespace) {
+		q.controller.refusedWrite(r.op.Gate.Namespace)
+		r.finish(capsule.StatusNamespaceWriteProtected | capsule.StatusDNR)
+		return false
+	}
+	return true
+}
+
+func startRead(_ *queue, r *request) {
+	f := r.cmd.ReadWrite()
+	l := r.enter(r.cmd.NSID)
+	if l == nil || !r.blocks(l, f) || !r.sized() {
+		return
+	}
+	r.op.Op, r.op.FUA = backend.OpRead, f.FUA && l.Volume.Info.Volatile
+	if l.Viewer == nil {
+		r.wantBuffer()
+		return
+	}
+	// The lease lasts until the response is acknowledged: a lost packet is sent
+	// again from the store's memory.
+	if l.Lease(&r.op, false) {
+		r.Leasable()
+	} else {
+		r.stage = stageLease
+	}
+}
+
+func runRead(r *request) {
+	r.op.Buf = r.data
+	r.submit()
+}
+
+func startWrite(_ *queue, r *request) {
+	f := r.cmd.ReadWrite()
+	l := r.enter(r.cmd.NSID)
+	if l == nil || !r.writable(l) || !r.blocks(l, f) || !r.sized() {
+		return
+	}
+	r.op.Op, r.op.FUA = backend.OpWrite, r.durable(f.FUA)
+	in := r.link.InCapsule()
+	if in != nil && (l.Viewer != nil || aligned(in, l.Volume.Info.Alignment)) {
+		r.data = in
+		runWrite(r)
+		return
+	}
+	r.wantBuffer()
+}
+
+// durable reports whether what the command writes has to be durable when it is answered.
+func (r *request) durable(fua bool) bool { return fua || r.queue.controller.durable.Load() }
+
+// runWrite has the data whole.
+func runWrite(r *request) {
+	r.op.Buf = r.data
+	l := r.op.Lane
+	if l.Viewer == nil || r.op.FUA && l.Volume.Info.Volatile {
+		r.submit()
+		return
+	}
+	if l.Lease(&r.op, true) {
+		r.Leasable()
+	} else {
+		r.stage = stageLease
+	}
+}
+
+// Leasable implements [storage.Owner].
+func (r *request) Leasable() {
+	r.io.leased(r, r.op.Lane.Memory[r.op.Offset:r.op.Offset+r.op.Length])
+}
+
+func readLeased(r *request, view []byte) {
+	r.op.Gate.Count(r.op.Op, r.op.Length)
+	r.finishData(view, r.op.Lane.Key)
+}
+
+func writeLeased(r *request, view []byte) {
+	copy(view, r.op.Buf)
+	writeDone(r)
+}
+
+// readDone answers, with force unit access not before what was read is durable (NVM
+// command set 1.0, 3.2.4).
+func readDone(r *request) {
+	if r.op.FUA {
+		r.op.Op, r.op.FUA = backend.OpFlush, false
+		r.submit()
+		return
+	}
+	r.op.Gate.Count(backend.OpRead, r.op.Length)
+	r.finishBuffer()
+}
+
+func writeDone(r *request) {
+	r.op.Gate.Count(r.op.Op, r.op.Length)
+	r.finish(capsule.StatusSuccess)
+}
+
+// submit gives the operation to the store.
+func (r *request) submit() {
+	r.stage = stageBackend
+	r.op.Lane.Put(&r.op)
+}
+
+// lba is where the command's blocks start, for the error log.
+func (r *request) lba() capsule.LBA {
+	switch capsule.IOOpcode(r.cmd.Opcode) {
+	case capsule.IOFlush, capsule.IODatasetManagement:
+		return 0
+	}
+	if r.io == nil || r.io.access == reservation.None {
+		return 0
+	}
+	return r.cmd.ReadWrite().SLBA
+}
+
+// Completed implements [storage.Owner].
+func (r *request) Completed(err error) {
+	if err != nil || r.stopped != capsule.StatusSuccess {
+		r.failed(err)
+		return
+	}
+	r.io.done(r)
+}
+
+// failed ends a command whose operation failed, or that was to be stopped.
+func (r *request) failed(err error) {
+	status := r.stopped
+	if err == backend.ErrUnsupported { // a copy, and no failure of the store
+		if status.OK() {
+			r.copyByHand()
+			return
+		}
+		err = nil
+	}
+	if err != nil {
+		r.op.Lane.Failure(r.op.Op, err)
+		status = storage.StatusOf(r.op.Op, err)
+	}
+	r.end(status)
+}

@@ -1,0 +1,144 @@
+package target
+
+import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
+	"unsafe"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// startFlush flushes one namespace, or all of them one after the other (VWC
+// bits 2:1 are 11b).
+func startFlush(_ *queue, r *request) {
+	if r.link.Length() != 0 {
+		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+		return
+	}
+	id := r.cmd.NSID
+	if id == capsule.NSIDBroadcast {
+		r.flushNext()
+		return
+	}
+	if l := r.enter(id); l != nil {
+		r.flush(l)
+	}
+}
+
+func (r *request) flush(l *storage.Lane) {
+	r.op.Op, r.op.Offset, r.op.Length = backend.OpFlush, 0, 0
+	if !l.Volume.Info.Volatile {
+		r.flushNext()
+		return
+	}
+	r.submit()
+}
+
+// flushNext goes on after one namespace. The table may change on the way: what
+// is gone needs no flush.
+func (r *request) flushNext() {
+	if r.cmd.NSID != capsule.NSIDBroadcast {
+		r.finish(capsule.StatusSuccess)
+		return
+	}
+	after := capsule.NSID(0)
+	if r.op.Lane != nil {
+		after = r.op.Gate.Namespace.ID
+		r.op.Release()
+	}
+	v := &r.queue.controller.view
+	for id := after + 1; id <= v.Last(); id++ {
+		ns, status := v.Reach(id)
+		switch {
+		case ns == nil && status.SCT() == 3:
+			r.finish(status) // not all namespaces can be flushed from here
+			return
+		case ns != nil && v.Replaced(ns) && !v.Seen(ns):
+			r.finish(statusUnseen) // what the host means is not there any more
+			return
+		case ns != nil && ns.Volume.Info.Volatile:
+			if l := r.through(ns); l != nil { // else held: it starts with the first again
+				r.flush(l)
+			}
+			return
+		}
+	}
+	r.finish(capsule.StatusSuccess)
+}
+
+func startWriteZeroes(_ *queue, r *request) {
+	f := r.cmd.ReadWrite()
+	if r.link.Length() != 0 {
+		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+		return
+	}
+	l := r.enter(r.cmd.NSID)
+	if l == nil || !r.writable(l) || !r.blocks(l, f) {
+		return
+	}
+	r.op.Op, r.op.FUA, r.op.Deallocate = backend.OpWriteZeroes, r.durable(f.FUA), f.DEAC
+	r.submit()
+}
+
+func writeZeroesDone(r *request) { r.finish(capsule.StatusSuccess) }
+
+// startDSM takes the ranges of a Dataset Management command. Hosts send more
+// bytes than the ranges need, so the data may be longer (Linux: 4096 always).
+func startDSM(_ *queue, r *request) {
+	f := r.cmd.DatasetManagement()
+	l := r.enter(r.cmd.NSID)
+	switch {
+	case l == nil:
+	case r.link.Length() < f.Ranges*capsule.DSMRangeSize:
+		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+	case !f.Deallocate: // hints that we have no use for
+		r.finish(capsule.StatusSuccess)
+	case !r.writable(l):
+	case r.link.InCapsule() != nil:
+		r.data = r.link.InCapsule()
+		runDSM(r)
+	default:
+		r.wantBuffer()
+	}
+}
+
+// runDSM judges every range before it touches any.
+func runDSM(r *request) {
+	ns := r.op.Lane.Volume
+	for i := range r.cmd.DatasetManagement().Ranges {
+		if d := r.dsmRange(i); !ns.InRange(d.SLBA, d.Blocks) {
+			r.finish(capsule.StatusLBAOutOfRange | capsule.StatusDNR)
+			return
+		}
+	}
+	r.op.Op = backend.OpDeallocate
+	r.wantExtra().at = 0
+	r.deallocateNext()
+}
+
+func (r *request) dsmRange(i int) capsule.DSMRange {
+	// As many ranges as startDSM counted bytes for.
+	d, _ := capsule.DecodeDSMRange(r.data[i*capsule.DSMRangeSize:])
+	return d
+}
+
+// deallocateNext frees the next range that is not empty. It is advice, so a
+// store that cannot free has nothing to do.
+func (r *request) deallocateNext() {
+	ns, x := r.op.Lane.Volume, r.extra
+	for ns.Info.Deallocate && x.at < r.cmd.DatasetManagement().Ranges {
+		d := r.dsmRange(x.at)
+		x.at++
+		if d.Blocks != 0 {
+			r.op.Offset, r.op.Length = int64(d.SLBA)<<ns.Shift, int64(d.Blocks)<<ns.Shift
+			r.submit()
+			return
+		}
+	}
+	r.finish(capsule.StatusSuccess)
+}
+
+// aligned reports whether b starts at a multiple of n, a power of two.
+func aligned(b []byte, n int) bool {
+	return n <= 1 || uintptr(unsafe.Pointer(unsafe.SliceData(b)))&uintptr(n-1) == 0
+}

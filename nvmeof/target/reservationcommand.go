@@ -1,0 +1,96 @@
+package target
+
+import (
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
+	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
+)
+
+// startReservation takes Reservation Register, Acquire or Release. Linux sends 16
+// bytes with each of them.
+func startReservation(_ *queue, r *request) {
+	want := capsule.ReservationKeysSize
+	if capsule.IOOpcode(r.cmd.Opcode) == capsule.IOReservationRelease {
+		want = capsule.ReservationReleaseSize
+	}
+	switch l := r.enter(r.cmd.NSID); {
+	case l == nil:
+	case !r.op.Gate.Namespace.Reservable():
+		r.finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)
+	case r.link.Length() < want:
+		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+	case r.link.InCapsule() != nil:
+		r.data = r.link.InCapsule()
+		runReservation(r)
+	default:
+		r.wantBuffer()
+	}
+}
+
+// runReservation has the keys.
+func runReservation(r *request) {
+	var keys [capsule.ReservationKeysSize]byte
+	copy(keys[:], r.data)
+	cmd := reservation.Command{
+		Opcode: capsule.IOOpcode(r.cmd.Opcode), Host: r.queue.controller.hostID, Fields: r.cmd.ReservationCommand(),
+	}
+	cmd.Keys, _ = capsule.DecodeReservationKeys(keys[:]) // as long as it must be
+	ns, c := r.op.Gate.Namespace, r.queue.controller
+	cmd.CanPersist = ns.Volume.Reservations.Persists()
+	r.outside(func() func() {
+		status := c.reserve(ns, cmd)
+		return func() { r.finish(status) }
+	})
+}
+
+// outside runs f, which may block, outside of the shard, and what it returns in it.
+func (r *request) outside(f func() func()) {
+	r.stage = stageHeld
+	s := r.queue.shard
+	go func() { // ends by itself; the queue, and so the shard, waits for its request
+		s.Do(f())
+	}()
+}
+
+// abortOn ends the commands under way on a volume, and counts those in left that end
+// later: ended is called for each of them.
+func (q *queue) abortOn(v *storage.Volume, left *atomic.Int64, ended func()) {
+	for i := range q.requests {
+		r := &q.requests[i]
+		if r.stage == stageIdle || r.stage == stageAnswered || r.stage == stageHeld || r.op.Lane == nil || r.op.Lane.Volume != v {
+			continue
+		}
+		if r.stop(capsule.StatusAbortedByPreempt) != stopNow {
+			r.stopped = capsule.StatusAbortedByPreempt
+			left.Add(1)
+			r.whenEnded(ended)
+		}
+	}
+}
+
+// startReport takes Reservation Report. Host identifiers of 16 bytes are all there
+// is over fabrics, so it must ask for those.
+func startReport(_ *queue, r *request) {
+	f := r.cmd.ReservationReport()
+	switch l := r.enter(r.cmd.NSID); {
+	case l == nil:
+	case !r.op.Gate.Namespace.Reservable():
+		r.finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)
+	case !f.Extended:
+		r.finish(capsule.StatusHostIDInconsistent | capsule.StatusDNR)
+	case f.Length > uint64(r.queue.target.cfg.MaxData):
+		r.finish(r.invalid(10, 0)) // MDTS
+	case uint64(r.link.Length()) != f.Length:
+		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
+	default:
+		r.wantBuffer()
+	}
+}
+
+func runReport(r *request) {
+	clear(r.data)
+	copy(r.data, r.op.Lane.Volume.Reservations.State().Report())
+	r.finishBuffer()
+}
