@@ -1,6 +1,7 @@
 package tidy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -86,6 +87,19 @@ func TestUndocumentedIsFound(t *testing.T) {
 	wantFindings(t, "", undocumented([]*source{bare, doc}))
 	other := parsed(t, "a/doc.go", "// Here be dragons.\npackage a\n")
 	wantFindings(t, "package a", undocumented([]*source{other}))
+}
+
+func TestCrowdedIsFound(t *testing.T) {
+	methods := func(receiver, name string, n int) *source {
+		text := "package a\n"
+		for i := range n {
+			text += fmt.Sprintf("func (%s) %s%d() {}\n", receiver, name, i)
+		}
+		return parsed(t, "a/a.go", text)
+	}
+	wantFindings(t, "a.T has 61 methods", crowded([]*source{methods("*T", "m", maxMethods), methods("T[K]", "n", 1)}))
+	wantFindings(t, "a.T has 37 exported methods", crowded([]*source{methods("*T", "M", maxExportedMethods+1)}))
+	wantFindings(t, "", crowded([]*source{methods("*T", "m", maxMethods), methods("u", "m", maxMethods+1)}))
 }
 
 func TestGoroutinesAreCounted(t *testing.T) {

@@ -63,6 +63,8 @@ func TestFiles(t *testing.T) {
 
 func TestPackageComments(t *testing.T) { report(t, undocumented(sources(t))) }
 
+func TestMethods(t *testing.T) { report(t, crowded(sources(t))) }
+
 // agreedGoroutines makes each new goroutine a decision. Data paths have none of
 // their own: a shard is one.
 var agreedGoroutines = map[string]int{
