@@ -43,11 +43,25 @@
 //
 // # Errors
 //
-// A command that the controller refuses returns a [*StatusError]. A connection
-// that was not made returns a [*ConnectError], which says at which step and what
-// to do. When a controller is lost, because a queue failed or its keep alive was
-// not answered, everything outstanding ends with the reason, which
-// [Controller.Err] repeats, and Done is closed.
+// Errors are to be judged by [errors.Is] and [errors.As], those of blocking calls and
+// those in the results of a [Queue] alike:
+//
+//   - [*StatusError] is a command that the controller completed with an error. Its Status
+//     has the code, to be compared with those of package capsule, and says whether the
+//     same command would fail again (DNR). Some codes are errors of their own too:
+//     [ErrReserved], [ErrRemoved], and [backend.ErrMiscompare], [backend.ErrReadOnly],
+//     [backend.ErrNoSpace], [backend.ErrOutOfRange] and [backend.ErrInvalid].
+//   - [ErrUnaligned], [ErrOutOfRange], [ErrUnsupported], [ErrRemoved], [ErrUnseen] and
+//     [ErrNotReady] are requests that were not sent. A Queue checks them as every
+//     [backend.Store] does, with the errors of that package.
+//   - An error of ctx, or [ErrDeadline], is a request that was ended early.
+//   - [ErrShortData] is a read whose data is not what the controller has.
+//   - [*ConnectError] is a connection that was not made. It says at which step, who
+//     refused it, and what to do.
+//   - When a controller is lost, because a queue failed or its keep alive was not
+//     answered, everything outstanding ends with the reason, which [Controller.Err]
+//     repeats, and Done is closed. It is an [*UnsentError] for what had not been sent.
+//     After [Controller.Disconnect] it is [ErrClosed].
 //
 // # Authentication
 //

@@ -120,6 +120,41 @@ func ExampleConnectError() {
 	// 127.80.0.2:4420: connecting queue 0: the target refuses this host: Connect: connect invalid parameters, or write to read only range (1/82, DNR): the controller objects to the subsystem's name: no such subsystem here
 }
 
+// A command that the controller refuses says so by its status.
+func ExampleStatusError() {
+	b := newBench()
+	defer b.close()
+	ctx := context.Background()
+	c := must(b.host.Connect(ctx, b.at))
+	_, err := c.Namespace(ctx, 7)
+	fmt.Println(errors.Is(err, host.ErrRemoved))
+	_, err = c.Features().Get(ctx, capsule.GetFeatures{FID: 0xc0}, 0, nil)
+	var refused *host.StatusError
+	if errors.As(err, &refused) {
+		fmt.Println(refused.Command, refused.Status.Code() == capsule.StatusInvalidField, refused.Status.DNR())
+	}
+	// Output:
+	// true
+	// Get Features true true
+}
+
+// A controller's log pages, features and properties are reached by its views.
+func ExampleController_Logs() {
+	b := newBench()
+	defer b.close()
+	ctx := context.Background()
+	c := must(b.host.Connect(ctx, b.at))
+	health := must(c.Logs().SMART(ctx, capsule.NSIDBroadcast))
+	fmt.Println("critical warnings:", health.CriticalWarning)
+	fmt.Println("keep alive:", must(c.Features().KeepAliveTimeout(ctx)))
+	status := must(c.Properties().Get(ctx, capsule.PropertyCSTS))
+	fmt.Println("ready:", capsule.CSTS(status).Ready())
+	// Output:
+	// critical warnings: 0
+	// keep alive: 5s
+	// ready: true
+}
+
 // A namespace is an io.ReaderAt of any offset and length, and an io.WriterAt of whole
 // blocks.
 func ExampleNamespace_ReadAt() {

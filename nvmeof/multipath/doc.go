@@ -110,6 +110,9 @@
 // as Compare and Write or what changes reservations, fails with an [*UnknownError] if
 // its path is lost before it comes back.
 //
+// A context bounds the wait: [Namespace.ReadAtContext] and its kin return its error. A
+// write on a path that is lost returns it when nothing of the write can happen any more.
+//
 // A Flush over one path is taken to cover what was written over others, as the
 // specification says of a namespace. Targets of their own with one store between them
 // have to see to that.

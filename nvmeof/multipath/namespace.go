@@ -199,19 +199,19 @@ type call struct {
 	n      int
 }
 
-func (c *call) issue(ns *host.Namespace) (err error) {
+func (c *call) issue(ctx context.Context, ns *host.Namespace) (err error) {
 	if c.fn != nil {
 		return c.fn(ns)
 	}
 	switch c.kind {
 	case backend.OpRead:
-		c.n, err = ns.ReadAt(c.p, c.off)
+		c.n, err = ns.ReadAtContext(ctx, c.p, c.off)
 	case backend.OpWrite:
-		c.n, err = ns.WriteAt(c.p, c.off)
+		c.n, err = ns.WriteAtContext(ctx, c.p, c.off)
 	case backend.OpFlush:
-		err = ns.Flush()
+		err = ns.FlushContext(ctx)
 	case backend.OpWriteZeroes:
-		err = ns.WriteZeroes(c.off, c.length, c.free)
+		err = ns.WriteZeroesContext(ctx, c.off, c.length, c.free)
 	case backend.OpDeallocate:
 		err = ns.Deallocate(c.off, c.length)
 	}
@@ -231,12 +231,19 @@ func safetyOf(op backend.Op) Safety {
 
 // ReadAt implements [io.ReaderAt]; see [host.Namespace.ReadAt].
 func (n *Namespace) ReadAt(p []byte, off int64) (int, error) {
+	return n.ReadAtContext(context.Background(), p, off)
+}
+
+// ReadAtContext is ReadAt that ends early when ctx does: its commands are aborted, and
+// once nothing can touch p any more it returns the error of ctx. It does not wait for a
+// path then.
+func (n *Namespace) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	size := n.Size()
 	if off >= size {
 		return 0, io.EOF
 	}
 	c := call{kind: backend.OpRead, p: p[:min(int64(len(p)), size-max(off, 0))], off: off}
-	err := n.do(context.Background(), &c, Harmless)
+	err := n.do(ctx, &c, Harmless)
 	if err == nil && len(c.p) < len(p) {
 		err = io.EOF
 	}
@@ -245,25 +252,40 @@ func (n *Namespace) ReadAt(p []byte, off int64) (int, error) {
 
 // WriteAt implements [io.WriterAt]; see [host.Namespace.WriteAt].
 func (n *Namespace) WriteAt(p []byte, off int64) (int, error) {
+	return n.WriteAtContext(context.Background(), p, off)
+}
+
+// WriteAtContext is WriteAt that ends early when ctx does, as ReadAtContext. What it has
+// not written then it will not write later: on a path that is lost it ends when the
+// target has ended its commands.
+func (n *Namespace) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	if !backend.InRange(off, int64(len(p)), n.Size()) {
 		return 0, host.ErrOutOfRange
 	}
 	c := call{kind: backend.OpWrite, p: p, off: off}
-	err := n.do(context.Background(), &c, Repeatable)
+	err := n.do(ctx, &c, Repeatable)
 	return c.n, err
 }
 
 // Flush makes all completed writes durable.
-func (n *Namespace) Flush() error {
-	return n.do(context.Background(), &call{kind: backend.OpFlush}, Harmless)
+func (n *Namespace) Flush() error { return n.FlushContext(context.Background()) }
+
+// FlushContext is Flush that ends early when ctx does, as ReadAtContext.
+func (n *Namespace) FlushContext(ctx context.Context) error {
+	return n.do(ctx, &call{kind: backend.OpFlush}, Harmless)
 }
 
 // WriteZeroes makes a range read as zeroes. With free the storage may be freed.
 func (n *Namespace) WriteZeroes(off, length int64, free bool) error {
+	return n.WriteZeroesContext(context.Background(), off, length, free)
+}
+
+// WriteZeroesContext is WriteZeroes that ends early when ctx does, as WriteAtContext.
+func (n *Namespace) WriteZeroesContext(ctx context.Context, off, length int64, free bool) error {
 	if !backend.InRange(off, length, n.Size()) {
 		return host.ErrOutOfRange
 	}
-	return n.do(context.Background(), &call{kind: backend.OpWriteZeroes, off: off, length: length, free: free}, Repeatable)
+	return n.do(ctx, &call{kind: backend.OpWriteZeroes, off: off, length: length, free: free}, Repeatable)
 }
 
 // Deallocate tells the controller that a range is not needed any more.
@@ -300,6 +322,9 @@ func (n *Namespace) do(ctx context.Context, c *call, safety Safety) error {
 			return ErrClosed
 		}
 		if now >= t.due() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			if t.over(now) {
 				return table.failure(n, t.last)
 			}
@@ -307,9 +332,12 @@ func (n *Namespace) do(ctx context.Context, c *call, safety Safety) error {
 				if !r.attachment.begin(1) {
 					continue // it is being looked at, which choose sees now
 				}
-				err := r.attachment.carry(c, now)
+				err := r.attachment.carry(ctx, c, now)
 				if err == nil || err == io.EOF {
 					return err
+				}
+				if c.fn == nil && safety == Repeatable && r.attachment.outlived(ctx, &t, err, n.sub.now()) {
+					continue
 				}
 				if err = r.attachment.weigh(&t, err, safety, n.sub.now()); err != nil {
 					return err
@@ -320,15 +348,19 @@ func (n *Namespace) do(ctx context.Context, c *call, safety Safety) error {
 				return table.failure(n, t.last)
 			}
 		}
-		if err := n.await(ctx, &t, table, changed, now); err != nil {
-			return err
+		done := ctx.Done()
+		if c.fn == nil && t.lost != nil && now < t.due() {
+			done = nil // it may be executed yet: the caller hears of its end when it cannot
+		}
+		if n.await(done, &t, table, changed, now) {
+			return ctx.Err()
 		}
 	}
 }
 
 // carry does a call on one path, on which it has begun.
-func (a *attachment) carry(c *call, now int64) error {
-	err := c.issue(a.ns)
+func (a *attachment) carry(ctx context.Context, c *call, now int64) error {
+	err := c.issue(ctx, a.ns)
 	a.ended(1)
 	if p := a.session.path; err == nil {
 		p.measured(p.sub.now() - now)
@@ -336,8 +368,18 @@ func (a *attachment) carry(c *call, now int64) error {
 	return err
 }
 
-// await sleeps until a call has something new to try.
-func (n *Namespace) await(ctx context.Context, t *trial, table *table, changed <-chan struct{}, now int64) error {
+// outlived reports whether a call that changes blocks ended with its context, and its
+// controller was lost meanwhile. It may be executed yet: t waits for that.
+func (a *attachment) outlived(ctx context.Context, t *trial, err error, now int64) bool {
+	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) || a.session.ctrl.Err() == nil {
+		return false
+	}
+	t.lost, t.notBefore = a.session, now+int64(a.session.fence)
+	return true
+}
+
+// await sleeps until a call has something new to try, or is done, which it reports.
+func (n *Namespace) await(done <-chan struct{}, t *trial, table *table, changed <-chan struct{}, now int64) bool {
 	at := t.due()
 	if now >= at {
 		if at = table.next(now); t.deadline != 0 {
@@ -349,10 +391,10 @@ func (n *Namespace) await(ctx context.Context, t *trial, table *table, changed <
 	select {
 	case <-timer.C:
 	case <-changed:
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-done:
+		return true
 	}
-	return nil
+	return false
 }
 
 // choose returns the route that a blocking call takes, or nil.
