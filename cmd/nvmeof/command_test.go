@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -247,11 +249,35 @@ func TestProvider(t *testing.T) {
 	}
 }
 
-// TestVersion: the program's version is found as people look for it.
+// TestVersion: the program's version is found as people look for it, and is the newest
+// that the list of changes has.
 func TestVersion(t *testing.T) {
-	want := command(t, "version").want(t, 0, "nvmeof ", "; transports: softroce").out
+	want := command(t, "version").want(t, 0, "nvmeof "+release+", ", "; transports: softroce").out
 	if got := command(t, "--version").want(t, 0).out; got != want {
 		t.Errorf("--version says %s, and version %s", got, want)
+	}
+	changes, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\]`).FindSubmatch(changes)
+	if newest == nil || "v"+string(newest[1]) != release {
+		t.Errorf("the newest version of CHANGELOG.md is %q, and the program's %s", newest, release)
+	}
+}
+
+// TestOrigin is what the program says about its source.
+func TestOrigin(t *testing.T) {
+	setting := func(key, value string) debug.BuildSetting { return debug.BuildSetting{Key: key, Value: value} }
+	for want, info := range map[string]debug.BuildInfo{
+		"unknown commit":          {Main: debug.Module{Version: "(devel)"}},
+		"module v0.1.0":           {Main: debug.Module{Version: "v0.1.0"}},
+		"commit abc":              {Main: debug.Module{Version: "v0.1.0"}, Settings: []debug.BuildSetting{setting("vcs.revision", "abc"), setting("vcs.modified", "false")}},
+		"commit abc with changes": {Settings: []debug.BuildSetting{setting("vcs.revision", "abc"), setting("vcs.modified", "true")}},
+	} {
+		if got := origin(&info); got != want {
+			t.Errorf("origin is %q, want %q", got, want)
+		}
 	}
 }
 

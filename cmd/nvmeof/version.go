@@ -21,7 +21,10 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// version describes the program as the Go linker recorded it.
+// release is the version of this source, whose changes CHANGELOG.md lists.
+const release = "v0.1.0"
+
+// version describes the program: what it was built from as the Go linker recorded it.
 func version() string {
 	transports := "softroce"
 	if verbs.Built {
@@ -29,13 +32,28 @@ func version() string {
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "nvmeof (no build information); transports: " + transports
+		return "nvmeof " + release + " (no build information); transports: " + transports
 	}
-	commit := "unknown commit"
+	return fmt.Sprintf("nvmeof %s, %s, %s; transports: %s", release, origin(info), info.GoVersion, transports)
+}
+
+// origin is the commit of the source, or where no repository was at hand the version of
+// the module that was built.
+func origin(info *debug.BuildInfo) string {
+	commit, modified := "", ""
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			commit = "commit " + s.Value
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = " with changes"
 		}
 	}
-	return fmt.Sprintf("nvmeof %s, %s, %s; transports: %s", info.Main.Version, commit, info.GoVersion, transports)
+	switch module := info.Main.Version; {
+	case commit != "":
+		return "commit " + commit + modified
+	case module != "" && module != "(devel)":
+		return "module " + module
+	}
+	return "unknown commit"
 }

@@ -1,0 +1,68 @@
+package tidy
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// public are the packages that other modules are meant to import, each with what for.
+var public = map[string]string{
+	"capsule":                      "wire formats of NVMe and NVMe over Fabrics",
+	"backend":                      "the contract of storage",
+	"backend/backendtest":          "the suite that storage passes",
+	"backend/block":                "storage: a block device",
+	"backend/file":                 "storage: a file",
+	"backend/memory":               "storage: memory",
+	"nvmeof":                       "names, addresses and limits",
+	"nvmeof/attach":                "namespaces as disks: what a front end is",
+	"nvmeof/auth":                  "DH-HMAC-CHAP and its keys",
+	"nvmeof/bench":                 "load and measurement",
+	"nvmeof/config":                "a target as a document",
+	"nvmeof/control":               "a target that follows a document",
+	"nvmeof/discovery":             "discovery controllers, followed",
+	"nvmeof/host":                  "the host",
+	"nvmeof/multipath":             "hosts that reconnect, over several paths",
+	"nvmeof/namedfile":             "files that are replaced as a whole",
+	"nvmeof/nbd":                   "namespaces as disks: NBD",
+	"nvmeof/target":                "the target",
+	"rdmatransport":                "the contract of RDMA",
+	"rdmatransport/numa":           "where devices are",
+	"rdmatransport/rdmatest":       "the suite that RDMA passes",
+	"rdmatransport/softroce":       "RDMA over UDP sockets",
+	"rdmatransport/softroce/floor": "UDP sockets by themselves",
+	"rdmatransport/verbs":          "RDMA devices",
+}
+
+// unlisted compares the folders of packages that other modules can import with the
+// list. What is below test is importable for Go's tool, and nobody's.
+func unlisted(packages map[string]string) (findings []string) {
+	found := map[string]bool{}
+	for dir, name := range packages {
+		if name == "main" || strings.HasPrefix(dir, "test/") || slices.Contains(strings.Split(dir, "/"), "internal") {
+			continue
+		}
+		found[dir] = true
+		if public[dir] == "" {
+			findings = append(findings, "package "+dir+" can be imported by everybody and is not in the list: move it below an internal folder, or add it")
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(public)) {
+		if !found[dir] {
+			findings = append(findings, "package "+dir+" is in the list of public packages and does not exist")
+		}
+	}
+	return findings
+}
+
+// packagesOf are the packages of files that are no tests, by folder.
+func packagesOf(all []*source) map[string]string {
+	out := map[string]string{}
+	for _, s := range all {
+		if !s.isTest() {
+			out[path.Clean(s.dir())] = s.file.Name.Name
+		}
+	}
+	return out
+}
