@@ -25,17 +25,16 @@ type ImportedKey struct {
 
 // An nvmetReader turns the tree of nvmetcli's file into a document.
 type nvmetReader struct {
-	doc        *Document
-	keyDir     string
-	problems   Problems
-	warnings   Problems
-	keys       []ImportedKey
-	hosts      map[string]*Host
-	linked     map[string][]int // ports of each subsystem
-	usedHosts  map[string]bool
-	elsewhere  map[string]bool // subsystems on ports that are left out
-	referrals  []*foundReferral
-	subsystems []*node
+	doc       *Document
+	keyDir    string
+	problems  Problems
+	warnings  Problems
+	keys      []ImportedKey
+	hosts     map[string]*Host
+	linked    map[string][]int // ports of each subsystem
+	usedHosts map[string]bool
+	elsewhere map[string]bool // subsystems on ports that are left out
+	referrals []*foundReferral
 }
 
 // ImportNvmetcli reads the file in which nvmetcli keeps the kernel's target,

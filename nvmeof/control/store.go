@@ -61,9 +61,6 @@ func absent(err error) bool {
 		errors.Is(err, syscall.ENOMEDIUM) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
-// Absent is whether an error says so.
-func Absent(err error) bool { return absent(err) }
-
 // A storeKey names a store: the path, or for memory the namespace.
 type storeKey string
 

@@ -107,13 +107,12 @@ func (r *runner) carryOut() {
 
 // A link is the goroutine of one node's connection.
 type link struct {
-	runner  *runner
-	id      nodeID
-	at      Endpoint
-	ctx     context.Context
-	end     context.CancelFunc
-	read    chan struct{}
-	session Session
+	runner *runner
+	id     nodeID
+	at     Endpoint
+	ctx    context.Context
+	end    context.CancelFunc
+	read   chan struct{}
 }
 
 func (r *runner) connect(id nodeID, at Endpoint) *link {

@@ -67,8 +67,10 @@ func TestPatience(t *testing.T) {
 	}
 	s.untaken.Store(1)
 	for range 2 {
-		if !s.patient() || !s.patient() || s.patient() {
-			t.Fatal("want two polls in vain of three queues, then a turn")
+		for poll, want := range []bool{true, true, false} {
+			if s.patient() != want {
+				t.Fatalf("poll %d is patient: %v; want two polls in vain of three queues, then a turn", poll, !want)
+			}
 		}
 	}
 	s.queues.Store(1)

@@ -105,11 +105,13 @@ func TestSetPolicy(t *testing.T) {
 		l := newLab(t, 2)
 		s := l.connect(l.config())
 		n := l.namespace(s)
-		if s.Policy() != NUMA || used(t, n) != used(t, n) {
+		first, second := used(t, n), used(t, n)
+		if s.Policy() != NUMA || first != second {
 			t.Errorf("at first the policy is %v", s.Policy())
 		}
 		l.must(s.SetPolicy(RoundRobin))
-		if s.Policy() != RoundRobin || used(t, n) == used(t, n) {
+		first, second = used(t, n), used(t, n)
+		if s.Policy() != RoundRobin || first == second {
 			t.Errorf("the policy is %v, and the same path is used again", s.Policy())
 		}
 		if s.SetPolicy(Latency+1) == nil || s.Policy() != RoundRobin {

@@ -68,7 +68,6 @@ type client struct {
 	flags      wire.TransmissionFlags
 	cookie     wire.Cookie
 	lengths    map[wire.Cookie]int // of reads that are not answered
-	in         []byte              // read too far
 }
 
 // how says what a client asks for.

@@ -147,14 +147,11 @@ func (l *loop) patience() int {
 
 // look asks the epoll what is readable.
 func (l *loop) look(timeout int) {
-	var n int
-	var err error
-	if timeout == 0 {
-		n, err = unix.EpollWait(l.epoll, l.events[:], 0)
-	} else if n, err = unix.EpollWait(l.epoll, l.events[:], timeout); err != nil {
+	n, err := unix.EpollWait(l.epoll, l.events[:], timeout)
+	if err != nil {
 		n = 0 // EINTR
 	}
-	for _, e := range l.events[:max(n, 0)] {
+	for _, e := range l.events[:n] {
 		switch c := l.owner[e.Fd]; {
 		case c != nil:
 			c.ready(int(e.Fd))

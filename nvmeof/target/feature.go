@@ -12,7 +12,6 @@ import (
 // features are a controller's settings. They are volatile: none can be saved.
 type features struct {
 	values     [256]uint32 // by FID, of those that are one dword
-	queues     int         // I/O queues granted; 0: none asked for yet
 	timestamp  uint64      // milliseconds since 1970 when it was set
 	stampedAt  int64       // shard's clock
 	stamped    bool        // set by the host

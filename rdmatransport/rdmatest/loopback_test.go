@@ -22,6 +22,6 @@ func openLoopback(t *testing.T) Pair {
 }
 
 func TestLoopback(t *testing.T) {
-	t.Run("RealTime", func(t *testing.T) { Run(t, openLoopback) })
-	t.Run("Bubble", func(t *testing.T) { Run(t, openLoopback, InBubble) })
+	t.Run("RealTime", func(t *testing.T) { Run(t, openLoopback, Traits{}) })
+	t.Run("Bubble", func(t *testing.T) { Run(t, openLoopback, Traits{InBubble: true}) })
 }

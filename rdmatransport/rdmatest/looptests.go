@@ -168,8 +168,8 @@ func testQueueLimit(p *pair) {
 // allocations counts what one round costs: a WRITE, a SEND with its receive, a
 // READ, on two completion queues driven by one goroutine.
 func (s *suite) allocations(t *testing.T) {
-	if s.allocates != "" {
-		t.Skip(s.allocates)
+	if s.Allocates != "" {
+		t.Skip(s.Allocates)
 	}
 	if raceEnabled {
 		t.Skip("the race detector allocates")

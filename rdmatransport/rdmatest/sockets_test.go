@@ -26,5 +26,5 @@ func TestSoftroceSockets(t *testing.T) {
 			Active: open("127.77.0.1"), Passive: open("127.77.0.2"), PassiveAddr: netip.MustParseAddr("127.77.0.2"),
 			Unreachable: netip.MustParseAddrPort("127.77.0.9:4420"),
 		}
-	})
+	}, rdmatest.Traits{})
 }

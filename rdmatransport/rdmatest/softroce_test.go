@@ -36,7 +36,7 @@ const networkAllocates = "the in-memory network allocates its datagrams"
 
 func TestSoftroceInMemory(t *testing.T) {
 	rdmatest.Run(t, func(t *testing.T) rdmatest.Pair { return openInMemory(t, 1, softroce.Faults{}) },
-		rdmatest.InBubble, rdmatest.Allocates(networkAllocates))
+		rdmatest.Traits{InBubble: true, Allocates: networkAllocates})
 }
 
 func TestSoftroceLossy(t *testing.T) {
@@ -47,7 +47,7 @@ func TestSoftroceLossy(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			rdmatest.Run(t, func(t *testing.T) rdmatest.Pair { return openInMemory(t, seed, faults) },
-				rdmatest.InBubble, rdmatest.Lossy, rdmatest.Allocates(networkAllocates))
+				rdmatest.Traits{InBubble: true, Lossy: true, Allocates: networkAllocates})
 		})
 	}
 }

@@ -23,45 +23,35 @@ type Pair struct {
 // A Factory opens a fresh pair; a failure is fatal for the test.
 type Factory func(t *testing.T) Pair
 
-// An Option changes how the suite is run.
-type Option func(*suite)
-
-// InBubble runs each test in a bubble of testing/synctest, where a provider must
-// block on nothing but channels and timers.
-func InBubble(s *suite) { s.bubble = true }
-
-// Lossy says that the network loses and reorders packets, so that the news of
-// the peer's end may overtake, or stand in for, the refusal that caused it: a
-// request that the peer refuses may then complete as flushed.
-func Lossy(s *suite) { s.lossy = true }
-
-// CoarseErrors says that the device does not tell the kinds of local failures apart,
-// nor what the peer hears of them, as rdma_rxe: any failure will do.
-func CoarseErrors(s *suite) { s.coarse = true }
-
-// LooseWindows says that the device checks a window's key and rights, but not its
-// bounds, as rdma_rxe: only those of the region count.
-func LooseWindows(s *suite) { s.loose = true }
-
-// Allocates skips the test that counts allocations, for the stated reason: a
-// network for tests, say, that allocates its packets.
-func Allocates(reason string) Option { return func(s *suite) { s.allocates = reason } }
+// Traits are in what a provider differs from one that has a faultless network and tells
+// all it knows. The zero value is that one.
+type Traits struct {
+	// InBubble runs each test in a bubble of testing/synctest, where a provider must
+	// block on nothing but channels and timers.
+	InBubble bool
+	// Lossy says that the network loses and reorders packets, so that the news of
+	// the peer's end may overtake, or stand in for, the refusal that caused it: a
+	// request that the peer refuses may then complete as flushed.
+	Lossy bool
+	// CoarseErrors says that the device does not tell the kinds of local failures apart,
+	// nor what the peer hears of them, as rdma_rxe: any failure will do.
+	CoarseErrors bool
+	// LooseWindows says that the device checks a window's key and rights, but not its
+	// bounds, as rdma_rxe: only those of the region count.
+	LooseWindows bool
+	// Allocates skips the test that counts allocations, for the stated reason: a
+	// network for tests, say, that allocates its packets.
+	Allocates string
+}
 
 type suite struct {
-	open      Factory
-	bubble    bool
-	lossy     bool
-	coarse    bool
-	loose     bool
-	allocates string
+	open Factory
+	Traits
 }
 
 // Run runs the suite on what open opens.
-func Run(t *testing.T, open Factory, options ...Option) {
-	s := &suite{open: open}
-	for _, o := range options {
-		o(s)
-	}
+func Run(t *testing.T, open Factory, traits Traits) {
+	s := &suite{open, traits}
 	s.runAll(t, "Connect", connectTests)
 	s.runAll(t, "Data", dataTests)
 	s.runAll(t, "Keys", keyTests)
@@ -81,7 +71,7 @@ func (s *suite) runAll(t *testing.T, group string, cases []testCase) {
 	t.Run(group, func(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
-				if !s.bubble {
+				if !s.InBubble {
 					s.runOne(t, c)
 					return
 				}
@@ -94,7 +84,7 @@ func (s *suite) runAll(t *testing.T, group string, cases []testCase) {
 func (s *suite) runOne(t *testing.T, c testCase) {
 	devices := s.open(t)
 	p := &pair{
-		t: t, Pair: devices, lossy: s.lossy, coarse: s.coarse, loose: s.loose,
+		t: t, Pair: devices, lossy: s.Lossy, coarse: s.CoarseErrors, loose: s.LooseWindows,
 		a: newEnd(t, "active", devices.Active),
 		b: newEnd(t, "passive", devices.Passive),
 	}

@@ -36,5 +36,5 @@ func TestSuite(t *testing.T) {
 			t.Fatal(err)
 		}
 		return pair
-	}, rdmatest.CoarseErrors, rdmatest.LooseWindows)
+	}, rdmatest.Traits{CoarseErrors: true, LooseWindows: true})
 }

@@ -55,7 +55,6 @@ func TestParts(t *testing.T) {
 							t.Fatalf("round %d: write of %v left something else, or %v", round, lengths[i], err)
 						}
 					}
-					rs = rs[:0]
 					for i, l := range lengths {
 						q := inParts(capsule.IORead, m, uint32(i)<<16, l...)
 						clear(m.Bytes())

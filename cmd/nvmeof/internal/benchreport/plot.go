@@ -159,12 +159,7 @@ func distribution(h *bench.Histogram, nines float64, from, to int) (xs, ys []flo
 		y := (math.Log10(max(v, 1)) - float64(from)) / float64(to-from)
 		x := math.Log10(float64(h.Count)/float64(h.Count-seen)) / nines
 		seen += count
-		end := nines
-		if seen < h.Count {
-			end = math.Log10(float64(h.Count) / float64(h.Count-seen))
-		} else {
-			end = math.Log10(float64(h.Count))
-		}
+		end := math.Log10(float64(h.Count) / float64(max(h.Count-seen, 1)))
 		xs = append(xs, min(x, 1), min(end/nines, 1))
 		ys = append(ys, min(max(y, 0), 1), min(max(y, 0), 1))
 	})

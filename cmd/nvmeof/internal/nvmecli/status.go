@@ -22,9 +22,6 @@ func FeatureStatusJSON(w io.Writer, s capsule.Status) error {
 	return writeJSON(w, object{{fmt.Sprintf("status: %d", s), []object{{{"error", StatusText(s)}, {"type", "nvme"}}}}})
 }
 
-// ErrorJSON is what nvme-cli makes of its own errors with -o json.
-func ErrorJSON(w io.Writer, text string) error { return writeJSON(w, object{{"error", text}}) }
-
 // StatusText is a status in nvme-cli's words.
 func StatusText(s capsule.Status) string {
 	switch text, ok := statusTexts[s.Code()]; {

@@ -40,9 +40,6 @@ type sendWQE struct {
 	operand uint64
 }
 
-// last is the PSN of the request's last packet.
-func (w *sendWQE) last() wire.PSN { return w.first.Add(w.packets - 1) }
-
 // answered says that the request completes by a response, not by an ACK.
 func (w *sendWQE) answered() bool {
 	return w.op == rdmatransport.OpRead || w.op == rdmatransport.OpCompareSwap || w.op == rdmatransport.OpFetchAdd

@@ -147,7 +147,7 @@ func TestSecondOwner(t *testing.T) {
 		}
 	}
 	g.Close()
-	g = listenAt(t, netip.MustParseAddr(addr), Config{Shards: 2})
+	listenAt(t, netip.MustParseAddr(addr), Config{Shards: 2})
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSecondOwner$")
 	cmd.Env = append(os.Environ(), variable+"=1")
 	out, err := cmd.CombinedOutput()
