@@ -68,7 +68,7 @@ func (q *queue) begin(r *request) {
 		q.refuseLocked(r)
 	case r.cmd.Flags.Fuse() != capsule.FuseNone || q.halfway():
 		q.fuse(r)
-	case !r.link.Wrong().OK():
+	case r.link.Wrong() != capsule.StatusSuccess:
 		r.finishWrong()
 	case r.cmd.Opcode == capsule.OpcodeFabrics:
 		q.startRow(r, &q.target.fabrics[r.cmd.FabricsType()])

@@ -10,7 +10,7 @@ func main() {
 	o := options{}
 	flag.StringVar(&o.folder, "folder", "nvmeof/target", "count the packages of this `folder`")
 	flag.BoolVar(&o.list, "v", false, "list each call and each reference back up")
-	flag.IntVar(&o.maxCalls, "max-calls", 39, "fail where a READ makes more calls than this `number`")
+	flag.IntVar(&o.maxCalls, "max-calls", 24, "fail where a READ makes more calls than this `number`")
 	flag.IntVar(&o.maxUp, "max-up", 20, "fail where more references than this `percentage` go back up")
 	flag.Parse()
 	if err := o.run(); err != nil {

@@ -71,7 +71,7 @@ var directions = []direction{
 	{"nvmeof/target/internal/reservation", []string{"nvmeof/target/internal/sealed", "capsule"}, nil},
 	{"nvmeof/target/internal/sealed", nil, nil},
 	{"nvmeof/target/internal/state", []string{"capsule"}, nil},
-	{"nvmeof/target/internal/storage", []string{"nvmeof/internal/shard", "nvmeof/target/internal/access", "nvmeof/target/internal/ana", "nvmeof/target/internal/health",
+	{"nvmeof/target/internal/storage", []string{"nvmeof/internal/list", "nvmeof/internal/shard", "nvmeof/target/internal/access", "nvmeof/target/internal/ana", "nvmeof/target/internal/health",
 		"nvmeof/target/internal/kept", "nvmeof/target/internal/reservation", "capsule", "rdmatransport", "backend"}, []string{zap, uuid}},
 	{"nvmeof/bench", []string{"nvmeof/internal/shard", "backend"}, []string{xsys}},
 	{"nvmeof/multipath", []string{"nvmeof", "nvmeof/host", "nvmeof/internal/shard", "nvmeof/multipath/internal/decide", "capsule", "rdmatransport/numa", "backend"}, nil},

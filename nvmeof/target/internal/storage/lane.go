@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -35,9 +36,9 @@ type Lane struct {
 	// Attached says that operations may come. It is the shard's.
 	Attached bool
 
-	submit  operationList // to be handed to the store at the end of the turn
-	waiting operationList // for a lease
-	order   backend.Order // of waiting
+	submit  list.List[Operation] // to be handed to the store at the end of the turn
+	waiting list.List[Operation] // for a lease
+	order   backend.Order        // of waiting
 
 	depth  int          // operations that the store has at most
 	flight []*Operation // by tag; as many as there ever were, since most lanes are idle
@@ -102,14 +103,14 @@ func (l *Lane) Enter(op *Operation) {
 // theirs in order.
 func (l *Lane) Lease(op *Operation, exclusive bool) bool {
 	op.exclusive = exclusive
-	if l.waiting.empty() || !l.order.Conflicts(op.Offset, op.Length, exclusive) {
+	if l.waiting.First() == nil || !l.order.Conflicts(op.Offset, op.Length, exclusive) {
 		if l.Viewer.TryLease(op.Offset, op.Length, exclusive) {
 			op.leased = true
 			return true
 		}
 	}
 	l.order.Add(op.Offset, op.Length, exclusive)
-	l.waiting.push(op)
+	l.waiting.Push(op, &op.link)
 	l.slot.Retry()
 	return false
 }
@@ -117,8 +118,8 @@ func (l *Lane) Lease(op *Operation, exclusive bool) bool {
 // Retry implements [shard.Consumer]: it serves those who wait for leases.
 func (l *Lane) Retry() {
 	waiting := l.waiting
-	l.waiting, l.order = operationList{}, backend.Order{}
-	for op := waiting.pop(); op != nil; op = waiting.pop() {
+	l.waiting, l.order = list.List[Operation]{}, backend.Order{}
+	for op := waiting.Pop(); op != nil; op = waiting.Pop() {
 		if l.Lease(op, op.exclusive) {
 			op.Owner.Leasable()
 		}
@@ -130,10 +131,10 @@ func (l *Lane) Complete(*rdmatransport.Completion, uint32) {}
 func (l *Lane) Flush()                                     {}
 
 // Forget takes an operation out of those that wait for a lease.
-func (l *Lane) Forget(op *Operation) { l.waiting.remove(op) }
+func (l *Lane) Forget(op *Operation) { l.waiting.Remove(&op.link) }
 
 // Put hands an operation to the store, at the end of this turn if it has room.
-func (l *Lane) Put(op *Operation) { l.submit.push(op) }
+func (l *Lane) Put(op *Operation) { l.submit.Push(op, &op.link) }
 
 // Users is how many operations have the lane.
 func (l *Lane) Users() int { return l.users }
@@ -141,9 +142,9 @@ func (l *Lane) Users() int { return l.users }
 // Withdraw takes an operation back that the store has not been given yet, and
 // reports whether that was so.
 func (l *Lane) Withdraw(op *Operation) bool {
-	for other := l.submit.first; other != nil; other = other.next {
+	for other := l.submit.First(); other != nil; other = other.link.Next() {
 		if other == op {
-			l.submit.remove(op)
+			l.submit.Remove(&op.link)
 			return true
 		}
 	}
@@ -155,7 +156,7 @@ func (l *Lane) Poll() bool {
 	if l.users == 0 {
 		return false
 	}
-	useful := l.push()
+	useful := l.submit.First() != nil && l.push()
 	results := &l.lanes.results
 	for {
 		n := l.queue.Poll(results[:])
@@ -171,15 +172,15 @@ func (l *Lane) Poll() bool {
 
 // push submits as much as the store takes.
 func (l *Lane) push() (useful bool) {
-	for !l.submit.empty() && l.room() {
+	for l.submit.First() != nil && l.room() {
 		batch := l.lanes.batch[:0]
-		for op := l.submit.first; op != nil && len(batch) < len(l.vacant); op = op.next {
+		for op := l.submit.First(); op != nil && len(batch) < len(l.vacant); op = op.link.Next() {
 			op.Tag = uint64(l.vacant[len(l.vacant)-1-len(batch)])
 			batch = append(batch, op.Request)
 		}
 		n := l.queue.Submit(batch)
 		for range n {
-			op := l.submit.pop()
+			op := l.submit.Pop()
 			l.flight[op.Tag] = op
 		}
 		l.vacant = l.vacant[:len(l.vacant)-n]
@@ -207,7 +208,7 @@ func (l *Lane) take(res *backend.Result) {
 // Arm reports whether the shard may sleep: the store's descriptor or notify wakes the shard,
 // but what it has not been given yet must not be slept over.
 func (l *Lane) Arm() bool {
-	if !l.submit.empty() && (len(l.vacant) > 0 || len(l.flight) < l.depth) {
+	if l.submit.First() != nil && (len(l.vacant) > 0 || len(l.flight) < l.depth) {
 		return false
 	}
 	if l.watch == nil || l.users == 0 && !l.armed {

@@ -1,6 +1,9 @@
 package storage
 
-import "github.com/nvmeof-go/nvmeof/backend"
+import (
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
+)
 
 // An Operation is one request to a namespace's store, or a lease of its memory.
 type Operation struct {
@@ -9,9 +12,9 @@ type Operation struct {
 	Gate    *Gate // through which it came, or nil
 	outside *Gate // where it waits to be let in, or nil
 	backend.Request
-	leased     bool
-	exclusive  bool // the lease that is held or waited for
-	prev, next *Operation
+	leased    bool
+	exclusive bool                 // the lease that is held or waited for
+	link      list.Link[Operation] // in one of its lane's
 }
 
 // An Owner has an operation, and hears how it goes on. Nothing else here calls who uses it.
@@ -51,41 +54,4 @@ func (op *Operation) leaveLane(l *Lane) {
 		l.closing = nil
 		closing()
 	}
-}
-
-// An operationList is a queue of operations; each is in one at a time.
-type operationList struct{ first, last *Operation }
-
-func (q *operationList) empty() bool { return q.first == nil }
-
-func (q *operationList) push(op *Operation) {
-	op.prev, op.next = q.last, nil
-	if q.last == nil {
-		q.first = op
-	} else {
-		q.last.next = op
-	}
-	q.last = op
-}
-
-func (q *operationList) pop() *Operation {
-	op := q.first
-	if op != nil {
-		q.remove(op)
-	}
-	return op
-}
-
-func (q *operationList) remove(op *Operation) {
-	if op.prev == nil {
-		q.first = op.next
-	} else {
-		op.prev.next = op.next
-	}
-	if op.next == nil {
-		q.last = op.prev
-	} else {
-		op.next.prev = op.prev
-	}
-	op.prev, op.next = nil, nil
 }
