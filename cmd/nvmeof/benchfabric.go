@@ -14,14 +14,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/benchcommand"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/keeper"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
 func newBench() *cobra.Command {
-	return benchcommand.New(new(benchFabric), benchcommand.Program{Version: version, NeedProcessors: needProcessors, ParseStore: parseBenchStore})
+	return benchcommand.New(new(benchFabric), benchcommand.Program{Version: version, NeedProcessors: processors.Need, ParseStore: parseBenchStore})
 }
 
 // parseBenchStore reads an export as the target's --export does.
@@ -31,26 +35,26 @@ func parseBenchStore(what string) (open func() (backend.Store, error), _ error) 
 }
 
 // A benchFabric is how bench gets at the namespaces that it measures.
-type benchFabric struct{ held }
+type benchFabric struct{ fabricoptions.Held }
 
 // AddFlags implements [benchcommand.Fabric].
 func (f *benchFabric) AddFlags(cmd *cobra.Command) {
-	f.addFlags(cmd, "")
-	f.measures = true
+	f.Held.AddFlags(cmd, "")
+	f.Measures = true
 }
 
 // Where implements [benchcommand.Fabric].
 func (f *benchFabric) Where() benchcommand.Where {
-	return benchcommand.Where{Traddr: f.traddr, Trsvcid: f.trsvcid, NQN: f.nqn, Provider: f.provider, Queues: f.nrIOQueues}
+	return benchcommand.Where{Traddr: f.Traddr, Trsvcid: f.Trsvcid, NQN: f.NQN, Provider: f.Provider, Queues: f.NrIOQueues}
 }
 
 // Addr implements [benchcommand.Fabric].
-func (f *benchFabric) Addr() (netip.AddrPort, error) { return f.addr() }
+func (f *benchFabric) Addr() (netip.AddrPort, error) { return f.Held.Addr() }
 
 // overPaths reports whether one of the options was given with which even one address is a
 // path that may come back.
 func (f *benchFabric) overPaths(cmd *cobra.Command) bool {
-	return strings.Contains(f.traddr, ",") || slices.ContainsFunc(allOptions(), func(o hostconfig.Option) bool {
+	return strings.Contains(f.Traddr, ",") || slices.ContainsFunc(fabricoptions.All(), func(o hostconfig.Option) bool {
 		return o.Lost && !o.IsFlag() && cmd.Flags().Changed(o.Name)
 	})
 }
@@ -58,19 +62,19 @@ func (f *benchFabric) overPaths(cmd *cobra.Command) bool {
 // Measure implements [benchcommand.Fabric].
 func (f *benchFabric) Measure(cmd *cobra.Command, run func(context.Context, benchcommand.Link) error) (*benchcommand.Paths, error) {
 	if !f.overPaths(cmd) {
-		return nil, f.connected(cmd, func(ctx context.Context, c *host.Controller) error { return run(ctx, benchcommand.OverController(c)) })
+		return nil, withController(cmd, &f.Connection, func(ctx context.Context, c *host.Controller) error { return run(ctx, benchcommand.OverController(c)) })
 	}
 	return f.measurePaths(cmd, run)
 }
 
 func (f *benchFabric) measurePaths(cmd *cobra.Command, run func(context.Context, benchcommand.Link) error) (report *benchcommand.Paths, err error) {
-	policy, err := multipath.ParsePolicy(cmp.Or(f.policy, multipath.NUMA.String()))
+	policy, err := multipath.ParsePolicy(cmp.Or(f.Policy, multipath.NUMA.String()))
 	if err != nil {
 		return nil, failure.Usagef("--iopolicy %v", err)
 	}
-	all := &hosts{warn: cmd.ErrOrStderr()}
-	defer func() { err = errors.Join(err, all.close()) }()
-	paths, identity, err := f.paths(all)
+	all := &hosts.Pool{Warn: cmd.ErrOrStderr()}
+	defer func() { err = errors.Join(err, all.Close()) }()
+	paths, identity, err := all.Paths(&f.Held)
 	if err != nil {
 		return nil, err
 	}
@@ -81,13 +85,13 @@ func (f *benchFabric) measurePaths(cmd *cobra.Command, run func(context.Context,
 		cfg.Paths = append(cfg.Paths, multipath.PathConfig{Host: p.Host, Options: p.Options, Timers: p.Timers})
 	}
 	ctx := cmd.Context()
-	wait, cancel := context.WithTimeout(ctx, connectTime)
+	wait, cancel := context.WithTimeout(ctx, keeper.ConnectTime)
 	defer cancel()
-	answered := tellSilence(cmd.ErrOrStderr(), paths...)
+	answered := hosts.TellSilence(cmd.ErrOrStderr(), paths...)
 	s, err := multipath.Connect(wait, cfg)
 	answered()
 	if err != nil {
-		return nil, explain(ctx, err, identity)
+		return nil, hosts.Explain(ctx, err, identity)
 	}
 	err = run(ctx, benchcommand.OverPaths(s))
 	report = diary.Report(s, policy)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"golang.org/x/sys/unix"
 )
 
@@ -54,7 +55,7 @@ func runDirOf(t *testing.T) string {
 	if env := environment(t); env != nil {
 		return env["NVMEOF_RUN_DIR"]
 	}
-	return runDir()
+	return connections.RunDir()
 }
 
 // inOwnRunDir keeps a test's connections apart from those of others.

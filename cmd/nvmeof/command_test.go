@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostidentity"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -283,24 +285,24 @@ func TestOrigin(t *testing.T) {
 
 // TestIdentityIsKept: a host that is not told its name has the same one each time.
 func TestIdentityIsKept(t *testing.T) {
-	if _, ok, _ := readIdentity(systemIdentity); ok {
-		t.Skip("this machine has names of its own in " + systemIdentity)
+	if _, ok, _ := hostidentity.ReadIdentity(hostidentity.SystemIdentity); ok {
+		t.Skip("this machine has names of its own in " + hostidentity.SystemIdentity)
 	}
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	var c connection
-	first, err := c.identity()
+	var c fabricoptions.Connection
+	first, err := c.Identity()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := c.identity(); err != nil || again != first {
+	if again, err := c.Identity(); err != nil || again != first {
 		t.Errorf("identity %v, then %v, %v", first, again, err)
 	}
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	if other, err := c.identity(); err != nil || other == first {
+	if other, err := c.Identity(); err != nil || other == first {
 		t.Errorf("another user has the identity %v too, %v", other, err)
 	}
-	c.hostID = "nonsense"
-	if _, err := c.identity(); exitCode(err) != exitUsage {
+	c.HostID = "nonsense"
+	if _, err := c.Identity(); exitCode(err) != exitUsage {
 		t.Errorf("--hostid nonsense: %v", err)
 	}
 }

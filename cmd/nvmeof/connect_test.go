@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,7 +74,7 @@ func TestConnect(t *testing.T) {
 	c.out.await(t, "connecting to device: nvme0\n")
 	c.errOut.await(t, "nvme0: keep alive timeout 7s; when lost, connected to again at intervals of at most 2s, given up after 1m0s; requests fail with that")
 	o := command(t, "list-subsys").want(t, 0)
-	id, err := (&connection{}).identity()
+	id, err := (&fabricoptions.Connection{}).Identity()
 	if err != nil {
 		t.Fatal(err)
 	}

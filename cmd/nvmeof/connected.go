@@ -8,42 +8,44 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
 // A verbConnection is how nvme-cli's commands get at their controller.
-type verbConnection struct{ connection }
+type verbConnection struct{ fabricoptions.Connection }
 
 // AddFlags implements [nvmeverb.Connection].
-func (c *verbConnection) AddFlags(cmd *cobra.Command) { c.addFlags(cmd) }
+func (c *verbConnection) AddFlags(cmd *cobra.Command) { c.Connection.AddFlags(cmd) }
 
 // Timeout implements [nvmeverb.Connection].
-func (c *verbConnection) Timeout() time.Duration { return c.timeout }
+func (c *verbConnection) Timeout() time.Duration { return c.Connection.Timeout }
 
 // Connected implements [nvmeverb.Connection].
 func (c *verbConnection) Connected(cmd *cobra.Command, f func(context.Context, *host.Controller) error) error {
-	return c.connected(cmd, f)
+	return withController(cmd, &c.Connection, f)
 }
 
 func newVerbConnection() nvmeverb.Connection { return new(verbConnection) }
 
-// connected runs f with a controller that the flags point at.
-func (c *connection) connected(cmd *cobra.Command, f func(context.Context, *host.Controller) error) (err error) {
-	s, err := c.open(cmd.ErrOrStderr())
+// withController runs f with a controller that the flags point at.
+func withController(cmd *cobra.Command, c *fabricoptions.Connection, f func(context.Context, *host.Controller) error) (err error) {
+	s, err := hosts.OpenSession(c, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	ctx := cmd.Context()
-	controller, err := s.connect(ctx, c.nqn)
+	controller, err := s.Connect(ctx, c.NQN)
 	if err != nil {
 		return err
 	}
 	if err := f(ctx, controller); err != nil {
 		return statusFailure(cmd, err, func(status capsule.Status) string {
 			wanted, _ := cmd.Flags().GetUint32("namespace-id")
-			return advice(ctx, controller, status, wanted, string(s.identity.NQN))
+			return advice(ctx, controller, status, wanted, string(s.Identity.NQN))
 		}) // closing the session disconnects
 	}
 	return controller.Disconnect(ctx)

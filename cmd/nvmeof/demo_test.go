@@ -5,8 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/loopback"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
@@ -38,15 +38,6 @@ func wantDemo(t *testing.T, args ...string) outcome {
 	return o
 }
 
-// TestLatencyVerdict: what cannot be is no promise kept.
-func TestLatencyVerdict(t *testing.T) {
-	for trips, want := range map[float64]string{0.54: "cannot be told: ", 1: "holds", 2.5: "holds", 2.51: "does not hold"} {
-		if got := latencyVerdict(trips); !strings.HasPrefix(got, want) {
-			t.Errorf("%v round trips: %s, want %s", trips, got, want)
-		}
-	}
-}
-
 func TestDemoUsage(t *testing.T) {
 	command(t, "demo", "--size", "1MiB").want(t, exitUsage, "2 MiB at least")
 	command(t, "demo", "--dir", "/proc/nothing").want(t, exitFailed, "--dir names another")
@@ -55,8 +46,8 @@ func TestDemoUsage(t *testing.T) {
 // TestDemoBesideAnother: addresses that somebody has are passed over. The receive
 // buffer is the smallest that an ordinary user gets on any system.
 func TestDemoBesideAnother(t *testing.T) {
-	var c connection
-	other, err := c.openDevice(loopback.First(), 1, t.Output()) // 127.0.0.2, or the next
+	var c fabricoptions.Connection
+	other, err := c.OpenDevice(loopback.First(), 1, t.Output()) // 127.0.0.2, or the next
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,16 +55,5 @@ func TestDemoBesideAnother(t *testing.T) {
 	o := wantDemo(t, "--rcvbuf", "212992")
 	if strings.Contains(o.out, "host "+other.(*softroce.Device).Addr().String()+",") {
 		t.Errorf("the demo took the address of another endpoint:\n%s", o.out)
-	}
-}
-
-func TestUsageOfOthers(t *testing.T) {
-	others := processorUsage{time.Now().Add(-time.Second), machineTime() - time.Second, ownTime()}
-	if got := others.others(); got < 0.9 || got > 1.2 {
-		t.Errorf("one second of one second is %v processors, want 1", got)
-	}
-	self := processorUsage{time.Now().Add(-time.Second), machineTime() - time.Second, ownTime() - time.Second}
-	if got := self.others(); got > 0.2 {
-		t.Errorf("this process counts as %v processors of others", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/doctor"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
@@ -62,7 +63,7 @@ func thisMachine() (*doctor.Machine, error) {
 	}
 	return &doctor.Machine{
 		Files: os.DirFS("/"), Addresses: addresses, Processors: runtime.NumCPU(),
-		Verbs: verbs.Built, Libraries: verbs.Library, Details: deviceDetails, Choose: chooseTransport,
+		Verbs: verbs.Built, Libraries: verbs.Library, Details: deviceDetails, Choose: provider.Choose,
 		Access:  func(path string) bool { return unix.Access(path, unix.R_OK|unix.W_OK) == nil },
 		IOUring: file.TryURing,
 	}, nil

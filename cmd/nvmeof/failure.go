@@ -3,15 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
-	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
-	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
-	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
 // Exit codes, which `nvmeof help` explains.
@@ -55,58 +49,4 @@ func exitCode(err error) int {
 		return exitConnection
 	}
 	return exitFailed
-}
-
-// refused explains a connection that failed: who refused, why, and what to do.
-func (s *session) refused(ctx context.Context, err error, nqn nvmeof.NQN) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	var status *host.StatusError
-	if !errors.As(err, &status) {
-		return &connectError{Err: err}
-	}
-	if isStranger(err) {
-		return &connectError{Err: fmt.Errorf("%w\nThis host is %s; on a target of ours: --allow-host %s", err, s.identity.NQN, s.identity.NQN)}
-	}
-	if status.Status.Code() == capsule.StatusConnectInvalidParam {
-		p := capsule.ParseInvalidParameter(status.Result)
-		if p.In == capsule.InvalidInData && p.Offset == capsule.ConnectOffsetSubNQN {
-			return &connectError{Err: fmt.Errorf("%w%s", err, s.suggest(ctx, nqn))}
-		}
-	}
-	return &connectError{Err: err}
-}
-
-// isStranger returns whether a target refused this host because it does not allow it.
-func isStranger(err error) bool {
-	var status *host.StatusError
-	return errors.As(err, &status) && status.Status.Code() == capsule.StatusConnectInvalidHost && !status.ObjectsToIdentifier()
-}
-
-// suggest names subsystems that do exist where the wanted one does not.
-func (s *session) suggest(ctx context.Context, wanted nvmeof.NQN) string {
-	o, err := s.flags.options(s.addr, "")
-	if err != nil {
-		return ""
-	}
-	log, err := s.host.Discover(ctx, o)
-	if err != nil {
-		return ""
-	}
-	var names []string
-	for i := range log.Entries {
-		if e := &log.Entries[i]; e.SUBTYPE == capsule.SubsystemNVM {
-			names = append(names, nvmeof.Printable(capsule.Text(e.SubNQN[:])))
-		}
-	}
-	if len(names) == 0 {
-		return fmt.Sprintf("\nThat target shows no subsystem to this host, which is %s: is it allowed there?", s.identity.NQN)
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if near := nvmeof.Nearest(string(wanted), names); near != "" {
-		return "\nDid you mean " + near + "?"
-	}
-	return "\nThere is: " + strings.Join(names, ", ")
 }

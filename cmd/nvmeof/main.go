@@ -13,7 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/attachcommand"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connectcommand"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/demo"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/discover"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostidentity"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/listing"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rdmatools"
 )
@@ -87,12 +93,12 @@ func newRoot() *cobra.Command {
 		DisableSuggestions: true, // seeHelp makes them
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newDemo(), newTarget(), newDiscover(), newList(), newBench(), newAttach(), newGenDHCHAPKey(), newDoctor(), newVersion(),
+	root.AddCommand(demo.Command(), newTarget(), discover.Command(), listing.List(), newBench(), attachcommand.Command(), hostidentity.GenDHCHAPKey(), newDoctor(), newVersion(),
 		rdmatools.Command(newRDMADevices))
-	root.AddCommand(administer.Commands(newGenDHCHAPKey())...)
+	root.AddCommand(administer.Commands(hostidentity.GenDHCHAPKey())...)
 	root.AddCommand(nvmeverb.Common(newVerbConnection)...)
 	addNVMeCommands(root)
-	root.AddCommand(initiatorCommands()...)
+	root.AddCommand(connectcommand.Commands()...)
 	return root
 }
 

@@ -262,14 +262,6 @@ func TestHostNQNCommands(t *testing.T) {
 	if again := command(t, "show-hostnqn"); again.out != shown.out {
 		t.Errorf("the host is %q, then %q", shown.out, again.out)
 	}
-	file := filepath.Join(t.TempDir(), "product_uuid")
-	const id = "0a1b2c3d-0000-4000-8000-000000000001"
-	if err := os.WriteFile(file, []byte(strings.ToUpper(id)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if nqn, err := machineNQN(file); err != nil || string(nqn) != prefix+id {
-		t.Errorf("%s, %v", nqn, err)
-	}
 }
 
 func TestCheckKey(t *testing.T) {

@@ -34,8 +34,8 @@ func newOpener(f *configFlags, doc *config.Document, log *zap.Logger) *opener {
 	polling, _ := parsePolling(cmp.Or(string(doc.Limits.Polling), "auto")) // checked as it was read
 	o := &opener{polling: polling, transport: string(doc.Transport), log: log, device: f.device, chosen: map[located]string{},
 		provider: providerConfig{
-			shards: shardsOf(doc), ackTimeout: time.Duration(doc.Limits.AckTimeout), rcvbuf: int(doc.Limits.ReceiveBuffer), congestion: doc.Congestion,
-			warn: func(w string) { log.Warn(w) },
+			Shards: shardsOf(doc), AckTimeout: time.Duration(doc.Limits.AckTimeout), ReceiveBuffer: int(doc.Limits.ReceiveBuffer), Congestion: doc.Congestion,
+			Warn: func(w string) { log.Warn(w) },
 		}}
 	if o.device == nil {
 		o.device = openProvider
@@ -58,7 +58,7 @@ func (o *opener) choose(a netip.Addr, own config.Transport) string {
 	}
 	o.log.Info("transport", zap.String("name", name), zap.String("why", why), zap.Stringer("address", a))
 	o.chosen[at] = name
-	needProcessors(len(o.chosen)*o.provider.shards, o.polling)
+	needProcessors(len(o.chosen)*o.provider.Shards, o.polling)
 	return name
 }
 

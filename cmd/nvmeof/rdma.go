@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rdmatools"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -19,22 +21,22 @@ import (
 
 // rdmaDevices opens the devices of the commands below rdma, as a host does for other
 // commands.
-type rdmaDevices struct{ connection }
+type rdmaDevices struct{ provider.Options }
 
 func newRDMADevices(measures bool) rdmatools.Devices {
-	return &rdmaDevices{connection{transport: "rdma", windows: windowsAuto, measures: measures}}
+	return &rdmaDevices{provider.Options{Windows: provider.WindowsAuto, Measures: measures}}
 }
 
 func (d *rdmaDevices) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&d.provider, "provider", transportSoftroce, "RDMA transport: "+transportHelp)
-	f.Var((*patience)(&d.ackTimeout), "ack-timeout", ackTimeoutHelp)
-	f.IntVar(&d.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
-	f.Var((*congestion)(&d.congestion), "congestion", congestionHelp)
+	f.StringVar(&d.Provider, "provider", provider.Softroce, "RDMA transport: "+provider.Help)
+	f.Var((*fabricoptions.Duration)(&d.AckTimeout), "ack-timeout", provider.AckTimeoutHelp)
+	f.IntVar(&d.ReceiveBuffer, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
+	f.Var((*provider.CongestionFlag)(&d.Congestion), "congestion", provider.CongestionHelp)
 }
 
 func (d *rdmaDevices) Address(ctx context.Context, name string) (netip.Addr, error) {
-	text, err := addressOf(ctx, net.DefaultResolver, "address", name)
+	text, err := fabricoptions.AddressOf(ctx, net.DefaultResolver, "address", name)
 	if err != nil {
 		return netip.Addr{}, err
 	}
@@ -53,8 +55,8 @@ func (d *rdmaDevices) Here(ctx context.Context, own string, say io.Writer) (rdma
 	if err != nil {
 		return nil, addr, err
 	}
-	d.hostTraddr = addr.String()
-	return d.openDeviceAt(addr, 1, say)
+	d.HostTraddr = addr.String()
+	return d.OpenDeviceAt(addr, 1, say)
 }
 
 // here is the address of a server.
@@ -92,13 +94,13 @@ func (d *rdmaDevices) Towards(server netip.Addr, own string, say io.Writer) (rdm
 	if err := d.checkProvider(); err != nil {
 		return nil, netip.Addr{}, err
 	}
-	d.hostTraddr = own
-	return d.openDeviceAt(server, 1, say)
+	d.HostTraddr = own
+	return d.OpenDeviceAt(server, 1, say)
 }
 
 func (d *rdmaDevices) checkProvider() error {
-	if !isTransport(d.provider) {
-		return failure.Usagef("--provider %s: want %s", d.provider, transportHelp)
+	if !provider.IsName(d.Provider) {
+		return failure.Usagef("--provider %s: want %s", d.Provider, provider.Help)
 	}
 	return nil
 }

@@ -186,7 +186,7 @@ func (s *service) serve(ctx context.Context, p place, up func()) (err error) {
 
 func (s *service) openDevice(p *place) (rdmatransport.Device, error) {
 	return openProvider(p.transport, p.addrs[0].Addr(), providerConfig{
-		shards: s.flags.shards, ackTimeout: s.flags.ackTimeout, rcvbuf: s.flags.rcvbuf, congestion: s.flags.congestion, warn: func(w string) { s.log.Warn(w) },
+		Shards: s.flags.shards, AckTimeout: s.flags.ackTimeout, ReceiveBuffer: s.flags.rcvbuf, Congestion: s.flags.congestion, Warn: func(w string) { s.log.Warn(w) },
 	})
 }
 

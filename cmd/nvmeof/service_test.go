@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
@@ -70,7 +71,7 @@ func (c *comingDevice) open(p *place) (rdmatransport.Device, error) {
 	if c.absent {
 		return nil, &verbs.NoDeviceError{Addr: p.addrs[0].Addr()}
 	}
-	dev, err := openProvider(transportSoftroce, p.addrs[0].Addr(), providerConfig{shards: 1, warn: func(string) {}})
+	dev, err := provider.Open(provider.Softroce, p.addrs[0].Addr(), provider.Config{Shards: 1, Warn: func(string) {}})
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func (c *comingDevice) next() *losable {
 // again when one that was lost has come back, with the same namespace and its data.
 func TestDeviceComesAndGoes(t *testing.T) {
 	const addr = "127.77.0.1"
-	f := &targetFlags{listen: []string{addr}, nqn: testNQN, exports: []string{"mem:1MiB"}, transport: transportVerbs, shards: 1, allowAnyHost: true}
+	f := &targetFlags{listen: []string{addr}, nqn: testNQN, exports: []string{"mem:1MiB"}, transport: provider.Verbs, shards: 1, allowAnyHost: true}
 	out, errOut := newOutput(), newOutput()
 	log, err := newLog("json", "info", errOut)
 	if err != nil {

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
-	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -188,23 +186,4 @@ func (s *service) close() (err error) {
 		err = errors.Join(err, e.store.Close())
 	}
 	return err
-}
-
-// tellManager tells systemd how the service is (sd_notify), if that started it.
-func tellManager(state string) {
-	name := os.Getenv("NOTIFY_SOCKET")
-	if name == "" {
-		return
-	}
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		return
-	}
-	defer c.Close()
-	_, _ = c.Write([]byte(state))
-}
-
-// connectLine is what an administrator types on a Linux host.
-func connectLine(at netip.AddrPort, nqn string) string {
-	return fmt.Sprintf("nvme connect -t rdma -a %v -s %d -n %s", at.Addr(), at.Port(), nqn)
 }

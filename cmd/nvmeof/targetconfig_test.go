@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -20,15 +21,15 @@ func TestConfiguredDeviceReturns(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	gone, opened := make(chan struct{}), 0
 	f := &configFlags{file: c.write(t, "target.yaml", testConfig), socket: socket}
-	f.device = func(transport string, addr netip.Addr, cfg providerConfig) (rdmatransport.Device, error) {
+	f.device = func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
 		switch opened++; opened {
 		case 1:
-			d, err := openProvider(transport, addr, cfg)
+			d, err := provider.Open(transport, addr, cfg)
 			return &losable{d, gone}, err
 		case 2:
 			return nil, fmt.Errorf("not back yet: %w", rdmatransport.ErrDeviceLost)
 		}
-		return openProvider(transport, addr, cfg)
+		return provider.Open(transport, addr, cfg)
 	}
 	out, errOut := newOutput(), newOutput()
 	log, err := newLog("console", "info", errOut)

@@ -12,17 +12,17 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
 // TestAckTimeout: what the file says reaches the device, and nonsense on a command line is
 // refused where it is written.
 func TestAckTimeout(t *testing.T) {
-	var got providerConfig
-	f := &configFlags{device: func(_ string, _ netip.Addr, cfg providerConfig) (rdmatransport.Device, error) {
+	var got provider.Config
+	f := &configFlags{device: func(_ string, _ netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
 		got = cfg
 		return nil, nil
 	}}
@@ -31,7 +31,7 @@ func TestAckTimeout(t *testing.T) {
 	if _, err := newOpener(f, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
 		t.Fatal(err)
 	}
-	if got.ackTimeout != 30*time.Millisecond || got.shards != 3 {
+	if got.AckTimeout != 30*time.Millisecond || got.Shards != 3 {
 		t.Errorf("the device is opened with %+v", got)
 	}
 	command(t, "target", "--listen", "127.0.0.1", "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host", "--ack-timeout", "-1s").want(t, exitUsage, "--ack-timeout", "-1s")
@@ -41,8 +41,8 @@ func TestAckTimeout(t *testing.T) {
 // TestCongestion: what the file or the flag says reaches softroce, each parameter as one of
 // its own, and nonsense on a command line is refused where it is written.
 func TestCongestion(t *testing.T) {
-	var got providerConfig
-	f := &configFlags{device: func(_ string, _ netip.Addr, cfg providerConfig) (rdmatransport.Device, error) {
+	var got provider.Config
+	f := &configFlags{device: func(_ string, _ netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
 		got = cfg
 		return nil, nil
 	}}
@@ -53,17 +53,8 @@ func TestCongestion(t *testing.T) {
 	if _, err := newOpener(f, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
 		t.Fatal(err)
 	}
-	if r := rateConfig(&got.congestion); !got.congestion.NoECN || r.MinRate != 1e6 {
-		t.Errorf("the device is opened with %+v, rate control %+v", got.congestion, r)
-	}
-	var c congestion
-	if err := c.Set("no-ecn,ignore,min-rate=8kbit,cnp-interval=2ns,gain=1/4,alpha-period=3ns,increase-period=4ns,increase-bytes=5,fast-rounds=6,hyper-rounds=7,additive-step=64kbit,hyper-step=72kbit"); err != nil {
-		t.Fatal(err)
-	}
-	want := softroce.RateConfig{Ignore: true, MinRate: 1000, CNPInterval: 2, Gain: 0.25, AlphaPeriod: 3, IncreasePeriod: 4, IncreaseBytes: 5,
-		FastRounds: 6, HyperRounds: 7, AdditiveStep: 8000, HyperStep: 9000}
-	if r := rateConfig((*config.Congestion)(&c)); r != want {
-		t.Errorf("rate control %+v, want %+v", r, want)
+	if !got.Congestion.NoECN || got.Congestion.MinRate != 8e6 {
+		t.Errorf("the device is opened with %+v", got.Congestion)
 	}
 	for _, line := range []string{"target --listen 127.0.0.1 --nqn a --export mem:1MiB --allow-any-host", "discover -a 127.0.0.1", "attach -a 127.0.0.1", "bench -a 127.0.0.1",
 		"connect -t rdma -a 127.0.0.1 -n a", "rdma write-bw 127.0.0.1"} {
@@ -81,12 +72,12 @@ func TestTransportOfListener(t *testing.T) {
 	addrs := []string{loopbackAddress(), loopbackAddress(), loopbackAddress()}
 	opened := make(chan string, 1000)
 	f := &configFlags{socket: filepath.Join(t.TempDir(), "socket"), file: filepath.Join(t.TempDir(), "target.yaml"),
-		device: func(transport string, a netip.Addr, cfg providerConfig) (rdmatransport.Device, error) {
+		device: func(transport string, a netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
 			opened <- transport + " at " + a.String()
-			if transport == transportVerbs {
+			if transport == provider.Verbs {
 				return nil, &verbs.NoDeviceError{}
 			}
-			return openProvider(transport, a, cfg)
+			return provider.Open(transport, a, cfg)
 		}}
 	text := fmt.Sprintf("version: 1\ntransport: verbs\nlimits: {shards: 1}\nlisteners:\n- {id: 1, address: %s, transport: softroce}\n- {id: 2, address: %s}\n- {id: 3, address: %s, transport: auto}\n", addrs[0], addrs[1], addrs[2])
 	if err := os.WriteFile(f.file, []byte(text), 0o600); err != nil {

@@ -25,6 +25,9 @@ func Dir(getenv func(string) string, uid int) string {
 	return "/run/nvmeof-host"
 }
 
+// RunDir is [Dir] of this process.
+func RunDir() string { return Dir(os.Getenv, os.Getuid()) }
+
 // A claim is a number that this process has.
 type claim struct {
 	number int

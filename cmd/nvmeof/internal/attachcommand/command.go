@@ -1,0 +1,103 @@
+package attachcommand
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
+	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
+)
+
+// attachment are the flags of attach.
+type attachment struct {
+	fabricoptions.Held
+	nsid    uint32
+	socket  string
+	clients int
+	polling string
+}
+
+func Command() *cobra.Command {
+	var a attachment
+	cmd := &cobra.Command{
+		Use:   "attach -t rdma -a ADDR -n NQN --socket PATH [--namespace-id N]",
+		Short: "Publish namespaces to this machine as disks, by NBD on a unix socket",
+		Long: `Connects to a subsystem and serves its namespaces to programs of this machine, as
+exports of an NBD server: fio's nbd engine, qemu, and nbd-client, which makes a
+block device of one. It says what to type, and ends on SIGTERM or an interrupt,
+when what was begun has been finished and made durable. Then, and on SIGUSR1, it tells
+how many clients and requests there were, and what went wrong with them.
+
+An export is called as its namespace identifier; the first is the default one. The
+socket has mode 0600, and comes when there is something to serve. A namespace that the
+target lists while what it exports is missing there is published when it comes. --traddr takes several
+addresses with commas between them: paths to one subsystem. It begins when one of them
+leads there, for which it waits where a target does not answer yet or no route leads to it,
+and goes on with the others by itself: one that is refused is tried again, ever more slowly. When a controller
+is lost it is connected to again; without any requests wait, as --fast_io_fail_tmo says,
+and after --ctrl-loss-tmo it ends, as it does at the start.`,
+		Example: "  nvmeof attach -t rdma -a 192.0.2.1 -n NQN --socket /run/disk.sock\n" +
+			"  fio --name=t --ioengine=nbd --uri='nbd+unix:///1?socket=/run/disk.sock' --rw=randread --bs=4k --iodepth=32",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			polling, err := processors.ParsePolling(a.polling)
+			if err != nil {
+				return err
+			}
+			if a.socket == "" {
+				return failure.Usagef("--socket is missing: the path of the unix socket to make, as in --socket /run/disk.sock")
+			}
+			if err := nbd.Vacant(a.socket); err != nil {
+				return err
+			}
+			runtime.GOMAXPROCS(runtime.NumCPU() + 1) // for the front end's loop; the host's add theirs
+			f := &front{cfg: nbd.Config{
+				Socket: a.socket, Clients: a.clients, Polling: polling,
+				Log: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", line) },
+			}}
+			tell := func() { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: nbd:", f.stats()) }
+			forget := signals.On(unix.SIGUSR1, tell)
+			err = errors.Join(a.serve(cmd, f), f.Close())
+			forget()
+			if f.stats() != (nbd.Stats{}) {
+				tell()
+			}
+			return err
+		},
+	}
+	a.AddFlags(cmd, "")
+	flags := cmd.Flags()
+	_ = flags.MarkHidden("duplicate-connect")
+	flags.Uint32Var(&a.nsid, "namespace-id", 0, "identifier of the one namespace to publish (default: all)")
+	flags.StringVar(&a.socket, "socket", "", "unix socket to serve on")
+	flags.IntVar(&a.clients, "clients", 32, "connections to the socket at a time")
+	flags.StringVar(&a.polling, "polling", "auto", processors.PollingHelp)
+	return cmd
+}
+
+// serve publishes the namespaces until the command is interrupted, or no controller is
+// left. Then, and not before, it takes leave of the controllers.
+func (a *attachment) serve(cmd *cobra.Command, front attach.FrontEnd) (err error) {
+	all := &hosts.Pool{Warn: cmd.ErrOrStderr()}
+	defer func() { err = errors.Join(err, all.Close()) }()
+	p := &publisher{front: front, wanted: capsule.NSID(a.nsid), warn: cmd.ErrOrStderr(), news: make(chan struct{}, 1)}
+	absent, err := a.connect(cmd.Context(), all, p)
+	if err != nil {
+		return err
+	}
+	late := a.follow(cmd.Context(), all, p, absent)
+	err = p.serve(cmd.Context(), cmd.OutOrStdout())
+	late()
+	err = errors.Join(err, front.Close()) // which has memory of the subsystem
+	return errors.Join(err, p.flush(), p.subsystem.Close())
+}

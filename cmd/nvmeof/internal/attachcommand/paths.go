@@ -1,0 +1,118 @@
+package attachcommand
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// connect connects by all addresses to which there is a route, and returns the others.
+func (a *attachment) connect(ctx context.Context, all *hosts.Pool, p *publisher) (absent []*fabricoptions.Held, err error) {
+	paths, absent, err := a.routed(ctx, all, p.warn)
+	if err != nil {
+		return nil, err
+	}
+	silence := hosts.StartSilence(p.warn, paths...)
+	defer silence.Stop()
+	m := connections.Multipath{Wait: true, Attempt: silence.Failed}
+	if p.subsystem, p.controllers, err = m.Connect(ctx, paths, p.changed); err != nil {
+		o := paths[0].Options
+		return nil, hosts.Explain(ctx, err, nvmeof.HostIdentity{NQN: o.HostNQN, ID: o.HostID})
+	}
+	for i := range paths {
+		p.names = append(p.names, paths[i].Options.Traddr.String())
+	}
+	return absent, nil
+}
+
+// routed are the paths to which there is a route, and what the others would be. Where
+// there is none it waits for the first, as long as for a controller that was lost.
+func (a *attachment) routed(ctx context.Context, all *hosts.Pool, warn io.Writer) (paths []connections.Path, absent []*fabricoptions.Held, err error) {
+	r := hosts.NewRetry(&a.Held, warn)
+	for {
+		var missing error
+		paths, absent = nil, nil
+		for _, one := range a.Each() {
+			path, err := all.Path(one)
+			switch {
+			case provider.IsNoRoute(err):
+				missing = errors.Join(missing, err)
+				absent = append(absent, one)
+			case err != nil:
+				return nil, nil, err
+			default:
+				paths = append(paths, path)
+			}
+		}
+		if len(paths) > 0 {
+			return paths, absent, nil
+		}
+		if r.Late() {
+			return nil, nil, missing
+		}
+		if err := r.Wait(ctx, missing); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// follow adds the paths that had no route, each when it has one and a controller at its
+// end, until stop is called.
+func (a *attachment) follow(ctx context.Context, all *hosts.Pool, p *publisher, absent []*fabricoptions.Held) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for _, one := range absent {
+		running.Go(func() {
+			for r := hosts.NewRetry(one, p.warn); ; {
+				path, err := all.Path(one)
+				if err == nil {
+					var c connections.Controller
+					if c, err = p.subsystem.Add(ctx, path); err == nil {
+						p.come(latecomer{path.Options.Traddr.String(), c})
+						return
+					}
+				}
+				if r.Wait(ctx, err) != nil {
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// A latecomer is a path that had no route at first.
+type latecomer struct {
+	name       string
+	controller connections.Controller
+}
+
+// come hands a path over to the command's goroutine. Any goroutine may call it.
+func (p *publisher) come(l latecomer) {
+	p.mu.Lock()
+	p.late = append(p.late, l)
+	p.mu.Unlock()
+	p.changed()
+}
+
+// welcome takes the paths that have come.
+func (p *publisher) welcome() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.late {
+		p.names = append(p.names, l.name)
+		p.controllers = append(p.controllers, l.controller)
+		p.told = append(p.told, connections.Status{State: connections.Connecting})
+	}
+	p.late = nil
+}

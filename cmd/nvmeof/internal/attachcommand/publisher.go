@@ -1,0 +1,236 @@
+package attachcommand
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
+	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+)
+
+// A publisher keeps a front end's disks as the subsystem's namespaces are. It belongs
+// to the command's goroutine.
+type publisher struct {
+	subsystem   connections.Subsystem
+	controllers []connections.Controller
+	names       []string             // of the controllers
+	told        []connections.Status // of them
+	front       attach.FrontEnd
+	wanted      capsule.NSID // 0: all
+	warn        io.Writer
+	news        chan struct{}
+	namespaces  []connections.Namespace
+	printed     map[backend.Store]bool // those that a user was told of
+
+	mu   sync.Mutex // guards what follows
+	late []latecomer
+}
+
+// changed tells that there may be something new. Any goroutine may call it.
+func (p *publisher) changed() {
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+// serve publishes what there is, and follows it. What is wanted and waits at the target is
+// waited for.
+func (p *publisher) serve(ctx context.Context, out io.Writer) error {
+	if err := p.first(ctx); err != nil {
+		return err
+	}
+	if err := p.publish(); err != nil {
+		return err
+	}
+	for {
+		p.tell(out)
+		if err := p.states(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.news:
+		}
+		if _, err := p.look(ctx); err != nil && ctx.Err() == nil {
+			fmt.Fprintln(p.warn, "nvmeof:", err)
+		}
+		if err := p.publish(); err != nil {
+			fmt.Fprintln(p.warn, "nvmeof:", err)
+		}
+	}
+}
+
+// first looks until there is a namespace to publish, as long as one that is wanted waits at
+// the target. After SilenceTime it says what is waited for.
+func (p *publisher) first(ctx context.Context) error {
+	slow := time.NewTimer(hosts.SilenceTime)
+	defer slow.Stop()
+	late := false
+	var why error
+	for {
+		there, err := p.look(ctx)
+		if len(p.namespaces) > 0 {
+			if err != nil { // of others
+				fmt.Fprintln(p.warn, "nvmeof:", err)
+			}
+			return nil
+		}
+		if !p.awaited() {
+			return p.missing(there, err)
+		}
+		if why = cmp.Or(err, why); late && err != nil {
+			fmt.Fprintf(p.warn, "nvmeof: %v; still waiting\n", err)
+		}
+		for waiting := true; waiting; {
+			if err := p.states(); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-slow.C:
+				late = true
+				fmt.Fprintf(p.warn, "nvmeof: %v; still waiting\n", why)
+			case <-p.news:
+				waiting = false
+			}
+		}
+	}
+}
+
+// awaited reports whether the target waits for what is wanted.
+func (p *publisher) awaited() bool {
+	away := p.subsystem.Waiting()
+	return p.wanted == 0 && len(away) > 0 || slices.Contains(away, p.wanted)
+}
+
+// missing is why nothing is published, where nothing of that is waited for.
+func (p *publisher) missing(there []connections.Namespace, err error) error {
+	if err != nil && !errors.Is(err, host.ErrNotReady) {
+		return err
+	}
+	ids := p.subsystem.Waiting()
+	for _, n := range there {
+		ids = append(ids, n.ID)
+	}
+	if len(ids) == 0 {
+		return errors.New("the subsystem has no namespace")
+	}
+	slices.Sort(ids)
+	return failure.Usagef("--namespace-id %d: there is no such namespace; there is: %s", p.wanted, failure.List(nvmeverb.Texts(ids)))
+}
+
+// states tells of controllers that are lost or are back. That none is left is the
+// error.
+func (p *publisher) states() error {
+	if p.told == nil {
+		p.told = slices.Repeat([]connections.Status{{State: connections.Live}}, len(p.controllers))
+		for i, c := range p.controllers {
+			p.told[i].ID = c.Status().ID
+		}
+	}
+	p.welcome()
+	var dead []error
+	for i, c := range p.controllers {
+		st := c.Status()
+		if st.State == connections.Dead {
+			dead = append(dead, fmt.Errorf("%s: %w", p.names[i], st.Err))
+		}
+		// Another identifier is another controller: it may be lost and back before that
+		// could be told.
+		if st.State == p.told[i].State && st.ID == p.told[i].ID {
+			continue
+		}
+		p.told[i] = st
+		line := fmt.Sprintf("nvmeof: %s: %s", p.names[i], st.State)
+		if st.Err != nil {
+			line += ": " + st.Err.Error()
+		}
+		fmt.Fprintln(p.warn, line)
+	}
+	if len(dead) == len(p.controllers) {
+		return &failure.Connect{Err: errors.Join(dead...)}
+	}
+	return nil
+}
+
+// lookTime bounds how long namespaces are looked at.
+const lookTime = 30 * time.Second
+
+// look returns the namespaces that are there, and takes those that are wanted.
+func (p *publisher) look(ctx context.Context) ([]connections.Namespace, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	there, err := p.subsystem.Namespaces(ctx)
+	p.namespaces = slices.DeleteFunc(slices.Clone(there), func(n connections.Namespace) bool { return p.wanted != 0 && n.ID != p.wanted })
+	return there, err
+}
+
+func (p *publisher) publish() error {
+	var disks []attach.Disk
+	for i := range p.namespaces {
+		disks = append(disks, diskOf(&p.namespaces[i]))
+	}
+	return p.front.Publish(disks)
+}
+
+func diskOf(n *connections.Namespace) attach.Disk {
+	info := n.Store.Info()
+	return attach.Disk{
+		Name:        fmt.Sprint(uint32(n.ID)),
+		Description: fmt.Sprintf("namespace %d, %d bytes in blocks of %d, UUID %v", uint32(n.ID), info.Size, info.BlockSize, n.Identifiers.UUID),
+		Store:       n.Store,
+		NewMemory:   n.NewMemory,
+	}
+}
+
+// tell prints what is published since it was called last, and what to type.
+func (p *publisher) tell(w io.Writer) {
+	printed := map[backend.Store]bool{}
+	for i := range p.namespaces {
+		d := diskOf(&p.namespaces[i])
+		if printed[d.Store] = true; p.printed[d.Store] {
+			continue
+		}
+		fmt.Fprintln(w, d.Description)
+		for _, line := range p.front.Usage(d) {
+			fmt.Fprintln(w, "   ", line)
+		}
+	}
+	p.printed = printed
+}
+
+// leaveTime is how long controllers may take to make everything durable at the end.
+const leaveTime = 5 * time.Second
+
+// flush makes everything durable that the front end has acknowledged.
+func (p *publisher) flush() error {
+	live := func(c connections.Controller) bool { return c.Status().State == connections.Live }
+	if !slices.ContainsFunc(p.controllers, live) {
+		return nil // it is told of elsewhere
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	var errs []error
+	for i := range p.namespaces {
+		n := &p.namespaces[i]
+		if info := n.Store.Info(); info.Volatile && !info.ReadOnly {
+			errs = append(errs, n.Flush(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}

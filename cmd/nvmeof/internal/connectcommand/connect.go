@@ -1,0 +1,138 @@
+package connectcommand
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/discover"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/keeper"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/lending"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/listing"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
+)
+
+// Commands are those about controllers that stay connected.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{newConnect(), newConnectAll(), newDisconnect(), newDisconnectAll(), listing.ListSubsys(), newIOPolicy()}
+}
+
+const noPublishHelp = "do not publish namespaces as disks of this machine"
+
+func newConnect() *cobra.Command {
+	var h fabricoptions.Held
+	var format string
+	var idempotent, dump, noPublish bool
+	cmd := &cobra.Command{
+		Use:   "connect -t rdma -a ADDR -n NQN",
+		Short: "Connect to a subsystem and stay connected, as nvme connect",
+		Long: `Connects to a subsystem, and keeps the connection until it is interrupted, or
+disconnected by nvmeof disconnect. There is no kernel driver behind it: this process is
+what has the controller. nvmeof list-subsys, list and disconnect find it.
+
+Each namespace is published to this machine by an NBD server with a unix socket of mode
+0600 in this user's run folder, /run/nvmeof-host/nvme0n1.sock for root. Where each is
+is said when it comes, and by nvmeof list; nvmeof attach says what to type with it. What
+clients did is said when it goes, and on SIGUSR1. When the controller is lost, requests
+wait for it as the timeouts below say. A target that does not answer yet, or takes nobody
+yet, or to which no route leads yet, is waited for as long as for one that was lost (--ctrl-loss-tmo).
+
+Where another such process is the RoCE endpoint of this host's address already, that one
+connects, and this one stays for as long; when that one ends, this one connects itself.
+
+What would be connected is printed as a config.json, with its secrets, by --dump-config.`,
+		Example: "  nvmeof connect -t rdma -a 192.0.2.1 -s 4420 -n NQN --ctrl-loss-tmo=-1",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			print, err := failure.Pick(format, connectFormats)
+			if err != nil {
+				return err
+			}
+			wanted, identity, err := h.Wanted()
+			if err != nil {
+				return err
+			}
+			if dump {
+				return discover.DumpConfig(cmd.OutOrStdout(), []hostconfig.Entry{{Options: fabricoptions.AsWhom(fabricoptions.Given(cmd), identity)}}, &h)
+			}
+			there, err := connected(cmd, wanted, h.Duplicate)
+			if err != nil || there != "" {
+				if err == nil && idempotent {
+					return print(cmd.OutOrStdout(), there)
+				}
+				return alreadyConnected(there, err)
+			}
+			for {
+				err := hold(cmd, &h, fabricoptions.AsWhom(fabricoptions.Given(cmd), identity), print, noPublish)
+				if !errors.Is(err, lending.ErrOwnerEnded) {
+					return err
+				}
+				fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", err)
+			}
+		},
+	}
+	h.AddFlags(cmd, "d")
+	flags := cmd.Flags()
+	flags.StringVarP(&format, "output-format", "o", "normal", "output format: normal|json")
+	flags.BoolVar(&idempotent, "idempotent", false, "succeed where there is such a connection already, and end")
+	flags.BoolVar(&noPublish, "no-publish", false, noPublishHelp)
+	flags.BoolVarP(&dump, "dump-config", "O", false, "print what would be connected as a config.json, and end")
+	return cmd
+}
+
+var connectFormats = map[string]func(io.Writer, string) error{
+	"normal": nvmecli.ConnectText, "json": nvmecli.ConnectJSON,
+}
+
+// connected is the controller that is such a connection already, if that matters.
+func connected(cmd *cobra.Command, w connections.Wanted, duplicate bool) (string, error) {
+	if duplicate {
+		return "", nil
+	}
+	all, err := connections.All(cmd.Context(), connections.RunDir())
+	if err != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", err)
+	}
+	c, _ := connections.Find(all, w)
+	return c.Name, nil
+}
+
+func alreadyConnected(name string, err error) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("already connected: it is %s; --duplicate-connect connects again, --idempotent is content with it", name)
+}
+
+// hold connects and stays.
+func hold(cmd *cobra.Command, h *fabricoptions.Held, options map[string]string, print func(io.Writer, string) error, noPublish bool) (err error) {
+	ctx := cmd.Context()
+	k, err := keeper.Start(cmd.ErrOrStderr(), noPublish)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, k.Close()) }()
+	if err := k.Serve(); err != nil {
+		return err
+	}
+	name, err := k.ConnectPatiently(ctx, h, options)
+	if err != nil {
+		return err
+	}
+	if err := print(cmd.OutOrStdout(), name); err != nil {
+		return err
+	}
+	systemd.Notify("READY=1")
+	defer systemd.Notify("STOPPING=1")
+	if err := k.Wait(ctx); err != nil {
+		return &failure.Connect{Err: err}
+	}
+	return nil
+}

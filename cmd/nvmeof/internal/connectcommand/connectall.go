@@ -1,0 +1,218 @@
+package connectcommand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/discover"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/keeper"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
+)
+
+// An autoconnect is connect-all.
+type autoconnect struct {
+	fabricoptions.Held
+	discover.Sources
+	persistent bool
+	noPublish  bool
+	matching   bool
+	quiet      bool
+	dump       bool
+	format     string
+	print      func(io.Writer, string) error
+
+	cmd     *cobra.Command
+	keeper  *keeper.Keeper
+	survey  *discover.Survey
+	failed  []error
+	already int // that were connected before
+
+	connected map[string]discovery.Record // by the controller's name
+}
+
+func newConnectAll() *cobra.Command {
+	var a autoconnect
+	cmd := &cobra.Command{
+		Use:   "connect-all [-t rdma -a ADDR]",
+		Short: "Discover subsystems, connect to them and stay connected, as nvme connect-all",
+		Long: `Connects to every subsystem that a discovery controller lists, and those to which
+it refers, and keeps the connections until it is interrupted, or they are disconnected.
+Without --traddr it begins with what the files of nvme-cli say: discovery.conf and
+config.json of version 2, nvme-fabrics.conf of version 3. What is connected already is
+no mistake. With --persistent it stays connected to the discovery controllers, and
+connects to what they list later; what they list no more stays until it is lost.
+Several ways to one subsystem are paths of it. Namespaces are published as nvmeof
+connect does.`,
+		Example: "  nvmeof connect-all -t rdma -a 192.0.2.1 --persistent",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.run(cmd) },
+	}
+	a.Held.AddFlags(cmd, "")
+	a.Sources.AddFlags(cmd)
+	flags := cmd.Flags()
+	flags.BoolVarP(&a.persistent, "persistent", "p", false, "stay connected to discovery controllers, and connect to what they list later")
+	flags.BoolVarP(&a.matching, "matching", "m", false, "connect only to what is at the address of the discovery controller")
+	flags.BoolVar(&a.quiet, "quiet", false, "do not tell what is connected already")
+	flags.BoolVar(&a.noPublish, "no-publish", false, noPublishHelp)
+	flags.BoolVarP(&a.dump, "dump-config", "O", false, "print what would be begun with as a config.json, and end")
+	flags.StringVarP(&a.format, "output-format", "o", "normal", "output format: normal|json")
+	return cmd
+}
+
+func (a *autoconnect) run(cmd *cobra.Command) (err error) {
+	a.cmd = cmd
+	if a.print, err = failure.Pick(a.format, connectFormats); err != nil {
+		return err
+	}
+	if err := a.Check(); err != nil {
+		return err
+	}
+	entries, wrong := a.Entries(cmd, &a.Held)
+	if a.dump && len(entries) > 0 {
+		return errors.Join(discover.DumpConfig(cmd.OutOrStdout(), entries, &a.Held), wrong)
+	}
+	if len(entries) == 0 {
+		return wrong
+	}
+	a.note(wrong)
+	a.connected = map[string]discovery.Record{}
+	if a.keeper, err = keeper.Start(cmd.ErrOrStderr(), a.noPublish); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.keeper.Close()) }()
+	a.survey = &discover.Survey{Hosts: a.keeper.Hosts, Owners: a.keeper.Owners}
+	given := fabricoptions.Given(cmd)
+	seeds, wrong := a.survey.Seeds(entries, given)
+	a.note(wrong)
+	if err := a.keeper.Serve(); err != nil {
+		return err
+	}
+	for i := range entries {
+		if e := &entries[i]; !e.Discovery {
+			if _, err := a.connect(fabricoptions.Over(e.Options, given)); err != nil {
+				a.note(fmt.Errorf("%s: %w", e.Where(), err))
+			}
+		}
+	}
+	if a.persistent {
+		return a.follow(seeds)
+	}
+	a.once(seeds)
+	return a.stay()
+}
+
+// note tells of something that went wrong, which does not end the others.
+func (a *autoconnect) note(err error) {
+	if err != nil {
+		a.failed = append(a.failed, err)
+		fmt.Fprintln(a.cmd.ErrOrStderr(), "nvmeof:", err)
+	}
+}
+
+// A nothingError is that nothing was connected, for a reason that was told before.
+type nothingError struct{ why error }
+
+func (e *nothingError) Error() string { return "nothing was connected" }
+
+func (e *nothingError) Unwrap() error { return e.why }
+
+// connect connects, unless that is so already.
+func (a *autoconnect) connect(options map[string]string) (name string, err error) {
+	h, err := fabricoptions.Parse(options)
+	if err != nil {
+		return "", err
+	}
+	w, identity, err := h.Wanted()
+	if err != nil {
+		return "", err
+	}
+	there, err := connected(a.cmd, w, h.Duplicate)
+	if err != nil {
+		return "", err
+	}
+	if there != "" {
+		a.already++
+		if !a.quiet {
+			fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s at %s:%s is connected already: %s\n", nvmeof.Printable(w.NQN), w.Traddr, w.Trsvcid, there)
+		}
+		return "", nil
+	}
+	name, err = a.keeper.ConnectAnyhow(a.cmd.Context(), h, fabricoptions.AsWhom(options, identity))
+	if err != nil {
+		return "", err
+	}
+	return name, a.print(a.cmd.OutOrStdout(), name)
+}
+
+// connectRecord connects to what a discovery controller lists.
+func (a *autoconnect) connectRecord(r *discovery.Record) error {
+	if a.matching && !a.survey.SameAddress(r) {
+		return nil
+	}
+	options, err := a.survey.OfRecord(r)
+	if err != nil {
+		return fmt.Errorf("%v: %w", r, err)
+	}
+	name, err := a.connect(options)
+	if err != nil {
+		return fmt.Errorf("%v: %w", r, err)
+	}
+	if name != "" {
+		a.connected[name] = *r
+	}
+	return nil
+}
+
+// once connects to what there is now.
+func (a *autoconnect) once(seeds []discovery.Endpoint) {
+	if len(seeds) == 0 {
+		return
+	}
+	var records []discovery.Record
+	err := discovery.Run(a.cmd.Context(), discovery.Config{Event: func(e discovery.Event) {
+		switch e.Kind {
+		case discovery.Added:
+			records = append(records, e.Record)
+		case discovery.Skipped:
+			a.note(errors.New(e.String()))
+		}
+	}}, a.survey.Dialer(), seeds...)
+	if err != nil && a.cmd.Context().Err() == nil {
+		a.note(&failure.Connect{Err: err})
+	}
+	for i := range records {
+		if a.cmd.Context().Err() == nil {
+			a.note(a.connectRecord(&records[i]))
+		}
+	}
+}
+
+// stay keeps what is connected, if there is anything.
+func (a *autoconnect) stay() error {
+	ctx := a.cmd.Context()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case len(a.keeper.Holder.Info().Subsystems) > 0 || len(a.keeper.Lent.List()) > 0:
+	case len(a.failed) > 0:
+		return &nothingError{a.failed[0]}
+	case a.already > 0:
+		return nil
+	default:
+		return errors.New("there is nothing to connect to: the discovery controllers list no subsystem to this host")
+	}
+	systemd.Notify("READY=1")
+	defer systemd.Notify("STOPPING=1")
+	if err := a.keeper.Wait(ctx); err != nil {
+		return &failure.Connect{Err: err}
+	}
+	return nil
+}

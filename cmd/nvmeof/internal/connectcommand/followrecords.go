@@ -1,0 +1,122 @@
+package connectcommand
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/lending"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
+	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
+)
+
+// An attempt is a record that is to be connected to.
+type attempt struct {
+	record discovery.Record
+	when   time.Time
+	pause  time.Duration
+}
+
+// Pauses between attempts to connect to a record.
+const (
+	firstAttempt = time.Second
+	lastAttempt  = 5 * time.Minute
+)
+
+// follow stays connected to discovery controllers, and connects to what they list,
+// until the command is interrupted.
+func (a *autoconnect) follow(seeds []discovery.Endpoint) error {
+	ctx := a.cmd.Context()
+	changes := make(chan discovery.Event)
+	var wait sync.WaitGroup
+	wait.Go(func() { // ends with ctx
+		_ = discovery.Run(ctx, discovery.Config{Persistent: true, Event: func(e discovery.Event) {
+			select {
+			case changes <- e:
+			case <-ctx.Done():
+			}
+		}}, a.survey.Dialer(), seeds...) // nil
+	})
+	defer wait.Wait()
+	systemd.Notify("READY=1")
+	defer systemd.Notify("STOPPING=1")
+	var todo []attempt
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-changes:
+			todo = a.change(todo, &e)
+		case <-time.After(nextAttempt(todo)):
+			todo = a.attempt(append(todo, a.givenUp()...))
+		case <-a.keeper.Owners.Ended:
+			todo = append(todo, a.orphaned()...)
+		}
+	}
+}
+
+// change keeps the attempts as the records are.
+func (a *autoconnect) change(todo []attempt, e *discovery.Event) []attempt {
+	switch e.Kind {
+	case discovery.Added:
+		return append(todo, attempt{record: e.Record, when: time.Now()})
+	case discovery.Removed:
+		maps.DeleteFunc(a.connected, func(_ string, r discovery.Record) bool { return r.Same(&e.Record) })
+		return slices.DeleteFunc(todo, func(t attempt) bool { return t.record.Same(&e.Record) })
+	case discovery.Unreachable, discovery.Skipped:
+		fmt.Fprintln(a.cmd.ErrOrStderr(), "nvmeof:", e)
+	}
+	return todo
+}
+
+// givenUp are the records whose controllers were given up after --ctrl-loss-tmo, though
+// they are listed still.
+func (a *autoconnect) givenUp() (todo []attempt) {
+	for name := range a.keeper.Holder.Info().Lost {
+		if r, ok := a.connected[name]; ok {
+			delete(a.connected, name)
+			todo = append(todo, attempt{record: r, when: time.Now().Add(firstAttempt), pause: firstAttempt})
+		}
+	}
+	return todo
+}
+
+// orphaned are the records whose controllers another process held, which has ended.
+func (a *autoconnect) orphaned() (todo []attempt) {
+	for _, name := range a.keeper.Orphans(a.cmd.Context()) {
+		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s: %v\n", name, lending.ErrOwnerEnded)
+		if r, ok := a.connected[name]; ok {
+			delete(a.connected, name)
+			todo = append(todo, attempt{record: r, when: time.Now()})
+		}
+	}
+	return todo
+}
+
+// nextAttempt is how long until there may be something to do.
+func nextAttempt(todo []attempt) time.Duration {
+	next := 5 * time.Second
+	for i := range todo {
+		next = min(next, time.Until(todo[i].when))
+	}
+	return next
+}
+
+// attempt makes one that is due; what fails is tried again later.
+func (a *autoconnect) attempt(todo []attempt) []attempt {
+	i := slices.IndexFunc(todo, func(t attempt) bool { return !t.when.After(time.Now()) })
+	if i < 0 {
+		return todo
+	}
+	t := todo[i]
+	todo = slices.Delete(todo, i, i+1)
+	if err := a.connectRecord(&t.record); err != nil && a.cmd.Context().Err() == nil {
+		t.pause = min(max(2*t.pause, firstAttempt), lastAttempt)
+		t.when = time.Now().Add(t.pause)
+		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %v; again in %v\n", err, t.pause)
+		todo = append(todo, t)
+	}
+	return todo
+}

@@ -1,0 +1,105 @@
+package discover
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/lending"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+)
+
+// A remoteDialer lets the process ask discovery controllers that has this host's
+// address already. Nobody tells it of changes.
+type remoteDialer struct {
+	discovery.Dialer
+	options func(at discovery.Endpoint) (map[string]string, error)
+	owners  *lending.Owners // nil: it is asked once
+}
+
+// Dial implements [discovery.Dialer].
+func (d *remoteDialer) Dial(ctx context.Context, at discovery.Endpoint, stay bool, notify func()) (discovery.Session, error) {
+	s, err := d.Dialer.Dial(ctx, at, stay, notify)
+	var inUse *softroce.InUseError
+	if !errors.As(err, &inUse) {
+		return s, err
+	}
+	owner, err := lending.OwnerOf(ctx, inUse)
+	if err != nil {
+		return nil, err
+	}
+	options, err := d.options(at)
+	if err != nil {
+		return nil, err
+	}
+	session := &remoteSession{owner: owner, options: options}
+	if stay && d.owners != nil {
+		session.done = d.owners.Follow(owner)
+	}
+	return session, nil
+}
+
+type remoteSession struct {
+	owner   *connections.Process
+	options map[string]string
+	done    <-chan struct{} // closed when the owner has ended
+}
+
+// Log implements [discovery.Session].
+func (s *remoteSession) Log(ctx context.Context) (discovery.Log, error) {
+	page, err := s.owner.Discover(ctx, s.options)
+	if err != nil {
+		return discovery.Log{}, err
+	}
+	return parseDiscovery(page)
+}
+
+func (s *remoteSession) Name() nvmeof.NQN      { return "" }
+func (s *remoteSession) Notices() bool         { return false }
+func (s *remoteSession) Done() <-chan struct{} { return s.done }
+func (s *remoteSession) Err() error            { return lending.ErrOwnerEnded }
+func (s *remoteSession) Close() error          { return nil }
+
+// parseDiscovery reads a discovery log page.
+func parseDiscovery(page []byte) (log discovery.Log, err error) {
+	header, err := capsule.DecodeDiscoveryHeader(page)
+	if err != nil {
+		return log, err
+	}
+	log.Generation = header.GENCTR
+	for page = page[min(len(page), capsule.DiscoveryHeaderSize):]; len(page) > 0; page = page[capsule.DiscoveryEntrySize:] {
+		e, err := capsule.DecodeDiscoveryEntry(page)
+		if err != nil {
+			return log, err
+		}
+		log.Entries = append(log.Entries, e)
+	}
+	return log, nil
+}
+
+// ForOthers reads the log of the controller of which options speak.
+func ForOthers(ctx context.Context, all *hosts.Pool, options map[string]string) ([]byte, error) {
+	s := &Survey{Hosts: all}
+	at, err := s.add(&hostconfig.Entry{Discovery: true, File: "request", Options: options}, nil)
+	if err != nil {
+		return nil, err
+	}
+	session, err := s.local().Dial(ctx, at, false, nil)
+	if err != nil {
+		return nil, err
+	}
+	log, err := session.Log(ctx)
+	if err = errors.Join(err, session.Close()); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = writeDiscovery(&host.DiscoveryLog{Generation: log.Generation, Entries: log.Entries}, &b)
+	return b.Bytes(), err
+}

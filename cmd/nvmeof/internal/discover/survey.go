@@ -1,0 +1,212 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostidentity"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/lending"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
+)
+
+// Sources are where discover and connect-all begin: the controller of the command
+// line, or what files say.
+type Sources struct {
+	config string // a file, "none", or "": those of nvme-cli
+	nbft   bool
+	noNBFT bool
+}
+
+func (s *Sources) AddFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&s.config, "config", "J", "", "without --traddr: read this file (config.json, discovery.conf, nvme-fabrics.conf) instead of those in "+hostidentity.SystemIdentity+", or none")
+	flags.BoolVar(&s.nbft, "nbft", false, "not supported: NBFT tables are not read")
+	flags.BoolVar(&s.noNBFT, "no-nbft", false, "")
+	_ = flags.MarkHidden("nbft")
+	_ = flags.MarkHidden("no-nbft")
+}
+
+// Entries are what to begin with. What files say that is not for this host, or is
+// wrong, is told of; what is wrong is the error, beside what is right.
+func (s *Sources) Entries(cmd *cobra.Command, h *fabricoptions.Held) ([]hostconfig.Entry, error) {
+	if s.nbft {
+		return nil, failure.Usagef("--nbft: the firmware's tables are not read; give the controller as --traddr")
+	}
+	if h.Traddr != "" || cmd.Flags().Changed("nqn") {
+		if _, err := h.Addr(); err != nil {
+			return nil, err
+		}
+		return []hostconfig.Entry{{Discovery: true, File: "command line", Options: fabricoptions.Given(cmd)}}, nil
+	}
+	var r hostconfig.Result
+	switch s.config {
+	case "none":
+	case "":
+		r = hostconfig.Load(namedfile.Folder(cmd.Context(), hostidentity.SystemIdentity, config.MaxText), hostidentity.SystemIdentity)
+	default:
+		dir := filepath.Dir(s.config)
+		r = hostconfig.LoadFile(namedfile.Folder(cmd.Context(), dir, config.MaxText), dir, filepath.Base(s.config))
+	}
+	for i := range r.Skipped {
+		fmt.Fprintln(cmd.ErrOrStderr(), "skipped:", &r.Skipped[i])
+	}
+	for _, w := range r.Warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+	}
+	err := r.Err()
+	if err != nil {
+		err = failure.Usage{Err: err}
+	}
+	if len(r.Entries) == 0 && err == nil {
+		err = failure.Usagef("--traddr is missing, and no file names a discovery controller: give one as -a 192.0.2.1, or in %s/%s", hostidentity.SystemIdentity, hostconfig.DiscoveryConf)
+	}
+	return r.Entries, err
+}
+
+// A Survey is discovery in progress: its scopes are the entries that it began with.
+type Survey struct {
+	Hosts  *hosts.Pool
+	scopes []scope
+	Owners *lending.Owners // nil: a process that asks for this one is asked each minute whether it is there
+}
+
+// A scope is how to connect: options by their long names, and what they mean.
+type scope struct {
+	options map[string]string
+	held    *fabricoptions.Held
+}
+
+// add makes a scope of an entry, and returns where to begin.
+func (s *Survey) add(e *hostconfig.Entry, given map[string]string) (discovery.Endpoint, error) {
+	var at discovery.Endpoint
+	options := fabricoptions.Over(e.Options, given)
+	h, err := fabricoptions.Parse(options)
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", e.Where(), err)
+	}
+	addr, err := h.Addr()
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", e.Where(), err)
+	}
+	if err := h.Check(); err != nil {
+		return at, fmt.Errorf("%s: %w", e.Where(), err)
+	}
+	nqn, err := nvmeof.AnyNQN(e.NQN())
+	if err != nil {
+		return at, failure.Usagef("%s: %v", e.Where(), err)
+	}
+	s.scopes = append(s.scopes, scope{options, h})
+	return discovery.Endpoint{Scope: discovery.Scope(len(s.scopes) - 1), Addr: addr, NQN: nqn}, nil
+}
+
+// Dialer connects as the scope of an endpoint says.
+func (s *Survey) Dialer() discovery.Dialer {
+	return &remoteDialer{s.local(), func(at discovery.Endpoint) (map[string]string, error) {
+		h := s.scopes[at.Scope].held
+		identity, err := h.Identity()
+		if err != nil {
+			return nil, err
+		}
+		options := s.at(at.Scope, at.Addr, string(at.NQN))
+		return fabricoptions.AsWhom(options, identity), nil
+	}, s.Owners}
+}
+
+// at is a scope's options, for another controller.
+func (s *Survey) at(sc discovery.Scope, addr netip.AddrPort, nqn string) map[string]string {
+	options := maps.Clone(s.scopes[sc].options)
+	options["transport"], options["nqn"] = "rdma", nqn
+	options["traddr"], options["trsvcid"] = addr.Addr().String(), fmt.Sprint(addr.Port())
+	return options
+}
+
+// local is a dialer of this process's own.
+func (s *Survey) local() discovery.Dialer {
+	return &discovery.HostDialer{Host: func(_ context.Context, at discovery.Endpoint) (*host.Host, host.Options, error) {
+		h := s.scopes[at.Scope].held
+		o, err := h.HostOptions(at.Addr, "")
+		if err != nil {
+			return nil, o, err
+		}
+		identity, err := h.Identity()
+		if err != nil {
+			return nil, o, err
+		}
+		o.HostNQN, o.HostID = identity.NQN, identity.ID
+		found, err := s.Hosts.Reach(&h.Connection, at.Addr.Addr())
+		if err != nil {
+			return nil, o, err
+		}
+		return found.Host, o, nil
+	}}
+}
+
+// Seeds adds the discovery controllers among entries; what cannot be is the error,
+// beside the others.
+func (s *Survey) Seeds(entries []hostconfig.Entry, given map[string]string) (seeds []discovery.Endpoint, err error) {
+	for i := range entries {
+		if !entries[i].Discovery {
+			continue
+		}
+		at, bad := s.add(&entries[i], given)
+		if bad != nil {
+			err = errors.Join(err, bad)
+			continue
+		}
+		seeds = append(seeds, at)
+	}
+	return seeds, err
+}
+
+// OfRecord has the options of a connection to a record: those of the scope by which it
+// was found, but for what is asked of discovery controllers alone.
+func (s *Survey) OfRecord(r *discovery.Record) (map[string]string, error) {
+	addr, err := r.Addr()
+	if err != nil {
+		return nil, err
+	}
+	options := s.at(r.Scope, addr, r.NQN())
+	delete(options, "keep-alive-tmo")
+	return options, nil
+}
+
+// SameAddress reports whether a record is at the address of the controller by which
+// it was found.
+func (s *Survey) SameAddress(r *discovery.Record) bool {
+	addr, err := r.Addr()
+	if err != nil {
+		return false
+	}
+	from, err := netip.ParseAddr(s.scopes[r.Scope].held.Traddr)
+	return err == nil && from.Unmap() == addr.Addr()
+}
+
+// DumpConfig prints connections as a config.json.
+func DumpConfig(out io.Writer, entries []hostconfig.Entry, h *fabricoptions.Held) error {
+	for i := range entries {
+		if entries[i].Options["transport"] == "" {
+			entries[i].Options["transport"] = h.Transport
+		}
+	}
+	text, err := hostconfig.WriteJSON(entries)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}

@@ -1,0 +1,34 @@
+package fabricoptions
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Duration is a flag with a time: a number is milliseconds, as with nvme-cli.
+type Duration time.Duration
+
+func (p *Duration) Set(s string) error {
+	if n, err := strconv.ParseUint(s, 0, 32); err == nil {
+		*p = Duration(min(n, math.MaxInt32)) * Duration(time.Millisecond)
+		return nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q is no time: a number of milliseconds, or with a unit, as in 30s", s)
+	}
+	*p = Duration(d)
+	return nil
+}
+
+// String is 0 for the zero time, which usage texts then do not show as a default.
+func (p *Duration) String() string {
+	if *p == 0 {
+		return "0"
+	}
+	return time.Duration(*p).String()
+}
+
+func (*Duration) Type() string { return "duration" }

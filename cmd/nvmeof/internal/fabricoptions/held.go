@@ -1,0 +1,177 @@
+package fabricoptions
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostidentity"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
+)
+
+// A Held connection is one that stays: what to connect to, and what happens when
+// that is lost.
+type Held struct {
+	Connection
+	ReconnectDelay int // seconds
+	CtrlLoss       int // seconds; -1: never
+	fastIOFail     int // seconds; 0, -1: off
+	Duplicate      bool
+	Policy         string         // Linux's iopolicy; empty: as it is
+	flags          *pflag.FlagSet // with the options that exist elsewhere
+}
+
+func (h *Held) AddFlags(cmd *cobra.Command, sqflow string) {
+	h.addConnectionFlags(cmd, sqflow)
+	h.flags = cmd.Flags()
+	own := h.values()
+	for name := range h.Connection.values() {
+		delete(own, name)
+	}
+	addOptions(h.flags, own, "")
+	addRefused(h.flags)
+}
+
+// values are where the options are kept, by their names.
+func (h *Held) values() map[string]any {
+	all := h.Connection.values()
+	all["reconnect-delay"], all["ctrl-loss-tmo"], all["fast_io_fail_tmo"] = &h.ReconnectDelay, &h.CtrlLoss, &h.fastIOFail
+	all["duplicate-connect"], all["iopolicy"] = &h.Duplicate, &h.Policy
+	return all
+}
+
+// Parse is a connection with options by their long names, as a file or another
+// process has them.
+func Parse(options map[string]string) (*Held, error) {
+	var h Held
+	cmd := &cobra.Command{}
+	h.AddFlags(cmd, "")
+	for name, value := range options {
+		if name == "persistent" { // of a discovery controller
+			continue
+		}
+		known := slices.ContainsFunc(All(), func(o hostconfig.Option) bool { return o.Name == name && o.Unset != "" && o.Unset == value })
+		if known { // the default
+			continue
+		}
+		if err := cmd.Flags().Set(name, value); err != nil {
+			return nil, failure.Usagef("%s: %v", name, err)
+		}
+	}
+	return &h, nil
+}
+
+// Given are the flags of a command line that say something about a connection.
+func Given(cmd *cobra.Command) map[string]string {
+	given := map[string]string{}
+	values := new(Held).values()
+	for _, o := range All() {
+		f := cmd.Flags().Lookup(o.Name)
+		if values[o.Name] == nil || f == nil || !f.Changed {
+			continue
+		}
+		given[o.Name] = f.Value.String()
+		if path, ok := strings.CutPrefix(given[o.Name], hostidentity.SecretFile); ok && o.Secret {
+			if whole, err := filepath.Abs(path); err == nil {
+				given[o.Name] = hostidentity.SecretFile + whole
+			}
+		}
+	}
+	return given
+}
+
+// Over returns options of a file with those of the command line in their place, but
+// for what says who and where the controller is.
+func Over(file hostconfig.Options, given map[string]string) map[string]string {
+	all := maps.Clone(map[string]string(file))
+	if all == nil {
+		all = map[string]string{}
+	}
+	for _, o := range All() {
+		if v, is := given[o.Name]; is && !o.Where {
+			all[o.Name] = v
+		}
+	}
+	return all
+}
+
+// Check checks what addr does not.
+func (h *Held) Check() error {
+	if err := checkRefused(h.flags); err != nil {
+		return err
+	}
+	if err := checkBounds(h.values()); err != nil {
+		return err
+	}
+	if h.Policy != "" {
+		if _, err := multipath.ParsePolicy(h.Policy); err != nil {
+			return failure.Usagef("--iopolicy %v", err)
+		}
+	}
+	return nil
+}
+
+const iopolicyHelp = "which of several paths a request takes: numa|round-robin|queue-depth|latency (default numa, the nearest of the best)"
+
+func (h *Held) Timers() multipath.Timers {
+	t := multipath.Timers{
+		ReconnectDelay: time.Duration(h.ReconnectDelay) * time.Second,
+		CtrlLossTmo:    time.Duration(h.CtrlLoss) * time.Second,
+		FastIOFailTmo:  time.Duration(h.fastIOFail) * time.Second,
+	}
+	if h.CtrlLoss == 0 {
+		t.CtrlLossTmo = time.Nanosecond // at once; 0 is the default
+	}
+	if h.fastIOFail <= 0 {
+		t.FastIOFailTmo = -1
+	}
+	return t
+}
+
+// Wanted is what the connection would be, and as whom.
+func (h *Held) Wanted() (connections.Wanted, nvmeof.HostIdentity, error) {
+	var w connections.Wanted
+	if err := h.Check(); err != nil {
+		return w, nvmeof.HostIdentity{}, err
+	}
+	addr, err := h.Addr()
+	if err != nil {
+		return w, nvmeof.HostIdentity{}, err
+	}
+	if h.NQN == "" {
+		return w, nvmeof.HostIdentity{}, failure.Usagef("--nqn is missing: the subsystem; `nvmeof discover` lists them")
+	}
+	if h.NQN == string(nvmeof.DiscoveryNQN) {
+		return w, nvmeof.HostIdentity{}, failure.Usagef("--nqn %s is the name of discovery controllers: use nvmeof discover --persistent, or nvmeof connect-all", h.NQN)
+	}
+	identity, err := h.Identity()
+	w = connections.Wanted{NQN: h.NQN, HostNQN: string(identity.NQN), Traddr: addr.Addr().String(), Trsvcid: fmt.Sprint(addr.Port()), HostTraddr: h.HostTraddr}
+	return w, identity, err
+}
+
+// Each is one connection for each address of --traddr.
+func (h *Held) Each() (all []*Held) {
+	for traddr := range strings.SplitSeq(h.Traddr, ",") {
+		one := *h
+		one.Traddr = traddr
+		all = append(all, &one)
+	}
+	return all
+}
+
+// AsWhom puts the identity into options for another process, whose own may differ.
+func AsWhom(options map[string]string, id nvmeof.HostIdentity) map[string]string {
+	options["hostnqn"], options["hostid"] = string(id.NQN), uuid.UUID(id.ID).String()
+	return options
+}

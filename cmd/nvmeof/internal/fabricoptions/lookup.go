@@ -1,0 +1,57 @@
+package fabricoptions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// A resolver looks names up; [net.Resolver] does.
+type resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// lookUp puts addresses in the place of names in a command's --traddr, as nvme-cli does:
+// the first that a name has. Whoever the command is handed to gets the addresses.
+func lookUp(cmd *cobra.Command, r resolver) error {
+	flag := cmd.Flags().Lookup("traddr")
+	if flag == nil || !flag.Changed {
+		return nil
+	}
+	all := strings.Split(flag.Value.String(), ",")
+	for i, name := range all {
+		if strings.TrimSpace(name) == "" {
+			continue // refused later, by those who say why
+		}
+		var err error
+		if all[i], err = AddressOf(cmd.Context(), r, "--traddr", name); err != nil {
+			return err
+		}
+	}
+	return flag.Value.Set(strings.Join(all, ","))
+}
+
+// AddressOf is an address as it is, and in the place of a name the first that it has.
+// What names the option or argument that had it.
+func AddressOf(ctx context.Context, r resolver, what, name string) (string, error) {
+	if _, err := nvmeof.ParseAddress(name, ""); err == nil {
+		return name, nil
+	}
+	found, err := r.LookupNetIP(ctx, "ip", strings.TrimSpace(name))
+	var unknown *net.DNSError
+	switch {
+	case errors.As(err, &unknown) && unknown.IsNotFound:
+		return name, failure.Usagef("%s: %s is no IP address, and no name that this machine knows (getent ahosts NAME tells): give an address", what, nvmeof.Printable(name))
+	case err != nil:
+		return name, &failure.Connect{Err: fmt.Errorf("%s %s: looking the name up: %w; an IP address needs no look-up", what, nvmeof.Printable(name), err)}
+	}
+	return found[0].Unmap().String(), nil
+}

@@ -1,0 +1,120 @@
+package fabricoptions
+
+import (
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+)
+
+// ownOptions are those of connections that nvme-cli does not have: they stand on command
+// lines and go from process to process, but in no file.
+var ownOptions = []hostconfig.Option{
+	{Name: "provider", Usage: "RDMA transport of this host: " + provider.Help},
+	{Name: "windows", Usage: "a key of its own for each command's memory: on, off, or auto (where the RDMA device has sound memory windows)"},
+	{Name: "timeout", Usage: "how long a command may take, in milliseconds or as in 30s"},
+	{Name: "ack-timeout", Usage: provider.AckTimeoutHelp},
+	{Name: "rcvbuf", Usage: "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)"},
+	{Name: "congestion", Usage: provider.CongestionHelp},
+	{Name: "iopolicy", Lost: true, Usage: iopolicyHelp},
+}
+
+// All are those of connections: flags, the options that one process gives another,
+// and checks follow from them.
+func All() []hostconfig.Option { return slices.Concat(hostconfig.Known(), ownOptions) }
+
+// LostNames are the names of those about connections that stay.
+func LostNames() (names []string) {
+	for _, o := range hostconfig.Known() {
+		if o.Lost {
+			names = append(names, o.Name)
+		}
+	}
+	return names
+}
+
+// addOptions adds the flags of the options that have a place among values. Default texts
+// and switches are what values hold.
+func addOptions(flags *pflag.FlagSet, values map[string]any, sqflow string) {
+	for _, o := range All() {
+		short := ""
+		if o.Short != 0 {
+			short = string(o.Short)
+		}
+		switch v := values[o.Name].(type) {
+		case nil:
+			continue
+		case *string:
+			flags.StringVarP(v, o.Name, short, *v, o.Usage)
+		case *int:
+			flags.IntVarP(v, o.Name, short, max(*v, o.Default), o.Usage)
+		case *uint8:
+			flags.Uint8VarP(v, o.Name, short, *v, o.Usage)
+		case *bool:
+			if o.Name == "disable-sqflow" { // whose short name differs between nvme-cli's commands
+				short = sqflow
+			}
+			flags.BoolVarP(v, o.Name, short, *v, o.Usage)
+		case pflag.Value:
+			flags.VarP(v, o.Name, short, o.Usage)
+		}
+		if o.Hidden {
+			_ = flags.MarkHidden(o.Name)
+		}
+	}
+}
+
+// addRefused adds the options that cannot be kept to, so that it can be said why.
+func addRefused(flags *pflag.FlagSet) {
+	for _, o := range hostconfig.Known() {
+		if o.Refused() == "" {
+			continue
+		}
+		for _, name := range []string{o.Name, o.Also} {
+			if name == "" {
+				continue
+			}
+			short := ""
+			if o.Short != 0 && name == o.Name {
+				short = string(o.Short)
+			}
+			flags.StringP(name, short, "", "")
+			if o.IsFlag() {
+				flags.Lookup(name).NoOptDefVal = "true"
+			}
+			_ = flags.MarkHidden(name)
+		}
+	}
+}
+
+// checkRefused refuses those that are asked for.
+func checkRefused(flags *pflag.FlagSet) error {
+	for _, o := range hostconfig.Known() {
+		if o.Refused() == "" {
+			continue
+		}
+		for _, name := range []string{o.Name, o.Also} {
+			if f := flags.Lookup(name); f != nil && !slices.Contains([]string{"", "false", "0"}, f.Value.String()) {
+				return failure.Usagef("--%s: %s", name, o.Refused())
+			}
+		}
+	}
+	return nil
+}
+
+// checkBounds checks the numbers among values.
+func checkBounds(values map[string]any) error {
+	for _, o := range hostconfig.Known() {
+		if n, is := values[o.Name].(*int); is && !o.InRange(*n) {
+			unit := ""
+			if o.Max == hostconfig.MaxSeconds {
+				unit = " seconds"
+			}
+			return failure.Usagef("--%s %d: %d to %d%s", o.Name, *n, o.Min, o.Max, unit)
+		}
+	}
+	return nil
+}

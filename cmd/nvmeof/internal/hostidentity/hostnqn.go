@@ -1,0 +1,112 @@
+package hostidentity
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
+)
+
+func GenHostNQN() *cobra.Command {
+	return &cobra.Command{
+		Use:   "gen-hostnqn",
+		Short: "Make a name for this host, as nvme gen-hostnqn",
+		Long:  "Prints a name for a host: that of this machine where its firmware has a UUID that we may read, a new one elsewhere.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			nqn, err := machineNQN(productUUID)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), nqn)
+			return err
+		},
+	}
+}
+
+// productUUID is the machine's own, which root can read.
+const productUUID = "/sys/class/dmi/id/product_uuid"
+
+// machineNQN is the name that follows from the UUID in a file, or a new one.
+func machineNQN(file string) (nvmeof.NQN, error) {
+	if b, err := os.ReadFile(file); err == nil {
+		id, err := uuid.Parse(strings.TrimSpace(string(b)))
+		if err == nil && id != uuid.Nil && id != uuid.Max {
+			return nvmeof.UUIDNQN(id), nil
+		}
+	}
+	h, err := nvmeof.NewHostIdentity()
+	return h.NQN, err
+}
+
+func ShowHostNQN() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show-hostnqn",
+		Short: "Show this host's name, as nvme show-hostnqn",
+		Long:  "Prints the name by which targets know this host: that of /etc/nvme/hostnqn, or the one kept for this user.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			identity, err := Of("", "")
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), identity.NQN)
+			return err
+		},
+	}
+}
+
+func CheckDHCHAPKey() *cobra.Command {
+	var text string
+	cmd := &cobra.Command{
+		Use:   "check-dhchap-key --key DHHC-1:...",
+		Short: "Say whether a key for in-band authentication is sound, as nvme check-dhchap-key",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if text == "" {
+				return failure.Usagef("Key not specified: --key, as nvmeof gen-dhchap-key prints it")
+			}
+			s, err := checkKey(text)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), s)
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&text, "key", "k", "", "DH-HMAC-CHAP key to be validated")
+	return cmd
+}
+
+// checkKey says what a sound key is.
+func checkKey(text string) (string, error) {
+	key, err := auth.ParseKey(text)
+	if err != nil {
+		return "", err
+	}
+	// The canonical text is "DHHC-1:", the hash, the secret with its CRC-32.
+	parts := strings.Split(key.Text(), ":")
+	hash, err := strconv.ParseUint(parts[1], 16, 8)
+	if err != nil {
+		return "", err
+	}
+	data, err := base64.StdEncoding.DecodeString(parts[2])
+	if err != nil {
+		return "", err
+	}
+	length := len(data) - crc32.Size
+	if want := auth.Hash(hash).Size(); auth.Hash(hash) != auth.HashNone && length != want {
+		return "", fmt.Errorf("key of %d bytes, but SHA-%d has %d: nvme-cli will not take it", length, want*8, want)
+	}
+	return fmt.Sprintf("Key is valid (HMAC %d, length %d, CRC %08x)", hash, length, binary.LittleEndian.Uint32(data[length:])), nil
+}

@@ -1,0 +1,104 @@
+package hostidentity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
+)
+
+// SystemIdentity is where nvme-cli keeps the names of a host.
+const SystemIdentity = "/etc/nvme"
+
+// Of is by what controllers know this host: what the user gave, else the
+// system's names, else those of this user, which are made once and kept, so that a
+// target can allow them.
+func Of(hostNQN, hostID string) (nvmeof.HostIdentity, error) {
+	if hostNQN != "" || hostID != "" {
+		h, err := nvmeof.ParseHostIdentity(hostNQN, hostID)
+		if err != nil {
+			return h, failure.Usagef("--hostnqn, --hostid: %v", err)
+		}
+		return h, nil
+	}
+	if h, ok, err := ReadIdentity(SystemIdentity); ok || err != nil {
+		return h, err
+	}
+	config, err := os.UserConfigDir()
+	if err != nil { // no home directory
+		return nvmeof.NewHostIdentity()
+	}
+	return keptIdentity(filepath.Join(config, "nvmeof"))
+}
+
+// maxIdentity is far above what a name takes, in bytes.
+const maxIdentity = 4096
+
+// ReadIdentity reads the files hostnqn and hostid of a folder, and reports whether they
+// are there; the latter may be missing. Files that are no identity are an error: under
+// another one, targets would not know this host.
+func ReadIdentity(dir string) (h nvmeof.HostIdentity, there bool, err error) {
+	nqn, err := namedfile.Read(context.Background(), filepath.Join(dir, "hostnqn"), maxIdentity)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrPermission): // that of another user
+		return h, false, nil
+	case err != nil:
+		return h, false, err
+	case strings.TrimSpace(string(nqn)) == "":
+		return h, false, nil
+	}
+	id, _ := namedfile.Read(context.Background(), filepath.Join(dir, "hostid"), maxIdentity)
+	if h, err = nvmeof.ParseHostIdentity(string(nqn), string(id)); err != nil {
+		return h, false, fmt.Errorf("hostnqn and hostid in %s: %w; mend them (nvmeof gen-hostnqn), or give --hostnqn and --hostid", dir, err)
+	}
+	return h, true, nil
+}
+
+// keptIdentity reads a folder's identity, or makes one there. Where that fails it
+// holds for this time only.
+func keptIdentity(dir string) (nvmeof.HostIdentity, error) {
+	if h, ok, err := ReadIdentity(dir); ok || err != nil {
+		return h, err
+	}
+	h, err := nvmeof.NewHostIdentity()
+	if err != nil {
+		return h, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return h, nil
+	}
+	// The name decides, and the identifier follows from it: whoever comes second
+	// takes what the first one wrote.
+	if err := writeNew(filepath.Join(dir, "hostnqn"), string(h.NQN)+"\n"); errors.Is(err, fs.ErrExist) {
+		if other, ok, _ := ReadIdentity(dir); ok {
+			return other, nil
+		}
+	}
+	_ = writeNew(filepath.Join(dir, "hostid"), uuid.UUID(h.ID).String()+"\n")
+	return h, nil
+}
+
+// writeNew makes a file that nobody sees half written, and leaves one that is
+// there as it is.
+func writeNew(path, text string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Link(f.Name(), path)
+}

@@ -1,0 +1,127 @@
+package hosts
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"runtime"
+	"sync"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A Pool is the hosts of a process that holds controllers: one for each address from
+// which it reaches them, since a RoCE endpoint is one address.
+type Pool struct {
+	Warn io.Writer
+
+	mu  sync.Mutex // guards what follows
+	all []*openHost
+}
+
+type openHost struct {
+	provider string
+	source   netip.Addr // from which the route goes
+	asked    bool       // it was asked for by --host-traddr
+	addr     netip.Addr // of the device
+	device   rdmatransport.Device
+	Host     *host.Host
+}
+
+// Reach is the host from which to reach a controller, opened at need.
+func (h *Pool) Reach(c *fabricoptions.Connection, target netip.Addr) (*openHost, error) {
+	source, err := c.Source(target)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range h.all {
+		local := source.IsLoopback() && !o.asked && c.HostTraddr == "" && o.source.IsLoopback()
+		if o.provider == c.Provider && o.addr != target && (o.source == source || o.addr == source || local) {
+			return o, nil
+		}
+	}
+	identity, err := c.Identity()
+	if err != nil {
+		return nil, err
+	}
+	shards := max(1, min(c.NrIOQueues, runtime.NumCPU(), provider.MaxShards))
+	processors.Need(shards*(len(h.all)+1), nvmeof.PollAdaptive)
+	device, addr, err := c.OpenDeviceAt(target, shards, h.Warn)
+	if err != nil {
+		return nil, err
+	}
+	made, err := host.New(host.Config{Device: device, Identity: identity, Shards: shards})
+	if err != nil {
+		return nil, errors.Join(err, device.Close())
+	}
+	o := &openHost{c.Provider, source, c.HostTraddr != "", addr, device, made}
+	h.all = append(h.all, o)
+	return o, nil
+}
+
+// Addresses are those of which this process is the RoCE endpoint.
+func (h *Pool) Addresses() (all []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range h.all {
+		all = append(all, o.addr.String())
+	}
+	return all
+}
+
+func (h *Pool) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var errs []error
+	for _, o := range h.all {
+		if err := errors.Join(o.Host.Close(), o.device.Close()); err != nil {
+			errs = append(errs, fmt.Errorf("host at %v: %w", o.addr, err))
+		}
+	}
+	h.all = nil
+	return errors.Join(errs...)
+}
+
+// Path is the connection for a holder.
+func (all *Pool) Path(h *fabricoptions.Held) (connections.Path, error) {
+	_, identity, err := h.Wanted()
+	if err != nil {
+		return connections.Path{}, err
+	}
+	addr, err := h.Addr()
+	if err != nil {
+		return connections.Path{}, err
+	}
+	o, err := h.HostOptions(addr, h.NQN)
+	if err != nil {
+		return connections.Path{}, err
+	}
+	at, err := all.Reach(&h.Connection, addr.Addr())
+	if err != nil {
+		return connections.Path{}, err
+	}
+	o.HostNQN, o.HostID = identity.NQN, identity.ID
+	return connections.Path{Host: at.Host, Options: o, Timers: h.Timers(), Policy: h.Policy, HostTraddr: h.HostTraddr}, nil
+}
+
+// Paths are the connections by all addresses of --traddr, as one host.
+func (all *Pool) Paths(h *fabricoptions.Held) (paths []connections.Path, identity nvmeof.HostIdentity, err error) {
+	for _, one := range h.Each() {
+		path, err := all.Path(one)
+		if err != nil {
+			return nil, identity, err
+		}
+		identity.NQN, identity.ID = path.Options.HostNQN, path.Options.HostID
+		paths = append(paths, path)
+	}
+	return paths, identity, nil
+}

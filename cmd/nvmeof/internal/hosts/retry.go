@@ -1,0 +1,49 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"io"
+	"time"
+)
+
+// connectPause is the first between attempts that may succeed by themselves.
+const connectPause = time.Second
+
+// A retry is what happens between attempts of what may pass by itself. The first pause
+// is connectPause, and each next one is twice as long, up to --reconnect-delay.
+type retry struct {
+	h     *fabricoptions.Held
+	warn  io.Writer
+	start time.Time
+	pause time.Duration
+	told  string
+}
+
+func NewRetry(h *fabricoptions.Held, warn io.Writer) *retry {
+	return &retry{h: h, warn: warn, start: time.Now(), pause: connectPause}
+}
+
+// Late reports whether another attempt would come too late.
+func (r *retry) Late() bool {
+	return r.h.CtrlLoss >= 0 && time.Since(r.start)+r.pause > time.Duration(r.h.CtrlLoss)*time.Second
+}
+
+// Wait tells what stands in the way, each thing once, and pauses.
+func (r *retry) Wait(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if text := err.Error(); text != r.told {
+		r.told = text
+		fmt.Fprintf(r.warn, "nvmeof: %s; still trying\n", text)
+	}
+	select {
+	case <-time.After(r.pause):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	r.pause = min(2*r.pause, time.Duration(r.h.ReconnectDelay)*time.Second)
+	return nil
+}

@@ -1,0 +1,88 @@
+package hosts
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+)
+
+// SilenceTime is after what time without a connection a user is told what is waited for.
+const SilenceTime = 3 * time.Second
+
+// A silence is the time until a connection comes about. It tells a user who waits for
+// longer than SilenceTime what stands in the way, each thing once.
+type silence struct {
+	warn  io.Writer
+	timer *time.Timer
+
+	mu      sync.Mutex // guards what follows
+	reasons map[netip.AddrPort]string
+	told    map[netip.AddrPort]string // nil: nothing yet
+	over    bool
+}
+
+// StartSilence begins to wait for paths.
+func StartSilence(warn io.Writer, paths ...connections.Path) *silence {
+	s := &silence{warn: warn, reasons: map[netip.AddrPort]string{}}
+	for i := range paths {
+		s.reasons[netip.AddrPortFrom(paths[i].Options.Traddr, paths[i].Options.Trsvcid)] = ""
+	}
+	s.timer = time.AfterFunc(SilenceTime, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.told = map[netip.AddrPort]string{}
+		s.tell()
+	})
+	return s
+}
+
+// TellSilence is StartSilence for what tells nothing of its attempts.
+func TellSilence(warn io.Writer, paths ...connections.Path) (stop func()) {
+	return StartSilence(warn, paths...).Stop
+}
+
+// Failed notes an attempt. Any goroutine may call it.
+func (s *silence) Failed(at netip.AddrPort, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reasons[at] = err.Error(); s.told != nil {
+		s.tell()
+	}
+}
+
+// tell tells what is new. Under mu.
+func (s *silence) tell() {
+	if s.over {
+		return
+	}
+	var silent []string
+	for _, at := range slices.SortedFunc(maps.Keys(s.reasons), netip.AddrPort.Compare) {
+		reason := s.reasons[at]
+		old, known := s.told[at]
+		switch s.told[at] = reason; {
+		case known && old == reason:
+		case reason == "":
+			silent = append(silent, at.String())
+		default:
+			fmt.Fprintf(s.warn, "nvmeof: %s; still trying\n", reason)
+		}
+	}
+	if len(silent) > 0 {
+		fmt.Fprintf(s.warn, "nvmeof: no connection to %s after %v; still trying: is a target there, and may UDP packets to port 4791 pass?\n", strings.Join(silent, ", "), SilenceTime)
+	}
+}
+
+// Stop ends it.
+func (s *silence) Stop() {
+	s.timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+}

@@ -1,0 +1,229 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/discover"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/lending"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"golang.org/x/sys/unix"
+)
+
+// A Keeper is what a process that holds controllers consists of.
+type Keeper struct {
+	warn   io.Writer
+	Hosts  *hosts.Pool
+	Holder *connections.Holder
+	server *connections.Server
+	Lent   lending.Loans
+	Owners *lending.Owners
+	forget func() // ends telling on SIGUSR1
+}
+
+// Start starts one that holds nothing yet.
+func Start(warn io.Writer, noPublish bool) (*Keeper, error) {
+	polling, err := processors.ParsePolling("auto")
+	if err != nil {
+		return nil, err
+	}
+	k := &Keeper{warn: warn, Hosts: &hosts.Pool{Warn: warn}, Owners: lending.NewOwners(), forget: func() {}}
+	c := connections.Config{
+		Dir: connections.RunDir(), Connector: connections.Multipath{}, Addresses: k.Hosts.Addresses,
+		Log: func(line string) { fmt.Fprintln(k.warn, "nvmeof:", line) },
+	}
+	if !noPublish {
+		front := &sockets{dir: c.Dir, polling: polling, log: c.Log, servers: map[string]*nbd.Server{}}
+		k.forget = signals.On(unix.SIGUSR1, front.tell)
+		c.FrontEnd = front
+	}
+	k.Holder = connections.New(c)
+	return k, nil
+}
+
+// Serve lets others find the process.
+func (k *Keeper) Serve() (err error) {
+	k.server, err = connections.Serve(k.Holder, connections.Services{
+		Connect: func(ctx context.Context, options map[string]string) (string, error) {
+			h, err := fabricoptions.Parse(options)
+			if err != nil {
+				return "", err
+			}
+			return k.connect(ctx, h)
+		},
+		Discover: func(ctx context.Context, options map[string]string) ([]byte, error) {
+			return discover.ForOthers(ctx, k.Hosts, options)
+		},
+		Recall: k.recall,
+	})
+	return err
+}
+
+// ConnectTime bounds how long one connection may take.
+const ConnectTime = time.Minute
+
+func (k *Keeper) connect(ctx context.Context, h *fabricoptions.Held) (string, error) {
+	p, err := k.Hosts.Path(h)
+	if err != nil {
+		return "", err
+	}
+	_, identity, err := h.Wanted()
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, ConnectTime)
+	defer cancel()
+	defer hosts.TellSilence(k.warn, p)()
+	name, err := k.Holder.Connect(ctx, p)
+	if err != nil {
+		return "", hosts.Explain(ctx, err, identity)
+	}
+	fmt.Fprintln(k.warn, "nvmeof:", hosts.Effective(name, &p))
+	return name, nil
+}
+
+// ConnectPatiently is ConnectAnyhow for as long as what stands in the way may pass by
+// itself, but no longer than for a controller that was lost.
+func (k *Keeper) ConnectPatiently(ctx context.Context, h *fabricoptions.Held, options map[string]string) (string, error) {
+	for r := hosts.NewRetry(h, k.warn); ; {
+		name, err := k.ConnectAnyhow(ctx, h, options)
+		if err == nil || r.Late() || !connections.Passing(err) && !provider.IsNoRoute(err) {
+			return name, err
+		}
+		if err := r.Wait(ctx, err); err != nil {
+			return "", err
+		}
+	}
+}
+
+func (k *Keeper) Close() error {
+	var err error
+	if k.server != nil {
+		err = k.server.Close()
+	}
+	k.Owners.Close()
+	err = errors.Join(err, k.giveBack(), k.Holder.Close(), k.Hosts.Close())
+	k.forget()
+	return err
+}
+
+// ConnectAnyhow connects, or lets who can.
+func (k *Keeper) ConnectAnyhow(ctx context.Context, h *fabricoptions.Held, options map[string]string) (string, error) {
+	name, err := k.connect(ctx, h)
+	var inUse *softroce.InUseError
+	if errors.As(err, &inUse) {
+		return k.connectBy(ctx, h, inUse, options)
+	}
+	return name, err
+}
+
+// connectBy lets the owner of an address connect.
+func (k *Keeper) connectBy(ctx context.Context, h *fabricoptions.Held, inUse *softroce.InUseError, options map[string]string) (string, error) {
+	owner, err := lending.OwnerOf(ctx, inUse)
+	if err != nil {
+		return "", err
+	}
+	name, err := owner.Connect(ctx, options)
+	if err != nil {
+		return "", fmt.Errorf("process %d, which is the RoCE endpoint of %v, does not connect: %w", owner.PID, inUse.Addr, err)
+	}
+	fmt.Fprintf(k.warn, "nvmeof: %s: held by process %d, which is the RoCE endpoint of %v\n", name, owner.PID, inUse.Addr)
+	k.Lent.Add(lending.Loan{Owner: owner, Name: name, NQN: h.NQN, Transport: h.Transport})
+	k.Owners.Follow(owner)
+	return name, nil
+}
+
+// Wait returns when ctx ends, or when nothing is connected any more: then why, if that
+// was by nobody's wish.
+func (k *Keeper) Wait(ctx context.Context) error {
+	idle := k.Holder.Idle()
+	if len(k.Holder.Info().Subsystems) == 0 {
+		closed := make(chan struct{})
+		close(closed)
+		idle = closed
+	}
+	var lost error
+	for len(k.Lent.List()) > 0 {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lending.LookInterval): // so that one that has ended has left its address
+		}
+		for _, l := range k.Lent.List() {
+			now, err := l.Owner.Info(ctx)
+			var why error
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err != nil:
+				why = lending.ErrOwnerEnded
+			case now.Lost[l.Name] != "":
+				why = errors.New(now.Lost[l.Name])
+			case lending.Holds(&now, l.Name):
+				continue
+			}
+			if k.Lent.Lose(l) && why != nil {
+				lost = fmt.Errorf("%s: %w", l.Name, why)
+			}
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-idle:
+		return errors.Join(k.Holder.Lost(), lost)
+	}
+}
+
+// Orphans forgets the controllers whose process has ended, and returns their names.
+func (k *Keeper) Orphans(ctx context.Context) (names []string) {
+	for _, l := range k.Lent.List() {
+		if _, err := l.Owner.Info(ctx); err != nil && ctx.Err() == nil && k.Lent.Lose(l) {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+// recall disconnects those of the wanted controllers that others hold for us. One that
+// could not be disconnected is asked for again by the next recall, or at the end.
+func (k *Keeper) recall(ctx context.Context, wanted func(connections.SubsystemInfo, connections.ControllerInfo) bool) (names []string, err error) {
+	var errs []error
+	for _, l := range k.Lent.List() {
+		if !wanted(connections.SubsystemInfo{NQN: l.NQN}, connections.ControllerInfo{Name: l.Name, Transport: l.Transport}) {
+			continue
+		}
+		_, err := k.Lent.GiveBack(l, func() error {
+			done, err := l.Owner.Disconnect(ctx, "", l.Name, "")
+			names = append(names, done...)
+			return err
+		})
+		errs = append(errs, err)
+	}
+	return names, errors.Join(errs...)
+}
+
+// giveBack disconnects what others hold for us.
+func (k *Keeper) giveBack() error {
+	ctx, cancel := context.WithTimeout(context.Background(), lending.LeaveTime)
+	defer cancel()
+	var errs []error
+	for _, l := range k.Lent.List() {
+		_, err := k.Lent.GiveBack(l, func() error {
+			_, err := l.Owner.Disconnect(ctx, "", l.Name, "")
+			return err
+		})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,161 @@
+package lending
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+)
+
+// A Loan controller is held by another process, which is the RoCE endpoint of this
+// host's address.
+type Loan struct {
+	Owner     *connections.Process
+	Name      string
+	NQN       string
+	Transport string
+}
+
+// Loans are those of one process. Any goroutine may call their methods.
+type Loans struct {
+	mu        sync.Mutex // guards what follows
+	all       []Loan
+	returning []Loan // of all, those that are being disconnected: their end is no loss
+}
+
+func (l *Loans) Add(one Loan) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, one)
+}
+
+func (l *Loans) List() []Loan {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.all)
+}
+
+// GiveBack has disconnect end a loan, which is one until that has succeeded. It reports
+// whether there was one that nobody else was ending.
+func (l *Loans) GiveBack(one Loan, disconnect func() error) (bool, error) {
+	l.mu.Lock()
+	mine := slices.Contains(l.all, one) && !slices.Contains(l.returning, one)
+	if mine {
+		l.returning = append(l.returning, one)
+	}
+	l.mu.Unlock()
+	if !mine {
+		return false, nil
+	}
+	err := disconnect()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	is := func(o Loan) bool { return o == one }
+	l.returning = slices.DeleteFunc(l.returning, is)
+	if err == nil {
+		l.all = slices.DeleteFunc(l.all, is)
+	}
+	return true, err
+}
+
+// Lose drops one that has ended by itself, and reports whether it was there and nobody was
+// ending it.
+func (l *Loans) Lose(one Loan) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.all)
+	l.all = slices.DeleteFunc(l.all, func(o Loan) bool { return o == one })
+	return len(l.all) < n && !slices.Contains(l.returning, one)
+}
+
+// Owners are the processes that do something for this one, whose ends it follows.
+type Owners struct {
+	Ended chan struct{} // one has, since it was last read
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	watched map[string]<-chan struct{} // by socket, closed when that process has ended
+	mu      sync.Mutex                 // guards watched
+	tasks   sync.WaitGroup
+}
+
+func NewOwners() *Owners {
+	o := &Owners{Ended: make(chan struct{}, 1), watched: map[string]<-chan struct{}{}}
+	o.ctx, o.cancel = context.WithCancel(context.Background())
+	return o
+}
+
+// Follow begins to follow a process. The channel is closed when that has ended, or close
+// was called.
+func (o *Owners) Follow(p *connections.Process) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if done, ok := o.watched[p.Socket]; ok {
+		return done
+	}
+	done, owner := make(chan struct{}), *p
+	o.watched[p.Socket] = done
+	o.tasks.Go(func() { // ends with the process, or with close
+		owner.AwaitEnd(o.ctx)
+		o.mu.Lock()
+		delete(o.watched, owner.Socket)
+		o.mu.Unlock()
+		close(done)
+		select {
+		case o.Ended <- struct{}{}:
+		default:
+		}
+	})
+	return done
+}
+
+func (o *Owners) Close() {
+	o.cancel()
+	o.tasks.Wait()
+}
+
+// ErrOwnerEnded is why a connection ended that another process held.
+var ErrOwnerEnded = errors.New("the process that held the connection has ended")
+
+// OwnerOf is the process that has an address. It may be about to say so.
+func OwnerOf(ctx context.Context, inUse *softroce.InUseError) (*connections.Process, error) {
+	for range ownerTries {
+		all, err := connections.All(ctx, connections.RunDir())
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		for i := range all {
+			if slices.Contains(all[i].Addresses, inUse.Addr.String()) {
+				return &all[i], nil
+			}
+		}
+		if err != nil {
+			return nil, errors.Join(inUse, err)
+		}
+		time.Sleep(ownerPause)
+	}
+	return nil, inUse
+}
+
+const (
+	LeaveTime    = 10 * time.Second
+	LookInterval = time.Second
+
+	ownerTries = 10
+	ownerPause = 100 * time.Millisecond
+)
+
+func Holds(p *connections.Process, controller string) bool {
+	for _, s := range p.Subsystems {
+		for _, c := range s.Controllers {
+			if c.Name == controller {
+				return true
+			}
+		}
+	}
+	return false
+}

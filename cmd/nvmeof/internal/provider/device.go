@@ -1,0 +1,132 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/loopback"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// Options say which RDMA device a host takes.
+type Options struct {
+	Provider      string // softroce, verbs or auto
+	Windows       string // auto, on or off
+	HostTraddr    string
+	AckTimeout    time.Duration
+	ReceiveBuffer int
+	Congestion    config.Congestion
+	Measures      bool // tells of what makes its device slow, which others do only where it is not what was asked for
+}
+
+// What --windows takes.
+const (
+	WindowsAuto = "auto"
+	WindowsOn   = "on"
+	WindowsOff  = "off"
+)
+
+// OpenDevice opens the RDMA device from which to reach a target: with verbs that of
+// the route, with softroce a RoCEv2 endpoint. Each endpoint is one address, so that a
+// host on the target's machine needs another one: it takes a free one of 127/8.
+func (o *Options) OpenDevice(target netip.Addr, shards int, say io.Writer) (rdmatransport.Device, error) {
+	d, _, err := o.OpenDeviceAt(target, shards, say)
+	return d, err
+}
+
+// OpenDeviceAt is OpenDevice, and says what the device's address is.
+func (o *Options) OpenDeviceAt(target netip.Addr, shards int, say io.Writer) (_ rdmatransport.Device, at netip.Addr, err error) {
+	source, err := o.Source(target)
+	if err != nil {
+		return nil, at, err
+	}
+	provider := o.Provider
+	if provider == Auto {
+		var why string
+		provider, why = Choose(source)
+		fmt.Fprintf(say, "transport %s: %s\n", provider, why)
+	}
+	open := func(a netip.Addr) (rdmatransport.Device, error) {
+		at = a
+		dev, err := Open(provider, a, Config{
+			Shards: shards, AckTimeout: o.AckTimeout, ReceiveBuffer: o.ReceiveBuffer, Congestion: o.Congestion, LooseWindows: o.Windows == WindowsOn,
+			Warn: func(w string) {
+				if o.Measures || o.ReceiveBuffer != 0 || o.Congestion != (config.Congestion{}) {
+					fmt.Fprintln(say, "warning:", w)
+				}
+			},
+		})
+		if err == nil && o.Windows == WindowsOn && !dev.Attrs().Windows {
+			err = errors.Join(fmt.Errorf("--windows on: %s has no memory windows: without that, controllers get long-lived keys", dev.Attrs().Name), dev.Close())
+		}
+		return dev, err
+	}
+	var dev rdmatransport.Device
+	switch {
+	case provider == Verbs, o.HostTraddr != "", source != target && !source.IsLoopback():
+		dev, err = open(source)
+	case target.Is6():
+		return nil, at, failure.Usagef("%v is an address of this machine, and a host needs another one: give one as --host-traddr", target)
+	default:
+		dev, err = loopback.Open(target, open)
+	}
+	return dev, at, err
+}
+
+// Source is the address of this host, as asked for or as the route to a target has it.
+func (o *Options) Source(target netip.Addr) (netip.Addr, error) {
+	if o.HostTraddr != "" {
+		a, err := nvmeof.ParseAddress(o.HostTraddr, "")
+		if err != nil {
+			return netip.Addr{}, failure.Usagef("--host-traddr: %v", err)
+		}
+		return a.Addr(), nil
+	}
+	source, err := routeSource(target)
+	if err != nil {
+		return source, &failure.Connect{Err: &noRouteError{target, err}}
+	}
+	return source, nil
+}
+
+// A noRouteError says that nothing leads to a target now. An interface that comes up may
+// bring the route.
+type noRouteError struct {
+	to  netip.Addr
+	err error
+}
+
+func (e *noRouteError) Error() string { return fmt.Sprintf("no route to %v: %v", e.to, e.err) }
+
+func (e *noRouteError) Unwrap() error { return e.err }
+
+func IsNoRoute(err error) bool { return errors.As(err, new(*noRouteError)) }
+
+// routeSource is the address from which this machine reaches another.
+func routeSource(to netip.Addr) (netip.Addr, error) {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, nvmeof.DefaultPort))) // sends nothing
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer c.Close()
+	addr, ok := c.LocalAddr().(*net.UDPAddr)
+	if !ok {
+		return netip.Addr{}, fmt.Errorf("local address %v", c.LocalAddr())
+	}
+	return addr.AddrPort().Addr().Unmap(), nil
+}
+
+// LacksZone reports whether an address means nothing without an interface, and has none.
+func LacksZone(a netip.Addr) bool {
+	return a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == ""
+}
+
+// MaxShards is the most that a device of either provider has.
+const MaxShards = 64

@@ -1,0 +1,103 @@
+package provider
+
+import (
+	"net/netip"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
+)
+
+// What --transport of a target and --provider of a host take.
+const (
+	Softroce = "softroce"
+	Verbs    = "verbs"
+	Auto     = "auto"
+
+	Help = "softroce (UDP sockets), verbs (an RDMA device), or auto (verbs where the address belongs to an RDMA device)"
+)
+
+func IsName(s string) bool {
+	return s == Softroce || s == Verbs || s == Auto
+}
+
+// Config is what both roles say of a device. A zero field takes the provider's default.
+type Config struct {
+	Shards        int
+	AckTimeout    time.Duration
+	ReceiveBuffer int               // softroce: bytes of each receive socket's buffer
+	Congestion    config.Congestion // softroce
+	LooseWindows  bool              // verbs: also windows that are not sound
+	Warn          func(string)      // is told of what makes the device slow
+}
+
+const AckTimeoutHelp = "how long to wait for the peer's acknowledgement before the wait counts as a retry (default 500ms; with verbs less where the RDMA CM says so)"
+
+// Open opens a device of one of the two providers.
+func Open(name string, addr netip.Addr, cfg Config) (rdmatransport.Device, error) {
+	if name == Verbs {
+		if cfg.Congestion != (config.Congestion{}) && cfg.Warn != nil {
+			cfg.Warn("the RDMA device at " + addr.String() + " has a congestion control of its own: what was asked for is for softroce alone")
+		}
+		return verbs.Open(verbs.Config{Addr: addr, Shards: cfg.Shards, AckTimeout: cfg.AckTimeout, LooseWindows: cfg.LooseWindows})
+	}
+	dev, err := softroce.Open(softroce.Config{Addr: addr, Shards: cfg.Shards, AckTimeout: cfg.AckTimeout, ReceiveBuffer: cfg.ReceiveBuffer,
+		NoECN: cfg.Congestion.NoECN, Congestion: rateConfig(&cfg.Congestion)})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range dev.Warnings() {
+		cfg.Warn(w)
+	}
+	return dev, nil
+}
+
+// rateConfig has the parameters as softroce takes them.
+func rateConfig(c *config.Congestion) softroce.RateConfig {
+	const bits = 8
+	r := softroce.RateConfig{
+		Ignore: c.Ignore, MinRate: softroce.Rate(c.MinRate) / bits, CNPInterval: time.Duration(c.CNPInterval), AlphaPeriod: time.Duration(c.AlphaPeriod),
+		IncreasePeriod: time.Duration(c.IncreasePeriod), IncreaseBytes: int(c.IncreaseBytes), FastRounds: c.FastRounds, HyperRounds: c.HyperRounds,
+		AdditiveStep: softroce.Rate(c.AdditiveStep) / bits, HyperStep: softroce.Rate(c.HyperStep) / bits,
+	}
+	if c.Gain > 0 {
+		r.Gain = 1 / float64(c.Gain)
+	}
+	return r
+}
+
+// CongestionFlag is a flag with parameters of softroce's congestion control.
+type CongestionFlag config.Congestion
+
+func (c *CongestionFlag) Set(s string) error {
+	v, err := config.ParseCongestion(s)
+	*c = CongestionFlag(v)
+	return err
+}
+
+// String is as [CongestionFlag.Set] takes it.
+func (c *CongestionFlag) String() string { return config.Congestion(*c).String() }
+
+func (*CongestionFlag) Type() string { return "FIELD=VALUE,..." }
+
+const CongestionHelp = "softroce's congestion control, with the fields of a target's file (nvmeof target schema): no-ecn, ignore, min-rate=10Mbit, cnp-interval=50us, gain=1/256, ..."
+
+// Choose prefers an RDMA device where the address belongs to one.
+func Choose(addr netip.Addr) (name, why string) {
+	owner, err := verbs.Owner(addr)
+	if err != nil {
+		return Softroce, err.Error()
+	}
+	return Verbs, addr.String() + " belongs to the RDMA device " + owner
+}
+
+// LogCounters logs what a device counted, where it counts.
+func LogCounters(dev rdmatransport.Device, log *zap.Logger) {
+	if d, ok := dev.(*softroce.Device); ok {
+		log.Info("counters", zap.Any("shards", d.Stats()))
+	}
+}

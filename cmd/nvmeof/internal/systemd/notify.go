@@ -1,0 +1,20 @@
+package systemd
+
+import (
+	"net"
+	"os"
+)
+
+// Notify tells systemd how the service is (sd_notify), if that started it.
+func Notify(state string) {
+	name := os.Getenv("NOTIFY_SOCKET")
+	if name == "" {
+		return
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	_, _ = c.Write([]byte(state))
+}
