@@ -13,16 +13,22 @@ import (
 
 // MTU implements Group.
 func (g *group) MTU(dst netip.Addr) (int, error) {
-	device := interfaceOf(g.addr).MTU
+	near, _ := interfaceOf(g.addr)
+	device := near.MTU
 	if dst.IsValid() {
-		route, err := g.routeMTU(dst.Unmap())
+		n, err := g.routeMTU(dst.Unmap())
 		if err != nil {
 			return 0, err
 		}
-		if device == 0 {
-			return route, nil
+		if device != 0 {
+			n = min(n, device)
 		}
-		return min(device, route), nil
+		// Between two addresses of this machine packets take the loopback interface, but
+		// what is at the other one goes by its own interface as well.
+		if own, exact := interfaceOf(dst.Unmap()); exact {
+			n = min(n, own.MTU)
+		}
+		return n, nil
 	}
 	if device == 0 {
 		return 0, fmt.Errorf("no interface has address %v", g.addr)
@@ -54,18 +60,18 @@ func (g *group) routeMTU(dst netip.Addr) (int, error) {
 
 // Node implements Group.
 func (g *group) Node() numa.Node {
-	if i := interfaceOf(g.addr); i.Name != "" {
+	if i, _ := interfaceOf(g.addr); i.Name != "" {
 		return numa.OfInterface(os.DirFS("/sys"), i.Name)
 	}
 	return 0
 }
 
 // interfaceOf is the interface that has the address, or whose network contains it
-// (127.0.0.2 is nowhere listed); zero if there is none.
-func interfaceOf(addr netip.Addr) (near net.Interface) {
+// (127.0.0.2 is nowhere listed); zero if there is none. exact reports the former.
+func interfaceOf(addr netip.Addr) (near net.Interface, exact bool) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
-		return near
+		return near, false
 	}
 	for _, i := range interfaces {
 		addrs, _ := i.Addrs()
@@ -75,12 +81,12 @@ func interfaceOf(addr netip.Addr) (near net.Interface) {
 				continue
 			}
 			if prefix.Addr().Unmap() == addr.WithZone("") && (addr.Zone() == "" || addr.Zone() == i.Name) {
-				return i
+				return i, true
 			}
 			if near.Name == "" && prefix.Contains(addr) {
 				near = i
 			}
 		}
 	}
-	return near
+	return near, false
 }

@@ -203,6 +203,28 @@ func TestMTU(t *testing.T) {
 	}
 }
 
+// TestMTUWithin: an endpoint at another address of this machine takes what its own
+// interface carries, although the packets do not go there.
+func TestMTUWithin(t *testing.T) {
+	g := listenAt(t, netip.MustParseAddr("127.77.27.2"), Config{})
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range interfaces {
+		addrs, _ := i.Addrs()
+		for _, a := range addrs {
+			prefix, err := netip.ParsePrefix(a.String())
+			if err != nil || !prefix.Addr().Is4() || i.Flags&net.FlagUp == 0 {
+				continue
+			}
+			if n, err := g.MTU(prefix.Addr()); err != nil || n > i.MTU {
+				t.Errorf("MTU to %v is %d, %v; its interface %s has %d", prefix.Addr(), n, err, i.Name, i.MTU)
+			}
+		}
+	}
+}
+
 func TestWatch(t *testing.T) {
 	p := listenAt(t, netip.MustParseAddr("127.77.28.1"), Config{}).Ports()[0]
 	r, w, err := os.Pipe()

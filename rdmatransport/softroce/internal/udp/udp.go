@@ -57,8 +57,9 @@ type Group interface {
 	Addr() netip.Addr
 	Ports() []Port
 	// MTU is the largest IP packet, in bytes, that travels between the address
-	// and dst: the smaller of what the route takes and of the MTU of the address's
-	// own interface. An invalid dst asks for the latter alone.
+	// and dst: the least of what the route takes, of the MTU of the address's own
+	// interface, and of that of dst's, if dst is an address of this machine. An invalid
+	// dst asks for that of the address's own interface alone.
 	MTU(dst netip.Addr) (int, error)
 	// Node is the NUMA node of the address's interface, where the system says so.
 	Node() numa.Node
