@@ -84,7 +84,7 @@ func (s *service) serveEach(ctx context.Context, cancel context.CancelCauseFunc,
 			s.port(at) // in the order in which they were named
 		}
 		s.settled.Add(1)
-		s.places.Go(func() {
+		s.places.Go(func() { // ends with ctx at the latest
 			var tried sync.Once
 			settled := func() { tried.Do(s.settled.Done) }
 			defer settled()

@@ -134,7 +134,7 @@ func (h *Host) enter(ctx context.Context) (_ context.Context, shardIndex int, le
 	h.connecting.Add(1)
 	h.next++
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(h.life, cancel)
+	stop := context.AfterFunc(h.life, cancel) // at most until leave
 	return ctx, (h.next - 1) % len(h.shards), func() {
 		stop()
 		cancel()

@@ -86,7 +86,7 @@ func (q *Queue) tell() {
 
 // newTimer is one that does not run yet.
 func newTimer(f func()) *time.Timer {
-	t := time.AfterFunc(time.Hour, f)
+	t := time.AfterFunc(time.Hour, f) // not before its owner sets it
 	t.Stop()
 	return t
 }

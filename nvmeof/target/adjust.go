@@ -94,7 +94,7 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	}
 	n.pauses++
 	this := n.pauses
-	n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) })
+	n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) }) // at most until Resume
 	return nil
 }
 

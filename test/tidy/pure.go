@@ -57,10 +57,10 @@ func impurities(s *source) (findings []string) {
 		imported[localName(spec, name)] = name
 	}
 	ast.Inspect(s.file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.GoStmt:
+		if startsGoroutine(n) {
 			findings = append(findings, s.finding(n.Pos(), "pure package starts a goroutine"))
-		case *ast.SelectorExpr:
+		}
+		if n, ok := n.(*ast.SelectorExpr); ok {
 			if x, ok := n.X.(*ast.Ident); ok && slices.Contains(impureNames[imported[x.Name]], n.Sel.Name) {
 				findings = append(findings, s.finding(n.Pos(), "pure package uses %s.%s", imported[x.Name], n.Sel.Name))
 			}

@@ -69,7 +69,7 @@ func (a *attachment) follow(ctx context.Context, all *hosts.Pool, p *publisher, 
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	for _, one := range absent {
-		running.Go(func() {
+		running.Go(func() { // ends when the path is there, or with ctx
 			for r := hosts.NewRetry(one, p.warn); ; {
 				path, err := all.Path(one)
 				if err == nil {

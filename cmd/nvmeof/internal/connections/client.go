@@ -138,7 +138,7 @@ func (p *Process) AwaitEnd(ctx context.Context) {
 			}
 			continue
 		}
-		stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+		stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // at most until stop
 		if _, err := io.WriteString(c, "GET /v1/alive HTTP/1.1\r\nHost: host\r\n\r\n"); err == nil {
 			_, _ = io.Copy(io.Discard, c) // to its end; after a minute the server ends it too
 		}

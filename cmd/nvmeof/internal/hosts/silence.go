@@ -34,7 +34,7 @@ func StartSilence(warn io.Writer, paths ...connections.Path) *silence {
 	for i := range paths {
 		s.reasons[netip.AddrPortFrom(paths[i].Options.Traddr, paths[i].Options.Trsvcid)] = ""
 	}
-	s.timer = time.AfterFunc(SilenceTime, func() {
+	s.timer = time.AfterFunc(SilenceTime, func() { // at most until Stop
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.told = map[netip.AddrPort]string{}

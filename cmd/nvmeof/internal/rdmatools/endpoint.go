@@ -61,7 +61,7 @@ func newEndpoint(ctx context.Context, dev rdmatransport.Device, addr netip.Addr,
 	if err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
-	e.asleep = context.AfterFunc(ctx, e.cq.Wake)
+	e.asleep = context.AfterFunc(ctx, e.cq.Wake) // at most until close
 	return e, nil
 }
 
@@ -72,6 +72,7 @@ func (e *endpoint) close() error {
 		e.sleep(leave / 10)
 	}
 	e.asleep()
+	e.calls.Wait() // one may be about to wake us
 	return e.dev.Close()
 }
 
@@ -161,7 +162,7 @@ func (e *endpoint) blocking(limit time.Duration, call func(context.Context) erro
 	}
 	defer cancel()
 	done := make(chan error, 1)
-	e.calls.Go(func() {
+	e.calls.Go(func() { // ends with the call; close waits for it
 		done <- call(ctx)
 		e.cq.Wake()
 	})
@@ -232,7 +233,7 @@ const betweenTries = 100 * time.Millisecond
 const silence = 3 * time.Second
 
 func (e *endpoint) dial(to call, depth depths) (*conn, error) {
-	silent := time.AfterFunc(silence, func() {
+	silent := time.AfterFunc(silence, func() { // at most until the dial ends
 		fmt.Fprintf(e.say, "nvmeof: no connection to %v after %v; still trying: does the other end run there, and may UDP packets to port 4791 pass?\n", to.to, silence)
 	})
 	defer silent.Stop()

@@ -40,7 +40,7 @@ func (b *Blocking) Await(ctx context.Context) (err error, reusable bool) {
 // watch cancels the operation when ctx ends.
 func (b *Blocking) watch(ctx context.Context) (unwatch func() bool) {
 	l := b.Lane
-	return context.AfterFunc(ctx, func() {
+	return context.AfterFunc(ctx, func() { // at most until unwatch
 		l.Shard.Do(func() { l.Cancel(&b.Op, ctx.Err()) })
 	})
 }
