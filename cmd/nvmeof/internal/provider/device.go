@@ -72,6 +72,9 @@ func (o *Options) OpenDeviceAt(target netip.Addr, shards int, say io.Writer) (_ 
 	switch {
 	case provider == Verbs, o.HostTraddr != "", source != target && !source.IsLoopback():
 		dev, err = open(source)
+		if provider != Verbs && o.HostTraddr == "" && target.Is4() && loopback.IsTaken(err) && isOurs(target) {
+			dev, err = loopback.Open(target, open) // a target of this machine has both addresses
+		}
 	case target.Is6():
 		return nil, at, failure.Usagef("%v is an address of this machine, and a host needs another one: give one as --host-traddr", target)
 	default:
@@ -121,6 +124,16 @@ func routeSource(to netip.Addr) (netip.Addr, error) {
 		return netip.Addr{}, fmt.Errorf("local address %v", c.LocalAddr())
 	}
 	return addr.AddrPort().Addr().Unmap(), nil
+}
+
+// isOurs reports whether an address is one of this machine: nothing else can be bound.
+func isOurs(a netip.Addr) bool {
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
 }
 
 // LacksZone reports whether an address means nothing without an interface, and has none.
