@@ -2,13 +2,11 @@ package target
 
 import (
 	"fmt"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"maps"
 
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 )
 
 // AllowHost lets the host with that NQN connect, with all rights; one that is
@@ -129,73 +127,4 @@ func (s *Subsystem) settle() {
 			c.grant(e.Rights)
 		}
 	}
-}
-
-// withhold keeps what is added from a host that may have to go: it has what it had.
-func (c *Controller) withhold() {
-	before := c.view.Rights.Load()
-	named := map[capsule.NSID]Access{}
-	for ns := range c.subsystem.table().Listed {
-		named[ns.ID] = before.To(ns.ID)
-	}
-	c.view.Rights.Store(access.NewRights(AccessNone, named))
-}
-
-// hide ends an association through a listener that does not show the subsystem any more.
-func (c *Controller) hide() {
-	c.log.Info("controller disconnected: its subsystem is no longer exposed on the listener",
-		zap.Stringer("address", c.listener.port.addr), zap.String("remedy", "Subsystem.SetPorts"))
-	c.dismiss("subsystem is no longer exposed on the listener")
-}
-
-// grant changes the host's rights and tells it what changes.
-func (c *Controller) grant(now *access.Rights) {
-	before := c.view.Rights.Swap(now)
-	c.protested.Store(false)
-	var ids []capsule.NSID
-	for ns := range c.subsystem.table().Listed {
-		if before.To(ns.ID) != now.To(ns.ID) {
-			ids = append(ids, ns.ID)
-			c.subsystem.regrouped(ns.Shown())
-		}
-	}
-	if len(ids) > 0 {
-		c.do(func() {
-			for _, id := range ids {
-				c.changed.Add(id)
-			}
-			c.raise(capsule.EventNamespaceAttribute)
-		})
-	}
-}
-
-// dismiss ends the association by the administrator's will, of which there is a
-// line in the log already.
-func (c *Controller) dismiss(why string) {
-	c.do(func() {
-		c.dismissed = true
-		c.end(why)
-	})
-}
-
-const mayWrite = "Subsystem.SetAccess or SetHost with AccessWrite"
-
-// refusedWrite says once why a host that tries to write may not.
-func (c *Controller) refusedWrite(ns *storage.Namespace) {
-	if c.protested.Load() || c.protested.Swap(true) {
-		return
-	}
-	reason, remedy := "host may only read the namespace", mayWrite
-	switch {
-	case ns.Volume.Info.ReadOnly:
-		reason, remedy = "store is read-only", "open what is exported for writing"
-	case ns.ReadOnly():
-		reason, remedy = "namespace is read-only", "Namespace.SetReadOnly(false)"
-	case ns.Protection() == capsule.WriteProtectedUntilOff:
-		reason, remedy = "a host protected the namespace until the target ends", "start the target anew"
-	case ns.Protection() != capsule.WriteProtectNone:
-		reason, remedy = "a host protected the namespace", "nvme set-feature -f 0x84 -v 0, on a host that may write"
-	}
-	c.target.warn("write refused", zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn),
-		zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", reason), zap.String("remedy", remedy))
 }

@@ -3,9 +3,10 @@ package target
 import (
 	"bytes"
 	"encoding/binary"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"math"
 	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"

@@ -1,7 +1,6 @@
 package target
 
 import (
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -66,16 +65,4 @@ func (s *Subsystem) groupChanges() ana.Changes {
 	s.counting.Lock()
 	defer s.counting.Unlock()
 	return s.regroups
-}
-
-// maxANALog is how long the page can become. Hosts compute it from NANAGRPID and MNAN, and
-// some read all of it, in parts, however long it is.
-const maxANALog = capsule.ANALogHeaderSize + ana.Away*capsule.ANADescriptorHeader + storage.MaxNamespace*4
-
-// anaLog has the groups of the namespaces that the host sees, and zeroes up to where it
-// could reach.
-func (c *Controller) anaLog(f capsule.GetLogPage) []byte {
-	regroups := c.subsystem.groupChanges()
-	b := ana.Log(c.listener.ana.Load(), &regroups, c.view.Members(), f.LSP&capsule.ANALogGroupsOnly != 0)
-	return append(b, make([]byte, maxANALog-len(b))...)
 }

@@ -1,6 +1,8 @@
 package target
 
 import (
+	"go.uber.org/zap"
+
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
@@ -130,4 +132,20 @@ func (c *Controller) queueCount() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.queues)
+}
+
+// hide ends an association through a listener that does not show the subsystem any more.
+func (c *Controller) hide() {
+	c.log.Info("controller disconnected: its subsystem is no longer exposed on the listener",
+		zap.Stringer("address", c.listener.port.addr), zap.String("remedy", "Subsystem.SetPorts"))
+	c.dismiss("subsystem is no longer exposed on the listener")
+}
+
+// dismiss ends the association by the administrator's will, of which there is a
+// line in the log already.
+func (c *Controller) dismiss(why string) {
+	c.do(func() {
+		c.dismissed = true
+		c.end(why)
+	})
 }

@@ -131,31 +131,6 @@ func notAllowed(host, subsystem string) refusal {
 	return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host is not allowed", allowRemedy(host, subsystem))
 }
 
-// admit finds the subsystem and judges whether the host may use it.
-func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, refusal) {
-	sub := t.subsystem(&d.SubNQN)
-	if sub == nil {
-		return nil, forbidden(capsule.StatusConnectInvalidParam, badSubNQN, "no such subsystem",
-			"nvmeof target --nqn "+d.SubNQN.String()+", or Target.AddSubsystem")
-	}
-	if sub.discovery {
-		return sub, refusal{}
-	}
-	host := d.HostNQN.String()
-	switch {
-	case sub.hosts.Find(host) == nil:
-		return nil, notAllowed(host, sub.nqn)
-	case d.HostID == capsule.HostID{}:
-		return nil, refusal{status: capsule.StatusConnectInvalidHost | capsule.StatusDNR, at: badHostID,
-			reason: "host identifier is zero", remedy: "nvme connect --hostid"}
-	case f.QID == 0:
-		if other := sub.otherHostID(host, d.HostID); other != nil {
-			return nil, secondIdentifier(other)
-		}
-	}
-	return sub, refusal{}
-}
-
 // connectAdmin creates a controller: the dynamic model, so the host does not
 // choose which.
 func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.ConnectData) refusal {

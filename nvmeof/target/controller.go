@@ -1,11 +1,12 @@
 package target
 
 import (
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"go.uber.org/zap"
 
@@ -237,4 +238,10 @@ func (c *Controller) sawTraffic() bool {
 		seen = q.traffic.Swap(false) || seen
 	}
 	return seen
+}
+
+// namespaceChanged tells the host.
+func (c *Controller) namespaceChanged(id capsule.NSID) {
+	c.changed.Add(id)
+	c.raise(capsule.EventNamespaceAttribute)
 }

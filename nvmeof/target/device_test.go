@@ -2,13 +2,14 @@ package target
 
 import (
 	"errors"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"

@@ -2,18 +2,26 @@
 // namespaces over package backend, the controllers that hosts connect to, and
 // the discovery controller that tells them where.
 //
-// # Who owns what
+// # The rooms, and which way they call
 //
-// A [Target] serves on the shards of one or more devices. Each queue belongs to one
-// shard, which alone touches it and its requests. A controller's state belongs
-// to the shard of its admin queue, except what stands under its mutex: the set
-// of its queues, which I/O queues on other shards join and leave, and its error
-// log. Subsystems, hosts and listeners are control plane, under the target's
-// mutex; the data path reads namespaces, rights and ANA states from immutable
-// tables behind atomic pointers and takes no lock that can block.
+// Calls go down, from one of these to those below it:
 //
-// What can be told apart from this has a room of its own in internal, where it can be
-// read and tested by itself:
+//	administration  Target, Device, Listener, Subsystem, Namespace, the discovery log:
+//	                what an administrator configures, and who is connected
+//	session         what shards own: queues and controllers, and the commands that they
+//	                execute, of fabrics, admin and I/O queues
+//	storage         internal/storage: volumes with the lanes of shards to them, namespaces
+//	                with their gates, reservations, and what of them a host sees
+//	values          the rest of internal: they neither lock nor wait
+//
+// The first two are this package. A file belongs to one of them: queue.go, request.go,
+// controller.go, dispatch.go, io.go and what these lead to are the session. The way back up
+// is narrow. The session asks the administration when a host connects (may it, with which
+// rights, as which controller), when it leaves, and for what concerns other hosts too:
+// events, reservations, and what is to survive the target. The storage calls its
+// [storage.Owner], which is whoever has an operation under way, and nobody else.
+//
+// The values are
 //
 //   - access: which hosts may connect, and what each sees
 //   - ana: the states of a listener's groups, and their log page
@@ -23,8 +31,48 @@
 //   - life: what a subsystem counts over its life, as it is written down
 //   - reservation: what commands make of a reservation
 //   - state: those parts of a controller that are values
-//   - storage: volumes with the lanes of shards to them, namespaces with their gates, and
-//     which of them a host sees
+//
+// # Who owns what
+//
+// A [Target] serves on the shards of one or more devices. Each queue belongs to one
+// shard, which alone touches it and its requests. A controller's state belongs
+// to the shard of its admin queue, except what stands under its mutex: the set
+// of its queues, which I/O queues on other shards join and leave, and its error
+// log. Subsystems, hosts and listeners are the administration's, under the target's
+// mutex; the data path reads namespaces, rights and ANA states from immutable
+// tables behind atomic pointers and takes no lock that can block.
+//
+// # Four walks
+//
+// A Read of a namespace in memory. The connection hands the capsule to its queue
+// (queue.Command), which judges what is common to all commands (queue.begin) and looks the
+// opcode up (queue.startIO). startRead finds the namespace through the controller's view,
+// which is the host's rights, the listener's ANA states and the subsystem's table
+// (View.Reach, Sight.Knows); enters it, which is the gate, the reservation and the lane in
+// one call (Namespace.Enter); judges the range (Volume.InRange); and takes the lease
+// (Lane.Lease). The response goes out from the store's own memory. When the host has
+// acknowledged it (queue.Done) the request gives back lease, lane and gate
+// (Operation.Release). All of it is one chain of calls in the queue's shard.
+//
+// A Write that comes with data to be fetched. As above up to the range, with the host's right
+// to write (View.MayWrite). The request takes a buffer of the shard, or waits for one, and
+// has the connection fetch into it; queue.Fetched goes on. Where the store can be viewed, the
+// data is copied under an exclusive lease, and answered. Else the operation goes into the
+// lane (Lane.Put), the lane hands it to the store at the end of the turn and polls it
+// (Lane.Poll), and the store's answer comes back by Owner.Completed, which answers the host.
+//
+// Reservation Acquire. startReservation enters the namespace as above and has the keys;
+// since the change may be saved, which blocks, the request is held and leaves its shard
+// (request.outside). Controller.reserve makes the change (Reservations.Change, where package
+// reservation computes the next state), and the administration gives notices to the
+// controllers of all subsystems that export the volume and ends the commands of preempted
+// hosts on all shards. Then the request is back in its shard, and answers.
+//
+// An administrator adds a namespace. [Subsystem.AddNamespace] judges it, and has the volume
+// of its store (Volumes.Acquire): the first opens it, with a lane in each shard, and each
+// namespace gets a gate to each lane. It is given its generation and what was known of it,
+// enters a new table, which shards find from then on, and every controller whose host sees it
+// is told in its own shard, where it raises the event.
 //
 // # Changes while hosts are connected
 //

@@ -3,8 +3,9 @@ package target
 import (
 	"cmp"
 	"fmt"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"slices"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
@@ -191,12 +192,6 @@ func (s *Subsystem) namespaceChanged(id capsule.NSID) {
 		}
 		c.do(func() { c.namespaceChanged(id) })
 	}
-}
-
-// namespaceChanged tells the host.
-func (c *Controller) namespaceChanged(id capsule.NSID) {
-	c.changed.Add(id)
-	c.raise(capsule.EventNamespaceAttribute)
 }
 
 // checkIdentity refuses an identifier that another namespace of the target has:

@@ -3,11 +3,12 @@ package target
 import (
 	"encoding/binary"
 	"errors"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"

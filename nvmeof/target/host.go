@@ -2,9 +2,10 @@ package target
 
 import (
 	"fmt"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"maps"
 	"slices"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"

@@ -1,8 +1,9 @@
 package target
 
 import (
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"unsafe"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"

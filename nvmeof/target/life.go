@@ -3,11 +3,12 @@ package target
 import (
 	"errors"
 	"fmt"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"go.uber.org/zap"
 

@@ -2,9 +2,11 @@ package target
 
 import (
 	"encoding/binary"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"slices"
 	"sync"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
@@ -202,3 +204,15 @@ func (c *Controller) featuresLog(capsule.GetLogPage) []byte {
 
 // managementLog is empty: no command of NVMe-MI is tunnelled.
 func managementLog(*Controller, capsule.GetLogPage) []byte { return make([]byte, 4*256) }
+
+// maxANALog is how long the page can become. Hosts compute it from NANAGRPID and MNAN, and
+// some read all of it, in parts, however long it is.
+const maxANALog = capsule.ANALogHeaderSize + ana.Away*capsule.ANADescriptorHeader + storage.MaxNamespace*4
+
+// anaLog has the groups of the namespaces that the host sees, and zeroes up to where it
+// could reach.
+func (c *Controller) anaLog(f capsule.GetLogPage) []byte {
+	regroups := c.subsystem.groupChanges()
+	b := ana.Log(c.listener.ana.Load(), &regroups, c.view.Members(), f.LSP&capsule.ANALogGroupsOnly != 0)
+	return append(b, make([]byte, maxANALog-len(b))...)
+}

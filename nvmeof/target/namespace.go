@@ -2,8 +2,9 @@ package target
 
 import (
 	"fmt"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/google/uuid"
 
@@ -97,4 +98,25 @@ func makeNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 	n := &Namespace{subsystem: s, ns: storage.NewNamespace(i, c.Group, c.ReadOnly)}
 	n.ns.SetReservable(!c.RefuseReservations)
 	return n
+}
+
+// A lineage is what was last at an NSID, as far as hosts can tell.
+type lineage struct {
+	storage.Identity
+	shift      uint
+	generation uint32
+	successor  bool
+}
+
+// succeed gives a namespace its generation: the one of what was at its NSID before if
+// hosts cannot tell the two apart. A block size is a part of what they know: with
+// another one their block addresses mean other blocks. Called with change held.
+func (s *Subsystem) succeed(n *storage.Namespace) {
+	before, there := s.past[n.ID]
+	now := lineage{n.Identity, uint(n.Volume.Shift), before.generation, before.successor}
+	if now != before {
+		now.generation, now.successor = s.generation.Add(1), there
+	}
+	n.Generation, n.Successor = now.generation, now.successor
+	s.past[n.ID] = now
 }

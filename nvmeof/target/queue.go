@@ -226,3 +226,15 @@ func (q *queue) noteError(r *request, s capsule.Status) {
 
 // isDisconnect reports an orderly end by either side.
 func isDisconnect(err error) bool { return errors.Is(err, rdmatransport.ErrDisconnected) }
+
+func (q *queue) logRefusal(f capsule.Connect, d *capsule.ConnectData, no refusal) {
+	fields := []zap.Field{
+		zap.Stringer("peer", q.remote), zap.String("host", printable(&d.HostNQN)),
+		zap.String("subsystem", printable(&d.SubNQN)), zap.Uint16("qid", uint16(f.QID)),
+		zap.String("reason", no.reason), zap.Stringer("status", no.status),
+	}
+	if no.remedy != "" {
+		fields = append(fields, zap.String("remedy", no.remedy))
+	}
+	q.target.warn("connect refused", fields...)
+}

@@ -1,9 +1,10 @@
 package target
 
 import (
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"slices"
 	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"go.uber.org/zap"
 
@@ -64,22 +65,6 @@ func (t *Target) awaitAborted(v *storage.Volume, hosts []capsule.HostID) {
 	ended := make(chan struct{})
 	t.abortReserved(v, hosts, func() { close(ended) })
 	t.urge(ended, nil, t.fetchPatience, func(q *queue) bool { return q.holdsUpStop(v) })
-}
-
-// mayReserve reports whether the host may carry out a command that changes a
-// reservation: one that may not write has no say in who may, but can give up what it had
-// when it could.
-func (c *Controller) mayReserve(ns *storage.Namespace, cmd *reservation.Command) bool {
-	if c.view.Rights.Load().To(ns.ID) == AccessWrite {
-		return true
-	}
-	switch cmd.Opcode {
-	case capsule.IOReservationRegister:
-		return cmd.Fields.Action == capsule.UnregisterKey && cmd.Fields.Persist == capsule.PersistNoChange
-	case capsule.IOReservationRelease:
-		return cmd.Fields.Action != capsule.ClearReservation
-	}
-	return false
 }
 
 // reserve carries out a command that changes the reservation of a namespace's volume. It is

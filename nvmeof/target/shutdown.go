@@ -2,6 +2,7 @@ package target
 
 import (
 	"cmp"
+
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"go.uber.org/zap"
@@ -56,7 +57,7 @@ func (f *flushAll) start() bool {
 // next flushes the namespace after the last one, or reports that there is none, when it
 // has told of the end.
 func (f *flushAll) next() bool {
-	table := f.c.subsystem.table()
+	table := f.c.view.Table.Load()
 	for f.after < table.Last() {
 		f.after++
 		ns := table.Get(f.after)

@@ -1,35 +1,15 @@
 package target
 
 import (
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
-
-// A lineage is what was last at an NSID, as far as hosts can tell.
-type lineage struct {
-	storage.Identity
-	shift      uint
-	generation uint32
-	successor  bool
-}
-
-// succeed gives a namespace its generation: the one of what was at its NSID before if
-// hosts cannot tell the two apart. A block size is a part of what they know: with
-// another one their block addresses mean other blocks. Called with change held.
-func (s *Subsystem) succeed(n *storage.Namespace) {
-	before, there := s.past[n.ID]
-	now := lineage{n.Identity, uint(n.Volume.Shift), before.generation, before.successor}
-	if now != before {
-		now.generation, now.successor = s.generation.Add(1), there
-	}
-	n.Generation, n.Successor = now.generation, now.successor
-	s.past[n.ID] = now
-}
 
 // identified notes that the host is told what a namespace is. If that has replaced
 // another the host's commands are carried out only when it has surely understood.
@@ -69,7 +49,7 @@ func (c *Controller) armSettle() {
 // settled is called when a host has had time enough.
 func (c *Controller) settled() {
 	c.sights.Settled(c.now(), func(id capsule.NSID, generation uint32) {
-		if ns := c.subsystem.table().Get(id); ns != nil && ns.Generation == generation {
+		if ns := c.view.Table.Load().Get(id); ns != nil && ns.Generation == generation {
 			c.sees(ns)
 		}
 	})

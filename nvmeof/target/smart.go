@@ -1,8 +1,11 @@
 package target
 
 import (
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
+	"slices"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -34,4 +37,31 @@ func (c *Controller) smart(list []*storage.Namespace) capsule.SMARTLog {
 	s.CriticalWarning = c.warnings(list)
 	s.ErrorLogEntries = capsule.Uint128{Lo: c.subsystem.errors.Load()}
 	return s
+}
+
+// checkHealth reports warnings that are new. Those that have gone are reported
+// again when they come back.
+func (c *Controller) checkHealth() {
+	now := c.warnings(slices.Collect(c.view.All))
+	fresh := now &^ c.warned
+	c.warned = now
+	if fresh&capsule.WarningReadOnly != 0 {
+		c.raise(state.EventFailure) // Linux resets the controller upon it: not for what still works
+	}
+	if fresh != 0 {
+		c.raise(uint32(fresh))
+	}
+}
+
+// warnings is Critical Warning for some namespaces: theirs, and what follows from
+// the thresholds that this host has set.
+func (c *Controller) warnings(list []*storage.Namespace) (w uint8) {
+	for _, ns := range list {
+		h := ns.Volume.Health.Load()
+		w |= h.Warnings()
+		if c.features.limits.Exceeded(h.Temperature()) {
+			w |= capsule.WarningTemperature
+		}
+	}
+	return w
 }

@@ -2,8 +2,9 @@ package target
 
 import (
 	"bytes"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"

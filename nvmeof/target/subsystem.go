@@ -2,10 +2,11 @@ package target
 
 import (
 	"fmt"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
@@ -217,4 +218,29 @@ func secondIdentifier(c *Controller) refusal {
 	return refusal{status: capsule.StatusConnectInvalidHost, at: badHostID,
 		reason: "host NQN is connected with another host identifier",
 		remedy: ownIdentifier + fmt.Sprintf("; if that one is gone: nvmeof controller remove %d -n %s", c.id, c.subsystem.nqn)}
+}
+
+// admit finds the subsystem and judges whether the host may use it.
+func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, refusal) {
+	sub := t.subsystem(&d.SubNQN)
+	if sub == nil {
+		return nil, forbidden(capsule.StatusConnectInvalidParam, badSubNQN, "no such subsystem",
+			"nvmeof target --nqn "+d.SubNQN.String()+", or Target.AddSubsystem")
+	}
+	if sub.discovery {
+		return sub, refusal{}
+	}
+	host := d.HostNQN.String()
+	switch {
+	case sub.hosts.Find(host) == nil:
+		return nil, notAllowed(host, sub.nqn)
+	case d.HostID == capsule.HostID{}:
+		return nil, refusal{status: capsule.StatusConnectInvalidHost | capsule.StatusDNR, at: badHostID,
+			reason: "host identifier is zero", remedy: "nvme connect --hostid"}
+	case f.QID == 0:
+		if other := sub.otherHostID(host, d.HostID); other != nil {
+			return nil, secondIdentifier(other)
+		}
+	}
+	return sub, refusal{}
 }

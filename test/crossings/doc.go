@@ -14,10 +14,13 @@
 // their turn, and what a shard does once a turn for all its commands (the functions named
 // Poll and Arm). Both operands of && and || count as executed.
 //
-// The references back up: a reference is a function of one package of the folder together
-// with a function of another one that it calls. It goes back up where the package of the
-// called one imports the caller's, which is possible in three ways only: by a method of an
-// interface, for each type of the folder that implements it; by a function that the upper
-// package hands to the lower one, as an argument or in a field (loops over functions
-// aside); and by an assertion that an interface of the lower package is a type of the upper.
+// The references back up: a reference is a function of one room of the folder together with
+// a function of another one that it calls. Rooms are the packages, and the two halves of
+// nvmeof/target itself: the session, which is what shards own, and above it the
+// administration. A reference goes back up where the session calls the administration, or
+// where the package of the called function imports the caller's. That is possible in three
+// ways only: by a method of an interface, for each type of the folder that implements it; by
+// a function that the upper package hands to the lower one, as an argument or in a field
+// (loops over functions aside); and by an assertion that an interface of the lower package
+// is a type of the upper.
 package main

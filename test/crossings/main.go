@@ -33,7 +33,7 @@ func (o *options) run() error {
 	}
 	up, all := t.references()
 	percent := 100 * len(up) / max(all, 1)
-	fmt.Printf("references between packages of %s: %d, of which %d go back up (%d %%)\n", o.folder, all, len(up), percent)
+	fmt.Printf("references within %s: %d, of which %d go back up (%d %%)\n", o.folder, all, len(up), percent)
 	if o.list {
 		for _, r := range up {
 			fmt.Println("\t" + r)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// references counts the references between packages of the folder, and lists those that go
+// references counts the references between rooms of the folder, and lists those that go
 // back up.
 func (t *tree) references() (up []string, all int) {
 	seen := map[[2]string]bool{}
@@ -24,8 +24,13 @@ func (t *tree) references() (up []string, all int) {
 	t.functions(func(u *unit, decl *ast.FuncDecl, f *types.Func) {
 		callsIn(decl, func(c *ast.CallExpr) {
 			for _, g := range t.callees(u, c) {
-				if other := t.byPath[path(g)]; other != nil && other != u {
+				other := t.byPath[path(g)]
+				switch {
+				case other == nil || t.room(f) == t.room(g):
+				case other != u:
 					note(short(f), short(g), u.above[other.Path()])
+				default:
+					note(short(f), short(g), t.room(f) != path(f)) // the session calls the administration
 				}
 			}
 		})

@@ -57,18 +57,6 @@ func (l *logLimit) write(to func(string, ...zap.Field), msg string, fields []zap
 	to(msg, fields...)
 }
 
-func (q *queue) logRefusal(f capsule.Connect, d *capsule.ConnectData, no refusal) {
-	fields := []zap.Field{
-		zap.Stringer("peer", q.remote), zap.String("host", printable(&d.HostNQN)),
-		zap.String("subsystem", printable(&d.SubNQN)), zap.Uint16("qid", uint16(f.QID)),
-		zap.String("reason", no.reason), zap.Stringer("status", no.status),
-	}
-	if no.remedy != "" {
-		fields = append(fields, zap.String("remedy", no.remedy))
-	}
-	q.target.warn("connect refused", fields...)
-}
-
 // printable is a name from a peer as it may be shown: quoted unless it is one.
 func printable(f *capsule.NQNField) string {
 	if f.Check() == nil {

@@ -1,0 +1,81 @@
+package target
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
+)
+
+// What the host of a controller may do, as it changes while the host is connected.
+
+// withhold keeps what is added from a host that may have to go: it has what it had.
+func (c *Controller) withhold() {
+	before := c.view.Rights.Load()
+	named := map[capsule.NSID]Access{}
+	for ns := range c.view.Table.Load().Listed {
+		named[ns.ID] = before.To(ns.ID)
+	}
+	c.view.Rights.Store(access.NewRights(AccessNone, named))
+}
+
+// grant changes the host's rights and tells it what changes.
+func (c *Controller) grant(now *access.Rights) {
+	before := c.view.Rights.Swap(now)
+	c.protested.Store(false)
+	var ids []capsule.NSID
+	for ns := range c.view.Table.Load().Listed {
+		if before.To(ns.ID) != now.To(ns.ID) {
+			ids = append(ids, ns.ID)
+			c.subsystem.regrouped(ns.Shown())
+		}
+	}
+	if len(ids) > 0 {
+		c.do(func() {
+			for _, id := range ids {
+				c.changed.Add(id)
+			}
+			c.raise(capsule.EventNamespaceAttribute)
+		})
+	}
+}
+
+const mayWrite = "Subsystem.SetAccess or SetHost with AccessWrite"
+
+// refusedWrite says once why a host that tries to write may not.
+func (c *Controller) refusedWrite(ns *storage.Namespace) {
+	if c.protested.Load() || c.protested.Swap(true) {
+		return
+	}
+	reason, remedy := "host may only read the namespace", mayWrite
+	switch {
+	case ns.Volume.Info.ReadOnly:
+		reason, remedy = "store is read-only", "open what is exported for writing"
+	case ns.ReadOnly():
+		reason, remedy = "namespace is read-only", "Namespace.SetReadOnly(false)"
+	case ns.Protection() == capsule.WriteProtectedUntilOff:
+		reason, remedy = "a host protected the namespace until the target ends", "start the target anew"
+	case ns.Protection() != capsule.WriteProtectNone:
+		reason, remedy = "a host protected the namespace", "nvme set-feature -f 0x84 -v 0, on a host that may write"
+	}
+	c.target.warn("write refused", zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn),
+		zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", reason), zap.String("remedy", remedy))
+}
+
+// mayReserve reports whether the host may carry out a command that changes a
+// reservation: one that may not write has no say in who may, but can give up what it had
+// when it could.
+func (c *Controller) mayReserve(ns *storage.Namespace, cmd *reservation.Command) bool {
+	if c.view.Rights.Load().To(ns.ID) == AccessWrite {
+		return true
+	}
+	switch cmd.Opcode {
+	case capsule.IOReservationRegister:
+		return cmd.Fields.Action == capsule.UnregisterKey && cmd.Fields.Persist == capsule.PersistNoChange
+	case capsule.IOReservationRelease:
+		return cmd.Fields.Action != capsule.ClearReservation
+	}
+	return false
+}
