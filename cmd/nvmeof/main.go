@@ -17,18 +17,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connectcommand"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/demo"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/discover"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/doctor"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricaccess"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostidentity"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/listing"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rdmatools"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
 	err := execute(ctx, newRoot(), os.Args[1:])
-	complain(os.Stderr, err)
+	statusreport.Print(os.Stderr, err)
 	stop()
 	os.Exit(exitCode(err))
 }
@@ -93,19 +96,15 @@ func newRoot() *cobra.Command {
 		DisableSuggestions: true, // seeHelp makes them
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(demo.Command(), newTarget(), discover.Command(), listing.List(), newBench(), attachcommand.Command(), hostidentity.GenDHCHAPKey(), newDoctor(), newVersion(),
+	root.AddCommand(demo.Command(), newTarget(), discover.Command(), listing.List(), newBench(), attachcommand.Command(), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(),
 		rdmatools.Command(newRDMADevices))
 	root.AddCommand(administer.Commands(hostidentity.GenDHCHAPKey())...)
-	root.AddCommand(nvmeverb.Common(newVerbConnection)...)
+	root.AddCommand(nvmeverb.Common(fabricaccess.NewVerbConnection)...)
 	addNVMeCommands(root)
 	root.AddCommand(connectcommand.Commands()...)
 	return root
 }
 
 func didYouMean(s string, names []string) string { return failure.DidYouMean(s, names) }
-
-func pick[F any](format string, formats map[string]F) (F, error) {
-	return failure.Pick(format, formats)
-}
 
 func list(names []string) string { return failure.List(names) }

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricaccess"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostidentity"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 )
@@ -15,7 +16,7 @@ func addNVMeCommands(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		c.GroupID = others
 	}
-	all := append(nvmeverb.More(newVerbConnection), hostidentity.GenHostNQN(), hostidentity.ShowHostNQN(), hostidentity.CheckDHCHAPKey())
+	all := append(nvmeverb.More(fabricaccess.NewVerbConnection), hostidentity.GenHostNQN(), hostidentity.ShowHostNQN(), hostidentity.CheckDHCHAPKey())
 	for _, c := range all {
 		c.GroupID = group
 		root.AddCommand(c)

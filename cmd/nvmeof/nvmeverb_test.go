@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
 )
 
 // at1 is a command line for the target's one subsystem.
@@ -136,19 +137,19 @@ func TestVerbStatus(t *testing.T) {
 	} {
 		o := command(t, s.at1(line)...).want(t, exitFailed)
 		var report strings.Builder
-		if complain(&report, o.err); report.String() != text+"\n" || o.out != "" {
+		if statusreport.Print(&report, o.err); report.String() != text+"\n" || o.out != "" {
 			t.Errorf("%s reports %q and prints %q", line, report.String(), o.out)
 		}
 		o = command(t, s.at1(line+" -o json")...).want(t, exitFailed)
 		report.Reset()
-		complain(&report, o.err)
+		statusreport.Print(&report, o.err)
 		var doc map[string]any
 		if err := json.Unmarshal([]byte(o.out), &doc); err != nil || report.String() != "" {
 			t.Errorf("%s -o json prints %q (%v) and reports %q", line, o.out, err, report.String())
 		}
 	}
 	var report strings.Builder
-	complain(&report, errors.New("anything else"))
+	statusreport.Print(&report, errors.New("anything else"))
 	if report.String() != "nvmeof: anything else\n" {
 		t.Errorf("%q", report.String())
 	}
@@ -174,9 +175,9 @@ func TestAdvice(t *testing.T) {
 		"io-passthru -O 0x7e":            "nvmeof effects-log lists the commands that the controller has.",
 		"get-feature -f 3":               "",
 	} {
-		var plain *plainError
-		if o := command(t, s.at1(line)...).want(t, exitFailed); !errors.As(o.err, &plain) || plain.advice != want {
-			t.Errorf("%s: %v advises %q", line, o.err, plain.advice)
+		var plain *statusreport.Error
+		if o := command(t, s.at1(line)...).want(t, exitFailed); !errors.As(o.err, &plain) || plain.Advice != want {
+			t.Errorf("%s: %v advises %q", line, o.err, plain.Advice)
 		}
 	}
 }
@@ -233,7 +234,7 @@ func TestCompare(t *testing.T) {
 	o := commandIn(t.Context(), data, s.at1("compare --start-block 100 --block-count 6143 --data-size 3145728")...)
 	o.want(t, exitFailed)
 	var report strings.Builder
-	complain(&report, o.err)
+	statusreport.Print(&report, o.err)
 	if want := "NVMe status: Compare Failure: The command failed due to a miscompare during a Compare command(0x285)\n"; report.String() != want {
 		t.Errorf("%q, want %q", report.String(), want)
 	}

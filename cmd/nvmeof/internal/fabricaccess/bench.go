@@ -1,4 +1,4 @@
-package main
+package fabricaccess
 
 import (
 	"cmp"
@@ -9,30 +9,20 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
-	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/benchcommand"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/keeper"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
-func newBench() *cobra.Command {
-	return benchcommand.New(new(benchFabric), benchcommand.Program{Version: version, NeedProcessors: processors.Need, ParseStore: parseBenchStore})
-}
-
-// parseBenchStore reads an export as the target's --export does.
-func parseBenchStore(what string) (open func() (backend.Store, error), _ error) {
-	e, err := parseExport(what)
-	return func() (backend.Store, error) { return e.open(zap.NewNop()) }, err
-}
+// NewBenchFabric is one for a command.
+func NewBenchFabric() benchcommand.Fabric { return new(benchFabric) }
 
 // A benchFabric is how bench gets at the namespaces that it measures.
 type benchFabric struct{ fabricoptions.Held }
@@ -100,7 +90,7 @@ func (f *benchFabric) measurePaths(cmd *cobra.Command, run func(context.Context,
 		err = &failure.Connect{Err: err}
 	}
 	if err != nil {
-		err = statusFailure(cmd, err, func(status capsule.Status) string { return adviceTexts[status.Code()] })
+		err = statusreport.Failure(cmd, err, statusreport.General)
 	}
 	return report, errors.Join(err, s.Close())
 }

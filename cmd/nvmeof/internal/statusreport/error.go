@@ -1,4 +1,4 @@
-package main
+package statusreport
 
 import (
 	"errors"
@@ -14,34 +14,34 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// A plainError is reported as it is, without the program's name: as nvme-cli reports
+// A Error is reported as it is, without the program's name: as nvme-cli reports
 // a status. Without text it has been reported. The advice is for people at a terminal:
 // programs read what nvme-cli prints.
-type plainError struct {
+type Error struct {
 	error
-	text, advice string
+	text, Advice string
 }
 
-func (e *plainError) Unwrap() error { return e.error }
+func (e *Error) Unwrap() error { return e.error }
 
-// complain reports an error.
-func complain(w io.Writer, err error) {
-	var plain *plainError
+// Print reports an error.
+func Print(w io.Writer, err error) {
+	var plain *Error
 	switch {
 	case err == nil:
 	case !errors.As(err, &plain):
 		_, _ = io.WriteString(w, "nvmeof: "+err.Error()+"\n")
 	case plain.text != "":
 		_, _ = io.WriteString(w, plain.text+"\n")
-		if plain.advice != "" && terminal.Is(w) {
-			_, _ = io.WriteString(w, plain.advice+"\n")
+		if plain.Advice != "" && terminal.Is(w) {
+			_, _ = io.WriteString(w, plain.Advice+"\n")
 		}
 	}
 }
 
-// statusFailure is a command's failure as nvme-cli reports it: a line of the standard
+// Failure is a command's failure as nvme-cli reports it: a line of the standard
 // error, or an object on the standard output with -o json.
-func statusFailure(cmd *cobra.Command, err error, advise func(capsule.Status) string) error {
+func Failure(cmd *cobra.Command, err error, advise func(capsule.Status) string) error {
 	var status *host.StatusError
 	var connect *failure.Connect
 	if !errors.As(err, &status) || errors.As(err, &connect) {
@@ -49,11 +49,11 @@ func statusFailure(cmd *cobra.Command, err error, advise func(capsule.Status) st
 	}
 	format := cmd.Flags().Lookup("output-format")
 	if format == nil || format.Value.String() != "json" {
-		return &plainError{err, nvmecli.Status(status.Status), advise(status.Status)}
+		return &Error{err, nvmecli.Status(status.Status), advise(status.Status)}
 	}
 	print := nvmecli.StatusJSON
 	if strings.HasPrefix(cmd.Use, "get-feature ") {
 		print = nvmecli.FeatureStatusJSON
 	}
-	return errors.Join(&plainError{error: err}, print(cmd.OutOrStdout(), status.Status))
+	return errors.Join(&Error{error: err}, print(cmd.OutOrStdout(), status.Status))
 }

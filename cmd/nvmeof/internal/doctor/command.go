@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"errors"
@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend/file"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/doctor"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-func newDoctor() *cobra.Command {
+// Command is nvmeof doctor.
+func Command() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -31,8 +31,8 @@ and "note: ...; mend: ...". It changes nothing and needs no root; what it may no
 it says. It ends with status 1 only if no transport can work at any address.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			print, err := failure.Pick(format, map[string]func(io.Writer, *doctor.Report) error{
-				"normal": doctor.Text, "json": doctor.JSON,
+			print, err := failure.Pick(format, map[string]func(io.Writer, *Report) error{
+				"normal": Text, "json": JSON,
 			})
 			if err != nil {
 				return err
@@ -41,7 +41,7 @@ it says. It ends with status 1 only if no transport can work at any address.`,
 			if err != nil {
 				return err
 			}
-			report := doctor.Judge(doctor.Gather(m))
+			report := Judge(Gather(m))
 			if err := print(cmd.OutOrStdout(), report); err != nil {
 				return err
 			}
@@ -56,12 +56,12 @@ it says. It ends with status 1 only if no transport can work at any address.`,
 }
 
 // thisMachine is the one that the program runs on.
-func thisMachine() (*doctor.Machine, error) {
+func thisMachine() (*Machine, error) {
 	addresses, err := localAddresses()
 	if err != nil {
 		return nil, fmt.Errorf("listing the network interfaces: %w", err)
 	}
-	return &doctor.Machine{
+	return &Machine{
 		Files: os.DirFS("/"), Addresses: addresses, Processors: runtime.NumCPU(),
 		Verbs: verbs.Built, Libraries: verbs.Library, Details: deviceDetails, Choose: provider.Choose,
 		Access:  func(path string) bool { return unix.Access(path, unix.R_OK|unix.W_OK) == nil },
@@ -69,7 +69,7 @@ func thisMachine() (*doctor.Machine, error) {
 	}, nil
 }
 
-func localAddresses() (all []doctor.Address, err error) {
+func localAddresses() (all []Address, err error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func localAddresses() (all []doctor.Address, err error) {
 		}
 		for _, a := range addrs {
 			if p, err := netip.ParsePrefix(a.String()); err == nil {
-				all = append(all, doctor.Address{Interface: i.Name, Prefix: p})
+				all = append(all, Address{Interface: i.Name, Prefix: p})
 			}
 		}
 	}
@@ -89,16 +89,16 @@ func localAddresses() (all []doctor.Address, err error) {
 }
 
 // deviceDetails is what the devices that can be asked say.
-func deviceDetails() ([]doctor.Details, error) {
+func deviceDetails() ([]Details, error) {
 	infos, err := verbs.Devices()
 	if err != nil {
 		return nil, err
 	}
-	var all []doctor.Details
+	var all []Details
 	for _, d := range infos {
-		all = append(all, doctor.Details{
+		all = append(all, Details{
 			Name: d.Name, Err: d.Err, ActiveMTU: d.ActiveMTU,
-			Limits: doctor.Limits{
+			Limits: Limits{
 				QueuePairs: d.MaxQP, QueueDepth: d.MaxQueueDepth, Completions: d.MaxCQE, Regions: d.MaxMR, RegionBytes: d.MaxMRBytes,
 				SharedQueues: d.MaxSRQ, ReadsIn: d.MaxReadsIn, ReadsOut: d.MaxReadsOut, MemoryWindows: d.MaxWindows,
 			},

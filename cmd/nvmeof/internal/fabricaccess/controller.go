@@ -1,4 +1,4 @@
-package main
+package fabricaccess
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
@@ -28,7 +29,7 @@ func (c *verbConnection) Connected(cmd *cobra.Command, f func(context.Context, *
 	return withController(cmd, &c.Connection, f)
 }
 
-func newVerbConnection() nvmeverb.Connection { return new(verbConnection) }
+func NewVerbConnection() nvmeverb.Connection { return new(verbConnection) }
 
 // withController runs f with a controller that the flags point at.
 func withController(cmd *cobra.Command, c *fabricoptions.Connection, f func(context.Context, *host.Controller) error) (err error) {
@@ -43,9 +44,9 @@ func withController(cmd *cobra.Command, c *fabricoptions.Connection, f func(cont
 		return err
 	}
 	if err := f(ctx, controller); err != nil {
-		return statusFailure(cmd, err, func(status capsule.Status) string {
+		return statusreport.Failure(cmd, err, func(status capsule.Status) string {
 			wanted, _ := cmd.Flags().GetUint32("namespace-id")
-			return advice(ctx, controller, status, wanted, string(s.Identity.NQN))
+			return statusreport.Advice(ctx, controller, status, wanted, string(s.Identity.NQN))
 		}) // closing the session disconnects
 	}
 	return controller.Disconnect(ctx)

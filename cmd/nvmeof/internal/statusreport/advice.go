@@ -1,4 +1,4 @@
-package main
+package statusreport
 
 import (
 	"context"
@@ -20,22 +20,25 @@ var adviceTexts = map[capsule.Status]string{
 	capsule.StatusANAPersistentLoss:       "The namespace is not reached through this controller any more: nvmeof ana-log shows what is.",
 }
 
-// advice is what an admin may want to know beside the words of a status: empty where that
+// General is what there is to say about a status wherever it comes from.
+func General(s capsule.Status) string { return adviceTexts[s.Code()] }
+
+// Advice is what an admin may want to know beside the words of a status: empty where that
 // is nothing. It was about the wanted namespace, 0 for the lowest.
-func advice(ctx context.Context, c *host.Controller, s capsule.Status, wanted uint32, self string) string {
-	switch code := s.Code(); code {
+func Advice(ctx context.Context, c *host.Controller, s capsule.Status, wanted uint32, self string) string {
+	switch s.Code() {
 	case capsule.StatusInvalidNamespace:
 		ids, err := c.Namespaces(ctx)
 		if err != nil {
 			return ""
 		}
-		return fmt.Sprintf("The controller shows this host the namespaces %s: --namespace-id.", failure.List(texts(ids)))
+		return fmt.Sprintf("The controller shows this host the namespaces %s: --namespace-id.", failure.List(nvmeverb.Texts(ids)))
 	case capsule.StatusLBAOutOfRange:
 		return size(ctx, c, wanted)
 	case capsule.StatusAccessDenied, capsule.StatusOperationDenied:
 		return "The target does not let this host do that, which is " + self + "."
 	default:
-		return adviceTexts[code]
+		return General(s)
 	}
 }
 
@@ -51,5 +54,3 @@ func size(ctx context.Context, c *host.Controller, wanted uint32) string {
 	}
 	return fmt.Sprintf("Namespace %d has %d blocks of %d bytes, from 0.", id, ns.Size()/int64(ns.BlockSize()), ns.BlockSize())
 }
-
-func texts(ids []capsule.NSID) []string { return nvmeverb.Texts(ids) }

@@ -1,0 +1,21 @@
+package main
+
+import (
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/benchcommand"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricaccess"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+)
+
+// newBench is nvmeof bench, which takes the exports of the target.
+func newBench() *cobra.Command {
+	return benchcommand.New(fabricaccess.NewBenchFabric(), benchcommand.Program{Version: version, NeedProcessors: processors.Need, ParseStore: parseBenchStore})
+}
+
+// parseBenchStore reads an export as the target's --export does.
+func parseBenchStore(what string) (open func() (backend.Store, error), _ error) {
+	e, err := parseExport(what)
+	return func() (backend.Store, error) { return e.open(zap.NewNop()) }, err
+}

@@ -1,0 +1,3 @@
+// Package statusreport reports the status with which a controller refused a command as nvme-cli
+// does, with advice for people at a terminal.
+package statusreport
