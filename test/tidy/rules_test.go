@@ -137,6 +137,24 @@ func f() {
 	wantFindings(t, "", differences(count, nil))
 }
 
+func TestBrokenDocLinksAreFound(t *testing.T) {
+	other := parsed(t, "b/b.go", "package b\nimport \"net/http\"\ntype T struct{ Field int }\nfunc (*T) Method() {}\n")
+	for link, finds := range map[string]string{
+		"[T]": "", "[*T]": "", "[local]": "", "[T.Method]": "", "[T.Field]": "", "[I.Call]": "",
+		"[b]": "", "[b.T]": "", "[b.T.Method]": "", "[fmt.Stringer]": "", "[net/http.Server]": "",
+		"[gone]": "[gone]", "[Gone]": "[Gone]", "[T.Gone]": "[T.Gone]", "[b.Gone]": "[b.Gone]", "[b.T.Gone]": "[b.T.Gone]",
+		"[c]": "[c]", "[c.T]": "[c.T]", "[c/d.T]": "[c/d.T]",
+		"[::]": "", "[0]": "", "[\"Flag fields\"]": "", "table[i]": "",
+		"as in\n//\n//\tuse [flags]\n//\n// so": "",
+	} {
+		t.Run(link, func(t *testing.T) {
+			s := parsed(t, "a/a.go", "package a\nimport \""+module+"/b\"\n\n// local is "+link+".\nvar local b.T\n"+
+				"type T struct{ Field int }\nfunc (t T) Method() {}\ntype I interface { Call() }\n")
+			wantFindings(t, finds, brokenLinks([]*source{s, other}))
+		})
+	}
+}
+
 func TestLocalPathsAreFound(t *testing.T) {
 	for _, p := range localPaths {
 		wantFindings(t, "a:2", localPathsIn("a", []byte("x\n"+p+"x")))

@@ -82,9 +82,9 @@ var agreedGoroutines = map[string]int{
 	"rdmatransport/softroce/floor":       2, // the other side
 	"cmd/nvmeof":                         3, // places where a target is to listen
 	"cmd/nvmeof/internal/attachcommand":  1, // a path that is awaited
-	"cmd/nvmeof/internal/connectcommand": 1, // a survey's parts
+	"cmd/nvmeof/internal/connectcommand": 1, // following discovery records
 	"cmd/nvmeof/internal/hosts":          1, // silence of the other side
-	"cmd/nvmeof/internal/keeper":         1, // each device's end
+	"cmd/nvmeof/internal/keeper":         1, // the drain of each socket
 	"cmd/nvmeof/internal/lending":        1, // what serves others
 	"cmd/nvmeof/internal/signals":        1, // the second signal
 	"cmd/nvmeof/internal/benchcommand":   1, // following changes
@@ -118,3 +118,5 @@ func TestNoLocalPaths(t *testing.T) {
 		report(t, localPathsIn(name, text))
 	}
 }
+
+func TestDocLinks(t *testing.T) { report(t, brokenLinks(sources(t))) }

@@ -5,8 +5,8 @@
 // 1 GiB share words between places that lie far apart. An operation takes the
 // words it touches, shared to read and exclusively to write, all of them or
 // none, without ever blocking. A loser tries again later; a [Waiter] tells when
-// that is worth while, and a [backend.Order] keeps losers of one queue in the order of
-// their submission.
+// that is worth while, and an Order of package backend keeps losers of one queue in the
+// order of their submission.
 //
 // Readers that overlap each other without end do not starve a writer: a writer
 // that they refuse leaves a mark that turns new readers away until it had its

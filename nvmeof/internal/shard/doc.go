@@ -29,7 +29,7 @@
 // target has, it never lets go, and keeps its OS thread while it is awake, or for
 // good where a poller needs that ([Shard.BindThread]). Otherwise a goroutine
 // that wants an operation done may drive the loop itself while it waits
-// ([Shard.Await], [Shard.TryHold]), which saves the goroutine switch that
+// ([Waiter.Await], [Shard.TryHold]), which saves the goroutine switch that
 // costs more than the network. Whoever holds the loop is its owner: all methods
 // whose comment does not say otherwise are the owner's alone, and callbacks are
 // always called by the owner. A caller also takes the loop from a resident asleep in

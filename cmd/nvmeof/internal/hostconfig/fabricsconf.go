@@ -18,9 +18,9 @@ const (
 var sectionNames = []string{sectionHost, sectionDiscoveryDefaults, sectionIODefaults, sectionDiscovery, sectionSubsystem}
 
 // ParseFabricsConf reads nvme-fabrics.conf and its drop-ins. A value is that of the
-// controller line, else of its section, else of [Host], else of the file's defaults
+// controller line, else of its section, else of section Host, else of the file's defaults
 // for its kind of controller, else of those in main; an empty one is the host's own
-// default. A drop-in with a [Host] connects as another host, whose name it says.
+// default. A drop-in with a section Host connects as another host, whose name it says.
 func ParseFabricsConf(main File, dropIns []File) (r Result) {
 	base := parseINI(main, false)
 	files := []*iniFile{base}
@@ -93,7 +93,7 @@ type iniFile struct {
 	result Result
 	broken bool // nothing of it may be used
 
-	hostLine                      int // 0: there is no [Host]
+	hostLine                      int // 0: there is no section Host
 	host                          Options
 	discoveryDefaults, ioDefaults Options
 	endpoints                     []endpoint

@@ -30,7 +30,7 @@ const (
 	classAddress  class = iota // on a controller line
 	classTunable               // there, and in every section
 	classSecurity              // in every section, not on a controller line
-	classIdentity              // in [Host]
+	classIdentity              // in section Host
 	classNQN                   // in the section of a controller
 	classCommand               // nowhere: only on a command line
 )

@@ -20,8 +20,8 @@ type solver struct {
 	entries [solverWays]solverEntry
 }
 
-// A solverEntry multiplies by a constant: table[i][v] is the product for v in
-// bits 4i to 4i+3.
+// A solverEntry multiplies by a constant: entry v of table[i] is the product for v
+// in bits 4i to 4i+3.
 type solverEntry struct {
 	length int // of the UDP payload; 0: empty
 	table  [8][16]uint32
