@@ -144,7 +144,7 @@ func TestAllowHost(t *testing.T) {
 				want(t, c.code, "--allow-host", c.want)
 		})
 	}
-	if h, err := parseAllowHost("nqn.2026-11.org.example:a,b"); err != nil || h.nqn != "nqn.2026-11.org.example:a,b" {
+	if h, err := parseAllowHost("nqn.2026-11.org.example:a,b"); err != nil || h.NQN != "nqn.2026-11.org.example:a,b" {
 		t.Errorf("a name with a comma: %+v, %v", h, err)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/benchcommand"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricaccess"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 )
 
 // newBench is nvmeof bench, which takes the exports of the target.
@@ -16,6 +16,9 @@ func newBench() *cobra.Command {
 
 // parseBenchStore reads an export as the target's --export does.
 func parseBenchStore(what string) (open func() (backend.Store, error), _ error) {
-	e, err := parseExport(what)
-	return func() (backend.Store, error) { return e.open(zap.NewNop()) }, err
+	n, err := parseExport(what)
+	return func() (backend.Store, error) {
+		s, _, err := control.OpenStore(n)
+		return s, withSize(n, err)
+	}, err
 }

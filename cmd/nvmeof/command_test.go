@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostidentity"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +17,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostidentity"
 )
 
 const testNQN = "nqn.2026-11.org.example:disk"

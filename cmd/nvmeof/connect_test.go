@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 )
 
 // A process is a command that stays.

@@ -253,7 +253,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 	command(t, "target", "--config", filepath.Join(c.dir, "none.yaml")).want(t, exitFailed, "no such file")
 	command(t, "target", "apply", good).want(t, exitConnection, "no target is served at ")
-	command(t, "ls").want(t, exitConnection, "is one running with --config")
+	command(t, "ls").want(t, exitConnection, "is one running, and is this its socket")
 	command(t, "target", "diff", good, c.write(t, "other.yaml", strings.Replace(testConfig, "nsid: 1", "nsid: 5", 1))).
 		want(t, 0, "remove namespace 1", "add namespace 5")
 	if o := command(t, "target", "export", "--from", good, "--format", "json").want(t, 0); !json.Valid([]byte(o.out)) {

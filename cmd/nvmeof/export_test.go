@@ -1,66 +1,43 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-func TestParseExport(t *testing.T) {
-	for s, want := range map[string]export{
-		"mem:1MiB":                  {memory: 1 << 20},
-		"mem:1MiB,bs=4096":          {memory: 1 << 20, blockSize: 4096},
-		"/a/b.img":                  {path: "/a/b.img"},
-		"b.img,size=1GiB,thin,ro":   {path: "b.img", size: 1 << 30, thin: true, readOnly: true},
-		"b.img,buffered,bs=512":     {path: "b.img", blockSize: 512, buffered: true},
-		"/dev/sdx,force,ro":         {path: "/dev/sdx", force: true, readOnly: true},
-		"/with space/and=equal.img": {path: "/with space/and=equal.img"},
-		"mem:1MiB,resv=/a/r":        {memory: 1 << 20, resv: "/a/r"},
-	} {
-		if got, err := parseExport(s); err != nil || got != want {
-			t.Errorf("parseExport(%q) = %+v, %v, want %+v", s, got, err, want)
-		}
-	}
-	for s, text := range map[string]string{
-		"":               "names nothing",
-		"mem:":           "size",
-		"mem:1MiB,bs=1k": "512 or 4096",
-		"x,sice=1GiB":    "did you mean size?",
-		"x,rw":           "there are bs, buffered, force, resv, ro, size, thin",
-		"x,resv=":        "resv=FILE",
-		"mem:1MiB,thin":  "of files",
-		"mem:1MiB,force": "and devices",
-	} {
-		if _, err := parseExport(s); err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("parseExport(%q): %v, want an error with %q", s, err, text)
-		}
-	}
-}
-
+// TestOpenExport: what an export says is opened so, and what cannot be says why.
 func TestOpenExport(t *testing.T) {
 	dir := t.TempDir()
 	for s, text := range map[string]string{
-		dir + "/missing":                "size=1GiB",
+		dir + "/missing":                "no such file",
 		"/dev/no-such-disk":             "no such file",
-		"/dev/no-such-disk,size=1GiB":   "options of files",
 		"/dev/null":                     "character device",
 		dir + "/../nowhere/x,size=1MiB": "no such file",
 	} {
-		e, err := parseExport(s)
+		n, err := parseExport(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if store, err := e.open(zap.NewNop()); err == nil || !strings.Contains(err.Error(), text) {
+		if store, _, err := control.OpenStore(n); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("open %q: %v, %v, want an error with %q", s, store, err, text)
 		}
 	}
-	for s, want := range map[string]int{"/f.img,size=1MiB": 512, "/g.img,size=1MiB,bs=4096": 4096} {
-		e, _ := parseExport(dir + s)
-		store, err := e.open(zap.NewNop())
+	if _, err := parseExport("/dev/no-such-disk,size=1GiB"); err == nil || !strings.Contains(err.Error(), "size is an option of files, not of block devices") {
+		t.Errorf("a device with a size: %v", err)
+	}
+	for s, want := range map[string]int{"/f.img,size=1MiB": 512, "/g.img,size=1m,bs=4096": 4096} {
+		n, err := parseExport(dir + s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, _, err := control.OpenStore(n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +47,31 @@ func TestOpenExport(t *testing.T) {
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestExportPaths: the namespace has the path from the root, by way of the file system.
+func TestExportPaths(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700), os.Symlink("a/b", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for s, want := range map[string]string{
+		"disk.img": "/disk.img", "./disk.img": "/disk.img", "link/disk.img": "/link/disk.img", "link/../disk.img": "/a/disk.img",
+		dir + "//disk.img": "/disk.img", "a/../none/x": "/none/x",
+	} {
+		n, err := parseExport(s)
+		if err != nil || string(n.Path()) != dir+want {
+			t.Errorf("%s is %v, %v, want %s", s, n.Path(), err, dir+want)
+		}
+	}
+	n, err := parseExport("disk.img,resv=r")
+	if err != nil || string(n.Reservations) != dir+"/r" {
+		t.Errorf("reservations at %v, %v", n, err)
 	}
 }
 
@@ -95,13 +97,13 @@ func TestExportInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if store, err := e.open(zap.NewNop()); err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "force") {
+	if store, _, err := control.OpenStore(e); err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "force") {
 		t.Errorf("open: %v, %v", store, err)
 	}
 	if e, err = parseExport(path + ",force"); err != nil {
 		t.Fatal(err)
 	}
-	store, err := e.open(zap.NewNop())
+	store, _, err := control.OpenStore(e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,25 +2,28 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"net/netip"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// An opener opens the devices of a target that follows a file. It belongs to whoever
+// An opener opens the devices of a target. It belongs to whoever
 // has the target's manager locked.
 type opener struct {
 	transport string
-	provider  providerConfig
+	provider  provider.Config
 	polling   nvmeof.Polling
 	log       *zap.Logger
-	device    func(transport string, addr netip.Addr, cfg providerConfig) (rdmatransport.Device, error)
+	device    func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error)
 	chosen    map[located]string // transports; a device that is away for a while stays the choice
 }
 
@@ -30,15 +33,15 @@ type located struct {
 	config.Transport
 }
 
-func newOpener(f *configFlags, doc *config.Document, log *zap.Logger) *opener {
-	polling, _ := parsePolling(cmp.Or(string(doc.Limits.Polling), "auto")) // checked as it was read
-	o := &opener{polling: polling, transport: string(doc.Transport), log: log, device: f.device, chosen: map[located]string{},
-		provider: providerConfig{
+func newOpener(device func(string, netip.Addr, provider.Config) (rdmatransport.Device, error), doc *config.Document, log *zap.Logger) *opener {
+	polling, _ := processors.ParsePolling(cmp.Or(string(doc.Limits.Polling), "auto")) // checked as it was read
+	o := &opener{polling: polling, transport: string(doc.Transport), log: log, device: device, chosen: map[located]string{},
+		provider: provider.Config{
 			Shards: shardsOf(doc), AckTimeout: time.Duration(doc.Limits.AckTimeout), ReceiveBuffer: int(doc.Limits.ReceiveBuffer), Congestion: doc.Congestion,
 			Warn: func(w string) { log.Warn(w) },
 		}}
 	if o.device == nil {
-		o.device = openProvider
+		o.device = provider.Open
 	}
 	return o
 }
@@ -52,20 +55,20 @@ func (o *opener) choose(a netip.Addr, own config.Transport) string {
 	name, why := cmp.Or(string(own), o.transport), "the configuration says so"
 	switch name {
 	case "":
-		name, why = transportSoftroce, "it is the default"
-	case transportAuto:
-		name, why = chooseTransport(a)
+		name, why = provider.Softroce, "it is the default"
+	case provider.Auto:
+		name, why = provider.Choose(a)
 	}
 	o.log.Info("transport", zap.String("name", name), zap.String("why", why), zap.Stringer("address", a))
 	o.chosen[at] = name
-	needProcessors(len(o.chosen)*o.provider.Shards, o.polling)
+	processors.Need(len(o.chosen)*o.provider.Shards, o.polling)
 	return name
 }
 
 // owner names the device of an address. One of softroce has one address, and is never that
 // of verbs, whose device may be away.
 func (o *opener) owner(a netip.Addr, own config.Transport) string {
-	if o.choose(a, own) != transportVerbs {
+	if o.choose(a, own) != provider.Verbs {
 		return a.String()
 	}
 	name, err := verbs.Owner(a)
@@ -78,7 +81,7 @@ func (o *opener) owner(a netip.Addr, own config.Transport) string {
 // serves reports whether an address of a wildcard can be had: with verbs, whether it belongs
 // to an RDMA device.
 func (o *opener) serves(a netip.Addr, own config.Transport) bool {
-	if cmp.Or(string(own), o.transport) != transportVerbs {
+	if cmp.Or(string(own), o.transport) != provider.Verbs {
 		return true
 	}
 	_, err := verbs.Owner(a)
@@ -89,5 +92,10 @@ func (o *opener) open(a netip.Addr, own config.Transport) (rdmatransport.Device,
 	return o.device(o.choose(a, own), a, o.provider)
 }
 
+// deviceMayCome reports whether an error is one of a device that is not there now.
+func deviceMayCome(err error) bool {
+	return errors.Is(err, rdmatransport.ErrDeviceLost) || errors.As(err, new(*verbs.NoDeviceError))
+}
+
 // closing is told of a device that is about to be closed.
-func (o *opener) closing(dev rdmatransport.Device) { logCounters(dev, o.log) }
+func (o *opener) closing(dev rdmatransport.Device) { provider.LogCounters(dev, o.log) }

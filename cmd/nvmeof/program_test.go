@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"testing"
@@ -34,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 	state, err := os.MkdirTemp("", "state")
 	if err == nil {
-		err = os.Setenv("XDG_STATE_HOME", state)
+		err = errors.Join(os.Setenv("XDG_STATE_HOME", state), os.Setenv("NVMEOF_SOCKET", filepath.Join(state, "target.sock")))
 	}
 	if err != nil {
 		panic(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rdmatools"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -67,11 +68,10 @@ func (d *rdmaDevices) here(ctx context.Context, own string, say io.Writer) (neti
 			return addr, err
 		}
 	}
-	all, err := machineAddresses()
+	all, err := control.MachineAddresses()
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	all = slices.DeleteFunc(all, func(a netip.Addr) bool { return !reachable(a) })
 	slices.SortStableFunc(all, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // IPv4 first
 	switch len(all) {
 	case 0:

@@ -70,7 +70,7 @@ func TestOrderlyEnd(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	s.end(t)
 	log := s.errOut.String()
-	if strings.Contains(log, "device was removed") || !strings.Contains(log, `"listener removed"`) || !strings.Contains(log, `"why":"target is shutting down"`) {
+	if strings.Contains(log, "device was removed") || strings.Contains(log, "lost") || !strings.Contains(log, `"msg":"stopping"`) || !strings.Contains(log, `"msg":"counters"`) {
 		t.Errorf("the log has\n%s", log)
 	}
 }

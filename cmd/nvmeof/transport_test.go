@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,13 +20,13 @@ import (
 // refused where it is written.
 func TestAckTimeout(t *testing.T) {
 	var got provider.Config
-	f := &configFlags{device: func(_ string, _ netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
+	device := func(_ string, _ netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
 		got = cfg
 		return nil, nil
-	}}
+	}
 	doc := &config.Document{}
 	doc.Limits.AckTimeout, doc.Limits.Shards = config.Duration(30*time.Millisecond), 3
-	if _, err := newOpener(f, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
+	if _, err := newOpener(device, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
 		t.Fatal(err)
 	}
 	if got.AckTimeout != 30*time.Millisecond || got.Shards != 3 {
@@ -42,15 +40,15 @@ func TestAckTimeout(t *testing.T) {
 // its own, and nonsense on a command line is refused where it is written.
 func TestCongestion(t *testing.T) {
 	var got provider.Config
-	f := &configFlags{device: func(_ string, _ netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
+	device := func(_ string, _ netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
 		got = cfg
 		return nil, nil
-	}}
+	}
 	doc, _, err := config.Parse("f", []byte("version: 1\ncongestion: {no-ecn: true, min-rate: 8Mbit}\nlisteners: [{id: 1, address: 127.0.0.1}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newOpener(f, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
+	if _, err := newOpener(device, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
 		t.Fatal(err)
 	}
 	if !got.Congestion.NoECN || got.Congestion.MinRate != 8e6 {
@@ -71,7 +69,8 @@ func TestCongestion(t *testing.T) {
 func TestTransportOfListener(t *testing.T) {
 	addrs := []string{loopbackAddress(), loopbackAddress(), loopbackAddress()}
 	opened := make(chan string, 1000)
-	f := &configFlags{socket: filepath.Join(t.TempDir(), "socket"), file: filepath.Join(t.TempDir(), "target.yaml"),
+	out := newOutput()
+	f := &daemon{socket: filepath.Join(t.TempDir(), "socket"), log: zap.NewNop(), out: out, errOut: out,
 		device: func(transport string, a netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
 			opened <- transport + " at " + a.String()
 			if transport == provider.Verbs {
@@ -80,13 +79,11 @@ func TestTransportOfListener(t *testing.T) {
 			return provider.Open(transport, a, cfg)
 		}}
 	text := fmt.Sprintf("version: 1\ntransport: verbs\nlimits: {shards: 1}\nlisteners:\n- {id: 1, address: %s, transport: softroce}\n- {id: 2, address: %s}\n- {id: 3, address: %s, transport: auto}\n", addrs[0], addrs[1], addrs[2])
-	if err := os.WriteFile(f.file, []byte(text), 0o600); err != nil {
+	var err error
+	if f.doc, _, err = config.Parse("f", []byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	out := newOutput()
-	go func() { ended <- runConfigured(ctx, f, zap.NewNop(), out, out) }() // at stop
+	f.start(t)
 	out.await(t, "controlled at")
 	for _, want := range []string{"softroce at " + addrs[0], "verbs at " + addrs[1], "softroce at " + addrs[2]} {
 		if got := <-opened; got != want {
@@ -97,8 +94,4 @@ func TestTransportOfListener(t *testing.T) {
 	command(t, "listener", "set", "1", "--transport", "verbs", "--socket", f.socket).want(t, exitFailed, "no RDMA device")
 	command(t, "listener", "set", "2", "--transport", "softroce", "--socket", f.socket).want(t, 0, "comes back with another transport")
 	command(t, "ls", "--socket", f.socket).want(t, 0, addrs[0]+":4420 (softroce)\n", addrs[1]+":4420 (softroce)\n")
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }

@@ -45,19 +45,9 @@ func ParseCongestion(s string) (c Congestion, err error) {
 	for part := range strings.SplitSeq(s, ",") {
 		name, value, given := strings.Cut(part, "=")
 		v := &node{kind: kindText, text: value}
-		at := slices.IndexFunc(fields, func(f fieldInfo) bool { return f.name == name })
-		if at >= 0 {
-			switch _, kind := Describe(c, name); {
-			case kind == reflect.Bool:
-				v.kind = kindBool
-				if !given {
-					v.text = "true"
-				}
-				if v.text != "true" && v.text != "false" {
-					return c, fmt.Errorf("%s: is %s, want true or false", name, nvmeof.Printable(value))
-				}
-			case kind == reflect.Int:
-				v.kind = kindNumber
+		if at := slices.IndexFunc(fields, func(f fieldInfo) bool { return f.name == name }); at >= 0 {
+			if v, err = textNode(reflect.TypeFor[Congestion]().Field(fields[at].index).Type, value, given); err != nil {
+				return c, fmt.Errorf("%s: %w", name, err)
 			}
 		}
 		n.fields = append(n.fields, field{name: name, value: v})

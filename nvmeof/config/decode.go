@@ -31,6 +31,7 @@ type fieldInfo struct {
 	def      string // the default, where it is a constant
 	min, max string
 	oneof    []string
+	short    string // its name in --export, where that is another
 }
 
 // fieldsOf lists the fields of a structure in their order.
@@ -43,7 +44,7 @@ func fieldsOf(t reflect.Type) (out []fieldInfo) {
 		}
 		out = append(out, fieldInfo{
 			index: i, name: name, need: tag.Get("need") == "yes", doc: tag.Get("doc"),
-			def: tag.Get("default"), min: tag.Get("min"), max: tag.Get("max"), oneof: strings.Fields(tag.Get("oneof")),
+			def: tag.Get("default"), min: tag.Get("min"), max: tag.Get("max"), oneof: strings.Fields(tag.Get("oneof")), short: tag.Get("export"),
 		})
 	}
 	return out
@@ -190,16 +191,24 @@ func (d *decoder) number(n *node, to reflect.Value, path string, tags fieldInfo)
 	}
 	i, err := strconv.ParseInt(n.text, 10, 64)
 	if err != nil {
-		d.fail(n.at, path, nvmeof.Printable(n.text)+" is not a whole number in decimal digits", "")
+		d.fail(n.at, path, nvmeof.Printable(n.text)+" is not a whole number in decimal digits", few(tags))
 		return
 	}
 	if len(tags.oneof) > 0 && !slices.Contains(tags.oneof, n.text) {
-		d.fail(n.at, path, fmt.Sprintf("%d is not possible", i), "it is "+strings.Join(tags.oneof, " or "))
+		d.fail(n.at, path, fmt.Sprintf("%d is not possible", i), few(tags))
 		return
 	}
 	if d.bounds(n, i, path, tags, func(n int64) string { return strconv.FormatInt(n, 10) }) {
 		to.SetInt(i)
 	}
+}
+
+// few says what a number can be, where that is one of a few.
+func few(tags fieldInfo) string {
+	if len(tags.oneof) == 0 {
+		return ""
+	}
+	return "it is " + strings.Join(tags.oneof, " or ")
 }
 
 // bounds checks a number by its tags.

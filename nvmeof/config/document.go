@@ -101,7 +101,7 @@ type Namespace struct {
 	File               *File   `json:"file,omitempty" doc:"A regular file."`
 	Block              *Block  `json:"block,omitempty" doc:"A block device."`
 	Memory             *Memory `json:"memory,omitempty" doc:"Memory, which is lost when the target ends."`
-	BlockSize          int     `json:"block-size,omitzero" oneof:"512 4096" doc:"Logical block size in bytes, 512 or 4096. Default: 512, or the device's own."`
+	BlockSize          int     `json:"block-size,omitzero" export:"bs" oneof:"512 4096" doc:"Logical block size in bytes, 512 or 4096. Default: 512, or the device's own."`
 	ReadOnly           bool    `json:"read-only,omitzero" default:"false" doc:"No host may write. Default false."`
 	Shared             bool    `json:"shared,omitzero" default:"false" doc:"Other namespaces may have the same file or device, if they are shared too. Default false."`
 	UUID               UUID    `json:"uuid,omitzero" doc:"Identifies the namespace for good. Default: derived from the subsystem's name, the nsid and the path, and of a file that the target created from a mark in it; of memory another at each start."`
@@ -110,14 +110,14 @@ type Namespace struct {
 	ANAGroup           int     `json:"ana-group,omitzero" default:"1" min:"1" max:"128" doc:"ANA group. Default 1."`
 	RefuseReservations bool    `json:"refuse-reservations,omitzero" default:"false" doc:"Hosts cannot reserve the namespace. Default false."`
 	// Reservations of a volume that several namespaces share are those of the first.
-	Reservations Path `json:"reservations,omitzero" doc:"Absolute path of a file in which the reservations of hosts survive a restart. Default: they do not."`
+	Reservations Path `json:"reservations,omitzero" export:"resv" doc:"Absolute path of a file in which the reservations of hosts survive a restart. Default: they do not."`
 }
 
 // A File is a regular file that is exported.
 type File struct {
 	Path     Path   `json:"path" need:"yes" doc:"Absolute path."`
 	Size     Size   `json:"size,omitzero" doc:"Create a missing file, extend a smaller one; a larger one is as large as it is. A start does the first once: later hosts may know what the file had, and the namespace waits for it, also where it is shorter than it was. Default: the file must exist, its size counts."`
-	ReadOnly bool   `json:"read-only,omitzero" default:"false" doc:"Open the file for reading only. Default false."`
+	ReadOnly bool   `json:"read-only,omitzero" export:"ro" default:"false" doc:"Open the file for reading only. Default false."`
 	Buffered bool   `json:"buffered,omitzero" default:"false" doc:"Go through the page cache. Default false."`
 	Thin     bool   `json:"thin,omitzero" default:"false" doc:"Do not preallocate, and give back what hosts deallocate. Default false."`
 	Force    bool   `json:"force,omitzero" default:"false" doc:"Open a file that a virtual machine, a loop device or another target has, whose content is then destroyed by one of the two. Default false."`
@@ -127,7 +127,7 @@ type File struct {
 // A Block is a block device that is exported.
 type Block struct {
 	Path     Path   `json:"path" need:"yes" doc:"Absolute path of the device."`
-	ReadOnly bool   `json:"read-only,omitzero" default:"false" doc:"Open the device for reading only. Default false."`
+	ReadOnly bool   `json:"read-only,omitzero" export:"ro" default:"false" doc:"Open the device for reading only. Default false."`
 	Buffered bool   `json:"buffered,omitzero" default:"false" doc:"Go through the page cache. Default false."`
 	Force    bool   `json:"force,omitzero" default:"false" doc:"Open a device that is mounted or in use otherwise, whose content is then destroyed by one of the two. Default false."`
 	Engine   Engine `json:"engine,omitzero" default:"auto" doc:"auto, uring or threads. Default auto."`

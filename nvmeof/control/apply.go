@@ -121,7 +121,7 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 	return m.target.Change(func() error {
 		for i, c := range changes {
 			if err := m.step(c, o); err != nil {
-				return &StepError{c, err, m.undo(changes[:i], waited)}
+				return &StepError{Step: c, Err: err, Undo: m.undo(changes[:i], waited)}
 			}
 		}
 		return nil
@@ -213,7 +213,7 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 			_, err = m.hostConfig(now)
 		}
 		if err != nil && !(o.Wait && absent(err)) {
-			return &StepError{Step: c, Err: advise(c, err)}
+			return &StepError{Step: c, Err: err, advice: advise(c, err)}
 		}
 	}
 	return nil
@@ -249,18 +249,18 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 			_, err = m.hostConfig(now)
 		}
 		if err != nil && !o.Wait {
-			return &StepError{Step: c, Err: advise(c, err)}
+			return &StepError{Step: c, Err: err, advice: advise(c, err)}
 		}
 	}
 	return nil
 }
 
 // advise says what to do about an error.
-func advise(c config.Change, err error) error {
+func advise(c config.Change, err error) string {
 	if n, ok := c.New.(*config.Namespace); ok && n.File != nil && n.File.Size == 0 && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: a size in the configuration creates it (size: 10GiB)", err)
+		return ": a size in the configuration creates it (size: 10GiB)"
 	}
-	return err
+	return ""
 }
 
 // undo takes steps back, the last one first, and goes on where one fails.

@@ -11,31 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 )
-
-// DefaultSocket is where a target is served and looked for unless somebody says
-// otherwise: NVMEOF_SOCKET, else what systemd made for the service, else
-// /run/nvmeof/target.sock for root and the user's own folder for others.
-func DefaultSocket(getenv func(string) string, uid int) string {
-	const name = "target.sock"
-	if path := getenv("NVMEOF_SOCKET"); path != "" {
-		return path
-	}
-	if dir := getenv("RUNTIME_DIRECTORY"); dir != "" {
-		return filepath.Join(dir, name)
-	}
-	if dir := getenv("XDG_RUNTIME_DIR"); dir != "" && uid != 0 {
-		return filepath.Join(dir, "nvmeof", name)
-	}
-	if home := getenv("HOME"); home != "" && uid != 0 {
-		return filepath.Join(home, ".local", "state", "nvmeof", name)
-	}
-	return "/run/nvmeof/" + name
-}
 
 // A ConnectError is a target that was not reached.
 type ConnectError struct {
@@ -46,7 +25,7 @@ type ConnectError struct {
 func (e *ConnectError) Error() string {
 	switch {
 	case errors.Is(e.Err, fs.ErrNotExist), errors.Is(e.Err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("no target is served at %s: is one running with --config, and is this its socket (--socket)?", e.Path)
+		return fmt.Sprintf("no target is served at %s: is one running, and is this its socket (--socket)?", e.Path)
 	case errors.Is(e.Err, fs.ErrPermission):
 		return fmt.Sprintf("%s belongs to another user: run this as root, or as the target's user", e.Path)
 	}

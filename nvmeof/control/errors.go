@@ -14,10 +14,12 @@ type StepError struct {
 	Step config.Change
 	Err  error
 	Undo error // what could not be undone; nil: all is as before
+
+	advice string
 }
 
 func (e *StepError) Error() string {
-	text := fmt.Sprintf("%v: %v", e.Step, e.Err)
+	text := fmt.Sprintf("%v: %v%s", e.Step, e.Err, e.advice)
 	if e.Undo != nil {
 		return text + "; and what had been done could not all be undone: " + e.Undo.Error()
 	}

@@ -81,7 +81,7 @@ func foreseeStore(n *config.Namespace) error {
 			return nil // it gets its size
 		}
 	}
-	store, _, err := openStore(&asItIs)
+	store, _, err := OpenStore(&asItIs)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,9 @@ type Config struct {
 	// Listening is told of each address at which hosts can connect from now on, with the
 	// identifier of its listener in the document.
 	Listening func(listener int, at netip.AddrPort)
+	// Names are other names of files and devices, from which the UUIDs follow of namespaces that
+	// have none in the document: those by which they were exported before.
+	Names map[config.Path]string
 	// Closing is told of a device that is about to be closed, while it still works.
 	Closing func(rdmatransport.Device)
 	// Settings has the settings with which the target was made (see TakeSettings), and
@@ -106,7 +109,7 @@ func New(cfg Config) *Manager {
 		cfg.Addresses = MachineAddresses
 	}
 	if cfg.Open == nil {
-		cfg.Open = openStore
+		cfg.Open = OpenStore
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),

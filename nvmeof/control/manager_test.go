@@ -340,7 +340,7 @@ func TestShared(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Open = func(n *config.Namespace) (backend.Store, []string, error) {
 			opened++
-			return openStore(n)
+			return OpenStore(n)
 		}
 	})
 	const text = "version: 1\nlisteners: [{id: 1, address: \"ADDR\"}]\nsubsystems:\n"

@@ -23,7 +23,7 @@ const waitForHost = 20 * time.Second
 func opens(before func(*config.Namespace)) func(*config.Namespace) (backend.Store, []string, error) {
 	return func(n *config.Namespace) (backend.Store, []string, error) {
 		before(n)
-		return openStore(n)
+		return OpenStore(n)
 	}
 }
 

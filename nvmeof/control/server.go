@@ -27,6 +27,7 @@ import (
 const (
 	maxBody        = 4 << 20
 	maxConnections = 128 // more wait in the socket's backlog
+	maxSocketPath  = 107 // unix(7), without the zero byte
 )
 
 // A Socket is where a Manager's API is to be served. Nobody else has it.
@@ -57,6 +58,9 @@ func Listen(path string) (*Socket, error) {
 	s.id, _ = os.Lstat(path)
 	return s, nil
 }
+
+// Path is where the socket is.
+func (s *Socket) Path() string { return s.path }
 
 // Close ends the socket and removes it, if it is ours yet. A server that has it closes it.
 func (s *Socket) Close() error {
@@ -99,7 +103,18 @@ func (s *Server) Close() error {
 // listenUnix makes a socket that at no time anybody else could have opened: in a
 // folder of our own, from which it is moved.
 func listenUnix(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("%s has %d characters, and a socket's path %d at most", path, len(path), maxSocketPath)
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX); err != nil { // of two that start, one is the first
 		return nil, err
 	}
 	if err := clearStale(path); err != nil {
@@ -125,6 +140,13 @@ func listenUnix(path string) (net.Listener, error) {
 	return l, nil
 }
 
+// A TakenError says that another target has the socket.
+type TakenError struct{ Path string }
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("another target is served at %s; stop it, or give another path", e.Path)
+}
+
 // clearStale removes a socket that nobody serves.
 func clearStale(path string) error {
 	info, err := os.Lstat(path)
@@ -139,7 +161,7 @@ func clearStale(path string) error {
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
 		_ = c.Close()
-		return fmt.Errorf("another target is served at %s; stop it, or give another path", path)
+		return &TakenError{path}
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -199,6 +200,13 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn config.NQN, n *config.Na
 	store, err := m.stores.acquire(nqn, n)
 	if err != nil {
 		return err
+	}
+	if name, other := m.cfg.Names[n.Path()]; other && n.UUID == (config.UUID{}) {
+		var mark []byte
+		if s, ok := store.(backend.Marked); ok {
+			mark = s.Mark()
+		}
+		n.UUID = config.DefaultUUID(nqn, n.NSID, name, mark)
 	}
 	c := m.namespaceConfig(nqn, n)
 	c.Store, c.UUID = store, uuid.UUID(n.UUID) // or what follows from the store's mark

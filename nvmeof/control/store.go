@@ -18,8 +18,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// openStore opens what a namespace exports.
-func openStore(n *config.Namespace) (backend.Store, []string, error) {
+// OpenStore opens what a namespace exports, and has sentences about it for the administrator.
+func OpenStore(n *config.Namespace) (backend.Store, []string, error) {
 	switch {
 	case n.Memory != nil:
 		s, err := memory.New(memory.Config{Size: int64(n.Memory.Size), BlockSize: cmp.Or(n.BlockSize, 512)})
@@ -42,16 +42,12 @@ func openStore(n *config.Namespace) (backend.Store, []string, error) {
 	return s, s.Notes(), nil
 }
 
+// options are those of a target's store with that engine. The target binds its loops to
+// their threads for it, but not with a single processor, where they sleep whenever they have
+// nothing to do: bound ones do not do that well.
 func options(e config.Engine) file.Options {
 	engine, _ := file.ParseEngine(cmp.Or(string(e), "auto")) // checked as it was read
-	return DiskOptions(engine)
-}
-
-// DiskOptions are those of a target's store with that engine. The target binds its loops
-// to their threads for it, but not with a single processor, where they sleep whenever they
-// have nothing to do: bound ones do not do that well.
-func DiskOptions(e file.Engine) file.Options {
-	return file.Options{Engine: e, LockedThreads: runtime.NumCPU() > 1}
+	return file.Options{Engine: engine, LockedThreads: runtime.NumCPU() > 1}
 }
 
 // absent reports whether an error says that a file, a device or an address is not

@@ -80,7 +80,6 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/nbd":                         1, // the loop
 	"nvmeof/target":                      6, // connections; freeing queues; keys; stores; reservations; the end of a pause
 	"rdmatransport/softroce/floor":       2, // the other side
-	"cmd/nvmeof":                         3, // places where a target is to listen
 	"cmd/nvmeof/internal/attachcommand":  1, // a path that is awaited
 	"cmd/nvmeof/internal/connectcommand": 1, // following discovery records
 	"cmd/nvmeof/internal/hosts":          1, // silence of the other side

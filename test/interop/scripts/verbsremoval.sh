@@ -26,7 +26,7 @@ start)
   rdma link delete rxe0
   GOTRACEBACK=all setsid bash -c 'echo $$ >"$1"; exec nvmeof target --transport verbs --listen "$2" --nqn "$3" \
     --export mem:64MiB --allow-any-host' - "$pidfile" "$addr" "$nqn" </dev/null >"$log" 2>&1 &
-  within 60 grep -q 'trying again' "$log"
+  within 60 grep -q 'listener waits for its address' "$log"
   alive
   add
   opened >/run/verbstarget.files

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -18,10 +17,17 @@ func TestConfiguredDeviceReturns(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	t.Setenv("NVMEOF_SOCKET", socket)
 	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: "127.97.5.9"}}
-	ctx, stop := context.WithCancel(t.Context())
 	gone, opened := make(chan struct{}), 0
-	f := &configFlags{file: c.write(t, "target.yaml", testConfig), socket: socket}
-	f.device = func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
+	out, errOut := newOutput(), newOutput()
+	log, err := newLog("console", "info", errOut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{file: c.write(t, "target.yaml", testConfig), socket: socket, log: log, out: out, errOut: errOut}
+	if d.doc, err = readConfig(t.Context(), d.file, nil, errOut); err != nil {
+		t.Fatal(err)
+	}
+	d.device = func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
 		switch opened++; opened {
 		case 1:
 			d, err := provider.Open(transport, addr, cfg)
@@ -31,13 +37,7 @@ func TestConfiguredDeviceReturns(t *testing.T) {
 		}
 		return provider.Open(transport, addr, cfg)
 	}
-	out, errOut := newOutput(), newOutput()
-	log, err := newLog("console", "info", errOut)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- runConfigured(ctx, f, log, out, errOut) }()
+	d.start(t)
 	out.await(t, "nvme connect")
 	command(t, "namespace", "add", "3", "-n", testNQN, "--memory", "1MiB").want(t, 0)
 	close(gone)
@@ -48,9 +48,5 @@ func TestConfiguredDeviceReturns(t *testing.T) {
 	command(t, c.at("list")...).want(t, 0, "8.39  MB      4 KiB")
 	if !strings.Contains(errOut.String(), "listener waits for its address") {
 		t.Errorf("the log does not tell of the waiting:\n%s", errOut)
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }

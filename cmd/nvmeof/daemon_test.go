@@ -65,13 +65,13 @@ func (c *comingDevice) set(there bool) {
 	c.absent = !there
 }
 
-func (c *comingDevice) open(p *place) (rdmatransport.Device, error) {
+func (c *comingDevice) open(_ string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.absent {
-		return nil, &verbs.NoDeviceError{Addr: p.addrs[0].Addr()}
+		return nil, &verbs.NoDeviceError{Addr: addr}
 	}
-	dev, err := provider.Open(provider.Softroce, p.addrs[0].Addr(), provider.Config{Shards: 1, Warn: func(string) {}})
+	dev, err := provider.Open(provider.Softroce, addr, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -92,24 +92,46 @@ func (c *comingDevice) next() *losable {
 	return nil
 }
 
-// TestDeviceComesAndGoes: a target waits for a device that is not there, and serves
-// again when one that was lost has come back, with the same namespace and its data.
-func TestDeviceComesAndGoes(t *testing.T) {
-	const addr = "127.77.0.1"
-	f := &targetFlags{listen: []string{addr}, nqn: testNQN, exports: []string{"mem:1MiB"}, transport: provider.Verbs, shards: 1, allowAnyHost: true}
-	out, errOut := newOutput(), newOutput()
+// flagDaemon is a target of flags at an address, whose machine a test may replace.
+func flagDaemon(t *testing.T, f *targetFlags) (d *daemon, out, errOut *output) {
+	t.Helper()
+	f.nqn, f.shards, f.allowAnyHost, f.polling = testNQN, 1, true, "auto"
+	doc, err := f.document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, errOut = newOutput(), newOutput()
 	log, err := newLog("json", "info", errOut)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &comingDevice{t: t, errOut: errOut, opened: make(chan *losable, 10), absent: true}
-	s := &service{flags: f, log: log, out: out, device: c.open}
-	if err := s.open(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
+	return &daemon{doc: doc, flags: f, log: log, out: out, errOut: errOut}, out, errOut
+}
+
+// start runs it until the test ends, or until stop, which wants an orderly end.
+func (d *daemon) start(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx, []netip.AddrPort{netip.MustParseAddrPort(addr + ":4420")}) }()
+	go func() { ended <- d.run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// TestDeviceComesAndGoes: a target waits for a device that is not there, and serves
+// again when one that was lost has come back, with the same namespace and its data.
+func TestDeviceComesAndGoes(t *testing.T) {
+	const addr = "127.77.0.1"
+	s, out, errOut := flagDaemon(t, &targetFlags{listen: []string{addr}, exports: []string{"mem:1MiB"}, transport: provider.Verbs})
+	c := &comingDevice{t: t, errOut: errOut, opened: make(chan *losable, 10), absent: true}
+	s.device = c.open
+	stop := s.start(t)
 	errOut.await(t, "no RDMA device has the address "+addr)
 	c.set(true)
 	d := c.next()
@@ -132,9 +154,34 @@ func TestDeviceComesAndGoes(t *testing.T) {
 		t.Error("the data is not what was written")
 	}
 	stop()
-	if err := errors.Join(<-ended, s.close()); err != nil {
-		t.Error(err)
+	if n := strings.Count(out.String(), "nvme connect"); n != 1 {
+		t.Errorf("it tells %d times how to connect:\n%s", n, out)
 	}
+}
+
+// TestWildcard: --listen 0.0.0.0 is each address of the machine, of which hosts are told as
+// it comes.
+func TestWildcard(t *testing.T) {
+	first, second := netip.MustParseAddr(loopbackAddress()), netip.MustParseAddr(loopbackAddress())
+	s, out, _ := flagDaemon(t, &targetFlags{listen: []string{"0.0.0.0"}, exports: []string{"mem:1MiB"}, transport: provider.Softroce})
+	var mu sync.Mutex
+	has := []netip.Addr{first}
+	s.addresses = func() ([]netip.Addr, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(has), nil
+	}
+	s.start(t)
+	out.await(t, "nvme connect -t rdma -a "+first.String())
+	command(t, "list", "-t", "rdma", "-a", first.String()).want(t, 0, "1.05  MB")
+	command(t, "ls").want(t, 0, "    1 0.0.0.0:4420\n      "+first.String()+":4420\n")
+	mu.Lock()
+	has = append(has, second)
+	mu.Unlock()
+	out.await(t, "nvme connect -t rdma -a "+second.String())
+	command(t, "discover", "-t", "rdma", "-a", second.String()).want(t, 0, "traddr:  "+first.String()+"\n", "traddr:  "+second.String()+"\n", "Records 3")
+	command(t, "listener", "list").want(t, 0, "0.0.0.0:4420")
+	command(t, "listener", "remove", "1").want(t, 0)
 }
 
 // TestSeveralAddresses: they are ways to one subsystem, whose controllers have
@@ -168,61 +215,4 @@ func TestSeveralAddresses(t *testing.T) {
 	}
 	command(t, "target", "--listen", second, "--listen", second, "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host").
 		want(t, exitUsage, "there twice")
-}
-
-// TestWildcard: which places the addresses of a machine make.
-func TestWildcard(t *testing.T) {
-	addrs := []string{"127.0.0.1", "::1", "192.0.2.1", "192.0.2.2", "198.51.100.7", "2001:db8::1", "fe80::1"}
-	owners := map[string]string{"192.0.2.1": "rxe0", "192.0.2.2": "rxe0", "2001:db8::1": "rxe0"}
-	all := func() (out []netip.Addr, _ error) {
-		for _, a := range addrs {
-			out = append(out, netip.MustParseAddr(a))
-		}
-		return out, nil
-	}
-	owner := func(a netip.Addr) (string, error) {
-		if o := owners[a.String()]; o != "" {
-			return o, nil
-		}
-		return "", errors.New("no RDMA device")
-	}
-	for _, c := range []struct {
-		at, transport, served string
-		want                  []string
-	}{
-		{"0.0.0.0:4420", "auto", "", []string{"verbs 192.0.2.1:4420 192.0.2.2:4420", "softroce 198.51.100.7:4420"}},
-		{"0.0.0.0:4420", "verbs", "", []string{"verbs 192.0.2.1:4420 192.0.2.2:4420"}},
-		{"0.0.0.0:7", "softroce", "192.0.2.2", []string{"softroce 192.0.2.1:7", "softroce 198.51.100.7:7"}},
-		{"[::]:4420", "auto", "", []string{"verbs [2001:db8::1]:4420"}},
-		{"[::]:4420", "auto", "2001:db8::1", nil},
-	} {
-		w := &wildcard{
-			service: &service{flags: &targetFlags{transport: c.transport}}, at: netip.MustParseAddrPort(c.at), served: map[netip.Addr]bool{}, rdma: map[netip.Addr]bool{},
-		}
-		if c.served != "" {
-			w.served[netip.MustParseAddr(c.served)] = true
-		}
-		places, err := w.scan(all, owner)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, p := range places {
-			line := p.transport
-			for _, a := range p.addrs {
-				line += " " + a.String()
-			}
-			got = append(got, line)
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s with %s, %q served: %q, want %q", c.at, c.transport, c.served, got, c.want)
-		}
-		away := func(netip.Addr) (string, error) { return "", errors.New("no RDMA device") }
-		places, _ = w.scan(all, away)
-		for _, p := range places {
-			if c.transport == "auto" && owners[p.addrs[0].Addr().String()] != "" {
-				t.Errorf("%v becomes an address of %s while its RDMA device is away", p.addrs[0], p.transport)
-			}
-		}
-	}
 }

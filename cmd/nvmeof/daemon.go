@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// noSocket is the --socket of a target that is not to be controlled.
+const noSocket = "none"
+
+// A daemon is a target in progress: it serves a document, from a file or made of flags.
+type daemon struct {
+	doc    *config.Document
+	file   string       // where the document is from, or
+	flags  *targetFlags // what made it
+	names  map[config.Path]string
+	socket string // where to be controlled, or noSocket; empty: where a target of flags finds room
+	log    *zap.Logger
+	out    io.Writer
+	errOut io.Writer
+
+	// What tests put in the place of the machine's.
+	device    func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error)
+	addresses func() ([]netip.Addr, error)
+
+	announced []netip.AddrPort // belongs to the manager's mutex
+}
+
+// run serves until ctx ends.
+func (d *daemon) run(ctx context.Context) (err error) {
+	socket, err := d.takeSocket()
+	if err != nil {
+		return err
+	}
+	if socket != nil {
+		defer func() { err = errors.Join(err, socket.Close()) }()
+	}
+	t, err := newConfigured(d.file, d.doc, d.log)
+	if err != nil {
+		return err
+	}
+	o := newOpener(d.device, d.doc, d.log)
+	c := control.Config{Target: t, Settings: d.doc, Log: d.log, File: d.file, Names: d.names,
+		Device: o.open, Owner: o.owner, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: d.addresses}
+	first := control.Options{Wait: true}
+	if d.flags == nil {
+		c.State = stateDir()
+	} else { // what is wrong with the exports of flags ends the target
+		first = control.Options{WaitDevice: true}
+		c.Listening = d.announce
+	}
+	m := control.New(c)
+	defer func() {
+		d.log.Info("authentications", zap.Any("counters", t.AuthCounts()))
+		err = errors.Join(err, m.Close())
+	}()
+	defer signals.On(unix.SIGHUP, func() { // harmless too while it waits for its devices
+		if _, err := m.RereadKeys(); err != nil {
+			d.log.Error("keys", zap.Error(err))
+		}
+	})()
+	if d.flags != nil && socket != nil {
+		fmt.Fprintf(d.out, "controlled at %s\n", socket.Path())
+	}
+	if _, err := m.Apply(d.doc, first); err != nil {
+		if d.flags != nil {
+			err = d.flags.explain(err)
+		}
+		return err
+	}
+	if socket != nil {
+		defer control.Serve(m, socket).Close()
+	}
+	if d.flags == nil {
+		d.announceAll(m, socket)
+	}
+	systemd.Notify("READY=1")
+	<-ctx.Done()
+	d.log.Info("stopping")
+	systemd.Notify("STOPPING=1")
+	return nil
+}
+
+// takeSocket takes the control socket before anything is begun: whoever starts a second
+// target by mistake finds nothing changed. It is nil where there is to be none. A target of
+// flags, which is nobody's only one, takes one of its own where there is another's.
+func (d *daemon) takeSocket() (*control.Socket, error) {
+	switch {
+	case d.socket == noSocket:
+		return nil, nil
+	case d.socket != "":
+		return control.Listen(d.socket)
+	}
+	socket, err := control.ListenBeside(os.Getenv, os.Getuid(), d.doc.Listeners[0].Address.String())
+	if err != nil {
+		fmt.Fprintf(d.errOut, "warning: this target cannot be controlled: %v; --socket PATH gives another place, --socket %s none\n", err, noSocket)
+		return nil, nil
+	}
+	return socket, nil
+}
+
+// announce tells once how a Linux host gets to an address of a target of flags.
+func (d *daemon) announce(_ int, at netip.AddrPort) {
+	if slices.Contains(d.announced, at) {
+		return
+	}
+	d.announced = append(d.announced, at)
+	s := d.doc.Subsystems[0]
+	fmt.Fprintf(d.out, "serving %d namespace(s) of %s on %v\n", len(s.Namespaces), s.NQN, at)
+	fmt.Fprintf(d.out, "on a Linux host: %s\n", nvmecli.ConnectLine(at, string(s.NQN)))
+}
+
+// maxAnnounced is how many subsystems are told of.
+const maxAnnounced = 10
+
+// announceAll tells how Linux hosts get to what a file describes.
+func (d *daemon) announceAll(m *control.Manager, socket *control.Socket) {
+	if socket != nil {
+		fmt.Fprintf(d.out, "controlled at %s\n", socket.Path())
+	}
+	doc, everywhere := m.Document(), m.Status().Addresses
+	for i, s := range doc.Subsystems {
+		if i == maxAnnounced {
+			fmt.Fprintf(d.out, "and %d more: nvmeof ls\n", len(doc.Subsystems)-i)
+			return
+		}
+		fmt.Fprintf(d.out, "serving %d namespace(s) of %s\n", len(s.Namespaces), s.NQN)
+		var at []netip.AddrPort
+		for _, l := range doc.Listeners {
+			if s.On(l.ID) && !l.Wildcard() {
+				at = append(at, l.Address.AddrPort)
+			}
+		}
+		for _, a := range everywhere {
+			if s.On(a.Listener) {
+				at = append(at, netip.MustParseAddrPort(a.Address))
+			}
+		}
+		for _, a := range at {
+			fmt.Fprintf(d.out, "on a Linux host: %s\n", nvmecli.ConnectLine(a, string(s.NQN)))
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+const (
+	exportHelp    = `mem:SIZE, a file's PATH or a block device, then options after commas: bs=512 or bs=4096 (block size; default 512, or the device's own), size=SIZE (create or extend the file), ro, buffered, thin, force (what is in use), resv=FILE (keeps reservations), and what else a namespace has in a configuration (uuid=UUID, ana-group=2; see nvmeof target schema)`
+	allowHostHelp = `NQN of a host that may connect, then options after commas: dhchap-key-file=PATH (the host must know that key), dhchap-ctrl-key-file=PATH (the target's own), dhchap-hash=NAME, dhchap-dhgroup=NAME; keys are read again on SIGHUP`
+)
+
+// A sizeFlag is a flag with a size; 0 is the default.
+type sizeFlag config.Size
+
+func (s *sizeFlag) Set(text string) error {
+	if text == "0" {
+		*s = 0
+		return nil
+	}
+	n, err := nvmeof.ParseSize(text)
+	*s = sizeFlag(n)
+	return err
+}
+
+func (s *sizeFlag) String() string { return config.Size(*s).String() }
+
+func (*sizeFlag) Type() string { return "size" }
+
+// document is what the flags say, as a file would say it. Nothing is begun yet.
+func (f *targetFlags) document() (*config.Document, error) {
+	switch {
+	case len(f.listen) == 0:
+		return nil, usage("--listen is missing: the address to serve on, as in --listen 192.0.2.1; or give --config FILE")
+	case f.nqn == "":
+		return nil, usage("--nqn is missing: the name of the subsystem, as in --nqn nqn.2026-11.org.example:disk")
+	case len(f.exports) == 0:
+		return nil, usage("--export is missing: what to serve, as in --export mem:1GiB or --export disk.img,size=10GiB")
+	case !provider.IsName(f.transport):
+		return nil, usage("--transport %s: want %s", f.transport, provider.Help)
+	case len(f.allowHosts) == 0 && !f.allowAnyHost:
+		return nil, usage("no host may connect: give --allow-host NQN (on a Linux host: cat /etc/nvme/hostnqn), or --allow-any-host")
+	case f.shards < 0 || f.shards > provider.MaxShards:
+		return nil, usage("--shards %d: at most %d", f.shards, provider.MaxShards)
+	}
+	if _, err := processors.ParsePolling(f.polling); err != nil {
+		return nil, err
+	}
+	doc := &config.Document{Version: config.Version, Congestion: f.congestion, Limits: config.Limits{
+		Shards: f.shards, Shared: f.shared, ReceiveBuffer: f.rcvbuf, AckTimeout: config.Duration(f.ackTimeout),
+	}}
+	if f.transport != provider.Softroce {
+		doc.Transport = config.Transport(f.transport)
+	}
+	if f.polling != "auto" {
+		doc.Limits.Polling = config.Polling(f.polling)
+	}
+	s := &config.Subsystem{NQN: config.NQN(f.nqn), AllowAnyHost: f.allowAnyHost}
+	doc.Subsystems = []*config.Subsystem{s}
+	var err error
+	if doc.Listeners, err = f.listeners(); err != nil {
+		return nil, err
+	}
+	for i, arg := range f.exports {
+		n, err := parseExport(arg)
+		if err != nil {
+			return nil, usage("--export: %v", err)
+		}
+		n.NSID = i + 1
+		s.Namespaces = append(s.Namespaces, n)
+	}
+	for _, arg := range f.allowHosts {
+		h, err := parseAllowHost(arg)
+		if err != nil {
+			return nil, usage("--allow-host: %v", err)
+		}
+		s.Hosts = slices.DeleteFunc(s.Hosts, func(o *config.Host) bool { return o.NQN == h.NQN }) // the last one counts
+		s.Hosts = append(s.Hosts, h)
+	}
+	_, _, err = config.Parse("", doc.JSON()) // what a file could not say is wrong here too
+	return doc, f.explain(err)
+}
+
+// parseExport reads a namespace as --export has it.
+func parseExport(arg string) (*config.Namespace, error) {
+	n, err := config.ParseExport(arg, config.Machine{IsDevice: isDevice, Abs: absolute})
+	if err != nil {
+		return nil, fmt.Errorf("export %q: %w", arg, err)
+	}
+	return n, nil
+}
+
+// listeners are what --listen names.
+func (f *targetFlags) listeners() (all []*config.Listener, err error) {
+	for i, s := range f.listen {
+		addr, err := nvmeof.ParseListen(s)
+		switch {
+		case err != nil:
+			return nil, usage("--listen: %v: give one of this machine's, as ip address shows them, or 0.0.0.0 or [::] for all", err)
+		case provider.LacksZone(addr.Addr()):
+			return nil, usage("--listen %v is link-local: name its interface, as in %v%%eth0", addr.Addr(), addr.Addr())
+		case slices.ContainsFunc(all, func(l *config.Listener) bool { return l.Address.AddrPort == addr }):
+			return nil, usage("--listen %v is there twice", addr)
+		}
+		all = append(all, &config.Listener{ID: i + 1, Address: config.Address{AddrPort: addr}})
+	}
+	return all, nil
+}
+
+// explain says what is wrong with the document in the words of the flags that made it.
+func (f *targetFlags) explain(err error) error {
+	var problems config.Problems
+	var step *control.StepError
+	switch {
+	case errors.As(err, &step):
+		switch now := step.Step.New.(type) {
+		case *config.Namespace:
+			return fmt.Errorf("--export %s: %w", f.exports[now.NSID-1], withSize(now, step.Err))
+		case *config.Host:
+			return fmt.Errorf("--allow-host: %w", step.Err)
+		}
+		return step.Err
+	case !errors.As(err, &problems):
+		return err
+	}
+	p := problems[0]
+	text := p.Text
+	if p.Fix != "" {
+		text += "; " + p.Fix
+	}
+	for _, x := range []struct {
+		path, flag string
+		args       []string
+	}{
+		{"subsystems[0].namespaces", "export", f.exports}, {"subsystems[0].hosts", "allow-host", nil}, {"subsystems[0]", "nqn", nil},
+		{"listeners", "listen", f.listen}, {"limits.shards", "shards", nil}, {"limits.shared-receives", "shared-receives", nil},
+		{"limits.receive-buffer", "rcvbuf", nil}, {"limits.ack-timeout", "ack-timeout", nil}, {"congestion", "congestion", nil},
+	} {
+		rest, is := strings.CutPrefix(p.Path, x.path)
+		if !is {
+			continue
+		}
+		var n int
+		if _, err := fmt.Sscanf(rest, "[%d]", &n); err == nil && n < len(x.args) {
+			return usage("--%s %s: %s", x.flag, x.args[n], text)
+		}
+		return usage("--%s: %s", x.flag, text)
+	}
+	return usageError{Err: problems}
+}
+
+// withSize says how a file that is missing is made.
+func withSize(n *config.Namespace, err error) error {
+	if n.File != nil && n.File.Size == 0 && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w, as in --export %s,size=1GiB", err, n.File.Path)
+	}
+	return err
+}
+
+// names are those of the exports that --export says otherwise than from the root: their UUIDs
+// follow from them, as hosts know them.
+func (f *targetFlags) names(doc *config.Document) map[config.Path]string {
+	names := map[config.Path]string{}
+	for i, n := range doc.Subsystems[0].Namespaces {
+		if said, _, _ := strings.Cut(f.exports[i], ","); n.Path() != "" && string(n.Path()) != said {
+			names[n.Path()] = said
+		}
+	}
+	return names
+}
+
+// absolute is a path from the root. After a symbolic link ".." is what the file system says
+// that it is.
+func absolute(path string) (string, error) {
+	folder, name := filepath.Split(path)
+	if slices.Contains(strings.Split(folder, "/"), "..") {
+		if real, err := filepath.EvalSymlinks(folder); err == nil {
+			path = filepath.Join(real, name)
+		}
+	}
+	return filepath.Abs(path)
+}
+
+// isDevice reports whether a path is a block device, or would be if it were there.
+func isDevice(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		path = filepath.Clean(path)
+		return strings.HasPrefix(path, "/dev/") && !strings.HasPrefix(path, "/dev/shm/")
+	}
+	return info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice
+}
+
+var allowHostOptions = []string{"dhchap-key-file", "dhchap-ctrl-key-file", "dhchap-hash", "dhchap-dhgroup"}
+
+// parseAllowHost reads "NQN,dhchap-key-file=PATH". A name may have commas itself.
+func parseAllowHost(s string) (*config.Host, error) {
+	nqn, options, keyed := strings.Cut(s, ",dhchap-")
+	n, err := nvmeof.AnyNQN(nqn)
+	if err != nil {
+		return nil, err
+	}
+	h := &config.Host{NQN: config.NQN(n)}
+	if !keyed {
+		return h, nil
+	}
+	for option := range strings.SplitSeq("dhchap-"+options, ",") {
+		if err := allowHostOption(h, option); err != nil {
+			return nil, fmt.Errorf("%s: %w", n, err)
+		}
+	}
+	if h.KeyFile == "" {
+		return nil, fmt.Errorf("%s: dhchap-key-file is missing, without which nothing is authenticated", n)
+	}
+	for _, k := range []config.KeyFile{h.KeyFile, h.ControllerKeyFile} {
+		if k == "" {
+			continue
+		}
+		if _, _, err := control.ReadKey(context.Background(), string(k)); err != nil {
+			return nil, fmt.Errorf("key of host %s: %w", n, err)
+		}
+	}
+	return h, nil
+}
+
+func allowHostOption(h *config.Host, s string) (err error) {
+	key, value, _ := strings.Cut(s, "=")
+	var file *config.KeyFile
+	switch key {
+	case "dhchap-key-file":
+		file = &h.KeyFile
+	case "dhchap-ctrl-key-file":
+		file = &h.ControllerKeyFile
+	case "dhchap-hash":
+		hash, err := auth.ParseHash(value)
+		h.Hashes = append(h.Hashes, config.Hash(hash.String()))
+		return err
+	case "dhchap-dhgroup":
+		group, err := auth.ParseGroup(value)
+		h.DHGroups = append(h.DHGroups, config.Group(group.String()))
+		return err
+	default:
+		return fmt.Errorf("unknown option %q; there are %s%s", key, list(slices.Clone(allowHostOptions)), didYouMean(key, allowHostOptions))
+	}
+	if value == "" {
+		return fmt.Errorf("%s is empty: the path of a file with a key, as nvmeof gen-dhchap-key prints it", key)
+	}
+	path, err := absolute(value)
+	*file = config.KeyFile(path)
+	return err
+}

@@ -1,0 +1,135 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const socketName = "target.sock"
+
+// DefaultSocket is where a target is served and looked for unless somebody says
+// otherwise: NVMEOF_SOCKET, else what systemd made for the service, else
+// /run/nvmeof/target.sock for root and the user's own folder for others.
+func DefaultSocket(getenv func(string) string, uid int) string {
+	if path := getenv("NVMEOF_SOCKET"); path != "" {
+		return path
+	}
+	if dir := getenv("RUNTIME_DIRECTORY"); dir != "" {
+		return filepath.Join(dir, socketName)
+	}
+	if dir := getenv("XDG_RUNTIME_DIR"); dir != "" && uid != 0 {
+		return filepath.Join(dir, "nvmeof", socketName)
+	}
+	if home := getenv("HOME"); home != "" && uid != 0 {
+		return filepath.Join(home, ".local", "state", "nvmeof", socketName)
+	}
+	return "/run/nvmeof/" + socketName
+}
+
+// temporarySocket is where a target goes that cannot be at the default: in a folder that
+// nobody else may write to.
+func temporarySocket(getenv func(string) string, uid int) string {
+	dir := getenv("TMPDIR")
+	if !filepath.IsAbs(dir) {
+		dir = "/tmp"
+	}
+	return filepath.Join(dir, fmt.Sprintf("nvmeof-%d", uid), socketName)
+}
+
+// besideSocket is the socket of a target that finds path taken: /run/nvmeof/target-NAME.sock.
+func besideSocket(path, name string) string {
+	extension := filepath.Ext(path)
+	return strings.TrimSuffix(path, extension) + "-" + name + extension
+}
+
+// ListenBeside takes the default socket, or one beside it with that name where another target
+// has the default one: /run/nvmeof/target-192.0.2.1:4420.sock. A user who can make neither
+// has it in /tmp/nvmeof-UID. [Sockets] finds them.
+func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, error) {
+	var first error
+	for i, path := range []string{DefaultSocket(getenv, uid), temporarySocket(getenv, uid)} {
+		if i > 0 {
+			if err := ownFolder(filepath.Dir(path), uid); err != nil {
+				continue
+			}
+		}
+		for _, at := range []string{path, besideSocket(path, name), besideSocket(path, fmt.Sprint(os.Getpid()))} {
+			s, err := Listen(at)
+			if err == nil {
+				return s, nil
+			}
+			if !errors.As(err, new(*TakenError)) {
+				if first == nil {
+					first = err
+				}
+				break
+			}
+		}
+	}
+	return nil, first
+}
+
+// ownFolder makes a folder, or finds that it is the user's alone.
+func ownFolder(dir string, uid int) error {
+	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return isOwn(dir, uid)
+}
+
+// isOwn finds that a folder is the user's alone.
+func isOwn(dir string, uid int) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || int(stat.Uid) != uid || info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%s is not a folder of this user alone", dir)
+	}
+	return nil
+}
+
+// Sockets finds those at which targets of this user are served now that may be at the
+// default: that one first.
+func Sockets(getenv func(string) string, uid int) (served []string) {
+	for i, path := range []string{DefaultSocket(getenv, uid), temporarySocket(getenv, uid)} {
+		dir := filepath.Dir(path)
+		if i > 0 && isOwn(dir, uid) != nil {
+			continue // what is in it may be anybody's
+		}
+		extension := filepath.Ext(path)
+		stem := strings.TrimSuffix(filepath.Base(path), extension)
+		var beside []string
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if e.Type()&fs.ModeSocket != 0 && strings.HasPrefix(e.Name(), stem+"-") && strings.HasSuffix(e.Name(), extension) {
+				beside = append(beside, filepath.Join(dir, e.Name()))
+			}
+		}
+		slices.Sort(beside)
+		for _, at := range append([]string{path}, beside...) {
+			if isServed(at) {
+				served = append(served, at)
+			}
+		}
+	}
+	return served
+}
+
+// isServed reports whether somebody answers at a socket.
+func isServed(path string) bool {
+	c, err := net.DialTimeout("unix", path, time.Second)
+	if err != nil {
+		return false
+	}
+	_ = c.Close()
+	return true
+}
