@@ -206,7 +206,7 @@ func (c *Controller) openQueue(ctx context.Context, id capsule.QID, shardIndex, 
 }
 
 // connectPair makes the RDMA connection of a queue, in which the controller says whether
-// it takes the queue (NVMe RDMA transport 1.0, 3.2).
+// it takes the queue.
 func (c *Controller) connectPair(ctx context.Context, q *association.Queue, qp rdmatransport.QueuePair) error {
 	reply, err := c.host.device.Connect(ctx, qp, c.options.addr(), rdmatransport.ConnParams{
 		PrivateData:        q.Fabric.RequestData(q.ID, c.cntlid), // 0 for the admin queue: none yet

@@ -12,9 +12,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Errors of requests that were not sent.
+// Errors of requests.
 var (
-	ErrClosed     = association.ErrClosed
+	// ErrClosed is a controller that [Controller.Disconnect] or [Host.Close] has
+	// disconnected.
+	ErrClosed = association.ErrClosed
+
+	// ErrUnaligned and ErrOutOfRange are requests that were not sent, since their range
+	// is not one of whole blocks of the namespace.
 	ErrUnaligned  = errors.New("offset or length is not a multiple of the block size")
 	ErrOutOfRange = errors.New("range is not within the namespace")
 

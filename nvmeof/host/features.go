@@ -9,7 +9,7 @@ import (
 )
 
 // Features are the settings of a controller, with the commands Get Features and Set
-// Features (NVMe base 2.0, 5.16 and 5.27).
+// Features (NVMe base 2.0, 5.15 and 5.27).
 type Features struct{ controller *Controller }
 
 // Features are the controller's settings.

@@ -9,7 +9,7 @@ import (
 )
 
 // Logs are the log pages of a controller, with the command Get Log Page (NVMe base 2.0,
-// 5.15). To read a page re-arms the event that belongs to it.
+// 5.16). To read a page re-arms the event that belongs to it.
 type Logs struct{ controller *Controller }
 
 // Logs are the controller's log pages.

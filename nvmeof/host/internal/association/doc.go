@@ -1,6 +1,6 @@
 // Package association has the queues of one controller, which live and end together:
 // an association between a host and a controller is its admin queue and its I/O queues
-// (NVMe over Fabrics 1.1, 1.5.2). A [Queue] is one of them when it is connected, a
+// (NVMe base 2.0, 1.5). A [Queue] is one of them when it is connected, a
 // [Task] one command on it, or the two of a fused operation, and an [Aborter] what
 // sends Abort for those that are to end early. A [Domain] is the memory of all.
 //
