@@ -15,7 +15,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/keeper"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
@@ -75,7 +74,7 @@ func (f *benchFabric) measurePaths(cmd *cobra.Command, run func(context.Context,
 		cfg.Paths = append(cfg.Paths, multipath.PathConfig{Host: p.Host, Options: p.Options, Timers: p.Timers})
 	}
 	ctx := cmd.Context()
-	wait, cancel := context.WithTimeout(ctx, keeper.ConnectTime)
+	wait, cancel := context.WithTimeout(ctx, hosts.ConnectTime)
 	defer cancel()
 	answered := hosts.TellSilence(cmd.ErrOrStderr(), paths...)
 	s, err := multipath.Connect(wait, cfg)

@@ -32,6 +32,8 @@ type Held struct {
 	flags          *pflag.FlagSet // with the options that exist elsewhere
 }
 
+// AddFlags adds the flags of a command whose connections stay; sqflow is the short name of
+// --disable-sqflow.
 func (h *Held) AddFlags(cmd *cobra.Command, sqflow string) {
 	h.addConnectionFlags(cmd, sqflow)
 	h.flags = cmd.Flags()
@@ -61,8 +63,7 @@ func Parse(options map[string]string) (*Held, error) {
 		if name == "persistent" { // of a discovery controller
 			continue
 		}
-		known := slices.ContainsFunc(All(), func(o hostconfig.Option) bool { return o.Name == name && o.Unset != "" && o.Unset == value })
-		if known { // the default
+		if slices.ContainsFunc(All(), func(o hostconfig.Option) bool { return o.Name == name && o.IsUnset(value) }) {
 			continue
 		}
 		if err := cmd.Flags().Set(name, value); err != nil {

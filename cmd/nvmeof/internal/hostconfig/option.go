@@ -58,6 +58,9 @@ type Option struct {
 // Refused is why the option cannot be kept to, and empty of one that can.
 func (o *Option) Refused() string { return cmp.Or(o.refuse, o.ignore) }
 
+// IsUnset reports whether a value stands for the default.
+func (o *Option) IsUnset(value string) bool { return o.Unset != "" && value == o.Unset }
+
 // IsFlag reports whether the option may stand without a value.
 func (o *Option) IsFlag() bool { return o.kind == kindFlag }
 
@@ -108,7 +111,7 @@ var options = []Option{
 // Known are the options that a file may have, in the order in which they are written.
 func Known() []Option { return slices.Clone(options) }
 
-// InRange checks a number: whether it is one that the option can have.
+// InRange reports whether the option can have a number.
 func (o *Option) InRange(n int) bool { return n >= o.Min && n <= o.Max }
 
 // find is the option of a long name, spelled as on the command line or in

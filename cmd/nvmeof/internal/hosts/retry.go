@@ -3,10 +3,14 @@ package hosts
 import (
 	"context"
 	"fmt"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"io"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 )
+
+// ConnectTime bounds how long one connection may take.
+const ConnectTime = time.Minute
 
 // connectPause is the first between attempts that may succeed by themselves.
 const connectPause = time.Second

@@ -69,9 +69,6 @@ func (k *Keeper) Serve() (err error) {
 	return err
 }
 
-// ConnectTime bounds how long one connection may take.
-const ConnectTime = time.Minute
-
 func (k *Keeper) connect(ctx context.Context, h *fabricoptions.Held) (string, error) {
 	p, err := k.Hosts.Path(h)
 	if err != nil {
@@ -81,7 +78,7 @@ func (k *Keeper) connect(ctx context.Context, h *fabricoptions.Held) (string, er
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, ConnectTime)
+	ctx, cancel := context.WithTimeout(ctx, hosts.ConnectTime)
 	defer cancel()
 	defer hosts.TellSilence(k.warn, p)()
 	name, err := k.Holder.Connect(ctx, p)
