@@ -2,6 +2,10 @@ package tidy
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +43,9 @@ func TestRules(t *testing.T) {
 		{"host imports target", "nvmeof/host/a.go", "package host\n" + local + "cmd/nvmeof\"\n", wrongImports, "cmd"},
 		{"a test imports cmd", "nvmeof/host/a_test.go", "package host\n" + local + "cmd/nvmeof\"\n", wrongImports, "cmd"},
 		{"backend imports capsule", "backend/file/a.go", "package file\n" + local + "capsule\"\n", wrongImports, "capsule"},
+		{"cmd imports test", "cmd/nvmeof/a.go", "package main\n" + local + "test/bench\"\n", wrongImports, "test/bench"},
+		{"its test does", "cmd/nvmeof/a_test.go", "package main\n" + local + "test/guest\"\n", wrongImports, ""},
+		{"a program below test imports test", "test/bench/a.go", "package main\n" + local + "test/guest\"\n", wrongImports, ""},
 		{"foreign module", "cmd/nvmeof/a.go", "package main\nimport \"example.org/x\"\n", wrongImports, "example.org"},
 		{"module with a similar name", "cmd/nvmeof/a.go", "package main\nimport \"go.uber.org/zapper\"\n", wrongImports, "zapper"},
 		{"new top folder", "pkg/a.go", "package pkg\n", wrongImports, "no row"},
@@ -137,6 +144,17 @@ func f() {
 	wantFindings(t, "", differences(count, nil))
 }
 
+// TestNothingImportsTest: what is below test is for tests and by itself.
+func TestNothingImportsTest(t *testing.T) {
+	for _, d := range directions {
+		for _, local := range d.local {
+			if (local == "test" || strings.HasPrefix(local, "test/")) && d.dir != "test" && !strings.HasPrefix(d.dir, "test/") {
+				t.Errorf("%s may import %s", d.dir, local)
+			}
+		}
+	}
+}
+
 func TestBrokenDocLinksAreFound(t *testing.T) {
 	other := parsed(t, "b/b.go", "package b\nimport \"net/http\"\ntype T struct{ Field int }\nfunc (*T) Method() {}\n")
 	for link, finds := range map[string]string{
@@ -151,6 +169,43 @@ func TestBrokenDocLinksAreFound(t *testing.T) {
 			s := parsed(t, "a/a.go", "package a\nimport \""+module+"/b\"\n\n// local is "+link+".\nvar local b.T\n"+
 				"type T struct{ Field int }\nfunc (t T) Method() {}\ntype I interface { Call() }\n")
 			wantFindings(t, finds, brokenLinks([]*source{s, other}))
+		})
+	}
+}
+
+func TestCallbacksAreFound(t *testing.T) {
+	const low = "package low\ntype I interface{ M() }\nfunc call(i I) { i.M() }\n"
+	const high = "package high\nimport \"" + module + "/low\"\ntype T struct{}\nfunc (*T) M() {}\nvar x low.I\n"
+	for _, c := range []struct {
+		name      string
+		low, high string
+		finds     string
+	}{
+		{"called and implemented above", low, high, "low.I"},
+		{"not called", strings.Replace(low, "i.M()", "", 1), high, ""},
+		{"implemented by a struct that has it", low, strings.Replace(high, "struct{}", "struct{ low.I }", 1), "low.I"},
+		{"not implemented above", low, strings.Replace(high, "M()", "N()", 1), ""},
+		{"implemented beside", low, "package high\ntype T struct{}\nfunc (*T) M() {}\n", ""},
+		{"implemented where it is declared", low + "type T struct{}\nfunc (T) M() {}\n", "package high\nimport _ \"" + module + "/low\"\n", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fset := token.NewFileSet()
+			known := map[string]*layer{}
+			imports := importFunc(func(path string) (*types.Package, error) { return known[path].pkg, nil })
+			var layers []*layer
+			for _, p := range []struct{ path, text string }{{module + "/low", c.low}, {module + "/high", c.high}} {
+				f, err := parser.ParseFile(fset, p.path, p.text, parser.SkipObjectResolution)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, err := newLayer(p.path, fset, []*ast.File{f}, imports, known)
+				if err != nil {
+					t.Fatal(err)
+				}
+				known[p.path] = l
+				layers = append(layers, l)
+			}
+			wantFindings(t, c.finds, callbacks(layers))
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -119,3 +120,40 @@ func TestNoLocalPaths(t *testing.T) {
 }
 
 func TestDocLinks(t *testing.T) { report(t, brokenLinks(sources(t))) }
+
+// agreedCallbacks makes each interface by which a package calls back those above it a
+// decision: calls go down, and what comes back is a result.
+var agreedCallbacks = []string{
+	"cmd/nvmeof/internal/benchcommand.Fabric",      // how it connects
+	"cmd/nvmeof/internal/nvmeverb.Connection",      // what a command is carried out on
+	"cmd/nvmeof/internal/nvmeverb.NamespaceLister", // the same
+	"nvmeof/discovery.Dialer",                      // how it connects
+	"nvmeof/discovery.Session",                     // the same
+	"nvmeof/internal/fabric.Handler",               // commands that have arrived
+	"nvmeof/internal/shard.Consumer",               // completions
+	"nvmeof/internal/shard.Poller",                 // a turn of the loop
+	"nvmeof/nbd/internal/wire.Catalog",             // exports, which a negotiation asks about
+	"nvmeof/target/internal/storage.Owner",
+	"nvmeof/target/internal/storage.ReservationLocker",
+	"nvmeof/target/internal/storage.ReservationStore",
+	"rdmatransport/softroce/internal/rc.Keys", // memory, which requests name
+}
+
+func TestCallbacks(t *testing.T) {
+	t.Parallel()
+	layers, err := layersOf(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := callbacks(layers)
+	for _, name := range found {
+		if !slices.Contains(agreedCallbacks, name) {
+			t.Errorf("%s calls back: a package above implements it, and its own calls it", name)
+		}
+	}
+	for _, name := range agreedCallbacks {
+		if !slices.Contains(found, name) {
+			t.Errorf("%s is agreed on and calls nobody back", name)
+		}
+	}
+}
