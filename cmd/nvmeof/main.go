@@ -41,6 +41,7 @@ func main() {
 func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	running := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { running = true }
+	args = administer.JoinSave(args)
 	root.SetArgs(args)
 	if err := unknownVerb(root, args); err != nil {
 		return err

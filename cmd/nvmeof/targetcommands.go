@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -99,9 +100,9 @@ func newDiff() *cobra.Command {
 
 func newSave() *cobra.Command {
 	var r administer.Remote
-	cmd := &cobra.Command{Use: "save", Short: "Write the running target's configuration to the file that it was started with: what differs there, nothing else", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return r.Save(cmd)
+	cmd := &cobra.Command{Use: "save [FILE]", Short: "Write the running target's configuration to a file, or to the one that it was started with: what differs there, nothing else", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return r.Save(cmd, strings.Join(args, ""))
 		}}
 	r.AddSocket(cmd)
 	return cmd

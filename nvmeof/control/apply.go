@@ -22,6 +22,8 @@ type Options struct {
 
 	WaitDevice bool // the device of a listener alone is waited for, where Config.Away says so
 
+	File string // what Save writes; default: the file with which the target was started
+
 	coming map[place]*config.Namespace // what the change under way adds
 }
 
@@ -68,7 +70,7 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	}
 	var s *saving
 	if o.Save {
-		if s, err = m.stage(want); err != nil {
+		if s, err = m.stage(want, o.File); err != nil {
 			return nil, err
 		}
 		defer s.discard()
@@ -88,7 +90,7 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	}
 	if s != nil {
 		if err := m.commit(s); err != nil {
-			return out, &SaveError{m.cfg.File, err, true}
+			return out, &SaveError{s.name, err, true}
 		}
 	}
 	return out, nil

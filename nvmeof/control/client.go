@@ -64,13 +64,17 @@ func Path(parts ...string) string {
 	return "/v1/" + strings.Join(parts, "/")
 }
 
-// Do makes a call: path as Path makes it, options of the query that are true, a
-// body or nil, and where the answer goes or nil. The error is an [Error] if the
+// Do makes a call: path as Path makes it, options of the query that are true or are
+// NAME=VALUE, a body or nil, and where the answer goes or nil. The error is an [Error] if the
 // target refused, a [ConnectError] if it was not reached.
 func (c *Client) Do(ctx context.Context, method, path string, options []string, body []byte, answer any) error {
 	query := url.Values{}
 	for _, o := range options {
-		query.Set(o, "true")
+		name, value, given := strings.Cut(o, "=")
+		if !given {
+			value = "true"
+		}
+		query.Set(name, value)
 	}
 	target := "http://target" + path
 	if len(query) > 0 {

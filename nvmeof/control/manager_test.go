@@ -401,11 +401,11 @@ func TestWaiting(t *testing.T) {
 // wantSaved: what is waited for is in the document, and so in what is saved.
 func (r *rig) wantSaved(doc *config.Document) {
 	r.t.Helper()
-	if _, err := r.Save(); err == nil || !strings.Contains(err.Error(), "not started with --config") {
+	if _, err := r.Save(""); err == nil || !strings.Contains(err.Error(), "not started with --config") {
 		r.t.Errorf("%v without a file", err)
 	}
 	r.cfg.File = filepath.Join(r.dir, "target.yaml")
-	if _, err := r.Save(); err != nil {
+	if _, err := r.Save(""); err != nil {
 		r.t.Fatal(err)
 	}
 	text, err := os.ReadFile(r.cfg.File)

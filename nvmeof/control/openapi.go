@@ -40,7 +40,11 @@ func (r *route) operation() any {
 		parameters = append(parameters, map[string]any{"name": name, "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
 	}
 	for _, name := range r.query {
-		parameters = append(parameters, map[string]any{"name": name, "in": "query", "schema": map[string]any{"type": "boolean", "default": false}})
+		s := map[string]any{"type": "boolean", "default": false}
+		if name == fileOption {
+			s = map[string]any{"type": "string", "pattern": "^/", "description": "Absolute path of the file to save to. Default, with save: the one with which the target was started."}
+		}
+		parameters = append(parameters, map[string]any{"name": name, "in": "query", "schema": s})
 	}
 	op := map[string]any{
 		"operationId": r.id, "summary": r.summary,

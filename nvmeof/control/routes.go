@@ -34,7 +34,10 @@ type route struct {
 type done struct{}
 
 // change is what every edit takes and gives.
-var changeOptions = []string{"dry-run", "save", "force"}
+var changeOptions = []string{"dry-run", "save", fileOption, "force"}
+
+// fileOption is the option whose value is the path of a file to save to.
+const fileOption = "file"
 
 // Result is what an edit came to, as the API shows it.
 type Result struct {
@@ -67,7 +70,7 @@ func Steps(changes []config.Change) []Step {
 
 // edit carries an edit out with the options of the query.
 func (c *call) edit(edit func(*config.Document) error) (any, error) {
-	o := Options{DryRun: c.option("dry-run"), Save: c.option("save"), Force: c.option("force") || c.sure}
+	o := Options{DryRun: c.option("dry-run"), Save: c.option("save") || c.query.Has(fileOption), File: c.query.Get(fileOption), Force: c.option("force") || c.sure}
 	out, err := c.manager.Edit(edit, o)
 	if err != nil {
 		return nil, err
@@ -117,9 +120,9 @@ func targetRoutes() []route {
 				}
 				return c.edit(func(d *config.Document) error { *d = *want; return nil })
 			}},
-		{"POST", "/v1/config/save", "saveConfig", "Write the configuration to the file with which the target was started", nil, nil, Result{}, false,
+		{"POST", "/v1/config/save", "saveConfig", "Write the configuration to a file, or to the one with which the target was started", []string{fileOption}, nil, Result{}, false,
 			func(c *call) (any, error) {
-				warnings, err := c.manager.Save()
+				warnings, err := c.manager.Save(c.query.Get(fileOption))
 				r := Result{Changes: []Step{}, Saved: true}
 				r.warn(warnings)
 				return r, err

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,24 +11,26 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
 
-// Save writes the document to the file with which the target was started: what differs
-// there is changed, everything else in the file stays as it is. What the target waits
-// for is in it.
-func (m *Manager) Save() (warnings config.Problems, err error) {
+// Save writes the document to a file, or with none to the one with which the target was
+// started: what differs there is changed, everything else in the file stays as it is. What the
+// target waits for is in it. A target that was started without a file has this one from then
+// on.
+func (m *Manager) Save(file string) (warnings config.Problems, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s, err := m.stage(m.doc)
+	s, err := m.stage(m.doc, file)
 	if err != nil {
 		return nil, err
 	}
 	if err := m.commit(s); err != nil {
-		return nil, &SaveError{m.cfg.File, err, false}
+		return nil, &SaveError{s.name, err, false}
 	}
 	return s.warnings, nil
 }
 
 // A saving is the file's new content, which is not in its place yet.
 type saving struct {
+	name     string
 	file     *namedfile.Staged
 	doc      *config.Document // what the file will say
 	warnings config.Problems
@@ -35,15 +38,15 @@ type saving struct {
 
 func (s *saving) discard() { s.file.Discard() }
 
-var errNoFile = errors.New("the target was not started with --config FILE, so there is no file to save to: nvmeof target export > FILE")
+var errNoFile = errors.New("the target was not started with --config FILE, so there is no file to save to: name one, as in --save FILE or nvmeof target save FILE")
 
 // stage does what can fail of saving a document. Called with mu held.
-func (m *Manager) stage(want *config.Document) (*saving, error) {
-	name := m.cfg.File
+func (m *Manager) stage(want *config.Document, name string) (*saving, error) {
+	name = cmp.Or(name, m.cfg.File)
 	if name == "" {
 		return nil, &SaveError{Err: errNoFile}
 	}
-	s := &saving{doc: want}
+	s := &saving{name: name, doc: want}
 	old, err := namedfile.Read(m.context, name, config.MaxText)
 	var text []byte
 	switch {
@@ -67,7 +70,7 @@ func (m *Manager) stage(want *config.Document) (*saving, error) {
 // rewrite is what becomes of the file. Settings that a running target keeps are those of
 // the file. Other changes that somebody made there and the target has not would be lost.
 func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
-	name := m.cfg.File
+	name, ours := s.name, s.name == m.cfg.File
 	file, _, err := config.Parse(name, old)
 	if err != nil {
 		return nil, fmt.Errorf("it is no configuration any more: %w; mend it, or replace it: nvmeof target export --output %s", err, name)
@@ -77,7 +80,11 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 		doc.TakeSettings(file)
 		return len(config.Diff(file, doc)) == 0
 	}
-	if !known(m.saved) && !known(m.doc) && !known(s.doc) {
+	switch {
+	case known(m.doc), known(s.doc), ours && known(m.saved):
+	case !ours:
+		return nil, fmt.Errorf("%[1]s is there and describes another target: nvmeof target diff %[1]s tells how; give another name, or remove it", name)
+	default:
 		return nil, fmt.Errorf("somebody changed %[1]s since the target read it: nvmeof target diff %[1]s tells how; take that over with nvmeof target apply %[1]s, "+
 			"or drop it with nvmeof target export --output %[1]s", name)
 	}
@@ -93,8 +100,8 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 // commit puts the new content in its place. Called with mu held.
 func (m *Manager) commit(s *saving) error {
 	err := s.file.Commit()
-	if err == nil {
-		m.saved = s.doc
+	if err == nil && (m.cfg.File == "" || m.cfg.File == s.name) {
+		m.cfg.File, m.saved = s.name, s.doc
 	}
 	return err
 }

@@ -104,7 +104,7 @@ func TestSavePending(t *testing.T) {
 		}
 		s.want(theirs, 2)
 	}
-	if _, err := s.Save(); err == nil {
+	if _, err := s.Save(""); err == nil {
 		t.Error("the changes in the file were overwritten")
 	}
 	doc, _, err := config.Parse("test", []byte(theirs))

@@ -204,6 +204,12 @@ func serveRoute(m *Manager, r *route, w http.ResponseWriter, q *http.Request) (a
 		if !contains(r.query, name) {
 			return nil, config.Problems{{Text: "unknown option " + nvmeof.Printable(name)}}
 		}
+		if name == fileOption && len(values) == 1 {
+			if err := new(config.Path).UnmarshalText([]byte(values[0])); err != nil {
+				return nil, config.Problems{{Text: "option file: " + err.Error()}}
+			}
+			continue
+		}
 		if len(values) != 1 || values[0] != "true" && values[0] != "false" {
 			return nil, config.Problems{{Text: "option " + name + " is given as " + nvmeof.Printable(strings.Join(values, ", ")), Fix: "it is true or false"}}
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -19,15 +21,60 @@ import (
 // A Remote is the running target that a command is about.
 type Remote struct {
 	socket string
+	cmd    *cobra.Command // which has the flag for it
 	format string
 	dryRun bool
-	save   bool
+	save   saving
 	force  bool
 }
 
 // AddSocket adds the flag that finds the target.
 func (r *Remote) AddSocket(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&r.socket, "socket", DefaultSocket(), "control socket of the target")
+	r.cmd = cmd
+	cmd.Flags().StringVar(&r.socket, "socket", DefaultSocket(), "control socket of the target; without it the only one that runs is found")
+}
+
+// A saving is the flag --save: whether to save, and where if not to the file with which the
+// target was started.
+type saving struct {
+	on   bool
+	file string
+}
+
+func (s *saving) Set(text string) (err error) {
+	switch text {
+	case "true", "false":
+		*s = saving{on: text == "true"}
+		return nil
+	case "":
+		return errors.New("it names no file")
+	}
+	s.on = true
+	s.file, err = filepath.Abs(text)
+	return err
+}
+
+func (s *saving) String() string { return "" }
+
+func (*saving) Type() string { return "FILE" }
+
+// JoinSave puts the file's name behind --save into the same word: without one --save is about
+// the file with which the target was started, and the next word another matter. A file's
+// name has a slash at its beginning, or its ending. After target apply --save it is the file
+// that is applied.
+func JoinSave(args []string) []string {
+	if len(args) > 0 && args[0] == "target" {
+		return args
+	}
+	args = slices.Clone(args)
+	for i := 0; i+1 < len(args) && args[i] != "--"; i++ {
+		next := args[i+1]
+		starts := strings.HasPrefix(next, "/") || strings.HasPrefix(next, "./") || strings.HasPrefix(next, "../")
+		if args[i] == "--save" && (starts || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(next))) {
+			args = slices.Replace(args, i, i+2, "--save="+next)
+		}
+	}
+	return args
 }
 
 // AddOutput adds the flag for the form of the output.
@@ -40,15 +87,20 @@ func (r *Remote) AddOutput(cmd *cobra.Command) {
 func (r *Remote) AddEdit(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only tell what would be done")
 	cmd.Flags().BoolVar(&r.force, "force", false, "also what destroys data: that of memory which is replaced; and of namespaces: a file or device that is in use")
-	cmd.Flags().BoolVar(&r.save, "save", false, "change the configuration file too, which keeps its comments")
+	cmd.Flags().Var(&r.save, "save", "change the configuration file too, which keeps its comments; `FILE` is for a target that was started without one")
+	cmd.Flags().Lookup("save").NoOptDefVal = "true"
 }
 
 // Call makes a call. What the target refuses becomes the exit code that the same
 // mistake has without it.
 func (r *Remote) Call(ctx context.Context, method, path string, options []string, body []byte, answer any) error {
-	c := control.NewClient(r.socket)
+	socket, err := r.find()
+	if err != nil {
+		return err
+	}
+	c := control.NewClient(socket)
 	defer c.Close()
-	err := c.Do(ctx, method, path, options, body, answer)
+	err = c.Do(ctx, method, path, options, body, answer)
 	var refused *control.Error
 	var lost *control.ConnectError
 	switch {
@@ -74,8 +126,11 @@ func (r *Remote) Edit(cmd *cobra.Command, method, path string, body any) error {
 	if r.force {
 		options = append(options, "force")
 	}
-	if r.save {
+	if r.save.on {
 		options = append(options, "save")
+	}
+	if r.save.file != "" {
+		options = append(options, "file="+r.save.file)
 	}
 	var text []byte
 	if body != nil {
@@ -89,10 +144,18 @@ func (r *Remote) Edit(cmd *cobra.Command, method, path string, body any) error {
 	return nil
 }
 
-// Save has the target write its file.
-func (r *Remote) Save(cmd *cobra.Command) error {
+// Save has the target write its file, or the one of that name.
+func (r *Remote) Save(cmd *cobra.Command, file string) error {
 	var result control.Result
-	err := r.Call(cmd.Context(), "POST", "/v1/config/save", nil, nil, &result)
+	var options []string
+	if file != "" {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return err
+		}
+		options = []string{"file=" + path}
+	}
+	err := r.Call(cmd.Context(), "POST", "/v1/config/save", options, nil, &result)
 	for _, w := range result.Warnings {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 	}

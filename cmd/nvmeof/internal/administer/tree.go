@@ -30,6 +30,7 @@ func newLs() *cobra.Command {
 				return err
 			}
 			whole := wholeTarget{status, &doc, controllers}
+			r.others(cmd.Context(), cmd.ErrOrStderr())
 			return r.Show(cmd.OutOrStdout(), whole, func(w io.Writer) { printTree(w, &doc, &status, controllers) })
 		}}
 	r.AddSocket(cmd)

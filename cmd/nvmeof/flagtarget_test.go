@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// ownSocket gives the commands of a test a default socket of their own, with a short path.
+func ownSocket(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "target.sock")
+	setenv(t, "NVMEOF_SOCKET", socket)
+	return socket
+}
+
+// TestFlagsAreADocument: what can be done with a target that a file describes can be done with
+// one of flags, and what it is then can become a file.
+func TestFlagsAreADocument(t *testing.T) {
+	socket := ownSocket(t)
+	dir := t.TempDir()
+	disk, saved := filepath.Join(dir, "disk.img"), filepath.Join(dir, "target.yaml")
+	s := startTarget(t, "--export", "mem:1MiB", "--export", disk+",size=2m", "--allow-any-host", "--rcvbuf", "1m")
+	s.out.await(t, "controlled at "+socket+"\n")
+	run := func(line string, code int, texts ...string) outcome {
+		t.Helper()
+		return command(t, words(strings.NewReplacer("NQN", testNQN, "SAVED", saved, "DIR", dir).Replace(line))...).want(t, code, texts...)
+	}
+	run("ls", 0, "1 "+s.addr+":4420\n", "1 memory 1MiB", "2 file "+disk+" 2MiB", "any host")
+	run("target export", 0, "receive-buffer: 1MiB", "shards: 1", "path: "+disk)
+	run("ns add 3 -n NQN --memory 4MiB --save", exitFailed, "there is no file to save to: name one, as in --save FILE")
+	run("ns add 3 -n NQN --memory 4MiB --save SAVED", 0, "add namespace 3", "saved")
+	run("list -t rdma -a "+s.addr, 0, "4.19  MB")
+	run("ns set 2 -n NQN --size 4m --save", 0, "file.size 2MiB -> 4MiB", "saved")
+	run("target check SAVED", 0, "is right: 1 listener(s), 1 subsystem(s), 3 namespace(s)")
+	run("target diff SAVED", 0)
+	run("target save DIR/other.json", 0)
+	run("target diff SAVED DIR/other.json", 0)
+	run("host add h1 -n NQN --save=DIR/other.json", 0, "saved")
+	run("host add h2 -n NQN --save DIR/other.json --dry-run", 0, "would add host h2")
+	if err := os.WriteFile(filepath.Join(dir, "third.yaml"), []byte("version: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("host add h2 -n NQN --save DIR/third.yaml", exitFailed, "third.yaml is there and describes another target")
+	run("listener add 2 "+loopbackAddress(), 0, "add listener 2")
+	before := run("id-ns -t rdma -a "+s.addr+" -n NQN --namespace-id 2", 0).out
+	s.end(t)
+	if _, err := os.Stat(socket); err == nil {
+		t.Error("the socket is left over")
+	}
+	c := &configured{dir: dir, file: saved, testTarget: &testTarget{addr: s.addr}}
+	c.start(t)
+	c.out.await(t, "nvme connect -t rdma -a "+s.addr)
+	if after := run("id-ns -t rdma -a "+s.addr+" -n NQN --namespace-id 2", 0).out; after != before {
+		t.Errorf("the namespace was\n%s\nand is\n%s", before, after)
+	}
+}
+
+// TestTargetsBesideEachOther: each has a control socket, and ls says which there are.
+func TestTargetsBesideEachOther(t *testing.T) {
+	socket := ownSocket(t)
+	first := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	second := startTarget(t, "--export", "mem:2MiB", "--allow-any-host")
+	third := startTarget(t, "--export", "mem:3MiB", "--allow-any-host")
+	own := func(s *testTarget) string { return strings.TrimSuffix(socket, ".sock") + "-" + s.addr + ":4420.sock" }
+	first.out.await(t, "controlled at "+socket+"\n")
+	second.out.await(t, "controlled at "+own(second)+"\n")
+	o := command(t, "ls").want(t, 0, "1 memory 1MiB")
+	for _, s := range []*testTarget{second, third} {
+		if want := fmt.Sprintf("nvmeof ls --socket %s  (process %d, %s, %s:4420)", own(s), os.Getpid(), testNQN, s.addr); !strings.Contains(o.errOut, want) {
+			t.Errorf("ls says\n%swithout %s", o.errOut, want)
+		}
+	}
+	if o := command(t, "ls", "--socket", own(second)).want(t, 0, "1 memory 2MiB"); o.errOut != "" {
+		t.Errorf("ls says of the target that was asked for\n%s", o.errOut)
+	}
+	first.end(t)
+	for _, line := range []string{"ls", "ns list -n " + testNQN, "target export"} {
+		command(t, words(line)...).want(t, exitUsage, "2 targets run here, and none at "+socket, "--socket "+own(second), "--socket "+own(third))
+	}
+	second.end(t)
+	if o := command(t, "ls").want(t, 0, "1 memory 3MiB"); o.errOut != "" {
+		t.Errorf("ls says of the only target\n%s", o.errOut)
+	}
+	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: loopbackAddress()}}
+	c.file = c.write(t, "target.yaml", testConfig)
+	c.start(t) // the default socket is free
+	c.out.await(t, "controlled at "+socket)
+	command(t, "target", "--config", c.file).want(t, exitFailed, "another target is served at "+socket)
+	command(t, "target", "--listen", loopbackAddress(), "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host", "--socket", socket).
+		want(t, exitFailed, "another target is served at "+socket)
+}
+
+// TestSocketOfAnOrdinaryUser: where the default place cannot be written to there is another,
+// which commands find; where none can the target is served without.
+func TestSocketOfAnOrdinaryUser(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	t.Setenv("NVMEOF_SOCKET", "/proc/none/target.sock")
+	t.Setenv("TMPDIR", dir)
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	s.out.await(t, fmt.Sprintf("controlled at %s/nvmeof-%d/target.sock\n", dir, os.Getuid()))
+	command(t, "ls").want(t, 0, "1 memory 1MiB")
+	s.end(t)
+	t.Setenv("TMPDIR", "/proc/none")
+	s = startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	if !strings.Contains(s.errOut.String(), "warning: this target cannot be controlled: ") {
+		t.Errorf("it says\n%s", s.errOut)
+	}
+	command(t, "ls").want(t, exitConnection, "no target is served at /proc/none/target.sock")
+	s.end(t)
+	s = startTarget(t, "--export", "mem:1MiB", "--allow-any-host", "--socket", "none")
+	if strings.Contains(s.errOut.String()+s.out.String(), "controlled") {
+		t.Errorf("it says\n%s%s", s.errOut, s.out)
+	}
+}
+
+// TestNameOfExport: a file that is named from the working directory is to hosts the one that
+// it always was.
+func TestNameOfExport(t *testing.T) {
+	ownSocket(t)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile("disk.img", make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := config.DefaultUUID(testNQN, 1, "disk.img", nil)
+	s := startTarget(t, "--export", "disk.img", "--export", "new.img,size=1m", "--allow-any-host")
+	id := func(nsid string) string {
+		return command(t, s.at("id-ns", "-n", testNQN, "--namespace-id", nsid)...).want(t, 0).out
+	}
+	if got := id("1"); !strings.Contains(got, "nguid   : "+strings.ReplaceAll(want.String(), "-", "")) {
+		t.Errorf("the namespace is not %v:\n%s", want, got)
+	}
+	created, first := id("2"), s.addr
+	command(t, "target", "save", "target.yaml").want(t, 0)
+	command(t, "ns", "show", "1", "-n", testNQN).want(t, 0, "uuid: "+want.String(), "path: "+dir+"/disk.img")
+	s.end(t)
+	s = startTarget(t, "--export", "disk.img", "--export", "new.img", "--allow-any-host")
+	if got := id("2"); got != created {
+		t.Errorf("the file that the target created was\n%s\nand is\n%s", created, got)
+	}
+	s.end(t)
+	s = &testTarget{addr: first}
+	c := &configured{dir: dir, file: filepath.Join(dir, "target.yaml"), testTarget: s}
+	c.start(t)
+	c.out.await(t, "nvme connect")
+	if got := id("2"); got != created {
+		t.Errorf("the file that the target created was\n%s\nand is from the file that was saved\n%s", created, got)
+	}
+}
+
+// TestKeysAreReread: SIGHUP has a target of flags take changed keys.
+func TestKeysAreReread(t *testing.T) {
+	beside(t)
+	ownSocket(t)
+	file, key := writeKey(t, "host.key", 0o600)
+	addr := loopbackAddress()
+	s := startSeparate(t, "target", "--listen", addr, "--nqn", testNQN, "--shards", "1", "--export", "mem:1MiB", "--allow-host", keyedHost+",dhchap-key-file="+file)
+	s.out.await(t, "nvme connect")
+	at := []string{"id-ns", "-t", "rdma", "-a", addr, "-n", testNQN, "-q", keyedHost, "-S"}
+	command(t, append(at, key)...).want(t, 0)
+	other, otherKey := writeKey(t, "other.key", 0o600)
+	if err := os.Rename(other, file); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(t, unix.SIGHUP)
+	s.errOut.await(t, "keys are read again")
+	command(t, append(at, key)...).want(t, exitConnection, "refuses")
+	command(t, append(at, otherKey)...).want(t, 0)
+	command(t, "key", "list").want(t, 0, keyedHost, file)
+}
