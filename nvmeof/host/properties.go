@@ -2,9 +2,7 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
@@ -39,75 +37,4 @@ func (ps Properties) Set(ctx context.Context, o capsule.PropertyOffset, v uint64
 		return fmt.Errorf("property %v: %w", o, err)
 	}
 	return nil
-}
-
-// Entry sizes of CC, as exponents: 64 and 16 bytes (NVMe base 2.0, 3.1.3.5).
-const (
-	submissionEntry = 6
-	completionEntry = 4
-)
-
-// enable takes the controller into operation (NVMe base 2.0, 3.5.1).
-func (c *Controller) enable(ctx context.Context) error {
-	v, err := c.Properties().Get(ctx, capsule.PropertyCAP)
-	if err != nil {
-		return err
-	}
-	c.cap = capsule.CAP(v)
-	f := c.cap.Fields()
-	if f.MPSMIN > 0 {
-		return refuse(fmt.Errorf("controller has pages of %d bytes at least, this host 4096", 4096<<f.MPSMIN))
-	}
-	cc := capsule.CC(0).WithEntrySizes(submissionEntry, completionEntry).WithEnable(true)
-	switch {
-	case f.CSS&capsule.CSSMany != 0:
-		// As other hosts do: otherwise CSI is reserved, and each set's pages are those of
-		// the NVM command set. A namespace of another set is refused by its descriptor.
-		cc = cc.WithCSS(capsule.CCCSSAll)
-	case f.CSS&capsule.CSSNVM != 0:
-		cc = cc.WithCSS(capsule.CCCSSNVM)
-	default:
-		cc = cc.WithCSS(capsule.CCCSSAdmin)
-	}
-	if err := c.Properties().Set(ctx, capsule.PropertyCC, uint64(cc)); err != nil {
-		return err
-	}
-	// CAP.TO is the worst time in units of 500 ms.
-	limit := time.Duration(max(1, f.TO)) * 500 * time.Millisecond
-	err = c.waitStatus(ctx, limit, func(s capsule.CSTS) bool { return s.Ready() })
-	if err != nil {
-		return err
-	}
-	v, err = c.Properties().Get(ctx, capsule.PropertyVS)
-	c.version = capsule.Version(v)
-	return err
-}
-
-// waitStatus polls CSTS until it is as wanted.
-func (c *Controller) waitStatus(ctx context.Context, limit time.Duration, want func(capsule.CSTS) bool) error {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		v, err := c.Properties().Get(ctx, capsule.PropertyCSTS)
-		if err != nil {
-			return err
-		}
-		status := capsule.CSTS(v)
-		if want(status) {
-			return nil
-		}
-		if status.Fatal() {
-			return errors.New("controller reports a fatal error (CSTS.CFS)")
-		}
-		next := time.NewTimer(pause)
-		select {
-		case <-next.C:
-		case <-deadline.C:
-			next.Stop()
-			return fmt.Errorf("controller is not ready after %v (CSTS %#x)", limit, uint32(status))
-		case <-ctx.Done():
-			next.Stop()
-			return ctx.Err()
-		}
-	}
 }

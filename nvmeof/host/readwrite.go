@@ -10,6 +10,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/operation"
 )
 
+var (
+	_ io.ReaderAt   = (*Namespace)(nil)
+	_ io.WriterAt   = (*Namespace)(nil)
+	_ backend.Store = (*Namespace)(nil)
+)
+
 // ReadAt implements [io.ReaderAt]. Any offset and length will do.
 func (n *Namespace) ReadAt(p []byte, off int64) (int, error) {
 	return n.ReadAtContext(context.Background(), p, off)
