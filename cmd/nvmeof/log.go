@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 )
 
@@ -31,5 +30,3 @@ func newLog(format, level string, out io.Writer) (*zap.Logger, error) {
 	}
 	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(out)), lvl)), nil
 }
-
-var connectLine = nvmecli.ConnectLine

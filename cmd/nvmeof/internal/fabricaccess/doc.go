@@ -1,3 +1,3 @@
-// Package fabricaccess gives the commands of packages nvmeverb and benchcommand the controllers and
+// Package fabricaccess gives the commands of packages nvmeverb, benchcommand and rdmatools the devices, controllers and
 // paths that the command line names.
 package fabricaccess

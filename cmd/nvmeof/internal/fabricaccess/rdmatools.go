@@ -1,4 +1,4 @@
-package main
+package fabricaccess
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 // commands.
 type rdmaDevices struct{ provider.Options }
 
-func newRDMADevices(measures bool) rdmatools.Devices {
+func NewRDMADevices(measures bool) rdmatools.Devices {
 	return &rdmaDevices{provider.Options{Windows: provider.WindowsAuto, Measures: measures}}
 }
 
