@@ -58,8 +58,7 @@ func linksOf(text string) (links []string) {
 		LookupPackage: func(name string) (string, bool) { return name, linkable.MatchString(name) },
 		LookupSym:     func(recv, name string) bool { return true },
 	}
-	var walk func([]comment.Text)
-	walk = func(texts []comment.Text) {
+	walk := func(texts []comment.Text) {
 		for _, t := range texts {
 			if l, ok := t.(*comment.DocLink); ok {
 				parts := slices.DeleteFunc([]string{l.ImportPath, l.Recv, l.Name}, func(p string) bool { return p == "" })
