@@ -30,7 +30,7 @@ type daemon struct {
 	file   string       // where the document is from, or
 	flags  *targetFlags // what made it
 	names  map[config.Path]string
-	socket string // where to be controlled, or noSocket; empty: where a target of flags finds room
+	socket string // where to be controlled, or noSocket; empty: a target of flags has one of its own
 	log    *zap.Logger
 	out    io.Writer
 	errOut io.Writer
@@ -99,7 +99,8 @@ func (d *daemon) run(ctx context.Context) (err error) {
 
 // takeSocket takes the control socket before anything is begun: whoever starts a second
 // target by mistake finds nothing changed. It is nil where there is to be none. A target of
-// flags, which is nobody's only one, takes one of its own where there is another's.
+// flags has one of its own beside the default one: whoever tries something by hand does not
+// keep the target of a file from starting, nor gets what is meant for that one.
 func (d *daemon) takeSocket() (*control.Socket, error) {
 	switch {
 	case d.socket == noSocket:

@@ -12,6 +12,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
+// socketOf is where a target of flags is controlled.
+func (s *testTarget) socketOf(socket string) string {
+	return strings.TrimSuffix(socket, ".sock") + "-" + s.addr + ":4420.sock"
+}
+
 // ownSocket gives the commands of a test a default socket of their own, with a short path.
 func ownSocket(t *testing.T) string {
 	t.Helper()
@@ -32,7 +37,7 @@ func TestFlagsAreADocument(t *testing.T) {
 	dir := t.TempDir()
 	disk, saved := filepath.Join(dir, "disk.img"), filepath.Join(dir, "target.yaml")
 	s := startTarget(t, "--export", "mem:1MiB", "--export", disk+",size=2m", "--allow-any-host", "--rcvbuf", "1m")
-	s.out.await(t, "controlled at "+socket+"\n")
+	s.out.await(t, "controlled at "+s.socketOf(socket)+"\n")
 	run := func(line string, code int, texts ...string) outcome {
 		t.Helper()
 		return command(t, words(strings.NewReplacer("NQN", testNQN, "SAVED", saved, "DIR", dir).Replace(line))...).want(t, code, texts...)
@@ -56,7 +61,7 @@ func TestFlagsAreADocument(t *testing.T) {
 	run("listener add 2 "+loopbackAddress(), 0, "add listener 2")
 	before := run("id-ns -t rdma -a "+s.addr+" -n NQN --namespace-id 2", 0).out
 	s.end(t)
-	if _, err := os.Stat(socket); err == nil {
+	if _, err := os.Stat(s.socketOf(socket)); err == nil {
 		t.Error("the socket is left over")
 	}
 	c := &configured{dir: dir, file: saved, testTarget: &testTarget{addr: s.addr}}
@@ -71,32 +76,30 @@ func TestFlagsAreADocument(t *testing.T) {
 func TestTargetsBesideEachOther(t *testing.T) {
 	socket := ownSocket(t)
 	first := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	command(t, "ls").want(t, 0, "1 memory 1MiB")
 	second := startTarget(t, "--export", "mem:2MiB", "--allow-any-host")
-	third := startTarget(t, "--export", "mem:3MiB", "--allow-any-host")
-	own := func(s *testTarget) string { return strings.TrimSuffix(socket, ".sock") + "-" + s.addr + ":4420.sock" }
-	first.out.await(t, "controlled at "+socket+"\n")
-	second.out.await(t, "controlled at "+own(second)+"\n")
-	o := command(t, "ls").want(t, 0, "1 memory 1MiB")
-	for _, s := range []*testTarget{second, third} {
-		if want := fmt.Sprintf("nvmeof ls --socket %s  (process %d, %s, %s:4420)", own(s), os.Getpid(), testNQN, s.addr); !strings.Contains(o.errOut, want) {
+	both := []string{"2 targets run here, and none at " + socket}
+	for _, s := range []*testTarget{first, second} {
+		s.out.await(t, "controlled at "+s.socketOf(socket)+"\n")
+		both = append(both, fmt.Sprintf("--socket %s  (process %d, %s, %s:4420)", s.socketOf(socket), os.Getpid(), testNQN, s.addr))
+	}
+	for _, line := range []string{"ls", "ns list -n " + testNQN, "target export"} {
+		command(t, words(line)...).want(t, exitUsage, both...)
+	}
+	if o := command(t, "ls", "--socket", second.socketOf(socket)).want(t, 0, "1 memory 2MiB"); o.errOut != "" {
+		t.Errorf("ls says of the target that was asked for\n%s", o.errOut)
+	}
+
+	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: loopbackAddress()}}
+	c.file = c.write(t, "target.yaml", testConfig)
+	c.start(t) // it has the default one, and is meant by default
+	c.out.await(t, "controlled at "+socket)
+	o := command(t, "ls").want(t, 0, "2 file ")
+	for _, s := range []*testTarget{first, second} {
+		if want := fmt.Sprintf("nvmeof ls --socket %s  (process %d, %s, %s:4420)", s.socketOf(socket), os.Getpid(), testNQN, s.addr); !strings.Contains(o.errOut, want) {
 			t.Errorf("ls says\n%swithout %s", o.errOut, want)
 		}
 	}
-	if o := command(t, "ls", "--socket", own(second)).want(t, 0, "1 memory 2MiB"); o.errOut != "" {
-		t.Errorf("ls says of the target that was asked for\n%s", o.errOut)
-	}
-	first.end(t)
-	for _, line := range []string{"ls", "ns list -n " + testNQN, "target export"} {
-		command(t, words(line)...).want(t, exitUsage, "2 targets run here, and none at "+socket, "--socket "+own(second), "--socket "+own(third))
-	}
-	second.end(t)
-	if o := command(t, "ls").want(t, 0, "1 memory 3MiB"); o.errOut != "" {
-		t.Errorf("ls says of the only target\n%s", o.errOut)
-	}
-	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: loopbackAddress()}}
-	c.file = c.write(t, "target.yaml", testConfig)
-	c.start(t) // the default socket is free
-	c.out.await(t, "controlled at "+socket)
 	command(t, "target", "--config", c.file).want(t, exitFailed, "another target is served at "+socket)
 	command(t, "target", "--listen", loopbackAddress(), "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host", "--socket", socket).
 		want(t, exitFailed, "another target is served at "+socket)
@@ -113,7 +116,7 @@ func TestSocketOfAnOrdinaryUser(t *testing.T) {
 	t.Setenv("NVMEOF_SOCKET", "/proc/none/target.sock")
 	t.Setenv("TMPDIR", dir)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
-	s.out.await(t, fmt.Sprintf("controlled at %s/nvmeof-%d/target.sock\n", dir, os.Getuid()))
+	s.out.await(t, fmt.Sprintf("controlled at %s/nvmeof-%d/target-%s:4420.sock\n", dir, os.Getuid(), s.addr))
 	command(t, "ls").want(t, 0, "1 memory 1MiB")
 	s.end(t)
 	t.Setenv("TMPDIR", "/proc/none")

@@ -59,7 +59,7 @@ nvmeof namespace add --help.`,
 	cmd.AddCommand(targetCommands()...)
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "config", "", "serve what this file describes, YAML or JSON: see nvmeof target schema; not together with flags that describe the same")
-	flags.StringVar(&f.socket, "socket", administer.DefaultSocket(), "where to be controlled, or "+noSocket+"; without --config and --socket one of its own, where another target is controlled there")
+	flags.StringVar(&f.socket, "socket", administer.DefaultSocket(), "with --config: where to be controlled, or "+noSocket+"; without --config the default is one beside that, named after the first address, which commands find")
 	flags.StringArrayVar(&f.listen, "listen", nil, "address to serve on, ADDR or ADDR:PORT (port 4420); may be given several times; 0.0.0.0 or [::] is every address of that family, without loopback and link-local ones, as they come")
 	flags.StringVar(&f.nqn, "nqn", "", "name of the subsystem")
 	flags.StringArrayVar(&f.exports, "export", nil, "each is the next namespace: "+exportHelp)

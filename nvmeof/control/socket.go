@@ -44,15 +44,15 @@ func temporarySocket(getenv func(string) string, uid int) string {
 	return filepath.Join(dir, fmt.Sprintf("nvmeof-%d", uid), socketName)
 }
 
-// besideSocket is the socket of a target that finds path taken: /run/nvmeof/target-NAME.sock.
+// besideSocket is a socket beside the one of that path: /run/nvmeof/target-NAME.sock.
 func besideSocket(path, name string) string {
 	extension := filepath.Ext(path)
 	return strings.TrimSuffix(path, extension) + "-" + name + extension
 }
 
-// ListenBeside takes the default socket, or one beside it with that name where another target
-// has the default one: /run/nvmeof/target-192.0.2.1:4420.sock. A user who can make neither
-// has it in /tmp/nvmeof-UID. [Sockets] finds them.
+// ListenBeside takes a socket beside the default one, which is left to a target that has a
+// file: /run/nvmeof/target-NAME.sock. A user who cannot make that has it in /tmp/nvmeof-UID.
+// [Sockets] finds it.
 func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, error) {
 	var first error
 	for i, path := range []string{DefaultSocket(getenv, uid), temporarySocket(getenv, uid)} {
@@ -61,7 +61,7 @@ func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, er
 				continue
 			}
 		}
-		for _, at := range []string{path, besideSocket(path, name), besideSocket(path, fmt.Sprint(os.Getpid()))} {
+		for _, at := range []string{besideSocket(path, name), besideSocket(path, fmt.Sprint(os.Getpid()))} { // another network namespace may have the name
 			s, err := Listen(at)
 			if err == nil {
 				return s, nil

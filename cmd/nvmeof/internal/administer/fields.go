@@ -12,56 +12,66 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A fieldFlag is a flag that sets a field of an object of the configuration.
-type fieldFlag struct {
-	flag string
-	path string // "file.size"
-}
-
 // A fieldSet makes an object of the flags that were given.
 type fieldSet struct {
-	cmd    *cobra.Command
-	part   any
-	fields []fieldFlag
+	cmd     *cobra.Command
+	part    any
+	options []config.Option
 }
 
-// addFields adds flags for fields, with the descriptions that the schema has.
-func addFields(cmd *cobra.Command, part any, fields []fieldFlag) *fieldSet {
-	for _, f := range fields {
-		doc, kind := config.Describe(part, f.path)
+// addFields adds the flags of an object, which are the fields that the document has, with the
+// descriptions that the schema has.
+func addFields(cmd *cobra.Command, part any, but ...string) *fieldSet {
+	s := &fieldSet{cmd: cmd, part: part}
+	for _, o := range config.Options(part) {
+		if slices.Contains(but, o.Name) {
+			continue
+		}
+		s.options = append(s.options, o)
+		doc, kind := config.Describe(part, o.Paths[0])
 		switch kind {
 		case reflect.Bool:
-			cmd.Flags().Bool(f.flag, false, doc)
-		case reflect.Int:
-			cmd.Flags().String(f.flag, "", doc)
+			cmd.Flags().Bool(o.Name, false, doc)
 		case reflect.Slice:
-			cmd.Flags().StringSlice(f.flag, nil, doc)
+			cmd.Flags().StringSlice(o.Name, nil, doc)
 		default:
-			cmd.Flags().String(f.flag, "", doc)
+			cmd.Flags().String(o.Name, "", doc)
 		}
 	}
-	return &fieldSet{cmd, part, fields}
+	return s
 }
 
 // object is what the flags say, as the API takes it; the word default takes a value
 // back.
 func (s *fieldSet) object() (map[string]any, error) {
 	out := map[string]any{}
-	for _, f := range s.fields {
-		if !s.cmd.Flags().Changed(f.flag) {
+	for _, o := range s.options {
+		if !s.cmd.Flags().Changed(o.Name) {
 			continue
 		}
-		v, err := s.value(f)
+		path := s.path(o)
+		v, err := s.value(o.Name, path)
 		if err != nil {
 			return nil, err
 		}
-		path := f.path
 		if parent := strings.LastIndex(path, "."); v == nil && parent >= 0 && config.Needed(s.part, path) {
 			path = path[:parent] // --memory default: no memory any more
 		}
 		put(out, path, v)
 	}
 	return out, nil
+}
+
+// path is the field that a flag sets: of what the other flags say that the object is, or else
+// of a file.
+func (s *fieldSet) path(o config.Option) string {
+	for _, p := range o.Paths {
+		part, _, inner := strings.Cut(p, ".")
+		if inner && s.cmd.Flags().Changed(part) {
+			return p
+		}
+	}
+	return o.Paths[0]
 }
 
 // put sets a field of a field.
@@ -79,28 +89,28 @@ func put(o map[string]any, path string, v any) {
 	put(inner, rest, v)
 }
 
-func (s *fieldSet) value(f fieldFlag) (any, error) {
+func (s *fieldSet) value(flag, path string) (any, error) {
 	flags := s.cmd.Flags()
-	_, kind := config.Describe(s.part, f.path)
+	_, kind := config.Describe(s.part, path)
 	switch kind {
 	case reflect.Bool:
-		return flags.GetBool(f.flag)
+		return flags.GetBool(flag)
 	case reflect.Slice:
-		items, err := flags.GetStringSlice(f.flag)
+		items, err := flags.GetStringSlice(flag)
 		if slices.Equal(items, []string{"default"}) {
 			return nil, err
 		}
-		if f.path == "listeners" {
-			return numbers(f.flag, items)
+		if path == "listeners" {
+			return numbers(flag, items)
 		}
 		return items, err
 	}
-	text, err := flags.GetString(f.flag)
+	text, err := flags.GetString(flag)
 	if text == "default" || err != nil {
 		return nil, err
 	}
 	if kind == reflect.Int {
-		return number(f.flag, text)
+		return number(flag, text)
 	}
 	return text, nil
 }

@@ -61,8 +61,7 @@ func newKeySet(name string) *cobra.Command {
 	var r Remote
 	var nqn string
 	cmd := &cobra.Command{Use: name + " HOSTNQN", Short: "Give an allowed host a key, or another one", Args: cobra.ExactArgs(1)}
-	set := addFields(cmd, config.Host{}, []fieldFlag{{"key-file", "key-file"}, {"controller-key-file", "controller-key-file"},
-		{"hashes", "hashes"}, {"dh-groups", "dh-groups"}})
+	set := addFields(cmd, config.Host{}, "access")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		body, err := set.object()
 		if err != nil {

@@ -32,9 +32,6 @@ func subsystemNames(ctx context.Context, r *Remote) []string {
 func subsystemObject() *object[config.Subsystem] {
 	return &object[config.Subsystem]{
 		name: "subsystem", what: "subsystems", key: "NQN", keyField: "nqn", list: "subsystems",
-		fields: []fieldFlag{{"serial", "serial"}, {"model", "model"}, {"min-controller-id", "min-controller-id"},
-			{"max-controller-id", "max-controller-id"}, {"nvme-version", "nvme-version"}, {"refuse-duplicates", "refuse-duplicates"},
-			{"allow-any-host", "allow-any-host"}, {"state", "state"}, {"listeners", "listeners"}},
 		head: []any{"NQN", "SERIAL", "NAMESPACES", "HOSTS", "LISTENERS"},
 		row: func(s *config.Subsystem) []any {
 			hosts := fmt.Sprint(len(s.Hosts))
@@ -64,9 +61,6 @@ func listenerList(s *config.Subsystem) string {
 func namespaceObject() *object[config.Namespace] {
 	return &object[config.Namespace]{
 		name: "namespace", alias: "ns", what: "namespaces", key: "NSID", keyField: "nsid", keyNumber: true, within: true, list: "namespaces",
-		fields: []fieldFlag{{"file", "file.path"}, {"size", "file.size"}, {"thin", "file.thin"}, {"block", "block.path"},
-			{"memory", "memory.size"}, {"block-size", "block-size"}, {"read-only", "read-only"}, {"shared", "shared"},
-			{"uuid", "uuid"}, {"nguid", "nguid"}, {"eui64", "eui64"}, {"ana-group", "ana-group"}, {"reservations", "reservations"}, {"refuse-reservations", "refuse-reservations"}},
 		head: []any{"NSID", "KIND", "EXPORT", "SIZE", "BLOCK", "ANA GROUP", "ACCESS", "UUID"},
 		row: func(n *config.Namespace) []any {
 			kind, export, size := describe(n)
@@ -86,10 +80,8 @@ func namespaceObject() *object[config.Namespace] {
 		},
 		id: func(n *config.Namespace) string { return fmt.Sprint(n.NSID) },
 		extend: func(cmd *cobra.Command) func(map[string]any) error {
-			buffered := cmd.Flags().Bool("buffered", false, "Go through the page cache.")
-			engine := cmd.Flags().String("engine", "", "auto, uring or threads.")
 			return func(body map[string]any) error {
-				putStore(body, cmd, *buffered, *engine)
+				putForce(body, cmd)
 				return nil
 			}
 		},
@@ -118,24 +110,16 @@ func namespaceObject() *object[config.Namespace] {
 	}
 }
 
-// putStore puts in what files and devices both have.
-func putStore(body map[string]any, cmd *cobra.Command, buffered bool, engine string) {
-	kind := "file"
-	if body["block"] != nil {
-		kind = "block"
-	}
-	if cmd.Flags().Changed("buffered") {
-		put(body, kind+".buffered", buffered)
-	}
-	if force, _ := cmd.Flags().GetBool("force"); force && (body["block"] != nil || body["file"] != nil) {
-		put(body, kind+".force", true)
-	}
-	switch engine {
-	case "":
-	case "default":
-		put(body, kind+".engine", nil)
-	default:
-		put(body, kind+".engine", engine)
+// putForce has a file or a device that is named opened by force, where the change itself is
+// one by force.
+func putForce(body map[string]any, cmd *cobra.Command) {
+	force, _ := cmd.Flags().GetBool("force")
+	switch {
+	case !force:
+	case body["block"] != nil:
+		put(body, "block.force", true)
+	case body["file"] != nil:
+		put(body, "file.force", true)
 	}
 }
 
@@ -157,7 +141,7 @@ func describe(n *config.Namespace) (kind, export, size string) {
 func listenerObject() *object[config.Listener] {
 	return &object[config.Listener]{
 		name: "listener", alias: "port", what: "listeners", key: "ID", keyField: "id", keyNumber: true, list: "listeners", fixed: []string{"ADDRESS"},
-		fields: []fieldFlag{{"transport", "transport"}}, head: []any{"ID", "ADDRESS", "TRANSPORT", "ANA GROUPS"},
+		head: []any{"ID", "ADDRESS", "TRANSPORT", "ANA GROUPS"},
 		row: func(l *config.Listener) []any {
 			var groups []string
 			for _, g := range l.ANAGroups {
@@ -184,8 +168,6 @@ func listenerObject() *object[config.Listener] {
 func hostObject() *object[config.Host] {
 	return &object[config.Host]{
 		name: "host", what: "hosts", key: "HOSTNQN", keyField: "nqn", within: true, list: "hosts",
-		fields: []fieldFlag{{"access", "access"}, {"key-file", "key-file"}, {"controller-key-file", "controller-key-file"},
-			{"hashes", "hashes"}, {"dh-groups", "dh-groups"}},
 		head: []any{"HOST", "ACCESS", "NAMESPACES", "KEY"},
 		row: func(h *config.Host) []any {
 			var rights []string
@@ -220,8 +202,7 @@ func keyed(h *config.Host) string {
 func referralObject() *object[config.Referral] {
 	return &object[config.Referral]{
 		name: "referral", what: "referrals", key: "ADDRESS", keyField: "address", list: "referrals", noSet: true,
-		fields: []fieldFlag{{"transport", "transport"}, {"nqn", "nqn"}, {"port-id", "port-id"}, {"secure", "secure"}},
-		head:   []any{"ADDRESS", "TRANSPORT", "NQN"},
+		head: []any{"ADDRESS", "TRANSPORT", "NQN"},
 		row: func(x *config.Referral) []any {
 			return []any{x.Address, orElse(string(x.Transport), "rdma"), orElse(string(x.NQN), "discovery")}
 		},

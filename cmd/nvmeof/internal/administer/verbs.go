@@ -18,7 +18,6 @@ type object[T any] struct {
 	within            bool   // in a subsystem, which --nqn names
 	list              string // last part of the route
 	keyField          string
-	fields            []fieldFlag
 	head              []any
 	row               func(*T) []any
 	id                func(*T) string
@@ -198,7 +197,7 @@ func (o *object[T]) setCommand() *cobra.Command {
 // builder adds the flags of the fields.
 func (o *object[T]) builder(cmd *cobra.Command) func() (map[string]any, error) {
 	var part T
-	set := addFields(cmd, part, o.fields)
+	set := addFields(cmd, part, "force") // --force is of the change
 	var more func(map[string]any) error
 	if o.extend != nil {
 		more = o.extend(cmd)
