@@ -1,6 +1,7 @@
 package tidy
 
 import (
+	"go/doc"
 	"maps"
 	"path"
 	"slices"
@@ -66,3 +67,33 @@ func packagesOf(all []*source) map[string]string {
 	}
 	return out
 }
+
+// unexampled finds public packages without an example that is run and compared: a
+// function Example... with a comment Output.
+func unexampled(all []*source) (findings []string) {
+	found := map[string]bool{}
+	for _, s := range all {
+		if !strings.HasSuffix(s.path, "_test.go") {
+			continue
+		}
+		for _, e := range doc.Examples(s.file) {
+			found[s.dir()] = found[s.dir()] || e.Output != "" || e.EmptyOutput
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(public)) {
+		if !found[dir] {
+			findings = append(findings, "package "+dir+" is public and has no example with output")
+		}
+	}
+	return findings
+}
+
+// programs are the complete programs for what the module is there for: to connect to
+// namespaces, to embed a target with storage of one's own, and RDMA by itself.
+var programs = []string{
+	"nvmeof/host/example_program_test.go",
+	"nvmeof/target/example_program_test.go",
+	"rdmatransport/softroce/example_program_test.go",
+}
+
+const maxProgram = 60 // lines

@@ -1,7 +1,10 @@
 package tidy
 
 import (
+	"bytes"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -26,4 +29,18 @@ func TestUnlistedIsFound(t *testing.T) {
 	delete(packages, "nvmeof/leak")
 	delete(packages, "capsule")
 	wantFindings(t, "capsule", unlisted(packages))
+}
+
+func TestEveryPublicPackageHasAnExample(t *testing.T) { report(t, unexampled(sources(t))) }
+
+func TestProgramsAreShort(t *testing.T) {
+	for _, name := range programs {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(text, []byte("\n")); n > maxProgram {
+			t.Errorf("%s has %d lines, at most %d", name, n, maxProgram)
+		}
+	}
 }
