@@ -63,7 +63,7 @@
 //
 // Reservation Acquire. startReservation enters the namespace as above and has the keys;
 // since the change may be saved, which blocks, the request is held and leaves its shard
-// (request.outside). Controller.reserve makes the change (Reservations.Change, where package
+// (request.outside). Controller.reserve makes the change (Reservations.Apply, where package
 // reservation computes the next state), and the administration gives notices to the
 // controllers of all subsystems that export the volume and ends the commands of preempted
 // hosts on all shards. Then the request is back in its shard, and answers.

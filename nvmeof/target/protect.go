@@ -52,11 +52,7 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 		p.save()
 		return statusLater
 	}
-	p.op.Owner = p
-	p.op.Request = backend.Request{Op: backend.OpFlush}
-	l := ns.Volume.Lanes[r.queue.worker.place.Index].Load()
-	l.Enter(&p.op)
-	l.Put(&p.op)
+	p.flush.start(ns.Volume.Lane(r.queue.worker.place.Index), p.flushed)
 	return statusLater
 }
 
@@ -65,15 +61,11 @@ type protecting struct {
 	request *request
 	ns      *storage.Namespace
 	before  capsule.WriteProtection
-	op      storage.Operation
+	flush   flush
 }
 
-// Completed implements [storage.Owner].
-func (p *protecting) Completed(err error) {
-	if err != nil {
-		p.op.Lane.Failure(backend.OpFlush, err)
-	}
-	p.op.Release()
+// flushed goes on when what was written is durable.
+func (p *protecting) flushed(err error) {
 	switch s := p.request.queue.controller.subsystem; {
 	case err != nil:
 		p.end(storage.StatusOf(backend.OpFlush, err))
@@ -104,7 +96,3 @@ func (p *protecting) end(status capsule.Status) {
 	p.request.queue.controller.subsystem.namespaceChanged(p.ns.ID)
 	p.request.finish(status)
 }
-
-// Leasable and Admitted implement [storage.Owner]: the flush takes no lease, and no gate.
-func (p *protecting) Leasable() {}
-func (p *protecting) Admitted() {}

@@ -2,7 +2,6 @@ package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
@@ -96,12 +95,8 @@ func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
 	r.outside(func() func() {
 		status := capsule.StatusSuccess
 		for _, v := range all {
-			out, err := v.Change(func(s reservation.State) (reservation.State, reservation.Outcome) {
-				s.Persist = on
-				return s, reservation.Outcome{}
-			})
-			if err != nil {
-				status = out.Status
+			if v.SetPersist(on) != nil {
+				status = capsule.StatusInternalError
 			}
 		}
 		return func() { r.finish(status) }

@@ -78,7 +78,7 @@ func (c *Controller) reserve(ns *storage.Namespace, cmd reservation.Command) cap
 			zap.String("remedy", mayWrite))
 		return capsule.StatusAccessDenied | capsule.StatusDNR
 	}
-	out, err := v.Reservations.Change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Apply(cmd) })
+	out, err := v.Reservations.Apply(cmd)
 	t.tellReserved(v, out.Notices)
 	if len(out.Abort) > 0 {
 		t.awaitAborted(v, out.Abort)

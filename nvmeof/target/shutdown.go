@@ -7,7 +7,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
@@ -19,7 +18,7 @@ type flushAll struct {
 	ended func(err error)               // with the first failure
 	after capsule.NSID
 	err   error
-	op    storage.Operation
+	flush flush
 }
 
 // A shutdown waits for the I/O queues, and then for a flush.
@@ -45,17 +44,11 @@ func (c *Controller) drained() {
 			c.props.ShutdownDone()
 		}
 	}}
-	f.start()
+	f.next()
 }
 
-// start reports whether it has ended already.
-func (f *flushAll) start() bool {
-	f.op.Owner = f
-	return f.next()
-}
-
-// next flushes the namespace after the last one, or reports that there is none, when it
-// has told of the end.
+// next flushes the namespace after the last one, the first one at first, or reports that
+// there is none, when it has told of the end.
 func (f *flushAll) next() bool {
 	table := f.c.view.Table.Load()
 	for f.after < table.Last() {
@@ -64,10 +57,8 @@ func (f *flushAll) next() bool {
 		if ns == nil || !ns.Volume.Info.Volatile || f.which != nil && !f.which(ns) {
 			continue
 		}
-		if l := ns.Volume.Lanes[f.c.admin.worker.place.Index].Load(); l.Attached { // else the device is being removed
-			l.Enter(&f.op)
-			f.op.Request = backend.Request{Op: backend.OpFlush}
-			l.Put(&f.op)
+		if l := ns.Volume.Lane(f.c.admin.worker.place.Index); l.Attached { // else the device is being removed
+			f.flush.start(l, f.flushed)
 			return false
 		}
 	}
@@ -75,18 +66,12 @@ func (f *flushAll) next() bool {
 	return true
 }
 
-// Completed implements [storage.Owner].
-func (f *flushAll) Completed(err error) {
+// flushed goes on to the next.
+func (f *flushAll) flushed(err error) {
 	if err != nil {
-		f.op.Lane.Failure(backend.OpFlush, err)
 		f.c.target.limit.write(f.c.log.Error, f.when+" failed",
 			[]zap.Field{zap.Uint32("nsid", uint32(f.after)), zap.Error(err)})
 		f.err = cmp.Or(f.err, err)
 	}
-	f.op.Release()
 	f.next()
 }
-
-// Leasable and Admitted implement [storage.Owner]: flushes take no lease, and no gate.
-func (f *flushAll) Leasable() {}
-func (f *flushAll) Admitted() {}

@@ -7,7 +7,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -48,11 +47,11 @@ func (c *Controller) armSettle() {
 
 // settled is called when a host has had time enough.
 func (c *Controller) settled() {
-	c.sights.Settled(c.now(), func(id capsule.NSID, generation uint32) {
+	for id, generation := range c.sights.Settled(c.now()) {
 		if ns := c.view.Table.Load().Get(id); ns != nil && ns.Generation == generation {
 			c.sees(ns)
 		}
-	})
+	}
 	c.armSettle()
 }
 

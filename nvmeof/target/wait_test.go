@@ -231,7 +231,7 @@ func (f *fixture) wantNothingHeld(io *hostQueue) {
 			f.t.Error("a buffer is missing")
 		}
 		for _, ns := range f.sub.Namespaces() {
-			if n := ns.ns.Volume.Lanes[io.q.worker.place.Index].Load().Users(); n != 0 {
+			if n := ns.ns.Volume.Lane(io.q.worker.place.Index).Users(); n != 0 {
 				f.t.Errorf("%d users of namespace %d are left", n, ns.ID())
 			}
 		}
@@ -260,7 +260,7 @@ func TestNoCommandAllocates(t *testing.T) {
 		l := &quietLink{data: c.memory}
 		io.identify(c.sqe.NSID)
 		io.call(func() {
-			lane := f.sub.table().Get(2).Volume.Lanes[1].Load()
+			lane := f.sub.table().Get(2).Volume.Lane(1)
 			if n := testing.AllocsPerRun(100, func() {
 				*l = quietLink{data: l.data}
 				io.q.take(l, &c.sqe, 0)

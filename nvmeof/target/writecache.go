@@ -40,7 +40,7 @@ func setWriteCache(c *Controller, r *request, v uint32) capsule.Status {
 			r.finish(status)
 		}
 	}
-	if f.start() {
+	if f.next() {
 		return status
 	}
 	waits = true

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"iter"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -87,13 +88,17 @@ func (x *sighting) complete(s *Sightings, now int64) bool {
 	return true
 }
 
-// Settled calls f for each namespace that the host has been told of for long enough,
-// with its generation.
-func (s *Sightings) Settled(now int64, f func(id capsule.NSID, generation uint32)) {
-	for id, x := range s.pending {
-		if x.due != 0 && x.due <= now {
-			delete(s.pending, id)
-			f(id, x.generation)
+// Settled yields each namespace that the host has been told of for long enough, with its
+// generation, and forgets it.
+func (s *Sightings) Settled(now int64) iter.Seq2[capsule.NSID, uint32] {
+	return func(yield func(capsule.NSID, uint32) bool) {
+		for id, x := range s.pending {
+			if x.due != 0 && x.due <= now {
+				delete(s.pending, id)
+				if !yield(id, x.generation) {
+					return
+				}
+			}
 		}
 	}
 }

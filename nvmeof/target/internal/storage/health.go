@@ -88,8 +88,8 @@ func (v *Volume) failed() bool {
 	if l, ok := v.store.(backend.Latcher); ok {
 		return l.Failed() != nil
 	}
-	for i := range v.Lanes {
-		if l := v.Lanes[i].Load(); l != nil && l.failed.Load() {
+	for i := range v.lanes {
+		if l := v.lanes[i].Load(); l != nil && l.failed.Load() {
 			return true
 		}
 	}
@@ -130,8 +130,8 @@ func (v *Volume) ClearFault() error {
 			return err
 		}
 	}
-	for i := range v.Lanes {
-		if l := v.Lanes[i].Load(); l != nil {
+	for i := range v.lanes {
+		if l := v.lanes[i].Load(); l != nil {
 			l.failed.Store(false)
 		}
 	}

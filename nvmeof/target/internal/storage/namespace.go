@@ -103,7 +103,7 @@ func (n *Namespace) open(v *Volume, places []*Place) {
 	for _, p := range places {
 		g := n.gates[p.Index].Load()
 		if g == nil {
-			g = &Gate{Namespace: n, Lane: v.Lanes[p.Index].Load()}
+			g = &Gate{Namespace: n, Lane: v.lanes[p.Index].Load()}
 			n.gates[p.Index].Store(g)
 		}
 		g.shut = n.shut

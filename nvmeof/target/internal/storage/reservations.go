@@ -82,12 +82,25 @@ func (k *Reservations) Guard() *reservation.State { return k.guard.Load() }
 // Persists reports whether a state can survive a power loss.
 func (k *Reservations) Persists() bool { return k.store != nil }
 
-// ReservationStore is where it does.
-func (k *Reservations) ReservationStore() ReservationStore { return k.store }
+// Apply carries out a command that changes the state. It may block. With an error, which says
+// that the state could not be saved, nothing has changed.
+func (k *Reservations) Apply(cmd reservation.Command) (reservation.Outcome, error) {
+	return k.change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Apply(cmd) })
+}
 
-// Change makes the next state of the present one and saves it, if either is to survive.
-// It may block. With the error the status is an internal error, and nothing has changed.
-func (k *Reservations) Change(f func(reservation.State) (reservation.State, reservation.Outcome)) (reservation.Outcome, error) {
+// SetPersist says whether the state is to survive a power loss. It may block. With an error
+// nothing has changed.
+func (k *Reservations) SetPersist(on bool) error {
+	_, err := k.change(func(s reservation.State) (reservation.State, reservation.Outcome) {
+		s.Persist = on
+		return s, reservation.Outcome{}
+	})
+	return err
+}
+
+// change makes the next state of the present one and saves it, if either is to survive.
+// With the error the status is an internal error.
+func (k *Reservations) change(f func(reservation.State) (reservation.State, reservation.Outcome)) (reservation.Outcome, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	before := k.state.Load()

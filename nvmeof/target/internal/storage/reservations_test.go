@@ -33,7 +33,7 @@ func TestRestart(t *testing.T) {
 		if _, err := newReservations(f); err == nil || !strings.Contains(err.Error(), "another target has them") {
 			t.Errorf("a second keeper of the file: %v", err)
 		}
-		if _, err := k.Change(reserve(persist)); err != nil || k.Guard() == nil {
+		if _, err := k.change(reserve(persist)); err != nil || k.Guard() == nil {
 			t.Fatalf("reserved: %v, guard %v", err, k.Guard())
 		}
 		if err := k.Close(); err != nil {
@@ -91,7 +91,7 @@ func TestSymbolicLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Change(reserve(true)); err != nil {
+	if _, err := k.change(reserve(true)); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.Close(); err != nil {
@@ -132,11 +132,11 @@ func TestNotSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := k.Change(reserve(true))
+	out, err := k.change(reserve(true))
 	if err == nil || out.Status != capsule.StatusInternalError || k.Guard() != nil || len(k.State().Registrants) != 0 {
 		t.Errorf("status %v, error %v, state %+v", out.Status, err, k.State())
 	}
-	if _, err := k.Change(reserve(false)); err != nil || k.Guard() == nil {
+	if _, err := k.change(reserve(false)); err != nil || k.Guard() == nil {
 		t.Errorf("what need not be saved: %v", err)
 	}
 	if none, err := newReservations(nil); err != nil || none.Persists() || none.Capabilities()&capsule.RESCAPPersist != 0 {

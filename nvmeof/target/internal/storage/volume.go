@@ -26,7 +26,7 @@ type Volume struct {
 	Info    backend.Info                    // when it was opened; the size is in blocks
 	Shift   uint                            // log2 of the block size
 	size    atomic.Uint64                   // in blocks; see revalidate
-	Lanes   [MaxPlaces]atomic.Pointer[Lane] // by shard; each is there before its shard has queues
+	lanes   [MaxPlaces]atomic.Pointer[Lane] // by shard; each is there before its shard has queues
 	users   map[*Namespace]struct{}         // under the set's mutex
 	leaving bool                            // nobody has it any more; under the set's mutex
 
@@ -111,10 +111,10 @@ func (v *Volume) openLane(d *Site, w *Place, viewer backend.Viewer) error {
 	for _, note := range v.notes()[known:] { // those of before are known to who opened the store
 		v.set.log.Warn(note, zap.String("export", v.Name))
 	}
-	l := v.Lanes[w.Index].Load()
+	l := v.lanes[w.Index].Load()
 	if l == nil {
 		l = new(Lane)
-		v.Lanes[w.Index].Store(l)
+		v.lanes[w.Index].Store(l)
 	}
 	l.init(v, w, q, watch)
 	if l.Viewer = viewer; viewer != nil {
@@ -179,7 +179,7 @@ func (v *Volume) close() error {
 // there has left. Called with the set's mutex held.
 func (v *Volume) retireOn(d *Site) (quiet []<-chan struct{}) {
 	for _, w := range d.places {
-		if l := v.Lanes[w.Index].Load(); l != nil && l.open && l.retire() == nil {
+		if l := v.lanes[w.Index].Load(); l != nil && l.open && l.retire() == nil {
 			quiet = append(quiet, l.idle)
 		}
 	}
@@ -191,7 +191,7 @@ func (v *Volume) retireOn(d *Site) (quiet []<-chan struct{}) {
 func (v *Volume) closeOn(d *Site) error {
 	var errs []error
 	for _, w := range d.places {
-		if l := v.Lanes[w.Index].Load(); l != nil && l.open {
+		if l := v.lanes[w.Index].Load(); l != nil && l.open {
 			errs = append(errs, l.close())
 			l.open = false
 		}
@@ -238,3 +238,6 @@ func (l *Lane) close() error {
 	l.idle = nil
 	return errors.Join(err, l.queue.Close())
 }
+
+// Lane is the lane of a shard that has queues.
+func (v *Volume) Lane(at Index) *Lane { return v.lanes[at].Load() }

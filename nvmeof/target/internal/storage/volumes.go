@@ -220,7 +220,7 @@ func (t *Volumes) Unfinished(d *Site) (names []string) {
 	for v := range t.all {
 		users := 0
 		for _, p := range d.places {
-			if l := v.Lanes[p.Index].Load(); l != nil && l.open {
+			if l := v.lanes[p.Index].Load(); l != nil && l.open {
 				_ = p.Shard.Call(func() { users += l.users }) // of a shard that has ended: none
 			}
 		}

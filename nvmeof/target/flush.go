@@ -1,0 +1,34 @@
+package target
+
+import (
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
+)
+
+// A flush makes durable what was written to a namespace, where no Flush command asks for it.
+// It belongs to the shard of its lane.
+type flush struct {
+	op   storage.Operation
+	done func(err error)
+}
+
+// start begins one; done hears of its end in the shard.
+func (f *flush) start(l *storage.Lane, done func(err error)) {
+	f.op.Owner, f.done = f, done
+	l.Enter(&f.op)
+	f.op.Request = backend.Request{Op: backend.OpFlush}
+	l.Put(&f.op)
+}
+
+// Completed implements [storage.Owner].
+func (f *flush) Completed(err error) {
+	if err != nil {
+		f.op.Lane.Failure(backend.OpFlush, err)
+	}
+	f.op.Release()
+	f.done(err)
+}
+
+// Leasable and Admitted implement [storage.Owner]: a flush takes no lease, and no gate.
+func (f *flush) Leasable() {}
+func (f *flush) Admitted() {}
