@@ -1,10 +1,12 @@
 package badinput
 
 import (
+	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,15 +18,38 @@ import (
 // A span is rows of the catalogue of bad input, both ends included.
 type span struct{ first, last int }
 
-// needed are the rows that a test must name: commands and state, SGLs and data,
-// queueing, namespaces, admin, discovery, the host against a hostile target,
-// authentication, exhaustion.
-var needed = []span{{33, 116}}
+// catalogue has all rows, one a line of its tables: "| 47 | what comes | answer | tests |".
+const catalogue = "README.md"
 
-const lastRow = 116
+// lastRow is that of the catalogue. Tests of the rows behind lastCited do not say so in
+// their comments.
+const (
+	lastRow   = 130
+	lastCited = 116
+)
 
 // untestable are rows that no test can have, and why.
 var untestable = map[int]string{}
+
+// further are tests whose comments name no row, by the last part of their folder.
+var further = map[int][]string{
+	15:  {"badinput.TestQueuePairsThatAreNotUp"},
+	32:  {"rc.TestPrograms", "softroce.TestLossyNetwork", "rdmatest.TestSoftroceLossy"},
+	117: {"control.TestHostDuringChanges", "control.TestRestart", "control.TestNotRight"},
+	118: {"target.TestReplacedNamespace", "target.TestReplacedCommands", "target.TestUseBeforeIdentify", "control.TestReplaceUnderLoad"},
+	119: {"host.TestRefresh", "host.TestReplaced"},
+	120: {"multipath.TestRefusedPath", "multipath.TestRefusedAlone"},
+	121: {"host.TestShortData"},
+	122: {"host.TestEndlessList"},
+	123: {"target.TestStalledHost", "badinput.TestPeerPutsOff", "badinput.TestPeerGoesSilent"},
+	124: {"target.TestTimeoutsOfHosts", "badinput.TestFloodOfConnections"},
+	125: {"target.TestIdentifierOfAnother", "target.TestIdentifiersAndKeys", "target.TestReadersCannotReserve"},
+	126: {"inuse.TestFindMount", "inuse.TestFindImage", "inuse.TestExported"},
+	127: {"control.TestNotRight", "control.TestLoss", "control.TestCutOff", "control.TestForeseeLost"},
+	128: {"namedfile.TestRead", "namedfile.TestReadPipe", "namedfile.TestRootFollows"},
+	129: {"nvmecli.TestTextOfPeers", "nvmecli.TestHostileText", "host.TestDiscoveryText"},
+	130: {"host.TestEventStorm", "multipath.TestStorm"},
+}
 
 // managed are the folders that serve something besides storage, the management
 // interface of a target and that of a host's connections, and have the tests of row 115.
@@ -34,9 +59,16 @@ func isManaged(path string) bool {
 	return slices.ContainsFunc(managed, func(dir string) bool { return strings.HasPrefix(path, dir) })
 }
 
+var update = flag.Bool("update", false, "write the catalogue's column of tests")
+
 var (
+	catalogued = regexp.MustCompile(`^(\| (\d+) \| [^|]* \| [^|]* \|)[^|]*\|$`)
+
 	rowsWords = regexp.MustCompile(`\b[Rr]ows? \d+(?:(?:,| and|, and| to) \d+)*`)
 	rowsParts = regexp.MustCompile(`(\d+)(?: to (\d+))?`)
+
+	// caseNames are those of cases in the tests' tables, "47 offset above the capsule's data".
+	caseNames = regexp.MustCompile(`^"(\d{1,3})(?:"$| [^0-9])`)
 )
 
 // rowsIn are the rows that a text names: "row 47", "rows 47 to 49, 51 and 61".
@@ -88,6 +120,32 @@ func indexOf(file *ast.File) map[int][]string {
 	return index
 }
 
+// casesOf returns the tests of a file by the rows that the names of their cases begin with.
+func casesOf(file *ast.File) map[int][]string {
+	index := map[int][]string{}
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || !isTest(f) {
+			continue
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING {
+				if m := caseNames.FindStringSubmatch(s.Value); m != nil {
+					row, _ := strconv.Atoi(m[1])
+					if !slices.Contains(index[row], f.Name.Name) {
+						index[row] = append(index[row], f.Name.Name)
+					}
+				}
+			}
+			return true
+		})
+	}
+	return index
+}
+
+// cases are the packages whose tests name their cases by rows.
+var cases = []string{"badinput", "rc", "wire", "cm"}
+
 // goFiles parses the Go files of the repository.
 func goFiles(t *testing.T, use func(path string, file *ast.File)) {
 	t.Helper()
@@ -112,36 +170,95 @@ func goFiles(t *testing.T, use func(path string, file *ast.File)) {
 	}
 }
 
-// TestEveryRowHasATest is the index of the catalogue (-v shows it): each row that is
-// needed is named by the comment of a test, or is in the list above.
-func TestEveryRowHasATest(t *testing.T) {
-	index := map[int][]string{}
+// rowIndex has the tests of the repository by the rows that they cite, and judges what
+// cites or claims what is not there.
+func rowIndex(t *testing.T) map[int][]string {
+	t.Helper()
+	index, there := map[int][]string{}, map[string]bool{}
+	add := func(row int, test string) {
+		if !slices.Contains(index[row], test) {
+			index[row] = append(index[row], test)
+		}
+	}
 	goFiles(t, func(path string, file *ast.File) {
 		if !strings.HasSuffix(path, "_test.go") {
 			return
 		}
+		pkg := filepath.Base(filepath.Dir(path)) // folders move more often than packages are renamed
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && isTest(f) {
+				there[pkg+"."+f.Name.Name] = true
+			}
+		}
 		for row, tests := range indexOf(file) {
-			if row < 1 || row > lastRow {
-				t.Errorf("%s: %v names row %d, there are %d", path, tests, row, lastRow)
+			if row < 1 || row > lastCited {
+				t.Errorf("%s: %v cites row %d, which the catalogue does not have", path, tests, row)
 			}
 			for _, name := range tests {
-				index[row] = append(index[row], filepath.Dir(path)+"."+name)
+				add(row, pkg+"."+name)
+			}
+		}
+		if !slices.Contains(cases, pkg) {
+			return
+		}
+		for row, tests := range casesOf(file) {
+			for _, name := range tests {
+				if row >= 1 && row <= lastCited { // else another number
+					add(row, pkg+"."+name)
+				}
 			}
 		}
 	})
-	for _, s := range needed {
-		for row := s.first; row <= s.last; row++ {
-			why, listed := untestable[row]
-			switch {
-			case listed && len(index[row]) > 0:
-				t.Errorf("row %d has tests (%v) and yet is listed: %s", row, index[row], why)
-			case !listed && len(index[row]) == 0:
-				t.Errorf("row %d has no test", row)
+	for row, tests := range further {
+		for _, test := range tests {
+			if !there[test] {
+				t.Errorf("row %d is said to be proven by %s, which is not there", row, test)
 			}
+			add(row, test)
 		}
 	}
-	for row := 1; row <= lastRow; row++ {
-		t.Logf("%3d %s%s", row, strings.Join(index[row], ", "), untestable[row])
+	return index
+}
+
+// TestEveryRowHasATest holds the catalogue against the tests: each row that a comment
+// cites is there, and each row has a test, or is in the list above. With -update it
+// writes the catalogue's column of tests.
+func TestEveryRowHasATest(t *testing.T) {
+	page, err := os.ReadFile(catalogue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := rowIndex(t)
+	written := strings.Split(string(page), "\n")
+	next := 1
+	for i, line := range written {
+		m := catalogued.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		if m[2] != strconv.Itoa(next) {
+			t.Errorf("%s: row %s is where row %d should be", catalogue, m[2], next)
+		}
+		tests, why := index[next], untestable[next]
+		slices.Sort(tests)
+		if (why == "") == (len(tests) == 0) {
+			t.Errorf("row %d has tests %v, and the reason to have none is %q", next, tests, why)
+		}
+		written[i] = m[1] + " " + strings.Join(tests, ", ") + why + " |"
+		next++
+	}
+	if next != lastRow+1 {
+		t.Errorf("%s ends before row %d", catalogue, next)
+	}
+	want := strings.Join(written, "\n")
+	switch {
+	case want == string(page):
+	case *update:
+		if err := os.WriteFile(catalogue, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s has not the tests that there are: go test ./test/badinput -run TestEveryRowHasATest -update", catalogue)
 	}
 }
 
