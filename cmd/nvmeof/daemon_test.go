@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -182,6 +183,12 @@ func TestWildcard(t *testing.T) {
 	command(t, "discover", "-t", "rdma", "-a", second.String()).want(t, 0, "traddr:  "+first.String()+"\n", "traddr:  "+second.String()+"\n", "Records 3")
 	command(t, "listener", "list").want(t, 0, "0.0.0.0:4420")
 	command(t, "listener", "remove", "1").want(t, 0)
+	command(t, "listener", "add", "3", "0.0.0.0:4421").want(t, 0, "add listener 3")
+	command(t, "ls").want(t, 0, "    3 0.0.0.0:4421\n", "      "+first.String()+":4421\n", "      "+second.String()+":4421\n")
+	command(t, "ana-group", "set", "1", "--listener", "3", "--state", "non-optimized").want(t, 0)
+	saved := filepath.Join(t.TempDir(), "target.yaml")
+	command(t, "target", "save", saved).want(t, 0)
+	command(t, "target", "check", saved).want(t, 0, "is right: 1 listener(s)")
 }
 
 // TestSeveralAddresses: they are ways to one subsystem, whose controllers have

@@ -476,5 +476,5 @@ func TestClosed(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	Backoff(ctx, longWait, func() bool { t.Error("tried"); return true })
+	backoff(ctx, longWait, func() bool { t.Error("tried"); return true })
 }

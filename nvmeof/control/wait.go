@@ -37,7 +37,7 @@ func (m *Manager) await(s *target.Subsystem, at place, n *config.Namespace, why 
 	m.waiting[at] = &wait{namespace: n, announced: err == nil, since: time.Now(), cancel: cancel}
 	m.still(at, why)
 	m.tasks.Go(func() { // ends when the namespace is there or is forgotten, or at Close
-		Backoff(ctx, longWait, func() bool { return m.tryAgain(ctx, at) })
+		backoff(ctx, longWait, func() bool { return m.tryAgain(ctx, at) })
 	})
 }
 
@@ -90,9 +90,9 @@ func (m *Manager) forget(at place) bool {
 	return true
 }
 
-// Backoff calls try after 1 s, 2 s, 4 s and so on, at the longest after most, until it
+// backoff calls try after 1 s, 2 s, 4 s and so on, at the longest after most, until it
 // reports that it is done or the context ends.
-func Backoff(ctx context.Context, most time.Duration, try func() bool) {
+func backoff(ctx context.Context, most time.Duration, try func() bool) {
 	for d := firstWait; ; d = min(2*d, most) {
 		t := time.NewTimer(d)
 		select {
