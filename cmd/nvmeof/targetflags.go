@@ -49,6 +49,11 @@ func (f *targetFlags) document() (*config.Document, error) {
 		return nil, usage("--nqn is missing: the name of the subsystem, as in --nqn nqn.2026-11.org.example:disk")
 	case len(f.exports) == 0:
 		return nil, usage("--export is missing: what to serve, as in --export mem:1GiB or --export disk.img,size=10GiB")
+	}
+	listeners, err := f.listeners()
+	switch {
+	case err != nil:
+		return nil, err
 	case !provider.IsName(f.transport):
 		return nil, usage("--transport %s: want %s", f.transport, provider.Help)
 	case len(f.allowHosts) == 0 && !f.allowAnyHost:
@@ -59,7 +64,7 @@ func (f *targetFlags) document() (*config.Document, error) {
 	if _, err := processors.ParsePolling(f.polling); err != nil {
 		return nil, err
 	}
-	doc := &config.Document{Version: config.Version, Congestion: f.congestion, Limits: config.Limits{
+	doc := &config.Document{Version: config.Version, Congestion: f.congestion, Listeners: listeners, Limits: config.Limits{
 		Shards: f.shards, Shared: f.shared, ReceiveBuffer: f.rcvbuf, AckTimeout: config.Duration(f.ackTimeout),
 	}}
 	if f.transport != provider.Softroce {
@@ -70,10 +75,6 @@ func (f *targetFlags) document() (*config.Document, error) {
 	}
 	s := &config.Subsystem{NQN: config.NQN(f.nqn), AllowAnyHost: f.allowAnyHost}
 	doc.Subsystems = []*config.Subsystem{s}
-	var err error
-	if doc.Listeners, err = f.listeners(); err != nil {
-		return nil, err
-	}
 	for i, arg := range f.exports {
 		n, err := parseExport(arg)
 		if err != nil {
@@ -140,6 +141,9 @@ func (f *targetFlags) explain(err error) error {
 	text := p.Text
 	if p.Fix != "" {
 		text += "; " + p.Fix
+	}
+	for i, arg := range f.exports { // the other one of two
+		text = strings.ReplaceAll(text, fmt.Sprintf("subsystems[0].namespaces[%d]", i), "--export "+arg)
 	}
 	for _, x := range []struct {
 		path, flag string
