@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
@@ -144,7 +145,7 @@ func TestAllowHost(t *testing.T) {
 				want(t, c.code, "--allow-host", c.want)
 		})
 	}
-	if h, err := parseAllowHost("nqn.2026-11.org.example:a,b"); err != nil || h.NQN != "nqn.2026-11.org.example:a,b" {
+	if h, err := targetcommand.ParseAllowHost("nqn.2026-11.org.example:a,b"); err != nil || h.NQN != "nqn.2026-11.org.example:a,b" {
 		t.Errorf("a name with a comma: %+v, %v", h, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
@@ -94,27 +95,27 @@ func (c *comingDevice) next() *losable {
 }
 
 // flagDaemon is a target of flags at an address, whose machine a test may replace.
-func flagDaemon(t *testing.T, f *targetFlags) (d *daemon, out, errOut *output) {
+func flagDaemon(t *testing.T, f *targetcommand.Flags) (d *targetcommand.Daemon, out, errOut *output) {
 	t.Helper()
-	f.nqn, f.shards, f.allowAnyHost, f.polling = testNQN, 1, true, "auto"
-	doc, err := f.document()
+	f.NQN, f.Shards, f.AllowAnyHost, f.Polling = testNQN, 1, true, "auto"
+	doc, err := f.Document()
 	if err != nil {
 		t.Fatal(err)
 	}
 	out, errOut = newOutput(), newOutput()
-	log, err := newLog("json", "info", errOut)
+	log, err := targetcommand.NewLog("json", "info", errOut)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &daemon{doc: doc, flags: f, log: log, out: out, errOut: errOut}, out, errOut
+	return &targetcommand.Daemon{Document: doc, Flags: f, Log: log, Out: out, ErrOut: errOut}, out, errOut
 }
 
-// start runs it until the test ends, or until stop, which wants an orderly end.
-func (d *daemon) start(t *testing.T) (stop func()) {
+// startDaemon runs one until the test ends, or until stop, which wants an orderly end.
+func startDaemon(t *testing.T, d *targetcommand.Daemon) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- d.run(ctx) }()
+	go func() { ended <- d.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -129,10 +130,10 @@ func (d *daemon) start(t *testing.T) (stop func()) {
 // again when one that was lost has come back, with the same namespace and its data.
 func TestDeviceComesAndGoes(t *testing.T) {
 	const addr = "127.77.0.1"
-	s, out, errOut := flagDaemon(t, &targetFlags{listen: []string{addr}, exports: []string{"mem:1MiB"}, transport: provider.Verbs})
+	s, out, errOut := flagDaemon(t, &targetcommand.Flags{Listen: []string{addr}, Exports: []string{"mem:1MiB"}, Transport: provider.Verbs})
 	c := &comingDevice{t: t, errOut: errOut, opened: make(chan *losable, 10), absent: true}
-	s.device = c.open
-	stop := s.start(t)
+	s.Device = c.open
+	stop := startDaemon(t, s)
 	errOut.await(t, "no RDMA device has the address "+addr)
 	c.set(true)
 	d := c.next()
@@ -164,15 +165,15 @@ func TestDeviceComesAndGoes(t *testing.T) {
 // it comes.
 func TestWildcard(t *testing.T) {
 	first, second := netip.MustParseAddr(loopbackAddress()), netip.MustParseAddr(loopbackAddress())
-	s, out, _ := flagDaemon(t, &targetFlags{listen: []string{"0.0.0.0"}, exports: []string{"mem:1MiB"}, transport: provider.Softroce})
+	s, out, _ := flagDaemon(t, &targetcommand.Flags{Listen: []string{"0.0.0.0"}, Exports: []string{"mem:1MiB"}, Transport: provider.Softroce})
 	var mu sync.Mutex
 	has := []netip.Addr{first}
-	s.addresses = func() ([]netip.Addr, error) {
+	s.Addresses = func() ([]netip.Addr, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return slices.Clone(has), nil
 	}
-	s.start(t)
+	startDaemon(t, s)
 	out.await(t, "nvme connect -t rdma -a "+first.String())
 	command(t, "list", "-t", "rdma", "-a", first.String()).want(t, 0, "1.05  MB")
 	command(t, "ls").want(t, 0, "    1 0.0.0.0:4420\n      "+first.String()+":4420\n")

@@ -27,8 +27,6 @@ type (
 	wrongError   = failure.WrongData
 )
 
-func usage(format string, args ...any) error { return failure.Usagef(format, args...) }
-
 // exitCode is what the process ends with.
 func exitCode(err error) int {
 	var connect *connectError

@@ -1,5 +1,19 @@
 // Command nvmeof is an NVMe over Fabrics (RDMA) target and host that needs no
 // RDMA hardware. `nvmeof help` lists what it does.
+//
+// This package makes the tree of commands and the exit codes. What the commands do is in
+// packages below internal, each of which imports those before it:
+//
+//   - failure, terminal, signals, systemd, processors: errors by exit code, and the machine
+//   - provider, hostidentity, hostconfig, fabricoptions: the RDMA device, the names of this
+//     host, the files of nvme-cli, and the options of connections in one table
+//   - connections, hosts, lending, discover, keeper: controllers that processes hold and hand
+//     to each other
+//   - nvmecli, nvmeverb, statusreport, fabricaccess: nvme-cli's commands on one controller,
+//     their output, and what is said where one is refused
+//   - listing, connectcommand, attachcommand, benchcommand, rdmatools, demo, doctor: the other
+//     commands of hosts, with fio, benchreport, perftest, rawudp and loopback
+//   - administer, targetcommand: the target, and what changes one that runs
 package main
 
 import (
@@ -25,6 +39,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rdmatools"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
 )
 
 func main() {
@@ -70,9 +85,9 @@ func seeHelp(cmd *cobra.Command, err error) error {
 	hint := ""
 	var word string
 	if _, is := fmt.Sscanf(err.Error(), "unknown command %q", &word); is == nil {
-		hint = didYouMean(word, commandNames(cmd))
+		hint = failure.DidYouMean(word, commandNames(cmd))
 	} else if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
-		hint = didYouMean(name, failure.FlagNames(cmd))
+		hint = failure.DidYouMean(name, failure.FlagNames(cmd))
 	}
 	return fmt.Errorf("%w%s; see %s --help", err, hint, cmd.CommandPath())
 }
@@ -97,7 +112,7 @@ func newRoot() *cobra.Command {
 		DisableSuggestions: true, // seeHelp makes them
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(demo.Command(), newTarget(), discover.Command(), listing.List(), newBench(), attachcommand.Command(), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(),
+	root.AddCommand(demo.Command(), targetcommand.Command(), discover.Command(), listing.List(), newBench(), attachcommand.Command(), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(),
 		rdmatools.Command(fabricaccess.NewRDMADevices))
 	root.AddCommand(administer.Commands(hostidentity.GenDHCHAPKey())...)
 	root.AddCommand(nvmeverb.Common(fabricaccess.NewVerbConnection)...)
@@ -105,7 +120,3 @@ func newRoot() *cobra.Command {
 	root.AddCommand(connectcommand.Commands()...)
 	return root
 }
-
-func didYouMean(s string, names []string) string { return failure.DidYouMean(s, names) }
-
-func list(names []string) string { return failure.List(names) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
 	"golang.org/x/sys/unix"
 )
 
@@ -74,7 +75,7 @@ func TestPipedConfig(t *testing.T) {
 // TestOneKeyForBoth: a file may hold the key of host and target.
 func TestOneKeyForBoth(t *testing.T) {
 	key := (&configured{dir: t.TempDir(), testTarget: new(testTarget)}).write(t, "key", command(t, "gen-dhchap-key").want(t, 0).out)
-	h, err := parseAllowHost("h,dhchap-key-file=" + key + ",dhchap-ctrl-key-file=" + key)
+	h, err := targetcommand.ParseAllowHost("h,dhchap-key-file=" + key + ",dhchap-ctrl-key-file=" + key)
 	if err != nil {
 		t.Fatal(err)
 	}

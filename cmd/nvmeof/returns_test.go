@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -19,15 +20,15 @@ func TestConfiguredDeviceReturns(t *testing.T) {
 	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: "127.97.5.9"}}
 	gone, opened := make(chan struct{}), 0
 	out, errOut := newOutput(), newOutput()
-	log, err := newLog("console", "info", errOut)
+	log, err := targetcommand.NewLog("console", "info", errOut)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{file: c.write(t, "target.yaml", testConfig), socket: socket, log: log, out: out, errOut: errOut}
-	if d.doc, err = readConfig(t.Context(), d.file, nil, errOut); err != nil {
+	d := &targetcommand.Daemon{File: c.write(t, "target.yaml", testConfig), Socket: socket, Log: log, Out: out, ErrOut: errOut}
+	if d.Document, err = targetcommand.ReadConfig(t.Context(), d.File, nil, errOut); err != nil {
 		t.Fatal(err)
 	}
-	d.device = func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
+	d.Device = func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
 		switch opened++; opened {
 		case 1:
 			d, err := provider.Open(transport, addr, cfg)
@@ -37,7 +38,7 @@ func TestConfiguredDeviceReturns(t *testing.T) {
 		}
 		return provider.Open(transport, addr, cfg)
 	}
-	d.start(t)
+	startDaemon(t, d)
 	out.await(t, "nvme connect")
 	command(t, "namespace", "add", "3", "-n", testNQN, "--memory", "1MiB").want(t, 0)
 	close(gone)

@@ -6,54 +6,25 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// TestAckTimeout: what the file says reaches the device, and nonsense on a command line is
-// refused where it is written.
+// TestAckTimeout: nonsense on a command line is refused where it is written.
 func TestAckTimeout(t *testing.T) {
-	var got provider.Config
-	device := func(_ string, _ netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
-		got = cfg
-		return nil, nil
-	}
-	doc := &config.Document{}
-	doc.Limits.AckTimeout, doc.Limits.Shards = config.Duration(30*time.Millisecond), 3
-	if _, err := newOpener(device, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
-		t.Fatal(err)
-	}
-	if got.AckTimeout != 30*time.Millisecond || got.Shards != 3 {
-		t.Errorf("the device is opened with %+v", got)
-	}
 	command(t, "target", "--listen", "127.0.0.1", "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host", "--ack-timeout", "-1s").want(t, exitUsage, "--ack-timeout", "-1s")
 	command(t, "discover", "-a", "127.0.0.1", "--ack-timeout", "soon").want(t, exitUsage, "--ack-timeout", "soon")
 }
 
-// TestCongestion: what the file or the flag says reaches softroce, each parameter as one of
-// its own, and nonsense on a command line is refused where it is written.
+// TestCongestion: nonsense on a command line is refused where it is written, and two peers
+// may differ.
 func TestCongestion(t *testing.T) {
-	var got provider.Config
-	device := func(_ string, _ netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
-		got = cfg
-		return nil, nil
-	}
-	doc, _, err := config.Parse("f", []byte("version: 1\ncongestion: {no-ecn: true, min-rate: 8Mbit}\nlisteners: [{id: 1, address: 127.0.0.1}]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := newOpener(device, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
-		t.Fatal(err)
-	}
-	if !got.Congestion.NoECN || got.Congestion.MinRate != 8e6 {
-		t.Errorf("the device is opened with %+v", got.Congestion)
-	}
 	for _, line := range []string{"target --listen 127.0.0.1 --nqn a --export mem:1MiB --allow-any-host", "discover -a 127.0.0.1", "attach -a 127.0.0.1", "bench -a 127.0.0.1",
 		"connect -t rdma -a 127.0.0.1 -n a", "rdma write-bw 127.0.0.1"} {
 		command(t, append(strings.Fields(line), "--congestion", "min-rat=8Mbit")...).want(t, exitUsage, "unknown field min-rat; did you mean min-rate?")
@@ -70,8 +41,8 @@ func TestTransportOfListener(t *testing.T) {
 	addrs := []string{loopbackAddress(), loopbackAddress(), loopbackAddress()}
 	opened := make(chan string, 1000)
 	out := newOutput()
-	f := &daemon{socket: filepath.Join(t.TempDir(), "socket"), log: zap.NewNop(), out: out, errOut: out,
-		device: func(transport string, a netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
+	f := &targetcommand.Daemon{Socket: filepath.Join(t.TempDir(), "socket"), Log: zap.NewNop(), Out: out, ErrOut: out,
+		Device: func(transport string, a netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
 			opened <- transport + " at " + a.String()
 			if transport == provider.Verbs {
 				return nil, &verbs.NoDeviceError{}
@@ -80,18 +51,18 @@ func TestTransportOfListener(t *testing.T) {
 		}}
 	text := fmt.Sprintf("version: 1\ntransport: verbs\nlimits: {shards: 1}\nlisteners:\n- {id: 1, address: %s, transport: softroce}\n- {id: 2, address: %s}\n- {id: 3, address: %s, transport: auto}\n", addrs[0], addrs[1], addrs[2])
 	var err error
-	if f.doc, _, err = config.Parse("f", []byte(text)); err != nil {
+	if f.Document, _, err = config.Parse("f", []byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	f.start(t)
+	startDaemon(t, f)
 	out.await(t, "controlled at")
 	for _, want := range []string{"softroce at " + addrs[0], "verbs at " + addrs[1], "softroce at " + addrs[2]} {
 		if got := <-opened; got != want {
 			t.Errorf("opened %s, want %s", got, want)
 		}
 	}
-	command(t, "ls", "--socket", f.socket).want(t, 0, addrs[0]+":4420 (softroce)\n", addrs[1]+":4420, WAITING: ", addrs[2]+":4420 (auto)\n")
-	command(t, "listener", "set", "1", "--transport", "verbs", "--socket", f.socket).want(t, exitFailed, "no RDMA device")
-	command(t, "listener", "set", "2", "--transport", "softroce", "--socket", f.socket).want(t, 0, "comes back with another transport")
-	command(t, "ls", "--socket", f.socket).want(t, 0, addrs[0]+":4420 (softroce)\n", addrs[1]+":4420 (softroce)\n")
+	command(t, "ls", "--socket", f.Socket).want(t, 0, addrs[0]+":4420 (softroce)\n", addrs[1]+":4420, WAITING: ", addrs[2]+":4420 (auto)\n")
+	command(t, "listener", "set", "1", "--transport", "verbs", "--socket", f.Socket).want(t, exitFailed, "no RDMA device")
+	command(t, "listener", "set", "2", "--transport", "softroce", "--socket", f.Socket).want(t, 0, "comes back with another transport")
+	command(t, "ls", "--socket", f.Socket).want(t, 0, addrs[0]+":4420 (softroce)\n", addrs[1]+":4420 (softroce)\n")
 }

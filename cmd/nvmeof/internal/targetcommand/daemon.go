@@ -1,4 +1,4 @@
-package main
+package targetcommand
 
 import (
 	"context"
@@ -24,26 +24,26 @@ import (
 // noSocket is the --socket of a target that is not to be controlled.
 const noSocket = "none"
 
-// A daemon is a target in progress: it serves a document, from a file or made of flags.
-type daemon struct {
-	doc    *config.Document
-	file   string       // where the document is from, or
-	flags  *targetFlags // what made it
-	names  map[config.Path]string
-	socket string // where to be controlled, or noSocket; empty: a target of flags has one of its own
-	log    *zap.Logger
-	out    io.Writer
-	errOut io.Writer
+// A Daemon is a target in progress: it serves a document, from a file or made of flags.
+type Daemon struct {
+	Document *config.Document
+	File     string // where the document is from, or
+	Flags    *Flags // what made it
+	names    map[config.Path]string
+	Socket   string // where to be controlled, or noSocket; empty: a target of flags has one of its own
+	Log      *zap.Logger
+	Out      io.Writer
+	ErrOut   io.Writer
 
 	// What tests put in the place of the machine's.
-	device    func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error)
-	addresses func() ([]netip.Addr, error)
+	Device    func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error)
+	Addresses func() ([]netip.Addr, error)
 
 	announced []netip.AddrPort // belongs to the manager's mutex
 }
 
-// run serves until ctx ends.
-func (d *daemon) run(ctx context.Context) (err error) {
+// Run serves until ctx ends.
+func (d *Daemon) Run(ctx context.Context) (err error) {
 	socket, err := d.takeSocket()
 	if err != nil {
 		return err
@@ -51,15 +51,15 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if socket != nil {
 		defer func() { err = errors.Join(err, socket.Close()) }()
 	}
-	t, err := newConfigured(d.file, d.doc, d.log)
+	t, err := newConfigured(d.File, d.Document, d.Log)
 	if err != nil {
 		return err
 	}
-	o := newOpener(d.device, d.doc, d.log)
-	c := control.Config{Target: t, Settings: d.doc, Log: d.log, File: d.file, Names: d.names,
-		Device: o.open, Owner: o.owner, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: d.addresses}
+	o := newOpener(d.Device, d.Document, d.Log)
+	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, File: d.File, Names: d.names,
+		Device: o.open, Owner: o.owner, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: d.Addresses}
 	first := control.Options{Wait: true}
-	if d.flags == nil {
+	if d.Flags == nil {
 		c.State = stateDir()
 	} else { // what is wrong with the exports of flags ends the target
 		first = control.Options{WaitDevice: true}
@@ -67,32 +67,32 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	}
 	m := control.New(c)
 	defer func() {
-		d.log.Info("authentications", zap.Any("counters", t.AuthCounts()))
+		d.Log.Info("authentications", zap.Any("counters", t.AuthCounts()))
 		err = errors.Join(err, m.Close())
 	}()
 	defer signals.On(unix.SIGHUP, func() { // harmless too while it waits for its devices
 		if _, err := m.RereadKeys(); err != nil {
-			d.log.Error("keys", zap.Error(err))
+			d.Log.Error("keys", zap.Error(err))
 		}
 	})()
-	if d.flags != nil && socket != nil {
-		fmt.Fprintf(d.out, "controlled at %s\n", socket.Path())
+	if d.Flags != nil && socket != nil {
+		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())
 	}
-	if _, err := m.Apply(d.doc, first); err != nil {
-		if d.flags != nil {
-			err = d.flags.explain(err)
+	if _, err := m.Apply(d.Document, first); err != nil {
+		if d.Flags != nil {
+			err = d.Flags.explain(err)
 		}
 		return err
 	}
 	if socket != nil {
 		defer control.Serve(m, socket).Close()
 	}
-	if d.flags == nil {
+	if d.Flags == nil {
 		d.announceAll(m, socket)
 	}
 	systemd.Notify("READY=1")
 	<-ctx.Done()
-	d.log.Info("stopping")
+	d.Log.Info("stopping")
 	systemd.Notify("STOPPING=1")
 	return nil
 }
@@ -101,47 +101,47 @@ func (d *daemon) run(ctx context.Context) (err error) {
 // target by mistake finds nothing changed. It is nil where there is to be none. A target of
 // flags has one of its own beside the default one: whoever tries something by hand does not
 // keep the target of a file from starting, nor gets what is meant for that one.
-func (d *daemon) takeSocket() (*control.Socket, error) {
+func (d *Daemon) takeSocket() (*control.Socket, error) {
 	switch {
-	case d.socket == noSocket:
+	case d.Socket == noSocket:
 		return nil, nil
-	case d.socket != "":
-		return control.Listen(d.socket)
+	case d.Socket != "":
+		return control.Listen(d.Socket)
 	}
-	socket, err := control.ListenBeside(os.Getenv, os.Getuid(), d.doc.Listeners[0].Address.String())
+	socket, err := control.ListenBeside(os.Getenv, os.Getuid(), d.Document.Listeners[0].Address.String())
 	if err != nil {
-		fmt.Fprintf(d.errOut, "warning: this target cannot be controlled: %v; --socket PATH gives another place, --socket %s none\n", err, noSocket)
+		fmt.Fprintf(d.ErrOut, "warning: this target cannot be controlled: %v; --socket PATH gives another place, --socket %s none\n", err, noSocket)
 		return nil, nil
 	}
 	return socket, nil
 }
 
 // announce tells once how a Linux host gets to an address of a target of flags.
-func (d *daemon) announce(_ int, at netip.AddrPort) {
+func (d *Daemon) announce(_ int, at netip.AddrPort) {
 	if slices.Contains(d.announced, at) {
 		return
 	}
 	d.announced = append(d.announced, at)
-	s := d.doc.Subsystems[0]
-	fmt.Fprintf(d.out, "serving %d namespace(s) of %s on %v\n", len(s.Namespaces), s.NQN, at)
-	fmt.Fprintf(d.out, "on a Linux host: %s\n", nvmecli.ConnectLine(at, string(s.NQN)))
+	s := d.Document.Subsystems[0]
+	fmt.Fprintf(d.Out, "serving %d namespace(s) of %s on %v\n", len(s.Namespaces), s.NQN, at)
+	fmt.Fprintf(d.Out, "on a Linux host: %s\n", nvmecli.ConnectLine(at, string(s.NQN)))
 }
 
 // maxAnnounced is how many subsystems are told of.
 const maxAnnounced = 10
 
 // announceAll tells how Linux hosts get to what a file describes.
-func (d *daemon) announceAll(m *control.Manager, socket *control.Socket) {
+func (d *Daemon) announceAll(m *control.Manager, socket *control.Socket) {
 	if socket != nil {
-		fmt.Fprintf(d.out, "controlled at %s\n", socket.Path())
+		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())
 	}
 	doc, everywhere := m.Document(), m.Status().Addresses
 	for i, s := range doc.Subsystems {
 		if i == maxAnnounced {
-			fmt.Fprintf(d.out, "and %d more: nvmeof ls\n", len(doc.Subsystems)-i)
+			fmt.Fprintf(d.Out, "and %d more: nvmeof ls\n", len(doc.Subsystems)-i)
 			return
 		}
-		fmt.Fprintf(d.out, "serving %d namespace(s) of %s\n", len(s.Namespaces), s.NQN)
+		fmt.Fprintf(d.Out, "serving %d namespace(s) of %s\n", len(s.Namespaces), s.NQN)
 		var at []netip.AddrPort
 		for _, l := range doc.Listeners {
 			if s.On(l.ID) && !l.Wildcard() {
@@ -154,7 +154,7 @@ func (d *daemon) announceAll(m *control.Manager, socket *control.Socket) {
 			}
 		}
 		for _, a := range at {
-			fmt.Fprintf(d.out, "on a Linux host: %s\n", nvmecli.ConnectLine(a, string(s.NQN)))
+			fmt.Fprintf(d.Out, "on a Linux host: %s\n", nvmecli.ConnectLine(a, string(s.NQN)))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package targetcommand
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
@@ -27,7 +28,7 @@ func targetCommands() []*cobra.Command {
 func newCheck() *cobra.Command {
 	return &cobra.Command{Use: "check FILE", Short: "Find what is wrong with a configuration, without a target", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			doc, err := readConfig(cmd.Context(), args[0], cmd.InOrStdin(), cmd.ErrOrStderr())
+			doc, err := ReadConfig(cmd.Context(), args[0], cmd.InOrStdin(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -56,7 +57,7 @@ func newApply() *cobra.Command {
 	var r administer.Remote
 	cmd := &cobra.Command{Use: "apply FILE", Short: "Make the running target what a configuration says: all of it, or nothing", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			doc, err := readConfig(cmd.Context(), args[0], cmd.InOrStdin(), io.Discard) // the target has the same doubts
+			doc, err := ReadConfig(cmd.Context(), args[0], cmd.InOrStdin(), io.Discard) // the target has the same doubts
 			if err != nil {
 				return err
 			}
@@ -73,7 +74,7 @@ func newDiff() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var docs []*config.Document
 			for _, name := range args {
-				doc, err := readConfig(cmd.Context(), name, cmd.InOrStdin(), io.Discard)
+				doc, err := ReadConfig(cmd.Context(), name, cmd.InOrStdin(), io.Discard)
 				if err != nil {
 					return err
 				}
@@ -129,7 +130,7 @@ target; keys are then read from their files, and the output has them.`,
 			doc := new(config.Document)
 			var err error
 			if from != "" {
-				doc, err = readConfig(cmd.Context(), from, cmd.InOrStdin(), cmd.ErrOrStderr())
+				doc, err = ReadConfig(cmd.Context(), from, cmd.InOrStdin(), cmd.ErrOrStderr())
 			} else {
 				err = r.Get(cmd.Context(), "/v1/config", doc)
 			}
@@ -159,14 +160,14 @@ func inFormat(doc *config.Document, format string, errOut io.Writer) ([]byte, er
 		fixIdentities(doc)
 		text, warnings, err := config.ExportNvmetcli(doc, keyText)
 		if err != nil {
-			return nil, usageError{Err: err}
+			return nil, failure.Usage{Err: err}
 		}
 		for _, w := range warnings {
 			fmt.Fprintln(errOut, "warning:", w)
 		}
 		return text, nil
 	}
-	return nil, usage("--format %s: it is yaml, json or nvmetcli%s", format, didYouMean(format, exportFormats))
+	return nil, failure.Usagef("--format %s: it is yaml, json or nvmetcli%s", format, failure.DidYouMean(format, exportFormats))
 }
 
 // fixIdentities gives namespaces the UUIDs that hosts know and that follow from more than
@@ -216,7 +217,7 @@ overwritten. What cannot be the same here is named.`,
 		Example: "  nvmeof target import --output /etc/nvmeof/target.yaml /etc/nvmet/config.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "nvmetcli" {
-				return usage("--format %s: it is nvmetcli%s", format, didYouMean(format, []string{"nvmetcli"}))
+				return failure.Usagef("--format %s: it is nvmetcli%s", format, failure.DidYouMean(format, []string{"nvmetcli"}))
 			}
 			text, err := readFileOr(cmd.Context(), args[0], cmd.InOrStdin())
 			if err != nil {
@@ -228,7 +229,7 @@ overwritten. What cannot be the same here is named.`,
 			}
 			in, err := config.ImportNvmetcli(args[0], text, dir)
 			if err != nil {
-				return usageError{Err: err}
+				return failure.Usage{Err: err}
 			}
 			for _, w := range in.Warnings {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)

@@ -1,4 +1,4 @@
-package main
+package targetcommand
 
 import (
 	"io"
@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 )
 
-// newLog writes for people on a terminal, else JSON.
-func newLog(format, level string, out io.Writer) (*zap.Logger, error) {
+// NewLog writes for people on a terminal, else JSON.
+func NewLog(format, level string, out io.Writer) (*zap.Logger, error) {
 	lvl, err := zapcore.ParseLevel(level)
 	if err != nil {
 		return nil, failure.Usagef("--log-level: %v", err)

@@ -1,4 +1,4 @@
-package main
+package targetcommand
 
 import (
 	"context"
@@ -20,15 +20,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// readConfig reads a file, - being standard input, and shows what is doubtful.
-func readConfig(ctx context.Context, name string, in io.Reader, errOut io.Writer) (*config.Document, error) {
+// ReadConfig reads a file, - being standard input, and shows what is doubtful.
+func ReadConfig(ctx context.Context, name string, in io.Reader, errOut io.Writer) (*config.Document, error) {
 	text, err := readFileOr(ctx, name, in)
 	if err != nil {
 		return nil, err
 	}
 	doc, warnings, err := config.Parse(name, text)
 	if err != nil {
-		return nil, usageError{Err: err}
+		return nil, failure.Usage{Err: err}
 	}
 	for _, w := range warnings {
 		fmt.Fprintln(errOut, "warning:", w)
@@ -68,7 +68,7 @@ func stateDir() string {
 // What it refuses no target starts with.
 func newConfigured(name string, doc *config.Document, log *zap.Logger) (*target.Target, error) {
 	if len(doc.Listeners) == 0 {
-		return nil, usage("%s: listeners is missing: where hosts connect, as in listeners: [{id: 1, address: 192.0.2.1}]", name)
+		return nil, failure.Usagef("%s: listeners is missing: where hosts connect, as in listeners: [{id: 1, address: 192.0.2.1}]", name)
 	}
 	cfg, err := targetConfig(doc, log)
 	if err != nil {

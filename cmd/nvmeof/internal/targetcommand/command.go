@@ -1,4 +1,4 @@
-package main
+package targetcommand
 
 import (
 	"fmt"
@@ -8,25 +8,26 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// targetFlags are what the target command takes.
-type targetFlags struct {
-	listen       []string
-	nqn          string
-	exports      []string
-	transport    string
-	polling      string
-	shards       int
+// Flags are what the target command takes.
+type Flags struct {
+	Listen       []string
+	NQN          string
+	Exports      []string
+	Transport    string
+	Polling      string
+	Shards       int
 	ackTimeout   time.Duration
 	rcvbuf       config.Size
 	congestion   config.Congestion
 	shared       int
 	allowHosts   []string
-	allowAnyHost bool
+	AllowAnyHost bool
 
 	logFormat string
 	logLevel  string
@@ -34,8 +35,8 @@ type targetFlags struct {
 	socket    string
 }
 
-func newTarget() *cobra.Command {
-	var f targetFlags
+func Command() *cobra.Command {
+	var f Flags
 	cmd := &cobra.Command{
 		Use:   "target (--config FILE | --listen ADDR --nqn NQN --export WHAT ... (--allow-host NQN ... | --allow-any-host))",
 		Short: "Export memory, files and block devices to NVMe hosts",
@@ -60,19 +61,19 @@ nvmeof namespace add --help.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "config", "", "serve what this file describes, YAML or JSON: see nvmeof target schema; not together with flags that describe the same")
 	flags.StringVar(&f.socket, "socket", administer.DefaultSocket(), "with --config: where to be controlled, or "+noSocket+"; without --config the default is one beside that, named after the first address, which commands find")
-	flags.StringArrayVar(&f.listen, "listen", nil, "address to serve on, ADDR or ADDR:PORT (port 4420); may be given several times; 0.0.0.0 or [::] is every address of that family, without loopback and link-local ones, as they come")
-	flags.StringVar(&f.nqn, "nqn", "", "name of the subsystem")
-	flags.StringArrayVar(&f.exports, "export", nil, "each is the next namespace: "+exportHelp)
-	flags.StringVar(&f.transport, "transport", provider.Softroce, "RDMA transport: "+provider.Help)
-	flags.StringVar(&f.transport, "provider", provider.Softroce, "the same as --transport: host commands have this name")
-	flags.StringVar(&f.polling, "polling", "auto", processors.PollingHelp)
-	flags.IntVar(&f.shards, "shards", 0, "threads that serve I/O queues, for each address (default: half the processors)")
+	flags.StringArrayVar(&f.Listen, "listen", nil, "address to serve on, ADDR or ADDR:PORT (port 4420); may be given several times; 0.0.0.0 or [::] is every address of that family, without loopback and link-local ones, as they come")
+	flags.StringVar(&f.NQN, "nqn", "", "name of the subsystem")
+	flags.StringArrayVar(&f.Exports, "export", nil, "each is the next namespace: "+exportHelp)
+	flags.StringVar(&f.Transport, "transport", provider.Softroce, "RDMA transport: "+provider.Help)
+	flags.StringVar(&f.Transport, "provider", provider.Softroce, "the same as --transport: host commands have this name")
+	flags.StringVar(&f.Polling, "polling", "auto", processors.PollingHelp)
+	flags.IntVar(&f.Shards, "shards", 0, "threads that serve I/O queues, for each address (default: half the processors)")
 	flags.Var((*fabricoptions.Duration)(&f.ackTimeout), "ack-timeout", provider.AckTimeoutHelp)
 	flags.Var((*sizeFlag)(&f.rcvbuf), "rcvbuf", "size of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
 	flags.Var((*provider.CongestionFlag)(&f.congestion), "congestion", provider.CongestionHelp)
 	flags.IntVar(&f.shared, "shared-receives", 0, "receives, with 4 KiB each, that the I/O queues of a thread share (default: none; each queue has its own)")
 	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, allowHostHelp)
-	flags.BoolVar(&f.allowAnyHost, "allow-any-host", false, "let every host connect")
+	flags.BoolVar(&f.AllowAnyHost, "allow-any-host", false, "let every host connect")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
@@ -82,43 +83,43 @@ nvmeof namespace add --help.`,
 var besides = map[string]bool{"config": true, "socket": true, "log-format": true, "log-level": true, "help": true}
 
 // runFile is the target command with --config.
-func (f *targetFlags) runFile(cmd *cobra.Command) error {
+func (f *Flags) runFile(cmd *cobra.Command) error {
 	if f.file == "-" {
-		return usage("--config - : it needs a file, which is saved to and read again after a restart")
+		return failure.Usagef("--config - : it needs a file, which is saved to and read again after a restart")
 	}
 	for name := range flagsChanged(cmd) {
 		if !besides[name] {
-			return usage("--config and --%s do not go together: write it into %s", name, f.file)
+			return failure.Usagef("--config and --%s do not go together: write it into %s", name, f.file)
 		}
 	}
-	log, err := newLog(f.logFormat, f.logLevel, cmd.ErrOrStderr())
+	log, err := NewLog(f.logFormat, f.logLevel, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	d := &daemon{file: f.file, socket: f.socket, log: log, out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr()}
-	if d.doc, err = readConfig(cmd.Context(), f.file, nil, cmd.ErrOrStderr()); err != nil {
+	d := &Daemon{File: f.file, Socket: f.socket, Log: log, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr()}
+	if d.Document, err = ReadConfig(cmd.Context(), f.file, nil, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
-	return d.run(cmd.Context())
+	return d.Run(cmd.Context())
 }
 
 // runFlags is the target command without --config: what its flags say is a document that no
 // file has.
-func (f *targetFlags) runFlags(cmd *cobra.Command) error {
-	doc, err := f.document()
+func (f *Flags) runFlags(cmd *cobra.Command) error {
+	doc, err := f.Document()
 	if err != nil {
 		return err
 	}
-	log, err := newLog(f.logFormat, f.logLevel, cmd.ErrOrStderr())
+	log, err := NewLog(f.logFormat, f.logLevel, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	if f.allowAnyHost {
+	if f.AllowAnyHost {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning: --allow-any-host: every host that reaches this address may read and write what is exported")
 	}
-	d := &daemon{doc: doc, flags: f, names: f.names(doc), log: log, out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr()}
+	d := &Daemon{Document: doc, Flags: f, names: f.names(doc), Log: log, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr()}
 	if cmd.Flags().Changed("socket") {
-		d.socket = f.socket
+		d.Socket = f.socket
 	}
-	return d.run(cmd.Context())
+	return d.Run(cmd.Context())
 }

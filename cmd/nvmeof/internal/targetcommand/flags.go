@@ -1,4 +1,4 @@
-package main
+package targetcommand
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -40,53 +41,53 @@ func (s *sizeFlag) String() string { return config.Size(*s).String() }
 
 func (*sizeFlag) Type() string { return "size" }
 
-// document is what the flags say, as a file would say it. Nothing is begun yet.
-func (f *targetFlags) document() (*config.Document, error) {
+// Document is what the flags say, as a file would say it. Nothing is begun yet.
+func (f *Flags) Document() (*config.Document, error) {
 	switch {
-	case len(f.listen) == 0:
-		return nil, usage("--listen is missing: the address to serve on, as in --listen 192.0.2.1; or give --config FILE")
-	case f.nqn == "":
-		return nil, usage("--nqn is missing: the name of the subsystem, as in --nqn nqn.2026-11.org.example:disk")
-	case len(f.exports) == 0:
-		return nil, usage("--export is missing: what to serve, as in --export mem:1GiB or --export disk.img,size=10GiB")
+	case len(f.Listen) == 0:
+		return nil, failure.Usagef("--listen is missing: the address to serve on, as in --listen 192.0.2.1; or give --config FILE")
+	case f.NQN == "":
+		return nil, failure.Usagef("--nqn is missing: the name of the subsystem, as in --nqn nqn.2026-11.org.example:disk")
+	case len(f.Exports) == 0:
+		return nil, failure.Usagef("--export is missing: what to serve, as in --export mem:1GiB or --export disk.img,size=10GiB")
 	}
 	listeners, err := f.listeners()
 	switch {
 	case err != nil:
 		return nil, err
-	case !provider.IsName(f.transport):
-		return nil, usage("--transport %s: want %s", f.transport, provider.Help)
-	case len(f.allowHosts) == 0 && !f.allowAnyHost:
-		return nil, usage("no host may connect: give --allow-host NQN (on a Linux host: cat /etc/nvme/hostnqn), or --allow-any-host")
-	case f.shards < 0 || f.shards > provider.MaxShards:
-		return nil, usage("--shards %d: at most %d", f.shards, provider.MaxShards)
+	case !provider.IsName(f.Transport):
+		return nil, failure.Usagef("--transport %s: want %s", f.Transport, provider.Help)
+	case len(f.allowHosts) == 0 && !f.AllowAnyHost:
+		return nil, failure.Usagef("no host may connect: give --allow-host NQN (on a Linux host: cat /etc/nvme/hostnqn), or --allow-any-host")
+	case f.Shards < 0 || f.Shards > provider.MaxShards:
+		return nil, failure.Usagef("--shards %d: at most %d", f.Shards, provider.MaxShards)
 	}
-	if _, err := processors.ParsePolling(f.polling); err != nil {
+	if _, err := processors.ParsePolling(f.Polling); err != nil {
 		return nil, err
 	}
 	doc := &config.Document{Version: config.Version, Congestion: f.congestion, Listeners: listeners, Limits: config.Limits{
-		Shards: f.shards, Shared: f.shared, ReceiveBuffer: f.rcvbuf, AckTimeout: config.Duration(f.ackTimeout),
+		Shards: f.Shards, Shared: f.shared, ReceiveBuffer: f.rcvbuf, AckTimeout: config.Duration(f.ackTimeout),
 	}}
-	if f.transport != provider.Softroce {
-		doc.Transport = config.Transport(f.transport)
+	if f.Transport != provider.Softroce {
+		doc.Transport = config.Transport(f.Transport)
 	}
-	if f.polling != "auto" {
-		doc.Limits.Polling = config.Polling(f.polling)
+	if f.Polling != "auto" {
+		doc.Limits.Polling = config.Polling(f.Polling)
 	}
-	s := &config.Subsystem{NQN: config.NQN(f.nqn), AllowAnyHost: f.allowAnyHost}
+	s := &config.Subsystem{NQN: config.NQN(f.NQN), AllowAnyHost: f.AllowAnyHost}
 	doc.Subsystems = []*config.Subsystem{s}
-	for i, arg := range f.exports {
+	for i, arg := range f.Exports {
 		n, err := parseExport(arg)
 		if err != nil {
-			return nil, usage("--export: %v", err)
+			return nil, failure.Usagef("--export: %v", err)
 		}
 		n.NSID = i + 1
 		s.Namespaces = append(s.Namespaces, n)
 	}
 	for _, arg := range f.allowHosts {
-		h, err := parseAllowHost(arg)
+		h, err := ParseAllowHost(arg)
 		if err != nil {
-			return nil, usage("--allow-host: %v", err)
+			return nil, failure.Usagef("--allow-host: %v", err)
 		}
 		s.Hosts = slices.DeleteFunc(s.Hosts, func(o *config.Host) bool { return o.NQN == h.NQN }) // the last one counts
 		s.Hosts = append(s.Hosts, h)
@@ -105,16 +106,16 @@ func parseExport(arg string) (*config.Namespace, error) {
 }
 
 // listeners are what --listen names.
-func (f *targetFlags) listeners() (all []*config.Listener, err error) {
-	for i, s := range f.listen {
+func (f *Flags) listeners() (all []*config.Listener, err error) {
+	for i, s := range f.Listen {
 		addr, err := nvmeof.ParseListen(s)
 		switch {
 		case err != nil:
-			return nil, usage("--listen: %v: give one of this machine's, as ip address shows them, or 0.0.0.0 or [::] for all", err)
+			return nil, failure.Usagef("--listen: %v: give one of this machine's, as ip address shows them, or 0.0.0.0 or [::] for all", err)
 		case provider.LacksZone(addr.Addr()):
-			return nil, usage("--listen %v is link-local: name its interface, as in %v%%eth0", addr.Addr(), addr.Addr())
+			return nil, failure.Usagef("--listen %v is link-local: name its interface, as in %v%%eth0", addr.Addr(), addr.Addr())
 		case slices.ContainsFunc(all, func(l *config.Listener) bool { return l.Address.AddrPort == addr }):
-			return nil, usage("--listen %v is there twice", addr)
+			return nil, failure.Usagef("--listen %v is there twice", addr)
 		}
 		all = append(all, &config.Listener{ID: i + 1, Address: config.Address{AddrPort: addr}})
 	}
@@ -122,14 +123,14 @@ func (f *targetFlags) listeners() (all []*config.Listener, err error) {
 }
 
 // explain says what is wrong with the document in the words of the flags that made it.
-func (f *targetFlags) explain(err error) error {
+func (f *Flags) explain(err error) error {
 	var problems config.Problems
 	var step *control.StepError
 	switch {
 	case errors.As(err, &step):
 		switch now := step.Step.New.(type) {
 		case *config.Namespace:
-			return fmt.Errorf("--export %s: %w", f.exports[now.NSID-1], withSize(now, step.Err))
+			return fmt.Errorf("--export %s: %w", f.Exports[now.NSID-1], withSize(now, step.Err))
 		case *config.Host:
 			return fmt.Errorf("--allow-host: %w", step.Err)
 		}
@@ -142,15 +143,15 @@ func (f *targetFlags) explain(err error) error {
 	if p.Fix != "" {
 		text += "; " + p.Fix
 	}
-	for i, arg := range f.exports { // the other one of two
+	for i, arg := range f.Exports { // the other one of two
 		text = strings.ReplaceAll(text, fmt.Sprintf("subsystems[0].namespaces[%d]", i), "--export "+arg)
 	}
 	for _, x := range []struct {
 		path, flag string
 		args       []string
 	}{
-		{"subsystems[0].namespaces", "export", f.exports}, {"subsystems[0].hosts", "allow-host", nil}, {"subsystems[0]", "nqn", nil},
-		{"listeners", "listen", f.listen}, {"limits.shards", "shards", nil}, {"limits.shared-receives", "shared-receives", nil},
+		{"subsystems[0].namespaces", "export", f.Exports}, {"subsystems[0].hosts", "allow-host", nil}, {"subsystems[0]", "nqn", nil},
+		{"listeners", "listen", f.Listen}, {"limits.shards", "shards", nil}, {"limits.shared-receives", "shared-receives", nil},
 		{"limits.receive-buffer", "rcvbuf", nil}, {"limits.ack-timeout", "ack-timeout", nil}, {"congestion", "congestion", nil},
 	} {
 		rest, is := strings.CutPrefix(p.Path, x.path)
@@ -159,11 +160,11 @@ func (f *targetFlags) explain(err error) error {
 		}
 		var n int
 		if _, err := fmt.Sscanf(rest, "[%d]", &n); err == nil && n < len(x.args) {
-			return usage("--%s %s: %s", x.flag, x.args[n], text)
+			return failure.Usagef("--%s %s: %s", x.flag, x.args[n], text)
 		}
-		return usage("--%s: %s", x.flag, text)
+		return failure.Usagef("--%s: %s", x.flag, text)
 	}
-	return usageError{Err: problems}
+	return failure.Usage{Err: problems}
 }
 
 // withSize says how a file that is missing is made.
@@ -176,10 +177,10 @@ func withSize(n *config.Namespace, err error) error {
 
 // names are those of the exports that --export says otherwise than from the root: their UUIDs
 // follow from them, as hosts know them.
-func (f *targetFlags) names(doc *config.Document) map[config.Path]string {
+func (f *Flags) names(doc *config.Document) map[config.Path]string {
 	names := map[config.Path]string{}
 	for i, n := range doc.Subsystems[0].Namespaces {
-		if said, _, _ := strings.Cut(f.exports[i], ","); n.Path() != "" && string(n.Path()) != said {
+		if said, _, _ := strings.Cut(f.Exports[i], ","); n.Path() != "" && string(n.Path()) != said {
 			names[n.Path()] = said
 		}
 	}
@@ -210,8 +211,8 @@ func isDevice(path string) bool {
 
 var allowHostOptions = []string{"dhchap-key-file", "dhchap-ctrl-key-file", "dhchap-hash", "dhchap-dhgroup"}
 
-// parseAllowHost reads "NQN,dhchap-key-file=PATH". A name may have commas itself.
-func parseAllowHost(s string) (*config.Host, error) {
+// ParseAllowHost reads "NQN,dhchap-key-file=PATH". A name may have commas itself.
+func ParseAllowHost(s string) (*config.Host, error) {
 	nqn, options, keyed := strings.Cut(s, ",dhchap-")
 	n, err := nvmeof.AnyNQN(nqn)
 	if err != nil {
@@ -257,7 +258,7 @@ func allowHostOption(h *config.Host, s string) (err error) {
 		h.DHGroups = append(h.DHGroups, config.Group(group.String()))
 		return err
 	default:
-		return fmt.Errorf("unknown option %q; there are %s%s", key, list(slices.Clone(allowHostOptions)), didYouMean(key, allowHostOptions))
+		return fmt.Errorf("unknown option %q; there are %s%s", key, failure.List(slices.Clone(allowHostOptions)), failure.DidYouMean(key, allowHostOptions))
 	}
 	if value == "" {
 		return fmt.Errorf("%s is empty: the path of a file with a key, as nvmeof gen-dhchap-key prints it", key)

@@ -1,0 +1,48 @@
+package targetcommand
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"go.uber.org/zap"
+)
+
+// TestOpenerAckTimeout: what the document says reaches the device.
+func TestOpenerAckTimeout(t *testing.T) {
+	var got provider.Config
+	device := func(_ string, _ netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
+		got = cfg
+		return nil, nil
+	}
+	doc := &config.Document{}
+	doc.Limits.AckTimeout, doc.Limits.Shards = config.Duration(30*time.Millisecond), 3
+	if _, err := newOpener(device, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if got.AckTimeout != 30*time.Millisecond || got.Shards != 3 {
+		t.Errorf("the device is opened with %+v", got)
+	}
+}
+
+// TestOpenerCongestion: what the document says reaches softroce.
+func TestOpenerCongestion(t *testing.T) {
+	var got provider.Config
+	device := func(_ string, _ netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
+		got = cfg
+		return nil, nil
+	}
+	doc, _, err := config.Parse("f", []byte("version: 1\ncongestion: {no-ecn: true, min-rate: 8Mbit}\nlisteners: [{id: 1, address: 127.0.0.1}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newOpener(device, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if !got.Congestion.NoECN || got.Congestion.MinRate != 8e6 {
+		t.Errorf("the device is opened with %+v", got.Congestion)
+	}
+}
