@@ -31,8 +31,10 @@
 // With Options.Wait nothing that is wrong with a namespace is an error, be its file or
 // device not there, empty, in use, or its reservations unreadable; nor is a listener whose
 // address or RDMA device is not there: the target serves the others, says what it waits
-// for, and looks again after 1 s, 2 s and so on up to 30 s, or up to 5 s for a listener. [Foresee] tells before. To hosts
-// a namespace that waits is there and inaccessible, so that those that had it keep it.
+// for, and looks again after 1 s, 2 s and so on up to 30 s, or up to 5 s for a listener.
+// [Foresee] tells before. To hosts a namespace that waits is there and inaccessible, so that
+// those that had it keep it. With Options.WaitDevice a listener alone waits, for an RDMA
+// device: that is how a target of flags starts.
 //
 // # Hosts
 //
@@ -47,13 +49,16 @@
 //
 // # Goroutines
 //
-// A Manager has one or two for each removal that waits for a store, one for each namespace and each listener that waits, one for each listener on
-// 0.0.0.0 or [::], and one for each address that is served, which tells when the device is lost; a [Server] has those of
+// A Manager has one or two for each removal that waits for a store, one for each namespace
+// and each listener that waits, one for each listener on 0.0.0.0 or [::], and one for each
+// address that is served, which tells when the device is lost; a [Server] has those of
 // net/http. None touches the data path. One mutex makes changes one at a time.
 //
 // # The API
 //
-// The socket is made with mode 0600: who may open it may do everything. Bodies are
+// The socket is made with mode 0600: who may open it may do everything. [DefaultSocket] is
+// the one of the target of a file, [ListenBeside] makes those of others, and [Sockets] finds
+// what is served. Bodies are
 // JSON of at most 4 MiB and are read as strictly as files. An error is an object
 // with a code and a sentence, which is the one that the command line prints.
 // openapi.json describes the routes; [Client] speaks to them.

@@ -1,0 +1,75 @@
+package control
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestListenBeside: where targets are served that leave the default socket to another.
+func TestListenBeside(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n") // short: it has sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	uid := os.Getuid()
+	env := map[string]string{"NVMEOF_SOCKET": filepath.Join(dir, "run", "s.sock"), "TMPDIR": filepath.Join(dir, "tmp")}
+	getenv := func(name string) string { return env[name] }
+	listen := func(name, want string) *Socket {
+		t.Helper()
+		s, err := ListenBeside(getenv, uid, name)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		if got := strings.TrimPrefix(s.Path(), dir); got != want {
+			t.Errorf("%s is at %s, want %s", name, got, want)
+		}
+		return s
+	}
+	first := listen("a", "/run/s-a.sock")
+	again, err := ListenBeside(getenv, uid, "a") // in another network namespace
+	if err != nil || again.Path() == first.Path() {
+		t.Errorf("the second of a name: %v, %v", again, err)
+	}
+	if _, err := Listen(first.Path()); !errors.As(err, new(*TakenError)) {
+		t.Errorf("a socket that is served is taken: %v", err)
+	}
+	long := strings.Repeat("x", 100)
+	if err := os.Mkdir(env["TMPDIR"], 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ListenBeside(getenv, uid, long); err == nil || !strings.Contains(err.Error(), "107 at most") {
+		t.Errorf("too long a path: %v", err)
+	}
+	if got, want := Sockets(getenv, uid), []string{first.Path(), again.Path()}; !sameSet(got, want) {
+		t.Errorf("served are %q, want %q", got, want)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+
+	env["NVMEOF_SOCKET"] = "/proc/none/s.sock"
+	temporary := filepath.Dir(temporarySocket(getenv, uid))
+	inTemporary := listen("b", strings.TrimPrefix(temporary, dir)+"/target-b.sock")
+	if got := Sockets(getenv, uid); !slices.Equal(got, []string{inTemporary.Path()}) {
+		t.Errorf("served are %q", got)
+	}
+	if err := os.Chmod(temporary, 0o777); err != nil { // now it may be anybody's
+		t.Fatal(err)
+	}
+	if got := Sockets(getenv, uid); len(got) != 0 {
+		t.Errorf("in a folder that others write to %q is trusted", got)
+	}
+	if s, err := ListenBeside(getenv, uid, "c"); err == nil {
+		t.Errorf("a socket at %s, where others write", s.Path())
+	}
+}
+
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
