@@ -126,7 +126,7 @@ func (l *Listener) accept() {
 			l.target.log.Warn("not listening any more", zap.Stringer("address", l.Addr()), zap.Error(err))
 			return
 		case err != nil:
-			l.target.warn("accepting a connection failed", zap.Error(err))
+			l.target.log.Trouble("accepting a connection failed", zap.Error(err))
 			if !l.target.pause(100 * time.Millisecond) {
 				return
 			}
@@ -208,9 +208,9 @@ func (q *queue) accept(fq *fabric.TargetQueue, req rdmatransport.ConnRequest) {
 		err = fq.Accept(req, rdmatransport.ConnParams{})
 	}
 	if err != nil {
-		q.target.warn("connection not accepted", zap.Stringer("peer", q.remote), zap.Error(err))
+		q.target.log.Trouble("connection not accepted", zap.Stringer("peer", q.remote), zap.Error(err))
 		if err := fabric.Reject(req, capsule.RejectNoResources); err != nil {
-			q.target.warn("connection not rejected either", zap.Stringer("peer", q.remote), zap.Error(err))
+			q.target.log.Trouble("connection not rejected either", zap.Stringer("peer", q.remote), zap.Error(err))
 		}
 		q.refused = true
 		q.onClosed()
@@ -236,9 +236,9 @@ func (t *Target) reject(req rdmatransport.ConnRequest, d capsule.RequestData, s 
 		}
 		fields = append(fields, zap.String("remedy", remedy))
 	}
-	t.warn("connection rejected", fields...)
+	t.log.Trouble("connection rejected", fields...)
 	if err := fabric.Reject(req, s); err != nil {
-		t.warn("rejecting a connection failed", zap.Stringer("peer", req.RemoteAddr()), zap.Error(err))
+		t.log.Trouble("rejecting a connection failed", zap.Stringer("peer", req.RemoteAddr()), zap.Error(err))
 	}
 }
 

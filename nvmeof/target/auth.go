@@ -204,7 +204,7 @@ func (q *queue) authenticated() {
 	q.target.authCounts.succeeded.Add(1)
 	if q == c.admin && !c.owns {
 		if no := c.own(true); no.refused() {
-			q.target.warn("host disconnected", append(q.authFields(), zap.String("reason", no.reason), zap.String("remedy", no.remedy))...)
+			q.target.log.Trouble("host disconnected", append(q.authFields(), zap.String("reason", no.reason), zap.String("remedy", no.remedy))...)
 			c.dismissed = true
 			c.end(no.reason)
 			return
@@ -230,7 +230,7 @@ func (q *queue) authFailed() {
 	a.locked = true
 	q.target.authCounts.failed.Add(1)
 	f := authFailure{err: a.exchange.Err(), host: q.controller.hostNQN, ctrlKey: a.ctrlKey, mutual: a.exchange.Mutual()}
-	q.target.warn("authentication failed", append(q.authFields(),
+	q.target.log.Trouble("authentication failed", append(q.authFields(),
 		zap.String("refused_by", f.by()), zap.String("reason", f.err.Error()), zap.String("remedy", f.remedy()))...)
 }
 
@@ -248,7 +248,7 @@ func (q *queue) authTimedOut() {
 		return
 	}
 	q.target.authCounts.timedOut.Add(1)
-	q.target.warn("authentication not finished in time", append(q.authFields(), zap.Duration("within", authTimeout),
+	q.target.log.Trouble("authentication not finished in time", append(q.authFields(), zap.Duration("within", authTimeout),
 		zap.String("remedy", "nvme connect --dhchap-secret KEY, with the key of this host"))...)
 	q.endUnproven("authentication not finished in time")
 }

@@ -130,7 +130,7 @@ func (c *Controller) start(kato uint32) {
 	if c.keyed {
 		fields = append(fields, zap.Bool("must_authenticate", true))
 	}
-	c.target.comings.write(c.log.Info, "host connected", fields)
+	c.target.log.Comings.Write(c.log.Info, "host connected", fields)
 }
 
 // setProperty carries out Property Set.
@@ -147,7 +147,7 @@ func (c *Controller) setProperty(f capsule.Property) capsule.Status {
 		c.beginShutdown()
 	}
 	if c.props.CSTS.Fatal() && !before.Fatal() {
-		c.target.limit.write(c.log.Warn, "controller not enabled: host asked for a configuration that is not supported",
+		c.target.log.Troubles.Write(c.log.Warn, "controller not enabled: host asked for a configuration that is not supported",
 			[]zap.Field{zap.Uint64("cc", f.Value)})
 	}
 	return status

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/peerlog"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -243,7 +244,7 @@ func TestDiscoveryFlood(t *testing.T) {
 		if seen[capsule.StatusSuccess] != arrivalsPerSecond || seen[capsule.StatusConnectControllerBusy] != 1000-arrivalsPerSecond {
 			t.Errorf("answers %v", seen)
 		}
-		if n := f.logged("connect refused"); n == 0 || n > linesPerSecond {
+		if n := f.logged("connect refused"); n == 0 || n > peerlog.Troubles {
 			t.Errorf("%d lines", n)
 		}
 		f.connectAdmin(0) // the subsystems are another matter

@@ -12,7 +12,7 @@
 //	                execute, of fabrics, admin and I/O queues
 //	storage         internal/storage: volumes with the lanes of shards to them, namespaces
 //	                with their gates, reservations, and what of them a host sees
-//	values          the rest of internal: they neither lock nor wait
+//	values          the rest of internal, which knows nothing of the others
 //
 // The first two are this package. A file belongs to one of them: queue.go, request.go,
 // controller.go, dispatch.go, io.go and what these lead to are the session. The way back up
@@ -21,7 +21,7 @@
 // events, reservations, and what is to survive the target. The storage calls its
 // [storage.Owner], which is whoever has an operation under way, and nobody else.
 //
-// The values are
+// The rest is
 //
 //   - access: which hosts may connect, and what each sees
 //   - ana: the states of a listener's groups, and their log page
@@ -29,6 +29,7 @@
 //   - health: how stores are, critical warnings, the SMART page
 //   - kept, sealed: files for what has to survive a power failure, and its form
 //   - life: what a subsystem counts over its life, as it is written down
+//   - peerlog: the log, with limits for lines that peers can cause
 //   - reservation: what commands make of a reservation
 //   - state: those parts of a controller that are values
 //

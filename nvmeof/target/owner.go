@@ -142,7 +142,7 @@ func (t *Target) dismiss(id capsule.HostID, but, why string, which func(*Control
 				continue
 			}
 			dismissed++
-			t.warn("host disconnected", zap.String("host", c.hostNQN), zap.String("subsystem", s.nqn),
+			t.log.Trouble("host disconnected", zap.String("host", c.hostNQN), zap.String("subsystem", s.nqn),
 				zap.String("reason", why), zap.String("remedy", ownIdentifier))
 			c.dismiss(why)
 		}

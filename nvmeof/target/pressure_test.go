@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/peerlog"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -85,7 +86,7 @@ func TestLinesAreLimited(t *testing.T) {
 		most       int
 		prepare    func(f *fixture) (again func())
 	}{
-		{"requests that are refused", "connection rejected", linesPerSecond, func(f *fixture) func() {
+		{"requests that are refused", "connection rejected", peerlog.Troubles, func(f *fixture) func() {
 			f.listen("192.0.2.1:4420")
 			return func() {
 				r := &fakeRequest{private: make([]byte, 56), depth: 16, reject: make(chan []byte, 1)}
@@ -94,16 +95,16 @@ func TestLinesAreLimited(t *testing.T) {
 				<-r.reject
 			}
 		}},
-		{"a stranger's CC", "controller not enabled: host asked for a configuration that is not supported", linesPerSecond, func(f *fixture) func() {
+		{"a stranger's CC", "controller not enabled: host asked for a configuration that is not supported", peerlog.Troubles, func(f *fixture) func() {
 			h := f.connectDiscovery(otherHostNQN)
 			return func() {
 				h.setCC(0)
 				h.setCC(linuxCC.WithMPS(1).WithEnable(true))
 			}
 		}},
-		{"hosts that come", "host connected", comingsPerSecond, comeAndGo},
-		{"hosts that go", "host gone", comingsPerSecond, comeAndGo},
-		{"queues that are lost", "queue lost", linesPerSecond, func(f *fixture) func() {
+		{"hosts that come", "host connected", peerlog.Comings, comeAndGo},
+		{"hosts that go", "host gone", peerlog.Comings, comeAndGo},
+		{"queues that are lost", "queue lost", peerlog.Troubles, func(f *fixture) func() {
 			return func() { h, _ := f.connectAdmin(0); h.lose() }
 		}},
 	} {

@@ -3,6 +3,7 @@ package target
 import (
 	"errors"
 	"net/netip"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -86,7 +87,7 @@ func (q *queue) heard() {
 // refuseSilent drops a connection on which nothing was said.
 func (q *queue) refuseSilent() {
 	if q.controller == nil {
-		q.target.warn("connection dropped: no Connect command came",
+		q.target.log.Trouble("connection dropped: no Connect command came",
 			zap.Stringer("peer", q.remote), zap.Duration("within", connectTimeout))
 		q.disconnect("no Connect command")
 	}
@@ -192,10 +193,10 @@ func (q *queue) logEnd(err error) {
 	fields := []zap.Field{zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote)}
 	switch {
 	case reason == "":
-		q.target.warn("queue lost", append(fields, zap.String("host", c.hostNQN),
+		q.target.log.Trouble("queue lost", append(fields, zap.String("host", c.hostNQN),
 			zap.String("subsystem", c.subsystem.nqn), zap.Error(err))...)
 	case q.id == 0 && !c.dismissed:
-		q.target.comings.write(c.log.Info, "host gone", append(fields, zap.String("reason", reason)))
+		q.target.log.Comings.Write(c.log.Info, "host gone", append(fields, zap.String("reason", reason)))
 	default:
 		c.log.Debug("queue gone", append(fields, zap.String("reason", reason))...)
 	}
@@ -236,5 +237,17 @@ func (q *queue) logRefusal(f capsule.Connect, d *capsule.ConnectData, no refusal
 	if no.remedy != "" {
 		fields = append(fields, zap.String("remedy", no.remedy))
 	}
-	q.target.warn("connect refused", fields...)
+	q.target.log.Trouble("connect refused", fields...)
+}
+
+// printable is a name from a peer as it may be shown: quoted unless it is one.
+func printable(f *capsule.NQNField) string {
+	if f.Check() == nil {
+		return f.String()
+	}
+	s := f.String()
+	if len(s) > 64 {
+		s = s[:64]
+	}
+	return strconv.QuoteToASCII(s)
 }

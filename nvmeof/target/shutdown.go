@@ -69,7 +69,7 @@ func (f *flushAll) next() bool {
 // flushed goes on to the next.
 func (f *flushAll) flushed(err error) {
 	if err != nil {
-		f.c.target.limit.write(f.c.log.Error, f.when+" failed",
+		f.c.target.log.Troubles.Write(f.c.log.Error, f.when+" failed",
 			[]zap.Field{zap.Uint32("nsid", uint32(f.after)), zap.Error(err)})
 		f.err = cmp.Or(f.err, err)
 	}

@@ -11,9 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/peerlog"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
-
-	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
@@ -23,9 +22,7 @@ import (
 // goroutine but a shard's.
 type Target struct {
 	cfg      Config
-	log      *zap.Logger
-	limit    logLimit // of lines that a peer can cause
-	comings  logLimit // of lines about hosts that come and go, so that these hide none of those
+	log      *peerlog.Log
 	arrivals arrivals
 	first    *Device              // Config.Device, or nil
 	firstID  capsule.ControllerID // see Subsystem.join
@@ -75,13 +72,12 @@ func New(cfg Config) (*Target, error) {
 		return nil, err
 	}
 	t := &Target{
-		limit: logLimit{perSecond: linesPerSecond}, comings: logLimit{perSecond: comingsPerSecond},
-		cfg: cfg, log: cfg.Log, fetchPatience: fetchPatience,
+		cfg: cfg, log: peerlog.New(cfg.Log), fetchPatience: fetchPatience,
 		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
 		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
-	t.volumes.Init(cfg.BackendDepth, cfg.Log, t.warn)
+	t.volumes.Init(cfg.BackendDepth, t.log)
 	t.sorted.Store(new([]*Subsystem))
 	var seed [6]byte
 	if _, err := rand.Read(seed[:]); err != nil {

@@ -104,7 +104,7 @@ func (v *Volume) askDrive() backend.Health {
 	h, err := r.Health()
 	if err != nil {
 		if !errors.Is(err, backend.ErrNoHealth) {
-			v.set.warn("a drive does not tell its health", zap.String("export", v.Name), zap.Error(err))
+			v.set.log.Trouble("a drive does not tell its health", zap.String("export", v.Name), zap.Error(err))
 		}
 		return backend.Health{}
 	}

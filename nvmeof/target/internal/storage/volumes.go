@@ -8,10 +8,9 @@ import (
 	"slices"
 	"sync"
 
-	"go.uber.org/zap"
-
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/peerlog"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -39,8 +38,7 @@ type Site struct {
 // Volumes are the volumes that are open and the shards that they have lanes on.
 type Volumes struct {
 	depth int // operations of one shard in flight to one volume
-	log   *zap.Logger
-	warn  func(string, ...zap.Field) // logs what may come often
+	log   *peerlog.Log
 
 	// mu guards what follows. It is held while volumes are opened and closed, which waits
 	// for shards.
@@ -52,8 +50,8 @@ type Volumes struct {
 }
 
 // Init readies an empty set.
-func (t *Volumes) Init(depth int, log *zap.Logger, warn func(string, ...zap.Field)) {
-	t.depth, t.log, t.warn = depth, log, warn
+func (t *Volumes) Init(depth int, log *peerlog.Log) {
+	t.depth, t.log = depth, log
 	t.byStore, t.all = make(map[backend.Store]*Volume), make(map[*Volume]struct{})
 }
 
