@@ -77,6 +77,21 @@ func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, er
 	return nil, first
 }
 
+// ListenDefault takes the default socket. A user who may not make it, and has not asked for
+// it, has it in /tmp/nvmeof-UID, where [Sockets] finds it.
+func ListenDefault(getenv func(string) string, uid int) (*Socket, error) {
+	s, err := Listen(DefaultSocket(getenv, uid))
+	refused := errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+	if !refused || getenv("NVMEOF_SOCKET") != "" {
+		return s, err
+	}
+	path := temporarySocket(getenv, uid)
+	if ownFolder(filepath.Dir(path), uid) != nil {
+		return nil, err
+	}
+	return Listen(path)
+}
+
 // ownFolder makes a folder, or finds that it is the user's alone.
 func ownFolder(dir string, uid int) error {
 	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {

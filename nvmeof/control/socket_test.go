@@ -70,6 +70,45 @@ func TestListenBeside(t *testing.T) {
 	}
 }
 
+// TestListenDefault: a user without a place for the default socket has another, unless that
+// place was asked for.
+func TestListenDefault(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	uid := os.Getuid()
+	locked := filepath.Join(dir, "locked")
+	env := map[string]string{"RUNTIME_DIRECTORY": filepath.Join(locked, "x"), "TMPDIR": dir}
+	getenv := func(name string) string { return env[name] }
+	if err := os.Mkdir(locked, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	s, err := ListenDefault(getenv, uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	want := temporarySocket(getenv, uid)
+	if uid == 0 { // who may do everything
+		want = filepath.Join(locked, "x", socketName)
+	}
+	if s.Path() != want {
+		t.Errorf("it is at %s, want %s", s.Path(), want)
+	}
+	if got := Sockets(getenv, uid); !slices.Equal(got, []string{want}) {
+		t.Errorf("served are %q", got)
+	}
+	if _, err := ListenDefault(getenv, uid); !errors.As(err, new(*TakenError)) {
+		t.Errorf("the second target of a user: %v", err)
+	}
+	env["NVMEOF_SOCKET"] = filepath.Join(locked, "y", "s")
+	if s, err := ListenDefault(getenv, uid); err == nil && uid != 0 {
+		t.Errorf("what was asked for is at %s", s.Path())
+	}
+}
+
 func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }

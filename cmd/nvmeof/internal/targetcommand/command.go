@@ -96,7 +96,7 @@ func (f *Flags) runFile(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	d := &Daemon{File: f.file, Socket: f.socket, Log: log, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr()}
+	d := &Daemon{File: f.file, Socket: f.socketGiven(cmd), Log: log, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr()}
 	if d.Document, err = ReadConfig(cmd.Context(), f.file, nil, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
@@ -117,9 +117,14 @@ func (f *Flags) runFlags(cmd *cobra.Command) error {
 	if f.AllowAnyHost {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning: --allow-any-host: every host that reaches this address may read and write what is exported")
 	}
-	d := &Daemon{Document: doc, Flags: f, names: f.names(doc), Log: log, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr()}
-	if cmd.Flags().Changed("socket") {
-		d.Socket = f.socket
-	}
+	d := &Daemon{Document: doc, Flags: f, names: f.names(doc), Socket: f.socketGiven(cmd), Log: log, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr()}
 	return d.Run(cmd.Context())
+}
+
+// socketGiven is the --socket that was asked for.
+func (f *Flags) socketGiven(cmd *cobra.Command) string {
+	if cmd.Flags().Changed("socket") {
+		return f.socket
+	}
+	return ""
 }

@@ -30,7 +30,7 @@ type Daemon struct {
 	File     string // where the document is from, or
 	Flags    *Flags // what made it
 	names    map[config.Path]string
-	Socket   string // where to be controlled, or noSocket; empty: a target of flags has one of its own
+	Socket   string // where to be controlled, or noSocket; empty: at the default, or beside it
 	Log      *zap.Logger
 	Out      io.Writer
 	ErrOut   io.Writer
@@ -107,6 +107,9 @@ func (d *Daemon) takeSocket() (*control.Socket, error) {
 		return nil, nil
 	case d.Socket != "":
 		return control.Listen(d.Socket)
+	}
+	if d.Flags == nil {
+		return control.ListenDefault(os.Getenv, os.Getuid())
 	}
 	socket, err := control.ListenBeside(os.Getenv, os.Getuid(), d.Document.Listeners[0].Address.String())
 	if err != nil {
