@@ -102,7 +102,7 @@ func makeNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 
 // A lineage is what was last at an NSID, as far as hosts can tell.
 type lineage struct {
-	storage.Identity
+	identity   storage.Identity
 	shift      uint
 	generation uint32
 	successor  bool

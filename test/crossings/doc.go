@@ -23,4 +23,6 @@
 // a function that the upper package hands to the lower one, as an argument or in a field
 // (loops over functions aside); and by an assertion that an interface of the lower package
 // is a type of the upper.
+//
+// It fails where a structure embeds a type of another package of the folder.
 package main

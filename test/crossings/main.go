@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 )
 
 func main() {
@@ -30,6 +31,9 @@ func (o *options) run() error {
 	t, err := load(o.folder)
 	if err != nil {
 		return err
+	}
+	if f := t.embedded(); len(f) > 0 {
+		return fmt.Errorf("types of another package of the folder are embedded:\n%s", strings.Join(f, "\n"))
 	}
 	up, all := t.references()
 	percent := 100 * len(up) / max(all, 1)

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/types"
+)
+
+// embedded finds structures that embed a type of another package of the folder: whose
+// methods they have can then not be seen where they are called, and what is a lock of one
+// package is one of both.
+func (t *tree) embedded() (findings []string) {
+	for _, u := range t.packages {
+		for _, file := range u.files {
+			ast.Inspect(file, func(n ast.Node) bool {
+				s, ok := n.(*ast.StructType)
+				if !ok {
+					return true
+				}
+				for _, f := range s.Fields.List {
+					if len(f.Names) > 0 {
+						continue
+					}
+					of := u.info.TypeOf(f.Type)
+					if p, ok := of.(*types.Pointer); ok {
+						of = p.Elem()
+					}
+					if named, ok := types.Unalias(of).(*types.Named); ok && t.lower(u, named.Obj()) {
+						findings = append(findings, fmt.Sprintf("%v: %s is embedded", t.fset.Position(f.Pos()), named.Obj().Name()))
+					}
+				}
+				return true
+			})
+		}
+	}
+	return findings
+}
