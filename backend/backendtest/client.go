@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// patience is how long a result may take before a test fails.
-const patience = 5 * time.Second
+// timeLimit is how long a result may take before a test fails.
+const timeLimit = 5 * time.Second
 
 // Buffer returns n bytes at an address that is a multiple of align.
 func Buffer(n, align int) []byte {
@@ -44,7 +44,7 @@ func newClient(t testing.TB, s backend.Store, depth int) *client {
 		info:  s.Info(),
 		depth: depth,
 		wake:  make(chan struct{}, 1),
-		timer: time.NewTimer(patience),
+		timer: time.NewTimer(timeLimit),
 		got:   make([]backend.Result, depth),
 	}
 	q, err := s.NewQueue(depth, func() {
@@ -89,11 +89,11 @@ func (c *client) results() []backend.Result {
 		if n := c.q.Poll(c.got); n > 0 {
 			return c.got[:n]
 		}
-		c.timer.Reset(patience)
+		c.timer.Reset(timeLimit)
 		select {
 		case <-c.wake:
 		case <-c.timer.C:
-			c.t.Fatalf("no result, or no notification of it, within %v", patience)
+			c.t.Fatalf("no result, or no notification of it, within %v", timeLimit)
 		}
 	}
 }

@@ -202,16 +202,16 @@ func testDescriptor(t *testing.T, s backend.Store) {
 			if left -= n; n > 0 || !w.Arm() {
 				continue
 			}
-			if n, err := unix.Poll(fds, int(patience.Milliseconds())); n == 0 && err == nil {
-				t.Fatalf("descriptor not readable within %v", patience)
+			if n, err := unix.Poll(fds, int(timeLimit.Milliseconds())); n == 0 && err == nil {
+				t.Fatalf("descriptor not readable within %v", timeLimit)
 			}
 		}
 	}
 	w.Arm()
 	c.submit(write(0, b))
-	for limit := time.Now().Add(patience); c.q.Poll(c.got) == 0; {
+	for limit := time.Now().Add(timeLimit); c.q.Poll(c.got) == 0; {
 		if time.Now().After(limit) {
-			t.Fatalf("no result within %v", patience)
+			t.Fatalf("no result within %v", timeLimit)
 		}
 	}
 	if n, _ := unix.Poll(fds, 0); n != 0 {

@@ -24,7 +24,7 @@ type Options struct {
 
 	File string // what Save writes; default: the file with which the target was started
 
-	coming map[place]*config.Namespace // what the change under way adds
+	coming map[namespaceKey]*config.Namespace // what the change under way adds
 }
 
 // An Outcome is what a change came to, or would.
@@ -179,11 +179,11 @@ func (m *Manager) markLosses(changes []config.Change) {
 }
 
 // coming are the namespaces that changes add.
-func coming(changes []config.Change) map[place]*config.Namespace {
-	added := map[place]*config.Namespace{}
+func coming(changes []config.Change) map[namespaceKey]*config.Namespace {
+	added := map[namespaceKey]*config.Namespace{}
 	for _, c := range changes {
 		if n, ok := c.New.(*config.Namespace); ok && c.Op == config.Add {
-			added[place{c.Subsystem, n.NSID}] = n
+			added[namespaceKey{c.Subsystem, n.NSID}] = n
 		}
 	}
 	return added
@@ -267,7 +267,7 @@ func advise(c config.Change, err error) string {
 
 // undo takes steps back, the last one first, and goes on where one fails.
 // A namespace that cannot be had again waits, which is an error unless it waited before.
-func (m *Manager) undo(done []config.Change, waited map[place]*wait) error {
+func (m *Manager) undo(done []config.Change, waited map[namespaceKey]*wait) error {
 	var back []config.Change
 	for _, c := range slices.Backward(done) {
 		back = append(back, c.Inverse())

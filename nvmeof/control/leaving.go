@@ -10,9 +10,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// patience is how long a change waits for stores to finish commands that they have. One
+// leaveTimeout is how long a change waits for stores to finish commands that they have. One
 // that hangs holds up what needs it, and not the changes of others.
-const patience = 5 * time.Second
+const leaveTimeout = 5 * time.Second
 
 // A leaving is something that was removed, for hosts and in the document, and is there
 // until a store has finished commands that it has. It belongs to the Manager's mutex.
@@ -46,13 +46,13 @@ func (e *LeavingError) stores() string {
 	return "the store of " + strings.Join(e.Unfinished, ", that of ")
 }
 
-// remove runs f, which may wait for stores, and waits for it for as long as patience
+// remove runs f, which may wait for stores, and waits for it for as long as leaveTimeout
 // has it. Then it is for the change as if it were done, and goes on by itself. after is
 // called at its end, with mu held as remove is.
 func (m *Manager) remove(l *leaving, f func() error, after func()) error {
 	done := make(chan error, 1)
 	m.removals.Go(func() { done <- f() }) // ends when the stores have finished
-	late := time.NewTimer(m.patience)
+	late := time.NewTimer(m.leaveTimeout)
 	defer late.Stop()
 	select {
 	case err := <-done:
@@ -60,10 +60,10 @@ func (m *Manager) remove(l *leaving, f func() error, after func()) error {
 		return err
 	case <-late.C:
 	}
-	l.since = time.Now().Add(-m.patience)
+	l.since = time.Now().Add(-m.leaveTimeout)
 	m.leaving[l] = struct{}{}
 	m.log.Warn("a store hangs: what was removed stays until commands have ended, everything else goes on",
-		zap.String("removed", l.what), zap.Strings("waits_for_store_of", l.unfinished()), zap.Duration("for", m.patience),
+		zap.String("removed", l.what), zap.Strings("waits_for_store_of", l.unfinished()), zap.Duration("for", m.leaveTimeout),
 		zap.String("remedy", "see what is wrong with what is below the store"))
 	m.removals.Go(func() { m.removed(l, <-done, after) }) // ends soon after f
 	return nil
@@ -104,4 +104,4 @@ func exports(names ...string) func() []string {
 }
 
 // namespaceName is how a namespace that leaves is called.
-func namespaceName(at place) string { return fmt.Sprintf("namespace %d of %s", at.nsid, at.nqn) }
+func namespaceName(at namespaceKey) string { return fmt.Sprintf("namespace %d of %s", at.nsid, at.nqn) }

@@ -13,7 +13,7 @@ import (
 // it is, and what is under way goes on without holding up the changes of others.
 func TestRemovalsThatHang(t *testing.T) {
 	r := newRig(t)
-	r.patience = 20 * time.Millisecond
+	r.leaveTimeout = 20 * time.Millisecond
 	hang := make(chan struct{})
 	var once sync.Once
 	free := func() { once.Do(func() { close(hang) }) }

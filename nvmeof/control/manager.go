@@ -71,10 +71,10 @@ type Manager struct {
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup // those that wait for stores and devices; begun under mu
 
-	watchers sync.WaitGroup              // of listeners
-	removals sync.WaitGroup              // those that go on, see remove; begun under mu
-	patience time.Duration               // constant
-	parts    atomic.Pointer[map[int]int] // listeners of the target that belong to wildcards, whose identifiers they lead to; set with mu held
+	watchers     sync.WaitGroup              // of listeners
+	removals     sync.WaitGroup              // those that go on, see remove; begun under mu
+	leaveTimeout time.Duration               // constant
+	parts        atomic.Pointer[map[int]int] // listeners of the target that belong to wildcards, whose identifiers they lead to; set with mu held
 
 	mu        sync.Mutex // one change at a time; guards what follows
 	closed    bool
@@ -87,12 +87,12 @@ type Manager struct {
 	devices   map[string]*heldDevice
 	closings  map[string]*heldDevice // that are being closed
 	stores    stores
-	waiting   map[place]*wait
+	waiting   map[namespaceKey]*wait
 	leaving   map[*leaving]struct{}
 }
 
-// A place is where a namespace is.
-type place struct {
+// A namespaceKey says which namespace of which subsystem.
+type namespaceKey struct {
 	nqn  config.NQN
 	nsid int
 }
@@ -113,8 +113,8 @@ func New(cfg Config) *Manager {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
-		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[place]*wait{},
-		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[config.NQN][]int{}, leaving: map[*leaving]struct{}{}, patience: patience,
+		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{},
+		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[config.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout,
 		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}, known: known(cfg.State)},
 	}
 	m.doc = new(config.Document)

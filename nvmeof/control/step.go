@@ -151,7 +151,7 @@ func (m *Manager) setVisibility(s *target.Subsystem, c *config.Subsystem) {
 }
 
 func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options) error {
-	at := place{c.Subsystem, 0}
+	at := namespaceKey{c.Subsystem, 0}
 	switch c.Op {
 	case config.Add:
 		n := c.New.(*config.Namespace)
@@ -243,7 +243,7 @@ func (m *Manager) sameToHosts(nqn config.NQN, a, b *config.Namespace) bool {
 
 // returns reports whether a namespace that a step takes out is brought back by a later one,
 // for hosts the same.
-func (m *Manager) returns(o *Options, at place, n *config.Namespace) bool {
+func (m *Manager) returns(o *Options, at namespaceKey, n *config.Namespace) bool {
 	back := o.coming[at]
 	return back != nil && m.sameToHosts(at.nqn, n, back)
 }
@@ -255,7 +255,7 @@ func exportName(n *config.Namespace) string {
 
 func (m *Manager) resize(c config.Change) error {
 	now := c.New.(*config.Namespace)
-	if w := m.waiting[place{c.Subsystem, now.NSID}]; w != nil {
+	if w := m.waiting[namespaceKey{c.Subsystem, now.NSID}]; w != nil {
 		w.namespace = now // it gets its size when it comes
 		return nil
 	}

@@ -28,7 +28,7 @@ type wait struct {
 }
 
 // await looks for a namespace's store again and again. Called with mu held.
-func (m *Manager) await(s *target.Subsystem, at place, n *config.Namespace, why error) {
+func (m *Manager) await(s *target.Subsystem, at namespaceKey, n *config.Namespace, why error) {
 	ctx, cancel := context.WithCancel(m.context)
 	err := s.AwaitNamespace(m.namespaceConfig(at.nqn, n))
 	if err != nil { // its identifiers are another's, which is likely why it waits
@@ -42,7 +42,7 @@ func (m *Manager) await(s *target.Subsystem, at place, n *config.Namespace, why 
 }
 
 // still notes why a namespace waits, and says it where that is news. Called with mu held.
-func (m *Manager) still(at place, why error) {
+func (m *Manager) still(at namespaceKey, why error) {
 	w := m.waiting[at]
 	if w.why == why.Error() {
 		return
@@ -54,7 +54,7 @@ func (m *Manager) still(at place, why error) {
 }
 
 // tryAgain reports whether the waiting is over.
-func (m *Manager) tryAgain(ctx context.Context, at place) bool {
+func (m *Manager) tryAgain(ctx context.Context, at namespaceKey) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := m.waiting[at]
@@ -80,7 +80,7 @@ func (m *Manager) tryAgain(ctx context.Context, at place) bool {
 }
 
 // forget ends waiting and reports whether there was any. Called with mu held.
-func (m *Manager) forget(at place) bool {
+func (m *Manager) forget(at namespaceKey) bool {
 	w := m.waiting[at]
 	if w == nil {
 		return false

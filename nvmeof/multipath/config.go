@@ -78,8 +78,8 @@ func (t *Timers) decided() decide.Timers {
 	return d
 }
 
-// patience is how long a request is tried that fails on a path which is there.
-func (t *Timers) patience() time.Duration {
+// requestTimeout is how long a request is tried that fails on a path which is there.
+func (t *Timers) requestTimeout() time.Duration {
 	d := t.decided()
 	if d.FastIOFail >= 0 {
 		return d.FastIOFail

@@ -152,7 +152,7 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 			return err
 		}
 		wait = v.Delay
-		if d := p.cfg.Timers.patience(); t.deadline == 0 && d > 0 {
+		if d := p.cfg.Timers.requestTimeout(); t.deadline == 0 && d > 0 {
 			t.deadline = now + int64(d)
 		}
 	case local(err):

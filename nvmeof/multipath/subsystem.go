@@ -377,7 +377,7 @@ func (p *Path) route(n *Namespace) route {
 		r.err = a.err
 		var mismatch *MismatchError
 		r.hope = !errors.As(a.err, &mismatch) && !a.removed
-		if d := p.cfg.Timers.patience(); d > 0 {
+		if d := p.cfg.Timers.requestTimeout(); d > 0 {
 			r.hopeUntil = int64(r.since.Add(d).Sub(p.sub.base))
 		}
 		return r

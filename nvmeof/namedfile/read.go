@@ -18,8 +18,8 @@ type wait struct {
 	first time.Duration // for somebody to write into a pipe; 0: as long as the whole
 }
 
-// patience is that of [Read].
-var patience = wait{30 * time.Second, 5 * time.Second}
+// readLimits is that of [Read].
+var readLimits = wait{30 * time.Second, 5 * time.Second}
 
 // A TooLongError is a file with more bytes than are read.
 type TooLongError struct {
@@ -38,7 +38,7 @@ var errNobody = errors.New("it is a pipe into which nobody writes")
 // ctx. A pipe is read to its end. The error of a longer file is a [TooLongError], every
 // other a [fs.PathError].
 func Read(ctx context.Context, name string, limit int64) ([]byte, error) {
-	return read(ctx, name, func(f io.Reader) ([]byte, error) { return bounded(name, f, limit) }, patience)
+	return read(ctx, name, func(f io.Reader) ([]byte, error) { return bounded(name, f, limit) }, readLimits)
 }
 
 // Fill reads the first bytes of a file into b, or, if name is empty, of what is open

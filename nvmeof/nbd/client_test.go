@@ -15,8 +15,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
-// patience is how long a test waits for anything.
-const patience = 20 * time.Second
+// testTimeout is how long a test waits for anything.
+const testTimeout = 20 * time.Second
 
 func newStore(t testing.TB, size int64, block int) *memory.Store {
 	t.Helper()
@@ -84,7 +84,7 @@ func dial(t testing.TB, s *Server) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testTimeout))
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -123,13 +123,13 @@ func (l *loop) sleep() {
 			return
 		}
 	}
-	l.look(l.patience())
+	l.look(l.sleepLimit())
 	l.yielder.Woke()
 	l.spin.woke()
 }
 
-// patience is how many milliseconds the loop may sleep; -1: for ever.
-func (l *loop) patience() int {
+// sleepLimit is how many milliseconds the loop may sleep; -1: for ever.
+func (l *loop) sleepLimit() int {
 	var first time.Time
 	if l.stopping {
 		first = l.deadline

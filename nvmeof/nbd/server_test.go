@@ -325,7 +325,7 @@ func TestBadClients(t *testing.T) {
 	_ = c.c.Close()
 	good.read(0, 512)
 	want := Stats{Clients: 5, Slow: 1, BadHandshake: 1, BadRequests: 1, Lost: 1, Requests: 3}
-	for end := time.Now().Add(patience); s.Stats() != want; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testTimeout); s.Stats() != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%+v, want %+v", s.Stats(), want)
 		}
@@ -488,12 +488,12 @@ func TestCloseIdle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := backendtest.NewFaulty(newStore(t, 1<<20, 512))
 			flush := store.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpFlush}})
-			s := serve(t, Config{Polling: p, Drain: patience}, store)
+			s := serve(t, Config{Polling: p, Drain: testTimeout}, store)
 			c := connect(t, s, how{})
 			c.write(0, random(512))
 			time.Sleep(5 * time.Millisecond) // the loop sleeps
 			began := time.Now()
-			if err := s.Close(); err != nil || time.Since(began) > patience/2 {
+			if err := s.Close(); err != nil || time.Since(began) > testTimeout/2 {
 				t.Errorf("%v, after %v", err, time.Since(began))
 			}
 			c.gone()

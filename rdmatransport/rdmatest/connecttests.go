@@ -29,7 +29,7 @@ func testPrivateData(p *pair) {
 	a, b := p.newSide(p.a, 0, "active", connConfig{}), p.newSide(p.b, 0, "passive", connConfig{})
 	ask, reply := bytes.Repeat([]byte{0xa5}, rdmatransport.MaxRequestData), bytes.Repeat([]byte{0x5a}, rdmatransport.MaxReplyData)
 
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	seen := make(chan []byte, 1)
 	go func() {
@@ -69,7 +69,7 @@ func testDepths(p *pair) {
 	l := p.listen()
 	defer l.Close()
 	a, b := p.newSide(p.a, 0, "active", connConfig{}), p.newSide(p.b, 0, "passive", connConfig{})
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
@@ -108,7 +108,7 @@ func testReject(p *pair) {
 	defer l.Close()
 	a := p.newSide(p.a, 0, "active", connConfig{})
 	data := []byte{0, 0, 6, 0}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
@@ -136,7 +136,7 @@ func testNobodyListens(p *pair) {
 	addr := l.Addr()
 	l.Close()
 	a := p.newSide(p.a, 0, "active", connConfig{})
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	_, err := p.Active.Connect(ctx, a.qp, addr, rdmatransport.ConnParams{RetryCount: 7})
 	var reject *rdmatransport.RejectError
@@ -185,7 +185,7 @@ func testListenerClose(p *pair) {
 	}
 	// A request that nobody answers is refused when its listener closes.
 	a := p.newSide(p.a, 0, "active", connConfig{})
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	refused := make(chan error, 1)
 	go func() {

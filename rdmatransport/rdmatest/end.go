@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// patience is how long the suite waits for what must happen.
-const patience = 10 * time.Second
+// timeLimit is how long the suite waits for what must happen.
+const timeLimit = 10 * time.Second
 
 // A pair is the fixture of one test.
 type pair struct {
@@ -191,7 +191,7 @@ func (c *connConfig) params() rdmatransport.ConnParams {
 // join connects two sides over a listener.
 func (p *pair) join(l rdmatransport.Listener, a, b *side, c connConfig) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	accepted := make(chan error, 1)
 	go func() {
@@ -280,7 +280,7 @@ func (s *side) next() rdmatransport.Completion {
 			return c
 		}
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeLimit)
 	defer timer.Stop()
 	for {
 		select {
@@ -294,7 +294,7 @@ func (s *side) next() rdmatransport.Completion {
 				}
 			}
 		case <-timer.C:
-			s.t.Fatalf("%s: no completion within %v", s.name, patience)
+			s.t.Fatalf("%s: no completion within %v", s.name, timeLimit)
 		}
 	}
 }
@@ -363,14 +363,14 @@ func (s *side) wantFlushed(ids ...uint64) {
 // wantErr waits until the queue pair reports an end, and returns why.
 func (s *side) wantErr() error {
 	s.t.Helper()
-	for start := time.Now(); time.Since(start) < patience; time.Sleep(time.Millisecond) {
+	for start := time.Now(); time.Since(start) < timeLimit; time.Sleep(time.Millisecond) {
 		var err error
 		s.loop.do(func() { err = s.qp.Err() })
 		if err != nil {
 			return err
 		}
 	}
-	s.t.Fatalf("%s: queue pair did not end within %v", s.name, patience)
+	s.t.Fatalf("%s: queue pair did not end within %v", s.name, timeLimit)
 	return nil
 }
 

@@ -49,7 +49,7 @@ func testWake(p *pair) {
 		time.Sleep(10 * time.Millisecond)
 		cq.Wake()
 	}()
-	if d := timed(func() { cq.Wait(int64(patience)) }); d > patience/2 {
+	if d := timed(func() { cq.Wait(int64(timeLimit)) }); d > timeLimit/2 {
 		p.t.Errorf("Wait lasted %v after Wake", d)
 	}
 }
@@ -65,7 +65,7 @@ func testWakeBeforeWait(p *pair) {
 	defer cq.Close()
 	drain(cq)
 	cq.Wake()
-	if d := timed(func() { cq.Wait(int64(patience)) }); d > patience/2 {
+	if d := timed(func() { cq.Wait(int64(timeLimit)) }); d > timeLimit/2 {
 		p.t.Errorf("Wait lasted %v although Wake had been called", d)
 	}
 }
@@ -77,19 +77,19 @@ func testOwnerWhileWaiting(p *pair) {
 	drain(cq)
 	waited := make(chan time.Duration)
 	go func() { // ends with Wake
-		waited <- timed(func() { cq.Wait(int64(patience)) })
+		waited <- timed(func() { cq.Wait(int64(timeLimit)) })
 	}()
 	var cs [4]rdmatransport.Completion
 	for range 1000 {
 		runtime.Gosched()
 		cq.Poll(cs[:])
 		cq.Flush()
-		if d := cq.Due(); d > int64(patience) {
+		if d := cq.Due(); d > int64(timeLimit) {
 			p.t.Errorf("an idle queue is due in %v", time.Duration(d))
 		}
 	}
 	cq.Wake()
-	if d := <-waited; d > patience/2 {
+	if d := <-waited; d > timeLimit/2 {
 		p.t.Errorf("Wait lasted %v after Wake", d)
 	}
 }
@@ -98,7 +98,7 @@ func testWaitTimeout(p *pair) {
 	cq := p.idleQueue()
 	defer cq.Close()
 	drain(cq)
-	if d := timed(func() { cq.Wait(int64(5 * time.Millisecond)) }); d > patience/2 {
+	if d := timed(func() { cq.Wait(int64(5 * time.Millisecond)) }); d > timeLimit/2 {
 		p.t.Errorf("Wait for 5 ms lasted %v", d)
 	}
 	if d := timed(func() { cq.Wait(0) }); d > time.Second {
@@ -134,7 +134,7 @@ func testWatch(p *pair) {
 		time.Sleep(10 * time.Millisecond)
 		w.Write([]byte{1})
 	}()
-	if d := timed(func() { cq.Wait(int64(patience)) }); d > patience/2 {
+	if d := timed(func() { cq.Wait(int64(timeLimit)) }); d > timeLimit/2 {
 		p.t.Errorf("Wait lasted %v although a watched descriptor is readable", d)
 	}
 }
@@ -150,7 +150,7 @@ func testClock(p *pair) {
 	}
 	time.Sleep(3 * time.Millisecond)
 	cq.Poll(cs[:])
-	if d := time.Duration(cq.Now() - first); d < 3*time.Millisecond || d > patience {
+	if d := time.Duration(cq.Now() - first); d < 3*time.Millisecond || d > timeLimit {
 		p.t.Errorf("Now moved by %v in 3 ms", d)
 	}
 }

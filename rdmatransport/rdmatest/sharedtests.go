@@ -177,7 +177,7 @@ func testSharedClose(p *pair) {
 		}()
 		<-sent
 		var cs [1]rdmatransport.Completion
-		for start := time.Now(); b.loop.cq.Poll(cs[:]) == 0 && time.Since(start) < patience; time.Sleep(time.Millisecond) {
+		for start := time.Now(); b.loop.cq.Poll(cs[:]) == 0 && time.Since(start) < timeLimit; time.Sleep(time.Millisecond) {
 			b.loop.cq.Flush()
 		}
 		first = cs[0]

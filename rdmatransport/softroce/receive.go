@@ -30,7 +30,7 @@ func (s *shard) receive() (more bool) {
 func (s *shard) datagram(d *udp.Datagram) {
 	rest := d.Data
 	if len(rest) == 0 {
-		s.datum(d, nil, 0) // counted as too short
+		s.handlePacket(d, nil, 0) // counted as too short
 	}
 	for k := 0; len(rest) > 0; k++ {
 		b := rest
@@ -38,12 +38,12 @@ func (s *shard) datagram(d *udp.Datagram) {
 			b = rest[:d.SegmentSize]
 		}
 		rest = rest[len(b):]
-		s.datum(d, b, k)
+		s.handlePacket(d, b, k)
 	}
 }
 
-// datum handles the k-th packet of a datagram.
-func (s *shard) datum(d *udp.Datagram, b []byte, k int) {
+// handlePacket handles the k-th packet of a datagram.
+func (s *shard) handlePacket(d *udp.Datagram, b []byte, k int) {
 	p := &s.packet
 	s.stats.PacketsIn++
 	if fault := wire.Parse(b, p); fault != wire.OK {
@@ -94,7 +94,7 @@ func (s *shard) unknown(d *udp.Datagram, b []byte) {
 	s.stats.Missteered++
 	c := *d
 	c.Data, c.SegmentSize = append([]byte(nil), b...), 0
-	owner.do(func() { owner.datum(&c, c.Data, 0) })
+	owner.do(func() { owner.handlePacket(&c, c.Data, 0) })
 }
 
 // intact verifies the ICRC: exactly where the IPv4 identification is known or

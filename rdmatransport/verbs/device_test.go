@@ -20,7 +20,7 @@ var (
 	cycles    = flag.Int("cycles", 50, "how often to connect and disconnect")
 )
 
-const patience = 10 * time.Second
+const timeLimit = 10 * time.Second
 
 // A node is one device with one completion queue, driven by the test's goroutine.
 type node struct {
@@ -76,8 +76,8 @@ func (n *node) poll() {
 func turn(t *testing.T, what string, done func() bool, nodes ...*node) {
 	t.Helper()
 	for start := time.Now(); !done(); time.Sleep(100 * time.Microsecond) {
-		if time.Since(start) > patience {
-			t.Fatalf("%s: not within %v", what, patience)
+		if time.Since(start) > timeLimit {
+			t.Fatalf("%s: not within %v", what, timeLimit)
 		}
 		for _, n := range nodes {
 			n.poll()
@@ -89,7 +89,7 @@ func turn(t *testing.T, what string, done func() bool, nodes ...*node) {
 func join(t *testing.T, a, b *node, l rdmatransport.Listener) (active, passive rdmatransport.QueuePair) {
 	t.Helper()
 	active, passive = a.queuePair(), b.queuePair()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeLimit)
 	defer cancel()
 	requests, connected := make(chan rdmatransport.ConnRequest, 1), make(chan error, 1)
 	go func() {
@@ -185,7 +185,7 @@ func TestCycles(t *testing.T) {
 		a.passing()
 	}
 	after := objects(t)
-	for start := time.Now(); after != before && time.Since(start) < patience; after = objects(t) {
+	for start := time.Now(); after != before && time.Since(start) < timeLimit; after = objects(t) {
 		a.poll()
 		b.poll()
 	}
@@ -277,7 +277,7 @@ func TestRemoval(t *testing.T) {
 		if err != nil {
 			t.Errorf("rdma link delete: %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(timeLimit):
 		t.Error("the device cannot go: this process has it open")
 	}
 }

@@ -17,7 +17,7 @@ const defaultShared = 1024
 
 // sharedReceiveQueue implements rdmatransport.SharedReceiveQueue over an ibv_srq. The
 // owner of its completion queue alone touches it. Receives complete in any order, so
-// each has a place of its own, whose number is in the device's identifier.
+// each has a slot of its own, whose number is in the device's identifier.
 type sharedReceiveQueue struct {
 	cq     *completionQueue
 	domain *domain
@@ -27,7 +27,7 @@ type sharedReceiveQueue struct {
 	depth  int
 	users  int // queue pairs
 
-	ids    []uint64 // by place
+	ids    []uint64 // by slot
 	posted []bool
 	free   []uint32 // places
 }
@@ -115,10 +115,10 @@ func (s *sharedReceiveQueue) PostRecv(wrs []rdmatransport.RecvWR) error {
 	c := s.cq
 	c.recvs, c.sges = c.recvs[:0], c.sges[:0]
 	for i := range wrs {
-		place := s.free[len(s.free)-1-i]
-		s.ids[place], s.posted[place] = wrs[i].ID, true
+		slot := s.free[len(s.free)-1-i]
+		s.ids[slot], s.posted[slot] = wrs[i].ID, true
 		first, n := c.addSGL(wrs[i].SGL)
-		id := uint64(s.serial)<<32 | receiveBit | uint64(place)
+		id := uint64(s.serial)<<32 | receiveBit | uint64(slot)
 		c.recvs = append(c.recvs, C.struct_nv_recv{wr_id: C.uint64_t(id), first_sge: first, sges: n})
 	}
 	code := c.postSharedRecv(s.srq)
@@ -134,15 +134,15 @@ func (s *sharedReceiveQueue) PostRecv(wrs []rdmatransport.RecvWR) error {
 
 // translate makes a completion of the device's, of a queue pair that may be closed.
 func (s *sharedReceiveQueue) translate(w *C.struct_nv_wc) (*queuePair, *rdmatransport.Completion) {
-	place := uint32(w.wr_id & sequenceMask)
-	if int(place) >= len(s.ids) || !s.posted[place] {
+	slot := uint32(w.wr_id & sequenceMask)
+	if int(slot) >= len(s.ids) || !s.posted[slot] {
 		return nil, nil
 	}
-	s.posted[place] = false
-	s.free = append(s.free, place)
+	s.posted[slot] = false
+	s.free = append(s.free, slot)
 	c, qpn := s.cq, rdmatransport.QPN(w.qp_num)
 	q, done := c.sharers[qpn], &c.done
-	*done = rdmatransport.Completion{ID: s.ids[place], QPN: qpn, Op: rdmatransport.OpRecv, Status: statusOf(w.status)}
+	*done = rdmatransport.Completion{ID: s.ids[slot], QPN: qpn, Op: rdmatransport.OpRecv, Status: statusOf(w.status)}
 	switch {
 	case q == nil || q.closed && done.Status == rdmatransport.StatusSuccess:
 		done.Status = rdmatransport.StatusFlushed

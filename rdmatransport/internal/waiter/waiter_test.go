@@ -48,7 +48,7 @@ func slept(w *Waiter, d time.Duration) (time.Duration, []int) {
 	return took, fds
 }
 
-const patience = 10 * time.Second // of a busy machine
+const timeLimit = 10 * time.Second // of a busy machine
 
 // TestLimits: short sleeps and long ones end by themselves. One may end early, when a
 // signal comes.
@@ -65,7 +65,7 @@ func TestLimits(t *testing.T) {
 				break
 			}
 		}
-		if whole < d || whole > d+patience {
+		if whole < d || whole > d+timeLimit {
 			t.Errorf("slept %v for %v", whole, d)
 		}
 	}
@@ -78,7 +78,7 @@ func TestReadable(t *testing.T) {
 		guesses bool
 		add     func(w *Waiter, fd int) error
 	}{"added": {false, (*Waiter).Add}, "quiet": {false, (*Waiter).Quiet}, "guesses": {true, (*Waiter).Add}} {
-		for _, limit := range []time.Duration{time.Millisecond, patience, -1} {
+		for _, limit := range []time.Duration{time.Millisecond, timeLimit, -1} {
 			w := opened(t, &Waiter{Guesses: how.guesses})
 			r, in := pipe(t)
 			if err := how.add(w, r); err != nil {
@@ -171,14 +171,14 @@ func TestCollectsGarbage(t *testing.T) {
 		}
 		start := time.Now()
 		runtime.GC()
-		if took := time.Since(start); took > patience {
+		if took := time.Since(start); took > timeLimit {
 			t.Errorf("a garbage collection took %v", took)
 		}
 		stop.Store(true)
 		w.Wake()
 		select {
 		case <-done:
-		case <-time.After(patience):
+		case <-time.After(timeLimit):
 			t.Fatal("Wake did not wake")
 		}
 	}

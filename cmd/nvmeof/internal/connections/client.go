@@ -22,8 +22,8 @@ import (
 
 const suffix = ".sock"
 
-// patience is how long a process may take to tell what it has.
-const patience = 5 * time.Second
+// replyTimeout is how long a process may take to tell what it has.
+const replyTimeout = 5 * time.Second
 
 // All asks every process of a folder what it has, in the order of their subsystems'
 // names. One that has ended is left out, and its socket removed; one that does not
@@ -37,8 +37,8 @@ func All(ctx context.Context, dir string) ([]Process, error) {
 	errs := make([]error, len(paths))
 	var wait sync.WaitGroup
 	for i, path := range paths {
-		wait.Go(func() { // ends with the answer, or with patience
-			ctx, cancel := context.WithTimeout(ctx, patience)
+		wait.Go(func() { // ends with the answer, or with replyTimeout
+			ctx, cancel := context.WithTimeout(ctx, replyTimeout)
 			defer cancel()
 			var p Process
 			err := call(ctx, path, "GET", "/v1/process", nil, &p)

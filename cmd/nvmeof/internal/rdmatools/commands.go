@@ -87,14 +87,14 @@ func (s *session) serve(ctx context.Context, say io.Writer, run func(*endpoint, 
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
 	var l rdmatransport.Listener
-	err = e.blocking(patience, func(context.Context) (err error) {
+	err = e.blocking(stepTimeout, func(context.Context) (err error) {
 		l, err = dev.Listen(netip.AddrPortFrom(addr, s.port))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = e.blocking(patience, func(context.Context) error { return l.Close() }) }()
+	defer func() { _ = e.blocking(stepTimeout, func(context.Context) error { return l.Close() }) }()
 	if _, err := io.WriteString(say, "listening on "+l.Addr().String()+"\n"); err != nil {
 		return err
 	}

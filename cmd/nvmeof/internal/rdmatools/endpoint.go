@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// patience is how long anything may take that the other side must do.
-	patience = 30 * time.Second
+	// stepTimeout is how long anything may take that the other side must do.
+	stepTimeout = 30 * time.Second
 	// longestSleep is how often an endpoint that sleeps looks whether it is to end.
 	longestSleep = 500 * time.Millisecond
 	// spin is how long an endpoint polls for nothing before it sleeps, alone how long
@@ -96,7 +96,7 @@ type wait struct {
 	e     *endpoint
 	what  string
 	nap   time.Duration // the longest sleep; 0: longestSleep
-	limit time.Duration // 0: patience; unlimited
+	limit time.Duration // 0: stepTimeout; unlimited
 	began int64         // the endpoint's clock; 0: not yet
 	moved int64
 }
@@ -125,7 +125,7 @@ func (w *wait) turn() error {
 	}
 	limit := w.limit
 	if limit == 0 {
-		limit = patience
+		limit = stepTimeout
 	}
 	if limit != unlimited && now-w.began > int64(limit) {
 		return fmt.Errorf("waited %v for %s", limit, w.what)
@@ -242,7 +242,7 @@ func (e *endpoint) dial(to call, depth depths) (*conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = e.blocking(patience, func(ctx context.Context) error {
+		err = e.blocking(stepTimeout, func(ctx context.Context) error {
 			_, err := e.dev.Connect(ctx, c.qp, to.to, e.params(to.reads, to.reads, to.tos))
 			return err
 		})
@@ -277,7 +277,7 @@ func remedy(err error, nobody bool) string {
 
 // pause drives the endpoint for some time.
 func (e *endpoint) pause(d time.Duration) error {
-	return e.blocking(patience, func(ctx context.Context) error {
+	return e.blocking(stepTimeout, func(ctx context.Context) error {
 		select {
 		case <-time.After(d):
 			return nil

@@ -95,7 +95,7 @@ func (t *measure) meet(e *endpoint, side side) (err error) {
 	if err := r.greet(); err != nil {
 		return fmt.Errorf("exchange: %w", err)
 	}
-	if r.data, err = side.connection(dataTries, patience, r.dataDepths()); err != nil {
+	if r.data, err = side.connection(dataTries, stepTimeout, r.dataDepths()); err != nil {
 		return err
 	}
 	defer r.data.close() // both ends disconnect; perftest waits for ours

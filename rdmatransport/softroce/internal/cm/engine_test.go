@@ -209,7 +209,7 @@ func TestDataStandsForLostRTU(t *testing.T) {
 	p.wantEmpty()
 }
 
-// An application that takes long: the peer is asked for patience, and its
+// An application that takes long: the peer is asked to wait, and its
 // repeated REQs again.
 func TestSlowAnswer(t *testing.T) {
 	p := newPair(t, 11)

@@ -67,7 +67,7 @@ func (e *Engine) begin(now time.Duration, from netip.Addr, r *wire.REQ, tid uint
 	}})
 }
 
-// answerLate runs when the caller takes long: it asks the peer for patience
+// answerLate runs when the caller takes long: it asks the peer to wait (MRA)
 // first, and gives up when that has run out.
 func (e *Engine) answerLate(now time.Duration, c *conn) {
 	if !c.extended {

@@ -98,7 +98,7 @@ func TestAskedAckWaits(t *testing.T) {
 	}
 }
 
-// TestPause: a machine that stood still for longer than the peer's patience asks
+// TestPause: a machine that stood still for longer than the peer's retries last asks
 // again before it gives the peer up.
 func TestPause(t *testing.T) {
 	p := newPair(t, pairConfig{})

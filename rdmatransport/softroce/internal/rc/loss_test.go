@@ -136,7 +136,7 @@ func TestAckRepeat(t *testing.T) {
 	}
 }
 
-// TestSilentPeer: patience ends with the negotiated timeout, the first request
+// TestSilentPeer: retries end with the negotiated timeout, the first request
 // fails with the reason and the rest is flushed.
 func TestSilentPeer(t *testing.T) {
 	p := newPair(t, pairConfig{})

@@ -116,7 +116,7 @@ func (r *reorder) clear() {
 }
 
 // A NAK in vain costs a Linux host its controller, and a READ asked for twice does,
-// so patience with foreign peers is as long as a processor on the way may pause with
+// so the window for foreign peers is as long as a processor on the way may pause with
 // a packet in its queue while others go round it. One that is truly lost costs them
 // a timer of more than that anyway where nothing follows it.
 const (
@@ -142,7 +142,7 @@ func (w *reorderWindow) opened(now time.Duration) {
 	}
 }
 
-// closed ends the gap. One that closed by itself says how much patience pays.
+// closed ends the gap. One that closed by itself says how long to wait for the next.
 func (w *reorderWindow) closed(now time.Duration) {
 	if w.open && !w.acted {
 		late := now - w.since

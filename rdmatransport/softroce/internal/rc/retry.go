@@ -15,7 +15,7 @@ const (
 	firstTimeout    = 50 * time.Millisecond
 	maxTimeout      = 500 * time.Millisecond
 	answeredTimeout = 65 * time.Millisecond // at most, after an answer that was not measured
-	minPatience     = 500 * time.Millisecond
+	minGiveUp       = 500 * time.Millisecond
 	crowdedSlack    = 200 * time.Microsecond // a round trip that much longer than it can be is long
 	minRetries      = 5                      // without an answer, before the peer is given up
 )
@@ -131,9 +131,9 @@ func (t *roundTrip) long() time.Duration {
 // retryExpired: nothing came back in time.
 func (q *QP) retryExpired(now time.Duration) {
 	q.cfg.Counters.Timeouts++
-	patience := max(minPatience, q.peer.AckTimeout*time.Duration(q.peer.RetryCount+1))
+	giveUpAfter := max(minGiveUp, q.peer.AckTimeout*time.Duration(q.peer.RetryCount+1))
 	// Not for a pause of this machine or the peer's: it was asked again, too.
-	if now-q.req.lastHeard > patience && q.rtt.backoff >= min(minRetries, q.peer.RetryCount) {
+	if now-q.req.lastHeard > giveUpAfter && q.rtt.backoff >= min(minRetries, q.peer.RetryCount) {
 		q.failAt(q.oldestMissing(), rdmatransport.StatusRetryExceeded)
 		return
 	}
