@@ -10,7 +10,7 @@ import (
 )
 
 // A Gate is one shard's entrance to a namespace. It belongs to the shard; while there is
-// none of its index, to the mutex of the set of volumes.
+// none of its index, to the mutex of Volumes.
 type Gate struct {
 	Namespace *Namespace
 	Lane      *Lane        // the shard's, of the namespace's volume
@@ -111,11 +111,11 @@ type entrance struct {
 // shutFrom says whether gates are shut that are opened from now on, and returns those
 // that are there.
 func (n *Namespace) shutFrom(now bool) (out []entrance) {
-	set := n.Volume.set
-	set.mu.Lock()
-	defer set.mu.Unlock()
+	all := n.Volume.volumes
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	n.shut = now
-	for _, d := range set.sites {
+	for _, d := range all.sites {
 		for _, p := range d.places {
 			out = append(out, entrance{n.gates[p.Index].Load(), p.Shard})
 		}

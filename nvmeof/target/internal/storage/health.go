@@ -15,7 +15,8 @@ import (
 // seconds. The rest is looked at as often as sizes are.
 const AskDrives = time.Minute
 
-// Examine asks the store how it is, and reports whether hosts may have to be told. The store stays open as long as that takes; see Volume.close.
+// Examine asks the store how it is, and reports whether hosts may have to be told. The store
+// stays open as long as that takes; see Volume.close.
 func (v *Volume) Examine(now time.Time) (changed bool) {
 	before, h := v.ask(now)
 	if h.Lost != before.Lost {
@@ -25,7 +26,7 @@ func (v *Volume) Examine(now time.Time) (changed bool) {
 		return false
 	}
 	if h.Short() && !before.Short() {
-		v.set.log.Warn("storage below a namespace is running out",
+		v.volumes.log.Warn("storage below a namespace is running out",
 			zap.String("export", v.Name), zap.Uint8("percent_left_of_what_it_may_need", h.Spare),
 			zap.String("remedy", "free space in the file system, or preallocate the file"))
 	}
@@ -35,10 +36,10 @@ func (v *Volume) Examine(now time.Time) (changed bool) {
 // tellLost says that what is written is lost, or is not any more.
 func (v *Volume) tellLost(why string) {
 	if why == "" {
-		v.set.log.Info("what a namespace exports is in its place again", zap.String("export", v.Name))
+		v.volumes.log.Info("what a namespace exports is in its place again", zap.String("export", v.Name))
 		return
 	}
-	v.set.log.Error("what a namespace exports is not in its place any more: what hosts write there is lost when the target ends",
+	v.volumes.log.Error("what a namespace exports is not in its place any more: what hosts write there is lost when the target ends",
 		zap.String("export", v.Name), zap.String("why", why))
 }
 
@@ -104,7 +105,7 @@ func (v *Volume) askDrive() backend.Health {
 	h, err := r.Health()
 	if err != nil {
 		if !errors.Is(err, backend.ErrNoHealth) {
-			v.set.log.Trouble("a drive does not tell its health", zap.String("export", v.Name), zap.Error(err))
+			v.volumes.log.Trouble("a drive does not tell its health", zap.String("export", v.Name), zap.Error(err))
 		}
 		return backend.Health{}
 	}

@@ -13,7 +13,7 @@ import (
 
 // A Lane is one shard's way to one volume: a queue of its store, and the
 // operations that wait for room in it or for a lease. It belongs to the shard; while
-// there is none of its index, to the set's mutex. The counters go on with another shard.
+// there is none of its index, to the mutex of Volumes. The counters go on with another shard.
 type Lane struct {
 	Volume *Volume // what it leads to
 	shard  *shard.Shard
@@ -31,8 +31,8 @@ type Lane struct {
 	users   int             // operations that have the lane
 	since   int64           // when the first of them came
 	closing func()          // called when the last has left
-	open    bool            // under the set's mutex
-	idle    <-chan struct{} // nobody has it any more; nil: those may come who want; under the set's mutex
+	open    bool            // under the mutex of Volumes
+	idle    <-chan struct{} // nobody has it any more; nil: those may come who want; under the mutex of Volumes
 	// Attached says that operations may come. It is the shard's.
 	Attached bool
 
@@ -57,7 +57,7 @@ type laneCounters struct {
 func (l *Lane) init(v *Volume, w *Place, q backend.Queue, watch backend.Watchable) {
 	l.Volume, l.shard, l.queue = v, w.Shard, q
 	l.slot, l.lanes, l.watch, l.armed = shard.Slot{}, &w.lanes, watch, false
-	l.depth, l.flight, l.vacant = v.set.depth, nil, nil
+	l.depth, l.flight, l.vacant = v.volumes.depth, nil, nil
 }
 
 // firstTags is how many operations there is room for at first.

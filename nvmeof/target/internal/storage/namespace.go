@@ -44,7 +44,7 @@ type Namespace struct {
 	unreserved atomic.Bool   // hosts cannot reserve it
 	protected  atomic.Uint32 // capsule.WriteProtection, set by hosts
 	group      atomic.Uint32 // ANA
-	shut       bool          // gates are, and those that come; under the mutex of the set of volumes
+	shut       bool          // gates are, and those that come; under the mutex of Volumes
 }
 
 // New returns a namespace without a volume.

@@ -46,8 +46,8 @@ func (v *Volume) refresh() error {
 // Revalidate adopts the size that the store has now, and reports whether it is another.
 func (v *Volume) Revalidate() (resized bool) {
 	err := v.refresh() // may take as long as a system call does
-	v.set.mu.Lock()
-	defer v.set.mu.Unlock()
+	v.volumes.mu.Lock()
+	defer v.volumes.mu.Unlock()
 	return len(v.users) > 0 && v.adopt(err)
 }
 
@@ -65,7 +65,7 @@ func (v *Volume) cut() string {
 	return ""
 }
 
-// adopt does that with the set's mutex held.
+// adopt does that with the mutex of Volumes held.
 func (v *Volume) adopt(err error) (resized bool) {
 	size := v.store.Info().Size
 	for _, region := range v.regions {
@@ -79,20 +79,20 @@ func (v *Volume) adopt(err error) (resized bool) {
 	case err == nil:
 		v.blind.Store(nil)
 	case v.blind.Swap(&err) == nil:
-		v.set.log.Error("size of a namespace is not known any more", zap.String("export", v.Name), zap.Error(err))
+		v.volumes.log.Error("size of a namespace is not known any more", zap.String("export", v.Name), zap.Error(err))
 	}
 	if blocks == before || blocks == 0 {
 		return false
 	}
 	v.size.Store(blocks)
-	v.set.log.Info("namespace resized", zap.String("export", v.Name),
+	v.volumes.log.Info("namespace resized", zap.String("export", v.Name),
 		zap.Uint64("bytes", blocks<<v.Shift), zap.Uint64("bytes_before", before<<v.Shift))
 	if blocks >= v.whole.Load() {
 		v.whole.Store(0)
 	}
 	if blocks < before {
 		v.whole.Store(max(before, v.whole.Load()))
-		v.set.log.Error("a namespace is cut off while it is served: what was behind its end is lost", zap.String("export", v.Name),
+		v.volumes.log.Error("a namespace is cut off while it is served: what was behind its end is lost", zap.String("export", v.Name),
 			zap.String("remedy", "if nobody meant it, stop the hosts, and bring that back before they make it longer again"))
 	}
 	return true

@@ -20,21 +20,21 @@ import (
 // of whatever subsystems export it. It does not change, except for its size and
 // for the backend queues of its shards.
 type Volume struct {
-	set     *Volumes
+	volumes *Volumes
 	Name    string // what is exported, for logs
 	store   backend.Store
 	Info    backend.Info                    // when it was opened; the size is in blocks
 	Shift   uint                            // log2 of the block size
 	size    atomic.Uint64                   // in blocks; see revalidate
 	lanes   [MaxPlaces]atomic.Pointer[Lane] // by shard; each is there before its shard has queues
-	users   map[*Namespace]struct{}         // under the set's mutex
-	leaving bool                            // nobody has it any more; under the set's mutex
+	users   map[*Namespace]struct{}         // under the mutex of Volumes
+	leaving bool                            // nobody has it any more; under the mutex of Volumes
 
-	// Written under the set's mutex, but for what ClearFault takes back.
+	// Written under the mutex of Volumes, but for what ClearFault takes back.
 	blind atomic.Pointer[error] // why the store does not know its size; nil: it does
 	whole atomic.Uint64         // blocks that it had before it was cut off; 0: it is whole
 
-	// regions are the memory of a store that can be viewed; under the set's mutex.
+	// regions are the memory of a store that can be viewed; under the mutex of Volumes.
 	regions map[*Site]rdmatransport.MemoryRegion
 
 	Health atomic.Pointer[health.State] // written under asking
@@ -46,7 +46,7 @@ type Volume struct {
 }
 
 // newVolume judges a store.
-func newVolume(set *Volumes, store backend.Store, name string) (*Volume, error) {
+func newVolume(volumes *Volumes, store backend.Store, name string) (*Volume, error) {
 	info := store.Info()
 	if info.BlockSize != 512 && info.BlockSize != 4096 {
 		return nil, fmt.Errorf("block size %d: must be 512 or 4096", info.BlockSize)
@@ -55,7 +55,7 @@ func newVolume(set *Volumes, store backend.Store, name string) (*Volume, error) 
 		return nil, fmt.Errorf("%d bytes: must hold at least one block", info.Size)
 	}
 	v := &Volume{
-		set: set, Name: name, store: store, Info: info,
+		volumes: volumes, Name: name, store: store, Info: info,
 		Shift: uint(bits.TrailingZeros(uint(info.BlockSize))), users: make(map[*Namespace]struct{}),
 		regions: make(map[*Site]rdmatransport.MemoryRegion),
 	}
@@ -75,7 +75,7 @@ func (v *Volume) viewer(d *Site) backend.Viewer {
 
 // open gives the volume a lane on every shard.
 func (v *Volume) open() error {
-	for _, d := range v.set.sites {
+	for _, d := range v.volumes.sites {
 		if err := v.openOn(d); err != nil {
 			return errors.Join(err, v.close())
 		}
@@ -84,7 +84,7 @@ func (v *Volume) open() error {
 }
 
 // OpenOn gives the volume lanes on a device's shards. If it fails closeOn takes back
-// what there is. Called with the set's mutex held.
+// what there is. Called with the mutex of Volumes held.
 func (v *Volume) openOn(d *Site) error {
 	viewer := v.viewer(d)
 	if viewer != nil {
@@ -104,12 +104,12 @@ func (v *Volume) openOn(d *Site) error {
 
 func (v *Volume) openLane(d *Site, w *Place, viewer backend.Viewer) error {
 	known := len(v.notes())
-	q, watch, err := v.openQueue(w.Shard, v.set.depth)
+	q, watch, err := v.openQueue(w.Shard, v.volumes.depth)
 	if err != nil {
 		return err
 	}
 	for _, note := range v.notes()[known:] { // those of before are known to who opened the store
-		v.set.log.Warn(note, zap.String("export", v.Name))
+		v.volumes.log.Warn(note, zap.String("export", v.Name))
 	}
 	l := v.lanes[w.Index].Load()
 	if l == nil {
@@ -165,18 +165,18 @@ func (l *Lane) attach() {
 	l.Attached = true
 }
 
-// close gives the volume's lanes back. Called with the set's mutex held, when retire has
+// close gives the volume's lanes back. Called with the mutex of Volumes held, when retire has
 // waited: no command uses the volume, and no new one can have it.
 func (v *Volume) close() error {
 	var errs []error
-	for _, d := range v.set.sites {
+	for _, d := range v.volumes.sites {
 		errs = append(errs, v.closeOn(d))
 	}
 	return errors.Join(append(errs, v.Reservations.Close())...)
 }
 
 // retireOn keeps what is new from the lanes on a device's shards, and tells when what is
-// there has left. Called with the set's mutex held.
+// there has left. Called with the mutex of Volumes held.
 func (v *Volume) retireOn(d *Site) (quiet []<-chan struct{}) {
 	for _, w := range d.places {
 		if l := v.lanes[w.Index].Load(); l != nil && l.open && l.retire() == nil {
@@ -187,7 +187,7 @@ func (v *Volume) retireOn(d *Site) (quiet []<-chan struct{}) {
 }
 
 // closeOn waits until no command of a device's shards uses the volume, and takes its
-// lanes there back. Called with the set's mutex held.
+// lanes there back. Called with the mutex of Volumes held.
 func (v *Volume) closeOn(d *Site) error {
 	var errs []error
 	for _, w := range d.places {

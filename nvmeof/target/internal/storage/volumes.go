@@ -152,7 +152,7 @@ func (t *Volumes) Acquire(store backend.Store, name string, reservations Reserva
 func (v *Volume) use(n *Namespace) {
 	v.users[n] = struct{}{}
 	var places []*Place
-	for _, d := range v.set.sites {
+	for _, d := range v.volumes.sites {
 		places = append(places, d.places...)
 	}
 	n.open(v, places)
