@@ -83,6 +83,7 @@ func TestAttachFio(t *testing.T) {
 	if err != nil || !strings.Contains(string(engines), "\tnbd\n") {
 		t.Skip("there is no fio (Debian's fio) with the nbd engine")
 	}
+	beside(t)
 	s := startTarget(t, "--export", "mem:16MiB", "--export", "mem:16MiB,bs=4096", "--allow-any-host")
 	a := startAttach(t, s)
 	for _, job := range []string{

@@ -150,7 +150,7 @@ func TestAttachListeners(t *testing.T) {
 // identifier is said to have one. Who used the old one cannot write into it; who comes
 // now gets it.
 func TestAttachReplaced(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	const first, second = "6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01", "6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b02"
 	with := func(id, file string) string {
 		return strings.NewReplacer("{nsid: 1,", "{nsid: 1, uuid: "+id+",", "disk.img", file).Replace(durable)

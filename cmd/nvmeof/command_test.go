@@ -70,13 +70,15 @@ type outcome struct {
 
 func command(t *testing.T, args ...string) outcome {
 	t.Helper()
-	if environment(t) != nil {
-		return separately(t, args...)
-	}
-	return commandIn(t.Context(), nil, args...)
+	return commandIn(t.Context(), t, nil, args...)
 }
 
-func commandIn(ctx context.Context, in []byte, args ...string) outcome {
+// commandIn is command with a standard input, until ctx ends.
+func commandIn(ctx context.Context, t *testing.T, in []byte, args ...string) outcome {
+	t.Helper()
+	if environment(t) != nil {
+		return separately(ctx, t, in, args...)
+	}
 	root := newRoot()
 	var out, errOut bytes.Buffer
 	root.SetIn(bytes.NewReader(in))
@@ -160,6 +162,7 @@ func (s *testTarget) at(command string, args ...string) []string {
 
 // TestCommands goes through the commands against one target.
 func TestCommands(t *testing.T) {
+	beside(t)
 	s := startTarget(t, "--export", "mem:16MiB", "--export", "mem:8MiB,bs=4096", "--allow-any-host")
 	if want := fmt.Sprintf("nvme connect -t rdma -a %s -s 4420 -n %s\n", s.addr, testNQN); !strings.HasSuffix(s.out.String(), want) {
 		t.Errorf("target says:\n%s\nwithout %s", s.out, want)
@@ -213,14 +216,14 @@ func (s *testTarget) readWrite(t *testing.T) {
 	}
 	at[1+2] = "2" // the other namespace, in blocks of 4096, through pipes
 	at[1+6] = "1"
-	commandIn(t.Context(), data[:5000], s.at("write", append(at, "--force-unit-access")...)...).want(t, 0)
+	commandIn(t.Context(), t, data[:5000], s.at("write", append(at, "--force-unit-access")...)...).want(t, 0)
 	o := command(t, s.at("read", at...)...).want(t, 0)
 	if want := append(bytes.Clone(data[:5000]), make([]byte, 8192-5000)...); o.out != string(want) {
 		t.Error("what was piped in does not come out, filled up with zeroes")
 	}
 	command(t, s.at("bench", "-n", testNQN, "--bs", "1000")...).want(t, exitUsage, "block size 1000 is no multiple of the store's 512")
 	command(t, s.at("read", "-n", testNQN)...).want(t, exitUsage, "data size not provided")
-	command(t, s.at("read", "-n", testNQN, "-z", "512", "--start-block", "99999999")...).want(t, exitFailed, "LBA out of range")
+	command(t, s.at("read", "-n", testNQN, "-z", "512", "--start-block", "99999999")...).want(t, exitFailed, "LBA Out of Range")
 }
 
 // TestRefusals: whoever is refused learns by whom, why, and what to do.

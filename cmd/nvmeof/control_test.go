@@ -241,7 +241,7 @@ func TestConfigErrors(t *testing.T) {
 	command(t, "target", "check", good).want(t, 0, "is right", "warning: "+good+":9:21: ")
 	command(t, "target", "--config", good, "--nqn", "x").want(t, exitUsage, "--config and --nqn do not go together")
 	command(t, "target", "--config", "-").want(t, exitUsage, "it needs a file")
-	commandIn(t.Context(), []byte("version: 1\nlisten: 1\n"), "target", "check", "-").want(t, exitUsage, "-:2:1: unknown field listen; did you mean listeners?")
+	commandIn(t.Context(), t, []byte("version: 1\nlisten: 1\n"), "target", "check", "-").want(t, exitUsage, "-:2:1: unknown field listen; did you mean listeners?")
 	// What check approves a target starts with.
 	for name, text := range map[string]string{
 		"listeners is missing":   "version: 1\n",

@@ -140,7 +140,7 @@ func TestDeviceComesAndGoes(t *testing.T) {
 	out.await(t, "nvme connect")
 	at := []string{"-t", "rdma", "-a", addr, "-n", testNQN, "--start-block", "3", "--block-count", "0", "--data-size", "512"}
 	data := []byte(strings.Repeat("kept", 128))
-	commandIn(t.Context(), data, append([]string{"write"}, at...)...).want(t, 0)
+	commandIn(t.Context(), t, data, append([]string{"write"}, at...)...).want(t, 0)
 
 	c.set(false)
 	close(d.lost)
@@ -213,7 +213,7 @@ func TestSeveralAddresses(t *testing.T) {
 		return []string{"-t", "rdma", "-a", addr, "-n", testNQN, "--start-block", "3", "--block-count", "0", "--data-size", "512"}
 	}
 	data := []byte(strings.Repeat("same", 128))
-	commandIn(t.Context(), data, append([]string{"write"}, at(second)...)...).want(t, 0)
+	commandIn(t.Context(), t, data, append([]string{"write"}, at(second)...)...).want(t, 0)
 	if o := command(t, append([]string{"read"}, at(s.addr)...)...).want(t, 0); o.out != string(data) {
 		t.Error("what was written at one address is not read at the other")
 	}

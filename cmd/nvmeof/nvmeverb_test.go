@@ -23,6 +23,7 @@ func (s *testTarget) at1(line string) []string {
 // TestVerbs goes through nvme-cli's commands against one target. What they print is
 // compared with nvme-cli's in internal/nvmecli.
 func TestVerbs(t *testing.T) {
+	beside(t)
 	s := startTarget(t, "--export", "mem:16MiB", "--export", "mem:8MiB,bs=4096", "--allow-any-host")
 	for line, want := range map[string]string{
 		"smart-log":                                    "Smart Log for NVME device:nvme0 namespace-id:ffffffff\n",
@@ -231,7 +232,7 @@ func TestCompare(t *testing.T) {
 		t.Error("what was written does not come back")
 	}
 	data[len(data)-1]++
-	o := commandIn(t.Context(), data, s.at1("compare --start-block 100 --block-count 6143 --data-size 3145728")...)
+	o := commandIn(t.Context(), t, data, s.at1("compare --start-block 100 --block-count 6143 --data-size 3145728")...)
 	o.want(t, exitFailed)
 	var report strings.Builder
 	statusreport.Print(&report, o.err)

@@ -132,10 +132,11 @@ func ending(err error) error {
 }
 
 // separately runs a command line to its end as a process.
-func separately(t *testing.T, args ...string) outcome {
+func separately(ctx context.Context, t *testing.T, in []byte, args ...string) outcome {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	cmd := program(t.Context(), t, args...)
+	cmd := program(ctx, t, args...)
+	cmd.Stdin = bytes.NewReader(in)
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
 	return outcome{out.String(), errOut.String(), err}

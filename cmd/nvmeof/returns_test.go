@@ -15,8 +15,9 @@ import (
 // TestConfiguredDeviceReturns: a target whose device is lost serves again when it is back, with
 // what was changed meanwhile.
 func TestConfiguredDeviceReturns(t *testing.T) {
+	beside(t)
 	socket := filepath.Join(t.TempDir(), "s")
-	t.Setenv("NVMEOF_SOCKET", socket)
+	setenv(t, "NVMEOF_SOCKET", socket)
 	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: "127.97.5.9"}}
 	gone, opened := make(chan struct{}), 0
 	out, errOut := newOutput(), newOutput()

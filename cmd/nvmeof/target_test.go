@@ -19,7 +19,7 @@ func TestFileSurvivesRestart(t *testing.T) {
 	at := []string{"-n", testNQN, "--start-block", "8", "--block-count", "7", "--data-size", "4096"}
 
 	s := startTarget(t, "--export", path+",size=1MiB", "--allow-any-host")
-	commandIn(t.Context(), data, s.at("write", at...)...).want(t, 0)
+	commandIn(t.Context(), t, data, s.at("write", at...)...).want(t, 0)
 	before := command(t, s.at("id-ns", "-n", testNQN)...).want(t, 0)
 	s.end(t)
 
@@ -49,7 +49,7 @@ func TestHostsAreTold(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	ended := make(chan outcome, 1)
 	go func() {
-		ended <- commandIn(t.Context(), nil, s.at("bench", "-n", testNQN, "--runtime", "1m", "--ramp_time", "0", "--rw", "write")...)
+		ended <- commandIn(t.Context(), t, nil, s.at("bench", "-n", testNQN, "--runtime", "1m", "--ramp_time", "0", "--rw", "write")...)
 	}()
 	for !strings.Contains(command(t, s.at("list", "-o", "json")...).want(t, 0).out, `"UsedBytes":1048576`) {
 		if t.Context().Err() != nil {

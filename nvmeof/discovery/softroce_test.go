@@ -2,7 +2,9 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,6 +140,32 @@ func TestTargets(t *testing.T) {
 		end()
 		for _, s := range []*site{one, two, three} {
 			s.close()
+		}
+	})
+}
+
+// TestNobodyIsThere: an address at which nobody answers is tried twice, and said once.
+func TestNobodyIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := softroce.NewNetwork(1)
+		device := openDevice(t, network, 9)
+		h, err := host.New(host.Config{Device: device, Polling: nvmeof.PollNever})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dialer := &HostDialer{Host: func(context.Context, Endpoint) (*host.Host, host.Options, error) { return h, host.Options{}, nil }}
+		tries := 0
+		err = Run(t.Context(), Config{Event: func(e Event) {
+			if tries++; e.Kind != Unreachable || !errors.Is(e.Err, rdmatransport.ErrUnreachable) {
+				t.Errorf("event %v", e)
+			}
+		}}, dialer, at(1))
+		const want = "192.0.2.1:4420: connecting queue 0: no answer"
+		if tries != 2 || !errors.Is(err, rdmatransport.ErrUnreachable) || !strings.HasPrefix(err.Error(), want) || strings.Count(err.Error(), "192.0.2.1") != 1 {
+			t.Errorf("after %d tries: %v, want once %s", tries, err, want)
+		}
+		if err := errors.Join(h.Close(), device.Close()); err != nil {
+			t.Error(err)
 		}
 	})
 }
