@@ -16,6 +16,8 @@ const (
 	loadBlock  = 4096 // bytes
 	loadBlocks = 64   // of a client, which nobody else writes
 	loadDepth  = 16   // requests at a time
+
+	lightPause = 5 * time.Millisecond // of a load that has but to go on while something else is waited for
 )
 
 // A nbdLoad has clients that write numbered blocks and read others again, several at a
@@ -23,6 +25,7 @@ const (
 type nbdLoad struct {
 	workers []*nbdWorker
 	rounds  atomic.Int64 // of all clients, that were right
+	light   atomic.Bool  // a pause follows each round
 	stop    atomic.Bool
 	ended   chan error
 }
@@ -57,6 +60,9 @@ func (l *nbdLoad) run(w *nbdWorker) error {
 			return err
 		}
 		l.rounds.Add(1)
+		if l.light.Load() {
+			time.Sleep(lightPause)
+		}
 	}
 	for k := range int64(loadBlocks) {
 		w.reads = append(w.reads, k)
