@@ -6,6 +6,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/disk"
 )
 
+// Options are how I/O is done: the part of a configuration that files and devices share.
+// Its Engine is that of package file.
+type Options = disk.Options
+
 // Config says how a device is served. A zero field takes the default.
 type Config struct {
 	// BlockSize is 512 or 4096, and not less than the device's logical blocks
@@ -19,7 +23,7 @@ type Config struct {
 	// writes to it then destroys what hosts store, and the other way round.
 	Force bool
 
-	disk.Options
+	Options
 }
 
 func (c *Config) check() error {

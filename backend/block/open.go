@@ -13,10 +13,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/inuse"
 )
 
+// served does the I/O.
+type served = disk.Disk
+
 // Store implements [backend.Store], [backend.Resizer],
 // [backend.Latcher] and [backend.HealthReporter] on a block device.
 type Store struct {
-	*disk.Disk
+	*served
 
 	path  string
 	cfg   Config
@@ -117,7 +120,7 @@ func (s *Store) prepare() error {
 	if left := g.size - info.Size; left > 0 {
 		s.notes = append(s.notes, fmt.Sprintf("the last %d bytes of the device are not a whole block and not served", left))
 	}
-	s.Disk, err = disk.New(disk.Config{
+	s.served, err = disk.New(disk.Config{
 		Options: s.cfg.Options, Name: s.path, FD: s.fd, Info: info, Device: true, Direct: !s.cfg.Buffered,
 		Measure: func() (int64, error) { return sizeOf(s.fd) },
 		Release: func() error {
@@ -155,7 +158,7 @@ func (s *Store) alone() error {
 
 // Notes tells an administrator what is not as configured, and why: sentences
 // without a capital and a full stop.
-func (s *Store) Notes() []string { return append(s.Disk.Notes(), s.notes...) }
+func (s *Store) Notes() []string { return append(s.served.Notes(), s.notes...) }
 
 // Allocated is all of the device: what it keeps elsewhere is its own affair.
 func (s *Store) Allocated() (n int64, err error) {

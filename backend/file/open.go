@@ -133,7 +133,7 @@ func (s *Store) prepare(created bool) error {
 	if !created {
 		s.lookInside()
 	}
-	s.Disk, err = disk.New(disk.Config{
+	s.served, err = disk.New(disk.Config{
 		Options: s.options(), Name: s.path, FD: s.fd, Info: info,
 		Direct: s.direct, PunchZeroes: s.cfg.Thin, Allocates: info.Deallocate,
 		Measure: s.measure, Release: func() error { return unlockAndClose(s.fd) },

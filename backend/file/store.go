@@ -9,10 +9,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/disk"
 )
 
+// served does the I/O.
+type served = disk.Disk
+
 // Store implements [backend.Store], [backend.Resizer], [backend.Latcher],
 // [backend.Roomer], [backend.Marked] and [backend.Detacher] on a regular file.
 type Store struct {
-	*disk.Disk // nil until the file is prepared
+	*served // nil until the file is prepared
 
 	path   string
 	cfg    Config
@@ -26,7 +29,7 @@ type Store struct {
 
 // Notes tells an administrator what is not as configured, and why: sentences
 // without a capital and a full stop.
-func (s *Store) Notes() []string { return slices.Concat(s.notes, s.Disk.Notes()) }
+func (s *Store) Notes() []string { return slices.Concat(s.notes, s.served.Notes()) }
 
 // Direct reports whether I/O bypasses the page cache.
 func (s *Store) Direct() bool { return s.direct }

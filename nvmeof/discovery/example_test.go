@@ -24,7 +24,7 @@ func must[T any](v T, err error) T {
 func ExampleRun() {
 	network, at := softroce.NewNetwork(1), netip.MustParseAddrPort("192.0.2.1:4420")
 	open := func(addr netip.Addr) *softroce.Device {
-		return must(softroce.Open(softroce.Config{Addr: addr, Network: must(network.Listen(addr, 1))}))
+		return must(softroce.Open(softroce.Config{Addr: addr, Network: network}))
 	}
 	targets, hosts := open(at.Addr()), open(netip.MustParseAddr("192.0.2.2"))
 	defer targets.Close()

@@ -29,11 +29,7 @@ type site struct {
 
 func openDevice(t *testing.T, network *softroce.Network, n int) rdmatransport.Device {
 	t.Helper()
-	group, err := network.Listen(at(n).Addr.Addr(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := softroce.Open(softroce.Config{Addr: at(n).Addr.Addr(), Shards: 1, Network: group})
+	d, err := softroce.Open(softroce.Config{Addr: at(n).Addr.Addr(), Shards: 1, Network: network})
 	if err != nil {
 		t.Fatal(err)
 	}

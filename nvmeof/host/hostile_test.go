@@ -331,11 +331,7 @@ func TestShortData(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			network := softroce.NewNetwork(1)
 			l := newLiarOn(t, func(at netip.Addr) (rdmatransport.Device, error) {
-				group, err := network.Listen(at, 1)
-				if err != nil {
-					return nil, err
-				}
-				return softroce.Open(softroce.Config{Addr: at, Shards: 1, Network: group})
+				return softroce.Open(softroce.Config{Addr: at, Shards: 1, Network: network})
 			})
 			sent := 0
 			l.io = func(q *liarQueue, c *fabric.Command) {

@@ -21,11 +21,7 @@ func newSoftroceRig(t *testing.T, cfg rigConfig, network *softroce.Network) *rig
 	t.Helper()
 	open := func(addr string) rdmatransport.Device {
 		at := netip.MustParseAddr(addr)
-		group, err := network.Listen(at, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := softroce.Open(softroce.Config{Addr: at, Shards: 2, Network: group})
+		d, err := softroce.Open(softroce.Config{Addr: at, Shards: 2, Network: network})
 		if err != nil {
 			t.Fatal(err)
 		}

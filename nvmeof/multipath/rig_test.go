@@ -112,11 +112,7 @@ func (l *lab) open(addr string) rdmatransport.Device {
 		}
 		return d
 	}
-	group, err := l.network.Listen(at, 2)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	d, err := softroce.Open(softroce.Config{Addr: at, Shards: 2, Network: group})
+	d, err := softroce.Open(softroce.Config{Addr: at, Shards: 2, Network: l.network})
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -268,11 +268,7 @@ func TestDeviceUnderLoad(t *testing.T) {
 		n := softroce.NewNetwork(3)
 		open := func(a string) rdmatransport.Device {
 			addr := netip.MustParseAddr(a)
-			group, err := n.Listen(addr, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d, err := softroce.Open(softroce.Config{Addr: addr, Shards: 2, Network: group})
+			d, err := softroce.Open(softroce.Config{Addr: addr, Shards: 2, Network: n})
 			if err != nil {
 				t.Fatal(err)
 			}

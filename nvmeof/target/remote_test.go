@@ -48,11 +48,7 @@ func overSoftroce(seed uint64, faults softroce.Faults) provider {
 		n := softroce.NewNetwork(seed)
 		n.Faults = func(netip.Addr, netip.Addr) softroce.Faults { return faults }
 		open := func(a netip.Addr) rdmatransport.Device {
-			group, err := n.Listen(a, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d, err := softroce.Open(softroce.Config{Addr: a, Shards: 2, Network: group})
+			d, err := softroce.Open(softroce.Config{Addr: a, Shards: 2, Network: n})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,11 +16,7 @@ func openInMemory(t *testing.T, seed uint64, faults softroce.Faults) rdmatest.Pa
 	network.Faults = func(from, to netip.Addr) softroce.Faults { return faults }
 	open := func(addr string) *softroce.Device {
 		at := netip.MustParseAddr(addr)
-		group, err := network.Listen(at, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := softroce.Open(softroce.Config{Addr: at, Shards: 4, Network: group})
+		d, err := softroce.Open(softroce.Config{Addr: at, Shards: 4, Network: network})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,11 +39,7 @@ func congestionLoop(t *testing.T, cfg Config, mark float64, slow, read bool) {
 	var ends []*end
 	for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
 		cfg.Addr = netip.MustParseAddr(addr)
-		g, err := n.Listen(cfg.Addr, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfg.Network = g
+		cfg.Network = n
 		ends = append(ends, newEnd(t, cfg))
 	}
 	a, b := ends[0], ends[1]

@@ -44,8 +44,8 @@ type Config struct {
 	// Congestion holds the parameters of rate control; zero: the defaults.
 	Congestion RateConfig
 
-	// Network replaces the sockets, for tests: a group of Shards ports at Addr.
-	Network Group
+	// Network replaces the sockets, for tests and experiments.
+	Network *Network
 	// Random replaces crypto/rand, for repeatable tests.
 	Random func([]byte)
 }
@@ -76,13 +76,15 @@ func Open(cfg Config) (*Device, error) {
 	if cfg.AckTimeout == 0 {
 		cfg.AckTimeout = 500 * time.Millisecond
 	}
-	d := &Device{cfg: cfg, addr: cfg.Addr.Unmap(), group: cfg.Network, start: time.Now()}
-	if d.group == nil {
-		g, err := udp.Listen(d.addr, udp.Config{Shards: cfg.Shards, ReceiveBuffer: cfg.ReceiveBuffer, NoGSO: cfg.NoOffload, NoGRO: cfg.NoOffload})
-		if err != nil {
-			return nil, fmt.Errorf("softroce: %w", err)
-		}
-		d.group = g
+	d := &Device{cfg: cfg, addr: cfg.Addr.Unmap(), start: time.Now()}
+	var err error
+	if cfg.Network != nil {
+		d.group, err = udp.Join(cfg.Network, d.addr, cfg.Shards)
+	} else {
+		d.group, err = udp.Listen(d.addr, udp.Config{Shards: cfg.Shards, ReceiveBuffer: cfg.ReceiveBuffer, NoGSO: cfg.NoOffload, NoGRO: cfg.NoOffload})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("softroce: %w", err)
 	}
 	d.node = d.group.Node()
 	for i, port := range d.group.Ports() {

@@ -268,11 +268,7 @@ func TestLossyNetwork(t *testing.T) {
 			var ends []*end
 			for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
 				ip := netip.MustParseAddr(addr)
-				g, err := n.Listen(ip, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ends = append(ends, newEnd(t, Config{Addr: ip, Network: g}))
+				ends = append(ends, newEnd(t, Config{Addr: ip, Network: n}))
 			}
 			connect(t, ends[0], ends[1])
 			exchange(t, ends[0], ends[1])
@@ -305,11 +301,7 @@ func TestRequestTellsTimeout(t *testing.T) {
 			var ends []*end
 			for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
 				ip := netip.MustParseAddr(addr)
-				g, err := n.Listen(ip, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ends = append(ends, newEnd(t, Config{Addr: ip, Network: g, AckTimeout: timeout}))
+				ends = append(ends, newEnd(t, Config{Addr: ip, Network: n, AckTimeout: timeout}))
 			}
 			connect(t, ends[0], ends[1])
 			finish(t, ends[0], ends[1])
@@ -328,11 +320,7 @@ func TestDisconnectAcknowledges(t *testing.T) {
 		var ends []*end
 		for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
 			ip := netip.MustParseAddr(addr)
-			g, err := n.Listen(ip, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ends = append(ends, newEnd(t, Config{Addr: ip, Network: g}))
+			ends = append(ends, newEnd(t, Config{Addr: ip, Network: n}))
 		}
 		a, b := ends[0], ends[1]
 		connect(t, a, b)

@@ -1,9 +1,6 @@
 package softroce
 
 import (
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/cm"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/rc"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
@@ -20,7 +17,7 @@ type Stats struct {
 	SendDropped     uint64                 // messages that the sockets did not take
 	ReceiveErrors   uint64
 	QueuePairs      int
-	RC              rc.Counters
-	CM              cm.Counters // shard 0
-	UDP             udp.Stats
+	RC              RCCounters
+	CM              CMCounters // shard 0
+	UDP             UDPStats
 }

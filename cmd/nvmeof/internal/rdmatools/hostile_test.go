@@ -20,11 +20,7 @@ type inMemory struct {
 
 func (d *inMemory) Here(_ context.Context, own string, _ io.Writer) (rdmatransport.Device, netip.Addr, error) {
 	addr := netip.MustParseAddr(own)
-	group, err := d.n.Listen(addr, 1)
-	if err != nil {
-		return nil, addr, err
-	}
-	dev, err := softroce.Open(softroce.Config{Addr: addr, Shards: 1, Network: group})
+	dev, err := softroce.Open(softroce.Config{Addr: addr, Shards: 1, Network: d.n})
 	return dev, addr, err
 }
 

@@ -40,7 +40,7 @@ const firstQPN = 0x200
 
 func newGremlin(l *lab, addr netip.Addr) *gremlin {
 	l.t.Helper()
-	group, err := l.network.Listen(addr, 1)
+	group, err := udp.Join(l.network, addr, 1)
 	l.must(err)
 	port := group.Ports()[0]
 	return &gremlin{l: l, addr: addr, to: targetAddr, group: group, port: port, batch: port.NewBatch(), nextID: 0x700}

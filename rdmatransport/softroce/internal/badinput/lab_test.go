@@ -77,11 +77,9 @@ func (l *lab) must(err error) {
 
 func (l *lab) open(addr netip.Addr, shards int) *softroce.Device {
 	l.t.Helper()
-	group, err := l.network.Listen(addr, shards)
-	l.must(err)
 	rng := rand.NewChaCha8([32]byte(append(addr.AsSlice(), make([]byte, 28)...)))
 	var lock atomic.Bool
-	d, err := softroce.Open(softroce.Config{Addr: addr, Shards: shards, Network: group, Random: func(b []byte) {
+	d, err := softroce.Open(softroce.Config{Addr: addr, Shards: shards, Network: l.network, Random: func(b []byte) {
 		for !lock.CompareAndSwap(false, true) {
 		}
 		defer lock.Store(false)

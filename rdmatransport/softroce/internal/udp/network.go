@@ -22,7 +22,7 @@ import (
 // Manual set, no time passes but by Advance, and Wait does not block: one
 // goroutine can then drive all ports in turn.
 //
-// The exported fields are set before the first Listen; only SetFaults may come
+// The exported fields are set before the first Join; only SetFaults may come
 // later.
 type Network struct {
 	// Faults gives the faults of one direction; nil means none. It is called
@@ -110,8 +110,8 @@ func (n *Network) now() time.Duration {
 	return time.Since(n.start)
 }
 
-// Listen attaches an endpoint of so many ports, as the package's Listen does.
-func (n *Network) Listen(addr netip.Addr, shards int) (Group, error) {
+// Join attaches an endpoint of so many ports to a network, as Listen does to the machine.
+func Join(n *Network, addr netip.Addr, shards int) (Group, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	addr = addr.Unmap()

@@ -29,7 +29,7 @@ func newPair(t *testing.T, seed uint64, change func(*Network)) *pair {
 	p := &pair{Network: n, t: t}
 	for i, g := range []*Group{&p.a, &p.b} {
 		var err error
-		if *g, err = n.Listen(netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}), 1); err != nil {
+		if *g, err = Join(n, netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}), 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -280,7 +280,7 @@ func TestNetworkIdentification(t *testing.T) {
 	wantNumbers(t, ids, []int{0, 1, 2, 3, 0, 0, 1, 2, 3})
 	wantNumbers(t, sizes, []int{100, 100, 100, 50, 350, 100, 100, 100, 50})
 
-	g, err := p.Listen(netip.MustParseAddr("2001:db8::1"), 1)
+	g, err := Join(p.Network, netip.MustParseAddr("2001:db8::1"), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,11 +360,11 @@ func TestNetworkRefuses(t *testing.T) {
 	if s := p.Stats(); s.TooBig != 1 || s.Unreachable != 1 {
 		t.Errorf("stats %+v", s)
 	}
-	if _, err := p.Listen(p.a.Addr(), 1); err == nil {
+	if _, err := Join(p.Network, p.a.Addr(), 1); err == nil {
 		t.Error("an address was given twice")
 	}
 	p.a.Close()
-	if _, err := p.Listen(p.a.Addr(), 1); err != nil {
+	if _, err := Join(p.Network, p.a.Addr(), 1); err != nil {
 		t.Errorf("listening after Close: %v", err)
 	}
 }
@@ -389,11 +389,11 @@ func TestNetworkUnderFakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewNetwork(1)
 		n.Faults = faultsOf(Faults{Delay: 3 * time.Millisecond})
-		a, err := n.Listen(netip.MustParseAddr("192.0.2.1"), 1)
+		a, err := Join(n, netip.MustParseAddr("192.0.2.1"), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := n.Listen(netip.MustParseAddr("192.0.2.2"), 1)
+		b, err := Join(n, netip.MustParseAddr("192.0.2.2"), 1)
 		if err != nil {
 			t.Fatal(err)
 		}

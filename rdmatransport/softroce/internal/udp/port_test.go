@@ -27,7 +27,7 @@ func onBoth(t *testing.T, third byte, test func(t *testing.T, listen listenFunc)
 		n.PathMTU = 65536 // as loopback
 		n.Merge = true
 		test(t, func(t *testing.T, host, shards int) Group {
-			g, err := n.Listen(at(host), shards)
+			g, err := Join(n, at(host), shards)
 			if err != nil {
 				t.Fatal(err)
 			}

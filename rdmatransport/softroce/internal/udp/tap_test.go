@@ -30,7 +30,7 @@ func tapped(t *testing.T, capture string, from, to string) (sent, got *bytes.Buf
 	sent, got = new(bytes.Buffer), new(bytes.Buffer)
 	groups := make([]Group, 2)
 	for i, w := range []*bytes.Buffer{sent, got} {
-		g, err := n.Listen(netip.MustParseAddr([]string{from, to}[i]), 1)
+		g, err := Join(n, netip.MustParseAddr([]string{from, to}[i]), 1)
 		if err == nil {
 			groups[i], err = Tap(g, w)
 		}
@@ -88,7 +88,7 @@ func TestTapSplitsSegments(t *testing.T) {
 	var file bytes.Buffer
 	n := NewNetwork(1)
 	n.Merge = true
-	g, err := n.Listen(netip.MustParseAddr("192.0.2.1"), 1)
+	g, err := Join(n, netip.MustParseAddr("192.0.2.1"), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func (w *failingWriter) Write(b []byte) (int, error) {
 }
 
 func TestTapReportsWriteErrors(t *testing.T) {
-	g, err := NewNetwork(1).Listen(netip.MustParseAddr("192.0.2.1"), 1)
+	g, err := Join(NewNetwork(1), netip.MustParseAddr("192.0.2.1"), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,11 +39,7 @@ func (l *Lossy) Load(spec LossySpec, s *Sample) error {
 	h := &Host{}
 	defer h.Close()
 	for _, a := range addrs {
-		group, err := network.Listen(a, 1)
-		if err != nil {
-			return err
-		}
-		d, err := softroce.Open(softroce.Config{Addr: a, Network: group})
+		d, err := softroce.Open(softroce.Config{Addr: a, Network: network})
 		if err != nil {
 			return err
 		}
