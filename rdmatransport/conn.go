@@ -94,7 +94,7 @@ func (r RejectReason) String() string {
 	case RejectTimeout:
 		return "timeout"
 	case RejectInvalidServiceID:
-		return "nobody listens on that port"
+		return "nothing listens on that port"
 	case RejectInvalidTransport:
 		return "transport type not supported"
 	case RejectStale:

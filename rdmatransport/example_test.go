@@ -15,5 +15,5 @@ func ExampleRejectError() {
 		fmt.Println(err)
 	}
 	// Output:
-	// connection refused by peer: nobody listens on that port
+	// connection refused by peer: nothing listens on that port
 }

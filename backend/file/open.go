@@ -80,9 +80,9 @@ func (s *Store) permit(created bool) string {
 	case created:
 		return fmt.Sprintf("user %d may not make files in %s: chown or chmod that", user, dir)
 	case s.cfg.ReadOnly:
-		return fmt.Sprintf("user %d may not read it: chown or chmod it, and let that user pass the folders above", user)
+		return fmt.Sprintf("user %d may not read it: chown or chmod it, and make the folders above accessible to that user", user)
 	}
-	return fmt.Sprintf("user %d may not read and write it: chown or chmod it, and let that user pass the folders above, or open it read-only", user)
+	return fmt.Sprintf("user %d may not read and write it: chown or chmod it, and make the folders above accessible to that user, or open it read-only", user)
 }
 
 func openRetry(path string, flags int) (int, error) {
@@ -275,7 +275,7 @@ func (s *Store) roomFor(want int64) error {
 	case unix.EOPNOTSUPP, unix.ENOSYS: // it preallocates nothing anyway
 		return nil
 	}
-	return fmt.Errorf("%w: %d bytes are free: make room, or let it be thin, which may run out of space later", openError(unix.ENOSPC), free*uint64(all.Bsize))
+	return fmt.Errorf("%w: %d bytes are free: free some space, or make the file thin, which may run out of space later", openError(unix.ENOSPC), free*uint64(all.Bsize))
 }
 
 // Extend makes a file longer that may be open as a store, which notices it with Refresh.

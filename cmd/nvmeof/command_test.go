@@ -319,7 +319,7 @@ func TestUsage(t *testing.T) {
 		"discover -a 127.0.0.1 --provider roce":                     "--provider roce: want softroce",
 		"target --listen ::1 --nqn n --provider x --export mem:0":   "--transport x",
 		"discover -a 127.0.0.1 --windows maybe":                     "it is auto, on or off",
-		"discover -a example..org":                                  "example..org is no IP address, and no name that this machine knows",
+		"discover -a example..org":                                  "example..org is not an IP address, and this machine cannot resolve it as a name",
 		"discover -a fe80::1":                                       "is link-local: name the interface that leads to it, as in fe80::1%eth0",
 		"connect -a fe80::1 -n x":                                   "is link-local: name the interface that leads to it, as in fe80::1%eth0",
 		"target --listen fe80::1 --nqn n --export mem:1MiB":         "is link-local: name its interface, as in fe80::1%eth0",

@@ -159,7 +159,7 @@ func TestRDMANobody(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- execute(ctx, root, []string{"rdma", "ping", "-s", "-a", addr}) }() // at cancel
 	errOut.await(t, "listening on "+addr)
-	command(t, "rdma", "write-bw", addr).want(t, exitConnection, "nobody listens on that port")
+	command(t, "rdma", "write-bw", addr).want(t, exitConnection, "nothing listens on that port")
 	cancel()
 	if err := <-ended; exitCode(err) != exitInterrupted {
 		t.Errorf("an interrupted server ends with %v", err)

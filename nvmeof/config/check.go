@@ -245,7 +245,7 @@ func (r *reviewer) backends() {
 			}
 			switch {
 			case !first.n.Shared || !n.Shared:
-				r.fail(here.path, "if hosts can cope with that, say shared: true in both", "%s is exported by %s already", p, first.path)
+				r.fail(here.path, "if the hosts coordinate their writes, set shared: true in both", "%s is exported by %s already", p, first.path)
 			case !first.n.SameStore(n):
 				r.fail(here.path, "write the same for both", "%s is opened once, and %s has other options for it", p, first.path)
 			}

@@ -10,12 +10,12 @@ const Version = 1
 type Document struct {
 	Version      int          `json:"version" need:"yes" doc:"Version of this schema: 1."`
 	Transport    Transport    `json:"transport,omitzero" default:"softroce" doc:"RDMA transport of listeners that name none: softroce (UDP sockets), verbs (an RDMA device), or auto (verbs where the address belongs to an RDMA device). Default softroce."`
-	DiscoveryNQN NQN          `json:"discovery-nqn,omitzero" doc:"A name of the discovery subsystem's own, beside the one that all have."`
+	DiscoveryNQN NQN          `json:"discovery-nqn,omitzero" doc:"A unique name of the discovery subsystem, besides the well-known one."`
 	Limits       Limits       `json:"limits,omitzero" doc:"Bounds on what the target uses. A running target does not change them."`
 	Congestion   Congestion   `json:"congestion,omitzero" doc:"Congestion control of listeners on softroce; RDMA devices have their own. A running target does not change it."`
 	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect: addresses of this machine."`
 	Subsystems   []*Subsystem `json:"subsystems,omitempty" doc:"What hosts connect to."`
-	Referrals    []*Referral  `json:"referrals,omitempty" doc:"Other discovery services that hosts are told of."`
+	Referrals    []*Referral  `json:"referrals,omitempty" doc:"Other discovery services that the discovery log lists."`
 }
 
 // TakeSettings takes over what a running target keeps until it is started again: all but
@@ -69,7 +69,7 @@ type Subsystem struct {
 	Model            string       `json:"model,omitzero" default:"nvmeof" max:"40" doc:"Model, ASCII. Default nvmeof."`
 	MinControllerID  int          `json:"min-controller-id,omitzero" min:"1" max:"65519" doc:"Lowest controller identifier. Default 1."`
 	MaxControllerID  int          `json:"max-controller-id,omitzero" min:"1" max:"65519" doc:"Highest controller identifier. Default 65519."`
-	NVMeVersion      NVMeVersion  `json:"nvme-version,omitzero" default:"2.0" doc:"NVMe version that hosts are told: 1.2.1, 1.3, 1.4 or 2.0. Default 2.0."`
+	NVMeVersion      NVMeVersion  `json:"nvme-version,omitzero" default:"2.0" doc:"NVMe version that controllers report: 1.2.1, 1.3, 1.4 or 2.0. Default 2.0."`
 	RefuseDuplicates bool         `json:"refuse-duplicates,omitzero" default:"false" doc:"Refuse a host that has a controller through the same listener already. Default false."`
 	AllowAnyHost     bool         `json:"allow-any-host,omitzero" default:"false" doc:"Let every host connect. Default false."`
 	State            Path         `json:"state,omitzero" doc:"Absolute path of a file in which the SMART counters, and write protection that hosts set, survive a restart. Default: they do not."`

@@ -56,7 +56,7 @@ func TestNvmetcliFull(t *testing.T) {
 		"c:14:17: ports[0].addr.treq: required has no counterpart here and is left out",
 		"c:37:9: subsystems[0].namespaces[1]: namespace 2 is not enabled and left out",
 		"c:47:22: subsystems[0].attr.pi_enable: 1 has no counterpart here and is left out",
-		"c:47:72: subsystems[0].attr.version: 2.1 is left out; there are 1.2.1, 1.3, 1.4, 2.0; hosts are told 2.0",
+		"c:47:72: subsystems[0].attr.version: 2.1 is left out; there are 1.2.1, 1.3, 1.4, 2.0; controllers report 2.0",
 		"c:50:5: subsystems[1]: subsystem nowhere is on no port and left out",
 		"c:52:13: future: is not known here and left out",
 	}
@@ -134,7 +134,7 @@ func TestNvmetcliMixed(t *testing.T) {
 	want := []string{
 		"ports[0]: this target serves RDMA alone: the port of transport tcp is left out; keep it with nvmetcli, or change it to rdma",
 		"ports[1].referrals[0]: is of transport fc and left out",
-		"ports[1].referrals[1]: is to a port of this target, which hosts are told of anyway, and left out",
+		"ports[1].referrals[1]: is left out: it leads to a port of this target, which the discovery log lists anyway",
 		"ports[2].referrals[0]: differs from ports[1].referrals[2], which counts for all ports",
 		"subsystems[1]: subsystem tcp is on ports that are left out, and left out too",
 	}
@@ -177,7 +177,7 @@ func TestNvmetcliUnable(t *testing.T) {
 	}
 	for edit, want := range map[string]string{
 		"memory: {size: 1MiB}":                      "subsystems[0].namespaces[0]: the kernel's target cannot export memory; use a file on a tmpfs",
-		"file: {path: /a}\n        read-only: true": "would let hosts write",
+		"file: {path: /a}\n        read-only: true": "hosts could write",
 		"file: {path: /a}\n        block-size: 512": "serves files in blocks of 4096 bytes",
 	} {
 		text := strings.NewReplacer("file:\n          path: /a1", edit, "access: read", "access: write", "memory:\n          size: 1MiB", "block: {path: /dev/x}").Replace(base)

@@ -245,7 +245,7 @@ func (w *nvmetWriter) subsystems() []any {
 			}
 		}
 		if s.RefuseDuplicates {
-			w.warn(path+".refuse-duplicates", "left out: the kernel's target lets a host connect again")
+			w.warn(path+".refuse-duplicates", "left out: the kernel's target accepts a second connection of a host")
 		}
 		if s.State != "" {
 			w.warn(path+".state", "left out: the kernel's target counts anew when it starts, and forgets write protection")
@@ -267,7 +267,7 @@ func (w *nvmetWriter) namespace(s *Subsystem, n *Namespace, path string) fields 
 	case n.Memory != nil:
 		w.fail(path, "use a file on a tmpfs", "the kernel's target cannot export memory")
 	case n.ReadOnly || n.File != nil && n.File.ReadOnly || n.Block != nil && n.Block.ReadOnly:
-		w.fail(path, "take read-only out", "the kernel's target would let hosts write to it")
+		w.fail(path, "take read-only out", "hosts could write to it through the kernel's target")
 	case n.File != nil && n.BlockSize != 4096:
 		w.fail(path, "keep it here", "the kernel's target serves files in blocks of 4096 bytes, in which the data of 512 is not found again")
 	}

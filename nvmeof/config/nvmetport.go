@@ -151,7 +151,7 @@ type foundReferral struct {
 func (r *nvmetReader) refer() {
 	for _, x := range r.referrals {
 		if x.Transport != "tcp" && slices.ContainsFunc(r.doc.Listeners, func(l *Listener) bool { return l.Address == x.Address }) {
-			r.warn(x.n, x.where, "", "is to a port of this target, which hosts are told of anyway, and left out")
+			r.warn(x.n, x.where, "", "is left out: it leads to a port of this target, which the discovery log lists anyway")
 			continue
 		}
 		r.doc.Referrals = append(r.doc.Referrals, &x.Referral)

@@ -64,7 +64,7 @@ func (r *nvmetReader) version(to *NVMeVersion) func(*node, string) {
 			text = short
 		}
 		if to.UnmarshalText([]byte(text)) != nil {
-			r.warn(v, where, "hosts are told 2.0", "%s is left out; there are %s", nvmeof.Printable(v.text), strings.Join(versions, ", "))
+			r.warn(v, where, "controllers report 2.0", "%s is left out; there are %s", nvmeof.Printable(v.text), strings.Join(versions, ", "))
 		}
 	}
 }

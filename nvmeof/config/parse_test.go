@@ -101,7 +101,7 @@ func TestProblems(t *testing.T) {
 		{"same EUI-64", namespace("    memory: {size: 1MiB}\n    eui64: \"0200000000000001\"\n  - nsid: 2\n    memory: {size: 1MiB}\n    eui64: 02-00-00-00-00-00-00-01\n"), []string{
 			"EUI-64 0200000000000001 is that of subsystems[0].namespaces[0].eui64; hosts ignore the second of two: give it another"}},
 		{"same file", namespace("    file: {path: /a}\n  - nsid: 2\n    file: {path: /a}\n    shared: true\n"), []string{
-			"f:8:5: subsystems[0].namespaces[1]: /a is exported by subsystems[0].namespaces[0] already; if hosts can cope with that, say shared: true in both"}},
+			"f:8:5: subsystems[0].namespaces[1]: /a is exported by subsystems[0].namespaces[0] already; if the hosts coordinate their writes, set shared: true in both"}},
 		{"same file otherwise", namespace("    file: {path: /a}\n    shared: true\n  - nsid: 2\n    file: {path: /a, thin: true}\n    shared: true\n"), []string{
 			"/a is opened once, and subsystems[0].namespaces[0] has other options for it; write the same for both"}},
 		{"referral to itself", listener + "referrals: [{address: 192.0.2.1}]\n", []string{"f:3:23: referrals[0].address: this target itself listens there: hosts would go round in a circle; take it out"}},

@@ -15,7 +15,7 @@ import (
 
 // Options say how a change is made.
 type Options struct {
-	DryRun bool // only tell what would be done
+	DryRun bool // only report what would be done
 	Save   bool // write the file too
 	Force  bool // lose data, where the change does
 	Wait   bool // what a namespace exports, or the device of a listener, is waited for where it is not right

@@ -142,7 +142,7 @@ func targetRoutes() []route {
 				}
 				return done{}, c.manager.Disconnect(config.NQN(c.path("nqn")), id)
 			}},
-		{"GET", "/v1/referrals", "listReferrals", "Other discovery services that hosts are told of", nil, nil, []*config.Referral{}, false,
+		{"GET", "/v1/referrals", "listReferrals", "Other discovery services that the discovery log lists", nil, nil, []*config.Referral{}, false,
 			func(c *call) (any, error) { return listOf(c.manager.present().Referrals), nil }},
 		{"POST", "/v1/referrals", "addReferral", "Add a referral", changeOptions, config.Referral{}, Result{}, false,
 			func(c *call) (any, error) { return added(c, referrals) }},
@@ -165,7 +165,7 @@ func listenerRoutes() []route {
 			func(c *call) (any, error) {
 				return c.edit(func(d *config.Document) error { return listeners(d).merge(c.path("id"), c.body) })
 			}},
-		{"DELETE", "/v1/listeners/{id}", "removeListener", "Remove a listener, and disconnect who came through it", changeOptions, nil, Result{}, false,
+		{"DELETE", "/v1/listeners/{id}", "removeListener", "Remove a listener, and disconnect the hosts that are connected through it", changeOptions, nil, Result{}, false,
 			func(c *call) (any, error) {
 				return c.edit(func(d *config.Document) error {
 					if err := leaveListener(d, c.path("id")); err != nil {

@@ -73,7 +73,7 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	name, ours := s.name, s.name == m.cfg.File
 	file, _, err := config.Parse(name, old)
 	if err != nil {
-		return nil, fmt.Errorf("it is no configuration any more: %w; mend it, or replace it: nvmeof target export --output %s", err, name)
+		return nil, fmt.Errorf("it is not a configuration any more: %w; correct it, or replace it: nvmeof target export --output %s", err, name)
 	}
 	known := func(doc *config.Document) bool {
 		doc = doc.Clone()
@@ -83,9 +83,9 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	switch {
 	case known(m.doc), known(s.doc), ours && known(m.saved):
 	case !ours:
-		return nil, fmt.Errorf("%[1]s is there and describes another target: nvmeof target diff %[1]s tells how; give another name, or remove it", name)
+		return nil, fmt.Errorf("%[1]s is there and describes another target: nvmeof target diff %[1]s shows the differences; give another name, or remove it", name)
 	default:
-		return nil, fmt.Errorf("somebody changed %[1]s since the target read it: nvmeof target diff %[1]s tells how; take that over with nvmeof target apply %[1]s, "+
+		return nil, fmt.Errorf("%[1]s was changed since the target read it: nvmeof target diff %[1]s shows how; apply that with nvmeof target apply %[1]s, "+
 			"or drop it with nvmeof target export --output %[1]s", name)
 	}
 	s.doc = s.doc.Clone()

@@ -99,7 +99,7 @@ func TestSavePending(t *testing.T) {
 	s.write(t, theirs)
 	for _, o := range []Options{{}, {DryRun: true}} {
 		_, err := s.add(3, o)
-		if code, _ := classify(err); code != CodeFailed || !strings.Contains(err.Error(), "somebody changed") || !strings.Contains(err.Error(), "nothing was changed") {
+		if code, _ := classify(err); code != CodeFailed || !strings.Contains(err.Error(), "was changed since") || !strings.Contains(err.Error(), "nothing was changed") {
 			t.Errorf("%+v: %v, %v", o, code, err)
 		}
 		s.want(theirs, 2)
@@ -119,7 +119,7 @@ func TestSavePending(t *testing.T) {
 		t.Error(err)
 	}
 	s.write(t, "version: [")
-	if _, err := s.add(4, Options{}); err == nil || !strings.Contains(err.Error(), "no configuration any more") {
+	if _, err := s.add(4, Options{}); err == nil || !strings.Contains(err.Error(), "not a configuration any more") {
 		t.Errorf("%v", err)
 	}
 	s.want("version: [", 3)

@@ -273,7 +273,7 @@ func mayGrow(f *config.File) error {
 	}
 	info, err := os.Stat(string(f.Path))
 	if err == nil && f.Size > 0 && info.Size() > int64(f.Size) {
-		err = fmt.Errorf("%s has %v, and a store is never cut off: say at least that", f.Path, config.Size(info.Size()))
+		err = fmt.Errorf("%s has %v, and a store is never made shorter: give at least that", f.Path, config.Size(info.Size()))
 	}
 	return err
 }

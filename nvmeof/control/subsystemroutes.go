@@ -38,7 +38,7 @@ func subsystemRoutes() []route {
 				}
 				return done{}, c.manager.Resume(config.NQN(c.path("nqn")), nsid)
 			}},
-		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/clear-fault", "clearFault", "Let a namespace whose file or device has failed take writes again; what was acknowledged and not flushed before may be lost; or say that the size of one that was cut off is meant", nil, nil, done{}, false,
+		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/clear-fault", "clearFault", "Accept writes to a namespace again whose file or device has failed: what was acknowledged and not flushed before may be lost; or accept the size of a file that became shorter", nil, nil, done{}, false,
 			func(c *call) (any, error) {
 				nsid, err := c.number("nsid")
 				if err != nil {

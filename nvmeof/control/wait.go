@@ -32,7 +32,7 @@ func (m *Manager) await(s *target.Subsystem, at namespaceKey, n *config.Namespac
 	ctx, cancel := context.WithCancel(m.context)
 	err := s.AwaitNamespace(m.namespaceConfig(at.nqn, n))
 	if err != nil { // its identifiers are another's, which is likely why it waits
-		m.log.Warn("hosts are not told of a namespace that waits", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
+		m.log.Warn("hosts are not notified of a namespace that waits", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
 	}
 	m.waiting[at] = &wait{namespace: n, announced: err == nil, since: time.Now(), cancel: cancel}
 	m.still(at, why)

@@ -282,7 +282,7 @@ func TestOddReferrals(t *testing.T) {
 	s.engine.logged(s.now, 1, reading{log: Log{Entries: e}})
 	s.want("log", "connect 1@1", "connect 2@2",
 		"skipped 1>2 (infiniband, and this host has ipv4 and ipv6)",
-		"skipped 1>0 (address 0.0.0.0, where nobody is)",
+		"skipped 1>0 (address 0.0.0.0, to which nothing can connect)",
 		"skipped 1>\x1b[2Jhere (transport address \"\\x1b[2Jhere\" is no IP address)",
 		"skipped 1>2 (transport service identifier none is no port (1 to 65535))")
 	ev := Event{Kind: Skipped, At: at(1), Record: Record{Entry: e[2]}, Err: errDeep}

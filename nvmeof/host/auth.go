@@ -20,7 +20,7 @@ const receiveLength = 4096
 var (
 	ErrNoSecret = errors.New("the target asks for authentication: give the key that it has for this host (--dhchap-secret)")
 	ErrNoProof  = errors.New("the target does not ask for authentication, so it cannot prove who it is, which --dhchap-ctrl-secret demands")
-	ErrHungUp   = errors.New("the target hung up on this host's proof; is --dhchap-secret the key that it has for this host?")
+	ErrHungUp   = errors.New("the target ended the connection after this host's proof; is --dhchap-secret the key that it has for this host?")
 )
 
 // An AuthError is an authentication that failed. It wraps an [*auth.Error], which

@@ -93,7 +93,7 @@ var rejectHints = map[capsule.RejectStatus]string{
 // deviceHints say what helps where the target's RDMA device rejected a connection.
 var deviceHints = map[rdmatransport.RejectReason]string{
 	rdmatransport.RejectNoResources:      "its RDMA device has no room for another queue pair; connect with fewer queues (--nr-io-queues), or see the device's limits",
-	rdmatransport.RejectTimeout:          "its RDMA device waited for this host in vain; are packets lost on the way back?",
+	rdmatransport.RejectTimeout:          "its RDMA device got no answer from this host; are packets lost on the way back?",
 	rdmatransport.RejectInvalidServiceID: "nothing listens there; is the target running, and on that port?",
 	rdmatransport.RejectInvalidTransport: "its RDMA device does not know the kind of connection",
 	rdmatransport.RejectStale:            "its RDMA device still holds an earlier connection of this host; try again in a few seconds",
@@ -119,7 +119,7 @@ func explain(err error) string {
 	case errors.Is(err, rdmatransport.ErrUnreachable):
 		return "no answer; is the address right, does it speak RoCEv2, and is UDP port 4791 open?"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, fabric.ErrTimeout):
-		return fmt.Sprintf("%v: the target took the connection, but does not go on; see its log", err)
+		return fmt.Sprintf("%v: the target accepted the connection, but does not answer on it; see its log", err)
 	case errors.Is(err, rdmatransport.ErrDisconnected):
 		return fmt.Sprintf("%v: the target, or its RDMA device, ended the connection; see its log", err)
 	}

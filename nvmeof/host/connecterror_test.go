@@ -46,7 +46,7 @@ func TestConnectErrors(t *testing.T) {
 		{rejection(77), SideTarget, "reject status 77"},
 
 		{onlyReason(rdmatransport.RejectNoResources), SideTarget, "no room for another queue pair"},
-		{onlyReason(rdmatransport.RejectTimeout), SideTarget, "in vain"},
+		{onlyReason(rdmatransport.RejectTimeout), SideTarget, "got no answer"},
 		{onlyReason(rdmatransport.RejectInvalidServiceID), SideTarget, "nothing listens there"},
 		{onlyReason(rdmatransport.RejectInvalidTransport), SideTarget, "kind of connection"},
 		{onlyReason(rdmatransport.RejectStale), SideTarget, "try again in a few seconds"},

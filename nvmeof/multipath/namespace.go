@@ -109,7 +109,7 @@ func (n *Namespace) same(ns *host.Namespace, at netip.AddrPort) error {
 			what = fmt.Sprintf("is another: it has %v, the one of the other paths %v", ids, n.ids)
 		}
 	case ids == none && n.sub.pathCount() > 1:
-		what = "has no unique identifier, so that nobody knows whether it is the one of the other paths"
+		what = "has no unique identifier, so it cannot be compared with that of the other paths"
 	case ns.BlockSize() != n.info.BlockSize, ns.Size() != n.Size() && n.elsewhere(at):
 		replaced = ns.BlockSize() != n.info.BlockSize && n.isOpen()
 		what = fmt.Sprintf("has %d bytes in blocks of %d, on the other paths %d in blocks of %d",

@@ -32,7 +32,7 @@ func (e *TooLongError) Error() string {
 }
 
 // errNobody says that a pipe stays empty.
-var errNobody = errors.New("it is a pipe into which nobody writes")
+var errNobody = errors.New("it is a pipe without a writer")
 
 // Read reads a file of at most limit bytes, in at most 30 seconds, and not longer than
 // ctx. A pipe is read to its end. The error of a longer file is a [TooLongError], every

@@ -80,7 +80,7 @@ func TestReadPipe(t *testing.T) {
 func TestReadNothing(t *testing.T) {
 	name := pipe(t)
 	_, err := read(t.Context(), name, io.ReadAll, wait{time.Minute, 20 * time.Millisecond})
-	if err == nil || !strings.Contains(err.Error(), name+": it is a pipe into which nobody writes") {
+	if err == nil || !strings.Contains(err.Error(), name+": it is a pipe without a writer") {
 		t.Errorf("no writer: %v", err)
 	}
 	f, err := os.OpenFile(name, os.O_RDWR, 0)

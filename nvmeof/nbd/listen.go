@@ -82,7 +82,7 @@ func removeStale(path string) error {
 		return err
 	}
 	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("socket that nobody serves any more: %w", err)
+		return fmt.Errorf("removing a socket that no process serves: %w", err)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (l *listener) open(at netip.AddrPort) error {
 	if code < 0 {
 		C.nv_destroy_id(d.lib, l.id)
 		if errno := unix.Errno(-code); errors.Is(errno, unix.EADDRINUSE) {
-			return fmt.Errorf("verbs: %v is listened on already: stop the other program (rdma resource show cm_id tells which), or choose another port: %w", at, errno)
+			return fmt.Errorf("verbs: %v is listened on already: stop the other program (rdma resource show cm_id shows which), or choose another port: %w", at, errno)
 		}
 		return failure(code, fmt.Sprintf("listening on %v", at))
 	}

@@ -40,7 +40,7 @@ func (e *Error) Error() string {
 
 // Note is the sentence for the log where the option force was given.
 func (e *Error) Note() string {
-	return fmt.Sprintf("it was opened by force although it is %s: whoever else writes to it destroys data", e.User)
+	return fmt.Sprintf("it was opened by force although it is %s: another writer destroys data", e.User)
 }
 
 // process makes a process the user, unless it is 0.

@@ -81,7 +81,7 @@ func newPause() *cobra.Command {
 func newResume() *cobra.Command { return namespaceVerb("resume", "Let held commands go on") }
 
 func newClearFault() *cobra.Command {
-	cmd := namespaceVerb("clear-fault", "Let a namespace take writes again whose file or device had failed")
+	cmd := namespaceVerb("clear-fault", "Accept writes to a namespace again whose file or device had failed")
 	cmd.Long = `A namespace whose file or device could not keep a promise, a flush that failed say,
 takes no writes from then on. Clear that when the cause is mended and the content is checked: writes that
 were acknowledged, but not flushed, before the failure may be lost. Of one that was cut off

@@ -13,7 +13,7 @@ import (
 )
 
 func newController() *cobra.Command {
-	cmd := &cobra.Command{Use: "controller", Short: "Show and disconnect who is connected to a running target"}
+	cmd := &cobra.Command{Use: "controller", Short: "Show and disconnect the hosts that are connected to a running target"}
 	cmd.AddCommand(newControllerList(), newControllerShow(), newControllerRemove())
 	return cmd
 }
@@ -69,7 +69,7 @@ func sumQueues(c *control.Controller) (sum control.Queue) {
 func newControllerList() *cobra.Command {
 	var r Remote
 	interval := time.Second
-	cmd := &cobra.Command{Use: "list", Short: "List who is connected, with what each does in a second", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "list", Short: "List the controllers with their hosts and rates", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var before, after []control.Controller
 			start := time.Now()

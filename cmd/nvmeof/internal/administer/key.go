@@ -81,7 +81,7 @@ func newKeySet(name string) *cobra.Command {
 func newKeyRemove() *cobra.Command {
 	var r Remote
 	var nqn string
-	cmd := &cobra.Command{Use: "remove HOSTNQN", Short: "Take a host's word for who it is from now on", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "remove HOSTNQN", Short: "Remove a host's keys: it connects without authentication from now on", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if nqn == "" {
 				return failure.Usagef("--nqn is missing: the subsystem")

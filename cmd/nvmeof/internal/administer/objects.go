@@ -151,7 +151,7 @@ func listenerObject() *object[config.Listener] {
 		},
 		id: func(l *config.Listener) string { return fmt.Sprint(l.ID) },
 		extend: func(cmd *cobra.Command) func(map[string]any) error {
-			address := cmd.Flags().String("address", "", "IP address and port; all who came through the listener are disconnected")
+			address := cmd.Flags().String("address", "", "IP address and port; all hosts that are connected through the listener are disconnected")
 			if cmd.Name() == "add" {
 				_ = cmd.Flags().MarkHidden("address")
 			}

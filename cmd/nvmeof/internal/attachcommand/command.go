@@ -34,12 +34,12 @@ func Command() *cobra.Command {
 		Short: "Publish namespaces to this machine as disks, by NBD on a unix socket",
 		Long: `Connects to a subsystem and serves its namespaces to programs of this machine, as
 exports of an NBD server: fio's nbd engine, qemu, and nbd-client, which makes a
-block device of one. It says what to type, and ends on SIGTERM or an interrupt,
-when what was begun has been finished and made durable. Then, and on SIGUSR1, it tells
-how many clients and requests there were, and what went wrong with them.
+block device of one. It prints the commands to type. On SIGTERM or an interrupt it
+completes and flushes the requests that have begun, and ends. Then, and on SIGUSR1, it reports
+how many clients and requests there were, and which errors they had.
 
-An export is called as its namespace identifier; the first is the default one. The
-socket has mode 0600, and comes when there is something to serve. A namespace that the
+The name of an export is its namespace identifier; the first is the default export. The
+socket has mode 0600, and is created when there is something to serve. A namespace that the
 target lists while what it exports is missing there is published when it comes. --traddr takes several
 addresses with commas between them: paths to one subsystem. It begins when one of them
 leads there, for which it waits where a target does not answer yet or no route leads to it,

@@ -34,15 +34,15 @@ func newConnect() *cobra.Command {
 		Use:   "connect -t rdma -a ADDR -n NQN",
 		Short: "Connect to a subsystem and stay connected, as nvme connect",
 		Long: `Connects to a subsystem, and keeps the connection until it is interrupted, or
-disconnected by nvmeof disconnect. There is no kernel driver behind it: this process is
-what has the controller. nvmeof list-subsys, list and disconnect find it.
+disconnected by nvmeof disconnect. There is no kernel driver behind it: this process
+holds the controller. nvmeof list-subsys, list and disconnect find it.
 
 Each namespace is published to this machine by an NBD server with a unix socket of mode
-0600 in this user's run folder, /run/nvmeof-host/nvme0n1.sock for root. Where each is
-is said when it comes, and by nvmeof list; nvmeof attach says what to type with it. What
-clients did is said when it goes, and on SIGUSR1. When the controller is lost, requests
-wait for it as the timeouts below say. A target that does not answer yet, or takes nobody
-yet, or to which no route leads yet, is waited for as long as for one that was lost (--ctrl-loss-tmo).
+0600 in this user's run folder, /run/nvmeof-host/nvme0n1.sock for root. The path is
+printed when the namespace is published, and by nvmeof list; nvmeof attach --help shows how to use it. What
+clients did is printed when it is withdrawn, and on SIGUSR1. When the controller is lost, requests
+wait for it as the timeouts below say. It waits for a target that does not answer yet, or accepts no host
+yet, or to which there is no route yet, as long as for one that was lost (--ctrl-loss-tmo).
 
 Where another such process is the RoCE endpoint of this host's address already, that one
 connects, and this one stays for as long; when that one ends, this one connects itself.
@@ -108,7 +108,7 @@ func alreadyConnected(name string, err error) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("already connected: it is %s; --duplicate-connect connects again, --idempotent is content with it", name)
+	return fmt.Errorf("already connected: it is %s; --duplicate-connect connects again, --idempotent accepts that", name)
 }
 
 // hold connects and stays.

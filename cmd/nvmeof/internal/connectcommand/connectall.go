@@ -60,7 +60,7 @@ connect does.`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&a.persistent, "persistent", "p", false, "stay connected to discovery controllers, and connect to what they list later")
 	flags.BoolVarP(&a.matching, "matching", "m", false, "connect only to what is at the address of the discovery controller")
-	flags.BoolVar(&a.quiet, "quiet", false, "do not tell what is connected already")
+	flags.BoolVar(&a.quiet, "quiet", false, "do not report what is connected already")
 	flags.BoolVar(&a.noPublish, "no-publish", false, noPublishHelp)
 	flags.BoolVarP(&a.dump, "dump-config", "O", false, "print what would be begun with as a config.json, and end")
 	flags.StringVarP(&a.format, "output-format", "o", "normal", "output format: normal|json")

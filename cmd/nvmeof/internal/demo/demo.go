@@ -113,7 +113,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.controller.Disconnect(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out, "\nDone in %.0f s. To let a Linux host in, type here, and then there:\n", time.Since(began).Seconds())
+	fmt.Fprintf(d.out, "\nDone in %.0f s. To connect a Linux host, type here, and then there:\n", time.Since(began).Seconds())
 	addr := netip.AddrPortFrom(outsideAddr(), nvmeof.DefaultPort)
 	fmt.Fprintf(d.out, "  nvmeof target --listen %v --nqn %s --export mem:1GiB --allow-any-host\n", addr.Addr(), demoNQN)
 	fmt.Fprintf(d.out, "  %s\n", nvmecli.ConnectLine(addr, demoNQN))

@@ -121,7 +121,7 @@ func cells(r *bench.Result) string {
 func latencyVerdict(trips float64) string {
 	switch {
 	case trips < 1:
-		return "cannot be told: something else held up raw UDP, also when it was measured again"
+		return "unknown: something else disturbed raw UDP, also when it was measured again"
 	case trips <= 2.5:
 		return "holds"
 	}

@@ -42,7 +42,7 @@ refer, and prints what is added and removed.`,
 	}
 	flags.StringVarP(&f.format, "output-format", "o", "normal", "output format: normal|json|binary")
 	flags.StringVarP(&f.raw, "raw", "r", "", "save raw output to file")
-	flags.BoolVarP(&f.persistent, "persistent", "p", false, "stay connected, and tell of changes")
+	flags.BoolVarP(&f.persistent, "persistent", "p", false, "stay connected, and report changes")
 	flags.BoolVarP(&f.dump, "dump-config", "O", false, "print the discovery controllers as a config.json, and end")
 	return cmd
 }

@@ -23,12 +23,12 @@ func Command() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell what this machine offers to RDMA, and how to mend what is missing",
-		Long: `Tells what this machine offers: RDMA devices, their ports and addresses, network
+		Short: "Show what this machine offers for RDMA, and how to fix what is missing",
+		Long: `Shows what this machine offers: RDMA devices, their ports and addresses, network
 interfaces, limits, modules, who has UDP port 4791, and which transport --transport
 auto takes for each address. What is missing follows as lines "problem: ...; mend: ..."
-and "note: ...; mend: ...". It changes nothing and needs no root; what it may not read
-it says. It ends with status 1 only if no transport can work at any address.`,
+and "note: ...; mend: ...". It changes nothing and needs no root; it names what it may
+not read. It ends with status 1 only if no transport can work at any address.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			print, err := failure.Pick(format, map[string]func(io.Writer, *Report) error{

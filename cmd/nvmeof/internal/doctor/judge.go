@@ -152,7 +152,7 @@ func (r *Report) judgePortState(d *Device, p *Port) {
 	switch {
 	case p.active():
 		if d.Transport == transportRoCE && !slices.ContainsFunc(p.GIDs, func(g GID) bool { return g.Type == "RoCE v2" }) {
-			r.add(Problem, name+" has no GID of type RoCE v2, so that nobody reaches it over IP", "give its network interface an IP address: ip addr add ADDR/PREFIX dev "+p.netdev())
+			r.add(Problem, name+" has no GID of type RoCE v2, so no peer can reach it over IP", "give its network interface an IP address: ip addr add ADDR/PREFIX dev "+p.netdev())
 		}
 	case d.Transport == transportIB && p.State == "INIT":
 		r.add(severity, name+" waits for a subnet manager (state INIT)", "start one in this network: apt-get install opensm && systemctl start opensm, or that of the switch")

@@ -62,7 +62,7 @@ func (r *Report) judgeNodes() {
 	}
 	for _, a := range r.Access {
 		if !a.ReadWrite {
-			r.add(r.ifVerbs(Problem), "this user may not use "+a.Path, "apt-get install rdma-core, whose udev rules let everybody use it; or: chmod 0666 "+a.Path)
+			r.add(r.ifVerbs(Problem), "this user may not use "+a.Path, "apt-get install rdma-core, whose udev rules give every user access; or: chmod 0666 "+a.Path)
 		}
 	}
 }

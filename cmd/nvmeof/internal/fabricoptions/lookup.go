@@ -49,7 +49,7 @@ func AddressOf(ctx context.Context, r resolver, what, name string) (string, erro
 	var unknown *net.DNSError
 	switch {
 	case errors.As(err, &unknown) && unknown.IsNotFound:
-		return name, failure.Usagef("%s: %s is no IP address, and no name that this machine knows (getent ahosts NAME tells): give an address", what, nvmeof.Printable(name))
+		return name, failure.Usagef("%s: %s is not an IP address, and this machine cannot resolve it as a name (try getent ahosts NAME): give an address", what, nvmeof.Printable(name))
 	case err != nil:
 		return name, &failure.Connect{Err: fmt.Errorf("%s %s: looking the name up: %w; an IP address needs no look-up", what, nvmeof.Printable(name), err)}
 	}

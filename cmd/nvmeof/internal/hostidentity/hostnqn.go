@@ -70,7 +70,7 @@ func CheckDHCHAPKey() *cobra.Command {
 	var text string
 	cmd := &cobra.Command{
 		Use:   "check-dhchap-key --key DHHC-1:...",
-		Short: "Say whether a key for in-band authentication is sound, as nvme check-dhchap-key",
+		Short: "Check a key for in-band authentication, as nvme check-dhchap-key",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if text == "" {

@@ -59,7 +59,7 @@ func ReadIdentity(dir string) (h nvmeof.HostIdentity, there bool, err error) {
 	}
 	id, _ := namedfile.Read(context.Background(), filepath.Join(dir, "hostid"), maxIdentity)
 	if h, err = nvmeof.ParseHostIdentity(string(nqn), string(id)); err != nil {
-		return h, false, fmt.Errorf("hostnqn and hostid in %s: %w; mend them (nvmeof gen-hostnqn), or give --hostnqn and --hostid", dir, err)
+		return h, false, fmt.Errorf("hostnqn and hostid in %s: %w; correct them (nvmeof gen-hostnqn), or give --hostnqn and --hostid", dir, err)
 	}
 	return h, true, nil
 }

@@ -90,7 +90,7 @@ func newWriteZeroes(to Connection) *cobra.Command {
 
 func newVerify(to Connection) *cobra.Command {
 	var f blockFlags
-	return ioVerb(to, "verify", "Have the controller read blocks, to see whether it can", f.add,
+	return ioVerb(to, "verify", "Verify that the controller can read blocks", f.add,
 		func(ctx context.Context, c *call) error {
 			return f.run(ctx, c, capsule.IOVerify, "NVME Verify Success")
 		})
@@ -120,7 +120,7 @@ type dsmFlags struct {
 
 func newDSM(to Connection) *cobra.Command {
 	var f dsmFlags
-	cmd := ioVerb(to, "dsm", "Deallocate ranges of blocks, or say how they will be used", func(flags *pflag.FlagSet) {
+	cmd := ioVerb(to, "dsm", "Deallocate ranges of blocks, or give hints on their use", func(flags *pflag.FlagSet) {
 		flags.StringVar(&f.attributes, "ctx-attrs", "", "comma separated list of the context attributes in each range")
 		flags.StringVarP(&f.blocks, "blocks", "b", "", "comma separated list of the number of blocks in each range")
 		flags.StringVar(&f.starts, "slbs", "", "comma separated list of the starting block in each range")

@@ -126,7 +126,7 @@ func newNVMNamespace(to Connection) *cobra.Command {
 }
 
 func newIndependentNamespace(to Connection) *cobra.Command {
-	return identifyVerb(to, "cmdset-ind-id-ns", "Identify a namespace of whatever command set", canRaw|canHuman, func(ctx context.Context, c *call, id capsule.NSID) error {
+	return identifyVerb(to, "cmdset-ind-id-ns", "Identify a namespace, independently of its command set", canRaw|canHuman, func(ctx context.Context, c *call, id capsule.NSID) error {
 		return c.identify(ctx, id, capsule.Identify{CNS: capsule.CNSNamespaceIndependent}, func(b []byte) error {
 			n, err := capsule.DecodeIdentifyNamespaceIndependent(b)
 			if err != nil {

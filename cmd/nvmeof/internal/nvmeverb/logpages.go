@@ -50,7 +50,7 @@ func decoded[T any](decode func([]byte) (T, error), print func(*call, *T) error)
 
 func newSMARTLog(to Connection) *cobra.Command {
 	v := verb{Connection: to}
-	return newVerb("smart-log", "Show how a controller or a namespace is", canRaw|canHuman, &v, func(f *pflag.FlagSet) {
+	return newVerb("smart-log", "Show the health of a controller or a namespace", canRaw|canHuman, &v, func(f *pflag.FlagSet) {
 		v.namespaceFlag(f, capsule.NSIDBroadcast, "(optional) desired namespace")
 	}, func(ctx context.Context, c *call) error {
 		return c.page(ctx, c.id(), capsule.GetLogPage{LID: capsule.LogSMART}, capsule.SMARTLogSize,

@@ -193,7 +193,7 @@ func (r *run) introduce() error {
 		}
 	}
 	if r.remote.QPN == 0 {
-		return errors.New("the other end tells no queue pair")
+		return errors.New("the other end names no queue pair")
 	}
 	return nil
 }

@@ -160,7 +160,7 @@ func (t *measure) checkMeasure() error {
 	case t.reads < 1 || t.reads > maxReads:
 		return failure.Usagef("--outs %d: 1 to %d", t.reads, maxReads)
 	case t.events && t.test.Latency && t.test.Verb == perftest.Write:
-		return failure.Usagef("--events: who is written to by RDMA WRITE has no event to sleep for")
+		return failure.Usagef("--events: an RDMA WRITE makes no completion at the receiver, so there is no event to wait for")
 	}
 	return t.check()
 }

@@ -14,8 +14,8 @@ import (
 var adviceTexts = map[capsule.Status]string{
 	capsule.StatusInvalidOpcode:           "nvmeof effects-log lists the commands that the controller has.",
 	capsule.StatusInvalidLogPage:          "nvmeof supported-log-pages lists those that the controller has.",
-	capsule.StatusReservationConflict:     "Another host has reserved the namespace: nvmeof resv-report tells which, nvmeof resv-acquire --racqa 1 takes it over.",
-	capsule.StatusNamespaceWriteProtected: "nvmeof get-feature -f 0x84 tells how the namespace is protected.",
+	capsule.StatusReservationConflict:     "Another host has reserved the namespace: nvmeof resv-report shows which, nvmeof resv-acquire --racqa 1 takes it over.",
+	capsule.StatusNamespaceWriteProtected: "nvmeof get-feature -f 0x84 shows how the namespace is protected.",
 	capsule.StatusANAInaccessible:         "The namespace is not reached through this controller: nvmeof ana-log shows what is.",
 	capsule.StatusANAPersistentLoss:       "The namespace is not reached through this controller any more: nvmeof ana-log shows what is.",
 }
@@ -36,7 +36,7 @@ func Advice(ctx context.Context, c *host.Controller, s capsule.Status, wanted ui
 	case capsule.StatusLBAOutOfRange:
 		return size(ctx, c, wanted)
 	case capsule.StatusAccessDenied, capsule.StatusOperationDenied:
-		return "The target does not let this host do that, which is " + self + "."
+		return "The target does not allow this host to do that. This host is " + self + "."
 	default:
 		return General(s)
 	}

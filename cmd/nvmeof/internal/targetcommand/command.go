@@ -60,7 +60,7 @@ nvmeof namespace add --help.`,
 	cmd.AddCommand(targetCommands()...)
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "config", "", "serve what this file describes, YAML or JSON: see nvmeof target schema; not together with flags that describe the same")
-	flags.StringVar(&f.socket, "socket", administer.DefaultSocket(), "with --config: where to be controlled, or "+noSocket+"; without --config the default is one beside that, named after the first address, which commands find")
+	flags.StringVar(&f.socket, "socket", administer.DefaultSocket(), "with --config: path of the control socket, or "+noSocket+"; without --config the default is one beside that, named after the first address, which commands find")
 	flags.StringArrayVar(&f.Listen, "listen", nil, "address to serve on, ADDR or ADDR:PORT (port 4420); may be given several times; 0.0.0.0 or [::] is every address of that family, without loopback and link-local ones, as they come")
 	flags.StringVar(&f.NQN, "nqn", "", "name of the subsystem")
 	flags.StringArrayVar(&f.Exports, "export", nil, "each is the next namespace: "+exportHelp)
@@ -73,7 +73,7 @@ nvmeof namespace add --help.`,
 	flags.Var((*provider.CongestionFlag)(&f.congestion), "congestion", provider.CongestionHelp)
 	flags.IntVar(&f.shared, "shared-receives", 0, "receives, with 4 KiB each, that the I/O queues of a thread share (default: none; each queue has its own)")
 	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, allowHostHelp)
-	flags.BoolVar(&f.AllowAnyHost, "allow-any-host", false, "let every host connect")
+	flags.BoolVar(&f.AllowAnyHost, "allow-any-host", false, "allow every host")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd

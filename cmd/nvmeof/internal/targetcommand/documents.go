@@ -70,7 +70,7 @@ func newApply() *cobra.Command {
 
 func newDiff() *cobra.Command {
 	var r administer.Remote
-	cmd := &cobra.Command{Use: "diff [FROM] TO", Short: "Tell what apply would change in the running target, or in another configuration", Args: cobra.RangeArgs(1, 2),
+	cmd := &cobra.Command{Use: "diff [FROM] TO", Short: "Show what apply would change in the running target, or in another configuration", Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var docs []*config.Document
 			for _, name := range args {
@@ -213,7 +213,7 @@ func newImport() *cobra.Command {
 	cmd := &cobra.Command{Use: "import FILE", Short: "Turn nvmetcli's /etc/nvmet/config.json into a configuration", Args: cobra.ExactArgs(1),
 		Long: `Turns the file in which nvmetcli keeps the kernel's target into a configuration,
 and prints it. Keys are written to files of mode 0600 in --key-dir, which are not
-overwritten. What cannot be the same here is named.`,
+overwritten. It names the settings that this target does not have.`,
 		Example: "  nvmeof target import --output /etc/nvmeof/target.yaml /etc/nvmet/config.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "nvmetcli" {
