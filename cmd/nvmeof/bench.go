@@ -1,11 +1,12 @@
 package main
 
 import (
+	"github.com/spf13/cobra"
+
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/benchcommand"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricaccess"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
-	"github.com/spf13/cobra"
 )
 
 // newBench is nvmeof bench, which takes the exports of the target.

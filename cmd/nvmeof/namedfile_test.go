@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
 	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
 )
 
 // TestEndlessFiles: no file that somebody names is read without an end.

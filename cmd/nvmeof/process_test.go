@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 )
 
 // environments are those of the tests that run beside others, by their names.

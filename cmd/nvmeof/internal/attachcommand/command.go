@@ -27,6 +27,7 @@ type attachment struct {
 	polling string
 }
 
+// Command is nvmeof attach.
 func Command() *cobra.Command {
 	var a attachment
 	cmd := &cobra.Command{

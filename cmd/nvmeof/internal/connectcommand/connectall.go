@@ -201,7 +201,7 @@ func (a *autoconnect) stay() error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case len(a.keeper.Holder.Info().Subsystems) > 0 || len(a.keeper.Lent.List()) > 0:
+	case !a.keeper.Empty():
 	case len(a.failed) > 0:
 		return &nothingError{a.failed[0]}
 	case a.already > 0:

@@ -74,7 +74,7 @@ func (a *autoconnect) change(todo []attempt, e *discovery.Event) []attempt {
 // givenUp are the records whose controllers were given up after --ctrl-loss-tmo, though
 // they are listed still.
 func (a *autoconnect) givenUp() (todo []attempt) {
-	for name := range a.keeper.Holder.Info().Lost {
+	for name := range a.keeper.GivenUp() {
 		if r, ok := a.connected[name]; ok {
 			delete(a.connected, name)
 			todo = append(todo, attempt{record: r, when: time.Now().Add(firstAttempt), pause: firstAttempt})

@@ -34,6 +34,7 @@ type demoFlags struct {
 
 const demoNQN = "nqn.2026-11.org.example:demo"
 
+// Command is nvmeof demo.
 func Command() *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{

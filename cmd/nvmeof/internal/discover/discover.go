@@ -21,6 +21,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
+// Command is nvmeof discover.
 func Command() *cobra.Command {
 	var f finder
 	cmd := &cobra.Command{

@@ -32,6 +32,7 @@ type Sources struct {
 	noNBFT bool
 }
 
+// AddFlags adds the flags that name files.
 func (s *Sources) AddFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&s.config, "config", "J", "", "without --traddr: read this file (config.json, discovery.conf, nvme-fabrics.conf) instead of those in "+hostidentity.SystemIdentity+", or none")
@@ -152,7 +153,7 @@ func (s *Survey) local() discovery.Dialer {
 		if err != nil {
 			return nil, o, err
 		}
-		return found.Host, o, nil
+		return found, o, nil
 	}}
 }
 

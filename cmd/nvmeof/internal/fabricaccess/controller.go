@@ -29,6 +29,7 @@ func (c *verbConnection) Connected(cmd *cobra.Command, f func(context.Context, *
 	return withController(cmd, &c.Connection, f)
 }
 
+// NewVerbConnection is one for a command of nvme-cli.
 func NewVerbConnection() nvmeverb.Connection { return new(verbConnection) }
 
 // withController runs f with a controller that the flags point at.

@@ -24,6 +24,7 @@ import (
 // commands.
 type rdmaDevices struct{ provider.Options }
 
+// NewRDMADevices are those for a command below rdma.
 func NewRDMADevices(measures bool) rdmatools.Devices {
 	return &rdmaDevices{provider.Options{Windows: provider.WindowsAuto, Measures: measures}}
 }

@@ -10,6 +10,7 @@ import (
 // Duration is a flag with a time: a number is milliseconds, as with nvme-cli.
 type Duration time.Duration
 
+// Set implements pflag.Value.
 func (p *Duration) Set(s string) error {
 	if n, err := strconv.ParseUint(s, 0, 32); err == nil {
 		*p = Duration(min(n, math.MaxInt32)) * Duration(time.Millisecond)

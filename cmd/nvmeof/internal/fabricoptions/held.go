@@ -125,6 +125,7 @@ func (h *Held) Check() error {
 
 const iopolicyHelp = "which of several paths a request takes: numa|round-robin|queue-depth|latency (default numa, the nearest of the best)"
 
+// Timers say what happens when the connection is lost.
 func (h *Held) Timers() multipath.Timers {
 	t := multipath.Timers{
 		ReconnectDelay: time.Duration(h.ReconnectDelay) * time.Second,

@@ -7,8 +7,9 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
 // names are what a resolver knows.

@@ -20,6 +20,7 @@ type genKeyFlags struct {
 	nqn    string
 }
 
+// GenDHCHAPKey is nvmeof gen-dhchap-key.
 func GenDHCHAPKey() *cobra.Command {
 	var f genKeyFlags
 	cmd := &cobra.Command{

@@ -17,6 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
+// GenHostNQN is nvmeof gen-hostnqn.
 func GenHostNQN() *cobra.Command {
 	return &cobra.Command{
 		Use:   "gen-hostnqn",
@@ -49,6 +50,7 @@ func machineNQN(file string) (nvmeof.NQN, error) {
 	return h.NQN, err
 }
 
+// ShowHostNQN is nvmeof show-hostnqn.
 func ShowHostNQN() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show-hostnqn",
@@ -66,6 +68,7 @@ func ShowHostNQN() *cobra.Command {
 	}
 }
 
+// CheckDHCHAPKey is nvmeof check-dhchap-key.
 func CheckDHCHAPKey() *cobra.Command {
 	var text string
 	cmd := &cobra.Command{

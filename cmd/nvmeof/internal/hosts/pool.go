@@ -32,11 +32,11 @@ type openHost struct {
 	asked    bool       // it was asked for by --host-traddr
 	addr     netip.Addr // of the device
 	device   rdmatransport.Device
-	Host     *host.Host
+	host     *host.Host
 }
 
 // Reach is the host from which to reach a controller, opened at need.
-func (h *Pool) Reach(c *fabricoptions.Connection, target netip.Addr) (*openHost, error) {
+func (h *Pool) Reach(c *fabricoptions.Connection, target netip.Addr) (*host.Host, error) {
 	source, err := c.Source(target)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (h *Pool) Reach(c *fabricoptions.Connection, target netip.Addr) (*openHost,
 	for _, o := range h.all {
 		local := source.IsLoopback() && !o.asked && c.HostTraddr == "" && o.source.IsLoopback()
 		if o.provider == c.Provider && o.addr != target && (o.source == source || o.addr == source || local) {
-			return o, nil
+			return o.host, nil
 		}
 	}
 	identity, err := c.Identity()
@@ -65,7 +65,7 @@ func (h *Pool) Reach(c *fabricoptions.Connection, target netip.Addr) (*openHost,
 	}
 	o := &openHost{c.Provider, source, c.HostTraddr != "", addr, device, made}
 	h.all = append(h.all, o)
-	return o, nil
+	return made, nil
 }
 
 // Addresses are those of which this process is the RoCE endpoint.
@@ -78,12 +78,13 @@ func (h *Pool) Addresses() (all []string) {
 	return all
 }
 
+// Close ends them.
 func (h *Pool) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var errs []error
 	for _, o := range h.all {
-		if err := errors.Join(o.Host.Close(), o.device.Close()); err != nil {
+		if err := errors.Join(o.host.Close(), o.device.Close()); err != nil {
 			errs = append(errs, fmt.Errorf("host at %v: %w", o.addr, err))
 		}
 	}
@@ -92,31 +93,31 @@ func (h *Pool) Close() error {
 }
 
 // Path is the connection for a holder.
-func (all *Pool) Path(h *fabricoptions.Held) (connections.Path, error) {
-	_, identity, err := h.Wanted()
+func (h *Pool) Path(c *fabricoptions.Held) (connections.Path, error) {
+	_, identity, err := c.Wanted()
 	if err != nil {
 		return connections.Path{}, err
 	}
-	addr, err := h.Addr()
+	addr, err := c.Addr()
 	if err != nil {
 		return connections.Path{}, err
 	}
-	o, err := h.HostOptions(addr, h.NQN)
+	o, err := c.HostOptions(addr, c.NQN)
 	if err != nil {
 		return connections.Path{}, err
 	}
-	at, err := all.Reach(&h.Connection, addr.Addr())
+	at, err := h.Reach(&c.Connection, addr.Addr())
 	if err != nil {
 		return connections.Path{}, err
 	}
 	o.HostNQN, o.HostID = identity.NQN, identity.ID
-	return connections.Path{Host: at.Host, Options: o, Timers: h.Timers(), Policy: h.Policy, HostTraddr: h.HostTraddr}, nil
+	return connections.Path{Host: at, Options: o, Timers: c.Timers(), Policy: c.Policy, HostTraddr: c.HostTraddr}, nil
 }
 
 // Paths are the connections by all addresses of --traddr, as one host.
-func (all *Pool) Paths(h *fabricoptions.Held) (paths []connections.Path, identity nvmeof.HostIdentity, err error) {
-	for _, one := range h.Each() {
-		path, err := all.Path(one)
+func (h *Pool) Paths(c *fabricoptions.Held) (paths []connections.Path, identity nvmeof.HostIdentity, err error) {
+	for _, one := range c.Each() {
+		path, err := h.Path(one)
 		if err != nil {
 			return nil, identity, err
 		}

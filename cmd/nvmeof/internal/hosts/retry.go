@@ -15,9 +15,9 @@ const ConnectTime = time.Minute
 // connectPause is the first between attempts that may succeed by themselves.
 const connectPause = time.Second
 
-// A retry is what happens between attempts of what may pass by itself. The first pause
+// A Retry is what happens between attempts of what may pass by itself. The first pause
 // is connectPause, and each next one is twice as long, up to --reconnect-delay.
-type retry struct {
+type Retry struct {
 	h     *fabricoptions.Held
 	warn  io.Writer
 	start time.Time
@@ -25,17 +25,18 @@ type retry struct {
 	told  string
 }
 
-func NewRetry(h *fabricoptions.Held, warn io.Writer) *retry {
-	return &retry{h: h, warn: warn, start: time.Now(), pause: connectPause}
+// NewRetry begins to try.
+func NewRetry(h *fabricoptions.Held, warn io.Writer) *Retry {
+	return &Retry{h: h, warn: warn, start: time.Now(), pause: connectPause}
 }
 
 // Late reports whether another attempt would come too late.
-func (r *retry) Late() bool {
+func (r *Retry) Late() bool {
 	return r.h.CtrlLoss >= 0 && time.Since(r.start)+r.pause > time.Duration(r.h.CtrlLoss)*time.Second
 }
 
 // Wait tells what stands in the way, each thing once, and pauses.
-func (r *retry) Wait(ctx context.Context, err error) error {
+func (r *Retry) Wait(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

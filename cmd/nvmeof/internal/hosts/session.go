@@ -55,6 +55,7 @@ func OpenSession(c *fabricoptions.Connection, warn io.Writer) (*Session, error) 
 	return &Session{c, addr, identity, device, h, warn}, nil
 }
 
+// Close ends the host and its device.
 func (s *Session) Close() error { return errors.Join(s.host.Close(), s.device.Close()) }
 
 // Connect connects to a subsystem.

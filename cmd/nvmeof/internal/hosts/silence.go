@@ -16,9 +16,9 @@ import (
 // SilenceTime is after what time without a connection a user is told what is waited for.
 const SilenceTime = 3 * time.Second
 
-// A silence is the time until a connection comes about. It tells a user who waits for
+// A Silence is the time until a connection comes about. It tells a user who waits for
 // longer than SilenceTime what stands in the way, each thing once.
-type silence struct {
+type Silence struct {
 	warn  io.Writer
 	timer *time.Timer
 
@@ -29,8 +29,8 @@ type silence struct {
 }
 
 // StartSilence begins to wait for paths.
-func StartSilence(warn io.Writer, paths ...connections.Path) *silence {
-	s := &silence{warn: warn, reasons: map[netip.AddrPort]string{}}
+func StartSilence(warn io.Writer, paths ...connections.Path) *Silence {
+	s := &Silence{warn: warn, reasons: map[netip.AddrPort]string{}}
 	for i := range paths {
 		s.reasons[netip.AddrPortFrom(paths[i].Options.Traddr, paths[i].Options.Trsvcid)] = ""
 	}
@@ -49,7 +49,7 @@ func TellSilence(warn io.Writer, paths ...connections.Path) (stop func()) {
 }
 
 // Failed notes an attempt. Any goroutine may call it.
-func (s *silence) Failed(at netip.AddrPort, err error) {
+func (s *Silence) Failed(at netip.AddrPort, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reasons[at] = err.Error(); s.told != nil {
@@ -58,7 +58,7 @@ func (s *silence) Failed(at netip.AddrPort, err error) {
 }
 
 // tell tells what is new. Under mu.
-func (s *silence) tell() {
+func (s *Silence) tell() {
 	if s.over {
 		return
 	}
@@ -80,7 +80,7 @@ func (s *silence) tell() {
 }
 
 // Stop ends it.
-func (s *silence) Stop() {
+func (s *Silence) Stop() {
 	s.timer.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/discover"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
@@ -17,16 +19,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
-	"golang.org/x/sys/unix"
 )
 
 // A Keeper is what a process that holds controllers consists of.
 type Keeper struct {
 	warn   io.Writer
 	Hosts  *hosts.Pool
-	Holder *connections.Holder
+	holder *connections.Holder
 	server *connections.Server
-	Lent   lending.Loans
+	lent   lending.Loans
 	Owners *lending.Owners
 	forget func() // ends telling on SIGUSR1
 }
@@ -47,13 +48,19 @@ func Start(warn io.Writer, noPublish bool) (*Keeper, error) {
 		k.forget = signals.On(unix.SIGUSR1, front.tell)
 		c.FrontEnd = front
 	}
-	k.Holder = connections.New(c)
+	k.holder = connections.New(c)
 	return k, nil
 }
 
+// Empty reports whether nothing is connected, here or by others for this process.
+func (k *Keeper) Empty() bool { return len(k.holder.Info().Subsystems) == 0 && len(k.lent.List()) == 0 }
+
+// GivenUp are the controllers that were given up, by name, with the reason.
+func (k *Keeper) GivenUp() map[string]string { return k.holder.Info().Lost }
+
 // Serve lets others find the process.
 func (k *Keeper) Serve() (err error) {
-	k.server, err = connections.Serve(k.Holder, connections.Services{
+	k.server, err = connections.Serve(k.holder, connections.Services{
 		Connect: func(ctx context.Context, options map[string]string) (string, error) {
 			h, err := fabricoptions.Parse(options)
 			if err != nil {
@@ -81,7 +88,7 @@ func (k *Keeper) connect(ctx context.Context, h *fabricoptions.Held) (string, er
 	ctx, cancel := context.WithTimeout(ctx, hosts.ConnectTime)
 	defer cancel()
 	defer hosts.TellSilence(k.warn, p)()
-	name, err := k.Holder.Connect(ctx, p)
+	name, err := k.holder.Connect(ctx, p)
 	if err != nil {
 		return "", hosts.Explain(ctx, err, identity)
 	}
@@ -103,13 +110,14 @@ func (k *Keeper) ConnectPatiently(ctx context.Context, h *fabricoptions.Held, op
 	}
 }
 
+// Close disconnects everything, also what others hold for this process.
 func (k *Keeper) Close() error {
 	var err error
 	if k.server != nil {
 		err = k.server.Close()
 	}
 	k.Owners.Close()
-	err = errors.Join(err, k.giveBack(), k.Holder.Close(), k.Hosts.Close())
+	err = errors.Join(err, k.giveBack(), k.holder.Close(), k.Hosts.Close())
 	k.forget()
 	return err
 }
@@ -135,7 +143,7 @@ func (k *Keeper) connectBy(ctx context.Context, h *fabricoptions.Held, inUse *so
 		return "", fmt.Errorf("process %d, which is the RoCE endpoint of %v, does not connect: %w", owner.PID, inUse.Addr, err)
 	}
 	fmt.Fprintf(k.warn, "nvmeof: %s: held by process %d, which is the RoCE endpoint of %v\n", name, owner.PID, inUse.Addr)
-	k.Lent.Add(lending.Loan{Owner: owner, Name: name, NQN: h.NQN, Transport: h.Transport})
+	k.lent.Add(lending.Loan{Owner: owner, Name: name, NQN: h.NQN, Transport: h.Transport})
 	k.Owners.Follow(owner)
 	return name, nil
 }
@@ -143,20 +151,20 @@ func (k *Keeper) connectBy(ctx context.Context, h *fabricoptions.Held, inUse *so
 // Wait returns when ctx ends, or when nothing is connected any more: then why, if that
 // was by nobody's wish.
 func (k *Keeper) Wait(ctx context.Context) error {
-	idle := k.Holder.Idle()
-	if len(k.Holder.Info().Subsystems) == 0 {
+	idle := k.holder.Idle()
+	if len(k.holder.Info().Subsystems) == 0 {
 		closed := make(chan struct{})
 		close(closed)
 		idle = closed
 	}
 	var lost error
-	for len(k.Lent.List()) > 0 {
+	for len(k.lent.List()) > 0 {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(lending.LookInterval): // so that one that has ended has left its address
 		}
-		for _, l := range k.Lent.List() {
+		for _, l := range k.lent.List() {
 			now, err := l.Owner.Info(ctx)
 			var why error
 			switch {
@@ -169,7 +177,7 @@ func (k *Keeper) Wait(ctx context.Context) error {
 			case lending.Holds(&now, l.Name):
 				continue
 			}
-			if k.Lent.Lose(l) && why != nil {
+			if k.lent.Lose(l) && why != nil {
 				lost = fmt.Errorf("%s: %w", l.Name, why)
 			}
 		}
@@ -178,14 +186,14 @@ func (k *Keeper) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-idle:
-		return errors.Join(k.Holder.Lost(), lost)
+		return errors.Join(k.holder.Lost(), lost)
 	}
 }
 
 // Orphans forgets the controllers whose process has ended, and returns their names.
 func (k *Keeper) Orphans(ctx context.Context) (names []string) {
-	for _, l := range k.Lent.List() {
-		if _, err := l.Owner.Info(ctx); err != nil && ctx.Err() == nil && k.Lent.Lose(l) {
+	for _, l := range k.lent.List() {
+		if _, err := l.Owner.Info(ctx); err != nil && ctx.Err() == nil && k.lent.Lose(l) {
 			names = append(names, l.Name)
 		}
 	}
@@ -196,11 +204,11 @@ func (k *Keeper) Orphans(ctx context.Context) (names []string) {
 // could not be disconnected is asked for again by the next recall, or at the end.
 func (k *Keeper) recall(ctx context.Context, wanted func(connections.SubsystemInfo, connections.ControllerInfo) bool) (names []string, err error) {
 	var errs []error
-	for _, l := range k.Lent.List() {
+	for _, l := range k.lent.List() {
 		if !wanted(connections.SubsystemInfo{NQN: l.NQN}, connections.ControllerInfo{Name: l.Name, Transport: l.Transport}) {
 			continue
 		}
-		_, err := k.Lent.GiveBack(l, func() error {
+		_, err := k.lent.GiveBack(l, func() error {
 			done, err := l.Owner.Disconnect(ctx, "", l.Name, "")
 			names = append(names, done...)
 			return err
@@ -215,8 +223,8 @@ func (k *Keeper) giveBack() error {
 	ctx, cancel := context.WithTimeout(context.Background(), lending.LeaveTime)
 	defer cancel()
 	var errs []error
-	for _, l := range k.Lent.List() {
-		_, err := k.Lent.GiveBack(l, func() error {
+	for _, l := range k.lent.List() {
+		_, err := k.lent.GiveBack(l, func() error {
 			_, err := l.Owner.Disconnect(ctx, "", l.Name, "")
 			return err
 		})

@@ -27,12 +27,14 @@ type Loans struct {
 	returning []Loan // of all, those that are being disconnected: their end is no loss
 }
 
+// Add adds one.
 func (l *Loans) Add(one Loan) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, one)
 }
 
+// List is those that there are now.
 func (l *Loans) List() []Loan {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,6 +85,7 @@ type Owners struct {
 	tasks   sync.WaitGroup
 }
 
+// NewOwners follows nobody yet.
 func NewOwners() *Owners {
 	o := &Owners{Ended: make(chan struct{}, 1), watched: map[string]<-chan struct{}{}}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
@@ -113,6 +116,7 @@ func (o *Owners) Follow(p *connections.Process) <-chan struct{} {
 	return done
 }
 
+// Close ends to follow them.
 func (o *Owners) Close() {
 	o.cancel()
 	o.tasks.Wait()
@@ -149,6 +153,7 @@ const (
 	ownerPause = 100 * time.Millisecond
 )
 
+// Holds reports whether a process has a controller of that name.
 func Holds(p *connections.Process, controller string) bool {
 	for _, s := range p.Subsystems {
 		for _, c := range s.Controllers {

@@ -20,6 +20,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
+// List is nvmeof list.
 func List() *cobra.Command {
 	var c fabricoptions.Connection
 	var format string

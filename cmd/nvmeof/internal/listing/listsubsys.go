@@ -4,12 +4,14 @@ import (
 	"errors"
 	"io"
 
+	"github.com/spf13/cobra"
+
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
-	"github.com/spf13/cobra"
 )
 
+// ListSubsys is nvmeof list-subsys.
 func ListSubsys() *cobra.Command {
 	var format string
 	var more bool

@@ -9,6 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
+// PollingHelp says what --polling takes.
 const PollingHelp = "what a thread without work does: adaptive (poll for 50 us to 0.8 ms, then sleep), always (poll), never (sleep at once), or auto (never on a machine with a single processor, else adaptive)"
 
 // ParsePolling reads --polling. With a single processor whoever polls keeps it from

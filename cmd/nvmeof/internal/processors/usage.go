@@ -16,6 +16,7 @@ type Usage struct {
 	all, self time.Duration
 }
 
+// StartUsage begins to count.
 func StartUsage() Usage {
 	return Usage{time.Now(), machineTime(), ownTime()}
 }

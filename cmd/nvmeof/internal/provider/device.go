@@ -110,6 +110,7 @@ func (e *noRouteError) Error() string { return fmt.Sprintf("no route to %v: %v",
 
 func (e *noRouteError) Unwrap() error { return e.err }
 
+// IsNoRoute reports whether an error is that no route leads to a target now.
 func IsNoRoute(err error) bool { return errors.As(err, new(*noRouteError)) }
 
 // routeSource is the address from which this machine reaches another.

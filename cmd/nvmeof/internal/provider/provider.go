@@ -21,6 +21,7 @@ const (
 	Help = "softroce (UDP sockets), verbs (an RDMA device), or auto (verbs where the address belongs to an RDMA device)"
 )
 
+// IsName reports whether --provider takes a name.
 func IsName(s string) bool {
 	return s == Softroce || s == Verbs || s == Auto
 }
@@ -35,6 +36,7 @@ type Config struct {
 	Warn          func(string)      // is told of what makes the device slow
 }
 
+// AckTimeoutHelp says what --ack-timeout is.
 const AckTimeoutHelp = "how long to wait for the peer's acknowledgement before the wait counts as a retry (default 500ms; with verbs less where the RDMA CM says so)"
 
 // Open opens a device of one of the two providers.
@@ -73,6 +75,7 @@ func rateConfig(c *config.Congestion) softroce.RateConfig {
 // CongestionFlag is a flag with parameters of softroce's congestion control.
 type CongestionFlag config.Congestion
 
+// Set implements pflag.Value.
 func (c *CongestionFlag) Set(s string) error {
 	v, err := config.ParseCongestion(s)
 	*c = CongestionFlag(v)
@@ -84,6 +87,7 @@ func (c *CongestionFlag) String() string { return config.Congestion(*c).String()
 
 func (*CongestionFlag) Type() string { return "FIELD=VALUE,..." }
 
+// CongestionHelp says what --congestion takes.
 const CongestionHelp = "softroce's congestion control, with the fields of a target's file (nvmeof target schema): no-ecn, ignore, min-rate=10Mbit, cnp-interval=50us, gain=1/256, ..."
 
 // Choose prefers an RDMA device where the address belongs to one.

@@ -35,6 +35,7 @@ type Flags struct {
 	socket    string
 }
 
+// Command is nvmeof target.
 func Command() *cobra.Command {
 	var f Flags
 	cmd := &cobra.Command{

@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
-	"go.uber.org/zap"
 )
 
 // TestOpenerAckTimeout: what the document says reaches the device.
