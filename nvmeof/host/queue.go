@@ -118,7 +118,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 		return nil, backend.ErrClosed
 	}
 	l := n.controller.nextLane()
-	q := &Queue{ns: n, lane: l, shard: l.Shard, share: n.controller.host.share(l), slots: make([]slot, depth), tell: notify}
+	q := &Queue{ns: n, lane: l, shard: l.Queue.Shard, share: n.controller.host.share(l), slots: make([]slot, depth), tell: notify}
 	for i := range q.slots {
 		s := &q.slots[i]
 		s.Lane, s.Namespace, s.index = l, &n.io, uint32(i)
@@ -133,7 +133,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 		q.start()
 	}
 	q.limit.timer.Func = q.checkDeadlines
-	q.waiter = l.Shard.NewWaiter(q.park)
+	q.waiter = l.Queue.Shard.NewWaiter(q.park)
 	q.share.queues.Add(1)
 	return q, nil
 }

@@ -18,7 +18,9 @@ type sharing struct {
 }
 
 // share is the sharing of the lane's loop.
-func (h *Host) share(l *operation.Lane) *sharing { return &h.shares[slices.Index(h.shards, l.Shard)] }
+func (h *Host) share(l *operation.Lane) *sharing {
+	return &h.shares[slices.Index(h.shards, l.Queue.Shard)]
+}
 
 // patient reports whether a queue without results leaves the loop alone: not for
 // long, since others may be slow to take theirs.

@@ -17,7 +17,7 @@ type Blocking struct {
 func NewBlocking(l *Lane) *Blocking {
 	b := &Blocking{}
 	b.Lane = l
-	b.waiter = l.Shard.NewWaiter(func() { l.Begin(&b.Op) })
+	b.waiter = l.Queue.Shard.NewWaiter(func() { l.Begin(&b.Op) })
 	b.Done = func(*Op) { b.waiter.Done() }
 	return b
 }
@@ -41,6 +41,6 @@ func (b *Blocking) Await(ctx context.Context) (err error, reusable bool) {
 func (b *Blocking) watch(ctx context.Context) (unwatch func() bool) {
 	l := b.Lane
 	return context.AfterFunc(ctx, func() { // at most until unwatch
-		l.Shard.Do(func() { l.Cancel(&b.Op, ctx.Err()) })
+		l.Queue.Shard.Do(func() { l.Cancel(&b.Op, ctx.Err()) })
 	})
 }

@@ -35,15 +35,15 @@ func (l *Lane) abort(o *Op) {
 		if c.op != o {
 			continue
 		}
-		l.CancelRequest(&c.request)
+		l.Queue.CancelRequest(&c.request)
 	}
 }
 
 // dropSpare forgets a buffer that nothing waits for.
 func (l *Lane) dropSpare() {
-	l.Pool.Arena.Cancel(&l.waiter)
+	l.Queue.Pool.Arena.Cancel(&l.waiter)
 	if l.spare.Valid() {
-		l.Pool.Release(l.spare)
+		l.Queue.Pool.Release(l.spare)
 		l.spare = shard.Buffer{}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // A Lane is an I/O queue: it cuts operations into commands. It belongs to its
 // queue's loop.
 type Lane struct {
-	*association.Queue
+	Queue   *association.Queue
 	limits  Limits
 	slot    shard.Slot
 	all     []chunk       // as many as the queue has room for
@@ -46,13 +46,13 @@ func (l *Lane) idle(c *chunk) { c.op, c.next, l.chunks = nil, l.chunks, c }
 
 // Attach is called in the loop before the first operation.
 func (l *Lane) Attach() {
-	l.Shard.Attach(&l.slot, l)
-	l.OnEnd = l.die
-	l.dead = l.Fabric.State() >= fabric.StateFailing
+	l.Queue.Shard.Attach(&l.slot, l)
+	l.Queue.OnEnd = l.die
+	l.dead = l.Queue.Fabric.State() >= fabric.StateFailing
 }
 
 // Detach is called from outside the loop at the very end.
-func (l *Lane) Detach() error { return l.Shard.Call(l.slot.Detach) }
+func (l *Lane) Detach() error { return l.Queue.Shard.Call(l.slot.Detach) }
 
 // Begin starts an operation, in the loop.
 func (l *Lane) Begin(o *Op) {
@@ -96,9 +96,9 @@ func (l *Lane) serve() {
 // was sent.
 func (l *Lane) lostOf(o *Op) error {
 	if o.pos == 0 {
-		return &Unsent{l.Lost()}
+		return &Unsent{l.Queue.Lost()}
 	}
-	return l.Lost()
+	return l.Queue.Lost()
 }
 
 // step is how many bytes the next command of an operation covers: whole blocks,
@@ -147,13 +147,13 @@ func (l *Lane) send(o *Op) bool {
 	l.chunks = c.next
 	c.prepare(o, n)
 	c.piece = p
-	c.place(l.Pool, b, n)
+	c.place(l.Queue.Pool, b, n)
 	if p != nil && p.memory != nil {
 		o.pos += l.addParts(c)
 	}
 	o.pos += step
 	o.flying++
-	if err := l.Fabric.Submit(&c.request); err != nil {
+	if err := l.Queue.Fabric.Submit(&c.request); err != nil {
 		c.request.Err = err
 		l.finish(c)
 	}
@@ -178,26 +178,26 @@ func (l *Lane) buffer(n int) (shard.Buffer, bool) {
 		if len(b.Bytes()) >= n {
 			return b, true
 		}
-		l.Pool.Release(b)
+		l.Queue.Pool.Release(b)
 	}
 	if l.waiter.Waiting() {
 		return shard.Buffer{}, false
 	}
-	return l.Pool.Alloc(&l.waiter, n)
+	return l.Queue.Pool.Alloc(&l.waiter, n)
 }
 
 // finish takes the end of a command.
 func (l *Lane) finish(c *chunk) {
 	o, r := c.op, &c.request
 	if r.Err != nil {
-		o.Err = cmp.Or(o.Stop, l.Explain(r.Err)) // says more than the status of another command
+		o.Err = cmp.Or(o.Stop, l.Queue.Explain(r.Err)) // says more than the status of another command
 	} else if !r.Completion.Status.OK() {
 		o.fail(cmp.Or[error](o.Stop, &Refusal{r.Command, r.Completion}))
 	} else if o.Kind == Read && c.buffer.Valid() {
 		c.copyOut()
 	}
 	if c.buffer.Valid() {
-		l.Pool.Release(c.buffer)
+		l.Queue.Pool.Release(c.buffer)
 		c.buffer = shard.Buffer{}
 	}
 	l.idle(c)
