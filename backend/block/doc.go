@@ -15,8 +15,8 @@
 //
 // # Durability
 //
-// Package disk does the I/O, and says what is durable when, and what a failed
-// flush leads to. Info.Volatile follows the write cache that the kernel knows of.
+// What is durable when, and what a failed flush leads to, is as in package file.
+// Info.Volatile follows the write cache that the kernel knows of.
 //
 // # Zeroing and freeing
 //

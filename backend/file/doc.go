@@ -8,7 +8,7 @@
 // back what they do. An advisory lock keeps a second opener out,
 // in this process or another; others that have the file are found by what the kernel
 // tells and by the locks of QEMU, which for its part refuses a file that is open here
-// (package inuse; qemu-img info -U looks at it all the same). [Config.Force] opens it in
+// (package backend/internal/inuse; qemu-img info -U looks at it all the same). [Config.Force] opens it in
 // spite of them. I/O is direct (O_DIRECT) where the file system
 // can: what it cannot is in [Store.Notes], for the log. Config.Buffered and
 // Config.Thin choose otherwise.
@@ -26,8 +26,12 @@
 //
 // # Durability
 //
-// Package disk does the I/O, and says what is durable when, and what a failed
-// fdatasync(2) leads to.
+// A write that has succeeded is in the drive's cache, with [Config].Buffered in the page
+// cache. One with force unit access is durable (RWF_DSYNC of pwritev2(2), or a write, then
+// fdatasync(2)), and after a Flush all that completed before it are. No sync is ever
+// repeated: the kernel forgets what a failed one did not write, and reports it once. Such
+// a failure latches the store: from then on nothing is acknowledged but reads, until
+// Clear takes that back or it is opened again. Package backend/internal/disk has the rest.
 //
 // # Resizing
 //

@@ -2,7 +2,7 @@
 // fio's nbd engine, qemu, nbd-client and whatever else speaks it.
 //
 // A [Server] has one loop, a goroutine on a thread of its own, that does everything:
-// it accepts, negotiates (package wire), takes as many requests as a read of the
+// it accepts, negotiates (package internal/wire), takes as many requests as a read of the
 // socket gives, submits them to the store in one batch, and answers in one write
 // what the store has finished, out of order, from the memory that the store read
 // into. Of a store whose queue is a [backend.Watchable], as a namespace's is, it

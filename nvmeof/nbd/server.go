@@ -21,7 +21,7 @@ type Config struct {
 	Clients int    // connections at a time; default 32
 
 	Polling nvmeof.Polling // when an idle loop sleeps
-	Spin    time.Duration  // PollAdaptive: at least, as in shard.Config; default 50 µs
+	Spin    time.Duration  // PollAdaptive: how long a loop without work polls at least; default 50 µs
 
 	// Handshake is how long a client may take for it; default 10 s.
 	Handshake time.Duration

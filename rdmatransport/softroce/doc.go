@@ -2,7 +2,7 @@
 // endpoint in user space over ordinary UDP sockets, wire compatible with Linux
 // rdma_rxe and with RNICs. It needs no privilege and no kernel module.
 //
-// A datagram walks through the packages below in this order: udp receives it in
+// A datagram walks through the packages below internal in this order: udp receives it in
 // a batch, wire decodes it and checks its ICRC, rc executes it on its queue pair,
 // or cm if it belongs to the connection exchange; the answer goes back the same
 // way. This package joins them: a [Device] has one shard for each completion
@@ -26,12 +26,12 @@
 // # Congestion
 //
 // Packets are sent ECN capable, ECT(0), unless Config.NoECN says otherwise; marks
-// and CNPs are package rc's concern. CNPs travel with the traffic class of their
+// and CNPs are the concern of internal/rc and [Config].Congestion. CNPs travel with the traffic class of their
 // connection.
 //
 // # Limits
 //
-// Reliable connections only; no shared receive queues, no multicast, no path
+// Reliable connections only; no multicast, no path
 // migration, no end-to-end credits, no VLAN priorities beyond the IP type of
 // service. One protection domain's keys are 32 random bits. Completion queues
 // are not resizable; they grow by themselves.

@@ -10,7 +10,7 @@ import (
 const (
 	// socketBuffer is what softroce asks for each receive socket; the kernel doubles it.
 	socketBuffer = 8 << 20
-	// arena is what a shard registers with the device at once: shard.Config.Arena.
+	// arena is what a shard registers with the device at once: target.Config.Arena.
 	arena = 64 << 20
 	// maxShards bounds the default of target --shards.
 	maxShards = 64
