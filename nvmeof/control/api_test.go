@@ -135,6 +135,7 @@ func TestAPIChanges(t *testing.T) {
 
 // TestAPIErrors: every refusal is a sentence with a code, and changes nothing.
 func TestAPIErrors(t *testing.T) {
+	t.Parallel()
 	r := newAPIRig(t)
 	r.apply(r.doc(first))
 	for _, c := range []struct {
@@ -263,6 +264,7 @@ func TestDefaultSocket(t *testing.T) {
 // TestSlowCaller: one that never finishes its request does not keep others from
 // being served, nor the server from closing.
 func TestSlowCaller(t *testing.T) {
+	t.Parallel()
 	r := newAPIRig(t)
 	c, err := net.Dial("unix", r.path)
 	if err != nil {

@@ -168,6 +168,7 @@ func TestOwner(t *testing.T) {
 // TestLostDevice: the listeners of a device that is lost wait for it, others go on, and
 // what is changed meanwhile holds when it is back.
 func TestLostDevice(t *testing.T) {
+	t.Parallel()
 	m := newMachine()
 	r := newRig(t, func(c *Config) { c.Device = m.device })
 	r.apply(r.doc(twoAddresses))

@@ -79,6 +79,7 @@ func (e *endless) Read(b []byte) (int, error) {
 
 // TestHugeBody is row 115: of a body of 1 GiB no more than the limit is read.
 func TestHugeBody(t *testing.T) {
+	t.Parallel()
 	r := newAPIRig(t)
 	raw := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

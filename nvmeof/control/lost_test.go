@@ -97,6 +97,7 @@ func TestIdentityOfWhatIsLost(t *testing.T) {
 // TestLostWithItsIdentity: where the document says by what hosts know a namespace a
 // missing file is waited for, unless an administrator asks for a new one.
 func TestLostWithItsIdentity(t *testing.T) {
+	t.Parallel()
 	const text = "        nguid: \"00112233445566778899aabbccddeeff\"\n        file:\n          path: DIR/disk\n          size: 1MiB\n"
 	dir := t.TempDir()
 	path := filepath.Join(dir, "disk")
@@ -184,6 +185,7 @@ func TestRemovedWhileServed(t *testing.T) {
 // TestCutOffWhileServed: likewise a file that is shorter than it was, until it is as long
 // again, or an administrator says that it was meant.
 func TestCutOffWhileServed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	size := func(n int64) func() error {
 		return func() error { return os.Truncate(filepath.Join(dir, "disk"), n) }
@@ -230,6 +232,7 @@ func TestCreatedInVain(t *testing.T) {
 // TestRemovedAfterItWaited: a file that was created when what it waited for was there holds
 // what hosts wrote, and stays when its namespace goes.
 func TestRemovedAfterItWaited(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const others = "version: 1\nsubsystems:\n  - nqn: a\n"
 	doc := r.doc(others + "    namespaces:\n      - nsid: 1\n        file:\n          path: DIR/d/disk\n          size: 1MiB\n")

@@ -224,6 +224,7 @@ func TestApply(t *testing.T) {
 
 // TestRollback: whichever step fails, everything is as it was before.
 func TestRollback(t *testing.T) {
+	t.Parallel()
 	// What the target refuses, which the document's own rules do not know: it is among the
 	// last steps.
 	refused := map[config.Kind]func(*config.Document){
@@ -268,6 +269,7 @@ func rollback(t *testing.T, name string, pairs []string, kind config.Kind, spoil
 
 // TestRollbackThatWaits: what cannot be had again waits, and the error says so.
 func TestRollbackThatWaits(t *testing.T) {
+	t.Parallel()
 	opened := 0
 	r := newRig(t, func(c *Config) {
 		open := opens(func(*config.Namespace) {})
@@ -362,6 +364,7 @@ func TestShared(t *testing.T) {
 // TestWaiting: a file that is not there yet is waited for, and everything else is
 // served.
 func TestWaiting(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	doc := r.doc(strings.Replace(first, "/a1\n          size: 1MiB", "/late", 1))
 	if _, err := r.Apply(doc, Options{}); !errors.Is(err, fs.ErrNotExist) {

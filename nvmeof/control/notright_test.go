@@ -184,6 +184,7 @@ func TestWaitingIsOpenedOtherwise(t *testing.T) {
 
 // TestWaitingGrows: a namespace that waits has the size of now when it comes.
 func TestWaitingGrows(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.write("resv", []byte("rubbish"))
 	text := strings.Replace(first, "size: 1MiB\n      - nsid: 2", "size: 1MiB\n        reservations: DIR/resv\n      - nsid: 2", 1)

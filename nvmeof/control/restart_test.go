@@ -130,6 +130,7 @@ func TestRestart(t *testing.T) {
 // TestHostDuringChanges: nobody is answered before everything is there, and who is kept out by
 // a step of a change comes again.
 func TestHostDuringChanges(t *testing.T) {
+	t.Parallel()
 	var r *rig
 	var h *returner
 	opened := 0

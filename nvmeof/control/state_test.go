@@ -84,6 +84,7 @@ func protectedState(t *testing.T, dir string) []byte {
 // which hosts may have protected, and nothing else. Nothing is written over it; where it is
 // restored they come as hosts left them, and where it is removed as nobody knows them.
 func TestStateNotRight(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state")
 	whole := protectedState(t, dir)
