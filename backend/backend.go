@@ -147,7 +147,7 @@ type Queue interface {
 type Watchable interface {
 	// Descriptor is readable once results may be available after Arm. The first
 	// call makes the descriptor responsible for the results of this queue's own
-	// requests; notify, where given, still tells of what other queues cause. The
+	// requests; notify, where given, still reports what other queues cause. The
 	// queue reads and closes the descriptor.
 	Descriptor() int
 	// Arm prepares for a wait. It reports false when the owner must not sleep
@@ -175,7 +175,7 @@ type MemoryUser interface {
 // no write to its blocks takes effect, and an exclusive one excludes every other
 // access. TryLease never blocks; a waiter that keeps trying is not starved, and
 // one that gives up has nothing to undo. Leases are kept for parts of the store
-// coarser than a block, so whoever holds one must not need another to proceed.
+// coarser than a block, so the holder of one must not need another to proceed.
 type Viewer interface {
 	// Memory is the whole store, to be registered once with each device. Its pages
 	// stay the same unless Info.Deallocate: then freed blocks get other ones, and a

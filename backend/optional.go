@@ -2,7 +2,7 @@ package backend
 
 import "errors"
 
-// What some stores can tell besides. None of it is for a shard: each method may
+// What some stores can report besides. None of it is for a shard: each method may
 // make system calls, and Health may take seconds.
 
 // A Resizer is a store on something whose size may change while it is open.
@@ -49,7 +49,7 @@ type Roomer interface {
 	Room() (free, total int64, err error)
 }
 
-// A Noter is a store that has something to tell an administrator of: what is not as
+// A Noter is a store that has something to report to an administrator: what is not as
 // configured, and why. There may be more once a queue was opened.
 type Noter interface {
 	// Notes are sentences without a capital and a full stop.
@@ -68,7 +68,7 @@ var ErrNoHealth = errors.New("no drive health")
 
 // Health is what a drive says of itself, in the units of the SMART / Health
 // Information log of NVM Express (Base Specification, log page 02h). What a
-// drive does not tell is zero, and its bit in Known is clear.
+// drive does not report is zero, and its bit in Known is clear.
 type Health struct {
 	Known HealthFields
 

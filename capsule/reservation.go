@@ -170,7 +170,7 @@ func DecodeReservationRegistrant(b []byte) (r ReservationRegistrant, err error) 
 // Encode fills the first 64 bytes of b.
 func (r ReservationRegistrant) Encode(b []byte) { r.fields(encoder(b, ReservationRegistrantSize)) }
 
-// ReservationNotice is what a Reservation Notification log page tells of.
+// ReservationNotice is what a Reservation Notification log page reports.
 type ReservationNotice uint8
 
 const (

@@ -90,7 +90,7 @@ const (
 	SGLKindInvalid
 )
 
-// Classify tells how the descriptor moves data, or the status with which the
+// Classify says how the descriptor moves data, or the status with which the
 // command fails: SGL Descriptor Type Invalid for a type that NVMe over RDMA
 // does not have, Invalid Field for a subtype (NVMe RDMA transport 1.0, 3.2).
 func (s SGL) Classify() (SGLKind, Status) {

@@ -102,7 +102,7 @@ type Window interface {
 }
 
 // A CountingWindow is a Window whose provider sees what a peer does with it. softroce's
-// are; an RNIC tells nobody.
+// are; an RNIC reports nothing.
 type CountingWindow interface {
 	Window
 	// Written is how many bytes the peer's RDMA WRITEs have brought since the last bind:
@@ -120,7 +120,7 @@ type QPConfig struct {
 	Windows int // memory windows that may be allocated; default 0
 
 	// SharedRecv, of the same domain and completion queue, is where the queue pair takes
-	// its receives from. It has none of its own then, whose flush would tell of its end:
+	// its receives from. It has none of its own then, whose flush would report its end:
 	// instead a completion with the identifier EndID does, of OpSend with StatusFlushed,
 	// once, after those of its sends.
 	SharedRecv SharedReceiveQueue
@@ -147,7 +147,7 @@ type QueuePair interface {
 	// negotiated; 0 before the connection is made. Further ones wait in order.
 	ReadDepth() int
 
-	// Disconnect tells the peer and moves to the error state, which completes
+	// Disconnect notifies the peer and moves to the error state, which completes
 	// all posted requests with StatusFlushed. Repeated calls do nothing.
 	Disconnect()
 	// Err says why the queue pair left the connected state: nil while it has

@@ -55,5 +55,5 @@
 // exactly once, receives of its own included (what shared ones do:
 // [SharedReceiveQueue]). A consumer therefore learns that its
 // connection ended, for whatever reason, from its completion queue alone;
-// [QueuePair.Err] tells why in words.
+// [QueuePair.Err] says why in words.
 package rdmatransport

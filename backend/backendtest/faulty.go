@@ -100,7 +100,7 @@ func (f *Fault) Hits() int {
 	return f.hits
 }
 
-// Release lets go of everything the rule holds, and removes the rule.
+// Release releases everything that the rule holds, and removes the rule.
 func (f *Fault) Release() {
 	f.store.mu.Lock()
 	f.released = true

@@ -110,7 +110,7 @@ func testInfo(t *testing.T, s backend.Store) {
 	}
 }
 
-// What a store can tell besides, of one with which all is well.
+// What else a store can report, of one without faults.
 func testOptional(t *testing.T, s backend.Store) {
 	if r, ok := s.(backend.Resizer); ok {
 		before := s.Info()

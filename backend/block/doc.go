@@ -3,8 +3,8 @@
 //
 // # Opening
 //
-// [Open] takes the device for itself (O_EXCL), so that neither a mount nor a
-// second target can be on it; who has it is told by [InUseError], together with
+// [Open] opens the device exclusively (O_EXCL), so that neither a mount nor a
+// second target can be on it; [InUseError] says who has it, together with
 // the command that ends that. [Config.Force] opens it all the same. I/O is direct
 // (O_DIRECT), unless Config.Buffered says otherwise.
 //

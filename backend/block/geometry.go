@@ -67,7 +67,7 @@ func sysfsOf(dev uint64) string {
 	return fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(dev), unix.Minor(dev))
 }
 
-// readQueue adds what only sysfs(5) tells. A partition's queue is its disk's.
+// readQueue adds what only sysfs(5) has. A partition's queue is its disk's.
 func (g *geometry) readQueue(dir string) {
 	read := func(name string) string {
 		for _, base := range []string{dir, dir + "/.."} {

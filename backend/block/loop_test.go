@@ -40,7 +40,7 @@ func TestLoopGeometry(t *testing.T) {
 	}
 }
 
-// A second opener is told who has the device.
+// A second opener gets an error that names who has the device.
 func TestSecondOpener(t *testing.T) {
 	t.Parallel() // Open waits for what may be only the end of a process
 	l := newLoop(t, testSize, 512, 0)
@@ -93,7 +93,7 @@ func TestMounted(t *testing.T) {
 	closeStore(t, s)
 }
 
-// QEMU takes no device for itself, and tells of it in locks. It refuses one that is open
+// QEMU opens no device exclusively; it has locks instead. It refuses one that is open
 // here.
 func TestInUseByQEMU(t *testing.T) {
 	l := newLoop(t, testSize, 512, 0)

@@ -156,7 +156,7 @@ func (s *Store) alone() error {
 	return nil
 }
 
-// Notes tells an administrator what is not as configured, and why: sentences
+// Notes says to an administrator what is not as configured, and why: sentences
 // without a capital and a full stop.
 func (s *Store) Notes() []string { return append(s.served.Notes(), s.notes...) }
 

@@ -47,7 +47,7 @@ func (s *Store) setDirect() alignment {
 	return align
 }
 
-// directAlignment is what statx(2) tells: not ok where direct I/O is impossible,
+// directAlignment is what statx(2) says: not ok where direct I/O is impossible,
 // zero where it does not know (kernels before 6.1, and some file systems).
 func directAlignment(st *unix.Statx_t) (align alignment, ok bool) {
 	if st.Mask&unix.STATX_DIOALIGN == 0 {

@@ -261,7 +261,7 @@ func (s *Store) roomFor(want int64) error {
 	var has unix.Stat_t
 	var all unix.Statfs_t
 	if unix.Fstat(s.fd, &has) != nil || retry(func() error { return unix.Fstatfs(s.fd, &all) }) != nil || all.Blocks == 0 || all.Bsize <= 0 {
-		return nil // the file system will tell
+		return nil // the file system will report it
 	}
 	free := all.Bavail
 	if os.Geteuid() == 0 {

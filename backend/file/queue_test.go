@@ -65,7 +65,7 @@ func TestQueueDepthIsBounded(t *testing.T) {
 	}
 }
 
-// Who breaks the promise of LockedThreads is told, and nothing is lost.
+// A caller that breaks the promise of LockedThreads gets an error, and nothing is lost.
 func TestLockedThreadsBroken(t *testing.T) {
 	if engines(t)[0] != EngineURing {
 		return // nothing is promised to threads

@@ -27,7 +27,7 @@ type Store struct {
 	created bool
 }
 
-// Notes tells an administrator what is not as configured, and why: sentences
+// Notes says to an administrator what is not as configured, and why: sentences
 // without a capital and a full stop.
 func (s *Store) Notes() []string { return slices.Concat(s.notes, s.served.Notes()) }
 

@@ -44,7 +44,7 @@ const (
 	maxBlock        = 1 << 30
 )
 
-// A JobError is a job that cannot be done with a store: whoever asked for it has to ask
+// A JobError is a job that cannot be done with a store: the caller has to ask
 // for another. That the store does not let anybody do such a thing is none.
 type JobError struct{ Err error }
 

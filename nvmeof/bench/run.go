@@ -32,7 +32,7 @@ func Run(ctx context.Context, store backend.Store, memory []byte, job Job, progr
 // RunAll runs jobs side by side, each on a thread of its own, and returns what they
 // measured, in their order. They begin together, and one that fails ends all. Those
 // that share a store and write with Verify must have the same BlockSize and Offset.
-// progress is told of the first. When ctx ends, or a request fails, what was measured until
+// progress gets the first. When ctx ends, or a request fails, what was measured until
 // then comes beside the error. A job that did not begin, or read wrong data, has no result.
 func RunAll(ctx context.Context, tasks []Task, progress func(share float64)) ([]*Result, error) {
 	if len(tasks) == 0 {

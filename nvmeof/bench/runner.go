@@ -236,7 +236,7 @@ func (r *runner) open(now time.Duration) bool {
 // finish the very writes that are waited for, and does not always take it from a
 // thread that polls.
 const (
-	// restless is how many polls in vain, some 100 µs, come before a wait in a queue
+	// restless is how many polls without a result, some 100 µs, come before a wait in a queue
 	// that sleeps when that pays.
 	restless = 200
 	// stubborn is how many, some milliseconds, come before a sleep where there is
@@ -244,7 +244,7 @@ const (
 	stubborn = 20000
 )
 
-// poll looks for results, after that many polls in vain.
+// poll looks for results, after that many polls without one.
 func (r *runner) poll(idle int) int {
 	if r.flying == 0 {
 		r.rest()

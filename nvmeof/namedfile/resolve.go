@@ -63,7 +63,7 @@ func resolve(name string, uid int) (string, error) {
 }
 
 // trusted refuses to let root follow a link of another user to what is not that user's:
-// whoever may make links in a folder could have any file replaced.
+// a user who may make links in a folder could have any file replaced.
 func trusted(link string, info fs.FileInfo) error {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || owner.Uid == 0 {

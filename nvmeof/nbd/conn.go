@@ -241,7 +241,7 @@ func (c *conn) wantsToRead() bool {
 	return true
 }
 
-// ready is told of a descriptor that is ready.
+// ready handles a descriptor that is ready.
 func (c *conn) ready(fd int) {
 	switch fd {
 	case c.fd:

@@ -8,7 +8,7 @@
 // into. Of a store whose queue is a [backend.Watchable], as a namespace's is, it
 // drives the I/O queue too while it polls: a request meets no other goroutine. A
 // loop without work polls for a while, and lets others have the processor after each
-// turn in vain, since the client may be waiting for it; then it sleeps in one epoll
+// turn that found nothing, since the client may be waiting for it; then it sleeps in one epoll
 // on sockets and queues.
 //
 // # Requests
@@ -38,7 +38,7 @@
 // ENOSPC for writes beyond the new end and EINVAL for anything else.
 //
 // Holes: BLOCK_STATUS says in the context base:allocation, as nbdkit does of what cannot
-// tell, that all is allocated. Who is told of a hole does not read it, so that a wrong answer
+// tell, that all is allocated. A client that is told of a hole does not read it, so that a wrong answer
 // loses data, and a host has no way to be sure: Get LBA Status is optional, and neither
 // Linux's target nor ours has it; NUSE is how much storage is in use, not where, and even 0
 // does not prove that there is nothing, since file systems that allocate late count what was

@@ -167,7 +167,7 @@ func (l *loop) look(timeout int) {
 	l.expire()
 }
 
-// accept lets in who knocks.
+// accept accepts the clients that connect.
 func (l *loop) accept() {
 	for !l.stopping {
 		fd, err := l.server.listener.accept()

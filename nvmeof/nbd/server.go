@@ -124,7 +124,7 @@ func (s *Server) Usage(d attach.Disk) []string {
 	}
 }
 
-// Close implements [attach.FrontEnd]: no client is let in any more, requests that
+// Close implements [attach.FrontEnd]: no client is accepted any more, requests that
 // were read are finished and answered, the disks flushed.
 func (s *Server) Close() error {
 	s.once.Do(func() {

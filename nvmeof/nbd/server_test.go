@@ -156,7 +156,7 @@ func (r readOnly) Info() backend.Info {
 	return i
 }
 
-// TestPartialBlocks compares single bytes of a client that was told of no blocks
+// TestPartialBlocks compares single bytes of a client that was given no block size
 // with a model, while another writes whole blocks beside them.
 func TestPartialBlocks(t *testing.T) {
 	const size = 64 << 10

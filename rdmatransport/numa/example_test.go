@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 )
 
-// Two nodes, as the firmware tells of them.
+// Two nodes, as the firmware describes them.
 func ExampleLoad() {
 	m := numa.Load(fstest.MapFS{
 		"devices/system/node/online":         {Data: []byte("0-1\n")},

@@ -1,4 +1,4 @@
-// Package numa tells at which of the machine's NUMA nodes a device is, and how far nodes
+// Package numa says at which of the machine's NUMA nodes a device is, and how far nodes
 // are from each other, by what Linux shows below /sys.
 package numa
 

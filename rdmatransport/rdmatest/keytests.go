@@ -305,7 +305,7 @@ func testLocalInvalidate(p *pair) {
 }
 
 // testWindowCycle is what a storage host does: it opens a window for each
-// command and tells its key in a SEND; the peer reads through it and answers
+// command and sends its key in a SEND; the peer reads through it and answers
 // with an invalidation. Several at a time, so that repeated requests meet keys
 // that are dead by then, and local requests stand between repeated SENDs.
 func testWindowCycle(p *pair) {

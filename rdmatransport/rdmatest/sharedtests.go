@@ -23,7 +23,7 @@ type sharedQueue struct {
 	region rdmatransport.MemoryRegion
 }
 
-const endID = 77 // of the completion that tells of the end
+const endID = 77 // of the completion that reports the end
 
 const sharedSize = 8192 // bytes of each receive: more than one packet
 

@@ -33,8 +33,8 @@ type Traits struct {
 	// the peer's end may overtake, or stand in for, the refusal that caused it: a
 	// request that the peer refuses may then complete as flushed.
 	Lossy bool
-	// CoarseErrors says that the device does not tell the kinds of local failures apart,
-	// nor what the peer hears of them, as rdma_rxe: any failure will do.
+	// CoarseErrors says that the device does not distinguish the kinds of local failures,
+	// nor how the peer is notified of them, as rdma_rxe: any failure is right.
 	CoarseErrors bool
 	// LooseWindows says that the device checks a window's key and rights, but not its
 	// bounds, as rdma_rxe: only those of the region count.

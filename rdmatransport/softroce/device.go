@@ -174,7 +174,7 @@ func (d *Device) Stats() []Stats {
 	return out
 }
 
-// Close implements rdmatransport.Device: every peer is told, nothing is awaited.
+// Close implements rdmatransport.Device: every peer is notified, nothing is awaited.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -186,7 +186,7 @@ func (d *Device) Close() error {
 		s.now = d.clock()
 		s.Close()
 	}
-	// Ends told by other shards are in shard 0's mailbox now.
+	// Ends reported by other shards are in shard 0's mailbox now.
 	d.shards[0].mail.Run()
 	d.shards[0].Flush()
 	d.shards[0].manager.close()

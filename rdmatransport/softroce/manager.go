@@ -18,7 +18,7 @@ const ownGUID, ownGUIDMask = 0x02_6e_76_6d_66_000000, 0xff_ff_ff_ff_ff_000000
 
 func newGUID(random uint64, shards int) wire.GUID {
 	if shards > 0xff {
-		shards = 0 // not told
+		shards = 0 // not said
 	}
 	return wire.GUID(ownGUID | random&0xffff<<8 | uint64(shards))
 }
@@ -40,7 +40,7 @@ type manager struct {
 	engine    *cm.Engine
 	listeners map[wire.ServiceID]*listener
 	conns     map[wire.CommID]*connection
-	nextPort  uint16 // for active connections and port 0; RDMA CM ports are only told to people
+	nextPort  uint16 // for active connections and port 0; RDMA CM ports are only shown to people
 }
 
 func newManager(s *shard) *manager {

@@ -38,7 +38,7 @@ type gathering struct {
 	closed      bool
 }
 
-// A plan tells which packets of a turn go out in one send. The packets of one
+// A plan says which packets of a turn go out in one send. The packets of one
 // queue pair keep their order. Those of others may go round them, so that what a
 // thousand connections send in a turn, one packet of data and one response each,
 // takes as few sends as what one connection sends.

@@ -29,7 +29,7 @@ type queuePair struct {
 
 	shared    *sharedReceiveQueue // or nil
 	active    bool                // on the shard's list for the next Flush
-	ended     bool                // the end of the connection has been told
+	ended     bool                // the end of the connection has been reported
 	closed    bool
 	wakeAt    time.Duration
 	heapIndex int
@@ -158,7 +158,7 @@ func (q *queuePair) Close() error {
 	return nil
 }
 
-// ending reports whether the end has to be told: the engine is in its error state,
+// ending reports whether the end has to be reported: the engine is in its error state,
 // for whatever reason.
 func (q *queuePair) ending() bool {
 	return !q.ended && q.conn != nil && q.rc.State() == rc.StateError

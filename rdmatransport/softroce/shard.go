@@ -162,7 +162,7 @@ func (s *shard) flushQP(q *queuePair) {
 	}
 	s.timers.update(q)
 	if q.ending() {
-		s.tx.flush() // who is told may free memory
+		s.tx.flush() // the owner of a completion may free memory
 		q.tellEnd()
 	}
 }

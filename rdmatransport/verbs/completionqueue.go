@@ -68,7 +68,7 @@ type completionQueue struct {
 	done  rdmatransport.Completion // the last one translated
 }
 
-// A queued completion is one of a queue pair that may be closed before it is told.
+// A queued completion is one of a queue pair that may be closed before it is reported.
 type queued struct {
 	serial uint32
 	rdmatransport.Completion
@@ -296,7 +296,7 @@ func (c *completionQueue) Due() int64 {
 // arm makes the next completion wake a Wait, of sends only where there are others than
 // relaxed ones. It reports false if there is one already: after arming the queues must
 // be looked at once more (ibv_req_notify_cq(3)). A queue that was armed makes one
-// notice, which may come later than its completion: that costs a turn in vain.
+// notice, which may come later than its completion: that costs a turn that finds nothing.
 func (c *completionQueue) arm() bool {
 	if c.closed {
 		return true

@@ -26,7 +26,7 @@ type connection struct {
 	joined    bool                 // the peer may believe that we are connected
 	confirmed bool                 // it does: the CM takes a disconnect from now on
 	leaving   bool                 // the queue pair has ended
-	left      bool                 // we have told the peer of the end
+	left      bool                 // we have notified the peer of the end
 	over      bool                 // so has the peer, or it cannot any more
 	released  bool                 // the queue pair is closed
 	stopped   bool
@@ -99,7 +99,7 @@ func (c *connection) joins() {
 // volume 1, table 45).
 const rnrTimer = 12
 
-// disconnect tells the peer of the end, or that there will be no connection. Repeated
+// disconnect notifies the peer of the end, or that there will be no connection. Repeated
 // calls do nothing.
 func (c *connection) disconnect() {
 	c.mu.Lock()
@@ -113,7 +113,7 @@ func (c *connection) disconnect() {
 }
 
 // confirm notes that the exchange is complete on both sides. A disconnect that came
-// before was too early for the CM, which would have told nobody.
+// before was too early for the CM, which would have reported it to nobody.
 func (c *connection) confirm() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

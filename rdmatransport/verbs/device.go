@@ -43,7 +43,7 @@ type device struct {
 	start   time.Time
 	lib     *C.struct_nv_lib
 	channel *C.struct_rdma_event_channel
-	anchor  *C.struct_rdma_cm_id // bound to addr, tells of the device's removal
+	anchor  *C.struct_rdma_cm_id // bound to addr, reports the device's removal
 	context *C.struct_ibv_context
 	cmFD    int
 	asyncFD int
@@ -161,7 +161,7 @@ func (d *device) freed(code C.int, doing string) error {
 	return failure(code, doing)
 }
 
-// Close implements rdmatransport.Device: every peer is told, nothing is awaited.
+// Close implements rdmatransport.Device: every peer is notified, nothing is awaited.
 func (d *device) Close() error {
 	d.mu.Lock()
 	if d.closed {

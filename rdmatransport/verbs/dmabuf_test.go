@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// TestDMABuf registers a dma-buf, or wants to be told that this device cannot.
+// TestDMABuf registers a dma-buf, or wants the error that this device cannot.
 func TestDMABuf(t *testing.T) {
 	if *addr == "" {
 		t.Skip("needs an RDMA device: -addr")

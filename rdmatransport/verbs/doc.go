@@ -28,7 +28,7 @@
 // There are no goroutines.
 //
 // A completion queue is two of the device, one for sends. That one is armed only while
-// a send is out that is not relaxed: a sleeping owner hears of the response that it
+// a send is out that is not relaxed: a sleeping owner gets the completion of the response that it
 // has sent when the next command comes, or after 10 ms.
 //
 // # Ends
@@ -45,7 +45,7 @@
 // with an error that is [rdmatransport.ErrDeviceLost], and Close gives all of it
 // back: also what librdmacm keeps open for as long as a process lives, since drivers
 // that cannot take a device from its users (rdma_rxe) hold its removal until the last
-// file is closed, and do not even tell. Hence the first completion queue looks once
+// file is closed, and do not even report it. Hence the first completion queue looks once
 // a second whether the device is still there. Who wants it back opens it again.
 //
 // The end of a connection is not followed by the wait for TIMEWAIT_EXIT: the kernel
@@ -98,8 +98,8 @@
 //
 // What rdma_rxe does otherwise than an RNIC (Linux 6.12): it holds a window to its
 // region's bounds only, it binds windows a second time when it sends again, and it
-// often tells a local error as a flush, or as another one. Where packets are lost or
-// reordered it puts queue pairs into the error state with no error to tell
+// often reports a local error as a flush, or as another one. Where packets are lost or
+// reordered it puts queue pairs into the error state with no error to report
 // (rxe_comp.c:827 warns of that, once) or lets them fall silent, which two Linux kernels
 // do to each other too: over rdma_rxe a connection with loss ends now and then, and who
 // wants to go on connects again.

@@ -32,7 +32,7 @@ type queuePair struct {
 	maxSend, maxRecv, maxSGE, maxWindows int
 	send, recv                           ring
 	shared                               *sharedReceiveQueue // or nil
-	endID                                uint64              // of the completion that tells of the end, with shared
+	endID                                uint64              // of the completion that reports the end, with shared
 	endTold                              bool
 	windows                              map[rdmatransport.RKey]*window // by the upper 24 bits of the key
 
@@ -149,7 +149,7 @@ func (q *queuePair) end(why error) {
 	q.flushWaiting()
 }
 
-// fail moves to the error state, in which the device flushes what it has, and tells
+// fail moves to the error state, in which the device flushes what it has, and notifies
 // the peer.
 func (q *queuePair) fail(why error) {
 	if q.ended || q.closed {

@@ -61,7 +61,7 @@ func (c *completionQueue) translate(w *C.struct_nv_wc) (*queuePair, *rdmatranspo
 	return q, done
 }
 
-// received adds what a receive tells.
+// received adds what a receive's completion says.
 func (q *queuePair) received(done *rdmatransport.Completion, w *C.struct_nv_wc) {
 	done.Bytes = uint32(w.byte_len)
 	if w.write_imm != 0 {

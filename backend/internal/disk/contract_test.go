@@ -332,7 +332,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// Before anybody refreshed, a device tells of its new end in its own way.
+// Before anybody refreshed, a device reports its new end in its own way.
 func TestBeyondTheEnd(t *testing.T) {
 	cfg := thick
 	size := cfg.Info.Size

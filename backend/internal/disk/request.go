@@ -268,7 +268,7 @@ func (q *queue) failed(i uint32, errno unix.Errno) {
 
 // refused reports whether the error of a durable write is surely the write's own. All
 // others may be those of the sync in it: whatever error an earlier write met when it was
-// to be written back, the kernel reports it once, and no later sync tells of it again.
+// to be written back, the kernel reports it once, and no later sync reports it again.
 func (d *Disk) refused(err error) bool {
 	if !d.cfg.Device {
 		return false

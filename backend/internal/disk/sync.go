@@ -28,7 +28,7 @@ type syncFailure struct {
 
 func (y *syncer) ticket() uint64 { return y.state.Load()>>1 + 1 }
 
-// outcome tells whether a ticket's sync has ended, and how. Those behind a
+// outcome says whether a ticket's sync has ended, and how. Those behind a
 // failed one get an error without being tried. One that is running ends first,
 // whatever has failed meanwhile: who began it has a request for as long as the
 // kernel has the call.
@@ -61,7 +61,7 @@ func (y *syncer) begin(ticket uint64) bool {
 	return idle && !y.failed() && y.state.CompareAndSwap(state, ticket<<1|1)
 }
 
-// end tells how the sync that is running went.
+// end records how the sync that is running went.
 func (y *syncer) end(err error) {
 	number := y.state.Load() >> 1
 	if err != nil {

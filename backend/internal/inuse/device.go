@@ -34,7 +34,7 @@ func Device(path string) *Error {
 }
 
 // Exported looks for a target of the kernel that serves a device. Unlike the other users
-// it may not have taken the device for itself. Where there is none it returns nil.
+// it may not have opened the device exclusively. Where there is none it returns nil.
 func Exported(path string) *Error {
 	device, ok := look(unix.AT_FDCWD, path)
 	if !ok {

@@ -1,7 +1,7 @@
 // Package inuse finds out who else has a file or a block device that is to be served,
 // and takes the locks by which QEMU finds that out.
 //
-// The kernel tells of mounts, swap space, loop devices, device-mapper, RAID and its own
+// The kernel reports mounts, swap space, loop devices, device-mapper, RAID and its own
 // targets, as far as the caller may look: in another mount namespace, or as another user
 // than root, some of it is hidden. Who takes no lock and is none of these is not found.
 package inuse

@@ -27,7 +27,7 @@ const (
 // io_uring, which keeps the file, some time after its process.
 const lingering = 2 * time.Second
 
-// Lock tells QEMU that the file or device is served, until the last descriptor is closed
+// Lock shows QEMU that the file or device is served, until the last descriptor is closed
 // or Unlock is called. Who serves it for writing has it alone; readers share it. The
 // error is an [*Error] where a process has it otherwise: the locks are held all the same.
 func Lock(fd int, path string, readOnly bool) error {

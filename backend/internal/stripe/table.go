@@ -4,7 +4,7 @@
 // A [Table] has one atomic word for each 4 KiB of a store; stores of more than
 // 1 GiB share words between places that lie far apart. An operation takes the
 // words it touches, shared to read and exclusively to write, all of them or
-// none, without ever blocking. A loser tries again later; a [Waiter] tells when
+// none, without ever blocking. A loser tries again later; a [Waiter] says when
 // that is worth while, and an Order of package backend keeps losers of one queue in the
 // order of their submission.
 //
@@ -145,7 +145,7 @@ func (t *Table) Release(offset, length int64, exclusive bool) {
 }
 
 func (t *Table) take(lo, hi uint64, exclusive bool) Outcome {
-	// A look first: who takes words only to give them back gets in the way of
+	// A look first: taking words only to give them back delays
 	// others, and wakes them for nothing.
 	if hi-lo > 1 && t.held(lo, hi, exclusive) {
 		return Held

@@ -7,7 +7,7 @@ const (
 	setupRDisabled    = 1 << 6  // starts disabled
 	setupSubmitAll    = 1 << 7  // 5.18: an entry in error does not end a batch
 	setupCoopTaskrun  = 1 << 8  // 5.19: completing does not interrupt the thread
-	setupTaskrunFlag  = 1 << 9  // 5.19: sqTaskrun tells of work to be run
+	setupTaskrunFlag  = 1 << 9  // 5.19: sqTaskrun says that there is work to run
 	setupSingleIssuer = 1 << 12 // 6.0: one thread submits
 	setupDeferTaskrun = 1 << 13 // 6.1: completions are made in its calls only
 

@@ -19,7 +19,7 @@ type memory struct {
 // maxParts is how many parts are registered at most; 1<<14 is the kernel's limit.
 const maxParts = 1 << 12
 
-// UseMemory tells that buffers of operations will lie in mem, which the caller keeps
+// UseMemory announces that buffers of operations will lie in mem, which the caller keeps
 // mapped until Close, and that none of them crosses a multiple of part bytes from its
 // start. It is an optimization: where the kernel is older than 5.19 or its limit on
 // locked memory is reached, operations do without. Call it before the first Submit.

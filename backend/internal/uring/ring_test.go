@@ -211,7 +211,7 @@ func TestWaitOnOtherThread(t *testing.T) {
 	}
 }
 
-// Armed, the eventfd tells of a completion; disarmed, it does not.
+// Armed, the eventfd signals a completion; disarmed, it does not.
 func TestEvent(t *testing.T) {
 	both(t, func(t *testing.T, locked bool) {
 		r, _ := newRing(t, 4, locked)

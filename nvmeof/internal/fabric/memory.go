@@ -47,7 +47,7 @@ func (m *targetMemory) init(c *TargetConfig) error {
 	if err != nil {
 		return err
 	}
-	// No remote right of any kind: whoever reads or writes here is refused.
+	// No remote right of any kind: every remote access here is refused.
 	region, err := c.Domain.Register(slab.Bytes(), rdmatransport.AccessLocalWrite)
 	if err != nil {
 		return errors.Join(err, slab.Close())

@@ -106,7 +106,7 @@ type Handler interface {
 	// context is used for another command afterwards.
 	Done(c *Command)
 	// Failed says that the queue has ended; commands that the handler has must
-	// still be answered, in vain, so that they come back.
+	// still be answered, to no effect, so that they come back.
 	Failed(err error)
 	// Closed says that all commands have come back. Free may be called now.
 	Closed()

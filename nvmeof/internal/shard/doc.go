@@ -26,7 +26,7 @@
 // # Who runs it
 //
 // The resident goroutine, started by [Shard.Start]. On a dedicated shard, as a
-// target has, it never lets go, and keeps its OS thread while it is awake, or for
+// target has, it never yields the loop, and keeps its OS thread while it is awake, or for
 // good where a poller needs that ([Shard.BindThread]). Otherwise a goroutine
 // that wants an operation done may drive the loop itself while it waits
 // ([Waiter.Await], [Shard.TryHold]), which saves the goroutine switch that

@@ -132,7 +132,7 @@ func (s *Shard) Attend() { s.summon() }
 func (s *Shard) summon() {
 	l := &s.lease
 	if s.state.Load() != stateNew && l.holder.CompareAndSwap(holderFree, holderResident) {
-		l.summons <- struct{}{} // never full: the resident receives before it lets go
+		l.summons <- struct{}{} // never full: the resident receives before it releases the loop
 		return
 	}
 	s.Wake()

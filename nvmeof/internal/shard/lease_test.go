@@ -167,7 +167,7 @@ func TestTimersWithoutCaller(t *testing.T) {
 		timer := Timer{Func: func() { fired <- time.Now() }}
 		s.Call(func() { s.SetTimer(&timer, 50*time.Millisecond) })
 		due := time.Now().Add(50 * time.Millisecond)
-		if err := operate(s, cq, 0).Await(); err != nil { // and lets go of the loop
+		if err := operate(s, cq, 0).Await(); err != nil { // and releases the loop
 			t.Fatal(err)
 		}
 		if late := (<-fired).Sub(due); late > 2*takeBack {
@@ -176,7 +176,7 @@ func TestTimersWithoutCaller(t *testing.T) {
 	})
 }
 
-// TestManyCallers: all operations end, whoever drives.
+// TestManyCallers: all operations end, whichever caller drives the loop.
 func TestManyCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, cq := newShard(t, Config{})

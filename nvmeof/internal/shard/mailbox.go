@@ -90,7 +90,7 @@ func (s *Shard) Post(m *Message) bool {
 }
 
 // Call runs fn in the loop and returns when it has run, or [ErrClosed]. Any
-// goroutine may call it but the loop's owner, which would wait for itself.
+// goroutine may call it but the loop's owner, which would wait for its own turn.
 func (s *Shard) Call(fn func()) error {
 	done := make(chan struct{})
 	if !s.Do(func() { fn(); close(done) }) {

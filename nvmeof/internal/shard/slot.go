@@ -91,7 +91,7 @@ func (l *slotList) take() []*Slot {
 	return l.serving
 }
 
-// serveRetries reports whether somebody stopped asking: a retry in vain is no
+// serveRetries reports whether somebody stopped asking: a retry without effect is no
 // reason to stay awake.
 func (s *Shard) serveRetries() bool {
 	slots := s.retry.take()

@@ -104,7 +104,7 @@ func (s *Shard) firstPart(n int) int {
 
 const (
 	splitFrom = 16
-	splitIdle = 16 // turns in vain before
+	splitIdle = 16 // turns that found nothing before
 )
 
 func (s *Shard) dispatch(cs []rdmatransport.Completion) {

@@ -166,7 +166,7 @@ func (w *Waiter) sleep(d time.Duration) {
 	w.fresh = true
 	err := w.conn.Read(w.look)
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		w.nap(coarse) // so that whoever waits without end does not spin
+		w.nap(coarse) // so that a caller that waits without end does not spin
 	}
 }
 

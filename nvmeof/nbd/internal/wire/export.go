@@ -2,7 +2,7 @@ package wire
 
 import "math"
 
-// An Export is what a server tells of one.
+// An Export is what a server says of one.
 type Export struct {
 	Name        string
 	Description string

@@ -193,7 +193,7 @@ func TestEveryFlippedBitIsCounted(t *testing.T) {
 		}
 		l.gremlin.throw(b)
 		if len(c.responses()) != 1 {
-			l.t.Error("the packet itself was not let in")
+			l.t.Error("the packet itself was not accepted")
 		}
 	}}})
 }

@@ -83,7 +83,7 @@ func (e *Engine) receiveREP(now time.Duration, from netip.Addr, m *wire.MAD, tid
 	case c.state == reqSent:
 		e.accepted(now, c, &r)
 	case c.state == repReceived:
-		// The peer waits; nothing else tells it that its answer arrived.
+		// The peer waits; nothing else shows it that its answer arrived.
 		e.Counters.DuplicateREP++
 		e.sendMRA(c, wire.MessageREP, tid)
 	case c.state == established && c.active:

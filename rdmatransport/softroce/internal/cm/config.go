@@ -56,7 +56,7 @@ const (
 // where one is named.
 type ConnectParams struct {
 	To         netip.AddrPort // address, and port of the service
-	SourcePort uint16         // told to the peer's consumer
+	SourcePort uint16         // given to the peer's consumer
 
 	QPN                rdmatransport.QPN
 	StartingPSN        wire.PSN     // at which the peer is to begin sending to us

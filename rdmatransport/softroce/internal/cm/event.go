@@ -51,7 +51,7 @@ type Event struct {
 	PrivateData []byte // the receiver's to keep
 }
 
-// Peer is what the exchange told about the other side. Depths are those of our
+// Peer is what the exchange said about the other side. Depths are those of our
 // side: what we may, and must, do.
 type Peer struct {
 	Addr    netip.AddrPort // address, and port as the RDMA CM knows it

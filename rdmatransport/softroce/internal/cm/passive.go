@@ -133,7 +133,7 @@ func (e *Engine) endWithReject(now time.Duration, c *conn, reason rdmatransport.
 	e.setTimer(c, now+min(2*c.req.RemoteTimeout.Duration(), maxRefused))
 }
 
-// Established tells that data arrived on the queue pair of an accepted
+// Established reports that data arrived on the queue pair of an accepted
 // connection, which stands for the RTU (IBTA 12.9.8.5). It does nothing in other
 // states.
 func (e *Engine) Established(_ time.Duration, id wire.CommID) {

@@ -80,7 +80,7 @@ func (e *Engine) reject(c *conn, reason rdmatransport.RejectReason, privateData 
 	case reqReceived:
 		rej.Message = wire.MessageREQ
 		if !c.extended {
-			rej.LocalID = 0 // the peer was never told it
+			rej.LocalID = 0 // the peer never got it
 		}
 	case repReceived:
 		rej.Message = wire.MessageREP

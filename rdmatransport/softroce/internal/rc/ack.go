@@ -322,7 +322,7 @@ func (q *QP) receiveNAK(now time.Duration, p *wire.Packet) {
 	if p.AETH.Syndrome == wire.SyndromeSequence {
 		q.cfg.Counters.SequenceNAKsGot++
 		q.progress(now, p.PSN)
-		if q.peer.Own { // which tells by bitmaps
+		if q.peer.Own { // which reports by bitmaps
 			q.giveUpFirst()
 			return
 		}

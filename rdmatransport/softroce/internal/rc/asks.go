@@ -70,7 +70,7 @@ func (q *QP) responseCame(now time.Duration, p *wire.Packet) {
 		q.progress(now, p.PSN.Add(1))
 	}
 	if probing && q.req.board != nil {
-		q.proven() // the peer holds nothing that it has not told of long ago
+		q.proven() // the peer holds nothing that it has not acknowledged long ago
 	}
 	q.asksPassed()
 }

@@ -13,7 +13,7 @@ type Keys interface {
 	Local(key rdmatransport.LKey, buf []byte, write bool) bool
 	// Remote returns the n bytes at va that key grants the peer with all of need.
 	Remote(key rdmatransport.RKey, va uint64, n uint32, need rdmatransport.Access) ([]byte, bool)
-	// Written is told of bytes that a peer has written by a key.
+	// Written is called with the bytes that a peer has written by a key.
 	Written(key rdmatransport.RKey, n uint32)
 	// Invalidate kills a key that may be invalidated, and reports whether it did.
 	Invalidate(key rdmatransport.RKey) bool
@@ -31,7 +31,7 @@ type Config struct {
 	NoRemote bool
 
 	Shared *SharedRecv // where receives come from; nil: posted on the queue pair
-	EndID  uint64      // with Shared: of the completion that tells of the end
+	EndID  uint64      // with Shared: of the completion that reports the end
 
 	Keys        Keys
 	Completions *Completions

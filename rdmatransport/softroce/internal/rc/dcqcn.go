@@ -68,7 +68,7 @@ func (q *QP) congested(now time.Duration, most float64) {
 	r.decay(now, c)
 	r.cnpAt = now
 	r.alpha = (1-c.Gain)*r.alpha + c.Gain
-	// What comes within a round trip of a reduction tells of the time before it.
+	// What arrives within a round trip of a reduction reports the time before it.
 	if now-r.cutAt < max(c.CNPInterval, trip) {
 		return
 	}

@@ -20,7 +20,7 @@
 // NAK can make a Linux host's rdma_rxe fail its queue pair.
 //
 // Our own kind gets selective acknowledgements in place of sequence NAKs, which
-// tell of one gap a round trip: while requests are held behind a gap, each turn in
+// report one gap a round trip: while requests are held behind a gap, each turn in
 // which something arrived sends an ACK whose payload is a bitmap (sack.go), of at
 // most 256 bits in whole words of 4 bytes. Bit i, from the lowest of the first byte
 // on, stands for the PSN i+2 behind the one acknowledged, and says that its packet is
@@ -30,7 +30,7 @@
 // arrive, and are asked for by exact lengths (asks.go).
 //
 // Retransmission timers come from measured round trips (retry.go). After a
-// timeout one packet is sent as a probe: its acknowledgement tells how far the
+// timeout one packet is sent as a probe: its acknowledgement shows how far the
 // peer really is. An acknowledgement that may have been lost is repeated to
 // foreign peers, whose own timers are slow and whose retransmissions are costly.
 //

@@ -11,7 +11,7 @@ const (
 )
 
 // lossMeter measures which share of the packets of one kind is lost, towards our
-// own kind, where losses are told exactly.
+// own kind, where losses are reported exactly.
 type lossMeter struct {
 	sent, lost int // of late
 }

@@ -30,7 +30,7 @@ func (q *QP) Marked(now time.Duration, p *wire.Packet) {
 	q.notify.next = now + q.cfg.Rate.CNPInterval
 }
 
-// sendCNP tells the peer to send more slowly.
+// sendCNP makes the peer send more slowly.
 func (q *QP) sendCNP(o *Outbox) {
 	q.notify.due = false
 	h := q.header(0)

@@ -70,7 +70,7 @@ func (q *QP) Connect(p Peer) error {
 	q.peer = p
 	q.req.connect(&p, q.cfg.Budget)
 	if q.cfg.NoRemote {
-		p.ReadsIn = 0 // whatever the peer was told: it costs memory
+		p.ReadsIn = 0 // whatever the peer was granted: it costs memory
 	}
 	q.resp.connect(&p)
 	q.rtt.connect(&p)

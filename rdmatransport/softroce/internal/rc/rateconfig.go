@@ -8,7 +8,7 @@ type Rate float64
 // over is how many bytes go in a time.
 func (r Rate) over(d time.Duration) float64 { return float64(r) * d.Seconds() }
 
-// Mbit is one megabit per second, the unit in which DCQCN's parameters are told.
+// Mbit is one megabit per second, the unit in which DCQCN's parameters are given.
 const Mbit Rate = 1e6 / 8
 
 // RateConfig has the parameters of congestion control, named as in DCQCN

@@ -115,7 +115,7 @@ func (r *reorder) clear() {
 	r.list = r.list[:0]
 }
 
-// A NAK in vain costs a Linux host its controller, and a READ asked for twice does,
+// A needless NAK costs a Linux host its controller, as does a READ requested twice,
 // so the window for foreign peers is as long as a processor on the way may pause with
 // a packet in its queue while others go round it. One that is truly lost costs them
 // a timer of more than that anyway where nothing follows it.
@@ -126,7 +126,7 @@ const (
 
 // reorderWindow is how long a gap may stay open before it counts as loss, where the
 // peer is foreign: an early NAK harms it. It adapts to how late packets that only
-// changed places have come. Our own kind is told of a gap at once (sack.go).
+// changed places have come. Our own kind is notified of a gap at once (sack.go).
 type reorderWindow struct {
 	length time.Duration
 	since  time.Duration

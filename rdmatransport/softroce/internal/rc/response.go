@@ -276,7 +276,7 @@ func (q *QP) sendResponse(now time.Duration, o *Outbox, b *job) bool {
 	return true
 }
 
-// readOpcode tells where in a response a packet stands. To our own kind each is
+// readOpcode says where in a response a packet stands. To our own kind each is
 // an Only: with the same headers, they go out in as few sends as possible.
 func readOpcode(first, last bool) wire.Opcode {
 	switch {

@@ -9,7 +9,7 @@ import (
 
 const (
 	minTimeoutOwn = 2 * time.Millisecond
-	// rxe's work queues wait for a processor, and a READ asked for twice in vain
+	// rxe's work queues wait for a processor, and a READ requested twice needlessly
 	// costs a Linux host its controller.
 	minTimeoutOther = 100 * time.Millisecond
 	firstTimeout    = 50 * time.Millisecond
@@ -74,8 +74,8 @@ func (t *roundTrip) startSample(now time.Duration, psn wire.PSN) {
 	}
 }
 
-// cancelSample: what was sent twice tells nothing about the round trip (Karn), nor
-// does what follows it, except to our own kind, which tells at once what it got.
+// cancelSample: what was sent twice is no sample of the round trip (Karn), nor
+// does what follows it, except to our own kind, which reports at once what it got.
 func (t *roundTrip) cancelSample(psn wire.PSN, own bool) {
 	if t.sampling && (psn == t.psn || !own && psn.Before(t.psn)) {
 		t.sampling = false
@@ -190,7 +190,7 @@ func (q *QP) responsesMissing() bool {
 // lostPacket takes note that one of ours was lost on its way.
 func (q *QP) lostPacket(now time.Duration, psn wire.PSN) {
 	if q.req.probing {
-		return // a probe is sent where nothing tells of loss
+		return // a probe is sent where nothing indicates loss
 	}
 	q.rtt.sends.meter.count(0, 1)
 	if !q.rate.on || q.rate.metering {

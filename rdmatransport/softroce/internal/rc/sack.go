@@ -20,7 +20,7 @@ func (m *bitmap) fill(expected wire.PSN, list []*held) []byte {
 	for _, h := range list {
 		i := int(h.pkt.PSN.Diff(expected)) - 1
 		if i < 0 || i >= len(m)*8 {
-			continue // a READ takes many PSNs: what is farther is told later
+			continue // a READ takes many PSNs: what is farther is reported later
 		}
 		m[i/8] |= 1 << (i % 8)
 		n = i/32*4 + 4
@@ -29,7 +29,7 @@ func (m *bitmap) fill(expected wire.PSN, list []*held) []byte {
 }
 
 // bitmapFits reports whether the payload of an acknowledgement is a bitmap that
-// tells of nothing but what was sent.
+// reports nothing but what was sent.
 func (q *QP) bitmapFits(p *wire.Packet) bool {
 	n := len(p.Payload)
 	if !q.peer.Own || p.Opcode != wire.RCAck || p.AETH.Syndrome.Kind() != wire.AETHAck || n%4 != 0 || n > len(bitmap{}) {

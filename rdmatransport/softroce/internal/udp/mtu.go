@@ -24,7 +24,7 @@ func (g *group) MTU(dst netip.Addr) (int, error) {
 			n = min(n, device)
 		}
 		// Between two addresses of this machine packets take the loopback interface, but
-		// what is at the other one goes by its own interface as well.
+		// packets to the other one pass through its own interface as well.
 		if own, exact := interfaceOf(dst.Unmap()); exact {
 			n = min(n, own.MTU)
 		}

@@ -16,7 +16,7 @@ import (
 // takes it or not; a message that no port would take is left out.
 //
 // The headers are those that Linux gives what we send; of what was received, the
-// TTL and, unless the datagram tells it, the IPv4 identification are made up
+// TTL and, unless the datagram has it, the IPv4 identification are made up
 // (64; 0, or k in the k-th packet of a merged datagram), and so are the MAC
 // addresses (02:00 and the last four bytes of the IP address). UDP checksums are
 // right.

@@ -37,7 +37,7 @@ const (
 	AETHNAK      AETHKind = 3
 )
 
-// Kind tells what the syndrome is. A set top bit is reserved.
+// Kind says what the syndrome is. A set top bit is reserved.
 func (s Syndrome) Kind() AETHKind {
 	if s&0x80 != 0 {
 		return AETHReserved

@@ -23,7 +23,7 @@ const (
 // A MAD is a management datagram.
 type MAD [MADSize]byte
 
-// AttributeID tells the messages of communication management apart (IBTA table
+// AttributeID distinguishes the messages of communication management (IBTA table
 // 332).
 type AttributeID uint16
 

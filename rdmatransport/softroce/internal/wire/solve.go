@@ -81,7 +81,7 @@ func multiply(a, b uint32) uint32 {
 
 func timesX(a uint32) uint32 { return a>>1 ^ generator&-(a&1) }
 
-// divideByX reverses timesX: the generator's bit 31 tells which way was taken.
+// divideByX reverses timesX: the generator's bit 31 shows which way was taken.
 func divideByX(a uint32) uint32 {
 	carry := a >> 31
 	return (a^generator&-carry)<<1 | carry
