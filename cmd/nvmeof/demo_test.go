@@ -29,7 +29,7 @@ func wantDemo(t *testing.T, args ...string) outcome {
 	if len(rows) != 12 {
 		t.Errorf("the table has %d rows, want 12:\n%s", len(rows), o.out)
 	}
-	if n := regexp.MustCompile(`\((at most 2\.5|at least 0\.6): (holds|does not hold|cannot be told: [^)]*)\)`).FindAllString(o.out, -1); len(n) != 2 {
+	if n := regexp.MustCompile(`\((at most 2\.5|at least 0\.6): (holds|does not hold|unknown: [^)]*)\)`).FindAllString(o.out, -1); len(n) != 2 {
 		t.Errorf("ratios are missing:\n%s", o.out)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
