@@ -15,9 +15,6 @@ import (
 	"testing"
 )
 
-// A span is rows of the catalogue of bad input, both ends included.
-type span struct{ first, last int }
-
 // catalogue has all rows, one a line of its tables: "| 47 | what comes | answer | tests |".
 const catalogue = "README.md"
 
