@@ -106,6 +106,7 @@ type incast struct {
 	flows []*flow
 	of    map[*side]*flow
 	air   deliveries
+	spare [][]byte // packets that were delivered
 	seq   int
 }
 
@@ -192,12 +193,25 @@ func (s *incast) flush(x *side) {
 	}
 }
 
+// packet is an empty one, large enough for any.
+func (s *incast) packet() []byte {
+	if n := len(s.spare); n > 0 {
+		b := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return b[:0]
+	}
+	return make([]byte, 0, s.c.mtu+128)
+}
+
+// padding is that of a payload, and an ICRC that nobody looks at.
+var padding [3 + 4]byte
+
 func (s *incast) send(f *flow, from *side, o *Out) {
-	b := append(make([]byte, 0, o.size()+4), o.Header[:o.HLen]...)
+	b := append(s.packet(), o.Header[:o.HLen]...)
 	for _, piece := range o.Pieces[:o.NPieces] {
 		b = append(b, piece...)
 	}
-	b = append(b, make([]byte, int(o.Pad)+4)...)
+	b = append(b, padding[:o.Pad+4]...)
 	if wire.Opcode(b[0]) == wire.CNP {
 		f.cnpAt = append(f.cnpAt, s.now)
 		if s.c.foreign {
@@ -267,6 +281,7 @@ func (s *incast) deliver() {
 			d.to.Marked(s.now, &pkt)
 		}
 		d.to.Receive(s.now, &pkt)
+		s.spare = append(s.spare, d.b)
 		s.flush(d.to)
 	}
 }
