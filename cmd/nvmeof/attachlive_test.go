@@ -27,7 +27,7 @@ type published struct {
 	socket, export string
 }
 
-// sized reports whether a client that comes now is told of a size.
+// sized reports whether a client that connects now gets a size.
 func (p published) sized(t *testing.T, size int64) func() bool {
 	return func() bool {
 		n := dialNBD(t, p.socket, p.export)
@@ -59,7 +59,7 @@ func (p published) grow(t *testing.T) {
 	after.wantErrno(t, 12<<20, 0)
 	after.wantErrno(t, 16<<20, nbdENOSPC)
 	before.wantErrno(t, 4<<20, 0)
-	before.wantErrno(t, 12<<20, 0) // though it was told of 8 MiB
+	before.wantErrno(t, 12<<20, 0) // though it was given 8 MiB
 	before.wantErrno(t, 16<<20, nbdENOSPC)
 	l.more(t, 20)
 	l.end(t)
@@ -121,7 +121,7 @@ func TestAttachWaits(t *testing.T) {
 	all.out.await(t, "namespace 2, 8388608 bytes")
 	dialNBD(t, all.socket, "2").wantErrno(t, 4096, 0)
 	if told := all.out.String(); strings.Count(told, "namespace 1,") != 1 {
-		t.Errorf("the other one is told of again:\n%s", told)
+		t.Errorf("the other one is reported again:\n%s", told)
 	}
 	one.stop()
 	one.wantEnd(0)

@@ -226,7 +226,7 @@ func (s *testTarget) readWrite(t *testing.T) {
 	command(t, s.at("read", "-n", testNQN, "-z", "512", "--start-block", "99999999")...).want(t, exitFailed, "LBA Out of Range")
 }
 
-// TestRefusals: whoever is refused learns by whom, why, and what to do.
+// TestRefusals: a refusal says who refuses, why, and what to do.
 func TestRefusals(t *testing.T) {
 	const friend = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-host", friend)

@@ -55,7 +55,7 @@ var deployed = []documented{
 	{line: "sudo nvmeof list-subsys", wants: []string{" - NQN=nqn.2026-11.org.example:disk\n", "traddr=ADDR1,trsvcid=4420 live\n"}},
 }
 
-// asOneself is what install does for whoever is not root.
+// asOneself is what install does for a user who is not root.
 var asOneself = []string{"-o nvmeof -g nvmeof ", ""}
 
 // beginUnit starts a unit as systemd would, so far as its command lines say how: with the

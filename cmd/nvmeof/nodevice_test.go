@@ -40,7 +40,7 @@ func TestConfiguredWithoutDevice(t *testing.T) {
 }
 
 // TestNotRight: a namespace that is not right waits, with its reason, and the rest is
-// served. check tells of it before.
+// served. check reports it before.
 func TestNotRight(t *testing.T) {
 	text := strings.Replace(testConfig, "path: DIR/disk.img, size: 8MiB", "path: DIR/disk.img", 1)
 	c := configure(t, text)

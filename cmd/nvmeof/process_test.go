@@ -91,7 +91,7 @@ func program(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
 // unprivileged has the program begin anew without CAP_NET_ADMIN, as an ordinary user's.
 const unprivileged = "NVMEOF_TEST_UNPRIVILEGED"
 
-// dropPrivilege does so; whoever has no right to drop the capability does not have it.
+// dropPrivilege does so; a process without the right to drop the capability does not have it.
 func dropPrivilege() {
 	self, err := os.Executable()
 	if err == nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestSilentAddress: an address at which nobody answers is told of soon, and no obstacle
+// TestSilentAddress: an address at which nothing answers is reported soon, and no obstacle
 // where another one leads to the subsystem.
 func TestSilentAddress(t *testing.T) {
 	beside(t)

@@ -10,7 +10,7 @@ import (
 
 // TestAttachRefusedPath and TestAttachUnknownPath: an address whose target refuses this
 // host, or does not know the subsystem, is no obstacle to the other one, and is used once
-// it lets the host in.
+// it accepts the host.
 func TestAttachRefusedPath(t *testing.T) {
 	testRefusedPath(t, strings.Replace(testConfig, "allow-any-host: true", "hosts: []", 1))
 }

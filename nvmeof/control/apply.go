@@ -130,7 +130,7 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 	})
 }
 
-// asked tells of which namespaces that are added an administrator knows what is at their
+// asked says of which namespaces that are added an administrator knows what is at their
 // path: those that the document did not have, and all that are forced.
 func (m *Manager) asked(o Options) func(*config.Namespace) bool {
 	if o.Wait {

@@ -65,7 +65,7 @@ subsystems:
 		}
 	}
 	if len(got) != 11 {
-		t.Errorf("%d are told of:\n%s", len(got), strings.Join(got, "\n"))
+		t.Errorf("%d are reported:\n%s", len(got), strings.Join(got, "\n"))
 	}
 	after, _ := os.ReadDir(r.dir)
 	if len(after) != len(before) {

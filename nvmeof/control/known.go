@@ -75,7 +75,7 @@ func (k known) add(n *config.Namespace) (undo func() error, err error) {
 	return undo, replace(name, now)
 }
 
-// replace writes a record as a whole, so that whoever is killed meanwhile leaves the one
+// replace writes a record as a whole, so that a process that is killed meanwhile leaves the one
 // before it, or this one.
 func replace(name string, b []byte) error {
 	if err := os.WriteFile(name+".new", b, 0o600); err != nil {

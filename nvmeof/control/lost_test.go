@@ -166,7 +166,7 @@ func (r *rig) endure(all ...mishap) {
 }
 
 // TestRemovedWhileServed: a file that is not in its place any more is trouble, said in the
-// log and to whoever asks, until it is back.
+// log and in the status, until it is back.
 func TestRemovedWhileServed(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "disk")

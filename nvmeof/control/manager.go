@@ -37,13 +37,13 @@ type Config struct {
 	Addresses func() ([]netip.Addr, error)
 	// Serves reports whether such a listener serves an address now; default: all.
 	Serves func(netip.Addr, config.Transport) bool
-	// Listening is told of each address at which hosts can connect from now on, with the
+	// Listening is called with each address at which hosts can connect from now on, with the
 	// identifier of its listener in the document.
 	Listening func(listener int, at netip.AddrPort)
 	// Names are other names of files and devices, from which the UUIDs follow of namespaces that
 	// have none in the document: those by which they were exported before.
 	Names map[config.Path]string
-	// Closing is told of a device that is about to be closed, while it still works.
+	// Closing is called with a device that is about to be closed, while it still works.
 	Closing func(rdmatransport.Device)
 	// Settings has the settings with which the target was made (see TakeSettings), and
 	// with File all that the file said then. Required.

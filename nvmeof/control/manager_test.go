@@ -259,7 +259,7 @@ func rollback(t *testing.T, name string, pairs []string, kind config.Kind, spoil
 		}
 		r.wantState(base)
 		if _, err := os.Stat(r.dir + "/a2"); err == nil {
-			t.Error("a file was created in vain, and is there")
+			t.Error("a file was created for a change that failed, and is there")
 		}
 		if _, err := os.Stat(r.dir + "/a1"); err != nil {
 			t.Error(err)

@@ -37,7 +37,7 @@ type handle struct {
 	file uint64
 }
 
-// look is what a host does that is told of a change: it ends the handle of what is
+// look is what a host does when it is notified of a change: it ends the handle of what is
 // there no more, and opens what is there.
 func (w *writer) look() {
 	w.looking.Lock()

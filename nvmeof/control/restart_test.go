@@ -98,7 +98,7 @@ func manyNamespaces(each int) string {
 }
 
 // TestRestart: a host that connects all the time while a target with 3,000 namespaces ends
-// and starts is let in or has to come again, and what it finds is complete.
+// and starts is accepted or has to try again, and what it finds is complete.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	text := manyNamespaces(1000)
@@ -141,7 +141,7 @@ func TestHostDuringChanges(t *testing.T) {
 			}
 			opened++
 			if c, err := h.connect(300 * time.Millisecond); err == nil {
-				t.Error("the host is let in before its namespaces are there")
+				t.Error("the host is accepted before its namespaces are there")
 				_ = c.Disconnect(t.Context())
 			}
 		})

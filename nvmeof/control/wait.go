@@ -64,7 +64,7 @@ func (m *Manager) tryAgain(ctx context.Context, at namespaceKey) bool {
 	s, err := m.subsystem(at.nqn)
 	if err == nil {
 		err = m.addNamespace(s, at.nqn, w.namespace)
-		// A store that was opened in vain is not kept: its file may be another the next time.
+		// A store that was opened and is not used is not kept: its file may be another the next time.
 		if err := m.stores.settle(); err != nil {
 			m.log.Warn("closing what is not used after all", zap.String("export", exportName(w.namespace)), zap.Error(err))
 		}

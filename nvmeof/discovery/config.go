@@ -12,7 +12,7 @@ import (
 
 // Config says how to discover. A zero field takes the default.
 type Config struct {
-	// Persistent keeps connections until the end, to be told of changes. Without it
+	// Persistent keeps connections until the end, to get notice of changes. Without it
 	// each log is read once.
 	Persistent bool
 

@@ -2,7 +2,7 @@
 // their referrals lead, and tells what records there are and when they change.
 //
 // [Run] does so once, or, with [Config].Persistent, until it is stopped: then each
-// controller stays connected and tells of changes itself (a notice of the type
+// controller stays connected and reports changes itself (a notice of the type
 // Discovery Log Page Change, NVMe base 2.0, 5.2.1). One that cannot is asked again from
 // time to time. A controller that is not reached is tried again after a pause that
 // grows; its records stay, since a subsystem is not gone because nobody was there to
@@ -10,7 +10,7 @@
 //
 // What to do when is decided by an engine without clock, lock or goroutine; Run
 // carries its orders out and feeds results back. Both are of one goroutine, and so is
-// the caller's function that is told of events.
+// the caller's function that gets events.
 //
 // Referrals are followed to a bounded depth and number of controllers. One that leads
 // back to where somebody has been is not followed twice, nor one whose target returns
@@ -27,6 +27,6 @@
 // # Limits
 //
 // Referrals to other transports than RDMA, and to names that would have to be looked
-// up, are told of and not followed. Hosts do not register themselves, and nothing is
+// up, are reported and not followed. Hosts do not register themselves, and nothing is
 // found by mDNS.
 package discovery

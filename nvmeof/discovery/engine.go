@@ -46,7 +46,7 @@ type node struct {
 
 	state state
 	live  bool      // connected, perhaps busy
-	again bool      // a change was told of while the log was being read
+	again bool      // a change was reported while the log was being read
 	when  time.Time // stateWaiting: of the next attempt; stateLive: to read again, zero if never
 	pause time.Duration
 	tried int
@@ -62,7 +62,7 @@ type engine struct {
 	last   nodeID
 
 	records map[key]*known
-	skipped map[key]bool // told of since it appeared
+	skipped map[key]bool // reported since it appeared
 
 	orders []order
 	events []Event
@@ -133,7 +133,7 @@ func (e *engine) add(now time.Time, at Endpoint, depth int) *node {
 type reading struct {
 	log     Log
 	name    nvmeof.NQN // the subsystem's own; may be empty
-	notices bool       // the controller tells of changes
+	notices bool       // the controller reports changes
 }
 
 // logged: a log was read.

@@ -13,7 +13,7 @@ import (
 // goroutines at a time.
 type Dialer interface {
 	// Dial connects. With stay the connection is kept alive, and notify called, from
-	// any goroutine, when the controller tells of a change of its log.
+	// any goroutine, when the controller reports a change of its log.
 	Dial(ctx context.Context, at Endpoint, stay bool, notify func()) (Session, error)
 }
 
@@ -21,7 +21,7 @@ type Dialer interface {
 type Session interface {
 	Log(ctx context.Context) (Log, error)
 	Name() nvmeof.NQN      // the subsystem's own, or empty
-	Notices() bool         // it tells of changes
+	Notices() bool         // it reports changes
 	Done() <-chan struct{} // closed when it is lost
 	Err() error            // why
 	Close() error

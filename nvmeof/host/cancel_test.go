@@ -427,7 +427,7 @@ func TestNoAbortInShutdown(t *testing.T) {
 	})
 }
 
-// TestQueueTimeout: requests of a queue have their time, each for itself.
+// TestQueueTimeout: requests of a queue have their time, each its own.
 func TestQueueTimeout(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSlow(t, func(_ *liar, o *Options) { o.QueueSize = 3 })

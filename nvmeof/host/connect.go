@@ -156,7 +156,7 @@ func (c *Controller) startKeepAlive(context.Context) error {
 	return c.keep.every(c.queues.Admin(), kato/2)
 }
 
-// startEvents asks for the events that somebody is told of.
+// startEvents asks for the events that the caller wants.
 func (c *Controller) startEvents(ctx context.Context) error {
 	o := &c.options
 	if o.Event == nil && o.Events == nil {

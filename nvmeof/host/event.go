@@ -25,7 +25,7 @@ type events struct {
 const wantedEvents = capsule.EventNamespaceAttribute | capsule.EventANAChange | capsule.EventDiscoveryChange
 
 // eventMask is what to ask a controller for; 0 wants what a host can act on. Every I/O
-// controller tells of its health; OAES has the others.
+// controller reports its health; OAES has the others.
 func eventMask(id *capsule.IdentifyController, want uint32) uint32 {
 	can := id.OAES
 	if id.CNTRLTYPE != capsule.ControllerTypeDiscovery {

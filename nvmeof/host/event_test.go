@@ -32,7 +32,7 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestReservationEvents: who loses a reservation hears of it; what nobody takes waits,
+// TestReservationEvents: a host that loses a reservation is notified; what nobody takes waits,
 // and keeps nobody from disconnecting.
 func TestReservationEvents(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -39,7 +39,7 @@ func (fs Features) setValue(ctx context.Context, f capsule.FID, v uint32, id cap
 	return second(fs.Set(ctx, capsule.SetFeatures{FID: f, Value: v}, id, nil))
 }
 
-// FeatureCapabilities tells of a feature whether it can be saved or changed, and
+// FeatureCapabilities says of a feature whether it can be saved or changed, and
 // whether each namespace has its own.
 type FeatureCapabilities struct {
 	Saveable, NamespaceSpecific, Changeable bool
@@ -120,7 +120,7 @@ func (fs Features) SetWriteCache(ctx context.Context, on bool) error {
 	return fs.setValue(ctx, capsule.FeatureVolatileWriteCache, v, 0)
 }
 
-// HostBehavior is what the controller has been told of the host.
+// HostBehavior is what the host has set at the controller.
 func (fs Features) HostBehavior(ctx context.Context) (capsule.HostBehavior, error) {
 	b := make([]byte, capsule.HostBehaviorSize)
 	if _, err := fs.Get(ctx, capsule.GetFeatures{FID: capsule.FeatureHostBehavior}, 0, b); err != nil {

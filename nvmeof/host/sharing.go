@@ -10,7 +10,7 @@ import (
 // sharing is what the Queues on one loop know of each other. A loop that many are
 // on delivers to all of them in one turn, so that a caller who visits them one
 // after the other had better not drive it at each, nor send at each, while some
-// still have results that nobody has taken: whoever takes them drives it again.
+// still have results that nobody has taken: the caller that takes them drives it again.
 type sharing struct {
 	queues  atomic.Int32
 	untaken atomic.Int32 // results in their rings

@@ -69,7 +69,7 @@ func TestPatience(t *testing.T) {
 	for range 2 {
 		for poll, want := range []bool{true, true, false} {
 			if s.patient() != want {
-				t.Fatalf("poll %d is patient: %v; want two polls in vain of three queues, then a turn", poll, !want)
+				t.Fatalf("poll %d is patient: %v; want two polls without a result of three queues, then a turn", poll, !want)
 			}
 		}
 	}

@@ -210,7 +210,7 @@ func TestDelete(t *testing.T) {
 }
 
 // TestRefusedPath is a path that its target refuses at first, for a minute or for an hour:
-// the others work, and it is tried again until it is let in.
+// the others work, and it is tried again until it is accepted.
 func TestRefusedPath(t *testing.T) {
 	for _, after := range []time.Duration{4 * time.Second, time.Hour} {
 		inBubble(t, func(t *testing.T) {

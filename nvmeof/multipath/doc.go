@@ -90,7 +90,7 @@
 // is found to be lost: 15 s with the default KATO of 5 s. Only requests that were on
 // their way then wait; others, of the same blocks too, go over the remaining paths at
 // once. Nor does a write fail before that time, whatever FastIOFailTmo says: when a
-// caller hears of the end of a write, nothing of it can happen any more.
+// caller gets the end of a write, nothing of it can happen any more.
 //
 // It is much less where the target can still be asked. A controller that lost an I/O
 // queue alone, or whose path is taken away, is shut down by its admin queue, as every

@@ -80,7 +80,7 @@ func TestNamespaceComesLater(t *testing.T) {
 	})
 }
 
-// TestPartition: nobody hears of each other for half a minute.
+// TestPartition: no packet passes for half a minute.
 func TestPartition(t *testing.T) {
 	for paths := 1; paths <= 2; paths++ {
 		if testing.Short() && paths == 1 {

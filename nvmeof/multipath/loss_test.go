@@ -185,7 +185,7 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestCloseWhileWaiting: who waits for a path hears of the end.
+// TestCloseWhileWaiting: a request that waits for a path gets the end.
 func TestCloseWhileWaiting(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)

@@ -350,7 +350,7 @@ func (n *Namespace) do(ctx context.Context, c *call, safety Safety) error {
 		}
 		done := ctx.Done()
 		if c.fn == nil && t.lost != nil && now < t.due() {
-			done = nil // it may be executed yet: the caller hears of its end when it cannot
+			done = nil // it may be executed yet: the caller gets its end when it cannot
 		}
 		if n.await(done, &t, table, changed, now) {
 			return ctx.Err()

@@ -194,7 +194,7 @@ func (p *Path) readANASoon() {
 }
 
 // What a path waits between two looks at its namespaces and the ANA log: restShare times
-// as long as the last one took, within these bounds. A controller that tells of changes
+// as long as the last one took, within these bounds. A controller that reports changes
 // all the time costs no more.
 const (
 	shortestRest = 20 * time.Millisecond

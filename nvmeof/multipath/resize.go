@@ -196,7 +196,7 @@ func (s *Subsystem) lookAt(ctx context.Context, ses *session, n *Namespace, was 
 	return true, err
 }
 
-// announce tells of namespaces that are different, and has the paths look again that
+// announce reports namespaces that are different, and has the paths look again that
 // led to a namespace of another size.
 func (s *Subsystem) announce(others []*Namespace) {
 	for _, n := range others {

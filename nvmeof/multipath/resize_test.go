@@ -172,7 +172,7 @@ func TestRemoved(t *testing.T) {
 			t.Errorf("back: %v, %v", a, b)
 		}
 		if others.Load() == 0 {
-			t.Error("nobody was told of the list")
+			t.Error("no event announced the list")
 		}
 	})
 }

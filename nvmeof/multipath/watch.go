@@ -10,7 +10,7 @@ import (
 var _ backend.Watchable = (*Queue)(nil)
 
 // Descriptor implements [backend.Watchable]: one descriptor for all paths, also for
-// those to come, that tells of results, of paths that come or go, and when what waits
+// those to come, that signals results, paths that come or go, and when what waits
 // is to be looked at again. It is in place of notify. From the first call on a
 // goroutine that polls drives the loops of the paths' queues. -1 says that there is
 // none.

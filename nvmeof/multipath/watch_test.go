@@ -66,7 +66,7 @@ func loopbackRequests(n int) (rs []backend.Request) {
 	return rs
 }
 
-// TestWatchFailover: one descriptor tells of all paths, as they go and come back,
+// TestWatchFailover: one descriptor signals for all paths, as they go and come back,
 // and of the end of a wait.
 func TestWatchFailover(t *testing.T) {
 	l := newLabOn(t, 2, rdmatest.NewLoopback())

@@ -36,7 +36,7 @@ type unit struct {
 	above map[string]bool // packages of the folder that import it, directly or not
 }
 
-// listed is what go list tells of a package.
+// listed is what go list prints of a package.
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string

@@ -53,7 +53,7 @@ func TestAttachOurTarget(t *testing.T) {
 	l.onPeer(t, 4*time.Minute, "attach", e.with(env{"provider": "softroce", "windows": "auto", "freed": "target.img"}))
 }
 
-// TestAttachFaults: nobody hears of each other for 30 s, and our target is killed and
+// TestAttachFaults: no packet passes for 30 s, and our target is killed and
 // comes back, under a verified load through attach: no error, nothing lost.
 func TestAttachFaults(t *testing.T) {
 	l, s, e := clientLab(t)

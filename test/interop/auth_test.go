@@ -34,7 +34,7 @@ func (c *authCase) env(e env) env {
 	})
 }
 
-// option lets the host in.
+// option admits the host.
 func (c *authCase) option() string {
 	return fmt.Sprintf("--allow-host %s,dhchap-key-file=%[2]s/%[3]s.key,dhchap-ctrl-key-file=%[2]s/%[3]s.ctrl,dhchap-hash=%[4]v,dhchap-dhgroup=%[5]v",
 		c.hostNQN(), c.dir, c.name(), c.hash, c.group)
@@ -127,7 +127,7 @@ func TestAuthLinuxHost(t *testing.T) {
 	l.wantCleanLog(t, at, authTrouble)
 }
 
-// wrongKeys: whoever lacks a key is refused, and the target's log says why.
+// wrongKeys: a host without the key is refused, and the target's log says why.
 func (l *lab) wrongKeys(t *testing.T, s setting, c *authCase) {
 	wrong := newKey(t, auth.HashSHA256).Text()
 	for _, w := range []struct {

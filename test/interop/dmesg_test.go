@@ -45,7 +45,7 @@ func parseKernelLog(s string) []kernelLine {
 var (
 	ours = regexp.MustCompile(`(?i)\b(nvme|nvmet|rxe|rdma|infiniband|ib_)|nvme_|rxe_|rdma_`)
 
-	// A kernel bug is a complaint whoever printed it.
+	// A kernel bug is a complaint from any process.
 	kernelBug = regexp.MustCompile(`\b(BUG|WARNING|Oops|Call Trace|blocked for more than|soft lockup)\b`)
 
 	// What the host logs, at whatever level, when it gives up a controller.

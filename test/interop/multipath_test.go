@@ -26,7 +26,7 @@ func (l *lab) finishPaths(t *testing.T, at end) string {
 	return l.must(t, at, 2*time.Minute, "background", env{"action": "finish", "name": "paths", "limit": 90})
 }
 
-// wantPath waits until the program has told of a path's state.
+// wantPath waits until the program has printed a path's state.
 func (l *lab) wantPath(t *testing.T, at end, addr, state string) {
 	t.Helper()
 	l.must(t, at, time.Minute, "pathstate", env{"addr": addr, "state": state, "seconds": 40})

@@ -107,7 +107,7 @@ func layersOf(dir string) (layers []*layer, err error) {
 	}
 }
 
-// A listedPackage is what go list tells of a package.
+// A listedPackage is what go list prints of a package.
 type listedPackage struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string

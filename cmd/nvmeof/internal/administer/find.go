@@ -34,7 +34,7 @@ func (r *Remote) find() (string, error) {
 	return "", failure.Usagef("%d targets run here, and none at %s: say which is meant%s", len(served), r.socket, &b)
 }
 
-// others tells of targets that run beside the one that was found without --socket.
+// others names targets that run beside the one that was found without --socket.
 func (r *Remote) others(ctx context.Context, out io.Writer) {
 	if r.cmd.Flags().Changed("socket") {
 		return

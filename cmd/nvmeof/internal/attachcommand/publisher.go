@@ -32,7 +32,7 @@ type publisher struct {
 	warn        io.Writer
 	news        chan struct{}
 	namespaces  []connections.Namespace
-	printed     map[backend.Store]bool // those that a user was told of
+	printed     map[backend.Store]bool // those that were printed for the user
 
 	mu   sync.Mutex // guards what follows
 	late []latecomer
@@ -134,7 +134,7 @@ func (p *publisher) missing(there []connections.Namespace, err error) error {
 	return failure.Usagef("--namespace-id %d: there is no such namespace; there is: %s", p.wanted, failure.List(nvmeverb.Texts(ids)))
 }
 
-// states tells of controllers that are lost or are back. That none is left is the
+// states reports controllers that are lost or are back. That none is left is the
 // error.
 func (p *publisher) states() error {
 	if p.told == nil {
@@ -221,7 +221,7 @@ const leaveTime = 5 * time.Second
 func (p *publisher) flush() error {
 	live := func(c connections.Controller) bool { return c.Status().State == connections.Live }
 	if !slices.ContainsFunc(p.controllers, live) {
-		return nil // it is told of elsewhere
+		return nil // it is reported elsewhere
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()

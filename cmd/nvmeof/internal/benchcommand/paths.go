@@ -51,7 +51,7 @@ func OverController(c *host.Controller) Link { return controllerLink{c} }
 // OverPaths is a link through the paths of a subsystem.
 func OverPaths(s *multipath.Subsystem) Link { return pathsLink{s} }
 
-// A Diary notes what happens to paths, and tells of it at once.
+// A Diary notes what happens to paths, and prints it at once.
 type Diary struct {
 	out io.Writer
 

@@ -109,7 +109,7 @@ func (a *autoconnect) run(cmd *cobra.Command) (err error) {
 	return a.stay()
 }
 
-// note tells of something that went wrong, which does not end the others.
+// note reports something that went wrong, which does not end the others.
 func (a *autoconnect) note(err error) {
 	if err != nil {
 		a.failed = append(a.failed, err)

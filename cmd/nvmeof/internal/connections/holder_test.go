@@ -211,7 +211,7 @@ func (r *rig) shape(want string) {
 	}
 }
 
-// TestLostAndBack: a controller that was lost and is back before anybody looked is told of.
+// TestLostAndBack: a controller that was lost and is back before anybody looked is reported.
 func TestLostAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -436,7 +436,7 @@ func post(t *testing.T, socket, path, body string) int {
 	}}}
 	r, err := client.Post("http://host"+path, "application/json", bytes.NewReader([]byte(body)))
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
-		return http.StatusBadRequest // it hung up before all was written, and its answer is lost
+		return http.StatusBadRequest // it ended the connection before all was written, and its answer is lost
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func (s *Sources) AddFlags(cmd *cobra.Command) {
 }
 
 // Entries are what to begin with. What files say that is not for this host, or is
-// wrong, is told of; what is wrong is the error, beside what is right.
+// wrong, is reported; what is wrong is the error, beside what is right.
 func (s *Sources) Entries(cmd *cobra.Command, h *fabricoptions.Held) ([]hostconfig.Entry, error) {
 	if s.nbft {
 		return nil, failure.Usagef("--nbft: the firmware's tables are not read; give the controller as --traddr")

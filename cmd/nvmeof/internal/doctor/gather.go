@@ -121,7 +121,7 @@ func (g *gatherer) refused(path string, err error) {
 	}
 }
 
-// build tells of the program and its libraries.
+// build reports on the program and its libraries.
 func (g *gatherer) build() {
 	b := &g.facts.Build
 	b.Verbs, b.Libraries = g.Verbs, LibrariesMissing

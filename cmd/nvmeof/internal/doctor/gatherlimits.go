@@ -70,7 +70,7 @@ func (g *gatherer) memlock() (soft, hard int64) {
 // folder below kernel/ that tells a distribution's package.
 var modules = []string{"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "rdma_rxe", "siw", "nvme_rdma", "nvmet_rdma"}
 
-// kernel tells of modules, device nodes and io_uring.
+// kernel reports on modules, device nodes and io_uring.
 func (g *gatherer) kernel() {
 	g.facts.release = g.text("proc/sys/kernel/osrelease")
 	g.facts.Modules = g.modules()

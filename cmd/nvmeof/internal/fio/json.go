@@ -36,7 +36,7 @@ func (o *Output) JSON(w io.Writer, plus bool) error {
 	return e.Encode(doc)
 }
 
-// A detail is how much is told of distributions.
+// A detail is how much is printed of distributions.
 type detail struct {
 	*Percentiles
 	plus bool // json+: the bins too

@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 )
 
-// extent is what fio tells of a figure over time.
+// extent is what fio prints of a figure over time.
 type extent struct {
 	min, max, mean, dev float64
 	n                   int

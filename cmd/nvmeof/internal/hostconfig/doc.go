@@ -12,7 +12,7 @@
 // else; [Load] reads those of a folder.
 //
 // An entry of another transport than RDMA is no mistake, since a file may be shared
-// with the kernel's host: it is told of as [Skipped]. What cannot be right is a
+// with the kernel's host: it is reported as [Skipped]. What cannot be right is a
 // [config.Problem] with file, line and what to write instead, and takes only the
 // entry it stands in away, but for mistakes about who the host is: those take the
 // file away, since its other entries would connect as somebody else.

@@ -77,7 +77,7 @@ func keptIdentity(dir string) (nvmeof.HostIdentity, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return h, nil
 	}
-	// The name decides, and the identifier follows from it: whoever comes second
+	// The name decides, and the identifier follows from it: the second process
 	// takes what the first one wrote.
 	if err := writeNew(filepath.Join(dir, "hostnqn"), string(h.NQN)+"\n"); errors.Is(err, fs.ErrExist) {
 		if other, ok, _ := ReadIdentity(dir); ok {

@@ -1,5 +1,5 @@
 // Package perftest holds what the programs of linux-rdma/perftest (ib_send_bw,
-// ib_write_lat and so on) say to each other and to whoever runs them: the messages by
+// ib_write_lat and so on) say to each other and to their user: the messages by
 // which the two ends of a test agree, and the reports, as text and as JSON.
 //
 // The messages are those of versions 5.70 to 6.27 with the option -R, with which both

@@ -12,7 +12,7 @@ import (
 // PollingHelp says what --polling takes.
 const PollingHelp = "what a thread without work does: adaptive (poll for 50 us to 0.8 ms, then sleep), always (poll), never (sleep at once), or auto (never on a machine with a single processor, else adaptive)"
 
-// ParsePolling reads --polling. With a single processor whoever polls keeps it from
+// ParsePolling reads --polling. With a single processor a thread that polls keeps it from
 // those whom he waits for: the kernel's network, rdma_rxe, the disk.
 func ParsePolling(s string) (nvmeof.Polling, error) {
 	switch s {
@@ -44,7 +44,7 @@ func singleProcessor() bool {
 
 // Need lets shards, each of which may keep a processor busy unless it never
 // polls, leave the Go runtime one for the rest of the program. With a single processor
-// they share it with whoever makes their work.
+// they share it with those that make their work.
 func Need(shards int, polling nvmeof.Polling) {
 	if polling != nvmeof.PollNever {
 		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), runtime.NumCPU()+shards))

@@ -23,7 +23,7 @@ type Options struct {
 	AckTimeout    time.Duration
 	ReceiveBuffer int
 	Congestion    config.Congestion
-	Measures      bool // tells of what makes its device slow, which others do only where it is not what was asked for
+	Measures      bool // reports what makes its device slow, which others do only where it is not what was asked for
 }
 
 // What --windows takes.

@@ -33,7 +33,7 @@ type Config struct {
 	ReceiveBuffer int               // softroce: bytes of each receive socket's buffer
 	Congestion    config.Congestion // softroce
 	LooseWindows  bool              // verbs: also windows that are not sound
-	Warn          func(string)      // is told of what makes the device slow
+	Warn          func(string)      // gets what makes the device slow
 }
 
 // AckTimeoutHelp says what --ack-timeout is.

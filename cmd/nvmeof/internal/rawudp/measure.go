@@ -20,7 +20,7 @@ const (
 	WritePacket    = 4096 + PacketOverhead
 )
 
-// Median is what is told of several rounds: it sorts them.
+// Median is what is reported of several rounds: it sorts them.
 func Median(v []float64) float64 {
 	slices.Sort(v)
 	return v[len(v)/2]

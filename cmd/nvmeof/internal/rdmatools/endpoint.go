@@ -33,7 +33,7 @@ const (
 	unlimited = -1
 )
 
-// An endpoint is a device whose only completion queue is driven by whoever waits for
+// An endpoint is a device whose only completion queue is driven by the caller that waits for
 // something. All of its methods are for that one goroutine.
 type endpoint struct {
 	dev  rdmatransport.Device
@@ -229,7 +229,7 @@ type call struct {
 // connection, as perftest's does.
 const betweenTries = 100 * time.Millisecond
 
-// silence is after what time without an answer a client's user is told of that.
+// silence is after what time without an answer a client's user gets a line about that.
 const silence = 3 * time.Second
 
 func (e *endpoint) dial(to call, depth depths) (*conn, error) {

@@ -104,7 +104,7 @@ func (r *run) sendAndReceive() (posted []int64, err error) {
 	return posted, nil
 }
 
-// lookAgain is how long who waits to be written to may sleep: no event tells of it.
+// lookAgain is how long who waits to be written to may sleep: no event signals it.
 const lookAgain = 50 * time.Microsecond
 
 // writeBackAndForth writes when the other end has written, whose last byte counts the

@@ -130,7 +130,7 @@ func (d *Daemon) announce(_ int, at netip.AddrPort) {
 	fmt.Fprintf(d.Out, "on a Linux host: %s\n", nvmecli.ConnectLine(at, string(s.NQN)))
 }
 
-// maxAnnounced is how many subsystems are told of.
+// maxAnnounced is how many subsystems are printed.
 const maxAnnounced = 10
 
 // announceAll tells how Linux hosts get to what a file describes.

@@ -97,5 +97,5 @@ func deviceMayCome(err error) bool {
 	return errors.Is(err, rdmatransport.ErrDeviceLost) || errors.As(err, new(*verbs.NoDeviceError))
 }
 
-// closing is told of a device that is about to be closed.
+// closing is called with a device that is about to be closed.
 func (o *opener) closing(dev rdmatransport.Device) { provider.LogCounters(dev, o.log) }

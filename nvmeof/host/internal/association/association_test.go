@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
 
-// TestEnd: the first reason of an association's end stays, whoever is first, and only the
+// TestEnd: the first reason of an association's end stays, whichever is first, and only the
 // first Close has to disconnect the queues.
 func TestEnd(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")

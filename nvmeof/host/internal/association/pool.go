@@ -36,7 +36,7 @@ func (p *Pool) Attach() { p.shard.Attach(&p.slot, p) }
 // Close frees the memory; called from outside the loop when nothing uses it.
 func (p *Pool) Close() error {
 	err := p.shard.Call(func() {
-		for p.Arena.Serve() { // whoever still waits learns that its queue is gone
+		for p.Arena.Serve() { // those that still wait learn that their queue is gone
 		}
 		p.slot.Detach()
 	})

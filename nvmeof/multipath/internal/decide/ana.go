@@ -17,7 +17,7 @@ type ANALog struct {
 
 // State is that of a namespace, whose group is told by the log or, where that does
 // not have it, by its Identify data. It is Change where the log lacks the group too:
-// whoever knows a namespace before the log does has to wait.
+// a namespace that is known before the log has it has to wait.
 func (l *ANALog) State(id capsule.NSID, group capsule.ANAGroup) capsule.ANAState {
 	if g, ok := l.Members[id]; ok {
 		group = g
