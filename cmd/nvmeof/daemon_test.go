@@ -144,7 +144,7 @@ func TestDeviceComesAndGoes(t *testing.T) {
 
 	c.set(false)
 	close(d.lost)
-	errOut.await(t, "not listening any more")
+	errOut.await(t, "listener ended")
 	c.set(true)
 	c.next()
 	read := append([]string{"read"}, at...)

@@ -306,7 +306,7 @@ func (r *reviewer) referral(x *Referral, path string) {
 	}
 	for _, l := range r.doc.Listeners {
 		if l.Address == x.Address && x.Transport != "tcp" {
-			r.fail(path+".address", "take it out", "this target itself listens there: hosts would go round in a circle")
+			r.fail(path+".address", "take it out", "this target itself listens there: a referral names another discovery service")
 		}
 	}
 }

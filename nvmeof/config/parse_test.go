@@ -104,7 +104,7 @@ func TestProblems(t *testing.T) {
 			"f:8:5: subsystems[0].namespaces[1]: /a is exported by subsystems[0].namespaces[0] already; if the hosts coordinate their writes, set shared: true in both"}},
 		{"same file otherwise", namespace("    file: {path: /a}\n    shared: true\n  - nsid: 2\n    file: {path: /a, thin: true}\n    shared: true\n"), []string{
 			"/a is opened once, and subsystems[0].namespaces[0] has other options for it; write the same for both"}},
-		{"referral to itself", listener + "referrals: [{address: 192.0.2.1}]\n", []string{"f:3:23: referrals[0].address: this target itself listens there: hosts would go round in a circle; take it out"}},
+		{"referral to itself", listener + "referrals: [{address: 192.0.2.1}]\n", []string{"f:3:23: referrals[0].address: this target itself listens there: a referral names another discovery service; take it out"}},
 		{"referral twice", listener + "referrals: [{address: 192.0.2.3}, {address: 192.0.2.3, transport: rdma}]\n", []string{"referral 192.0.2.3:4420 is that of referrals[0].address; keep one"}},
 
 		{"JSON end", "{\"version\": 1,\n", []string{"f:2:1: not JSON: "}},

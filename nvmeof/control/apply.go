@@ -153,7 +153,7 @@ func has(doc *config.Document, n *config.Namespace) bool {
 	return false
 }
 
-// markLosses finds the removals that close a file which is not in its place any more, so
+// markLosses finds the removals that close a file which is no longer at its path, so
 // that its data is not found again. Called with mu held.
 func (m *Manager) markLosses(changes []config.Change) {
 	stays := map[storeKey]int{} // namespaces that have a store afterwards, as it is

@@ -165,7 +165,7 @@ func (r *rig) endure(all ...mishap) {
 	}
 }
 
-// TestRemovedWhileServed: a file that is not in its place any more is trouble, said in the
+// TestRemovedWhileServed: a file that is no longer at its path is trouble, said in the
 // log and in the status, until it is back.
 func TestRemovedWhileServed(t *testing.T) {
 	dir := t.TempDir()
@@ -176,7 +176,7 @@ func TestRemovedWhileServed(t *testing.T) {
 			mishap{func() error { return os.Rename(path+"2", path) }, ""},
 			mishap{func() error { return os.Remove(path) }, "was removed while it is served"},
 		)
-		if n := r.logs.FilterMessageSnippet("is not in its place any more").Len(); n != 2 {
+		if n := r.logs.FilterMessageSnippet("is no longer at its path").Len(); n != 2 {
 			t.Errorf("%d lines in the log, want 2", n)
 		}
 	})
@@ -197,11 +197,11 @@ func TestCutOffWhileServed(t *testing.T) {
 			mishap{size(256 << 10), "it had 1048576 bytes, and has 262144"},
 			mishap{size(512 << 10), cut},
 			mishap{size(1 << 20), ""},
-			mishap{size(0), "less than one block is left of it"},
+			mishap{size(0), "less than one block is left"},
 			mishap{size(512 << 10), cut},
 			mishap{func() error { return r.ClearFault("a", 1) }, ""},
 		)
-		if n := r.logs.FilterMessageSnippet("a namespace is cut off while it is served").Len(); n != 3 {
+		if n := r.logs.FilterMessageSnippet("namespace became shorter while it is served").Len(); n != 3 {
 			t.Errorf("%d lines in the log, want 3", n)
 		}
 		if err := r.ClearFault("a", 1); err == nil {

@@ -74,7 +74,7 @@ func TestNotRight(t *testing.T) {
 				r.t.Fatal(err)
 			}
 			r.taken = unlock
-		}, func(r *rig) { r.letGo() }, "another target has them"},
+		}, func(r *rig) { r.letGo() }, "another target uses them"},
 		"grown": {"file: {path: DIR/x, size: 512KiB}", func(r *rig) { r.write("x", block) }, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func subsystemRoutes() []route {
 				}
 				return done{}, c.manager.Pause(config.NQN(c.path("nqn")), nsid, p.limit())
 			}},
-		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/resume", "resumeNamespace", "Let held commands go on", nil, nil, done{}, false,
+		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/resume", "resumeNamespace", "End a pause: commands are executed again", nil, nil, done{}, false,
 			func(c *call) (any, error) {
 				nsid, err := c.number("nsid")
 				if err != nil {

@@ -7,12 +7,12 @@ import (
 // notAborted is bit 0 of Abort's result.
 const notAborted = 1
 
-// maxAborts is how many Abort commands a controller carries out at a time; ACL is
-// one less.
+// maxAborts is how many Abort commands a controller executes at a time; ACL is one less.
 const maxAborts = 4
 
-// abort ends a command early, and is answered after it (NVMe base 2.0, 5.1). On
-// the admin queue only Asynchronous Event Requests take long enough.
+// abort executes Abort, which completes after the command that it names (NVMe base 2.0,
+// 5.1). On the admin queue only Asynchronous Event Requests take long enough to be
+// aborted.
 func abort(c *Controller, r *request) capsule.Status {
 	f := r.cmd.Abort()
 	r.result = notAborted

@@ -31,21 +31,21 @@ type Listener struct {
 	device   *Device
 	listener rdmatransport.Listener
 	port     port
-	removed  atomic.Bool   // nothing is accepted any more
-	ended    chan struct{} // the accept loop is over
-	err      error         // why; set before ended is closed
+	removed  atomic.Bool   // no more connections are accepted
+	ended    chan struct{} // closed when the accept loop has returned
+	err      error         // why the loop returned; set before ended is closed
 
-	mu  sync.Mutex // one change of the states at a time
+	mu  sync.Mutex // serialises changes of the states
 	ana atomic.Pointer[ana.Table]
 }
 
 // A ListenerConfig describes a listener. A zero field takes the default.
 type ListenerConfig struct {
 	Addr netip.AddrPort // required: an address of the device; port 0 picks a free one
-	// ID is by what subsystems choose where they are exposed; default: the lowest that
-	// no listener of the target has.
+	// ID is the identifier by which SetPorts selects the listener; default: the lowest
+	// that no listener of the target has.
 	ID PortID
-	// ANA has the states of groups with which the listener begins; default: optimized.
+	// ANA has the initial states of groups; default: optimized.
 	ANA map[capsule.ANAGroup]capsule.ANAState
 }
 
@@ -55,16 +55,16 @@ func newListener(d *Device, rl rdmatransport.Listener, p port, paths *ana.Table)
 	return l
 }
 
-// Addr is the address, with the port that was picked where 0 was asked for.
+// Addr is the address; if port 0 was configured, with the port that was chosen.
 func (l *Listener) Addr() netip.AddrPort { return l.port.addr }
 
-// Done is closed when the listener accepts no more: it was removed, the target was
-// closed, or its device is lost, after which there is nothing to do but to remove and
-// close that, and to add another.
+// Done is closed when the listener accepts no more connections: it was removed, the
+// target was closed, or its device is lost. A lost device has to be removed and closed,
+// and another added in its place.
 func (l *Listener) Done() <-chan struct{} { return l.ended }
 
-// Err waits for Done and says why: [rdmatransport.ErrClosed], or an error that is
-// [rdmatransport.ErrDeviceLost].
+// Err waits for Done and returns the reason: [rdmatransport.ErrClosed], or an error that
+// is [rdmatransport.ErrDeviceLost].
 func (l *Listener) Err() error {
 	<-l.ended
 	return l.err
@@ -79,8 +79,8 @@ func (t *Target) Listen(addr netip.AddrPort) (*Listener, error) {
 	return t.first.Listen(ListenerConfig{Addr: addr})
 }
 
-// Listen accepts connections at an address of the device. Hosts see the states of
-// ListenerConfig.ANA from the first command on.
+// Listen accepts connections at an address of the device. Hosts find the states of
+// ListenerConfig.ANA from their first command on.
 func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
 	t := d.target
 	paths, err := ana.NewTable(c.ANA)
@@ -123,7 +123,7 @@ func (l *Listener) accept() {
 			return
 		case errors.Is(err, rdmatransport.ErrDeviceLost):
 			l.err = err
-			l.target.log.Warn("not listening any more", zap.Stringer("address", l.Addr()), zap.Error(err))
+			l.target.log.Warn("listener ended", zap.Stringer("address", l.Addr()), zap.Error(err))
 			return
 		case err != nil:
 			l.target.log.Trouble("accepting a connection failed", zap.Error(err))
@@ -146,7 +146,7 @@ func (t *Target) pause(d time.Duration) bool {
 	}
 }
 
-// serve judges one request and gives it to the device's least loaded shard.
+// serve checks one connection request and gives it to the device's least loaded shard.
 func (l *Listener) serve(req rdmatransport.ConnRequest) {
 	t := l.target
 	d, status := fabric.CheckRequest(req, t.cfg.limits())
@@ -219,8 +219,8 @@ func (q *queue) accept(fq *fabric.TargetQueue, req rdmatransport.ConnRequest) {
 	q.start(fq.Commands())
 }
 
-// reject refuses a connection request: who, why and, where something helps, how
-// to let it in.
+// reject rejects a connection request and logs the host, the reason and, if there is one,
+// the remedy.
 func (t *Target) reject(req rdmatransport.ConnRequest, d capsule.RequestData, s capsule.RejectStatus, why string) {
 	fields := []zap.Field{
 		zap.Stringer("peer", req.RemoteAddr()), zap.Stringer("status", s),

@@ -9,17 +9,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// AllowHost lets the host with that NQN connect, with all rights; one that is
-// allowed already keeps what it has.
+// AllowHost allows the host with that NQN, with all rights. The rights of a host that is
+// allowed already do not change.
 func (s *Subsystem) AllowHost(nqn string) {
 	if s.hosts.Named(nqn) == nil {
 		s.changeHosts(nqn, func() { s.hosts.Set(HostConfig{NQN: nqn}.entry()) })
 	}
 }
 
-// SetHost lets a host connect with the rights given, or changes those that it
-// has: it is told of namespaces that change for it by an event, and commands
-// that begin from now on find the new rights.
+// SetHost allows a host with the rights given, or changes the rights of one that is
+// allowed. An event notifies the host of namespaces that change for it; commands that
+// begin after SetHost has returned find the new rights.
 func (s *Subsystem) SetHost(c HostConfig) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("%s: %w", s.nqn, err)
@@ -46,8 +46,8 @@ func (s *Subsystem) SetAccess(nqn string, id capsule.NSID, a Access) error {
 	return s.SetHost(c)
 }
 
-// RemoveHost takes the permission back and ends the host's connections to the
-// subsystem, unless every host is allowed.
+// RemoveHost withdraws the permission and ends the host's connections to the subsystem,
+// unless every host is allowed.
 func (s *Subsystem) RemoveHost(nqn string) {
 	removed := false
 	n := s.changeHosts(nqn, func() { removed = s.hosts.Remove(nqn) })
@@ -57,8 +57,8 @@ func (s *Subsystem) RemoveHost(nqn string) {
 	}
 }
 
-// AllowAnyHost lets every host connect, or only those allowed by name: the
-// others' connections end.
+// AllowAnyHost allows every host, or only those allowed by name, which ends the
+// connections of others.
 func (s *Subsystem) AllowAnyHost(on bool) {
 	n := s.changeHosts("", func() { s.hosts.AllowAny(on) })
 	if n > 0 {
@@ -80,13 +80,13 @@ func (s *Subsystem) Hosts() []HostConfig {
 // AnyHost reports whether every host is allowed.
 func (s *Subsystem) AnyHost() bool { return s.hosts.Any() }
 
-// allowRemedy is what lets a host in.
+// allowRemedy is the remedy for a host that is not allowed.
 func allowRemedy(host, subsystem string) string {
 	return "nvmeof host add " + host + " -n " + subsystem + "; of a target without --config: --allow-host " + host
 }
 
-// changeHosts makes a change that concerns one host, or all if nqn is empty, and
-// enforces it on controllers that exist. It returns how many had to go.
+// changeHosts makes a change that concerns one host, or all if nqn is empty, and enforces
+// it on existing controllers. It returns how many it ended.
 func (s *Subsystem) changeHosts(nqn string, change func()) (dismissed int) {
 	s.target.reshape([]*Subsystem{s}, change)
 	s.mu.Lock()
@@ -108,7 +108,7 @@ func (s *Subsystem) changeHosts(nqn string, change func()) (dismissed int) {
 	return dismissed
 }
 
-// settle judges the subsystem's controllers by what a change has come to.
+// settle checks the subsystem's controllers again when a change has ended.
 func (s *Subsystem) settle() {
 	if s.discovery {
 		return

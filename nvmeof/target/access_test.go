@@ -123,7 +123,7 @@ func TestRemoveHost(t *testing.T) {
 	if all := f.logs.FilterMessage("host removed").All(); len(all) != 1 || !strings.Contains(all[0].ContextMap()["remedy"].(string), testHostNQN) {
 		t.Errorf("lines %v", f.logs.All())
 	}
-	if n := f.logged("host gone"); n != 0 {
+	if n := f.logged("association ended"); n != 0 {
 		t.Errorf("%d more lines", n)
 	}
 	b.io.wantOK(readOf(1))

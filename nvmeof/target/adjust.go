@@ -11,9 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// SetReadOnly makes the namespace read-only for all hosts, or lets those write
-// again that have the right. Hosts are told by an event; writes that have begun
-// are carried out.
+// SetReadOnly makes the namespace read-only for all hosts, or writable again for those
+// with the right to write. An event notifies hosts; writes that have begun are executed.
 func (n *Namespace) SetReadOnly(on bool) {
 	if n.ns.SetReadOnly(on) {
 		n.subsystem.namespaceChanged(n.ns.ID)
@@ -23,9 +22,9 @@ func (n *Namespace) SetReadOnly(on bool) {
 // ReadOnly reports whether SetReadOnly, or NamespaceConfig, made it so.
 func (n *Namespace) ReadOnly() bool { return n.ns.ReadOnly() }
 
-// SetRefuseReservations says whether hosts' reservation commands are refused, and the
-// namespace identified as one without reservations. What is reserved through another
-// namespace of the same store, or was before, holds.
+// SetRefuseReservations sets whether hosts' reservation commands are refused, and the
+// namespace is identified as one without reservations. A reservation made before, or
+// through another namespace of the same store, stays in force.
 func (n *Namespace) SetRefuseReservations(on bool) {
 	if n.ns.SetReservable(!on) {
 		n.subsystem.namespaceChanged(n.ns.ID)
@@ -57,22 +56,22 @@ func (n *Namespace) SetGroup(g capsule.ANAGroup) error {
 	return nil
 }
 
-// The time for which commands may be held: a Linux host gives them up after 30 s.
+// The time for which commands may be held: a Linux host aborts them after 30 s.
 const (
 	defaultPause = 10 * time.Second
 	maxPause     = 25 * time.Second
 )
 
-// Pause holds new commands of the namespace, from all hosts of its subsystem, and
-// returns when those that had begun are done: the store is then quiet, unless
-// another namespace has it too. Resume lets the commands go on. So does the end of
-// limit, counted from the call, at most 25 s, 0 for 10 s: if what had begun is not
-// done by then Pause fails. A host that does not deliver the data of its command, for
-// whose end the others are held, loses the queue before that.
+// Pause holds new commands of the namespace, from all hosts of its subsystem, and returns
+// when those that had begun have completed: the store is then idle, unless another
+// namespace exports it too. Resume ends the pause. So does the end of limit, counted from
+// the call, at most 25 s, 0 for 10 s: if the commands that had begun have not completed
+// by then Pause fails. A host that does not send the data of such a command loses the
+// queue before that.
 func (n *Namespace) Pause(limit time.Duration) error {
 	limit = orDefault(limit, defaultPause)
 	if limit < 0 || limit > maxPause {
-		return fmt.Errorf("namespace %d of %s: pause of %v: at most %v, hosts give commands up later", n.ns.ID, n.subsystem.nqn, limit, maxPause)
+		return fmt.Errorf("namespace %d of %s: pause of %v: at most %v, since hosts abort commands that take longer", n.ns.ID, n.subsystem.nqn, limit, maxPause)
 	}
 	s := n.subsystem
 	s.change.Lock()
@@ -90,7 +89,7 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	patience := max(min(s.target.fetchPatience, limit/2), time.Millisecond)
 	if !s.target.urge(quiet, late.C, patience, func(q *queue) bool { return q.holdsUp(n.ns) }) {
 		n.ns.Unshut()
-		return fmt.Errorf("namespace %d of %s: commands have not finished within %v; it goes on", n.ns.ID, s.nqn, limit)
+		return fmt.Errorf("namespace %d of %s: commands have not finished within %v; the namespace is not paused", n.ns.ID, s.nqn, limit)
 	}
 	n.pauses++
 	this := n.pauses
@@ -120,7 +119,7 @@ func (n *Namespace) endPause(which uint64) {
 		return
 	}
 	n.stopPause()
-	n.subsystem.target.log.Warn("pause of a namespace ended by its limit, commands go on",
+	n.subsystem.target.log.Warn("pause of a namespace ended by its limit, commands are executed again",
 		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", s.nqn), zap.String("remedy", "Namespace.Resume in time"))
 	n.ns.Unshut()
 }
@@ -132,7 +131,7 @@ func (n *Namespace) Paused() bool {
 	return n.pause != nil
 }
 
-// stopPause stops the clock. Called with Subsystem.change held.
+// stopPause stops the timer of a pause. Called with Subsystem.change held.
 func (n *Namespace) stopPause() {
 	if n.pause != nil {
 		n.pause.Stop()
@@ -140,9 +139,8 @@ func (n *Namespace) stopPause() {
 	}
 }
 
-// Revalidate asks every store for its size now. Where it has changed, Identify
-// tells the new one, hosts hear of it by an event, and commands past the new end
-// fail.
+// Revalidate reads the size of every store. Where it has changed Identify reports the new
+// one, an event notifies hosts, and commands beyond the new end fail.
 func (t *Target) Revalidate() {
 	for _, v := range t.volumes.All() {
 		if v.Revalidate() {

@@ -52,7 +52,7 @@ func TestResize(t *testing.T) {
 	if a.identify(2).NSZE != 1024 {
 		t.Error("a namespace without blocks")
 	}
-	if f.logged("a namespace is cut off while it is served: what was behind its end is lost") != 1 || f.logged("size of a namespace is not known any more") != 1 {
+	if f.logged("namespace became shorter while it is served: the data beyond its end is lost") != 1 || f.logged("size of a namespace is no longer known") != 1 {
 		t.Error("that data is lost is not said once each")
 	}
 }
@@ -96,8 +96,8 @@ func TestRefresh(t *testing.T) {
 	s.err, s.next = backend.ErrFailed, 4<<20
 	f.target.Revalidate()
 	f.target.Revalidate()
-	if n := ns.ns.Volume.Blocks(); n != 4096 || f.logged("size of a namespace is not known any more") != 1 {
-		t.Errorf("%d blocks, %d lines", n, f.logged("size of a namespace is not known any more"))
+	if n := ns.ns.Volume.Blocks(); n != 4096 || f.logged("size of a namespace is no longer known") != 1 {
+		t.Errorf("%d blocks, %d lines", n, f.logged("size of a namespace is no longer known"))
 	}
 }
 
@@ -168,7 +168,7 @@ func TestPauseEnds(t *testing.T) {
 		if d := time.Since(began); d < 1900*time.Millisecond || d > 2100*time.Millisecond {
 			t.Errorf("held for %v", d)
 		}
-		if f.logged("pause of a namespace ended by its limit, commands go on") != 1 {
+		if f.logged("pause of a namespace ended by its limit, commands are executed again") != 1 {
 			t.Error("no line about it")
 		}
 		f.must(f.sub.Namespaces()[0].Pause(2 * time.Second))

@@ -4,7 +4,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// asyncEvent holds the request until there is something to tell.
+// asyncEvent holds the request until an event completes it.
 func asyncEvent(c *Controller, r *request) capsule.Status {
 	if !c.events.Hold(r.cmd.CID, r) {
 		return capsule.StatusAERLimitExceeded | capsule.StatusDNR

@@ -18,10 +18,10 @@ func (l *Listener) ANAState(g capsule.ANAGroup) capsule.ANAState {
 	return l.state(g)
 }
 
-// SetANAState changes that, for namespaces of all subsystems. Hosts are told by
-// an event. Commands that begin from now on meet the new state; in the states
-// inaccessible, persistent loss and change they fail with the status of that
-// name, without Do Not Retry, so that a host with another path uses it.
+// SetANAState changes that, for namespaces of all subsystems. An event notifies hosts.
+// Commands that begin after the call find the new state; in the states inaccessible,
+// persistent loss and change they fail with the status of that name, without Do Not
+// Retry, so that a host with another path uses that.
 func (l *Listener) SetANAState(g capsule.ANAGroup, state capsule.ANAState) error {
 	if err := ana.Check(g, state); err != nil {
 		return err
@@ -42,8 +42,8 @@ func (l *Listener) SetANAState(g capsule.ANAGroup, state capsule.ANAState) error
 	return nil
 }
 
-// anaChanged tells the controllers whose ANA log has changed: those of a
-// listener, or of all where it is nil, whose host sees namespaces of the group.
+// anaChanged notifies the controllers whose ANA log has changed: those of a listener, or
+// of all if it is nil, whose host sees namespaces of the group.
 func (s *Subsystem) anaChanged(l *Listener, g capsule.ANAGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *Subsystem) anaChanged(l *Listener, g capsule.ANAGroup) {
 	}
 }
 
-// regrouped notes that a namespace of a group came, went or changed hands.
+// regrouped counts that a namespace was added to, removed from or moved between groups.
 func (s *Subsystem) regrouped(g capsule.ANAGroup) {
 	s.counting.Lock()
 	defer s.counting.Unlock()

@@ -7,17 +7,18 @@ import (
 )
 
 // arrivalsPerSecond is how many discovery controllers one address may connect in a
-// second: nobody is refused there by name, and each costs a queue and a log line.
+// second: discovery is open to hosts of any name, and each connection costs a queue and a
+// log line.
 const arrivalsPerSecond = 100
 
-// arrivals count who came to the discovery service in this second.
+// arrivals counts connections to the discovery service in this second, by address.
 type arrivals struct {
 	mu     sync.Mutex
 	second int64
 	from   map[netip.Addr]int
 }
 
-// allow counts one more and reports whether it may come.
+// allow counts one more connection and reports whether it is within the limit.
 func (a *arrivals) allow(from netip.Addr, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

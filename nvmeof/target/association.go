@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// What I/O queues on other shards and the controller's own shard share.
+// State that I/O queues on other shards share with the controller's own shard.
 
 func (c *Controller) setReady(on bool) {
 	c.mu.Lock()
@@ -14,8 +14,8 @@ func (c *Controller) setReady(on bool) {
 	c.ready = on
 }
 
-// grantedQueues is how many I/O queues the host may connect: the target's limit
-// until it asks for a number.
+// grantedQueues is how many I/O queues the host may connect: the target's limit until the
+// host sets Number of Queues.
 func (c *Controller) grantedQueues() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,15 +41,15 @@ func (c *Controller) joinQueue(q *queue, id capsule.QID) refusal {
 	case c.dying:
 		return passing(badCNTLID, "its controller is being removed")
 	case !c.ready:
-		return malformed(badCNTLID, "its controller is not enabled") // by the host's own doing
+		return malformed(badCNTLID, "its controller is not enabled") // the host has not enabled it, or has reset it
 	case int(id) > c.granted:
 		return malformed(badQID, "queue identifier is above the number of queues granted")
 	case old != nil && c.keyed:
-		// Who connects has not proved yet that it is the host. The old queue ends with
-		// its own authentication's time, or with the keep alive.
+		// Who connects has not authenticated yet. The old queue ends by its own
+		// authentication's timeout, or by the keep alive timeout.
 		return passing(badQID, "queue identifier is in use")
 	case old != nil:
-		// The host gave the old queue up before we noticed that it is gone.
+		// The host has ended the old queue, which we have not noticed yet.
 		old.shard.Do(func() { old.disconnect("replaced by a new connection of the same queue") })
 		return passing(badQID, "queue identifier is in use")
 	}
@@ -73,9 +73,9 @@ func (c *Controller) dropQueues(why string) {
 	}
 }
 
-// partQueues gives a host that has disconnected its admin queue, as SPDK's do first, the
-// time to disconnect the others itself: its side of a connection that we end meanwhile
-// waits for answers that nobody gives any more.
+// partQueues lets a host that has disconnected its admin queue first, as SPDK's do,
+// disconnect the I/O queues too: if we ended them meanwhile it would wait for responses
+// that never come.
 func (c *Controller) partQueues() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,9 +95,9 @@ func (c *Controller) end(why string) {
 	c.admin.disconnect(why)
 }
 
-// leaveQueue takes a queue out that has ended, with nothing of it in flight any
-// more. The controller goes with its last one: until then its identifier is in
-// use, so that no write it left behind can follow those of a successor.
+// leaveQueue removes a queue that has ended and has nothing in flight any more. The
+// controller is removed with its last queue: its identifier stays in use until then, so
+// that no write of it can follow those of a successor.
 func (c *Controller) leaveQueue(q *queue) {
 	c.mu.Lock()
 	if q == c.admin {
@@ -141,8 +141,7 @@ func (c *Controller) hide() {
 	c.dismiss("subsystem is no longer exposed on the listener")
 }
 
-// dismiss ends the association by the administrator's will, of which there is a
-// line in the log already.
+// dismiss ends the association by an administrator's decision, which the log has already.
 func (c *Controller) dismiss(why string) {
 	c.do(func() {
 		c.dismissed = true

@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// authTimeout is how long an exchange may take from Connect, or from its first
-	// message on a queue in use: what Linux allows where there is no keep alive. A slow
-	// host that computes needs it; what is stalled holds one of the maxSilent places.
+	// authTimeout is how long an exchange may take, from Connect or, on a queue in use,
+	// from its first message. Linux allows as much where there is no keep alive. A slow
+	// host needs it to compute; an exchange that stalls counts against maxSilent.
 	authTimeout = 120 * time.Second
-	// farewellTime is how long a host that was refused, or refused us, has to end the
-	// connection by itself. Linux 6.12, if it finds the connection gone while it waits
-	// for an answer in this phase, waits on for the whole time of a command, 60 s.
+	// farewellTime is how long a host has to end the connection by itself after either
+	// side has failed the exchange. If the connection ends while Linux 6.12 waits for a
+	// response in this phase, Linux waits on for the whole timeout of a command, 60 s.
 	farewellTime = time.Second
 	// maxAuthData bounds TL and AL, well above the longest message.
 	maxAuthData = 64 << 10
 )
 
-// authentication is a queue's: the exchange in progress and what came of those
-// before. It belongs to the queue's shard.
+// An authentication is the state of a queue: the exchange in progress and the result of
+// earlier ones. It belongs to the queue's shard.
 type authentication struct {
-	locked   bool             // nothing but authentication is executed
-	exchange *auth.Controller // the authenticator's while busy; nil before the first
+	locked   bool             // only authentication commands are executed
+	exchange *auth.Controller // the authenticator's while it computes; nil before the first
 	busy     bool
 	ctrlKey  bool     // the exchange has a key to prove the controller with
-	last     *request // the last of an exchange that failed; the queue ends soon after it is done
+	last     *request // the last command of an exchange that failed, after which the queue ends
 	timer    shard.Timer
 }
 
@@ -42,7 +42,7 @@ type authCounts struct {
 	succeeded, failed, timedOut, refused atomic.Uint64
 }
 
-// AuthCounts is what became of authentications since the target's start.
+// AuthCounts counts authentications since the target's start.
 type AuthCounts struct {
 	Succeeded uint64 // queues authenticated, also again
 	Failed    uint64 // exchanges that either side refused
@@ -50,19 +50,19 @@ type AuthCounts struct {
 	Refused   uint64 // commands refused on queues that were not authenticated
 }
 
-// AuthCounts are the counters as they are now.
+// AuthCounts returns the counters.
 func (t *Target) AuthCounts() AuthCounts {
 	c := &t.authCounts
 	return AuthCounts{c.succeeded.Load(), c.failed.Load(), c.timedOut.Load(), c.refused.Load()}
 }
 
-// hostEntry is what the subsystem knows of the queue's host now.
+// hostEntry is the present configuration of the queue's host.
 func (q *queue) hostEntry() HostConfig {
 	return q.controller.subsystem.hostConfig(q.controller.hostNQN)
 }
 
-// lock is called at Connect: where the host has a key, it must prove itself on this
-// queue before anything else. It reports whether that is so.
+// lock is called at Connect: a host with a key has to authenticate on this queue before
+// any other command. It reports whether that is so.
 func (q *queue) lock() bool {
 	if q.hostEntry().DHCHAPKey.IsZero() {
 		return false
@@ -83,14 +83,14 @@ func beforeAuth(cmd *capsule.Command) bool {
 	return cmd.Opcode == capsule.OpcodeFabrics && (t == capsule.FabricsAuthSend || t == capsule.FabricsAuthReceive)
 }
 
-// refuseLocked answers a command that comes too early.
+// refuseLocked fails a command that is sent before authentication.
 func (q *queue) refuseLocked(r *request) {
 	q.target.authCounts.refused.Add(1)
 	r.finish(capsule.StatusAuthenticationRequired | capsule.StatusDNR)
 }
 
-// checkAuth judges the fields of Authentication Send and Receive before their data
-// is moved. Where the host has no key there is nothing to prove.
+// checkAuth checks the fields of Authentication Send and Receive before their data is
+// transferred. They fail for a host without a key.
 func checkAuth(q *queue, r *request) capsule.Status {
 	f := r.cmd.Auth()
 	switch {
@@ -105,8 +105,8 @@ func checkAuth(q *queue, r *request) capsule.Status {
 
 func authLength(_ *Controller, cmd *capsule.Command) uint64 { return uint64(cmd.Auth().Length) }
 
-// authSend takes a message of the host. It is answered when the message has been
-// worked on.
+// authSend receives a message of the host. The command completes when the message has
+// been processed.
 func authSend(_ *Controller, r *request) capsule.Status {
 	q := r.queue
 	a := &q.auth
@@ -125,12 +125,12 @@ func authSend(_ *Controller, r *request) capsule.Status {
 	}})
 	if !ok {
 		a.busy = false
-		return capsule.StatusCommandInterrupted // the host may try again
+		return capsule.StatusCommandInterrupted // the host may retry
 	}
 	return statusLater
 }
 
-// beginExchange starts anew with the keys as they are now.
+// beginExchange starts an exchange with the present keys.
 func (q *queue) beginExchange() capsule.Status {
 	h := q.hostEntry()
 	if h.DHCHAPKey.IsZero() {
@@ -143,7 +143,7 @@ func (q *queue) beginExchange() capsule.Status {
 		HostKey: h.DHCHAPKey, ControllerKey: h.DHCHAPCtrlKey, Hashes: h.DHCHAPHashes, Groups: h.DHCHAPGroups,
 		Sequence: q.target.nextSequence(), Random: rand.Reader,
 	})
-	if !a.locked { // a locked queue has been waiting since Connect
+	if !a.locked { // the timer of a locked queue runs since Connect
 		q.startAuthTimer()
 	}
 	return capsule.StatusSuccess
@@ -158,7 +158,7 @@ func (t *Target) nextSequence() auth.Sequence {
 	}
 }
 
-// authReceived goes on in the shard when a message has been worked on.
+// authReceived continues in the shard when a message has been processed.
 func (q *queue) authReceived(r *request) {
 	a := &q.auth
 	a.busy = false
@@ -169,14 +169,14 @@ func (q *queue) authReceived(r *request) {
 		case auth.StateFailed: // AUTH_Failure2
 			q.authFailed()
 			a.last = r
-		case auth.StateFailure: // the host is going to fetch the reason
+		case auth.StateFailure: // the host fetches the reason next
 			q.authFailed()
 		}
 	}
 	r.finish(capsule.StatusSuccess)
 }
 
-// authReceive gives the host the message that is due to it, followed by zeroes.
+// authReceive sends the host the message that is due, followed by zeroes.
 func authReceive(_ *Controller, r *request) capsule.Status {
 	q := r.queue
 	a := &q.auth
@@ -197,7 +197,7 @@ func authReceive(_ *Controller, r *request) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// authenticated is the good end of an exchange.
+// authenticated ends an exchange that succeeded.
 func (q *queue) authenticated() {
 	a, c := &q.auth, q.controller
 	q.shard.StopTimer(&a.timer)
@@ -224,7 +224,7 @@ func (q *queue) authenticated() {
 		zap.Stringer("dhgroup", group), zap.Bool("controller_too", a.exchange.Mutual()))
 }
 
-// authFailed notes the bad end of an exchange: who, what, why and what would help.
+// authFailed logs an exchange that failed: host, reason and remedy.
 func (q *queue) authFailed() {
 	a := &q.auth
 	a.locked = true
@@ -253,8 +253,8 @@ func (q *queue) authTimedOut() {
 	q.endUnproven("authentication not finished in time")
 }
 
-// endUnproven ends the association, or this queue alone if it never was part of
-// it: whoever opened it may be somebody else than the host.
+// endUnproven ends the association, or only this queue if it has not authenticated: its
+// other end may not be the host.
 func (q *queue) endUnproven(why string) {
 	switch c := q.controller; {
 	case q == c.admin:

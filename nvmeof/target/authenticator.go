@@ -6,20 +6,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
-// maxAuthJobs is how many messages may wait to be computed: two for each connection
-// that has yet to prove itself, the rest for those that do so again.
+// maxAuthJobs is how many messages may wait for the authenticator: two for each
+// connection that has not authenticated yet, the rest for those that authenticate again.
 const maxAuthJobs = 2 * maxSilent
 
-// An authJob is one message for an exchange. While it is here the exchange belongs
-// to the authenticator, else to the shard of its queue.
+// An authJob is one message of an exchange. Meanwhile the exchange belongs to the
+// authenticator, otherwise to the shard of its queue.
 type authJob struct {
 	exchange *auth.Controller
 	message  []byte
-	done     func() // hands the exchange back; must not block
+	done     func() // returns the exchange to its shard; must not block
 }
 
-// An authenticator computes in a goroutine of its own what would hold up a shard:
-// exponentiations of up to 8192 bits.
+// An authenticator computes in a goroutine of its own what would block a shard for too
+// long: exponentiations of up to 8192 bits.
 type authenticator struct {
 	jobs chan authJob
 	wait sync.WaitGroup

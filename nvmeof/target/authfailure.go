@@ -6,15 +6,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
-// An authFailure is an exchange that failed, to be explained to an operator.
+// An authFailure describes an exchange that failed, for the log.
 type authFailure struct {
 	err     error
 	host    string
 	ctrlKey bool // there was a key to prove the controller with
-	mutual  bool // the host asked for that
+	mutual  bool // the host requested mutual authentication
 }
 
-// by is who refused.
+// by is the side that failed the exchange.
 func (f authFailure) by() string {
 	var e *auth.Error
 	if errors.As(f.err, &e) && e.Peer {
@@ -27,7 +27,7 @@ func (f authFailure) by() string {
 func (f authFailure) remedy() string {
 	var e *auth.Error
 	if !errors.As(f.err, &e) {
-		return "see what the system's source of random numbers says"
+		return "the system's source of random numbers failed: see the kernel's log"
 	}
 	allow := "nvmeof target --allow-host " + f.host
 	switch {
@@ -35,7 +35,7 @@ func (f authFailure) remedy() string {
 		return "the host expects another key of this target: nvme connect --dhchap-ctrl-secret KEY, with the key of " +
 			allow + ",dhchap-ctrl-key-file=PATH"
 	case e.Peer:
-		return "see what the host logged"
+		return "see the host's log"
 	case e.Reason == auth.ReasonFailed && !f.ctrlKey && f.mutual:
 		return allow + ",dhchap-ctrl-key-file=PATH, or nvme connect without --dhchap-ctrl-secret"
 	case e.Reason == auth.ReasonFailed:
@@ -45,5 +45,5 @@ func (f authFailure) remedy() string {
 	case e.Reason == auth.ReasonGroup:
 		return allow + ",dhchap-dhgroup=NAME, with a group that the host offers"
 	}
-	return "the host does not follow the protocol: is it up to date?"
+	return "the host does not follow the protocol: update it"
 }

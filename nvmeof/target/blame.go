@@ -2,18 +2,18 @@ package target
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
-// blame notes the field for which the command is about to be refused, by the dword and
-// the bit where it begins, for the error log.
+// blame records the field for which the command is going to fail, by the dword and the
+// bit where it begins, for the error log.
 func (r *request) blame(dword, bit int) { r.fault = capsule.ParameterAt(dword, bit) }
 
-// invalid is the status of a command refused for a field.
+// invalid is Invalid Field in Command, and records the field.
 func (r *request) invalid(dword, bit int) capsule.Status {
 	r.blame(dword, bit)
 	return invalidField
 }
 
-// location is the field for which the command was refused (NVMe base 2.0, 5.16.1.2:
-// Parameter Error Location): what was blamed, or what the status alone tells.
+// location is the field for which the command failed (NVMe base 2.0, 5.16.1.2: Parameter
+// Error Location): the one recorded, or the one that the status implies.
 func (r *request) location(s capsule.Status) uint16 {
 	at := capsule.ParameterAt
 	switch s.Code() {
@@ -43,7 +43,7 @@ func (r *request) location(s capsule.Status) uint16 {
 	return r.fault
 }
 
-// finishWrong answers a command whose capsule is malformed.
+// finishWrong fails a command whose capsule is malformed.
 func (r *request) finishWrong() {
 	s := r.link.Wrong()
 	if s.Code() == capsule.StatusInvalidField {

@@ -2,10 +2,11 @@ package target
 
 import "sync/atomic"
 
-// Change calls f, which makes a change of several steps. To hosts it is one: a host that
-// what an administrator has said so far keeps out is told to come again, since a later
-// step may let it in, and the discovery log, with its events, is that of before until f
-// returns. Who may stay is judged by what it has come to. Changes may be made at the same time, and one inside the other.
+// Change calls f, which makes a change of several steps that hosts see as one. Meanwhile
+// a host that is not allowed, as configured so far, gets a status after which it retries,
+// since a later step may allow it; and the discovery log, with its events, stays as it
+// was. Controllers are checked against the result when f has returned. Changes may
+// overlap and nest.
 func (t *Target) Change(f func() error) error {
 	t.mu.Lock()
 	t.unsettled.begin()
@@ -31,10 +32,10 @@ func (t *Target) Change(f func() error) error {
 	return f()
 }
 
-// unsettled tells shards whether a [Target.Change] is under way.
+// An unsettled lets shards find out whether a [Target.Change] is under way.
 type unsettled struct {
-	now   atomic.Int32  // how many are
-	ended atomic.Uint64 // how many were
+	now   atomic.Int32  // changes under way
+	ended atomic.Uint64 // changes that have ended
 }
 
 func (u *unsettled) begin() { u.now.Add(1) }
@@ -44,7 +45,7 @@ func (u *unsettled) end() {
 	u.now.Add(-1)
 }
 
-// mark is what since compares with.
+// mark is the value to pass to since later.
 func (u *unsettled) mark() uint64 { return u.ended.Load() }
 
 // since reports whether a change was under way at any time since the mark.

@@ -7,8 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// startCompare compares the host's data with the blocks, each of which is seen
-// whole (NVM command set 1.0, 3.2.1).
+// startCompare compares the host's data with the blocks, each of which is read as a whole
+// (NVM command set 1.0, 3.2.1).
 func startCompare(_ *queue, r *request) {
 	l := r.enter(r.cmd.NSID)
 	if l == nil || !r.blocks(l, r.cmd.ReadWrite()) || !r.sized() {
@@ -23,7 +23,7 @@ func startCompare(_ *queue, r *request) {
 	r.wantBuffer()
 }
 
-// runCompare has the data whole.
+// runCompare continues when all data has been received.
 func runCompare(r *request) {
 	l := r.op.Lane
 	switch {
@@ -61,9 +61,8 @@ func (r *request) compared(same bool) {
 	r.finish(capsule.StatusSuccess)
 }
 
-// startVerify reads the blocks for their errors alone (NVM command set 1.0, 3.2.6).
-// What is in memory has none. VSL is 0: there is no limit, and no more than a part
-// is under way at a time.
+// startVerify reads the blocks only to detect errors (NVM command set 1.0, 3.2.6). Memory
+// has none. VSL is 0, which is no limit, since one part is read at a time.
 func startVerify(_ *queue, r *request) {
 	if r.link.Length() != 0 {
 		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)

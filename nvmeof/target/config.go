@@ -20,8 +20,8 @@ type Config struct {
 	// Device is the first device; default: none, and Target.AddDevice adds them all. It
 	// stays the caller's, to be closed after the target.
 	Device rdmatransport.Device
-	// Log gets one line for whatever happens to connections, none for commands;
-	// default: none at all.
+	// Log receives a line for each event of a connection, and none for commands; default:
+	// no log.
 	Log *zap.Logger
 
 	Shards  int            // loops of each device, each on a thread of its own; default 1; limit: the device's
@@ -35,23 +35,23 @@ type Config struct {
 	MaxData        int   // bytes of one command's data (MDTS), a power of two; default and limit 1 MiB
 	MaxControllers int   // of each subsystem; default 1024
 	QueueMemory    int64 // bytes that all queues together may map; default 1 GiB
-	// SharedReceives is how many receives, each with its capsule buffer, all I/O queues of a
-	// shard share; default 0: each queue has one for each of its entries. Sharing saves
-	// memory where a shard has more queue entries than that. With none left every host on
-	// the shard has to send again after a pause (RNR NAK), which costs a Linux host on
-	// rdma_rxe its controller: hence it is not the default.
+	// SharedReceives is how many receives, each with its capsule buffer, all I/O queues
+	// of a shard share; default 0: each queue has one for each of its entries. Sharing
+	// saves memory where a shard has more queue entries than that. When none is left
+	// every host on the shard has to retransmit after a delay (RNR NAK), which costs a
+	// Linux host on rdma_rxe its controller: hence it is not the default.
 	SharedReceives int
 	BackendDepth   int // operations of one shard in flight to one namespace; default 256
 
-	// Revalidate is how often stores are asked for their size, room and state;
-	// default 1 s; negative: never, and Target.Revalidate asks for sizes.
+	// Revalidate is the interval at which the size, room and state of stores are read;
+	// default 1 s; negative: never, and Target.Revalidate reads sizes.
 	Revalidate time.Duration
 	// DiscoveryNQN is a name of the discovery subsystem's own, beside the one
 	// that all have; default: none.
 	DiscoveryNQN string
 
 	Firmware  string // revision, at most 8 ASCII characters; default "1.0"
-	PlainSend bool   // never invalidate a host's key, even if it asks
+	PlainSend bool   // never invalidate a host's R_Key, even if the host requests it
 }
 
 const (
@@ -69,7 +69,7 @@ func orDefault[T int | int64 | time.Duration](n, fallback T) T {
 	return n
 }
 
-// complete fills in defaults and judges what is set.
+// complete sets defaults and checks what is configured.
 func (c Config) complete() (Config, error) {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
@@ -109,7 +109,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// checkDevice finds what is asked of a device that it does not have.
+// checkDevice checks the configuration against what the device has.
 func (c *Config) checkDevice(a *rdmatransport.Attrs) error {
 	switch {
 	case c.Shards < 1 || c.Shards > a.Shards:
@@ -120,7 +120,7 @@ func (c *Config) checkDevice(a *rdmatransport.Attrs) error {
 	return nil
 }
 
-// limits are what connection requests are judged by.
+// limits are the limits of connection requests.
 func (c *Config) limits() fabric.Limits {
 	return fabric.Limits{IOQueues: c.MaxQueues, AdminDepth: discoverylog.AdminDepth, IODepth: c.QueueDepth}
 }

@@ -10,7 +10,7 @@ import (
 
 const invalidField = capsule.StatusInvalidField | capsule.StatusDNR
 
-// Fields that a refused Connect points at.
+// Fields that the result of a failed Connect names.
 var (
 	badQID     = capsule.InvalidParameter{Offset: capsule.ConnectOffsetQID, In: capsule.InvalidInCommand}
 	badSQSIZE  = capsule.InvalidParameter{Offset: capsule.ConnectOffsetSQSIZE, In: capsule.InvalidInCommand}
@@ -21,10 +21,10 @@ var (
 )
 
 // A refusal is why a Connect failed; the zero value is none. Linux since 6.10 removes a
-// controller, and its disks, whose Connect is refused with Do Not Retry while it
-// reconnects. So that flag is for what will be refused again whatever the target does
-// meanwhile (malformed), and for what an administrator has decided (forbidden); not for
-// what passes (passing).
+// controller, and its block devices, if a Connect fails with Do Not Retry while it
+// reconnects. So the flag is set where the Connect will fail again whatever the target
+// does (malformed), and where an administrator has decided (forbidden), but not where the
+// reason is temporary (passing).
 type refusal struct {
 	status  capsule.Status
 	at      capsule.InvalidParameter
@@ -35,28 +35,27 @@ type refusal struct {
 
 func (r refusal) refused() bool { return r.status != capsule.StatusSuccess }
 
-// malformed refuses what no host may send.
+// malformed refuses what the specification does not allow.
 func malformed(at capsule.InvalidParameter, reason string) refusal {
 	return refusal{status: capsule.StatusConnectInvalidParam | capsule.StatusDNR, at: at, reason: reason}
 }
 
-// forbidden refuses what administrators do not want.
+// forbidden refuses what an administrator has not allowed.
 func forbidden(status capsule.Status, at capsule.InvalidParameter, reason, remedy string) refusal {
 	return refusal{status | capsule.StatusDNR, at, reason, remedy, true}
 }
 
-// passing refuses what may be accepted soon, without anybody's doing.
+// passing refuses what may be accepted soon, without an administrator.
 func passing(at capsule.InvalidParameter, reason string) refusal {
 	return refusal{status: capsule.StatusConnectInvalidParam, at: at, reason: reason}
 }
 
-// busy refuses for want of room, or of a moment.
+// busy refuses for lack of a resource, or for the moment.
 func busy(reason, remedy string) refusal {
 	return refusal{status: capsule.StatusConnectControllerBusy, reason: reason, remedy: remedy}
 }
 
-// settle makes a decision that may be another at the end of the change under way one that
-// the host asks for again.
+// settle makes a refusal temporary if a change that is under way may reverse it.
 func (no refusal) settle(t *Target, mark uint64) refusal {
 	if !no.decided || !t.unsettled.since(mark) {
 		return no
@@ -103,7 +102,7 @@ func (q *queue) connect(r *request) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// checkConnect judges what needs no look at the target's state.
+// checkConnect checks what does not depend on the target's state.
 func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal {
 	switch {
 	case f.RECFMT != 0:
@@ -122,7 +121,7 @@ func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal 
 	return refusal{}
 }
 
-// notAllowed refuses a host that is not in the list.
+// notAllowed refuses a host that is not allowed.
 func notAllowed(host, subsystem string) refusal {
 	if host == "" {
 		return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host has no name, and the subsystem allows hosts by their names",
@@ -131,8 +130,8 @@ func notAllowed(host, subsystem string) refusal {
 	return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host is not allowed", allowRemedy(host, subsystem))
 }
 
-// connectAdmin creates a controller: the dynamic model, so the host does not
-// choose which.
+// connectAdmin creates a controller by the dynamic controller model, so the host does not
+// select one.
 func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.ConnectData) refusal {
 	if d.CNTLID != capsule.ControllerIDDynamic {
 		return malformed(badCNTLID, "controller identifier is not FFFFh, as the dynamic model requires")
@@ -153,8 +152,8 @@ func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.Conne
 	return refusal{}
 }
 
-// connectIO joins the controller that the host names. That one may end at any time, and its
-// identifier may be somebody else's then: the host is to begin with a new one.
+// connectIO joins the controller that the host names. That one may end at any time, and
+// its identifier may be another host's then: the host has to connect a new controller.
 func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 	c := sub.controller(d.CNTLID)
 	switch {

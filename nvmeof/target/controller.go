@@ -16,9 +16,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
-// A Controller is one association with a host: an admin queue and its I/O
-// queues. Its fields belong to the shard of the admin queue, but for the
-// identity, which does not change, and what stands under mu.
+// A Controller is one association with a host: an admin queue and its I/O queues. Its
+// fields belong to the shard of the admin queue, except the identity, which is constant,
+// and the fields under mu.
 type Controller struct {
 	target    *Target
 	subsystem *Subsystem
@@ -41,11 +41,11 @@ type Controller struct {
 	features features
 	changed  state.ChangedNamespaces
 	sights   state.Sightings
-	settle   shard.Timer // of sights
-	warned   uint8       // critical warnings that the host has been told of
+	settle   shard.Timer // of the namespaces that the host has identified
+	warned   uint8       // critical warnings that were reported to the host
 	notices  state.ReservationLogs
 	shutdown shutdown
-	// dismissed says that the log tells already why the association ends.
+	// dismissed means that the log has the reason why the association ends.
 	dismissed bool
 
 	view       storage.View  // the host's rights in it: see Subsystem.judge and grant
@@ -58,11 +58,11 @@ type Controller struct {
 
 	owns          bool        // its use of the host identifier counts; see own
 	keyed         bool        // the host had a key at Connect; constant
-	authenticated atomic.Bool // it has proved itself on the admin queue
+	authenticated atomic.Bool // on the admin queue
 
 	mu        sync.Mutex
 	ready     bool // I/O queues may connect
-	dying     bool // the association ends: nothing may join
+	dying     bool // the association ends: no queue may join
 	adminGone bool
 	granted   int // I/O queues; see grantedQueues
 	queues    map[capsule.QID]*queue
@@ -90,8 +90,8 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 
 func (c *Controller) discovery() bool { return c.kind == capsule.ControllerTypeDiscovery }
 
-// trusted reports whether the host is who it says, as far as it had to prove that.
-// Any goroutine may call it.
+// trusted reports whether the host has authenticated, if it had to. Any goroutine may
+// call it.
 func (c *Controller) trusted() bool { return !c.keyed || c.authenticated.Load() }
 
 func (c *Controller) now() int64 { return c.shard.Now() }
@@ -99,7 +99,7 @@ func (c *Controller) now() int64 { return c.shard.Now() }
 // do runs f in the controller's shard. Any goroutine may call it.
 func (c *Controller) do(f func()) { c.shard.Do(f) }
 
-// resetState puts everything that a controller level reset clears back.
+// resetState resets everything that a controller level reset clears.
 func (c *Controller) resetState() {
 	c.props = state.NewProperties(c.target.cfg.QueueDepth, c.traits.version, !c.discovery())
 	c.features = features{stampedAt: c.now(), limits: health.DefaultLimits()}
@@ -113,8 +113,8 @@ func (c *Controller) resetState() {
 	c.notices = state.ReservationLogs{}
 }
 
-// discoveryTimeout ends discovery controllers that have no keep alive timer, and
-// so are not persistent, if their host is silent for as long (NVMe base 2.0, 3.1.2.3).
+// discoveryTimeout ends discovery controllers that have no keep alive timer, and so are
+// not persistent, if their host sends no command for as long (NVMe base 2.0, 3.1.2.3).
 const discoveryTimeout = 2 * time.Minute
 
 // start begins the association.
@@ -133,7 +133,7 @@ func (c *Controller) start(kato uint32) {
 	c.target.log.Comings.Write(c.log.Info, "host connected", fields)
 }
 
-// setProperty carries out Property Set.
+// setProperty executes Property Set.
 func (c *Controller) setProperty(f capsule.Property) capsule.Status {
 	before := c.props.CSTS
 	t, status := c.props.Set(f)
@@ -147,14 +147,14 @@ func (c *Controller) setProperty(f capsule.Property) capsule.Status {
 		c.beginShutdown()
 	}
 	if c.props.CSTS.Fatal() && !before.Fatal() {
-		c.target.log.Troubles.Write(c.log.Warn, "controller not enabled: host asked for a configuration that is not supported",
+		c.target.log.Troubles.Write(c.log.Warn, "controller not enabled: the host's configuration (CC) is not supported",
 			[]zap.Field{zap.Uint64("cc", f.Value)})
 	}
 	return status
 }
 
-// reset is CC.EN 1 to 0: I/O queues go and held requests are aborted; the admin
-// queue and the properties that the host wrote stay.
+// reset is CC.EN 1 to 0: it ends I/O queues and aborts held requests; the admin queue and
+// the properties that the host wrote stay.
 func (c *Controller) reset() {
 	cc := c.props.CC
 	c.setReady(false)
@@ -171,8 +171,8 @@ func (c *Controller) abortEvents() {
 	}
 }
 
-// beginShutdown ends the I/O queues and flushes what was written; CSTS.SHST
-// tells the host when that is done (NVMe base 2.0, 3.6.2).
+// beginShutdown ends the I/O queues and flushes what was written; CSTS.SHST reports when
+// that has completed (NVMe base 2.0, 3.6.2).
 func (c *Controller) beginShutdown() {
 	c.setReady(false)
 	c.dropQueues("controller shutdown")
@@ -183,7 +183,7 @@ func (c *Controller) beginShutdown() {
 	c.flushWhenDrained()
 }
 
-// raise notes an event and reports it if the host waits for one.
+// raise adds an event, and reports it if the host has a request for it.
 func (c *Controller) raise(bit uint32) {
 	c.events.Raise(bit)
 	c.report()
@@ -228,8 +228,7 @@ func (c *Controller) keepAliveDue() {
 	c.end("keep alive timeout")
 }
 
-// sawTraffic reports whether a command arrived on any queue since it was last
-// asked.
+// sawTraffic reports whether a command has arrived on any queue since the last call.
 func (c *Controller) sawTraffic() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -240,7 +239,7 @@ func (c *Controller) sawTraffic() bool {
 	return seen
 }
 
-// namespaceChanged tells the host.
+// namespaceChanged raises the event of a changed namespace.
 func (c *Controller) namespaceChanged(id capsule.NSID) {
 	c.changed.Add(id)
 	c.raise(capsule.EventNamespaceAttribute)

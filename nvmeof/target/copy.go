@@ -36,7 +36,7 @@ func startCopy(_ *queue, r *request) {
 	}
 }
 
-// runCopy judges every range before it copies any.
+// runCopy checks every range before it copies any.
 func runCopy(r *request) {
 	f, ns := r.cmd.Copy(), r.op.Lane.Volume
 	total := uint32(0)
@@ -67,8 +67,8 @@ func (r *request) copyRange(i int) capsule.CopyRange {
 	return s
 }
 
-// copyFrom begins with a range. Its number is the result if it fails (NVM command
-// set 1.0, 3.2.2.1).
+// copyFrom begins a range. Its number is the result if it fails (NVM command set 1.0,
+// 3.2.2.1).
 func (r *request) copyFrom(x *extra) {
 	s, ns := r.copyRange(x.at), r.op.Lane.Volume
 	r.result = uint64(x.at)
@@ -82,7 +82,7 @@ func (r *request) copyFrom(x *extra) {
 	r.submit()
 }
 
-// copyByHand takes a range over that the store does not copy itself.
+// copyByHand copies a range that the store does not copy itself.
 func (r *request) copyByHand() { r.readThrough(span{r.op.From, r.op.Length}) }
 
 // copyDone follows each read and each write of a part.

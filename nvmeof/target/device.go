@@ -21,7 +21,7 @@ type Device struct {
 	target  *Target
 	rdma    rdmatransport.Device
 	attrs   rdmatransport.Attrs
-	site    storage.Site   // what volumes know of it
+	site    storage.Site   // as package storage has it
 	workers []*worker      // constant once the target has the device
 	queues  sync.WaitGroup // registered ones; added to under Target.mu
 	removed bool           // nothing is added any more; under Target.mu
@@ -34,16 +34,15 @@ type worker struct {
 	shard    *shard.Shard // the place's
 	arena    rdmatransport.MemoryRegion
 	arenaKey rdmatransport.LKey // of the shard's arena
-	scratch  *shard.Arena       // what commands read into that the host does not see
+	scratch  *shard.Arena       // buffers for what commands read that the host does not receive
 	queues   atomic.Int64
 
 	shared     *fabric.SharedReceives // of I/O queues; nil: each has its own
 	sharedSize int64                  // bytes that shared maps
 }
 
-// AddDevice makes the target serve on another device, where hosts find what it has
-// once there are listeners. The device stays the caller's, to be closed after Remove
-// or after the target.
+// AddDevice adds a device, on which hosts find the target once it has listeners. The
+// device stays the caller's, to be closed after Remove or after the target.
 func (t *Target) AddDevice(dev rdmatransport.Device) (*Device, error) {
 	d := &Device{target: t, rdma: dev, attrs: dev.Attrs()}
 	if err := t.cfg.checkDevice(&d.attrs); err != nil {
@@ -59,7 +58,7 @@ func (t *Target) AddDevice(dev rdmatransport.Device) (*Device, error) {
 	return d, nil
 }
 
-// enter notes a device that is ready.
+// enter adds a device that is ready.
 func (t *Target) enter(d *Device) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,7 +69,7 @@ func (t *Target) enter(d *Device) error {
 	return nil
 }
 
-// start gives the device its shards, and every volume a way to them.
+// start starts the device's shards, and opens a lane to every volume in each.
 func (d *Device) start() (err error) {
 	if d.site.Domain, err = d.rdma.NewDomain(); err != nil {
 		return fmt.Errorf("target: protection domain: %w", err)
@@ -101,7 +100,7 @@ func (d *Device) addWorker() error {
 		return errors.Join(err, s.Close())
 	}
 	w := &worker{device: d, place: p, shard: s}
-	// Hosts have no right in it: the target alone reads and writes through it.
+	// Hosts have no access to it: only the target reads and writes it.
 	w.arena, err = d.site.Domain.Register(s.Arena().Bytes(), rdmatransport.AccessLocalWrite)
 	if err != nil {
 		return errors.Join(fmt.Errorf("target: registering buffers of shard %d: %w", i, err), s.Close())
@@ -115,7 +114,7 @@ func (d *Device) addWorker() error {
 	return w.shareReceives()
 }
 
-// shareReceives gives a worker receives that its I/O queues share, if they are to.
+// shareReceives posts the receives that the worker's I/O queues share, if configured.
 func (w *worker) shareReceives() error {
 	t := w.device.target
 	if t.cfg.SharedReceives == 0 {
@@ -145,8 +144,8 @@ func (w *worker) do(f func() error) error {
 }
 
 // Remove ends the device's listeners and the connections through them, waits until
-// nothing of those is in flight, and stops its shards. The other devices go on. A store
-// that hangs holds it up, and nothing else: [Device.Unfinished] names it. Why is for the log.
+// nothing of them is in flight, and stops its shards. The other devices are not affected.
+// A store that hangs delays it: [Device.Unfinished] names that store. Why is for the log.
 func (d *Device) Remove(why string) error {
 	t := d.target
 	t.mu.Lock()
@@ -174,7 +173,7 @@ func (d *Device) Remove(why string) error {
 // commands that came through the device, in order.
 func (d *Device) Unfinished() []string { return d.target.volumes.Unfinished(&d.site) }
 
-// stop undoes start, whatever of it was done. No queue is left.
+// stop undoes start, also one that failed half way. No queue is left.
 func (d *Device) stop() error {
 	errs := []error{d.target.volumes.RemoveSite(&d.site)}
 	for _, w := range d.workers {

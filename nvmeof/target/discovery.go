@@ -13,8 +13,8 @@ type port struct {
 	addr netip.AddrPort
 }
 
-// discoveryRecords is the whole log of a discovery controller, after the header:
-// the discovery subsystem of the port it came through, the subsystems, and the
+// discoveryRecords is the whole log of a discovery controller, after the header: the
+// discovery subsystem of the port that the host connected to, the subsystems, and the
 // referrals.
 func (c *Controller) discoveryRecords() ([]discoverylog.Record, uint64) {
 	t := c.target
@@ -29,14 +29,14 @@ func (c *Controller) discoveryRecords() ([]discoverylog.Record, uint64) {
 	return shown.records([]discoverylog.Record{self}, c.hostNQN), c.generation.Load()
 }
 
-// discoveryLog fills b with the log from an offset. Each read is of the log as it is at
-// the time.
+// discoveryLog fills b with the log from an offset. Each read returns the log as it is at
+// that time.
 func (c *Controller) discoveryLog(offset uint64, b []byte) (length uint64) {
 	records, generation := c.discoveryRecords()
 	return discoverylog.Fill(b, offset, records, generation, c.localAddr)
 }
 
-// record is what the log tells of a subsystem that is reached through the listener.
+// record is the log's entry of a subsystem that is reached through the listener.
 func (l *Listener) record(kind capsule.SubsystemType, nqn string) discoverylog.Record {
 	return discoverylog.Record{
 		Kind: kind, Transport: capsule.TransportRDMA, Provider: l.device.provider(), Port: uint16(l.port.id), Addr: l.port.addr,
@@ -44,7 +44,7 @@ func (l *Listener) record(kind capsule.SubsystemType, nqn string) discoverylog.R
 	}
 }
 
-// provider is PRTYPE, as far as a device tells what it speaks.
+// provider is PRTYPE, if the device reports its protocol.
 func (d *Device) provider() uint8 {
 	switch a := &d.attrs; {
 	case a.Provider == "softroce":
@@ -55,8 +55,8 @@ func (d *Device) provider() uint8 {
 	return capsule.RDMAProviderNone
 }
 
-// follow begins to keep a discovery controller's generation: that of all, which is
-// not below what another controller of the same host ever had.
+// follow initialises a discovery controller's generation to that of all, which is not
+// below any that another controller of the same host had.
 func (t *Target) follow(c *Controller) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -4,23 +4,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A handler executes an admin or fabrics command whose data, in r.data, is
-// complete and exactly as long as the row's rule says. Data for the host is
-// zero before it. It answers with the status it returns, or later if that is
-// statusLater. c is nil before Connect.
+// A handler executes an admin or fabrics command whose data, in r.data, is complete and
+// has the length of the row's rule. Data for the host is zero before it. The command
+// completes with the status that it returns, or later if that is statusLater. c is nil
+// before Connect.
 type handler func(c *Controller, r *request) capsule.Status
 
 // statusLater says that the handler keeps the request.
 const statusLater capsule.Status = 0xffff
 
-// A sizeRule is how many bytes of data a command must come with.
+// A sizeRule is the length of a command's data in bytes.
 type sizeRule func(c *Controller, cmd *capsule.Command) uint64
 
 // A row is one admin opcode or fabrics type.
 type row struct {
 	run  handler
 	size sizeRule // nil: no data
-	// check judges the command's fields before its data is moved; nil: nothing to judge.
+	// check checks the command's fields before its data is transferred; nil: no check.
 	check func(q *queue, r *request) capsule.Status
 	io    bool // I/O controllers execute it
 	disc  bool // discovery controllers execute it
@@ -95,7 +95,7 @@ func (q *queue) startAdmin(r *request) {
 	q.startRow(r, row)
 }
 
-// startRow judges the length of the data and sees to it that it is there.
+// startRow checks the length of the data and transfers it, or gets the memory for it.
 func (q *queue) startRow(r *request, row *row) {
 	c := q.controller
 	connecting := r.cmd.Opcode == capsule.OpcodeFabrics && r.cmd.FabricsType() == capsule.FabricsConnect

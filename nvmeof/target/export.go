@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
-// AddNamespace exports a store. Connected hosts are told by an event.
+// AddNamespace exports a store. An event notifies connected hosts.
 func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	if c.Store == nil {
 		return nil, fmt.Errorf("namespace of %s: Store is missing", s.nqn)
@@ -35,7 +35,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	s.succeed(ns.ns)
 	s.resume(ns.ns)
 	was := s.table().At(c.NSID)
-	// Whoever connects meanwhile is found the second time.
+	// A host that connects meanwhile is found by the second call.
 	s.dismissOthers(ns.ns.Volume)
 	s.replace(c.NSID, ns)
 	s.dismissOthers(ns.ns.Volume)
@@ -43,8 +43,8 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	return ns, nil
 }
 
-// newNamespace judges what is to become a namespace. What is away at its identifier makes
-// room. Called with change held.
+// newNamespace checks what is configured for a namespace. One that is away gives its NSID
+// to it. Called with change held.
 func (s *Subsystem) newNamespace(c NamespaceConfig) (*Namespace, error) {
 	table := s.table()
 	c.Group = cmp.Or(c.Group, 1)
@@ -64,8 +64,8 @@ func (s *Subsystem) newNamespace(c NamespaceConfig) (*Namespace, error) {
 	return ns, s.target.checkIdentity(ns)
 }
 
-// moved tells hosts that something came in place of what was at an identifier, or nothing;
-// nil is nothing. Called with change held.
+// moved notifies hosts that one namespace has replaced another at an NSID; nil is no
+// namespace. Called with change held.
 func (s *Subsystem) moved(was, now *storage.Namespace) {
 	away := false
 	for _, n := range []*storage.Namespace{was, now} {
@@ -84,11 +84,10 @@ func (s *Subsystem) moved(was, now *storage.Namespace) {
 	}
 }
 
-// AwaitNamespace announces a namespace whose store is not there yet, or not for now: it is
-// away until AddNamespace brings it, or RemoveNamespace takes it out. To hosts it is there
-// and inaccessible (NVMe base 2.0, 8.1.3.3): a host that had it before a restart keeps its
-// disk, and waits. Of the configuration NSID is required; Store and Reservations are not
-// looked at.
+// AwaitNamespace adds a namespace whose store is missing for now: it is away until
+// AddNamespace gives it the store, or RemoveNamespace removes it. Hosts find it listed
+// and inaccessible (NVMe base 2.0, 8.1.3.3): a host that had it before a restart keeps
+// its block device, and waits. NSID is required; Store and Reservations are ignored.
 func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -96,7 +95,7 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 		return fmt.Errorf("namespace of %s: the subsystem was removed", s.nqn)
 	}
 	if c.NSID == 0 {
-		return fmt.Errorf("namespace of %s: a namespace that is away needs an identifier", s.nqn)
+		return fmt.Errorf("namespace of %s: a namespace that waits for its store needs an NSID", s.nqn)
 	}
 	ns, err := s.newNamespace(c)
 	if err != nil {
@@ -108,17 +107,17 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 	return nil
 }
 
-// RemoveNamespace ends an export: new commands fail with Invalid Namespace, and
-// it returns when those in flight are done. The store can then be closed, if no
-// other namespace has it. As long as a store hangs it waits, and nobody else does. A host
-// that does not deliver the data of its command loses the queue.
+// RemoveNamespace ends an export: new commands fail with Invalid Namespace, and it
+// returns when those in flight have completed. The store can then be closed, if no other
+// namespace exports it. If a store hangs only this call waits. A host that does not send
+// the data of its command loses the queue.
 func (s *Subsystem) RemoveNamespace(id capsule.NSID) error { return s.end(id, false) }
 
-// SuspendNamespace is RemoveNamespace of a namespace that comes back: to hosts it is away
-// meanwhile, as by AwaitNamespace.
+// SuspendNamespace is RemoveNamespace of a namespace that will return: meanwhile it is
+// away, as after AwaitNamespace.
 func (s *Subsystem) SuspendNamespace(id capsule.NSID) error { return s.end(id, true) }
 
-// end ends an export for good, or for a while.
+// end ends an export for good or, with back, until the namespace returns.
 func (s *Subsystem) end(id capsule.NSID, back bool) error {
 	ns, err := s.withdraw(id, back)
 	if ns == nil {
@@ -129,7 +128,7 @@ func (s *Subsystem) end(id capsule.NSID, back bool) error {
 	return s.target.volumes.Release(ns.ns)
 }
 
-// withdraw takes a namespace out, of which commands may still be in flight. It returns nil
+// withdraw removes a namespace of which commands may still be in flight. It returns nil
 // for one that was away.
 func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
 	s.change.Lock()
@@ -165,8 +164,8 @@ func (s *Subsystem) exported(id capsule.NSID) *Namespace {
 	return nil
 }
 
-// replace puts a namespace, or nil, where there was another, or nil. One that is away is
-// for hosts alone. Called with change held.
+// replace puts a namespace, or nil, in the place of another, or of nil. One that is away
+// is in the table of hosts only. Called with change held.
 func (s *Subsystem) replace(id capsule.NSID, ns *Namespace) {
 	list := slices.DeleteFunc(s.Namespaces(), func(o *Namespace) bool { return o.ns.ID == id })
 	var seen *storage.Namespace
@@ -182,7 +181,7 @@ func (s *Subsystem) replace(id capsule.NSID, ns *Namespace) {
 	s.namespaces.Store(next)
 }
 
-// namespaceChanged tells every controller whose host sees the namespace.
+// namespaceChanged notifies every controller whose host sees the namespace.
 func (s *Subsystem) namespaceChanged(id capsule.NSID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

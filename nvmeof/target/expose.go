@@ -56,8 +56,8 @@ func (t *Target) RemoveListener(id PortID) error {
 	return l.end("listener was removed")
 }
 
-// removeListenersLocked takes listeners out, which then have to be ended. Called with mu
-// held.
+// removeListenersLocked removes listeners from the target, which then have to be ended.
+// Called with mu held.
 func (t *Target) removeListenersLocked(which func(*Listener) bool) (gone []*Listener) {
 	for _, l := range t.listeners {
 		if which(l) {
@@ -69,7 +69,7 @@ func (t *Target) removeListenersLocked(which func(*Listener) bool) (gone []*List
 	return gone
 }
 
-// end closes a listener that was taken out, and the connections through it.
+// end closes a listener that was removed, and the connections through it.
 func (l *Listener) end(why string) error {
 	err := l.listener.Close()
 	<-l.ended
@@ -93,9 +93,9 @@ func (t *Target) dropQueues(which func(*queue) bool, why string) (n int) {
 	return n
 }
 
-// SetPorts exposes the subsystem on the listeners with these identifiers alone,
-// which may come later, or on all if ports is nil, as at first. Controllers
-// through others are disconnected.
+// SetPorts exposes the subsystem on the listeners with these identifiers only, which may
+// be added later, or on all if ports is nil, which is the default. Controllers through
+// other listeners are disconnected.
 func (s *Subsystem) SetPorts(ports []PortID) {
 	s.target.reshape([]*Subsystem{s}, func() {
 		if ports == nil {

@@ -6,24 +6,24 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// What a command reads that its host does not see goes through scratch buffers of
-// scratchChunk bytes at most. They are of an arena of their own: who waits for one may
-// hold a buffer of the shard's, and who has one waits for the store alone.
+// What a command reads that its host does not receive goes through scratch buffers of
+// scratchChunk bytes at most. They have an arena of their own: a command that waits for
+// one may hold a buffer of the shard's, and one that has one waits only for the store.
 const (
 	scratchChunk = 256 << 10
 	scratchSize  = 4 << 20
 )
 
-// An extra is what a request has beyond those that only read, write or flush. It
-// is made when first needed and stays with the request.
+// An extra has the state of a request that needs more than to read, write or flush. It is
+// allocated when first needed and stays with the request.
 type extra struct {
-	at      int   // Dataset Management and Copy: the range
-	rest    span  // Compare, Verify and Copy: what is to be read yet
-	to      int64 // Copy: where the next bytes go
+	at      int   // Dataset Management and Copy: the index of the range
+	rest    span  // Compare, Verify and Copy: what is still to be read
+	to      int64 // Copy: the offset of the next bytes
 	scratch shard.Buffer
 	waiter  shard.BufferWaiter
 	partner *request // the other half of a fused operation under way
-	ended   []func() // to be told when the request has ended early
+	ended   []func() // called when a request that was to end early has ended
 }
 
 // A span is a range of a store in bytes.
@@ -42,7 +42,7 @@ func (r *request) wantExtra() *extra {
 	return r.extra
 }
 
-// release gives the scratch buffer back and tells those who wait for the end.
+// release frees the scratch buffer and calls the functions that wait for the end.
 func (x *extra) release(r *request) {
 	if x.scratch.Valid() {
 		scratch := r.queue.worker.scratch
@@ -56,8 +56,8 @@ func (x *extra) release(r *request) {
 	x.ended = nil
 }
 
-// given is the end of a request that may not have been answered: its queue is
-// gone. The other half of a fused operation goes with it.
+// given ends a request that may not have been answered because its queue has ended. The
+// other half of a fused operation ends with it.
 func (x *extra) given(r *request) {
 	if other := r.part(); other != nil {
 		other.finish(capsule.StatusSQDeleted)

@@ -7,11 +7,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// ClearFault lets a namespace take writes again whose store has taken none since it
-// could not keep a promise. It is an administrator's decision, after what is below was
-// mended and the content checked: see [backend.Latcher]. One whose store was cut off, and has
-// not failed, is from then on meant to be as small. It fails where the store has neither
-// failed nor was cut off, or cannot be cleared. Hosts find the warning gone.
+// ClearFault lets a namespace accept writes again whose store has failed. It is an
+// administrator's decision, after the storage was repaired and the content checked: see
+// [backend.Latcher]. If the store has not failed but became shorter, its present size is
+// accepted as the right one. ClearFault fails where the store has neither failed nor
+// become shorter, or cannot be cleared. The warning that hosts read ends.
 func (n *Namespace) ClearFault() error {
 	if err := n.ns.Volume.ClearFault(); err != nil {
 		return fmt.Errorf("namespace %d of %s: %w", n.ns.ID, n.subsystem.nqn, err)

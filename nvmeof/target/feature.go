@@ -19,16 +19,16 @@ type features struct {
 	limits     health.Limits
 }
 
-// A featureHandler gets or sets a feature; what it leaves in r.result is DW0.
+// A featureHandler gets or sets a feature; r.result is DW0 of the completion.
 type featureHandler func(c *Controller, r *request, value uint32) capsule.Status
 
 // A feature is one row of the table.
 type feature struct {
 	get, set featureHandler
-	fixed    bool   // set takes no other value than the one there is
+	fixed    bool   // Set Features accepts only the present value
 	size     uint32 // bytes of data either way
 	initial  uint32
-	ranked   bool                   // get looks itself at which value is asked for
+	ranked   bool                   // get reads itself which value is requested
 	always   bool                   // discovery controllers have it too
 	scope    capsule.FeatureEffects // default: the controller's
 }
@@ -124,8 +124,8 @@ func getFeatures(c *Controller, r *request) capsule.Status {
 	return f.get(c, r, g.Value)
 }
 
-// featurePath is what a feature of a namespace gets that hosts are to reach otherwise
-// (NVMe base 2.0, 8.1): the host asks through another controller.
+// featurePath is the status for a feature of a namespace that is not accessible through
+// this controller (NVMe base 2.0, 8.1): the host uses another one.
 func (c *Controller) featurePath(f *feature, r *request) capsule.Status {
 	if !f.perNamespace() || r.cmd.NSID == capsule.NSIDBroadcast {
 		return capsule.StatusSuccess
@@ -152,8 +152,8 @@ func setFeatures(c *Controller, r *request) capsule.Status {
 	return f.set(c, r, s.Value)
 }
 
-// preset reports whether a Get Features asks for the default, or for the saved value,
-// which is the same: nothing is saved.
+// preset reports whether a Get Features selects the default, or the saved value, which is
+// the same: nothing is saved.
 func preset(r *request) bool {
 	return capsule.AdminOpcode(r.cmd.Opcode) == capsule.AdminGetFeatures && r.cmd.GetFeatures().Select != capsule.SelectCurrent
 }
@@ -184,7 +184,7 @@ func setErrorRecovery(c *Controller, r *request, v uint32) capsule.Status {
 	return setValue(c, r, v)
 }
 
-// getQueues has the limit for default: that is granted to who does not ask.
+// getQueues returns the limit until the host has set a number.
 func getQueues(c *Controller, r *request, _ uint32) capsule.Status {
 	n := c.grantedQueues()
 	if preset(r) {
@@ -194,8 +194,8 @@ func getQueues(c *Controller, r *request, _ uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// setQueues grants as many as are asked for, up to the limit. It is an error
-// once I/O queues exist, and 65536 is reserved (NVMe base 2.0, 5.27.1.5).
+// setQueues grants the number that the host requests, up to the limit. It fails once I/O
+// queues exist, and 65536 is reserved (NVMe base 2.0, 5.27.1.5).
 func setQueues(c *Controller, r *request, v uint32) capsule.Status {
 	q := capsule.ParseQueueCounts(v)
 	if q.Submission > 65535 || q.Completion > 65535 {
@@ -255,7 +255,7 @@ func getKeepAlive(c *Controller, r *request, _ uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// setKeepAlive refuses to switch the timer off in mid life.
+// setKeepAlive fails where it would switch a running timer off.
 func setKeepAlive(c *Controller, r *request, v uint32) capsule.Status {
 	if v == 0 {
 		return capsule.StatusKeepAliveInvalid | capsule.StatusDNR
@@ -273,8 +273,8 @@ func getHostBehavior(c *Controller, r *request, _ uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// setHostBehavior keeps what the host supports: none of it changes what this
-// controller does. Each field that has a meaning is 0 or 1.
+// setHostBehavior stores what the host supports, none of which changes what this
+// controller does. Each field that is defined is 0 or 1.
 func setHostBehavior(c *Controller, r *request, _ uint32) capsule.Status {
 	const acre, etdas, lbafee = 0, 1, 2
 	if r.data[acre] > 1 || r.data[etdas] > 1 || r.data[lbafee] > 1 {
@@ -303,8 +303,8 @@ func setHostID(_ *Controller, _ *request, v uint32) capsule.Status {
 	return capsule.StatusCommandSequence | capsule.StatusDNR
 }
 
-// getProgress is the Software Progress Marker, which outlives controllers, but not
-// the target.
+// getProgress is the Software Progress Marker, which survives controllers, but not the
+// target.
 func getProgress(c *Controller, r *request, _ uint32) capsule.Status {
 	r.result = uint64(c.subsystem.progress.Load())
 	return capsule.StatusSuccess

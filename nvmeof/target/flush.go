@@ -5,14 +5,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// A flush makes durable what was written to a namespace, where no Flush command asks for it.
-// It belongs to the shard of its lane.
+// A flush makes durable what was written to a namespace, where no Flush command requests
+// it. It belongs to the shard of its lane.
 type flush struct {
 	op   storage.Operation
 	done func(err error)
 }
 
-// start begins one; done hears of its end in the shard.
+// start begins a flush; done is called in the shard when it has completed.
 func (f *flush) start(l *storage.Lane, done func(err error)) {
 	f.op.Owner, f.done = f, done
 	l.Enter(&f.op)

@@ -9,7 +9,7 @@ import (
 // block; ACWU allows to refuse what is longer than it.
 const maxFused = 64 << 10
 
-// fusedRows are what the halves do once both are here. The first one has the
+// fusedRows has the rows of the two halves once both have arrived. The first half has the
 // memory and the operation of both.
 func fusedRows() [2]ioRow {
 	return [2]ioRow{
@@ -18,9 +18,9 @@ func fusedRows() [2]ioRow {
 	}
 }
 
-// fuse takes a command that is a half of a fused operation, or that follows a first
-// half. Halves are adjacent in the queue (NVMe base 2.0, 3.4.2), which capsules
-// arrive in the order of.
+// fuse receives a half of a fused operation, or the command that follows a first half.
+// Halves are adjacent in the queue (NVMe base 2.0, 3.4.2), in whose order capsules
+// arrive.
 func (q *queue) fuse(r *request) {
 	first, half := q.first, r.cmd.Flags.Fuse()
 	q.first = nil
@@ -43,10 +43,10 @@ func (q *queue) fuse(r *request) {
 	}
 }
 
-// halfway reports whether the first half of a fused operation has come.
+// halfway reports whether the queue has the first half of a fused operation only.
 func (q *queue) halfway() bool { return q.first != nil }
 
-// orWrong is what was found wrong with the capsule, or else the status given.
+// orWrong is the status of a malformed capsule, or else the status given.
 func orWrong(r *request, s capsule.Status) capsule.Status {
 	if wrong := r.link.Wrong(); !wrong.OK() {
 		return wrong
@@ -54,8 +54,7 @@ func orWrong(r *request, s capsule.Status) capsule.Status {
 	return s
 }
 
-// startPair begins a fused operation. Where one half fails the other one is
-// aborted for it.
+// startPair begins a fused operation. If one half fails the other is aborted.
 func (q *queue) startPair(first, second *request) {
 	f := second.cmd.ReadWrite()
 	switch ns, _ := q.controller.view.Reach(first.cmd.NSID); {
@@ -82,17 +81,17 @@ func (q *queue) startPair(first, second *request) {
 	}
 }
 
-// join makes two halves one operation, of which the first is under way.
+// join makes two halves one operation, whose first half is under way.
 func (r *request) join(second *request) {
 	r.wantExtra().partner, second.wantExtra().partner = second, r
 	r.io, second.io = &r.queue.target.fused[0], &r.queue.target.fused[1]
 	second.stage = stageFused
 }
 
-// restartPair is for a pair that a paused namespace held.
+// restartPair starts a pair again that a paused namespace held.
 func restartPair(q *queue, first *request) { q.startPair(first, first.part()) }
 
-// half judges one half by itself, and answers it if it fails.
+// half checks one half by itself, and completes it if that fails.
 func (r *request) half(op capsule.IOOpcode, nsid capsule.NSID) bool {
 	r.io = &r.queue.target.io[op]
 	if wrong := r.link.Wrong(); !wrong.OK() || r.cmd.Opcode != capsule.Opcode(op) || r.cmd.NSID != nsid {
@@ -103,8 +102,7 @@ func (r *request) half(op capsule.IOOpcode, nsid capsule.NSID) bool {
 	return l != nil && r.blocks(l, r.cmd.ReadWrite()) && r.sized()
 }
 
-// sameBlocks judges the halves against each other; the second is answered if they
-// differ.
+// sameBlocks compares the ranges of the halves; if they differ it completes the second.
 func (r *request) sameBlocks(second *request) bool {
 	if r.op.Offset != second.op.Offset || r.op.Length != second.op.Length || r.op.Length > maxFused {
 		second.finish(invalidField)
@@ -113,7 +111,7 @@ func (r *request) sameBlocks(second *request) bool {
 	return true
 }
 
-// fusible refuses stores that cannot compare and write in one piece.
+// fusible refuses stores that cannot compare and write atomically.
 func (r *request) fusible() bool {
 	if !r.op.Lane.Volume.Info.Compare {
 		r.finish(invalidField)
@@ -122,7 +120,7 @@ func (r *request) fusible() bool {
 	return true
 }
 
-// runFusedCompare has the data of the first half, and gets that of the second.
+// runFusedCompare has the data of the first half, and fetches that of the second.
 func runFusedCompare(r *request) {
 	info, second := &r.op.Lane.Volume.Info, r.extra.partner
 	r.op.Buf = r.buffer.Bytes()[:3*info.Stride(r.op.Length)]
@@ -150,7 +148,7 @@ func fusedDone(r *request) {
 	second.finish(capsule.StatusSuccess)
 }
 
-// part ends the connection of two halves and returns the other one, or nil.
+// part separates two halves and returns the other one, or nil.
 func (r *request) part() *request {
 	if r.extra == nil || r.extra.partner == nil {
 		return nil
@@ -160,7 +158,7 @@ func (r *request) part() *request {
 	return other
 }
 
-// end answers a command that failed, and the other half of a fused operation.
+// end completes a command that failed, and the other half of a fused operation.
 func (r *request) end(s capsule.Status) {
 	second := r.part()
 	if second == nil {
@@ -172,7 +170,7 @@ func (r *request) end(s capsule.Status) {
 		first, second = second, r
 	}
 	switch {
-	case !r.stopped.OK(): // both were
+	case !r.stopped.OK(): // both were stopped
 		first.finish(s)
 		second.finish(s)
 	case s == capsule.StatusCompareFailure:

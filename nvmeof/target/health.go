@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// watchStores looks after the stores until the target closes.
+// watchStores examines the stores until the target closes.
 func (t *Target) watchStores() {
 	saved := time.Now()
 	for t.pause(t.cfg.Revalidate) {
@@ -20,14 +20,14 @@ func (t *Target) watchStores() {
 	}
 }
 
-// examine asks a store how it is, and has hosts told of what is new.
+// examine examines a store, and reports what is new to hosts.
 func (t *Target) examine(v *storage.Volume, now time.Time) {
 	if v.Examine(now) {
 		t.exports(v, (*Subsystem).healthChanged)
 	}
 }
 
-// healthChanged lets every controller look at what its host has to be told.
+// healthChanged lets every controller report warnings that are new to its host.
 func (s *Subsystem) healthChanged(capsule.NSID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

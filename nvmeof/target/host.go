@@ -21,9 +21,9 @@ const (
 	AccessNone  Access = access.None  // the namespace does not exist for the host
 )
 
-// HostConfig is a host that may connect to a subsystem, its rights there, and how
-// it proves who it is: by DH-HMAC-CHAP if it has a key, else its word is taken. A
-// change of the keys counts from the next authentication of each queue.
+// HostConfig is a host that may connect to a subsystem, its rights there, and how it
+// authenticates: by DH-HMAC-CHAP if it has a key, otherwise not at all. A change of the
+// keys applies from the next authentication of each queue on.
 type HostConfig struct {
 	NQN string // required
 	// Access is the right to every namespace that Namespaces does not name, those
@@ -31,14 +31,14 @@ type HostConfig struct {
 	Access     Access
 	Namespaces map[capsule.NSID]Access
 
-	DHCHAPKey     auth.Key // what the host must know on each queue; none: nothing
-	DHCHAPCtrlKey auth.Key // what the target proves itself with to a host that asks for it
+	DHCHAPKey     auth.Key // the key by which the host authenticates on each queue; none: it does not
+	DHCHAPCtrlKey auth.Key // the key by which the target authenticates to a host that requests it
 
 	DHCHAPHashes []auth.Hash  // that may be used, the preferred one first; default: auth.AllHashes
 	DHCHAPGroups []auth.Group // likewise; default: auth.AllGroups
 }
 
-// check judges what an administrator gave.
+// check checks what is configured.
 func (c *HostConfig) check() error {
 	f := capsule.MakeNQNField(c.NQN)
 	if err := f.Check(); err != nil || f.String() != c.NQN {
@@ -83,11 +83,11 @@ func (c HostConfig) entry() *access.Host[HostConfig] {
 	return &access.Host[HostConfig]{NQN: c.NQN, Config: c, Rights: access.NewRights(c.Access, c.Namespaces)}
 }
 
-// authenticates reports whether the host has to prove who it is.
+// authenticates reports whether the host has to authenticate.
 func (c *HostConfig) authenticates() bool { return !c.DHCHAPKey.IsZero() }
 
-// hostConfig is what there is to know of a host: the zero value where it has no entry of
-// its own.
+// hostConfig is the configuration of a host: the zero value if it has no entry of its
+// own.
 func (s *Subsystem) hostConfig(nqn string) HostConfig {
 	if h := s.hosts.Named(nqn); h != nil {
 		return h.Config

@@ -18,7 +18,7 @@ type identifyHandler func(c *Controller, r *request, f capsule.Identify) capsule
 // identifyRow is one value of CNS.
 type identifyRow struct {
 	fill   identifyHandler
-	always bool // discovery controllers answer it too
+	always bool // discovery controllers have it too
 }
 
 func identifyTable() [256]identifyRow {
@@ -87,7 +87,7 @@ func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.S
 	return capsule.StatusSuccess
 }
 
-// identifyIO adds what only I/O controllers have.
+// identifyIO sets the fields that only I/O controllers have.
 func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.CMIC = capsule.CMICManyPorts | capsule.CMICManyControllers | capsule.CMICANA
 	id.OAES = state.SupportedEvents
@@ -135,8 +135,8 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 	}
 	switch c.view.State(ns) {
 	case capsule.ANAInaccessible, capsule.ANAPersistentLoss:
-		// NVM command set 1.0, 4.1.5.1. The size stays: a Linux host takes a
-		// namespace without one for removed.
+		// NVM command set 1.0, 4.1.5.1. The size stays: a Linux host treats a namespace
+		// without one as removed.
 		id.NUSE, id.NVMCAP = 0, capsule.Uint128{}
 	}
 	id.LBAF[0].LBADS = uint8(ns.Volume.Shift)
@@ -149,17 +149,18 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 }
 
 // identifyAway has what is known of a namespace that is away, without a size: NVM command
-// set 1.0, 4.1.5.1. A host that fails where Identify does, as SPDK's, has the others. Linux
-// does not come here, since it has asked first whether the namespace is ready: see CAP.CRMS.
+// set 1.0, 4.1.5.1. If this Identify failed some hosts, such as SPDK's, would not find
+// the other namespaces. Linux does not send it, since it reads first whether the
+// namespace is ready: see CAP.CRMS.
 func identifyAway(r *request, ns *storage.Namespace) {
 	id := capsule.IdentifyNamespace{NMIC: capsule.NMICShared, ANAGRPID: uint32(ns.Shown()), NGUID: ns.NGUID, EUI64: ns.EUI64}
 	id.LBAF[0].LBADS = 9
 	id.Encode(r.data)
 }
 
-// deallocateFeatures says that Write Zeroes frees blocks where the store can. What
-// blocks that Dataset Management freed read as is not reported: parts of the store's
-// own units stay as they were.
+// deallocateFeatures reports that Write Zeroes deallocates blocks where the store can.
+// The value of blocks that Dataset Management has deallocated is not reported: parts of
+// the store's own units keep their content.
 func deallocateFeatures(n *storage.Namespace) uint8 {
 	if n.Volume.Info.Deallocate {
 		return capsule.DLFEATWriteZeroes
@@ -167,7 +168,7 @@ func deallocateFeatures(n *storage.Namespace) uint8 {
 	return 0
 }
 
-// attributes says whether the host may write.
+// attributes reports whether the namespace is write protected for the host.
 func (c *Controller) attributes(n *storage.Namespace) uint8 {
 	if !c.view.MayWrite(n) {
 		return capsule.NSATTRWriteProt
@@ -185,8 +186,7 @@ func optimal(n *storage.Namespace, id *capsule.IdentifyNamespace) {
 	id.NPWG, id.NPWA, id.NPDG, id.NPDA, id.NOWS = unit, unit, unit, unit, unit
 }
 
-// atomicUnits sets what survives a power failure whole, where it is more than one
-// block.
+// atomicUnits sets what a power failure leaves whole, if it is more than one block.
 func atomicUnits(n *storage.Namespace, id *capsule.IdentifyNamespace) {
 	if n.Volume.Info.AtomicUnit < 2*n.Volume.Info.BlockSize {
 		return
@@ -238,7 +238,7 @@ func identifyActiveCSI(c *Controller, r *request, f capsule.Identify) capsule.St
 	return identifyActive(c, r, f)
 }
 
-// identifyControllers lists the subsystem's controllers from the one asked for.
+// identifyControllers lists the subsystem's controllers from the identifier given.
 func identifyControllers(c *Controller, r *request, f capsule.Identify) capsule.Status {
 	capsule.PutControllerList(r.data, c.subsystem.controllersFrom(f.CNTID, 0))
 	return capsule.StatusSuccess
@@ -294,8 +294,8 @@ func identifyNamespaceCSI(c *Controller, r *request, f capsule.Identify) capsule
 	return status
 }
 
-// identifyControllerCSI reports no limits beyond MDTS; the range count of
-// Dataset Management is the format's.
+// identifyControllerCSI reports no limits beyond MDTS; the number of ranges of Dataset
+// Management is that of its format.
 func identifyControllerCSI(_ *Controller, r *request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
 		return r.invalid(11, 24)
@@ -305,7 +305,7 @@ func identifyControllerCSI(_ *Controller, r *request, f capsule.Identify) capsul
 	return capsule.StatusSuccess
 }
 
-// identifyCommandSets has one combination: the NVM command set alone.
+// identifyCommandSets has one combination: only the NVM command set.
 func identifyCommandSets(_ *Controller, r *request, _ capsule.Identify) capsule.Status {
 	r.data[0] = 1 << capsule.CSINVM
 	return capsule.StatusSuccess

@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// ControllerInfo is a controller as it was at one time.
+// ControllerInfo is a snapshot of a controller.
 type ControllerInfo struct {
 	Subsystem string
 	ID        capsule.ControllerID
@@ -18,7 +18,7 @@ type ControllerInfo struct {
 	HostID    capsule.HostID
 	Peer      netip.Addr
 	Port      PortID // of the listener
-	// Authenticated: the host has proved who it is.
+	// Authenticated means that the host has authenticated.
 	Authenticated bool
 	Queues        []QueueInfo // I/O queues, by identifier
 }
@@ -35,7 +35,7 @@ type QueueInfo struct {
 	ReadBytes, WrittenBytes uint64
 }
 
-// Controllers lists who is connected, by subsystem and controller identifier. It
+// Controllers lists the connected controllers, by subsystem and controller identifier. It
 // wakes the shards.
 func (t *Target) Controllers() []ControllerInfo {
 	t.mu.Lock()
@@ -66,7 +66,8 @@ func (s *Subsystem) appendInfo(out []ControllerInfo, queues []counted) ([]Contro
 	return out, queues
 }
 
-// info is the controller without the counters of its queues, and where these go.
+// info is the controller without the counters of its queues, and where those are to be
+// stored.
 func (c *Controller) info() (ControllerInfo, []counted) {
 	out := ControllerInfo{
 		Subsystem: c.subsystem.nqn, ID: c.id, Discovery: c.discovery(),

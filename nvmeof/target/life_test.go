@@ -286,7 +286,7 @@ func TestDisconnectErrorsAreTold(t *testing.T) {
 	<-h.closed
 	other, _ := f.connectAdmin(0)
 	other.lose()
-	if f.logs.FilterMessage("host gone").Len() != 1 || f.logs.FilterMessage("queue lost").Len() != 1 {
+	if f.logs.FilterMessage("association ended").Len() != 1 || f.logs.FilterMessage("queue lost").Len() != 1 {
 		t.Errorf("log lines %v", f.logs.All())
 	}
 }

@@ -95,7 +95,7 @@ func TestLinesAreLimited(t *testing.T) {
 				<-r.reject
 			}
 		}},
-		{"a stranger's CC", "controller not enabled: host asked for a configuration that is not supported", peerlog.Troubles, func(f *fixture) func() {
+		{"a stranger's CC", "controller not enabled: the host's configuration (CC) is not supported", peerlog.Troubles, func(f *fixture) func() {
 			h := f.connectDiscovery(otherHostNQN)
 			return func() {
 				h.setCC(0)
@@ -103,7 +103,7 @@ func TestLinesAreLimited(t *testing.T) {
 			}
 		}},
 		{"hosts that come", "host connected", peerlog.Comings, comeAndGo},
-		{"hosts that go", "host gone", peerlog.Comings, comeAndGo},
+		{"hosts that go", "association ended", peerlog.Comings, comeAndGo},
 		{"queues that are lost", "queue lost", peerlog.Troubles, func(f *fixture) func() {
 			return func() { h, _ := f.connectAdmin(0); h.lose() }
 		}},

@@ -87,7 +87,7 @@ func (q *queue) heard() {
 // refuseSilent drops a connection on which nothing was said.
 func (q *queue) refuseSilent() {
 	if q.controller == nil {
-		q.target.log.Trouble("connection dropped: no Connect command came",
+		q.target.log.Trouble("connection dropped: no Connect command was received",
 			zap.Stringer("peer", q.remote), zap.Duration("within", connectTimeout))
 		q.disconnect("no Connect command")
 	}
@@ -196,9 +196,9 @@ func (q *queue) logEnd(err error) {
 		q.target.log.Trouble("queue lost", append(fields, zap.String("host", c.hostNQN),
 			zap.String("subsystem", c.subsystem.nqn), zap.Error(err))...)
 	case q.id == 0 && !c.dismissed:
-		q.target.log.Comings.Write(c.log.Info, "host gone", append(fields, zap.String("reason", reason)))
+		q.target.log.Comings.Write(c.log.Info, "association ended", append(fields, zap.String("reason", reason)))
 	default:
-		c.log.Debug("queue gone", append(fields, zap.String("reason", reason))...)
+		c.log.Debug("queue ended", append(fields, zap.String("reason", reason))...)
 	}
 }
 

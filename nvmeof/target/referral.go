@@ -58,7 +58,7 @@ func (t *Target) AddReferral(r Referral) error {
 	}
 	for _, l := range t.listeners {
 		if l.port.addr == r.Addr && r.Transport == capsule.TransportRDMA {
-			return fmt.Errorf("referral to %v: this target itself listens there, hosts would go round in a circle", r.Addr)
+			return fmt.Errorf("referral to %v: this target itself listens there: a referral names another discovery service", r.Addr)
 		}
 	}
 	t.reshapeLocked([]*Subsystem{}, func() { t.referrals = append(slices.Clone(t.referrals), r) })

@@ -515,7 +515,7 @@ func TestReservationsOfTwoTargetsInOneFile(t *testing.T) {
 		return err
 	}
 	first.must(add(first))
-	if err := add(second); err == nil || !strings.Contains(err.Error(), "another target has them") {
+	if err := add(second); err == nil || !strings.Contains(err.Error(), "another target uses them") {
 		t.Errorf("error %v, want one that tells of the other target", err)
 	}
 	first.must(first.sub.RemoveNamespace(2))

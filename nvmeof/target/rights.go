@@ -56,9 +56,9 @@ func (c *Controller) refusedWrite(ns *storage.Namespace) {
 	case ns.ReadOnly():
 		reason, remedy = "namespace is read-only", "Namespace.SetReadOnly(false)"
 	case ns.Protection() == capsule.WriteProtectedUntilOff:
-		reason, remedy = "a host protected the namespace until the target ends", "start the target anew"
+		reason, remedy = "a host write-protected the namespace until power cycle", "restart the target"
 	case ns.Protection() != capsule.WriteProtectNone:
-		reason, remedy = "a host protected the namespace", "nvme set-feature -f 0x84 -v 0, on a host that may write"
+		reason, remedy = "a host write-protected the namespace", "nvme set-feature -f 0x84 -v 0, on a host that may write"
 	}
 	c.target.log.Trouble("write refused", zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn),
 		zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", reason), zap.String("remedy", remedy))

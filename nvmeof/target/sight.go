@@ -74,7 +74,7 @@ func (c *Controller) sees(ns *storage.Namespace) {
 // presume notes that the host uses a namespace and asks about none since it connected.
 func (c *Controller) presume(ns *storage.Namespace) {
 	if !c.view.Presumed.Swap(true) {
-		c.log.Warn("host uses a namespace that it has not identified since it connected; its commands go on",
+		c.log.Warn("host uses a namespace that it has not identified since it connected; its commands are executed",
 			zap.Uint32("nsid", uint32(ns.ID)))
 	}
 }

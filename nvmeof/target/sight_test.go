@@ -307,7 +307,7 @@ func TestUseBeforeIdentify(t *testing.T) {
 		if got := (<-silent.io.startUnidentified(writeOf(1)).response).status; !got.OK() || time.Since(begun) != 0 {
 			t.Errorf("its next namespace: %v after %v", got, time.Since(begun))
 		}
-		if f.logged("host uses a namespace that it has not identified since it connected; its commands go on") != 1 {
+		if f.logged("host uses a namespace that it has not identified since it connected; its commands are executed") != 1 {
 			t.Error("no line says so, or several")
 		}
 		f.close2(t)

@@ -127,7 +127,7 @@ func TestBadStateFile(t *testing.T) {
 		_, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":another", State: StateFile(path)})
 		return err
 	}
-	if err := add(path); err == nil || !strings.Contains(err.Error(), "another target has them") {
+	if err := add(path); err == nil || !strings.Contains(err.Error(), "another target uses them") {
 		t.Errorf("a file in use: %v", err)
 	}
 	whole, err := os.ReadFile(path)

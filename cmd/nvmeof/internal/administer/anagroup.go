@@ -78,7 +78,9 @@ func newPause() *cobra.Command {
 	return cmd
 }
 
-func newResume() *cobra.Command { return namespaceVerb("resume", "Let held commands go on") }
+func newResume() *cobra.Command {
+	return namespaceVerb("resume", "End a pause: commands are executed again")
+}
 
 func newClearFault() *cobra.Command {
 	cmd := namespaceVerb("clear-fault", "Accept writes to a namespace again whose file or device had failed")

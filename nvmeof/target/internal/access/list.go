@@ -7,15 +7,14 @@ import (
 	"sync"
 )
 
-// A Host is one host that is allowed, with what else there is to know of it. A change
-// makes another.
+// A Host is one host that is allowed, with its configuration. It is immutable.
 type Host[C any] struct {
 	NQN    string
 	Config C
 	Rights *Rights
 }
 
-// A List says which hosts may connect. The zero value refuses all.
+// A List has the hosts that may connect. The zero value allows none.
 type List[C any] struct {
 	mu    sync.Mutex
 	any   bool
@@ -69,8 +68,8 @@ func (l *List[C]) Named(nqn string) *Host[C] {
 	return l.hosts[nqn]
 }
 
-// Find returns the entry by which a host is allowed, or nil. One that only the
-// permission for all allows has all rights, and nothing else.
+// Find returns the entry by which a host is allowed, or nil. A host that is allowed only
+// because all are has all rights and no configuration.
 func (l *List[C]) Find(nqn string) *Host[C] {
 	l.mu.Lock()
 	defer l.mu.Unlock()

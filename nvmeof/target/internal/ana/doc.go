@@ -1,8 +1,8 @@
-// Package ana is asymmetric namespace access (NVMe base 2.0, 8.1) as values: through
-// which state a listener reaches each group, and the log page that tells hosts of it.
-// Each namespace is in one group, and each listener has a state for each.
+// Package ana is asymmetric namespace access (NVMe base 2.0, 8.1) as values: the state in
+// which each group is reached through a listener, and the log page that reports it. Each
+// namespace is in one group, and each listener has a state for each group.
 //
-// A [Table] does not change, so that shards read it through a pointer; whoever holds the
-// pointer sees to it that one change is made at a time. [Changes] belong to whoever
-// holds them.
+// A [Table] is immutable, so that shards read it through a pointer; the owner of the
+// pointer serialises changes. [Changes] belong to the controller or subsystem that has
+// them.
 package ana

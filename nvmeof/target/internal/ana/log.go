@@ -2,8 +2,8 @@ package ana
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
-// Changes count how the groups of a subsystem changed otherwise than by state: by
-// namespaces that came, went or changed hands.
+// Changes counts the changes of a subsystem's groups other than of their states:
+// namespaces that were added, removed or moved.
 type Changes struct {
 	groups [Away + 1]uint64
 	total  uint64
@@ -22,8 +22,7 @@ type Members [Away + 1][]capsule.NSID
 func (m *Members) Add(g capsule.ANAGroup, id capsule.NSID) { m[g] = append(m[g], id) }
 
 // Log is the ANA log page (NVMe base 2.0, 5.16.1.13), with the members or without. Its
-// change counts never go back while both tables only grow, and stay while nothing
-// changes.
+// change counts never decrease as long as both tables only grow.
 func Log(path *Table, regroups *Changes, members *Members, groupsOnly bool) []byte {
 	b := make([]byte, capsule.ANALogHeaderSize)
 	head := capsule.ANALogHeader{CHGCNT: path.total + regroups.total}

@@ -9,15 +9,15 @@ import (
 // MaxGroups is how many groups administrators have: 1 to MaxGroups.
 const MaxGroups = 128
 
-// Away is a group of the target's own, whose members have no store for now. It is
-// inaccessible through every listener, and ANAGRPMAX.
+// Away is the group of namespaces whose stores are missing for now. It is inaccessible
+// through every listener, and is ANAGRPMAX.
 const Away = MaxGroups + 1
 
 // Transition is ANATT: how many seconds a host waits for the end of the Change state
-// before it gives the path up.
+// before it stops using the path.
 const Transition = 10
 
-// A Table is how a listener reaches each group.
+// A Table has the state of each group through a listener.
 type Table struct {
 	state   [Away + 1]capsule.ANAState
 	changes [Away + 1]uint64 // of the state, since the listener is there
@@ -40,7 +40,7 @@ func NewTable(named map[capsule.ANAGroup]capsule.ANAState) (*Table, error) {
 	return t, nil
 }
 
-// Check judges a group and a state that an administrator gave.
+// Check checks a group and a state that are configured.
 func Check(g capsule.ANAGroup, state capsule.ANAState) error {
 	if !Valid(g) {
 		return fmt.Errorf("ANA group %d: 1 to %d", g, MaxGroups)
@@ -52,10 +52,10 @@ func Check(g capsule.ANAGroup, state capsule.ANAState) error {
 	return fmt.Errorf("ANA group %d: state %#x: want one of the constants capsule.ANAOptimized and so on", g, uint8(state))
 }
 
-// Valid reports whether there is such a group.
+// Valid reports whether a group exists for administrators.
 func Valid(g capsule.ANAGroup) bool { return g >= 1 && g <= MaxGroups }
 
-// State is the state of a group that there is.
+// State is the state of a group, which must exist.
 func (t *Table) State(g capsule.ANAGroup) capsule.ANAState { return t.state[g] }
 
 // With returns a table in which a group has another state.
@@ -67,8 +67,8 @@ func (t *Table) With(g capsule.ANAGroup, state capsule.ANAState) *Table {
 	return &next
 }
 
-// Status is what commands get in the state of a group: without Do Not Retry where they fail, so
-// that a host with another path uses it.
+// Status is the status of commands in the state of a group: those that fail do so without
+// Do Not Retry, so that a host with another path uses it.
 func (t *Table) Status(g capsule.ANAGroup) capsule.Status {
 	switch t.state[g] {
 	case capsule.ANAInaccessible:

@@ -1,7 +1,6 @@
-// Package discoverylog is the discovery log page (NVMe base 2.0, 5.16.1.23): records of
-// what one host is told, and the page made of them.
+// Package discoverylog is the discovery log page (NVMe base 2.0, 5.16.1.23): the records
+// that one host gets, and the page made of them.
 //
-// Records are values that can be compared, so that whoever makes them finds out whose
-// log a change has changed; who sees which is decided outside. They belong to whoever
-// holds them.
+// Records are comparable, so that a change can be compared with what the log of each host
+// was. Which host gets which records is decided by the caller.
 package discoverylog

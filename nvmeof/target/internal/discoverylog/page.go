@@ -6,9 +6,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Fill fills b with the page from an offset, and returns how long the whole page is: the
-// page is never made whole, since it may be long. A host that reads in parts compares
-// the generation, which is the same as long as the log is.
+// Fill fills b with the page from an offset, and returns the length of the whole page,
+// which is never allocated since it may be long. A host that reads the page in parts
+// compares the generation, which changes with the log.
 func Fill(b []byte, offset uint64, records []Record, generation uint64, local netip.Addr) (length uint64) {
 	length = capsule.DiscoveryHeaderSize + uint64(len(records))*capsule.DiscoveryEntrySize
 	var part [capsule.DiscoveryEntrySize]byte

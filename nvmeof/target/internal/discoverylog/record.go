@@ -7,23 +7,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// AdminDepth is how many entries an admin queue has at most: ASQSZ.
+// AdminDepth is the largest admin queue, in entries: ASQSZ.
 const AdminDepth = 128
 
 // A Record is one entry of the log, as far as it depends on the host.
 type Record struct {
 	Kind      capsule.SubsystemType
 	Transport capsule.TransportType
-	Provider  uint8 // PRTYPE; 0: not told
+	Provider  uint8 // PRTYPE; 0: not reported
 	Port      uint16
-	Addr      netip.AddrPort // unspecified: the one by which the host came
+	Addr      netip.AddrPort // unspecified: the address to which the host connected
 	NQN       string
 	TREQ      uint8
 	EFLAGS    uint16
 }
 
-// Entry is the record for a host that reached the target at local, which stands in for
-// an address that a listener leaves open.
+// Entry is the record for a host that connected to the target at local, which replaces an
+// address that a listener leaves unspecified.
 func (r *Record) Entry(local netip.Addr) capsule.DiscoveryEntry {
 	addr := r.Addr.Addr()
 	if addr.IsUnspecified() {

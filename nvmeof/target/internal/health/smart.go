@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Counts are what hosts did.
+// Counts counts the commands and data of hosts.
 type Counts struct {
 	Reads, Writes         uint64 // commands
 	ReadBytes, WriteBytes uint64
@@ -15,9 +15,10 @@ type Counts struct {
 	Busy                  time.Duration
 }
 
-// Log sums what hosts did and takes the worst of what stores and drives say. Commands
-// and data are the hosts', not what drives count: they may have other users. self is
-// what holds without any drive. Warnings and the number of errors are the controller's.
+// Log sums the counts of hosts and takes the worst of what stores and drives report.
+// Commands and data are the hosts', not what drives count, which may have other users.
+// self is what holds without any drive. Warnings and the number of errors are the
+// controller's.
 func Log(self backend.Health, stores []*State, n *Counts) capsule.SMARTLog {
 	l := capsule.SMARTLog{AvailableSpare: 100, SpareThreshold: SpareThreshold}
 	drive := self
@@ -40,7 +41,7 @@ func Log(self backend.Health, stores []*State, n *Counts) capsule.SMARTLog {
 	return l
 }
 
-// worst takes the larger of each wear. What a drive does not tell is zero.
+// worst takes the larger of each wear. A drive reports zero for what it does not know.
 func worst(a, b backend.Health) backend.Health {
 	a.Used = max(a.Used, b.Used)
 	a.PowerCycles = max(a.PowerCycles, b.PowerCycles)

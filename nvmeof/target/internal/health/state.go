@@ -5,24 +5,24 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// SpareThreshold is at how many percent of room left hosts are warned.
+// SpareThreshold is the percentage of room left below which hosts are warned.
 const SpareThreshold = 10
 
-// A State is how a store was last found.
+// A State is the state of a store when it was last examined.
 type State struct {
-	// Spare is how much of what the store may still need its file system has
-	// left: percent. One that is preallocated needs nothing.
+	// Spare is how much of what the store may still allocate its file system has left, in
+	// percent. A preallocated store allocates nothing.
 	Spare  uint8
-	Drive  backend.Health // nothing is known if there is no drive
-	Failed bool           // the store takes no writes any more
-	Lost   string         // why what is written is not found again, and what to do; empty: it is
-	Cut    string         // what is wrong with its size, behind which something was lost; empty: nothing
+	Drive  backend.Health // zero if there is no drive
+	Failed bool           // the store accepts no writes any more
+	Lost   string         // why what is written will be lost, and the remedy; empty: it will not
+	Cut    string         // why the size is wrong, with data lost beyond it; empty: it is not
 }
 
-// Sound is a store that nobody has looked at.
+// Sound is the state of a store that has not been examined.
 func Sound() *State { return &State{Spare: 100} }
 
-// Warnings are the bits of Critical Warning that follow.
+// Warnings are the bits of Critical Warning that the state sets.
 func (s *State) Warnings() uint8 {
 	w := uint8(s.Drive.Warning) // the same bits
 	if s.Short() {
@@ -37,10 +37,10 @@ func (s *State) Warnings() uint8 {
 	return w
 }
 
-// Short reports whether room runs out.
+// Short reports whether the room left is below SpareThreshold.
 func (s *State) Short() bool { return s.Spare < SpareThreshold }
 
-// Temperature is the drive's in kelvins, or [Unknown] where there is none to ask.
+// Temperature is the drive's in kelvins, or [Unknown] if no drive reports one.
 func (s *State) Temperature() uint16 {
 	if s.Drive.Known&backend.HealthTemperature != 0 {
 		return s.Drive.Temperature
@@ -48,7 +48,7 @@ func (s *State) Temperature() uint16 {
 	return Unknown
 }
 
-// PercentLeft is how much of need there is room for, both in bytes.
+// PercentLeft is how much of need is free, both in bytes.
 func PercentLeft(free, need int64) uint8 {
 	switch {
 	case need <= 0 || free >= need:

@@ -4,7 +4,7 @@ import "github.com/nvmeof-go/nvmeof/capsule"
 
 // Temperatures in kelvins.
 const (
-	Unknown  = 0        // nothing has one: software does not
+	Unknown  = 0        // not reported: software has no temperature
 	Warning  = 273 + 80 // WCTEMP
 	Critical = 273 + 90 // CCTEMP
 )

@@ -1,3 +1,3 @@
-// Package kept is files of what a target has to find again after a power failure. One
-// target at a time has each.
+// Package kept saves state of a target to files so that it survives a power failure. One
+// target at a time may use a file.
 package kept

@@ -11,20 +11,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
 
-// A File keeps bytes in the file of that name. It is replaced as a whole, so that a power
-// failure leaves the old content or the new; a file beside it, of the same name with
-// ".lock", keeps other processes away.
+// A File is saved as a whole, so that a power failure leaves the old content or the new;
+// a file beside it, of the same name with ".lock", excludes other processes.
 type File struct {
 	Name string
-	What string // is kept: the first word of errors
+	What string // what is saved: the first word of errors
 }
 
 // maxFile is far above what the most registrants, or namespaces, take, in bytes.
 const maxFile = 1 << 20
 
-// Lock fails at once if another process has the file. What is locked stays there. Nobody
-// named it, so it is made and opened where it is, not where a symbolic link of somebody
-// else's leads.
+// Lock fails at once if another process uses the file. The lock file is never removed.
+// Since its name was not configured it is created and opened in place, and symbolic links
+// are not followed.
 func (f File) Lock() (unlock func() error, err error) {
 	name := f.Name + ".lock"
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
@@ -37,7 +36,7 @@ func (f File) Lock() (unlock func() error, err error) {
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		err = fmt.Errorf("%s in %s: another target has them (%s is locked): stop that, or name another file", f.What, f.Name, name)
+		err = fmt.Errorf("%s in %s: another target uses them (%s is locked): stop it, or name another file", f.What, f.Name, name)
 	case err != nil:
 		err = fmt.Errorf("%s: lock %s: %w", f.What, name, err)
 	}

@@ -1,4 +1,4 @@
-// Package life is what a subsystem counts over its life, and what hosts set for good, as a
-// value that is written down: a [Record]. It survives restarts of the target, which hosts
-// see as power cycles.
+// Package life has the counters of a subsystem's lifetime, and the settings of hosts that
+// persist, as a value that is saved: a [Record]. It survives restarts of the target,
+// which are power cycles to hosts.
 package life

@@ -14,24 +14,24 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/sealed"
 )
 
-// A Record is a subsystem's, as it was at one time.
+// A Record is the state of a subsystem at one time.
 type Record struct {
-	Running         bool // whoever wrote it had not ended yet
+	Running         bool // the target that saved it had not ended yet
 	PowerCycles     uint64
 	UnsafeShutdowns uint64
 	Errors          uint64 // entries of error logs
 	On              time.Duration
-	Namespaces      map[capsule.NSID]Namespace // also of those that are not there
+	Namespaces      map[capsule.NSID]Namespace // also of those that have been removed
 }
 
-// A Namespace is what is known of one namespace, or was of the last that had its NSID.
+// A Namespace is the state of one namespace, or of the last that had its NSID.
 type Namespace struct {
 	UUID      uuid.UUID
 	Counts    health.Counts
-	Protected bool // by a host, until a host takes it back
+	Protected bool // by a host, until a host reverses it
 }
 
-// Begin is the record of a target that starts, from what was there before.
+// Begin is the record of a target that starts, made from the one that was saved.
 func (r Record) Begin() Record {
 	if r.Running {
 		r.UnsafeShutdowns++
@@ -84,7 +84,7 @@ func (r *Record) Encode() ([]byte, error) {
 	return sealed.Seal(version, b)
 }
 
-// Decode reads what Encode returned; nil is a record of nothing.
+// Decode decodes what Encode returned; nil is an empty record.
 func Decode(b []byte) (Record, error) {
 	if b == nil {
 		return Record{}, nil

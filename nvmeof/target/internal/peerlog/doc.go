@@ -1,3 +1,3 @@
-// Package peerlog is a log with lines that peers can cause, of which it writes so many in a
+// Package peerlog is a log that limits the lines that peers can cause to so many in a
 // second, and counts the rest.
 package peerlog

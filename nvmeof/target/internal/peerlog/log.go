@@ -10,8 +10,8 @@ import (
 // A Log is a logger, with limits for lines that a peer can cause.
 type Log struct {
 	*zap.Logger
-	Troubles Limit // of what goes wrong
-	Comings  Limit // of hosts that come and go, so that these hide none of those
+	Troubles Limit // of errors
+	Comings  Limit // of hosts that connect and disconnect, so that these do not suppress errors
 }
 
 // How many lines there are in a second at most.
@@ -25,11 +25,11 @@ func New(l *zap.Logger) *Log {
 	return &Log{Logger: l, Troubles: Limit{perSecond: Troubles}, Comings: Limit{perSecond: Comings}}
 }
 
-// Trouble logs what went wrong: who, what, why and what would help.
+// Trouble logs an error: the peer, the reason and the remedy.
 func (l *Log) Trouble(msg string, fields ...zap.Field) { l.Troubles.Write(l.Warn, msg, fields) }
 
-// A Limit bounds lines: what a second has no room for is counted, and the count stands in
-// the next line.
+// A Limit bounds lines per second: those beyond it are counted, and the next line has the
+// count.
 type Limit struct {
 	mu         sync.Mutex
 	perSecond  int // constant
@@ -38,8 +38,8 @@ type Limit struct {
 	suppressed uint64
 }
 
-// allow reports whether a line may be written now, and how many before it were
-// not.
+// allow reports whether a line may be written now, and how many were suppressed before
+// it.
 func (l *Limit) allow(now time.Time) (suppressed uint64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +55,7 @@ func (l *Limit) allow(now time.Time) (suppressed uint64, ok bool) {
 	return suppressed, true
 }
 
-// Write writes a line if there is room for it.
+// Write writes a line if the limit allows it.
 func (l *Limit) Write(to func(string, ...zap.Field), msg string, fields []zap.Field) {
 	suppressed, ok := l.allow(time.Now())
 	if !ok {

@@ -14,21 +14,21 @@ type Command struct {
 	Fields capsule.ReservationCommand
 	Keys   capsule.ReservationKeys // Release: the first alone
 
-	// CanPersist says that the state can be made to survive a power loss.
+	// CanPersist means that the state can be saved, to survive a power loss.
 	CanPersist bool
 }
 
-// A Notice is for all controllers of a host.
+// A Notice is to be sent to all controllers of a host.
 type Notice struct {
 	Host capsule.HostID
 	What capsule.ReservationNotice
 }
 
-// An Outcome is what a command leads to, beside the state.
+// An Outcome is the result of a command, beside the state.
 type Outcome struct {
 	Status  capsule.Status
 	Notices []Notice
-	Abort   []capsule.HostID // whose commands must end before this one does
+	Abort   []capsule.HostID // whose commands must end before this one completes
 }
 
 const (
@@ -36,11 +36,11 @@ const (
 	invalid  = capsule.StatusInvalidField | capsule.StatusDNR
 )
 
-// Apply carries a command out. The state is the same where the status is an error.
+// Apply executes a command. The state is unchanged where the status is an error.
 func (s State) Apply(c Command) (State, Outcome) {
 	next, out := s, Outcome{}
 	if _, found := s.Other(c.Host, c.NQN); found {
-		return s, fail(conflict) // it is not the host that it says
+		return s, fail(conflict) // the host identifier is registered by another host NQN
 	}
 	switch c.Opcode {
 	case capsule.IOReservationRegister:
@@ -101,7 +101,7 @@ func (s *State) register(c Command) (out Outcome) {
 			return fail(invalid)
 		case !proved:
 			return fail(conflict)
-		case at < 0: // without regard to its registration status
+		case at < 0: // a host that is not registered may do that too
 			return s.add(c)
 		}
 		s.Registrants = slices.Clone(s.Registrants)
@@ -127,8 +127,8 @@ func (s *State) add(c Command) Outcome {
 	return Outcome{}
 }
 
-// unregister takes one host out. Its reservation goes with it, as one of all
-// registrants does with the last of them.
+// unregister removes one host. Its reservation ends with it, as one of all registrants
+// does with the last of them.
 func (s *State) unregister(host capsule.HostID) (out Outcome) {
 	held := s.Holds(host)
 	s.Registrants = s.without(func(r Registrant) bool { return r.Host == host })
@@ -172,8 +172,7 @@ func (s *State) acquire(c Command) Outcome {
 	return fail(conflict)
 }
 
-// preempt unregisters the hosts with a key, and takes the reservation over if it
-// was theirs.
+// preempt unregisters the hosts with a key, and takes their reservation.
 func (s *State) preempt(c Command) (out Outcome) {
 	own, key, before := c.Host, c.Keys.Other, s.Type
 	all := before.AllRegistrants()

@@ -27,8 +27,8 @@ type registrantRecord struct {
 
 const recordVersion = 1
 
-// Encode returns the state in the form that Decode reads. What need not survive a
-// power loss is not in it.
+// Encode returns the state in the form that Decode reads. It omits what does not survive
+// a power loss.
 func (s *State) Encode() ([]byte, error) {
 	body := stateRecord{Registrants: []registrantRecord{}}
 	if s.Persist {
@@ -50,8 +50,8 @@ func (s *State) Encode() ([]byte, error) {
 	return sealed.Seal(recordVersion, text)
 }
 
-// Decode reads what Encode returned. Whatever differs from that is an error: a
-// reservation that is forgotten lets hosts write over each other's data.
+// Decode decodes what Encode returned. Any deviation is an error: if a reservation were
+// lost hosts would overwrite each other's data.
 func Decode(b []byte) (State, error) {
 	text, err := sealed.Open(recordVersion, b)
 	switch {

@@ -14,8 +14,9 @@ const MaxRegistrants = 128
 type Registrant struct {
 	Host capsule.HostID
 	Key  capsule.ReservationKey
-	// NQN is the name with which it registered. Others cannot use its identifier as long as
-	// it is registered. Empty: it has none, or the record is of a time without names.
+	// NQN is the name with which it registered. Others cannot use its identifier as long
+	// as it is registered. Empty: it has none, or the record was saved by a version
+	// without names.
 	NQN string
 }
 
@@ -29,7 +30,7 @@ type State struct {
 	Registrants []Registrant   // oldest first; never written to
 }
 
-// Access is what a command does with the blocks of a namespace.
+// Access is how a command uses the blocks of a namespace.
 type Access uint8
 
 const (
@@ -38,9 +39,9 @@ const (
 	None  Access = 0         // of neither: never in conflict
 )
 
-// Allows reports whether a host's command may be carried out, by the table of
-// command behaviour in the presence of a reservation (NVMe base 2.0, 8.19, and
-// NVM command set 1.0, 5.9).
+// Allows reports whether a host's command may be executed, by the table of command
+// behaviour in the presence of a reservation (NVMe base 2.0, 8.19, and NVM command set
+// 1.0, 5.9).
 func (s *State) Allows(host capsule.HostID, a Access) bool {
 	switch s.Type {
 	case capsule.ReservationNone:
@@ -93,7 +94,7 @@ func (s *State) proves(host capsule.HostID, key capsule.ReservationKey) bool {
 	return i >= 0 && s.Registrants[i].Key == key
 }
 
-// Check reports whether a state that was stored is one that can be.
+// Check reports whether a state that was saved is consistent.
 func (s *State) Check() bool {
 	for i, r := range s.Registrants {
 		if r.Key == 0 || slices.ContainsFunc(s.Registrants[:i], func(o Registrant) bool { return o.Host == r.Host }) {

@@ -1,3 +1,3 @@
-// Package sealed is the form of what a target writes down to find again after a power
+// Package sealed is the format of the files that a target saves to survive a power
 // failure: JSON in a record with a version and a checksum.
 package sealed

@@ -18,7 +18,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
 
-// ErrDamaged is a record that is not as it was sealed.
+// ErrDamaged means that a record is not as it was sealed.
 var ErrDamaged = errors.New("the record is damaged")
 
 // Seal returns a record of a version with a body, which is JSON.

@@ -36,10 +36,10 @@ func (v *Volume) Examine(now time.Time) (changed bool) {
 // tellLost says that what is written is lost, or is not any more.
 func (v *Volume) tellLost(why string) {
 	if why == "" {
-		v.volumes.log.Info("what a namespace exports is in its place again", zap.String("export", v.Name))
+		v.volumes.log.Info("file or device of a namespace is at its path again", zap.String("export", v.Name))
 		return
 	}
-	v.volumes.log.Error("what a namespace exports is not in its place any more: what hosts write there is lost when the target ends",
+	v.volumes.log.Error("file or device of a namespace is no longer at its path: what hosts write to it is lost when the target ends",
 		zap.String("export", v.Name), zap.String("why", why))
 }
 
@@ -105,7 +105,7 @@ func (v *Volume) askDrive() backend.Health {
 	h, err := r.Health()
 	if err != nil {
 		if !errors.Is(err, backend.ErrNoHealth) {
-			v.volumes.log.Trouble("a drive does not tell its health", zap.String("export", v.Name), zap.Error(err))
+			v.volumes.log.Trouble("a drive does not report its health", zap.String("export", v.Name), zap.Error(err))
 		}
 		return backend.Health{}
 	}

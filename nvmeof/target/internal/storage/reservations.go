@@ -64,7 +64,7 @@ func loadReservations(store ReservationStore) (s reservation.State, err error) {
 		s, err = reservation.Decode(b)
 	}
 	if err != nil {
-		err = fmt.Errorf("%w: restore what keeps them from a backup, or remove it if no host counts on a reservation", err)
+		err = fmt.Errorf("%w: restore the file from a backup, or remove it if no host relies on a reservation", err)
 	}
 	return s, err
 }

@@ -30,7 +30,7 @@ func TestRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := newReservations(f); err == nil || !strings.Contains(err.Error(), "another target has them") {
+		if _, err := newReservations(f); err == nil || !strings.Contains(err.Error(), "another target uses them") {
 			t.Errorf("a second keeper of the file: %v", err)
 		}
 		if _, err := k.change(reserve(persist)); err != nil || k.Guard() == nil {

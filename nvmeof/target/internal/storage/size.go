@@ -51,12 +51,12 @@ func (v *Volume) Revalidate() (resized bool) {
 	return len(v.users) > 0 && v.adopt(err)
 }
 
-var errNothing = errors.New("less than one block is left of it: what it had is lost; stop the hosts, and bring it back")
+var errNothing = errors.New("less than one block is left: its data is lost; stop the hosts, and restore it")
 
 // cut says what is wrong with the size.
 func (v *Volume) cut() string {
 	if why := v.blind.Load(); why != nil {
-		return "its size is not known any more: " + (*why).Error()
+		return "its size is no longer known: " + (*why).Error()
 	}
 	if had := v.whole.Load() << v.Shift; had > v.Bytes() {
 		return fmt.Sprintf("it had %d bytes, and has %d: what was behind its end is lost; if nobody meant it, stop the hosts, and bring that back "+
@@ -79,7 +79,7 @@ func (v *Volume) adopt(err error) (resized bool) {
 	case err == nil:
 		v.blind.Store(nil)
 	case v.blind.Swap(&err) == nil:
-		v.volumes.log.Error("size of a namespace is not known any more", zap.String("export", v.Name), zap.Error(err))
+		v.volumes.log.Error("size of a namespace is no longer known", zap.String("export", v.Name), zap.Error(err))
 	}
 	if blocks == before || blocks == 0 {
 		return false
@@ -92,8 +92,8 @@ func (v *Volume) adopt(err error) (resized bool) {
 	}
 	if blocks < before {
 		v.whole.Store(max(before, v.whole.Load()))
-		v.volumes.log.Error("a namespace is cut off while it is served: what was behind its end is lost", zap.String("export", v.Name),
-			zap.String("remedy", "if nobody meant it, stop the hosts, and bring that back before they make it longer again"))
+		v.volumes.log.Error("namespace became shorter while it is served: the data beyond its end is lost", zap.String("export", v.Name),
+			zap.String("remedy", "unless this is intended, stop the hosts, and restore the data before the file or device is enlarged again"))
 	}
 	return true
 }

@@ -62,7 +62,7 @@ func (t *Volumes) AddPlace(d *Site, s *shard.Shard) (*Place, error) {
 	defer t.mu.Unlock()
 	i := slices.Index(t.places[:], nil)
 	if i < 0 {
-		return nil, fmt.Errorf("target: its devices have %d shards, which is all it can have: take fewer for each", MaxPlaces)
+		return nil, fmt.Errorf("target: its devices have %d shards, the most that a target can have: configure fewer for each", MaxPlaces)
 	}
 	p := &Place{Index: Index(i), Shard: s}
 	t.places[i] = p
@@ -124,7 +124,7 @@ func (t *Volumes) Acquire(store backend.Store, name string, reservations Reserva
 	shareable := reflect.TypeOf(store).Comparable()
 	if shareable && t.byStore[store] != nil {
 		if t.byStore[store].leaving {
-			return errors.New("its store is being closed, and has not finished commands of before: try again")
+			return errors.New("its store is being closed, and has not completed earlier commands: try again")
 		}
 		t.byStore[store].use(n)
 		return nil
@@ -235,7 +235,7 @@ func (t *Volumes) Unfinished(d *Site) (names []string) {
 func (t *Volumes) openReservations(store ReservationStore) (*Reservations, error) {
 	for v := range t.all {
 		if store != nil && same(v.Reservations.store, store) {
-			return nil, fmt.Errorf("its reservations would be kept where those of %s are: name another place", v.Name)
+			return nil, fmt.Errorf("its reservations would be saved where those of %s are: name another file", v.Name)
 		}
 	}
 	return newReservations(store)
