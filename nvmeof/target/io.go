@@ -7,15 +7,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// An ioRow is one opcode of the NVM command set. start judges the command and
-// sets it going; run goes on when its data is here, or the memory for it.
+// An ioRow is one opcode of the NVM command set. start checks the command and begins it;
+// run continues when its data has arrived, or there is memory for it.
 type ioRow struct {
 	start   func(q *queue, r *request)
 	run     func(r *request)
 	leased  func(r *request, view []byte) // the lease is held; view is the blocks
-	done    func(r *request)              // the store has carried the operation out
+	done    func(r *request)              // the store has completed the operation
 	step    func(r *request)              // begins the next operation of several
-	access  reservation.Access            // what a reservation is about
+	access  reservation.Access            // the access that a reservation must allow
 	effects capsule.Effects
 }
 
@@ -49,8 +49,8 @@ func (q *queue) startIO(r *request) {
 	row.start(q, r)
 }
 
-// enter finds the command's namespace, which it keeps until it is finished. It
-// returns nil if the command has been answered, or held back to be started anew.
+// enter finds the command's namespace and enters it until the command completes. It
+// returns nil if the command has completed, or is held and will start again.
 func (r *request) enter(id capsule.NSID) *storage.Lane {
 	ns, status := r.queue.controller.view.Reach(id)
 	if ns == nil {
@@ -78,11 +78,11 @@ func (r *request) through(ns *storage.Namespace) *storage.Lane {
 	}
 }
 
-// Admitted implements [storage.Owner]: the command begins anew.
+// Admitted implements [storage.Owner]: the command starts again.
 func (r *request) Admitted() { r.io.start(r.queue, r) }
 
-// blocks judges the fields that Read, Write and Write Zeroes share, and sets the
-// operation's range. It answers the command where it fails.
+// blocks checks the fields that Read, Write and Write Zeroes share, and sets the
+// operation's range. It completes the command if that fails.
 func (r *request) blocks(l *storage.Lane, f capsule.ReadWrite) bool {
 	switch {
 	case f.PRINFO != 0: // no protection information
@@ -100,7 +100,7 @@ func (r *request) blocks(l *storage.Lane, f capsule.ReadWrite) bool {
 	return false
 }
 
-// sized judges the length of the data against the blocks.
+// sized checks the length of the data against the blocks.
 func (r *request) sized() bool {
 	switch {
 	case r.op.Length > int64(r.queue.target.cfg.MaxData):
@@ -113,8 +113,7 @@ func (r *request) sized() bool {
 	return false
 }
 
-// writable refuses changes of a namespace that is read-only, itself or for this
-// host.
+// writable fails changes of a namespace that is read-only, for all hosts or for this one.
 func (r *request) writable(_ *storage.Lane) bool {
 	if q := r.queue; !q.controller.view.MayWrite(r.op.Gate.Namespace) {
 		q.controller.refusedWrite(r.op.Gate.Namespace)
@@ -135,8 +134,8 @@ func startRead(_ *queue, r *request) {
 		r.wantBuffer()
 		return
 	}
-	// The lease lasts until the response is acknowledged: a lost packet is sent
-	// again from the store's memory.
+	// The lease ends when the response is acknowledged: a packet that is lost is
+	// retransmitted from the store's memory.
 	if l.Lease(&r.op, false) {
 		r.Leasable()
 	} else {
@@ -165,10 +164,10 @@ func startWrite(_ *queue, r *request) {
 	r.wantBuffer()
 }
 
-// durable reports whether what the command writes has to be durable when it is answered.
+// durable reports whether what the command writes has to be durable when it completes.
 func (r *request) durable(fua bool) bool { return fua || r.queue.controller.durable.Load() }
 
-// runWrite has the data whole.
+// runWrite continues when all data has arrived.
 func runWrite(r *request) {
 	r.op.Buf = r.data
 	l := r.op.Lane
@@ -198,8 +197,8 @@ func writeLeased(r *request, view []byte) {
 	writeDone(r)
 }
 
-// readDone answers, with force unit access not before what was read is durable (NVM
-// command set 1.0, 3.2.4).
+// readDone completes a Read, with force unit access only when what was read is durable
+// (NVM command set 1.0, 3.2.4).
 func readDone(r *request) {
 	if r.op.FUA {
 		r.op.Op, r.op.FUA = backend.OpFlush, false
@@ -215,7 +214,7 @@ func writeDone(r *request) {
 	r.finish(capsule.StatusSuccess)
 }
 
-// submit gives the operation to the store.
+// submit submits the operation to the store.
 func (r *request) submit() {
 	r.stage = stageBackend
 	r.op.Lane.Put(&r.op)
@@ -242,10 +241,10 @@ func (r *request) Completed(err error) {
 	r.io.done(r)
 }
 
-// failed ends a command whose operation failed, or that was to be stopped.
+// failed completes a command whose operation has failed, or that was to end early.
 func (r *request) failed(err error) {
 	status := r.stopped
-	if err == backend.ErrUnsupported { // a copy, and no failure of the store
+	if err == backend.ErrUnsupported { // of a copy: not a failure of the store
 		if status.OK() {
 			r.copyByHand()
 			return

@@ -35,8 +35,8 @@ func (r *request) flush(l *storage.Lane) {
 	r.submit()
 }
 
-// flushNext goes on after one namespace. The table may change on the way: what
-// is gone needs no flush.
+// flushNext continues after one namespace. The table may have changed meanwhile: a
+// namespace that was removed needs no flush.
 func (r *request) flushNext() {
 	if r.cmd.NSID != capsule.NSIDBroadcast {
 		r.finish(capsule.StatusSuccess)
@@ -55,10 +55,10 @@ func (r *request) flushNext() {
 			r.finish(status) // not all namespaces can be flushed from here
 			return
 		case ns != nil && v.Replaced(ns) && !v.Seen(ns):
-			r.finish(statusUnseen) // what the host means is not there any more
+			r.finish(statusUnseen) // the namespace that the host means has been replaced
 			return
 		case ns != nil && ns.Volume.Info.Volatile:
-			if l := r.through(ns); l != nil { // else held: it starts with the first again
+			if l := r.through(ns); l != nil { // else held: it will start with the first one again
 				r.flush(l)
 			}
 			return
@@ -83,8 +83,8 @@ func startWriteZeroes(_ *queue, r *request) {
 
 func writeZeroesDone(r *request) { r.finish(capsule.StatusSuccess) }
 
-// startDSM takes the ranges of a Dataset Management command. Hosts send more
-// bytes than the ranges need, so the data may be longer (Linux: 4096 always).
+// startDSM starts Dataset Management. The data may be longer than the ranges: Linux
+// always sends 4096 bytes.
 func startDSM(_ *queue, r *request) {
 	f := r.cmd.DatasetManagement()
 	l := r.enter(r.cmd.NSID)
@@ -92,7 +92,7 @@ func startDSM(_ *queue, r *request) {
 	case l == nil:
 	case r.link.Length() < f.Ranges*capsule.DSMRangeSize:
 		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
-	case !f.Deallocate: // hints that we have no use for
+	case !f.Deallocate: // hints, which are ignored
 		r.finish(capsule.StatusSuccess)
 	case !r.writable(l):
 	case r.link.InCapsule() != nil:
@@ -103,7 +103,7 @@ func startDSM(_ *queue, r *request) {
 	}
 }
 
-// runDSM judges every range before it touches any.
+// runDSM checks every range before it deallocates any.
 func runDSM(r *request) {
 	ns := r.op.Lane.Volume
 	for i := range r.cmd.DatasetManagement().Ranges {
@@ -123,8 +123,8 @@ func (r *request) dsmRange(i int) capsule.DSMRange {
 	return d
 }
 
-// deallocateNext frees the next range that is not empty. It is advice, so a
-// store that cannot free has nothing to do.
+// deallocateNext deallocates the next range that is not empty. Deallocation is advice, so
+// a store that cannot do it does nothing.
 func (r *request) deallocateNext() {
 	ns, x := r.op.Lane.Volume, r.extra
 	for ns.Info.Deallocate && x.at < r.cmd.DatasetManagement().Ranges {

@@ -17,17 +17,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/life"
 )
 
-// A StateStore keeps through restarts what a subsystem counts over its life, and the write
-// protection that hosts set. Its methods may block, and are called one at a time. One
-// that is a [ReservationLocker] too is locked as long as the subsystem is there.
+// A StateStore saves, through restarts of the target, the counters of a subsystem's
+// lifetime and the write protection that hosts set. Its methods may block, and are called
+// one at a time. One that is a [ReservationLocker] too is locked as long as the subsystem
+// exists.
 type StateStore = ReservationStore
 
-// A StateFile keeps it in the file of that name, as a [ReservationFile] does.
+// A StateFile saves them in the file of that name, as a [ReservationFile] does.
 type StateFile string
 
 func (f StateFile) file() kept.File { return kept.File{Name: string(f), What: "counters"} }
 
-// Lock implements [ReservationLocker]. The file that is locked stays there.
+// Lock implements [ReservationLocker]. The lock file is never removed.
 func (f StateFile) Lock() (unlock func() error, err error) { return f.file().Lock() }
 
 // Load implements [StateStore]. A file that does not exist yet is no error.
@@ -58,35 +59,35 @@ func loadLife(store StateStore) (r life.Record, err error) {
 	return r, err
 }
 
-// savePeriod is how much of what was counted a crash loses at most, and how often the
-// record is written at most for that.
+// savePeriod bounds what a crash loses of the counters, and how often the record is saved
+// for them.
 const savePeriod = time.Minute
 
-// A lifetime keeps the record of a subsystem. The shards' counters go on by themselves; what
-// they had before is added where they are read.
+// A lifetime has the record of a subsystem. The shards' counters start at zero; the sums
+// of before are added where they are read.
 type lifetime struct {
-	keeps atomic.Bool           // there is a store; shards look at it
+	keeps atomic.Bool           // there is a store; for shards
 	begun atomic.Pointer[begun] // likewise
 
 	mu     sync.Mutex // held while the record is saved, which may block; guards what follows
 	store  StateStore // nil: nothing survives the target
 	unlock func() error
-	awaits StateStore // what could not be read or had yet; nil: nothing
+	awaits StateStore // a store that could not be read or locked yet; nil: none
 	record life.Record
-	saved  string    // the record as it was saved last, without the time
+	saved  string    // the record as it was last saved, without the time
 	at     time.Time // when
-	failed bool      // the last attempt did, and there is a line about it
+	failed bool      // the last attempt failed, which was logged
 	ended  bool
 }
 
-// A begun is what a record said of the time before it was loaded.
+// A begun is what a record had when it was loaded.
 type begun struct {
 	at     time.Time
 	on     time.Duration
-	cycles uint64 // with this one
+	cycles uint64 // including this one
 }
 
-// begin loads what there was, and notes that the target runs.
+// begin loads the record, and saves that the target runs.
 func (l *lifetime) begin(store StateStore) (err error) {
 	unlock := func() error { return nil }
 	if locker, ok := store.(ReservationLocker); ok {
@@ -106,8 +107,8 @@ func (l *lifetime) begin(store StateStore) (err error) {
 	return nil
 }
 
-// beginLife is what was counted before, and one power cycle more. With wait a record that
-// cannot be had is no error: it is asked for again by whoever calls awaitedLife.
+// beginLife loads the counters and counts one power cycle more. With wait a record that
+// cannot be read is no error: awaitedLife tries again.
 func (s *Subsystem) beginLife(store StateStore, wait bool) error {
 	l := &s.life
 	l.mu.Lock()
@@ -136,8 +137,8 @@ func (s *Subsystem) beginLocked(store StateStore) error {
 	return nil
 }
 
-// awaitedLife is why the subsystem's record is not known, so that nobody knows which of its
-// namespaces hosts have protected from being written; nil: it is.
+// awaitedLife is the reason why the subsystem's record is not known, and so which of its
+// namespaces are write protected; nil: it is known.
 func (s *Subsystem) awaitedLife() error {
 	l := &s.life
 	l.mu.Lock()
@@ -152,8 +153,8 @@ func (s *Subsystem) awaitedLife() error {
 	return nil
 }
 
-// moveLife has the record kept somewhere else, or nowhere. Where it was it stays, as that of
-// a target that ended.
+// moveLife changes the store of the record; nil is none. The record in the earlier one
+// stays, as that of a target that has ended.
 func (s *Subsystem) moveLife(store StateStore) error {
 	l := &s.life
 	l.mu.Lock()
@@ -161,7 +162,7 @@ func (s *Subsystem) moveLife(store StateStore) error {
 	switch {
 	case l.ended:
 		return nil
-	case l.awaits != nil: // there is nothing to move: what the other place has counts
+	case l.awaits != nil: // there is no record to move: the new store's is used
 		if sameState(l.awaits, store) {
 			return nil
 		}
@@ -174,7 +175,7 @@ func (s *Subsystem) moveLife(store StateStore) error {
 		return nil
 	}
 	next := lifetime{unlock: func() error { return nil }}
-	if err := next.begin(store); err != nil { // what is there has to be a record
+	if err := next.begin(store); err != nil { // what is there must be a record
 		return err
 	}
 	before, unlock, saved := l.store, l.unlock, l.saved
@@ -201,7 +202,7 @@ func sameState(a, b StateStore) bool {
 	return a == nil && b == nil || a != nil && b != nil && reflect.TypeOf(b).Comparable() && a == b
 }
 
-// refresh brings the record up to date. Called with mu held.
+// refresh updates the record. Called with mu held.
 func (s *Subsystem) refresh() {
 	r := &s.life.record
 	r.UnsafeShutdowns, r.Errors = s.unsafe.Load(), s.errors.Load()
@@ -210,15 +211,16 @@ func (s *Subsystem) refresh() {
 	}
 }
 
-// note brings what the record has of a namespace up to date. Called with mu held.
+// note updates the record of one namespace. Called with mu held.
 func (s *Subsystem) note(ns *storage.Namespace) {
 	n := life.Namespace{UUID: ns.UUID, Protected: ns.Protection() == capsule.WriteProtected}
 	ns.AddTo(&n.Counts)
 	s.life.record.Namespaces[ns.ID] = n
 }
 
-// resume gives a namespace that comes what was known of it when it left, in this life of the
-// target or another. It is called before shards see it, and leave when it has gone.
+// resume gives a namespace that is added its counters and protection of before, from this
+// run of the target or another. It is called before shards read the namespace, and depart
+// when it was removed.
 func (s *Subsystem) resume(ns *storage.Namespace) {
 	l := &s.life
 	l.mu.Lock()
@@ -239,7 +241,7 @@ func (s *Subsystem) depart(ns *storage.Namespace) {
 	s.note(ns)
 }
 
-// save writes the record down.
+// save saves the record.
 func (s *Subsystem) save() error {
 	l := &s.life
 	l.mu.Lock()
@@ -259,7 +261,7 @@ func (s *Subsystem) saveLocked() error {
 	if err != nil {
 		return err
 	}
-	if string(same) == l.saved && time.Since(l.at) < time.Hour { // a host that sleeps costs no writes but for the time
+	if string(same) == l.saved && time.Since(l.at) < time.Hour { // an idle host causes no writes but for the time
 		return nil
 	}
 	now.On = l.on()
@@ -277,7 +279,7 @@ func (s *Subsystem) saveLocked() error {
 	return err
 }
 
-// keepsState reports whether what hosts set for good survives.
+// keepsState reports whether the settings of hosts that persist are saved.
 func (s *Subsystem) keepsState() bool { return s.life.keeps.Load() }
 
 func (t *Target) noteUnsaved(s *Subsystem, err error) {
@@ -286,13 +288,13 @@ func (t *Target) noteUnsaved(s *Subsystem, err error) {
 	}
 }
 
-// on is for how long targets have had the subsystem.
+// on is for how long targets have run with the subsystem.
 func (l *lifetime) on() time.Duration {
 	b := l.begun.Load()
 	return b.on + time.Since(b.at)
 }
 
-// endLife notes that the target ended in order, and lets another one have the store.
+// endLife saves that the target has ended, and lets another one use the store.
 func (s *Subsystem) endLife() error {
 	l := &s.life
 	l.mu.Lock()
@@ -306,13 +308,13 @@ func (s *Subsystem) endLife() error {
 	return errors.Join(err, l.unlock())
 }
 
-// saveStates saves what has changed, from time to time.
+// saveStates saves the records that have changed, at intervals.
 func (t *Target) saveStates(last *time.Time) {
 	if time.Since(*last) < savePeriod {
 		return
 	}
 	*last = time.Now()
 	for _, s := range t.Subsystems() {
-		_ = s.save() // which is logged, and tried again
+		_ = s.save() // which logs an error, and tries again
 	}
 }

@@ -14,17 +14,16 @@ import (
 // maxErrors is how many entries the error log keeps; ELPE is one less.
 const maxErrors = 64
 
-// A logHandler returns the whole page as it is now. It is as long as the page
-// is, whatever length the host asked for.
+// A logHandler returns the whole page, whatever length the host requests.
 type logHandler func(c *Controller, f capsule.GetLogPage) []byte
 
 type logRow struct {
 	page logHandler
-	// window, in place of page, fills b from an offset of a page that is too long
-	// to be made whole, and returns the page's length.
+	// window is used instead of page for pages that are too long to be allocated: it
+	// fills b from an offset, and returns the page's length.
 	window func(c *Controller, offset uint64, b []byte) (length uint64)
-	// about, in place of page, is of the namespace that the command names, or of
-	// all that the host sees.
+	// about is used instead of page for pages of the namespace that the command names, or
+	// of all that the host sees.
 	about func(c *Controller, list []*storage.Namespace) []byte
 
 	io   bool // I/O controllers have it
@@ -47,8 +46,8 @@ func logTable() [256]logRow {
 	}
 }
 
-// getLogPage copies the window that the host asked for. Nothing is allocated by
-// its length: that is r.data's, which the data rules bounded.
+// getLogPage copies the part that the host requests. Its length allocates nothing: r.data
+// has it, which sizeRule has bounded.
 func getLogPage(c *Controller, r *request) capsule.Status {
 	f := r.cmd.GetLogPage()
 	row := &c.target.logs[f.LID]
@@ -73,7 +72,7 @@ func getLogPage(c *Controller, r *request) capsule.Status {
 
 func (row *logRow) exists() bool { return row.page != nil || row.window != nil || row.about != nil }
 
-// fill makes the page and copies the window.
+// fill copies the requested part of the page.
 func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule.Status {
 	var page []byte
 	one := r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast
@@ -103,7 +102,7 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 	return capsule.StatusSuccess
 }
 
-// logRead re-arms the events of a page that was read.
+// logRead unmasks the events of a page that was read.
 func (c *Controller) logRead(lid capsule.LID) {
 	c.events.Read(lid)
 	if lid == capsule.LogChangedNamespaces {
@@ -124,8 +123,8 @@ func (c *Controller) supportedLog(capsule.GetLogPage) []byte {
 	return b
 }
 
-// errorRing keeps the last errors of a controller. Queues on several shards add
-// to it, none of them in the steady state.
+// An errorRing has the last errors of a controller. Queues on several shards add to it,
+// which happens for failed commands only.
 type errorRing struct {
 	mu      sync.Mutex
 	count   uint64
@@ -171,10 +170,11 @@ func (c *Controller) changedLog(capsule.GetLogPage) []byte {
 	return b
 }
 
-// effectsLog is read off the dispatch tables, so that it cannot differ from what is
-// executed: the I/O commands of the set that CSI names, which is reserved unless CC selects
-// all sets (NVMe base 2.0, 5.16.1.6). Others than NVM have none; an error would end
-// nvme-cli, which asks for the zoned set whenever CAP says that sets can be named.
+// effectsLog is derived from the dispatch tables, so that it cannot differ from what is
+// executed: the I/O commands of the set that CSI selects, which is reserved unless CC
+// selects all sets (NVMe base 2.0, 5.16.1.6). Sets other than NVM have none; an error
+// would end nvme-cli, which reads the zoned set whenever CAP reports that sets can be
+// selected.
 func (c *Controller) effectsLog(f capsule.GetLogPage) []byte {
 	other := f.CSI != capsule.CSINVM && c.props.CC.CSS() == capsule.CCCSSAll
 	b := make([]byte, capsule.EffectsLogSize)
@@ -191,7 +191,7 @@ func (c *Controller) effectsLog(f capsule.GetLogPage) []byte {
 	return b
 }
 
-// featuresLog is read off the table of features.
+// featuresLog is derived from the table of features.
 func (c *Controller) featuresLog(capsule.GetLogPage) []byte {
 	b := make([]byte, 4*256)
 	for id := range c.target.features {
@@ -209,8 +209,8 @@ func managementLog(*Controller, capsule.GetLogPage) []byte { return make([]byte,
 // some read all of it, in parts, however long it is.
 const maxANALog = capsule.ANALogHeaderSize + ana.Away*capsule.ANADescriptorHeader + storage.MaxNamespace*4
 
-// anaLog has the groups of the namespaces that the host sees, and zeroes up to where it
-// could reach.
+// anaLog has the groups of the namespaces that the host sees, and zeroes up to its
+// largest length.
 func (c *Controller) anaLog(f capsule.GetLogPage) []byte {
 	regroups := c.subsystem.groupChanges()
 	b := ana.Log(c.listener.ana.Load(), &regroups, c.view.Members(), f.LSP&capsule.ANALogGroupsOnly != 0)

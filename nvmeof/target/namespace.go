@@ -20,36 +20,35 @@ type NamespaceConfig struct {
 	NSID     capsule.NSID     // 1 to 1024; default: the lowest free one
 	ReadOnly bool             // for all hosts; see Namespace.SetReadOnly
 	Group    capsule.ANAGroup // 1 to 128; default 1; see Listener.SetANAState
-	// UUID identifies the namespace for good; default: derived from the
-	// subsystem's NQN, the NSID and Name, so that it survives a restart, and from the
-	// store's mark if it is a [backend.Marked], so that content that began anew has
-	// another.
+	// UUID identifies the namespace for good; default: derived from the subsystem's NQN,
+	// the NSID and Name, so that it survives a restart, and from the store's mark if it
+	// is a [backend.Marked], so that a store with new content has another.
 	UUID uuid.UUID
-	// NGUID is another identifier of the same; default: the UUID.
+	// NGUID is another identifier; default: the UUID.
 	NGUID [16]byte
-	// EUI64 is a third, whose first three bytes belong to whoever assigned it;
+	// EUI64 is a third identifier, whose first three bytes belong to whoever assigned it;
 	// default: none.
 	EUI64 [8]byte
 	Name  string // what is exported, for logs: a path, say
 
-	// Reservations keeps the hosts' reservation through a power loss, where they ask
-	// for that; default: nothing, so that they cannot. Of a store that is exported
-	// already the first namespace's counts.
+	// Reservations saves the hosts' reservation through a power loss, if they request
+	// that; default: nothing, so that they cannot. If the store is exported already the
+	// Reservations of its first namespace is used.
 	Reservations ReservationStore
-	// RefuseReservations keeps hosts from reserving the namespace; see
+	// RefuseReservations refuses reservations of the namespace; see
 	// Namespace.SetRefuseReservations.
 	RefuseReservations bool
 }
 
-// A Namespace is one export of a subsystem: a volume, and who sees it how.
+// A Namespace is one export of a subsystem: a volume, and how hosts see it.
 type Namespace struct {
 	subsystem *Subsystem
-	ns        *storage.Namespace // what shards know of it
+	ns        *storage.Namespace // for shards
 
 	// Under Subsystem.change.
 	removed bool
-	pause   *time.Timer // ends it; nil: commands are not held
-	pauses  uint64      // counts them
+	pause   *time.Timer // ends the pause; nil: commands are not held
+	pauses  uint64      // the number of pauses so far
 }
 
 // ID is the namespace's identifier.
@@ -58,15 +57,16 @@ func (n *Namespace) ID() capsule.NSID { return n.ns.ID }
 // UUID identifies the namespace across subsystems and restarts.
 func (n *Namespace) UUID() uuid.UUID { return n.ns.UUID }
 
-// Info describes the store, with the size that hosts are told.
+// Info describes the store, with the size that is reported to hosts.
 func (n *Namespace) Info() backend.Info {
 	info := n.ns.Volume.Info
 	info.Size = int64(n.ns.Volume.Bytes())
 	return info
 }
 
-// Trouble is what an administrator has to look after: that what is exported is not in its
-// place any more, was cut off, or takes no writes; empty: nothing. It is as old as Config.Revalidate.
+// Trouble is what an administrator has to attend to: that the file or device is no longer
+// at its path, became shorter, or accepts no writes; empty: nothing. It is at most as old
+// as Config.Revalidate.
 func (n *Namespace) Trouble() string {
 	if n.ns.Volume == nil {
 		return "" // it is away
@@ -82,7 +82,7 @@ func (n *Namespace) Trouble() string {
 	return ""
 }
 
-// makeNamespace completes what identifies a namespace.
+// makeNamespace sets the identifiers that were not configured.
 func makeNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 	if c.UUID == uuid.Nil {
 		name := fmt.Appendf(nil, "%s\x00%d\x00%s", s.nqn, c.NSID, c.Name)
@@ -100,7 +100,7 @@ func makeNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 	return n
 }
 
-// A lineage is what was last at an NSID, as far as hosts can tell.
+// A lineage is the identity of the last namespace at an NSID, as hosts can see it.
 type lineage struct {
 	identity   storage.Identity
 	shift      uint
@@ -108,9 +108,9 @@ type lineage struct {
 	successor  bool
 }
 
-// succeed gives a namespace its generation: the one of what was at its NSID before if
-// hosts cannot tell the two apart. A block size is a part of what they know: with
-// another one their block addresses mean other blocks. Called with change held.
+// succeed gives a namespace its generation: that of the namespace which had the NSID
+// before, if hosts cannot distinguish the two. The block size distinguishes them: with
+// another one the same LBA names other bytes. Called with change held.
 func (s *Subsystem) succeed(n *storage.Namespace) {
 	before, there := s.past[n.ID]
 	now := lineage{n.Identity, uint(n.Volume.Shift), before.generation, before.successor}

@@ -9,18 +9,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 )
 
-// Reservations know hosts by their identifiers (NVMe base 2.0, 8.19), which are no secret,
-// so each identifier belongs to one host NQN at a time, in all subsystems: to the one
-// that is registered with it, or else to the one that is connected with it, or that has
-// proved who it is and used it last. A registration by a name that proves nothing keeps a
-// host that does from the volume alone: or else anybody who may connect to one subsystem
-// could keep it from all others.
+// Reservations identify hosts by their identifiers (NVMe base 2.0, 8.19), which are no
+// secret, so each identifier belongs to one host NQN at a time, in all subsystems: to the
+// one that is registered with it, or else to the one that is connected with it, or that
+// has authenticated and used it last. A registration by a host without a key excludes a
+// host with one from that volume only: otherwise anyone allowed at one subsystem could
+// exclude it from all others.
 
 const ownIdentifier = "give each host an NQN and an identifier of its own, in /etc/nvme/hostnqn and /etc/nvme/hostid"
 
-// own makes the host's identifier the controller's host's, or says whose it is. Where the
-// host has a key that waits until it has proved to know it: before, it says nothing about
-// others.
+// own makes the host identifier the NQN's of the controller's host, or refuses with the
+// NQN that has it. For a host with a key that waits until it has authenticated: a refusal
+// before would disclose other hosts.
 func (c *Controller) own(proven bool) refusal {
 	if c.discovery() {
 		return refusal{}
@@ -46,14 +46,14 @@ func (c *Controller) own(proven bool) refusal {
 	return refusal{}
 }
 
-// othersIdentifier refuses a host whose identifier is another one's. That one may go, hence
-// without DNR.
+// othersIdentifier refuses a host whose identifier is another one's. That one may
+// disconnect, hence without DNR.
 func othersIdentifier(how, nqn string) refusal {
 	return refusal{status: capsule.StatusConnectInvalidHost, at: badHostID,
 		reason: "host identifier is " + how + " by another host, " + nqn, remedy: ownIdentifier}
 }
 
-// disown ends what own began.
+// disown undoes own.
 func (c *Controller) disown() {
 	if c.owns {
 		c.target.owners.Release(c.hostID, c.hostNQN)
@@ -70,8 +70,8 @@ func (t *Target) keyed(nqn string) bool {
 	return false
 }
 
-// registeredAs returns the name with which another host is registered with the
-// controller's host's identifier, and so keeps that out.
+// registeredAs returns the name with which another host is registered with the same host
+// identifier, which excludes the controller's host.
 func (c *Controller) registeredAs() (other string, found bool) {
 	for _, s := range c.target.Subsystems() {
 		for ns := range s.table().All {
@@ -84,18 +84,18 @@ func (c *Controller) registeredAs() (other string, found bool) {
 	return "", false
 }
 
-// yields reports whether the controller's host has to do without its identifier because
-// another name is registered with it, with a volume of the controller's subsystem or elsewhere.
+// yields reports whether the controller's host may not use its identifier because another
+// name is registered with it, with a volume of the controller's subsystem or elsewhere.
 func (c *Controller) yields(other string, here bool) bool {
 	return here || !c.keyed || c.target.keyed(other)
 }
 
 // dismissOthers ends the controllers of hosts that use an identifier with which another
-// host is registered with the volume of a namespace that comes, and returns when their
-// queues take no commands any more.
+// host is registered with the volume of a namespace that is added, and returns when their
+// queues execute no commands any more.
 func (s *Subsystem) dismissOthers(v *storage.Volume) {
 	if v == nil {
-		return // there is no device yet, so nobody is connected
+		return // there is no device yet, so no host is connected
 	}
 	t, dismissed := s.target, 0
 	for _, r := range v.Reservations.State().Registrants {
@@ -120,14 +120,14 @@ func (s *Subsystem) has(v *storage.Volume) bool {
 	return false
 }
 
-// barrier waits until every shard has done what it was asked for before.
+// barrier waits until every shard has called the functions that it was given before.
 func (t *Target) barrier() {
 	t.mu.Lock()
 	devices := t.devices
 	t.mu.Unlock()
 	for _, d := range devices {
 		for _, w := range d.workers {
-			_ = w.shard.Call(func() {}) // of one that has ended nobody is left
+			_ = w.shard.Call(func() {}) // a shard that has ended has no queues
 		}
 	}
 }

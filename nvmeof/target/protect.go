@@ -7,9 +7,9 @@ import (
 )
 
 // Namespace write protection (NVMe base 2.0, 8.12), which hosts set. It is the
-// namespace's, for all hosts of the subsystem. It survives the target, whose end is a power
-// cycle to hosts, if [SubsystemConfig.State] has a place for it; else what a host protects
-// for longer than that an administrator has to, with SetReadOnly.
+// namespace's, for all hosts of the subsystem. It survives the target, whose end is a
+// power cycle to hosts, if [SubsystemConfig.State] is set; otherwise an administrator
+// protects for longer than that with SetReadOnly.
 const writeProtection = capsule.NWPCSupported | capsule.NWPCUntilOff
 
 func getWriteProtection(c *Controller, r *request, _ uint32) capsule.Status {
@@ -23,8 +23,8 @@ func getWriteProtection(c *Controller, r *request, _ uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// setWriteProtection changes the state, and answers when what was written before is
-// durable. Writes that have begun on other shards are carried out.
+// setWriteProtection changes the state, and completes when what was written before is
+// durable. Writes that have begun on other shards are executed.
 func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 	ns, status := c.view.Have(r.cmd.NSID)
 	want := capsule.WriteProtection(v & 7)
@@ -32,7 +32,7 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 	case ns == nil:
 		return status
 	case c.view.Rights.Load().To(ns.ID) != AccessWrite:
-		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR // not for this host to decide
+		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR // an administrator decides that
 	case want > capsule.WriteProtectedUntilOff:
 		return r.invalid(11, 0)
 	case ns.Protection() == capsule.WriteProtectedUntilOff && want != capsule.WriteProtectedUntilOff:
@@ -64,7 +64,7 @@ type protecting struct {
 	flush   flush
 }
 
-// flushed goes on when what was written is durable.
+// flushed continues when what was written is durable.
 func (p *protecting) flushed(err error) {
 	switch s := p.request.queue.controller.subsystem; {
 	case err != nil:
@@ -76,7 +76,7 @@ func (p *protecting) flushed(err error) {
 	}
 }
 
-// save makes the state survive, where the subsystem has a place for that.
+// save saves the state, if the subsystem has a store for it.
 func (p *protecting) save() {
 	s := p.request.queue.controller.subsystem
 	p.request.outside(func() func() {
@@ -88,7 +88,7 @@ func (p *protecting) save() {
 	})
 }
 
-// end answers. What was not done is taken back.
+// end completes the command, and reverts the state if it failed.
 func (p *protecting) end(status capsule.Status) {
 	if !status.OK() {
 		p.ns.Protect(p.before)

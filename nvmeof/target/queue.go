@@ -18,8 +18,7 @@ import (
 // connectTimeout is how long a connection may be without a Connect command.
 const connectTimeout = 10 * time.Second
 
-// A wire is what a queue needs of the connection under it: the
-// [fabric.TargetQueue].
+// A wire is what a queue uses of its connection: the [fabric.TargetQueue].
 type wire interface {
 	SetEntries(n int)
 	DisableFlowControl()
@@ -43,17 +42,17 @@ type queue struct {
 	leaving    *request    // a Disconnect command that was accepted; the queue ends when it is done
 	why        string      // we disconnected; empty if the host did
 	failed     bool
-	parted     bool        // the host disconnected, and not because we did
-	parting    bool        // nothing is executed any more: the host is about to disconnect
+	parted     bool        // the host disconnected, before we did
+	parting    bool        // no command is executed any more: the host is about to disconnect
 	refused    bool        // there is no connection
-	timer      shard.Timer // Connect must come before
+	timer      shard.Timer // Connect must arrive before it
 	proven     bool        // not counted in silent any more
 	auth       authentication
-	onClosed   func() // releases what the connection was given
+	onClosed   func() // frees what the connection was given
 
 	requests []request
-	first    *request // a fused first half whose second has not come
-	unseen   []unseen // commands of namespaces that the host has not identified, in order
+	first    *request // a fused first half whose second has not arrived
+	unseen   []unseen // commands for namespaces that the host has not identified, in order
 	look     shard.Timer
 	piece    [1]rdmatransport.SGE
 	counts   queueCounts
@@ -62,12 +61,12 @@ type queue struct {
 	traffic atomic.Bool
 }
 
-// newQueue is a queue of a listener, on which nothing was said.
+// newQueue returns a queue of a listener, which has received no command yet.
 func (t *Target) newQueue(w *worker, l *Listener, id capsule.QID, entries uint32) *queue {
 	return &queue{target: t, worker: w, shard: w.shard, listener: l, id: id, entries: entries}
 }
 
-// start readies the queue for n requests at a time.
+// start prepares the queue for n requests at a time.
 func (q *queue) start(n int) {
 	q.requests = make([]request, n)
 	for i := range q.requests {
@@ -78,13 +77,13 @@ func (q *queue) start(n int) {
 	q.shard.SetTimer(&q.timer, connectTimeout)
 }
 
-// heard makes room for another connection of whom nothing is known.
+// heard no longer counts the connection against maxSilent.
 func (q *queue) heard() {
 	q.proven = true
 	q.target.silent.Add(-1)
 }
 
-// refuseSilent drops a connection on which nothing was said.
+// refuseSilent drops a connection that has sent no Connect command.
 func (q *queue) refuseSilent() {
 	if q.controller == nil {
 		q.target.log.Trouble("connection dropped: no Connect command was received",
@@ -104,8 +103,8 @@ func (q *queue) take(l link, cmd *capsule.Command, index int) {
 	q.begin(r)
 }
 
-// Reused implements [fabric.Handler]. SPDK's hosts, when they detach, give commands the
-// identifiers of Asynchronous Event Requests that they do not wait for any more.
+// Reused implements [fabric.Handler]. When SPDK's hosts detach they give commands the
+// identifiers of Asynchronous Event Requests for which they no longer wait.
 func (q *queue) Reused(c *fabric.Command) bool {
 	if q.controller == nil || q.id != 0 {
 		return false
@@ -120,7 +119,7 @@ func (q *queue) Fetched(c *fabric.Command) { q.requests[c.Index()].ready() }
 // Done implements [fabric.Handler].
 func (q *queue) Done(c *fabric.Command) { q.finished(c.Index()) }
 
-// finished ends a request. The queue goes with the last response that it owes.
+// finished ends a request. The queue ends with its last response.
 func (q *queue) finished(index int) {
 	r := &q.requests[index]
 	orderly := q.leaving == r
@@ -134,8 +133,8 @@ func (q *queue) finished(index int) {
 	}
 }
 
-// Failed implements [fabric.Handler]: nothing of ours may wait on. What a
-// backend has comes back by itself.
+// Failed implements [fabric.Handler]: no request may wait for the connection. Those that
+// a backend has complete by themselves.
 func (q *queue) Failed(err error) {
 	q.failed, q.parted = true, q.why == "" && isDisconnect(err)
 	q.shard.StopTimer(&q.timer)
@@ -168,7 +167,7 @@ func (q *queue) disconnect(why string) {
 	q.wire.Disconnect()
 }
 
-// part ends what is under way, and soon the connection, if the host does not.
+// part ends the commands, and soon the connection if the host does not.
 func (q *queue) part() {
 	if q.failed || q.parting {
 		return
@@ -179,8 +178,8 @@ func (q *queue) part() {
 	q.endRequests()
 }
 
-// logEnd says once per association that the host has gone, and of each queue
-// that was lost otherwise than by an orderly end.
+// logEnd logs once per association that it has ended, and each queue that was lost
+// otherwise than by a disconnect.
 func (q *queue) logEnd(err error) {
 	c := q.controller
 	if c == nil {
@@ -202,7 +201,7 @@ func (q *queue) logEnd(err error) {
 	}
 }
 
-// endRequests ends all commands: the connection is gone, or about to go.
+// endRequests ends all commands: the connection has ended, or is about to.
 func (q *queue) endRequests() {
 	for i := range q.requests {
 		q.requests[i].stop(capsule.StatusSQDeleted)
@@ -213,7 +212,7 @@ func (q *queue) endRequests() {
 // executesIO reports whether it is an I/O queue that is connected.
 func (q *queue) executesIO() bool { return q.controller != nil && q.id != 0 }
 
-// noteError adds a command that was answered with an error to the controller's error log.
+// noteError adds a command that failed to the controller's error log.
 func (q *queue) noteError(r *request, s capsule.Status) {
 	if q.controller == nil || q.failed {
 		return
@@ -225,7 +224,7 @@ func (q *queue) noteError(r *request, s capsule.Status) {
 	})
 }
 
-// isDisconnect reports an orderly end by either side.
+// isDisconnect reports a disconnect by either side.
 func isDisconnect(err error) bool { return errors.Is(err, rdmatransport.ErrDisconnected) }
 
 func (q *queue) logRefusal(f capsule.Connect, d *capsule.ConnectData, no refusal) {
@@ -240,7 +239,7 @@ func (q *queue) logRefusal(f capsule.Connect, d *capsule.ConnectData, no refusal
 	q.target.log.Trouble("connect refused", fields...)
 }
 
-// printable is a name from a peer as it may be shown: quoted unless it is one.
+// printable is a name from a peer in a printable form: quoted unless it is a valid NQN.
 func printable(f *capsule.NQNField) string {
 	if f.Check() == nil {
 		return f.String()

@@ -2,13 +2,13 @@ package target
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
-// queueCounts are what one queue has done. They belong to its shard.
+// queueCounts count what one queue has done. They belong to its shard.
 type queueCounts struct {
 	commands, answers     uint64
 	readBytes, writeBytes uint64
 }
 
-// answered notes a response without data: of a write, if it succeeded.
+// answered counts a response without data, and the data of a Write that succeeded.
 func (c *queueCounts) answered(r *request, s capsule.Status) {
 	c.answers++
 	if s.OK() && capsule.IOOpcode(r.cmd.Opcode) == capsule.IOWrite {
@@ -16,20 +16,20 @@ func (c *queueCounts) answered(r *request, s capsule.Status) {
 	}
 }
 
-// sent notes a response with data.
+// sent counts a response with data.
 func (c *queueCounts) sent(bytes int) {
 	c.answers++
 	c.readBytes += uint64(bytes)
 }
 
-// A counted queue is one whose counters are wanted, and where.
+// A counted is a queue whose counters are to be read, and where to store them.
 type counted struct {
 	queue *queue
 	to    *QueueInfo
 }
 
-// readCounts asks each shard for the counters of its queues. Those of a shard that
-// has ended stay zero.
+// readCounts reads the counters of queues in their shards. Those of a shard that has
+// ended stay zero.
 func readCounts(queues []counted) {
 	for w, own := range byWorker(queues) {
 		_ = w.shard.Call(func() {

@@ -10,14 +10,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
 )
 
-// A Referral points hosts at another discovery service. A zero field takes the
-// default.
+// A Referral refers hosts to another discovery service. A zero field takes the default.
 type Referral struct {
 	Addr      netip.AddrPort        // required
 	Transport capsule.TransportType // default RDMA
 	NQN       string                // of the discovery subsystem; default: the one that all have
-	Port      PortID                // in the other's log; default 0
-	Secure    bool                  // it wants hosts to authenticate
+	Port      PortID                // in that service's log; default 0
+	Secure    bool                  // it requires hosts to authenticate
 }
 
 func (r *Referral) record() discoverylog.Record {
@@ -28,7 +27,7 @@ func (r *Referral) record() discoverylog.Record {
 	return out
 }
 
-// same reports whether both lead to the same place.
+// same reports whether both refer to the same service.
 func (r *Referral) same(o *Referral) bool {
 	return r.Addr == o.Addr && r.Transport == o.Transport && r.NQN == o.NQN
 }

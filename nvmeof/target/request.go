@@ -8,19 +8,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A link is what a request needs of the command that it executes: the queue's
+// A link is what a request uses of the command that it executes: the queue's
 // [fabric.Command].
 type link interface {
-	Wrong() capsule.Status                                 // with which the command must fail: its capsule is malformed
+	Wrong() capsule.Status                                 // the status of a malformed capsule
 	Length() int                                           // bytes of data that the SGL describes
-	InCapsule() []byte                                     // data that came with the command
+	InCapsule() []byte                                     // data in the capsule
 	Fetch(pieces []rdmatransport.SGE)                      // from host memory; then fetched
-	Reading() bool                                         // the host has been asked for a part of that
+	Reading() bool                                         // an RDMA READ of that is in flight
 	Respond(s capsule.Status, result uint64)               // then done
 	RespondData(pieces []rdmatransport.SGE, result uint64) // then done, until which the memory must not change
 }
 
-// A stage is where a request is. In each there is one event that moves it on.
+// A stage is what a request waits for. Each has one event that ends it.
 type stage uint8
 
 const (
@@ -32,13 +32,13 @@ const (
 	stageLease                 // waits in its lane for a lease
 	stageGate                  // waits for a paused namespace
 	stageUnseen                // waits for its host to identify the namespace
-	stageBackend               // the backend has it, or will have it this turn
+	stageBackend               // the backend has it, or gets it this turn
 	stageHeld                  // an Asynchronous Event Request, or the authenticator has its message
 	stageAnswered              // waits for the response's acknowledgement
 )
 
-// A request is one command from its arrival to the acknowledgement of its
-// response. There is one for every context of the queue, used again and again.
+// A request is one command from its arrival to the acknowledgement of its response. There
+// is one for every context of the queue, which is reused.
 type request struct {
 	queue *queue
 	cmd   *capsule.Command
@@ -54,8 +54,8 @@ type request struct {
 	io      *ioRow         // I/O commands
 
 	fault   uint16         // see blame
-	stopped capsule.Status // why the command must not go on
-	extra   *extra         // what few commands have; nil: nothing
+	stopped capsule.Status // the status with which the command has to end early
+	extra   *extra         // state of rarer commands; nil: none
 	op      storage.Operation
 }
 
@@ -86,14 +86,14 @@ func (r *request) wantBufferOf(n int) {
 	arena.Wait(&r.waiter, n)
 }
 
-// buffered goes on with memory for the data: to fetch it from the host, or to
-// have it filled for the host.
+// buffered continues with memory for the data: to fetch it from the host, or to fill it
+// for the host.
 func (r *request) buffered(b shard.Buffer) {
 	r.buffer = b
 	r.data = b.Bytes()[:r.link.Length()]
 	if r.direction() == capsule.HostToController {
 		if in := r.link.InCapsule(); in != nil {
-			copy(r.data, in) // a backend wants better alignment than the capsule's
+			copy(r.data, in) // a backend needs better alignment than the capsule has
 			r.ready()
 			return
 		}
@@ -104,13 +104,13 @@ func (r *request) buffered(b shard.Buffer) {
 	r.ready()
 }
 
-// fetch gets the command's data into memory of the arena.
+// fetch fetches the command's data into memory of the arena.
 func (r *request) fetch(into []byte) {
 	r.queue.piece[0] = rdmatransport.SGE{Buf: into, LKey: r.queue.worker.arenaKey}
 	r.link.Fetch(r.queue.piece[:])
 }
 
-// ready goes on when the data is here, or the memory for it.
+// ready continues when the data has arrived, or there is memory for it.
 func (r *request) ready() {
 	if r.stopped != capsule.StatusSuccess {
 		r.end(r.stopped)
@@ -123,7 +123,7 @@ func (r *request) ready() {
 	r.perform(r)
 }
 
-// direction is which way the command's data goes.
+// direction is the direction in which the command transfers data.
 func (r *request) direction() capsule.Direction {
 	if r.cmd.Opcode == capsule.OpcodeFabrics {
 		return r.cmd.FabricsType().Direction()
@@ -131,7 +131,7 @@ func (r *request) direction() capsule.Direction {
 	return capsule.AdminOpcode(r.cmd.Opcode).Direction()
 }
 
-// finish answers without data and gives back what the command held.
+// finish completes the command without data and frees what it held.
 func (r *request) finish(s capsule.Status) {
 	r.queue.counts.answered(r, s)
 	r.release()
@@ -142,7 +142,7 @@ func (r *request) finish(s capsule.Status) {
 	r.link.Respond(s, r.result)
 }
 
-// finishData answers with data, which must not change until done.
+// finishData completes the command with data, which must not change until done.
 func (r *request) finishData(b []byte, key rdmatransport.LKey) {
 	r.queue.counts.sent(len(b))
 	r.stage = stageAnswered
@@ -150,7 +150,7 @@ func (r *request) finishData(b []byte, key rdmatransport.LKey) {
 	r.link.RespondData(r.queue.piece[:], r.result)
 }
 
-// await goes on by calling perform when the command's data is here, or the memory for it.
+// await calls perform when the command's data has arrived, or there is memory for it.
 func (r *request) await(perform func(*request)) {
 	r.perform = perform
 	if in := r.link.InCapsule(); in != nil {
@@ -167,7 +167,7 @@ func (r *request) performNow(perform func(*request)) {
 	perform(r)
 }
 
-// clearForHost clears memory for data of the host, if that is what there is.
+// clearForHost clears the memory of data for the host, if the command has such data.
 func (r *request) clearForHost() bool {
 	if !r.buffer.Valid() || r.direction() != capsule.ControllerToHost {
 		return false
@@ -176,13 +176,13 @@ func (r *request) clearForHost() bool {
 	return true
 }
 
-// keep says that somebody has the request, who answers it.
+// keep holds the request, which whoever called it completes.
 func (r *request) keep() { r.stage = stageHeld }
 
-// finishBuffer answers with the data that is in the buffer.
+// finishBuffer completes the command with the data in the buffer.
 func (r *request) finishBuffer() { r.finishData(r.data, r.queue.worker.arenaKey) }
 
-// done is the end: the queue needs nothing of the command any more.
+// done ends the request: the queue no longer uses the command.
 func (r *request) done() {
 	r.release()
 	if r.extra != nil {
@@ -191,7 +191,7 @@ func (r *request) done() {
 	r.stage, r.link, r.cmd = stageIdle, nil, nil
 }
 
-// release gives back the buffer, the lease, the lane and the gate, whichever are held.
+// release frees the buffer, the lease, the lane and the gate, whichever are held.
 func (r *request) release() {
 	if r.buffer.Valid() {
 		r.queue.shard.Arena().Release(r.buffer)

@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// startReservation takes Reservation Register, Acquire or Release. Linux sends 16
-// bytes with each of them.
+// startReservation starts Reservation Register, Acquire or Release. Linux sends 16 bytes
+// with each of them.
 func startReservation(_ *queue, r *request) {
 	want := capsule.ReservationKeysSize
 	if capsule.IOOpcode(r.cmd.Opcode) == capsule.IOReservationRelease {
@@ -30,7 +30,7 @@ func startReservation(_ *queue, r *request) {
 	}
 }
 
-// runReservation has the keys.
+// runReservation continues when the keys have arrived.
 func runReservation(r *request) {
 	var keys [capsule.ReservationKeysSize]byte
 	copy(keys[:], r.data)
@@ -46,7 +46,8 @@ func runReservation(r *request) {
 	})
 }
 
-// outside runs f, which may block, outside of the shard, and what it returns in it.
+// outside runs f, which may block, outside of the shard, and the function that f returns
+// in the shard.
 func (r *request) outside(f func() func()) {
 	r.stage = stageHeld
 	s := r.queue.shard
@@ -55,7 +56,7 @@ func (r *request) outside(f func() func()) {
 	}()
 }
 
-// abortOn ends the commands under way on a volume, and counts those in left that end
+// abortOn aborts the commands under way on a volume, and counts in left those that end
 // later: ended is called for each of them.
 func (q *queue) abortOn(v *storage.Volume, left *atomic.Int64, ended func()) {
 	for i := range q.requests {
@@ -71,8 +72,8 @@ func (q *queue) abortOn(v *storage.Volume, left *atomic.Int64, ended func()) {
 	}
 }
 
-// startReport takes Reservation Report. Host identifiers of 16 bytes are all there
-// is over fabrics, so it must ask for those.
+// startReport starts Reservation Report. Over fabrics host identifiers have 16 bytes, so
+// it must request the extended structure.
 func startReport(_ *queue, r *request) {
 	f := r.cmd.ReservationReport()
 	switch l := r.enter(r.cmd.NSID); {

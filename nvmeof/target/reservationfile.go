@@ -14,21 +14,21 @@ type ReservationStore interface {
 	Save(b []byte) error
 }
 
-// A ReservationLocker is a ReservationStore that one target at a time may have.
+// A ReservationLocker is a ReservationStore that one target at a time may use.
 type ReservationLocker interface {
 	// Lock is called before Load, unlock when the volume is closed. It fails at once if
-	// another target has it.
+	// another target uses it.
 	Lock() (unlock func() error, err error)
 }
 
-// A ReservationFile keeps a reservation in the file of that name. The file is
-// replaced as a whole, so that a power failure leaves the old content or the new; a
-// file beside it, of the same name with ".lock", keeps other processes away.
+// A ReservationFile saves a reservation in the file of that name. The file is replaced as
+// a whole, so that a power failure leaves the old content or the new; a file beside it,
+// of the same name with ".lock", excludes other processes.
 type ReservationFile string
 
 func (f ReservationFile) file() kept.File { return kept.File{Name: string(f), What: "reservations"} }
 
-// Lock implements [ReservationLocker]. The file that is locked stays there.
+// Lock implements [ReservationLocker]. The lock file is never removed.
 func (f ReservationFile) Lock() (unlock func() error, err error) { return f.file().Lock() }
 
 // Load implements [ReservationStore]. A file that does not exist yet is no error.

@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// reservationNotice adds a page, unless the host does not want it.
+// reservationNotice adds a page, unless the host masks the notice.
 func (c *Controller) reservationNotice(id capsule.NSID, what capsule.ReservationNotice) {
 	if c.notices.Add(id, what) {
 		c.raise(state.EventReservation)
@@ -20,14 +20,14 @@ func (c *Controller) reservationLog(capsule.GetLogPage) []byte {
 	return b
 }
 
-// reservationLogRead drops the page that was read. The next one is an event again.
+// reservationLogRead drops the page that was read. The next one raises the event again.
 func (c *Controller) reservationLogRead() {
 	if c.notices.Read() {
 		c.events.Raise(state.EventReservation)
 	}
 }
 
-// eachNamespace calls f with the namespace that a feature is of, or with all.
+// eachNamespace calls f with the namespace of a feature, or with all.
 func (c *Controller) eachNamespace(id capsule.NSID, f func(*storage.Namespace)) capsule.Status {
 	if id == capsule.NSIDBroadcast {
 		for ns := range c.view.All {
@@ -43,7 +43,7 @@ func (c *Controller) eachNamespace(id capsule.NSID, f func(*storage.Namespace)) 
 	return capsule.StatusSuccess
 }
 
-// oneNamespace refuses the broadcast identifier, under which there is no one value.
+// oneNamespace refuses the broadcast identifier, for which there is no single value.
 func (c *Controller) oneNamespace(id capsule.NSID, f func(*storage.Namespace)) capsule.Status {
 	if id == capsule.NSIDBroadcast {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
@@ -70,8 +70,8 @@ func getReservationPersist(c *Controller, r *request, _ uint32) capsule.Status {
 	})
 }
 
-// setReservationPersist is refused where nothing can survive, and to hosts that may not
-// write. With the broadcast identifier it is about the others.
+// setReservationPersist fails where nothing can be saved, and for hosts that may not
+// write. With the broadcast identifier it sets the others.
 func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
 	on := v&1 != 0
 	var all []*storage.Reservations

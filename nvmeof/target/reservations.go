@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// tellReserved gives notices to the hosts' controllers in all subsystems that export the
-// volume.
+// tellReserved adds notices to the logs of the hosts' controllers in all subsystems that
+// export the volume.
 func (t *Target) tellReserved(v *storage.Volume, notices []reservation.Notice) {
 	if len(notices) == 0 {
 		return
@@ -33,9 +33,9 @@ func (s *Subsystem) tellReservation(id capsule.NSID, notices []reservation.Notic
 	}
 }
 
-// abortReserved ends the commands that hosts have under way on the volume (NVMe base 2.0,
-// 8.19.7), and calls done after the last of them. What a store has been given
-// cannot be taken back, but is waited for, and answered as aborted.
+// abortReserved aborts the commands that hosts have under way on the volume (NVMe base
+// 2.0, 8.19.7), and calls done after the last of them has ended. An operation that a
+// store has cannot be withdrawn: it completes, and its command is aborted.
 func (t *Target) abortReserved(v *storage.Volume, hosts []capsule.HostID, done func()) {
 	var left atomic.Int64
 	left.Store(1)
@@ -67,7 +67,7 @@ func (t *Target) awaitAborted(v *storage.Volume, hosts []capsule.HostID) {
 	t.urge(ended, nil, t.fetchPatience, func(q *queue) bool { return q.holdsUpStop(v) })
 }
 
-// reserve carries out a command that changes the reservation of a namespace's volume. It is
+// reserve executes a command that changes the reservation of a namespace's volume. It is
 // called outside of the shards, and may block.
 func (c *Controller) reserve(ns *storage.Namespace, cmd reservation.Command) capsule.Status {
 	v, t := ns.Volume, c.target
@@ -83,7 +83,7 @@ func (c *Controller) reserve(ns *storage.Namespace, cmd reservation.Command) cap
 	if len(out.Abort) > 0 {
 		t.awaitAborted(v, out.Abort)
 	}
-	if err != nil { // nothing came of it
+	if err != nil { // the state has not changed
 		t.log.Trouble("reservation not saved, command failed", zap.Stringer("command", cmd.Opcode), zap.String("host", c.hostNQN),
 			zap.Uint32("nsid", uint32(ns.ID)), zap.String("export", v.Name), zap.Error(err))
 	}

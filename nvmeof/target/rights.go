@@ -9,9 +9,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// What the host of a controller may do, as it changes while the host is connected.
+// The rights of a controller's host, which may change while the host is connected.
 
-// withhold keeps what is added from a host that may have to go: it has what it had.
+// withhold keeps the rights of a host that may be about to lose its permission: none are
+// added.
 func (c *Controller) withhold() {
 	before := c.view.Rights.Load()
 	named := map[capsule.NSID]Access{}
@@ -21,7 +22,7 @@ func (c *Controller) withhold() {
 	c.view.Rights.Store(access.NewRights(AccessNone, named))
 }
 
-// grant changes the host's rights and tells it what changes.
+// grant changes the host's rights and raises the events of what changes.
 func (c *Controller) grant(now *access.Rights) {
 	before := c.view.Rights.Swap(now)
 	c.protested.Store(false)
@@ -44,7 +45,7 @@ func (c *Controller) grant(now *access.Rights) {
 
 const mayWrite = "Subsystem.SetAccess or SetHost with AccessWrite"
 
-// refusedWrite says once why a host that tries to write may not.
+// refusedWrite logs, once, why a Write of the host fails.
 func (c *Controller) refusedWrite(ns *storage.Namespace) {
 	if c.protested.Load() || c.protested.Swap(true) {
 		return
@@ -64,9 +65,8 @@ func (c *Controller) refusedWrite(ns *storage.Namespace) {
 		zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", reason), zap.String("remedy", remedy))
 }
 
-// mayReserve reports whether the host may carry out a command that changes a
-// reservation: one that may not write has no say in who may, but can give up what it had
-// when it could.
+// mayReserve reports whether the host may execute a command that changes a reservation:
+// one that may only read cannot reserve, but can release and unregister.
 func (c *Controller) mayReserve(ns *storage.Namespace, cmd *reservation.Command) bool {
 	if c.view.Rights.Load().To(ns.ID) == AccessWrite {
 		return true

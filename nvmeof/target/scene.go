@@ -8,22 +8,22 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
 )
 
-// A scene is what discovery logs are made of, of all subsystems or of some.
+// A scene has everything that discovery logs are made of, for all subsystems or for some.
 type scene struct {
 	listeners  []*Listener
 	subsystems []exposure
 	referrals  []Referral
 }
 
-// An exposure is where a subsystem is, and for whom.
+// An exposure is a subsystem's part: its listeners and its hosts.
 type exposure struct {
 	nqn   string
 	ports *[]PortID
 	hosts *access.List[HostConfig]
 }
 
-// scene is how some subsystems are exposed now, of those that the target has, or all if
-// scope is nil. Called with mu held.
+// scene is the present exposure of some subsystems of the target, or of all if scope is
+// nil. Called with mu held.
 func (t *Target) scene(scope []*Subsystem) *scene {
 	s := &scene{listeners: t.listeners, referrals: t.referrals}
 	if scope == nil {
@@ -37,8 +37,8 @@ func (t *Target) scene(scope []*Subsystem) *scene {
 	return s
 }
 
-// kept is the scene as it will be shown whatever becomes of the hosts. Where nobody
-// listens nobody sees it.
+// kept is a copy of the scene that later changes of hosts do not affect. Without
+// listeners nobody reads it.
 func (s *scene) kept() *scene {
 	if len(s.listeners) == 0 {
 		return &scene{}
@@ -64,7 +64,7 @@ func (s *scene) records(out []discoverylog.Record, host string) []discoverylog.R
 	return out
 }
 
-// record adds what the log of a host has of a subsystem at a listener, if anything.
+// record adds the log entry of a subsystem at a listener, if the host gets one.
 func (e *exposure) record(out []discoverylog.Record, l *Listener, host string) []discoverylog.Record {
 	h := e.hosts.Find(host)
 	if h == nil || !exposedOn(e.ports, l.port.id) {
@@ -77,9 +77,9 @@ func (e *exposure) record(out []discoverylog.Record, l *Listener, host string) [
 	return append(out, r)
 }
 
-// reshape makes a change of what hosts see of some subsystems, or of all if scope
-// is nil, and tells exactly those discovery controllers whose log it changes. Of a
-// change that is part of another ([Target.Change]) they hear at the end of that.
+// reshape changes what hosts see of some subsystems, or of all if scope is nil, and
+// notifies the discovery controllers whose log changes, and no others. Within a
+// [Target.Change] they are notified at the end of that.
 func (t *Target) reshape(scope []*Subsystem, change func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,8 +100,8 @@ func (t *Target) reshapeLocked(scope []*Subsystem, change func()) {
 	t.reveal(before, scope)
 }
 
-// discoveryLogs are what all discovery controllers see of a scene. Called with mu, and
-// that of the discovery subsystem, held.
+// discoveryLogs are the logs of all discovery controllers for a scene. Called with mu,
+// and that of the discovery subsystem, held.
 func (t *Target) discoveryLogs(s *scene) map[*Controller][]discoverylog.Record {
 	logs := make(map[*Controller][]discoverylog.Record, len(t.discSub.controllers))
 	for _, c := range t.discSub.controllers {
@@ -110,7 +110,7 @@ func (t *Target) discoveryLogs(s *scene) map[*Controller][]discoverylog.Record {
 	return logs
 }
 
-// reveal tells those whose log was another before. Called as discoveryLogs is.
+// reveal notifies the controllers whose log has changed. Called as discoveryLogs is.
 func (t *Target) reveal(before map[*Controller][]discoverylog.Record, scope []*Subsystem) {
 	t.generation++
 	if len(before) == 0 {

@@ -24,13 +24,13 @@ type flushAll struct {
 // A shutdown waits for the I/O queues, and then for a flush.
 type shutdown struct{ waiting, active bool }
 
-// flushWhenDrained begins. It is called once per shutdown.
+// flushWhenDrained begins the shutdown. It is called once per shutdown.
 func (c *Controller) flushWhenDrained() {
 	c.shutdown.waiting = true
 	c.drained()
 }
 
-// drained looks whether the last I/O queue has gone.
+// drained continues when the last I/O queue has ended.
 func (c *Controller) drained() {
 	s := &c.shutdown
 	if !s.waiting || s.active || c.queueCount() > 0 {
@@ -39,7 +39,7 @@ func (c *Controller) drained() {
 	s.waiting, s.active = false, true
 	f := flushAll{c: c, when: "flush at shutdown", ended: func(error) {
 		s.active = false
-		// A reset in the meantime began anew.
+		// A reset in the meantime has ended the shutdown.
 		if c.props.CSTS.Shutdown() == capsule.ShutdownOccurring {
 			c.props.ShutdownDone()
 		}
@@ -47,8 +47,8 @@ func (c *Controller) drained() {
 	f.next()
 }
 
-// next flushes the namespace after the last one, the first one at first, or reports that
-// there is none, when it has told of the end.
+// next flushes the next namespace in order, or reports that there is none, after it has
+// called ended.
 func (f *flushAll) next() bool {
 	table := f.c.view.Table.Load()
 	for f.after < table.Last() {
@@ -66,7 +66,7 @@ func (f *flushAll) next() bool {
 	return true
 }
 
-// flushed goes on to the next.
+// flushed continues with the next namespace.
 func (f *flushAll) flushed(err error) {
 	if err != nil {
 		f.c.target.log.Troubles.Write(f.c.log.Error, f.when+" failed",

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
-// identified notes that the host is told what a namespace is. If that has replaced
-// another the host's commands are carried out only when it has surely understood.
+// identified notes that the host reads the identity of a namespace. If that has replaced
+// another the host's commands are executed only when it has certainly processed it.
 func (c *Controller) identified(ns *storage.Namespace, k state.SightKind) {
 	c.view.Asks.Add(1)
 	switch {
@@ -27,8 +27,8 @@ func (c *Controller) identified(ns *storage.Namespace, k state.SightKind) {
 	}
 	switch c.sights.Note(ns.ID, ns.Generation, k, c.now()) {
 	case state.SightBegun:
-		// Linux ends what it had at the NSID and takes no look at what is there now until
-		// it is told again; and that it asks again is the proof that it has done so.
+		// Linux removes its namespace at the NSID, and identifies the new one only at the
+		// next event; that it does so proves that it has.
 		c.namespaceChanged(ns.ID)
 		c.armSettle()
 	case state.SightSettles:
@@ -45,7 +45,7 @@ func (c *Controller) armSettle() {
 	}
 }
 
-// settled is called when a host has had time enough.
+// settled is called when SightSettle has passed.
 func (c *Controller) settled() {
 	for id, generation := range c.sights.Settled(c.now()) {
 		if ns := c.view.Table.Load().Get(id); ns != nil && ns.Generation == generation {
@@ -55,9 +55,9 @@ func (c *Controller) settled() {
 	c.armSettle()
 }
 
-// sees lets the host's commands for a namespace in that has replaced another. Other
-// controllers of the host hear of a change again: with several paths a host may have
-// been unable to take the new one on one path before it had given the old one up on all.
+// sees allows the host's commands for a namespace that has replaced another. Other
+// controllers of the host get the event once more: with several paths a host may have
+// been unable to add the new one on one path before it had removed the old one on all.
 func (c *Controller) sees(ns *storage.Namespace) {
 	c.view.See(ns)
 	c.log.Info("host has identified the namespace that replaced another", zap.Uint32("nsid", uint32(ns.ID)))
@@ -71,7 +71,8 @@ func (c *Controller) sees(ns *storage.Namespace) {
 	}
 }
 
-// presume notes that the host uses a namespace and asks about none since it connected.
+// presume notes that the host uses a namespace, and has identified none since it
+// connected.
 func (c *Controller) presume(ns *storage.Namespace) {
 	if !c.view.Presumed.Swap(true) {
 		c.log.Warn("host uses a namespace that it has not identified since it connected; its commands are executed",

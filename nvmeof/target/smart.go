@@ -39,8 +39,7 @@ func (c *Controller) smart(list []*storage.Namespace) capsule.SMARTLog {
 	return s
 }
 
-// checkHealth reports warnings that are new. Those that have gone are reported
-// again when they come back.
+// checkHealth reports new warnings. One that has ended is reported again when it returns.
 func (c *Controller) checkHealth() {
 	now := c.warnings(slices.Collect(c.view.All))
 	fresh := now &^ c.warned
@@ -53,8 +52,8 @@ func (c *Controller) checkHealth() {
 	}
 }
 
-// warnings is Critical Warning for some namespaces: theirs, and what follows from
-// the thresholds that this host has set.
+// warnings is Critical Warning for some namespaces: that of their stores, and of the
+// thresholds that this host has set.
 func (c *Controller) warnings(list []*storage.Namespace) (w uint8) {
 	for _, ns := range list {
 		h := ns.Volume.Health.Load()

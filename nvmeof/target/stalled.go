@@ -6,13 +6,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// fetchPatience is how long a host may take to deliver the data of a command for whose end
-// others wait. One that keeps its connection up and lets RDMA READs wait, as it can for as
-// long as it likes, would hold them up.
+// fetchPatience is how long a host may take to send the data of a command that others
+// wait for. A host that keeps its connection and does not answer RDMA READs could delay
+// them for as long as it likes.
 const fetchPatience = 3 * time.Second
 
-// urge waits until what others wait for has ended, and reports false if late comes first.
-// Queues that hold it up for longer than patience, which holdsUp tells in their shards, end.
+// urge waits for ended, and reports false if late comes first. After patience it ends the
+// queues that cause the delay, which holdsUp reports in their shards.
 func (t *Target) urge(ended <-chan struct{}, late <-chan time.Time, patience time.Duration, holdsUp func(*queue) bool) bool {
 	again := time.NewTicker(patience)
 	defer again.Stop()

@@ -5,24 +5,24 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// A stopping is what became of an attempt to end a command early.
+// A stopping is the result of an attempt to end a command early.
 type stopping uint8
 
 const (
-	stopNot   stopping = iota // it goes its way: the store has it, or it has ended
-	stopLater                 // it ends when what is under way has ended
-	stopNow                   // it has been answered
+	stopNot   stopping = iota // it completes as usual: the store has it, or it has ended
+	stopLater                 // it ends when the operation under way has
+	stopNow                   // it has completed
 )
 
-// stop ends a command early with a status: at once while it waits for something of
-// ours, later while its data is on the way or between two operations. What the
+// stop ends a command early with a status: at once while it waits for a resource of ours,
+// later while its data is transferred or between two operations. An operation that the
 // store has cannot be stopped.
 func (r *request) stop(s capsule.Status) stopping {
 	switch r.stage {
 	case stageFused:
 		switch {
 		case r.extra != nil && r.extra.partner != nil:
-			return r.extra.partner.stop(s) // of the two that is under way
+			return r.extra.partner.stop(s) // the second half is the one under way
 		case r.queue.first == r:
 			r.queue.first = nil
 		}
@@ -62,8 +62,8 @@ func (r *request) whenEnded(f func()) {
 	x.ended = append(x.ended, f)
 }
 
-// abort stops the command with that identifier, and tells whether it was aborted,
-// when it has been answered.
+// abort stops the command with that identifier, and calls ended with whether it was
+// aborted when it has completed.
 func (q *queue) abort(cid capsule.CID, ended func(aborted bool)) {
 	for i := range q.requests {
 		r := &q.requests[i]
@@ -83,19 +83,19 @@ func (q *queue) abort(cid capsule.CID, ended func(aborted bool)) {
 	ended(false)
 }
 
-// holdsUp reports whether a command in a namespace waits for data that its host has been
-// asked for. One that waits for its turn to ask holds up nobody.
+// holdsUp reports whether a command in a namespace waits for an RDMA READ of its data.
+// One whose READ is queued delays no other.
 func (q *queue) holdsUp(ns *storage.Namespace) bool {
 	return q.fetching(func(r *request) bool { return r.op.Gate != nil && r.op.Gate.Namespace == ns && r.link.Reading() })
 }
 
-// holdsUpStop reports whether a command on a volume that is to be stopped waits for data of
-// its host.
+// holdsUpStop reports whether a command on a volume that is to be stopped waits for an
+// RDMA READ of its data.
 func (q *queue) holdsUpStop(v *storage.Volume) bool {
 	return q.fetching(func(r *request) bool { return !r.stopped.OK() && r.op.Lane != nil && r.op.Lane.Volume == v })
 }
 
-// fetching reports whether a command waits for data of the host, of those that f selects.
+// fetching reports whether a command that f selects waits for an RDMA READ of its data.
 func (q *queue) fetching(f func(*request) bool) bool {
 	for i := range q.requests {
 		if r := &q.requests[i]; r.stage == stageFetch && f(r) {

@@ -23,25 +23,25 @@ type SubsystemConfig struct {
 	// to FFEFh, the largest range there is.
 	MinController, MaxController capsule.ControllerID
 
-	// RefuseDuplicates refuses a host that has a controller through the same
-	// listener already, until that one is gone. The default is to allow it, as
-	// Linux does: the host may have lost its connection before we notice.
+	// RefuseDuplicates refuses a host that has a controller through the same listener
+	// already, until that one has ended. The default is to allow it, as Linux does: the
+	// host may have lost its connection before the target notices.
 	RefuseDuplicates bool
 
-	// State keeps what the subsystem counts over its life, and write protection that hosts
-	// set, through restarts of the target; default: nothing, and both end with it.
+	// State saves the counters of the subsystem's lifetime, and the write protection that
+	// hosts set, through restarts of the target; default: nothing, and both end with it.
 	State StateStore
-	// AwaitState lets AddSubsystem succeed where State cannot be read, or another target has
-	// it. Since nobody knows then what hosts have protected, AddNamespace fails with the
-	// reason until it can, for which each call tries again.
+	// AwaitState lets AddSubsystem succeed where State cannot be read, or another target
+	// uses it. Since the namespaces that hosts have protected are not known then,
+	// AddNamespace fails with the reason until they are; each call tries again.
 	AwaitState bool
 
 	// Version is the NVMe version that controllers report, 1.2.1 to 2.0.0, the default.
-	// It takes nothing away from what they do.
+	// It does not change what they do.
 	Version capsule.Version
 }
 
-// A Subsystem is what hosts connect to: namespaces and who may use them.
+// A Subsystem is what hosts connect to: namespaces and the hosts that may use them.
 type Subsystem struct {
 	target     *Target
 	nqn        string
@@ -58,16 +58,16 @@ type Subsystem struct {
 	life   lifetime
 
 	change     sync.Mutex               // held while the namespaces change, which waits for shards
-	past       map[capsule.NSID]lineage // what each NSID had last; under change
+	past       map[capsule.NSID]lineage // the last namespace at each NSID; under change
 	generation atomic.Uint32            // of namespaces; changed under change
 
 	counting sync.Mutex
 	regroups ana.Changes
 
-	mu          sync.Mutex // controllers; shards take it, so nobody waits under it
+	mu          sync.Mutex // controllers; shards lock it, so nothing may block under it
 	controllers map[capsule.ControllerID]*Controller
 	last        capsule.ControllerID
-	removed     bool       // nobody joins any more
+	removed     bool       // no controller joins any more
 	empty       *sync.Cond // no controllers are left
 }
 
@@ -102,15 +102,15 @@ func (s *Subsystem) table() *storage.Table { return s.namespaces.Load() }
 func (s *Subsystem) Namespaces() []*Namespace { return slices.Clone(*s.exports.Load()) }
 
 // join gives a new controller its identifier (NVMe base 2.0, 3.1.1: the dynamic
-// controller model). What the host is judged by may have changed since admit, and
-// is looked at again: from here on changes find the controller.
+// controller model). What admit has checked may have changed, and is checked again:
+// changes after this find the controller.
 func (s *Subsystem) join(c *Controller) refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if no := s.judge(c); no.refused() {
 		return no
 	}
-	// Controllers of hosts that are gone end by their keep alive.
+	// Controllers of hosts that have failed end by their keep alive.
 	full := busy("all controller identifiers are in use", "raise Config.MaxControllers, or SubsystemConfig.MaxController")
 	if len(s.controllers) >= s.target.cfg.MaxControllers {
 		return full
@@ -132,8 +132,8 @@ func (s *Subsystem) join(c *Controller) refusal {
 	return full
 }
 
-// judge decides whether a controller may join, and gives it the host's rights.
-// Called with mu held.
+// judge checks whether a controller may join, and gives it the host's rights. Called with
+// mu held.
 func (s *Subsystem) judge(c *Controller) refusal {
 	switch {
 	case s.removed:
@@ -196,10 +196,10 @@ func (s *Subsystem) controller(id capsule.ControllerID) *Controller {
 	return s.controllers[id]
 }
 
-// otherHostID returns a controller of the same host NQN with another host identifier:
-// one of the two is not who it says, or was before a crash. Where hosts have keys, one
-// that has not proved itself says nothing about the others, and hosts without a name say
-// nothing about each other.
+// otherHostID returns a controller of the same host NQN with another host identifier: one
+// of the two is an impostor, or was there before a crash. Where hosts have keys, one that
+// has not authenticated does not exclude others, and hosts without a name do not exclude
+// each other.
 func (s *Subsystem) otherHostID(nqn string, id capsule.HostID) *Controller {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,16 +211,16 @@ func (s *Subsystem) otherHostID(nqn string, id capsule.HostID) *Controller {
 	return nil
 }
 
-// secondIdentifier refuses a host that is connected with another identifier. That one goes
-// if the host does not live any more, hence without DNR; by itself only where it has a keep
-// alive timeout.
+// secondIdentifier refuses a host that is connected with another identifier. That
+// controller ends if the host has crashed, hence without DNR; by itself only if it has a
+// keep alive timeout.
 func secondIdentifier(c *Controller) refusal {
 	return refusal{status: capsule.StatusConnectInvalidHost, at: badHostID,
 		reason: "host NQN is connected with another host identifier",
 		remedy: ownIdentifier + fmt.Sprintf("; if that one is gone: nvmeof controller remove %d -n %s", c.id, c.subsystem.nqn)}
 }
 
-// admit finds the subsystem and judges whether the host may use it.
+// admit finds the subsystem and checks whether the host may use it.
 func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, refusal) {
 	sub := t.subsystem(&d.SubNQN)
 	if sub == nil {

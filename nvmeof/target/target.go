@@ -38,7 +38,7 @@ type Target struct {
 	logs     [256]logRow
 
 	memory  atomic.Int64 // mapped for queues
-	silent  atomic.Int64 // connections without a Connect command, or that have yet to authenticate
+	silent  atomic.Int64 // connections without a Connect command, or that have not authenticated yet
 	cancel  context.CancelFunc
 	context context.Context
 	tasks   sync.WaitGroup // accept loops, and queues until they are freed
@@ -62,7 +62,7 @@ type Target struct {
 	referrals  []Referral
 	generation uint64 // counts changes of what the discovery log has for anybody
 	changing   int    // how many [Target.Change] are under way
-	shown      *scene // what the discovery log has meanwhile; else nil
+	shown      *scene // the discovery log meanwhile; else nil
 }
 
 // New starts a target without subsystems or listeners, on Config.Device if that is set.
@@ -83,7 +83,7 @@ func New(cfg Config) (*Target, error) {
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, fmt.Errorf("target: %w", err)
 	}
-	// A host that reconnects after a restart meets no identifier of before.
+	// A host that reconnects after a restart finds no identifier of before in use.
 	t.firstID = capsule.ControllerID(binary.LittleEndian.Uint16(seed[:])) % capsule.ControllerIDMax
 	t.sequence.Store(binary.LittleEndian.Uint32(seed[2:]))
 	t.context, t.cancel = context.WithCancel(context.Background())
@@ -103,7 +103,7 @@ func New(cfg Config) (*Target, error) {
 	return t, nil
 }
 
-// AddSubsystem creates a subsystem, which no host may use yet.
+// AddSubsystem creates a subsystem, at which no host is allowed yet.
 func (t *Target) AddSubsystem(c SubsystemConfig) (*Subsystem, error) {
 	s, err := newSubsystem(t, c)
 	if err != nil {

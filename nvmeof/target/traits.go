@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
-// traits are what a subsystem says of itself and its controllers. They do not change: a
-// change makes others, which controllers have that come later.
+// traits are the configuration that a subsystem and its controllers report. They are
+// immutable: a change makes others, for controllers that connect later.
 type traits struct {
 	serial, model string
 	refuse        bool // RefuseDuplicates
@@ -19,7 +19,7 @@ type traits struct {
 	min, max      capsule.ControllerID
 }
 
-// newTraits judges what an administrator gave.
+// newTraits checks what is configured.
 func newTraits(c SubsystemConfig) (*traits, error) {
 	if c.Serial == "" {
 		// Stable across restarts: hosts know their paths to a subsystem by it.
@@ -46,10 +46,10 @@ func newTraits(c SubsystemConfig) (*traits, error) {
 	return &traits{c.Serial, c.Model, c.RefuseDuplicates, c.Version, c.MinController, c.MaxController}, nil
 }
 
-// Configure changes what AddSubsystem was given, but for the name. It counts for
-// controllers that come from now on; those that are there stay as they are. Another State
-// takes what there is, in place of what it may have had; where the one before is still
-// awaited, what it has counts.
+// Configure changes what AddSubsystem was given, except the name. It applies to
+// controllers that connect later. Another State is given the present record, in place of
+// what it may have had; if the earlier one could not be read yet the record of the new
+// one is used.
 func (s *Subsystem) Configure(c SubsystemConfig) error {
 	c.NQN = s.nqn
 	x, err := newTraits(c)

@@ -9,41 +9,41 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// statusUnseen is what a command gets whose host has not identified the namespace since
-// another came to its NSID. Hosts with several paths send it again as soon as they know
-// what is there, those with one a few times.
+// statusUnseen is the status of a command whose host has not identified the namespace
+// since another replaced it. Hosts with several paths retry as soon as they have
+// identified it, those with one a few times.
 const statusUnseen = capsule.StatusInternalPathError
 
-// How long commands wait for their host to identify the namespace. They are looked at
-// by a timer, so that nobody else has to know of them.
+// How long commands wait for their host to identify the namespace. A timer looks at them,
+// so that no other code has to.
 const (
 	lookPeriod = 50 * time.Millisecond
-	// replacedWait is for those whose namespace has been replaced since the host
-	// connected: it bounds how often the host sends them in vain.
+	// replacedWait is for commands of a namespace that was replaced since the host
+	// connected: it bounds the rate of their retries.
 	replacedWait = 250 * time.Millisecond
-	// identifyWait is for the host that has connected again, and sends what is left
-	// before it has looked round, as Linux does. It is counted from the last Identify
-	// command: a host that asks about others is on its way.
+	// identifyWait is for a host that has connected again, and sends commands of before
+	// ahead of its Identify commands, as Linux does. It is counted from the last Identify
+	// command, since a host identifies one namespace after another.
 	identifyWait = 5 * time.Second
-	identifyMost = 20 * time.Second // of a host that never comes to it; Linux gives a command up after 30 s
-	// compareWait is how long a host that has identified a namespace needs at most to see
-	// that it is another than it thinks.
+	identifyMost = 20 * time.Second // for a host that does not identify it; Linux aborts a command after 30 s
+	// compareWait is how long a host that has read the identity of a namespace needs at
+	// most to notice that it is another.
 	compareWait = 250 * time.Millisecond
 )
 
-// An unseen command came for a namespace that its host has not identified. It is not
-// carried out when the host has: it may be meant for another one. It is answered such that
-// the host sends it again, if it then still means to.
+// An unseen is a command for a namespace that its host has not identified. It is not
+// executed when the host has: it may be meant for another one. It completes such that the
+// host retries it, if it still means to.
 type unseen struct {
 	r     *request
 	ns    *storage.Namespace
-	since int64 // when it came
-	asked int64 // when it came, or the host's last Identify command was noticed
+	since int64 // when it arrived
+	asked int64 // when it arrived, or the host's last Identify command was noticed
 	seen  int64 // when it was noticed that the namespace is identified; 0: it is not
 	asks  uint32
 }
 
-// awaitSight keeps a command, which has not begun.
+// awaitSight holds a command, which has not begun.
 func (r *request) awaitSight(ns *storage.Namespace) {
 	q, now := r.queue, r.queue.shard.Now()
 	r.stage = stageUnseen
@@ -53,12 +53,12 @@ func (r *request) awaitSight(ns *storage.Namespace) {
 	}
 }
 
-// forgetUnseen takes out a command that is stopped.
+// forgetUnseen removes a command that is stopped.
 func (q *queue) forgetUnseen(r *request) {
 	q.unseen = slices.DeleteFunc(q.unseen, func(u unseen) bool { return u.r == r })
 }
 
-// lookAgain answers those that have waited long enough.
+// lookAgain completes those that have waited long enough.
 func (q *queue) lookAgain() {
 	now, all := q.shard.Now(), q.unseen
 	q.unseen = nil
@@ -72,8 +72,8 @@ func (q *queue) lookAgain() {
 		case ns != u.ns || u.over(&q.controller.view, now):
 			u.r.end(statusUnseen)
 		case u.silent(now) && !q.controller.view.Replaced(ns):
-			// The host has not asked about anything since: one that keeps what it knows
-			// over a connection.
+			// The host has identified nothing since: it keeps what it knows over a
+			// reconnect.
 			q.controller.presume(ns)
 			u.r.io.start(q, u.r)
 		default:
@@ -85,7 +85,7 @@ func (q *queue) lookAgain() {
 	}
 }
 
-// over reports whether the host is to send the command again.
+// over reports whether the command has to complete so that the host retries it.
 func (u *unseen) over(v *storage.View, now int64) bool {
 	if n := v.Asks.Load(); n != u.asks {
 		u.asks, u.asked = n, now
@@ -102,5 +102,5 @@ func (u *unseen) over(v *storage.View, now int64) bool {
 	return now-u.since >= int64(identifyMost)
 }
 
-// silent reports whether the host has not identified anything for long.
+// silent reports whether the host has identified nothing for long.
 func (u *unseen) silent(now int64) bool { return u.seen == 0 && now-u.asked >= int64(identifyWait) }

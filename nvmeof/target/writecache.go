@@ -7,14 +7,15 @@ import (
 )
 
 // Volatile Write Cache (NVMe base 2.0, 5.27.1.4). The cache is the operating system's and
-// the drive's, which hosts share, so that a host switches it off for its own writes: each
-// is carried out as one with Force Unit Access. The feature is the controller's, and on
-// again after a reset.
+// the drive's, which hosts share, so a host disables it for its own writes: each is
+// executed as one with Force Unit Access. The feature is the controller's, and enabled
+// again by a reset.
 const writeCacheOn = 1
 
-// setWriteCache, to switch it off, also makes durable what was written before: hosts may
-// send no Flush from then on. The value is what came of that; while the flush is under way
-// it says still on, and who asks for the same again waits for a flush, too.
+// setWriteCache, to disable the cache, also makes durable what was written before: hosts
+// may send no Flush from then on. The value changes when that has succeeded; while the
+// flush is under way it is still enabled, and another request to disable it waits for a
+// flush too.
 func setWriteCache(c *Controller, r *request, v uint32) capsule.Status {
 	on := v&1 != 0
 	if on || c.durable.Load() && c.features.values[capsule.FeatureVolatileWriteCache] != writeCacheOn {
@@ -28,7 +29,7 @@ func setWriteCache(c *Controller, r *request, v uint32) capsule.Status {
 	}}
 	f.ended = func(err error) {
 		switch {
-		case !c.durable.Load(): // a reset came between, which switched it on
+		case !c.durable.Load(): // a reset in between has enabled it
 			status = capsule.StatusAbortRequested | capsule.StatusDNR
 		case err != nil:
 			status = storage.StatusOf(backend.OpFlush, err)

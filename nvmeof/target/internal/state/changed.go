@@ -8,7 +8,7 @@ type ChangedNamespaces struct {
 	all bool           // more changed than the list holds
 }
 
-// Add notes one.
+// Add adds a namespace.
 func (l *ChangedNamespaces) Add(id capsule.NSID) {
 	at := 0
 	for at < len(l.ids) && l.ids[at] < id {
@@ -34,5 +34,5 @@ func (l *ChangedNamespaces) Encode(b []byte) {
 	capsule.PutNamespaceList(b, l.ids)
 }
 
-// Clear is called when the host has read it.
+// Clear empties the list, which the host has read.
 func (l *ChangedNamespaces) Clear() { l.ids, l.all = l.ids[:0], false }

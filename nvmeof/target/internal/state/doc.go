@@ -1,7 +1,8 @@
 // Package state has those parts of a controller that are values: its properties with the
-// state machine of CC and CSTS, its keep alive timer, the events that it holds requests
-// for, its list of changed namespaces, what its host has asked about those that replaced
-// others, and its reservation notices.
+// state machine of CC and CSTS, its keep alive timer, its events with the requests that
+// they complete, its list of changed namespaces, which of those that replaced others its
+// host has identified, and its reservation notices.
 //
-// They take the time where they need it, and belong to the shard of the controller.
+// Their methods take the time where they need it; the values belong to the controller's
+// shard.
 package state

@@ -5,10 +5,10 @@ import "github.com/nvmeof-go/nvmeof/capsule"
 // MaxEvents is how many Asynchronous Event Requests a controller holds; AERL is one less.
 const MaxEvents = 4
 
-// Events that have no bit in Asynchronous Event Configuration: every host hears of them,
-// and none can switch them off.
+// Events that have no bit in Asynchronous Event Configuration: every host gets them, and
+// none can disable them.
 const (
-	EventFailure     uint32 = 1 << 16 // a namespace takes no writes any more
+	EventFailure     uint32 = 1 << 16 // a namespace accepts no writes any more
 	EventReservation uint32 = 1 << 30
 )
 
@@ -25,7 +25,7 @@ type notice struct {
 	event capsule.AsyncEvent
 }
 
-// kinds are in the order in which events that wait are reported.
+// kinds is in the order in which pending events are reported.
 var kinds = [...]notice{
 	{capsule.EventNamespaceAttribute, capsule.AsyncEvent{Type: capsule.EventTypeNotice,
 		Info: capsule.NoticeNamespaceChanged, LID: capsule.LogChangedNamespaces}},
@@ -49,9 +49,9 @@ func smartEvent(info uint8) capsule.AsyncEvent {
 	return capsule.AsyncEvent{Type: capsule.EventTypeSMART, Info: info, LID: capsule.LogSMART}
 }
 
-// Events are a controller's held requests, of whatever type R, and what they wait for
-// (NVMe base 2.0, 5.2). An event that was reported is masked until the host has read its
-// log page; what happens meanwhile is in the page that it reads.
+// Events are a controller's held requests, of type R, and its pending events (NVMe base
+// 2.0, 5.2). An event that was reported is masked until the host has read its log page,
+// which has what happened meanwhile.
 type Events[R any] struct {
 	held    [MaxEvents]heldRequest[R]
 	n       int
@@ -75,12 +75,12 @@ func (e *Events[R]) Hold(cid capsule.CID, r R) bool {
 	return true
 }
 
-// Raise notes an event that the host asked to hear of.
+// Raise makes an event pending that the host has enabled.
 func (e *Events[R]) Raise(bit uint32) {
 	e.pending |= bit & (e.Enabled | EventFailure | EventReservation) &^ e.masked
 }
 
-// Read re-arms the events of a log page.
+// Read unmasks the events of a log page.
 func (e *Events[R]) Read(lid capsule.LID) {
 	for _, k := range kinds {
 		if k.event.LID == lid {
@@ -89,7 +89,7 @@ func (e *Events[R]) Read(lid capsule.LID) {
 	}
 }
 
-// Next takes a held request and the event to complete it with, if there are both.
+// Next removes a held request and a pending event that completes it, if there are both.
 func (e *Events[R]) Next() (r R, event capsule.AsyncEvent, ok bool) {
 	if e.n == 0 {
 		return r, event, false
@@ -104,7 +104,7 @@ func (e *Events[R]) Next() (r R, event capsule.AsyncEvent, ok bool) {
 	return r, event, false
 }
 
-// Take takes the held request of a command.
+// Take removes the held request of a command.
 func (e *Events[R]) Take(cid capsule.CID) (r R, ok bool) {
 	for i := range e.n {
 		if e.held[i].cid == cid {
@@ -114,7 +114,7 @@ func (e *Events[R]) Take(cid capsule.CID) (r R, ok bool) {
 	return r, false
 }
 
-// TakeAny takes a held request, the last one first: the controller was reset.
+// TakeAny removes a held request, the last one first: the controller was reset.
 func (e *Events[R]) TakeAny() (r R, ok bool) {
 	if e.n == 0 {
 		return r, false
@@ -122,7 +122,7 @@ func (e *Events[R]) TakeAny() (r R, ok bool) {
 	return e.pop(e.n - 1), true
 }
 
-// Reset forgets what is asked for and what happened, and keeps held requests.
+// Reset disables all events and drops those pending; it keeps held requests.
 func (e *Events[R]) Reset() { e.Enabled, e.pending, e.masked = 0, 0, 0 }
 
 func (e *Events[R]) pop(i int) R {

@@ -18,7 +18,7 @@ type KeepAlive struct {
 	timeout  int64 // 0: none
 	deadline int64
 	late     bool   // the timeout has passed, and the grace runs
-	Millis   uint32 // what the host set, rounded up, as it is told
+	Millis   uint32 // the host's timeout, rounded up, as it is reported
 }
 
 // Set takes a KATO in milliseconds, 0 for none.
@@ -36,8 +36,7 @@ func (k *KeepAlive) Restart(now int64) {
 	}
 }
 
-// Fallback sets a timeout where the host has set none, which no Keep Alive
-// command is accepted for.
+// Fallback sets a timeout for a host that has set none, and which can send no Keep Alive.
 func (k *KeepAlive) Fallback(d time.Duration, now int64) {
 	if k.timeout == 0 {
 		k.timeout = int64(d)
@@ -45,9 +44,9 @@ func (k *KeepAlive) Fallback(d time.Duration, now int64) {
 	}
 }
 
-// Grace gives a host half its timeout more, once, and reports whether it did. Linux
-// looks every half of KATO whether commands were answered, and where one was right
-// after it looked sends Keep Alive a whole KATO later, which then has to arrive.
+// Grace extends the deadline by half the timeout, once, and reports whether it did. Every
+// half of KATO Linux checks whether commands have completed; if one completed right after
+// a check the next Keep Alive comes a whole KATO later, and must not be too late.
 func (k *KeepAlive) Grace(now int64) bool {
 	if k.late {
 		return false
@@ -62,7 +61,7 @@ func (k *KeepAlive) Enabled() bool { return k.timeout != 0 }
 // Expired is true once at the deadline and from then on.
 func (k *KeepAlive) Expired(now int64) bool { return k.Enabled() && now >= k.deadline }
 
-// Next is when to look again.
+// Next is when Expired has to be called next.
 func (k *KeepAlive) Next() int64 {
 	if !k.Enabled() {
 		return math.MaxInt64

@@ -11,21 +11,21 @@ const (
 // readyTimeout is CAP.TO and CRTO in units of 500 ms. CSTS.RDY follows at once.
 const readyTimeout = 15
 
-// Version is what property VS and Identify report unless somebody says otherwise.
+// Version is what property VS and Identify report unless another is configured.
 var Version = capsule.MakeVersion(2, 0, 0)
 
-// A Transition is what a write to CC asks of the controller's owner.
+// A Transition is what the controller has to do after a write to CC.
 type Transition uint8
 
 const (
 	TransitionNone     Transition = iota
 	TransitionEnable              // CC.EN 0 to 1: the controller is ready
 	TransitionReset               // CC.EN 1 to 0: I/O queues go
-	TransitionShutdown            // CC.SHN: I/O queues go, caches are flushed, then SHST tells
+	TransitionShutdown            // CC.SHN: I/O queues end, caches are flushed, then SHST reports it
 )
 
-// Properties are a controller's registers (NVMe base 2.0, 3.1.3) and the state
-// machine of CC and CSTS. It has no owner of its own: the controller's does.
+// Properties are a controller's properties (NVMe base 2.0, 3.1.3) and the state machine
+// of CC and CSTS. They belong to the owner of the controller.
 type Properties struct {
 	cap  capsule.CAP
 	CC   capsule.CC
@@ -34,26 +34,26 @@ type Properties struct {
 	io   bool // an I/O controller, which checks entry sizes when enabled
 }
 
-// NewProperties is a controller that is not enabled, with queues of queueDepth entries at
-// most, which reports a version; io: an I/O controller.
+// NewProperties returns those of a controller that is not enabled, with queues of at most
+// queueDepth entries and version vs; io: an I/O controller.
 func NewProperties(queueDepth int, vs capsule.Version, io bool) Properties {
 	return Properties{io: io, vs: vs, cap: capsule.CAPFields{
 		MQES: uint16(queueDepth - 1),
 		CQR:  true,
 		TO:   readyTimeout,
 		CSS:  capsule.CSSNVM | capsule.CSSMany,
-		// Ready with media, as version 2.0 requires one to say, and independent of it: hosts
-		// then ask of each namespace whether it is ready.
+		// Ready with media, which version 2.0 requires to be reported, and independent of
+		// media: hosts then read whether each namespace is ready.
 		CRMS: 3,
 	}.CAP()}
 }
 
-// sized reports whether the property exists with the size asked for.
+// sized reports whether the property exists with the size given.
 func sized(f capsule.Property) bool {
 	return f.Size != 0 && f.Size == capsule.PropertyOffset(f.Offset).Size()
 }
 
-// Get answers Property Get.
+// Get executes Property Get.
 func (p *Properties) Get(f capsule.Property) (uint64, capsule.Status) {
 	if !sized(f) {
 		return 0, capsule.StatusInvalidField | capsule.StatusDNR
@@ -73,8 +73,7 @@ func (p *Properties) Get(f capsule.Property) (uint64, capsule.Status) {
 	return 0, capsule.StatusInvalidField | capsule.StatusDNR
 }
 
-// Set answers Property Set, of which only CC can be written: NSSR would need
-// CAP.NSSRS.
+// Set executes Property Set. Only CC can be written: NSSR would need CAP.NSSRS.
 func (p *Properties) Set(f capsule.Property) (Transition, capsule.Status) {
 	if !sized(f) || capsule.PropertyOffset(f.Offset) != capsule.PropertyCC {
 		return TransitionNone, capsule.StatusInvalidField | capsule.StatusDNR
@@ -82,7 +81,7 @@ func (p *Properties) Set(f capsule.Property) (Transition, capsule.Status) {
 	return p.configure(capsule.CC(f.Value)), capsule.StatusSuccess
 }
 
-// configure applies a new CC. A reset wins over a shutdown asked for together.
+// configure applies a new CC. A reset takes precedence over a shutdown in the same write.
 func (p *Properties) configure(cc capsule.CC) Transition {
 	old := p.CC
 	p.CC = cc
@@ -116,13 +115,12 @@ func (p *Properties) valid(cc capsule.CC) bool {
 	return !p.io || cc.IOSQES() == SQEntryShift && cc.IOCQES() == CQEntryShift
 }
 
-// ShutdownDone ends what TransitionShutdown began. As Linux targets do, RDY
-// goes with it.
+// ShutdownDone completes the shutdown. As with Linux targets RDY is cleared too.
 func (p *Properties) ShutdownDone() {
 	p.CSTS = p.CSTS.WithShutdown(capsule.ShutdownComplete) &^ capsule.CSTSReady
 }
 
-// Fail sets CSTS.CFS: only a reset helps.
+// Fail sets CSTS.CFS, which only a reset clears.
 func (p *Properties) Fail() { p.CSTS |= capsule.CSTSFatal }
 
 // Accepting reports whether commands other than fabrics ones are executed.

@@ -13,8 +13,8 @@ type ReservationLogs struct {
 	masks map[capsule.NSID]uint32
 }
 
-// Add adds a page, and reports whether there is one more: not where the host does not
-// want it, nor where there are too many.
+// Add adds a page, and reports whether there is one more: there is not if the host masks
+// the notice, or the log is full.
 func (l *ReservationLogs) Add(id capsule.NSID, what capsule.ReservationNotice) bool {
 	if l.masks[id]>>what&1 != 0 {
 		return false
@@ -47,7 +47,7 @@ func (l *ReservationLogs) Read() bool {
 	return len(l.pages) > 0
 }
 
-// Mask has the notices of a namespace that the host does not want.
+// Mask is the notices of a namespace that the host masks.
 func (l *ReservationLogs) Mask(id capsule.NSID) uint32 { return l.masks[id] }
 
 // SetMask sets them.

@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// SightKind is by what a host has identified a namespace.
+// SightKind is the kind of Identify data by which a host has identified a namespace.
 type SightKind uint8
 
 const (
@@ -15,48 +15,49 @@ const (
 	SightDescriptors                       // CNS 03h: all identifiers
 )
 
-// SightSettle is how long after it has been told what a namespace is now a host may
-// still send what it meant for the one before.
+// SightSettle is how long a host that has read the identity of a namespace may still send
+// commands that are meant for the one before.
 const SightSettle = time.Second
 
-// A SightEvent is what follows from an Identify command about a namespace that has
-// replaced another.
+// A SightEvent is the result of an Identify command for a namespace that has replaced
+// another.
 type SightEvent uint8
 
 const (
 	SightNothing SightEvent = iota
-	SightBegun              // the host has to be told once more that the namespace has changed
-	SightSettles            // the host knows all, and sees it when Settled says so
-	SightKnown              // the host has seen it
+	SightBegun              // the namespace has to be reported as changed once more
+	SightSettles            // the host has read everything, and has identified it when Settled yields it
+	SightKnown              // the host has identified it
 )
 
-// Sightings are the namespaces that have replaced others, about which a host is asking.
+// Sightings are the namespaces that have replaced others and that a host has not
+// identified yet.
 //
-// That the controller has answered is no proof that the host has understood: a request
-// may be on its way that another of its threads sent, and hosts compare identifiers only
-// when they have them all. Hosts ask about one namespace after another, and act on each
-// before they go on. So the proof is that a host that has been told everything asks once
-// more: Linux asks for the structure a second time once it has compared the identifiers
-// of the first; where they differ it ends what it had at the NSID, and asks again when it
-// is told again of a change, as SPDK and this module's host do. One that does not ask again
-// is given SightSettle.
+// A response of the controller is no proof that the host has processed it: a command may
+// be on its way that another of its threads sent, and hosts compare identifiers only when
+// they have read all. Hosts identify one namespace after another, and process each before
+// the next. So the proof is that a host which has read everything reads it again: Linux
+// reads the structure a second time once it has compared the identifiers of the first;
+// where they differ it removes its namespace and identifies the new one at the next event
+// of a change, as SPDK and this module's host do. A host that does not read it again is
+// given SightSettle.
 //
-// What everything is depends on the host: not all ask for descriptors.
+// What everything is depends on the host: not all read descriptors.
 type Sightings struct {
 	pending     map[capsule.NSID]*sighting
-	descriptors bool // the host has asked for them, of whatever namespace
+	descriptors bool // the host has read those of some namespace
 }
 
 type sighting struct {
 	generation uint32
 	kinds      SightKind
-	due        int64 // when the host counts as having seen it; 0: it does not know all yet
+	due        int64 // when the namespace counts as identified; 0: the host has not read everything
 }
 
-// Asked notes an Identify command about a namespace that has no need of Note.
+// Asked notes an Identify command about a namespace for which Note is not needed.
 func (s *Sightings) Asked(k SightKind) { s.descriptors = s.descriptors || k == SightDescriptors }
 
-// Note notes an Identify command about a namespace that the host has not seen.
+// Note notes an Identify command about a namespace that the host has not identified yet.
 func (s *Sightings) Note(id capsule.NSID, generation uint32, k SightKind, now int64) SightEvent {
 	s.Asked(k)
 	x := s.pending[id]
@@ -79,7 +80,7 @@ func (s *Sightings) Note(id capsule.NSID, generation uint32, k SightKind, now in
 	return SightNothing
 }
 
-// complete reports whether the host has been told everything.
+// complete reports whether the host has read everything.
 func (x *sighting) complete(s *Sightings, now int64) bool {
 	if x.kinds&SightStructure == 0 || s.descriptors && x.kinds&SightDescriptors == 0 {
 		return false
@@ -88,8 +89,8 @@ func (x *sighting) complete(s *Sightings, now int64) bool {
 	return true
 }
 
-// Settled yields each namespace that the host has been told of for long enough, with its
-// generation, and forgets it.
+// Settled yields, and forgets, each namespace whose identity the host has read long
+// enough ago, with its generation.
 func (s *Sightings) Settled(now int64) iter.Seq2[capsule.NSID, uint32] {
 	return func(yield func(capsule.NSID, uint32) bool) {
 		for id, x := range s.pending {
@@ -103,7 +104,7 @@ func (s *Sightings) Settled(now int64) iter.Seq2[capsule.NSID, uint32] {
 	}
 }
 
-// Next is when Settled has something next, 0 for never.
+// Next is when Settled has to be called next, 0 for never.
 func (s *Sightings) Next() (at int64) {
 	for _, x := range s.pending {
 		if x.due != 0 && (at == 0 || x.due < at) {

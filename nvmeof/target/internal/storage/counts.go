@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 )
 
-// counters are what hosts did through a gate, read by other shards.
+// counters count what hosts did through a gate. Other shards read them.
 type counters struct {
 	reads, writes, readBytes, writeBytes atomic.Uint64
 }
@@ -24,8 +24,7 @@ func (c *counters) Count(op backend.Op, bytes int64) {
 	}
 }
 
-// Resume sets what was counted before the namespace came. The lanes may have been there
-// longer.
+// Resume sets the counts of the namespace's past. Its lanes may have counted for longer.
 func (n *Namespace) Resume(before health.Counts) {
 	var lanes health.Counts
 	n.AddTo(&lanes)

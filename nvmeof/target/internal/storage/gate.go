@@ -9,30 +9,31 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// A Gate is one shard's entrance to a namespace. It belongs to the shard; while there is
-// none of its index, to the mutex of Volumes.
+// A Gate counts the operations of one shard in a namespace, and holds new ones while it
+// is shut. It belongs to the shard; while no shard has its index, to the mutex of
+// Volumes.
 type Gate struct {
 	Namespace *Namespace
 	Lane      *Lane        // the shard's, of the namespace's volume
-	users     int          // operations inside
-	shut      bool         // operations wait outside
-	held      []*Operation // those, in order
-	idle      func()       // called when nobody is inside
+	users     int          // operations that have entered
+	shut      bool         // new operations are held
+	held      []*Operation // operations that wait, in order
+	idle      func()       // called when no operation is left inside
 
 	counters
 }
 
-// An Entry is what became of an operation that wants to enter a namespace.
+// An Entry is the result of Enter.
 type Entry uint8
 
 const (
-	Entered  Entry = iota // it has the lane, until it is released
-	Held                  // it waits outside; its owner hears when the gate opens
-	Conflict              // it is kept out by another host's reservation
+	Entered  Entry = iota // it is a user of the lane until it is released
+	Held                  // it waits; its owner is called when the gate opens
+	Conflict              // another host's reservation excludes it
 )
 
-// Enter lets an operation of a host into the namespace, through the gate of a shard that
-// has queues. What a reservation is about is its access.
+// Enter lets an operation of a host enter the namespace through the gate of a shard that
+// has queues. The access is what the host's reservation rights are checked for.
 func (n *Namespace) Enter(op *Operation, at Index, host capsule.HostID, a reservation.Access) Entry {
 	g := n.Gate(at)
 	if g.shut {
@@ -53,13 +54,13 @@ func (n *Namespace) Enter(op *Operation, at Index, host capsule.HostID, a reserv
 // Shut reports whether operations are held.
 func (g *Gate) Shut() bool { return g.shut }
 
-// leave is called when an operation that was let in goes.
+// leave is called when an operation that has entered is released.
 func (g *Gate) leave() {
 	g.users--
 	g.report()
 }
 
-// report calls idle, once, if nobody is inside.
+// report calls idle, once, if no operation is inside.
 func (g *Gate) report() {
 	if g.users == 0 && g.idle != nil {
 		idle := g.idle
@@ -68,13 +69,13 @@ func (g *Gate) report() {
 	}
 }
 
-// close keeps new commands outside; idle hears when the last inside has left.
+// close holds new operations; idle is called when the last one inside has left.
 func (g *Gate) close(idle func()) {
 	g.shut, g.idle = true, idle
 	g.report()
 }
 
-// open lets those who waited start anew, in order.
+// open lets those that wait start again, in order.
 func (g *Gate) open() {
 	g.shut, g.idle = false, nil
 	held := g.held
@@ -87,29 +88,29 @@ func (g *Gate) open() {
 	}
 }
 
-// Hold keeps an operation until the gate opens. There are no more of them than queues have
-// entries.
+// Hold keeps an operation until the gate opens. Their number is bounded by the entries of
+// queues.
 func (g *Gate) Hold(op *Operation) {
 	op.outside = g
 	g.held = append(g.held, op)
 }
 
-// Forget takes an operation out that waits outside of a gate: its queue has ended.
+// Forget removes an operation that waits at a gate: its queue has ended.
 func (op *Operation) Forget() {
 	g := op.outside
 	op.outside = nil
 	g.held = slices.DeleteFunc(g.held, func(h *Operation) bool { return h == op })
 }
 
-// An entrance is a gate and the shard to which it belongs at the time. If that is
-// closed since then, nobody is inside, and the gate may be another shard's.
+// An entrance is a gate and the shard to which it belongs at the time. If that shard has
+// been closed since, no operation is inside, and the gate may be another shard's.
 type entrance struct {
 	*Gate
 	shard *shard.Shard
 }
 
-// shutFrom says whether gates are shut that are opened from now on, and returns those
-// that are there.
+// shutFrom sets whether gates that are opened from now on are shut, and returns the
+// existing ones.
 func (n *Namespace) shutFrom(now bool) (out []entrance) {
 	all := n.Volume.volumes
 	all.mu.Lock()
@@ -123,7 +124,8 @@ func (n *Namespace) shutFrom(now bool) (out []entrance) {
 	return out
 }
 
-// quiet calls f for every gate in its shard, and tells when nobody is inside any more.
+// quiet calls f for every gate in its shard. The channel is closed when no operation is
+// inside any more.
 func (n *Namespace) quiet(shut bool, f func(g *Gate, idle func())) <-chan struct{} {
 	done, left := make(chan struct{}), new(atomic.Int32)
 	left.Store(1)
@@ -142,18 +144,18 @@ func (n *Namespace) quiet(shut bool, f func(g *Gate, idle func())) <-chan struct
 	return done
 }
 
-// Shut keeps new commands outside, and tells when nobody is inside any more.
+// Shut holds new operations. The channel is closed when no operation is inside any more.
 func (n *Namespace) Shut() (quiet <-chan struct{}) { return n.quiet(true, (*Gate).close) }
 
-// Unshut lets those go on who wait outside.
+// Unshut lets the operations that wait go on.
 func (n *Namespace) Unshut() {
 	for _, e := range n.shutFrom(false) {
-		_ = e.shard.Call(e.open) // where the shard is closed nobody waits
+		_ = e.shard.Call(e.open) // a shard that is closed has none
 	}
 }
 
-// Drain tells when no command is inside that found the namespace in a table of before.
-// Those that were held find it gone.
+// Drain returns a channel that is closed when no operation is inside that found the
+// namespace in an earlier table. Operations that were held look the namespace up again.
 func (n *Namespace) Drain() (quiet <-chan struct{}) { return n.quiet(false, (*Gate).drain) }
 
 func (g *Gate) drain(idle func()) {

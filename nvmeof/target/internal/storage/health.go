@@ -11,12 +11,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 )
 
-// AskDrives is how often drives are asked for their health, of which each may take
-// seconds. The rest is looked at as often as sizes are.
+// AskDrives is the interval at which drives are queried for their health, each of which
+// may take seconds. The rest is read as often as sizes are.
 const AskDrives = time.Minute
 
-// Examine asks the store how it is, and reports whether hosts may have to be told. The store
-// stays open as long as that takes; see Volume.close.
+// Examine reads the state of the store, and reports whether there may be something to
+// report to hosts. The store stays open meanwhile; see Volume.close.
 func (v *Volume) Examine(now time.Time) (changed bool) {
 	before, h := v.ask(now)
 	if h.Lost != before.Lost {
@@ -33,7 +33,7 @@ func (v *Volume) Examine(now time.Time) (changed bool) {
 	return true
 }
 
-// tellLost says that what is written is lost, or is not any more.
+// tellLost logs that what is written will be lost, or not any more.
 func (v *Volume) tellLost(why string) {
 	if why == "" {
 		v.volumes.log.Info("file or device of a namespace is at its path again", zap.String("export", v.Name))
@@ -43,7 +43,7 @@ func (v *Volume) tellLost(why string) {
 		zap.String("export", v.Name), zap.String("why", why))
 }
 
-// ask asks the store and the drive, if it is time.
+// ask queries the store and, if it is due, the drive.
 func (v *Volume) ask(now time.Time) (before, h *health.State) {
 	v.asking.Lock()
 	defer v.asking.Unlock()
@@ -60,7 +60,7 @@ func (v *Volume) ask(now time.Time) (before, h *health.State) {
 	return before, h
 }
 
-// spare compares what the store may still need with what is there.
+// spare compares what the store may still allocate with what is free.
 func (v *Volume) spare() uint8 {
 	r, ok := v.store.(backend.Roomer)
 	if !ok {
@@ -74,7 +74,7 @@ func (v *Volume) spare() uint8 {
 	return health.PercentLeft(free, int64(v.Bytes())-allocated)
 }
 
-// lost says why what is written is not found again.
+// lost is the reason why what is written will be lost.
 func (v *Volume) lost() string {
 	if d, ok := v.store.(backend.Detacher); ok {
 		if err := d.Detached(); err != nil {
@@ -84,7 +84,7 @@ func (v *Volume) lost() string {
 	return ""
 }
 
-// failed reports whether the store has given up.
+// failed reports whether the store has failed for good.
 func (v *Volume) failed() bool {
 	if l, ok := v.store.(backend.Latcher); ok {
 		return l.Failed() != nil
@@ -112,8 +112,8 @@ func (v *Volume) askDrive() backend.Health {
 	return h
 }
 
-// ClearFault clears the store, or where that has not failed takes the size that it has now
-// for the one that it should have. It stays open as long as that takes; see Volume.close.
+// ClearFault clears the failure of the store or, if it has not failed, accepts its
+// present size as the right one. The store stays open meanwhile; see Volume.close.
 func (v *Volume) ClearFault() error {
 	v.asking.Lock()
 	defer v.asking.Unlock()

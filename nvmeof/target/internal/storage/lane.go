@@ -11,15 +11,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Lane is one shard's way to one volume: a queue of its store, and the
-// operations that wait for room in it or for a lease. It belongs to the shard; while
-// there is none of its index, to the mutex of Volumes. The counters go on with another shard.
+// A Lane is the queue of one shard to one volume: a queue of its store, and the
+// operations that wait for room in that or for a lease. It belongs to the shard; while no
+// shard has its index, to the mutex of Volumes. The counters stay for the next shard of
+// that index.
 type Lane struct {
-	Volume *Volume // what it leads to
+	Volume *Volume // of the store
 	shard  *shard.Shard
-	slot   shard.Slot // to be called again while leases are waited for
+	slot   shard.Slot // called again while operations wait for leases
 	queue  backend.Queue
-	watch  backend.Watchable // the queue, where its descriptor ends the shard's sleep
+	watch  backend.Watchable // the queue, if its descriptor wakes the shard
 	armed  bool              // since it last had users
 
 	Viewer backend.Viewer // nil: none
@@ -27,21 +28,21 @@ type Lane struct {
 	Key    rdmatransport.LKey
 
 	lanes   *lanes          // the shard's
-	listed  bool            // is polled
+	listed  bool            // in lanes, which are polled
 	users   int             // operations that have the lane
-	since   int64           // when the first of them came
-	closing func()          // called when the last has left
+	since   int64           // when the first of them entered
+	closing func()          // called when the last one has left
 	open    bool            // under the mutex of Volumes
-	idle    <-chan struct{} // nobody has it any more; nil: those may come who want; under the mutex of Volumes
-	// Attached says that operations may come. It is the shard's.
+	idle    <-chan struct{} // closed when it has no users any more; nil: operations may enter; under the mutex of Volumes
+	// Attached means that operations may enter. It is the shard's.
 	Attached bool
 
-	submit  list.List[Operation] // to be handed to the store at the end of the turn
+	submit  list.List[Operation] // to be submitted to the store at the end of the turn
 	waiting list.List[Operation] // for a lease
 	order   backend.Order        // of waiting
 
-	depth  int          // operations that the store has at most
-	flight []*Operation // by tag; as many as there ever were, since most lanes are idle
+	depth  int          // operations that the store may have
+	flight []*Operation // by tag; grows as needed, since most lanes are idle
 	vacant []uint32     // tags
 
 	laneCounters
@@ -60,10 +61,10 @@ func (l *Lane) init(v *Volume, w *Place, q backend.Queue, watch backend.Watchabl
 	l.depth, l.flight, l.vacant = v.volumes.depth, nil, nil
 }
 
-// firstTags is how many operations there is room for at first.
+// firstTags is the initial number of tags.
 const firstTags = 8
 
-// room sees to it that an operation can be handed over, and reports whether one can.
+// room makes room for one more operation, and reports whether the store can have one.
 func (l *Lane) room() bool {
 	had := len(l.flight)
 	if len(l.vacant) > 0 || had == l.depth {
@@ -79,14 +80,13 @@ func (l *Lane) room() bool {
 	return true
 }
 
-// Count adds what the lane counted to the sums of a volume. Busy is the busiest shard.
+// Count adds the lane's counters to the sums of a volume. Busy is the busiest shard's.
 func (l *Lane) Count(c *health.Counts) {
 	c.MediaErrors += l.mediaErrors.Load()
 	c.Busy = max(c.Busy, time.Duration(l.busy.Load()))
 }
 
-// Enter makes the operation a user of the lane, which cannot close before it
-// has left.
+// Enter makes the operation a user of the lane, which cannot close before it has left.
 func (l *Lane) Enter(op *Operation) {
 	op.Lane = l
 	if l.users == 0 {
@@ -98,9 +98,9 @@ func (l *Lane) Enter(op *Operation) {
 	}
 }
 
-// Lease takes the operation's range, shared or exclusively, and reports whether
-// it is held now. If not the owner is told later; conflicting operations get
-// theirs in order.
+// Lease takes the operation's range, shared or exclusively, and reports whether it is
+// held now. If not the owner is called later; conflicting operations get their leases in
+// order.
 func (l *Lane) Lease(op *Operation, exclusive bool) bool {
 	op.exclusive = exclusive
 	if l.waiting.First() == nil || !l.order.Conflicts(op.Offset, op.Length, exclusive) {
@@ -115,7 +115,7 @@ func (l *Lane) Lease(op *Operation, exclusive bool) bool {
 	return false
 }
 
-// Retry implements [shard.Consumer]: it serves those who wait for leases.
+// Retry implements [shard.Consumer]: it leases what can be leased now.
 func (l *Lane) Retry() {
 	waiting := l.waiting
 	l.waiting, l.order = list.List[Operation]{}, backend.Order{}
@@ -130,17 +130,17 @@ func (l *Lane) Retry() {
 func (l *Lane) Complete(*rdmatransport.Completion, uint32) {}
 func (l *Lane) Flush()                                     {}
 
-// Forget takes an operation out of those that wait for a lease.
+// Forget removes an operation that waits for a lease.
 func (l *Lane) Forget(op *Operation) { l.waiting.Remove(&op.link) }
 
-// Put hands an operation to the store, at the end of this turn if it has room.
+// Put submits an operation to the store, at the end of this turn if there is room.
 func (l *Lane) Put(op *Operation) { l.submit.Push(op, &op.link) }
 
-// Users is how many operations have the lane.
+// Users is how many operations have entered the lane.
 func (l *Lane) Users() int { return l.users }
 
-// Withdraw takes an operation back that the store has not been given yet, and
-// reports whether that was so.
+// Withdraw removes an operation that the store does not have yet, and reports whether
+// that was so.
 func (l *Lane) Withdraw(op *Operation) bool {
 	for other := l.submit.First(); other != nil; other = other.link.Next() {
 		if other == op {
@@ -151,7 +151,7 @@ func (l *Lane) Withdraw(op *Operation) bool {
 	return false
 }
 
-// Poll takes the store's results and gives it what is to be done.
+// Poll completes what the store has finished, and submits what is due.
 func (l *Lane) Poll() bool {
 	if l.users == 0 {
 		return false
@@ -170,7 +170,7 @@ func (l *Lane) Poll() bool {
 	}
 }
 
-// push submits as much as the store takes.
+// push submits as much as the store has room for.
 func (l *Lane) push() (useful bool) {
 	for l.submit.First() != nil && l.room() {
 		batch := l.lanes.batch[:0]
@@ -196,7 +196,7 @@ func (l *Lane) push() (useful bool) {
 	return useful
 }
 
-// take delivers one result.
+// take completes the operation of one result.
 func (l *Lane) take(res *backend.Result) {
 	op := l.flight[res.Tag]
 	l.flight[res.Tag] = nil
@@ -205,8 +205,8 @@ func (l *Lane) take(res *backend.Result) {
 	op.Owner.Completed(res.Err)
 }
 
-// Arm reports whether the shard may sleep: the store's descriptor or notify wakes the shard,
-// but what it has not been given yet must not be slept over.
+// Arm reports whether the shard may sleep: the store's descriptor or notify wakes it, but
+// operations that are not submitted yet do not.
 func (l *Lane) Arm() bool {
 	if l.submit.First() != nil && (len(l.vacant) > 0 || len(l.flight) < l.depth) {
 		return false

@@ -6,13 +6,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// lanes are those lanes of a shard that have something to do: there is a lane for
-// every volume, a thousand perhaps, and each turn polls these alone. It belongs to
-// the shard, of which it is a [shard.Poller].
+// lanes are the lanes of a shard that have something to do. There is a lane for every
+// volume, perhaps a thousand, and each turn polls only these. They belong to the shard,
+// of which they are a [shard.Poller].
 type lanes struct {
 	busy []*Lane
 
-	// What a lane needs while it is polled: one at a time is.
+	// Scratch space of the lane that is polled: one at a time is.
 	batch   []backend.Request
 	results [64]backend.Result
 }
@@ -28,8 +28,8 @@ func (ls *lanes) remove(l *Lane) {
 	}
 }
 
-// drop takes out lane i. The last one takes its place, and misses a turn if the
-// lanes are being polled.
+// drop removes lane i. The last one takes its index, and misses a turn if the lanes are
+// being polled.
 func (ls *lanes) drop(i int) {
 	last := len(ls.busy) - 1
 	ls.busy[i].listed = false
@@ -37,7 +37,7 @@ func (ls *lanes) drop(i int) {
 	ls.busy = ls.busy[:last]
 }
 
-// Poll implements [shard.Poller]. Lanes come and go meanwhile.
+// Poll implements [shard.Poller]. It may change which lanes there are.
 func (ls *lanes) Poll() (useful bool) {
 	for i := 0; i < len(ls.busy); i++ {
 		if l := ls.busy[i]; l.users > 0 || l.armed {

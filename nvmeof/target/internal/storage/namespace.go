@@ -13,7 +13,7 @@ import (
 // MaxNamespace is NN and MNAN: the highest namespace identifier.
 const MaxNamespace = 1024
 
-// An Identity is by what hosts tell namespaces apart.
+// An Identity is what hosts identify a namespace by.
 type Identity struct {
 	ID    capsule.NSID
 	UUID  uuid.UUID
@@ -21,20 +21,20 @@ type Identity struct {
 	EUI64 [8]byte // zero: none
 }
 
-// Clashes reports whether hosts would take two for the same.
+// Clashes reports whether hosts would take two namespaces for the same one.
 func (i *Identity) Clashes(o *Identity) bool {
 	return i.UUID == o.UUID || i.NGUID == o.NGUID || i.EUI64 == o.EUI64 && i.EUI64 != [8]byte{}
 }
 
-// A Namespace is one export of a volume. One that was never opened has none, and is away:
-// hosts see that it is there, and that they cannot reach it for now.
+// A Namespace is one export of a volume. One that was never opened has no volume, and is
+// away: hosts find it listed, and inaccessible.
 type Namespace struct {
 	Identity
 	Volume *Volume // constant once Volumes.Acquire was called, before shards see the namespace
 
-	// Generation is greater than that of whatever was at the NSID before, unless hosts
-	// cannot tell the two apart; Successor says that there was something else. Both are
-	// constant once shards see the namespace.
+	// Generation is greater than that of the namespace that had the NSID before, unless
+	// hosts cannot distinguish the two; Successor means that there was another one. Both
+	// are constant once shards read the namespace.
 	Generation uint32
 	Successor  bool
 
@@ -44,10 +44,10 @@ type Namespace struct {
 	unreserved atomic.Bool   // hosts cannot reserve it
 	protected  atomic.Uint32 // capsule.WriteProtection, set by hosts
 	group      atomic.Uint32 // ANA
-	shut       bool          // gates are, and those that come; under the mutex of Volumes
+	shut       bool          // all gates are, also later ones; under the mutex of Volumes
 }
 
-// New returns a namespace without a volume.
+// NewNamespace returns a namespace without a volume.
 func NewNamespace(i Identity, g capsule.ANAGroup, readOnly bool) *Namespace {
 	n := &Namespace{Identity: i}
 	n.readOnly.Store(readOnly)
@@ -55,7 +55,7 @@ func NewNamespace(i Identity, g capsule.ANAGroup, readOnly bool) *Namespace {
 	return n
 }
 
-// ReadOnly reports whether an administrator made it so, for all hosts.
+// ReadOnly reports whether an administrator made it read-only, for all hosts.
 func (n *Namespace) ReadOnly() bool { return n.readOnly.Load() }
 
 // SetReadOnly reports whether that is a change.
@@ -73,7 +73,7 @@ func (n *Namespace) Away() bool { return n.Volume == nil }
 // Group is the ANA group that the administrator chose.
 func (n *Namespace) Group() capsule.ANAGroup { return capsule.ANAGroup(n.group.Load()) }
 
-// Shown is the group that hosts find it in.
+// Shown is the ANA group in which hosts find it.
 func (n *Namespace) Shown() capsule.ANAGroup {
 	if n.Away() {
 		return ana.Away
@@ -81,7 +81,7 @@ func (n *Namespace) Shown() capsule.ANAGroup {
 	return n.Group()
 }
 
-// SetGroup moves it to another.
+// SetGroup moves it to another group.
 func (n *Namespace) SetGroup(g capsule.ANAGroup) { n.group.Store(uint32(g)) }
 
 // Protection is the state that hosts have set (NVMe base 2.0, 8.12).
@@ -89,7 +89,7 @@ func (n *Namespace) Protection() capsule.WriteProtection {
 	return capsule.WriteProtection(n.protected.Load())
 }
 
-// Protect sets it, and returns what it was.
+// Protect sets the state, and returns the one before.
 func (n *Namespace) Protect(p capsule.WriteProtection) (before capsule.WriteProtection) {
 	return capsule.WriteProtection(n.protected.Swap(uint32(p)))
 }
@@ -113,8 +113,8 @@ func (n *Namespace) open(v *Volume, places []*Place) {
 // Gate is the gate of a shard that has queues.
 func (n *Namespace) Gate(i Index) *Gate { return n.gates[i].Load() }
 
-// A Table is a subsystem's namespaces at one time, with those that are away. It does not
-// change.
+// A Table has a subsystem's namespaces at one time, with those that are away. It is
+// immutable.
 type Table struct{ at []*Namespace } // by NSID; index 0 is empty
 
 // At returns the namespace, which may be away, or nil.

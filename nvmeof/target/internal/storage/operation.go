@@ -8,23 +8,24 @@ import (
 // An Operation is one request to a namespace's store, or a lease of its memory.
 type Operation struct {
 	Owner   Owner
-	Lane    *Lane // whose user it is, or nil
-	Gate    *Gate // through which it came, or nil
-	outside *Gate // where it waits to be let in, or nil
+	Lane    *Lane // of which it is a user, or nil
+	Gate    *Gate // through which it has entered, or nil
+	outside *Gate // at which it waits, or nil
 	backend.Request
 	leased    bool
 	exclusive bool                 // the lease that is held or waited for
 	link      list.Link[Operation] // in one of its lane's
 }
 
-// An Owner has an operation, and hears how it goes on. Nothing else here calls who uses it.
+// An Owner has an operation, and is called as that goes on. Nothing else here calls
+// upwards.
 type Owner interface {
-	// Admitted is called when the gate opens at which the operation waits. It has not begun,
-	// and the namespace may be another by now, or none.
+	// Admitted is called when the gate opens at which the operation waits. The operation
+	// starts again, since another namespace, or none, may have the NSID by then.
 	Admitted()
 	// Leasable is called when the lease that had to wait is held.
 	Leasable()
-	// Completed is called when the store has carried the operation out, or failed to.
+	// Completed is called when the store has completed the operation, or failed to.
 	Completed(err error)
 }
 

@@ -10,14 +10,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// A ReservationStore keeps what Save was given through a power loss. Its methods may block, and are
-// called one at a time.
+// A ReservationStore keeps what Save was given through a power loss. Its methods may
+// block, and are called one at a time.
 type ReservationStore interface {
 	Load() ([]byte, error) // what was last saved, nil if nothing was
 	Save(b []byte) error   // returns when b is durable; what was saved before stays if it fails
 }
 
-// A ReservationLocker is a ReservationStore that one target at a time may have.
+// A ReservationLocker is a ReservationStore that one target at a time may use.
 type ReservationLocker interface {
 	Lock() (unlock func() error, err error) // before Load
 }
@@ -32,7 +32,7 @@ type Reservations struct {
 	guard  atomic.Pointer[reservation.State] // the state while something is reserved, else nil
 }
 
-// New loads what the store has, if there is one.
+// newReservations loads what the store has, if there is a store.
 func newReservations(store ReservationStore) (*Reservations, error) {
 	k := &Reservations{store: store, unlock: func() error { return nil }}
 	if l, ok := store.(ReservationLocker); ok {
@@ -52,7 +52,7 @@ func newReservations(store ReservationStore) (*Reservations, error) {
 	return k, nil
 }
 
-// Check reports whether New would find what it can use.
+// CheckReservations reports whether newReservations would succeed.
 func CheckReservations(store ReservationStore) error {
 	_, err := loadReservations(store)
 	return err
@@ -69,26 +69,25 @@ func loadReservations(store ReservationStore) (s reservation.State, err error) {
 	return s, err
 }
 
-// Close lets another target have the store.
+// Close lets another target use the store.
 func (k *Reservations) Close() error { return k.unlock() }
 
 // State is the state as it is now. It does not change.
 func (k *Reservations) State() *reservation.State { return k.state.Load() }
 
-// Guard is the state while something is reserved, else nil. It is looked at for every
-// command.
+// Guard is the state while something is reserved, else nil. Every command reads it.
 func (k *Reservations) Guard() *reservation.State { return k.guard.Load() }
 
 // Persists reports whether a state can survive a power loss.
 func (k *Reservations) Persists() bool { return k.store != nil }
 
-// Apply carries out a command that changes the state. It may block. With an error, which says
-// that the state could not be saved, nothing has changed.
+// Apply executes a command that changes the state. It may block. An error means that the
+// state could not be saved, and has not changed.
 func (k *Reservations) Apply(cmd reservation.Command) (reservation.Outcome, error) {
 	return k.change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Apply(cmd) })
 }
 
-// SetPersist says whether the state is to survive a power loss. It may block. With an error
+// SetPersist sets whether the state survives a power loss. It may block. After an error
 // nothing has changed.
 func (k *Reservations) SetPersist(on bool) error {
 	_, err := k.change(func(s reservation.State) (reservation.State, reservation.Outcome) {
@@ -98,8 +97,8 @@ func (k *Reservations) SetPersist(on bool) error {
 	return err
 }
 
-// change makes the next state of the present one and saves it, if either is to survive.
-// With the error the status is an internal error.
+// change computes the next state and saves it, if either is to survive. With an error the
+// status is Internal Error.
 func (k *Reservations) change(f func(reservation.State) (reservation.State, reservation.Outcome)) (reservation.Outcome, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Blocks is the size as hosts are told it.
+// Blocks is the size as it is reported to hosts.
 func (v *Volume) Blocks() uint64 { return v.size.Load() }
 
 // Bytes is the same in bytes.
@@ -21,7 +21,7 @@ func (v *Volume) InRange(slba capsule.LBA, blocks uint32) bool {
 	return capsule.InRange(uint64(slba), uint64(blocks), v.Blocks())
 }
 
-// Used is NUSE: how many blocks have storage.
+// Used is NUSE: how many blocks are allocated.
 func (v *Volume) Used() uint64 {
 	b, err := v.store.Allocated()
 	if err != nil || b < 0 {
@@ -30,8 +30,8 @@ func (v *Volume) Used() uint64 {
 	return min((uint64(b)+1<<v.Shift-1)>>v.Shift, v.Blocks())
 }
 
-// refresh lets the store look at its own size. It stays open meanwhile; see
-// volume.close.
+// refresh lets the store read its own size. The store stays open meanwhile; see
+// Volume.close.
 func (v *Volume) refresh() error {
 	v.asking.Lock()
 	defer v.asking.Unlock()
@@ -43,7 +43,7 @@ func (v *Volume) refresh() error {
 	return err
 }
 
-// Revalidate adopts the size that the store has now, and reports whether it is another.
+// Revalidate adopts the present size of the store, and reports whether it is another.
 func (v *Volume) Revalidate() (resized bool) {
 	err := v.refresh() // may take as long as a system call does
 	v.volumes.mu.Lock()
@@ -53,7 +53,7 @@ func (v *Volume) Revalidate() (resized bool) {
 
 var errNothing = errors.New("less than one block is left: its data is lost; stop the hosts, and restore it")
 
-// cut says what is wrong with the size.
+// cut is what is wrong with the size.
 func (v *Volume) cut() string {
 	if why := v.blind.Load(); why != nil {
 		return "its size is no longer known: " + (*why).Error()
@@ -65,15 +65,15 @@ func (v *Volume) cut() string {
 	return ""
 }
 
-// adopt does that with the mutex of Volumes held.
+// adopt is Revalidate with the mutex of Volumes held.
 func (v *Volume) adopt(err error) (resized bool) {
 	size := v.store.Info().Size
 	for _, region := range v.regions {
-		size = min(size, int64(len(region.Bytes()))) // what is registered stays
+		size = min(size, int64(len(region.Bytes()))) // the registered memory does not grow
 	}
 	blocks, before := uint64(max(size, 0))>>v.Shift, v.Blocks()
 	if err == nil && blocks == 0 {
-		err = errNothing // hosts keep the size that they know, and every command fails
+		err = errNothing // hosts keep the size that was reported, and every command fails
 	}
 	switch {
 	case err == nil:

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// StatusOf is how a store's error reaches the host. Media errors carry no Do Not
-// Retry: another path, or a later time, may do better.
+// StatusOf is the status of a store's error. Media errors carry no Do Not Retry: another
+// path, or a later time, may succeed.
 func StatusOf(op backend.Op, err error) capsule.Status {
 	switch {
 	case errors.Is(err, backend.ErrOutOfRange):
@@ -30,7 +30,7 @@ func StatusOf(op backend.Op, err error) capsule.Status {
 	return capsule.StatusWriteFault
 }
 
-// Failure counts a store's error, and says once that the store gave up.
+// Failure counts a store's error, and logs once that the store has failed for good.
 func (l *Lane) Failure(op backend.Op, err error) {
 	switch StatusOf(op, err) {
 	case capsule.StatusUnrecoveredReadError, capsule.StatusWriteFault:
@@ -41,6 +41,5 @@ func (l *Lane) Failure(op backend.Op, err error) {
 	}
 }
 
-// bump adds to a counter that only the caller's shard writes: a load and a
-// store, so that readers elsewhere see whole values.
+// bump adds to a counter that only the caller's shard writes, by a load and a store.
 func bump(c *atomic.Uint64, n uint64) { c.Store(c.Load() + n) }

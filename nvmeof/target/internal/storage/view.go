@@ -18,7 +18,7 @@ type View struct {
 	Sight
 }
 
-// Find returns the namespace as this host has it, which may be away, or nil.
+// Find returns the namespace if the host may see it, also one that is away, or nil.
 func (v *View) Find(id capsule.NSID) *Namespace {
 	n := v.Table.Load().At(id)
 	if n == nil || !v.Rights.Load().See(id) {
@@ -27,8 +27,8 @@ func (v *View) Find(id capsule.NSID) *Namespace {
 	return n
 }
 
-// Have returns the namespace of a command that needs no path to it, or tells why the host
-// cannot have it. One that is away comes back: the host is to ask again.
+// Have returns the namespace of a command that needs no accessible path, or the status of
+// its failure. For one that is away the host is to retry.
 func (v *View) Have(id capsule.NSID) (*Namespace, capsule.Status) {
 	switch n := v.Find(id); {
 	case n == nil:
@@ -40,8 +40,8 @@ func (v *View) Have(id capsule.NSID) (*Namespace, capsule.Status) {
 	}
 }
 
-// Lookup is Find of an identifier that has to be one: that could never name a namespace
-// is an error; an inactive one gives nil.
+// Lookup is Find for an identifier that must be valid: one that never can name a
+// namespace gives an error; an inactive one gives nil.
 func (v *View) Lookup(id capsule.NSID) (*Namespace, capsule.Status) {
 	if id == 0 || id > MaxNamespace {
 		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
@@ -49,8 +49,8 @@ func (v *View) Lookup(id capsule.NSID) (*Namespace, capsule.Status) {
 	return v.Find(id), capsule.StatusSuccess
 }
 
-// Reach finds the namespace of a command that needs the path to it, or tells why the host
-// cannot have it by this one.
+// Reach returns the namespace of a command that needs an accessible path, or the status
+// of its failure.
 func (v *View) Reach(id capsule.NSID) (*Namespace, capsule.Status) {
 	n, s := v.Have(id)
 	if n == nil {
@@ -62,7 +62,7 @@ func (v *View) Reach(id capsule.NSID) (*Namespace, capsule.Status) {
 	return n, capsule.StatusSuccess
 }
 
-// State is that of the path to a namespace.
+// State is the ANA state of a namespace.
 func (v *View) State(n *Namespace) capsule.ANAState { return v.Paths.Load().State(n.Shown()) }
 
 // MayWrite reports whether the host may change blocks of a namespace.
@@ -93,7 +93,7 @@ func (v *View) All(yield func(*Namespace) bool) {
 	}
 }
 
-// Above lists the identifiers of those that are greater than id.
+// Above lists the identifiers, greater than id, of those that the host sees.
 func (v *View) Above(id capsule.NSID) (ids []capsule.NSID) {
 	for n := range v.Listed {
 		if n.ID > id {
@@ -103,7 +103,7 @@ func (v *View) Above(id capsule.NSID) (ids []capsule.NSID) {
 	return ids
 }
 
-// Members are those of each ANA group.
+// Members are the namespaces that the host sees, by ANA group.
 func (v *View) Members() *ana.Members {
 	m := new(ana.Members)
 	for n := range v.Listed {

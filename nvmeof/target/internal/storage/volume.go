@@ -16,9 +16,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Volume is a store as the target has it open: once, however many namespaces
-// of whatever subsystems export it. It does not change, except for its size and
-// for the backend queues of its shards.
+// A Volume is a store that the target has open: once, however many namespaces of whatever
+// subsystems export it. It is immutable, except for its size, its health and its lanes.
 type Volume struct {
 	volumes *Volumes
 	Name    string // what is exported, for logs
@@ -28,24 +27,24 @@ type Volume struct {
 	size    atomic.Uint64                   // in blocks; see revalidate
 	lanes   [MaxPlaces]atomic.Pointer[Lane] // by shard; each is there before its shard has queues
 	users   map[*Namespace]struct{}         // under the mutex of Volumes
-	leaving bool                            // nobody has it any more; under the mutex of Volumes
+	leaving bool                            // being closed; under the mutex of Volumes
 
-	// Written under the mutex of Volumes, but for what ClearFault takes back.
-	blind atomic.Pointer[error] // why the store does not know its size; nil: it does
-	whole atomic.Uint64         // blocks that it had before it was cut off; 0: it is whole
+	// Written under the mutex of Volumes, except by ClearFault.
+	blind atomic.Pointer[error] // why the size is not known; nil: it is
+	whole atomic.Uint64         // blocks before the store became shorter; 0: it has not
 
 	// regions are the memory of a store that can be viewed; under the mutex of Volumes.
 	regions map[*Site]rdmatransport.MemoryRegion
 
 	Health atomic.Pointer[health.State] // written under asking
-	asking sync.Mutex                   // held while the store is asked for it, which may take seconds
-	asked  time.Time                    // under asking: when its drive was asked last
+	asking sync.Mutex                   // held while the store is queried, which may take seconds
+	asked  time.Time                    // under asking: when its drive was queried last
 	closed bool                         // under asking
 
 	Reservations *Reservations
 }
 
-// newVolume judges a store.
+// newVolume checks a store.
 func newVolume(volumes *Volumes, store backend.Store, name string) (*Volume, error) {
 	info := store.Info()
 	if info.BlockSize != 512 && info.BlockSize != 4096 {
@@ -64,7 +63,7 @@ func newVolume(volumes *Volumes, store backend.Store, name string) (*Volume, err
 	return v, nil
 }
 
-// viewer is the store as one from whose memory a device itself sends, or nil.
+// viewer is the store if a device can send from its memory, or nil.
 func (v *Volume) viewer(d *Site) backend.Viewer {
 	if d.Pins && v.Info.Deallocate {
 		return nil // the device would go on with pages that the store has given back
@@ -73,7 +72,7 @@ func (v *Volume) viewer(d *Site) backend.Viewer {
 	return viewer
 }
 
-// open gives the volume a lane on every shard.
+// open gives the volume a lane in every shard.
 func (v *Volume) open() error {
 	for _, d := range v.volumes.sites {
 		if err := v.openOn(d); err != nil {
@@ -83,8 +82,8 @@ func (v *Volume) open() error {
 	return nil
 }
 
-// OpenOn gives the volume lanes on a device's shards. If it fails closeOn takes back
-// what there is. Called with the mutex of Volumes held.
+// openOn gives the volume lanes in a device's shards. If it fails closeOn undoes what it
+// did. Called with the mutex of Volumes held.
 func (v *Volume) openOn(d *Site) error {
 	viewer := v.viewer(d)
 	if viewer != nil {
@@ -108,7 +107,7 @@ func (v *Volume) openLane(d *Site, w *Place, viewer backend.Viewer) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range v.notes()[known:] { // those of before are known to who opened the store
+	for _, note := range v.notes()[known:] { // earlier ones were logged when the store was opened
 		v.volumes.log.Warn(note, zap.String("export", v.Name))
 	}
 	l := v.lanes[w.Index].Load()
@@ -134,8 +133,8 @@ func (v *Volume) notes() []string {
 	return nil
 }
 
-// openQueue opens a queue of the store for a shard, whose sleep its descriptor
-// ends. Where either side has none of that the store notifies, by way of another
+// openQueue opens a queue of the store for a shard, which the queue's descriptor wakes.
+// Where either side cannot do that the store's notification wakes it, from another
 // goroutine.
 func (v *Volume) openQueue(s *shard.Shard, depth int) (backend.Queue, backend.Watchable, error) {
 	q, err := v.store.NewQueue(depth, s.Wake)
@@ -149,7 +148,7 @@ func (v *Volume) openQueue(s *shard.Shard, depth int) (backend.Queue, backend.Wa
 		}
 		return q, w, nil
 	}
-	// The descriptor is responsible now, and nobody looks at it.
+	// the descriptor wakes the shard, which need not poll
 	if err := q.Close(); err != nil {
 		return nil, nil, err
 	}
@@ -165,8 +164,8 @@ func (l *Lane) attach() {
 	l.Attached = true
 }
 
-// close gives the volume's lanes back. Called with the mutex of Volumes held, when retire has
-// waited: no command uses the volume, and no new one can have it.
+// close closes the volume's lanes. Called with the mutex of Volumes held, after retire:
+// no command uses the volume, and no new one can.
 func (v *Volume) close() error {
 	var errs []error
 	for _, d := range v.volumes.sites {
@@ -175,8 +174,8 @@ func (v *Volume) close() error {
 	return errors.Join(append(errs, v.Reservations.Close())...)
 }
 
-// retireOn keeps what is new from the lanes on a device's shards, and tells when what is
-// there has left. Called with the mutex of Volumes held.
+// retireOn ends the lanes in a device's shards for new operations. The channels are
+// closed when those have no users any more. Called with the mutex of Volumes held.
 func (v *Volume) retireOn(d *Site) (quiet []<-chan struct{}) {
 	for _, w := range d.places {
 		if l := v.lanes[w.Index].Load(); l != nil && l.open && l.retire() == nil {
@@ -186,8 +185,8 @@ func (v *Volume) retireOn(d *Site) (quiet []<-chan struct{}) {
 	return quiet
 }
 
-// closeOn waits until no command of a device's shards uses the volume, and takes its
-// lanes there back. Called with the mutex of Volumes held.
+// closeOn waits until no command of a device's shards uses the volume, and closes its
+// lanes there. Called with the mutex of Volumes held.
 func (v *Volume) closeOn(d *Site) error {
 	var errs []error
 	for _, w := range d.places {
@@ -203,8 +202,8 @@ func (v *Volume) closeOn(d *Site) error {
 	return errors.Join(errs...)
 }
 
-// retire keeps what is new from the lane, from outside its shard. idle tells when what is
-// there has left.
+// retire ends the lane for new operations, from outside its shard. idle is closed when it
+// has no users any more.
 func (l *Lane) retire() error {
 	if l.idle != nil {
 		return nil
@@ -229,7 +228,7 @@ func (l *Lane) retire() error {
 	return err
 }
 
-// close ends the lane from outside its shard, when nobody has it any more.
+// close closes the lane, which has no users any more, from outside its shard.
 func (l *Lane) close() error {
 	err := l.retire()
 	if err == nil {

@@ -17,18 +17,18 @@ import (
 // MaxPlaces is how many shards all devices of a target may have together.
 const MaxPlaces = 256
 
-// A Index is a shard's place among all shards of a target. That of a device
-// that was removed goes to one that is added later.
+// An Index is the index of a shard among all shards of a target. When a device is removed
+// its indices can be used by one that is added later.
 type Index uint8
 
-// A Place is one shard on which volumes have lanes.
+// A Place is one shard that has lanes to volumes.
 type Place struct {
 	Index Index
 	Shard *shard.Shard
 	lanes lanes
 }
 
-// A Site is a device: its shards, and what their memory is registered in.
+// A Site is a device: its shards, and the protection domain of their memory.
 type Site struct {
 	Domain rdmatransport.Domain
 	Pins   bool // see [rdmatransport.Attrs]
@@ -43,20 +43,20 @@ type Volumes struct {
 	// mu guards what follows. It is held while volumes are opened and closed, which waits
 	// for shards.
 	mu      sync.Mutex
-	byStore map[backend.Store]*Volume // those whose stores can be compared
+	byStore map[backend.Store]*Volume // of stores that can be compared
 	all     map[*Volume]struct{}
 	sites   []*Site
 	places  [MaxPlaces]*Place
 }
 
-// Init readies an empty set.
+// Init initialises an empty set.
 func (t *Volumes) Init(depth int, log *peerlog.Log) {
 	t.depth, t.log = depth, log
 	t.byStore, t.all = make(map[backend.Store]*Volume), make(map[*Volume]struct{})
 }
 
-// AddPlace adds a shard, which has not started yet, to a device, at the lowest index that is
-// free. AddSite follows, or RemoveSite.
+// AddPlace adds a shard, which has not started yet, to a device, at the lowest free
+// index. AddSite or RemoveSite has to follow.
 func (t *Volumes) AddPlace(d *Site, s *shard.Shard) (*Place, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +71,7 @@ func (t *Volumes) AddPlace(d *Site, s *shard.Shard) (*Place, error) {
 	return p, nil
 }
 
-// AddSite gives every volume, also of those to come, lanes on a device's shards.
+// AddSite gives every volume, also those opened later, lanes in a device's shards.
 func (t *Volumes) AddSite(d *Site) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,8 +87,8 @@ func (t *Volumes) AddSite(d *Site) error {
 	return nil
 }
 
-// RemoveSite takes the lanes on a device's shards back, however many there are, and then
-// the places.
+// RemoveSite closes the lanes in a device's shards, however many there are, and then
+// removes the shards.
 func (t *Volumes) RemoveSite(d *Site) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,7 +99,7 @@ func (t *Volumes) RemoveSite(d *Site) error {
 	return err
 }
 
-// leave takes the lanes on a device's shards back. Called with mu held.
+// leave closes the lanes in a device's shards. Called with mu held.
 func (t *Volumes) leave(d *Site) error {
 	var errs []error
 	for v := range t.all {
@@ -116,8 +116,8 @@ func (t *Volumes) All() []*Volume {
 	return slices.Collect(maps.Keys(t.all))
 }
 
-// Acquire gives a namespace the volume of its store, which the first one opens. The store
-// of reservations counts then.
+// Acquire gives a namespace the volume of its store, and opens it if it is the first.
+// The reservations of the first one are used.
 func (t *Volumes) Acquire(store backend.Store, name string, reservations ReservationStore, n *Namespace) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,8 +147,8 @@ func (t *Volumes) Acquire(store backend.Store, name string, reservations Reserva
 	return nil
 }
 
-// use lets a namespace have the volume, also where there is no device yet. Called with the
-// set's mutex held.
+// use makes the namespace a user of the volume, also where there is no device yet. Called
+// with the set's mutex held.
 func (v *Volume) use(n *Namespace) {
 	v.users[n] = struct{}{}
 	var places []*Place
@@ -158,8 +158,8 @@ func (v *Volume) use(n *Namespace) {
 	n.open(v, places)
 }
 
-// Release ends a namespace's use of its volume, which the last one closes. It waits for the
-// store, but not with the mutex held: a store that hangs is no matter of the others.
+// Release ends a namespace's use of its volume, and closes it if that was the last. It
+// waits for the store without the mutex held: a store that hangs delays no other volume.
 func (t *Volumes) Release(n *Namespace) error {
 	v := n.Volume
 	quiet, last := t.drop(v, n)
@@ -181,7 +181,7 @@ func (t *Volumes) Release(n *Namespace) error {
 	return v.close()
 }
 
-// drop takes a namespace out. With the last one the lanes retire.
+// drop removes a namespace. With the last one the lanes retire.
 func (t *Volumes) drop(v *Volume, n *Namespace) (quiet []<-chan struct{}, last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,8 +196,8 @@ func (t *Volumes) drop(v *Volume, n *Namespace) (quiet []<-chan struct{}, last b
 	return quiet, true
 }
 
-// Quiesce keeps what is new from the lanes on a device's shards, and waits for what is
-// there, without the mutex held. RemoveSite follows.
+// Quiesce ends the lanes in a device's shards for new operations, and waits for the
+// others, without the mutex held. RemoveSite follows.
 func (t *Volumes) Quiesce(d *Site) {
 	var quiet []<-chan struct{}
 	t.mu.Lock()
@@ -210,8 +210,8 @@ func (t *Volumes) Quiesce(d *Site) {
 	}
 }
 
-// Unfinished has the names of the volumes whose stores have operations of a device's
-// shards, in order.
+// Unfinished lists, in order, the volumes whose stores have operations of a device's
+// shards.
 func (t *Volumes) Unfinished(d *Site) (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -219,7 +219,7 @@ func (t *Volumes) Unfinished(d *Site) (names []string) {
 		users := 0
 		for _, p := range d.places {
 			if l := v.lanes[p.Index].Load(); l != nil && l.open {
-				_ = p.Shard.Call(func() { users += l.users }) // of a shard that has ended: none
+				_ = p.Shard.Call(func() { users += l.users }) // none, if the shard has ended
 			}
 		}
 		if users > 0 {
@@ -230,7 +230,7 @@ func (t *Volumes) Unfinished(d *Site) (names []string) {
 	return names
 }
 
-// openReservations are those of a volume that is being opened. Called with the mutex
+// openReservations returns those of a volume that is being opened. Called with the mutex
 // held.
 func (t *Volumes) openReservations(store ReservationStore) (*Reservations, error) {
 	for v := range t.all {
@@ -241,7 +241,7 @@ func (t *Volumes) openReservations(store ReservationStore) (*Reservations, error
 	return newReservations(store)
 }
 
-// same compares what implements an interface, where that can be compared.
+// same compares values of an interface, where those can be compared.
 func same(a, b any) bool {
 	t := reflect.TypeOf(a)
 	return t != nil && t == reflect.TypeOf(b) && t.Comparable() && a == b
