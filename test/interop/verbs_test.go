@@ -25,13 +25,13 @@ func TestVerbs(t *testing.T) {
 		{"suite,at=10.9.0.2", v4.with(env{"tests": "TestSuite"})},
 		{"suite,at=fd09::2", v6.with(env{"tests": "TestSuite"})},
 		{"dma-buf", v4.with(env{"tests": "TestDMABuf"})},
-		{"cycles", v4.with(env{"tests": "TestCycles|TestListenAgain", "flags": "-cycles 1000"})},
+		{"cycles", v4.with(env{"tests": "TestCycles|TestListenAgain", "flags": "-cycles 1000", "limit": 500})},
 		{"removal", v4.with(env{"tests": "TestRemoval", "flags": "-remove rxe0 -test.timeout 40s"})},
 		{"return", v4.with(env{"tests": "TestCycles", "flags": "-cycles 10"})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l.link(t, 1500) // which brings back a device that was removed
-			t.Log(l.onHost(t, 4*time.Minute, "verbs", c.env))
+			t.Log(l.onHost(t, 10*time.Minute, "verbs", c.env))
 		})
 	}
 	l.wantCleanLog(t, logged, regexp.MustCompile(`non-flush error status`))

@@ -1,9 +1,9 @@
 # The tests of package verbs on rxe0. Parameters: addr, nowhere, tests (a pattern),
-# flags (more of them).
+# flags (more of them), limit (of the time, in seconds).
 resources() { rdma resource show | sed 's/^[0-9]*: //'; }
 before=$(resources)
 status=0
-GOTRACEBACK=all timeout 220 verbs.test -test.v -test.timeout 200s -test.run "$tests" -addr "$addr" -nowhere "$nowhere" $flags >/tmp/verbs.log 2>&1 || status=$?
+GOTRACEBACK=all timeout $((${limit:-200} + 20)) verbs.test -test.v -test.timeout "${limit:-200}s" -test.run "$tests" -addr "$addr" -nowhere "$nowhere" $flags >/tmp/verbs.log 2>&1 || status=$?
 grep -E '^ *(---|===) .*|_test.go:|^(ok|FAIL|PASS|panic|fatal)' /tmp/verbs.log | grep -vE '=== (RUN|CONT|NAME)' || :
 if ((status)); then
   cp /tmp/verbs.log /mnt/host/verbs.log
