@@ -138,7 +138,7 @@ func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.Conne
 	}
 	if sub.discovery && !q.target.arrivals.allow(q.remote.Addr(), time.Now()) {
 		return busy("too many discovery connections from this address within a second",
-			"let the host ask less often, or keep one persistent connection: nvme discover --persistent")
+			"let the host connect less often, or keep one persistent connection: nvme discover --persistent")
 	}
 	c := newController(q, sub, d)
 	if no := sub.join(c); no.refused() {

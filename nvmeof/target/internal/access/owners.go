@@ -6,10 +6,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Owners say to which host each host identifier belongs. Reservations know hosts by their
-// identifiers alone, which anybody can send, so a name that uses one keeps others from it:
-// as long as it is connected, and one that has proved who it is for good. The zero value
-// has none.
+// Owners maps each host identifier to the host that owns it. Reservations identify hosts
+// by their identifiers, which any host can send, so a host NQN that uses one excludes
+// others from it: as long as it is connected or, if it has authenticated, for good. The
+// zero value has none.
 type Owners struct {
 	mu  sync.Mutex
 	ids map[capsule.HostID]owner
@@ -18,20 +18,20 @@ type Owners struct {
 type owner struct {
 	nqn    string
 	uses   int  // controllers
-	proven bool // the name had a key, and knew it
+	proven bool // the name had a key, and has authenticated
 }
 
 // A Claim is a host's use of an identifier.
 type Claim struct {
 	ID     capsule.HostID
 	NQN    string
-	Proven bool // it has proved that it is the host of this name
+	Proven bool // it has authenticated as the host of this name
 }
 
-// Take notes a use that Release ends, unless the identifier is another host's. A host
-// that has proved who it is takes it from one that has not, whose name is displaced.
-// keyed tells whether a host still has to prove who it is: one that has not anymore owns
-// nothing while it is away.
+// Take adds a use that Release ends, unless the identifier is another host's. A host that
+// has authenticated takes it from one that has not, whose name is displaced. keyed
+// reports whether a host has a key: one that no longer has owns nothing while it is
+// disconnected.
 func (o *Owners) Take(c Claim, keyed func(nqn string) bool) (holder, displaced string, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -55,8 +55,8 @@ func (o *Owners) Take(c Claim, keyed func(nqn string) bool) (holder, displaced s
 	return c.NQN, displaced, true
 }
 
-// forget frees what a host used before, so that it owns one identifier while it is away
-// and not as many as it likes.
+// forget frees what a host used before, so that it owns one identifier while it is
+// disconnected and not as many as it likes.
 func (o *Owners) forget(nqn string) {
 	for id, now := range o.ids {
 		if now.nqn == nqn && now.uses == 0 {
@@ -65,7 +65,7 @@ func (o *Owners) forget(nqn string) {
 	}
 }
 
-// Other returns who has the identifier, if the host may not have it.
+// Other returns the owner of the identifier, if the host may not use it.
 func (o *Owners) Other(c Claim, keyed func(nqn string) bool) (holder string, taken bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -45,15 +45,15 @@ func (v *Volume) tellLost(why string) {
 
 // ask queries the store and, if it is due, the drive.
 func (v *Volume) ask(now time.Time) (before, h *health.State) {
-	v.asking.Lock()
-	defer v.asking.Unlock()
+	v.querying.Lock()
+	defer v.querying.Unlock()
 	before = v.Health.Load()
 	if v.closed {
 		return before, before
 	}
 	h = &health.State{Spare: v.spare(), Drive: before.Drive, Failed: v.failed(), Lost: v.lost(), Cut: v.cut()}
-	if now.Sub(v.asked) >= AskDrives {
-		v.asked = now
+	if now.Sub(v.queried) >= AskDrives {
+		v.queried = now
 		h.Drive = v.askDrive()
 	}
 	v.Health.Store(h)
@@ -115,8 +115,8 @@ func (v *Volume) askDrive() backend.Health {
 // ClearFault clears the failure of the store or, if it has not failed, accepts its
 // present size as the right one. The store stays open meanwhile; see Volume.close.
 func (v *Volume) ClearFault() error {
-	v.asking.Lock()
-	defer v.asking.Unlock()
+	v.querying.Lock()
+	defer v.querying.Unlock()
 	if v.closed {
 		return fmt.Errorf("its store is closed: %w", backend.ErrClosed)
 	}

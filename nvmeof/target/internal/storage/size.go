@@ -33,8 +33,8 @@ func (v *Volume) Used() uint64 {
 // refresh lets the store read its own size. The store stays open meanwhile; see
 // Volume.close.
 func (v *Volume) refresh() error {
-	v.asking.Lock()
-	defer v.asking.Unlock()
+	v.querying.Lock()
+	defer v.querying.Unlock()
 	r, ok := v.store.(backend.Resizer)
 	if !ok || v.closed {
 		return nil

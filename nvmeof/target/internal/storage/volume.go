@@ -36,10 +36,10 @@ type Volume struct {
 	// regions are the memory of a store that can be viewed; under the mutex of Volumes.
 	regions map[*Site]rdmatransport.MemoryRegion
 
-	Health atomic.Pointer[health.State] // written under asking
-	asking sync.Mutex                   // held while the store is queried, which may take seconds
-	asked  time.Time                    // under asking: when its drive was queried last
-	closed bool                         // under asking
+	Health   atomic.Pointer[health.State] // written under querying
+	querying sync.Mutex                   // held while the store is queried, which may take seconds
+	queried  time.Time                    // under querying: when its drive was queried last
+	closed   bool                         // under querying
 
 	Reservations *Reservations
 }

@@ -166,9 +166,9 @@ func (t *Volumes) Release(n *Namespace) error {
 	if !last {
 		return nil
 	}
-	v.asking.Lock()
+	v.querying.Lock()
 	v.closed = true
-	v.asking.Unlock()
+	v.querying.Unlock()
 	for _, c := range quiet {
 		<-c
 	}
