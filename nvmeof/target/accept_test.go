@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestListenerEnds: a listener tells when its device is lost, and when its target is
+// TestListenerEnds: a listener reports when its device is lost, and when its target is
 // closed.
 func TestListenerEnds(t *testing.T) {
 	for _, want := range []error{rdmatransport.ErrDeviceLost, rdmatransport.ErrClosed} {

@@ -19,7 +19,7 @@ func TestMasking(t *testing.T) {
 	all.sees(1, 2, 3)
 	some.sees(2, 3)
 	if ns := some.identify(1); ns != (capsule.IdentifyNamespace{}) {
-		t.Error("identify tells of a namespace that the host does not see")
+		t.Error("Identify reports a namespace that the host does not see")
 	}
 	invalid := capsule.StatusInvalidNamespace | dnr
 	some.admin.wantStatus(invalid, identifyOf(capsule.CNSDescriptors, 1))
@@ -40,7 +40,7 @@ func TestMasking(t *testing.T) {
 		t.Errorf("%d lines about refused writes", n)
 	}
 	if some.identify(3).NSATTR&capsule.NSATTRWriteProt == 0 || all.identify(3).NSATTR != 0 {
-		t.Error("NSATTR does not tell who may write")
+		t.Error("NSATTR does not report who may write")
 	}
 	list := identifyInto(all.admin, capsule.CNSNamespaceControllers, 1)
 	if list[0] != 1 || capsule.ControllerID(list[2])|capsule.ControllerID(list[3])<<8 != all.id {
@@ -57,7 +57,7 @@ func identifyOf(cns capsule.CNS, id capsule.NSID) *hostCommand {
 	return c
 }
 
-// TestRightsChangeLive: a host is told of what changes for it, and nobody else.
+// TestRightsChangeLive: a host is notified of what changes for it, and no other host is.
 func TestRightsChangeLive(t *testing.T) {
 	f := newFixture(t)
 	f.export(newFakeStore(1 << 20))
@@ -100,7 +100,7 @@ func TestReadOnlySwitch(t *testing.T) {
 	a.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(1))
 	a.io.wantOK(readOf(1))
 	if a.identify(1).NSATTR&capsule.NSATTRWriteProt == 0 {
-		t.Error("NSATTR does not tell")
+		t.Error("NSATTR does not report it")
 	}
 	e = a.event()
 	ns.SetReadOnly(false)

@@ -18,7 +18,7 @@ func (s *fakeStore) resize(size int64) {
 	s.size = size
 }
 
-// TestResize is row 76 for sizes: growth and shrinkage are told, and commands go
+// TestResize is row 76 for sizes: growth and shrinkage are reported, and commands go
 // by the new end.
 func TestResize(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Revalidate = -1 })
@@ -72,7 +72,7 @@ func TestResizeIsNoticed(t *testing.T) {
 	})
 }
 
-// A refreshedStore knows its size when it is asked to look.
+// A refreshedStore knows its size after Refresh.
 type refreshedStore struct {
 	*fakeStore
 	next int64
@@ -86,7 +86,7 @@ func (s *refreshedStore) Refresh() (bool, error) {
 	return s.err == nil, s.err
 }
 
-// TestRefresh: a store that can look is asked to; where it fails the size stays,
+// TestRefresh: a store that can read its size does; where that fails the size stays,
 // with one line.
 func TestRefresh(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Revalidate = -1 })
@@ -285,7 +285,7 @@ func TestSharedStore(t *testing.T) {
 	}
 }
 
-// TestNamespaceIdentifiers: what is set is told, and nobody else may have it.
+// TestNamespaceIdentifiers: what is set is reported, and no other namespace may have it.
 func TestNamespaceIdentifiers(t *testing.T) {
 	f := newFixture(t)
 	c := NamespaceConfig{Store: newFakeStore(1 << 20), UUID: uuid.UUID{1}, NGUID: [16]byte{2}, EUI64: [8]byte{3}, Group: 5, ReadOnly: true}
@@ -371,7 +371,7 @@ func TestChangesUnderLoad(t *testing.T) {
 		for status, n := range <-hosts {
 			switch status.Code() {
 			case capsule.StatusSuccess, capsule.StatusInvalidNamespace, capsule.StatusNamespaceWriteProtected, capsule.StatusANAInaccessible:
-			case capsule.StatusInternalPathError: // sent before the host has asked about what is there
+			case capsule.StatusInternalPathError: // sent before the host has identified what is there
 			default:
 				t.Errorf("%d commands: %v", n, status)
 			}

@@ -410,7 +410,7 @@ func TestBadGetLogPage(t *testing.T) {
 		adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogDiscovery, Length: 512}, make([]byte, 512)))
 }
 
-// TestLogPagesEndWithZeroes is row 86: it asks for more than each page has.
+// TestLogPagesEndWithZeroes is row 86: it requests more than each page has.
 func TestLogPagesEndWithZeroes(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.connectAdmin(0)

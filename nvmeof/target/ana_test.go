@@ -73,7 +73,7 @@ func TestANAStates(t *testing.T) {
 			t.Errorf("log\n%swant\n%s", got, want)
 		}
 		if far.ANAState(7) != c.state || near.ANAState(7) != capsule.ANAOptimized {
-			t.Error("the listeners tell other states")
+			t.Error("the listeners report other states")
 		}
 		// Identify works in every state, and so do the log pages.
 		b.sees(1, 2)

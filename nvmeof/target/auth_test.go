@@ -201,7 +201,7 @@ func TestAgain(t *testing.T) {
 	})
 }
 
-// TestHostLosesKey: an entry without a key asks for nothing, and answers nothing.
+// TestHostLosesKey: an entry without a key requires no authentication, and accepts none.
 func TestHostLosesKey(t *testing.T) {
 	k := newKeyed(t)
 	k.allow(auth.Key{}, auth.Key{})
@@ -296,7 +296,7 @@ func TestAuthSendWhileBusy(t *testing.T) {
 	h.authenticate(x)
 }
 
-// TestAuthOverload: when too much waits to be computed the host is told to try
+// TestAuthOverload: when too much waits to be computed the host's status is to retry
 // again.
 func TestAuthOverload(t *testing.T) {
 	k := newKeyed(t)

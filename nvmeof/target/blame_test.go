@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestParameterErrorLocation: the log tells which field a command was refused for.
+// TestParameterErrorLocation: the log has the field for which a command failed.
 func TestParameterErrorLocation(t *testing.T) {
 	f := newFixture(t)
 	h, io := f.both()

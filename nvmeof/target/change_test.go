@@ -7,8 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestChangeIsOne: whom a step of a change keeps out is told to come again until the change
-// is complete, and what it is told then is for good.
+// TestChangeIsOne: a host that a step of a change excludes gets a status for a retry until
+// the change is complete, and the status after that is final.
 func TestChangeIsOne(t *testing.T) {
 	const invalidParam = capsule.StatusConnectInvalidParam | dnr
 	for name, c := range map[string]struct {
@@ -77,7 +77,7 @@ func TestJudgedDuringAChange(t *testing.T) {
 }
 
 // TestDiscoveryDuringAChange: the log is that of before until the change is complete, for
-// those who follow it and for those who come, and only who sees another then is told.
+// hosts that follow it and for those that connect; then those whose log changes are notified.
 func TestDiscoveryDuringAChange(t *testing.T) {
 	f := newFixture(t)
 	f.listen("192.0.2.1:4420")
@@ -109,6 +109,6 @@ func TestDiscoveryDuringAChange(t *testing.T) {
 		b.untold()
 		return nil
 	}))
-	b.told(2)
+	b.notified(2)
 	a.untold()
 }

@@ -358,14 +358,14 @@ func TestCommandsBeforeConnect(t *testing.T) {
 	}
 }
 
-// TestDiscoveryIsOpenToStrangers is row 43: who may not use any subsystem can ask which
+// TestDiscoveryIsOpenToStrangers is row 43: a host that is allowed nowhere can read which
 // there are for it.
 func TestDiscoveryIsOpenToStrangers(t *testing.T) {
 	f := newFixture(t)
 	f.listen("192.0.2.1:4420")
 	entries, _ := f.connectDiscovery("nqn.2026-11.io.example:stranger").discover()
 	if len(entries) != 1 || !entries[0].SubNQN.Is(capsule.DiscoveryNQN) {
-		t.Errorf("a stranger is told of %d subsystems, want the discovery subsystem alone", len(entries))
+		t.Errorf("the log of a host that is allowed nowhere has %d subsystems, want the discovery subsystem alone", len(entries))
 	}
 }
 
@@ -384,7 +384,7 @@ func TestAllowAnyHost(t *testing.T) {
 	}
 }
 
-// TestLargeAdminQueue: SPDK's hosts may be told to have one.
+// TestLargeAdminQueue: SPDK's hosts may be configured to have one.
 func TestLargeAdminQueue(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.QueueDepth = 16 })
 	h := f.dial(0, 0, 128)

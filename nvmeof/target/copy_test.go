@@ -53,7 +53,7 @@ func TestCopy(t *testing.T) {
 	f.wantScratchFree(io)
 }
 
-// TestCopyByTheStore: a store that copies is asked to, and where it cannot the
+// TestCopyByTheStore: a store that can copy does, and where it cannot the
 // blocks are read and written.
 func TestCopyByTheStore(t *testing.T) {
 	for _, noCopy := range []bool{false, true} {

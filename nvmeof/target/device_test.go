@@ -139,7 +139,7 @@ func TestRemoveDevice(t *testing.T) {
 	f.within(b.io, "the store has it", func() bool { return store.inFlight() == 1 })
 	removed := make(chan error)
 	go func() { removed <- far.device.Remove("test") }()
-	follower.told(2)
+	follower.notified(2)
 	select {
 	case <-removed:
 		t.Error("a device is removed with a write in flight")
@@ -163,7 +163,7 @@ func TestRemoveDevice(t *testing.T) {
 	f.must(ns.Pause(0))
 
 	_, far = f.second(ListenerConfig{ID: 7})
-	follower.told(3)
+	follower.notified(3)
 	f.at = far
 	b = f.tenant("b", f.sub, 1)
 	b.io.wantOK(writeOf(1))

@@ -28,8 +28,8 @@ func (f *fixture) follow(host string) *follower {
 	return w
 }
 
-// told wants the event, a new generation, and so many entries.
-func (w *follower) told(entries int) {
+// notified wants the event, a new generation, and so many entries.
+func (w *follower) notified(entries int) {
 	w.f.t.Helper()
 	w.wantEvent(w.aer, capsule.NoticeDiscoveryChange, capsule.LogDiscovery)
 	es, g := w.admin.discover()
@@ -49,7 +49,7 @@ func (w *follower) untold() {
 	}
 }
 
-// TestDiscoveryEvents: each change is told to the hosts whose log it changes, and
+// TestDiscoveryEvents: each change notifies the hosts whose log it changes, and
 // to no other.
 func TestDiscoveryEvents(t *testing.T) {
 	f := newFixture(t)
@@ -60,27 +60,27 @@ func TestDiscoveryEvents(t *testing.T) {
 	a.untold()
 	b.untold()
 	s.AllowHost(otherHostNQN)
-	b.told(2)
+	b.notified(2)
 	a.untold()
 	f.must(s.SetHost(HostConfig{NQN: otherHostNQN, Access: AccessRead})) // no matter of the log
 	b.untold()
 	s.AllowAnyHost(true)
-	a.told(3)
+	a.notified(3)
 	b.untold()
 	s.SetPorts([]PortID{2})
-	a.told(2)
-	b.told(1)
+	a.notified(2)
+	b.notified(1)
 	f.listen("192.0.2.1:4421")
-	a.told(4) // its own subsystem twice
-	b.told(2)
+	a.notified(4) // its own subsystem twice
+	b.notified(2)
 	f.must(f.target.RemoveListener(2))
-	a.told(2)
-	b.told(1)
+	a.notified(2)
+	b.notified(1)
 	s.RemoveHost(otherHostNQN) // any host is allowed, nowhere
 	b.untold()
 	f.must(f.target.AddReferral(Referral{Addr: netip.MustParseAddrPort("192.0.2.9:8009"), Transport: capsule.TransportTCP, Secure: true}))
-	a.told(3)
-	b.told(2)
+	a.notified(3)
+	b.notified(2)
 	es, _ := b.admin.discover()
 	if r := es[1]; r.SUBTYPE != capsule.SubsystemReferral || r.TRTYPE != capsule.TransportTCP || r.TREQ != capsule.TREQSecureRequired ||
 		!r.SubNQN.Is(capsule.DiscoveryNQN) || capsule.Text(r.TRADDR[:]) != "192.0.2.9" || capsule.Text(r.TRSVCID[:]) != "8009" || r.RDMAPRType != 0 {
@@ -90,12 +90,12 @@ func TestDiscoveryEvents(t *testing.T) {
 		t.Errorf("flags of the discovery subsystem %#x", es[0].EFLAGS)
 	}
 	f.must(f.target.RemoveReferral(Referral{Addr: netip.MustParseAddrPort("192.0.2.9:8009"), Transport: capsule.TransportTCP}))
-	a.told(2)
-	b.told(1)
+	a.notified(2)
+	b.notified(1)
 	f.must(f.target.RemoveSubsystem(s.nqn))
 	a.untold()
 	f.must(f.target.RemoveSubsystem(f.sub.nqn))
-	a.told(1)
+	a.notified(1)
 	b.untold()
 }
 
@@ -153,7 +153,7 @@ func TestDiscoveryReadInParts(t *testing.T) {
 	}
 }
 
-// TestUniqueDiscoveryNQN: both names lead there, and Identify and the log tell the
+// TestUniqueDiscoveryNQN: both names lead there, and Identify and the log report the
 // one that nobody else has.
 func TestUniqueDiscoveryNQN(t *testing.T) {
 	const name = "nqn.2026-11.io.example:discovery"
@@ -223,7 +223,7 @@ func TestProviderInTheLog(t *testing.T) {
 	}
 }
 
-// TestDiscoveryFlood is row 94: an address that connects again and again is told to
+// TestDiscoveryFlood is row 94: an address that connects too often gets a status to
 // come later, others are not, and nothing of it stays.
 func TestDiscoveryFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestDiscoveryFlood(t *testing.T) {
 	})
 }
 
-// TestDiscoveryOfHostsWithKeys: TREQ tells a host that has to authenticate, and no
+// TestDiscoveryOfHostsWithKeys: TREQ is set for a host that has to authenticate, and no
 // other; that changes with its key.
 func TestDiscoveryOfHostsWithKeys(t *testing.T) {
 	f := newFixture(t)
@@ -276,7 +276,7 @@ func TestDiscoveryOfHostsWithKeys(t *testing.T) {
 	treq(a, 0)
 	treq(b, capsule.TREQSecureRequired)
 	f.must(f.sub.SetHost(HostConfig{NQN: otherHostNQN}))
-	b.told(2)
+	b.notified(2)
 	a.untold()
 	treq(b, 0)
 	f.must(f.sub.SetAccess(otherHostNQN, 1, AccessRead))

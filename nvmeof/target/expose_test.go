@@ -214,7 +214,7 @@ func TestThousandSubsystems(t *testing.T) {
 	}
 }
 
-// TestRDMAProvider: the discovery log tells what softroce speaks.
+// TestRDMAProvider: the discovery log has the protocol of softroce.
 func TestRDMAProvider(t *testing.T) {
 	for _, c := range []struct {
 		attrs rdmatransport.Attrs

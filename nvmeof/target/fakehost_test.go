@@ -130,7 +130,7 @@ type hostQueue struct {
 	entries int
 	noFlow  bool
 
-	// Of an admin queue: what start has asked about before the first command to it.
+	// Of an admin queue: the namespaces that start has identified before the first command.
 	mu         sync.Mutex
 	identified map[capsule.NSID]bool
 }
@@ -305,7 +305,7 @@ func (h *hostQueue) start(c *hostCommand) *hostCommand {
 	return h.startUnidentified(c)
 }
 
-// identify asks once about a namespace of an I/O queue's controller.
+// identify identifies a namespace once, through an I/O queue's controller.
 func (h *hostQueue) identify(id capsule.NSID) {
 	var admin *hostQueue
 	h.call(func() {
@@ -331,7 +331,7 @@ func (h *hostQueue) identify(id capsule.NSID) {
 	}
 }
 
-// startUnidentified is start for a host that has not asked about the namespace.
+// startUnidentified is start for a host that has not identified the namespace.
 func (h *hostQueue) startUnidentified(c *hostCommand) *hostCommand {
 	c.h, c.response = h, make(chan response, 1)
 	c.sqe.Flags |= capsule.FlagsSGL
@@ -378,7 +378,7 @@ func (c *hostCommand) wantPending() {
 	}
 }
 
-// identifyCommand asks about a namespace.
+// identifyCommand is Identify of a namespace.
 func identifyCommand(id capsule.NSID, cns capsule.CNS) *hostCommand {
 	c := adminCommand(capsule.AdminIdentify, capsule.Identify{CNS: cns}, make([]byte, capsule.IdentifySize))
 	c.sqe.NSID = id

@@ -97,7 +97,7 @@ func (q *fakeStoreQueue) Submit(rs []backend.Request) int {
 	n := min(len(rs), q.depth-len(q.taken))
 	for _, r := range rs[:n] {
 		if len(r.Buf) > 0 && !aligned(r.Buf, s.info.Alignment) {
-			panic("buffer is not aligned as the store asks")
+			panic("buffer is not aligned as the store requires")
 		}
 		q.taken = append(q.taken, r)
 		r.Buf = nil

@@ -367,7 +367,7 @@ func TestFatalCapsules(t *testing.T) {
 	}
 }
 
-// TestNoInvalidationUnasked is row 60: the target kills no key unless told to.
+// TestNoInvalidationUnasked is row 60: the target invalidates no R_Key unless requested to.
 func TestNoInvalidationUnasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(t, overLoopback)
@@ -384,8 +384,8 @@ func TestNoInvalidationUnasked(t *testing.T) {
 
 // TestInvalidationAsTold is row 60: the response kills the key that the command names
 // and no other, whether or not the command's data has to do with it, and none at all
-// where the target is told to send plainly. A key that is none ends the queue of the
-// host that asked for it, whose provider refuses the response.
+// where the target is configured to send plainly. An invalid key ends the queue of the
+// host that requested it, whose provider refuses the response.
 func TestInvalidationAsTold(t *testing.T) {
 	read := func(a, _ rdmatransport.Window) capsule.Command {
 		c := rwCommand(capsule.IORead, 0, 1)

@@ -33,7 +33,7 @@ func TestStoreHangs(t *testing.T) {
 						io.wantOK(writeOf(1)) // another namespace
 					}
 				}
-				wait(admin, io, 30*time.Second) // then a host asks to abort, and gives up
+				wait(admin, io, 30*time.Second) // then a host sends Abort, and disconnects
 				admin.start(adminCommand(capsule.AdminAbort, capsule.Abort{SQID: 1, CID: write.sqe.CID}, nil))
 				io.fail(&rdmaError{})
 				admin.fail(&rdmaError{})

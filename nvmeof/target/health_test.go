@@ -156,8 +156,8 @@ func TestFailedStoreIsAnErrorEvent(t *testing.T) {
 	}
 }
 
-// TestCutOffIsAWarning: a namespace whose store became shorter is a warning, which hosts that
-// did not ask do not hear of. It is no internal error, upon which Linux resets the controller
+// TestCutOffIsAWarning: a namespace whose store became shorter is a warning, by an event if
+// the host has enabled it. It is no internal error, upon which Linux resets the controller
 // that has the other namespaces, too.
 func TestCutOffIsAWarning(t *testing.T) {
 	f, s, examine, h := ailing(t)

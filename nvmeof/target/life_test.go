@@ -210,7 +210,7 @@ func TestAssociationEndsWithItsAdminQueue(t *testing.T) {
 	}
 }
 
-// TestNamespaceChanges is row 76, and the events that tell of it.
+// TestNamespaceChanges is row 76, and the events that report it.
 func TestNamespaceChanges(t *testing.T) {
 	f := newFixture(t)
 	h, io := f.both()

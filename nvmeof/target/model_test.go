@@ -102,7 +102,7 @@ func (a *association) wantEvent(c *hostCommand, info uint8, lid capsule.LID) []b
 	return logInto(a.admin, lid, 4096, 0)
 }
 
-// wantChanged wants an event that tells of these namespaces.
+// wantChanged wants an event, and these namespaces in the log.
 func (a *association) wantChanged(c *hostCommand, want ...capsule.NSID) {
 	a.f.t.Helper()
 	list := a.wantEvent(c, capsule.NoticeNamespaceChanged, capsule.LogChangedNamespaces)

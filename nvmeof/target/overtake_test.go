@@ -65,7 +65,7 @@ func TestAbandonedWriteNeverOvertakes(t *testing.T) {
 }
 
 // TestRefusalsNeedNoBuffer is rows 51 and 86: a length that is too large is refused
-// before memory is asked for, so that it gets its answer while there is none. (Above
+// before it needs memory, so that it completes while there is none. (Above
 // MDTS the fabric refuses the SGL itself.)
 func TestRefusalsNeedNoBuffer(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Shards, c.Arena = 1, 1<<20 })

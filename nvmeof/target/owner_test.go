@@ -220,7 +220,7 @@ func TestReadersCannotReserve(t *testing.T) {
 		t.Errorf("report %+v, %+v", head, all)
 	}
 	if f.logs.FilterMessage("reservation refused").Len() == 0 {
-		t.Error("no line tells why")
+		t.Error("the log has no reason")
 	}
 	b.release(ok, 2, capsule.ReservationWriteExclusiveRegistrantsOnly)
 	b.io.wantOK(reserveCommand(capsule.IOReservationRegister, 2, capsule.ReservationCommand{Action: capsule.UnregisterKey}, b.key, 0))
@@ -229,7 +229,7 @@ func TestReadersCannotReserve(t *testing.T) {
 }
 
 // TestSecondIdentifier: a host that comes back after a crash with another identifier is
-// told what keeps it out, and may try again.
+// refused with the reason, and may retry.
 func TestSecondIdentifier(t *testing.T) {
 	f := newFixture(t)
 	first, id := f.connectAdmin(0)

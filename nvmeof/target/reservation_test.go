@@ -271,7 +271,7 @@ func TestPreemptAndAbortOfStalled(t *testing.T) {
 	}
 	<-b.io.closed
 	if f.logs.FilterMessageSnippet("does not deliver the data").Len() != 1 {
-		t.Error("no line tells why its queue ended")
+		t.Error("the log has no reason why its queue ended")
 	}
 	b.admin.wantOK(identifyCommand(1, capsule.CNSNamespace)) // the rest of it is left alone
 }
@@ -469,7 +469,7 @@ func TestReservationSurvives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := path + ".after" // a crash: the first target, which has the lock, was not told
+	after := path + ".after" // a crash: the first target, which has the lock, was not closed
 	if err := os.WriteFile(after, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -516,7 +516,7 @@ func TestReservationsOfTwoTargetsInOneFile(t *testing.T) {
 	}
 	first.must(add(first))
 	if err := add(second); err == nil || !strings.Contains(err.Error(), "another target uses them") {
-		t.Errorf("error %v, want one that tells of the other target", err)
+		t.Errorf("error %v, want one that names the other target", err)
 	}
 	first.must(first.sub.RemoveNamespace(2))
 	second.must(add(second))

@@ -12,16 +12,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// tellReserved adds notices to the logs of the hosts' controllers in all subsystems that
+// notifyReserved adds notices to the logs of the hosts' controllers in all subsystems that
 // export the volume.
-func (t *Target) tellReserved(v *storage.Volume, notices []reservation.Notice) {
+func (t *Target) notifyReserved(v *storage.Volume, notices []reservation.Notice) {
 	if len(notices) == 0 {
 		return
 	}
-	t.exports(v, func(s *Subsystem, id capsule.NSID) { s.tellReservation(id, notices) })
+	t.exports(v, func(s *Subsystem, id capsule.NSID) { s.notifyReservation(id, notices) })
 }
 
-func (s *Subsystem) tellReservation(id capsule.NSID, notices []reservation.Notice) {
+func (s *Subsystem) notifyReservation(id capsule.NSID, notices []reservation.Notice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
@@ -79,7 +79,7 @@ func (c *Controller) reserve(ns *storage.Namespace, cmd reservation.Command) cap
 		return capsule.StatusAccessDenied | capsule.StatusDNR
 	}
 	out, err := v.Reservations.Apply(cmd)
-	t.tellReserved(v, out.Notices)
+	t.notifyReserved(v, out.Notices)
 	if len(out.Abort) > 0 {
 		t.awaitAborted(v, out.Abort)
 	}

@@ -16,10 +16,10 @@ func (c *Controller) identified(ns *storage.Namespace, k state.SightKind) {
 	c.view.Asks.Add(1)
 	switch {
 	case c.view.Seen(ns):
-		c.sights.Asked(k)
+		c.sights.Identified(k)
 		return
 	case !c.view.Replaced(ns):
-		c.sights.Asked(k)
+		c.sights.Identified(k)
 		if k == state.SightStructure {
 			c.view.See(ns)
 		}

@@ -25,7 +25,7 @@ func (f *fixture) add(s backend.Store, id byte) {
 	f.must(err)
 }
 
-// knowing connects a host that asks as said, and has written.
+// knowing connects a host that identifies the namespace as given, and has written.
 func knowing(t *testing.T, asks ...capsule.CNS) *replaced {
 	f := newFixture(t)
 	r := &replaced{fixture: f, old: newFakeStore(1 << 20), now: newFakeStore(1 << 20)}
@@ -84,8 +84,8 @@ const (
 func TestReplacedNamespace(t *testing.T) {
 	for name, c := range map[string]struct {
 		before []capsule.CNS // as the host connects
-		first  []capsule.CNS // when it is told of the change
-		second []capsule.CNS // when it is told again
+		first  []capsule.CNS // after the first event
+		second []capsule.CNS // after the second event
 	}{
 		"Linux, which had a disk there":         {[]capsule.CNS{descriptors, structure, structure}, []capsule.CNS{descriptors, structure}, []capsule.CNS{descriptors}},
 		"Linux, which makes a disk of it":       {[]capsule.CNS{descriptors, structure, structure}, []capsule.CNS{descriptors, structure}, []capsule.CNS{structure}},
@@ -103,10 +103,10 @@ func TestReplacedNamespace(t *testing.T) {
 				r.refuses("replaced")
 				e = r.event()
 				r.asks(c.first...)
-				r.refuses("asked about once")
+				r.refuses("identified once")
 				r.wantChanged(e, 2)
 				r.asks(c.second...)
-				r.takes("asked about twice")
+				r.takes("identified twice")
 				if len(r.old.ops()) != 0 || len(r.now.ops()) != 1 {
 					t.Error("it did not go to the new one")
 				}
@@ -116,8 +116,8 @@ func TestReplacedNamespace(t *testing.T) {
 	}
 }
 
-// TestReplacedAndAskedOnce: a host that asks once is given time to understand; one that
-// does not ask, or about descriptors alone, has none.
+// TestReplacedAndAskedOnce: a host that identifies a namespace once is given time; one that
+// does not identify it, or by descriptors alone, is not.
 func TestReplacedAndAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := knowing(t, descriptors, structure)
@@ -213,7 +213,7 @@ func TestReplacedAgain(t *testing.T) {
 		time.Sleep(time.Hour)
 		r.add(newFakeStore(1<<20), 4)
 		r.refuses("added later")
-		// What hosts cannot tell apart is the same to them.
+		// What hosts cannot distinguish is the same to them.
 		r.asks(descriptors, structure, structure)
 		r.replace(r.now, 4)
 		r.takes("the same identity")
@@ -242,13 +242,13 @@ func TestReplacedWhileCommandsWait(t *testing.T) {
 		if got := (<-waits.response).status; got != capsule.StatusInvalidNamespace|dnr && got != capsule.StatusInternalPathError {
 			t.Errorf("held by a pause: %v", got)
 		}
-		// Those that wait for the host to ask are not carried out when it has.
+		// Those that wait for the host's Identify are not executed after it.
 		for range 2 {
 			waits = r.io.startUnidentified(writeOf(2))
 			waits.wantPending()
 			r.asks(structure)
 			if got := (<-waits.response).status; got != capsule.StatusInternalPathError {
-				t.Errorf("sent before the host asked: %v", got)
+				t.Errorf("sent before Identify: %v", got)
 			}
 			r.replace(r.now, 3)
 		}
@@ -272,8 +272,8 @@ func TestReplacedWhileCommandsWait(t *testing.T) {
 }
 
 // TestUseBeforeIdentify: a host that has connected again may send what it meant for
-// something else that was there. Its commands wait until it has asked, and are then to be
-// sent again. One that never asks is known to keep what it knows.
+// something else that was there. Its commands wait until it has identified it, and are then to be
+// sent again. One that never does keeps what it knows.
 func TestUseBeforeIdentify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -288,7 +288,7 @@ func TestUseBeforeIdentify(t *testing.T) {
 		early.wantPending()
 		identifyInto(a.admin, structure, 2)
 		if got := (<-early.response).status; got != capsule.StatusInternalPathError || len(s.ops()) != 0 {
-			t.Errorf("sent before the host asked: %v", got)
+			t.Errorf("sent before Identify: %v", got)
 		}
 		a.io.wantOK(writeOf(2))
 
@@ -297,7 +297,7 @@ func TestUseBeforeIdentify(t *testing.T) {
 		one, two := silent.io.startUnidentified(writeOf(2)), silent.io.startUnidentified(writeOf(2))
 		for _, c := range []*hostCommand{one, two} {
 			if got := (<-c.response).status; !got.OK() {
-				t.Errorf("of a host that never asks: %v", got)
+				t.Errorf("of a host that sends no Identify: %v", got)
 			}
 		}
 		if d := time.Since(begun); d < 5*time.Second || d > 6*time.Second {

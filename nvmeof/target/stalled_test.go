@@ -42,7 +42,7 @@ func TestStalledHost(t *testing.T) {
 			}
 			<-a.io.closed
 			if f.logs.FilterMessageSnippet("does not deliver the data").Len() != 1 {
-				t.Error("no line tells of the host")
+				t.Error("no line names the host")
 			}
 			b.io.wantOK(readOf(2))
 		})

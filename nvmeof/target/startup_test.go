@@ -48,7 +48,7 @@ func TestLinuxStartUpSequence(t *testing.T) {
 	io.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 8}, data))
 }
 
-// TestVersion: hosts are told the version that the administrator wants, in both places.
+// TestVersion: the version that the administrator configures is reported in both places.
 func TestVersion(t *testing.T) {
 	f := newFixture(t)
 	for _, v := range []capsule.Version{capsule.MakeVersion(1, 2, 0), capsule.MakeVersion(2, 1, 0)} {

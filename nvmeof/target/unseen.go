@@ -35,19 +35,19 @@ const (
 // executed when the host has: it may be meant for another one. It completes such that the
 // host retries it, if it still means to.
 type unseen struct {
-	r     *request
-	ns    *storage.Namespace
-	since int64 // when it arrived
-	asked int64 // when it arrived, or the host's last Identify command was noticed
-	seen  int64 // when it was noticed that the namespace is identified; 0: it is not
-	asks  uint32
+	r          *request
+	ns         *storage.Namespace
+	since      int64 // when it arrived
+	identified int64 // when it arrived, or the host's last Identify command was noticed
+	seen       int64 // when it was noticed that the namespace is identified; 0: it is not
+	asks       uint32
 }
 
 // awaitSight holds a command, which has not begun.
 func (r *request) awaitSight(ns *storage.Namespace) {
 	q, now := r.queue, r.queue.shard.Now()
 	r.stage = stageUnseen
-	q.unseen = append(q.unseen, unseen{r: r, ns: ns, since: now, asked: now, asks: q.controller.view.Asks.Load()})
+	q.unseen = append(q.unseen, unseen{r: r, ns: ns, since: now, identified: now, asks: q.controller.view.Asks.Load()})
 	if !q.look.Running() {
 		q.shard.SetTimer(&q.look, lookPeriod)
 	}
@@ -88,7 +88,7 @@ func (q *queue) lookAgain() {
 // over reports whether the command has to complete so that the host retries it.
 func (u *unseen) over(v *storage.View, now int64) bool {
 	if n := v.Asks.Load(); n != u.asks {
-		u.asks, u.asked = n, now
+		u.asks, u.identified = n, now
 	}
 	if u.seen == 0 && v.Seen(u.ns) {
 		u.seen = now
@@ -103,4 +103,6 @@ func (u *unseen) over(v *storage.View, now int64) bool {
 }
 
 // silent reports whether the host has identified nothing for long.
-func (u *unseen) silent(now int64) bool { return u.seen == 0 && now-u.asked >= int64(identifyWait) }
+func (u *unseen) silent(now int64) bool {
+	return u.seen == 0 && now-u.identified >= int64(identifyWait)
+}

@@ -48,7 +48,7 @@ func TestList(t *testing.T) {
 	}
 	l.AllowAny(false)
 	if !l.Remove("a") || l.Remove("a") {
-		t.Error("Remove does not tell whether the host was there")
+		t.Error("Remove does not report whether the host was there")
 	}
 	want("removed", "a", false, 0)
 }

@@ -136,7 +136,7 @@ func (s *State) unregister(host capsule.HostID) (out Outcome) {
 	switch {
 	case !held, s.Type.AllRegistrants() && len(s.Registrants) > 0:
 	case s.Type.RegistrantsOnly():
-		out.Notices = s.tell(host, capsule.NoticeReservationReleased)
+		out.Notices = s.notify(host, capsule.NoticeReservationReleased)
 		fallthrough
 	default:
 		s.unreserve()
@@ -144,8 +144,8 @@ func (s *State) unregister(host capsule.HostID) (out Outcome) {
 	return out
 }
 
-// tell is a notice for every registrant but one host.
-func (s *State) tell(not capsule.HostID, what capsule.ReservationNotice) (out []Notice) {
+// notify returns a notice for every registrant but one host.
+func (s *State) notify(not capsule.HostID, what capsule.ReservationNotice) (out []Notice) {
 	for _, r := range s.Registrants {
 		if r.Host != not {
 			out = append(out, Notice{r.Host, what})
@@ -200,7 +200,7 @@ func (s *State) preempt(c Command) (out Outcome) {
 	if takes {
 		s.reserve(c.Fields.Type, own)
 		if before != c.Fields.Type {
-			out.Notices = append(out.Notices, s.tell(own, capsule.NoticeReservationReleased)...)
+			out.Notices = append(out.Notices, s.notify(own, capsule.NoticeReservationReleased)...)
 		}
 	}
 	return out
@@ -214,7 +214,7 @@ func (s *State) release(c Command) (out Outcome) {
 	case !s.proves(c.Host, c.Keys.Current):
 		return fail(conflict)
 	case c.Fields.Action == capsule.ClearReservation:
-		out.Notices = s.tell(c.Host, capsule.NoticeReservationPreempted)
+		out.Notices = s.notify(c.Host, capsule.NoticeReservationPreempted)
 		s.unreserve()
 		s.Registrants = nil
 		s.Generation++
@@ -225,7 +225,7 @@ func (s *State) release(c Command) (out Outcome) {
 		return fail(invalid)
 	}
 	if s.Type.RegistrantsOnly() || s.Type.AllRegistrants() {
-		out.Notices = s.tell(c.Host, capsule.NoticeReservationReleased)
+		out.Notices = s.notify(c.Host, capsule.NoticeReservationReleased)
 	}
 	s.unreserve()
 	return out

@@ -255,7 +255,7 @@ func TestPersist(t *testing.T) {
 	}
 }
 
-// TestTooManyRegistrants is row 85: memory does not follow what hosts ask for.
+// TestTooManyRegistrants is row 85: memory does not follow what hosts request.
 func TestTooManyRegistrants(t *testing.T) {
 	var s State
 	for i := range MaxRegistrants + 1 {
@@ -339,7 +339,7 @@ func FuzzApply(f *testing.F) {
 			}
 			for _, n := range out.Notices {
 				if n.Host == c.Host {
-					t.Fatalf("%+v tells its own host %v", c, n.What)
+					t.Fatalf("%+v notifies its own host %v", c, n.What)
 				}
 			}
 			s = next

@@ -24,10 +24,10 @@ func TestEventsAreMasked(t *testing.T) {
 		}
 	}
 	e.Raise(capsule.EventNamespaceAttribute)
-	want("not asked for", 0)
+	want("not enabled", 0)
 	e.Enabled = SupportedEvents
 	e.Raise(capsule.EventNamespaceAttribute)
-	want("asked for", capsule.LogChangedNamespaces)
+	want("enabled", capsule.LogChangedNamespaces)
 	e.Raise(capsule.EventNamespaceAttribute)
 	want("page not read", 0)
 	e.Read(capsule.LogChangedNamespaces)

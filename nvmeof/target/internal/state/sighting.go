@@ -54,12 +54,12 @@ type sighting struct {
 	due        int64 // when the namespace counts as identified; 0: the host has not read everything
 }
 
-// Asked notes an Identify command about a namespace for which Note is not needed.
-func (s *Sightings) Asked(k SightKind) { s.descriptors = s.descriptors || k == SightDescriptors }
+// Identified notes an Identify command about a namespace for which Note is not needed.
+func (s *Sightings) Identified(k SightKind) { s.descriptors = s.descriptors || k == SightDescriptors }
 
 // Note notes an Identify command about a namespace that the host has not identified yet.
 func (s *Sightings) Note(id capsule.NSID, generation uint32, k SightKind, now int64) SightEvent {
-	s.Asked(k)
+	s.Identified(k)
 	x := s.pending[id]
 	if x == nil || x.generation != generation {
 		if s.pending == nil {

@@ -20,7 +20,7 @@ func TestKeepAliveTimeouts(t *testing.T) {
 			t.Errorf("KATO of %d ms is %v, want %v", millis, time.Duration(k.timeout), want)
 		}
 		if told := uint32(min(want.Milliseconds(), math.MaxUint32)); k.Millis != told {
-			t.Errorf("KATO of %d ms is told as %d, want %d", millis, k.Millis, told)
+			t.Errorf("KATO of %d ms is reported as %d, want %d", millis, k.Millis, told)
 		}
 		if k.Enabled() && (k.Expired(999+int64(want)) || !k.Expired(1000+int64(want))) {
 			t.Errorf("KATO of %d ms does not expire at its deadline", millis)

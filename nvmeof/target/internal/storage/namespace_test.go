@@ -54,7 +54,7 @@ func TestClashes(t *testing.T) {
 	}
 }
 
-// TestView: rights hide a namespace, paths keep from it, and both tell by which status.
+// TestView: rights hide a namespace, paths make it inaccessible, and both give the status.
 func TestView(t *testing.T) {
 	var table atomic.Pointer[Table]
 	var paths atomic.Pointer[ana.Table]
@@ -122,7 +122,7 @@ type visitor struct {
 
 func (v *visitor) Admitted() { v.in += "x" }
 
-// TestGate: who waits is let in in order, and the last who leaves is told of.
+// TestGate: operations that wait enter in order, and the last that leaves is reported.
 func TestGate(t *testing.T) {
 	n, idle := NewNamespace(Identity{ID: 1}, 1, false), 0
 	n.Volume = &Volume{Reservations: new(Reservations)}
@@ -146,13 +146,13 @@ func TestGate(t *testing.T) {
 	enter(b, Held)
 	a.Forget()
 	if inside.Release(); idle != 1 {
-		t.Error("the last who left was not told of")
+		t.Error("the last that left was not reported")
 	}
 	if g.open(); g.Shut() || second.in != "x" || first.in != "" {
 		t.Errorf("let in: %q, of those who have gone: %q", second.in, first.in)
 	}
 	enter(&again, Entered)
 	if again.Release(); idle != 1 {
-		t.Error("idle is told twice")
+		t.Error("idle is called twice")
 	}
 }
