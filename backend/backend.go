@@ -163,7 +163,7 @@ type ThreadBound interface {
 }
 
 // A MemoryUser queue works faster on memory that it knows. UseMemory, called before
-// the first Submit, tells it that buffers of requests will often lie in mem, which
+// the first Submit, announces that buffers of requests will often lie in mem, which
 // stays mapped until the queue is closed, and that none of those crosses a multiple
 // of part bytes from its start.
 type MemoryUser interface {

@@ -58,8 +58,8 @@ type Noter interface {
 
 // A HealthReporter is a store on one physical drive.
 type HealthReporter interface {
-	// Health asks the drive. The error wraps ErrNoHealth where there is none to
-	// ask, or it cannot tell.
+	// Health queries the drive. The error wraps ErrNoHealth where there is none to
+	// query, or it reports none.
 	Health() (Health, error)
 }
 

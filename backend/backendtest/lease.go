@@ -163,7 +163,7 @@ func testLeaseStarvation(t *testing.T, s backend.Store, v backend.Viewer) {
 	readers.Wait()
 }
 
-// A writer that asked and went away does not keep readers out.
+// A writer that waited and was cancelled does not exclude readers.
 func testLeaseGivenUp(t *testing.T, s backend.Store, v backend.Viewer) {
 	c := newClient(t, s, 1)
 	defer c.close()

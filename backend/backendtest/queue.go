@@ -215,7 +215,7 @@ func testDescriptor(t *testing.T, s backend.Store) {
 		}
 	}
 	if n, _ := unix.Poll(fds, 0); n != 0 {
-		t.Error("armed with nothing in flight, the descriptor tells of a request that was polled for: its owner would never sleep again")
+		t.Error("armed with nothing in flight, the descriptor reports a request that was polled for: its owner would never sleep again")
 	}
 }
 

@@ -24,7 +24,7 @@ var (
 	_ backend.HealthReporter = (*Store)(nil)
 
 	withSCSI   = flag.Bool("scsi_debug", false, "load scsi_debug(4), whose disks fail on demand; for a machine without other SCSI disks, as root")
-	withDrives = flag.String("drives", "", "ask these disks of QEMU for their health, an NVMe and an ATA one: /dev/nvme0n1,/dev/sda")
+	withDrives = flag.String("drives", "", "query these disks of QEMU for their health, an NVMe and an ATA one: /dev/nvme0n1,/dev/sda")
 )
 
 const testSize = 20 << 20

@@ -26,7 +26,7 @@ type geometry struct {
 	isReadOnly bool
 }
 
-// measure asks an open device.
+// measure queries an open device.
 func measure(fd int) (*geometry, error) {
 	size, err := sizeOf(fd)
 	if err != nil {

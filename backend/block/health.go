@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/drive"
 )
 
-// Health implements [backend.HealthReporter]. Ask seldom: each time opens the
+// Health implements [backend.HealthReporter]. Call it seldom: each call opens the
 // drive anew, which udev(7) notices.
 func (s *Store) Health() (backend.Health, error) {
 	var st unix.Stat_t

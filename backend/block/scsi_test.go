@@ -132,7 +132,7 @@ func TestSCSIGone(t *testing.T) {
 	}
 }
 
-// TestDriveHealth asks drives that answer as real ones do.
+// TestDriveHealth queries drives that respond as real ones do.
 func TestDriveHealth(t *testing.T) {
 	if *withDrives == "" {
 		t.Skip("needs drives: go test ./backend/block -drives /dev/nvme0n1,/dev/sda, as root")

@@ -34,7 +34,7 @@ func TestCacheIsForgotten(t *testing.T) {
 		return n
 	}
 	if cached() == 0 {
-		t.Skip("this file system does not tell what is cached")
+		t.Skip("this file system does not report what is cached")
 	}
 	s, err := Open(path, Config{})
 	if err != nil {

@@ -20,7 +20,7 @@
 // # What is lost
 //
 // A file that Open creates is marked, by the extended attribute user.nvmeof.created, or
-// by .NAME.mark beside it where the file system has none. So who serves it can tell it from another one that was at the path and is
+// by .NAME.mark beside it where the file system has none. So who serves it can distinguish it from another one that was at the path and is
 // lost, and that hosts may know ([Store.Mark]). A file that is removed or moved while it
 // is open says so ([Store.Detached]).
 //

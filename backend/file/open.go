@@ -147,7 +147,7 @@ func (s *Store) options() disk.Options {
 	var st unix.Statfs_t
 	err := retry(func() error { return unix.Fstatfs(s.fd, &st) })
 	if err == nil && st.Type == unix.FUSE_SUPER_MAGIC && o.Engine == EngineAuto {
-		// The kernel takes such a file for one that can be asked whether it is ready, since
+		// The kernel takes such a file for one that can be polled, since
 		// it can be polled, and lets a submission wait until the other process has answered.
 		o.Engine = EngineThreads
 		s.note("threads do its I/O: its file system, served by a process (FUSE), keeps io_uring waiting")

@@ -177,7 +177,7 @@ func TestAttachTrim(t *testing.T) {
 	}
 }
 
-// TestCounters: attach and connect tell what clients did, when asked and at the end.
+// TestCounters: attach and connect report what clients did, on SIGUSR1 and at the end.
 func TestCounters(t *testing.T) {
 	inOwnRunDir(t)
 	s := startConfigured(t, testConfig)
@@ -202,7 +202,7 @@ func TestCounters(t *testing.T) {
 	}
 	a.finish(t)
 	if told := a.errOut.String(); strings.Count(told, gone) < 2 || !strings.HasSuffix(told, gone) {
-		t.Errorf("when asked and at its end it said\n%s, not %s", told, gone)
+		t.Errorf("on SIGUSR1 and at its end it said\n%s, not %s", told, gone)
 	}
 
 	c := startCommand(t, s.at("connect", "-n", testNQN)...)

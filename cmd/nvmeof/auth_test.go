@@ -77,7 +77,7 @@ func TestAuthentication(t *testing.T) {
 	ns("-S", hostKey, "-C", ctrlKey).want(t, 0, "NVME Identify Namespace 1")
 	ns("-S", "file:"+hostFile, "-C", "file:"+ctrlFile).want(t, 0, "NVME Identify Namespace 1")
 	s.errOut.await(t, "host authenticated")
-	ns().want(t, exitConnection, "asks for authentication", "--dhchap-secret")
+	ns().want(t, exitConnection, "requires authentication", "--dhchap-secret")
 	ns("-S", ctrlKey).want(t, exitConnection, "the target refuses this host: authentication failed")
 	s.errOut.await(t, "dhchap-key-file")
 	ns("-S", hostKey, "-C", hostKey).want(t, exitConnection, "this host refuses the target: authentication failed")
@@ -115,7 +115,7 @@ func TestAttachAuthenticated(t *testing.T) {
 		at := s.at("attach", "-n", testNQN, "-q", keyedHost, "--socket", filepath.Join(t.TempDir(), "s"))
 		command(t, append(at, keys...)...).want(t, exitConnection, s.addr, text)
 	}
-	refused("asks for authentication")
+	refused("requires authentication")
 	refused("the target refuses this host: authentication failed", "-S", ctrlKey)
 	refused("this host refuses the target: authentication failed", "-S", hostKey, "-C", hostKey)
 }

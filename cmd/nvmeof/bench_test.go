@@ -79,7 +79,7 @@ func benchDocument(t *testing.T, text string) (d benchJSON) {
 	return d
 }
 
-// benchFiles: all files that can be asked for are there, and none after a mistake.
+// benchFiles: all files that can be requested are there, and none after a mistake.
 func (s *testTarget) benchFiles(t *testing.T) {
 	dir := t.TempDir()
 	p := func(name string) string { return filepath.Join(dir, name) }
@@ -132,7 +132,7 @@ func TestBenchUsage(t *testing.T) {
 		"--reconnect-delay 0":                  "1 to",
 		"--fast_io_fail_tmo -2":                "-1 to",
 		"--ctrl-loss-tmo 5 --tls":              "no TLS over RDMA",
-		"-a 127.0.0.1,a..b":                    "a..b", // no name that a server would be asked about
+		"-a 127.0.0.1,a..b":                    "a..b", // no name that would be looked up
 		"--vs udp -a 127.0.0.1,127.0.0.2":      "compares one address",
 		"--vs udp --bssplit 4k:8k":             "requests of one size",
 		"--iodepth 0":                          "--iodepth 0: it is 1 to 1024",

@@ -241,7 +241,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // TestProvider: a host says which transport it chose and why, and why it cannot use
-// the one it was told. No RDMA device has a loopback address.
+// the one configured. No RDMA device has a loopback address.
 func TestProvider(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host", "--provider", "auto")
 	s.errOut.await(t, "softroce")
@@ -287,7 +287,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// TestIdentityIsKept: a host that is not told its name has the same one each time.
+// TestIdentityIsKept: a host without a configured name has the same one each time.
 func TestIdentityIsKept(t *testing.T) {
 	if _, ok, _ := hostidentity.ReadIdentity(hostidentity.SystemIdentity); ok {
 		t.Skip("this machine has names of its own in " + hostidentity.SystemIdentity)

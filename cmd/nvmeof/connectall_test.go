@@ -92,7 +92,7 @@ func TestConnectAllGivenUp(t *testing.T) {
 	c.wantEnd(0)
 }
 
-// TestDiscoverBesides: what comes by an address that another process has is asked and
+// TestDiscoverBesides: a controller that another process has found is read and
 // connected by that one.
 func TestDiscoverBesides(t *testing.T) {
 	beside(t)

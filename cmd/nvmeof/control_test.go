@@ -138,7 +138,7 @@ func TestConfigured(t *testing.T) {
 	run("listener remove 2", 0, "remove listener 2")
 }
 
-// TestCompletion: shells ask the running target for names.
+// TestCompletion: shells complete names of the running target.
 func TestCompletion(t *testing.T) {
 	c := startConfigured(t, testConfig)
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)

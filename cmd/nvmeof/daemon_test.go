@@ -157,12 +157,12 @@ func TestDeviceComesAndGoes(t *testing.T) {
 	}
 	stop()
 	if n := strings.Count(out.String(), "nvme connect"); n != 1 {
-		t.Errorf("it tells %d times how to connect:\n%s", n, out)
+		t.Errorf("it prints %d times how to connect:\n%s", n, out)
 	}
 }
 
-// TestWildcard: --listen 0.0.0.0 is each address of the machine, of which hosts are told as
-// it comes.
+// TestWildcard: --listen 0.0.0.0 is each address of the machine, to which hosts connect once
+// it is configured.
 func TestWildcard(t *testing.T) {
 	first, second := netip.MustParseAddr(loopbackAddress()), netip.MustParseAddr(loopbackAddress())
 	s, out, _ := flagDaemon(t, &targetcommand.Flags{Listen: []string{"0.0.0.0"}, Exports: []string{"mem:1MiB"}, Transport: provider.Softroce})

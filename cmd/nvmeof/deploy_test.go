@@ -70,7 +70,7 @@ eval "exec $(run ExecStart)"
 `
 
 // TestDeployed does what deploy/README.md says, in its order, with the example that it
-// installs, edited as it asks for.
+// installs, edited as it requires.
 func TestDeployed(t *testing.T) {
 	beside(t)
 	a := loopbackAddress()

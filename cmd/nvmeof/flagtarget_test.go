@@ -87,7 +87,7 @@ func TestTargetsBesideEachOther(t *testing.T) {
 		command(t, words(line)...).want(t, exitUsage, both...)
 	}
 	if o := command(t, "ls", "--socket", second.socketOf(socket)).want(t, 0, "1 memory 2MiB"); o.errOut != "" {
-		t.Errorf("ls says of the target that was asked for\n%s", o.errOut)
+		t.Errorf("ls says of the target with this socket\n%s", o.errOut)
 	}
 
 	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: loopbackAddress()}}

@@ -69,7 +69,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 }
 
 // unknownVerb is the mistake of a verb that an object does not have, for which cobra would
-// print help as if that had been asked for.
+// print help as if that had been requested.
 func unknownVerb(root *cobra.Command, args []string) error {
 	root.InitDefaultCompletionCmd()
 	cmd, rest, err := root.Find(args)

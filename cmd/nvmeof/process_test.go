@@ -124,7 +124,7 @@ func begin(t *testing.T, out, errOut *output, args ...string) (stop context.Canc
 }
 
 // ending is how a process ended: an [exec.ExitError] where that was not with exit code 0,
-// and nil where it was, if it was told to end or not.
+// and nil where it was, whether or not it was signalled to end.
 func ending(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil

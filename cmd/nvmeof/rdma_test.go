@@ -101,7 +101,7 @@ func TestRDMAJSON(t *testing.T) {
 	}
 }
 
-// TestRDMADisagreement: an end notices when the other does something else than it was told
+// TestRDMADisagreement: an end notices when the other does something else than was agreed
 // to.
 func TestRDMADisagreement(t *testing.T) {
 	for _, c := range []struct {
@@ -123,7 +123,7 @@ func TestRDMADisagreement(t *testing.T) {
 	}
 }
 
-// TestRDMAWrongUse: each mistake is told as one of use, before anything is opened.
+// TestRDMAWrongUse: each mistake is reported as wrong use, before anything is opened.
 func TestRDMAWrongUse(t *testing.T) {
 	for _, c := range []struct{ line, says string }{
 		{"ping", "either -s"},
@@ -144,7 +144,7 @@ func TestRDMAWrongUse(t *testing.T) {
 	}
 }
 
-// TestRDMANobody: a server that is not there, or that nobody needs any more, is told in
+// TestRDMANobody: a server that is not there, or that nobody needs any more, is reported in
 // time.
 func TestRDMANobody(t *testing.T) {
 	if verbs.Built {

@@ -8,7 +8,7 @@ import (
 )
 
 // TestReceiveBufferWarning: that a receive buffer is small concerns those who serve or
-// measure, and those that asked for its size; not those who look something up.
+// measure, and those that set its size; not those that look something up.
 func TestReceiveBufferWarning(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/net/core/rmem_max")
 	if most, bad := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || bad != nil || most >= 8<<20 {

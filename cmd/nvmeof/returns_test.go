@@ -49,6 +49,6 @@ func TestConfiguredDeviceReturns(t *testing.T) {
 	command(t, "ls").want(t, 0, "3 memory 1MiB", "1 "+c.addr+":4420\n", "ana-group 1 non-optimized")
 	command(t, c.at("list")...).want(t, 0, "8.39  MB      4 KiB")
 	if !strings.Contains(errOut.String(), "listener waits for its address") {
-		t.Errorf("the log does not tell of the waiting:\n%s", errOut)
+		t.Errorf("the log has no line about the waiting:\n%s", errOut)
 	}
 }

@@ -11,7 +11,7 @@ import (
 type Code string
 
 const (
-	CodeInvalid  Code = "invalid"   // what was asked for makes no sense
+	CodeInvalid  Code = "invalid"   // the request makes no sense
 	CodeNotFound Code = "not-found" // it names something that is not there
 	CodeExists   Code = "exists"    // it names something that is there already
 	CodeRestart  Code = "restart"   // it cannot be done while the target runs

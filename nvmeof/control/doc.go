@@ -32,26 +32,27 @@
 // device not there, empty, in use, or its reservations unreadable; nor is a listener whose
 // address or RDMA device is not there: the target serves the others, says what it waits
 // for, and looks again after 1 s, 2 s and so on up to 30 s, or up to 5 s for a listener.
-// [Foresee] tells before. To hosts a namespace that waits is there and inaccessible, so that
+// [Foresee] reports that before. To hosts a namespace that waits is there and inaccessible, so that
 // those that had it keep it. With Options.WaitDevice a listener alone waits, for an RDMA
 // device: that is how a target of flags starts.
 //
 // # Hosts
 //
 // Since 6.10 a Linux host removes a controller, with its disks, whose Connect is refused
-// with Do Not Retry while it reconnects. So a start or a change is one for hosts: listeners
-// open when everything else is there; whom a step keeps out is told to come again until the
-// last one is done or taken back ([target.Target.Change]); the discovery log is that of
-// before until then; and a namespace that is closed and opened otherwise, and is the same
-// by its identifiers, is away in between and not gone. Who may stay connected is judged by
-// what the change has come to, and a subsystem's serial number, model, version and range of
-// controller identifiers count for controllers that come later.
+// with Do Not Retry while it reconnects. So a start or a change is one for hosts:
+// listeners open when everything else is there; a host that a step excludes gets a status
+// for a retry until the last one is done or taken back ([target.Target.Change]); the
+// discovery log is that of before until then; and a namespace that is closed and opened
+// otherwise, and is the same by its identifiers, is away in between and not gone. Who may
+// stay connected is judged by what the change has come to, and a subsystem's serial
+// number, model, version and range of controller identifiers count for controllers that
+// come later.
 //
 // # Goroutines
 //
 // A Manager has one or two for each removal that waits for a store, one for each namespace
 // and each listener that waits, one for each listener on 0.0.0.0 or [::], and one for each
-// address that is served, which tells when the device is lost; a [Server] has those of
+// address that is served, which reports when the device is lost; a [Server] has those of
 // net/http. None touches the data path. One mutex makes changes one at a time.
 //
 // # The API

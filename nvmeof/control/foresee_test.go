@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestForesee: what a start would meet is told before, and nothing is made or changed by that.
+// TestForesee: what a start would meet is reported before, and nothing is made or changed by that.
 func TestForesee(t *testing.T) {
 	r := newRig(t)
 	for name, size := range map[string]int{"good": 4096, "empty": 0, "small": 100, "served": 4096} {

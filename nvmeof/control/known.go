@@ -113,5 +113,5 @@ func (k known) gone(n *config.Namespace) error {
 	case err == nil && info.Size() < min(was.size, int64(n.File.Size)):
 		return &cutError{string(n.Path()), info.Size(), was.size}
 	}
-	return nil // opening it tells what else is wrong
+	return nil // opening it reports what else is wrong
 }

@@ -95,7 +95,7 @@ func TestIdentityOfWhatIsLost(t *testing.T) {
 }
 
 // TestLostWithItsIdentity: where the document says by what hosts know a namespace a
-// missing file is waited for, unless an administrator asks for a new one.
+// missing file is waited for, unless an administrator requests a new one.
 func TestLostWithItsIdentity(t *testing.T) {
 	t.Parallel()
 	const text = "        nguid: \"00112233445566778899aabbccddeeff\"\n        file:\n          path: DIR/disk\n          size: 1MiB\n"

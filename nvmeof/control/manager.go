@@ -49,7 +49,7 @@ type Config struct {
 	// with File all that the file said then. Required.
 	Settings *config.Document
 	Log      *zap.Logger // default: none
-	File     string      // where Save writes; default: where it is told to
+	File     string      // where Save writes; default: where its caller says
 	// State is a folder that outlives the target, for notes on files that it created, so that
 	// a start creates each once. Default: none; then a start creates no file of a namespace to
 	// which the document gives an identity, and another has another identity.
@@ -134,7 +134,7 @@ func (m *Manager) present() *config.Document {
 	return m.doc
 }
 
-// Close ends the target, whose hosts are told, and then closes devices and stores.
+// Close ends the target, of which hosts are notified, and then closes devices and stores.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	if m.closed {

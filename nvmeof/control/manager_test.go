@@ -378,7 +378,7 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 	if r.logs.FilterMessage("namespace waits for what it exports").Len() != 1 {
-		t.Error("the log does not tell")
+		t.Error("the log has no line about it")
 	}
 	r.wantSaved(doc)
 	if err := os.WriteFile(r.dir+"/late", make([]byte, 1<<20), 0o600); err != nil {

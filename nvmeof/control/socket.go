@@ -77,7 +77,7 @@ func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, er
 	return nil, first
 }
 
-// ListenDefault takes the default socket. A user who may not make it, and has not asked for
+// ListenDefault takes the default socket. A user who may not make it, and has not named
 // it, has it in /tmp/nvmeof-UID, where [Sockets] finds it.
 func ListenDefault(getenv func(string) string, uid int) (*Socket, error) {
 	s, err := Listen(DefaultSocket(getenv, uid))

@@ -71,7 +71,7 @@ func TestListenBeside(t *testing.T) {
 }
 
 // TestListenDefault: a user without a place for the default socket has another, unless that
-// place was asked for.
+// place was named.
 func TestListenDefault(t *testing.T) {
 	dir, err := os.MkdirTemp("", "n")
 	if err != nil {
@@ -105,7 +105,7 @@ func TestListenDefault(t *testing.T) {
 	}
 	env["NVMEOF_SOCKET"] = filepath.Join(locked, "y", "s")
 	if s, err := ListenDefault(getenv, uid); err == nil && uid != 0 {
-		t.Errorf("what was asked for is at %s", s.Path())
+		t.Errorf("the socket that was named is at %s", s.Path())
 	}
 }
 

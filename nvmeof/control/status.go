@@ -77,7 +77,7 @@ func (m *Manager) troubles() []Trouble {
 	return out
 }
 
-// Status tells how the target is now.
+// Status is the present state of the target.
 func (m *Manager) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -84,7 +84,7 @@ type stores struct {
 	log  *zap.Logger
 	open func(*config.Namespace) (backend.Store, []string, error)
 	held map[storeKey]*heldStore
-	// asked says that an administrator has asked for a namespace that was not there, and
+	// asked says that an administrator has added a namespace that was not there, and
 	// knows what is at its path; nil: nobody did. A target that starts does not, nor who
 	// changes another thing of a namespace, for which its file is opened again.
 	asked func(*config.Namespace) bool
@@ -120,7 +120,7 @@ func (e *cutError) Error() string {
 		"bring that back, or make an empty file in its place: rm %s; truncate -s %d %s", e.path, e.has, e.had, e.path, e.had, e.path)
 }
 
-// wanted reports whether an administrator has asked for a namespace as it is found.
+// wanted reports whether an administrator has added a namespace as it is found.
 func (s *stores) wanted(n *config.Namespace) bool { return s.asked != nil && s.asked(n) }
 
 // gone is why a namespace's data would be lost by opening what it exports now; nil where it

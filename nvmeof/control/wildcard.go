@@ -23,7 +23,7 @@ const lastPort = 65535
 
 // A wildcard is a listener of the document on 0.0.0.0 or [::]: every address of that family
 // that other machines reach, as they come. Each of them is a listener of the target with an
-// identifier of its own, by which hosts and the target tell paths apart. An address that goes
+// identifier of its own, by which hosts and the target distinguish paths. An address that goes
 // away stays as long as its listener works. It belongs to the Manager's mutex.
 type wildcard struct {
 	ports  map[netip.AddrPort]int // identifiers; an address that comes back has the one that it had

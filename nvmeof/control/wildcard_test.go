@@ -105,7 +105,7 @@ func TestWildcard(t *testing.T) {
 		t.Errorf("the status has %+v", s)
 	}
 	if want := []string{fmt.Sprint("7 ", first, ":4420"), fmt.Sprint("7 ", second, ":4420")}; !slices.Equal(told, want) {
-		t.Errorf("told of %q, want %q", told, want)
+		t.Errorf("called with %q, want %q", told, want)
 	}
 	if r.listenerOf(65534) != 7 || r.listenerOf(3) != 3 {
 		t.Error("an address is not one of the wildcard's")

@@ -18,8 +18,8 @@ const receiveLength = 4096
 
 // Errors of controllers and options that do not fit together.
 var (
-	ErrNoSecret = errors.New("the target asks for authentication: give the key that it has for this host (--dhchap-secret)")
-	ErrNoProof  = errors.New("the target does not ask for authentication, so it cannot prove who it is, which --dhchap-ctrl-secret demands")
+	ErrNoSecret = errors.New("the target requires authentication: give the key that it has for this host (--dhchap-secret)")
+	ErrNoProof  = errors.New("the target does not require authentication, so it cannot prove who it is, which --dhchap-ctrl-secret demands")
 	ErrHungUp   = errors.New("the target ended the connection after this host's proof; is --dhchap-secret the key that it has for this host?")
 )
 

@@ -96,15 +96,15 @@ func TestAuthenticationRefused(t *testing.T) {
 		{"no secret", func(t *testing.T, _ *rig, _ keys, o *Options) {
 			o.DHCHAPSecret, o.DHCHAPCtrlSecret = auth.Key{}, auth.Key{}
 		},
-			[]string{"asks for authentication", "--dhchap-secret"}, ErrNoSecret, ""},
+			[]string{"requires authentication", "--dhchap-secret"}, ErrNoSecret, ""},
 		{"wrong secret", func(t *testing.T, _ *rig, _ keys, o *Options) { o.DHCHAPSecret = newKey(t) },
 			[]string{"the target refuses this host: authentication failed", "--dhchap-secret"}, nil, "target"},
 		{"wrong secret of the target", func(t *testing.T, _ *rig, _ keys, o *Options) { o.DHCHAPCtrlSecret = newKey(t) },
 			[]string{"this host refuses the target", "does not know its key", "--dhchap-ctrl-secret"}, nil, "host"},
 		{"target without a key", func(_ *testing.T, r *rig, k keys, _ *Options) { r.setKeys(keys{host: k.host}, nil) },
 			[]string{"the target refuses this host", "--dhchap-ctrl-secret"}, nil, "target"},
-		{"target that asks for nothing", func(_ *testing.T, r *rig, _ keys, _ *Options) { r.setKeys(keys{}, nil) },
-			[]string{"does not ask for authentication", "--dhchap-ctrl-secret"}, ErrNoProof, ""},
+		{"target that requires nothing", func(_ *testing.T, r *rig, _ keys, _ *Options) { r.setKeys(keys{}, nil) },
+			[]string{"does not require authentication", "--dhchap-ctrl-secret"}, ErrNoProof, ""},
 		{"secret of the target alone", func(_ *testing.T, _ *rig, _ keys, o *Options) { o.DHCHAPSecret = auth.Key{} },
 			[]string{"needs a DHCHAPSecret too"}, nil, ""},
 	} {
@@ -144,7 +144,7 @@ func TestAuthenticationRefused(t *testing.T) {
 	}
 }
 
-// TestSecretIsOptional: a target that does not ask gets nothing.
+// TestSecretIsOptional: a target that requires no authentication gets none.
 func TestSecretIsOptional(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})

@@ -51,11 +51,11 @@ type Options struct {
 	DisableSQFlow bool
 
 	// DHCHAPSecret is the key by which the host proves itself on each queue where the
-	// controller asks for that. With DHCHAPCtrlSecret the controller has to prove
+	// controller requires it. With DHCHAPCtrlSecret the controller has to prove
 	// itself too; one that does not, or does not authenticate at all, is refused.
 	DHCHAPSecret     auth.Key
 	DHCHAPCtrlSecret auth.Key
-	proofOptional    bool // a controller that asks for no authentication will do
+	proofOptional    bool // a controller that requires no authentication will do
 
 	// Timeout ends the connection when a command has no answer for so long;
 	// default 30 s, negative: never.
@@ -72,7 +72,7 @@ type Options struct {
 	// for none.
 	Event  func(capsule.AsyncEvent)
 	Events chan<- capsule.AsyncEvent
-	// EventMask is which events the controller is to tell, as far as it has them:
+	// EventMask is which events the controller is to report, as far as it has them:
 	// capsule.EventSMART, capsule.EventNamespaceAttribute and their kin; default:
 	// changes of namespaces, of ANA states and of the discovery log.
 	EventMask uint32
@@ -140,7 +140,7 @@ func (o *Options) check() error {
 	case o.bounceMemory() < shard.MaxBuffer || int64(o.bounceMemory()) >= 4<<30:
 		return fmt.Errorf("host: %d bytes of bounce memory: from 1 MiB to 4 GiB", o.BounceMemory)
 	case o.DHCHAPSecret.IsZero() && !o.DHCHAPCtrlSecret.IsZero():
-		return errors.New("host: Options.DHCHAPCtrlSecret needs a DHCHAPSecret too: only a host that authenticates can ask for proof")
+		return errors.New("host: Options.DHCHAPCtrlSecret needs a DHCHAPSecret too: only a host that authenticates can require the controller to")
 	case o.keepAlive().Milliseconds() > 1<<32-1:
 		return fmt.Errorf("host: keep alive timeout %v is too long", o.KeepAliveTmo)
 	}

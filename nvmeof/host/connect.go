@@ -79,7 +79,7 @@ func (c *Controller) startAdmin(ctx context.Context, shardIndex int) error {
 		{"enabling the controller", c.enable},
 		{"identifying the controller", c.learn},
 		{"starting keep alive", c.startKeepAlive},
-		{"asking for events", c.startEvents},
+		{"requesting events", c.startEvents},
 	}
 	for _, s := range steps {
 		if err := s.run(ctx); err != nil {
@@ -109,11 +109,11 @@ func (c *Controller) needPool(i int) error {
 	return c.host.shards[i].Call(p.Attach)
 }
 
-// startIO asks for I/O queues and connects them, spread over the shards.
+// startIO sets the number of I/O queues and connects them, spread over the shards.
 func (c *Controller) startIO(ctx context.Context) error {
 	n, err := c.requestQueues(ctx, c.options.queues(len(c.host.shards)))
 	if err != nil {
-		return c.connectError("asking for I/O queues", err)
+		return c.connectError("requesting I/O queues", err)
 	}
 	depth := c.limits.queueDepth(c.options.queueSize())
 	for i := range n {
@@ -134,7 +134,7 @@ func (c *Controller) startIO(ctx context.Context) error {
 	return nil
 }
 
-// requestQueues asks for I/O queues and returns how many there may be.
+// requestQueues requests I/O queues and returns how many are granted.
 func (c *Controller) requestQueues(ctx context.Context, n int) (int, error) {
 	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures)}
 	want := capsule.QueueCounts{Submission: n, Completion: n}
@@ -156,7 +156,7 @@ func (c *Controller) startKeepAlive(context.Context) error {
 	return c.keep.every(c.queues.Admin(), kato/2)
 }
 
-// startEvents asks for the events that the caller wants.
+// startEvents enables the events that the caller wants.
 func (c *Controller) startEvents(ctx context.Context) error {
 	o := &c.options
 	if o.Event == nil && o.Events == nil {
@@ -168,7 +168,7 @@ func (c *Controller) startEvents(ctx context.Context) error {
 		}
 	}
 	c.events = events{admin: c.queues.Admin(), done: c.Done(), call: o.Event, to: o.Events, arrived: make(chan capsule.AsyncEvent, 1)}
-	go c.events.tellAll() // owned by the controller; ends when it is lost
+	go c.events.receive() // owned by the controller; ends when it is lost
 	return nil
 }
 
@@ -223,7 +223,7 @@ func (c *Controller) connectPair(ctx context.Context, q *association.Queue, qp r
 // connection exchange has 8 bits.
 const maxReads = 255
 
-// checkReply reads what the controller attached. CRQSIZE tells nothing that a
+// checkReply reads what the controller attached. CRQSIZE has nothing that a
 // host could act on.
 func checkReply(r rdmatransport.ConnReply) error {
 	d, err := capsule.DecodeAcceptData(r.PrivateData)
@@ -267,7 +267,7 @@ func (c *Controller) connectCommand(ctx context.Context, q *association.Queue) (
 func (c *Controller) checkConnect(id capsule.QID, r capsule.ConnectResponse) error {
 	switch {
 	case r.ASCR:
-		return errors.New("controller asks for a secure channel, which NVMe over RDMA does not have")
+		return errors.New("controller requires a secure channel, which NVMe over RDMA does not have")
 	case r.CNTLID < capsule.ControllerIDMin || r.CNTLID > capsule.ControllerIDMax:
 		return fmt.Errorf("controller has the reserved identifier %#x", uint16(r.CNTLID))
 	case id == 0:

@@ -185,7 +185,7 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
-// TestEvent: a namespace that appears is told.
+// TestEvent: a namespace that appears is an event.
 func TestEvent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		more := []backend.Store{newStore(t, 1<<20, 512), newStore(t, 1<<20, 512)}

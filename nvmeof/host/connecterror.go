@@ -44,7 +44,7 @@ func (s Side) String() string {
 	return [...]string{"nobody refuses", "the target refuses this host", "this host refuses the target"}[min(s, SideHost)]
 }
 
-// RefusedBy tells which side did not want the connection. What nobody refused may well
+// RefusedBy is the side that refused the connection. What neither refused may well
 // succeed a little later.
 func (e *ConnectError) RefusedBy() Side {
 	var (

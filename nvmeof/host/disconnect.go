@@ -26,7 +26,7 @@ func (c *Controller) Disconnect(ctx context.Context) error {
 			return c.shutDown(ctx)
 		}
 		if c.answers(ctx) {
-			_ = c.shutDown(ctx) // ShutDown tells
+			_ = c.shutDown(ctx) // ShutDown reports the error
 		}
 		return nil
 	})
@@ -46,7 +46,7 @@ func (c *Controller) ShutDown() bool {
 }
 
 // tearDown ends all queues and frees everything, once. shutDown is called before the
-// admin queue ends, and told whether the controller was lost before.
+// admin queue ends, with whether the controller was lost before.
 func (c *Controller) tearDown(shutDown func(lost bool) error) error {
 	lost, first := c.queues.Close()
 	if !first {

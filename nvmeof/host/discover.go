@@ -39,11 +39,11 @@ func (h *Host) Discover(ctx context.Context, options Options) (*DiscoveryLog, er
 	return log, c.Disconnect(ctx)
 }
 
-// discoveryKeepAlive is what hosts ask of discovery controllers that they keep.
+// discoveryKeepAlive is the KATO of persistent discovery controllers.
 const discoveryKeepAlive = 30 * time.Second
 
 // ConnectDiscovery connects to the discovery controller at options.Traddr, to stay:
-// options.Event is told when its log changes. Without options.NQN it is asked by the
+// options.Event is called when its log changes. Without options.NQN it connects by the
 // name that all have, and KeepAliveTmo is 30 s by default. One that keeps no time
 // (KAS = 0) is not kept alive.
 func (h *Host) ConnectDiscovery(ctx context.Context, options Options) (*Controller, error) {
@@ -54,7 +54,7 @@ func (h *Host) ConnectDiscovery(ctx context.Context, options Options) (*Controll
 		options.KeepAliveTmo = discoveryKeepAlive
 	}
 	options.NrIOQueues = -1
-	options.proofOptional = true // few discovery controllers authenticate, and what they tell is checked at Connect
+	options.proofOptional = true // few discovery controllers authenticate, and what they report is checked at Connect
 	return h.Connect(ctx, options)
 }
 

@@ -1,8 +1,8 @@
 // Package host is the host's role of NVMe over Fabrics: it discovers subsystems,
 // connects to controllers and reads and writes their namespaces.
 //
-// A [Host] has an RDMA device and its loops. [Host.Discover] asks a discovery
-// controller what there is; [Host.Connect] makes a [Controller], an association
+// A [Host] has an RDMA device and its loops. [Host.Discover] reads the log of a discovery
+// controller; [Host.Connect] makes a [Controller], an association
 // with one admin queue and some I/O queues; [Controller.Namespace] gives a
 // [Namespace], which can be used in two ways:
 //
@@ -17,7 +17,7 @@
 // Data in memory of the controller's [Buffers] moves without a copy; any other
 // memory is copied through buffers of the controller's own.
 //
-// What a controller tells and can be told is in [Controller.Identify], [Logs],
+// What a controller reports and accepts is in [Controller.Identify], [Logs],
 // [Features] and [Properties]. [Controller.Admin] and [Namespace.Execute] send any
 // command there is.
 //
@@ -65,9 +65,9 @@
 //
 // # Authentication
 //
-// A controller that asks for authentication gets the proof of
+// A controller that requires authentication gets the proof of
 // [Options].DHCHAPSecret on each queue; see package auth. With DHCHAPCtrlSecret it
-// must prove itself as well, except a discovery controller that asks for nothing.
+// must prove itself as well, except a discovery controller that requires nothing.
 // [Controller.Authenticate] does so again, with other keys if need be. An
 // [*AuthError] says which side refused.
 //

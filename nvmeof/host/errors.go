@@ -27,9 +27,9 @@ var (
 	// identifier is of another one. The status Invalid Namespace is one too.
 	ErrRemoved = errors.New("namespace was removed")
 
-	// ErrUnseen is a namespace whose controller did not answer, or refused, when it was
-	// last asked what the namespace is now. It may be another, so that nothing is sent to
-	// it until a [Namespace.Refresh] has seen it again.
+	// ErrUnseen is a namespace for which the last Identify failed or got no response. It may
+	// be another one now, so that nothing is sent to it until a [Namespace.Refresh] has
+	// identified it.
 	ErrUnseen = errors.New("namespace could not be identified again, and may be another")
 
 	// ErrNotReady is a namespace that is there, and whose store the controller does not
@@ -39,7 +39,7 @@ var (
 	// ErrShortData is a Read, or an Identify, that the controller completed with success
 	// without having sent all of its data: what is in the buffer may be older. It shows
 	// where each command has a key of its own and the RDMA provider counts, as softroce;
-	// an RNIC tells nobody.
+	// an RNIC does not report.
 	ErrShortData = fabric.ErrShortData
 
 	// ErrUnsupported is a [backend.ErrUnsupported] too.

@@ -24,7 +24,7 @@ type events struct {
 // wantedEvents are those that a host can act on.
 const wantedEvents = capsule.EventNamespaceAttribute | capsule.EventANAChange | capsule.EventDiscoveryChange
 
-// eventMask is what to ask a controller for; 0 wants what a host can act on. Every I/O
+// eventMask is the events to enable; 0 is those that a host can act on. Every I/O
 // controller reports its health; OAES has the others.
 func eventMask(id *capsule.IdentifyController, want uint32) uint32 {
 	can := id.OAES
@@ -34,8 +34,8 @@ func eventMask(id *capsule.IdentifyController, want uint32) uint32 {
 	return cmp.Or(want, wantedEvents) & can
 }
 
-// tellAll sends the request again and again, and tells what comes.
-func (e *events) tellAll() {
+// receive keeps a request with the controller, and passes on its events.
+func (e *events) receive() {
 	e.request = fabric.Request{
 		Command: capsule.Command{Opcode: capsule.Opcode(capsule.AdminAsyncEvent)},
 		Patient: true, Done: e.answered,
@@ -44,7 +44,7 @@ func (e *events) tellAll() {
 	for e.admin.Shard.Do(func() { e.admin.Fabric.Submit(&e.request) }) {
 		select {
 		case event := <-e.arrived:
-			e.tell(event)
+			e.deliver(event)
 		case <-e.done:
 			return
 		}
@@ -65,7 +65,7 @@ func (e *events) answered(r *fabric.Request) {
 	}
 }
 
-func (e *events) tell(event capsule.AsyncEvent) {
+func (e *events) deliver(event capsule.AsyncEvent) {
 	if e.call != nil {
 		e.call(event)
 	}
@@ -140,7 +140,7 @@ var notices = map[uint8]EventKind{
 	capsule.NoticeDiscoveryChange: EventDiscovery,
 }
 
-// KindOf tells what an event is about (NVMe base 2.0, 5.2.1).
+// KindOf is the kind of an event (NVMe base 2.0, 5.2.1).
 func KindOf(e capsule.AsyncEvent) EventKind {
 	switch e.Type {
 	case capsule.EventTypeError:

@@ -89,7 +89,7 @@ func TestReservationEvents(t *testing.T) {
 	})
 }
 
-// TestEventMask: what is asked for and the controller has.
+// TestEventMask: what is requested and the controller has.
 func TestEventMask(t *testing.T) {
 	for _, c := range []struct {
 		oaes, mask, want uint32
@@ -103,7 +103,7 @@ func TestEventMask(t *testing.T) {
 	} {
 		id := capsule.IdentifyController{OAES: c.oaes, CNTRLTYPE: c.kind}
 		if got := eventMask(&id, c.mask); got != c.want {
-			t.Errorf("OAES %#x, asked %#x: %#x, want %#x", c.oaes, c.mask, got, c.want)
+			t.Errorf("OAES %#x, requested %#x: %#x, want %#x", c.oaes, c.mask, got, c.want)
 		}
 	}
 }

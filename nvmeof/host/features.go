@@ -45,7 +45,7 @@ type FeatureCapabilities struct {
 	Saveable, NamespaceSpecific, Changeable bool
 }
 
-// Capabilities asks what can be done with a feature.
+// Capabilities reads what can be done with a feature.
 func (fs Features) Capabilities(ctx context.Context, f capsule.FID, id capsule.NSID) (FeatureCapabilities, error) {
 	v, err := fs.Get(ctx, capsule.GetFeatures{FID: f, Select: capsule.SelectSupported}, id, nil)
 	return FeatureCapabilities{
@@ -60,13 +60,13 @@ func (fs Features) NumberOfQueues(ctx context.Context) (capsule.QueueCounts, err
 	return capsule.ParseQueueCounts(v), err
 }
 
-// EventConfig is which asynchronous events the controller tells: the bits
+// EventConfig is which asynchronous events the controller reports: the bits
 // capsule.EventSMART, capsule.EventNamespaceAttribute and their kin.
 func (fs Features) EventConfig(ctx context.Context) (uint32, error) {
 	return fs.value(ctx, capsule.FeatureAsyncEvent, 0, 0)
 }
 
-// SetEventConfig changes which asynchronous events the controller tells. Notices that
+// SetEventConfig changes which asynchronous events the controller reports. Notices that
 // it does not have (OAES) are an error of its.
 func (fs Features) SetEventConfig(ctx context.Context, events uint32) error {
 	return fs.setValue(ctx, capsule.FeatureAsyncEvent, events, 0)
@@ -100,7 +100,7 @@ func (fs Features) TemperatureThreshold(ctx context.Context, sensor uint8, under
 	return uint16(v), err
 }
 
-// SetTemperatureThreshold changes a limit; beyond it the controller tells a SMART event.
+// SetTemperatureThreshold changes a limit; beyond it the controller reports a SMART event.
 func (fs Features) SetTemperatureThreshold(ctx context.Context, t capsule.TemperatureThreshold) error {
 	return fs.setValue(ctx, capsule.FeatureTemperatureThreshold, t.Value(), 0)
 }
@@ -129,7 +129,7 @@ func (fs Features) HostBehavior(ctx context.Context) (capsule.HostBehavior, erro
 	return capsule.DecodeHostBehavior(b)
 }
 
-// SetHostBehavior tells the controller what the host is able to take.
+// SetHostBehavior reports to the controller what the host supports.
 func (fs Features) SetHostBehavior(ctx context.Context, h capsule.HostBehavior) error {
 	b := make([]byte, capsule.HostBehaviorSize)
 	h.Encode(b)

@@ -79,7 +79,7 @@ func checkTimestamp(t *testing.T, c *Controller) {
 	}
 }
 
-// TestSetKeepAlive: the host sends as often as it has told the controller.
+// TestSetKeepAlive: the host sends as often as it has set with the controller.
 func TestSetKeepAlive(t *testing.T) {
 	for _, first := range []time.Duration{time.Hour, -1} {
 		inBubble(t, func(t *testing.T) {

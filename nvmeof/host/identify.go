@@ -131,8 +131,8 @@ func limitsOf(id *capsule.IdentifyController, cap capsule.CAP, budget int) (l li
 	return l
 }
 
-// learnNVM asks for bounds of the NVM command set, which older controllers do not
-// tell: theirs of Write Zeroes is that of a transfer.
+// learnNVM reads the limits of the NVM command set, which older controllers do not
+// report: theirs of Write Zeroes is that of a transfer.
 func (c *Controller) learnNVM(ctx context.Context) {
 	b, err := c.IdentifyData(ctx, 0, capsule.Identify{CNS: capsule.CNSControllerCSI, CSI: capsule.CSINVM})
 	if err != nil {

@@ -90,7 +90,7 @@ func TestErrorLog(t *testing.T) {
 		t.Errorf("more errors than commands: %+v", entries[3])
 	}
 	if none, err := c.Logs().Errors(t.Context(), 0); err != nil || len(none) != 0 {
-		t.Errorf("no entries asked for: %d, %v", len(none), err)
+		t.Errorf("no entries requested: %d, %v", len(none), err)
 	}
 }
 

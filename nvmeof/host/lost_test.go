@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// TestUnsent: what is asked of a lost controller is known not to have been done.
+// TestUnsent: a command for a lost controller is known not to have been executed.
 func TestUnsent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 4096)}})

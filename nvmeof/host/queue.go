@@ -80,10 +80,10 @@ type Queue struct {
 	message   shard.Message
 	queued    atomic.Bool // message is in the shard's mailbox
 
-	tell   func()       // notify, or sets the event; may be nil
+	wake   func()       // notify, or sets the event; may be nil
 	event  *shard.Event // for Watchable; nil until Descriptor is called
-	driven bool         // the owner drives the loop when it polls, though there is a tell
-	armed  atomic.Bool  // tell is owed
+	driven bool         // the owner drives the loop when it polls, though wake is set
+	armed  atomic.Bool  // a call of notify is due
 	limit  timeLimit
 	waiter *shard.Waiter
 	parked bool // the waiter waits; the loop's
@@ -118,7 +118,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 		return nil, backend.ErrClosed
 	}
 	l := n.controller.nextLane()
-	q := &Queue{ns: n, lane: l, shard: l.Queue.Shard, share: n.controller.host.share(l), slots: make([]slot, depth), tell: notify}
+	q := &Queue{ns: n, lane: l, shard: l.Queue.Shard, share: n.controller.host.share(l), slots: make([]slot, depth), wake: notify}
 	for i := range q.slots {
 		s := &q.slots[i]
 		s.Lane, s.Namespace, s.index = l, &n.io, uint32(i)
@@ -243,7 +243,7 @@ func (q *Queue) finish(s *slot) {
 		q.waiter.Done()
 	}
 	if q.armed.Load() && q.armed.Swap(false) {
-		q.tell()
+		q.wake()
 	}
 }
 
@@ -253,7 +253,7 @@ func (q *Queue) Poll(rs []backend.Result) int {
 	if n > 0 || q.flying == 0 || len(rs) == 0 {
 		return n
 	}
-	if q.tell != nil && !q.driven {
+	if q.wake != nil && !q.driven {
 		return q.pollAndArm(rs)
 	}
 	if q.share.patient() {

@@ -13,7 +13,7 @@ type Range struct {
 	Off, Length int64
 }
 
-// Discard tells the controller that ranges are not needed any more, up to 256 of them
+// Discard deallocates ranges, whose content is not needed any more, up to 256 of them
 // with each command. It is a hint: the ranges read as before or as zeroes. After an
 // error an unknown part of them has been discarded.
 func (n *Namespace) Discard(ctx context.Context, ranges ...Range) error {

@@ -95,7 +95,7 @@ func (n *Namespace) WriteZeroesContext(ctx context.Context, off, length int64, f
 	return n.doRange(ctx, capsule.ONCSWriteZeroes, work{kind: operation.Zeroes, off: off, length: length, free: free})
 }
 
-// Deallocate tells the controller that a range is not needed any more. Discard does
+// Deallocate deallocates a range, whose content is not needed any more. Discard does
 // so for many ranges at a time.
 func (n *Namespace) Deallocate(off, length int64) error {
 	return n.doRange(context.Background(), capsule.ONCSDatasetManagement, work{kind: operation.Trim, off: off, length: length})

@@ -11,7 +11,7 @@ import (
 
 var _ backend.Resizer = (*Namespace)(nil)
 
-// refreshTime bounds what Refresh asks the controller.
+// refreshTime bounds the commands of Refresh.
 const refreshTime = 30 * time.Second
 
 // Refresh implements [backend.Resizer]; see [Namespace.RefreshContext].
@@ -21,7 +21,7 @@ func (n *Namespace) Refresh() (changed bool, err error) {
 	return n.RefreshContext(ctx)
 }
 
-// RefreshContext asks the controller for the namespace's size, and the rest of its
+// RefreshContext reads the namespace's size from the controller, and the rest of its
 // Identify data, as they are now. Requests that begin later and reach beyond the end get
 // [ErrOutOfRange], or [backend.ErrOutOfRange] of a Queue. Where the namespace is there no
 // more, has other unique identifiers or blocks, or cannot be used by this host any more,

@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A resizable store has as much of another as it is told.
+// A resizable store has as much of another as is set.
 type resizable struct {
 	backend.Store
 	size atomic.Int64

@@ -105,13 +105,13 @@ func (rs Reservations) Clear(ctx context.Context, key capsule.ReservationKey) er
 	return rs.reserve(ctx, capsule.IOReservationRelease, f, capsule.ReservationKeys{Current: key})
 }
 
-// Mask is of which reservation notices the host is not told: 1<<1 a
+// Mask is which reservation notices are masked: 1<<1 a
 // registration preempted, 1<<2 a reservation released, 1<<3 one preempted.
 func (rs Reservations) Mask(ctx context.Context) (uint32, error) {
 	return rs.ns.controller.Features().value(ctx, capsule.FeatureReservationMask, 0, rs.ns.io.ID)
 }
 
-// SetMask changes of which reservation notices the host is not told.
+// SetMask changes which reservation notices are masked.
 func (rs Reservations) SetMask(ctx context.Context, mask uint32) error {
 	return rs.ns.controller.Features().setValue(ctx, capsule.FeatureReservationMask, mask, rs.ns.io.ID)
 }

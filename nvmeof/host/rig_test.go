@@ -143,7 +143,7 @@ func newStore(t testing.TB, size int64, block int) *memory.Store {
 	return s
 }
 
-// pattern fills b so that every 8 bytes tell where they are.
+// pattern fills b so that every 8 bytes have their offset.
 func pattern(b []byte, seed int) {
 	for i := range b {
 		b[i] = byte(seed + i*7 + i>>8*31)

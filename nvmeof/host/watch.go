@@ -18,7 +18,7 @@ func (q *Queue) Descriptor() int {
 	if err != nil {
 		return -1 // out of descriptors: notify does it
 	}
-	q.event, q.tell, q.driven = e, e.Set, true
+	q.event, q.wake, q.driven = e, e.Set, true
 	return e.Descriptor()
 }
 

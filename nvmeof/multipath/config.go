@@ -54,7 +54,7 @@ type Timers struct {
 	FastIOFailTmo time.Duration
 	// ReplayDelay is how long after the loss of a controller requests that change
 	// blocks, and may still be in the target, wait before they are sent again or fail.
-	// Default: until the target has ended them, by a shutdown if it can be asked for one,
+	// Default: until the target has ended them, by a shutdown if it still responds,
 	// or else by its keep alive timer; see the package's documentation. Negative: they do not wait, as those of Linux up to 6.12.
 	ReplayDelay time.Duration
 }
@@ -93,7 +93,7 @@ type Policy = decide.Policy
 
 // Policies.
 const (
-	NUMA       = decide.NUMA       // the one whose device is nearest to the processor that asks
+	NUMA       = decide.NUMA       // the one whose device is nearest to the processor of the request
 	RoundRobin = decide.RoundRobin // one after the other
 	QueueDepth = decide.QueueDepth // the one with the fewest requests in flight
 	Latency    = decide.Latency    // the one that has been fastest, by its requests in flight

@@ -5,7 +5,7 @@
 // [Namespace] over all of them, which can be used as one of package host: blocking,
 // or in batches as a [backend.Store]. While one path works, or may come back, its
 // users see no error of a path; they wait. [Subsystem.NewBuffers] is memory that is
-// registered with every controller. [Path.Status] tells how a path does.
+// registered with every controller. [Path.Status] is the state of a path.
 //
 // # The life of a path
 //
@@ -27,43 +27,42 @@
 // all paths: by UUID, NGUID and EUI64, size and block size. A [*MismatchError] says
 // what is not; such a path is not used for that namespace.
 //
-// The ANA log says for each path whether it is optimized (preferred), non-optimized
-// (used where nothing is optimized) or inaccessible, in persistent loss or changing
-// (not used). It is read after each connection, after each event that it has changed,
-// and when a command comes back with a status that contradicts it. So is a namespace that
-// moves to another group followed; where the log does not name it its Identify data do,
-// which are read after each event about namespaces. A group that stays
-// in the state Change for longer than ANATT has its path connected anew. Among the
-// best paths the [Policy] chooses, for each request. NUMA, the default, takes the one
-// whose device is at the node of the processor that asks, or nearest to it, by the
-// distances that the firmware tells; of equals, and where it tells none, it stays with one,
-// at first the first.
+// The ANA log says for each path whether it is optimized (preferred), non-optimized (used
+// where nothing is optimized) or inaccessible, in persistent loss or changing (not used).
+// It is read after each connection, after each event that it has changed, and when a
+// command comes back with a status that contradicts it. So is a namespace that moves to
+// another group followed; where the log does not name it its Identify data do, which are
+// read after each event about namespaces. A group that stays in the state Change for
+// longer than ANATT has its path connected anew. Among the best paths the [Policy]
+// chooses, for each request. NUMA, the default, takes the one whose device is at the node
+// of the processor of the request, or nearest to it, by the distances that the firmware
+// reports; of equals, and where it reports none, it stays with one, at first the first.
 //
 // # Namespaces that change
 //
-// A controller's event that something is different about its namespaces has its path
-// look at those that are open. A [Namespace] has the least size that the live paths
-// know: it shrinks with the first of them and grows with the last; requests beyond it
-// get ErrOutOfRange, those that are on their way what the target says. A path that
-// comes back with another size is not used as long as others have the namespace, and
-// looks again when those change theirs. One whose controller has the namespace no
-// more, or another in its place, or one that this host cannot use, is not used for it;
-// when that is all of them, requests fail with an error that is a [host.ErrRemoved].
-// [Config].NamespaceEvent tells the owner, [Namespace.Err] the reason. Where a controller
-// does not say what the namespace is now, nothing goes there until it does: it is asked
-// again after a tenth of a second, and then ever more rarely, up to ReconnectDelay.
+// A controller's event that something is different about its namespaces has its path look
+// at those that are open. A [Namespace] has the least size that the live paths know: it
+// shrinks with the first of them and grows with the last; requests beyond it get
+// ErrOutOfRange, those that are on their way what the target says. A path that comes back
+// with another size is not used as long as others have the namespace, and looks again
+// when those change theirs. One whose controller has the namespace no more, or another in
+// its place, or one that this host cannot use, is not used for it; when that is all of
+// them, requests fail with an error that is a [host.ErrRemoved]. [Config].NamespaceEvent
+// notifies the owner, [Namespace.Err] is the reason. Where a controller does not report
+// what the namespace is now, nothing is sent there until it does: Identify is sent again
+// after a tenth of a second, and then ever more rarely, up to ReconnectDelay.
 //
 // While a path looks at a namespace no request is on its way to it. A target may
 // refuse requests after another namespace took the identifier (Namespace Not Ready),
-// until the controller has been asked what is there: then none that was meant for the
-// old one may arrive. How often a path looks is bounded, however often it is told to.
+// until Identify has returned what is there: then none that was meant for the
+// old one may arrive. How often a path looks is bounded, however many events there are.
 //
 // # What happens to requests
 //
 // A request that comes back with a path related status, or Namespace Not Ready, and
 // without Do Not Retry, is over in the target: it goes over another path, or waits for
 // one. The path is not used until its ANA log was read again, or for 100 ms, or for
-// the time that the controller asks for (CRD). Other status that may pass (internal
+// the time that the controller requests (CRD). Other status that may pass (internal
 // error, command interrupted) is tried five times more.
 //
 // Requests wait as long as some path is live or tries to be, its namespace is not in
@@ -92,7 +91,7 @@
 // once. Nor does a write fail before that time, whatever FastIOFailTmo says: when a
 // caller gets the end of a write, nothing of it can happen any more.
 //
-// It is much less where the target can still be asked. A controller that lost an I/O
+// It is much less where the target still responds. A controller that lost an I/O
 // queue alone, or whose path is taken away, is shut down by its admin queue, as every
 // orderly disconnect does. When CSTS.SHST says that this is complete, no command of it is
 // left, and one second later (or CQT) the writes are repeated. The second is for targets
@@ -106,7 +105,7 @@
 // as Linux does.
 //
 // Of anything else than those commands this package does not know whether it may be
-// repeated. [Namespace.Use] carries it out, and is told. What must not be done twice,
+// repeated. [Namespace.Use] carries it out, and gets the error. What must not be done twice,
 // as Compare and Write or what changes reservations, fails with an [*UnknownError] if
 // its path is lost before it comes back.
 //

@@ -37,7 +37,7 @@ func export(addr netip.Addr, store backend.Store) (stop func() error) {
 	return func() error { return errors.Join(t.Close(), device.Close()) }
 }
 
-// Two targets export one disk. When one of them goes the other serves what is asked for,
+// Two targets export one disk. When one of them ends the other serves the requests,
 // and the program sees nothing of it.
 func Example() {
 	store := must(memory.New(memory.Config{Size: 1 << 20, BlockSize: 4096}))

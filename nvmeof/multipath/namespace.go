@@ -130,7 +130,7 @@ func (n *Namespace) renew() {
 	}
 }
 
-// publish makes t the table, and tells those who wait. Under Subsystem.mu.
+// publish makes t the table, and wakes those who wait. Under Subsystem.mu.
 func (n *Namespace) publish(t *table) {
 	n.table.Store(t)
 	n.wake()
@@ -288,7 +288,7 @@ func (n *Namespace) WriteZeroesContext(ctx context.Context, off, length int64, f
 	return n.do(ctx, &call{kind: backend.OpWriteZeroes, off: off, length: length, free: free}, Repeatable)
 }
 
-// Deallocate tells the controller that a range is not needed any more.
+// Deallocate deallocates a range, whose content is not needed any more.
 func (n *Namespace) Deallocate(off, length int64) error {
 	if !backend.InRange(off, length, n.Size()) {
 		return host.ErrOutOfRange

@@ -32,7 +32,7 @@ type Path struct {
 	life     decide.Life
 	session  *session   // nil unless live
 	sessions []*session // whose controllers have memory
-	told     told
+	reported reported
 
 	inFlight  atomic.Int64
 	completed atomic.Uint64
@@ -40,8 +40,8 @@ type Path struct {
 	latency   atomic.Int64  // smoothed, nanoseconds
 }
 
-// told is of what the last event told.
-type told struct {
+// reported is what the last event reported.
+type reported struct {
 	state    State
 	attempts int
 }
@@ -157,7 +157,7 @@ func (p *Path) connect(ctx context.Context) *session {
 }
 
 // Refused reports whether an attempt to connect that failed will fail again until
-// somebody changes something, in the target or here, as far as one can tell: the target
+// somebody changes something, in the target or here, as far as can be known: the target
 // says so (Do Not Retry), or the path leads elsewhere.
 func Refused(err error) bool {
 	var connect *host.ConnectError

@@ -83,7 +83,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 		q.idle = append(q.idle, uint32(i))
 	}
 	if notify != nil {
-		q.timer = newTimer(q.tell)
+		q.timer = newTimer(q.wake)
 	}
 	if n.Removed() {
 		return nil, cmp.Or(n.Err(), host.ErrRemoved)
@@ -98,10 +98,10 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	return q, nil
 }
 
-// stir tells that there is a new table. Any goroutine may call it.
+// stir notifies the queue of a new table. Any goroutine may call it.
 func (q *Queue) stir() {
 	q.stirred.Store(true)
-	q.tell()
+	q.wake()
 }
 
 // Submit implements [backend.Queue].
@@ -183,9 +183,9 @@ func (q *Queue) open(i int) *child {
 		return c
 	}
 	a := q.table.routes[i].attachment
-	hq, err := a.ns.OpenQueue(len(q.slots), q.tell)
+	hq, err := a.ns.OpenQueue(len(q.slots), q.wake)
 	if err != nil {
-		a.block(q.ns.sub.now() + int64(decide.AvoidFor)) // or for good, which a new table tells
+		a.block(q.ns.sub.now() + int64(decide.AvoidFor)) // or for good, which a new table shows
 		return nil
 	}
 	if q.notify == nil || q.event.Load() != nil {

@@ -12,9 +12,9 @@ import (
 
 var _ backend.Resizer = (*Namespace)(nil)
 
-// Refresh implements [backend.Resizer]: it asks every live path for the size. The
+// Refresh implements [backend.Resizer]: it reads the size through every live path. The
 // namespace has the least of theirs, so that no request is within it and beyond the
-// end of where it goes. Paths ask by themselves when their controllers say that
+// end of where it goes. Paths read it by themselves when their controllers say that
 // something has changed.
 func (n *Namespace) Refresh() (changed bool, err error) {
 	before := n.Size()
@@ -23,7 +23,7 @@ func (n *Namespace) Refresh() (changed bool, err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 		if err := n.sub.look(ctx, ses, n); err != nil {
 			errs = append(errs, err)
-			ses.path.readANASoon() // it asks until it is told
+			ses.path.readANASoon() // it repeats that until it succeeds
 		}
 		cancel()
 		n.sub.changed(ses.path, false)
@@ -117,7 +117,7 @@ func (n *Namespace) elsewhere(at netip.AddrPort) bool {
 // something is different about its namespaces, and else at those that are in doubt.
 func (s *Subsystem) rescan(ctx context.Context, ses *session, all bool) {
 	if all {
-		// Reading the log lets the controller tell of the next change; what it says, the
+		// Reading the log unmasks the event of the next change; what it says, the
 		// namespaces say themselves.
 		ctx, cancel := context.WithTimeout(ctx, connectTime)
 		_, _ = ses.ctrl.Logs().ChangedNamespaces(ctx)

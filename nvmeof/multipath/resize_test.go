@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// A resizable store has as much of another as it is told.
+// A resizable store has as much of another as is set.
 type resizable struct {
 	backend.Store
 	size atomic.Int64
@@ -107,7 +107,7 @@ func TestResized(t *testing.T) {
 		l.sides[0].target.Revalidate()
 		time.Sleep(100 * time.Millisecond)
 		if got := told.Load(); got != 2 {
-			t.Errorf("told %d times, want 2", got)
+			t.Errorf("called %d times, want 2", got)
 		}
 		if changed, err := n.Refresh(); changed || err != nil {
 			t.Errorf("Refresh: %v, %v", changed, err)
@@ -208,7 +208,7 @@ func TestReplacedWhileLost(t *testing.T) {
 			}
 		}
 		if !n.Removed() || told.Load() != 1 {
-			t.Errorf("removed: %v, told %d times", n.Removed(), told.Load())
+			t.Errorf("removed: %v, called %d times", n.Removed(), told.Load())
 		}
 		restart(testUUID)
 		if a, b := writeBoth(t, n, 0); a != nil || b != nil || n.Removed() || n.Err() != nil {

@@ -39,7 +39,7 @@ type attachment struct {
 	ns      *host.Namespace
 	err     error // why it cannot be used; then ns is nil
 	removed bool  // it could be, before the controller said that it is there no more, or another
-	unseen  bool  // the controller did not say what it is, and is asked again
+	unseen  bool  // Identify failed, and is repeated
 	// blocked is until when nothing is sent there, on the subsystem's clock: 0, or a
 	// time, or untilANA.
 	blocked atomic.Int64
@@ -265,7 +265,7 @@ const (
 // hold keeps requests from beginning until release is called, and waits for those that
 // have begun: what is older than drainTime has reached the target long ago. A target
 // that refuses requests since another namespace has the identifier carries them out
-// again when the controller has been asked what the namespace is now. None that was
+// again when Identify has returned what the namespace is now. None that was
 // meant for the old one may be on its way then.
 func (a *attachment) hold(ctx context.Context) (release func()) {
 	a.holds.Add(1)

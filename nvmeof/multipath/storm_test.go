@@ -81,7 +81,7 @@ func (l *lab) calm() {
 	}
 }
 
-// silence loses what a target says, but not what it is told.
+// silence loses what a target sends, but not what it receives.
 func (l *lab) silence(s *side, mute bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

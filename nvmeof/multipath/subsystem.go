@@ -125,7 +125,7 @@ func (s *Subsystem) firstTry(ctx context.Context, patient bool) error {
 	}
 }
 
-// tally tells whether a path is live, or was, how many were not tried yet, how many may
+// tally counts: whether a path is live, or was, how many were not tried yet, how many may
 // become live without anybody's doing, and the errors of all.
 func (s *Subsystem) tally(paths []*Path) (live bool, untried, hopeful int, err error) {
 	s.mu.Lock()
@@ -147,7 +147,7 @@ func (s *Subsystem) tally(paths []*Path) (live bool, untried, hopeful int, err e
 	return live, untried, hopeful, errors.Join(errs...)
 }
 
-// stepped tells Connect that a path was tried.
+// stepped reports to Connect that a path was tried.
 func (s *Subsystem) stepped() {
 	select {
 	case s.steps <- struct{}{}:
@@ -319,7 +319,7 @@ func (s *Subsystem) live() (all []*session) {
 	return all
 }
 
-// changed tells everybody that something is different about a path.
+// changed wakes all that wait for a change of a path.
 func (s *Subsystem) changed(p *Path, ana bool) {
 	s.mu.Lock()
 	others := s.publish()
@@ -331,9 +331,9 @@ func (s *Subsystem) changed(p *Path, ana bool) {
 	if ana && p.session != nil {
 		e.Err = p.session.anaErr
 	}
-	now := told{e.State, p.life.Attempts()}
-	news := ana || now != p.told
-	p.told = now
+	now := reported{e.State, p.life.Attempts()}
+	news := ana || now != p.reported
+	p.reported = now
 	s.mu.Unlock()
 	if s.event != nil && news {
 		s.event(e)

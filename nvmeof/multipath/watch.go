@@ -27,7 +27,7 @@ func (q *Queue) Descriptor() int {
 	}
 	q.event.Store(e)
 	if q.timer == nil {
-		q.timer = newTimer(q.tell)
+		q.timer = newTimer(q.wake)
 	}
 	for _, c := range q.children {
 		c.queue.Drive()
@@ -72,8 +72,8 @@ func (q *Queue) ready() bool {
 	return len(q.waiting) > 0 && q.next != never && q.ns.sub.now() >= q.next
 }
 
-// tell ends the owner's sleep. Any goroutine may call it.
-func (q *Queue) tell() {
+// wake ends the owner's sleep. Any goroutine may call it.
+func (q *Queue) wake() {
 	switch e := q.event.Load(); {
 	case e != nil:
 		if q.armed.Load() && q.armed.Swap(false) {

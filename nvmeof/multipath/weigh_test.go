@@ -69,7 +69,7 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
-// TestFewTries: a controller that is in trouble itself is not asked for ever.
+// TestFewTries: a controller that is in trouble itself is not tried for ever.
 func TestFewTries(t *testing.T) {
 	a := &attachment{session: &session{path: &Path{}}}
 	var tr trial

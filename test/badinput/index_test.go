@@ -85,7 +85,7 @@ func rowsIn(text string) (rows []int) {
 	return rows
 }
 
-// isTest reports whether the tool runs the function, without being asked to: a test,
+// isTest reports whether the tool runs the function, by default: a test,
 // or a fuzz target with its seeds.
 func isTest(f *ast.FuncDecl) bool {
 	return f.Recv == nil && (strings.HasPrefix(f.Name.Name, "Test") || strings.HasPrefix(f.Name.Name, "Fuzz"))

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
 )
 
-// A load is what all contenders are asked for.
+// A load is what all contenders have to do.
 type load struct {
 	pattern bench.Pattern
 	size    int // bytes of each request

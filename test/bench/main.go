@@ -43,7 +43,7 @@ func exit(err error) {
 	}
 }
 
-// run measures, prints and keeps what the options ask for.
+// run measures, prints and keeps what the options select.
 func run(ctx context.Context, o options, out, progress io.Writer) error {
 	before, err := o.before()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// callees are the functions that a call may reach, as far as types tell. Conversions,
+// callees are the functions that a call may reach, as far as types show. Conversions,
 // built-in functions and variables of function types have none.
 func (t *tree) callees(u *unit, call *ast.CallExpr) []*types.Func {
 	fun := ast.Unparen(call.Fun)

@@ -57,7 +57,7 @@ var (
 	// What it logs when a controller goes and comes back.
 	controllerLost = regexp.MustCompile(`nvme nvme\d|` + away.String())
 
-	// What it logs of a keep alive that it had begun when it was told to disconnect,
+	// What it logs of a keep alive that it had begun when it had to disconnect,
 	// and cancels (BLK_STS_TRANSPORT): one in half a second out of every 2.5. Where it
 	// never sent it the time is that since the slot was last used.
 	cancelledKeepAlive = regexp.MustCompile(`long keepalive RTT \(\d+ ms\)|failed nvme_keep_alive_end_io error=4$`)
@@ -67,7 +67,7 @@ var (
 )
 
 // complaints are the lines with level warning or worse from nvme or rxe, those
-// that tell of a reconnect or reset, and kernel bugs; except what allowed, if
+// that report a reconnect or reset, and kernel bugs; except what allowed, if
 // not nil, matches.
 func complaints(lines []kernelLine, allowed *regexp.Regexp) []string {
 	var bad []string
@@ -199,7 +199,7 @@ const keepAlive = 5 * time.Second
 
 var longTrip = regexp.MustCompile(`long keepalive RTT \((\d+) ms\)`)
 
-// keepAliveTrip is the round trip of which a complaint tells; 0 if of none.
+// keepAliveTrip is the round trip that a complaint names; 0 if none.
 func keepAliveTrip(complaint string) time.Duration {
 	m := longTrip.FindStringSubmatch(complaint)
 	if m == nil {
@@ -249,7 +249,7 @@ func (l *lab) wantPeerSurvives(t *testing.T) {
 }
 
 // withoutCompleter leaves out, and logs, the warning that rxe gives once when it ends a
-// queue pair after loss with no error to tell (see wantResetsExplained).
+// queue pair after loss with no error to report (see wantResetsExplained).
 func withoutCompleter(t *testing.T, lines []kernelLine) (kept []kernelLine) {
 	inside := false
 	for _, l := range lines {

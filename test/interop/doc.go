@@ -1,6 +1,6 @@
 // Package interop holds the tests in which the Linux kernel and rdma-core judge
 // us, in a Debian guest (package guest). They boot virtual machines, so they
-// are skipped unless asked for:
+// are skipped unless requested:
 //
 //	go test ./test/interop -guest -v -parallel 2 -timeout 80m
 //
@@ -19,7 +19,7 @@
 // With -peer=verbs every test that can has our program there, also those outside the
 // table. With -peer=kernel the second guest's nvmet-rdma, or its nvme-rdma, takes our
 // place: every check must hold there too, which shows that the checks themselves are
-// right. Under loss it is the control: what rdma_rxe does to itself is seen, and told,
+// right. Under loss it is the control: what rdma_rxe does to itself is seen, and reported,
 // there.
 //
 // With -keep DIR, captures, logs and scripts of every guest stay in DIR; without

@@ -9,7 +9,7 @@ import (
 )
 
 // TestDoctor: nvmeof doctor is right about a machine without RDMA and about one with
-// rxe, where ibv_devinfo is asked as well; with verbs and without, as root and
+// rxe, where ibv_devinfo is run as well; with verbs and without, as root and
 // as nobody.
 func TestDoctor(t *testing.T) {
 	needGuest(t)

@@ -34,7 +34,7 @@ const (
 //go:embed scripts/*.sh
 var scripts embed.FS
 
-// needGuest skips a test that boots machines unless the run asks for it. Those that
+// needGuest skips a test that boots machines unless the run requests it. Those that
 // do run beside each other, as many as -parallel says: each has guests and files of
 // its own, and a guest keeps about one processor busy.
 func needGuest(t *testing.T) {
@@ -91,7 +91,7 @@ func (p *places) take(t *testing.T, n int) {
 	}
 }
 
-// newLab boots what -peer asks for. Everything goes down with the test.
+// newLab boots what -peer selects. Everything ends with the test.
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	return newLabWith(t, *peer)
@@ -302,7 +302,7 @@ func (l *lab) run(at end, limit time.Duration, s string) (string, error) {
 	return l.host.Run(context.Background(), limit, l.numbered(s))
 }
 
-// numbered adds the end mark in the kernel's log, which tells what was logged
+// numbered adds the end mark in the kernel's log, which shows what was logged
 // before the script's end.
 func (l *lab) numbered(s string) string {
 	l.scripts++

@@ -61,10 +61,10 @@ func (l *lab) impaired(t *testing.T, i impairment) {
 // wantResetsExplained: rxe of Linux 6.12 has weaknesses. After a sequence NAK, an RNR
 // NAK or its timer it re-runs fast registrations that are already done and fails
 // its own queue pair 10 to 16 ms later. After it has asked for a READ, or for the rest of
-// one, again, its queue pair can end up in the error state with no error told (a warning
+// one, again, its queue pair can end up in the error state with no error reported (a warning
 // of rxe_comp.c, once): that is a target's part, so with rxe at both ends the
 // peer's retransmissions and ends count too. Two kernels show both, and worse: queue pairs
-// that fall silent until commands time out. With them it is only told. A reset for
+// that fall silent until commands time out. With them it is only reported. A reset for
 // another reason is ours.
 func wantResetsExplained(t *testing.T, lines []kernelLine, capture, peer string) {
 	t.Helper()

@@ -246,7 +246,7 @@ func (p pages) logs(t *testing.T) {
 		t.Errorf("fw-log: %s", s)
 	}
 	sets := p.json(t, "effects")
-	for i := range 2 { // nvme-cli asks for each command set of CAP
+	for i := range 2 { // nvme-cli reads the log of each command set of CAP
 		sets.at(i, "admin_cmd_set").is(t, "admin commands", `{"ACS_10 (Get Features)":1,"ACS_12 (Asynchronous Event Request)":1,`+
 			`"ACS_2 (Get Log Page)":1,"ACS_24 (Keep Alive)":1,"ACS_6 (Identify)":1,"ACS_8 (Abort)":1,"ACS_9 (Set Features)":1}`)
 		if i == 0 { // the zoned set, which nvme-cli lists first

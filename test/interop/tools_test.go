@@ -84,7 +84,7 @@ var edgeTools = []tool{
 	measure("ib_read_lat,64K", "ib_read_lat", "-s 65536 -n 100"),
 }
 
-// ipv6Tools are those that can be told an IPv6 address as they are.
+// ipv6Tools are those that accept an IPv6 address as they are.
 var ipv6Tools = []tool{ping("rping", "-C 10 -v"), hello(7473)}
 
 // TestTools: rdma-core's and perftest's own tools against "nvmeof rdma", each in both

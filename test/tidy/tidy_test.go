@@ -132,7 +132,7 @@ var agreedCallbacks = []string{
 	"nvmeof/internal/fabric.Handler",               // commands that have arrived
 	"nvmeof/internal/shard.Consumer",               // completions
 	"nvmeof/internal/shard.Poller",                 // a turn of the loop
-	"nvmeof/nbd/internal/wire.Catalog",             // exports, which a negotiation asks about
+	"nvmeof/nbd/internal/wire.Catalog",             // exports, which a negotiation lists
 	"nvmeof/target/internal/storage.Owner",
 	"nvmeof/target/internal/storage.ReservationLocker",
 	"nvmeof/target/internal/storage.ReservationStore",

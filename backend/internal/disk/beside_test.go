@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A discard, which io_uring does not have, is made beside it, and its end is told
+// A discard, which io_uring does not have, is made beside it, and its end is reported
 // of in each of the ways in which an owner may wait. On a regular file it ends
 // with ENOTTY, which is remembered.
 func TestBeside(t *testing.T) {
@@ -81,6 +81,6 @@ func await(t *testing.T, w backend.Watchable) {
 		return
 	}
 	if n, err := unix.Poll(fds, 5000); n == 0 && err == nil {
-		t.Fatal("the descriptor tells of nothing")
+		t.Fatal("the descriptor reports nothing")
 	}
 }

@@ -52,7 +52,7 @@ func (d *Disk) Failed() error {
 	return fmt.Errorf("%s takes no more writes: %w", d.cfg.Name, f.err)
 }
 
-// Clear implements [backend.Latcher]. It asks first whether the device is there.
+// Clear implements [backend.Latcher]. It checks first whether the device is there.
 func (d *Disk) Clear() error {
 	if f := d.sync.latched(); f == nil {
 		return nil

@@ -180,7 +180,7 @@ func TestClearKeepsOldFlushesFailed(t *testing.T) {
 	b.want(4, nil)
 }
 
-// A flush whose sync the kernel has when the disk fails cannot tell what the durable
+// A flush whose sync the kernel has when the disk fails does not show what the durable
 // write lost. It ends with its sync, not before: the queue is not idle as long as the
 // kernel has a call of it, and one that is idle can be closed from anywhere.
 func TestFailureWhileSyncing(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// copyStep is how many bytes one copy_file_range(2) is asked for.
+// copyStep is how many bytes one copy_file_range(2) copies at most.
 const copyStep = 8 << 20
 
 // copies are the calls of copy_file_range(2) that a queue has out. io_uring has

@@ -15,7 +15,7 @@ type whole struct{ *Disk }
 
 func (whole) Allocated() (int64, error) { return 0, nil }
 
-// copying is a disk that is told to copy also where the file system does not share
+// copying is a disk that is configured to copy also where the file system does not share
 // blocks, which is slow, but right.
 func copying(t *testing.T, e Engine, block int) *Disk {
 	return openDisk(t, Config{Options: Options{Engine: e}, Info: backend.Info{

@@ -59,7 +59,7 @@ func (p *platter) lose(rnd *rand.Rand) {
 	}
 }
 
-// A promise is what the disk has told its user: a block surely holds this
+// A promise is what the disk has reported to its user: a block surely holds this
 // landing or a newer one.
 type promise map[int64]landing
 

@@ -9,7 +9,7 @@
 //	Write         readable; in the drive's cache, or the page cache
 //	Write, FUA    durable: RWF_DSYNC of pwritev2(2), or a write, then fdatasync(2)
 //	Flush         every write that completed before is durable: fdatasync(2)
-//	Write Zeroes  reads as zero: FALLOC_FL_ZERO_RANGE, or a hole where asked for
+//	Write Zeroes  reads as zero: FALLOC_FL_ZERO_RANGE, or a hole where requested
 //	              or thin; written where neither is there. Durable like a write
 //	Deallocate    storage is freed where it can be: FALLOC_FL_PUNCH_HOLE, or
 //	              BLKDISCARD; it reads as zero, as before, or, after the latter,

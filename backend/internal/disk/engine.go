@@ -12,7 +12,7 @@ type engine interface {
 	submit()
 	// reap stores outcomes and returns how many. It never blocks.
 	reap(outs []outcome) int
-	// arm asks for notify to be called once something can be reaped. It reports
+	// arm has notify called once something can be reaped. It reports
 	// whether that was not so before: then reap must be tried once more.
 	arm() bool
 	// disarm takes that back.

@@ -25,7 +25,7 @@ type ringEngine struct {
 	listener *os.File
 	stopped  chan struct{}
 
-	// Calls that io_uring does not have are made beside it; the eventfd tells of
+	// Calls that io_uring does not have are made beside it; the eventfd reports
 	// them too. Nil until the first.
 	fd    int
 	calls int

@@ -358,7 +358,7 @@ func (q *queue) syncEnded(i uint32) bool {
 	return false
 }
 
-// synced ends the sync that this queue ran, and tells all that wait for it.
+// synced ends the sync that this queue ran, and notifies all that wait for it.
 func (q *queue) synced(o outcome) {
 	y := &q.disk.sync
 	switch o.errno {

@@ -75,7 +75,7 @@ func TestWaitingInOrder(t *testing.T) {
 }
 
 // BAD-INPUT: a writer that went away leaves a mark that wears off only while
-// somebody asks, so a waiting read keeps its shard awake.
+// somebody polls, so a waiting read keeps its shard awake.
 func TestYieldingKeepsAwake(t *testing.T) {
 	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
@@ -280,7 +280,7 @@ func TestZeroing(t *testing.T) {
 	}
 }
 
-// What was learnt of the file system is not asked again.
+// What was learnt of the file system is not queried again.
 func TestUnsupportedIsRemembered(t *testing.T) {
 	s, d := scripted(t, thin)
 	qt := d.queue(t, s)

@@ -66,7 +66,7 @@ func TestSyncsAreCoalesced(t *testing.T) {
 	a.succeed()
 	a.want(1, nil)
 	if b.wakes == 0 {
-		t.Error("the other queue was not told that a sync has ended")
+		t.Error("the other queue was not notified that a sync has ended")
 	}
 	a.wantCalls("sync")
 	b.wantNothing()
@@ -264,7 +264,7 @@ func TestAbortedSyncIsTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.wakes == 0 {
-		t.Error("the other queue was not told")
+		t.Error("the other queue was not notified")
 	}
 	b.wantNothing()
 	b.wantCalls("sync")

@@ -12,9 +12,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// Health asks the drive below a block device, given by its number. It may take
+// Health queries the drive below a block device, given by its number. It may take
 // many seconds: a drive that sleeps is woken. The error wraps
-// [backend.ErrNoHealth] where there is no drive to ask.
+// [backend.ErrNoHealth] where there is no drive to query.
 func Health(dev uint64) (backend.Health, error) {
 	d, err := find("/sys", fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev)))
 	if err != nil {
@@ -28,7 +28,7 @@ func Health(dev uint64) (backend.Health, error) {
 }
 
 // health reads and parses. An error in reading counts only where what was read
-// before is not enough: the library asks for more than we need.
+// before is not enough: the library requires more than we need.
 func (d *drive) health() (backend.Health, error) {
 	text, readErr := d.read()
 	h, err := d.parse(text)
@@ -73,7 +73,7 @@ func find(sys, number string) (*drive, error) {
 	return nil, fmt.Errorf("%w: too many devices on each other", backend.ErrNoHealth)
 }
 
-// kind tells by what the kernel calls a disk how to speak to it.
+// kind is the command set of a disk, by the kernel's name of it.
 func kind(dir string) (*drive, error) {
 	name := filepath.Base(dir)
 	vendor, _ := os.ReadFile(dir + "/device/vendor")

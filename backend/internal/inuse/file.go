@@ -59,7 +59,7 @@ func attached(is func(inode) bool, readOnly bool) (user, mend string) {
 	return "", ""
 }
 
-// loopOn asks a loop device itself, whose file may have another name in this mount
+// loopOn queries a loop device itself, whose file may have another name in this mount
 // namespace, or none.
 func loopOn(device string, is func(inode) bool) bool {
 	f, err := os.Open(device)

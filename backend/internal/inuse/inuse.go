@@ -68,7 +68,7 @@ func (i inode) isBlock() bool { return i.mode&unix.S_IFMT == unix.S_IFBLK }
 func (i inode) same(other inode) bool { return i.dev == other.dev && i.ino == other.ino }
 
 // look is stat(2), but takes what the kernel knows already: a server that is gone, of which
-// somebody else may have files, must not be asked. An empty name means the descriptor.
+// somebody else may have files, must not be queried. An empty name means the descriptor.
 func look(fd int, name string) (i inode, ok bool) {
 	flags := unix.AT_STATX_DONT_SYNC
 	if name == "" {

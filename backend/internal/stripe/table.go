@@ -36,7 +36,7 @@ const (
 	exclusiveBit uint32 = 1 << 31
 
 	// patience is how often readers are turned away from a free stripe before
-	// the writer that asked for it is given up: many turns of a polling loop,
+	// the writer that waits for it is given up: many turns of a polling loop,
 	// some milliseconds.
 	patience = 8192 * patienceOne
 )

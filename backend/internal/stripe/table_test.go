@@ -193,7 +193,7 @@ func TestWaiter(t *testing.T) {
 	}
 }
 
-// Counters guarded by nothing but stripes: the race detector and the sums tell
+// Counters guarded by nothing but stripes: the race detector and the sums show
 // whether exclusive means exclusive, and waiters whether a wake-up gets lost.
 func TestConcurrent(t *testing.T) {
 	const stripes, workers, rounds = 8, 4, 1000

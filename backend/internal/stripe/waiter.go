@@ -38,7 +38,7 @@ func (w *Waiter) Leave() {
 	t.waiters.Store(&list)
 }
 
-// Arm asks for one call of notify at the next release by anyone. What was
+// Arm requests one call of notify at the next release by anyone. What was
 // refused before must be tried once more after it, since the release may have
 // just happened.
 func (w *Waiter) Arm() {

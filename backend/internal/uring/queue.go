@@ -189,7 +189,7 @@ func (r *Ring) ClearEvent() {
 }
 
 // Arm turns the eventfd on. It reports false when there is something to reap
-// already, of which the eventfd may not tell.
+// already, which the eventfd may not report.
 func (r *Ring) Arm() bool {
 	atomic.StoreUint32(r.cqFlags, 0)
 	return !r.ready()

@@ -157,7 +157,7 @@ func TestWithdraw(t *testing.T) {
 	finishNop(4)
 }
 
-// The other thread is told, and nothing of what it prepared is lost.
+// The other thread is notified, and nothing of what it prepared is lost.
 func TestLockedThreadIsEnforced(t *testing.T) {
 	runtime.LockOSThread()
 	r, _ := newRing(t, 4, true)
@@ -240,7 +240,7 @@ func TestEvent(t *testing.T) {
 				t.Fatal("no event")
 			}
 			if r.Arm() {
-				t.Error("Arm does not tell of what is to be reaped")
+				t.Error("Arm does not report what is to be reaped")
 			}
 			if got := finish(t, r, 1); got[1] != 0 {
 				t.Fatalf("sync: %d", got[1])

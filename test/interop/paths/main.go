@@ -77,7 +77,7 @@ func (c *config) run() (err error) {
 	return errors.Join(err, s.Close())
 }
 
-// subsystem is what to connect to, and tells what happens to the paths.
+// subsystem is what to connect to, and prints what happens to the paths.
 func (c *config) subsystem(h *host.Host) (cfg multipath.Config, err error) {
 	nqn, err := nvmeof.AnyNQN(c.nqn)
 	if err != nil {

@@ -24,7 +24,7 @@ refused() { # TEXT OPTIONS...
   if out=$(readback "$@" 2>&1); then die "connected with $*"; fi
   grep -q -- "$text" <<<"$out" || die "our host says '$out', want '$text'"
 }
-refused "asks for authentication"
+refused "requires authentication"
 # Linux may be faster to hang up than its AUTH_Failure1 to be read.
 refused "the target refuses this host: authentication failed\|hung up on this host's proof" -S "$wrong"
 refused "this host refuses the target: authentication failed" -S "$secret" -C "$wrong"

@@ -180,7 +180,7 @@ func showResult(out, errOut io.Writer, r *control.Result) {
 	}
 }
 
-// Show prints a value in the form that was asked for; table makes rows of it.
+// Show prints a value in the form of -o; table makes rows of it.
 func (r *Remote) Show(out io.Writer, value any, table func(w io.Writer)) error {
 	switch r.format {
 	case "json":

@@ -26,7 +26,7 @@ type object[T any] struct {
 	fixed []string
 	// extend adds flags of its own; it returns what puts them into the object.
 	extend func(cmd *cobra.Command) func(map[string]any) error
-	// complete puts into the object what set has to ask the target for.
+	// complete puts into the object what set has to read from the target.
 	complete func(ctx context.Context, v *verb, key string, body map[string]any) error
 	noSet    bool
 }

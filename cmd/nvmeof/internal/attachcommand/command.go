@@ -66,12 +66,12 @@ and after --ctrl-loss-tmo it ends, as it does at the start.`,
 				Socket: a.socket, Clients: a.clients, Polling: polling,
 				Log: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", line) },
 			}}
-			tell := func() { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: nbd:", f.stats()) }
-			forget := signals.On(unix.SIGUSR1, tell)
+			print := func() { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: nbd:", f.stats()) }
+			forget := signals.On(unix.SIGUSR1, print)
 			err = errors.Join(a.serve(cmd, f), f.Close())
 			forget()
 			if f.stats() != (nbd.Stats{}) {
-				tell()
+				print()
 			}
 			return err
 		},

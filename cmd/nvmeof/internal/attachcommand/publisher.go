@@ -26,7 +26,7 @@ type publisher struct {
 	subsystem   connections.Subsystem
 	controllers []connections.Controller
 	names       []string             // of the controllers
-	told        []connections.Status // of them
+	reported    []connections.Status // of them
 	front       attach.FrontEnd
 	wanted      capsule.NSID // 0: all
 	warn        io.Writer
@@ -38,7 +38,7 @@ type publisher struct {
 	late []latecomer
 }
 
-// changed tells that there may be something new. Any goroutine may call it.
+// changed reports that there may be something new. Any goroutine may call it.
 func (p *publisher) changed() {
 	select {
 	case p.news <- struct{}{}:
@@ -56,7 +56,7 @@ func (p *publisher) serve(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	for {
-		p.tell(out)
+		p.print(out)
 		if err := p.states(); err != nil {
 			return err
 		}
@@ -137,10 +137,10 @@ func (p *publisher) missing(there []connections.Namespace, err error) error {
 // states reports controllers that are lost or are back. That none is left is the
 // error.
 func (p *publisher) states() error {
-	if p.told == nil {
-		p.told = slices.Repeat([]connections.Status{{State: connections.Live}}, len(p.controllers))
+	if p.reported == nil {
+		p.reported = slices.Repeat([]connections.Status{{State: connections.Live}}, len(p.controllers))
 		for i, c := range p.controllers {
-			p.told[i].ID = c.Status().ID
+			p.reported[i].ID = c.Status().ID
 		}
 	}
 	p.welcome()
@@ -151,11 +151,11 @@ func (p *publisher) states() error {
 			dead = append(dead, fmt.Errorf("%s: %w", p.names[i], st.Err))
 		}
 		// Another identifier is another controller: it may be lost and back before that
-		// could be told.
-		if st.State == p.told[i].State && st.ID == p.told[i].ID {
+		// could be reported.
+		if st.State == p.reported[i].State && st.ID == p.reported[i].ID {
 			continue
 		}
-		p.told[i] = st
+		p.reported[i] = st
 		line := fmt.Sprintf("nvmeof: %s: %s", p.names[i], st.State)
 		if st.Err != nil {
 			line += ": " + st.Err.Error()
@@ -198,8 +198,8 @@ func diskOf(n *connections.Namespace) attach.Disk {
 	}
 }
 
-// tell prints what is published since it was called last, and what to type.
-func (p *publisher) tell(w io.Writer) {
+// print prints what was published since the last call, and what to type.
+func (p *publisher) print(w io.Writer) {
 	printed := map[backend.Store]bool{}
 	for i := range p.namespaces {
 		d := diskOf(&p.namespaces[i])

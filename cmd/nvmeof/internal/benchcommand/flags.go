@@ -169,7 +169,7 @@ func (s *seconds) String() string {
 
 func (*seconds) Type() string { return "seconds" }
 
-// job is what the flags ask for.
+// job is the job of the flags.
 func (l *load) job(cmd *cobra.Command) (j bench.Job, err error) {
 	j = bench.Job{Depth: l.iodepth, FlushEvery: l.fsync, Seed: l.randseed, RepeatAny: l.norandommap, ReadShare: l.rwmixread,
 		Think: time.Duration(l.think), ThinkEvery: l.thinkBlocks}

@@ -69,7 +69,7 @@ func (o *benchOutputs) drop() (err error) {
 	return err
 }
 
-// A wantedLog is a log of fio's that was asked for.
+// A wantedLog is a log of fio's that was requested.
 type wantedLog struct {
 	prefix string
 	kind   fio.LogKind

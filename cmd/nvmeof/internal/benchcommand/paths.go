@@ -55,13 +55,13 @@ func OverPaths(s *multipath.Subsystem) Link { return pathsLink{s} }
 type Diary struct {
 	out io.Writer
 
-	mu     sync.Mutex // guards what follows
-	events []pathEvent
-	states map[*multipath.Path]multipath.State
-	told   int // events
+	mu      sync.Mutex // guards what follows
+	events  []pathEvent
+	states  map[*multipath.Path]multipath.State
+	printed int // events
 
-	news    chan struct{} // closed at the end
-	telling sync.WaitGroup
+	news     chan struct{} // closed at the end
+	printing sync.WaitGroup
 }
 
 // A pathEvent is that a path has another state.
@@ -73,10 +73,10 @@ type pathEvent struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// NewDiary begins to tell.
+// NewDiary begins to print.
 func NewDiary(out io.Writer) *Diary {
 	d := &Diary{out: out, states: map[*multipath.Path]multipath.State{}, news: make(chan struct{}, 1)}
-	d.telling.Go(d.tell) // until Close
+	d.printing.Go(d.print) // until Close
 	return d
 }
 
@@ -105,16 +105,16 @@ func (d *Diary) Note(e multipath.Event) {
 	}
 }
 
-// tell prints what happens, beside a line of progress.
-func (d *Diary) tell() {
+// print prints what happens, beside a line of progress.
+func (d *Diary) print() {
 	clear := ""
 	if terminal.Is(d.out) {
 		clear = "\r\x1b[K"
 	}
 	for range d.news {
 		d.mu.Lock()
-		fresh := slices.Clone(d.events[d.told:])
-		d.told = len(d.events)
+		fresh := slices.Clone(d.events[d.printed:])
+		d.printed = len(d.events)
 		d.mu.Unlock()
 		for _, e := range fresh {
 			fmt.Fprintf(d.out, "%snvmeof: %s\n", clear, e.text())
@@ -130,10 +130,10 @@ func (e *pathEvent) text() string {
 	return s
 }
 
-// Close ends the telling. Nothing may be noted any more.
+// Close ends the printing. Nothing may be noted any more.
 func (d *Diary) Close() {
 	close(d.news)
-	d.telling.Wait()
+	d.printing.Wait()
 }
 
 // A Paths is how paths did during a measurement.

@@ -206,7 +206,7 @@ func curves(t *testing.T, svg string, percentiles bool) {
 	}
 }
 
-// TestColours: each is there for dark screens too, and can be told from the ground.
+// TestColours: each is there for dark screens too, and differs from the background.
 func TestColours(t *testing.T) {
 	roots := regexp.MustCompile(`:root \{([^}]*)\}`).FindAllStringSubmatch(source, -1)
 	if len(roots) != 2 {

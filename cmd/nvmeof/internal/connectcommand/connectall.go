@@ -117,7 +117,7 @@ func (a *autoconnect) note(err error) {
 	}
 }
 
-// A nothingError is that nothing was connected, for a reason that was told before.
+// A nothingError is that nothing was connected, for a reason that was printed before.
 type nothingError struct{ why error }
 
 func (e *nothingError) Error() string { return "nothing was connected" }

@@ -55,7 +55,7 @@ func newDisconnectAll() *cobra.Command {
 	return cmd
 }
 
-// disconnectAll asks all processes: first for what others hold for them, so that none
+// disconnectAll has all processes disconnect: first what others hold for them, so that none
 // takes the end of such a controller for a loss and connects again by itself.
 func disconnectAll(ctx context.Context, nqn, device, transport string) (names []string, err error) {
 	all, err := connections.All(ctx, connections.RunDir())

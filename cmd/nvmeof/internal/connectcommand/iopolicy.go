@@ -20,7 +20,7 @@ func newIOPolicy() *cobra.Command {
 		Short: "Set which path requests take to subsystems that nvmeof connect holds",
 		Long: `Sets by which rule requests take one of several paths to a subsystem that nvmeof connect
 or connect-all holds, or to all of them. Of paths the optimized ones come first: numa takes
-the one whose device is nearest to the processor that asks, and of equals stays with the
+the one whose device is nearest to the processor of the request, and of equals stays with the
 first, round-robin takes one after the other, queue-depth the one with the fewest requests
 in flight, latency the one that is likely to answer first.
 nvmeof list-subsys -v shows it.`,

@@ -22,10 +22,10 @@ import (
 
 const suffix = ".sock"
 
-// replyTimeout is how long a process may take to tell what it has.
+// replyTimeout is how long a process may take to list its connections.
 const replyTimeout = 5 * time.Second
 
-// All asks every process of a folder what it has, in the order of their subsystems'
+// All lists the connections of every process of a folder, in the order of their subsystems'
 // names. One that has ended is left out, and its socket removed; one that does not
 // answer is in the error.
 func All(ctx context.Context, dir string) ([]Process, error) {
@@ -76,7 +76,7 @@ func first(p Process) int {
 	return lowest
 }
 
-// Disconnect asks a process to disconnect what has that subsystem's name, or that
+// Disconnect has a process disconnect what has that subsystem's name, or that
 // device's, or that transport, all that are given, and returns the names of the
 // controllers.
 func (p *Process) Disconnect(ctx context.Context, nqn, device, transport string) ([]string, error) {
@@ -85,14 +85,14 @@ func (p *Process) Disconnect(ctx context.Context, nqn, device, transport string)
 	return done.Names, err
 }
 
-// Recall asks a process to disconnect of the same what others hold for it.
+// Recall has a process disconnect, of the same, what others hold for it.
 func (p *Process) Recall(ctx context.Context, nqn, device, transport string) ([]string, error) {
 	var done disconnected
 	err := call(ctx, p.Socket, "POST", "/v1/disconnect", disconnectRequest{nqn, device, transport, true}, &done)
 	return done.Names, err
 }
 
-// SetPolicy asks a process to set the iopolicy of what has that subsystem's name, or of
+// SetPolicy has a process set the iopolicy of what has that subsystem's name, or of
 // the subsystem of that device, all that are given, and returns the subsystems' names.
 func (p *Process) SetPolicy(ctx context.Context, nqn, device, policy string) ([]string, error) {
 	var done disconnected
@@ -100,7 +100,7 @@ func (p *Process) SetPolicy(ctx context.Context, nqn, device, policy string) ([]
 	return done.Names, err
 }
 
-// Connect asks a process to connect, and returns the name of the controller.
+// Connect has a process connect, and returns the name of the controller.
 func (p *Process) Connect(ctx context.Context, options map[string]string) (string, error) {
 	var done disconnected
 	if err := call(ctx, p.Socket, "POST", "/v1/connect", options, &done); err != nil {
@@ -109,14 +109,14 @@ func (p *Process) Connect(ctx context.Context, options map[string]string) (strin
 	return strings.Join(done.Names, ","), nil
 }
 
-// Discover asks a process to read a discovery log, and returns that page.
+// Discover has a process read a discovery log, and returns that page.
 func (p *Process) Discover(ctx context.Context, options map[string]string) ([]byte, error) {
 	var done discovered
 	err := call(ctx, p.Socket, "POST", "/v1/discover", options, &done)
 	return done.Log, err
 }
 
-// Info asks the process again.
+// Info reads the process's status again.
 func (p *Process) Info(ctx context.Context) (Process, error) {
 	now := Process{Socket: p.Socket}
 	err := call(ctx, p.Socket, "GET", "/v1/process", nil, &now)
@@ -124,7 +124,7 @@ func (p *Process) Info(ctx context.Context) (Process, error) {
 }
 
 // AwaitEnd returns when the process has ended, or ctx has. The end of a connection to its
-// control socket, on which one request was made, tells at once.
+// control socket, on which one request was made, shows that at once.
 func (p *Process) AwaitEnd(ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := (&net.Dialer{}).DialContext(ctx, "unix", p.Socket)

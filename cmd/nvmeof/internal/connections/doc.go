@@ -6,7 +6,7 @@
 // and what becomes of it when a controller is lost, is a [Connector]'s, of which
 // [Multipath] is the one that commands use; how the machine gets at its namespaces is
 // an [attach.FrontEnd]'s. [Serve] answers at a socket of
-// mode 0600 in a folder that all processes of a user share ([Dir]); [All] asks every
+// mode 0600 in a folder that all processes of a user share ([Dir]); [All] queries every
 // one of them.
 //
 // # Names

@@ -24,7 +24,7 @@ type Config struct {
 	// FrontEnd sends away who uses a disk that goes, since its memory goes too. Nil:
 	// namespaces are not published.
 	FrontEnd attach.FrontEnd
-	// Log is told what happens to connections, a line each; from any goroutine.
+	// Log is called for each event of a connection, with a line; from any goroutine.
 	Log func(line string)
 	// Addresses are those of which the process is the RoCE endpoint.
 	Addresses func() []string
@@ -60,11 +60,11 @@ type subsystem struct {
 
 // A controller is one of its paths.
 type controller struct {
-	claim *claim
-	path  Path
-	link  Controller
-	told  State
-	id    capsule.ControllerID // at that time
+	claim    *claim
+	path     Path
+	link     Controller
+	reported State
+	id       capsule.ControllerID // at that time
 }
 
 func (c *controller) name() string { return fmt.Sprintf("nvme%d", c.claim.number) }
@@ -115,7 +115,7 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	if err != nil {
 		return "", errors.Join(err, number.release())
 	}
-	added := &controller{claim: number, path: p, link: c, told: Live, id: c.Status().ID}
+	added := &controller{claim: number, path: p, link: c, reported: Live, id: c.Status().ID}
 	h.mu.Lock()
 	delete(h.reasons, added.name())
 	if s.controllers = append(s.controllers, added); s.claim == number {
@@ -151,7 +151,7 @@ func (h *Holder) subsystem(p *Path) *subsystem {
 	return nil
 }
 
-// Disconnect disconnects the controllers for which it is asked, and returns their
+// Disconnect disconnects the controllers selected, and returns their
 // names.
 func (h *Holder) Disconnect(which func(SubsystemInfo, ControllerInfo) bool) (names []string, err error) {
 	var chosen []*controller
@@ -178,7 +178,7 @@ func (h *Holder) Disconnect(which func(SubsystemInfo, ControllerInfo) bool) (nam
 	return names, errors.Join(errs...)
 }
 
-// SetPolicy sets the iopolicy of the subsystems for which it is asked, and returns their
+// SetPolicy sets the iopolicy of the subsystems selected, and returns their
 // names.
 func (h *Holder) SetPolicy(policy string, which func(SubsystemInfo) bool) (names []string, err error) {
 	h.mu.Lock()
@@ -223,7 +223,7 @@ func (h *Holder) Info() Process {
 	return p
 }
 
-// usedTime bounds how long controllers are asked how much of a namespace is used.
+// usedTime bounds how long it takes to read how much of a namespace is used.
 const usedTime = time.Second
 
 // used is how much of a namespace is used, or its size where nobody says so in time.

@@ -227,7 +227,7 @@ func TestLostAndBack(t *testing.T) {
 			synctest.Wait()
 		}
 		if told := r.log[quiet:]; !slices.Equal(told, []string{"nvme0: live", "nvme0: live"}) {
-			t.Errorf("told %q of a controller that came back twice", told)
+			t.Errorf("reported %q of a controller that came back twice", told)
 		}
 		if err := r.holder.Close(); err != nil {
 			t.Error(err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Process is what one process has connected, as its control socket tells.
+// Process is what one process has connected, as its control socket reports.
 type Process struct {
 	PID        int             `json:"pid"`
 	Socket     string          `json:"-"`

@@ -21,7 +21,7 @@ import (
 // whose paths say none.
 type Multipath struct {
 	Policy multipath.Policy
-	// Wait has Connect wait as [multipath.Config].Wait does, and Attempt is told of each
+	// Wait has Connect wait as [multipath.Config].Wait does, and Attempt is called for each
 	// attempt that fails meanwhile, from any goroutine; it may be nil.
 	Wait    bool
 	Attempt func(at netip.AddrPort, err error)
@@ -55,7 +55,7 @@ func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (S
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &multiSubsystem{link: link, changed: changed, told: map[capsule.NSID]string{}}
+	s := &multiSubsystem{link: link, changed: changed, reported: map[capsule.NSID]string{}}
 	var all []Controller
 	for i, p := range link.Paths() {
 		all = append(all, &multiController{sub: s, path: p, timers: paths[i].Timers})
@@ -72,22 +72,22 @@ type multiSubsystem struct {
 	link    *multipath.Subsystem
 	changed func()
 
-	looking sync.Mutex // held while namespaces are looked at; guards what follows
-	open    []Namespace
-	left    []backend.Store // of namespaces that are gone, but in use
-	told    map[capsule.NSID]string
-	waiting []capsule.NSID // never opened, since they are not ready
+	looking  sync.Mutex // held while namespaces are looked at; guards what follows
+	open     []Namespace
+	left     []backend.Store // of namespaces that are gone, but in use
+	reported map[capsule.NSID]string
+	waiting  []capsule.NSID // never opened, since they are not ready
 }
 
-// news is an error about a namespace that was not told the last time.
+// news is an error about a namespace that was not reported the last time.
 func (s *multiSubsystem) news(id capsule.NSID, err error) error {
 	switch {
 	case err == nil:
-		delete(s.told, id)
-	case s.told[id] == err.Error():
+		delete(s.reported, id)
+	case s.reported[id] == err.Error():
 		return nil
 	default:
-		s.told[id] = err.Error()
+		s.reported[id] = err.Error()
 	}
 	return err
 }
@@ -157,7 +157,7 @@ func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 		}
 		if !slices.Contains(ids, old.ID) {
 			errs = append(errs, fmt.Errorf("namespace %d was removed", old.ID))
-			delete(s.told, old.ID)
+			delete(s.reported, old.ID)
 		}
 	}
 	s.open = now

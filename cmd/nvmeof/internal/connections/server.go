@@ -102,7 +102,7 @@ type disconnectRequest struct {
 	NQN       string `json:"nqn,omitempty"`
 	Device    string `json:"device,omitempty"`
 	Transport string `json:"transport,omitempty"`
-	// Lent asks for what others hold for the process, and for nothing that it has itself:
+	// Lent selects what others hold for the process, and nothing that it has itself:
 	// or else it would find that gone, and connect again.
 	Lent bool `json:"lent,omitempty"`
 }

@@ -29,7 +29,7 @@ func (h *Holder) watch() {
 		case <-h.ended:
 			return
 		}
-		h.tell()
+		h.report()
 		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 		h.connecting.Lock()
 		h.look(ctx)
@@ -38,18 +38,18 @@ func (h *Holder) watch() {
 	}
 }
 
-// tell logs the states that are new. Another identifier is another controller: one may be
+// report logs the states that are new. Another identifier is another controller: one may be
 // lost and back between two looks.
-func (h *Holder) tell() {
+func (h *Holder) report() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.subsystems {
 		for _, c := range s.controllers {
 			st := c.link.Status()
-			if st.State == c.told && st.ID == c.id {
+			if st.State == c.reported && st.ID == c.id {
 				continue
 			}
-			c.told, c.id = st.State, st.ID
+			c.reported, c.id = st.State, st.ID
 			line := fmt.Sprintf("%s: %s", c.name(), st.State)
 			if st.Err != nil {
 				line += ": " + st.Err.Error()
@@ -62,7 +62,7 @@ func (h *Holder) tell() {
 // look brings everything up to date: forgets controllers that are dead, opens the
 // namespaces that are new, and publishes them. Under connecting.
 func (h *Holder) look(ctx context.Context) {
-	h.tell()
+	h.report()
 	h.forget()
 	h.mu.Lock()
 	all := slices.Clone(h.subsystems)

@@ -26,7 +26,7 @@ func Command() *cobra.Command {
 	var f finder
 	cmd := &cobra.Command{
 		Use:   "discover [-t rdma -a ADDR]",
-		Short: "Ask discovery controllers what there is, as nvme discover",
+		Short: "Read the logs of discovery controllers, as nvme discover",
 		Long: `Prints the log of a discovery controller or, without --traddr, of each that the files of
 nvme-cli name: discovery.conf and config.json of version 2, nvme-fabrics.conf of version 3.
 With --persistent it stays connected until it is interrupted, to those too to which they
@@ -82,7 +82,7 @@ func (f *finder) run(cmd *cobra.Command) error {
 		}
 		if !errors.As(err, &inUse) {
 			return err
-		} // else the process may ask that has the address
+		} // else the process that has the address may read it
 	}
 	entries, wrong := f.Entries(cmd, &f.Held)
 	switch {

@@ -16,12 +16,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A remoteDialer lets the process ask discovery controllers that has this host's
-// address already. Nobody tells it of changes.
+// A remoteDialer has discovery controllers read by the process that has this host's
+// address already. It is not notified of changes.
 type remoteDialer struct {
 	discovery.Dialer
 	options func(at discovery.Endpoint) (map[string]string, error)
-	owners  *lending.Owners // nil: it is asked once
+	owners  *lending.Owners // nil: the log is read once
 }
 
 // Dial implements [discovery.Dialer].

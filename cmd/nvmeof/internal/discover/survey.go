@@ -83,7 +83,7 @@ func (s *Sources) Entries(cmd *cobra.Command, h *fabricoptions.Held) ([]hostconf
 type Survey struct {
 	Hosts  *hosts.Pool
 	scopes []scope
-	Owners *lending.Owners // nil: a process that asks for this one is asked each minute whether it is there
+	Owners *lending.Owners // nil: a process that holds a controller for this one is polled each minute
 }
 
 // A scope is how to connect: options by their long names, and what they mean.
@@ -175,7 +175,7 @@ func (s *Survey) Seeds(entries []hostconfig.Entry, given map[string]string) (see
 }
 
 // OfRecord has the options of a connection to a record: those of the scope by which it
-// was found, but for what is asked of discovery controllers alone.
+// was found, but for the options of discovery controllers only.
 func (s *Survey) OfRecord(r *discovery.Record) (map[string]string, error) {
 	addr, err := r.Addr()
 	if err != nil {

@@ -88,7 +88,7 @@ func localAddresses() (all []Address, err error) {
 	return all, nil
 }
 
-// deviceDetails is what the devices that can be asked say.
+// deviceDetails is what the devices that can be queried report.
 func deviceDetails() ([]Details, error) {
 	infos, err := verbs.Devices()
 	if err != nil {

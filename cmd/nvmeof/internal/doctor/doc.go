@@ -6,7 +6,7 @@
 // transport and findings of them, without looking at anything else. [Text] and [JSON]
 // print the [Report].
 //
-// Nothing needs root. What may not be read is told in Facts.Unread, and what cannot be
+// Nothing needs root. What may not be read is in Facts.Unread, and what cannot be
 // known for it is unknown, never guessed.
 //
 // # Keys of the JSON

@@ -60,7 +60,7 @@ const (
 	transportOther = "other"
 )
 
-// Limits are a device's, as ibv_query_device(3) tells them.
+// Limits are a device's, as ibv_query_device(3) reports them.
 type Limits struct {
 	QueuePairs    int    `json:"queue_pairs"`
 	QueueDepth    int    `json:"queue_depth"`

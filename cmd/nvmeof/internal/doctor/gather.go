@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A Machine is where facts come from: files, and what no file tells.
+// A Machine is the source of facts: files, and what no file has.
 type Machine struct {
 	Files fs.FS // the root directory: "sys/class/infiniband" and so on
 
@@ -21,7 +21,7 @@ type Machine struct {
 
 	Verbs     bool                      // the program has the verbs transport
 	Libraries func() error              // loads the RDMA libraries; used where Verbs is set
-	Details   func() ([]Details, error) // asks the devices; likewise
+	Details   func() ([]Details, error) // queries the devices; likewise
 	Choose    func(netip.Addr) (transport, why string)
 	Access    func(path string) bool // may this user read and write it?
 	IOUring   func() error           // tries to make a ring
@@ -33,10 +33,10 @@ type Address struct {
 	Prefix    netip.Prefix
 }
 
-// Details are what only the device itself tells.
+// Details are what only the device itself reports.
 type Details struct {
 	Name      string
-	Err       error // why it could not be asked; then nothing else is set
+	Err       error // why it could not be queried; then nothing else is set
 	Limits    Limits
 	ActiveMTU []int // bytes, of ports from 1 on
 }

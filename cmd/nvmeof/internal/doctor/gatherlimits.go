@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// socketBuffer is what softroce asks for each receive socket; the kernel doubles it.
+	// socketBuffer is what softroce requests for each receive socket; the kernel doubles it.
 	socketBuffer = 8 << 20
 	// arena is what a shard registers with the device at once: target.Config.Arena.
 	arena = 64 << 20
@@ -67,7 +67,7 @@ func (g *gatherer) memlock() (soft, hard int64) {
 }
 
 // modules are those that a host or a target of NVMe over RDMA may want, with the
-// folder below kernel/ that tells a distribution's package.
+// folder below kernel/ that names a distribution's package.
 var modules = []string{"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "rdma_rxe", "siw", "nvme_rdma", "nvmet_rdma"}
 
 // kernel reports on modules, device nodes and io_uring.

@@ -70,7 +70,7 @@ func (g *gatherer) driver(dir string) (name string, software bool) {
 	return "", false
 }
 
-// transportOf tells by node type and link layer, as libibverbs does.
+// transportOf is the transport of a node type and link layer, as in libibverbs.
 func transportOf(d *Device) string {
 	switch {
 	case d.NodeType == "RNIC":
@@ -111,7 +111,7 @@ func (g *gatherer) port(dir string, number int) Port {
 	return p
 }
 
-// gidType tells apart what the kernel calls "IB/RoCE v1".
+// gidType distinguishes what the kernel calls "IB/RoCE v1".
 func gidType(s, linkLayer string) string {
 	switch {
 	case s != "IB/RoCE v1":
@@ -122,7 +122,7 @@ func gidType(s, linkLayer string) string {
 	return "IB"
 }
 
-// details adds what the devices themselves say, which only the libraries can ask.
+// details adds what the devices themselves report, by the libraries.
 func (g *gatherer) details() {
 	why := "this build has no verbs transport"
 	var all []Details

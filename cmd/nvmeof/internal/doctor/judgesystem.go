@@ -75,7 +75,7 @@ func (r *Report) ifVerbs(s Severity) Severity {
 	return Note
 }
 
-// source tells where a module comes from that this kernel has not.
+// source is the package of a module that this kernel does not have.
 func (r *Report) source(module string) string {
 	if r.module(module) != moduleAbsent {
 		return ""

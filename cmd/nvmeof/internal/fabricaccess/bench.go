@@ -76,7 +76,7 @@ func (f *benchFabric) measurePaths(cmd *cobra.Command, run func(context.Context,
 	ctx := cmd.Context()
 	wait, cancel := context.WithTimeout(ctx, hosts.ConnectTime)
 	defer cancel()
-	answered := hosts.TellSilence(cmd.ErrOrStderr(), paths...)
+	answered := hosts.PrintSilence(cmd.ErrOrStderr(), paths...)
 	s, err := multipath.Connect(wait, cfg)
 	answered()
 	if err != nil {

@@ -95,7 +95,7 @@ func (c *Connection) Addr() (netip.AddrPort, error) {
 	case c.hostIface != "":
 		return netip.AddrPort{}, failure.Usagef("--host-iface is not supported: give that interface's address as --host-traddr")
 	case c.secret == "" && c.ctrlSecret != "":
-		return netip.AddrPort{}, failure.Usagef("--dhchap-ctrl-secret needs --dhchap-secret too: only a host that authenticates can ask for proof")
+		return netip.AddrPort{}, failure.Usagef("--dhchap-ctrl-secret needs --dhchap-secret too: only a host that authenticates can require the controller to")
 	}
 	addr, err := nvmeof.ParseAddress(c.Traddr, c.Trsvcid)
 	if err != nil {

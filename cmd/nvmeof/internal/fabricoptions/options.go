@@ -90,7 +90,7 @@ func addRefused(flags *pflag.FlagSet) {
 	}
 }
 
-// checkRefused refuses those that are asked for.
+// checkRefused refuses those that are set.
 func checkRefused(flags *pflag.FlagSet) error {
 	for _, o := range hostconfig.Known() {
 		if o.Refused() == "" {

@@ -34,7 +34,7 @@ func (e *Entry) NQN() string {
 	return string(nvmeof.DiscoveryNQN)
 }
 
-// String tells the entry without its secrets.
+// String is the entry without its secrets.
 func (e *Entry) String() string {
 	var b strings.Builder
 	b.WriteString(e.Where() + ":")

@@ -73,7 +73,7 @@ func parseTree(text []byte) (*value, int, error) {
 	return v, 0, nil
 }
 
-// lineAt is the line of an offset, which is not before the last one asked for.
+// lineAt is the line of an offset, which is not before that of the last call.
 func (p *treeParser) lineAt(offset int64) int {
 	if offset > p.counted {
 		p.line += bytes.Count(p.text[p.counted:offset], []byte("\n"))

@@ -32,7 +32,7 @@ func Load(folder fs.FS, dir string) (r Result) {
 	return r
 }
 
-// LoadFile reads one file of any of the formats, which its name tells: .json, or
+// LoadFile reads one file of any of the formats, which its name selects: .json, or
 // discovery.conf, or else the INI format, with the files *.conf of a folder of its
 // name and ".d".
 func LoadFile(folder fs.FS, dir, name string) (r Result) {

@@ -164,7 +164,7 @@ func didYouMean(name string, all []string) string {
 	return ""
 }
 
-// asks reports whether a value wants something, other than what is the case anyway.
+// asks reports whether a value requests anything other than the default.
 func (o *Option) asks(value string) bool {
 	switch o.kind {
 	case kindFlag:

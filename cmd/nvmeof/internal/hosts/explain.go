@@ -34,7 +34,7 @@ func Explain(ctx context.Context, err error, id nvmeof.HostIdentity) error {
 	return &failure.Connect{Err: err}
 }
 
-// Effective tells what the timeouts of a connection are.
+// Effective describes the timeouts of a connection.
 func Effective(name string, p *connections.Path) string {
 	kato, fast := "off", "with that"
 	switch k := p.Options.KeepAliveTmo; {

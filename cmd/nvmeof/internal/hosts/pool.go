@@ -29,7 +29,7 @@ type Pool struct {
 type openHost struct {
 	provider string
 	source   netip.Addr // from which the route goes
-	asked    bool       // it was asked for by --host-traddr
+	asked    bool       // it was configured by --host-traddr
 	addr     netip.Addr // of the device
 	device   rdmatransport.Device
 	host     *host.Host

@@ -18,11 +18,11 @@ const connectPause = time.Second
 // A Retry is what happens between attempts of what may pass by itself. The first pause
 // is connectPause, and each next one is twice as long, up to --reconnect-delay.
 type Retry struct {
-	h     *fabricoptions.Held
-	warn  io.Writer
-	start time.Time
-	pause time.Duration
-	told  string
+	h       *fabricoptions.Held
+	warn    io.Writer
+	start   time.Time
+	pause   time.Duration
+	printed string
 }
 
 // NewRetry begins to try.
@@ -35,13 +35,13 @@ func (r *Retry) Late() bool {
 	return r.h.CtrlLoss >= 0 && time.Since(r.start)+r.pause > time.Duration(r.h.CtrlLoss)*time.Second
 }
 
-// Wait tells what stands in the way, each thing once, and pauses.
+// Wait prints each obstacle, once, and pauses.
 func (r *Retry) Wait(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if text := err.Error(); text != r.told {
-		r.told = text
+	if text := err.Error(); text != r.printed {
+		r.printed = text
 		fmt.Fprintf(r.warn, "nvmeof: %s; still trying\n", text)
 	}
 	select {

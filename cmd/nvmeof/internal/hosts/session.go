@@ -28,7 +28,7 @@ type Session struct {
 	Identity nvmeof.HostIdentity
 	device   rdmatransport.Device
 	host     *host.Host
-	warn     io.Writer // is told where nobody answers
+	warn     io.Writer // gets a line where nobody answers
 }
 
 // OpenSession starts a host that can reach the address. What is worth knowing about its
@@ -67,7 +67,7 @@ func (s *Session) Connect(ctx context.Context, nqn string) (*host.Controller, er
 	if err != nil {
 		return nil, err
 	}
-	answered := TellSilence(s.warn, connections.Path{Options: o})
+	answered := PrintSilence(s.warn, connections.Path{Options: o})
 	c, err := s.host.Connect(ctx, o)
 	answered()
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Session) Discover(ctx context.Context, nqn string) (*host.DiscoveryLog,
 	if err != nil {
 		return nil, err
 	}
-	answered := TellSilence(s.warn, connections.Path{Options: o})
+	answered := PrintSilence(s.warn, connections.Path{Options: o})
 	log, err := s.host.Discover(ctx, o)
 	answered()
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 )
 
-// SilenceTime is after what time without a connection a user is told what is waited for.
+// SilenceTime is how long there is no connection before a user sees what is waited for.
 const SilenceTime = 3 * time.Second
 
-// A Silence is the time until a connection comes about. It tells a user who waits for
+// A Silence is the time until a connection is made. It prints for a user who waits for
 // longer than SilenceTime what stands in the way, each thing once.
 type Silence struct {
 	warn  io.Writer
@@ -24,7 +24,7 @@ type Silence struct {
 
 	mu      sync.Mutex // guards what follows
 	reasons map[netip.AddrPort]string
-	told    map[netip.AddrPort]string // nil: nothing yet
+	printed map[netip.AddrPort]string // nil: nothing yet
 	over    bool
 }
 
@@ -37,14 +37,14 @@ func StartSilence(warn io.Writer, paths ...connections.Path) *Silence {
 	s.timer = time.AfterFunc(SilenceTime, func() { // at most until Stop
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.told = map[netip.AddrPort]string{}
-		s.tell()
+		s.printed = map[netip.AddrPort]string{}
+		s.print()
 	})
 	return s
 }
 
-// TellSilence is StartSilence for what tells nothing of its attempts.
-func TellSilence(warn io.Writer, paths ...connections.Path) (stop func()) {
+// PrintSilence is StartSilence for what does not report its attempts.
+func PrintSilence(warn io.Writer, paths ...connections.Path) (stop func()) {
 	return StartSilence(warn, paths...).Stop
 }
 
@@ -52,21 +52,21 @@ func TellSilence(warn io.Writer, paths ...connections.Path) (stop func()) {
 func (s *Silence) Failed(at netip.AddrPort, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.reasons[at] = err.Error(); s.told != nil {
-		s.tell()
+	if s.reasons[at] = err.Error(); s.printed != nil {
+		s.print()
 	}
 }
 
-// tell tells what is new. Under mu.
-func (s *Silence) tell() {
+// print prints what is new. Under mu.
+func (s *Silence) print() {
 	if s.over {
 		return
 	}
 	var silent []string
 	for _, at := range slices.SortedFunc(maps.Keys(s.reasons), netip.AddrPort.Compare) {
 		reason := s.reasons[at]
-		old, known := s.told[at]
-		switch s.told[at] = reason; {
+		old, known := s.printed[at]
+		switch s.printed[at] = reason; {
 		case known && old == reason:
 		case reason == "":
 			silent = append(silent, at.String())

@@ -29,7 +29,7 @@ type Keeper struct {
 	server *connections.Server
 	lent   lending.Loans
 	Owners *lending.Owners
-	forget func() // ends telling on SIGUSR1
+	forget func() // ends the reports on SIGUSR1
 }
 
 // Start starts one that holds nothing yet.
@@ -45,7 +45,7 @@ func Start(warn io.Writer, noPublish bool) (*Keeper, error) {
 	}
 	if !noPublish {
 		front := &sockets{dir: c.Dir, polling: polling, log: c.Log, servers: map[string]*nbd.Server{}}
-		k.forget = signals.On(unix.SIGUSR1, front.tell)
+		k.forget = signals.On(unix.SIGUSR1, front.logCounters)
 		c.FrontEnd = front
 	}
 	k.holder = connections.New(c)
@@ -87,7 +87,7 @@ func (k *Keeper) connect(ctx context.Context, h *fabricoptions.Held) (string, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, hosts.ConnectTime)
 	defer cancel()
-	defer hosts.TellSilence(k.warn, p)()
+	defer hosts.PrintSilence(k.warn, p)()
 	name, err := k.holder.Connect(ctx, p)
 	if err != nil {
 		return "", hosts.Explain(ctx, err, identity)
@@ -201,7 +201,7 @@ func (k *Keeper) Orphans(ctx context.Context) (names []string) {
 }
 
 // recall disconnects those of the wanted controllers that others hold for us. One that
-// could not be disconnected is asked for again by the next recall, or at the end.
+// could not be disconnected is tried again by the next recall, or at the end.
 func (k *Keeper) recall(ctx context.Context, wanted func(connections.SubsystemInfo, connections.ControllerInfo) bool) (names []string, err error) {
 	var errs []error
 	for _, l := range k.lent.List() {

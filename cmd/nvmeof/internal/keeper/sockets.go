@@ -51,7 +51,7 @@ func (s *sockets) snapshot() map[string]*nbd.Server {
 	return maps.Clone(s.servers)
 }
 
-// publish makes a server for a disk, or tells the one that is there how the disk is
+// publish makes a server for a disk, or reports to the one that is there how the disk is
 // now.
 func (s *sockets) publish(d attach.Disk) error {
 	all := s.snapshot()
@@ -95,8 +95,8 @@ func (s *sockets) end(gone map[string]*nbd.Server) error {
 	return errors.Join(all...)
 }
 
-// tell logs what clients did so far.
-func (s *sockets) tell() {
+// logCounters logs what clients did so far.
+func (s *sockets) logCounters() {
 	all := s.snapshot()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		s.log(fmt.Sprintf("%s: %v", name, all[name].Stats()))

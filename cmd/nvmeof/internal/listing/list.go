@@ -145,7 +145,7 @@ func listSubsystem(ctx context.Context, s *hosts.Session, index int, nqn string,
 	return sub, nameStates(ctx, c, there, path.Ways)
 }
 
-// nameStates tells by the ANA log how the namespaces are reached, where there is one.
+// nameStates adds the ANA states of the namespaces, from the ANA log if there is one.
 func nameStates(ctx context.Context, c *host.Controller, ids []capsule.NSID, ways []nvmecli.Way) error {
 	if c.Identify().CMIC&capsule.CMICANA == 0 {
 		return nil

@@ -28,7 +28,7 @@ func integer[T ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int | ~int64](v T) number
 	return number(fmt.Sprintf("%d", v))
 }
 
-// writeJSON prints a document as json-c does when it is asked to be pretty: two
+// writeJSON prints a document as json-c does when pretty: two
 // spaces of indentation, none after a colon.
 func writeJSON(w io.Writer, v any) error {
 	var b strings.Builder

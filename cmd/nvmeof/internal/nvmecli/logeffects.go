@@ -132,8 +132,8 @@ func (o Output) numberedEffects(log *[256]capsule.FeatureEffects, title, what st
 	})
 }
 
-// EffectsSets are the command sets whose logs `nvme effects-log` shows: the one asked
-// for, or those of property CAP, of which it looks for the zoned one too.
+// EffectsSets are the command sets whose logs `nvme effects-log` shows: the one named
+// by CSI, or those of property CAP, of which it looks for the zoned one too.
 func EffectsSets(css uint8, asked bool, csi capsule.CSI) (sets []capsule.CSI) {
 	if asked {
 		return []capsule.CSI{csi}

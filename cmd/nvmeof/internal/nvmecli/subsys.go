@@ -9,7 +9,7 @@ import (
 // A Subsystem is one that is connected.
 type Subsystem struct {
 	Name, NQN, HostNQN, HostID    string
-	Model, Firmware, Policy, Type string // shown when asked for more
+	Model, Firmware, Policy, Type string // shown with --verbose
 	Paths                         []Path
 
 	// What `nvme list -v` has more of.
@@ -20,7 +20,7 @@ type Subsystem struct {
 // A Path is one of its controllers.
 type Path struct {
 	Name, Transport, Address, State string
-	ANA                             string // of the namespace that was asked for; may be empty
+	ANA                             string // of the namespace named; may be empty
 
 	ControllerID uint16
 	Ways         []Way // to its namespaces, as far as they are known

@@ -141,7 +141,7 @@ func newSupportedLogPages(to Connection) *cobra.Command {
 }
 
 func newChangedNamespaces(to Connection) *cobra.Command {
-	return pageVerb{"changed-ns-list-log", "Show which namespaces changed since this was last asked", canRaw, capsule.NSIDBroadcast,
+	return pageVerb{"changed-ns-list-log", "Show which namespaces changed since this was last read", canRaw, capsule.NSIDBroadcast,
 		capsule.GetLogPage{LID: capsule.LogChangedNamespaces, RAE: true}, capsule.NamespaceListSize,
 		func(c *call, b []byte) error { return c.Output.ChangedNamespaces(listed(b)) }}.command(to)
 }

@@ -80,7 +80,7 @@ func ParseNumber(message []byte) uint32 { return binary.BigEndian.Uint32(message
 // programs themselves make the connection; the RDMA CM agrees on one by itself.
 func MTUMessage() []byte { return []byte{'5', 0} }
 
-// A Destination is what one end tells the other of its queue pair and memory for the data. The
+// A Destination describes an end's queue pair and memory for the data to the other. The
 // zero Destination is one that is not filled yet.
 type Destination struct {
 	Reads int // RDMA READs and atomics in flight
@@ -121,7 +121,7 @@ func ParseDestination(b []byte) (Destination, error) {
 	}, nil
 }
 
-// Messages are a bandwidth as the client tells it to the server.
+// Messages are a bandwidth as the client reports it to the server.
 func (b Bandwidth) Messages() (all [][]byte) {
 	for _, v := range []uint64{uint64(b.Size), uint64(b.Iterations),
 		math.Float64bits(b.Peak), math.Float64bits(b.Average), math.Float64bits(b.Rate)} {

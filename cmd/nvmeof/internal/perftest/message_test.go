@@ -61,7 +61,7 @@ func TestReportIsReadBack(t *testing.T) {
 	}
 }
 
-// TestReportThatCannotBe: what the other end tells is printed, also as JSON, which has no NaN.
+// TestReportThatCannotBe: what the other end reports is printed, also as JSON, which has no NaN.
 func TestReportThatCannotBe(t *testing.T) {
 	for i, b := range []Bandwidth{
 		{Peak: math.NaN()}, {Average: math.Inf(1)}, {Rate: -1}, {Size: -1}, {Iterations: math.MinInt64},

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Setting is how a test was made, as the reports tell.
+// A Setting is how a test was made, as the reports have it.
 type Setting struct {
 	Test
 	Device    string

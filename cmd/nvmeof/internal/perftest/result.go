@@ -64,7 +64,7 @@ type Latency struct {
 // itself is without the largest.
 const tail = 2
 
-// MinIterations is the least for which a latency can be told.
+// MinIterations is the least for which a latency can be measured.
 const MinIterations = 5
 
 // NewLatency calculates a latency from when each request was posted, in nanoseconds, as perftest

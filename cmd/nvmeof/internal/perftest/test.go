@@ -26,7 +26,7 @@ type Test struct {
 	Latency bool // ib_*_lat instead of ib_*_bw
 }
 
-// AfterConnecting is how many destinations are told between the connection that carries
+// AfterConnecting is how many destinations are sent between the connection that carries
 // the data and the data.
 func (t Test) AfterConnecting() int {
 	if t.Latency || t.Verb == Send {
@@ -40,10 +40,10 @@ func (t Test) OneSided() bool {
 	return t.Verb == Read || t.Verb.Atomic() || t.Verb == Write && !t.Latency
 }
 
-// Reported reports whether the client tells the server what it measured.
+// Reported reports whether the client sends the server what it measured.
 func (t Test) Reported() bool { return t.OneSided() && !t.Latency }
 
-// GoodBye reports whether the ends tell each other destinations once more at the end: with
+// GoodBye reports whether the ends exchange destinations once more at the end: with
 // ib_write_lat each knows by the last message that came.
 func (t Test) GoodBye() bool { return !t.Latency || t.Verb != Write }
 

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// queueBehindWakers tells the kernel that no thread of the program shall take the
+// queueBehindWakers has the kernel let no thread of the program take the
 // processor from one that wakes it (SCHED_BATCH, sched(7)). It is for a machine with one
 // processor: there the other is rdma_rxe's worker, or another of those that make our work,
 // which would be sent away at the first packet of several, and taken up again after each.
-// Threads inherit that; one that has not been told yet may be starting another, so all are
+// Threads inherit that; one for which it is not set yet may be starting another, so all are
 // looked at until nobody is left. An administrator's choice of another policy stays.
 func queueBehindWakers() {
 	for more := true; more; {

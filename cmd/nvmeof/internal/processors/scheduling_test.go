@@ -23,7 +23,7 @@ func TestQueueBehindWakers(t *testing.T) {
 	}
 	before, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
-		t.Skip("the kernel does not tell the policy: ", err)
+		t.Skip("the kernel does not report the policy:  ", err)
 	}
 	queueBehindWakers()
 	done := make(chan struct{})

@@ -23,7 +23,7 @@ type Options struct {
 	AckTimeout    time.Duration
 	ReceiveBuffer int
 	Congestion    config.Congestion
-	Measures      bool // reports what makes its device slow, which others do only where it is not what was asked for
+	Measures      bool // reports what makes its device slow, which others do only where it is not what was requested
 }
 
 // What --windows takes.
@@ -83,7 +83,7 @@ func (o *Options) OpenDeviceAt(target netip.Addr, shards int, say io.Writer) (_ 
 	return dev, at, err
 }
 
-// Source is the address of this host, as asked for or as the route to a target has it.
+// Source is the address of this host, as configured or as the route to a target has it.
 func (o *Options) Source(target netip.Addr) (netip.Addr, error) {
 	if o.HostTraddr != "" {
 		a, err := nvmeof.ParseAddress(o.HostTraddr, "")

@@ -176,7 +176,7 @@ func (r *run) clientBandwidth(setting perftest.Setting) error {
 	return r.tellBandwidth(setting, b)
 }
 
-// serveBandwidth waits until the client has done with our memory, and tells what it
+// serveBandwidth waits until the client has done with our memory, and prints what it
 // reports.
 func (r *run) serveBandwidth(setting perftest.Setting) error {
 	r.control.limit = unlimited
@@ -260,7 +260,7 @@ func (r *run) message(i int) error {
 	return nil
 }
 
-// goodBye is the last that the ends tell each other, where that is so.
+// goodBye is the last message that the ends exchange, where there is one.
 func (r *run) goodBye() error {
 	if !r.test.GoodBye() {
 		return nil

@@ -27,12 +27,12 @@ type Devices interface {
 }
 
 // Command is "nvmeof rdma", whose commands have each devices of their own; those that
-// measure tell of what makes a device slow.
+// measure report what makes a device slow.
 func Command(devices func(measures bool) Devices) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rdma",
 		Short: "Measure RDMA itself, without NVMe: ping, bandwidth and latency between two machines",
-		Long: `Measures RDMA itself, to tell the network from the storage: each command is one end of
+		Long: `Measures RDMA itself, to separate the network from the storage: each command is one end of
 a test, and the other end is the same command elsewhere, or rdma-core's rping or a
 program of perftest with -R, as each command says. Neither end needs an RNIC.`,
 		Args: cobra.NoArgs,

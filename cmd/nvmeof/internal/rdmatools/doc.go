@@ -1,5 +1,5 @@
 // Package rdmatools holds the commands below "nvmeof rdma": they measure RDMA between two
-// machines, without NVMe, so that a fault of the network can be told from one of the
+// machines, without NVMe, so that a fault of the network can be distinguished from one of the
 // storage. Each is one end of a test whose other end is the same command or a program
 // that is older than it:
 //

@@ -16,7 +16,7 @@ var controlDepths = depths{8, 8, perftest.MaxMessage}
 type side interface {
 	// connection is the next one. A client tries to make it so often.
 	connection(tries int, limit time.Duration, d depths) (*conn, error)
-	// swap tells a message and returns the other end's, of the same size.
+	// swap sends a message and returns the other end's, of the same size.
 	swap(c *conn, mine []byte) ([]byte, error)
 }
 
@@ -177,7 +177,7 @@ func fill(b []byte) {
 	}
 }
 
-// introduce tells our destination and keeps the other end's.
+// introduce sends our destination and keeps the other end's.
 func (r *run) introduce() error {
 	if _, err := r.side.swap(r.control, perftest.Destination{}.Encode()); err != nil {
 		return err

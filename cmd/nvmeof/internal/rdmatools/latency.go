@@ -13,7 +13,7 @@ import (
 const latencyDepth = 16
 
 // latency measures, says good bye and reports. A server whose client alone measures has
-// nothing to tell.
+// nothing to report.
 func (r *run) latency(setting perftest.Setting) error {
 	var posted []int64
 	var err error

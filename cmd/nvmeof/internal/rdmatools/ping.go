@@ -22,7 +22,7 @@ import (
 const (
 	minPing = 32
 	maxPing = 64 << 10
-	// maxShown is how many bytes of wrong data are told.
+	// maxShown is how many bytes of wrong data are printed.
 	maxShown = 48
 	// pingPort is rping's.
 	pingPort = 7174
@@ -48,7 +48,7 @@ func newPing(d Devices) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ping -s [-a ADDR] | -c -a SERVER",
 		Short: "Send data there and back by RDMA READ and WRITE, as rping",
-		Long: `Tells the server of memory, which that reads by RDMA READ and writes back to another
+		Long: `Sends the server the address of memory, which it reads by RDMA READ and writes back to another
 place by RDMA WRITE, and checks what came back: rdma-core's rping, with its options. The
 other end is the same command or rping. A client ends after -C pings or at SIGINT, and
 tells how long they took; a server serves one client.`,
@@ -168,7 +168,7 @@ func (p *pinger) answerAll(e *endpoint, l rdmatransport.Listener) error {
 // errNoMore: the client ended between rounds, as it should.
 var errNoMore = errors.New("no more pings")
 
-// answer is the server's part of a round: read, tell, write back, tell.
+// answer is the server's part of a round: read, report, write back, report.
 func (p *pinger) answer(c *conn, mr rdmatransport.MemoryRegion, round int) error {
 	from, err := advertised(c)
 	if left(err) {
@@ -270,7 +270,7 @@ func (p *pinger) round(c *conn, m pingMemory, round int) error {
 	return nil
 }
 
-// pingJSON is what a ping tells with -o json.
+// pingJSON is the output of a ping with -o json.
 type pingJSON struct {
 	Pings int        `json:"pings"`
 	Size  int        `json:"size,omitempty"` // bytes

@@ -42,7 +42,7 @@ func Advice(ctx context.Context, c *host.Controller, s capsule.Status, wanted ui
 	}
 }
 
-// size tells how many blocks the wanted namespace has.
+// size is how many blocks the wanted namespace has.
 func size(ctx context.Context, c *host.Controller, wanted uint32) string {
 	id, err := nvmeverb.ChooseNamespace(ctx, c, wanted)
 	if err != nil {

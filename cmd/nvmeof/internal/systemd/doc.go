@@ -1,2 +1,2 @@
-// Package systemd tells the service manager the state of the program (sd_notify(3)).
+// Package systemd reports the state of the program to the service manager (sd_notify(3)).
 package systemd

@@ -122,7 +122,7 @@ func (f *Flags) runFlags(cmd *cobra.Command) error {
 	return d.Run(cmd.Context())
 }
 
-// socketGiven is the --socket that was asked for.
+// socketGiven is the --socket that was given.
 func (f *Flags) socketGiven(cmd *cobra.Command) string {
 	if cmd.Flags().Changed("socket") {
 		return f.socket

@@ -92,7 +92,7 @@ func targetConfig(doc *config.Document, log *zap.Logger) (target.Config, error) 
 	}, err
 }
 
-// shardsOf is how many threads a document asks for.
+// shardsOf is how many threads a document configures.
 func shardsOf(doc *config.Document) int {
 	if n := doc.Limits.Shards; n > 0 {
 		return n

@@ -119,7 +119,7 @@ func (d *Daemon) takeSocket() (*control.Socket, error) {
 	return socket, nil
 }
 
-// announce tells once how a Linux host gets to an address of a target of flags.
+// announce prints once how a Linux host connects to an address of a target of flags.
 func (d *Daemon) announce(_ int, at netip.AddrPort) {
 	if slices.Contains(d.announced, at) {
 		return
@@ -133,7 +133,7 @@ func (d *Daemon) announce(_ int, at netip.AddrPort) {
 // maxAnnounced is how many subsystems are printed.
 const maxAnnounced = 10
 
-// announceAll tells how Linux hosts get to what a file describes.
+// announceAll prints how Linux hosts connect to what a file describes.
 func (d *Daemon) announceAll(m *control.Manager, socket *control.Socket) {
 	if socket != nil {
 		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())

@@ -1,3 +1,3 @@
-// Package terminal tells whether a person reads what is written, and has what is shown to
+// Package terminal reports whether output goes to a terminal, and has what is shown on
 // people alone.
 package terminal

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Line tells on a terminal how far a job is, in one line that goes away; nil
+// Line shows on a terminal how far a job is, in one line that is erased at the end; nil
 // where nobody would look.
 func Line(w io.Writer, what string) func(float64) {
 	if !Is(w) {

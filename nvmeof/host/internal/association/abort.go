@@ -24,7 +24,7 @@ type Aborter struct {
 type Abort struct {
 	Queue *Queue
 	CID   capsule.CID
-	asked uint64 // answers, when the queue was asked
+	asked uint64 // responses, when the queue was looked at
 }
 
 // SetLimit takes the controller's ACL: how many Aborts it carries out beyond one.
@@ -36,7 +36,7 @@ func (a *Aborter) SetLimit(acl uint8) {
 // is about to be shut down.
 func (a *Aborter) Stop() { a.over, a.waiting, a.later = true, nil, nil }
 
-// abort asks the controller to end a command early. What comes of that shows in the
+// abort sends Abort for a command. What comes of that shows in the
 // command's own completion.
 func (a *Aborter) abort(one Abort) {
 	a.admin.Shard.Do(func() {
@@ -47,7 +47,7 @@ func (a *Aborter) abort(one Abort) {
 	})
 }
 
-// ask asks the queues of the commands that are next what to do.
+// ask has the queues of the commands that are next decide what to do.
 func (a *Aborter) ask() {
 	for len(a.waiting) > 0 && a.flying <= a.limit {
 		one := a.waiting[0]

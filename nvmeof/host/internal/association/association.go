@@ -45,7 +45,7 @@ func (a *Association) Lose(err error) {
 }
 
 // loseQueue is the loss of one queue. With an I/O queue the others of its kind end; the
-// admin queue lives on until the host shuts the controller down by it: that tells when
+// admin queue stays until the host shuts the controller down by it: that shows when
 // the commands of the lost queue are over.
 func (a *Association) loseQueue(q *Queue, err error) {
 	if a.isLost(err) {

@@ -84,7 +84,7 @@ func (q *Queue) Lost() error {
 	return q.Fabric.Err()
 }
 
-// Disconnect ends the queue; Ended tells when that is done.
+// Disconnect ends the queue; Ended reports when that is done.
 func (q *Queue) Disconnect() { q.Shard.Do(q.Fabric.Disconnect) }
 
 // Ended is closed when the queue has given everything back.

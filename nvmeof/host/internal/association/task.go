@@ -57,7 +57,7 @@ func (t *Task) Data(i int) []byte { return t.halves[i].data }
 func (t *Task) Command(i int) *capsule.Command      { return &t.halves[i].request.Command }
 func (t *Task) Completion(i int) capsule.Completion { return t.halves[i].request.Completion }
 
-// whole reports whether a command that succeeds brings as much data as it asks for. Of a
+// whole reports whether a command that succeeds brings as much data as it requests. Of a
 // log page there may be less.
 func whole(cmd *capsule.Command, admin bool) bool {
 	if admin {

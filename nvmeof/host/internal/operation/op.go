@@ -164,7 +164,7 @@ func (c *chunk) trimBlocks() uint32 {
 }
 
 // copyOut moves what a read brought to the caller's memory: all of it, or the
-// part that was asked for of blocks at the ends.
+// requested part of the blocks at the ends.
 func (c *chunk) copyOut() {
 	o, n := c.op, int64(c.request.Length)
 	if c.piece != nil {

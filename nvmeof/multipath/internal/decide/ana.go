@@ -15,7 +15,7 @@ type ANALog struct {
 	Members map[capsule.NSID]capsule.ANAGroup
 }
 
-// State is that of a namespace, whose group is told by the log or, where that does
+// State is that of a namespace, whose group is reported by the log or, where that does
 // not have it, by its Identify data. It is Change where the log lacks the group too:
 // a namespace that is known before the log has it has to wait.
 func (l *ANALog) State(id capsule.NSID, group capsule.ANAGroup) capsule.ANAState {

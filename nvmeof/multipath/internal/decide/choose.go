@@ -7,7 +7,7 @@ import "fmt"
 type Policy uint8
 
 const (
-	// NUMA takes the path whose device is nearest to the processor that asks, and of
+	// NUMA takes the path whose device is nearest to the processor of the request, and of
 	// those that are as near stays with one: at first the first in the list.
 	NUMA       Policy = iota
 	RoundRobin        // one after the other
@@ -52,7 +52,7 @@ type Candidate struct {
 	Class    Class
 	InFlight int64 // requests on the path, of all namespaces
 	Latency  int64 // smoothed, in nanoseconds; 0: nothing measured
-	Distance int   // of its device from the processor that asks; what counts is which is less
+	Distance int   // of its device from the processor of the request; what counts is which is less
 }
 
 // A Cursor is what a policy remembers of its choices.

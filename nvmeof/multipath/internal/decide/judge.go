@@ -22,13 +22,13 @@ type Verdict struct {
 // path's, as Linux does.
 const MaxRetries = 5
 
-// pause is how long a host waits where a controller asks for no time of its own.
+// pause is how long a host waits where a controller requests no time of its own.
 const pause = 100 * time.Millisecond
 
 // RetryDelays are CRDT1 to CRDT3 of Identify data.
 type RetryDelays [3]uint16
 
-// delay is what a status asks for (NVMe base 2.0, 3.3.3.2.1, CRD).
+// delay is what a status requests (NVMe base 2.0, 3.3.3.2.1, CRD).
 func (d *RetryDelays) delay(s capsule.Status) time.Duration {
 	if crd := s.CRD(); crd > 0 {
 		return time.Duration(d[crd-1]) * 100 * time.Millisecond

@@ -43,7 +43,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestSettle: a target may ask for more than the least.
+// TestSettle: a target may request more than the least.
 func TestSettle(t *testing.T) {
 	for cqt, want := range map[uint16]time.Duration{0: time.Second, 500: time.Second, 3000: 3 * time.Second} {
 		if got := Settle(cqt); got != want {

@@ -125,7 +125,7 @@ func (l *Life) LostController(now time.Time, err error, random float64) {
 	l.Due(now)
 }
 
-// Spare is told that another path is live. One that never was is not given up then: it
+// Spare is called when another path is live. One that never was is not given up then: it
 // is as if it came now.
 func (l *Life) Spare(now time.Time) {
 	if l.state == Connecting {

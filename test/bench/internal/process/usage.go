@@ -54,7 +54,7 @@ func Resident(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// A Watch tells how busy others keep the machine.
+// A Watch measures how busy others keep the machine.
 type Watch struct {
 	began   time.Time
 	machine time.Duration

@@ -94,7 +94,7 @@ func change(then, now float64) string {
 	return fmt.Sprintf("%+.1f %%", 100*(now/then-1))
 }
 
-// judge tells a change from noise: it is one where the ranges of the rounds do not
+// judge distinguishes a change from noise: it is one where the ranges of the rounds do not
 // meet.
 func (c Cell) judge(before Cell) string {
 	switch {
