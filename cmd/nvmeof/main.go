@@ -84,12 +84,29 @@ func unknownVerb(root *cobra.Command, args []string) error {
 func seeHelp(cmd *cobra.Command, err error) error {
 	hint := ""
 	var word string
-	if _, is := fmt.Sscanf(err.Error(), "unknown command %q", &word); is == nil {
+	var want, got int
+	if _, is := fmt.Sscanf(err.Error(), "accepts %d arg(s), received %d", &want, &got); is == nil {
+		err = miscounted(cmd, want, got)
+	} else if _, is := fmt.Sscanf(err.Error(), "unknown command %q", &word); is == nil {
 		hint = failure.DidYouMean(word, commandNames(cmd))
 	} else if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
 		hint = failure.DidYouMean(name, failure.FlagNames(cmd))
 	}
 	return fmt.Errorf("%w%s; see %s --help", err, hint, cmd.CommandPath())
+}
+
+// miscounted is the mistake of more or fewer arguments than a command takes, each with the
+// name that its usage gives it.
+func miscounted(cmd *cobra.Command, want, got int) error {
+	names := strings.Fields(cmd.Use)[1:]
+	if got < want && want <= len(names) {
+		return fmt.Errorf("%s is missing", strings.Join(names[got:want], " and "))
+	}
+	hint := ""
+	if save := cmd.Flags().Lookup("save"); save != nil && save.Changed {
+		hint = "; the name of a file to save to is joined to the option: --save=FILE"
+	}
+	return fmt.Errorf("takes %s, and %d arguments are given%s", strings.Join(names, " and "), got, hint)
 }
 
 // commandNames are those by which a command's verbs can be called.

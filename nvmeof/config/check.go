@@ -195,7 +195,7 @@ func (r *reviewer) namespaces(s *Subsystem, path string) {
 			r.fail(where+".file.size", "leave it out", "a size cannot be given for a file that is only read")
 		}
 		if n.Memory != nil && int64(n.Memory.Size)%int64(max(n.BlockSize, 512)) != 0 {
-			r.fail(where+".memory.size", "", "%v is not a multiple of the block size", n.Memory.Size)
+			r.fail(where+".memory.size", "", "%v is not a multiple of the block size, %d bytes", n.Memory.Size, max(n.BlockSize, 512))
 		}
 		if n.Memory != nil && n.Shared {
 			r.fail(where+".shared", "leave it out", "memory belongs to one namespace")

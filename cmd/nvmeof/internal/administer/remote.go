@@ -56,7 +56,8 @@ func (s *saving) Set(text string) (err error) {
 
 func (s *saving) String() string { return "" }
 
-func (*saving) Type() string { return "FILE" }
+// Type is that of flags that may stand alone, which usage shows without a value of its own.
+func (*saving) Type() string { return "bool" }
 
 // JoinSave puts the file's name behind --save into the same word: without one --save is about
 // the file with which the target was started, and the next word another matter. A file's
@@ -87,7 +88,7 @@ func (r *Remote) AddOutput(cmd *cobra.Command) {
 func (r *Remote) AddEdit(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only report what would be done")
 	cmd.Flags().BoolVar(&r.force, "force", false, "also what destroys data: that of memory which is replaced; and of namespaces: a file or device that is in use")
-	cmd.Flags().Var(&r.save, "save", "change the configuration file too, which keeps its comments; `FILE` is for a target that was started without one")
+	cmd.Flags().Var(&r.save, "save", "change the configuration file too, which keeps its comments; `[=FILE]` names one for a target that was started without")
 	cmd.Flags().Lookup("save").NoOptDefVal = "true"
 }
 
@@ -105,11 +106,25 @@ func (r *Remote) Call(ctx context.Context, method, path string, options []string
 	var lost *control.ConnectError
 	switch {
 	case errors.As(err, &refused) && refused.Code == control.CodeInvalid:
-		return failure.Usage{Err: err}
+		return failure.Usagef("%s", unplaced(err.Error()))
 	case errors.As(err, &lost):
 		return &failure.Connect{Err: err}
 	}
 	return err
+}
+
+// unplaced is what is wrong with a request, without lines and columns: the text that has them
+// was made here, of flags or of a document that has been judged by its own.
+func unplaced(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		var line, column int
+		at, rest, _ := strings.Cut(l, ": ")
+		if n, _ := fmt.Sscanf(at, "%d:%d", &line, &column); n == 2 {
+			lines[i] = rest
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Get reads an object.

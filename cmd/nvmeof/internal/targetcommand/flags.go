@@ -111,7 +111,7 @@ func (f *Flags) listeners() (all []*config.Listener, err error) {
 		addr, err := nvmeof.ParseListen(s)
 		switch {
 		case err != nil:
-			return nil, failure.Usagef("--listen: %v: give one of this machine's, as ip address shows them, or 0.0.0.0 or [::] for all", err)
+			return nil, failure.Usagef("--listen: %v: give an address of this machine, as ip address shows them, or 0.0.0.0 or [::] for all, and after a colon a port where it is not %d", err, nvmeof.DefaultPort)
 		case provider.LacksZone(addr.Addr()):
 			return nil, failure.Usagef("--listen %v is link-local: name its interface, as in %v%%eth0", addr.Addr(), addr.Addr())
 		case slices.ContainsFunc(all, func(l *config.Listener) bool { return l.Address.AddrPort == addr }):
