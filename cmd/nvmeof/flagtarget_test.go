@@ -44,7 +44,7 @@ func TestFlagsAreADocument(t *testing.T) {
 	}
 	run("ls", 0, "1 "+s.addr+":4420\n", "1 memory 1MiB", "2 file "+disk+" 2MiB", "any host")
 	run("target export", 0, "receive-buffer: 1MiB", "shards: 1", "path: "+disk)
-	run("ns add 3 -n NQN --memory 4MiB --save", exitFailed, "there is no file to save to: name one, as in --save FILE")
+	run("ns add 3 -n NQN --memory 4MiB --save", exitFailed, "there is no file to save to: name one, as in --save=FILE")
 	run("ns add 3 -n NQN --memory 4MiB --save SAVED", 0, "add namespace 3", "saved")
 	run("list -t rdma -a "+s.addr, 0, "4.19  MB")
 	run("ns set 2 -n NQN --size 4m --save", 0, "file.size 2MiB -> 4MiB", "saved")
@@ -164,6 +164,19 @@ func TestNameOfExport(t *testing.T) {
 	c.out.await(t, "nvme connect")
 	if got := id("2"); got != created {
 		t.Errorf("the file that the target created was\n%s\nand is from the file that was saved\n%s", created, got)
+	}
+}
+
+// TestNoPlaceForSocket: where the control socket that was asked for cannot be, the error names
+// it, and what to do.
+func TestNoPlaceForSocket(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file + "/x.sock", file + "/folder/x.sock"} {
+		command(t, "target", "--listen", loopbackAddress(), "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host", "--socket", path).
+			want(t, exitFailed, "control socket: "+path+" cannot be made: not a directory: give a path in a folder that user")
 	}
 }
 

@@ -107,11 +107,11 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s has %d characters, and a socket's path %d at most", path, len(path), maxSocketPath)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
+		return nil, noPlace(path, err)
 	}
 	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {
-		return nil, err
+		return nil, noPlace(path, err)
 	}
 	defer folder.Close()
 	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX); err != nil { // of two that start, one is the first
@@ -122,7 +122,7 @@ func listenUnix(path string) (net.Listener, error) {
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".s") // mode 0700; a socket's path is short
 	if err != nil {
-		return nil, err
+		return nil, noPlace(path, err)
 	}
 	defer os.RemoveAll(dir)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
@@ -138,6 +138,16 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// noPlace says that the folder of a path cannot have a socket, by its name: what failed may
+// have been a folder above it, or a temporary one in it.
+func noPlace(path string, err error) error {
+	var at *os.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return fmt.Errorf("%s cannot be made: %w: give a path in a folder that user %d may write to", path, err, os.Geteuid())
 }
 
 // A TakenError says that another target has the socket.
