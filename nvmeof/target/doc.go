@@ -2,6 +2,16 @@
 // package backend, the controllers that hosts connect to, and the discovery controllers
 // that list where.
 //
+// [New] makes a [Target] of a device. [Target.AddSubsystem] adds a subsystem,
+// [Subsystem.AddNamespace] a namespace, [Subsystem.AllowHost] a host, since all others are
+// refused, and [Target.Listen] a listener; all of it can change while hosts are connected.
+// Stores in memory, in files and on block devices are in the packages below backend, and
+// any other [backend.Store] will do. Devices and stores stay the caller's, to be closed
+// after [Target.Close]. The examples are complete programs.
+//
+// The sections "Changes while hosts are connected", "Do Not Retry", "What survives the
+// target" and "Authentication" are for callers, the others for those who change the package.
+//
 // # Layers
 //
 // Calls go down, from one of these layers to those below it:

@@ -6,6 +6,7 @@ import (
 	"log"
 	"net/netip"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
@@ -38,13 +39,15 @@ func Example() {
 	at := netip.MustParseAddrPort("127.80.1.2:4420")
 	device := must(softroce.Open(softroce.Config{Addr: at.Addr()}))
 	defer device.Close()
+	stores := []backend.Store{must(memory.New(memory.Config{Size: 1 << 20})), must(memory.New(memory.Config{Size: 1 << 20}))}
+	for _, store := range stores {
+		defer store.Close() // after the target, as the device is
+	}
 	t := must(target.New(target.Config{Device: device}))
 	defer t.Close()
 	s := must(t.AddSubsystem(target.SubsystemConfig{NQN: "nqn.2026-11.org.example:disk"}))
 	s.AllowHost("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555")
-	for range 2 {
-		store := must(memory.New(memory.Config{Size: 1 << 20}))
-		defer store.Close()
+	for _, store := range stores {
 		must(s.AddNamespace(target.NamespaceConfig{Store: store}))
 	}
 	must(t.Listen(at))

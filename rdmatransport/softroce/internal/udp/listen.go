@@ -75,7 +75,7 @@ func (g *group) check(cfg *Config) (warnings []string) {
 	p := g.ports[0].(*port)
 	if got, want := p.stats.ReceiveBuffer, 2*cfg.ReceiveBuffer; got < want {
 		warnings = append(warnings, fmt.Sprintf(
-			"the receive buffer holds %d bytes instead of %d, which limits how much can be in flight: sysctl -w net.core.rmem_max=%d",
+			"the receive buffer holds %d bytes instead of %d, which limits how much can be in flight: sysctl -w net.core.rmem_max=%d, which the kernel doubles",
 			got, want, cfg.ReceiveBuffer))
 	}
 	if !p.gso && !cfg.NoGSO {
