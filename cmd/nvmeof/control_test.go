@@ -104,14 +104,7 @@ func TestConfigured(t *testing.T) {
 	run("ns clear-fault 9 -n NQN", exitFailed, "namespace 9 does not exist")
 	run("ns add 3 -n NQN --memory 1MiB", exitFailed, "namespace 3 exists already; change it with set")
 	run("ns add four -n NQN --memory 1MiB", exitUsage, "want a number")
-	for line, text := range map[string]string{
-		"ns add 4 -n NQN --file disk.img": "file.path: path disk.img is relative; write it from /",
-		"ns add 4 -n NQN --memory lots":   "memory.size: size lots: write it as",
-	} {
-		if o := run(line, exitUsage); !strings.HasPrefix(o.err.Error(), text) { // no place in a text that nobody wrote
-			t.Errorf("%s: %v", line, o.err)
-		}
-	}
+	run("ns add 4 -n NQN --file disk.img", exitUsage, "path disk.img is relative; write it from /")
 	run("ns add 4 -n NQN --file DIR/none", exitFailed, "everything is as it was before")
 	run("ns remove 3 -n NQN", 0, "remove namespace 3")
 	run("listener add 2 ADDR:4421 --transport verbs", exitUsage, "has the transport softroce, this one verbs")

@@ -167,6 +167,23 @@ func TestNameOfExport(t *testing.T) {
 	}
 }
 
+// TestNoPlaceInFlags: what is wrong with a flag has no line and column, which would be those of
+// a text that nobody wrote.
+func TestNoPlaceInFlags(t *testing.T) {
+	ownSocket(t)
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	defer s.end(t)
+	for line, text := range map[string]string{
+		"ns add 4 --file disk.img": "file.path: path disk.img is relative; write it from /",
+		"ns add 4 --memory lots":   "memory.size: size lots: write it as",
+		"ns add 0 --memory 1MiB":   "nsid: 0 is too small",
+	} {
+		if o := command(t, append(words(line), "-n", testNQN)...); o.code() != exitUsage || !strings.HasPrefix(o.err.Error(), text) {
+			t.Errorf("%s: %v", line, o.err)
+		}
+	}
+}
+
 // TestNoPlaceForSocket: where the control socket that was asked for cannot be, the error names
 // it, and what to do.
 func TestNoPlaceForSocket(t *testing.T) {
