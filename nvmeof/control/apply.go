@@ -120,7 +120,7 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 	}
 	o.coming = coming(changes)
 	waited := maps.Clone(m.waiting)
-	return m.target.Change(func() error {
+	err := m.target.Change(func() error {
 		for i, c := range changes {
 			if err := m.step(c, o); err != nil {
 				return &StepError{Step: c, Err: err, Undo: m.undo(changes[:i], waited)}
@@ -128,6 +128,11 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 		}
 		return nil
 	})
+	if err != nil {
+		m.name(m.doc)
+		m.followAll()
+	}
+	return err
 }
 
 // asked says of which namespaces that are added an administrator knows what is at their

@@ -103,15 +103,27 @@ func (m *Manager) sweepDevices() (err error) {
 
 // listen adds a listener, or waits for its device if that is what the options say.
 func (m *Manager) listen(l *config.Listener, o Options) error {
+	if l.Wildcard() {
+		err := m.makeRoom(l)
+		if err == nil {
+			m.listenEverywhere(l)
+		}
+		return err
+	}
+	waits := func(err error) bool {
+		return o.Wait && m.away(err) || o.WaitDevice && m.cfg.Away != nil && m.cfg.Away(err)
+	}
+	_, err := m.device(l)
+	if err != nil && !waits(err) {
+		return err // before hosts of a wildcard's address lose it in vain
+	}
 	if err := m.makeRoom(l); err != nil {
 		return err
 	}
-	if l.Wildcard() {
-		m.listenEverywhere(l)
-		return nil
+	if err == nil {
+		err = m.tryListen(l, l.ID)
 	}
-	err := m.tryListen(l, l.ID)
-	if err != nil && (o.Wait && m.away(err) || o.WaitDevice && m.cfg.Away != nil && m.cfg.Away(err)) {
+	if err != nil && waits(err) {
 		m.awaitDevice(l.ID, l.ID, l.Address.AddrPort, err)
 		return nil
 	}

@@ -1,7 +1,9 @@
 package control
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,6 +34,7 @@ func (m *Manager) Save(file string) (warnings config.Problems, err error) {
 type saving struct {
 	name     string
 	file     *namedfile.Staged
+	old      []byte           // what the file said; nil: it was not there
 	doc      *config.Document // what the file will say
 	warnings config.Problems
 }
@@ -48,6 +51,7 @@ func (m *Manager) stage(want *config.Document, name string) (*saving, error) {
 	}
 	s := &saving{name: name, doc: want}
 	old, err := namedfile.Read(m.context, name, config.MaxText)
+	s.old = old
 	var text []byte
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -97,9 +101,27 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	return text, nil
 }
 
+// unchanged reports with an error that somebody has written the file, or made it, since it was
+// read: another target that saves to the same one, say.
+func (s *saving) unchanged(ctx context.Context) error {
+	now, err := namedfile.Read(ctx, s.name, config.MaxText)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // who removed it wants it anew
+	case err != nil:
+		return err
+	case s.old == nil || !bytes.Equal(now, s.old):
+		return fmt.Errorf("%s was written by somebody else meanwhile: see nvmeof target diff %[1]s, and save again", s.name)
+	}
+	return nil
+}
+
 // commit puts the new content in its place. Called with mu held.
 func (m *Manager) commit(s *saving) error {
-	err := s.file.Commit()
+	err := s.unchanged(m.context)
+	if err == nil {
+		err = s.file.Commit()
+	}
 	if err == nil && (m.cfg.File == "" || m.cfg.File == s.name) {
 		m.cfg.File, m.saved = s.name, s.doc
 	}

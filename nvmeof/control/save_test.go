@@ -140,6 +140,34 @@ func TestSaveFails(t *testing.T) {
 	}
 }
 
+// TestSaveMeets: what another target wrote to the file between looking at it and saving stays.
+func TestSaveMeets(t *testing.T) {
+	for _, before := range []string{savedText, ""} {
+		s := newSaver(t, savedText)
+		if before == "" {
+			if err := os.Remove(s.file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.mu.Lock()
+		staged, err := s.stage(s.Manager.doc, "")
+		s.mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := strings.Replace(savedText, "nqn: a", "nqn: b", 1)
+		s.write(t, theirs)
+		s.mu.Lock()
+		err = s.commit(staged)
+		s.mu.Unlock()
+		staged.discard()
+		if err == nil || !strings.Contains(err.Error(), "written by somebody else") {
+			t.Errorf("the other's file was replaced, with error %v", err)
+		}
+		s.want(theirs, 1)
+	}
+}
+
 // TestSaveAnew: a text that cannot be edited is replaced, which is said.
 func TestSaveAnew(t *testing.T) {
 	odd := "version: 1\nsubsystems:\n  -\n    nqn: a\n    namespaces:\n      -\n        nsid: 1\n        memory: {size: 1MiB}\n"

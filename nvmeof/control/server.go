@@ -34,7 +34,8 @@ const (
 type Socket struct {
 	listener net.Listener
 	path     string
-	id       os.FileInfo // of our socket
+	id       os.FileInfo  // of our socket
+	close    func() error // once: a socket that another target has made since then may have the same inode number
 }
 
 // A Server serves a Manager's API on a unix socket.
@@ -56,6 +57,7 @@ func Listen(path string) (*Socket, error) {
 	}
 	s := &Socket{listener: l, path: path}
 	s.id, _ = os.Lstat(path)
+	s.close = sync.OnceValue(s.end)
 	return s, nil
 }
 
@@ -63,7 +65,10 @@ func Listen(path string) (*Socket, error) {
 func (s *Socket) Path() string { return s.path }
 
 // Close ends the socket and removes it, if it is ours yet. A server that has it closes it.
-func (s *Socket) Close() error {
+// Later calls change nothing.
+func (s *Socket) Close() error { return s.close() }
+
+func (s *Socket) end() error {
 	err := s.listener.Close()
 	if errors.Is(err, net.ErrClosed) {
 		err = nil
@@ -114,7 +119,7 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, noPlace(path, err)
 	}
 	defer folder.Close()
-	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX); err != nil { // of two that start, one is the first
+	if err := lockFolder(folder); err != nil { // of two that start, one is the first
 		return nil, err
 	}
 	if err := clearStale(path); err != nil {
@@ -148,6 +153,30 @@ func noPlace(path string, err error) error {
 		err = at.Err
 	}
 	return fmt.Errorf("%s cannot be made: %w: give a path in a folder that user %d may write to", path, err, os.Geteuid())
+}
+
+// Bounds of the wait for others that make a socket in the same folder, which takes each of
+// them a second at most.
+const (
+	lockWait  = 3 * time.Second
+	lockPause = 20 * time.Millisecond
+)
+
+// lockFolder keeps others from making sockets in a folder until it is closed. Everybody who
+// may read a folder may lock it: one that stays locked for longer than making sockets takes
+// is used nevertheless.
+func lockFolder(folder *os.File) error {
+	for end := time.Now().Add(lockWait); ; time.Sleep(lockPause) {
+		err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+			return err
+		case time.Now().After(end):
+			return nil
+		}
+	}
 }
 
 // A TakenError says that another target has the socket.

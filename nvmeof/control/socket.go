@@ -125,7 +125,7 @@ func Sockets(getenv func(string) string, uid int) (served []string) {
 		var beside []string
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
-			if e.Type()&fs.ModeSocket != 0 && strings.HasPrefix(e.Name(), stem+"-") && strings.HasSuffix(e.Name(), extension) {
+			if e.Type()&fs.ModeSocket != 0 && strings.HasPrefix(e.Name(), stem+"-") && strings.HasSuffix(e.Name(), extension) && trusted(dir, e, uid) {
 				beside = append(beside, filepath.Join(dir, e.Name()))
 			}
 		}
@@ -137,6 +137,23 @@ func Sockets(getenv func(string) string, uid int) (served []string) {
 		}
 	}
 	return served
+}
+
+// trusted reports whether a socket was made by the user, by root, or by whom the folder
+// belongs to, as that of a service does. In a folder where everybody makes files anybody may
+// have made it, with a name that looks like a target's.
+func trusted(dir string, socket fs.DirEntry, uid int) bool {
+	info, err := socket.Info()
+	if err != nil {
+		return false
+	}
+	folder, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	by, ok := info.Sys().(*syscall.Stat_t)
+	of, known := folder.Sys().(*syscall.Stat_t)
+	return ok && known && (int(by.Uid) == uid || by.Uid == 0 || by.Uid == of.Uid)
 }
 
 // isServed reports whether somebody answers at a socket.

@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestListenBeside: where targets are served that leave the default socket to another.
@@ -106,6 +108,104 @@ func TestListenDefault(t *testing.T) {
 	env["NVMEOF_SOCKET"] = filepath.Join(locked, "y", "s")
 	if s, err := ListenDefault(getenv, uid); err == nil && uid != 0 {
 		t.Errorf("the socket that was named is at %s", s.Path())
+	}
+}
+
+// TestSocketsOfOthers: in a folder where everybody makes files, a socket of another user with
+// a target's name is not one of this user's targets.
+func TestSocketsOfOthers(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	getenv := func(name string) string {
+		return map[string]string{"NVMEOF_SOCKET": filepath.Join(dir, "t.sock"), "TMPDIR": dir}[name]
+	}
+	s, err := ListenBeside(getenv, os.Getuid(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := Sockets(getenv, os.Getuid()); !slices.Equal(got, []string{s.Path()}) {
+		t.Errorf("served are %q", got)
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can make sockets of others")
+	}
+	if err := os.Chown(s.Path(), 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	if got := Sockets(getenv, 0); len(got) != 0 {
+		t.Errorf("%q of another user is trusted", got)
+	}
+	if err := os.Chown(dir, 12345, 12345); err != nil { // as the folder of a service is
+		t.Fatal(err)
+	}
+	if got := Sockets(getenv, 0); !slices.Equal(got, []string{s.Path()}) {
+		t.Errorf("served in the folder of a service are %q", got)
+	}
+}
+
+// TestSocketOfTheNext: a target that ends, and closes its socket more than once, leaves that
+// of the next one.
+func TestSocketOfTheNext(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "s")
+	first, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next, err := Listen(path) // file systems give it the number that has become free
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	first.id, _ = os.Lstat(path)
+	if err := first.Close(); err != nil || !isServed(path) {
+		t.Errorf("closing the first again, %v, has removed the socket of the next", err)
+	}
+}
+
+// TestListenLocked: somebody who keeps the folder locked, as everybody may who can read it,
+// does not keep a target from starting.
+func TestListenLocked(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	folder, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { // ends with the wait for the lock
+		s, err := Listen(filepath.Join(dir, "s"))
+		if err == nil {
+			err = s.Close()
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(6 * lockWait):
+		t.Error("it waits for the lock for good")
 	}
 }
 

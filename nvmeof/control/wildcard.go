@@ -73,6 +73,20 @@ func (m *Manager) look(ctx context.Context, id int) {
 	}
 }
 
+// followAll has wildcards listen again where a change that failed made room for a listener.
+// Called with mu held.
+func (m *Manager) followAll() {
+	if len(m.wildcards) == 0 {
+		return
+	}
+	addrs, failed := m.cfg.Addresses()
+	for id, w := range m.wildcards {
+		if l, err := listeners(m.doc).find(itoa(id)); err == nil {
+			m.follow(w, l, addrs, failed)
+		}
+	}
+}
+
 // follow begins to listen at addresses that are new; one at which that fails is waited for
 // as every listener is, until the address goes away. Called with mu held.
 func (m *Manager) follow(w *wildcard, l *config.Listener, addrs []netip.Addr, failed error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // interfaces have addresses that come and go.
@@ -189,6 +190,45 @@ func TestWildcardUndone(t *testing.T) {
 	for limit := time.Now().Add(10 * time.Second); len(r.served()) != 1; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("it listens at %v", r.served())
+		}
+	}
+}
+
+// TestWildcardKeepsItsHosts: a listener at an address of a wildcard that cannot be had does
+// not end the one that is there, and one that ended for it is back with the error.
+func TestWildcardKeepsItsHosts(t *testing.T) {
+	var has interfaces
+	r := newRig(t, func(c *Config) {
+		c.Addresses = has.addresses
+		open := c.Device
+		c.Device = func(a netip.Addr, by config.Transport) (rdmatransport.Device, error) {
+			if by == "verbs" {
+				return nil, errors.New("no verbs for the test")
+			}
+			return open(a, by)
+		}
+		c.Owner = func(a netip.Addr, by config.Transport) string { return fmt.Sprint(a, by) }
+	})
+	has.has(r.addr)
+	r.begin(r.doc("version: 1\nlisteners: [{id: 1, address: 0.0.0.0}]\nsubsystems: [{nqn: a, listeners: [1]}]\n"))
+	kept := r.target.Listeners()[0]
+	for i, change := range []func(*config.Document){
+		func(d *config.Document) { d.Listeners[1].Transport = "verbs" },
+		func(d *config.Document) { // a step that comes later
+			d.Subsystems[0].Namespaces = []*config.Namespace{{NSID: 1, File: &config.File{Path: config.Path(r.dir + "/none")}}}
+		},
+	} {
+		_, err := r.Edit(func(d *config.Document) error {
+			d.Listeners = append(d.Listeners, &config.Listener{ID: 2, Address: config.Address{AddrPort: netip.AddrPortFrom(r.addr, 4420)}})
+			change(d)
+			return nil
+		}, Options{})
+		if !errors.As(err, new(*StepError)) {
+			t.Fatal(err)
+		}
+		r.wantServed("after "+err.Error(), map[netip.Addr]target.PortID{r.addr: 1})
+		if i == 0 && r.target.Listeners()[0] != kept {
+			t.Error("the listener is another: hosts were disconnected")
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
@@ -44,6 +45,16 @@ type Daemon struct {
 
 // Run serves until ctx ends.
 func (d *Daemon) Run(ctx context.Context) (err error) {
+	var running atomic.Pointer[control.Manager]
+	defer signals.On(unix.SIGHUP, func() { // harmless while it begins, waits for its devices, or ends
+		m := running.Load()
+		if m == nil {
+			return
+		}
+		if _, err := m.RereadKeys(); err != nil {
+			d.Log.Error("keys", zap.Error(err))
+		}
+	})()
 	socket, err := d.takeSocket()
 	if err != nil {
 		return err
@@ -70,11 +81,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		d.Log.Info("authentications", zap.Any("counters", t.AuthCounts()))
 		err = errors.Join(err, m.Close())
 	}()
-	defer signals.On(unix.SIGHUP, func() { // harmless too while it waits for its devices
-		if _, err := m.RereadKeys(); err != nil {
-			d.Log.Error("keys", zap.Error(err))
-		}
-	})()
+	running.Store(m)
+	defer running.Store(nil)
 	if d.Flags != nil && socket != nil {
 		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())
 	}
