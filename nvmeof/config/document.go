@@ -105,8 +105,8 @@ type Namespace struct {
 	ReadOnly           bool    `json:"read-only,omitzero" default:"false" doc:"No host may write. Default false."`
 	Shared             bool    `json:"shared,omitzero" default:"false" doc:"Other namespaces may have the same file or device, if they are shared too. Default false."`
 	UUID               UUID    `json:"uuid,omitzero" doc:"Identifies the namespace for good. Default: derived from the subsystem's name, the nsid and the path, and of a file that the target created from a mark in it; of memory another at each start."`
-	NGUID              NGUID   `json:"nguid,omitzero" doc:"Another identifier: 32 hexadecimal digits. Default: the UUID."`
-	EUI64              EUI64   `json:"eui64,omitzero" doc:"A third: 16 hexadecimal digits. Default: none."`
+	NGUID              NGUID   `json:"nguid,omitzero" doc:"NGUID, an identifier beside the UUID: 32 hexadecimal digits. Default: the UUID."`
+	EUI64              EUI64   `json:"eui64,omitzero" doc:"EUI-64, a third identifier: 16 hexadecimal digits. Default: none."`
 	ANAGroup           int     `json:"ana-group,omitzero" default:"1" min:"1" max:"128" doc:"ANA group. Default 1."`
 	RefuseReservations bool    `json:"refuse-reservations,omitzero" default:"false" doc:"Hosts cannot reserve the namespace. Default false."`
 	// Reservations of a volume that several namespaces share are those of the first.
@@ -115,8 +115,8 @@ type Namespace struct {
 
 // A File is a regular file that is exported.
 type File struct {
-	Path     Path   `json:"path" need:"yes" doc:"Absolute path."`
-	Size     Size   `json:"size,omitzero" doc:"Create a missing file, extend a smaller one; a larger one is as large as it is. A start does the first once: later hosts may know what the file had, and the namespace waits for it, also where it is shorter than it was. Default: the file must exist, its size counts."`
+	Path     Path   `json:"path" need:"yes" doc:"Absolute path of the file."`
+	Size     Size   `json:"size,omitzero" doc:"Length of the file, as 10GiB: a missing file is created, a shorter one extended, and a longer one keeps its length. Only the first start creates it: hosts may have written to it since, so that the namespace waits while the file is missing, or shorter than it was. Default: the file must exist, and its length counts."`
 	ReadOnly bool   `json:"read-only,omitzero" export:"ro" default:"false" doc:"Open the file for reading only. Default false."`
 	Buffered bool   `json:"buffered,omitzero" default:"false" doc:"Go through the page cache. Default false."`
 	Thin     bool   `json:"thin,omitzero" default:"false" doc:"Do not preallocate, and give back what hosts deallocate. Default false."`
@@ -135,7 +135,7 @@ type Block struct {
 
 // A Memory is memory that is exported.
 type Memory struct {
-	Size Size `json:"size" need:"yes" doc:"Size."`
+	Size Size `json:"size" need:"yes" doc:"Bytes of memory, as 1GiB; what is in it is lost when the target ends."`
 }
 
 // A Referral points hosts at another discovery service.

@@ -72,7 +72,7 @@ func newPause() *cobra.Command {
 			return r.Call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], "pause"), nil, config.JSON(body), nil)
 		}}
 	cmd.Flags().StringVar(&limit, "limit", "", "at most so long: default 10s, at most 25s")
-	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
 	_ = cmd.MarkFlagRequired("nqn")
 	r.AddSocket(cmd)
 	return cmd
@@ -99,7 +99,7 @@ func namespaceVerb(name, short string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.Call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], name), nil, nil, nil)
 		}}
-	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
 	_ = cmd.MarkFlagRequired("nqn")
 	r.AddSocket(cmd)
 	return cmd

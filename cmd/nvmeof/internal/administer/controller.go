@@ -148,7 +148,7 @@ func newControllerRemove() *cobra.Command {
 			}
 			return r.Call(cmd.Context(), "DELETE", control.Path("subsystems", nqn, "controllers", args[0]), nil, nil, nil)
 		}}
-	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
 	r.AddSocket(cmd)
 	return cmd
 }

@@ -72,7 +72,7 @@ func newKeySet(name string) *cobra.Command {
 		}
 		return r.Edit(cmd, "PATCH", control.Path("subsystems", nqn, "hosts", args[0]), body)
 	}
-	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
 	r.AddSocket(cmd)
 	r.AddEdit(cmd)
 	return cmd
@@ -89,7 +89,7 @@ func newKeyRemove() *cobra.Command {
 			body := map[string]any{"key-file": nil, "controller-key-file": nil, "hashes": nil, "dh-groups": nil}
 			return r.Edit(cmd, "PATCH", control.Path("subsystems", nqn, "hosts", args[0]), body)
 		}}
-	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem")
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
 	r.AddSocket(cmd)
 	r.AddEdit(cmd)
 	return cmd

@@ -88,7 +88,7 @@ func (r *Remote) AddOutput(cmd *cobra.Command) {
 func (r *Remote) AddEdit(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only report what would be done")
 	cmd.Flags().BoolVar(&r.force, "force", false, "also what destroys data: that of memory which is replaced; and of namespaces: a file or device that is in use")
-	cmd.Flags().Var(&r.save, "save", "change the configuration file too, which keeps its comments; `[=FILE]` names one for a target that was started without")
+	cmd.Flags().Var(&r.save, "save", "change the configuration file too, which keeps its comments; --save=FILE names one for a target that was started without")
 	cmd.Flags().Lookup("save").NoOptDefVal = "true"
 }
 

@@ -62,7 +62,7 @@ func (o *object[T]) command() *cobra.Command {
 func (o *object[T]) begin(v *verb, cmd *cobra.Command) *cobra.Command {
 	v.AddSocket(cmd)
 	if o.within {
-		cmd.Flags().StringVarP(&v.nqn, "nqn", "n", "", "subsystem")
+		cmd.Flags().StringVarP(&v.nqn, "nqn", "n", "", "name of the subsystem")
 		_ = cmd.RegisterFlagCompletionFunc("nqn", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return subsystemNames(cmd.Context(), &v.Remote), cobra.ShellCompDirectiveNoFileComp
 		})
