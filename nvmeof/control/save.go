@@ -116,8 +116,9 @@ func (s *saving) unchanged(ctx context.Context) error {
 	return nil
 }
 
-// commit puts the new content in its place. Called with mu held.
+// commit puts the new content in its place, or drops it. Called with mu held.
 func (m *Manager) commit(s *saving) error {
+	defer s.discard()
 	err := s.unchanged(m.context)
 	if err == nil {
 		err = s.file.Commit()
