@@ -362,7 +362,7 @@ func TestAbortAskedAgain(t *testing.T) {
 		<-results
 		go func() { results <- s.ns.Flush() }()
 		s.want(1, 1)
-		q, admin := s.controller.lanes[0].Queue, s.controller.queues.Admin()
+		q, admin := s.controller.ioQueues[0].Queue, s.controller.queues.Admin()
 		late := association.Abort{Queue: q, CID: s.held[0].command.SQE.CID}
 		said := make(chan fabric.Retention, 1)
 		q.Shard.Call(func() { said <- q.Fabric.Retain(late.CID) })

@@ -20,7 +20,7 @@ func (n *Namespace) Execute(ctx context.Context, cmd capsule.Command, data []byt
 	if cmd.Flags.Fuse() != capsule.FuseNone {
 		return capsule.Completion{}, errors.New("half of a fused operation cannot be sent by itself")
 	}
-	q := n.controller.nextLane().Queue
+	q := n.controller.nextIOQueue().Queue
 	if err := n.controller.mayExecute(q, &cmd, data); err != nil {
 		return capsule.Completion{}, err
 	}

@@ -31,7 +31,7 @@ func (n *Namespace) CompareAndWrite(ctx context.Context, off int64, expected, ne
 	}
 	fields.Put(&compare)
 	fields.Put(&write)
-	t := association.NewTask(n.controller.nextLane().Queue, &n.io.Bar, []capsule.Command{compare, write}, expected, next)
+	t := association.NewTask(n.controller.nextIOQueue().Queue, &n.io.Bar, []capsule.Command{compare, write}, expected, next)
 	if err := t.Await(ctx); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (h *Host) newController(options Options) (*Controller, error) {
 		domain: &association.Domain{RDMA: domain, Windows: h.attrs.Windows && !options.SharedKeys},
 		pools:  make([]*association.Pool, len(h.shards)), gone: make(chan struct{}),
 	}
-	c.operations.New = func() any { return operation.NewBlocking(c.nextLane()) }
+	c.operations.New = func() any { return operation.NewBlocking(c.nextIOQueue()) }
 	return c, nil
 }
 
@@ -125,11 +125,11 @@ func (c *Controller) startIO(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		lane := operation.NewLane(q, c.limits.Limits)
-		if err := q.Shard.Call(lane.Attach); err != nil {
+		ioq := operation.NewIOQueue(q, c.limits.Limits)
+		if err := q.Shard.Call(ioq.Attach); err != nil {
 			return err
 		}
-		c.lanes = append(c.lanes, lane)
+		c.ioQueues = append(c.ioQueues, ioq)
 	}
 	return nil
 }

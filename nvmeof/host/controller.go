@@ -14,15 +14,15 @@ import (
 // A Controller is an association with a controller of a subsystem. Its methods
 // may be called from any goroutine.
 type Controller struct {
-	host    *Host
-	options Options
-	queues  *association.Association
-	domain  *association.Domain
-	pools   []*association.Pool // by shard, nil where nothing needs one
-	lanes   []*operation.Lane
-	turn    atomic.Uint32 // of the lanes
-	keep    keepAlive
-	events  events
+	host     *Host
+	options  Options
+	queues   *association.Association
+	domain   *association.Domain
+	pools    []*association.Pool // by shard, nil where nothing needs one
+	ioQueues []*operation.IOQueue
+	turn     atomic.Uint32 // of ioQueues
+	keep     keepAlive
+	events   events
 
 	operations sync.Pool // of *operation.Blocking, idle
 
@@ -60,7 +60,7 @@ func (c *Controller) Version() capsule.Version { return c.version }
 func (c *Controller) Identify() *capsule.IdentifyController { return &c.identify }
 
 // IOQueues is how many I/O queues there are, and QueueDepth their entries.
-func (c *Controller) IOQueues() int { return len(c.lanes) }
+func (c *Controller) IOQueues() int { return len(c.ioQueues) }
 
 // QueueDepth is the size of each I/O queue.
 func (c *Controller) QueueDepth() int { return c.limits.queueDepth(c.options.queueSize()) }
@@ -89,9 +89,9 @@ func (c *Controller) IdentifyData(ctx context.Context, id capsule.NSID, f capsul
 	return b, nil
 }
 
-// nextLane takes the I/O queues in turn.
-func (c *Controller) nextLane() *operation.Lane {
-	return c.lanes[int(c.turn.Add(1)-1)%len(c.lanes)]
+// nextIOQueue takes the I/O queues in turn.
+func (c *Controller) nextIOQueue() *operation.IOQueue {
+	return c.ioQueues[int(c.turn.Add(1)-1)%len(c.ioQueues)]
 }
 
 // execute sends a command that its caller may stop to wait for.

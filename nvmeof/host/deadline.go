@@ -50,7 +50,7 @@ func (q *Queue) checkDeadlines() {
 		s := &q.slots[i]
 		if s.Stoppable() && s.deadline > 0 {
 			if s.deadline <= now {
-				q.lane.Cancel(&s.Op, ErrDeadline)
+				q.ioQueue.Cancel(&s.Op, ErrDeadline)
 			} else {
 				left = true
 			}

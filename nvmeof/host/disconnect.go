@@ -70,8 +70,8 @@ func (c *Controller) tearDown(shutDown func(lost bool) error) error {
 
 func (c *Controller) free(open []*association.Queue) error {
 	var errs []error
-	for _, lane := range c.lanes {
-		errs = append(errs, lane.Detach())
+	for _, ioq := range c.ioQueues {
+		errs = append(errs, ioq.Detach())
 	}
 	for _, q := range open {
 		errs = append(errs, q.Free())

@@ -105,7 +105,7 @@ const (
 // Namespace opens a namespace. One that is there, but cannot be used by this host, is an
 // [*UnusableError].
 func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace, error) {
-	if len(c.lanes) == 0 {
+	if len(c.ioQueues) == 0 {
 		return nil, fmt.Errorf("controller %d has no I/O queues", c.cntlid)
 	}
 	n := &Namespace{controller: c}

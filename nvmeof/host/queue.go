@@ -67,7 +67,7 @@ func (n *Namespace) NewQueue(depth int, notify func()) (backend.Queue, error) {
 // loop while it does so.
 type Queue struct {
 	ns      *Namespace
-	lane    *operation.Lane
+	ioQueue *operation.IOQueue
 	shard   *shard.Shard
 	share   *sharing
 	slots   []slot
@@ -117,11 +117,11 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	if !n.addQueue() {
 		return nil, backend.ErrClosed
 	}
-	l := n.controller.nextLane()
-	q := &Queue{ns: n, lane: l, shard: l.Queue.Shard, share: n.controller.host.share(l), slots: make([]slot, depth), wake: notify}
+	ioq := n.controller.nextIOQueue()
+	q := &Queue{ns: n, ioQueue: ioq, shard: ioq.Queue.Shard, share: n.controller.host.share(ioq), slots: make([]slot, depth), wake: notify}
 	for i := range q.slots {
 		s := &q.slots[i]
-		s.Lane, s.Namespace, s.index = l, &n.io, uint32(i)
+		s.Op.Queue, s.Namespace, s.index = ioq, &n.io, uint32(i)
 		s.Done = func(*operation.Op) { q.finish(s) }
 		q.idle = append(q.idle, s.index)
 	}
@@ -133,7 +133,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 		q.start()
 	}
 	q.limit.timer.Func = q.checkDeadlines
-	q.waiter = l.Queue.Shard.NewWaiter(q.park)
+	q.waiter = ioq.Queue.Shard.NewWaiter(q.park)
 	q.share.queues.Add(1)
 	return q, nil
 }
@@ -230,7 +230,7 @@ func (q *Queue) start() {
 		if s.timeout > 0 {
 			q.setDeadline(s)
 		}
-		q.lane.Begin(&s.Op)
+		q.ioQueue.Begin(&s.Op)
 	}
 }
 

@@ -127,7 +127,7 @@ type work struct {
 // do carries out an operation and waits for it. When ctx ends before, its commands
 // are aborted, and do returns when they have their answers. Idle operations are kept
 // for each processor, so that a goroutine which waits for one after the other stays
-// with its lane.
+// with its I/O queue.
 func (n *Namespace) do(ctx context.Context, w work) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -17,9 +17,9 @@ type sharing struct {
 	vain    atomic.Int32 // polls without a result since the loop was driven by one
 }
 
-// share is the sharing of the lane's loop.
-func (h *Host) share(l *operation.Lane) *sharing {
-	return &h.shares[slices.Index(h.shards, l.Queue.Shard)]
+// share is the sharing of the loop of an I/O queue.
+func (h *Host) share(q *operation.IOQueue) *sharing {
+	return &h.shares[slices.Index(h.shards, q.Queue.Shard)]
 }
 
 // patient reports whether a queue without results leaves the loop alone: not for

@@ -13,11 +13,11 @@ type Blocking struct {
 	waiter *shard.Waiter
 }
 
-// NewBlocking returns an operation on a lane.
-func NewBlocking(l *Lane) *Blocking {
+// NewBlocking returns an operation on a I/O queue.
+func NewBlocking(q *IOQueue) *Blocking {
 	b := &Blocking{}
-	b.Lane = l
-	b.waiter = l.Queue.Shard.NewWaiter(func() { l.Begin(&b.Op) })
+	b.Queue = q
+	b.waiter = q.Queue.Shard.NewWaiter(func() { q.Begin(&b.Op) })
 	b.Done = func(*Op) { b.waiter.Done() }
 	return b
 }
@@ -39,8 +39,8 @@ func (b *Blocking) Await(ctx context.Context) (err error, reusable bool) {
 
 // watch cancels the operation when ctx ends.
 func (b *Blocking) watch(ctx context.Context) (unwatch func() bool) {
-	l := b.Lane
+	q := b.Queue
 	return context.AfterFunc(ctx, func() { // at most until unwatch
-		l.Queue.Shard.Do(func() { l.Cancel(&b.Op, ctx.Err()) })
+		q.Queue.Shard.Do(func() { q.Cancel(&b.Op, ctx.Err()) })
 	})
 }

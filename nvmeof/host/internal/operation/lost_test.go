@@ -13,12 +13,12 @@ func TestLossSaysMore(t *testing.T) {
 	lost := errors.New("lost for the test")
 	a := association.New()
 	a.Lose(lost)
-	l := &Lane{Queue: &association.Queue{Association: a}}
+	q := &IOQueue{Queue: &association.Queue{Association: a}}
 	o := &Op{flying: 2, length: 1, pos: 1, Done: func(*Op) {}}
 	o.fail(&Refusal{})
 	c := &chunk{op: o}
 	c.request.Err = lost
-	l.finish(c)
+	q.finish(c)
 	if o.Err != lost {
 		t.Errorf("the operation fails with %v", o.Err)
 	}

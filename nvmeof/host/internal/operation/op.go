@@ -22,10 +22,10 @@ const (
 )
 
 // An Op is an operation on a namespace, which takes one command or several. It
-// belongs to its lane's loop from Begin until Done is called, and otherwise to the
+// belongs to its I/O queue's loop from Begin until Done is called, and otherwise to the
 // caller, who may use it again.
 type Op struct {
-	Lane      *Lane
+	Queue     *IOQueue
 	Namespace *Namespace
 	Kind      Kind
 	FUA       bool
@@ -48,7 +48,7 @@ type Op struct {
 	pos    int64         // what has been sent of the range
 	flying int           // commands outstanding
 	live   bool          // from Begin until Done
-	link   list.Link[Op] // in its lane's waiting
+	link   list.Link[Op] // in its I/O queue's waiting
 }
 
 // SetRange widens a range to whole blocks and finds the memory. Of what has no data p is
@@ -84,7 +84,7 @@ func (o *Op) fail(err error) {
 	}
 }
 
-// end gives the operation back; the lane does not touch it any more.
+// end gives the operation back; the I/O queue does not touch it any more.
 func (o *Op) end() {
 	o.live = false
 	o.Done(o)
@@ -160,7 +160,7 @@ func (c *chunk) place(p *association.Pool, b shard.Buffer, n int) {
 }
 
 func (c *chunk) trimBlocks() uint32 {
-	return uint32(c.op.Lane.step(c.op) >> c.op.Namespace.Shift)
+	return uint32(c.op.Queue.step(c.op) >> c.op.Namespace.Shift)
 }
 
 // copyOut moves what a read brought to the caller's memory: all of it, or the

@@ -70,11 +70,11 @@ func (p *piece) end() int64 { return p.at + p.length }
 
 // addParts adds to a command that goes to the end of its piece the pieces of registered
 // memory that follow, as many as the controller takes, and returns how many bytes.
-func (l *Lane) addParts(c *chunk) int64 {
+func (q *IOQueue) addParts(c *chunk) int64 {
 	o, r := c.op, &c.request
 	at := o.pos + int64(r.Length)
-	left := l.step(o) - int64(r.Length)
-	for i := o.vector.next + 1; i < len(o.vector.pieces) && left > 0 && len(r.More) < l.limits.Parts-1; i++ {
+	left := q.step(o) - int64(r.Length)
+	for i := o.vector.next + 1; i < len(o.vector.pieces) && left > 0 && len(r.More) < q.limits.Parts-1; i++ {
 		p := &o.vector.pieces[i]
 		if p.memory == nil || p.at != at {
 			break

@@ -10,9 +10,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Lane is an I/O queue: it cuts operations into commands. It belongs to its
+// An IOQueue is an I/O queue that cuts operations into commands. It belongs to its
 // queue's loop.
-type Lane struct {
+type IOQueue struct {
 	Queue   *association.Queue
 	limits  Limits
 	slot    shard.Slot
@@ -26,9 +26,9 @@ type Lane struct {
 	serving bool
 }
 
-// NewLane makes a lane of a connected queue.
-func NewLane(q *association.Queue, limits Limits) *Lane {
-	n := &Lane{Queue: q, limits: limits}
+// NewIOQueue returns one over a queue that is connected.
+func NewIOQueue(q *association.Queue, limits Limits) *IOQueue {
+	n := &IOQueue{Queue: q, limits: limits}
 	n.waiter.Ready = func(b shard.Buffer) {
 		n.spare = b
 		n.slot.Retry()
@@ -42,69 +42,69 @@ func NewLane(q *association.Queue, limits Limits) *Lane {
 	return n
 }
 
-func (l *Lane) idle(c *chunk) { c.op, c.next, l.chunks = nil, l.chunks, c }
+func (q *IOQueue) idle(c *chunk) { c.op, c.next, q.chunks = nil, q.chunks, c }
 
 // Attach is called in the loop before the first operation.
-func (l *Lane) Attach() {
-	l.Queue.Shard.Attach(&l.slot, l)
-	l.Queue.OnEnd = l.die
-	l.dead = l.Queue.Fabric.State() >= fabric.StateFailing
+func (q *IOQueue) Attach() {
+	q.Queue.Shard.Attach(&q.slot, q)
+	q.Queue.OnEnd = q.die
+	q.dead = q.Queue.Fabric.State() >= fabric.StateFailing
 }
 
 // Detach is called from outside the loop at the very end.
-func (l *Lane) Detach() error { return l.Queue.Shard.Call(l.slot.Detach) }
+func (q *IOQueue) Detach() error { return q.Queue.Shard.Call(q.slot.Detach) }
 
 // Begin starts an operation, in the loop.
-func (l *Lane) Begin(o *Op) {
+func (q *IOQueue) Begin(o *Op) {
 	o.pos, o.flying, o.Err, o.live = 0, 0, nil, true
 	if o.Stop != nil {
 		o.fail(o.Stop)
 	}
-	l.waiting.Push(o, &o.link)
-	l.serve()
+	q.waiting.Push(o, &o.link)
+	q.serve()
 }
 
 // serve sends what it can of the operations that wait, in order.
-func (l *Lane) serve() {
-	if l.serving {
+func (q *IOQueue) serve() {
+	if q.serving {
 		return // Done of a request that failed at once
 	}
-	l.serving = true
-	for o := l.waiting.First(); o != nil; o = l.waiting.First() {
-		if l.dead {
-			o.fail(l.lostOf(o))
+	q.serving = true
+	for o := q.waiting.First(); o != nil; o = q.waiting.First() {
+		if q.dead {
+			o.fail(q.lostOf(o))
 		}
 		for !o.allSent() {
 			if err := o.Namespace.Bar.Err(); err != nil { // since it began
 				o.fail(err)
 				break
 			}
-			if !l.send(o) {
-				l.serving = false
+			if !q.send(o) {
+				q.serving = false
 				return
 			}
 		}
-		l.waiting.Pop()
+		q.waiting.Pop()
 		if o.flying == 0 {
 			o.end()
 		}
 	}
-	l.serving = false
+	q.serving = false
 }
 
 // lostOf is what an operation fails with when the queue has ended before all of it
 // was sent.
-func (l *Lane) lostOf(o *Op) error {
+func (q *IOQueue) lostOf(o *Op) error {
 	if o.pos == 0 {
-		return &Unsent{l.Queue.Lost()}
+		return &Unsent{q.Queue.Lost()}
 	}
-	return l.Queue.Lost()
+	return q.Queue.Lost()
 }
 
 // step is how many bytes the next command of an operation covers: whole blocks,
 // no more than the controller takes and the 16 bits of NLB can say.
-func (l *Lane) step(o *Op) int64 {
-	lim, left := &l.limits, o.length-o.pos
+func (q *IOQueue) step(o *Op) int64 {
+	lim, left := &q.limits, o.length-o.pos
 	switch o.Kind {
 	case Read:
 		return min(left, o.Namespace.blocks(lim.Read))
@@ -122,12 +122,12 @@ func (l *Lane) step(o *Op) int64 {
 
 // send sends one command of an operation. It reports false when that has to
 // wait for another to end, or for a buffer.
-func (l *Lane) send(o *Op) bool {
-	c := l.chunks
+func (q *IOQueue) send(o *Op) bool {
+	c := q.chunks
 	if c == nil {
 		return false
 	}
-	step := l.step(o)
+	step := q.step(o)
 	var p *piece
 	if o.vector != nil {
 		p, step = o.enter(step)
@@ -140,22 +140,22 @@ func (l *Lane) send(o *Op) bool {
 			size = shard.PageSize
 		}
 		var ok bool
-		if b, ok = l.buffer(size); !ok {
+		if b, ok = q.buffer(size); !ok {
 			return false
 		}
 	}
-	l.chunks = c.next
+	q.chunks = c.next
 	c.prepare(o, n)
 	c.piece = p
-	c.place(l.Queue.Pool, b, n)
+	c.place(q.Queue.Pool, b, n)
 	if p != nil && p.memory != nil {
-		o.pos += l.addParts(c)
+		o.pos += q.addParts(c)
 	}
 	o.pos += step
 	o.flying++
-	if err := l.Queue.Fabric.Submit(&c.request); err != nil {
+	if err := q.Queue.Fabric.Submit(&c.request); err != nil {
 		c.request.Err = err
-		l.finish(c)
+		q.finish(c)
 	}
 	return true
 }
@@ -171,52 +171,52 @@ func (o *Op) needsBuffer() bool {
 }
 
 // buffer takes one of at least n bytes, or queues for it.
-func (l *Lane) buffer(n int) (shard.Buffer, bool) {
-	if l.spare.Valid() {
-		b := l.spare
-		l.spare = shard.Buffer{}
+func (q *IOQueue) buffer(n int) (shard.Buffer, bool) {
+	if q.spare.Valid() {
+		b := q.spare
+		q.spare = shard.Buffer{}
 		if len(b.Bytes()) >= n {
 			return b, true
 		}
-		l.Queue.Pool.Release(b)
+		q.Queue.Pool.Release(b)
 	}
-	if l.waiter.Waiting() {
+	if q.waiter.Waiting() {
 		return shard.Buffer{}, false
 	}
-	return l.Queue.Pool.Alloc(&l.waiter, n)
+	return q.Queue.Pool.Alloc(&q.waiter, n)
 }
 
 // finish takes the end of a command.
-func (l *Lane) finish(c *chunk) {
+func (q *IOQueue) finish(c *chunk) {
 	o, r := c.op, &c.request
 	if r.Err != nil {
-		o.Err = cmp.Or(o.Stop, l.Queue.Explain(r.Err)) // says more than the status of another command
+		o.Err = cmp.Or(o.Stop, q.Queue.Explain(r.Err)) // says more than the status of another command
 	} else if !r.Completion.Status.OK() {
 		o.fail(cmp.Or[error](o.Stop, &Refusal{r.Command, r.Completion}))
 	} else if o.Kind == Read && c.buffer.Valid() {
 		c.copyOut()
 	}
 	if c.buffer.Valid() {
-		l.Queue.Pool.Release(c.buffer)
+		q.Queue.Pool.Release(c.buffer)
 		c.buffer = shard.Buffer{}
 	}
-	l.idle(c)
+	q.idle(c)
 	o.flying--
-	if o.flying == 0 && o.allSent() && l.waiting.First() != o {
+	if o.flying == 0 && o.allSent() && q.waiting.First() != o {
 		o.end()
 	}
-	l.serve()
+	q.serve()
 }
 
 // die is called when the queue has ended and all commands are back.
-func (l *Lane) die() {
-	l.dead = true
-	l.dropSpare()
-	l.serve()
+func (q *IOQueue) die() {
+	q.dead = true
+	q.dropSpare()
+	q.serve()
 }
 
 // Complete, Retry and Flush implement [shard.Consumer]; the queue has the work
 // requests.
-func (l *Lane) Complete(*rdmatransport.Completion, uint32) {}
-func (l *Lane) Retry()                                     { l.serve() }
-func (l *Lane) Flush()                                     {}
+func (q *IOQueue) Complete(*rdmatransport.Completion, uint32) {}
+func (q *IOQueue) Retry()                                     { q.serve() }
+func (q *IOQueue) Flush()                                     {}
