@@ -172,6 +172,6 @@ func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 		return no
 	}
 	q.controller = c
-	c.log.Debug("I/O queue connected", zap.Uint16("qid", uint16(q.id)), zap.Int("shard", int(q.worker.place.Index)))
+	c.log.Debug("I/O queue connected", zap.Uint16("qid", uint16(q.id)), zap.Int("shard", int(q.worker.lanes.Index)))
 	return refusal{}
 }

@@ -30,8 +30,8 @@ type Device struct {
 // A worker is one shard and what the target has on it.
 type worker struct {
 	device   *Device
-	place    *storage.Place
-	shard    *shard.Shard // the place's
+	lanes    *storage.Shard
+	shard    *shard.Shard // the same
 	arena    rdmatransport.MemoryRegion
 	arenaKey rdmatransport.LKey // of the shard's arena
 	scratch  *shard.Arena       // buffers for what commands read that the host does not receive
@@ -95,11 +95,11 @@ func (d *Device) addWorker() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("target: shard %d: %w", i, err), cq.Close())
 	}
-	p, err := t.volumes.AddPlace(&d.site, s)
+	p, err := t.volumes.AddShard(&d.site, s)
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	w := &worker{device: d, place: p, shard: s}
+	w := &worker{device: d, lanes: p, shard: s}
 	// Hosts have no access to it: only the target reads and writes it.
 	w.arena, err = d.site.Domain.Register(s.Arena().Bytes(), rdmatransport.AccessLocalWrite)
 	if err != nil {
@@ -131,7 +131,7 @@ func (w *worker) shareReceives() error {
 		err = w.do(w.shared.Open)
 	}
 	if err != nil {
-		return fmt.Errorf("target: shared receives of shard %d: %w", w.place.Index, err)
+		return fmt.Errorf("target: shared receives of shard %d: %w", w.lanes.Index, err)
 	}
 	return nil
 }

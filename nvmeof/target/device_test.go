@@ -246,7 +246,7 @@ func (f *fixture) changeAll() error {
 // TestDevicesAreBounded: one too many is refused, and leaves nothing.
 func TestDevicesAreBounded(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Shards, c.Arena = 4, 1<<20 })
-	for range storage.MaxPlaces/4 - 1 {
+	for range storage.MaxShards/4 - 1 {
 		_, err := f.target.AddDevice(newFakeDevice())
 		f.must(err)
 	}

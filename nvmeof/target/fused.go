@@ -63,10 +63,10 @@ func (q *queue) startPair(first, second *request) {
 		first.join(second)
 		first.awaitSight(ns)
 		return
-	case ns.Gate(q.worker.place.Index).Shut():
+	case ns.Gate(q.worker.lanes.Index).Shut():
 		first.join(second)
 		first.stage = stageGate
-		ns.Gate(q.worker.place.Index).Hold(&first.op)
+		ns.Gate(q.worker.lanes.Index).Hold(&first.op)
 		return
 	}
 	switch {

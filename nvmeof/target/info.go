@@ -79,7 +79,7 @@ func (c *Controller) info() (ControllerInfo, []counted) {
 	var queues []counted
 	for _, id := range slices.Sorted(maps.Keys(c.queues)) {
 		q := c.queues[id]
-		out.Queues = append(out.Queues, QueueInfo{ID: id, Entries: int(q.entries), Shard: int(q.worker.place.Index)})
+		out.Queues = append(out.Queues, QueueInfo{ID: id, Entries: int(q.entries), Shard: int(q.worker.lanes.Index)})
 		queues = append(queues, counted{queue: q})
 	}
 	for i := range queues {

@@ -66,7 +66,7 @@ func (r *request) enter(id capsule.NSID) *storage.Lane {
 
 // through is enter for a namespace that was found.
 func (r *request) through(ns *storage.Namespace) *storage.Lane {
-	switch ns.Enter(&r.op, r.queue.worker.place.Index, r.queue.controller.hostID, r.io.access) {
+	switch ns.Enter(&r.op, r.queue.worker.lanes.Index, r.queue.controller.hostID, r.io.access) {
 	case storage.Held:
 		r.stage = stageGate
 		return nil

@@ -52,7 +52,7 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 		p.save()
 		return statusLater
 	}
-	p.flush.start(ns.Volume.Lane(r.queue.worker.place.Index), p.flushed)
+	p.flush.start(ns.Volume.Lane(r.queue.worker.lanes.Index), p.flushed)
 	return statusLater
 }
 

@@ -57,7 +57,7 @@ func (f *flushAll) next() bool {
 		if ns == nil || !ns.Volume.Info.Volatile || f.which != nil && !f.which(ns) {
 			continue
 		}
-		if l := ns.Volume.Lane(f.c.admin.worker.place.Index); l.Attached { // else the device is being removed
+		if l := ns.Volume.Lane(f.c.admin.worker.lanes.Index); l.Attached { // else the device is being removed
 			f.flush.start(l, f.flushed)
 			return false
 		}

@@ -231,7 +231,7 @@ func (f *fixture) wantNothingHeld(io *hostQueue) {
 			f.t.Error("a buffer is missing")
 		}
 		for _, ns := range f.sub.Namespaces() {
-			if n := ns.ns.Volume.Lane(io.q.worker.place.Index).Users(); n != 0 {
+			if n := ns.ns.Volume.Lane(io.q.worker.lanes.Index).Users(); n != 0 {
 				f.t.Errorf("%d users of namespace %d are left", n, ns.ID())
 			}
 		}

@@ -117,7 +117,7 @@ func (n *Namespace) shutFrom(now bool) (out []entrance) {
 	defer all.mu.Unlock()
 	n.shut = now
 	for _, d := range all.sites {
-		for _, p := range d.places {
+		for _, p := range d.shards {
 			out = append(out, entrance{n.gates[p.Index].Load(), p.Shard})
 		}
 	}

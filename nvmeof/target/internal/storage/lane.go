@@ -55,7 +55,7 @@ type laneCounters struct {
 	failed      atomic.Bool
 }
 
-func (l *Lane) init(v *Volume, w *Place, q backend.Queue, watch backend.Watchable) {
+func (l *Lane) init(v *Volume, w *Shard, q backend.Queue, watch backend.Watchable) {
 	l.Volume, l.shard, l.queue = v, w.Shard, q
 	l.slot, l.lanes, l.watch, l.armed = shard.Slot{}, &w.lanes, watch, false
 	l.depth, l.flight, l.vacant = v.volumes.depth, nil, nil

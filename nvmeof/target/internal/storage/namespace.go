@@ -38,7 +38,7 @@ type Namespace struct {
 	Generation uint32
 	Successor  bool
 
-	gates      [MaxPlaces]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
+	gates      [MaxShards]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
 	before     health.Counts                   // see Resume; constant once shards see the namespace
 	readOnly   atomic.Bool
 	unreserved atomic.Bool   // hosts cannot reserve it
@@ -96,11 +96,11 @@ func (n *Namespace) Protect(p capsule.WriteProtection) (before capsule.WriteProt
 
 // open gives the namespace gates where its volume has lanes. Called with the mutex of the
 // set of volumes held.
-func (n *Namespace) open(v *Volume, places []*Place) {
+func (n *Namespace) open(v *Volume, shards []*Shard) {
 	if n.Volume == nil { // where a device is added shards read it already
 		n.Volume = v
 	}
-	for _, p := range places {
+	for _, p := range shards {
 		g := n.gates[p.Index].Load()
 		if g == nil {
 			g = &Gate{Namespace: n, Lane: v.lanes[p.Index].Load()}

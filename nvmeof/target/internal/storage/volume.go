@@ -25,7 +25,7 @@ type Volume struct {
 	Info    backend.Info                    // when it was opened; the size is in blocks
 	Shift   uint                            // log2 of the block size
 	size    atomic.Uint64                   // in blocks; see revalidate
-	lanes   [MaxPlaces]atomic.Pointer[Lane] // by shard; each is there before its shard has queues
+	lanes   [MaxShards]atomic.Pointer[Lane] // by shard; each is there before its shard has queues
 	users   map[*Namespace]struct{}         // under the mutex of Volumes
 	leaving bool                            // being closed; under the mutex of Volumes
 
@@ -93,7 +93,7 @@ func (v *Volume) openOn(d *Site) error {
 		}
 		v.regions[d] = region
 	}
-	for _, w := range d.places {
+	for _, w := range d.shards {
 		if err := v.openLane(d, w, viewer); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (v *Volume) openOn(d *Site) error {
 	return nil
 }
 
-func (v *Volume) openLane(d *Site, w *Place, viewer backend.Viewer) error {
+func (v *Volume) openLane(d *Site, w *Shard, viewer backend.Viewer) error {
 	known := len(v.notes())
 	q, watch, err := v.openQueue(w.Shard, v.volumes.depth)
 	if err != nil {
@@ -177,7 +177,7 @@ func (v *Volume) close() error {
 // retireOn ends the lanes in a device's shards for new operations. The channels are
 // closed when those have no users any more. Called with the mutex of Volumes held.
 func (v *Volume) retireOn(d *Site) (quiet []<-chan struct{}) {
-	for _, w := range d.places {
+	for _, w := range d.shards {
 		if l := v.lanes[w.Index].Load(); l != nil && l.open && l.retire() == nil {
 			quiet = append(quiet, l.idle)
 		}
@@ -189,7 +189,7 @@ func (v *Volume) retireOn(d *Site) (quiet []<-chan struct{}) {
 // lanes there. Called with the mutex of Volumes held.
 func (v *Volume) closeOn(d *Site) error {
 	var errs []error
-	for _, w := range d.places {
+	for _, w := range d.shards {
 		if l := v.lanes[w.Index].Load(); l != nil && l.open {
 			errs = append(errs, l.close())
 			l.open = false

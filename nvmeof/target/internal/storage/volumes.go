@@ -14,15 +14,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// MaxPlaces is how many shards all devices of a target may have together.
-const MaxPlaces = 256
+// MaxShards is how many shards all devices of a target may have together.
+const MaxShards = 256
 
 // An Index is the index of a shard among all shards of a target. When a device is removed
 // its indices can be used by one that is added later.
 type Index uint8
 
-// A Place is one shard that has lanes to volumes.
-type Place struct {
+// A Shard is one shard that has lanes to volumes.
+type Shard struct {
 	Index Index
 	Shard *shard.Shard
 	lanes lanes
@@ -32,7 +32,7 @@ type Place struct {
 type Site struct {
 	Domain rdmatransport.Domain
 	Pins   bool // see [rdmatransport.Attrs]
-	places []*Place
+	shards []*Shard
 }
 
 // Volumes are the volumes that are open and the shards that they have lanes on.
@@ -46,7 +46,7 @@ type Volumes struct {
 	byStore map[backend.Store]*Volume // of stores that can be compared
 	all     map[*Volume]struct{}
 	sites   []*Site
-	places  [MaxPlaces]*Place
+	shards  [MaxShards]*Shard
 }
 
 // Init initialises an empty set.
@@ -55,18 +55,18 @@ func (t *Volumes) Init(depth int, log *peerlog.Log) {
 	t.byStore, t.all = make(map[backend.Store]*Volume), make(map[*Volume]struct{})
 }
 
-// AddPlace adds a shard, which has not started yet, to a device, at the lowest free
+// AddShard adds a shard, which has not started yet, to a device, at the lowest free
 // index. AddSite or RemoveSite has to follow.
-func (t *Volumes) AddPlace(d *Site, s *shard.Shard) (*Place, error) {
+func (t *Volumes) AddShard(d *Site, s *shard.Shard) (*Shard, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.Index(t.places[:], nil)
+	i := slices.Index(t.shards[:], nil)
 	if i < 0 {
-		return nil, fmt.Errorf("target: its devices have %d shards, the most that a target can have: configure fewer for each", MaxPlaces)
+		return nil, fmt.Errorf("target: its devices have %d shards, the most that a target can have: configure fewer for each", MaxShards)
 	}
-	p := &Place{Index: Index(i), Shard: s}
-	t.places[i] = p
-	d.places = append(d.places, p)
+	p := &Shard{Index: Index(i), Shard: s}
+	t.shards[i] = p
+	d.shards = append(d.shards, p)
 	s.AddPoller(&p.lanes)
 	return p, nil
 }
@@ -81,7 +81,7 @@ func (t *Volumes) AddSite(d *Site) error {
 			return errors.Join(fmt.Errorf("%s: %w", v.Name, err), t.leave(d))
 		}
 		for n := range v.users {
-			n.open(v, d.places)
+			n.open(v, d.shards)
 		}
 	}
 	return nil
@@ -93,8 +93,8 @@ func (t *Volumes) RemoveSite(d *Site) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := t.leave(d)
-	for _, p := range d.places {
-		t.places[p.Index] = nil
+	for _, p := range d.shards {
+		t.shards[p.Index] = nil
 	}
 	return err
 }
@@ -151,11 +151,11 @@ func (t *Volumes) Acquire(store backend.Store, name string, reservations Reserva
 // with the set's mutex held.
 func (v *Volume) use(n *Namespace) {
 	v.users[n] = struct{}{}
-	var places []*Place
+	var shards []*Shard
 	for _, d := range v.volumes.sites {
-		places = append(places, d.places...)
+		shards = append(shards, d.shards...)
 	}
-	n.open(v, places)
+	n.open(v, shards)
 }
 
 // Release ends a namespace's use of its volume, and closes it if that was the last. It
@@ -217,7 +217,7 @@ func (t *Volumes) Unfinished(d *Site) (names []string) {
 	defer t.mu.Unlock()
 	for v := range t.all {
 		users := 0
-		for _, p := range d.places {
+		for _, p := range d.shards {
 			if l := v.lanes[p.Index].Load(); l != nil && l.open {
 				_ = p.Shard.Call(func() { users += l.users }) // none, if the shard has ended
 			}
