@@ -120,8 +120,8 @@ func TestAttachWaits(t *testing.T) {
 	dialNBD(t, socket, "2").wantErrno(t, 0, 0)
 	all.out.await(t, "namespace 2, 8388608 bytes")
 	dialNBD(t, all.socket, "2").wantErrno(t, 4096, 0)
-	if told := all.out.String(); strings.Count(told, "namespace 1,") != 1 {
-		t.Errorf("the other one is reported again:\n%s", told)
+	if reported := all.out.String(); strings.Count(reported, "namespace 1,") != 1 {
+		t.Errorf("the other one is reported again:\n%s", reported)
 	}
 	one.stop()
 	one.wantEnd(0)
@@ -201,8 +201,8 @@ func TestCounters(t *testing.T) {
 		ask()
 	}
 	a.finish(t)
-	if told := a.errOut.String(); strings.Count(told, gone) < 2 || !strings.HasSuffix(told, gone) {
-		t.Errorf("on SIGUSR1 and at its end it said\n%s, not %s", told, gone)
+	if reported := a.errOut.String(); strings.Count(reported, gone) < 2 || !strings.HasSuffix(reported, gone) {
+		t.Errorf("on SIGUSR1 and at its end it said\n%s, not %s", reported, gone)
 	}
 
 	c := startCommand(t, s.at("connect", "-n", testNQN)...)

@@ -43,9 +43,9 @@ func TestMissingFile(t *testing.T) {
 	}
 }
 
-// TestHostsAreTold: a target that is stopped ends its connections, so that hosts
+// TestHostsAreNotified: a target that is stopped ends its connections, so that hosts
 // need not find out by a timeout.
-func TestHostsAreTold(t *testing.T) {
+func TestHostsAreNotified(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	ended := make(chan outcome, 1)
 	go func() {

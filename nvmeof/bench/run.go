@@ -47,13 +47,13 @@ func RunAll(ctx context.Context, tasks []Task, progress func(share float64)) ([]
 		if t.Job.Seed == 0 {
 			t.Job.Seed = max(seed, 1)
 		}
-		tell := progress
+		report := progress
 		if i > 0 {
-			tell = nil
+			report = nil
 		}
 		// Each ends with its job, and RunAll with the last of them.
 		all.Go(func() {
-			if results[i], errs[i] = g.run(ctx, t, uint64(i), tell); errs[i] != nil {
+			if results[i], errs[i] = g.run(ctx, t, uint64(i), report); errs[i] != nil {
 				g.failed.Store(true)
 			}
 		})

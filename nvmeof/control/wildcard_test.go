@@ -82,10 +82,10 @@ subsystems:
 // TestWildcard: a listener on 0.0.0.0 is every address of the machine, as they come.
 func TestWildcard(t *testing.T) {
 	var has interfaces
-	var told []string
+	var reported []string
 	r := newRig(t, func(c *Config) {
 		c.Addresses = has.addresses
-		c.Listening = func(of int, at netip.AddrPort) { told = append(told, fmt.Sprint(of, " ", at)) }
+		c.Listening = func(of int, at netip.AddrPort) { reported = append(reported, fmt.Sprint(of, " ", at)) }
 	})
 	first, second, third := r.addr, r.second, r.addr.Next()
 	lastAddr.Add(1) // third
@@ -105,8 +105,8 @@ func TestWildcard(t *testing.T) {
 	if s := r.Status(); len(s.Addresses) != 2 || s.Addresses[0].Listener != 7 || s.Listeners != 2 {
 		t.Errorf("the status has %+v", s)
 	}
-	if want := []string{fmt.Sprint("7 ", first, ":4420"), fmt.Sprint("7 ", second, ":4420")}; !slices.Equal(told, want) {
-		t.Errorf("called with %q, want %q", told, want)
+	if want := []string{fmt.Sprint("7 ", first, ":4420"), fmt.Sprint("7 ", second, ":4420")}; !slices.Equal(reported, want) {
+		t.Errorf("called with %q, want %q", reported, want)
 	}
 	if r.listenerOf(65534) != 7 || r.listenerOf(3) != 3 {
 		t.Error("an address is not one of the wildcard's")

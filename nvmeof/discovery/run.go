@@ -122,8 +122,8 @@ func (r *runner) connect(id nodeID, at Endpoint) *link {
 	return l
 }
 
-// tell hands a result over, unless nobody waits for it any more.
-func (l *link) tell(result func(now time.Time)) {
+// report hands a result over, unless nobody waits for it any more.
+func (l *link) report(result func(now time.Time)) {
 	select {
 	case l.runner.results <- result:
 	case <-l.ctx.Done():
@@ -135,7 +135,7 @@ func (l *link) run() {
 	if err == nil {
 		return
 	}
-	l.tell(func(now time.Time) { l.runner.engine.failed(now, l.id, err) })
+	l.report(func(now time.Time) { l.runner.engine.failed(now, l.id, err) })
 }
 
 // serve connects, reads the log, and again whenever it is asked to, until the
@@ -143,7 +143,7 @@ func (l *link) run() {
 func (l *link) serve() error {
 	config := &l.runner.engine.config // constant
 	engine := l.runner.engine
-	notify := func() { l.tell(func(time.Time) { engine.changed(l.id) }) }
+	notify := func() { l.report(func(time.Time) { engine.changed(l.id) }) }
 	ctx, cancel := context.WithTimeout(l.ctx, config.Timeout)
 	defer cancel()
 	s, err := l.runner.dialer.Dial(ctx, l.at, config.Persistent, notify)
@@ -158,7 +158,7 @@ func (l *link) serve() error {
 		}
 		cancel()
 		got := reading{log, s.Name(), s.Notices()}
-		l.tell(func(now time.Time) { engine.logged(now, l.id, got) })
+		l.report(func(now time.Time) { engine.logged(now, l.id, got) })
 		if !config.Persistent {
 			return nil
 		}

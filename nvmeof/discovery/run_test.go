@@ -78,10 +78,10 @@ func (s *fakeSession) Close() error {
 // set changes a log, and tells who is connected there; "" ends the controller.
 func (f *fabric) set(n int, words string) {
 	f.mu.Lock()
-	var told []*fakeSession
+	var reported []*fakeSession
 	for s := range f.sessions {
 		if s.at == at(n) {
-			told = append(told, s)
+			reported = append(reported, s)
 		}
 	}
 	if words == "" {
@@ -90,7 +90,7 @@ func (f *fabric) set(n int, words string) {
 		f.logs[at(n)] = words
 	}
 	f.mu.Unlock()
-	for _, s := range told {
+	for _, s := range reported {
 		if words == "" {
 			close(s.done)
 		} else {

@@ -415,20 +415,20 @@ func TestEventStorm(t *testing.T) {
 		l.event = func() (capsule.AsyncEvent, bool) {
 			return capsule.AsyncEvent{Type: capsule.EventTypeNotice, Info: capsule.NoticeNamespaceChanged}, true
 		}
-		var told atomic.Int32
+		var reported atomic.Int32
 		o := l.options()
-		o.Event = func(capsule.AsyncEvent) { told.Add(1) }
+		o.Event = func(capsule.AsyncEvent) { reported.Add(1) }
 		c, err := l.host.Connect(context.Background(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)
-		if n := told.Load(); n < eventBurst {
+		if n := reported.Load(); n < eventBurst {
 			t.Errorf("%d events of a burst", n)
 		}
-		before := told.Load()
+		before := reported.Load()
 		time.Sleep(10 * time.Second)
-		if n := told.Load() - before; n < 150 || n > 201 {
+		if n := reported.Load() - before; n < 150 || n > 201 {
 			t.Errorf("%d events in ten seconds", n)
 		}
 		if err := c.Disconnect(context.Background()); err != nil {

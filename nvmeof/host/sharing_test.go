@@ -58,8 +58,8 @@ func TestQueuesOnOneLoop(t *testing.T) {
 	}
 }
 
-// TestPatience: how long a queue leaves the loop alone.
-func TestPatience(t *testing.T) {
+// TestSharingTime: how long a queue leaves the loop alone.
+func TestSharingTime(t *testing.T) {
 	var s sharing
 	s.queues.Store(3)
 	if s.patient() {

@@ -76,11 +76,11 @@ func soon(t *testing.T, what string, f func() bool) {
 func TestResized(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l, store := resizableLab(t, 2, testSize/2)
-		var told atomic.Int32
+		var reported atomic.Int32
 		cfg := l.config()
 		cfg.NamespaceEvent = func(n *Namespace) {
 			if n != nil {
-				told.Add(1)
+				reported.Add(1)
 			}
 		}
 		n := l.namespace(l.connect(cfg))
@@ -106,7 +106,7 @@ func TestResized(t *testing.T) {
 		check(testSize / 4)
 		l.sides[0].target.Revalidate()
 		time.Sleep(100 * time.Millisecond)
-		if got := told.Load(); got != 2 {
+		if got := reported.Load(); got != 2 {
 			t.Errorf("called %d times, want 2", got)
 		}
 		if changed, err := n.Refresh(); changed || err != nil {
@@ -182,11 +182,11 @@ func TestRemoved(t *testing.T) {
 func TestReplacedWhileLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
-		var told atomic.Int32
+		var reported atomic.Int32
 		cfg := l.config()
 		cfg.NamespaceEvent = func(n *Namespace) {
 			if n != nil {
-				told.Add(1)
+				reported.Add(1)
 			}
 		}
 		s := l.connect(cfg)
@@ -207,8 +207,8 @@ func TestReplacedWhileLost(t *testing.T) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		}
-		if !n.Removed() || told.Load() != 1 {
-			t.Errorf("removed: %v, called %d times", n.Removed(), told.Load())
+		if !n.Removed() || reported.Load() != 1 {
+			t.Errorf("removed: %v, called %d times", n.Removed(), reported.Load())
 		}
 		restart(testUUID)
 		if a, b := writeBoth(t, n, 0); a != nil || b != nil || n.Removed() || n.Err() != nil {

@@ -43,8 +43,8 @@ type conn struct {
 	gate       *gate
 	queue      backend.Queue
 	watch      backend.Watchable // the queue, where it is one
-	told       event             // by notify
-	toldIn     bool              // told has been set
+	reported   event             // by notify
+	reportedIn bool              // told has been set
 	memory     attach.Memory
 	pages      pages
 	slots      []request
@@ -65,7 +65,7 @@ type conn struct {
 }
 
 func newConn(l *loop, fd int) *conn {
-	c := &conn{loop: l, fd: fd, interest: unix.EPOLLIN, readable: true, told: event{-1}}
+	c := &conn{loop: l, fd: fd, interest: unix.EPOLLIN, readable: true, reported: event{-1}}
 	if err := l.watch(fd, c.interest); err != nil {
 		l.say("%v", err)
 		_ = unix.Close(fd) // it was never used
@@ -115,10 +115,10 @@ func (c *conn) open(e *export) (err error) {
 		}
 	}()
 	c.export = e
-	if c.told, err = newEvent(); err != nil {
+	if c.reported, err = newEvent(); err != nil {
 		return err
 	}
-	queue, err := e.disk.Store.NewQueue(depth, c.told.set)
+	queue, err := e.disk.Store.NewQueue(depth, c.reported.set)
 	if err != nil {
 		return fmt.Errorf("disk cannot be used now: %w", err)
 	}
@@ -153,7 +153,7 @@ func (c *conn) open(e *export) (err error) {
 
 // addEvents makes the ends of operations end the loop's sleep.
 func (c *conn) addEvents() error {
-	if err := c.listenTo(c.told.fd); err != nil {
+	if err := c.listenTo(c.reported.fd); err != nil {
 		return err
 	}
 	w, ok := c.queue.(backend.Watchable)
@@ -247,8 +247,8 @@ func (c *conn) ready(fd int) {
 	case c.fd:
 		c.readable, c.blocked = true, false
 		c.skipped = skipReads
-	case c.told.fd:
-		c.toldIn = true
+	case c.reported.fd:
+		c.reportedIn = true
 	default:
 		if c.submitted == 0 && c.watch != nil {
 			c.watch.Arm() // it was late: clears it
@@ -258,9 +258,9 @@ func (c *conn) ready(fd int) {
 
 // arm prepares for a sleep of the loop, and reports false if there must be none.
 func (c *conn) arm() bool {
-	if c.toldIn {
-		c.toldIn = false
-		c.told.clear()
+	if c.reportedIn {
+		c.reportedIn = false
+		c.reported.clear()
 		return false // something is to be polled for
 	}
 	if c.unpolled { // what is finished already ends no sleep
@@ -346,7 +346,7 @@ func (c *conn) closeExport() error {
 	if c.memory != nil {
 		errs = append(errs, c.memory.Close())
 	}
-	errs = append(errs, c.told.close())
-	c.queue, c.watch, c.memory, c.told = nil, nil, nil, event{-1}
+	errs = append(errs, c.reported.close())
+	c.queue, c.watch, c.memory, c.reported = nil, nil, nil, event{-1}
 	return errors.Join(errs...)
 }

@@ -211,13 +211,13 @@ func (l *loop) say(format string, args ...any) {
 	}
 }
 
-// tellPause is the shortest time between two lines about requests that failed.
-const tellPause = time.Second
+// reportPause is the shortest time between two lines about requests that failed.
+const reportPause = time.Second
 
 // failed counts a request that the store failed, and says why where that is new.
 func (l *loop) failed(e *export, err error) {
 	l.server.counters.failed.Add(1)
-	if l.server.cfg.Log == nil || time.Since(l.lastFailure) < tellPause {
+	if l.server.cfg.Log == nil || time.Since(l.lastFailure) < reportPause {
 		return
 	}
 	l.lastFailure = time.Now()

@@ -86,8 +86,8 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	quiet := n.ns.Shut()
 	late := time.NewTimer(limit)
 	defer late.Stop()
-	patience := max(min(s.target.fetchPatience, limit/2), time.Millisecond)
-	if !s.target.urge(quiet, late.C, patience, func(q *queue) bool { return q.holdsUp(n.ns) }) {
+	timeout := max(min(s.target.fetchTimeout, limit/2), time.Millisecond)
+	if !s.target.urge(quiet, late.C, timeout, func(q *queue) bool { return q.holdsUp(n.ns) }) {
 		n.ns.Unshut()
 		return fmt.Errorf("namespace %d of %s: commands have not finished within %v; the namespace is not paused", n.ns.ID, s.nqn, limit)
 	}

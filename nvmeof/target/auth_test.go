@@ -445,9 +445,9 @@ func FuzzAuthSend(f *testing.F) {
 	})
 }
 
-// TestDiscoveryTellsOfKeys: a host learns before it connects that it must
+// TestDiscoveryReportsKeys: a host learns before it connects that it must
 // authenticate, and needs no key for that.
-func TestDiscoveryTellsOfKeys(t *testing.T) {
+func TestDiscoveryReportsKeys(t *testing.T) {
 	k := newKeyed(t)
 	if _, err := k.target.Listen(netip.MustParseAddrPort("192.0.2.1:4420")); err != nil {
 		t.Fatal(err)

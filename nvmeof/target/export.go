@@ -123,7 +123,7 @@ func (s *Subsystem) end(id capsule.NSID, back bool) error {
 	if ns == nil {
 		return err
 	}
-	s.target.urge(ns.ns.Drain(), nil, s.target.fetchPatience, func(q *queue) bool { return q.holdsUp(ns.ns) })
+	s.target.urge(ns.ns.Drain(), nil, s.target.fetchTimeout, func(q *queue) bool { return q.holdsUp(ns.ns) })
 	s.depart(ns.ns)
 	return s.target.volumes.Release(ns.ns)
 }

@@ -382,11 +382,11 @@ func TestNoInvalidationUnasked(t *testing.T) {
 	})
 }
 
-// TestInvalidationAsTold is row 60: the response kills the key that the command names
+// TestInvalidationAsConfigured is row 60: the response kills the key that the command names
 // and no other, whether or not the command's data has to do with it, and none at all
 // where the target is configured to send plainly. An invalid key ends the queue of the
 // host that requested it, whose provider refuses the response.
-func TestInvalidationAsTold(t *testing.T) {
+func TestInvalidationAsConfigured(t *testing.T) {
 	read := func(a, _ rdmatransport.Window) capsule.Command {
 		c := rwCommand(capsule.IORead, 0, 1)
 		c.SGL = capsule.KeyedSGL(a.IOVA(), 4096, uint32(a.RKey()), true)

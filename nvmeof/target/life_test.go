@@ -279,7 +279,7 @@ func TestNamespaceIdentityIsStable(t *testing.T) {
 	}
 }
 
-func TestDisconnectErrorsAreTold(t *testing.T) {
+func TestDisconnectErrorsAreReported(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.connectAdmin(0)
 	h.fail(rdmatransport.ErrDisconnected)

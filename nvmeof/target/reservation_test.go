@@ -250,7 +250,7 @@ func TestBadReservationCommands(t *testing.T) {
 // keeps its connection up, does not keep others from fencing it.
 func TestPreemptAndAbortOfStalled(t *testing.T) {
 	f := newFixture(t)
-	f.target.fetchPatience = 50 * time.Millisecond
+	f.target.fetchTimeout = 50 * time.Millisecond
 	a, b := f.tenant("a", f.sub, 0), f.tenant("b", f.sub, 1)
 	for _, h := range []*tenant{a, b} {
 		h.register(capsule.StatusSuccess, 1)

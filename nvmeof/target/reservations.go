@@ -64,7 +64,7 @@ func (t *Target) abortReserved(v *storage.Volume, hosts []capsule.HostID, done f
 func (t *Target) awaitAborted(v *storage.Volume, hosts []capsule.HostID) {
 	ended := make(chan struct{})
 	t.abortReserved(v, hosts, func() { close(ended) })
-	t.urge(ended, nil, t.fetchPatience, func(q *queue) bool { return q.holdsUpStop(v) })
+	t.urge(ended, nil, t.fetchTimeout, func(q *queue) bool { return q.holdsUpStop(v) })
 }
 
 // reserve executes a command that changes the reservation of a namespace's volume. It is

@@ -6,15 +6,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// fetchPatience is how long a host may take to send the data of a command that others
+// fetchTimeout is how long a host may take to send the data of a command that others
 // wait for. A host that keeps its connection and does not answer RDMA READs could delay
 // them for as long as it likes.
-const fetchPatience = 3 * time.Second
+const fetchTimeout = 3 * time.Second
 
-// urge waits for ended, and reports false if late comes first. After patience it ends the
+// urge waits for ended, and reports false if late comes first. After timeout it ends the
 // queues that cause the delay, which holdsUp reports in their shards.
-func (t *Target) urge(ended <-chan struct{}, late <-chan time.Time, patience time.Duration, holdsUp func(*queue) bool) bool {
-	again := time.NewTicker(patience)
+func (t *Target) urge(ended <-chan struct{}, late <-chan time.Time, timeout time.Duration, holdsUp func(*queue) bool) bool {
+	again := time.NewTicker(timeout)
 	defer again.Stop()
 	for {
 		select {

@@ -18,7 +18,7 @@ func TestStalledHost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			f.target.fetchPatience = 50 * time.Millisecond
+			f.target.fetchTimeout = 50 * time.Millisecond
 			a, b := f.tenant("a", f.sub, 0), f.tenant("b", f.sub, 1)
 			f.export(newFakeStore(1 << 20))
 			stall := func(h *tenant, id capsule.NSID) {

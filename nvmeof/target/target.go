@@ -47,10 +47,10 @@ type Target struct {
 	authCounts    authCounts
 	sequence      atomic.Uint32 // of challenges
 
-	volumes       storage.Volumes
-	owners        access.Owners // of host identifiers
-	unsettled     unsettled
-	fetchPatience time.Duration // constant
+	volumes      storage.Volumes
+	owners       access.Owners // of host identifiers
+	unsettled    unsettled
+	fetchTimeout time.Duration // constant
 
 	mu         sync.Mutex
 	closed     bool
@@ -72,7 +72,7 @@ func New(cfg Config) (*Target, error) {
 		return nil, err
 	}
 	t := &Target{
-		cfg: cfg, log: peerlog.New(cfg.Log), fetchPatience: fetchPatience,
+		cfg: cfg, log: peerlog.New(cfg.Log), fetchTimeout: fetchTimeout,
 		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
 		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),

@@ -207,8 +207,8 @@ func (q *queuePair) flush() {
 		})
 		q.recv.pop()
 	}
-	if q.shared != nil && !q.endTold {
-		q.endTold = true
+	if q.shared != nil && !q.endReported {
+		q.endReported = true
 		q.cq.complete(rdmatransport.Completion{
 			ID: q.cfg.EndID, QPN: q.qpn, Op: rdmatransport.OpSend, Status: rdmatransport.StatusFlushed,
 		})

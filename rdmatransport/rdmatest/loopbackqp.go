@@ -28,13 +28,13 @@ type queuePair struct {
 	peer   *queuePair
 	busy   bool
 
-	send    queue[rdmatransport.SendWR]
-	recv    queue[rdmatransport.RecvWR]
-	shared  *sharedReceiveQueue // or nil; recv has what was taken from it
-	endTold bool                // with shared
-	taken   int                 // entries of the send queue, until a signaled one completes
-	inline  []byte              // buffers of inline data, by entry of send
-	windows []*window
+	send        queue[rdmatransport.SendWR]
+	recv        queue[rdmatransport.RecvWR]
+	shared      *sharedReceiveQueue // or nil; recv has what was taken from it
+	endReported bool                // with shared
+	taken       int                 // entries of the send queue, until a signaled one completes
+	inline      []byte              // buffers of inline data, by entry of send
+	windows     []*window
 
 	local, remoteAddr   netip.AddrPort
 	readsOut, readsIn   int

@@ -277,12 +277,12 @@ func TestLossyNetwork(t *testing.T) {
 	}
 }
 
-// TestRequestTellsTimeout: the peer learns from the connection request how long to wait
+// TestRequestHasTimeout: the peer learns from the connection request how long to wait
 // for acknowledgements.
-func TestRequestTellsTimeout(t *testing.T) {
+func TestRequestHasTimeout(t *testing.T) {
 	for timeout, want := range map[time.Duration]wire.Timeout{0: 17, 20 * time.Millisecond: 13} {
 		synctest.Test(t, func(t *testing.T) {
-			var told []wire.Timeout
+			var reported []wire.Timeout
 			n := udp.NewNetwork(1)
 			n.Faults = func(netip.Addr, netip.Addr) udp.Faults {
 				return udp.Faults{Drop: func(payload []byte) bool {
@@ -293,7 +293,7 @@ func TestRequestTellsTimeout(t *testing.T) {
 					if m, h, fault := wire.ParseMAD(payload[mad : mad+wire.MADSize]); fault == wire.OK && h.Attribute == wire.AttrREQ {
 						var r wire.REQ
 						r.Parse(m)
-						told = append(told, r.AckTimeout)
+						reported = append(reported, r.AckTimeout)
 					}
 					return false
 				}}
@@ -305,8 +305,8 @@ func TestRequestTellsTimeout(t *testing.T) {
 			}
 			connect(t, ends[0], ends[1])
 			finish(t, ends[0], ends[1])
-			if len(told) != 1 || told[0] != want {
-				t.Errorf("with %v the request tells %d, want %d once", timeout, told, want)
+			if len(reported) != 1 || reported[0] != want {
+				t.Errorf("with %v the request tells %d, want %d once", timeout, reported, want)
 			}
 		})
 	}

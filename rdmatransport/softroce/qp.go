@@ -164,8 +164,8 @@ func (q *queuePair) ending() bool {
 	return !q.ended && q.conn != nil && q.rc.State() == rc.StateError
 }
 
-// tellEnd has the connection manager end the exchange.
-func (q *queuePair) tellEnd() {
+// reportEnd has the connection manager end the exchange.
+func (q *queuePair) reportEnd() {
 	q.ended = true
 	q.conn.end()
 }

@@ -163,7 +163,7 @@ func (s *shard) flushQP(q *queuePair) {
 	s.timers.update(q)
 	if q.ending() {
 		s.tx.flush() // the owner of a completion may free memory
-		q.tellEnd()
+		q.reportEnd()
 	}
 }
 

@@ -301,7 +301,7 @@ func (c *completionQueue) arm() bool {
 	if c.closed {
 		return true
 	}
-	if c.waiter.told.Load() || c.arrived.noticed() || c.sent.noticed() {
+	if c.waiter.reported.Load() || c.arrived.noticed() || c.sent.noticed() {
 		c.hear()
 	}
 	again := c.arrived.arm(c)
@@ -330,7 +330,7 @@ func (c *completionQueue) hear() {
 			c.arrived.armed.Store(false)
 		}
 	}
-	c.waiter.told.Store(false)
+	c.waiter.reported.Store(false)
 	for _, h := range [...]*hardwareQueue{&c.arrived, &c.sent} {
 		if h.fired {
 			h.armed.Store(false)

@@ -33,7 +33,7 @@ type queuePair struct {
 	send, recv                           ring
 	shared                               *sharedReceiveQueue // or nil
 	endID                                uint64              // of the completion that reports the end, with shared
-	endTold                              bool
+	endReported                          bool
 	windows                              map[rdmatransport.RKey]*window // by the upper 24 bits of the key
 
 	conn          *connection // nil until the connection exchange began
@@ -200,8 +200,8 @@ func (q *queuePair) flushWaiting() {
 			}
 		}
 	}
-	if q.shared != nil && !q.endTold && q.send.deviceLength() == 0 {
-		q.endTold = true
+	if q.shared != nil && !q.endReported && q.send.deviceLength() == 0 {
+		q.endReported = true
 		q.cq.backlog = append(q.cq.backlog, queued{q.serial, rdmatransport.Completion{
 			ID: q.endID, QPN: q.qpn, Op: rdmatransport.OpSend, Status: rdmatransport.StatusFlushed,
 		}})

@@ -18,7 +18,7 @@ type waiter struct {
 	base.Waiter
 	control  atomic.Bool // the RDMA CM or the device has something to say
 	looked   atomic.Bool // all descriptors were looked at since the owner last asked
-	told     atomic.Bool // the completion channel was readable
+	reported atomic.Bool // the completion channel was readable
 	controls [2]int      // descriptors that set control; 0: none
 	channel  int         // the completion channel
 }
@@ -40,7 +40,7 @@ func (w *waiter) wait(d time.Duration) {
 		w.note(&e)
 	}
 	if blind {
-		w.told.Store(true) // most likely
+		w.reported.Store(true) // most likely
 	}
 	w.looked.Store(len(events) < base.Most)
 }
@@ -48,7 +48,7 @@ func (w *waiter) wait(d time.Duration) {
 func (w *waiter) note(e *unix.EpollEvent) {
 	switch int(e.Fd) {
 	case w.channel:
-		w.told.Store(true)
+		w.reported.Store(true)
 	case w.controls[0], w.controls[1]:
 		w.control.Store(true)
 	}

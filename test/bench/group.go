@@ -85,11 +85,11 @@ func atLeast(goal, aim float64) report.Goal {
 
 // measure runs the rounds. A probe that fails is not run again, and what needs it
 // is left out.
-func (g *group) measure(ctx context.Context, rounds int, tell func(string)) (cells []report.Cell, err error) {
+func (g *group) measure(ctx context.Context, rounds int, report func(string)) (cells []report.Cell, err error) {
 	var all []round
 	for n := range rounds {
 		r := round{}
-		tell(fmt.Sprintf("round %d of %d", n+1, rounds))
+		report(fmt.Sprintf("round %d of %d", n+1, rounds))
 		for i := range g.probes {
 			p := &g.probes[i]
 			if ctx.Err() != nil {
@@ -100,7 +100,7 @@ func (g *group) measure(ctx context.Context, rounds int, tell func(string)) (cel
 			}
 			if r[p.name], err = g.tally.undisturbed(p.run); err != nil {
 				p.missing = "FAILED: " + firstLine(err)
-				tell(fmt.Sprintf("%s: %v", p.name, err))
+				report(fmt.Sprintf("%s: %v", p.name, err))
 			}
 		}
 		all = append(all, r)

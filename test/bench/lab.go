@@ -120,12 +120,12 @@ func (l *lab) measureAll(ctx context.Context) (cells []report.Cell, err error) {
 
 func (l *lab) measureGroup(ctx context.Context, k groupKind) ([]report.Cell, error) {
 	var g group
-	tell := func(what string) { fmt.Fprintf(l.progress, "%s: %s\n", k.name, what) }
-	tell("setting up")
+	report := func(what string) { fmt.Fprintf(l.progress, "%s: %s\n", k.name, what) }
+	report("setting up")
 	if err := k.setUp(l, &g); err != nil {
 		return nil, err
 	}
-	cells, err := g.measure(ctx, l.rounds, tell)
+	cells, err := g.measure(ctx, l.rounds, report)
 	l.tally.taken += g.tally.taken
 	l.tally.disturbed += g.tally.disturbed
 	return cells, err

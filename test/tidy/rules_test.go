@@ -50,6 +50,10 @@ func TestRules(t *testing.T) {
 		{"module with a similar name", "cmd/nvmeof/a.go", "package main\nimport \"go.uber.org/zapper\"\n", wrongImports, "zapper"},
 		{"new top folder", "pkg/a.go", "package pkg\n", wrongImports, "no row"},
 
+		{"replaced word", "capsule/a.go", "package capsule\nvar readPatience int\n", replacedNames, "timeout"},
+		{"replaced type", "capsule/a.go", "package capsule\ntype Place int\n", replacedNames, "type Place"},
+		{"part of a word", "capsule/a.go", "package capsule\nvar foretell, replace int\n", replacedNames, ""},
+
 		{"clock", "capsule/a.go", "package capsule\nimport \"time\"\nvar x = time.Now\n", impurities, "time.Now"},
 		{"clock renamed", "capsule/a.go", "package capsule\nimport t \"time\"\nvar x = t.Sleep\n", impurities, "time.Sleep"},
 		{"duration", "capsule/a.go", "package capsule\nimport \"time\"\nvar x = time.Second\n", impurities, ""},

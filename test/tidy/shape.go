@@ -6,6 +6,7 @@ import (
 	"go/format"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Limits in lines.
@@ -94,6 +95,52 @@ func badNames(s *source) (findings []string) {
 		}
 	}
 	return findings
+}
+
+// replacedWords are words of identifiers for which docs/glossary.md has a noun, or Go a
+// usual verb, and what to write instead.
+var replacedWords = map[string]string{
+	"datum":    "packet",
+	"patience": "timeout",
+	"knock":    "connect",
+	"tell":     "report, notify or print",
+	"tells":    "report, notify or print",
+	"told":     "reported, notified or printed",
+}
+
+// replacedTypes are names that no type has, since they would have several meanings.
+var replacedTypes = map[string]string{"place": "the noun for what is there: a shard, a file, an address"}
+
+// replacedNames finds identifiers that the glossary has replaced.
+func replacedNames(s *source) (findings []string) {
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			for _, word := range words(n.Name) {
+				if better, found := replacedWords[word]; found {
+					findings = append(findings, s.finding(n.Pos(), "%s: the glossary has %s", n.Name, better))
+				}
+			}
+		case *ast.TypeSpec:
+			if better, found := replacedTypes[strings.ToLower(n.Name.Name)]; found {
+				findings = append(findings, s.finding(n.Pos(), "type %s: the glossary has %s", n.Name.Name, better))
+			}
+		}
+		return true
+	})
+	return findings
+}
+
+// words are the words of an identifier, in lower case: a word begins at a capital letter.
+func words(name string) []string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return strings.Fields(b.String())
 }
 
 // undocumented finds packages without a package comment in any file that is no

@@ -51,6 +51,7 @@ func TestFiles(t *testing.T) {
 		{"pure", impurities},
 		{"size", oversized},
 		{"names", badNames},
+		{"glossary", replacedNames},
 	}
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {

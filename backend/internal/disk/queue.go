@@ -243,8 +243,8 @@ func (q *watchableQueue) Arm() bool {
 	q.arm()
 	q.ring.armWatched(q.calls > 0)
 	q.turn()
-	told := q.calls == 0 || q.ring.armed // of calls that began in this turn
-	return q.results.Len() == 0 && !q.again && told
+	reported := q.calls == 0 || q.ring.armed // of calls that began in this turn
+	return q.results.Len() == 0 && !q.again && reported
 }
 
 // ThreadBound implements [backend.ThreadBound].

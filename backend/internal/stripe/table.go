@@ -31,14 +31,14 @@ const (
 const (
 	reader       uint32 = 1
 	readersMask  uint32 = 1<<16 - 1
-	patienceOne  uint32 = 1 << 16
-	patienceMask uint32 = exclusiveBit - patienceOne
+	refusalOne   uint32 = 1 << 16
+	refusalMask  uint32 = exclusiveBit - refusalOne
 	exclusiveBit uint32 = 1 << 31
 
-	// patience is how often readers are turned away from a free stripe before
+	// maxRefusals is how often readers are turned away from a free stripe before
 	// the writer that waits for it is given up: many turns of a polling loop,
 	// some milliseconds.
-	patience = 8192 * patienceOne
+	maxRefusals = 8192 * refusalOne
 )
 
 // Outcome is what became of an attempt.
@@ -195,7 +195,7 @@ func (t *Table) drop(lo, hi uint64, exclusive bool) {
 func takeExclusive(word *atomic.Uint32) Outcome {
 	for {
 		w := word.Load()
-		if w&^patienceMask != 0 {
+		if w&^refusalMask != 0 {
 			return Held
 		}
 		if word.CompareAndSwap(w, exclusiveBit) {
@@ -211,13 +211,13 @@ func takeShared(word *atomic.Uint32) Outcome {
 		switch {
 		case w&exclusiveBit != 0 || readers == readersMask:
 			return Held
-		case w&patienceMask == 0:
+		case w&refusalMask == 0:
 			if word.CompareAndSwap(w, w+reader) {
 				return Taken
 			}
 		case readers > 0:
 			return Held
-		case word.CompareAndSwap(w, w-patienceOne):
+		case word.CompareAndSwap(w, w-refusalOne):
 			return Yielded
 		}
 	}
@@ -239,7 +239,7 @@ func (t *Table) mark(lo, hi uint64) {
 			continue
 		}
 		// Losing the race leaves the mark to the next attempt.
-		t.words[i].CompareAndSwap(w, w&readersMask|patience)
+		t.words[i].CompareAndSwap(w, w&readersMask|maxRefusals)
 	}
 }
 

@@ -135,7 +135,7 @@ func TestMarkWearsOff(t *testing.T) {
 	want(t, table.Try(0, 512, false), Taken, "reader")
 	want(t, table.Try(0, 512, true), Held, "writer, which then gives up")
 	table.Release(0, 512, false)
-	for range patience / patienceOne {
+	for range maxRefusals / refusalOne {
 		want(t, table.Try(0, 512, false), Yielded, "reader")
 	}
 	want(t, table.Try(0, 512, false), Taken, "reader after the mark wore off")

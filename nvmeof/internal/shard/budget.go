@@ -10,7 +10,7 @@ type Budget struct {
 	used     int
 	promised int              // bytes of those told that there is room for them
 	claims   list.List[Claim] // in order of arrival; those told come first, up to told
-	told     *Claim
+	reported *Claim
 }
 
 // A Claim is one consumer's place in the queue for a budget.
@@ -95,8 +95,8 @@ func (b *Budget) Cancel(c *Claim) {
 // in one turn.
 func (b *Budget) prompt() {
 	next := b.claims.First()
-	if b.told != nil {
-		next = b.told.link.Next()
+	if b.reported != nil {
+		next = b.reported.link.Next()
 	}
 	for ; next != nil; next = next.link.Next() {
 		if taken := b.used + b.promised; taken > 0 && next.bytes > b.limit-taken {
@@ -104,7 +104,7 @@ func (b *Budget) prompt() {
 		}
 		next.called = true
 		b.promised += next.bytes
-		b.told = next
+		b.reported = next
 		next.slot.Retry()
 	}
 }
@@ -113,8 +113,8 @@ func (b *Budget) drop(c *Claim) {
 	if c.called {
 		b.promised -= c.bytes
 	}
-	if b.told == c {
-		b.told = c.link.Prev()
+	if b.reported == c {
+		b.reported = c.link.Prev()
 	}
 	b.claims.Remove(&c.link)
 	c.called = false

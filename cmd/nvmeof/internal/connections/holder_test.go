@@ -226,8 +226,8 @@ func TestLostAndBack(t *testing.T) {
 			c.sub.changed()
 			synctest.Wait()
 		}
-		if told := r.log[quiet:]; !slices.Equal(told, []string{"nvme0: live", "nvme0: live"}) {
-			t.Errorf("reported %q of a controller that came back twice", told)
+		if reported := r.log[quiet:]; !slices.Equal(reported, []string{"nvme0: live", "nvme0: live"}) {
+			t.Errorf("reported %q of a controller that came back twice", reported)
 		}
 		if err := r.holder.Close(); err != nil {
 			t.Error(err)

@@ -147,7 +147,7 @@ func (f *finder) survey(cmd *cobra.Command, entries []hostconfig.Entry, show fun
 		case e.Kind == discovery.Logged, e.Kind == discovery.Skipped && !f.persistent:
 		case e.Kind == discovery.Added || e.Kind == discovery.Removed:
 			if f.persistent {
-				err = errors.Join(err, tellChange(cmd.OutOrStdout(), f.format, &e))
+				err = errors.Join(err, printChange(cmd.OutOrStdout(), f.format, &e))
 			}
 		default:
 			fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", e)
@@ -160,8 +160,8 @@ func (f *finder) survey(cmd *cobra.Command, entries []hostconfig.Entry, show fun
 	return errors.Join(err, failed)
 }
 
-// tellChange prints an event, in JSON one object a line.
-func tellChange(w io.Writer, format string, e *discovery.Event) error {
+// printChange prints an event, in JSON one object a line.
+func printChange(w io.Writer, format string, e *discovery.Event) error {
 	if format != "json" {
 		_, err := fmt.Fprintln(w, e)
 		return err

@@ -98,18 +98,18 @@ func (r *Report) judgeMemory() {
 
 // judgePort says what keeps softroce from the port.
 func (r *Report) judgePort() {
-	told := false
+	reported := false
 	for _, h := range r.RoCEPort {
 		switch h.Kind {
 		case holderKernel: // a socket of each address family
-			if !told {
+			if !reported {
 				mend := "another network namespace, or without rxe: rdma link delete NAME; modprobe -r rdma_rxe"
 				if r.Build.Verbs {
 					mend = "use --transport verbs at the address of the rxe device; or " + mend
 				}
 				r.add(r.unlessVerbs(Problem), "softroce cannot serve here: the kernel's rdma_rxe holds UDP port 4791", mend)
 			}
-			told = true
+			reported = true
 		case holderProcess:
 			r.add(Note, fmt.Sprintf("UDP port 4791 of %v is in use by %s: softroce takes other addresses only", h.Address, h.who()), "stop it, or use another address")
 		default:

@@ -173,7 +173,7 @@ func (r *run) clientBandwidth(setting perftest.Setting) error {
 	if err := r.goodBye(); err != nil {
 		return err
 	}
-	return r.tellBandwidth(setting, b)
+	return r.printBandwidth(setting, b)
 }
 
 // serveBandwidth waits until the client has done with our memory, and prints what it
@@ -184,25 +184,25 @@ func (r *run) serveBandwidth(setting perftest.Setting) error {
 		return err
 	}
 	r.control.limit = 0
-	var told [][]byte
+	var reported [][]byte
 	for _, mine := range (perftest.Bandwidth{}).Messages() {
 		theirs, err := r.side.swap(r.control, mine)
 		if err != nil {
 			return fmt.Errorf("the client's report: %w", err)
 		}
-		told = append(told, theirs)
+		reported = append(reported, theirs)
 	}
 	if err := r.goodBye(); err != nil {
 		return err
 	}
-	b, err := perftest.ParseBandwidth(told)
+	b, err := perftest.ParseBandwidth(reported)
 	if err == nil {
 		err = r.checkMemory(b)
 	}
 	if err != nil {
 		return err
 	}
-	return r.tellBandwidth(setting, b)
+	return r.printBandwidth(setting, b)
 }
 
 // checkMemory says whether the client did to us what it reports.
@@ -241,7 +241,7 @@ func (r *run) serverBandwidth(setting perftest.Setting) error {
 		return err
 	}
 	from := append([]int64{times[0]}, times[:r.n-1]...)
-	return r.tellBandwidth(setting, perftest.NewBandwidth(r.size, from, times))
+	return r.printBandwidth(setting, perftest.NewBandwidth(r.size, from, times))
 }
 
 // message receives the i-th message, and posts its receive again while enough are still to
@@ -272,7 +272,7 @@ func (r *run) goodBye() error {
 	return nil
 }
 
-func (r *run) tellBandwidth(s perftest.Setting, b perftest.Bandwidth) error {
+func (r *run) printBandwidth(s perftest.Setting, b perftest.Bandwidth) error {
 	if r.json() {
 		return b.WriteJSON(r.out, s)
 	}

@@ -19,8 +19,8 @@ func TestKeepAliveTimeouts(t *testing.T) {
 		if time.Duration(k.timeout) != want {
 			t.Errorf("KATO of %d ms is %v, want %v", millis, time.Duration(k.timeout), want)
 		}
-		if told := uint32(min(want.Milliseconds(), math.MaxUint32)); k.Millis != told {
-			t.Errorf("KATO of %d ms is reported as %d, want %d", millis, k.Millis, told)
+		if reported := uint32(min(want.Milliseconds(), math.MaxUint32)); k.Millis != reported {
+			t.Errorf("KATO of %d ms is reported as %d, want %d", millis, k.Millis, reported)
 		}
 		if k.Enabled() && (k.Expired(999+int64(want)) || !k.Expired(1000+int64(want))) {
 			t.Errorf("KATO of %d ms does not expire at its deadline", millis)

@@ -20,7 +20,7 @@ const AskDrives = time.Minute
 func (v *Volume) Examine(now time.Time) (changed bool) {
 	before, h := v.ask(now)
 	if h.Lost != before.Lost {
-		v.tellLost(h.Lost)
+		v.logLost(h.Lost)
 	}
 	if h.Warnings() == before.Warnings() && h.Drive.Temperature == before.Drive.Temperature {
 		return false
@@ -33,8 +33,8 @@ func (v *Volume) Examine(now time.Time) (changed bool) {
 	return true
 }
 
-// tellLost logs that what is written will be lost, or not any more.
-func (v *Volume) tellLost(why string) {
+// logLost logs that what is written will be lost, or not any more.
+func (v *Volume) logLost(why string) {
 	if why == "" {
 		v.volumes.log.Info("file or device of a namespace is at its path again", zap.String("export", v.Name))
 		return

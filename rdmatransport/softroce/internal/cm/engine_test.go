@@ -24,12 +24,12 @@ func TestConnectAndDisconnect(t *testing.T) {
 			p.b.Disconnect(p.now, p.b.events[0].ID)
 		}
 		p.run(10 * time.Second)
-		ends, told := []EventKind{EventClosed}, []EventKind{EventDisconnected, EventClosed}
+		ends, reported := []EventKind{EventClosed}, []EventKind{EventDisconnected, EventClosed}
 		if !active {
-			ends, told = told, ends
+			ends, reported = reported, ends
 		}
 		p.wantEvents(p.a, append([]EventKind{EventReply}, ends...)...)
-		p.wantEvents(p.b, append([]EventKind{EventRequest, EventEstablished}, told...)...)
+		p.wantEvents(p.b, append([]EventKind{EventRequest, EventEstablished}, reported...)...)
 		p.wantEmpty()
 		if p.a.Counters.Retransmits+p.b.Counters.Retransmits != 0 {
 			t.Error("something was sent twice without loss")

@@ -41,7 +41,7 @@ func (q *QP) receiveAck(now time.Duration, p *wire.Packet) {
 			q.progress(now, p.PSN.Add(1))
 		}
 		if q.peer.Own {
-			q.told(now, p)
+			q.reported(now, p)
 			return
 		}
 	case wire.AETHRNR:
@@ -56,10 +56,10 @@ func (q *QP) receiveAck(now time.Duration, p *wire.Packet) {
 }
 
 // told draws the conclusions from an acknowledgement of our own kind.
-func (q *QP) told(now time.Duration, p *wire.Packet) {
+func (q *QP) reported(now time.Duration, p *wire.Packet) {
 	q.receiveBitmap(now, p)
 	if q.req.board != nil {
-		q.judgeTold(now, p.PSN.Add(1))
+		q.judgeReported(now, p.PSN.Add(1))
 	}
 	q.asksPassed()
 }

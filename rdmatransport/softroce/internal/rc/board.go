@@ -125,10 +125,10 @@ func (q *QP) relocate() {
 	q.recount()
 }
 
-// judgeTold is for acknowledgements, which tell all that the peer holds: then an
+// judgeReported is for acknowledgements, which tell all that the peer holds: then an
 // arrived repair proves the loss of what is missing and was sent before it. psn is
 // what the peer waits for.
-func (q *QP) judgeTold(now time.Duration, psn wire.PSN) {
+func (q *QP) judgeReported(now time.Duration, psn wire.PSN) {
 	b := q.req.board
 	before := q.req.inflight
 	b.held.drop(psn) // or it would have been executed

@@ -62,13 +62,13 @@ func (p *Process) CPUTime() (time.Duration, error) { return process.CPUTime(p.cm
 // Resident is how many bytes of memory the child has.
 func (p *Process) Resident() (int64, error) { return process.Resident(p.cmd.Process.Pid) }
 
-// patience is how long a child may take to end in order.
-const patience = 10 * time.Second
+// endTimeout is how long a child may take to end in order.
+const endTimeout = 10 * time.Second
 
 // Close ends the child.
 func (p *Process) Close() error {
 	err := p.client.Close() // its standard input ends
-	kill := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
+	kill := time.AfterFunc(endTimeout, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
 	if ended := p.cmd.Wait(); ended != nil {
 		err = errors.Join(err, fmt.Errorf("%s: %w", p.role, ended))

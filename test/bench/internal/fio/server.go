@@ -31,8 +31,8 @@ func QEMU(cores process.Cores, socket, path string) (*Server, error) {
 		"--aio=io_uring", "--cache=none", path)
 }
 
-// patience is how long a server may take to listen.
-const patience = 5 * time.Second
+// listenTimeout is how long a server may take to listen.
+const listenTimeout = 5 * time.Second
 
 func start(cores process.Cores, socket, name string, args ...string) (*Server, error) {
 	if _, err := exec.LookPath(name); err != nil {
@@ -43,7 +43,7 @@ func start(cores process.Cores, socket, name string, args ...string) (*Server, e
 	if err := cores.Start(s.cmd); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(listenTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if c, err := net.Dial("unix", socket); err == nil {
 			return s, c.Close()
 		}
