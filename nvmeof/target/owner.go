@@ -30,12 +30,12 @@ func (c *Controller) own(proven bool) refusal {
 		return othersIdentifier("registered for reservations", nqn)
 	}
 	if c.keyed && !proven {
-		if nqn, taken := c.target.owners.Other(claim, c.target.keyed); taken {
+		if nqn, taken := c.target.identifiers.Other(claim, c.target.keyed); taken {
 			return othersIdentifier("used", nqn)
 		}
 		return refusal{}
 	}
-	holder, displaced, ok := c.target.owners.Take(claim, c.target.keyed)
+	holder, displaced, ok := c.target.identifiers.Take(claim, c.target.keyed)
 	switch {
 	case !ok:
 		return othersIdentifier("used", holder)
@@ -56,7 +56,7 @@ func othersIdentifier(how, nqn string) refusal {
 // disown undoes own.
 func (c *Controller) disown() {
 	if c.owns {
-		c.target.owners.Release(c.hostID, c.hostNQN)
+		c.target.identifiers.Release(c.hostID, c.hostNQN)
 	}
 }
 

@@ -48,7 +48,7 @@ type Target struct {
 	sequence      atomic.Uint32 // of challenges
 
 	volumes      storage.Volumes
-	owners       access.Owners // of host identifiers
+	identifiers  access.Identifiers // of hosts, and who uses them
 	unsettled    unsettled
 	fetchTimeout time.Duration // constant
 

@@ -6,8 +6,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-func TestOwners(t *testing.T) {
-	var o Owners
+func TestIdentifiers(t *testing.T) {
+	var o Identifiers
 	var keys map[string]bool
 	keyed := func(nqn string) bool { return keys[nqn] }
 	one, two := capsule.HostID{1}, capsule.HostID{2}

@@ -6,16 +6,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Owners maps each host identifier to the host that owns it. Reservations identify hosts
+// Identifiers maps each host identifier to the host that owns it. Reservations identify hosts
 // by their identifiers, which any host can send, so a host NQN that uses one excludes
 // others from it: as long as it is connected or, if it has authenticated, for good. The
 // zero value has none.
-type Owners struct {
+type Identifiers struct {
 	mu  sync.Mutex
-	ids map[capsule.HostID]owner
+	ids map[capsule.HostID]use
 }
 
-type owner struct {
+type use struct {
 	nqn    string
 	uses   int  // controllers
 	proven bool // the name had a key, and has authenticated
@@ -32,16 +32,16 @@ type Claim struct {
 // has authenticated takes it from one that has not, whose name is displaced. keyed
 // reports whether a host has a key: one that no longer has owns nothing while it is
 // disconnected.
-func (o *Owners) Take(c Claim, keyed func(nqn string) bool) (holder, displaced string, ok bool) {
+func (o *Identifiers) Take(c Claim, keyed func(nqn string) bool) (holder, displaced string, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now, found := o.ids[c.ID]
 	switch {
 	case !found || now.nqn == c.NQN:
 	case now.uses == 0 && !keyed(now.nqn):
-		now = owner{}
+		now = use{}
 	case c.Proven && !now.proven:
-		displaced, now = now.nqn, owner{}
+		displaced, now = now.nqn, use{}
 	default:
 		return now.nqn, "", false
 	}
@@ -49,15 +49,15 @@ func (o *Owners) Take(c Claim, keyed func(nqn string) bool) (holder, displaced s
 		o.forget(c.NQN)
 	}
 	if o.ids == nil {
-		o.ids = make(map[capsule.HostID]owner)
+		o.ids = make(map[capsule.HostID]use)
 	}
-	o.ids[c.ID] = owner{c.NQN, now.uses + 1, now.proven || c.Proven}
+	o.ids[c.ID] = use{c.NQN, now.uses + 1, now.proven || c.Proven}
 	return c.NQN, displaced, true
 }
 
 // forget frees what a host used before, so that it owns one identifier while it is
 // disconnected and not as many as it likes.
-func (o *Owners) forget(nqn string) {
+func (o *Identifiers) forget(nqn string) {
 	for id, now := range o.ids {
 		if now.nqn == nqn && now.uses == 0 {
 			delete(o.ids, id)
@@ -65,8 +65,8 @@ func (o *Owners) forget(nqn string) {
 	}
 }
 
-// Other returns the owner of the identifier, if the host may not use it.
-func (o *Owners) Other(c Claim, keyed func(nqn string) bool) (holder string, taken bool) {
+// Other returns the name of the host that has the identifier, if the host may not use it.
+func (o *Identifiers) Other(c Claim, keyed func(nqn string) bool) (holder string, taken bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now, found := o.ids[c.ID]
@@ -77,7 +77,7 @@ func (o *Owners) Other(c Claim, keyed func(nqn string) bool) (holder string, tak
 }
 
 // Release ends a use. A host that was displaced has none to end.
-func (o *Owners) Release(id capsule.HostID, nqn string) {
+func (o *Identifiers) Release(id capsule.HostID, nqn string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now, found := o.ids[id]
