@@ -26,5 +26,5 @@ refused() { # TEXT OPTIONS...
 }
 refused "requires authentication"
 # Linux may be faster to hang up than its AUTH_Failure1 to be read.
-refused "the target refuses this host: authentication failed\|hung up on this host's proof" -S "$wrong"
+refused "the target refuses this host: authentication failed\|ended the connection after this host's proof" -S "$wrong"
 refused "this host refuses the target: authentication failed" -S "$secret" -C "$wrong"
