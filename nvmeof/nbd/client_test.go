@@ -11,7 +11,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
@@ -52,9 +51,9 @@ func serve(t testing.TB, cfg Config, stores ...backend.Store) *Server {
 	return s
 }
 
-func disks(stores ...backend.Store) (all []attach.Disk) {
+func disks(stores ...backend.Store) (all []Disk) {
 	for i, s := range stores {
-		all = append(all, attach.Disk{Name: string(rune('1' + i)), Description: "a disk", Store: s})
+		all = append(all, Disk{Name: string(rune('1' + i)), Description: "a disk", Store: s})
 	}
 	return all
 }

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
@@ -45,7 +44,7 @@ type conn struct {
 	watch      backend.Watchable // the queue, where it is one
 	reported   event             // by notify
 	reportedIn bool              // told has been set
-	memory     attach.Memory
+	memory     Memory
 	pages      pages
 	slots      []request
 	idle       []uint16
@@ -177,7 +176,7 @@ func (c *conn) listenTo(fd int) error {
 }
 
 // newMemory is a disk's own, or any.
-func newMemory(d *attach.Disk, size int) (attach.Memory, error) {
+func newMemory(d *Disk, size int) (Memory, error) {
 	if d.NewMemory != nil {
 		return d.NewMemory(size)
 	}

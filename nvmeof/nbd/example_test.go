@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/nvmeof-go/nvmeof/backend/memory"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
@@ -25,7 +24,7 @@ func ExampleListen() {
 	defer os.RemoveAll(dir)
 	store := must(memory.New(memory.Config{Size: 1 << 20}))
 	defer store.Close()
-	disk := attach.Disk{Name: "1", Description: "a disk in memory", Store: store}
+	disk := nbd.Disk{Name: "1", Description: "a disk in memory", Store: store}
 	server := must(nbd.Listen(nbd.Config{Socket: filepath.Join(dir, "disk.sock")}, disk))
 	defer server.Close()
 	uri := must(url.Parse(server.URI(disk)))

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
@@ -50,7 +49,7 @@ func (c *Config) spin() time.Duration      { return or(c.Spin, 50*time.Microseco
 func (c *Config) handshake() time.Duration { return or(c.Handshake, 10*time.Second) }
 func (c *Config) drain() time.Duration     { return or(c.Drain, 5*time.Second) }
 
-// A Server is an [attach.FrontEnd].
+// A Server publishes disks. Its methods may be called from any goroutine.
 type Server struct {
 	cfg      Config
 	listener *listener
@@ -63,12 +62,10 @@ type Server struct {
 	once     sync.Once
 }
 
-var _ attach.FrontEnd = (*Server)(nil)
-
 // Listen starts a server of disks, as [Server.Publish] has them: its first client finds
 // them. A socket that its server left behind is replaced; of one that is served it says
 // so.
-func Listen(cfg Config, disks ...attach.Disk) (*Server, error) {
+func Listen(cfg Config, disks ...Disk) (*Server, error) {
 	if cfg.Socket == "" {
 		return nil, errors.New("nbd: Config.Socket is missing")
 	}
@@ -91,8 +88,9 @@ func Listen(cfg Config, disks ...attach.Disk) (*Server, error) {
 	return s, nil
 }
 
-// Publish implements [attach.FrontEnd]. Who uses a disk that is not among them goes on.
-func (s *Server) Publish(disks []attach.Disk) error {
+// Publish replaces what is published; the first disk is the default one. Who uses a disk
+// that is not among them goes on with it as it was; its store may be closed once it fails.
+func (s *Server) Publish(disks []Disk) error {
 	all := make([]*export, 0, len(disks))
 	names := map[string]bool{}
 	for _, d := range disks {
@@ -110,11 +108,11 @@ func (s *Server) Publish(disks []attach.Disk) error {
 	return nil
 }
 
-// URI implements [attach.FrontEnd], as the NBD project's doc/uri.md has it.
-func (s *Server) URI(d attach.Disk) string { return uri(s.cfg.Socket, d.Name) }
+// URI is where a published disk is, as the NBD project's doc/uri.md has it.
+func (s *Server) URI(d Disk) string { return uri(s.cfg.Socket, d.Name) }
 
-// Usage implements [attach.FrontEnd].
-func (s *Server) Usage(d attach.Disk) []string {
+// Usage is what to type to use a disk, a line each.
+func (s *Server) Usage(d Disk) []string {
 	at := s.URI(d)
 	return []string{
 		"fio --name=t --ioengine=nbd --uri='" + at + "' --rw=randread --bs=4k --iodepth=32 --runtime=5 --time_based",
@@ -124,7 +122,7 @@ func (s *Server) Usage(d attach.Disk) []string {
 	}
 }
 
-// Close implements [attach.FrontEnd]: no client is accepted any more, requests that
+// Close ends the server: no client is accepted any more, requests that
 // were read are finished and answered, the disks flushed.
 func (s *Server) Close() error {
 	s.once.Do(func() {
@@ -148,7 +146,7 @@ func (s *Server) find(name string) *export {
 
 // An export is a disk as clients see it. It does not change.
 type export struct {
-	disk   attach.Disk
+	disk   Disk
 	block  int // bytes of a logical block
 	about  wire.Export
 	memory int // bytes for a client's data
@@ -158,7 +156,7 @@ type export struct {
 // that does not say, and what Linux and qemu ask for at most.
 const maxRequest = 32 << 20
 
-func newExport(d attach.Disk) (*export, error) {
+func newExport(d Disk) (*export, error) {
 	info := d.Store.Info()
 	if info.BlockSize < 512 || info.BlockSize > 64<<10 || info.BlockSize&(info.BlockSize-1) != 0 {
 		return nil, fmt.Errorf("blocks of %d bytes", info.BlockSize)

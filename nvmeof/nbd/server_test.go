@@ -14,7 +14,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
@@ -461,7 +460,7 @@ type queue struct{ backend.Queue }
 func TestOpenFails(t *testing.T) {
 	good := newStore(t, 1<<20, 512)
 	s := serve(t, Config{}, lost{newStore(t, 1<<20, 512)}, good)
-	all := append(disks(lost{good}, good), attach.Disk{Name: "3", Store: good, NewMemory: func(int) (attach.Memory, error) {
+	all := append(disks(lost{good}, good), Disk{Name: "3", Store: good, NewMemory: func(int) (Memory, error) {
 		return (*shard.Slab)(nil), errors.New("there is none")
 	}})
 	if err := s.Publish(all); err != nil {

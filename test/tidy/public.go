@@ -17,7 +17,6 @@ var public = map[string]string{
 	"backend/file":                 "storage: a file",
 	"backend/memory":               "storage: memory",
 	"nvmeof":                       "names, addresses and limits",
-	"nvmeof/attach":                "namespaces as disks: what a front end is",
 	"nvmeof/auth":                  "DH-HMAC-CHAP and its keys",
 	"nvmeof/bench":                 "load and measurement",
 	"nvmeof/config":                "a target as a document",

@@ -126,6 +126,7 @@ func TestDocLinks(t *testing.T) { report(t, brokenLinks(sources(t))) }
 // decision: calls go down, and what comes back is a result.
 var agreedCallbacks = []string{
 	"cmd/nvmeof/internal/benchcommand.Fabric",      // how it connects
+	"cmd/nvmeof/internal/connections.FrontEnd",     // disks of the machine
 	"cmd/nvmeof/internal/nvmeverb.Connection",      // what a command is carried out on
 	"cmd/nvmeof/internal/nvmeverb.NamespaceLister", // the same
 	"nvmeof/discovery.Dialer",                      // how it connects

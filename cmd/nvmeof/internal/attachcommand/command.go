@@ -14,7 +14,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
@@ -88,7 +87,7 @@ and after --ctrl-loss-tmo it ends, as it does at the start.`,
 
 // serve publishes the namespaces until the command is interrupted, or no controller is
 // left. Then, and not before, it takes leave of the controllers.
-func (a *attachment) serve(cmd *cobra.Command, front attach.FrontEnd) (err error) {
+func (a *attachment) serve(cmd *cobra.Command, front *front) (err error) {
 	all := &hosts.Pool{Warn: cmd.ErrOrStderr()}
 	defer func() { err = errors.Join(err, all.Close()) }()
 	p := &publisher{front: front, wanted: capsule.NSID(a.nsid), warn: cmd.ErrOrStderr(), news: make(chan struct{}, 1)}

@@ -3,7 +3,6 @@ package attachcommand
 import (
 	"sync/atomic"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
@@ -13,8 +12,8 @@ type front struct {
 	server atomic.Pointer[nbd.Server] // nil: not yet
 }
 
-// Publish implements [attach.FrontEnd].
-func (f *front) Publish(disks []attach.Disk) error {
+// Publish replaces what is published, as [nbd.Server.Publish] does.
+func (f *front) Publish(disks []nbd.Disk) error {
 	if s := f.server.Load(); s != nil {
 		return s.Publish(disks)
 	}
@@ -25,11 +24,11 @@ func (f *front) Publish(disks []attach.Disk) error {
 	return err
 }
 
-// URI and Usage implement [attach.FrontEnd]; a disk has been published before.
-func (f *front) URI(d attach.Disk) string     { return f.server.Load().URI(d) }
-func (f *front) Usage(d attach.Disk) []string { return f.server.Load().Usage(d) }
+// URI and Usage are [nbd.Server]'s; a disk has been published before.
+func (f *front) URI(d nbd.Disk) string     { return f.server.Load().URI(d) }
+func (f *front) Usage(d nbd.Disk) []string { return f.server.Load().Usage(d) }
 
-// Close implements [attach.FrontEnd].
+// Close ends the server, if there is one.
 func (f *front) Close() error {
 	if s := f.server.Load(); s != nil {
 		return s.Close()

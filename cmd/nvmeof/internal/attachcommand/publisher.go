@@ -16,8 +16,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
 // A publisher keeps a front end's disks as the subsystem's namespaces are. It belongs
@@ -27,7 +27,7 @@ type publisher struct {
 	controllers []connections.Controller
 	names       []string             // of the controllers
 	reported    []connections.Status // of them
-	front       attach.FrontEnd
+	front       *front
 	wanted      capsule.NSID // 0: all
 	warn        io.Writer
 	news        chan struct{}
@@ -181,16 +181,16 @@ func (p *publisher) look(ctx context.Context) ([]connections.Namespace, error) {
 }
 
 func (p *publisher) publish() error {
-	var disks []attach.Disk
+	var disks []nbd.Disk
 	for i := range p.namespaces {
 		disks = append(disks, diskOf(&p.namespaces[i]))
 	}
 	return p.front.Publish(disks)
 }
 
-func diskOf(n *connections.Namespace) attach.Disk {
+func diskOf(n *connections.Namespace) nbd.Disk {
 	info := n.Store.Info()
-	return attach.Disk{
+	return nbd.Disk{
 		Name:        fmt.Sprint(uint32(n.ID)),
 		Description: fmt.Sprintf("namespace %d, %d bytes in blocks of %d, UUID %v", uint32(n.ID), info.Size, info.BlockSize, n.Identifiers.UUID),
 		Store:       n.Store,

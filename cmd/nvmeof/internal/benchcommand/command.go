@@ -16,7 +16,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 )
 
@@ -131,23 +130,23 @@ func (m *measurement) run(ctx context.Context, through Link) (err error) {
 
 // tasks are the jobs of all namespaces, in memory that controllers move data to and
 // from without a copy.
-func (m *measurement) tasks(through Link, namespaces []namespace) (tasks []bench.Task, _ attach.Memory, err error) {
+func (m *measurement) tasks(through Link, namespaces []namespace) (tasks []bench.Task, _ buffers, err error) {
 	each := 0
 	for _, ns := range namespaces {
 		each = max(each, m.job.Memory(ns.store.Info()))
 	}
-	buffers, err := through.newMemory(each * m.load.numjobs * len(namespaces))
+	registered, err := through.newMemory(each * m.load.numjobs * len(namespaces))
 	if err != nil {
 		return nil, nil, err
 	}
-	memory := buffers.Bytes()
+	memory := registered.Bytes()
 	for _, ns := range namespaces {
 		tasks = append(tasks, clones(ns.store, m.job, m.load.numjobs, each, memory[len(tasks)*each:])...)
 		for range m.load.numjobs {
 			m.names = append(m.names, m.load.jobName(ns.id))
 		}
 	}
-	return tasks, buffers, nil
+	return tasks, registered, nil
 }
 
 // clones are n of the same job.

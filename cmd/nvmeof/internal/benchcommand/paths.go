@@ -14,7 +14,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/benchreport"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
@@ -24,7 +23,13 @@ import (
 type Link interface {
 	nvmeverb.NamespaceLister
 	open(context.Context, capsule.NSID) (backend.Store, error)
-	newMemory(size int) (attach.Memory, error)
+	newMemory(size int) (buffers, error)
+}
+
+// buffers are memory to and from which the stores of a link move data without a copy.
+type buffers interface {
+	Bytes() []byte
+	Close() error
 }
 
 // A controllerLink is one controller, without anything between.
@@ -34,7 +39,7 @@ func (c controllerLink) open(ctx context.Context, id capsule.NSID) (backend.Stor
 	return c.Namespace(ctx, id)
 }
 
-func (c controllerLink) newMemory(size int) (attach.Memory, error) { return c.NewBuffers(size) }
+func (c controllerLink) newMemory(size int) (buffers, error) { return c.NewBuffers(size) }
 
 // A pathsLink is a subsystem by one path or more.
 type pathsLink struct{ *multipath.Subsystem }
@@ -43,7 +48,7 @@ func (p pathsLink) open(ctx context.Context, id capsule.NSID) (backend.Store, er
 	return p.Namespace(ctx, id)
 }
 
-func (p pathsLink) newMemory(size int) (attach.Memory, error) { return p.NewBuffers(size) }
+func (p pathsLink) newMemory(size int) (buffers, error) { return p.NewBuffers(size) }
 
 // OverController is a link through one controller.
 func OverController(c *host.Controller) Link { return controllerLink{c} }

@@ -5,7 +5,7 @@
 // A [Holder] keeps the controllers of its process. How a subsystem is connected to,
 // and what becomes of it when a controller is lost, is a [Connector]'s, of which
 // [Multipath] is the one that commands use; how the machine gets at its namespaces is
-// an [attach.FrontEnd]'s. [Serve] answers at a socket of
+// a [FrontEnd]'s. [Serve] answers at a socket of
 // mode 0600 in a folder that all processes of a user share ([Dir]); [All] queries every
 // one of them.
 //

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
 // Config describes a holder.
@@ -23,7 +23,7 @@ type Config struct {
 	Connector Connector
 	// FrontEnd sends away who uses a disk that goes, since its memory goes too. Nil:
 	// namespaces are not published.
-	FrontEnd attach.FrontEnd
+	FrontEnd FrontEnd
 	// Log is called for each event of a connection, with a line; from any goroutine.
 	Log func(line string)
 	// Addresses are those of which the process is the RoCE endpoint.
@@ -322,9 +322,9 @@ func (s *subsystem) namespaceInfo(n *Namespace) NamespaceInfo {
 	return i
 }
 
-func (s *subsystem) disk(n *Namespace) attach.Disk {
+func (s *subsystem) disk(n *Namespace) nbd.Disk {
 	info := n.Store.Info()
-	return attach.Disk{
+	return nbd.Disk{
 		Name: s.namespaceName(n.ID), Store: n.Store, NewMemory: n.NewMemory,
 		Description: fmt.Sprintf("%s: namespace %d of %v, %d bytes in blocks of %d", s.namespaceName(n.ID), n.ID, s.nqn, info.Size, info.BlockSize),
 	}

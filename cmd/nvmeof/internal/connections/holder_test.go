@@ -20,8 +20,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
 // A fake is a Connector whose subsystems a test moves.
@@ -105,7 +105,7 @@ type front struct {
 	closed bool
 }
 
-func (f *front) Publish(disks []attach.Disk) error {
+func (f *front) Publish(disks []nbd.Disk) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.disks = nil
@@ -115,9 +115,8 @@ func (f *front) Publish(disks []attach.Disk) error {
 	return nil
 }
 
-func (f *front) URI(d attach.Disk) string     { return "disk:" + d.Name }
-func (f *front) Usage(d attach.Disk) []string { return nil }
-func (f *front) Close() error                 { f.closed = true; return nil }
+func (f *front) URI(d nbd.Disk) string { return "disk:" + d.Name }
+func (f *front) Close() error          { f.closed = true; return nil }
 
 // A rig is a holder of fakes.
 type rig struct {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
 // Multipath is the Connector over package multipath: a lost controller is connected to
@@ -210,7 +210,7 @@ func (s *multiSubsystem) namespace(ctx context.Context, id capsule.NSID) (old Na
 	return fresh, why
 }
 
-func (s *multiSubsystem) newMemory(size int) (attach.Memory, error) {
+func (s *multiSubsystem) newMemory(size int) (nbd.Memory, error) {
 	b, err := s.link.NewBuffers(size)
 	if err != nil {
 		return nil, err

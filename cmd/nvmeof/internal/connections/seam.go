@@ -6,9 +6,9 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
 // A Path is one controller, and what happens when it is lost.
@@ -26,6 +26,21 @@ type Connector interface {
 	// live and the others were tried for a moment. changed is called, from any goroutine, when a
 	// controller's state or the namespaces may be others; it does not block.
 	Connect(ctx context.Context, paths []Path, changed func()) (Subsystem, []Controller, error)
+}
+
+// A FrontEnd publishes namespaces as disks of the machine: an NBD server, say. Its methods
+// may be called from any goroutine.
+type FrontEnd interface {
+	// Publish replaces what is published; the first disk is the default one. Who uses
+	// a disk that is not among them goes on with it as it was, or is sent away, as the
+	// front end says. Stores of disks that were published may be closed once that fails
+	// no more.
+	Publish(disks []nbd.Disk) error
+	// URI is where a published disk is, or empty.
+	URI(d nbd.Disk) string
+	// Close finishes what was begun, as far as that is possible in a few seconds,
+	// makes it durable, and ends.
+	Close() error
 }
 
 // Passing reports whether a connection that did not come about may do so a little later
@@ -91,7 +106,7 @@ type Namespace struct {
 	ID          capsule.NSID
 	Identifiers host.Identifiers
 	Store       backend.Store
-	NewMemory   func(size int) (attach.Memory, error) // may be nil: any memory will do
+	NewMemory   func(size int) (nbd.Memory, error) // may be nil: any memory will do
 
 	// Used is how many bytes are allocated now, and Flush makes writes durable; while
 	// no path is live they wait. Both may be nil.

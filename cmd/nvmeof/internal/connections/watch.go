@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
 // changed wakes watch.
@@ -139,7 +139,7 @@ func (h *Holder) forget() {
 // publish hands the front end all disks there are.
 func (h *Holder) publish() {
 	h.mu.Lock()
-	var disks []attach.Disk
+	var disks []nbd.Disk
 	for _, s := range h.subsystems {
 		for i := range s.namespaces {
 			disks = append(disks, s.disk(&s.namespaces[i]))

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
@@ -28,10 +28,10 @@ type sockets struct {
 	servers map[string]*nbd.Server // by the disk's name
 }
 
-var _ attach.FrontEnd = (*sockets)(nil)
+var _ connections.FrontEnd = (*sockets)(nil)
 
-// Publish implements [attach.FrontEnd].
-func (s *sockets) Publish(disks []attach.Disk) error {
+// Publish implements [connections.FrontEnd].
+func (s *sockets) Publish(disks []nbd.Disk) error {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
 	gone := s.snapshot()
@@ -53,10 +53,10 @@ func (s *sockets) snapshot() map[string]*nbd.Server {
 
 // publish makes a server for a disk, or reports to the one that is there how the disk is
 // now.
-func (s *sockets) publish(d attach.Disk) error {
+func (s *sockets) publish(d nbd.Disk) error {
 	all := s.snapshot()
 	if server := all[d.Name]; server != nil {
-		return server.Publish([]attach.Disk{d})
+		return server.Publish([]nbd.Disk{d})
 	}
 	server, err := nbd.Listen(nbd.Config{
 		Socket: filepath.Join(s.dir, d.Name+".sock"), Polling: s.polling,
@@ -103,23 +103,15 @@ func (s *sockets) logCounters() {
 	}
 }
 
-// URI implements [attach.FrontEnd].
-func (s *sockets) URI(d attach.Disk) string {
+// URI implements [connections.FrontEnd].
+func (s *sockets) URI(d nbd.Disk) string {
 	if server := s.snapshot()[d.Name]; server != nil {
 		return server.URI(d)
 	}
 	return ""
 }
 
-// Usage implements [attach.FrontEnd].
-func (s *sockets) Usage(d attach.Disk) []string {
-	if server := s.snapshot()[d.Name]; server != nil {
-		return server.Usage(d)
-	}
-	return nil
-}
-
-// Close implements [attach.FrontEnd].
+// Close implements [connections.FrontEnd].
 func (s *sockets) Close() error {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()

@@ -3,7 +3,6 @@ package child
 import (
 	"errors"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/attach"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
@@ -26,8 +25,8 @@ func (h *Host) Attach(spec AttachSpec, _ *None) error {
 		return err
 	}
 	h.add(server.Close)
-	return server.Publish([]attach.Disk{{
+	return server.Publish([]nbd.Disk{{
 		Name: "1", Store: ns,
-		NewMemory: func(size int) (attach.Memory, error) { return h.controller.NewBuffers(size) },
+		NewMemory: func(size int) (nbd.Memory, error) { return h.controller.NewBuffers(size) },
 	}})
 }
