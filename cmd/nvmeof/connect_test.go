@@ -150,6 +150,30 @@ func TestConnectBesides(t *testing.T) {
 	b.wantEnd(0)
 }
 
+// TestBorrowerKilled: what one process holds for another is disconnected when that is killed,
+// and can be connected again.
+func TestBorrowerKilled(t *testing.T) {
+	beside(t)
+	one, two := startTarget(t, "--export", "mem:1MiB", "--allow-any-host"), startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	here := loopbackAddress()
+	owner := startCommand(t, one.at("connect", "-n", testNQN, "-w", here)...)
+	owner.out.await(t, "nvme0\n")
+	borrow := two.at("connect", "-n", testNQN, "-w", here)
+	borrower := startSeparate(t, borrow...)
+	borrower.out.await(t, "connecting to device: nvme1\n")
+	borrower.kill(t)
+	owner.errOut.await(t, "nvme1: disconnected: the process for which it was held has ended")
+	if o := command(t, "list-subsys").want(t, 0, " +- nvme0 "); strings.Contains(o.out, "nvme1") {
+		t.Errorf("what was held for a process that was killed stays:\n%s", o.out)
+	}
+	again := startCommand(t, borrow...)
+	again.out.await(t, "connecting to device: nvme1\n")
+	again.stop()
+	again.wantEnd(0)
+	owner.stop()
+	owner.wantEnd(0)
+}
+
 // TestDisconnectBesides: disconnecting a subsystem, or all, ends every path of it, also
 // those that one process holds for another, which does not connect again by itself.
 func TestDisconnectBesides(t *testing.T) {

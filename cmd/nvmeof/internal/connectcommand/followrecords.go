@@ -51,7 +51,7 @@ func (a *autoconnect) follow(seeds []discovery.Endpoint) error {
 			todo = a.change(todo, &e)
 		case <-time.After(nextAttempt(todo)):
 			todo = a.attempt(append(todo, a.givenUp()...))
-		case <-a.keeper.Owners.Ended:
+		case <-a.keeper.Ended:
 			todo = append(todo, a.orphaned()...)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,12 @@ import (
 	"time"
 )
 
-const suffix = ".sock"
+const (
+	suffix  = ".sock"
+	sockets = "[0-9]*" + suffix // control sockets in the folder
+
+	borrowerKey = "borrower" // in the query of a request to connect
+)
 
 // replyTimeout is how long a process may take to list its connections.
 const replyTimeout = 5 * time.Second
@@ -29,7 +35,7 @@ const replyTimeout = 5 * time.Second
 // names. One that has ended is left out, and its socket removed; one that does not
 // answer is in the error.
 func All(ctx context.Context, dir string) ([]Process, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "[0-9]*"+suffix))
+	paths, err := filepath.Glob(filepath.Join(dir, sockets))
 	if err != nil {
 		return nil, err
 	}
@@ -100,10 +106,12 @@ func (p *Process) SetPolicy(ctx context.Context, nqn, device, policy string) ([]
 	return done.Names, err
 }
 
-// Connect has a process connect, and returns the name of the controller.
-func (p *Process) Connect(ctx context.Context, options map[string]string) (string, error) {
+// Connect has a process connect, and returns the name of the controller. It is for the process
+// whose control socket borrower is, with which it ends.
+func (p *Process) Connect(ctx context.Context, options map[string]string, borrower string) (string, error) {
 	var done disconnected
-	if err := call(ctx, p.Socket, "POST", "/v1/connect", options, &done); err != nil {
+	query := url.Values{borrowerKey: {filepath.Base(borrower)}}
+	if err := call(ctx, p.Socket, "POST", "/v1/connect?"+query.Encode(), options, &done); err != nil {
 		return "", err
 	}
 	return strings.Join(done.Names, ","), nil

@@ -284,7 +284,7 @@ func (s *subsystem) info() SubsystemInfo {
 		i.Model, i.Serial, i.Firmware = capsule.Text(st.Identify.MN[:]), capsule.Text(st.Identify.SN[:]), capsule.Text(st.Identify.FR[:])
 		info := ControllerInfo{
 			Name: c.name(), Transport: "rdma", Traddr: c.path.Options.Traddr.String(), Trsvcid: fmt.Sprint(c.path.Options.Trsvcid),
-			HostTraddr: c.path.HostTraddr, State: st.State, ID: uint16(st.ID),
+			HostTraddr: c.path.HostTraddr, Borrower: c.path.Borrower, State: st.State, ID: uint16(st.ID),
 			ReconnectDelay: c.path.Timers.ReconnectDelay.Seconds(), CtrlLossTmo: c.path.Timers.CtrlLossTmo.Seconds(),
 			FastIOFailTmo: c.path.Timers.FastIOFailTmo.Seconds(), KeepAliveTmo: keepAlive(c.path.Options.KeepAliveTmo).Seconds(),
 		}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -337,7 +338,7 @@ func TestClaims(t *testing.T) {
 
 // serve runs a holder with a socket in a folder of its own. connect says what is done
 // for others.
-func serve(t *testing.T, connect func(h *Holder, options map[string]string) (string, error)) (*Holder, *Process) {
+func serve(t *testing.T, connect func(h *Holder, options map[string]string, borrower *Process) (string, error)) (*Holder, *Process) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "c") // short: it has sockets
 	if err != nil {
@@ -346,7 +347,7 @@ func serve(t *testing.T, connect func(h *Holder, options map[string]string) (str
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	h := New(Config{Dir: filepath.Join(dir, "run"), Connector: &fake{subs: map[nvmeof.NQN]*fakeSubsystem{}}})
 	s, err := Serve(h, Services{
-		Connect:  func(_ context.Context, o map[string]string) (string, error) { return connect(h, o) },
+		Connect:  func(_ context.Context, o map[string]string, p *Process) (string, error) { return connect(h, o, p) },
 		Discover: func(_ context.Context, o map[string]string) ([]byte, error) { return []byte(o["traddr"]), nil },
 	})
 	if err != nil {
@@ -397,17 +398,19 @@ func TestSocket(t *testing.T) {
 // TestCalls: one process connects and disconnects for another.
 func TestCalls(t *testing.T) {
 	asked := map[string]string{}
-	_, p := serve(t, func(h *Holder, o map[string]string) (string, error) {
+	h, p := serve(t, func(h *Holder, o map[string]string, borrower *Process) (string, error) {
 		asked = o
 		if o["nqn"] == "none" {
 			return "", errors.New("there is none")
 		}
-		return h.Connect(t.Context(), path(o["nqn"], "192.0.2.1"))
+		one := path(o["nqn"], "192.0.2.1")
+		one.Borrower = borrower.Socket
+		return h.Connect(t.Context(), one)
 	})
-	if name, err := p.Connect(t.Context(), map[string]string{"nqn": "a", "tos": "3"}); err != nil || name != "nvme0" || asked["tos"] != "3" {
+	if name, err := p.Connect(t.Context(), map[string]string{"nqn": "a", "tos": "3"}, "/elsewhere/7.0.sock"); err != nil || name != "nvme0" || asked["tos"] != "3" {
 		t.Errorf("connected %q, %v", name, err)
 	}
-	if _, err := p.Connect(t.Context(), map[string]string{"nqn": "none"}); err == nil || err.Error() != "there is none" {
+	if _, err := p.Connect(t.Context(), map[string]string{"nqn": "none"}, "7.0.sock"); err == nil || err.Error() != "there is none" {
 		t.Errorf("connected: %v", err)
 	}
 	if log, err := p.Discover(t.Context(), map[string]string{"traddr": "192.0.2.1"}); err != nil || string(log) != "192.0.2.1" {
@@ -419,6 +422,14 @@ func TestCalls(t *testing.T) {
 	}
 	if c, ok := Find([]Process{now}, Wanted{NQN: "a", HostNQN: "me", Traddr: "192.0.2.1", Trsvcid: "4420"}); !ok || c.Name != "nvme0" || c.Address() != "traddr=192.0.2.1,trsvcid=4420" {
 		t.Errorf("found %+v, %v", c, ok)
+	}
+	if at := now.Subsystems[0].Controllers[0].Borrower; at != filepath.Join(h.config.Dir, "7.0.sock") {
+		t.Errorf("held for %q", at)
+	}
+	for _, name := range []string{"../7.0.sock", "nvme0.lock", "[", "7.0.sock/.."} {
+		if code := post(t, p.Socket, "/v1/connect?"+url.Values{borrowerKey: {name}}.Encode(), "{}"); code != http.StatusBadRequest {
+			t.Errorf("a connection for %s is answered with %d", name, code)
+		}
 	}
 	if _, ok := Find([]Process{now}, Wanted{NQN: "a", HostNQN: "you", Traddr: "192.0.2.1", Trsvcid: "4420"}); ok {
 		t.Error("found another host's controller")

@@ -40,6 +40,7 @@ type ControllerInfo struct {
 	State      State  `json:"state"`
 	Error      string `json:"error,omitempty"` // why it is not live
 	ID         uint16 `json:"cntlid"`
+	Borrower   string `json:"borrower,omitempty"` // control socket of the process for which it is held
 
 	ReconnectDelay float64 `json:"reconnect_delay"`  // seconds
 	CtrlLossTmo    float64 `json:"ctrl_loss_tmo"`    // negative: never

@@ -18,6 +18,7 @@ type Path struct {
 	Timers     multipath.Timers
 	Policy     string // Linux's iopolicy for the subsystem; empty: as it is, or the Connector's
 	HostTraddr string // as the user gave it; may be empty
+	Borrower   string // control socket of the process for which this one holds it; empty: its own
 }
 
 // A Connector connects to subsystems.

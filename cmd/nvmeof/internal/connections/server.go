@@ -20,7 +20,8 @@ import (
 // Services are what a process does for others which come by an address of which it is
 // the RoCE endpoint. Options are nvme connect's by long name.
 type Services struct {
-	Connect  func(ctx context.Context, options map[string]string) (name string, err error)
+	// Connect connects for a process that its control socket names, until that ends.
+	Connect  func(ctx context.Context, options map[string]string, borrower *Process) (name string, err error)
 	Discover func(ctx context.Context, options map[string]string) (log []byte, err error) // the log page
 	// Recall disconnects those of the wanted controllers that others hold for this
 	// process, and returns their names. It may be nil.
@@ -29,6 +30,7 @@ type Services struct {
 
 // A Server answers for a holder.
 type Server struct {
+	path  string
 	http  *http.Server
 	tasks sync.WaitGroup
 }
@@ -49,7 +51,7 @@ func Serve(h *Holder, services Services) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	s := &Server{}
+	s := &Server{path: l.Addr().String()}
 	s.http = &http.Server{
 		Handler: handler(h, services), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0),
@@ -83,6 +85,9 @@ func listen(dir string) (net.Listener, error) {
 		return l, nil
 	}
 }
+
+// Path is the control socket.
+func (s *Server) Path() string { return s.path }
 
 // Close lets requests end, and removes the socket.
 func (s *Server) Close() error {
@@ -167,7 +172,13 @@ func handler(h *Holder, services Services) http.Handler {
 		if !request(w, r, &options) {
 			return
 		}
-		name, err := services.Connect(r.Context(), options)
+		borrower, err := borrowerOf(h.config.Dir, r)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(failure{Error: err.Error()})
+			return
+		}
+		name, err := services.Connect(r.Context(), options, borrower)
 		answer(w, disconnected{[]string{name}}, err)
 	})
 	mux.HandleFunc("POST /v1/discover", func(w http.ResponseWriter, r *http.Request) {
@@ -179,6 +190,19 @@ func handler(h *Holder, services Services) http.Handler {
 		answer(w, discovered{log}, err)
 	})
 	return mux
+}
+
+// borrowerOf is the process that a request to connect names as the one for which that is, by
+// its control socket in the folder; nil where it names none.
+func borrowerOf(dir string, r *http.Request) (*Process, error) {
+	name := r.URL.Query().Get(borrowerKey)
+	if name == "" {
+		return nil, nil
+	}
+	if is, err := filepath.Match(sockets, name); err != nil || !is {
+		return nil, fmt.Errorf("%s %q: want the name of a control socket in %s", borrowerKey, name, dir)
+	}
+	return &Process{Socket: filepath.Join(dir, name)}, nil
 }
 
 func (q disconnectRequest) wants(s SubsystemInfo, c ControllerInfo) bool {

@@ -21,7 +21,7 @@ import (
 type remoteDialer struct {
 	discovery.Dialer
 	options func(at discovery.Endpoint) (map[string]string, error)
-	owners  *lending.Owners // nil: the log is read once
+	owners  *lending.Processes // nil: the log is read once
 }
 
 // Dial implements [discovery.Dialer].

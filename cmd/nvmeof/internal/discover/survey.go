@@ -83,7 +83,7 @@ func (s *Sources) Entries(cmd *cobra.Command, h *fabricoptions.Held) ([]hostconf
 type Survey struct {
 	Hosts  *hosts.Pool
 	scopes []scope
-	Owners *lending.Owners // nil: a process that holds a controller for this one is polled each minute
+	Owners *lending.Processes // nil: a process that holds a controller for this one is polled each minute
 }
 
 // A scope is how to connect: options by their long names, and what they mean.

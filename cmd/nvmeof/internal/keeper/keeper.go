@@ -23,13 +23,15 @@ import (
 
 // A Keeper is what a process that holds controllers consists of.
 type Keeper struct {
-	warn   io.Writer
-	Hosts  *hosts.Pool
-	holder *connections.Holder
-	server *connections.Server
-	lent   lending.Loans
-	Owners *lending.Owners
-	forget func() // ends the reports on SIGUSR1
+	warn      io.Writer
+	Hosts     *hosts.Pool
+	holder    *connections.Holder
+	server    *connections.Server
+	lent      lending.Loans
+	Owners    *lending.Processes // that hold controllers for this one
+	Ended     chan struct{}      // an owner has, since it was last read
+	borrowers *lending.Processes // for which this one holds controllers
+	forget    func()             // ends the reports on SIGUSR1
 }
 
 // Start starts one that holds nothing yet.
@@ -38,7 +40,14 @@ func Start(warn io.Writer, noPublish bool) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Keeper{warn: warn, Hosts: &hosts.Pool{Warn: warn}, Owners: lending.NewOwners(), forget: func() {}}
+	k := &Keeper{warn: warn, Hosts: &hosts.Pool{Warn: warn}, Ended: make(chan struct{}, 1), forget: func() {}}
+	k.Owners = lending.NewProcesses(func(*connections.Process) {
+		select {
+		case k.Ended <- struct{}{}:
+		default:
+		}
+	})
+	k.borrowers = lending.NewProcesses(k.takeBack)
 	c := connections.Config{
 		Dir: connections.RunDir(), Connector: connections.Multipath{}, Addresses: k.Hosts.Addresses,
 		Log: func(line string) { fmt.Fprintln(k.warn, "nvmeof:", line) },
@@ -61,12 +70,12 @@ func (k *Keeper) GivenUp() map[string]string { return k.holder.Info().Lost }
 // Serve lets others find the process.
 func (k *Keeper) Serve() (err error) {
 	k.server, err = connections.Serve(k.holder, connections.Services{
-		Connect: func(ctx context.Context, options map[string]string) (string, error) {
+		Connect: func(ctx context.Context, options map[string]string, borrower *connections.Process) (string, error) {
 			h, err := fabricoptions.Parse(options)
 			if err != nil {
 				return "", err
 			}
-			return k.connect(ctx, h)
+			return k.connect(ctx, h, borrower)
 		},
 		Discover: func(ctx context.Context, options map[string]string) ([]byte, error) {
 			return discover.ForOthers(ctx, k.Hosts, options)
@@ -76,7 +85,8 @@ func (k *Keeper) Serve() (err error) {
 	return err
 }
 
-func (k *Keeper) connect(ctx context.Context, h *fabricoptions.Held) (string, error) {
+// connect connects, for another process where borrower is not nil.
+func (k *Keeper) connect(ctx context.Context, h *fabricoptions.Held, borrower *connections.Process) (string, error) {
 	p, err := k.Hosts.Path(h)
 	if err != nil {
 		return "", err
@@ -84,6 +94,10 @@ func (k *Keeper) connect(ctx context.Context, h *fabricoptions.Held) (string, er
 	_, identity, err := h.Wanted()
 	if err != nil {
 		return "", err
+	}
+	if borrower != nil {
+		p.Borrower = borrower.Socket
+		defer k.borrowers.Follow(borrower) // once it is connected, or it would not be found at the borrower's end
 	}
 	ctx, cancel := context.WithTimeout(ctx, hosts.ConnectTime)
 	defer cancel()
@@ -94,6 +108,19 @@ func (k *Keeper) connect(ctx context.Context, h *fabricoptions.Held) (string, er
 	}
 	fmt.Fprintln(k.warn, "nvmeof:", hosts.Effective(name, &p))
 	return name, nil
+}
+
+// takeBack disconnects what is held for a process that has ended.
+func (k *Keeper) takeBack(borrower *connections.Process) {
+	names, err := k.holder.Disconnect(func(_ connections.SubsystemInfo, c connections.ControllerInfo) bool {
+		return c.Borrower == borrower.Socket
+	})
+	for _, name := range names {
+		fmt.Fprintf(k.warn, "nvmeof: %s: disconnected: the process for which it was held has ended\n", name)
+	}
+	if err != nil {
+		fmt.Fprintln(k.warn, "nvmeof:", err)
+	}
 }
 
 // ConnectPatiently is ConnectAnyhow for as long as what stands in the way may pass by
@@ -112,19 +139,20 @@ func (k *Keeper) ConnectPatiently(ctx context.Context, h *fabricoptions.Held, op
 
 // Close disconnects everything, also what others hold for this process.
 func (k *Keeper) Close() error {
-	var err error
+	err := k.giveBack() // before owners see the end of the server
 	if k.server != nil {
-		err = k.server.Close()
+		err = errors.Join(err, k.server.Close())
 	}
 	k.Owners.Close()
-	err = errors.Join(err, k.giveBack(), k.holder.Close(), k.Hosts.Close())
+	k.borrowers.Close()
+	err = errors.Join(err, k.holder.Close(), k.Hosts.Close())
 	k.forget()
 	return err
 }
 
 // ConnectAnyhow connects, or lets who can.
 func (k *Keeper) ConnectAnyhow(ctx context.Context, h *fabricoptions.Held, options map[string]string) (string, error) {
-	name, err := k.connect(ctx, h)
+	name, err := k.connect(ctx, h, nil)
 	var inUse *softroce.InUseError
 	if errors.As(err, &inUse) {
 		return k.connectBy(ctx, h, inUse, options)
@@ -138,7 +166,7 @@ func (k *Keeper) connectBy(ctx context.Context, h *fabricoptions.Held, inUse *so
 	if err != nil {
 		return "", err
 	}
-	name, err := owner.Connect(ctx, options)
+	name, err := owner.Connect(ctx, options, k.server.Path())
 	if err != nil {
 		return "", fmt.Errorf("process %d, which is the RoCE endpoint of %v, does not connect: %w", owner.PID, inUse.Addr, err)
 	}

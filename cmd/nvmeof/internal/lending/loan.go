@@ -74,52 +74,57 @@ func (l *Loans) Lose(one Loan) bool {
 	return len(l.all) < n && !slices.Contains(l.returning, one)
 }
 
-// Owners are the processes that do something for this one, whose ends it follows.
-type Owners struct {
-	Ended chan struct{} // one has, since it was last read
-
+// Processes are those whose ends this one follows.
+type Processes struct {
+	ended   func(p *connections.Process)
 	ctx     context.Context
 	cancel  context.CancelFunc
 	watched map[string]<-chan struct{} // by socket, closed when that process has ended
-	mu      sync.Mutex                 // guards watched
+	mu      sync.Mutex                 // guards watched, and that tasks begin before ctx ends
 	tasks   sync.WaitGroup
 }
 
-// NewOwners follows nobody yet.
-func NewOwners() *Owners {
-	o := &Owners{Ended: make(chan struct{}, 1), watched: map[string]<-chan struct{}{}}
-	o.ctx, o.cancel = context.WithCancel(context.Background())
-	return o
+// NewProcesses follows nobody yet. It calls ended when a process has ended that it followed,
+// for each from another goroutine.
+func NewProcesses(ended func(p *connections.Process)) *Processes {
+	f := &Processes{ended: ended, watched: map[string]<-chan struct{}{}}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	return f
 }
 
-// Follow begins to follow a process. The channel is closed when that has ended, or close
+// Follow begins to follow a process. The channel is closed when that has ended, or Close
 // was called.
-func (o *Owners) Follow(p *connections.Process) <-chan struct{} {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if done, ok := o.watched[p.Socket]; ok {
+func (f *Processes) Follow(p *connections.Process) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if done, ok := f.watched[p.Socket]; ok {
 		return done
 	}
-	done, owner := make(chan struct{}), *p
-	o.watched[p.Socket] = done
-	o.tasks.Go(func() { // ends with the process, or with close
-		owner.AwaitEnd(o.ctx)
-		o.mu.Lock()
-		delete(o.watched, owner.Socket)
-		o.mu.Unlock()
+	done, followed := make(chan struct{}), *p
+	if f.ctx.Err() != nil {
 		close(done)
-		select {
-		case o.Ended <- struct{}{}:
-		default:
+		return done
+	}
+	f.watched[p.Socket] = done
+	f.tasks.Go(func() { // ends with the process, or with close
+		followed.AwaitEnd(f.ctx)
+		f.mu.Lock()
+		delete(f.watched, followed.Socket)
+		f.mu.Unlock()
+		close(done)
+		if f.ctx.Err() == nil { // after delete: who follows it from now on finds by itself that it has ended
+			f.ended(&followed)
 		}
 	})
 	return done
 }
 
 // Close ends to follow them.
-func (o *Owners) Close() {
-	o.cancel()
-	o.tasks.Wait()
+func (f *Processes) Close() {
+	f.mu.Lock()
+	f.cancel()
+	f.mu.Unlock()
+	f.tasks.Wait()
 }
 
 // ErrOwnerEnded is why a connection ended that another process held.
