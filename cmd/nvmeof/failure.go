@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // Exit codes, which `nvmeof help` explains.

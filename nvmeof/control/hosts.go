@@ -9,9 +9,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
-	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 

@@ -9,8 +9,8 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
-	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
 
 // Save writes the document to a file, or with none to the one with which the target was

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/internal/yield"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/operation"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
@@ -87,7 +88,7 @@ type Queue struct {
 	limit  timeLimit
 	waiter *shard.Waiter
 	parked bool // the waiter waits; the loop's
-	yield  shard.Yielder
+	yield  yield.Loop
 	closed bool
 }
 

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+	"github.com/nvmeof-go/nvmeof/internal/yield"
 )
 
 // A loop does everything for all clients, on one goroutine, which owns all that is
@@ -24,7 +24,7 @@ type loop struct {
 	zeroes []byte // nothing else, for stores without Write Zeroes
 
 	spin     spinner
-	yielder  shard.Yielder
+	yielder  yield.Loop
 	vain     int
 	stopping bool
 	deadline time.Time // of stopping

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/child"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/fio"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/child"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/fio"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/report"

@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/child"
 )
 

@@ -71,14 +71,14 @@ func TestMethods(t *testing.T) { report(t, crowded(sources(t))) }
 // their own: a shard is one.
 var agreedGoroutines = map[string]int{
 	"backend/internal/disk":              3, // blocking calls where there is no io_uring; a ring's wake-ups; copying
-	"nvmeof/bench":                       1, // each job
+	"internal/bench":                     1, // each job
 	"nvmeof/control":                     7, // what listens, what waits for a device or an address, the socket
 	"nvmeof/discovery":                   1, // each node's connection
 	"nvmeof/host":                        2, // a controller's events; the end of the host
 	"nvmeof/host/internal/operation":     1, // a context that ends
 	"nvmeof/internal/shard":              1, // the loop
 	"nvmeof/multipath":                   2, // the life of a path; a queue's timer
-	"nvmeof/namedfile":                   2, // a file system that does not answer
+	"internal/namedfile":                 2, // a file system that does not answer
 	"nvmeof/nbd":                         1, // the loop
 	"nvmeof/target":                      6, // connections; freeing queues; keys; stores; reservations; the end of a pause
 	"rdmatransport/softroce/floor":       2, // the other side

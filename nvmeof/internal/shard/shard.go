@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/internal/yield"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -71,7 +72,7 @@ type Shard struct {
 	batch   Batch
 
 	now     int64 // the completion queue's clock in this turn
-	yielder Yielder
+	yielder yield.Loop
 	stats   Stats
 	vain    int // turns since the last useful one
 

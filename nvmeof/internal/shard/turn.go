@@ -3,6 +3,7 @@ package shard
 import (
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/internal/yield"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -134,7 +135,7 @@ func (s *Shard) step() bool {
 	}
 	if s.lease.napping.Load() {
 		s.rouse()
-		giveWay()
+		yield.Processor()
 		return true // one goroutine at a time can sleep
 	}
 	mine := s.sleep()

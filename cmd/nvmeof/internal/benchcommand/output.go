@@ -15,7 +15,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/benchreport"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fio"
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // formats are those of --output-format.

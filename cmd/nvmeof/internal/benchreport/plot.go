@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // Sizes of a plot, in units of its view box.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // A Report is what the page shows.

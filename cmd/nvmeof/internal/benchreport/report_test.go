@@ -15,7 +15,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 func measure(t *testing.T, p bench.Pattern) *bench.Result {

@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rawudp"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // A loadKind is one of the loads that each namespace gets.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rawudp"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/floor"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // fio counts latencies in bins of its own, whose middles are the keys of "bins" in

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // TestHDR has what hdrhistogram-go 1.4.0 printed of the same latencies.

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // format is the version of fio whose format this is.

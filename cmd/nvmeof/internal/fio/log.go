@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // A LogKind is one of fio's logs, named as in its file.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // An Output is all that there is to print.

@@ -3,7 +3,7 @@ package fio
 import (
 	"math"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // extent is what fio prints of a figure over time.

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // Table prints a line for each job: the pattern, what came out, and percentiles of

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // Normal prints what fio does without --output-format, as far as it applies.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // needTool skips a test where a program of fio's, or one that it runs on, is missing.

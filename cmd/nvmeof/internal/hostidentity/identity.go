@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 )
 
 // SystemIdentity is where nvme-cli keeps the names of a host.

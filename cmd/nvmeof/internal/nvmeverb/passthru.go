@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
-	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 )
 
 // passthru are the flags of nvme admin-passthru and io-passthru.

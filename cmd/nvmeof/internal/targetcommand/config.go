@@ -15,8 +15,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
-	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 

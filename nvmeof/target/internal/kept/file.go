@@ -8,7 +8,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 )
 
 // A File is saved as a whole, so that a power failure leaves the old content or the new;

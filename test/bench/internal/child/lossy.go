@@ -4,8 +4,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 // A Sample is what one measurement gave, zero where it does not apply.

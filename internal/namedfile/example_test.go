@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nvmeof-go/nvmeof/nvmeof/namedfile"
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 )
 
 func must[T any](v T, err error) T {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+	"github.com/nvmeof-go/nvmeof/internal/yield"
 )
 
 // runner is a job in progress, owned by its thread. It allocates nothing while it
@@ -16,7 +16,7 @@ type runner struct {
 	job   Job
 	group *group
 	queue backend.Queue
-	yield shard.Yielder
+	yield yield.Loop
 
 	slots   []slot // by tag
 	batch   []backend.Request

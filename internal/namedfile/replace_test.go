@@ -148,7 +148,7 @@ const other = 12345 // a user and a group that nobody is
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("gives files to another user: go test -c ./nvmeof/namedfile && sudo ./namedfile.test")
+		t.Skip("gives files to another user: go test -c ./internal/namedfile && sudo ./namedfile.test")
 	}
 }
 

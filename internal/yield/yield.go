@@ -1,4 +1,6 @@
-package shard
+// Package yield lets others have the processor while a loop polls: the Go scheduler,
+// and the kernel where more threads poll than there are processors.
+package yield
 
 import (
 	"runtime"
@@ -20,8 +22,8 @@ const (
 	spareYields = 64
 )
 
-// A Yielder lets others run while a loop polls. The zero value is ready.
-type Yielder struct {
+// A Loop lets others run while a loop polls, which owns it. The zero value is ready.
+type Loop struct {
 	weight  uint32 // of the turns since the last yield to Go or the kernel
 	yields  uint32 // to the kernel, since the last to the Go scheduler
 	every   uint32
@@ -47,54 +49,54 @@ const aloneBelow = 1500 * time.Nanosecond
 // likes to wake the peer of whom we send to on our own processor, even if another
 // is free, where it waits for us as we wait for it. So the kernel gets the
 // processor soon.
-func (y *Yielder) Woke() { y.spacing = leastSpacing }
+func (l *Loop) Woke() { l.spacing = leastSpacing }
 
 // Turn is called after each turn of the loop.
-func (y *Yielder) Turn(useful bool) {
-	y.weight++
+func (l *Loop) Turn(useful bool) {
+	l.weight++
 	if !useful {
-		y.weight += idleWeight - 1
-		if y.idle++; y.idle >= y.spacing {
-			y.offer()
+		l.weight += idleWeight - 1
+		if l.idle++; l.idle >= l.spacing {
+			l.offer()
 		}
 	}
-	if y.weight >= yieldAt {
-		y.yield()
+	if l.weight >= yieldAt {
+		l.yield()
 	}
 }
 
 // offer lets the kernel have the processor, and learns from how long that took whether
 // somebody wanted it.
-func (y *Yielder) offer() {
+func (l *Loop) offer() {
 	before := time.Now()
-	giveWay()
-	y.idle = 0
+	Processor()
+	l.idle = 0
 	if time.Since(before) < aloneBelow {
-		y.spacing = min(max(2*y.spacing, leastSpacing), mostSpacing)
+		l.spacing = min(max(2*l.spacing, leastSpacing), mostSpacing)
 	} else {
-		y.spacing = leastSpacing
+		l.spacing = leastSpacing
 	}
 }
 
-func (y *Yielder) yield() {
-	if y.every == 0 {
-		y.every = 1
+func (l *Loop) yield() {
+	if l.every == 0 {
+		l.every = 1
 		if runtime.GOMAXPROCS(0) > runtime.NumCPU() {
-			y.every = spareYields
+			l.every = spareYields
 		}
 	}
-	y.weight = 0
+	l.weight = 0
 	// Loops may hold every processor of the Go scheduler's, and other goroutines,
 	// timers and the network poller wait for them.
-	if y.yields++; y.yields >= y.every {
-		y.yields = 0
+	if l.yields++; l.yields >= l.every {
+		l.yields = 0
 		runtime.Gosched()
 	}
-	giveWay()
+	Processor()
 }
 
-// giveWay lets the kernel run another thread on this processor. Without it a
+// Processor lets the kernel run another thread on this processor. Without it a
 // spinning loop keeps its CPU for a whole time slice of the kernel's,
 // milliseconds, from the very thread that it waits for. It returns at once where
 // nobody waits.
-func giveWay() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+func Processor() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend/memory"
-	"github.com/nvmeof-go/nvmeof/nvmeof/bench"
+	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
 func must[T any](v T, err error) T {
