@@ -2,7 +2,7 @@ package main
 
 import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/floor"
+	"github.com/nvmeof-go/nvmeof/internal/floor"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/child"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/fio"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/report"

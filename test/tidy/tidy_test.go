@@ -81,7 +81,7 @@ var agreedGoroutines = map[string]int{
 	"internal/namedfile":                 2, // a file system that does not answer
 	"nvmeof/nbd":                         1, // the loop
 	"nvmeof/target":                      6, // connections; freeing queues; keys; stores; reservations; the end of a pause
-	"rdmatransport/softroce/floor":       2, // the other side
+	"internal/floor":                     2, // the other side
 	"cmd/nvmeof/internal/attachcommand":  1, // a path that is awaited
 	"cmd/nvmeof/internal/connectcommand": 1, // following discovery records
 	"cmd/nvmeof/internal/hosts":          1, // silence of the other side

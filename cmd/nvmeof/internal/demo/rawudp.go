@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rawudp"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/internal/bench"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/floor"
+	"github.com/nvmeof-go/nvmeof/internal/floor"
 )
 
 // pairs is how often the fabric is compared with raw UDP. Each time both are

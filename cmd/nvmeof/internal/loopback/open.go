@@ -13,15 +13,15 @@ import (
 // First is the first address of the loopback.
 func First() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
 
-// Tries is how many addresses of 127/8 are tried.
-const Tries = 250
+// tries is how many addresses of 127/8 are tried.
+const tries = 250
 
 // Open opens the first address from 127.0.0.2 that nobody has and that is
 // not except.
 func Open[D any](except netip.Addr, open func(netip.Addr) (D, error)) (none D, err error) {
 	a := First()
 	var last error
-	for range Tries {
+	for range tries {
 		if a = a.Next(); a == except {
 			continue
 		}
@@ -31,7 +31,7 @@ func Open[D any](except netip.Addr, open func(netip.Addr) (D, error)) (none D, e
 		}
 		last = err
 	}
-	return none, fmt.Errorf("none of the first %d addresses of 127/8 is free: %w", Tries, last)
+	return none, fmt.Errorf("none of the first %d addresses of 127/8 is free: %w", tries, last)
 }
 
 // IsTaken reports whether somebody else has an address.

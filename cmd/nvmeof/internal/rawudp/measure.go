@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/loopback"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/floor"
+	"github.com/nvmeof-go/nvmeof/internal/floor"
 )
 
 // The datagrams of a 4 KiB read: the command's capsule (64 bytes) with BTH and
@@ -37,16 +37,11 @@ func RoundTrip(runtime time.Duration, request, response int) (floor.RoundTrips, 
 	return t, nil
 }
 
-// Goodput measures the bytes a second of one flow between addresses that are no endpoints.
+// Goodput measures the bytes a second of one flow.
 func Goodput(runtime time.Duration, packet int) (float64, error) {
-	a := loopback.First()
-	for try := 0; ; try++ {
-		g, err := floor.Goodput(a, a.Next(), runtime, packet)
-		if err == nil {
-			return g, nil
-		}
-		if a = a.Next(); !loopback.IsTaken(err) || try == loopback.Tries {
-			return 0, fmt.Errorf("raw UDP goodput: %w", err)
-		}
+	g, err := floor.Goodput(loopback.First(), loopback.First().Next(), runtime, packet)
+	if err != nil {
+		return 0, fmt.Errorf("raw UDP goodput: %w", err)
 	}
+	return g, nil
 }

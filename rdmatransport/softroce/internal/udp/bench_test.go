@@ -7,7 +7,7 @@ import (
 )
 
 // The benchmarks run both ends on one thread, so that they show what the calls
-// cost and not how fast threads wake each other; rdmatransport/softroce/floor has two threads.
+// cost and not how fast threads wake each other; internal/floor has two threads.
 
 func benchPair(b *testing.B, cfg Config) (Port, Port, Group) {
 	from := listenAt(b, netip.MustParseAddr("127.77.50.1"), cfg)

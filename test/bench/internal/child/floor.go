@@ -10,7 +10,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/internal/bench"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/floor"
+	"github.com/nvmeof-go/nvmeof/internal/floor"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
 )
 

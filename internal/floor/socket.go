@@ -9,11 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// maxDatagram is more than any UDP datagram has, merged or not.
+const maxDatagram = 65536
+
 // socket is a bare UDP socket that talks to one other.
 type socket struct {
 	fd   int
 	is4  bool
-	buf  [65536]byte
+	buf  [maxDatagram]byte
 	name unix.RawSockaddrInet6 // of the peer
 	size uintptr               // of name
 }
@@ -44,12 +47,12 @@ func (s *socket) peer(other *socket) {
 	s.size = uintptr(size)
 }
 
-func (s *socket) send(n int) error {
+func (s *socket) send(b []byte) error {
 	// RawSyscall: with MSG_DONTWAIT it cannot block.
-	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&s.buf)), uintptr(n),
+	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
 		unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&s.name)), s.size)
 	if errno != 0 {
-		return fmt.Errorf("send %d bytes: %w", n, errno)
+		return fmt.Errorf("send %d bytes: %w", len(b), errno)
 	}
 	return nil
 }
@@ -80,4 +83,53 @@ func (s *socket) receive(giveUp func() bool) bool {
 			runtime.Gosched()
 		}
 	}
+}
+
+// receiveBuffer is what the receive buffer of a flow should hold, as softroce's does.
+const receiveBuffer = 8 << 20
+
+// enlarge makes the receive buffer as large as the system allows, and returns its size as
+// the kernel counts it.
+func (s *socket) enlarge() (int, error) {
+	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
+		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
+	}
+	n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	if err != nil {
+		return 0, fmt.Errorf("read SO_RCVBUF: %w", err)
+	}
+	return n, nil
+}
+
+const batchSlots = 64
+
+// A batch is the memory of one recvmmsg call. It lies in the heap, whose objects do not
+// move.
+type batch struct {
+	messages [batchSlots]unix.Mmsghdr
+	vectors  [batchSlots]unix.Iovec
+	slots    [batchSlots][maxDatagram]byte
+}
+
+func newBatch() *batch {
+	b := new(batch)
+	for i := range b.messages {
+		b.vectors[i].Base = &b.slots[i][0]
+		b.vectors[i].SetLen(maxDatagram)
+		b.messages[i].Hdr.Iov = &b.vectors[i]
+		b.messages[i].Hdr.SetIovlen(1)
+	}
+	return b
+}
+
+// receiveBatch takes what is there, and returns how many bytes that are.
+func (s *socket) receiveBatch(b *batch) (bytes int) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&b.messages)), batchSlots, unix.MSG_DONTWAIT, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	for i := range int(n) {
+		bytes += int(b.messages[i].Len)
+	}
+	return bytes
 }

@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
+	"golang.org/x/sys/unix"
 )
 
 // Goodput is [Threads.Goodput] on whatever threads there are.
@@ -20,40 +19,44 @@ func Goodput(a, b netip.Addr, d time.Duration, packet int) (float64, error) {
 // Goodput is how many bytes of UDP payload a second one flow carries from
 // address a to address b of this machine, measured for d. It sends packets of
 // that size in runs as long as one send with segments allows (UDP_SEGMENT), and
-// has them merged on arrival (UDP_GRO), through the same code as a queue pair's
-// packets; nothing is read or copied besides. What is sent lies in 2 MiB, as 16
-// transfers of 128 KiB would. The sender never has more under way than the receive
-// buffer holds. Both addresses must be free of RoCEv2 endpoints.
+// has them merged on arrival (UDP_GRO), as softroce does; nothing is read or copied
+// besides. What is sent lies in 2 MiB, as 16 transfers of 128 KiB would. The sender never
+// has more under way than the receive buffer holds.
 func (t Threads) Goodput(a, b netip.Addr, d time.Duration, packet int) (float64, error) {
-	from, err := udp.Listen(a, udp.Config{})
+	from, err := openSocket(a)
 	if err != nil {
 		return 0, err
 	}
-	defer from.Close()
-	to, err := udp.Listen(b, udp.Config{})
+	defer from.close()
+	to, err := openSocket(b)
 	if err != nil {
 		return 0, err
 	}
-	defer to.Close()
-	port := from.Ports()[0]
-	if !port.GSO() {
-		return 0, fmt.Errorf("this kernel cannot segment UDP sends")
+	defer to.close()
+	from.peer(to)
+	if err := unix.SetsockoptInt(from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, packet); err != nil {
+		return 0, fmt.Errorf("this kernel cannot segment UDP sends: %w", err)
+	}
+	_ = unix.SetsockoptInt(to.fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) // kernels that do not have it deliver each packet alone
+	buffer, err := to.enlarge()
+	if err != nil {
+		return 0, err
 	}
 
-	var f flow
-	f.window = int64(min(to.Ports()[0].ReceiveBudget(), maxWindow))
+	// Half of the buffer: the kernel counts more than the payload.
+	f := flow{window: int64(min(buffer/2, maxWindow))}
 	done := make(chan error)
 	go func() { // ends when stop is set
 		leave, err := enter(t.Passive)
 		defer leave()
-		f.receive(to.Ports()[0])
+		f.receive(to)
 		done <- err
 	}()
 	leave, err := enter(t.Active)
 	defer leave()
-	f.send(port, netip.AddrPortFrom(b, wire.Port), d/10, packet) // warm up
+	f.send(from, d/10, packet) // warm up
 	start, before := time.Now(), f.received.Load()
-	f.send(port, netip.AddrPortFrom(b, wire.Port), d, packet)
+	f.send(from, d, packet)
 	bytes, took := f.received.Load()-before, time.Since(start)
 	f.stop.Store(true)
 	return float64(bytes) / took.Seconds(), errors.Join(err, <-done)
@@ -64,6 +67,11 @@ const (
 	maxWindow = 512 << 10
 	// Region is how many bytes are sent over and over.
 	Region = 2 << 20
+	// A send with segments has at most so many, and so many bytes: older kernels refuse
+	// more, and one that with its headers is 64 KiB or longer is split before it reaches
+	// the device.
+	maxSegments = 64
+	maxRun      = 65473
 )
 
 // flow is what sender and receiver share.
@@ -74,26 +82,20 @@ type flow struct {
 	sent     int64 // the sender's
 }
 
-func (f *flow) receive(p udp.Port) {
-	batch := p.NewBatch()
+func (f *flow) receive(s *socket) {
+	batch := newBatch()
 	for turn := 1; !f.stop.Load(); turn++ {
-		n, _ := p.Recv(batch)
-		bytes := 0
-		for i := range n {
-			bytes += len(batch.Datagrams[i].Data)
-		}
-		if f.received.Add(int64(bytes)); n == 0 && turn%yieldTurns == 0 {
+		bytes := s.receiveBatch(batch)
+		if f.received.Add(int64(bytes)); bytes == 0 && turn%yieldTurns == 0 {
 			runtime.Gosched()
 		}
 	}
 }
 
 // send keeps the window full until the time is over.
-func (f *flow) send(p udp.Port, to netip.AddrPort, d time.Duration, packet int) {
-	count := min(udp.MaxSegments, udp.MaxBurst/packet)
+func (f *flow) send(s *socket, d time.Duration, packet int) {
 	memory := make([]byte, Region)
-	run := count * packet
-	ms := []udp.Message{{To: to, SegmentSize: uint16(packet), Pieces: make([][]byte, 1)}}
+	run := min(maxSegments, maxRun/packet) * packet
 	idle, seen, at := time.Now(), int64(0), 0
 	for start, turn := idle, 1; time.Since(start) < d; turn++ {
 		received := f.received.Load()
@@ -109,10 +111,11 @@ func (f *flow) send(p udp.Port, to netip.AddrPort, d time.Duration, packet int) 
 			}
 			continue
 		}
-		ms[0].Pieces[0] = memory[at:][:run]
+		if s.send(memory[at:][:run]) == nil {
+			f.sent += int64(run)
+		}
 		if at += run; at+run > len(memory) {
 			at = 0
 		}
-		f.sent += int64(p.Send(ms) * run)
 	}
 }

@@ -65,6 +65,9 @@ func RoundTrip(a, b netip.Addr, n, request, response int) (RoundTrips, error) {
 // until the answer is there. Sizes are bytes of UDP payload. Each side makes one
 // sendto and, while it waits, one recvfrom after the other.
 func (t Threads) RoundTrip(a, b netip.Addr, n, request, response int) (RoundTrips, error) {
+	if n := max(request, response); n > maxDatagram {
+		return RoundTrips{}, fmt.Errorf("no datagram has %d bytes", n)
+	}
 	client, err := openSocket(a)
 	if err != nil {
 		return RoundTrips{}, err
@@ -84,7 +87,7 @@ func (t Threads) RoundTrip(a, b netip.Addr, n, request, response int) (RoundTrip
 		leave, err := enter(t.Passive)
 		defer leave()
 		for server.receive(stop.Load) {
-			server.send(response)
+			server.send(server.buf[:response])
 			for t.Pause > 0 && !server.wait() && !stop.Load() {
 			}
 		}
@@ -115,7 +118,7 @@ func (t Threads) pingPong(client *socket, n, request int) ([]time.Duration, erro
 	for i := range n + warmUp {
 		time.Sleep(t.Pause)
 		start = time.Now()
-		if err := client.send(request); err != nil {
+		if err := client.send(client.buf[:request]); err != nil {
 			return nil, err
 		}
 		if !client.receive(late) {
