@@ -3,8 +3,6 @@ package rdmatransport
 import (
 	"context"
 	"net/netip"
-
-	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 )
 
 // Attrs are the limits of a device. All are inclusive.
@@ -29,8 +27,11 @@ type Attrs struct {
 	// mapped anew is no longer what the device reads and writes.
 	Pins bool
 	// Node is the NUMA node that the device is at, where the system says so.
-	Node numa.Node
+	Node NUMANode
 }
+
+// A NUMANode is a NUMA node of the machine, counted from 1; 0 is one that nobody knows.
+type NUMANode int
 
 // A Device is one RDMA endpoint: an RNIC's port, or an address on which
 // softroce answers.

@@ -12,7 +12,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 )
 
 // A Host connects to controllers over one device. Its methods may be called from
@@ -94,7 +93,7 @@ func (h *Host) closeShards() error {
 func (h *Host) Identity() nvmeof.HostIdentity { return h.identity }
 
 // Node is the NUMA node of the host's device, where the system says so.
-func (h *Host) Node() numa.Node { return h.attrs.Node }
+func (h *Host) Node() rdmatransport.NUMANode { return h.attrs.Node }
 
 // Shards is how many loops the host has.
 func (h *Host) Shards() int { return len(h.shards) }

@@ -8,14 +8,14 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
 
 // TestNearest: of two paths that are as good requests take the one whose device is at the
 // processor's own node, though it is the second, and the other one when that is lost.
 func TestNearest(t *testing.T) {
-	here := numa.Here()
+	here := currentNode()
 	if here == 0 {
 		t.Skip("the system does not say at which node a processor is")
 	}
@@ -24,7 +24,7 @@ func TestNearest(t *testing.T) {
 		l := newLabOn(t, 2, loopback)
 		cfg := l.config()
 		far := here + 1
-		for i, node := range []numa.Node{far, here} {
+		for i, node := range []rdmatransport.NUMANode{far, here} {
 			attrs := rdmatest.Attrs()
 			attrs.Node = node
 			d, err := loopback.Open(netip.AddrFrom4([4]byte{192, 0, 2, byte(100 + i)}), attrs)
@@ -39,7 +39,7 @@ func TestNearest(t *testing.T) {
 			cfg.Paths[i].Host = h
 		}
 		s := l.connect(cfg)
-		s.nodes = numa.Load(fstest.MapFS{
+		s.nodes = loadNodes(fstest.MapFS{
 			fmt.Sprintf("devices/system/node/node%d/distance", here-1): {Data: []byte("10 21\n")},
 			fmt.Sprintf("devices/system/node/node%d/distance", far-1):  {Data: []byte("21 10\n")},
 		})

@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // A Queue carries operations of one goroutine at a time over all paths. It
@@ -36,7 +36,7 @@ type Queue struct {
 	cs       []decide.Candidate
 	cursor   decide.Cursor
 	prepared uint32
-	here     numa.Node // of the owner, a little while ago; 0 where it does not matter
+	here     rdmatransport.NUMANode // of the owner, a little while ago; 0 where it does not matter
 	results  [64]backend.Result
 	closed   bool
 	stirred  atomic.Bool // the table is another one

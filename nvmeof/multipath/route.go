@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // A table is what requests to a namespace go by: one route for each path. It does
@@ -39,7 +39,7 @@ type route struct {
 const never = math.MaxInt64
 
 // candidates fills cs with the routes as they are now, for a caller at a NUMA node.
-func (t *table) candidates(cs []decide.Candidate, p Policy, now int64, here numa.Node) []decide.Candidate {
+func (t *table) candidates(cs []decide.Candidate, p Policy, now int64, here rdmatransport.NUMANode) []decide.Candidate {
 	cs = cs[:0]
 	for i := range t.routes {
 		r := &t.routes[i]
@@ -48,7 +48,7 @@ func (t *table) candidates(cs []decide.Candidate, p Policy, now int64, here numa
 			c.Class = decide.Unusable
 		}
 		if here != 0 {
-			c.Distance = r.path.sub.nodes.Distance(here, r.path.cfg.Host.Node())
+			c.Distance = r.path.sub.nodes.distance(here, r.path.cfg.Host.Node())
 		}
 		if p >= QueueDepth {
 			c.InFlight, c.Latency = r.path.inFlight.Load(), r.path.latency.Load()
@@ -59,11 +59,11 @@ func (t *table) candidates(cs []decide.Candidate, p Policy, now int64, here numa
 }
 
 // here is the NUMA node of the caller, where that matters: 0 where all paths are as near.
-func (t *table) here(n *Namespace) numa.Node {
+func (t *table) here(n *Namespace) rdmatransport.NUMANode {
 	if n.sub.nodes == nil || len(t.routes) < 2 || n.sub.Policy() != NUMA {
 		return 0
 	}
-	return numa.Here()
+	return currentNode()
 }
 
 // hopeless reports whether a request that finds no route has nothing to wait for.

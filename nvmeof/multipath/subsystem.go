@@ -15,7 +15,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 )
 
 // A Subsystem is a subsystem with the paths to it. Its methods may be called from
@@ -26,7 +25,7 @@ type Subsystem struct {
 	event  func(Event)
 	about  func(*Namespace) // Config.NamespaceEvent, or does nothing
 	base   time.Time        // of the clock that requests go by
-	nodes  *numa.Machine    // nil: one node, or nobody knows
+	nodes  *nodes           // nil: one node, or nobody knows
 	steps  chan struct{}    // a path was tried, since it was last read; Connect reads
 
 	// opening is held while namespaces and buffers become known to controllers, which
@@ -53,7 +52,7 @@ func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 		nqn: cfg.NQN, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(), steps: make(chan struct{}, 1),
 		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{},
 	}
-	s.nodes = numa.Load(os.DirFS("/sys"))
+	s.nodes = loadNodes(os.DirFS("/sys"))
 	s.policy.Store(uint32(cfg.Policy))
 	if s.about == nil {
 		s.about = func(*Namespace) {}

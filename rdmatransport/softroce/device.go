@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/rc"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
@@ -56,7 +55,7 @@ type Device struct {
 	addr   netip.Addr
 	group  udp.Group
 	start  time.Time
-	node   numa.Node
+	node   rdmatransport.NUMANode
 	shards []*shard
 
 	mu     sync.Mutex // guards taken and closed

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/internal/numa"
 )
 
 // Built reports whether this program has the transport.

@@ -26,7 +26,6 @@ var public = map[string]string{
 	"nvmeof/nbd":             "namespaces as disks: NBD",
 	"nvmeof/target":          "the target",
 	"rdmatransport":          "the contract of RDMA",
-	"rdmatransport/numa":     "where devices are",
 	"rdmatransport/rdmatest": "the suite that RDMA passes",
 	"rdmatransport/softroce": "RDMA over UDP sockets",
 	"rdmatransport/verbs":    "RDMA devices",

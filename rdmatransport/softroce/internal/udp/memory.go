@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // memoryGroup is an endpoint of a Network.
@@ -16,10 +16,10 @@ type memoryGroup struct {
 	ports   []Port
 }
 
-func (g *memoryGroup) Addr() netip.Addr   { return g.addr }
-func (g *memoryGroup) Ports() []Port      { return g.ports }
-func (g *memoryGroup) Warnings() []string { return nil }
-func (g *memoryGroup) Node() numa.Node    { return 0 }
+func (g *memoryGroup) Addr() netip.Addr             { return g.addr }
+func (g *memoryGroup) Ports() []Port                { return g.ports }
+func (g *memoryGroup) Warnings() []string           { return nil }
+func (g *memoryGroup) Node() rdmatransport.NUMANode { return 0 }
 
 func (g *memoryGroup) MTU(netip.Addr) (int, error) { return g.network.mtu(), nil }
 

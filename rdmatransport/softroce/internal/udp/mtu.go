@@ -8,7 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/internal/numa"
 )
 
 // MTU implements Group.
@@ -59,7 +60,7 @@ func (g *group) routeMTU(dst netip.Addr) (int, error) {
 }
 
 // Node implements Group.
-func (g *group) Node() numa.Node {
+func (g *group) Node() rdmatransport.NUMANode {
 	if i, _ := interfaceOf(g.addr); i.Name != "" {
 		return numa.OfInterface(os.DirFS("/sys"), i.Name)
 	}

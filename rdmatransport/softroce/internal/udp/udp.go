@@ -40,7 +40,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/rdmatransport/numa"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // Bounds of one message, that is of one GSO send: older kernels refuse more
@@ -62,7 +62,7 @@ type Group interface {
 	// dst asks for that of the address's own interface alone.
 	MTU(dst netip.Addr) (int, error)
 	// Node is the NUMA node of the address's interface, where the system says so.
-	Node() numa.Node
+	Node() rdmatransport.NUMANode
 	// Warnings says in words what the system did not grant, and what the
 	// administrator can do about it.
 	Warnings() []string
