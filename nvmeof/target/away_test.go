@@ -2,6 +2,8 @@ package target
 
 import (
 	"bytes"
+	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
@@ -104,3 +106,71 @@ func TestAwayNamespace(t *testing.T) {
 	}
 	f.must(f.sub.AwaitNamespace(cfg)) // the target closes with one that is away
 }
+
+// TestReservationOfWhatReturns: hosts are told nothing of a namespace that is closed and
+// opened otherwise, so that a reservation of before is one afterwards, whether it was saved,
+// is saved elsewhere, or something else had been saved there.
+func TestReservationOfWhatReturns(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) ReservationStore { return ReservationFile(filepath.Join(dir, name)) }
+	f, id := newFixture(t), uuid.New()
+	cfg := NamespaceConfig{NSID: 2, Store: newFakeStore(1 << 20), UUID: id}
+	open := func(r ReservationStore) {
+		t.Helper()
+		cfg.Reservations = r
+		_, err := f.sub.AddNamespace(cfg)
+		f.must(err)
+	}
+	open(nil)
+	a, b := f.tenant("a", f.sub, 0), f.tenant("b", f.sub, 1)
+	returns := func(r ReservationStore) {
+		t.Helper()
+		f.must(f.sub.SuspendNamespace(2))
+		f.must(f.sub.AwaitNamespace(cfg)) // it takes longer than was thought
+		open(r)
+		a.wantAccess(2, true, true)
+		b.wantAccess(2, false, false)
+	}
+	wantPersist := func(want uint8) {
+		t.Helper()
+		if head, all := a.report(2); head.Persist != want || len(all) != 1 || all[0].Key != a.key {
+			t.Errorf("persist %d, want %d; registrants %+v", head.Persist, want, all)
+		}
+	}
+	a.register(capsule.StatusSuccess, 2)
+	a.acquire(capsule.StatusSuccess, 2, exclusiveAccess)
+	returns(nil)
+	returns(file("one"))
+	wantPersist(0)
+	a.setFeature(capsule.StatusSuccess, capsule.FeatureReservationPersist, 2, 1)
+	returns(file("two"))
+	returns(nil)
+	wantPersist(0) // it could not be
+	a.release(capsule.StatusSuccess, 2, exclusiveAccess)
+	f.must(f.sub.SuspendNamespace(2))
+	open(file("two"))
+	b.wantAccess(2, true, true) // not what was there once
+
+	a.acquire(capsule.StatusSuccess, 2, exclusiveAccess)
+	a.setFeature(capsule.StatusSuccess, capsule.FeatureReservationPersist, 2, 1)
+	returns(file("three"))
+	wantPersist(1)
+	f.must(f.sub.SuspendNamespace(2))
+	if _, err := f.sub.AddNamespace(NamespaceConfig{NSID: 2, Store: cfg.Store, Reservations: unsavable{}, UUID: id}); err == nil {
+		t.Error("the namespace is back, and its reservation is not saved")
+	}
+	cfg.UUID = uuid.UUID{1}
+	open(nil) // another namespace
+	f.tenant("c", f.sub, 0).wantAccess(2, true, true)
+	f.must(f.sub.RemoveNamespace(2))
+
+	cfg.UUID = id
+	open(file("three")) // as after a restart
+	f.tenant("d", f.sub, 0).wantAccess(2, false, false)
+}
+
+// unsavable is a store of reservations whose disk is full.
+type unsavable struct{}
+
+func (unsavable) Load() ([]byte, error) { return nil, nil }
+func (unsavable) Save([]byte) error     { return syscall.ENOSPC }

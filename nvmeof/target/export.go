@@ -29,12 +29,13 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 		return nil, err
 	}
 	c.NSID, c.Group = ns.ID(), ns.Group()
+	was := s.table().At(c.NSID)
+	ns.ns.Former = former(was, ns.ns)
 	if err := s.target.volumes.Acquire(c.Store, c.Name, c.Reservations, ns.ns); err != nil {
 		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
 	}
 	s.succeed(ns.ns)
 	s.resume(ns.ns)
-	was := s.table().At(c.NSID)
 	// A host that connects meanwhile is found by the second call.
 	s.dismissOthers(ns.ns.Volume)
 	s.replace(c.NSID, ns)
@@ -102,9 +103,19 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 		return err
 	}
 	was := s.table().At(c.NSID)
+	ns.ns.Former = former(was, ns.ns)
 	s.replace(c.NSID, ns)
 	s.moved(was, ns.ns)
 	return nil
+}
+
+// former are the reservations of a namespace that is away, for the one that takes its place,
+// if that is the same to hosts: nothing tells them that a reservation has ended.
+func former(away, now *storage.Namespace) *storage.Reservations {
+	if away == nil || away.Identity != now.Identity {
+		return nil
+	}
+	return away.Former
 }
 
 // RemoveNamespace ends an export: new commands fail with Invalid Namespace, and it
@@ -114,7 +125,8 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 func (s *Subsystem) RemoveNamespace(id capsule.NSID) error { return s.end(id, false) }
 
 // SuspendNamespace is RemoveNamespace of a namespace that will return: meanwhile it is
-// away, as after AwaitNamespace.
+// away, as after AwaitNamespace. When AddNamespace returns it, with the same identifiers, it
+// has the registrants and the reservation of before, whatever its Reservations saved.
 func (s *Subsystem) SuspendNamespace(id capsule.NSID) error { return s.end(id, true) }
 
 // end ends an export for good or, with back, until the namespace returns.
@@ -140,6 +152,9 @@ func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
 	var left *Namespace
 	if back {
 		left = &Namespace{subsystem: s, ns: storage.NewNamespace(was.Identity, was.Group(), was.ReadOnly())}
+		if left.ns.Former = was.Former; was.Volume != nil {
+			left.ns.Former = was.Volume.Reservations
+		}
 	}
 	s.replace(id, left)
 	if ns != nil {

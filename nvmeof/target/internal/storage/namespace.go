@@ -38,6 +38,10 @@ type Namespace struct {
 	Generation uint32
 	Successor  bool
 
+	// Former are the reservations that the namespace had before it went away for a while;
+	// the volume with which it returns has them. Nil: none. Constant once shards see the namespace.
+	Former *Reservations
+
 	gates      [MaxShards]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
 	before     health.Counts                   // see Resume; constant once shards see the namespace
 	readOnly   atomic.Bool

@@ -32,8 +32,9 @@ type Reservations struct {
 	guard  atomic.Pointer[reservation.State] // the state while something is reserved, else nil
 }
 
-// newReservations loads what the store has, if there is a store.
-func newReservations(store ReservationStore) (*Reservations, error) {
+// newReservations loads what the store has, if there is a store. With former ones, which are
+// closed, it is what those had last: hosts were told that, whatever an earlier record says.
+func newReservations(store ReservationStore, former *Reservations) (*Reservations, error) {
 	k := &Reservations{store: store, unlock: func() error { return nil }}
 	if l, ok := store.(ReservationLocker); ok {
 		var err error
@@ -49,6 +50,17 @@ func newReservations(store ReservationStore) (*Reservations, error) {
 		}
 	}
 	k.publish(&s)
+	if former == nil {
+		return k, nil
+	}
+	_, err := k.change(func(reservation.State) (reservation.State, reservation.Outcome) {
+		s := *former.State()
+		s.Persist = s.Persist && k.Persists()
+		return s, reservation.Outcome{}
+	})
+	if err != nil {
+		return nil, errors.Join(err, k.unlock())
+	}
 	return k, nil
 }
 

@@ -117,7 +117,7 @@ func (t *Volumes) All() []*Volume {
 }
 
 // Acquire gives a namespace the volume of its store, and opens it if it is the first.
-// The reservations of the first one are used.
+// The reservations of the first one are used, with what that had before it went away.
 func (t *Volumes) Acquire(store backend.Store, name string, reservations ReservationStore, n *Namespace) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,7 +133,7 @@ func (t *Volumes) Acquire(store backend.Store, name string, reservations Reserva
 	if err != nil {
 		return err
 	}
-	if v.Reservations, err = t.openReservations(reservations); err != nil {
+	if v.Reservations, err = t.openReservations(reservations, n.Former); err != nil {
 		return err
 	}
 	if err := v.open(); err != nil {
@@ -232,13 +232,13 @@ func (t *Volumes) Unfinished(d *Site) (names []string) {
 
 // openReservations returns those of a volume that is being opened. Called with the mutex
 // held.
-func (t *Volumes) openReservations(store ReservationStore) (*Reservations, error) {
+func (t *Volumes) openReservations(store ReservationStore, former *Reservations) (*Reservations, error) {
 	for v := range t.all {
 		if store != nil && same(v.Reservations.store, store) {
 			return nil, fmt.Errorf("its reservations would be saved where those of %s are: name another file", v.Name)
 		}
 	}
-	return newReservations(store)
+	return newReservations(store, former)
 }
 
 // same compares values of an interface, where those can be compared.
