@@ -176,20 +176,29 @@ func TestExtend(t *testing.T) {
 	for _, thin := range []bool{false, true} {
 		path := tempFile(t)
 		s := openStore(t, path, Config{Size: 1 << 20, Thin: thin})
-		if err := Extend(path, 3<<20, thin); err != nil {
+		if err := s.Extend(3 << 20); err != nil {
 			t.Fatal(err)
 		}
 		refresh(t, s, 3<<20)
 		if n, err := s.Allocated(); err != nil || n >= 3<<20 == thin {
 			t.Errorf("thin %v: %d bytes allocated, %v", thin, n, err)
 		}
-		if err := Extend(path, 2<<20, thin); err != nil || sizeOf(t, path) != 3<<20 {
+		if err := s.Extend(2 << 20); err != nil || sizeOf(t, path) != 3<<20 {
 			t.Errorf("Extend to less than there is: %v, %d bytes", err, sizeOf(t, path))
 		}
+		if err := os.Rename(path, path+".old"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("another"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Extend(4 << 20); err == nil || sizeOf(t, path) != 7 || sizeOf(t, path+".old") != 3<<20 {
+			t.Errorf("Extend of a file that was replaced: %v, %d bytes, and %d of the new one", err, sizeOf(t, path+".old"), sizeOf(t, path))
+		}
 		closeStore(t, s)
-	}
-	if err := Extend(tempFile(t), 1<<20, false); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Extend of a missing file: %v", err)
+		if err := s.Extend(4 << 20); !errors.Is(err, backend.ErrClosed) {
+			t.Errorf("Extend of a closed store: %v", err)
+		}
 	}
 }
 

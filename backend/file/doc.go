@@ -36,7 +36,7 @@
 // # Resizing
 //
 // The file may be made longer or shorter by others while it is open; Refresh
-// notices it. What was added by others than [Extend] is not preallocated. Until Refresh, a read beyond
+// notices it. What was added by others than [Store.Extend] is not preallocated. Until Refresh, a read beyond
 // the end of a file that became shorter fails and a write makes it longer again, with
 // zeroes before it.
 //

@@ -278,19 +278,28 @@ func (s *Store) roomFor(want int64) error {
 	return fmt.Errorf("%w: %d bytes are free: free some space, or make the file thin, which may run out of space later", openError(unix.ENOSPC), free*uint64(all.Bsize))
 }
 
-// Extend makes a file longer that may be open as a store, which notices it with Refresh.
-// Like Open it allocates what is added unless thin.
-func Extend(path string, size int64, thin bool) (err error) {
-	fd, err := openRetry(path, unix.O_RDWR|unix.O_CLOEXEC)
-	if err != nil {
-		return &fs.PathError{Op: "open", Path: path, Err: err}
+// Extend makes the file longer, which Refresh notices; one that is as long already stays as
+// it is. Like Open it allocates what is added unless the store is thin. A file that is no
+// longer at its path is not extended: the other one there is not the store's.
+func (s *Store) Extend(size int64) (err error) {
+	if why := s.Detached(); why != nil {
+		return why
 	}
-	s := &Store{path: path, fd: fd, cfg: Config{Size: size, Thin: thin}}
-	defer func() {
-		if err = errors.Join(err, unix.Close(fd)); err != nil {
-			err = fmt.Errorf("extend %s: %w", path, err)
-		}
-	}()
+	longer := &Store{path: s.path, cfg: s.cfg}
+	err = s.Stat(func(fd int) (err error) { // the rest may take long
+		longer.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		return err
+	})
+	if err == nil {
+		err = errors.Join(longer.extend(size), unix.Close(longer.fd))
+	}
+	if err != nil {
+		return fmt.Errorf("extend %s: %w", s.path, err)
+	}
+	return nil
+}
+
+func (s *Store) extend(size int64) error {
 	present, err := s.measure()
 	if err != nil || present >= size {
 		return err

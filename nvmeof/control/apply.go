@@ -240,8 +240,8 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 		case *config.Namespace:
 			switch {
 			case c.Kind == config.KindSize:
-				if err = mayGrow(now.File); err == nil {
-					err = m.stores.known.gone(now)
+				if now.File != nil && m.waiting[namespaceKey{c.Subsystem, now.NSID}] == nil {
+					err = m.stores.mayGrow(c.Subsystem, now)
 				}
 			case c.Op == config.Add && m.stores.held[keyOf(c.Subsystem, now)] == nil:
 				err = foreseeStore(now)

@@ -182,6 +182,33 @@ func TestRemovedWhileServed(t *testing.T) {
 	})
 }
 
+// TestGrowAfterReplaced: a file that somebody has put in the place of the one that is served
+// is not made longer instead of it.
+func TestGrowAfterReplaced(t *testing.T) {
+	r := newRig(t)
+	r.apply(r.doc(first))
+	path := string(r.doc(first).Subsystems[0].Namespaces[0].Path())
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	larger := r.doc(strings.Replace(first, "size: 1MiB", "size: 2MiB", 1))
+	for _, o := range []Options{{DryRun: true}, {}} {
+		if _, err := r.Apply(larger, o); err == nil || !strings.Contains(err.Error(), "another file now than the one that is served") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if err := os.Rename(path+".old", path); err != nil {
+		t.Fatal(err)
+	}
+	r.apply(larger)
+	if info, err := os.Stat(path); err != nil || info.Size() != 2<<20 {
+		t.Errorf("the file is back, and has %d bytes, %v", info.Size(), err)
+	}
+}
+
 // TestCutOffWhileServed: likewise a file that is shorter than it was, until it is as long
 // again, or an administrator says that it was meant.
 func TestCutOffWhileServed(t *testing.T) {

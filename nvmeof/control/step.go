@@ -262,10 +262,7 @@ func (m *Manager) resize(c config.Change) error {
 	if now.File == nil {
 		return nil
 	}
-	if err := m.stores.known.gone(now); err != nil {
-		return err
-	}
-	if err := grow(now.File); err != nil {
+	if err := m.stores.grow(c.Subsystem, now); err != nil {
 		return err
 	}
 	m.stores.note(now)

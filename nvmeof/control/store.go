@@ -254,26 +254,41 @@ func (s *stores) close() (err error) {
 	return err
 }
 
-// grow extends the file of an open store. The target notices the new size.
-func grow(f *config.File) error {
-	info, err := os.Stat(string(f.Path))
-	if err == nil {
-		err = mayGrow(f)
-	}
-	if err != nil || f.Size == 0 || info.Size() == int64(f.Size) { // it is as large as it is
-		return err
-	}
-	return file.Extend(string(f.Path), int64(f.Size), f.Thin)
+// An extender is a store whose file can be made longer.
+type extender interface {
+	Extend(size int64) error
 }
 
-// mayGrow refuses to cut a file off.
-func mayGrow(f *config.File) error {
-	if f == nil {
+// grow extends the file of a namespace that has a store. The target notices the new size.
+func (s *stores) grow(nqn config.NQN, n *config.Namespace) error {
+	if err := s.mayGrow(nqn, n); err != nil || n.File.Size == 0 {
+		return err // it is as large as it is
+	}
+	h := s.held[keyOf(nqn, n)]
+	if h == nil {
 		return nil
 	}
-	info, err := os.Stat(string(f.Path))
-	if err == nil && f.Size > 0 && info.Size() > int64(f.Size) {
-		err = fmt.Errorf("%s has %v, and a store is never made shorter: give at least that", f.Path, config.Size(info.Size()))
+	x, can := h.store.(extender)
+	if !can {
+		return fmt.Errorf("%s: its store cannot be made longer", n.File.Path)
 	}
-	return err
+	return x.Extend(int64(n.File.Size))
+}
+
+// mayGrow refuses to take another file at the path of a namespace for its own, to cut it off,
+// and to fill with zeroes what it had.
+func (s *stores) mayGrow(nqn config.NQN, n *config.Namespace) error {
+	if h := s.held[keyOf(nqn, n)]; h != nil {
+		if d, ok := h.store.(backend.Detacher); ok && d.Detached() != nil {
+			return d.Detached()
+		}
+	}
+	info, err := os.Stat(string(n.File.Path))
+	switch {
+	case err != nil:
+		return err
+	case n.File.Size > 0 && info.Size() > int64(n.File.Size):
+		return fmt.Errorf("%s has %v, and a store is never made shorter: give at least that", n.File.Path, config.Size(info.Size()))
+	}
+	return s.known.gone(n)
 }
