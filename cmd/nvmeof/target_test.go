@@ -5,9 +5,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // TestFileSurvivesRestart: what was written to a file is there when another target
@@ -40,6 +45,35 @@ func TestMissingFile(t *testing.T) {
 		want(t, exitFailed, path, "as in --export "+path+",size=1GiB")
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the file was made")
+	}
+}
+
+// TestTooMuchMemory checks that memory which is not there is warned of at a start, before it, and
+// where it is added, with both sizes.
+func TestTooMuchMemory(t *testing.T) {
+	ownSocket(t)
+	var machine unix.Sysinfo_t
+	if err := unix.Sysinfo(&machine); err != nil {
+		t.Fatal(err)
+	}
+	half := nvmeof.FormatSize(int64(uint64(machine.Totalram)*uint64(machine.Unit)/2&^(1<<20-1) + 1<<20))
+	warning := regexp.MustCompile(`warning: (.*: )?memory exports have [0-9]+MiB in all, and this (machine|process's cgroup may) ha(s|ve) [0-9]+[KMG]iB: .*; export less memory, or files\n`)
+	s := startTarget(t, "--export", "mem:"+half, "--export", "mem:"+half, "--allow-any-host")
+	if n := len(warning.FindAllString(s.errOut.String(), -1)); n != 1 {
+		t.Errorf("the target warns %d times:\n%s", n, s.errOut)
+	}
+	if o := command(t, words("ns add 3 --memory 1MiB -n "+testNQN)...).want(t, 0); !warning.MatchString(o.errOut) {
+		t.Errorf("namespace add says\n%s", o.errOut)
+	}
+	file := filepath.Join(t.TempDir(), "target.yaml")
+	command(t, "target", "save", file).want(t, 0)
+	if o := command(t, "target", "check", file).want(t, 0); !warning.MatchString(o.errOut) {
+		t.Errorf("check says\n%s", o.errOut)
+	}
+	s.end(t)
+	s = startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	if strings.Contains(s.errOut.String(), "memory exports") {
+		t.Errorf("a small target warns:\n%s", s.errOut)
 	}
 }
 

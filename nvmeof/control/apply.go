@@ -56,6 +56,9 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	if err != nil {
 		return nil, err
 	}
+	if exportedMemory(want) > exportedMemory(m.doc) {
+		warnings = append(warnings, ForeseeMemory(want)...)
+	}
 	out := &Outcome{config.Diff(m.doc, want), warnings}
 	for _, c := range out.Changes {
 		if c.Kind == config.KindTarget {

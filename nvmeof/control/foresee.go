@@ -13,7 +13,7 @@ import (
 )
 
 // Foresee finds what a target that started now on this machine would meet: namespaces that
-// would wait, and keys that it could not read. It makes and changes nothing, and takes no
+// would wait, keys that it could not read, and more memory to export than there is. It makes and changes nothing, and takes no
 // file from anybody; one that the target has which runs is in use, of course. State and
 // getenv are those of its [Config].
 func Foresee(ctx context.Context, doc *config.Document, state string, getenv func(string) string) (found config.Problems) {
@@ -45,7 +45,7 @@ func Foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 			}
 		}
 	}
-	return found
+	return append(found, ForeseeMemory(doc)...)
 }
 
 func foreseeKey(ctx context.Context, file config.KeyFile, getenv func(string) string) error {

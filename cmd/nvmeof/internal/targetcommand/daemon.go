@@ -66,6 +66,9 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	for _, p := range control.ForeseeMemory(d.Document) {
+		fmt.Fprintln(d.ErrOut, "warning:", p)
+	}
 	o := newOpener(d.Device, d.Document, d.Log)
 	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, File: d.File, Names: d.names,
 		Device: o.open, Owner: o.owner, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: d.Addresses}

@@ -1,0 +1,97 @@
+package control
+
+import (
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// ForeseeMemory finds that the memory which a document exports is more than this process may
+// have. It is taken only as hosts write to it, so that such a target starts, and is ended by
+// the kernel later.
+func ForeseeMemory(doc *config.Document) config.Problems {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return nil
+	}
+	return foreseeMemory(doc, int64(min(uint64(info.Totalram)*uint64(info.Unit), math.MaxInt64)), os.DirFS("/"))
+}
+
+// foreseeMemory is ForeseeMemory on a machine with that many bytes of memory, and those files.
+func foreseeMemory(doc *config.Document, machine int64, files fs.FS) config.Problems {
+	exported := exportedMemory(doc)
+	limit, whose := machine, "this machine has"
+	if of := cgroupMemory(files); of < limit {
+		limit, whose = of, "this process's cgroup may have"
+	}
+	if exported <= limit {
+		return nil
+	}
+	return config.Problems{{
+		Text: fmt.Sprintf("memory exports have %v in all, and %s %v: the kernel ends the target when hosts have written as much", config.Size(exported), whose, wholeMiB(limit)),
+		Fix:  "export less memory, or files",
+	}}
+}
+
+// exportedMemory is how many bytes of memory a document exports.
+func exportedMemory(doc *config.Document) (sum int64) {
+	for _, s := range doc.Subsystems {
+		for _, n := range s.Namespaces {
+			if n.Memory != nil {
+				sum += min(int64(n.Memory.Size), math.MaxInt64-sum)
+			}
+		}
+	}
+	return sum
+}
+
+// wholeMiB leaves out what makes a size hard to read.
+func wholeMiB(bytes int64) config.Size {
+	const mib = 1 << 20
+	if bytes > mib {
+		bytes -= bytes % mib
+	}
+	return config.Size(bytes)
+}
+
+// cgroupMemory is the lowest limit of this process's control group and of those around it, in
+// bytes, of version 2 and of version 1, whose path has folders for controllers.
+func cgroupMemory(files fs.FS) int64 {
+	limit := int64(math.MaxInt64)
+	text, err := fs.ReadFile(files, "proc/self/cgroup")
+	if err != nil {
+		return limit
+	}
+	for line := range strings.Lines(string(text)) {
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3) // hierarchy, controllers, path
+		if len(part) != 3 {
+			continue
+		}
+		root, name := "sys/fs/cgroup", "memory.max"
+		switch part[1] {
+		case "": // version 2
+		case "memory":
+			root, name = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		default:
+			continue
+		}
+		for group := path.Join("/", part[2]); ; group = path.Dir(group) { // in a container only the root may be there
+			text, err := fs.ReadFile(files, path.Join(root, group, name))
+			if n, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bad == nil { // not "max"
+				limit = min(limit, n)
+			}
+			if group == "/" {
+				break
+			}
+		}
+	}
+	return limit
+}
