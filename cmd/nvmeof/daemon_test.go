@@ -103,7 +103,7 @@ func flagDaemon(t *testing.T, f *targetcommand.Flags) (d *targetcommand.Daemon, 
 		t.Fatal(err)
 	}
 	out, errOut = newOutput(), newOutput()
-	log, err := targetcommand.NewLog("json", "info", errOut)
+	log, err := targetcommand.NewLog("json", "info", errOut, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,11 +111,11 @@ func flagDaemon(t *testing.T, f *targetcommand.Flags) (d *targetcommand.Daemon, 
 }
 
 // startDaemon runs one until the test ends, or until stop, which wants an orderly end.
-func startDaemon(t *testing.T, d *targetcommand.Daemon) (stop func()) {
+func startDaemon(t *testing.T, d *targetcommand.Daemon, on targetcommand.Machine) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
+	go func() { ended <- d.Run(ctx, on) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -132,8 +132,7 @@ func TestDeviceComesAndGoes(t *testing.T) {
 	const addr = "127.77.0.1"
 	s, out, errOut := flagDaemon(t, &targetcommand.Flags{Listen: []string{addr}, Exports: []string{"mem:1MiB"}, Transport: provider.Verbs})
 	c := &comingDevice{t: t, errOut: errOut, opened: make(chan *losable, 10), absent: true}
-	s.Device = c.open
-	stop := startDaemon(t, s)
+	stop := startDaemon(t, s, targetcommand.Machine{Device: c.open})
 	errOut.await(t, "no RDMA device has the address "+addr)
 	c.set(true)
 	d := c.next()
@@ -168,12 +167,11 @@ func TestWildcard(t *testing.T) {
 	s, out, _ := flagDaemon(t, &targetcommand.Flags{Listen: []string{"0.0.0.0"}, Exports: []string{"mem:1MiB"}, Transport: provider.Softroce})
 	var mu sync.Mutex
 	has := []netip.Addr{first}
-	s.Addresses = func() ([]netip.Addr, error) {
+	startDaemon(t, s, targetcommand.Machine{Addresses: func() ([]netip.Addr, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return slices.Clone(has), nil
-	}
-	startDaemon(t, s)
+	}})
 	out.await(t, "nvme connect -t rdma -a "+first.String())
 	command(t, "list", "-t", "rdma", "-a", first.String()).want(t, 0, "1.05  MB")
 	command(t, "ls").want(t, 0, "    1 0.0.0.0:4420\n      "+first.String()+":4420\n")

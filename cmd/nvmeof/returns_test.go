@@ -21,7 +21,7 @@ func TestConfiguredDeviceReturns(t *testing.T) {
 	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: "127.97.5.9"}}
 	gone, opened := make(chan struct{}), 0
 	out, errOut := newOutput(), newOutput()
-	log, err := targetcommand.NewLog("console", "info", errOut)
+	log, err := targetcommand.NewLog("console", "info", errOut, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestConfiguredDeviceReturns(t *testing.T) {
 	if d.Document, err = targetcommand.ReadConfig(t.Context(), d.File, nil, errOut); err != nil {
 		t.Fatal(err)
 	}
-	d.Device = func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
+	device := func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
 		switch opened++; opened {
 		case 1:
 			d, err := provider.Open(transport, addr, cfg)
@@ -39,7 +39,7 @@ func TestConfiguredDeviceReturns(t *testing.T) {
 		}
 		return provider.Open(transport, addr, cfg)
 	}
-	startDaemon(t, d)
+	startDaemon(t, d, targetcommand.Machine{Device: device})
 	out.await(t, "nvme connect")
 	command(t, "namespace", "add", "3", "-n", testNQN, "--memory", "1MiB").want(t, 0)
 	close(gone)

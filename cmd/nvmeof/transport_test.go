@@ -41,20 +41,20 @@ func TestTransportOfListener(t *testing.T) {
 	addrs := []string{loopbackAddress(), loopbackAddress(), loopbackAddress()}
 	opened := make(chan string, 1000)
 	out := newOutput()
-	f := &targetcommand.Daemon{Socket: filepath.Join(t.TempDir(), "socket"), Log: zap.NewNop(), Out: out, ErrOut: out,
-		Device: func(transport string, a netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
-			opened <- transport + " at " + a.String()
-			if transport == provider.Verbs {
-				return nil, &verbs.NoDeviceError{}
-			}
-			return provider.Open(transport, a, cfg)
-		}}
+	f := &targetcommand.Daemon{Socket: filepath.Join(t.TempDir(), "socket"), Log: zap.NewNop(), Out: out, ErrOut: out}
+	device := func(transport string, a netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
+		opened <- transport + " at " + a.String()
+		if transport == provider.Verbs {
+			return nil, &verbs.NoDeviceError{}
+		}
+		return provider.Open(transport, a, cfg)
+	}
 	text := fmt.Sprintf("version: 1\ntransport: verbs\nlimits: {shards: 1}\nlisteners:\n- {id: 1, address: %s, transport: softroce}\n- {id: 2, address: %s}\n- {id: 3, address: %s, transport: auto}\n", addrs[0], addrs[1], addrs[2])
 	var err error
 	if f.Document, _, err = config.Parse("f", []byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	startDaemon(t, f)
+	startDaemon(t, f, targetcommand.Machine{Device: device})
 	out.await(t, "controlled at")
 	for _, want := range []string{"softroce at " + addrs[0], "verbs at " + addrs[1], "softroce at " + addrs[2]} {
 		if got := <-opened; got != want {

@@ -8,8 +8,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
@@ -18,8 +17,8 @@ import (
 // have. It is taken only as hosts write to it, so that such a target starts, and is ended by
 // the kernel later.
 func ForeseeMemory(doc *config.Document) config.Problems {
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
+	var info syscall.Sysinfo_t // /proc/meminfo is not there for each service
+	if err := syscall.Sysinfo(&info); err != nil {
 		return nil
 	}
 	return foreseeMemory(doc, int64(min(uint64(info.Totalram)*uint64(info.Unit), math.MaxInt64)), os.DirFS("/"))

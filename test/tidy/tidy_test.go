@@ -90,6 +90,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/signals":        1, // the second signal
 	"cmd/nvmeof/internal/benchcommand":   1, // following changes
 	"cmd/nvmeof/internal/connections":    5, // following changes; each controller that is kept; the socket
+	"cmd/nvmeof/internal/targetcommand":  1, // what reads files and devices, which may not answer
 	"cmd/nvmeof/internal/rdmatools":      3, // what blocks; silence of the other side
 }
 

@@ -5,12 +5,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -52,10 +55,9 @@ nvmeof namespace add --help.`,
     --export /srv/disk.img --allow-host nqn.2014-08.org.nvmexpress:uuid:...`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.file != "" {
-				return f.runFile(cmd)
-			}
-			return f.runFlags(cmd)
+			d := &Daemon{Socket: f.socketGiven(cmd)}
+			defer signals.On(unix.SIGHUP, d.rereadKeys)() // first: it ends a process that does not expect it
+			return d.begin(cmd, f.run)
 		},
 	}
 	cmd.AddCommand(targetCommands()...)
@@ -83,8 +85,27 @@ nvmeof namespace add --help.`,
 // besides are the flags that go together with --config.
 var besides = map[string]bool{"config": true, "socket": true, "log-format": true, "log-level": true, "help": true}
 
-// runFile is the target command with --config.
-func (f *Flags) runFile(cmd *cobra.Command) error {
+// run is the target command.
+func (f *Flags) run(cmd *cobra.Command, d *Daemon, s *start) error {
+	read := f.readFlags
+	if f.file != "" {
+		read = f.readFile
+	}
+	var err error
+	if d.Log, err = NewLog(f.logFormat, f.logLevel, d.ErrOut, terminal.Is(cmd.ErrOrStderr())); err != nil {
+		return err
+	}
+	if f.logLevel == "debug" {
+		s.release()
+	}
+	if err := read(cmd, d); err != nil {
+		return err
+	}
+	return d.Run(cmd.Context(), Machine{})
+}
+
+// readFile takes the document from --config.
+func (f *Flags) readFile(cmd *cobra.Command, d *Daemon) (err error) {
 	if f.file == "-" {
 		return failure.Usagef("--config - : it needs a file, which is saved to and read again after a restart")
 	}
@@ -93,33 +114,21 @@ func (f *Flags) runFile(cmd *cobra.Command) error {
 			return failure.Usagef("--config and --%s do not go together: write it into %s", name, f.file)
 		}
 	}
-	log, err := NewLog(f.logFormat, f.logLevel, cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
-	d := &Daemon{File: f.file, Socket: f.socketGiven(cmd), Log: log, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr()}
-	if d.Document, err = ReadConfig(cmd.Context(), f.file, nil, cmd.ErrOrStderr()); err != nil {
-		return err
-	}
-	return d.Run(cmd.Context())
+	d.File = f.file
+	d.Document, err = ReadConfig(cmd.Context(), f.file, nil, d.ErrOut)
+	return err
 }
 
-// runFlags is the target command without --config: what its flags say is a document that no
-// file has.
-func (f *Flags) runFlags(cmd *cobra.Command) error {
-	doc, err := f.Document()
-	if err != nil {
+// readFlags takes the document from the other flags: no file has it.
+func (f *Flags) readFlags(_ *cobra.Command, d *Daemon) (err error) {
+	if d.Document, err = f.Document(); err != nil {
 		return err
 	}
-	log, err := NewLog(f.logFormat, f.logLevel, cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
+	d.Flags, d.names = f, f.names(d.Document)
 	if f.AllowAnyHost {
-		fmt.Fprintln(cmd.ErrOrStderr(), "warning: --allow-any-host: every host that reaches this address may read and write what is exported")
+		fmt.Fprintln(d.ErrOut, "warning: --allow-any-host: every host that reaches this address may read and write what is exported")
 	}
-	d := &Daemon{Document: doc, Flags: f, names: f.names(doc), Socket: f.socketGiven(cmd), Log: log, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr()}
-	return d.Run(cmd.Context())
+	return nil
 }
 
 // socketGiven is the --socket that was given.

@@ -11,14 +11,14 @@ import (
 	"sync/atomic"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -36,25 +36,32 @@ type Daemon struct {
 	Out      io.Writer
 	ErrOut   io.Writer
 
-	// What tests put in the place of the machine's.
+	begun     func()                          // called once hosts are served; may be nil
+	opening   atomic.Pointer[string]          // what is being opened; may be nil
+	running   atomic.Pointer[control.Manager] // nil while it begins, and when it ends
+	announced []netip.AddrPort                // belongs to the manager's mutex
+}
+
+// A Machine is where a target finds devices and addresses. Its zero value is this one.
+type Machine struct {
 	Device    func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error)
 	Addresses func() ([]netip.Addr, error)
+}
 
-	announced []netip.AddrPort // belongs to the manager's mutex
+// rereadKeys does what SIGHUP asks for. A target that begins has not read them yet, or is
+// about to have done so: the manager takes one change at a time.
+func (d *Daemon) rereadKeys() {
+	m := d.running.Load()
+	if m == nil {
+		return
+	}
+	if _, err := m.RereadKeys(); err != nil {
+		d.Log.Error("keys", zap.Error(err))
+	}
 }
 
 // Run serves until ctx ends.
-func (d *Daemon) Run(ctx context.Context) (err error) {
-	var running atomic.Pointer[control.Manager]
-	defer signals.On(unix.SIGHUP, func() { // harmless while it begins, waits for its devices, or ends
-		m := running.Load()
-		if m == nil {
-			return
-		}
-		if _, err := m.RereadKeys(); err != nil {
-			d.Log.Error("keys", zap.Error(err))
-		}
-	})()
+func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	socket, err := d.takeSocket()
 	if err != nil {
 		return err
@@ -69,30 +76,17 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	for _, p := range control.ForeseeMemory(d.Document) {
 		fmt.Fprintln(d.ErrOut, "warning:", p)
 	}
-	o := newOpener(d.Device, d.Document, d.Log)
-	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, File: d.File, Names: d.names,
-		Device: o.open, Owner: o.owner, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: d.Addresses}
-	first := control.Options{Wait: true}
-	if d.Flags == nil {
-		c.State = stateDir()
-	} else { // what is wrong with the exports of flags ends the target
-		first = control.Options{WaitDevice: true}
-		c.Listening = d.announce
-	}
-	m := control.New(c)
+	m := control.New(d.managed(t, newOpener(on.Device, d.Document, d.Log), on))
 	defer func() {
 		d.Log.Info("authentications", zap.Any("counters", t.AuthCounts()))
 		err = errors.Join(err, m.Close())
 	}()
-	running.Store(m)
-	defer running.Store(nil)
+	d.running.Store(m)
+	defer d.running.Store(nil)
 	if d.Flags != nil && socket != nil {
 		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())
 	}
-	if _, err := m.Apply(d.Document, first); err != nil {
-		if d.Flags != nil {
-			err = d.Flags.explain(err)
-		}
+	if err := d.apply(m); err != nil {
 		return err
 	}
 	if socket != nil {
@@ -101,11 +95,43 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	if d.Flags == nil {
 		d.announceAll(m, socket)
 	}
+	if d.begun != nil {
+		d.begun()
+	}
 	systemd.Notify("READY=1")
 	<-ctx.Done()
 	d.Log.Info("stopping")
 	systemd.Notify("STOPPING=1")
 	return nil
+}
+
+// managed is what the target's manager is made of.
+func (d *Daemon) managed(t *target.Target, o *opener, on Machine) control.Config {
+	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, File: d.File, Names: d.names,
+		Device: o.open, Owner: o.owner, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: on.Addresses,
+		Open: func(n *config.Namespace) (backend.Store, []string, error) {
+			path := string(n.Path())
+			d.opening.Store(&path)
+			defer d.opening.Store(nil)
+			return control.OpenStore(n)
+		}}
+	if d.Flags == nil {
+		c.State = stateDir()
+	} else {
+		c.Listening = d.announce
+	}
+	return c
+}
+
+// apply makes the target what the document says. What is wrong with the exports of flags ends
+// it, and those of a file are waited for.
+func (d *Daemon) apply(m *control.Manager) error {
+	if d.Flags == nil {
+		_, err := m.Apply(d.Document, control.Options{Wait: true})
+		return err
+	}
+	_, err := m.Apply(d.Document, control.Options{WaitDevice: true})
+	return d.Flags.explain(err)
 }
 
 // takeSocket takes the control socket before anything is begun: whoever starts a second

@@ -39,7 +39,15 @@ func newCheck() *cobra.Command {
 			if err := t.Close(); err != nil {
 				return err
 			}
-			for _, p := range control.Foresee(cmd.Context(), doc, stateDir(), os.Getenv) {
+			var found config.Problems
+			err = unlessHung(cmd.Context(), nil, func() string { return "a file or device that it exports" }, func() error {
+				found = control.Foresee(cmd.Context(), doc, stateDir(), os.Getenv)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			for _, p := range found {
 				p.File = args[0]
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", p)
 			}

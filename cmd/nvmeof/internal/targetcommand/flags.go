@@ -127,12 +127,16 @@ func (f *Flags) explain(err error) error {
 	var problems config.Problems
 	var step *control.StepError
 	switch {
+	case err == nil:
+		return nil
 	case errors.As(err, &step):
 		switch now := step.Step.New.(type) {
 		case *config.Namespace:
 			return fmt.Errorf("--export %s: %w", f.Exports[now.NSID-1], withSize(now, step.Err))
 		case *config.Host:
 			return fmt.Errorf("--allow-host: %w", step.Err)
+		case *config.Listener:
+			return fmt.Errorf("--listen %s: %w", f.Listen[now.ID-1], step.Err)
 		}
 		return step.Err
 	case !errors.As(err, &problems):

@@ -7,16 +7,15 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 )
 
-// NewLog writes for people on a terminal, else JSON.
-func NewLog(format, level string, out io.Writer) (*zap.Logger, error) {
+// NewLog writes for people, or JSON; where the format is auto, for people on a terminal.
+func NewLog(format, level string, out io.Writer, onTerminal bool) (*zap.Logger, error) {
 	lvl, err := zapcore.ParseLevel(level)
 	if err != nil {
 		return nil, failure.Usagef("--log-level: %v", err)
 	}
-	console := format == "console" || format == "auto" && terminal.Is(out)
+	console := format == "console" || format == "auto" && onTerminal
 	cfg := zap.NewProductionEncoderConfig()
 	cfg.EncodeTime = zapcore.ISO8601TimeEncoder
 	var enc zapcore.Encoder

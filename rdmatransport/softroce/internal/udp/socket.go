@@ -105,7 +105,7 @@ func explain(addr netip.Addr, err error) error {
 	case errors.Is(err, unix.EADDRINUSE):
 		return fmt.Errorf("another program holds UDP port %d of %v (ss -ulnp shows which): stop it, or use another address: %w", roce, addr, err)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
-		return fmt.Errorf("%v is not an address of this machine: %w", addr, err)
+		return fmt.Errorf("%v is not an address of this machine (ip address shows them): %w", addr, err)
 	}
 	return fmt.Errorf("open UDP port %d of %v: %w", roce, addr, err)
 }

@@ -1,0 +1,115 @@
+package targetcommand
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// A start is a target that does not serve yet.
+type start struct {
+	out, errOut quiet
+	begun       chan struct{} // closed when it serves
+}
+
+// release lets go what was written until now, and all that follows.
+func (s *start) release() {
+	s.out.release()
+	s.errOut.release()
+}
+
+// begin runs a target. What it writes before it serves is for those whom it serves: where the
+// start fails, the error alone says what is wrong.
+func (d *Daemon) begin(cmd *cobra.Command, run func(*cobra.Command, *Daemon, *start) error) error {
+	now := time.Now()
+	s := &start{begun: make(chan struct{}), out: quiet{w: cmd.OutOrStdout(), since: now}, errOut: quiet{w: cmd.ErrOrStderr(), since: now}}
+	d.Out, d.ErrOut = &s.out, &s.errOut
+	d.begun = func() {
+		s.release()
+		close(s.begun)
+	}
+	return unlessHung(cmd.Context(), s.begun, func() string {
+		if path := d.opening.Load(); path != nil {
+			return *path
+		}
+		return "a file or device that it reads or exports"
+	}, func() error { return run(cmd, d, s) })
+}
+
+// hungTime is how long after a signal something may still take that has nothing to finish.
+const hungTime = 3 * time.Second
+
+// A hungError is that a signal ended the process while something did not answer.
+type hungError struct{ what string }
+
+func (e *hungError) Error() string { return "interrupted: " + e.what + " does not answer" }
+
+func (e *hungError) Unwrap() error { return context.Canceled }
+
+// unlessHung calls f. It leaves f to the end of the process when ctx has ended and f does not
+// return: a file system that does not answer keeps a call in the kernel. After orderly is
+// closed f takes the time that it needs.
+func unlessHung(ctx context.Context, orderly <-chan struct{}, what func() string, f func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- f() }() // ends with f, or with the process
+	select {
+	case err := <-ended:
+		return err
+	case <-orderly:
+		return <-ended
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-orderly:
+		return <-ended
+	case <-time.After(hungTime):
+		return &hungError{what()}
+	}
+}
+
+// quietTime is how long what a start writes is held back: one that takes longer is shown as it
+// goes on.
+const quietTime = 2 * time.Second
+
+// A quiet writer holds back what is written until it is released.
+type quiet struct {
+	w     io.Writer
+	since time.Time
+
+	mu   sync.Mutex // guards what follows
+	held []byte
+	open bool
+}
+
+// Write implements [io.Writer].
+func (q *quiet) Write(b []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.open && time.Since(q.since) < quietTime {
+		q.held = append(q.held, b...)
+		return len(b), nil
+	}
+	q.flush()
+	return q.w.Write(b)
+}
+
+func (q *quiet) release() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flush()
+}
+
+// flush writes what is held. Called with mu held.
+func (q *quiet) flush() {
+	q.open = true
+	if len(q.held) > 0 {
+		fmt.Fprintf(q.w, "%s", q.held)
+		q.held = nil
+	}
+}
