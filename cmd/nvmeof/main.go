@@ -132,7 +132,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(demo.Command(), targetcommand.Command(), discover.Command(), listing.List(), newBench(), attachcommand.Command(), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(),
 		rdmatools.Command(fabricaccess.NewRDMADevices))
 	root.AddCommand(administer.Commands(hostidentity.GenDHCHAPKey())...)
-	root.AddCommand(nvmeverb.Common(fabricaccess.NewVerbConnection)...)
+	root.AddCommand(nvmeverb.Common(fabricaccess.NewVerbConnection())...)
 	addNVMeCommands(root)
 	root.AddCommand(connectcommand.Commands()...)
 	return root

@@ -16,7 +16,7 @@ func addNVMeCommands(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		c.GroupID = others
 	}
-	all := append(nvmeverb.More(fabricaccess.NewVerbConnection), hostidentity.GenHostNQN(), hostidentity.ShowHostNQN(), hostidentity.CheckDHCHAPKey())
+	all := append(nvmeverb.More(fabricaccess.NewVerbConnection()), hostidentity.GenHostNQN(), hostidentity.ShowHostNQN(), hostidentity.CheckDHCHAPKey())
 	for _, c := range all {
 		c.GroupID = group
 		root.AddCommand(c)

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"testing"
 	"time"
@@ -28,6 +29,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main() // which exits
 	}
+	// The tests make many command lines and few other objects: collecting these is a third
+	// of what they compute.
+	const percent = 400
+	debug.SetGCPercent(percent)
+	_ = os.Setenv("GOGC", strconv.Itoa(percent)) // of the processes that they start
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })

@@ -62,6 +62,9 @@ func ParseCongestion(s string) (c Congestion, err error) {
 
 // String is as [ParseCongestion] takes it; empty: all defaults.
 func (c Congestion) String() string {
+	if c == (Congestion{}) {
+		return ""
+	}
 	var parts []string
 	v := reflect.ValueOf(c)
 	for _, f := range fieldsOf(v.Type()) {

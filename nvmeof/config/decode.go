@@ -37,17 +37,29 @@ type fieldInfo struct {
 // fieldsOf lists the fields of a structure in their order.
 func fieldsOf(t reflect.Type) (out []fieldInfo) {
 	for i := range t.NumField() {
-		tag := t.Field(i).Tag
-		name, _, _ := strings.Cut(tag.Get("json"), ",")
-		if name == "" || name == "-" {
-			continue
+		if name := fieldName(t, i); name != "" {
+			out = append(out, fieldOf(t, i, name))
 		}
-		out = append(out, fieldInfo{
-			index: i, name: name, need: tag.Get("need") == "yes", doc: tag.Get("doc"),
-			def: tag.Get("default"), min: tag.Get("min"), max: tag.Get("max"), oneof: strings.Fields(tag.Get("oneof")), short: tag.Get("export"),
-		})
 	}
 	return out
+}
+
+// fieldName is the name of field i in a document, empty of one that is in none.
+func fieldName(t reflect.Type, i int) string {
+	name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	if name == "-" {
+		return ""
+	}
+	return name
+}
+
+// fieldOf is field i, whose name is known.
+func fieldOf(t reflect.Type, i int, name string) fieldInfo {
+	tag := t.Field(i).Tag
+	return fieldInfo{
+		index: i, name: name, need: tag.Get("need") == "yes", doc: tag.Get("doc"),
+		def: tag.Get("default"), min: tag.Get("min"), max: tag.Get("max"), oneof: strings.Fields(tag.Get("oneof")), short: tag.Get("export"),
+	}
 }
 
 // join is the path of a field.

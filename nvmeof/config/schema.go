@@ -2,7 +2,6 @@ package config
 
 import (
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -148,12 +147,14 @@ func fieldAt(part any, path string) (f fieldInfo, t reflect.Type) {
 		for t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
-		fields := fieldsOf(t)
-		at := slices.IndexFunc(fields, func(f fieldInfo) bool { return f.name == name })
-		if at < 0 {
+		at := 0
+		for at < t.NumField() && fieldName(t, at) != name {
+			at++
+		}
+		if at == t.NumField() {
 			panic("config: no field " + path)
 		}
-		f, t = fields[at], t.Field(fields[at].index).Type
+		f, t = fieldOf(t, at, name), t.Field(at).Type
 	}
 	return f, t
 }

@@ -69,9 +69,9 @@ func (c *Connection) values() map[string]any {
 // cannot matter to a command that then is over.
 func (c *Connection) addIgnored(cmd *cobra.Command) {
 	var none Held
-	values := map[string]any{}
+	all, values := none.values(), map[string]any{}
 	for _, name := range LostNames() {
-		values[name] = none.values()[name]
+		values[name] = all[name]
 	}
 	addOptions(cmd.Flags(), values, "")
 	for name := range values {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
@@ -20,14 +21,15 @@ type Connection interface {
 	Connected(*cobra.Command, func(context.Context, *host.Controller) error) error
 }
 
-// Common are the commands that everybody needs, each with a connection of its own.
-func Common(connect func() Connection) []*cobra.Command {
-	return commands(connect, newIDCtrl, newIDNS, newRead, newWrite, newFlush)
+// Common are the commands that everybody needs. They share to, since one command at most
+// is carried out.
+func Common(to Connection) []*cobra.Command {
+	return commands(to, newIDCtrl, newIDNS, newRead, newWrite, newFlush)
 }
 
 // More are the others.
-func More(connect func() Connection) []*cobra.Command {
-	return commands(connect,
+func More(to Connection) []*cobra.Command {
+	return commands(to,
 		newSMARTLog, newErrorLog, newANALog, newEffectsLog, newFirmwareLog, newSupportedLogPages,
 		newChangedNamespaces, newReservationLog, newFeatureEffects, newMIEffects, newGetLog,
 		newListNamespaces, newListControllers, newDescriptors, newNVMNamespace, newIndependentNamespace, newNVMController,
@@ -37,9 +39,27 @@ func More(connect func() Connection) []*cobra.Command {
 		newAdminPassthru, newIOPassthru)
 }
 
-func commands(connect func() Connection, all ...func(Connection) *cobra.Command) (list []*cobra.Command) {
+func commands(to Connection, all ...func(Connection) *cobra.Command) (list []*cobra.Command) {
+	shared := sharedFlags{Connection: to}
+	to.AddFlags(&shared.cmd)
 	for _, create := range all {
-		list = append(list, create(connect()))
+		list = append(list, create(&shared))
 	}
 	return list
+}
+
+// sharedFlags is a connection whose flags are made once for all commands: a command line
+// waits for the flags of all.
+type sharedFlags struct {
+	Connection
+	cmd cobra.Command // has the flags, and the function that reads them
+}
+
+// AddFlags adds copies: a command may take the letter of one for a flag of its own.
+func (s *sharedFlags) AddFlags(cmd *cobra.Command) {
+	cmd.PreRunE = s.cmd.PreRunE
+	s.cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		flag := *f
+		cmd.Flags().AddFlag(&flag)
+	})
 }
