@@ -58,7 +58,7 @@ func TestPublish(t *testing.T) {
 		t.Error("a load without a disk ends without an error")
 	}
 	c.wantEnd(0)
-	if left, _ := filepath.Glob(filepath.Join(runDirOf(t), "*")); len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(runDirOf(t), "*")); len(left) != 1 || filepath.Base(left[0]) != "nvme0.lock" {
 		t.Errorf("left: %q", left)
 	}
 }

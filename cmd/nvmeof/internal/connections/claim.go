@@ -1,12 +1,18 @@
 package connections
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // Dir is the folder in which processes find each other: NVMEOF_RUN_DIR, else
@@ -32,29 +38,110 @@ func RunDir() string { return Dir(os.Getenv, os.Getuid()) }
 type claim struct {
 	number int
 	file   *os.File
+	past   past // what the file says
 }
+
+// A past is what a number was used for last. Programs find disks by names with that number,
+// and go on when their process is restarted: it must not lead to another subsystem then, nor
+// the name of a namespace to another namespace. The zero value is that of a number which was
+// not used by a subsystem.
+type past struct {
+	Subsystem  nvmeof.NQN           `json:"subsystem"`
+	Namespaces map[capsule.NSID]int `json:"namespaces,omitempty"` // their numbers
+}
+
+// unknown is the subsystem of a past that cannot be read.
+const unknown = "unknown"
 
 // maxNumber bounds how many controllers a machine has.
 const maxNumber = 4096
 
-// claimNumber takes the lowest free number.
-func claimNumber(dir string) (*claim, error) {
+// maxPast is far above what is written of the past of a number, in bytes.
+const maxPast = 1 << 20
+
+// claimNumber takes a number for a subsystem: the one that it had before, or the lowest that
+// no other had, or where there is none, the lowest that is free. With no name it is for
+// another controller of a subsystem.
+func claimNumber(dir string, nqn nvmeof.NQN) (*claim, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	for n := range maxNumber {
+	had, err := subsystemsOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range inTurn(had, nqn) {
 		c, err := tryClaim(dir, n)
-		if c != nil || err != nil {
+		if c == nil && err == nil {
+			continue
+		}
+		if err != nil || slices.Contains([]nvmeof.NQN{"", nqn, had[n]}, c.past.Subsystem) {
 			return c, err
+		}
+		if err := c.file.Close(); err != nil { // somebody had it since it was looked at
+			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("%s: %d controllers are connected: too many", dir, maxNumber)
 }
 
-// tryClaim takes a number, unless somebody has it. Its file is locked, and goes while
-// it still is: who opened it before finds another one, or none, in its place.
+// inTurn is the order in which numbers are tried for a subsystem.
+func inTurn(had map[int]nvmeof.NQN, nqn nvmeof.NQN) []int {
+	var its, unused, others []int
+	for n := range maxNumber {
+		switch had[n] {
+		case "":
+			unused = append(unused, n)
+		case nqn:
+			its = append(its, n)
+		default:
+			others = append(others, n)
+		}
+	}
+	return slices.Concat(its, unused, others)
+}
+
+// subsystemsOf are those that numbers were used for last.
+func subsystemsOf(dir string) (map[int]nvmeof.NQN, error) {
+	entries, err := os.ReadDir(dir)
+	had := map[int]nvmeof.NQN{}
+	for _, e := range entries {
+		var n int
+		if _, err := fmt.Sscanf(e.Name(), "nvme%d.lock", &n); err == nil {
+			had[n] = readPast(claimPath(dir, n)).Subsystem
+		}
+	}
+	return had, err
+}
+
+func claimPath(dir string, n int) string { return filepath.Join(dir, fmt.Sprintf("nvme%d.lock", n)) }
+
+// readPast reads that of a file, which need not be there.
+func readPast(name string) past {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return past{}
+	}
+	defer f.Close()
+	return decodePast(f)
+}
+
+// decodePast reads that of an open file. What is behind it is left over from a longer one.
+func decodePast(f *os.File) (p past) {
+	err := json.NewDecoder(io.NewSectionReader(f, 0, maxPast)).Decode(&p)
+	switch {
+	case errors.Is(err, io.EOF):
+		return past{}
+	case err != nil:
+		return past{Subsystem: unknown}
+	}
+	return p
+}
+
+// tryClaim takes a number, unless somebody has it. Its file is locked, and where it goes
+// that is while it still is: who opened it before finds another one, or none, in its place.
 func tryClaim(dir string, n int) (*claim, error) {
-	path := filepath.Join(dir, fmt.Sprintf("nvme%d.lock", n))
+	path := claimPath(dir, n)
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
@@ -70,7 +157,7 @@ func tryClaim(dir string, n int) (*claim, error) {
 		ours, err := f.Stat()
 		there, err2 := os.Lstat(path)
 		if err == nil && err2 == nil && os.SameFile(ours, there) {
-			return &claim{n, f}, nil
+			return &claim{n, f, decodePast(f)}, nil
 		}
 		if err := f.Close(); err != nil {
 			return nil, err
@@ -78,7 +165,27 @@ func tryClaim(dir string, n int) (*claim, error) {
 	}
 }
 
-// release gives the number back.
+// remember notes what the number is used for.
+func (c *claim) remember(p past) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	c.past = p
+	_, err = c.file.WriteAt(append(text, '\n'), 0)
+	if err == nil {
+		err = c.file.Truncate(int64(len(text)) + 1)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w: after a restart other programs may find another disk by the name of this one", c.file.Name(), err)
+	}
+	return nil
+}
+
+// release gives the number back. That of a subsystem stays in memory.
 func (c *claim) release() error {
+	if c.past.Subsystem != "" {
+		return c.file.Close()
+	}
 	return errors.Join(os.Remove(c.file.Name()), c.file.Close())
 }

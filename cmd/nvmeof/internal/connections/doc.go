@@ -16,6 +16,8 @@
 // nvme-subsys0, by the lowest number that no process of the folder has; a number is
 // a locked file, so that it is free when its process ends, however that happens. A
 // subsystem has the number of its first controller, and its namespaces are nvme0n1
-// and so on after it. Two processes that connect to one subsystem have two
-// subsystems.
+// and so on after it. The file notes these names, and stays: programs that come back to a
+// socket after a restart do not find another disk there. The subsystem has them again
+// when it is connected next, and others take its number only when there is no other one. Two
+// processes that connect to one subsystem have two subsystems.
 package connections

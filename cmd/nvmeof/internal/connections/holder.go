@@ -100,20 +100,29 @@ var errClosed = errors.New("this process is about to end")
 func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	h.connecting.Lock()
 	defer h.connecting.Unlock()
-	number, err := claimNumber(h.config.Dir)
+	s, nqn := h.subsystem(&p), p.Options.NQN
+	if s != nil {
+		nqn = "" // it has its number
+	}
+	number, err := claimNumber(h.config.Dir, nqn)
 	if err != nil {
 		return "", err
 	}
-	s := h.subsystem(&p)
 	var c Controller
 	if s != nil {
 		c, err = s.link.Add(ctx, p)
 	} else {
 		s = &subsystem{claim: number, nqn: p.Options.NQN, hostNQN: p.Options.HostNQN, hostID: p.Options.HostID, numbers: map[capsule.NSID]int{}}
+		if number.past.Subsystem == nqn {
+			maps.Copy(s.numbers, number.past.Namespaces)
+		}
 		s.link, c, err = h.begin(ctx, p)
 	}
 	if err != nil {
 		return "", errors.Join(err, number.release())
+	}
+	if s.claim == number {
+		h.remember(s)
 	}
 	added := &controller{claim: number, path: p, link: c, reported: Live, id: c.Status().ID}
 	h.mu.Lock()
@@ -330,10 +339,17 @@ func (s *subsystem) disk(n *Namespace) nbd.Disk {
 	}
 }
 
-// number gives a namespace the lowest number that none has.
-func (s *subsystem) number(id capsule.NSID) {
+// remember notes for later processes how the subsystem and its namespaces are called.
+func (h *Holder) remember(s *subsystem) {
+	if err := s.claim.remember(past{s.nqn, maps.Clone(s.numbers)}); err != nil {
+		h.config.Log(err.Error())
+	}
+}
+
+// number gives a namespace the lowest number that none has, and reports whether it had none.
+func (s *subsystem) number(id capsule.NSID) bool {
 	if s.numbers[id] != 0 {
-		return
+		return false
 	}
 	n := 1
 	for taken := true; taken; {
@@ -345,4 +361,5 @@ func (s *subsystem) number(id capsule.NSID) {
 		}
 	}
 	s.numbers[id] = n
+	return true
 }

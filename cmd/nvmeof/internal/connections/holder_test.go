@@ -284,10 +284,89 @@ func TestHolder(t *testing.T) {
 		if _, err := r.holder.Connect(t.Context(), path("a", "192.0.2.1")); !errors.Is(err, errClosed) {
 			t.Errorf("connected after the end: %v", err)
 		}
-		if files, _ := os.ReadDir(r.holder.config.Dir); len(files) != 0 {
-			t.Errorf("%d files are left", len(files))
+		if files, _ := filepath.Glob(r.holder.config.Dir + "/*"); len(files) != 3 { // those of the subsystems
+			t.Errorf("%q are left", files)
 		}
 	})
+}
+
+// TestNamesAreKept: whatever end a process had, the disks that the next one connects to have
+// the names that they had, and no others, in whatever order and with whatever is missing.
+func TestNamesAreKept(t *testing.T) {
+	for _, end := range []struct {
+		name string
+		do   func(*rig) error
+	}{
+		{"killed", func(r *rig) error {
+			var errs []error
+			for _, s := range r.holder.subsystems {
+				errs = append(errs, s.claim.file.Close())
+			}
+			r.holder.subsystems = nil
+			return errors.Join(append(errs, r.holder.Close())...)
+		}},
+		{"ended", func(r *rig) error { return r.holder.Close() }},
+		{"disconnected", func(r *rig) error {
+			_, err := r.holder.Disconnect(disconnectRequest{}.wants)
+			return errors.Join(err, r.holder.Close())
+		}},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.connect("a", "192.0.2.1", "nvme0")
+				r.connect("b", "192.0.2.1", "nvme1")
+				r.spaces("a", 3, 7)
+				r.spaces("b", 1)
+				r.shape("nvme-subsys0(nvme0: nvme0n1 nvme0n2), nvme-subsys1(nvme1: nvme1n1)")
+				if err := end.do(r); err != nil {
+					t.Error(err)
+				}
+
+				next := newRig(t)
+				next.holder.config.Dir = r.holder.config.Dir
+				next.fake.err = errors.New("not yet")
+				if _, err := next.holder.Connect(t.Context(), path("a", "192.0.2.1")); !errors.Is(err, next.fake.err) {
+					t.Errorf("connected: %v", err)
+				}
+				next.fake.err = nil
+				next.connect("b", "192.0.2.1", "nvme1")
+				next.connect("b", "192.0.2.2", "nvme2")
+				next.connect("c", "192.0.2.1", "nvme3")
+				next.connect("a", "192.0.2.1", "nvme0")
+				next.spaces("a", 7)
+				next.spaces("a", 7, 9)
+				next.shape("nvme-subsys1(nvme1 nvme2: ), nvme-subsys3(nvme3: ), nvme-subsys0(nvme0: nvme0n2 nvme0n3)")
+				if err := next.holder.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestClaimOfOthers: what was another's is taken when there is nothing else, and then it is no
+// longer that one's. A file that cannot be read is another's.
+func TestClaimOfOthers(t *testing.T) {
+	had := map[int]nvmeof.NQN{0: "b", 3: "a", 5: "a"}
+	turn := inTurn(had, "a")
+	if !slices.Equal(turn[:4], []int{3, 5, 1, 2}) || len(turn) != maxNumber || turn[maxNumber-1] != 0 {
+		t.Errorf("tried are %v and so on, at the end %d", turn[:4], turn[maxNumber-1])
+	}
+	if turn = inTurn(had, ""); !slices.Equal(turn[:4], []int{1, 2, 4, 6}) {
+		t.Errorf("for another path tried are %v and so on", turn[:4])
+	}
+	dir := t.TempDir()
+	for n, text := range []string{`{"subsystem":"b","name`, `{"subsystem":"a","namespaces":{"5":4}}` + "\n}}\n"} {
+		if err := os.WriteFile(claimPath(dir, n), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for nqn, want := range map[nvmeof.NQN]int{"a": 1, "b": 2} {
+		if c, err := claimNumber(dir, nqn); err != nil || c.number != want || c.past.Namespaces[5] != 4 && nqn == "a" {
+			t.Errorf("%s: %+v, %v, want number %d", nqn, c, err, want)
+		}
+	}
 }
 
 // TestClaims: a number is one holder's, and free when that ends.
@@ -297,7 +376,7 @@ func TestClaims(t *testing.T) {
 	claims := make([]*claim, 20)
 	for i := range claims {
 		wait.Go(func() {
-			c, err := claimNumber(dir)
+			c, err := claimNumber(dir, "")
 			if err != nil {
 				t.Error(err)
 			}
@@ -318,7 +397,7 @@ func TestClaims(t *testing.T) {
 				if err := claims[i].release(); err != nil {
 					t.Error(err)
 				}
-				c, err := claimNumber(dir)
+				c, err := claimNumber(dir, "")
 				if err != nil {
 					t.Error(err)
 				}
@@ -331,7 +410,7 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	claims[5].file.Close() // as when the process ends
-	if c, err := claimNumber(dir); err != nil || c.number != claims[5].number {
+	if c, err := claimNumber(dir, ""); err != nil || c.number != claims[5].number {
 		t.Errorf("%+v, %v, want number %d", c, err, claims[5].number)
 	}
 }
@@ -480,7 +559,7 @@ func TestClaimOfLink(t *testing.T) {
 	if err := os.Symlink(missing, filepath.Join(dir, "nvme0.lock")); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := claimNumber(dir); err == nil {
+	if c, err := claimNumber(dir, ""); err == nil {
 		t.Errorf("claimed %d", c.number)
 	}
 	if _, err := os.Lstat(missing); err == nil {

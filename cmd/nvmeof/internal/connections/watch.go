@@ -73,11 +73,15 @@ func (h *Holder) look(ctx context.Context) {
 			h.config.Log(fmt.Sprintf("namespaces of %v: %v", s.nqn, err))
 		}
 		h.mu.Lock()
+		news := false
 		for i := range now {
-			s.number(now[i].ID)
+			news = s.number(now[i].ID) || news
 		}
 		s.namespaces = now
 		h.mu.Unlock()
+		if news { // before somebody finds it by its name
+			h.remember(s)
+		}
 	}
 	h.publish()
 }
