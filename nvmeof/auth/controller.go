@@ -3,12 +3,14 @@ package auth
 import (
 	"io"
 	"slices"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // ControllerConfig is what a controller brings to an exchange.
 type ControllerConfig struct {
-	HostNQN      string
-	SubsystemNQN string
+	HostNQN      nvmeof.NQN
+	SubsystemNQN nvmeof.NQN
 	HostKey      Key // required: what the host must know
 	// ControllerKey is what the controller proves itself with where the host asks
 	// for it; none: such a host is refused.

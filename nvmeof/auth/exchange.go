@@ -4,6 +4,8 @@ import (
 	"crypto/subtle"
 	"errors"
 	"io"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // A State is how far an exchange is. Names are those of the messages.
@@ -26,7 +28,7 @@ func (s State) String() string { return stateNames[s] }
 
 // An exchange is what both roles have.
 type exchange struct {
-	hostNQN, subsystemNQN string
+	hostNQN, subsystemNQN nvmeof.NQN
 	hostKey, ctrlKey      Key
 	random                io.Reader
 
@@ -92,10 +94,10 @@ func (x *exchange) response(host bool) []byte {
 	p := proof{hash: x.hash, shared: x.shared, transaction: x.transaction}
 	if host {
 		p.key, p.challenge, p.sequence, p.role = x.hostKey, x.c1, x.s1, roleHost
-		p.from, p.to = x.hostNQN, x.subsystemNQN
+		p.from, p.to = string(x.hostNQN), string(x.subsystemNQN)
 	} else {
 		p.key, p.challenge, p.sequence, p.role = x.ctrlKey, x.c2, x.s2, roleController
-		p.from, p.to = x.subsystemNQN, x.hostNQN
+		p.from, p.to = string(x.subsystemNQN), string(x.hostNQN)
 	}
 	return p.response()
 }

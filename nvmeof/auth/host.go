@@ -3,12 +3,14 @@ package auth
 import (
 	"io"
 	"slices"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // HostConfig is what a host brings to an exchange.
 type HostConfig struct {
-	HostNQN      string
-	SubsystemNQN string
+	HostNQN      nvmeof.NQN
+	SubsystemNQN nvmeof.NQN
 	HostKey      Key // required: what the host proves itself with
 	// ControllerKey is what the controller must know; none: it need not prove
 	// itself.

@@ -8,6 +8,8 @@ import (
 	"hash/crc32"
 	"io"
 	"strings"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // A Key is a secret that a host and a subsystem share, and the hash by which it is
@@ -62,12 +64,12 @@ func GenerateKey(h Hash, random io.Reader) (Key, error) {
 // DeriveKey makes of a secret what nvme-cli 2.x makes of --secret and --nqn: where
 // there is a hash, the key holds the secret transformed for that host, to be
 // transformed again when it is used.
-func DeriveKey(h Hash, secret []byte, nqn string) (Key, error) {
+func DeriveKey(h Hash, secret []byte, nqn nvmeof.NQN) (Key, error) {
 	k, err := NewKey(h, secret)
 	if err != nil || h == HashNone {
 		return k, err
 	}
-	return NewKey(h, k.transform(nqn))
+	return NewKey(h, k.transform(string(nqn)))
 }
 
 // ParseKey reads the form that NVMe base 2.0, 8.13.5 gives keys: "DHHC-1:", the

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // discoveryNQN is the name of every discovery subsystem.
@@ -137,7 +139,7 @@ func (r *reviewer) subsystem(s *Subsystem, path string) {
 }
 
 func (r *reviewer) hosts(s *Subsystem, path string) {
-	names := map[NQN]int{}
+	names := map[nvmeof.NQN]int{}
 	for i, h := range s.Hosts {
 		where := fmt.Sprintf("%s.hosts[%d]", path, i)
 		if first, twice := names[h.NQN]; twice {

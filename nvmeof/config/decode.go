@@ -81,7 +81,7 @@ func (d *decoder) decode(n *node, to reflect.Value, path string, tags fieldInfo)
 		to.SetZero()
 		return
 	}
-	if v, ok := to.Addr().Interface().(value); ok {
+	if v, ok := asValue(to.Addr().Interface()); ok {
 		d.value(n, v, to, path, tags)
 		return
 	}

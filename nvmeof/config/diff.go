@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // Op is what is done to an object.
@@ -42,9 +44,9 @@ type FieldChange struct {
 type Change struct {
 	Op        Op
 	Kind      Kind
-	Subsystem NQN    // of hosts and namespaces
-	Listener  int    // of ANA groups
-	Name      string // of the object: its NQN, number or address
+	Subsystem nvmeof.NQN // of hosts and namespaces
+	Listener  int        // of ANA groups
+	Name      string     // of the object: its NQN, number or address
 	Fields    []FieldChange
 	Cause     string // why something is removed that the wanted document has
 	Loses     bool   // data that nothing brings back: that of memory
@@ -258,7 +260,7 @@ func (d *differ) leave(s *Subsystem) {
 }
 
 // sortLeaving puts the removal of a subsystem after that of its namespaces.
-func (d *differ) sortLeaving(nqn NQN) {
+func (d *differ) sortLeaving(nqn nvmeof.NQN) {
 	p := d.phases[phaseRemove]
 	at := slices.IndexFunc(p, func(c Change) bool { return c.Kind == KindSubsystem && c.Name == string(nqn) })
 	if at < 0 {
@@ -298,7 +300,7 @@ func (d *differ) within(old, now *Subsystem) {
 // live are the fields of a namespace that can be changed while hosts use it.
 var live = []string{"read-only", "ana-group", "shared", "refuse-reservations", "file.size"}
 
-func (d *differ) namespace(nqn NQN, x matched[*Namespace]) {
+func (d *differ) namespace(nqn nvmeof.NQN, x matched[*Namespace]) {
 	if x.same() {
 		return
 	}

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // base is what the cases of TestDiff change.
@@ -149,7 +151,7 @@ func TestManyNamespaces(t *testing.T) {
 	}
 	doc := &Document{Version: Version}
 	for i := range 10 {
-		s := &Subsystem{NQN: NQN(fmt.Sprint("n", i)), Hosts: []*Host{{NQN: "h"}}}
+		s := &Subsystem{NQN: nvmeof.NQN(fmt.Sprint("n", i)), Hosts: []*Host{{NQN: "h"}}}
 		for nsid := range 1000 {
 			s.Namespaces = append(s.Namespaces, &Namespace{NSID: nsid + 1, Memory: &Memory{1 << 20}})
 		}

@@ -1,6 +1,10 @@
 package config
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
 
 // Version is the version of the schema, which every document names.
 const Version = 1
@@ -10,7 +14,7 @@ const Version = 1
 type Document struct {
 	Version      int          `json:"version" need:"yes" doc:"Version of this schema: 1."`
 	Transport    Transport    `json:"transport,omitzero" default:"softroce" doc:"RDMA transport of listeners that name none: softroce (UDP sockets), verbs (an RDMA device), or auto (verbs where the address belongs to an RDMA device). Default softroce."`
-	DiscoveryNQN NQN          `json:"discovery-nqn,omitzero" doc:"A unique name of the discovery subsystem, besides the well-known one."`
+	DiscoveryNQN nvmeof.NQN   `json:"discovery-nqn,omitzero" doc:"A unique name of the discovery subsystem, besides the well-known one."`
 	Limits       Limits       `json:"limits,omitzero" doc:"Bounds on what the target uses. A running target does not change them."`
 	Congestion   Congestion   `json:"congestion,omitzero" doc:"Congestion control of listeners on softroce; RDMA devices have their own. A running target does not change it."`
 	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect: addresses of this machine."`
@@ -64,7 +68,7 @@ type ANAGroup struct {
 
 // A Subsystem is what hosts connect to.
 type Subsystem struct {
-	NQN              NQN          `json:"nqn" need:"yes" doc:"Name of the subsystem."`
+	NQN              nvmeof.NQN   `json:"nqn" need:"yes" doc:"Name of the subsystem."`
 	Serial           string       `json:"serial,omitzero" max:"20" doc:"Serial number, ASCII. Default: derived from the name."`
 	Model            string       `json:"model,omitzero" default:"nvmeof" max:"40" doc:"Model, ASCII. Default nvmeof."`
 	MinControllerID  int          `json:"min-controller-id,omitzero" min:"1" max:"65519" doc:"Lowest controller identifier. Default 1."`
@@ -80,13 +84,13 @@ type Subsystem struct {
 
 // A Host may connect to a subsystem.
 type Host struct {
-	NQN               NQN      `json:"nqn" need:"yes" doc:"Name of the host; on a Linux host: cat /etc/nvme/hostnqn."`
-	Access            Access   `json:"access,omitzero" default:"write" doc:"Right to each namespace that is not named below: write, read or none. Default write."`
-	Namespaces        []*Right `json:"namespaces,omitempty" doc:"Rights to single namespaces."`
-	KeyFile           KeyFile  `json:"key-file,omitzero" doc:"File with the key (DHHC-1:...) that the host must know. Default: its word is taken."`
-	ControllerKeyFile KeyFile  `json:"controller-key-file,omitzero" doc:"File with the key by which the target proves itself to the host."`
-	Hashes            []Hash   `json:"hashes,omitempty" doc:"Hashes of DH-HMAC-CHAP that may be used, the preferred one first. Default: all."`
-	DHGroups          []Group  `json:"dh-groups,omitempty" doc:"Diffie-Hellman groups that may be used, the preferred one first. Default: all."`
+	NQN               nvmeof.NQN `json:"nqn" need:"yes" doc:"Name of the host; on a Linux host: cat /etc/nvme/hostnqn."`
+	Access            Access     `json:"access,omitzero" default:"write" doc:"Right to each namespace that is not named below: write, read or none. Default write."`
+	Namespaces        []*Right   `json:"namespaces,omitempty" doc:"Rights to single namespaces."`
+	KeyFile           KeyFile    `json:"key-file,omitzero" doc:"File with the key (DHHC-1:...) that the host must know. Default: its word is taken."`
+	ControllerKeyFile KeyFile    `json:"controller-key-file,omitzero" doc:"File with the key by which the target proves itself to the host."`
+	Hashes            []Hash     `json:"hashes,omitempty" doc:"Hashes of DH-HMAC-CHAP that may be used, the preferred one first. Default: all."`
+	DHGroups          []Group    `json:"dh-groups,omitempty" doc:"Diffie-Hellman groups that may be used, the preferred one first. Default: all."`
 }
 
 // A Right is what a host may do with one namespace.
@@ -140,9 +144,9 @@ type Memory struct {
 
 // A Referral points hosts at another discovery service.
 type Referral struct {
-	Address   Address `json:"address" need:"yes" doc:"IP address of the other service, or ADDRESS:PORT. Port 4420 unless given."`
-	Transport TrType  `json:"transport,omitzero" default:"rdma" doc:"rdma or tcp. Default rdma."`
-	NQN       NQN     `json:"nqn,omitzero" default:"nqn.2014-08.org.nvmexpress.discovery" doc:"Name of its discovery subsystem. Default: the one that all have."`
-	PortID    int     `json:"port-id,omitzero" min:"0" max:"65535" doc:"Identifier of the listener there. Default 0."`
-	Secure    bool    `json:"secure,omitzero" default:"false" doc:"Hosts have to authenticate there. Default false."`
+	Address   Address    `json:"address" need:"yes" doc:"IP address of the other service, or ADDRESS:PORT. Port 4420 unless given."`
+	Transport TrType     `json:"transport,omitzero" default:"rdma" doc:"rdma or tcp. Default rdma."`
+	NQN       nvmeof.NQN `json:"nqn,omitzero" default:"nqn.2014-08.org.nvmexpress.discovery" doc:"Name of its discovery subsystem. Default: the one that all have."`
+	PortID    int        `json:"port-id,omitzero" min:"0" max:"65535" doc:"Identifier of the listener there. Default 0."`
+	Secure    bool       `json:"secure,omitzero" default:"false" doc:"Hosts have to authenticate there. Default false."`
 }

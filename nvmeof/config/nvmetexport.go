@@ -9,18 +9,20 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // DefaultSerial is the serial number of a subsystem that has been given none.
-func DefaultSerial(nqn NQN) string {
+func DefaultSerial(nqn nvmeof.NQN) string {
 	sum := sha256.Sum256([]byte(nqn))
 	return hex.EncodeToString(sum[:10])
 }
 
 // DefaultUUID is the UUID of a namespace that has been given none; name is what it
 // exports, like its path, and mark that of a file which the target has created, or nil.
-func DefaultUUID(nqn NQN, nsid int, name string, mark []byte) UUID {
-	of := fmt.Appendf(nil, "%s\x00%d\x00%s", nqn, nsid, name)
+func DefaultUUID(nqn nvmeof.NQN, nsid int, name string, mark []byte) UUID {
+	of := fmt.Appendf(nil, "%s\x00%d\x00%s", string(nqn), nsid, name)
 	if len(mark) > 0 {
 		of = append(append(of, 0), mark...)
 	}
@@ -89,7 +91,7 @@ func (w *nvmetWriter) warn(path, format string, args ...any) {
 
 // hosts are those of all subsystems, once each.
 func (w *nvmetWriter) hosts() []any {
-	out, seen := []any{}, map[NQN]*Host{}
+	out, seen := []any{}, map[nvmeof.NQN]*Host{}
 	for i, s := range w.doc.Subsystems {
 		for j, h := range s.Hosts {
 			path := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)

@@ -184,7 +184,7 @@ func (r *nvmetReader) root(n *node) {
 	}
 	r.known(n, "", "discovery", "hosts", "ports", "subsystems")
 	if d := n.get("discovery").get("nqn"); d != nil && d.text != discoveryNQN {
-		r.value(&r.doc.DiscoveryNQN)(d, "discovery.nqn")
+		r.value((*name)(&r.doc.DiscoveryNQN))(d, "discovery.nqn")
 	}
 	r.each(n, "hosts", "", r.host)
 	r.each(n, "ports", "", r.port)
@@ -217,7 +217,7 @@ func (r *nvmetReader) host(n *node, where string) {
 		return
 	}
 	h := new(Host)
-	r.value(&h.NQN)(nqn, where+".nqn")
+	r.value((*name)(&h.NQN))(nqn, where+".nqn")
 	key := func(to *KeyFile, suffix string) func(*node, string) {
 		return func(v *node, _ string) {
 			if v.text == "" || v.text == "(null)" {

@@ -13,7 +13,7 @@ func (r *nvmetReader) subsystem(n *node, where string) {
 	if nqn := n.get("nqn"); nqn == nil {
 		r.fail(n, where, "", "nqn is missing")
 	} else {
-		r.value(&s.NQN)(nqn, where+".nqn")
+		r.value((*name)(&s.NQN))(nqn, where+".nqn")
 	}
 	text := func(to *string) func(*node, string) {
 		return func(v *node, _ string) { *to = strings.TrimSpace(v.text) }

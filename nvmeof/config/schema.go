@@ -46,8 +46,8 @@ func schemaOf(t reflect.Type, tags fieldInfo) (s object) {
 	} else if tags.def != "" && t.Kind() != reflect.Bool {
 		s = append(s, member{"default", tags.def})
 	}
-	if reflect.PointerTo(t).Implements(valueType) {
-		return append(s, valueSchema(t, tags)...)
+	if v, ok := asValue(reflect.New(t).Interface()); ok {
+		return append(s, valueSchema(v, tags)...)
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -68,8 +68,7 @@ func schemaOf(t reflect.Type, tags fieldInfo) (s object) {
 	return append(s, member{"pattern", "^[ -~]*$"})
 }
 
-func valueSchema(t reflect.Type, tags fieldInfo) (s object) {
-	v := reflect.New(t).Interface().(value)
+func valueSchema(v value, tags fieldInfo) (s object) {
 	expression, names := v.pattern()
 	if len(names) > 0 {
 		return object{{"type", "string"}, {"enum", names}}

@@ -64,19 +64,28 @@ func (*Duration) pattern() (string, []string) {
 	return `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, nil
 }
 
-// An NQN is a name that can be sent and compared, whatever its form.
-type NQN string
+// asValue is the value that p points to, if it has a form of its own.
+func asValue(p any) (v value, ok bool) {
+	if n, isNQN := p.(*nvmeof.NQN); isNQN {
+		return (*name)(n), true
+	}
+	v, ok = p.(value)
+	return v, ok
+}
 
-func (n *NQN) UnmarshalText(b []byte) error {
+// A name is an NQN as documents have it: it can be sent and compared, whatever its form.
+type name nvmeof.NQN
+
+func (n *name) UnmarshalText(b []byte) error {
 	v, err := nvmeof.AnyNQN(string(b))
 	if err != nil {
 		return fmt.Errorf("%w: an NQN is like nqn.2026-11.org.example:disk", err)
 	}
-	*n = NQN(v)
+	*n = name(v)
 	return nil
 }
-func (n NQN) MarshalText() ([]byte, error) { return []byte(n), nil }
-func (*NQN) pattern() (string, []string)   { return `^.{1,223}$`, nil }
+func (n name) MarshalText() ([]byte, error) { return []byte(n), nil }
+func (*name) pattern() (string, []string)   { return `^.{1,223}$`, nil }
 
 // An Address is an IP address and a port.
 type Address struct{ netip.AddrPort }

@@ -29,7 +29,7 @@ func (m *Manager) setHost(s *target.Subsystem, h *config.Host) error {
 
 // hostConfig is a host as the target takes it, with its keys as they are now.
 func (m *Manager) hostConfig(h *config.Host) (c target.HostConfig, err error) {
-	c = target.HostConfig{NQN: string(h.NQN), Access: accesses[h.Access], Namespaces: map[capsule.NSID]target.Access{}}
+	c = target.HostConfig{NQN: h.NQN, Access: accesses[h.Access], Namespaces: map[capsule.NSID]target.Access{}}
 	for _, r := range h.Namespaces {
 		c.Namespaces[capsule.NSID(r.NSID)] = accesses[r.Access]
 	}

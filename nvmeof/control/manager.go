@@ -13,6 +13,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -83,7 +84,7 @@ type Manager struct {
 	listeners map[int]*listening   // by their identifiers in the target
 	wildcards map[int]*wildcard    // by their identifiers in the document
 	named     map[int]bool         // identifiers of listeners of the document, or of the one that a change makes
-	exposed   map[config.NQN][]int // listeners of the document on which subsystems are; none: all
+	exposed   map[nvmeof.NQN][]int // listeners of the document on which subsystems are; none: all
 	devices   map[string]*heldDevice
 	closings  map[string]*heldDevice // that are being closed
 	stores    stores
@@ -93,7 +94,7 @@ type Manager struct {
 
 // A namespaceKey says which namespace of which subsystem.
 type namespaceKey struct {
-	nqn  config.NQN
+	nqn  nvmeof.NQN
 	nsid int
 }
 
@@ -114,7 +115,7 @@ func New(cfg Config) *Manager {
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
 		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{},
-		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[config.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout,
+		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout,
 		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}, known: known(cfg.State)},
 	}
 	m.doc = new(config.Document)
@@ -169,9 +170,9 @@ func (m *Manager) Close() error {
 }
 
 // subsystem finds one in the target.
-func (m *Manager) subsystem(nqn config.NQN) (*target.Subsystem, error) {
+func (m *Manager) subsystem(nqn nvmeof.NQN) (*target.Subsystem, error) {
 	for _, s := range m.target.Subsystems() {
-		if s.NQN() == string(nqn) {
+		if s.NQN() == nqn {
 			return s, nil
 		}
 	}

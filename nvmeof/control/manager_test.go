@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -229,7 +230,7 @@ func TestRollback(t *testing.T) {
 	// last steps.
 	refused := map[config.Kind]func(*config.Document){
 		config.KindReferral: func(d *config.Document) {
-			d.Referrals = append(d.Referrals, &config.Referral{NQN: config.NQN(strings.Repeat("x", 300)),
+			d.Referrals = append(d.Referrals, &config.Referral{NQN: nvmeof.NQN(strings.Repeat("x", 300)),
 				Address: config.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4420")}})
 		},
 		config.KindListener: func(d *config.Document) {

@@ -52,7 +52,7 @@ type Step struct {
 	Op        config.Op            `json:"op"`
 	Kind      config.Kind          `json:"kind"`
 	Name      string               `json:"name,omitempty"`
-	Subsystem config.NQN           `json:"subsystem,omitempty"`
+	Subsystem nvmeof.NQN           `json:"subsystem,omitempty"`
 	Listener  int                  `json:"listener,omitempty"`
 	Fields    []config.FieldChange `json:"fields,omitempty"`
 	Loses     bool                 `json:"loses-data,omitempty"`
@@ -140,7 +140,7 @@ func targetRoutes() []route {
 				if err != nil {
 					return nil, err
 				}
-				return done{}, c.manager.Disconnect(config.NQN(c.path("nqn")), id)
+				return done{}, c.manager.Disconnect(nvmeof.NQN(c.path("nqn")), id)
 			}},
 		{"GET", "/v1/referrals", "listReferrals", "Other discovery services that the discovery log lists", nil, nil, []*config.Referral{}, false,
 			func(c *call) (any, error) { return listOf(c.manager.present().Referrals), nil }},

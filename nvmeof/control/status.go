@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
@@ -32,7 +32,7 @@ type Status struct {
 // Waiting is a namespace whose file or device is not there, or a listener whose address
 // or device is not.
 type Waiting struct {
-	Subsystem config.NQN `json:"subsystem,omitempty"` // of a namespace
+	Subsystem nvmeof.NQN `json:"subsystem,omitempty"` // of a namespace
 	NSID      int        `json:"nsid,omitempty"`
 	Export    string     `json:"export,omitempty"`
 	Listener  int        `json:"listener,omitempty"`
@@ -50,7 +50,7 @@ type Address struct {
 
 // Trouble is a namespace that is served, and about which somebody has to do something.
 type Trouble struct {
-	Subsystem config.NQN `json:"subsystem"`
+	Subsystem nvmeof.NQN `json:"subsystem"`
 	NSID      int        `json:"nsid"`
 	Export    string     `json:"export"`
 	Why       string     `json:"why"`
@@ -116,15 +116,15 @@ func (m *Manager) Status() Status {
 
 // Controller is a host's association, as the API shows it.
 type Controller struct {
-	Subsystem     string  `json:"subsystem"`
-	ID            int     `json:"id"`
-	Discovery     bool    `json:"discovery,omitempty"`
-	Host          string  `json:"host"`
-	HostID        string  `json:"host-id"`
-	Peer          string  `json:"peer"`
-	Listener      int     `json:"listener"`
-	Authenticated bool    `json:"authenticated"`
-	Queues        []Queue `json:"queues"` // I/O queues
+	Subsystem     nvmeof.NQN `json:"subsystem"`
+	ID            int        `json:"id"`
+	Discovery     bool       `json:"discovery,omitempty"`
+	Host          nvmeof.NQN `json:"host"`
+	HostID        string     `json:"host-id"`
+	Peer          string     `json:"peer"`
+	Listener      int        `json:"listener"`
+	Authenticated bool       `json:"authenticated"`
+	Queues        []Queue    `json:"queues"` // I/O queues
 }
 
 // Queue is an I/O queue. The counters begin with its connection.
@@ -157,14 +157,14 @@ func (m *Manager) Controllers() []Controller {
 }
 
 // Disconnect ends a host's association; the host may connect again.
-func (m *Manager) Disconnect(nqn config.NQN, id int) error {
+func (m *Manager) Disconnect(nqn nvmeof.NQN, id int) error {
 	s, err := m.subsystem(nqn)
 	if err != nil {
 		return err
 	}
 	var there []string
 	for _, c := range m.target.Controllers() {
-		if c.Subsystem == string(nqn) {
+		if c.Subsystem == nqn {
 			there = append(there, fmt.Sprint(c.ID))
 		}
 	}
@@ -176,7 +176,7 @@ func (m *Manager) Disconnect(nqn config.NQN, id int) error {
 
 // Pause holds the commands of a namespace for at most limit, 0 for 10 s; Resume
 // lets them go on.
-func (m *Manager) Pause(nqn config.NQN, nsid int, limit time.Duration) error {
+func (m *Manager) Pause(nqn nvmeof.NQN, nsid int, limit time.Duration) error {
 	n, err := m.find(nqn, nsid)
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (m *Manager) Pause(nqn config.NQN, nsid int, limit time.Duration) error {
 }
 
 // Resume ends a pause.
-func (m *Manager) Resume(nqn config.NQN, nsid int) error {
+func (m *Manager) Resume(nqn nvmeof.NQN, nsid int) error {
 	n, err := m.find(nqn, nsid)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (m *Manager) Resume(nqn config.NQN, nsid int) error {
 }
 
 // ClearFault lets a namespace take writes again whose store has failed.
-func (m *Manager) ClearFault(nqn config.NQN, nsid int) error {
+func (m *Manager) ClearFault(nqn nvmeof.NQN, nsid int) error {
 	n, err := m.find(nqn, nsid)
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (m *Manager) ClearFault(nqn config.NQN, nsid int) error {
 	return n.ClearFault()
 }
 
-func (m *Manager) find(nqn config.NQN, nsid int) (*target.Namespace, error) {
+func (m *Manager) find(nqn nvmeof.NQN, nsid int) (*target.Namespace, error) {
 	s, err := m.subsystem(nqn)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
@@ -36,13 +37,13 @@ func (m *Manager) step(c config.Change, o Options) error {
 		case config.Add:
 			return m.addSubsystem(c.New.(*config.Subsystem), o)
 		case config.Alter:
-			s, err := m.subsystem(config.NQN(c.Name))
+			s, err := m.subsystem(nvmeof.NQN(c.Name))
 			if err != nil {
 				return err
 			}
 			return s.Configure(subsystemConfig(c.New.(*config.Subsystem)))
 		}
-		return m.removeSubsystem(config.NQN(c.Name))
+		return m.removeSubsystem(nvmeof.NQN(c.Name))
 	}
 	s, err := m.subsystem(c.Subsystem)
 	if err != nil {
@@ -54,7 +55,7 @@ func (m *Manager) step(c config.Change, o Options) error {
 		return nil
 	case config.KindHost:
 		if c.Op == config.Remove {
-			s.RemoveHost(c.Name)
+			s.RemoveHost(nvmeof.NQN(c.Name))
 			return nil
 		}
 		return m.setHost(s, c.New.(*config.Host))
@@ -94,7 +95,7 @@ func anaTable(l *config.Listener) map[capsule.ANAGroup]capsule.ANAState {
 }
 
 func referral(x *config.Referral) target.Referral {
-	r := target.Referral{Addr: x.Address.AddrPort, NQN: string(x.NQN), Port: target.PortID(x.PortID), Secure: x.Secure}
+	r := target.Referral{Addr: x.Address.AddrPort, NQN: x.NQN, Port: target.PortID(x.PortID), Secure: x.Secure}
 	if x.Transport == "tcp" {
 		r.Transport = capsule.TransportTCP
 	}
@@ -118,7 +119,7 @@ func (m *Manager) addSubsystem(s *config.Subsystem, o Options) error {
 
 func subsystemConfig(s *config.Subsystem) target.SubsystemConfig {
 	c := target.SubsystemConfig{
-		NQN: string(s.NQN), Serial: s.Serial, Model: s.Model, RefuseDuplicates: s.RefuseDuplicates,
+		NQN: s.NQN, Serial: s.Serial, Model: s.Model, RefuseDuplicates: s.RefuseDuplicates,
 		Version:       versions[s.NVMeVersion],
 		MinController: capsule.ControllerID(s.MinControllerID), MaxController: capsule.ControllerID(s.MaxControllerID),
 	}
@@ -130,7 +131,7 @@ func subsystemConfig(s *config.Subsystem) target.SubsystemConfig {
 
 // removeSubsystem ends what hosts have there. What they have in flight is waited for,
 // whatever namespace it is of.
-func (m *Manager) removeSubsystem(nqn config.NQN) error {
+func (m *Manager) removeSubsystem(nqn nvmeof.NQN) error {
 	var names []string
 	for _, s := range m.doc.Subsystems {
 		if s.NQN == nqn {
@@ -141,7 +142,7 @@ func (m *Manager) removeSubsystem(nqn config.NQN) error {
 	}
 	delete(m.exposed, nqn)
 	l := &leaving{what: "subsystem " + string(nqn), unfinished: exports(names...)}
-	return m.remove(l, func() error { return m.target.RemoveSubsystem(string(nqn)) }, func() {})
+	return m.remove(l, func() error { return m.target.RemoveSubsystem(nqn) }, func() {})
 }
 
 func (m *Manager) setVisibility(s *target.Subsystem, c *config.Subsystem) {
@@ -196,7 +197,7 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 	return n.SetGroup(capsule.ANAGroup(cmp.Or(now.ANAGroup, 1)))
 }
 
-func (m *Manager) addNamespace(s *target.Subsystem, nqn config.NQN, n *config.Namespace) error {
+func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Namespace) error {
 	store, err := m.stores.acquire(nqn, n)
 	if err != nil {
 		return err
@@ -220,7 +221,7 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn config.NQN, n *config.Na
 }
 
 // namespaceConfig is a namespace as the target takes it, without what it stores.
-func (m *Manager) namespaceConfig(nqn config.NQN, n *config.Namespace) target.NamespaceConfig {
+func (m *Manager) namespaceConfig(nqn nvmeof.NQN, n *config.Namespace) target.NamespaceConfig {
 	id := n.UUID
 	if id == (config.UUID{}) {
 		id = config.DefaultUUID(nqn, n.NSID, exportName(n), m.stores.known.mark(n))
@@ -233,7 +234,7 @@ func (m *Manager) namespaceConfig(nqn config.NQN, n *config.Namespace) target.Na
 
 // sameToHosts reports whether hosts take one for the other: by all their identifiers. Memory
 // that is another has others, unless the document gives them.
-func (m *Manager) sameToHosts(nqn config.NQN, a, b *config.Namespace) bool {
+func (m *Manager) sameToHosts(nqn nvmeof.NQN, a, b *config.Namespace) bool {
 	if b.Memory != nil && b.UUID == (config.UUID{}) && !a.SameStore(b) {
 		return false
 	}

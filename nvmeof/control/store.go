@@ -15,6 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/block"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -60,11 +61,11 @@ func absent(err error) bool {
 // A storeKey names a store: the path, or for memory the namespace.
 type storeKey string
 
-func keyOf(nqn config.NQN, n *config.Namespace) storeKey {
+func keyOf(nqn nvmeof.NQN, n *config.Namespace) storeKey {
 	if p := n.Path(); p != "" {
 		return storeKey(p)
 	}
-	return storeKey(fmt.Sprintf("%s\x00%d", nqn, n.NSID))
+	return storeKey(fmt.Sprintf("%s\x00%d", string(nqn), n.NSID))
 }
 
 // A heldStore is an open store and how many namespaces have it. One with none is
@@ -125,7 +126,7 @@ func (s *stores) wanted(n *config.Namespace) bool { return s.asked != nil && s.a
 
 // gone is why a namespace's data would be lost by opening what it exports now; nil where it
 // stays open as it is, or that is wanted.
-func (s *stores) gone(nqn config.NQN, n *config.Namespace) error {
+func (s *stores) gone(nqn nvmeof.NQN, n *config.Namespace) error {
 	if h := s.held[keyOf(nqn, n)]; h != nil && n.SameStore(h.as) || s.wanted(n) {
 		return nil
 	}
@@ -143,7 +144,7 @@ func (s *stores) detached(key storeKey) bool {
 }
 
 // acquire returns the store of a namespace, opening it if need be.
-func (s *stores) acquire(nqn config.NQN, n *config.Namespace) (backend.Store, error) {
+func (s *stores) acquire(nqn nvmeof.NQN, n *config.Namespace) (backend.Store, error) {
 	h, err := s.prepare(nqn, n)
 	if err != nil {
 		return nil, err
@@ -153,7 +154,7 @@ func (s *stores) acquire(nqn config.NQN, n *config.Namespace) (backend.Store, er
 }
 
 // prepare opens the store of a namespace without using it yet.
-func (s *stores) prepare(nqn config.NQN, n *config.Namespace) (*heldStore, error) {
+func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error) {
 	key := keyOf(nqn, n)
 	if h := s.held[key]; h != nil {
 		if h.users > 0 || n.SameStore(h.as) {
@@ -206,7 +207,7 @@ func (s *stores) note(n *config.Namespace) {
 }
 
 // release ends a namespace's use. The store stays open until sweep.
-func (s *stores) release(nqn config.NQN, n *config.Namespace) {
+func (s *stores) release(nqn nvmeof.NQN, n *config.Namespace) {
 	if h := s.held[keyOf(nqn, n)]; h != nil && h.users > 0 {
 		h.users--
 	}
@@ -260,7 +261,7 @@ type extender interface {
 }
 
 // grow extends the file of a namespace that has a store. The target notices the new size.
-func (s *stores) grow(nqn config.NQN, n *config.Namespace) error {
+func (s *stores) grow(nqn nvmeof.NQN, n *config.Namespace) error {
 	if err := s.mayGrow(nqn, n); err != nil || n.File.Size == 0 {
 		return err // it is as large as it is
 	}
@@ -277,7 +278,7 @@ func (s *stores) grow(nqn config.NQN, n *config.Namespace) error {
 
 // mayGrow refuses to take another file at the path of a namespace for its own, to cut it off,
 // and to fill with zeroes what it had.
-func (s *stores) mayGrow(nqn config.NQN, n *config.Namespace) error {
+func (s *stores) mayGrow(nqn nvmeof.NQN, n *config.Namespace) error {
 	if h := s.held[keyOf(nqn, n)]; h != nil {
 		if d, ok := h.store.(backend.Detacher); ok && d.Detached() != nil {
 			return d.Detached()

@@ -1,6 +1,9 @@
 package control
 
-import "github.com/nvmeof-go/nvmeof/nvmeof/config"
+import (
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
 
 func subsystemRoutes() []route {
 	return append([]route{
@@ -28,7 +31,7 @@ func subsystemRoutes() []route {
 				if err != nil {
 					return nil, err
 				}
-				return done{}, c.manager.Pause(config.NQN(c.path("nqn")), nsid, p.limit())
+				return done{}, c.manager.Pause(nvmeof.NQN(c.path("nqn")), nsid, p.limit())
 			}},
 		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/resume", "resumeNamespace", "End a pause: commands are executed again", nil, nil, done{}, false,
 			func(c *call) (any, error) {
@@ -36,7 +39,7 @@ func subsystemRoutes() []route {
 				if err != nil {
 					return nil, err
 				}
-				return done{}, c.manager.Resume(config.NQN(c.path("nqn")), nsid)
+				return done{}, c.manager.Resume(nvmeof.NQN(c.path("nqn")), nsid)
 			}},
 		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/clear-fault", "clearFault", "Accept writes to a namespace again whose file or device has failed: what was acknowledged and not flushed before may be lost; or accept the size of a file that became shorter", nil, nil, done{}, false,
 			func(c *call) (any, error) {
@@ -44,7 +47,7 @@ func subsystemRoutes() []route {
 				if err != nil {
 					return nil, err
 				}
-				return done{}, c.manager.ClearFault(config.NQN(c.path("nqn")), nsid)
+				return done{}, c.manager.ClearFault(nvmeof.NQN(c.path("nqn")), nsid)
 			}},
 	}, append(memberRoutes("hosts", "Host", "host", hosts), memberRoutes("namespaces", "Namespace", "nsid", namespaces)...)...)
 }

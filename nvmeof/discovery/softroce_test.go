@@ -59,7 +59,7 @@ func (s *site) close() {
 	s.must(s.device.Close())
 }
 
-func (s *site) add(nqn string) {
+func (s *site) add(nqn nvmeof.NQN) {
 	s.t.Helper()
 	sub, err := s.target.AddSubsystem(target.SubsystemConfig{NQN: nqn})
 	s.must(err)
@@ -113,7 +113,7 @@ func TestTargets(t *testing.T) {
 		w.after(time.Second/10, "added "+c+"@1")
 		one.must(one.target.RemoveSubsystem(a))
 		w.after(time.Second/10, "removed "+a+"@1")
-		for _, x := range []string{d + "1", d + "2", d + "3"} {
+		for _, x := range []nvmeof.NQN{d + "1", d + "2", d + "3"} {
 			two.add(x)
 		}
 		w.after(time.Second/10, "added "+d+"1@2", "added "+d+"2@2", "added "+d+"3@2")

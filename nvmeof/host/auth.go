@@ -78,7 +78,7 @@ func (c *Controller) proveAtConnect(ctx context.Context, q *association.Queue, r
 // caller's goroutine.
 func (c *Controller) authenticate(ctx context.Context, q *association.Queue, secret, ctrlSecret auth.Key) error {
 	x := auth.NewHost(auth.HostConfig{
-		HostNQN: string(c.options.HostNQN), SubsystemNQN: string(c.options.NQN), HostKey: secret, ControllerKey: ctrlSecret,
+		HostNQN: c.options.HostNQN, SubsystemNQN: c.options.NQN, HostKey: secret, ControllerKey: ctrlSecret,
 		Transaction: auth.TransactionID(c.transactions.Add(1)), Sequence: c.host.nextSequence(), Random: rand.Reader,
 	})
 	for !x.Ended() {

@@ -35,7 +35,7 @@ type keys struct{ host, ctrl auth.Key }
 
 func (r *rig) setKeys(k keys, more func(*target.HostConfig)) {
 	r.t.Helper()
-	c := target.HostConfig{NQN: string(keyedHostNQN), DHCHAPKey: k.host, DHCHAPCtrlKey: k.ctrl}
+	c := target.HostConfig{NQN: keyedHostNQN, DHCHAPKey: k.host, DHCHAPCtrlKey: k.ctrl}
 	if more != nil {
 		more(&c)
 	}

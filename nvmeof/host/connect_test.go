@@ -156,7 +156,7 @@ func TestDiscover(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})
 		for i := range 9 { // more than one chunk of the log
-			s, err := r.target.AddSubsystem(target.SubsystemConfig{NQN: testNQN + string(rune('a'+i))})
+			s, err := r.target.AddSubsystem(target.SubsystemConfig{NQN: testNQN + nvmeof.NQN(rune('a'+i))})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,11 +7,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // AllowHost allows the host with that NQN, with all rights. The rights of a host that is
 // allowed already do not change.
-func (s *Subsystem) AllowHost(nqn string) {
+func (s *Subsystem) AllowHost(nqn nvmeof.NQN) {
 	if s.hosts.Named(nqn) == nil {
 		s.changeHosts(nqn, func() { s.hosts.Set(HostConfig{NQN: nqn}.entry()) })
 	}
@@ -30,7 +31,7 @@ func (s *Subsystem) SetHost(c HostConfig) error {
 
 // SetAccess changes an allowed host's right to one namespace: AccessNone
 // detaches it from the host, the others attach it.
-func (s *Subsystem) SetAccess(nqn string, id capsule.NSID, a Access) error {
+func (s *Subsystem) SetAccess(nqn nvmeof.NQN, id capsule.NSID, a Access) error {
 	s.change.Lock() // two of these at a time would lose one
 	defer s.change.Unlock()
 	e := s.hosts.Named(nqn)
@@ -48,11 +49,11 @@ func (s *Subsystem) SetAccess(nqn string, id capsule.NSID, a Access) error {
 
 // RemoveHost withdraws the permission and ends the host's connections to the subsystem,
 // unless every host is allowed.
-func (s *Subsystem) RemoveHost(nqn string) {
+func (s *Subsystem) RemoveHost(nqn nvmeof.NQN) {
 	removed := false
 	n := s.changeHosts(nqn, func() { removed = s.hosts.Remove(nqn) })
 	if removed {
-		s.target.log.Info("host removed", zap.String("host", nqn), zap.String("subsystem", s.nqn),
+		s.target.log.Info("host removed", zap.String("host", string(nqn)), zap.String("subsystem", string(s.nqn)),
 			zap.Int("controllers_disconnected", n), zap.String("remedy", allowRemedy(nqn, s.nqn)))
 	}
 }
@@ -63,7 +64,7 @@ func (s *Subsystem) AllowAnyHost(on bool) {
 	n := s.changeHosts("", func() { s.hosts.AllowAny(on) })
 	if n > 0 {
 		s.target.log.Info("hosts are no longer allowed unless by name",
-			zap.String("subsystem", s.nqn), zap.Int("controllers_disconnected", n))
+			zap.String("subsystem", string(s.nqn)), zap.Int("controllers_disconnected", n))
 	}
 }
 
@@ -81,13 +82,13 @@ func (s *Subsystem) Hosts() []HostConfig {
 func (s *Subsystem) AnyHost() bool { return s.hosts.Any() }
 
 // allowRemedy is the remedy for a host that is not allowed.
-func allowRemedy(host, subsystem string) string {
-	return "nvmeof host add " + host + " -n " + subsystem + "; of a target without --config: --allow-host " + host
+func allowRemedy(host, subsystem nvmeof.NQN) string {
+	return fmt.Sprintf("nvmeof host add %v -n %v; of a target without --config: --allow-host %[1]v", host, subsystem)
 }
 
 // changeHosts makes a change that concerns one host, or all if nqn is empty, and enforces
 // it on existing controllers. It returns how many it ended.
-func (s *Subsystem) changeHosts(nqn string, change func()) (dismissed int) {
+func (s *Subsystem) changeHosts(nqn nvmeof.NQN, change func()) (dismissed int) {
 	s.target.reshape([]*Subsystem{s}, change)
 	s.mu.Lock()
 	defer s.mu.Unlock()

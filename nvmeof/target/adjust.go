@@ -120,7 +120,7 @@ func (n *Namespace) endPause(which uint64) {
 	}
 	n.stopPause()
 	n.subsystem.target.log.Warn("pause of a namespace ended by its limit, commands are executed again",
-		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", s.nqn), zap.String("remedy", "Namespace.Resume in time"))
+		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", string(s.nqn)), zap.String("remedy", "Namespace.Resume in time"))
 	n.ns.Unshut()
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // resize changes what the store says of itself.
@@ -328,7 +329,7 @@ func TestChangesUnderLoad(t *testing.T) {
 	l := f.listen("192.0.2.1:4420")
 	f.sub.AllowHost(otherHostNQN)
 	stop, hosts := make(chan struct{}), make(chan map[capsule.Status]int)
-	for _, nqn := range []string{testHostNQN, otherHostNQN} {
+	for _, nqn := range []nvmeof.NQN{testHostNQN, otherHostNQN} {
 		a := f.associate(nqn, l)
 		go func() {
 			seen := map[capsule.Status]int{}

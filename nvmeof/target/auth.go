@@ -237,7 +237,7 @@ func (q *queue) authFailed() {
 func (q *queue) authFields() []zap.Field {
 	c := q.controller
 	return []zap.Field{
-		zap.Stringer("peer", q.remote), zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn),
+		zap.Stringer("peer", q.remote), zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)),
 		zap.Uint16("qid", uint16(q.id)),
 	}
 }

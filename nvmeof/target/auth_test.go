@@ -408,8 +408,8 @@ func TestSetHost(t *testing.T) {
 	}{
 		{"plain", HostConfig{NQN: testHostNQN}, ""},
 		{"keys", HostConfig{NQN: testHostNQN, DHCHAPKey: key, DHCHAPCtrlKey: key, DHCHAPHashes: auth.AllHashes(), DHCHAPGroups: auth.AllGroups()}, ""},
-		{"no name", HostConfig{}, "not a valid NQN"},
-		{"control characters", HostConfig{NQN: "nqn\n"}, "not a valid NQN"},
+		{"no name", HostConfig{}, "NQN is empty"},
+		{"control characters", HostConfig{NQN: "nqn\n"}, "not printable"},
 		{"controller's key alone", HostConfig{NQN: testHostNQN, DHCHAPCtrlKey: key}, "needs a host's key"},
 		{"hash", HostConfig{NQN: testHostNQN, DHCHAPHashes: []auth.Hash{0}}, "unknown hash"},
 		{"group", HostConfig{NQN: testHostNQN, DHCHAPGroups: []auth.Group{6}}, "unknown Diffie-Hellman group"},

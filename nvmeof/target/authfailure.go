@@ -3,13 +3,14 @@ package target
 import (
 	"errors"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
 // An authFailure describes an exchange that failed, for the log.
 type authFailure struct {
 	err     error
-	host    string
+	host    nvmeof.NQN
 	ctrlKey bool // there was a key to prove the controller with
 	mutual  bool // the host requested mutual authentication
 }
@@ -29,7 +30,7 @@ func (f authFailure) remedy() string {
 	if !errors.As(f.err, &e) {
 		return "the system's source of random numbers failed: see the kernel's log"
 	}
-	allow := "nvmeof target --allow-host " + f.host
+	allow := "nvmeof target --allow-host " + f.host.String()
 	switch {
 	case e.Peer && f.mutual:
 		return "the host expects another key of this target: nvme connect --dhchap-ctrl-secret KEY, with the key of " +

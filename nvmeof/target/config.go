@@ -48,7 +48,7 @@ type Config struct {
 	Revalidate time.Duration
 	// DiscoveryNQN is a name of the discovery subsystem's own, beside the one
 	// that all have; default: none.
-	DiscoveryNQN string
+	DiscoveryNQN nvmeof.NQN
 
 	Firmware  string // revision, at most 8 ASCII characters; default "1.0"
 	PlainSend bool   // never invalidate a host's R_Key, even if the host requests it

@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 const invalidField = capsule.StatusInvalidField | capsule.StatusDNR
@@ -122,7 +123,7 @@ func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal 
 }
 
 // notAllowed refuses a host that is not allowed.
-func notAllowed(host, subsystem string) refusal {
+func notAllowed(host, subsystem nvmeof.NQN) refusal {
 	if host == "" {
 		return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host has no name, and the subsystem allows hosts by their names",
 			"give the host a name (of SPDK: hostnqn:NQN in its transport ID) and allow that, or allow every host: Subsystem.AllowAnyHost, --allow-any-host")
@@ -161,7 +162,7 @@ func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 		return malformed(badQID, "discovery controllers have no I/O queues")
 	case c == nil:
 		return passing(badCNTLID, "no such controller")
-	case c.hostNQN != d.HostNQN.String():
+	case !d.HostNQN.Is(string(c.hostNQN)):
 		return passing(badHostNQN, "controller belongs to another host")
 	case c.hostID != d.HostID:
 		return passing(badHostID, "controller belongs to another host")

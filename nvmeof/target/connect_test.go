@@ -21,7 +21,7 @@ type connectCase struct {
 	reason string // in the log
 }
 
-func nqnField(s string) (f capsule.NQNField) {
+func nqnField[S ~string](s S) (f capsule.NQNField) {
 	copy(f[:], s)
 	return f
 }

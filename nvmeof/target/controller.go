@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"go.uber.org/zap"
@@ -25,7 +26,7 @@ type Controller struct {
 	traits    *traits // the subsystem's when the association began
 	id        capsule.ControllerID
 	kind      capsule.ControllerType
-	hostNQN   string
+	hostNQN   nvmeof.NQN
 	hostID    capsule.HostID
 	listener  *Listener
 	localAddr netip.Addr
@@ -71,13 +72,14 @@ type Controller struct {
 // newController returns the controller of a host that Connect accepted. It
 // belongs to the shard that calls.
 func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
+	host := nvmeof.NQN(d.HostNQN.String())
 	c := &Controller{
 		target: q.target, subsystem: s, traits: s.traits.Load(), kind: capsule.ControllerTypeIO,
-		hostNQN: d.HostNQN.String(), hostID: d.HostID,
+		hostNQN: host, hostID: d.HostID,
 		listener: q.listener, localAddr: q.local.Addr(), peer: q.remote.Addr(),
 		shard: q.shard, admin: q, queues: make(map[capsule.QID]*queue),
 		granted: q.target.cfg.MaxQueues,
-		keyed:   !s.hostConfig(d.HostNQN.String()).DHCHAPKey.IsZero(),
+		keyed:   !s.hostConfig(host).DHCHAPKey.IsZero(),
 	}
 	if s.discovery {
 		c.kind = capsule.ControllerTypeDiscovery
@@ -120,7 +122,7 @@ const discoveryTimeout = 2 * time.Minute
 // start begins the association.
 func (c *Controller) start(kato uint32) {
 	c.log = c.target.log.With(
-		zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn), zap.Uint16("cntlid", uint16(c.id)))
+		zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)), zap.Uint16("cntlid", uint16(c.id)))
 	c.keep.Set(kato, c.now())
 	if c.discovery() {
 		c.keep.Fallback(discoveryTimeout, c.now())

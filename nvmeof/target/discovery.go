@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
 )
 
@@ -37,7 +38,7 @@ func (c *Controller) discoveryLog(offset uint64, b []byte) (length uint64) {
 }
 
 // record is the log's entry of a subsystem that is reached through the listener.
-func (l *Listener) record(kind capsule.SubsystemType, nqn string) discoverylog.Record {
+func (l *Listener) record(kind capsule.SubsystemType, nqn nvmeof.NQN) discoverylog.Record {
 	return discoverylog.Record{
 		Kind: kind, Transport: capsule.TransportRDMA, Provider: l.device.provider(), Port: uint16(l.port.id), Addr: l.port.addr,
 		NQN: nqn, TREQ: capsule.TREQNoFlowControl,

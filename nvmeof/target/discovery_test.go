@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -214,7 +215,7 @@ func TestSubsystemsAreJudged(t *testing.T) {
 	f := newFixture(t)
 	for name, c := range map[string]SubsystemConfig{
 		"no name":     {},
-		"long name":   {NQN: strings.Repeat("n", 224)},
+		"long name":   {NQN: nvmeof.NQN(strings.Repeat("n", 224))},
 		"newline":     {NQN: "nqn.a\nb"},
 		"exists":      {NQN: testSubNQN},
 		"discovery":   {NQN: capsule.DiscoveryNQN},

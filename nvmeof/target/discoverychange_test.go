@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/peerlog"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -159,7 +160,7 @@ func TestUniqueDiscoveryNQN(t *testing.T) {
 	const name = "nqn.2026-11.io.example:discovery"
 	f := newFixture(t, func(c *Config) { c.DiscoveryNQN = name })
 	f.listen("192.0.2.1:4420")
-	for _, nqn := range []string{name, capsule.DiscoveryNQN} {
+	for _, nqn := range []nvmeof.NQN{name, capsule.DiscoveryNQN} {
 		d := dataOf(nqn, testHostNQN)
 		h := f.dial(0, 0, 32)
 		h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -229,7 +230,7 @@ func (t *Target) Subsystems() []*Subsystem { return *t.sorted.Load() }
 // enlist adds a subsystem to that list. Called with mu held.
 func (t *Target) enlist(s *Subsystem) {
 	all := t.Subsystems()
-	at, _ := slices.BinarySearchFunc(all, s.nqn, func(o *Subsystem, nqn string) int { return cmp.Compare(o.nqn, nqn) })
+	at, _ := slices.BinarySearchFunc(all, s.nqn, func(o *Subsystem, nqn nvmeof.NQN) int { return cmp.Compare(o.nqn, nqn) })
 	all = slices.Insert(slices.Clone(all), at, s)
 	t.sorted.Store(&all)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // PortID identifies a listener in the discovery log, and to administrators.
@@ -138,7 +140,7 @@ func exposedOn(ports *[]PortID, id PortID) bool {
 
 // RemoveSubsystem disconnects the subsystem's hosts, waits until nothing of
 // theirs is in flight, and removes its namespaces.
-func (t *Target) RemoveSubsystem(nqn string) error {
+func (t *Target) RemoveSubsystem(nqn nvmeof.NQN) error {
 	t.mu.Lock()
 	s := t.subsystems[nqn]
 	if s == nil {
@@ -160,7 +162,7 @@ func (t *Target) RemoveSubsystem(nqn string) error {
 		s.empty.Wait()
 	}
 	s.mu.Unlock()
-	t.log.Info("subsystem removed", zap.String("subsystem", nqn), zap.Int("controllers_disconnected", n))
+	t.log.Info("subsystem removed", zap.String("subsystem", string(nqn)), zap.Int("controllers_disconnected", n))
 	return errors.Join(s.removeNamespaces(), s.endLife())
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -103,7 +104,7 @@ func TestRemoveSubsystem(t *testing.T) {
 }
 
 // gone is closed when nobody finds the subsystem any more.
-func (f *fixture) gone(nqn string) <-chan struct{} {
+func (f *fixture) gone(nqn nvmeof.NQN) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -185,9 +186,9 @@ func TestThousandSubsystems(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	began := time.Now()
 	for i := range n {
-		s, err := f.target.AddSubsystem(SubsystemConfig{NQN: fmt.Sprintf("nqn.2026-11.io.example:many:%04d", i)})
+		s, err := f.target.AddSubsystem(SubsystemConfig{NQN: nvmeof.NQN(fmt.Sprintf("nqn.2026-11.io.example:many:%04d", i))})
 		f.must(err)
-		s.AllowHost(fmt.Sprintf("nqn.2026-11.io.example:host:%d", i%10))
+		s.AllowHost(nvmeof.NQN(fmt.Sprintf("nqn.2026-11.io.example:host:%d", i%10)))
 		_, err = s.AddNamespace(NamespaceConfig{Store: newNullStore(int64(i+1) << 20)})
 		f.must(err)
 	}

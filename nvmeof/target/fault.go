@@ -17,7 +17,7 @@ func (n *Namespace) ClearFault() error {
 		return fmt.Errorf("namespace %d of %s: %w", n.ns.ID, n.subsystem.nqn, err)
 	}
 	n.subsystem.target.log.Info("fault of a namespace is cleared", zap.Uint32("nsid", uint32(n.ns.ID)),
-		zap.String("subsystem", n.subsystem.nqn), zap.String("export", n.ns.Volume.Name))
+		zap.String("subsystem", string(n.subsystem.nqn)), zap.String("export", n.ns.Volume.Name))
 	n.subsystem.target.examine(n.ns.Volume, time.Now())
 	return nil
 }

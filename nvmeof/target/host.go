@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -25,7 +26,7 @@ const (
 // authenticates: by DH-HMAC-CHAP if it has a key, otherwise not at all. A change of the
 // keys applies from the next authentication of each queue on.
 type HostConfig struct {
-	NQN string // required
+	NQN nvmeof.NQN // required
 	// Access is the right to every namespace that Namespaces does not name, those
 	// added later included; the zero value is reading and writing.
 	Access     Access
@@ -40,9 +41,8 @@ type HostConfig struct {
 
 // check checks what is configured.
 func (c *HostConfig) check() error {
-	f := capsule.MakeNQNField(c.NQN)
-	if err := f.Check(); err != nil || f.String() != c.NQN {
-		return fmt.Errorf("host %q: not a valid NQN: 1 to %d bytes of printable UTF-8", c.NQN, capsule.MaxNQN)
+	if _, err := nvmeof.AnyNQN(string(c.NQN)); err != nil {
+		return fmt.Errorf("host %w", err)
 	}
 	for id, a := range c.Namespaces {
 		if id == 0 || id > storage.MaxNamespace {
@@ -88,7 +88,7 @@ func (c *HostConfig) authenticates() bool { return !c.DHCHAPKey.IsZero() }
 
 // hostConfig is the configuration of a host: the zero value if it has no entry of its
 // own.
-func (s *Subsystem) hostConfig(nqn string) HostConfig {
+func (s *Subsystem) hostConfig(nqn nvmeof.NQN) HostConfig {
 	if h := s.hosts.Named(nqn); h != nil {
 		return h.Config
 	}

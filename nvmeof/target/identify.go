@@ -70,7 +70,7 @@ func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.S
 		KAS:    state.KeepAliveUnits,
 		MAXCMD: uint16(cfg.QueueDepth),
 		SGLS:   capsule.SGLSSupported | capsule.SGLSKeyed | capsule.SGLSOffset,
-		SubNQN: capsule.MakeNQNField(sub.nqn),
+		SubNQN: capsule.MakeNQNField(string(sub.nqn)),
 		IOCCSZ: uint32(capsule.CommandSize+cfg.InCapsule) / 16, IORCSZ: capsule.CompletionSize / 16,
 		MSDBD: maxDescriptors,
 		OFCS:  capsule.OFCSDisconnect,

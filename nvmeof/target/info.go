@@ -7,14 +7,15 @@ import (
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // ControllerInfo is a snapshot of a controller.
 type ControllerInfo struct {
-	Subsystem string
+	Subsystem nvmeof.NQN
 	ID        capsule.ControllerID
 	Discovery bool
-	HostNQN   string
+	HostNQN   nvmeof.NQN
 	HostID    capsule.HostID
 	Peer      netip.Addr
 	Port      PortID // of the listener

@@ -284,7 +284,7 @@ func (s *Subsystem) keepsState() bool { return s.life.keeps.Load() }
 
 func (t *Target) noteUnsaved(s *Subsystem, err error) {
 	if err != nil {
-		t.log.Trouble("counters not saved", zap.String("subsystem", s.nqn), zap.Error(err))
+		t.log.Trouble("counters not saved", zap.String("subsystem", string(s.nqn)), zap.Error(err))
 	}
 }
 

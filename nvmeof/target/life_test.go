@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -266,7 +267,7 @@ func TestNamespaceChanges(t *testing.T) {
 }
 
 func TestNamespaceIdentityIsStable(t *testing.T) {
-	identity := func(nqn string, c NamespaceConfig) [16]byte {
+	identity := func(nqn nvmeof.NQN, c NamespaceConfig) [16]byte {
 		c.NSID = 1
 		return makeNamespace(&Subsystem{target: new(Target), nqn: nqn}, c).UUID()
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // This file has the vocabulary of the tests of what administrators change.
@@ -20,7 +21,7 @@ type association struct {
 }
 
 // associate connects a host through a listener; the admin queue reports all events.
-func (f *fixture) associate(host string, at *Listener) *association {
+func (f *fixture) associate(host nvmeof.NQN, at *Listener) *association {
 	f.t.Helper()
 	f.at = at
 	h := f.dial(0, 0, 32)
@@ -38,7 +39,7 @@ func (f *fixture) associate(host string, at *Listener) *association {
 }
 
 // dataOf is a host's Connect data.
-func dataOf(subsystem, host string) capsule.ConnectData {
+func dataOf(subsystem, host nvmeof.NQN) capsule.ConnectData {
 	d := connectData()
 	d.SubNQN, d.HostNQN = nqnField(subsystem), nqnField(host)
 	copy(d.HostID[3:], host[len(host)-5:])

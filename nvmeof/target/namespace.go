@@ -85,7 +85,7 @@ func (n *Namespace) Trouble() string {
 // makeNamespace sets the identifiers that were not configured.
 func makeNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 	if c.UUID == uuid.Nil {
-		name := fmt.Appendf(nil, "%s\x00%d\x00%s", s.nqn, c.NSID, c.Name)
+		name := fmt.Appendf(nil, "%s\x00%d\x00%s", string(s.nqn), c.NSID, c.Name)
 		if m, ok := c.Store.(backend.Marked); ok && len(m.Mark()) > 0 {
 			name = append(append(name, 0), m.Mark()...)
 		}

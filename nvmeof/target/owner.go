@@ -3,6 +3,7 @@ package target
 import (
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -40,7 +41,7 @@ func (c *Controller) own(proven bool) refusal {
 	case !ok:
 		return othersIdentifier("used", holder)
 	case displaced != "":
-		c.target.dismiss(c.hostID, c.hostNQN, "its host identifier is that of "+c.hostNQN+", which has proved who it is", nil)
+		c.target.dismiss(c.hostID, c.hostNQN, "its host identifier is that of "+string(c.hostNQN)+", which has proved who it is", nil)
 	}
 	c.owns = true
 	return refusal{}
@@ -48,9 +49,9 @@ func (c *Controller) own(proven bool) refusal {
 
 // othersIdentifier refuses a host whose identifier is another one's. That one may
 // disconnect, hence without DNR.
-func othersIdentifier(how, nqn string) refusal {
+func othersIdentifier(how string, nqn nvmeof.NQN) refusal {
 	return refusal{status: capsule.StatusConnectInvalidHost, at: badHostID,
-		reason: "host identifier is " + how + " by another host, " + nqn, remedy: ownIdentifier}
+		reason: "host identifier is " + how + " by another host, " + string(nqn), remedy: ownIdentifier}
 }
 
 // disown undoes own.
@@ -61,7 +62,7 @@ func (c *Controller) disown() {
 }
 
 // keyed reports whether a host has a key in any subsystem.
-func (t *Target) keyed(nqn string) bool {
+func (t *Target) keyed(nqn nvmeof.NQN) bool {
 	for _, s := range t.Subsystems() {
 		if c := s.hostConfig(nqn); c.authenticates() {
 			return true
@@ -72,7 +73,7 @@ func (t *Target) keyed(nqn string) bool {
 
 // registeredAs returns the name with which another host is registered with the same host
 // identifier, which excludes the controller's host.
-func (c *Controller) registeredAs() (other string, found bool) {
+func (c *Controller) registeredAs() (other nvmeof.NQN, found bool) {
 	for _, s := range c.target.Subsystems() {
 		for ns := range s.table().All {
 			other, found = ns.Volume.Reservations.State().Other(c.hostID, c.hostNQN)
@@ -86,7 +87,7 @@ func (c *Controller) registeredAs() (other string, found bool) {
 
 // yields reports whether the controller's host may not use its identifier because another
 // name is registered with it, with a volume of the controller's subsystem or elsewhere.
-func (c *Controller) yields(other string, here bool) bool {
+func (c *Controller) yields(other nvmeof.NQN, here bool) bool {
 	return here || !c.keyed || c.target.keyed(other)
 }
 
@@ -100,7 +101,7 @@ func (s *Subsystem) dismissOthers(v *storage.Volume) {
 	t, dismissed := s.target, 0
 	for _, r := range v.Reservations.State().Registrants {
 		if r.NQN != "" {
-			dismissed += t.dismiss(r.Host, r.NQN, "its host identifier is registered for reservations of "+v.Name+" by "+r.NQN,
+			dismissed += t.dismiss(r.Host, r.NQN, "its host identifier is registered for reservations of "+v.Name+" by "+string(r.NQN),
 				func(c *Controller) bool { return c.yields(r.NQN, c.subsystem == s || c.subsystem.has(v)) })
 		}
 	}
@@ -134,7 +135,7 @@ func (t *Target) barrier() {
 
 // dismiss ends the controllers with a host identifier that have another NQN, of those that
 // which selects, or all if it is nil.
-func (t *Target) dismiss(id capsule.HostID, but, why string, which func(*Controller) bool) (dismissed int) {
+func (t *Target) dismiss(id capsule.HostID, but nvmeof.NQN, why string, which func(*Controller) bool) (dismissed int) {
 	for _, s := range t.Subsystems() {
 		s.mu.Lock()
 		for _, c := range s.controllers {
@@ -142,7 +143,7 @@ func (t *Target) dismiss(id capsule.HostID, but, why string, which func(*Control
 				continue
 			}
 			dismissed++
-			t.log.Trouble("host disconnected", zap.String("host", c.hostNQN), zap.String("subsystem", s.nqn),
+			t.log.Trouble("host disconnected", zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(s.nqn)),
 				zap.String("reason", why), zap.String("remedy", ownIdentifier))
 			c.dismiss(why)
 		}

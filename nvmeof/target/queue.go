@@ -192,8 +192,8 @@ func (q *queue) logEnd(err error) {
 	fields := []zap.Field{zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote)}
 	switch {
 	case reason == "":
-		q.target.log.Trouble("queue lost", append(fields, zap.String("host", c.hostNQN),
-			zap.String("subsystem", c.subsystem.nqn), zap.Error(err))...)
+		q.target.log.Trouble("queue lost", append(fields, zap.String("host", string(c.hostNQN)),
+			zap.String("subsystem", string(c.subsystem.nqn)), zap.Error(err))...)
 	case q.id == 0 && !c.dismissed:
 		q.target.log.Comings.Write(c.log.Info, "association ended", append(fields, zap.String("reason", reason)))
 	default:

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
 )
 
@@ -14,7 +15,7 @@ import (
 type Referral struct {
 	Addr      netip.AddrPort        // required
 	Transport capsule.TransportType // default RDMA
-	NQN       string                // of the discovery subsystem; default: the one that all have
+	NQN       nvmeof.NQN            // of the discovery subsystem; default: the one that all have
 	Port      PortID                // in that service's log; default 0
 	Secure    bool                  // it requires hosts to authenticate
 }
@@ -41,12 +42,12 @@ func (r Referral) complete() Referral {
 // AddReferral adds an entry to the discovery log of all hosts.
 func (t *Target) AddReferral(r Referral) error {
 	r = r.complete()
-	f := capsule.MakeNQNField(r.NQN)
+	_, err := nvmeof.AnyNQN(string(r.NQN))
 	switch {
 	case !r.Addr.IsValid() || r.Addr.Addr().IsUnspecified() || r.Addr.Port() == 0:
 		return fmt.Errorf("referral to %v: needs an address and a port that hosts can reach", r.Addr)
-	case f.Check() != nil || f.String() != r.NQN:
-		return fmt.Errorf("referral to %v: %q is not a valid NQN", r.Addr, r.NQN)
+	case err != nil:
+		return fmt.Errorf("referral to %v: %w", r.Addr, err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

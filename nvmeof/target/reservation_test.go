@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 const (
@@ -27,10 +28,10 @@ type tenant struct {
 // tenant connects a host to a subsystem.
 func (f *fixture) tenant(name string, sub *Subsystem, shard int) *tenant {
 	f.t.Helper()
-	nqn := "nqn.2014-08.org.nvmexpress:host:" + name
+	nqn := nvmeof.NQN("nqn.2014-08.org.nvmexpress:host:" + name)
 	sub.AllowHost(nqn)
 	d := connectData()
-	d.HostNQN, d.SubNQN = capsule.MakeNQNField(nqn), capsule.MakeNQNField(sub.NQN())
+	d.HostNQN, d.SubNQN = nqnField(nqn), nqnField(sub.NQN())
 	d.HostID = capsule.HostID{15: name[0]}
 	admin := f.dial(0, 0, 32)
 	r := admin.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))

@@ -73,8 +73,8 @@ func (c *Controller) reserve(ns *storage.Namespace, cmd reservation.Command) cap
 	v, t := ns.Volume, c.target
 	cmd.NQN = c.hostNQN
 	if !c.mayReserve(ns, &cmd) {
-		t.log.Trouble("reservation refused", zap.Stringer("command", cmd.Opcode), zap.String("host", c.hostNQN),
-			zap.String("subsystem", c.subsystem.nqn), zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", "host may only read the namespace"),
+		t.log.Trouble("reservation refused", zap.Stringer("command", cmd.Opcode), zap.String("host", string(c.hostNQN)),
+			zap.String("subsystem", string(c.subsystem.nqn)), zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", "host may only read the namespace"),
 			zap.String("remedy", mayWrite))
 		return capsule.StatusAccessDenied | capsule.StatusDNR
 	}
@@ -84,7 +84,7 @@ func (c *Controller) reserve(ns *storage.Namespace, cmd reservation.Command) cap
 		t.awaitAborted(v, out.Abort)
 	}
 	if err != nil { // the state has not changed
-		t.log.Trouble("reservation not saved, command failed", zap.Stringer("command", cmd.Opcode), zap.String("host", c.hostNQN),
+		t.log.Trouble("reservation not saved, command failed", zap.Stringer("command", cmd.Opcode), zap.String("host", string(c.hostNQN)),
 			zap.Uint32("nsid", uint32(ns.ID)), zap.String("export", v.Name), zap.Error(err))
 	}
 	return out.Status

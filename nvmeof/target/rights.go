@@ -61,7 +61,7 @@ func (c *Controller) refusedWrite(ns *storage.Namespace) {
 	case ns.Protection() != capsule.WriteProtectNone:
 		reason, remedy = "a host write-protected the namespace", "nvme set-feature -f 0x84 -v 0, on a host that may write"
 	}
-	c.target.log.Trouble("write refused", zap.String("host", c.hostNQN), zap.String("subsystem", c.subsystem.nqn),
+	c.target.log.Trouble("write refused", zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)),
 		zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", reason), zap.String("remedy", remedy))
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
 )
@@ -17,7 +18,7 @@ type scene struct {
 
 // An exposure is a subsystem's part: its listeners and its hosts.
 type exposure struct {
-	nqn   string
+	nqn   nvmeof.NQN
 	ports *[]PortID
 	hosts *access.List[HostConfig]
 }
@@ -52,7 +53,7 @@ func (s *scene) kept() *scene {
 // records adds the log of a host, but for the record of the discovery service itself: each
 // subsystem that allows the host, once for every listener on which it is exposed, ordered
 // by listener; and the referrals.
-func (s *scene) records(out []discoverylog.Record, host string) []discoverylog.Record {
+func (s *scene) records(out []discoverylog.Record, host nvmeof.NQN) []discoverylog.Record {
 	for _, l := range s.listeners {
 		for i := range s.subsystems {
 			out = s.subsystems[i].record(out, l, host)
@@ -65,7 +66,7 @@ func (s *scene) records(out []discoverylog.Record, host string) []discoverylog.R
 }
 
 // record adds the log entry of a subsystem at a listener, if the host gets one.
-func (e *exposure) record(out []discoverylog.Record, l *Listener, host string) []discoverylog.Record {
+func (e *exposure) record(out []discoverylog.Record, l *Listener, host nvmeof.NQN) []discoverylog.Record {
 	h := e.hosts.Find(host)
 	if h == nil || !exposedOn(e.ports, l.port.id) {
 		return out

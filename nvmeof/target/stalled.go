@@ -37,7 +37,7 @@ func (t *Target) dropStalled(holdsUp func(*queue) bool) {
 				return
 			}
 			t.log.Trouble("queue ended: its host does not deliver the data of a command for which others wait",
-				zap.String("host", q.controller.hostNQN), zap.String("subsystem", q.controller.subsystem.nqn),
+				zap.String("host", string(q.controller.hostNQN)), zap.String("subsystem", string(q.controller.subsystem.nqn)),
 				zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote))
 			q.disconnect("the data of a command does not come")
 		})

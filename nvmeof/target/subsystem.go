@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -15,9 +16,9 @@ import (
 
 // SubsystemConfig describes a subsystem. A zero field takes the default.
 type SubsystemConfig struct {
-	NQN    string // required
-	Serial string // at most 20 ASCII characters; default: derived from the NQN
-	Model  string // at most 40 ASCII characters; default "nvmeof"
+	NQN    nvmeof.NQN // required
+	Serial string     // at most 20 ASCII characters; default: derived from the NQN
+	Model  string     // at most 40 ASCII characters; default "nvmeof"
 
 	// Controllers get identifiers from MinController to MaxController; default 1
 	// to FFEFh, the largest range there is.
@@ -44,7 +45,7 @@ type SubsystemConfig struct {
 // A Subsystem is what hosts connect to: namespaces and the hosts that may use them.
 type Subsystem struct {
 	target     *Target
-	nqn        string
+	nqn        nvmeof.NQN
 	discovery  bool // the discovery subsystem, which has no namespaces
 	traits     atomic.Pointer[traits]
 	hosts      access.List[HostConfig]
@@ -72,9 +73,8 @@ type Subsystem struct {
 }
 
 func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
-	f := capsule.MakeNQNField(c.NQN)
-	if err := f.Check(); err != nil || f.String() != c.NQN {
-		return nil, fmt.Errorf("subsystem %q: not a valid NQN: 1 to %d bytes of printable UTF-8", c.NQN, capsule.MaxNQN)
+	if _, err := nvmeof.AnyNQN(string(c.NQN)); err != nil {
+		return nil, fmt.Errorf("subsystem %w", err)
 	}
 	x, err := newTraits(c)
 	if err != nil {
@@ -93,7 +93,7 @@ func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
 }
 
 // NQN is the subsystem's name.
-func (s *Subsystem) NQN() string { return s.nqn }
+func (s *Subsystem) NQN() nvmeof.NQN { return s.nqn }
 
 // table is the namespaces as they are now.
 func (s *Subsystem) table() *storage.Table { return s.namespaces.Load() }
@@ -200,7 +200,7 @@ func (s *Subsystem) controller(id capsule.ControllerID) *Controller {
 // of the two is an impostor, or was there before a crash. Where hosts have keys, one that
 // has not authenticated does not exclude others, and hosts without a name do not exclude
 // each other.
-func (s *Subsystem) otherHostID(nqn string, id capsule.HostID) *Controller {
+func (s *Subsystem) otherHostID(nqn nvmeof.NQN, id capsule.HostID) *Controller {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
@@ -230,7 +230,7 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 	if sub.discovery {
 		return sub, refusal{}
 	}
-	host := d.HostNQN.String()
+	host := nvmeof.NQN(d.HostNQN.String())
 	switch {
 	case sub.hosts.Find(host) == nil:
 		return nil, notAllowed(host, sub.nqn)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/peerlog"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
@@ -54,7 +55,7 @@ type Target struct {
 
 	mu         sync.Mutex
 	closed     bool
-	subsystems map[string]*Subsystem
+	subsystems map[nvmeof.NQN]*Subsystem
 	sorted     atomic.Pointer[[]*Subsystem] // the same by name, see Subsystems
 	devices    []*Device
 	listeners  []*Listener
@@ -73,7 +74,7 @@ func New(cfg Config) (*Target, error) {
 	}
 	t := &Target{
 		cfg: cfg, log: peerlog.New(cfg.Log), fetchTimeout: fetchTimeout,
-		subsystems: make(map[string]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
+		subsystems: make(map[nvmeof.NQN]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
 		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
@@ -126,12 +127,12 @@ func (t *Target) AddSubsystem(c SubsystemConfig) (*Subsystem, error) {
 
 // subsystem finds a subsystem by the name that a host sent, or returns nil.
 func (t *Target) subsystem(nqn *capsule.NQNField) *Subsystem {
-	if nqn.Is(capsule.DiscoveryNQN) || nqn.Is(t.discSub.nqn) {
+	if nqn.Is(capsule.DiscoveryNQN) || nqn.Is(string(t.discSub.nqn)) {
 		return t.discSub
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.subsystems[nqn.String()]
+	return t.subsystems[nvmeof.NQN(nqn.String())]
 }
 
 // Close ends all connections, waits until nothing of them is in flight, and

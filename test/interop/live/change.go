@@ -10,6 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
@@ -46,22 +47,22 @@ func (m *model) change(line string) error {
 	case "listener remove":
 		return m.target.RemoveListener(target.PortID(number(w[2])))
 	case "subsystem add":
-		s, err := m.target.AddSubsystem(target.SubsystemConfig{NQN: w[2]})
+		s, err := m.target.AddSubsystem(target.SubsystemConfig{NQN: nvmeof.NQN(w[2])})
 		if err == nil {
 			s.AllowAnyHost(true)
 		}
 		return err
 	case "subsystem remove":
-		return m.target.RemoveSubsystem(w[2])
+		return m.target.RemoveSubsystem(nvmeof.NQN(w[2]))
 	case "host allow":
-		m.sub.AllowHost(w[2])
+		m.sub.AllowHost(nvmeof.NQN(w[2]))
 		return nil
 	case "host remove":
-		m.sub.RemoveHost(w[2])
+		m.sub.RemoveHost(nvmeof.NQN(w[2]))
 		return nil
 	case "host access":
 		access := map[string]target.Access{"write": target.AccessWrite, "read": target.AccessRead, "none": target.AccessNone}
-		return m.sub.SetAccess(w[2], capsule.NSID(number(w[3])), access[w[4]])
+		return m.sub.SetAccess(nvmeof.NQN(w[2]), capsule.NSID(number(w[3])), access[w[4]])
 	case "referral add":
 		return m.target.AddReferral(target.Referral{Addr: netip.MustParseAddrPort(w[2])})
 	case "referral remove":

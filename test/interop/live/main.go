@@ -23,6 +23,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/test/interop/device"
 )
@@ -56,7 +57,7 @@ func run(transport, addr, nqn string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}
-	s, err := t.AddSubsystem(target.SubsystemConfig{NQN: nqn})
+	s, err := t.AddSubsystem(target.SubsystemConfig{NQN: nvmeof.NQN(nqn)})
 	if err != nil {
 		return errors.Join(err, t.Close(), dev.Close())
 	}

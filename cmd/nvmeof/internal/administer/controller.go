@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
@@ -117,7 +118,7 @@ func newControllerShow() *cobra.Command {
 			}
 			var there []string
 			for _, c := range all {
-				if nqn != "" && c.Subsystem != nqn {
+				if nqn != "" && c.Subsystem != nvmeof.NQN(nqn) {
 					continue
 				}
 				if there = append(there, strconv.Itoa(c.ID)); strconv.Itoa(c.ID) != args[0] {

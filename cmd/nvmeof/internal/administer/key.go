@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
@@ -23,8 +24,8 @@ func newKey(generate *cobra.Command) *cobra.Command {
 
 // A keyRow is a host with a key.
 type keyRow struct {
-	Subsystem     config.NQN     `json:"subsystem"`
-	Host          config.NQN     `json:"host"`
+	Subsystem     nvmeof.NQN     `json:"subsystem"`
+	Host          nvmeof.NQN     `json:"host"`
 	KeyFile       config.KeyFile `json:"key-file"`
 	ControllerKey config.KeyFile `json:"controller-key-file,omitzero"`
 }

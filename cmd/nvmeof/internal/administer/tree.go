@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
@@ -54,13 +55,13 @@ type tree struct {
 
 // A waiter is a namespace that waits, or an address of a listener.
 type waiter struct {
-	subsystem config.NQN
+	subsystem nvmeof.NQN
 	id        int
 	address   string
 }
 
 // wait is what follows a namespace that waits.
-func (t tree) wait(subsystem config.NQN, id int) string {
+func (t tree) wait(subsystem nvmeof.NQN, id int) string {
 	if why, waits := t.waiting[waiter{subsystem: subsystem, id: id}]; waits {
 		return ", WAITING: " + why
 	}
@@ -149,7 +150,7 @@ func (t tree) subsystem(s *config.Subsystem, controllers []control.Controller) {
 		t.line(4, "%s", text)
 	}
 	for _, c := range controllers {
-		if c.Subsystem == string(s.NQN) {
+		if c.Subsystem == s.NQN {
 			t.line(3, "controller %d: %s from %s, %d I/O queues", c.ID, c.Host, c.Peer, len(c.Queues))
 		}
 	}

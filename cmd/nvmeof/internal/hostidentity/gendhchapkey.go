@@ -80,7 +80,7 @@ func (f *genKeyFlags) key() (auth.Key, error) {
 	if err != nil {
 		return auth.Key{}, err
 	}
-	return auth.DeriveKey(h, secret, string(name))
+	return auth.DeriveKey(h, secret, name)
 }
 
 // owner is whose key it is: a host's, or a subsystem's, whose controllers prove that they

@@ -88,7 +88,7 @@ func targetConfig(doc *config.Document, log *zap.Logger) (target.Config, error) 
 		Log: log, Shards: shardsOf(doc), Polling: polling, SharedReceives: l.Shared,
 		MaxQueues: l.Queues, QueueDepth: l.QueueDepth, InCapsule: int(l.InCapsule), MaxData: int(l.MaxData),
 		MaxControllers: l.Controllers, QueueMemory: int64(l.QueueMemory), Revalidate: time.Duration(l.Revalidate),
-		DiscoveryNQN: string(doc.DiscoveryNQN),
+		DiscoveryNQN: doc.DiscoveryNQN,
 	}, err
 }
 

@@ -74,7 +74,7 @@ func (f *Flags) Document() (*config.Document, error) {
 	if f.Polling != "auto" {
 		doc.Limits.Polling = config.Polling(f.Polling)
 	}
-	s := &config.Subsystem{NQN: config.NQN(f.NQN), AllowAnyHost: f.AllowAnyHost}
+	s := &config.Subsystem{NQN: nvmeof.NQN(f.NQN), AllowAnyHost: f.AllowAnyHost}
 	doc.Subsystems = []*config.Subsystem{s}
 	for i, arg := range f.Exports {
 		n, err := parseExport(arg)
@@ -222,7 +222,7 @@ func ParseAllowHost(s string) (*config.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &config.Host{NQN: config.NQN(n)}
+	h := &config.Host{NQN: n}
 	if !keyed {
 		return h, nil
 	}

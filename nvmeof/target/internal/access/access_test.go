@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 func TestRights(t *testing.T) {
@@ -25,7 +26,7 @@ func TestRights(t *testing.T) {
 
 func TestList(t *testing.T) {
 	var l List[int]
-	want := func(what, nqn string, allowed bool, config int) {
+	want := func(what string, nqn nvmeof.NQN, allowed bool, config int) {
 		t.Helper()
 		h := l.Find(nqn)
 		if (h != nil) != allowed || allowed && (h.NQN != nqn || h.Config != config) {

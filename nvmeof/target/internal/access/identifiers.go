@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // Identifiers maps each host identifier to the host that owns it. Reservations identify hosts
@@ -16,7 +17,7 @@ type Identifiers struct {
 }
 
 type use struct {
-	nqn    string
+	nqn    nvmeof.NQN
 	uses   int  // controllers
 	proven bool // the name had a key, and has authenticated
 }
@@ -24,7 +25,7 @@ type use struct {
 // A Claim is a host's use of an identifier.
 type Claim struct {
 	ID     capsule.HostID
-	NQN    string
+	NQN    nvmeof.NQN
 	Proven bool // it has authenticated as the host of this name
 }
 
@@ -32,7 +33,7 @@ type Claim struct {
 // has authenticated takes it from one that has not, whose name is displaced. keyed
 // reports whether a host has a key: one that no longer has owns nothing while it is
 // disconnected.
-func (o *Identifiers) Take(c Claim, keyed func(nqn string) bool) (holder, displaced string, ok bool) {
+func (o *Identifiers) Take(c Claim, keyed func(nqn nvmeof.NQN) bool) (holder, displaced nvmeof.NQN, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now, found := o.ids[c.ID]
@@ -57,7 +58,7 @@ func (o *Identifiers) Take(c Claim, keyed func(nqn string) bool) (holder, displa
 
 // forget frees what a host used before, so that it owns one identifier while it is
 // disconnected and not as many as it likes.
-func (o *Identifiers) forget(nqn string) {
+func (o *Identifiers) forget(nqn nvmeof.NQN) {
 	for id, now := range o.ids {
 		if now.nqn == nqn && now.uses == 0 {
 			delete(o.ids, id)
@@ -66,7 +67,7 @@ func (o *Identifiers) forget(nqn string) {
 }
 
 // Other returns the name of the host that has the identifier, if the host may not use it.
-func (o *Identifiers) Other(c Claim, keyed func(nqn string) bool) (holder string, taken bool) {
+func (o *Identifiers) Other(c Claim, keyed func(nqn nvmeof.NQN) bool) (holder nvmeof.NQN, taken bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now, found := o.ids[c.ID]
@@ -77,7 +78,7 @@ func (o *Identifiers) Other(c Claim, keyed func(nqn string) bool) (holder string
 }
 
 // Release ends a use. A host that was displaced has none to end.
-func (o *Identifiers) Release(id capsule.HostID, nqn string) {
+func (o *Identifiers) Release(id capsule.HostID, nqn nvmeof.NQN) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now, found := o.ids[id]

@@ -4,14 +4,15 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 func TestIdentifiers(t *testing.T) {
 	var o Identifiers
-	var keys map[string]bool
-	keyed := func(nqn string) bool { return keys[nqn] }
+	var keys map[nvmeof.NQN]bool
+	keyed := func(nqn nvmeof.NQN) bool { return keys[nqn] }
 	one, two := capsule.HostID{1}, capsule.HostID{2}
-	take := func(id capsule.HostID, nqn string, proven bool, holder, displaced string) {
+	take := func(id capsule.HostID, nqn nvmeof.NQN, proven bool, holder, displaced nvmeof.NQN) {
 		t.Helper()
 		h, d, ok := o.Take(Claim{id, nqn, proven}, keyed)
 		if h != holder || d != displaced || ok != (holder == nqn) {
@@ -26,7 +27,7 @@ func TestIdentifiers(t *testing.T) {
 	o.Release(one, "a")
 	take(one, "b", false, "b", "")
 
-	keys = map[string]bool{"k": true, "l": true}
+	keys = map[nvmeof.NQN]bool{"k": true, "l": true}
 	take(one, "k", true, "k", "b")
 	o.Release(one, "b") // has none any more
 	take(one, "l", true, "k", "")

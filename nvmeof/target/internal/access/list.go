@@ -5,11 +5,13 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // A Host is one host that is allowed, with its configuration. It is immutable.
 type Host[C any] struct {
-	NQN    string
+	NQN    nvmeof.NQN
 	Config C
 	Rights *Rights
 }
@@ -18,7 +20,7 @@ type Host[C any] struct {
 type List[C any] struct {
 	mu    sync.Mutex
 	any   bool
-	hosts map[string]*Host[C]
+	hosts map[nvmeof.NQN]*Host[C]
 }
 
 // Set adds a host, or replaces the one of that name.
@@ -26,13 +28,13 @@ func (l *List[C]) Set(h *Host[C]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.hosts == nil {
-		l.hosts = make(map[string]*Host[C])
+		l.hosts = make(map[nvmeof.NQN]*Host[C])
 	}
 	l.hosts[h.NQN] = h
 }
 
 // Remove reports whether there was such a host.
-func (l *List[C]) Remove(nqn string) bool {
+func (l *List[C]) Remove(nqn nvmeof.NQN) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, found := l.hosts[nqn]
@@ -62,7 +64,7 @@ func (l *List[C]) Clone() *List[C] {
 }
 
 // Named returns a host that was set, or nil.
-func (l *List[C]) Named(nqn string) *Host[C] {
+func (l *List[C]) Named(nqn nvmeof.NQN) *Host[C] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hosts[nqn]
@@ -70,7 +72,7 @@ func (l *List[C]) Named(nqn string) *Host[C] {
 
 // Find returns the entry by which a host is allowed, or nil. A host that is allowed only
 // because all are has all rights and no configuration.
-func (l *List[C]) Find(nqn string) *Host[C] {
+func (l *List[C]) Find(nqn nvmeof.NQN) *Host[C] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.hosts[nqn]; h != nil {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // AdminDepth is the largest admin queue, in entries: ASQSZ.
@@ -17,7 +18,7 @@ type Record struct {
 	Provider  uint8 // PRTYPE; 0: not reported
 	Port      uint16
 	Addr      netip.AddrPort // unspecified: the address to which the host connected
-	NQN       string
+	NQN       nvmeof.NQN
 	TREQ      uint8
 	EFLAGS    uint16
 }
@@ -32,7 +33,7 @@ func (r *Record) Entry(local netip.Addr) capsule.DiscoveryEntry {
 	addr = addr.Unmap().WithZone("")
 	e := capsule.DiscoveryEntry{
 		TRTYPE: r.Transport, ADRFAM: capsule.FamilyIPv6, SUBTYPE: r.Kind,
-		TREQ: r.TREQ, EFLAGS: r.EFLAGS, SubNQN: capsule.MakeNQNField(r.NQN),
+		TREQ: r.TREQ, EFLAGS: r.EFLAGS, SubNQN: capsule.MakeNQNField(string(r.NQN)),
 		PORTID: r.Port, CNTLID: capsule.ControllerIDDynamic, ASQSZ: AdminDepth,
 	}
 	if r.Transport == capsule.TransportRDMA {

@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // A Command is one of the three that change a state.
 type Command struct {
 	Opcode capsule.IOOpcode // Register, Acquire or Release
 	Host   capsule.HostID
-	NQN    string // of the host
+	NQN    nvmeof.NQN // of the host
 	Fields capsule.ReservationCommand
 	Keys   capsule.ReservationKeys // Release: the first alone
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/sealed"
 )
 
@@ -20,9 +21,9 @@ type stateRecord struct {
 
 // Numbers of JSON have 53 bits, so keys are text.
 type registrantRecord struct {
-	Host string `json:"host"`
-	Key  string `json:"key"`
-	NQN  string `json:"nqn,omitempty"`
+	Host string     `json:"host"`
+	Key  string     `json:"key"`
+	NQN  nvmeof.NQN `json:"nqn,omitempty"`
 }
 
 const recordVersion = 1

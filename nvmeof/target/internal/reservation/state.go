@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // MaxRegistrants is how many hosts can be registered with one namespace, so that
@@ -17,7 +18,7 @@ type Registrant struct {
 	// NQN is the name with which it registered. Others cannot use its identifier as long
 	// as it is registered. Empty: it has none, or the record was saved by a version
 	// without names.
-	NQN string
+	NQN nvmeof.NQN
 }
 
 // A State is a namespace's registrants and the reservation that one or all of them
@@ -80,7 +81,7 @@ func (s *State) find(host capsule.HostID) int {
 
 // Other returns the name with which another host than nqn is registered with an
 // identifier.
-func (s *State) Other(id capsule.HostID, nqn string) (other string, found bool) {
+func (s *State) Other(id capsule.HostID, nqn nvmeof.NQN) (other nvmeof.NQN, found bool) {
 	i := s.find(id)
 	if i < 0 || s.Registrants[i].NQN == "" || s.Registrants[i].NQN == nqn {
 		return "", false
