@@ -90,6 +90,12 @@ func TestAttachResized(t *testing.T) {
 	other.wantErrno(t, 0, nbdEIO) // it is another namespace
 	l.more(t, 20)
 	l.end(t)
+	if !offered(t, a.socket, "") {
+		t.Error("there is no default export")
+	}
+	command(t, words("namespace remove 1 -n "+testNQN)...).want(t, 0)
+	soon(t, "the default export is gone, and no other one", func() bool { return !offered(t, a.socket, "") })
+	dialNBD(t, a.socket, "2").wantErrno(t, 0, 0)
 	a.finish(t)
 }
 

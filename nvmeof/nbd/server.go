@@ -18,6 +18,9 @@ import (
 type Config struct {
 	Socket  string // required: path of the unix socket
 	Clients int    // connections at a time; default 32
+	// Default is the name of the disk for clients that name none; default: that of the first
+	// disk that is published. It does not change: those who come back find the disk that they had, or none.
+	Default string
 
 	Polling nvmeof.Polling // when an idle loop sleeps
 	Spin    time.Duration  // PollAdaptive: how long a loop without work polls at least; default 50 µs
@@ -54,6 +57,7 @@ type Server struct {
 	cfg      Config
 	listener *listener
 	exports  atomic.Pointer[[]*export]
+	usual    atomic.Pointer[string] // the name of the default disk; nil: not known yet
 	counters counters
 	wake     event // ends the loop's sleep
 	closing  atomic.Bool
@@ -74,6 +78,9 @@ func Listen(cfg Config, disks ...Disk) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, wake: wake, ended: make(chan struct{})}
+	if cfg.Default != "" {
+		s.usual.Store(&cfg.Default)
+	}
 	if err := s.Publish(disks); err != nil {
 		return nil, errors.Join(err, wake.close())
 	}
@@ -88,7 +95,7 @@ func Listen(cfg Config, disks ...Disk) (*Server, error) {
 	return s, nil
 }
 
-// Publish replaces what is published; the first disk is the default one. Who uses a disk
+// Publish replaces what is published. Who uses a disk
 // that is not among them goes on with it as it was; its store may be closed once it fails.
 func (s *Server) Publish(disks []Disk) error {
 	all := make([]*export, 0, len(disks))
@@ -103,6 +110,9 @@ func (s *Server) Publish(disks []Disk) error {
 		}
 		names[d.Name] = true
 		all = append(all, e)
+	}
+	if len(disks) > 0 {
+		s.usual.CompareAndSwap(nil, &disks[0].Name)
 	}
 	s.exports.Store(&all)
 	return nil
@@ -134,10 +144,13 @@ func (s *Server) Close() error {
 	return s.err
 }
 
-// find looks for an export; "" is the first.
+// find looks for an export; "" is the default one.
 func (s *Server) find(name string) *export {
+	if usual := s.usual.Load(); name == "" && usual != nil {
+		name = *usual
+	}
 	for _, e := range *s.exports.Load() {
-		if name == "" || e.disk.Name == name {
+		if e.disk.Name == name {
 			return e
 		}
 	}

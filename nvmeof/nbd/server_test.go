@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -364,6 +365,24 @@ func TestPublish(t *testing.T) {
 	}
 	if err := s.Publish(append(disks(small), disks(large)...)); err == nil || !strings.Contains(err.Error(), "two disks") {
 		t.Errorf("two of a name: %v", err)
+	}
+}
+
+// TestDefault: who names no disk finds always the same one, or none.
+func TestDefault(t *testing.T) {
+	small, large := newStore(t, 1<<20, 512), newStore(t, 2<<20, 512)
+	both := disks(small, large)
+	for named, want := range map[string]string{"": both[0].Name, both[1].Name: both[1].Name} {
+		s := serve(t, Config{Default: named}, small, large)
+		for _, now := range [][]Disk{both, both[:1], both[1:], nil, {both[1], both[0]}} {
+			if err := s.Publish(now); err != nil {
+				t.Fatal(err)
+			}
+			there := slices.ContainsFunc(now, func(d Disk) bool { return d.Name == want })
+			if e := s.find(""); (e != nil) != there || there && e.disk.Name != want {
+				t.Errorf("default %q of %+v: %+v, want %s if it is there", named, now, e, want)
+			}
+		}
 	}
 }
 

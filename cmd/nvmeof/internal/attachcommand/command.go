@@ -38,9 +38,9 @@ block device of one. It prints the commands to type. On SIGTERM or an interrupt 
 completes and flushes the requests that have begun, and ends. Then, and on SIGUSR1, it reports
 how many clients and requests there were, and which errors they had.
 
-The name of an export is its namespace identifier; the first is the default export. The
-socket has mode 0600, and is created when there is something to serve. A namespace that the
-target lists while what it exports is missing there is published when it comes. --traddr takes several
+The name of an export is its namespace identifier; the first is the default export, and
+no other takes its place while it is not there. The socket has mode 0600, and is created
+when there is something to serve. A namespace that the target lists while what it exports is missing there is published when it comes. --traddr takes several
 addresses with commas between them: paths to one subsystem. It begins when one of them
 leads there, for which it waits where a target does not answer yet or no route leads to it,
 and goes on with the others by itself: one that is refused is tried again, ever more slowly. When a controller

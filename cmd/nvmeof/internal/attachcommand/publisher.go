@@ -52,6 +52,7 @@ func (p *publisher) serve(ctx context.Context, out io.Writer) error {
 	if err := p.first(ctx); err != nil {
 		return err
 	}
+	p.front.cfg.Default = exportOf(p.lowest())
 	if err := p.publish(); err != nil {
 		return err
 	}
@@ -188,10 +189,25 @@ func (p *publisher) publish() error {
 	return p.front.Publish(disks)
 }
 
+// lowest is the first of the namespaces that are there, or for which the target waits.
+func (p *publisher) lowest() capsule.NSID {
+	if p.wanted != 0 {
+		return p.wanted
+	}
+	ids := p.subsystem.Waiting()
+	for _, n := range p.namespaces {
+		ids = append(ids, n.ID)
+	}
+	return slices.Min(ids)
+}
+
+// exportOf is the name under which a namespace is published.
+func exportOf(id capsule.NSID) string { return fmt.Sprint(uint32(id)) }
+
 func diskOf(n *connections.Namespace) nbd.Disk {
 	info := n.Store.Info()
 	return nbd.Disk{
-		Name:        fmt.Sprint(uint32(n.ID)),
+		Name:        exportOf(n.ID),
 		Description: fmt.Sprintf("namespace %d, %d bytes in blocks of %d, UUID %v", uint32(n.ID), info.Size, info.BlockSize, n.Identifiers.UUID),
 		Store:       n.Store,
 		NewMemory:   n.NewMemory,
