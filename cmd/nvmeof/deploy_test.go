@@ -8,6 +8,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
 // TestExample: the configuration that is published is right.
@@ -108,6 +111,38 @@ func TestDeployed(t *testing.T) {
 		}
 	}
 	r.doDocumented(deployed)
+}
+
+// TestRunFolders checks that no unit takes away, when it stops, a folder in which others have
+// sockets: that of targets, and that of connections.
+func TestRunFolders(t *testing.T) {
+	none := func(string) string { return "" }
+	shared := map[string]bool{filepath.Dir(control.DefaultSocket(none, 0)): false, connections.Dir(none, 0): false}
+	units, err := filepath.Glob("../../deploy/*.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unit := range units {
+		text, err := os.ReadFile(unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^RuntimeDirectory=(.*)$`).FindAllStringSubmatch(string(text), -1) {
+			folder := "/run/" + m[1]
+			if _, is := shared[folder]; !is {
+				continue
+			}
+			shared[folder] = true
+			if !strings.Contains(string(text), "\nRuntimeDirectoryPreserve=yes\n") {
+				t.Errorf("%s removes %s when it stops, with the sockets of others", unit, folder)
+			}
+		}
+	}
+	for folder, used := range shared {
+		if !used {
+			t.Errorf("no unit makes %s", folder)
+		}
+	}
 }
 
 // TestUnits: units can be enabled, and are not exposed to more than they need.
