@@ -236,7 +236,7 @@ func TestRefusals(t *testing.T) {
 	s.errOut.await(t, stranger)
 	command(t, s.at("id-ns", "-n", "nqn.2026-11.org.example:dusk", "-q", friend)...).want(t, exitConnection, "no such subsystem", "Did you mean "+testNQN+"?")
 	command(t, s.at("id-ns", "-n", "nqn.1999-01.com.example.other:x", "-q", friend)...).want(t, exitConnection, "There is: "+testNQN)
-	command(t, s.at("id-ns", "-n", testNQN, "-q", friend, "-s", "4421")...).want(t, exitConnection, "nothing listens there")
+	command(t, s.at("id-ns", "-n", testNQN, "-q", friend, "-s", "4421")...).want(t, exitConnection, "the target refuses this host: nothing listens there; is the target running, and on that port?")
 	command(t, s.at("id-ns", "-n", testNQN, "-w", s.addr)...).want(t, exitFailed, "already is the RoCEv2 endpoint of "+s.addr, "--host-traddr")
 }
 

@@ -188,7 +188,7 @@ controller = transport=rdma;traddr=nowhere
 func TestNobodyIsThere(t *testing.T) {
 	beside(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
-	o := command(t, s.at("connect-all", "-s", "4421")...).want(t, exitConnection, "nvmeof: "+s.addr+":4421: connecting queue 0: the target refuses this host: nothing listens on that port", "nothing was connected")
+	o := command(t, s.at("connect-all", "-s", "4421")...).want(t, exitConnection, "nvmeof: "+s.addr+":4421: connecting queue 0: the target refuses this host: nothing listens there; is the target running, and on that port?\n", "nothing was connected")
 	if n := strings.Count(o.errOut, s.addr); n != 1 {
 		t.Errorf("%d times it names the address:\n%s", n, o.errOut)
 	}

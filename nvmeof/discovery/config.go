@@ -19,7 +19,7 @@ type Config struct {
 	Depth       int // how many referrals after each other are followed; default 8, negative: none
 	Controllers int // how many discovery controllers are followed at a time; default 128
 
-	Attempts int           // without Persistent: how often a controller is tried; default 2
+	Attempts int           // without Persistent: how often a controller is tried that refuses or is lost; default 2
 	MinPause time.Duration // before a controller is tried again the first time; default 1 s
 	MaxPause time.Duration // to which that grows, doubling; default 5 min
 	Poll     time.Duration // how often a log is read of whose changes nobody tells; default 1 min

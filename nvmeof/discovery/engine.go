@@ -1,11 +1,13 @@
 package discovery
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // A nodeID names a controller that is followed; none is used twice.
@@ -172,7 +174,8 @@ func (e *engine) failed(now time.Time, id nodeID, err error) {
 	n.tried++
 	n.state = stateDone
 	again := time.Duration(0)
-	if e.config.Persistent || n.tried < e.config.Attempts {
+	silent := errors.Is(err, rdmatransport.ErrUnreachable) // it was asked several times
+	if e.config.Persistent || n.tried < e.config.Attempts && !silent {
 		n.pause = min(max(2*n.pause, e.config.MinPause), e.config.MaxPause)
 		again = n.pause
 		n.state, n.when = stateWaiting, now.Add(again)

@@ -90,7 +90,7 @@ var rejectHints = map[capsule.RejectStatus]string{
 	capsule.RejectInvalidCNTLID:  "the controller is gone; connect anew",
 }
 
-// deviceHints say what helps where the target's RDMA device rejected a connection.
+// deviceHints say what is wrong, and what helps, where the target's RDMA device rejected a connection.
 var deviceHints = map[rdmatransport.RejectReason]string{
 	rdmatransport.RejectNoResources:      "its RDMA device has no room for another queue pair; connect with fewer queues (--nr-io-queues), or see the device's limits",
 	rdmatransport.RejectTimeout:          "its RDMA device got no answer from this host; are packets lost on the way back?",
@@ -114,7 +114,7 @@ func explain(err error) string {
 		return text
 	case errors.As(err, &reject):
 		if hint, ok := deviceHints[reject.Reason]; ok {
-			return fmt.Sprintf("%v: %s", reject.Reason, hint)
+			return hint
 		}
 	case errors.Is(err, rdmatransport.ErrUnreachable):
 		return "no answer; is the address right, does it speak RoCEv2, and is UDP port 4791 open?"

@@ -56,7 +56,7 @@ var directions = []direction{
 	{"nvmeof", []string{"capsule"}, []string{uuid}},
 	{"nvmeof/auth", []string{"nvmeof", "capsule"}, nil},
 	{"nvmeof/config", []string{"nvmeof"}, []string{uuid, yaml}},
-	{"nvmeof/discovery", []string{"nvmeof", "nvmeof/host", "capsule"}, nil},
+	{"nvmeof/discovery", []string{"nvmeof", "nvmeof/host", "capsule", "rdmatransport"}, nil},
 	{"cmd/nvmeof/internal/hostconfig", []string{"nvmeof", "nvmeof/config"}, []string{uuid}},
 	{"nvmeof/control", []string{"nvmeof", "internal/namedfile", "nvmeof/config", "nvmeof/target", "nvmeof/auth", "capsule", "rdmatransport", "backend", "backend/block",
 		"backend/file", "backend/memory"}, []string{zap, uuid, xnet}},

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"sync"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
@@ -22,10 +24,27 @@ type remoteDialer struct {
 	discovery.Dialer
 	options func(at discovery.Endpoint) (map[string]string, error)
 	owners  *lending.Processes // nil: the log is read once
+	warn    io.Writer          // gets a line where nobody answers
+
+	mu    sync.Mutex // guards tried
+	tried map[discovery.Endpoint]bool
+}
+
+// first reports whether a controller is dialed for the first time. Later times have the reason
+// for which they are another one.
+func (d *remoteDialer) first(at discovery.Endpoint) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	again := d.tried[at]
+	d.tried[at] = true
+	return !again
 }
 
 // Dial implements [discovery.Dialer].
 func (d *remoteDialer) Dial(ctx context.Context, at discovery.Endpoint, stay bool, notify func()) (discovery.Session, error) {
+	if d.first(at) {
+		defer hosts.PrintSilence(d.warn, connections.Path{Options: host.Options{Traddr: at.Addr.Addr(), Trsvcid: at.Addr.Port()}})()
+	}
 	s, err := d.Dialer.Dial(ctx, at, stay, notify)
 	var inUse *softroce.InUseError
 	if !errors.As(err, &inUse) {

@@ -117,7 +117,7 @@ func (s *Survey) add(e *hostconfig.Entry, given map[string]string) (discovery.En
 
 // Dialer connects as the scope of an endpoint says.
 func (s *Survey) Dialer() discovery.Dialer {
-	return &remoteDialer{s.local(), func(at discovery.Endpoint) (map[string]string, error) {
+	return &remoteDialer{Dialer: s.local(), owners: s.Owners, warn: s.Hosts.Warn, tried: map[discovery.Endpoint]bool{}, options: func(at discovery.Endpoint) (map[string]string, error) {
 		h := s.scopes[at.Scope].held
 		identity, err := h.Identity()
 		if err != nil {
@@ -125,7 +125,7 @@ func (s *Survey) Dialer() discovery.Dialer {
 		}
 		options := s.at(at.Scope, at.Addr, string(at.NQN))
 		return fabricoptions.AsWhom(options, identity), nil
-	}, s.Owners}
+	}}
 }
 
 // at is a scope's options, for another controller.

@@ -14,7 +14,7 @@ import (
 )
 
 // SilenceTime is how long there is no connection before a user sees what is waited for.
-const SilenceTime = 3 * time.Second
+const SilenceTime = 2 * time.Second
 
 // A Silence is the time until a connection is made. It prints for a user who waits for
 // longer than SilenceTime what stands in the way, each thing once.
