@@ -59,6 +59,10 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	if exportedMemory(want) > exportedMemory(m.doc) {
 		warnings = append(warnings, ForeseeMemory(want)...)
 	}
+	m.stores.begin(m.changeTimeout)
+	if o.Wait {
+		m.stores.begin(m.startTimeout)
+	}
 	out := &Outcome{config.Diff(m.doc, want), warnings}
 	for _, c := range out.Changes {
 		if c.Kind == config.KindTarget {
@@ -244,10 +248,11 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 			switch {
 			case c.Kind == config.KindSize:
 				if now.File != nil && m.waiting[namespaceKey{c.Subsystem, now.NSID}] == nil {
-					err = m.stores.mayGrow(c.Subsystem, now)
+					h := m.stores.held[keyOf(c.Subsystem, now)]
+					err = m.stores.ask(now.Path(), func() error { return m.stores.mayGrow(h, now) })
 				}
 			case c.Op == config.Add && m.stores.held[keyOf(c.Subsystem, now)] == nil:
-				err = foreseeStore(now)
+				err = m.stores.ask(now.Path(), func() error { return foreseeStore(now) })
 			}
 			if err == nil && c.Op == config.Add {
 				err = m.stores.gone(c.Subsystem, now)

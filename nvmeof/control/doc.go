@@ -26,10 +26,14 @@
 // subsystem cannot be changed
 // while the target runs: that is a [RestartError].
 //
+// A file system or a device that hangs delays what needs it, and nothing else: a change
+// waits for it for 10 s and fails with a [HungError], and so does, at once, every other change that
+// needs it until it has answered.
+//
 // # Starting
 //
 // With Options.Wait nothing that is wrong with a namespace is an error, be its file or
-// device not there, empty, in use, or its reservations unreadable; nor is a listener whose
+// device not there, empty, in use, silent for 5 s, or its reservations unreadable; nor is a listener whose
 // address or RDMA device is not there: the target serves the others, says what it waits
 // for, and looks again after 1 s, 2 s and so on up to 30 s, or up to 5 s for a listener.
 // [Foresee] reports that before. To hosts a namespace that waits is there and inaccessible, so that
@@ -50,7 +54,8 @@
 //
 // # Goroutines
 //
-// A Manager has one or two for each removal that waits for a store, one for each namespace
+// A Manager has one or two for each removal that waits for a store, one for each file or
+// device that it asks for something, for which Close does not wait, one for each namespace
 // and each listener that waits, one for each listener on 0.0.0.0 or [::], and one for each
 // address that is served, which reports when the device is lost; a [Server] has those of
 // net/http. None touches the data path. One mutex makes changes one at a time.

@@ -76,6 +76,7 @@ func (m *Manager) removed(l *leaving, err error, after func()) {
 	delete(m.leaving, l)
 	after()
 	if !m.closed {
+		m.stores.begin(m.startTimeout)
 		err = cmp.Or(err, m.stores.sweep())
 	}
 	fields := []zap.Field{zap.String("removed", l.what), zap.Duration("after", time.Since(l.since))}

@@ -72,10 +72,13 @@ type Manager struct {
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup // those that wait for stores and devices; begun under mu
 
-	watchers     sync.WaitGroup              // of listeners
-	removals     sync.WaitGroup              // those that go on, see remove; begun under mu
-	leaveTimeout time.Duration               // constant
-	parts        atomic.Pointer[map[int]int] // listeners of the target that belong to wildcards, whose identifiers they lead to; set with mu held
+	watchers     sync.WaitGroup // of listeners
+	removals     sync.WaitGroup // those that go on, see remove; begun under mu
+	leaveTimeout time.Duration  // constant, as the next two
+
+	startTimeout, changeTimeout time.Duration
+
+	parts atomic.Pointer[map[int]int] // listeners of the target that belong to wildcards, whose identifiers they lead to; set with mu held
 
 	mu        sync.Mutex // one change at a time; guards what follows
 	closed    bool
@@ -115,9 +118,11 @@ func New(cfg Config) *Manager {
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
 		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{},
-		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout,
-		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}, known: known(cfg.State)},
+		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout,
+		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}, known: known(cfg.State),
+			reaching: map[config.Path]*reaching{}, timeout: startTimeout},
 	}
+	m.stores.came = m.came
 	m.doc = new(config.Document)
 	m.doc.TakeSettings(cfg.Settings)
 	m.saved = cfg.Settings
@@ -166,6 +171,9 @@ func (m *Manager) Close() error {
 	for _, d := range m.devices {
 		errs = append(errs, d.rdma.Close())
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stores.begin(m.startTimeout)
 	return errors.Join(append(errs, m.stores.close())...)
 }
 

@@ -224,7 +224,7 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Na
 func (m *Manager) namespaceConfig(nqn nvmeof.NQN, n *config.Namespace) target.NamespaceConfig {
 	id := n.UUID
 	if id == (config.UUID{}) {
-		id = config.DefaultUUID(nqn, n.NSID, exportName(n), m.stores.known.mark(n))
+		id = config.DefaultUUID(nqn, n.NSID, exportName(n), m.stores.mark(n))
 	}
 	return target.NamespaceConfig{
 		NSID: capsule.NSID(n.NSID), ReadOnly: n.ReadOnly, Group: capsule.ANAGroup(n.ANAGroup),
@@ -263,10 +263,17 @@ func (m *Manager) resize(c config.Change) error {
 	if now.File == nil {
 		return nil
 	}
-	if err := m.stores.grow(c.Subsystem, now); err != nil {
+	h := m.stores.held[keyOf(c.Subsystem, now)]
+	err := m.stores.ask(now.Path(), func() error {
+		if err := m.stores.grow(h, now); err != nil {
+			return err
+		}
+		m.stores.note(now)
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	m.stores.note(now)
 	l := &leaving{what: "the look at the sizes of stores", unfinished: exports()}
 	return m.remove(l, func() error { m.target.Revalidate(); return nil }, func() {})
 }

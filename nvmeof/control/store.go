@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"sync"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -78,6 +80,9 @@ type heldStore struct {
 	// the note back that it was there.
 	created bool
 	unknow  func() error
+
+	notes   []string // for the administrator
+	unknown error    // why it is not noted that the file was there
 }
 
 // stores are the open stores. They belong to the Manager's mutex.
@@ -85,6 +90,14 @@ type stores struct {
 	log  *zap.Logger
 	open func(*config.Namespace) (backend.Store, []string, error)
 	held map[storeKey]*heldStore
+	// came is called with a store that was open only when nobody waited for it any more, from
+	// another goroutine and without the mutex.
+	came func(storeKey, *heldStore)
+	// See reach.
+	calls    sync.WaitGroup // for which Close does not wait: one may hang
+	reaching map[config.Path]*reaching
+	timeout  time.Duration
+	hung     bool // something has, since begin
 	// asked says that an administrator has added a namespace that was not there, and
 	// knows what is at its path; nil: nobody did. A target that starts does not, nor who
 	// changes another thing of a namespace, for which its file is opened again.
@@ -130,7 +143,17 @@ func (s *stores) gone(nqn nvmeof.NQN, n *config.Namespace) error {
 	if h := s.held[keyOf(nqn, n)]; h != nil && n.SameStore(h.as) || s.wanted(n) {
 		return nil
 	}
-	return s.known.gone(n)
+	return s.ask(n.Path(), func() error { return s.known.gone(n) })
+}
+
+// mark is that of the file of a namespace; of one that does not answer, the last known.
+func (s *stores) mark(n *config.Namespace) []byte {
+	mark, err := reach(s, n.Path(), func() ([]byte, error) { return s.known.mark(n), nil }, nil)
+	if err != nil {
+		was, _ := s.known.read(n)
+		return was.mark
+	}
+	return mark
 }
 
 // detached reports whether what an open store has is not found again once it is closed.
@@ -140,7 +163,11 @@ func (s *stores) detached(key storeKey) bool {
 		return false
 	}
 	d, ok := h.store.(backend.Detacher)
-	return ok && d.Detached() != nil
+	if !ok {
+		return false
+	}
+	lost, err := reach(s, h.as.Path(), func() (bool, error) { return d.Detached() != nil, nil }, nil)
+	return err == nil && lost
 }
 
 // acquire returns the store of a namespace, opening it if need be.
@@ -160,12 +187,43 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 		if h.users > 0 || n.SameStore(h.as) {
 			return h, nil
 		}
+		h.created = false
 		if err := s.drop(key); err != nil { // the file's lock has to go before it is opened otherwise
 			return nil, err
 		}
 	}
-	if err := s.gone(nqn, n); err != nil {
+	wanted := s.wanted(n)
+	h, err := reach(s, n.Path(), func() (*heldStore, error) { return s.openNow(n, wanted) }, func(h *heldStore) { s.came(key, h) })
+	if err != nil {
 		return nil, err
+	}
+	s.hold(key, h)
+	return h, nil
+}
+
+// hold keeps a store that was opened.
+func (s *stores) hold(key storeKey, h *heldStore) {
+	path := zap.String("export", string(h.as.Path()))
+	if h.unknown != nil && s.known != "" {
+		s.log.Warn("a later start could not know that the file was there, if it were missing", path, zap.Error(h.unknown))
+	}
+	if h.created {
+		s.log.Warn("file was missing, and is created: the namespace is empty", path)
+	}
+	for _, note := range h.notes {
+		s.log.Warn(note, path)
+	}
+	s.held[key] = h
+}
+
+// openNow opens the store of a namespace, of which wanted says that an administrator has
+// added it as it is found. It asks file systems and devices, and uses nothing that belongs
+// to the mutex.
+func (s *stores) openNow(n *config.Namespace, wanted bool) (*heldStore, error) {
+	if !wanted {
+		if err := s.known.gone(n); err != nil {
+			return nil, err
+		}
 	}
 	kept := n.File != nil && n.File.Size > 0
 	created := kept && missing(n.Path())
@@ -173,26 +231,23 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 	if err != nil {
 		return nil, err
 	}
-	h := &heldStore{store: store, as: n, created: created}
+	h := &heldStore{store: store, as: n, created: created, notes: notes}
 	if kept {
-		h.unknow, err = s.known.add(n)
-		switch {
-		case err != nil && created && !s.wanted(n) && n.HasIdentity(): // the next start would not know that it was there
-			err = errors.Join(err, store.Close(), os.Remove(string(n.Path())), h.unknow())
-			return nil, &lostError{string(n.Path()), n.File.Size, err}
-		case err != nil && s.known != "":
-			s.log.Warn("a later start could not know that the file was there, if it were missing",
-				zap.String("export", string(n.Path())), zap.Error(err))
+		h.unknow, h.unknown = s.known.add(n)
+		if h.unknown != nil && created && !wanted && n.HasIdentity() { // the next start would not know that it was there
+			return nil, &lostError{string(n.Path()), n.File.Size, errors.Join(h.unknown, h.close())}
 		}
 	}
-	if created {
-		s.log.Warn("file was missing, and is created: the namespace is empty", zap.String("export", string(n.Path())))
-	}
-	for _, note := range notes {
-		s.log.Warn(note, zap.String("export", string(n.Path())))
-	}
-	s.held[key] = h
 	return h, nil
+}
+
+// close closes the store, and removes a file that was created in vain.
+func (h *heldStore) close() error {
+	err := h.store.Close()
+	if h.created {
+		err = errors.Join(err, os.Remove(string(h.as.Path())), h.unknow())
+	}
+	return err
 }
 
 // note records the length of a file that was extended.
@@ -224,9 +279,7 @@ func (s *stores) sweep() (err error) {
 	for key, h := range s.held {
 		if h.users == 0 {
 			err = errors.Join(err, s.drop(key))
-			if h.created {
-				err = errors.Join(err, os.Remove(string(h.as.Path())), h.unknow())
-			}
+			continue
 		}
 		h.created = false
 	}
@@ -244,11 +297,14 @@ func (s *stores) settle() error {
 func (s *stores) drop(key storeKey) error {
 	h := s.held[key]
 	delete(s.held, key)
-	return h.store.Close()
+	return s.ask(h.as.Path(), h.close)
 }
 
 // close closes all.
 func (s *stores) close() (err error) {
+	for _, h := range s.held {
+		h.created = false
+	}
 	for key := range s.held {
 		err = errors.Join(err, s.drop(key))
 	}
@@ -260,12 +316,12 @@ type extender interface {
 	Extend(size int64) error
 }
 
-// grow extends the file of a namespace that has a store. The target notices the new size.
-func (s *stores) grow(nqn nvmeof.NQN, n *config.Namespace) error {
-	if err := s.mayGrow(nqn, n); err != nil || n.File.Size == 0 {
+// grow extends the file of a namespace that has a store, or nil. The target notices the new
+// size.
+func (s *stores) grow(h *heldStore, n *config.Namespace) error {
+	if err := s.mayGrow(h, n); err != nil || n.File.Size == 0 {
 		return err // it is as large as it is
 	}
-	h := s.held[keyOf(nqn, n)]
 	if h == nil {
 		return nil
 	}
@@ -278,8 +334,8 @@ func (s *stores) grow(nqn nvmeof.NQN, n *config.Namespace) error {
 
 // mayGrow refuses to take another file at the path of a namespace for its own, to cut it off,
 // and to fill with zeroes what it had.
-func (s *stores) mayGrow(nqn nvmeof.NQN, n *config.Namespace) error {
-	if h := s.held[keyOf(nqn, n)]; h != nil {
+func (s *stores) mayGrow(h *heldStore, n *config.Namespace) error {
+	if h != nil {
 		if d, ok := h.store.(backend.Detacher); ok && d.Detached() != nil {
 			return d.Detached()
 		}

@@ -57,10 +57,45 @@ func (m *Manager) still(at namespaceKey, why error) {
 func (m *Manager) tryAgain(ctx context.Context, at namespaceKey) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	w := m.waiting[at]
-	if w == nil || ctx.Err() != nil {
+	if m.waiting[at] == nil || ctx.Err() != nil {
 		return true
 	}
+	m.stores.begin(m.startTimeout)
+	return m.try(at)
+}
+
+// came has a store that took long to open used by the namespace that waits for it, or else
+// closes it.
+func (m *Manager) came(key storeKey, h *heldStore) {
+	if m.adopt(key, h) {
+		return
+	}
+	if err := h.close(); err != nil {
+		m.log.Warn("closing what is not used after all", zap.String("export", exportName(h.as)), zap.Error(err))
+	}
+}
+
+// adopt reports whether a namespace waits for a store, which it then has.
+func (m *Manager) adopt(key storeKey, h *heldStore) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || m.stores.held[key] != nil {
+		return false
+	}
+	for at, w := range m.waiting {
+		if keyOf(at.nqn, w.namespace) == key && w.namespace.SameStore(h.as) {
+			m.stores.hold(key, h)
+			m.stores.begin(m.startTimeout)
+			m.try(at)
+			return true
+		}
+	}
+	return false
+}
+
+// try adds a namespace that waits, and reports whether that is over. Called with mu held.
+func (m *Manager) try(at namespaceKey) bool {
+	w := m.waiting[at]
 	s, err := m.subsystem(at.nqn)
 	if err == nil {
 		err = m.addNamespace(s, at.nqn, w.namespace)

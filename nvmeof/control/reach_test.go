@@ -1,0 +1,179 @@
+package control
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// A hanging opens what namespaces export, but for paths that contain "hung", for which it
+// waits until thaw. opened counts those.
+type hanging struct {
+	frozen chan struct{}
+	once   sync.Once
+
+	mu     sync.Mutex
+	opened int
+}
+
+func (h *hanging) open(n *config.Namespace) (backend.Store, []string, error) {
+	if strings.Contains(string(n.Path()), "hung") {
+		h.mu.Lock()
+		h.opened++
+		h.mu.Unlock()
+		<-h.frozen
+	}
+	return OpenStore(n)
+}
+
+func (h *hanging) thaw() { h.once.Do(func() { close(h.frozen) }) }
+
+func (h *hanging) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.opened
+}
+
+func newHanging(t *testing.T) (*rig, *hanging) {
+	h := &hanging{frozen: make(chan struct{})}
+	r := newRig(t, func(c *Config) { c.Open = h.open })
+	t.Cleanup(func() {
+		h.thaw()
+		_ = r.Close()         // for the second time, or with its error reported by the rig
+		r.stores.calls.Wait() // or the folder would change while it is removed
+	})
+	r.startTimeout, r.changeTimeout = 100*time.Millisecond, 200*time.Millisecond
+	return r, h
+}
+
+const hungDocument = `version: 1
+listeners:
+  - id: 1
+    address: ADDR:4420
+subsystems:
+  - nqn: a
+    hosts:
+      - nqn: h1
+    namespaces:
+      - nsid: 1
+        memory:
+          size: 1MiB
+      - nsid: 2
+        file:
+          path: DIR/hung
+          size: 1MiB
+`
+
+// TestStartWithHungStore: a file system that does not answer makes its namespace wait and
+// nothing else, and the namespace is there when it has answered.
+func TestStartWithHungStore(t *testing.T) {
+	r, h := newHanging(t)
+	doc := r.doc(hungDocument)
+	if _, err := r.Apply(doc, Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	s := r.Status()
+	if len(s.Waiting) != 1 || s.Waiting[0].NSID != 2 || !strings.Contains(s.Waiting[0].Why, "does not answer since") {
+		t.Errorf("waiting: %+v", s.Waiting)
+	}
+	if len(r.target.Listeners()) != 1 || len(r.target.Subsystems()[0].Namespaces()) != 1 {
+		t.Error("the rest is not served")
+	}
+	time.Sleep(firstWait + 200*time.Millisecond) // it is tried again
+	if n := h.count(); n != 1 {
+		t.Errorf("it is being opened %d times", n)
+	}
+	h.thaw()
+	r.await("the namespace is there", func() bool { return len(r.Status().Waiting) == 0 })
+	r.wantState(doc)
+	if n := h.count(); n != 1 {
+		t.Errorf("it was opened %d times", n)
+	}
+}
+
+// TestChangeWithHungStore: a change that needs what does not answer fails, and the next one
+// is made; what was created in vain goes.
+func TestChangeWithHungStore(t *testing.T) {
+	r, h := newHanging(t)
+	before := r.doc(strings.Replace(hungDocument, "hung", "a", 1))
+	r.apply(before)
+	var hung *HungError
+	for range 2 {
+		if _, err := r.Apply(r.doc(hungDocument), Options{}); !errors.As(err, &hung) || hung.Path != config.Path(filepath.Join(r.dir, "hung")) {
+			t.Fatalf("%v, want that it hangs", err)
+		}
+		r.wantState(before)
+	}
+	if _, err := r.Apply(r.doc(hungDocument), Options{DryRun: true}); !errors.As(err, &hung) {
+		t.Errorf("a dry run: %v", err)
+	}
+	r.apply(r.doc(strings.Replace(hungDocument, "hung", "b", 1)))
+	h.thaw()
+	r.stores.calls.Wait()
+	if _, err := os.Stat(filepath.Join(r.dir, "hung")); err == nil || h.count() != 1 {
+		t.Errorf("the file was opened %d times, and is there", h.count())
+	}
+	r.apply(r.doc(hungDocument))
+}
+
+// TestWaitsNoMore: what is opened late is closed where the namespace waits no more.
+func TestWaitsNoMore(t *testing.T) {
+	r, h := newHanging(t)
+	if _, err := r.Apply(r.doc(hungDocument), Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	r.apply(r.doc(strings.Replace(hungDocument, "hung", "a", 1)))
+	h.thaw()
+	path := filepath.Join(r.dir, "hung")
+	r.await("it can be had", func() bool {
+		s, _, err := OpenStore(&config.Namespace{File: &config.File{Path: config.Path(path), Size: 1 << 20}})
+		return err == nil && s.Close() == nil
+	})
+}
+
+// TestCloseWithHungStore: a target ends whatever hangs.
+func TestCloseWithHungStore(t *testing.T) {
+	r, h := newHanging(t)
+	if _, err := r.Apply(r.doc(hungDocument), Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- r.Close() }() // ends with the test
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("Close waits for it")
+	}
+	h.thaw()
+	r.await("it goes", func() bool { _, err := os.Stat(filepath.Join(r.dir, "hung")); return err != nil })
+}
+
+// TestManyHungStores: of many that hang only the first has all the time.
+func TestManyHungStores(t *testing.T) {
+	r, _ := newHanging(t)
+	r.startTimeout = time.Second
+	text := hungDocument
+	for n := 3; n < 23; n++ {
+		text += "      - nsid: " + itoa(n) + "\n        file:\n          path: DIR/hung" + itoa(n) + "\n          size: 1MiB\n"
+	}
+	began := time.Now()
+	if _, err := r.Apply(r.doc(text), Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if n := len(r.Status().Waiting); n != 21 {
+		t.Errorf("%d namespaces wait", n)
+	}
+}
