@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -42,9 +43,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
 )
 
+// secondSignal is how long after the first signal another one ends the program at once:
+// timeout(1) sends two at a time.
+const secondSignal = time.Second
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, func() { // once: whoever interrupts again ends the program, whatever it waits for
+		time.Sleep(secondSignal)
+		stop()
+	})
 	err := execute(ctx, newRoot(), os.Args[1:])
 	statusreport.Print(os.Stderr, err)
 	stop()

@@ -82,12 +82,13 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/nbd":                         1, // the loop
 	"nvmeof/target":                      6, // connections; freeing queues; keys; stores; reservations; the end of a pause
 	"internal/floor":                     2, // the other side
+	"cmd/nvmeof":                         1, // the second signal
 	"cmd/nvmeof/internal/attachcommand":  1, // a path that is awaited
 	"cmd/nvmeof/internal/connectcommand": 1, // following discovery records
 	"cmd/nvmeof/internal/hosts":          1, // silence of the other side
 	"cmd/nvmeof/internal/keeper":         1, // the drain of each socket
 	"cmd/nvmeof/internal/lending":        1, // what serves others
-	"cmd/nvmeof/internal/signals":        1, // the second signal
+	"cmd/nvmeof/internal/signals":        1, // what comes while a command runs
 	"cmd/nvmeof/internal/benchcommand":   1, // following changes
 	"cmd/nvmeof/internal/connections":    5, // following changes; each controller that is kept; the socket
 	"cmd/nvmeof/internal/targetcommand":  1, // what reads files and devices, which may not answer
