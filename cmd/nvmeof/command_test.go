@@ -340,7 +340,7 @@ func TestUsage(t *testing.T) {
 		"namespace add --memory 1MiB":                                   "NSID is missing; see nvmeof namespace add --help",
 		"listener add 2":                                                "ADDRESS is missing; see nvmeof listener add --help",
 		"target check":                                                  "FILE is missing; see nvmeof target check --help",
-		"namespace add 3 --memory 1MiB -n n --save target.conf":         "the name of a file to save to is joined to the option: --save=FILE; see",
+		"namespace add 3 4 --memory 1MiB -n n --save target.conf":       "takes NSID, and 3 arguments are given; see",
 		"completion bsh":                                                "did you mean bash?; see nvmeof completion --help",
 		"bench -a 127.0.0.1 --bs 4x":                                    "size 4x",
 		"target --listen 127.0.0.1":                                     "--nqn is missing",

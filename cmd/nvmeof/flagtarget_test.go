@@ -44,7 +44,7 @@ func TestFlagsAreADocument(t *testing.T) {
 	}
 	run("ls", 0, "1 "+s.addr+":4420\n", "1 memory 1MiB", "2 file "+disk+" 2MiB", "any host")
 	run("target export", 0, "receive-buffer: 1MiB", "shards: 1", "path: "+disk)
-	run("ns add 3 -n NQN --memory 4MiB --save", exitFailed, "there is no file to save to: name one, as in --save=FILE")
+	run("ns add 3 -n NQN --memory 4MiB --save", exitFailed, "there is no file to save to: name one, as in --save FILE")
 	run("ns add 3 -n NQN --memory 4MiB --save SAVED", 0, "add namespace 3", "saved")
 	run("list -t rdma -a "+s.addr, 0, "4.19  MB")
 	run("ns set 2 -n NQN --size 4m --save", 0, "file.size 2MiB -> 4MiB", "saved")
@@ -54,6 +54,14 @@ func TestFlagsAreADocument(t *testing.T) {
 	run("target diff SAVED DIR/other.json", 0)
 	run("host add h1 -n NQN --save=DIR/other.json", 0, "saved")
 	run("host add h2 -n NQN --save DIR/other.json --dry-run", 0, "would add host h2")
+	t.Chdir(dir)
+	run("host add h2 --save copy -n NQN", 0, "saved")
+	run("host remove --save=copy h2 -n NQN", 0, "saved")
+	run("target apply --save applied copy", 0, "nothing to change", "saved")
+	run("target diff copy applied", 0)
+	run("host add --save h2 -n NQN", 0, "add host h2", "saved") // in the file to which it was saved
+	run("host remove --save h2 -n NQN", 0, "remove host h2", "saved")
+	run("host add h2 --save copy more -n NQN", exitUsage, "takes ")
 	if err := os.WriteFile(filepath.Join(dir, "third.yaml"), []byte("version: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

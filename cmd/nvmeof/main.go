@@ -65,7 +65,7 @@ func main() {
 func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	running := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { running = true }
-	args = administer.JoinSave(args)
+	args = administer.JoinSave(root, args)
 	root.SetArgs(args)
 	if err := unknownVerb(root, args); err != nil {
 		return err
@@ -111,11 +111,7 @@ func miscounted(cmd *cobra.Command, want, got int) error {
 	if got < want && want <= len(names) {
 		return fmt.Errorf("%s is missing", strings.Join(names[got:want], " and "))
 	}
-	hint := ""
-	if save := cmd.Flags().Lookup("save"); save != nil && save.Changed {
-		hint = "; the name of a file to save to is joined to the option: --save=FILE"
-	}
-	return fmt.Errorf("takes %s, and %d arguments are given%s", strings.Join(names, " and "), got, hint)
+	return fmt.Errorf("takes %s, and %d arguments are given", strings.Join(names, " and "), got)
 }
 
 // commandNames are those by which a command's verbs can be called.

@@ -41,7 +41,7 @@ type saving struct {
 
 func (s *saving) discard() { s.file.Discard() }
 
-var errNoFile = errors.New("the target was not started with --config FILE, so there is no file to save to: name one, as in --save=FILE or nvmeof target save FILE")
+var errNoFile = errors.New("the target was not started with --config FILE, so there is no file to save to: name one, as in --save FILE, or by nvmeof target save FILE")
 
 // stage does what can fail of saving a document. Called with mu held.
 func (m *Manager) stage(want *config.Document, name string) (*saving, error) {

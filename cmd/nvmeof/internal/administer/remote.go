@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -59,23 +60,34 @@ func (s *saving) String() string { return "" }
 // Type is that of flags that may stand alone, which usage shows without a value of its own.
 func (*saving) Type() string { return "bool" }
 
-// JoinSave puts the file's name behind --save into the same word: without one --save is about
-// the file with which the target was started, and the next word another matter. A file's
-// name has a slash at its beginning, or its ending. After target apply --save it is the file
-// that is applied.
-func JoinSave(args []string) []string {
-	if len(args) > 0 && args[0] == "target" {
-		return args
-	}
-	args = slices.Clone(args)
+// JoinSave puts the file's name behind --save into the same word. A flag that may stand alone
+// takes no other word: where --save is about the file with which the target was started, the
+// next one is an argument of the command. It is a file's name where the command has an argument
+// too many with it, and as many as it takes without.
+func JoinSave(root *cobra.Command, args []string) []string {
 	for i := 0; i+1 < len(args) && args[i] != "--"; i++ {
-		next := args[i+1]
-		starts := strings.HasPrefix(next, "/") || strings.HasPrefix(next, "./") || strings.HasPrefix(next, "../")
-		if args[i] == "--save" && (starts || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(next))) {
-			args = slices.Replace(args, i, i+2, "--save="+next)
+		if args[i] != "--save" || strings.HasPrefix(args[i+1], "-") {
+			continue
+		}
+		joined := slices.Replace(slices.Clone(args), i, i+2, "--save="+args[i+1])
+		if !takes(root, args) && takes(root, joined) {
+			return joined
 		}
 	}
 	return args
+}
+
+// takes reports whether a command has as many arguments as it takes.
+func takes(root *cobra.Command, args []string) bool {
+	cmd, rest, err := root.Find(args)
+	if err != nil || cmd.Flags().Lookup("save") == nil || cmd.Args == nil {
+		return false
+	}
+	flags := cmd.Flags()
+	if err := flags.ParseAll(rest, func(*pflag.Flag, string) error { return nil }); err != nil { // which sets none
+		return false
+	}
+	return cmd.Args(cmd, flags.Args()) == nil
 }
 
 // AddOutput adds the flag for the form of the output.
@@ -88,7 +100,7 @@ func (r *Remote) AddOutput(cmd *cobra.Command) {
 func (r *Remote) AddEdit(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only report what would be done")
 	cmd.Flags().BoolVar(&r.force, "force", false, "also what destroys data: that of memory which is replaced; and of namespaces: a file or device that is in use")
-	cmd.Flags().Var(&r.save, "save", "change the configuration file too, which keeps its comments; --save=FILE names one for a target that was started without")
+	cmd.Flags().Var(&r.save, "save", "change the configuration file too, which keeps its comments; --save FILE names one for a target that was started without")
 	cmd.Flags().Lookup("save").NoOptDefVal = "true"
 }
 

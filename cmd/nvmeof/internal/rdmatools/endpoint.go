@@ -230,7 +230,7 @@ type call struct {
 const betweenTries = 100 * time.Millisecond
 
 // silence is after what time without an answer a client's user gets a line about that.
-const silence = 3 * time.Second
+const silence = 2 * time.Second
 
 func (e *endpoint) dial(to call, depth depths) (*conn, error) {
 	silent := time.AfterFunc(silence, func() { // at most until the dial ends
