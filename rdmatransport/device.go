@@ -58,7 +58,8 @@ type Device interface {
 	Connect(ctx context.Context, qp QueuePair, to netip.AddrPort, p ConnParams) (ConnReply, error)
 
 	// Close tears everything of the device down, with a disconnect request to
-	// every peer. Completion queues must no longer be polled afterwards.
+	// every peer. Completion queues must no longer be polled afterwards. Listen is
+	// [ErrClosed] then.
 	Close() error
 }
 

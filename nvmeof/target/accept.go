@@ -87,6 +87,10 @@ func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !d.use() {
+		return nil, fmt.Errorf("listening on %v: %w", c.Addr, rdmatransport.ErrClosed)
+	}
+	defer d.unuse()
 	rl, err := d.rdma.Listen(c.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listening on %v: %w", c.Addr, err)
@@ -110,6 +114,24 @@ func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
 	t.tasks.Go(l.accept) // ends when the target closes the listener
 	t.log.Info("listening", zap.Stringer("address", rl.Addr()))
 	return l, nil
+}
+
+// use keeps the device's shards, without which a device may not answer, until unuse. It
+// reports whether they are there.
+func (d *Device) use() bool {
+	d.target.mu.Lock()
+	defer d.target.mu.Unlock()
+	if d.target.closed || d.removed {
+		return false
+	}
+	d.target.tasks.Add(1)
+	d.queues.Add(1)
+	return true
+}
+
+func (d *Device) unuse() {
+	d.queues.Done()
+	d.target.tasks.Done()
 }
 
 // accept serves connection requests until the listener is closed or its device lost.

@@ -23,7 +23,7 @@ type Device struct {
 	attrs   rdmatransport.Attrs
 	site    storage.Site   // as package storage has it
 	workers []*worker      // constant once the target has the device
-	queues  sync.WaitGroup // registered ones; added to under Target.mu
+	queues  sync.WaitGroup // registered ones, and calls of the device; added to under Target.mu
 	removed bool           // nothing is added any more; under Target.mu
 }
 

@@ -357,3 +357,64 @@ func TestTargetWithoutDevice(t *testing.T) {
 		t.Errorf("a device is added to a closed target: %v", err)
 	}
 }
+
+// TestListenAfterTheEnd: a device whose shards have ended, since it was removed or the
+// target closed, is not asked to listen: it would not answer.
+func TestListenAfterTheEnd(t *testing.T) {
+	network := softroce.NewNetwork(1)
+	target, err := New(Config{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var devices []*Device
+	for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
+		dev, err := softroce.Open(softroce.Config{Addr: netip.MustParseAddr(addr), Network: network})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		d, err := target.AddDevice(dev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		devices = append(devices, d)
+	}
+	wantClosed := func(d *Device, addr string) {
+		t.Helper()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := d.Listen(ListenerConfig{Addr: netip.MustParseAddrPort(addr)})
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, rdmatransport.ErrClosed) {
+				t.Errorf("Listen: %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("Listen does not return")
+		}
+	}
+	if err := devices[0].Remove("test"); err != nil {
+		t.Fatal(err)
+	}
+	wantClosed(devices[0], "10.0.0.1:4420")
+	if err := target.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantClosed(devices[1], "10.0.0.2:4420")
+	locked := &lockedState{}
+	if _, err := target.AddSubsystem(SubsystemConfig{NQN: testSubNQN, State: locked}); !errors.Is(err, rdmatransport.ErrClosed) || locked.held != 0 {
+		t.Errorf("AddSubsystem: %v, and its state is locked %d times", err, locked.held)
+	}
+}
+
+// A lockedState counts its locks.
+type lockedState struct{ held int }
+
+func (s *lockedState) Load() ([]byte, error) { return nil, nil }
+func (s *lockedState) Save([]byte) error     { return nil }
+func (s *lockedState) Lock() (unlock func() error, err error) {
+	s.held++
+	return func() error { s.held--; return nil }, nil
+}

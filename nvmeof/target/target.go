@@ -17,6 +17,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // A Target serves subsystems on one or more devices. Its methods may be called from any
@@ -42,7 +43,7 @@ type Target struct {
 	silent  atomic.Int64 // connections without a Connect command, or that have not authenticated yet
 	cancel  context.CancelFunc
 	context context.Context
-	tasks   sync.WaitGroup // accept loops, and queues until they are freed
+	tasks   sync.WaitGroup // accept loops, queues until they are freed, and calls of devices
 
 	authenticator authenticator
 	authCounts    authCounts
@@ -115,7 +116,10 @@ func (t *Target) AddSubsystem(c SubsystemConfig) (*Subsystem, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.subsystems[c.NQN] != nil || c.NQN == capsule.DiscoveryNQN || c.NQN == t.discSub.nqn {
+	switch {
+	case t.closed: // nobody would let the store go again
+		return nil, errors.Join(fmt.Errorf("subsystem %s: the target is %w", c.NQN, rdmatransport.ErrClosed), s.endLife())
+	case t.subsystems[c.NQN] != nil, c.NQN == capsule.DiscoveryNQN, c.NQN == t.discSub.nqn:
 		return nil, errors.Join(fmt.Errorf("subsystem %s exists already", c.NQN), s.life.unlock())
 	}
 	t.reshapeLocked([]*Subsystem{s}, func() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/netip"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -265,5 +266,18 @@ func testDeviceClose(p *pair) {
 	b.wantFlushed(1000)
 	if err := b.wantErr(); !errors.Is(err, rdmatransport.ErrDisconnected) {
 		p.t.Errorf("peer's error %v, want %v", err, rdmatransport.ErrDisconnected)
+	}
+	listened := make(chan error, 1)
+	go func() {
+		_, err := p.Active.Listen(netip.AddrPortFrom(netip.IPv4Unspecified(), 0))
+		listened <- err
+	}()
+	select {
+	case err := <-listened:
+		if !errors.Is(err, rdmatransport.ErrClosed) {
+			p.t.Errorf("Listen of a closed device: %v, want %v", err, rdmatransport.ErrClosed)
+		}
+	case <-time.After(timeLimit):
+		p.t.Error("Listen of a closed device does not return")
 	}
 }

@@ -89,6 +89,9 @@ func (d *device) Listen(at netip.AddrPort) (rdmatransport.Listener, error) {
 	n := d.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if d.closed {
+		return nil, rdmatransport.ErrClosed
+	}
 	if at.Addr() != d.addr {
 		return nil, fmt.Errorf("loopback: %v is not the device's address", at.Addr())
 	}

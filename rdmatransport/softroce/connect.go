@@ -85,6 +85,8 @@ func (d *Device) Connect(ctx context.Context, qp rdmatransport.QueuePair, to net
 	select {
 	case r := <-done:
 		return r.reply, r.err
+	case <-d.ended:
+		return rdmatransport.ConnReply{}, rdmatransport.ErrClosed
 	case <-ctx.Done():
 		c.end()
 		return rdmatransport.ConnReply{}, fmt.Errorf("softroce: connect to %v: %w", to, context.Cause(ctx))

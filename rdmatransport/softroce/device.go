@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,9 +59,12 @@ type Device struct {
 	node   rdmatransport.NUMANode
 	shards []*shard
 
-	mu     sync.Mutex // guards taken and closed
+	ended chan struct{} // closed when nothing that is for a shard to do is done any more
+
+	mu     sync.Mutex // guards what follows
 	taken  int        // completion queues handed out
 	closed bool
+	last   []Stats // once ended is closed
 }
 
 // Open takes possession of an address. It fails if another process owns it, or
@@ -75,7 +79,7 @@ func Open(cfg Config) (*Device, error) {
 	if cfg.AckTimeout == 0 {
 		cfg.AckTimeout = 500 * time.Millisecond
 	}
-	d := &Device{cfg: cfg, addr: cfg.Addr.Unmap(), start: time.Now()}
+	d := &Device{cfg: cfg, addr: cfg.Addr.Unmap(), start: time.Now(), ended: make(chan struct{})}
 	var err error
 	if cfg.Network != nil {
 		d.group, err = udp.Join(cfg.Network, d.addr, cfg.Shards)
@@ -158,19 +162,30 @@ func (d *Device) NewCompletionQueue(rdmatransport.CQConfig) (rdmatransport.Compl
 }
 
 // Stats copies each shard's counters, on the shard's own goroutine. A shard that
-// nobody polls makes it wait.
+// nobody polls makes it wait. Once the device is closed they are the last ones.
 func (d *Device) Stats() []Stats {
-	out := make([]Stats, len(d.shards))
-	var wg sync.WaitGroup
-	for i, s := range d.shards {
-		wg.Add(1)
-		s.do(func() {
-			out[i] = s.snapshot()
-			wg.Done()
-		})
+	copies := make(chan shardStats, len(d.shards))
+	for _, s := range d.shards {
+		s.do(func() { copies <- shardStats{s.index, s.snapshot()} })
 	}
-	wg.Wait()
+	out := make([]Stats, len(d.shards))
+	for range d.shards {
+		select {
+		case c := <-copies:
+			out[c.shard] = c.Stats
+		case <-d.ended:
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return slices.Clone(d.last)
+		}
+	}
 	return out
+}
+
+// shardStats are those of a shard, by its index.
+type shardStats struct {
+	shard int
+	Stats
 }
 
 // Close implements rdmatransport.Device: every peer is notified, nothing is awaited.
@@ -189,6 +204,10 @@ func (d *Device) Close() error {
 	d.shards[0].mail.Run()
 	d.shards[0].Flush()
 	d.shards[0].manager.close()
+	for _, s := range d.shards {
+		d.last = append(d.last, s.snapshot())
+	}
+	close(d.ended)
 	return d.group.Close()
 }
 

@@ -36,10 +36,15 @@ func (d *Device) Listen(at netip.AddrPort) (rdmatransport.Listener, error) {
 	l := &listener{manager: m, requests: make(chan *connRequest, backlog), closed: make(chan struct{})}
 	errc := make(chan error, 1)
 	m.shard.do(func() { errc <- m.listen(l, at.Port()) })
-	if err := <-errc; err != nil {
-		return nil, err
+	select {
+	case err := <-errc:
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	case <-d.ended:
+		return nil, rdmatransport.ErrClosed
 	}
-	return l, nil
 }
 
 func (m *manager) listen(l *listener, port uint16) error {
