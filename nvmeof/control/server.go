@@ -50,8 +50,12 @@ type Server struct {
 // root, may open. A socket that nobody serves any more is replaced; one that is served,
 // or another file, is an error. Calls wait until the socket is served, so that whoever
 // has it can begin with what it is for.
-func Listen(path string) (*Socket, error) {
-	l, err := listenUnix(path)
+func Listen(path string) (*Socket, error) { return listen(path, "") }
+
+// listen is Listen. Where home is not empty it is the path beside which targets have their
+// sockets, of which those go that nobody serves any more.
+func listen(path, home string) (*Socket, error) {
+	l, err := listenUnix(path, home)
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
@@ -107,7 +111,7 @@ func (s *Server) Close() error {
 
 // listenUnix makes a socket that at no time anybody else could have opened: in a
 // folder of our own, from which it is moved.
-func listenUnix(path string) (net.Listener, error) {
+func listenUnix(path, home string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("%s has %d characters, and a socket's path %d at most", path, len(path), maxSocketPath)
 	}
@@ -119,8 +123,12 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, noPlace(path, err)
 	}
 	defer folder.Close()
-	if err := lockFolder(folder); err != nil { // of two that start, one is the first
+	locked, err := lockFolder(folder) // of two that start, one is the first
+	if err != nil {
 		return nil, err
+	}
+	if locked {
+		clearLeftOver(folder, home)
 	}
 	if err := clearStale(path); err != nil {
 		return nil, err
@@ -130,6 +138,11 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, noPlace(path, err)
 	}
 	defer os.RemoveAll(dir)
+	inUse, err := lockTemporary(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer inUse.Close()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
 	if err != nil {
 		return nil, err
@@ -165,16 +178,16 @@ const (
 // lockFolder keeps others from making sockets in a folder until it is closed. Everybody who
 // may read a folder may lock it: one that stays locked for longer than making sockets takes
 // is used nevertheless.
-func lockFolder(folder *os.File) error {
+func lockFolder(folder *os.File) (locked bool, err error) {
 	for end := time.Now().Add(lockWait); ; time.Sleep(lockPause) {
 		err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
 		case err == nil:
-			return nil
+			return true, nil
 		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
-			return err
+			return false, err
 		case time.Now().After(end):
-			return nil
+			return false, nil
 		}
 	}
 }

@@ -62,7 +62,7 @@ func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, er
 			}
 		}
 		for _, at := range []string{besideSocket(path, name), besideSocket(path, fmt.Sprint(os.Getpid()))} { // another network namespace may have the name
-			s, err := Listen(at)
+			s, err := listen(at, path)
 			if err == nil {
 				return s, nil
 			}
@@ -80,7 +80,7 @@ func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, er
 // ListenDefault takes the default socket. A user who may not make it, and has not named
 // it, has it in /tmp/nvmeof-UID, where [Sockets] finds it.
 func ListenDefault(getenv func(string) string, uid int) (*Socket, error) {
-	s, err := Listen(DefaultSocket(getenv, uid))
+	s, err := listen(DefaultSocket(getenv, uid), DefaultSocket(getenv, uid))
 	refused := errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 	if !refused || getenv("NVMEOF_SOCKET") != "" {
 		return s, err
@@ -89,7 +89,7 @@ func ListenDefault(getenv func(string) string, uid int) (*Socket, error) {
 	if ownFolder(filepath.Dir(path), uid) != nil {
 		return nil, err
 	}
-	return Listen(path)
+	return listen(path, path)
 }
 
 // ownFolder makes a folder, or finds that it is the user's alone.
@@ -120,12 +120,10 @@ func Sockets(getenv func(string) string, uid int) (served []string) {
 		if i > 0 && isOwn(dir, uid) != nil {
 			continue // what is in it may be anybody's
 		}
-		extension := filepath.Ext(path)
-		stem := strings.TrimSuffix(filepath.Base(path), extension)
 		var beside []string
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
-			if e.Type()&fs.ModeSocket != 0 && strings.HasPrefix(e.Name(), stem+"-") && strings.HasSuffix(e.Name(), extension) && trusted(dir, e, uid) {
+			if isBeside(path, e) && trusted(dir, e, uid) {
 				beside = append(beside, filepath.Join(dir, e.Name()))
 			}
 		}
@@ -137,6 +135,14 @@ func Sockets(getenv func(string) string, uid int) (served []string) {
 		}
 	}
 	return served
+}
+
+// isBeside reports whether an entry of the folder of a socket is a socket that [ListenBeside]
+// may have made beside it.
+func isBeside(path string, e fs.DirEntry) bool {
+	extension := filepath.Ext(path)
+	stem := strings.TrimSuffix(filepath.Base(path), extension)
+	return e.Type()&fs.ModeSocket != 0 && strings.HasPrefix(e.Name(), stem+"-") && strings.HasSuffix(e.Name(), extension)
 }
 
 // trusted reports whether a socket was made by the user, by root, or by whom the folder

@@ -1,0 +1,89 @@
+package control
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// makeSocket makes a socket that is served until the test ends, or by nobody.
+func makeSocket(t *testing.T, path string, served bool) {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.SetUnlinkOnClose(false); served {
+		t.Cleanup(func() { _ = l.Close() })
+		return
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantFiles wants exactly those names in a folder.
+func wantFiles(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if slices.Sort(want); !slices.Equal(left, want) {
+		t.Errorf("there is\n%q, want\n%q", left, want)
+	}
+}
+
+// TestLeftOver checks that a start removes what killed targets left beside its socket, and
+// nothing that is in use, or may be somebody else's.
+func TestLeftOver(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n") // short: it has sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	var folders []error
+	for _, name := range []string{".s1", ".s2", ".s3", ".s4", ".s5", ".sx6"} {
+		folders = append(folders, os.Mkdir(at(name), 0o700))
+	}
+	for _, name := range []string{".s3/file", "target-file.sock"} {
+		folders = append(folders, os.WriteFile(at(name), nil, 0o600))
+	}
+	if err := errors.Join(folders...); err != nil {
+		t.Fatal(err)
+	}
+	makeSocket(t, at(".s2/s"), false)
+	makeSocket(t, at(".s4/s"), true)
+	inUse, err := lockTemporary(at(".s5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inUse.Close()
+	for name, served := range map[string]bool{"target-1234.sock": false, "target-192.0.2.1:4420.sock": false, "target-served.sock": true, "other-1.sock": false, "targets.sock": false} {
+		makeSocket(t, at(name), served)
+	}
+	strangers := []string{".s3", ".s4", ".s5", ".sx6", "other-1.sock", "targets.sock", "target-file.sock", "target-served.sock"}
+	dead := []string{"target-1234.sock", "target-192.0.2.1:4420.sock"}
+
+	s, err := Listen(at("mine.sock")) // beside which there are no targets' sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	wantFiles(t, dir, slices.Concat(strangers, dead, []string{"mine.sock"})...)
+	getenv := func(name string) string { return map[string]string{"NVMEOF_SOCKET": at("target.sock")}[name] }
+	s, err = ListenDefault(getenv, os.Getuid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	wantFiles(t, dir, slices.Concat(strangers, []string{"mine.sock", "target.sock"})...)
+}
