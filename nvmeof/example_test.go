@@ -14,7 +14,7 @@ func ExampleParseNQN() {
 	}
 	// Output:
 	// <nil>
-	// disk: NQN is not of the form "nqn.2014-08.org.example:name"
+	// disk: NQN is not of the form nqn.YYYY-MM.DOMAIN:NAME, the domain in reverse, as in nqn.2014-08.org.example:disk
 }
 
 func ExampleParseAddress() {

@@ -27,8 +27,8 @@ const (
 
 // Reasons for which a string is no NQN; errors of ParseNQN wrap them.
 var (
-	ErrNQNForm = errors.New(`NQN is not of the form "nqn.2014-08.org.example:name"`)
-	ErrNQNUUID = errors.New("NQN ends in something that is no UUID")
+	ErrNQNForm = errors.New("NQN is not of the form nqn.YYYY-MM.DOMAIN:NAME, the domain in reverse, as in nqn.2014-08.org.example:disk")
+	ErrNQNUUID = errors.New("NQN is not of the form nqn.2014-08.org.nvmexpress:uuid:UUID")
 )
 
 // ParseNQN returns s as a name of the form that the specification asks for: the
@@ -46,7 +46,7 @@ func ParseNQN(s string) (NQN, error) {
 }
 
 // AnyNQN returns s as a name if it can be sent and compared, whatever its form:
-// other targets use names like "testnqn" too.
+// other targets, and hosts, use names like "testnqn" too.
 func AnyNQN(s string) (NQN, error) {
 	err := error(nil)
 	switch {

@@ -19,7 +19,7 @@ func Parse(file string, text []byte) (doc *Document, warnings Problems, err erro
 	if len(found) > 0 {
 		return nil, nil, d.locate(file, found)
 	}
-	return doc, d.locate(file, doubts), nil
+	return doc, d.locate(file, append(doubts, doc.DoubtNames(nil)...)), nil
 }
 
 // ParsePart reads a piece of a document, like one [Host] or [Namespace], into to,

@@ -63,7 +63,7 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	if o.Wait {
 		m.stores.begin(m.startTimeout)
 	}
-	out := &Outcome{config.Diff(m.doc, want), warnings}
+	out := &Outcome{config.Diff(m.doc, want), append(warnings, want.DoubtNames(m.doc)...)}
 	for _, c := range out.Changes {
 		if c.Kind == config.KindTarget {
 			return nil, &RestartError{c}

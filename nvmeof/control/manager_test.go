@@ -223,6 +223,22 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestDoubtfulName: a name that is no NQN is warned of by the change that brings it.
+func TestDoubtfulName(t *testing.T) {
+	r := newRig(t)
+	doc := r.doc(first)
+	r.apply(doc)
+	doc.Subsystems[0].Hosts = append(doc.Subsystems[0].Hosts, &config.Host{NQN: "odd"}, &config.Host{NQN: "nqn.2026-11.org.example:host"})
+	out, err := r.Apply(doc, Options{})
+	if err != nil || len(out.Warnings) != 1 || !strings.Contains(out.Warnings[0].Text, "odd: NQN is not of the form") {
+		t.Fatalf("warnings %v, %v", out, err)
+	}
+	doc.Subsystems[0].Hosts[1].Access = "read"
+	if out, err = r.Apply(doc, Options{}); err != nil || len(out.Warnings) > 0 {
+		t.Errorf("warnings of a later change %v, %v", out, err)
+	}
+}
+
 // TestRollback: whichever step fails, everything is as it was before.
 func TestRollback(t *testing.T) {
 	t.Parallel()

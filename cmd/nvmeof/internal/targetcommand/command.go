@@ -125,8 +125,8 @@ func (f *Flags) readFlags(_ *cobra.Command, d *Daemon) (err error) {
 		return err
 	}
 	d.Flags, d.names = f, f.names(d.Document)
-	if f.AllowAnyHost {
-		fmt.Fprintln(d.ErrOut, "warning: --allow-any-host: every host that reaches this address may read and write what is exported")
+	for _, w := range f.warnings(d.Document) {
+		fmt.Fprintln(d.ErrOut, "warning:", w)
 	}
 	return nil
 }

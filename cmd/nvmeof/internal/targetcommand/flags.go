@@ -96,6 +96,22 @@ func (f *Flags) Document() (*config.Document, error) {
 	return doc, f.explain(err)
 }
 
+// warnings are what is doubtful in the flags: names. That every host is allowed was asked
+// for, and has a text of its own.
+func (f *Flags) warnings(doc *config.Document) (lines []string) {
+	if f.AllowAnyHost {
+		lines = append(lines, "--allow-any-host: every host that reaches this address may read and write what is exported")
+	}
+	for _, d := range doc.DoubtNames(nil) {
+		flag := "--allow-host"
+		if d.Path == "subsystems[0].nqn" {
+			flag = "--nqn"
+		}
+		lines = append(lines, flag+" "+d.Text+"; "+d.Fix)
+	}
+	return lines
+}
+
 // parseExport reads a namespace as --export has it.
 func parseExport(arg string) (*config.Namespace, error) {
 	n, err := config.ParseExport(arg, config.Machine{IsDevice: isDevice, Abs: absolute})

@@ -1,0 +1,33 @@
+package targetcommand
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// TestFlagWarnings: names that are no NQN are warned of, by the flag that has them.
+func TestFlagWarnings(t *testing.T) {
+	const name = "nqn.2026-11.org.example:a"
+	for _, c := range []struct {
+		nqn, host nvmeof.NQN
+		any       bool
+		want      []string
+	}{
+		{name, name, false, nil},
+		{"disk", name, true, []string{"--allow-any-host: ", "--nqn disk: NQN is not of the form nqn.YYYY-MM.DOMAIN:NAME, "}},
+		{name, "host1", false, []string{"--allow-host host1: NQN is not of the form nqn.YYYY-MM.DOMAIN:NAME, "}},
+	} {
+		f := &Flags{AllowAnyHost: c.any}
+		doc := &config.Document{Subsystems: []*config.Subsystem{{NQN: c.nqn, Hosts: []*config.Host{{NQN: c.host}}}}}
+		got := f.warnings(doc)
+		for i := range max(len(got), len(c.want)) {
+			if i >= len(got) || i >= len(c.want) || !strings.HasPrefix(got[i], c.want[i]) {
+				t.Errorf("--nqn %s --allow-host %s: %q, want %q", c.nqn, c.host, got, c.want)
+				break
+			}
+		}
+	}
+}
