@@ -2,10 +2,13 @@ package control
 
 import (
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
 // TestLoss: what destroys data is not done unless that is meant, dry or not, and says so.
@@ -55,6 +58,35 @@ func TestLoss(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		r.apply(r.doc(first))
+	}
+}
+
+// TestLossTakenBack: memory whose replacement was meant, and did not come about, is there with
+// what it had, and is the same to hosts.
+func TestLossTakenBack(t *testing.T) {
+	for name, edit := range map[string][]string{
+		"its size": {"memory:\n          size: 1MiB\n", "memory:\n          size: 2MiB\n"}, "a file": {"memory:\n          size: 1MiB\n", "file:\n          path: DIR/other\n          size: 1MiB\n"},
+		"its number": {"- nsid: 2\n", "- nsid: 3\n"}, "another too": {"- nsid: 2\n", "- nsid: 5\n        memory:\n          size: 1MiB\n      - nsid: 2\n        block-size: 4096\n"},
+	} {
+		r := newRig(t)
+		r.apply(r.doc(first))
+		s, _ := r.subsystem("a")
+		n, _ := namespace(s, 2)
+		key := keyOf("a", r.doc(first).Subsystems[0].Namespaces[1])
+		id, store := n.UUID(), r.stores.held[key].store
+		want := r.doc(strings.NewReplacer(edit...).Replace(first))
+		want.Listeners = append(want.Listeners, &config.Listener{ID: 99, Address: config.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4420")}})
+		_, err := r.Apply(want, Options{Force: true})
+		if err == nil || !strings.HasSuffix(err.Error(), "everything is as it was before") {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r.wantState(r.doc(first))
+		if n, _ = namespace(s, 2); n.UUID() != id || r.stores.held[key].store != store || len(r.stores.aside) != 0 {
+			t.Errorf("%s: it is %v, with %p; it was %v, with %p", name, n.UUID(), r.stores.held[key].store, id, store)
+		}
+		if store.Info().Size != 1<<20 {
+			t.Errorf("%s: it has %d bytes", name, store.Info().Size)
+		}
 	}
 }
 

@@ -90,6 +90,9 @@ type stores struct {
 	log  *zap.Logger
 	open func(*config.Namespace) (backend.Store, []string, error)
 	held map[storeKey]*heldStore
+	// aside is memory that the change which is being made has replaced, until it is complete:
+	// unlike a file it is not had again when the change is undone.
+	aside map[storeKey]*heldStore
 	// came is called with a store that was open only when nobody waited for it any more, from
 	// another goroutine and without the mutex.
 	came func(storeKey, *heldStore)
@@ -188,9 +191,14 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 			return h, nil
 		}
 		h.created = false
-		if err := s.drop(key); err != nil { // the file's lock has to go before it is opened otherwise
+		if err := s.vacate(key); err != nil {
 			return nil, err
 		}
+	}
+	if h := s.aside[key]; h != nil && n.SameStore(h.as) {
+		delete(s.aside, key)
+		s.held[key] = h
+		return h, nil
 	}
 	wanted := s.wanted(n)
 	h, err := reach(s, n.Path(), func() (*heldStore, error) { return s.openNow(n, wanted) }, func(h *heldStore) { s.came(key, h) })
@@ -199,6 +207,17 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 	}
 	s.hold(key, h)
 	return h, nil
+}
+
+// vacate makes room for another store of a key.
+func (s *stores) vacate(key storeKey) error {
+	h := s.held[key]
+	if h.as.Memory == nil || s.aside[key] != nil {
+		return s.drop(key) // a file's lock has to go before it is opened otherwise
+	}
+	delete(s.held, key)
+	s.aside[key] = h
+	return nil
 }
 
 // hold keeps a store that was opened.
@@ -282,6 +301,10 @@ func (s *stores) sweep() (err error) {
 			continue
 		}
 		h.created = false
+	}
+	for key, h := range s.aside {
+		delete(s.aside, key)
+		err = errors.Join(err, h.close())
 	}
 	return err
 }
