@@ -158,7 +158,7 @@ func (e *engine) logged(now time.Time, id nodeID, r reading) {
 	n.referrals = referrals
 	e.replace(n, subsystems)
 	e.walk(now)
-	if n.again && n.live {
+	if n.again && n.live && e.node(id) != nil { // nothing leads to it any more under its new name
 		e.read(n)
 	}
 	e.advance(now)

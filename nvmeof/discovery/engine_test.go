@@ -270,6 +270,31 @@ func TestUniqueNames(t *testing.T) {
 	s.want("back and forth", "connect 3=third@2")
 }
 
+// TestNamedOtherwise: a controller that has another name each time it is connected to, and
+// reports a change meanwhile, is dropped where referrals lead to the name that it had.
+func TestNamedOtherwise(t *testing.T) {
+	s := newScript(t, Config{Persistent: true, MinPause: time.Second})
+	named := func(id nodeID, name nvmeof.NQN) { s.engine.logged(s.now, id, reading{Log{}, name, true}) }
+	s.start(1)
+	s.want("the seed", "connect 1@1")
+	s.log(1, ">2")
+	s.want("its referral", "connect 2@2")
+	named(2, "u")
+	s.engine.changed(1)
+	s.want("a change", "read 1")
+	s.log(1, ">2=u")
+	s.idle("a referral to the same by its name")
+	s.fail(2)
+	s.want("the end", "unreachable 2 (no) 1s")
+	s.advance(time.Second)
+	s.want("the next attempt", "connect 2@2")
+	s.engine.changed(2)
+	named(2, "v")
+	s.want("another name", "drop 2", "connect 3=u@2")
+	s.engine.changed(2)
+	s.idle("a report of one that is dropped")
+}
+
 func TestOddReferrals(t *testing.T) {
 	e := entries(">2 >2 >2 >2 >2")
 	e[0].ADRFAM = capsule.FamilyIB

@@ -143,20 +143,12 @@ func (l *link) run() {
 func (l *link) serve() error {
 	config := &l.runner.engine.config // constant
 	engine := l.runner.engine
-	notify := func() { l.report(func(time.Time) { engine.changed(l.id) }) }
-	ctx, cancel := context.WithTimeout(l.ctx, config.Timeout)
-	defer cancel()
-	s, err := l.runner.dialer.Dial(ctx, l.at, config.Persistent, notify)
+	s, log, err := l.begin(config, func() { l.report(func(time.Time) { engine.changed(l.id) }) })
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	for {
-		log, err := s.Log(ctx)
-		if err != nil {
-			return err
-		}
-		cancel()
 		got := reading{log, s.Name(), s.Notices()}
 		l.report(func(now time.Time) { engine.logged(now, l.id, got) })
 		if !config.Persistent {
@@ -164,12 +156,33 @@ func (l *link) serve() error {
 		}
 		select {
 		case <-l.read:
-			ctx, cancel = context.WithTimeout(l.ctx, config.Timeout)
-			defer cancel()
 		case <-s.Done():
 			return s.Err()
 		case <-l.ctx.Done():
 			return nil
 		}
+		if log, err = l.again(config, s); err != nil {
+			return err
+		}
 	}
+}
+
+// begin connects and reads the log.
+func (l *link) begin(config *Config, notify func()) (s Session, log Log, err error) {
+	ctx, cancel := context.WithTimeout(l.ctx, config.Timeout)
+	defer cancel()
+	if s, err = l.runner.dialer.Dial(ctx, l.at, config.Persistent, notify); err != nil {
+		return nil, Log{}, err
+	}
+	if log, err = s.Log(ctx); err != nil {
+		_ = s.Close() // why the log cannot be read says more
+	}
+	return s, log, err
+}
+
+// again reads the log of a controller that is connected.
+func (l *link) again(config *Config, s Session) (Log, error) {
+	ctx, cancel := context.WithTimeout(l.ctx, config.Timeout)
+	defer cancel()
+	return s.Log(ctx)
 }
