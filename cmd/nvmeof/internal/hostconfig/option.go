@@ -78,7 +78,7 @@ const (
 var options = []Option{
 	{Name: "transport", Short: 't', JSON: "transport", class: classAddress, Where: true, Usage: "transport type: rdma"},
 	{Name: "traddr", Short: 'a', JSON: "traddr", class: classAddress, Where: true, Usage: "transport address: the controller's IP address, or a name that this machine knows"},
-	{Name: "host-traddr", Short: 'w', JSON: "host_traddr", class: classAddress, Usage: "this host's address (default: the route's, or a free 127/8 address)"},
+	{Name: "host-traddr", Short: 'w', JSON: "host_traddr", class: classAddress, Usage: "this host's address (default: the route's, or a free address of the loopback)"},
 	{Name: "host-iface", Short: 'f', JSON: "host_iface", class: classAddress, Hidden: true, Usage: "not supported: use --host-traddr"},
 	{Name: "trsvcid", Short: 's', JSON: "trsvcid", class: classAddress, Where: true, Usage: "transport service id: the controller's port (default 4420)"},
 	{Name: "dhchap-secret", Short: 'S', JSON: "dhchap_key", class: classSecurity, Secret: true, Usage: "this host's key for in-band authentication (DHHC-1:...), or file:PATH"},

@@ -30,6 +30,7 @@ type openHost struct {
 	provider string
 	source   netip.Addr // from which the route goes
 	asked    bool       // it was configured by --host-traddr
+	isLocal  bool       // it was opened for a target of this machine
 	addr     netip.Addr // of the device
 	device   rdmatransport.Device
 	host     *host.Host
@@ -44,7 +45,7 @@ func (h *Pool) Reach(c *fabricoptions.Connection, target netip.Addr) (*host.Host
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range h.all {
-		local := source.IsLoopback() && !o.asked && c.HostTraddr == "" && o.source.IsLoopback()
+		local := !o.asked && c.HostTraddr == "" && o.isLocal && isLocal(source, target) && o.addr.Is4() == target.Is4()
 		if o.provider == c.Provider && o.addr != target && (o.source == source || o.addr == source || local) {
 			return o.host, nil
 		}
@@ -63,9 +64,16 @@ func (h *Pool) Reach(c *fabricoptions.Connection, target netip.Addr) (*host.Host
 	if err != nil {
 		return nil, errors.Join(err, device.Close())
 	}
-	o := &openHost{c.Provider, source, c.HostTraddr != "", addr, device, made}
+	o := &openHost{c.Provider, source, c.HostTraddr != "", isLocal(source, target), addr, device, made}
 	h.all = append(h.all, o)
 	return made, nil
+}
+
+// isLocal reports whether a target is one of this machine, all of which one address of the
+// loopback reaches: of 127/8, or of IPv6, where the route to an address of one's own begins at
+// that address.
+func isLocal(source, target netip.Addr) bool {
+	return source.IsLoopback() || target.Is6() && source == target
 }
 
 // Addresses are those of which this process is the RoCE endpoint.

@@ -1,3 +1,3 @@
-// Package loopback finds addresses of 127/8 that nobody has: each RoCEv2 endpoint is one
+// Package loopback finds addresses of the loopback that nobody has: each RoCEv2 endpoint is one
 // address, so that those of one machine need one each.
 package loopback

@@ -35,7 +35,7 @@ const (
 
 // OpenDevice opens the RDMA device from which to reach a target: with verbs that of
 // the route, with softroce a RoCEv2 endpoint. Each endpoint is one address, so that a
-// host on the target's machine needs another one: it takes a free one of 127/8.
+// host on the target's machine needs another one: it takes a free one of 127/8, or ::1.
 func (o *Options) OpenDevice(target netip.Addr, shards int, say io.Writer) (rdmatransport.Device, error) {
 	d, _, err := o.OpenDeviceAt(target, shards, say)
 	return d, err
@@ -72,10 +72,10 @@ func (o *Options) OpenDeviceAt(target netip.Addr, shards int, say io.Writer) (_ 
 	switch {
 	case provider == Verbs, o.HostTraddr != "", source != target && !source.IsLoopback():
 		dev, err = open(source)
-		if provider != Verbs && o.HostTraddr == "" && target.Is4() && loopback.IsTaken(err) && isOurs(target) {
+		if provider != Verbs && o.HostTraddr == "" && loopback.Has(target) && loopback.IsTaken(err) && isOurs(target) {
 			dev, err = loopback.Open(target, open) // a target of this machine has both addresses
 		}
-	case target.Is6():
+	case !loopback.Has(target):
 		return nil, at, failure.Usagef("%v is an address of this machine, and a host needs another one: give one as --host-traddr", target)
 	default:
 		dev, err = loopback.Open(target, open)
