@@ -35,7 +35,7 @@ const replyTimeout = 5 * time.Second
 // names. One that has ended is left out, and its socket removed; one that does not
 // answer is in the error.
 func All(ctx context.Context, dir string) ([]Process, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, sockets))
+	paths, err := socketsIn(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +68,20 @@ func All(ctx context.Context, dir string) ([]Process, error) {
 	}
 	slices.SortFunc(found, func(a, b Process) int { return cmp.Compare(first(a), first(b)) })
 	return found, errors.Join(errs...)
+}
+
+// socketsIn are the control sockets of a folder, whatever its name.
+func socketsIn(dir string) (paths []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		if is, _ := filepath.Match(sockets, e.Name()); is {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, nil
 }
 
 // first is the lowest number of a process's subsystems.

@@ -51,7 +51,7 @@ func Serve(h *Holder, services Services) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	s := &Server{path: l.Addr().String()}
+	s := &Server{path: l.path}
 	s.http = &http.Server{
 		Handler: handler(h, services), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0),
@@ -64,25 +64,50 @@ func Serve(h *Holder, services Services) (*Server, error) {
 	return s, nil
 }
 
-// listen makes a socket that nobody has.
-func listen(dir string) (net.Listener, error) {
+// A socket is a unix socket in the file system that goes when it is closed.
+type socket struct {
+	*net.UnixListener
+	path string
+}
+
+// Close ends it.
+func (s *socket) Close() error {
+	err := s.UnixListener.Close()
+	if gone := os.Remove(s.path); !errors.Is(gone, os.ErrNotExist) { // who finds it closed removes it too
+		err = errors.Join(err, gone)
+	}
+	return err
+}
+
+// listen makes a socket that nobody has. It gets its name when it is served: one that refuses
+// who connects counts as one of a process that has ended, and is removed.
+func listen(dir string) (*socket, error) {
 	for n := 0; ; n++ {
-		path := filepath.Join(dir, fmt.Sprintf("%d.%d%s", os.Getpid(), n, suffix))
+		name := fmt.Sprintf("%d.%d", os.Getpid(), n)
+		path, before := filepath.Join(dir, name+suffix), filepath.Join(dir, "."+name)
 		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
 			_ = c.Close() // another holder of this process
 			continue
 		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of a process that had our identifier
-			return nil, err
+		for _, old := range []string{path, before} { // of a process that had our identifier
+			if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return nil, err
+			}
 		}
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: before, Net: "unix"})
 		if err != nil {
 			return nil, err
 		}
-		if err := os.Chmod(path, 0o600); err != nil {
-			return nil, errors.Join(err, l.Close())
+		l.SetUnlinkOnClose(false)
+		s := &socket{l, before}
+		if err = os.Chmod(before, 0o600); err == nil {
+			err = os.Rename(before, path)
 		}
-		return l, nil
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.path = path
+		return s, nil
 	}
 }
 
