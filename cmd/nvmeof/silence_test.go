@@ -1,10 +1,39 @@
 package main
 
 import (
+	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
+
+// TestSilentTarget: a target that does not answer its administrator is reported soon; who gives
+// up a change, or sees the target end, is told that it may have been made all the same.
+func TestSilentTarget(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	setenv(t, "NVMEOF_SOCKET", socket)
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ls := startCommand(t, "ls")
+	add := startCommand(t, "namespace", "add", "2", "-n", testNQN, "--memory", "1MiB")
+	remove := startCommand(t, "namespace", "remove", "2", "-n", testNQN)
+	for _, p := range []*process{ls, add, remove} {
+		p.errOut.await(t, "nvmeof: the target at "+socket+" has not answered for 2s; still waiting\n")
+	}
+	ls.stop()
+	ls.wantEnd(exitInterrupted)
+	if strings.Contains(ls.errOut.String(), "change") {
+		t.Errorf("ls changes nothing: %s", ls.errOut)
+	}
+	add.stop()
+	add.wantEnd(exitInterrupted, "the target may make the change yet")
+	l.Close() // and with it what it has not accepted
+	remove.wantEnd(exitConnection, "may have made the change")
+}
 
 // TestSilentAddress: an address at which nothing answers is reported soon, and no obstacle
 // where another one leads to the subsystem.

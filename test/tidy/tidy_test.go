@@ -84,6 +84,7 @@ var agreedGoroutines = map[string]int{
 	"internal/floor":                     2, // the other side
 	"cmd/nvmeof":                         1, // the second signal
 	"cmd/nvmeof/internal/attachcommand":  1, // a path that is awaited
+	"cmd/nvmeof/internal/administer":     1, // silence of the target
 	"cmd/nvmeof/internal/connectcommand": 1, // following discovery records
 	"cmd/nvmeof/internal/hosts":          1, // silence of the other side
 	"cmd/nvmeof/internal/keeper":         1, // the drain of each socket

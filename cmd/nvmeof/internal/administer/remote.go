@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -104,6 +107,9 @@ func (r *Remote) AddEdit(cmd *cobra.Command) {
 	cmd.Flags().Lookup("save").NoOptDefVal = "true"
 }
 
+// silenceTime is how long a target does not answer before a user sees what is waited for.
+const silenceTime = 2 * time.Second
+
 // Call makes a call. What the target refuses becomes the exit code that the same
 // mistake has without it.
 func (r *Remote) Call(ctx context.Context, method, path string, options []string, body []byte, answer any) error {
@@ -113,14 +119,23 @@ func (r *Remote) Call(ctx context.Context, method, path string, options []string
 	}
 	c := control.NewClient(socket)
 	defer c.Close()
+	late := time.AfterFunc(silenceTime, func() { // at most until the answer
+		fmt.Fprintf(r.cmd.ErrOrStderr(), "nvmeof: the target at %s has not answered for %v; still waiting\n", socket, silenceTime)
+	})
 	err = c.Do(ctx, method, path, options, body, answer)
+	late.Stop()
 	var refused *control.Error
 	var lost *control.ConnectError
 	switch {
 	case errors.As(err, &refused) && refused.Code == control.CodeInvalid:
 		return failure.Usagef("%s", unplaced(err.Error()))
 	case errors.As(err, &lost):
+		if method != http.MethodGet && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+			err = fmt.Errorf("%w: it has ended before it answered, and may have made the change", err)
+		}
 		return &failure.Connect{Err: err}
+	case err != nil && ctx.Err() != nil && method != http.MethodGet:
+		return fmt.Errorf("%w: the target may make the change yet, or has made it: see nvmeof ls", err)
 	}
 	return err
 }
