@@ -77,25 +77,6 @@ type incastConfig struct {
 	answers bool    // a SEND follows each WRITE
 }
 
-type delivery struct {
-	inFlight
-	marked bool
-}
-
-type deliveries []delivery
-
-func (f deliveries) Len() int { return len(f) }
-func (f deliveries) Less(i, j int) bool {
-	return f[i].at < f[j].at || f[i].at == f[j].at && f[i].seq < f[j].seq
-}
-func (f deliveries) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
-func (f *deliveries) Push(x any)   { *f = append(*f, x.(delivery)) }
-func (f *deliveries) Pop() any {
-	x := (*f)[len(*f)-1]
-	*f = (*f)[:len(*f)-1]
-	return x
-}
-
 // incast is many queue pairs that send through one bottleneck, in virtual time.
 type incast struct {
 	t     testing.TB
@@ -105,7 +86,7 @@ type incast struct {
 	now   time.Duration
 	flows []*flow
 	of    map[*side]*flow
-	air   deliveries
+	air   flight
 	spare [][]byte // packets that were delivered
 	seq   int
 }
@@ -222,7 +203,7 @@ func (s *incast) send(f *flow, from *side, o *Out) {
 		return
 	}
 	s.seq++
-	d := delivery{inFlight: inFlight{s.now + s.c.delay, s.seq, f.b, b}}
+	d := inFlight{at: s.now + s.c.delay, seq: s.seq, to: f.b, b: b}
 	if from == f.b {
 		d.to = f.a // no bottleneck that way
 	} else {
@@ -274,7 +255,7 @@ func (s *incast) run(at time.Duration) {
 
 func (s *incast) deliver() {
 	for len(s.air) > 0 && s.air[0].at <= s.now {
-		d := heap.Pop(&s.air).(delivery)
+		d := heap.Pop(&s.air).(inFlight)
 		var pkt wire.Packet
 		wire.Parse(d.b, &pkt)
 		if d.marked {

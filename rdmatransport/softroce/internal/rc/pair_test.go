@@ -84,6 +84,8 @@ type inFlight struct {
 	seq int
 	to  *side
 	b   []byte
+
+	marked bool // where a link marks packets for congestion
 }
 
 type flight []inFlight
@@ -206,7 +208,7 @@ func (p *pair) send(from *side, o *Out) {
 			at += time.Duration(p.rng.Int64N(int64(p.jitter)))
 		}
 		p.seq++
-		heap.Push(&p.network, inFlight{at, p.seq, to, b})
+		heap.Push(&p.network, inFlight{at: at, seq: p.seq, to: to, b: b})
 	}
 }
 
