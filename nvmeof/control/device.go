@@ -35,12 +35,12 @@ type listening struct {
 	cancel context.CancelFunc
 }
 
-// owner names the device of a listener.
-func (m *Manager) owner(l *config.Listener) string {
-	if m.cfg.Owner == nil {
+// deviceName names the device of a listener.
+func (m *Manager) deviceName(l *config.Listener) string {
+	if m.cfg.DeviceName == nil {
 		return l.Address.Addr().String()
 	}
-	return m.cfg.Owner(l.Address.Addr(), l.Transport)
+	return m.cfg.DeviceName(l.Address.Addr(), l.Transport)
 }
 
 // away reports whether an error says that a device or its address is not there now.
@@ -53,7 +53,7 @@ func (m *Manager) device(l *config.Listener) (*heldDevice, error) {
 	if m.cfg.Device == nil {
 		return nil, errors.New("control: Config.Device is missing")
 	}
-	name := m.owner(l)
+	name := m.deviceName(l)
 	if d := m.devices[name]; d != nil {
 		return d, nil
 	}

@@ -149,12 +149,12 @@ func TestDevicesOfListeners(t *testing.T) {
 	r.wantState(without("  - id: 2\n    address: ADDR2:4420\n  - id: 3\n    address: ADDR2:4421\n"))
 }
 
-// TestOwner: listeners whose addresses belong to one device share it.
-func TestOwner(t *testing.T) {
+// TestDeviceName: listeners whose addresses belong to one device share it.
+func TestDeviceName(t *testing.T) {
 	m := newMachine()
 	r := newRig(t, func(c *Config) {
 		c.Device = m.device
-		c.Owner = func(netip.Addr, config.Transport) string { return "rxe0" }
+		c.DeviceName = func(netip.Addr, config.Transport) string { return "rxe0" }
 	})
 	_, err := r.Apply(r.doc(twoAddresses), Options{})
 	if err == nil || m.opened != 1 { // softroce has but one address

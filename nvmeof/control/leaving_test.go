@@ -57,7 +57,7 @@ func TestDeviceThatIsBeingRemoved(t *testing.T) {
 	r.apply(r.doc(twoAddresses))
 	r.mu.Lock()
 	second := r.Manager.doc.Listeners[1]
-	name := r.owner(second)
+	name := r.deviceName(second)
 	d := r.devices[name]
 	delete(r.devices, name)
 	r.closings[name] = d

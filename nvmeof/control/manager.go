@@ -27,9 +27,9 @@ type Config struct {
 	// Device opens the RDMA device of an address, which becomes the Manager's. Required
 	// for listeners. The transport is the listener's own; empty: that of the settings.
 	Device func(netip.Addr, config.Transport) (rdmatransport.Device, error)
-	// Owner names the device of an address: listeners of one name share it. Default: each
+	// DeviceName names the device of an address: listeners of one name share it. Default: each
 	// address has a device of its own.
-	Owner func(netip.Addr, config.Transport) string
+	DeviceName func(netip.Addr, config.Transport) string
 	// Away reports whether an error of Device says that the device is not there now, and
 	// may be later; default: where the address, or what is to be opened, does not exist.
 	Away func(error) bool

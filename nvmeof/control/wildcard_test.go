@@ -207,7 +207,7 @@ func TestWildcardKeepsItsHosts(t *testing.T) {
 			}
 			return open(a, by)
 		}
-		c.Owner = func(a netip.Addr, by config.Transport) string { return fmt.Sprint(a, by) }
+		c.DeviceName = func(a netip.Addr, by config.Transport) string { return fmt.Sprint(a, by) }
 	})
 	has.has(r.addr)
 	r.begin(r.doc("version: 1\nlisteners: [{id: 1, address: 0.0.0.0}]\nsubsystems: [{nqn: a, listeners: [1]}]\n"))

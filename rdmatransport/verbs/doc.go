@@ -1,6 +1,6 @@
 // Package verbs is the RDMA provider for machines that have RDMA: an RNIC
 // (InfiniBand, RoCE, iWARP) or the kernel's rdma_rxe, through libibverbs and
-// librdmacm. A [rdmatransport.Device] is the port that owns an IP address.
+// librdmacm. A [rdmatransport.Device] is the port that has an IP address.
 //
 // # Builds
 //

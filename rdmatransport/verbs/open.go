@@ -31,7 +31,7 @@ const (
 	maxLength = 1 << 30 // bytes of a message, where the port says more
 )
 
-// Open opens the RDMA device that owns cfg.Addr. It fails with a [*LibraryError] if
+// Open opens the RDMA device that has cfg.Addr. It fails with a [*LibraryError] if
 // this machine has no RDMA libraries, with a [*NoDeviceError] if the address belongs
 // to no RDMA device.
 func Open(cfg Config) (rdmatransport.Device, error) {
@@ -48,9 +48,9 @@ func Open(cfg Config) (rdmatransport.Device, error) {
 	return d, nil
 }
 
-// Owner names the RDMA device that owns an address, as in "rxe0", or says why there
+// DeviceName names the RDMA device that has an address, as in "rxe0", or says why there
 // is none.
-func Owner(addr netip.Addr) (string, error) {
+func DeviceName(addr netip.Addr) (string, error) {
 	d := &device{addr: addr.Unmap()}
 	err := d.bind()
 	if d.lib == nil {

@@ -15,10 +15,10 @@ const Built = false
 // ErrNotBuilt says that this program was built without the transport.
 var ErrNotBuilt = errors.New("this build has no verbs transport: build with -tags verbs and CGO_ENABLED=1")
 
-// Open would open the RDMA device that owns cfg.Addr; in this build it always
+// Open would open the RDMA device that has cfg.Addr; in this build it always
 // returns [ErrNotBuilt].
 func Open(cfg Config) (rdmatransport.Device, error) { return nil, ErrNotBuilt }
 
-// Owner would name the RDMA device that owns an address; in this build it always
+// DeviceName would name the RDMA device that has an address; in this build it always
 // returns [ErrNotBuilt].
-func Owner(addr netip.Addr) (string, error) { return "", ErrNotBuilt }
+func DeviceName(addr netip.Addr) (string, error) { return "", ErrNotBuilt }

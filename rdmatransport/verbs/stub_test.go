@@ -14,7 +14,7 @@ func TestStub(t *testing.T) {
 	if !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "-tags verbs") {
 		t.Errorf("Open: %v, want how to build the transport", err)
 	}
-	if _, err := Owner(netip.MustParseAddr("192.0.2.1")); !errors.Is(err, ErrNotBuilt) {
-		t.Errorf("Owner: %v, want %v", err, ErrNotBuilt)
+	if _, err := DeviceName(netip.MustParseAddr("192.0.2.1")); !errors.Is(err, ErrNotBuilt) {
+		t.Errorf("DeviceName: %v, want %v", err, ErrNotBuilt)
 	}
 }

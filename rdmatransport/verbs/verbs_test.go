@@ -88,7 +88,7 @@ func TestAckTimeout(t *testing.T) {
 func TestOpenSaysWhatIsMissing(t *testing.T) {
 	for _, open := range []func() error{
 		func() error { _, err := Open(Config{Addr: netip.MustParseAddr("192.0.2.1")}); return err },
-		func() error { _, err := Owner(netip.MustParseAddr("192.0.2.1")); return err },
+		func() error { _, err := DeviceName(netip.MustParseAddr("192.0.2.1")); return err },
 	} {
 		err := open()
 		var library *LibraryError

@@ -71,7 +71,7 @@ What would be connected is printed as a config.json, with its secrets, by --dump
 			}
 			for {
 				err := hold(cmd, &h, fabricoptions.AsWhom(fabricoptions.Given(cmd), identity), print, noPublish)
-				if !errors.Is(err, lending.ErrOwnerEnded) {
+				if !errors.Is(err, lending.ErrLenderEnded) {
 					return err
 				}
 				fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", err)

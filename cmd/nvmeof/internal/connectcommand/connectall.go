@@ -88,7 +88,7 @@ func (a *autoconnect) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.keeper.Close()) }()
-	a.survey = &discover.Survey{Hosts: a.keeper.Hosts, Owners: a.keeper.Owners}
+	a.survey = &discover.Survey{Hosts: a.keeper.Hosts, Lenders: a.keeper.Lenders}
 	given := fabricoptions.Given(cmd)
 	seeds, wrong := a.survey.Seeds(entries, given)
 	a.note(wrong)

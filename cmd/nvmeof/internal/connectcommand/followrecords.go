@@ -86,7 +86,7 @@ func (a *autoconnect) givenUp() (todo []attempt) {
 // orphaned are the records whose controllers another process held, which has ended.
 func (a *autoconnect) orphaned() (todo []attempt) {
 	for _, name := range a.keeper.Orphans(a.cmd.Context()) {
-		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s: %v\n", name, lending.ErrOwnerEnded)
+		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s: %v\n", name, lending.ErrLenderEnded)
 		if r, ok := a.connected[name]; ok {
 			delete(a.connected, name)
 			todo = append(todo, attempt{record: r, when: time.Now()})

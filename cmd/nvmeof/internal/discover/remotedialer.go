@@ -23,7 +23,7 @@ import (
 type remoteDialer struct {
 	discovery.Dialer
 	options func(at discovery.Endpoint) (map[string]string, error)
-	owners  *lending.Processes // nil: the log is read once
+	lenders *lending.Processes // nil: the log is read once
 	warn    io.Writer          // gets a line where nobody answers
 
 	mu    sync.Mutex // guards tried
@@ -50,7 +50,7 @@ func (d *remoteDialer) Dial(ctx context.Context, at discovery.Endpoint, stay boo
 	if !errors.As(err, &inUse) {
 		return s, err
 	}
-	owner, err := lending.OwnerOf(ctx, inUse)
+	lender, err := lending.LenderOf(ctx, inUse)
 	if err != nil {
 		return nil, err
 	}
@@ -58,22 +58,22 @@ func (d *remoteDialer) Dial(ctx context.Context, at discovery.Endpoint, stay boo
 	if err != nil {
 		return nil, err
 	}
-	session := &remoteSession{owner: owner, options: options}
-	if stay && d.owners != nil {
-		session.done = d.owners.Follow(owner)
+	session := &remoteSession{lender: lender, options: options}
+	if stay && d.lenders != nil {
+		session.done = d.lenders.Follow(lender)
 	}
 	return session, nil
 }
 
 type remoteSession struct {
-	owner   *connections.Process
+	lender  *connections.Process
 	options map[string]string
-	done    <-chan struct{} // closed when the owner has ended
+	done    <-chan struct{} // closed when the lender has ended
 }
 
 // Log implements [discovery.Session].
 func (s *remoteSession) Log(ctx context.Context) (discovery.Log, error) {
-	page, err := s.owner.Discover(ctx, s.options)
+	page, err := s.lender.Discover(ctx, s.options)
 	if err != nil {
 		return discovery.Log{}, err
 	}
@@ -83,7 +83,7 @@ func (s *remoteSession) Log(ctx context.Context) (discovery.Log, error) {
 func (s *remoteSession) Name() nvmeof.NQN      { return "" }
 func (s *remoteSession) Notices() bool         { return false }
 func (s *remoteSession) Done() <-chan struct{} { return s.done }
-func (s *remoteSession) Err() error            { return lending.ErrOwnerEnded }
+func (s *remoteSession) Err() error            { return lending.ErrLenderEnded }
 func (s *remoteSession) Close() error          { return nil }
 
 // parseDiscovery reads a discovery log page.

@@ -81,9 +81,9 @@ func (s *Sources) Entries(cmd *cobra.Command, h *fabricoptions.Held) ([]hostconf
 
 // A Survey is discovery in progress: its scopes are the entries that it began with.
 type Survey struct {
-	Hosts  *hosts.Pool
-	scopes []scope
-	Owners *lending.Processes // nil: a process that holds a controller for this one is polled each minute
+	Hosts   *hosts.Pool
+	scopes  []scope
+	Lenders *lending.Processes // nil: a process that holds a controller for this one is polled each minute
 }
 
 // A scope is how to connect: options by their long names, and what they mean.
@@ -117,7 +117,7 @@ func (s *Survey) add(e *hostconfig.Entry, given map[string]string) (discovery.En
 
 // Dialer connects as the scope of an endpoint says.
 func (s *Survey) Dialer() discovery.Dialer {
-	return &remoteDialer{Dialer: s.local(), owners: s.Owners, warn: s.Hosts.Warn, tried: map[discovery.Endpoint]bool{}, options: func(at discovery.Endpoint) (map[string]string, error) {
+	return &remoteDialer{Dialer: s.local(), lenders: s.Lenders, warn: s.Hosts.Warn, tried: map[discovery.Endpoint]bool{}, options: func(at discovery.Endpoint) (map[string]string, error) {
 		h := s.scopes[at.Scope].held
 		identity, err := h.Identity()
 		if err != nil {

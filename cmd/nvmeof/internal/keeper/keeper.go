@@ -28,8 +28,8 @@ type Keeper struct {
 	holder    *connections.Holder
 	server    *connections.Server
 	lent      lending.Loans
-	Owners    *lending.Processes // that hold controllers for this one
-	Ended     chan struct{}      // an owner has, since it was last read
+	Lenders   *lending.Processes // that hold controllers for this one
+	Ended     chan struct{}      // a lender has, since it was last read
 	borrowers *lending.Processes // for which this one holds controllers
 	forget    func()             // ends the reports on SIGUSR1
 }
@@ -41,7 +41,7 @@ func Start(warn io.Writer, noPublish bool) (*Keeper, error) {
 		return nil, err
 	}
 	k := &Keeper{warn: warn, Hosts: &hosts.Pool{Warn: warn}, Ended: make(chan struct{}, 1), forget: func() {}}
-	k.Owners = lending.NewProcesses(func(*connections.Process) {
+	k.Lenders = lending.NewProcesses(func(*connections.Process) {
 		select {
 		case k.Ended <- struct{}{}:
 		default:
@@ -139,11 +139,11 @@ func (k *Keeper) ConnectPatiently(ctx context.Context, h *fabricoptions.Held, op
 
 // Close disconnects everything, also what others hold for this process.
 func (k *Keeper) Close() error {
-	err := k.giveBack() // before owners see the end of the server
+	err := k.giveBack() // before lenders see the end of the server
 	if k.server != nil {
 		err = errors.Join(err, k.server.Close())
 	}
-	k.Owners.Close()
+	k.Lenders.Close()
 	k.borrowers.Close()
 	err = errors.Join(err, k.holder.Close(), k.Hosts.Close())
 	k.forget()
@@ -160,19 +160,19 @@ func (k *Keeper) ConnectAnyhow(ctx context.Context, h *fabricoptions.Held, optio
 	return name, err
 }
 
-// connectBy lets the owner of an address connect.
+// connectBy lets the process connect that has an address.
 func (k *Keeper) connectBy(ctx context.Context, h *fabricoptions.Held, inUse *softroce.InUseError, options map[string]string) (string, error) {
-	owner, err := lending.OwnerOf(ctx, inUse)
+	lender, err := lending.LenderOf(ctx, inUse)
 	if err != nil {
 		return "", err
 	}
-	name, err := owner.Connect(ctx, options, k.server.Path())
+	name, err := lender.Connect(ctx, options, k.server.Path())
 	if err != nil {
-		return "", fmt.Errorf("process %d, which is the RoCE endpoint of %v, does not connect: %w", owner.PID, inUse.Addr, err)
+		return "", fmt.Errorf("process %d, which is the RoCE endpoint of %v, does not connect: %w", lender.PID, inUse.Addr, err)
 	}
-	fmt.Fprintf(k.warn, "nvmeof: %s: held by process %d, which is the RoCE endpoint of %v\n", name, owner.PID, inUse.Addr)
-	k.lent.Add(lending.Loan{Owner: owner, Name: name, NQN: h.NQN, Transport: h.Transport})
-	k.Owners.Follow(owner)
+	fmt.Fprintf(k.warn, "nvmeof: %s: held by process %d, which is the RoCE endpoint of %v\n", name, lender.PID, inUse.Addr)
+	k.lent.Add(lending.Loan{Lender: lender, Name: name, NQN: h.NQN, Transport: h.Transport})
+	k.Lenders.Follow(lender)
 	return name, nil
 }
 
@@ -193,13 +193,13 @@ func (k *Keeper) Wait(ctx context.Context) error {
 		case <-time.After(lending.LookInterval): // so that one that has ended has left its address
 		}
 		for _, l := range k.lent.List() {
-			now, err := l.Owner.Info(ctx)
+			now, err := l.Lender.Info(ctx)
 			var why error
 			switch {
 			case ctx.Err() != nil:
 				return nil
 			case err != nil:
-				why = lending.ErrOwnerEnded
+				why = lending.ErrLenderEnded
 			case now.Lost[l.Name] != "":
 				why = errors.New(now.Lost[l.Name])
 			case lending.Holds(&now, l.Name):
@@ -221,7 +221,7 @@ func (k *Keeper) Wait(ctx context.Context) error {
 // Orphans forgets the controllers whose process has ended, and returns their names.
 func (k *Keeper) Orphans(ctx context.Context) (names []string) {
 	for _, l := range k.lent.List() {
-		if _, err := l.Owner.Info(ctx); err != nil && ctx.Err() == nil && k.lent.Lose(l) {
+		if _, err := l.Lender.Info(ctx); err != nil && ctx.Err() == nil && k.lent.Lose(l) {
 			names = append(names, l.Name)
 		}
 	}
@@ -237,7 +237,7 @@ func (k *Keeper) recall(ctx context.Context, wanted func(connections.SubsystemIn
 			continue
 		}
 		_, err := k.lent.GiveBack(l, func() error {
-			done, err := l.Owner.Disconnect(ctx, "", l.Name, "")
+			done, err := l.Lender.Disconnect(ctx, "", l.Name, "")
 			names = append(names, done...)
 			return err
 		})
@@ -253,7 +253,7 @@ func (k *Keeper) giveBack() error {
 	var errs []error
 	for _, l := range k.lent.List() {
 		_, err := k.lent.GiveBack(l, func() error {
-			_, err := l.Owner.Disconnect(ctx, "", l.Name, "")
+			_, err := l.Lender.Disconnect(ctx, "", l.Name, "")
 			return err
 		})
 		errs = append(errs, err)

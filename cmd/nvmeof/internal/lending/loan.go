@@ -14,7 +14,7 @@ import (
 // A Loan controller is held by another process, which is the RoCE endpoint of this
 // host's address.
 type Loan struct {
-	Owner     *connections.Process
+	Lender    *connections.Process
 	Name      string
 	NQN       string
 	Transport string
@@ -127,12 +127,12 @@ func (f *Processes) Close() {
 	f.tasks.Wait()
 }
 
-// ErrOwnerEnded is why a connection ended that another process held.
-var ErrOwnerEnded = errors.New("the process that held the connection has ended")
+// ErrLenderEnded is why a connection ended that another process held.
+var ErrLenderEnded = errors.New("the process that held the connection has ended")
 
-// OwnerOf is the process that has an address. It may be about to say so.
-func OwnerOf(ctx context.Context, inUse *softroce.InUseError) (*connections.Process, error) {
-	for range ownerTries {
+// LenderOf is the process that has an address. It may be about to say so.
+func LenderOf(ctx context.Context, inUse *softroce.InUseError) (*connections.Process, error) {
+	for range lenderTries {
 		all, err := connections.All(ctx, connections.RunDir())
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -145,7 +145,7 @@ func OwnerOf(ctx context.Context, inUse *softroce.InUseError) (*connections.Proc
 		if err != nil {
 			return nil, errors.Join(inUse, err)
 		}
-		time.Sleep(ownerPause)
+		time.Sleep(lenderPause)
 	}
 	return nil, inUse
 }
@@ -154,8 +154,8 @@ const (
 	LeaveTime    = 10 * time.Second
 	LookInterval = time.Second
 
-	ownerTries = 10
-	ownerPause = 100 * time.Millisecond
+	lenderTries = 10
+	lenderPause = 100 * time.Millisecond
 )
 
 // Holds reports whether a process has a controller of that name.

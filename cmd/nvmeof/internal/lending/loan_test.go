@@ -11,7 +11,7 @@ func TestGiveBack(t *testing.T) {
 	var l Loans
 	one := Loan{Name: "nvme0", NQN: "nqn.2026-11.org.example:disk"}
 	l.Add(one)
-	refused := errors.New("the owner does not answer")
+	refused := errors.New("the lender does not answer")
 	if mine, err := l.GiveBack(one, func() error { return refused }); !mine || !errors.Is(err, refused) {
 		t.Fatalf("giveBack: %v, %v; want true and %v", mine, err, refused)
 	}
@@ -32,7 +32,7 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestLoseWhileReturning checks that the end of an owner is no loss of a loan that is being
+// TestLoseWhileReturning checks that the end of a lender is no loss of a loan that is being
 // given back.
 func TestLoseWhileReturning(t *testing.T) {
 	var l Loans
@@ -46,6 +46,6 @@ func TestLoseWhileReturning(t *testing.T) {
 	})
 	l.Add(one)
 	if !l.Lose(one) {
-		t.Error("a loan whose owner ended does not count as lost")
+		t.Error("a loan whose lender ended does not count as lost")
 	}
 }

@@ -92,11 +92,11 @@ const CongestionHelp = "softroce's congestion control, with the fields of a targ
 
 // Choose prefers an RDMA device where the address belongs to one.
 func Choose(addr netip.Addr) (name, why string) {
-	owner, err := verbs.Owner(addr)
+	name, err := verbs.DeviceName(addr)
 	if err != nil {
 		return Softroce, err.Error()
 	}
-	return Verbs, addr.String() + " belongs to the RDMA device " + owner
+	return Verbs, addr.String() + " belongs to the RDMA device " + name
 }
 
 // LogCounters logs what a device counted, where it counts.

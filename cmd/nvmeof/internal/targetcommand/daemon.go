@@ -108,7 +108,7 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 // managed is what the target's manager is made of.
 func (d *Daemon) managed(t *target.Target, o *opener, on Machine) control.Config {
 	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, File: d.File, Names: d.names,
-		Device: o.open, Owner: o.owner, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: on.Addresses,
+		Device: o.open, DeviceName: o.deviceName, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: on.Addresses,
 		Open: func(n *config.Namespace) (backend.Store, []string, error) {
 			path := string(n.Path())
 			d.opening.Store(&path)

@@ -65,13 +65,13 @@ func (o *opener) choose(a netip.Addr, own config.Transport) string {
 	return name
 }
 
-// owner names the device of an address. One of softroce has one address, and is never that
+// deviceName names the device of an address. One of softroce has one address, and is never that
 // of verbs, whose device may be away.
-func (o *opener) owner(a netip.Addr, own config.Transport) string {
+func (o *opener) deviceName(a netip.Addr, own config.Transport) string {
 	if o.choose(a, own) != provider.Verbs {
 		return a.String()
 	}
-	name, err := verbs.Owner(a)
+	name, err := verbs.DeviceName(a)
 	if err != nil {
 		return "the RDMA device of " + a.String()
 	}
@@ -84,7 +84,7 @@ func (o *opener) serves(a netip.Addr, own config.Transport) bool {
 	if cmp.Or(string(own), o.transport) != provider.Verbs {
 		return true
 	}
-	_, err := verbs.Owner(a)
+	_, err := verbs.DeviceName(a)
 	return err == nil
 }
 
