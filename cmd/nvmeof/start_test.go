@@ -77,7 +77,7 @@ func TestHungFileSystem(t *testing.T) {
 	for s, want := range ends {
 		s.wantEnd(t, exitInterrupted, want)
 	}
-	serving.wantEnd(t, exitFailed, "a change of the target does not end")
+	serving.wantEnd(t, 0, "stopping") // after what was being added has had its time
 	add.kill(t)
 }
 

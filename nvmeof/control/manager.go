@@ -140,20 +140,10 @@ func (m *Manager) present() *config.Document {
 	return m.doc
 }
 
-// changeTime is how long Close waits for a change that is being made.
-const changeTime = 5 * time.Second
-
-// errHung is a change that waits for a file or device which does not answer.
-var errHung = errors.New("a change of the target does not end: a file or device that it opens does not answer")
-
-// Close ends the target, of which hosts are notified, and then closes devices and stores. Where
-// a change is being made that does not end it does nothing of that, and says so.
+// Close ends the target, of which hosts are notified, and then closes devices and stores. It
+// waits for a change that is being made, which has an end even if a file system hangs.
 func (m *Manager) Close() error {
-	for limit := time.Now().Add(changeTime); !m.mu.TryLock(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			return errHung
-		}
-	}
+	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
 		return nil
