@@ -145,8 +145,12 @@ func (p *Process) Info(ctx context.Context) (Process, error) {
 	return now, err
 }
 
+// askInterval is how often a process that is followed is asked whether it is alive: sooner than
+// its server ends a connection that is idle.
+const askInterval = idleTime / 2
+
 // AwaitEnd returns when the process has ended, or ctx has. The end of a connection to its
-// control socket, on which one request was made, shows that at once.
+// control socket shows that at once. As long as that lasts the socket may be removed.
 func (p *Process) AwaitEnd(ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := (&net.Dialer{}).DialContext(ctx, "unix", p.Socket)
@@ -161,8 +165,11 @@ func (p *Process) AwaitEnd(ctx context.Context) {
 			continue
 		}
 		stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // at most until stop
-		if _, err := io.WriteString(c, "GET /v1/alive HTTP/1.1\r\nHost: host\r\n\r\n"); err == nil {
-			_, _ = io.Copy(io.Discard, c) // to its end; after a minute the server ends it too
+		for late := os.ErrDeadlineExceeded; errors.Is(late, os.ErrDeadlineExceeded); {
+			if _, late = io.WriteString(c, "GET /v1/alive HTTP/1.1\r\nHost: host\r\n\r\n"); late == nil {
+				_ = c.SetReadDeadline(time.Now().Add(askInterval))
+				_, late = io.Copy(io.Discard, c) // nil at its end
+			}
 		}
 		stop()
 		_ = c.Close()

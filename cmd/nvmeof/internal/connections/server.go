@@ -38,6 +38,9 @@ type Server struct {
 // maxConnections are those of clients; more wait in the socket's backlog.
 const maxConnections = 128
 
+// idleTime is after what time without a request a connection is ended.
+const idleTime = time.Minute
+
 // maxBody is the most that a request may have, in bytes.
 const maxBody = 64 << 10
 
@@ -53,7 +56,7 @@ func Serve(h *Holder, services Services) (*Server, error) {
 	}
 	s := &Server{path: l.path}
 	s.http = &http.Server{
-		Handler: handler(h, services), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
+		Handler: handler(h, services), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: idleTime,
 		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	s.tasks.Go(func() { // ends when Close closes the listener

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 
@@ -99,6 +100,9 @@ func parseDiscovery(page []byte) (log discovery.Log, err error) {
 			return log, err
 		}
 		log.Entries = append(log.Entries, e)
+	}
+	if n := len(log.Entries); uint64(n) != header.NUMREC {
+		return log, fmt.Errorf("a discovery log of %d records has %d", header.NUMREC, n)
 	}
 	return log, nil
 }

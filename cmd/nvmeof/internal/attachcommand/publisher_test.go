@@ -1,0 +1,118 @@
+package attachcommand
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+)
+
+// A subsystem has those namespaces.
+type subsystem struct {
+	connections.Subsystem
+	there, waiting []capsule.NSID
+	err            error
+}
+
+func (s *subsystem) Namespaces(context.Context) (all []connections.Namespace, err error) {
+	for _, id := range s.there {
+		all = append(all, connections.Namespace{ID: id})
+	}
+	return all, s.err
+}
+
+func (s *subsystem) Waiting() []capsule.NSID { return slices.Clone(s.waiting) }
+
+// TestWanted checks which namespaces are published, which are waited for, and what is said where
+// there is neither.
+func TestWanted(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		s       subsystem
+		wanted  capsule.NSID
+		taken   int
+		awaited bool
+		missing string // empty: not to be asked
+	}{
+		{"all", subsystem{there: []capsule.NSID{1, 3}}, 0, 2, false, ""},
+		{"one of several", subsystem{there: []capsule.NSID{1, 3}}, 3, 1, false, ""},
+		{"none there", subsystem{}, 0, 0, false, "the subsystem has no namespace"},
+		{"another one", subsystem{there: []capsule.NSID{1}, waiting: []capsule.NSID{7}}, 2, 0, false, "--namespace-id 2: there is no such namespace; there is: 1, 7"},
+		{"one that waits", subsystem{there: []capsule.NSID{1}, waiting: []capsule.NSID{2}}, 2, 0, true, ""},
+		{"all that wait", subsystem{waiting: []capsule.NSID{2}}, 0, 0, true, ""},
+		{"a fault", subsystem{err: errors.New("cut off")}, 0, 0, false, "cut off"},
+		{"not ready", subsystem{there: []capsule.NSID{1}, err: host.ErrNotReady}, 4, 0, false, "--namespace-id 4: there is no such namespace"},
+	} {
+		p := &publisher{subsystem: &c.s, wanted: c.wanted}
+		there, err := p.look(t.Context())
+		if len(p.namespaces) != c.taken || p.awaited() != c.awaited {
+			t.Errorf("%s: %d are taken, awaited is %v", c.name, len(p.namespaces), p.awaited())
+		}
+		if c.missing != "" {
+			if err := p.missing(there, err); !strings.Contains(err.Error(), c.missing) {
+				t.Errorf("%s: %v, want %s", c.name, err, c.missing)
+			}
+		}
+	}
+}
+
+// TestLowest checks which namespace is the default export.
+func TestLowest(t *testing.T) {
+	for _, c := range []struct {
+		wanted         capsule.NSID
+		there, waiting []capsule.NSID
+		want           capsule.NSID
+	}{
+		{0, []capsule.NSID{3, 5}, nil, 3},
+		{0, []capsule.NSID{3}, []capsule.NSID{2}, 2}, // which comes
+		{5, []capsule.NSID{3, 5}, nil, 5},
+	} {
+		p := &publisher{subsystem: &subsystem{there: c.there, waiting: c.waiting}, wanted: c.wanted}
+		if _, err := p.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.lowest(); got != c.want {
+			t.Errorf("of %v, with %v that wait: %d, want %d", c.there, c.waiting, got, c.want)
+		}
+	}
+}
+
+// A controller is as its status says.
+type controller struct{ now connections.Status }
+
+func (c *controller) Status() connections.Status { return c.now }
+func (c *controller) Disconnect() error          { return nil }
+
+// TestStates checks that each change of a controller is reported once, also that another one has
+// come in its place, and that the last one to be given up is the error.
+func TestStates(t *testing.T) {
+	one, other := &controller{connections.Status{State: connections.Live, ID: 1}}, &controller{connections.Status{State: connections.Live, ID: 2}}
+	var out bytes.Buffer
+	p := &publisher{controllers: []connections.Controller{one, other}, names: []string{"192.0.2.1", "192.0.2.2"}, warn: &out}
+	lost := errors.New("keep alive was not answered")
+	for i, c := range []struct {
+		one, other connections.Status
+		want       string
+		last       bool
+	}{
+		{one.now, other.now, "", false},
+		{connections.Status{State: connections.Connecting, Err: lost}, other.now, "nvmeof: 192.0.2.1: connecting: keep alive was not answered\n", false},
+		{connections.Status{State: connections.Connecting, Err: lost}, connections.Status{State: connections.Live, ID: 9}, "nvmeof: 192.0.2.2: live\n", false},
+		{connections.Status{State: connections.Dead, Err: lost}, connections.Status{State: connections.Live, ID: 9}, "nvmeof: 192.0.2.1: dead: keep alive was not answered\n", false},
+		{connections.Status{State: connections.Dead, Err: lost}, connections.Status{State: connections.Dead, ID: 9, Err: lost}, "nvmeof: 192.0.2.2: dead: keep alive was not answered\n", true},
+	} {
+		one.now, other.now = c.one, c.other
+		err := p.states()
+		if out.String() != c.want || (err != nil) != c.last || c.last && !errors.As(err, new(*failure.Connect)) {
+			t.Errorf("%d: %v; it prints %q, want %q", i, err, &out, c.want)
+		}
+		out.Reset()
+	}
+}
