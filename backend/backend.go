@@ -170,13 +170,13 @@ type MemoryUser interface {
 	UseMemory(mem []byte, part int)
 }
 
-// A Viewer is a store whose memory can be sent from and received into without a
+// A Leaser is a store whose memory can be sent from and received into without a
 // copy. A lease keeps the block-atomicity promise: while a shared lease is held
 // no write to its blocks takes effect, and an exclusive one excludes every other
 // access. TryLease never blocks; a waiter that keeps trying is not starved, and
 // one that gives up has nothing to undo. Leases are kept for parts of the store
 // coarser than a block, so the holder of one must not need another to proceed.
-type Viewer interface {
+type Leaser interface {
 	// Memory is the whole store, to be registered once with each device. Its pages
 	// stay the same unless Info.Deallocate: then freed blocks get other ones, and a
 	// device that pins pages must not have it.

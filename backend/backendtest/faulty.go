@@ -45,7 +45,7 @@ func (r *Rule) matches(req *backend.Request) bool {
 }
 
 // Faulty is a store that misbehaves where a rule says so. It is no
-// [backend.Viewer], whatever it wraps, so that nothing passes by the rules.
+// [backend.Leaser], whatever it wraps, so that nothing passes by the rules.
 type Faulty struct {
 	backend.Store
 

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-func testLeases(t *testing.T, s backend.Store, v backend.Viewer) {
+func testLeases(t *testing.T, s backend.Store, v backend.Leaser) {
 	if n := int64(len(v.Memory())); n != s.Info().Size {
 		t.Fatalf("Memory is %d bytes, the store %d", n, s.Info().Size)
 	}
@@ -64,7 +64,7 @@ func testLeases(t *testing.T, s backend.Store, v backend.Viewer) {
 
 // While a block is sent from, writes to it wait, and so does what conflicts with
 // them, in order; nothing else does.
-func testLeaseHoldsWrites(t *testing.T, s backend.Store, v backend.Viewer) {
+func testLeaseHoldsWrites(t *testing.T, s backend.Store, v backend.Leaser) {
 	c := newClient(t, s, 8)
 	defer c.close()
 	const size, tail = 64 << 10, 32 << 10 // leases may be coarser than blocks
@@ -99,7 +99,7 @@ func testLeaseHoldsWrites(t *testing.T, s backend.Store, v backend.Viewer) {
 	}
 }
 
-func testLeaseHoldsReads(t *testing.T, s backend.Store, v backend.Viewer) {
+func testLeaseHoldsReads(t *testing.T, s backend.Store, v backend.Leaser) {
 	c := newClient(t, s, 8)
 	defer c.close()
 	block := c.block()
@@ -121,7 +121,7 @@ func testLeaseHoldsReads(t *testing.T, s backend.Store, v backend.Viewer) {
 
 // Shared leases that overlap without a gap do not keep writers out, neither one
 // that leases nor one in a queue.
-func testLeaseStarvation(t *testing.T, s backend.Store, v backend.Viewer) {
+func testLeaseStarvation(t *testing.T, s backend.Store, v backend.Leaser) {
 	block := int64(s.Info().BlockSize)
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
@@ -164,7 +164,7 @@ func testLeaseStarvation(t *testing.T, s backend.Store, v backend.Viewer) {
 }
 
 // A writer that waited and was cancelled does not exclude readers.
-func testLeaseGivenUp(t *testing.T, s backend.Store, v backend.Viewer) {
+func testLeaseGivenUp(t *testing.T, s backend.Store, v backend.Leaser) {
 	c := newClient(t, s, 1)
 	defer c.close()
 	block := c.block()
@@ -183,7 +183,7 @@ func testLeaseGivenUp(t *testing.T, s backend.Store, v backend.Viewer) {
 
 // A queue closes although a request of it waits for a lease, and the request is
 // dropped.
-func testLeaseClose(t *testing.T, s backend.Store, v backend.Viewer) {
+func testLeaseClose(t *testing.T, s backend.Store, v backend.Leaser) {
 	c := newClient(t, s, 2)
 	b := c.buffer(c.block())
 	stamp(b, 1)
@@ -204,7 +204,7 @@ func testLeaseClose(t *testing.T, s backend.Store, v backend.Viewer) {
 }
 
 // Leases and queues together: what is seen under a lease is whole and stays.
-func testLeaseAtomicBlocks(t *testing.T, s backend.Store, v backend.Viewer) {
+func testLeaseAtomicBlocks(t *testing.T, s backend.Store, v backend.Leaser) {
 	const span, rounds = 4, 300
 	prepareBlocks(t, s, span)
 	var wg sync.WaitGroup

@@ -20,14 +20,14 @@ const MinSize = 4 << 20
 // Each queue is used from one goroutine, locked to its thread, from NewQueue to
 // Close.
 func Run(t *testing.T, open func(t *testing.T) backend.Store) {
-	viewer := false
+	leaser := false
 	run := func(name string, f func(*testing.T, backend.Store)) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
 			if size := s.Info().Size; size < MinSize {
 				t.Fatalf("store of %d bytes: the suite needs %d", size, MinSize)
 			}
-			_, viewer = s.(backend.Viewer)
+			_, leaser = s.(backend.Leaser)
 			f(t, s)
 			if err := s.Close(); err != nil {
 				t.Errorf("Close: %v", err)
@@ -37,11 +37,11 @@ func Run(t *testing.T, open func(t *testing.T) backend.Store) {
 	for _, tt := range storeTests {
 		run(tt.name, tt.run)
 	}
-	if !viewer {
+	if !leaser {
 		return
 	}
-	for _, tt := range viewerTests {
-		run(tt.name, func(t *testing.T, s backend.Store) { tt.run(t, s, s.(backend.Viewer)) })
+	for _, tt := range leaserTests {
+		run(tt.name, func(t *testing.T, s backend.Store) { tt.run(t, s, s.(backend.Leaser)) })
 	}
 }
 
@@ -73,9 +73,9 @@ var storeTests = []struct {
 	{"NoAllocations", testNoAllocations},
 }
 
-var viewerTests = []struct {
+var leaserTests = []struct {
 	name string
-	run  func(*testing.T, backend.Store, backend.Viewer)
+	run  func(*testing.T, backend.Store, backend.Leaser)
 }{
 	{"Leases", testLeases},
 	{"LeaseHoldsWrites", testLeaseHoldsWrites},

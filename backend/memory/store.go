@@ -32,7 +32,7 @@ type Config struct {
 	Pinned bool
 }
 
-// Store implements [backend.Store], [backend.Viewer] and [backend.Marked].
+// Store implements [backend.Store], [backend.Leaser] and [backend.Marked].
 type Store struct {
 	info   backend.Info
 	pinned bool
@@ -100,10 +100,10 @@ func (s *Store) Allocated() (int64, error) {
 	return min(s.used.bytes(), s.info.Size), nil
 }
 
-// Memory implements [backend.Viewer].
+// Memory implements [backend.Leaser].
 func (s *Store) Memory() []byte { return s.memory[:s.info.Size] }
 
-// TryLease implements [backend.Viewer]. An exclusive lease counts as a write.
+// TryLease implements [backend.Leaser]. An exclusive lease counts as a write.
 func (s *Store) TryLease(offset, length int64, exclusive bool) bool {
 	if s.blocks.Try(offset, length, exclusive) != stripe.Taken {
 		return false
@@ -114,7 +114,7 @@ func (s *Store) TryLease(offset, length int64, exclusive bool) bool {
 	return true
 }
 
-// Release implements [backend.Viewer].
+// Release implements [backend.Leaser].
 func (s *Store) Release(offset, length int64, exclusive bool) {
 	s.blocks.Release(offset, length, exclusive)
 }

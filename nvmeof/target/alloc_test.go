@@ -25,7 +25,7 @@ func TestNoAllocationPerCommand(t *testing.T) {
 		nsid capsule.NSID
 		n    int
 	}{
-		{"read from a view", capsule.IORead, 1, 4096},
+		{"read from leased memory", capsule.IORead, 1, 4096},
 		{"read through a backend", capsule.IORead, 2, 4096},
 		{"write in the capsule", capsule.IOWrite, 1, 4096},
 		{"write fetched", capsule.IOWrite, 1, 8192},

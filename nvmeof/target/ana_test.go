@@ -121,7 +121,7 @@ func TestANALog(t *testing.T) {
 	if _, short := a.readANA(capsule.ANALogGroupsOnly); states(short) != "1 optimized []\n128 non-optimized []\n" {
 		t.Errorf("groups only:\n%s", states(short))
 	}
-	moved("a host loses sight", func() { f.must(f.sub.SetAccess(testHostNQN, 2, AccessNone)) })
+	moved("a host loses the right", func() { f.must(f.sub.SetAccess(testHostNQN, 2, AccessNone)) })
 	if _, groups = a.readANA(0); states(groups) != "1 optimized [1]\n" {
 		t.Errorf("log of a host that sees one:\n%s", states(groups))
 	}

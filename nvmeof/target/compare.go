@@ -27,7 +27,7 @@ func startCompare(_ *queue, r *request) {
 func runCompare(r *request) {
 	l := r.op.Lane
 	switch {
-	case l.Viewer == nil:
+	case l.Leaser == nil:
 		r.readThrough(span{r.op.Offset, r.op.Length})
 	case l.Lease(&r.op, false):
 		r.Leasable()
@@ -36,8 +36,8 @@ func runCompare(r *request) {
 	}
 }
 
-func compareLeased(r *request, view []byte) {
-	r.compared(bytes.Equal(view, r.data))
+func compareLeased(r *request, memory []byte) {
+	r.compared(bytes.Equal(memory, r.data))
 }
 
 // compareDone compares a part.
@@ -71,7 +71,7 @@ func startVerify(_ *queue, r *request) {
 	l := r.enter(r.cmd.NSID)
 	switch {
 	case l == nil || !r.blocks(l, r.cmd.ReadWrite()):
-	case l.Viewer != nil:
+	case l.Leaser != nil:
 		r.verified()
 	default:
 		r.readThrough(span{r.op.Offset, r.op.Length})

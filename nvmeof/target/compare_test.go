@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestCompare is row 78, on a store with a view and on one without.
+// TestCompare is row 78, on a store whose memory is leased and on another.
 func TestCompare(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(4 << 20)

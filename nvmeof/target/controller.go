@@ -33,19 +33,19 @@ type Controller struct {
 	peer      netip.Addr
 	log       *zap.Logger
 
-	shard    *shard.Shard
-	admin    *queue
-	props    state.Properties
-	keep     state.KeepAlive
-	timer    shard.Timer // keep alive
-	events   state.Events[*request]
-	features features
-	changed  state.ChangedNamespaces
-	sights   state.Sightings
-	settle   shard.Timer // of the namespaces that the host has identified
-	warned   uint8       // critical warnings that were reported to the host
-	notices  state.ReservationLogs
-	shutdown shutdown
+	shard        *shard.Shard
+	admin        *queue
+	props        state.Properties
+	keep         state.KeepAlive
+	timer        shard.Timer // keep alive
+	events       state.Events[*request]
+	features     features
+	changed      state.ChangedNamespaces
+	unidentified state.Unidentified
+	settle       shard.Timer // of the namespaces that the host has identified
+	warned       uint8       // critical warnings that were reported to the host
+	notices      state.ReservationLogs
+	shutdown     shutdown
 	// dismissed means that the log has the reason why the association ends.
 	dismissed bool
 

@@ -59,7 +59,7 @@
 // (queue.Command), which checks what is common to all commands (queue.begin) and looks
 // the opcode up (queue.startIO). startRead finds the namespace through the controller's
 // view, which is the host's rights, the listener's ANA states and the subsystem's table
-// (View.Reach, Sight.Knows); enters it, which is the gate, the reservation and the lane
+// (View.Reach, Identifications.Knows); enters it, which is the gate, the reservation and the lane
 // in one call (Namespace.Enter); checks the range (Volume.InRange); and takes the lease
 // (Lane.Lease). The response is sent from the store's own memory. When the host has
 // acknowledged it (queue.Done) the request releases lease, lane and gate
@@ -67,8 +67,8 @@
 //
 // A Write whose data has to be fetched. As above up to the range, with the host's right
 // to write (View.MayWrite). The request takes a buffer of the shard, or waits for one,
-// and has the connection fetch into it; queue.Fetched continues. If the store can be
-// viewed the data is copied under an exclusive lease, and the command completes.
+// and has the connection fetch into it; queue.Fetched continues. If the store has
+// memory that can be leased the data is copied under an exclusive lease, and the command completes.
 // Otherwise the operation is put into the lane (Lane.Put), which submits it to the store
 // at the end of the turn and polls for its completion (Lane.Poll). Owner.Completed then
 // completes the command.
@@ -168,7 +168,7 @@
 // whole before the handler runs; a handler either completes the command at once or keeps
 // the request and completes it later, once.
 //
-// A Read of a namespace whose store is a [backend.Viewer] is sent from the store's memory
+// A Read of a namespace whose store is a [backend.Leaser] is sent from the store's memory
 // under a shared lease, which ends when the response has been acknowledged; not where the
 // device pins pages ([rdmatransport.Attrs]) and the store frees pages. The data of a
 // Write is fetched into a buffer of the shard, or is in the capsule, and is copied under

@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// fakeStore is a store without a view whose operations end when the test says,
+// fakeStore is a store without leases whose operations end when the test says,
 // or at once.
 type fakeStore struct {
 	info backend.Info

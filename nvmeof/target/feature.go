@@ -131,7 +131,7 @@ func (c *Controller) featurePath(f *feature, r *request) capsule.Status {
 		return capsule.StatusSuccess
 	}
 	ns, status := c.view.Reach(r.cmd.NSID)
-	if ns != nil && c.view.Replaced(ns) && !c.view.Seen(ns) {
+	if ns != nil && c.view.Replaced(ns) && !c.view.Identified(ns) {
 		return statusUnseen
 	}
 	return status

@@ -61,7 +61,7 @@ func (q *queue) startPair(first, second *request) {
 	case ns == nil:
 	case !q.controller.view.Knows(ns):
 		first.join(second)
-		first.awaitSight(ns)
+		first.awaitIdentify(ns)
 		return
 	case ns.Gate(q.worker.lanes.Index).Shut():
 		first.join(second)

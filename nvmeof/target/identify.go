@@ -144,7 +144,7 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 	optimal(ns, &id)
 	atomicUnits(ns, &id)
 	id.Encode(r.data)
-	c.identified(ns, state.SightStructure)
+	c.identified(ns, state.IdentifyStructure)
 	return capsule.StatusSuccess
 }
 
@@ -281,7 +281,7 @@ func identifyDescriptors(c *Controller, r *request, _ capsule.Identify) capsule.
 	rest = capsule.PutDescriptor(rest, capsule.DescriptorUUID, ns.UUID[:])
 	capsule.PutDescriptor(rest, capsule.DescriptorCSI, []byte{byte(capsule.CSINVM)})
 	if !ns.Away() {
-		c.identified(ns, state.SightDescriptors)
+		c.identified(ns, state.IdentifyDescriptors)
 	}
 	return capsule.StatusSuccess
 }

@@ -12,10 +12,10 @@ import (
 type ioRow struct {
 	start   func(q *queue, r *request)
 	run     func(r *request)
-	leased  func(r *request, view []byte) // the lease is held; view is the blocks
-	done    func(r *request)              // the store has completed the operation
-	step    func(r *request)              // begins the next operation of several
-	access  reservation.Access            // the access that a reservation must allow
+	leased  func(r *request, memory []byte) // the lease is held; memory is that of the blocks
+	done    func(r *request)                // the store has completed the operation
+	step    func(r *request)                // begins the next operation of several
+	access  reservation.Access              // the access that a reservation must allow
 	effects capsule.Effects
 }
 
@@ -58,7 +58,7 @@ func (r *request) enter(id capsule.NSID) *storage.Lane {
 		return nil
 	}
 	if !r.queue.controller.view.Knows(ns) {
-		r.awaitSight(ns)
+		r.awaitIdentify(ns)
 		return nil
 	}
 	return r.through(ns)
@@ -130,7 +130,7 @@ func startRead(_ *queue, r *request) {
 		return
 	}
 	r.op.Op, r.op.FUA = backend.OpRead, f.FUA && l.Volume.Info.Volatile
-	if l.Viewer == nil {
+	if l.Leaser == nil {
 		r.wantBuffer()
 		return
 	}
@@ -156,7 +156,7 @@ func startWrite(_ *queue, r *request) {
 	}
 	r.op.Op, r.op.FUA = backend.OpWrite, r.durable(f.FUA)
 	in := r.link.InCapsule()
-	if in != nil && (l.Viewer != nil || aligned(in, l.Volume.Info.Alignment)) {
+	if in != nil && (l.Leaser != nil || aligned(in, l.Volume.Info.Alignment)) {
 		r.data = in
 		runWrite(r)
 		return
@@ -171,7 +171,7 @@ func (r *request) durable(fua bool) bool { return fua || r.queue.controller.dura
 func runWrite(r *request) {
 	r.op.Buf = r.data
 	l := r.op.Lane
-	if l.Viewer == nil || r.op.FUA && l.Volume.Info.Volatile {
+	if l.Leaser == nil || r.op.FUA && l.Volume.Info.Volatile {
 		r.submit()
 		return
 	}
@@ -187,13 +187,13 @@ func (r *request) Leasable() {
 	r.io.leased(r, r.op.Lane.Memory[r.op.Offset:r.op.Offset+r.op.Length])
 }
 
-func readLeased(r *request, view []byte) {
+func readLeased(r *request, memory []byte) {
 	r.op.Gate.Count(r.op.Op, r.op.Length)
-	r.finishData(view, r.op.Lane.Key)
+	r.finishData(memory, r.op.Lane.Key)
 }
 
-func writeLeased(r *request, view []byte) {
-	copy(view, r.op.Buf)
+func writeLeased(r *request, memory []byte) {
+	copy(memory, r.op.Buf)
 	writeDone(r)
 }
 

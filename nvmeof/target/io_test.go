@@ -22,7 +22,7 @@ func pattern(n int, seed byte) []byte {
 }
 
 // TestReadBack writes and reads through every path to the data: namespace 1 has
-// a view, 2 has not; data in host memory and in the capsule, aligned and not.
+// leased memory, 2 has not; data in host memory and in the capsule, aligned and not.
 func TestReadBack(t *testing.T) {
 	f := newFixture(t)
 	f.export(newFakeStore(1 << 20))

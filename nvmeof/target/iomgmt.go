@@ -54,7 +54,7 @@ func (r *request) flushNext() {
 		case ns == nil && status.SCT() == 3:
 			r.finish(status) // not all namespaces can be flushed from here
 			return
-		case ns != nil && v.Replaced(ns) && !v.Seen(ns):
+		case ns != nil && v.Replaced(ns) && !v.Identified(ns):
 			r.finish(statusUnseen) // the namespace that the host means has been replaced
 			return
 		case ns != nil && ns.Volume.Info.Volatile:

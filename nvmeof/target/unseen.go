@@ -43,8 +43,8 @@ type unseen struct {
 	asks       uint32
 }
 
-// awaitSight holds a command, which has not begun.
-func (r *request) awaitSight(ns *storage.Namespace) {
+// awaitIdentify holds a command, which has not begun.
+func (r *request) awaitIdentify(ns *storage.Namespace) {
 	q, now := r.queue, r.queue.shard.Now()
 	r.stage = stageUnseen
 	q.unseen = append(q.unseen, unseen{r: r, ns: ns, since: now, identified: now, asks: q.controller.view.Asks.Load()})
@@ -90,7 +90,7 @@ func (u *unseen) over(v *storage.View, now int64) bool {
 	if n := v.Asks.Load(); n != u.asks {
 		u.asks, u.identified = n, now
 	}
-	if u.seen == 0 && v.Seen(u.ns) {
+	if u.seen == 0 && v.Identified(u.ns) {
 		u.seen = now
 	}
 	switch {

@@ -15,7 +15,7 @@ var session = []string{
 	"admin.go", "abort.go", "identify.go", "logpage.go", "smart.go", "reservationlog.go",
 	"feature.go", "protect.go", "temperature.go", "writecache.go", // of an admin queue
 	"connect.go", "auth.go", "authenticator.go", "authfailure.go", // before it is one
-	"controller.go", "association.go", "flush.go", "rights.go", "shutdown.go", "sight.go",
+	"controller.go", "association.go", "flush.go", "rights.go", "shutdown.go", "identified.go",
 }
 
 // room is where a function is: its package, and within the folder's own which half.

@@ -15,6 +15,6 @@
 //
 // A [Table] has a subsystem's namespaces at one time, and is immutable. A [View] is a
 // controller's: it reads the tables of the subsystem, the listener and the host as they
-// are at the time, and takes no lock. The [Sight] in it has which of the namespaces the
-// host has identified.
+// are at the time, and takes no lock. The [Identifications] in it are of the namespaces
+// that the host has identified.
 package storage

@@ -23,7 +23,7 @@ type Lane struct {
 	watch  backend.Watchable // the queue, if its descriptor wakes the shard
 	armed  bool              // since it last had users
 
-	Viewer backend.Viewer // nil: none
+	Leaser backend.Leaser // nil: none
 	Memory []byte
 	Key    rdmatransport.LKey
 
@@ -104,7 +104,7 @@ func (l *Lane) Enter(op *Operation) {
 func (l *Lane) Lease(op *Operation, exclusive bool) bool {
 	op.exclusive = exclusive
 	if l.waiting.First() == nil || !l.order.Conflicts(op.Offset, op.Length, exclusive) {
-		if l.Viewer.TryLease(op.Offset, op.Length, exclusive) {
+		if l.Leaser.TryLease(op.Offset, op.Length, exclusive) {
 			op.leased = true
 			return true
 		}

@@ -43,7 +43,7 @@ func (op *Operation) Release() {
 func (op *Operation) leaveLane(l *Lane) {
 	if op.leased {
 		op.leased = false
-		l.Viewer.Release(op.Offset, op.Length, op.exclusive)
+		l.Leaser.Release(op.Offset, op.Length, op.exclusive)
 	}
 	op.Lane, op.Buf = nil, nil
 	if l.users--; l.users > 0 {

@@ -15,7 +15,7 @@ type View struct {
 	Paths  *atomic.Pointer[ana.Table] // the listener's
 	Rights atomic.Pointer[access.Rights]
 
-	Sight
+	Identifications
 }
 
 // Find returns the namespace if the host may see it, also one that is away, or nil.

@@ -33,7 +33,7 @@ type Volume struct {
 	blind atomic.Pointer[error] // why the size is not known; nil: it is
 	whole atomic.Uint64         // blocks before the store became shorter; 0: it has not
 
-	// regions are the memory of a store that can be viewed; under the mutex of Volumes.
+	// regions are the memory of a store that is a Leaser; under the mutex of Volumes.
 	regions map[*Site]rdmatransport.MemoryRegion
 
 	Health   atomic.Pointer[health.State] // written under querying
@@ -63,13 +63,13 @@ func newVolume(volumes *Volumes, store backend.Store, name string) (*Volume, err
 	return v, nil
 }
 
-// viewer is the store if a device can send from its memory, or nil.
-func (v *Volume) viewer(d *Site) backend.Viewer {
+// leaser is the store if a device can send from its memory, or nil.
+func (v *Volume) leaser(d *Site) backend.Leaser {
 	if d.Pins && v.Info.Deallocate {
 		return nil // the device would go on with pages that the store has given back
 	}
-	viewer, _ := v.store.(backend.Viewer)
-	return viewer
+	leaser, _ := v.store.(backend.Leaser)
+	return leaser
 }
 
 // open gives the volume a lane in every shard.
@@ -85,23 +85,23 @@ func (v *Volume) open() error {
 // openOn gives the volume lanes in a device's shards. If it fails closeOn undoes what it
 // did. Called with the mutex of Volumes held.
 func (v *Volume) openOn(d *Site) error {
-	viewer := v.viewer(d)
-	if viewer != nil {
-		region, err := d.Domain.Register(viewer.Memory(), 0)
+	leaser := v.leaser(d)
+	if leaser != nil {
+		region, err := d.Domain.Register(leaser.Memory(), 0)
 		if err != nil {
 			return fmt.Errorf("registering its memory: %w", err)
 		}
 		v.regions[d] = region
 	}
 	for _, w := range d.shards {
-		if err := v.openLane(d, w, viewer); err != nil {
+		if err := v.openLane(d, w, leaser); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (v *Volume) openLane(d *Site, w *Shard, viewer backend.Viewer) error {
+func (v *Volume) openLane(d *Site, w *Shard, leaser backend.Leaser) error {
 	known := len(v.notes())
 	q, watch, err := v.openQueue(w.Shard, v.volumes.depth)
 	if err != nil {
@@ -116,8 +116,8 @@ func (v *Volume) openLane(d *Site, w *Shard, viewer backend.Viewer) error {
 		v.lanes[w.Index].Store(l)
 	}
 	l.init(v, w, q, watch)
-	if l.Viewer = viewer; viewer != nil {
-		l.Memory, l.Key = viewer.Memory(), v.regions[d].LKey()
+	if l.Leaser = leaser; leaser != nil {
+		l.Memory, l.Key = leaser.Memory(), v.regions[d].LKey()
 	}
 	if err := w.Shard.Call(l.attach); err != nil {
 		return errors.Join(err, q.Close())

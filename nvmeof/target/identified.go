@@ -12,54 +12,54 @@ import (
 
 // identified notes that the host reads the identity of a namespace. If that has replaced
 // another the host's commands are executed only when it has certainly processed it.
-func (c *Controller) identified(ns *storage.Namespace, k state.SightKind) {
+func (c *Controller) identified(ns *storage.Namespace, k state.IdentifyKind) {
 	c.view.Asks.Add(1)
 	switch {
-	case c.view.Seen(ns):
-		c.sights.Identified(k)
+	case c.view.Identified(ns):
+		c.unidentified.Identified(k)
 		return
 	case !c.view.Replaced(ns):
-		c.sights.Identified(k)
-		if k == state.SightStructure {
-			c.view.See(ns)
+		c.unidentified.Identified(k)
+		if k == state.IdentifyStructure {
+			c.view.SetIdentified(ns)
 		}
 		return
 	}
-	switch c.sights.Note(ns.ID, ns.Generation, k, c.now()) {
-	case state.SightBegun:
+	switch c.unidentified.Note(ns.ID, ns.Generation, k, c.now()) {
+	case state.IdentifyBegun:
 		// Linux removes its namespace at the NSID, and identifies the new one only at the
 		// next event; that it does so proves that it has.
 		c.namespaceChanged(ns.ID)
 		c.armSettle()
-	case state.SightSettles:
+	case state.IdentifySettles:
 		c.armSettle()
-	case state.SightKnown:
-		c.sees(ns)
-	case state.SightNothing:
+	case state.IdentifyKnown:
+		c.confirm(ns)
+	case state.IdentifyNothing:
 	}
 }
 
 func (c *Controller) armSettle() {
-	if at := c.sights.Next(); at != 0 {
+	if at := c.unidentified.Next(); at != 0 {
 		c.shard.SetTimer(&c.settle, time.Duration(max(at-c.now(), 0)))
 	}
 }
 
-// settled is called when SightSettle has passed.
+// settled is called when IdentifySettle has passed.
 func (c *Controller) settled() {
-	for id, generation := range c.sights.Settled(c.now()) {
+	for id, generation := range c.unidentified.Settled(c.now()) {
 		if ns := c.view.Table.Load().Get(id); ns != nil && ns.Generation == generation {
-			c.sees(ns)
+			c.confirm(ns)
 		}
 	}
 	c.armSettle()
 }
 
-// sees allows the host's commands for a namespace that has replaced another. Other
+// confirm allows the host's commands for a namespace that has replaced another. Other
 // controllers of the host get the event once more: with several paths a host may have
 // been unable to add the new one on one path before it had removed the old one on all.
-func (c *Controller) sees(ns *storage.Namespace) {
-	c.view.See(ns)
+func (c *Controller) confirm(ns *storage.Namespace) {
+	c.view.SetIdentified(ns)
 	c.log.Info("host has identified the namespace that replaced another", zap.Uint32("nsid", uint32(ns.ID)))
 	s := c.subsystem
 	s.mu.Lock()

@@ -1,0 +1,37 @@
+package storage
+
+import "sync/atomic"
+
+// Identifications are of the namespaces that the host of a controller has identified, by
+// Identify commands. A host's command is meant for the namespace that it has identified,
+// and must not reach another that has replaced it. The controller's shard writes them; all
+// shards read them, by one comparison for a command.
+type Identifications struct {
+	Born uint32        // the generation of the subsystem when the controller began; constant
+	Asks atomic.Uint32 // Identify commands about namespaces
+
+	// Presumed means that the host identifies no namespace when it connects.
+	Presumed atomic.Bool
+
+	generations [MaxNamespace + 1]atomic.Uint32 // of the namespaces that the host has identified, by NSID
+}
+
+// Identified reports whether the host has identified the present namespace at its NSID.
+func (i *Identifications) Identified(n *Namespace) bool {
+	return i.generations[n.ID].Load() == n.Generation
+}
+
+// Replaced reports whether the host may have identified an earlier namespace at the NSID.
+func (i *Identifications) Replaced(n *Namespace) bool { return n.Successor && n.Generation > i.Born }
+
+// Knows reports whether a command of the host is meant for this namespace.
+func (i *Identifications) Knows(n *Namespace) bool {
+	return i.Identified(n) || i.Presumed.Load() && !i.Replaced(n)
+}
+
+// SetIdentified notes that the host has identified the namespace.
+func (i *Identifications) SetIdentified(n *Namespace) {
+	at := &i.generations[n.ID]
+	for old := at.Load(); old < n.Generation && !at.CompareAndSwap(old, n.Generation); old = at.Load() {
+	}
+}
