@@ -17,9 +17,14 @@ func TestFailedStart(t *testing.T) {
 	ownSocket(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	dir := t.TempDir()
-	bad, none := filepath.Join(dir, "bad.yaml"), filepath.Join(dir, "none")
-	if err := os.WriteFile(bad, []byte("version: 1\nlisteners: [{id: 1, address: 192.0.2.1}]\nsubsystem: []\n"), 0o600); err != nil {
-		t.Fatal(err)
+	bad, taken, none := filepath.Join(dir, "bad.yaml"), filepath.Join(dir, "taken.yaml"), filepath.Join(dir, "none")
+	for file, text := range map[string]string{
+		bad:   "listeners: [{id: 1, address: 192.0.2.1}]\nsubsystem: []\n",
+		taken: "listeners: [{id: 1, address: " + s.addr + "}]\nsubsystems: [{nqn: " + testNQN + ", allow-any-host: true}]\n",
+	} {
+		if err := os.WriteFile(file, []byte("version: 1\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	at := "target --nqn " + testNQN + " --allow-any-host --listen " + loopbackAddress()
 	for line, want := range map[string]struct {
@@ -34,6 +39,7 @@ func TestFailedStart(t *testing.T) {
 		at + " --export mem:1MiB --socket /proc/none/socket": {exitFailed, "control socket: "},
 		at + " --export mem:1MiB --congestion fast":          {exitUsage, "invalid argument \"fast\" for \"--congestion\" flag: "},
 		"target --config " + bad:                             {exitUsage, bad + ":3:1: unknown field subsystem; did you mean subsystems?"},
+		"target --config " + taken:                           {exitFailed, taken + ": add listener 1: softroce: process "},
 		"target --config " + none:                            {exitFailed, "open " + none + ": "},
 	} {
 		o := command(t, words(line)...)

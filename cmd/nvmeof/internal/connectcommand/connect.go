@@ -45,7 +45,7 @@ wait for it as the timeouts below say. It waits for a target that does not answe
 yet, or to which there is no route yet, as long as for one that was lost (--ctrl-loss-tmo).
 
 Where another such process is the RoCE endpoint of this host's address already, that one
-connects, and this one stays for as long; when that one ends, this one connects itself.
+connects for as long as this one stays; when that one ends, this one connects itself.
 
 What would be connected is printed as a config.json, with its secrets, by --dump-config.`,
 		Example: "  nvmeof connect -t rdma -a 192.0.2.1 -s 4420 -n NQN --ctrl-loss-tmo=-1",

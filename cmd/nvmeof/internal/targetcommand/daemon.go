@@ -128,6 +128,10 @@ func (d *Daemon) managed(t *target.Target, o *opener, on Machine) control.Config
 func (d *Daemon) apply(m *control.Manager) error {
 	if d.Flags == nil {
 		_, err := m.Apply(d.Document, control.Options{Wait: true})
+		var step *control.StepError
+		if errors.As(err, &step) { // nothing was there before
+			return fmt.Errorf("%s: %v: %w", d.File, step.Step, step.Err)
+		}
 		return err
 	}
 	_, err := m.Apply(d.Document, control.Options{WaitDevice: true})
