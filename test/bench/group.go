@@ -7,7 +7,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/child"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/report"
-	"github.com/nvmeof-go/nvmeof/test/bench/internal/stat"
 )
 
 // A probe is one measurement of one contender.
@@ -125,7 +124,7 @@ func (g *group) condense(c cell, all []round) report.Cell {
 	for _, r := range all {
 		values = append(values, c.figure(r))
 	}
-	out.Spread = stat.Of(values)
+	out.Spread = report.SpreadOf(values)
 	out.Verdict = c.goal.Verdict(out.Median)
 	return out
 }

@@ -4,8 +4,6 @@ package report
 
 import (
 	"time"
-
-	"github.com/nvmeof-go/nvmeof/test/bench/internal/stat"
 )
 
 // A Direction says which figures are good.
@@ -50,7 +48,7 @@ type Cell struct {
 	Unit    string `json:"unit,omitempty"`
 	Goal    Goal   `json:"goal,omitzero"`
 	Missing string `json:"missing,omitempty"`
-	stat.Spread
+	Spread
 	Verdict string `json:"verdict,omitempty"`
 }
 

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/nvmeof-go/nvmeof/test/bench/internal/stat"
 )
 
 func TestVerdict(t *testing.T) {
@@ -46,8 +44,8 @@ func sample() *Report {
 	return &Report{
 		Date: time.Unix(0, 0).UTC(), Revision: "abc", Machine: "toaster",
 		Cells: []Cell{
-			{Name: "latency", Unit: "x", Goal: Goal{AtMost, 2, 1.5}, Spread: stat.Spread{Median: 2.5, Min: 2.4, Max: 2.6, Rounds: 5}},
-			{Name: "rate", Unit: "IOPS", Goal: Goal{AtLeast, 1000, 2000}, Spread: stat.Spread{Median: 1500, Min: 1400, Max: 1600, Rounds: 5}},
+			{Name: "latency", Unit: "x", Goal: Goal{AtMost, 2, 1.5}, Spread: Spread{Median: 2.5, Min: 2.4, Max: 2.6, Rounds: 5}},
+			{Name: "rate", Unit: "IOPS", Goal: Goal{AtLeast, 1000, 2000}, Spread: Spread{Median: 1500, Min: 1400, Max: 1600, Rounds: 5}},
 			{Name: "other", Missing: "it is not installed"},
 		},
 	}
@@ -118,7 +116,7 @@ func TestCompare(t *testing.T) {
 		{"no goal", Shown, 2, 1, 1, "-50.0 %  \n"},
 	} {
 		cell := func(v, most float64) *Report {
-			return &Report{Cells: []Cell{{Name: c.name, Goal: Goal{Direction: c.goal}, Spread: stat.Spread{Median: v, Min: v, Max: most}}}}
+			return &Report{Cells: []Cell{{Name: c.name, Goal: Goal{Direction: c.goal}, Spread: Spread{Median: v, Min: v, Max: most}}}}
 		}
 		var b strings.Builder
 		if err := cell(c.now, c.max).Compare(&b, cell(c.then, c.then)); err != nil {

@@ -1,5 +1,4 @@
-// Package stat condenses what rounds of a benchmark gave.
-package stat
+package report
 
 import (
 	"math"
@@ -14,8 +13,8 @@ type Spread struct {
 	Rounds int     `json:"rounds"`
 }
 
-// Of condenses values, of which those that are no number do not count.
-func Of(values []float64) Spread {
+// SpreadOf condenses values, of which those that are no number do not count.
+func SpreadOf(values []float64) Spread {
 	v := slices.DeleteFunc(slices.Clone(values), func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) })
 	if len(v) == 0 {
 		return Spread{}

@@ -1,11 +1,11 @@
-package stat
+package report
 
 import (
 	"math"
 	"testing"
 )
 
-func TestOf(t *testing.T) {
+func TestSpreadOf(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		values []float64
@@ -17,12 +17,12 @@ func TestOf(t *testing.T) {
 		{"even", []float64{4, 1, 2, 9}, Spread{3, 1, 9, 4}},
 		{"division by zero", []float64{math.NaN(), 1, math.Inf(1)}, Spread{1, 1, 1, 1}},
 	} {
-		if got := Of(c.values); got != c.want {
+		if got := SpreadOf(c.values); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
 	v := []float64{2, 1}
-	if Of(v); v[0] != 2 {
+	if SpreadOf(v); v[0] != 2 {
 		t.Error("the values were sorted in place")
 	}
 }
