@@ -25,6 +25,8 @@ const (
 	suffix  = ".sock"
 	sockets = "[0-9]*" + suffix // control sockets in the folder
 
+	unfinished = ".[0-9]*.[0-9]*" // those that are being made
+
 	borrowerKey = "borrower" // in the query of a request to connect
 )
 

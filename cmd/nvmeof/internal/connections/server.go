@@ -82,9 +82,27 @@ func (s *socket) Close() error {
 	return err
 }
 
+// unfinishedTime is after what time a socket without its name is one of a process that was
+// killed before: it has that at once.
+const unfinishedTime = time.Minute
+
+// clearUnfinished removes such sockets.
+func clearUnfinished(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if is, _ := filepath.Match(unfinished, e.Name()); !is {
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.Mode()&os.ModeSocket != 0 && time.Since(info.ModTime()) > unfinishedTime {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
 // listen makes a socket that nobody has. It gets its name when it is served: one that refuses
 // who connects counts as one of a process that has ended, and is removed.
 func listen(dir string) (*socket, error) {
+	clearUnfinished(dir)
 	for n := 0; ; n++ {
 		name := fmt.Sprintf("%d.%d", os.Getpid(), n)
 		path, before := filepath.Join(dir, name+suffix), filepath.Join(dir, "."+name)
