@@ -169,6 +169,39 @@ func TestReservationOfWhatReturns(t *testing.T) {
 	f.tenant("d", f.sub, 0).wantAccess(2, false, false)
 }
 
+// TestReservationOfWhatIsTakenBack: a change that removes a namespace, fails and is taken back
+// leaves its reservation; one that is complete does not.
+func TestReservationOfWhatIsTakenBack(t *testing.T) {
+	f := newFixture(t)
+	cfg := NamespaceConfig{NSID: 2, Store: newFakeStore(1 << 20), UUID: uuid.New()}
+	add := func(c NamespaceConfig) {
+		t.Helper()
+		_, err := f.sub.AddNamespace(c)
+		f.must(err)
+	}
+	change := func(back bool) {
+		t.Helper()
+		f.must(f.target.Change(func() error {
+			f.must(f.sub.RemoveNamespace(2))
+			add(NamespaceConfig{NSID: 2, Store: newFakeStore(1 << 20), UUID: uuid.New()})
+			f.must(f.sub.RemoveNamespace(2))
+			if back {
+				add(cfg)
+			}
+			return nil
+		}))
+	}
+	add(cfg)
+	a := f.tenant("a", f.sub, 0)
+	a.register(capsule.StatusSuccess, 2)
+	a.acquire(capsule.StatusSuccess, 2, exclusiveAccess)
+	change(true)
+	f.tenant("b", f.sub, 1).wantAccess(2, false, false)
+	change(false)
+	add(cfg)
+	f.tenant("c", f.sub, 0).wantAccess(2, true, true)
+}
+
 // unsavable is a store of reservations whose disk is full.
 type unsavable struct{}
 

@@ -45,6 +45,9 @@ func (u *unsettled) end() {
 	u.now.Add(-1)
 }
 
+// within reports whether a change is under way that was so at the mark.
+func (u *unsettled) within(mark uint64) bool { return u.now.Load() > 0 && u.mark() == mark }
+
 // mark is the value to pass to since later.
 func (u *unsettled) mark() uint64 { return u.ended.Load() }
 

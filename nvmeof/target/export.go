@@ -3,6 +3,7 @@ package target
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -31,7 +32,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	}
 	c.NSID, c.Group = ns.ID(), ns.Group()
 	was := s.table().At(c.NSID)
-	ns.ns.Former = former(was, ns.ns)
+	ns.ns.Former = s.departed.former(was, ns.ns, &s.target.unsettled)
 	if err := s.target.volumes.Acquire(c.Store, c.Name, c.Reservations, ns.ns); err != nil {
 		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
 	}
@@ -104,19 +105,39 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 		return err
 	}
 	was := s.table().At(c.NSID)
-	ns.ns.Former = former(was, ns.ns)
+	ns.ns.Former = s.departed.former(was, ns.ns, &s.target.unsettled)
 	s.replace(c.NSID, ns)
 	s.moved(was, ns.ns)
 	return nil
 }
 
-// former are the reservations of a namespace that is away, for the one that takes its place,
-// if that is the same to hosts: nothing tells them that a reservation has ended.
-func former(away, now *storage.Namespace) *storage.Reservations {
-	if away == nil || away.Identity != now.Identity {
-		return nil
+// A departure is a namespace that a change has removed, and may bring back.
+type departure struct {
+	reservations *storage.Reservations
+	change       uint64 // its mark
+}
+
+// departures are those of the change under way.
+type departures map[storage.Identity]departure
+
+// note adds a namespace, if a change is under way.
+func (d departures) note(n *storage.Namespace, u *unsettled) {
+	maps.DeleteFunc(d, func(_ storage.Identity, of departure) bool { return !u.within(of.change) })
+	if mark := u.mark(); u.within(mark) {
+		d[n.Identity] = departure{n.Volume.Reservations, mark}
 	}
-	return away.Former
+}
+
+// former are the reservations of a namespace that is away, or that the change under way has
+// removed, for one that is the same to hosts: nothing tells them that a reservation has ended.
+func (d departures) former(away, now *storage.Namespace, u *unsettled) *storage.Reservations {
+	if away != nil && away.Identity == now.Identity {
+		return away.Former
+	}
+	if of, there := d[now.Identity]; there && u.within(of.change) {
+		return of.reservations
+	}
+	return nil
 }
 
 // RemoveNamespace ends an export: new commands fail with Invalid Namespace, and it
@@ -159,6 +180,7 @@ func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
 	}
 	s.replace(id, left)
 	if ns != nil {
+		s.departed.note(ns.ns, &s.target.unsettled)
 		ns.removed = true
 		ns.stopPause()
 	}

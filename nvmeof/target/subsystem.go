@@ -60,6 +60,7 @@ type Subsystem struct {
 
 	change     sync.Mutex               // held while the namespaces change, which waits for shards
 	past       map[capsule.NSID]lineage // the last namespace at each NSID; under change
+	departed   departures               // what the change under way has removed; under change
 	generation atomic.Uint32            // of namespaces; changed under change
 
 	counting sync.Mutex
@@ -82,7 +83,7 @@ func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
 	}
 	s := &Subsystem{
 		target: t, nqn: c.NQN,
-		controllers: make(map[capsule.ControllerID]*Controller), past: make(map[capsule.NSID]lineage),
+		controllers: make(map[capsule.ControllerID]*Controller), past: make(map[capsule.NSID]lineage), departed: make(departures),
 	}
 	s.traits.Store(x)
 	s.last = x.min + capsule.ControllerID(uint32(t.firstID)%(uint32(x.max-x.min)+1))
