@@ -245,8 +245,19 @@ func (p *publisher) flush() error {
 	for i := range p.namespaces {
 		n := &p.namespaces[i]
 		if info := n.Store.Info(); info.Volatile && !info.ReadOnly {
-			errs = append(errs, n.Flush(ctx))
+			errs = append(errs, unflushed(n.ID, n.Flush(ctx)))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// unflushed says what it means that a namespace could not be flushed.
+func unflushed(id capsule.NSID, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("no answer within %v", leaveTime)
+	}
+	return fmt.Errorf("namespace %d could not be flushed: %w; what clients wrote since their last flush may be lost if the target loses power", uint32(id), err)
 }

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
@@ -89,6 +91,35 @@ type controller struct{ now connections.Status }
 
 func (c *controller) Status() connections.Status { return c.now }
 func (c *controller) Disconnect() error          { return nil }
+
+// TestUnflushed: what remains volatile at the end is named, each with its reason.
+func TestUnflushed(t *testing.T) {
+	flush := func(err error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			if err == nil {
+				return nil
+			}
+			<-ctx.Done()
+			return errors.Join(err, ctx.Err())
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		p := &publisher{controllers: []connections.Controller{live{}}, namespaces: []connections.Namespace{
+			{ID: 1, Store: volatile{}, Flush: flush(nil)}, {ID: 2, Store: volatile{}, Flush: flush(errors.New("x"))},
+		}}
+		if err := p.flush(); err == nil || !strings.HasPrefix(err.Error(), "namespace 2 could not be flushed: no answer within 5s; what clients wrote") || strings.Contains(err.Error(), "\n") {
+			t.Error(err)
+		}
+	})
+}
+
+type live struct{ connections.Controller }
+
+func (live) Status() connections.Status { return connections.Status{State: connections.Live} }
+
+type volatile struct{ backend.Store }
+
+func (volatile) Info() backend.Info { return backend.Info{Volatile: true} }
 
 // TestStates checks that each change of a controller is reported once, also that another one has
 // come in its place, and that the last one to be given up is the error.
