@@ -1,5 +1,6 @@
 // Package backendtest holds the suite that every implementation of package
-// backend passes ([Run]), and a store that misbehaves on demand ([Faulty]).
+// backend passes ([Run]), and a store that misbehaves on demand ([Faulty]). The tests of a
+// store of one's own call the one, tests of what uses stores the other.
 package backendtest
 
 import (

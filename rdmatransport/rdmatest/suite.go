@@ -1,6 +1,6 @@
 // Package rdmatest holds the suite that every provider of package rdmatransport
-// passes, and a provider without packets, [Loopback], for tests of what is built
-// on the contract.
+// passes ([Run]), and a provider without packets, [Loopback]. The tests of a provider of
+// one's own call the one; the other is for tests of what is built on the contract.
 package rdmatest
 
 import (

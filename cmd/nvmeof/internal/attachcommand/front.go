@@ -24,8 +24,7 @@ func (f *front) Publish(disks []nbd.Disk) error {
 	return err
 }
 
-// URI and Usage are [nbd.Server]'s; a disk has been published before.
-func (f *front) URI(d nbd.Disk) string     { return f.server.Load().URI(d) }
+// Usage is [nbd.Server.Usage]; a disk has been published before.
 func (f *front) Usage(d nbd.Disk) []string { return f.server.Load().Usage(d) }
 
 // Close ends the server, if there is one.
