@@ -97,6 +97,8 @@ func (s *separate) wantEnd(t *testing.T, code int, text string) {
 			t.Errorf("exit code %d, want %d and %q:\n%s", got, code, text, s.errOut)
 		}
 	case <-time.After(20 * time.Second):
+		s.signal(t, unix.SIGQUIT) // for what its goroutines do
+		time.Sleep(time.Second)
 		t.Errorf("it does not end by a signal; it should, with %q:\n%s", text, s.errOut)
 	}
 }
