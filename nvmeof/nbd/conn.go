@@ -42,8 +42,8 @@ type conn struct {
 	gate       *gate
 	queue      backend.Queue
 	watch      backend.Watchable // the queue, where it is one
-	reported   event             // by notify
-	reportedIn bool              // told has been set
+	reported   *shard.Event      // set by notify; nil unless an export is open
+	reportedIn bool              // reported has been seen to be set
 	memory     Memory
 	pages      pages
 	slots      []request
@@ -64,7 +64,7 @@ type conn struct {
 }
 
 func newConn(l *loop, fd int) *conn {
-	c := &conn{loop: l, fd: fd, interest: unix.EPOLLIN, readable: true, reported: event{-1}}
+	c := &conn{loop: l, fd: fd, interest: unix.EPOLLIN, readable: true}
 	if err := l.watch(fd, c.interest); err != nil {
 		l.say("%v", err)
 		_ = unix.Close(fd) // it was never used
@@ -114,10 +114,10 @@ func (c *conn) open(e *export) (err error) {
 		}
 	}()
 	c.export = e
-	if c.reported, err = newEvent(); err != nil {
+	if c.reported, err = shard.NewEvent(); err != nil {
 		return err
 	}
-	queue, err := e.disk.Store.NewQueue(depth, c.reported.set)
+	queue, err := e.disk.Store.NewQueue(depth, c.reported.Set)
 	if err != nil {
 		return fmt.Errorf("disk cannot be used now: %w", err)
 	}
@@ -152,7 +152,7 @@ func (c *conn) open(e *export) (err error) {
 
 // addEvents makes the ends of operations end the loop's sleep.
 func (c *conn) addEvents() error {
-	if err := c.listenTo(c.reported.fd); err != nil {
+	if err := c.listenTo(c.reported.Descriptor()); err != nil {
 		return err
 	}
 	w, ok := c.queue.(backend.Watchable)
@@ -242,11 +242,11 @@ func (c *conn) wantsToRead() bool {
 
 // ready handles a descriptor that is ready.
 func (c *conn) ready(fd int) {
-	switch fd {
-	case c.fd:
+	switch {
+	case fd == c.fd:
 		c.readable, c.blocked = true, false
 		c.skipped = skipReads
-	case c.reported.fd:
+	case c.reported != nil && fd == c.reported.Descriptor():
 		c.reportedIn = true
 	default:
 		if c.submitted == 0 && c.watch != nil {
@@ -259,7 +259,7 @@ func (c *conn) ready(fd int) {
 func (c *conn) arm() bool {
 	if c.reportedIn {
 		c.reportedIn = false
-		c.reported.clear()
+		c.reported.Clear()
 		return false // something is to be polled for
 	}
 	if c.unpolled { // what is finished already ends no sleep
@@ -345,7 +345,9 @@ func (c *conn) closeExport() error {
 	if c.memory != nil {
 		errs = append(errs, c.memory.Close())
 	}
-	errs = append(errs, c.reported.close())
-	c.queue, c.watch, c.memory, c.reported = nil, nil, nil, event{-1}
+	if c.reported != nil {
+		errs = append(errs, c.reported.Close())
+	}
+	c.queue, c.watch, c.memory, c.reported = nil, nil, nil, nil
 	return errors.Join(errs...)
 }

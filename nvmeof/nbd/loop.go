@@ -50,7 +50,7 @@ func newLoop(s *Server) (*loop, error) {
 	}
 	l := &loop{server: s, epoll: fd, owner: map[int32]*conn{}, gates: map[string]*gate{}}
 	l.spin.init(&s.cfg)
-	err = errors.Join(l.watch(s.listener.fd, unix.EPOLLIN), l.watch(s.wake.fd, unix.EPOLLIN))
+	err = errors.Join(l.watch(s.listener.fd, unix.EPOLLIN), l.watch(s.wake.Descriptor(), unix.EPOLLIN))
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
@@ -157,8 +157,8 @@ func (l *loop) look(timeout int) {
 			c.ready(int(e.Fd))
 		case int(e.Fd) == l.server.listener.fd:
 			l.accept()
-		case int(e.Fd) == l.server.wake.fd:
-			l.server.wake.clear()
+		case int(e.Fd) == l.server.wake.Descriptor():
+			l.server.wake.Clear()
 		}
 	}
 	if l.server.closing.Load() && !l.stopping {

@@ -6,11 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
@@ -59,7 +57,7 @@ type Server struct {
 	exports  atomic.Pointer[[]*export]
 	usual    atomic.Pointer[string] // the name of the default disk; nil: not known yet
 	counters counters
-	wake     event // ends the loop's sleep
+	wake     *shard.Event // ends the loop's sleep
 	closing  atomic.Bool
 	ended    chan struct{} // the loop is over
 	err      error         // of its end
@@ -73,7 +71,7 @@ func Listen(cfg Config, disks ...Disk) (*Server, error) {
 	if cfg.Socket == "" {
 		return nil, errors.New("nbd: Config.Socket is missing")
 	}
-	wake, err := newEvent()
+	wake, err := shard.NewEvent()
 	if err != nil {
 		return nil, err
 	}
@@ -82,14 +80,14 @@ func Listen(cfg Config, disks ...Disk) (*Server, error) {
 		s.usual.Store(&cfg.Default)
 	}
 	if err := s.Publish(disks); err != nil {
-		return nil, errors.Join(err, wake.close())
+		return nil, errors.Join(err, wake.Close())
 	}
 	if s.listener, err = listen(cfg.Socket); err != nil {
-		return nil, errors.Join(err, wake.close())
+		return nil, errors.Join(err, wake.Close())
 	}
 	l, err := newLoop(s)
 	if err != nil {
-		return nil, errors.Join(err, s.listener.close(), wake.close())
+		return nil, errors.Join(err, s.listener.close(), wake.Close())
 	}
 	go l.run() // ends in Close
 	return s, nil
@@ -137,9 +135,9 @@ func (s *Server) Usage(d Disk) []string {
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		s.closing.Store(true)
-		s.wake.set()
+		s.wake.Set()
 		<-s.ended
-		s.err = errors.Join(s.err, s.wake.close())
+		s.err = errors.Join(s.err, s.wake.Close())
 	})
 	return s.err
 }
@@ -199,32 +197,4 @@ func newExport(d Disk) (*export, error) {
 		MinBlock: uint32(info.BlockSize), PreferredBlock: uint32(preferred), MaxBlock: maxRequest,
 	}
 	return e, nil
-}
-
-// An event is an eventfd, readable once it has been set. Any goroutine may set it.
-type event struct{ fd int }
-
-func newEvent() (event, error) {
-	fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
-	if err != nil {
-		return event{-1}, fmt.Errorf("nbd: eventfd: %w", err)
-	}
-	return event{fd}, nil
-}
-
-func (e event) set() {
-	one := [8]byte{1}
-	unix.RawSyscall(unix.SYS_WRITE, uintptr(e.fd), uintptr(unsafe.Pointer(&one)), 8) // cannot fail but by being set already
-}
-
-func (e event) clear() {
-	var b [8]byte
-	unix.RawSyscall(unix.SYS_READ, uintptr(e.fd), uintptr(unsafe.Pointer(&b)), 8) // EAGAIN: it was not set
-}
-
-func (e event) close() error {
-	if e.fd < 0 {
-		return nil
-	}
-	return unix.Close(e.fd)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/types"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,17 @@ var session = []string{
 	"feature.go", "protect.go", "temperature.go", "writecache.go", // of an admin queue
 	"connect.go", "auth.go", "authenticator.go", "authfailure.go", // before it is one
 	"controller.go", "association.go", "flush.go", "rights.go", "shutdown.go", "identified.go",
+}
+
+// checkSession refuses a list with a file that nvmeof/target, with these files, does not have:
+// what it has become would count as administration.
+func checkSession(files []string) error {
+	for _, name := range session {
+		if !slices.Contains(files, name) {
+			return fmt.Errorf("nvmeof/target has no %s: mend the list of the session's files", name)
+		}
+	}
+	return nil
 }
 
 // room is where a function is: its package, and within the folder's own which half.

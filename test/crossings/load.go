@@ -69,6 +69,11 @@ func load(folder string) (*tree, error) {
 	}
 	rest := importer.ForCompiler(t.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
 	for _, p := range own {
+		if p.ImportPath == module+"/nvmeof/target" {
+			if err := checkSession(p.GoFiles); err != nil {
+				return nil, err
+			}
+		}
 		if err := t.check(p, rest); err != nil {
 			return nil, err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -130,11 +129,11 @@ func (r *Remote) Call(ctx context.Context, method, path string, options []string
 	case errors.As(err, &refused) && refused.Code == control.CodeInvalid:
 		return failure.Usagef("%s", unplaced(err.Error()))
 	case errors.As(err, &lost):
-		if method != http.MethodGet && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+		if method != "GET" && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
 			err = fmt.Errorf("%w: it has ended before it answered, and may have made the change", err)
 		}
 		return &failure.Connect{Err: err}
-	case err != nil && ctx.Err() != nil && method != http.MethodGet:
+	case err != nil && ctx.Err() != nil && method != "GET":
 		return fmt.Errorf("%w: the target may make the change yet, or has made it: see nvmeof ls", err)
 	}
 	return err
