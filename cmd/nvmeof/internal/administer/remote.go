@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
@@ -242,6 +243,9 @@ func (r *Remote) Show(out io.Writer, value any, table func(w io.Writer)) error {
 func row(w io.Writer, cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
+		if name, ok := c.(nvmeof.NQN); ok {
+			c = string(name) // not in quotes, whatever it has
+		}
 		if texts[i] = fmt.Sprint(c); texts[i] == "" {
 			texts[i] = "-"
 		}

@@ -128,7 +128,7 @@ func (t tree) listener(l *config.Listener, status *control.Status) {
 }
 
 func (t tree) subsystem(s *config.Subsystem, controllers []control.Controller) {
-	t.line(2, "%s (listeners %s)", s.NQN, listenerList(s))
+	t.line(2, "%s (listeners %s)", string(s.NQN), listenerList(s))
 	t.line(3, "namespaces [%d]", len(s.Namespaces))
 	for _, n := range s.Namespaces {
 		kind, export, size := describe(n)
@@ -151,7 +151,7 @@ func (t tree) subsystem(s *config.Subsystem, controllers []control.Controller) {
 	}
 	for _, c := range controllers {
 		if c.Subsystem == s.NQN {
-			t.line(3, "controller %d: %s from %s, %d I/O queues", c.ID, c.Host, c.Peer, len(c.Queues))
+			t.line(3, "controller %d: %s from %s, %d I/O queues", c.ID, string(c.Host), c.Peer, len(c.Queues))
 		}
 	}
 }
