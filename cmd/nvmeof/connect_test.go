@@ -150,6 +150,26 @@ func TestConnectBesides(t *testing.T) {
 	b.wantEnd(0)
 }
 
+// TestReadinessOfBorrower checks that a process that connects itself after the one that held its
+// controller has ended does not report that it stops: systemd kills a unit that does so and goes on.
+func TestReadinessOfBorrower(t *testing.T) {
+	beside(t)
+	one, two := startTarget(t, "--export", "mem:1MiB", "--allow-any-host"), startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	here := loopbackAddress()
+	owner := startCommand(t, one.at("connect", "-n", testNQN, "-w", here)...)
+	owner.out.await(t, "nvme0\n")
+	manager := newServiceManager(t)
+	borrower := startCommand(t, two.at("connect", "-n", testNQN, "-w", here)...)
+	manager.want("READY=1")
+	borrower.errOut.await(t, "nvme1: held by process ")
+	owner.stop()
+	owner.wantEnd(0)
+	manager.want("READY=1") // it goes on
+	borrower.stop()
+	borrower.wantEnd(0)
+	manager.want("STOPPING=1")
+}
+
 // TestBorrowerKilled: what one process holds for another is disconnected when that is killed,
 // and can be connected again.
 func TestBorrowerKilled(t *testing.T) {

@@ -109,25 +109,40 @@ func TestOrderlyEnd(t *testing.T) {
 	}
 }
 
-// TestReadiness: systemd learns when the target listens, and when it stops.
-func TestReadiness(t *testing.T) {
+// A serviceManager gets what commands report to systemd.
+type serviceManager struct {
+	*testing.T
+	conn *net.UnixConn
+}
+
+// newServiceManager makes one for the commands that the test starts from now on.
+func newServiceManager(t *testing.T) *serviceManager {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
-	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer manager.Close()
-	t.Setenv("NOTIFY_SOCKET", path)
-	wantState := func(want string) {
-		t.Helper()
-		b := make([]byte, 100)
-		_ = manager.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if n, err := manager.Read(b); err != nil || string(b[:n]) != want {
-			t.Fatalf("%q, %v, want %s", b[:n], err, want)
-		}
+	t.Cleanup(func() { conn.Close() })
+	setenv(t, "NOTIFY_SOCKET", path)
+	return &serviceManager{t, conn}
+}
+
+// want checks what is reported next.
+func (m *serviceManager) want(state string) {
+	m.Helper()
+	b := make([]byte, 100)
+	_ = m.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if n, err := m.conn.Read(b); err != nil || string(b[:n]) != state {
+		m.Fatalf("%q, %v, want %s", b[:n], err, state)
 	}
+}
+
+// TestReadiness: systemd learns when the target listens, and when it stops.
+func TestReadiness(t *testing.T) {
+	manager := newServiceManager(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
-	wantState("READY=1")
+	manager.want("READY=1")
 	s.end(t)
-	wantState("STOPPING=1")
+	manager.want("STOPPING=1")
 }

@@ -111,7 +111,8 @@ func alreadyConnected(name string, err error) error {
 	return fmt.Errorf("already connected: it is %s; --duplicate-connect connects again, --idempotent accepts that", name)
 }
 
-// hold connects and stays.
+// hold connects and stays until the command is interrupted or nothing is connected any more. The
+// error is [lending.ErrLenderEnded] where the command is to connect again.
 func hold(cmd *cobra.Command, h *fabricoptions.Held, options map[string]string, print func(io.Writer, string) error, noPublish bool) (err error) {
 	ctx := cmd.Context()
 	k, err := keeper.Start(cmd.ErrOrStderr(), noPublish)
@@ -130,8 +131,11 @@ func hold(cmd *cobra.Command, h *fabricoptions.Held, options map[string]string, 
 		return err
 	}
 	systemd.Notify("READY=1")
-	defer systemd.Notify("STOPPING=1")
-	if err := k.Wait(ctx); err != nil {
+	err = k.Wait(ctx)
+	if !errors.Is(err, lending.ErrLenderEnded) { // or the command goes on, and systemd kills a unit that goes on after this
+		systemd.Notify("STOPPING=1")
+	}
+	if err != nil {
 		return &failure.Connect{Err: err}
 	}
 	return nil
