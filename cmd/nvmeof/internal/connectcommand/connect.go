@@ -62,12 +62,11 @@ What would be connected is printed as a config.json, with its secrets, by --dump
 			if dump {
 				return discover.DumpConfig(cmd.OutOrStdout(), []hostconfig.Entry{{Options: fabricoptions.AsWhom(fabricoptions.Given(cmd), identity)}}, &h)
 			}
-			there, err := connected(cmd, wanted, h.Duplicate)
-			if err != nil || there != "" {
-				if err == nil && idempotent {
+			if there := connected(cmd, wanted, h.Duplicate); there != "" {
+				if idempotent {
 					return print(cmd.OutOrStdout(), there)
 				}
-				return alreadyConnected(there, err)
+				return fmt.Errorf("already connected: it is %s; --duplicate-connect connects again, --idempotent accepts that", there)
 			}
 			for {
 				err := hold(cmd, &h, fabricoptions.AsWhom(fabricoptions.Given(cmd), identity), print, noPublish)
@@ -91,24 +90,18 @@ var connectFormats = map[string]func(io.Writer, string) error{
 	"normal": nvmecli.ConnectText, "json": nvmecli.ConnectJSON,
 }
 
-// connected is the controller that is such a connection already, if that matters.
-func connected(cmd *cobra.Command, w connections.Wanted, duplicate bool) (string, error) {
+// connected is the name of the controller that is such a connection already; empty where
+// there is none, or another one is wanted besides.
+func connected(cmd *cobra.Command, w connections.Wanted, duplicate bool) string {
 	if duplicate {
-		return "", nil
+		return ""
 	}
 	all, err := connections.All(cmd.Context(), connections.RunDir())
 	if err != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", err)
 	}
 	c, _ := connections.Find(all, w)
-	return c.Name, nil
-}
-
-func alreadyConnected(name string, err error) error {
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("already connected: it is %s; --duplicate-connect connects again, --idempotent accepts that", name)
+	return c.Name
 }
 
 // hold connects and stays until the command is interrupted or nothing is connected any more. The

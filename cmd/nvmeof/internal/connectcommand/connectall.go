@@ -134,11 +134,7 @@ func (a *autoconnect) connect(options map[string]string) (name string, err error
 	if err != nil {
 		return "", err
 	}
-	there, err := connected(a.cmd, w, h.Duplicate)
-	if err != nil {
-		return "", err
-	}
-	if there != "" {
+	if there := connected(a.cmd, w, h.Duplicate); there != "" {
 		a.already++
 		if !a.quiet {
 			fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s at %s:%s is connected already: %s\n", nvmeof.Printable(w.NQN), w.Traddr, w.Trsvcid, there)
