@@ -152,7 +152,8 @@ func TestAPIErrors(t *testing.T) {
 		{"POST", "/v1/subsystems", `{"nqn": "a"}`, CodeExists, "subsystem a exists already; change it with set"},
 		{"POST", "/v1/subsystems", `{"nqm": "a"}`, CodeInvalid, "1:2: unknown field nqm; did you mean nqn?"},
 		{"POST", "/v1/subsystems", "", CodeInvalid, "1:1: nqn is missing"},
-		{"POST", "/v1/subsystems", "[", CodeInvalid, "not YAML"},
+		{"POST", "/v1/subsystems", "[", CodeInvalid, "the body is not a JSON object"},
+		{"PUT", "/v1/config", "version: 1\n", CodeInvalid, "the body is not a JSON object"},
 		{"PATCH", "/v1/subsystems/a", `{"nqn": "b"}`, CodeInvalid, "subsystem a cannot become b; remove it, and add another"},
 		{"POST", "/v1/subsystems/a/namespaces", `{"nsid": 3, "file": {"path": "DIR/../x"}}`, CodeInvalid, "is not in its shortest form"},
 		{"POST", "/v1/subsystems/a/namespaces", `{"nsid": 3, "file": {"path": "DIR/a1"}}`, CodeInvalid, "is exported by subsystems[0].namespaces[0] already"},
@@ -163,7 +164,7 @@ func TestAPIErrors(t *testing.T) {
 		{"PUT", "/v1/config", `{"version": 1, "limits": {"shards": 3}}`, CodeRestart, "cannot be changed while the target runs"},
 		{"PUT", "/v1/config", `{"version": 9}`, CodeInvalid, "1:13: version: 9 is not a version of this format"},
 		{"PUT", "/v1/config?farce=true", `{"version": 1}`, CodeInvalid, "unknown option farce"},
-		{"PUT", "/v1/config", strings.Repeat("[", 1<<20), CodeInvalid, "more than 32 lists and objects within each other"},
+		{"PUT", "/v1/config", `{"x": ` + strings.Repeat("[", 1<<20), CodeInvalid, "more than 32 lists and objects within each other"},
 		{"PUT", "/v1/config", `{"version": 1, "x": "` + strings.Repeat("x", 5<<20) + `"}`, CodeInvalid, "the body is longer than 4194304 bytes"},
 		{"POST", "/v1/config/save", "", CodeFailed, "not started with --config"},
 	} {

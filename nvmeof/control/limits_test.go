@@ -112,6 +112,7 @@ func TestHostileBodies(t *testing.T) {
 	for name, c := range map[string]struct{ path, body string }{
 		"deep arrays":      {"/v1/subsystems", strings.Repeat("[", 1<<20)},
 		"deep objects":     {"/v1/subsystems", strings.Repeat(`{"hosts":`, 1<<18)},
+		"YAML":             {"/v1/subsystems", "nqn: b\n" + strings.Repeat("hosts: []\n", 1<<18)},
 		"not UTF-8":        {"/v1/subsystems", "{\"nqn\": \"\xff\xfe\"}"},
 		"relative path":    {"/v1/subsystems/a/namespaces", `{"nsid": 1, "file": {"path": "../../etc/passwd"}}`},
 		"a folder":         {"/v1/subsystems/a/namespaces", `{"nsid": 1, "file": {"path": "` + r.dir + `"}}`},

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -266,8 +267,11 @@ func serveRoute(m *Manager, r *route, w http.ResponseWriter, q *http.Request) (a
 			return nil, config.Problems{{Text: "option " + name + " is given as " + nvmeof.Printable(strings.Join(values, ", ")), Fix: "it is true or false"}}
 		}
 	}
-	if r.body != nil && len(body) == 0 {
+	if body = bytes.TrimSpace(body); r.body != nil && len(body) == 0 {
 		body = []byte("{}")
+	}
+	if r.body != nil && body[0] != '{' { // YAML takes long to read where it has many fields
+		return nil, config.Problems{{Text: "the body is not a JSON object"}}
 	}
 	return r.serve(&call{manager: m, path: q.PathValue, query: query, body: body, sure: q.Method == http.MethodDelete})
 }
