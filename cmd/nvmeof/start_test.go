@@ -75,7 +75,7 @@ func TestHungFileSystem(t *testing.T) {
 	} {
 		ends[startSeparate(t, words(line)...)] = want
 	}
-	time.Sleep(time.Second) // until they hang
+	time.Sleep(1500 * time.Millisecond) // until they hang; a start waits for 5 s
 	serving.signal(t, unix.SIGTERM)
 	for s := range ends {
 		s.signal(t, unix.SIGTERM)

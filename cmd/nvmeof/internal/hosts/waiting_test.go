@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,6 +53,26 @@ func TestRetry(t *testing.T) {
 	}
 }
 
+// lines is what was printed by any goroutine.
+type lines struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// take returns what was printed since it was last called.
+func (l *lines) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
+}
+
 // TestSilence checks what a user sees who waits: nothing at first, then what stands in the way of
 // each path, once, and nothing after the end.
 func TestSilence(t *testing.T) {
@@ -61,15 +82,14 @@ func TestSilence(t *testing.T) {
 		paths = append(paths, connections.Path{Options: host.Options{Traddr: a.Addr(), Trsvcid: a.Port()}})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out lines
 		s := StartSilence(&out, paths...)
 		step := func(want string) {
 			t.Helper()
 			synctest.Wait()
-			if got := out.String(); got != want && (want == "" || !strings.HasPrefix(got, want)) {
+			if got := out.take(); got != want && (want == "" || !strings.HasPrefix(got, want)) {
 				t.Errorf("it prints %q, want %q", got, want)
 			}
-			out.Reset()
 		}
 		s.Failed(at[1], errors.New("refused"))
 		step("")
