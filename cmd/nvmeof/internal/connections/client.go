@@ -140,8 +140,11 @@ func (p *Process) Discover(ctx context.Context, options map[string]string) ([]by
 	return done.Log, err
 }
 
-// Info reads the process's status again.
+// Info reads the process's status again. One that does not answer in time is
+// [context.DeadlineExceeded].
 func (p *Process) Info(ctx context.Context) (Process, error) {
+	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
+	defer cancel()
 	now := Process{Socket: p.Socket}
 	err := call(ctx, p.Socket, "GET", "/v1/process", nil, &now)
 	return now, err
@@ -150,6 +153,8 @@ func (p *Process) Info(ctx context.Context) (Process, error) {
 // askInterval is how often a process that is followed is asked whether it is alive: sooner than
 // its server ends a connection that is idle.
 const askInterval = idleTime / 2
+
+const aliveRequest = "GET /v1/alive HTTP/1.1\r\nHost: host\r\n\r\n"
 
 // AwaitEnd returns when the process has ended, or ctx has. The end of a connection to its
 // control socket shows that at once. As long as that lasts the socket may be removed.
@@ -168,7 +173,7 @@ func (p *Process) AwaitEnd(ctx context.Context) {
 		}
 		stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // at most until stop
 		for late := os.ErrDeadlineExceeded; errors.Is(late, os.ErrDeadlineExceeded); {
-			if _, late = io.WriteString(c, "GET /v1/alive HTTP/1.1\r\nHost: host\r\n\r\n"); late == nil {
+			if _, late = io.WriteString(c, aliveRequest); late == nil {
 				_ = c.SetReadDeadline(time.Now().Add(askInterval))
 				_, late = io.Copy(io.Discard, c) // nil at its end
 			}

@@ -1,12 +1,17 @@
 package connections
 
 import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +29,7 @@ func atOnce(t *testing.T) (enter, leave func()) {
 }
 
 // TestTenThousandCalls is row 115: 10,000 calls from 500 clients that come at once are all
-// answered, over a bounded number of connections.
+// answered, a bounded number at a time.
 func TestTenThousandCalls(t *testing.T) {
 	const clients, calls = 500, 20
 	_, p := serve(t, nil)
@@ -46,6 +51,76 @@ func TestTenThousandCalls(t *testing.T) {
 	all.Wait()
 	if n := failed.Load(); n > 0 {
 		t.Errorf("%d of %d calls failed", n, clients*calls)
+	}
+}
+
+// TestManyFollowers checks that processes that follow this one, each over a connection that lasts
+// as long as it does, leave room for who lists and disconnects.
+func TestManyFollowers(t *testing.T) {
+	const followers = 2 * maxRequests
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < 4*followers {
+		t.Skipf("%d descriptors: both ends of %d connections are this process's", limit.Cur, followers)
+	}
+	h, p := serve(t, nil)
+	for n := range followers {
+		c, err := net.Dial("unix", p.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_, err = io.WriteString(c, aliveRequest)
+		answer, late := bufio.NewReader(c).ReadString('\n')
+		if err = errors.Join(err, late); err != nil || answer != "HTTP/1.1 200 OK\r\n" {
+			t.Fatalf("follower %d has the answer %q, %v", n, answer, err)
+		}
+	}
+	if all, err := All(t.Context(), h.config.Dir); err != nil || len(all) != 1 {
+		t.Errorf("found %d processes, %v", len(all), err)
+	}
+	if _, err := p.Disconnect(t.Context(), "", "", ""); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRequestsAtATime checks that a bounded number of requests is answered at a time, and that a
+// process can be followed meanwhile.
+func TestRequestsAtATime(t *testing.T) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < 6*maxRequests {
+		t.Skipf("%d descriptors: both ends of %d connections are this process's", limit.Cur, 2*maxRequests)
+	}
+	var at, most atomic.Int32
+	begun, end := make(chan struct{}, 2*maxRequests), make(chan struct{})
+	_, p := serve(t, func(*Holder, map[string]string, *Process) (string, error) {
+		n := at.Add(1)
+		defer at.Add(-1)
+		for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() {
+		}
+		begun <- struct{}{}
+		<-end
+		return "nvme0", nil
+	})
+	var all sync.WaitGroup
+	for range 2 * maxRequests {
+		all.Go(func() { // ends after end is closed
+			if _, err := p.Connect(t.Context(), nil, "7.0.sock"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range maxRequests {
+		<-begun
+	}
+	var nothing any
+	if err := call(t.Context(), p.Socket, "GET", "/v1/alive", nil, &nothing); !errors.Is(err, io.EOF) { // it has no body
+		t.Error(err)
+	}
+	close(end)
+	all.Wait()
+	if n := most.Load(); n != maxRequests {
+		t.Errorf("%d requests are answered at a time, want %d", n, maxRequests)
 	}
 }
 

@@ -35,8 +35,12 @@ type Server struct {
 	tasks sync.WaitGroup
 }
 
-// maxConnections are those of clients; more wait in the socket's backlog.
-const maxConnections = 128
+// maxConnections bounds those to the socket; more wait in its backlog. Each process that follows
+// this one ([Process.AwaitEnd]) has one until the end: at most one for each number of a controller.
+const maxConnections = 3 * maxNumber
+
+// maxRequests are answered at a time; more wait.
+const maxRequests = 128
 
 // idleTime is after what time without a request a connection is ended.
 const idleTime = time.Minute
@@ -187,7 +191,6 @@ type failure struct {
 func handler(h *Holder, services Services) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/process", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.Info(), nil) })
-	mux.HandleFunc("GET /v1/alive", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("POST /v1/disconnect", func(w http.ResponseWriter, r *http.Request) {
 		var q disconnectRequest
 		if !request(w, r, &q) {
@@ -235,7 +238,23 @@ func handler(h *Holder, services Services) http.Handler {
 		log, err := services.Discover(r.Context(), options)
 		answer(w, discovered{log}, err)
 	})
-	return mux
+	whole := http.NewServeMux()
+	whole.Handle("/", limited(mux, maxRequests))
+	whole.HandleFunc("GET /v1/alive", func(http.ResponseWriter, *http.Request) {})
+	return whole
+}
+
+// limited lets a handler answer so many requests at a time.
+func limited(h http.Handler, most int) http.Handler {
+	answering := make(chan struct{}, most)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case answering <- struct{}{}:
+			defer func() { <-answering }()
+			h.ServeHTTP(w, r)
+		case <-r.Context().Done(): // the client has gone
+		}
+	})
 }
 
 // borrowerOf is the process that a request to connect names as the one for which that is, by

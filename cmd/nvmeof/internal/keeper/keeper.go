@@ -198,6 +198,8 @@ func (k *Keeper) Wait(ctx context.Context) error {
 			switch {
 			case ctx.Err() != nil:
 				return nil
+			case errors.Is(err, context.DeadlineExceeded): // it is asked again
+				continue
 			case err != nil:
 				why = lending.ErrLenderEnded
 			case now.Lost[l.Name] != "":
@@ -221,7 +223,11 @@ func (k *Keeper) Wait(ctx context.Context) error {
 // Orphans forgets the controllers whose process has ended, and returns their names.
 func (k *Keeper) Orphans(ctx context.Context) (names []string) {
 	for _, l := range k.lent.List() {
-		if _, err := l.Lender.Info(ctx); err != nil && ctx.Err() == nil && k.lent.Lose(l) {
+		_, err := l.Lender.Info(ctx)
+		if err == nil || errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			continue
+		}
+		if k.lent.Lose(l) {
 			names = append(names, l.Name)
 		}
 	}
