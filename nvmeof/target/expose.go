@@ -152,8 +152,8 @@ func (t *Target) RemoveSubsystem(nqn nvmeof.NQN) error {
 		t.unlist(s)
 	})
 	t.mu.Unlock()
+	s.retire()
 	s.mu.Lock()
-	s.removed = true
 	n := len(s.controllers)
 	for _, c := range s.controllers {
 		c.dismiss("subsystem was removed")
@@ -164,6 +164,16 @@ func (t *Target) RemoveSubsystem(nqn nvmeof.NQN) error {
 	s.mu.Unlock()
 	t.log.Info("subsystem removed", zap.String("subsystem", string(nqn)), zap.Int("controllers_disconnected", n))
 	return errors.Join(s.removeNamespaces(), s.endLife())
+}
+
+// retire lets no controller and no namespace join any more. One that is being added is there
+// when it returns.
+func (s *Subsystem) retire() {
+	s.change.Lock()
+	defer s.change.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removed = true
 }
 
 func (s *Subsystem) isRemoved() bool {

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -114,6 +116,52 @@ func (f *fixture) gone(nqn nvmeof.NQN) <-chan struct{} {
 		}
 	}()
 	return done
+}
+
+// TestAddWhileRemoved: a namespace that is being added when its subsystem is removed, or the
+// target closed, goes with it.
+func TestAddWhileRemoved(t *testing.T) {
+	for name, end := range map[string]func(*fixture, *Subsystem) error{
+		"removed": func(f *fixture, s *Subsystem) error { return f.target.RemoveSubsystem(s.nqn) },
+		"closed":  func(f *fixture, _ *Subsystem) error { return f.target.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			s, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + "2"})
+			f.must(err)
+			store := &slowStore{fakeStore: newFakeStore(1 << 20), begun: make(chan struct{}), proceed: make(chan struct{})}
+			added, ended := make(chan error, 1), make(chan error, 1)
+			go func() {
+				_, err := s.AddNamespace(NamespaceConfig{Store: store})
+				added <- err
+			}()
+			<-store.begun
+			go func() { ended <- end(f, s) }()
+			time.Sleep(20 * time.Millisecond) // it does not wait in vain
+			close(store.proceed)
+			f.must(<-added)
+			f.must(<-ended)
+			if n := len(s.Namespaces()); n != 0 {
+				t.Errorf("%d namespaces are left", n)
+			}
+			if _, err := s.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20)}); err == nil {
+				t.Error("another is added")
+			}
+		})
+	}
+}
+
+// A slowStore opens queues when proceed is closed.
+type slowStore struct {
+	*fakeStore
+	once           sync.Once
+	begun, proceed chan struct{}
+}
+
+func (s *slowStore) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	s.once.Do(func() { close(s.begun) })
+	<-s.proceed
+	return s.fakeStore.NewQueue(depth, notify)
 }
 
 // TestControllerIDs is row 92: they come from the subsystem's range, and none is given twice.

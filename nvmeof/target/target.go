@@ -160,6 +160,7 @@ func (t *Target) Close() error {
 	t.tasks.Wait()
 	t.authenticator.stop()
 	for _, s := range t.Subsystems() {
+		s.retire()
 		errs = append(errs, s.removeNamespaces(), s.endLife())
 	}
 	for _, d := range devices {
