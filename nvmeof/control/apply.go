@@ -242,7 +242,7 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 		switch now := c.New.(type) {
 		case *config.Subsystem:
 			if was, _ := c.Old.(*config.Subsystem); c.Kind == config.KindSubsystem && now.State != "" && (was == nil || was.State != now.State) {
-				err = target.StateFile(now.State).Check()
+				err = m.stores.ask(now.State, target.StateFile(now.State).Check)
 			}
 		case *config.Namespace:
 			switch {
@@ -258,7 +258,7 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 				err = m.stores.gone(c.Subsystem, now)
 			}
 			if err == nil && c.Op == config.Add && now.Reservations != "" {
-				err = target.ReservationFile(now.Reservations).Check()
+				err = m.stores.ask(now.Reservations, target.ReservationFile(now.Reservations).Check)
 			}
 		case *config.Host:
 			_, err = m.hostConfig(now)

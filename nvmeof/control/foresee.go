@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -15,46 +16,55 @@ import (
 // Foresee finds what a target that started now on this machine would meet: namespaces that
 // would wait, keys that it could not read, and more memory to export than there is. It makes and changes nothing, and takes no
 // file from anybody; one that the target has which runs is in use, of course. State and
-// getenv are those of its [Config].
-func Foresee(ctx context.Context, doc *config.Document, state string, getenv func(string) string) (found config.Problems) {
+// getenv are those of its [Config]. Of a file system or device that hangs it reports that, with
+// a [HungError]'s words.
+func Foresee(ctx context.Context, doc *config.Document, state string, getenv func(string) string) config.Problems {
+	return foresee(ctx, doc, state, getenv, startTimeout)
+}
+
+// foresee is Foresee where the first that hangs has that time.
+func foresee(ctx context.Context, doc *config.Document, state string, getenv func(string) string, timeout time.Duration) (found config.Problems) {
 	add := func(path string, err error, fix string) {
 		if err != nil {
 			found = append(found, config.Problem{Path: path, Text: err.Error(), Fix: fix})
 		}
 	}
+	r := new(reacher)
+	r.begin(timeout)
 	for i, s := range doc.Subsystems {
 		if s.State != "" {
-			add(fmt.Sprintf("subsystems[%d].state", i), target.StateFile(s.State).Check(),
+			add(fmt.Sprintf("subsystems[%d].state", i), r.ask(s.State, target.StateFile(s.State).Check),
 				"at a start the namespaces of the subsystem wait until it is right, and others are served")
 		}
 		for j, h := range s.Hosts {
 			path := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)
-			add(path+".key-file", foreseeKey(ctx, h.KeyFile, getenv), "a target does not start so")
-			add(path+".controller-key-file", foreseeKey(ctx, h.ControllerKeyFile, getenv), "a target does not start so")
+			add(path+".key-file", r.foreseeKey(ctx, h.KeyFile, getenv), "a target does not start so")
+			add(path+".controller-key-file", r.foreseeKey(ctx, h.ControllerKeyFile, getenv), "a target does not start so")
 		}
 		for j, n := range s.Namespaces {
 			const fix = "at a start the namespace waits until it is right, and the others are served"
 			path := fmt.Sprintf("subsystems[%d].namespaces[%d]", i, j)
-			err := known(state).gone(n)
-			if err == nil {
-				err = foreseeStore(n)
-			}
-			add(path, err, fix)
+			add(path, r.ask(n.Path(), func() error {
+				if err := known(state).gone(n); err != nil {
+					return err
+				}
+				return foreseeStore(n)
+			}), fix)
 			if n.Reservations != "" {
-				add(path+".reservations", target.ReservationFile(n.Reservations).Check(), fix)
+				add(path+".reservations", r.ask(n.Reservations, target.ReservationFile(n.Reservations).Check), fix)
 			}
 		}
 	}
 	return append(found, ForeseeMemory(doc)...)
 }
 
-func foreseeKey(ctx context.Context, file config.KeyFile, getenv func(string) string) error {
+func (r *reacher) foreseeKey(ctx context.Context, file config.KeyFile, getenv func(string) string) error {
 	if file == "" {
 		return nil
 	}
 	path, err := file.Expand(getenv)
 	if err == nil {
-		_, _, err = ReadKey(ctx, path)
+		_, _, err = r.readKey(ctx, path)
 	}
 	return err
 }

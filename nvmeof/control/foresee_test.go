@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -113,5 +114,25 @@ func TestForeseeLost(t *testing.T) {
 		if _, waits := begin(t, dir, text, nil); found == "" || waits != found {
 			t.Errorf("%s: foreseen is %q, and it waits for %q", name, found, waits)
 		}
+	}
+}
+
+// TestForeseeHung: what does not answer is reported, each for itself.
+func TestForeseeHung(t *testing.T) {
+	r := newRig(t)
+	r.pipe("pipe")
+	doc := r.doc("version: 1\nsubsystems:\n  - nqn: a\n    state: DIR/pipe\n    namespaces:\n      - {nsid: 1, memory: {size: 1MiB}, reservations: DIR/pipe}\n      - {nsid: 2, file: {path: DIR/none}}\n")
+	began := time.Now()
+	var all []string
+	for _, p := range foresee(t.Context(), doc, "", os.Getenv, 100*time.Millisecond) {
+		all = append(all, p.String())
+	}
+	for i, want := range []string{"state: DIR/pipe does not answer since", "reservations: DIR/pipe does not answer since", "no such file"} {
+		if want = strings.Replace(want, "DIR", r.dir, 1); i >= len(all) || !strings.Contains(all[i], want) {
+			t.Errorf("%d is not %q:\n%s", i, want, strings.Join(all, "\n"))
+		}
+	}
+	if took := time.Since(began); len(all) != 3 || took > 2*time.Second {
+		t.Errorf("%d are reported after %v", len(all), took)
 	}
 }

@@ -64,11 +64,24 @@ func (m *Manager) key(file config.KeyFile) (auth.Key, error) {
 	if err != nil {
 		return auth.Key{}, err
 	}
-	k, warning, err := ReadKey(m.context, path)
+	k, warning, err := m.stores.readKey(m.context, path)
 	if warning != "" {
 		m.log.Warn(warning)
 	}
 	return k, err
+}
+
+// readKey is ReadKey for as long as a change may take: a pipe has its time to be written to.
+func (r *reacher) readKey(ctx context.Context, path string) (auth.Key, string, error) {
+	type content struct {
+		key     auth.Key
+		warning string
+	}
+	c, err := reachFor(r, changeTimeout, config.Path(path), func() (c content, err error) {
+		c.key, c.warning, err = ReadKey(ctx, path)
+		return c, err
+	}, nil)
+	return c.key, c.warning, err
 }
 
 // maxKeyFile is far above what the longest key takes, in bytes.

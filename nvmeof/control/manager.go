@@ -119,9 +119,10 @@ func New(cfg Config) *Manager {
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
 		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{},
 		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout,
-		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, known: known(cfg.State),
-			reaching: map[config.Path]*reaching{}, timeout: startTimeout},
+		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, known: known(cfg.State)},
 	}
+	m.stores.begin(startTimeout)
+	m.stores.setRecordTime(changeTimeout)
 	m.stores.came = m.came
 	m.doc = new(config.Document)
 	m.doc.TakeSettings(cfg.Settings)
@@ -141,7 +142,9 @@ func (m *Manager) present() *config.Document {
 }
 
 // Close ends the target, of which hosts are notified, and then closes devices and stores. It
-// waits for a change that is being made, which has an end even if a file system hangs.
+// waits for a change that is being made, for 5 s for the first file system that hangs as a file
+// is saved or closed, and for less for others, whose files are left as they are; and for
+// commands of hosts until stores have finished them, however long that takes.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	if m.closed {
@@ -149,6 +152,8 @@ func (m *Manager) Close() error {
 		return nil
 	}
 	m.closed = true
+	m.stores.begin(m.startTimeout)
+	m.stores.setRecordTime(0)
 	m.cancel()
 	m.mu.Unlock()
 	m.tasks.Wait()

@@ -1,14 +1,16 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
 // How long a file system or device may take to open, examine or close what a namespace
-// exports. Of one that hangs a start makes only that namespace wait; a change fails, and
+// exports, or to read or write a file that the document names. Of one that hangs a start makes only that namespace wait; a change fails, and
 // allows more time, since to make a large file may take a while.
 const (
 	startTimeout  = 5 * time.Second
@@ -34,43 +36,61 @@ type reaching struct {
 	ended chan struct{}
 }
 
+// A reacher asks file systems and devices, each no longer than it may take. The zero value is
+// ready for begin.
+type reacher struct {
+	calls sync.WaitGroup // for which nobody waits but tests: one may hang
+
+	mu       sync.Mutex // guards what follows, and is not held while something is asked
+	reaching map[config.Path]*reaching
+	timeout  time.Duration
+	hung     bool          // something has, since begin
+	record   time.Duration // for a record to be saved at any time, whatever hangs; 0: as for all
+}
+
 // reach returns what f does, which asks the file system or device of a path. If that hangs
 // the error is a [HungError], now and, at once, for every other call for the path, until f
 // has returned; then late is called with its result, in another goroutine, unless f failed
 // or late is nil.
-func reach[T any](s *stores, p config.Path, f func() (T, error), late func(T)) (result T, err error) {
+func reach[T any](r *reacher, p config.Path, f func() (T, error), late func(T)) (result T, err error) {
+	return reachFor(r, r.time(), p, f, late)
+}
+
+// time is how long one call may take now.
+func (r *reacher) time() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hung {
+		return r.timeout / lessTime
+	}
+	return r.timeout
+}
+
+// reachFor is reach where f has that time.
+func reachFor[T any](r *reacher, timeout time.Duration, p config.Path, f func() (T, error), late func(T)) (result T, err error) {
 	if p == "" {
 		return f() // memory
 	}
-	if before := s.reaching[p]; before != nil {
-		select {
-		case <-before.ended:
-			delete(s.reaching, p)
-		default:
-			return result, &HungError{p, before.since}
-		}
+	if before := r.under(p); before != nil {
+		return result, &HungError{p, before.since}
 	}
 	type answer struct {
 		result T
 		err    error
 	}
-	in, left, r := make(chan answer), make(chan struct{}), &reaching{time.Now(), make(chan struct{})}
-	s.calls.Go(func() { // ends when f does
+	in, left, now := make(chan answer), make(chan struct{}), &reaching{time.Now(), make(chan struct{})}
+	r.calls.Go(func() { // ends when f does
 		var a answer
 		a.result, a.err = f()
 		select {
 		case in <- a:
 		case <-left:
-			close(r.ended)
+			close(now.ended)
 			if a.err == nil && late != nil {
 				late(a.result)
 			}
 		}
 	})
-	timeout := s.timeout
-	if s.hung {
-		timeout /= lessTime
-	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
@@ -78,17 +98,58 @@ func reach[T any](s *stores, p config.Path, f func() (T, error), late func(T)) (
 		return a.result, a.err
 	case <-timer.C:
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	close(left)
-	s.reaching[p], s.hung = r, true
-	return result, &HungError{p, r.since}
+	if r.reaching == nil {
+		r.reaching = map[config.Path]*reaching{}
+	}
+	r.reaching[p], r.hung = now, true
+	return result, &HungError{p, now.since}
+}
+
+// under is the call for a path that is still under way; nil: there is none.
+func (r *reacher) under(p config.Path) *reaching {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.reaching[p]
+	if before == nil {
+		return nil
+	}
+	select {
+	case <-before.ended:
+		delete(r.reaching, p)
+		return nil
+	default:
+		return before
+	}
+}
+
+// recordTime is how long it may take now to save a record.
+func (r *reacher) recordTime() time.Duration {
+	r.mu.Lock()
+	record := r.record
+	r.mu.Unlock()
+	return cmp.Or(record, r.time())
+}
+
+// setRecordTime sets it.
+func (r *reacher) setRecordTime(timeout time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.record = timeout
 }
 
 // ask is reach without a result.
-func (s *stores) ask(p config.Path, f func() error) error {
-	_, err := reach(s, p, func() (struct{}, error) { return struct{}{}, f() }, nil)
+func (r *reacher) ask(p config.Path, f func() error) error {
+	_, err := reach(r, p, func() (struct{}, error) { return struct{}{}, f() }, nil)
 	return err
 }
 
 // begin begins a change, or an attempt to have what is waited for: so long what hangs is
 // waited for.
-func (s *stores) begin(timeout time.Duration) { s.timeout, s.hung = timeout, false }
+func (r *reacher) begin(timeout time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timeout, r.hung = timeout, false
+}

@@ -50,6 +50,7 @@ func newHanging(t *testing.T) (*rig, *hanging) {
 		r.stores.calls.Wait() // or the folder would change while it is removed
 	})
 	r.startTimeout, r.changeTimeout = 100*time.Millisecond, 200*time.Millisecond
+	r.stores.setRecordTime(r.changeTimeout)
 	return r, h
 }
 

@@ -20,6 +20,10 @@ import (
 func (m *Manager) Save(file string) (warnings config.Problems, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.closed {
+		return nil, errClosed
+	}
+	m.stores.begin(m.changeTimeout)
 	s, err := m.stage(m.doc, file)
 	if err != nil {
 		return nil, err
@@ -32,6 +36,7 @@ func (m *Manager) Save(file string) (warnings config.Problems, err error) {
 
 // A saving is the file's new content, which is not in its place yet.
 type saving struct {
+	reacher  *reacher
 	name     string
 	file     *namedfile.Staged
 	old      []byte           // what the file said; nil: it was not there
@@ -39,7 +44,12 @@ type saving struct {
 	warnings config.Problems
 }
 
-func (s *saving) discard() { s.file.Discard() }
+// discard removes what is not in its place, unless its file system hangs.
+func (s *saving) discard() {
+	_ = s.reacher.ask(s.path(), func() error { s.file.Discard(); return nil })
+}
+
+func (s *saving) path() config.Path { return config.Path(s.name) }
 
 var errNoFile = errors.New("the target was not started with --config FILE, so there is no file to save to: name one, as in --save FILE, or by nvmeof target save FILE")
 
@@ -49,8 +59,8 @@ func (m *Manager) stage(want *config.Document, name string) (*saving, error) {
 	if name == "" {
 		return nil, &SaveError{Err: errNoFile}
 	}
-	s := &saving{name: name, doc: want}
-	old, err := namedfile.Read(m.context, name, config.MaxText)
+	s := &saving{reacher: &m.stores.reacher, name: name, doc: want}
+	old, err := s.read(m.context)
 	s.old = old
 	var text []byte
 	switch {
@@ -63,12 +73,17 @@ func (m *Manager) stage(want *config.Document, name string) (*saving, error) {
 		text, err = m.rewrite(s, old)
 	}
 	if err == nil {
-		s.file, err = namedfile.Stage(name, text, namedfile.Options{})
+		s.file, err = stage(s.reacher, s.reacher.time(), s.path(), text)
 	}
 	if err != nil {
 		return nil, &SaveError{name, err, false}
 	}
 	return s, nil
+}
+
+// read is what the file has now.
+func (s *saving) read(ctx context.Context) ([]byte, error) {
+	return reach(s.reacher, s.path(), func() ([]byte, error) { return namedfile.Read(ctx, s.name, config.MaxText) }, nil)
 }
 
 // rewrite is what becomes of the file. Settings that a running target keeps are those of
@@ -104,7 +119,7 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 // unchanged reports with an error that somebody has written the file, or made it, since it was
 // read: another target that saves to the same one, say.
 func (s *saving) unchanged(ctx context.Context) error {
-	now, err := namedfile.Read(ctx, s.name, config.MaxText)
+	now, err := s.read(ctx)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // who removed it wants it anew
@@ -121,7 +136,7 @@ func (m *Manager) commit(s *saving) error {
 	defer s.discard()
 	err := s.unchanged(m.context)
 	if err == nil {
-		err = s.file.Commit()
+		err = commit(s.reacher, s.reacher.time(), s.path(), s.file)
 	}
 	if err == nil && (m.cfg.File == "" || m.cfg.File == s.name) {
 		m.cfg.File, m.saved = s.name, s.doc

@@ -41,7 +41,7 @@ func (m *Manager) step(c config.Change, o Options) error {
 			if err != nil {
 				return err
 			}
-			return s.Configure(subsystemConfig(c.New.(*config.Subsystem)))
+			return s.Configure(subsystemConfig(c.New.(*config.Subsystem), &m.stores.reacher))
 		}
 		return m.removeSubsystem(nvmeof.NQN(c.Name))
 	}
@@ -108,7 +108,7 @@ var versions = map[config.NVMeVersion]capsule.Version{
 
 // addSubsystem creates a subsystem that nobody may use yet.
 func (m *Manager) addSubsystem(s *config.Subsystem, o Options) error {
-	c := subsystemConfig(s)
+	c := subsystemConfig(s, &m.stores.reacher)
 	c.AwaitState = o.Wait // its namespaces meet it again
 	t, err := m.target.AddSubsystem(c)
 	if err == nil {
@@ -117,14 +117,14 @@ func (m *Manager) addSubsystem(s *config.Subsystem, o Options) error {
 	return err
 }
 
-func subsystemConfig(s *config.Subsystem) target.SubsystemConfig {
+func subsystemConfig(s *config.Subsystem, r *reacher) target.SubsystemConfig {
 	c := target.SubsystemConfig{
 		NQN: s.NQN, Serial: s.Serial, Model: s.Model, RefuseDuplicates: s.RefuseDuplicates,
 		Version:       versions[s.NVMeVersion],
 		MinController: capsule.ControllerID(s.MinControllerID), MaxController: capsule.ControllerID(s.MaxControllerID),
 	}
 	if s.State != "" {
-		c.State = target.StateFile(s.State)
+		c.State = r.stateFile(s.State)
 	}
 	return c
 }
@@ -212,7 +212,7 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Na
 	c := m.namespaceConfig(nqn, n)
 	c.Store, c.UUID = store, uuid.UUID(n.UUID) // or what follows from the store's mark
 	if n.Reservations != "" {
-		c.Reservations = target.ReservationFile(n.Reservations)
+		c.Reservations = m.stores.reservationFile(n.Reservations)
 	}
 	if _, err = s.AddNamespace(c); err != nil {
 		m.stores.release(nqn, n)

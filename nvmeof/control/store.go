@@ -7,9 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
-	"sync"
 	"syscall"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -87,6 +85,7 @@ type heldStore struct {
 
 // stores are the open stores. They belong to the Manager's mutex.
 type stores struct {
+	reacher
 	log  *zap.Logger
 	open func(*config.Namespace) (backend.Store, []string, error)
 	held map[storeKey]*heldStore
@@ -96,11 +95,6 @@ type stores struct {
 	// came is called with a store that was open only when nobody waited for it any more, from
 	// another goroutine and without the mutex.
 	came func(storeKey, *heldStore)
-	// See reach.
-	calls    sync.WaitGroup // for which Close does not wait: one may hang
-	reaching map[config.Path]*reaching
-	timeout  time.Duration
-	hung     bool // something has, since begin
 	// asked says that an administrator has added a namespace that was not there, and
 	// knows what is at its path; nil: nobody did. A target that starts does not, nor who
 	// changes another thing of a namespace, for which its file is opened again.
@@ -151,10 +145,12 @@ func (s *stores) gone(nqn nvmeof.NQN, n *config.Namespace) error {
 
 // mark is that of the file of a namespace; of one that does not answer, the last known.
 func (s *stores) mark(n *config.Namespace) []byte {
-	mark, err := reach(s, n.Path(), func() ([]byte, error) { return s.known.mark(n), nil }, nil)
+	mark, err := reach(&s.reacher, n.Path(), func() ([]byte, error) { return s.known.mark(n), nil }, nil)
 	if err != nil {
-		was, _ := s.known.read(n)
-		return was.mark
+		mark, _ = reach(&s.reacher, config.Path(s.known), func() ([]byte, error) {
+			was, _ := s.known.read(n)
+			return was.mark, nil
+		}, nil)
 	}
 	return mark
 }
@@ -169,7 +165,7 @@ func (s *stores) detached(key storeKey) bool {
 	if !ok {
 		return false
 	}
-	lost, err := reach(s, h.as.Path(), func() (bool, error) { return d.Detached() != nil, nil }, nil)
+	lost, err := reach(&s.reacher, h.as.Path(), func() (bool, error) { return d.Detached() != nil, nil }, nil)
 	return err == nil && lost
 }
 
@@ -201,7 +197,7 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 		return h, nil
 	}
 	wanted := s.wanted(n)
-	h, err := reach(s, n.Path(), func() (*heldStore, error) { return s.openNow(n, wanted) }, func(h *heldStore) { s.came(key, h) })
+	h, err := reach(&s.reacher, n.Path(), func() (*heldStore, error) { return s.openNow(n, wanted) }, func(h *heldStore) { s.came(key, h) })
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,9 @@ type StateStore = ReservationStore
 // A StateFile saves them in the file of that name, as a [ReservationFile] does.
 type StateFile string
 
+// String is the file's name.
+func (f StateFile) String() string { return string(f) }
+
 func (f StateFile) file() kept.File { return kept.File{Name: string(f), What: "counters"} }
 
 // Lock implements [ReservationLocker]. The lock file is never removed.
@@ -47,8 +50,8 @@ func loadLife(store StateStore) (r life.Record, err error) {
 	b, err := store.Load()
 	if err == nil {
 		if r, err = life.Decode(b); err != nil {
-			if f, ok := store.(StateFile); ok {
-				err = fmt.Errorf("in %s: %w", string(f), err)
+			if f, ok := store.(fmt.Stringer); ok {
+				err = fmt.Errorf("in %v: %w", f, err)
 			}
 			err = fmt.Errorf("counters %w", err)
 		}

@@ -138,6 +138,8 @@ var agreedCallbacks = []string{
 	"nvmeof/internal/shard.Consumer",               // completions
 	"nvmeof/internal/shard.Poller",                 // a turn of the loop
 	"nvmeof/nbd/internal/wire.Catalog",             // exports, which a negotiation lists
+	"nvmeof/target.ReservationLocker",              // records, in files that may not answer
+	"nvmeof/target.ReservationStore",               // the same
 	"nvmeof/target/internal/storage.Owner",
 	"nvmeof/target/internal/storage.ReservationLocker",
 	"nvmeof/target/internal/storage.ReservationStore",

@@ -1,0 +1,134 @@
+package control
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// pipe makes a file that is not read to its end, nor written to, for a while: a pipe that
+// nobody has.
+func (r *rig) pipe(name string) config.Path {
+	r.t.Helper()
+	path := filepath.Join(r.dir, name)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	return config.Path(path)
+}
+
+// wantHung is what the path of a change says that does not answer, soon.
+func (r *rig) wantHung(p config.Path, change func() error) {
+	r.t.Helper()
+	began := time.Now()
+	var hung *HungError
+	if err := change(); !errors.As(err, &hung) || hung.Path != p {
+		r.t.Errorf("%v, want that %s hangs", err, p)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		r.t.Errorf("it took %v", took)
+	}
+}
+
+// TestHungRecords: reservations, the state of a subsystem, keys and the document of a file
+// system that does not answer end the change that needs them, and no other.
+func TestHungRecords(t *testing.T) {
+	r, _ := newHanging(t)
+	path := r.pipe("pipe")
+	t.Cleanup(func() { // who reads it fails
+		r.stores.calls.Wait()
+	})
+	const text = `version: 1
+subsystems:
+  - nqn: a
+    namespaces:
+      - {nsid: 1, memory: {size: 1MiB}}
+`
+	before := r.doc(text)
+	r.apply(before)
+	for _, with := range []string{
+		strings.Replace(text, "1MiB}", "1MiB}}\n      - {nsid: 2, memory: {size: 1MiB}, reservations: DIR/pipe", 1),
+		text + "  - nqn: b\n    state: DIR/pipe\n",
+		text + "    state: DIR/pipe\n",
+	} {
+		for _, o := range []Options{{}, {DryRun: true}} {
+			r.wantHung(path, func() error { _, err := r.Apply(r.doc(with), o); return err })
+			r.wantState(before)
+		}
+		r.apply(r.doc(strings.ReplaceAll(with, "pipe", "file"))) // another does not wait
+		r.apply(before)
+	}
+	r.wantHung(path, func() error { _, err := r.Save(string(path)); return err })
+	r.wantHung(path, func() error {
+		_, err := r.Apply(r.doc(text+"  - nqn: c\n"), Options{Save: true, File: string(path)})
+		return err
+	})
+	r.wantState(before)
+	if err := os.Remove(string(path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStartWithHungRecords: what does not answer makes its namespaces wait at a start, and the
+// others are served.
+func TestStartWithHungRecords(t *testing.T) {
+	r, _ := newHanging(t)
+	r.pipe("reservations")
+	r.pipe("state")
+	doc := r.doc(`version: 1
+subsystems:
+  - nqn: a
+    namespaces:
+      - {nsid: 1, memory: {size: 1MiB}, reservations: DIR/reservations}
+      - {nsid: 2, memory: {size: 1MiB}}
+  - nqn: b
+    state: DIR/state
+    namespaces:
+      - {nsid: 1, memory: {size: 1MiB}}
+`)
+	if _, err := r.Apply(doc, Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	waiting := r.Status().Waiting
+	if len(waiting) != 2 || waiting[0].Subsystem != "a" || waiting[1].Subsystem != "b" {
+		t.Errorf("waiting: %+v", waiting)
+	}
+	for _, w := range waiting {
+		if w.NSID != 1 || !strings.Contains(w.Why, "does not answer since") {
+			t.Errorf("waiting: %+v", w)
+		}
+	}
+}
+
+// TestHungRecord: what takes too long to be saved is an error, and so is, at once, what is
+// asked until it has ended.
+func TestHungRecord(t *testing.T) {
+	r, _ := newHanging(t)
+	path := r.pipe("pipe")
+	for range 2 {
+		f := r.stores.reservationFile(path)
+		if f != r.stores.reservationFile(path) {
+			t.Error("two of one file differ")
+		}
+		r.wantHung(path, func() error { return f.Save([]byte("record")) }) // it waits for a reader
+	}
+	in, err := os.OpenFile(string(path), os.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	b := make([]byte, 100)
+	if n, err := in.Read(b); err != nil || string(b[:n]) != "record" {
+		t.Errorf("%q, %v", b[:n], err)
+	}
+	r.stores.calls.Wait()
+	if err := r.stores.reservationFile(path).Save([]byte("another")); err != nil {
+		t.Error(err)
+	}
+}
