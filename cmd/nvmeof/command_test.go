@@ -355,6 +355,8 @@ func TestUsage(t *testing.T) {
 		"target --listen ::1 --nqn nqn.2014-08.org.nvmexpress.discovery --export /a --allow-any-host": "--nqn: nqn.2014-08.org.nvmexpress.discovery is the name of the discovery subsystem",
 		"target --listen ::1 --nqn n --export mem:1000 --allow-any-host":                              "--export mem:1000: 1KB is not a multiple of the block size",
 		"id-ctrl -a 127.0.0.1 -i 0 -n x":                                                              "--nr-io-queues 0",
+		"id-ctrl -a 127.0.0.1 -i -5 -n x":                                                             "--nr-io-queues -5: 1 to ",
+		"discover -a 127.0.0.1 --queue-size 1":                                                        "--queue-size 1: 2 to 1024",
 		"target --listen 127.0.0.1 --nqn n --exprot x":                                                "did you mean export?",
 		"id-ctrl -a 127.0.0.1 -Q 1 -n x":                                                              "--queue-size 1: 2 to 1024",
 		"connect -a 127.0.0.1 -Q 1025 -n x":                                                           "--queue-size 1025: 2 to 1024",

@@ -47,7 +47,7 @@ func TestDemoUsage(t *testing.T) {
 // buffer is the smallest that an ordinary user gets on any system.
 func TestDemoBesideAnother(t *testing.T) {
 	var c fabricoptions.Connection
-	other, err := c.OpenDevice(loopback.First(), 1, t.Output()) // 127.0.0.2, or the next
+	other, _, err := c.OpenDevice(loopback.First(), 1, t.Output()) // 127.0.0.2, or the next
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func (d *rdmaDevices) Here(ctx context.Context, own string, say io.Writer) (rdma
 		return nil, addr, err
 	}
 	d.HostTraddr = addr.String()
-	return d.OpenDeviceAt(addr, 1, say)
+	return d.OpenDevice(addr, 1, say)
 }
 
 // here is the address of a server.
@@ -96,7 +96,7 @@ func (d *rdmaDevices) Towards(server netip.Addr, own string, say io.Writer) (rdm
 		return nil, netip.Addr{}, err
 	}
 	d.HostTraddr = own
-	return d.OpenDeviceAt(server, 1, say)
+	return d.OpenDevice(server, 1, say)
 }
 
 func (d *rdmaDevices) checkProvider() error {

@@ -3,6 +3,7 @@ package fabricoptions
 import (
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"time"
 
@@ -136,6 +137,15 @@ func (c *Connection) HostOptions(addr netip.AddrPort, nqn string) (host.Options,
 		o.NQN = n
 	}
 	return o, nil
+}
+
+// Shards is how many loops a host has for the connection: one for each I/O queue, as far as there
+// are processors and the device has room.
+func (c *Connection) Shards() (int, error) {
+	if err := checkBounds(c.values()); err != nil {
+		return 0, err
+	}
+	return min(c.NrIOQueues, runtime.NumCPU(), provider.MaxShards), nil
 }
 
 // Identity is by what controllers know this host.

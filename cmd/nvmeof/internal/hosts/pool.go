@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"runtime"
 	"sync"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -54,9 +52,24 @@ func (h *Pool) Reach(c *fabricoptions.Connection, target netip.Addr) (*host.Host
 	if err != nil {
 		return nil, err
 	}
-	shards := max(1, min(c.NrIOQueues, runtime.NumCPU(), provider.MaxShards))
-	processors.Need(shards*(len(h.all)+1), nvmeof.PollAdaptive)
-	device, addr, err := c.OpenDeviceAt(target, shards, h.Warn)
+	o, err := open(c, identity, target, len(h.all), h.Warn)
+	if err != nil {
+		return nil, err
+	}
+	o.source, o.asked, o.isLocal = source, c.HostTraddr != "", isLocal(source, target)
+	h.all = append(h.all, o)
+	return o.host, nil
+}
+
+// open opens the device from which to reach a target, with a host on it, beside so many others of
+// the process.
+func open(c *fabricoptions.Connection, identity nvmeof.HostIdentity, target netip.Addr, others int, warn io.Writer) (*openHost, error) {
+	shards, err := c.Shards()
+	if err != nil {
+		return nil, err
+	}
+	processors.Need(shards*(others+1), nvmeof.PollAdaptive)
+	device, addr, err := c.OpenDevice(target, shards, warn)
 	if err != nil {
 		return nil, err
 	}
@@ -64,9 +77,7 @@ func (h *Pool) Reach(c *fabricoptions.Connection, target netip.Addr) (*host.Host
 	if err != nil {
 		return nil, errors.Join(err, device.Close())
 	}
-	o := &openHost{c.Provider, source, c.HostTraddr != "", isLocal(source, target), addr, device, made}
-	h.all = append(h.all, o)
-	return made, nil
+	return &openHost{provider: c.Provider, addr: addr, device: device, host: made}, nil
 }
 
 // isLocal reports whether a target is one of this machine, all of which one address of the

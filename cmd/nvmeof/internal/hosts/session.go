@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -14,8 +13,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -42,17 +39,11 @@ func OpenSession(c *fabricoptions.Connection, warn io.Writer) (*Session, error) 
 	if err != nil {
 		return nil, err
 	}
-	shards := min(c.NrIOQueues, runtime.NumCPU(), provider.MaxShards)
-	processors.Need(shards, nvmeof.PollAdaptive)
-	device, err := c.OpenDevice(addr.Addr(), shards, warn)
+	o, err := open(c, identity, addr.Addr(), 0, warn)
 	if err != nil {
 		return nil, err
 	}
-	h, err := host.New(host.Config{Device: device, Identity: identity, Shards: shards})
-	if err != nil {
-		return nil, errors.Join(err, device.Close())
-	}
-	return &Session{c, addr, identity, device, h, warn}, nil
+	return &Session{c, addr, identity, o.device, o.host, warn}, nil
 }
 
 // Close ends the host and its device.

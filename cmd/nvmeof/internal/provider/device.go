@@ -36,13 +36,8 @@ const (
 // OpenDevice opens the RDMA device from which to reach a target: with verbs that of
 // the route, with softroce a RoCEv2 endpoint. Each endpoint is one address, so that a
 // host on the target's machine needs another one: it takes a free one of 127/8, or ::1.
-func (o *Options) OpenDevice(target netip.Addr, shards int, say io.Writer) (rdmatransport.Device, error) {
-	d, _, err := o.OpenDeviceAt(target, shards, say)
-	return d, err
-}
-
-// OpenDeviceAt is OpenDevice, and says what the device's address is.
-func (o *Options) OpenDeviceAt(target netip.Addr, shards int, say io.Writer) (_ rdmatransport.Device, at netip.Addr, err error) {
+// at is the device's address.
+func (o *Options) OpenDevice(target netip.Addr, shards int, say io.Writer) (_ rdmatransport.Device, at netip.Addr, err error) {
 	source, err := o.Source(target)
 	if err != nil {
 		return nil, at, err
