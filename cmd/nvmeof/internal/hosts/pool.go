@@ -28,7 +28,7 @@ type openHost struct {
 	provider string
 	source   netip.Addr // from which the route goes
 	asked    bool       // it was configured by --host-traddr
-	isLocal  bool       // it was opened for a target of this machine
+	shares   bool       // sharesLoopback of the target for which it was opened
 	addr     netip.Addr // of the device
 	device   rdmatransport.Device
 	host     *host.Host
@@ -43,8 +43,8 @@ func (h *Pool) Reach(c *fabricoptions.Connection, target netip.Addr) (*host.Host
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range h.all {
-		local := !o.asked && c.HostTraddr == "" && o.isLocal && isLocal(source, target) && o.addr.Is4() == target.Is4()
-		if o.provider == c.Provider && o.addr != target && (o.source == source || o.addr == source || local) {
+		shared := !o.asked && c.HostTraddr == "" && o.shares && sharesLoopback(source, target) && o.addr.Is4() == target.Is4()
+		if o.provider == c.Provider && o.addr != target && (o.source == source || o.addr == source || shared) {
 			return o.host, nil
 		}
 	}
@@ -56,7 +56,7 @@ func (h *Pool) Reach(c *fabricoptions.Connection, target netip.Addr) (*host.Host
 	if err != nil {
 		return nil, err
 	}
-	o.source, o.asked, o.isLocal = source, c.HostTraddr != "", isLocal(source, target)
+	o.source, o.asked, o.shares = source, c.HostTraddr != "", sharesLoopback(source, target)
 	h.all = append(h.all, o)
 	return o.host, nil
 }
@@ -80,10 +80,10 @@ func open(c *fabricoptions.Connection, identity nvmeof.HostIdentity, target neti
 	return &openHost{provider: c.Provider, addr: addr, device: device, host: made}, nil
 }
 
-// isLocal reports whether a target is one of this machine, all of which one address of the
-// loopback reaches: of 127/8, or of IPv6, where the route to an address of one's own begins at
-// that address.
-func isLocal(source, target netip.Addr) bool {
+// sharesLoopback reports whether a target of this machine is reached from the one address of the
+// loopback from which others of its kind are: it has an address of 127/8, or any of IPv6, to which the
+// route begins at the address itself. One with another IPv4 address has one of 127/8 to itself.
+func sharesLoopback(source, target netip.Addr) bool {
 	return source.IsLoopback() || target.Is6() && source == target
 }
 

@@ -109,8 +109,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestLocal checks which targets one endpoint of the loopback reaches.
-func TestLocal(t *testing.T) {
+// TestSharesLoopback checks which targets one endpoint of the loopback reaches.
+func TestSharesLoopback(t *testing.T) {
 	for _, c := range []struct {
 		source, target string
 		want           bool
@@ -122,7 +122,7 @@ func TestLocal(t *testing.T) {
 		{"2001:db8::1", "2001:db8::1", true},
 		{"2001:db8::1", "2001:db8::2", false},
 	} {
-		if got := isLocal(netip.MustParseAddr(c.source), netip.MustParseAddr(c.target)); got != c.want {
+		if got := sharesLoopback(netip.MustParseAddr(c.source), netip.MustParseAddr(c.target)); got != c.want {
 			t.Errorf("from %s to %s: %v", c.source, c.target, got)
 		}
 	}
