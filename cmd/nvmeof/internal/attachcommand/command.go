@@ -57,6 +57,9 @@ and after --ctrl-loss-tmo it ends, as it does at the start.`,
 			if a.socket == "" {
 				return failure.Usagef("--socket is missing: the path of the unix socket to make, as in --socket /run/disk.sock")
 			}
+			if a.clients < 1 {
+				return failure.Usagef("--clients %d: at least 1", a.clients)
+			}
 			if err := nbd.Vacant(a.socket); err != nil {
 				return err
 			}
