@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -174,7 +176,7 @@ func TestWildcard(t *testing.T) {
 	}})
 	out.await(t, "nvme connect -t rdma -a "+first.String())
 	command(t, "list", "-t", "rdma", "-a", first.String()).want(t, 0, "1.05  MB")
-	command(t, "ls").want(t, 0, "    1 0.0.0.0:4420\n      "+first.String()+":4420\n")
+	command(t, "ls").want(t, 0, "    1 0.0.0.0:4420\n      "+first.String()+":4420, port-id ")
 	mu.Lock()
 	has = append(has, second)
 	mu.Unlock()
@@ -183,7 +185,20 @@ func TestWildcard(t *testing.T) {
 	command(t, "listener", "list").want(t, 0, "0.0.0.0:4420")
 	command(t, "listener", "remove", "1").want(t, 0)
 	command(t, "listener", "add", "3", "0.0.0.0:4421").want(t, 0, "add listener 3")
-	command(t, "ls").want(t, 0, "    3 0.0.0.0:4421\n", "      "+first.String()+":4421\n", "      "+second.String()+":4421\n")
+	tree := command(t, "ls").want(t, 0, "    3 0.0.0.0:4421\n")
+	var log struct {
+		Records []struct {
+			Traddr, Trsvcid string
+			Portid          int
+		}
+	}
+	o := command(t, "discover", "-t", "rdma", "-a", first.String(), "-s", "4421", "-o", "json").want(t, 0)
+	if err := json.Unmarshal([]byte(o.out), &log); err != nil || len(log.Records) != 3 {
+		t.Fatalf("%v\n%s", err, o.out)
+	}
+	for _, r := range log.Records {
+		tree.want(t, 0, fmt.Sprintf("      %s:%s, port-id %d\n", r.Traddr, r.Trsvcid, r.Portid))
+	}
 	command(t, "ana-group", "set", "1", "--listener", "3", "--state", "non-optimized").want(t, 0)
 	saved := filepath.Join(t.TempDir(), "target.yaml")
 	command(t, "target", "save", saved).want(t, 0)

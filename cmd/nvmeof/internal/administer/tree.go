@@ -114,7 +114,7 @@ func (t tree) listener(l *config.Listener, status *control.Status) {
 	t.line(2, "%d %s%s", l.ID, text, t.away(l.ID, l.Address.String()))
 	for _, a := range status.Addresses {
 		if a.Listener == l.ID {
-			t.line(3, "%s", a.Address)
+			t.line(3, "%s, port-id %d", a.Address, a.Port)
 		}
 	}
 	for _, w := range status.Waiting {
