@@ -56,18 +56,24 @@ var deployed = []documented{
 	{line: "sudo systemctl enable --now nvmeof-connect@storage", instead: []string{"systemctl enable --now nvmeof-connect@storage", "DIR/begin nvmeof-connect@.service DIR/etc/nvmeof/connect/storage"},
 		stays: "connecting to device: nvme0\n"},
 	{line: "sudo nvmeof list-subsys", wants: []string{" - NQN=nqn.2026-11.org.example:disk\n", "traddr=ADDR1,trsvcid=4420 live\n"}},
+	{line: "sudo mkdir -p /etc/nvmeof"},
+	{line: "sudo cp deploy/nvmeof-attach@.service /etc/systemd/system/"},
+	{line: "echo 'ATTACH=-a 192.0.2.1 -n nqn.2026-11.org.example:disk' | sudo tee /etc/nvmeof/attach-data.conf"},
+	{line: "sudo systemctl daemon-reload", why: "systemd's own"},
+	{line: "sudo systemctl enable --now nvmeof-attach@data", instead: []string{"systemctl enable --now nvmeof-attach@data", "DIR/begin nvmeof-attach@.service DIR/etc/nvmeof/attach-data.conf data"},
+		stays: "nbd-client -unix DIR/run/nvmeof-data/disk.sock -N 1 /dev/nbd0"},
 }
 
 // asOneself is what install does for a user who is not root.
 var asOneself = []string{"-o nvmeof -g nvmeof ", ""}
 
 // beginUnit starts a unit as systemd would, so far as its command lines say how: with the
-// file of its environment, if it has one.
+// file of its environment, if it has one, and the name of the instance.
 const beginUnit = `#!/bin/sh
 set -e
-unit=DIR/etc/systemd/system/$1
-[ "$2" = none ] || CONNECT=$(sed -n 's/^CONNECT=//p' "$2")
-run() { sed -n "s,^$1=/usr/local/bin/,DIR/usr/local/bin/,p" "$unit" | sed 's, /etc/, DIR/etc/,'; }
+unit=DIR/etc/systemd/system/$1 instance=$3
+[ "$2" = none ] || CONNECT=$(sed -n 's/^CONNECT=//p' "$2") ATTACH=$(sed -n 's/^ATTACH=//p' "$2")
+run() { sed -n "s,^$1=/usr/local/bin/,DIR/usr/local/bin/,p" "$unit" | sed "s, /etc/, DIR/etc/,; s, /run/, DIR/run/,; s,%i,$instance,"; }
 eval "$(run ExecStartPre)"
 eval "exec $(run ExecStart)"
 `
@@ -83,13 +89,13 @@ func TestDeployed(t *testing.T) {
 		instead[i] = strings.ReplaceAll(s, "DIR/", r.dir+"/")
 	}
 	r.words = strings.NewReplacer(append([]string{"DIR/", r.dir + "/"}, instead...)...)
-	for _, dir := range []string{"bin", "deploy", "usr/local/bin", "etc/systemd/system", "etc/nvmet", "srv/nvmeof"} {
+	for _, dir := range []string{"bin", "deploy", "usr/local/bin", "etc/systemd/system", "etc/nvmet", "srv/nvmeof", "run/nvmeof-data"} {
 		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	files := map[string]string{"bin/nvmeof": "", "begin": strings.ReplaceAll(beginUnit, "DIR/", r.dir+"/")}
-	for _, name := range []string{"nvmeof-target.service", "nvmeof-connect@.service", "target.yaml"} {
+	for _, name := range []string{"nvmeof-target.service", "nvmeof-connect@.service", "nvmeof-attach@.service", "target.yaml"} {
 		text, err := os.ReadFile("../../deploy/" + name)
 		if err != nil {
 			t.Fatal(err)
