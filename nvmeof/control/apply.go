@@ -226,7 +226,7 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 		case *config.Host:
 			_, err = m.hostConfig(now)
 		}
-		if err != nil && !(o.Wait && absent(err)) {
+		if err != nil {
 			return &StepError{Step: c, Err: err, advice: advise(c, err)}
 		}
 	}

@@ -196,7 +196,10 @@ func (m *Manager) listenAgain(ctx context.Context, id int, w *listening) bool {
 	if err == nil {
 		one := *l
 		one.ID, one.Address.AddrPort = id, w.addr
-		err = errors.Join(m.tryListen(&one, w.of), m.sweepDevices())
+		err = m.tryListen(&one, w.of)
+		if err := m.sweepDevices(); err != nil {
+			m.log.Warn("closing a device that no listener needs", zap.Error(err))
+		}
 	}
 	if err != nil {
 		w.why = err.Error()

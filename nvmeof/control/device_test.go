@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -190,4 +191,43 @@ func TestLostDevice(t *testing.T) {
 	r.wantState(r.doc(changed))
 	m.set(r.second, false) // and is closed while it waits
 	r.await("it waits", func() bool { return len(r.Status().Waiting) == 1 })
+}
+
+// A sticky device cannot be closed without an error.
+type sticky struct{ rdmatransport.Device }
+
+func (s sticky) Close() error { return errors.Join(s.Device.Close(), errors.New("sticky")) }
+
+// TestListenAgainSticky: a listener that waited is there although another device is not closed
+// without an error.
+func TestListenAgainSticky(t *testing.T) {
+	var there atomic.Bool
+	r := newRig(t, func(c *Config) {
+		open := c.Device
+		c.Device = func(a netip.Addr, tr config.Transport) (rdmatransport.Device, error) {
+			if !there.Load() {
+				return nil, syscall.ENODEV
+			}
+			return open(a, tr)
+		}
+	})
+	if _, err := r.Apply(r.doc("version: 1\nlisteners: [{id: 1, address: ADDR}]\n"), Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	dev, err := softroce.Open(softroce.Config{Addr: r.second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := r.target.AddDevice(sticky{dev})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	r.devices["sticky"] = &heldDevice{name: "sticky", rdma: sticky{dev}, target: d}
+	there.Store(true)
+	r.mu.Unlock()
+	r.await("the listener is there", func() bool { return len(r.target.Listeners()) == 1 })
+	r.await("it waits no more", func() bool {
+		return r.logs.FilterMessage("address is there").Len() == 1 && len(r.Status().Waiting) == 0
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -254,7 +255,7 @@ func serveRoute(m *Manager, r *route, w http.ResponseWriter, q *http.Request) (a
 		return nil, config.Problems{{Text: "options: " + err.Error()}}
 	}
 	for name, values := range query {
-		if !contains(r.query, name) {
+		if !slices.Contains(r.query, name) {
 			return nil, config.Problems{{Text: "unknown option " + nvmeof.Printable(name)}}
 		}
 		if name == fileOption && len(values) == 1 {
@@ -274,15 +275,6 @@ func serveRoute(m *Manager, r *route, w http.ResponseWriter, q *http.Request) (a
 		return nil, config.Problems{{Text: "the body is not a JSON object"}}
 	}
 	return r.serve(&call{manager: m, path: q.PathValue, query: query, body: body, sure: q.Method == http.MethodDelete})
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 func writeJSON(w http.ResponseWriter, status int, text []byte) {

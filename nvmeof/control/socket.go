@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,10 +55,11 @@ func besideSocket(path, name string) string {
 // file: /run/nvmeof/target-NAME.sock. A user who cannot make that has it in /tmp/nvmeof-UID.
 // [Sockets] finds it.
 func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, error) {
-	var first error
+	var refused, taken error
 	for i, path := range []string{DefaultSocket(getenv, uid), temporarySocket(getenv, uid)} {
 		if i > 0 {
 			if err := ownFolder(filepath.Dir(path), uid); err != nil {
+				refused = cmp.Or(refused, err)
 				continue
 			}
 		}
@@ -67,14 +69,13 @@ func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, er
 				return s, nil
 			}
 			if !errors.As(err, new(*TakenError)) {
-				if first == nil {
-					first = err
-				}
+				refused = cmp.Or(refused, err)
 				break
 			}
+			taken = err
 		}
 	}
-	return nil, first
+	return nil, cmp.Or(refused, taken)
 }
 
 // ListenDefault takes the default socket. A user who may not make it, and has not named

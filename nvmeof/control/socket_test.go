@@ -212,3 +212,26 @@ func TestListenLocked(t *testing.T) {
 func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
+
+// TestListenBesideNowhere: a target that finds no place for its socket is told why, also
+// where the names are taken and there is no other folder.
+func TestListenBesideNowhere(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	getenv := func(name string) string {
+		return map[string]string{"NVMEOF_SOCKET": filepath.Join(dir, "t.sock"), "TMPDIR": filepath.Join(dir, "none")}[name]
+	}
+	for range 2 { // the name, and that of the process
+		s, err := ListenBeside(getenv, os.Getuid(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+	}
+	if s, err := ListenBeside(getenv, os.Getuid(), "a"); s != nil || err == nil {
+		t.Errorf("%v, %v, want an error", s, err)
+	}
+}

@@ -3,6 +3,7 @@ package control
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -156,5 +157,17 @@ func TestStateIsJudged(t *testing.T) {
 			}
 		}
 		r.apply(before)
+	}
+}
+
+// TestStartWithoutKey: a start that finds no key of a host does nothing before it says so.
+func TestStartWithoutKey(t *testing.T) {
+	r := newRig(t)
+	_, err := r.Apply(r.doc("version: 1\nsubsystems:\n  - nqn: a\n    state: DIR/state\n    hosts: [{nqn: h, key-file: DIR/key}]\n"), Options{Wait: true})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v, want that the key is not there", err)
+	}
+	if made, _ := filepath.Glob(filepath.Join(r.dir, "*")); len(made) > 0 {
+		t.Errorf("%q are made", made)
 	}
 }
