@@ -92,7 +92,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/signals":        1, // what comes while a command runs
 	"cmd/nvmeof/internal/benchcommand":   1, // following changes
 	"cmd/nvmeof/internal/connections":    5, // following changes; each controller that is kept; the socket
-	"cmd/nvmeof/internal/targetcommand":  1, // what reads files and devices, which may not answer
+	"cmd/nvmeof/internal/targetcommand":  2, // what reads files and devices, which may not answer; showing that
 	"cmd/nvmeof/internal/rdmatools":      3, // what blocks; silence of the other side
 }
 

@@ -36,8 +36,8 @@ type Daemon struct {
 	Out      io.Writer
 	ErrOut   io.Writer
 
-	begun     func()                          // called once hosts are served; may be nil
-	opening   atomic.Pointer[string]          // what is being opened; may be nil
+	begun     func() // called once hosts are served; may be nil
+	opening   opening
 	running   atomic.Pointer[control.Manager] // nil while it begins, and when it ends
 	announced []netip.AddrPort                // belongs to the manager's mutex
 }
@@ -111,8 +111,8 @@ func (d *Daemon) managed(t *target.Target, o *opener, on Machine) control.Config
 		Device: o.open, DeviceName: o.deviceName, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: on.Addresses,
 		Open: func(n *config.Namespace) (backend.Store, []string, error) {
 			path := string(n.Path())
-			d.opening.Store(&path)
-			defer d.opening.Store(nil)
+			d.opening.begin(path)
+			defer d.opening.end(path)
 			return control.OpenStore(n)
 		}}
 	if d.Flags == nil {

@@ -1,9 +1,11 @@
 package targetcommand
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,18 +27,15 @@ func (s *start) release() {
 // begin runs a target. What it writes before it serves is for those whom it serves: where the
 // start fails, the error alone says what is wrong.
 func (d *Daemon) begin(cmd *cobra.Command, run func(*cobra.Command, *Daemon, *start) error) error {
-	now := time.Now()
-	s := &start{begun: make(chan struct{}), out: quiet{w: cmd.OutOrStdout(), since: now}, errOut: quiet{w: cmd.ErrOrStderr(), since: now}}
+	s := &start{begun: make(chan struct{}), out: quiet{w: cmd.OutOrStdout()}, errOut: quiet{w: cmd.ErrOrStderr()}}
+	defer time.AfterFunc(quietTime, s.release).Stop() // ends when what is held is written
 	d.Out, d.ErrOut = &s.out, &s.errOut
 	d.begun = func() {
 		s.release()
 		close(s.begun)
 	}
 	return unlessHung(cmd.Context(), s.begun, func() string {
-		if path := d.opening.Load(); path != nil {
-			return *path
-		}
-		return "a file or device that it reads or exports"
+		return cmp.Or(d.opening.String(), "a file or device that it reads or exports")
 	}, func() error { return run(cmd, d, s) })
 }
 
@@ -73,14 +72,43 @@ func unlessHung(ctx context.Context, orderly <-chan struct{}, what func() string
 	}
 }
 
+// An opening is what is being opened now: more than one while a file system hangs.
+type opening struct {
+	mu    sync.Mutex
+	paths []string
+}
+
+func (o *opening) begin(path string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.paths = append(o.paths, path)
+}
+
+func (o *opening) end(path string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if i := slices.Index(o.paths, path); i >= 0 {
+		o.paths = slices.Delete(o.paths, i, i+1)
+	}
+}
+
+// String is the first of them, which others may wait for; empty: nothing is.
+func (o *opening) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.paths) == 0 {
+		return ""
+	}
+	return o.paths[0]
+}
+
 // quietTime is how long what a start writes is held back: one that takes longer is shown as it
 // goes on.
 const quietTime = 2 * time.Second
 
 // A quiet writer holds back what is written until it is released.
 type quiet struct {
-	w     io.Writer
-	since time.Time
+	w io.Writer
 
 	mu   sync.Mutex // guards what follows
 	held []byte
@@ -91,22 +119,16 @@ type quiet struct {
 func (q *quiet) Write(b []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.open && time.Since(q.since) < quietTime {
+	if !q.open {
 		q.held = append(q.held, b...)
 		return len(b), nil
 	}
-	q.flush()
 	return q.w.Write(b)
 }
 
 func (q *quiet) release() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.flush()
-}
-
-// flush writes what is held. Called with mu held.
-func (q *quiet) flush() {
 	q.open = true
 	if len(q.held) > 0 {
 		fmt.Fprintf(q.w, "%s", q.held)

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // TestUnlessHung checks that a signal ends what does not answer in bounded time, and nothing
@@ -47,26 +50,61 @@ func TestUnlessHung(t *testing.T) {
 	}
 }
 
-// TestQuiet checks that what a start writes is held back until it serves, or takes long.
+// TestQuiet checks that what a start writes is held back until it is released.
 func TestQuiet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		q := &quiet{w: &out, since: time.Now()}
-		step := func(text, want string) {
-			t.Helper()
-			if n, err := q.Write([]byte(text)); n != len(text) || err != nil || out.String() != want {
-				t.Errorf("%d, %v; %q is written, want %q", n, err, &out, want)
-			}
+	var out bytes.Buffer
+	q := &quiet{w: &out}
+	step := func(text, want string) {
+		t.Helper()
+		if n, err := q.Write([]byte(text)); n != len(text) || err != nil || out.String() != want {
+			t.Errorf("%d, %v; %q is written, want %q", n, err, &out, want)
 		}
-		step("a", "")
-		step("b", "")
-		time.Sleep(quietTime)
-		step("c", "abc")
-		step("d", "abcd")
-		out.Reset()
-		q = &quiet{w: &out, since: time.Now()}
-		step("a", "")
-		q.release()
-		step("b", "ab")
-	})
+	}
+	step("a", "")
+	step("b", "")
+	q.release()
+	step("c", "abc")
+	q.release()
+	step("d", "abcd")
+}
+
+// TestSlowStart checks that a start that takes long is shown as it goes on, also where it writes
+// nothing more, and a start that fails soon only its error.
+func TestSlowStart(t *testing.T) {
+	for takes, want := range map[time.Duration]string{quietTime - 1: "", quietTime + 1: "warning"} {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			cmd := new(cobra.Command)
+			cmd.SetContext(t.Context())
+			cmd.SetErr(&out)
+			err := new(Daemon).begin(cmd, func(_ *cobra.Command, d *Daemon, _ *start) error {
+				fmt.Fprint(d.ErrOut, "warning")
+				time.Sleep(takes)
+				synctest.Wait()
+				if out.String() != want {
+					t.Errorf("after %v %q is written, want %q", takes, &out, want)
+				}
+				return errors.New("failed")
+			})
+			if err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}
+
+// TestOpening checks that what is named as hanging is what was opened first and is being opened
+// yet.
+func TestOpening(t *testing.T) {
+	var o opening
+	for _, step := range []struct {
+		do         func(string)
+		path, want string
+	}{
+		{o.begin, "a", "a"}, {o.begin, "b", "a"}, {o.end, "b", "a"}, {o.begin, "b", "a"}, {o.end, "a", "b"}, {o.end, "b", ""},
+	} {
+		if step.do(step.path); o.String() != step.want {
+			t.Errorf("after %s it is %q, want %q", step.path, o.String(), step.want)
+		}
+	}
 }
