@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"time"
 
@@ -48,6 +49,17 @@ import (
 const secondSignal = time.Second
 
 func main() {
+	// The main thread only waits. The kernel gives a signal to that thread first, and to no
+	// other when it is in a call that signals do not interrupt: one to a file system that
+	// does not answer.
+	runtime.LockOSThread()
+	code := make(chan int)
+	go func() { code <- run() }() // ends with the command
+	os.Exit(<-code)
+}
+
+// run carries out the command line of the process, and returns its exit code.
+func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, func() { // once: whoever interrupts again ends the program, whatever it waits for
@@ -56,8 +68,7 @@ func main() {
 	})
 	err := execute(ctx, newRoot(), os.Args[1:])
 	statusreport.Print(os.Stderr, err)
-	stop()
-	os.Exit(exitCode(err))
+	return exitCode(err)
 }
 
 // execute runs a command line. What goes wrong before the command itself runs is

@@ -87,6 +87,15 @@ func TestHungFileSystem(t *testing.T) {
 	add.kill(t)
 }
 
+// wantAwake finds that the main thread is not what hangs: the kernel gives it the signals.
+func (s *separate) wantAwake(t *testing.T) {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil || strings.Contains(string(stat), ") D ") {
+		t.Errorf("%v, the main thread hangs: %s", err, stat)
+	}
+}
+
 // wantEnd waits for a process's end by itself.
 func (s *separate) wantEnd(t *testing.T, code int, text string) {
 	t.Helper()

@@ -82,7 +82,7 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/nbd":                         1, // the loop
 	"nvmeof/target":                      6, // connections; freeing queues; keys; stores; reservations; the end of a pause
 	"internal/floor":                     2, // the other side
-	"cmd/nvmeof":                         1, // the second signal
+	"cmd/nvmeof":                         2, // the command, the second signal
 	"cmd/nvmeof/internal/attachcommand":  1, // a path that is awaited
 	"cmd/nvmeof/internal/administer":     1, // silence of the target
 	"cmd/nvmeof/internal/connectcommand": 1, // following discovery records
