@@ -33,6 +33,16 @@ var (
 	groups     = []string{"null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"}
 )
 
+// Words are the values that one of these types can have besides the empty one, as in
+// Words[ANAState]().
+func Words[T ~string, P interface {
+	*T
+	value
+}]() []string {
+	_, names := P(nil).pattern()
+	return slices.Clone(names)
+}
+
 // word checks that b is one of the names.
 func word[T ~string](to *T, b []byte, names []string) error {
 	s := string(b)

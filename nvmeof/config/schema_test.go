@@ -3,6 +3,8 @@ package config
 import (
 	"flag"
 	"os"
+	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -17,5 +19,14 @@ func TestSchema(t *testing.T) {
 	}
 	if got := Schema(); string(got) != string(read(t, "schema.json")) {
 		t.Error("schema.json is not the schema of the types: go test ./nvmeof/config -update")
+	}
+}
+
+// TestStatesAreDescribed: the description of an ANA state names all that there are.
+func TestStatesAreDescribed(t *testing.T) {
+	f, _ := reflect.TypeFor[ANAGroup]().FieldByName("State")
+	n := len(anaStates) - 1
+	if got, want := f.Tag.Get("doc"), strings.Join(anaStates[:n], ", ")+" or "+anaStates[n]+"."; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -3,6 +3,7 @@ package administer
 import (
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,6 +40,8 @@ func newANAGroup() *cobra.Command {
 func newANASet() *cobra.Command {
 	var r Remote
 	var listener, state string
+	states := config.Words[config.ANAState]()
+	oneOf := strings.Join(states[:len(states)-1], ", ") + " or " + states[len(states)-1]
 	cmd := &cobra.Command{Use: "set GROUP --listener ID --state STATE", Short: "Set the state of a group on a listener",
 		Example: "  nvmeof ana-group set 1 --listener 2 --state inaccessible", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,14 +50,13 @@ func newANASet() *cobra.Command {
 			case err != nil:
 				return failure.Usagef("group %s: want a number", args[0])
 			case listener == "" || state == "":
-				return failure.Usagef("--listener and --state are needed: which listener, and optimized, non-optimized, inaccessible, persistent-loss or change")
+				return failure.Usagef("--listener and --state are needed: which listener, and %s", oneOf)
 			}
 			return r.Edit(cmd, "PUT", control.Path("listeners", listener, "ana-groups"), map[string]any{"group": n, "state": state})
 		}}
 	cmd.Flags().StringVar(&listener, "listener", "", "identifier of the listener")
-	cmd.Flags().StringVar(&state, "state", "", "optimized, non-optimized, inaccessible, persistent-loss or change")
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(
-		[]string{"optimized", "non-optimized", "inaccessible", "persistent-loss", "change"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(&state, "state", "", oneOf)
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	r.AddSocket(cmd)
 	r.AddEdit(cmd)
 	return cmd
