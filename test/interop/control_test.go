@@ -94,7 +94,7 @@ func (l *lab) judgeReplaced(t *testing.T, e env) {
 			"(($(size '\\0' " + c + ") > 0 && $(size '\\0" + c + "' " + c + ") == 0))")
 	}
 	run("nvmeof namespace remove 2 -n $nqn")
-	l.wantCleanLog(t, at, regexp.MustCompile(`(?i)nvme nvme\d|no usable path|callbacks suppressed|I/O error|Buffer I/O|identifiers changed|operation not supported error`))
+	l.wantCleanLog(t, at, regexp.MustCompile(`(?i)nvme nvme\d|no (usable|available) path|callbacks suppressed|I/O error|Buffer I/O|identifiers changed|operation not supported error`))
 }
 
 // judgeAddresses: the target gets a second address, whose path takes turns with those of
