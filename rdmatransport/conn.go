@@ -7,9 +7,9 @@ import (
 	"net/netip"
 )
 
-// MaxPrivateData bounds, in bytes, what a consumer can attach to each message
-// of the connection exchange over InfiniBand and RoCE (IBTA volume 1, 12.7):
-// the request carries 92 bytes of which the RDMA CM takes 36.
+// Bounds, in bytes, of what a consumer can attach to each message of the connection exchange
+// over InfiniBand and RoCE (IBTA volume 1, 12.7): the request carries 92 bytes of which the RDMA CM
+// takes 36.
 const (
 	MaxRequestData = 56
 	MaxReplyData   = 196

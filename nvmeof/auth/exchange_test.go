@@ -206,7 +206,7 @@ func TestSequenceZero(t *testing.T) {
 	}
 }
 
-// BenchmarkExchange is the cost of one end: two exponentiations.
+// BenchmarkController is the cost of one end: two exponentiations.
 func BenchmarkController(b *testing.B) {
 	for _, g := range AllGroups() {
 		b.Run(g.String(), func(b *testing.B) {

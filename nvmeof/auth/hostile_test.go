@@ -47,7 +47,7 @@ func prime2048(n int64) *big.Int {
 
 func become(m []byte) func([]byte) []byte { return func([]byte) []byte { return m } }
 
-// values are Diffie-Hellman values that nobody may send.
+// badValues are Diffie-Hellman values that nobody may send.
 func badValues(at State) (cases []hostile) {
 	for name, v := range map[string]*big.Int{
 		"106 value 0": new(big.Int), "106 value 1": big.NewInt(1), "106 value p-1": prime2048(-1), "106 value p": prime2048(0),

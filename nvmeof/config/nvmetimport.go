@@ -155,7 +155,7 @@ func (r *nvmetReader) only(values ...string) func(*node, string) {
 	}
 }
 
-// into reads a number or a value into a field, by its bounds.
+// number reads a number into a field, by its bounds.
 func (r *nvmetReader) number(to *int, low, high int) func(*node, string) {
 	return func(v *node, where string) {
 		var n int

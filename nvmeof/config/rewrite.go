@@ -102,7 +102,7 @@ type block struct {
 	indent int
 }
 
-// same reports whether two values are written the same; a list without items is as good
+// sameValue reports whether two values are written the same; a list without items is as good
 // as none.
 func sameValue(x, y reflect.Value) bool {
 	if x.Kind() == reflect.Slice && x.Len() == 0 && y.Len() == 0 {

@@ -106,7 +106,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// edits change a document with two subsystems in every way that a command can.
+// rewriteEdits change a document with two subsystems in every way that a command can.
 var rewriteEdits = map[string]func(*Document){
 	"target":       func(d *Document) { d.DiscoveryNQN, d.Limits.Shards, d.Limits.Queues = "nqn.x", 3, 7 },
 	"listener":     func(d *Document) { d.Listeners[0].Address = parsedAddress("192.0.2.77:4421") },

@@ -44,7 +44,7 @@ func (r *rewriter) flowText(v reflect.Value, indent int, lines bool) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// A flow is a list or an object in brackets.
+// A flowNode is a list or an object in brackets.
 type flowNode struct {
 	r           *rewriter
 	open, close int // of the brackets

@@ -33,7 +33,7 @@ type route struct {
 // done is an answer without content.
 type done struct{}
 
-// change is what every edit takes and gives.
+// changeOptions are the options that every edit takes.
 var changeOptions = []string{"dry-run", "save", fileOption, "force"}
 
 // fileOption is the option whose value is the path of a file to save to.

@@ -256,7 +256,7 @@ func (a *attachment) dropped(n int) {
 	a.session.path.inFlight.Add(int64(-n))
 }
 
-// holdStep is how often hold looks, at first and at most.
+// How long hold waits until it looks again, at first and at most.
 const (
 	firstHoldStep = 50 * time.Microsecond
 	lastHoldStep  = 5 * time.Millisecond

@@ -73,7 +73,7 @@ func authReceiveCommand(n int) *hostCommand {
 	return c
 }
 
-// send gives the target the pending message.
+// sendAuth gives the target the pending message.
 func (h *hostQueue) sendAuth(x *auth.Host) {
 	h.t.Helper()
 	m := bytes.Clone(x.Pending())
@@ -100,7 +100,7 @@ func (h *hostQueue) authenticate(x *auth.Host) {
 	}
 }
 
-// connectKeyed connects a queue as far as Connect goes.
+// connect connects a queue as far as Connect goes.
 func (k *keyed) connect(qid capsule.QID, cntlid capsule.ControllerID) (*hostQueue, capsule.ConnectResponse) {
 	k.t.Helper()
 	h := k.dial(qid, min(int(qid), 1), 32)

@@ -50,7 +50,7 @@ type Controller struct {
 	dismissed bool
 
 	view       storage.View  // the host's rights in it: see Subsystem.judge and grant
-	protested  atomic.Bool   // see refuseWrite
+	protested  atomic.Bool   // see refusedWrite
 	generation atomic.Uint64 // of its discovery log; see Target.reshape
 	aborts     int           // Abort commands under way
 	durable    atomic.Bool   // the host switched the volatile write cache off; I/O queues read it

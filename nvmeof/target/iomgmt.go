@@ -35,7 +35,7 @@ func (r *request) flush(l *storage.Lane) {
 	r.submit()
 }
 
-// flushNext continues after one namespace. The table may have changed meanwhile: a
+// flushNext continues after one namespace. The view may have changed meanwhile: a
 // namespace that was removed needs no flush.
 func (r *request) flushNext() {
 	if r.cmd.NSID != capsule.NSIDBroadcast {

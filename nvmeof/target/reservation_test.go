@@ -390,7 +390,7 @@ func TestReservationNotices(t *testing.T) {
 	}
 }
 
-// feature sets and gets a feature of one namespace.
+// setFeature sets and gets a feature of one namespace.
 func (h *tenant) setFeature(want capsule.Status, id capsule.FID, nsid capsule.NSID, v uint32) {
 	h.admin.t.Helper()
 	c := adminCommand(capsule.AdminSetFeatures, capsule.SetFeatures{FID: id, Value: v}, nil)

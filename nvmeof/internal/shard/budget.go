@@ -8,16 +8,16 @@ import "github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 type Budget struct {
 	limit    int // 0: no bound
 	used     int
-	promised int              // bytes of those told that there is room for them
-	claims   list.List[Claim] // in order of arrival; those told come first, up to told
-	reported *Claim
+	promised int              // bytes of the claims that were called
+	claims   list.List[Claim] // in order of arrival; those that were called come first, up to reported
+	reported *Claim           // the last that was called
 }
 
 // A Claim is one consumer's place in the queue for a budget.
 type Claim struct {
 	slot   *Slot
 	bytes  int
-	called bool // told that there is room
+	called bool // its slot was notified that there is room
 	link   list.Link[Claim]
 }
 
