@@ -26,9 +26,10 @@
 // subsystem cannot be changed
 // while the target runs: that is a [RestartError].
 //
-// A file system or a device that hangs delays what needs it, and nothing else: a change
+// A file system or a block device that hangs delays what needs it, and nothing else: a change
 // waits for it for 10 s and fails with a [HungError], and so does, at once, every other change that
-// needs it until it has answered.
+// needs it until it has answered. That is so of what is exported, of reservations, state and
+// keys, and of the file that is saved. A host's command that saves a record fails so too.
 //
 // # Starting
 //
@@ -55,7 +56,7 @@
 // # Goroutines
 //
 // A Manager has one or two for each removal that waits for a store, one for each file or
-// device that it asks for something, for which Close does not wait, one for each namespace
+// device that it asks for something, for which Close does not wait when it hangs, one for each namespace
 // and each listener that waits, one for each listener on 0.0.0.0 or [::], and one for each
 // address that is served, which reports when the device is lost; a [Server] has those of
 // net/http. None touches the data path. One mutex makes changes one at a time.
