@@ -177,6 +177,23 @@ func TestBrokenDocLinksAreFound(t *testing.T) {
 	}
 }
 
+func TestStaleNamesAreFound(t *testing.T) {
+	for comment, finds := range map[string]string{
+		"readAll reads":                  "readAll",
+		"see readAll":                    "readAll",
+		"readSome reads":                 "",
+		"readSome, as someWhere":         "", // in another folder
+		"see theField":                   "", // of another language
+		"ReadAll of a package elsewhere": "",
+		"multicast mDNS":                 "",
+	} {
+		t.Run(comment, func(t *testing.T) {
+			s := parsed(t, "a/a.go", "package a\n// "+comment+".\nfunc readSome() {}\nconst json = `{\"theField\": 1}`\n")
+			wantFindings(t, finds, staleNames([]*source{s, parsed(t, "b/b.go", "package b\nvar someWhere int\n")}))
+		})
+	}
+}
+
 func TestCallbacksAreFound(t *testing.T) {
 	const low = "package low\ntype I interface{ M() }\nfunc call(i I) { i.M() }\n"
 	const high = "package high\nimport \"" + module + "/low\"\ntype T struct{}\nfunc (*T) M() {}\nvar x low.I\n"

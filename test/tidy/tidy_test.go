@@ -123,6 +123,8 @@ func TestNoLocalPaths(t *testing.T) {
 	}
 }
 
+func TestStaleNames(t *testing.T) { report(t, staleNames(sources(t))) }
+
 func TestDocLinks(t *testing.T) { report(t, brokenLinks(sources(t))) }
 
 // agreedCallbacks makes each interface by which a package calls back those above it a
