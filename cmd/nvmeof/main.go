@@ -60,8 +60,8 @@ func main() {
 
 // run carries out the command line of the process, and returns its exit code.
 func run() int {
+	// Signals are not let through at the end: one that comes then does not change the exit code.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
-	defer stop()
 	context.AfterFunc(ctx, func() { // once: whoever interrupts again ends the program, whatever it waits for
 		time.Sleep(secondSignal)
 		stop()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"testing"
@@ -57,5 +58,30 @@ func TestSecondSignal(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		_ = cmd.Process.Kill() // so that it ends at all
 		t.Fatal("it did not end")
+	}
+}
+
+// TestSignalAtTheEnd checks that a signal that comes when the command has ended, before the
+// process has, does not change the exit code.
+func TestSignalAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for range 30 {
+		cmd := program(t.Context(), t, "version")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		begun := make([]byte, 1)
+		if _, err := out.Read(begun); err != nil { // it prints
+			t.Fatal(err)
+		}
+		_ = cmd.Process.Signal(unix.SIGTERM) // unless the process has ended
+		_, _ = io.Copy(io.Discard, out)
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("it ended with %v", err)
+		}
 	}
 }

@@ -78,6 +78,7 @@ func TestHungFileSystem(t *testing.T) {
 	time.Sleep(1500 * time.Millisecond) // until they hang; a start waits for 5 s
 	serving.signal(t, unix.SIGTERM)
 	for s := range ends {
+		s.wantAwake(t)
 		s.signal(t, unix.SIGTERM)
 	}
 	for s, want := range ends {
