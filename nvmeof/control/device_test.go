@@ -201,6 +201,7 @@ func (s sticky) Close() error { return errors.Join(s.Device.Close(), errors.New(
 // TestListenAgainSticky: a listener that waited is there although another device is not closed
 // without an error.
 func TestListenAgainSticky(t *testing.T) {
+	t.Parallel()
 	var there atomic.Bool
 	r := newRig(t, func(c *Config) {
 		open := c.Device

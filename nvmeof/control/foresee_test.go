@@ -119,6 +119,7 @@ func TestForeseeLost(t *testing.T) {
 
 // TestForeseeHung: what does not answer is reported, each for itself.
 func TestForeseeHung(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.pipe("pipe")
 	doc := r.doc("version: 1\nsubsystems:\n  - nqn: a\n    namespaces:\n      - {nsid: 1, file: {path: DIR/none}}\n" +

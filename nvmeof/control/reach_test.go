@@ -75,6 +75,7 @@ subsystems:
 // TestStartWithHungStore: a file system that does not answer makes its namespace wait and
 // nothing else, and the namespace is there when it has answered.
 func TestStartWithHungStore(t *testing.T) {
+	t.Parallel()
 	r, h := newHanging(t)
 	doc := r.doc(hungDocument)
 	if _, err := r.Apply(doc, Options{Wait: true}); err != nil {
@@ -102,6 +103,7 @@ func TestStartWithHungStore(t *testing.T) {
 // TestChangeWithHungStore: a change that needs what does not answer fails, and the next one
 // is made; what was created in vain goes.
 func TestChangeWithHungStore(t *testing.T) {
+	t.Parallel()
 	r, h := newHanging(t)
 	before := r.doc(strings.Replace(hungDocument, "hung", "a", 1))
 	r.apply(before)
@@ -161,6 +163,7 @@ func TestCloseWithHungStore(t *testing.T) {
 
 // TestManyHungStores: of many that hang only the first has all the time.
 func TestManyHungStores(t *testing.T) {
+	t.Parallel()
 	r, _ := newHanging(t)
 	r.startTimeout = time.Second
 	text := hungDocument

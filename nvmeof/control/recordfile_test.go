@@ -49,6 +49,7 @@ func (r *rig) wantHung(p config.Path, change func() error) {
 // TestHungRecords: reservations, the state of a subsystem, keys and the document of a file
 // system that does not answer end the change that needs them, and no other.
 func TestHungRecords(t *testing.T) {
+	t.Parallel()
 	r, _ := newHanging(t)
 	path := r.pipe("pipe")
 	const text = `version: 1
@@ -117,6 +118,7 @@ subsystems:
 // TestHungRecord: what takes too long to be saved is an error, and so is, at once, what is
 // asked until it has ended.
 func TestHungRecord(t *testing.T) {
+	t.Parallel()
 	r, _ := newHanging(t)
 	path := r.pipe("pipe")
 	for range 2 {

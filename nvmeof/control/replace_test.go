@@ -139,6 +139,7 @@ func newWriter(t *testing.T, from, to netip.Addr) *writer {
 // TestReplaceUnderLoad: blocks that a host means for one file are in no other, however
 // often the file of a namespace is replaced while it writes.
 func TestReplaceUnderLoad(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	serve := func(file int) {
 		t.Helper()

@@ -8,6 +8,8 @@ import (
 	"flag"
 	"net/netip"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -185,11 +187,11 @@ func TestCycles(t *testing.T) {
 		a.passing()
 	}
 	after := objects(t)
-	for start := time.Now(); after != before && time.Since(start) < timeLimit; after = objects(t) {
+	for start := time.Now(); more(after, before) && time.Since(start) < timeLimit; after = objects(t) {
 		a.poll()
 		b.poll()
 	}
-	if after != before {
+	if more(after, before) {
 		t.Errorf("%d cycles leave\n%safter 5 there were\n%s", *cycles, after, before)
 	}
 	for _, err := range []error{l.Close(), a.device.Close(), b.device.Close()} {
@@ -197,6 +199,24 @@ func TestCycles(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// more reports whether there are other kinds of objects, or more of one kind. There may be
+// fewer: what the kernel still ended then is gone now.
+func more(after, before string) bool {
+	number := regexp.MustCompile(`\d+`)
+	if number.ReplaceAllString(after, "") != number.ReplaceAllString(before, "") {
+		return true
+	}
+	then := number.FindAllString(before, -1)
+	for i, s := range number.FindAllString(after, -1) {
+		a, err1 := strconv.Atoi(s)
+		b, err2 := strconv.Atoi(then[i])
+		if err1 != nil || err2 != nil || a > b {
+			return true
+		}
+	}
+	return false
 }
 
 // cycle connects to b and disconnects; each end begins that in turn.

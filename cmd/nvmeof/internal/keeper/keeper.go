@@ -32,6 +32,8 @@ type Keeper struct {
 	Ended     chan struct{}      // a lender has, since it was last read
 	borrowers *lending.Processes // for which this one holds controllers
 	forget    func()             // ends the reports on SIGUSR1
+
+	answerTime time.Duration // that a lender has for an answer; 0: no other than Info gives it
 }
 
 // Start starts one that holds nothing yet.
@@ -193,7 +195,7 @@ func (k *Keeper) Wait(ctx context.Context) error {
 		case <-time.After(lending.LookInterval): // so that one that has ended has left its address
 		}
 		for _, l := range k.lent.List() {
-			now, err := l.Lender.Info(ctx)
+			now, err := k.ask(ctx, l.Lender)
 			var why error
 			switch {
 			case ctx.Err() != nil:
@@ -220,10 +222,20 @@ func (k *Keeper) Wait(ctx context.Context) error {
 	}
 }
 
+// ask reads the status of a lender.
+func (k *Keeper) ask(ctx context.Context, lender *connections.Process) (connections.Process, error) {
+	if k.answerTime > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, k.answerTime)
+		defer cancel()
+	}
+	return lender.Info(ctx)
+}
+
 // Orphans forgets the controllers whose process has ended, and returns their names.
 func (k *Keeper) Orphans(ctx context.Context) (names []string) {
 	for _, l := range k.lent.List() {
-		_, err := l.Lender.Info(ctx)
+		_, err := k.ask(ctx, l.Lender)
 		if err == nil || errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			continue
 		}

@@ -26,7 +26,7 @@ func newBorrower(t *testing.T) *Keeper {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { silent.Close() })
-	k := &Keeper{holder: connections.New(connections.Config{Dir: dir})}
+	k := &Keeper{holder: connections.New(connections.Config{Dir: dir}), answerTime: time.Second}
 	t.Cleanup(func() {
 		if err := k.holder.Close(); err != nil {
 			t.Error(err)
