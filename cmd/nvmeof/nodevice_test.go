@@ -42,6 +42,7 @@ func TestConfiguredWithoutDevice(t *testing.T) {
 // TestNotRight: a namespace that is not right waits, with its reason, and the rest is
 // served. check reports it before.
 func TestNotRight(t *testing.T) {
+	beside(t)
 	text := strings.Replace(testConfig, "path: DIR/disk.img, size: 8MiB", "path: DIR/disk.img", 1)
 	c := configure(t, text)
 	disk := c.write(t, "disk.img", "")

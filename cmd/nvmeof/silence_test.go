@@ -11,6 +11,7 @@ import (
 // TestSilentTarget: a target that does not answer its administrator is reported soon; who gives
 // up a change, or sees the target end, is told that it may have been made all the same.
 func TestSilentTarget(t *testing.T) {
+	beside(t)
 	socket := filepath.Join(t.TempDir(), "s")
 	setenv(t, "NVMEOF_SOCKET", socket)
 	l, err := net.Listen("unix", socket)

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestHungFileSystem checks that SIGTERM ends a target that opens, or is to open, what does not
+// answer. It needs root, as most mounts do.
+func TestHungFileSystem(t *testing.T) {
+	beside(t)
+	ownSocket(t)
+	document := func(disk string) string {
+		file := filepath.Join(t.TempDir(), "target.yaml")
+		text := fmt.Sprintf("version: 1\nlisteners: [{id: 1, address: %s}]\nsubsystems:\n- nqn: %s\n  namespaces: [{nsid: 1, file: {path: %s}}]\n", loopbackAddress(), testNQN, disk)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	target := "target --nqn " + testNQN + " --allow-any-host --listen " + loopbackAddress() + " --export "
+	serving := startSeparate(t, words(target+"mem:1MiB")...)
+	serving.out.await(t, "nvme connect")
+	add := startSeparate(t, words("namespace add 2 -n "+testNQN+" --file "+hungFileSystem(t)+"/disk")...)
+	disk := hungFileSystem(t) + "/disk" // of one process: another one that looked for it too could not be killed
+	ends := map[*separate]string{}
+	for line, want := range map[string]string{
+		target + hungFileSystem(t) + "/disk":                  "interrupted: a file or device that it reads or exports does not answer",
+		"target --config " + document(disk):                   "interrupted: " + disk + " does not answer",
+		"target check " + document(hungFileSystem(t)+"/disk"): "interrupted: a file or device that it exports does not answer",
+	} {
+		ends[startSeparate(t, words(line)...)] = want
+	}
+	time.Sleep(1500 * time.Millisecond) // until they hang; a start waits for 5 s
+	serving.signal(t, unix.SIGTERM)
+	for s := range ends {
+		s.wantAwake(t)
+		s.signal(t, unix.SIGTERM)
+	}
+	for s, want := range ends {
+		s.wantEnd(t, exitInterrupted, want)
+	}
+	serving.wantEnd(t, 0, "stopping") // after what was being added has had its time
+	add.kill(t)
+}
+
+// wantAwake finds that the main thread is not what hangs: the kernel gives it the signals.
+func (s *separate) wantAwake(t *testing.T) {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil || strings.Contains(string(stat), ") D ") {
+		t.Errorf("%v, the main thread hangs: %s", err, stat)
+	}
+}
+
+// wantEnd waits for a process's end by itself.
+func (s *separate) wantEnd(t *testing.T, code int, text string) {
+	t.Helper()
+	select {
+	case err := <-s.ended:
+		s.ended <- err
+		if got := s.cmd.ProcessState.ExitCode(); got != code || !strings.Contains(s.errOut.String(), text) {
+			t.Errorf("exit code %d, want %d and %q:\n%s", got, code, text, s.errOut)
+		}
+	case <-time.After(20 * time.Second):
+		s.signal(t, unix.SIGQUIT) // for what its goroutines do
+		time.Sleep(time.Second)
+		t.Errorf("it does not end by a signal; it should, with %q:\n%s", text, s.errOut)
+	}
+}
+
+// hungFileSystem mounts a file system that nobody serves.
+func hungFileSystem(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	server, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Mount("hung", dir, "fuse", unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", server))
+	}
+	if err != nil {
+		t.Skipf("needs root and FUSE: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = unix.Close(server) // what waits for it fails
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
