@@ -59,6 +59,7 @@ func TestTooMuchMemory(t *testing.T) {
 	half := nvmeof.FormatSize(int64(uint64(machine.Totalram)*uint64(machine.Unit)/2&^(1<<20-1) + 1<<20))
 	warning := regexp.MustCompile(`warning: (.*: )?memory exports have [0-9]+MiB in all, and this (machine|process's cgroup may) ha(s|ve) [0-9]+[KMG]iB: .*; export less memory, or files\n`)
 	s := startTarget(t, "--export", "mem:"+half, "--export", "mem:"+half, "--allow-any-host")
+	s.errOut.await(t, "memory exports")
 	if n := len(warning.FindAllString(s.errOut.String(), -1)); n != 1 {
 		t.Errorf("the target warns %d times:\n%s", n, s.errOut)
 	}

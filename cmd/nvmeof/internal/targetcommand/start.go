@@ -18,10 +18,11 @@ type start struct {
 	begun       chan struct{} // closed when it serves
 }
 
-// release lets go what was written until now, and all that follows.
+// release lets go what was written until now, and all that follows: warnings first, which
+// whoever waits for the target is to have seen.
 func (s *start) release() {
-	s.out.release()
 	s.errOut.release()
+	s.out.release()
 }
 
 // begin runs a target. What it writes before it serves is for those whom it serves: where the
