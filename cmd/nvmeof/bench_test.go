@@ -55,7 +55,7 @@ func (s *testTarget) bench(t *testing.T) {
 	t.Run("interrupted", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(500*time.Millisecond, cancel)
-		commandIn(ctx, t, nil, s.at("bench", "-n", testNQN, "--runtime", "60", "--ramp_time", "0", "--numjobs", "2")...).want(t, exitInterrupted, "  read: IOPS=")
+		commandIn(ctx, t, nil, s.at("bench", "-n", testNQN, "--runtime", "60", "--ramp_time", "0", "--numjobs", "2", "--rate_iops", "4000")...).want(t, exitInterrupted, "  read: IOPS=")
 	})
 	t.Run("files", func(t *testing.T) { s.benchFiles(t) })
 }

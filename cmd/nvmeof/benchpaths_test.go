@@ -13,12 +13,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// startBench runs bench, and returns when its requests come to the target.
+// startBench runs bench, which leaves processor time for others, and returns when its
+// requests come to the target.
 func startBench(t *testing.T, args ...string) (errOut *output, ended chan outcome) {
 	t.Helper()
 	out := newOutput()
 	errOut, ended = newOutput(), make(chan outcome, 1)
-	stop, end := begin(t, out, errOut, append([]string{"bench", "-n", testNQN, "-k", "1", "-c", "1", "--timeout", "2s", "--namespace-id", "2"}, args...)...)
+	stop, end := begin(t, out, errOut, append([]string{"bench", "-n", testNQN, "-k", "1", "-c", "1", "--timeout", "2s", "--namespace-id", "2", "--rate_iops", "4000"}, args...)...)
 	t.Cleanup(stop)
 	go func() {
 		err := <-end

@@ -120,14 +120,19 @@ func TestConnect(t *testing.T) {
 // TestConnectBesides: of one host's address one process is the endpoint, and connects
 // for others.
 func TestConnectBesides(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	one, two := startTarget(t, "--export", "mem:1MiB", "--allow-any-host"), startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
-	const here = "127.63.7.9"
+	here := loopbackAddress()
 	a := startCommand(t, one.at("connect", "-n", testNQN, "-w", here)...)
 	a.out.await(t, "nvme0\n")
+	sockets, _ := filepath.Glob(filepath.Join(runDirOf(t), "[0-9]*.sock")) // PID.N.sock
+	if len(sockets) != 1 {
+		t.Fatal(sockets)
+	}
+	pid, _, _ := strings.Cut(filepath.Base(sockets[0]), ".")
 	b := startCommand(t, two.at("connect", "-n", testNQN, "-w", here)...)
 	b.out.await(t, "connecting to device: nvme1\n")
-	b.errOut.await(t, fmt.Sprintf("nvme1: held by process %d, which is the RoCE endpoint of %s", os.Getpid(), here))
+	b.errOut.await(t, fmt.Sprintf("nvme1: held by process %s, which is the RoCE endpoint of %s", pid, here))
 	command(t, "list-subsys").want(t, 0, "nvme-subsys0", " +- nvme0 rdma traddr="+one.addr+",trsvcid=4420,host_traddr="+here+" live",
 		" +- nvme1 rdma traddr="+two.addr+",trsvcid=4420,host_traddr="+here+" live")
 	b.stop()

@@ -109,7 +109,9 @@ func flagDaemon(t *testing.T, f *targetcommand.Flags) (d *targetcommand.Daemon, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &targetcommand.Daemon{Document: doc, Flags: f, Log: log, Out: out, ErrOut: errOut}, out, errOut
+	socket := filepath.Join(t.TempDir(), "s")
+	setenv(t, "NVMEOF_SOCKET", socket)
+	return &targetcommand.Daemon{Document: doc, Flags: f, Socket: socket, Log: log, Out: out, ErrOut: errOut}, out, errOut
 }
 
 // startDaemon runs one until the test ends, or until stop, which wants an orderly end.
@@ -131,6 +133,7 @@ func startDaemon(t *testing.T, d *targetcommand.Daemon, on targetcommand.Machine
 // TestDeviceComesAndGoes: a target waits for a device that is not there, and serves
 // again when one that was lost has come back, with the same namespace and its data.
 func TestDeviceComesAndGoes(t *testing.T) {
+	beside(t)
 	const addr = "127.77.0.1"
 	s, out, errOut := flagDaemon(t, &targetcommand.Flags{Listen: []string{addr}, Exports: []string{"mem:1MiB"}, Transport: provider.Verbs})
 	c := &comingDevice{t: t, errOut: errOut, opened: make(chan *losable, 10), absent: true}
@@ -165,6 +168,7 @@ func TestDeviceComesAndGoes(t *testing.T) {
 // TestWildcard: --listen 0.0.0.0 is each address of the machine, to which hosts connect once
 // it is configured.
 func TestWildcard(t *testing.T) {
+	beside(t)
 	first, second := netip.MustParseAddr(loopbackAddress()), netip.MustParseAddr(loopbackAddress())
 	s, out, _ := flagDaemon(t, &targetcommand.Flags{Listen: []string{"0.0.0.0"}, Exports: []string{"mem:1MiB"}, Transport: provider.Softroce})
 	var mu sync.Mutex

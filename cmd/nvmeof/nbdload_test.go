@@ -17,7 +17,8 @@ const (
 	loadBlocks = 64   // of a client, which nobody else writes
 	loadDepth  = 16   // requests at a time
 
-	lightPause = 5 * time.Millisecond // of a load that has but to go on while something else is waited for
+	pause      = 500 * time.Microsecond // between rounds: other tests run beside
+	lightPause = 5 * time.Millisecond   // of a load that has but to go on while something else is waited for
 )
 
 // A nbdLoad has clients that write numbered blocks and read others again, several at a
@@ -25,7 +26,7 @@ const (
 type nbdLoad struct {
 	workers []*nbdWorker
 	rounds  atomic.Int64 // of all clients, that were right
-	light   atomic.Bool  // a pause follows each round
+	light   atomic.Bool  // a longer pause follows each round
 	stop    atomic.Bool
 	ended   chan error
 }
@@ -62,6 +63,8 @@ func (l *nbdLoad) run(w *nbdWorker) error {
 		l.rounds.Add(1)
 		if l.light.Load() {
 			time.Sleep(lightPause)
+		} else {
+			time.Sleep(pause)
 		}
 	}
 	for k := range int64(loadBlocks) {
