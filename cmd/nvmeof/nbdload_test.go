@@ -18,7 +18,7 @@ const (
 	loadDepth  = 16   // requests at a time
 
 	pause      = 500 * time.Microsecond // between rounds: other tests run beside
-	lightPause = 5 * time.Millisecond   // of a load that has but to go on while something else is waited for
+	lightPause = 25 * time.Millisecond  // of a load that has but to go on while something else is waited for
 )
 
 // A nbdLoad has clients that write numbered blocks and read others again, several at a
