@@ -132,3 +132,10 @@ func (l *listener) accept() (int, error) {
 	fd, _, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	return fd, err
 }
+
+// wanted reports whether a client waits to be accepted.
+func (l *listener) wanted() bool {
+	p := []unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(p, 0)
+	return n > 0 || err != nil
+}

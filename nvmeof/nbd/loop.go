@@ -32,6 +32,10 @@ type loop struct {
 	lastFailure time.Time // that was told
 	lastReason  string    // of that
 
+	acceptAt     time.Time     // nobody is accepted until then; zero: whoever connects is
+	acceptPause  time.Duration // before that; 0: the last accept succeeded
+	lastShortage time.Time     // that was told
+
 	results [64]backend.Result
 	events  [64]unix.EpollEvent
 }
@@ -133,6 +137,8 @@ func (l *loop) sleepLimit() int {
 	var first time.Time
 	if l.stopping {
 		first = l.deadline
+	} else {
+		first = l.acceptAt
 	}
 	for _, c := range l.conns {
 		if c.negotiation != nil && (first.IsZero() || c.deadline.Before(first)) {
@@ -147,6 +153,9 @@ func (l *loop) sleepLimit() int {
 
 // look asks the epoll what is readable.
 func (l *loop) look(timeout int) {
+	if !l.acceptAt.IsZero() && !time.Now().Before(l.acceptAt) {
+		l.acceptAgain()
+	}
 	n, err := unix.EpollWait(l.epoll, l.events[:], timeout)
 	if err != nil {
 		n = 0 // EINTR
@@ -171,9 +180,14 @@ func (l *loop) look(timeout int) {
 func (l *loop) accept() {
 	for !l.stopping {
 		fd, err := l.server.listener.accept()
-		if err != nil {
-			return // nobody there, or no descriptor left: the next look tries again
+		if errors.Is(err, unix.EAGAIN) {
+			return
 		}
+		if err != nil {
+			l.cannotAccept(err)
+			return
+		}
+		l.acceptPause = 0
 		if len(l.conns) >= l.server.cfg.clients() {
 			l.server.counters.tooMany.Add(1)
 			l.say("a client more than %d is sent away", l.server.cfg.clients())
@@ -184,6 +198,41 @@ func (l *loop) accept() {
 		if c := newConn(l, fd); c != nil {
 			l.conns = append(l.conns, c)
 		}
+	}
+}
+
+// Bounds of the pause after an accept that failed, which is twice the one before it: what
+// was missing, as descriptors, has to become free first, and the client stays in the backlog.
+const (
+	minAcceptPause = 5 * time.Millisecond
+	maxAcceptPause = time.Second
+)
+
+// cannotAccept leaves who connects alone for a while: the epoll would report them at once,
+// and again, for as long as there is no descriptor for them.
+func (l *loop) cannotAccept(err error) {
+	if !l.server.listener.wanted() { // accept4 needs a descriptor before it finds nobody
+		return
+	}
+	l.server.counters.unaccepted.Add(1)
+	if l.acceptPause == 0 && time.Since(l.lastShortage) > shortagePause {
+		l.lastShortage = time.Now()
+		l.say("a client waits, since it cannot be accepted: %v", err)
+	}
+	l.acceptPause = min(max(2*l.acceptPause, minAcceptPause), maxAcceptPause)
+	l.acceptAt = time.Now().Add(l.acceptPause)
+	l.rewatchListener(0)
+}
+
+func (l *loop) acceptAgain() {
+	l.acceptAt = time.Time{}
+	l.rewatchListener(unix.EPOLLIN)
+}
+
+func (l *loop) rewatchListener(mask uint32) {
+	fd := l.server.listener.fd
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: mask, Fd: int32(fd)}); err != nil {
+		l.say("the socket: epoll: %v", err)
 	}
 }
 
@@ -213,6 +262,9 @@ func (l *loop) say(format string, args ...any) {
 
 // reportPause is the shortest time between two lines about requests that failed.
 const reportPause = time.Second
+
+// shortagePause is that between two lines about clients that could not be accepted.
+const shortagePause = time.Minute
 
 // failed counts a request that the store failed, and says why where that is new.
 func (l *loop) failed(e *export, err error) {

@@ -10,6 +10,7 @@ import (
 type Stats struct {
 	Clients      uint64 // that were accepted
 	TooMany      uint64 // that were not, since there were enough
+	Unaccepted   uint64 // times that a client had to wait, since the process had no descriptor left or the machine no memory
 	Slow         uint64 // that did not finish the handshake in time
 	BadHandshake uint64 // that were disconnected for what they sent in it
 	BadRequests  uint64 // that were disconnected for what they sent after it
@@ -27,7 +28,8 @@ func (s Stats) String() string {
 		what string
 		n    uint64
 	}{
-		{"refused", s.Refused}, {"failed", s.Failed}, {"clients too many", s.TooMany}, {"clients slow in the handshake", s.Slow},
+		{"refused", s.Refused}, {"failed", s.Failed}, {"clients too many", s.TooMany},
+		{"times that a client could not be accepted", s.Unaccepted}, {"clients slow in the handshake", s.Slow},
 		{"clients disconnected in the handshake", s.BadHandshake}, {"clients disconnected for what they sent", s.BadRequests},
 		{"clients gone without a word", s.Lost},
 	} {
@@ -40,14 +42,14 @@ func (s Stats) String() string {
 
 // counters are those of Stats. The loop writes them.
 type counters struct {
-	clients, tooMany, slow, badHandshake, badRequests, lost, refused, failed, requests atomic.Uint64
+	clients, tooMany, unaccepted, slow, badHandshake, badRequests, lost, refused, failed, requests atomic.Uint64
 }
 
 // Stats returns the counters.
 func (s *Server) Stats() Stats {
 	c := &s.counters
 	return Stats{
-		Clients: c.clients.Load(), TooMany: c.tooMany.Load(), Slow: c.slow.Load(),
+		Clients: c.clients.Load(), TooMany: c.tooMany.Load(), Unaccepted: c.unaccepted.Load(), Slow: c.slow.Load(),
 		BadHandshake: c.badHandshake.Load(), BadRequests: c.badRequests.Load(), Lost: c.lost.Load(),
 		Refused: c.refused.Load(), Failed: c.failed.Load(), Requests: c.requests.Load(),
 	}

@@ -1,0 +1,87 @@
+package nbd
+
+import (
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
+)
+
+// TestNoDescriptor: while the process has no descriptor left a client waits, which costs next to
+// no processor time, others go on, and it is served once there is one.
+func TestNoDescriptor(t *testing.T) {
+	var mu sync.Mutex
+	var lines []string
+	s := serve(t, Config{Polling: nvmeof.PollNever, Log: func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, line)
+	}}, newStore(t, 1<<20, 512))
+	before := connect(t, s, how{})
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), "client")
+	defer file.Close()
+
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	restore := func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(restore)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.cfg.Socket}); err != nil {
+		t.Fatal(err)
+	}
+	for s.Stats().Unaccepted < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	const wait = 200 * time.Millisecond
+	used := processorTime(t)
+	time.Sleep(wait)
+	if used = processorTime(t) - used; used > wait/4 {
+		t.Errorf("%v of processor time in %v", used, wait)
+	}
+	before.read(0, 512)
+	if n := s.Stats().Unaccepted; n > 12 {
+		t.Errorf("%d accepts", n)
+	}
+	restore()
+	waited, err := net.FileConn(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waited.Close()
+	_ = waited.SetDeadline(time.Now().Add(testTimeout))
+	(&client{t: t, c: waited, lengths: map[wire.Cookie]int{}}).get(18)
+	connect(t, s, how{}).read(0, 512)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(lines) != 1 || !strings.Contains(lines[0], unix.EMFILE.Error()) {
+		t.Errorf("log: %q", lines)
+	}
+}
+
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
