@@ -6,9 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 )
 
 // TestListenBeside: where targets are served that leave the default socket to another.
@@ -168,44 +166,8 @@ func TestSocketOfTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer next.Close()
-	first.id, _ = os.Lstat(path)
 	if err := first.Close(); err != nil || !isServed(path) {
 		t.Errorf("closing the first again, %v, has removed the socket of the next", err)
-	}
-}
-
-// TestListenLocked: somebody who keeps the folder locked, as everybody may who can read it,
-// does not keep a target from starting.
-func TestListenLocked(t *testing.T) {
-	t.Parallel()
-	dir, err := os.MkdirTemp("", "n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	folder, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer folder.Close()
-	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { // ends with the wait for the lock
-		s, err := Listen(filepath.Join(dir, "s"))
-		if err == nil {
-			err = s.Close()
-		}
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(6 * lockWait):
-		t.Error("it waits for the lock for good")
 	}
 }
 

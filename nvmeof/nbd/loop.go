@@ -54,7 +54,7 @@ func newLoop(s *Server) (*loop, error) {
 	}
 	l := &loop{server: s, epoll: fd, owner: map[int32]*conn{}, gates: map[string]*gate{}}
 	l.spin.init(&s.cfg)
-	err = errors.Join(l.watch(s.listener.fd, unix.EPOLLIN), l.watch(s.wake.Descriptor(), unix.EPOLLIN))
+	err = errors.Join(l.watch(s.listener.Descriptor(), unix.EPOLLIN), l.watch(s.wake.Descriptor(), unix.EPOLLIN))
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
@@ -164,7 +164,7 @@ func (l *loop) look(timeout int) {
 		switch c := l.owner[e.Fd]; {
 		case c != nil:
 			c.ready(int(e.Fd))
-		case int(e.Fd) == l.server.listener.fd:
+		case int(e.Fd) == l.server.listener.Descriptor():
 			l.accept()
 		case int(e.Fd) == l.server.wake.Descriptor():
 			l.server.wake.Clear()
@@ -230,7 +230,7 @@ func (l *loop) acceptAgain() {
 }
 
 func (l *loop) rewatchListener(mask uint32) {
-	fd := l.server.listener.fd
+	fd := l.server.listener.Descriptor()
 	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: mask, Fd: int32(fd)}); err != nil {
 		l.say("the socket: epoll: %v", err)
 	}
@@ -306,7 +306,7 @@ func (l *loop) finish() {
 	for _, c := range l.conns {
 		errs = append(errs, fmt.Errorf("a client's requests were not finished in %v", l.server.cfg.drain()), c.close())
 	}
-	errs = append(errs, l.server.listener.close(), unix.Close(l.epoll))
+	errs = append(errs, l.server.listener.Close(), unix.Close(l.epoll))
 	l.server.err = errors.Join(errs...)
 }
 

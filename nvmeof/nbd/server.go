@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/internal/socketfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
@@ -53,7 +54,7 @@ func (c *Config) drain() time.Duration     { return or(c.Drain, 5*time.Second) }
 // A Server publishes disks. Its methods may be called from any goroutine.
 type Server struct {
 	cfg      Config
-	listener *listener
+	listener listener
 	exports  atomic.Pointer[[]*export]
 	usual    atomic.Pointer[string] // the name of the default disk; nil: not known yet
 	counters counters
@@ -82,12 +83,12 @@ func Listen(cfg Config, disks ...Disk) (*Server, error) {
 	if err := s.Publish(disks); err != nil {
 		return nil, errors.Join(err, wake.Close())
 	}
-	if s.listener, err = listen(cfg.Socket); err != nil {
+	if s.listener.Socket, err = socketfile.Listen(cfg.Socket); err != nil {
 		return nil, errors.Join(err, wake.Close())
 	}
 	l, err := newLoop(s)
 	if err != nil {
-		return nil, errors.Join(err, s.listener.close(), wake.Close())
+		return nil, errors.Join(err, s.listener.Close(), wake.Close())
 	}
 	go l.run() // ends in Close
 	return s, nil

@@ -521,3 +521,47 @@ func TestCloseIdle(t *testing.T) {
 		})
 	}
 }
+
+// TestSocketOfMany: of many servers that begin at one socket at a time, which one before them
+// left behind, one has it, and keeps it.
+func TestSocketOfMany(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	for range 20 {
+		left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left.SetUnlinkOnClose(false)
+		_ = left.Close()
+		const many = 8
+		var servers [many]*Server
+		var wait sync.WaitGroup
+		for i := range many {
+			wait.Go(func() {
+				s, err := Listen(Config{Socket: path})
+				if err == nil {
+					servers[i] = s
+				} else if !strings.Contains(err.Error(), "is served by another process") {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		served := 0
+		for _, s := range servers {
+			if s == nil {
+				continue
+			}
+			served++
+			if _, err := os.Lstat(path); err != nil {
+				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if served != 1 {
+			t.Fatalf("%d servers have the socket", served)
+		}
+	}
+}

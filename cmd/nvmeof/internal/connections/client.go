@@ -19,13 +19,13 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/socketfile"
 )
 
 const (
 	suffix  = ".sock"
 	sockets = "[0-9]*" + suffix // control sockets in the folder
-
-	unfinished = ".[0-9]*.[0-9]*" // those that are being made
 
 	borrowerKey = "borrower" // in the query of a request to connect
 )
@@ -55,7 +55,7 @@ func All(ctx context.Context, dir string) ([]Process, error) {
 				p.Socket = path
 				all[i] = &p
 			case errors.Is(err, syscall.ECONNREFUSED):
-				_ = os.Remove(path)
+				_ = socketfile.RemoveDead(path) // or the next who looks does
 			case !errors.Is(err, fs.ErrNotExist):
 				errs[i] = err
 			}

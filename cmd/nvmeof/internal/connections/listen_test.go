@@ -2,8 +2,6 @@ package connections
 
 import (
 	"context"
-	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -33,7 +31,7 @@ func TestListenWhileOthersLook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(s.path); err != nil {
+		if _, err := os.Stat(s.Path()); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil {
@@ -57,42 +55,5 @@ func TestFolderOfAnyName(t *testing.T) {
 	defer s.Close()
 	if all, err := All(t.Context(), dir); err != nil || len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
-	}
-}
-
-// TestUnfinished: what a process left that was killed while it made its socket is cleared, and
-// nothing that another one makes now.
-func TestUnfinished(t *testing.T) {
-	dir := t.TempDir()
-	old := time.Now().Add(-2 * unfinishedTime)
-	for name, left := range map[string]bool{".7.0": true, ".8.0": false} {
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.SetUnlinkOnClose(false)
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if left {
-			err = os.Chtimes(filepath.Join(dir, name), old, old)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	file := filepath.Join(dir, ".9.0") // which is no socket
-	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chtimes(file, old, old)); err != nil {
-		t.Fatal(err)
-	}
-	s, err := listen(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for name, want := range map[string]bool{".7.0": false, ".8.0": true, ".9.0": true} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); (err == nil) != want {
-			t.Errorf("%s: %v, want it to be there: %v", name, err, want)
-		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"github.com/nvmeof-go/nvmeof/internal/socketfile"
 )
 
 // Services are what a process does for others which come by an address of which it is
@@ -58,7 +59,7 @@ func Serve(h *Holder, services Services) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	s := &Server{path: l.path}
+	s := &Server{path: l.Path()}
 	s.http = &http.Server{
 		Handler: handler(h, services), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: idleTime,
 		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0),
@@ -71,68 +72,14 @@ func Serve(h *Holder, services Services) (*Server, error) {
 	return s, nil
 }
 
-// A socket is a unix socket in the file system that goes when it is closed.
-type socket struct {
-	*net.UnixListener
-	path string
-}
-
-// Close ends it.
-func (s *socket) Close() error {
-	err := s.UnixListener.Close()
-	if gone := os.Remove(s.path); !errors.Is(gone, os.ErrNotExist) { // who finds it closed removes it too
-		err = errors.Join(err, gone)
-	}
-	return err
-}
-
-// unfinishedTime is after what time a socket without its name is one of a process that was
-// killed before: it has that at once.
-const unfinishedTime = time.Minute
-
-// clearUnfinished removes such sockets.
-func clearUnfinished(dir string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if is, _ := filepath.Match(unfinished, e.Name()); !is {
-			continue
-		}
-		if info, err := e.Info(); err == nil && info.Mode()&os.ModeSocket != 0 && time.Since(info.ModTime()) > unfinishedTime {
-			_ = os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
-}
-
-// listen makes a socket that nobody has. It gets its name when it is served: one that refuses
-// who connects counts as one of a process that has ended, and is removed.
-func listen(dir string) (*socket, error) {
-	clearUnfinished(dir)
+// listen makes a socket of a name that nobody has.
+func listen(dir string) (*socketfile.Listener, error) {
 	for n := 0; ; n++ {
-		name := fmt.Sprintf("%d.%d", os.Getpid(), n)
-		path, before := filepath.Join(dir, name+suffix), filepath.Join(dir, "."+name)
-		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			_ = c.Close() // another holder of this process
-			continue
+		s, err := socketfile.NewListener(filepath.Join(dir, fmt.Sprintf("%d.%d%s", os.Getpid(), n, suffix)))
+		if errors.As(err, new(*socketfile.TakenError)) {
+			continue // another holder of this process
 		}
-		for _, old := range []string{path, before} { // of a process that had our identifier
-			if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return nil, err
-			}
-		}
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: before, Net: "unix"})
-		if err != nil {
-			return nil, err
-		}
-		l.SetUnlinkOnClose(false)
-		s := &socket{l, before}
-		if err = os.Chmod(before, 0o600); err == nil {
-			err = os.Rename(before, path)
-		}
-		if err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		s.path = path
-		return s, nil
+		return s, err
 	}
 }
 

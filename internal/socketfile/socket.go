@@ -1,0 +1,207 @@
+package socketfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	backlog = 4096 // or what the system allows: who finds it full is refused
+	maxPath = 107  // unix(7), without the zero byte
+)
+
+// A Socket is a unix socket that listens, and its file.
+type Socket struct {
+	path     string
+	fd       int
+	dev, ino uint64 // of the file
+	close    func() error
+}
+
+// Listen makes a socket of mode 0600, and listens: who connects waits in the backlog. A
+// socket that nobody serves is replaced. Of one that is served the error is a [*TakenError], of
+// another file a [*OccupiedError].
+func Listen(path string) (*Socket, error) {
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	defer unlock(lock(filepath.Dir(path), lockWait))
+	return listen(path)
+}
+
+func listen(path string) (s *Socket, err error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socket %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = unix.Close(fd) // the error says why
+		}
+	}()
+	// The file that bind makes gets the mode that the socket has: at no time can
+	// others open it.
+	if err := unix.Fchmod(fd, 0o600); err != nil {
+		return nil, fmt.Errorf("socket %s: %w", path, err)
+	}
+	err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+	if errors.Is(err, unix.EADDRINUSE) {
+		if err = removeDead(path); err != nil {
+			return nil, err
+		}
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+	}
+	if errors.Is(err, unix.EADDRINUSE) { // somebody who had not the lock
+		err = &TakenError{path}
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be made: %w: %s", path, err, placeHint(path, err))
+	}
+	s = &Socket{path: path, fd: fd}
+	s.close = sync.OnceValue(s.end)
+	if s.dev, s.ino, err = identity(path); err != nil {
+		return nil, err
+	}
+	if err := unix.Listen(fd, backlog); err != nil {
+		return nil, errors.Join(fmt.Errorf("socket %s: %w", path, err), os.Remove(path))
+	}
+	return s, nil
+}
+
+func placeHint(path string, err error) string {
+	if dir := filepath.Dir(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("make that folder, as by mkdir -p %s, or give another path", dir)
+	}
+	return fmt.Sprintf("give a path in a folder that user %d may write to", os.Geteuid())
+}
+
+// checkPath refuses what cannot be the name of a socket in the file system.
+func checkPath(path string) error {
+	switch {
+	case path == "":
+		return errors.New("a socket needs a path")
+	case len(path) > maxPath:
+		return fmt.Errorf("%s has %d characters, and a socket's path %d at most", path, len(path), maxPath)
+	case path[0] == '@': // for which the net package has sockets outside the file system
+		return fmt.Errorf("%s is no path of a socket: give ./%s, or an absolute path", path, path)
+	}
+	return nil
+}
+
+// A TakenError says that a process serves at a socket.
+type TakenError struct{ Path string }
+
+func (e *TakenError) Error() string {
+	return e.Path + " is served by another process: end that, or choose another path"
+}
+
+// An OccupiedError says that a path is that of a file which is no socket.
+type OccupiedError struct{ Path string }
+
+func (e *OccupiedError) Error() string {
+	return e.Path + " is there and is no socket; give another path, or move it away"
+}
+
+// Vacant says why [Listen] would not have a path, as far as a look tells.
+func Vacant(path string) error {
+	if err := checkPath(path); err != nil {
+		return err
+	}
+	_, err := os.Lstat(path)
+	if dir := filepath.Dir(path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(dir); err != nil {
+			return fmt.Errorf("socket %s: %w: %s", path, err, placeHint(path, err))
+		}
+		return nil
+	}
+	return mayRemove(path)
+}
+
+// RemoveDead removes a socket that nobody serves, and nothing else. It is for those that find
+// one which a process left behind.
+func RemoveDead(path string) error {
+	folder := lock(filepath.Dir(path), removeWait)
+	if folder == nil {
+		return nil // another time
+	}
+	defer unlock(folder)
+	return removeDead(path)
+}
+
+func removeDead(path string) error {
+	if err := mayRemove(path); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing a socket that no process serves: %w", err)
+	}
+	return nil
+}
+
+// mayRemove refuses what is no socket, and one that is served. What is not there may go.
+func mayRemove(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("socket: %w", err)
+	case info.Mode().Type() != fs.ModeSocket:
+		return &OccupiedError{path}
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("socket: %w", err)
+	}
+	defer unix.Close(fd)
+	err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOENT):
+		return nil
+	case err == nil, errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EPROTOTYPE): // EAGAIN: its backlog is full
+		return &TakenError{path}
+	}
+	return fmt.Errorf("socket %s, which may be served: %w", path, err)
+}
+
+func identity(path string) (dev, ino uint64, err error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return 0, 0, fmt.Errorf("socket %s: %w", path, err)
+	}
+	return uint64(st.Dev), st.Ino, nil
+}
+
+// Path is that of the file.
+func (s *Socket) Path() string { return s.path }
+
+// Descriptor is that of the socket, which does not block. It is the socket's until Close.
+func (s *Socket) Descriptor() int { return s.fd }
+
+// There reports whether the file is there and the socket's: another program may have removed it.
+func (s *Socket) There() bool {
+	dev, ino, err := identity(s.path)
+	return err == nil && dev == s.dev && ino == s.ino
+}
+
+// Close removes the file, unless another has taken its place, and then ends the socket: as long
+// as it is served nobody takes its place, and no other file gets its inode's number.
+// Later calls change nothing.
+func (s *Socket) Close() error { return s.close() }
+
+func (s *Socket) end() error {
+	var err error
+	if s.There() {
+		if err = os.Remove(s.path); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return errors.Join(err, unix.Close(s.fd))
+}
