@@ -89,10 +89,15 @@ func (c *Controller) end(why string) {
 	c.mu.Lock()
 	c.dying, c.ready = true, false
 	c.mu.Unlock()
-	c.shard.StopTimer(&c.timer)
-	c.shard.StopTimer(&c.settle)
+	c.stopTimers()
 	c.dropQueues(why)
 	c.admin.disconnect(why)
+}
+
+func (c *Controller) stopTimers() {
+	c.shard.StopTimer(&c.timer)
+	c.shard.StopTimer(&c.settle)
+	c.shard.StopTimer(&c.presence.timer)
 }
 
 // leaveQueue removes a queue that has ended and has nothing in flight any more. The
@@ -108,8 +113,7 @@ func (c *Controller) leaveQueue(q *queue) {
 	last := c.adminGone && len(c.queues) == 0
 	c.mu.Unlock()
 	if q == c.admin {
-		c.shard.StopTimer(&c.timer)
-		c.shard.StopTimer(&c.settle)
+		c.stopTimers()
 		if q.parted {
 			c.partQueues()
 		} else {

@@ -29,12 +29,16 @@ type Config struct {
 	Spin    time.Duration  // the least time that an idle loop polls under PollAdaptive; default 50 µs
 	Arena   int            // bytes of data buffers per shard; default 64 MiB
 
-	MaxQueues      int   // I/O queues of a controller; default 128
-	QueueDepth     int   // entries of an I/O queue; default 128, 2 to 1024
-	InCapsule      int   // bytes of data in a capsule; default 4096; negative: as few as Connect needs
-	MaxData        int   // bytes of one command's data (MDTS), a power of two; default and limit 1 MiB
-	MaxControllers int   // of each subsystem; default 1024
-	QueueMemory    int64 // bytes that all queues together may map; default 1 GiB
+	MaxQueues      int // I/O queues of a controller; default 128
+	QueueDepth     int // entries of an I/O queue; default 128, 2 to 1024
+	InCapsule      int // bytes of data in a capsule; default 4096; negative: as few as Connect needs
+	MaxData        int // bytes of one command's data (MDTS), a power of two; default and limit 1 MiB
+	MaxControllers int // of each subsystem; default 1024
+	// MaxHostControllers is how many controllers of a subsystem one host has, which is an
+	// NQN and a host identifier, and how many of the discovery service one address has;
+	// default 128, or MaxControllers if that is less.
+	MaxHostControllers int
+	QueueMemory        int64 // bytes that all queues together may map; default 1 GiB
 	// SharedReceives is how many receives, each with its capsule buffer, all I/O queues
 	// of a shard share; default 0: each queue has one for each of its entries. Sharing
 	// saves memory where a shard has more queue entries than that. When none is left
@@ -79,6 +83,7 @@ func (c Config) complete() (Config, error) {
 	c.QueueDepth = orDefault(c.QueueDepth, 128)
 	c.MaxData = orDefault(c.MaxData, shard.MaxBuffer)
 	c.MaxControllers = orDefault(c.MaxControllers, 1024)
+	c.MaxHostControllers = orDefault(c.MaxHostControllers, min(128, c.MaxControllers))
 	c.QueueMemory = orDefault(c.QueueMemory, 1<<30)
 	c.BackendDepth = orDefault(c.BackendDepth, 256)
 	c.Revalidate = orDefault(c.Revalidate, time.Second)
@@ -101,8 +106,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("target: %d bytes of data in capsules: a multiple of 16 up to %d", c.InCapsule, maxInCapsule)
 	case c.MaxData < minMaxData || c.MaxData > shard.MaxBuffer || bits.OnesCount(uint(c.MaxData)) != 1:
 		return fmt.Errorf("target: %d bytes of data per command: a power of two from %d to %d", c.MaxData, minMaxData, shard.MaxBuffer)
-	case c.MaxControllers < 1 || c.QueueMemory < 1 || c.BackendDepth < 1:
-		return errors.New("target: MaxControllers, QueueMemory and BackendDepth must be positive")
+	case c.MaxControllers < 1 || c.MaxHostControllers < 1 || c.QueueMemory < 1 || c.BackendDepth < 1:
+		return errors.New("target: MaxControllers, MaxHostControllers, QueueMemory and BackendDepth must be positive")
 	case len(c.Firmware) > 8:
 		return fmt.Errorf("target: firmware revision %q: at most 8 characters", c.Firmware)
 	}

@@ -38,6 +38,7 @@ type Controller struct {
 	props        state.Properties
 	keep         state.KeepAlive
 	timer        shard.Timer // keep alive
+	presence     presence
 	events       state.Events[*request]
 	features     features
 	changed      state.ChangedNamespaces
@@ -86,6 +87,7 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 	}
 	c.view.Table, c.view.Paths, c.view.Born = &s.namespaces, &q.listener.ana, s.generation.Load()
 	c.timer.Func, c.settle.Func = c.keepAliveDue, c.settled
+	c.presence.init(c)
 	c.resetState()
 	return c
 }
@@ -205,6 +207,7 @@ func (c *Controller) report() {
 
 // armKeepAlive starts the timer.
 func (c *Controller) armKeepAlive() {
+	c.presence.arm()
 	if !c.keep.Enabled() {
 		c.shard.StopTimer(&c.timer)
 		return
@@ -217,7 +220,8 @@ func (c *Controller) armKeepAlive() {
 // alive). As long as the host has to authenticate, which has a limit of its own, it
 // can send no Keep Alive, and may be busy for long with its part of the exchange.
 func (c *Controller) keepAliveDue() {
-	if c.sawTraffic() || c.admin.auth.locked {
+	if c.presence.notice(); c.presence.active || c.admin.auth.locked {
+		c.presence.active = false
 		c.keep.Restart(c.now())
 	}
 	if !c.keep.Expired(c.now()) || c.keep.Grace(c.now()) {

@@ -131,7 +131,8 @@
 //   - what another host has decided: a reservation conflict, write protection; and a full
 //     store, which file systems have to report.
 //
-// It is not set where waiting helps: no controller identifier is free, an earlier
+// It is not set where waiting helps: no controller identifier is free, or the host has as
+// many controllers as one may have, an earlier
 // controller or queue of the host has not ended yet, another host uses the host
 // identifier for now, too many hosts authenticate at a time, a store fails, an ANA state,
 // a namespace that is away or was replaced. A rejection of a connection request has no
@@ -159,6 +160,19 @@
 // [Config.SharedReceives] those of its shard. A queue then uses at most as many at a time
 // as it has entries; if a host sends more the queue ends, so that it uses no more of the
 // shared receives than its queues allow.
+//
+// # Controllers of one host
+//
+// A host, which is an NQN and a host identifier, has at most [Config.MaxHostControllers]
+// of a subsystem's controllers; in the discovery service, where names are not verified, an
+// address has. An address has at most half of all, those of hosts that have authenticated
+// aside, and the last sixteenth of the identifiers is for hosts and addresses that have
+// none. A host at its limit gets the place of that controller of its own which has been
+// silent for longest, if that is half a minute or more; others get Controller Busy. As long as a
+// host with a key has not authenticated its controller counts for its address only.
+//
+// A controller without keep alive stays while its host's transport acknowledges an RDMA
+// WRITE of no bytes, which the target sends every ten seconds in which no command comes.
 //
 // # The path of a command
 //

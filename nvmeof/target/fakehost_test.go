@@ -129,6 +129,8 @@ type hostQueue struct {
 
 	entries int
 	noFlow  bool
+	probes  int  // the shard's
+	away    bool // the shard's
 
 	// Of an admin queue: the namespaces that start has identified before the first command.
 	mu         sync.Mutex
@@ -173,6 +175,13 @@ func (h *hostQueue) turns(n int) {
 
 func (h *hostQueue) SetEntries(n int)    { h.entries = n }
 func (h *hostQueue) DisableFlowControl() { h.noFlow = true }
+
+// Probe implements wire: a host that is away does not acknowledge.
+func (h *hostQueue) Probe() {
+	if h.probes++; h.away {
+		h.fail(&rdmaError{})
+	}
+}
 
 // Disconnect implements wire as the fabric does: the end follows later.
 func (h *hostQueue) Disconnect() { h.fail(rdmatransport.ErrDisconnected) }

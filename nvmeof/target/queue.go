@@ -22,6 +22,7 @@ const connectTimeout = 10 * time.Second
 type wire interface {
 	SetEntries(n int)
 	DisableFlowControl()
+	Probe()
 	Disconnect()
 }
 
@@ -142,6 +143,9 @@ func (q *queue) Failed(err error) {
 	q.logEnd(err)
 	q.endRequests()
 	if q.controller != nil && q.id == 0 {
+		if !isDisconnect(err) {
+			q.controller.presence.lost()
+		}
 		q.controller.abortEvents()
 	}
 }

@@ -111,10 +111,8 @@ func (s *Subsystem) join(c *Controller) refusal {
 	if no := s.judge(c); no.refused() {
 		return no
 	}
-	// Controllers of hosts that have failed end by their keep alive.
-	full := busy("all controller identifiers are in use", "raise Config.MaxControllers, or SubsystemConfig.MaxController")
-	if len(s.controllers) >= s.target.cfg.MaxControllers {
-		return full
+	if no := makeRoom(s, c); no.refused() {
+		return no
 	}
 	x := c.traits
 	for range uint32(x.max-x.min) + 1 {
@@ -130,7 +128,7 @@ func (s *Subsystem) join(c *Controller) refusal {
 			return refusal{}
 		}
 	}
-	return full
+	return allInUse()
 }
 
 // judge checks whether a controller may join, and gives it the host's rights. Called with

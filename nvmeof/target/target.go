@@ -39,6 +39,8 @@ type Target struct {
 	features [256]feature
 	logs     [256]logRow
 
+	controllerCounts controllerCounts
+
 	memory  atomic.Int64 // mapped for queues
 	silent  atomic.Int64 // connections without a Connect command, or that have not authenticated yet
 	cancel  context.CancelFunc
@@ -47,6 +49,7 @@ type Target struct {
 
 	authenticator authenticator
 	authCounts    authCounts
+	started       time.Time
 	sequence      atomic.Uint32 // of challenges
 
 	volumes      storage.Volumes
@@ -74,7 +77,7 @@ func New(cfg Config) (*Target, error) {
 		return nil, err
 	}
 	t := &Target{
-		cfg: cfg, log: peerlog.New(cfg.Log), fetchTimeout: fetchTimeout,
+		cfg: cfg, log: peerlog.New(cfg.Log), fetchTimeout: fetchTimeout, started: time.Now(),
 		subsystems: make(map[nvmeof.NQN]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
 		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),

@@ -14,6 +14,7 @@ const (
 	tagInvalidate
 	tagCredit      // completion only gives send queue entries back
 	tagInvalidMore // index: spare window
+	tagProbe
 )
 
 const tagIndexBits = 28

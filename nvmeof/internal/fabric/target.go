@@ -186,6 +186,7 @@ type TargetQueue struct {
 	dead      list.List[Command] // to be given back
 
 	send  sendBatch
+	probe probeState
 	recvs []rdmatransport.RecvWR
 	reads readWindow
 
@@ -311,6 +312,26 @@ func (q *TargetQueue) Commands() int { return len(q.commands) }
 // SetEntries tells the submission queue's size (SQSIZE + 1 of Connect), round
 // which SQHD runs.
 func (q *TargetQueue) SetEntries(n int) { q.entries, q.sqhd = n, 0 }
+
+// A probeState is what becomes of a probe.
+type probeState uint8
+
+const (
+	probeNone   probeState = iota
+	probeDue               // to be posted
+	probePosted            // to be acknowledged
+)
+
+// Probe has the peer acknowledge an RDMA WRITE of no bytes, which changes nothing, and for
+// which it looks at no key (IBTA volume 1, C9-88). If it does not the queue ends, as it does
+// for every other work request. Nothing is posted where the send queue is nearly full, since
+// what is in it has to be acknowledged too.
+func (q *TargetQueue) Probe() {
+	if q.state == StateLive && q.probe == probeNone {
+		q.probe = probeDue
+		q.slot.Flush()
+	}
+}
 
 // DisableFlowControl makes responses carry FFFFh as SQHD (NVMe base 2.0, 6.3).
 func (q *TargetQueue) DisableFlowControl() { q.noFlow = true }

@@ -26,6 +26,8 @@ func (t *targetConsumer) Complete(c *rdmatransport.Completion, low uint32) {
 		q.readDone(&q.commands[tag.index()], int(c.Bytes))
 	case tagSend:
 		q.sent(&q.commands[tag.index()])
+	case tagProbe:
+		q.probed()
 	}
 }
 

@@ -45,6 +45,7 @@ func (t *targetConsumer) Flush() {
 		q.responses.Remove(&c.link)
 		c.state = commandSent
 	}
+	q.collectProbe()
 	err := q.postRecvs()
 	if err == nil {
 		err = q.send.post(q.qp)
@@ -80,6 +81,30 @@ func (q *TargetQueue) collectResponse(c *Command) bool {
 	q.send.room -= int(need)
 	c.posted = need
 	return true
+}
+
+// collectProbe adds the probe that is due, if room for a response is left beside it.
+func (q *TargetQueue) collectProbe() {
+	if q.probe != probeDue {
+		return
+	}
+	if q.probe = probeNone; q.send.room < 2 || q.responses.First() != nil {
+		return
+	}
+	q.probe = probePosted
+	q.send.room--
+	q.send.Sends = append(q.send.Sends, rdmatransport.SendWR{
+		ID: q.slot.ID(makeTag(tagProbe, 0)), Op: rdmatransport.OpWrite, Flags: rdmatransport.FlagSignaled,
+	})
+}
+
+// probed takes the acknowledgement of a probe.
+func (q *TargetQueue) probed() {
+	q.probe = probeNone
+	q.send.room++
+	if q.responses.First() != nil || q.fetches.First() != nil {
+		q.slot.Flush()
+	}
 }
 
 // writesOf bounds how many RDMA WRITEs a response's data takes: one for each

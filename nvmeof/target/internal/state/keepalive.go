@@ -55,6 +55,9 @@ func (k *KeepAlive) Grace(now int64) bool {
 	return true
 }
 
+// Timeout is how long a host may be silent; 0: for ever.
+func (k *KeepAlive) Timeout() time.Duration { return time.Duration(k.timeout) }
+
 // Enabled reports whether there is a timeout.
 func (k *KeepAlive) Enabled() bool { return k.timeout != 0 }
 

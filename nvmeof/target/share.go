@@ -1,0 +1,130 @@
+package target
+
+import (
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// The identifiers of a subsystem's controllers are shared. A host gets as many as
+// Config.MaxHostControllers; in the discovery service, which is open to hosts of any name,
+// an address does. An address gets no more than half of all, whatever names it uses, and
+// the last of them are for those that have none.
+
+const (
+	// staleAfter is how long a controller has been silent if another of the same host may
+	// take its place. It is above the time in which a host without keep alive that is not
+	// there any more does not answer a probe.
+	staleAfter = 3 * probePeriod
+	// reserve is the part of all identifiers that is for those that have none.
+	reserve = 16
+)
+
+// controllerCounts are a target's, written by all shards.
+type controllerCounts struct {
+	refused, displaced, unanswered atomic.Uint64
+}
+
+// ControllerCounts counts what the limits of controllers did since the target's start.
+type ControllerCounts struct {
+	Refused    uint64 `json:"refused"`    // Connect commands of hosts that had, or of subsystems that have, as many as there may be
+	Displaced  uint64 `json:"displaced"`  // silent controllers that ended for another one of the same host
+	Unanswered uint64 `json:"unanswered"` // controllers without keep alive that ended since their host did not answer a probe
+}
+
+// ControllerCounts returns the counters.
+func (t *Target) ControllerCounts() ControllerCounts {
+	c := &t.controllerCounts
+	return ControllerCounts{c.refused.Load(), c.displaced.Load(), c.unanswered.Load()}
+}
+
+// A share is what the host of a new controller has of a subsystem's identifiers.
+type share struct {
+	own     int         // of the host, or in the discovery service of the address
+	leaving int         // of those that end
+	address int         // of the same address, whoever the host is, unless it has authenticated
+	taken   int         // of all hosts, within the range of identifiers
+	stalest *Controller // of its own, the one that has been silent for the longest time
+	silence time.Duration
+}
+
+// shareOf counts for a new controller. Called with the subsystem's mu held.
+func shareOf(s *Subsystem, c *Controller) (sh share) {
+	now := s.target.age()
+	for _, o := range s.controllers {
+		near := o.peer == c.peer
+		if near && !o.authenticated.Load() {
+			sh.address++
+		}
+		if o.id >= c.traits.min && o.id <= c.traits.max {
+			sh.taken++
+		}
+		if !o.countsFor(c, near) {
+			continue
+		}
+		sh.own++
+		silence, ending := o.presence.silence(now)
+		if ending {
+			sh.leaving++
+		} else if silence >= staleAfter && (sh.stalest == nil || silence > sh.silence) {
+			sh.stalest, sh.silence = o, silence
+		}
+	}
+	return sh
+}
+
+// countsFor reports whether a controller is one of the host of a new one. Anyone can use
+// the name of a host with a key until it has to authenticate, so before that a controller
+// is one of its address only.
+func (c *Controller) countsFor(o *Controller, near bool) bool {
+	if c.discovery() {
+		return near
+	}
+	return c.hostNQN == o.hostNQN && c.hostID == o.hostID && (near || c.trusted())
+}
+
+// makeRoom refuses a controller whose host or address has as many as it may have, or as
+// all together may have. If the host has one that is silent that one ends first. Called
+// with the subsystem's mu held.
+func makeRoom(s *Subsystem, c *Controller) refusal {
+	limit, sh := s.target.cfg.MaxHostControllers, shareOf(s, c)
+	identifiers := int(c.traits.max-c.traits.min) + 1
+	most := min(s.target.cfg.MaxControllers, identifiers)
+	free := min(s.target.cfg.MaxControllers-len(s.controllers), identifiers-sh.taken)
+	var no refusal
+	switch {
+	case free <= 0: // those of hosts that have failed end by their keep alive, or unanswered probes
+		no = allInUse()
+	case sh.own >= 2*limit, sh.own-sh.leaving >= limit && sh.stalest == nil:
+		no = busy("host has as many controllers as one may have, or in the discovery service its address", "raise Config.MaxHostControllers")
+	case sh.address >= max(limit, most/2):
+		no = busy("host's address has half of all controllers that there may be", "raise Config.MaxControllers, or give the hosts keys")
+	case free <= most/reserve && (sh.own > 0 || sh.address > 0):
+		no = busy("the last controller identifiers are for hosts that have none", "raise Config.MaxControllers, or SubsystemConfig.MaxController")
+	}
+	if sh.stalest != nil && (no.refused() || sh.own-sh.leaving >= limit) {
+		sh.displace()
+	}
+	if no.refused() {
+		s.target.controllerCounts.refused.Add(1)
+	}
+	return no
+}
+
+func allInUse() refusal {
+	return busy("all controller identifiers are in use", "raise Config.MaxControllers, or SubsystemConfig.MaxController")
+}
+
+// displace ends the stalest controller in favour of another one of its host.
+func (sh *share) displace() {
+	c := sh.stalest
+	c.target.controllerCounts.displaced.Add(1)
+	c.target.log.Trouble("silent controller ended: its host connects more than it may have",
+		zap.Stringer("peer", c.admin.remote), zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)),
+		zap.Uint16("cntlid", uint16(c.id)), zap.Duration("silent_for", sh.silence))
+	c.mu.Lock()
+	c.dying, c.ready = true, false
+	c.mu.Unlock()
+	c.dismiss("another controller of the host takes its place")
+}

@@ -1,0 +1,195 @@
+package target
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// try connects an admin queue from an address, and returns the queue and the status.
+func (f *fixture) try(d capsule.ConnectData, from string, kato uint32) (*hostQueue, capsule.Status) {
+	f.t.Helper()
+	h := f.dial(0, 0, 2)
+	h.q.remote = netip.AddrPortFrom(netip.MustParseAddr(from), 50000)
+	return h, h.do(connectCommand(capsule.Connect{SQSIZE: 1, KATO: kato}, d)).status
+}
+
+// TestOneHostTakesAllControllers: whoever connects as many controllers without keep alive as
+// there are identifiers leaves some to others, in each way to be somebody (row 92).
+func TestOneHostTakesAllControllers(t *testing.T) {
+	const attacker, honest = "192.0.2.66", "192.0.2.7"
+	invented := func(i int) nvmeof.NQN { return nvmeof.NQN(fmt.Sprintf("nqn.2026-11.io.example:%d", i)) }
+	for name, c := range map[string]struct {
+		anyone bool
+		data   func(f *fixture, i int) capsule.ConnectData
+		other  func(f *fixture) capsule.ConnectData
+	}{
+		"a host that is allowed": {
+			data:  func(f *fixture, _ int) capsule.ConnectData { return dataOf(f.sub.nqn, testHostNQN) },
+			other: func(f *fixture) capsule.ConnectData { return dataOf(f.sub.nqn, otherHostNQN) },
+		},
+		"names that it makes up": {
+			anyone: true,
+			data: func(f *fixture, i int) capsule.ConnectData {
+				d := dataOf(f.sub.nqn, invented(i))
+				d.HostID = capsule.HostID{byte(i), byte(i >> 8), 1}
+				return d
+			},
+			other: func(f *fixture) capsule.ConnectData { return dataOf(f.sub.nqn, otherHostNQN) },
+		},
+		"the discovery service": {
+			data:  func(_ *fixture, i int) capsule.ConnectData { return dataOf(capsule.DiscoveryNQN, invented(i)) },
+			other: func(*fixture) capsule.ConnectData { return dataOf(capsule.DiscoveryNQN, otherHostNQN) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.sub.AllowHost(otherHostNQN)
+			f.sub.AllowAnyHost(c.anyone)
+			var held []*hostQueue
+			for i := range f.target.cfg.MaxControllers {
+				h, status := f.try(c.data(f, i), attacker, 0)
+				switch status {
+				case capsule.StatusSuccess:
+					held = append(held, h)
+				case capsule.StatusConnectControllerBusy:
+					h.lose()
+				default:
+					t.Fatalf("controller %d: %v", i, status)
+				}
+				f.target.arrivals.from = nil // as if seconds passed
+			}
+			if n := len(held); n == 0 || n > f.target.cfg.MaxControllers/2 {
+				t.Errorf("one address holds %d of %d controllers", n, f.target.cfg.MaxControllers)
+			}
+			for range 4 { // one for each path
+				h, status := f.try(c.other(f), honest, 0)
+				if !status.OK() {
+					t.Errorf("another host beside that: %v", status)
+				}
+				held = append(held, h)
+			}
+			for _, h := range held {
+				h.lose()
+			}
+			if n := len(f.target.Controllers()); n != 0 {
+				t.Errorf("%d controllers are left", n)
+			}
+		})
+	}
+}
+
+// TestStaleControllersGoFirst is row 92: a host at its limit is told to come again while all of its
+// controllers are in use, and else gets the place of its own that was silent for longest.
+func TestStaleControllersGoFirst(t *testing.T) {
+	for name, d := range map[string]capsule.ConnectData{
+		"I/O": dataOf(testSubNQN, testHostNQN), "discovery": dataOf(capsule.DiscoveryNQN, testHostNQN),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, func(c *Config) { c.MaxHostControllers = 3; c.Revalidate = -1 })
+				f.sub.AllowHost(otherHostNQN)
+				other := dataOf(f.sub.nqn, otherHostNQN)
+				other.SubNQN = d.SubNQN
+				first, _ := f.try(other, "192.0.2.7", 0)
+				var all []*hostQueue
+				for range 3 {
+					h, status := f.try(d, "192.0.2.2", 0)
+					if !status.OK() {
+						t.Fatal(status)
+					}
+					all = append(all, h)
+					time.Sleep(probePeriod / 2)
+				}
+				h, status := f.try(d, "192.0.2.2", 0)
+				if status != capsule.StatusConnectControllerBusy {
+					t.Errorf("the fourth: %v, want busy without Do Not Retry", status)
+				}
+				h.lose()
+				time.Sleep(2 * staleAfter)
+				all[0].property(capsule.PropertyCSTS)
+				all[2].property(capsule.PropertyCSTS)
+				if _, status = f.try(d, "192.0.2.2", 0); !status.OK() {
+					t.Errorf("the fourth beside one that is silent: %v", status)
+				}
+				<-all[1].closed
+				for i, h := range []*hostQueue{first, all[0], all[2]} {
+					if h.gone() {
+						t.Errorf("controller %d ended though it was in use, or another host's", i)
+					}
+				}
+				if got := f.target.ControllerCounts(); got != (ControllerCounts{Refused: 1, Displaced: 1}) {
+					t.Errorf("%+v", got)
+				}
+				if n := f.logged("silent controller ended: its host connects more than it may have"); n != 1 {
+					t.Errorf("%d lines about it", n)
+				}
+				f.close2(t)
+			})
+		})
+	}
+}
+
+// TestProbe: a host without keep alive that is silent stays as long as its transport
+// answers; if that does not its controller ends.
+func TestProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(c *Config) { c.Revalidate = -1 })
+		_, io := f.both()
+		silent, _ := f.connectAdmin(0)
+		gone, _ := f.connectAdmin(0)
+		slow, _ := f.connectAdmin(60_000) // keep alive is enough
+		gone.call(func() { gone.away = true })
+		for range 30 {
+			time.Sleep(probePeriod / 3)
+			io.wantOK(readOf(1))
+		}
+		<-gone.closed
+		for name, h := range map[string]*hostQueue{"silent": silent, "with keep alive": slow} {
+			if h.gone() {
+				t.Errorf("the host %s is given up", name)
+			}
+		}
+		busy := io.q.controller.admin.wire.(*hostQueue)
+		for name, h := range map[string]*hostQueue{"that sends commands": busy, "with keep alive": slow} {
+			if h.probes > 0 {
+				t.Errorf("the host %s was probed %d times", name, h.probes)
+			}
+		}
+		if silent.probes == 0 {
+			t.Error("the silent host was not probed")
+		}
+		if got := f.target.ControllerCounts(); got != (ControllerCounts{Unanswered: 1}) {
+			t.Errorf("%+v", got)
+		}
+		f.close2(t)
+	})
+}
+
+// TestImpostorsLimit is row 92: controllers of somebody who knows a host's names, and not its key, do
+// not count for the host, and end.
+func TestImpostorsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &keyed{newFixture(t, func(c *Config) { c.MaxHostControllers = 4; c.Revalidate = -1 }), newKey(t), newKey(t), 0}
+		k.allow(k.key, k.ctrlKey)
+		for i := range 6 {
+			if _, status := k.try(connectData(), "192.0.2.66", 0); status.OK() != (i < 4) {
+				t.Errorf("impostor %d: %v", i, status)
+			}
+		}
+		h, _ := k.admin()
+		time.Sleep(authTimeout + time.Second)
+		if h.gone() {
+			t.Error("the host is given up")
+		}
+		if n := len(k.target.Controllers()); n != 1 {
+			t.Errorf("%d controllers are left, want the host's", n)
+		}
+		k.close2(t)
+	})
+}
