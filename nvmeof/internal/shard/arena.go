@@ -18,7 +18,8 @@ const (
 // An Arena hands out buffers from one slab: powers of two from [PageSize] to
 // [MaxBuffer], each aligned to its size, split and joined as buddies. Nothing
 // in it allocates. Register Bytes once with every protection domain that the
-// shard's queue pairs belong to.
+// shard's queue pairs belong to. Where it is not one party's alone, each takes its
+// buffers through a [Share].
 type Arena struct {
 	slab *Slab
 	mem  []byte
@@ -26,8 +27,11 @@ type Arena struct {
 	page []arenaPage
 	free int // bytes
 
-	waiters list.List[BufferWaiter]
-	ready   bool // something was freed while others wait
+	own    Share            // for a single party: of all that is free
+	line   list.List[Share] // those with waiters, in the order of their turns
+	queued int              // how many that are
+	short  *Share           // the one whose turn it was when no block was large enough
+	ready  bool             // something was freed while others wait
 }
 
 // An arenaPage describes the block that starts at this page.
@@ -47,8 +51,9 @@ const (
 
 // A Buffer is a block of an arena; the zero value is none.
 type Buffer struct {
-	b    []byte
-	page int32
+	b     []byte
+	share *Share
+	page  int32
 }
 
 // Bytes is the buffer's memory: its size is the next power of two.
@@ -56,6 +61,9 @@ func (b Buffer) Bytes() []byte { return b.b }
 
 // Valid reports whether b is a buffer.
 func (b Buffer) Valid() bool { return b.b != nil }
+
+// Arena is where the buffer is from.
+func (b Buffer) Arena() *Arena { return b.share.arena }
 
 // NewArena maps an arena of size bytes, rounded up to whole mebibytes.
 func NewArena(size int) (*Arena, error) {
@@ -73,6 +81,7 @@ func NewArena(size int) (*Arena, error) {
 		a.push(int32(p), maxOrder)
 	}
 	a.free = size
+	a.own = Share{arena: a, whole: true}
 	return a, nil
 }
 
@@ -85,14 +94,8 @@ func (a *Arena) Free() int { return a.free }
 // Close unmaps the arena.
 func (a *Arena) Close() error { return a.slab.Close() }
 
-// Alloc takes a buffer of at least size bytes, at most [MaxBuffer]. It fails
-// when none is free, and while others wait.
-func (a *Arena) Alloc(size int) (Buffer, bool) {
-	if a.waiters.First() != nil {
-		return Buffer{}, false
-	}
-	return a.take(size)
-}
+// Alloc is [Share.Alloc] for the single party that an arena is for.
+func (a *Arena) Alloc(size int) (Buffer, bool) { return a.own.Alloc(size) }
 
 func (a *Arena) take(size int) (Buffer, bool) {
 	order := orderOf(size)
@@ -112,7 +115,7 @@ func (a *Arena) take(size int) (Buffer, bool) {
 	n := PageSize << order
 	a.free -= n
 	start := int(p) * PageSize
-	return Buffer{a.mem[start : start+n : start+n], p}, true
+	return Buffer{b: a.mem[start : start+n : start+n], page: p}, true
 }
 
 // orderOf is the exponent of the smallest block that holds size bytes.
@@ -134,6 +137,7 @@ func (a *Arena) Release(b Buffer) {
 	}
 	order := int(a.page[p].order)
 	a.free += PageSize << order
+	b.share.held -= PageSize << order
 	a.page[p].state = pageInner
 	for order < maxOrder {
 		buddy := p ^ 1<<order
@@ -145,7 +149,7 @@ func (a *Arena) Release(b Buffer) {
 		order++
 	}
 	a.push(p, order)
-	a.ready = a.waiters.First() != nil
+	a.ready = a.line.First() != nil
 }
 
 func (a *Arena) push(p int32, order int) {

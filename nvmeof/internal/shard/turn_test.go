@@ -32,7 +32,7 @@ func TestTurnOrder(t *testing.T) {
 		}
 	}
 	s.Arena().Wait(&BufferWaiter{Ready: func(Buffer) { note("buffer")() }}, PageSize)
-	s.Arena().Release(Buffer{s.Arena().Bytes()[:PageSize], 0})
+	s.Arena().Release(Buffer{s.Arena().Bytes()[:PageSize], &s.Arena().own, 0})
 	r.slot.Flush()
 	r.slot.Retry()
 	flushed := cq.flushes
