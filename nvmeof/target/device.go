@@ -25,20 +25,75 @@ type Device struct {
 	workers []*worker      // constant once the target has the device
 	queues  sync.WaitGroup // registered ones, and calls of the device; added to under Target.mu
 	removed bool           // nothing is added any more; under Target.mu
+	zeroes  zeroes
+}
+
+// zeroes are as many as one command's data may have: what is sent behind the end of data
+// takes no buffer. Nothing writes to them.
+type zeroes struct {
+	slab   *shard.Slab
+	region rdmatransport.MemoryRegion
+}
+
+func (z *zeroes) init(d rdmatransport.Domain) (err error) {
+	if z.slab, err = shard.NewSlab(shard.MaxBuffer); err == nil {
+		z.region, err = d.Register(z.slab.Bytes(), rdmatransport.AccessLocalWrite)
+	}
+	return err
+}
+
+func (z *zeroes) close() error {
+	var err error
+	if z.region != nil {
+		err = z.region.Deregister()
+	}
+	return errors.Join(err, z.slab.Close())
 }
 
 // A worker is one shard and what the target has on it.
 type worker struct {
-	device   *Device
-	lanes    *storage.Shard
-	shard    *shard.Shard // the same
-	arena    rdmatransport.MemoryRegion
-	arenaKey rdmatransport.LKey // of the shard's arena
-	scratch  *shard.Arena       // buffers for what commands read that the host does not receive
-	queues   atomic.Int64
+	device  *Device
+	lanes   *storage.Shard
+	shard   *shard.Shard         // the same
+	data    arenaMemory          // of the shard's own arena: buffers for the commands of hosts
+	public  *shard.Arena         // buffers for commands that anybody may send
+	open    arenaMemory          // of public
+	scratch *shard.Arena         // buffers for what commands read that the host does not receive
+	parties map[partyName]*party // the shard's
+	queues  atomic.Int64
 
 	shared     *fabric.SharedReceives // of I/O queues; nil: each has its own
 	sharedSize int64                  // bytes that shared maps
+}
+
+// arenaMemory is an arena's memory as registered with the device.
+type arenaMemory struct {
+	region rdmatransport.MemoryRegion
+	key    rdmatransport.LKey
+}
+
+// register registers an arena. Hosts have no access to it: only the target reads and
+// writes it.
+func (m *arenaMemory) register(d rdmatransport.Domain, a *shard.Arena) (err error) {
+	if m.region, err = d.Register(a.Bytes(), rdmatransport.AccessLocalWrite); err == nil {
+		m.key = m.region.LKey()
+	}
+	return err
+}
+
+func (m *arenaMemory) close() error {
+	if m.region == nil {
+		return nil
+	}
+	return m.region.Deregister()
+}
+
+// keyOf is the key of the memory that a buffer for a command's data is in.
+func (w *worker) keyOf(b shard.Buffer) rdmatransport.LKey {
+	if b.Arena() == w.public {
+		return w.open.key
+	}
+	return w.data.key
 }
 
 // AddDevice adds a device, on which hosts find the target once it has listeners. The
@@ -74,6 +129,9 @@ func (d *Device) start() (err error) {
 	if d.site.Domain, err = d.rdma.NewDomain(); err != nil {
 		return fmt.Errorf("target: protection domain: %w", err)
 	}
+	if err := d.zeroes.init(d.site.Domain); err != nil {
+		return fmt.Errorf("target: zeroes: %w", err)
+	}
 	d.site.Pins = d.attrs.Pins
 	for range d.target.cfg.Shards {
 		if err := d.addWorker(); err != nil {
@@ -99,19 +157,33 @@ func (d *Device) addWorker() error {
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	w := &worker{device: d, lanes: p, shard: s}
-	// Hosts have no access to it: only the target reads and writes it.
-	w.arena, err = d.site.Domain.Register(s.Arena().Bytes(), rdmatransport.AccessLocalWrite)
-	if err != nil {
-		return errors.Join(fmt.Errorf("target: registering buffers of shard %d: %w", i, err), s.Close())
-	}
-	w.arenaKey = w.arena.LKey()
-	if w.scratch, err = shard.NewArena(scratchSize); err != nil {
-		return errors.Join(fmt.Errorf("target: scratch memory of shard %d: %w", i, err), w.arena.Deregister(), s.Close())
-	}
+	w := &worker{device: d, lanes: p, shard: s, parties: make(map[partyName]*party)}
 	d.workers = append(d.workers, w)
+	if err := w.makeArenas(); err != nil {
+		return fmt.Errorf("target: buffers of shard %d: %w", i, err)
+	}
 	s.Start()
 	return w.shareReceives()
+}
+
+// makeArenas maps and registers what commands get their buffers from.
+func (w *worker) makeArenas() (err error) {
+	domain := w.device.site.Domain
+	if err = w.data.register(domain, w.shard.Arena()); err != nil {
+		return err
+	}
+	if w.public, err = shard.NewArena(publicSize); err != nil {
+		return err
+	}
+	if err = w.open.register(domain, w.public); err != nil {
+		return err
+	}
+	if w.scratch, err = shard.NewArena(scratchSize); err != nil {
+		return err
+	}
+	w.shard.AddArena(w.public)
+	w.shard.AddArena(w.scratch)
+	return nil
 }
 
 // shareReceives posts the receives that the worker's I/O queues share, if configured.
@@ -180,6 +252,7 @@ func (d *Device) stop() error {
 		errs = append(errs, w.close())
 	}
 	if d.site.Domain != nil {
+		errs = append(errs, d.zeroes.close())
 		errs = append(errs, d.site.Domain.Close())
 	}
 	return errors.Join(errs...)
@@ -191,5 +264,11 @@ func (w *worker) close() error {
 		errs = append(errs, w.do(w.shared.Close), w.shared.Free())
 	}
 	w.device.target.memory.Add(-w.sharedSize)
-	return errors.Join(append(errs, w.arena.Deregister(), w.shard.Close(), w.scratch.Close())...)
+	errs = append(errs, w.data.close(), w.open.close(), w.shard.Close())
+	for _, a := range []*shard.Arena{w.public, w.scratch} {
+		if a != nil {
+			errs = append(errs, a.Close())
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -37,6 +37,8 @@ func (c *Controller) discoveryLog(offset uint64, b []byte) (length uint64) {
 	return discoverylog.Fill(b, offset, records, generation, c.localAddr)
 }
 
+func discoveryLogLength(c *Controller) uint64 { return c.discoveryLog(0, nil) }
+
 // record is the log's entry of a subsystem that is reached through the listener.
 func (l *Listener) record(kind capsule.SubsystemType, nqn nvmeof.NQN) discoverylog.Record {
 	return discoverylog.Record{

@@ -13,6 +13,10 @@ type handler func(c *Controller, r *request) capsule.Status
 // statusLater says that the handler keeps the request.
 const statusLater capsule.Status = 0xffff
 
+// statusAgain says that the request waits for a larger buffer, or has already gone on with
+// it, by calling the handler again.
+const statusAgain capsule.Status = 0xfffe
+
 // A sizeRule is the length of a command's data in bytes.
 type sizeRule func(c *Controller, cmd *capsule.Command) uint64
 
@@ -20,6 +24,9 @@ type sizeRule func(c *Controller, cmd *capsule.Command) uint64
 type row struct {
 	run  handler
 	size sizeRule // nil: no data
+	// holds is how many bytes of data for the host may be other than zero, the first ones,
+	// for which a buffer is needed; nil: all.
+	holds func(c *Controller, cmd *capsule.Command) uint64
 	// check checks the command's fields before its data is transferred; nil: no check.
 	check func(q *queue, r *request) capsule.Status
 	io    bool // I/O controllers execute it
@@ -32,7 +39,7 @@ func fixed(n uint64) sizeRule {
 
 func adminTable() [256]row {
 	return [256]row{
-		capsule.AdminGetLogPage:  {run: getLogPage, size: logSize, io: true, disc: true},
+		capsule.AdminGetLogPage:  {run: getLogPage, size: logSize, holds: logHolds, io: true, disc: true},
 		capsule.AdminIdentify:    {run: identify, size: fixed(capsule.IdentifySize), io: true, disc: true},
 		capsule.AdminAbort:       {run: abort, io: true},
 		capsule.AdminSetFeatures: {run: setFeatures, check: knownFeature, size: featureSize, io: true, disc: true},
@@ -127,7 +134,10 @@ func (q *queue) startRow(r *request, row *row) {
 		r.performNow(perform)
 		return
 	}
-	r.await(perform)
+	if row.holds != nil {
+		want = min(want, row.holds(c, r.cmd))
+	}
+	r.await(perform, int(want))
 }
 
 // perform calls the handler of an admin or fabrics command.
@@ -137,6 +147,8 @@ func (q *queue) perform(r *request, row *row) {
 	switch {
 	case status == statusLater:
 		r.keep()
+	case status == statusAgain:
+		return
 	case status.OK() && toHost:
 		r.finishBuffer()
 	default:

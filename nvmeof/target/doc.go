@@ -190,6 +190,13 @@
 // queue or no lease waits in its shard, in order among commands that conflict, and is
 // tried again each turn.
 //
+// Each host has a share of a shard's buffers, with all its queues there: it holds no more
+// than it leaves free, and those that wait are served host by host, by bytes. A host that
+// the subsystem does not name shares with all of its address. Until a host is admitted,
+// and on discovery controllers, commands get their buffers from another arena, so that
+// nobody who was not let in can keep hosts from theirs. Of a log page the buffer has what
+// there is of it; the rest of what a host requests is sent from memory that stays zero.
+//
 // When a host disables the Volatile Write Cache what was written is flushed, and then
 // every write of that controller is executed as one with Force Unit Access, until the
 // host resets the controller, or connects again.
@@ -258,6 +265,5 @@
 // authentication of discovery controllers and subsystem reset. Write Uncorrectable: it
 // needs a map of bad blocks that survives restarts, and a lookup in it for every read and
 // write, for a command that only tests send. A host's Disconnect command ends the
-// connection of its queue too. Buffers are given out in the order of requests, not to
-// hosts in turn. Hosts are refused unless they are allowed.
+// connection of its queue too. Hosts are refused unless they are allowed.
 package target

@@ -45,10 +45,8 @@ func (r *request) wantExtra() *extra {
 // release frees the scratch buffer and calls the functions that wait for the end.
 func (x *extra) release(r *request) {
 	if x.scratch.Valid() {
-		scratch := r.queue.worker.scratch
-		scratch.Release(x.scratch)
+		x.scratch.Release()
 		x.scratch = shard.Buffer{}
-		scratch.Serve()
 	}
 	for _, f := range x.ended {
 		f()
@@ -67,19 +65,19 @@ func (x *extra) given(r *request) {
 // readThrough reads a range of the store, part by part, into a scratch buffer.
 // ioRow.step is called with the buffer in hand and at each part.
 func (r *request) readThrough(s span) {
-	x, arena := r.wantExtra(), r.queue.worker.scratch
+	x, share := r.wantExtra(), &r.queue.host.scratch
 	x.rest = s
 	if x.scratch.Valid() {
 		r.io.step(r)
 		return
 	}
-	b, ok := arena.Alloc(scratchChunk)
+	b, ok := share.Alloc(scratchChunk)
 	if ok {
 		x.waiter.Ready(b)
 		return
 	}
 	r.stage = stageScratch
-	arena.Wait(&x.waiter, scratchChunk)
+	share.Wait(&x.waiter, scratchChunk)
 }
 
 // readNext reads the next part.

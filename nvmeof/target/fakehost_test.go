@@ -101,6 +101,12 @@ func (f *fixture) close() {
 		if n := w.shard.Arena().Free(); n != f.arena {
 			f.t.Errorf("shard %d: %d of %d bytes of buffers came back", i, n, f.arena)
 		}
+		if n := w.public.Free(); n != publicSize {
+			f.t.Errorf("shard %d: %d of %d bytes of public buffers came back", i, n, publicSize)
+		}
+		if n := len(w.parties); n != 0 {
+			f.t.Errorf("shard %d: %d parties are left", i, n)
+		}
 		if n := w.scratch.Free(); n != scratchSize {
 			f.t.Errorf("shard %d: %d of %d bytes of scratch memory came back", i, n, scratchSize)
 		}

@@ -87,7 +87,18 @@ type fakeStoreQueue struct {
 	depth  int
 	notify func()
 	taken  []backend.Request
+	due    int // how many of taken end although the store holds
 	closed bool
+}
+
+// step ends the operations that the store has now, although it holds.
+func (s *fakeStore) step() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range s.queues {
+		q.due = len(q.taken)
+		q.notify()
+	}
 }
 
 func (q *fakeStoreQueue) Submit(rs []backend.Request) int {
@@ -110,10 +121,11 @@ func (q *fakeStoreQueue) Poll(rs []backend.Result) int {
 	s := q.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hold {
-		return 0
-	}
 	n := min(len(rs), len(q.taken))
+	if s.hold {
+		n = min(n, q.due)
+		q.due -= n
+	}
 	for i, r := range q.taken[:n] {
 		if s.err == nil {
 			switch r.Op {

@@ -131,7 +131,7 @@ func runFusedCompare(r *request) {
 		return
 	}
 	r.stage, second.stage = stageFused, stageFetch
-	second.fetch(next)
+	second.fetch(next, r.buffer)
 }
 
 // runFusedWrite has the data of both halves.

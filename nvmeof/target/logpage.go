@@ -9,6 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
 // maxErrors is how many entries the error log keeps; ELPE is one less.
@@ -25,6 +26,8 @@ type logRow struct {
 	// about is used instead of page for pages of the namespace that the command names, or
 	// of all that the host sees.
 	about func(c *Controller, list []*storage.Namespace) []byte
+	// length is the page's at present, where that may be above maxFixedLog.
+	length func(c *Controller) uint64
 
 	io   bool // I/O controllers have it
 	disc bool // discovery controllers have it
@@ -38,12 +41,29 @@ func logTable() [256]logRow {
 		capsule.LogFirmwareSlot:      {page: (*Controller).firmwareLog, io: true},
 		capsule.LogChangedNamespaces: {page: (*Controller).changedLog, io: true},
 		capsule.LogEffects:           {page: (*Controller).effectsLog, io: true, disc: true},
-		capsule.LogANA:               {page: (*Controller).anaLog, io: true},
+		capsule.LogANA:               {page: (*Controller).anaLog, length: anaLogLength, io: true},
 		capsule.LogFIDEffects:        {page: (*Controller).featuresLog, io: true, disc: true},
 		capsule.LogMIEffects:         {page: managementLog, io: true, disc: true},
-		capsule.LogDiscovery:         {window: (*Controller).discoveryLog, disc: true},
+		capsule.LogDiscovery:         {window: (*Controller).discoveryLog, length: discoveryLogLength, disc: true},
 		capsule.LogReservation:       {page: (*Controller).reservationLog, io: true},
 	}
+}
+
+// maxFixedLog is the length of the longest page but those that have a function for it.
+const maxFixedLog = 4096
+
+// logHolds is how much of what a host requests the page can have. A host may request a
+// mebibyte of a page of a hundred bytes, many times: it gets zeroes, but no buffers.
+func logHolds(c *Controller, cmd *capsule.Command) uint64 {
+	f := cmd.GetLogPage()
+	if f.Length <= maxFixedLog {
+		return f.Length
+	}
+	length := uint64(maxFixedLog)
+	if row := &c.target.logs[f.LID]; row.length != nil {
+		length = row.length(c)
+	}
+	return max(length, f.LPO) - f.LPO
 }
 
 // getLogPage copies the part that the host requests. Its length allocates nothing: r.data
@@ -88,8 +108,15 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 	case row.about != nil:
 		page = row.about(c, slices.Collect(c.view.All))
 	case row.window != nil:
-		if f.LPO > row.window(c, f.LPO, r.data) {
+		length := row.window(c, f.LPO, r.data)
+		if f.LPO > length {
 			return r.invalid(12, 0)
+		}
+		if want := min(length-f.LPO, f.Length); want > uint64(len(r.data)) {
+			r.buffer.Release() // it has become longer since
+			r.buffer = shard.Buffer{}
+			r.wantBufferOf(int(want))
+			return statusAgain
 		}
 		return capsule.StatusSuccess
 	default:
@@ -208,6 +235,8 @@ func managementLog(*Controller, capsule.GetLogPage) []byte { return make([]byte,
 // maxANALog is how long the page can become. Hosts compute it from NANAGRPID and MNAN, and
 // some read all of it, in parts, however long it is.
 const maxANALog = capsule.ANALogHeaderSize + ana.Away*capsule.ANADescriptorHeader + storage.MaxNamespace*4
+
+func anaLogLength(*Controller) uint64 { return maxANALog }
 
 // anaLog has the groups of the namespaces that the host sees, and zeroes up to its
 // largest length.

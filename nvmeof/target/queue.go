@@ -51,11 +51,15 @@ type queue struct {
 	auth       authentication
 	onClosed   func() // frees what the connection was given
 
+	origin *party       // of the peer's address
+	host   *party       // once the host is admitted, else nil
+	share  *shard.Share // from which commands get their buffers
+
 	requests []request
 	first    *request // a fused first half whose second has not arrived
 	unseen   []unseen // commands for namespaces that the host has not identified, in order
 	look     shard.Timer
-	piece    [1]rdmatransport.SGE
+	pieces   [2]rdmatransport.SGE
 	counts   queueCounts
 
 	// traffic is set by every command and cleared by the controller's keep alive.
@@ -73,14 +77,17 @@ func (q *queue) start(n int) {
 	for i := range q.requests {
 		q.requests[i].init(q)
 	}
+	q.origin = q.worker.join(partyName{addr: q.remote.Addr().Unmap()})
+	q.share = &q.origin.public
 	q.look.Func = q.lookAgain
 	q.timer.Func = func() { q.refuseSilent() }
 	q.shard.SetTimer(&q.timer, connectTimeout)
 }
 
-// heard no longer counts the connection against maxSilent.
+// heard no longer counts the connection against maxSilent: its host is admitted.
 func (q *queue) heard() {
 	q.proven = true
+	q.admitted()
 	q.target.silent.Add(-1)
 }
 
@@ -155,6 +162,7 @@ func (q *queue) Closed() {
 	if q.controller != nil {
 		q.controller.leaveQueue(q)
 	}
+	q.leaveParties()
 	if q.onClosed != nil {
 		q.onClosed()
 	}

@@ -75,22 +75,24 @@ func (r *request) begin(l link, cmd *capsule.Command) {
 // wantBuffer gets memory for the command's data, now or later.
 func (r *request) wantBuffer() { r.wantBufferOf(r.link.Length()) }
 
-// wantBufferOf gets n bytes, of which the data takes the first.
+// wantBufferOf gets n bytes, of which the data takes the first. Where that is less than
+// the length of data for the host the rest is zeroes.
 func (r *request) wantBufferOf(n int) {
-	arena := r.queue.shard.Arena()
-	if b, ok := arena.Alloc(n); ok {
+	share := r.queue.share
+	if b, ok := share.Alloc(n); ok {
 		r.buffered(b)
 		return
 	}
 	r.stage = stageBuffer
-	arena.Wait(&r.waiter, n)
+	share.Wait(&r.waiter, n)
 }
 
 // buffered continues with memory for the data: to fetch it from the host, or to fill it
 // for the host.
 func (r *request) buffered(b shard.Buffer) {
 	r.buffer = b
-	r.data = b.Bytes()[:r.link.Length()]
+	r.data = b.Bytes()
+	r.data = r.data[:min(len(r.data), r.link.Length())]
 	if r.direction() == capsule.HostToController {
 		if in := r.link.InCapsule(); in != nil {
 			copy(r.data, in) // a backend needs better alignment than the capsule has
@@ -98,16 +100,16 @@ func (r *request) buffered(b shard.Buffer) {
 			return
 		}
 		r.stage = stageFetch
-		r.fetch(r.data)
+		r.fetch(r.data, b)
 		return
 	}
 	r.ready()
 }
 
-// fetch fetches the command's data into memory of the arena.
-func (r *request) fetch(into []byte) {
-	r.queue.piece[0] = rdmatransport.SGE{Buf: into, LKey: r.queue.worker.arenaKey}
-	r.link.Fetch(r.queue.piece[:])
+// fetch fetches the command's data into memory of a buffer.
+func (r *request) fetch(into []byte, b shard.Buffer) {
+	r.queue.pieces[0] = rdmatransport.SGE{Buf: into, LKey: r.queue.worker.keyOf(b)}
+	r.link.Fetch(r.queue.pieces[:1])
 }
 
 // ready continues when the data has arrived, or there is memory for it.
@@ -146,19 +148,38 @@ func (r *request) finish(s capsule.Status) {
 func (r *request) finishData(b []byte, key rdmatransport.LKey) {
 	r.queue.counts.sent(len(b))
 	r.stage = stageAnswered
-	r.queue.piece[0] = rdmatransport.SGE{Buf: b, LKey: key}
-	r.link.RespondData(r.queue.piece[:], r.result)
+	r.queue.pieces[0] = rdmatransport.SGE{Buf: b, LKey: key}
+	r.link.RespondData(r.queue.pieces[:1], r.result)
 }
 
-// await calls perform when the command's data has arrived, or there is memory for it.
-func (r *request) await(perform func(*request)) {
+// finishBuffer completes the command with the data in the buffer, and zeroes up to the
+// length that the host wants.
+func (r *request) finishBuffer() {
+	q, rest := r.queue, r.link.Length()-len(r.data)
+	if rest == 0 {
+		r.finishData(r.data, q.worker.keyOf(r.buffer))
+		return
+	}
+	q.counts.sent(r.link.Length())
+	r.stage = stageAnswered
+	zeroes := &q.worker.device.zeroes
+	q.pieces = [2]rdmatransport.SGE{
+		{Buf: r.data, LKey: q.worker.keyOf(r.buffer)},
+		{Buf: zeroes.slab.Bytes()[:rest], LKey: zeroes.region.LKey()},
+	}
+	r.link.RespondData(q.pieces[:], r.result)
+}
+
+// await calls perform when the command's data has arrived, or there is memory for n bytes
+// of it.
+func (r *request) await(perform func(*request), n int) {
 	r.perform = perform
 	if in := r.link.InCapsule(); in != nil {
 		r.data = in
 		perform(r)
 		return
 	}
-	r.wantBuffer()
+	r.wantBufferOf(n)
 }
 
 // performNow is await for a command without data.
@@ -179,9 +200,6 @@ func (r *request) clearForHost() bool {
 // keep holds the request, which whoever called it completes.
 func (r *request) keep() { r.stage = stageHeld }
 
-// finishBuffer completes the command with the data in the buffer.
-func (r *request) finishBuffer() { r.finishData(r.data, r.queue.worker.arenaKey) }
-
 // done ends the request: the queue no longer uses the command.
 func (r *request) done() {
 	r.release()
@@ -194,7 +212,7 @@ func (r *request) done() {
 // release frees the buffer, the lease, the lane and the gate, whichever are held.
 func (r *request) release() {
 	if r.buffer.Valid() {
-		r.queue.shard.Arena().Release(r.buffer)
+		r.buffer.Release()
 		r.buffer = shard.Buffer{}
 	}
 	if r.extra != nil {

@@ -27,9 +27,9 @@ func (r *request) stop(s capsule.Status) stopping {
 			r.queue.first = nil
 		}
 	case stageBuffer:
-		r.queue.shard.Arena().Cancel(&r.waiter)
+		r.waiter.Cancel()
 	case stageScratch:
-		r.queue.worker.scratch.Cancel(&r.extra.waiter)
+		r.extra.waiter.Cancel()
 	case stageLease:
 		r.op.Lane.Forget(&r.op)
 	case stageGate:

@@ -129,7 +129,10 @@ func orderOf(size int) int {
 	return bits.Len(uint(size-1) / PageSize)
 }
 
-// Release gives a buffer back. Waiters are served later in the same turn.
+// Release gives the buffer back. Waiters are served later in the same turn.
+func (b Buffer) Release() { b.share.arena.Release(b) }
+
+// Release is [Buffer.Release].
 func (a *Arena) Release(b Buffer) {
 	p := b.page
 	if b.b == nil || a.page[p].state != pageUsed {

@@ -14,7 +14,7 @@
 //     in two parts with steps 6 and 7 between them;
 //  3. [Timer] functions that are due;
 //  4. [Poller.Poll] of each backend queue;
-//  5. waiters of the [Arena], in order, then [Consumer.Retry] of the slots that
+//  5. waiters of the arenas ([Arena], [Share]), each party in turn, then [Consumer.Retry] of the slots that
 //     asked for it;
 //  6. [Consumer.Flush] of the slots that collected work requests;
 //  7. one flush of the completion queue.

@@ -68,6 +68,7 @@ type Shard struct {
 	pollers []Poller
 	timers  timerHeap
 	arena   *Arena
+	arenas  []*Arena // all that it serves, its own first
 	budget  Budget
 	batch   Batch
 
@@ -117,7 +118,7 @@ func New(cfg Config) (*Shard, error) {
 		return nil, err
 	}
 	s := &Shard{
-		cq: cfg.CQ, polling: cfg.Polling, arena: arena,
+		cq: cfg.CQ, polling: cfg.Polling, arena: arena, arenas: []*Arena{arena},
 		ended: make(chan struct{}),
 	}
 	s.spin.init(cfg.spin())
@@ -161,6 +162,10 @@ func (s *Shard) CQ() rdmatransport.CompletionQueue { return s.cq }
 
 // Arena is the shard's store of buffers.
 func (s *Shard) Arena() *Arena { return s.arena }
+
+// AddArena has the loop serve the waiters of one more arena in each turn. It stays the
+// caller's, to be closed after the shard.
+func (s *Shard) AddArena(a *Arena) { s.arenas = append(s.arenas, a) }
 
 // Budget bounds the bytes that peers may have in flight towards this shard.
 func (s *Shard) Budget() *Budget { return &s.budget }

@@ -23,7 +23,7 @@ type Share struct {
 
 // turnBytes is how much a party is given in a turn while others wait. What a larger
 // buffer takes is saved up over several turns (deficit round robin).
-const turnBytes = 256 << 10
+const turnBytes = 64 << 10
 
 // Open makes it a share of an arena, of which it holds nothing.
 func (s *Share) Open(a *Arena) { *s = Share{arena: a} }

@@ -63,7 +63,9 @@ func (s *Shard) Turn() bool {
 	for _, p := range s.pollers {
 		useful = p.Poll() || useful
 	}
-	useful = s.arena.Serve() || useful
+	for _, a := range s.arenas {
+		useful = a.Serve() || useful
+	}
 	useful = s.serveRetries() || useful
 	useful = s.serveFlushes() || useful
 	s.cq.Flush()
@@ -167,8 +169,13 @@ func (s *Shard) sleep() bool {
 // idle is how long the loop may sleep: nanoseconds, negative without limit.
 func (s *Shard) idle() int64 {
 	d := s.timers.next(s.now)
-	if len(s.flush.waiting) > 0 || s.arena.ready {
+	if len(s.flush.waiting) > 0 {
 		return 0
+	}
+	for _, a := range s.arenas {
+		if a.ready {
+			return 0
+		}
 	}
 	if len(s.retry.waiting) > 0 && (d < 0 || d > retryInterval) {
 		d = retryInterval

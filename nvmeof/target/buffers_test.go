@@ -1,0 +1,210 @@
+package target
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// bigLog requests a mebibyte of the discovery log.
+func bigLog() *hostCommand {
+	return adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogDiscovery, Length: 1 << 20}, bytes.Repeat([]byte{0xa5}, 1<<20))
+}
+
+// TestUndeliveredLogPages: discovery connections that request long log pages
+// and take none of them have no buffer that a host needs, and a later one gets its log.
+// What is sent behind the end of a page is zeroes.
+func TestUndeliveredLogPages(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Shards, c.Arena = 1, 64<<20 })
+	f.export(newNullStore(4 << 20))
+	_, id := f.connectAdmin(0)
+	honest := f.connectIO(id, 1, 0)
+	for range 4 {
+		h := f.connectDiscovery("nqn.2026-11.io.example:stranger")
+		h.call(func() { h.holdAck = true })
+		for range 30 {
+			c := h.start(bigLog())
+			if r := <-c.response; !r.status.OK() {
+				t.Fatalf("log page: %v", r.status)
+			}
+			if page := c.memory[capsule.DiscoveryHeaderSize+capsule.DiscoveryEntrySize:]; !bytes.Equal(page, make([]byte, len(page))) {
+				t.Fatal("not zeroes behind the page")
+			}
+		}
+	}
+	honest.call(func() {
+		if a := honest.q.shard.Arena(); a.Free() != len(a.Bytes()) {
+			t.Errorf("%d of %d bytes of the hosts' buffers are free", a.Free(), len(a.Bytes()))
+		}
+	})
+	var large []*hostCommand
+	for range 20 {
+		large = append(large, honest.start(ioCommand(capsule.IOWrite, 2, capsule.ReadWrite{Blocks: 2048}, make([]byte, 1<<20))))
+	}
+	for _, c := range large {
+		if r := <-c.response; !r.status.OK() {
+			t.Errorf("a host's write: %v", r.status)
+		}
+	}
+	f.connectDiscovery(testHostNQN).wantOK(bigLog())
+}
+
+// connectHost connects another host, allowed by its name, and one I/O queue on the first
+// shard.
+func (f *fixture) connectHost(nqn string, entries int) *hostQueue {
+	f.t.Helper()
+	f.sub.AllowHost(nvmeof.NQN(nqn))
+	d := connectData()
+	d.HostNQN, d.HostID = nqnField(nqn), capsule.HostID{9, byte(len(f.sub.controllers)), byte(len(f.sub.controllers) >> 8)}
+	admin := f.dial(0, 0, 32)
+	r := admin.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))
+	admin.setCC(linuxCC)
+	admin.setCC(linuxCC.WithEnable(true))
+	d.CNTLID = capsule.ParseConnectResponse(r.result).CNTLID
+	io := f.dial(1, 0, entries)
+	io.wantOK(connectCommand(capsule.Connect{QID: 1, SQSIZE: uint16(entries - 1)}, d))
+	return io
+}
+
+// TestUndeliveredReads: a host that takes none of what it reads has at most half of the
+// buffers, and others go on.
+func TestUndeliveredReads(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Shards, c.Arena = 1, 64<<20 })
+	f.export(newNullStore(4 << 20))
+	hoarder := f.connectHost("nqn.2026-11.io.example:hoarder", 128)
+	hoarder.call(func() { hoarder.holdAck = true })
+	read := func() *hostCommand {
+		return ioCommand(capsule.IORead, 2, capsule.ReadWrite{Blocks: 2048}, make([]byte, 1<<20))
+	}
+	for range 100 {
+		hoarder.start(read())
+	}
+	honest := f.connectHost(testHostNQN, 128)
+	var cs []*hostCommand
+	for range 40 {
+		cs = append(cs, honest.start(read()))
+	}
+	for _, c := range cs {
+		if r := <-c.response; !r.status.OK() {
+			t.Errorf("a read of another host: %v", r.status)
+		}
+	}
+	honest.turns(2)
+	honest.call(func() {
+		if a := honest.q.shard.Arena(); a.Free() < len(a.Bytes())/2 {
+			t.Errorf("%d of %d bytes of buffers are left", a.Free(), len(a.Bytes()))
+		}
+	})
+	hoarder.lose()
+	honest.call(func() {
+		if n := len(honest.q.worker.parties); n != 3 { // two hosts and their address
+			t.Errorf("%d parties", n)
+		}
+	})
+}
+
+// TestHostsHaveEqualRates: hosts that want more than there is get the same, whatever they
+// have outstanding.
+func TestHostsHaveEqualRates(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		hosts  int
+		arena  int
+		depth  int // of the store
+		blocks uint32
+	}{
+		{"buffers", 2, 2 << 20, 256, 256},
+		{"buffers", 16, 4 << 20, 256, 256},
+	} {
+		t.Run(fmt.Sprintf("%s of %d hosts", c.name, c.hosts), func(t *testing.T) {
+			f := newFixture(t, func(cfg *Config) { cfg.Shards, cfg.Arena, cfg.BackendDepth = 1, c.arena, c.depth })
+			s := newFakeStore(4 << 20)
+			f.export(s)
+			var loads []*hostLoad
+			for i := range c.hosts {
+				entries := []int{128, 32, 64, 96}[i%4]
+				q := f.connectHost(fmt.Sprintf("nqn.2026-11.io.example:host%d", i), entries)
+				loads = append(loads, newHostLoad(q, entries, c.blocks))
+			}
+			s.set(true, nil)
+			for _, l := range loads {
+				l.q.call(l.fill)
+			}
+			const turns = 400
+			for range turns {
+				s.step()
+				loads[0].q.call(func() {})
+			}
+			sum, squares := 0.0, 0.0
+			for _, l := range loads {
+				sum += float64(l.n)
+				squares += float64(l.n) * float64(l.n)
+			}
+			if j := sum * sum / squares / float64(len(loads)); j < 0.98 {
+				t.Errorf("fairness %.3f", j)
+			}
+			loads[0].q.call(func() {
+				for _, l := range loads {
+					l.left = true
+				}
+			})
+			s.set(false, nil)
+			for _, l := range loads {
+				l.q.call(func() {})
+			}
+		})
+	}
+}
+
+// A hostLoad keeps so many reads outstanding in a queue, and counts those that end. It
+// belongs to the queue's shard.
+type hostLoad struct {
+	q     *hostQueue
+	links []loadLink
+	n     int
+	left  bool
+}
+
+type loadLink struct {
+	quietLink
+	l   *hostLoad
+	sqe capsule.Command
+	i   int
+}
+
+func newHostLoad(q *hostQueue, outstanding int, blocks uint32) *hostLoad {
+	l := &hostLoad{q: q, links: make([]loadLink, outstanding)}
+	q.identify(2)
+	for i := range l.links {
+		c := ioCommand(capsule.IORead, 2, capsule.ReadWrite{Blocks: blocks}, nil)
+		c.sqe.Flags |= capsule.FlagsSGL
+		l.links[i] = loadLink{quietLink: quietLink{data: make([]byte, blocks*512)}, l: l, sqe: c.sqe, i: i}
+	}
+	return l
+}
+
+func (l *hostLoad) fill() {
+	for i := range l.links {
+		l.links[i].start()
+	}
+}
+
+func (k *loadLink) start() { k.l.q.q.take(k, &k.sqe, k.i) }
+
+func (k *loadLink) Respond(s capsule.Status, _ uint64) {
+	k.l.n++
+	k.l.q.q.shard.Do(func() { // its acknowledgement
+		k.l.q.q.finished(k.i)
+		if !k.l.left {
+			k.start()
+		}
+	})
+}
+
+func (k *loadLink) RespondData(_ []rdmatransport.SGE, result uint64) {
+	k.Respond(capsule.StatusSuccess, result)
+}

@@ -1,0 +1,76 @@
+package target
+
+import (
+	"net/netip"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+)
+
+// publicSize is the memory of a worker's public arena, from which commands get their
+// buffers that anybody may send: those of connections whose host has not been admitted,
+// and of discovery controllers. The buffers of hosts do not depend on what they do.
+const publicSize = 4 << 20
+
+// A partyName tells parties apart: a host that has an entry of its own by its name, and all
+// others by their address, since they can call themselves what they like.
+type partyName struct {
+	host nvmeof.NQN
+	addr netip.Addr
+}
+
+// A party is one of those who share what a worker has: a host with all its queues there,
+// or an address. It belongs to the worker's shard, and lasts as long as it has queues.
+type party struct {
+	name    partyName
+	queues  int
+	data    shard.Share // of the shard's arena
+	public  shard.Share // of the worker's public arena
+	scratch shard.Share // of the worker's scratch arena
+}
+
+// join returns the party of that name, with one more queue.
+func (w *worker) join(name partyName) *party {
+	p := w.parties[name]
+	if p == nil {
+		p = &party{name: name}
+		p.data.Open(w.shard.Arena())
+		p.public.Open(w.public)
+		p.scratch.OpenWhole(w.scratch)
+		w.parties[name] = p
+	}
+	p.queues++
+	return p
+}
+
+// leave ends a queue's part in a party.
+func (w *worker) leave(p *party) {
+	if p.queues--; p.queues == 0 {
+		delete(w.parties, p.name)
+	}
+}
+
+// admitted gives the queue the share of its host, from now on. Those of discovery
+// controllers keep the share that they came with.
+func (q *queue) admitted() {
+	c := q.controller
+	if c.discovery() || q.host != nil {
+		return
+	}
+	name := partyName{addr: q.remote.Addr().Unmap()}
+	if c.subsystem.hosts.Named(c.hostNQN) != nil {
+		name = partyName{host: c.hostNQN}
+	}
+	q.host = q.worker.join(name)
+	q.share = &q.host.data
+}
+
+// leaveParties is called when nothing of the queue is in flight any more.
+func (q *queue) leaveParties() {
+	if q.origin != nil {
+		q.worker.leave(q.origin)
+	}
+	if q.host != nil {
+		q.worker.leave(q.host)
+	}
+}
