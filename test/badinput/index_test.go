@@ -21,7 +21,7 @@ const catalogue = "README.md"
 // lastRow is that of the catalogue. Tests of the rows behind lastCited do not say so in
 // their comments.
 const (
-	lastRow   = 130
+	lastRow   = 131
 	lastCited = 116
 )
 
@@ -46,6 +46,7 @@ var further = map[int][]string{
 	128: {"namedfile.TestRead", "namedfile.TestReadPipe", "namedfile.TestRootFollows"},
 	129: {"nvmecli.TestTextOfPeers", "nvmecli.TestHostileText", "host.TestDiscoveryText"},
 	130: {"host.TestEventStorm", "multipath.TestStorm"},
+	131: {"badinput.TestForgedMessages", "badinput.TestNoOracle", "badinput.TestDuplicateRequests"},
 }
 
 // managed are the folders that serve something besides storage, the management

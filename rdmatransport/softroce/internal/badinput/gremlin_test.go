@@ -42,8 +42,20 @@ func newGremlin(l *lab, addr netip.Addr) *gremlin {
 	l.t.Helper()
 	group, err := udp.Join(l.network, addr, 1)
 	l.must(err)
+	return over(l, group)
+}
+
+// forger is a gremlin that sends from the address of another, who gets the answers.
+func forger(l *lab, addr netip.Addr) *gremlin {
+	l.t.Helper()
+	g := over(l, udp.Forge(l.network, addr))
+	g.nextID = 0x7000
+	return g
+}
+
+func over(l *lab, group udp.Group) *gremlin {
 	port := group.Ports()[0]
-	return &gremlin{l: l, addr: addr, to: targetAddr, group: group, port: port, batch: port.NewBatch(), nextID: 0x700}
+	return &gremlin{l: l, addr: group.Addr(), to: targetAddr, group: group, port: port, batch: port.NewBatch(), nextID: 0x700}
 }
 
 // assemble is the datagram of a packet; p.Pad is added to the payload as it is.

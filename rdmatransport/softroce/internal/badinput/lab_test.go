@@ -157,6 +157,7 @@ func (l *lab) withstand(a *attack) {
 	if n := len(l.target.Controllers()); n != controllers {
 		t.Errorf("%d controllers, %d before", n, controllers)
 	}
+	l.gremlin.forget()
 	l.host.work()
 	l.host.again()
 	fresh := l.gremlin.login()

@@ -27,7 +27,7 @@ func (e *Engine) Connect(now time.Duration, p ConnectParams) (wire.CommID, error
 	setDefault(&p.AckTimeout, 17)
 	setDefault(&p.HopLimit, 64)
 	c := e.newConn(reqSent, to, p.TrafficClass)
-	c.active, c.tid = true, e.transaction(c.id)
+	c.active, c.tid, c.qpn = true, e.transaction(c.id), p.QPN
 	c.req = e.request(c.id, to, &p)
 	m := new(wire.MAD)
 	c.req.Put(m, c.tid)
@@ -111,6 +111,7 @@ func (e *Engine) accepted(now time.Duration, c *conn, r *wire.REP) {
 	}
 	e.stopTimer(c)
 	e.identify(c, r.LocalID, r.QPN)
+	e.remoteQPNs[remoteQPN{c.peer, r.QPN}] = c
 	c.state = repReceived
 	port, _ := c.req.Service.Port()
 	e.emit(Event{Kind: EventReply, ID: c.id, PrivateData: append([]byte(nil), r.PrivateData[:]...), Peer: Peer{

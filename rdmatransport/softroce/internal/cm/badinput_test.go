@@ -306,6 +306,7 @@ func TestForgedMessages(t *testing.T) {
 			t.Errorf("%T: not counted", msg)
 		}
 	}
+	takeSends(t, p.a.Engine) // a DREP, as for an ID that nobody has
 	for _, msg := range []putter{
 		&wire.REJ{LocalID: other + 1, RemoteID: id}, &wire.REP{LocalID: other + 1, RemoteID: id, QPN: passiveQPN},
 		&wire.DREP{LocalID: other + 1, RemoteID: id},

@@ -113,6 +113,7 @@ type Counters struct {
 	InvalidGID       uint64 // REQ refused: not our address
 	InvalidMTU       uint64 // REQ refused
 	InvalidIPHeader  uint64 // REQ refused: the RDMA CM's header is of another version
-	Stale            uint64 // REQ or REP refused: its queue pair belongs to a connection still known
+	Stale            uint64 // connections ended because the peer has their queue pair, or ID, in a newer one
+	Contested        uint64 // REQs that name the queue pair, or the ID, of a connection that stands
 	HalfOpenEvicted  uint64 // requests dropped with REJ 3 for a newer one
 }

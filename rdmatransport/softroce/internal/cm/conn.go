@@ -33,9 +33,10 @@ type conn struct {
 	active       bool // we sent the REQ
 	peer         netip.Addr
 	tclass       uint8
-	peerQPN      rdmatransport.QPN
-	tid          uint64   // of the transaction that made the connection
-	req          wire.REQ // ours as the active side, the peer's as the passive
+	qpn, peerQPN rdmatransport.QPN // qpn: 0 until there is one
+	older        *conn             // established with the same remoteID: this one's establishment ends it
+	tid          uint64            // of the transaction that made the connection
+	req          wire.REQ          // ours as the active side, the peer's as the passive
 
 	// The message that is repeated until answered, and when. As passive side
 	// before the answer, message is unused.
@@ -49,6 +50,9 @@ type conn struct {
 	heapIndex int           // in timers, -1: not there
 	open      *list.Element // in halfOpen
 }
+
+// stands reports whether there is a connection, or one about to be ended.
+func (c *conn) stands() bool { return c != nil && c.state != timeWait && c.state != closed }
 
 type remoteID struct {
 	addr netip.Addr
@@ -67,11 +71,11 @@ func (e *Engine) newConn(s state, peer netip.Addr, tclass uint8) *conn {
 	return c
 }
 
-// identify enters the peer's communication ID and queue pair.
+// identify enters the peer's communication ID, and notes its queue pair, which enters
+// remoteQPNs when the peer has shown that it gets what we send.
 func (e *Engine) identify(c *conn, id wire.CommID, qpn rdmatransport.QPN) {
 	c.remoteID, c.peerQPN = id, qpn
 	e.remoteIDs[remoteID{c.peer, id}] = c
-	e.remoteQPNs[remoteQPN{c.peer, qpn}] = c
 }
 
 // forgetQPN lets the peer use its queue pair for another connection.
@@ -90,7 +94,7 @@ func (e *Engine) close(c *conn) {
 		delete(e.remoteIDs, key)
 	}
 	delete(e.conns, c.id)
-	c.state = closed
+	c.state, c.older = closed, nil
 	e.emit(Event{Kind: EventClosed, ID: c.id})
 }
 

@@ -37,14 +37,16 @@ func (e *Engine) receiveDREQ(now time.Duration, from netip.Addr, m *wire.MAD, ti
 	var r wire.DREQ
 	r.Parse(m)
 	c := e.lookup(r.RemoteID)
-	if c != nil && c.peer != from {
-		e.Counters.SourceMismatch++
-		return
-	}
 	var tclass uint8
-	if c == nil || c.remoteID != r.LocalID {
+	switch {
+	case c == nil || c.peer == from && c.remoteID != r.LocalID:
 		e.Counters.UnknownDREQ++
-	} else {
+	case c.peer != from: // who is answered as for an ID that nobody has
+		e.Counters.SourceMismatch++
+	case c.qpn != r.RemoteQPN:
+		e.Counters.MalformedMessage++
+		return
+	default:
 		tclass = c.tclass
 		e.disconnected(now, c)
 	}

@@ -32,7 +32,8 @@ type Engine struct {
 	listening map[wire.ServiceID]struct{}
 
 	// Every connection is in conns. remoteIDs has those whose peer's ID is
-	// known; remoteQPNs those of them that are not in time-wait.
+	// known, of two the newer; remoteQPNs those of them that are, or have been,
+	// established and are not in time-wait.
 	conns      map[wire.CommID]*conn
 	remoteIDs  map[remoteID]*conn
 	remoteQPNs map[remoteQPN]*conn

@@ -22,19 +22,38 @@ func (e *Engine) receiveREQ(now time.Duration, from netip.Addr, m *wire.MAD, tid
 			e.answerDuplicate(c)
 			return
 		}
-		if c.state != timeWait && c.state != refused {
-			e.Counters.Stale++
-			e.forgotten(now, c)
-			e.refuse(from, &r, tid, rdmatransport.RejectStale)
-			return
-		}
 	}
-	if reason := e.check(now, from, &r); reason != 0 {
+	if reason := e.check(from, &r); reason != 0 {
 		e.refuse(from, &r, tid, reason)
 		return
 	}
+	older := e.contest(from, &r)
 	e.makeRoom(now, from)
-	e.begin(now, from, &r, tid)
+	e.begin(now, from, &r, tid).older = older
+}
+
+// contest looks for connections that a REQ says the peer has forgotten: it names the queue
+// pair of one, or its communication ID. IBTA 12.9.8.3.1 ends them at once and has the peer try
+// again. But anybody can send a REQ from the peer's address, and the queue pair numbers of
+// rdma_rxe are easily guessed. So the exchange goes on beside them, and ends them when the
+// peer's RTU shows that it got our REP (establish). It returns that with the same ID.
+func (e *Engine) contest(from netip.Addr, r *wire.REQ) (older *conn) {
+	c := e.remoteIDs[remoteID{from, r.LocalID}]
+	switch {
+	case c == nil:
+	case c.state == reqReceived || c.state == repSent: // the peer began anew
+		older = c.older
+		e.Counters.HalfOpenEvicted++
+		// Without a REJ, which would name the new exchange as well.
+		e.emit(Event{Kind: EventUnreachable, ID: c.id, Reason: rdmatransport.RejectNoResources})
+		e.close(c)
+	case c.state != timeWait && c.state != refused:
+		older = c
+	}
+	if older != nil || e.remoteQPNs[remoteQPN{from, r.QPN}] != nil {
+		e.Counters.Contested++
+	}
+	return older
 }
 
 // answerDuplicate repeats what a REQ got before.
@@ -50,7 +69,7 @@ func (e *Engine) answerDuplicate(c *conn) {
 }
 
 // begin enters a request that is in order.
-func (e *Engine) begin(now time.Duration, from netip.Addr, r *wire.REQ, tid uint64) {
+func (e *Engine) begin(now time.Duration, from netip.Addr, r *wire.REQ, tid uint64) *conn {
 	c := e.newConn(reqReceived, from, r.TrafficClass)
 	c.req, c.tid = *r, tid
 	e.identify(c, r.LocalID, r.QPN)
@@ -65,6 +84,7 @@ func (e *Engine) begin(now time.Duration, from netip.Addr, r *wire.REQ, tid uint
 		RetryCount: r.RetryCount, RNRRetryCount: r.RNRRetryCount, PathMTU: r.PathMTU, AckTimeout: r.AckTimeout,
 		FlowControl: r.FlowControl, TrafficClass: r.TrafficClass, FlowLabel: r.FlowLabel,
 	}})
+	return c
 }
 
 // answerLate runs when the caller takes long: it asks the peer to wait (MRA)
@@ -101,7 +121,7 @@ func (e *Engine) Accept(now time.Duration, id wire.CommID, p AcceptParams) error
 	copy(r.PrivateData[:], p.PrivateData)
 	m := new(wire.MAD)
 	r.Put(m, c.tid)
-	c.state = repSent
+	c.state, c.qpn = repSent, p.QPN
 	e.transmit(now, c, m, interval(c.req.LocalTimeout), int(c.req.MaxRetries))
 	return nil
 }
@@ -135,14 +155,25 @@ func (e *Engine) endWithReject(now time.Duration, c *conn, reason rdmatransport.
 
 // Established reports that data arrived on the queue pair of an accepted
 // connection, which stands for the RTU (IBTA 12.9.8.5). It does nothing in other
-// states.
-func (e *Engine) Established(_ time.Duration, id wire.CommID) {
-	if c := e.conns[id]; c != nil && c.state == repSent {
-		e.establish(c)
+// states, nor where another connection would end by it: who sends data has to know the 24
+// bits of a queue pair number, for an RTU 32 more. The REP is repeated until the RTU comes.
+func (e *Engine) Established(now time.Duration, id wire.CommID) {
+	c := e.conns[id]
+	if c == nil || c.state != repSent || c.older.stands() || e.remoteQPNs[remoteQPN{c.peer, c.peerQPN}] != nil {
+		return
 	}
+	e.establish(now, c)
 }
 
-func (e *Engine) establish(c *conn) {
+// establish ends those connections that the peer has forgotten.
+func (e *Engine) establish(now time.Duration, c *conn) {
+	if c.older.stands() {
+		e.Counters.Stale++
+		e.forgotten(now, c.older)
+	}
+	c.older = nil
+	e.evictStale(now, c.peer, c.peerQPN)
+	e.remoteQPNs[remoteQPN{c.peer, c.peerQPN}] = c
 	c.state = established
 	c.message = nil
 	e.stopTimer(c)
@@ -161,14 +192,16 @@ func (e *Engine) confirmed(c *conn) {
 	}
 }
 
-func (e *Engine) receiveRTU(from netip.Addr, m *wire.MAD) {
+func (e *Engine) receiveRTU(now time.Duration, from netip.Addr, m *wire.MAD) {
 	var r wire.RTU
 	r.Parse(m)
 	c := e.find(from, r.RemoteID, r.LocalID)
 	switch {
 	case c == nil:
+	case c.remoteID != r.LocalID:
+		e.Counters.UnknownID++
 	case c.state == repSent:
-		e.establish(c)
+		e.establish(now, c)
 		e.emit(Event{Kind: EventEstablished, ID: c.id})
 	case c.state == established && !c.active:
 		e.Counters.DuplicateRTU++

@@ -26,7 +26,7 @@ func (e *Engine) Receive(now time.Duration, source netip.AddrPort, p *wire.Packe
 	case wire.AttrREP:
 		e.receiveREP(now, from, m, h.TID)
 	case wire.AttrRTU:
-		e.receiveRTU(from, m)
+		e.receiveRTU(now, from, m)
 	case wire.AttrDREQ:
 		e.receiveDREQ(now, from, m, h.TID)
 	case wire.AttrDREP:

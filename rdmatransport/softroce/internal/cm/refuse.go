@@ -10,7 +10,7 @@ import (
 )
 
 // check finds the reason to refuse a new request, or 0.
-func (e *Engine) check(now time.Duration, from netip.Addr, r *wire.REQ) rdmatransport.RejectReason {
+func (e *Engine) check(from netip.Addr, r *wire.REQ) rdmatransport.RejectReason {
 	n := &e.Counters
 	peer := from.WithZone("") // GIDs have none
 	_, listening := e.listening[r.Service]
@@ -39,8 +39,6 @@ func (e *Engine) check(now time.Duration, from netip.Addr, r *wire.REQ) rdmatran
 	case src.Unmap() != peer || dst.Unmap() != e.addr:
 		n.SourceMismatch++
 		return rdmatransport.RejectConsumer
-	case e.evictStale(now, from, r.QPN):
-		return rdmatransport.RejectStale
 	}
 	return 0
 }
@@ -112,7 +110,11 @@ func (e *Engine) receiveREJ(now time.Duration, from netip.Addr, m *wire.MAD) {
 			return
 		}
 	case r.LocalID == 0:
-		c = e.find(from, r.RemoteID, 0)
+		// Only the answer to a REQ needs no ID of the peer's (IBTA 12.6.7).
+		if c = e.find(from, r.RemoteID, 0); c != nil && c.state != reqSent {
+			e.Counters.UnknownID++
+			return
+		}
 	default:
 		c = e.find(from, r.RemoteID, r.LocalID)
 	}

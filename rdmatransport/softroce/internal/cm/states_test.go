@@ -121,6 +121,8 @@ func TestOldConnectionLeavesTheNewAlone(t *testing.T) {
 	if err := e.Accept(time.Millisecond, ev.ID, acceptParams()); err != nil {
 		t.Fatal(err)
 	}
+	inject(e, time.Millisecond, addrA, &wire.RTU{LocalID: 7, RemoteID: ev.ID})
+	wantOneEvent(t, e, EventEstablished)
 	takeSends(t, e)
 	e.Timeout(200 * time.Millisecond) // time-wait is over: twice 67 ms
 	takeSends(t, e)
@@ -128,7 +130,7 @@ func TestOldConnectionLeavesTheNewAlone(t *testing.T) {
 	if e.remoteIDs[remoteID{addrA, 7}] == nil || e.remoteQPNs[remoteQPN{addrA, activeQPN}] == nil {
 		t.Error("the new connection lost its entries")
 	}
-	wantState(t, e, ev.ID, repSent)
+	wantState(t, e, ev.ID, established)
 }
 
 func TestRejectAfterMRANamesBothIDs(t *testing.T) {
@@ -178,7 +180,7 @@ func TestREJEndsAConnection(t *testing.T) {
 
 func TestAnswersToDREQ(t *testing.T) {
 	for _, msg := range []putter{
-		&wire.DREP{LocalID: 7}, &wire.REJ{LocalID: 7}, &wire.DREQ{LocalID: 7},
+		&wire.DREP{LocalID: 7}, &wire.REJ{LocalID: 7}, &wire.DREQ{LocalID: 7, RemoteQPN: passiveQPN},
 	} {
 		e := newEngine(addrB, 2, nil)
 		id := establish(t, e)
@@ -205,11 +207,71 @@ func TestStaleRequestWhileDisconnecting(t *testing.T) {
 	id := establish(t, e)
 	e.Disconnect(0, id)
 	takeSends(t, e)
-	r := goodREQ(8)
-	inject(e, 0, addrA, &r)
-	wantREJ(t, e, 8, rdmatransport.RejectStale)
-	wantSilence(t, e)
+	newer := request(t, e, 0, 8, activeQPN)
+	if err := e.Accept(0, newer, acceptParams()); err != nil {
+		t.Fatal(err)
+	}
+	takeSends(t, e)
+	wantState(t, e, id, dreqSent)
+	inject(e, 0, addrA, &wire.RTU{LocalID: 8, RemoteID: newer})
+	wantOneEvent(t, e, EventEstablished)
 	wantState(t, e, id, timeWait)
+}
+
+// Data may stand in for an RTU, but not where that ends another connection.
+func TestDataDoesNotReplace(t *testing.T) {
+	for _, ids := range [][2]uint32{{7, uint32(activeQPN) + 1}, {8, uint32(activeQPN)}} {
+		e := newEngine(addrB, 2, nil)
+		old := establish(t, e)
+		newer := request(t, e, 0, wire.CommID(ids[0]), rdmatransport.QPN(ids[1]))
+		if err := e.Accept(0, newer, acceptParams()); err != nil {
+			t.Fatal(err)
+		}
+		takeSends(t, e)
+		e.Established(0, newer)
+		wantState(t, e, newer, repSent)
+		wantState(t, e, old, established)
+		e.Timeout(time.Second)
+		if headers, _ := takeSends(t, e); len(headers) == 0 || headers[0].Attribute != wire.AttrREP {
+			t.Errorf("sent %v, want the REP again", headers)
+		}
+		inject(e, 0, addrA, &wire.RTU{LocalID: 99, RemoteID: newer}) // not the ID of its REQ
+		wantSilence(t, e)
+		wantState(t, e, newer, repSent)
+		inject(e, 0, addrA, &wire.RTU{LocalID: wire.CommID(ids[0]), RemoteID: newer})
+		wantState(t, e, newer, established)
+		wantState(t, e, old, timeWait)
+		if e.Counters.Contested != 1 || e.Counters.Stale != 1 {
+			t.Errorf("%+v", e.Counters)
+		}
+		for _, want := range []EventKind{EventDisconnected, EventEstablished} {
+			if ev, _ := e.NextEvent(); ev.Kind != want {
+				t.Errorf("event %v, want %v", ev.Kind, want)
+			}
+		}
+	}
+}
+
+// Exchanges that are not confirmed take turns under one communication ID, and end nothing.
+func TestContestedOverAndOver(t *testing.T) {
+	e := newEngine(addrB, 2, nil)
+	old := establish(t, e)
+	for i := range rdmatransport.QPN(1000) {
+		id := request(t, e, 0, 7, activeQPN+1+i)
+		if err := e.Accept(0, id, acceptParams()); err != nil {
+			t.Fatal(err)
+		}
+		takeSends(t, e)
+		for ev, ok := e.NextEvent(); ok; ev, ok = e.NextEvent() {
+			if ev.ID == old {
+				t.Fatal(ev.Kind)
+			}
+		}
+		if n := e.Connections(); n > 2 {
+			t.Fatalf("%d connections", n)
+		}
+	}
+	wantState(t, e, old, established)
 }
 
 func TestDREQWithAnotherIDEndsNothing(t *testing.T) {

@@ -129,6 +129,14 @@ func Join(n *Network, addr netip.Addr, shards int) (Group, error) {
 	return g, nil
 }
 
+// Forge returns an endpoint that sends from an address that is, or may be, another's, as
+// who does not keep to the rules of a network can. Nothing arrives there.
+func Forge(n *Network, addr netip.Addr) Group {
+	g := &memoryGroup{network: n, addr: addr.Unmap()}
+	g.ports = []Port{newMemoryPort(g, 0)}
+	return g
+}
+
 func (n *Network) mtu() int {
 	if n.PathMTU == 0 {
 		return 1500
