@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +18,7 @@ type Listener struct {
 	mu     sync.Mutex
 	now    *served
 	closed bool
+	done   chan struct{} // closed with it
 }
 
 // served is a socket from which is accepted.
@@ -31,7 +33,7 @@ func NewListener(path string) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Listener{path: path, now: now}, nil
+	return &Listener{path: path, now: now, done: make(chan struct{})}, nil
 }
 
 func serve(path string) (*served, error) {
@@ -102,6 +104,38 @@ func (l *Listener) Renew() error {
 	return before.end()
 }
 
+// lookInterval is how often a listener looks whether its file is there.
+const lookInterval = time.Second
+
+// Stay makes the socket again whenever its file is found to be gone, until the listener is
+// closed: who removes what is in a folder, or all of it, does not think of sockets. It calls folder before that,
+// which makes sure of the folder. What comes of it, with nil for success, goes
+// to report, where it is not what came of it before.
+func (l *Listener) Stay(folder func() error, report func(error)) {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	last := ""
+	for {
+		select {
+		case <-l.done:
+			return
+		case <-tick.C:
+		}
+		if l.There() {
+			last = ""
+			continue
+		}
+		err := folder()
+		if err == nil {
+			err = l.Renew()
+		}
+		if text := fmt.Sprint(err); text != last {
+			last = text
+			report(err)
+		}
+	}
+}
+
 // Close removes the file and ends the socket. Later calls change nothing.
 func (l *Listener) Close() error {
 	l.mu.Lock()
@@ -110,5 +144,6 @@ func (l *Listener) Close() error {
 		return nil
 	}
 	l.closed = true
+	close(l.done)
 	return l.now.end()
 }

@@ -31,7 +31,10 @@ const (
 )
 
 // A Socket is where a Manager's API is to be served. Nobody else has it.
-type Socket struct{ listener *socketfile.Listener }
+type Socket struct {
+	listener *socketfile.Listener
+	folder   func() error // makes the folder, or says why not
+}
 
 // A Server serves a Manager's API on a unix socket.
 type Server struct {
@@ -45,14 +48,20 @@ type Server struct {
 // root, may open. A socket that nobody serves any more is replaced; one that is served,
 // or another file, is an error. Calls wait until the socket is served, so that whoever
 // has it can begin with what it is for.
-func Listen(path string) (*Socket, error) { return listen(path, "") }
+func Listen(path string) (*Socket, error) { return listen(path, "", makeFolder) }
 
 // listen is Listen. Where home is not empty it is the path beside which targets have their
 // sockets, of which those go that nobody serves any more.
-func listen(path, home string) (*Socket, error) {
+func listen(path, home string, folder func(dir string) error) (*Socket, error) {
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("control socket: %w", noPlace(path, err))
+	prepare := func() error {
+		if err := folder(dir); err != nil {
+			return noPlace(path, err)
+		}
+		return nil
+	}
+	if err := prepare(); err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
 	}
 	if home != "" {
 		clearLeftOver(dir, home)
@@ -64,8 +73,10 @@ func listen(path, home string) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	return &Socket{l}, nil
+	return &Socket{l, prepare}, nil
 }
+
+func makeFolder(dir string) error { return os.MkdirAll(dir, 0o755) }
 
 // Path is where the socket is.
 func (s *Socket) Path() string { return s.listener.Path() }
@@ -74,7 +85,8 @@ func (s *Socket) Path() string { return s.listener.Path() }
 // Later calls change nothing.
 func (s *Socket) Close() error { return s.listener.Close() }
 
-// Serve begins to serve at a socket, which becomes the server's.
+// Serve begins to serve at a socket, which becomes the server's. While its file has gone,
+// because somebody removed it, a target is reached by nobody: it is made again within seconds.
 func Serve(m *Manager, at *Socket) *Server {
 	s := &Server{manager: m, socket: at, http: &http.Server{
 		Handler: Handler(m), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
@@ -84,6 +96,15 @@ func Serve(m *Manager, at *Socket) *Server {
 		if err := s.http.Serve(netutil.LimitListener(at.listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 			m.log.Error("control socket", zap.Error(err))
 		}
+	})
+	s.tasks.Go(func() { // ends when Close closes the listener
+		at.listener.Stay(at.folder, func(err error) {
+			if err != nil {
+				m.log.Error("control socket: its file was removed, and cannot be made again: trying on", zap.Error(err))
+				return
+			}
+			m.log.Warn("control socket: its file was removed; made again", zap.String("path", at.Path()))
+		})
 	})
 	return s
 }

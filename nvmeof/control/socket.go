@@ -57,14 +57,12 @@ func besideSocket(path, name string) string {
 func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, error) {
 	var refused, taken error
 	for i, path := range []string{DefaultSocket(getenv, uid), temporarySocket(getenv, uid)} {
+		folder := makeFolder
 		if i > 0 {
-			if err := ownFolder(filepath.Dir(path), uid); err != nil {
-				refused = cmp.Or(refused, err)
-				continue
-			}
+			folder = func(dir string) error { return ownFolder(dir, uid) }
 		}
 		for _, at := range []string{besideSocket(path, name), besideSocket(path, fmt.Sprint(os.Getpid()))} { // another network namespace may have the name
-			s, err := listen(at, path)
+			s, err := listen(at, path, folder)
 			if err == nil {
 				return s, nil
 			}
@@ -81,16 +79,17 @@ func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, er
 // ListenDefault takes the default socket. A user who may not make it, and has not named
 // it, has it in /tmp/nvmeof-UID, where [Sockets] finds it.
 func ListenDefault(getenv func(string) string, uid int) (*Socket, error) {
-	s, err := listen(DefaultSocket(getenv, uid), DefaultSocket(getenv, uid))
+	s, err := listen(DefaultSocket(getenv, uid), DefaultSocket(getenv, uid), makeFolder)
 	refused := errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 	if !refused || getenv("NVMEOF_SOCKET") != "" {
 		return s, err
 	}
 	path := temporarySocket(getenv, uid)
-	if ownFolder(filepath.Dir(path), uid) != nil {
+	folder := func(dir string) error { return ownFolder(dir, uid) }
+	if folder(filepath.Dir(path)) != nil {
 		return nil, err
 	}
-	return listen(path, path)
+	return listen(path, path, folder)
 }
 
 // ownFolder makes a folder, or finds that it is the user's alone.

@@ -197,3 +197,26 @@ func TestListenBesideNowhere(t *testing.T) {
 		t.Errorf("%v, %v, want an error", s, err)
 	}
 }
+
+// TestSocketRemoved: a target whose socket, or the folder of it, is removed is reached again
+// soon.
+func TestSocketRemoved(t *testing.T) {
+	t.Parallel()
+	r := newAPIRig(t)
+	for _, what := range []string{r.path, filepath.Dir(r.path)} {
+		r.do("GET", "/v1/status", "", nil)
+		if err := os.RemoveAll(what); err != nil {
+			t.Fatal(err)
+		}
+		r.client.Close() // connections last
+		r.client = NewClient(r.path)
+		if err := r.client.Do(t.Context(), "GET", "/v1/status", nil, nil, nil); err == nil {
+			t.Error("it is reached without a socket")
+		}
+		r.await("the socket is there again", func() bool { return isServed(r.path) })
+	}
+	r.do("GET", "/v1/status", "", nil)
+	if info, err := os.Lstat(r.path); err != nil || info.Mode() != os.ModeSocket|0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}

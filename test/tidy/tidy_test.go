@@ -72,7 +72,7 @@ func TestMethods(t *testing.T) { report(t, crowded(sources(t))) }
 var agreedGoroutines = map[string]int{
 	"backend/internal/disk":              3, // blocking calls where there is no io_uring; a ring's wake-ups; copying
 	"internal/bench":                     1, // each job
-	"nvmeof/control":                     8, // what listens, what waits for a device or an address, files and devices that may hang, the socket
+	"nvmeof/control":                     9, // what listens, what waits for a device or an address, files and devices that may hang, the socket and its file
 	"nvmeof/discovery":                   1, // each node's connection
 	"nvmeof/host":                        2, // a controller's events; the end of the host
 	"nvmeof/host/internal/operation":     1, // a context that ends
@@ -91,7 +91,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/lending":        1, // what serves others
 	"cmd/nvmeof/internal/signals":        1, // what comes while a command runs
 	"cmd/nvmeof/internal/benchcommand":   1, // following changes
-	"cmd/nvmeof/internal/connections":    5, // following changes; each controller that is kept; the socket
+	"cmd/nvmeof/internal/connections":    6, // following changes; each controller that is kept; the socket and its file
 	"cmd/nvmeof/internal/targetcommand":  2, // what reads files and devices, which may not answer; showing that
 	"cmd/nvmeof/internal/rdmatools":      3, // what blocks; silence of the other side
 }

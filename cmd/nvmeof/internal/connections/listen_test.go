@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,6 +55,34 @@ func TestFolderOfAnyName(t *testing.T) {
 	}
 	defer s.Close()
 	if all, err := All(t.Context(), dir); err != nil || len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestRemoved: a process whose socket was removed is found again soon.
+func TestRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	logged := make(chan string, 10)
+	h := New(Config{Dir: dir, Connector: &fake{}, Log: func(line string) { logged <- line }})
+	defer h.Close()
+	s, err := Serve(h, Services{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := os.Remove(s.Path()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case line := <-logged:
+		if !strings.Contains(line, "made again") {
+			t.Error(line)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing is said of it")
+	}
+	if all, err := All(t.Context(), dir); err != nil || len(all) != 1 || all[0].Socket != s.Path() {
 		t.Errorf("%v, %v", all, err)
 	}
 }

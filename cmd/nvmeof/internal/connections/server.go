@@ -52,7 +52,8 @@ const maxBody = 64 << 10
 // Serve begins to answer at a socket of mode 0600 in the holder's folder.
 func Serve(h *Holder, services Services) (*Server, error) {
 	dir := h.config.Dir
-	if err := os.MkdirAll(dir, 0o700); err != nil { // nobody else gets at the socket, whatever its mode at first
+	folder := func() error { return os.MkdirAll(dir, 0o700) }
+	if err := folder(); err != nil {
 		return nil, err
 	}
 	l, err := listen(dir)
@@ -68,6 +69,15 @@ func Serve(h *Holder, services Services) (*Server, error) {
 		if err := s.http.Serve(netutil.LimitListener(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 			h.config.Log(fmt.Sprintf("control socket: %v", err))
 		}
+	})
+	s.tasks.Go(func() { // ends when Close closes the listener
+		l.Stay(folder, func(err error) {
+			if err == nil {
+				h.config.Log(fmt.Sprintf("control socket: %s was removed; made again", l.Path()))
+				return
+			}
+			h.config.Log(fmt.Sprintf("control socket: its file was removed, and other commands do not find this process: %v", err))
+		})
 	})
 	return s, nil
 }
