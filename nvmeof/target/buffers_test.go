@@ -108,7 +108,7 @@ func TestUndeliveredReads(t *testing.T) {
 }
 
 // TestHostsHaveEqualRates: hosts that want more than there is get the same, whatever they
-// have outstanding.
+// have outstanding: of buffers, and of room at a store.
 func TestHostsHaveEqualRates(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -119,6 +119,9 @@ func TestHostsHaveEqualRates(t *testing.T) {
 	}{
 		{"buffers", 2, 2 << 20, 256, 256},
 		{"buffers", 16, 4 << 20, 256, 256},
+		{"store", 2, 16 << 20, 8, 1},
+		{"store", 16, 16 << 20, 16, 1},
+		{"store", 64, 64 << 20, 32, 1},
 	} {
 		t.Run(fmt.Sprintf("%s of %d hosts", c.name, c.hosts), func(t *testing.T) {
 			f := newFixture(t, func(cfg *Config) { cfg.Shards, cfg.Arena, cfg.BackendDepth = 1, c.arena, c.depth })

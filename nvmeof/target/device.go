@@ -60,6 +60,7 @@ type worker struct {
 	open    arenaMemory          // of public
 	scratch *shard.Arena         // buffers for what commands read that the host does not receive
 	parties map[partyName]*party // the shard's
+	places  []*party             // the same by index
 	queues  atomic.Int64
 
 	shared     *fabric.SharedReceives // of I/O queues; nil: each has its own

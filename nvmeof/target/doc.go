@@ -191,7 +191,8 @@
 // tried again each turn.
 //
 // Each host has a share of a shard's buffers, with all its queues there: it holds no more
-// than it leaves free, and those that wait are served host by host, by bytes. A host that
+// than it leaves free, and those that wait are served host by host, by bytes; so are
+// operations for which a store has no room (deficit round robin). A host that
 // the subsystem does not name shares with all of its address. Until a host is admitted,
 // and on discovery controllers, commands get their buffers from another arena, so that
 // nobody who was not let in can keep hosts from theirs. Of a log page the buffer has what

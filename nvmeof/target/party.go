@@ -2,9 +2,11 @@ package target
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
 // publicSize is the memory of a worker's public arena, from which commands get their
@@ -23,6 +25,7 @@ type partyName struct {
 // or an address. It belongs to the worker's shard, and lasts as long as it has queues.
 type party struct {
 	name    partyName
+	index   storage.Party
 	queues  int
 	data    shard.Share // of the shard's arena
 	public  shard.Share // of the worker's public arena
@@ -33,7 +36,8 @@ type party struct {
 func (w *worker) join(name partyName) *party {
 	p := w.parties[name]
 	if p == nil {
-		p = &party{name: name}
+		p = &party{name: name, index: w.place()}
+		w.places[p.index] = p
 		p.data.Open(w.shard.Arena())
 		p.public.Open(w.public)
 		p.scratch.OpenWhole(w.scratch)
@@ -47,7 +51,18 @@ func (w *worker) join(name partyName) *party {
 func (w *worker) leave(p *party) {
 	if p.queues--; p.queues == 0 {
 		delete(w.parties, p.name)
+		w.places[p.index] = nil
 	}
+}
+
+// place is the lowest index that no party has.
+func (w *worker) place() storage.Party {
+	i := slices.Index(w.places, nil)
+	if i < 0 {
+		i = len(w.places)
+		w.places = append(w.places, nil)
+	}
+	return storage.Party(i)
 }
 
 // admitted gives the queue the share of its host, from now on. Those of discovery
@@ -63,6 +78,9 @@ func (q *queue) admitted() {
 	}
 	q.host = q.worker.join(name)
 	q.share = &q.host.data
+	for i := range q.requests {
+		q.requests[i].op.Party = q.host.index
+	}
 }
 
 // leaveParties is called when nothing of the queue is in flight any more.

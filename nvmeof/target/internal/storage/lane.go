@@ -38,6 +38,7 @@ type Lane struct {
 	Attached bool
 
 	submit  list.List[Operation] // to be submitted to the store at the end of the turn
+	turns   turns                // for which the store had no room
 	waiting list.List[Operation] // for a lease
 	order   backend.Order        // of waiting
 
@@ -133,8 +134,15 @@ func (l *Lane) Flush()                                     {}
 // Forget removes an operation that waits for a lease.
 func (l *Lane) Forget(op *Operation) { l.waiting.Remove(&op.link) }
 
-// Put submits an operation to the store, at the end of this turn if there is room.
-func (l *Lane) Put(op *Operation) { l.submit.Push(op, &op.link) }
+// Put submits an operation to the store, at the end of this turn if there is room, and
+// otherwise in its party's turn.
+func (l *Lane) Put(op *Operation) {
+	if l.turns.empty() {
+		l.submit.Push(op, &op.link)
+		return
+	}
+	l.turns.add(op)
+}
 
 // Users is how many operations have entered the lane.
 func (l *Lane) Users() int { return l.users }
@@ -142,13 +150,29 @@ func (l *Lane) Users() int { return l.users }
 // Withdraw removes an operation that the store does not have yet, and reports whether
 // that was so.
 func (l *Lane) Withdraw(op *Operation) bool {
-	for other := l.submit.First(); other != nil; other = other.link.Next() {
-		if other == op {
-			l.submit.Remove(&op.link)
-			return true
-		}
+	switch {
+	case !op.link.Linked():
+		return false
+	case op.late:
+		l.turns.remove(op)
+	default:
+		l.submit.Remove(&op.link)
 	}
-	return false
+	return true
+}
+
+// due reports whether there are operations that the store does not have.
+func (l *Lane) due() bool { return l.submit.First() != nil || !l.turns.empty() }
+
+// pick has the operations submitted next whose turn it is, as many as there is room for.
+func (l *Lane) pick() {
+	for n := l.depth - len(l.flight) + len(l.vacant); n > 0; n-- {
+		op := l.turns.next()
+		if op == nil {
+			return
+		}
+		l.submit.Push(op, &op.link)
+	}
 }
 
 // Poll completes what the store has finished, and submits what is due.
@@ -156,7 +180,7 @@ func (l *Lane) Poll() bool {
 	if l.users == 0 {
 		return false
 	}
-	useful := l.submit.First() != nil && l.push()
+	useful := l.due() && l.push()
 	results := &l.lanes.results
 	for {
 		n := l.queue.Poll(results[:])
@@ -170,8 +194,24 @@ func (l *Lane) Poll() bool {
 	}
 }
 
-// push submits as much as the store has room for.
+// push submits as much as the store has room for. The rest waits for turns, but what a
+// store refused although there was room for its turn stays first.
 func (l *Lane) push() (useful bool) {
+	fair := !l.turns.empty()
+	if l.submit.First() == nil {
+		l.pick()
+	}
+	useful = l.pushPicked()
+	if fair {
+		return useful
+	}
+	for op := l.submit.Pop(); op != nil; op = l.submit.Pop() {
+		l.turns.add(op)
+	}
+	return useful
+}
+
+func (l *Lane) pushPicked() (useful bool) {
 	for l.submit.First() != nil && l.room() {
 		batch := l.lanes.batch[:0]
 		for op := l.submit.First(); op != nil && len(batch) < len(l.vacant); op = op.link.Next() {
@@ -208,7 +248,7 @@ func (l *Lane) take(res *backend.Result) {
 // Arm reports whether the shard may sleep: the store's descriptor or notify wakes it, but
 // operations that are not submitted yet do not.
 func (l *Lane) Arm() bool {
-	if l.submit.First() != nil && (len(l.vacant) > 0 || len(l.flight) < l.depth) {
+	if l.due() && (len(l.vacant) > 0 || len(l.flight) < l.depth) {
 		return false
 	}
 	if l.watch == nil || l.users == 0 && !l.armed {

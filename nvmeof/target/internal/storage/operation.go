@@ -8,12 +8,14 @@ import (
 // An Operation is one request to a namespace's store, or a lease of its memory.
 type Operation struct {
 	Owner   Owner
+	Party   Party // whose it is
 	Lane    *Lane // of which it is a user, or nil
 	Gate    *Gate // through which it has entered, or nil
 	outside *Gate // at which it waits, or nil
 	backend.Request
 	leased    bool
 	exclusive bool                 // the lease that is held or waited for
+	late      bool                 // it is in a turn of the lane, not in submit
 	link      list.Link[Operation] // in one of its lane's
 }
 

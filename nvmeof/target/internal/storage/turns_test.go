@@ -1,0 +1,157 @@
+package storage
+
+import (
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+)
+
+// laneRig is a lane to a store that has few operations at a time and completes all that it
+// has in each turn.
+type laneRig struct {
+	lane  *Lane
+	store *fewQueue
+}
+
+type fewQueue struct {
+	backend.Queue
+	few  int // how many it takes; 0: as many as it is given
+	tags []uint64
+}
+
+func (q *fewQueue) Submit(rs []backend.Request) int {
+	n := len(rs)
+	if q.few > 0 {
+		n = min(n, q.few-len(q.tags))
+	}
+	for i := range rs[:n] {
+		q.tags = append(q.tags, rs[i].Tag)
+	}
+	return n
+}
+
+func (q *fewQueue) Poll(rs []backend.Result) int {
+	n := min(len(rs), len(q.tags))
+	for i, tag := range q.tags[:n] {
+		rs[i] = backend.Result{Tag: tag}
+	}
+	q.tags = q.tags[:copy(q.tags, q.tags[n:])]
+	return n
+}
+
+func newLaneRig(depth, few int) *laneRig {
+	q := &fewQueue{few: few}
+	return &laneRig{&Lane{shard: &shard.Shard{}, lanes: &lanes{}, queue: q, depth: depth, users: 1}, q}
+}
+
+// A client puts its operations into the lane again when they have completed.
+type client struct {
+	r    *laneRig
+	op   Operation
+	n    *int
+	stop bool
+}
+
+func (c *client) Admitted() {}
+func (c *client) Leasable() {}
+func (c *client) Completed(error) {
+	*c.n++
+	if !c.stop {
+		c.r.lane.Put(&c.op)
+	}
+}
+
+// client adds a party with so many reads outstanding, and returns its clients.
+func (r *laneRig) client(p Party, outstanding int, length int64, n *int) []*client {
+	cs := make([]*client, outstanding)
+	for i := range cs {
+		c := &client{r: r, n: n}
+		c.op.Owner, c.op.Party, c.op.Op, c.op.Length = c, p, backend.OpRead, length
+		cs[i] = c
+		r.lane.Put(&c.op)
+	}
+	return cs
+}
+
+// TestTurnsOfAStore: parties get equal parts of a store that has room for few operations,
+// whatever they have outstanding, one with a single operation at a time waits no longer
+// than those before it take one turn each, and nothing is allocated.
+func TestTurnsOfAStore(t *testing.T) {
+	for _, few := range []int{0, 3, 8} { // the lane's own bound, the store's, both
+		r := newLaneRig(8, few)
+		var counts [17]int
+		for p := range 16 {
+			r.client(Party(p), []int{128, 16, 64, 32}[p%4], 4096, &counts[p])
+		}
+		r.client(16, 1, 4096, &counts[16])
+		for range 500 {
+			r.lane.Poll()
+		}
+		clear(counts[:])
+		if n := testing.AllocsPerRun(999, func() { r.lane.Poll() }); n != 0 {
+			t.Errorf("%v allocations in a turn", n)
+		}
+		sum, squares := 0.0, 0.0
+		for _, n := range counts {
+			sum, squares = sum+float64(n), squares+float64(n*n)
+		}
+		if j := sum * sum / squares / float64(len(counts)); j < 0.98 {
+			t.Errorf("store of %d: fairness %.3f: %v", few, j, counts)
+		}
+	}
+	r := newLaneRig(8, 0)
+	var many, one int
+	r.client(0, 128, 4096, &many)
+	r.client(1, 1, 4096, &one)
+	for range 1000 {
+		r.lane.Poll()
+	}
+	if one < 450 { // of 500: one turn to be put, one at the store
+		t.Errorf("%d operations of one that has one outstanding, beside %d", one, many)
+	}
+}
+
+// TestTurnsCountBytes: a party whose operations are large does not get more for that.
+func TestTurnsCountBytes(t *testing.T) {
+	r := newLaneRig(8, 0)
+	var small, large int
+	r.client(0, 64, 4096, &small)
+	r.client(1, 64, 1<<20, &large)
+	for range 4000 {
+		r.lane.Poll()
+	}
+	if ratio := float64(small) * 4096 / (float64(large) * (1 << 20)); ratio < 0.45 || ratio > 2 {
+		t.Errorf("%d reads of 4 KiB and %d of 1 MiB", small, large)
+	}
+}
+
+// TestWithdrawFromTurns: an operation that waits can be withdrawn, wherever it waits, and
+// one that the store has cannot.
+func TestWithdrawFromTurns(t *testing.T) {
+	r := newLaneRig(2, 0)
+	var n int
+	cs := append(r.client(0, 5, 4096, &n), r.client(1, 3, 4096, &n)...)
+	for _, c := range cs {
+		c.stop = true
+	}
+	if !r.lane.Withdraw(&cs[4].op) || r.lane.Withdraw(&cs[4].op) {
+		t.Error("withdrawing before the first turn")
+	}
+	r.store.few = 1
+	r.lane.push()
+	if r.lane.Withdraw(&cs[0].op) {
+		t.Error("an operation that the store has was withdrawn")
+	}
+	for _, c := range []*client{cs[1], cs[5], cs[6], cs[7]} {
+		if !r.lane.Withdraw(&c.op) {
+			t.Error("an operation that waits for its turn was not withdrawn")
+		}
+	}
+	for range 10 {
+		r.lane.Poll()
+	}
+	if n != 3 || r.lane.due() {
+		t.Errorf("%d operations completed, want the 3 that were left", n)
+	}
+}
