@@ -40,6 +40,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/listing"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rdmatools"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
 )
@@ -66,7 +67,11 @@ func run() int {
 		time.Sleep(secondSignal)
 		stop()
 	})
-	err := execute(ctx, newRoot(), os.Args[1:])
+	root := newRoot()
+	if cmd, _, err := root.Find(os.Args[1:]); err != nil || cmd.Annotations[signals.OwnHangup] == "" {
+		ctx = signals.EndOnHangup(ctx)
+	}
+	err := execute(ctx, root, os.Args[1:])
 	statusreport.Print(os.Stderr, err)
 	return exitCode(err)
 }

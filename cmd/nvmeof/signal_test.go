@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,5 +87,91 @@ func TestSignalAtTheEnd(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Fatalf("it ended with %v", err)
 		}
+	}
+}
+
+// TestClosedTerminal: SIGHUP, as often as it comes, ends what holds connections in an orderly
+// way, also where nobody reads any more what it prints, unless nohup(1) started it.
+func TestClosedTerminal(t *testing.T) {
+	beside(t)
+	ownSocket(t)
+	target := startSeparate(t, "target", "--listen", loopbackAddress(), "--nqn", testNQN, "--shards", "1", "--export", "mem:1MiB", "--allow-any-host")
+	target.out.await(t, "nvme connect")
+	addr, _, _ := strings.Cut(target.cmd.Args[3], ":")
+	socket := filepath.Join(t.TempDir(), "s")
+	attach := []string{"attach", "-a", addr, "-n", testNQN, "--socket", socket}
+	for name, args := range map[string][]string{"attach": attach, "connect": {"connect", "-t", "rdma", "-a", addr, "-n", testNQN, "--no-publish"}} {
+		s := startSeparate(t, args...)
+		s.out.await(t, map[string]string{"attach": "nbd-client", "connect": "nvme"}[name])
+		s.signal(t, unix.SIGHUP)
+		s.signal(t, unix.SIGHUP)
+		s.wantOrderly(t)
+	}
+	if _, err := os.Lstat(socket); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+	if n := strings.Count(target.errOut.String(), "keep alive"); n != 0 {
+		t.Errorf("%d controllers were not disconnected", n)
+	}
+
+	unread := program(t.Context(), t, attach...) // as with 2>&1 | tee
+	startReading(t, unread)
+	dialNBD(t, socket, "1") // which it reports at the end
+	survivor := program(t.Context(), t, append([]string{"attach", "-a", addr, "-n", testNQN, "--socket", socket + "2"}, "--duplicate-connect")...)
+	survivor.Path, survivor.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, survivor.Path}, survivor.Args[1:]...)
+	startReading(t, survivor)
+	for _, p := range []*exec.Cmd{survivor, unread} {
+		if err := p.Process.Signal(unix.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unread.Wait(); err != nil {
+		t.Error(err)
+	}
+	if c, err := net.Dial("unix", socket+"2"); err != nil {
+		t.Errorf("what nohup started has ended: %v", err)
+	} else {
+		_ = c.Close()
+	}
+	_ = survivor.Process.Kill() // where it printed something it has ended
+	_ = survivor.Wait()
+
+	target.signal(t, unix.SIGHUP)
+	target.wantOrderly(t)
+}
+
+// startReading starts attach, and reads what it prints until it has begun.
+func startReading(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd.Stdout, cmd.Stderr = w, w
+	err = cmd.Start()
+	_ = w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // unless it has ended
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		if strings.Contains(lines.Text(), "nbd-client") {
+			return
+		}
+	}
+	t.Error("attach ended")
+}
+
+// wantOrderly wants a process to end with exit code 0.
+func (s *separate) wantOrderly(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-s.ended:
+		if s.ended <- err; err != nil {
+			t.Errorf("%v: %v", s.cmd.Args[1:], err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Errorf("%v does not end", s.cmd.Args[1:])
 	}
 }

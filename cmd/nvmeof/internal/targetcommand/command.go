@@ -1,6 +1,7 @@
 package targetcommand
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -53,10 +54,17 @@ serves what a file describes. Either can be changed while it runs: see nvmeof ls
 nvmeof namespace add --help.`,
 		Example: `  nvmeof target --listen 192.0.2.1 --nqn nqn.2026-11.org.example:disk \
     --export /srv/disk.img --allow-host nqn.2014-08.org.nvmexpress:uuid:...`,
-		Args: cobra.NoArgs,
+		Args:        cobra.NoArgs,
+		Annotations: map[string]string{signals.OwnHangup: "keys are read again"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, end := context.WithCancel(cmd.Context())
+			defer end()
+			cmd.SetContext(ctx)
+			if f.file != "" || signals.Survives() {
+				end = func() {}
+			}
 			d := &Daemon{Socket: f.socketGiven(cmd)}
-			defer signals.On(unix.SIGHUP, d.rereadKeys)() // first: it ends a process that does not expect it
+			defer signals.On(unix.SIGHUP, func() { d.hangUp(end) })() // first: it ends a process that does not expect it
 			return d.begin(cmd, f.run)
 		},
 	}

@@ -48,16 +48,30 @@ type Machine struct {
 	Addresses func() ([]netip.Addr, error)
 }
 
-// rereadKeys does what SIGHUP asks for. A target that begins has not read them yet, or is
-// about to have done so: the manager takes one change at a time.
-func (d *Daemon) rereadKeys() {
+// hangUp does what SIGHUP asks for, which is to read the keys again. A target that has none, and
+// no file in which it could get some, ends: somebody has closed its terminal. A target that begins
+// has not read them yet, or is about to have done so: the manager takes one change at a time.
+func (d *Daemon) hangUp(end func()) {
 	m := d.running.Load()
 	if m == nil {
 		return
 	}
+	if !keyed(m.Document()) {
+		end()
+	}
 	if _, err := m.RereadKeys(); err != nil {
 		d.Log.Error("keys", zap.Error(err))
 	}
+}
+
+// keyed reports whether a host has a key in a file.
+func keyed(d *config.Document) bool {
+	for _, s := range d.Subsystems {
+		if slices.ContainsFunc(s.Hosts, func(h *config.Host) bool { return h.KeyFile != "" }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Run serves until ctx ends.
