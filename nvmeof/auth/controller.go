@@ -29,6 +29,7 @@ type Controller struct {
 	hashes []Hash
 	groups []Group
 	pair   keyPair
+	work   func() error // what is left of Receive; nil: nothing
 }
 
 // NewController returns an exchange that waits for AUTH_Negotiate.
@@ -45,15 +46,24 @@ func NewController(c ControllerConfig) *Controller {
 // Receive takes a message of the host, which may be followed by other bytes. It
 // may take long; see the package comment.
 func (c *Controller) Receive(b []byte) {
-	if c.Ended() || c.state == StateFailure {
-		return
+	if c.Begin(b) {
+		c.Compute()
+	}
+}
+
+// Begin does of Receive what needs no exponentiation, which is quick, and reports whether
+// one is left to [Controller.Compute]. A message that is wrong in itself never needs
+// one. The bytes are not used after Begin has returned.
+func (c *Controller) Begin(b []byte) (compute bool) {
+	if c.Ended() || c.state == StateFailure || c.work != nil {
+		return c.work != nil
 	}
 	id, t, err := identify(b)
 	switch {
 	case err != nil:
 	case id == MessageFailure2:
 		c.failed(decodeFailure(b))
-		return
+		return false
 	case id == MessageNegotiate && c.state == StateNegotiate:
 		c.transaction = t
 		err = c.negotiate(b)
@@ -72,6 +82,29 @@ func (c *Controller) Receive(b []byte) {
 	if err != nil {
 		c.fail(MessageFailure1, err)
 	}
+	return c.work != nil
+}
+
+// Compute does the rest of Receive, if Begin has left any, which takes long. Any
+// goroutine may call it as long as no other uses the exchange.
+func (c *Controller) Compute() {
+	if c.work == nil {
+		return
+	}
+	err := c.work()
+	if c.work = nil; err != nil {
+		c.fail(MessageFailure1, err)
+	}
+}
+
+// compute does the work now where the group has no exponentiation, and otherwise leaves
+// it to Compute.
+func (c *Controller) compute(work func() error) error {
+	if c.group == GroupNull {
+		return work()
+	}
+	c.work = work
+	return nil
 }
 
 // negotiate chooses hash and group and makes the Challenge.
@@ -99,11 +132,13 @@ func (c *Controller) negotiate(b []byte) error {
 	if c.pair, err = newKeyPair(c.group, c.random); err != nil {
 		return err
 	}
-	out := Challenge{
-		Transaction: c.transaction, Hash: c.hash, Group: c.group, Sequence: c.s1, Value: c.c1, DH: c.pair.public(),
-	}
-	c.send(StateChallenge, out.Encode(), StateReply)
-	return nil
+	return c.compute(func() error {
+		out := Challenge{
+			Transaction: c.transaction, Hash: c.hash, Group: c.group, Sequence: c.s1, Value: c.c1, DH: c.pair.public(),
+		}
+		c.send(StateChallenge, out.Encode(), StateReply)
+		return nil
+	})
 }
 
 // choose is the first of ours that is offered.
@@ -127,6 +162,15 @@ func (c *Controller) reply(b []byte) error {
 		return refuse(ReasonPayload, "Reply has values of %d and %d bytes where %v and %v have %d and %d",
 			len(m.Response), len(m.DH), c.hash, c.group, size, c.group.Size())
 	}
+	if err := c.pair.check(m.DH); err != nil {
+		return refuse(ReasonPayload, "%v", err)
+	}
+	m.Response, m.DH, m.Challenge = slices.Clone(m.Response), slices.Clone(m.DH), slices.Clone(m.Challenge)
+	return c.compute(func() error { return c.judge(&m) })
+}
+
+// judge judges the host's proof, which is as long as it has to be.
+func (c *Controller) judge(m *Reply) (err error) {
 	if c.shared, err = c.pair.shared(m.DH); err != nil {
 		return refuse(ReasonPayload, "%v", err)
 	}
@@ -135,15 +179,15 @@ func (c *Controller) reply(b []byte) error {
 	}
 	out := Success1{Transaction: c.transaction}
 	if m.Challenge == nil {
-		c.send(StateSuccess1, out.Encode(size), StateDone)
+		c.send(StateSuccess1, out.Encode(c.hash.Size()), StateDone)
 		return nil
 	}
-	c.c2, c.s2 = slices.Clone(m.Challenge), m.Sequence
+	c.c2, c.s2 = m.Challenge, m.Sequence
 	if c.ctrlKey.IsZero() {
 		return refuse(ReasonFailed, "host asks the controller to prove itself, and there is no key to do so with")
 	}
 	out.Response = c.response(false)
-	c.send(StateSuccess1, out.Encode(size), StateSuccess2)
+	c.send(StateSuccess1, out.Encode(c.hash.Size()), StateSuccess2)
 	return nil
 }
 

@@ -23,10 +23,14 @@
 //
 // Receive of a Controller, and of a Host for the Challenge, computes one or two
 // exponentiations modulo a prime of up to 8192 bits, which take up to tens of
-// milliseconds: not for the loop of a shard. All else is quick.
+// milliseconds: not for the loop of a shard. All else is quick. [Controller.Begin] is
+// what is quick of Receive, and refuses what is wrong in itself; [Controller.Compute] is
+// the rest.
 //
 // The exponentiations are those of math/big, whose time depends on the exponent.
-// Exponents are drawn afresh for each exchange and used twice at most. An observer
+// Exponents are drawn afresh for each exchange, as NVMe base 2.0 has it, and used twice at
+// most: one that served several exchanges would let those who choose the values measure
+// it. An observer
 // who learned one would know the shared secret of that exchange, which leaves the
 // keys as well protected as the null group does: by HMACs alone. Responses are
 // compared in constant time.

@@ -105,17 +105,28 @@ func (k *keyPair) public() []byte {
 
 var errValue = errors.New("Diffie-Hellman value is not within 2 to p-2")
 
-// shared is y^x mod p for the peer's value y, nil for the null group. Values whose
-// powers anybody knows are refused: 0, 1 and p-1 (RFC 7919, 5.1). Since p is a
-// safe prime, all others have an order of at least (p-1)/2.
-func (k *keyPair) shared(value []byte) ([]byte, error) {
+// check refuses a peer's value whose powers anybody knows: 0, 1 and p-1 (RFC 7919, 5.1).
+// Since p is a safe prime, all others have an order of at least (p-1)/2.
+func (k *keyPair) check(value []byte) error {
 	if k.group == GroupNull {
-		return nil, nil
+		return nil
 	}
 	y := new(big.Int).SetBytes(value)
 	last := new(big.Int).Sub(k.prime, big.NewInt(1))
 	if y.Cmp(big.NewInt(1)) <= 0 || y.Cmp(last) >= 0 {
-		return nil, errValue
+		return errValue
 	}
+	return nil
+}
+
+// shared is y^x mod p for the peer's value y, nil for the null group.
+func (k *keyPair) shared(value []byte) ([]byte, error) {
+	if k.group == GroupNull {
+		return nil, nil
+	}
+	if err := k.check(value); err != nil {
+		return nil, err
+	}
+	y := new(big.Int).SetBytes(value)
 	return y.Exp(y, k.exponent, k.prime).FillBytes(make([]byte, k.group.Size())), nil
 }

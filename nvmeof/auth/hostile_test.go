@@ -174,7 +174,12 @@ func TestHostileHost(t *testing.T) {
 			r.ctrl.Groups = []Group{GroupFFDHE2048}
 			h, ctrl := r.start()
 			right := upTo(t, h, ctrl, c.at)
-			ctrl.Receive(c.change(right))
+			m := bytes.Clone(c.change(right))
+			if compute := ctrl.Begin(m); compute != (c.reason == ReasonFailed) {
+				t.Errorf("an exponentiation is computed: %v; for a message that is refused since %v", compute, c.reason)
+			}
+			clear(m) // it is the caller's again
+			ctrl.Compute()
 			wantRefused(t, ctrl, MessageFailure1, c.reason)
 			if c.at != StateNegotiate && len(right) >= commonSize {
 				return

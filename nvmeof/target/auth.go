@@ -1,7 +1,6 @@
 package target
 
 import (
-	"bytes"
 	"crypto/rand"
 	"sync/atomic"
 	"time"
@@ -32,14 +31,15 @@ type authentication struct {
 	locked   bool             // only authentication commands are executed
 	exchange *auth.Controller // the authenticator's while it computes; nil before the first
 	busy     bool
-	ctrlKey  bool     // the exchange has a key to prove the controller with
-	last     *request // the last command of an exchange that failed, after which the queue ends
+	ended    atomic.Bool // the connection has; the authenticator reads it
+	ctrlKey  bool        // the exchange has a key to prove the controller with
+	last     *request    // the last command of an exchange that failed, after which the queue ends
 	timer    shard.Timer
 }
 
 // authCounts are a target's, written by all shards.
 type authCounts struct {
-	succeeded, failed, timedOut, refused atomic.Uint64
+	succeeded, failed, timedOut, refused, interrupted, abandoned atomic.Uint64
 }
 
 // AuthCounts counts authentications since the target's start.
@@ -48,12 +48,16 @@ type AuthCounts struct {
 	Failed    uint64 // exchanges that either side refused
 	TimedOut  uint64 // exchanges that were not finished in time
 	Refused   uint64 // commands refused on queues that were not authenticated
+	// Interrupted are messages that have to be sent again, since too many of the same
+	// address waited to be processed.
+	Interrupted uint64
+	Abandoned   uint64 // exchanges in the middle of which the host ended the connection
 }
 
 // AuthCounts returns the counters.
 func (t *Target) AuthCounts() AuthCounts {
 	c := &t.authCounts
-	return AuthCounts{c.succeeded.Load(), c.failed.Load(), c.timedOut.Load(), c.refused.Load()}
+	return AuthCounts{c.succeeded.Load(), c.failed.Load(), c.timedOut.Load(), c.refused.Load(), c.interrupted.Load(), c.abandoned.Load()}
 }
 
 // hostEntry is the present configuration of the queue's host.
@@ -119,15 +123,29 @@ func authSend(_ *Controller, r *request) capsule.Status {
 			return status
 		}
 	}
+	if !a.exchange.Begin(r.data) {
+		q.authReceived(r)
+		return capsule.StatusSuccess
+	}
 	a.busy = true
-	ok := q.target.authenticator.offer(authJob{a.exchange, bytes.Clone(r.data), func() {
-		q.shard.Do(func() { q.authReceived(r) })
+	ok := q.target.authenticator.offer(authJob{q.remote.Addr(), a.exchange, &a.ended, func() {
+		q.shard.Do(func() { q.authComputed(r) })
 	}})
 	if !ok {
 		a.busy = false
-		return capsule.StatusCommandInterrupted // the host may retry
+		q.target.authCounts.interrupted.Add(1)
+		q.target.log.Trouble("authentication put off: too many messages wait to be processed", q.authFields()...)
+		return capsule.StatusCommandInterrupted // the host may send it again
 	}
+	r.release() // which would keep the buffer from others for as long as it takes
 	return statusLater
+}
+
+// authComputed continues in the shard when the authenticator has processed a message.
+func (q *queue) authComputed(r *request) {
+	q.auth.busy = false
+	q.authReceived(r)
+	r.finish(capsule.StatusSuccess)
 }
 
 // beginExchange starts an exchange with the present keys.
@@ -158,22 +176,34 @@ func (t *Target) nextSequence() auth.Sequence {
 	}
 }
 
-// authReceived continues in the shard when a message has been processed.
+// authReceived continues when a message has been processed.
 func (q *queue) authReceived(r *request) {
-	a := &q.auth
-	a.busy = false
-	if !q.failed {
-		switch a.exchange.State() {
-		case auth.StateDone: // Success2
-			q.authenticated()
-		case auth.StateFailed: // AUTH_Failure2
-			q.authFailed()
-			a.last = r
-		case auth.StateFailure: // the host fetches the reason next
-			q.authFailed()
-		}
+	if q.failed {
+		return
 	}
-	r.finish(capsule.StatusSuccess)
+	switch q.auth.exchange.State() {
+	case auth.StateDone: // Success2
+		q.authenticated()
+	case auth.StateFailed: // AUTH_Failure2
+		q.authFailed()
+		q.auth.last = r
+	case auth.StateFailure: // the host fetches the reason next
+		q.authFailed()
+	}
+}
+
+// authEnded is called when the connection has ended. Who leaves an exchange that has cost
+// something, and has not failed, is as suspect as who fails.
+func (q *queue) authEnded() {
+	a := &q.auth
+	q.shard.StopTimer(&a.timer)
+	if a.ended.Store(true); a.exchange == nil || !a.busy && (a.exchange.Ended() || a.exchange.Err() != nil) {
+		return
+	}
+	if q.why == "" {
+		q.target.authCounts.abandoned.Add(1)
+	}
+	q.target.authenticator.abandoned(q.remote.Addr())
 }
 
 // authReceive sends the host the message that is due, followed by zeroes.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,8 +279,7 @@ func TestAuthCommands(t *testing.T) {
 // TestAuthSendWhileBusy: the authenticator has one message of a queue at a time.
 func TestAuthSendWhileBusy(t *testing.T) {
 	k := newKeyed(t)
-	block := make(chan struct{})
-	k.target.authenticator.jobs <- authJob{auth.NewController(auth.ControllerConfig{}), nil, func() { <-block }}
+	block := k.occupy()
 	h, _ := k.connect(0, capsule.ControllerIDDynamic)
 	x := k.exchange()
 	m := bytes.Clone(x.Pending())
@@ -301,15 +301,22 @@ func TestAuthSendWhileBusy(t *testing.T) {
 func TestAuthOverload(t *testing.T) {
 	k := newKeyed(t)
 	h, _ := k.connect(0, capsule.ControllerIDDynamic)
-	block := make(chan struct{})
-	idle := auth.NewController(auth.ControllerConfig{})
-	for k.target.authenticator.offer(authJob{idle, nil, func() { <-block }}) {
+	block := k.occupy()
+	for k.target.authenticator.offer(authJob{h.q.remote.Addr(), &computation{}, new(atomic.Bool), func() {}}) {
 	}
 	x := k.exchange()
-	h.wantStatus(capsule.StatusCommandInterrupted, authSendCommand(x.Pending()))
+	for range 2 {
+		h.wantStatus(capsule.StatusCommandInterrupted, authSendCommand(x.Pending()))
+	}
+	k.wantCounts(AuthCounts{Interrupted: 2})
+	other := k.dial(0, 0, 32)
+	other.q.remote = netip.MustParseAddrPort("192.0.2.7:4791")
+	other.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
+	first := other.start(authSendCommand(k.exchange().Pending())) // who has none waiting is not refused
+	first.wantPending()
 	close(block)
-	for len(k.target.authenticator.jobs) > 0 {
-		h.turns(1)
+	if r := <-first.response; !r.status.OK() {
+		t.Errorf("another address: %v", r.status)
 	}
 	if h.authenticate(x); x.State() != auth.StateDone {
 		t.Error(x.Err())
@@ -320,8 +327,7 @@ func TestAuthOverload(t *testing.T) {
 // gone.
 func TestQueueLostWhileBusy(t *testing.T) {
 	k := newKeyed(t)
-	block := make(chan struct{})
-	k.target.authenticator.jobs <- authJob{auth.NewController(auth.ControllerConfig{}), nil, func() { <-block }}
+	block := k.occupy()
 	h, _ := k.connect(0, capsule.ControllerIDDynamic)
 	h.start(authSendCommand(k.exchange().Pending())).wantPending()
 	h.fail(&rdmaError{})

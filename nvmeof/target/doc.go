@@ -244,8 +244,11 @@
 //
 // A host that has a key in its [HostConfig] authenticates on each queue, by the exchange
 // of package auth, before any other command is executed there. The queue's shard owns the
-// exchange and lends it to the target's authenticator, a goroutine, for each message,
-// since that may compute for tens of milliseconds. A queue that fails ends, and the whole
+// exchange and refuses what is wrong in itself. It lends the exchange to the target's
+// authenticator for each message that needs an exponentiation, which may take tens of
+// milliseconds. That has a goroutine for every fourth processor, and serves addresses in
+// turn; those from which hosts have failed, or left in the middle, within the last minute get
+// every fourth turn at least, and half of the time at most. A queue that fails ends, and the whole
 // association with it, except an I/O queue that never was authenticated: its other end
 // may not be the host. The host may authenticate again at any time, which is when a
 // changed key is used.

@@ -146,7 +146,7 @@ func (q *queue) finished(index int) {
 func (q *queue) Failed(err error) {
 	q.failed, q.parted = true, q.why == "" && isDisconnect(err)
 	q.shard.StopTimer(&q.timer)
-	q.shard.StopTimer(&q.auth.timer)
+	q.authEnded()
 	q.logEnd(err)
 	q.endRequests()
 	if q.controller != nil && q.id == 0 {

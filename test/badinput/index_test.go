@@ -39,7 +39,7 @@ var further = map[int][]string{
 	121: {"host.TestShortData"},
 	122: {"host.TestEndlessList"},
 	123: {"target.TestStalledHost", "target.TestUndeliveredLogPages", "target.TestUndeliveredReads", "badinput.TestPeerPutsOff", "badinput.TestPeerGoesSilent"},
-	124: {"target.TestTimeoutsOfHosts", "target.TestProbe", "badinput.TestFloodOfConnections"},
+	124: {"target.TestTimeoutsOfHosts", "target.TestProbe", "target.TestFalseLogins", "target.TestTurnsOfAddresses", "badinput.TestFloodOfConnections"},
 	125: {"target.TestIdentifierOfAnother", "target.TestIdentifiersAndKeys", "target.TestReadersCannotReserve"},
 	126: {"inuse.TestFindMount", "inuse.TestFindImage", "inuse.TestExported"},
 	127: {"control.TestNotRight", "control.TestLoss", "control.TestCutOff", "control.TestForeseeLost"},

@@ -1,0 +1,76 @@
+package target
+
+import (
+	"net/netip"
+	"time"
+)
+
+const (
+	// suspicion is for how long an address, and others of its network, are suspect after
+	// a host has failed to authenticate from there.
+	suspicion = time.Minute
+	// maxRepute bounds the addresses of which something is known.
+	maxRepute = 1024
+)
+
+// repute is what is known of the addresses from which hosts authenticate. An address
+// from which one has succeeded since the last failure is not suspect, whatever others of
+// its network do.
+type repute map[netip.Addr]mark
+
+// A mark is the last that happened at an address.
+type mark struct {
+	proved bool
+	at     time.Time
+}
+
+func (m mark) suspect(now time.Time) bool { return !m.proved && now.Sub(m.at) < suspicion }
+
+// suspect reports whether hosts have failed to authenticate from there lately.
+func (r repute) suspect(from netip.Addr, now time.Time) bool {
+	if m, ok := r[from]; ok {
+		return m.suspect(now)
+	}
+	m, ok := r[network(from)]
+	return ok && m.suspect(now)
+}
+
+func (r repute) proved(from netip.Addr, now time.Time) { r.set(from, mark{true, now}) }
+
+func (r repute) failed(from netip.Addr, now time.Time) {
+	r.set(from, mark{false, now})
+	if n := network(from); n != from {
+		r.set(n, mark{false, now})
+	}
+}
+
+// set forgets what is over where there is no room, or else some address.
+func (r repute) set(at netip.Addr, m mark) {
+	if _, ok := r[at]; !ok && len(r) >= maxRepute {
+		for a, old := range r {
+			if !old.proved && !old.suspect(m.at) {
+				delete(r, a)
+			}
+		}
+		for a := range r {
+			if len(r) < maxRepute {
+				break
+			}
+			delete(r, a)
+		}
+	}
+	r[at] = m
+}
+
+// network is the part of an address that is one party's: of an IPv6 address 64 bits,
+// unless it is of the link.
+func network(a netip.Addr) netip.Addr {
+	if a.Is4() || a.Is4In6() || a.IsLinkLocalUnicast() {
+		return a
+	}
+	p, err := a.Prefix(64)
+	if err != nil {
+		return a
+	}
+	return p.Addr()
+}
