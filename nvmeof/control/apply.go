@@ -59,11 +59,9 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	if exportedMemory(want) > exportedMemory(m.doc) {
 		warnings = append(warnings, ForeseeMemory(want)...)
 	}
-	m.stores.begin(m.changeTimeout)
-	if o.Wait {
-		m.stores.begin(m.startTimeout)
-	}
-	out := &Outcome{config.Diff(m.doc, want), append(warnings, want.DoubtNames(m.doc)...)}
+	m.beginChange(o)
+	out := &Outcome{Changes: config.Diff(m.doc, want)}
+	out.Warnings = slices.Concat(warnings, want.DoubtNames(m.doc), doubtReservations(out.Changes))
 	for _, c := range out.Changes {
 		if c.Kind == config.KindTarget {
 			return nil, &RestartError{c}
@@ -91,6 +89,7 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 		m.name(m.doc)
 		return nil, err
 	}
+	m.stores.unreserve(m.doc, want)
 	m.doc = want
 	for _, c := range out.Changes {
 		m.log.Info("configuration", zap.Stringer("step", c))
@@ -101,6 +100,14 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 		}
 	}
 	return out, nil
+}
+
+// beginChange gives what hangs the time that it has in such a change.
+func (m *Manager) beginChange(o Options) {
+	m.stores.begin(m.changeTimeout)
+	if o.Wait {
+		m.stores.begin(m.startTimeout)
+	}
 }
 
 // name notes the identifiers of the listeners of a document, which addresses of wildcards do
@@ -259,6 +266,9 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 			}
 			if err == nil && c.Op == config.Add && now.Reservations != "" {
 				err = m.stores.ask(now.Reservations, target.ReservationFile(now.Reservations).Check)
+			}
+			if err == nil && c.Op == config.Add {
+				err = m.stores.reservationsGone(now)
 			}
 		case *config.Host:
 			_, err = m.hostConfig(now)

@@ -51,7 +51,12 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 				return foreseeStore(n)
 			}), fix)
 			if n.Reservations != "" {
-				add(path+".reservations", r.ask(n.Reservations, target.ReservationFile(n.Reservations).Check), fix)
+				add(path+".reservations", r.ask(n.Reservations, func() error {
+					if err := known(state).reservationsGone(n); err != nil {
+						return err
+					}
+					return target.ReservationFile(n.Reservations).Check()
+				}), fix)
 			}
 		}
 	}

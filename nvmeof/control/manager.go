@@ -119,7 +119,7 @@ func New(cfg Config) *Manager {
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
 		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{},
 		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout,
-		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, known: known(cfg.State)},
+		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, known: known(cfg.State), reserved: map[config.Path]bool{}},
 	}
 	m.stores.begin(startTimeout)
 	m.stores.setRecordTime(changeTimeout)

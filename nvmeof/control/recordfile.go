@@ -16,18 +16,19 @@ type recordFile struct {
 	reacher *reacher
 	path    config.Path
 	what    string // is saved: the first word of errors
+	known   known  // where it is noted that the file is there; zero: nowhere
 	file    interface {
 		target.ReservationStore
 		target.ReservationLocker
 	}
 }
 
-func (r *reacher) reservationFile(p config.Path) recordFile {
-	return recordFile{r, p, "reservations", target.ReservationFile(p)}
+func (s *stores) reservationFile(p config.Path) recordFile {
+	return recordFile{&s.reacher, p, "reservations", s.known, target.ReservationFile(p)}
 }
 
 func (r *reacher) stateFile(p config.Path) recordFile {
-	return recordFile{r, p, "counters", target.StateFile(p)}
+	return recordFile{r, p, "counters", "", target.StateFile(p)}
 }
 
 // String is the file's path.
@@ -57,6 +58,11 @@ func (f recordFile) Save(b []byte) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.what, err)
+	}
+	if f.known != "" { // what fails of that is done at the next start
+		_, _ = reachFor(f.reacher, timeout, config.Path(f.known), func() (struct{}, error) {
+			return struct{}{}, f.known.noteReservations(f.path)
+		}, nil)
 	}
 	return nil
 }

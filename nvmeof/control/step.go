@@ -198,6 +198,9 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 }
 
 func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Namespace) error {
+	if err := m.stores.reservationsGone(n); err != nil {
+		return err
+	}
 	store, err := m.stores.acquire(nqn, n)
 	if err != nil {
 		return err
@@ -216,8 +219,10 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Na
 	}
 	if _, err = s.AddNamespace(c); err != nil {
 		m.stores.release(nqn, n)
+		return err
 	}
-	return err
+	m.stores.reserves(n)
+	return nil
 }
 
 // namespaceConfig is a namespace as the target takes it, without what it stores.

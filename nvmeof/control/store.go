@@ -100,6 +100,8 @@ type stores struct {
 	// changes another thing of a namespace, for which its file is opened again.
 	asked func(*config.Namespace) bool
 	known known
+	// reserved are the files for reservations that this process has used, and the document names.
+	reserved map[config.Path]bool
 }
 
 // A lostError is a file that is missing though hosts may know what it had: they would

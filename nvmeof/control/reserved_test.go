@@ -1,0 +1,135 @@
+package control
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// TestReservationsMissing: a target whose file for reservations is missing, although it was there,
+// waits with the namespace, and says what to do if no host relies on them.
+func TestReservationsMissing(t *testing.T) {
+	t.Parallel()
+	const text = "        memory:\n          size: 1MiB\n        reservations: DIR/resv\n"
+	dir := t.TempDir()
+	path, state := filepath.Join(dir, "resv"), filepath.Join(dir, "state", "files")
+	missing := func(when string) (waits string) {
+		t.Helper()
+		if _, waits = begin(t, dir, text, nil); !strings.Contains(waits, path+" is missing (it was there before)") {
+			t.Errorf("%s the namespace waits for %q", when, waits)
+		}
+		return waits
+	}
+	there := func(when string) {
+		t.Helper()
+		if _, waits := begin(t, dir, text, nil); waits != "" {
+			t.Errorf("%s the namespace waits: %s", when, waits)
+		}
+	}
+	save := func(r *rig) {
+		if err := r.stores.reservationFile(config.Path(path)).Save([]byte("rubbish")); err != nil {
+			t.Error(err)
+		}
+	}
+	there("at first, without reservations,")
+	there("the second time")
+	begin(t, dir, text, save)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	waits := missing("without the file")
+	doc := (&rig{t: t, dir: dir}).doc("version: 1\nsubsystems:\n  - nqn: a\n    namespaces:\n      - nsid: 1\n" + text)
+	if found := Foresee(t.Context(), doc, state, os.Getenv); len(found) != 1 || found[0].Text != waits {
+		t.Errorf("foreseen is %v", found)
+	}
+	_, note, _ := strings.Cut(waits, ": rm ")
+	if err := os.Remove(note); err != nil {
+		t.Fatal(err)
+	}
+	there("after what is advised")
+
+	begin(t, dir, text, save)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	begin(t, dir, text, func(r *rig) { // an administrator removes the namespace, and adds it again
+		for _, namespaces := range [][]*config.Namespace{nil, doc.Subsystems[0].Namespaces} {
+			want := doc.Clone()
+			want.Subsystems[0].Namespaces = namespaces
+			if _, err := r.Apply(want, Options{Force: true}); err != nil {
+				t.Error(err)
+			}
+		}
+		if w := r.Status().Waiting; len(w) != 0 {
+			t.Errorf("it waits: %+v", w)
+		}
+	})
+	there("after it was added anew")
+}
+
+// TestReservationsWithoutNotes: a target without a folder for its notes knows of no earlier one.
+func TestReservationsWithoutNotes(t *testing.T) {
+	t.Parallel()
+	const text = "        memory:\n          size: 1MiB\n        reservations: DIR/resv\n"
+	dir := t.TempDir()
+	path := filepath.Join(dir, "resv")
+	save := func(r *rig) {
+		if err := r.stores.reservationFile(config.Path(path)).Save([]byte("rubbish")); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, waits := beginWith(t, "", dir, text, save); waits != "" {
+		t.Error(waits)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, waits := beginWith(t, "", dir, text, nil); waits != "" {
+		t.Errorf("a target without a folder for its notes waits: %s", waits)
+	}
+}
+
+// TestReservationsMissingWhileServed: a file that is removed while the target runs is not in the
+// way of a change, after which what was reserved is saved again.
+func TestReservationsMissingWhileServed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *Config) { c.State = filepath.Join(t.TempDir(), "files") })
+	text := "version: 1\nsubsystems:\n  - nqn: a\n    namespaces:\n      - {nsid: 1, memory: {size: 1MiB}, reservations: DIR/resv}\n"
+	if _, err := r.Apply(r.doc(text), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.stores.reservationFile(config.Path(r.dir + "/resv")).Save([]byte("rubbish")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(r.dir + "/resv"); err != nil {
+		t.Fatal(err)
+	}
+	text = strings.Replace(text, "1MiB}", "1MiB}, block-size: 4096", 1)
+	if _, err := r.Apply(r.doc(text), Options{Force: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReservationsNotSaved: whoever takes the file for reservations out of a document is told what
+// that means, also beforehand.
+func TestReservationsNotSaved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const text = "version: 1\nsubsystems:\n  - nqn: a\n    namespaces:\n      - {nsid: 1, memory: {size: 1MiB}, reservations: DIR/resv}\n"
+	without := r.doc(strings.Replace(text, ", reservations: DIR/resv", "", 1))
+	apply := func(doc *config.Document, o Options, want bool) {
+		t.Helper()
+		out, err := r.Apply(doc, o)
+		if err != nil || strings.Contains(out.Warnings.Error(), "reservations are no longer saved") != want {
+			t.Errorf("%v, %v; want a warning: %v", out, err, want)
+		}
+	}
+	apply(r.doc(text), Options{}, false)
+	apply(without, Options{DryRun: true}, true)
+	apply(without, Options{}, true)
+	apply(r.doc(text), Options{}, false)
+	apply(r.doc(strings.Replace(text, "DIR/resv", "DIR/other", 1)), Options{}, false)
+}
