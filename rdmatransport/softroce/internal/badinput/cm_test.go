@@ -256,7 +256,14 @@ func TestMessagesOutOfPlace(t *testing.T) {
 			l.gremlin.say(r)
 			c.reply()
 			c.connect()
-			time.Sleep(30 * time.Second)
+			l.gremlin.linger(30 * time.Second)
+			c.alive()
+		}},
+		{row: "124 silence after Connect, without keep alive", run: func(l *lab) {
+			c, silent := l.gremlin.login(), l.gremlin.login()
+			silent.mute = true
+			l.gremlin.linger(time.Minute)
+			silent.wantGone()
 			c.alive()
 		}},
 		{row: "9 silence after the RTU", run: func(l *lab) {

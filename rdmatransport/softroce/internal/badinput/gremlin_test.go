@@ -104,6 +104,14 @@ func (g *gremlin) settle() {
 	}
 }
 
+// linger lets time pass, and acknowledges what comes meanwhile.
+func (g *gremlin) linger(d time.Duration) {
+	g.l.t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
+		g.settle()
+	}
+}
+
 func (g *gremlin) receive(d *udp.Datagram) {
 	g.l.t.Helper()
 	var p wire.Packet
