@@ -27,6 +27,9 @@ type Status struct {
 	Subsystems  int       `json:"subsystems"`
 	Namespaces  int       `json:"namespaces"`
 	Controllers int       `json:"controllers"`
+
+	Authentications  target.AuthCounts       `json:"authentications"`
+	ControllerLimits target.ControllerCounts `json:"controller-limits"`
 }
 
 // Waiting is a namespace whose file or device is not there, or a listener whose address
@@ -83,7 +86,8 @@ func (m *Manager) Status() Status {
 	defer m.mu.Unlock()
 	s := Status{PID: os.Getpid(), Started: m.started, Now: time.Now(), File: m.cfg.File,
 		Listeners: len(m.doc.Listeners), Subsystems: len(m.doc.Subsystems), Waiting: []Waiting{}, Addresses: []Address{}, Leaving: m.left(), Troubles: m.troubles(),
-		Controllers: len(m.target.Controllers())}
+		Controllers:     len(m.target.Controllers()),
+		Authentications: m.target.AuthCounts(), ControllerLimits: m.target.ControllerCounts()}
 	for _, d := range m.doc.Subsystems {
 		s.Namespaces += len(d.Namespaces)
 	}

@@ -44,14 +44,14 @@ type authCounts struct {
 
 // AuthCounts counts authentications since the target's start.
 type AuthCounts struct {
-	Succeeded uint64 // queues authenticated, also again
-	Failed    uint64 // exchanges that either side refused
-	TimedOut  uint64 // exchanges that were not finished in time
-	Refused   uint64 // commands refused on queues that were not authenticated
+	Succeeded uint64 `json:"succeeded"` // queues authenticated, also again
+	Failed    uint64 `json:"failed"`    // exchanges that either side refused
+	TimedOut  uint64 `json:"timed-out"` // exchanges that were not finished in time
+	Refused   uint64 `json:"refused"`   // commands refused on queues that were not authenticated
 	// Interrupted are messages that have to be sent again, since too many of the same
 	// address waited to be processed.
-	Interrupted uint64
-	Abandoned   uint64 // exchanges in the middle of which the host ended the connection
+	Interrupted uint64 `json:"interrupted"`
+	Abandoned   uint64 `json:"abandoned"` // exchanges in the middle of which the host ended the connection
 }
 
 // AuthCounts returns the counters.

@@ -92,6 +92,7 @@ func printTree(out io.Writer, doc *config.Document, status *control.Status, cont
 		t.waiting[waiter{w.Subsystem, w.NSID + w.Listener, w.Address}] = w.Why // one of the numbers is 0
 	}
 	t.line(0, "target (process %d, since %s)", status.PID, status.Started.Format(time.DateTime))
+	t.refusals(status)
 	t.line(1, "listeners [%d]", len(doc.Listeners))
 	for _, l := range doc.Listeners {
 		t.listener(l, status)
@@ -103,6 +104,18 @@ func printTree(out io.Writer, doc *config.Document, status *control.Status, cont
 	t.line(1, "referrals [%d]", len(doc.Referrals))
 	for _, x := range doc.Referrals {
 		t.line(2, "%v", x.Address)
+	}
+}
+
+// refusals prints what limits have refused and who has not authenticated, if there is any.
+func (t tree) refusals(status *control.Status) {
+	if c := &status.ControllerLimits; c.Refused+c.Displaced+c.Unanswered > 0 {
+		t.line(1, "controllers: %d refused at a limit, %d silent ones ended for others of their host, %d ended without keep alive",
+			c.Refused, c.Displaced, c.Unanswered)
+	}
+	if a := &status.Authentications; a.Failed+a.TimedOut+a.Abandoned+a.Interrupted > 0 {
+		t.line(1, "authentications: %d succeeded, %d failed, %d timed out, %d abandoned, %d messages put off",
+			a.Succeeded, a.Failed, a.TimedOut, a.Abandoned, a.Interrupted)
 	}
 }
 
