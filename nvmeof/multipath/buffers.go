@@ -17,8 +17,8 @@ type Buffers struct {
 // NewBuffers maps at least size bytes and registers them with each controller, also
 // with those to come.
 func (s *Subsystem) NewBuffers(size int) (*Buffers, error) {
-	s.opening.Lock()
-	defer s.opening.Unlock()
+	s.opening <- struct{}{}
+	defer s.opening.unlock()
 	if s.isClosed() {
 		return nil, ErrClosed
 	}
@@ -56,8 +56,8 @@ func (b *Buffers) Bytes() []byte { return b.slab.Bytes() }
 
 // Close unmaps the memory. No request may be using it.
 func (b *Buffers) Close() error {
-	b.sub.opening.Lock()
-	defer b.sub.opening.Unlock()
+	b.sub.opening <- struct{}{}
+	defer b.sub.opening.unlock()
 	delete(b.sub.buffers, b)
 	return b.free()
 }
@@ -74,8 +74,8 @@ func (b *Buffers) free() error {
 
 // freeBuffers is for the end, when no controller is left.
 func (s *Subsystem) freeBuffers() error {
-	s.opening.Lock()
-	defer s.opening.Unlock()
+	s.opening <- struct{}{}
+	defer s.opening.unlock()
 	var errs []error
 	for b := range s.buffers {
 		errs = append(errs, b.free())

@@ -46,8 +46,10 @@ var _ backend.Store = (*Namespace)(nil)
 // unique identifiers, size and block size: a [*MismatchError] says which does not. A
 // path that becomes live later and does not is not used for the namespace.
 func (s *Subsystem) Namespace(ctx context.Context, id capsule.NSID) (*Namespace, error) {
-	s.opening.Lock()
-	defer s.opening.Unlock()
+	if err := s.opening.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer s.opening.unlock()
 	n := &Namespace{sub: s, id: id}
 	n.last.Store(-1)
 	n.renew()

@@ -2,6 +2,8 @@ package multipath
 
 import (
 	"context"
+	crand "crypto/rand"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"net/netip"
@@ -23,6 +25,8 @@ type Path struct {
 	poke chan struct{} // the ANA log is to be read
 
 	rescan atomic.Bool // and the list of changed namespaces
+
+	random *rand.Rand // of the pauses between attempts; run's
 
 	end   context.CancelFunc
 	ended chan struct{} // closed when run has returned
@@ -47,8 +51,11 @@ type reported struct {
 }
 
 func newPath(s *Subsystem, cfg PathConfig) *Path {
+	var seed [16]byte
+	crand.Read(seed[:]) // it never fails, and tests can repeat it
 	return &Path{
-		sub: s, cfg: cfg, poke: make(chan struct{}, 1), ended: make(chan struct{}), tried: make(chan struct{}),
+		random: rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:]), binary.LittleEndian.Uint64(seed[8:]))),
+		sub:    s, cfg: cfg, poke: make(chan struct{}, 1), ended: make(chan struct{}), tried: make(chan struct{}),
 		life: decide.NewLife(cfg.Timers.decided(), time.Now()),
 	}
 }
@@ -150,7 +157,7 @@ func (p *Path) connect(ctx context.Context) *session {
 		p.disconnect(c, s) // why it failed says more than what that returns
 	}
 	p.sub.mu.Lock()
-	p.life.Failed(time.Now(), err, Refused(err), rand.Float64())
+	p.life.Failed(time.Now(), err, Refused(err), p.random.Float64())
 	p.sub.mu.Unlock()
 	p.sub.changed(p, false)
 	return nil
@@ -225,7 +232,7 @@ func (p *Path) live(ctx context.Context, s *session) {
 	err := p.attend(ctx, s)
 	p.sub.mu.Lock()
 	p.session = nil
-	p.life.LostController(time.Now(), err, rand.Float64())
+	p.life.LostController(time.Now(), err, p.random.Float64())
 	p.sub.mu.Unlock()
 	p.sub.changed(p, false)
 	p.disconnect(s.ctrl, s)

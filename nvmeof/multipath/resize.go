@@ -176,8 +176,10 @@ func (s *Subsystem) attachment(ses *session, n *Namespace) *attachment {
 // lookAt is look for an attachment on which nothing is on its way, nil for none. It does
 // nothing where there is another one meanwhile.
 func (s *Subsystem) lookAt(ctx context.Context, ses *session, n *Namespace, was *attachment) (done bool, err error) {
-	s.opening.Lock()
-	defer s.opening.Unlock()
+	if err := s.opening.lock(ctx); err != nil {
+		return false, err
+	}
+	defer s.opening.unlock()
 	if s.attachment(ses, n) != was {
 		return false, nil
 	}

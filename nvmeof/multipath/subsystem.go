@@ -30,7 +30,7 @@ type Subsystem struct {
 
 	// opening is held while namespaces and buffers become known to controllers, which
 	// takes commands. It comes before mu.
-	opening sync.Mutex
+	opening commandLock
 	buffers map[*Buffers]struct{} // under opening
 
 	mu         sync.Mutex // guards what follows and what says so; held for moments only
@@ -50,7 +50,7 @@ func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 	}
 	s := &Subsystem{
 		nqn: cfg.NQN, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(), steps: make(chan struct{}, 1),
-		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{},
+		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{}, opening: make(commandLock, 1),
 	}
 	s.nodes = loadNodes(os.DirFS("/sys"))
 	s.policy.Store(uint32(cfg.Policy))
@@ -67,6 +67,23 @@ func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 	}
 	return s, nil
 }
+
+// A commandLock is a mutex that is held during commands, which may take as long as it
+// takes until a controller is found to be lost: whoever waits for it can give up. Waiting
+// for it blocks on a channel, so that the clock of testing/synctest goes on.
+type commandLock chan struct{}
+
+// lock returns an error if ctx ends before the lock is free.
+func (l commandLock) lock(ctx context.Context) error {
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l commandLock) unlock() { <-l }
 
 // add starts a path.
 func (s *Subsystem) add(c PathConfig) (*Path, error) {
@@ -264,8 +281,10 @@ func (s *Subsystem) Close() error {
 // join makes a session that was just connected the path's: buffers and namespaces
 // first, then the requests.
 func (s *Subsystem) join(ctx context.Context, ses *session) error {
-	s.opening.Lock()
-	defer s.opening.Unlock()
+	if err := s.opening.lock(ctx); err != nil {
+		return err
+	}
+	defer s.opening.unlock()
 	p := ses.path
 	s.mu.Lock()
 	p.sessions = append(p.sessions, ses)
