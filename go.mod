@@ -3,6 +3,7 @@ module github.com/nvmeof-go/nvmeof
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/dswarbrick/smart v0.0.0-20230625164221-6fe037e2b05f
 	github.com/goccy/go-yaml v1.19.2
 	github.com/google/uuid v1.6.0

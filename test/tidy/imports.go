@@ -17,17 +17,18 @@ type direction struct {
 }
 
 const (
-	xsys  = "golang.org/x/sys"
-	xnet  = "golang.org/x/net"
-	zap   = "go.uber.org/zap"
-	uuid  = "github.com/google/uuid"
-	cobra = "github.com/spf13/cobra"
-	pflag = "github.com/spf13/pflag" // cobra's own
-	bar   = "github.com/schollz/progressbar/v3"
-	rapid = "pgregory.net/rapid"
-	smart = "github.com/dswarbrick/smart"
-	yaml  = "github.com/goccy/go-yaml"
-	fuse  = "github.com/hanwen/go-fuse/v2"
+	xsys   = "golang.org/x/sys"
+	xnet   = "golang.org/x/net"
+	zap    = "go.uber.org/zap"
+	uuid   = "github.com/google/uuid"
+	cobra  = "github.com/spf13/cobra"
+	pflag  = "github.com/spf13/pflag" // cobra's own
+	bar    = "github.com/schollz/progressbar/v3"
+	rapid  = "pgregory.net/rapid"
+	smart  = "github.com/dswarbrick/smart"
+	yaml   = "github.com/goccy/go-yaml"
+	fuse   = "github.com/hanwen/go-fuse/v2"
+	linear = "github.com/anishathalye/porcupine" // judges whether histories are linearizable
 )
 
 // directions has the rows for what is built into programs. Only cmd and test know
@@ -115,7 +116,7 @@ var directions = []direction{
 
 // forTests is what tests may import too.
 var forTests = direction{"", []string{"rdmatransport/...", "capsule", "backend/...", "nvmeof/...", "internal/...", "test/..."},
-	[]string{rapid, fuse, zap, uuid, xsys}}
+	[]string{rapid, fuse, linear, zap, uuid, xsys}}
 
 func directionOf(dir string) (direction, bool) {
 	for ; dir != "."; dir = path.Dir(dir) {

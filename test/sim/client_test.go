@@ -1,0 +1,406 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+)
+
+// A client is a host as a process, with workers. Fate alone starts and ends it.
+type client struct {
+	w        *world
+	id       int
+	addr     netip.Addr
+	rng      [workers]*rand.Rand
+	next     [workers]int // number of the next write
+	fastFail time.Duration
+	replay   time.Duration
+
+	up     bool
+	dying  atomic.Bool // what is under way may be carried out at any time
+	cancel context.CancelFunc
+	device rdmatransport.Device
+	host   *host.Host
+	wait   sync.WaitGroup // its workers, once it has connected
+
+	mu         sync.Mutex // guards what follows
+	sub        *multipath.Subsystem
+	ns         *multipath.Namespace // nil until it is connected
+	registered bool                 // with the reservation's key
+}
+
+func newClient(w *world, id int, rng *rand.Rand) *client {
+	c := &client{w: w, id: id, addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + id)})}
+	for i := range c.rng {
+		c.rng[i] = w.stream(fmt.Sprintf("worker %d of host %d", i, id))
+	}
+	c.fastFail = pick(rng, 0, 0, 2*time.Second)
+	return c
+}
+
+func (c *client) name() string { return "host " + string('A'+rune(c.id)) }
+
+func (c *client) start() error {
+	var err error
+	if c.device, err = softroce.Open(softroce.Config{Addr: c.addr, Network: c.w.network}); err != nil {
+		return err
+	}
+	if c.host, err = host.New(host.Config{Device: c.device, Shards: 1, Polling: nvmeof.PollNever, Identity: identity(c.id)}); err != nil {
+		return err
+	}
+	c.w.isolate(c.addr, false)
+	for _, s := range c.w.servers {
+		if s.target == nil { // it stays away
+			for _, p := range s.ports {
+				c.w.isolate(p.addr.Addr(), true)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel, c.up = cancel, true
+	c.dying.Store(false)
+	c.w.note(c.name(), "starts")
+	c.wait.Go(func() { c.run(ctx) })
+	return nil
+}
+
+// kill ends it without a word to any target.
+func (c *client) kill() {
+	c.w.isolate(c.addr, true)
+	c.w.note(c.name(), "is killed")
+	c.stop()
+}
+
+func (c *client) stop() {
+	c.dying.Store(true)
+	c.cancel()
+	c.mu.Lock()
+	sub := c.sub
+	c.sub, c.ns = nil, nil
+	c.mu.Unlock()
+	if sub != nil {
+		c.w.must(sub.Close())
+	}
+	c.wait.Wait()
+	c.w.must(c.host.Close())
+	c.w.must(c.device.Close())
+	c.up = false
+}
+
+func (c *client) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if ns, err := c.connect(ctx); err == nil {
+			for i := range workers {
+				c.wait.Go(func() { c.work(ctx, ns, i) })
+			}
+			return
+		}
+		sleep(ctx, time.Second)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+func (c *client) connect(ctx context.Context) (*multipath.Namespace, error) {
+	w := c.w
+	cfg := multipath.Config{NQN: subNQN, Policy: w.policy}
+	for _, p := range w.allPorts() {
+		cfg.Paths = append(cfg.Paths, multipath.PathConfig{
+			Host: c.host,
+			Options: host.Options{
+				Traddr: p.addr.Addr(), Trsvcid: p.addr.Port(), KeepAliveTmo: w.kato, NrIOQueues: 1, QueueSize: w.depth, BounceMemory: 1 << 20,
+			},
+			Timers: multipath.Timers{ReconnectDelay: 5 * time.Second, CtrlLossTmo: -1, FastIOFailTmo: c.fastFail},
+		})
+	}
+	sub, err := multipath.Connect(ctx, cfg)
+	if err != nil {
+		w.note(c.name(), "does not connect: %v", err)
+		return nil, err
+	}
+	ns, err := sub.Namespace(ctx, nsid)
+	if err == nil && w.fencing && !w.isFenced(c.id) {
+		err = c.register(ctx, ns)
+	}
+	if err != nil {
+		w.note(c.name(), "does not get its namespace: %v", err)
+		w.must(sub.Close())
+		return nil, err
+	}
+	c.mu.Lock()
+	if ctx.Err() == nil {
+		c.sub, c.ns = sub, ns
+	}
+	c.mu.Unlock()
+	if ctx.Err() != nil && c.namespace() != ns { // it was killed meanwhile
+		w.must(sub.Close())
+		return nil, ctx.Err()
+	}
+	w.note(c.name(), "is connected")
+	return ns, nil
+}
+
+func (c *client) namespace() *multipath.Namespace {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ns
+}
+
+// work is what a worker does: mostly on blocks of its own, sometimes on those of others.
+func (c *client) work(ctx context.Context, ns *multipath.Namespace, id int) {
+	k := &worker{c: c, id: id, rng: c.rng[id], ns: ns}
+	if id == 0 {
+		k.queued(ctx)
+		return
+	}
+	for k.pause(ctx) {
+		k.blocking(ctx)
+	}
+}
+
+// end is an operation's end as a worker sees it.
+func (c *client) end(o *operation, err error) {
+	c.w.end(o, err)
+	var unknown *multipath.UnknownError
+	if err != nil && (c.dying.Load() || errors.As(err, &unknown) || errors.Is(err, multipath.ErrClosed)) {
+		c.w.mu.Lock()
+		o.end = never
+		c.w.mu.Unlock()
+	}
+}
+
+// A worker has one goroutine.
+type worker struct {
+	c   *client
+	id  int
+	rng *rand.Rand
+	ns  *multipath.Namespace
+}
+
+// pause reports whether to go on after it.
+func (k *worker) pause(ctx context.Context) bool {
+	sleep(ctx, time.Duration(k.rng.ExpFloat64()*float64(400*time.Millisecond)))
+	return ctx.Err() == nil
+}
+
+func (k *worker) value() value {
+	k.c.next[k.id]++
+	return newValue(k.c.id, k.id, k.c.next[k.id])
+}
+
+// group chooses blocks to write: the worker's own, or those that all write.
+func (k *worker) group() int {
+	if k.rng.IntN(3) == 0 {
+		return maxClients*workers + k.rng.IntN(groups-maxClients*workers)
+	}
+	return k.c.id*workers + k.id
+}
+
+// choose makes an operation.
+func (k *worker) choose() operation {
+	o := operation{host: k.c.id, worker: k.id, kind: write}
+	n := pick(k.rng, 1, 1, 1, 2, 4)
+	switch k.rng.IntN(8) {
+	case 0:
+		o.kind = flush
+		return o
+	case 1, 2, 3:
+		o.kind = read
+		o.first = k.rng.IntN(groups)*groupSize + k.rng.IntN(groupSize-n+1)
+		o.values = make([]value, n)
+		return o
+	}
+	o.first = k.group()*groupSize + k.rng.IntN(groupSize-n+1)
+	v := value(0)
+	if k.rng.IntN(16) > 0 {
+		v = k.value()
+	}
+	for range n {
+		o.values = append(o.values, v)
+	}
+	return o
+}
+
+func (k *worker) blockSize() int { return k.c.w.disk.blockSize }
+
+func (k *worker) buffer(o *operation) []byte {
+	b := make([]byte, len(o.values)*k.blockSize())
+	if o.kind == write {
+		for i, v := range o.values {
+			fill(b[i*k.blockSize():][:k.blockSize()], o.first+i, v)
+		}
+	}
+	return b
+}
+
+// found takes what a read has returned.
+func (k *worker) found(o *operation, b []byte) {
+	for i := range o.values {
+		v, err := valueOf(b[i*k.blockSize():][:k.blockSize()], o.first+i)
+		if err != nil {
+			k.c.w.violation("a read of event %d returned a block that nobody wrote: %v", o.call, err)
+		}
+		o.values[i] = v
+	}
+}
+
+func (k *worker) blocking(ctx context.Context) {
+	switch k.rng.IntN(4) {
+	case 0:
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(k.rng.ExpFloat64()*float64(time.Second)))
+		defer cancel()
+	case 1:
+		if k.rng.IntN(2) == 0 {
+			k.swap(ctx)
+			return
+		}
+	}
+	o := k.c.w.begin(k.choose())
+	b, at := k.buffer(o), int64(o.first*k.blockSize())
+	var err error
+	switch {
+	case o.kind == flush:
+		err = k.ns.FlushContext(ctx)
+	case o.kind == read:
+		if _, err = k.ns.ReadAtContext(ctx, b, at); err == nil {
+			k.found(o, b)
+		}
+	case o.values[0] == 0:
+		err = k.ns.WriteZeroesContext(ctx, at, int64(len(b)), k.rng.IntN(2) == 0)
+	default:
+		_, err = k.ns.WriteAtContext(ctx, b, at)
+	}
+	k.c.end(o, err)
+}
+
+// swap reads a block and replaces what is there, if it is there still.
+func (k *worker) swap(ctx context.Context) {
+	block := k.group()*groupSize + k.rng.IntN(groupSize)
+	size, at := k.blockSize(), int64(block*k.blockSize())
+	r := k.c.w.begin(operation{host: k.c.id, worker: k.id, kind: read, first: block, values: make([]value, 1)})
+	old, next := make([]byte, size), make([]byte, size)
+	if _, err := k.ns.ReadAtContext(ctx, old, at); err != nil {
+		k.c.end(r, err)
+		return
+	}
+	k.found(r, old)
+	k.c.end(r, nil)
+	v := k.value()
+	fill(next, block, v)
+	o := k.c.w.begin(operation{host: k.c.id, worker: k.id, kind: swap, first: block, values: []value{v}, expected: r.values[0]})
+	err := k.ns.Use(ctx, multipath.Once, func(ns *host.Namespace) error { return ns.CompareAndWrite(ctx, at, old, next) })
+	o.miscompare = errors.Is(err, backend.ErrMiscompare)
+	k.c.end(o, err)
+}
+
+// queueDepth is how many requests a queue's worker has in flight.
+const queueDepth = 3
+
+// queued works through a queue, in batches.
+func (k *worker) queued(ctx context.Context) {
+	wake := make(chan struct{}, 1)
+	q, err := k.ns.OpenQueue(queueDepth, func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		k.c.w.note(k.c.name(), "gets no queue: %v", err)
+		return
+	}
+	for k.pause(ctx) {
+		k.batch(q, wake)
+	}
+	k.c.w.must(q.Close())
+}
+
+func (k *worker) batch(q *multipath.Queue, wake chan struct{}) {
+	var ops [queueDepth]*operation
+	var rs []backend.Request
+	n := 1 + k.rng.IntN(queueDepth)
+	for i := range n {
+		o := k.choose()
+		r := backend.Request{Tag: uint64(i), Offset: int64(o.first * k.blockSize()), Length: int64(len(o.values) * k.blockSize())}
+		switch {
+		case o.kind == flush:
+			r.Op = backend.OpFlush
+		case o.kind == read:
+			r.Op = backend.OpRead
+		default:
+			r.Op = backend.OpWrite
+			o.fua = k.rng.IntN(3) == 0
+			if r.FUA = o.fua; o.values[0] == 0 && k.rng.IntN(2) == 0 {
+				r.Op = backend.OpWriteZeroes
+			}
+		}
+		ops[i] = k.c.w.begin(o)
+		if r.Op == backend.OpRead || r.Op == backend.OpWrite {
+			r.Buf = k.buffer(ops[i])
+		}
+		rs = append(rs, r)
+	}
+	if got := q.Submit(rs); got != n {
+		k.c.w.violation("a queue of %d takes %d of %d", queueDepth, got, n)
+	}
+	var results [queueDepth]backend.Result
+	for n > 0 {
+		m := q.Poll(results[:])
+		for _, res := range results[:m] {
+			o := ops[res.Tag]
+			if o.kind == read && res.Err == nil {
+				k.found(o, rs[res.Tag].Buf)
+			}
+			k.c.end(o, res.Err)
+		}
+		if n -= m; m == 0 {
+			<-wake
+		}
+	}
+}
+
+func key(host int) capsule.ReservationKey { return capsule.ReservationKey(0x1000 + host) }
+
+const reservation = capsule.ReservationWriteExclusiveAllRegistrants
+
+// register makes the host a registrant, and the first one that comes holder too.
+func (c *client) register(ctx context.Context, ns *multipath.Namespace) error {
+	err := ns.Use(ctx, multipath.Once, func(n *host.Namespace) error {
+		return n.Reservations().Register(ctx, key(c.id), host.RegisterOptions{IgnoreKey: true, Persist: host.PersistAlways})
+	})
+	if err != nil {
+		return err
+	}
+	err = ns.Use(ctx, multipath.Once, func(n *host.Namespace) error {
+		return n.Reservations().Acquire(ctx, key(c.id), reservation)
+	})
+	if err != nil && !errors.Is(err, host.ErrReserved) {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.registered = true
+	c.w.note(c.name(), "is a registrant")
+	return nil
+}

@@ -1,0 +1,100 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	seeds = flag.Uint64("seeds", 60, "how many seeds TestSim runs")
+	limit = flag.Duration("for", 0, "end after so long, however many seeds there are; 0: when all are done")
+	first = flag.Uint64("seed", 1, "the first of them; with -seeds 1 and -v it tells its story")
+)
+
+// TestSim runs worlds, and prints the story of one that goes wrong.
+func TestSim(t *testing.T) {
+	start, failed, events, fake := time.Now(), 0, int64(0), time.Duration(0)
+	ran, unchecked := 0, 0
+	for seed := *first; seed < *first+*seeds && failed < 5 && (*limit == 0 || time.Since(start) < *limit); seed++ {
+		w := simulate(t, seed)
+		events += w.count.Load()
+		fake += w.lasted
+		ran++
+		unchecked += w.unchecked
+		if w.report(t) {
+			failed++
+		}
+	}
+	took := time.Since(start)
+	t.Logf("%d seeds in %v, %.0f a second; %v of fake time, %d events; %d blocks were too much for porcupine",
+		ran, took.Round(time.Millisecond), float64(ran)/took.Seconds(), fake.Round(time.Second), events, unchecked)
+}
+
+// simulate runs the world of a seed.
+func simulate(t *testing.T, seed uint64) *world {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	cryptotest.SetGlobalRandom(t, seed)
+	var w *world
+	defer func() {
+		if r := recover(); r != nil { // of synctest too: all wait, and for nothing
+			t.Logf("seed %d:\n%s", seed, strings.Join(w.storyLines(), "\n"))
+			panic(r)
+		}
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		w = newWorld(t, seed)
+		w.run()
+		w.lasted = w.clock()
+	})
+	w.check()
+	return w
+}
+
+// report prints the story of a world in which something happened that must not.
+func (w *world) report(t *testing.T) bool {
+	bad := len(w.violations) > 0
+	if !bad && (*seeds != 1 || !testing.Verbose()) {
+		return false
+	}
+	t.Logf("seed %d:\n%s", w.seed, strings.Join(w.storyLines(), "\n"))
+	for _, v := range w.violations {
+		t.Errorf("seed %d: %s", w.seed, v)
+	}
+	if bad {
+		t.Logf("again: go test ./test/sim -run TestSim -seed %d -seeds 1 -v", w.seed)
+	}
+	return bad
+}
+
+// TestReplay: the same seed tells the same story, but for what the runtime chooses.
+func TestReplay(t *testing.T) {
+	const worlds = 10
+	departed := 0
+	for seed := range uint64(worlds) {
+		a, b := simulate(t, seed), simulate(t, seed)
+		if a.fingerprint() != b.fingerprint() {
+			departed++
+			t.Logf("seed %d tells two stories, which differ from here:\n%s", seed, difference(a.storyLines(), b.storyLines()))
+		}
+	}
+	t.Logf("%d of %d seeds tell two stories", departed, worlds)
+	if departed > worlds/2 {
+		t.Error("something is chosen that does not come from the seed")
+	}
+}
+
+// difference is the first lines that differ.
+func difference(a, b []string) string {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("%s\n%s", a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, and %d", len(a), len(b))
+}
