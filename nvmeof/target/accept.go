@@ -20,11 +20,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// maxSilent is how many connections may be without a Connect command, or without
-// the authentication that has to follow it, at a time, so that a flood of requests
-// cannot take all queue memory.
-const maxSilent = 256
-
 // A Listener is an address on which the target accepts connections.
 type Listener struct {
 	target   *Target
@@ -176,10 +171,6 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 		t.reject(req, d, status, "")
 		return
 	}
-	if t.silent.Load() >= maxSilent {
-		t.reject(req, d, capsule.RejectNoResources, "too many connections wait for their Connect command or for authentication")
-		return
-	}
 	w := l.device.leastLoaded()
 	q := t.newQueue(w, l, d.QID, uint32(d.HSQSIZE)+1)
 	q.local, q.remote = req.LocalAddr(), req.RemoteAddr()
@@ -201,6 +192,7 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 	need := int64(cfg.Memory())
 	if t.memory.Add(need) > t.cfg.QueueMemory {
 		t.memory.Add(-need)
+		t.giveWay(t.waiting.relieve(q.remote.Addr()))
 		return "queue memory is used up: raise QueueMemory"
 	}
 	fq, err := fabric.NewTarget(cfg)
@@ -210,7 +202,7 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 	}
 	q.wire = fq
 	q.onClosed = func() { t.freeQueue(q, fq.Free, need) }
-	if !t.register(q) {
+	if !t.register(q, need) {
 		t.memory.Add(-need)
 		return errors.Join(rdmatransport.ErrClosed, fq.Free()).Error()
 	}
@@ -225,6 +217,9 @@ func (q *queue) accept(fq *fabric.TargetQueue, req rdmatransport.ConnRequest) {
 	err := q.target.context.Err() // whoever closes the target counts on it
 	if q.listener.removed.Load() {
 		err = rdmatransport.ErrClosed
+	}
+	if q.gaveWay {
+		err = errGaveWay
 	}
 	if err == nil {
 		err = fq.Accept(req, rdmatransport.ConnParams{})
@@ -276,7 +271,7 @@ func (d *Device) leastLoaded() *worker {
 }
 
 // register notes a queue, unless the target is closing or its device being removed.
-func (t *Target) register(q *queue) bool {
+func (t *Target) register(q *queue, memory int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || q.worker.device.removed {
@@ -285,17 +280,15 @@ func (t *Target) register(q *queue) bool {
 	q.worker.device.queues.Add(1)
 	t.queues[q] = struct{}{}
 	q.worker.queues.Add(1)
-	t.silent.Add(1)
 	t.tasks.Add(1)
+	t.giveWay(t.waiting.enter(q, memory, time.Now()))
 	return true
 }
 
 // freeQueue gives back what register and admitQueue took. Unmapping may take
 // long, so it is not the shard that does it.
 func (t *Target) freeQueue(q *queue, free func() error, memory int64) {
-	if !q.proven {
-		t.silent.Add(-1)
-	}
+	t.waiting.leave(q, time.Now())
 	q.worker.queues.Add(-1)
 	go func() { // ends by itself; Close waits for it
 		defer t.tasks.Done()

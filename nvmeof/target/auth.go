@@ -13,10 +13,6 @@ import (
 )
 
 const (
-	// authTimeout is how long an exchange may take, from Connect or, on a queue in use,
-	// from its first message. Linux allows as much where there is no keep alive. A slow
-	// host needs it to compute; an exchange that stalls counts against maxSilent.
-	authTimeout = 120 * time.Second
 	// farewellTime is how long a host has to end the connection by itself after either
 	// side has failed the exchange. If the connection ends while Linux 6.12 waits for a
 	// response in this phase, Linux waits on for the whole timeout of a command, 60 s.
@@ -78,7 +74,7 @@ func (q *queue) lock() bool {
 
 func (q *queue) startAuthTimer() {
 	q.auth.timer.Func = q.authTimedOut
-	q.shard.SetTimer(&q.auth.timer, authTimeout)
+	q.shard.SetTimer(&q.auth.timer, q.target.cfg.AuthTimeout)
 }
 
 // beforeAuth reports whether a locked queue executes the command.
@@ -278,7 +274,7 @@ func (q *queue) authTimedOut() {
 		return
 	}
 	q.target.authCounts.timedOut.Add(1)
-	q.target.log.Trouble("authentication not finished in time", append(q.authFields(), zap.Duration("within", authTimeout),
+	q.target.log.Trouble("authentication not finished in time", append(q.authFields(), zap.Duration("within", q.target.cfg.AuthTimeout),
 		zap.String("remedy", "nvme connect --dhchap-secret KEY, with the key of this host"))...)
 	q.endUnproven("authentication not finished in time")
 }

@@ -40,7 +40,7 @@ func TestAuthenticate(t *testing.T) {
 	if info := k.target.Controllers(); len(info) != 1 || !info[0].Authenticated {
 		t.Errorf("controllers are %+v", info)
 	}
-	if n := k.target.silent.Load(); n != 0 {
+	if n := k.target.waiting.count(); n != 0 {
 		t.Errorf("%d connections count as unproven", n)
 	}
 }
@@ -360,7 +360,7 @@ func TestAuthTimeout(t *testing.T) {
 				}
 				start := time.Now().Add(-time.Duration(messages) * time.Second)
 				<-h.closed
-				if d := time.Since(start); d < authTimeout || d > authTimeout+time.Second {
+				if d := time.Since(start); d < k.target.cfg.AuthTimeout || d > k.target.cfg.AuthTimeout+time.Second {
 					t.Errorf("dropped after %v", d)
 				}
 				if k.logs.FilterMessage("authentication not finished in time").Len() != 1 {
@@ -393,13 +393,13 @@ func TestUnfetchedFailure(t *testing.T) {
 // those who never connect.
 func TestUnprovenFlood(t *testing.T) {
 	k := newKeyed(t)
-	before := k.target.silent.Load()
+	before := k.target.waiting.count()
 	h, _ := k.connect(0, capsule.ControllerIDDynamic)
-	if n := k.target.silent.Load(); n != before+1 {
+	if n := k.target.waiting.count(); n != before+1 {
 		t.Errorf("%d unproven connections, want %d", n, before+1)
 	}
 	h.lose()
-	if n := k.target.silent.Load(); n != before {
+	if n := k.target.waiting.count(); n != before {
 		t.Errorf("%d unproven connections after its end, want %d", n, before)
 	}
 }
@@ -482,7 +482,7 @@ func TestKeepAliveWaitsForAuthentication(t *testing.T) {
 		h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31, KATO: 1000}, connectData()))
 		x := k.exchange()
 		for !x.Ended() {
-			time.Sleep(20 * time.Second)
+			time.Sleep(10 * time.Second)
 			if x.Pending() != nil {
 				h.sendAuth(x)
 			} else {

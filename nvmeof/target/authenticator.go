@@ -17,7 +17,7 @@ const (
 	// again. An address that has none waiting is not refused.
 	maxAuthJobs = 2 * maxSilent
 	// maxAuthLine is how many of one address may.
-	maxAuthLine = maxSilent
+	maxAuthLine = maxSilent / 2
 	// authFavour is how many messages of addresses that are not suspect are processed for
 	// each of one that is.
 	authFavour = 3

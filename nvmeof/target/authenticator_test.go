@@ -265,7 +265,7 @@ func TestFalseLogins(t *testing.T) {
 	for _, h := range append(all, host) {
 		h.lose()
 	}
-	if n := k.target.silent.Load(); n != 0 {
+	if n := k.target.waiting.count(); n != 0 {
 		t.Errorf("%d connections still count as unproven", n)
 	}
 }

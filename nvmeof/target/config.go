@@ -39,6 +39,17 @@ type Config struct {
 	// default 128, or MaxControllers if that is less.
 	MaxHostControllers int
 	QueueMemory        int64 // bytes that all queues together may map; default 1 GiB
+	// MaxSilent is how many connections of hosts that are not connected, nor were within the
+	// last hour, may be without a Connect command, or without the authentication that has to
+	// follow it; an address (of IPv6 its first 64 bits) has half of them, and all together a
+	// quarter of QueueMemory. Another one takes the place of the oldest of the address that
+	// has most. Default 512. Hosts that are connected, or were, have 8 times as many.
+	MaxSilent int
+	// ConnectTimeout is how long a connection may be without a Connect command; default 10 s.
+	ConnectTimeout time.Duration
+	// AuthTimeout is how long authentication may take, from Connect or, on a queue in use,
+	// from its first message. A slow host needs it to compute. Default 60 s.
+	AuthTimeout time.Duration
 	// SharedReceives is how many receives, each with its capsule buffer, all I/O queues
 	// of a shard share; default 0: each queue has one for each of its entries. Sharing
 	// saves memory where a shard has more queue entries than that. When none is left
@@ -85,6 +96,9 @@ func (c Config) complete() (Config, error) {
 	c.MaxControllers = orDefault(c.MaxControllers, 1024)
 	c.MaxHostControllers = orDefault(c.MaxHostControllers, min(128, c.MaxControllers))
 	c.QueueMemory = orDefault(c.QueueMemory, 1<<30)
+	c.MaxSilent = orDefault(c.MaxSilent, maxSilent)
+	c.ConnectTimeout = orDefault(c.ConnectTimeout, 10*time.Second)
+	c.AuthTimeout = orDefault(c.AuthTimeout, 60*time.Second)
 	c.BackendDepth = orDefault(c.BackendDepth, 256)
 	c.Revalidate = orDefault(c.Revalidate, time.Second)
 	if c.InCapsule = orDefault(c.InCapsule, defaultInCapsule); c.InCapsule < minInCapsule {
@@ -108,6 +122,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("target: %d bytes of data per command: a power of two from %d to %d", c.MaxData, minMaxData, shard.MaxBuffer)
 	case c.MaxControllers < 1 || c.MaxHostControllers < 1 || c.QueueMemory < 1 || c.BackendDepth < 1:
 		return errors.New("target: MaxControllers, MaxHostControllers, QueueMemory and BackendDepth must be positive")
+	case c.MaxSilent < 2 || c.ConnectTimeout < 0 || c.AuthTimeout < 0:
+		return errors.New("target: MaxSilent must be at least 2, ConnectTimeout and AuthTimeout positive")
 	case len(c.Firmware) > 8:
 		return fmt.Errorf("target: firmware revision %q: at most 8 characters", c.Firmware)
 	}

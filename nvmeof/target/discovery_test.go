@@ -189,7 +189,7 @@ func TestFailedAccept(t *testing.T) {
 	if err := f.target.Close(); err != nil {
 		t.Error(err)
 	}
-	if n := f.target.silent.Load(); n != 0 || f.device.registered() > before {
+	if n := f.target.waiting.count(); n != 0 || f.device.registered() > before {
 		t.Errorf("%d connections and %d regions are left", n, f.device.registered())
 	}
 }

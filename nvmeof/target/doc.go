@@ -161,6 +161,17 @@
 // as it has entries; if a host sends more the queue ends, so that it uses no more of the
 // shared receives than its queues allow.
 //
+// # Connections whose host is not known
+//
+// A connection waits until its Connect command, and the authentication that may have to
+// follow. There is room for [Config.MaxSilent] of them, half of that for an address, and a
+// quarter of [Config.QueueMemory]. Where there is none left a new connection takes the place
+// of the oldest of the address that has most, so that a host that goes on without delay is
+// connected while others send thousands of requests. Addresses that have, or within the last
+// hour had, a connection of an allowed host have room of their own, and more of it: a host
+// opens all of its I/O queues before it sends the first Connect command. Discovery, which is
+// open to all, does not count for that.
+//
 // # Controllers of one host
 //
 // A host, which is an NQN and a host identifier, has at most [Config.MaxHostControllers]

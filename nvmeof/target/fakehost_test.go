@@ -154,7 +154,7 @@ func (f *fixture) dial(qid capsule.QID, shardIndex, entries int) *hostQueue {
 		f.target.freeQueue(h.q, func() error { return nil }, 0)
 		close(h.closed)
 	}
-	if !f.target.register(h.q) {
+	if !f.target.register(h.q, 0) {
 		f.t.Fatal("target is closed")
 	}
 	for i := range 2 * entries {

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -14,9 +13,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
-
-// connectTimeout is how long a connection may be without a Connect command.
-const connectTimeout = 10 * time.Second
 
 // A wire is what a queue uses of its connection: the [fabric.TargetQueue].
 type wire interface {
@@ -47,7 +43,9 @@ type queue struct {
 	parting    bool        // no command is executed any more: the host is about to disconnect
 	refused    bool        // there is no connection
 	timer      shard.Timer // Connect must arrive before it
-	proven     bool        // not counted in silent any more
+	waiter     *waiter     // among those that wait; belongs to the target's waiting
+	proven     bool        // does not wait any more
+	gaveWay    bool        // to a newer connection
 	auth       authentication
 	onClosed   func() // frees what the connection was given
 
@@ -81,21 +79,22 @@ func (q *queue) start(n int) {
 	q.share = &q.origin.public
 	q.look.Func = q.lookAgain
 	q.timer.Func = func() { q.refuseSilent() }
-	q.shard.SetTimer(&q.timer, connectTimeout)
+	q.shard.SetTimer(&q.timer, q.target.cfg.ConnectTimeout)
 }
 
-// heard no longer counts the connection against maxSilent: its host is admitted.
+// heard no longer counts the connection among those that wait: its host is admitted.
 func (q *queue) heard() {
 	q.proven = true
 	q.admitted()
-	q.target.silent.Add(-1)
+	q.target.waiting.prove(q, !q.controller.discovery())
 }
 
 // refuseSilent drops a connection that has sent no Connect command.
 func (q *queue) refuseSilent() {
 	if q.controller == nil {
+		q.target.waiting.silent.Add(1)
 		q.target.log.Trouble("connection dropped: no Connect command was received",
-			zap.Stringer("peer", q.remote), zap.Duration("within", connectTimeout))
+			zap.Stringer("peer", q.remote), zap.Duration("within", q.target.cfg.ConnectTimeout))
 		q.disconnect("no Connect command")
 	}
 }

@@ -183,7 +183,7 @@ func TestImpostorsLimit(t *testing.T) {
 			}
 		}
 		h, _ := k.admin()
-		time.Sleep(authTimeout + time.Second)
+		time.Sleep(k.target.cfg.AuthTimeout + time.Second)
 		if h.gone() {
 			t.Error("the host is given up")
 		}

@@ -42,7 +42,7 @@ type Target struct {
 	controllerCounts controllerCounts
 
 	memory  atomic.Int64 // mapped for queues
-	silent  atomic.Int64 // connections without a Connect command, or that have not authenticated yet
+	waiting waiting      // connections without a Connect command, or that have not authenticated yet
 	cancel  context.CancelFunc
 	context context.Context
 	tasks   sync.WaitGroup // accept loops, queues until they are freed, and calls of devices
@@ -82,6 +82,7 @@ func New(cfg Config) (*Target, error) {
 		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
+	t.waiting.init(cfg.MaxSilent, cfg.QueueMemory)
 	t.volumes.Init(cfg.BackendDepth, t.log)
 	t.sorted.Store(new([]*Subsystem))
 	var seed [6]byte

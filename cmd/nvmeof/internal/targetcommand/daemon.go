@@ -93,6 +93,7 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	m := control.New(d.managed(t, newOpener(on.Device, d.Document, d.Log), on))
 	defer func() {
 		d.Log.Info("authentications", zap.Any("counters", t.AuthCounts()))
+		d.Log.Info("admission", zap.Any("counters", t.AdmissionCounts()))
 		err = errors.Join(err, m.Close())
 	}()
 	d.running.Store(m)

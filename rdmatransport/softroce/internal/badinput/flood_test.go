@@ -73,13 +73,16 @@ func (g *gremlin) flood(n int) (granted []*conn) {
 			case wire.AttrREP:
 				var rep wire.REP
 				rep.Parse(&m.MAD)
-				if c := byID[rep.RemoteID]; c.remote == 0 {
+				if c := byID[rep.RemoteID]; c != nil && c.remote == 0 { // not of an earlier flood
 					c.remote, c.peer, c.psn = rep.LocalID, rep.QPN, rep.StartingPSN
 					granted = append(granted, c)
 				}
 			case wire.AttrREJ:
 				var rej wire.REJ
 				rej.Parse(&m.MAD)
+				if c := byID[rej.RemoteID]; c == nil || c.remote != 0 {
+					continue // of one that was granted, or of an earlier flood
+				}
 				d, err := capsule.DecodeRejectData(rej.PrivateData[:])
 				full := rej.Reason == rdmatransport.RejectNoResources ||
 					rej.Reason == rdmatransport.RejectConsumer && err == nil && d.STS == capsule.RejectNoResources
@@ -111,26 +114,40 @@ func (g *gremlin) forget() {
 
 // TestFloodOfConnections is row 110: requests that nothing follows, from one address
 // and from many, and connections that never send a Connect command. There is room for
-// so many; the rest is told so, and the host that is there goes on as before.
+// so many, where the newer ones take the places of the older: hosts that are there go on as
+// before, a host that comes back and one that was never here are connected at once, while
+// the flood goes on.
 func TestFloodOfConnections(t *testing.T) {
-	const silent = 256 // of the target, whoever they come from
+	const places = 512 // of the target
 	each := func(l *lab, sources, n int, act func(*conn)) {
-		var all []*conn
 		gremlins := []*gremlin{l.gremlin}
 		for i := 1; i < sources; i++ {
 			gremlins = append(gremlins, newGremlin(l, netip.AddrFrom4([4]byte{198, 51, 100, byte(i)})))
 		}
-		for _, g := range gremlins {
-			all = append(all, g.flood(n)...)
-			l.host.work()
-		}
-		if len(all) > silent || len(all) < silent-8 {
-			l.t.Errorf("%d of %d connections were granted, want %d", len(all), sources*n, silent)
-		}
-		for _, c := range all {
-			act(c)
+		most := min(places, sources*places/2)
+		for round := range 3 {
+			for _, g := range gremlins {
+				for _, c := range g.flood(n) {
+					act(c)
+				}
+			}
+			if taken := sum(l.device, queuePairs); taken < uint64(most/2) || taken > uint64(most+8) {
+				l.t.Errorf("round %d: %d queue pairs, want %d for those who are silent", round, taken, most)
+			}
+			began := time.Now()
+			l.host.again()
+			newcomer := newGremlin(l, netip.AddrFrom4([4]byte{203, 0, 113, byte(round)}))
+			newcomer.login().alive()
+			if d := time.Since(began); d > 2*time.Second {
+				l.t.Errorf("round %d: two hosts were connected in %v", round, d)
+			}
+			newcomer.leave()
+			l.must(newcomer.group.Close())
 		}
 		l.host.work()
+		if l.target.AdmissionCounts().GaveWay == 0 {
+			l.t.Error("nothing gave way")
+		}
 		time.Sleep(30 * time.Second)
 		l.host.again() // the flood has been forgotten, though nobody took leave
 		for _, g := range gremlins {
@@ -146,8 +163,8 @@ func TestFloodOfConnections(t *testing.T) {
 	for _, sources := range []int{1, 16} {
 		row := fmt.Sprintf("110 %d sources, ", sources)
 		attacks = append(attacks,
-			attack{row: row + "never RTU", counter: messagesIn, run: func(l *lab) { each(l, sources, 480/sources, nothing) }},
-			attack{row: row + "never Connect", counter: messagesIn, run: func(l *lab) { each(l, sources, 480/sources, established) }})
+			attack{row: row + "never RTU", counter: messagesIn, run: func(l *lab) { each(l, sources, 640/sources, nothing) }},
+			attack{row: row + "never Connect", counter: messagesIn, run: func(l *lab) { each(l, sources, 640/sources, established) }})
 	}
 	test(t, attacks)
 }

@@ -1,0 +1,233 @@
+package target
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A lobby is a waiting with connections that are only names.
+type lobby struct {
+	t   *testing.T
+	w   waiting
+	now time.Time
+}
+
+func newLobby(t *testing.T) *lobby {
+	l := &lobby{t: t, now: time.Unix(1e9, 0)}
+	l.w.init(maxSilent, 1<<30)
+	return l
+}
+
+// arrive adds connections from an address, and returns them and those that gave way.
+func (l *lobby) arrive(from string, n int, memory int64) (in, out []*queue) {
+	for range n {
+		q := &queue{remote: netip.AddrPortFrom(netip.MustParseAddr(from), 1)}
+		out = append(out, l.w.enter(q, memory, l.now)...)
+		in = append(in, q)
+	}
+	return in, out
+}
+
+func (l *lobby) prove(qs ...*queue) {
+	for _, q := range qs {
+		l.w.prove(q, true)
+	}
+}
+
+func (l *lobby) leave(qs ...*queue) {
+	for _, q := range qs {
+		l.w.leave(q, l.now)
+	}
+}
+
+// wantNone wants none of the connections to have given way.
+func (l *lobby) wantNone(what string, qs, out []*queue) {
+	l.t.Helper()
+	for _, q := range qs {
+		if slices.Contains(out, q) {
+			l.t.Errorf("%s gave way", what)
+			return
+		}
+	}
+}
+
+// TestSilentGiveWay: who gives way to whom.
+func TestSilentGiveWay(t *testing.T) {
+	const queue = 300 << 10 // bytes
+	t.Run("one address", func(t *testing.T) {
+		l := newLobby(t)
+		honest, _ := l.arrive("192.0.2.1", 1, queue)
+		flood, out := l.arrive("192.0.2.66", 10000, queue)
+		l.wantNone("another address", honest, out)
+		if !slices.Equal(out, flood[:10000-maxSilent/2]) {
+			t.Errorf("%d gave way, want the oldest, all but %d", len(out), maxSilent/2)
+		}
+		if n := l.w.count(); n != maxSilent/2+1 {
+			t.Errorf("%d wait", n)
+		}
+	})
+	t.Run("an IPv6 network", func(t *testing.T) {
+		l := newLobby(t)
+		honest, _ := l.arrive("2001:db8:0:2::1", 1, queue)
+		for i := range 5000 {
+			_, out := l.arrive(fmt.Sprintf("2001:db8:0:1:%x::%x", i%7, i+1), 1, queue)
+			l.wantNone("another network", honest, out)
+		}
+		if n := l.w.count(); n != maxSilent/2+1 {
+			t.Errorf("%d wait, want the share of one address", n)
+		}
+	})
+	t.Run("several addresses", func(t *testing.T) {
+		l := newLobby(t)
+		for i := range 5000 {
+			l.arrive(fmt.Sprintf("192.0.2.%d", 100+i%16), 1, queue)
+		}
+		honest, _ := l.arrive("192.0.2.1", 8, queue)
+		for i := range 5000 {
+			_, out := l.arrive(fmt.Sprintf("192.0.2.%d", 100+i%16), 1, queue)
+			l.wantNone("who has least", honest, out)
+		}
+		if n := l.w.count(); n != maxSilent {
+			t.Errorf("%d wait, want %d", n, maxSilent)
+		}
+	})
+	t.Run("many addresses", func(t *testing.T) {
+		l := newLobby(t)
+		from := func(i int) string { return fmt.Sprintf("198.18.%d.%d", i>>8&255, i&255) }
+		for i := range 5000 {
+			l.arrive(from(i), 1, queue)
+		}
+		honest, _ := l.arrive("192.0.2.1", 1, queue)
+		for i := range maxSilent - 1 { // the oldest goes first
+			_, out := l.arrive(from(i), 1, queue)
+			l.wantNone("the newest", honest, out)
+		}
+		if n := l.w.count(); n != maxSilent {
+			t.Errorf("%d wait, want %d", n, maxSilent)
+		}
+	})
+}
+
+// TestSilentMemory: who gives way for memory.
+func TestSilentMemory(t *testing.T) {
+	const queue = 300 << 10 // bytes
+	t.Run("of strangers", func(t *testing.T) {
+		l := newLobby(t)
+		l.arrive("192.0.2.66", 200, 4<<20)
+		l.arrive("192.0.2.67", 200, 4<<20)
+		if used := l.w.strangers.used; used > 1<<28 || used < 1<<28-4<<20 {
+			t.Errorf("strangers map %d bytes, want a quarter of all", used)
+		}
+	})
+	t.Run("of all", func(t *testing.T) {
+		l := newLobby(t)
+		small, _ := l.arrive("192.0.2.1", 1, queue)
+		large, _ := l.arrive("192.0.2.66", 100, queue)
+		if out := l.w.relieve(netip.MustParseAddr("192.0.2.1")); !slices.Equal(out, large[:1]) {
+			t.Errorf("%v gave way", out)
+		}
+		if out := l.w.relieve(netip.MustParseAddr("192.0.2.66")); out != nil {
+			t.Errorf("%v gave way to who has most", out)
+		}
+		l.leave(small...)
+		l.leave(large...)
+		if out := l.w.relieve(netip.MustParseAddr("192.0.2.1")); out != nil || l.w.count() != 0 || l.w.strangers.used != 0 {
+			t.Errorf("%v gave way, %d wait", out, l.w.count())
+		}
+	})
+}
+
+// TestKnownHostsDoNotGiveWay: hosts that are connected, or were, do not notice a flood,
+// with 128 I/O queues each that wait for one another, and several behind one address.
+func TestKnownHostsDoNotGiveWay(t *testing.T) {
+	l := newLobby(t)
+	flood := func() (out []*queue) {
+		for i := range 3000 {
+			_, o := l.arrive(fmt.Sprintf("198.18.0.%d", i%100), 1, 1<<20)
+			out = append(out, o...)
+		}
+		return out
+	}
+	flood()
+	var admins []*queue
+	for range 8 { // hosts
+		q, _ := l.arrive("192.0.2.1", 1, 300<<10)
+		admins = append(admins, q...)
+		l.prove(q...)
+	}
+	io, out := l.arrive("192.0.2.1", 8*128, 1<<20)
+	l.wantNone("an I/O queue", io, append(out, flood()...))
+	l.prove(io...)
+	l.leave(io...)
+	l.leave(admins...)
+	l.now = l.now.Add(acquainted - time.Second)
+	back, out := l.arrive("192.0.2.1", 8, 300<<10)
+	l.wantNone("who comes back", back, append(out, flood()...))
+	l.leave(back...)
+	l.now = l.now.Add(2 * time.Second)
+	late, _ := l.arrive("192.0.2.1", 1, 300<<10)
+	if late[0].waiter.room != &l.w.strangers {
+		t.Error("the address is known for ever")
+	}
+}
+
+// TestKnownAddressesAreBounded: those that have been gone for longest are forgotten, and
+// those that are there are not.
+func TestKnownAddressesAreBounded(t *testing.T) {
+	l := newLobby(t)
+	stays, _ := l.arrive("192.0.2.1", 1, 0)
+	l.prove(stays...)
+	for i := range maxAcquainted + 300 {
+		l.now = l.now.Add(time.Millisecond)
+		q, _ := l.arrive(fmt.Sprintf("10.%d.%d.1", i>>8, i&255), 1, 0)
+		l.prove(q...)
+		l.leave(q...)
+	}
+	if n := len(l.w.hosts); n > maxAcquainted+1 {
+		t.Errorf("%d addresses are known", n)
+	}
+	if h := l.w.hosts[netip.MustParseAddr("192.0.2.1")]; h == nil || h.queues != 1 {
+		t.Error("who is connected was forgotten")
+	}
+}
+
+// TestDiscoveryMakesNobodyKnown: it is open to all.
+func TestDiscoveryMakesNobodyKnown(t *testing.T) {
+	f := newFixture(t)
+	h := f.dial(0, 0, 32)
+	d := connectData()
+	d.SubNQN = nqnField(capsule.DiscoveryNQN)
+	h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))
+	if n := len(f.target.waiting.hosts); n != 0 {
+		t.Errorf("%d addresses are known", n)
+	}
+	f.connectAdmin(0)
+	if n := len(f.target.waiting.hosts); n != 1 {
+		t.Errorf("%d addresses are known, want 1", n)
+	}
+}
+
+// TestGivesWay: the connection ends, unless its host has been heard meanwhile.
+func TestGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(c *Config) { c.MaxSilent = 8 })
+		admin, _ := f.connectAdmin(0)
+		silent := f.dial(0, 0, 32)
+		f.target.giveWay([]*queue{silent.q, admin.q})
+		<-silent.closed
+		if n := f.target.waiting.count(); n != 0 {
+			t.Errorf("%d connections wait", n)
+		}
+		admin.property(capsule.PropertyCAP)
+		if n := f.target.AdmissionCounts(); n.GaveWay != 1 || n.Silent != 0 {
+			t.Errorf("%+v", n)
+		}
+		f.close2(t)
+	})
+}
