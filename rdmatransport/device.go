@@ -161,6 +161,17 @@ type QueuePair interface {
 	Close() error
 }
 
+// A MovingQueuePair is a QueuePair that can send posted data from elsewhere. softroce's
+// can; an RNIC reads the memory that was posted.
+type MovingQueuePair interface {
+	QueuePair
+	// MoveSource has the requests that were posted with the identifier, and have not
+	// completed, read from to what they would have read from the memory from, which has
+	// the same content and length. When it returns true nothing of from is read any more,
+	// also where a packet is lost.
+	MoveSource(id uint64, from []byte, to SGE) bool
+}
+
 // SRQConfig describes a shared receive queue. A zero field takes the default.
 type SRQConfig struct {
 	CQ     CompletionQueue // required: that of all queue pairs which share the receives

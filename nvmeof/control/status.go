@@ -140,6 +140,7 @@ type Queue struct {
 	Commands     uint64 `json:"commands"`
 	ReadBytes    uint64 `json:"read-bytes"`
 	WrittenBytes uint64 `json:"written-bytes"`
+	CopiedReads  uint64 `json:"copied-reads"` // since others waited to write there
 }
 
 // Controllers lists who is connected.
@@ -153,7 +154,7 @@ func (m *Manager) Controllers() []Controller {
 		for _, q := range c.Queues {
 			// An answer may be counted between the two readings.
 			x.Queues = append(x.Queues, Queue{int(q.ID), q.Entries, q.Shard, q.Commands - min(q.Answers, q.Commands),
-				q.Commands, q.ReadBytes, q.WrittenBytes})
+				q.Commands, q.ReadBytes, q.WrittenBytes, q.Copied})
 		}
 		out = append(out, x)
 	}

@@ -98,6 +98,7 @@ func (c *Controller) stopTimers() {
 	c.shard.StopTimer(&c.timer)
 	c.shard.StopTimer(&c.settle)
 	c.shard.StopTimer(&c.presence.timer)
+	c.shard.StopTimer(&c.lateness)
 }
 
 // leaveQueue removes a queue that has ended and has nothing in flight any more. The

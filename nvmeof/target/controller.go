@@ -54,6 +54,8 @@ type Controller struct {
 	protested  atomic.Bool   // see refusedWrite
 	generation atomic.Uint64 // of its discovery log; see Target.reshape
 	aborts     int           // Abort commands under way
+	late       atomic.Bool   // reads lease nothing; see tookLong
+	lateness   shard.Timer   // ends late
 	durable    atomic.Bool   // the host switched the volatile write cache off; I/O queues read it
 
 	errors errorRing
@@ -88,6 +90,7 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 	c.view.Table, c.view.Paths, c.view.Born = &s.namespaces, &q.listener.ana, s.generation.Load()
 	c.timer.Func, c.settle.Func = c.keepAliveDue, c.settled
 	c.presence.init(c)
+	c.lateness.Func = func() { c.late.Store(false) }
 	c.resetState()
 	return c
 }
@@ -130,6 +133,7 @@ func (c *Controller) start(kato uint32) {
 		c.keep.Fallback(discoveryTimeout, c.now())
 	}
 	c.armKeepAlive()
+	c.recallLateness()
 	fields := []zap.Field{zap.Stringer("peer", c.admin.remote), zap.Uint32("kato_ms", kato)}
 	if c.keyed {
 		fields = append(fields, zap.Bool("must_authenticate", true))

@@ -63,7 +63,9 @@
 // in one call (Namespace.Enter); checks the range (Volume.InRange); and takes the lease
 // (Lane.Lease). The response is sent from the store's own memory. When the host has
 // acknowledged it (queue.Done) the request releases lease, lane and gate
-// (Operation.Release). All of it is one chain of calls in the queue's shard.
+// (Operation.Release). Where others wait for the lease before that (Lane.urge,
+// request.Wanted) the data is copied into a buffer, from which it is sent on. All of it is
+// one chain of calls in the queue's shard.
 //
 // A Write whose data has to be fetched. As above up to the range, with the host's right
 // to write (View.MayWrite). The request takes a buffer of the shard, or waits for one,
@@ -194,8 +196,8 @@
 // the request and completes it later, once.
 //
 // A Read of a namespace whose store is a [backend.Leaser] is sent from the store's memory
-// under a shared lease, which ends when the response has been acknowledged; not where the
-// device pins pages ([rdmatransport.Attrs]) and the store frees pages. The data of a
+// under a shared lease, which ends when the response has been acknowledged, or a few
+// milliseconds after others have begun to wait for it; not where the device pins pages ([rdmatransport.Attrs]) and the store frees pages. The data of a
 // Write is fetched into a buffer of the shard, or is in the capsule, and is copied under
 // an exclusive lease. A command for which there is no buffer, no room in a backend's
 // queue or no lease waits in its shard, in order among commands that conflict, and is

@@ -132,6 +132,7 @@ type hostQueue struct {
 	// holdAck keeps acknowledgements of responses back until ack.
 	holdAck bool
 	unacked []*hostCommand // the shard's
+	movable bool           // data that was sent can be sent again from elsewhere
 
 	entries int
 	noFlow  bool
@@ -281,6 +282,9 @@ func (c *hostCommand) Fetch(pieces []rdmatransport.SGE) {
 }
 
 func (c *hostCommand) Reading() bool { return c.fetching }
+
+func (c *hostCommand) Movable() bool                   { return c.h.movable }
+func (c *hostCommand) MoveData(rdmatransport.SGE) bool { return c.h.movable }
 
 func (c *hostCommand) Respond(s capsule.Status, result uint64) {
 	c.answers++

@@ -205,6 +205,8 @@ func (l *quietLink) Length() int                             { return len(l.data
 func (l *quietLink) Wrong() capsule.Status                   { return 0 }
 func (l *quietLink) InCapsule() []byte                       { return nil }
 func (l *quietLink) Fetch([]rdmatransport.SGE)               { l.fetched = true }
+func (l *quietLink) Movable() bool                           { return false }
+func (l *quietLink) MoveData(rdmatransport.SGE) bool         { return false }
 func (l *quietLink) Reading() bool                           { return l.fetched }
 func (l *quietLink) Respond(capsule.Status, uint64)          { l.answered = true }
 func (l *quietLink) RespondData([]rdmatransport.SGE, uint64) { l.answered = true }

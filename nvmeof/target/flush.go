@@ -1,6 +1,8 @@
 package target
 
 import (
+	"time"
+
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
@@ -32,3 +34,6 @@ func (f *flush) Completed(err error) {
 // Leasable and Admitted implement [storage.Owner]: a flush takes no lease, and no gate.
 func (f *flush) Leasable() {}
 func (f *flush) Admitted() {}
+
+// Wanted implements [storage.Owner]: a flush leases nothing.
+func (f *flush) Wanted(time.Duration) {}

@@ -34,6 +34,9 @@ type QueueInfo struct {
 	// flight; bytes are those of commands that succeeded.
 	Commands, Answers       uint64
 	ReadBytes, WrittenBytes uint64
+	// Copied is how many Reads of a store's own memory were copied, since others waited to
+	// write there and the host did not acknowledge the data.
+	Copied uint64
 }
 
 // Controllers lists the connected controllers, by subsystem and controller identifier. It

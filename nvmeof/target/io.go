@@ -130,12 +130,12 @@ func startRead(_ *queue, r *request) {
 		return
 	}
 	r.op.Op, r.op.FUA = backend.OpRead, f.FUA && l.Volume.Info.Volatile
-	if l.Leaser == nil {
+	if l.Leaser == nil || r.queue.controller.late.Load() {
 		r.wantBuffer()
 		return
 	}
 	// The lease ends when the response is acknowledged: a packet that is lost is
-	// retransmitted from the store's memory.
+	// retransmitted from the store's memory. Others do not wait for that; see Wanted.
 	if l.Lease(&r.op, false) {
 		r.Leasable()
 	} else {
@@ -189,6 +189,7 @@ func (r *request) Leasable() {
 
 func readLeased(r *request, memory []byte) {
 	r.op.Gate.Count(r.op.Op, r.op.Length)
+	r.op.Lane.Hold(&r.op)
 	r.finishData(memory, r.op.Lane.Key)
 }
 

@@ -6,6 +6,7 @@ import "github.com/nvmeof-go/nvmeof/capsule"
 type queueCounts struct {
 	commands, answers     uint64
 	readBytes, writeBytes uint64
+	copied                uint64 // Reads whose leases ended before they were acknowledged
 }
 
 // answered counts a response without data, and the data of a Write that succeeded.
@@ -36,7 +37,7 @@ func readCounts(queues []counted) {
 			for _, q := range own {
 				c := &q.queue.counts
 				q.to.Commands, q.to.Answers = c.commands, c.answers
-				q.to.ReadBytes, q.to.WrittenBytes = c.readBytes, c.writeBytes
+				q.to.ReadBytes, q.to.WrittenBytes, q.to.Copied = c.readBytes, c.writeBytes, c.copied
 			}
 		})
 	}

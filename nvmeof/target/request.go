@@ -18,6 +18,8 @@ type link interface {
 	Reading() bool                                         // an RDMA READ of that is in flight
 	Respond(s capsule.Status, result uint64)               // then done
 	RespondData(pieces []rdmatransport.SGE, result uint64) // then done, until which the memory must not change
+	Movable() bool                                         // MoveData is possible
+	MoveData(to rdmatransport.SGE) bool                    // of RespondData, to memory with the same content
 }
 
 // A stage is what a request waits for. Each has one event that ends it.
@@ -153,8 +155,10 @@ func (r *request) finishData(b []byte, key rdmatransport.LKey) {
 }
 
 // finishBuffer completes the command with the data in the buffer, and zeroes up to the
-// length that the host wants.
+// length that the host wants, and leaves the namespace: nothing there has to wait until the
+// host acknowledges.
 func (r *request) finishBuffer() {
+	r.op.Release()
 	q, rest := r.queue, r.link.Length()-len(r.data)
 	if rest == 0 {
 		r.finishData(r.data, q.worker.keyOf(r.buffer))

@@ -83,9 +83,16 @@ func (q *queue) abort(cid capsule.CID, ended func(aborted bool)) {
 	ended(false)
 }
 
-// holdsUp reports whether a command in a namespace waits for an RDMA READ of its data.
-// One whose READ is queued delays no other.
+// holdsUp reports whether a command in a namespace waits for an RDMA READ of its data, or
+// for the acknowledgement of data that cannot be copied. One whose READ is queued delays
+// no other.
 func (q *queue) holdsUp(ns *storage.Namespace) bool {
+	for i := range q.requests {
+		r := &q.requests[i]
+		if r.stage == stageAnswered && r.op.Gate != nil && r.op.Gate.Namespace == ns && !r.copyOut() {
+			return true
+		}
+	}
 	return q.fetching(func(r *request) bool { return r.op.Gate != nil && r.op.Gate.Namespace == ns && r.link.Reading() })
 }
 

@@ -64,6 +64,7 @@ type Target struct {
 	devices    []*Device
 	listeners  []*Listener
 	queues     map[*queue]struct{}
+	late       lateHosts
 	referrals  []Referral
 	generation uint64 // counts changes of what the discovery log has for anybody
 	changing   int    // how many [Target.Change] are under way

@@ -3,8 +3,11 @@ package target
 import (
 	"bytes"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
 func (f *fixture) leased() (shared, exclusive bool) {
@@ -44,6 +47,125 @@ func TestReadHoldsItsLeaseUntilTheResponseIsAcknowledged(t *testing.T) {
 	io.call(func() {})
 	if shared, exclusive := f.leased(); !shared || !exclusive {
 		t.Errorf("at the end: shared lease free %v, exclusive %v", shared, exclusive)
+	}
+}
+
+// TestLeaseDoesNotWaitForThePeer: who waits for blocks that a host has read and does not
+// acknowledge gets them soon: the data that may have to be sent again is copied. Where there
+// is no buffer for that, or the device reads the memory by itself, the host has a second
+// before its queue ends. Its further Reads lease nothing for a while, also after it has come
+// back.
+func TestLeaseDoesNotWaitForThePeer(t *testing.T) {
+	rw := capsule.ReadWrite{Blocks: 8}
+	for _, c := range []struct {
+		name    string
+		movable bool
+		full    bool // no buffer is free
+	}{
+		{"copied", true, false},
+		{"no buffer", true, true},
+		{"device reads the memory", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				admin, id := f.connectAdmin(0)
+				slow, writer := f.connectIO(id, 1, 0), f.connectIO(id, 2, 1)
+				slow.call(func() { slow.holdAck, slow.movable = true, c.movable })
+				slow.wantOK(ioCommand(capsule.IORead, 1, rw, make([]byte, 4096)))
+				var taken []shard.Buffer
+				if c.full {
+					slow.call(func() {
+						for b, ok := slow.q.shard.Arena().Alloc(4096); ok; b, ok = slow.q.shard.Arena().Alloc(4096) {
+							taken = append(taken, b)
+						}
+					})
+				}
+				for _, other := range []*hostCommand{
+					ioCommand(capsule.IOWrite, 1, rw, bytes.Repeat([]byte{9}, 4096)),
+					ioCommand(capsule.IOWriteZeroes, 1, rw, nil), // which waits in the store
+				} {
+					began := time.Now()
+					writer.wantOK(other)
+					if d := time.Since(began); d > 10*time.Millisecond && c.movable && !c.full || d > 1100*time.Millisecond {
+						t.Errorf("a write waited for %v", d)
+					}
+					if c.movable && !c.full {
+						slow.wantOK(ioCommand(capsule.IORead, 1, rw, make([]byte, 4096)))
+						if shared, exclusive := f.leased(); !shared || !exclusive {
+							t.Error("a Read of the late host leases blocks")
+						}
+					}
+				}
+				copied := uint64(0)
+				slow.call(func() {
+					copied = slow.q.counts.copied
+					for _, b := range taken {
+						b.Release()
+					}
+				})
+				switch c.movable && !c.full {
+				case true:
+					if copied != 1 || slow.ended {
+						t.Errorf("%d Reads were copied, queue ended %v", copied, slow.ended)
+					}
+					slow.ack()
+				default:
+					<-slow.closed
+					if f.logs.FilterMessageSnippet("does not acknowledge data").Len() != 1 {
+						t.Error("no line says why the queue ended")
+					}
+				}
+				admin.lose()
+				<-writer.closed
+				f.wantLateness(rw)
+				f.close2(t)
+			})
+		})
+	}
+}
+
+// wantLateness connects a host that is late, which leases nothing for a while.
+func (f *fixture) wantLateness(rw capsule.ReadWrite) {
+	f.t.Helper()
+	_, id := f.connectAdmin(0)
+	back := f.connectIO(id, 1, 0)
+	read := func() (leases bool) {
+		back.call(func() { back.holdAck = true })
+		back.wantOK(ioCommand(capsule.IORead, 1, rw, make([]byte, 4096)))
+		_, exclusive := f.leased()
+		back.ack()
+		return !exclusive
+	}
+	if read() {
+		f.t.Error("the host leases again as soon as it is back")
+	}
+	time.Sleep(lateFor)
+	if !read() {
+		f.t.Error("the host leases nothing any more")
+	}
+}
+
+// TestPauseDoesNotWaitForThePeer: nor does who pauses the namespace.
+func TestPauseDoesNotWaitForThePeer(t *testing.T) {
+	for name, movable := range map[string]bool{"copied": true, "queue ends": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				_, io := f.both()
+				io.call(func() { io.holdAck, io.movable = true, movable })
+				io.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 8}, make([]byte, 4096)))
+				if err := f.sub.Namespaces()[0].Pause(0); err != nil {
+					t.Error(err)
+				}
+				io.call(func() {
+					if io.ended == movable {
+						t.Errorf("the queue has ended: %v", io.ended)
+					}
+				})
+				f.close2(t)
+			})
+		})
 	}
 }
 

@@ -15,6 +15,64 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
+// TestMoveSource: what is sent again after the source has moved comes from the new place, and
+// the old one is not read any more, over a network that loses packets.
+func TestMoveSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := udp.NewNetwork(3)
+		var ends []*end
+		for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
+			ends = append(ends, newEnd(t, Config{Addr: netip.MustParseAddr(addr), Network: n}))
+		}
+		a, b := ends[0], ends[1]
+		n.SetFaults(func(netip.Addr, netip.Addr) udp.Faults {
+			return udp.Faults{Delay: 50 * time.Microsecond, Loss: 0.2}
+		})
+		connect(t, a, b)
+		const size, copies, rounds = 64 << 10, 512 << 10, 20
+		resent := a.dev.Stats()[0].RC.Retransmits
+		for round := range byte(rounds) {
+			var from, to []byte
+			a.do(func() {
+				from, to = a.mr.Bytes()[:size], a.mr.Bytes()[copies:][:size]
+				for i := range from {
+					from[i] = byte(i>>8) ^ round
+				}
+				if err := a.qp.PostSend([]rdmatransport.SendWR{
+					{ID: 7, Op: rdmatransport.OpWrite, SGL: a.sge(0, size/2), RemoteAddr: b.mr.IOVA(), RKey: b.mr.RKey()},
+					{ID: 7, Op: rdmatransport.OpWrite, Flags: rdmatransport.FlagSignaled, SGL: a.sge(size/2, size/2), RemoteAddr: b.mr.IOVA() + size/2, RKey: b.mr.RKey()},
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(time.Duration(round) * 20 * time.Microsecond) // so far it got
+			a.do(func() {
+				copy(to, from)
+				mover := a.qp.(rdmatransport.MovingQueuePair)
+				if mover.MoveSource(7, from, rdmatransport.SGE{Buf: to}) || mover.MoveSource(7, from, a.sge(copies, size-1)[0]) {
+					t.Error("moved to where the key is wrong, or to less memory")
+				}
+				if !mover.MoveSource(7, from, a.sge(copies, size)[0]) {
+					t.Error("not moved")
+				}
+				for i := range from {
+					from[i] = 0xee
+				}
+			})
+			if c := a.want(t, 1)[0]; c.Status != rdmatransport.StatusSuccess {
+				t.Fatal(c.Status)
+			}
+			if !bytes.Equal(b.mr.Bytes()[:size], to) {
+				t.Fatalf("round %d: other data came", round)
+			}
+		}
+		if a.dev.Stats()[0].RC.Retransmits < resent+rounds {
+			t.Error("next to nothing was sent again")
+		}
+		finish(t, a, b)
+	})
+}
+
 // loop drives one completion queue on a goroutine of its own and runs what the
 // test asks on it.
 type loop struct {

@@ -92,6 +92,16 @@ func (q *queuePair) PostSend(wrs []rdmatransport.SendWR) error {
 
 func (q *queuePair) PostRecv(wrs []rdmatransport.RecvWR) error { return q.rc.PostRecv(wrs) }
 
+// MoveSource implements rdmatransport.MovingQueuePair. Packets that were gathered before
+// are handed to the network first.
+func (q *queuePair) MoveSource(id uint64, from []byte, to rdmatransport.SGE) bool {
+	if !q.rc.MoveSource(id, from, to) {
+		return false
+	}
+	q.shard.tx.flush()
+	return true
+}
+
 func (q *queuePair) NewWindow() (rdmatransport.Window, error) {
 	w, err := q.keys.allocate()
 	if err != nil {

@@ -21,7 +21,7 @@ const catalogue = "README.md"
 // lastRow is that of the catalogue. Tests of the rows behind lastCited do not say so in
 // their comments.
 const (
-	lastRow   = 131
+	lastRow   = 132
 	lastCited = 116
 )
 
@@ -47,6 +47,7 @@ var further = map[int][]string{
 	129: {"nvmecli.TestTextOfPeers", "nvmecli.TestHostileText", "host.TestDiscoveryText"},
 	130: {"host.TestEventStorm", "multipath.TestStorm"},
 	131: {"badinput.TestForgedMessages", "badinput.TestNoOracle", "badinput.TestDuplicateRequests"},
+	132: {"badinput.TestUnacknowledgedReads", "target.TestLeaseDoesNotWaitForThePeer", "target.TestPauseDoesNotWaitForThePeer"},
 }
 
 // managed are the folders that serve something besides storage, the management

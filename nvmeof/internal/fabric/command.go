@@ -109,6 +109,27 @@ func (c *Command) RespondData(pieces []rdmatransport.SGE, result uint64) {
 	c.respond(capsule.StatusSuccess, result, n)
 }
 
+// Movable reports whether MoveData is possible on the queue.
+func (c *Command) Movable() bool { return c.queue.mover != nil }
+
+// MoveData has the data of RespondData, which was one piece, sent from to from now on,
+// which has the same content: the memory that was given before is the handler's again if
+// it returns true.
+func (c *Command) MoveData(to rdmatransport.SGE) bool {
+	if len(c.pieces) != 1 || len(c.pieces[0].Buf) != len(to.Buf) {
+		return false
+	}
+	switch q := c.queue; {
+	case c.state == commandResponding:
+	case c.state != commandSent || q.state != StateLive:
+		return false
+	case !q.mover.MoveSource(q.slot.ID(makeTag(tagWrite, c.index)), c.pieces[0].Buf, to):
+		return false
+	}
+	c.pieces[0] = to
+	return true
+}
+
 func (c *Command) mustBeHeld() {
 	if c.state != commandHeld {
 		panic("fabric: command is not the handler's")

@@ -167,6 +167,7 @@ type TargetQueue struct {
 	handler Handler
 	slot    shard.Slot
 	qp      rdmatransport.QueuePair
+	mover   rdmatransport.MovingQueuePair // qp, or nil
 	state   State
 	err     error
 
@@ -247,6 +248,7 @@ func (q *TargetQueue) Accept(req rdmatransport.ConnRequest, p rdmatransport.Conn
 		return err
 	}
 	q.qp = qp
+	q.mover, _ = qp.(rdmatransport.MovingQueuePair)
 	if err = q.firstRecvs(); err == nil {
 		var reply [capsule.AcceptDataSize]byte
 		capsule.AcceptData{CRQSIZE: uint16(cfg.Depth)}.Encode(reply[:])

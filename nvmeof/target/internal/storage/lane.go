@@ -37,10 +37,13 @@ type Lane struct {
 	// Attached means that operations may enter. It is the shard's.
 	Attached bool
 
-	submit  list.List[Operation] // to be submitted to the store at the end of the turn
-	turns   turns                // for which the store had no room
-	waiting list.List[Operation] // for a lease
-	order   backend.Order        // of waiting
+	submit  list.List[Operation]        // to be submitted to the store at the end of the turn
+	turns   turns                       // for which the store had no room
+	waiting list.List[Operation]        // for a lease
+	held    list.List[Operation]        // leases that last as long as a peer takes, the oldest first
+	urging  shard.Timer                 // runs while something has to wait for a lease
+	home    atomic.Pointer[shard.Shard] // the shard while the lane is attached; other shards read it
+	order   backend.Order               // of waiting
 
 	depth  int          // operations that the store may have
 	flight []*Operation // by tag; grows as needed, since most lanes are idle
@@ -60,6 +63,7 @@ func (l *Lane) init(v *Volume, w *Shard, q backend.Queue, watch backend.Watchabl
 	l.Volume, l.shard, l.queue = v, w.Shard, q
 	l.slot, l.lanes, l.watch, l.armed = shard.Slot{}, &w.lanes, watch, false
 	l.depth, l.flight, l.vacant = v.volumes.depth, nil, nil
+	l.urging.Func = l.urge
 }
 
 // firstTags is the initial number of tags.
@@ -113,7 +117,68 @@ func (l *Lane) Lease(op *Operation, exclusive bool) bool {
 	l.order.Add(op.Offset, op.Length, exclusive)
 	l.waiting.Push(op, &op.link)
 	l.slot.Retry()
+	l.awaitLeases()
 	return false
+}
+
+// leaseTimeout is how long an operation waits for leases that others hold while their peers
+// take their time, and how long one is held at least before its owner is asked for it.
+// Within a data center a response is acknowledged in far less.
+const leaseTimeout = 2 * time.Millisecond
+
+// Hold notes that the operation, which has a shared lease, keeps it until a peer has
+// acknowledged something.
+func (l *Lane) Hold(op *Operation) {
+	op.since = l.shard.Now()
+	l.held.Push(op, &op.link)
+}
+
+// awaitLeases has those asked who hold leases, if something still waits for one then.
+func (l *Lane) awaitLeases() {
+	if !l.urging.Running() {
+		l.shard.SetTimer(&l.urging, leaseTimeout)
+	}
+}
+
+// urge asks all shards for the leases that they have held for long.
+func (l *Lane) urge() {
+	if l.waiting.First() == nil && !l.stuck() {
+		return
+	}
+	for i := range l.Volume.lanes {
+		other := l.Volume.lanes[i].Load()
+		switch {
+		case other == nil:
+		case other == l:
+			l.yield()
+		default:
+			if s := other.home.Load(); s != nil {
+				s.Do(func() {
+					if other.home.Load() == s {
+						other.yield()
+					}
+				})
+			}
+		}
+	}
+	l.awaitLeases()
+}
+
+// stuck reports whether the store, which leases its memory, has operations that it did not
+// complete at once: they may wait for leases.
+func (l *Lane) stuck() bool { return l.Leaser != nil && len(l.flight) > len(l.vacant) }
+
+// yield asks the owners of leases that were held for long.
+func (l *Lane) yield() {
+	now := l.shard.Now()
+	for op := l.held.First(); op != nil; {
+		age, next := time.Duration(now-op.since), op.link.Next()
+		if age < leaseTimeout {
+			return
+		}
+		op.Owner.Wanted(age)
+		op = next
+	}
 }
 
 // Retry implements [shard.Consumer]: it leases what can be leased now.
@@ -224,6 +289,9 @@ func (l *Lane) pushPicked() (useful bool) {
 			l.flight[op.Tag] = op
 		}
 		l.vacant = l.vacant[:len(l.vacant)-n]
+		if l.Leaser != nil {
+			l.awaitLeases()
+		}
 		l.shard.Expect(n)
 		all := n == len(batch)
 		clear(batch)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -120,7 +121,8 @@ type visitor struct {
 	in string
 }
 
-func (v *visitor) Admitted() { v.in += "x" }
+func (v *visitor) Wanted(time.Duration) {}
+func (v *visitor) Admitted()            { v.in += "x" }
 
 // TestGate: operations that wait enter in order, and the last that leaves is reported.
 func TestGate(t *testing.T) {

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"time"
+
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 )
@@ -14,6 +16,7 @@ type Operation struct {
 	outside *Gate // at which it waits, or nil
 	backend.Request
 	leased    bool
+	since     int64                // when it was leased, in its lane's list of those that are held
 	exclusive bool                 // the lease that is held or waited for
 	late      bool                 // it is in a turn of the lane, not in submit
 	link      list.Link[Operation] // in one of its lane's
@@ -27,6 +30,9 @@ type Owner interface {
 	Admitted()
 	// Leasable is called when the lease that had to wait is held.
 	Leasable()
+	// Wanted is called when others wait for the lease that the operation holds, of which
+	// Lane.Hold has been told, and has held for the given time. The owner may release it.
+	Wanted(held time.Duration)
 	// Completed is called when the store has completed the operation, or failed to.
 	Completed(err error)
 }
@@ -45,6 +51,7 @@ func (op *Operation) Release() {
 func (op *Operation) leaveLane(l *Lane) {
 	if op.leased {
 		op.leased = false
+		l.held.Remove(&op.link) // if it is there
 		l.Leaser.Release(op.Offset, op.Length, op.exclusive)
 	}
 	op.Lane, op.Buf = nil, nil

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
@@ -53,8 +54,9 @@ type client struct {
 	stop bool
 }
 
-func (c *client) Admitted() {}
-func (c *client) Leasable() {}
+func (c *client) Admitted()            {}
+func (c *client) Wanted(time.Duration) {}
+func (c *client) Leasable()            {}
 func (c *client) Completed(error) {
 	*c.n++
 	if !c.stop {

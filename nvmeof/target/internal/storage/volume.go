@@ -162,6 +162,7 @@ func (l *Lane) attach() {
 	}
 	l.shard.Attach(&l.slot, l)
 	l.Attached = true
+	l.home.Store(l.shard)
 }
 
 // close closes the volume's lanes. Called with the mutex of Volumes held, after retire:
@@ -214,6 +215,8 @@ func (l *Lane) retire() error {
 		detach := func() {
 			l.lanes.remove(l)
 			l.slot.Detach()
+			l.home.Store(nil)
+			l.shard.StopTimer(&l.urging)
 			close(idle)
 		}
 		if l.users == 0 {

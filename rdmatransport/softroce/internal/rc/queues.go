@@ -3,6 +3,7 @@ package rc
 import (
 	"errors"
 	"math/bits"
+	"unsafe"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
@@ -171,6 +172,29 @@ func (q *QP) checkLocalKeys(i uint32, w *sendWQE) rdmatransport.Status {
 		}
 	}
 	return rdmatransport.StatusSuccess
+}
+
+// MoveSource has the data requests with that identifier that have not completed sent from
+// to instead of from, of the same length and content.
+func (q *QP) MoveSource(id uint64, from []byte, to rdmatransport.SGE) bool {
+	if len(from) != len(to.Buf) || !q.cfg.Keys.Local(to.LKey, to.Buf, false) {
+		return false
+	}
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(from)))
+	for i := q.sq.head; i != q.sq.tail; i++ {
+		w := q.sq.at(i)
+		if w.id != id || w.answered() {
+			continue
+		}
+		for j := range q.sq.sgl(i) {
+			s := &q.sq.sgl(i)[j]
+			at := uintptr(unsafe.Pointer(unsafe.SliceData(s.Buf))) - base
+			if n := uintptr(len(s.Buf)); n > 0 && at < uintptr(len(from)) {
+				*s = rdmatransport.SGE{Buf: to.Buf[at : at+n : at+n], LKey: to.LKey}
+			}
+		}
+	}
+	return true
 }
 
 // copyInline replaces the scatter list of slot i by a copy of its bytes.

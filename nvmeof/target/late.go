@@ -1,0 +1,129 @@
+package target
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+const (
+	// lateFor is how long Reads of a host lease nothing after others have had to wait for
+	// one of its leases: what it reads is copied at once.
+	lateFor = 10 * time.Second
+	// mostHeld is how long others wait for a lease, if it cannot be ended in another way
+	// than with its queue.
+	mostHeld = time.Second
+	// maxLate bounds how many hosts are remembered. Only those that are allowed are.
+	maxLate = 1024
+)
+
+// Wanted implements [storage.Owner]: others wait for the lease of a Read whose response is
+// not acknowledged. The rest of the data, and what is sent again, come from a copy then.
+// Where there is none, since there is no buffer or the device reads the memory by
+// itself, the queue ends.
+func (r *request) Wanted(held time.Duration) {
+	q := r.queue
+	if r.stage != stageAnswered || q.failed {
+		return
+	}
+	q.controller.tookLong()
+	switch {
+	case r.copyOut():
+		q.counts.copied++
+	case held > mostHeld && q.why == "":
+		q.target.log.Trouble("queue ended: its host does not acknowledge data while others wait to write there",
+			zap.String("host", string(q.controller.hostNQN)), zap.String("subsystem", string(q.controller.subsystem.nqn)),
+			zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote), zap.Duration("for", held))
+		q.disconnect("the data of a Read is not acknowledged")
+	}
+}
+
+// copyOut ends the lease: the data is copied, and sent from there.
+func (r *request) copyOut() bool {
+	if !r.link.Movable() {
+		return false
+	}
+	q := r.queue
+	b, ok := q.share.Alloc(int(r.op.Length))
+	if !ok {
+		return false
+	}
+	data := b.Bytes()[:r.op.Length]
+	copy(data, r.op.Lane.Memory[r.op.Offset:])
+	if !r.link.MoveData(rdmatransport.SGE{Buf: data, LKey: q.worker.keyOf(b)}) {
+		b.Release()
+		return false
+	}
+	r.release()
+	r.buffer = b
+	return true
+}
+
+// tookLong notes that others had to wait for a lease of the controller's host. Any shard
+// may call it.
+func (c *Controller) tookLong() {
+	if c.late.Swap(true) {
+		return
+	}
+	c.target.log.Troubles.Write(c.log.Info, "what the host reads is copied: others had to wait until it acknowledged",
+		[]zap.Field{zap.Duration("for", lateFor)})
+	c.target.late.add(lateHost{c.hostNQN, c.peer}, time.Now())
+	c.do(c.startLateness)
+}
+
+func (c *Controller) startLateness() {
+	c.mu.Lock()
+	gone := c.dying
+	c.mu.Unlock()
+	if !gone {
+		c.shard.SetTimer(&c.lateness, lateFor)
+	}
+}
+
+// recallLateness makes a host that comes back what it was.
+func (c *Controller) recallLateness() {
+	if c.target.late.has(lateHost{c.hostNQN, c.peer}, time.Now()) {
+		c.late.Store(true)
+		c.startLateness()
+	}
+}
+
+// A lateHost is a host at an address: names alone are not proven.
+type lateHost struct {
+	nqn  nvmeof.NQN
+	addr netip.Addr
+}
+
+// lateHosts are the hosts whose leases others have had to wait for, and until when that
+// matters.
+type lateHosts struct {
+	mu    sync.Mutex
+	until map[lateHost]time.Time
+}
+
+func (l *lateHosts) add(h lateHost, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for h, until := range l.until {
+		if !now.Before(until) {
+			delete(l.until, h)
+		}
+	}
+	if l.until == nil {
+		l.until = make(map[lateHost]time.Time)
+	}
+	if len(l.until) < maxLate {
+		l.until[h] = now.Add(lateFor)
+	}
+}
+
+func (l *lateHosts) has(h lateHost, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return now.Before(l.until[h])
+}
