@@ -229,7 +229,11 @@ func (q *queue) authenticated() {
 	q.shard.StopTimer(&a.timer)
 	q.target.authCounts.succeeded.Add(1)
 	if q == c.admin && !c.owns {
-		if no := c.own(true); no.refused() {
+		no := c.own(true)
+		if !no.refused() {
+			no = makeRoomProven(c)
+		}
+		if no.refused() {
 			q.target.log.Trouble("host disconnected", append(q.authFields(), zap.String("reason", no.reason), zap.String("remedy", no.remedy))...)
 			c.dismissed = true
 			c.end(no.reason)

@@ -18,8 +18,8 @@ const (
 	maxAuthJobs = 2 * maxSilent
 	// maxAuthLine is how many of one address may.
 	maxAuthLine = maxSilent / 2
-	// authFavour is how many messages of addresses that are not suspect are processed for
-	// each of one that is.
+	// authFavour is after how many messages of better known addresses it is the turn of
+	// one of the others.
 	authFavour = 3
 )
 
@@ -40,9 +40,9 @@ type computer interface {
 
 // An authenticator computes in goroutines of its own what would block a shard for too
 // long: exponentiations of up to 8192 bits. Addresses get their turn one after the
-// other, so that none waits for the many messages of another one, and those from which
-// hosts have failed lately get fewer, with pauses: all of them together use half of the
-// time that there is.
+// other, so that none waits for the many messages of another one. Those from which hosts have
+// authenticated come first, those from which they have failed lately last, with pauses: all
+// of these together use half of the time that there is.
 type authenticator struct {
 	wait sync.WaitGroup
 
@@ -51,8 +51,8 @@ type authenticator struct {
 	stopped bool
 	waiting int                      // jobs
 	lines   map[netip.Addr]*authLine // of the addresses that have any
-	turns   [2][]*authLine           // the same in the order in which it is their turn; [1]: suspect ones
-	favours int                      // how many have been processed since one of a suspect address
+	turns   [standings][]*authLine   // the same in the order in which it is their turn
+	passed  [standings]int           // how many of better ones have been processed since one of those
 	repute  repute
 }
 
@@ -78,7 +78,7 @@ func (a *authenticator) start(shards int) {
 
 func (a *authenticator) run() {
 	for {
-		j, suspect, ok := a.next()
+		j, doubtful, ok := a.next()
 		if !ok {
 			return
 		}
@@ -88,7 +88,7 @@ func (a *authenticator) run() {
 			a.judge(&j)
 		}
 		j.done()
-		if suspect {
+		if doubtful {
 			time.Sleep(time.Since(start))
 		}
 	}
@@ -115,16 +115,35 @@ func (a *authenticator) offer(j authJob) bool {
 
 // queue has a line wait for its turn.
 func (a *authenticator) queue(line *authLine) {
-	class := 0
-	if a.repute.suspect(line.from, time.Now()) {
-		class = 1
+	s := a.repute.standing(line.from, time.Now())
+	a.turns[s] = append(a.turns[s], line)
+}
+
+// turn is whose turn it is, of those that wait: the best, or the worst that was passed over
+// often enough.
+func (a *authenticator) turn() standing {
+	best := standings
+	for s := standings - 1; s >= 0; s-- {
+		if len(a.turns[s]) == 0 {
+			a.passed[s] = 0
+			continue
+		}
+		if best = s; a.passed[s] >= authFavour {
+			break
+		}
 	}
-	a.turns[class] = append(a.turns[class], line)
+	a.passed[best] = 0
+	for s := best + 1; s < standings; s++ {
+		if len(a.turns[s]) > 0 {
+			a.passed[s]++
+		}
+	}
+	return best
 }
 
 // next waits for a job, and reports whether its address is suspect. It reports false when
 // stop was called.
-func (a *authenticator) next() (j authJob, suspect, ok bool) {
+func (a *authenticator) next() (j authJob, doubtful, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for a.waiting == 0 {
@@ -133,15 +152,9 @@ func (a *authenticator) next() (j authJob, suspect, ok bool) {
 		}
 		a.work.Wait()
 	}
-	class := 0
-	if len(a.turns[0]) == 0 || len(a.turns[1]) > 0 && a.favours >= authFavour {
-		class = 1
-	}
-	if a.favours++; class == 1 {
-		a.favours = 0
-	}
-	line := a.turns[class][0]
-	a.turns[class] = slices.Delete(a.turns[class], 0, 1)
+	s := a.turn()
+	line := a.turns[s][0]
+	a.turns[s] = slices.Delete(a.turns[s], 0, 1)
 	j = line.jobs[0]
 	line.jobs = slices.Delete(line.jobs, 0, 1)
 	a.waiting--
@@ -150,7 +163,7 @@ func (a *authenticator) next() (j authJob, suspect, ok bool) {
 	} else {
 		delete(a.lines, line.from)
 	}
-	return j, class == 1, true
+	return j, s == suspect, true
 }
 
 // judge notes what the exchange says of its address.

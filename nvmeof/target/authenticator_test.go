@@ -3,6 +3,7 @@ package target
 import (
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -83,6 +84,7 @@ func TestTurnsOfAddresses(t *testing.T) {
 	for name, f := range map[string]func(*testing.T, *authBench){
 		"one address":                   oneAddress,
 		"many addresses that fail":      manyAddresses,
+		"an address that is known":      knownAddress,
 		"a network of many addresses":   manyOfNetwork,
 		"the honest host's own address": ownAddress,
 		"half of the time":              halfOfTime,
@@ -93,7 +95,7 @@ func TestTurnsOfAddresses(t *testing.T) {
 				b := newAuthBench()
 				f(t, b)
 				b.stop()
-				if b.waiting != 0 || len(b.lines) != 0 || len(b.turns[0])+len(b.turns[1]) != 0 {
+				if b.waiting != 0 || len(b.lines) != 0 || len(slices.Concat(b.turns[:]...)) != 0 {
 					t.Errorf("left behind: %d jobs, %d lines, turns of %v", b.waiting, len(b.lines), b.turns)
 				}
 			})
@@ -136,6 +138,28 @@ func manyAddresses(t *testing.T, b *authBench) {
 	}
 }
 
+// knownAddress: who comes back does not wait for those of whom nothing is known, and these
+// have their turn too.
+func knownAddress(t *testing.T, b *authBench) {
+	b.job("192.0.2.7", auth.StateSuccess1)
+	b.pending.Wait()
+	for i := range 100 {
+		b.job(netip.AddrFrom4([4]byte{198, 51, 100, byte(i)}).String(), auth.StateFailure)
+	}
+	synctest.Wait()
+	was := len(b.order)
+	for range 20 {
+		b.job("192.0.2.7", auth.StateSuccess1)
+	}
+	b.pending.Wait()
+	if n := b.before("192.0.2.7", 4) - was; n > 4+2 {
+		t.Errorf("%d jobs came before the third of the known host", n)
+	}
+	if n := b.before("192.0.2.7", 20) - was; n < 20+20/authFavour-2 {
+		t.Errorf("only %d jobs came before the last of the known host", n)
+	}
+}
+
 // manyOfNetwork: an IPv6 network counts as one, but for addresses of it that are known.
 func manyOfNetwork(t *testing.T, b *authBench) {
 	b.job("2001:db8:6:6::1", auth.StateFailure)
@@ -169,7 +193,7 @@ func ownAddress(t *testing.T, b *authBench) {
 	if d := <-done; d > 53*2*jobTime {
 		t.Errorf("the host's turn came after %v", d)
 	}
-	if b.repute.suspect(netip.MustParseAddr(at), time.Now()) {
+	if b.repute.standing(netip.MustParseAddr(at), time.Now()) != known {
 		t.Error("the address is suspect though a host has succeeded from it")
 	}
 	b.pending.Wait()

@@ -182,7 +182,8 @@
 // aside, and the last sixteenth of the identifiers is for hosts and addresses that have
 // none. A host at its limit gets the place of that controller of its own which has been
 // silent for longest, if that is half a minute or more; others get Controller Busy. As long as a
-// host with a key has not authenticated its controller counts for its address only.
+// host with a key has not authenticated its controllers count for its address only, and
+// the oldest of them yields, so that nobody takes what is the host's by knowing its names.
 //
 // A controller without keep alive stays while its host's transport acknowledges an RDMA
 // WRITE of no bytes, which the target sends every ten seconds in which no command comes.
@@ -260,8 +261,9 @@
 // exchange and refuses what is wrong in itself. It lends the exchange to the target's
 // authenticator for each message that needs an exponentiation, which may take tens of
 // milliseconds. That has a goroutine for every fourth processor, and serves addresses in
-// turn; those from which hosts have failed, or left in the middle, within the last minute get
-// every fourth turn at least, and half of the time at most. A queue that fails ends, and the whole
+// turn: first those from which hosts have authenticated, last those from which hosts have
+// failed, or left in the middle, within the last minute. The last get half of the time at
+// most, and all get every fourth turn at least. A queue that fails ends, and the whole
 // association with it, except an I/O queue that never was authenticated: its other end
 // may not be the host. The host may authenticate again at any time, which is when a
 // changed key is used.

@@ -17,14 +17,16 @@ const probePeriod = 10 * time.Second
 type presence struct {
 	controller *Controller
 	timer      shard.Timer
-	probed     bool         // the host was silent when the timer fired last, and was probed
-	active     bool         // a command has arrived since the keep alive timer was set
-	heardAt    atomic.Int64 // when it was last noted that a command had arrived; see Target.age
+	probed     bool          // the host was silent when the timer fired last, and was probed
+	active     bool          // a command has arrived since the keep alive timer was set
+	born       time.Duration // constant
+	heardAt    atomic.Int64  // when it was last noted that a command had arrived; see Target.age
 }
 
 func (p *presence) init(c *Controller) {
 	p.controller, p.timer.Func = c, p.due
-	p.heardAt.Store(int64(c.target.age()))
+	p.born = c.target.age()
+	p.heardAt.Store(int64(p.born))
 }
 
 // age is a clock that all shards have in common.

@@ -13,9 +13,17 @@ const (
 	maxRepute = 1024
 )
 
-// repute is what is known of the addresses from which hosts authenticate. An address
-// from which one has succeeded since the last failure is not suspect, whatever others of
-// its network do.
+// A standing is what an address is thought of, the best first.
+type standing int
+
+const (
+	known   standing = iota // a host has authenticated from there since one has failed
+	unknown                 // neither has lately
+	suspect                 // one has failed there, or elsewhere in its network
+	standings
+)
+
+// repute is what is known of the addresses from which hosts authenticate.
 type repute map[netip.Addr]mark
 
 // A mark is the last that happened at an address.
@@ -26,13 +34,16 @@ type mark struct {
 
 func (m mark) suspect(now time.Time) bool { return !m.proved && now.Sub(m.at) < suspicion }
 
-// suspect reports whether hosts have failed to authenticate from there lately.
-func (r repute) suspect(from netip.Addr, now time.Time) bool {
-	if m, ok := r[from]; ok {
-		return m.suspect(now)
+func (r repute) standing(from netip.Addr, now time.Time) standing {
+	m, ok := r[from]
+	if ok && m.proved {
+		return known
 	}
-	m, ok := r[network(from)]
-	return ok && m.suspect(now)
+	n, inNetwork := r[network(from)]
+	if ok && m.suspect(now) || !ok && inNetwork && n.suspect(now) {
+		return suspect
+	}
+	return unknown
 }
 
 func (r repute) proved(from netip.Addr, now time.Time) { r.set(from, mark{true, now}) }
@@ -44,7 +55,8 @@ func (r repute) failed(from netip.Addr, now time.Time) {
 	}
 }
 
-// set forgets what is over where there is no room, or else some address.
+// set forgets what is over where there is no room, or else some address, those that have
+// proved something last.
 func (r repute) set(at netip.Addr, m mark) {
 	if _, ok := r[at]; !ok && len(r) >= maxRepute {
 		for a, old := range r {
@@ -52,11 +64,12 @@ func (r repute) set(at netip.Addr, m mark) {
 				delete(r, a)
 			}
 		}
-		for a := range r {
-			if len(r) < maxRepute {
-				break
+		for _, proved := range []bool{false, true} {
+			for a, old := range r {
+				if len(r) >= maxRepute && old.proved == proved {
+					delete(r, a)
+				}
 			}
-			delete(r, a)
 		}
 	}
 	r[at] = m

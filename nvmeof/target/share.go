@@ -29,7 +29,7 @@ type controllerCounts struct {
 // ControllerCounts counts what the limits of controllers did since the target's start.
 type ControllerCounts struct {
 	Refused    uint64 `json:"refused"`    // Connect commands of hosts that had, or of subsystems that have, as many as there may be
-	Displaced  uint64 `json:"displaced"`  // silent controllers that ended for another one of the same host
+	Displaced  uint64 `json:"displaced"`  // controllers that ended for another one of the same host
 	Unanswered uint64 `json:"unanswered"` // controllers without keep alive that ended since their host did not answer a probe
 }
 
@@ -39,18 +39,22 @@ func (t *Target) ControllerCounts() ControllerCounts {
 	return ControllerCounts{c.refused.Load(), c.displaced.Load(), c.unanswered.Load()}
 }
 
-// A share is what the host of a new controller has of a subsystem's identifiers.
+// A share is what the host of a controller has of a subsystem's identifiers.
 type share struct {
 	own     int         // of the host, or in the discovery service of the address
 	leaving int         // of those that end
 	address int         // of the same address, whoever the host is, unless it has authenticated
 	taken   int         // of all hosts, within the range of identifiers
-	stalest *Controller // of its own, the one that has been silent for the longest time
-	silence time.Duration
+	yields  *Controller // of its own, the one to end for another
+	since   time.Duration
+	near    bool // that one is of the same address
 }
 
-// shareOf counts for a new controller. Called with the subsystem's mu held.
-func shareOf(s *Subsystem, c *Controller) (sh share) {
+// shareOf counts for a controller that joins, or for one whose host has proved who it is.
+// Anyone can use the name of a host with a key until it has to authenticate, so before that
+// a controller counts, and yields, only among those of its address that have not authenticated
+// either. Called with the subsystem's mu held.
+func shareOf(s *Subsystem, c *Controller, proven bool) (sh share) {
 	now := s.target.age()
 	for _, o := range s.controllers {
 		near := o.peer == c.peer
@@ -60,35 +64,47 @@ func shareOf(s *Subsystem, c *Controller) (sh share) {
 		if o.id >= c.traits.min && o.id <= c.traits.max {
 			sh.taken++
 		}
-		if !o.countsFor(c, near) {
+		same := c.hostNQN == o.hostNQN && c.hostID == o.hostID
+		switch unproven := c.keyed && !proven; {
+		case o == c:
 			continue
+		case s.discovery:
+			same = near
+		case unproven:
+			same = same && near && !o.trusted()
+		default:
+			same = same && o.trusted()
 		}
-		sh.own++
-		silence, ending := o.presence.silence(now)
-		if ending {
-			sh.leaving++
-		} else if silence >= staleAfter && (sh.stalest == nil || silence > sh.silence) {
-			sh.stalest, sh.silence = o, silence
+		if same {
+			sh.count(o, near, now)
 		}
 	}
 	return sh
 }
 
-// countsFor reports whether a controller is one of the host of a new one. Anyone can use
-// the name of a host with a key until it has to authenticate, so before that a controller
-// is one of its address only.
-func (c *Controller) countsFor(o *Controller, near bool) bool {
-	if c.discovery() {
-		return near
+// count adds another controller of the same host. The one to yield is of the same address,
+// if there is one, and has been silent for longest, and long enough; of those that have to
+// authenticate first it is the oldest.
+func (sh *share) count(o *Controller, near bool, now time.Duration) {
+	sh.own++
+	since, ending := o.presence.silence(now)
+	enough := since >= staleAfter
+	if !o.trusted() {
+		since, enough = now-o.presence.born, true
 	}
-	return c.hostNQN == o.hostNQN && c.hostID == o.hostID && (near || c.trusted())
+	switch {
+	case ending:
+		sh.leaving++
+	case enough && (sh.yields == nil || near && !sh.near || near == sh.near && since > sh.since):
+		sh.yields, sh.since, sh.near = o, since, near
+	}
 }
 
 // makeRoom refuses a controller whose host or address has as many as it may have, or as
 // all together may have. If the host has one that is silent that one ends first. Called
 // with the subsystem's mu held.
 func makeRoom(s *Subsystem, c *Controller) refusal {
-	limit, sh := s.target.cfg.MaxHostControllers, shareOf(s, c)
+	limit, sh := s.target.cfg.MaxHostControllers, shareOf(s, c, false)
 	identifiers := int(c.traits.max-c.traits.min) + 1
 	most := min(s.target.cfg.MaxControllers, identifiers)
 	free := min(s.target.cfg.MaxControllers-len(s.controllers), identifiers-sh.taken)
@@ -96,14 +112,14 @@ func makeRoom(s *Subsystem, c *Controller) refusal {
 	switch {
 	case free <= 0: // those of hosts that have failed end by their keep alive, or unanswered probes
 		no = allInUse()
-	case sh.own >= 2*limit, sh.own-sh.leaving >= limit && sh.stalest == nil:
-		no = busy("host has as many controllers as one may have, or in the discovery service its address", "raise Config.MaxHostControllers")
+	case sh.own >= 2*limit, sh.own-sh.leaving >= limit && sh.yields == nil:
+		no = tooMany()
 	case sh.address >= max(limit, most/2):
 		no = busy("host's address has half of all controllers that there may be", "raise Config.MaxControllers, or give the hosts keys")
 	case free <= most/reserve && (sh.own > 0 || sh.address > 0):
 		no = busy("the last controller identifiers are for hosts that have none", "raise Config.MaxControllers, or SubsystemConfig.MaxController")
 	}
-	if sh.stalest != nil && (no.refused() || sh.own-sh.leaving >= limit) {
+	if sh.yields != nil && (no.refused() || sh.own-sh.leaving >= limit) {
 		sh.displace()
 	}
 	if no.refused() {
@@ -116,13 +132,34 @@ func allInUse() refusal {
 	return busy("all controller identifiers are in use", "raise Config.MaxControllers, or SubsystemConfig.MaxController")
 }
 
-// displace ends the stalest controller in favour of another one of its host.
+// makeRoomProven is makeRoom for a controller whose host has just proved who it is.
+func makeRoomProven(c *Controller) (no refusal) {
+	s := c.subsystem
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sh := shareOf(s, c, true)
+	switch {
+	case sh.own-sh.leaving < s.target.cfg.MaxHostControllers:
+	case sh.yields != nil:
+		sh.displace()
+	default:
+		s.target.controllerCounts.refused.Add(1)
+		no = tooMany()
+	}
+	return no
+}
+
+func tooMany() refusal {
+	return busy("host has as many controllers as one may have, or in the discovery service its address", "raise Config.MaxHostControllers")
+}
+
+// displace ends a controller in favour of another one of its host.
 func (sh *share) displace() {
-	c := sh.stalest
+	c := sh.yields
 	c.target.controllerCounts.displaced.Add(1)
-	c.target.log.Trouble("silent controller ended: its host connects more than it may have",
+	c.target.log.Trouble("controller ended: its host connects more than it may have",
 		zap.Stringer("peer", c.admin.remote), zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)),
-		zap.Uint16("cntlid", uint16(c.id)), zap.Duration("silent_for", sh.silence))
+		zap.Uint16("cntlid", uint16(c.id)), zap.Duration("silent_for", sh.since))
 	c.mu.Lock()
 	c.dying, c.ready = true, false
 	c.mu.Unlock()
