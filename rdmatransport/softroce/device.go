@@ -35,6 +35,9 @@ type Config struct {
 	// Retransmission itself follows measured round trips. Connection requests tell the
 	// peer, whose device may wait as long before it sends again. Default 500 ms.
 	AckTimeout time.Duration
+	// ConfirmTimeout is how long a peer whose connection was accepted may take to confirm
+	// that, or to send something; default 10 s.
+	ConfirmTimeout time.Duration
 
 	// NoOffload sends and receives each packet alone, without GSO and GRO.
 	NoOffload bool

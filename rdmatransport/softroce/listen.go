@@ -13,18 +13,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// backlog is how many requests wait for a listener's consumer; more are refused
-// with "no resources".
-const backlog = 256
-
 // listener is a port on which requests are taken.
 type listener struct {
-	manager  *manager
-	addr     netip.AddrPort
-	service  wire.ServiceID
-	requests chan *connRequest
-	closed   chan struct{}
-	once     sync.Once
+	manager *manager
+	addr    netip.AddrPort
+	service wire.ServiceID
+	backlog backlog
+	closed  chan struct{}
+	once    sync.Once
 }
 
 // Listen implements rdmatransport.Device.
@@ -33,7 +29,7 @@ func (d *Device) Listen(at netip.AddrPort) (rdmatransport.Listener, error) {
 		return nil, fmt.Errorf("softroce: cannot listen on %v: this device is %v", a, d.addr)
 	}
 	m := d.shards[0].manager
-	l := &listener{manager: m, requests: make(chan *connRequest, backlog), closed: make(chan struct{})}
+	l := &listener{manager: m, backlog: backlog{ready: make(chan struct{}, 1)}, closed: make(chan struct{})}
 	errc := make(chan error, 1)
 	m.shard.do(func() { errc <- m.listen(l, at.Port()) })
 	select {
@@ -67,13 +63,17 @@ func (m *manager) listen(l *listener, port uint16) error {
 func (l *listener) Addr() netip.AddrPort { return l.addr }
 
 func (l *listener) Accept(ctx context.Context) (rdmatransport.ConnRequest, error) {
-	select {
-	case r := <-l.requests:
-		return r, nil
-	case <-l.closed:
-		return nil, rdmatransport.ErrClosed
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	for {
+		if r := l.backlog.take(); r != nil {
+			return r, nil
+		}
+		select {
+		case <-l.backlog.ready:
+		case <-l.closed:
+			return nil, rdmatransport.ErrClosed
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 
@@ -93,14 +93,9 @@ func (l *listener) Close() error {
 // shut refuses requests that nobody will take. It runs on the manager's shard.
 func (l *listener) shut() {
 	l.once.Do(func() { close(l.closed) })
-	for {
-		select {
-		case r := <-l.requests:
-			r.answered.Store(true)
-			l.manager.engine.Reject(l.manager.shard.now, r.id, rdmatransport.RejectInvalidServiceID, nil)
-		default:
-			return
-		}
+	for r := l.backlog.take(); r != nil; r = l.backlog.take() {
+		r.answered.Store(true)
+		l.manager.engine.Reject(l.manager.shard.now, r.id, rdmatransport.RejectInvalidServiceID, nil)
 	}
 }
 

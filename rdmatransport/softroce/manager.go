@@ -48,6 +48,7 @@ func newManager(s *shard) *manager {
 	m := &manager{shard: s, listeners: map[wire.ServiceID]*listener{}, conns: map[wire.CommID]*connection{}}
 	m.engine = cm.New(cm.Config{
 		Addr: d.addr, GUID: newGUID(uint64(d.random()), len(d.shards)), Rand: func() uint32 { return uint32(s.rng.Uint64()) },
+		ConfirmTimeout:  d.cfg.ConfirmTimeout,
 		TransactionHigh: d.random(), FirstPSN: wire.PSN(d.random() & 0xffffff), MaxMTU: wire.MTUFor(d.pathMTU(netip.Addr{})),
 	})
 	m.nextPort = 0x8000 | uint16(d.random()&0x3fff)
@@ -111,13 +112,12 @@ func (m *manager) request(e *cm.Event) {
 	r := &connRequest{manager: m, id: e.ID, peer: e.Peer, data: e.PrivateData}
 	if l != nil {
 		r.local = l.addr
-		select {
-		case l.requests <- r:
+		if r = l.backlog.put(r); r == nil {
 			return
-		default: // the consumer does not keep up
 		}
+		m.shard.stats.BacklogFull++
 	}
-	m.engine.Reject(m.shard.now, e.ID, rdmatransport.RejectNoResources, nil)
+	m.engine.Reject(m.shard.now, r.id, rdmatransport.RejectNoResources, nil)
 }
 
 // port hands out the next port number for people to read.

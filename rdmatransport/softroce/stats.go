@@ -17,6 +17,7 @@ type Stats struct {
 	SendDropped     uint64                 // messages that the sockets did not take
 	ReceiveErrors   uint64
 	QueuePairs      int
+	BacklogFull     uint64 // requests refused since too many waited for the listener's consumer; shard 0
 	RC              RCCounters
 	CM              CMCounters // shard 0
 	UDP             UDPStats

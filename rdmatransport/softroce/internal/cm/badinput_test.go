@@ -448,6 +448,90 @@ func TestFloodOfRequests(t *testing.T) {
 	}
 }
 
+// Row 110: one who has an IPv6 network has the room of one address.
+func TestFloodFromNetwork(t *testing.T) {
+	to := netip.MustParseAddr("2001:db8::1")
+	e := newEngine(to, 2, func(c *Config) { c.MaxHalfOpenPerPeer = 8 })
+	ask := func(id wire.CommID, from netip.Addr) {
+		r := goodREQ(id)
+		r.LocalGID, r.RemoteGID, r.QPN = wire.GIDFor(from), wire.GIDFor(to), rdmatransport.QPN(1000+id)
+		h := wire.NewIPHeader(netip.AddrPortFrom(from, 1), to)
+		h.Put(&r.PrivateData)
+		inject(e, 0, from, &r)
+	}
+	ask(1, netip.MustParseAddr("2001:db8:1::1"))
+	for i := range wire.CommID(1000) {
+		a := netip.MustParseAddr("2001:db8:0:6::").As16()
+		a[8+i%8], a[15] = byte(i), byte(i>>8)
+		ask(2+i, netip.AddrFrom16(a))
+	}
+	if n := e.halfOpen.Len(); n != 9 || len(e.halfOpenPerPeer) != 2 || e.Counters.HalfOpenEvicted != 992 {
+		t.Errorf("%d half open of %d networks: %+v", n, len(e.halfOpenPerPeer), e.Counters)
+	}
+}
+
+// A peer that does not confirm has the time that we give it, whatever its REQ names and however
+// many MRAs follow, and is sent a bounded number of messages: it may not have asked for them.
+func TestConfirmTimeout(t *testing.T) {
+	for i, retries := range []uint8{0, 15, 0, 15} {
+		mra := i >= 2
+		for _, timeout := range []wire.Timeout{0, 20, 31} {
+			e := newEngine(addrB, 2, nil)
+			r := goodREQ(7)
+			r.LocalTimeout, r.MaxRetries = timeout, retries
+			inject(e, 0, addrA, &r)
+			ev, _ := e.NextEvent()
+			if err := e.Accept(0, ev.ID, acceptParams()); err != nil {
+				t.Fatal(err)
+			}
+			sent := 0
+			now := time.Duration(0)
+			for ; e.conns[ev.ID] != nil; now = e.Deadline() {
+				e.Timeout(now)
+				headers, _ := takeSends(t, e)
+				sent += len(headers)
+				inject(e, now, addrA, &wire.MRA{RemoteID: ev.ID, Message: wire.MessageREP, ServiceTimeout: 31}) // forged
+				if mra {
+					inject(e, now, addrA, &wire.MRA{LocalID: 7, RemoteID: ev.ID, Message: wire.MessageREP, ServiceTimeout: 31})
+				}
+				if e.Deadline() == Never {
+					break
+				}
+			}
+			most := e.cfg.ConfirmTimeout + maxTimeWait
+			if mra {
+				most = maxMRAExtend + maxTimeWait
+			}
+			if now > most || sent > 22 {
+				t.Errorf("timeout %d, %d retries: %d messages within %v, want %v", timeout, retries, sent, now, most)
+			}
+		}
+	}
+}
+
+// A connection that was never confirmed is ended with few messages.
+func TestDisconnectUnconfirmed(t *testing.T) {
+	e := newEngine(addrB, 2, nil)
+	id := request(t, e, 0, 7, activeQPN)
+	if err := e.Accept(0, id, acceptParams()); err != nil {
+		t.Fatal(err)
+	}
+	takeSends(t, e)
+	e.Disconnect(0, id)
+	sent := 0
+	for e.Deadline() != Never {
+		e.Timeout(e.Deadline())
+		headers, _ := takeSends(t, e)
+		sent += len(headers)
+	}
+	if sent > 3 {
+		t.Errorf("%d messages", sent)
+	}
+	for _, ok := e.NextEvent(); ok; _, ok = e.NextEvent() {
+	}
+	wantNothingLeft(t, e)
+}
+
 // establish makes a connection from addrA.
 func establish(t *testing.T, e *Engine) wire.CommID {
 	t.Helper()

@@ -23,7 +23,11 @@ type Config struct {
 	ServiceTimeout  wire.Timeout // asked for with an MRA, and the limit to answer a request; default 24 (69 s)
 
 	MaxHalfOpen        int // connections that peers have begun and not confirmed; default 4096
-	MaxHalfOpenPerPeer int // the same of one address; default 512
+	MaxHalfOpenPerPeer int // the same of one address, of IPv6 its first 64 bits; default 512
+	// ConfirmTimeout is how long a peer may take from our REP to its RTU or first data,
+	// whatever times its REQ names, unless it says once that it needs longer (MRA);
+	// default 10 s.
+	ConfirmTimeout time.Duration
 }
 
 func (c *Config) setDefaults() {
@@ -34,6 +38,7 @@ func (c *Config) setDefaults() {
 	setDefault(&c.ServiceTimeout, 24)
 	setDefault(&c.MaxHalfOpen, 4096)
 	setDefault(&c.MaxHalfOpenPerPeer, 512)
+	setDefault(&c.ConfirmTimeout, 10*time.Second)
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -83,6 +88,15 @@ type AcceptParams struct {
 	AckDelay           wire.Timeout
 	FlowControl        bool
 	PrivateData        []byte // at most 196 bytes
+}
+
+// OriginOf is what counts as one address: whoever has an IPv6 address has 2^64 of them.
+func OriginOf(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return a
+	}
+	p, _ := a.WithZone("").Prefix(64) // which cannot fail
+	return p.Addr()
 }
 
 // Counters count what an engine met. The owner of the engine may read them.

@@ -46,6 +46,7 @@ type conn struct {
 	retries  int  // repetitions allowed
 	extended bool // an MRA was sent, or received
 
+	confirmBy time.Duration // as passive side, from Accept on
 	deadline  time.Duration
 	heapIndex int           // in timers, -1: not there
 	open      *list.Element // in halfOpen
@@ -118,22 +119,31 @@ const earlyAttempts = 2
 
 // repeat sends the message again, or reports that all attempts are used up.
 func (e *Engine) repeat(now time.Duration, c *conn) bool {
-	if c.attempt > earlyAttempts+c.retries {
+	if c.attempt > earlyAttempts+c.retries || c.state == repSent && now >= c.confirmBy {
 		return false
 	}
 	if c.attempt > 0 {
 		e.Counters.Retransmits++
 	}
 	e.send(c.peer, c.tclass, c.message)
-	e.setTimer(c, now+c.interval>>max(0, earlyAttempts-c.attempt))
+	at := now + c.interval>>max(0, earlyAttempts-c.attempt)
+	if c.state == repSent {
+		at = min(at, c.confirmBy)
+	}
+	e.setTimer(c, at)
 	c.attempt++
 	return true
 }
 
 // extend answers an MRA: the peer will need that long (IBTA 12.9.8.6).
 func (e *Engine) extend(now time.Duration, c *conn, t wire.Timeout) {
+	at := now + min(t.Duration()+c.interval, maxMRAExtend)
+	if c.state == repSent && c.extended {
+		at = min(at, c.confirmBy)
+	}
+	c.confirmBy = max(c.confirmBy, at)
 	c.extended = true
-	e.setTimer(c, now+min(t.Duration()+c.interval, maxMRAExtend))
+	e.setTimer(c, at)
 }
 
 // interval is a negotiated timeout within sensible bounds.

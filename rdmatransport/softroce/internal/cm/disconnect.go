@@ -22,12 +22,16 @@ func (e *Engine) Disconnect(now time.Duration, id wire.CommID) {
 	case reqReceived, repReceived:
 		e.endWithReject(now, c, rdmatransport.RejectConsumer, nil)
 	case repSent, established:
+		retries := int(e.cfg.MaxRetries)
+		if c.state == repSent {
+			retries = 0 // who has not confirmed is perhaps not there
+		}
 		e.confirmed(c)
 		m := new(wire.MAD)
 		dreq := wire.DREQ{LocalID: c.id, RemoteID: c.remoteID, RemoteQPN: c.peerQPN}
 		dreq.Put(m, e.transaction(c.id))
 		c.state = dreqSent
-		e.transmit(now, c, m, interval(e.cfg.ResponseTimeout), int(e.cfg.MaxRetries))
+		e.transmit(now, c, m, interval(e.cfg.ResponseTimeout), retries)
 	}
 }
 

@@ -38,8 +38,8 @@ type Engine struct {
 	remoteIDs  map[remoteID]*conn
 	remoteQPNs map[remoteQPN]*conn
 
-	halfOpen        list.List // of *conn, oldest first: begun by peers, not confirmed
-	halfOpenPerPeer map[netip.Addr]int
+	halfOpen        list.List          // of *conn, oldest first: begun by peers, not confirmed
+	halfOpenPerPeer map[netip.Addr]int // by origin
 
 	timers timers
 	events queue[Event]

@@ -74,7 +74,7 @@ func (e *Engine) begin(now time.Duration, from netip.Addr, r *wire.REQ, tid uint
 	c.req, c.tid = *r, tid
 	e.identify(c, r.LocalID, r.QPN)
 	c.open = e.halfOpen.PushBack(c)
-	e.halfOpenPerPeer[from]++
+	e.halfOpenPerPeer[OriginOf(from)]++
 	e.setTimer(c, now+interval(r.RemoteTimeout)/2)
 	var h wire.IPHeader
 	h.Parse(&r.PrivateData)
@@ -121,7 +121,7 @@ func (e *Engine) Accept(now time.Duration, id wire.CommID, p AcceptParams) error
 	copy(r.PrivateData[:], p.PrivateData)
 	m := new(wire.MAD)
 	r.Put(m, c.tid)
-	c.state, c.qpn = repSent, p.QPN
+	c.state, c.qpn, c.confirmBy = repSent, p.QPN, now+e.cfg.ConfirmTimeout
 	e.transmit(now, c, m, interval(c.req.LocalTimeout), int(c.req.MaxRetries))
 	return nil
 }
@@ -187,8 +187,9 @@ func (e *Engine) confirmed(c *conn) {
 	}
 	e.halfOpen.Remove(c.open)
 	c.open = nil
-	if e.halfOpenPerPeer[c.peer]--; e.halfOpenPerPeer[c.peer] == 0 {
-		delete(e.halfOpenPerPeer, c.peer)
+	origin := OriginOf(c.peer)
+	if e.halfOpenPerPeer[origin]--; e.halfOpenPerPeer[origin] == 0 {
+		delete(e.halfOpenPerPeer, origin)
 	}
 }
 
@@ -213,9 +214,9 @@ func (e *Engine) receiveRTU(now time.Duration, from netip.Addr, m *wire.MAD) {
 // makeRoom drops the oldest half-open connection of the peer, or of all, if the
 // new one would exceed a limit.
 func (e *Engine) makeRoom(now time.Duration, from netip.Addr) {
-	if e.halfOpenPerPeer[from] >= e.cfg.MaxHalfOpenPerPeer {
+	if origin := OriginOf(from); e.halfOpenPerPeer[origin] >= e.cfg.MaxHalfOpenPerPeer {
 		for el := e.halfOpen.Front(); el != nil; el = el.Next() {
-			if c := el.Value.(*conn); c.peer == from {
+			if c := el.Value.(*conn); OriginOf(c.peer) == origin {
 				e.evict(now, c)
 				return
 			}

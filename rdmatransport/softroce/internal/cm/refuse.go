@@ -161,7 +161,7 @@ func (e *Engine) receiveMRA(now time.Duration, from netip.Addr, m *wire.MAD) {
 		}
 	case wire.MessageREP:
 		c = e.find(from, r.RemoteID, r.LocalID)
-		if c != nil && c.state == repSent {
+		if c != nil && c.state == repSent && r.LocalID == c.remoteID {
 			e.extend(now, c, r.ServiceTimeout)
 			return
 		}
