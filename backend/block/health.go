@@ -17,3 +17,13 @@ func (s *Store) Health() (backend.Health, error) {
 	}
 	return drive.Health(st.Rdev) // not under the store's lock, since it may take long
 }
+
+// HealthNode is the device node that [Store.Health] opens for a block device; empty where it
+// opens none.
+func HealthNode(path string) string {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return ""
+	}
+	return drive.Node(st.Rdev)
+}

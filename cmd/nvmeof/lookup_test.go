@@ -9,7 +9,7 @@ func TestNames(t *testing.T) {
 	o := command(t, words("connect -a localhost -n "+testNQN+" --dump-config")...).want(t, 0) // every machine knows that
 	o.wantOne(t, `"traddr": "127.0.0.1"`, `"traddr": "::1"`)
 	const unknown = "no..name is not an IP address, and this machine cannot resolve it as a name"
-	for _, c := range newRoot().Commands() { // nvme-cli's, which have their flags from elsewhere, too
+	for _, c := range newRoot(nil).Commands() { // nvme-cli's, which have their flags from elsewhere, too
 		if c.Flags().Lookup("traddr") != nil {
 			command(t, c.Name(), "-a", "no..name").want(t, exitUsage, "--traddr: "+unknown)
 		}

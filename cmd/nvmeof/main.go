@@ -13,7 +13,8 @@
 //     their output, and what is said where one is refused
 //   - listing, connectcommand, attachcommand, benchcommand, rdmatools, demo, doctor: the other
 //     commands of hosts, with fio, benchreport, perftest, rawudp and loopback
-//   - administer, targetcommand: the target, and what changes one that runs
+//   - sandbox, administer, targetcommand: the target, what it gives up before it serves, and what
+//     changes one that runs
 package main
 
 import (
@@ -40,6 +41,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/listing"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rdmatools"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sandbox"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
@@ -67,7 +69,7 @@ func run() int {
 		time.Sleep(secondSignal)
 		stop()
 	})
-	root := newRoot()
+	root := newRoot(sandbox.Enter)
 	if cmd, _, err := root.Find(os.Args[1:]); err != nil || cmd.Annotations[signals.OwnHangup] == "" {
 		ctx = signals.EndOnHangup(ctx)
 	}
@@ -138,7 +140,9 @@ func commandNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-func newRoot() *cobra.Command {
+// newRoot is the tree of commands, of which the target calls enter, which may be nil: what the process
+// gives up with it does not come back.
+func newRoot(enter targetcommand.Enter) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "nvmeof",
 		Short:         "NVMe over Fabrics target and host over RDMA, with or without RDMA hardware",
@@ -150,7 +154,7 @@ func newRoot() *cobra.Command {
 		DisableSuggestions: true, // seeHelp makes them
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(demo.Command(), targetcommand.Command(), discover.Command(), listing.List(), newBench(), attachcommand.Command(), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(),
+	root.AddCommand(demo.Command(), targetcommand.Command(enter), discover.Command(), listing.List(), newBench(), attachcommand.Command(), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(),
 		rdmatools.Command(fabricaccess.NewRDMADevices))
 	root.AddCommand(administer.Commands(hostidentity.GenDHCHAPKey())...)
 	root.AddCommand(nvmeverb.Common(fabricaccess.NewVerbConnection())...)

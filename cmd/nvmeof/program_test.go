@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 		dropPrivilege() // which does not return
 	}
 	if os.Getenv(asProgram) != "" {
+		beTakenOver()
 		main() // which exits
 	}
 	// The tests make many command lines and few other objects: collecting these is a third

@@ -15,7 +15,7 @@ import (
 func converse(t *testing.T, server, client string) (atServer, atClient outcome) {
 	t.Helper()
 	out, errOut := newOutput(), newOutput()
-	root := newRoot()
+	root := newRoot(nil)
 	root.SetOut(out)
 	root.SetErr(errOut)
 	ended := make(chan error, 1)
@@ -152,7 +152,7 @@ func TestRDMANobody(t *testing.T) {
 	}
 	addr := loopbackAddress()
 	out, errOut := newOutput(), newOutput()
-	root := newRoot()
+	root := newRoot(nil)
 	root.SetOut(out)
 	root.SetErr(errOut)
 	ctx, cancel := context.WithCancel(t.Context())

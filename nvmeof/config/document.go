@@ -17,6 +17,7 @@ type Document struct {
 	DiscoveryNQN nvmeof.NQN   `json:"discovery-nqn,omitzero" doc:"A unique name of the discovery subsystem, besides the well-known one."`
 	Limits       Limits       `json:"limits,omitzero" doc:"Bounds on what the target uses. A running target does not change them."`
 	Congestion   Congestion   `json:"congestion,omitzero" doc:"Congestion control of listeners on softroce; RDMA devices have their own. A running target does not change it."`
+	Sandbox      Sandbox      `json:"sandbox,omitzero" doc:"Which files the target reaches once it serves. A running target does not change it."`
 	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect: addresses of this machine."`
 	Subsystems   []*Subsystem `json:"subsystems,omitempty" doc:"What hosts connect to."`
 	Referrals    []*Referral  `json:"referrals,omitempty" doc:"Other discovery services that the discovery log lists."`
@@ -25,7 +26,12 @@ type Document struct {
 // TakeSettings takes over what a running target keeps until it is started again: all but
 // listeners, subsystems and referrals.
 func (d *Document) TakeSettings(from *Document) {
-	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion
+	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion, d.Sandbox = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion, from.Sandbox
+}
+
+// A Sandbox is what the kernel leaves of the file system to a target that serves.
+type Sandbox struct {
+	Paths []Path `json:"paths,omitempty" doc:"Absolute paths of folders and files that the target may read and write besides those that it needs for this document: places of namespaces that are added later. With one or more the target reaches nothing else, where the kernel has Landlock. Default: every file, as its user may."`
 }
 
 // Limits bound what the target uses.

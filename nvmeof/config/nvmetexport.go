@@ -58,6 +58,9 @@ func ExportNvmetcli(doc *Document, readKey func(KeyFile) (string, error)) (text 
 	if doc.Congestion != (Congestion{}) {
 		w.warn("congestion", "left out: the kernel's target leaves that to the RDMA device")
 	}
+	if len(doc.Sandbox.Paths) > 0 {
+		w.warn("sandbox", "left out: the kernel's target is no process")
+	}
 	if err := w.problems.err(); err != nil {
 		return nil, nil, err
 	}

@@ -110,6 +110,37 @@ func (m *Manager) beginChange(o Options) {
 	}
 }
 
+// permit finds a file that a change names and the process does not reach. At a start each waits
+// alone. Called with mu held.
+func (m *Manager) permit(changes []config.Change, o Options) error {
+	if o.Wait {
+		return nil
+	}
+	for _, c := range changes {
+		var read, written []config.Path
+		switch now := c.New.(type) {
+		case *config.Subsystem:
+			written = []config.Path{now.State}
+		case *config.Namespace:
+			written = []config.Path{now.Path(), now.Reservations}
+		case *config.Host:
+			for _, key := range []config.KeyFile{now.KeyFile, now.ControllerKeyFile} {
+				path, _ := key.Expand(m.cfg.Getenv) // reading it reports the error
+				read = append(read, config.Path(path))
+			}
+		}
+		for i, path := range slices.Concat(read, written) {
+			if path == "" {
+				continue
+			}
+			if err := m.stores.ask(path, func() error { return m.cfg.Permit(string(path), i >= len(read)) }); err != nil {
+				return &StepError{Step: c, Err: err}
+			}
+		}
+	}
+	return nil
+}
+
 // name notes the identifiers of the listeners of a document, which addresses of wildcards do
 // not take. Called with mu held.
 func (m *Manager) name(doc *config.Document) {
@@ -211,6 +242,9 @@ func coming(changes []config.Change) map[namespaceKey]*config.Namespace {
 // prepare does what can fail and takes nothing from anybody: it opens new stores,
 // unless they have to be closed first, and reads keys.
 func (m *Manager) prepare(changes []config.Change, o Options) error {
+	if err := m.permit(changes, o); err != nil {
+		return err
+	}
 	leaving := map[storeKey]bool{}
 	for _, c := range changes {
 		n, isNamespace := c.Old.(*config.Namespace)
@@ -242,6 +276,9 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 
 // rehearse finds what a dry run can find without changing anything.
 func (m *Manager) rehearse(changes []config.Change, o Options) error {
+	if err := m.permit(changes, o); err != nil {
+		return err
+	}
 	m.stores.asked = m.asked(o)
 	defer func() { m.stores.asked = nil }()
 	for _, c := range changes {

@@ -59,6 +59,9 @@ type Config struct {
 	// Open opens what a namespace exports, with sentences for the administrator;
 	// default: files, block devices and memory.
 	Open func(*config.Namespace) (backend.Store, []string, error)
+	// Permit says with an error that the process may not read a file that a change names, or not
+	// write it either, however its permissions are: it has confined itself. Default: it may.
+	Permit func(path string, written bool) error
 }
 
 // A Manager makes a target what a document says. Its methods may be called from
@@ -114,6 +117,9 @@ func New(cfg Config) *Manager {
 	}
 	if cfg.Open == nil {
 		cfg.Open = OpenStore
+	}
+	if cfg.Permit == nil {
+		cfg.Permit = func(string, bool) error { return nil }
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),

@@ -62,6 +62,9 @@ func (m *Manager) stage(want *config.Document, name string) (*saving, error) {
 	s := &saving{reacher: &m.stores.reacher, name: name, doc: want}
 	old, err := s.read(m.context)
 	s.old = old
+	if outside := s.reacher.ask(s.path(), func() error { return m.cfg.Permit(name, true) }); outside != nil {
+		return nil, &SaveError{name, outside, false}
+	}
 	var text []byte
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

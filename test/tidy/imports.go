@@ -29,6 +29,8 @@ const (
 	yaml   = "github.com/goccy/go-yaml"
 	fuse   = "github.com/hanwen/go-fuse/v2"
 	linear = "github.com/anishathalye/porcupine" // judges whether histories are linearizable
+	llock  = "github.com/landlock-lsm/go-landlock"
+	scomp  = "github.com/elastic/go-seccomp-bpf"
 )
 
 // directions has the rows for what is built into programs. Only cmd and test know
@@ -105,12 +107,13 @@ var directions = []direction{
 	{"cmd/nvmeof/internal/listing", []string{"cmd/nvmeof/internal/connections", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/hosts", "cmd/nvmeof/internal/nvmecli", "nvmeof/host", "capsule"}, []string{cobra, uuid}},
 	{"cmd/nvmeof/internal/processors", []string{"cmd/nvmeof/internal/failure", "nvmeof"}, []string{xsys}},
 	{"cmd/nvmeof/internal/provider", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/loopback", "nvmeof", "nvmeof/config", "rdmatransport", "rdmatransport/softroce", "rdmatransport/verbs"}, []string{zap}},
+	{"cmd/nvmeof/internal/sandbox", nil, []string{xsys, llock, scomp}},
 	{"cmd/nvmeof/internal/signals", nil, []string{xsys}},
 	{"cmd/nvmeof/internal/statusreport", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/nvmeverb", "cmd/nvmeof/internal/terminal", "nvmeof/host", "capsule"}, []string{cobra}},
 	{"cmd/nvmeof/internal/systemd", nil, nil},
 	{"cmd/nvmeof/internal/perftest", []string{"rdmatransport"}, nil},
 	{"cmd/nvmeof/internal/rdmatools", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/perftest", "rdmatransport"}, []string{cobra, xsys}},
-	{"cmd/nvmeof/internal/targetcommand", []string{"cmd/nvmeof/internal/administer", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/processors", "cmd/nvmeof/internal/provider", "cmd/nvmeof/internal/signals", "cmd/nvmeof/internal/systemd", "cmd/nvmeof/internal/terminal", "nvmeof", "nvmeof/auth", "nvmeof/config", "nvmeof/control", "internal/namedfile", "nvmeof/target", "rdmatransport", "rdmatransport/verbs", "backend", "backend/file"}, []string{cobra, zap, xsys}},
+	{"cmd/nvmeof/internal/targetcommand", []string{"cmd/nvmeof/internal/administer", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/processors", "cmd/nvmeof/internal/provider", "cmd/nvmeof/internal/sandbox", "cmd/nvmeof/internal/signals", "cmd/nvmeof/internal/systemd", "cmd/nvmeof/internal/terminal", "nvmeof", "nvmeof/auth", "nvmeof/config", "nvmeof/control", "internal/namedfile", "nvmeof/target", "rdmatransport", "rdmatransport/verbs", "backend", "backend/block", "backend/file"}, []string{cobra, zap, xsys}},
 	{"test", []string{"test/...", "internal/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
 }
 

@@ -12,6 +12,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
+// Node is the device node by which the drive below a block device is queried; empty where
+// there is no drive to query.
+func Node(dev uint64) string {
+	d, err := find("/sys", fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev)))
+	if err != nil {
+		return ""
+	}
+	return d.node
+}
+
 // Health queries the drive below a block device, given by its number. It may take
 // many seconds: a drive that sleeps is woken. The error wraps
 // [backend.ErrNoHealth] where there is no drive to query.

@@ -37,10 +37,11 @@ type Flags struct {
 	logLevel  string
 	file      string
 	socket    string
+	sandbox   string
 }
 
-// Command is nvmeof target.
-func Command() *cobra.Command {
+// Command is nvmeof target. It calls enter, which may be nil, before it serves.
+func Command(enter Enter) *cobra.Command {
 	var f Flags
 	cmd := &cobra.Command{
 		Use:   "target (--config FILE | --listen ADDR --nqn NQN --export WHAT ... (--allow-host NQN ... | --allow-any-host))",
@@ -63,7 +64,7 @@ nvmeof namespace add --help.`,
 			if f.file != "" || signals.Survives() {
 				end = func() {}
 			}
-			d := &Daemon{Socket: f.socketGiven(cmd)}
+			d := &Daemon{Socket: f.socketGiven(cmd), enter: enter}
 			defer signals.On(unix.SIGHUP, func() { d.hangUp(end) })() // first: it ends a process that does not expect it
 			return d.begin(cmd, f.run)
 		},
@@ -85,13 +86,14 @@ nvmeof namespace add --help.`,
 	flags.IntVar(&f.shared, "shared-receives", 0, "receives, with 4 KiB each, that the I/O queues of a thread share (default: none; each queue has its own)")
 	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, allowHostHelp)
 	flags.BoolVar(&f.AllowAnyHost, "allow-any-host", false, "allow every host")
+	flags.StringVar(&f.sandbox, "sandbox", sandboxAuto, sandboxHelp)
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }
 
 // besides are the flags that go together with --config.
-var besides = map[string]bool{"config": true, "socket": true, "log-format": true, "log-level": true, "help": true}
+var besides = map[string]bool{"config": true, "socket": true, "sandbox": true, "log-format": true, "log-level": true, "help": true}
 
 // run is the target command.
 func (f *Flags) run(cmd *cobra.Command, d *Daemon, s *start) error {
@@ -101,6 +103,9 @@ func (f *Flags) run(cmd *cobra.Command, d *Daemon, s *start) error {
 	}
 	var err error
 	if d.Log, err = NewLog(f.logFormat, f.logLevel, d.ErrOut, terminal.Is(cmd.ErrOrStderr())); err != nil {
+		return err
+	}
+	if d.sandbox, err = parseSandbox(f.sandbox); err != nil {
 		return err
 	}
 	if f.logLevel == "debug" {

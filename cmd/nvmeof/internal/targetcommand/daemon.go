@@ -36,6 +36,10 @@ type Daemon struct {
 	Out      io.Writer
 	ErrOut   io.Writer
 
+	sandbox string // what --sandbox says
+	enter   Enter  // nil: there is no sandbox
+	within  confinement
+
 	begun     func() // called once hosts are served; may be nil
 	opening   opening
 	running   atomic.Pointer[control.Manager] // nil while it begins, and when it ends
@@ -98,6 +102,9 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	}()
 	d.running.Store(m)
 	defer d.running.Store(nil)
+	if err := d.enterSandbox(socket); err != nil {
+		return err
+	}
 	if d.Flags != nil && socket != nil {
 		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())
 	}
@@ -128,8 +135,9 @@ func (d *Daemon) managed(t *target.Target, o *opener, on Machine) control.Config
 			path := string(n.Path())
 			d.opening.begin(path)
 			defer d.opening.end(path)
-			return control.OpenStore(n)
-		}}
+			s, notes, err := control.OpenStore(n)
+			return s, notes, d.refused(path, err)
+		}, Permit: d.permit}
 	if d.Flags == nil {
 		c.State = stateDir()
 	} else {

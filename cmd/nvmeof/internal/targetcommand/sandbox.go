@@ -1,0 +1,162 @@
+package targetcommand
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/backend/block"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sandbox"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// What --sandbox takes.
+const (
+	sandboxAuto = "auto"
+	sandboxOn   = "on"
+	sandboxOff  = "off"
+
+	sandboxHelp = "auto, on or off: on takes from the target, before it serves, the system calls that it does not need, and all files outside of the folders of what it exports and of sandbox.paths in the configuration, and fails where the kernel cannot; auto does what the kernel can, and the files only where sandbox.paths names some or --socket is " + noSocket
+)
+
+func parseSandbox(s string) (string, error) {
+	switch s {
+	case sandboxAuto, sandboxOn, sandboxOff:
+		return s, nil
+	}
+	return "", failure.Usagef("--sandbox %s: it is auto, on or off", s)
+}
+
+// Enter is [sandbox.Enter].
+type Enter func(*sandbox.Places) *sandbox.Sandbox
+
+// A confinement is the sandbox of a process; the zero value is none.
+type confinement struct{ *sandbox.Sandbox }
+
+// enterSandbox enters the sandbox: after what only a start needs, and before anything that a
+// peer can reach.
+func (d *Daemon) enterSandbox(socket *control.Socket) error {
+	if d.enter == nil || d.sandbox == sandboxOff {
+		return nil
+	}
+	// Who administers a target that runs adds files at places that nobody has named before: without
+	// a list that must go on.
+	var places *sandbox.Places
+	if d.sandbox == sandboxOn || len(d.Document.Sandbox.Paths) > 0 || socket == nil && d.Socket == noSocket {
+		places = d.places(socket)
+	}
+	s := d.enter(places)
+	if d.sandbox == sandboxOn {
+		if s.Calls != nil {
+			return sandboxFailure("system calls are not filtered", s.Calls)
+		}
+		if s.Files != nil {
+			return sandboxFailure("files are not confined", s.Files)
+		}
+	}
+	d.within = confinement{s}
+	calls, files := zap.String("system calls", "filtered"), zap.Strings("files", s.Places())
+	if s.Calls != nil {
+		calls = zap.String("system calls", "not filtered: "+s.Calls.Error())
+	}
+	switch {
+	case errors.Is(s.Files, sandbox.ErrUnconfined):
+		files = zap.String("files", "not confined: sandbox.paths in the configuration, or --sandbox on, does that")
+	case s.Files != nil:
+		files = zap.String("files", "not confined: "+s.Files.Error())
+	}
+	d.Log.Info("sandbox", calls, files)
+	return nil
+}
+
+func sandboxFailure(what string, err error) error {
+	return errors.New("--sandbox on: " + what + ": " + err.Error() + "; --sandbox auto does what is possible here")
+}
+
+// permit reports with an error that the process no longer reaches a path.
+func (d *Daemon) permit(path string, written bool) error {
+	if d.within.Sandbox == nil {
+		return nil
+	}
+	return d.within.Permit(path, written)
+}
+
+// refused says of a file that could not be opened if the sandbox may be why.
+func (d *Daemon) refused(path string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		if outside := d.permit(path, true); outside != nil {
+			return outside
+		}
+	}
+	return err
+}
+
+// places are what a target reaches of the file system.
+func (d *Daemon) places(socket *control.Socket) *sandbox.Places {
+	p := &sandbox.Places{
+		Used:   []string{os.DevNull},
+		Read:   []string{"/sys", "/proc"}, // what the machine has, and who else uses it
+		Notify: os.Getenv("NOTIFY_SOCKET"),
+	}
+	if socket != nil {
+		p.Sockets = []string{filepath.Dir(socket.Path())}
+	}
+	for _, path := range d.Document.Sandbox.Paths {
+		p.Used = append(p.Used, string(path))
+	}
+	if dir := stateDir(); d.Flags == nil && dir != "" && os.MkdirAll(dir, 0o700) == nil {
+		p.Used = append(p.Used, dir)
+	}
+	if file, err := filepath.Abs(d.File); d.File != "" && err == nil {
+		p.Read = append(p.Read, filepath.Dir(file))
+	}
+	for _, s := range d.Document.Subsystems {
+		if s.State != "" {
+			p.AddFile(string(s.State))
+		}
+		for _, n := range s.Namespaces {
+			addNamespace(p, n)
+		}
+		for _, h := range s.Hosts {
+			for _, key := range []config.KeyFile{h.KeyFile, h.ControllerKeyFile} {
+				if path, err := key.Expand(os.Getenv); key != "" && err == nil {
+					p.Read = append(p.Read, filepath.Dir(path))
+				}
+			}
+		}
+	}
+	for _, l := range d.Document.Listeners {
+		if d.Document.TransportOf(l) != provider.Softroce {
+			p.Used = append(p.Used, "/dev/infiniband")
+			// libibverbs loads the driver of a device when that is opened.
+			p.Read = append(p.Read, "/etc/libibverbs.d", "/etc/rdma", "/etc/ld.so.cache", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")
+		}
+	}
+	return p
+}
+
+// addNamespace adds what a namespace exports, and keeps.
+func addNamespace(p *sandbox.Places, n *config.Namespace) {
+	if n.Reservations != "" {
+		p.AddFile(string(n.Reservations))
+	}
+	switch {
+	case n.File != nil:
+		p.AddFile(string(n.File.Path))
+	case n.Block != nil:
+		path := string(n.Block.Path)
+		if _, err := os.Stat(path); err != nil {
+			path = "/dev" // whatever it is called when it comes
+		}
+		p.Used = append(p.Used, path)
+		if node := block.HealthNode(path); node != "" {
+			p.Used = append(p.Used, node)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package targetcommand
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sandbox"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// TestSandboxModes: what is confined, and what becomes of a kernel that cannot.
+func TestSandboxModes(t *testing.T) {
+	lacking := errors.New("the kernel has none")
+	for _, c := range []struct {
+		mode, socket string
+		paths        []config.Path
+		can          sandbox.Sandbox // what the kernel does
+		asked        bool            // for files to be confined
+		err, log     string
+	}{
+		{mode: sandboxAuto, log: "not confined: sandbox.paths"},
+		{mode: sandboxAuto, paths: []config.Path{"/srv"}, asked: true},
+		{mode: sandboxAuto, socket: noSocket, asked: true},
+		{mode: sandboxOn, asked: true},
+		{mode: sandboxAuto, can: sandbox.Sandbox{Calls: lacking}, log: "not filtered: the kernel has none"},
+		{mode: sandboxAuto, socket: noSocket, asked: true, can: sandbox.Sandbox{Files: lacking}, log: "not confined: the kernel has none"},
+		{mode: sandboxOn, asked: true, can: sandbox.Sandbox{Calls: lacking}, err: "system calls are not filtered: the kernel has none"},
+		{mode: sandboxOn, asked: true, can: sandbox.Sandbox{Files: lacking}, err: "files are not confined: the kernel has none"},
+	} {
+		core, logs := observer.New(zap.InfoLevel)
+		entered, asked := false, false
+		d := &Daemon{sandbox: c.mode, Socket: c.socket, Log: zap.New(core), Document: &config.Document{Sandbox: config.Sandbox{Paths: c.paths}}, Flags: new(Flags),
+			enter: func(p *sandbox.Places) *sandbox.Sandbox {
+				entered, asked = true, p != nil
+				if s := c.can; p != nil || s.Calls != nil {
+					return &s
+				}
+				return &sandbox.Sandbox{Files: sandbox.ErrUnconfined}
+			}}
+		err := d.enterSandbox(nil)
+		if !entered || asked != c.asked || c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%+v: entered %v, asked %v, %v", c, entered, asked, err)
+		}
+		text := ""
+		for _, l := range logs.All() {
+			for _, f := range l.Context {
+				text += f.String + "\n"
+			}
+		}
+		if c.err == "" && !strings.Contains(text, c.log) {
+			t.Errorf("%+v: the log says %q", c, text)
+		}
+	}
+}
