@@ -168,7 +168,7 @@ func TestUnits(t *testing.T) {
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		const most = 30 // tenths
+		const most = 20 // tenths
 		out, err := exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", fmt.Sprint("--threshold=", most), file).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", unit, err, out)

@@ -112,7 +112,7 @@ func (m *Manager) beginChange(o Options) {
 
 // permit finds a file that a change names and the process does not reach. At a start each waits
 // alone. Called with mu held.
-func (m *Manager) permit(changes []config.Change, o Options) error {
+func permit(m *Manager, changes []config.Change, o Options) error {
 	if o.Wait {
 		return nil
 	}
@@ -242,7 +242,7 @@ func coming(changes []config.Change) map[namespaceKey]*config.Namespace {
 // prepare does what can fail and takes nothing from anybody: it opens new stores,
 // unless they have to be closed first, and reads keys.
 func (m *Manager) prepare(changes []config.Change, o Options) error {
-	if err := m.permit(changes, o); err != nil {
+	if err := permit(m, changes, o); err != nil {
 		return err
 	}
 	leaving := map[storeKey]bool{}
@@ -276,7 +276,7 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 
 // rehearse finds what a dry run can find without changing anything.
 func (m *Manager) rehearse(changes []config.Change, o Options) error {
-	if err := m.permit(changes, o); err != nil {
+	if err := permit(m, changes, o); err != nil {
 		return err
 	}
 	m.stores.asked = m.asked(o)

@@ -34,6 +34,8 @@ type Config struct {
 
 	InstructionClock bool // the guest's clock counts its instructions, see instructionTime
 
+	Systemd bool // the first process is systemd, and not a script
+
 	Drives bool // an emulated NVMe drive and an ATA disk, empty, of 64 MiB
 }
 
@@ -83,7 +85,7 @@ func (c Config) arguments(m Image) []string {
 		"-cpu", "max", "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(memory),
 		"-display", "none", "-monitor", "none", "-no-reboot",
 		"-kernel", m.kernel(), "-initrd", m.initrd(),
-		"-append", "root=/dev/vda rw console=ttyS0 init=/init.sh quiet panic=-1 maxcpus=1 schedstats=enable log_buf_len=16M",
+		"-append", "root=/dev/vda rw console=ttyS0 quiet panic=-1 maxcpus=1 schedstats=enable log_buf_len=16M " + c.first(),
 		"-drive", "file=" + m.disk() + ",if=virtio,format=raw,snapshot=on",
 		"-virtfs", "local,path=" + c.Share + ",mount_tag=host,security_model=none",
 		"-serial", "file:" + filepath.Join(c.Share, "console.log"),
@@ -105,6 +107,16 @@ func (c Config) arguments(m Image) []string {
 	return append(args,
 		"-netdev", "stream,id=link,server="+server+",addr.type=unix,addr.path="+c.Link,
 		"-device", "virtio-net-pci,netdev=link,host_mtu=9000,mac="+c.MAC)
+}
+
+// first is what the kernel's command line says about the first process, which leads to the agent.
+func (c Config) first() string {
+	if !c.Systemd {
+		return "init=/init.sh"
+	}
+	return "init=/lib/systemd/systemd modules_load=9pnet_virtio,9p,virtio_console " +
+		"systemd.mount-extra=host:/mnt/host:9p:trans=virtio,version=9p2000.L,msize=524288 " +
+		"systemd.run=\"/bin/bash /mnt/host/agent.sh\" systemd.run_success_action=poweroff"
 }
 
 // instructionTime is how long an instruction takes, with [Config.InstructionClock], as a
