@@ -19,7 +19,7 @@ type standing int
 const (
 	known   standing = iota // a host has authenticated from there since one has failed
 	unknown                 // neither has lately
-	suspect                 // one has failed there, or elsewhere in its network
+	suspect                 // one has failed there, or elsewhere in its IPv6 network
 	standings
 )
 
@@ -39,7 +39,7 @@ func (r repute) standing(from netip.Addr, now time.Time) standing {
 	if ok && m.proved {
 		return known
 	}
-	n, inNetwork := r[network(from)]
+	n, inNetwork := r[originOf(from)]
 	if ok && m.suspect(now) || !ok && inNetwork && n.suspect(now) {
 		return suspect
 	}
@@ -50,7 +50,7 @@ func (r repute) proved(from netip.Addr, now time.Time) { r.set(from, mark{true, 
 
 func (r repute) failed(from netip.Addr, now time.Time) {
 	r.set(from, mark{false, now})
-	if n := network(from); n != from {
+	if n := originOf(from); n != from {
 		r.set(n, mark{false, now})
 	}
 }
@@ -73,17 +73,4 @@ func (r repute) set(at netip.Addr, m mark) {
 		}
 	}
 	r[at] = m
-}
-
-// network is the part of an address that is one party's: of an IPv6 address 64 bits,
-// unless it is of the link.
-func network(a netip.Addr) netip.Addr {
-	if a.Is4() || a.Is4In6() || a.IsLinkLocalUnicast() {
-		return a
-	}
-	p, err := a.Prefix(64)
-	if err != nil {
-		return a
-	}
-	return p.Addr()
 }
