@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
@@ -16,6 +17,9 @@ import (
 func parseYAML(text []byte) (n *node, p *Problem) {
 	if nested(text) {
 		return nil, &Problem{Text: errDeep.Error()}
+	}
+	if separators(text) > maxSeparators {
+		return nil, &Problem{Text: fmt.Sprintf("more than %d names and values", maxSeparators), Fix: "write it as JSON, which takes less to read"}
 	}
 	// The library panics on some texts that are not YAML (its issues tell of
 	// several), which then is all that can be said about them.
@@ -26,7 +30,11 @@ func parseYAML(text []byte) (n *node, p *Problem) {
 	}()
 	// It counts lines twice that end as Windows ends them.
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
-	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
+	tokens := lexer.Tokenize(string(text))
+	if p := crowded(tokens); p != nil {
+		return nil, p
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, yamlProblem(err)
 	}
@@ -65,6 +73,94 @@ func nested(text []byte) bool {
 		}
 	}
 	return false
+}
+
+// Bounds of what the library parses: it takes quadratic time and memory, and calls itself, for
+// the fields of one object, for documents and for commas without anything between. What
+// is described here has few fields.
+const (
+	maxFields    = 256
+	maxDocuments = 16
+	// maxSeparators bounds the rest, of which each byte may take the library half a kilobyte and
+	// half a microsecond. It is ten times what 10,000 namespaces have.
+	maxSeparators = 1 << 20
+)
+
+// separators is how much in a text ends a value: about as many values are in it.
+func separators(text []byte) (n int) {
+	for i, c := range text {
+		switch c {
+		case '\n', ',', '[', ']', '{', '}':
+			n++
+		case ':', '-', '?':
+			if i+1 == len(text) || bytes.IndexByte([]byte(" \t\n\r,[]{}"), text[i+1]) >= 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// crowded refuses a text for which the parser would take long.
+func crowded(tokens token.Tokens) *Problem {
+	fields := map[int]int{} // of the innermost block objects, by the column of their names
+	var brackets []int      // fields of each bracket that is open; of a list -1
+	documents := 0
+	for i, t := range tokens {
+		switch t.Type {
+		case token.DocumentHeaderType:
+			if documents++; documents > maxDocuments {
+				return &Problem{At: positionOf(t), Text: fmt.Sprintf("more than %d documents", maxDocuments), Fix: "keep one per file"}
+			}
+			clear(fields)
+		case token.MappingStartType:
+			brackets = append(brackets, 0)
+		case token.SequenceStartType:
+			brackets = append(brackets, -1)
+		case token.MappingEndType, token.SequenceEndType:
+			brackets = brackets[:max(len(brackets)-1, 0)]
+		case token.CollectEntryType:
+			if i > 0 && tokens[i-1].Type == token.CollectEntryType {
+				return &Problem{At: positionOf(t), Text: "nothing is between two commas", Fix: "remove one"}
+			}
+			if n := len(brackets); n > 0 && brackets[n-1] >= 0 {
+				brackets[n-1]++
+			}
+		case token.SequenceEntryType:
+			deeper(fields, t.Position.Column)
+		case token.MappingKeyType, token.MappingValueType:
+			name := t
+			if t.Type == token.MappingValueType && i > 0 && tokens[i-1].Position.Line == t.Position.Line {
+				name = tokens[i-1]
+			}
+			if len(brackets) == 0 {
+				deeper(fields, name.Position.Column)
+				fields[name.Position.Column]++
+			} else if brackets[len(brackets)-1] >= 0 {
+				brackets[len(brackets)-1]++
+			}
+			if fields[name.Position.Column] > maxFields {
+				return tooManyFields(t)
+			}
+		}
+		if n := len(brackets); n > 0 && brackets[n-1] > 2*maxFields { // a comma and a colon each
+			return tooManyFields(t)
+		}
+	}
+	return nil
+}
+
+// deeper forgets the objects that end where something begins at a column.
+func deeper(fields map[int]int, column int) {
+	for c := range fields {
+		if c > column {
+			delete(fields, c)
+		}
+	}
+}
+
+func tooManyFields(t *token.Token) *Problem {
+	return &Problem{At: positionOf(t), Text: fmt.Sprintf("an object has more than %d fields", maxFields), Fix: "is it the right file?"}
 }
 
 func yamlProblem(err error) *Problem {
