@@ -18,6 +18,8 @@ type gremlin struct {
 	slot   shard.Slot
 	region rdmatransport.MemoryRegion
 	got    chan gremlinEvent
+	spent  []int // receives that are not posted again; the shard's
+	slow   bool  // receives are spent; the shard's
 }
 
 // A gremlinEvent is a response, or the end of the connection.
@@ -82,6 +84,10 @@ func (g *gremlin) Complete(c *rdmatransport.Completion, tag uint32) {
 		cqe, err := capsule.DecodeCompletion(g.memory(gremlinRecv+int(tag)*16, 16))
 		if err == nil {
 			g.got <- gremlinEvent{Completion: cqe, invalidated: c.InvalidatedKey}
+		}
+		if g.slow {
+			g.spent = append(g.spent, int(tag))
+			return
 		}
 		if err := g.qp.PostRecv([]rdmatransport.RecvWR{g.recv(int(tag))}); err != nil {
 			panic(err)

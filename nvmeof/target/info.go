@@ -24,6 +24,10 @@ type ControllerInfo struct {
 	Queues        []QueueInfo // I/O queues, by identifier
 }
 
+// Undelivered counts the connections that ended since their hosts answered, but took
+// nothing of what they were sent.
+func (t *Target) Undelivered() uint64 { return t.undelivered.Load() }
+
 // QueueInfo is an I/O queue.
 type QueueInfo struct {
 	ID      capsule.QID

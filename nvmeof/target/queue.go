@@ -143,6 +143,9 @@ func (q *queue) finished(index int) {
 // Failed implements [fabric.Handler]: no request may wait for the connection. Those that
 // a backend has complete by themselves.
 func (q *queue) Failed(err error) {
+	if errors.Is(err, fabric.ErrUndelivered) {
+		q.target.undelivered.Add(1)
+	}
 	q.failed, q.parted = true, q.why == "" && isDisconnect(err)
 	q.shard.StopTimer(&q.timer)
 	q.authEnded()

@@ -40,6 +40,7 @@ type Target struct {
 	logs     [256]logRow
 
 	controllerCounts controllerCounts
+	undelivered      atomic.Uint64 // see Undelivered
 
 	memory  atomic.Int64 // mapped for queues
 	waiting waiting      // connections without a Connect command, or that have not authenticated yet

@@ -10,13 +10,14 @@ import (
 // then the sends: equal packets stand together, so that a provider can hand them to
 // the network at one go, and still each write precedes its own response.
 type sendBatch struct {
-	room   int // free entries of the send queue
+	depth  int // of the send queue
+	room   int // its free entries
 	maxSGE int
 	*shard.Batch
 }
 
 func (b *sendBatch) init(s *shard.Shard, depth, maxSGE int) {
-	*b = sendBatch{room: depth, maxSGE: maxSGE, Batch: s.Batch()}
+	*b = sendBatch{depth: depth, room: depth, maxSGE: maxSGE, Batch: s.Batch()}
 }
 
 // post hands over what was collected, as one chain: for an RNIC that is one doorbell.

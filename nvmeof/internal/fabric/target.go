@@ -131,6 +131,7 @@ func (s State) String() string {
 var (
 	ErrShortCapsule = errors.New("capsule is shorter than its fixed part")
 	ErrProtocol     = errors.New("peer breaks the NVMe over RDMA protocol")
+	ErrUndelivered  = errors.New("host answers, but takes nothing of what it is sent")
 )
 
 // A TransferError is a failed work request: why a queue ended.
@@ -190,6 +191,8 @@ type TargetQueue struct {
 	probe probeState
 	recvs []rdmatransport.RecvWR
 	reads readWindow
+
+	progress progress
 
 	entries int // submission queue size for SQHD
 	sqhd    uint16
@@ -262,6 +265,7 @@ func (q *TargetQueue) Accept(req rdmatransport.ConnRequest, p rdmatransport.Conn
 		return errors.Join(err, qp.Close())
 	}
 	q.reads.init(max(1, p.InitiatorDepth), cfg.Shard.Budget())
+	q.watchProgress()
 	q.state = StateLive
 	return nil
 }

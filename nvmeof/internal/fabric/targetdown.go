@@ -42,6 +42,7 @@ func (t *targetConsumer) Retry() {
 // tearDown closes the queue pair, after which no memory of the queue is the
 // provider's, and collects every command that is not the handler's.
 func (q *TargetQueue) tearDown() {
+	q.cfg.Shard.StopTimer(&q.progress.timer)
 	q.qp.Disconnect()
 	q.cfg.Shared.leave(q.qp)
 	for a, ok := q.backlog.pop(); ok; a, ok = q.backlog.pop() {

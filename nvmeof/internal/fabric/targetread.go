@@ -108,6 +108,7 @@ func (q *TargetQueue) collectRead(c *Command) bool {
 
 // readDone takes the completion of one read.
 func (q *TargetQueue) readDone(c *Command, bytes int) {
+	q.progress.ended++
 	q.send.room++
 	want := q.reads.pop()
 	if bytes != want {

@@ -46,6 +46,7 @@ func (t *targetConsumer) Flush() {
 		c.state = commandSent
 	}
 	q.collectProbe()
+	q.armProgress()
 	err := q.postRecvs()
 	if err == nil {
 		err = q.send.post(q.qp)
@@ -100,6 +101,7 @@ func (q *TargetQueue) collectProbe() {
 
 // probed takes the acknowledgement of a probe.
 func (q *TargetQueue) probed() {
+	q.progress.ended++
 	q.probe = probeNone
 	q.send.room++
 	if q.responses.First() != nil || q.fetches.First() != nil {
@@ -136,6 +138,7 @@ func (q *TargetQueue) collectWrites(c *Command) {
 // sent takes the acknowledgement of a response: the writes before it are
 // acknowledged too.
 func (q *TargetQueue) sent(c *Command) {
+	q.progress.ended++
 	q.send.room += int(c.posted)
 	if q.responses.First() != nil || q.fetches.First() != nil {
 		q.slot.Flush()

@@ -44,6 +44,11 @@ func (q *QP) expired(now time.Duration, id timerID) {
 		q.retryExpired(now)
 	case timerRNR:
 		q.req.waitRNR = false
+		// What was refused goes out again, unless the window keeps it back: it counts what
+		// the peer had no room for either.
+		if q.outstanding() {
+			q.timer.set(timerRetry, now+q.rtt.timeout())
+		}
 	case timerReadGap:
 		q.readGapExpired(now)
 	case timerGap:
