@@ -94,6 +94,12 @@ func (d *disk) repair() {
 	d.slow, d.readErrors, d.writeErrors, d.noFlush, d.full = 0, 0, 0, 0, false
 }
 
+func (d *disk) setSlow(most time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.slow = most
+}
+
 var errMedium = errors.New("medium error")
 
 // An opened is the disk as one process has it open. It implements [backend.Store].

@@ -197,8 +197,8 @@ func (w *world) hurtDisk() {
 		d.full = true
 		w.note("disk", "is full")
 	default:
-		// Shorter than a controller's end takes, which is what its hosts rely on.
-		d.slow = pick(w.rng, 20*time.Millisecond, 300*time.Millisecond, w.kato)
+		// Not longer than hosts wait for the end of a lost controller's commands.
+		d.slow = pick(w.rng, 20*time.Millisecond, 300*time.Millisecond, w.kato, 3*w.kato)
 		w.note("disk", "takes up to %v", d.slow)
 	}
 }
@@ -227,7 +227,15 @@ func (w *world) fence() {
 		return
 	}
 	victim.setRegistered(false) // from now on nobody knows
+	busy := w.rng.IntN(2) == 0
+	if busy { // so that commands of the victim are in the store
+		w.disk.setSlow(w.kato / 2)
+		w.note("disk", "takes up to %v", w.kato/2)
+	}
 	w.wait.Go(func() {
+		if busy {
+			time.Sleep(w.kato / 2)
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		w.note(by.name(), "preempts %s", victim.name())

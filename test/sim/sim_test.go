@@ -13,6 +13,7 @@ import (
 
 var (
 	seeds = flag.Uint64("seeds", 60, "how many seeds TestSim runs")
+	fails = flag.Int("fails", 3, "end after so many seeds that fail")
 	limit = flag.Duration("for", 0, "end after so long, however many seeds there are; 0: when all are done")
 	first = flag.Uint64("seed", 1, "the first of them; with -seeds 1 and -v it tells its story")
 )
@@ -21,7 +22,7 @@ var (
 func TestSim(t *testing.T) {
 	start, failed, events, fake := time.Now(), 0, int64(0), time.Duration(0)
 	ran, unchecked := 0, 0
-	for seed := *first; seed < *first+*seeds && failed < 5 && (*limit == 0 || time.Since(start) < *limit); seed++ {
+	for seed := *first; seed < *first+*seeds && failed < *fails && (*limit == 0 || time.Since(start) < *limit); seed++ {
 		w := simulate(t, seed)
 		events += w.count.Load()
 		fake += w.lasted
