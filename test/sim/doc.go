@@ -35,7 +35,7 @@
 // included, and goroutines take turns on one processor. What does not come from the seed is
 // what the Go runtime chooses: which case of a select that could take several, the order of
 // a map, of timers that are due in the same nanosecond, and when it preempts a goroutine on
-// a machine that is busy. So most seeds tell the same story to the last nanosecond each
+// a machine that is busy. So three of four seeds tell the same story to the last nanosecond each
 // time, and some depart from it at some event. TestReplay counts them. A failure prints the
 // whole story as it was, which is what to go by.
 //

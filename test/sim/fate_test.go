@@ -25,6 +25,7 @@ func blows() []blow {
 		{3, (*world).startClients},
 		{1, (*world).stopClient},
 		{3, (*world).partition},
+		{2, (*world).strand},
 		{2, (*world).mend},
 		{2, (*world).disconnectAll},
 		{3, (*world).changeANA},
@@ -147,6 +148,20 @@ func (w *world) partition() {
 	if ways&2 != 0 {
 		w.sever(p.addr.Addr(), c.addr, true)
 	}
+}
+
+// strand cuts a port off all hosts while the store is at commands that have come through it,
+// and is at them for as long as hosts wait for their end.
+func (w *world) strand() {
+	p := w.port()
+	w.disk.setSlow(3 * w.kato)
+	time.Sleep(w.kato)
+	w.note("network", "cuts %v from all hosts, with commands in the store for up to %v", p.addr.Addr(), 3*w.kato)
+	for _, c := range w.clients {
+		w.sever(c.addr, p.addr.Addr(), true)
+		w.sever(p.addr.Addr(), c.addr, true)
+	}
+	w.disk.setSlow(0)
 }
 
 // mend ends all partitions.
