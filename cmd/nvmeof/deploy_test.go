@@ -61,7 +61,7 @@ var deployed = []documented{
 	{line: "echo 'ATTACH=-a 192.0.2.1 -n nqn.2026-11.org.example:disk' | sudo tee /etc/nvmeof/attach-data.conf"},
 	{line: "sudo systemctl daemon-reload", why: "systemd's own"},
 	{line: "sudo systemctl enable --now nvmeof-attach@data", instead: []string{"systemctl enable --now nvmeof-attach@data", "DIR/begin nvmeof-attach@.service DIR/etc/nvmeof/attach-data.conf data"},
-		stays: "nbd-client -unix DIR/run/nvmeof-data/disk.sock -N 1 /dev/nbd0"},
+		stays: "nbd-client -unix DIR/run/nvmeof-attach-data/disk.sock -N 1 /dev/nbd0"},
 }
 
 // asOneself is what install does for a user who is not root.
@@ -89,7 +89,7 @@ func TestDeployed(t *testing.T) {
 		instead[i] = strings.ReplaceAll(s, "DIR/", r.dir+"/")
 	}
 	r.words = strings.NewReplacer(append([]string{"DIR/", r.dir + "/"}, instead...)...)
-	for _, dir := range []string{"bin", "deploy", "usr/local/bin", "etc/systemd/system", "etc/nvmet", "srv/nvmeof", "run/nvmeof-data"} {
+	for _, dir := range []string{"bin", "deploy", "usr/local/bin", "etc/systemd/system", "etc/nvmet", "srv/nvmeof", "run/nvmeof-attach-data"} {
 		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -147,6 +147,32 @@ func TestRunFolders(t *testing.T) {
 	for folder, used := range shared {
 		if !used {
 			t.Errorf("no unit makes %s", folder)
+		}
+	}
+}
+
+// TestUnitsHaveTheirFolders: no two units, with whatever instances, have a folder in common that
+// systemd makes, and with it one unit's end the other's sockets.
+func TestUnitsHaveTheirFolders(t *testing.T) {
+	units, err := filepath.Glob("../../deploy/*.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders := map[string]string{}
+	for _, unit := range units {
+		text, err := os.ReadFile(unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := regexp.MustCompile(`(?m)^((?:Runtime|State|Cache|Logs)Directory)=(.*)$`).FindAllStringSubmatch(string(text), -1)
+		for _, instance := range []string{"host", "target", "attach", "connect", "nvmeof", ""} {
+			for _, m := range all {
+				folder := m[1] + "=" + strings.ReplaceAll(m[2], "%i", instance)
+				if other := folders[folder]; other != "" && other != unit {
+					t.Errorf("%s and %s have %s in common", other, unit, folder)
+				}
+				folders[folder] = unit
+			}
 		}
 	}
 }
