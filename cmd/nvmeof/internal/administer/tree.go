@@ -113,6 +113,9 @@ func (t tree) refusals(status *control.Status) {
 		t.line(1, "controllers: %d refused at a limit, %d silent ones ended for others of their host, %d ended without keep alive",
 			c.Refused, c.Displaced, c.Unanswered)
 	}
+	if status.Undelivered > 0 {
+		t.line(1, "connections: %d ended since their hosts answered, but took nothing of what they were sent", status.Undelivered)
+	}
 	if a := &status.Authentications; a.Failed+a.TimedOut+a.Abandoned+a.Interrupted > 0 {
 		t.line(1, "authentications: %d succeeded, %d failed, %d timed out, %d abandoned, %d messages put off",
 			a.Succeeded, a.Failed, a.TimedOut, a.Abandoned, a.Interrupted)
