@@ -7,6 +7,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -210,4 +211,89 @@ func (k *loadLink) Respond(s capsule.Status, _ uint64) {
 
 func (k *loadLink) RespondData(_ []rdmatransport.SGE, result uint64) {
 	k.Respond(capsule.StatusSuccess, result)
+}
+
+// TestLogGrowsMeanwhile: a discovery log that became longer while the command waited for a
+// buffer is sent as a whole.
+func TestLogGrowsMeanwhile(t *testing.T) {
+	f := newFixture(t)
+	f.listen("192.0.2.1:4420")
+	h := f.connectDiscovery(testHostNQN)
+	var all []shard.Buffer
+	h.call(func() {
+		for b, ok := h.q.worker.public.Alloc(shard.MaxBuffer); ok; b, ok = h.q.worker.public.Alloc(shard.MaxBuffer) {
+			all = append(all, b)
+		}
+	})
+	c := h.start(bigLog())
+	c.wantPending()
+	for i := range 20 {
+		s, err := f.target.AddSubsystem(SubsystemConfig{NQN: nvmeof.NQN(fmt.Sprintf("%s%d", testSubNQN, i))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.AllowHost(testHostNQN)
+	}
+	c.wantPending()
+	h.call(func() {
+		for _, b := range all {
+			b.Release()
+		}
+	})
+	if r := <-c.response; !r.status.OK() {
+		t.Fatal(r.status)
+	}
+	const records = 1 + 1 + 20
+	head, err := capsule.DecodeDiscoveryHeader(c.memory)
+	if err != nil || head.NUMREC != records {
+		t.Fatalf("%+v, %v", head, err)
+	}
+	for i := 1; i <= records; i++ {
+		e, err := capsule.DecodeDiscoveryEntry(c.memory[i*capsule.DiscoveryEntrySize:])
+		if err != nil || e.SubNQN.Check() != nil {
+			t.Errorf("entry %d: %v, %v", i, e.SubNQN, err)
+		}
+	}
+	if rest := c.memory[(records+1)*capsule.DiscoveryEntrySize:]; !bytes.Equal(rest, make([]byte, len(rest))) {
+		t.Error("not zeroes behind the page")
+	}
+}
+
+// TestOneCommandBesideMany: a host with one command at a time, beside one that keeps 128
+// outstanding where there is room for 8, gets at least a third of the rate that it has
+// alone: one turn of the store to come in, one to be served.
+func TestOneCommandBesideMany(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		arena, depth int
+		blocks       uint32
+	}{
+		{"buffers", 1 << 20, 256, 256},
+		{"store", 16 << 20, 8, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rate := func(beside int) int {
+				f := newFixture(t, func(cfg *Config) { cfg.Shards, cfg.Arena, cfg.BackendDepth = 1, c.arena, c.depth })
+				s := newFakeStore(4 << 20)
+				f.export(s)
+				s.set(true, nil)
+				one := newHostLoad(f.connectHost("nqn.2026-11.io.example:one", 2), 1, c.blocks)
+				many := newHostLoad(f.connectHost("nqn.2026-11.io.example:many", 128), beside, c.blocks)
+				many.q.call(many.fill)
+				one.q.call(one.fill)
+				for range 300 {
+					s.step()
+					one.q.turns(3)
+				}
+				one.q.call(func() { one.left, many.left = true, true })
+				s.set(false, nil)
+				one.q.turns(10)
+				return one.n
+			}
+			alone, crowded := rate(0), rate(128)
+			if 3*crowded < alone {
+				t.Errorf("%d commands alone, %d beside another host", alone, crowded)
+			}
+		})
+	}
 }
