@@ -61,8 +61,14 @@ func main() {
 	os.Exit(<-code)
 }
 
+// withoutCore keeps what the process has in memory, keys and the data of hosts, out of core files. A limit of
+// one byte is no file, and the kernel hands nothing to a program that collects cores either
+// (core(5), fs/coredump.c), which a limit of 0 lets it do.
+func withoutCore() { _ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1}) }
+
 // run carries out the command line of the process, and returns its exit code.
 func run() int {
+	withoutCore()
 	// Signals are not let through at the end: one that comes then does not change the exit code.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	context.AfterFunc(ctx, func() { // once: whoever interrupts again ends the program, whatever it waits for

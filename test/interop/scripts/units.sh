@@ -1,7 +1,7 @@
 # Parameters: nqn.
 # As deploy/README.md says.
-tell() { journalctl --no-pager -o cat -u 'nvmeof-*' | tail -n 60; systemctl --no-pager status 'nvmeof-*' | head -60; }
-trap tell ERR
+tell() { echo "line $1"; journalctl --no-pager -o cat -u 'nvmeof-*' | tail -n 60; systemctl --no-pager status 'nvmeof-*' | head -60; }
+trap 'tell $LINENO >&2' ERR
 useradd --system --home-dir /srv/nvmeof --create-home nvmeof
 install -d -o nvmeof -g nvmeof -m 700 /etc/nvmeof
 cp /mnt/host/*.service /etc/systemd/system/
@@ -44,9 +44,7 @@ echo "CONNECT=connect -t rdma -a 127.0.0.1 -n $nqn --hostnqn $NVME_HOSTNQN --hos
 systemctl start nvmeof-connect@storage
 within 20 test -S /run/nvmeof-host/nvme0n1.sock
 nvmeof list-subsys
-nbdinfo=$(qemu-img info -f raw nbd+unix:///?socket=/run/nvmeof-host/nvme0n1.sock)
-note "$nbdinfo"
-qemu-io -f raw -c 'write -P 0x5a 0 1M' -c 'read -P 0x5a 0 1M' 'nbd+unix:///?socket=/run/nvmeof-host/nvme0n1.sock'
+qemu-io -f raw -c 'write -P 0x5a 0 1M' -c 'read -P 0x5a 0 1M' 'nbd+unix:///nvme0n1?socket=/run/nvmeof-host/nvme0n1.sock'
 systemctl stop nvmeof-connect@storage
 
 # The same by attach, of an ordinary user, at another address: the endpoint of the first one has ended.
