@@ -97,6 +97,7 @@ var suites = []documented{
 	{line: "go test ./test/interop -guest -whole -v -run TestVerbs -timeout 80m", by: "test/interop TestVerbs"},
 	{line: "go test ./test/interop -guest -v -run TestHostReturns -timeout 40m", by: "test/interop TestHostReturns"},
 	{line: "go test ./test/interop -guest -v -run TestLinuxHost -timeout 30m", by: "test/interop TestLinuxHost"},
+	{line: "go test ./test/interop -run TestWireGuard -wireguard", by: "test/interop TestWireGuard"},
 	{line: "go test ./rdmatransport/softroce/internal/rc -run Programs -rc.seeds 10000", by: "rdmatransport/softroce/internal/rc TestPrograms"},
 }
 
