@@ -11,6 +11,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
+// deliveryTimeout is how long responses to READs that do not come count in the receive
+// budget while others wait for it. It is shorter than what consumers of the device may
+// have, who would take for a peer's delay what is ours.
+const deliveryTimeout = 2 * time.Millisecond
+
 // keepLimit is how many packets that came out of order one shard keeps.
 const keepLimit = 2048
 
@@ -36,13 +41,14 @@ type shard struct {
 	packet wire.Packet
 	last   *queuePair // most packets go where the one before went
 
-	active  []*queuePair // have something to send, or may have
-	again   []*queuePair // the other half of that list, swapped each Flush
-	blocked []*queuePair // wait for the receive budget
-	timers  timerHeap
-	mail    mailbox.Mailbox
-	tx      transmitter
-	manager *manager // connection manager; shard 0 only
+	active   []*queuePair  // have something to send, or may have
+	again    []*queuePair  // the other half of that list, swapped each Flush
+	blocked  []*queuePair  // wait for the receive budget
+	wroteOff time.Duration // when others were last asked for it
+	timers   timerHeap
+	mail     mailbox.Mailbox
+	tx       transmitter
+	manager  *manager // connection manager; shard 0 only
 }
 
 func newShard(d *Device, index int, port udp.Port) *shard {
@@ -142,7 +148,16 @@ func (s *shard) Flush() {
 
 // unblock gives queue pairs that waited for the receive budget another try.
 func (s *shard) unblock() {
-	if len(s.blocked) == 0 || s.budget.Used() >= s.budget.Limit {
+	if len(s.blocked) == 0 {
+		return
+	}
+	if s.now-s.wroteOff > deliveryTimeout/2 {
+		s.wroteOff = s.now
+		for _, q := range s.qps {
+			q.rc.WriteOff(s.now - deliveryTimeout)
+		}
+	}
+	if s.budget.Used() >= s.budget.Limit {
 		return
 	}
 	for _, q := range s.blocked {
@@ -176,6 +191,9 @@ func (s *shard) Due() int64 {
 		return 0
 	}
 	next := s.timers.next()
+	if len(s.blocked) > 0 {
+		next = min(next, s.wroteOff+deliveryTimeout)
+	}
 	if s.manager != nil {
 		next = min(next, s.manager.deadline())
 	}

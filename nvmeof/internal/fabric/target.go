@@ -264,7 +264,7 @@ func (q *TargetQueue) Accept(req rdmatransport.ConnRequest, p rdmatransport.Conn
 		q.cfg.Shared.leave(qp)
 		return errors.Join(err, qp.Close())
 	}
-	q.reads.init(max(1, p.InitiatorDepth), cfg.Shard.Budget())
+	q.reads.init(q, max(1, p.InitiatorDepth))
 	q.watchProgress()
 	q.state = StateLive
 	return nil
@@ -317,7 +317,10 @@ func (q *TargetQueue) Commands() int { return len(q.commands) }
 
 // SetEntries tells the submission queue's size (SQSIZE + 1 of Connect), round
 // which SQHD runs.
-func (q *TargetQueue) SetEntries(n int) { q.entries, q.sqhd = n, 0 }
+func (q *TargetQueue) SetEntries(n int) {
+	q.entries, q.sqhd = n, 0
+	q.reads.admitted = true
+}
 
 // A probeState is what becomes of a probe.
 type probeState uint8

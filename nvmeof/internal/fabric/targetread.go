@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -19,39 +20,78 @@ type fetch struct {
 // A readWindow bounds a queue's RDMA READs: as many at a time as the connection
 // allows, so that none waits in the provider in front of a response, and as
 // many bytes as the shard's receive buffer holds, all queues together.
+//
+// A peer whose data does not come while others wait for the budget, and one that has not
+// sent a Connect command, takes from the shard's SlowBudget.
 type readWindow struct {
-	depth  int
-	chunk  int // bytes of one read at most
-	budget *shard.Budget
-	claim  shard.Claim
-	sizes  []int // of the reads in flight, a ring: they complete in order
-	head   int
-	flying int
+	depth    int
+	chunk    int // bytes of one read at most
+	shard    *shard.Shard
+	budget   *shard.Budget // from which the next read is taken
+	claim    shard.Claim
+	admitted bool
+	slowTill int64        // on SlowBudget until then
+	reads    []flyingRead // in flight, a ring: they complete in order
+	head     int
+	flying   int
 }
 
-const maxReadChunk = 128 << 10
+type flyingRead struct {
+	bytes  int
+	at     int64
+	budget *shard.Budget // nil: it was given back already
+}
 
-func (w *readWindow) init(depth int, budget *shard.Budget) {
-	w.depth, w.budget = depth, budget
-	w.sizes = make([]int, depth)
+const (
+	maxReadChunk = 128 << 10
+
+	// slowFor is how long a peer takes from SlowBudget after others had to wait for it.
+	slowFor = 10 * time.Second
+)
+
+func (w *readWindow) init(q *TargetQueue, depth int) {
+	w.depth, w.shard, w.budget = depth, q.cfg.Shard, q.cfg.Shard.SlowBudget()
+	w.reads = make([]flyingRead, depth)
 	w.chunk = maxReadChunk
-	if limit := budget.Limit(); limit > 0 {
+	if limit := w.shard.Budget().Limit(); limit > 0 {
 		// A quarter of the budget, so that others move on meanwhile.
 		w.chunk = max(shard.PageSize, min(w.chunk, limit/4&^(shard.PageSize-1)))
+	}
+	w.claim.Peer = q.qp.RemoteAddr().Addr()
+	w.claim.Reclaim = q.reclaimReads
+}
+
+// choose selects the budget for the next read.
+func (w *readWindow) choose() {
+	b := w.shard.Budget()
+	if !w.admitted || w.slowTill > w.shard.Now() {
+		b = w.shard.SlowBudget()
+	}
+	if b != w.budget {
+		w.budget.Cancel(&w.claim)
+		w.budget = b
 	}
 }
 
 func (w *readWindow) push(n int) {
-	w.sizes[(w.head+w.flying)%w.depth] = n
+	now := w.shard.Now()
+	if w.flying == 0 {
+		w.shard.Lend(&w.claim)
+	}
+	w.reads[(w.head+w.flying)%w.depth] = flyingRead{n, now, w.budget}
 	w.flying++
 }
 
 func (w *readWindow) pop() int {
-	n := w.sizes[w.head]
+	r := &w.reads[w.head]
 	w.head = (w.head + 1) % w.depth
-	w.flying--
-	w.budget.Give(n)
-	return n
+	if w.flying--; w.flying == 0 {
+		w.shard.Returned(&w.claim)
+	}
+	if r.budget != nil {
+		r.budget.Give(r.bytes)
+	}
+	return r.bytes
 }
 
 // drop gives back what the reads in flight had taken.
@@ -61,6 +101,28 @@ func (w *readWindow) drop() {
 	}
 	if w.budget != nil {
 		w.budget.Cancel(&w.claim)
+	}
+}
+
+// reclaimReads gives back what reads that began before that time have taken of a budget. The data may
+// still come, but slowly, or else it had come.
+func (q *TargetQueue) reclaimReads(from *shard.Budget, before int64) {
+	w := &q.reads
+	for i := range w.flying {
+		r := &w.reads[(w.head+i)%w.depth]
+		if r.at > before {
+			return
+		}
+		if r.budget != from {
+			continue
+		}
+		w.slowTill = w.shard.Now() + int64(slowFor)
+		r.budget = nil
+		from.Give(r.bytes)
+		if w.claim.Waiting() {
+			w.choose()
+			q.slot.Flush()
+		}
 	}
 }
 
@@ -83,6 +145,7 @@ func (q *TargetQueue) collectRead(c *Command) bool {
 	f, w := &c.fetch, &q.reads
 	r := &c.data.remotes[f.remote]
 	want := min(r.length-f.offset, w.chunk)
+	w.choose()
 	if w.budget.Take(&w.claim, &q.slot, want, want) == 0 {
 		return false
 	}

@@ -1,12 +1,22 @@
 package shard
 
-import "github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
+import (
+	"net/netip"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
+)
 
 // A Budget bounds the bytes that all queues of a shard let their peers send at
 // one time: reads that a target has asked for, or data of read commands that a
 // host has sent. More would overflow the shard's receive buffer, silently.
+//
+// What one consumer's peer does not deliver for a while is no reason for others to wait:
+// see Lend and reclaim.
 type Budget struct {
-	limit    int // 0: no bound
+	shard    *Shard
+	urging   Timer // runs while claims wait
+	limit    int   // 0: no bound
 	used     int
 	promised int              // bytes of the claims that were called
 	claims   list.List[Claim] // in order of arrival; those that were called come first, up to reported
@@ -15,11 +25,27 @@ type Budget struct {
 
 // A Claim is one consumer's place in the queue for a budget.
 type Claim struct {
+	// Peer is whom the consumer takes for.
+	Peer netip.Addr
+	// Reclaim gives back what the consumer took of a budget before that time, which then
+	// counts no more, although it may still arrive. It is called when others wait. Set it
+	// before Lend.
+	Reclaim func(b *Budget, before int64)
+
+	lent   list.Link[Claim]
 	slot   *Slot
 	bytes  int
 	called bool // its slot was notified that there is room
 	link   list.Link[Claim]
 }
+
+func (b *Budget) open(s *Shard, limit int) {
+	b.shard, b.limit = s, limit
+	b.urging.Func = b.reclaim
+}
+
+// Waiting reports whether the claim is in the queue of a budget.
+func (c *Claim) Waiting() bool { return c.link.Linked() }
 
 // Limit is the budget in bytes, 0 without bound.
 func (b *Budget) Limit() int { return b.limit }
@@ -52,6 +78,7 @@ func (b *Budget) Take(c *Claim, slot *Slot, least, most int) int {
 	case !c.link.Linked():
 		c.slot, c.bytes = slot, most
 		b.claims.Push(c, &c.link)
+		b.await()
 	case !c.called:
 		c.bytes = max(c.bytes, most)
 	}
@@ -72,6 +99,53 @@ func (b *Budget) grant(c *Claim, least, most int) int {
 		return least
 	}
 	return 0
+}
+
+// deliveryTimeout is for how long what was taken counts while others wait. What is on
+// its way to this shard arrives in less within a data center; where it takes longer, less
+// arrives at a time than was taken.
+const deliveryTimeout = 5 * time.Millisecond
+
+// Lend notes that a consumer has taken something of a budget, until Returned.
+func (s *Shard) Lend(c *Claim) { s.lent.Push(c, &c.lent) }
+
+// Returned notes that the consumer has given everything back.
+func (s *Shard) Returned(c *Claim) { s.lent.Remove(&c.lent) }
+
+// await has those asked who took something, if others still wait for it then.
+func (b *Budget) await() {
+	if b.shard != nil && !b.urging.Running() {
+		b.shard.SetTimer(&b.urging, deliveryTimeout)
+	}
+}
+
+// reclaim asks those who have taken something for what their peers have not delivered in
+// time, if others than those peers wait.
+func (b *Budget) reclaim() {
+	if b.claims.First() == nil {
+		return
+	}
+	before := b.shard.now - int64(deliveryTimeout)
+	for c := b.shard.lent.First(); c != nil; {
+		next := c.lent.Next()
+		if b.awaitedBeside(c.Peer) {
+			c.Reclaim(b, before)
+		}
+		c = next
+	}
+	if b.claims.First() != nil {
+		b.await()
+	}
+}
+
+// awaitedBeside reports whether a claim for another peer waits.
+func (b *Budget) awaitedBeside(peer netip.Addr) bool {
+	for c := b.claims.First(); c != nil; c = c.link.Next() {
+		if c.Peer != peer {
+			return true
+		}
+	}
+	return false
 }
 
 // Give returns n bytes.

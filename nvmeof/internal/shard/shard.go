@@ -7,6 +7,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/internal/yield"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -70,6 +71,8 @@ type Shard struct {
 	arena   *Arena
 	arenas  []*Arena // all that it serves, its own first
 	budget  Budget
+	slow    Budget
+	lent    list.List[Claim] // of consumers who have taken something of either, and can be asked for it
 	batch   Batch
 
 	now     int64 // the completion queue's clock in this turn
@@ -122,7 +125,8 @@ func New(cfg Config) (*Shard, error) {
 		ended: make(chan struct{}),
 	}
 	s.spin.init(cfg.spin())
-	s.budget.limit = cfg.CQ.ReceiveBudget()
+	s.budget.open(s, cfg.CQ.ReceiveBudget())
+	s.slow.open(s, s.budget.limit/4)
 	s.lease.init(cfg.Dedicated)
 	return s, nil
 }
@@ -169,6 +173,10 @@ func (s *Shard) AddArena(a *Arena) { s.arenas = append(s.arenas, a) }
 
 // Budget bounds the bytes that peers may have in flight towards this shard.
 func (s *Shard) Budget() *Budget { return &s.budget }
+
+// SlowBudget is a smaller one beside Budget, for peers that are not known yet, or have
+// kept others waiting: those wait for each other, and nobody else for them.
+func (s *Shard) SlowBudget() *Budget { return &s.slow }
 
 // Now is the clock of the current turn: nanoseconds since an arbitrary start.
 func (s *Shard) Now() int64 { return s.now }

@@ -47,9 +47,13 @@ type lab struct {
 	highPSN atomic.Bool // the device's random numbers are all ones
 }
 
-func newLab(t *testing.T) *lab {
+func newLab(t *testing.T) *lab { return newLabOf(t, 0) }
+
+// newLabOf is newLab with receive buffers of so many bytes; 0: large ones.
+func newLabOf(t *testing.T, receiveBuffer int) *lab {
 	t.Helper()
 	l := &lab{t: t, network: udp.NewNetwork(1)}
+	l.network.ReceiveBuffer = receiveBuffer
 	l.device = l.open(targetAddr, 2)
 	var err error
 	l.target, err = target.New(target.Config{Device: l.device, Polling: nvmeof.PollNever, Shards: 2, Arena: 4 << 20})
@@ -118,6 +122,7 @@ type attack struct {
 	row     string
 	run     func(l *lab) // sends the input and checks the answer
 	counter counter      // has moved afterwards; nil: the input is no fault
+	buffer  int          // of receive sockets, in bytes; 0: a large one
 	atHost  bool         // the host's device is the victim, not the target's
 }
 
@@ -127,7 +132,7 @@ func test(t *testing.T, attacks []attack) {
 	for _, a := range attacks {
 		t.Run(a.row, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLab(t)
+				l := newLabOf(t, a.buffer)
 				defer l.close()
 				l.withstand(&a)
 			})

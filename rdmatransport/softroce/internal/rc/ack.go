@@ -257,7 +257,7 @@ func (q *QP) consume(now time.Duration, w *sendWQE, p *wire.Packet) {
 		q.req.reading = max(0, q.req.reading-q.peer.PathMTU)
 		q.rtt.reads.arrived(len(p.Payload), q.peer.PathMTU, q.rtt.crowded || now < q.notify.calm)
 	}
-	q.pieceDone(w)
+	q.pieceDone(now, w)
 	if q.req.acked.Before(p.PSN.Add(1)) {
 		q.progress(now, p.PSN.Add(1))
 	} else {
@@ -266,14 +266,16 @@ func (q *QP) consume(now time.Duration, w *sendWQE, p *wire.Packet) {
 }
 
 // pieceDone returns what a finished READ piece or atomic had reserved.
-func (q *QP) pieceDone(w *sendWQE) {
+func (q *QP) pieceDone(now time.Duration, w *sendWQE) {
 	piece := q.req.piece
 	if w.received < w.packets && w.received%piece != 0 {
 		return
 	}
 	n := (w.received-1)%piece + 1
 	cost := int(n) * truesize(q.peer.PathMTU)
+	q.req.moved = now
 	q.req.readsOut--
+	cost = min(cost, q.req.budgeted) // the rest has been written off
 	q.req.budgeted -= cost
 	q.cfg.Budget.give(cost)
 }

@@ -34,10 +34,11 @@ type requester struct {
 	inflight int      // window bytes between acked and the cursor
 	reading  int      // bytes of responses called for and not arrived, or given up
 
-	unasked   int    // packets of data since one asked for an ACK
-	readsOut  int    // READ pieces and atomics in flight
-	piece     uint32 // packets of one READ piece
-	budgeted  int    // bytes taken from the shard's budget
+	unasked   int           // packets of data since one asked for an ACK
+	readsOut  int           // READ pieces and atomics in flight
+	piece     uint32        // packets of one READ piece
+	budgeted  int           // bytes taken from the shard's budget
+	moved     time.Duration // when it last gave some of them back, or began to take
 	blocked   bool
 	waitRNR   bool
 	rnrCount  int
@@ -65,6 +66,15 @@ func (r *requester) stop(q *QP) {
 	r.budgeted = 0
 	r.blocked = false
 	r.held.clear()
+}
+
+// WriteOff gives back what the queue pair has taken from the shard's budget, if nothing of
+// it was delivered since then: others wait. What comes all the same comes slowly.
+func (q *QP) WriteOff(since time.Duration) {
+	if r := &q.req; r.budgeted > 0 && r.moved < since {
+		q.cfg.Budget.give(r.budgeted)
+		r.budgeted = 0
+	}
 }
 
 // readPiece is how many response packets one READ request calls for.
@@ -275,6 +285,9 @@ func (q *QP) sendReadOrAtomic(now time.Duration, o *Outbox, w *sendWQE) bool {
 		if !q.cfg.Budget.take(cost) {
 			r.blocked = true
 			return false
+		}
+		if r.budgeted == 0 {
+			r.moved = now
 		}
 		r.budgeted += cost
 		r.readsOut++
