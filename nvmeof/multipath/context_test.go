@@ -66,3 +66,21 @@ func TestContext(t *testing.T) {
 		})
 	}
 }
+
+// TestOpeningHangs: whoever waits while a command of another path hangs can give up.
+func TestOpeningHangs(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		s := l.connect(l.config())
+		l.sever(l.sides[0], true)
+		go func() { _, _ = s.Namespace(context.Background(), 1) }() // ends when the path is found to be lost
+		time.Sleep(time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		d, err := took(func() error { _, err := s.Namespace(ctx, 1); return err })
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		wantBetween(t, "opening beside one that hangs", d, 100*time.Millisecond, 110*time.Millisecond)
+	})
+}

@@ -55,7 +55,7 @@ type disk struct {
 	rng      *rand.Rand
 	latched  error // after a flush that failed
 
-	slow                             time.Duration // added to an operation's latency, at most
+	least, slow                      time.Duration // added to the latency of half of the operations
 	readErrors, writeErrors, noFlush float64       // shares that fail
 	full                             bool
 }
@@ -91,13 +91,13 @@ func (d *disk) powerFails() {
 func (d *disk) repair() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.slow, d.readErrors, d.writeErrors, d.noFlush, d.full = 0, 0, 0, 0, false
+	d.least, d.slow, d.readErrors, d.writeErrors, d.noFlush, d.full = 0, 0, 0, 0, 0, false
 }
 
-func (d *disk) setSlow(most time.Duration) {
+func (d *disk) setSlow(least, most time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.slow = most
+	d.least, d.slow = least, most
 }
 
 var errMedium = errors.New("medium error")
@@ -212,7 +212,7 @@ func (q *diskQueue) Submit(rs []backend.Request) int {
 		q.pending = append(q.pending, p)
 		wait := time.Duration(10000 + d.rng.IntN(190000))
 		if d.slow > 0 && d.rng.IntN(2) == 0 {
-			wait += time.Duration(d.rng.Int64N(int64(d.slow)))
+			wait += d.least + time.Duration(d.rng.Int64N(int64(d.slow-d.least)))
 		}
 		if len(p.done) > 1 {
 			time.AfterFunc(wait/2, p.begin)

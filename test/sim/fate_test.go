@@ -154,14 +154,14 @@ func (w *world) partition() {
 // and is at them for as long as hosts wait for their end.
 func (w *world) strand() {
 	p := w.port()
-	w.disk.setSlow(3 * w.kato)
-	time.Sleep(w.kato)
+	w.disk.setSlow(5*w.kato/2, 3*w.kato)
+	time.Sleep(w.kato / 2)
 	w.note("network", "cuts %v from all hosts, with commands in the store for up to %v", p.addr.Addr(), 3*w.kato)
 	for _, c := range w.clients {
 		w.sever(c.addr, p.addr.Addr(), true)
 		w.sever(p.addr.Addr(), c.addr, true)
 	}
-	w.disk.setSlow(0)
+	w.disk.setSlow(0, 0)
 }
 
 // mend ends all partitions.
@@ -213,7 +213,7 @@ func (w *world) hurtDisk() {
 		w.note("disk", "is full")
 	default:
 		// Not longer than hosts wait for the end of a lost controller's commands.
-		d.slow = pick(w.rng, 20*time.Millisecond, 300*time.Millisecond, w.kato, 3*w.kato)
+		d.least, d.slow = 0, pick(w.rng, 20*time.Millisecond, 300*time.Millisecond, w.kato, 3*w.kato)
 		w.note("disk", "takes up to %v", d.slow)
 	}
 }
@@ -244,7 +244,7 @@ func (w *world) fence() {
 	victim.setRegistered(false) // from now on nobody knows
 	busy := w.rng.IntN(2) == 0
 	if busy { // so that commands of the victim are in the store
-		w.disk.setSlow(w.kato / 2)
+		w.disk.setSlow(0, w.kato/2)
 		w.note("disk", "takes up to %v", w.kato/2)
 	}
 	w.wait.Go(func() {
