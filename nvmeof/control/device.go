@@ -43,9 +43,9 @@ func (m *Manager) deviceName(l *config.Listener) string {
 	return m.cfg.DeviceName(l.Address.Addr(), l.Transport)
 }
 
-// away reports whether an error says that a device or its address is not there now.
+// away reports whether an error says that a device or its address is not there now, or hangs.
 func (m *Manager) away(err error) bool {
-	return errors.As(err, new(*LeavingError)) || absent(err) || errors.Is(err, rdmatransport.ErrDeviceLost) || m.cfg.Away != nil && m.cfg.Away(err)
+	return errors.As(err, new(*LeavingError)) || errors.As(err, new(*HungError)) || absent(err) || errors.Is(err, rdmatransport.ErrDeviceLost) || m.cfg.Away != nil && m.cfg.Away(err)
 }
 
 // device opens the device of a listener, unless it is open.
@@ -60,7 +60,14 @@ func (m *Manager) device(l *config.Listener) (*heldDevice, error) {
 	if d := m.closings[name]; d != nil {
 		return nil, &LeavingError{"device " + name, d.target.Unfinished()}
 	}
-	dev, err := m.cfg.Device(l.Address.Addr(), l.Transport)
+	addr, transport := l.Address.Addr(), l.Transport
+	dev, err := reachFor(&m.stores.reacher, m.startTimeout, config.Path("device "+name), func() (rdmatransport.Device, error) {
+		return m.cfg.Device(addr, transport)
+	}, func(dev rdmatransport.Device) { // the next attempt has it
+		if err := dev.Close(); err != nil {
+			m.log.Warn("closing a device that took too long to open", zap.String("device", name), zap.Error(err))
+		}
+	})
 	if err != nil {
 		return nil, err
 	}

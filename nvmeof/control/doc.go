@@ -29,7 +29,7 @@
 // A file system or a block device that hangs delays what needs it, and nothing else: a change
 // waits for it for 10 s and fails with a [HungError], and so does, at once, every other change that
 // needs it until it has answered. That is so of what is exported, of reservations, state and
-// keys, and of the file that is saved. A host's command that saves a record fails so too.
+// keys, of the file that is saved, and of an RDMA device that is opened, which has 5 s. A host's command that saves a record fails so too.
 //
 // # Starting
 //

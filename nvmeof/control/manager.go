@@ -25,7 +25,8 @@ type Config struct {
 	// Manager's, which closes it.
 	Target *target.Target
 	// Device opens the RDMA device of an address, which becomes the Manager's. Required
-	// for listeners. The transport is the listener's own; empty: that of the settings.
+	// for listeners. The transport is the listener's own; empty: that of the settings. One that
+	// does not return is waited for 5 s, and others are opened beside it.
 	Device func(netip.Addr, config.Transport) (rdmatransport.Device, error)
 	// DeviceName names the device of an address: listeners of one name share it. Default: each
 	// address has a device of its own.

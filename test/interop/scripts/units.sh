@@ -51,8 +51,8 @@ systemctl stop nvmeof-connect@storage
 install -o nvmeof -m 600 /etc/nvme/host.key /etc/nvmeof/attach.key
 echo "ATTACH=-a 127.0.0.1 -n $nqn --hostnqn $NVME_HOSTNQN --hostid $hostid --dhchap-secret file:/etc/nvmeof/attach.key" >/etc/nvmeof/attach-data.conf
 systemctl start nvmeof-attach@data
-within 20 test -S /run/nvmeof-data/disk.sock
-qemu-io -f raw -c 'read -P 0x5a 0 1M' 'nbd+unix:///1?socket=/run/nvmeof-data/disk.sock'
+within 20 test -S /run/nvmeof-attach-data/disk.sock
+qemu-io -f raw -c 'read -P 0x5a 0 1M' 'nbd+unix:///1?socket=/run/nvmeof-attach-data/disk.sock'
 systemctl stop nvmeof-attach@data
 systemctl stop nvmeof-target
 for unit in nvmeof-target nvmeof-connect@storage nvmeof-attach@data; do

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/netip"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,15 +17,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// An opener opens the devices of a target. It belongs to whoever
-// has the target's manager locked.
+// An opener opens the devices of a target. One that hangs does so beside others.
 type opener struct {
 	transport string
 	provider  provider.Config
 	polling   nvmeof.Polling
 	log       *zap.Logger
 	device    func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error)
-	chosen    map[located]string // transports; a device that is away for a while stays the choice
+
+	mu     sync.Mutex         // guards chosen
+	chosen map[located]string // transports; a device that is away for a while stays the choice
 }
 
 // located is where a listener is, and the transport that it wants; empty: the document's.
@@ -49,6 +51,8 @@ func newOpener(device func(string, netip.Addr, provider.Config) (rdmatransport.D
 // choose says by which transport a listener's address is served.
 func (o *opener) choose(a netip.Addr, own config.Transport) string {
 	at := located{a, own}
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if name, known := o.chosen[at]; known {
 		return name
 	}
