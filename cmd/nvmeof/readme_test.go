@@ -99,6 +99,8 @@ var suites = []documented{
 	{line: "go test ./test/interop -guest -v -run TestLinuxHost -timeout 30m", by: "test/interop TestLinuxHost"},
 	{line: "go test ./test/interop -run TestWireGuard -wireguard", by: "test/interop TestWireGuard"},
 	{line: "go test ./rdmatransport/softroce/internal/rc -run Programs -rc.seeds 10000", by: "rdmatransport/softroce/internal/rc TestPrograms"},
+	{line: "go test ./test/sim -seeds 1000", by: "test/sim TestSim"},
+	{line: "go test ./test/sim -run TestSim -seed 105 -seeds 1 -v", by: "test/sim TestSim"},
 }
 
 // newPageReader is an ordinary user with an empty home, who reads a page.
