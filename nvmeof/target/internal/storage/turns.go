@@ -21,6 +21,7 @@ type turns struct {
 type turn struct {
 	operations list.List[Operation]
 	credit     int64 // of cost
+	begun      bool  // it has been given the credit of the turn that it has now
 	link       list.Link[turn]
 }
 
@@ -64,7 +65,7 @@ func (ts *turns) remove(op *Operation) {
 	t.operations.Remove(&op.link)
 	if t.operations.First() == nil {
 		ts.line.Remove(&t.link)
-		t.credit = 0
+		t.credit, t.begun = 0, false
 	}
 }
 
@@ -75,9 +76,12 @@ func (ts *turns) next() *Operation {
 		if t == nil {
 			return nil
 		}
+		if !t.begun {
+			t.credit, t.begun = t.credit+turnCost, true
+		}
 		op := t.operations.First()
 		if t.credit < op.cost() {
-			t.credit += turnCost
+			t.begun = false
 			ts.line.Remove(&t.link)
 			ts.line.Push(t, &t.link)
 			continue
