@@ -10,8 +10,8 @@ import "github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 // A party holds no more than it leaves free: one alone up to half of the arena, two that
 // come and go a third each, and so on, and of several that give nothing back each takes at
 // most half of what the others have left. So one that comes later finds something. One
-// that holds nothing may take any buffer that there is, even if others wait: who has one
-// command at a time is not delayed by those who have a hundred.
+// that holds nothing does not wait for the others' turns as long as an eighth of the arena
+// is free: who has one command at a time is not delayed by those who have a hundred.
 type Share struct {
 	arena   *Arena
 	whole   bool // it may hold all of the arena
@@ -38,10 +38,14 @@ func (s *Share) Arena() *Arena { return s.arena }
 func (s *Share) Held() int { return s.held }
 
 // Alloc takes a buffer of at least size bytes, at most [MaxBuffer]. It fails when none is
-// free, when the party may not hold more now, and while it, or another, waits and it is
-// not the party's only buffer.
+// free, when the party may not hold more now, while it waits for another, and mostly while
+// others wait.
 func (s *Share) Alloc(size int) (Buffer, bool) {
-	if s.waiters.First() != nil || s.held > 0 && (s.arena.line.First() != nil || !s.may(blockOf(size))) {
+	a := s.arena
+	switch {
+	case s.waiters.First() != nil, s.held > 0 && !s.may(blockOf(size)):
+		return Buffer{}, false
+	case a.line.First() != nil && (s.held > 0 || a.free < len(a.mem)/8):
 		return Buffer{}, false
 	}
 	return s.take(size)
@@ -83,13 +87,13 @@ func (s *Share) Wait(w *BufferWaiter, size int) {
 func (s *Share) drop(w *BufferWaiter) {
 	a := s.arena
 	s.waiters.Remove(&w.link)
+	if a.short == s {
+		a.short = nil // its next may want less, or more
+	}
 	if s.waiters.First() == nil {
 		a.line.Remove(&s.link)
 		a.queued--
 		s.credit = 0
-		if a.short == s {
-			a.short = nil
-		}
 	}
 	a.ready = a.line.First() != nil
 }
@@ -126,24 +130,27 @@ func (a *Arena) Serve() bool {
 // too, so that small buffers do not keep a large one from ever coming together.
 func (s *Share) turn() (useful bool) {
 	a := s.arena
-	s.credit = min(s.credit+turnBytes, MaxBuffer)
+	given := a.short == s // what it has for its turn: none is saved up while there is no memory
 	for w := s.waiters.First(); w != nil; w = s.waiters.First() {
 		n := blockOf(w.size)
 		if s.held > 0 && (a.short != nil && a.short != s || !s.may(n)) {
 			return useful
+		}
+		if !given {
+			s.credit, given = s.credit+turnBytes, true
 		}
 		if s.credit < n {
 			return true
 		}
 		b, ok := s.take(w.size)
 		if !ok {
-			if a.short == nil {
+			switch {
+			case a.short == nil:
 				a.short = s
+			case a.short != s && !useful:
+				s.credit -= turnBytes
 			}
 			return useful
-		}
-		if a.short == s {
-			a.short = nil
 		}
 		s.credit -= n
 		s.drop(w)
