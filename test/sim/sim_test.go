@@ -78,6 +78,9 @@ func (w *world) report(t *testing.T) bool {
 
 // TestReplay: the same seed tells the same story, but for what the runtime chooses.
 func TestReplay(t *testing.T) {
+	if raceEnabled {
+		t.Skip("with the race detector the runtime takes goroutines in an order of its own")
+	}
 	const worlds = 5
 	departed := 0
 	for seed := range uint64(worlds) {
