@@ -171,6 +171,10 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 		t.reject(req, d, status, "")
 		return
 	}
+	if t.waiting.refuses(req.RemoteAddr().Addr(), time.Now()) {
+		t.reject(req, d, capsule.RejectNoResources, "too many connections of this address wait for their Connect command or for authentication")
+		return
+	}
 	w := l.device.leastLoaded()
 	q := t.newQueue(w, l, d.QID, uint32(d.HSQSIZE)+1)
 	q.local, q.remote = req.LocalAddr(), req.RemoteAddr()

@@ -43,7 +43,8 @@ type Config struct {
 	// last hour, may be without a Connect command, or without the authentication that has to
 	// follow it; an address (of IPv6 its first 64 bits) has half of them, and all together a
 	// quarter of QueueMemory. Another one takes the place of the oldest of the address that
-	// has most. Default 512. Hosts that are connected, or were, have 8 times as many.
+	// has most, if that has had a second where it is the same address. Default 512. Hosts that
+	// are connected, or were, have 8 times as many.
 	MaxSilent int
 	// ConnectTimeout is how long a connection may be without a Connect command; default 10 s.
 	ConnectTimeout time.Duration

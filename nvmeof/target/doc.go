@@ -172,7 +172,8 @@
 // connected while others send thousands of requests. Addresses that have, or within the last
 // hour had, a connection of an allowed host have room of their own, and more of it: a host
 // opens all of its I/O queues before it sends the first Connect command. Discovery, which is
-// open to all, does not count for that.
+// open to all, does not count for that. What an address asks for beyond its places within a
+// second is refused before anything is mapped for it.
 //
 // # Controllers of one host
 //

@@ -22,6 +22,9 @@ const (
 	knownRoom = 8   // times as much for known addresses
 	// acquainted is how long an address is known after its last connection.
 	acquainted = time.Hour
+	// leastWait is how long a connection has at least before another one of the same address
+	// takes its place: that bounds what a flood from one address costs.
+	leastWait = time.Second
 	// maxAcquainted bounds the addresses without a connection that are known.
 	maxAcquainted = 4096
 )
@@ -32,17 +35,19 @@ var errGaveWay = errors.New("made room for a newer connection")
 // start.
 type AdmissionCounts struct {
 	GaveWay uint64 `json:"gave_way"` // to newer ones, see Config.MaxSilent
+	Refused uint64 `json:"refused"`  // requests of addresses whose others had come within the last second
 	Silent  uint64 `json:"silent"`   // that sent no Connect command within Config.ConnectTimeout
 }
 
 // AdmissionCounts returns the counters.
 func (t *Target) AdmissionCounts() AdmissionCounts {
-	return AdmissionCounts{t.waiting.gaveWay.Load(), t.waiting.silent.Load()}
+	w := &t.waiting
+	return AdmissionCounts{w.gaveWay.Load(), w.refused.Load(), w.silent.Load()}
 }
 
 // waiting has the connections whose host is not known yet. Any goroutine uses it.
 type waiting struct {
-	gaveWay, silent atomic.Uint64
+	gaveWay, refused, silent atomic.Uint64
 
 	mu        sync.Mutex
 	strangers room
@@ -78,6 +83,7 @@ type waiter struct {
 	queue  *queue
 	origin netip.Addr
 	memory int64
+	since  time.Time
 	at     *list.Element
 	known  bool // proven, and counted in hosts
 }
@@ -98,15 +104,37 @@ func originOf(a netip.Addr) netip.Addr {
 	return a
 }
 
+// roomOf is where connections of an address wait.
+func (w *waiting) roomOf(from netip.Addr, now time.Time) *room {
+	if h := w.hosts[from]; h != nil && (h.queues > 0 || now.Sub(h.last) < acquainted) {
+		return &w.known
+	}
+	return &w.strangers
+}
+
+// refuses reports whether a request costs more than its address may. Nothing has been done
+// for it yet.
+func (w *waiting) refuses(addr netip.Addr, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	from := originOf(addr)
+	r := w.roomOf(from, now)
+	if o := r.origins[from]; o == nil || o.count < r.each {
+		return false
+	}
+	if now.Sub(r.first(func(p *waiter) bool { return p.origin == from }).since) >= leastWait {
+		return false
+	}
+	w.refused.Add(1)
+	return true
+}
+
 // enter adds a connection, and returns those that have to give way to it.
 func (w *waiting) enter(q *queue, memory int64, now time.Time) (out []*queue) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	from := originOf(q.remote.Addr())
-	r := &w.strangers
-	if h := w.hosts[from]; h != nil && (h.queues > 0 || now.Sub(h.last) < acquainted) {
-		r = &w.known
-	}
+	r := w.roomOf(from, now)
 	for {
 		var p *waiter
 		switch o := r.origins[from]; {
@@ -116,7 +144,7 @@ func (w *waiting) enter(q *queue, memory int64, now time.Time) (out []*queue) {
 			most := r.most()
 			p = r.first(func(p *waiter) bool { return r.origins[p.origin].count == most })
 		default:
-			q.waiter = &waiter{room: r, queue: q, origin: from, memory: memory}
+			q.waiter = &waiter{room: r, queue: q, origin: from, memory: memory, since: now}
 			r.add(q.waiter)
 			return out
 		}

@@ -143,6 +143,29 @@ func TestSilentMemory(t *testing.T) {
 	})
 }
 
+// TestRefusedCheaply: an address is refused more than it has places for in a second, before
+// anything is mapped; nobody else is.
+func TestRefusedCheaply(t *testing.T) {
+	l := newLobby(t)
+	admitted := 0
+	for range 3000 { // within 3 s
+		l.now = l.now.Add(time.Millisecond)
+		if !l.w.refuses(netip.MustParseAddr("192.0.2.66"), l.now) {
+			admitted++
+			l.arrive("192.0.2.66", 1, 300<<10)
+		}
+		if l.w.refuses(netip.MustParseAddr("192.0.2.1"), l.now) {
+			t.Fatal("another address is refused")
+		}
+	}
+	if most := 3 * maxSilent / 2; admitted > most || admitted < most/2 {
+		t.Errorf("%d were admitted, want %d", admitted, most)
+	}
+	if n := l.w.refused.Load(); n != uint64(3000-admitted) {
+		t.Errorf("%d counted", n)
+	}
+}
+
 // TestKnownHostsDoNotGiveWay: hosts that are connected, or were, do not notice a flood,
 // with 128 I/O queues each that wait for one another, and several behind one address.
 func TestKnownHostsDoNotGiveWay(t *testing.T) {
