@@ -133,7 +133,13 @@ func (s *Share) turn() (useful bool) {
 	given := a.short == s // what it has for its turn: none is saved up while there is no memory
 	for w := s.waiters.First(); w != nil; w = s.waiters.First() {
 		n := blockOf(w.size)
-		if s.held > 0 && (a.short != nil && a.short != s || !s.may(n)) {
+		if s.held > 0 && !s.may(n) {
+			if a.short == s {
+				a.short = nil // others do not wait for one that may hold no more
+			}
+			return useful
+		}
+		if s.held > 0 && a.short != nil && a.short != s {
 			return useful
 		}
 		if !given {
