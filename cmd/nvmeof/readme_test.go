@@ -101,6 +101,8 @@ var suites = []documented{
 	{line: "go test ./rdmatransport/softroce/internal/rc -run Programs -rc.seeds 10000", by: "rdmatransport/softroce/internal/rc TestPrograms"},
 	{line: "go test ./test/sim -seeds 1000", by: "test/sim TestSim"},
 	{line: "go test ./test/sim -run TestSim -seed 105 -seeds 1 -v", by: "test/sim TestSim"},
+	{line: "go test -c -o sim.test ./test/sim", by: "test/sim TestSim"},
+	{line: `seq 1 100 | xargs -P "$(nproc)" -I{} ./sim.test -test.run TestSim -test.v -test.timeout 0 -seeds 10000 -seed {}0000`, by: "test/sim TestSim"},
 }
 
 // newPageReader is an ordinary user with an empty home, who reads a page.
