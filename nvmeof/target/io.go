@@ -189,7 +189,6 @@ func (r *request) Leasable() {
 
 func readLeased(r *request, memory []byte) {
 	r.op.Gate.Count(r.op.Op, r.op.Length)
-	r.op.Lane.Hold(&r.op)
 	r.finishData(memory, r.op.Lane.Key)
 }
 

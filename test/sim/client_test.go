@@ -27,7 +27,6 @@ type client struct {
 	rng      [workers]*rand.Rand
 	next     [workers]int // number of the next write
 	fastFail time.Duration
-	replay   time.Duration
 
 	up     bool
 	dying  atomic.Bool // what is under way may be carried out at any time

@@ -38,9 +38,11 @@ type Lane struct {
 	Attached bool
 
 	submit  list.List[Operation]        // to be submitted to the store at the end of the turn
+	put     bool                        // submit may have operations
 	turns   turns                       // for which the store had no room
 	waiting list.List[Operation]        // for a lease
-	held    list.List[Operation]        // leases that last as long as a peer takes, the oldest first
+	held    []*Operation                // that have shared leases, which last as long as their peers take
+	asked   uint32                      // how often those that had leases have been asked for them
 	urging  shard.Timer                 // runs while something has to wait for a lease
 	home    atomic.Pointer[shard.Shard] // the shard while the lane is attached; other shards read it
 	order   backend.Order               // of waiting
@@ -111,6 +113,10 @@ func (l *Lane) Lease(op *Operation, exclusive bool) bool {
 	if l.waiting.First() == nil || !l.order.Conflicts(op.Offset, op.Length, exclusive) {
 		if l.Leaser.TryLease(op.Offset, op.Length, exclusive) {
 			op.leased = true
+			if !exclusive {
+				op.since, op.place = l.asked, len(l.held)
+				l.held = append(l.held, op)
+			}
 			return true
 		}
 	}
@@ -121,22 +127,27 @@ func (l *Lane) Lease(op *Operation, exclusive bool) bool {
 	return false
 }
 
-// leaseTimeout is how long an operation waits for leases that others hold while their peers
-// take their time, and how long one is held at least before its owner is asked for it.
-// Within a data center a response is acknowledged in far less.
-const leaseTimeout = 2 * time.Millisecond
+// askInterval is how often, while an operation waits for a lease, the owners of leases are
+// asked for those that have been held for a whole interval, and by how much more the wait is
+// longer. Within a data center a response is acknowledged in far less.
+const askInterval = time.Millisecond
 
-// Hold notes that the operation, which has a shared lease, keeps it until a peer has
-// acknowledged something.
-func (l *Lane) Hold(op *Operation) {
-	op.since = l.shard.Now()
-	l.held.Push(op, &op.link)
+// release ends a lease.
+func (l *Lane) release(op *Operation) {
+	op.leased = false
+	if !op.exclusive {
+		last := l.held[len(l.held)-1]
+		l.held[op.place], last.place = last, op.place
+		l.held[len(l.held)-1] = nil
+		l.held = l.held[:len(l.held)-1]
+	}
+	l.Leaser.Release(op.Offset, op.Length, op.exclusive)
 }
 
 // awaitLeases has those asked who hold leases, if something still waits for one then.
 func (l *Lane) awaitLeases() {
 	if !l.urging.Running() {
-		l.shard.SetTimer(&l.urging, leaseTimeout)
+		l.shard.SetTimer(&l.urging, askInterval)
 	}
 }
 
@@ -168,16 +179,18 @@ func (l *Lane) urge() {
 // complete at once: they may wait for leases.
 func (l *Lane) stuck() bool { return l.Leaser != nil && len(l.flight) > len(l.vacant) }
 
-// yield asks the owners of leases that were held for long.
+// yield asks the owners of leases that were held for long: since it was called before the
+// last time, at least. An owner may release what it has.
 func (l *Lane) yield() {
-	now := l.shard.Now()
-	for op := l.held.First(); op != nil; {
-		age, next := time.Duration(now-op.since), op.link.Next()
-		if age < leaseTimeout {
-			return
+	l.asked++
+	for i := len(l.held) - 1; i >= 0; i-- {
+		if i >= len(l.held) {
+			continue
 		}
-		op.Owner.Wanted(age)
-		op = next
+		op := l.held[i]
+		if n := l.asked - op.since; n > 1 {
+			op.Owner.Wanted(time.Duration(n-1) * askInterval)
+		}
 	}
 }
 
@@ -204,6 +217,7 @@ func (l *Lane) Forget(op *Operation) { l.waiting.Remove(&op.link) }
 func (l *Lane) Put(op *Operation) {
 	if l.turns.empty() {
 		l.submit.Push(op, &op.link)
+		l.put = true
 		return
 	}
 	l.turns.add(op)
@@ -227,7 +241,7 @@ func (l *Lane) Withdraw(op *Operation) bool {
 }
 
 // due reports whether there are operations that the store does not have.
-func (l *Lane) due() bool { return l.submit.First() != nil || !l.turns.empty() }
+func (l *Lane) due() bool { return l.put || !l.turns.empty() }
 
 // pick has the operations submitted next whose turn it is, as many as there is room for.
 func (l *Lane) pick() {
@@ -267,12 +281,10 @@ func (l *Lane) push() (useful bool) {
 		l.pick()
 	}
 	useful = l.pushPicked()
-	if fair {
-		return useful
+	for !fair && l.submit.First() != nil {
+		l.turns.add(l.submit.Pop())
 	}
-	for op := l.submit.Pop(); op != nil; op = l.submit.Pop() {
-		l.turns.add(op)
-	}
+	l.put = l.submit.First() != nil
 	return useful
 }
 

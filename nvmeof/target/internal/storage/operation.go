@@ -16,7 +16,8 @@ type Operation struct {
 	outside *Gate // at which it waits, or nil
 	backend.Request
 	leased    bool
-	since     int64                // when it was leased, in its lane's list of those that are held
+	since     uint32               // Lane.asked when it was leased
+	place     int                  // in Lane.held, if the lease is shared
 	exclusive bool                 // the lease that is held or waited for
 	late      bool                 // it is in a turn of the lane, not in submit
 	link      list.Link[Operation] // in one of its lane's
@@ -30,8 +31,9 @@ type Owner interface {
 	Admitted()
 	// Leasable is called when the lease that had to wait is held.
 	Leasable()
-	// Wanted is called when others wait for the lease that the operation holds, of which
-	// Lane.Hold has been told, and has held for the given time. The owner may release it.
+	// Wanted is called, again and again, while others wait for the shared lease that the
+	// operation has, when it has had it for at least the given time of their wait. The
+	// owner may release it.
 	Wanted(held time.Duration)
 	// Completed is called when the store has completed the operation, or failed to.
 	Completed(err error)
@@ -50,9 +52,7 @@ func (op *Operation) Release() {
 
 func (op *Operation) leaveLane(l *Lane) {
 	if op.leased {
-		op.leased = false
-		l.held.Remove(&op.link) // if it is there
-		l.Leaser.Release(op.Offset, op.Length, op.exclusive)
+		l.release(op)
 	}
 	op.Lane, op.Buf = nil, nil
 	if l.users--; l.users > 0 {

@@ -15,6 +15,7 @@ type Party uint16
 type turns struct {
 	line    list.List[turn] // of those that have operations
 	parties []*turn         // by Party; made when first needed, and kept
+	n       int             // operations
 }
 
 // A turn is a party's.
@@ -39,7 +40,7 @@ func (op *Operation) cost() int64 {
 	return n
 }
 
-func (ts *turns) empty() bool { return ts.line.First() == nil }
+func (ts *turns) empty() bool { return ts.n == 0 }
 
 // add adds an operation behind those of its party.
 func (ts *turns) add(op *Operation) {
@@ -52,6 +53,7 @@ func (ts *turns) add(op *Operation) {
 		ts.parties[op.Party] = t
 	}
 	op.late = true
+	ts.n++
 	t.operations.Push(op, &op.link)
 	if !t.link.Linked() {
 		ts.line.Push(t, &t.link)
@@ -62,6 +64,7 @@ func (ts *turns) add(op *Operation) {
 func (ts *turns) remove(op *Operation) {
 	t := ts.parties[op.Party]
 	op.late = false
+	ts.n--
 	t.operations.Remove(&op.link)
 	if t.operations.First() == nil {
 		ts.line.Remove(&t.link)

@@ -47,9 +47,7 @@ type lab struct {
 	highPSN atomic.Bool // the device's random numbers are all ones
 }
 
-func newLab(t *testing.T) *lab { return newLabOf(t, 0) }
-
-// newLabOf is newLab with receive buffers of so many bytes; 0: large ones.
+// newLabOf makes one with receive buffers of so many bytes; 0: large ones.
 func newLabOf(t *testing.T, receiveBuffer int) *lab {
 	t.Helper()
 	l := &lab{t: t, network: udp.NewNetwork(1)}
