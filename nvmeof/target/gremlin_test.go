@@ -13,6 +13,7 @@ import (
 
 // A gremlin speaks capsules over a queue pair of its own, whatever is in them.
 type gremlin struct {
+	sendAt int // in the region, of what is sent next
 	r      *remote
 	qp     rdmatransport.QueuePair
 	slot   shard.Slot
@@ -101,7 +102,11 @@ func (g *gremlin) Flush() {}
 // send sends bytes as they are.
 func (g *gremlin) send(b []byte) {
 	g.r.t.Helper()
-	buf := g.memory(gremlinSend, len(b))
+	if g.sendAt+len(b) > gremlinRecv { // what was sent before may have to be sent again
+		g.sendAt = gremlinSend
+	}
+	buf := g.memory(g.sendAt, len(b))
+	g.sendAt += len(b)
 	copy(buf, b)
 	var err error
 	g.r.call(func() {

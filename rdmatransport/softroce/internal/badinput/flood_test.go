@@ -131,8 +131,10 @@ func TestFloodOfConnections(t *testing.T) {
 					act(c)
 				}
 			}
-			if taken := sum(l.device, queuePairs); taken < uint64(most/2) || taken > uint64(most+8) {
-				l.t.Errorf("round %d: %d queue pairs, want %d for those who are silent", round, taken, most)
+			// How many get a place while the backlog is full depends on how soon the target's
+			// goroutine runs.
+			if taken := sum(l.device, queuePairs); taken == 0 || taken > uint64(most+8) {
+				l.t.Errorf("round %d: %d queue pairs, want at most %d for those who are silent", round, taken, most)
 			}
 			began := time.Now()
 			l.host.again()
