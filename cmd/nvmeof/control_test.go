@@ -186,7 +186,7 @@ func TestApplyUnderIO(t *testing.T) {
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
 	ended := make(chan outcome, 1)
 	go func() {
-		ended <- command(t, c.at("bench", "-n", testNQN, "--rw", "randwrite", "--size", "8MiB", "--verify", "--time_based", "--runtime", "5s", "--iodepth", "8", "--rate_iops", "2000")...)
+		ended <- command(t, c.at("bench", "-n", testNQN, "--rw", "randwrite", "--size", "8MiB", "--verify", "--time_based", "--runtime", "8s", "--iodepth", "8", "--rate_iops", "2000")...)
 	}()
 	for !strings.Contains(command(t, "controller", "list", "-o", "json", "--interval", "1ms").want(t, 0).out, `"commands"`) {
 		if t.Context().Err() != nil {
