@@ -19,7 +19,9 @@
 // since a target that is being set up anew refuses for a while; Linux gives up at Do Not
 // Retry. One that never was live, and is refused so or leads elsewhere, is tried after
 // ReconnectDelay, and then ever more rarely, up to eight times that. What becomes of one
-// path is nothing to the others.
+// path is nothing to the others, except that namespaces become known to the controllers of
+// one path after the other: where one does not answer then, a path that becomes live at
+// that time waits until it is found to be lost.
 //
 // # Which path
 //
