@@ -17,8 +17,8 @@ type Buffers struct {
 // NewBuffers maps at least size bytes and registers them with each controller, also
 // with those to come.
 func (s *Subsystem) NewBuffers(size int) (*Buffers, error) {
-	s.opening <- struct{}{}
-	defer s.opening.unlock()
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
 	if s.isClosed() {
 		return nil, ErrClosed
 	}
@@ -27,13 +27,31 @@ func (s *Subsystem) NewBuffers(size int) (*Buffers, error) {
 		return nil, err
 	}
 	b := &Buffers{s, slab}
-	for _, ses := range s.live() {
-		if err := b.register(ses); err != nil && ses.ctrl.Err() == nil {
-			return nil, errors.Join(err, b.free())
+	for _, p := range s.Paths() {
+		for _, ses := range p.withMemory() {
+			if err := b.register(ses); err != nil && ses.ctrl.Err() == nil {
+				return nil, errors.Join(err, b.free())
+			}
 		}
 	}
 	s.buffers[b] = struct{}{}
 	return b, nil
+}
+
+// share makes all memory known to a controller that was just connected, and what comes
+// after it.
+func (s *Subsystem) share(ses *session) error {
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
+	s.mu.Lock()
+	ses.path.sessions = append(ses.path.sessions, ses)
+	s.mu.Unlock()
+	for b := range s.buffers {
+		if err := b.register(ses); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Subsystem) isClosed() bool {
@@ -42,7 +60,7 @@ func (s *Subsystem) isClosed() bool {
 	return s.closed
 }
 
-// register makes the memory known to a controller. Under Subsystem.opening.
+// register makes the memory known to a controller. Under Subsystem.sharing.
 func (b *Buffers) register(ses *session) error {
 	hb, err := ses.ctrl.ShareBuffers(b.slab.Bytes())
 	if err == nil {
@@ -56,14 +74,14 @@ func (b *Buffers) Bytes() []byte { return b.slab.Bytes() }
 
 // Close unmaps the memory. No request may be using it.
 func (b *Buffers) Close() error {
-	b.sub.opening <- struct{}{}
-	defer b.sub.opening.unlock()
+	b.sub.sharing.Lock()
+	defer b.sub.sharing.Unlock()
 	delete(b.sub.buffers, b)
 	return b.free()
 }
 
 // free takes the memory from all controllers. One that was lost may be about to do
-// so itself. Under Subsystem.opening.
+// so itself. Under Subsystem.sharing.
 func (b *Buffers) free() error {
 	var errs []error
 	for _, p := range b.sub.Paths() {
@@ -74,8 +92,8 @@ func (b *Buffers) free() error {
 
 // freeBuffers is for the end, when no controller is left.
 func (s *Subsystem) freeBuffers() error {
-	s.opening <- struct{}{}
-	defer s.opening.unlock()
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
 	var errs []error
 	for b := range s.buffers {
 		errs = append(errs, b.free())
@@ -84,13 +102,17 @@ func (s *Subsystem) freeBuffers() error {
 	return errors.Join(errs...)
 }
 
+// withMemory are the path's sessions whose controllers know memory.
+func (p *Path) withMemory() []*session {
+	p.sub.mu.Lock()
+	defer p.sub.mu.Unlock()
+	return slices.Clone(p.sessions)
+}
+
 // forget takes memory from the path's controller.
 func (p *Path) forget(b *Buffers) error {
-	p.sub.mu.Lock()
-	all := slices.Clone(p.sessions)
-	p.sub.mu.Unlock()
 	var errs []error
-	for _, ses := range all {
+	for _, ses := range p.withMemory() {
 		if hb := ses.buffers[b]; hb != nil {
 			delete(ses.buffers, b)
 			errs = append(errs, hb.Close())

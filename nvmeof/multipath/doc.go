@@ -19,9 +19,9 @@
 // since a target that is being set up anew refuses for a while; Linux gives up at Do Not
 // Retry. One that never was live, and is refused so or leads elsewhere, is tried after
 // ReconnectDelay, and then ever more rarely, up to eight times that. What becomes of one
-// path is nothing to the others, except that namespaces become known to the controllers of
-// one path after the other: where one does not answer then, a path that becomes live at
-// that time waits until it is found to be lost.
+// path is nothing to the others: each identifies the namespaces by itself, and one whose
+// controller hangs then delays no other. [Subsystem.Namespace] waits for it a second longer
+// than for the first that answers.
 //
 // # Which path
 //
@@ -126,8 +126,8 @@
 // belongs to one goroutine and has a queue of package host on each path; it learns of
 // a new table by its notify function, or by its descriptor ([backend.Watchable]), which
 // stays the same as paths come and go. Counters of paths are atomic. The lock
-// Subsystem.opening comes before Subsystem.mu, that before Namespace.mu; only the
-// first is held for longer than moments.
+// session.looking comes before Subsystem.mu, as does Subsystem.sharing, and that before
+// Namespace.mu; only the first is held during commands, which are those of one session.
 //
 // # Not here yet
 //

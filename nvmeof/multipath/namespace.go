@@ -44,64 +44,118 @@ var _ backend.Store = (*Namespace)(nil)
 
 // Namespace opens a namespace. Every live path must lead to the same one, by its
 // unique identifiers, size and block size: a [*MismatchError] says which does not. A
-// path that becomes live later and does not is not used for the namespace.
+// path that becomes live later and does not is not used for the namespace; nor is one that
+// has not answered a second after another one, until it does.
 func (s *Subsystem) Namespace(ctx context.Context, id capsule.NSID) (*Namespace, error) {
-	if err := s.opening.lock(ctx); err != nil {
+	live := s.live()
+	if len(live) == 0 {
+		return nil, fmt.Errorf("multipath: no path to %s is live", s.nqn)
+	}
+	answers, err := identifyAll(ctx, live, id)
+	if err != nil {
 		return nil, err
 	}
-	defer s.opening.unlock()
 	n := &Namespace{sub: s, id: id}
 	n.last.Store(-1)
 	n.renew()
-	found := map[*session]*attachment{}
-	var errs []error
-	for _, ses := range s.live() {
-		if len(found) == 0 {
-			if err := n.learn(ctx, ses); err != nil {
-				errs = append(errs, err)
-				continue
+	late, err := n.open(live, answers)
+	if err != nil {
+		return nil, err
+	}
+	for _, ses := range late {
+		ses.path.readANASoon()
+	}
+	return n, nil
+}
+
+// identifyAll asks all sessions what a namespace is, at a time. Of those that do not
+// answer when another has there is no answer.
+func identifyAll(ctx context.Context, live []*session, id capsule.NSID) (map[*session]identified, error) {
+	type answer struct {
+		of *session
+		identified
+	}
+	all, found := make(chan answer, len(live)), map[*session]identified{}
+	ask, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, ses := range live {
+		go func() { all <- answer{ses, ses.identify(ask, id)} }() // ends with ask
+	}
+	var others <-chan time.Time // nil until one has answered
+	for len(found) < len(live) {
+		select {
+		case a := <-all:
+			if found[a.of] = a.identified; a.err == nil && others == nil {
+				others = time.After(othersTime)
 			}
+		case <-others:
+			return found, nil
+		case <-ctx.Done():
+			return nil, fmt.Errorf("namespace %d: %w", id, ctx.Err())
 		}
-		a, err := ses.attach(ctx, n, nil)
-		if err != nil {
-			continue // it was lost, and will be attached when it comes back
+	}
+	return found, nil
+}
+
+// open adds the namespace to those of the subsystem, as the first of the paths has it that
+// have it at all. It returns the live sessions that are yet to say what it is.
+func (n *Namespace) open(asked []*session, answers map[*session]identified) (late []*session, err error) {
+	s := n.sub
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	var errs []error
+	found := map[*session]*attachment{}
+	for _, ses := range asked {
+		f, answered := answers[ses]
+		switch {
+		case !answered:
+			continue
+		case len(found) > 0 && f.err != nil && ses.ctrl.Err() != nil:
+			continue // it was lost, and identifies the namespace when it comes back
+		case len(found) == 0 && f.err != nil:
+			errs = append(errs, f.err)
+			continue
+		case len(found) == 0:
+			n.info, n.ids = f.ns.Info(), f.ns.Identifiers()
+			n.size.Store(n.info.Size)
 		}
+		a := ses.judged(n, f, nil)
 		if a.err != nil {
 			return nil, a.err
 		}
 		found[ses] = a
 	}
 	if len(found) == 0 {
-		if len(errs) == 0 {
-			return nil, fmt.Errorf("multipath: no path to %s is live", s.nqn)
-		}
 		return nil, errors.Join(errs...)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, ErrClosed
-	}
-	for ses, a := range found {
+	for _, p := range s.paths {
+		ses := p.session
+		if ses == nil {
+			continue
+		}
+		f, answered := answers[ses]
+		a := found[ses]
+		if !answered {
+			late = append(late, ses)
+			f.err = fmt.Errorf("namespace %d: %w", n.id, errNoAnswer)
+		}
+		if a == nil {
+			a = ses.judged(n, f, nil)
+		}
 		ses.spaces[n] = a
 	}
 	s.namespaces[n] = struct{}{}
 	s.publish()
-	return n, nil
+	return late, nil
 }
 
-// learn takes what the namespace is from the first path.
-func (n *Namespace) learn(ctx context.Context, ses *session) error {
-	ns, err := ses.ctrl.Namespace(ctx, n.id)
-	if err != nil {
-		return err
-	}
-	n.info, n.ids = ns.Info(), ns.Identifiers()
-	n.size.Store(n.info.Size)
-	return nil
-}
+// errNoAnswer is why a path is not used for a namespace that was opened without it.
+var errNoAnswer = errors.New("the controller has not yet answered Identify")
 
-// same refuses a namespace that is another than this one.
+// same refuses a namespace that is another than this one. Under Subsystem.mu.
 func (n *Namespace) same(ns *host.Namespace, at netip.AddrPort) error {
 	what, replaced := "", false
 	switch ids, none := ns.Identifiers(), (host.Identifiers{CSI: capsule.CSINVM}); {
@@ -110,13 +164,13 @@ func (n *Namespace) same(ns *host.Namespace, at netip.AddrPort) error {
 		if what = fmt.Sprintf("is another: it has %v, and had %v", ids, n.ids); n.elsewhere(at) {
 			what = fmt.Sprintf("is another: it has %v, the one of the other paths %v", ids, n.ids)
 		}
-	case ids == none && n.sub.pathCount() > 1:
+	case ids == none && len(n.sub.paths) > 1:
 		what = "has no unique identifier, so it cannot be compared with that of the other paths"
 	case ns.BlockSize() != n.info.BlockSize, ns.Size() != n.Size() && n.elsewhere(at):
 		replaced = ns.BlockSize() != n.info.BlockSize && n.isOpen()
 		what = fmt.Sprintf("has %d bytes in blocks of %d, on the other paths %d in blocks of %d",
 			ns.Size(), ns.BlockSize(), n.Size(), n.info.BlockSize)
-	case ns.Identify().NMIC&capsule.NMICShared == 0 && n.sub.pathCount() > 1:
+	case ns.Identify().NMIC&capsule.NMICShared == 0 && len(n.sub.paths) > 1:
 		what = "may not be shared by controllers (NMIC)"
 	}
 	if what == "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/netip"
+	"sync"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
@@ -17,17 +18,20 @@ var _ backend.Resizer = (*Namespace)(nil)
 // end of where it goes. Paths read it by themselves when their controllers say that
 // something has changed.
 func (n *Namespace) Refresh() (changed bool, err error) {
-	before := n.Size()
-	var errs []error
-	for _, ses := range n.sub.live() {
-		ctx, cancel := context.WithTimeout(context.Background(), connectTime)
-		if err := n.sub.look(ctx, ses, n); err != nil {
-			errs = append(errs, err)
-			ses.path.readANASoon() // it repeats that until it succeeds
-		}
-		cancel()
-		n.sub.changed(ses.path, false)
+	before, live := n.Size(), n.sub.live()
+	errs := make([]error, len(live))
+	var wait sync.WaitGroup
+	for i, ses := range live {
+		wait.Go(func() { // ends when the controller has answered, or is lost
+			ctx, cancel := context.WithTimeout(context.Background(), connectTime)
+			defer cancel()
+			if errs[i] = n.sub.look(ctx, ses, n); errs[i] != nil {
+				ses.path.readANASoon() // it repeats that until it succeeds
+			}
+			n.sub.changed(ses.path, false)
+		})
 	}
+	wait.Wait()
 	if n.Removed() {
 		return false, host.ErrRemoved
 	}
@@ -86,22 +90,18 @@ func (n *Namespace) measure() (changed bool) {
 	return changed
 }
 
-// isOpen reports whether the namespace is more than being opened.
+// isOpen reports whether the namespace is more than being opened. Under Subsystem.mu.
 func (n *Namespace) isOpen() bool {
-	n.sub.mu.Lock()
-	defer n.sub.mu.Unlock()
 	_, open := n.sub.namespaces[n]
 	return open
 }
 
 // elsewhere reports whether a path other than that to at has the namespace, or it is
-// being opened: then its size is certain.
+// being opened: then its size is certain. Under Subsystem.mu.
 func (n *Namespace) elsewhere(at netip.AddrPort) bool {
 	if !n.isOpen() {
 		return true
 	}
-	n.sub.mu.Lock()
-	defer n.sub.mu.Unlock()
 	for _, p := range n.sub.paths {
 		if p.session == nil || p.addr() == at {
 			continue
@@ -150,7 +150,8 @@ func (s *Subsystem) doubtful(ses *session, all bool) (some []*Namespace) {
 }
 
 // look makes what a session knows of a namespace what its controller says now. Where it
-// does not say it, which is the error, the namespace is not used there until it does.
+// does not say it, which is the error, the namespace is not used there until it does. A
+// session looks at one namespace at a time, so that what its controller says last counts.
 func (s *Subsystem) look(ctx context.Context, ses *session, n *Namespace) error {
 	for {
 		was := s.attachment(ses, n)
@@ -176,19 +177,36 @@ func (s *Subsystem) attachment(ses *session, n *Namespace) *attachment {
 // lookAt is look for an attachment on which nothing is on its way, nil for none. It does
 // nothing where there is another one meanwhile.
 func (s *Subsystem) lookAt(ctx context.Context, ses *session, n *Namespace, was *attachment) (done bool, err error) {
-	if err := s.opening.lock(ctx); err != nil {
-		return false, err
+	if err := ses.looking.lock(ctx); err != nil {
+		ses.path.rescan.Store(true) // what this would have found is yet to be
+		ses.path.readANASoon()
+		return true, err
 	}
-	defer s.opening.unlock()
+	defer ses.looking.unlock()
 	if s.attachment(ses, n) != was {
 		return false, nil
 	}
-	now, err := ses.look(ctx, n, was)
-	if now == nil {
-		return true, err
+	var f identified
+	there := was != nil && was.ns != nil
+	if there {
+		was.doubt.Store(false)
+		if _, f.err = was.ns.RefreshContext(ctx); f.err == nil {
+			return true, nil
+		}
+	} else {
+		f = ses.identify(ctx, n.id)
+	}
+	if f.err != nil && (ses.ctrl.Err() != nil || !there && ctx.Err() != nil) {
+		return true, f.err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := &attachment{session: ses}
+	if there {
+		now.fail(f.err, true)
+	} else {
+		now = ses.judged(n, f, was)
+	}
 	if _, open := s.namespaces[n]; open {
 		ses.spaces[n] = now
 	}

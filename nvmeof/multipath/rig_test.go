@@ -2,6 +2,7 @@ package multipath
 
 import (
 	"context"
+	"encoding/binary"
 	"net/netip"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -43,6 +45,7 @@ type lab struct {
 	mu   sync.Mutex // guards what the network reads
 	cut  map[netip.Addr]bool
 	mute map[netip.Addr]bool // what they say is lost
+	deaf map[netip.Addr]bool // no Identify of a namespace gets there
 
 	queues queueCutter
 }
@@ -79,14 +82,18 @@ func newLabOn(t *testing.T, targets int, loopback *rdmatest.Loopback) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{t: t, network: softroce.NewNetwork(1), store: store, loopback: loopback, cut: map[netip.Addr]bool{}, mute: map[netip.Addr]bool{}}
+	l := &lab{t: t, network: softroce.NewNetwork(1), store: store, loopback: loopback, cut: map[netip.Addr]bool{}, mute: map[netip.Addr]bool{}, deaf: map[netip.Addr]bool{}}
 	l.network.Faults = func(from, to netip.Addr) softroce.Faults {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.cut[from] || l.cut[to] || l.mute[from] {
 			return softroce.Faults{Loss: 1}
 		}
-		return softroce.Faults{Delay: 50 * time.Microsecond, Drop: l.queues.drop(from, to)}
+		drop := l.queues.drop(from, to)
+		if l.deaf[to] {
+			drop = identifiesNamespace
+		}
+		return softroce.Faults{Delay: 50 * time.Microsecond, Drop: drop}
 	}
 	l.device = l.open("192.0.2.1")
 	l.host, err = host.New(host.Config{Device: l.device, Shards: 2, Polling: nvmeof.PollNever})
@@ -190,6 +197,21 @@ func (l *lab) sever(s *side, cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut[s.addr.Addr()] = cut
+}
+
+// deafen has a target hear no Identify of a namespace, or anything that comes after it on
+// that queue, or ends that.
+func (l *lab) deafen(s *side, deaf bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deaf[s.addr.Addr()] = deaf
+}
+
+// identifiesNamespace reports whether a packet is such a command, in one packet.
+func identifiesNamespace(packet []byte) bool {
+	const bth, sendOnly = 12, 4
+	return len(packet) > bth+capsule.CommandSize && packet[0] == sendOnly &&
+		packet[bth] == byte(capsule.AdminIdentify) && binary.LittleEndian.Uint32(packet[bth+4:]) != 0
 }
 
 func (l *lab) config() Config {

@@ -25,13 +25,36 @@ type session struct {
 	// controller has said so itself; 0: it has not.
 	settled atomic.Int64
 
-	buffers map[*Buffers]*host.Buffers // under Subsystem.opening
+	buffers map[*Buffers]*host.Buffers // under Subsystem.sharing
+	looking commandLock                // held while it is asked what an open namespace is now
 
 	// Under Subsystem.mu.
 	spaces map[*Namespace]*attachment
 	ana    *decide.ANALog // nil: the controller has no ANA, and everything is optimized
 	anaErr error          // why it could not be read the last time
 }
+
+// A commandLock is a mutex that is held during commands, which may take as long as it
+// takes until a controller is found to be lost: whoever waits for it can give up. Waiting
+// for it blocks on a channel, so that the clock of testing/synctest goes on.
+type commandLock chan struct{}
+
+// lock returns an error if ctx ends before the lock is free.
+func (l commandLock) lock(ctx context.Context) error {
+	select {
+	case l <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l commandLock) unlock() { <-l }
 
 // An attachment is a namespace as a session has it.
 type attachment struct {
@@ -57,7 +80,7 @@ func newSession(ctx context.Context, p *Path, c *host.Controller) (*session, err
 	id := c.Identify()
 	s := &session{
 		path: p, ctrl: c, crdt: decide.RetryDelays{id.CRDT1, id.CRDT2, id.CRDT3},
-		buffers: map[*Buffers]*host.Buffers{}, spaces: map[*Namespace]*attachment{},
+		buffers: map[*Buffers]*host.Buffers{}, spaces: map[*Namespace]*attachment{}, looking: make(commandLock, 1),
 	}
 	switch d := p.cfg.ReplayDelay; {
 	case d > 0:
@@ -184,43 +207,33 @@ func (s *session) transition() time.Duration {
 	return time.Duration(s.ctrl.Identify().ANATT) * time.Second
 }
 
-// attach opens a namespace on the session, of which was is what it knew before, if
-// anything. Only the loss of the controller is an error; what else is wrong is the
-// attachment's.
-func (s *session) attach(ctx context.Context, n *Namespace, was *attachment) (*attachment, error) {
+// identified is what a controller reports of a namespace.
+type identified struct {
+	ns  *host.Namespace
+	err error
+}
+
+func (s *session) identify(ctx context.Context, id capsule.NSID) identified {
+	ns, err := s.ctrl.Namespace(ctx, id)
+	return identified{ns, err}
+}
+
+// judged is what the session makes of the answer to Identify of a namespace, of which was
+// is what it knew before, if anything. Under Subsystem.mu.
+func (s *session) judged(n *Namespace, f identified, was *attachment) *attachment {
 	a := &attachment{session: s}
-	ns, err := s.ctrl.Namespace(ctx, n.id)
+	err := f.err
 	var unusable *host.UnusableError
 	switch {
 	case err == nil:
-		if err = n.same(ns, s.path.addr()); err == nil {
-			a.ns = ns
+		if err = n.same(f.ns, s.path.addr()); err == nil {
+			a.ns = f.ns
 		}
-	case s.ctrl.Err() != nil || ctx.Err() != nil:
-		return nil, err
 	case errors.As(err, &unusable) && n.isOpen():
 		err = unusable.Removed()
 	}
 	a.fail(err, n.Removed() || was != nil && was.removed)
-	return a, nil
-}
-
-// look is attach for a namespace that may be open on the session.
-func (s *session) look(ctx context.Context, n *Namespace, was *attachment) (*attachment, error) {
-	if was == nil || was.ns == nil {
-		return s.attach(ctx, n, was)
-	}
-	was.doubt.Store(false)
-	_, err := was.ns.RefreshContext(ctx)
-	switch {
-	case err == nil:
-		return was, nil
-	case s.ctrl.Err() != nil:
-		return nil, err
-	}
-	now := &attachment{session: s}
-	now.fail(err, true)
-	return now, nil
+	return a
 }
 
 // fail notes why the attachment cannot be used, if it cannot. A namespace that is not

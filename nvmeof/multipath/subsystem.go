@@ -28,10 +28,10 @@ type Subsystem struct {
 	nodes  *nodes           // nil: one node, or nobody knows
 	steps  chan struct{}    // a path was tried, since it was last read; Connect reads
 
-	// opening is held while namespaces and buffers become known to controllers, which
-	// takes commands. It comes before mu.
-	opening commandLock
-	buffers map[*Buffers]struct{} // under opening
+	// sharing is held while memory becomes known to controllers, or is taken from them,
+	// which takes no commands. It comes before mu.
+	sharing sync.Mutex
+	buffers map[*Buffers]struct{} // under sharing
 
 	mu         sync.Mutex // guards what follows and what says so; held for moments only
 	paths      []*Path
@@ -50,7 +50,7 @@ func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 	}
 	s := &Subsystem{
 		nqn: cfg.NQN, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(), steps: make(chan struct{}, 1),
-		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{}, opening: make(commandLock, 1),
+		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{},
 	}
 	s.nodes = loadNodes(os.DirFS("/sys"))
 	s.policy.Store(uint32(cfg.Policy))
@@ -67,23 +67,6 @@ func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 	}
 	return s, nil
 }
-
-// A commandLock is a mutex that is held during commands, which may take as long as it
-// takes until a controller is found to be lost: whoever waits for it can give up. Waiting
-// for it blocks on a channel, so that the clock of testing/synctest goes on.
-type commandLock chan struct{}
-
-// lock returns an error if ctx ends before the lock is free.
-func (l commandLock) lock(ctx context.Context) error {
-	select {
-	case l <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (l commandLock) unlock() { <-l }
 
 // add starts a path.
 func (s *Subsystem) add(c PathConfig) (*Path, error) {
@@ -279,50 +262,54 @@ func (s *Subsystem) Close() error {
 }
 
 // join makes a session that was just connected the path's: buffers and namespaces
-// first, then the requests.
+// first, then the requests. Other paths may do the same, or namespaces be opened, meanwhile.
 func (s *Subsystem) join(ctx context.Context, ses *session) error {
-	if err := s.opening.lock(ctx); err != nil {
+	if err := s.share(ses); err != nil {
 		return err
 	}
-	defer s.opening.unlock()
-	p := ses.path
-	s.mu.Lock()
-	p.sessions = append(p.sessions, ses)
-	s.mu.Unlock()
-	for b := range s.buffers {
-		if err := b.register(ses); err != nil {
-			return err
-		}
-	}
-	spaces := map[*Namespace]*attachment{}
-	for _, n := range s.open() {
-		a, err := ses.attach(ctx, n, nil)
+	found := map[*Namespace]identified{}
+	for {
+		missing, err := s.enter(ses, found)
 		if err != nil {
 			return err
 		}
-		spaces[n] = a
+		if len(missing) == 0 {
+			s.changed(ses.path, false)
+			return nil
+		}
+		for _, n := range missing {
+			f := ses.identify(ctx, n.id)
+			if f.err != nil && (ses.ctrl.Err() != nil || ctx.Err() != nil) {
+				return f.err
+			}
+			found[n] = f
+		}
 	}
-	s.mu.Lock()
-	ses.spaces = spaces
-	p.life.Connected(time.Now())
-	if state, _, _ := p.life.State(); state != StateLive { // deleted meanwhile
-		s.mu.Unlock()
-		return ErrClosed
-	}
-	p.session = ses
-	s.mu.Unlock()
-	s.changed(p, false)
-	return nil
 }
 
-// open are the open namespaces.
-func (s *Subsystem) open() (all []*Namespace) {
+// enter makes a session live if it has identified all open namespaces, and else returns
+// those that are missing.
+func (s *Subsystem) enter(ses *session, found map[*Namespace]identified) (missing []*Namespace, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := range s.namespaces {
-		all = append(all, n)
+		if _, ok := found[n]; !ok {
+			missing = append(missing, n)
+		}
 	}
-	return all
+	if len(missing) > 0 {
+		return missing, nil
+	}
+	p := ses.path
+	p.life.Connected(time.Now())
+	if state, _, _ := p.life.State(); state != StateLive { // deleted meanwhile
+		return nil, ErrClosed
+	}
+	for n := range s.namespaces {
+		ses.spaces[n] = ses.judged(n, found[n], nil)
+	}
+	p.session = ses
+	return nil, nil
 }
 
 // live are the sessions of all live paths.

@@ -77,7 +77,7 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/host":                        2, // a controller's events; the end of the host
 	"nvmeof/host/internal/operation":     1, // a context that ends
 	"nvmeof/internal/shard":              1, // the loop
-	"nvmeof/multipath":                   2, // the life of a path; a queue's timer
+	"nvmeof/multipath":                   4, // the life of a path; a queue's timer; each path as a namespace is opened, or its size read
 	"internal/namedfile":                 2, // a file system that does not answer
 	"nvmeof/nbd":                         1, // the loop
 	"nvmeof/target":                      6, // connections; freeing queues; keys; stores; reservations; the end of a pause

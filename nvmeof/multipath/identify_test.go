@@ -1,0 +1,142 @@
+package multipath
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// promptly is how long a path takes to become live, or to hear of a change, where it does
+// not wait for another one.
+const promptly = 250 * time.Millisecond
+
+// secondStore is for another namespace of a lab that is made after it.
+func secondStore(t *testing.T) backend.Store {
+	t.Helper()
+	store, err := memory.New(memory.Config{Size: testSize, BlockSize: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return store
+}
+
+// TestIdentifyHangs: a path whose controller never answers Identify delays neither another
+// one that becomes live, nor a namespace that is opened, nor what changes meanwhile; when it
+// answers it hears of all that.
+func TestIdentifyHangs(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		other := secondStore(t)
+		l, store := resizableLab(t, 3, testSize/2)
+		cfg := l.config()
+		cfg.Policy, cfg.Paths = RoundRobin, cfg.Paths[:2]
+		s := l.connect(cfg)
+		n := l.namespace(s)
+		stays, hangs := s.Paths()[0], s.Paths()[1]
+		l.sides[1].kill()
+		l.await(hangs, StateLost)
+		l.deafen(l.sides[1], true)
+		l.sides[1].revive()
+		var second *Namespace
+		for i := range 20 {
+			time.Sleep(time.Second / 3) // where the other one is in its attempt is another point each time
+			var joins *Path
+			d, err := took(func() (err error) { joins, err = s.Add(context.Background(), l.path(l.sides[2])); return err })
+			l.must(err)
+			wantBetween(t, "becoming live", d, 0, promptly)
+			for range 4 {
+				l.must(firstOf(writeBoth(t, n, 0)))
+			}
+			if joins.Status().Completed == 0 || hangs.Status().State == StateLive {
+				t.Errorf("round %d: %d requests over the path that is live, the other is %v", i, joins.Status().Completed, hangs.Status().State)
+			}
+			size := int64(testSize/2 + (i+1)*4096)
+			store.size.Store(size)
+			for _, side := range l.sides {
+				side.target.Revalidate()
+			}
+			time.Sleep(promptly)
+			if got := n.Size(); got != size {
+				t.Errorf("round %d: the size is %d, want %d", i, got, size)
+			}
+			joins.Delete()
+			if i != 10 {
+				continue
+			}
+			for _, side := range l.sides {
+				_, err := side.sub.AddNamespace(target.NamespaceConfig{Store: other, NSID: 2, UUID: uuid.MustParse("6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b77")})
+				l.must(err)
+			}
+			d, err = took(func() (err error) { second, err = s.Namespace(context.Background(), 2); return err })
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantBetween(t, "opening", d, 0, promptly)
+		}
+		l.deafen(l.sides[1], false)
+		l.await(hangs, StateLive)
+		l.sides[0].kill()
+		l.await(stays, StateLost)
+		l.must(firstOf(writeBoth(t, n, 0)))
+		l.must(firstOf(writeBoth(t, second, 0)))
+	})
+}
+
+// TestOpenHangs: a namespace is opened without a live path whose controller does not answer
+// Identify, and with it once it does.
+func TestOpenHangs(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		lost bool // the controller is lost by it
+	}{{"for a while", false}, {"for ever", true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l := newLab(t, 2)
+				cfg := l.config()
+				cfg.Policy = RoundRobin
+				s := l.connect(cfg)
+				for i, side := range l.sides {
+					l.deafen(side, true)
+					var n *Namespace
+					d, err := took(func() (err error) { n, err = s.Namespace(context.Background(), 1); return err })
+					if err != nil {
+						t.Fatal(err)
+					}
+					wantBetween(t, "opening", d, othersTime, othersTime+promptly)
+					l.must(firstOf(writeBoth(t, n, 0)))
+					p := s.Paths()[i]
+					if err := n.Err(); err != nil {
+						t.Errorf("one path has the namespace, but %v", err)
+					}
+					if tt.lost {
+						l.await(p, StateLost)
+					}
+					l.deafen(side, false)
+					time.Sleep(20 * time.Second)
+					before := p.Status()
+					for range 4 {
+						l.must(firstOf(writeBoth(t, n, 0)))
+					}
+					after := p.Status()
+					if after.Completed == before.Completed || tt.lost != (after.Reconnects > 0) {
+						t.Errorf("path %d had %d requests, now %d, and reconnected %d times", i, before.Completed, after.Completed, after.Reconnects)
+					}
+					l.must(n.Close())
+				}
+			})
+		})
+	}
+}
+
+func firstOf(a, b error) error { return errors.Join(a, b) }
