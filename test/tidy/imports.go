@@ -114,6 +114,7 @@ var directions = []direction{
 	{"cmd/nvmeof/internal/perftest", []string{"rdmatransport"}, nil},
 	{"cmd/nvmeof/internal/rdmatools", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/perftest", "rdmatransport"}, []string{cobra, xsys}},
 	{"cmd/nvmeof/internal/targetcommand", []string{"cmd/nvmeof/internal/administer", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/processors", "cmd/nvmeof/internal/provider", "cmd/nvmeof/internal/sandbox", "cmd/nvmeof/internal/signals", "cmd/nvmeof/internal/systemd", "cmd/nvmeof/internal/terminal", "nvmeof", "nvmeof/auth", "nvmeof/config", "nvmeof/control", "internal/namedfile", "nvmeof/target", "rdmatransport", "rdmatransport/verbs", "backend", "backend/block", "backend/file"}, []string{cobra, zap, xsys}},
+	{"test/faultyfs", nil, []string{xsys, fuse}},
 	{"test", []string{"test/...", "internal/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
 }
 

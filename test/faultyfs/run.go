@@ -1,0 +1,259 @@
+package faultyfs
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/rpc"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// insideVariable says to a process that it is the one in which a test runs.
+const insideVariable = "NVMEOF_FAULTYFS"
+
+// An FS is the file system, in the process that has it mounted.
+type FS struct {
+	Dir string // where it is mounted
+
+	t       *testing.T
+	calls   *rpc.Client
+	devices *net.UnixConn
+}
+
+// Run runs a test on the file system, in a process of its own. A test calls it first, once,
+// and does everything in f.
+func Run(t *testing.T, f func(t *testing.T, fs *FS)) {
+	t.Helper()
+	if os.Getenv(insideVariable) == "" {
+		outside(t)
+		return
+	}
+	fs := &FS{Dir: filepath.Join(t.TempDir(), "faulty"), t: t}
+	calls, err := net.FileConn(os.NewFile(3, "calls"))
+	fs.must(err)
+	devices, err := net.FileConn(os.NewFile(4, "devices"))
+	fs.must(err)
+	fs.calls, fs.devices = rpc.NewClient(calls), devices.(*net.UnixConn)
+	fs.must(os.Mkdir(fs.Dir, 0o755))
+	fs.Mount()
+	t.Cleanup(func() {
+		fs.Release()
+		fs.Unmount()
+	})
+	f(t, fs)
+}
+
+// timeout bounds what a test on the file system takes, in which much can hang.
+const timeout = 2 * time.Minute
+
+// outside starts the process in which the test runs, and serves the file system to it.
+func outside(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		t.Skipf("this machine has no FUSE: %v", err)
+	}
+	calls, theirs := pair(t)
+	devices, theirDevices := pair(t)
+	parts := strings.Split(t.Name(), "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	cmd := exec.Command(os.Args[0], "-test.run="+strings.Join(parts, "/"), "-test.v", "-test.timeout="+timeout.String())
+	cmd.Env = append(os.Environ(), insideVariable+"=1")
+	cmd.ExtraFiles = []*os.File{theirs, theirDevices}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		Pdeathsig:   syscall.SIGKILL,
+	}
+	if os.Geteuid() == 0 { // what devices take, a user namespace does not give
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	}
+	s := newServer()
+	r := rpc.NewServer()
+	if err := r.RegisterName("FS", &served{s, devices}); err != nil {
+		t.Fatal(err)
+	}
+	go r.ServeConn(calls) // ends when the process does
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Skipf("cannot start a process that may mount: %v", err)
+	}
+	theirs.Close()
+	theirDevices.Close()
+	late := time.AfterFunc(timeout+10*time.Second, func() {
+		s.release()
+		_ = cmd.Process.Kill()
+	})
+	defer late.Stop()
+	err := cmd.Wait()
+	calls.Close()
+	devices.Close()
+	s.release()
+	switch said := out.String(); {
+	case err != nil:
+		t.Errorf("on the file system: %v\n%s", err, said)
+	case strings.Contains(said, "\n--- SKIP: "+t.Name()+" ") || strings.Contains(said, "--- SKIP: "+t.Name()+" ("):
+		t.Skip(said)
+	case testing.Verbose():
+		t.Log(said)
+	}
+}
+
+// pair is a pair of connected sockets, of which the second is for the process.
+func pair(t *testing.T) (net.Conn, *os.File) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fds[0]), "socket")
+	c, err := net.FileConn(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	return c, os.NewFile(uintptr(fds[1]), "socket")
+}
+
+func (f *FS) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal("file system: ", err)
+	}
+}
+
+func (f *FS) call(method string, args, reply any) {
+	f.t.Helper()
+	f.must(f.calls.Call("FS."+method, args, reply))
+}
+
+// Mount mounts it at Dir, again after Unmount.
+func (f *FS) Mount() {
+	f.t.Helper()
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		f.t.Skipf("open /dev/fuse: %v", err)
+	}
+	defer unix.Close(fd)
+	options := fmt.Sprintf("fd=%d,rootmode=40755,user_id=%d,group_id=%d", fd, os.Geteuid(), os.Getegid())
+	if err := unix.Mount("faulty", f.Dir, "fuse.faulty", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		f.t.Skipf("cannot mount: %v", err)
+	}
+	_, _, err = f.devices.WriteMsgUnix([]byte{0}, unix.UnixRights(fd), nil)
+	f.must(err)
+	f.call("Serve", 0, new(int))
+}
+
+// Unmount takes it away from everybody, also from those who have files open there: all that
+// they do with them fails from now on.
+func (f *FS) Unmount() {
+	f.t.Helper()
+	_ = unix.Unmount(f.Dir, unix.MNT_FORCE|unix.MNT_DETACH) // it may not be mounted
+}
+
+// Inject puts a fault in force.
+func (f *FS) Inject(fault Fault) { f.t.Helper(); f.call("Inject", fault, new(int)) }
+
+// Release ends all faults, and lets go what hangs.
+func (f *FS) Release() { f.t.Helper(); f.call("Release", 0, new(int)) }
+
+// Space bounds how many bytes there are in all; 0: no bound.
+func (f *FS) Space(bytes int64) { f.t.Helper(); f.call("Space", bytes, new(int)) }
+
+// Hanging is how many requests hang.
+func (f *FS) Hanging() (n int) { f.t.Helper(); f.call("Hanging", 0, &n); return n }
+
+// Begin makes what is there durable, and begins the log anew.
+func (f *FS) Begin() { f.t.Helper(); f.call("Begin", 0, new(int)) }
+
+// Log is what was changed since Begin.
+func (f *FS) Log() (l *Log) { f.t.Helper(); l = new(Log); f.call("Log", 0, l); return l }
+
+// Crash is a power failure: it takes the file system away, with what was not synced as the
+// seed has it, and mounts it again.
+func (f *FS) Crash(seed uint64) {
+	f.t.Helper()
+	f.Unmount()
+	f.call("Crash", seed, new(int))
+	f.Mount()
+}
+
+// served is what the other process calls.
+type served struct {
+	s       *server
+	devices net.Conn
+}
+
+func (v *served) Serve(int, *int) error {
+	b, oob := make([]byte, 1), make([]byte, 64)
+	_, n, _, _, err := v.devices.(*net.UnixConn).ReadMsgUnix(b, oob)
+	if err != nil {
+		return err
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(messages) != 1 {
+		return errors.Join(errors.New("no descriptor"), err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		return err
+	}
+	server, err := fuse.NewServer(v.s, fmt.Sprintf("/dev/fd/%d", fds[0]), &fuse.MountOptions{MaxWrite: 1 << 20, DisableReadDirPlus: true})
+	if err != nil {
+		return err
+	}
+	go server.Serve() // ends when it is taken away
+	return server.WaitMount()
+}
+
+func (v *served) Inject(f Fault, _ *int) error {
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	v.s.faults = append(v.s.faults, &f)
+	return nil
+}
+
+func (v *served) Release(int, *int) error { v.s.release(); return nil }
+
+func (v *served) Space(n int64, _ *int) error {
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	v.s.space = n
+	return nil
+}
+
+func (v *served) Hanging(_ int, n *int) error {
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	*n = v.s.hangs
+	return nil
+}
+
+func (v *served) Begin(int, *int) error {
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	v.s.begin(v.s.live)
+	return nil
+}
+
+func (v *served) Log(_ int, l *Log) error {
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	*l = Log{v.s.log.Base, v.s.log.Changes[:len(v.s.log.Changes):len(v.s.log.Changes)]}
+	return nil
+}
+
+func (v *served) Crash(seed uint64, _ *int) error { v.s.powerFails(seed); return nil }
