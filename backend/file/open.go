@@ -223,13 +223,25 @@ func (s *Store) allocate(created bool) error {
 		return err
 	}
 	if created {
-		return s.persist()
+		return s.persistName()
 	}
 	return nil
 }
 
-// reserve extends the file from its present size, if that is another than the one wanted.
+// reserve extends the file from its present size, if that is another than the one wanted, and
+// makes the new one durable: whoever opens the file later, and knows how long it was, must
+// not find it shorter.
 func (s *Store) reserve(present, want int64) error {
+	if err := s.lengthen(present, want); err != nil || present == want {
+		return err
+	}
+	if err := unix.Fsync(s.fd); err != nil {
+		return fmt.Errorf("fsync: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) lengthen(present, want int64) error {
 	if !s.cfg.Thin {
 		if err := s.roomFor(want); err != nil {
 			return fmt.Errorf("preallocate %d bytes: %w", want, err)
@@ -307,11 +319,8 @@ func (s *Store) extend(size int64) error {
 	return s.reserve(present, size)
 }
 
-// persist makes a new file and its name durable.
-func (s *Store) persist() error {
-	if err := unix.Fsync(s.fd); err != nil {
-		return fmt.Errorf("fsync: %w", err)
-	}
+// persistName makes the name of a new file durable, and that of its mark.
+func (s *Store) persistName() error {
 	dir, err := os.Open(filepath.Dir(s.path))
 	if err != nil {
 		return err

@@ -189,8 +189,8 @@ func (s *Staged) copyAccessList(to *os.File) error {
 	return unix.Fsetxattr(int(to.Fd()), accessList, list[:n], 0)
 }
 
-// MakeFolder makes a folder and those above it as far as they are missing. They have
-// mode 0700, and made by root they belong to owner and group of the folder above.
+// MakeFolder makes a folder and those above it as far as they are missing, durably. They
+// have mode 0700, and made by root they belong to owner and group of the folder above.
 func MakeFolder(name string) error {
 	info, err := os.Stat(name)
 	switch {
@@ -205,7 +205,10 @@ func MakeFolder(name string) error {
 	if err := MakeFolder(above); err != nil {
 		return err
 	}
-	if err := os.Mkdir(name, 0o700); err != nil || os.Geteuid() != 0 {
+	if err := os.Mkdir(name, 0o700); err != nil {
+		return err
+	}
+	if err := syncFolder(above); err != nil || os.Geteuid() != 0 {
 		return err
 	}
 	parent, err := os.Stat(above)
@@ -218,4 +221,20 @@ func MakeFolder(name string) error {
 	}
 	give(f, parent)
 	return f.Close()
+}
+
+// syncFolder makes the entries of a folder durable, if the process may read it.
+func syncFolder(name string) error {
+	d, err := os.Open(name)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil
+	case err != nil:
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) { // such a file system does not sync folders
+		err = nil
+	}
+	return errors.Join(err, d.Close())
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/nvmeof-go/nvmeof/backend/file"
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -65,23 +66,14 @@ func (k known) add(n *config.Namespace) (undo func() error, err error) {
 	if missing == nil && bytes.Equal(before, now) {
 		return undo, nil
 	}
-	if err := os.MkdirAll(string(k), 0o700); err != nil {
+	if err := namedfile.MakeFolder(string(k)); err != nil {
 		return undo, err
 	}
-	undo = func() error { return replace(name, before) }
+	undo = func() error { return namedfile.Replace(name, before, namedfile.Options{}) }
 	if missing != nil {
 		undo = func() error { return os.RemoveAll(name) } // it may not have come to it
 	}
-	return undo, replace(name, now)
-}
-
-// replace writes a record as a whole, so that a process that is killed meanwhile leaves the one
-// before it, or this one.
-func replace(name string, b []byte) error {
-	if err := os.WriteFile(name+".new", b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return undo, namedfile.Replace(name, now, namedfile.Options{})
 }
 
 // mark is that of the file of a namespace, or of the one that was there and is waited for.

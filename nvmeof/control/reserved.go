@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -30,10 +31,10 @@ func (k known) noteReservations(p config.Path) error {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.MkdirAll(string(k), 0o700); err != nil {
+	if err := namedfile.MakeFolder(string(k)); err != nil {
 		return err
 	}
-	return replace(name, []byte(p+"\n"))
+	return namedfile.Replace(name, []byte(p+"\n"), namedfile.Options{})
 }
 
 func (k known) forgetReservations(p config.Path) error {

@@ -101,20 +101,21 @@ const mostImages = 256
 
 // An Image is a state that a power failure may leave.
 type Image struct {
-	After int // changes
-	Lost  string
+	After int    // changes
+	Last  bool   // after all of them
+	Lost  string // what became of some, in words
 	tree  tree
 }
 
 // Images yields every different state that a power failure may leave at some point of the
-// log, from the first change on. Where a point has very many it yields some of them.
+// log, and at its end again. Where a point has very many it yields some of them.
 func (l *Log) Images() iter.Seq[*Image] {
 	return func(yield func(*Image) bool) {
 		seen, rnd := map[string]bool{}, rand.New(rand.NewPCG(1, 2))
 		for n := range len(l.Changes) + 1 {
 			for fates := range l.fates(n, rnd) {
-				m := &Image{n, l.words(fates), l.image(n, fates, rnd)}
-				if key := m.tree.key(); !seen[key] {
+				m := &Image{n, n == len(l.Changes), l.words(fates), l.image(n, fates, rnd)}
+				if key := fmt.Sprint(m.Last, m.tree.key()); !seen[key] {
 					seen[key] = true
 					if !yield(m) {
 						return

@@ -191,6 +191,22 @@ func (f *FS) Crash(seed uint64) {
 	f.Mount()
 }
 
+// EveryCrash calls check for each state that a power failure since Begin may have left, with
+// that state at Dir, on an ordinary file system. What has files open on the file system itself keeps them.
+func (f *FS) EveryCrash(check func(m *Image)) {
+	f.t.Helper()
+	l := f.Log()
+	states := 0
+	for m := range l.Images() {
+		f.must(unix.Mount("states", f.Dir, "tmpfs", 0, ""))
+		f.must(m.Restore(f.Dir))
+		check(m)
+		f.must(unix.Unmount(f.Dir, unix.MNT_DETACH))
+		states++
+	}
+	f.t.Logf("%d states after %d changes", states, len(l.Changes))
+}
+
 // served is what the other process calls.
 type served struct {
 	s       *server

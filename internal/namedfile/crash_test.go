@@ -1,0 +1,42 @@
+package namedfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/test/faultyfs"
+)
+
+// TestReplacePowerFails: a power failure at any point leaves the old content or the new,
+// and the new one after Replace has returned; also in a folder that was made for it.
+func TestReplacePowerFails(t *testing.T) {
+	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
+		for _, folder := range []string{"", "/made/for/it"} {
+			dir := disk.Dir + folder
+			name := filepath.Join(dir, "f")
+			old := folder == ""
+			if old {
+				replace(t, name, "old", Options{})
+			}
+			disk.Begin()
+			if err := MakeFolder(dir); err != nil {
+				t.Fatal(err)
+			}
+			replace(t, name, "new", Options{})
+			disk.EveryCrash(func(m *faultyfs.Image) {
+				text, err := os.ReadFile(name)
+				switch {
+				case string(text) == "new":
+				case m.Last:
+					t.Errorf("%s: when it was done it is %q, %v, after%s", folder, text, err, m.Lost)
+				case old && string(text) == "old", !old && errors.Is(err, fs.ErrNotExist):
+				default:
+					t.Errorf("%s: after %d changes%s it is %q, %v", folder, m.After, m.Lost, text, err)
+				}
+			})
+		}
+	})
+}

@@ -1,0 +1,129 @@
+package control
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/test/faultyfs"
+)
+
+// crashDocument has all that a target keeps: a file that it creates, whose namespace has an
+// identity that hosts know, reservations, the counters of a lifetime.
+const crashDocument = `version: 1
+subsystems:
+  - nqn: a
+    state: DIR/state
+    namespaces:
+      - nsid: 1
+        nguid: "00112233445566778899aabbccddeeff"
+        file:
+          path: DIR/disk
+          size: 64KiB
+        reservations: DIR/resv
+`
+
+// A crashRig is a target whose files are all on a file system that forgets.
+type crashRig struct {
+	*rig
+	disk *faultyfs.FS
+}
+
+func newCrashRig(t *testing.T, disk *faultyfs.FS) *crashRig {
+	r := newRig(t, func(c *Config) {
+		c.State, c.File = filepath.Join(disk.Dir, "var/files"), filepath.Join(disk.Dir, "target.yaml")
+	})
+	r.dir = disk.Dir
+	return &crashRig{r, disk}
+}
+
+// restart starts a target from what is on the disk, as the program does, and returns what
+// its namespace waits for, if it waits.
+func (c *crashRig) restart(m *faultyfs.Image) (waits string) {
+	c.t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.disk.Dir, "target.yaml"))
+	if err != nil {
+		text = []byte(strings.ReplaceAll(crashDocument, "DIR", c.disk.Dir))
+	}
+	doc, _, err := config.Parse("target.yaml", text)
+	if err != nil {
+		c.t.Errorf("after %d changes%s the configuration is %q: %v", m.After, m.Lost, text, err)
+		return ""
+	}
+	r := newCrashRig(c.t, c.disk)
+	if _, err := r.Apply(doc, Options{Wait: true}); err != nil {
+		c.t.Errorf("after %d changes%s it does not start: %v", m.After, m.Lost, err)
+	}
+	s := r.Status()
+	for _, w := range s.Waiting {
+		waits += w.Why
+	}
+	if n := len(s.Waiting) + len(r.target.Subsystems()[0].Namespaces()); n != len(doc.Subsystems[0].Namespaces) {
+		c.t.Errorf("after %d changes%s %d namespaces are there or waited for, want %d", m.After, m.Lost, n, len(doc.Subsystems[0].Namespaces))
+	}
+	if err := r.Close(); err != nil {
+		c.t.Error(err)
+	}
+	return waits
+}
+
+// TestPowerFails: whenever the power fails, the next start has what was there before or
+// afterwards, and serves it. What was done when it failed is there: also the note that a
+// file was there once, so that one which is missing is not created anew though hosts know
+// it, nor are reservations taken for none.
+func TestPowerFails(t *testing.T) {
+	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
+		c := newCrashRig(t, disk)
+		more := strings.ReplaceAll(crashDocument, "64KiB", "96KiB") + "      - nsid: 2\n        memory:\n          size: 1MiB\n"
+		record := c.stores.reservationFile(config.Path(filepath.Join(disk.Dir, "resv")))
+		for _, step := range []struct {
+			what  string
+			do    func() error
+			keeps string // a file that is missed from then on, if it is missing
+		}{
+			{"the first start", func() error { c.apply(c.doc(crashDocument)); return nil }, "disk"},
+			{"reservations are saved", func() error { return record.Save(freeRecord) }, "resv"},
+			{"the configuration is saved", func() error { _, err := c.Save(""); return err }, ""},
+			{"a change is made and saved", func() error {
+				_, err := c.Apply(c.doc(more), Options{Save: true})
+				return err
+			}, "disk"},
+			{"the end", func() error { return c.Close() }, ""},
+		} {
+			t.Log(step.what)
+			disk.Begin()
+			if err := step.do(); err != nil {
+				t.Fatal(step.what, err)
+			}
+			disk.EveryCrash(func(m *faultyfs.Image) {
+				if m.Last && step.keeps != "" {
+					c.without(m, step.keeps)
+				}
+				if waits := c.restart(m); waits != "" {
+					t.Errorf("%s: after %d changes%s it waits for %s", step.what, m.After, m.Lost, waits)
+				}
+			})
+		}
+	})
+}
+
+// without starts a target while a file is missing, which is missed.
+func (c *crashRig) without(m *faultyfs.Image, name string) {
+	c.t.Helper()
+	path := filepath.Join(c.disk.Dir, name)
+	if err := os.Rename(path, path+".away"); err != nil {
+		c.t.Errorf("%s: it was done, and%s: %v", name, m.Lost, err)
+		return
+	}
+	if waits := c.restart(m); !strings.Contains(waits, "is missing") {
+		c.t.Errorf("%s is missing, with%s, and the target waits for %q", name, m.Lost, waits)
+	}
+	if err := os.Rename(path+".away", path); err != nil { // also over one that was created
+		c.t.Fatal(err)
+	}
+}
+
+// freeRecord are reservations of which there is none.
+var freeRecord = []byte(`{"version":1,"crc32c":"147e9acc","state":null}`)
