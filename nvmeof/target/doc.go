@@ -207,9 +207,12 @@
 //
 // Each host has a share of a shard's buffers, with all its queues there: it holds no more
 // than it leaves free, and those that wait are served host by host, by bytes; so are
-// operations for which a store has no room (deficit round robin). A host that
+// operations for which a store has no room, and the receive buffer's room for the data of
+// RDMA READs (deficit round robin). A host that
 // the subsystem does not name shares with all of its address. Until a host is admitted,
-// and on discovery controllers, commands get their buffers from another arena, so that
+// which one with a key is when it has authenticated,
+// and on discovery controllers, commands get their buffers from another arena, and room for
+// their data from a budget of strangers, so that
 // nobody who was not let in can keep hosts from theirs. Of a log page the buffer has what
 // there is of it; the rest of what a host requests is sent from memory that stays zero.
 //

@@ -14,6 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -139,6 +140,9 @@ type hostQueue struct {
 	probes  int  // the shard's
 	away    bool // the shard's
 
+	reads         *fabric.ReadShare // the shard's
+	readsAdmitted bool              // the shard's
+
 	// Of an admin queue: the namespaces that start has identified before the first command.
 	mu         sync.Mutex
 	identified map[capsule.NSID]bool
@@ -180,7 +184,13 @@ func (h *hostQueue) turns(n int) {
 	}
 }
 
-func (h *hostQueue) SetEntries(n int)    { h.entries = n }
+func (h *hostQueue) SetEntries(n int) { h.entries = n }
+
+// ShareReads implements wire.
+func (h *hostQueue) ShareReads(r *fabric.ReadShare, admitted bool) {
+	h.reads, h.readsAdmitted = r, admitted
+}
+
 func (h *hostQueue) DisableFlowControl() { h.noFlow = true }
 
 // Probe implements wire: a host that is away does not acknowledge.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
@@ -30,6 +31,7 @@ type party struct {
 	data    shard.Share // of the shard's arena
 	public  shard.Share // of the worker's public arena
 	scratch shard.Share // of the worker's scratch arena
+	reads   fabric.ReadShare
 }
 
 // join returns the party of that name, with one more queue.
@@ -41,6 +43,7 @@ func (w *worker) join(name partyName) *party {
 		p.data.Open(w.shard.Arena())
 		p.public.Open(w.public)
 		p.scratch.OpenWhole(w.scratch)
+		p.reads.Open(w.shard)
 		w.parties[name] = p
 	}
 	p.queues++
@@ -65,19 +68,20 @@ func (w *worker) place() storage.Party {
 	return storage.Party(i)
 }
 
-// admitted gives the queue the share of its host, from now on. Those of discovery
-// controllers keep the share that they came with.
+// admitted gives the queue the shares of its host, from now on. Those of discovery
+// controllers keep the shares that they came with.
 func (q *queue) admitted() {
 	c := q.controller
 	if c.discovery() || q.host != nil {
 		return
 	}
-	name := partyName{addr: q.remote.Addr().Unmap()}
+	name := partyName{addr: originOf(q.remote.Addr())}
 	if c.subsystem.hosts.Named(c.hostNQN) != nil {
 		name = partyName{host: c.hostNQN}
 	}
 	q.host = q.worker.join(name)
 	q.share = &q.host.data
+	q.wire.ShareReads(&q.host.reads, true)
 	for i := range q.requests {
 		q.requests[i].op.Party = q.host.index
 	}

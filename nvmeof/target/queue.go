@@ -17,6 +17,7 @@ import (
 // A wire is what a queue uses of its connection: the [fabric.TargetQueue].
 type wire interface {
 	SetEntries(n int)
+	ShareReads(r *fabric.ReadShare, admitted bool)
 	DisableFlowControl()
 	Probe()
 	Disconnect()
@@ -75,8 +76,9 @@ func (q *queue) start(n int) {
 	for i := range q.requests {
 		q.requests[i].init(q)
 	}
-	q.origin = q.worker.join(partyName{addr: q.remote.Addr().Unmap()})
+	q.origin = q.worker.join(partyName{addr: originOf(q.remote.Addr())})
 	q.share = &q.origin.public
+	q.wire.ShareReads(&q.origin.reads, false)
 	q.look.Func = q.lookAgain
 	q.timer.Func = func() { q.refuseSilent() }
 	q.shard.SetTimer(&q.timer, q.target.cfg.ConnectTimeout)

@@ -32,7 +32,7 @@ func (q *HostQueue) tearDown() {
 	}
 	q.state = StateClosed
 	q.cfg.Shard.StopTimer(&q.watch)
-	q.budget.Cancel(&q.claim)
+	q.claim.Cancel()
 	for i := range q.slots {
 		if s := &q.slots[i]; s.req != nil {
 			r := s.req

@@ -101,10 +101,12 @@ func (q *HostQueue) admit(r *Request) bool {
 	length := r.total()
 	if q.granted < length {
 		q.returnGrant() // what is asked for next is for this one on
-		q.granted = q.budget.Take(&q.claim, &q.slot, length, q.wanted())
-	}
-	if q.granted < length {
-		return false
+		own, wanted := q.budget.Own(), q.wanted()
+		if q.granted = own.Take(&q.claim, length, wanted); q.granted == 0 {
+			wanted = q.budget.Portion(length, wanted)
+			own.Wait(&q.claim, &q.slot, wanted, wanted)
+			return false
+		}
 	}
 	q.granted -= length
 	return true

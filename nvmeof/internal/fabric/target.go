@@ -319,7 +319,6 @@ func (q *TargetQueue) Commands() int { return len(q.commands) }
 // which SQHD runs.
 func (q *TargetQueue) SetEntries(n int) {
 	q.entries, q.sqhd = n, 0
-	q.reads.admitted = true
 }
 
 // A probeState is what becomes of a probe.

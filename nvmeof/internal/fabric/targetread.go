@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
@@ -17,20 +18,36 @@ type fetch struct {
 	allSent bool
 }
 
+// A ReadShare is one party's part of the room that a shard has for the data of RDMA READs:
+// of a host with all its queues, say. It is part of whatever stands for the party.
+type ReadShare struct {
+	quick, slow shard.Allowance
+	slowTill    int64      // queues of slowPeer that join before take from slow
+	slowPeer    netip.Addr // the last one that did not deliver in time
+}
+
+// Open makes it a share of a shard's budgets.
+func (r *ReadShare) Open(s *shard.Shard) {
+	r.quick.Open(s.Budget())
+	r.slow.Open(s.SlowBudget())
+}
+
 // A readWindow bounds a queue's RDMA READs: as many at a time as the connection
 // allows, so that none waits in the provider in front of a response, and as
 // many bytes as the shard's receive buffer holds, all queues together.
 //
 // A peer whose data does not come while others wait for the budget, and one that has not
-// sent a Connect command, takes from the shard's SlowBudget.
+// been admitted, takes from the shard's SlowBudget.
 type readWindow struct {
 	depth    int
 	chunk    int // bytes of one read at most
 	shard    *shard.Shard
-	budget   *shard.Budget // from which the next read is taken
+	party    *ReadShare       // nil: none was named
+	from     *shard.Allowance // from which the next read is taken
 	claim    shard.Claim
+	granted  int // of from, for the reads that are collected next
 	admitted bool
-	slowTill int64        // on SlowBudget until then
+	slowTill int64        // takes from the SlowBudget until then
 	reads    []flyingRead // in flight, a ring: they complete in order
 	head     int
 	flying   int
@@ -50,7 +67,8 @@ const (
 )
 
 func (w *readWindow) init(q *TargetQueue, depth int) {
-	w.depth, w.shard, w.budget = depth, q.cfg.Shard, q.cfg.Shard.SlowBudget()
+	w.depth, w.shard = depth, q.cfg.Shard
+	w.from = w.allowance()
 	w.reads = make([]flyingRead, depth)
 	w.chunk = maxReadChunk
 	if limit := w.shard.Budget().Limit(); limit > 0 {
@@ -61,15 +79,41 @@ func (w *readWindow) init(q *TargetQueue, depth int) {
 	w.claim.Reclaim = q.reclaimReads
 }
 
-// choose selects the budget for the next read.
-func (w *readWindow) choose() {
-	b := w.shard.Budget()
-	if !w.admitted || w.slowTill > w.shard.Now() {
-		b = w.shard.SlowBudget()
+// ShareReads has the queue's RDMA READs take from a party's share, and whether the peer was
+// admitted as one of that party: the reads of others have little room.
+func (q *TargetQueue) ShareReads(r *ReadShare, admitted bool) {
+	w := &q.reads
+	w.party, w.admitted = r, admitted
+	if r.slowPeer == w.claim.Peer {
+		w.slowTill = max(w.slowTill, r.slowTill)
 	}
-	if b != w.budget {
-		w.budget.Cancel(&w.claim)
-		w.budget = b
+	if w.shard != nil {
+		w.choose()
+	}
+	if q.fetches.First() != nil {
+		q.slot.Flush()
+	}
+}
+
+// allowance is what the next read is to be taken from.
+func (w *readWindow) allowance() *shard.Allowance {
+	slow := !w.admitted || w.slowTill > w.shard.Now()
+	switch {
+	case w.party == nil && slow:
+		return w.shard.SlowBudget().Own()
+	case w.party == nil:
+		return w.shard.Budget().Own()
+	case slow:
+		return &w.party.slow
+	}
+	return &w.party.quick
+}
+
+// choose selects the allowance for the next read.
+func (w *readWindow) choose() {
+	if a := w.allowance(); a != w.from {
+		w.claim.Cancel()
+		w.from = a
 	}
 }
 
@@ -78,7 +122,7 @@ func (w *readWindow) push(n int) {
 	if w.flying == 0 {
 		w.shard.Lend(&w.claim)
 	}
-	w.reads[(w.head+w.flying)%w.depth] = flyingRead{n, now, w.budget}
+	w.reads[(w.head+w.flying)%w.depth] = flyingRead{n, now, w.from.Budget()}
 	w.flying++
 }
 
@@ -99,24 +143,31 @@ func (w *readWindow) drop() {
 	for w.flying > 0 {
 		w.pop()
 	}
-	if w.budget != nil {
-		w.budget.Cancel(&w.claim)
-	}
+	w.claim.Cancel()
 }
 
-// reclaimReads gives back what reads that began before that time have taken of a budget. The data may
-// still come, but slowly, or else it had come.
+// reclaimReads gives back what reads that began before that time have taken of a budget
+// for which others wait. The data may still come, but slowly, or else it had come.
 func (q *TargetQueue) reclaimReads(from *shard.Budget, before int64) {
 	w := &q.reads
+	own := from.Own()
+	if w.party != nil {
+		if own = &w.party.quick; own.Budget() != from {
+			own = &w.party.slow
+		}
+	}
 	for i := range w.flying {
 		r := &w.reads[(w.head+i)%w.depth]
-		if r.at > before {
+		if r.at > before || !own.AwaitedBeside(&w.claim) {
 			return
 		}
 		if r.budget != from {
 			continue
 		}
 		w.slowTill = w.shard.Now() + int64(slowFor)
+		if w.party != nil {
+			w.party.slowTill, w.party.slowPeer = w.slowTill, w.claim.Peer
+		}
 		r.budget = nil
 		from.Give(r.bytes)
 		if w.claim.Waiting() {
@@ -129,30 +180,33 @@ func (q *TargetQueue) reclaimReads(from *shard.Budget, before int64) {
 // collectReads turns as much of the queued fetches into reads as may be in
 // flight. The last entry of the send queue is left to a response.
 func (q *TargetQueue) collectReads() {
+	if q.fetches.First() == nil {
+		return
+	}
 	w := &q.reads
-	for c := q.fetches.First(); c != nil; c = q.fetches.First() {
-		for !c.fetch.allSent {
-			if w.flying == w.depth || q.send.room < 2 || !q.collectRead(c) {
-				return
-			}
-		}
-		q.fetches.Remove(&c.link)
+	w.choose()
+	for q.collectRead() {
+	}
+	if w.granted > 0 {
+		w.from.Return(w.granted)
+		w.granted = 0
 	}
 }
 
-// collectRead adds the next read of a fetch, unless the budget is spent.
-func (q *TargetQueue) collectRead(c *Command) bool {
-	f, w := &c.fetch, &q.reads
+// collectRead adds the next read, unless there is none, or no room for one.
+func (q *TargetQueue) collectRead() bool {
+	c, w := q.fetches.First(), &q.reads
+	if c == nil || w.flying == w.depth || q.send.room < 2 {
+		return false
+	}
+	f := &c.fetch
 	r := &c.data.remotes[f.remote]
 	want := min(r.length-f.offset, w.chunk)
-	w.choose()
-	if w.budget.Take(&w.claim, &q.slot, want, want) == 0 {
+	if w.granted < want && !q.takeReads(want) {
 		return false
 	}
 	sgl, n := q.send.gather(&f.local, c.pieces, q.cfg.readSGE(), want)
-	if n < want { // more pieces than one work request takes
-		w.budget.Give(want - n)
-	}
+	w.granted -= n // less than wanted where there are more pieces than one work request takes
 	q.send.Reads = append(q.send.Reads, rdmatransport.SendWR{
 		ID: q.slot.ID(makeTag(tagRead, c.index)), Op: rdmatransport.OpRead,
 		Flags: rdmatransport.FlagSignaled, SGL: sgl,
@@ -165,8 +219,42 @@ func (q *TargetQueue) collectRead(c *Command) bool {
 	if f.offset == r.length {
 		f.remote, f.offset = f.remote+1, 0
 	}
-	f.allSent = f.remote == len(c.data.remotes)
+	if f.allSent = f.remote == len(c.data.remotes); f.allSent {
+		q.fetches.Remove(&c.link)
+	}
 	return true
+}
+
+// takeReads takes room for a read of that size, or for several if they were waited for.
+func (q *TargetQueue) takeReads(want int) bool {
+	w := &q.reads
+	if w.granted > 0 {
+		w.from.Return(w.granted)
+		w.granted = 0
+	}
+	if w.granted = w.from.Take(&w.claim, want, want); w.granted > 0 {
+		return true
+	}
+	w.from.Wait(&w.claim, &q.slot, want, q.wantedReads())
+	return false
+}
+
+// wantedReads is how many bytes the reads have that could be posted.
+func (q *TargetQueue) wantedReads() (n int) {
+	w := &q.reads
+	left := min(w.depth-w.flying, int(q.send.room)-1)
+	for c := q.fetches.First(); c != nil; c = c.link.Next() {
+		f := &c.fetch
+		for i, offset := f.remote, f.offset; i < len(c.data.remotes); i, offset = i+1, 0 {
+			length := c.data.remotes[i].length - offset
+			reads := min(left, (length+w.chunk-1)/w.chunk)
+			n += min(length, reads*w.chunk)
+			if left -= reads; left == 0 {
+				return n
+			}
+		}
+	}
+	return n
 }
 
 // readDone takes the completion of one read.
