@@ -42,7 +42,7 @@ type Limits struct {
 	Controllers   int      `json:"controllers,omitzero" default:"1024" min:"1" max:"65519" doc:"Controllers of each subsystem. Default 1024."`
 	InCapsule     Size     `json:"in-capsule,omitzero" default:"4KiB" max:"65536" doc:"Data in a command capsule, a multiple of 16. Default 4KiB."`
 	MaxData       Size     `json:"max-data,omitzero" default:"1MiB" min:"4096" max:"1048576" doc:"Data of one command, a power of two. Default 1MiB."`
-	QueueMemory   Size     `json:"queue-memory,omitzero" default:"1GiB" doc:"Memory that all queues together may map. Default 1GiB."`
+	QueueMemory   Size     `json:"queue-memory,omitzero" default:"1GiB" doc:"Memory that all queues together may map. One address, or one host that authenticates, has no more than it leaves free: less than half if it is alone. Default 1GiB."`
 	ReceiveBuffer Size     `json:"receive-buffer,omitzero" doc:"Each receive socket's buffer. Default 8MiB, as far as allowed."`
 	AckTimeout    Duration `json:"ack-timeout,omitzero" doc:"How long to wait for a host's acknowledgement before the wait counts as a retry. Default 500ms; with verbs less where the RDMA CM says so."`
 	Polling       Polling  `json:"polling,omitzero" default:"auto" doc:"What a thread without work does: adaptive (poll for 50 us to 0.8 ms, then sleep), always (poll), never (sleep at once), or auto (never with a single processor, else adaptive)."`

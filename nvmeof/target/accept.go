@@ -194,20 +194,19 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 		cfg.Shared = q.worker.shared
 	}
 	need := int64(cfg.Memory())
-	if t.memory.Add(need) > t.cfg.QueueMemory {
-		t.memory.Add(-need)
+	if why = t.memory.take(&q.mapping, q.remote.Addr(), need, t.waiting.knows(q.remote.Addr(), time.Now())); why != "" {
 		t.giveWay(t.waiting.relieve(q.remote.Addr()))
-		return "queue memory is used up: raise QueueMemory"
+		return why
 	}
 	fq, err := fabric.NewTarget(cfg)
 	if err != nil {
-		t.memory.Add(-need)
+		t.memory.give(&q.mapping)
 		return err.Error()
 	}
 	q.wire = fq
-	q.onClosed = func() { t.freeQueue(q, fq.Free, need) }
+	q.onClosed = func() { t.freeQueue(q, fq.Free) }
 	if !t.register(q, need) {
-		t.memory.Add(-need)
+		t.memory.give(&q.mapping)
 		return errors.Join(rdmatransport.ErrClosed, fq.Free()).Error()
 	}
 	if !q.shard.Do(func() { q.accept(fq, req) }) {
@@ -291,7 +290,7 @@ func (t *Target) register(q *queue, memory int64) bool {
 
 // freeQueue gives back what register and admitQueue took. Unmapping may take
 // long, so it is not the shard that does it.
-func (t *Target) freeQueue(q *queue, free func() error, memory int64) {
+func (t *Target) freeQueue(q *queue, free func() error) {
 	t.waiting.leave(q, time.Now())
 	q.worker.queues.Add(-1)
 	go func() { // ends by itself; Close waits for it
@@ -300,7 +299,7 @@ func (t *Target) freeQueue(q *queue, free func() error, memory int64) {
 		if err := free(); err != nil {
 			t.log.Error("freeing a queue", zap.Error(err))
 		}
-		t.memory.Add(-memory)
+		t.memory.give(&q.mapping)
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.queues, q)

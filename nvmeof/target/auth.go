@@ -240,6 +240,11 @@ func (q *queue) authenticated() {
 			return
 		}
 	}
+	if why := q.target.memory.own(&q.mapping, c.hostNQN); why != "" {
+		q.target.log.Trouble("queue ended: no memory for it", append(q.authFields(), zap.String("reason", why))...)
+		q.endUnproven("no queue memory for the host")
+		return
+	}
 	a.locked = false
 	if !q.proven {
 		q.heard()

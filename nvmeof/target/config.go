@@ -38,7 +38,10 @@ type Config struct {
 	// NQN and a host identifier, and how many of the discovery service one address has;
 	// default 128, or MaxControllers if that is less.
 	MaxHostControllers int
-	QueueMemory        int64 // bytes that all queues together may map; default 1 GiB
+	// QueueMemory is how many bytes all queues together may map; default 1 GiB. An address, or
+	// a host that has authenticated, has no more than it leaves free, and the last eighth is for
+	// addresses from which hosts are connected, or were within the last hour.
+	QueueMemory int64
 	// MaxSilent is how many connections of hosts that are not connected, nor were within the
 	// last hour, may be without a Connect command, or without the authentication that has to
 	// follow it; an address (of IPv6 its first 64 bits) has half of them, and all together a

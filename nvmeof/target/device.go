@@ -195,7 +195,8 @@ func (w *worker) shareReceives() error {
 	}
 	cfg := fabric.SharedConfig{Shard: w.shard, Domain: w.device.site.Domain, Receives: t.cfg.SharedReceives, InCapsule: t.cfg.InCapsule}
 	w.sharedSize = int64(cfg.Memory())
-	if t.memory.Add(w.sharedSize) > t.cfg.QueueMemory {
+	if !t.memory.set(w.sharedSize) {
+		w.sharedSize = 0
 		return fmt.Errorf("target: %d shared receives of each shard take more than the queue memory of %d bytes: raise QueueMemory",
 			t.cfg.SharedReceives, t.cfg.QueueMemory)
 	}
@@ -264,7 +265,7 @@ func (w *worker) close() error {
 	if w.shared != nil {
 		errs = append(errs, w.do(w.shared.Close), w.shared.Free())
 	}
-	w.device.target.memory.Add(-w.sharedSize)
+	w.device.target.memory.unset(w.sharedSize)
 	errs = append(errs, w.data.close(), w.open.close(), w.shard.Close())
 	for _, a := range []*shard.Arena{w.public, w.scratch} {
 		if a != nil {

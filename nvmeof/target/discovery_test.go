@@ -146,7 +146,7 @@ func TestBadConnectionRequests(t *testing.T) {
 		{"4 I/O HSQSIZE 128", func(d *capsule.RequestData, _ *fakeRequest) { d.QID, d.HSQSIZE = 1, 128 }, capsule.RejectInvalidHSQSIZE},
 		{"5 HRQSIZE 0", func(d *capsule.RequestData, _ *fakeRequest) { d.HRQSIZE = 0 }, capsule.RejectInvalidHRQSIZE},
 		{"6 no RDMA READ possible", func(_ *capsule.RequestData, r *fakeRequest) { r.depth = 0 }, capsule.RejectInvalidIRD},
-		{"111 over the memory budget", func(d *capsule.RequestData, _ *fakeRequest) { d.QID, d.HSQSIZE = 1, 127; f.target.memory.Add(1 << 20) }, capsule.RejectNoResources},
+		{"111 over the memory budget", func(d *capsule.RequestData, _ *fakeRequest) { d.QID, d.HSQSIZE = 1, 127; f.target.memory.set(1 << 20) }, capsule.RejectNoResources},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, r := good, &fakeRequest{private: make([]byte, rdmatransport.MaxRequestData), depth: 16, reject: make(chan []byte, 1)}
@@ -170,7 +170,7 @@ func TestBadConnectionRequests(t *testing.T) {
 			}
 		})
 	}
-	f.target.memory.Add(-1 << 20)
+	f.target.memory.unset(1 << 20)
 }
 
 // TestFailedAccept: the provider has no queue pair for us.

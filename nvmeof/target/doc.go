@@ -175,6 +175,14 @@
 // open to all, does not count for that. What an address asks for beyond its places within a
 // second is refused before anything is mapped for it.
 //
+// # Queue memory
+//
+// What a queue maps ([Config.QueueMemory]) is its own as long as its host is connected. An
+// address has no more of it than it leaves free, above the last eighth, which is for addresses
+// whose hosts are connected or lately were: a thirty-second of all for each, so that they come back
+// whatever others take. What a host has that has authenticated counts for the host, wherever
+// it comes from.
+//
 // # Controllers of one host
 //
 // A host, which is an NQN and a host identifier, has at most [Config.MaxHostControllers]

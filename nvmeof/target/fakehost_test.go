@@ -95,7 +95,7 @@ func (f *fixture) close() {
 	if n := f.device.registered(); n != 0 {
 		f.t.Errorf("%d memory regions are still registered", n)
 	}
-	if n := f.target.memory.Load(); n != 0 {
+	if n := f.target.memory.mapped(); n != 0 {
 		f.t.Errorf("%d bytes of queue memory are still counted", n)
 	}
 	for i, w := range f.target.first.workers {
@@ -156,7 +156,7 @@ func (f *fixture) dial(qid capsule.QID, shardIndex, entries int) *hostQueue {
 	h.q.wire = h
 	h.q.local, h.q.remote = netip.MustParseAddrPort("192.0.2.1:4420"), netip.MustParseAddrPort("192.0.2.2:50000")
 	h.q.onClosed = func() {
-		f.target.freeQueue(h.q, func() error { return nil }, 0)
+		f.target.freeQueue(h.q, func() error { return nil })
 		close(h.closed)
 	}
 	if !f.target.register(h.q, 0) {

@@ -48,7 +48,8 @@ type queue struct {
 	proven     bool        // does not wait any more
 	gaveWay    bool        // to a newer connection
 	auth       authentication
-	onClosed   func() // frees what the connection was given
+	mapping    mapping // belongs to the target's memory
+	onClosed   func()  // frees what the connection was given
 
 	origin *party       // of the peer's address
 	host   *party       // once the host is admitted, else nil

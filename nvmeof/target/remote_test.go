@@ -135,7 +135,7 @@ func (r *remote) close() {
 	if err := errors.Join(errs...); err != nil {
 		r.t.Error(err)
 	}
-	if n := r.target.memory.Load(); n != 0 {
+	if n := r.target.memory.mapped(); n != 0 {
 		r.t.Errorf("%d bytes of queue memory are still counted", n)
 	}
 	if n := len(r.sub.controllers); n != 0 {
@@ -158,6 +158,16 @@ type remoteQueue struct {
 // dial makes the RDMA connection of a queue.
 func (r *remote) dial(qid capsule.QID, depth int) *remoteQueue {
 	r.t.Helper()
+	q, err := r.tryDial(qid, depth)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return q
+}
+
+// tryDial is dial where the target may refuse.
+func (r *remote) tryDial(qid capsule.QID, depth int) (*remoteQueue, error) {
+	r.t.Helper()
 	q := &remoteQueue{r: r, ended: make(chan struct{})}
 	var err error
 	q.hq, err = fabric.NewHost(fabric.HostConfig{
@@ -177,11 +187,13 @@ func (r *remote) dial(qid capsule.QID, depth int) *remoteQueue {
 		PrivateData: q.hq.RequestData(qid, 0), ResponderResources: 16, RetryCount: 7, RNRRetryCount: 7,
 	})
 	if err != nil {
-		r.t.Fatal(err)
+		r.call(q.hq.Disconnect)
+		<-q.ended
+		return nil, errors.Join(err, q.hq.Free())
 	}
 	r.call(q.hq.Established)
 	r.queues = append(r.queues, q)
-	return q
+	return q, nil
 }
 
 func (r *remote) call(f func()) {

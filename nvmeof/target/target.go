@@ -42,8 +42,8 @@ type Target struct {
 	controllerCounts controllerCounts
 	undelivered      atomic.Uint64 // see Undelivered
 
-	memory  atomic.Int64 // mapped for queues
-	waiting waiting      // connections without a Connect command, or that have not authenticated yet
+	memory  queueMemory
+	waiting waiting // connections without a Connect command, or that have not authenticated yet
 	cancel  context.CancelFunc
 	context context.Context
 	tasks   sync.WaitGroup // accept loops, queues until they are freed, and calls of devices
@@ -85,6 +85,7 @@ func New(cfg Config) (*Target, error) {
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
 	t.waiting.init(cfg.MaxSilent, cfg.QueueMemory)
+	t.memory.init(cfg.QueueMemory)
 	t.volumes.Init(cfg.BackendDepth, t.log)
 	t.sorted.Store(new([]*Subsystem))
 	var seed [6]byte

@@ -37,12 +37,15 @@ type AdmissionCounts struct {
 	GaveWay uint64 `json:"gave_way"` // to newer ones, see Config.MaxSilent
 	Refused uint64 `json:"refused"`  // requests of addresses whose others had come within the last second
 	Silent  uint64 `json:"silent"`   // that sent no Connect command within Config.ConnectTimeout
+	// Memory are those for which there was no memory, or none for their address or host: see
+	// Config.QueueMemory.
+	Memory uint64 `json:"memory"`
 }
 
 // AdmissionCounts returns the counters.
 func (t *Target) AdmissionCounts() AdmissionCounts {
 	w := &t.waiting
-	return AdmissionCounts{w.gaveWay.Load(), w.refused.Load(), w.silent.Load()}
+	return AdmissionCounts{w.gaveWay.Load(), w.refused.Load(), w.silent.Load(), t.memory.refused.Load()}
 }
 
 // waiting has the connections whose host is not known yet. Any goroutine uses it.
@@ -110,6 +113,13 @@ func (w *waiting) roomOf(from netip.Addr, now time.Time) *room {
 		return &w.known
 	}
 	return &w.strangers
+}
+
+// knows reports whether a host is connected from an address, or was lately.
+func (w *waiting) knows(addr netip.Addr, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.roomOf(originOf(addr), now) == &w.known
 }
 
 // refuses reports whether a request costs more than its address may. Nothing has been done
