@@ -3,6 +3,8 @@ package target
 import (
 	"bytes"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,4 +63,69 @@ func TestStoreHangs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A muteStore is a store whose file system does not answer while it hangs.
+type muteStore struct {
+	*fakeStore
+	hangs  atomic.Bool
+	answer chan struct{}
+}
+
+func (s *muteStore) wait() {
+	if s.hangs.Load() {
+		<-s.answer
+	}
+}
+
+func (s *muteStore) Refresh() (bool, error)    { s.wait(); return false, nil }
+func (s *muteStore) Allocated() (int64, error) { s.wait(); return 4096, nil }
+
+// TestStoreDoesNotAnswer: a store whose size and state cannot be read, since its file system
+// does not answer, keeps no shard waiting, and the other stores are looked after. The
+// administrator is told, and when it answers again.
+func TestStoreDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		mute, other := &muteStore{fakeStore: newFakeStore(1 << 20), answer: make(chan struct{})}, newFakeStore(1<<20)
+		ns := f.export(mute)
+		f.export(other)
+		time.Sleep(2 * time.Second)
+		mute.hangs.Store(true)
+		time.Sleep(2 * time.Second)
+		admin, id := f.connectAdmin(0)
+		io := f.connectIO(id, 1, 1)
+		identify := func(id capsule.NSID) capsule.IdentifyNamespace {
+			n, err := capsule.DecodeIdentifyNamespace(identifyInto(admin, capsule.CNSNamespace, id))
+			f.must(err)
+			return n
+		}
+		if n := identify(2); n.NSZE != 2048 || n.NUSE != 8 {
+			t.Errorf("%d blocks, %d used", n.NSZE, n.NUSE)
+		}
+		io.wantOK(writeOf(2))
+		if why := ns.Trouble(); why != "" {
+			t.Errorf("at once it is trouble: %s", why)
+		}
+		other.mu.Lock()
+		other.size = 2 << 20
+		other.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		if n := identify(3); n.NSZE != 4096 {
+			t.Errorf("the other store has %d blocks", n.NSZE)
+		}
+		if why := ns.Trouble(); !strings.Contains(why, "does not answer since") {
+			t.Errorf("trouble %q", why)
+		}
+		mute.hangs.Store(false)
+		close(mute.answer)
+		time.Sleep(2 * time.Second)
+		if why := ns.Trouble(); why != "" {
+			t.Errorf("it answers, and is trouble: %s", why)
+		}
+		if a, b := f.logged("store does not answer: commands for it wait, and everything else goes on"), f.logged("store answers again"); a != 1 || b != 1 {
+			t.Errorf("%d and %d lines in the log", a, b)
+		}
+		f.close2(t)
+	})
 }

@@ -64,14 +64,17 @@ func (n *Namespace) Info() backend.Info {
 	return info
 }
 
-// Trouble is what an administrator has to attend to: that the file or device is no longer
-// at its path, became shorter, or accepts no writes; empty: nothing. It is at most as old
-// as Config.Revalidate.
+// Trouble is what an administrator has to attend to: that the file or device does not
+// answer, is no longer at its path, became shorter, or accepts no writes; empty: nothing. It
+// is at most as old as Config.Revalidate.
 func (n *Namespace) Trouble() string {
 	if n.ns.Volume == nil {
 		return "" // it is away
 	}
+	since, silent := n.ns.Volume.Silent(time.Now())
 	switch h := n.ns.Volume.Health.Load(); {
+	case silent:
+		return fmt.Sprintf("its store does not answer since %s: see what is wrong with its file system or device", since.Format(time.TimeOnly))
 	case h.Lost != "":
 		return h.Lost
 	case h.Cut != "":

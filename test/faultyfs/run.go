@@ -69,6 +69,11 @@ func outside(t *testing.T) {
 		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
 	}
 	cmd := exec.Command(os.Args[0], "-test.run="+strings.Join(parts, "/"), "-test.v", "-test.timeout="+timeout.String())
+	for _, arg := range os.Args[1:] { // those of the package
+		if !strings.HasPrefix(arg, "-test.") {
+			cmd.Args = append(cmd.Args, arg)
+		}
+	}
 	cmd.Env = append(os.Environ(), insideVariable+"=1")
 	cmd.ExtraFiles = []*os.File{theirs, theirDevices}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -227,7 +232,7 @@ func (v *served) Serve(int, *int) error {
 	if err != nil {
 		return err
 	}
-	server, err := fuse.NewServer(v.s, fmt.Sprintf("/dev/fd/%d", fds[0]), &fuse.MountOptions{MaxWrite: 1 << 20, DisableReadDirPlus: true})
+	server, err := fuse.NewServer(v.s, fmt.Sprintf("/dev/fd/%d", fds[0]), &fuse.MountOptions{MaxWrite: 128 << 10, DisableReadDirPlus: true})
 	if err != nil {
 		return err
 	}

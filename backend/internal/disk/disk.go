@@ -53,7 +53,9 @@ type Disk struct {
 	// What the descriptor was found not to do.
 	noPunch, noDiscard, noZeroRange, noDsync, noCopy atomic.Bool
 
-	mu     sync.Mutex // opening, closing and Refresh
+	using sync.RWMutex // held by Stat, which may take as long as the file system does, and by Close
+
+	mu     sync.Mutex // guards what follows, and is not held while something is asked
 	queues int
 	closed bool
 }
@@ -127,11 +129,15 @@ func (d *Disk) Notes() []string {
 	return slices.Clone(d.notes)
 }
 
-// Stat calls f while the descriptor is sure to be open.
+// Stat calls f while the descriptor is sure to be open. If f hangs Close does too, and
+// nothing else.
 func (d *Disk) Stat(f func(fd int) error) error {
+	d.using.RLock()
+	defer d.using.RUnlock()
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	closed := d.closed
+	d.mu.Unlock()
+	if closed {
 		return backend.ErrClosed
 	}
 	return f(d.cfg.FD)
@@ -166,15 +172,11 @@ func (d *Disk) queueClosed() {
 
 // Close gives the descriptor up. It does not flush.
 func (d *Disk) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil
+	if first, err := d.retire(); !first {
+		return err
 	}
-	if d.queues > 0 {
-		return fmt.Errorf("close %s: %d queues are open: close them first", d.cfg.Name, d.queues)
-	}
-	d.closed = true
+	d.using.Lock()
+	defer d.using.Unlock()
 	if err := unix.Munmap(d.zeroes); err != nil {
 		return err
 	}
@@ -182,4 +184,15 @@ func (d *Disk) Close() error {
 		return fmt.Errorf("close %s: %w", d.cfg.Name, err)
 	}
 	return nil
+}
+
+// retire lets nobody use the disk any more, and reports whether it was not so before.
+func (d *Disk) retire() (first bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.queues > 0 {
+		return false, fmt.Errorf("close %s: %d queues are open: close them first", d.cfg.Name, d.queues)
+	}
+	first, d.closed = !d.closed, true
+	return first, nil
 }

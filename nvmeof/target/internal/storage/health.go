@@ -33,6 +33,35 @@ func (v *Volume) Examine(now time.Time) (changed bool) {
 	return true
 }
 
+// silence is how long a store may take to be examined before an administrator is told.
+const silence = 5 * time.Second
+
+// LookAt adopts the present size of the store and examines it, and reports whether there
+// may be something to report to hosts. If an earlier call has not returned, since the store
+// does not answer, this one does nothing.
+func (v *Volume) LookAt(now time.Time) (resized, changed bool) {
+	if !v.asked.CompareAndSwap(0, now.UnixNano()) {
+		if _, is := v.Silent(now); is && !v.silent.Swap(true) {
+			v.volumes.log.Error("store does not answer: commands for it wait, and everything else goes on",
+				zap.String("export", v.Name), zap.String("remedy", "see what is wrong with its file system or device"))
+		}
+		return false, false
+	}
+	resized, changed = v.Revalidate(), v.Examine(now)
+	v.asked.Store(0)
+	if v.silent.Swap(false) {
+		v.volumes.log.Info("store answers again", zap.String("export", v.Name))
+	}
+	return resized, changed
+}
+
+// Silent reports whether the store has not answered for long, and since when.
+func (v *Volume) Silent(now time.Time) (since time.Time, is bool) {
+	asked := v.asked.Load()
+	since = time.Unix(0, asked)
+	return since, asked != 0 && now.Sub(since) >= silence
+}
+
 // logLost logs that what is written will be lost, or not any more.
 func (v *Volume) logLost(why string) {
 	if why == "" {
@@ -51,6 +80,7 @@ func (v *Volume) ask(now time.Time) (before, h *health.State) {
 	if v.closed {
 		return before, before
 	}
+	v.count(v.store.Allocated())
 	h = &health.State{Spare: v.spare(), Drive: before.Drive, Failed: v.failed(), Lost: v.lost(), Cut: v.cut()}
 	if now.Sub(v.queried) >= AskDrives {
 		v.queried = now

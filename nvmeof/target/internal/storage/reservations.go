@@ -28,8 +28,11 @@ type Reservations struct {
 	store  ReservationStore // nil: nothing survives
 	mu     sync.Mutex       // changes
 	unlock func() error
-	state  atomic.Pointer[reservation.State]
-	guard  atomic.Pointer[reservation.State] // the state while something is reserved, else nil
+	// doubtful says that the store may have what was not acknowledged, since it failed when
+	// that was saved. Under mu.
+	doubtful bool
+	state    atomic.Pointer[reservation.State]
+	guard    atomic.Pointer[reservation.State] // the state while something is reserved, else nil
 }
 
 // newReservations loads what the store has, if there is a store. With former ones, which are
@@ -119,12 +122,13 @@ func (k *Reservations) change(f func(reservation.State) (reservation.State, rese
 	if !out.Status.OK() {
 		return out, nil
 	}
-	if k.store != nil && (before.Persist || next.Persist) {
+	if persists := before.Persist || next.Persist; k.store != nil && (persists || k.doubtful) {
 		b, err := next.Encode()
 		if err == nil {
 			err = k.store.Save(b)
+			k.doubtful = err != nil
 		}
-		if err != nil {
+		if err != nil && persists {
 			return reservation.Outcome{Status: capsule.StatusInternalError}, err
 		}
 	}

@@ -143,3 +143,38 @@ func TestNotSaved(t *testing.T) {
 		t.Errorf("without a store: %v", err)
 	}
 }
+
+// A late store fails when it has saved, as where the entry of the file cannot be synced.
+type late struct {
+	fails bool
+	has   []byte
+}
+
+func (l *late) Load() ([]byte, error) { return l.has, nil }
+func (l *late) Save(b []byte) error {
+	l.has = b
+	if l.fails {
+		return errors.New("fsync: input/output error")
+	}
+	return nil
+}
+
+// TestSavedAndFailed: what was not acknowledged does not come back after the next change,
+// also if that one need not be saved.
+func TestSavedAndFailed(t *testing.T) {
+	store := &late{fails: true}
+	k, err := newReservations(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.change(reserve(true)); err == nil || k.Guard() != nil {
+		t.Fatalf("reserved: %v, guard %v", err, k.Guard())
+	}
+	store.fails = false
+	if _, err := k.change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s, reservation.Outcome{} }); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := newReservations(store, nil); err != nil || again.Guard() != nil {
+		t.Errorf("after a restart: %v, guard %v", err, again.Guard())
+	}
+}

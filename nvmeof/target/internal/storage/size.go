@@ -21,13 +21,16 @@ func (v *Volume) InRange(slba capsule.LBA, blocks uint32) bool {
 	return capsule.InRange(uint64(slba), uint64(blocks), v.Blocks())
 }
 
-// Used is NUSE: how many blocks are allocated.
-func (v *Volume) Used() uint64 {
-	b, err := v.store.Allocated()
-	if err != nil || b < 0 {
-		return v.Blocks()
+// Used is NUSE: how many blocks were allocated when the store was last examined. Shards
+// call it, which must not wait for a file system.
+func (v *Volume) Used() uint64 { return min(v.used.Load(), v.Blocks()) }
+
+// count notes how much is allocated: all, where the store does not know.
+func (v *Volume) count(allocated int64, err error) {
+	if err != nil || allocated < 0 {
+		allocated = v.Info.Size
 	}
-	return min((uint64(b)+1<<v.Shift-1)>>v.Shift, v.Blocks())
+	v.used.Store((uint64(allocated) + 1<<v.Shift - 1) >> v.Shift)
 }
 
 // refresh lets the store read its own size. The store stays open meanwhile; see

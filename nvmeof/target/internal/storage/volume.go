@@ -25,6 +25,7 @@ type Volume struct {
 	Info    backend.Info                    // when it was opened; the size is in blocks
 	Shift   uint                            // log2 of the block size
 	size    atomic.Uint64                   // in blocks; see revalidate
+	used    atomic.Uint64                   // likewise, of storage; see Examine
 	lanes   [MaxShards]atomic.Pointer[Lane] // by shard; each is there before its shard has queues
 	users   map[*Namespace]struct{}         // under the mutex of Volumes
 	leaving bool                            // being closed; under the mutex of Volumes
@@ -39,6 +40,8 @@ type Volume struct {
 	Health   atomic.Pointer[health.State] // written under querying
 	querying sync.Mutex                   // held while the store is queried, which may take seconds
 	queried  time.Time                    // under querying: when its drive was queried last
+	asked    atomic.Int64                 // since when the store is being asked, in nanoseconds of Unix time; 0: it is not
+	silent   atomic.Bool                  // that takes too long, which was logged
 	closed   bool                         // under querying
 
 	Reservations *Reservations
@@ -59,6 +62,7 @@ func newVolume(volumes *Volumes, store backend.Store, name string) (*Volume, err
 		regions: make(map[*Site]rdmatransport.MemoryRegion),
 	}
 	v.size.Store(uint64(info.Size) >> v.Shift)
+	v.count(store.Allocated())
 	v.Health.Store(health.Sound())
 	return v, nil
 }

@@ -1,0 +1,94 @@
+package baddisk
+
+import (
+	"context"
+	"flag"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/test/faultyfs"
+)
+
+// hang has everything hang that is asked of the bad file from now on, with some commands
+// under way.
+func (r *rig) hang(k *client, commands, bytes int) (ended *sync.WaitGroup) {
+	r.t.Helper()
+	r.disk.Inject(faultyfs.Fault{Ops: faultyfs.OpAll, Name: "disk", Hang: true})
+	ended = new(sync.WaitGroup)
+	for i := range commands {
+		ended.Go(func() { // ends when the disk answers again
+			buf := make([]byte, bytes)
+			if i%2 == 0 {
+				_, _ = k.spaces[1].WriteAtContext(context.Background(), buf, 0)
+			} else {
+				_, _ = k.spaces[1].ReadAtContext(context.Background(), buf, 0)
+			}
+		})
+	}
+	r.await("the disk hangs", func() bool { return r.disk.Hanging() > 0 })
+	return ended
+}
+
+// TestHang: a disk that does not answer costs the commands for it and nothing else: other
+// namespaces are served, and a host comes in, is told of all namespaces, and uses the others.
+func TestHang(t *testing.T) {
+	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
+		r := newRig(t, disk)
+		k := r.connect()
+		k.well(1)
+		ended := r.hang(k, 8, 4096)
+		time.Sleep(200 * time.Millisecond) // it is looked after, too
+		k.well(2)
+		again := r.connect() // identifies all namespaces
+		again.well(2)
+		if s := r.Status(); len(s.Waiting) > 0 {
+			t.Errorf("waiting are %+v", s.Waiting)
+		}
+		disk.Release()
+		ended.Wait()
+		again.well(1)
+	})
+}
+
+var long = flag.Bool("long", false, "run also what waits for as long as changes wait for a disk that hangs, a quarter of a minute")
+
+// TestChangesWhileHung: what does not need the disk that hangs is changed as ever, and its
+// namespace can be removed.
+func TestChangesWhileHung(t *testing.T) {
+	if !*long {
+		t.Skip("waits for a quarter of a minute: go test ./test/baddisk -long")
+	}
+	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
+		r := newRig(t, disk)
+		k := r.connect()
+		ended := r.hang(k, 8, 4096)
+		time.Sleep(200 * time.Millisecond)
+		doc := r.doc.Clone()
+		doc.Subsystems[0].Namespaces = doc.Subsystems[0].Namespaces[:2]
+		began := time.Now()
+		_, err := r.Apply(doc, control.Options{})
+		r.must(err)
+		doc = doc.Clone()
+		doc.Subsystems[0].Namespaces = doc.Subsystems[0].Namespaces[1:]
+		_, err = r.Apply(doc, control.Options{})
+		r.must(err)
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if l := r.Status().Leaving; len(l) != 1 {
+			t.Errorf("leaving are %+v", l)
+		}
+		k.well(2)
+		k.want(3, read, capsule.StatusInvalidNamespace|capsule.StatusDNR)
+		k.want(1, read, capsule.StatusInvalidNamespace|capsule.StatusDNR)
+		disk.Release()
+		ended.Wait()
+		r.await("nothing is leaving", func() bool { return len(r.Status().Leaving) == 0 })
+		_, err = r.Apply(r.doc, control.Options{})
+		r.must(err)
+		r.connect().well(1)
+	})
+}
