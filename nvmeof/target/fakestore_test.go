@@ -2,6 +2,7 @@ package target
 
 import (
 	"bytes"
+	"cmp"
 	"sync"
 
 	"github.com/nvmeof-go/nvmeof/backend"
@@ -18,6 +19,7 @@ type fakeStore struct {
 	size   int64 // where it differs from info's
 	data   []byte
 	hold   bool
+	room   int // of a queue, where it is less than its depth
 	err    error
 	noCopy bool
 	queues []*fakeStoreQueue
@@ -105,7 +107,7 @@ func (q *fakeStoreQueue) Submit(rs []backend.Request) int {
 	s := q.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(len(rs), q.depth-len(q.taken))
+	n := min(len(rs), cmp.Or(s.room, q.depth)-len(q.taken))
 	for _, r := range rs[:n] {
 		if len(r.Buf) > 0 && !aligned(r.Buf, s.info.Alignment) {
 			panic("buffer is not aligned as the store requires")

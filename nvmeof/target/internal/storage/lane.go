@@ -39,6 +39,7 @@ type Lane struct {
 
 	submit  list.List[Operation]        // to be submitted to the store at the end of the turn
 	put     bool                        // submit may have operations
+	refused bool                        // the store took fewer than it has room for, and has ended none since
 	turns   turns                       // for which the store had no room
 	waiting list.List[Operation]        // for a lease
 	held    []*Operation                // that have shared leases, which last as long as their peers take
@@ -306,6 +307,7 @@ func (l *Lane) pushPicked() (useful bool) {
 		}
 		l.shard.Expect(n)
 		all := n == len(batch)
+		l.refused = !all
 		clear(batch)
 		l.lanes.batch = batch
 		useful = useful || n > 0
@@ -321,14 +323,17 @@ func (l *Lane) take(res *backend.Result) {
 	op := l.flight[res.Tag]
 	l.flight[res.Tag] = nil
 	l.vacant = append(l.vacant, uint32(res.Tag))
+	l.refused = false
 	l.shard.Expect(-1)
 	op.Owner.Completed(res.Err)
 }
 
 // Arm reports whether the shard may sleep: the store's descriptor or notify wakes it, but
-// operations that are not submitted yet do not.
+// operations that are not submitted yet do not. Where the store has no room for these it
+// has others, whose ends it notifies.
 func (l *Lane) Arm() bool {
-	if l.due() && (len(l.vacant) > 0 || len(l.flight) < l.depth) {
+	waits := l.refused && len(l.flight) > len(l.vacant)
+	if l.due() && !waits && (len(l.vacant) > 0 || len(l.flight) < l.depth) {
 		return false
 	}
 	if l.watch == nil || l.users == 0 && !l.armed {
