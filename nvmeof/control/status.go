@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -31,6 +32,7 @@ type Status struct {
 	Authentications  target.AuthCounts       `json:"authentications"`
 	ControllerLimits target.ControllerCounts `json:"controller-limits"`
 	Undelivered      uint64                  `json:"undelivered"` // connections that ended since the host took nothing
+	Goroutines       int                     `json:"goroutines"`  // of the process, which has its target's alone
 }
 
 // Waiting is a namespace whose file or device is not there, or a listener whose address
@@ -88,7 +90,7 @@ func (m *Manager) Status() Status {
 	s := Status{PID: os.Getpid(), Started: m.started, Now: time.Now(), File: m.cfg.File,
 		Listeners: len(m.doc.Listeners), Subsystems: len(m.doc.Subsystems), Waiting: []Waiting{}, Addresses: []Address{}, Leaving: m.left(), Troubles: m.troubles(),
 		Controllers:     len(m.target.Controllers()),
-		Authentications: m.target.AuthCounts(), ControllerLimits: m.target.ControllerCounts(), Undelivered: m.target.Undelivered()}
+		Authentications: m.target.AuthCounts(), ControllerLimits: m.target.ControllerCounts(), Undelivered: m.target.Undelivered(), Goroutines: runtime.NumGoroutine()}
 	for _, d := range m.doc.Subsystems {
 		s.Namespaces += len(d.Namespaces)
 	}

@@ -38,7 +38,7 @@ var further = map[int][]string{
 	120: {"multipath.TestRefusedPath", "multipath.TestRefusedAlone"},
 	121: {"host.TestShortData"},
 	122: {"host.TestEndlessList"},
-	123: {"target.TestStalledHost", "target.TestUndeliveredLogPages", "target.TestUndeliveredReads", "target.TestResponsesNotTaken", "badinput.TestPeerPutsOff", "badinput.TestPeerGoesSilent"},
+	123: {"target.TestStalledHost", "target.TestUndeliveredLogPages", "target.TestUndeliveredReads", "target.TestResponsesNotTaken", "badinput.TestPeerPutsOff", "badinput.TestPeerGoesSilent", "rc.TestPutOff"},
 	124: {"target.TestTimeoutsOfHosts", "target.TestProbe", "target.TestFalseLogins", "target.TestTurnsOfAddresses", "badinput.TestFloodOfConnections"},
 	125: {"target.TestIdentifierOfAnother", "target.TestIdentifiersAndKeys", "target.TestReadersCannotReserve"},
 	126: {"inuse.TestFindMount", "inuse.TestFindImage", "inuse.TestExported"},

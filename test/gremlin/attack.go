@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+)
+
+// An arena is a target with what there is beside it.
+type arena struct {
+	o         *options
+	addresses *addresses
+	victim    *victim
+	honest    honest
+	at        netip.Addr // of the honest host, where it is ours
+	load      *load
+	blockSize int // of namespace 1
+}
+
+// A result is a row of what is printed.
+type result struct {
+	attack
+	sent, got     uint64 // packets
+	before        sample
+	during, after sample
+	newcomer      time.Duration // the longest that one took
+	newcomerErr   error
+	left          []string
+	took          time.Duration // until nothing was left
+	skipped       string
+	remarks       string
+	faults        []string // what is beyond the bounds
+}
+
+func attackTarget(ctx context.Context, o options, out io.Writer) error {
+	if len(o.selected()) == 0 {
+		return errors.New("no attack has such a name; -list has them all")
+	}
+	a, err := newArena(ctx, &o)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	fmt.Fprintf(out, "%s at %v, seed %d, %v each; the first MiB of namespace 1 is overwritten\n\n", o.nqn, o.target, o.seed, o.seconds)
+	t := newTable(out)
+	bad := 0
+	for i, x := range o.selected() {
+		r, err := a.suffer(ctx, x, o.seed+uint64(i)<<32)
+		if err != nil {
+			return fmt.Errorf("%s: %w", x.name, err)
+		}
+		if t.row(r); len(r.faults) > 0 {
+			bad++
+		}
+		if o.verbose && r.remarks != "" {
+			fmt.Fprintln(out, "   ", r.remarks)
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d attacks went beyond what is allowed", bad)
+	}
+	return nil
+}
+
+func newArena(ctx context.Context, o *options) (a *arena, err error) {
+	a = &arena{o: o}
+	if a.addresses, err = addressesFor(o.target.Addr(), o.from); err != nil {
+		return nil, err
+	}
+	if o.nqn == "" {
+		if o.nqn, err = discoverNQN(ctx, o, a.addresses); err != nil {
+			return nil, err
+		}
+	}
+	if a.victim, err = newVictim(ctx, o); err != nil {
+		return nil, err
+	}
+	switch o.honest {
+	case "library":
+		a.honest, err = use(a.addresses, func(at netip.Addr) (*libraryHost, error) {
+			a.at = at
+			return newLibraryHost(ctx, o, at)
+		})
+	case "none":
+		a.honest = noHost{}
+	default:
+		a.honest, err = newDeviceHost(o.honest)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the honest host: %w", err)
+	}
+	first, err := use(a.addresses, func(at netip.Addr) (*libraryHost, error) { return newLibraryHost(ctx, o, at) })
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("a newcomer, without any attack: %w", err), a.close())
+	}
+	a.blockSize = first.namespace.BlockSize()
+	first.close()
+	a.load = start(a.honest)
+	return a, nil
+}
+
+func (a *arena) close() error {
+	if a.load != nil {
+		a.load.end()
+	}
+	a.honest.close()
+	return nil
+}
+
+// suffer lets the target suffer one attack.
+func (a *arena) suffer(ctx context.Context, x attack, seed uint64) (res result, err error) {
+	res.attack = x
+	if err := a.honest.again(ctx); err != nil {
+		return res, fmt.Errorf("the honest host does not connect: %w", err)
+	}
+	held, err := a.victim.holdings(ctx)
+	if err != nil {
+		return res, err
+	}
+	quiet := max(a.o.seconds/2, 50*time.Millisecond)
+	a.load.window()
+	if err := wait(ctx, quiet); err != nil {
+		return res, err
+	}
+	res.before = a.load.window()
+
+	r := &raid{o: a.o, addresses: a.addresses, honest: a.at, random: rand.New(rand.NewPCG(seed, 1)), seed: seed, ctx: ctx, blockSize: a.blockSize}
+	r.end = time.Now().Add(a.o.seconds)
+	defer r.close()
+	attacked := make(chan error, 1)
+	go func() { attacked <- x.run(r) }() // ends with the raid
+	res.newcomer, res.newcomerErr, err = a.newcomers(ctx, attacked)
+	res.during = a.load.window()
+	res.sent, res.got = r.packets()
+	res.remarks = r.remarks()
+	if errors.Is(err, errSkipped) {
+		res.skipped = err.Error()
+		return res, nil
+	}
+	if err != nil {
+		res.faults = append(res.faults, fmt.Sprintf("the attack ended early: %v", err))
+	}
+	if res.left, res.took, err = a.victim.left(ctx, held, a.o.rest); err != nil {
+		res.faults = append(res.faults, fmt.Sprintf("the target is dead: %v", err))
+	}
+	if err := a.honest.again(ctx); err != nil {
+		res.faults = append(res.faults, fmt.Sprintf("the honest host does not come back: %v", err))
+		return res, nil
+	}
+	a.load.window()
+	if err := wait(ctx, quiet); err != nil {
+		return res, err
+	}
+	res.after = a.load.window()
+	if _, err := arrive(ctx, a.o, a.addresses); err != nil {
+		res.faults = append(res.faults, fmt.Sprintf("nobody can connect afterwards: %v", err))
+	}
+	res.judge(&a.o.bounds)
+	return res, nil
+}
+
+// newcomers connect, one after the other, until the attack has ended.
+func (a *arena) newcomers(ctx context.Context, attacked <-chan error) (longest time.Duration, fault, err error) {
+	pause := min(a.o.seconds/10, time.Second)
+	for {
+		select {
+		case err := <-attacked:
+			return longest, fault, err
+		case <-time.After(pause):
+		}
+		d, err := arrive(ctx, a.o, a.addresses)
+		if longest = max(longest, d); err != nil && fault == nil {
+			fault = err
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// judge compares what was measured with the bounds.
+func (r *result) judge(b *bounds) {
+	fault := func(format string, args ...any) { r.faults = append(r.faults, fmt.Sprintf(format, args...)) }
+	if ratio := r.ratio(); ratio < b.ratio {
+		fault("the honest host kept %.2f of its rate", ratio)
+	}
+	if b.p99 > 0 && r.during.p99 > b.p99 {
+		fault("its p99 was %v", r.during.p99.Round(time.Microsecond))
+	}
+	if r.during.errors > 0 {
+		fault("%d of its operations failed: %v", r.during.errors, r.during.err)
+	}
+	if r.newcomerErr != nil {
+		fault("a newcomer: %v", r.newcomerErr)
+	} else if b.newcomer > 0 && r.newcomer > b.newcomer {
+		fault("a newcomer took %v", r.newcomer.Round(time.Millisecond))
+	}
+	if len(r.left) > 0 {
+		fault("left behind")
+	}
+}
+
+// ratio is how much of its rate the honest host kept.
+func (r *result) ratio() float64 {
+	if r.before.rate == 0 {
+		return 1
+	}
+	return r.during.rate / r.before.rate
+}

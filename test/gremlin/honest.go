@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+)
+
+// A sample is how an honest host fared for a while.
+type sample struct {
+	rate     float64 // operations a second
+	p99, max time.Duration
+	errors   int
+	err      error // one of them
+}
+
+// honest works without end, as a host with a few commands at a time does. What it needs is
+// far from all that a target can give, so that it has its rate as long as it has its share.
+type honest interface {
+	// operate does one operation, the turn-th of a worker.
+	operate(worker, turn int, buf []byte) error
+	// again makes a host that has lost its target ready for the next attack.
+	again(ctx context.Context) error
+	close()
+}
+
+const (
+	workers   = 4
+	region    = 1 << 20 // what is read and written, from the start of the namespace
+	readSize  = 4096
+	wroteSize = 16384 // more than capsules hold, so that the target has to fetch it
+)
+
+// A load is an honest host's work.
+type load struct {
+	honest honest
+	stop   atomic.Bool
+	wait   sync.WaitGroup
+
+	mu     sync.Mutex
+	began  time.Time // of the present window
+	times  []time.Duration
+	errors int
+	err    error
+	busy   [workers]time.Time // since when each waits for an answer; zero: it does not
+}
+
+func start(h honest) *load {
+	l := &load{honest: h, began: time.Now()}
+	for w := range workers {
+		l.wait.Go(func() { l.work(w) }) // ends with stop
+	}
+	return l
+}
+
+func (l *load) work(worker int) {
+	buf := make([]byte, wroteSize)
+	for turn := 0; !l.stop.Load(); turn++ {
+		at := time.Now()
+		l.mu.Lock()
+		l.busy[worker] = at
+		l.mu.Unlock()
+		err := l.honest.operate(worker, turn, buf)
+		l.mu.Lock()
+		l.busy[worker] = time.Time{}
+		if l.times = append(l.times, time.Since(later(at, l.began))); err != nil {
+			l.errors, l.err = l.errors+1, err
+		}
+		l.mu.Unlock()
+		if err != nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// window ends one, and begins the next.
+func (l *load) window() (s sample) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	n := len(l.times)
+	for _, at := range l.busy {
+		if !at.IsZero() { // as long as it has waited so far
+			l.times = append(l.times, now.Sub(later(at, l.began)))
+		}
+	}
+	s.rate = float64(n-l.errors) / now.Sub(l.began).Seconds()
+	slices.Sort(l.times)
+	if n := len(l.times); n > 0 {
+		s.p99, s.max = l.times[min(n-1, n*99/100)], l.times[n-1]
+	}
+	s.errors, s.err = l.errors, l.err
+	l.began, l.times, l.errors, l.err = now, nil, 0, nil
+	return s
+}
+
+func (l *load) end() {
+	l.stop.Store(true)
+	l.wait.Wait()
+}
+
+// A libraryHost is a host of package host.
+type libraryHost struct {
+	device     *softroce.Device
+	host       *host.Host
+	controller *host.Controller
+	namespace  *host.Namespace
+	options    host.Options
+}
+
+// newLibraryHost connects a host at an address to a target.
+func newLibraryHost(ctx context.Context, o *options, at netip.Addr) (h *libraryHost, err error) {
+	h = &libraryHost{options: host.Options{
+		Traddr: o.target.Addr(), Trsvcid: o.target.Port(), NQN: nvmeof.NQN(o.nqn), HostNQN: nvmeof.NQN(o.honestNQN),
+		NrIOQueues: 1, QueueSize: 32, BounceMemory: 2 << 20, Timeout: 15 * time.Second,
+	}}
+	if h.device, err = softroce.Open(softroce.Config{Addr: at}); err != nil {
+		return nil, err
+	}
+	if h.host, err = host.New(host.Config{Device: h.device, Shards: 1, Polling: nvmeof.PollNever}); err != nil {
+		return nil, errors.Join(err, h.device.Close())
+	}
+	if err = h.connect(ctx); err != nil {
+		h.close()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *libraryHost) connect(ctx context.Context) (err error) {
+	if h.controller, err = h.host.Connect(ctx, h.options); err != nil {
+		return err
+	}
+	if h.namespace, err = h.controller.Namespace(ctx, 1); err != nil {
+		return err
+	}
+	if size := h.namespace.Size(); size < region {
+		return fmt.Errorf("namespace 1 has %d bytes, the attacks need %d", size, region)
+	}
+	return nil
+}
+
+func (h *libraryHost) operate(worker, turn int, buf []byte) error {
+	if turn%2 == 0 {
+		_, err := h.namespace.ReadAt(buf[:readSize], rand.Int64N(region/readSize)*readSize)
+		return err
+	}
+	_, err := h.namespace.WriteAt(buf[:wroteSize], rand.Int64N(region/wroteSize)*wroteSize)
+	return err
+}
+
+func (h *libraryHost) again(ctx context.Context) error {
+	if h.controller.Err() == nil {
+		return nil
+	}
+	return h.connect(ctx)
+}
+
+func (h *libraryHost) close() {
+	_ = h.host.Close()
+	_ = h.device.Close()
+}
+
+// A deviceHost is somebody else's: a block device of this machine, of which it reads.
+type deviceHost struct {
+	file *os.File
+	mem  []byte // aligned, as direct I/O asks for
+}
+
+func newDeviceHost(path string) (*deviceHost, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_DIRECT, 0)
+	if err != nil {
+		return nil, err
+	}
+	mem, err := unix.Mmap(-1, 0, workers*wroteSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &deviceHost{f, mem}, nil
+}
+
+func (h *deviceHost) operate(worker, turn int, _ []byte) (err error) {
+	mem := h.mem[worker*wroteSize:][:wroteSize]
+	if turn%2 == 0 {
+		_, err = h.file.ReadAt(mem[:readSize], rand.Int64N(region/readSize)*readSize)
+		return err
+	}
+	_, err = h.file.WriteAt(mem, rand.Int64N(region/wroteSize)*wroteSize)
+	return err
+}
+
+func (h *deviceHost) again(context.Context) error { return nil }
+func (h *deviceHost) close()                      { _ = h.file.Close() }
+
+// noHost is none.
+type noHost struct{}
+
+func (noHost) operate(int, int, []byte) error { time.Sleep(10 * time.Millisecond); return nil }
+func (noHost) again(context.Context) error    { return nil }
+func (noHost) close()                         {}
+
+func isInUse(err error) bool {
+	var inUse *softroce.InUseError
+	return errors.As(err, &inUse)
+}
+
+// arrive measures how long a newcomer takes from nothing to its first block read.
+func arrive(ctx context.Context, o *options, a *addresses) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	at := time.Now()
+	h, err := use(a, func(addr netip.Addr) (*libraryHost, error) { return newLibraryHost(ctx, o, addr) })
+	if err != nil {
+		return time.Since(at), err
+	}
+	_, err = h.namespace.ReadAt(make([]byte, readSize), 0)
+	d := time.Since(at)
+	if err == nil {
+		err = h.controller.Disconnect(ctx)
+	}
+	h.close()
+	return d, err
+}
+
+// discoverNQN is the first subsystem that the discovery log lists at the target.
+func discoverNQN(ctx context.Context, o *options, a *addresses) (string, error) {
+	device, err := use(a, func(addr netip.Addr) (*softroce.Device, error) { return softroce.Open(softroce.Config{Addr: addr}) })
+	if err != nil {
+		return "", err
+	}
+	defer device.Close()
+	h, err := host.New(host.Config{Device: device, Shards: 1, Polling: nvmeof.PollNever})
+	if err != nil {
+		return "", err
+	}
+	defer h.Close()
+	log, err := h.Discover(ctx, host.Options{Traddr: o.target.Addr(), Trsvcid: o.target.Port(), HostNQN: nvmeof.NQN(o.honestNQN)})
+	if err != nil {
+		return "", err
+	}
+	for _, e := range log.Entries {
+		if e.SUBTYPE == capsule.SubsystemNVM {
+			return e.SubNQN.String(), nil
+		}
+	}
+	return "", errors.New("the discovery log lists no subsystem: give its name with -nqn")
+}

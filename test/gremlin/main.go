@@ -1,0 +1,56 @@
+// Command gremlin attacks an NVMe/RDMA target over RoCEv2, whoever made it, and says what that did
+// to an honest host beside it:
+//
+//	go run ./test/gremlin -target ADDR
+//
+// It is a raw peer, which assembles every packet, management datagram and capsule itself (see
+// packages packet and peer), and runs a catalogue of attacks, one after the other: peers that take
+// what others need, floods, everything malformed that a peer can send, and seeded mutations of what
+// is right. Beside it works a host of package host, or somebody else's block device, whose
+// rate and latencies are measured before, during and after each attack; newcomers
+// connect meanwhile; and what the target has afterwards is compared with what it had before.
+// The first MiB of namespace 1 is overwritten, and mutated commands may write anywhere in it.
+//
+//	go run ./test/gremlin -listen ADDR
+//
+// is a target that misbehaves, in another way for each host that connects, and with -host attacks
+// package host with itself. The names are those of -list; -only selects some.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:])
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "gremlin:", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // nothing else is deferred
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	o, err := parseOptions(args, os.Stderr)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.list:
+		for _, a := range catalogue() {
+			fmt.Printf("%-22s %s\n", a.name, a.sent)
+		}
+		return nil
+	default:
+		return attackTarget(ctx, o, os.Stdout)
+	}
+}

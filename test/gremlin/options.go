@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/netip"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// options are what the command line says.
+type options struct {
+	target, listen netip.AddrPort
+	host           bool
+	nqn            string
+	hostNQN        string // by which attackers are allowed
+	honestNQN      string
+	honest         string
+	from           []netip.Addr
+	socket         string
+	pid            int
+	seconds        time.Duration
+	rest           time.Duration
+	seed           uint64
+	only           *regexp.Regexp
+	rate           int
+	list, verbose  bool
+	bounds         bounds
+}
+
+// bounds are what a verdict goes by; zero: not at all.
+type bounds struct {
+	ratio    float64
+	p99      time.Duration
+	newcomer time.Duration
+}
+
+const nvmePort = 4420
+
+func parseOptions(args []string, out io.Writer) (o options, err error) {
+	f := flag.NewFlagSet("gremlin", flag.ContinueOnError)
+	f.SetOutput(out)
+	target := f.String("target", "", "attack the target at `ADDR[:PORT]`")
+	listen := f.String("listen", "", "be a target that misbehaves at `ADDR[:PORT]`")
+	f.BoolVar(&o.host, "host", false, "with -listen: attack a host of this program with it")
+	f.StringVar(&o.nqn, "nqn", "", "attack the subsystem `NQN`; default: the first of the discovery log")
+	f.StringVar(&o.hostNQN, "hostnqn", "", "attack as the host `NQN`, which the target allows; default: random ones")
+	f.StringVar(&o.honestNQN, "honest-hostnqn", "", "the honest host and newcomers are `NQN`; default: random ones")
+	f.StringVar(&o.honest, "honest", "library", "the honest host: library, none, or the `DEVICE` under which another host has the namespace")
+	from := f.String("from", "", "`ADDRS` of this machine, separated by commas: of the honest host, of newcomers, and of attackers; default: free ones of the loopback, or all that there are")
+	f.StringVar(&o.socket, "socket", "", "`PATH` of the control socket, where the target is of this program")
+	f.IntVar(&o.pid, "pid", 0, "`ID` of the target's process, where that is on this machine")
+	seconds := f.Float64("seconds", 5, "each attack takes `N` seconds")
+	f.DurationVar(&o.rest, "rest", 10*time.Second, "how long the target has after an attack to be as it was before")
+	f.Uint64Var(&o.seed, "seed", 1, "where random numbers begin")
+	only := f.String("only", "", "attacks whose names match `REGEXP`")
+	f.IntVar(&o.rate, "rate", 10000, "datagrams of a flood in a second")
+	f.BoolVar(&o.list, "list", false, "list the attacks")
+	f.BoolVar(&o.verbose, "v", false, "print what attacks have to say, and which counters moved")
+	f.Float64Var(&o.bounds.ratio, "ratio", 0.5, "the least of its rate that the honest host keeps")
+	f.DurationVar(&o.bounds.p99, "p99", 10*time.Millisecond, "the most that its 99th percentile is; 0: whatever")
+	f.DurationVar(&o.bounds.newcomer, "newcomer", 2*time.Second, "the most that a newcomer waits")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	o.seconds = time.Duration(*seconds * float64(time.Second))
+	if o.only, err = regexp.Compile(*only); err != nil {
+		return o, fmt.Errorf("-only: %w", err)
+	}
+	for a := range strings.SplitSeq(*from, ",") {
+		if a == "" {
+			continue
+		}
+		addr, err := netip.ParseAddr(a)
+		if err != nil {
+			return o, fmt.Errorf("-from: %w", err)
+		}
+		o.from = append(o.from, addr)
+	}
+	for _, a := range []struct {
+		text string
+		into *netip.AddrPort
+	}{{*target, &o.target}, {*listen, &o.listen}} {
+		if a.text == "" {
+			continue
+		}
+		if *a.into, err = parseAddr(a.text); err != nil {
+			return o, err
+		}
+	}
+	if !o.list && o.target.IsValid() == o.listen.IsValid() {
+		return o, errors.New("either -target or -listen is needed")
+	}
+	return o, nil
+}
+
+// parseAddr takes an address with or without a port.
+func parseAddr(s string) (netip.AddrPort, error) {
+	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
+		return netip.AddrPortFrom(a, nvmePort), nil
+	}
+	return netip.ParseAddrPort(s)
+}

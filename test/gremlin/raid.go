@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/test/gremlin/internal/peer"
+)
+
+// An attack is a row of the table.
+type attack struct {
+	name, sent string
+	// run attacks until the raid is over. An error is that it could not, not what the
+	// target made of it.
+	run func(r *raid) error
+}
+
+// A raid is one attack as it is carried out.
+type raid struct {
+	o         *options
+	addresses *addresses
+	honest    netip.Addr // in whose name packets can be forged; not valid: nobody's
+	random    *rand.Rand
+	seed      uint64
+	end       time.Time
+	ctx       context.Context
+	endpoints []*peer.Endpoint
+	said      []string
+	blockSize int // of namespace 1
+	done      int // of the units in which the attack counts, such as mutations
+}
+
+// errSkipped is an attack that this target gives no occasion for.
+var errSkipped = errors.New("skipped")
+
+func (r *raid) over() bool { return !time.Now().Before(r.end) || r.ctx.Err() != nil }
+
+// until does something again and again while the raid lasts.
+func (r *raid) until(act func() error) error {
+	for !r.over() {
+		if err := act(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// say is for who asked for more than the table.
+func (r *raid) say(format string, args ...any) { r.said = append(r.said, fmt.Sprintf(format, args...)) }
+
+// open makes an attacker at an address of its own.
+func (r *raid) open() (*peer.Endpoint, error) {
+	e, err := use(r.addresses, func(a netip.Addr) (*peer.Endpoint, error) { return peer.Open(a, r.random.Uint64()) })
+	if err != nil {
+		return nil, err
+	}
+	e.To, e.Port = r.o.target.Addr(), r.o.target.Port()
+	r.endpoints = append(r.endpoints, e)
+	return e, nil
+}
+
+// name is a host that nobody else is, or the one that is allowed. Its keep alive timeout
+// is short, so that the target need not wait for it long.
+func (r *raid) name() peer.Name {
+	n := peer.Name{Subsystem: r.o.nqn, Host: r.o.hostNQN, KATO: 2000}
+	binary.LittleEndian.PutUint64(n.ID[:], r.random.Uint64())
+	binary.LittleEndian.PutUint64(n.ID[8:], r.random.Uint64())
+	if n.Host == "" {
+		n.Host = fmt.Sprintf("nqn.2014-08.org.nvmexpress:uuid:%08x-%04x-4%03x-8%03x-%012x",
+			r.random.Uint32(), r.random.IntN(1<<16), r.random.IntN(1<<12), r.random.IntN(1<<12), r.random.Uint64N(1<<48))
+	}
+	return n
+}
+
+// stranger is a host at the discovery controller.
+func (r *raid) stranger() peer.Name {
+	n := r.name()
+	n.Subsystem = capsule.DiscoveryNQN
+	return n
+}
+
+// login makes an association with an I/O queue, of an attacker of its own.
+func (r *raid) login() (peer.Session, error) {
+	e, err := r.open()
+	if err != nil {
+		return peer.Session{}, err
+	}
+	return e.Login(r.name(), 1)
+}
+
+// packets are those that were sent, and that came.
+func (r *raid) packets() (sent, got uint64) {
+	for _, e := range r.endpoints {
+		sent, got = sent+e.Sent, got+e.Received
+	}
+	return sent, got
+}
+
+func (r *raid) close() {
+	for _, e := range r.endpoints {
+		_ = e.Close()
+	}
+}
+
+// selected are the attacks whose names match.
+func (o *options) selected() (out []attack) {
+	for _, a := range catalogue() {
+		if o.only.MatchString(a.name) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func catalogue() []attack {
+	var all []attack
+	for _, part := range [][]attack{sharing()} {
+		all = append(all, part...)
+	}
+	return all
+}
+
+func (r *raid) remarks() string { return strings.Join(r.said, "; ") }

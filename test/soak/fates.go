@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/test/soak/internal/client"
+)
+
+// pause waits, and reports whether the run goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// killTargets kills the target that is to be killed, and starts it again.
+func (l *lab) killTargets(ctx context.Context, random *rand.Rand) {
+	t := l.targets["kept"]
+	for pause(ctx, l.o.killEvery-5*time.Second+time.Duration(random.Int64N(int64(10*time.Second)))) {
+		t.mu.Lock()
+		t.proc.kill()
+		// Long enough for what its hosts had got before to be counted.
+		away := 3*client.ReportEvery + time.Duration(random.Int64N(int64(4*time.Second)))
+		l.story.add("target "+t.name, "killed, for %.1f s", away.Seconds())
+		pause(ctx, away)
+		err := l.startTarget(ctx, t)
+		t.mu.Unlock()
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			l.violation("after a kill: %v", err)
+			return
+		}
+		l.story.add("target "+t.name, "serves again, process %d", t.proc.pid())
+		l.awaitReturn(ctx, t.name)
+	}
+}
+
+// awaitReturn measures how long after the start of a target its hosts get answers.
+func (l *lab) awaitReturn(ctx context.Context, target string) {
+	began := time.Now()
+	base := map[*hostState]uint64{}
+	l.mu.Lock()
+	for _, h := range l.hosts {
+		if h.plan.target == target && h.ready {
+			base[h] = h.requests
+		}
+	}
+	l.totals.Kills["target"]++
+	l.mu.Unlock()
+	for len(base) > 0 && pause(ctx, 20*time.Millisecond) {
+		took := time.Since(began)
+		l.mu.Lock()
+		for h, n := range base {
+			if h.requests > n {
+				l.totals.Returns.Count(took)
+				delete(base, h)
+			}
+			if !h.ready {
+				delete(base, h) // it was killed meanwhile
+			}
+		}
+		l.mu.Unlock()
+		if took > l.o.stall {
+			return // for the watch
+		}
+	}
+	l.story.add("soak", "all hosts of %s are back after %.1f s", target, time.Since(began).Seconds())
+}
+
+// killHosts kills hosts, each as often as its plan says.
+func (l *lab) killHosts(ctx context.Context, random *rand.Rand) {
+	next := map[*hostState]time.Time{}
+	for pause(ctx, time.Second) {
+		for _, h := range l.hosts {
+			if h.plan.killEvery == 0 {
+				continue
+			}
+			if next[h].IsZero() {
+				next[h] = time.Now().Add(h.plan.killEvery)
+			}
+			if time.Now().Before(next[h]) {
+				continue
+			}
+			next[h] = time.Now().Add(h.plan.killEvery/2 + time.Duration(random.Int64N(int64(h.plan.killEvery))))
+			if err := l.killHost(h); err != nil {
+				l.violation("%s does not start again: %v", h.plan.name, err)
+				return
+			}
+		}
+	}
+}
+
+// killHost kills a host: its client, or attach, whose client finds that out.
+func (l *lab) killHost(h *hostState) error {
+	l.mu.Lock()
+	l.totals.Kills["host"]++
+	h.progress = time.Now()
+	l.mu.Unlock()
+	l.story.add(h.plan.name, "killed")
+	if h.plan.attach {
+		h.attach.kill()
+		_ = os.Remove(l.socket(h)) // attach replaces one that nobody serves; here the client does not wait for it
+		return l.startAttach(h)
+	}
+	l.killClient(h)
+	return l.startClient(h)
+}
+
+// churn changes what may change while hosts work.
+func (l *lab) churn(ctx context.Context, random *rand.Rand) {
+	c, err := l.newChurn(random)
+	if err != nil {
+		l.violation("churn: %v", err)
+		return
+	}
+	defer c.close()
+	for pause(ctx, time.Second+time.Duration(random.Int64N(int64(6*time.Second)))) {
+		a := actions[random.IntN(len(actions))]
+		target := targets()[random.IntN(2)]
+		if a.lasting {
+			target = "lasting"
+		}
+		l.mu.Lock()
+		l.totals.Actions[a.name]++
+		l.mu.Unlock()
+		l.story.add("churn", "%s, target %s", a.name, target)
+		if err := a.do(c, ctx, l.targets[target]); err != nil && ctx.Err() == nil {
+			l.story.add("churn", "%s: %v", a.name, err)
+			l.countError("churn, "+a.name, err)
+		}
+	}
+}
+
+// attack runs the raw peer against the target that lasts.
+func (l *lab) attack(ctx context.Context, random *rand.Rand) {
+	if l.gremlin == "" {
+		return
+	}
+	for pause(ctx, time.Duration(60+random.IntN(120))*time.Second) {
+		target := l.addrs.listener("lasting", 1+random.IntN(2))
+		const seconds = 20
+		l.story.add("gremlin", "attacks %v", target)
+		p, err := start("gremlin", nil, l.gremlin, "-target", target.String(), "-seconds", fmt.Sprint(seconds))
+		if err != nil {
+			l.countError("gremlin", err)
+			return
+		}
+		select {
+		case <-p.exited:
+			if p.err != nil {
+				lines := p.lines()
+				l.story.add("gremlin", "%v: %v", p.err, lines[max(0, len(lines)-8):])
+				l.countError("gremlin", p.err)
+			}
+		case <-time.After(4 * seconds * time.Second):
+			p.kill()
+		case <-ctx.Done():
+			p.kill()
+		}
+		l.mu.Lock()
+		l.totals.Actions["gremlin"]++
+		l.mu.Unlock()
+		l.story.add("gremlin", "ended")
+	}
+}

@@ -1,0 +1,135 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Table has what is known of each block of a namespace. All processes that have it open
+// share it. Of one block one goroutine writes; any may read.
+type Table struct {
+	space  uint32
+	memory []byte
+	blocks []entry
+}
+
+// An entry has numbers of writes: durable and settled never exceed issued.
+type entry struct {
+	issued  atomic.Uint64 // the last that was begun
+	settled atomic.Uint64 // the last that certainly took place, since it was acknowledged or seen
+	durable atomic.Uint64 // the last that was acknowledged with FUA, or before a Flush that was
+}
+
+const entrySize = int64(unsafe.Sizeof(entry{}))
+
+// Open opens the table of a namespace with so many blocks, which is created where it is not
+// there: then no block was written.
+func Open(path string, space uint32, blocks int) (*Table, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size := int64(blocks) * entrySize
+	switch info, err := f.Stat(); {
+	case err != nil:
+		return nil, err
+	case info.Size() == 0:
+		if err := f.Truncate(size); err != nil {
+			return nil, err
+		}
+	case info.Size() != size:
+		return nil, fmt.Errorf("%s is of a namespace with %d blocks, and not with %d", path, info.Size()/entrySize, blocks)
+	}
+	memory, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &Table{space, memory, unsafe.Slice((*entry)(unsafe.Pointer(&memory[0])), blocks)}, nil
+}
+
+// Close ends the use of the table.
+func (t *Table) Close() error { return unix.Munmap(t.memory) }
+
+// Blocks is how many blocks the namespace has.
+func (t *Table) Blocks() int { return len(t.blocks) }
+
+// Begin is the start of a write of a block: it returns its number, and fills p with its
+// content.
+func (t *Table) Begin(p []byte, block int) uint64 {
+	number := t.blocks[block].issued.Add(1)
+	Fill(p, Block{t.space, uint64(block)}, number)
+	return number
+}
+
+// Acknowledged is the end of a write that succeeded.
+func (t *Table) Acknowledged(block int, number uint64, fua bool) {
+	raise(&t.blocks[block].settled, number)
+	if fua {
+		raise(&t.blocks[block].durable, number)
+	}
+}
+
+// Flushed is the end of a Flush that succeeded, and was begun when this write was
+// acknowledged.
+func (t *Table) Flushed(block int, number uint64) { raise(&t.blocks[block].durable, number) }
+
+// InDoubt reports whether it is unknown whether the last write of a block took place.
+func (t *Table) InDoubt(block int) bool {
+	e := &t.blocks[block]
+	return e.settled.Load() < e.issued.Load()
+}
+
+// Floor is the least number that a read may return which begins now.
+func (t *Table) Floor(block int) uint64 { return t.blocks[block].settled.Load() }
+
+// Durable is the last write of a block that outlives the target.
+func (t *Table) Durable(block int) uint64 { return t.blocks[block].durable.Load() }
+
+// A Violation is a block that is not what it must be.
+type Violation struct {
+	Block Block
+	What  string
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("block %d of namespace %d %s", v.Block.Index, v.Block.Space, v.What)
+}
+
+// Check judges what a read returned of a block, whose Floor was this when it began. It
+// must be called when the read has ended. An error is a [*Violation].
+func (t *Table) Check(p []byte, block int, floor uint64) error {
+	at, e := Block{t.space, uint64(block)}, &t.blocks[block]
+	ceiling := e.issued.Load()
+	number, err := Parse(p, at)
+	switch {
+	case err != nil:
+		return &Violation{at, fmt.Sprintf("%v; writes %d to %d may be there", err, floor, ceiling)}
+	case number > ceiling:
+		return &Violation{at, fmt.Sprintf("has write %d, and %d is the last that was begun", number, ceiling)}
+	case number < floor:
+		what := "write %d had been acknowledged, or seen, before the read began"
+		if floor <= e.durable.Load() {
+			what = "write %d had been acknowledged and was durable before the read began"
+		}
+		return &Violation{at, fmt.Sprintf("has write %d, but "+what+": it is lost", number, floor)}
+	}
+	raise(&e.settled, number)
+	return nil
+}
+
+// IsViolation reports whether an error is a violation.
+func IsViolation(err error) bool {
+	var v *Violation
+	return errors.As(err, &v)
+}
+
+func raise(a *atomic.Uint64, to uint64) {
+	for old := a.Load(); old < to && !a.CompareAndSwap(old, to); old = a.Load() {
+	}
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A process is one of the soak's: it dies with it.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	input  io.WriteCloser
+	exited chan struct{}
+	err    error // of its end, once exited is closed
+
+	mu   sync.Mutex // guards what follows
+	said []string   // the last lines
+	over bool       // it was ended by the soak
+}
+
+// kept is how many lines of a process are remembered.
+const kept = 60
+
+// start starts a program. Its lines of standard output go to line, where it is not nil;
+// all others are remembered.
+func start(name string, line func(string), path string, args ...string) (*process, error) {
+	p := &process{name: name, cmd: exec.Command(path, args...), exited: make(chan struct{})}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // an interrupt is the soak's alone
+	if line == nil {
+		line = p.remember
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if p.input, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	started := make(chan error)
+	go func() { // ends with the process; the kernel kills that when the thread which started it ends
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		var readers sync.WaitGroup
+		readers.Go(func() { eachLine(stdout, line) })
+		readers.Go(func() { eachLine(stderr, p.remember) })
+		readers.Wait()
+		p.err = p.cmd.Wait()
+		close(p.exited)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return p, nil
+}
+
+func eachLine(r io.Reader, do func(string)) {
+	b := bufio.NewReaderSize(r, 64<<10)
+	for {
+		s, err := b.ReadString('\n')
+		if s != "" {
+			do(strings.TrimSuffix(s, "\n"))
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *process) remember(s string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(s) > 2000 {
+		s = s[:2000]
+	}
+	p.said = append(p.said, s)
+	if p.crashed() {
+		return // all of it is wanted
+	}
+	if len(p.said) > kept {
+		p.said = slices.Delete(p.said, 0, len(p.said)-kept)
+	}
+}
+
+// crashed reports whether the Go runtime has ended the process. Called with mu held.
+func (p *process) crashed() bool {
+	return len(p.said) < 500 && slices.ContainsFunc(p.said, func(s string) bool {
+		return strings.HasPrefix(s, "panic:") || strings.HasPrefix(s, "fatal error:") || strings.Contains(s, "DATA RACE")
+	})
+}
+
+func (p *process) lines() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.said)
+}
+
+// expected says that the process is about to end by the soak's wish.
+func (p *process) expected() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+}
+
+// unexpected reports whether it has ended without.
+func (p *process) unexpected() bool {
+	select {
+	case <-p.exited:
+	default:
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.over
+}
+
+// kill is kill -9.
+func (p *process) kill() {
+	p.expected()
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.exited
+}
+
+// finish ends a process in order, and reports whether it did so in time.
+func (p *process) finish(limit time.Duration) bool {
+	p.expected()
+	_ = p.input.Close()
+	_ = p.cmd.Process.Signal(os.Interrupt)
+	select {
+	case <-p.exited:
+		return true
+	case <-time.After(limit):
+		p.kill()
+		return false
+	}
+}
+
+func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
