@@ -159,6 +159,7 @@ func (d *Device) addWorker() error {
 		return errors.Join(err, s.Close())
 	}
 	w := &worker{device: d, lanes: p, shard: s, parties: make(map[partyName]*party)}
+	p.Stalled = w.stalled
 	d.workers = append(d.workers, w)
 	if err := w.makeArenas(); err != nil {
 		return fmt.Errorf("target: buffers of shard %d: %w", i, err)

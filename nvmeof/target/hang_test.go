@@ -129,3 +129,64 @@ func TestStoreDoesNotAnswer(t *testing.T) {
 		f.close2(t)
 	})
 }
+
+// TestStalledStoreLeavesRoom: a host that has as many commands as it may at a store that
+// hangs, of every kind, goes on with its other namespaces. All of them complete when the
+// store does, in whatever they waited for it.
+func TestStalledStoreLeavesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		hung, other := newFakeStore(1<<20), newFakeStore(1<<20)
+		ns := f.export(hung)
+		f.export(other)
+		_, id := f.connectAdmin(0)
+		io := f.connectIO(id, 1, 1)
+		hung.set(true, nil)
+		const blocks = 128
+		var all []*hostCommand
+		start := func(c *hostCommand) { all = append(all, io.start(c)) }
+		for i := range 20 {
+			op := []capsule.IOOpcode{capsule.IOWrite, capsule.IORead, capsule.IOCompare}[i%3]
+			start(ioCommand(op, 2, capsule.ReadWrite{Blocks: blocks}, make([]byte, blocks*512)))
+			if i == 4 || i == 19 {
+				first, second := fusedPair(2, capsule.ReadWrite{Blocks: 8}, make([]byte, 4096), make([]byte, 4096))
+				start(first)
+				start(second)
+			}
+		}
+		io.turns(10)
+		time.Sleep(4 * time.Second)
+		big := func(op capsule.IOOpcode, id capsule.NSID) *hostCommand {
+			return ioCommand(op, id, capsule.ReadWrite{Blocks: blocks}, make([]byte, blocks*512))
+		}
+		began := time.Now()
+		for range 3 {
+			io.wantOK(big(capsule.IOWrite, 3))
+			io.wantOK(big(capsule.IORead, 3))
+			io.wantOK(big(capsule.IOCompare, 3))
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("commands for another namespace took %v", took)
+		}
+		for _, c := range all {
+			c.wantPending()
+		}
+		time.Sleep(5 * time.Second)
+		if why := ns.Trouble(); !strings.Contains(why, "does not answer since") {
+			t.Errorf("trouble %q", why)
+		}
+		hung.set(false, nil)
+		for i, c := range all {
+			if r := <-c.response; !r.status.OK() {
+				t.Errorf("command %d: %v", i, r.status)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if why := ns.Trouble(); why != "" {
+			t.Errorf("it answers, and is trouble: %s", why)
+		}
+		io.wantOK(writeOf(2))
+		f.wantNothingHeld(io)
+		f.close2(t)
+	})
+}

@@ -57,6 +57,45 @@ func (t *Target) lookAfter(all []*storage.Volume) (left []*storage.Volume) {
 	}
 }
 
+// stalled excuses the commands for a store that completes nothing: their hosts may have
+// other buffers beside those that they cannot give back, and what waits for one waits for
+// the store instead, not in the way of commands for others. It is called in the shard.
+func (w *worker) stalled(l *storage.Lane) {
+	t := w.device.target
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for q := range t.queues {
+		if q.worker == w {
+			q.stalled(l)
+		}
+	}
+}
+
+func (q *queue) stalled(l *storage.Lane) {
+	for i := range q.requests {
+		r := &q.requests[i]
+		if r.op.Lane != l {
+			continue
+		}
+		switch r.stage {
+		case stageBuffer:
+			r.waiter.Cancel()
+			if x := r.extra; x != nil && x.partner != nil {
+				x.partner.op.Release() // it enters again with this one
+			}
+			r.op.HoldStalled()
+			r.stage = stageGate
+		case stageBackend:
+			if r.buffer.Valid() {
+				r.buffer = r.buffer.Excuse()
+			}
+			if x := r.extra; x != nil && x.scratch.Valid() {
+				x.scratch = x.scratch.Excuse()
+			}
+		}
+	}
+}
+
 // take is the next store to examine; nil: none.
 func (r *round) take(all []*storage.Volume) *storage.Volume {
 	r.mu.Lock()

@@ -42,7 +42,7 @@ func (w *worker) join(name partyName) *party {
 		w.places[p.index] = p
 		p.data.Open(w.shard.Arena())
 		p.public.Open(w.public)
-		p.scratch.OpenWhole(w.scratch)
+		p.scratch.Open(w.scratch)
 		p.reads.Open(w.shard)
 		w.parties[name] = p
 	}

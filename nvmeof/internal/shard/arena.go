@@ -129,6 +129,16 @@ func orderOf(size int) int {
 	return bits.Len(uint(size-1) / PageSize)
 }
 
+// Excuse returns the buffer as one of nobody: the party may have others beside it, since it
+// cannot give it back. Use the result from then on.
+func (b Buffer) Excuse() Buffer {
+	own := &b.share.arena.own
+	b.share.held -= len(b.b)
+	own.held += len(b.b)
+	b.share = own
+	return b
+}
+
 // Release gives the buffer back. Waiters are served later in the same turn.
 func (b Buffer) Release() { b.share.arena.Release(b) }
 

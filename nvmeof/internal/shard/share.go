@@ -28,9 +28,6 @@ const turnBytes = 64 << 10
 // Open makes it a share of an arena, of which it holds nothing.
 func (s *Share) Open(a *Arena) { *s = Share{arena: a} }
 
-// OpenWhole is Open without a bound, for an arena whose buffers nobody can hold for long.
-func (s *Share) OpenWhole(a *Arena) { *s = Share{arena: a, whole: true} }
-
 // Arena is the arena that the share is of.
 func (s *Share) Arena() *Arena { return s.arena }
 

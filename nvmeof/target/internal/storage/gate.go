@@ -36,7 +36,7 @@ const (
 // has queues. The access is what the host's reservation rights are checked for.
 func (n *Namespace) Enter(op *Operation, at Index, host capsule.HostID, a reservation.Access) Entry {
 	g := n.Gate(at)
-	if g.shut {
+	if g.shut || g.Lane.full(0) {
 		g.Hold(op)
 		return Held
 	}
@@ -51,8 +51,8 @@ func (n *Namespace) Enter(op *Operation, at Index, host capsule.HostID, a reserv
 	return Entered
 }
 
-// Shut reports whether operations are held.
-func (g *Gate) Shut() bool { return g.shut }
+// Shut reports whether operations are held, or may be of which two enter together.
+func (g *Gate) Shut() bool { return g.shut || g.Lane.full(1) }
 
 // leave is called when an operation that has entered is released.
 func (g *Gate) leave() {
@@ -78,6 +78,11 @@ func (g *Gate) close(idle func()) {
 // open lets those that wait start again, in order.
 func (g *Gate) open() {
 	g.shut, g.idle = false, nil
+	g.admit()
+}
+
+// admit lets those that wait start again.
+func (g *Gate) admit() {
 	held := g.held
 	g.held = nil
 	for _, op := range held {
@@ -92,7 +97,9 @@ func (g *Gate) open() {
 // queues.
 func (g *Gate) Hold(op *Operation) {
 	op.outside = g
-	g.held = append(g.held, op)
+	if g.held = append(g.held, op); g.Lane.stalled && !slices.Contains(g.Lane.gates, g) {
+		g.Lane.gates = append(g.Lane.gates, g)
+	}
 }
 
 // Forget removes an operation that waits at a gate: its queue has ended.

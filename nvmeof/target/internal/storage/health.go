@@ -40,26 +40,34 @@ const silence = 5 * time.Second
 // may be something to report to hosts. If an earlier call has not returned, since the store
 // does not answer, this one does nothing.
 func (v *Volume) LookAt(now time.Time) (resized, changed bool) {
-	if !v.asked.CompareAndSwap(0, now.UnixNano()) {
-		if _, is := v.Silent(now); is && !v.silent.Swap(true) {
-			v.volumes.log.Error("store does not answer: commands for it wait, and everything else goes on",
-				zap.String("export", v.Name), zap.String("remedy", "see what is wrong with its file system or device"))
-		}
-		return false, false
+	if v.asked.CompareAndSwap(0, now.UnixNano()) {
+		resized, changed = v.Revalidate(), v.Examine(now)
+		v.asked.Store(0)
 	}
-	resized, changed = v.Revalidate(), v.Examine(now)
-	v.asked.Store(0)
-	if v.silent.Swap(false) {
+	_, is := v.Silent(now)
+	switch was := v.silent.Swap(is); {
+	case is && !was:
+		v.volumes.log.Error("store does not answer: commands for it wait, and everything else goes on",
+			zap.String("export", v.Name), zap.String("remedy", "see what is wrong with its file system or device"))
+	case was && !is:
 		v.volumes.log.Info("store answers again", zap.String("export", v.Name))
 	}
 	return resized, changed
 }
 
-// Silent reports whether the store has not answered for long, and since when.
+// Silent reports whether the store has not answered for long, and since when: it is being
+// examined since then, or has completed nothing of what it has.
 func (v *Volume) Silent(now time.Time) (since time.Time, is bool) {
-	asked := v.asked.Load()
-	since = time.Unix(0, asked)
-	return since, asked != 0 && now.Sub(since) >= silence
+	first := v.asked.Load()
+	for i := range v.lanes {
+		if l := v.lanes[i].Load(); l != nil {
+			if at := l.stalledAt.Load(); at != 0 && (first == 0 || at < first) {
+				first = at
+			}
+		}
+	}
+	since = time.Unix(0, first)
+	return since, first != 0 && now.Sub(since) >= silence
 }
 
 // logLost logs that what is written will be lost, or not any more.

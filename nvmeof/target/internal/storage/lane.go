@@ -48,6 +48,7 @@ type Lane struct {
 	home    atomic.Pointer[shard.Shard] // the shard while the lane is attached; other shards read it
 	order   backend.Order               // of waiting
 
+	stall               // whether the store completes anything
 	depth  int          // operations that the store may have
 	flight []*Operation // by tag; grows as needed, since most lanes are idle
 	vacant []uint32     // tags
@@ -58,6 +59,7 @@ type Lane struct {
 // laneCounters are read by other shards for the SMART log.
 type laneCounters struct {
 	mediaErrors atomic.Uint64
+	stalledAt   atomic.Int64  // in nanoseconds of Unix time, 0: it is not; see stall
 	busy        atomic.Uint64 // nanoseconds with users
 	failed      atomic.Bool
 }
@@ -66,6 +68,8 @@ func (l *Lane) init(v *Volume, w *Shard, q backend.Queue, watch backend.Watchabl
 	l.Volume, l.shard, l.queue = v, w.Shard, q
 	l.slot, l.lanes, l.watch, l.armed = shard.Slot{}, &w.lanes, watch, false
 	l.depth, l.flight, l.vacant = v.volumes.depth, nil, nil
+	l.stall = stall{on: w}
+	l.watching.Func = l.checkProgress
 	l.urging.Func = l.urge
 }
 
@@ -262,16 +266,18 @@ func (l *Lane) Poll() bool {
 	}
 	useful := l.due() && l.push()
 	results := &l.lanes.results
-	for {
-		n := l.queue.Poll(results[:])
+	for n := len(results); n == len(results); {
+		n = l.queue.Poll(results[:])
 		for i := range results[:n] {
 			l.take(&results[i])
 		}
+		l.completed += uint(n)
 		useful = useful || n > 0
-		if n < len(results) {
-			return useful
-		}
 	}
+	if l.stalled && l.completed != l.before {
+		l.goOn()
+	}
+	return useful
 }
 
 // push submits as much as the store has room for. The rest waits for turns, but what a
@@ -302,6 +308,9 @@ func (l *Lane) pushPicked() (useful bool) {
 			l.flight[op.Tag] = op
 		}
 		l.vacant = l.vacant[:len(l.vacant)-n]
+		if !l.watching.Running() {
+			l.watchProgress()
+		}
 		if l.Leaser != nil {
 			l.awaitLeases()
 		}

@@ -21,9 +21,15 @@ func (v *Volume) InRange(slba capsule.LBA, blocks uint32) bool {
 	return capsule.InRange(uint64(slba), uint64(blocks), v.Blocks())
 }
 
-// Used is NUSE: how many blocks were allocated when the store was last examined. Shards
-// call it, which must not wait for a file system.
-func (v *Volume) Used() uint64 { return min(v.used.Load(), v.Blocks()) }
+// Used is NUSE: how many blocks are allocated. Shards call it, which must not wait for a
+// file system or device: of a store that is on one, since it has a size to read again, it is
+// what was counted when that was last examined.
+func (v *Volume) Used() uint64 {
+	if _, ok := v.store.(backend.Resizer); !ok {
+		v.count(v.store.Allocated())
+	}
+	return min(v.used.Load(), v.Blocks())
+}
 
 // count notes how much is allocated: all, where the store does not know.
 func (v *Volume) count(allocated int64, err error) {

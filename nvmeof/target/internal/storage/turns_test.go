@@ -6,6 +6,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // laneRig is a lane to a store that has few operations at a time and completes all that it
@@ -41,9 +42,19 @@ func (q *fewQueue) Poll(rs []backend.Result) int {
 	return n
 }
 
+// A clock is all of a completion queue that the lane's shard needs.
+type clock struct{ rdmatransport.CompletionQueue }
+
+func (clock) Now() int64         { return 0 }
+func (clock) ReceiveBudget() int { return 0 }
+
 func newLaneRig(depth, few int) *laneRig {
 	q := &fewQueue{few: few}
-	return &laneRig{&Lane{shard: &shard.Shard{}, lanes: &lanes{}, queue: q, depth: depth, users: 1}, q}
+	s, err := shard.New(shard.Config{CQ: clock{}, Arena: shard.MaxBuffer})
+	if err != nil {
+		panic(err)
+	}
+	return &laneRig{&Lane{shard: s, lanes: &lanes{}, queue: q, depth: depth, users: 1}, q}
 }
 
 // A client puts its operations into the lane again when they have completed.

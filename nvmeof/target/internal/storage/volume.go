@@ -221,6 +221,8 @@ func (l *Lane) retire() error {
 			l.slot.Detach()
 			l.home.Store(nil)
 			l.shard.StopTimer(&l.urging)
+			l.shard.StopTimer(&l.watching)
+			l.stalledAt.Store(0)
 			close(idle)
 		}
 		if l.users == 0 {

@@ -25,7 +25,10 @@ type Index uint8
 type Shard struct {
 	Index Index
 	Shard *shard.Shard
-	lanes lanes
+	// Stalled is called in the shard, again and again, while the store of a lane completes
+	// nothing of what it has.
+	Stalled func(*Lane)
+	lanes   lanes
 }
 
 // A Site is a device: its shards, and the protection domain of their memory.
