@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/test/soak/internal/client"
@@ -140,35 +142,53 @@ func (l *lab) churn(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// attack runs the raw peer against the target that lasts.
+// attack runs the raw peer against the target that lasts, with one attack after the other.
+// Whether it costs the hosts of that target too much is for what they see.
 func (l *lab) attack(ctx context.Context, random *rand.Rand) {
-	if l.gremlin == "" {
+	attacks, err := l.attacks()
+	if err != nil {
+		l.violation("gremlin: %v", err)
 		return
 	}
-	for pause(ctx, time.Duration(60+random.IntN(120))*time.Second) {
+	for len(attacks) > 0 && pause(ctx, time.Duration(30+random.IntN(60))*time.Second) {
+		name := attacks[random.IntN(len(attacks))]
 		target := l.addrs.listener("lasting", 1+random.IntN(2))
 		const seconds = 20
-		l.story.add("gremlin", "attacks %v", target)
-		p, err := start("gremlin", nil, l.gremlin, "-target", target.String(), "-seconds", fmt.Sprint(seconds))
+		l.story.add("gremlin", "%s, on %v", name, target)
+		p, err := start("gremlin", nil, nil, l.gremlin, "-target", target.String(), "-nqn", string(subsystemNQN(churnNQN)), "-only", "^"+name+"$",
+			"-honest", "none", "-seconds", fmt.Sprint(seconds), "-rest", "1s", "-seed", fmt.Sprint(random.Uint32()))
 		if err != nil {
-			l.countError("gremlin", err)
+			l.violation("gremlin: %v", err)
 			return
 		}
 		select {
 		case <-p.exited:
-			if p.err != nil {
-				lines := p.lines()
-				l.story.add("gremlin", "%v: %v", p.err, lines[max(0, len(lines)-8):])
-				l.countError("gremlin", p.err)
-			}
 		case <-time.After(4 * seconds * time.Second):
 			p.kill()
 		case <-ctx.Done():
 			p.kill()
+			return
 		}
+		l.story.add("gremlin", "%s has ended: %v, %q", name, p.err, p.lines())
 		l.mu.Lock()
-		l.totals.Actions["gremlin"]++
+		l.totals.Actions["gremlin, "+name]++
 		l.mu.Unlock()
-		l.story.add("gremlin", "ended")
 	}
+}
+
+// attacks are the names of those that the raw peer has.
+func (l *lab) attacks() (names []string, err error) {
+	if l.gremlin == "" {
+		return nil, nil
+	}
+	out, err := exec.Command(l.gremlin, "-list").Output()
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Fields(line); len(f) > 0 {
+			names = append(names, f[0])
+		}
+	}
+	return names, nil
 }

@@ -112,7 +112,7 @@ func (l *lab) startAttach(h *hostState) error {
 	if p.keys >= 2 {
 		args = append(args, "-C", "file:"+l.path("files", p.name+".ctrl.key"))
 	}
-	a, err := start("attach "+p.name, nil, l.program, args...)
+	a, err := start("attach "+p.name, nil, nil, l.program, args...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h.attach = a
@@ -132,7 +132,7 @@ func (l *lab) startClient(h *hostState) error {
 	h.ready, h.progress = false, time.Now()
 	h.lives++
 	l.mu.Unlock()
-	p, err := start("host "+h.plan.name, func(s string) { l.reported(h, s) }, self, clientRole)
+	p, err := start("host "+h.plan.name, func(s string) { l.reported(h, s) }, nil, self, clientRole)
 	if err != nil {
 		return err
 	}

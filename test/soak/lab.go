@@ -32,6 +32,7 @@ type lab struct {
 	targets map[string]*targetState
 	hosts   []*hostState
 	story   *story
+	usage   *os.File // usage.csv: time, piece, process, bytes of memory, descriptors, threads, goroutines
 	wrong   chan error // a violation
 
 	mu      sync.Mutex // guards what follows, and the states of hosts
@@ -60,6 +61,9 @@ func newLab(o *options) (*lab, error) {
 		return nil, err
 	}
 	if l.story.file, err = os.OpenFile(l.path("story.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+		return nil, err
+	}
+	if l.usage, err = os.OpenFile(l.path("usage.csv"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 		return nil, err
 	}
 	if err := l.build(); err != nil {
@@ -276,7 +280,7 @@ func (l *lab) table(s *space) string { return l.path("tables", s.name()) }
 // startTarget starts a target's process, and waits until it serves all. Called with its mu
 // held.
 func (l *lab) startTarget(ctx context.Context, t *targetState) (err error) {
-	t.proc, err = start(t.name, nil, l.program, "target", "--config", l.path("files", t.name+".yaml"), "--socket", filepath.Join(l.sockets, t.name+".sock"))
+	t.proc, err = start(t.name, nil, []string{"STATE_DIRECTORY=" + l.path("files")}, l.program, "target", "--config", l.path("files", t.name+".yaml"), "--socket", filepath.Join(l.sockets, t.name+".sock"))
 	if err != nil {
 		return err
 	}

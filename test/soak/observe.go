@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -63,6 +64,7 @@ func (l *lab) note(name string, s sample) {
 		l.since[name] = time.Now()
 	}
 	s.At = time.Since(l.since[name])
+	fmt.Fprintf(l.usage, "%s,%d,%s,%d,%d,%d,%d\n", time.Now().UTC().Format(time.DateTime), l.totals.Pieces, name, s.RSS, s.FDs, s.Threads, s.Goroutines)
 	l.samples[name] = thin(append(l.samples[name], s))
 }
 

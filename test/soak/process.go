@@ -31,9 +31,10 @@ type process struct {
 const kept = 60
 
 // start starts a program. Its lines of standard output go to line, where it is not nil;
-// all others are remembered.
-func start(name string, line func(string), path string, args ...string) (*process, error) {
+// all others are remembered. Its environment is the soak's, and what is given.
+func start(name string, line func(string), environment []string, path string, args ...string) (*process, error) {
 	p := &process{name: name, cmd: exec.Command(path, args...), exited: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), environment...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // an interrupt is the soak's alone
 	if line == nil {
 		line = p.remember

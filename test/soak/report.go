@@ -184,6 +184,9 @@ func (t *totals) growthTable(w *tabwriter.Writer) {
 			if slices.Contains(bad, x.Name) {
 				verdict = "GROWS"
 			}
+			if g.Hours < enough.Hours() {
+				verdict = "too short to say"
+			}
 			if x.Last == 0 {
 				verdict = "not known"
 			}

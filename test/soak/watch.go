@@ -46,7 +46,7 @@ func look(pid int) (s sample, err error) {
 	return s, err
 }
 
-// A growth compares the last tenth of a process's samples with the first.
+// A growth compares the last tenth of a process's samples with the first, by lower quartiles.
 type growth struct {
 	Process string
 	Hours   float64
@@ -60,8 +60,11 @@ type grown struct {
 	Allowed     float64 // more of it is a leak
 }
 
-// Grows are those that have grown too much.
+// grows are those that have grown too much.
 func (g *growth) grows() (names []string) {
+	if g.Hours < enough.Hours() {
+		return nil
+	}
 	for _, w := range g.What {
 		if w.Last-w.First > w.Allowed {
 			names = append(names, w.Name)
@@ -72,10 +75,13 @@ func (g *growth) grows() (names []string) {
 
 const (
 	warming = 2 * time.Minute // of a process, whose samples do not count
-	least   = 40              // samples for a verdict
+	least   = 40              // samples for a comparison
+	// enough is how long a process is watched before it is said to grow: a heap that was
+	// needed in an attack is given back in the minutes after.
+	enough = 25 * time.Minute
 )
 
-// judge is the growth of a process; false: there are too few samples.
+// judgeGrowth is the growth of a process; false: there are too few samples.
 func judgeGrowth(name string, samples []sample) (growth, bool) {
 	i, _ := slices.BinarySearchFunc(samples, warming, func(s sample, at time.Duration) int { return int(s.At - at) })
 	samples = samples[i:]
@@ -100,15 +106,16 @@ func judgeGrowth(name string, samples []sample) (growth, bool) {
 			values[i] = w.of(s)
 		}
 		tenth := len(values) / 10
-		first, last := median(values[:tenth]), median(values[len(values)-tenth:])
+		first, last := floor(values[:tenth]), floor(values[len(values)-tenth:])
 		g.What = append(g.What, grown{w.name, first, last, slope(samples, values), w.allowed(first)})
 	}
 	return g, true
 }
 
-func median(v []float64) float64 {
+// floor is the lower quartile: what leaks is there also between attacks.
+func floor(v []float64) float64 {
 	v = slices.Sorted(slices.Values(v))
-	return v[len(v)/2]
+	return v[len(v)/4]
 }
 
 // slope is how much the values grow in an hour.

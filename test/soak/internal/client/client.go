@@ -175,7 +175,7 @@ func (w *worker) open(n *multipath.Namespace, k int) (err error) {
 		}
 		w.disk = &queueDisk{q}
 	default:
-		w.disk = &blockingDisk{n}
+		w.disk = newBlockingDisk(n, w.spec.Depth)
 	}
 	return err
 }

@@ -182,30 +182,55 @@ func (d *queueDisk) do(batch []request) {
 	}
 }
 
-// A blockingDisk has a goroutine for each request.
-type blockingDisk struct{ n *multipath.Namespace }
+// A blockingDisk has goroutines, each of which carries out one request after the other.
+type blockingDisk struct {
+	n        *multipath.Namespace
+	requests chan *request
+	ended    chan struct{} // one for each request
+	workers  sync.WaitGroup
+}
 
-func (d *blockingDisk) close() error { return nil }
-
-func (d *blockingDisk) do(batch []request) {
-	var all sync.WaitGroup
-	for i := range batch {
-		r := &batch[i]
-		all.Go(func() {
-			began := time.Now()
-			switch r.kind {
-			case read:
-				_, r.err = d.n.ReadAt(r.data, r.offset)
-			case write:
-				_, r.err = d.n.WriteAt(r.data, r.offset)
-				if r.fua && r.err == nil {
-					r.err = d.n.Flush()
-				}
-			case flush:
-				r.err = d.n.Flush()
+func newBlockingDisk(n *multipath.Namespace, depth int) *blockingDisk {
+	d := &blockingDisk{n: n, requests: make(chan *request), ended: make(chan struct{})}
+	for range depth {
+		d.workers.Go(func() {
+			for r := range d.requests {
+				d.one(r)
+				d.ended <- struct{}{}
 			}
-			r.took = time.Since(began)
 		})
 	}
-	all.Wait()
+	return d
+}
+
+func (d *blockingDisk) close() error {
+	close(d.requests)
+	d.workers.Wait()
+	return nil
+}
+
+// do takes batches of at most as many requests as there are goroutines.
+func (d *blockingDisk) do(batch []request) {
+	for i := range batch {
+		d.requests <- &batch[i]
+	}
+	for range batch {
+		<-d.ended
+	}
+}
+
+func (d *blockingDisk) one(r *request) {
+	began := time.Now()
+	switch r.kind {
+	case read:
+		_, r.err = d.n.ReadAt(r.data, r.offset)
+	case write:
+		_, r.err = d.n.WriteAt(r.data, r.offset)
+		if r.fua && r.err == nil {
+			r.err = d.n.Flush()
+		}
+	case flush:
+		r.err = d.n.Flush()
+	}
+	r.took = time.Since(began)
 }
