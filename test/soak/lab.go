@@ -32,7 +32,7 @@ type lab struct {
 	targets map[string]*targetState
 	hosts   []*hostState
 	story   *story
-	usage   *os.File // usage.csv: time, piece, process, bytes of memory, descriptors, threads, goroutines
+	usage   *os.File   // usage.csv: time, piece, process, bytes of memory, descriptors, threads, goroutines
 	wrong   chan error // a violation
 
 	mu      sync.Mutex // guards what follows, and the states of hosts
