@@ -54,8 +54,11 @@ func ParseHostIdentity(nqn, id string) (HostIdentity, error) {
 	h.NQN = n
 	if id == "" {
 		u, ok := n.UUID()
-		if !ok {
+		switch {
+		case !ok:
 			return h, fmt.Errorf("host name %s does not name a UUID: give a host identifier too", n)
+		case u == uuid.Nil:
+			return h, fmt.Errorf("host name %s names the UUID zero, which is reserved for no host", n)
 		}
 		h.ID = capsule.HostID(u)
 	}

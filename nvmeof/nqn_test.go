@@ -115,6 +115,7 @@ func TestParseHostIdentity(t *testing.T) {
 		{"host-a", "", HostIdentity{}, false},
 		{"", "no", HostIdentity{}, false},
 		{"", "00000000-0000-0000-0000-000000000000", HostIdentity{}, false},
+		{uuidPrefix + "00000000-0000-0000-0000-000000000000", "", HostIdentity{}, false},
 		{"bad\x01name", id, HostIdentity{}, false},
 	}
 	for _, c := range cases {
