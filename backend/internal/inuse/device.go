@@ -1,7 +1,6 @@
 package inuse
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -86,10 +85,11 @@ func mounted(devs []part) (user, mend string) {
 //	36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw
 //
 // File systems over several devices have a number of their own there, but name
-// one of them.
+// one of them. A line has no bound: one of overlayfs names all of its lower folders.
 func findMount(r io.Reader, devs []part) string {
-	for lines := bufio.NewScanner(r); lines.Scan(); {
-		front, back, _ := strings.Cut(lines.Text(), " - ")
+	table, _ := io.ReadAll(r) // as much as there is
+	for line := range strings.Lines(string(table)) {
+		front, back, _ := strings.Cut(line, " - ")
 		f, source := strings.Fields(front), strings.Fields(back)
 		if len(f) < 5 || len(source) < 2 {
 			continue

@@ -1,7 +1,6 @@
 package inuse
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -101,8 +100,9 @@ func mountedImage(path string, is func(inode) bool) (user, mend string) {
 
 // findImage looks in the format of findMount for a source of that name that is the file.
 func findImage(r io.Reader, name string, is func(inode) bool) string {
-	for lines := bufio.NewScanner(r); lines.Scan(); {
-		front, back, _ := strings.Cut(lines.Text(), " - ")
+	table, _ := io.ReadAll(r) // as much as there is
+	for line := range strings.Lines(string(table)) {
+		front, back, _ := strings.Cut(line, " - ")
 		f, source := strings.Fields(front), strings.Fields(back)
 		if len(f) < 5 || len(source) < 2 {
 			continue

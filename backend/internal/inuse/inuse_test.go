@@ -42,6 +42,10 @@ nonsense
 	if got := findMount(strings.NewReader(table), []part{{number: "8:32", name: "sdc"}}); got != "/pool" {
 		t.Errorf("sdc is mounted on %q", got)
 	}
+	overlay := "40 22 0:50 / /merged rw - overlay overlay rw,lowerdir=" + strings.Repeat("/a:", 30000) + "/b\n"
+	if got := findMount(strings.NewReader(overlay+table), []part{{number: "8:1", name: "x"}}); got != "/srv/my disk" {
+		t.Errorf("behind a line of 90 KB 8:1 is mounted on %q", got)
+	}
 	if got := quoted("/srv/my disk"); got != "'/srv/my disk'" || quoted("/srv/a_b-1.x") != "/srv/a_b-1.x" {
 		t.Errorf("quoted: %s", got)
 	}
