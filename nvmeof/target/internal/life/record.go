@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -97,10 +98,21 @@ func Decode(b []byte) (Record, error) {
 	if err := json.Unmarshal(body, &s); err != nil {
 		return Record{}, fmt.Errorf("%w: %w", sealed.ErrDamaged, err)
 	}
+	if !isTime(s.OnSeconds) {
+		return Record{}, fmt.Errorf("%w: on for %d s", sealed.ErrDamaged, s.OnSeconds)
+	}
 	r := Record{s.Running, s.PowerCycles, s.UnsafeShutdowns, s.Errors, time.Duration(s.OnSeconds) * time.Second, make(map[capsule.NSID]Namespace)}
 	for _, n := range s.Namespaces {
+		if n.NSID == 0 || !isTime(n.BusySeconds) {
+			return Record{}, fmt.Errorf("%w: namespace %d, busy for %d s", sealed.ErrDamaged, n.NSID, n.BusySeconds)
+		}
 		r.Namespaces[n.NSID] = Namespace{n.UUID, health.Counts{Reads: n.Reads, Writes: n.Writes, ReadBytes: n.ReadBytes, WriteBytes: n.WriteBytes,
 			MediaErrors: n.MediaErrors, Busy: time.Duration(n.BusySeconds) * time.Second}, n.Protected}
 	}
 	return r, nil
+}
+
+// isTime reports whether that many seconds are a time.Duration.
+func isTime(seconds int64) bool {
+	return seconds >= 0 && seconds <= int64(math.MaxInt64/time.Second)
 }
