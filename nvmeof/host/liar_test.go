@@ -45,6 +45,7 @@ type liar struct {
 	refuse   func(*capsule.Command) capsule.Status
 	empty    func(*capsule.Command) bool // succeeds without its data
 	log      func(off uint64, b []byte)
+	answer   func(c *fabric.Command, result *uint64, data []byte) // changes what it would say
 	queueCnt capsule.QueueCounts
 	silent   func(*capsule.Command) bool // gets no answer
 	io       func(*liarQueue, *fabric.Command)
@@ -67,6 +68,7 @@ func newLiarOn(t *testing.T, open func(netip.Addr) (rdmatransport.Device, error)
 		nsids: []capsule.NSID{1}, log: func(uint64, []byte) {}, silent: func(*capsule.Command) bool { return false },
 		queueCnt: capsule.QueueCounts{Submission: 4, Completion: 4},
 		io:       func(_ *liarQueue, c *fabric.Command) { c.Respond(0, 0) },
+		answer:   func(*fabric.Command, *uint64, []byte) {},
 		event:    func() (capsule.AsyncEvent, bool) { return capsule.AsyncEvent{}, false },
 		abort:    func(capsule.Abort) (uint64, bool) { return 1, true },
 	}
@@ -200,7 +202,7 @@ func (q *liarQueue) fabrics(c *fabric.Command) {
 	l := q.liar
 	switch c.SQE.FabricsType() {
 	case capsule.FabricsConnect:
-		c.Respond(0, capsule.ConnectResponse{CNTLID: l.cntlid, ATR: l.atr}.Result())
+		q.result(c, capsule.ConnectResponse{CNTLID: l.cntlid, ATR: l.atr}.Result())
 	case capsule.FabricsAuthReceive:
 		pieces := q.piece(c)
 		clear(pieces[0].Buf)
@@ -209,11 +211,11 @@ func (q *liarQueue) fabrics(c *fabric.Command) {
 	case capsule.FabricsPropertyGet:
 		switch capsule.PropertyOffset(c.SQE.Property().Offset) {
 		case capsule.PropertyCAP:
-			c.Respond(0, uint64(l.cap.CAP()))
+			q.result(c, uint64(l.cap.CAP()))
 		case capsule.PropertyCSTS:
-			c.Respond(0, uint64(l.csts.WithShutdown(capsule.ShutdownComplete)))
+			q.result(c, uint64(l.csts.WithShutdown(capsule.ShutdownComplete)))
 		default:
-			c.Respond(0, 0x20000)
+			q.result(c, 0x20000)
 		}
 	default:
 		c.Respond(0, 0)
@@ -238,7 +240,7 @@ func (q *liarQueue) admin(c *fabric.Command) {
 			q.held = append(q.held, c)
 			return
 		}
-		c.Respond(0, result)
+		q.result(c, result)
 		return
 	}
 	pieces := q.piece(c)
@@ -250,7 +252,15 @@ func (q *liarQueue) admin(c *fabric.Command) {
 	case capsule.AdminGetLogPage:
 		l.log(c.SQE.GetLogPage().LPO, b)
 	}
-	c.RespondData(pieces, 0)
+	result := uint64(0)
+	l.answer(c, &result, b)
+	c.RespondData(pieces, result)
+}
+
+// result answers a command without data.
+func (q *liarQueue) result(c *fabric.Command, result uint64) {
+	q.liar.answer(c, &result, nil)
+	c.Respond(0, result)
 }
 
 func (q *liarQueue) identify(c *fabric.Command, b []byte) {

@@ -78,7 +78,7 @@ func (r *recording) number(option string, otherwise uint64) uint64 {
 }
 
 // page is a recorded page of a size; what was zero at its end is not in the file.
-func page(t *testing.T, name string, size int) []byte {
+func page(t testing.TB, name string, size int) []byte {
 	t.Helper()
 	b := make([]byte, size)
 	f, err := os.ReadFile(filepath.Join("testdata/recorded/pages", name+".bin"))

@@ -1,0 +1,73 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
+)
+
+// fuzzNames are what the variables of paths are replaced by.
+var fuzzNames = []string{"a", "1", "h1", "2", "nqn.2014-08.org.example:b", "0", "-1", "99999999999999999999", "%", "192.0.2.9", "\xff"}
+
+// FuzzRequests makes any calls of the API, one after the other: each is answered in JSON, one
+// that is refused changes nothing, and what the target is afterwards is a document.
+func FuzzRequests(f *testing.F) {
+	all := routes()
+	bodies := []string{`{"id": 1, "address": "192.0.2.2"}`, `{"nqn": "a"}`, `{"nqn": "h1", "access": "read"}`, `{"nsid": 1, "memory": {"size": 1048576}, "ana-group": 2}`,
+		`{"group": 2, "state": "non-optimized"}`, `{"address": "192.0.2.9"}`, `{"version": 1, "subsystems": [{"nqn": "a", "namespaces": [{"nsid": 1, "memory": {"size": "1MiB"}}]}]}`,
+		`{"limit": "1ms"}`, `{"size": "2MiB"}`, `{"read-only": true}`, `{"access": null}`, `[`, "a: b\n"}
+	for i := 0; i < len(all); i += 4 { // a target for each
+		f.Add([]byte{byte(i), byte(i), 1, byte(i), byte(i + 1), 0}, bodies[1], bodies[i%len(bodies)], "dry-run=true")
+		f.Add([]byte{byte(i), 0, 0, byte(i), 0, 1}, bodies[6], bodies[i%len(bodies)], "")
+	}
+	network := rdmatest.NewLoopback()
+	f.Fuzz(func(t *testing.T, calls []byte, first, second, query string) {
+		// No call gets to a file: there is no absolute path without a slash.
+		if strings.ContainsAny(first+second+query, `/\%`) {
+			return
+		}
+		r := newRig(t, func(c *Config) {
+			c.Device = func(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
+				return network.Open(a, rdmatest.Attrs())
+			}
+		})
+		r.apply(r.doc("version: 1\nsubsystems:\n  - nqn: a\n    hosts:\n      - nqn: h1\n    namespaces:\n      - nsid: 1\n        memory:\n          size: 1MiB\n"))
+		h := Handler(r.Manager)
+		for n := 0; len(calls) >= 3 && n < 4; n, calls = n+1, calls[3:] {
+			route := all[int(calls[0])%len(all)]
+			path := route.path
+			for i, name := range route.parameters() {
+				value := fuzzNames[int(calls[1+i%2])%len(fuzzNames)]
+				path = strings.Replace(path, "{"+name+"}", url.PathEscape(value), 1)
+			}
+			body := first
+			if n%2 == 1 {
+				body = second
+			}
+			q := httptest.NewRequest(route.method, path, strings.NewReader(body))
+			q.URL.RawQuery = query
+			before := r.Document().JSON()
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, q)
+			after := r.Document()
+			switch text := w.Body.Bytes(); {
+			case w.Code != http.StatusNotFound && w.Code != http.StatusMovedPermanently && w.Code != http.StatusTemporaryRedirect && !json.Valid(text):
+				t.Fatalf("%s %s: %d, which is no JSON:\n%s", route.method, path, w.Code, text)
+			case (w.Code != http.StatusOK || route.method == "GET" || query == "dry-run=true" && route.answer != nil && route.id != "pauseNamespace") && !bytes.Equal(after.JSON(), before):
+				t.Fatalf("%s %s: %d, but the target changed:\n%s", route.method, path, w.Code, after.YAML())
+			}
+			if again, _, err := config.Parse("again", after.JSON()); err != nil || !bytes.Equal(again.JSON(), after.JSON()) {
+				t.Fatalf("after %s %s: %v\n%s", route.method, path, err, after.YAML())
+			}
+		}
+	})
+}
