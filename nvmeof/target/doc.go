@@ -195,7 +195,7 @@
 // the oldest of them yields, so that nobody takes what is the host's by knowing its names.
 //
 // A controller without keep alive stays while its host's transport acknowledges an RDMA
-// WRITE of no bytes, which the target sends every ten seconds in which no command comes.
+// WRITE of no bytes, which the target sends every two seconds in which no command comes.
 //
 // # The path of a command
 //

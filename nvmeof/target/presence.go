@@ -10,7 +10,7 @@ import (
 // probePeriod is how often it is noted whether a host is silent, where the keep alive
 // timer does not do so. The transport of one that is silent then has to acknowledge a
 // message, so that controllers without keep alive end with their hosts.
-const probePeriod = 10 * time.Second
+const probePeriod = 2 * time.Second
 
 // A presence is when a host was last heard. It belongs to its controller's shard, but for
 // heardAt.

@@ -16,7 +16,7 @@ const (
 	// staleAfter is how long a controller has been silent if another of the same host may
 	// take its place. It is above the time in which a host without keep alive that is not
 	// there any more does not answer a probe.
-	staleAfter = 3 * probePeriod
+	staleAfter = 15 * probePeriod
 	// reserve is the part of all identifiers that is for those that have none.
 	reserve = 16
 )
