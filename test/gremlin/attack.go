@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"net/netip"
@@ -48,8 +49,8 @@ func attackTarget(ctx context.Context, o options, out io.Writer) error {
 	fmt.Fprintf(out, "%s at %v, seed %d, %v each; the first MiB of namespace 1 is overwritten\n\n", o.nqn, o.target, o.seed, o.seconds)
 	t := newTable(out)
 	bad := 0
-	for i, x := range o.selected() {
-		r, err := a.suffer(ctx, x, o.seed+uint64(i)<<32)
+	for _, x := range o.selected() {
+		r, err := a.suffer(ctx, x)
 		if err != nil {
 			return fmt.Errorf("%s: %w", x.name, err)
 		}
@@ -112,7 +113,7 @@ func (a *arena) close() error {
 }
 
 // suffer lets the target suffer one attack.
-func (a *arena) suffer(ctx context.Context, x attack, seed uint64) (res result, err error) {
+func (a *arena) suffer(ctx context.Context, x attack) (res result, err error) {
 	res.attack = x
 	if err := a.honest.again(ctx); err != nil {
 		return res, fmt.Errorf("the honest host does not connect: %w", err)
@@ -128,7 +129,7 @@ func (a *arena) suffer(ctx context.Context, x attack, seed uint64) (res result, 
 	}
 	res.before = a.load.window()
 
-	r := &raid{o: a.o, addresses: a.addresses, honest: a.at, random: rand.New(rand.NewPCG(seed, 1)), seed: seed, ctx: ctx, blockSize: a.blockSize}
+	r := &raid{o: a.o, addresses: a.addresses, honest: a.at, random: rand.New(rand.NewPCG(a.o.seed, nameSeed(x.name))), ctx: ctx, blockSize: a.blockSize}
 	r.end = time.Now().Add(a.o.seconds)
 	defer r.close()
 	attacked := make(chan error, 1)
@@ -179,6 +180,13 @@ func (a *arena) newcomers(ctx context.Context, attacked <-chan error) (longest t
 	}
 }
 
+// nameSeed gives each attack numbers of its own, the same whichever others there are.
+func nameSeed(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return h.Sum64()
+}
+
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -193,6 +201,9 @@ func (r *result) judge(b *bounds) {
 	fault := func(format string, args ...any) { r.faults = append(r.faults, fmt.Sprintf(format, args...)) }
 	if ratio := r.ratio(); ratio < b.ratio {
 		fault("the honest host kept %.2f of its rate", ratio)
+	}
+	if r.after.rate < b.ratio*r.before.rate {
+		fault("afterwards it had %.2f of its rate", r.after.rate/r.before.rate)
 	}
 	if b.p99 > 0 && r.during.p99 > b.p99 {
 		fault("its p99 was %v", r.during.p99.Round(time.Microsecond))
@@ -210,10 +221,15 @@ func (r *result) judge(b *bounds) {
 	}
 }
 
-// ratio is how much of its rate the honest host kept.
+// ratio is how much of its rate the honest host kept: of what it has without an attack, before and
+// after, since machines have other things to do as well.
 func (r *result) ratio() float64 {
-	if r.before.rate == 0 {
+	quiet := r.before.rate
+	if r.after.rate > 0 {
+		quiet = (r.before.rate + r.after.rate) / 2
+	}
+	if quiet == 0 {
 		return 1
 	}
-	return r.during.rate / r.before.rate
+	return r.during.rate / quiet
 }

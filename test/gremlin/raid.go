@@ -28,10 +28,10 @@ type raid struct {
 	addresses *addresses
 	honest    netip.Addr // in whose name packets can be forged; not valid: nobody's
 	random    *rand.Rand
-	seed      uint64
 	end       time.Time
 	ctx       context.Context
 	endpoints []*peer.Endpoint
+	forged    []*peer.Socket
 	said      []string
 	blockSize int // of namespace 1
 	done      int // of the units in which the attack counts, such as mutations
@@ -100,12 +100,18 @@ func (r *raid) packets() (sent, got uint64) {
 	for _, e := range r.endpoints {
 		sent, got = sent+e.Sent, got+e.Received
 	}
+	for _, s := range r.forged {
+		sent += s.Sent
+	}
 	return sent, got
 }
 
 func (r *raid) close() {
 	for _, e := range r.endpoints {
 		_ = e.Close()
+	}
+	for _, s := range r.forged {
+		_ = s.Close()
 	}
 }
 
@@ -121,7 +127,7 @@ func (o *options) selected() (out []attack) {
 
 func catalogue() []attack {
 	var all []attack
-	for _, part := range [][]attack{sharing()} {
+	for _, part := range [][]attack{sharing(), floods(), inputs(), mutations()} {
 		all = append(all, part...)
 	}
 	return all

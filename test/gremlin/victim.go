@@ -44,9 +44,8 @@ type holding struct {
 	amount int64
 }
 
-// holdings are in a fixed order, without those that cannot be seen. RSS is that of a
-// process whose memory the kernel takes back when it likes, and whose buffers are first
-// used by somebody.
+// holdings are in a fixed order, without those that cannot be seen. A Go program gives memory
+// back minutes after it was last used, so that RSS has much to spare.
 func (v *victim) holdings(ctx context.Context) (out []holding, err error) {
 	if v.client != nil {
 		var s control.Status
@@ -75,7 +74,7 @@ func (v *victim) holdings(ctx context.Context) (out []holding, err error) {
 	return append(out,
 		holding{name: "descriptors", amount: int64(len(fds))},
 		holding{name: "threads", amount: field(string(status), "Threads:"), spare: 8},
-		holding{name: "RSS", amount: field(string(status), "VmRSS:") << 10, bytes: true, spare: 64 << 20}), nil
+		holding{name: "RSS", amount: field(string(status), "VmRSS:") << 10, bytes: true, spare: 192 << 20}), nil
 }
 
 func field(status, name string) int64 {
