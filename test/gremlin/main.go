@@ -49,7 +49,12 @@ func run(ctx context.Context, args []string) error {
 		for _, a := range catalogue() {
 			fmt.Printf("%-22s %s\n", a.name, a.sent)
 		}
+		for _, m := range malices() {
+			fmt.Printf("%-22s a target that %s\n", m.name, m.does)
+		}
 		return nil
+	case o.listen.IsValid():
+		return listen(ctx, o, os.Stdout)
 	default:
 		return attackTarget(ctx, o, os.Stdout)
 	}

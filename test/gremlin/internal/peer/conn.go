@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -20,6 +21,7 @@ const (
 // A Conn is a queue pair.
 type Conn struct {
 	E             *Endpoint
+	To            netip.Addr
 	QPN, Peer     uint32
 	Local, Remote uint32 // communication IDs; Remote is 0 until the REP
 	PSN           uint32 // of what is sent next
@@ -151,7 +153,7 @@ func (c *Conn) Supply(p *packet.Packet, n int) error {
 		}
 		r := c.answer(op, Add(p.PSN, i), ACK)
 		r.Payload, r.Pad = part, uint8(-len(part)&3)
-		if err := c.E.Send(c.E.To, r); err != nil {
+		if err := c.E.Send(c.To, r); err != nil {
 			return err
 		}
 	}
@@ -164,7 +166,7 @@ func (c *Conn) answer(op packet.Opcode, psn uint32, syndrome uint8) packet.Packe
 
 // Acknowledge sends an acknowledgement of whatever kind.
 func (c *Conn) Acknowledge(psn uint32, syndrome uint8) error {
-	return c.E.Send(c.E.To, c.answer(packet.Acknowledge, psn, syndrome))
+	return c.E.Send(c.To, c.answer(packet.Acknowledge, psn, syndrome))
 }
 
 // acknowledged takes one.
@@ -192,7 +194,7 @@ func (c *Conn) confirm(psn uint32) {
 }
 
 // Resend sends again what has not been acknowledged.
-func (c *Conn) Resend() error { return c.E.Send(c.E.To, c.flight...) }
+func (c *Conn) Resend() error { return c.E.Send(c.To, c.flight...) }
 
 // Next is a packet with the next sequence number.
 func (c *Conn) Next(op packet.Opcode, payload []byte) packet.Packet {
@@ -234,7 +236,7 @@ func (c *Conn) Capsule(cmd capsule.Command, data []byte) (capsule.CID, []packet.
 // Post sends packets, and again if they are lost.
 func (c *Conn) Post(ps ...packet.Packet) error {
 	c.flight = append(c.flight, ps...)
-	return c.E.Send(c.E.To, ps...)
+	return c.E.Send(c.To, ps...)
 }
 
 // Write sends an RDMA WRITE.

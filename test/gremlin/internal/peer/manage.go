@@ -54,7 +54,8 @@ func (c *Conn) replied(m *packet.MAD) error {
 	if c.Silent {
 		return nil
 	}
-	return c.E.Say(c.Confirm())
+	confirm := c.Confirm()
+	return c.E.Send(c.To, confirm.Datagram())
 }
 
 // startPSN is with which the sender of a REP or REQ wants to be sent to.
@@ -67,13 +68,39 @@ func (c *Conn) startPSN(m *packet.MAD) uint32 {
 
 // New enters a queue pair with random numbers.
 func (e *Endpoint) New() *Conn {
-	c := &Conn{E: e, Local: e.Random.Uint32() | 1, Expected: e.Random.Uint32() & 0xffffff, MTU: e.MTU,
+	c := &Conn{E: e, To: e.To, Local: e.Random.Uint32() | 1, Expected: e.Random.Uint32() & 0xffffff, MTU: e.MTU,
 		Responses: map[capsule.CID]capsule.Completion{}, Got: map[uint32]int{}}
 	for c.QPN < 0x100 || e.conns[c.QPN] != nil {
 		c.QPN = e.Random.Uint32() & 0xffffff
 	}
 	e.conns[c.QPN], e.ids[c.Local] = c, c
 	return c
+}
+
+// Accept enters the queue pair that a REQ asks for.
+func (e *Endpoint) Accept(m *packet.MAD, from netip.Addr) *Conn {
+	c := e.New()
+	c.To, c.Remote, c.Peer, c.PSN = from, uint32(m.Get(packet.LocalID)), uint32(m.Get(packet.ReqQPN)), uint32(m.Get(packet.ReqPSN))
+	c.MTU = 128 << min(max(m.Get(packet.ReqMTU), 1), 5)
+	return c
+}
+
+// REP is a correct answer to that request.
+func (c *Conn) REP(req *packet.MAD) packet.MAD {
+	m := packet.NewMAD(packet.REP)
+	m.Set(packet.Transaction, req.Get(packet.Transaction))
+	for _, s := range []struct {
+		packet.Field
+		value uint64
+	}{
+		{packet.LocalID, uint64(c.Local)}, {packet.RemoteID, uint64(c.Remote)}, {packet.RepQPN, uint64(c.QPN)},
+		{packet.RepPSN, uint64(c.Expected)}, {packet.RepResponderResources, 16}, {packet.RepInitiatorDepth, 16},
+		{packet.RepAckDelay, 15}, {packet.RepRNRRetryCount, 7}, {packet.RepGUID, 0x0200c0fffe000002},
+	} {
+		m.Set(s.Field, s.value)
+	}
+	capsule.AcceptData{CRQSIZE: 32}.Encode(m.Private())
+	return m
 }
 
 // REQ is a correct request for a connection, for a queue with that identifier and size.

@@ -22,8 +22,10 @@ type Socket struct {
 	buf  []byte
 
 	// Sent counts datagrams. With a Rate a socket sends no more than that each second.
-	Sent  uint64
-	Rate  int
+	Sent uint64
+	Rate int
+	// Twist changes datagrams before they are sealed, those of the connection manager aside.
+	Twist func(b []byte) []byte
 	began time.Time // of the count in paced
 	paced int
 }
@@ -76,7 +78,11 @@ func (s *Socket) Seal(to netip.Addr, b []byte) []byte {
 // Send sends packets.
 func (s *Socket) Send(to netip.Addr, packets ...packet.Packet) error {
 	for i := range packets {
-		s.buf = s.Seal(to, packets[i].Append(s.buf[:0]))
+		s.buf = packets[i].Append(s.buf[:0])
+		if s.Twist != nil && packets[i].QPN != packet.CMQPN {
+			s.buf = s.Twist(s.buf)
+		}
+		s.buf = s.Seal(to, s.buf)
 		if err := s.Throw(to, s.buf); err != nil {
 			return err
 		}
