@@ -27,6 +27,7 @@ type Loop struct {
 	weight  uint32 // of the turns since the last yield to Go or the kernel
 	yields  uint32 // to the kernel, since the last to the Go scheduler
 	every   uint32
+	single  bool   // the Go scheduler has one processor
 	idle    uint32 // idle turns since the kernel was last given the processor
 	spacing uint32 // idle turns until it is given again
 }
@@ -78,13 +79,31 @@ func (l *Loop) offer() {
 	}
 }
 
-func (l *Loop) yield() {
-	if l.every == 0 {
-		l.every = 1
-		if runtime.GOMAXPROCS(0) > runtime.NumCPU() {
-			l.every = spareYields
-		}
+// Await is called in a turn after which nothing happens until another goroutine has run
+// that was just woken.
+func (l *Loop) Await() {
+	l.learn()
+	if l.single {
+		runtime.Gosched()
 	}
+	Processor()
+	l.Turn(false)
+}
+
+// learn takes what processors the Go scheduler has, once.
+func (l *Loop) learn() {
+	if l.every > 0 {
+		return
+	}
+	procs := runtime.GOMAXPROCS(0)
+	l.every, l.single = 1, procs == 1
+	if procs > runtime.NumCPU() {
+		l.every = spareYields
+	}
+}
+
+func (l *Loop) yield() {
+	l.learn()
 	l.weight = 0
 	// Loops may hold every processor of the Go scheduler's, and other goroutines,
 	// timers and the network poller wait for them.

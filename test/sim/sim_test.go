@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/cryptotest"
@@ -18,8 +19,12 @@ var (
 	first = flag.Uint64("seed", 1, "the first of them; with -seeds 1 and -v it tells its story")
 )
 
+// gcPercent is GOGC of TestSim: a world lives for a moment, and its heap is small.
+const gcPercent = 800
+
 // TestSim runs worlds, and prints the story of one that goes wrong.
 func TestSim(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	start, failed, events, fake := time.Now(), 0, int64(0), time.Duration(0)
 	ran, unchecked := 0, 0
 	if testing.Short() {

@@ -3,7 +3,6 @@ package shard
 import (
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/internal/yield"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -126,22 +125,25 @@ func (s *Shard) dispatch(cs []rdmatransport.Completion) {
 // step is a turn and what follows it: going on, a yield or a sleep. It reports
 // false if the loop has been taken from a resident asleep.
 func (s *Shard) step() bool {
-	useful := s.Turn()
-	s.yielder.Turn(useful)
-	if useful {
+	if s.Turn() {
+		s.yielder.Turn(true)
 		s.spin.worked(s.now)
 		return true
 	}
 	if s.polling == nvmeof.PollAlways || !s.spin.over(s.now) {
+		s.yielder.Turn(false)
 		return true
 	}
 	if s.lease.napping.Load() {
 		s.rouse()
-		yield.Processor()
+		s.yielder.Await()
 		return true // one goroutine at a time can sleep
 	}
-	mine := s.sleep()
-	if mine {
+	slept, mine := s.sleep()
+	switch {
+	case !slept:
+		s.yielder.Turn(false)
+	case mine:
 		s.yielder.Woke()
 	}
 	return mine
@@ -149,21 +151,21 @@ func (s *Shard) step() bool {
 
 // sleep waits in the completion queue. The order of flag and checks matters:
 // whoever queues something sets it down first and looks at the flag second. It
-// reports false if somebody has taken the loop meanwhile.
-func (s *Shard) sleep() bool {
+// reports whether it waited, and false if somebody has taken the loop meanwhile.
+func (s *Shard) sleep() (slept, mine bool) {
 	for _, p := range s.pollers {
 		if !p.Arm() {
-			return true
+			return false, true
 		}
 	}
 	d, mine := s.idle(), true
 	s.sleeping.Store(true)
 	if !s.mail.pending() && !s.kick.Load() && !s.closing() {
 		s.stats.Sleeps++
-		mine = s.nap(d)
+		slept, mine = d != 0, s.nap(d)
 	}
 	s.sleeping.Store(false)
-	return mine
+	return slept, mine
 }
 
 // idle is how long the loop may sleep: nanoseconds, negative without limit.

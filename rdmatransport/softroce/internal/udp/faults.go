@@ -127,5 +127,5 @@ func (n *Network) order(rng *rand.Rand, key flowKey, to *memoryPort, a arrival, 
 		to.inbound.push(a)
 		to.inbound.passed(key, a.at, &n.seq)
 	}
-	to.Wake()
+	to.expect()
 }

@@ -147,8 +147,9 @@ func (f *freeList) take(n int) []byte {
 // give takes a buffer back and spoils it, so that who still uses it notices.
 func (f *freeList) give(b []byte) {
 	b = b[:cap(b)]
-	for i := range b {
-		b[i] = 0xa5
+	b[0] = 0xa5
+	for n := 1; n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
 	}
 	c := bits.Len(uint(cap(b))) - 1
 	f[c] = append(f[c], b)

@@ -33,14 +33,19 @@ func (g *memoryGroup) Close() error {
 	return nil
 }
 
-// memoryPort is a port of a Network, whose lock guards inbound, queue and stats.
+// memoryPort is a port of a Network, whose lock guards inbound and what follows.
 type memoryPort struct {
 	network *Network
 	group   *memoryGroup
 	index   int
 	sources []netip.AddrPort
-	notify  chan struct{}
-	timer   *time.Timer
+	notify  chan struct{} // Wake was called
+
+	// Wait sleeps until the timer fires: at the time that it was given, or when something
+	// arrives, which whoever sends it sees to.
+	timer  *time.Timer
+	asleep bool
+	until  time.Duration // on the network's clock
 
 	inbound inbound
 	queue   []arrival // arrived, in order, from head on: the socket's receive buffer
@@ -221,39 +226,55 @@ func (p *memoryPort) Wake() {
 }
 
 func (p *memoryPort) Wait(d time.Duration) {
-	d = p.limit(d)
-	switch {
-	case d == 0:
-	case d < 0:
-		<-p.notify
-	default:
-		if p.timer == nil {
-			p.timer = time.NewTimer(d)
-		} else {
-			p.timer.Reset(d)
-		}
-		select {
-		case <-p.notify:
-			p.timer.Stop()
-		case <-p.timer.C:
-		}
+	if !p.sleep(d) {
+		return
 	}
+	select {
+	case <-p.notify:
+	case <-p.timer.C:
+	}
+	p.network.mu.Lock()
+	defer p.network.mu.Unlock()
+	p.asleep = false
+	p.timer.Stop()
 }
 
-// limit shortens a wait to the next arrival.
-func (p *memoryPort) limit(d time.Duration) time.Duration {
+// noLimit is for how long a port sleeps to which nothing is on its way.
+const noLimit = 1 << 62
+
+// sleep sets the timer. It reports false where there is nothing to wait for.
+func (p *memoryPort) sleep(d time.Duration) bool {
 	n := p.network
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.now()
 	p.settle(now)
-	if p.head < len(p.queue) || n.Manual {
-		return 0
+	if p.head < len(p.queue) || n.Manual || d == 0 {
+		return false
 	}
-	if at, ok := p.inbound.next(); ok && (d < 0 || at-now < d) {
-		return at - now
+	if d < 0 {
+		d = noLimit - now
 	}
-	return d
+	p.until = now + d
+	if at, ok := p.inbound.next(); ok {
+		p.until = min(p.until, at)
+	}
+	p.asleep = true
+	if p.timer == nil {
+		p.timer = time.NewTimer(p.until - now)
+	} else {
+		p.timer.Reset(p.until - now)
+	}
+	return true
+}
+
+// expect has a port that sleeps wake when the next packet arrives. The caller holds the
+// network's lock.
+func (p *memoryPort) expect() {
+	if at, ok := p.inbound.next(); p.asleep && ok && at < p.until {
+		p.until = at
+		p.timer.Reset(at - p.network.now())
+	}
 }
 
 // Watch implements Port: there are no descriptors in memory.
