@@ -13,6 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -125,10 +126,7 @@ func (c *client) connect(ctx context.Context) (*multipath.Namespace, error) {
 	cfg := multipath.Config{NQN: subNQN, Policy: w.policy}
 	for _, p := range w.allPorts() {
 		cfg.Paths = append(cfg.Paths, multipath.PathConfig{
-			Host: c.host,
-			Options: host.Options{
-				Traddr: p.addr.Addr(), Trsvcid: p.addr.Port(), KeepAliveTmo: w.kato, NrIOQueues: 1, QueueSize: w.depth, BounceMemory: 1 << 20,
-			},
+			Host: c.host, Options: c.options(p),
 			Timers: multipath.Timers{ReconnectDelay: 5 * time.Second, CtrlLossTmo: -1, FastIOFailTmo: c.fastFail},
 		})
 	}
@@ -157,6 +155,27 @@ func (c *client) connect(ctx context.Context) (*multipath.Namespace, error) {
 	}
 	w.note(c.name(), "is connected")
 	return ns, nil
+}
+
+func (c *client) options(p *port) host.Options {
+	return host.Options{
+		Traddr: p.addr.Addr(), Trsvcid: p.addr.Port(), KeepAliveTmo: c.w.kato, NrIOQueues: 1, QueueSize: c.w.depth, BounceMemory: 1 << 20,
+		DHCHAPSecret: c.w.key, DHCHAPCtrlSecret: c.w.ctrlKey,
+	}
+}
+
+// pretend connects to a port with another key, or none.
+func (c *client) pretend(p *port, key auth.Key) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	o := c.options(p)
+	o.DHCHAPSecret, o.DHCHAPCtrlSecret = key, auth.Key{}
+	ctrl, err := c.host.Connect(ctx, o)
+	if err != nil {
+		return
+	}
+	c.w.violation("%s is let in by %v without its key", c.name(), p.addr)
+	_ = ctrl.Disconnect(ctx)
 }
 
 func (c *client) namespace() *multipath.Namespace {

@@ -24,6 +24,7 @@
 //   - No block is torn, nor corrupted, on its way to the disk or back.
 //   - When all is repaired every path is live within three minutes and every block is read
 //     through every host; when all is closed no goroutine is left.
+//   - Where hosts have keys nobody is let in without one, and they themselves are, as above.
 //
 // What fails may have been carried out in its time; that of a host that is killed at any
 // time later. A write whose path was lost is sent again, so that others may see it twice:
@@ -43,6 +44,5 @@
 //
 // Steps of the wall clock: fake time only passes. Stores on files and devices, whose system
 // calls do not wait for fake time. A reservation that takes time to be saved, because the
-// target holds a mutex meanwhile, on which fake time stands still. Discovery and
-// authentication.
+// target holds a mutex meanwhile, on which fake time stands still. Discovery.
 package sim

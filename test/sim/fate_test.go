@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
@@ -33,6 +34,7 @@ func blows() []blow {
 		{3, (*world).repairDisk},
 		{4, (*world).fence},
 		{2, (*world).readmit},
+		{1, (*world).pretend},
 	}
 }
 
@@ -262,6 +264,20 @@ func (w *world) fence() {
 		}
 		w.note(by.name(), "preempting %s: %v", victim.name(), err)
 	})
+}
+
+// pretend has somebody try to be a host whose key it does not have.
+func (w *world) pretend() {
+	c, p := w.client(), w.port()
+	if w.key.IsZero() || !c.up {
+		return
+	}
+	key := auth.Key{}
+	if w.rng.IntN(2) == 0 {
+		key = newKey(w.t)
+	}
+	w.note("network", "has somebody pretend to be %s", c.name())
+	c.wait.Go(func() { c.pretend(p, key) }) // ends within its time
 }
 
 // readmit has hosts that were fenced register again.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
@@ -47,7 +48,9 @@ func (s *server) start() error {
 	if s.sub, err = s.target.AddSubsystem(target.SubsystemConfig{NQN: subNQN}); err != nil {
 		return err
 	}
-	s.sub.AllowAnyHost(true)
+	if err = s.admit(); err != nil {
+		return err
+	}
 	nc := target.NamespaceConfig{Store: s.disk, NSID: nsid, UUID: nsUUID}
 	if w.fencing {
 		nc.Reservations = s.vault
@@ -69,6 +72,23 @@ func (s *server) start() error {
 		}
 	}
 	w.note(s.name(), "starts")
+	return nil
+}
+
+// admit lets in every host, or those that have the key.
+func (s *server) admit() error {
+	if s.w.key.IsZero() {
+		s.sub.AllowAnyHost(true)
+		return nil
+	}
+	for _, c := range s.w.clients {
+		err := s.sub.SetHost(target.HostConfig{
+			NQN: identity(c.id).NQN, DHCHAPKey: s.w.key, DHCHAPCtrlKey: s.w.ctrlKey, DHCHAPGroups: auth.AllGroups()[:1],
+		})
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

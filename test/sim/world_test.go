@@ -1,6 +1,7 @@
 package sim
 
 import (
+	crand "crypto/rand"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
@@ -44,7 +46,9 @@ type world struct {
 	blocks  int
 	wait    sync.WaitGroup // what fate has begun
 
-	fencing bool // hosts have reservations
+	fencing bool     // hosts have reservations
+	key     auth.Key // of all hosts; zero: they need none
+	ctrlKey auth.Key // of the target; zero: it need not prove itself
 	kato    time.Duration
 	policy  multipath.Policy
 	depth   int
@@ -99,12 +103,18 @@ func newWorld(t *testing.T, seed uint64) *world {
 	ports, hosts := 1+rng.IntN(3), 1+rng.IntN(maxClients)
 	split := ports > 1 && rng.IntN(2) == 0 // each port is a target of its own
 	w.fencing = !split && hosts > 1 && rng.IntN(3) > 0
+	if rng.IntN(4) == 0 {
+		w.key = newKey(t)
+		if rng.IntN(2) == 0 {
+			w.ctrlKey = newKey(t)
+		}
+	}
 	shape := fmt.Sprintf("one target with %d ports", ports)
 	if split {
 		shape = fmt.Sprintf("%d targets with one disk", ports)
 	}
-	w.note("world", "%s, %d hosts; keep alive %v, %v, blocks of %d, volatile %v, reservations %v, %+v",
-		shape, hosts, w.kato, w.policy, w.disk.blockSize, w.disk.volatile, w.fencing, w.weather)
+	w.note("world", "%s, %d hosts; keep alive %v, %v, blocks of %d, volatile %v, reservations %v, keys %v, %+v",
+		shape, hosts, w.kato, w.policy, w.disk.blockSize, w.disk.volatile, w.fencing, !w.key.IsZero(), w.weather)
 	for i := range ports {
 		if i == 0 || split {
 			w.servers = append(w.servers, &server{w: w, id: len(w.servers)})
@@ -116,6 +126,15 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.clients = append(w.clients, newClient(w, i, rng))
 	}
 	return w
+}
+
+func newKey(t *testing.T) auth.Key {
+	t.Helper()
+	k, err := auth.GenerateKey(auth.HashSHA256, crand.Reader) // as the seed says
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
 }
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
