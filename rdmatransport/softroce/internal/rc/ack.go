@@ -303,7 +303,6 @@ func (q *QP) receiveRNR(now time.Duration, p *wire.Packet) {
 	if p.PSN != r.acked {
 		q.progress(now, p.PSN)
 	}
-	r.probing = false
 	if r.rnrCount++; q.peer.RNRRetryCount < 7 && r.rnrCount > int(q.peer.RNRRetryCount) {
 		q.failAt(p.PSN, rdmatransport.StatusRNRRetryExceeded)
 		return
@@ -314,9 +313,19 @@ func (q *QP) receiveRNR(now time.Duration, p *wire.Packet) {
 	} else {
 		q.rewind()
 	}
+	// Whether it is ready now is found out by one packet: a peer that puts us off without end
+	// would otherwise have a window of them for each NAK.
+	r.probing, r.probed = !q.peer.Own, false
 	r.waitRNR = true
 	q.timer.stop(timerRetry)
-	q.timer.set(timerRNR, now+p.AETH.Syndrome.RNRDelay())
+	q.timer.set(timerRNR, now+max(p.AETH.Syndrome.RNRDelay(), notReadyDelay(r.rnrCount)))
+}
+
+// notReadyDelay is the least wait after so many RNR NAKs without progress: it doubles, so that
+// nobody is kept up for much longer than he was not ready, and whom it costs nothing to
+// say so costs us little.
+func notReadyDelay(naks int) time.Duration {
+	return 10 * time.Microsecond << min(naks-1, 10) // up to 10 ms
 }
 
 // receiveNAK handles the NAK codes of IBTA table 46.

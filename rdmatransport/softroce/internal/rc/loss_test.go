@@ -171,6 +171,26 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
+// TestPutOff: a peer that puts a message off again and again, by the shortest wait there is,
+// gets one packet for each NAK, and ever fewer; when it is ready it gets the message.
+func TestPutOff(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		p := newPair(t, pairConfig{rnrRetry: 7, own: own})
+		p.b.peer.RNRDelay = 1 // 10 µs
+		out := p.a.keys.register(pattern(64<<10, 1), 0)
+		p.post(rdmatransport.SendWR{ID: 9, Op: rdmatransport.OpSend, Flags: rdmatransport.FlagSignaled,
+			SGL: []rdmatransport.SGE{{Buf: out.mem, LKey: rdmatransport.LKey(out.key)}}})
+		p.run(time.Second)
+		if first, naks, all := 64, int(p.b.counters.RNRNAKsSent), len(p.a.sent); all > 2*first+2*naks || naks > 150 {
+			t.Errorf("own kind %v: %d packets were sent for %d NAKs in a second", own, all, naks)
+		}
+		p.recv(1, p.b.keys.register(make([]byte, 64<<10), rdmatransport.AccessLocalWrite))
+		p.run(20 * time.Millisecond)
+		p.want(p.a, "9 0 success")
+		p.want(p.b, "1 7 success")
+	}
+}
+
 // TestReadBudget: the shard's receive budget bounds the responses in flight.
 func TestReadBudget(t *testing.T) {
 	p := newPair(t, pairConfig{mtu: 4096, budget: 60000, own: true})
