@@ -260,6 +260,20 @@ func TestLimits(t *testing.T) {
 	none.want("no referrals at all", "connect 1@1", "skipped 1>2 (too many referrals after each other: more than 0)")
 }
 
+// TestFartherAway: a controller that is nearer no more is followed only while it is near enough.
+func TestFartherAway(t *testing.T) {
+	s := newScript(t, Config{Persistent: true, Depth: 2})
+	s.start(1)
+	s.log(1, ">2 >4")
+	s.log(2, ">3")
+	s.want("three", "connect 1@1", "connect 2@2", "connect 3@4", "connect 4@3")
+	s.log(4, ">4")
+	s.idle("4 is near enough by its short way")
+	s.engine.changed(1)
+	s.log(1, ">2")
+	s.want("the short way is gone", "read 1", "drop 3", "skipped 3>4 (too many referrals after each other: more than 2)")
+}
+
 // TestUniqueNames: a controller is the same by both of its names.
 func TestUniqueNames(t *testing.T) {
 	s := newScript(t, Config{Persistent: true})

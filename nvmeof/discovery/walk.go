@@ -71,7 +71,10 @@ func (e *engine) walk(now time.Time) {
 			switch {
 			case err != nil:
 				e.skip(reached[i], r, err, skipped)
-			case !slices.Contains(reached, n):
+			case slices.Contains(reached, n): // by a way that is not longer, or a loop
+			case reached[i].depth >= e.config.Depth: // the shorter way to it is gone
+				e.skip(reached[i], r, e.tooDeep(), skipped)
+			default:
 				n.depth = reached[i].depth + 1
 				reached = append(reached, n)
 			}
@@ -84,6 +87,8 @@ func (e *engine) walk(now time.Time) {
 		}
 	}
 }
+
+func (e *engine) tooDeep() error { return fmt.Errorf("%w: more than %d", errDeep, e.config.Depth) }
 
 // skip tells once of a referral that is not followed.
 func (e *engine) skip(by *node, r *Record, why error, skipped map[key]bool) {
@@ -117,7 +122,7 @@ func (e *engine) follow(now time.Time, r *Record, depth int) (*node, error) {
 	case r.Entry.EFLAGS&capsule.DiscoveryDuplicate != 0:
 		return nil, errDuplicate
 	case depth > e.config.Depth:
-		return nil, fmt.Errorf("%w: more than %d", errDeep, e.config.Depth)
+		return nil, e.tooDeep()
 	case len(e.nodes) >= e.config.Controllers:
 		return nil, fmt.Errorf("%w: more than %d", errMany, e.config.Controllers)
 	}
