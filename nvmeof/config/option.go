@@ -88,6 +88,9 @@ func ParseExport(s string, here Machine) (*Namespace, error) {
 		return nil, errors.New("it names nothing: give mem:SIZE, a file's path or a block device")
 	default:
 		path, err := here.Abs(what)
+		if err == nil {
+			err = checkPath(path)
+		}
 		switch {
 		case err != nil:
 			return nil, err

@@ -57,6 +57,8 @@ func TestParseExport(t *testing.T) {
 		"x,nsid=4":           "unknown option nsid",
 		"x,engine=fast":      "engine: fast is not known",
 		"x,ana-group=1000":   "at most 128",
+		"x\xff":              "not UTF-8",
+		"x,resv=y\xff":       "not UTF-8",
 	} {
 		if n, err := ParseExport(s, onMachine); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v, %v, want an error with %q", s, n, err, text)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -171,6 +172,8 @@ func checkPath(s string) error {
 	switch {
 	case strings.ContainsRune(s, 0):
 		return fmt.Errorf("path %s contains a zero byte", nvmeof.Printable(s))
+	case !utf8.ValidString(s): // as documents and the API are
+		return fmt.Errorf("path %s is not UTF-8, and a document would name another file; rename it, or give a symbolic link", nvmeof.Printable(s))
 	case !path.IsAbs(s):
 		return fmt.Errorf("path %s is relative; write it from /", nvmeof.Printable(s))
 	case path.Clean(s) != s:
