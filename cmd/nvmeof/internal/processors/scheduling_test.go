@@ -14,7 +14,9 @@ import (
 // later, are batch threads, and its niceness stays.
 func TestQueueBehindWakers(t *testing.T) {
 	if os.Getenv("NVMEOF_TEST_BATCH") == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestQueueBehindWakers$", "-test.v")
+		// Of a process that runs tests coverage is counted only where this says so.
+		counts := "-test.gocoverdir=" + os.Getenv("GOCOVERDIR")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestQueueBehindWakers$", "-test.v", counts)
 		cmd.Env = append(os.Environ(), "NVMEOF_TEST_BATCH=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v:\n%s", err, out)

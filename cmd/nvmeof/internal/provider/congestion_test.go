@@ -1,6 +1,10 @@
 package provider
 
 import (
+	"errors"
+	"net/netip"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -17,5 +21,27 @@ func TestRateConfig(t *testing.T) {
 		FastRounds: 6, HyperRounds: 7, AdditiveStep: 8000, HyperStep: 9000}
 	if r := rateConfig((*config.Congestion)(&c)); r != want {
 		t.Errorf("rate control %+v, want %+v", r, want)
+	}
+}
+
+// TestSource: the address of this host is the configured one or the route's, and where there
+// is no route the error says so.
+func TestSource(t *testing.T) {
+	loopback := netip.MustParseAddr("127.0.0.1")
+	if a, err := (&Options{HostTraddr: "192.0.2.1"}).Source(loopback); err != nil || a.String() != "192.0.2.1" {
+		t.Errorf("configured: %v, %v", a, err)
+	}
+	if _, err := (&Options{HostTraddr: "here"}).Source(loopback); err == nil || !strings.Contains(err.Error(), "--host-traddr") {
+		t.Errorf("no address: %v", err)
+	}
+	if a, err := new(Options).Source(loopback); err != nil || !a.IsLoopback() {
+		t.Errorf("to this machine: %v, %v", a, err)
+	}
+	_, err := new(Options).Source(netip.MustParseAddr("fe80::1")) // on no interface
+	if err == nil || !IsNoRoute(err) || !strings.Contains(err.Error(), "no route to fe80::1") || !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EADDRNOTAVAIL) && !errors.Is(err, syscall.ENETUNREACH) {
+		t.Errorf("nowhere: %v", err)
+	}
+	if IsNoRoute(errors.New("no")) {
+		t.Error("any error is that there is no route")
 	}
 }

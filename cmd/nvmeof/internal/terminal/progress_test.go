@@ -2,8 +2,11 @@ package terminal
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestProgress(t *testing.T) {
@@ -20,4 +23,29 @@ func TestProgress(t *testing.T) {
 	var none *Progress
 	none.Add(1)
 	none.End()
+}
+
+// TestTerminal: a terminal has a line of progress, and a bar where that takes long; others
+// have none.
+func TestTerminal(t *testing.T) {
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Skip("no terminals here:", err)
+	}
+	f := os.NewFile(uintptr(fd), "ptmx")
+	defer f.Close()
+	line := Line(f, "write")
+	if line == nil || NewProgress(f, "write", smallTransfer) == nil || NewProgress(f, "write", smallTransfer-1) != nil {
+		t.Fatal("a terminal is not seen as one, or has a bar for little")
+	}
+	line(0.5)
+	line(1)
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if Line(null, "write") != nil {
+		t.Error("a line without a terminal")
+	}
 }

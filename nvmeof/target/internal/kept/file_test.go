@@ -1,0 +1,69 @@
+package kept
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestFile: what is saved is loaded, one process at a time has the file, and errors name it.
+func TestFile(t *testing.T) {
+	f := File{filepath.Join(t.TempDir(), "state"), "reservations"}
+	if b, err := f.Load(); b != nil || err != nil {
+		t.Errorf("of no file %q is loaded, %v", b, err)
+	}
+	unlock, err := f.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Lock(); err == nil || !strings.Contains(err.Error(), "another target uses them") {
+		t.Errorf("locked twice: %v", err)
+	}
+	want := []byte("content")
+	if err := f.Save(want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.Load(); !bytes.Equal(got, want) || err != nil {
+		t.Errorf("%q is loaded, %v", got, err)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+	again, err := f.Lock()
+	if err != nil {
+		t.Fatalf("locked again: %v", err)
+	}
+	if err := again(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBadFile: files that were not written by Save, and places where nothing can be.
+func TestBadFile(t *testing.T) {
+	dir := t.TempDir()
+	f := File{filepath.Join(dir, "state"), "reservations"}
+	if err := os.Symlink("elsewhere", f.Name+".lock"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Lock(); err == nil || !strings.Contains(err.Error(), "is a symbolic link") {
+		t.Errorf("a lock file that leads elsewhere: %v", err)
+	}
+	if err := os.WriteFile(f.Name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := f.Load(); err == nil || !strings.Contains(err.Error(), "an empty file was not written by this program") {
+		t.Errorf("of an empty file %q is loaded, %v", b, err)
+	}
+	nowhere := File{filepath.Join(dir, "none", "state"), "reservations"}
+	if err := nowhere.Save([]byte("x")); err == nil || !strings.HasPrefix(err.Error(), "reservations: ") {
+		t.Errorf("saved in no folder: %v", err)
+	}
+	if _, err := nowhere.Lock(); err == nil || !strings.HasPrefix(err.Error(), "reservations: ") {
+		t.Errorf("locked in no folder: %v", err)
+	}
+	if b, err := (File{dir, "reservations"}).Load(); err == nil {
+		t.Errorf("of a folder %q is loaded", b)
+	}
+}
