@@ -97,7 +97,7 @@ func verdict(pkg string, floor float64, low bool) string {
 	case low:
 		return fmt.Sprintf("BELOW its floor of %.0f %%", floor)
 	case floor == 0:
-		return "exempt: " + exempt[pkg]
+		return "exempt: " + exemption(pkg)
 	}
 	return ""
 }

@@ -92,6 +92,9 @@ func FuzzPages(f *testing.F) {
 				t.Fatal(err)
 			}
 			text := out.String()
+			if text == "" {
+				continue // a log that is not understood
+			}
 			if o.JSON && !json.Valid([]byte(text)) {
 				t.Fatalf("%s as JSON:\n%s", name, text)
 			}
