@@ -88,12 +88,10 @@ func FuzzPages(f *testing.F) {
 		for _, o := range []Output{{}, {Human: true}, {JSON: true}, {JSON: true, Human: true}} {
 			var out strings.Builder
 			o.W, o.Device = &out, "nvme0"
-			if err := print(o, data); err != nil {
-				t.Fatal(err)
-			}
+			err := print(o, data)
 			text := out.String()
-			if text == "" {
-				continue // a log that is not understood
+			if err != nil || text == "" {
+				continue // what cannot be understood is not printed as if it were
 			}
 			if o.JSON && !json.Valid([]byte(text)) {
 				t.Fatalf("%s as JSON:\n%s", name, text)
