@@ -29,7 +29,8 @@
 // upwards are few. The session calls the administration when a host connects (whether it
 // is allowed, with which rights, and as which controller), when it disconnects, and for
 // what concerns other hosts too: events, reservations, and what is saved. The storage
-// calls the [storage.Owner] of an operation, and nothing else.
+// calls the [storage.Owner] of an operation, Shard.Stalled where a store hangs, and
+// nothing else.
 //
 // The other packages are
 //
@@ -223,6 +224,12 @@
 // their data from a budget of strangers, so that
 // nobody who was not let in can keep hosts from theirs. Of a log page the buffer has what
 // there is of it; the rest of what a host requests is sent from memory that stays zero.
+//
+// A store that completes nothing for a second keeps what it has, and no more: the buffers of
+// its commands do not count for their hosts any longer, those that wait for one leave the
+// line, and all but a few new ones wait at the gate until the store completes something. So
+// a host goes on with its other namespaces. What is asked of a store besides, its size and
+// its health, no shard waits for.
 //
 // When a host disables the Volatile Write Cache what was written is flushed, and then
 // every write of that controller is executed as one with Force Unit Access, until the

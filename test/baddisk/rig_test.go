@@ -67,6 +67,8 @@ func address() netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 87, byte(os.Getpid() % 250), byte(lastAddr.Add(1))})
 }
 
+// newRig starts a target. Without the file system the document has to have another export
+// instead of the file.
 func newRig(t *testing.T, disk *faultyfs.FS, edits ...string) *rig {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
@@ -78,7 +80,7 @@ func newRig(t *testing.T, disk *faultyfs.FS, edits ...string) *rig {
 			return softroce.Open(softroce.Config{Addr: a})
 		}})
 	t.Cleanup(func() {
-		disk.Release()
+		r.release()
 		if err := r.Close(); err != nil && !strings.Contains(err.Error(), "not connected") {
 			t.Error(err)
 		}
@@ -91,10 +93,20 @@ func newRig(t *testing.T, disk *faultyfs.FS, edits ...string) *rig {
 
 func (r *rig) parse(text string) *config.Document {
 	r.t.Helper()
-	text = strings.NewReplacer("ADDR", r.addr.String(), "BAD", r.disk.Dir, "GOOD", r.dir).Replace(text)
+	bad := ""
+	if r.disk != nil {
+		bad = r.disk.Dir
+	}
+	text = strings.NewReplacer("ADDR", r.addr.String(), "BAD", bad, "GOOD", r.dir).Replace(text)
 	doc, _, err := config.Parse("test", []byte(text))
 	r.must(err)
 	return doc
+}
+
+func (r *rig) release() {
+	if r.disk != nil {
+		r.disk.Release()
+	}
 }
 
 func (r *rig) must(err error) {
@@ -132,7 +144,7 @@ func (r *rig) tryConnect(change ...func(*host.Options)) (*client, error) {
 	h, err := host.New(host.Config{Device: device})
 	r.must(err)
 	r.t.Cleanup(func() {
-		r.disk.Release() // or it waits for what hangs
+		r.release() // or it waits for what hangs
 		h.Close()
 		device.Close()
 	})

@@ -31,6 +31,9 @@ var untestable = map[int]string{}
 // further are tests whose comments name no row, by the last part of their folder.
 var further = map[int][]string{
 	15:  {"badinput.TestQueuePairsThatAreNotUp"},
+	79:  {"baddisk.TestFaults", "baddisk.TestVanishes"},
+	81:  {"baddisk.TestPowerFailsUnderLoad"},
+	82:  {"target.TestStoreDoesNotAnswer", "target.TestStalledStoreLeavesRoom", "baddisk.TestHang"},
 	32:  {"rc.TestPrograms", "softroce.TestLossyNetwork", "rdmatest.TestSoftroceLossy"},
 	117: {"control.TestHostDuringChanges", "control.TestRestart", "control.TestNotRight"},
 	118: {"target.TestReplacedNamespace", "target.TestReplacedCommands", "target.TestUseBeforeIdentify", "control.TestReplaceUnderLoad"},
@@ -42,7 +45,7 @@ var further = map[int][]string{
 	124: {"target.TestTimeoutsOfHosts", "target.TestProbe", "target.TestFalseLogins", "target.TestTurnsOfAddresses", "badinput.TestFloodOfConnections"},
 	125: {"target.TestIdentifierOfAnother", "target.TestIdentifiersAndKeys", "target.TestReadersCannotReserve"},
 	126: {"inuse.TestFindMount", "inuse.TestFindImage", "inuse.TestExported"},
-	127: {"control.TestNotRight", "control.TestLoss", "control.TestCutOff", "control.TestForeseeLost"},
+	127: {"control.TestNotRight", "control.TestLoss", "control.TestCutOff", "control.TestForeseeLost", "control.TestPowerFails", "namedfile.TestReplacePowerFails"},
 	128: {"namedfile.TestRead", "namedfile.TestReadPipe", "namedfile.TestRootFollows"},
 	129: {"nvmecli.TestTextOfPeers", "nvmecli.TestHostileText", "host.TestDiscoveryText"},
 	130: {"host.TestEventStorm", "multipath.TestStorm"},

@@ -16,6 +16,16 @@ import (
 // bad sectors, other geometries and a plug that is pulled, and on drives whose
 // SMART data are read.
 func TestBlockDevices(t *testing.T) {
+	inOwnGuest(t, "./backend/block", "block", "blocktests", 5*time.Minute)
+}
+
+// TestBadDisk runs what package baddisk tests with a disk of scsi_debug: a whole target and
+// a host of ours, with errors of reads, writes and flushes and a disk that does not answer.
+func TestBadDisk(t *testing.T) { inOwnGuest(t, "./test/baddisk", "baddisk", "baddisk", 3*time.Minute) }
+
+// inOwnGuest runs the tests of a package by a script in a guest without a network.
+func inOwnGuest(t *testing.T, folder, name, run string, limit time.Duration) {
+	t.Helper()
 	needGuest(t)
 	image, err := guest.Find()
 	if err != nil {
@@ -25,7 +35,7 @@ func TestBlockDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := artefacts(t)
-	build := exec.Command("go", "test", "-C", "../..", "-c", "-o", filepath.Join(dir, "block.test"), "./backend/block")
+	build := exec.Command("go", "test", "-C", "../..", "-c", "-o", filepath.Join(dir, name+".test"), folder)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go test -c: %v\n%s", err, out)
@@ -35,7 +45,7 @@ func TestBlockDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	out, err := g.Run(t.Context(), 5*time.Minute, script(t, "blocktests", nil))
+	out, err := g.Run(t.Context(), limit, script(t, run, nil))
 	t.Logf("in the guest:\n%s", out)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,217 @@
+package baddisk
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/test/faultyfs"
+)
+
+func durably(ctx context.Context, n *host.Namespace) error {
+	_, err := n.WriteDurable(ctx, make([]byte, 8192), 4096)
+	return err
+}
+
+// warning is the critical warning that the host reads of namespace 1.
+func (k *client) warning() uint8 {
+	k.r.t.Helper()
+	l, err := k.c.Logs().SMART(k.r.t.Context(), 1)
+	k.r.must(err)
+	return l.CriticalWarning
+}
+
+// wantEvent waits for an event, whatever others come before, and reads the log page, upon
+// which the controller reports the next of its type.
+func (k *client) wantEvent(want capsule.AsyncEvent) {
+	k.r.t.Helper()
+	k.r.await("the event", func() bool {
+		select {
+		case e := <-k.events:
+			return e == want
+		default:
+			return false
+		}
+	})
+	_, err := k.c.Logs().Errors(k.r.t.Context(), 1)
+	k.r.must(err)
+}
+
+const (
+	failedStore = "its store has failed and takes no writes"
+	failedBits  = capsule.WarningReliability | capsule.WarningReadOnly
+)
+
+var failedEvent = capsule.AsyncEvent{Type: capsule.EventTypeError, Info: capsule.ErrorPersistentInternal, LID: capsule.LogError}
+
+// TestFaults: what a host sees of each fault, and whether the store takes writes
+// afterwards. It does not where something that was acknowledged may be lost, and then says
+// so to hosts and to the administrator, until the fault is cleared. Other namespaces see
+// nothing of it.
+func TestFaults(t *testing.T) {
+	const (
+		media = capsule.StatusUnrecoveredReadError
+		fault = capsule.StatusWriteFault
+		full  = capsule.StatusCapacityExceeded | capsule.StatusDNR
+		none  = capsule.StatusSuccess
+	)
+	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
+		r := newRig(t, disk)
+		k := r.connect()
+		for _, c := range []struct {
+			name  string
+			fault faultyfs.Fault
+			do    func(context.Context, *host.Namespace) error
+			want  capsule.Status
+			fails bool // the store is latched
+			gone  bool // and cannot be cleared
+		}{
+			{"EIO of a read", faultyfs.Fault{Ops: faultyfs.OpRead, Err: syscall.EIO}, read, media, false, false},
+			{"EIO of a write", faultyfs.Fault{Ops: faultyfs.OpWrite, Err: syscall.EIO}, write, fault, false, false},
+			{"EIO of a flush", faultyfs.Fault{Ops: faultyfs.OpSync, Err: syscall.EIO, Count: 1}, flush, fault, true, false},
+			{"ENOSPC of a flush", faultyfs.Fault{Ops: faultyfs.OpSync, Err: syscall.ENOSPC, Count: 1}, flush, fault, true, false},
+			{"EIO of a durable write", faultyfs.Fault{Ops: faultyfs.OpWrite, Err: syscall.EIO, Count: 1}, durably, fault, true, false},
+			{"EIO of a durable write's sync", faultyfs.Fault{Ops: faultyfs.OpSync, Err: syscall.EIO, Count: 1}, durably, fault, true, false},
+			{"ENOSPC of a write", faultyfs.Fault{Ops: faultyfs.OpWrite, Err: syscall.ENOSPC}, write, full, false, false},
+			{"EDQUOT of a write", faultyfs.Fault{Ops: faultyfs.OpWrite, Err: syscall.EDQUOT}, write, full, false, false},
+			{"EROFS of a write", faultyfs.Fault{Ops: faultyfs.OpWrite, Err: syscall.EROFS}, write, capsule.StatusNamespaceWriteProtected | capsule.StatusDNR, false, false},
+			{"ESTALE of a read", faultyfs.Fault{Ops: faultyfs.OpRead, Err: syscall.ESTALE}, read, media, false, false},
+			{"a short write", faultyfs.Fault{Ops: faultyfs.OpWrite, Short: true}, write, none, false, false},
+			{"other data", faultyfs.Fault{Ops: faultyfs.OpRead, Lie: true}, read, none, false, false},
+			{"ENODEV of a read", faultyfs.Fault{Ops: faultyfs.OpRead, Err: syscall.ENODEV}, read, media, true, true},
+		} {
+			t.Log(c.name)
+			c.fault.Name = "disk"
+			k.well(1)
+			disk.Inject(c.fault)
+			k.want(1, c.do, c.want)
+			k.well(2)
+			disk.Release()
+			if !c.fails {
+				if why := r.Status().Troubles; len(why) > 0 {
+					t.Errorf("%s: %+v", c.name, why)
+				}
+				k.well(1)
+				continue
+			}
+			for range 2 { // nothing is acknowledged, however often it is tried
+				k.want(1, write, fault)
+				k.want(1, durably, fault)
+				k.want(1, flush, fault)
+			}
+			k.want(1, read, none)
+			r.trouble(failedStore)
+			k.wantEvent(failedEvent)
+			if w := k.warning(); w != failedBits {
+				t.Errorf("%s: critical warning %#x", c.name, w)
+			}
+			if n := r.logs.FilterMessage("namespace failed").Len(); n != 1 {
+				t.Errorf("%s: %d lines in the log", c.name, n)
+			}
+			r.logs.TakeAll()
+			if err := r.ClearFault("a", 1); (err != nil) != c.gone {
+				t.Errorf("%s: clearing it: %v", c.name, err)
+			}
+			if !c.gone {
+				r.trouble("")
+				if w := k.warning(); w != 0 {
+					t.Errorf("%s: critical warning %#x when it is cleared", c.name, w)
+				}
+			}
+		}
+	})
+}
+
+// TestVanishes: a file system that is taken away is errors that hosts try again, and costs
+// nothing else. When it is back the namespace is, once it is opened again.
+func TestVanishes(t *testing.T) {
+	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
+		r := newRig(t, disk)
+		k := r.connect()
+		want := make([]byte, 8192)
+		copy(want, "durable")
+		ctx := t.Context()
+		_, err := k.spaces[1].WriteDurable(ctx, want, 4096)
+		r.must(err)
+		disk.Unmount()
+		k.want(1, read, capsule.StatusUnrecoveredReadError)
+		k.want(1, write, capsule.StatusWriteFault)
+		k.want(1, flush, capsule.StatusWriteFault)
+		k.want(1, write, capsule.StatusWriteFault)
+		k.well(2)
+		disk.Mount()
+		k.want(1, flush, capsule.StatusWriteFault)
+		without := r.doc.Clone()
+		without.Subsystems[0].Namespaces = without.Subsystems[0].Namespaces[1:]
+		if _, err := r.Apply(without, control.Options{}); err != nil {
+			t.Log("to close what is gone:", err)
+		}
+		_, err = r.Apply(r.doc, control.Options{})
+		r.must(err)
+		again := r.connect()
+		got := make([]byte, len(want))
+		_, err = again.spaces[1].ReadAtContext(ctx, got, 4096)
+		r.must(err)
+		if string(got) != string(want) {
+			t.Error("what was durable is lost")
+		}
+		again.well(1)
+	})
+}
+
+// TestPowerFailsUnderLoad: what a host was told is durable is there after a power failure
+// that keeps of everything else what it likes, sector by sector; also of the sizes and names
+// of the files.
+func TestPowerFailsUnderLoad(t *testing.T) {
+	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
+		for seed := range uint64(4) {
+			r := newRig(t, disk)
+			k := r.connect()
+			n, ctx := k.spaces[1], t.Context()
+			block := make([]byte, 4096)
+			durable := [16]byte{}
+			for i := range byte(48) {
+				at := int(i*7) % len(durable)
+				fill(block, i+1)
+				if i%3 == 0 {
+					_, err := n.WriteDurable(ctx, block, int64(at)*4096)
+					r.must(err)
+					durable[at] = i + 1
+					continue
+				}
+				_, err := n.WriteAtContext(ctx, block, int64(at)*4096)
+				r.must(err)
+				if i%8 == 7 {
+					r.must(n.FlushContext(ctx))
+					for j := range i + 1 {
+						durable[int(j*7)%len(durable)] = j + 1
+					}
+				}
+			}
+			disk.Crash(seed)
+			text, err := os.ReadFile(r.file())
+			r.must(err)
+			for at, least := range durable {
+				for s := range 8 {
+					if got := text[at*4096+s*512]; got < least {
+						t.Errorf("seed %d: sector %d of block %d has write %d, and %d was durable", seed, s, at, got, least)
+					}
+				}
+			}
+			if err := os.Remove(r.file()); err != nil {
+				t.Fatal(err)
+			}
+			_ = r.Close() // whose files are gone
+		}
+	})
+}
+
+func fill(b []byte, v byte) {
+	for i := range b {
+		b[i] = v
+	}
+}
