@@ -17,6 +17,8 @@ type Places struct {
 	Read    []string
 	Sockets []string // folders in which it makes and removes unix sockets
 	Notify  string   // a unix socket to which it writes
+
+	files map[string]os.FileInfo // of Used, what was a file or a device when it was confined to it
 }
 
 // AddFile adds the folder of a file that is there, or is to come. Where the folder is missing or empty, what is to be
@@ -62,7 +64,13 @@ func (p Places) resolve() Places {
 		}
 		return all
 	}
-	return Places{real(p.Used), real(p.Read), real(p.Sockets), p.Notify}
+	found := Places{real(p.Used), real(p.Read), real(p.Sockets), p.Notify, map[string]os.FileInfo{}}
+	for _, path := range found.Used {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			found.files[path] = info
+		}
+	}
+	return found
 }
 
 // An OutsideError is a path that the process does not reach since it is confined.
@@ -77,6 +85,27 @@ func (e *OutsideError) Error() string {
 }
 
 func (*OutsideError) Unwrap() error { return fs.ErrPermission }
+
+// A ReplacedError is a file or device of the sandbox in whose place there is another since the
+// process was confined, as there is when a device returns: Landlock knows the one that was there.
+type ReplacedError struct{ Path string }
+
+func (e *ReplacedError) Error() string {
+	return fmt.Sprintf("%s is not the one that was there when the target started, which the sandbox reaches: start the target again; for one that comes and goes name the folder that it is in in sandbox.paths of the configuration",
+		e.Path)
+}
+
+func (*ReplacedError) Unwrap() error { return fs.ErrPermission }
+
+// covers reports whether a folder is, or is in, one of those that are used.
+func (p Places) covers(folder string) bool {
+	for _, place := range p.Used {
+		if p.files[place] == nil && (folder == place || strings.HasPrefix(folder, strings.TrimSuffix(place, "/")+"/")) {
+			return true
+		}
+	}
+	return false
+}
 
 // permit reports with an error that a file cannot be used, or where it is only read, not read either.
 func (p Places) permit(path string, written bool) error {
@@ -99,6 +128,11 @@ func (p Places) permit(path string, written bool) error {
 	}
 	if err != nil {
 		return nil // whoever opens it meets the same
+	}
+	if was := p.files[real]; was != nil && !p.covers(filepath.Dir(real)) {
+		if is, err := os.Stat(real); err == nil && !os.SameFile(was, is) {
+			return &ReplacedError{path}
+		}
 	}
 	for _, place := range places {
 		if real == place || strings.HasPrefix(real, strings.TrimSuffix(place, "/")+"/") {
