@@ -404,12 +404,14 @@ const reservation = capsule.ReservationWriteExclusiveAllRegistrants
 
 // register makes the host a registrant, and the first one that comes holder too.
 func (c *client) register(ctx context.Context, ns *multipath.Namespace) error {
+	c.w.registering(c.id)
 	err := ns.Use(ctx, multipath.Once, func(n *host.Namespace) error {
 		return n.Reservations().Register(ctx, key(c.id), host.RegisterOptions{IgnoreKey: true, Persist: host.PersistAlways})
 	})
 	if err != nil {
 		return err
 	}
+	c.w.hasRegistered(c.id)
 	err = ns.Use(ctx, multipath.Once, func(n *host.Namespace) error {
 		return n.Reservations().Acquire(ctx, key(c.id), reservation)
 	})

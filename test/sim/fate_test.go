@@ -34,7 +34,7 @@ func blows() []blow {
 		{3, (*world).repairDisk},
 		{4, (*world).fence},
 		{2, (*world).readmit},
-		{1, (*world).pretend},
+		{3, (*world).pretend},
 	}
 }
 
@@ -256,10 +256,12 @@ func (w *world) fence() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		w.note(by.name(), "preempts %s", victim.name())
+		before := w.registrationsOf(victim.id)
 		err := ns.Use(ctx, multipath.Once, func(n *host.Namespace) error {
 			return n.Reservations().Preempt(ctx, key(by.id), key(victim.id), reservation, true)
 		})
-		if err == nil {
+		// A registration that is under way may come after what it preempts.
+		if err == nil && before.begun == before.settled && w.registrationsOf(victim.id) == before {
 			w.setFenced(victim.id, true)
 		}
 		w.note(by.name(), "preempting %s: %v", victim.name(), err)

@@ -62,6 +62,7 @@ type world struct {
 	events     []event
 	violations []string
 	fenced     [maxClients]bool
+	registers  [maxClients]registrations
 	unchecked  int           // blocks whose history was too much for porcupine
 	lasted     time.Duration // of fake time
 }
@@ -227,6 +228,34 @@ func (w *world) powerFails() {
 	o := w.begin(operation{kind: crash})
 	w.disk.powerFails()
 	w.end(o, nil)
+}
+
+// registrations are the attempts of a host to register.
+type registrations struct {
+	begun   int
+	settled int // of those that have begun, how many are known to be over: none has any effect to come
+}
+
+// registering notes that a host begins to register: it may write from now on.
+func (w *world) registering(host int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.registers[host].begun++
+	w.fenced[host] = false
+}
+
+// hasRegistered notes that it has, so that the attempts before are over too.
+func (w *world) hasRegistered(host int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.registers[host].settled = w.registers[host].begun
+}
+
+// registrationsOf is what there was until now.
+func (w *world) registrationsOf(host int) registrations {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.registers[host]
 }
 
 func (w *world) isFenced(host int) bool {
