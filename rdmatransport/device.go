@@ -250,3 +250,17 @@ type CompletionQueue interface {
 
 	Close() error
 }
+
+// RefusedRequests counts connection requests, since a device was opened, that it dropped or
+// refused by itself, so that those of one peer do not take the place of others.
+type RefusedRequests struct {
+	TooMany  uint64 `json:"too-many"`  // dropped unread: more than an address, or all, may send
+	Backlog  uint64 `json:"backlog"`   // refused since too many waited to be accepted
+	HalfOpen uint64 `json:"half-open"` // ended for newer ones before they were confirmed
+}
+
+// A RequestCounter is a device that counts them. Any goroutine may ask it, and it does not
+// wait.
+type RequestCounter interface {
+	RefusedRequests() RefusedRequests
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // Status is how a target is.
@@ -31,8 +32,11 @@ type Status struct {
 
 	Authentications  target.AuthCounts       `json:"authentications"`
 	ControllerLimits target.ControllerCounts `json:"controller-limits"`
-	Undelivered      uint64                  `json:"undelivered"` // connections that ended since the host took nothing
-	Goroutines       int                     `json:"goroutines"`  // of the process, which has its target's alone
+	Admission        target.AdmissionCounts  `json:"admission"`
+	// Requests are those for connections that devices refused by themselves.
+	Requests    rdmatransport.RefusedRequests `json:"requests"`
+	Undelivered uint64                        `json:"undelivered"` // connections that ended since the host took nothing
+	Goroutines  int                           `json:"goroutines"`  // of the process, which has its target's alone
 }
 
 // Waiting is a namespace whose file or device is not there, or a listener whose address
@@ -90,7 +94,16 @@ func (m *Manager) Status() Status {
 	s := Status{PID: os.Getpid(), Started: m.started, Now: time.Now(), File: m.cfg.File,
 		Listeners: len(m.doc.Listeners), Subsystems: len(m.doc.Subsystems), Waiting: []Waiting{}, Addresses: []Address{}, Leaving: m.left(), Troubles: m.troubles(),
 		Controllers:     len(m.target.Controllers()),
-		Authentications: m.target.AuthCounts(), ControllerLimits: m.target.ControllerCounts(), Undelivered: m.target.Undelivered(), Goroutines: runtime.NumGoroutine()}
+		Authentications: m.target.AuthCounts(), ControllerLimits: m.target.ControllerCounts(), Undelivered: m.target.Undelivered(), Goroutines: runtime.NumGoroutine(),
+		Admission: m.target.AdmissionCounts()}
+	for _, d := range m.devices {
+		if c, ok := d.rdma.(rdmatransport.RequestCounter); ok {
+			n := c.RefusedRequests()
+			s.Requests.TooMany += n.TooMany
+			s.Requests.Backlog += n.Backlog
+			s.Requests.HalfOpen += n.HalfOpen
+		}
+	}
 	for _, d := range m.doc.Subsystems {
 		s.Namespaces += len(d.Namespaces)
 	}

@@ -34,7 +34,7 @@ var errGaveWay = errors.New("made room for a newer connection")
 // AdmissionCounts counts connections that ended before they were of use, since the target's
 // start.
 type AdmissionCounts struct {
-	GaveWay uint64 `json:"gave_way"` // to newer ones, see Config.MaxSilent
+	GaveWay uint64 `json:"gave-way"` // to newer ones, see Config.MaxSilent
 	Refused uint64 `json:"refused"`  // requests of addresses whose others had come within the last second
 	Silent  uint64 `json:"silent"`   // that sent no Connect command within Config.ConnectTimeout
 	// Memory are those for which there was no memory, or none for their address or host: see

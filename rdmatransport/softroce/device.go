@@ -62,6 +62,8 @@ type Device struct {
 	node   rdmatransport.NUMANode
 	shards []*shard
 
+	refused refusedRequests
+
 	ended chan struct{} // closed when nothing that is for a shard to do is done any more
 
 	mu     sync.Mutex // guards what follows

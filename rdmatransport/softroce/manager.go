@@ -40,6 +40,7 @@ type manager struct {
 	engine    *cm.Engine
 	listeners map[wire.ServiceID]*listener
 	conns     map[wire.CommID]*connection
+	published uint64 // messages received when publish ran last
 	nextPort  uint16 // for active connections and port 0; RDMA CM ports are only shown to people
 }
 
@@ -69,6 +70,7 @@ func (m *manager) turn(now time.Duration) {
 	for e, ok := m.engine.NextEvent(); ok; e, ok = m.engine.NextEvent() {
 		m.event(&e)
 	}
+	m.publish()
 }
 
 // send emits the messages owed, each in a datagram of its own from the first

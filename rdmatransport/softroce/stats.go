@@ -1,6 +1,9 @@
 package softroce
 
 import (
+	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
@@ -22,3 +25,29 @@ type Stats struct {
 	CM              CMCounters // shard 0
 	UDP             UDPStats
 }
+
+// refusedRequests are copies of counters of shard 0, which others may read.
+type refusedRequests struct {
+	tooMany, backlog, halfOpen atomic.Uint64
+}
+
+// RefusedRequests implements rdmatransport.RequestCounter.
+func (d *Device) RefusedRequests() rdmatransport.RefusedRequests {
+	r := &d.refused
+	return rdmatransport.RefusedRequests{TooMany: r.tooMany.Load(), Backlog: r.backlog.Load(), HalfOpen: r.halfOpen.Load()}
+}
+
+// publish copies the counters where a message was received.
+func (m *manager) publish() {
+	n := &m.engine.Counters
+	if n.Received == m.published {
+		return
+	}
+	m.published = n.Received
+	r := &m.shard.dev.refused
+	r.tooMany.Store(n.TooMany)
+	r.backlog.Store(m.shard.stats.BacklogFull)
+	r.halfOpen.Store(n.HalfOpenEvicted)
+}
+
+var _ rdmatransport.RequestCounter = (*Device)(nil)

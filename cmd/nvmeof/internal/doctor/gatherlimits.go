@@ -10,8 +10,11 @@ import (
 const (
 	// socketBuffer is what softroce requests for each receive socket; the kernel doubles it.
 	socketBuffer = 8 << 20
-	// arena is what a shard registers with the device at once: target.Config.Arena.
-	arena = 64 << 20
+	// arenas are what a shard registers with the device at once: target.Config.Arena, and 4 MiB
+	// for those who are not known yet and for discovery.
+	arenas = (64 + 4) << 20
+	// zeroes are what all shards of a device register besides.
+	zeroes = 1 << 20
 	// maxShards bounds the default of target --shards.
 	maxShards = 64
 
@@ -25,7 +28,7 @@ func (g *gatherer) limits() {
 	m := &g.facts.Memory
 	m.Soft, m.Hard = g.memlock()
 	m.Exempt = capabilities>>capIPCLock&1 != 0
-	m.Wanted = arena * int64(max(1, min(g.Processors/2, maxShards)))
+	m.Wanted = zeroes + arenas*int64(max(1, min(g.Processors/2, maxShards)))
 
 	s := &g.facts.Sockets
 	s.RmemMax, s.WmemMax = g.number("proc/sys/net/core/rmem_max", 0), g.number("proc/sys/net/core/wmem_max", 0)

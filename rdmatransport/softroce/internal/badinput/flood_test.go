@@ -131,10 +131,17 @@ func TestFloodOfConnections(t *testing.T) {
 					act(c)
 				}
 			}
-			// How many get a place while the backlog is full depends on how soon the target's
-			// goroutine runs.
-			if taken := sum(l.device, queuePairs); taken == 0 || taken > uint64(most+8) {
-				l.t.Errorf("round %d: %d queue pairs, want at most %d for those who are silent", round, taken, most)
+			// Who takes places after the first round, while the earlier half-open connections
+			// end, depends on how soon the target's goroutine runs, which the race detector slows.
+			least := most / 2
+			if round > 0 {
+				least = most / 8
+			}
+			if raceEnabled {
+				least = 1
+			}
+			if taken := sum(l.device, queuePairs); taken < uint64(least) || taken > uint64(most+8) {
+				l.t.Errorf("round %d: %d queue pairs, want %d to %d for those who are silent", round, taken, least, most)
 			}
 			began := time.Now()
 			l.host.again()

@@ -403,7 +403,7 @@ func TestFloodOfRequests(t *testing.T) {
 			r.LocalGID, r.QPN = wire.GIDFor(from), rdmatransport.QPN(1000+i)
 			h := wire.NewIPHeader(netip.AddrPortFrom(from, 1), addrB)
 			h.Put(&r.PrivateData)
-			inject(e, time.Duration(i)*time.Microsecond, from, &r)
+			inject(e, time.Duration(4*i)*time.Millisecond, from, &r) // below the rates of the door
 			for ev, ok := e.NextEvent(); ok; ev, ok = e.NextEvent() {
 				if ev.Kind == EventRequest && i%2 == 0 {
 					if err := e.Accept(0, ev.ID, acceptParams()); err != nil {
@@ -436,8 +436,9 @@ func TestFloodOfRequests(t *testing.T) {
 		if c := e.lookup(host); c == nil || c.state != established {
 			t.Error("the established connection suffered")
 		}
-		e.Disconnect(time.Second, host)
-		for now := time.Second; e.Deadline() != Never; now = e.Deadline() {
+		const end = 4 * flood * time.Millisecond
+		e.Disconnect(end, host)
+		for now := end; e.Deadline() != Never; now = e.Deadline() {
 			e.Timeout(now)
 			takeSends(t, e)
 		}

@@ -128,6 +128,7 @@ type Counters struct {
 	InvalidMTU       uint64 // REQ refused
 	InvalidIPHeader  uint64 // REQ refused: the RDMA CM's header is of another version
 	Stale            uint64 // connections ended because the peer has their queue pair, or ID, in a newer one
+	TooMany          uint64 // dropped: REQs, and DREQs of no connection, beyond what an address, or all, may send
 	Contested        uint64 // REQs that name the queue pair, or the ID, of a connection that stands
 	HalfOpenEvicted  uint64 // requests dropped with REJ 3 for a newer one
 }

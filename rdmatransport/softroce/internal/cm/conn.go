@@ -34,6 +34,7 @@ type conn struct {
 	peer         netip.Addr
 	tclass       uint8
 	qpn, peerQPN rdmatransport.QPN // qpn: 0 until there is one
+	proven       bool              // an RTU has come: counted in the engine's door
 	older        *conn             // established with the same remoteID: this one's establishment ends it
 	tid          uint64            // of the transaction that made the connection
 	req          wire.REQ          // ours as the active side, the peer's as the passive
@@ -103,6 +104,7 @@ func (e *Engine) close(c *conn) {
 func (e *Engine) wait(now time.Duration, c *conn) {
 	e.confirmed(c)
 	e.forgetQPN(c)
+	e.door.ended(now, c)
 	c.state = timeWait
 	e.setTimer(c, now+min(2*c.req.AckTimeout.Duration(), maxTimeWait))
 }

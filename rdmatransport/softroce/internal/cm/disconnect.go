@@ -36,17 +36,21 @@ func (e *Engine) Disconnect(now time.Duration, id wire.CommID) {
 }
 
 // receiveDREQ answers every DREQ, known or not: a peer whose DREP was lost must
-// be able to end (IBTA 12.9.8.5.1).
+// be able to end (IBTA 12.9.8.5.1). Of unknown ones no more than peers that behave send.
 func (e *Engine) receiveDREQ(now time.Duration, from netip.Addr, m *wire.MAD, tid uint64) {
 	var r wire.DREQ
 	r.Parse(m)
 	c := e.lookup(r.RemoteID)
 	var tclass uint8
+	known := c != nil && c.peer == from && c.remoteID == r.LocalID
 	switch {
-	case c == nil || c.peer == from && c.remoteID != r.LocalID:
-		e.Counters.UnknownDREQ++
-	case c.peer != from: // who is answered as for an ID that nobody has
+	case !known && !e.door.answers(now):
+		e.Counters.TooMany++
+		return
+	case c != nil && c.peer != from: // who is answered as for an ID that nobody has
 		e.Counters.SourceMismatch++
+	case !known:
+		e.Counters.UnknownDREQ++
 	case c.qpn != r.RemoteQPN:
 		e.Counters.MalformedMessage++
 		return

@@ -41,6 +41,7 @@ type Engine struct {
 	halfOpen        list.List          // of *conn, oldest first: begun by peers, not confirmed
 	halfOpenPerPeer map[netip.Addr]int // by origin
 
+	door   door
 	timers timers
 	events queue[Event]
 	sends  queue[outgoing]
@@ -59,6 +60,7 @@ func New(cfg Config) *Engine {
 		remoteIDs:       map[remoteID]*conn{},
 		remoteQPNs:      map[remoteQPN]*conn{},
 		halfOpenPerPeer: map[netip.Addr]int{},
+		door:            newDoor(),
 	}
 }
 

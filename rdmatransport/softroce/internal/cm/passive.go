@@ -10,6 +10,10 @@ import (
 
 // receiveREQ: a peer wants to connect, or repeats that it does.
 func (e *Engine) receiveREQ(now time.Duration, from netip.Addr, m *wire.MAD, tid uint64) {
+	if !e.door.admits(now, from) {
+		e.Counters.TooMany++
+		return
+	}
 	var r wire.REQ
 	r.Parse(m)
 	if r.LocalID == 0 || !validQPN(r.QPN) {
@@ -203,9 +207,11 @@ func (e *Engine) receiveRTU(now time.Duration, from netip.Addr, m *wire.MAD) {
 		e.Counters.UnknownID++
 	case c.state == repSent:
 		e.establish(now, c)
+		e.door.proves(now, c)
 		e.emit(Event{Kind: EventEstablished, ID: c.id})
 	case c.state == established && !c.active:
 		e.Counters.DuplicateRTU++
+		e.door.proves(now, c)
 	default:
 		e.Counters.WrongState++
 	}

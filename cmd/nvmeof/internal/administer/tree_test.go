@@ -1,0 +1,40 @@
+package administer
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// TestRefusals: ls shows each counter of what limits have refused, and nothing where there is
+// nothing to show.
+func TestRefusals(t *testing.T) {
+	print := func(s *control.Status) string {
+		var b strings.Builder
+		tree{out: &b}.refusals(s)
+		return b.String()
+	}
+	if got := print(&control.Status{}); got != "" {
+		t.Errorf("nothing was refused: %q", got)
+	}
+	for _, c := range []struct {
+		status control.Status
+		want   string
+	}{
+		{control.Status{Admission: target.AdmissionCounts{GaveWay: 7}}, "7 made room"},
+		{control.Status{Admission: target.AdmissionCounts{Refused: 7}}, "7 refused while their address"},
+		{control.Status{Admission: target.AdmissionCounts{Silent: 7}}, "7 ended without a Connect command"},
+		{control.Status{Requests: rdmatransport.RefusedRequests{TooMany: 7}}, "7 dropped beyond the rate"},
+		{control.Status{Requests: rdmatransport.RefusedRequests{Backlog: 7}}, "7 refused since too many waited"},
+		{control.Status{Requests: rdmatransport.RefusedRequests{HalfOpen: 7}}, "7 made room for newer ones"},
+		{control.Status{ControllerLimits: target.ControllerCounts{Refused: 7}}, "7 refused at a limit"},
+		{control.Status{Undelivered: 7}, "7 ended since"},
+	} {
+		if got := print(&c.status); !strings.Contains(got, c.want) || strings.Count(got, "\n") != 1 {
+			t.Errorf("%q, want %q in one line", got, c.want)
+		}
+	}
+}
