@@ -188,7 +188,7 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 	cfg := fabric.TargetConfig{
 		Shard: q.shard, Domain: q.worker.device.site.Domain, Attrs: q.worker.device.attrs, Handler: q,
 		Depth: int(q.entries), InCapsule: t.cfg.InCapsule, MaxData: t.cfg.MaxData,
-		MaxDescriptors: maxDescriptors, MaxPieces: 2, PlainSend: t.cfg.PlainSend,
+		MaxDescriptors: maxDescriptors, MaxPieces: 2, PlainSend: t.cfg.PlainSend, Dispatcher: q.worker.turns, Admin: q.id == 0,
 	}
 	if q.id != 0 {
 		cfg.Shared = q.worker.shared

@@ -59,6 +59,7 @@ type worker struct {
 	public  *shard.Arena         // buffers for commands that anybody may send
 	open    arenaMemory          // of public
 	scratch *shard.Arena         // buffers for what commands read that the host does not receive
+	turns   *fabric.Dispatcher   // of the commands of all queues
 	parties map[partyName]*party // the shard's
 	places  []*party             // the same by index
 	queues  atomic.Int64
@@ -154,11 +155,12 @@ func (d *Device) addWorker() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("target: shard %d: %w", i, err), cq.Close())
 	}
+	turns := fabric.NewDispatcher(s) // before stores get what has begun
 	p, err := t.volumes.AddShard(&d.site, s)
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	w := &worker{device: d, lanes: p, shard: s, parties: make(map[partyName]*party)}
+	w := &worker{device: d, lanes: p, shard: s, turns: turns, parties: make(map[partyName]*party)}
 	p.Stalled = w.stalled
 	d.workers = append(d.workers, w)
 	if err := w.makeArenas(); err != nil {

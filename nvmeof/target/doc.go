@@ -214,6 +214,11 @@
 // queue or no lease waits in its shard, in order among commands that conflict, and is
 // tried again each turn.
 //
+// While several hosts send I/O commands to a shard these begin in turns (deficit round
+// robin), 24 of 4 KiB in a turn of the shard or as many bytes, so that a host with one
+// command at a time does not wait for all that others have outstanding. What else has arrived
+// waits in the queues. While one host sends commands they begin as they arrive.
+//
 // Each host has a share of a shard's buffers, with all its queues there: it holds no more
 // than it leaves free, and those that wait are served host by host, by bytes; so are
 // operations for which a store has no room, and the receive buffer's room for the data of

@@ -140,8 +140,8 @@ type hostQueue struct {
 	probes  int  // the shard's
 	away    bool // the shard's
 
-	reads         *fabric.ReadShare // the shard's
-	readsAdmitted bool              // the shard's
+	party         *fabric.Party // the shard's
+	partyAdmitted bool          // the shard's
 
 	// Of an admin queue: the namespaces that start has identified before the first command.
 	mu         sync.Mutex
@@ -186,9 +186,9 @@ func (h *hostQueue) turns(n int) {
 
 func (h *hostQueue) SetEntries(n int) { h.entries = n }
 
-// ShareReads implements wire.
-func (h *hostQueue) ShareReads(r *fabric.ReadShare, admitted bool) {
-	h.reads, h.readsAdmitted = r, admitted
+// SetParty implements wire.
+func (h *hostQueue) SetParty(p *fabric.Party, admitted bool) {
+	h.party, h.partyAdmitted = p, admitted
 }
 
 func (h *hostQueue) DisableFlowControl() { h.noFlow = true }

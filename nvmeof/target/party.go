@@ -31,7 +31,7 @@ type party struct {
 	data    shard.Share // of the shard's arena
 	public  shard.Share // of the worker's public arena
 	scratch shard.Share // of the worker's scratch arena
-	reads   fabric.ReadShare
+	fabric  fabric.Party
 }
 
 // join returns the party of that name, with one more queue.
@@ -43,7 +43,7 @@ func (w *worker) join(name partyName) *party {
 		p.data.Open(w.shard.Arena())
 		p.public.Open(w.public)
 		p.scratch.Open(w.scratch)
-		p.reads.Open(w.shard)
+		p.fabric.Open(w.shard)
 		w.parties[name] = p
 	}
 	p.queues++
@@ -81,7 +81,7 @@ func (q *queue) admitted() {
 	}
 	q.host = q.worker.join(name)
 	q.share = &q.host.data
-	q.wire.ShareReads(&q.host.reads, true)
+	q.wire.SetParty(&q.host.fabric, true)
 	for i := range q.requests {
 		q.requests[i].op.Party = q.host.index
 	}

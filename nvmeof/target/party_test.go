@@ -14,8 +14,8 @@ func (h *hostQueue) shares() (strangers, named bool, parties []partyName) {
 	h.t.Helper()
 	h.call(func() {
 		o, p := h.q.origin, h.q.host
-		strangers = h.q.share == &o.public && h.reads == &o.reads && !h.readsAdmitted
-		named = p != nil && p.name.host == testHostNQN && h.q.share == &p.data && h.reads == &p.reads && h.readsAdmitted
+		strangers = h.q.share == &o.public && h.party == &o.fabric && !h.partyAdmitted
+		named = p != nil && p.name.host == testHostNQN && h.q.share == &p.data && h.party == &p.fabric && h.partyAdmitted
 		for n := range h.q.worker.parties {
 			parties = append(parties, n)
 		}

@@ -17,7 +17,7 @@ import (
 // A wire is what a queue uses of its connection: the [fabric.TargetQueue].
 type wire interface {
 	SetEntries(n int)
-	ShareReads(r *fabric.ReadShare, admitted bool)
+	SetParty(p *fabric.Party, admitted bool)
 	DisableFlowControl()
 	Probe()
 	Disconnect()
@@ -79,7 +79,7 @@ func (q *queue) start(n int) {
 	}
 	q.origin = q.worker.join(partyName{addr: originOf(q.remote.Addr())})
 	q.share = &q.origin.public
-	q.wire.ShareReads(&q.origin.reads, false)
+	q.wire.SetParty(&q.origin.fabric, false)
 	q.look.Func = q.lookAgain
 	q.timer.Func = func() { q.refuseSilent() }
 	q.shard.SetTimer(&q.timer, q.target.cfg.ConnectTimeout)

@@ -8,7 +8,7 @@ import (
 
 // A writer is a party whose queues are kept full of writes that the target fetches.
 type writer struct {
-	share  ReadShare
+	party  Party
 	queues []*HostQueue
 	stores []*store
 	n      int // bytes written
@@ -17,11 +17,11 @@ type writer struct {
 
 func (r *rig) newWriter(queues, depth, size int) *writer {
 	w := &writer{}
-	w.share.Open(r.target.shard)
+	w.party.Open(r.target.shard)
 	for range queues {
 		s := r.newStore(size)
 		h := r.queues(s, TargetConfig{Depth: depth + 1}, HostConfig{Depth: depth + 1})
-		s.queue.ShareReads(&w.share, true)
+		s.queue.SetParty(&w.party, true)
 		w.queues, w.stores = append(w.queues, h), append(w.stores, s)
 		m := r.hostMemory(size, false)
 		for range depth {
@@ -103,10 +103,10 @@ func TestReadsBeforeAdmission(t *testing.T) {
 	r := newRig(t, 64<<10)
 	s := r.newStore(16 << 10)
 	h := r.queues(s, TargetConfig{}, HostConfig{})
-	var stranger, host ReadShare
+	var stranger, host Party
 	stranger.Open(r.target.shard)
 	host.Open(r.target.shard)
-	s.queue.ShareReads(&stranger, false)
+	s.queue.SetParty(&stranger, false)
 	m := r.hostMemory(16<<10, false)
 	quick, slow := r.target.shard.Budget(), r.target.shard.SlowBudget()
 	most := [2]int{}
@@ -130,7 +130,7 @@ func TestReadsBeforeAdmission(t *testing.T) {
 	if got := write(); got[0] != 0 || got[1] == 0 {
 		t.Errorf("before admission %d bytes of the hosts' budget and %d of the strangers' were used", got[0], got[1])
 	}
-	s.queue.ShareReads(&host, true)
+	s.queue.SetParty(&host, true)
 	if got := write(); got[0] == 0 || got[1] != 0 {
 		t.Errorf("after admission %d bytes of the hosts' budget and %d of the strangers' were used", got[0], got[1])
 	}

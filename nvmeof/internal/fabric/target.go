@@ -24,6 +24,10 @@ type TargetConfig struct {
 	// Shared are receives of the same shard, domain and InCapsule, for all its queues; nil:
 	// the queue has its own. A host that holds more than Depth of them loses the queue.
 	Shared *SharedReceives
+	// Dispatcher is that of the shard; nil: commands begin as they arrive. Those of an Admin
+	// queue, most of which keep a host alive, are no reason for others to take turns.
+	Dispatcher *Dispatcher
+	Admin      bool
 	// InCapsule is how many bytes of data fit a capsule beside the command, a
 	// multiple of 16; 0 for none. Connect data needs 1024.
 	InCapsule int
@@ -181,7 +185,11 @@ type TargetQueue struct {
 	commands []Command
 	free     list.List[Command] // contexts
 	active   int                // contexts in use
-	backlog  backlog            // capsules that wait for a context
+	backlog  backlog            // capsules that wait for a context, or for a turn
+
+	party *Party
+	turns list.Link[TargetQueue] // among the party's, while the backlog waits for turns
+	run   int                    // commands that have begun in its turn
 
 	responses list.List[Command] // answered, not posted
 	fetches   list.List[Command] // data asked for, not all of it posted

@@ -45,6 +45,9 @@ func (q *TargetQueue) tearDown() {
 	q.cfg.Shard.StopTimer(&q.progress.timer)
 	q.qp.Disconnect()
 	q.cfg.Shared.leave(q.qp)
+	if q.turns.Linked() {
+		q.cfg.Dispatcher.forget(q)
+	}
 	for a, ok := q.backlog.pop(); ok; a, ok = q.backlog.pop() {
 		q.returnRecv(int(a.recv))
 	}

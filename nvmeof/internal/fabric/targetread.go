@@ -18,16 +18,14 @@ type fetch struct {
 	allSent bool
 }
 
-// A ReadShare is one party's part of the room that a shard has for the data of RDMA READs:
-// of a host with all its queues, say. It is part of whatever stands for the party.
-type ReadShare struct {
+// A readShare is a party's part of the room that a shard has for the data of RDMA READs.
+type readShare struct {
 	quick, slow shard.Allowance
 	slowTill    int64      // queues of slowPeer that join before take from slow
 	slowPeer    netip.Addr // the last one that did not deliver in time
 }
 
-// Open makes it a share of a shard's budgets.
-func (r *ReadShare) Open(s *shard.Shard) {
+func (r *readShare) open(s *shard.Shard) {
 	r.quick.Open(s.Budget())
 	r.slow.Open(s.SlowBudget())
 }
@@ -42,7 +40,7 @@ type readWindow struct {
 	depth    int
 	chunk    int // bytes of one read at most
 	shard    *shard.Shard
-	party    *ReadShare       // nil: none was named
+	party    *readShare       // nil: none was named
 	from     *shard.Allowance // from which the next read is taken
 	claim    shard.Claim
 	granted  int // of from, for the reads that are collected next
@@ -79,13 +77,21 @@ func (w *readWindow) init(q *TargetQueue, depth int) {
 	w.claim.Reclaim = q.reclaimReads
 }
 
-// ShareReads has the queue's RDMA READs take from a party's share, and whether the peer was
-// admitted as one of that party: the reads of others have little room.
-func (q *TargetQueue) ShareReads(r *ReadShare, admitted bool) {
+// SetParty makes the queue one of a party, and says whether the peer was admitted as one of
+// it: the RDMA READs of others have little room.
+func (q *TargetQueue) SetParty(p *Party, admitted bool) {
+	waits := q.turns.Linked()
+	if waits {
+		q.cfg.Dispatcher.forget(q)
+	}
+	q.party = p
+	if waits {
+		q.cfg.Dispatcher.wait(q)
+	}
 	w := &q.reads
-	w.party, w.admitted = r, admitted
-	if r.slowPeer == w.claim.Peer {
-		w.slowTill = max(w.slowTill, r.slowTill)
+	w.party, w.admitted = &p.reads, admitted
+	if p.reads.slowPeer == w.claim.Peer {
+		w.slowTill = max(w.slowTill, p.reads.slowTill)
 	}
 	if w.shard != nil {
 		w.choose()

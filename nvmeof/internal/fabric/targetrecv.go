@@ -66,15 +66,22 @@ func (q *TargetQueue) received(c *rdmatransport.Completion, i int) {
 		return
 	}
 	arrived := arrival{int32(i), int32(c.Bytes) - capsule.CommandSize}
-	if q.free.First() == nil {
+	switch d := q.cfg.Dispatcher; {
+	case q.free.First() == nil, q.backlog.count > 0:
 		q.backlog.push(arrived)
-		return
+	case d != nil && d.defers(q):
+		q.backlog.push(arrived)
+		d.wait(q)
+	default:
+		n := q.begin(arrived)
+		if q.party != nil {
+			q.party.begun += n
+		}
 	}
-	q.begin(arrived)
 }
 
-// begin starts the command of a capsule in a free context.
-func (q *TargetQueue) begin(a arrival) {
+// begin starts the command of a capsule in a free context, and returns what that costs.
+func (q *TargetQueue) begin(a arrival) int {
 	c := q.free.Pop()
 	q.active++
 	c.recv, c.holds, c.given, c.posted = a.recv, true, false, 0
@@ -89,7 +96,9 @@ func (q *TargetQueue) begin(a arrival) {
 		c.wrong = capsule.StatusCommandIDConflict | capsule.StatusDNR
 	}
 	c.given = true
+	n := commandCost + c.data.length
 	q.handler.Command(c)
+	return n
 }
 
 // identify notes the command's identifier, unless a command has it that the handler does
@@ -154,8 +163,8 @@ type arrival struct {
 	data int32 // bytes after the command
 }
 
-// A backlog is a ring of capsules that arrived while every context was in use:
-// no more than there are receives.
+// A backlog is a ring of capsules that arrived while every context was in use, or before
+// their turn: no more than there are receives.
 type backlog struct {
 	ring        []arrival
 	head, count int

@@ -144,7 +144,7 @@ func (q *TargetQueue) sent(c *Command) {
 		q.slot.Flush()
 	}
 	q.giveBack(c)
-	if q.state == StateLive {
+	if q.state == StateLive && !q.turns.Linked() {
 		if a, ok := q.backlog.pop(); ok {
 			q.begin(a)
 		}

@@ -74,6 +74,7 @@ type Shard struct {
 	slow    Budget
 	lent    list.List[Claim] // of consumers who have taken something of either, and can be asked for it
 	batch   Batch
+	drain   bool // a turn takes all that has arrived
 
 	now     int64 // the completion queue's clock in this turn
 	yielder yield.Loop

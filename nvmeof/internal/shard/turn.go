@@ -54,6 +54,11 @@ func (s *Shard) Turn() bool {
 		s.cq.Flush()
 		s.dispatch(s.cs[first:n])
 	}
+	for i := 1; i < drainPolls && s.drain && s.cq.Busy(); i++ {
+		k := s.cq.Poll(s.cs[:])
+		s.dispatch(s.cs[:k])
+		n += k
+	}
 	if len(s.retired) > 0 {
 		s.vacant = append(s.vacant, s.retired...)
 		s.retired = s.retired[:0]
@@ -77,6 +82,13 @@ func (s *Shard) Turn() bool {
 	}
 	return useful
 }
+
+// drainPolls is how often a turn looks for more at most.
+const drainPolls = 16
+
+// Drain says whether a turn takes all that has arrived, so that it is consumers
+// who decide in which order they serve it.
+func (s *Shard) Drain(all bool) { s.drain = all }
 
 // Expect says that the loop will hear of n more operations' ends soon, or of fewer if
 // n is negative: it polls longer before it sleeps. Any goroutine may call it.

@@ -1,0 +1,150 @@
+package fabric
+
+import (
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+)
+
+// A Dispatcher decides when the commands of a shard's queues begin. While one party sends
+// I/O commands they begin as they arrive. While several do, each gets turns, by bytes (deficit
+// round robin), and only so much begins in a turn of the shard, which takes all that has
+// arrived first: what is left waits in its queues, where a command of somebody else overtakes it. In the
+// order of arrival a host with one command at a time would wait for all that others have
+// outstanding.
+type Dispatcher struct {
+	shard   *shard.Shard
+	last    *Party           // whose command came last
+	crowded int64            // until then commands take turns
+	line    list.List[Party] // those whose commands wait, in the order of their turns
+	turn    uint32           // of the shard
+}
+
+// A Party is one of those who share a shard: a host with all its queues there, say. It
+// bounds nothing by itself: a party alone gets everything. It is part of whatever stands for
+// the party.
+type Party struct {
+	reads readShare
+
+	queues list.List[TargetQueue] // with commands that wait, in the order of their turns
+	credit int                    // bytes that it may still begin in its turn
+	turn   uint32                 // of the shard, in which
+	begun  int                    // bytes began
+	link   list.Link[Party]
+}
+
+// Open makes it a party of a shard.
+func (p *Party) Open(s *shard.Shard) {
+	*p = Party{}
+	p.reads.open(s)
+}
+
+const (
+	// crowdedFor is how long after a command of another party commands take turns.
+	crowdedFor = 100 * time.Millisecond
+	// commandCost is what a command costs beside its data, in bytes.
+	commandCost = 4 << 10
+	// partyTurn is what a party begins in its turn: a command of 4 KiB.
+	partyTurn = 2 * commandCost
+	// queueTurn is how many commands of a queue begin one after the other, while what
+	// belongs to the queue is in the processor's cache.
+	queueTurn = 8
+	// shardTurn is what begins in one turn of the shard while commands take turns. The
+	// responses are sent at its end.
+	shardTurn = 24 * partyTurn
+)
+
+// NewDispatcher returns the dispatcher of a shard, for all its queues.
+func NewDispatcher(s *shard.Shard) *Dispatcher {
+	d := &Dispatcher{shard: s}
+	s.AddPoller(d)
+	return d
+}
+
+// defers reports whether a command of the queue that has just arrived waits for a turn.
+func (d *Dispatcher) defers(q *TargetQueue) bool {
+	p := q.party
+	if p == nil {
+		return false
+	}
+	if p != d.last && !q.cfg.Admin {
+		if d.last != nil {
+			d.crowded = d.shard.Now() + int64(crowdedFor)
+		}
+		d.last = p
+	}
+	if d.crowded < d.shard.Now() && d.line.First() == nil {
+		return false
+	}
+	if p.turn != d.turn {
+		p.turn, p.begun = d.turn, 0
+	}
+	return p.link.Linked() || p.begun >= partyTurn
+}
+
+// wait has the queue take turns until what has arrived has begun.
+func (d *Dispatcher) wait(q *TargetQueue) {
+	if q.turns.Linked() {
+		return
+	}
+	p := q.party
+	q.run = 0
+	p.queues.Push(q, &q.turns)
+	if !p.link.Linked() {
+		p.credit = 0
+		d.line.Push(p, &p.link)
+	}
+}
+
+// forget takes the queue out.
+func (d *Dispatcher) forget(q *TargetQueue) {
+	if !q.turns.Linked() {
+		return
+	}
+	p := q.party
+	p.queues.Remove(&q.turns)
+	if p.queues.First() == nil {
+		d.line.Remove(&p.link)
+	}
+}
+
+// Poll implements [shard.Poller]: it begins what may begin in this turn.
+func (d *Dispatcher) Poll() bool {
+	d.turn++
+	d.shard.Drain(d.crowded >= d.shard.Now())
+	left := shardTurn
+	for p := d.line.First(); p != nil && left > 0; p = d.line.First() {
+		if p.credit <= 0 {
+			p.credit += partyTurn
+			d.line.Remove(&p.link)
+			d.line.Push(p, &p.link)
+			continue
+		}
+		q := p.queues.First()
+		n := d.begin(q)
+		p.credit -= n
+		left -= n
+	}
+	return left < shardTurn
+}
+
+// begin begins the oldest command of a queue whose turn it is, and returns what that costs.
+func (d *Dispatcher) begin(q *TargetQueue) int {
+	if q.state != StateLive || q.free.First() == nil { // it has failed, or goes on as soon as a context is free
+		d.forget(q)
+		return 0
+	}
+	a, _ := q.backlog.pop()
+	if q.run++; q.backlog.count == 0 {
+		d.forget(q)
+	} else if q.run >= queueTurn {
+		q.run = 0
+		q.party.queues.Remove(&q.turns)
+		q.party.queues.Push(q, &q.turns)
+	}
+	return q.begin(a)
+}
+
+// Arm implements [shard.Poller].
+func (d *Dispatcher) Arm() bool { return d.line.First() == nil }
