@@ -45,14 +45,17 @@ const (
 	crowdedFor = 100 * time.Millisecond
 	// commandCost is what a command costs beside its data, in bytes.
 	commandCost = 4 << 10
-	// partyTurn is what a party begins in its turn: a command of 4 KiB.
-	partyTurn = 2 * commandCost
+	// atOnce is what a party begins as it arrives: a command of 4 KiB.
+	atOnce = 2 * commandCost
+	// partyTurn is what a party begins in its turn: several commands, whose responses are sent
+	// together.
+	partyTurn = 8 * atOnce
 	// queueTurn is how many commands of a queue begin one after the other, while what
 	// belongs to the queue is in the processor's cache.
 	queueTurn = 8
 	// shardTurn is what begins in one turn of the shard while commands take turns. The
 	// responses are sent at its end.
-	shardTurn = 24 * partyTurn
+	shardTurn = 3 * partyTurn
 )
 
 // NewDispatcher returns the dispatcher of a shard, for all its queues.
@@ -80,7 +83,7 @@ func (d *Dispatcher) defers(q *TargetQueue) bool {
 	if p.turn != d.turn {
 		p.turn, p.begun = d.turn, 0
 	}
-	return p.link.Linked() || p.begun >= partyTurn
+	return p.link.Linked() || p.begun >= atOnce
 }
 
 // wait has the queue take turns until what has arrived has begun.

@@ -62,7 +62,7 @@ func TestCommandsTakeTurns(t *testing.T) {
 			at = others
 		})
 		r.until("the one host's commands end", func() bool { return n == 200 })
-		if limit := 5 * shardTurn / partyTurn; taking && most > limit {
+		if limit := 5 * shardTurn / atOnce; taking && most > limit {
 			t.Errorf("up to %d commands of another host came before, want %d at most", most, limit)
 		} else if !taking && most < limit {
 			t.Errorf("in the order of arrival only %d came before: the test shows nothing", most)
