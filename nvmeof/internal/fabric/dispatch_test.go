@@ -19,15 +19,13 @@ func TestCommandsTakeTurns(t *testing.T) {
 		var parties [2]Party
 		var ends []func() bool
 		others, left := 0, false
-		add := func(p *Party, depth int, op capsule.IOOpcode, done func()) *Request {
+		add := func(p *Party, depth int, op capsule.IOOpcode, done func()) {
 			s := r.newStore(64 << 10)
 			h := r.queues(s, TargetConfig{Depth: depth + 1, Dispatcher: d}, HostConfig{Depth: depth + 1})
 			s.queue.SetParty(p, true)
 			m := r.hostMemory(4096, false)
-			var q *Request
 			for range depth {
-				q = transfer(op, m, 0, 4096, 0)
-				var submit func()
+				q := transfer(op, m, 0, 4096, 0)
 				q.Done = func(q *Request) {
 					if done(); !left {
 						if err := h.Submit(q); err != nil {
@@ -35,16 +33,9 @@ func TestCommandsTakeTurns(t *testing.T) {
 						}
 					}
 				}
-				submit = func() { q.Done(q) }
-				submit()
+				q.Done(q)
 			}
-			ends = append(ends, func() bool {
-				if h.Outstanding() == 0 {
-					h.Disconnect()
-				}
-				return h.State() == StateClosed && s.closed == 1
-			})
-			return q
+			ends = append(ends, func() bool { return endIdle(h, s) })
 		}
 		for i := range parties {
 			parties[i].Open(r.target.shard)
@@ -75,6 +66,14 @@ func TestCommandsTakeTurns(t *testing.T) {
 			t.Error("a party waits for ever")
 		}
 	}
+}
+
+// endIdle ends a queue that has nothing outstanding, and reports whether both ends have ended.
+func endIdle(h *HostQueue, s *store) bool {
+	if h.Outstanding() == 0 {
+		h.Disconnect()
+	}
+	return h.State() == StateClosed && s.closed == 1
 }
 
 // TestTurnsAreEqual: hosts that have more outstanding than begins in a turn get the same bytes.
