@@ -122,18 +122,18 @@ func (a *arena) suffer(ctx context.Context, x attack) (res result, err error) {
 	if err != nil {
 		return res, err
 	}
-	quiet := max(a.o.seconds/2, 50*time.Millisecond)
+	quiet := a.o.seconds / 2
 	a.load.window()
 	if err := wait(ctx, quiet); err != nil {
 		return res, err
 	}
 	res.before = a.load.window()
 
-	r := &raid{o: a.o, addresses: a.addresses, honest: a.at, random: rand.New(rand.NewPCG(a.o.seed, nameSeed(x.name))), ctx: ctx, blockSize: a.blockSize}
+	r := &raid{o: a.o, addresses: a.addresses, honest: a.at, random: newRandom(a.o.seed, x.name), ctx: ctx, blockSize: a.blockSize}
 	r.end = time.Now().Add(a.o.seconds)
 	defer r.close()
 	attacked := make(chan error, 1)
-	go func() { attacked <- x.run(r) }() // ends with the raid
+	go func() { attacked <- r.attack(x) }() // ends with the raid
 	res.newcomer, res.newcomerErr, err = a.newcomers(ctx, attacked)
 	res.during = a.load.window()
 	res.sent, res.got = r.packets()
@@ -180,11 +180,11 @@ func (a *arena) newcomers(ctx context.Context, attacked <-chan error) (longest t
 	}
 }
 
-// nameSeed gives each attack numbers of its own, the same whichever others there are.
-func nameSeed(name string) uint64 {
+// newRandom gives each attack numbers of its own, the same whichever others there are.
+func newRandom(seed uint64, attack string) *rand.Rand {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(name))
-	return h.Sum64()
+	_, _ = h.Write([]byte(attack))
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
 func wait(ctx context.Context, d time.Duration) error {

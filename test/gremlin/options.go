@@ -27,6 +27,7 @@ type options struct {
 	seed           uint64
 	only           *regexp.Regexp
 	rate           int
+	polite         bool
 	list, verbose  bool
 	bounds         bounds
 }
@@ -58,6 +59,7 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 	f.Uint64Var(&o.seed, "seed", 1, "where random numbers begin")
 	only := f.String("only", "", "attacks whose names match `REGEXP`")
 	f.IntVar(&o.rate, "rate", 10000, "datagrams of a flood in a second")
+	f.BoolVar(&o.polite, "polite", false, "attackers end their connections after an attack; else they fall silent, and the target has to find out")
 	f.BoolVar(&o.list, "list", false, "list the attacks")
 	f.BoolVar(&o.verbose, "v", false, "print what attacks have to say, and which counters moved")
 	f.Float64Var(&o.bounds.ratio, "ratio", 0.5, "the least of its rate that the honest host keeps")

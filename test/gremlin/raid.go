@@ -40,7 +40,29 @@ type raid struct {
 // errSkipped is an attack that this target gives no occasion for.
 var errSkipped = errors.New("skipped")
 
+// attack carries it out.
+func (r *raid) attack(x attack) error {
+	err := x.run(r)
+	for _, e := range r.endpoints {
+		if r.o.polite && err == nil {
+			for _, c := range e.Conns() {
+				c.Answer = nil
+			}
+			err = e.Leave()
+		}
+	}
+	return err
+}
+
 func (r *raid) over() bool { return !time.Now().Before(r.end) || r.ctx.Err() != nil }
+
+// sooner is a time, or the end of the raid if that is sooner.
+func (r *raid) sooner(at time.Time) time.Time {
+	if r.end.Before(at) {
+		return r.end
+	}
+	return at
+}
 
 // until does something again and again while the raid lasts.
 func (r *raid) until(act func() error) error {

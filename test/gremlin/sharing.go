@@ -233,7 +233,7 @@ func requests(r *raid, addresses, n int, established bool) error {
 			}
 		}
 		for _, e := range es {
-			if err := e.Poll(max(0, time.Second-time.Since(began)) / time.Duration(len(es))); err != nil {
+			if err := e.Until(r.sooner(began.Add(time.Second)), func() bool { return false }); err != nil {
 				return err
 			}
 		}

@@ -17,7 +17,7 @@ type victim struct {
 	pid    int
 	client *control.Client // nil: it is not of this program
 	// extra is what a test in the target's process sees; nil elsewhere.
-	extra func() map[string]int64
+	extra func() []holding
 }
 
 func newVictim(ctx context.Context, o *options) (*victim, error) {
@@ -52,12 +52,10 @@ func (v *victim) holdings(ctx context.Context) (out []holding, err error) {
 		if err := v.client.Do(ctx, "GET", "/v1/status", nil, nil, &s); err != nil {
 			return nil, err
 		}
-		out = append(out, holding{name: "controllers", amount: int64(s.Controllers)})
+		out = append(out, holding{name: "controllers", amount: int64(s.Controllers)}, holding{name: "goroutines", amount: int64(s.Goroutines), spare: 8})
 	}
 	if v.extra != nil {
-		for name, n := range v.extra() {
-			out = append(out, holding{name: name, amount: n})
-		}
+		out = append(out, v.extra()...)
 	}
 	if v.pid == 0 {
 		return out, nil
