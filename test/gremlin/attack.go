@@ -51,6 +51,10 @@ func attackTarget(ctx context.Context, o options, out io.Writer) error {
 	bad := 0
 	for _, x := range o.selected() {
 		r, err := a.suffer(ctx, x)
+		for try := 1; err == nil && len(r.faults) > 0 && try < o.tries; try++ {
+			t.row(r)
+			r, err = a.suffer(ctx, x)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", x.name, err)
 		}

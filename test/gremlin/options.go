@@ -27,6 +27,8 @@ type options struct {
 	seed           uint64
 	only           *regexp.Regexp
 	rate           int
+	skip           *regexp.Regexp // nil: none
+	tries          int
 	polite         bool
 	list, verbose  bool
 	bounds         bounds
@@ -58,6 +60,8 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 	f.DurationVar(&o.rest, "rest", 10*time.Second, "how long the target has after an attack to be as it was before")
 	f.Uint64Var(&o.seed, "seed", 1, "where random numbers begin")
 	only := f.String("only", "", "attacks whose names match `REGEXP`")
+	skip := f.String("skip", "", "but not those whose names match `REGEXP`")
+	f.IntVar(&o.tries, "tries", 1, "an attack that goes beyond the bounds is tried again, `N` times in all")
 	f.IntVar(&o.rate, "rate", 10000, "datagrams of a flood in a second")
 	f.BoolVar(&o.polite, "polite", false, "attackers end their connections after an attack; else they fall silent, and the target has to find out")
 	f.BoolVar(&o.list, "list", false, "list the attacks")
@@ -74,6 +78,11 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 	o.seconds = time.Duration(*seconds * float64(time.Second))
 	if o.only, err = regexp.Compile(*only); err != nil {
 		return o, fmt.Errorf("-only: %w", err)
+	}
+	if *skip != "" {
+		if o.skip, err = regexp.Compile(*skip); err != nil {
+			return o, fmt.Errorf("-skip: %w", err)
+		}
 	}
 	for a := range strings.SplitSeq(*from, ",") {
 		if a == "" {

@@ -140,7 +140,7 @@ func (r *raid) close() {
 // selected are the attacks whose names match.
 func (o *options) selected() (out []attack) {
 	for _, a := range catalogue() {
-		if o.only.MatchString(a.name) {
+		if o.only.MatchString(a.name) && (o.skip == nil || !o.skip.MatchString(a.name)) {
 			out = append(out, a)
 		}
 	}
