@@ -84,15 +84,8 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 			return o, fmt.Errorf("-skip: %w", err)
 		}
 	}
-	for a := range strings.SplitSeq(*from, ",") {
-		if a == "" {
-			continue
-		}
-		addr, err := netip.ParseAddr(a)
-		if err != nil {
-			return o, fmt.Errorf("-from: %w", err)
-		}
-		o.from = append(o.from, addr)
+	if o.from, err = parseAddrs(*from); err != nil {
+		return o, fmt.Errorf("-from: %w", err)
 	}
 	for _, a := range []struct {
 		text string
@@ -109,6 +102,20 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 		return o, errors.New("either -target or -listen is needed")
 	}
 	return o, nil
+}
+
+func parseAddrs(s string) (out []netip.Addr, err error) {
+	for a := range strings.SplitSeq(s, ",") {
+		if a == "" {
+			continue
+		}
+		addr, err := netip.ParseAddr(a)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, addr)
+	}
+	return out, nil
 }
 
 // parseAddr takes an address with or without a port.
