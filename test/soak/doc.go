@@ -7,7 +7,8 @@
 // multipath, and of nvmeof attach, some with keys. One target is killed each minute, and
 // so is a host now and then; the other one lasts, so that what it uses can be watched. Between
 // most hosts and targets is a network that loses a packet of a hundred (package relay), which
-// needs no right to anything. Meanwhile ANA states change, namespaces are paused, come and
+// needs no right to anything. With -guest a stock Linux host in a guest is among the hosts of
+// the target that is killed: fio verifies over its nvme-rdma, rdma_rxe and multipath. Meanwhile ANA states change, namespaces are paused, come and
 // go, listeners too, configurations are applied, hosts are disconnected, try false keys and
 // come and go, targets fall silent, networks are cut, and the raw peer of test/gremlin
 // attacks the target that lasts.

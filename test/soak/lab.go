@@ -29,6 +29,7 @@ type lab struct {
 	gremlin string // empty: there is none
 	spaces  []*space
 	relay   *relay.Relay
+	wire    *wire // to the guest; nil: there is none
 	targets map[string]*targetState
 	hosts   []*hostState
 	story   *story
@@ -177,6 +178,11 @@ func (l *lab) startRelay() error {
 		}
 	}
 	l.relay = r
+	if l.o.guest {
+		if err := l.addGuest(); err != nil {
+			return errors.Join(err, r.Close())
+		}
+	}
 	r.Start()
 	return nil
 }
@@ -200,7 +206,7 @@ func (l *lab) soak(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var actors sync.WaitGroup
-	for i, actor := range []func(context.Context, *mathrand.Rand){l.killTargets, l.killHosts, l.churn, l.attack, l.watch} {
+	for i, actor := range []func(context.Context, *mathrand.Rand){l.killTargets, l.killHosts, l.churn, l.attack, l.linux, l.watch} {
 		actors.Go(func() { actor(ctx, mathrand.New(mathrand.NewPCG(l.o.seed, uint64(i)))) })
 	}
 	var err error

@@ -95,7 +95,7 @@ const (
 	hostBase     = 21
 	aliasBase    = 41
 	churnHost1   = 61
-	guestBase    = 71
+	guestAlias   = 71
 )
 
 // targets are their names; each has two listeners.
@@ -143,6 +143,9 @@ func (l *lab) document(target string) string {
 			b.WriteString("    namespaces:\n")
 		}
 		b.WriteString("      - " + l.namespace(s) + "\n")
+	}
+	if target == "kept" && l.o.guest {
+		fmt.Fprintf(&b, "  - nqn: %s\n    allow-any-host: true\n    namespaces: [{nsid: 1, file: {path: %s, size: %d}}]\n", subsystemNQN(guestNQN), l.path("files", "guest.img"), spaceSize)
 	}
 	if target == "lasting" {
 		fmt.Fprintf(&b, "  - nqn: %s\n    allow-any-host: true\n    namespaces: [{nsid: 1, memory: {size: 1MiB}}]\n", subsystemNQN(churnNQN))

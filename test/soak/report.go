@@ -27,6 +27,7 @@ type totals struct {
 	Errors  map[string]uint64
 	Stall   time.Duration // the longest without an answer
 	Network relay.Stats
+	Linux   linuxCounts
 	Growths []growth // of processes, the latest last
 }
 
@@ -120,6 +121,9 @@ func (t *totals) String() string {
 	fmt.Fprintf(&b, "\nkilled: targets %d times, hosts %d times\n", t.Kills["target"], t.Kills["host"])
 	fmt.Fprintf(&b, "from the start of a target to a host's first answer: p50 %s, max %s; the longest without an answer: %s\n",
 		short(t.Returns.Quantile(0.5)), short(t.Returns.Max), short(t.Stall))
+	if x := t.Linux; x.Passes > 0 {
+		fmt.Fprintf(&b, "Linux host: %d passes of fio, %d MiB written, %d MiB read and verified, %d reconnects\n", x.Passes, x.Written>>20, x.Read>>20, x.Reconnects)
+	}
 	n := &t.Network
 	fmt.Fprintf(&b, "packets: %d carried, %d lost, %d twice, %d out of order, %d on a way that was cut\n", n.Carried, n.Lost, n.Duplicated, n.Reordered, n.Cut)
 	var did []string
