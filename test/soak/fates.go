@@ -143,18 +143,25 @@ func (l *lab) churn(ctx context.Context, random *rand.Rand) {
 }
 
 // attack runs the raw peer against the target that lasts, with one attack after the other.
-// Whether it costs the hosts of that target too much is for what they see.
+// Whether it costs the hosts of that target too much is for what they see. After eight
+// minutes of attacks come twelve without, so that it is seen what remains.
 func (l *lab) attack(ctx context.Context, random *rand.Rand) {
 	attacks, err := l.attacks()
 	if err != nil {
 		l.violation("gremlin: %v", err)
 		return
 	}
-	for len(attacks) > 0 && pause(ctx, time.Duration(30+random.IntN(60))*time.Second) {
+	for len(attacks) > 0 && pause(ctx, time.Duration(20+random.IntN(40))*time.Second) {
+		if !underAttack(time.Since(l.story.began)) {
+			continue
+		}
 		name := attacks[random.IntN(len(attacks))]
 		target := l.addrs.listener("lasting", 1+random.IntN(2))
 		const seconds = 20
 		l.story.add("gremlin", "%s, on %v", name, target)
+		l.mu.Lock()
+		l.attacked = time.Now()
+		l.mu.Unlock()
 		p, err := start("gremlin", nil, nil, l.gremlin, "-target", target.String(), "-nqn", string(subsystemNQN(churnNQN)), "-only", "^"+name+"$",
 			"-honest", "none", "-seconds", fmt.Sprint(seconds), "-rest", "1s", "-seed", fmt.Sprint(random.Uint32()))
 		if err != nil {
@@ -172,9 +179,20 @@ func (l *lab) attack(ctx context.Context, random *rand.Rand) {
 		l.story.add("gremlin", "%s has ended: %v, %q", name, p.err, p.lines())
 		l.mu.Lock()
 		l.totals.Actions["gremlin, "+name]++
+		l.attacked = time.Now()
 		l.mu.Unlock()
 	}
 }
+
+// underAttack reports whether the gremlin attacks so long after the start.
+func underAttack(after time.Duration) bool {
+	minute := after % (20 * time.Minute) / time.Minute
+	return minute >= 4 && minute < 12
+}
+
+// quiet is how long after an attack samples count again: the Go runtime collects a heap that
+// has ceased to grow every two minutes, and gives back what it has no need of later.
+const quiet = 6 * time.Minute
 
 // attacks are the names of those that the raw peer has.
 func (l *lab) attacks() (names []string, err error) {

@@ -40,6 +40,8 @@ type lab struct {
 	totals  totals
 	samples map[string][]sample // by the name of a process that is not killed
 	since   map[string]time.Time
+	// attacked is when an attack began or ended last.
+	attacked time.Time
 }
 
 // A targetState is a target. Its process belongs to whoever holds mu, which comes before

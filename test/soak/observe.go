@@ -65,6 +65,9 @@ func (l *lab) note(name string, s sample) {
 	}
 	s.At = time.Since(l.since[name])
 	fmt.Fprintf(l.usage, "%s,%d,%s,%d,%d,%d,%d\n", time.Now().UTC().Format(time.DateTime), l.totals.Pieces, name, s.RSS, s.FDs, s.Threads, s.Goroutines)
+	if !l.attacked.IsZero() && time.Since(l.attacked) < quiet {
+		return // it would be the attack's
+	}
 	l.samples[name] = thin(append(l.samples[name], s))
 }
 

@@ -47,6 +47,7 @@ func look(pid int) (s sample, err error) {
 }
 
 // A growth compares the last tenth of a process's samples with the first, by lower quartiles.
+// Samples of times at which the gremlin attacks, or has just done so, are not among them.
 type growth struct {
 	Process string
 	Hours   float64
@@ -74,11 +75,9 @@ func (g *growth) grows() (names []string) {
 }
 
 const (
-	warming = 2 * time.Minute // of a process, whose samples do not count
-	least   = 40              // samples for a comparison
-	// enough is how long a process is watched before it is said to grow: a heap that was
-	// needed in an attack is given back in the minutes after.
-	enough = 25 * time.Minute
+	warming = 2 * time.Minute  // of a process, whose samples do not count
+	least   = 40               // samples for a comparison
+	enough  = 20 * time.Minute // from the first to the last, before a process is said to grow
 )
 
 // judgeGrowth is the growth of a process; false: there are too few samples.
