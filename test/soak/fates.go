@@ -194,7 +194,7 @@ func underAttack(after time.Duration) bool {
 // has ceased to grow every two minutes, and gives back what it has no need of later.
 const quiet = 6 * time.Minute
 
-// attacks are the names of those that the raw peer has.
+// attacks are the names of those that the raw peer has for targets.
 func (l *lab) attacks() (names []string, err error) {
 	if l.gremlin == "" {
 		return nil, nil
@@ -204,9 +204,11 @@ func (l *lab) attacks() (names []string, err error) {
 		return nil, err
 	}
 	for line := range strings.Lines(string(out)) {
-		if f := strings.Fields(line); len(f) > 0 {
-			names = append(names, f[0])
+		name, does, _ := strings.Cut(line, " ")
+		if strings.HasPrefix(strings.TrimSpace(does), "a target that ") {
+			continue // that is for hosts
 		}
+		names = append(names, name)
 	}
 	return names, nil
 }
