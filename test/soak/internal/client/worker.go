@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/test/soak/internal/record"
@@ -192,7 +193,7 @@ var variable = regexp.MustCompile(`\d+(\.\d+)+(:\d+)?|0x[0-9a-f]+|\d+(\.\d+)?(s|
 
 // Kind is an error's text without what differs each time.
 func Kind(s string) string {
-	s = variable.ReplaceAllString(s, "#")
+	s = variable.ReplaceAllString(strings.ReplaceAll(s, "\n", "; "), "#")
 	if len(s) > 160 {
 		s = s[:160]
 	}
