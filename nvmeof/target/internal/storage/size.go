@@ -39,8 +39,8 @@ func (v *Volume) count(allocated int64, err error) {
 	v.used.Store((uint64(allocated) + 1<<v.Shift - 1) >> v.Shift)
 }
 
-// refresh lets the store read its own size. The store stays open meanwhile; see
-// Volume.close.
+// refresh lets the store read its own size, and how much is allocated. The store stays open
+// meanwhile; see Volume.close.
 func (v *Volume) refresh() error {
 	v.querying.Lock()
 	defer v.querying.Unlock()
@@ -49,6 +49,7 @@ func (v *Volume) refresh() error {
 		return nil
 	}
 	_, err := r.Refresh()
+	v.count(v.store.Allocated())
 	return err
 }
 
