@@ -169,9 +169,10 @@ func (c *client) pretend(p *port, key auth.Key) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	o := c.options(p)
-	o.DHCHAPSecret, o.DHCHAPCtrlSecret = key, auth.Key{}
+	o.NQN, o.DHCHAPSecret, o.DHCHAPCtrlSecret = subNQN, key, auth.Key{}
 	ctrl, err := c.host.Connect(ctx, o)
 	if err != nil {
+		c.w.note(c.name(), "is not let in as such: %v", err)
 		return
 	}
 	c.w.violation("%s is let in by %v without its key", c.name(), p.addr)
