@@ -113,9 +113,9 @@ func (t tree) refusals(status *control.Status) {
 		t.line(1, "controllers: %d refused at a limit, %d silent ones ended for others of their host, %d ended without keep alive",
 			c.Refused, c.Displaced, c.Unanswered)
 	}
-	if a := &status.Admission; a.GaveWay+a.Refused+a.Silent > 0 {
-		t.line(1, "connections: %d made room for newer ones, %d refused while their address had all of its places, %d ended without a Connect command",
-			a.GaveWay, a.Refused, a.Silent)
+	if a := &status.Admission; a.GaveWay+a.Refused+a.Silent+a.Memory > 0 {
+		t.line(1, "connections: %d made room for newer ones, %d refused while their address had all of its places, %d ended without a Connect command, "+
+			"%d refused for want of memory for queues", a.GaveWay, a.Refused, a.Silent, a.Memory)
 	}
 	if r := &status.Requests; r.TooMany+r.Backlog+r.HalfOpen > 0 {
 		t.line(1, "connection requests: %d dropped beyond the rate of an address or of all, %d refused since too many waited, %d made room for newer ones",

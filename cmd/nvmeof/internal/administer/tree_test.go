@@ -27,6 +27,7 @@ func TestRefusals(t *testing.T) {
 		{control.Status{Admission: target.AdmissionCounts{GaveWay: 7}}, "7 made room"},
 		{control.Status{Admission: target.AdmissionCounts{Refused: 7}}, "7 refused while their address"},
 		{control.Status{Admission: target.AdmissionCounts{Silent: 7}}, "7 ended without a Connect command"},
+		{control.Status{Admission: target.AdmissionCounts{Memory: 7}}, "7 refused for want of memory"},
 		{control.Status{Requests: rdmatransport.RefusedRequests{TooMany: 7}}, "7 dropped beyond the rate"},
 		{control.Status{Requests: rdmatransport.RefusedRequests{Backlog: 7}}, "7 refused since too many waited"},
 		{control.Status{Requests: rdmatransport.RefusedRequests{HalfOpen: 7}}, "7 made room for newer ones"},
