@@ -21,7 +21,7 @@ const catalogue = "README.md"
 // lastRow is that of the catalogue. Tests of the rows behind lastCited do not say so in
 // their comments.
 const (
-	lastRow   = 137
+	lastRow   = 141
 	lastCited = 116
 )
 
@@ -56,6 +56,10 @@ var further = map[int][]string{
 	135: {"target.TestImpostorHasNoShare"},
 	136: {"target.TestOneHostTakesQueueMemory", "target.TestQueueMemoryIsShared"},
 	137: {"badinput.TestFloodsBeside", "cm.TestFloodIsNotLookedAt", "cm.TestUnknownDREQs", "cm.TestHostsReturnTogether"},
+	138: {"inuse.TestFindMount", "inuse.FuzzFindMount"},
+	139: {"life.FuzzDecode", "sealed.FuzzOpen"},
+	140: {"discovery.TestFartherAway"},
+	141: {"config.TestParseExport", "nvmeof.TestParseHostIdentity", "nvmeof.FuzzHostIdentity"},
 }
 
 // managed are the folders that serve something besides storage, the management
