@@ -140,3 +140,33 @@ func TestOpenHangs(t *testing.T) {
 }
 
 func firstOf(a, b error) error { return errors.Join(a, b) }
+
+// TestChangeDuringOpen: what a controller says of a namespace is out of date when that
+// changes before the namespace is open, which waits for another controller.
+func TestChangeDuringOpen(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const larger = testSize/2 + 4096
+		l, store := resizableLab(t, 2, testSize/2)
+		s := l.connect(l.config())
+		l.deafen(l.sides[1], true)
+		time.AfterFunc(othersTime/2, func() {
+			store.size.Store(larger)
+			for _, side := range l.sides {
+				side.target.Revalidate()
+			}
+		})
+		n, err := s.Namespace(context.Background(), 1)
+		l.must(err)
+		time.Sleep(promptly)
+		if n.Size() != larger {
+			t.Errorf("the size is %d, want %d", n.Size(), larger)
+		}
+		l.must(firstOf(writeBoth(t, n, larger-512)))
+		l.deafen(l.sides[1], false)
+		time.Sleep(20 * time.Second)
+		if err := n.Err(); err != nil || n.Size() != larger {
+			t.Errorf("%d bytes, %v", n.Size(), err)
+		}
+		l.must(n.Close())
+	})
+}

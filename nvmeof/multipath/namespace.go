@@ -98,7 +98,8 @@ func identifyAll(ctx context.Context, live []*session, id capsule.NSID) (map[*se
 }
 
 // open adds the namespace to those of the subsystem, as the first of the paths has it that
-// have it at all. It returns the live sessions that are yet to say what it is.
+// have it at all. It returns the live sessions that are yet to say what it is, or to say it
+// again, since something is different about their namespaces after they were asked.
 func (n *Namespace) open(asked []*session, answers map[*session]identified) (late []*session, err error) {
 	s := n.sub
 	s.mu.Lock()
@@ -138,8 +139,8 @@ func (n *Namespace) open(asked []*session, answers map[*session]identified) (lat
 		}
 		f, answered := answers[ses]
 		a := found[ses]
-		if !answered {
-			late = append(late, ses)
+		if !answered || f.scans != ses.scans {
+			late, a = append(late, ses), nil
 			f.err = fmt.Errorf("namespace %d: %w", n.id, errNoAnswer)
 		}
 		if a == nil {
@@ -153,7 +154,7 @@ func (n *Namespace) open(asked []*session, answers map[*session]identified) (lat
 }
 
 // errNoAnswer is why a path is not used for a namespace that was opened without it.
-var errNoAnswer = errors.New("the controller has not yet answered Identify")
+var errNoAnswer = errors.New("the controller has not yet answered Identify, or not since its namespaces changed")
 
 // same refuses a namespace that is another than this one. Under Subsystem.mu.
 func (n *Namespace) same(ns *host.Namespace, at netip.AddrPort) error {

@@ -141,6 +141,9 @@ func (s *Subsystem) rescan(ctx context.Context, ses *session, all bool) {
 func (s *Subsystem) doubtful(ses *session, all bool) (some []*Namespace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if all {
+		ses.scans++ // a namespace that is being opened is missing: see Namespace.open
+	}
 	for n := range s.namespaces {
 		if a := ses.spaces[n]; all || a != nil && (a.unseen || a.doubt.Load()) {
 			some = append(some, n)

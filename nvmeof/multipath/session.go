@@ -32,6 +32,7 @@ type session struct {
 	spaces map[*Namespace]*attachment
 	ana    *decide.ANALog // nil: the controller has no ANA, and everything is optimized
 	anaErr error          // why it could not be read the last time
+	scans  int            // how often all open namespaces were looked at
 }
 
 // A commandLock is a mutex that is held during commands, which may take as long as it
@@ -209,13 +210,17 @@ func (s *session) transition() time.Duration {
 
 // identified is what a controller reports of a namespace.
 type identified struct {
-	ns  *host.Namespace
-	err error
+	ns    *host.Namespace
+	err   error
+	scans int // of the session, when it was asked
 }
 
 func (s *session) identify(ctx context.Context, id capsule.NSID) identified {
+	s.path.sub.mu.Lock()
+	scans := s.scans
+	s.path.sub.mu.Unlock()
 	ns, err := s.ctrl.Namespace(ctx, id)
-	return identified{ns, err}
+	return identified{ns, err, scans}
 }
 
 // judged is what the session makes of the answer to Identify of a namespace, of which was
