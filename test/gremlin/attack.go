@@ -14,12 +14,12 @@ import (
 // An arena is a target with what there is beside it.
 type arena struct {
 	o         *options
-	addresses *addresses
+	addresses *addresses // of attackers
 	victim    *victim
-	honest    honest
+	honest    *beside
+	newcomer  *beside
 	at        netip.Addr // of the honest host, where it is ours
-	load      *load
-	blockSize int // of namespace 1
+	blockSize int        // of namespace 1
 }
 
 // A result is a row of what is printed.
@@ -46,6 +46,9 @@ func attackTarget(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	defer a.close()
+	if err := yieldProcessors(); err != nil {
+		return err
+	}
 	fmt.Fprintf(out, "%s at %v, seed %d, %v each; the first MiB of namespace 1 is overwritten\n\n", o.nqn, o.target, o.seed, o.seconds)
 	t := newTable(out)
 	bad := 0
@@ -84,54 +87,83 @@ func newArena(ctx context.Context, o *options) (a *arena, err error) {
 	if a.victim, err = newVictim(ctx, o); err != nil {
 		return nil, err
 	}
-	switch o.honest {
-	case "library":
-		a.honest, err = use(a.addresses, func(at netip.Addr) (*libraryHost, error) {
-			a.at = at
-			return newLibraryHost(ctx, o, at)
-		})
-	case "none":
-		a.honest = noHost{}
-	default:
-		a.honest, err = newDeviceHost(o.honest)
+	s := setting{Target: o.target, NQN: o.nqn, HostNQN: o.honestNQN, From: o.from}
+	if !o.honestKey.IsZero() {
+		s.Key = o.honestKey.Text()
 	}
+	s.First = newcomersFrom
+	if a.newcomer, err = openBeside(ctx, s); err != nil {
+		return nil, fmt.Errorf("newcomers: %w", err)
+	}
+	s.First = honestFrom
+	if a.honest, err = openBeside(ctx, s); err != nil {
+		return nil, errors.Join(fmt.Errorf("the honest host: %w", err), a.close())
+	}
+	r, err := a.honest.ask(question{Do: doHonest, Honest: o.honest})
 	if err != nil {
-		return nil, fmt.Errorf("the honest host: %w", err)
+		return nil, errors.Join(fmt.Errorf("the honest host: %w", err), a.close())
 	}
-	first, err := use(a.addresses, func(at netip.Addr) (*libraryHost, error) { return newLibraryHost(ctx, o, at) })
+	a.at = r.At
+	first, err := a.newcomer.ask(question{Do: doArrive})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("a newcomer, without any attack: %w", err), a.close())
 	}
-	a.blockSize = first.namespace.BlockSize()
-	first.close()
-	a.load = start(a.honest)
+	a.blockSize = first.BlockSize
 	return a, nil
 }
 
-func (a *arena) close() error {
-	if a.load != nil {
-		a.load.end()
+// Where those who behave begin with the addresses of the loopback, of which attackers take the
+// first.
+const (
+	newcomersFrom = 20000
+	honestFrom    = 40000
+)
+
+func (a *arena) close() (err error) {
+	for _, b := range []*beside{a.honest, a.newcomer} {
+		if b != nil {
+			err = errors.Join(err, b.close())
+		}
 	}
-	a.honest.close()
-	return nil
+	return err
+}
+
+// again makes an honest host that has lost its target ready for what comes next.
+func (a *arena) again() error {
+	_, err := a.honest.ask(question{Do: doAgain})
+	return err
+}
+
+// window is how the honest host has fared since the last one.
+func (a *arena) window() (sample, error) {
+	r, err := a.honest.ask(question{Do: doWindow})
+	return r.Sample, err
+}
+
+// alone is how it fares with nobody else for a while.
+func (a *arena) alone(ctx context.Context) (s sample, err error) {
+	if _, err := a.window(); err != nil {
+		return s, err
+	}
+	if err := wait(ctx, a.o.seconds/2); err != nil {
+		return s, err
+	}
+	return a.window()
 }
 
 // suffer lets the target suffer one attack.
 func (a *arena) suffer(ctx context.Context, x attack) (res result, err error) {
 	res.attack = x
-	if err := a.honest.again(ctx); err != nil {
+	if err := a.again(); err != nil {
 		return res, fmt.Errorf("the honest host does not connect: %w", err)
 	}
 	held, err := a.victim.holdings(ctx)
 	if err != nil {
 		return res, err
 	}
-	quiet := a.o.seconds / 2
-	a.load.window()
-	if err := wait(ctx, quiet); err != nil {
+	if res.before, err = a.alone(ctx); err != nil {
 		return res, err
 	}
-	res.before = a.load.window()
 
 	r := &raid{o: a.o, addresses: a.addresses, honest: a.at, random: newRandom(a.o.seed, x.name), ctx: ctx, blockSize: a.blockSize}
 	r.end = time.Now().Add(a.o.seconds)
@@ -139,7 +171,11 @@ func (a *arena) suffer(ctx context.Context, x attack) (res result, err error) {
 	attacked := make(chan error, 1)
 	go func() { attacked <- r.attack(x) }() // ends with the raid
 	res.newcomer, res.newcomerErr, err = a.newcomers(ctx, attacked)
-	res.during = a.load.window()
+	during, gone := a.window()
+	if gone != nil {
+		return res, gone
+	}
+	res.during = during
 	res.sent, res.got = r.packets()
 	res.remarks = r.remarks()
 	if errors.Is(err, errSkipped) {
@@ -152,16 +188,14 @@ func (a *arena) suffer(ctx context.Context, x attack) (res result, err error) {
 	if res.left, res.took, err = a.victim.left(ctx, held, a.o.rest); err != nil {
 		res.faults = append(res.faults, fmt.Sprintf("the target is dead: %v", err))
 	}
-	if err := a.honest.again(ctx); err != nil {
+	if err := a.again(); err != nil {
 		res.faults = append(res.faults, fmt.Sprintf("the honest host does not come back: %v", err))
 		return res, nil
 	}
-	a.load.window()
-	if err := wait(ctx, quiet); err != nil {
+	if res.after, err = a.alone(ctx); err != nil {
 		return res, err
 	}
-	res.after = a.load.window()
-	if _, err := arrive(ctx, a.o, a.addresses); err != nil {
+	if _, err := a.newcomer.ask(question{Do: doArrive}); err != nil {
 		res.faults = append(res.faults, fmt.Sprintf("nobody can connect afterwards: %v", err))
 	}
 	res.judge(&a.o.bounds)
@@ -177,8 +211,8 @@ func (a *arena) newcomers(ctx context.Context, attacked <-chan error) (longest t
 			return longest, fault, err
 		case <-time.After(pause):
 		}
-		d, err := arrive(ctx, a.o, a.addresses)
-		if longest = max(longest, d); err != nil && fault == nil {
+		r, err := a.newcomer.ask(question{Do: doArrive})
+		if longest = max(longest, r.Took); err != nil && fault == nil {
 			fault = err
 		}
 	}
@@ -206,14 +240,14 @@ func (r *result) judge(b *bounds) {
 	if ratio := r.ratio(); ratio < b.ratio {
 		fault("the honest host kept %.2f of its rate", ratio)
 	}
-	if r.after.rate < b.ratio*r.before.rate {
-		fault("afterwards it had %.2f of its rate", r.after.rate/r.before.rate)
+	if r.after.Rate < b.ratio*r.before.Rate {
+		fault("afterwards it had %.2f of its rate", r.after.Rate/r.before.Rate)
 	}
-	if b.p99 > 0 && r.during.p99 > b.p99 {
-		fault("its p99 was %v", r.during.p99.Round(time.Microsecond))
+	if b.p99 > 0 && r.during.P99 > b.p99 {
+		fault("its p99 was %v", r.during.P99.Round(time.Microsecond))
 	}
-	if r.during.errors > 0 {
-		fault("%d of its operations failed: %v", r.during.errors, r.during.err)
+	if r.during.Errors > 0 {
+		fault("%d of its operations failed: %v", r.during.Errors, r.during.Err)
 	}
 	if r.newcomerErr != nil {
 		fault("a newcomer: %v", r.newcomerErr)
@@ -228,12 +262,12 @@ func (r *result) judge(b *bounds) {
 // ratio is how much of its rate the honest host kept: of what it has without an attack, before and
 // after, since machines have other things to do as well.
 func (r *result) ratio() float64 {
-	quiet := r.before.rate
-	if r.after.rate > 0 {
-		quiet = (r.before.rate + r.after.rate) / 2
+	quiet := r.before.Rate
+	if r.after.Rate > 0 {
+		quiet = (r.before.Rate + r.after.Rate) / 2
 	}
 	if quiet == 0 {
 		return 1
 	}
-	return r.during.rate / quiet
+	return r.during.Rate / quiet
 }

@@ -24,6 +24,17 @@ const testNQN = "nqn.2026-11.io.example:test"
 // some are attacks of which each leaves its own kind of thing.
 const some = "^(log-pages|reads|mutate-capsules)$"
 
+func TestMain(m *testing.M) {
+	if os.Getenv(besideEnv) != "" { // started by a test
+		if err := serveBeside(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
 // serve starts a target at an address of this machine.
 func serve(t *testing.T, at netip.Addr) (*target.Target, *softroce.Device) {
 	t.Helper()

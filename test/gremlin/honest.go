@@ -22,10 +22,10 @@ import (
 
 // A sample is how an honest host fared for a while.
 type sample struct {
-	rate     float64 // operations a second
-	p99, max time.Duration
-	errors   int
-	err      error // one of them
+	Rate     float64 // operations a second
+	P99, Max time.Duration
+	Errors   int
+	Err      string // one of them
 }
 
 // honest works without end, as a host with a few commands at a time does. What it needs is
@@ -105,12 +105,14 @@ func (l *load) window() (s sample) {
 			l.times = append(l.times, now.Sub(later(at, l.began)))
 		}
 	}
-	s.rate = float64(n-l.errors) / now.Sub(l.began).Seconds()
+	s.Rate = float64(n-l.errors) / now.Sub(l.began).Seconds()
 	slices.Sort(l.times)
 	if n := len(l.times); n > 0 {
-		s.p99, s.max = l.times[min(n-1, n*99/100)], l.times[n-1]
+		s.P99, s.Max = l.times[min(n-1, n*99/100)], l.times[n-1]
 	}
-	s.errors, s.err = l.errors, l.err
+	if s.Errors = l.errors; l.err != nil {
+		s.Err = l.err.Error()
+	}
 	l.began, l.times, l.errors, l.err = now, nil, 0, nil
 	return s
 }
@@ -133,7 +135,7 @@ type libraryHost struct {
 func newLibraryHost(ctx context.Context, o *options, at netip.Addr) (h *libraryHost, err error) {
 	h = &libraryHost{options: host.Options{
 		Traddr: o.target.Addr(), Trsvcid: o.target.Port(), NQN: nvmeof.NQN(o.nqn), HostNQN: nvmeof.NQN(o.honestNQN),
-		NrIOQueues: 1, QueueSize: 32, BounceMemory: 2 << 20, Timeout: 15 * time.Second,
+		DHCHAPSecret: o.honestKey, NrIOQueues: 1, QueueSize: 32, BounceMemory: 2 << 20, Timeout: 15 * time.Second,
 	}}
 	if h.device, err = softroce.Open(softroce.Config{Addr: at}); err != nil {
 		return nil, err
@@ -226,21 +228,22 @@ func isInUse(err error) bool {
 }
 
 // arrive measures how long a newcomer takes from nothing to its first block read.
-func arrive(ctx context.Context, o *options, a *addresses) (time.Duration, error) {
+func arrive(ctx context.Context, o *options, a *addresses) (d time.Duration, blockSize int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	at := time.Now()
 	h, err := use(a, func(addr netip.Addr) (*libraryHost, error) { return newLibraryHost(ctx, o, addr) })
 	if err != nil {
-		return time.Since(at), err
+		return time.Since(at), 0, err
 	}
 	_, err = h.namespace.ReadAt(make([]byte, readSize), 0)
-	d := time.Since(at)
+	d = time.Since(at)
+	blockSize = h.namespace.BlockSize()
 	if err == nil {
 		err = h.controller.Disconnect(ctx)
 	}
 	h.close()
-	return d, err
+	return d, blockSize, err
 }
 
 // discoverNQN is the first subsystem that the discovery log lists at the target.

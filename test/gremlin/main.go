@@ -6,7 +6,8 @@
 // It is a raw peer, which assembles every packet, management datagram and capsule itself (see
 // packages packet and peer), and runs a catalogue of attacks, one after the other: peers that take
 // what others need, floods, everything malformed that a peer can send, and seeded mutations of what
-// is right. Beside it works a host of package host, or somebody else's block device, whose
+// is right. Beside it, in a process of its own, works a host of package host, or somebody else's
+// block device, whose
 // rate and latencies are measured before, during and after each attack; newcomers
 // connect meanwhile; and what the target has afterwards is compared with what it had before.
 // The first MiB of namespace 1 is overwritten, and mutated commands may write anywhere in it.
@@ -31,6 +32,14 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
+	if os.Getenv(besideEnv) != "" {
+		if err := serveBeside(ctx, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "gremlin: host:", err)
+			stop()
+			os.Exit(1) //nolint:gocritic // nothing else is deferred
+		}
+		return
+	}
 	err := run(ctx, os.Args[1:])
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "gremlin:", err)

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
 // options are what the command line says.
@@ -18,6 +21,7 @@ type options struct {
 	nqn            string
 	hostNQN        string // by which attackers are allowed
 	honestNQN      string
+	honestKey      auth.Key // none: the target asks for none
 	honest         string
 	from           []netip.Addr
 	socket         string
@@ -52,6 +56,7 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 	f.StringVar(&o.nqn, "nqn", "", "attack the subsystem `NQN`; default: the first of the discovery log")
 	f.StringVar(&o.hostNQN, "hostnqn", "", "attack as the host `NQN`, which the target allows; default: random ones")
 	f.StringVar(&o.honestNQN, "honest-hostnqn", "", "the honest host and newcomers are `NQN`; default: random ones")
+	key := f.String("honest-key", "", "`FILE` with the key by which the honest host and newcomers authenticate")
 	f.StringVar(&o.honest, "honest", "library", "the honest host: library, none, or the `DEVICE` under which another host has the namespace")
 	from := f.String("from", "", "`ADDRS` of this machine, separated by commas: of the honest host, of newcomers, and of attackers; default: free ones of the loopback, or all that there are")
 	f.StringVar(&o.socket, "socket", "", "`PATH` of the control socket, where the target is of this program")
@@ -87,16 +92,14 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 	if o.from, err = parseAddrs(*from); err != nil {
 		return o, fmt.Errorf("-from: %w", err)
 	}
-	for _, a := range []struct {
-		text string
-		into *netip.AddrPort
-	}{{*target, &o.target}, {*listen, &o.listen}} {
-		if a.text == "" {
-			continue
-		}
-		if *a.into, err = parseAddr(a.text); err != nil {
-			return o, err
-		}
+	if o.honestKey, err = readKey(*key); err != nil {
+		return o, fmt.Errorf("-honest-key: %w", err)
+	}
+	if o.target, err = parseAddr(*target); err != nil {
+		return o, err
+	}
+	if o.listen, err = parseAddr(*listen); err != nil {
+		return o, err
 	}
 	if !o.list && o.target.IsValid() == o.listen.IsValid() {
 		return o, errors.New("either -target or -listen is needed")
@@ -118,8 +121,23 @@ func parseAddrs(s string) (out []netip.Addr, err error) {
 	return out, nil
 }
 
-// parseAddr takes an address with or without a port.
+// readKey reads a key of a file, none where there is no file.
+func readKey(path string) (auth.Key, error) {
+	if path == "" {
+		return auth.Key{}, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return auth.Key{}, err
+	}
+	return auth.ParseKey(string(text))
+}
+
+// parseAddr takes an address with or without a port, or nothing.
 func parseAddr(s string) (netip.AddrPort, error) {
+	if s == "" {
+		return netip.AddrPort{}, nil
+	}
 	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
 		return netip.AddrPortFrom(a, nvmePort), nil
 	}

@@ -22,8 +22,8 @@ func (t *table) row(r result) {
 		return
 	}
 	times := 0.0
-	if r.before.p99 > 0 {
-		times = float64(r.during.p99) / float64(r.before.p99)
+	if r.before.P99 > 0 {
+		times = float64(r.during.P99) / float64(r.before.P99)
 	}
 	left := "nothing"
 	switch {
@@ -36,6 +36,6 @@ func (t *table) row(r result) {
 	if len(r.faults) > 0 {
 		verdict = "BROKE: " + strings.Join(r.faults, "; ")
 	}
-	fmt.Fprintf(t.out, "%-18s %9d %9d %9.0f %7.0f %7.0f %5.2f %9v %7.1f %9v %-28s %s\n", r.name, r.sent, r.got, r.before.rate, r.during.rate, r.after.rate, r.ratio(),
-		r.during.p99.Round(10*time.Microsecond), times, r.newcomer.Round(time.Millisecond), left, verdict)
+	fmt.Fprintf(t.out, "%-18s %9d %9d %9.0f %7.0f %7.0f %5.2f %9v %7.1f %9v %-28s %s\n", r.name, r.sent, r.got, r.before.Rate, r.during.Rate, r.after.Rate, r.ratio(),
+		r.during.P99.Round(10*time.Microsecond), times, r.newcomer.Round(time.Millisecond), left, verdict)
 }

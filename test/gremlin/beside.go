@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
+)
+
+// Who behaves, beside the attack, is in processes of their own, which are this program again: the
+// honest host in one, newcomers in another. So what is measured of them is what the target gives
+// them, and not when the attacker's goroutines let theirs run. They are asked in lines of JSON on
+// their standard input, and answer each with one on their standard output. They end with the
+// input, thus with the process that started them.
+
+// besideEnv is set for such a process.
+const besideEnv = "GREMLIN_BESIDE"
+
+// A question is a line of the input.
+type question struct {
+	Do      string   // one of the constants
+	Setting *setting `json:",omitempty"` // with doOpen
+	Honest  string   `json:",omitempty"` // with doHonest
+}
+
+const (
+	doOpen   = "open"   // first
+	doHonest = "honest" // begin to work
+	doWindow = "window"
+	doAgain  = "again"
+	doArrive = "arrive"
+)
+
+// A setting is what those who behave know. The key is not in their arguments, which everybody sees.
+type setting struct {
+	Target  netip.AddrPort
+	NQN     string
+	HostNQN string // empty: a random one each time
+	Key     string // empty: none
+	From    []netip.Addr
+	First   int // of the addresses, so that each process begins with others
+}
+
+// A reply is a line of the output.
+type reply struct {
+	Err       string        `json:",omitempty"`
+	Sample    sample        // of doWindow
+	At        netip.Addr    // of doHonest: where the host is, not valid where that is not known
+	Took      time.Duration // of doArrive, also with Err
+	BlockSize int           // of doArrive
+}
+
+// A beside is such a process.
+type beside struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *json.Decoder
+}
+
+// openBeside starts one, which ends with ctx at the latest.
+func openBeside(ctx context.Context, s setting) (*beside, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	b := &beside{cmd: exec.CommandContext(ctx, path)}
+	b.cmd.Env, b.cmd.Stderr = append(os.Environ(), besideEnv+"=1"), os.Stderr
+	if b.in, err = b.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := b.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.cmd.Start(); err != nil {
+		return nil, err
+	}
+	b.out = json.NewDecoder(out)
+	if _, err := b.ask(question{Do: doOpen, Setting: &s}); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+// ask waits for the reply.
+func (b *beside) ask(q question) (r reply, err error) {
+	line, err := json.Marshal(q)
+	if err != nil {
+		return r, err
+	}
+	if _, err := b.in.Write(append(line, '\n')); err != nil {
+		return r, fmt.Errorf("the process of the host is gone: %w", err)
+	}
+	if err := b.out.Decode(&r); err != nil {
+		return r, fmt.Errorf("the process of the host is gone: %w", err)
+	}
+	if r.Err != "" {
+		err = errors.New(r.Err)
+	}
+	return r, err
+}
+
+func (b *beside) close() error {
+	return errors.Join(b.in.Close(), b.cmd.Wait())
+}
+
+// serveBeside is the other side.
+func serveBeside(ctx context.Context, in io.Reader, out io.Writer) error {
+	var (
+		s     setting
+		o     *options
+		a     *addresses
+		load  *load
+		lines = json.NewDecoder(in)
+		to    = json.NewEncoder(out)
+	)
+	defer func() {
+		if load != nil {
+			load.end()
+			load.honest.close()
+		}
+	}()
+	for {
+		var q question
+		if err := lines.Decode(&q); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		var r reply
+		var err error
+		switch q.Do {
+		case doOpen:
+			s = *q.Setting
+			o = &options{target: s.Target, nqn: s.NQN, honestNQN: s.HostNQN}
+			if s.Key != "" {
+				o.honestKey, err = auth.ParseKey(s.Key)
+			}
+			if err == nil {
+				a, err = addressesFor(s.Target.Addr(), s.From)
+			}
+			if err == nil {
+				a.next = s.First
+			}
+		case doHonest:
+			var h honest
+			if h, r.At, err = newHonest(ctx, o, q.Honest, a); err == nil {
+				load = start(h)
+			}
+		case doWindow:
+			r.Sample = load.window()
+		case doAgain:
+			err = load.honest.again(ctx)
+		case doArrive:
+			r.Took, r.BlockSize, err = arrive(ctx, o, a)
+		}
+		if err != nil {
+			r.Err = err.Error()
+		}
+		if err := to.Encode(r); err != nil {
+			return err
+		}
+	}
+}
+
+// newHonest is the host that works beside attacks, and where it is, if it is ours.
+func newHonest(ctx context.Context, o *options, kind string, a *addresses) (h honest, at netip.Addr, err error) {
+	switch kind {
+	case "library":
+		h, err = use(a, func(addr netip.Addr) (*libraryHost, error) {
+			at = addr
+			return newLibraryHost(ctx, o, addr)
+		})
+		return h, at, err
+	case "none":
+		return noHost{}, at, nil
+	}
+	h, err = newDeviceHost(kind)
+	return h, at, err
+}
+
+// yieldProcessors gives way to all others: on a machine with few processors the attacker must not
+// take those of who behaves, and of the target. A priority is a thread's, and threads have
+// that of who started them: those that begin meanwhile are seen the second time.
+func yieldProcessors() error {
+	for range 2 {
+		threads, err := os.ReadDir(filepath.Join("/proc", "self", "task"))
+		if err != nil {
+			return err
+		}
+		for _, t := range threads {
+			id, err := strconv.Atoi(t.Name())
+			if err != nil {
+				return err
+			}
+			if err := unix.Setpriority(unix.PRIO_PROCESS, id, niceness); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("lower priority: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+const niceness = 10
