@@ -5,7 +5,7 @@
 // [Run] runs a test in a process of its own, where the file system is mounted (FUSE). The
 // process of the test serves it, so that what hangs in the one does not keep the other from
 // answering. It takes no root where user namespaces are allowed; where it cannot be mounted
-// the test is skipped.
+// the test is skipped. go-fuse compiles for no processor of 32 bits, which have only this file.
 //
 // # What survives a power failure
 //
