@@ -10,34 +10,43 @@ import (
 // these rates costs a look into a map. A host that opens hundreds of connections at once
 // stays below.
 const (
-	eachBurst = 1024 // requests of one address, of IPv6 its first 64 bits
+	eachBurst = 1024 // requests of one address
 	eachRate  = 1000 // a second
 
 	// All addresses that have no connection, and had none lately. Anybody can send in their
 	// names, and where hundreds of addresses do each request is served in full.
 	strangersBurst, strangersRate = 4096, 500
-	// All others: an RTU has shown that they get what we send.
-	provenBurst, provenRate = 8192, 4000
+	// All others: an RTU has shown that they get what we send. 64 hosts with 128 queues each
+	// may return at once and leave half of the burst.
+	provenBurst, provenRate = 16384, 4000
 
 	// Where half of a burst of all has gone, which takes a flood from many addresses, each
 	// gets only so many a second, so that those who ask for little are served first.
 	strangersShare, provenShare = 1, 64
 
-	// repliesRate is for messages that end a connection we do not know, a second and at
-	// once. Who gets no answer ends by itself.
-	repliesRate = 1000
+	// An IPv6 network of 64 bits may be somebody who has 2^64 addresses, or have all hosts of
+	// a site. It has 3/4 of a burst and rate of all, among its addresses as all is among
+	// all, and where half of all has gone as much as so many addresses.
+	networkAddresses = 64
+
+	// Messages that end a connection we do not know, which after a restart are all. Who gets
+	// no answer ends by itself.
+	repliesBurst, repliesRate = 16384, 1000
 
 	// remembered is how long an address counts as proven after its last request.
 	remembered = time.Hour
 	// maxCallers is how many addresses without connections there may be before those that
 	// are of no more use are looked for.
 	maxCallers = 4096
+	// maxNeighbours is how many of them are remembered of an IPv6 network if there are more.
+	maxNeighbours = maxCallers / 16
 )
 
 // A door decides which requests are looked at, before anything is done for them. Each
 // engine has one.
 type door struct {
-	callers           map[netip.Addr]*caller // by origin
+	callers           map[netip.Addr]*caller  // by address without zone
+	networks          map[netip.Addr]*network // of IPv6, by origin
 	strangers, proven level
 	replies           level
 	swept             time.Duration
@@ -46,10 +55,15 @@ type door struct {
 // A caller is an address that has sent requests.
 type caller struct {
 	own         level
-	second      time.Duration // began then, in which there were so many
-	admitted    int
+	second      second
 	connections int           // that an RTU has confirmed
 	proven      time.Duration // until then
+}
+
+// A network is what addresses have together.
+type network struct {
+	strangers, proven             level
+	strangersSecond, provenSecond second
 }
 
 // A level is what is left of a burst.
@@ -65,38 +79,87 @@ func (l *level) left(now time.Duration, burst, rate int) float64 {
 	return float64(burst) - l.spent
 }
 
-func newDoor() door { return door{callers: map[netip.Addr]*caller{}} }
+// A second counts the requests in it that were looked at.
+type second struct {
+	began time.Duration
+	n     int
+}
+
+func (s *second) count(now time.Duration) int {
+	if now-s.began >= time.Second {
+		*s = second{began: now}
+	}
+	return s.n
+}
+
+func newDoor() door {
+	return door{callers: map[netip.Addr]*caller{}, networks: map[netip.Addr]*network{}}
+}
 
 // admits reports whether a request of an address is looked at.
 func (d *door) admits(now time.Duration, from netip.Addr) bool {
-	origin := OriginOf(from)
-	c := d.callers[origin]
+	from = from.WithZone("")
+	c := d.callers[from]
+	known := c != nil && c.isProven(now)
 	all, burst, rate, share := &d.strangers, strangersBurst, strangersRate, strangersShare
-	if c != nil && c.isProven(now) {
+	if known {
 		all, burst, rate, share = &d.proven, provenBurst, provenRate, provenShare
 	}
 	left := all.left(now, burst, rate)
 	if left < 1 {
 		return false
 	}
+	scarce := left < float64(burst)/2
+	var net *level
+	var second *second
+	if from.Is6() {
+		net, second = d.network(from).of(known)
+		burst, rate := burst/4*3, rate/4*3
+		left := net.left(now, burst, rate)
+		if left < 1 || scarce && second.count(now) >= networkAddresses*share {
+			return false
+		}
+		scarce = scarce || left < float64(burst)/2
+	}
 	if c == nil {
-		c = d.enter(now, origin)
+		c = d.enter(now, from)
 	}
-	if now-c.second >= time.Second {
-		c.second, c.admitted = now, 0
-	}
-	if left < float64(burst)/2 && c.admitted >= share || c.own.left(now, eachBurst, eachRate) < 1 {
+	if scarce && c.second.count(now) >= share || c.own.left(now, eachBurst, eachRate) < 1 {
 		return false
 	}
-	c.admitted++
+	c.second.count(now)
+	c.second.n++
 	c.own.spent++
 	all.spent++
+	if net != nil {
+		second.n++
+		net.spent++
+	}
 	return true
+}
+
+// network is that of an IPv6 address. There are no more than callers, and those that have
+// just gone.
+func (d *door) network(from netip.Addr) *network {
+	origin := OriginOf(from)
+	n := d.networks[origin]
+	if n == nil {
+		n = &network{}
+		d.networks[origin] = n
+	}
+	return n
+}
+
+func (n *network) of(proven bool) (*level, *second) {
+	if proven {
+		return &n.proven, &n.provenSecond
+	}
+	return &n.strangers, &n.strangersSecond
 }
 
 // answers reports whether a message that names no connection gets the answer that it wants.
 func (d *door) answers(now time.Duration) bool {
-	if d.replies.left(now, repliesRate, repliesRate) < 1 {
+	if d.replies.left(now, repliesBurst, repliesRate) < 1 {
 		return false
 	}
 	d.replies.spent++
@@ -114,10 +177,10 @@ func (d *door) proves(now time.Duration, c *conn) {
 
 // confirmed notes a further connection of an address.
 func (d *door) confirmed(now time.Duration, from netip.Addr) {
-	origin := OriginOf(from)
-	c := d.callers[origin]
+	from = from.WithZone("")
+	c := d.callers[from]
 	if c == nil {
-		c = d.enter(now, origin)
+		c = d.enter(now, from)
 	}
 	c.connections++
 	c.proven = now + remembered
@@ -129,7 +192,7 @@ func (d *door) ended(now time.Duration, c *conn) {
 		return
 	}
 	c.proven = false
-	if at := d.callers[OriginOf(c.peer)]; at != nil {
+	if at := d.callers[c.peer.WithZone("")]; at != nil {
 		at.connections--
 		at.proven = now + remembered
 	}
@@ -138,24 +201,47 @@ func (d *door) ended(now time.Duration, c *conn) {
 func (c *caller) isProven(now time.Duration) bool { return c.connections > 0 || now < c.proven }
 
 // enter makes room first: what all strangers may send bounds how many come in the second
-// that each stays.
-func (d *door) enter(now time.Duration, origin netip.Addr) *caller {
+// that each stays. Addresses that were proven are remembered however many strangers come; of
+// too many, those of networks that have too many go first.
+func (d *door) enter(now time.Duration, from netip.Addr) *caller {
 	if len(d.callers) >= maxCallers && now-d.swept >= time.Second {
 		d.swept = now
-		d.sweep(func(c *caller) bool { return !c.isProven(now) })
-		if len(d.callers) >= maxCallers {
-			d.sweep(func(c *caller) bool { return c.connections == 0 })
+		d.sweep(func(_ netip.Addr, c *caller) bool { return !c.isProven(now) })
+		if n, neighbours := d.absent(now); n >= maxCallers {
+			d.sweep(func(a netip.Addr, c *caller) bool {
+				return c.connections == 0 && neighbours[OriginOf(a)] > maxNeighbours
+			})
+			if n, _ := d.absent(now); n >= maxCallers {
+				d.sweep(func(_ netip.Addr, c *caller) bool { return c.connections == 0 })
+			}
+		}
+		for a, n := range d.networks {
+			if n.strangers.left(now, 0, strangersRate/4*3) == 0 && n.proven.left(now, 0, provenRate/4*3) == 0 {
+				delete(d.networks, a)
+			}
 		}
 	}
-	c := &caller{second: now}
-	d.callers[origin] = c
+	c := &caller{second: second{began: now}}
+	d.callers[from] = c
 	return c
 }
 
-// sweep forgets those who are meant, if they have been quiet for a second and owe nothing.
-func (d *door) sweep(meant func(*caller) bool) {
+// absent is how many addresses are proven and have no connection, of all and by origin.
+func (d *door) absent(now time.Duration) (n int, by map[netip.Addr]int) {
+	by = map[netip.Addr]int{}
 	for a, c := range d.callers {
-		if meant(c) && d.swept-c.second >= time.Second && c.own.left(d.swept, eachBurst, eachRate) == eachBurst {
+		if c.connections == 0 && c.isProven(now) {
+			n++
+			by[OriginOf(a)]++
+		}
+	}
+	return n, by
+}
+
+// sweep forgets those who are meant, if they have been quiet for a second and owe nothing.
+func (d *door) sweep(meant func(netip.Addr, *caller) bool) {
+	for a, c := range d.callers {
+		if meant(a, c) && d.swept-c.second.began >= time.Second && c.own.left(d.swept, eachBurst, eachRate) == eachBurst {
 			delete(d.callers, a)
 		}
 	}
