@@ -132,15 +132,21 @@ func (d *Disk) Notes() []string {
 // Stat calls f while the descriptor is sure to be open. If f hangs Close does too, and
 // nothing else.
 func (d *Disk) Stat(f func(fd int) error) error {
+	if d.isClosed() { // while Close waits for another call using cannot be had
+		return backend.ErrClosed
+	}
 	d.using.RLock()
 	defer d.using.RUnlock()
-	d.mu.Lock()
-	closed := d.closed
-	d.mu.Unlock()
-	if closed {
+	if d.isClosed() {
 		return backend.ErrClosed
 	}
 	return f(d.cfg.FD)
+}
+
+func (d *Disk) isClosed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed
 }
 
 // NewQueue implements [backend.Store].

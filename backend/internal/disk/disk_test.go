@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -105,5 +107,41 @@ func TestNoRingForQueue(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// TestStatHangs: while a call of Stat hangs, and Close waits for it, others end.
+func TestStatHangs(t *testing.T) {
+	d := openDisk(t, sparse)
+	began, goOn, closed := make(chan struct{}), make(chan struct{}), make(chan error)
+	go d.Stat(func(int) error {
+		close(began)
+		<-goOn
+		return nil
+	})
+	<-began
+	if err := d.Stat(func(int) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	go func() { closed <- d.Close() }()
+	for !d.isClosed() || d.using.TryRLock() { // until Close waits for using
+		if d.isClosed() {
+			d.using.RUnlock()
+		}
+		runtime.Gosched()
+	}
+	again := make(chan error, 1)
+	go func() { again <- d.Stat(func(int) error { return nil }) }()
+	select {
+	case err := <-again:
+		if err != backend.ErrClosed {
+			t.Errorf("Stat of a disk that is being closed: %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("Stat of a disk that is being closed hangs")
+	}
+	close(goOn)
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }

@@ -158,3 +158,35 @@ func TestGate(t *testing.T) {
 		t.Error("idle is called twice")
 	}
 }
+
+// A slowStore is one of which it takes long to learn how much is allocated.
+type slowStore struct {
+	backend.Store
+	asked func()
+}
+
+func (s *slowStore) Info() backend.Info        { return backend.Info{Size: 1 << 20, BlockSize: 512} }
+func (s *slowStore) Refresh() (bool, error)    { return false, nil }
+func (s *slowStore) Allocated() (int64, error) { s.asked(); return 4096, nil }
+
+// TestOpenSlowStore: nothing waits for a store that does not answer when a namespace of it
+// is added, and one that is added knows how much is allocated.
+func TestOpenSlowStore(t *testing.T) {
+	var all Volumes
+	all.Init(1, nil)
+	times := 0
+	s := &slowStore{asked: func() {
+		if times++; !all.mu.TryLock() {
+			t.Error("the store is asked while all others wait")
+			return
+		}
+		all.mu.Unlock()
+	}}
+	n := NewNamespace(Identity{ID: 1}, 1, false)
+	if err := all.Acquire(s, "slow", nil, n); err != nil {
+		t.Fatal(err)
+	}
+	if used := n.Volume.Used(); used != 8 || times != 1 {
+		t.Errorf("%d blocks are used, and it was asked %d times", used, times)
+	}
+}

@@ -62,7 +62,6 @@ func newVolume(volumes *Volumes, store backend.Store, name string) (*Volume, err
 		regions: make(map[*Site]rdmatransport.MemoryRegion),
 	}
 	v.size.Store(uint64(info.Size) >> v.Shift)
-	v.count(store.Allocated())
 	v.Health.Store(health.Sound())
 	return v, nil
 }

@@ -122,32 +122,41 @@ func (t *Volumes) All() []*Volume {
 // Acquire gives a namespace the volume of its store, and opens it if it is the first.
 // The reservations of the first one are used, with what that had before it went away.
 func (t *Volumes) Acquire(store backend.Store, name string, reservations ReservationStore, n *Namespace) error {
+	opened, err := t.acquire(store, name, reservations, n)
+	if opened {
+		n.Volume.count(store.Allocated()) // without the mutex: it may take as long as a file system does
+	}
+	return err
+}
+
+// acquire is Acquire but for how much is allocated, if it has opened the volume.
+func (t *Volumes) acquire(store backend.Store, name string, reservations ReservationStore, n *Namespace) (opened bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	shareable := reflect.TypeOf(store).Comparable()
 	if shareable && t.byStore[store] != nil {
 		if t.byStore[store].leaving {
-			return errors.New("its store is being closed, and has not completed earlier commands: try again")
+			return false, errors.New("its store is being closed, and has not completed earlier commands: try again")
 		}
 		t.byStore[store].use(n)
-		return nil
+		return false, nil
 	}
 	v, err := newVolume(t, store, name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if v.Reservations, err = t.openReservations(reservations, n.Former); err != nil {
-		return err
+		return false, err
 	}
 	if err := v.open(); err != nil {
-		return err
+		return false, err
 	}
 	if shareable {
 		t.byStore[store] = v
 	}
 	t.all[v] = struct{}{}
 	v.use(n)
-	return nil
+	return true, nil
 }
 
 // use makes the namespace a user of the volume, also where there is no device yet. Called
