@@ -18,7 +18,7 @@ type Dispatcher struct {
 	last    *Party           // whose command came last
 	crowded int64            // until then commands take turns
 	line    list.List[Party] // those whose commands wait, in the order of their turns
-	turn    uint32           // of the shard
+	round   int64            // in which each of them has a turn
 }
 
 // A Party is one of those who share a shard: a host with all its queues there, say. It
@@ -28,9 +28,8 @@ type Party struct {
 	reads readShare
 
 	queues list.List[TargetQueue] // with commands that wait, in the order of their turns
-	credit int                    // bytes that it may still begin in its turn
-	turn   uint32                 // of the shard, in which
-	begun  int                    // bytes began
+	credit int                    // bytes that it may still begin in its turn; what it began beyond is negative
+	round  int64                  // in which it had its last turn
 	link   list.Link[Party]
 }
 
@@ -45,7 +44,8 @@ const (
 	crowdedFor = 100 * time.Millisecond
 	// commandCost is what a command costs beside its data, in bytes.
 	commandCost = 4 << 10
-	// atOnce is what a party begins as it arrives: a command of 4 KiB.
+	// atOnce is what a party begins as it arrives, in each round: a command of 4 KiB.
+	// What a larger one takes is counted to the rounds that follow.
 	atOnce = 2 * commandCost
 	// partyTurn is what a party begins in its turn: several commands, whose responses are sent
 	// together.
@@ -77,13 +77,17 @@ func (d *Dispatcher) defers(q *TargetQueue) bool {
 		}
 		d.last = p
 	}
-	if d.crowded < d.shard.Now() && d.line.First() == nil {
+	if d.line.First() == nil && d.crowded < d.shard.Now() {
+		p.credit = 0
 		return false
 	}
-	if p.turn != d.turn {
-		p.turn, p.begun = d.turn, 0
+	if p.link.Linked() {
+		return true
 	}
-	return p.link.Linked() || p.begun >= atOnce
+	// Others have had their turns meanwhile.
+	p.credit = min(0, p.credit+int(d.round-p.round)*partyTurn)
+	p.round = d.round
+	return p.credit <= -atOnce
 }
 
 // wait has the queue take turns until what has arrived has begun.
@@ -95,7 +99,8 @@ func (d *Dispatcher) wait(q *TargetQueue) {
 	q.run = 0
 	p.queues.Push(q, &q.turns)
 	if !p.link.Linked() {
-		p.credit = 0
+		p.credit = min(0, p.credit)
+		p.round = d.round - 1
 		d.line.Push(p, &p.link)
 	}
 }
@@ -114,11 +119,17 @@ func (d *Dispatcher) forget(q *TargetQueue) {
 
 // Poll implements [shard.Poller]: it begins what may begin in this turn.
 func (d *Dispatcher) Poll() bool {
-	d.turn++
 	d.shard.Drain(d.crowded >= d.shard.Now())
+	if d.line.First() == nil {
+		d.round++
+	}
 	left := shardTurn
 	for p := d.line.First(); p != nil && left > 0; p = d.line.First() {
 		if p.credit <= 0 {
+			if p.round == d.round {
+				d.round++
+			}
+			p.round = d.round
 			p.credit += partyTurn
 			d.line.Remove(&p.link)
 			d.line.Push(p, &p.link)
@@ -134,7 +145,7 @@ func (d *Dispatcher) Poll() bool {
 
 // begin begins the oldest command of a queue whose turn it is, and returns what that costs.
 func (d *Dispatcher) begin(q *TargetQueue) int {
-	if q.state != StateLive || q.free.First() == nil { // it has failed, or goes on as soon as a context is free
+	if q.state != StateLive || q.free.First() == nil { // it has failed, or goes on when a context is free
 		d.forget(q)
 		return 0
 	}

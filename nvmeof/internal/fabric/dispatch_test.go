@@ -76,23 +76,36 @@ func endIdle(h *HostQueue, s *store) bool {
 	return h.State() == StateClosed && s.closed == 1
 }
 
-// TestTurnsAreEqual: hosts that have more outstanding than begins in a turn get the same bytes.
-func TestTurnsAreEqual(t *testing.T) {
+// A reader is a host of turnsBeside.
+type reader struct {
+	queues, depth, size int
+	contexts            int // of each queue that are free; 0: all
+}
+
+// turnsBeside has hosts read as much as they can beside each other, and returns the fairness
+// index of what begins.
+func turnsBeside(t *testing.T, readers ...reader) float64 {
 	r := newRig(t, 0)
 	d := NewDispatcher(r.target.shard)
-	var parties [3]Party
-	var got [3]float64
-	for i, c := range []struct{ queues, depth, size int }{{1, 100, 4 << 10}, {8, 100, 4 << 10}, {2, 100, 32 << 10}} {
+	parties, got := make([]Party, len(readers)), make([]float64, len(readers))
+	left := false
+	var ends []func() bool
+	for i, c := range readers {
 		parties[i].Open(r.target.shard)
 		for range c.queues {
-			s := r.newStore(64 << 10)
+			s := r.newStore(max(64<<10, c.size))
 			h := r.queues(s, TargetConfig{Depth: c.depth + 1, Dispatcher: d}, HostConfig{Depth: c.depth + 1})
 			s.queue.SetParty(&parties[i], true)
+			for n := len(s.queue.commands); c.contexts > 0 && n > c.contexts; n-- {
+				s.queue.free.Pop()
+			}
 			m := r.hostMemory(c.size, false)
 			for range c.depth {
 				q := transfer(capsule.IORead, m, 0, c.size, 0)
 				q.Done = func(q *Request) {
-					got[i] += float64(commandCost + c.size)
+					if got[i] += float64(commandCost + c.size); left {
+						return
+					}
 					if err := h.Submit(q); err != nil {
 						t.Fatal(err)
 					}
@@ -101,13 +114,14 @@ func TestTurnsAreEqual(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			ends = append(ends, func() bool { return endIdle(h, s) })
 		}
 	}
 	for range 200 {
 		r.turn()
 	}
-	got = [3]float64{}
-	for range 2000 {
+	clear(got)
+	for range 1000 {
 		r.turn()
 	}
 	sum, squares := 0.0, 0.0
@@ -115,7 +129,38 @@ func TestTurnsAreEqual(t *testing.T) {
 		sum += n
 		squares += n * n
 	}
-	if j := sum * sum / (squares * float64(len(got))); j < 0.98 {
-		t.Errorf("fairness %.3f: %.0f", j, got)
+	t.Logf("%.0f", got)
+	left = true
+	for _, end := range ends {
+		r.until("both ends have ended", end)
+	}
+	if r.turn(); d.line.First() != nil {
+		t.Error("a party waits for ever")
+	}
+	return sum * sum / (squares * float64(len(got)))
+}
+
+// TestTurnsAreEqual: hosts that have more outstanding than begins in a turn get the same bytes.
+func TestTurnsAreEqual(t *testing.T) {
+	if j := turnsBeside(t, reader{1, 100, 4 << 10, 0}, reader{8, 100, 4 << 10, 0}, reader{2, 100, 32 << 10, 0}); j < 0.98 {
+		t.Errorf("fairness %.3f", j)
+	}
+}
+
+// TestTurnsOfLargeCommands: a host whose few commands are larger than what it begins in its turn
+// gets no more bytes than others, although nothing of it waits at times.
+func TestTurnsOfLargeCommands(t *testing.T) {
+	for _, depth := range []int{1, 2, 4} {
+		if j := turnsBeside(t, reader{4, 100, 4 << 10, 0}, reader{1, depth, 1 << 20, 0}); j < 0.98 {
+			t.Errorf("%d commands of 1 MiB: fairness %.3f", depth, j)
+		}
+	}
+}
+
+// TestTurnsWithoutContexts: a host that acknowledges responses late, so that its commands begin
+// when a context is free, has the same turns.
+func TestTurnsWithoutContexts(t *testing.T) {
+	if j := turnsBeside(t, reader{4, 100, 4 << 10, 50}, reader{4, 100, 4 << 10, 0}); j < 0.98 {
+		t.Errorf("fairness %.3f", j)
 	}
 }

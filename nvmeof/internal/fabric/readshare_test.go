@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
 // A writer is a party whose queues are kept full of writes that the target fetches.
@@ -136,6 +137,46 @@ func TestReadsBeforeAdmission(t *testing.T) {
 	}
 	if quick.Used() != 0 || slow.Used() != 0 {
 		t.Errorf("%d and %d bytes are lost", quick.Used(), slow.Used())
+	}
+	h.Disconnect()
+	r.until("both ends have ended", func() bool { return h.State() == StateClosed && s.closed == 1 })
+}
+
+// TestGrantWithoutSendQueue: a queue whose host acknowledges nothing, so that no RDMA READ can be
+// posted, keeps nothing of the room for reads from others.
+func TestGrantWithoutSendQueue(t *testing.T) {
+	const size = 64 << 10
+	r := newRig(t, size)
+	s := r.newStore(size)
+	h := r.queues(s, TargetConfig{}, HostConfig{})
+	var party, other Party
+	party.Open(r.target.shard)
+	other.Open(r.target.shard)
+	s.queue.SetParty(&party, true)
+	b := r.target.shard.Budget()
+	var claim shard.Claim
+	if other.reads.quick.Take(&claim, size, size) != size {
+		t.Fatal("there is no room at first")
+	}
+	q := transfer(capsule.IOWrite, r.hostMemory(size, false), 0, size, 0)
+	done := false
+	q.Done = func(*Request) { done = true }
+	if err := h.Submit(q); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the queue waits for room", func() bool { return s.queue.reads.claim.Waiting() })
+	room := s.queue.send.room
+	s.queue.send.room = 1 // as if responses took the rest
+	b.Give(size)
+	r.settle()
+	if b.Used() != 0 {
+		t.Errorf("%d bytes are kept for reads that cannot be posted", b.Used())
+	}
+	s.queue.send.room = room
+	s.queue.slot.Flush() // as when a response is acknowledged
+	r.until("the write ends", func() bool { return done })
+	if b.Used() != 0 {
+		t.Errorf("%d bytes are lost", b.Used())
 	}
 	h.Disconnect()
 	r.until("both ends have ended", func() bool { return h.State() == StateClosed && s.closed == 1 })

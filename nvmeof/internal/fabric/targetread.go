@@ -197,6 +197,9 @@ func (q *TargetQueue) collectReads() {
 		w.from.Return(w.granted)
 		w.granted = 0
 	}
+	if (w.flying == w.depth || q.send.room < 2) && w.claim.Granted() > 0 {
+		w.claim.Cancel() // others can make use of it
+	}
 }
 
 // collectRead adds the next read, unless there is none, or no room for one.

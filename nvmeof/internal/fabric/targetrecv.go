@@ -66,16 +66,21 @@ func (q *TargetQueue) received(c *rdmatransport.Completion, i int) {
 		return
 	}
 	arrived := arrival{int32(i), int32(c.Bytes) - capsule.CommandSize}
-	switch d := q.cfg.Dispatcher; {
-	case q.free.First() == nil, q.backlog.count > 0:
-		q.backlog.push(arrived)
-	case d != nil && d.defers(q):
-		q.backlog.push(arrived)
-		d.wait(q)
-	default:
-		n := q.begin(arrived)
-		if q.party != nil {
-			q.party.begun += n
+	q.backlog.push(arrived)
+	q.proceed()
+}
+
+// proceed begins what has arrived as far as there are contexts, or has it wait for turns.
+func (q *TargetQueue) proceed() {
+	for q.backlog.count > 0 && q.free.First() != nil && q.state == StateLive && !q.turns.Linked() {
+		if d := q.cfg.Dispatcher; d != nil && d.defers(q) {
+			d.wait(q)
+			return
+		}
+		a, _ := q.backlog.pop()
+		n := q.begin(a)
+		if q.party != nil && !q.turns.Linked() {
+			q.party.credit -= n
 		}
 	}
 }

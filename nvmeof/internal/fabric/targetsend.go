@@ -144,11 +144,7 @@ func (q *TargetQueue) sent(c *Command) {
 		q.slot.Flush()
 	}
 	q.giveBack(c)
-	if q.state == StateLive && !q.turns.Linked() {
-		if a, ok := q.backlog.pop(); ok {
-			q.begin(a)
-		}
-	}
+	q.proceed()
 }
 
 // giveBack returns a command to the handler and its context to the free ones.

@@ -136,6 +136,7 @@ func (b Buffer) Excuse() Buffer {
 	b.share.held -= len(b.b)
 	own.held += len(b.b)
 	b.share = own
+	b.share.arena.ready = b.share.arena.line.First() != nil
 	return b
 }
 

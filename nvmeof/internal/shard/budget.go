@@ -75,6 +75,9 @@ func (a *Allowance) Budget() *Budget { return a.budget }
 // Waiting reports whether the claim is in the queue of a budget.
 func (c *Claim) Waiting() bool { return c.link.Linked() }
 
+// Granted is how many bytes the claim was granted that Take has not fetched.
+func (c *Claim) Granted() int { return c.granted }
+
 // Limit is the budget in bytes, 0 without bound.
 func (b *Budget) Limit() int { return b.limit }
 
@@ -175,12 +178,15 @@ func (a *Allowance) drop(c *Claim) {
 
 // Cancel takes the claim out of the queue, if it is there, and gives back what it was granted.
 func (c *Claim) Cancel() {
-	if c.link.Linked() {
-		c.allowance.drop(c)
+	a, waited := c.allowance, c.link.Linked()
+	if waited {
+		a.drop(c)
 	}
 	if n := c.granted; n > 0 {
 		c.granted = 0
-		c.allowance.Return(n)
+		a.Return(n)
+	} else if waited {
+		a.budget.serve() // there may be room for less than it wanted
 	}
 }
 

@@ -280,3 +280,20 @@ func TestReclaim(t *testing.T) {
 		})
 	}
 }
+
+// TestCancelServesNext: whoever waited behind a claim that is cancelled gets what there is room
+// for, and not only when more comes back.
+func TestCancelServesNext(t *testing.T) {
+	r := newBudgetRig(t)
+	r.grant(0, 60, 60, 60)
+	r.grant(1, 80, 80, 0)
+	r.grant(2, 40, 40, 0)
+	r.claims[1].Cancel()
+	if r.s.serveRetries(); r.retried[2] != 1 {
+		t.Fatal("nobody told the next that there is room for it")
+	}
+	r.grant(2, 40, 40, 40)
+	if r.b.Give(100); r.b.Used() != 0 || r.b.line.First() != nil {
+		t.Errorf("%d bytes are not given back", r.b.Used())
+	}
+}

@@ -111,6 +111,24 @@ func TestSharesAreEqual(t *testing.T) {
 	}
 }
 
+// TestExcusedMakesRoom: who may hold no more gets what it waits for once buffers of its own are
+// excused, although nobody gives anything back.
+func TestExcusedMakesRoom(t *testing.T) {
+	a := newArena(t, 4<<20)
+	k := newTaker(a, 1<<20, 3)
+	k.fill()
+	if a.Serve(); k.got != 2 {
+		t.Fatalf("%d buffers of an arena of four, want half of it", k.got)
+	}
+	k.held[0] = k.held[0].Excuse()
+	if a.Serve(); k.got != 3 {
+		t.Error("a party waits for ever for what it may have")
+	}
+	if k.giveAll(a); a.Free() != 4<<20 || k.share.Held() != 0 {
+		t.Errorf("%d bytes are free, and the party holds %d", a.Free(), k.share.Held())
+	}
+}
+
 // TestShareIsBounded: a party that gives nothing back leaves half to the others, each
 // further one half of what it has found, and one that holds nothing is served at once.
 func TestShareIsBounded(t *testing.T) {
