@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -95,6 +96,9 @@ func TestSignalAtTheEnd(t *testing.T) {
 func TestClosedTerminal(t *testing.T) {
 	beside(t)
 	ownSocket(t)
+	if signal.Ignored(unix.SIGHUP) {
+		t.Skip("nohup started this test, so that it can start nothing without")
+	}
 	target := startSeparate(t, "target", "--listen", loopbackAddress(), "--nqn", testNQN, "--shards", "1", "--export", "mem:1MiB", "--allow-any-host")
 	target.out.await(t, "nvme connect")
 	addr, _, _ := strings.Cut(target.cmd.Args[3], ":")
