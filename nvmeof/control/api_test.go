@@ -178,6 +178,49 @@ func TestAPIErrors(t *testing.T) {
 	r.wantState(r.doc(first))
 }
 
+// TestAPIStates: what cannot be done now, and could be at another time, is a conflict with how the
+// target is, and no failure of it.
+func TestAPIStates(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	key := filepath.Join(r.dir, "key")
+	if err := os.WriteFile(key, []byte("DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	doc := strings.NewReplacer("memory:\n          size: 1MiB", "file:\n          path: DIR/none", "- nqn: h1\n", "- nqn: h1\n        key-file: DIR/key\n").Replace(first)
+	if _, err := r.Apply(r.doc(doc), Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	api := Handler(r.Manager)
+	call := func(method, path, body string, want int, text string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+		if got := w.Body.String(); w.Code != want || !strings.Contains(got, text) {
+			t.Errorf("%s %s: %d %s, want %d, %s", method, path, w.Code, got, want, text)
+		}
+	}
+	one, two := "/v1/subsystems/a/namespaces/1/", "/v1/subsystems/a/namespaces/2/"
+	call("POST", one+"resume", "", http.StatusConflict, "it is not paused")
+	call("POST", one+"clear-fault", "", http.StatusConflict, "has not failed")
+	call("POST", one+"pause", `{"limit": "26s"}`, http.StatusBadRequest, "26s is not from 0s to 25s")
+	call("POST", one+"pause", "", http.StatusOK, "{}")
+	call("POST", one+"pause", "", http.StatusConflict, "is paused already")
+	call("POST", one+"resume", "", http.StatusOK, "{}")
+	for _, verb := range []string{"pause", "resume", "clear-fault"} {
+		call("POST", two+verb, "", http.StatusConflict, "it waits for what it exports: ")
+	}
+	call("POST", "/v1/subsystems/a/namespaces/9/resume", "", http.StatusNotFound, "namespace 9 does not exist")
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	call("POST", "/v1/keys/reread", "", http.StatusConflict, "keys are as before: ")
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	call("DELETE", "/v1/subsystems/a", "", http.StatusServiceUnavailable, "the target is stopping")
+}
+
 // TestManyCalls: BAD-INPUT of many concurrent calls: all are answered, and they
 // change one thing at a time.
 func TestManyCalls(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // Code says what kind of error the API met.
@@ -43,12 +44,14 @@ func classify(err error) (Code, int) {
 	var missing *NotFoundError
 	var exists *ExistsError
 	var save *SaveError
+	var state *target.StateError
+	var unread *unreadError
 	switch {
 	case errors.As(err, &save) && save.Changed:
 		return CodeUnsaved, http.StatusInternalServerError
 	case errors.As(err, &save): // whatever is wrong with the file, it is not the request
 		return CodeFailed, http.StatusConflict
-	case errors.As(err, &step):
+	case errors.As(err, &step), errors.As(err, &state), errors.As(err, &unread):
 		return CodeFailed, http.StatusConflict
 	case errors.As(err, &problems):
 		return CodeInvalid, http.StatusBadRequest
@@ -60,6 +63,8 @@ func classify(err error) (Code, int) {
 		return CodeNotFound, http.StatusNotFound
 	case errors.As(err, &exists):
 		return CodeExists, http.StatusConflict
+	case errors.Is(err, errClosed):
+		return CodeFailed, http.StatusServiceUnavailable
 	}
 	return CodeFailed, http.StatusInternalServerError
 }

@@ -102,5 +102,12 @@ func (e *ExistsError) Error() string {
 	return fmt.Sprintf("%s %s exists already; change it with set", e.Kind, nvmeof.Printable(e.Name))
 }
 
+// An unreadError is a key file that cannot be read, so that all keys stay.
+type unreadError struct{ err error }
+
+func (e *unreadError) Error() string { return "keys are as before: " + e.err.Error() }
+
+func (e *unreadError) Unwrap() error { return e.err }
+
 // errClosed says that the target is stopping.
 var errClosed = errors.New("the target is stopping")

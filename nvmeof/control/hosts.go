@@ -121,7 +121,7 @@ func (m *Manager) RereadKeys() (hosts int, err error) {
 			}
 			c, err := m.hostConfig(h)
 			if err != nil {
-				return 0, fmt.Errorf("keys are as before: %w", err)
+				return 0, &unreadError{err}
 			}
 			sets = append(sets, func() error { return s.SetHost(c) })
 		}

@@ -3,6 +3,7 @@ package control
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -192,12 +194,18 @@ func (m *Manager) Disconnect(nqn nvmeof.NQN, id int) error {
 	if !slices.Contains(there, fmt.Sprint(id)) {
 		return &NotFoundError{"controller", fmt.Sprint(id), there}
 	}
-	return s.Disconnect(capsule.ControllerID(id))
+	if s.Disconnect(capsule.ControllerID(id)) != nil { // it has just gone
+		return &NotFoundError{Kind: "controller", Name: fmt.Sprint(id)}
+	}
+	return nil
 }
 
 // Pause holds the commands of a namespace for at most limit, 0 for 10 s; Resume
 // lets them go on.
 func (m *Manager) Pause(nqn nvmeof.NQN, nsid int, limit time.Duration) error {
+	if limit < 0 || limit > target.MaxPause {
+		return config.Problems{{Text: fmt.Sprintf("limit: %v is not from 0s to %v: hosts abort commands that take longer", limit, target.MaxPause)}}
+	}
 	n, err := m.find(nqn, nsid)
 	if err != nil {
 		return err
@@ -228,5 +236,14 @@ func (m *Manager) find(nqn nvmeof.NQN, nsid int) (*target.Namespace, error) {
 	if err != nil {
 		return nil, err
 	}
-	return namespace(s, nsid)
+	n, err := namespace(s, nsid) // without mu: a pause ends also while a change is being made
+	if err == nil {
+		return n, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w := m.waiting[namespaceKey{nqn, nsid}]; w != nil {
+		err = &target.StateError{Subsystem: nqn, NSID: capsule.NSID(nsid), Err: errors.New("it waits for what it exports: " + w.why)}
+	}
+	return nil, err
 }

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -56,31 +57,31 @@ func (n *Namespace) SetGroup(g capsule.ANAGroup) error {
 	return nil
 }
 
-// The time for which commands may be held: a Linux host aborts them after 30 s.
-const (
-	defaultPause = 10 * time.Second
-	maxPause     = 25 * time.Second
-)
+// MaxPause is the longest time for which commands may be held: a Linux host aborts them
+// after 30 s.
+const MaxPause = 25 * time.Second
+
+const defaultPause = 10 * time.Second
 
 // Pause holds new commands of the namespace, from all hosts of its subsystem, and returns
 // when those that had begun have completed: the store is then idle, unless another
 // namespace exports it too. Resume ends the pause. So does the end of limit, counted from
 // the call, at most 25 s, 0 for 10 s: if the commands that had begun have not completed
 // by then Pause fails. A host that does not send the data of such a command loses the
-// queue before that.
+// queue before that. The error is a [StateError], unless it is the limit that is wrong.
 func (n *Namespace) Pause(limit time.Duration) error {
 	limit = orDefault(limit, defaultPause)
-	if limit < 0 || limit > maxPause {
-		return fmt.Errorf("namespace %d of %s: pause of %v: at most %v, since hosts abort commands that take longer", n.ns.ID, n.subsystem.nqn, limit, maxPause)
+	if limit < 0 || limit > MaxPause {
+		return fmt.Errorf("namespace %d of %s: pause of %v: at most %v, since hosts abort commands that take longer", n.ns.ID, n.subsystem.nqn, limit, MaxPause)
 	}
 	s := n.subsystem
 	s.change.Lock()
 	defer s.change.Unlock()
 	switch {
 	case n.removed:
-		return fmt.Errorf("namespace %d of %s was removed", n.ns.ID, s.nqn)
+		return n.unfit(errors.New("it was removed"))
 	case n.pause != nil:
-		return fmt.Errorf("namespace %d of %s is paused already", n.ns.ID, s.nqn)
+		return n.unfit(errors.New("it is paused already"))
 	}
 	end := time.Now().Add(limit)
 	quiet := n.ns.Shut()
@@ -89,7 +90,7 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	timeout := max(min(s.target.fetchTimeout, limit/2), time.Millisecond)
 	if !s.target.urge(quiet, late.C, timeout, func(q *queue) bool { return q.holdsUp(n.ns) }) {
 		n.ns.Unshut()
-		return fmt.Errorf("namespace %d of %s: commands have not finished within %v; the namespace is not paused", n.ns.ID, s.nqn, limit)
+		return n.unfit(fmt.Errorf("commands have not finished within %v; it is not paused", limit))
 	}
 	n.pauses++
 	this := n.pauses
@@ -97,13 +98,13 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	return nil
 }
 
-// Resume ends a pause. It fails if there is none, or no more.
+// Resume ends a pause. It fails with a [StateError] if there is none, or no more.
 func (n *Namespace) Resume() error {
 	s := n.subsystem
 	s.change.Lock()
 	defer s.change.Unlock()
 	if n.pause == nil {
-		return fmt.Errorf("namespace %d of %s is not paused", n.ns.ID, s.nqn)
+		return n.unfit(errors.New("it is not paused"))
 	}
 	n.stopPause()
 	n.ns.Unshut()

@@ -230,7 +230,7 @@ func TestNamespaceEndsInAPause(t *testing.T) {
 
 func TestPauseIsJudged(t *testing.T) {
 	f := newFixture(t)
-	for _, d := range []time.Duration{-1, maxPause + 1} {
+	for _, d := range []time.Duration{-1, MaxPause + 1} {
 		if f.sub.Namespaces()[0].Pause(d) == nil {
 			t.Errorf("%v is accepted", d)
 		}

@@ -1,7 +1,6 @@
 package target
 
 import (
-	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,10 +10,10 @@ import (
 // administrator's decision, after the storage was repaired and the content checked: see
 // [backend.Latcher]. If the store has not failed but became shorter, its present size is
 // accepted as the right one. ClearFault fails where the store has neither failed nor
-// become shorter, or cannot be cleared. The warning that hosts read ends.
+// become shorter, or cannot be cleared, with a [StateError]. The warning that hosts read ends.
 func (n *Namespace) ClearFault() error {
 	if err := n.ns.Volume.ClearFault(); err != nil {
-		return fmt.Errorf("namespace %d of %s: %w", n.ns.ID, n.subsystem.nqn, err)
+		return n.unfit(err)
 	}
 	n.subsystem.target.log.Info("fault of a namespace is cleared", zap.Uint32("nsid", uint32(n.ns.ID)),
 		zap.String("subsystem", string(n.subsystem.nqn)), zap.String("export", n.ns.Volume.Name))

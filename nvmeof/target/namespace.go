@@ -10,6 +10,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // NamespaceConfig describes a namespace. A zero field takes the default.
@@ -50,6 +51,22 @@ type Namespace struct {
 	pause   *time.Timer // ends the pause; nil: commands are not held
 	pauses  uint64      // the number of pauses so far
 }
+
+// A StateError says that a namespace is not in the state in which it can be what was
+// requested: it is not paused, say, or has not failed.
+type StateError struct {
+	Subsystem nvmeof.NQN
+	NSID      capsule.NSID
+	Err       error
+}
+
+func (e *StateError) Error() string {
+	return fmt.Sprintf("namespace %d of %s: %v", e.NSID, e.Subsystem, e.Err)
+}
+
+func (e *StateError) Unwrap() error { return e.Err }
+
+func (n *Namespace) unfit(why error) error { return &StateError{n.subsystem.nqn, n.ns.ID, why} }
 
 // ID is the namespace's identifier.
 func (n *Namespace) ID() capsule.NSID { return n.ns.ID }
