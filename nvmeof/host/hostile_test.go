@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -172,6 +173,54 @@ func TestNamespaceLies(t *testing.T) {
 			t.Errorf("a list that does not ascend: %v", err)
 		}
 	})
+}
+
+// TestLongANALog: what a long log costs grows with its length, not with its square.
+func TestLongANALog(t *testing.T) {
+	const groups, each = 4000, 60
+	log := capsule.ANALog{ChangeCount: 3}
+	for g := range groups {
+		ids := make([]capsule.NSID, each)
+		for i := range ids {
+			ids[i] = capsule.NSID(g*each + i + 1)
+		}
+		log.Groups = append(log.Groups, capsule.ANALogGroup{Group: capsule.ANAGroup(g + 1), State: capsule.ANAOptimized, Namespaces: ids})
+	}
+	page := make([]byte, log.Size()+logChunk)
+	log.Encode(page)
+	for _, c := range []struct {
+		name       string
+		namespaces uint32 // that the controller says that it has
+		want       string
+	}{
+		{"as long as it may be", groups * each, ""},
+		{"longer", groups*each - 1, "longer than the controller's groups and namespaces make it"},
+	} {
+		inBubble(t, func(t *testing.T) {
+			l := newLiar(t)
+			l.identify = func(id *capsule.IdentifyController) { id.NANAGRPID, id.MNAN = groups, c.namespaces }
+			l.log = func(off uint64, b []byte) { copy(b, page[off:]) }
+			controller, err := l.host.Connect(context.Background(), l.options())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			got, err := controller.Logs().ANA(context.Background(), false)
+			runtime.ReadMemStats(&after)
+			if c.want == "" && (err != nil || len(got.Groups) != groups || len(got.Groups[groups-1].Namespaces) != each) {
+				t.Errorf("%s: %d groups, %v", c.name, len(got.Groups), err)
+			}
+			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s: %v, want %q", c.name, err, c.want)
+			}
+			used := int(after.TotalAlloc - before.TotalAlloc)
+			t.Logf("%s: a log of %d bytes took %d", c.name, log.Size(), used)
+			if used > 24*log.Size() {
+				t.Errorf("that is %d times as much", used/log.Size())
+			}
+		})
+	}
 }
 
 // TestDiscoveryLies is row 102.

@@ -148,6 +148,7 @@ func (ls Logs) ANA(ctx context.Context, groupsOnly bool) (log capsule.ANALog, er
 // answer for what is beyond its end.
 func (ls Logs) anaLog(ctx context.Context, g capsule.GetLogPage) (log capsule.ANALog, several bool, err error) {
 	var b []byte
+	var known anaExtent
 	for limit := ls.anaLogLimit(); len(b) < limit; {
 		part := make([]byte, min(logChunk, limit-len(b)))
 		g.LPO = uint64(len(b))
@@ -155,11 +156,41 @@ func (ls Logs) anaLog(ctx context.Context, g capsule.GetLogPage) (log capsule.AN
 			return log, false, err
 		}
 		several, b = len(b) > 0, append(b, part...)
-		if log, err = capsule.ParseANALog(b); !errors.Is(err, capsule.ErrShort) {
+		if known.grow(b); known.end > limit {
+			break
+		}
+		if known.groups == 0 && known.end <= len(b) {
+			log, err = capsule.ParseANALog(b)
 			return log, several, err
 		}
 	}
-	return log, several, fmt.Errorf("%w: it is longer than the controller's groups and namespaces make it", err)
+	return log, several, errors.New("ANA log is longer than the controller's groups and namespaces make it")
+}
+
+// An anaExtent is how far an ANA log reaches, as its beginning says. Each descriptor is
+// looked at once, however small the parts are in which the log comes.
+type anaExtent struct {
+	end    int // of the descriptors that are known, with their namespaces
+	groups int // that follow
+}
+
+// grow takes what has been read of the log, from its first byte.
+func (e *anaExtent) grow(b []byte) {
+	if e.end == 0 {
+		h, err := capsule.DecodeANALogHeader(b)
+		if err != nil {
+			return
+		}
+		e.end, e.groups = capsule.ANALogHeaderSize, int(h.NGRPS)
+	}
+	for e.groups > 0 && e.end <= len(b)-capsule.ANADescriptorHeader {
+		d, err := capsule.DecodeANADescriptor(b[e.end:])
+		if err != nil {
+			return
+		}
+		e.end += capsule.ANADescriptorHeader + 4*int(min(d.NNSIDS, maxANANamespaces+1)) // more is beyond any limit
+		e.groups--
+	}
 }
 
 // anaLogLimit is what the log takes at most, as far as this host goes.
