@@ -102,9 +102,15 @@ func newLabWith(t *testing.T, peer string) *lab {
 	if peer != peerSoftroce {
 		return newPair(t, peer, guest.Config{CPUs: 2}, guest.Config{CPUs: 4})
 	}
+	return newSingle(t, peer, guest.Config{CPUs: 4})
+}
+
+// newSingle boots one guest.
+func newSingle(t *testing.T, peer string, cfg guest.Config) *lab {
+	t.Helper()
 	machine.take(t, 1)
 	l := &lab{peer: peer, dir: artefacts(t), installed: map[string]bool{}}
-	l.host = l.boot(t, "guest", guest.Config{CPUs: 4})
+	l.host = l.boot(t, "guest", cfg)
 	l.hostDir = filepath.Join(l.dir, "guest")
 	l.peerDir = l.hostDir
 	l.log = follow(t, l.host, l.hostDir)

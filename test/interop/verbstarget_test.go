@@ -6,13 +6,16 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/test/guest"
 )
 
 // TestVerbsTarget: the kernel's host against our target on the same rxe device, once
-// with --transport verbs and once with auto, which must choose it.
+// with --transport verbs and once with auto, which must choose it; and against one that is
+// confined, with an NVMe drive and an ATA disk whose SMART data it reads.
 func TestVerbsTarget(t *testing.T) {
 	needGuest(t)
-	l := newLab(t)
+	l := newSingle(t, peerSoftroce, guest.Config{CPUs: 4, Drives: true})
 	build := exec.Command("go", "build", "-C", "../..", "-tags", "verbs", "-o", filepath.Join(l.hostDir, "nvmeof"), "./cmd/nvmeof")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -25,4 +28,8 @@ func TestVerbsTarget(t *testing.T) {
 			t.Log(l.onHost(t, 2*time.Minute, "verbstarget", env{"nqn": targetNQN, "transport": transport}))
 		})
 	}
+	t.Run("confined", func(t *testing.T) {
+		l.cleanUpAtEnd(t)
+		t.Log(l.onHost(t, 2*time.Minute, "confined", env{"nqn": targetNQN}))
+	})
 }

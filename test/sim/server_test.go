@@ -81,9 +81,14 @@ func (s *server) admit() error {
 		s.sub.AllowAnyHost(true)
 		return nil
 	}
+	// An exponentiation is two messages more, and took half of all worlds' processor time.
+	groups := []auth.Group{auth.GroupNull}
+	if s.w.seed%16 == 0 {
+		groups = []auth.Group{auth.GroupFFDHE2048}
+	}
 	for _, c := range s.w.clients {
 		err := s.sub.SetHost(target.HostConfig{
-			NQN: identity(c.id).NQN, DHCHAPKey: s.w.key, DHCHAPCtrlKey: s.w.ctrlKey, DHCHAPGroups: auth.AllGroups()[:1],
+			NQN: identity(c.id).NQN, DHCHAPKey: s.w.key, DHCHAPCtrlKey: s.w.ctrlKey, DHCHAPGroups: groups,
 		})
 		if err != nil {
 			return err
