@@ -247,6 +247,70 @@ func TestDirectAlignment(t *testing.T) {
 	}
 }
 
+// TestProbeAlignment: where the kernel does not say what direct I/O needs, it is tried, and
+// comes to no more than what the kernel would have said.
+func TestProbeAlignment(t *testing.T) {
+	s := openStore(t, tempFile(t), Config{Size: 64 << 10})
+	defer closeStore(t, s)
+	got := probeAlignment(s.fd)
+	var st unix.Statx_t
+	if err := unix.Statx(s.fd, "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &st); err != nil {
+		t.Fatal(err)
+	}
+	if want, ok := directAlignment(&st); s.direct && ok && want.offset > 0 && (got.offset < want.offset || got.memory < want.memory) {
+		t.Errorf("%v, and the kernel says %v", got, want)
+	}
+	if got := probeAlignment(-1); got != (alignment{4096, 4096}) {
+		t.Errorf("a file that cannot be read: %v", got)
+	}
+}
+
+// forbid has opening the file for writing, or making files in the folder, fail.
+func forbid(t *testing.T, path string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		if err := os.Chmod(path, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	const immutable = 0x10 // FS_IMMUTABLE_FL
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags|immutable)
+	}
+	if err != nil {
+		f.Close()
+		t.Skipf("root may do everything here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags); err != nil {
+			t.Error(err)
+		}
+		f.Close()
+	})
+}
+
+// TestForbidden: who may not open a file is told who has to let whom do what.
+func TestForbidden(t *testing.T) {
+	path, dir := tempFile(t), t.TempDir()
+	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	forbid(t, path)
+	forbid(t, dir)
+	for path, want := range map[string]string{path: "may not read and write it", filepath.Join(dir, "new"): "may not make files in " + dir} {
+		_, err := Open(path, Config{Size: 4096})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "chown") {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+}
+
 // A drive with sectors of 4096 bytes, as far as that can be tried without one.
 func TestBlockFollowsDrive(t *testing.T) {
 	big := alignment{4096, 4096}
