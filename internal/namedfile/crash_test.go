@@ -11,7 +11,8 @@ import (
 )
 
 // TestReplacePowerFails: a power failure at any point leaves the old content or the new,
-// and the new one after Replace has returned; also in a folder that was made for it.
+// and the new one after Replace has returned; also in a folder that was made for it. The next
+// one removes what such a failure has left beside it.
 func TestReplacePowerFails(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		for _, folder := range []string{"", "/made/for/it"} {
@@ -35,6 +36,13 @@ func TestReplacePowerFails(t *testing.T) {
 				case old && string(text) == "old", !old && errors.Is(err, fs.ErrNotExist):
 				default:
 					t.Errorf("%s: after %d changes%s it is %q, %v", folder, m.After, m.Lost, text, err)
+				}
+				if _, err := os.Stat(dir); err != nil {
+					return
+				}
+				replace(t, name, "next", Options{})
+				if left, _ := filepath.Glob(dir + "/.*"); len(left) > 0 {
+					t.Errorf("%s: after %d changes%s %q stay", folder, m.After, m.Lost, left)
 				}
 			})
 		}

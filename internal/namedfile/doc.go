@@ -6,6 +6,6 @@
 // nobody writes, a device without an end, a file system that does not answer.
 //
 // [Replace] leaves the old content or the new, and a file that belongs to whom it
-// belonged. A symbolic link stays: the file that it points to is replaced. What root
+// belonged. What a kill or a power failure leaves beside it the next Replace removes. A symbolic link stays: the file that it points to is replaced. What root
 // makes in a folder of another user, say that of a service, becomes that user's.
 package namedfile

@@ -6,10 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"sync/atomic"
+	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,10 +36,13 @@ func Replace(name string, text []byte, o Options) error {
 }
 
 // A Staged is the new content of a file, durable beside it under another name. Commit or
-// Discard ends it.
+// Discard ends it, whichever comes first.
 type Staged struct {
+	ending sync.Mutex // held by Commit and Discard, as long as the file system takes
+
 	folder *os.Root
-	next   string // name in the folder; empty: name is no regular file
+	file   *os.File // the new one, locked: what nobody has locked was left behind
+	next   string   // name in the folder; empty: name is no regular file
 	final  string
 	name   string
 	text   []byte
@@ -70,7 +71,9 @@ func Stage(name string, text []byte, o Options) (*Staged, error) {
 
 // Commit puts the new content in its place.
 func (s *Staged) Commit() error {
-	defer s.Discard()
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	defer s.discard()
 	if s.folder == nil {
 		f, err := os.OpenFile(s.name, os.O_WRONLY, 0)
 		if err != nil {
@@ -83,6 +86,7 @@ func (s *Staged) Commit() error {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	s.next = ""
+	_ = s.file.Close() // all of it is durable
 	d, err := s.folder.Open(".")
 	if err != nil {
 		return err
@@ -92,18 +96,22 @@ func (s *Staged) Commit() error {
 
 // Discard removes what is not in its place. It may be called more than once.
 func (s *Staged) Discard() {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	s.discard()
+}
+
+func (s *Staged) discard() {
 	if s.folder == nil {
 		return
 	}
 	if s.next != "" {
 		_ = s.folder.Remove(s.next)
+		_ = s.file.Close()
 		s.next = ""
 	}
 	_ = s.folder.Close()
 }
-
-// attempts numbers the names of new files of this process.
-var attempts atomic.Uint64
 
 func (s *Staged) stage(text []byte, o Options) error {
 	old, err := s.folder.Lstat(s.final)
@@ -115,14 +123,11 @@ func (s *Staged) stage(text []byte, o Options) error {
 	case !old.Mode().IsRegular():
 		return errors.New("it is no file that can be replaced")
 	}
-	next := fmt.Sprintf(".%s.%d.%s", s.final, os.Getpid(), strconv.FormatUint(attempts.Add(1)+uint64(time.Now().UnixNano()), 36))
-	f, err := s.folder.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	if err := s.create(); err != nil {
 		return err
 	}
-	s.next = next
-	_, err = f.Write(text)
-	return errors.Join(err, s.dress(f, old, o), f.Sync(), f.Close())
+	_, err = s.file.Write(text)
+	return errors.Join(err, s.dress(s.file, old, o), s.file.Sync())
 }
 
 // dress gives a new file owner, group, mode and access list of the old one, or, if there

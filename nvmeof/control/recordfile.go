@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -77,5 +78,14 @@ func stage(r *reacher, timeout time.Duration, p config.Path, text []byte) (*name
 // commit is [namedfile.Staged.Commit], for so long.
 func commit(r *reacher, timeout time.Duration, p config.Path, s *namedfile.Staged) error {
 	_, err := reachFor(r, timeout, p, func() (struct{}, error) { return struct{}{}, s.Commit() }, nil)
+	return discardLater(r, s, err)
+}
+
+// discardLater has what is staged removed, if it is not in its place, when the file system
+// answers that did not in time. It returns the error.
+func discardLater(r *reacher, s *namedfile.Staged, err error) error {
+	if errors.As(err, new(*HungError)) {
+		r.calls.Go(s.Discard) // ends when the file system has answered
+	}
 	return err
 }

@@ -143,3 +143,29 @@ func TestHungRecord(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNotPutInPlace: what is saved as something else hangs at its path is not put in its place
+// later, and is not left behind.
+func TestNotPutInPlace(t *testing.T) {
+	r := newRig(t)
+	path := config.Path(filepath.Join(r.dir, "state"))
+	hang := make(chan struct{})
+	staged, err := stage(&r.stores.reacher, time.Minute, path, []byte("new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = reachFor(&r.stores.reacher, time.Millisecond, path, func() (struct{}, error) { <-hang; return struct{}{}, nil }, nil)
+	for _, err := range []error{err, commit(&r.stores.reacher, time.Minute, path, staged)} {
+		if !errors.As(err, new(*HungError)) {
+			t.Errorf("%v, want that it hangs", err)
+		}
+	}
+	close(hang)
+	r.stores.calls.Wait()
+	if there, _ := filepath.Glob(r.dir + "/.*"); len(there) > 0 {
+		t.Errorf("%q stay", there)
+	}
+	if _, err := os.Stat(string(path)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it was put in its place though its saving had failed: %v", err)
+	}
+}

@@ -44,9 +44,9 @@ type saving struct {
 	warnings config.Problems
 }
 
-// discard removes what is not in its place, unless its file system hangs.
+// discard removes what is not in its place, at once unless its file system hangs.
 func (s *saving) discard() {
-	_ = s.reacher.ask(s.path(), func() error { s.file.Discard(); return nil })
+	_ = discardLater(s.reacher, s.file, s.reacher.ask(s.path(), func() error { s.file.Discard(); return nil }))
 }
 
 func (s *saving) path() config.Path { return config.Path(s.name) }

@@ -70,31 +70,31 @@ func TestMethods(t *testing.T) { report(t, crowded(sources(t))) }
 // agreedGoroutines makes each new goroutine a decision. Data paths have none of
 // their own: a shard is one.
 var agreedGoroutines = map[string]int{
-	"backend/internal/disk":              3, // blocking calls where there is no io_uring; a ring's wake-ups; copying
-	"internal/bench":                     1, // each job
-	"nvmeof/control":                     9, // what listens, what waits for a device or an address, files and devices that may hang, the socket and its file
-	"nvmeof/discovery":                   1, // each node's connection
-	"nvmeof/host":                        2, // a controller's events; the end of the host
-	"nvmeof/host/internal/operation":     1, // a context that ends
-	"nvmeof/internal/shard":              1, // the loop
-	"nvmeof/multipath":                   4, // the life of a path; a queue's timer; each path as a namespace is opened, or its size read
-	"internal/namedfile":                 2, // a file system that does not answer
-	"nvmeof/nbd":                         1, // the loop
-	"nvmeof/target":                      7, // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause
-	"internal/floor":                     2, // the other side
-	"cmd/nvmeof":                         2, // the command, the second signal
-	"cmd/nvmeof/internal/attachcommand":  1, // a path that is awaited
-	"cmd/nvmeof/internal/administer":     1, // silence of the target
-	"cmd/nvmeof/internal/connectcommand": 1, // following discovery records
-	"cmd/nvmeof/internal/hosts":          1, // silence of the other side
-	"cmd/nvmeof/internal/keeper":         1, // the drain of each socket
-	"cmd/nvmeof/internal/lending":        1, // what serves others
-	"cmd/nvmeof/internal/sandbox":        1, // file systems that may not answer
-	"cmd/nvmeof/internal/signals":        1, // what comes while a command runs
-	"cmd/nvmeof/internal/benchcommand":   1, // following changes
-	"cmd/nvmeof/internal/connections":    6, // following changes; each controller that is kept; the socket and its file
-	"cmd/nvmeof/internal/targetcommand":  2, // what reads files and devices, which may not answer; showing that
-	"cmd/nvmeof/internal/rdmatools":      3, // what blocks; silence of the other side
+	"backend/internal/disk":              3,  // blocking calls where there is no io_uring; a ring's wake-ups; copying
+	"internal/bench":                     1,  // each job
+	"nvmeof/control":                     10, // what listens, what waits for a device or an address, files and devices that may hang, the socket and its file
+	"nvmeof/discovery":                   1,  // each node's connection
+	"nvmeof/host":                        2,  // a controller's events; the end of the host
+	"nvmeof/host/internal/operation":     1,  // a context that ends
+	"nvmeof/internal/shard":              1,  // the loop
+	"nvmeof/multipath":                   4,  // the life of a path; a queue's timer; each path as a namespace is opened, or its size read
+	"internal/namedfile":                 2,  // a file system that does not answer
+	"nvmeof/nbd":                         1,  // the loop
+	"nvmeof/target":                      7,  // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause
+	"internal/floor":                     2,  // the other side
+	"cmd/nvmeof":                         2,  // the command, the second signal
+	"cmd/nvmeof/internal/attachcommand":  1,  // a path that is awaited
+	"cmd/nvmeof/internal/administer":     1,  // silence of the target
+	"cmd/nvmeof/internal/connectcommand": 1,  // following discovery records
+	"cmd/nvmeof/internal/hosts":          1,  // silence of the other side
+	"cmd/nvmeof/internal/keeper":         1,  // the drain of each socket
+	"cmd/nvmeof/internal/lending":        1,  // what serves others
+	"cmd/nvmeof/internal/sandbox":        1,  // file systems that may not answer
+	"cmd/nvmeof/internal/signals":        1,  // what comes while a command runs
+	"cmd/nvmeof/internal/benchcommand":   1,  // following changes
+	"cmd/nvmeof/internal/connections":    6,  // following changes; each controller that is kept; the socket and its file
+	"cmd/nvmeof/internal/targetcommand":  2,  // what reads files and devices, which may not answer; showing that
+	"cmd/nvmeof/internal/rdmatools":      3,  // what blocks; silence of the other side
 }
 
 func TestGoroutines(t *testing.T) {
