@@ -38,6 +38,7 @@ type Status struct {
 	// Requests are those for connections that devices refused by themselves.
 	Requests    rdmatransport.RefusedRequests `json:"requests"`
 	Undelivered uint64                        `json:"undelivered"` // connections that ended since the host took nothing
+	Slowed      uint64                        `json:"slowed"`      // times that a queue got less room for data that its host did not deliver
 	Goroutines  int                           `json:"goroutines"`  // of the process, which has its target's alone
 }
 
@@ -96,7 +97,7 @@ func (m *Manager) Status() Status {
 	s := Status{PID: os.Getpid(), Started: m.started, Now: time.Now(), File: m.cfg.File,
 		Listeners: len(m.doc.Listeners), Subsystems: len(m.doc.Subsystems), Waiting: []Waiting{}, Addresses: []Address{}, Leaving: m.left(), Troubles: m.troubles(),
 		Controllers:     len(m.target.Controllers()),
-		Authentications: m.target.AuthCounts(), ControllerLimits: m.target.ControllerCounts(), Undelivered: m.target.Undelivered(), Goroutines: runtime.NumGoroutine(),
+		Authentications: m.target.AuthCounts(), ControllerLimits: m.target.ControllerCounts(), Undelivered: m.target.Undelivered(), Slowed: m.target.Slowed(), Goroutines: runtime.NumGoroutine(),
 		Admission: m.target.AdmissionCounts()}
 	for _, d := range m.devices {
 		if c, ok := d.rdma.(rdmatransport.RequestCounter); ok {
@@ -159,6 +160,7 @@ type Queue struct {
 	ReadBytes    uint64 `json:"read-bytes"`
 	WrittenBytes uint64 `json:"written-bytes"`
 	CopiedReads  uint64 `json:"copied-reads"` // since others waited to write there
+	Slowed       uint64 `json:"slowed"`       // times that it got less room for data which the host did not deliver
 }
 
 // Controllers lists who is connected.
@@ -172,7 +174,7 @@ func (m *Manager) Controllers() []Controller {
 		for _, q := range c.Queues {
 			// An answer may be counted between the two readings.
 			x.Queues = append(x.Queues, Queue{int(q.ID), q.Entries, q.Shard, q.Commands - min(q.Answers, q.Commands),
-				q.Commands, q.ReadBytes, q.WrittenBytes, q.Copied})
+				q.Commands, q.ReadBytes, q.WrittenBytes, q.Copied, q.Slowed})
 		}
 		out = append(out, x)
 	}

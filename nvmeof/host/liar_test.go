@@ -152,6 +152,7 @@ type liarQueue struct {
 	closed chan struct{}
 }
 
+func (q *liarQueue) Slow()                       {}
 func (q *liarQueue) Reused(*fabric.Command) bool { return false }
 
 func (q *liarQueue) Command(c *fabric.Command) {

@@ -28,6 +28,9 @@ type ControllerInfo struct {
 // nothing of what they were sent.
 func (t *Target) Undelivered() uint64 { return t.undelivered.Load() }
 
+// Slowed sums QueueInfo.Slowed, also of queues that have ended.
+func (t *Target) Slowed() uint64 { return t.slowed.Load() }
+
 // QueueInfo is an I/O queue.
 type QueueInfo struct {
 	ID      capsule.QID
@@ -41,6 +44,9 @@ type QueueInfo struct {
 	// Copied is how many Reads of a store's own memory were copied, since others waited to
 	// write there and the host did not acknowledge the data.
 	Copied uint64
+	// Slowed is how often others waited for room that the queue had for data which the host
+	// did not deliver, so that it had less of it for some seconds.
+	Slowed uint64
 }
 
 // Controllers lists the connected controllers, by subsystem and controller identifier. It

@@ -126,6 +126,15 @@ func (q *queue) Reused(c *fabric.Command) bool {
 // Fetched implements [fabric.Handler].
 func (q *queue) Fetched(c *fabric.Command) { q.requests[c.Index()].ready() }
 
+// Slow implements [fabric.Handler].
+func (q *queue) Slow() {
+	q.counts.slowed++
+	q.target.slowed.Add(1)
+	q.target.log.Trouble("queue has less room for the data that it writes: others waited for what its host does not deliver",
+		zap.String("host", string(q.controller.hostNQN)), zap.String("subsystem", string(q.controller.subsystem.nqn)),
+		zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote))
+}
+
 // Done implements [fabric.Handler].
 func (q *queue) Done(c *fabric.Command) { q.finished(c.Index()) }
 

@@ -7,6 +7,7 @@ type queueCounts struct {
 	commands, answers     uint64
 	readBytes, writeBytes uint64
 	copied                uint64 // Reads whose leases ended before they were acknowledged
+	slowed                uint64 // see fabric.Handler.Slow
 }
 
 // answered counts a response without data, and the data of a Write that succeeded.
@@ -37,7 +38,7 @@ func readCounts(queues []counted) {
 			for _, q := range own {
 				c := &q.queue.counts
 				q.to.Commands, q.to.Answers = c.commands, c.answers
-				q.to.ReadBytes, q.to.WrittenBytes, q.to.Copied = c.readBytes, c.writeBytes, c.copied
+				q.to.ReadBytes, q.to.WrittenBytes, q.to.Copied, q.to.Slowed = c.readBytes, c.writeBytes, c.copied, c.slowed
 			}
 		})
 	}

@@ -41,6 +41,7 @@ type Target struct {
 
 	controllerCounts controllerCounts
 	undelivered      atomic.Uint64 // see Undelivered
+	slowed           atomic.Uint64 // see Slowed
 
 	memory  queueMemory
 	waiting waiting // connections without a Connect command, or that have not authenticated yet

@@ -254,6 +254,8 @@ func (h *quiet) Command(c *Command) {
 	}
 }
 
+func (h *quiet) Slow() {}
+
 func (h *quiet) Reused(*Command) bool { return false }
 
 func (h *quiet) Fetched(c *Command) { c.Respond(capsule.StatusSuccess, 0) }

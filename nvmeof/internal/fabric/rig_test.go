@@ -202,6 +202,8 @@ func (s *store) Reused(old *Command) bool {
 	return s.yields
 }
 
+func (s *store) Slow() {}
+
 func (s *store) Fetched(c *Command) {
 	if s.hold {
 		s.held = append(s.held, c)

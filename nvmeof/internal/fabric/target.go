@@ -105,6 +105,9 @@ type Handler interface {
 	Reused(old *Command) bool
 	// Fetched says that the data asked for with Fetch is in place.
 	Fetched(c *Command)
+	// Slow says that others waited for room that this queue's RDMA READs had, whose data
+	// does not come: for a while they have a smaller part of it, beside that of the others.
+	Slow()
 	// Done says that the queue has no more use for the command and the memory
 	// given with it: the host has its response, or the queue has failed. The
 	// context is used for another command afterwards.

@@ -170,6 +170,9 @@ func (q *TargetQueue) reclaimReads(from *shard.Budget, before int64) {
 		if r.budget != from {
 			continue
 		}
+		if w.slowTill <= w.shard.Now() && w.admitted {
+			q.handler.Slow()
+		}
 		w.slowTill = w.shard.Now() + int64(slowFor)
 		if w.party != nil {
 			w.party.slowTill, w.party.slowPeer = w.slowTill, w.claim.Peer

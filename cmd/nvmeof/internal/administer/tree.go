@@ -124,6 +124,9 @@ func (t tree) refusals(status *control.Status) {
 	if status.Undelivered > 0 {
 		t.line(1, "connections: %d ended since their hosts answered, but took nothing of what they were sent", status.Undelivered)
 	}
+	if status.Slowed > 0 {
+		t.line(1, "queues: %d times one had less room for a while, since others waited for data that its host did not deliver", status.Slowed)
+	}
 	if a := &status.Authentications; a.Failed+a.TimedOut+a.Abandoned+a.Interrupted > 0 {
 		t.line(1, "authentications: %d succeeded, %d failed, %d timed out, %d abandoned, %d messages put off",
 			a.Succeeded, a.Failed, a.TimedOut, a.Abandoned, a.Interrupted)

@@ -188,6 +188,9 @@ func TestUndeliveredWriteData(t *testing.T) {
 			if 10*r.after < 9*r.before {
 				l.t.Errorf("after the attack the honest host did its work %d times, %d before", r.after, r.before)
 			}
+			if n := l.target.Slowed(); (n > 0) == c.stranger { // strangers have had less all the time
+				l.t.Errorf("%d times a queue was counted that kept others waiting", n)
+			}
 			l.gremlin.settle()
 		}})
 	}
