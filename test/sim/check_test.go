@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -189,13 +190,14 @@ func seenValues(block int, ops []*operation) func(*operation) bool {
 }
 
 // repeats is how often a write may have been carried out again, as others see it. One whose
-// path was lost is sent again, a second later or more: that shows where somebody else writes
-// the block, or the disk loses it, in between.
+// path was lost is sent again, a second later or more: that shows where another write, of
+// somebody else or of the same worker at the same time, comes in between, or the disk loses it.
 func (w *world) repeats(block int, o *operation, ops []*operation) (n int) {
 	if o.until-o.at < time.Second {
 		return 0
 	}
-	if w.shared(block) {
+	beside := func(c *operation) bool { return c != o && c.writes() && c.call < o.end && o.call < c.end }
+	if w.shared(block) || slices.ContainsFunc(ops, beside) {
 		n++
 	}
 	for _, c := range ops {

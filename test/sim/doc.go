@@ -28,7 +28,8 @@
 //
 // What fails may have been carried out in its time; that of a host that is killed at any
 // time later. A write whose path was lost is sent again, so that others may see it twice:
-// the model allows that for blocks that several workers write, and over a power failure.
+// the model allows that for blocks that several workers write, beside another write of the
+// same worker, and over a power failure.
 //
 // # Replaying
 //
