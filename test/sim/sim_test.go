@@ -19,12 +19,18 @@ var (
 	first = flag.Uint64("seed", 1, "the first of them; with -seeds 1 and -v it tells its story")
 )
 
-// gcPercent is GOGC of TestSim: a world lives for a moment, and its heap is small.
-const gcPercent = 800
+const (
+	// gcPercent is GOGC of TestSim: a world lives for a moment, and its heap is small.
+	gcPercent = 800
+	// memoryLimit is there since what was in a synctest bubble is collected only by the second
+	// collection after its end: by percent alone each would come at a multiple of the one before.
+	memoryLimit = 512 << 20
+)
 
 // TestSim runs worlds, and prints the story of one that goes wrong.
 func TestSim(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
 	start, failed, events, fake := time.Now(), 0, int64(0), time.Duration(0)
 	ran, unchecked := 0, 0
 	if testing.Short() {
