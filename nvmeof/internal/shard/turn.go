@@ -153,10 +153,11 @@ func (s *Shard) step() bool {
 	}
 	slept, mine := s.sleep()
 	switch {
-	case !slept:
-		s.yielder.Turn(false)
-	case mine:
+	case !mine: // nor is anything else of the loop's
+	case slept:
 		s.yielder.Woke()
+	default:
+		s.yielder.Turn(false)
 	}
 	return mine
 }
