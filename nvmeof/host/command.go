@@ -20,16 +20,16 @@ func (n *Namespace) Execute(ctx context.Context, cmd capsule.Command, data []byt
 	if cmd.Flags.Fuse() != capsule.FuseNone {
 		return capsule.Completion{}, errors.New("half of a fused operation cannot be sent by itself")
 	}
-	q := n.controller.nextIOQueue().Queue
-	if err := n.controller.mayExecute(q, &cmd, data); err != nil {
+	q := n.controller.nextIOQueue()
+	if err := n.controller.mayExecute(q.Queue, &cmd, data); err != nil {
 		return capsule.Completion{}, err
 	}
 	var bar *association.Bar
 	if cmd.NSID == n.io.ID {
 		bar = &n.io.Bar
 	}
-	t := association.NewTask(q, bar, []capsule.Command{cmd}, data)
-	if err := t.Await(ctx); err != nil {
+	t, err := q.Execute(ctx, &n.io, bar, []capsule.Command{cmd}, data)
+	if err != nil {
 		return capsule.Completion{}, err
 	}
 	copy(data, t.Data(0))

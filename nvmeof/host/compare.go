@@ -31,8 +31,9 @@ func (n *Namespace) CompareAndWrite(ctx context.Context, off int64, expected, ne
 	}
 	fields.Put(&compare)
 	fields.Put(&write)
-	t := association.NewTask(n.controller.nextIOQueue().Queue, &n.io.Bar, []capsule.Command{compare, write}, expected, next)
-	if err := t.Await(ctx); err != nil {
+	q := n.controller.nextIOQueue()
+	t, err := q.Execute(ctx, &n.io, &n.io.Bar, []capsule.Command{compare, write}, expected, next)
+	if err != nil {
 		return err
 	}
 	return fusedError(t)

@@ -61,7 +61,8 @@ type Options struct {
 	// default 30 s, negative: never.
 	Timeout time.Duration
 	// BounceMemory is how many bytes of buffers each shard has for data outside
-	// of Buffers; default 16 MiB, limit below 4 GiB.
+	// of Buffers; default 16 MiB, limit below 4 GiB. Operations on a namespace, on one
+	// I/O queue, have at most half of it, and no more than they leave to others.
 	BounceMemory int
 	// SharedKeys gives controllers the key of all registered memory instead of
 	// one for each command that dies with it. Devices without memory windows

@@ -125,7 +125,7 @@ func (c *Controller) startIO(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		ioq := operation.NewIOQueue(q, c.limits.Limits)
+		ioq := operation.NewIOQueue(q, c.limits.Limits, i, &c.namespaces)
 		if err := q.Shard.Call(ioq.Attach); err != nil {
 			return err
 		}

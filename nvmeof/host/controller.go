@@ -14,15 +14,16 @@ import (
 // A Controller is an association with a controller of a subsystem. Its methods
 // may be called from any goroutine.
 type Controller struct {
-	host     *Host
-	options  Options
-	queues   *association.Association
-	domain   *association.Domain
-	pools    []*association.Pool // by shard, nil where nothing needs one
-	ioQueues []*operation.IOQueue
-	turn     atomic.Uint32 // of ioQueues
-	keep     keepAlive
-	events   events
+	host       *Host
+	options    Options
+	queues     *association.Association
+	domain     *association.Domain
+	pools      []*association.Pool // by shard, nil where nothing needs one
+	ioQueues   []*operation.IOQueue
+	turn       atomic.Uint32 // of ioQueues
+	namespaces operation.Namespaces
+	keep       keepAlive
+	events     events
 
 	operations sync.Pool // of *operation.Blocking, idle
 

@@ -34,6 +34,17 @@
 // command's key, that is an [ErrShortData]; with an RNIC, or shared keys, it cannot be
 // seen.
 //
+// # Namespaces that hang
+//
+// What the namespaces of a controller, and the controllers of a host, have in common is shared,
+// so that one whose commands get no answer leaves their rate to the others until its controller
+// is given up. Of an I/O queue's entries half are for all, and the other half are divided among
+// the namespaces that were opened. Of the memory for data outside of Buffers a namespace has no
+// more than it leaves free. What reads have taken of a shard's receive buffer, of
+// which an ordinary user on Linux has little, counts for a tenth of a second
+// while others wait for it; for ten seconds from then on a namespace shares a quarter of as much
+// with others like it.
+//
 // # Cancellation
 //
 // A context that ends, or a request that exceeds [Queue.SetTimeout], has its commands

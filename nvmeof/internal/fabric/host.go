@@ -53,6 +53,9 @@ type Request struct {
 	// More are further parts of the data, up to HostConfig.Descriptors with the first.
 	More []Part
 
+	// Source is what the request is for; nil stands for all that has no source.
+	Source *Source
+
 	// Patient requests have no timeout: Asynchronous Event Request.
 	Patient bool
 
@@ -112,15 +115,13 @@ type HostQueue struct {
 	slots    []hostSlot
 	slotBits int
 	free     []int32
-	windows  int // commands that may need an invalidation
-	pending  list.List[Request]
-	starting []int32 // slots whose commands go out in this turn
-	kills    []int32 // slots whose windows are to be closed in this turn
+	windows  int               // commands that may need an invalidation
+	own      Source            // of requests that name none
+	line     list.List[Source] // those with requests to be sent
+	starting []int32           // slots whose commands go out in this turn
+	kills    []int32           // slots whose windows are to be closed in this turn
 	spares   spareWindows
 
-	budget  *shard.Budget
-	claim   shard.Claim
-	granted int // by the budget, for commands to be opened next
 	send    sendBatch
 	recvs   []rdmatransport.RecvWR
 	sges    []rdmatransport.SGE // of the receives
@@ -137,11 +138,13 @@ type hostSlot struct {
 	retained   capsule.CID // given to no command, if retains
 	retains    bool
 	answered   bool
-	sending    bool // the provider may still read the capsule or its data
-	keyed      bool // the command has a key of its own, not known to be dead
-	killing    bool // our own invalidation is posted
-	more       int  // keys of further parts that are not known to be dead
-	admitted   int  // bytes taken from the budget
+	sending    bool          // the provider may still read the capsule or its data
+	keyed      bool          // the command has a key of its own, not known to be dead
+	killing    bool          // our own invalidation is posted
+	more       int           // keys of further parts that are not known to be dead
+	admitted   int           // bytes taken from budget
+	budget     *shard.Budget // nil: nothing is, or it was given back already
+	source     *Source
 	sentAt     int64
 	window     rdmatransport.Window
 	key        rdmatransport.RKey
@@ -162,7 +165,8 @@ func NewHost(cfg HostConfig) (*HostQueue, error) {
 	}
 	cfg.Windows = cfg.Windows && cfg.Attrs.Windows
 	cfg.Descriptors = max(cfg.Descriptors, 1)
-	q := &HostQueue{cfg: cfg, budget: cfg.Shard.Budget()}
+	q := &HostQueue{cfg: cfg}
+	q.own.Open(q)
 	q.spares.init(&cfg)
 	if err := q.mapMemory(); err != nil {
 		return nil, err
@@ -312,11 +316,18 @@ func (q *HostQueue) Submit(r *Request) error {
 		return q.err
 	}
 	r.Err, r.Completion = nil, capsule.Completion{}
-	q.pending.Push(r, &r.link)
+	q.sourceOf(r).push(r)
 	if q.state == StateLive {
 		q.slot.Flush()
 	}
 	return nil
+}
+
+func (q *HostQueue) sourceOf(r *Request) *Source {
+	if r.Source == nil {
+		return &q.own
+	}
+	return r.Source
 }
 
 // Disconnect ends the queue; requests come back with an error.

@@ -69,9 +69,9 @@ func (q *HostQueue) withdraw(r *Request) (first, second *Request) {
 	} else if r.Command.Flags.Fuse() == capsule.FuseFirst {
 		second = r.link.Next()
 	}
-	q.pending.Remove(&first.link)
+	q.sourceOf(first).remove(first)
 	if second != nil {
-		q.pending.Remove(&second.link)
+		q.sourceOf(second).remove(second)
 	}
 	return first, second
 }

@@ -32,7 +32,6 @@ func (q *HostQueue) tearDown() {
 	}
 	q.state = StateClosed
 	q.cfg.Shard.StopTimer(&q.watch)
-	q.claim.Cancel()
 	for i := range q.slots {
 		if s := &q.slots[i]; s.req != nil {
 			r := s.req
@@ -41,7 +40,9 @@ func (q *HostQueue) tearDown() {
 			r.Done(r)
 		}
 	}
-	for r := q.pending.Pop(); r != nil; r = q.pending.Pop() {
+	for s := q.line.First(); s != nil; s = q.line.First() {
+		r := s.pending.First()
+		s.remove(r)
 		r.Err = q.err
 		r.Done(r)
 	}

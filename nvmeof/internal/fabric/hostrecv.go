@@ -44,7 +44,7 @@ func (h *hostConsumer) Complete(c *rdmatransport.Completion, low uint32) {
 		q.windows--
 		q.settle(s, i)
 	}
-	if q.pending.First() != nil {
+	if q.line.First() != nil {
 		q.slot.Flush()
 	}
 }
@@ -123,12 +123,12 @@ func (q *HostQueue) settle(s *hostSlot, i int32) {
 
 // vacate frees a slot.
 func (q *HostQueue) vacate(s *hostSlot, i int32) {
-	if s.admitted > 0 {
-		q.budget.Give(s.admitted)
+	if s.budget != nil {
+		s.source.giveBack(s)
 	}
-	s.req, s.admitted = nil, 0
+	s.req = nil
 	q.free = append(q.free, i)
-	if q.pending.First() != nil {
+	if q.line.First() != nil {
 		q.slot.Flush()
 	}
 }

@@ -65,10 +65,20 @@ func (h *hostConsumer) Flush() {
 // tells.
 func (q *HostQueue) startPending() error {
 	q.starting = q.starting[:0]
-	for r := q.pending.First(); r != nil && q.admit(r); r = q.pending.First() {
-		q.starting = append(q.starting, q.open(q.pending.Pop()))
+	first := q.line.First()
+	for from := first; from != nil; {
+		next := from.link.Next()
+		for r := from.pending.First(); r != nil && q.admit(from, r); r = from.pending.First() {
+			q.starting = append(q.starting, q.open(from, from.pending.Pop()))
+		}
+		from.returnGrant()
+		from.rest()
+		from = next
 	}
-	q.returnGrant()
+	if first != nil && first.link.Linked() { // another is the first next time
+		q.line.Remove(&first.link)
+		q.line.Push(first, &first.link)
+	}
 	if len(q.send.Writes) > 0 { // the binds
 		if err := q.send.post(q.qp); err != nil {
 			return err
@@ -84,7 +94,7 @@ func (q *HostQueue) startPending() error {
 // the send queue beside those that invalidations may need, and, for data that
 // the controller will send, receive buffer. The first half of a fused operation
 // needs room for both, so that it never waits at the controller for the second.
-func (q *HostQueue) admit(r *Request) bool {
+func (q *HostQueue) admit(from *Source, r *Request) bool {
 	n := 1
 	if r.Command.Flags.Fuse() == capsule.FuseFirst {
 		n = 2
@@ -95,48 +105,12 @@ func (q *HostQueue) admit(r *Request) bool {
 	if q.cfg.Windows && len(r.More) > len(q.spares.free) {
 		return false
 	}
-	if r.Length == 0 || r.writes() {
-		return true
-	}
-	length := r.total()
-	if q.granted < length {
-		q.returnGrant() // what is asked for next is for this one on
-		own, wanted := q.budget.Own(), q.wanted()
-		if q.granted = own.Take(&q.claim, length, wanted); q.granted == 0 {
-			wanted = q.budget.Portion(length, wanted)
-			own.Wait(&q.claim, &q.slot, wanted, wanted)
-			return false
-		}
-	}
-	q.granted -= length
-	return true
-}
-
-// maxGrant bounds, in bytes, what is taken from the budget at a time; a single
-// command may need more.
-const maxGrant = 128 << 10
-
-// returnGrant gives back what no command took.
-func (q *HostQueue) returnGrant() {
-	if q.granted > 0 {
-		q.budget.Give(q.granted)
-		q.granted = 0
-	}
-}
-
-// wanted is the data of the reads that wait, of the first ones.
-func (q *HostQueue) wanted() (n int) {
-	for r := q.pending.First(); r != nil && n < maxGrant; r = r.link.Next() {
-		if !r.writes() {
-			n += r.total()
-		}
-	}
-	return n
+	return r.Length == 0 || r.writes() || from.take(r.total())
 }
 
 // open makes a slot a command's. Its identifier differs from those that the
 // slot had lately, so that a late or repeated response hits nobody.
-func (q *HostQueue) open(r *Request) int32 {
+func (q *HostQueue) open(from *Source, r *Request) int32 {
 	n := len(q.free) - 1
 	i := q.free[n]
 	q.free = q.free[:n]
@@ -144,9 +118,9 @@ func (q *HostQueue) open(r *Request) int32 {
 	s.req, s.cid = r, s.nextCID(q.slotBits, i)
 	s.answered, s.sending, s.keyed, s.killing = false, false, false, false
 	s.sentAt = q.cfg.Shard.Now()
-	s.admitted, s.more = 0, 0
-	if r.Length > 0 && !r.writes() {
-		s.admitted = r.total()
+	s.source, s.more = from, 0
+	if r.Length > 0 && !r.writes() && from.from.Budget().Limit() > 0 {
+		from.lend(s, r.total())
 	}
 	if q.cfg.Windows && r.Length > 0 && !q.fitsCapsule(r) {
 		q.bind(s, i)

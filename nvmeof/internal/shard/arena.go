@@ -94,6 +94,9 @@ func (a *Arena) Free() int { return a.free }
 // Close unmaps the arena.
 func (a *Arena) Close() error { return a.slab.Close() }
 
+// Own is the share of the single party that an arena is for, or of what belongs to none.
+func (a *Arena) Own() *Share { return &a.own }
+
 // Alloc is [Share.Alloc] for the single party that an arena is for.
 func (a *Arena) Alloc(size int) (Buffer, bool) { return a.own.Alloc(size) }
 

@@ -46,11 +46,15 @@ func (p *Pool) Close() error {
 	return errors.Join(p.Memory.Close(), p.Arena.Close())
 }
 
-// Alloc takes a buffer of at least n bytes; without one w waits for it.
-func (p *Pool) Alloc(w *shard.BufferWaiter, n int) (shard.Buffer, bool) {
-	b, ok := p.Arena.Alloc(n)
+// Alloc takes a buffer of at least n bytes of a share; without one w waits for it. Without
+// a share it is one of the controller's own.
+func (p *Pool) Alloc(s *shard.Share, w *shard.BufferWaiter, n int) (shard.Buffer, bool) {
+	if s == nil {
+		s = p.Arena.Own()
+	}
+	b, ok := s.Alloc(n)
 	if !ok {
-		p.Arena.Wait(w, n)
+		s.Wait(w, n)
 		p.slot.Retry() // it may be there: others waited in front
 	}
 	return b, ok

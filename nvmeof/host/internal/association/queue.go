@@ -107,13 +107,13 @@ func (q *Queue) CancelRequest(r *fabric.Request) {
 // but not waited for.
 func (q *Queue) Execute(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
 	t := NewTask(q, nil, []capsule.Command{cmd}, data)
-	if !q.Shard.Do(t.begin) {
+	if !q.Shard.Do(func() { t.Begin(nil, nil) }) {
 		return capsule.Completion{}, ErrClosed
 	}
 	select {
 	case <-t.done:
 	case <-ctx.Done():
-		q.Shard.Do(t.cancel)
+		q.Shard.Do(t.Cancel)
 		return capsule.Completion{}, ctx.Err()
 	}
 	copy(data, t.Data(0))

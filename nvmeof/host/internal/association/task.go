@@ -12,12 +12,16 @@ import (
 // has memory of its own, so that its caller may stop waiting for it at any time. It
 // belongs to its queue's loop from begin until done is closed.
 type Task struct {
+	Ended func() // called in the loop when what Begin began is over; may be nil
+
 	queue  *Queue
 	bar    *Bar // of the namespace whose commands they are; nil: of none that can go
 	halves []half
 	left   int // outstanding
 	buffer shard.Buffer
 	waiter shard.BufferWaiter
+	share  *shard.Share
+	begun  bool // in its turn
 	ended  bool
 	done   chan struct{}
 	err    error // why there are no completions
@@ -66,21 +70,22 @@ func whole(cmd *capsule.Command, admin bool) bool {
 	return cmd.Opcode == capsule.Opcode(capsule.IORead)
 }
 
-// Await carries out a task of an I/O queue. When ctx ends before, it is aborted, and
-// Await returns when it has its answer, since it may take effect until then: with
-// the error of ctx, unless it was too late to stop it.
-func (t *Task) Await(ctx context.Context) error {
+// Await carries out a task of an I/O queue by functions for its loop: begin calls Begin or
+// Fail, at once or later, and cancel calls Cancel or Fail. When ctx ends before, it is
+// canceled, and Await returns when it has its answer, since it may take effect until then:
+// with the error of ctx, unless it was too late to stop it.
+func (t *Task) Await(ctx context.Context, begin, cancel func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !t.queue.Shard.Do(t.begin) {
+	if !t.queue.Shard.Do(begin) {
 		return ErrClosed
 	}
 	select {
 	case <-t.done:
 		return t.queue.Explain(t.err)
 	case <-ctx.Done():
-		t.queue.Shard.Do(t.cancel)
+		t.queue.Shard.Do(cancel)
 		<-t.done
 	}
 	for i := range t.halves {
@@ -90,6 +95,22 @@ func (t *Task) Await(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Commands is how many commands the task has.
+func (t *Task) Commands() int { return len(t.halves) }
+
+// Begin begins a task in the loop, with a buffer of a share and for a source; nil for those
+// of the queue.
+func (t *Task) Begin(source *fabric.Source, share *shard.Share) {
+	t.begun, t.share = true, share
+	for i := range t.halves {
+		t.halves[i].request.Source = source
+	}
+	t.begin()
+}
+
+// Fail ends a task that has not begun.
+func (t *Task) Fail(err error) { t.end(err) }
 
 // begin finds a buffer for the data.
 func (t *Task) begin() {
@@ -107,7 +128,7 @@ func (t *Task) begin() {
 		t.end(t.queue.Fabric.Err())
 		return
 	}
-	if b, ok := p.Alloc(&t.waiter, size); ok {
+	if b, ok := p.Alloc(t.share, &t.waiter, size); ok {
 		t.send(b)
 	}
 }
@@ -157,13 +178,16 @@ func (t *Task) end(err error) {
 		t.buffer = shard.Buffer{}
 	}
 	t.ended, t.err = true, err
+	if t.begun && t.Ended != nil {
+		t.Ended()
+	}
 	close(t.done)
 }
 
-// cancel ends the task early, in the loop.
-func (t *Task) cancel() {
+// Cancel ends a task that has begun early, in the loop.
+func (t *Task) Cancel() {
 	if t.waiter.Waiting() {
-		t.queue.Pool.Arena.Cancel(&t.waiter)
+		t.waiter.Cancel()
 		t.end(fabric.ErrCanceled)
 		return
 	}

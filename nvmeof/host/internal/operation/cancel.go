@@ -1,7 +1,5 @@
 package operation
 
-import "github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
-
 // Cancel ends an operation early, in the loop. What has not been sent never is; what
 // has been is aborted, and the operation ends when the controller has answered it or
 // is lost: until then it may use the caller's memory.
@@ -15,9 +13,10 @@ func (q *IOQueue) Cancel(o *Op, why error) {
 	if !o.allSent() {
 		o.fail(why)
 	}
-	q.waiting.Remove(&o.link)
-	if q.waiting.First() == nil {
-		q.dropSpare()
+	l := o.lane
+	l.waiting.Remove(&o.link)
+	if l.waiting.First() == nil {
+		l.rest()
 	}
 	if o.flying == 0 {
 		o.end()
@@ -36,14 +35,5 @@ func (q *IOQueue) abort(o *Op) {
 			continue
 		}
 		q.Queue.CancelRequest(&c.request)
-	}
-}
-
-// dropSpare forgets a buffer that nothing waits for.
-func (q *IOQueue) dropSpare() {
-	q.Queue.Pool.Arena.Cancel(&q.waiter)
-	if q.spare.Valid() {
-		q.Queue.Pool.Release(q.spare)
-		q.spare = shard.Buffer{}
 	}
 }

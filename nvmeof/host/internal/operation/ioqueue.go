@@ -13,36 +13,50 @@ import (
 // An IOQueue is an I/O queue that cuts operations into commands. It belongs to its
 // queue's loop.
 type IOQueue struct {
-	Queue   *association.Queue
-	limits  Limits
-	slot    shard.Slot
-	all     []chunk       // as many as the queue has room for
-	chunks  *chunk        // idle
-	waiting list.List[Op] // operations of which not all has been sent, in order
+	Queue  *association.Queue
+	limits Limits
+	index  int // among those of the controller
+	slot   shard.Slot
+	all    []chunk // as many as the queue has room for
+	chunks *chunk  // idle
+	idle   int     // how many
 
-	spare   shard.Buffer // came for the first in waiting
-	waiter  shard.BufferWaiter
+	lanes   []*Lane         // those that were used
+	line    list.List[Lane] // those with operations that wait, in the order of their turns
+	full    list.List[Lane] // those that may use no more entries now
+	quota   quota
 	dead    bool
 	serving bool
 }
 
-// NewIOQueue returns one over a queue that is connected.
-func NewIOQueue(q *association.Queue, limits Limits) *IOQueue {
-	n := &IOQueue{Queue: q, limits: limits}
-	n.waiter.Ready = func(b shard.Buffer) {
-		n.spare = b
-		n.slot.Retry()
-	}
+// laneTurn is how many commands are sent for a namespace while others wait.
+const laneTurn = 8
+
+// NewIOQueue returns one over a queue that is connected: index is its number from 0 among
+// those of its controller, which has these namespaces.
+func NewIOQueue(q *association.Queue, limits Limits, index int, ns *Namespaces) *IOQueue {
+	n := &IOQueue{Queue: q, limits: limits, index: index, quota: quota{namespaces: &ns.count}}
 	n.all = make([]chunk, q.Depth-1)
 	for i := range n.all {
 		c := &n.all[i]
 		c.request.Done = func(*fabric.Request) { n.finish(c) }
-		n.idle(c)
+		n.keep(c)
 	}
 	return n
 }
 
-func (q *IOQueue) idle(c *chunk) { c.op, c.next, q.chunks = nil, q.chunks, c }
+// keep and take are for chunks that are idle.
+func (q *IOQueue) keep(c *chunk) {
+	c.op, c.next, q.chunks = nil, q.chunks, c
+	q.idle++
+}
+
+func (q *IOQueue) take() *chunk {
+	c := q.chunks
+	q.chunks = c.next
+	q.idle--
+	return c
+}
 
 // Attach is called in the loop before the first operation.
 func (q *IOQueue) Attach() {
@@ -56,40 +70,70 @@ func (q *IOQueue) Detach() error { return q.Queue.Shard.Call(q.slot.Detach) }
 
 // Begin starts an operation, in the loop.
 func (q *IOQueue) Begin(o *Op) {
-	o.pos, o.flying, o.Err, o.live = 0, 0, nil, true
+	q.divide()
+	l := q.lane(o.Namespace)
+	o.lane, o.pos, o.flying, o.Err, o.live = l, 0, 0, nil, true
 	if o.Stop != nil {
 		o.fail(o.Stop)
 	}
-	q.waiting.Push(o, &o.link)
-	q.serve()
+	l.waiting.Push(o, &o.link)
+	if !l.full {
+		l.ready()
+		q.serve()
+	}
 }
 
-// serve sends what it can of the operations that wait, in order.
+// serve sends what it can of the operations that wait, of each namespace in turn and in
+// order within it.
 func (q *IOQueue) serve() {
 	if q.serving {
 		return // Done of a request that failed at once
 	}
 	q.serving = true
-	for o := q.waiting.First(); o != nil; o = q.waiting.First() {
+	for l := q.line.First(); l != nil && q.serveLane(l); l = q.line.First() {
+	}
+	q.serving = false
+}
+
+// serveLane is a lane's turn. It reports false when the others have to wait for a command
+// to end as well.
+func (q *IOQueue) serveLane(l *Lane) bool {
+	sent := 0
+	for o := l.waiting.First(); o != nil; o = l.waiting.First() {
 		if q.dead {
 			o.fail(q.lostOf(o))
 		}
 		for !o.allSent() {
-			if err := o.Namespace.Bar.Err(); err != nil { // since it began
+			if err := o.Namespace.Bar.Err(); err != nil && o.task == nil { // since it began
 				o.fail(err)
 				break
 			}
-			if !q.send(o) {
-				q.serving = false
-				return
+			if sent >= laneTurn && l.link.Next() != nil {
+				q.line.Remove(&l.link)
+				q.line.Push(l, &l.link)
+				return true
 			}
+			switch n := o.entries(); {
+			case q.idle < n:
+				return false
+			case !q.quota.may(l, n):
+				q.line.Remove(&l.link)
+				q.full.Push(l, &l.link)
+				l.full = true
+				return true
+			case !q.send(o):
+				q.line.Remove(&l.link)
+				return true
+			}
+			sent++
 		}
-		q.waiting.Pop()
+		l.waiting.Pop()
 		if o.flying == 0 {
 			o.end()
 		}
 	}
-	q.serving = false
+	l.rest()
+	return true
 }
 
 // lostOf is what an operation fails with when the queue has ended before all of it
@@ -120,12 +164,20 @@ func (q *IOQueue) step(o *Op) int64 {
 	return left
 }
 
-// send sends one command of an operation. It reports false when that has to
-// wait for another to end, or for a buffer.
+// entries is how many entries of the queue the next command of an operation takes.
+func (o *Op) entries() int {
+	if o.task != nil {
+		return o.task.task.Commands()
+	}
+	return 1
+}
+
+// send sends one command of an operation, for which there are entries. It reports false
+// when that has to wait for a buffer.
 func (q *IOQueue) send(o *Op) bool {
-	c := q.chunks
-	if c == nil {
-		return false
+	if o.task != nil {
+		q.sendTask(o)
+		return true
 	}
 	step := q.step(o)
 	var p *piece
@@ -140,11 +192,12 @@ func (q *IOQueue) send(o *Op) bool {
 			size = shard.PageSize
 		}
 		var ok bool
-		if b, ok = q.buffer(size); !ok {
+		if b, ok = o.lane.buffer(size); !ok {
 			return false
 		}
 	}
-	q.chunks = c.next
+	c := q.take()
+	q.quota.add(o.lane, 1)
 	c.prepare(o, n)
 	c.piece = p
 	c.place(q.Queue.Pool, b, n)
@@ -171,24 +224,23 @@ func (o *Op) needsBuffer() bool {
 }
 
 // buffer takes one of at least n bytes, or queues for it.
-func (q *IOQueue) buffer(n int) (shard.Buffer, bool) {
-	if q.spare.Valid() {
-		b := q.spare
-		q.spare = shard.Buffer{}
+func (l *Lane) buffer(n int) (shard.Buffer, bool) {
+	p := l.queue.Queue.Pool
+	if l.spare.Valid() {
+		b := l.spare
+		l.spare = shard.Buffer{}
 		if len(b.Bytes()) >= n {
 			return b, true
 		}
-		q.Queue.Pool.Release(b)
+		p.Release(b)
 	}
-	if q.waiter.Waiting() {
-		return shard.Buffer{}, false
-	}
-	return q.Queue.Pool.Alloc(&q.waiter, n)
+	return p.Alloc(&l.share, &l.waiter, n)
 }
 
 // finish takes the end of a command.
 func (q *IOQueue) finish(c *chunk) {
 	o, r := c.op, &c.request
+	l := o.lane
 	if r.Err != nil {
 		o.Err = cmp.Or(o.Stop, q.Queue.Explain(r.Err)) // says more than the status of another command
 	} else if !r.Completion.Status.OK() {
@@ -200,9 +252,15 @@ func (q *IOQueue) finish(c *chunk) {
 		q.Queue.Pool.Release(c.buffer)
 		c.buffer = shard.Buffer{}
 	}
-	q.idle(c)
+	q.keep(c)
+	q.vacate(l, 1)
+	q.ended(o)
+}
+
+// ended takes the end of a command of an operation.
+func (q *IOQueue) ended(o *Op) {
 	o.flying--
-	if o.flying == 0 && o.allSent() && q.waiting.First() != o {
+	if o.flying == 0 && o.allSent() && o.lane.waiting.First() != o {
 		o.end()
 	}
 	q.serve()
@@ -211,7 +269,12 @@ func (q *IOQueue) finish(c *chunk) {
 // die is called when the queue has ended and all commands are back.
 func (q *IOQueue) die() {
 	q.dead = true
-	q.dropSpare()
+	for _, l := range q.lanes {
+		l.dropSpare()
+		if l.waiting.First() != nil {
+			l.ready()
+		}
+	}
 	q.serve()
 }
 

@@ -13,6 +13,7 @@ type Namespace struct {
 	Shift  uint8               // block size is 1 << Shift
 	Bar    association.Bar     // keeps operations away that have not been sent
 	Domain *association.Domain // in which memory is looked for
+	Lanes  *Lanes
 }
 
 // blocks rounds a limit in bytes to what one command can move.

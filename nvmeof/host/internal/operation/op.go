@@ -19,6 +19,7 @@ const (
 	Trim
 	Compare
 	Verify
+	other // a task
 )
 
 // An Op is an operation on a namespace, which takes one command or several. It
@@ -45,10 +46,12 @@ type Op struct {
 	memoryOff int
 	vector    *Vector // the memory, if it is in pieces: instead of the above
 
+	task   *errand       // instead of memory, of other
+	lane   *Lane         // from Begin on
 	pos    int64         // what has been sent of the range
 	flying int           // commands outstanding
 	live   bool          // from Begin until Done
-	link   list.Link[Op] // in its I/O queue's waiting
+	link   list.Link[Op] // in its lane's waiting
 }
 
 // SetRange widens a range to whole blocks and finds the memory. Of what has no data p is
@@ -103,7 +106,7 @@ type chunk struct {
 // prepare makes a chunk the next command of an operation: n bytes at pos.
 func (c *chunk) prepare(o *Op, n int) {
 	c.op, c.at = o, o.off+o.pos
-	c.request.Whole = o.Kind == Read
+	c.request.Whole, c.request.Source = o.Kind == Read, &o.lane.source
 	cmd := &c.request.Command
 	*cmd = capsule.Command{NSID: o.Namespace.ID}
 	rw := capsule.ReadWrite{

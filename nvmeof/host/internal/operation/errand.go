@@ -1,0 +1,68 @@
+package operation
+
+import (
+	"context"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+)
+
+// An errand is a task that takes its turn among the operations on a namespace.
+type errand struct {
+	Op
+	task   *association.Task
+	chunks []*chunk // entries that it uses
+	sent   bool
+}
+
+// Execute carries out commands of the caller's own, one or the two halves of a fused
+// operation, in the turn of a namespace, and waits as [association.Task.Await] does. bar may
+// be nil.
+func (q *IOQueue) Execute(ctx context.Context, n *Namespace, bar *association.Bar, cmds []capsule.Command, data ...[]byte) (*association.Task, error) {
+	t := association.NewTask(q.Queue, bar, cmds, data...)
+	e := &errand{task: t}
+	e.Op = Op{Queue: q, Namespace: n, Kind: other, length: 1, task: e}
+	e.Done = func(o *Op) {
+		switch {
+		case e.sent:
+		case q.dead:
+			t.Fail(q.Queue.Lost())
+		default:
+			t.Fail(o.Err)
+		}
+	}
+	t.Ended = e.ended
+	return t, t.Await(ctx, func() { q.Begin(&e.Op) }, e.cancel)
+}
+
+// cancel ends it early, in the loop.
+func (e *errand) cancel() {
+	if e.sent {
+		e.task.Cancel()
+	} else {
+		e.Queue.Cancel(&e.Op, fabric.ErrCanceled)
+	}
+}
+
+// sendTask begins a task.
+func (q *IOQueue) sendTask(o *Op) {
+	e, l := o.task, o.lane
+	for range e.task.Commands() {
+		e.chunks = append(e.chunks, q.take())
+	}
+	q.quota.add(l, len(e.chunks))
+	e.sent = true
+	o.pos, o.flying = o.length, 1
+	e.task.Begin(&l.source, &l.share)
+}
+
+// ended gives back what it used.
+func (e *errand) ended() {
+	q := e.Queue
+	for _, c := range e.chunks {
+		q.keep(c)
+	}
+	q.vacate(e.lane, len(e.chunks))
+	q.ended(&e.Op)
+}
