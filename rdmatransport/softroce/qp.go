@@ -162,6 +162,9 @@ func (q *queuePair) Close() error {
 	q.rc.Close()
 	s.timers.remove(q)
 	delete(s.qps, q.rc.QPN())
+	if s.last == q {
+		s.last = nil
+	}
 	if q.shared != nil {
 		q.shared.users--
 	}

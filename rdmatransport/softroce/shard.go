@@ -139,6 +139,7 @@ func (s *shard) Flush() {
 				s.flushQP(q)
 			}
 		}
+		clear(s.again) // or it would keep those that are closed
 	}
 	if s.manager != nil {
 		s.manager.send()
@@ -163,6 +164,7 @@ func (s *shard) unblock() {
 	for _, q := range s.blocked {
 		s.activate(q)
 	}
+	clear(s.blocked)
 	s.blocked = s.blocked[:0]
 }
 

@@ -149,6 +149,7 @@ func (t *transmitter) flush() {
 	}
 	*t.lost += uint64(len(t.msgs) - t.port.Send(t.msgs))
 	clear(t.pieces)
+	clear(t.plan.messages) // of queue pairs that may be closed
 	t.msgs, t.pieces, t.scratch = t.msgs[:0], t.pieces[:0], t.scratch[:0]
 	t.box.Reset()
 	t.segments = t.port.GSO()

@@ -10,14 +10,21 @@ type Completions struct {
 	reserved   int
 }
 
+// leastRing is how many entries there are at least.
+const leastRing = 64
+
 // Reserve makes room for n more outstanding work requests.
 func (c *Completions) Reserve(n int) {
 	c.reserved += n
-	if c.reserved <= len(c.ring) {
-		return
+	if c.reserved > len(c.ring) {
+		c.resize(c.reserved)
 	}
-	size := max(64, len(c.ring))
-	for size < c.reserved {
+}
+
+// resize gives the ring a size of n entries or more.
+func (c *Completions) resize(n int) {
+	size := leastRing
+	for size < n {
 		size *= 2
 	}
 	ring := make([]rdmatransport.Completion, size)
@@ -46,6 +53,10 @@ func (c *Completions) Release(n int, qpn rdmatransport.QPN, shared bool) {
 		}
 	}
 	c.tail = keep
+	// What thousands of queue pairs have needed does not stay when they are gone.
+	if n := max(c.reserved, c.Len()); len(c.ring) > leastRing && n <= len(c.ring)/8 {
+		c.resize(2 * n)
+	}
 }
 
 // push adds an entry. The ring has a place for every work request, so it is

@@ -1,0 +1,65 @@
+package softroce
+
+import (
+	"net/netip"
+	"runtime"
+	"testing"
+	"weak"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// TestClosedQueuePairsAreFreed is the end of row 110: what hundreds of queue pairs take is free when they are
+// closed, however many there are later.
+func TestClosedQueuePairsAreFreed(t *testing.T) {
+	d, err := Open(Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: NewNetwork(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close() //nolint:errcheck // of the test
+	cq, err := d.NewCompletionQueue(rdmatransport.CQConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	domain, err := d.NewDomain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []weak.Pointer[queuePair]
+	func() {
+		var open []rdmatransport.QueuePair
+		for range 300 {
+			qp, err := domain.NewQueuePair(rdmatransport.QPConfig{CQ: cq})
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := qp.(*queuePair)
+			d.shards[0].activate(q)
+			d.shards[0].blocked = append(d.shards[0].blocked, q)
+			d.shards[0].last = q
+			open = append(open, qp)
+			all = append(all, weak.Make(q))
+		}
+		cq.Flush()
+		for _, qp := range open {
+			qp.Disconnect()
+		}
+		cq.Flush()
+		for _, qp := range open {
+			if err := qp.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cq.Flush()
+	}()
+	runtime.GC()
+	kept := 0
+	for _, p := range all {
+		if p.Value() != nil {
+			kept++
+		}
+	}
+	if kept > 0 {
+		t.Errorf("%d of %d closed queue pairs are kept", kept, len(all))
+	}
+}
