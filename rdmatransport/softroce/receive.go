@@ -91,11 +91,23 @@ func (s *shard) unknown(d *udp.Datagram, b []byte) {
 		s.stats.UnknownQPN++
 		return
 	}
+	if owner.foreign.Load() >= maxForeign {
+		s.stats.MissteeredLost++
+		return
+	}
 	s.stats.Missteered++
+	owner.foreign.Add(1)
 	c := *d
 	c.Data, c.SegmentSize = append([]byte(nil), b...), 0
-	owner.do(func() { owner.handlePacket(&c, c.Data, 0) })
+	owner.do(func() {
+		owner.foreign.Add(-1)
+		owner.handlePacket(&c, c.Data, 0)
+	})
 }
+
+// maxForeign is how many packets from other shards may wait for a shard: who sends many that
+// are steered wrongly takes no more memory, however busy the shard is.
+const maxForeign = 512
 
 // intact verifies the ICRC: exactly where the IPv4 identification is known or
 // the packet has none, else up to the identification, which must then fit those

@@ -7,6 +7,8 @@ import (
 	"weak"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
 // TestClosedQueuePairsAreFreed is the end of row 110: what hundreds of queue pairs take is free when they are
@@ -61,5 +63,32 @@ func TestClosedQueuePairsAreFreed(t *testing.T) {
 	}
 	if kept > 0 {
 		t.Errorf("%d of %d closed queue pairs are kept", kept, len(all))
+	}
+}
+
+// TestMissteeredPackets: packets that the kernel gave to the wrong shard wait for theirs in
+// bounded number, are counted beyond that, and reach it again once it has turned.
+func TestMissteeredPackets(t *testing.T) {
+	d, err := Open(Config{Addr: netip.MustParseAddr("10.0.0.1"), Shards: 2, Network: NewNetwork(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close() //nolint:errcheck // of the test
+	wrong, right := d.shards[0], d.shards[1]
+	p := wire.Packet{Opcode: wire.RCSendOnly, PKey: wire.DefaultPKey, DestQPN: 0x10001}
+	b := append(wire.AppendHeaders(nil, &p), 0, 0, 0, 0)
+	from := udp.Datagram{From: netip.MustParseAddrPort("10.0.0.2:50000"), ID: -1}
+	cs := make([]rdmatransport.Completion, 1)
+	for round := range uint64(2) {
+		for range 4 * maxForeign {
+			wrong.handlePacket(&from, b, 0)
+		}
+		if n, lost := wrong.stats.Missteered, wrong.stats.MissteeredLost; n != (round+1)*maxForeign || lost != 3*n {
+			t.Errorf("round %d: %d packets were handed on and %d dropped", round, n, lost)
+		}
+		right.Poll(cs)
+		if n := right.stats.UnknownQPN; n != (round+1)*maxForeign {
+			t.Errorf("round %d: %d packets came", round, n)
+		}
 	}
 }

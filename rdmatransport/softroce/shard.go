@@ -2,6 +2,7 @@ package softroce
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -47,6 +48,7 @@ type shard struct {
 	wroteOff time.Duration // when others were last asked for it
 	timers   timerHeap
 	mail     mailbox.Mailbox
+	foreign  atomic.Int32 // packets from other shards in it
 	tx       transmitter
 	manager  *manager // connection manager; shard 0 only
 }

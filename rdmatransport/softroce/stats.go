@@ -16,6 +16,7 @@ type Stats struct {
 	NotConnected    uint64                 // packets for queue pairs not yet connected
 	SourceMismatch  uint64                 // packets from an address that is not the connection's
 	Missteered      uint64                 // packets handed to another shard
+	MissteeredLost  uint64                 // packets dropped since too many waited for it
 	CongestionMarks uint64                 // packets that were marked CE on their way
 	SendDropped     uint64                 // messages that the sockets did not take
 	ReceiveErrors   uint64

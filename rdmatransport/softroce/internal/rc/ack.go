@@ -201,7 +201,7 @@ func (q *QP) receiveData(now time.Duration, p *wire.Packet) {
 }
 
 func (q *QP) keepResponse(now time.Duration, p *wire.Packet) {
-	if !q.req.held.keep(p) {
+	if !q.req.held.keep(now, p) {
 		q.cfg.Counters.StoreFull++
 		return
 	}
@@ -219,7 +219,7 @@ func (q *QP) consumeHeld(now time.Duration) {
 		if w == nil {
 			break
 		}
-		h := q.req.held.next(w.first.Add(w.received))
+		h := q.req.held.next(now, w.first.Add(w.received))
 		if h == nil {
 			break
 		}

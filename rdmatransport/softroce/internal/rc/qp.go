@@ -53,7 +53,7 @@ func New(cfg Config) *QP {
 		q.rq.init(cfg.MaxRecv, cfg.MaxSGE)
 	}
 	q.req.held.store = cfg.Store
-	q.resp.held.store = cfg.Store
+	q.resp.held.store, q.resp.held.requests = cfg.Store, true
 	q.timer.stopAll()
 	cfg.Completions.Reserve(cfg.MaxSend + q.cfg.MaxRecv)
 	return q

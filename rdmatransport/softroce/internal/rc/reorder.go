@@ -1,6 +1,7 @@
 package rc
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
@@ -11,11 +12,20 @@ const maxHeldPerQP = 256
 
 // Store lends buffers for packets that arrived before their turn to all queue
 // pairs of a shard. It allocates as loss demands, up to its limit, and reuses.
+//
+// When all are lent a queue pair that has fewer gets one of the queue pair that has most
+// requests, and first of all of one whose gap nobody closes: peers that send what cannot be
+// executed, and never what is missing, keep from others no more than those leave.
 type Store struct {
-	Limit int // packets
-	lent  int
-	free  []*held
+	Limit   int // packets
+	lent    int
+	free    []*held
+	holders []*reorder // of requests, those that keep any
 }
+
+// idleGap is how long a gap may stay as it is before its packets count for less than all
+// others: longer than any retransmission takes.
+const idleGap = time.Second
 
 // held is one packet kept, with its own copy of the payload.
 type held struct {
@@ -47,18 +57,44 @@ func (s *Store) giveBack(h *held) {
 	s.free = append(s.free, h)
 }
 
+// makeRoom takes back a packet for another queue pair, and reports whether there was one.
+func (s *Store) makeRoom(now time.Duration, other *reorder) bool {
+	var from *reorder
+	most := len(other.list) + 1
+	for _, r := range s.holders {
+		n := len(r.list)
+		if now-r.moved > idleGap {
+			n += maxHeldPerQP
+		}
+		if n > most {
+			from, most = r, n
+		}
+	}
+	if from == nil || from == other {
+		return false
+	}
+	last := len(from.list) - 1 // it is needed last, and sent again when its turn comes
+	s.giveBack(from.list[last])
+	from.list[last] = nil
+	from.list = from.list[:last]
+	from.left()
+	return true
+}
+
 // Lent is the number of packets kept now.
 func (s *Store) Lent() int { return s.lent }
 
 // reorder keeps the packets of one direction that are ahead of their turn,
 // ordered by PSN, without duplicates.
 type reorder struct {
-	store *Store
-	list  []*held
+	store    *Store
+	list     []*held
+	requests bool          // of the peer
+	moved    time.Duration // when the first was kept, or one had its turn
 }
 
 // keep stores a copy of p; false means there was no room.
-func (r *reorder) keep(p *wire.Packet) bool {
+func (r *reorder) keep(now time.Duration, p *wire.Packet) bool {
 	i := len(r.list)
 	for i > 0 && r.list[i-1].pkt.PSN.Diff(p.PSN) >= 0 {
 		i--
@@ -70,8 +106,17 @@ func (r *reorder) keep(p *wire.Packet) bool {
 		return false
 	}
 	h := r.store.lend(p)
+	if h == nil && r.store.makeRoom(now, r) {
+		h = r.store.lend(p)
+	}
 	if h == nil {
 		return false
+	}
+	if len(r.list) == 0 {
+		r.moved = now
+		if r.requests {
+			r.store.holders = append(r.store.holders, r)
+		}
 	}
 	r.list = append(r.list, nil)
 	copy(r.list[i+1:], r.list[i:])
@@ -81,7 +126,7 @@ func (r *reorder) keep(p *wire.Packet) bool {
 
 // next removes and returns the packet with that PSN, dropping older ones. The
 // caller gives it back to the store.
-func (r *reorder) next(psn wire.PSN) *held {
+func (r *reorder) next(now time.Duration, psn wire.PSN) *held {
 	for len(r.list) > 0 {
 		h := r.list[0]
 		d := h.pkt.PSN.Diff(psn)
@@ -91,6 +136,8 @@ func (r *reorder) next(psn wire.PSN) *held {
 		copy(r.list, r.list[1:])
 		r.list[len(r.list)-1] = nil
 		r.list = r.list[:len(r.list)-1]
+		r.moved = now
+		r.left()
 		if d == 0 {
 			return h
 		}
@@ -112,7 +159,21 @@ func (r *reorder) clear() {
 		r.store.giveBack(h)
 		r.list[i] = nil
 	}
-	r.list = r.list[:0]
+	if len(r.list) > 0 {
+		r.list = r.list[:0]
+		r.left()
+	}
+}
+
+// left is called when a packet was taken out.
+func (r *reorder) left() {
+	if len(r.list) > 0 || !r.requests {
+		return
+	}
+	s := r.store
+	i, last := slices.Index(s.holders, r), len(s.holders)-1
+	s.holders[i], s.holders[last] = s.holders[last], nil
+	s.holders = s.holders[:last]
 }
 
 // A needless NAK costs a Linux host its controller, as does a READ requested twice,

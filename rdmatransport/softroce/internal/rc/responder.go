@@ -74,7 +74,7 @@ func (q *QP) receiveAhead(now time.Duration, p *wire.Packet, distance int32) {
 		q.cfg.Counters.FarAhead++
 		return
 	}
-	if r.held.keep(p) {
+	if r.held.keep(now, p) {
 		q.cfg.Counters.OutOfOrder++
 	} else {
 		q.cfg.Counters.StoreFull++
@@ -91,7 +91,7 @@ func (q *QP) executeHeld(now time.Duration) {
 	r.nakSent = false
 	advanced := true
 	for advanced && q.state == StateConnected {
-		h := r.held.next(r.expected)
+		h := r.held.next(now, r.expected)
 		if h == nil {
 			break
 		}
