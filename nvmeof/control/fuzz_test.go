@@ -1,14 +1,18 @@
 package control
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -68,6 +72,48 @@ func FuzzRequests(f *testing.F) {
 			if again, _, err := config.Parse("again", after.JSON()); err != nil || !bytes.Equal(again.JSON(), after.JSON()) {
 				t.Fatalf("after %s %s: %v\n%s", route.method, path, err, after.YAML())
 			}
+		}
+	})
+}
+
+// FuzzPaths makes a call of any method, path, query and body, as they come from a socket: it is
+// answered, in JSON unless it is no path of the API, and changes nothing unless it succeeds.
+func FuzzPaths(f *testing.F) {
+	f.Add("GET", "/v1/status", "", "")
+	f.Add("PUT", "/v1/config", "dry-run=maybe", "version: 1")
+	f.Add("PATCH", "/v1/subsystems/a/namespaces/1", "a=%zz&;", `{"size": "2MiB"}`)
+	f.Add("POST", "/v1/subsystems/%2e%2e%2f/hosts", "", `{"nqn": "h2"}`)
+	f.Add("DELETE", "/v1/subsystems/a/hosts/h1", "", "")
+	f.Add("DELETE", "//v1/../v1/subsystems/a", "", "")
+	f.Add("GET", "/v1/subsystems/\x00/namespaces/\xff", "", "")
+	f.Add("CONNECT", "/v1", "", "")
+	f.Add("PRI", "*", "", "SM")
+	for _, r := range routes() {
+		f.Add(r.method, strings.NewReplacer("{nqn}", "a", "{nsid}", "1", "{id}", "1").Replace(r.path), "wait=1ns&dry-run=1", "{}")
+	}
+	f.Fuzz(func(t *testing.T, method, path, query, body string) {
+		if strings.ContainsAny(body, `/\\`) { // as in FuzzRequests
+			return
+		}
+		text := method + " " + (&url.URL{Path: path, RawQuery: query}).RequestURI() + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+		q, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
+		if err != nil {
+			return // nor does the server call the handler
+		}
+		// Some calls wait for what happens, for which nobody waits here.
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		r := newRig(t)
+		r.apply(r.doc("version: 1\nsubsystems:\n  - nqn: a\n    hosts:\n      - nqn: h1\n    namespaces:\n      - nsid: 1\n        memory:\n          size: 1MiB\n"))
+		before := r.Document().JSON()
+		w := httptest.NewRecorder()
+		Handler(r.Manager).ServeHTTP(w, q.WithContext(ctx))
+		after := r.Document()
+		if w.Code != http.StatusOK && !bytes.Equal(after.JSON(), before) {
+			t.Fatalf("%q: %d, but the target changed:\n%s", text, w.Code, after.YAML())
+		}
+		if again, _, err := config.Parse("again", after.JSON()); err != nil || !bytes.Equal(again.JSON(), after.JSON()) {
+			t.Fatalf("after %q: %v\n%s", text, err, after.YAML())
 		}
 	})
 }

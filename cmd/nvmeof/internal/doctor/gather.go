@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // A Machine is the source of facts: files, and what no file has.
@@ -63,12 +64,13 @@ type gatherer struct {
 	unread []string
 }
 
-// text is a file's first line, without space around it; "" where there is none.
+// text is a file's first line, without space around it, as it can be shown; "" where there
+// is none. That of a program is as its user likes.
 func (g *gatherer) text(path string) string {
 	b, err := fs.ReadFile(g.Files, path)
 	g.refused(path, err)
 	line, _, _ := bytes.Cut(b, []byte("\n"))
-	return string(bytes.TrimSpace(line))
+	return nvmeof.Visible(string(bytes.TrimSpace(line)))
 }
 
 // number is a file's, or otherwise.
@@ -84,8 +86,8 @@ func (g *gatherer) lines(path string) []string {
 	b, err := fs.ReadFile(g.Files, path)
 	g.refused(path, err)
 	var all []string
-	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
-		all = append(all, s.Text())
+	for line := range strings.Lines(string(b)) { // of any length: that of a user's groups has 11 bytes for each
+		all = append(all, strings.TrimRight(line, "\r\n"))
 	}
 	return all
 }

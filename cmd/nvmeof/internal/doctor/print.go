@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // JSON prints a report for programs; the package comment explains the keys.
@@ -38,6 +40,14 @@ type printer struct {
 }
 
 func (p *printer) line(format string, args ...any) {
+	for i, a := range args { // names of files may be anything
+		switch a := a.(type) {
+		case string:
+			args[i] = nvmeof.Visible(a)
+		case fmt.Stringer:
+			args[i] = nvmeof.Visible(a.String())
+		}
+	}
 	if _, err := fmt.Fprintf(p.tabs, format+"\n", args...); p.err == nil {
 		p.err = err
 	}
