@@ -169,6 +169,9 @@ func (f *wiredFlood) start(w *wired) (stop func() int) {
 // a newcomer is connected while the flood goes on. What exceeds the rates of an address, and of all,
 // is dropped before it costs more than a look.
 func TestFloodsBeside(t *testing.T) {
+	if raceEnabled {
+		t.Skip("a flood and the race detector leave connections no time: they are lost")
+	}
 	one := []netip.Addr{netip.MustParseAddr("127.85.0.3")}
 	var many []netip.Addr
 	for i := range byte(200) {
@@ -193,13 +196,7 @@ func TestFloodsBeside(t *testing.T) {
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			w := newWired(t)
-			burst := f // after which the rates alone count
-			burst.rate = 20000
-			stop := burst.start(w)
-			for began, before := time.Now(), sum(w.device, f.counter); time.Since(began) < 3*time.Second && sum(w.device, f.counter) < before+200; {
-				time.Sleep(20 * time.Millisecond)
-			}
-			stop()
+			f.exhaust(w) // the burst, after which the rates alone count
 			counted, sent := sum(w.device, f.counter), 0
 			const window, least, most = 50 * time.Millisecond, 3, 40
 			before, during := 0, 0
@@ -211,7 +208,7 @@ func TestFloodsBeside(t *testing.T) {
 			}
 			counted = sum(w.device, f.counter) - counted
 			t.Logf("%d reads without the flood, %d beside it: %.2f; %d packets, %d dropped as such", before, during, float64(during)/float64(before), sent, counted)
-			if 2*during < before && !raceEnabled {
+			if 2*during < before {
 				t.Error("less than half is left")
 			}
 			if n := w.device.RefusedRequests().TooMany; f.name[:3] == "REQ" && n < counted {
@@ -220,7 +217,7 @@ func TestFloodsBeside(t *testing.T) {
 			if counted*100 < uint64(sent*f.least) {
 				t.Errorf("%d of %d packets were counted", counted, sent)
 			}
-			stop = f.start(w)
+			stop := f.start(w)
 			began := time.Now()
 			newcomer := w.connect(w.newHost(netip.AddrFrom4([4]byte{127, 85, 2, byte(1 + i)})))
 			d := time.Since(began)
@@ -234,6 +231,16 @@ func TestFloodsBeside(t *testing.T) {
 			}
 		})
 	}
+}
+
+// exhaust floods until packets are dropped as such.
+func (f wiredFlood) exhaust(w *wired) {
+	f.rate = 20000
+	stop := f.start(w)
+	for began, before := time.Now(), sum(w.device, f.counter); time.Since(began) < 3*time.Second && sum(w.device, f.counter) < before+200; {
+		time.Sleep(20 * time.Millisecond)
+	}
+	stop()
 }
 
 // request is a correct one.
