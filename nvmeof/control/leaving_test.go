@@ -2,11 +2,18 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
 // TestRemovalsThatHang: a change waits for a store that hangs only so long, says which
@@ -72,5 +79,50 @@ func TestDeviceThatIsBeingRemoved(t *testing.T) {
 	e := &LeavingError{"device rxe0", []string{"a.img", "b.img"}}
 	if !strings.Contains(e.Error(), "the store of a.img, that of b.img has not finished") {
 		t.Error(e)
+	}
+}
+
+// A muteStore is one whose file system does not answer as to its size.
+type muteStore struct {
+	*memory.Store
+	hang <-chan struct{}
+}
+
+func (s *muteStore) Refresh() (bool, error) { <-s.hang; return false, nil }
+
+// TestCloseWhileStoreHangs: a target that stops says for which store it waits.
+func TestCloseWhileStoreHangs(t *testing.T) {
+	hang := make(chan struct{})
+	var once sync.Once
+	free := func() { once.Do(func() { close(hang) }) }
+	r := newRig(t, func(c *Config) {
+		c.Open = func(n *config.Namespace) (backend.Store, []string, error) {
+			s, notes, err := OpenStore(n)
+			if n.Memory != nil {
+				s = &muteStore{s.(*memory.Store), hang}
+			}
+			return s, notes, err
+		}
+	})
+	t.Cleanup(free) // before the rig's, which waits for it
+	r.leaveTimeout = 20 * time.Millisecond
+	r.apply(r.doc(first))
+	r.await("it is asked", func() bool { return slices.Equal(r.target.Unfinished(), []string{"memory"}) })
+	closed := make(chan error, 1)
+	go func() { closed <- r.Close() }() // ends when it answers
+	said := func() []observer.LoggedEntry { return r.logs.FilterMessageSnippet("stopping: a store hangs").All() }
+	r.await("the log says so", func() bool { return len(said()) > 0 })
+	time.Sleep(5 * r.leaveTimeout)
+	if lines := said(); len(lines) != 1 || fmt.Sprint(lines[0].ContextMap()["waits_for_store_of"]) != "[memory]" {
+		t.Errorf("log lines: %v", lines)
+	}
+	select {
+	case err := <-closed:
+		t.Errorf("closed while a store hangs: %v", err)
+	default:
+	}
+	free()
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }

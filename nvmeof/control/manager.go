@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -151,7 +152,8 @@ func (m *Manager) present() *config.Document {
 // Close ends the target, of which hosts are notified, and then closes devices and stores. It
 // waits for a change that is being made, for 5 s for the first file system that hangs as a file
 // is saved or closed, and for less for others, whose files are left as they are; and for
-// commands of hosts until stores have finished them, however long that takes.
+// commands of hosts until stores have finished them, however long that takes: which those are
+// is logged, and [target.Target.Unfinished] says it.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	if m.closed {
@@ -167,7 +169,7 @@ func (m *Manager) Close() error {
 	for _, d := range m.devices {
 		m.closing(d)
 	}
-	errs := []error{m.target.Close()}
+	errs := []error{closeTarget(m)}
 	m.watchers.Wait()
 	m.removals.Wait()
 	for _, d := range m.devices {
@@ -177,6 +179,26 @@ func (m *Manager) Close() error {
 	defer m.mu.Unlock()
 	m.stores.begin(m.startTimeout)
 	return errors.Join(append(errs, m.stores.close())...)
+}
+
+// closeTarget closes the target, and logs what that waits for.
+func closeTarget(m *Manager) error {
+	ended := make(chan error, 1)
+	m.removals.Go(func() { ended <- m.target.Close() }) // ends when the stores have finished
+	again := time.NewTicker(m.leaveTimeout)
+	defer again.Stop()
+	for before := []string(nil); ; {
+		select {
+		case err := <-ended:
+			return err
+		case <-again.C:
+		}
+		if names := m.target.Unfinished(); !slices.Equal(names, before) {
+			m.log.Warn("stopping: a store hangs, and the target waits for commands that it has", zap.Strings("waits_for_store_of", names),
+				zap.String("remedy", "see what is wrong with what is below the store"))
+			before = names
+		}
+	}
 }
 
 // subsystem finds one in the target.

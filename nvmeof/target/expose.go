@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -158,13 +159,33 @@ func (t *Target) RemoveSubsystem(nqn nvmeof.NQN) error {
 	for _, c := range s.controllers {
 		c.dismiss("subsystem was removed")
 	}
-	for len(s.controllers) > 0 {
-		s.empty.Wait()
-	}
 	s.mu.Unlock()
+	awaitEmpty(s)
 	t.log.Info("subsystem removed", zap.String("subsystem", string(nqn)), zap.Int("controllers_disconnected", n))
 	return errors.Join(s.removeNamespaces(), s.endLife())
 }
+
+// awaitEmpty waits until no controllers are left.
+func awaitEmpty(s *Subsystem) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.controllers) > 0 {
+		s.empty.Wait()
+	}
+}
+
+// closeSubsystem ends a subsystem of a target that is being closed, whose connections end. Where a
+// store hangs, and that takes long, what it has counted is saved meanwhile: the process may
+// be killed.
+func closeSubsystem(s *Subsystem) error {
+	s.retire()
+	defer time.AfterFunc(longClose, func() { _ = s.save() }).Stop() // an error is logged
+	awaitEmpty(s)
+	return errors.Join(s.removeNamespaces(), s.endLife())
+}
+
+// longClose is far above what stores take to finish what they have.
+const longClose = 2 * time.Second
 
 // retire lets no controller and no namespace join any more. One that is being added is there
 // when it returns.

@@ -147,8 +147,14 @@ func (t *Target) subsystem(nqn *capsule.NQNField) *Subsystem {
 	return t.subsystems[nvmeof.NQN(nqn.String())]
 }
 
+// Unfinished names the exports, in order, whose stores have commands of hosts that they
+// have not finished, or do not answer. Close waits for them.
+func (t *Target) Unfinished() []string { return t.volumes.Unfinished(nil) }
+
 // Close ends all connections, waits until nothing of them is in flight, and
-// stops the shards. Stores stay open.
+// stops the shards. Stores stay open. One that hangs delays it: [Target.Unfinished] names
+// that store. Subsystems whose hosts do not use it are closed, and their state saved, without
+// waiting for it.
 func (t *Target) Close() error {
 	t.mu.Lock()
 	if t.closed {
@@ -165,12 +171,16 @@ func (t *Target) Close() error {
 		errs = append(errs, l.listener.Close())
 	}
 	t.dropQueues(func(*queue) bool { return true }, "target is shutting down")
+	all := t.Subsystems()
+	closed := make([]error, len(all))
+	var closing sync.WaitGroup
+	for i, s := range all {
+		closing.Go(func() { closed[i] = closeSubsystem(s) }) // ends when its stores have finished
+	}
+	closing.Wait()
 	t.tasks.Wait()
 	t.authenticator.stop()
-	for _, s := range t.Subsystems() {
-		s.retire()
-		errs = append(errs, s.removeNamespaces(), s.endLife())
-	}
+	errs = append(errs, closed...)
 	for _, d := range devices {
 		errs = append(errs, d.stop())
 	}

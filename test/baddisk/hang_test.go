@@ -3,9 +3,13 @@ package baddisk
 import (
 	"context"
 	"flag"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
@@ -50,6 +54,32 @@ func TestHang(t *testing.T) {
 		disk.Release()
 		ended.Wait()
 		again.well(1)
+	})
+}
+
+// TestStopWhileHung: a target that stops while a disk hangs says for which it waits, and ends when
+// that answers.
+func TestStopWhileHung(t *testing.T) {
+	if !*long {
+		t.Skip("waits for as long as a target does until it says so: go test ./test/baddisk -long")
+	}
+	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
+		r := newRig(t, disk)
+		k := r.connect()
+		k.well(2)
+		ended := r.hang(k, 8, 4096)
+		closed := make(chan error, 1)
+		go func() { closed <- r.Close() }() // ends when the disk answers
+		said := func() []observer.LoggedEntry { return r.logs.FilterMessageSnippet("stopping: a store hangs").All() }
+		r.await("the log says so", func() bool { return len(said()) > 0 })
+		if names := said()[0].ContextMap()["waits_for_store_of"]; fmt.Sprint(names) != "["+r.file()+"]" {
+			t.Errorf("it waits for %v", names)
+		}
+		disk.Release()
+		ended.Wait()
+		if err := <-closed; err != nil && !strings.Contains(err.Error(), "not connected") {
+			t.Error(err)
+		}
 	})
 }
 

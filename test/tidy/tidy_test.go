@@ -72,7 +72,7 @@ func TestMethods(t *testing.T) { report(t, crowded(sources(t))) }
 var agreedGoroutines = map[string]int{
 	"backend/internal/disk":              3,  // blocking calls where there is no io_uring; a ring's wake-ups; copying
 	"internal/bench":                     1,  // each job
-	"nvmeof/control":                     10, // what listens, what waits for a device or an address, files and devices that may hang, the socket and its file
+	"nvmeof/control":                     11, // what listens, what waits for a device or an address, files and devices that may hang, the socket and its file
 	"nvmeof/discovery":                   1,  // each node's connection
 	"nvmeof/host":                        2,  // a controller's events; the end of the host
 	"nvmeof/host/internal/operation":     1,  // a context that ends
@@ -80,7 +80,7 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/multipath":                   4,  // the life of a path; a queue's timer; each path as a namespace is opened, or its size read
 	"internal/namedfile":                 2,  // a file system that does not answer
 	"nvmeof/nbd":                         1,  // the loop
-	"nvmeof/target":                      7,  // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause
+	"nvmeof/target":                      9,  // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause; subsystems at the end
 	"internal/floor":                     2,  // the other side
 	"cmd/nvmeof":                         2,  // the command, the second signal
 	"cmd/nvmeof/internal/attachcommand":  1,  // a path that is awaited
@@ -93,7 +93,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/signals":        1,  // what comes while a command runs
 	"cmd/nvmeof/internal/benchcommand":   1,  // following changes
 	"cmd/nvmeof/internal/connections":    6,  // following changes; each controller that is kept; the socket and its file
-	"cmd/nvmeof/internal/targetcommand":  2,  // what reads files and devices, which may not answer; showing that
+	"cmd/nvmeof/internal/targetcommand":  3,  // what reads files and devices, which may not answer; showing that; the end
 	"cmd/nvmeof/internal/rdmatools":      3,  // what blocks; silence of the other side
 }
 

@@ -98,7 +98,7 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	defer func() {
 		d.Log.Info("authentications", zap.Any("counters", t.AuthCounts()))
 		d.Log.Info("admission", zap.Any("counters", t.AdmissionCounts()))
-		err = errors.Join(err, m.Close())
+		err = errors.Join(err, end(m.Close, t.Unfinished))
 	}()
 	d.running.Store(m)
 	defer d.running.Store(nil)

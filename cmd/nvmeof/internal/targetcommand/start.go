@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,6 +71,34 @@ func unlessHung(ctx context.Context, orderly <-chan struct{}, what func() string
 		return <-ended
 	case <-time.After(hungTime):
 		return &hungError{what()}
+	}
+}
+
+// stopTime is how long a target that stops waits for stores that hang, in all. systemd gives
+// up after TimeoutStopSec, and kills it.
+const stopTime = 20 * time.Second
+
+// An unfinishedError is that a target has stopped while stores had commands of hosts.
+type unfinishedError struct{ names []string }
+
+func (e *unfinishedError) Error() string {
+	return fmt.Sprintf("stopped after %v, although the store of %s has not finished commands: their hosts got no answer, and what they write may be "+
+		"there or not; see what is wrong with its file system or device", stopTime, strings.Join(e.names, ", that of "))
+}
+
+// end closes a target. It leaves to the end of the process what stores have that hang.
+func end(closes func() error, unfinished func() []string) error {
+	ended := make(chan error, 1)
+	go func() { ended <- closes() }() // ends with it, or with the process
+	for wait := stopTime; ; wait = time.Second {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(wait):
+		}
+		if names := unfinished(); len(names) > 0 {
+			return &unfinishedError{names}
+		}
 	}
 }
 

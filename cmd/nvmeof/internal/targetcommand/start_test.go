@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,39 @@ func TestUnlessHung(t *testing.T) {
 					t.Errorf("%v after %v, want %v after %v", err, time.Since(from), c.want, c.after)
 				}
 				time.Sleep(c.takes) // until f has ended
+			})
+		})
+	}
+}
+
+// TestEnd checks that a target that stops takes the time that it needs, but where a store hangs:
+// then it is left, in bounded time, with the store's name.
+func TestEnd(t *testing.T) {
+	failed := errors.New("failed")
+	for _, c := range []struct {
+		name         string
+		takes, hangs time.Duration // the target, and until when a store
+		want         string
+		after        time.Duration
+	}{
+		{"at once", 0, 0, "failed", 0},
+		{"many files", 50 * time.Second, 0, "failed", 50 * time.Second},
+		{"a store that is late", 19 * time.Second, 19 * time.Second, "failed", 19 * time.Second},
+		{"a store that hangs", time.Hour, time.Hour, "although the store of a.img, that of b.img has not finished", stopTime},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				from := time.Now()
+				err := end(func() error { time.Sleep(c.takes); return failed }, func() []string {
+					if time.Since(from) < c.hangs {
+						return []string{"a.img", "b.img"}
+					}
+					return nil
+				})
+				if err == nil || !strings.Contains(err.Error(), c.want) || time.Since(from) != c.after {
+					t.Errorf("%v after %v, want %s after %v", err, time.Since(from), c.want, c.after)
+				}
+				time.Sleep(c.takes) // until it has ended
 			})
 		})
 	}

@@ -223,23 +223,34 @@ func (t *Volumes) Quiesce(d *Site) {
 }
 
 // Unfinished lists, in order, the volumes whose stores have operations of a device's
-// shards.
+// shards, or, without one, of any, or are being asked for their state.
 func (t *Volumes) Unfinished(d *Site) (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	sites := []*Site{d}
+	if d == nil {
+		sites = t.sites
+	}
 	for v := range t.all {
-		users := 0
-		for _, p := range d.shards {
-			if l := v.lanes[p.Index].Load(); l != nil && l.open {
-				_ = p.Shard.Call(func() { users += l.users }) // none, if the shard has ended
-			}
-		}
-		if users > 0 {
+		if d == nil && v.asked.Load() != 0 || v.operations(sites) > 0 {
 			names = append(names, v.Name)
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// operations is how many operations of devices' shards the volume has. Called with the mutex of
+// Volumes held.
+func (v *Volume) operations(sites []*Site) (n int) {
+	for _, d := range sites {
+		for _, p := range d.shards {
+			if l := v.lanes[p.Index].Load(); l != nil && l.open {
+				_ = p.Shard.Call(func() { n += l.users }) // none, if the shard has ended
+			}
+		}
+	}
+	return n
 }
 
 // openReservations returns those of a volume that is being opened. Called with the mutex
