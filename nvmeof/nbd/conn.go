@@ -103,6 +103,10 @@ func (k catalog) Open(name string) error {
 	if e == nil {
 		return errors.New("export is gone")
 	}
+	if n := k.c.loop.gone(e.disk.Name); n >= k.c.loop.server.cfg.gone() {
+		k.c.loop.server.counters.stuck.Add(1)
+		return fmt.Errorf("disk does not answer: requests of %d clients that have gone are not finished", n)
+	}
 	return k.c.open(e)
 }
 

@@ -23,9 +23,10 @@
 // # Bounds
 //
 // A client has 256 requests in flight and 33 MiB of memory, of which it costs what
-// it uses; what exceeds them waits in its socket. There are 32 clients. One that
-// does not finish the handshake in 10 s, or sends what cannot be understood, is
-// disconnected once what it asked for before is done; others do not notice.
+// it uses; what exceeds them waits in its socket. There are 32 clients. Those that have gone
+// while a disk hangs with their requests take no places of others; of eight such a disk takes
+// no new client. One that does not finish the handshake in 10 s, or sends what cannot be
+// understood, is disconnected once what it asked for before is done; others do not notice.
 // [Server.Stats] counts each reason.
 //
 // # Not here

@@ -188,7 +188,7 @@ func (l *loop) accept() {
 			return
 		}
 		l.acceptPause = 0
-		if len(l.conns) >= l.server.cfg.clients() {
+		if l.clients() >= l.server.cfg.clients() {
 			l.server.counters.tooMany.Add(1)
 			l.say("a client more than %d is sent away", l.server.cfg.clients())
 			_ = unix.Close(fd) // it was never used
@@ -199,6 +199,27 @@ func (l *loop) accept() {
 			l.conns = append(l.conns, c)
 		}
 	}
+}
+
+// clients is how many there are, without those that have gone and whose requests are not
+// finished: those of a disk that hangs would keep others from theirs.
+func (l *loop) clients() (n int) {
+	for _, c := range l.conns {
+		if !c.dead {
+			n++
+		}
+	}
+	return n
+}
+
+// gone is how many clients of a disk have gone whose requests it has not finished.
+func (l *loop) gone(disk string) (n int) {
+	for _, c := range l.conns {
+		if c.dead && c.export != nil && c.export.disk.Name == disk {
+			n++
+		}
+	}
+	return n
 }
 
 // Bounds of the pause after an accept that failed, which is twice the one before it: what

@@ -40,6 +40,9 @@ func (c *Config) clients() int {
 	return 32
 }
 
+// gone is how many clients of a disk may have gone whose requests it has not finished.
+func (c *Config) gone() int { return max(1, c.clients()/4) }
+
 func or(d, fallback time.Duration) time.Duration {
 	if d > 0 {
 		return d

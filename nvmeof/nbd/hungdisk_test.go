@@ -1,0 +1,58 @@
+package nbd
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/backendtest"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
+)
+
+// TestClientsOfAHungDisk: clients that have gone, while a disk does not answer what they asked
+// for, take nobody else's places. Of that disk there are no more than a few of them.
+func TestClientsOfAHungDisk(t *testing.T) {
+	store := backendtest.NewFaulty(newStore(t, 1<<20, 512))
+	const clients = 8
+	s := serve(t, Config{Clients: clients}, store, newStore(t, 1<<20, 512))
+	fault := store.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpRead}, Hold: backendtest.HoldRequest})
+	t.Cleanup(fault.Release)
+	busy := connect(t, s, how{export: "1"}) // and stays
+	for i := range s.cfg.gone() {
+		c := connect(t, s, how{export: "1"})
+		c.ask(wire.Request{Command: wire.CmdRead, Length: 512}, nil)
+		for s.Stats().Requests <= uint64(i) {
+			time.Sleep(time.Millisecond)
+		}
+		_ = c.c.Close()
+		for s.Stats().Lost <= uint64(i) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	var others []*client
+	for range clients - 1 {
+		others = append(others, connect(t, s, how{export: "2"}))
+	}
+	for _, c := range others {
+		c.read(0, 512)
+	}
+	_ = others[0].c.Close()
+	for s.Stats().Lost <= uint64(s.cfg.gone()) {
+		time.Sleep(time.Millisecond)
+	}
+	c := &client{t: t, c: dial(t, s), lengths: map[wire.Cookie]int{}}
+	c.get(18)
+	c.put([]byte{0, 0, 0, 3})
+	c.option(wire.OptGo, []byte{0, 0, 0, 1, '1', 0, 0})
+	if got := c.optionReply(); got != wire.RepErrShutdown {
+		t.Errorf("another client of the disk that hangs: %#x", got)
+	}
+	fault.Release()
+	busy.read(0, 512)
+	for got := wire.RepErrShutdown; got == wire.RepErrShutdown; { // once they are gone
+		c.option(wire.OptGo, []byte{0, 0, 0, 1, '1', 0, 0})
+		for got = c.optionReply(); got == wire.RepInfo; got = c.optionReply() {
+		}
+	}
+	c.read(0, 512)
+}
