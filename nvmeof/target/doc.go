@@ -276,7 +276,8 @@
 // protection changes, before the command completes, when the target starts and ends, and
 // at most once a minute while hosts send commands: a crash loses that minute, and counts
 // as an unsafe shutdown. Without State they last as long as the target, also for a
-// namespace that is removed and added again.
+// namespace that is removed and added again. So does protection until the next power cycle,
+// which is the end of the target.
 //
 // # Authentication
 //

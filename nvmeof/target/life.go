@@ -12,7 +12,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/kept"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/life"
 )
@@ -77,7 +76,7 @@ type lifetime struct {
 	unlock func() error
 	awaits StateStore // a store that could not be read or locked yet; nil: none
 	record life.Record
-	saved  string    // the record as it was last saved, without the time
+	saved  string    // the record as it was last saved, without the time; empty: what the store has is not known
 	at     time.Time // when
 	failed bool      // the last attempt failed, which was logged
 	ended  bool
@@ -216,7 +215,7 @@ func (s *Subsystem) refresh() {
 
 // note updates the record of one namespace. Called with mu held.
 func (s *Subsystem) note(ns *storage.Namespace) {
-	n := life.Namespace{UUID: ns.UUID, Protected: ns.Protection() == capsule.WriteProtected}
+	n := life.Namespace{UUID: ns.UUID, Protection: ns.Protection()}
 	ns.AddTo(&n.Counts)
 	s.life.record.Namespaces[ns.ID] = n
 }
@@ -233,9 +232,7 @@ func (s *Subsystem) resume(ns *storage.Namespace) {
 		return
 	}
 	ns.Resume(n.Counts)
-	if n.Protected {
-		ns.Protect(capsule.WriteProtected)
-	}
+	ns.Protect(n.Protection)
 }
 
 func (s *Subsystem) depart(ns *storage.Namespace) {
@@ -272,6 +269,7 @@ func (s *Subsystem) saveLocked() error {
 	if err == nil {
 		err = l.store.Save(b)
 	}
+	l.saved = "" // after an error it may have this one or the one before
 	if err == nil {
 		l.saved, l.at = string(same), time.Now()
 	}

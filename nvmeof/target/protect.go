@@ -42,7 +42,7 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 	if before == want {
 		return capsule.StatusSuccess
 	}
-	p := &protecting{request: r, ns: ns, before: before}
+	p := &protecting{request: r, ns: ns, before: before, now: want}
 	switch flush := want != capsule.WriteProtectNone && ns.Volume.Info.Volatile; {
 	case flush:
 	case !c.subsystem.keepsState():
@@ -58,10 +58,10 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 
 // protecting is a Set Features that waits for a flush.
 type protecting struct {
-	request *request
-	ns      *storage.Namespace
-	before  capsule.WriteProtection
-	flush   flush
+	request     *request
+	ns          *storage.Namespace
+	before, now capsule.WriteProtection
+	flush       flush
 }
 
 // flushed continues when what was written is durable.
@@ -76,22 +76,31 @@ func (p *protecting) flushed(err error) {
 	}
 }
 
-// save saves the state, if the subsystem has a store for it.
+// save saves the state, if the subsystem has a store for it. One that has failed may have
+// saved it nonetheless: what was before is saved again, now and, if that fails, later.
 func (p *protecting) save() {
 	s := p.request.queue.controller.subsystem
 	p.request.outside(func() func() {
 		status := capsule.StatusSuccess
 		if s.save() != nil {
 			status = capsule.StatusInternalError
+			p.revert()
+			_ = s.save() // which logs an error
 		}
 		return func() { p.end(status) }
 	})
 }
 
+// revert makes the state what it was, once, unless another command has changed it since.
+func (p *protecting) revert() {
+	p.ns.Unprotect(p.now, p.before)
+	p.now = p.before
+}
+
 // end completes the command, and reverts the state if it failed.
 func (p *protecting) end(status capsule.Status) {
 	if !status.OK() {
-		p.ns.Protect(p.before)
+		p.revert()
 	}
 	p.request.queue.controller.subsystem.namespaceChanged(p.ns.ID)
 	p.request.finish(status)

@@ -194,7 +194,7 @@ func TestStateMoves(t *testing.T) {
 	f.must(s.Configure(SubsystemConfig{State: second})) // no change
 	for _, place := range []StateFile{first, second} {
 		r, err := loadLife(place)
-		if err != nil || !r.Namespaces[1].Protected || r.Running != (place == second) {
+		if err != nil || r.Namespaces[1].Protection != capsule.WriteProtected || r.Running != (place == second) {
 			t.Errorf("%s has %+v, %v", place, r, err)
 		}
 	}

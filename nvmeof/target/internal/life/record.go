@@ -27,9 +27,11 @@ type Record struct {
 
 // A Namespace is the state of one namespace, or of the last that had its NSID.
 type Namespace struct {
-	UUID      uuid.UUID
-	Counts    health.Counts
-	Protected bool // by a host, until a host reverses it
+	UUID   uuid.UUID
+	Counts health.Counts
+	// Protection is what a host has set. Of a record that was saved that which ends with a
+	// power cycle is not there.
+	Protection capsule.WriteProtection
 }
 
 // Begin is the record of a target that starts, made from the one that was saved.
@@ -76,7 +78,7 @@ func (r *Record) Encode() ([]byte, error) {
 		n := r.Namespaces[id]
 		c := n.Counts
 		s.Namespaces = append(s.Namespaces, storedOne{id, n.UUID, c.Reads, c.Writes, c.ReadBytes, c.WriteBytes, c.MediaErrors,
-			int64(c.Busy / time.Second), n.Protected})
+			int64(c.Busy / time.Second), n.Protection == capsule.WriteProtected})
 	}
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -103,11 +105,15 @@ func Decode(b []byte) (Record, error) {
 	}
 	r := Record{s.Running, s.PowerCycles, s.UnsafeShutdowns, s.Errors, time.Duration(s.OnSeconds) * time.Second, make(map[capsule.NSID]Namespace)}
 	for _, n := range s.Namespaces {
+		protection := capsule.WriteProtectNone
+		if n.Protected {
+			protection = capsule.WriteProtected
+		}
 		if n.NSID == 0 || !isTime(n.BusySeconds) {
 			return Record{}, fmt.Errorf("%w: namespace %d, busy for %d s", sealed.ErrDamaged, n.NSID, n.BusySeconds)
 		}
 		r.Namespaces[n.NSID] = Namespace{n.UUID, health.Counts{Reads: n.Reads, Writes: n.Writes, ReadBytes: n.ReadBytes, WriteBytes: n.WriteBytes,
-			MediaErrors: n.MediaErrors, Busy: time.Duration(n.BusySeconds) * time.Second}, n.Protected}
+			MediaErrors: n.MediaErrors, Busy: time.Duration(n.BusySeconds) * time.Second}, protection}
 	}
 	return r, nil
 }

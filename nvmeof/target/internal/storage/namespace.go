@@ -98,6 +98,11 @@ func (n *Namespace) Protect(p capsule.WriteProtection) (before capsule.WriteProt
 	return capsule.WriteProtection(n.protected.Swap(uint32(p)))
 }
 
+// Unprotect takes a state back that Protect has set, unless there is another one by now.
+func (n *Namespace) Unprotect(now, before capsule.WriteProtection) {
+	n.protected.CompareAndSwap(uint32(now), uint32(before))
+}
+
 // open gives the namespace gates where its volume has lanes. Called with the mutex of the
 // set of volumes held.
 func (n *Namespace) open(v *Volume, shards []*Shard) {
