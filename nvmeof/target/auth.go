@@ -249,14 +249,17 @@ func (q *queue) authenticated() {
 	if !q.proven {
 		q.heard()
 	}
-	log := c.log.Debug
-	if q == c.admin {
-		c.authenticated.Store(true)
-		log = c.log.Info
-	}
 	hash, group := a.exchange.Algorithms()
-	log("host authenticated", zap.Uint16("qid", uint16(q.id)), zap.Stringer("hash", hash),
-		zap.Stringer("dhgroup", group), zap.Bool("controller_too", a.exchange.Mutual()))
+	fields := []zap.Field{
+		zap.Uint16("qid", uint16(q.id)), zap.Stringer("hash", hash), zap.Stringer("dhgroup", group),
+		zap.Bool("controller_too", a.exchange.Mutual()),
+	}
+	if q != c.admin {
+		c.log.Debug("host authenticated", fields...)
+		return
+	}
+	c.authenticated.Store(true)
+	q.target.log.Comings.Write(c.log.Info, "host authenticated", fields)
 }
 
 // authFailed logs an exchange that failed: host, reason and remedy.

@@ -232,8 +232,8 @@ func (c *Controller) keepAliveDue() {
 		c.armKeepAlive()
 		return
 	}
-	c.log.Warn("keep alive timeout expired, connection dropped",
-		zap.Uint32("kato_ms", c.keep.Millis))
+	c.target.log.Troubles.Write(c.log.Warn, "keep alive timeout expired, connection dropped",
+		[]zap.Field{zap.Uint32("kato_ms", c.keep.Millis)})
 	c.props.Fail()
 	c.end("keep alive timeout")
 }

@@ -75,7 +75,7 @@ func (c *Controller) confirm(ns *storage.Namespace) {
 // connected.
 func (c *Controller) presume(ns *storage.Namespace) {
 	if !c.view.Presumed.Swap(true) {
-		c.log.Warn("host uses a namespace that it has not identified since it connected; its commands are executed",
-			zap.Uint32("nsid", uint32(ns.ID)))
+		c.target.log.Troubles.Write(c.log.Warn, "host uses a namespace that it has not identified since it connected; its commands are executed",
+			[]zap.Field{zap.Uint32("nsid", uint32(ns.ID))})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/peerlog"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -106,6 +107,14 @@ func TestLinesAreLimited(t *testing.T) {
 		{"hosts that go", "association ended", peerlog.Comings, comeAndGo},
 		{"queues that are lost", "queue lost", peerlog.Troubles, func(f *fixture) func() {
 			return func() { h, _ := f.connectAdmin(0); h.lose() }
+		}},
+		{"a host that authenticates again and again", "host authenticated", peerlog.Comings, func(f *fixture) func() {
+			k := &keyed{f, newKey(t), newKey(t), 0}
+			k.allow(k.key, k.ctrlKey)
+			h, _ := k.connect(0, capsule.ControllerIDDynamic)
+			return func() {
+				h.authenticate(k.exchange(func(c *auth.HostConfig) { c.Groups = []auth.Group{auth.GroupNull} }))
+			}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
