@@ -119,13 +119,37 @@ func (s *State) setPersist(out *Outcome, on bool) {
 	}
 }
 
-func (s *State) add(c Command) Outcome {
-	if len(s.Registrants) == MaxRegistrants {
+func (s *State) add(c Command) (out Outcome) {
+	if out.Notices = s.makeRoom(c.NQN); len(s.Registrants) == MaxRegistrants {
 		return fail(invalid)
 	}
 	s.Registrants = append(slices.Clone(s.Registrants), Registrant{c.Host, c.Keys.Other, c.NQN})
 	s.Generation++
-	return Outcome{}
+	return out
+}
+
+// makeRoom ends the oldest registration of a name that has as many as it can have. Otherwise a
+// host that calls itself by ever more identifiers would leave no place to others, for good.
+// The holder stays: a reservation ends by the commands that are for it, and no other.
+func (s *State) makeRoom(nqn nvmeof.NQN) []Notice {
+	if nqn == "" { // not one host
+		return nil
+	}
+	n, oldest := 0, -1
+	for i, r := range s.Registrants {
+		if r.NQN != nqn {
+			continue
+		}
+		if n++; oldest < 0 && (s.Type == capsule.ReservationNone || s.Holder != r.Host) {
+			oldest = i
+		}
+	}
+	if n < MaxOfName {
+		return nil
+	}
+	gone := s.Registrants[oldest].Host
+	s.Registrants = s.without(func(r Registrant) bool { return r.Host == gone })
+	return []Notice{{gone, capsule.NoticeRegistrationPreempted}}
 }
 
 // unregister removes one host. Its reservation ends with it, as one of all registrants

@@ -271,6 +271,40 @@ func TestTooManyRegistrants(t *testing.T) {
 	}
 }
 
+// TestOneNameTakesAllPlaces: a host that registers with one identifier after the
+// other leaves places to others, and its oldest registrations end, but for the holder's.
+func TestOneNameTakesAllPlaces(t *testing.T) {
+	s, out := State{}, Outcome{}
+	as := func(i int) Command {
+		c := register(1, 0, 0, 1)
+		c.Host[0], c.NQN = byte(i), "nqn.2014-08.org.nvmexpress:host:a"
+		return c
+	}
+	for i := range 2 * MaxRegistrants {
+		if s, out = s.Apply(as(i)); !out.Status.OK() {
+			t.Fatalf("identifier %d: %v", i, out.Status)
+		}
+		if i == 1 {
+			s.reserve(wrEx, as(0).Host)
+		}
+		want := []Notice(nil)
+		if i >= MaxOfName { // the first is the holder
+			want = []Notice{{as(i - MaxOfName + 1).Host, unregistd}}
+		}
+		if !slices.Equal(out.Notices, want) {
+			t.Fatalf("identifier %d: notices %v, want %v", i, out.Notices, want)
+		}
+	}
+	if len(s.Registrants) != MaxOfName || !s.Holds(as(0).Host) || !s.registered(as(0).Host) {
+		t.Errorf("%d registrants, holder %x", len(s.Registrants), s.Holder)
+	}
+	for i := range MaxRegistrants - MaxOfName {
+		if s, out = s.Apply(register(byte(i+2), 0, 0, 1)); !out.Status.OK() {
+			t.Fatalf("host %d: %v", i, out.Status)
+		}
+	}
+}
+
 func TestReport(t *testing.T) {
 	s := registered("ab", exAc)
 	s.Persist = true

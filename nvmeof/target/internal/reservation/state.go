@@ -11,6 +11,10 @@ import (
 // no host can make the state grow without bound.
 const MaxRegistrants = 128
 
+// MaxOfName is how many of them one name can have. A host has one identifier at a time, and
+// may have had others, which are registered until somebody ends that.
+const MaxOfName = 8
+
 // A Registrant is a host with its key.
 type Registrant struct {
 	Host capsule.HostID
