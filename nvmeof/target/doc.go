@@ -267,7 +267,10 @@
 // A reservation identifies hosts by their identifiers, which any host can send. So an
 // identifier belongs to one host NQN at a time, in all subsystems: to the one that is
 // registered with it, or else is connected with it, or, with a key, has authenticated and
-// used it last. Others are refused. The NQN of a host without a key is not verified.
+// used it last. The UUID in the name of a host with a key is that host's identifier, whether
+// it has connected before or not. Others are refused. The NQN of a host without a key is not
+// verified. A name has a few registrations of a volume at most, so that no host takes the
+// places of all.
 //
 // # What survives the target
 //

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"github.com/google/uuid"
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -15,7 +16,9 @@ import (
 // one that is registered with it, or else to the one that is connected with it, or that
 // has authenticated and used it last. A registration by a host without a key excludes a
 // host with one from that volume only: otherwise anyone allowed at one subsystem could
-// exclude it from all others.
+// exclude it from all others. The UUID in the name of a host with a key, which most hosts
+// use as their identifier, is that host's alone, also before it has ever connected:
+// otherwise another host could register with it first, and exclude it for good.
 
 const ownIdentifier = "give each host an NQN and an identifier of its own, in /etc/nvme/hostnqn and /etc/nvme/hostid"
 
@@ -27,6 +30,9 @@ func (c *Controller) own(proven bool) refusal {
 		return refusal{}
 	}
 	claim := access.Claim{ID: c.hostID, NQN: c.hostNQN, Proven: c.keyed}
+	if nqn := nvmeof.UUIDNQN(uuid.UUID(c.hostID)); nqn != c.hostNQN && (proven || !c.keyed) && c.target.keyed(nqn) {
+		return takenIdentifier("the UUID in the name of another host with a key, " + string(nqn))
+	}
 	if nqn, found := c.registeredAs(); found {
 		return othersIdentifier("registered for reservations", nqn)
 	}
@@ -50,8 +56,11 @@ func (c *Controller) own(proven bool) refusal {
 // othersIdentifier refuses a host whose identifier is another one's. That one may
 // disconnect, hence without DNR.
 func othersIdentifier(how string, nqn nvmeof.NQN) refusal {
-	return refusal{status: capsule.StatusConnectInvalidHost, at: badHostID,
-		reason: "host identifier is " + how + " by another host, " + string(nqn), remedy: ownIdentifier}
+	return takenIdentifier(how + " by another host, " + string(nqn))
+}
+
+func takenIdentifier(why string) refusal {
+	return refusal{status: capsule.StatusConnectInvalidHost, at: badHostID, reason: "host identifier is " + why, remedy: ownIdentifier}
 }
 
 // disown undoes own.

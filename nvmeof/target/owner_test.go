@@ -5,8 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
@@ -191,6 +195,36 @@ func TestRegistrationAndKeys(t *testing.T) {
 	again := k.dial(0, 0, 32)
 	again.wantStatus(capsule.StatusConnectInvalidHost, connectCommand(capsule.Connect{SQSIZE: 31}, posing(k.sub, testHostNQN, testHostID)))
 	again.lose()
+}
+
+// TestIdentifierInTheNameOfAnother: a host, with a key or without, that registers with the
+// identifier that follows from the name of a host with a key, before that one has ever
+// connected, would keep it out, for good.
+func TestIdentifierInTheNameOfAnother(t *testing.T) {
+	k := newKeyed(t)
+	theirs := uuid.MustParse("99999999-8888-7777-6666-555555555555")
+	named := nvmeof.UUIDNQN(theirs)
+	k.must(k.sub.SetHost(HostConfig{NQN: named, DHCHAPKey: newKey(t)}))
+	k.sub.AllowHost(nqnA)
+	k.wantAnothers(posing(k.sub, nqnA, capsule.HostID(theirs)), string(named))
+
+	h := k.dial(0, 0, 32)
+	h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, posing(k.sub, testHostNQN, capsule.HostID(theirs))))
+	x := k.exchange(func(c *auth.HostConfig) { c.ControllerKey = auth.Key{} })
+	h.sendAuth(x)
+	h.receiveAuth(x)
+	h.sendAuth(x)
+	h.start(authReceiveCommand(4096))
+	select {
+	case <-h.closed:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the host that uses another one's identifier stays")
+	}
+	if l := k.logs.FilterMessage("host disconnected").All(); len(l) != 1 || !strings.Contains(fmt.Sprint(l[0].ContextMap()), string(named)) {
+		t.Errorf("logged %v", l)
+	}
+	k.must(k.sub.SetHost(HostConfig{NQN: named})) // without a key anybody can use the name as well
+	k.dial(0, 0, 32).wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, posing(k.sub, nqnA, capsule.HostID(theirs))))
 }
 
 // TestReadersCannotReserve: a host that may only read cannot keep those that write from
