@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -36,10 +35,8 @@ func Replace(name string, text []byte, o Options) error {
 }
 
 // A Staged is the new content of a file, durable beside it under another name. Commit or
-// Discard ends it, whichever comes first.
+// Discard ends it.
 type Staged struct {
-	ending sync.Mutex // held by Commit and Discard, as long as the file system takes
-
 	folder *os.Root
 	file   *os.File // the new one, locked: what nobody has locked was left behind
 	next   string   // name in the folder; empty: name is no regular file
@@ -71,9 +68,7 @@ func Stage(name string, text []byte, o Options) (*Staged, error) {
 
 // Commit puts the new content in its place.
 func (s *Staged) Commit() error {
-	s.ending.Lock()
-	defer s.ending.Unlock()
-	defer s.discard()
+	defer s.Discard()
 	if s.folder == nil {
 		f, err := os.OpenFile(s.name, os.O_WRONLY, 0)
 		if err != nil {
@@ -96,12 +91,6 @@ func (s *Staged) Commit() error {
 
 // Discard removes what is not in its place. It may be called more than once.
 func (s *Staged) Discard() {
-	s.ending.Lock()
-	defer s.ending.Unlock()
-	s.discard()
-}
-
-func (s *Staged) discard() {
 	if s.folder == nil {
 		return
 	}

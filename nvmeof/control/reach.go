@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -24,6 +25,8 @@ const (
 type HungError struct {
 	Path  config.Path
 	Since time.Time // when it was last asked something
+
+	refused bool // something else is under way for the path
 }
 
 func (e *HungError) Error() string {
@@ -72,7 +75,7 @@ func reachFor[T any](r *reacher, timeout time.Duration, p config.Path, f func() 
 		return f() // memory
 	}
 	if before := r.under(p); before != nil {
-		return result, &HungError{p, before.since}
+		return result, &HungError{Path: p, Since: before.since, refused: true}
 	}
 	type answer struct {
 		result T
@@ -105,7 +108,7 @@ func reachFor[T any](r *reacher, timeout time.Duration, p config.Path, f func() 
 		r.reaching = map[config.Path]*reaching{}
 	}
 	r.reaching[p], r.hung = now, true
-	return result, &HungError{p, now.since}
+	return result, &HungError{Path: p, Since: now.since}
 }
 
 // under is the call for a path that is still under way; nil: there is none.
@@ -144,6 +147,41 @@ func (r *reacher) setRecordTime(timeout time.Duration) {
 func (r *reacher) ask(p config.Path, f func() error) error {
 	_, err := reach(r, p, func() (struct{}, error) { return struct{}{}, f() }, nil)
 	return err
+}
+
+// last is ask of what has to be done for a path whatever hangs: what was opened has to be
+// closed, or it could not be opened again.
+func (r *reacher) last(p config.Path, f func() error) error {
+	err := r.ask(p, f)
+	if refused(err) {
+		r.after(p, func() { _ = f() }) // who could be told has been told that it hangs
+	}
+	return err
+}
+
+// after has f called when what is under way for a path has returned. Until f has, too, nothing
+// else is done for the path.
+func (r *reacher) after(p config.Path, f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.reaching[p]
+	if before == nil { // it has just ended
+		before = &reaching{time.Now(), make(chan struct{})}
+		close(before.ended)
+	}
+	now := &reaching{before.since, make(chan struct{})}
+	r.reaching[p] = now
+	r.calls.Go(func() { // ends when the file system has answered
+		defer close(now.ended)
+		<-before.ended
+		f()
+	})
+}
+
+// refused reports whether an error says that something was not begun, since its path hangs.
+func refused(err error) bool {
+	var hung *HungError
+	return errors.As(err, &hung) && hung.refused
 }
 
 // begin begins a change, or an attempt to have what is waited for: so long what hangs is

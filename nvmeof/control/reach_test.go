@@ -181,3 +181,36 @@ func TestManyHungStores(t *testing.T) {
 		t.Errorf("%d namespaces wait", n)
 	}
 }
+
+// TestRemovedWhileHung: what is closed while its file system hangs, in another call for it, is
+// closed when that has answered, and can be opened again then.
+func TestRemovedWhileHung(t *testing.T) {
+	r := newRig(t)
+	n := r.doc(first).Subsystems[0].Namespaces[0]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &r.stores
+	s.begin(time.Minute)
+	if _, err := s.acquire("a", n); err != nil {
+		t.Fatal(err)
+	}
+	hang := make(chan struct{})
+	s.begin(time.Millisecond)
+	for i, hung := range []error{
+		s.ask(n.Path(), func() error { <-hang; return nil }), // is it at its path?
+		func() error { s.release("a", n); return s.sweep() }(),
+	} {
+		if !errors.As(hung, new(*HungError)) {
+			t.Errorf("%d: %v, want that it hangs", i, hung)
+		}
+	}
+	if _, err := s.prepare("a", n); !errors.As(err, new(*HungError)) {
+		t.Errorf("opened before it was closed: %v", err)
+	}
+	close(hang)
+	s.calls.Wait()
+	s.begin(time.Minute)
+	if _, err := s.prepare("a", n); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -41,7 +40,7 @@ func (f recordFile) Lock() (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() error { return f.reacher.ask(f.path, unlock) }, nil
+	return func() error { return f.reacher.last(f.path, unlock) }, nil
 }
 
 // Load implements [target.ReservationStore].
@@ -78,14 +77,8 @@ func stage(r *reacher, timeout time.Duration, p config.Path, text []byte) (*name
 // commit is [namedfile.Staged.Commit], for so long.
 func commit(r *reacher, timeout time.Duration, p config.Path, s *namedfile.Staged) error {
 	_, err := reachFor(r, timeout, p, func() (struct{}, error) { return struct{}{}, s.Commit() }, nil)
-	return discardLater(r, s, err)
-}
-
-// discardLater has what is staged removed, if it is not in its place, when the file system
-// answers that did not in time. It returns the error.
-func discardLater(r *reacher, s *namedfile.Staged, err error) error {
-	if errors.As(err, new(*HungError)) {
-		r.calls.Go(s.Discard) // ends when the file system has answered
+	if refused(err) {
+		r.after(p, s.Discard)
 	}
 	return err
 }

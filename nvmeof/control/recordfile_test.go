@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // pipe makes a file that is not read to its end, nor written to, for a while: a pipe that
@@ -167,5 +168,43 @@ func TestNotPutInPlace(t *testing.T) {
 	}
 	if _, err := os.Stat(string(path)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it was put in its place though its saving had failed: %v", err)
+	}
+}
+
+// A hungFile is a file for reservations of which nothing can be read for a while.
+type hungFile struct {
+	target.ReservationFile
+	hang <-chan struct{}
+}
+
+func (f hungFile) Load() ([]byte, error) { <-f.hang; return f.ReservationFile.Load() }
+
+// TestLockedWhileHung: what was locked when its file system hung can be locked again when that
+// has answered.
+func TestLockedWhileHung(t *testing.T) {
+	r := newRig(t)
+	hang := make(chan struct{})
+	f := r.stores.reservationFile(config.Path(filepath.Join(r.dir, "resv")))
+	f.file = hungFile{target.ReservationFile(f.path), hang}
+	r.stores.begin(time.Minute)
+	unlock, err := f.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.stores.begin(time.Millisecond)
+	if _, err := f.Load(); !errors.As(err, new(*HungError)) {
+		t.Errorf("%v, want that it hangs", err)
+	}
+	if err := unlock(); !errors.As(err, new(*HungError)) {
+		t.Errorf("%v, want that it hangs", err)
+	}
+	close(hang)
+	r.stores.calls.Wait()
+	r.stores.begin(time.Minute)
+	if unlock, err = f.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
 	}
 }

@@ -46,7 +46,7 @@ type saving struct {
 
 // discard removes what is not in its place, at once unless its file system hangs.
 func (s *saving) discard() {
-	_ = discardLater(s.reacher, s.file, s.reacher.ask(s.path(), func() error { s.file.Discard(); return nil }))
+	_ = s.reacher.last(s.path(), func() error { s.file.Discard(); return nil })
 }
 
 func (s *saving) path() config.Path { return config.Path(s.name) }

@@ -318,7 +318,7 @@ func (s *stores) settle() error {
 func (s *stores) drop(key storeKey) error {
 	h := s.held[key]
 	delete(s.held, key)
-	return s.ask(h.as.Path(), h.close)
+	return s.last(h.as.Path(), h.close)
 }
 
 // close closes all.

@@ -21,7 +21,7 @@ const catalogue = "README.md"
 // lastRow is that of the catalogue. Tests of the rows behind lastCited do not say so in
 // their comments.
 const (
-	lastRow   = 152
+	lastRow   = 153
 	lastCited = 116
 )
 
@@ -71,6 +71,7 @@ var further = map[int][]string{
 	150: {"target.TestProtectionPowerFails", "target.TestProtectionSavedInDoubt", "target.TestProtectionReturns"},
 	151: {"reservation.TestOneNameTakesAllPlaces"},
 	152: {"target.TestIdentifierInTheNameOfAnother"},
+	153: {"control.TestRemovedWhileHung", "control.TestLockedWhileHung"},
 }
 
 // managed are the folders that serve something besides storage, the management
