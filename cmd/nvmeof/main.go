@@ -4,7 +4,7 @@
 // This package makes the tree of commands and the exit codes. What the commands do is in
 // packages below internal, each of which imports those before it:
 //
-//   - failure, terminal, signals, systemd, processors: errors by exit code, and the machine
+//   - failure, terminal, signals, outlet, systemd, processors: errors by exit code, what is printed, and the machine
 //   - provider, hostidentity, hostconfig, fabricoptions: the RDMA device, the names of this
 //     host, the files of nvme-cli, and the options of connections in one table
 //   - connections, hosts, lending, discover, keeper: controllers that processes hold and hand

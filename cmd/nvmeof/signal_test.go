@@ -137,8 +137,14 @@ func TestClosedTerminal(t *testing.T) {
 	} else {
 		_ = c.Close()
 	}
-	_ = survivor.Process.Kill() // where it printed something it has ended
-	_ = survivor.Wait()
+	for _, sig := range []os.Signal{unix.SIGUSR1, unix.SIGTERM} { // it prints, which nobody reads
+		if err := survivor.Process.Signal(sig); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := survivor.Wait(); err != nil {
+		t.Errorf("what nohup started: %v", err)
+	}
 
 	target.signal(t, unix.SIGHUP)
 	target.wantOrderly(t)

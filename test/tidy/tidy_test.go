@@ -89,6 +89,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/hosts":          1,  // silence of the other side
 	"cmd/nvmeof/internal/keeper":         1,  // the drain of each socket
 	"cmd/nvmeof/internal/lending":        1,  // what serves others
+	"cmd/nvmeof/internal/outlet":         1,  // what is printed
 	"cmd/nvmeof/internal/sandbox":        1,  // file systems that may not answer
 	"cmd/nvmeof/internal/signals":        1,  // what comes while a command runs
 	"cmd/nvmeof/internal/benchcommand":   1,  // following changes

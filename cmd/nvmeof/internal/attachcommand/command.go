@@ -12,6 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/outlet"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
@@ -63,15 +64,15 @@ and after --ctrl-loss-tmo it ends, as it does at the start.`,
 			if err := nbd.Vacant(a.socket); err != nil {
 				return err
 			}
+			defer outlet.Detach(cmd)()
 			runtime.GOMAXPROCS(runtime.NumCPU() + 1) // for the front end's loop; the host's add theirs
 			f := &front{cfg: nbd.Config{
 				Socket: a.socket, Clients: a.clients, Polling: polling,
 				Log: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", line) },
 			}}
 			print := func() { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: nbd:", f.stats()) }
-			forget := signals.On(unix.SIGUSR1, print)
+			defer signals.On(unix.SIGUSR1, print)()
 			err = errors.Join(a.serve(cmd, f), f.Close())
-			forget()
 			if f.stats() != (nbd.Stats{}) {
 				print()
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/lending"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/listing"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/outlet"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 )
 
@@ -68,6 +69,7 @@ What would be connected is printed as a config.json, with its secrets, by --dump
 				}
 				return fmt.Errorf("already connected: it is %s; --duplicate-connect connects again, --idempotent accepts that", there)
 			}
+			defer outlet.Detach(cmd)()
 			for {
 				err := hold(cmd, &h, fabricoptions.AsWhom(fabricoptions.Given(cmd), identity), print, noPublish)
 				if !errors.Is(err, lending.ErrLenderEnded) {

@@ -12,6 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/keeper"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/outlet"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
@@ -82,6 +83,7 @@ func (a *autoconnect) run(cmd *cobra.Command) (err error) {
 	if len(entries) == 0 {
 		return wrong
 	}
+	defer outlet.Detach(cmd)()
 	a.note(wrong)
 	a.connected = map[string]discovery.Record{}
 	if a.keeper, err = keeper.Start(cmd.ErrOrStderr(), a.noPublish); err != nil {

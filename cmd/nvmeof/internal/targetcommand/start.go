@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/outlet"
 )
 
 // A start is a target that does not serve yet.
@@ -29,6 +31,7 @@ func (s *start) release() {
 // begin runs a target. What it writes before it serves is for those whom it serves: where the
 // start fails, the error alone says what is wrong.
 func (d *Daemon) begin(cmd *cobra.Command, run func(*cobra.Command, *Daemon, *start) error) error {
+	defer outlet.Detach(cmd)()
 	s := &start{begun: make(chan struct{}), out: quiet{w: cmd.OutOrStdout()}, errOut: quiet{w: cmd.ErrOrStderr()}}
 	defer time.AfterFunc(quietTime, s.release).Stop() // ends when what is held is written
 	d.Out, d.ErrOut = &s.out, &s.errOut

@@ -9,6 +9,9 @@ import (
 
 // Is reports whether what is written there is on a terminal.
 func Is(out io.Writer) bool {
+	if w, ok := out.(interface{ Unwrap() io.Writer }); ok {
+		out = w.Unwrap()
+	}
 	f, ok := out.(*os.File)
 	if !ok {
 		return false
