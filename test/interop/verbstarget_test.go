@@ -11,8 +11,8 @@ import (
 )
 
 // TestVerbsTarget: the kernel's host against our target on the same rxe device, once
-// with --transport verbs and once with auto, which must choose it; and against one that is
-// confined, with an NVMe drive and an ATA disk whose SMART data it reads.
+// with --transport verbs and once with auto, which must choose it. Then against one in its
+// sandbox, with an NVMe drive and an ATA disk whose SMART data it reads, over both transports.
 func TestVerbsTarget(t *testing.T) {
 	needGuest(t)
 	l := newSingle(t, peerSoftroce, guest.Config{CPUs: 4, Drives: true})
@@ -28,8 +28,10 @@ func TestVerbsTarget(t *testing.T) {
 			t.Log(l.onHost(t, 2*time.Minute, "verbstarget", env{"nqn": targetNQN, "transport": transport}))
 		})
 	}
-	t.Run("confined", func(t *testing.T) {
-		l.cleanUpAtEnd(t)
-		t.Log(l.onHost(t, 2*time.Minute, "confined", env{"nqn": targetNQN}))
-	})
+	for _, transport := range []string{"verbs", "softroce"} {
+		t.Run("confined,"+transport, func(t *testing.T) {
+			l.cleanUpAtEnd(t)
+			t.Log(l.onHost(t, 2*time.Minute, "confined", env{"nqn": targetNQN, "transport": transport}))
+		})
+	}
 }

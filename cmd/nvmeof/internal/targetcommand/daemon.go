@@ -94,7 +94,7 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	for _, p := range control.ForeseeMemory(d.Document) {
 		fmt.Fprintln(d.ErrOut, "warning:", p)
 	}
-	m := control.New(d.managed(t, newOpener(on.Device, d.Document, d.Log), on))
+	m := control.New(d.managed(t, newOpener(on.Device, d.Document, d.Log, d.confined), on))
 	defer func() {
 		d.Log.Info("authentications", zap.Any("counters", t.AuthCounts()))
 		d.Log.Info("admission", zap.Any("counters", t.AdmissionCounts()))

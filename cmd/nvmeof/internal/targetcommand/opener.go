@@ -3,6 +3,7 @@ package targetcommand
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ type opener struct {
 	polling   nvmeof.Polling
 	log       *zap.Logger
 	device    func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error)
+	confined  func() bool // files are, with which no device of verbs works
 
 	mu     sync.Mutex         // guards chosen
 	chosen map[located]string // transports; a device that is away for a while stays the choice
@@ -35,9 +37,9 @@ type located struct {
 	config.Transport
 }
 
-func newOpener(device func(string, netip.Addr, provider.Config) (rdmatransport.Device, error), doc *config.Document, log *zap.Logger) *opener {
+func newOpener(device func(string, netip.Addr, provider.Config) (rdmatransport.Device, error), doc *config.Document, log *zap.Logger, confined func() bool) *opener {
 	polling, _ := processors.ParsePolling(cmp.Or(string(doc.Limits.Polling), "auto")) // checked as it was read
-	o := &opener{polling: polling, transport: string(doc.Transport), log: log, device: device, chosen: map[located]string{},
+	o := &opener{polling: polling, transport: string(doc.Transport), log: log, device: device, confined: confined, chosen: map[located]string{},
 		provider: provider.Config{
 			Shards: shardsOf(doc), AckTimeout: time.Duration(doc.Limits.AckTimeout), ReceiveBuffer: int(doc.Limits.ReceiveBuffer), Congestion: doc.Congestion,
 			Warn: func(w string) { log.Warn(w) },
@@ -61,7 +63,9 @@ func (o *opener) choose(a netip.Addr, own config.Transport) string {
 	case "":
 		name, why = provider.Softroce, "it is the default"
 	case provider.Auto:
-		name, why = provider.Choose(a)
+		if name, why = provider.Choose(a); name == provider.Verbs && o.confined() {
+			name, why = provider.Softroce, errRDMA.Error()
+		}
 	}
 	o.log.Info("transport", zap.String("name", name), zap.String("why", why), zap.Stringer("address", a))
 	o.chosen[at] = name
@@ -93,7 +97,11 @@ func (o *opener) serves(a netip.Addr, own config.Transport) bool {
 }
 
 func (o *opener) open(a netip.Addr, own config.Transport) (rdmatransport.Device, error) {
-	return o.device(o.choose(a, own), a, o.provider)
+	name := o.choose(a, own)
+	if name == provider.Verbs && o.confined() {
+		return nil, fmt.Errorf("the target's files are confined (sandbox), and %w: start it again with this listener, or give the listener transport softroce", errRDMA)
+	}
+	return o.device(name, a, o.provider)
 }
 
 // deviceMayCome reports whether an error is one of a device that is not there now.

@@ -1,6 +1,7 @@
 package targetcommand
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func TestOpenerAckTimeout(t *testing.T) {
 	}
 	doc := &config.Document{}
 	doc.Limits.AckTimeout, doc.Limits.Shards = config.Duration(30*time.Millisecond), 3
-	if _, err := newOpener(device, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
+	if _, err := newOpener(device, doc, zap.NewNop(), func() bool { return false }).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
 		t.Fatal(err)
 	}
 	if got.AckTimeout != 30*time.Millisecond || got.Shards != 3 {
@@ -40,10 +41,23 @@ func TestOpenerCongestion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newOpener(device, doc, zap.NewNop()).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
+	if _, err := newOpener(device, doc, zap.NewNop(), func() bool { return false }).open(netip.MustParseAddr("127.0.0.1"), ""); err != nil {
 		t.Fatal(err)
 	}
 	if !got.Congestion.NoECN || got.Congestion.MinRate != 8e6 {
 		t.Errorf("the device is opened with %+v", got.Congestion)
+	}
+}
+
+// TestVerbsWhenConfined: a listener on verbs that comes to a target whose files are confined is refused,
+// since no command of its device would be taken.
+func TestVerbsWhenConfined(t *testing.T) {
+	device := func(name string, _ netip.Addr, _ provider.Config) (rdmatransport.Device, error) {
+		t.Errorf("a device of %s was opened", name)
+		return nil, errors.ErrUnsupported
+	}
+	o := newOpener(device, &config.Document{}, zap.NewNop(), func() bool { return true })
+	if _, err := o.open(netip.MustParseAddr("127.0.0.1"), provider.Verbs); !errors.Is(err, errRDMA) {
+		t.Errorf("%v, want %v", err, errRDMA)
 	}
 }

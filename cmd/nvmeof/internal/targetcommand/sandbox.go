@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -51,7 +52,14 @@ func (d *Daemon) enterSandbox(socket *control.Socket) error {
 	if d.sandbox == sandboxOn || len(d.Document.Sandbox.Paths) > 0 || socket == nil && d.Socket == noSocket {
 		places = d.places(socket)
 	}
+	var rdma error
+	if places != nil && d.mayUseRDMA() {
+		places, rdma = nil, errRDMA
+	}
 	s := d.enter(places)
+	if rdma != nil {
+		s.Files = rdma
+	}
 	if d.sandbox == sandboxOn {
 		if s.Calls != nil {
 			return sandboxFailure("system calls are not filtered", s.Calls)
@@ -74,6 +82,28 @@ func (d *Daemon) enterSandbox(socket *control.Socket) error {
 	d.Log.Info("sandbox", calls, files)
 	return nil
 }
+
+// errRDMA is why files are not confined where a listener is on verbs. Landlock gives each thread
+// credentials of its own, and the drivers of RDMA devices take a command only from those with
+// which the device was opened (ib_safe_file_access in Linux).
+var errRDMA = errors.New("with Landlock the kernel refuses the commands of RDMA devices (transport verbs)")
+
+// mayUseRDMA reports whether a listener is on verbs, or will be where the machine has a device.
+func (d *Daemon) mayUseRDMA() bool {
+	return slices.ContainsFunc(d.Document.Listeners, func(l *config.Listener) bool {
+		switch d.Document.TransportOf(l) {
+		case provider.Verbs:
+			return true
+		case provider.Auto:
+			devices, err := os.ReadDir("/sys/class/infiniband")
+			return err == nil && len(devices) > 0
+		}
+		return false
+	})
+}
+
+// confined reports whether the process has only some files.
+func (d *Daemon) confined() bool { return d.within.Sandbox != nil && d.within.Files == nil }
 
 func sandboxFailure(what string, err error) error {
 	return errors.New("--sandbox on: " + what + ": " + err.Error() + "; --sandbox auto does what is possible here")
@@ -129,13 +159,6 @@ func (d *Daemon) places(socket *control.Socket) *sandbox.Places {
 					p.Read = append(p.Read, filepath.Dir(path))
 				}
 			}
-		}
-	}
-	for _, l := range d.Document.Listeners {
-		if d.Document.TransportOf(l) != provider.Softroce {
-			p.Used = append(p.Used, "/dev/infiniband")
-			// libibverbs loads the driver of a device when that is opened.
-			p.Read = append(p.Read, "/etc/libibverbs.d", "/etc/rdma", "/etc/ld.so.cache", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")
 		}
 	}
 	return p

@@ -20,6 +20,7 @@ func TestSandboxModes(t *testing.T) {
 		paths        []config.Path
 		can          sandbox.Sandbox // what the kernel does
 		asked        bool            // for files to be confined
+		transport    config.Transport
 		err, log     string
 	}{
 		{mode: sandboxAuto, log: "not confined: sandbox.paths"},
@@ -30,10 +31,14 @@ func TestSandboxModes(t *testing.T) {
 		{mode: sandboxAuto, socket: noSocket, asked: true, can: sandbox.Sandbox{Files: lacking}, log: "not confined: the kernel has none"},
 		{mode: sandboxOn, asked: true, can: sandbox.Sandbox{Calls: lacking}, err: "system calls are not filtered: the kernel has none"},
 		{mode: sandboxOn, asked: true, can: sandbox.Sandbox{Files: lacking}, err: "files are not confined: the kernel has none"},
+		{mode: sandboxOn, transport: "verbs", err: "files are not confined: with Landlock the kernel refuses the commands of RDMA devices"},
+		{mode: sandboxAuto, transport: "verbs", paths: []config.Path{"/srv"}, log: "not confined: with Landlock the kernel refuses the commands of RDMA devices"},
+		{mode: sandboxAuto, transport: "softroce", paths: []config.Path{"/srv"}, asked: true},
 	} {
 		core, logs := observer.New(zap.InfoLevel)
 		entered, asked := false, false
-		d := &Daemon{sandbox: c.mode, Socket: c.socket, Log: zap.New(core), Document: &config.Document{Sandbox: config.Sandbox{Paths: c.paths}}, Flags: new(Flags),
+		d := &Daemon{sandbox: c.mode, Socket: c.socket, Log: zap.New(core), Flags: new(Flags),
+			Document: &config.Document{Sandbox: config.Sandbox{Paths: c.paths}, Listeners: []*config.Listener{{Transport: c.transport}}},
 			enter: func(p *sandbox.Places) *sandbox.Sandbox {
 				entered, asked = true, p != nil
 				if s := c.can; p != nil || s.Calls != nil {
