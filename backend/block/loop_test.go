@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/file"
 )
 
 func TestLoopGeometry(t *testing.T) {
@@ -66,6 +67,46 @@ func TestSecondOpener(t *testing.T) {
 		}
 		closeStore(t, s)
 	}
+}
+
+// TestServedBeneath: the device of a file that is served has the data of that, and two
+// writers would destroy it.
+func TestServedBeneath(t *testing.T) {
+	l := newLoop(t, testSize, 512, 0)
+	serve := func(cfg file.Config) *file.Store {
+		t.Helper()
+		cfg.Force = true // there is the loop device
+		s, err := file.Open(l.file, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := serve(file.Config{})
+	for _, cfg := range []Config{{}, {ReadOnly: true}} {
+		got, err := Open(l.path, cfg)
+		var busy *InUseError
+		if !errors.As(err, &busy) || !strings.Contains(err.Error(), "a loop device on "+l.file+", which is in use by this process: export it once, and share that") {
+			t.Errorf("%+v: %v, %v", cfg, got, err)
+		}
+	}
+	forced := openStore(t, l.path, Config{Force: true})
+	if notes := strings.Join(forced.Notes(), "\n"); !strings.Contains(notes, "by force although it is a loop device on "+l.file) {
+		t.Errorf("forced: notes %q", notes)
+	}
+	closeStore(t, forced)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = serve(file.Config{ReadOnly: true})
+	closeStore(t, openStore(t, l.path, Config{ReadOnly: true}))
+	if _, err := Open(l.path, Config{}); !errors.As(err, new(*InUseError)) {
+		t.Errorf("to write what others only read: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, openStore(t, l.path, Config{}))
 }
 
 // A mounted device is refused, with the command that unmounts it.

@@ -141,6 +141,9 @@ func (s *Store) alone() error {
 	switch {
 	case s.cfg.Force:
 		if busy == nil {
+			busy = inuse.Beneath(s.path, s.cfg.ReadOnly)
+		}
+		if busy == nil {
 			busy = inuse.Device(s.path)
 		}
 		if busy.User != "" {
@@ -149,6 +152,9 @@ func (s *Store) alone() error {
 		return nil
 	case busy == nil:
 		busy = inuse.Exported(s.path)
+	}
+	if busy == nil {
+		busy = inuse.Beneath(s.path, s.cfg.ReadOnly)
 	}
 	if busy != nil {
 		return busy

@@ -1,11 +1,8 @@
 package file
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -80,29 +77,5 @@ func holder(fd int) int {
 	if unix.Fstat(fd, &st) != nil {
 		return 0
 	}
-	locks, err := os.Open("/proc/locks")
-	if err != nil {
-		return 0
-	}
-	defer locks.Close()
-	return findHolder(locks, &st)
-}
-
-// findHolder looks for the process that has flock(2)ed the file in the format
-// of /proc/locks, proc_locks(5):
-//
-//	1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF
-func findHolder(locks io.Reader, st *unix.Stat_t) int {
-	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
-	for lines := bufio.NewScanner(locks); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 6 || fields[1] != "FLOCK" || fields[5] != file {
-			continue
-		}
-		// A holder in another PID namespace shows as 0 or -1.
-		if pid, err := strconv.Atoi(fields[4]); err == nil && pid > 0 {
-			return pid
-		}
-	}
-	return 0
+	return inuse.Locker(st.Dev, st.Ino, false)
 }

@@ -103,29 +103,6 @@ func TestSecondOpener(t *testing.T) {
 	closeStore(t, openStore(t, path, Config{})) // also while the kernel tidies up
 }
 
-func TestFindHolder(t *testing.T) {
-	st := &unix.Stat_t{Dev: unix.Mkdev(0xfe, 1), Ino: 5678}
-	line := func(pid, file string) string { return "1: FLOCK  ADVISORY  WRITE " + pid + " " + file + " 0 EOF\n" }
-	tests := []struct {
-		locks string
-		want  int
-	}{
-		{"", 0},
-		{line("77", "fe:01:5678"), 77},
-		{line("77", "fe:01:56789") + line("78", "fe:02:5678") + line("79", "fe:01:5678"), 79},
-		{"1: POSIX  ADVISORY  WRITE 77 fe:01:5678 0 EOF\n", 0},
-		{"1: -> FLOCK  ADVISORY  WRITE 77 fe:01:5678 0 EOF\n", 0}, // waits for it
-		{line("0", "fe:01:5678"), 0},
-		{line("-1", "fe:01:5678"), 0},
-		{"nonsense\n\n1: FLOCK\n", 0},
-	}
-	for _, tt := range tests {
-		if got := findHolder(strings.NewReader(tt.locks), st); got != tt.want {
-			t.Errorf("%q: process %d, want %d", tt.locks, got, tt.want)
-		}
-	}
-}
-
 func writeAndDie(path string) {
 	s, err := Open(path, Config{})
 	must(err)
