@@ -104,6 +104,7 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 
 // beginChange gives what hangs the time that it has in such a change.
 func (m *Manager) beginChange(o Options) {
+	m.late = false
 	m.stores.begin(m.changeTimeout)
 	if o.Wait {
 		m.stores.begin(m.startTimeout)

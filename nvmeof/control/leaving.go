@@ -47,12 +47,18 @@ func (e *LeavingError) stores() string {
 }
 
 // remove runs f, which may wait for stores, and waits for it for as long as leaveTimeout
-// has it. Then it is for the change as if it were done, and goes on by itself. after is
-// called at its end, with mu held as remove is.
+// has it, and for less if the change under way has waited so long before: a hundred
+// namespaces of one file system do not take a hundred times as long. Then it is for the
+// change as if it were done, and goes on by itself. after is called at its end, with mu
+// held as remove is.
 func (m *Manager) remove(l *leaving, f func() error, after func()) error {
 	done := make(chan error, 1)
 	m.removals.Go(func() { done <- f() }) // ends when the stores have finished
-	late := time.NewTimer(m.leaveTimeout)
+	wait := m.leaveTimeout
+	if m.late {
+		wait /= lessTime
+	}
+	late := time.NewTimer(wait)
 	defer late.Stop()
 	select {
 	case err := <-done:
@@ -60,10 +66,11 @@ func (m *Manager) remove(l *leaving, f func() error, after func()) error {
 		return err
 	case <-late.C:
 	}
-	l.since = time.Now().Add(-m.leaveTimeout)
+	m.late = true
+	l.since = time.Now().Add(-wait)
 	m.leaving[l] = struct{}{}
 	m.log.Warn("a store hangs: what was removed stays until commands have ended, everything else goes on",
-		zap.String("removed", l.what), zap.Strings("waits_for_store_of", l.unfinished()), zap.Duration("for", m.leaveTimeout),
+		zap.String("removed", l.what), zap.Strings("waits_for_store_of", l.unfinished()), zap.Duration("for", wait),
 		zap.String("remedy", "see what is wrong with what is below the store"))
 	m.removals.Go(func() { m.removed(l, <-done, after) }) // ends soon after f
 	return nil

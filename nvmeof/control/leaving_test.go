@@ -48,6 +48,18 @@ func TestRemovalsThatHang(t *testing.T) {
 	if r.logs.FilterMessage("what waited for a store is removed").Len() != 1 {
 		t.Error("no log line that it is removed at last")
 	}
+	began, held := time.Now(), make(chan struct{})
+	r.mu.Lock()
+	r.leaveTimeout = 200 * time.Millisecond // of the first
+	for range 20 {
+		_ = r.remove(&leaving{unfinished: exports()}, func() error { <-held; return nil }, func() {})
+	}
+	r.mu.Unlock()
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("20 removals of what hangs took %v, and each may take %v", took, r.leaveTimeout)
+	}
+	close(held)
+	r.await("nothing is leaving", func() bool { return len(r.Status().Leaving) == 0 })
 	quick := errors.New("quick")
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -98,6 +98,7 @@ type Manager struct {
 	stores    stores
 	waiting   map[namespaceKey]*wait
 	leaving   map[*leaving]struct{}
+	late      bool // the change under way has waited for a removal as long as it may
 }
 
 // A namespaceKey says which namespace of which subsystem.

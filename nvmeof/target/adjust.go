@@ -74,21 +74,22 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	if limit < 0 || limit > MaxPause {
 		return fmt.Errorf("namespace %d of %s: pause of %v: at most %v, since hosts abort commands that take longer", n.ns.ID, n.subsystem.nqn, limit, MaxPause)
 	}
-	s := n.subsystem
-	s.change.Lock()
-	defer s.change.Unlock()
-	switch {
-	case n.removed:
-		return n.unfit(errors.New("it was removed"))
-	case n.pause != nil:
-		return n.unfit(errors.New("it is paused already"))
-	}
 	end := time.Now().Add(limit)
-	quiet := n.ns.Shut()
-	late := time.NewTimer(limit)
+	quiet, late, err := n.shut(limit)
+	if err != nil {
+		return err
+	}
 	defer late.Stop()
-	timeout := max(min(s.target.fetchTimeout, limit/2), time.Millisecond)
-	if !s.target.urge(quiet, late.C, timeout, func(q *queue) bool { return q.holdsUp(n.ns) }) {
+	t := n.subsystem.target
+	timeout := max(min(t.fetchTimeout, limit/2), time.Millisecond)
+	ended := t.urge(quiet, late.C, timeout, func(q *queue) bool { return q.holdsUp(n.ns) })
+	n.subsystem.change.Lock()
+	defer n.subsystem.change.Unlock()
+	if n.pausing != late { // what was held goes on already
+		return n.unfit(errors.New("it was removed, or resumed before commands had finished; it is not paused"))
+	}
+	n.pausing = nil
+	if !ended {
 		n.ns.Unshut()
 		return n.unfit(fmt.Errorf("commands have not finished within %v; it is not paused", limit))
 	}
@@ -98,12 +99,30 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	return nil
 }
 
-// Resume ends a pause. It fails with a [StateError] if there is none, or no more.
+// shut begins a pause: quiet is closed when no command is under way any more. The timer ends
+// the waiting for that, without Subsystem.change held: a store may hang.
+func (n *Namespace) shut(limit time.Duration) (quiet <-chan struct{}, late *time.Timer, err error) {
+	n.subsystem.change.Lock()
+	defer n.subsystem.change.Unlock()
+	switch {
+	case n.removed:
+		return nil, nil, n.unfit(errors.New("it was removed"))
+	case n.pause != nil:
+		return nil, nil, n.unfit(errors.New("it is paused already"))
+	case n.pausing != nil:
+		return nil, nil, n.unfit(errors.New("it is being paused already"))
+	}
+	n.pausing = time.NewTimer(limit)
+	return n.ns.Shut(), n.pausing, nil
+}
+
+// Resume ends a pause, or has a call to Pause fail that waits for commands. It fails with a
+// [StateError] if there is none, or no more.
 func (n *Namespace) Resume() error {
 	s := n.subsystem
 	s.change.Lock()
 	defer s.change.Unlock()
-	if n.pause == nil {
+	if n.pause == nil && n.pausing == nil {
 		return n.unfit(errors.New("it is not paused"))
 	}
 	n.stopPause()
@@ -132,8 +151,13 @@ func (n *Namespace) Paused() bool {
 	return n.pause != nil
 }
 
-// stopPause stops the timer of a pause. Called with Subsystem.change held.
+// stopPause stops the timer of a pause, or ends a call to Pause. Called with
+// Subsystem.change held.
 func (n *Namespace) stopPause() {
+	if n.pausing != nil {
+		n.pausing.Reset(0)
+		n.pausing = nil
+	}
 	if n.pause != nil {
 		n.pause.Stop()
 		n.pause = nil

@@ -1,6 +1,8 @@
 package target
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -197,6 +199,65 @@ func TestPauseOfAStoreThatHangs(t *testing.T) {
 		a.io.wantOK(writeOf(2))
 		f.close2(t)
 	})
+}
+
+// TestPauseDelaysNoChange: while a call to Pause waits for a store that hangs the namespaces of the
+// subsystem can be changed, also that one; Resume, and its removal, end the call.
+func TestPauseDelaysNoChange(t *testing.T) {
+	for name, end := range map[string]func(*fixture, *Namespace) error{
+		"resumed": func(_ *fixture, ns *Namespace) error { return ns.Resume() },
+		"removed": func(f *fixture, ns *Namespace) error { return f.sub.SuspendNamespace(ns.ID()) },
+		"paused again": func(_ *fixture, ns *Namespace) error {
+			if err := ns.Resume(); err != nil {
+				return err
+			}
+			go func() { _ = ns.Pause(100 * time.Millisecond) }() // ends by its limit
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			s := newFakeStore(1 << 20)
+			ns := f.export(s)
+			a := f.associate(testHostNQN, f.at)
+			s.set(true, nil)
+			begun := a.io.start(writeOf(2))
+			f.within(a.io, "the store has it", func() bool { return s.inFlight() == 1 })
+			paused := make(chan error, 1)
+			go func() { paused <- ns.Pause(MaxPause) }()
+			f.within(a.io, "the gate is shut", func() bool {
+				shut := false
+				a.io.call(func() { shut = ns.ns.Gate(1).Shut() })
+				return shut
+			})
+			held := a.io.start(writeOf(2))
+			began := time.Now()
+			if ns.Paused() {
+				t.Error("it is paused though the store has a command")
+			}
+			f.must(ns.SetGroup(2))
+			if err := ns.Pause(0); err == nil || !strings.Contains(err.Error(), "it is being paused already") {
+				t.Errorf("paused twice: %v", err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- end(f, ns) }() // a removal waits for the store
+			var state *StateError
+			if err := <-paused; !errors.As(err, &state) || !strings.Contains(err.Error(), "it is not paused") {
+				t.Errorf("the call that waited: %v", err)
+			}
+			if took := time.Since(began); took > MaxPause/2 {
+				t.Errorf("it took %v", took)
+			}
+			s.set(false, nil)
+			f.must(<-ended)
+			if r := <-begun.response; !r.status.OK() {
+				t.Errorf("what had begun: %v", r.status)
+			}
+			if r := <-held.response; r.status.OK() == (name == "removed") {
+				t.Errorf("what was held: %v", r.status)
+			}
+		})
+	}
 }
 
 func TestQueueEndsInAPause(t *testing.T) {

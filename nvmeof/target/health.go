@@ -11,9 +11,7 @@ import (
 
 // watchStores examines the stores until the target closes.
 func (t *Target) watchStores() {
-	saved := time.Now()
 	for t.pause(t.cfg.Revalidate) {
-		t.saveStates(&saved)
 		for left := t.volumes.All(); len(left) > 0; {
 			left = t.lookAfter(left)
 		}

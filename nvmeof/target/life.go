@@ -309,13 +309,15 @@ func (s *Subsystem) endLife() error {
 	return errors.Join(err, l.unlock())
 }
 
-// saveStates saves the records that have changed, at intervals.
-func (t *Target) saveStates(last *time.Time) {
-	if time.Since(*last) < savePeriod {
-		return
-	}
-	*last = time.Now()
-	for _, s := range t.Subsystems() {
-		_ = s.save() // which logs an error, and tries again
+// saveStates saves the records that have changed, at intervals, until the target closes. A
+// store of one that hangs delays it, and nothing else.
+func (t *Target) saveStates() {
+	for t.pause(savePeriod) {
+		for _, s := range t.Subsystems() {
+			if t.context.Err() != nil {
+				return // each is saved as it ends
+			}
+			_ = s.save() // which logs an error, and tries again
+		}
 	}
 }

@@ -50,6 +50,7 @@ type Namespace struct {
 	removed bool
 	pause   *time.Timer // ends the pause; nil: commands are not held
 	pauses  uint64      // the number of pauses so far
+	pausing *time.Timer // ends the waiting of Pause for commands; nil: it does not wait
 }
 
 // A StateError says that a namespace is not in the state in which it can be what was

@@ -259,3 +259,41 @@ func TestAwaitedState(t *testing.T) {
 		t.Errorf("it is written over: %q, %v", b, err)
 	}
 }
+
+// A hungState is a StateStore that does not answer once it hangs.
+type hungState struct {
+	savedState
+	hangs  atomic.Bool
+	answer chan struct{}
+}
+
+func (s *hungState) Save(b []byte) error {
+	if s.hangs.Load() {
+		<-s.answer
+	}
+	return s.savedState.Save(b)
+}
+
+// TestStateHangs: the state of a subsystem whose store hangs delays that of others, and not the
+// examination of namespaces' stores.
+func TestStateHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := &hungState{answer: make(chan struct{})}
+		f, s := living(t, state)
+		store := newFakeStore(1 << 20)
+		ns := f.export(store)
+		f.tenant("a", s, 0).io.wantOK(writeOf(1))
+		state.hangs.Store(true)
+		time.Sleep(2 * savePeriod)
+		store.mu.Lock()
+		store.size = 2 << 20
+		store.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		if size := ns.Info().Size; size != 2<<20 {
+			t.Errorf("a namespace whose store has grown has %d bytes", size)
+		}
+		state.hangs.Store(false)
+		close(state.answer)
+		f.close2(t)
+	})
+}

@@ -108,6 +108,7 @@ func New(cfg Config) (*Target, error) {
 	}
 	if cfg.Revalidate > 0 {
 		t.tasks.Go(t.watchStores) // ends when the target closes
+		t.tasks.Go(t.saveStates)  // likewise
 	}
 	t.authenticator.start(cfg.Shards)
 	return t, nil

@@ -21,7 +21,7 @@ const catalogue = "README.md"
 // lastRow is that of the catalogue. Tests of the rows behind lastCited do not say so in
 // their comments.
 const (
-	lastRow   = 153
+	lastRow   = 154
 	lastCited = 116
 )
 
@@ -72,6 +72,7 @@ var further = map[int][]string{
 	151: {"reservation.TestOneNameTakesAllPlaces"},
 	152: {"target.TestIdentifierInTheNameOfAnother"},
 	153: {"control.TestRemovedWhileHung", "control.TestLockedWhileHung"},
+	154: {"control.TestRemovalsThatHang", "target.TestPauseDelaysNoChange", "target.TestStateHangs"},
 }
 
 // managed are the folders that serve something besides storage, the management

@@ -80,7 +80,7 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/multipath":                   4,  // the life of a path; a queue's timer; each path as a namespace is opened, or its size read
 	"internal/namedfile":                 2,  // a file system that does not answer
 	"nvmeof/nbd":                         1,  // the loop
-	"nvmeof/target":                      9,  // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause; subsystems at the end
+	"nvmeof/target":                      10, // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause; subsystems at the end
 	"internal/floor":                     2,  // the other side
 	"cmd/nvmeof":                         2,  // the command, the second signal
 	"cmd/nvmeof/internal/attachcommand":  1,  // a path that is awaited
