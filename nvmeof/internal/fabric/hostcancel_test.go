@@ -111,3 +111,35 @@ func TestFusedHalves(t *testing.T) {
 		r.until("all end", func() bool { return left == 0 })
 	}
 }
+
+// TestCanceledReadTakesNothing: a read that is taken back while it waits for room in the
+// budget keeps none of it, though its queue sends nothing any more.
+func TestCanceledReadTakesNothing(t *testing.T) {
+	const size = 16 << 10
+	r := newRig(t, size)
+	busy, idle := r.newStore(size), r.newStore(size)
+	busy.hold = true
+	b, h := r.queues(busy, TargetConfig{}, HostConfig{}), r.queues(idle, TargetConfig{}, HostConfig{})
+	m := r.hostMemory(2*size, false)
+	ended := 0
+	done := func(*Request) { ended++ }
+	first, second := transfer(capsule.IORead, m, 0, size, 0), transfer(capsule.IORead, m, size, size, 0)
+	first.Done, second.Done = done, done
+	if err := b.Submit(first); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the first arrives", func() bool { return len(busy.held) == 1 })
+	if err := h.Submit(second); err != nil {
+		t.Fatal(err)
+	}
+	r.turn()
+	if _, sent := h.Cancel(second); sent || ended != 1 {
+		t.Fatalf("the second was sent: %v; %d ended", sent, ended)
+	}
+	busy.execute(busy.held[0])
+	r.until("the first ends", func() bool { return ended == 2 })
+	r.settle()
+	if n := r.host.shard.Budget().Used(); n != 0 {
+		t.Errorf("%d bytes of the budget are taken, and nothing is on its way", n)
+	}
+}
