@@ -2,6 +2,7 @@ package target
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -189,4 +190,49 @@ func TestStalledStoreLeavesRoom(t *testing.T) {
 		f.wantNothingHeld(io)
 		f.close2(t)
 	})
+}
+
+// hungReservations are in a file that is not read to its end before answer is closed.
+type hungReservations struct{ answer chan struct{} }
+
+func (r *hungReservations) Load() ([]byte, error) { <-r.answer; return nil, nil }
+func (r *hungReservations) Save([]byte) error     { return nil }
+
+// TestReservationsHang: a namespace that is added, whose reservations are on a file system that
+// does not answer, delays none that is there: not the end of a pause, nor the look at its size.
+func TestReservationsHang(t *testing.T) {
+	f := newFixture(t)
+	other, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":other"})
+	f.must(err)
+	hung := &hungReservations{make(chan struct{})}
+	added := make(chan error, 1)
+	go func() { // ends when it answers
+		_, err := other.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), Reservations: hung})
+		added <- err
+	}()
+	for other.change.TryLock() {
+		other.change.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(10 * time.Millisecond) // it reads, or is about to
+	done := make(chan struct{})
+	go func() { // soon
+		defer close(done)
+		ns := f.sub.Namespaces()[0]
+		if err := errors.Join(ns.Pause(0), ns.Resume()); err != nil {
+			t.Error(err)
+		}
+		f.target.Revalidate()
+		if names := f.target.Unfinished(); len(names) > 0 {
+			t.Errorf("%q are unfinished", names)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		t.Error("it delays what it has nothing to do with")
+	}
+	close(hung.answer)
+	<-done
+	f.must(<-added)
 }

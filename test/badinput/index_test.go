@@ -72,7 +72,7 @@ var further = map[int][]string{
 	151: {"reservation.TestOneNameTakesAllPlaces"},
 	152: {"target.TestIdentifierInTheNameOfAnother"},
 	153: {"control.TestRemovedWhileHung", "control.TestLockedWhileHung"},
-	154: {"control.TestRemovalsThatHang", "target.TestPauseDelaysNoChange", "target.TestStateHangs"},
+	154: {"control.TestRemovalsThatHang", "target.TestPauseDelaysNoChange", "target.TestReservationsHang", "target.TestStateHangs"},
 }
 
 // managed are the folders that serve something besides storage, the management

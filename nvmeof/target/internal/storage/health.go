@@ -16,7 +16,7 @@ import (
 const AskDrives = time.Minute
 
 // Examine reads the state of the store, and reports whether there may be something to
-// report to hosts. The store stays open meanwhile; see Volume.close.
+// report to hosts. The store stays open meanwhile; see Volumes.Release.
 func (v *Volume) Examine(now time.Time) (changed bool) {
 	before, h := v.ask(now)
 	if h.Lost != before.Lost {
@@ -151,7 +151,7 @@ func (v *Volume) askDrive() backend.Health {
 }
 
 // ClearFault clears the failure of the store or, if it has not failed, accepts its
-// present size as the right one. The store stays open meanwhile; see Volume.close.
+// present size as the right one. The store stays open meanwhile; see Volumes.Release.
 func (v *Volume) ClearFault() error {
 	v.querying.Lock()
 	defer v.querying.Unlock()

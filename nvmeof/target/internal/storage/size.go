@@ -40,7 +40,7 @@ func (v *Volume) count(allocated int64, err error) {
 }
 
 // refresh lets the store read its own size, and how much is allocated. The store stays open
-// meanwhile; see Volume.close.
+// meanwhile; see Volumes.Release.
 func (v *Volume) refresh() error {
 	v.querying.Lock()
 	defer v.querying.Unlock()

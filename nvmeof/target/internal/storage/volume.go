@@ -79,7 +79,7 @@ func (v *Volume) leaser(d *Site) backend.Leaser {
 func (v *Volume) open() error {
 	for _, d := range v.volumes.sites {
 		if err := v.openOn(d); err != nil {
-			return errors.Join(err, v.close())
+			return errors.Join(err, v.closeLanes(), v.Reservations.Close())
 		}
 	}
 	return nil
@@ -168,14 +168,14 @@ func (l *Lane) attach() {
 	l.home.Store(l.shard)
 }
 
-// close closes the volume's lanes. Called with the mutex of Volumes held, after retire:
+// closeLanes closes the volume's lanes. Called with the mutex of Volumes held, after retire:
 // no command uses the volume, and no new one can.
-func (v *Volume) close() error {
+func (v *Volume) closeLanes() error {
 	var errs []error
 	for _, d := range v.volumes.sites {
 		errs = append(errs, v.closeOn(d))
 	}
-	return errors.Join(append(errs, v.Reservations.Close())...)
+	return errors.Join(errs...)
 }
 
 // retireOn ends the lanes in a device's shards for new operations. The channels are

@@ -43,7 +43,11 @@ type Volumes struct {
 	depth int // operations of one shard in flight to one volume
 	log   *peerlog.Log
 
-	// mu guards what follows. It is held while volumes are opened and closed, which waits
+	// opening is held while a volume is opened or closed, with its reservations, which may
+	// take as long as a file system does. It is taken before mu.
+	opening sync.Mutex
+
+	// mu guards what follows. It is held while lanes are opened and closed, which waits
 	// for shards.
 	mu      sync.Mutex
 	byStore map[backend.Store]*Volume // of stores that can be compared
@@ -131,32 +135,49 @@ func (t *Volumes) Acquire(store backend.Store, name string, reservations Reserva
 
 // acquire is Acquire but for how much is allocated, if it has opened the volume.
 func (t *Volumes) acquire(store backend.Store, name string, reservations ReservationStore, n *Namespace) (opened bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	shareable := reflect.TypeOf(store).Comparable()
-	if shareable && t.byStore[store] != nil {
-		if t.byStore[store].leaving {
-			return false, errors.New("its store is being closed, and has not completed earlier commands: try again")
-		}
-		t.byStore[store].use(n)
-		return false, nil
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	if joined, err := t.join(store, reservations, n); joined || err != nil {
+		return false, err
 	}
 	v, err := newVolume(t, store, name)
 	if err != nil {
 		return false, err
 	}
-	if v.Reservations, err = t.openReservations(reservations, n.Former); err != nil {
+	if v.Reservations, err = newReservations(reservations, n.Former); err != nil {
 		return false, err
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if err := v.open(); err != nil {
 		return false, err
 	}
-	if shareable {
+	if reflect.TypeOf(store).Comparable() {
 		t.byStore[store] = v
 	}
 	t.all[v] = struct{}{}
 	v.use(n)
 	return true, nil
+}
+
+// join makes the namespace a user of the volume that its store has, and reports whether it has
+// one. Where it has none an error says that its reservations are another volume's.
+func (t *Volumes) join(store backend.Store, reservations ReservationStore, n *Namespace) (joined bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if reflect.TypeOf(store).Comparable() && t.byStore[store] != nil {
+		if t.byStore[store].leaving {
+			return false, errors.New("its store is being closed, and has not completed earlier commands: try again")
+		}
+		t.byStore[store].use(n)
+		return true, nil
+	}
+	for v := range t.all {
+		if reservations != nil && same(v.Reservations.store, reservations) {
+			return false, fmt.Errorf("its reservations would be saved where those of %s are: name another file", v.Name)
+		}
+	}
+	return false, nil
 }
 
 // use makes the namespace a user of the volume, also where there is no device yet. Called
@@ -184,13 +205,20 @@ func (t *Volumes) Release(n *Namespace) error {
 	for _, c := range quiet {
 		<-c
 	}
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	return errors.Join(t.remove(v), v.Reservations.Close())
+}
+
+// remove closes the lanes of a volume that no namespace uses.
+func (t *Volumes) remove(v *Volume) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if reflect.TypeOf(v.store).Comparable() {
 		delete(t.byStore, v.store)
 	}
 	delete(t.all, v)
-	return v.close()
+	return v.closeLanes()
 }
 
 // drop removes a namespace. With the last one the lanes retire.
@@ -251,17 +279,6 @@ func (v *Volume) operations(sites []*Site) (n int) {
 		}
 	}
 	return n
-}
-
-// openReservations returns those of a volume that is being opened. Called with the mutex
-// held.
-func (t *Volumes) openReservations(store ReservationStore, former *Reservations) (*Reservations, error) {
-	for v := range t.all {
-		if store != nil && same(v.Reservations.store, store) {
-			return nil, fmt.Errorf("its reservations would be saved where those of %s are: name another file", v.Name)
-		}
-	}
-	return newReservations(store, former)
 }
 
 // same compares values of an interface, where those can be compared.
