@@ -138,6 +138,9 @@ func (e *Engine) send(to netip.Addr, tclass uint8, m *wire.MAD) {
 	e.sends.put(outgoing{to, tclass, m})
 }
 
+// maxIdleQueue is for how many items an empty queue keeps memory at most.
+const maxIdleQueue = 256
+
 // A queue is first in, first out.
 type queue[T any] struct {
 	items []T
@@ -155,6 +158,9 @@ func (q *queue[T]) take() (T, bool) {
 	q.items[q.head] = zero
 	if q.head++; q.head == len(q.items) {
 		q.items, q.head = q.items[:0], 0
+		if cap(q.items) > maxIdleQueue {
+			q.items = nil // of a flood
+		}
 	}
 	return v, true
 }

@@ -23,6 +23,9 @@ type Store struct {
 	holders []*reorder // of requests, those that keep any
 }
 
+// maxFree is how many buffers stay when none is lent: what one burst of losses takes.
+const maxFree = 2 * maxHeldPerQP
+
 // idleGap is how long a gap may stay as it is before its packets count for less than all
 // others: longer than any retransmission takes.
 const idleGap = time.Second
@@ -55,6 +58,10 @@ func (s *Store) giveBack(h *held) {
 	s.lent--
 	h.pkt = wire.Packet{}
 	s.free = append(s.free, h)
+	if s.lent == 0 && len(s.free) > maxFree {
+		clear(s.free[maxFree:])
+		s.free = s.free[:maxFree]
+	}
 }
 
 // makeRoom takes back a packet for another queue pair, and reports whether there was one.

@@ -50,6 +50,9 @@ func TestStoreIsShared(t *testing.T) {
 	for _, r := range append(hogs, responses) {
 		r.clear()
 	}
+	if len(s.free) > maxFree {
+		t.Errorf("%d buffers stay", len(s.free))
+	}
 	if s.Lent() != 0 || len(s.holders) != 0 {
 		t.Errorf("%d packets of %d queue pairs are kept at the end", s.Lent(), len(s.holders))
 	}
