@@ -115,7 +115,7 @@ func (s *Subsystem) beginLife(store StateStore, wait bool) error {
 	l := &s.life
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := s.beginLocked(store)
+	err := s.beginLocked(store, wait)
 	if err != nil && wait {
 		l.awaits = store
 		err = l.begin(nil)
@@ -123,7 +123,10 @@ func (s *Subsystem) beginLife(store StateStore, wait bool) error {
 	return err
 }
 
-func (s *Subsystem) beginLocked(store StateStore) error {
+// beginLocked is beginLife with mu held. With serve a record that was read and cannot be saved, of a
+// full disk, say, is used all the same: what hosts set and is not saved fails later, and
+// counters are saved when they can be again.
+func (s *Subsystem) beginLocked(store StateStore, serve bool) error {
 	l := &s.life
 	if err := l.begin(store); err != nil {
 		return err
@@ -131,7 +134,7 @@ func (s *Subsystem) beginLocked(store StateStore) error {
 	before := l.record
 	s.unsafe.Add(before.UnsafeShutdowns)
 	s.errors.Add(before.Errors)
-	if err := s.saveLocked(); err != nil {
+	if err := s.saveLocked(); err != nil && !serve {
 		s.unsafe.Add(-before.UnsafeShutdowns)
 		s.errors.Add(-before.Errors)
 		return errors.Join(err, l.unlock(), l.begin(nil))
@@ -148,7 +151,7 @@ func (s *Subsystem) awaitedLife() error {
 	if l.awaits == nil || l.ended {
 		return nil
 	}
-	if err := s.beginLocked(l.awaits); err != nil {
+	if err := s.beginLocked(l.awaits, true); err != nil {
 		return err
 	}
 	l.awaits = nil
@@ -168,7 +171,7 @@ func (s *Subsystem) moveLife(store StateStore) error {
 		if sameState(l.awaits, store) {
 			return nil
 		}
-		err := s.beginLocked(store)
+		err := s.beginLocked(store, false)
 		if err == nil {
 			l.awaits = nil
 		}

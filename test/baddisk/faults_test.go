@@ -3,6 +3,8 @@ package baddisk
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -122,6 +124,45 @@ func TestFaults(t *testing.T) {
 					t.Errorf("%s: critical warning %#x when it is cleared", c.name, w)
 				}
 			}
+		}
+	})
+}
+
+// TestStartOnFullDisk: a target that starts while its counters cannot be saved serves all the
+// same, protected as hosts left it, and saves them when there is room. What a host sets
+// meanwhile and has to last fails.
+func TestStartOnFullDisk(t *testing.T) {
+	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
+		protection := func(p capsule.WriteProtection) func(context.Context, *host.Namespace) error {
+			return func(ctx context.Context, n *host.Namespace) error { return n.SetWriteProtection(ctx, p) }
+		}
+		state := []string{"  - nqn: a\n", "  - nqn: a\n    state: BAD/state\n"}
+		const protected = capsule.StatusNamespaceWriteProtected | capsule.StatusDNR
+		r := newRig(t, disk, state...)
+		k := r.connect()
+		k.well(1)
+		k.want(1, protection(capsule.WriteProtected), capsule.StatusSuccess)
+		r.must(r.Close())
+
+		disk.Inject(faultyfs.Fault{Ops: faultyfs.OpWrite, Err: syscall.ENOSPC}) // whatever the name of what is saved
+		r = begin(t, disk, control.Options{Wait: true}, state...)
+		if w := r.Status().Waiting; len(w) > 0 {
+			t.Fatalf("waiting are %+v", w)
+		}
+		if n := r.logs.FilterMessage("counters not saved").Len(); n != 1 {
+			t.Errorf("%d lines in the log", n)
+		}
+		k = r.connect()
+		k.well(2)
+		k.want(1, read, capsule.StatusSuccess)
+		k.want(1, write, protected)
+		k.want(2, protection(capsule.WriteProtected), capsule.StatusInternalError)
+		disk.Release()
+		k.want(2, protection(capsule.WriteProtected), capsule.StatusSuccess)
+		k.want(2, write, protected)
+		r.must(r.Close())
+		if text, err := os.ReadFile(filepath.Join(disk.Dir, "state")); err != nil || !strings.Contains(string(text), `"power-cycles":2,`) {
+			t.Errorf("%v, saved is %s", err, text)
 		}
 	})
 }

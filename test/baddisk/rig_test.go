@@ -71,6 +71,11 @@ func address() netip.Addr {
 // instead of the file.
 func newRig(t *testing.T, disk *faultyfs.FS, edits ...string) *rig {
 	t.Helper()
+	return begin(t, disk, control.Options{Force: true}, edits...)
+}
+
+func begin(t *testing.T, disk *faultyfs.FS, o control.Options, edits ...string) *rig {
+	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
 	r := &rig{t: t, disk: disk, dir: t.TempDir(), addr: address(), logs: logs}
 	tgt, err := target.New(target.Config{Log: zap.New(core), Arena: 16 << 20, Revalidate: 50 * time.Millisecond})
@@ -86,7 +91,7 @@ func newRig(t *testing.T, disk *faultyfs.FS, edits ...string) *rig {
 		}
 	})
 	r.doc = r.parse(strings.NewReplacer(edits...).Replace(document))
-	_, err = r.Apply(r.doc, control.Options{Force: true})
+	_, err = r.Apply(r.doc, o)
 	r.must(err)
 	return r
 }
