@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
 )
 
 // TestUnlessHung checks that a signal ends what does not answer in bounded time, and nothing
@@ -105,6 +108,7 @@ func TestQuiet(t *testing.T) {
 // TestSlowStart checks that a start that takes long is shown as it goes on, also where it writes
 // nothing more, and a start that fails soon only its error.
 func TestSlowStart(t *testing.T) {
+	signals.On(unix.SIGPIPE, func() {})() // what of the runtime serves signals is not in a bubble
 	for takes, want := range map[time.Duration]string{quietTime - 1: "", quietTime + 1: "warning"} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
