@@ -27,7 +27,7 @@ type authentication struct {
 	locked   bool             // only authentication commands are executed
 	exchange *auth.Controller // the authenticator's while it computes; nil before the first
 	busy     bool
-	ended    atomic.Bool // the connection has; the authenticator reads it
+	ended    atomic.Bool // the connection has; the authenticator and errands read it
 	ctrlKey  bool        // the exchange has a key to prove the controller with
 	last     *request    // the last command of an exchange that failed, after which the queue ends
 	timer    shard.Timer

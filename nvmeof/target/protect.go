@@ -80,7 +80,7 @@ func (p *protecting) flushed(err error) {
 // saved it nonetheless: what was before is saved again, now and, if that fails, later.
 func (p *protecting) save() {
 	s := p.request.queue.controller.subsystem
-	p.request.outside(func() func() {
+	p.request.outside(&s.life, func() func() {
 		status := capsule.StatusSuccess
 		if s.save() != nil {
 			status = capsule.StatusInternalError

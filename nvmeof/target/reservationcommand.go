@@ -40,20 +40,22 @@ func runReservation(r *request) {
 	cmd.Keys, _ = capsule.DecodeReservationKeys(keys[:]) // as long as it must be
 	ns, c := r.op.Gate.Namespace, r.queue.controller
 	cmd.CanPersist = ns.Volume.Reservations.Persists()
-	r.outside(func() func() {
-		status := c.reserve(ns, cmd)
+	q := r.queue
+	r.outside(ns.Volume.Reservations, func() func() {
+		status := capsule.StatusSQDeleted // nobody waits for it any more
+		if !q.auth.ended.Load() {
+			status = c.reserve(ns, cmd)
+		}
 		return func() { r.finish(status) }
 	})
 }
 
-// outside runs f, which may block, outside of the shard, and the function that f returns
-// in the shard.
-func (r *request) outside(f func() func()) {
+// outside runs f, which changes something and may block, outside of the shard, and the function
+// that f returns in the shard.
+func (r *request) outside(what any, f func() func()) {
 	r.stage = stageHeld
-	s := r.queue.shard
-	go func() { // ends by itself; the queue, and so the shard, waits for its request
-		s.Do(f())
-	}()
+	q := r.queue
+	q.target.errands.do(errandLine{q.host.name, what}, func() { q.shard.Do(f()) })
 }
 
 // abortOn aborts the commands under way on a volume, and counts in left those that end

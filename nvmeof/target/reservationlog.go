@@ -92,7 +92,11 @@ func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
 	case !refused.OK() && r.cmd.NSID != capsule.NSIDBroadcast:
 		return refused
 	}
-	r.outside(func() func() {
+	what := any(c.subsystem)
+	if len(all) == 1 {
+		what = all[0]
+	}
+	r.outside(what, func() func() {
 		status := capsule.StatusSuccess
 		for _, v := range all {
 			if v.SetPersist(on) != nil {

@@ -49,6 +49,7 @@ type Target struct {
 	context context.Context
 	tasks   sync.WaitGroup // accept loops, queues until they are freed, and calls of devices
 
+	errands       errands
 	authenticator authenticator
 	authCounts    authCounts
 	started       time.Time

@@ -21,7 +21,7 @@ const catalogue = "README.md"
 // lastRow is that of the catalogue. Tests of the rows behind lastCited do not say so in
 // their comments.
 const (
-	lastRow   = 154
+	lastRow   = 155
 	lastCited = 116
 )
 
@@ -73,6 +73,7 @@ var further = map[int][]string{
 	152: {"target.TestIdentifierInTheNameOfAnother"},
 	153: {"control.TestRemovedWhileHung", "control.TestLockedWhileHung"},
 	154: {"control.TestRemovalsThatHang", "target.TestPauseDelaysNoChange", "target.TestReservationsHang", "target.TestStateHangs"},
+	155: {"target.TestReservationsInTurns"},
 }
 
 // managed are the folders that serve something besides storage, the management
