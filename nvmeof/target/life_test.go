@@ -1,6 +1,7 @@
 package target
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,6 +182,35 @@ func TestShutdownFlushes(t *testing.T) {
 	h.setCC(linuxCC.WithEnable(true).WithShutdown(capsule.ShutdownAbrupt))
 	if status() != capsule.ShutdownComplete {
 		t.Error("abrupt shutdown is not complete at once")
+	}
+}
+
+// TestShutdownWhileStoreHangs is row 82: a store that hangs as a host shuts its controller down keeps what
+// the host has written to others from being made durable no longer than they take.
+func TestShutdownWhileStoreHangs(t *testing.T) {
+	f := newFixture(t)
+	hung := newFakeStore(1 << 20)
+	f.export(hung)
+	var others []*fakeStore
+	for range flushes + 2 {
+		others = append(others, newFakeStore(1<<20))
+		f.export(others[len(others)-1])
+	}
+	h, id := f.connectAdmin(0)
+	io := f.connectIO(id, 1, 1)
+	hung.set(true, nil)
+	h.setCC(linuxCC.WithEnable(true).WithShutdown(capsule.ShutdownNormal))
+	<-io.closed
+	for i, s := range others {
+		f.within(h, fmt.Sprintf("store %d is flushed", i), func() bool { return len(s.ops()) > 0 && s.inFlight() == 0 })
+	}
+	status := func() capsule.ShutdownStatus { return capsule.CSTS(h.property(capsule.PropertyCSTS)).Shutdown() }
+	if got := status(); got != capsule.ShutdownOccurring {
+		t.Errorf("SHST %d while a store is flushed", got)
+	}
+	hung.set(false, nil)
+	for status() != capsule.ShutdownComplete {
+		h.turns(1)
 	}
 }
 
