@@ -70,7 +70,11 @@ func keptIdentity(dir string) (nvmeof.HostIdentity, error) {
 	if h, ok, err := ReadIdentity(dir); ok || err != nil {
 		return h, err
 	}
-	h, err := nvmeof.NewHostIdentity()
+	id, _ := namedfile.Read(context.Background(), filepath.Join(dir, "hostid"), maxIdentity)
+	h, err := nvmeof.ParseHostIdentity("", string(id)) // that of before, if only the name is lost
+	if err != nil {
+		h, err = nvmeof.NewHostIdentity()
+	}
 	if err != nil {
 		return h, err
 	}
@@ -79,8 +83,13 @@ func keptIdentity(dir string) (nvmeof.HostIdentity, error) {
 	}
 	// The name decides, and the identifier follows from it: the second process
 	// takes what the first one wrote.
-	if err := writeNew(filepath.Join(dir, "hostnqn"), string(h.NQN)+"\n"); errors.Is(err, fs.ErrExist) {
-		if other, ok, _ := ReadIdentity(dir); ok {
+	name, text := filepath.Join(dir, "hostnqn"), string(h.NQN)+"\n"
+	if err := writeNew(name, text); errors.Is(err, fs.ErrExist) {
+		other, ok, _ := ReadIdentity(dir)
+		if !ok && namedfile.Replace(name, []byte(text), namedfile.Options{}) == nil { // it is empty, as a power failure may leave it
+			other, ok, _ = ReadIdentity(dir)
+		}
+		if ok {
 			return other, nil
 		}
 	}
@@ -97,7 +106,7 @@ func writeNew(path, text string) error {
 	}
 	defer os.Remove(f.Name())
 	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return os.Link(f.Name(), path)

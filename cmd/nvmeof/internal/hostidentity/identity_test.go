@@ -31,6 +31,41 @@ func TestIdentityIsOne(t *testing.T) {
 	}
 }
 
+// TestIdentityEmptied: a name that a power failure left empty is made again from the
+// identifier; without that a new one is made, once and not for each command.
+func TestIdentityEmptied(t *testing.T) {
+	dir := t.TempDir()
+	want, err := keptIdentity(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "hostnqn")
+	for _, mishap := range []func() error{
+		func() error { return os.Truncate(name, 0) },
+		func() error { return os.Remove(name) },
+		func() error { return os.Truncate(filepath.Join(dir, "hostid"), 0) },
+	} {
+		if err := mishap(); err != nil {
+			t.Fatal(err)
+		}
+		if h, err := keptIdentity(dir); err != nil || h != want {
+			t.Errorf("%v, %v, want %v", h, err, want)
+		}
+	}
+	for _, file := range []string{"hostid", "hostnqn"} {
+		if err := os.Truncate(filepath.Join(dir, file), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other, err := keptIdentity(dir)
+	if err != nil || other == want {
+		t.Errorf("%v, %v", other, err)
+	}
+	if again, err := keptIdentity(dir); err != nil || again != other {
+		t.Errorf("%v, %v, want %v", again, err, other)
+	}
+}
+
 // TestIdentityUnreadable: a name that is none is said to be, instead of another one being
 // made up for each command.
 func TestIdentityUnreadable(t *testing.T) {
