@@ -68,7 +68,7 @@ var further = map[int][]string{
 	147: {"softroce.TestMissteeredPackets"},
 	148: {"doctor.FuzzMachine", "doctor.TestLongLine"},
 	149: {"nbd.TestClientsOfAHungDisk"},
-	150: {"target.TestProtectionPowerFails", "target.TestProtectionSavedInDoubt", "target.TestProtectionReturns"},
+	150: {"target.TestProtectionPowerFails", "target.TestProtectionSavedInDoubt", "target.TestProtectionReturns", "storage.TestSavedAndFailedOnce"},
 	151: {"reservation.TestOneNameTakesAllPlaces"},
 	152: {"target.TestIdentifierInTheNameOfAnother"},
 	153: {"control.TestRemovedWhileHung", "control.TestLockedWhileHung"},

@@ -129,11 +129,20 @@ func (k *Reservations) change(f func(reservation.State) (reservation.State, rese
 			k.doubtful = err != nil
 		}
 		if err != nil && persists {
+			k.restore(before)
 			return reservation.Outcome{Status: capsule.StatusInternalError}, err
 		}
 	}
 	k.publish(&next)
 	return out, nil
+}
+
+// restore saves a state again after the next one could not be saved: the store may have that
+// one, and a restart would find it. Called with mu held.
+func (k *Reservations) restore(s *reservation.State) {
+	if b, err := s.Encode(); err == nil {
+		k.doubtful = k.store.Save(b) != nil // else with the next change
+	}
 }
 
 func (k *Reservations) publish(s *reservation.State) {

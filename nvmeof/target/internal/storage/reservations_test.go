@@ -146,14 +146,14 @@ func TestNotSaved(t *testing.T) {
 
 // A late store fails when it has saved, as where the entry of the file cannot be synced.
 type late struct {
-	fails bool
+	fails int // so many times
 	has   []byte
 }
 
 func (l *late) Load() ([]byte, error) { return l.has, nil }
 func (l *late) Save(b []byte) error {
 	l.has = b
-	if l.fails {
+	if l.fails--; l.fails >= 0 {
 		return errors.New("fsync: input/output error")
 	}
 	return nil
@@ -162,7 +162,7 @@ func (l *late) Save(b []byte) error {
 // TestSavedAndFailed: what was not acknowledged does not come back after the next change,
 // also if that one need not be saved.
 func TestSavedAndFailed(t *testing.T) {
-	store := &late{fails: true}
+	store := &late{fails: 2} // also where what was before is saved again
 	k, err := newReservations(store, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -170,11 +170,41 @@ func TestSavedAndFailed(t *testing.T) {
 	if _, err := k.change(reserve(true)); err == nil || k.Guard() != nil {
 		t.Fatalf("reserved: %v, guard %v", err, k.Guard())
 	}
-	store.fails = false
 	if _, err := k.change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s, reservation.Outcome{} }); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := newReservations(store, nil); err != nil || again.Guard() != nil {
 		t.Errorf("after a restart: %v, guard %v", err, again.Guard())
 	}
+}
+
+// TestSavedAndFailedOnce: nor does it before, where saving fails no longer.
+func TestSavedAndFailedOnce(t *testing.T) {
+	store := &late{}
+	k, err := newReservations(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantAfterRestart := func(reserved bool) {
+		t.Helper()
+		if again, err := newReservations(store, nil); err != nil || (again.Guard() != nil) != reserved {
+			t.Errorf("after a restart: %v, guard %v", err, again.Guard())
+		}
+	}
+	store.fails = 1
+	if _, err := k.change(reserve(true)); err == nil || k.Guard() != nil {
+		t.Errorf("reserved: %v, guard %v", err, k.Guard())
+	}
+	wantAfterRestart(false)
+	if _, err := k.change(reserve(true)); err != nil {
+		t.Fatal(err)
+	}
+	store.fails = 1
+	free := func(reservation.State) (reservation.State, reservation.Outcome) {
+		return reservation.State{Persist: true}, reservation.Outcome{}
+	}
+	if _, err := k.change(free); err == nil || k.Guard() == nil {
+		t.Errorf("released: %v, guard %v", err, k.Guard())
+	}
+	wantAfterRestart(true)
 }
