@@ -94,6 +94,17 @@ func (m *Manager) removed(l *leaving, err error, after func()) {
 	m.log.Info("what waited for a store is removed", fields...)
 }
 
+// unlessLeaving explains why something cannot be had, for which what has its name is locked
+// until it has left. Called with mu held.
+func unlessLeaving(m *Manager, what string, err error) error {
+	for l := range m.leaving {
+		if l.what == what {
+			return &LeavingError{what, l.unfinished()}
+		}
+	}
+	return err
+}
+
 // left lists what is leaving. Called with mu held.
 func (m *Manager) left() []Leaving {
 	out := []Leaving{}

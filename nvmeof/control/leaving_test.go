@@ -94,6 +94,35 @@ func TestDeviceThatIsBeingRemoved(t *testing.T) {
 	}
 }
 
+// TestSubsystemThatIsBeingRemoved: one whose state is locked until its stores have finished says so,
+// and not that another target has locked it.
+func TestSubsystemThatIsBeingRemoved(t *testing.T) {
+	r := newRig(t)
+	doc := r.doc("version: 1\nsubsystems:\n- nqn: a\n  state: DIR/state\n")
+	unlock, err := r.stores.stateFile(doc.Subsystems[0].State).Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &leaving{what: "subsystem a", unfinished: exports("a.img")}
+	r.mu.Lock()
+	r.leaving[l] = struct{}{}
+	r.mu.Unlock()
+	_, err = r.Apply(doc, Options{})
+	if !errors.As(err, new(*LeavingError)) || !strings.Contains(err.Error(), "subsystem a is still being removed: it waits for commands that the store of a.img has not finished") {
+		t.Errorf("it is added: %v", err)
+	}
+	r.mu.Lock()
+	delete(r.leaving, l)
+	r.mu.Unlock()
+	if _, err = r.Apply(doc, Options{}); err == nil || !strings.Contains(err.Error(), "another target uses them") {
+		t.Errorf("locked by somebody else: %v", err)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+	r.apply(doc)
+}
+
 // A muteStore is one whose file system does not answer as to its size.
 type muteStore struct {
 	*memory.Store

@@ -111,11 +111,15 @@ func (m *Manager) addSubsystem(s *config.Subsystem, o Options) error {
 	c := subsystemConfig(s, &m.stores.reacher)
 	c.AwaitState = o.Wait // its namespaces meet it again
 	t, err := m.target.AddSubsystem(c)
-	if err == nil {
-		m.setVisibility(t, s)
+	if err != nil {
+		return unlessLeaving(m, subsystemName(s.NQN), err)
 	}
-	return err
+	m.setVisibility(t, s)
+	return nil
 }
+
+// subsystemName is how a subsystem that leaves is called.
+func subsystemName(nqn nvmeof.NQN) string { return "subsystem " + string(nqn) }
 
 func subsystemConfig(s *config.Subsystem, r *reacher) target.SubsystemConfig {
 	c := target.SubsystemConfig{
@@ -141,7 +145,7 @@ func (m *Manager) removeSubsystem(nqn nvmeof.NQN) error {
 		}
 	}
 	delete(m.exposed, nqn)
-	l := &leaving{what: "subsystem " + string(nqn), unfinished: exports(names...)}
+	l := &leaving{what: subsystemName(nqn), unfinished: exports(names...)}
 	return m.remove(l, func() error { return m.target.RemoveSubsystem(nqn) }, func() {})
 }
 
