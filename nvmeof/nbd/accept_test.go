@@ -85,3 +85,63 @@ func processorTime(t *testing.T) time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// TestSocketRemoved: a socket whose file has gone is made again, and who was there does not
+// notice; one in whose place another process serves stays that of the other.
+func TestSocketRemoved(t *testing.T) {
+	t.Parallel()
+	lines := make(chan string, 10)
+	s := serve(t, Config{Log: func(line string) { lines <- line }, look: 10 * time.Millisecond}, newStore(t, 1<<20, 512))
+	path := s.cfg.Socket
+	c := connect(t, s, how{})
+	wants := func(want string) {
+		t.Helper()
+		select {
+		case line := <-lines:
+			if !strings.Contains(line, want) {
+				t.Errorf("%q, want %q", line, want)
+			}
+		case <-time.After(testTimeout):
+			t.Fatalf("nothing is said, want %q", want)
+		}
+	}
+	for range 3 {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		wants("was removed; made again: " + path)
+		c.read(0, 512)
+		c = connect(t, s, how{})
+	}
+	aside := path + ".d"
+	for _, step := range []error{os.Remove(path), os.Mkdir(path, 0o700)} {
+		if step != nil {
+			t.Fatal(step)
+		}
+	}
+	wants("cannot be made again: " + path + " is there and is no socket")
+	if err := os.Rename(path, aside); err != nil {
+		t.Fatal(err)
+	}
+	wants("made again")
+
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	other, err := net.Listen("unix", path)
+	for err != nil { // the server was quicker
+		wants("made again")
+		if err = os.Remove(path); err == nil {
+			other, err = net.Listen("unix", path)
+		}
+	}
+	wants("cannot be made again: " + path + " is served by another process")
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.read(0, 512)
+	time.Sleep(50 * time.Millisecond)
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("the place of another is taken: %v", err)
+	}
+}

@@ -9,7 +9,8 @@
 // drives the I/O queue too while it polls: a request meets no other goroutine. A
 // loop without work polls for a while, and lets others have the processor after each
 // turn that found nothing, since the client may be waiting for it; then it sleeps in one epoll
-// on sockets and queues.
+// on sockets and queues. Another goroutine looks each second whether the socket's file is there, and
+// makes the socket again where somebody removed it.
 //
 // # Requests
 //

@@ -160,6 +160,7 @@ func (l *loop) look(timeout int) {
 	if err != nil {
 		n = 0 // EINTR
 	}
+	woken := false
 	for _, e := range l.events[:n] {
 		switch c := l.owner[e.Fd]; {
 		case c != nil:
@@ -168,12 +169,37 @@ func (l *loop) look(timeout int) {
 			l.accept()
 		case int(e.Fd) == l.server.wake.Descriptor():
 			l.server.wake.Clear()
+			woken = true
 		}
+	}
+	if woken { // after the events, which may be of the socket of before
+		l.renew()
 	}
 	if l.server.closing.Load() && !l.stopping {
 		l.stop()
 	}
 	l.expire()
+}
+
+// renew accepts from the socket that was made in place of one whose file has gone.
+func (l *loop) renew() {
+	r := l.server.renewed.Swap(nil)
+	if r == nil {
+		return
+	}
+	err := r.err
+	if err == nil {
+		if err = l.watch(r.socket.Descriptor(), unix.EPOLLIN); err != nil {
+			_ = r.socket.Close() // and the next one may do
+		}
+	}
+	if err != nil {
+		l.say("the socket's file was removed, and cannot be made again: %v", err)
+		return
+	}
+	_ = l.server.listener.Close() // its file has gone
+	l.server.listener.Socket, l.acceptAt = r.socket, time.Time{}
+	l.say("the socket's file was removed; made again: %s", l.server.cfg.Socket)
 }
 
 // accept accepts the clients that connect.

@@ -31,6 +31,8 @@ type Config struct {
 	// Log is told, in a line, of clients that were sent away; nil: nobody is. It is
 	// called by the loop, so that it must not block for long.
 	Log func(string)
+
+	look time.Duration // between looks whether the file of the socket is there; default 1 s
 }
 
 func (c *Config) clients() int {
@@ -50,6 +52,8 @@ func or(d, fallback time.Duration) time.Duration {
 	return fallback
 }
 
+func (c *Config) lookInterval() time.Duration { return or(c.look, time.Second) }
+
 func (c *Config) spin() time.Duration      { return or(c.Spin, 50*time.Microsecond) }
 func (c *Config) handshake() time.Duration { return or(c.Handshake, 10*time.Second) }
 func (c *Config) drain() time.Duration     { return or(c.Drain, 5*time.Second) }
@@ -64,6 +68,8 @@ type Server struct {
 	wake     *shard.Event // ends the loop's sleep
 	closing  atomic.Bool
 	ended    chan struct{} // the loop is over
+	renewed  atomic.Pointer[renewal]
+	stayed   chan struct{} // nobody looks after the socket's file any more
 	err      error         // of its end
 	once     sync.Once
 }
@@ -79,7 +85,7 @@ func Listen(cfg Config, disks ...Disk) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, wake: wake, ended: make(chan struct{})}
+	s := &Server{cfg: cfg, wake: wake, ended: make(chan struct{}), stayed: make(chan struct{})}
 	if cfg.Default != "" {
 		s.usual.Store(&cfg.Default)
 	}
@@ -93,7 +99,8 @@ func Listen(cfg Config, disks ...Disk) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.listener.Close(), wake.Close())
 	}
-	go l.run() // ends in Close
+	go l.run()                   // ends in Close
+	go s.stay(s.listener.Socket) // likewise
 	return s, nil
 }
 
@@ -141,6 +148,7 @@ func (s *Server) Close() error {
 		s.closing.Store(true)
 		s.wake.Set()
 		<-s.ended
+		<-s.stayed
 		s.err = errors.Join(s.err, s.wake.Close())
 	})
 	return s.err

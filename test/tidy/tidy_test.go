@@ -79,7 +79,7 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/internal/shard":              1,  // the loop
 	"nvmeof/multipath":                   4,  // the life of a path; a queue's timer; each path as a namespace is opened, or its size read
 	"internal/namedfile":                 2,  // a file system that does not answer
-	"nvmeof/nbd":                         1,  // the loop
+	"nvmeof/nbd":                         2,  // the loop; the file of its socket
 	"nvmeof/target":                      10, // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause; subsystems at the end
 	"internal/floor":                     2,  // the other side
 	"cmd/nvmeof":                         2,  // the command, the second signal
