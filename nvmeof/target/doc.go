@@ -173,7 +173,8 @@
 // connected while others send thousands of requests. Addresses that have, or within the last
 // hour had, a connection of an allowed host have room of their own, and more of it: a host
 // opens all of its I/O queues before it sends the first Connect command. Discovery, which is
-// open to all, does not count for that. What an address asks for beyond its places within a
+// open to all, does not count for that. An address of IPv6 is known by itself, and shares
+// the room of strangers with its network of 64 bits. What an address asks for beyond its places within a
 // second is refused before anything is mapped for it.
 //
 // # Queue memory
@@ -182,7 +183,8 @@
 // address has no more of it than it leaves free, above the last eighth, which is for addresses
 // whose hosts are connected or lately were: a thirty-second of all for each, so that they come back
 // whatever others take. What a host has that has authenticated counts for the host, wherever
-// it comes from.
+// it comes from. What the strangers of an address have, which for IPv6 is a network, counts
+// apart until their hosts are known.
 //
 // # Controllers of one host
 //

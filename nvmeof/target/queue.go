@@ -89,6 +89,9 @@ func (q *queue) start(n int) {
 func (q *queue) heard() {
 	q.proven = true
 	q.admitted()
+	if !q.controller.discovery() {
+		q.target.memory.admit(&q.mapping)
+	}
 	q.target.waiting.prove(q, !q.controller.discovery())
 }
 

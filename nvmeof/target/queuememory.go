@@ -16,19 +16,27 @@ import (
 // lately, so that those come back, whoever takes the rest.
 //
 // A queue counts for the address that it comes from, and for its host instead as soon as that
-// has authenticated. The name of a host without a key proves nothing. Any goroutine uses it.
+// has authenticated. The name of a host without a key proves nothing. What strangers have whose
+// host is not known yet counts by itself: a network of IPv6 counts as one address, and
+// who says nothing takes no part of what its hosts may have. Any goroutine uses it.
 type queueMemory struct {
 	refused atomic.Uint64
 
 	mu    sync.Mutex
 	limit int64
 	used  int64
-	by    map[partyName]int64
+	by    map[account]int64
+}
+
+// An account is for what counts together.
+type account struct {
+	of     partyName
+	silent bool // of strangers, until their host is known
 }
 
 // A mapping is what a queue has of the queue memory, under its mutex.
 type mapping struct {
-	of    partyName
+	account
 	bytes int64
 }
 
@@ -37,7 +45,7 @@ const (
 	returningEach = 32 // and the part of all that one of them may have if it takes from that
 )
 
-func (m *queueMemory) init(limit int64) { m.limit, m.by = limit, map[partyName]int64{} }
+func (m *queueMemory) init(limit int64) { m.limit, m.by = limit, map[account]int64{} }
 
 // set takes memory that no queue has by itself, and reports whether there was as much.
 func (m *queueMemory) set(n int64) bool {
@@ -61,13 +69,28 @@ func (m *queueMemory) unset(n int64) {
 func (m *queueMemory) take(q *mapping, from netip.Addr, n int64, known bool) (why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	name := partyName{addr: originOf(from)}
-	if why = m.refuses(m.by[name], n, m.limit-m.used, known); why != "" {
+	a := account{of: partyName{addr: originOf(from)}}
+	why = m.refuses(m.by[a], n, m.limit-m.used, known)
+	if !known && why == "" {
+		a.silent = true
+		why = m.refuses(m.by[a], n, m.limit-m.used, false)
+	}
+	if why != "" {
 		m.refused.Add(1)
 		return why
 	}
-	m.add(q, name, n)
+	m.add(q, a, n)
 	return ""
+}
+
+// admit has what a queue took count for those of its address whose host is known.
+func (m *queueMemory) admit(q *mapping) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n, of := q.bytes, q.of; q.silent {
+		m.remove(q)
+		m.add(q, account{of: of}, n)
+	}
 }
 
 // refuses tells why somebody who has so much may not have n more of what is free.
@@ -86,10 +109,10 @@ func (m *queueMemory) refuses(held, n, free int64, known bool) string {
 	return ""
 }
 
-func (m *queueMemory) add(q *mapping, name partyName, n int64) {
-	*q = mapping{name, n}
+func (m *queueMemory) add(q *mapping, a account, n int64) {
+	*q = mapping{a, n}
 	m.used += n
-	m.by[name] += n
+	m.by[a] += n
 }
 
 // give gives back what a queue took.
@@ -101,8 +124,8 @@ func (m *queueMemory) give(q *mapping) {
 
 func (m *queueMemory) remove(q *mapping) {
 	m.used -= q.bytes
-	if m.by[q.of] -= q.bytes; m.by[q.of] == 0 {
-		delete(m.by, q.of)
+	if m.by[q.account] -= q.bytes; m.by[q.account] == 0 {
+		delete(m.by, q.account)
 	}
 	q.bytes = 0
 }
@@ -112,17 +135,17 @@ func (m *queueMemory) remove(q *mapping) {
 func (m *queueMemory) own(q *mapping, host nvmeof.NQN) (why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	name := partyName{host: host}
-	if q.of == name {
+	a := account{of: partyName{host: host}}
+	if q.account == a {
 		return ""
 	}
 	n := q.bytes
-	if why = m.refuses(m.by[name], n, m.limit-m.used+n, true); why != "" {
+	if why = m.refuses(m.by[a], n, m.limit-m.used+n, true); why != "" {
 		m.refused.Add(1)
 		return why
 	}
 	m.remove(q)
-	m.add(q, name, n)
+	m.add(q, a, n)
 	return ""
 }
 

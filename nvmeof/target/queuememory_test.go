@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -21,6 +22,24 @@ func hoard(m *queueMemory, from string, n int64, known bool) (qs []*mapping) {
 		}
 		qs = append(qs, q)
 	}
+}
+
+// arriveWithMemory has a connection come as the target does it; those that give way free
+// what they have.
+func arriveWithMemory(l *lobby, m *queueMemory, from string, n int64) (q *queue, why string) {
+	addr := netip.MustParseAddr(from)
+	if l.w.refuses(addr, l.now) {
+		return nil, "too many wait"
+	}
+	q = &queue{remote: netip.AddrPortFrom(addr, 1)}
+	if why := m.take(&q.mapping, addr, n, l.w.knows(addr, l.now)); why != "" {
+		return nil, why
+	}
+	for _, out := range l.w.enter(q, n, l.now) {
+		m.give(&out.mapping)
+		l.leave(out)
+	}
+	return q, ""
 }
 
 // TestQueueMemoryIsShared is about who gets how much, in queues of a thousandth.
@@ -55,7 +74,7 @@ func TestQueueMemoryIsShared(t *testing.T) {
 	if why := m.own(host, testHostNQN); why != "" {
 		t.Errorf("a host that authenticates: %v", why)
 	}
-	if m.by[partyName{host: testHostNQN}] != queue || m.own(host, testHostNQN) != "" {
+	if m.by[account{of: partyName{host: testHostNQN}}] != queue || m.own(host, testHostNQN) != "" {
 		t.Error("it does not count for the host")
 	}
 	before := m.refused.Load()
@@ -65,7 +84,7 @@ func TestQueueMemoryIsShared(t *testing.T) {
 	for _, q := range qs[1:] {
 		m.own(q, testHostNQN)
 	}
-	if n := m.by[partyName{host: testHostNQN}] / queue; n > all/2 || m.refused.Load() == before {
+	if n := m.by[account{of: partyName{host: testHostNQN}}] / queue; n > all/2 || m.refused.Load() == before {
 		t.Errorf("a host that connects from several addresses has %d", n)
 	}
 	for _, q := range qs {
@@ -74,6 +93,37 @@ func TestQueueMemoryIsShared(t *testing.T) {
 	m.give(host)
 	if n := len(hoard(&m, addr(200), queue, false)); n < all*3/10 {
 		t.Errorf("when those have gone one gets %d", n)
+	}
+}
+
+// TestSilentNeighbours: who says nothing, from ever other addresses of the IPv6 network in which
+// hosts are, takes neither their memory nor the places of those that come.
+func TestSilentNeighbours(t *testing.T) {
+	const bytes, all = 1 << 20, 1 << 30
+	l := newLobby(t)
+	var m queueMemory
+	m.init(all)
+	come := func(from string) (q *queue, why string) { return arriveWithMemory(l, &m, from, bytes) }
+	host, _ := come("2001:db8::10")
+	l.prove(host)
+	m.admit(&host.mapping)
+	for i := range 5000 { // 500 a second
+		l.now = l.now.Add(2 * time.Millisecond)
+		_, _ = come(fmt.Sprintf("2001:db8::66:%x", i%3))
+		_, _ = come(fmt.Sprintf("2001:db8::77:%x", i))
+		if i%50 > 0 {
+			continue
+		}
+		for _, from := range []string{"2001:db8::10", fmt.Sprintf("2001:db8::1:%x", i)} {
+			q, why := come(from)
+			if why != "" {
+				t.Fatalf("%s after %d: %s", from, i, why)
+			}
+			l.prove(q)
+			m.admit(&q.mapping)
+			m.give(&q.mapping)
+			l.leave(q)
+		}
 	}
 }
 

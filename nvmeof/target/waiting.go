@@ -55,7 +55,7 @@ type waiting struct {
 	mu        sync.Mutex
 	strangers room
 	known     room
-	hosts     map[netip.Addr]*acquaintance // by origin
+	hosts     map[netip.Addr]*acquaintance // by address, not by origin: who has a host in its network is none
 }
 
 // An acquaintance is an address from which an allowed host has connected to a subsystem
@@ -84,7 +84,8 @@ type origin struct {
 type waiter struct {
 	room   *room
 	queue  *queue
-	origin netip.Addr
+	addr   netip.Addr
+	origin netip.Addr // of addr
 	memory int64
 	since  time.Time
 	at     *list.Element
@@ -99,17 +100,19 @@ func (w *waiting) init(places int, memory int64) {
 
 // originOf is what counts as one address: whoever has an IPv6 address has 2^64 of them.
 func originOf(a netip.Addr) netip.Addr {
-	a = a.Unmap().WithZone("")
-	if a.Is6() {
+	if a = plain(a); a.Is6() {
 		p, _ := a.Prefix(64) // which cannot fail
 		return p.Addr()
 	}
 	return a
 }
 
+// plain is an address as it is compared with others.
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
 // roomOf is where connections of an address wait.
-func (w *waiting) roomOf(from netip.Addr, now time.Time) *room {
-	if h := w.hosts[from]; h != nil && (h.queues > 0 || now.Sub(h.last) < acquainted) {
+func (w *waiting) roomOf(addr netip.Addr, now time.Time) *room {
+	if h := w.hosts[plain(addr)]; h != nil && (h.queues > 0 || now.Sub(h.last) < acquainted) {
 		return &w.known
 	}
 	return &w.strangers
@@ -119,17 +122,19 @@ func (w *waiting) roomOf(from netip.Addr, now time.Time) *room {
 func (w *waiting) knows(addr netip.Addr, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.roomOf(originOf(addr), now) == &w.known
+	return w.roomOf(addr, now) == &w.known
 }
 
 // refuses reports whether a request costs more than its address may. Nothing has been done
-// for it yet.
+// for it yet. An address of which none waits is not refused for what others of its network have.
 func (w *waiting) refuses(addr netip.Addr, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	from := originOf(addr)
-	r := w.roomOf(from, now)
+	from, r := originOf(addr), w.roomOf(addr, now)
 	if o := r.origins[from]; o == nil || o.count < r.each {
+		return false
+	}
+	if addr = plain(addr); addr != from && r.first(func(p *waiter) bool { return p.addr == addr }) == nil {
 		return false
 	}
 	if now.Sub(r.first(func(p *waiter) bool { return p.origin == from }).since) >= leastWait {
@@ -143,8 +148,8 @@ func (w *waiting) refuses(addr netip.Addr, now time.Time) bool {
 func (w *waiting) enter(q *queue, memory int64, now time.Time) (out []*queue) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	from := originOf(q.remote.Addr())
-	r := w.roomOf(from, now)
+	addr := q.remote.Addr()
+	from, r := originOf(addr), w.roomOf(addr, now)
 	for {
 		var p *waiter
 		switch o := r.origins[from]; {
@@ -154,7 +159,7 @@ func (w *waiting) enter(q *queue, memory int64, now time.Time) (out []*queue) {
 			most := r.most()
 			p = r.first(func(p *waiter) bool { return r.origins[p.origin].count == most })
 		default:
-			q.waiter = &waiter{room: r, queue: q, origin: from, memory: memory, since: now}
+			q.waiter = &waiter{room: r, queue: q, addr: plain(addr), origin: from, memory: memory, since: now}
 			r.add(q.waiter)
 			return out
 		}
@@ -201,10 +206,10 @@ func (w *waiting) prove(q *queue, known bool) {
 		return
 	}
 	p.known = true // until leave
-	h := w.hosts[p.origin]
+	h := w.hosts[p.addr]
 	if h == nil {
 		h = &acquaintance{}
-		w.hosts[p.origin] = h
+		w.hosts[p.addr] = h
 	}
 	h.queues++
 }
@@ -219,7 +224,7 @@ func (w *waiting) leave(q *queue, now time.Time) {
 	}
 	p.room.remove(p)
 	if p.known {
-		h := w.hosts[p.origin]
+		h := w.hosts[p.addr]
 		h.queues--
 		h.last = now
 		w.forget(now)

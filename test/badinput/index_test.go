@@ -21,7 +21,7 @@ const catalogue = "README.md"
 // lastRow is that of the catalogue. Tests of the rows behind lastCited do not say so in
 // their comments.
 const (
-	lastRow   = 155
+	lastRow   = 156
 	lastCited = 116
 )
 
@@ -74,6 +74,7 @@ var further = map[int][]string{
 	153: {"control.TestRemovedWhileHung", "control.TestLockedWhileHung"},
 	154: {"control.TestRemovalsThatHang", "target.TestPauseDelaysNoChange", "target.TestReservationsHang", "target.TestStateHangs"},
 	155: {"target.TestReservationsInTurns"},
+	156: {"target.TestSilentNeighbours"},
 }
 
 // managed are the folders that serve something besides storage, the management
