@@ -119,6 +119,7 @@ var suites = []documented{
 	{line: "go run ./test/gremlin -target 127.0.0.1 -only '^mutate-packets$' -seconds 600 -seed 7", by: "test/gremlin TestSameSeed"},
 	{line: "go run ./test/gremlin -listen 127.0.0.2 -host", by: "test/gremlin TestHostile"},
 	{line: "go run ./test/gremlin -listen 192.0.2.1", by: "test/gremlin TestHostile"},
+	{line: "go test ./test/interop -guest -whole -v -run TestGremlin -timeout 80m", by: "test/interop TestGremlin"},
 }
 
 // newPageReader is an ordinary user with an empty home, who reads a page.
