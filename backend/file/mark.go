@@ -89,7 +89,7 @@ func (s *Store) Detached() (why error) {
 			why = fmt.Errorf("%s was removed while it is served: its content is lost when the target lets go of it; copy it before that, from /proc/%d/fd/%d",
 				s.path, os.Getpid(), fd)
 		case errors.Is(err, unix.ENOENT):
-			why = fmt.Errorf("%s was moved while it is served, and is not found there again: move it back", s.path)
+			why = fmt.Errorf("%s was moved while it is served, or its file system unmounted, and is not found there again: bring it back", s.path)
 		case err == nil && (named.Dev != open.Dev || named.Ino != open.Ino):
 			why = fmt.Errorf("%s is another file now than the one that is served: move that back", s.path)
 		}
