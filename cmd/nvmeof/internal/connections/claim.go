@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -37,8 +38,10 @@ func RunDir() string { return Dir(os.Getenv, os.Getuid()) }
 // A claim is a number that this process has.
 type claim struct {
 	number int
-	file   *os.File
-	past   past // what the file says
+
+	mu   sync.Mutex // guards what follows once the number is a controller's
+	file *os.File
+	past past // what the file says
 }
 
 // A past is what a number was used for last. Programs find disks by names with that number,
@@ -157,7 +160,7 @@ func tryClaim(dir string, n int) (*claim, error) {
 		ours, err := f.Stat()
 		there, err2 := os.Lstat(path)
 		if err == nil && err2 == nil && os.SameFile(ours, there) {
-			return &claim{n, f, decodePast(f)}, nil
+			return &claim{number: n, file: f, past: decodePast(f)}, nil
 		}
 		if err := f.Close(); err != nil {
 			return nil, err
@@ -167,6 +170,13 @@ func tryClaim(dir string, n int) (*claim, error) {
 
 // remember notes what the number is used for.
 func (c *claim) remember(p past) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.write(p)
+}
+
+// write is remember with mu held.
+func (c *claim) write(p past) error {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -182,8 +192,34 @@ func (c *claim) remember(p past) error {
 	return nil
 }
 
+// renew takes the number anew where somebody removed its file, with all that is in the folder,
+// say: the next process would have it too.
+func (c *claim) renew() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ours, err := c.file.Stat()
+	there, err2 := os.Lstat(c.file.Name())
+	if err != nil || err2 == nil && os.SameFile(ours, there) {
+		return err
+	}
+	next, err := tryClaim(filepath.Dir(c.file.Name()), c.number)
+	if err != nil {
+		return err
+	}
+	if next == nil {
+		return fmt.Errorf("%s was removed, and another process has the name nvme%d now too: disconnect either", c.file.Name(), c.number)
+	}
+	_ = c.file.Close() // nobody finds it any more
+	if c.file = next.file; c.past.Subsystem == "" {
+		return nil
+	}
+	return c.write(c.past)
+}
+
 // release gives the number back. That of a subsystem stays in memory.
 func (c *claim) release() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.past.Subsystem != "" {
 		return c.file.Close()
 	}

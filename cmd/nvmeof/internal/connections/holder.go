@@ -346,6 +346,25 @@ func (h *Holder) remember(s *subsystem) {
 	}
 }
 
+// renewClaims takes the numbers of controllers anew as far as their files have gone.
+func (h *Holder) renewClaims() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.subsystems {
+		if err := s.claim.renew(); err != nil {
+			h.config.Log(err.Error())
+		}
+		for _, c := range s.controllers {
+			if c.claim == s.claim {
+				continue
+			}
+			if err := c.claim.renew(); err != nil {
+				h.config.Log(err.Error())
+			}
+		}
+	}
+}
+
 // number gives a namespace the lowest number that none has, and reports whether it had none.
 func (s *subsystem) number(id capsule.NSID) bool {
 	if s.numbers[id] != 0 {

@@ -2,6 +2,7 @@ package connections
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,53 @@ func TestFolderOfAnyName(t *testing.T) {
 	defer s.Close()
 	if all, err := All(t.Context(), dir); err != nil || len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestFolderRemoved: who removes all that processes have in their folder takes no names from
+// them: the next process has others, and a restart finds its own.
+func TestFolderRemoved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	dir := r.holder.config.Dir
+	logged := make(chan string, 10)
+	r.holder.config.Log = func(line string) { logged <- line }
+	r.connect("a", "192.0.2.1", "nvme0")
+	r.connect("a", "192.0.2.2", "nvme1")
+	s, err := Serve(r.holder, Services{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	for line := ""; !strings.Contains(line, "made again"); {
+		select {
+		case line = <-logged:
+		case <-time.After(10 * time.Second):
+			t.Fatal("nothing is said of it")
+		}
+	}
+	next := newRig(t)
+	next.holder.config.Dir = dir
+	next.connect("b", "192.0.2.1", "nvme2")
+
+	if err := os.Remove(claimPath(dir, 1)); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := tryClaim(dir, 1)
+	if taken == nil || err != nil {
+		t.Fatal(err)
+	}
+	r.holder.renewClaims()
+	if line := <-logged; !strings.Contains(line, "another process has the name nvme1 now too") {
+		t.Error(line)
+	}
+	if err := errors.Join(s.Close(), r.holder.Close(), next.holder.Close()); err != nil {
+		t.Error(err)
+	}
+	if p := readPast(claimPath(dir, 0)); p.Subsystem != "a" {
+		t.Errorf("of nvme0 is kept %+v", p)
 	}
 }
 

@@ -73,6 +73,7 @@ func Serve(h *Holder, services Services) (*Server, error) {
 	s.tasks.Go(func() { // ends when Close closes the listener
 		l.Stay(folder, func(err error) {
 			if err == nil {
+				h.renewClaims() // which went the same way, say
 				h.config.Log(fmt.Sprintf("control socket: %s was removed; made again", l.Path()))
 				return
 			}
