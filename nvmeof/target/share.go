@@ -1,6 +1,7 @@
 package target
 
 import (
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -120,12 +121,42 @@ func makeRoom(s *Subsystem, c *Controller) refusal {
 		no = busy("the last controller identifiers are for hosts that have none", "raise Config.MaxControllers, or SubsystemConfig.MaxController")
 	}
 	if sh.yields != nil && (no.refused() || sh.own-sh.leaving >= limit) {
-		sh.displace()
+		sh.yields.displace(ownController)
 	}
 	if no.refused() {
 		s.target.controllerCounts.refused.Add(1)
+	} else if s.discovery && free <= most/reserve {
+		if o := crowdOf(s); o != nil {
+			o.displace("the discovery service has few places left, and its network has most of them")
+		}
 	}
 	return no
+}
+
+// crowdOf is the controller of the discovery service that ends where few places are left, which
+// anybody can take who has many addresses: the oldest of the network that has most, but for
+// those of addresses from which hosts are connected, or were lately. Called with mu held.
+func crowdOf(s *Subsystem) (oldest *Controller) {
+	t := s.target
+	now, age := time.Now(), t.age()
+	counts := make(map[netip.Addr]int)
+	all := make([]*Controller, 0, len(s.controllers))
+	most := 0
+	for _, o := range s.controllers {
+		if _, ending := o.presence.silence(age); ending || t.waiting.knows(o.peer, now) {
+			continue
+		}
+		from := originOf(o.peer)
+		counts[from]++
+		most = max(most, counts[from])
+		all = append(all, o)
+	}
+	for _, o := range all {
+		if counts[originOf(o.peer)] == most && (oldest == nil || o.presence.born < oldest.presence.born) {
+			oldest = o
+		}
+	}
+	return oldest
 }
 
 func allInUse() refusal {
@@ -141,7 +172,7 @@ func makeRoomProven(c *Controller) (no refusal) {
 	switch {
 	case sh.own-sh.leaving < s.target.cfg.MaxHostControllers:
 	case sh.yields != nil:
-		sh.displace()
+		sh.yields.displace(ownController)
 	default:
 		s.target.controllerCounts.refused.Add(1)
 		no = tooMany()
@@ -153,15 +184,17 @@ func tooMany() refusal {
 	return busy("host has as many controllers as one may have, or in the discovery service its address", "raise Config.MaxHostControllers")
 }
 
-// displace ends a controller in favour of another one of its host.
-func (sh *share) displace() {
-	c := sh.yields
+const ownController = "its host connects more than it may have"
+
+// displace ends a controller in favour of another one.
+func (c *Controller) displace(why string) {
+	silent, _ := c.presence.silence(c.target.age())
 	c.target.controllerCounts.displaced.Add(1)
-	c.target.log.Trouble("controller ended: its host connects more than it may have",
+	c.target.log.Trouble("controller ended: "+why,
 		zap.Stringer("peer", c.admin.remote), zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)),
-		zap.Uint16("cntlid", uint16(c.id)), zap.Duration("silent_for", sh.since))
+		zap.Uint16("cntlid", uint16(c.id)), zap.Duration("silent_for", silent))
 	c.mu.Lock()
 	c.dying, c.ready = true, false
 	c.mu.Unlock()
-	c.dismiss("another controller of the host takes its place")
+	c.dismiss("another controller takes its place")
 }

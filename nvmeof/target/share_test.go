@@ -84,6 +84,38 @@ func TestOneHostTakesAllControllers(t *testing.T) {
 	}
 }
 
+// TestDiscoveryFromManyAddresses: who connects to the discovery service from ever other addresses,
+// as one IPv6 network has them, keeps nobody else from it.
+func TestDiscoveryFromManyAddresses(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.MaxControllers = 64; c.Revalidate = -1 })
+	d := dataOf(capsule.DiscoveryNQN, otherHostNQN)
+	f.connectAdmin(0) // makes its address known
+	first, status := f.try(d, "192.0.2.2", 0)
+	if !status.OK() {
+		t.Fatal(status)
+	}
+	for i := range 4 * f.target.cfg.MaxControllers {
+		if h, status := f.try(d, fmt.Sprintf("2001:db8::%x", i+1), 0); !status.OK() {
+			h.lose()
+		}
+		f.target.barrier() // those that gave way have gone
+		if i%16 > 0 {
+			continue
+		}
+		for _, from := range []string{"2001:db8::ffff:1", "2001:db8:0:1::1", "192.0.2.77"} {
+			h, status := f.try(d, from, 0)
+			if !status.OK() {
+				t.Fatalf("%s beside %d: %v", from, i, status)
+			}
+			h.lose()
+		}
+	}
+	first.property(capsule.PropertyCSTS)
+	if n := f.target.ControllerCounts(); n.Displaced == 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
 // TestStaleControllersGoFirst is row 92: a host at its limit is told to come again while all of its
 // controllers are in use, and else gets the place of its own that was silent for longest.
 func TestStaleControllersGoFirst(t *testing.T) {

@@ -21,7 +21,7 @@ const catalogue = "README.md"
 // lastRow is that of the catalogue. Tests of the rows behind lastCited do not say so in
 // their comments.
 const (
-	lastRow   = 156
+	lastRow   = 157
 	lastCited = 116
 )
 
@@ -75,6 +75,7 @@ var further = map[int][]string{
 	154: {"control.TestRemovalsThatHang", "target.TestPauseDelaysNoChange", "target.TestReservationsHang", "target.TestStateHangs"},
 	155: {"target.TestReservationsInTurns"},
 	156: {"target.TestSilentNeighbours"},
+	157: {"target.TestDiscoveryFromManyAddresses"},
 }
 
 // managed are the folders that serve something besides storage, the management
