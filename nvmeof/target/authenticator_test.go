@@ -193,7 +193,10 @@ func ownAddress(t *testing.T, b *authBench) {
 	if d := <-done; d > 53*2*jobTime {
 		t.Errorf("the host's turn came after %v", d)
 	}
-	if b.repute.standing(netip.MustParseAddr(at), time.Now()) != known {
+	b.mu.Lock()
+	s := b.repute.standing(netip.MustParseAddr(at), time.Now())
+	b.mu.Unlock()
+	if s != known {
 		t.Error("the address is suspect though a host has succeeded from it")
 	}
 	b.pending.Wait()
