@@ -193,9 +193,9 @@ func ownAddress(t *testing.T, b *authBench) {
 	if d := <-done; d > 53*2*jobTime {
 		t.Errorf("the host's turn came after %v", d)
 	}
-	b.mu.Lock()
+	b.authenticator.mu.Lock()
 	s := b.repute.standing(netip.MustParseAddr(at), time.Now())
-	b.mu.Unlock()
+	b.authenticator.mu.Unlock()
 	if s != known {
 		t.Error("the address is suspect though a host has succeeded from it")
 	}
