@@ -39,7 +39,8 @@
 // What the namespaces of a controller, and the controllers of a host, have in common is shared,
 // so that one whose commands get no answer leaves their rate to the others until its controller
 // is given up. Of an I/O queue's entries half are for all, and the other half are divided among
-// the namespaces that were opened. Of the memory for data outside of Buffers a namespace has no
+// the namespaces that were opened; where that is less than one each, it is for those that have
+// none. Of the memory for data outside of Buffers a namespace has no
 // more than it leaves free. What reads have taken of a shard's receive buffer, of
 // which an ordinary user on Linux has little, counts for a tenth of a second
 // while others wait for it; for ten seconds from then on a namespace shares a quarter of as much

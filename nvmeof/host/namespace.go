@@ -109,7 +109,7 @@ func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace
 		return nil, fmt.Errorf("controller %d has no I/O queues", c.cntlid)
 	}
 	n := &Namespace{controller: c}
-	n.io.ID, n.io.Domain, n.io.Lanes = id, c.domain, c.namespaces.Lanes(id, len(c.ioQueues))
+	n.io.ID, n.io.Domain = id, c.domain
 	b, err := c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSNamespace})
 	if err != nil {
 		return nil, fmt.Errorf("namespace %d: %w", id, err)
@@ -135,6 +135,7 @@ func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace
 	if n.ids, err = readIdentifiers(b); err != nil {
 		return nil, &UnusableError{id, err}
 	}
+	n.io.Lanes = c.namespaces.Lanes(id, len(c.ioQueues))
 	return n, nil
 }
 

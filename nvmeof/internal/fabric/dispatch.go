@@ -53,6 +53,8 @@ const (
 	// queueTurn is how many commands of a queue begin one after the other, while what
 	// belongs to the queue is in the processor's cache.
 	queueTurn = 8
+	// maxRounds is more than what any command takes.
+	maxRounds = 1 << 10
 	// shardTurn is what begins in one turn of the shard while commands take turns. The
 	// responses are sent at its end.
 	shardTurn = 3 * partyTurn
@@ -85,7 +87,7 @@ func (d *Dispatcher) defers(q *TargetQueue) bool {
 		return true
 	}
 	// Others have had their turns meanwhile.
-	p.credit = min(0, p.credit+int(d.round-p.round)*partyTurn)
+	p.credit = min(0, p.credit+int(min(d.round-p.round, maxRounds))*partyTurn)
 	p.round = d.round
 	return p.credit <= -atOnce
 }

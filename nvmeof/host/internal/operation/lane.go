@@ -106,7 +106,8 @@ func (l *Lane) dropSpare() {
 }
 
 // A quota is how an I/O queue's entries are divided: so many are each lane's own, and the
-// rest is taken by who comes.
+// rest is taken by who comes. Where there are too many namespaces for one each, what is common is
+// half, and the other half is for who has none: one operation each.
 type quota struct {
 	namespaces *atomic.Int32
 	counted    int32 // of namespaces
@@ -136,11 +137,15 @@ func (q *IOQueue) divide() {
 	if n == u.counted {
 		return
 	}
-	u.counted, u.own = n, len(q.all)
+	entries := len(q.all)
+	u.counted, u.own, u.common, u.taken = n, entries, 0, 0
 	if n > 1 {
-		u.own = max(1, len(q.all)/(2*int(n)))
+		u.own = entries / 2 / int(n)
+		u.common = entries - int(n)*u.own
 	}
-	u.common, u.taken = max(0, len(q.all)-int(n)*u.own), 0
+	if u.own == 0 {
+		u.common = (entries + 1) / 2
+	}
 	for _, l := range q.lanes {
 		u.taken += u.over(l.flying)
 	}
