@@ -3,8 +3,13 @@ package memory
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
+	"runtime"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -138,12 +143,166 @@ func TestLongRangesGoInSteps(t *testing.T) {
 	if got, want := drive(t, q, backend.Request{Op: backend.OpWriteZeroes, Length: size}), size/zeroStep/2; got < want {
 		t.Errorf("zeroing %d bytes took %d polls, want at least %d", size, got, want)
 	}
-	if got, want := drive(t, q, backend.Request{Op: backend.OpDeallocate, Length: size}), size/freeStep/2; got < want {
+	if got, want := drive(t, q, backend.Request{Op: backend.OpDeallocate, Length: size}), size/region/2; got < want {
 		t.Errorf("deallocating %d bytes took %d polls, want at least %d", size, got, want)
 	}
 }
 
 // Pages are the device's, so deallocating must not replace them.
+// TestDeallocateHoldsWhatIsUsed: others who use blocks of a range in which nothing is written do
+// not wait for its deallocation, nor does it for them.
+func TestDeallocateHoldsWhatIsUsed(t *testing.T) {
+	s := newStore(t, Config{Size: 64 << 20})
+	q := openQueue(t, s)
+	const page = 4096
+	buf := make([]byte, 3*page)
+	for i := range buf {
+		buf[i] = 0xa5
+	}
+	for _, at := range []int64{5 * page, 1<<20 - page, region - 2*page, 60 << 20} { // the third in two regions
+		drive(t, q, backend.Request{Op: backend.OpWrite, Offset: at, Length: 3 * page, Buf: buf})
+	}
+	for _, at := range []int64{0, 8 * page, 1<<20 - 2*page, 40 << 20} {
+		if !s.TryLease(at, page, false) {
+			t.Fatal("no lease")
+		}
+		defer s.Release(at, page, false)
+	}
+	for _, r := range []backend.Request{
+		{Op: backend.OpWriteZeroes, Offset: page, Length: 64<<20 - page},
+		{Op: backend.OpDeallocate, Offset: page, Length: 64<<20 - page},
+	} {
+		if q.Submit([]backend.Request{r}); q.Idle() {
+			t.Fatal("Submit took nothing")
+		}
+		for polls, got := 0, make([]backend.Result, 1); q.Poll(got) == 0; polls++ {
+			if polls == 1000 {
+				t.Fatalf("%v waits for what it has nothing to do with", r.Op)
+			}
+		}
+	}
+	for i, b := range s.Memory() {
+		if b != 0 {
+			t.Fatalf("byte %#x is %#x", i, b)
+		}
+	}
+	if n, _ := s.Allocated(); n != 0 {
+		t.Errorf("%d bytes are allocated", n)
+	}
+}
+
+// faults is how many pages the calling thread has had populated.
+func faults(t *testing.T) int64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		t.Fatal(err)
+	}
+	return int64(u.Minflt)
+}
+
+// TestDeallocateAgain: who writes and deallocates the same blocks in turn has them populated once
+// in a while, and not each time: others would wait for that.
+func TestDeallocateAgain(t *testing.T) {
+	s := newStore(t, Config{Size: 8 << 20})
+	q := openQueue(t, s)
+	const size, rounds = 256 << 10, 100
+	buf := make([]byte, size)
+	for i := range buf {
+		buf[i] = 0xa5
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	began, before := time.Now(), faults(t)
+	for range rounds {
+		drive(t, q, backend.Request{Op: backend.OpWrite, Length: size, Buf: buf})
+		drive(t, q, backend.Request{Op: backend.OpDeallocate, Length: 2 << 20})
+		if s.Memory()[0] != 0 || s.Memory()[size-1] != 0 {
+			t.Fatal("deallocated blocks are not zero")
+		}
+	}
+	often := int64(time.Since(began)/thrift) + 2
+	if n := faults(t) - before; n > often*size/4096+200 {
+		t.Errorf("%d page faults in %d rounds", n, rounds)
+	}
+	if n, _ := s.Allocated(); n != 0 {
+		t.Errorf("%d bytes are allocated", n)
+	}
+}
+
+// TestDeallocateGivesBack: what was kept goes back to the operating system when its region is
+// deallocated as a whole later.
+func TestDeallocateGivesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, Config{Size: 2*region + 512, BlockSize: 512})
+		q := openQueue(t, s)
+		buf := make([]byte, 2*region+512)
+		for i := range buf {
+			buf[i] = 0xa5
+		}
+		whole := func(op backend.Op) {
+			drive(t, q, backend.Request{Op: op, Length: 2*region + 512, Buf: buf})
+		}
+		resident := func() (n int) {
+			pages := make([]byte, len(s.memory)/os.Getpagesize())
+			if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&s.memory[0])), uintptr(len(s.memory)),
+				uintptr(unsafe.Pointer(&pages[0]))); errno != 0 {
+				t.Fatal(errno)
+			}
+			for _, r := range pages {
+				n += int(r & 1)
+			}
+			return n
+		}
+		for range 2 {
+			time.Sleep(time.Millisecond)
+			whole(backend.OpWrite)
+			whole(backend.OpDeallocate)
+			if i := slices.IndexFunc(s.Memory(), func(b byte) bool { return b != 0 }); i >= 0 {
+				t.Fatalf("byte %#x is not zero", i)
+			}
+		}
+		if n := resident(); n < len(s.memory)/os.Getpagesize()/2 {
+			t.Errorf("%d pages were kept", n)
+		}
+		time.Sleep(2 * thrift)
+		whole(backend.OpDeallocate)
+		if n := resident(); n > 1 { // the last block is part of a page
+			t.Errorf("%d pages are kept", n)
+		}
+	})
+}
+
+// TestRun compares runs with those that are found byte by byte.
+func TestRun(t *testing.T) {
+	const units = 200
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 2000 {
+		p := newPages(units << pageShift)
+		var in [units]bool
+		for range random.IntN(4) {
+			first := random.IntN(units)
+			for i := first; i < min(first+random.IntN(100), units); i++ {
+				in[i] = true
+				p.set(int64(i)<<pageShift, 1)
+			}
+		}
+		offset := random.Int64N(units << pageShift)
+		length := 1 + random.Int64N(units<<pageShift-offset)
+		at := offset
+		for at < offset+length && !in[at>>pageShift] {
+			at = min((at>>pageShift+1)<<pageShift, offset+length)
+		}
+		end := at
+		for end < offset+length && in[end>>pageShift] {
+			end = min((end>>pageShift+1)<<pageShift, offset+length)
+		}
+		gotAt, got := p.run(offset, length)
+		if got != end-at || got > 0 && gotAt != at {
+			t.Fatalf("%d bytes at %#x, want %d at %#x, of %v from %#x, %d bytes", got, gotAt, end-at, at, in, offset, length)
+		}
+	}
+}
+
 func TestPinned(t *testing.T) {
 	s := newStore(t, Config{Size: 1 << 20, Pinned: true})
 	q := openQueue(t, s)

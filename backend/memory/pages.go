@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,6 +76,91 @@ func (p *pages) any(offset, length int64) bool {
 	return found
 }
 
+// run returns the first part of a range that is in use, without what else is in its units; 0
+// bytes: nothing is.
+func (p *pages) run(offset, length int64) (at, n int64) {
+	unit, end := uint64(offset)>>pageShift, (uint64(offset+length-1)>>pageShift)+1
+	first := uint64(0)
+	for free := true; unit < end; {
+		w := p.words[unit/64].Load()
+		if !free {
+			w = ^w
+		}
+		skip := uint64(bits.TrailingZeros64(w >> (unit % 64)))
+		if skip = min(skip, 64-unit%64); skip == 64-unit%64 {
+			unit += skip
+			continue
+		}
+		if unit += skip; !free || unit >= end {
+			break
+		}
+		first, free = unit+1, false // counted from 1
+	}
+	if first == 0 {
+		return 0, 0
+	}
+	at = max(offset, int64(first-1)<<pageShift)
+	return at, min(offset+length, int64(min(unit, end))<<pageShift) - at
+}
+
+// region is what may be one page of the operating system, if that has such large ones.
+const region = 2 << 20
+
+// thrift is how long the pages of a region are kept, and only zeroed, after some of it was given
+// back to the operating system. Who frees and writes the same blocks in turn would have all
+// others wait for its page faults, and for the interrupts by which every processor forgets what
+// was mapped.
+const thrift = time.Second
+
+// A returned says when pages of a region were last given back, since the store is open and but for
+// the lowest bit of the nanoseconds, and in that bit whether others, which are free, were kept. It
+// is advice: changes that meet may lose one of them.
+type returned struct{ v atomic.Uint64 }
+
+const hasKept = 1
+
+func (h *returned) lately(now time.Duration) bool {
+	v := h.v.Load() &^ hasKept
+	return v != 0 && now-time.Duration(v) < thrift
+}
+
+func (h *returned) kept() bool { return h.v.Load()&hasKept != 0 }
+func (h *returned) keep()      { h.v.Or(hasKept) }
+
+// freed notes that some of the region, or all of it, was given back.
+func (h *returned) freed(now time.Duration, all bool) {
+	next := uint64(max(now, 2)) &^ hasKept
+	if !all {
+		next |= h.v.Load() & hasKept
+	}
+	h.v.Store(next)
+}
+
+// next returns what of a range is to be zeroed or freed next, all of it in one region: where
+// nothing is in use there is nothing to be done. Of what follows it looks at some, up to at+n.
+func (s *Store) next(offset, length int64, free bool) (at, n int64) {
+	var now time.Duration
+	if free {
+		now = s.age()
+	}
+	end := offset + min(length, scanStep)
+	for at = offset; at < end; {
+		i := at / region
+		last := min((i+1)*region, s.info.Size)
+		if whole := at == i*region && last <= end; free && !s.pinned && whole && !s.regions[i].lately(now) && (s.regions[i].kept() || s.used.any(at, last-at)) {
+			return at, last - at
+		}
+		if at, n := s.used.run(at, min(last, end)-at); n > 0 {
+			return at, min(n, zeroStep)
+		}
+		at = min(last, end)
+	}
+	return end, 0
+}
+
+// age is since when the store is open.
+func (s *Store) age() time.Duration { return time.Since(s.opened) }
+
 // zero makes a range, held exclusively, read as zero. What was never written
 // does so already, and writing zeroes to it would populate it.
 func (s *Store) zero(offset, length int64) {
@@ -88,20 +174,27 @@ func (s *Store) zero(offset, length int64) {
 	}
 }
 
-// free makes a range, held exclusively, read as zero and gives its whole pages
-// back to the operating system.
+// free makes a range of one region, held exclusively, read as zero and gives its whole pages
+// back to the operating system, unless that was done there a short time ago.
 func (s *Store) free(offset, length int64) {
 	page := int64(os.Getpagesize())
 	first, end := (offset+page-1)&^(page-1), (offset+length)&^(page-1)
-	if s.pinned || first >= end || !s.used.any(first, end-first) {
+	if s.pinned || first >= end {
 		s.zero(offset, length)
 		return
 	}
 	s.zero(offset, first-offset)
 	s.zero(end, offset+length-end)
-	if err := unix.Madvise(s.memory[first:end], unix.MADV_DONTNEED); err != nil {
+	h, now := &s.regions[offset/region], s.age()
+	switch {
+	case h.lately(now):
+		s.zero(first, end-first)
+		h.keep()
+	case unix.Madvise(s.memory[first:end], unix.MADV_DONTNEED) != nil:
 		s.zero(first, end-first) // locked in memory, by mlockall(2) say
 		return
+	default:
+		h.freed(now, offset%region == 0 && offset+length == min(offset+region, s.info.Size))
 	}
 	s.used.clear(first, end-first)
 }

@@ -7,11 +7,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/stripe"
 )
 
-// Bytes of OpWriteZeroes and OpDeallocate that one call of Submit or Poll
-// carries out, so that it returns in time. The latter mostly unmaps pages.
+// Long ranges are zeroed and freed in steps, so that others have their turn. What a call does of
+// that, but for one whole region that it frees, is about as much as to zero zeroStep bytes.
 const (
 	zeroStep = 256 << 10
-	freeStep = 1 << 20
+	scanStep = 1 << 30 // what is looked at to find what is in use
+	runCost  = 4 << 10 // of a part, beside its bytes
+	scanCost = scanStep / (128 << 10)
 )
 
 // A queue does its work inline; what it cannot do yet waits.
@@ -24,8 +26,8 @@ type queue struct {
 	order    backend.Order // of waiting
 	waiter   *stripe.Waiter
 	notify   func()
-	stepped  bool // a long request advanced during this call
-	again    bool // something waits for nothing but the next Poll
+	budget   int64 // for the steps of long requests during this call
+	again    bool  // something waits for nothing but the next Poll
 	closed   bool
 }
 
@@ -58,7 +60,7 @@ func (q *queue) Submit(rs []backend.Request) int {
 	}
 	n := min(len(rs), q.depth-q.inFlight)
 	q.inFlight += n
-	q.stepped = false
+	q.budget = zeroStep
 	for i := range rs[:n] {
 		q.take(&rs[i])
 	}
@@ -107,7 +109,7 @@ func (q *queue) drain(rs []backend.Result) int {
 // retry tries everything that waits, in order; conflicting ones do not overtake
 // each other.
 func (q *queue) retry() {
-	q.stepped, q.again = false, false
+	q.budget, q.again = zeroStep, false
 	q.order.Reset()
 	kept := 0
 	for i := range q.waiting {
@@ -171,32 +173,35 @@ func (q *queue) compareAndWrite(t *task) bool {
 	return true
 }
 
-// step zeroes or frees the next part of a long range. One part is done per
-// call, whichever requests wait.
+// step zeroes or frees the next parts of a range: those that are in use. Others who use the
+// rest of the range do not wait for it, nor does it for them.
 func (q *queue) step(t *task) bool {
-	if q.stepped {
-		q.again = true
-		return false
-	}
 	free := t.Op == backend.OpDeallocate || t.Deallocate
-	offset, size := t.Offset+t.done, int64(zeroStep)
-	if free {
-		size = freeStep
+	for t.done < t.Length {
+		if q.budget <= 0 {
+			q.again = true
+			return false
+		}
+		from := t.Offset + t.done
+		at, n := q.store.next(from, t.Length-t.done, free)
+		t.done = at - t.Offset
+		q.budget -= runCost + (at-from)/scanCost
+		if n == 0 {
+			continue
+		}
+		if !q.hold(at, n, true) {
+			return false
+		}
+		if free {
+			q.store.free(at, n)
+		} else {
+			q.store.zero(at, n)
+		}
+		q.store.blocks.Release(at, n, true)
+		t.done += n
+		q.budget -= n
 	}
-	n := min(t.Length-t.done, size-offset%size) // ends at whole pages
-	if !q.hold(offset, n, true) {
-		return false
-	}
-	q.stepped = true
-	if free {
-		q.store.free(offset, n)
-	} else {
-		q.store.zero(offset, n)
-	}
-	q.store.blocks.Release(offset, n, true)
-	t.done += n
-	q.again = q.again || t.done < t.Length
-	return t.done == t.Length
+	return true
 }
 
 func (q *queue) hold(offset, length int64, exclusive bool) bool {

@@ -14,6 +14,7 @@ import (
 	"math"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -41,6 +42,9 @@ type Store struct {
 	blocks *stripe.Table
 	used   pages
 	mark   [16]byte
+	opened time.Time
+
+	regions []returned
 
 	mu     sync.Mutex // opening and closing
 	queues int
@@ -87,6 +91,9 @@ func New(cfg Config) (*Store, error) {
 		memory: memory,
 		blocks: stripe.NewIn(size, mapped[whole:]),
 		used:   newPages(size),
+		opened: time.Now(),
+
+		regions: make([]returned, (size+region-1)/region),
 	}
 	_, _ = rand.Read(s.mark[:]) // it never fails
 	return s, nil

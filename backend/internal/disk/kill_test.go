@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
@@ -74,9 +75,13 @@ func dieAt(role string) {
 	exitOn(err)
 	var got [8]backend.Result
 	acknowledge := func() {
-		for _, r := range got[:q.Poll(got[:])] {
+		n := q.Poll(got[:])
+		for _, r := range got[:n] {
 			exitOn(r.Err)
 			fmt.Println(r.Tag)
+		}
+		if n == 0 { // the disk takes a while
+			time.Sleep(20 * time.Microsecond)
 		}
 	}
 	for tag := uint64(1); tag <= 24; tag++ {

@@ -9,7 +9,6 @@ package inuse
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -85,18 +84,38 @@ func look(fd int, name string) (i inode, ok bool) {
 // opener is a process that has open what both functions say yes to, its name and what is
 // known of it, otherwise than by this process's descriptor except; 0 where none is seen.
 func opener(except int, named func(string) bool, is func(inode) bool) (pid int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
-	own := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), except)
-	for _, file := range files {
-		if to, err := os.Readlink(file); err != nil || file == own || !named(to) {
+	for _, process := range namesIn("/proc") {
+		id, err := strconv.Atoi(process)
+		if err != nil {
 			continue
 		}
-		if i, ok := look(unix.AT_FDCWD, file); !ok || !is(i) {
-			continue
-		}
-		if pid, _ = strconv.Atoi(strings.Split(file, "/")[2]); pid != os.Getpid() {
-			break // another one is more likely who is looked for
+		dir := "/proc/" + process + "/fd/"
+		for _, fd := range namesIn(dir) {
+			if id == os.Getpid() && fd == strconv.Itoa(except) {
+				continue
+			}
+			if to, err := os.Readlink(dir + fd); err != nil || !named(to) {
+				continue
+			}
+			if i, ok := look(unix.AT_FDCWD, dir+fd); !ok || !is(i) {
+				continue
+			}
+			if pid = id; pid != os.Getpid() {
+				return pid // another one is more likely who is looked for
+			}
 		}
 	}
 	return pid
+}
+
+// namesIn is what a directory has, as far as it can be read. That of a process itself is
+// not, as filepath.Glob would: the kernel makes an inode of each of its many files.
+func namesIn(path string) []string {
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	return names
 }

@@ -229,8 +229,11 @@ func TestEvent(t *testing.T) {
 		for range 3 {
 			// A sync goes to another thread of the kernel, so it is not done
 			// when Submit returns.
-			if !r.Arm() {
-				t.Fatal("idle ring has something to reap")
+			// The kernel's flag that it has work for this thread may outlive that work.
+			for until := time.Now().Add(5 * time.Second); !r.Arm(); {
+				if n := r.Reap(make([]Completion, 3)); n > 0 || time.Now().After(until) {
+					t.Fatalf("idle ring has something to reap: %d", n)
+				}
 			}
 			r.Fdatasync(1)
 			if err := r.Submit(); err != nil {
@@ -239,8 +242,13 @@ func TestEvent(t *testing.T) {
 			if !wait(5 * time.Second) {
 				t.Fatal("no event")
 			}
-			if r.Arm() {
-				t.Error("Arm does not report what is to be reaped")
+			// The kernel asks whether the eventfd is armed after it has posted a completion,
+			// so that an event of the one before, which was reaped disarmed, may come now.
+			for r.Arm() {
+				unix.Read(r.Event(), count[:])
+				if r.Arm() && !wait(5*time.Second) {
+					t.Fatal("Arm does not report what is to be reaped")
+				}
 			}
 			if got := finish(t, r, 1); got[1] != 0 {
 				t.Fatalf("sync: %d", got[1])
