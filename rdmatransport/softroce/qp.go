@@ -113,6 +113,7 @@ func (q *queuePair) NewWindow() (rdmatransport.Window, error) {
 // connect starts the engine once the exchange has settled the peer, who has so many
 // shards; 0: unknown.
 func (q *queuePair) connect(p rc.Peer, shards uint8, remote netip.Addr, tos uint8) error {
+	p.Addr = network(remote)
 	if err := q.rc.Connect(p); err != nil {
 		return err
 	}
@@ -130,6 +131,17 @@ func (q *queuePair) connect(p rc.Peer, shards uint8, remote netip.Addr, tos uint
 	q.pathIn = wire.NewPath(netip.AddrPortFrom(remote, 0), netip.AddrPortFrom(s.dev.addr, wire.Port))
 	s.activate(q)
 	return nil
+}
+
+// network is what a peer can take no more of by having more addresses: its address, of IPv6 the
+// network of 64 bits.
+func network(a netip.Addr) netip.Prefix {
+	bits := 64
+	if a = a.Unmap(); a.Is4() {
+		bits = 32
+	}
+	p, _ := a.Prefix(bits) // not valid, as the address
+	return p
 }
 
 // Disconnect first acknowledges what has come, which could have waited: the peer would

@@ -11,6 +11,7 @@ import (
 // [Device.Stats] copies them there.
 type Stats struct {
 	PacketsIn       uint64
+	PacketsOut      uint64                 // packets of queue pairs, of which one message to the sockets may carry many
 	Faults          [wire.NumFaults]uint64 // packets dropped, by reason
 	UnknownQPN      uint64                 // packets for queue pairs that do not exist
 	NotConnected    uint64                 // packets for queue pairs not yet connected
@@ -25,6 +26,24 @@ type Stats struct {
 	RC              RCCounters
 	CM              CMCounters // shard 0
 	UDP             UDPStats
+}
+
+// Drops are the packets and messages that were dropped, by reason.
+func (s *Stats) Drops() map[string]uint64 {
+	out := map[string]uint64{
+		"unknown_qpn": s.UnknownQPN, "not_connected": s.NotConnected, "source_mismatch": s.SourceMismatch, "missteered": s.MissteeredLost,
+		"send_dropped": s.SendDropped, "receive_error": s.ReceiveErrors,
+		"store_full": s.RC.StoreFull, "store_taken": s.RC.StoreTaken, "far_ahead": s.RC.FarAhead, "ghost_ack": s.RC.GhostAcks, "bad_ack": s.RC.BadAcks,
+		"stale_duplicate": s.RC.StaleDuplicates, "wrong_state": s.RC.WrongState, "wrong_pkey": s.RC.WrongPKey, "not_rc": s.RC.NotRC,
+		"cm_not_ud_send": s.CM.NotUDSend, "cm_wrong_qpn": s.CM.WrongQPN, "cm_wrong_qkey": s.CM.WrongQKey, "cm_wrong_pkey": s.CM.WrongPKey,
+		"cm_bad_mad": s.CM.BadMAD, "cm_unknown_attribute": s.CM.UnknownAttribute, "cm_malformed": s.CM.MalformedMessage,
+		"cm_unknown_id": s.CM.UnknownID, "cm_source_mismatch": s.CM.SourceMismatch, "cm_wrong_state": s.CM.WrongState,
+		"udp_overflow": s.UDP.Overflow, "udp_truncated": s.UDP.Truncated, "udp_send_lost": s.UDP.SendLost, "udp_send_full": s.UDP.SendFull,
+	}
+	for f := wire.OK + 1; f < wire.NumFaults; f++ {
+		out[f.String()] = s.Faults[f]
+	}
+	return out
 }
 
 // refusedRequests are copies of counters of shard 0, which others may read.

@@ -35,13 +35,14 @@ type transmitter struct {
 	msgs    []udp.Message
 	pieces  [][]byte
 	scratch []byte
-	lost    *uint64 // packets the sockets did not take
+	packets *uint64 // that were sent, of queue pairs
+	lost    *uint64 // messages that the sockets did not take
 	first   int     // of the message being built: its first piece
 	run     int     // start of the scratch part not yet in pieces
 }
 
-func (t *transmitter) init(port udp.Port, lost *uint64) {
-	t.port, t.lost = port, lost
+func (t *transmitter) init(port udp.Port, packets, lost *uint64) {
+	t.port, t.packets, t.lost = port, packets, lost
 	t.box = rc.NewOutbox(boxPackets)
 	t.owners = make([]*queuePair, 0, boxPackets)
 	t.plan.init(boxPackets)
@@ -138,6 +139,7 @@ func (t *transmitter) single(to netip.Addr, tos uint8, p *wire.Packet) {
 // like a packet on the way, and found by retransmission.
 func (t *transmitter) flush() {
 	if len(t.owners) > 0 {
+		*t.packets += uint64(len(t.owners))
 		for _, m := range t.plan.make(t.owners, t.box.Pkts, t.segments) {
 			t.encode(&m)
 		}

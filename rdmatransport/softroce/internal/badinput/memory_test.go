@@ -225,6 +225,73 @@ func (r *reach) run(l *lab) {
 	l.host.owner = nil
 }
 
+// TestInvalidationOfOthers is row 29 for keys that there are: who sends to a queue pair closes its
+// windows, once, and nothing else.
+func TestInvalidationOfOthers(t *testing.T) {
+	for _, c := range []struct {
+		row string
+		key func(*owner) rdmatransport.RKey
+		may bool
+	}{
+		{"29 invalidation of a window", func(o *owner) rdmatransport.RKey { return o.window.RKey() }, true},
+		{"29 invalidation of another connection's window", func(o *owner) rdmatransport.RKey { return o.foreign.RKey() }, false},
+		{"29 invalidation of memory", func(o *owner) rdmatransport.RKey { return o.rw.RKey() }, false},
+		{"29 invalidation of what was invalidated", func(o *owner) rdmatransport.RKey { return o.dead }, false},
+	} {
+		a := attack{row: c.row, atHost: true, counter: errorNAKs, run: func(l *lab) { invalidate(l, c.key, c.may) }}
+		test(t, []attack{a})
+	}
+}
+
+// invalidate has the gremlin invalidate a key, and once more if it may.
+func invalidate(l *lab, key func(*owner) rdmatransport.RKey, may bool) {
+	o := newOwner(l)
+	received := make([]byte, 64)
+	region, err := o.domain.Register(received, rdmatransport.AccessLocalWrite)
+	l.must(err)
+	o.h.loop.call(func() {
+		wr := rdmatransport.RecvWR{SGL: []rdmatransport.SGE{{Buf: received, LKey: region.LKey()}}}
+		err = o.qps[0].PostRecv([]rdmatransport.RecvWR{wr, wr})
+	})
+	l.must(err)
+	c := o.peers[0]
+	send := func(may bool) {
+		l.t.Helper()
+		c.got = nil
+		p := c.next(wire.RCSendOnlyInv, make([]byte, 16))
+		p.InvKey = key(o)
+		l.gremlin.send(p)
+		l.gremlin.settle()
+		want := wire.SyndromeRemoteAccess
+		if may {
+			want = wire.SyndromeAck
+		}
+		if len(c.got) == 0 || c.got[0].AETH.Syndrome != want || c.gone == may {
+			l.t.Errorf("answered %+v, want %v; connection ended: %v", c.got, want, c.gone)
+		}
+	}
+	send(may)
+	if may {
+		send(false)
+	}
+	// The neighbour has its window, and the memory that it is in.
+	for _, key := range []rdmatransport.RKey{o.foreign.RKey(), o.rw.RKey()} {
+		q := o.peers[1].next(wire.RCReadRequest, nil)
+		q.RETH = wire.RETH{VA: o.foreign.IOVA(), RKey: key, DMALen: 16}
+		o.peers[1].got = nil
+		l.gremlin.send(q)
+		l.gremlin.settle()
+		if got := o.peers[1].got; len(got) != 1 || len(got[0].Payload) != 16 {
+			l.t.Errorf("the neighbour's READ was answered by %+v", got)
+		}
+	}
+	o.wantUntouched()
+	l.gremlin.leave()
+	l.gremlin.to = targetAddr
+	l.must(errors.Join(region.Deregister(), o.close()))
+	l.host.owner = nil
+}
+
 // answer is how many bytes come back.
 func (r *reach) answer() int {
 	if r.nak == 0 && r.op == wire.RCReadRequest {

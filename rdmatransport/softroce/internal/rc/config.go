@@ -1,6 +1,7 @@
 package rc
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -44,6 +45,9 @@ type Config struct {
 
 // Peer is what the connection exchange settled.
 type Peer struct {
+	// Addr is where the peer is, as far as that tells it from others: packets that it sends
+	// out of order have a share of the store that is the peer's.
+	Addr     netip.Prefix
 	QPN      rdmatransport.QPN
 	SendPSN  wire.PSN // our first
 	RecvPSN  wire.PSN // the peer's first
@@ -110,6 +114,7 @@ type Counters struct {
 	DuplicateResponses uint64
 	OutOfOrder         uint64 // packets kept for later
 	StoreFull          uint64 // packets dropped because nothing more could be kept
+	StoreTaken         uint64 // packets given up for a peer, or a queue pair, that kept fewer
 	FarAhead           uint64 // packets dropped as too far ahead
 	GhostAcks          uint64 // acknowledgements of what was never sent
 	BadAcks            uint64 // reserved syndromes, or with payload that is no bitmap

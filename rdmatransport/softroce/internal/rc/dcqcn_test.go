@@ -42,7 +42,7 @@ func TestIncastMarked(t *testing.T) {
 	eachIncast(t, func(t *testing.T, c incastConfig) {
 		c.link = marking(10 * gigabit)
 		s := newIncast(t, c)
-		r := s.measure(30*time.Millisecond, 60*time.Millisecond)
+		r := s.measure(30*time.Millisecond, whole(60*time.Millisecond))
 		t.Log(r)
 		begin := c.flows*(firstWindow+firstWindow/8)/c.mtu + 4*kmax/c.mtu
 		if r.utilisation < 0.9 || r.jain < 0.9 || r.drops > 0 || r.queue > begin || r.steady > 4*kmax/c.mtu {
@@ -76,7 +76,7 @@ func TestIncastDropping(t *testing.T) {
 						jitter := time.Duration(2 * 8 * float64(mtu) / gigabits) // two packets
 						s := newIncast(t, incastConfig{flows: n, mtu: mtu, link: link{rate: gigabits * gigabit, limit: 10},
 							access: access, delay: 20 * time.Microsecond, jitter: jitter, seed: 1})
-						r := s.measure(30*time.Millisecond, time.Duration(50+100/gigabits)*time.Millisecond)
+						r := s.measure(whole(30*time.Millisecond), whole(time.Duration(50+100/gigabits)*time.Millisecond))
 						t.Log(r)
 						if r.goodput < 0.6 {
 							t.Error("want a goodput of 0.6")
@@ -95,7 +95,7 @@ func TestIncastReadsDropping(t *testing.T) {
 			t.Run(fmt.Sprintf("%d senders, MTU %d", n, mtu), func(t *testing.T) {
 				s := newIncast(t, incastConfig{flows: n, reads: true, mtu: mtu, link: link{rate: 10 * gigabit, limit: 10},
 					access: 2.5, delay: 20 * time.Microsecond, jitter: 6 * time.Microsecond, seed: 1})
-				r := s.measure(30*time.Millisecond, 60*time.Millisecond)
+				r := s.measure(whole(30*time.Millisecond), whole(60*time.Millisecond))
 				t.Log(r)
 				if r.goodput < 0.6 {
 					t.Error("want a goodput of 0.6")

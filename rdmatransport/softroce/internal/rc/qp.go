@@ -52,8 +52,8 @@ func New(cfg Config) *QP {
 	} else {
 		q.rq.init(cfg.MaxRecv, cfg.MaxSGE)
 	}
-	q.req.held.store = cfg.Store
-	q.resp.held.store, q.resp.held.requests = cfg.Store, true
+	q.req.held = reorder{store: cfg.Store, counters: cfg.Counters}
+	q.resp.held = reorder{store: cfg.Store, counters: cfg.Counters, requests: true}
 	q.timer.stopAll()
 	cfg.Completions.Reserve(cfg.MaxSend + q.cfg.MaxRecv)
 	return q
@@ -68,6 +68,7 @@ func (q *QP) Connect(p Peer) error {
 		return fmt.Errorf("rc: path MTU %d is not 256, 512, 1024, 2048 or 4096", p.PathMTU)
 	}
 	q.peer = p
+	q.req.held.peer, q.resp.held.peer = p.Addr, p.Addr
 	q.req.connect(&p, q.cfg.Budget)
 	if q.cfg.NoRemote {
 		p.ReadsIn = 0 // whatever the peer was granted: it costs memory

@@ -1,6 +1,7 @@
 package rc
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -13,14 +14,46 @@ const maxHeldPerQP = 256
 // Store lends buffers for packets that arrived before their turn to all queue
 // pairs of a shard. It allocates as loss demands, up to its limit, and reuses.
 //
-// When all are lent a queue pair that has fewer gets one of the queue pair that has most
-// requests, and first of all of one whose gap nobody closes: peers that send what cannot be
-// executed, and never what is missing, keep from others no more than those leave.
+// When all are lent a peer that has fewer gets one of the peer that has most requests, and there
+// of the queue pair that has most, and first of all of those whose gaps nobody closes: who sends
+// what cannot be executed, and never what is missing, keeps from others no more than those leave,
+// however many queue pairs it has. Among the queue pairs of one peer it is the same.
 type Store struct {
-	Limit   int // packets
-	lent    int
-	free    []*held
-	holders []*reorder // of requests, those that keep any
+	Limit int // packets
+	lent  int
+	free  []*held
+	peers []*keeper // those that keep any requests
+	spare *keeper
+}
+
+// A keeper is a peer, with the queue pairs that keep its requests.
+type keeper struct {
+	at      netip.Prefix
+	holders []*reorder
+}
+
+// heaviest returns the queue pair that has most, and what the peer has in all. Packets behind a
+// gap that stays as it is weigh more than all that others can have.
+func (k *keeper) heaviest(now time.Duration) (most *reorder, weight, all int) {
+	for _, r := range k.holders {
+		n := len(r.list)
+		if now-r.moved > idleGap {
+			n += maxHeldPerQP
+		}
+		if all += n; n > weight {
+			most, weight = r, n
+		}
+	}
+	return most, weight, all
+}
+
+func (s *Store) keeper(at netip.Prefix) *keeper {
+	for _, k := range s.peers {
+		if k.at == at {
+			return k
+		}
+	}
+	return nil
 }
 
 // maxFree is how many buffers stay when none is lent: what one burst of losses takes.
@@ -67,17 +100,25 @@ func (s *Store) giveBack(h *held) {
 // makeRoom takes back a packet for another queue pair, and reports whether there was one.
 func (s *Store) makeRoom(now time.Duration, other *reorder) bool {
 	var from *reorder
-	most := len(other.list) + 1
-	for _, r := range s.holders {
-		n := len(r.list)
-		if now-r.moved > idleGap {
-			n += maxHeldPerQP
-		}
-		if n > most {
+	own, most := len(other.list), 0
+	var same *keeper
+	if other.requests {
+		same = s.keeper(other.peer)
+	}
+	if same != nil {
+		_, _, own = same.heaviest(now)
+	}
+	for _, k := range s.peers {
+		if r, _, n := k.heaviest(now); k != same && n > max(own+1, most) {
 			from, most = r, n
 		}
 	}
-	if from == nil || from == other {
+	if from == nil && same != nil {
+		if r, n, _ := same.heaviest(now); r != other && n > len(other.list)+1 {
+			from = r
+		}
+	}
+	if from == nil {
 		return false
 	}
 	last := len(from.list) - 1 // it is needed last, and sent again when its turn comes
@@ -85,6 +126,7 @@ func (s *Store) makeRoom(now time.Duration, other *reorder) bool {
 	from.list[last] = nil
 	from.list = from.list[:last]
 	from.left()
+	other.counters.StoreTaken++
 	return true
 }
 
@@ -95,7 +137,10 @@ func (s *Store) Lent() int { return s.lent }
 // ordered by PSN, without duplicates.
 type reorder struct {
 	store    *Store
+	counters *Counters
 	list     []*held
+	peer     netip.Prefix  // who sends them
+	keeper   *keeper       // of the peer, while it keeps requests
 	requests bool          // of the peer
 	moved    time.Duration // when the first was kept, or one had its turn
 }
@@ -122,7 +167,7 @@ func (r *reorder) keep(now time.Duration, p *wire.Packet) bool {
 	if len(r.list) == 0 {
 		r.moved = now
 		if r.requests {
-			r.store.holders = append(r.store.holders, r)
+			r.store.join(r)
 		}
 	}
 	r.list = append(r.list, nil)
@@ -172,15 +217,36 @@ func (r *reorder) clear() {
 	}
 }
 
+func (s *Store) join(r *reorder) {
+	k := s.keeper(r.peer)
+	if k == nil {
+		if k, s.spare = s.spare, nil; k == nil {
+			k = new(keeper)
+		}
+		k.at = r.peer
+		s.peers = append(s.peers, k)
+	}
+	k.holders, r.keeper = append(k.holders, r), k
+}
+
 // left is called when a packet was taken out.
 func (r *reorder) left() {
 	if len(r.list) > 0 || !r.requests {
 		return
 	}
-	s := r.store
-	i, last := slices.Index(s.holders, r), len(s.holders)-1
-	s.holders[i], s.holders[last] = s.holders[last], nil
-	s.holders = s.holders[:last]
+	s, k := r.store, r.keeper
+	r.keeper = nil
+	if k.holders = drop(k.holders, r); len(k.holders) == 0 {
+		s.peers, s.spare = drop(s.peers, k), k
+	}
+}
+
+// drop removes one from a list that is in no order.
+func drop[T comparable](list []T, one T) []T {
+	i, last := slices.Index(list, one), len(list)-1
+	list[i] = list[last]
+	clear(list[last:])
+	return list[:last]
 }
 
 // A needless NAK costs a Linux host its controller, as does a READ requested twice,

@@ -16,7 +16,7 @@ func TestGoodputUnderLoss(t *testing.T) {
 	stream := func(t *testing.T, reads bool, loss float64, seed uint64) float64 {
 		s := newIncast(t, incastConfig{flows: 1, reads: reads, mtu: 4096, link: link{rate: 10 * gigabit}, delay: 500 * time.Microsecond,
 			message: 128 << 10, depth: 16, loss: loss, answers: true, seed: seed})
-		return s.measure(50*time.Millisecond, 300*time.Millisecond).goodput
+		return s.measure(50*time.Millisecond, whole(300*time.Millisecond)).goodput
 	}
 	for _, reads := range []bool{false, true} {
 		clean := stream(t, reads, 0, 1)
