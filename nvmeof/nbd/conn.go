@@ -107,6 +107,11 @@ func (k catalog) Open(name string) error {
 		k.c.loop.server.counters.stuck.Add(1)
 		return fmt.Errorf("disk does not answer: requests of %d clients that have gone are not finished", n)
 	}
+	if !k.c.loop.spares(e.disk.Name) {
+		k.c.loop.server.counters.share.Add(1)
+		k.c.loop.say("a client of disk %s is refused: the places that are left are for the other disks", e.disk.Name)
+		return errors.New("disk has as many clients as others leave")
+	}
 	return k.c.open(e)
 }
 

@@ -24,7 +24,9 @@
 // # Bounds
 //
 // A client has 256 requests in flight and 33 MiB of memory, of which it costs what
-// it uses; what exceeds them waits in its socket. There are 32 clients. Those that have gone
+// it uses; what exceeds them waits in its socket. There are 32 clients, of which a quarter, and
+// at least one for each disk, is for disks that have none; where there are as many, the one
+// that is longest in the handshake makes room for the next. Those that have gone
 // while a disk hangs with their requests take no places of others; of eight such a disk takes
 // no new client. One that does not finish the handshake in 10 s, or sends what cannot be
 // understood, is disconnected once what it asked for before is done; others do not notice.

@@ -1,6 +1,8 @@
 package nbd
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,4 +57,44 @@ func TestClientsOfAHungDisk(t *testing.T) {
 		}
 	}
 	c.read(0, 512)
+}
+
+// TestCloseWhileDiskHangs: who has the requests of a disk that hangs ended ends Close, in
+// which clients have had their time by then. What another disk was asked for is answered.
+func TestCloseWhileDiskHangs(t *testing.T) {
+	hung := backendtest.NewFaulty(newStore(t, 1<<20, 512))
+	fault := hung.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpWrite}, Hold: backendtest.HoldRequest})
+	calls := 0 // the loop's, until Close returns
+	s, err := Listen(Config{Socket: filepath.Join(t.TempDir(), "s"), Drain: 20 * time.Millisecond, Overdue: func() { calls++; fault.Release() }},
+		disks(hung, newStore(t, 1<<20, 512))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, other := connect(t, s, how{export: "1"}), connect(t, s, how{export: "2"})
+	other.write(0, random(512))
+	busy.ask(wire.Request{Command: wire.CmdWrite, Length: 512}, random(512))
+	for s.Stats().Requests < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "requests were not finished in 20ms") || calls != 1 {
+		t.Errorf("%v, after %d calls", err, calls)
+	}
+	busy.gone()
+	other.gone()
+}
+
+// TestCloseIsNotOverdue: a client that does not take its answers has nothing at a store.
+func TestCloseIsNotOverdue(t *testing.T) {
+	s, err := Listen(Config{Socket: filepath.Join(t.TempDir(), "s"), Drain: 20 * time.Millisecond, Overdue: func() { t.Error("overdue") }}, disks(newStore(t, 64<<20, 512))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, s, how{})
+	c.ask(wire.Request{Command: wire.CmdRead, Length: 32 << 20}, nil) // more than sockets hold
+	for s.Stats().Requests < 1 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "requests were not finished") {
+		t.Error(err)
+	}
 }

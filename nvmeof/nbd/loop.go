@@ -214,7 +214,7 @@ func (l *loop) accept() {
 			return
 		}
 		l.acceptPause = 0
-		if l.clients() >= l.server.cfg.clients() {
+		if l.clients() >= l.server.cfg.clients() && !l.makeRoom() {
 			l.server.counters.tooMany.Add(1)
 			l.say("a client more than %d is sent away", l.server.cfg.clients())
 			_ = unix.Close(fd) // it was never used
@@ -225,6 +225,47 @@ func (l *loop) accept() {
 			l.conns = append(l.conns, c)
 		}
 	}
+}
+
+// makeRoom sends the client away that is in the handshake for longest, if there is one.
+func (l *loop) makeRoom() bool {
+	for _, c := range l.conns { // oldest first
+		if c.negotiation == nil || c.ending {
+			continue
+		}
+		l.server.counters.gaveWay.Add(1)
+		l.say("a client that has not finished the handshake makes room for another")
+		c.abandon()
+		return true
+	}
+	return false
+}
+
+// spares reports whether a disk may have one more of the clients that there are, which has opened
+// none. A quarter of the places is kept for disks that have none, and at least one for each, as
+// far as there are so many.
+func (l *loop) spares(disk string) bool {
+	has, left := map[string]int{}, l.server.cfg.clients()
+	for _, c := range l.conns {
+		if c.dead {
+			continue
+		}
+		left--
+		if c.export != nil {
+			has[c.export.disk.Name]++
+		}
+	}
+	exports := *l.server.exports.Load()
+	share := max(1, l.server.cfg.clients()/4/max(1, len(exports)))
+	if has[disk] < share {
+		return true
+	}
+	for _, e := range exports {
+		if e.disk.Name != disk {
+			left -= max(0, share-has[e.disk.Name])
+		}
+	}
+	return left >= 0
 }
 
 // clients is how many there are, without those that have gone and whose requests are not
@@ -349,6 +390,9 @@ func (l *loop) over() bool {
 
 // finish frees everything. Closing a queue waits for what is still in flight.
 func (l *loop) finish() {
+	if l.flying() > 0 && l.server.cfg.Overdue != nil {
+		l.server.cfg.Overdue()
+	}
 	var errs []error
 	for _, c := range l.conns {
 		errs = append(errs, fmt.Errorf("a client's requests were not finished in %v", l.server.cfg.drain()), c.close())

@@ -28,6 +28,10 @@ type Config struct {
 	Handshake time.Duration
 	// Drain is how long Close waits for what is in flight; default 5 s.
 	Drain time.Duration
+	// Overdue is called in Close, at most once, where stores have requests for longer than
+	// Drain. It is to have them end those, as by disconnecting them: Close returns when they
+	// have. nil: it waits for as long as that takes.
+	Overdue func()
 	// Log is told, in a line, of clients that were sent away; nil: nobody is. It is
 	// called by the loop, so that it must not block for long.
 	Log func(string)
@@ -142,7 +146,8 @@ func (s *Server) Usage(d Disk) []string {
 }
 
 // Close ends the server: no client is accepted any more, requests that
-// were read are finished and answered, the disks flushed.
+// were read are finished and answered, the disks flushed. Those that a store does not finish in
+// Config.Drain are waited for without answers; see Config.Overdue.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		s.closing.Store(true)

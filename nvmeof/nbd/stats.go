@@ -12,6 +12,8 @@ type Stats struct {
 	TooMany      uint64 // that were not, since there were enough
 	Unaccepted   uint64 // times that a client had to wait, since the process had no descriptor left or the machine no memory
 	Stuck        uint64 // that were refused a disk, since it had not finished the requests of many who had gone
+	Share        uint64 // that were refused a disk, since it had as many as leave the other disks theirs
+	GaveWay      uint64 // that had not finished the handshake, and made room for others
 	Slow         uint64 // that did not finish the handshake in time
 	BadHandshake uint64 // that were disconnected for what they sent in it
 	BadRequests  uint64 // that were disconnected for what they sent after it
@@ -30,7 +32,8 @@ func (s Stats) String() string {
 		n    uint64
 	}{
 		{"refused", s.Refused}, {"failed", s.Failed}, {"clients too many", s.TooMany},
-		{"times that a client could not be accepted", s.Unaccepted}, {"clients refused since the disk hangs", s.Stuck}, {"clients slow in the handshake", s.Slow},
+		{"times that a client could not be accepted", s.Unaccepted}, {"clients refused since the disk hangs", s.Stuck},
+		{"clients refused since the disk had its share", s.Share}, {"clients in the handshake that made room", s.GaveWay}, {"clients slow in the handshake", s.Slow},
 		{"clients disconnected in the handshake", s.BadHandshake}, {"clients disconnected for what they sent", s.BadRequests},
 		{"clients gone without a word", s.Lost},
 	} {
@@ -43,14 +46,14 @@ func (s Stats) String() string {
 
 // counters are those of Stats. The loop writes them.
 type counters struct {
-	clients, tooMany, unaccepted, stuck, slow, badHandshake, badRequests, lost, refused, failed, requests atomic.Uint64
+	clients, tooMany, unaccepted, stuck, share, gaveWay, slow, badHandshake, badRequests, lost, refused, failed, requests atomic.Uint64
 }
 
 // Stats returns the counters.
 func (s *Server) Stats() Stats {
 	c := &s.counters
 	return Stats{
-		Clients: c.clients.Load(), TooMany: c.tooMany.Load(), Unaccepted: c.unaccepted.Load(), Stuck: c.stuck.Load(), Slow: c.slow.Load(),
+		Clients: c.clients.Load(), TooMany: c.tooMany.Load(), Unaccepted: c.unaccepted.Load(), Stuck: c.stuck.Load(), Share: c.share.Load(), GaveWay: c.gaveWay.Load(), Slow: c.slow.Load(),
 		BadHandshake: c.badHandshake.Load(), BadRequests: c.badRequests.Load(), Lost: c.lost.Load(),
 		Refused: c.refused.Load(), Failed: c.failed.Load(), Requests: c.requests.Load(),
 	}
