@@ -188,7 +188,7 @@ func TestVanishes(t *testing.T) {
 		k.want(1, flush, capsule.StatusWriteFault)
 		without := r.doc.Clone()
 		without.Subsystems[0].Namespaces = without.Subsystems[0].Namespaces[1:]
-		if _, err := r.Apply(without, control.Options{}); err != nil {
+		if _, err := r.Apply(without, control.Options{Force: true}); err != nil {
 			t.Log("to close what is gone:", err)
 		}
 		_, err = r.Apply(r.doc, control.Options{})

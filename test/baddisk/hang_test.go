@@ -99,11 +99,11 @@ func TestChangesWhileHung(t *testing.T) {
 		doc := r.doc.Clone()
 		doc.Subsystems[0].Namespaces = doc.Subsystems[0].Namespaces[:2]
 		began := time.Now()
-		_, err := r.Apply(doc, control.Options{})
+		_, err := r.Apply(doc, control.Options{Force: true})
 		r.must(err)
 		doc = doc.Clone()
 		doc.Subsystems[0].Namespaces = doc.Subsystems[0].Namespaces[1:]
-		_, err = r.Apply(doc, control.Options{})
+		_, err = r.Apply(doc, control.Options{Force: true})
 		r.must(err)
 		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("it took %v", took)

@@ -21,7 +21,7 @@ const catalogue = "README.md"
 // lastRow is that of the catalogue. Tests of the rows behind lastCited do not say so in
 // their comments.
 const (
-	lastRow   = 157
+	lastRow   = 163
 	lastCited = 116
 )
 
@@ -33,6 +33,7 @@ var further = map[int][]string{
 	15:  {"badinput.TestQueuePairsThatAreNotUp"},
 	79:  {"baddisk.TestFaults", "baddisk.TestVanishes"},
 	81:  {"baddisk.TestPowerFailsUnderLoad"},
+	85:  {"control.TestReservationsSwapped"},
 	82:  {"target.TestStoreDoesNotAnswer", "target.TestStalledStoreLeavesRoom", "baddisk.TestHang"},
 	32:  {"rc.TestPrograms", "softroce.TestLossyNetwork", "rdmatest.TestSoftroceLossy"},
 	117: {"control.TestHostDuringChanges", "control.TestRestart", "control.TestNotRight"},
@@ -45,8 +46,9 @@ var further = map[int][]string{
 	124: {"target.TestTimeoutsOfHosts", "target.TestProbe", "target.TestFalseLogins", "target.TestTurnsOfAddresses", "badinput.TestFloodOfConnections"},
 	125: {"target.TestIdentifierOfAnother", "target.TestIdentifiersAndKeys", "target.TestReadersCannotReserve"},
 	126: {"inuse.TestFindMount", "inuse.TestFindImage", "inuse.TestExported"},
-	127: {"control.TestNotRight", "control.TestLoss", "control.TestCutOff", "control.TestForeseeLost", "control.TestPowerFails", "namedfile.TestReplacePowerFails"},
-	128: {"namedfile.TestRead", "namedfile.TestReadPipe", "namedfile.TestRootFollows"},
+	127: {"control.TestNotRight", "control.TestLoss", "control.TestCutOff", "control.TestForeseeLost", "control.TestPowerFails", "namedfile.TestReplacePowerFails",
+		"control.TestStartWithoutKey", "control.TestRereadWithoutKey", "target.TestUnreadyHost", "control.TestStateMissing"},
+	128: {"control.TestApplyWhatWasCutShort", "namedfile.TestRead", "namedfile.TestReadPipe", "namedfile.TestRootFollows"},
 	129: {"nvmecli.TestTextOfPeers", "nvmecli.TestHostileText", "host.TestDiscoveryText"},
 	130: {"host.TestEventStorm", "multipath.TestStorm"},
 	131: {"badinput.TestForgedMessages", "badinput.TestNoOracle", "badinput.TestDuplicateRequests"},
@@ -64,7 +66,7 @@ var further = map[int][]string{
 	143: {"host.TestLongANALog"},
 	144: {"namedfile.TestKilled", "namedfile.TestReplacePowerFails", "control.TestNotPutInPlace"},
 	145: {"host.TestHungNamespace"},
-	146: {"rc.TestStoreIsShared"},
+	146: {"rc.TestStoreIsShared", "rc.TestStoreIsSharedByPeers"},
 	147: {"softroce.TestMissteeredPackets"},
 	148: {"doctor.FuzzMachine", "doctor.TestLongLine"},
 	149: {"nbd.TestClientsOfAHungDisk"},
@@ -76,11 +78,17 @@ var further = map[int][]string{
 	155: {"target.TestReservationsInTurns"},
 	156: {"target.TestSilentNeighbours"},
 	157: {"target.TestDiscoveryFromManyAddresses"},
+	158: {"nbd.TestCloseWhileDiskHangs", "attachcommand.TestLeavesWhileDiskHangs", "attachcommand.TestOthersAreFlushed", "keeper.TestDiskHangsAtTheEnd"},
+	159: {"memory.TestDeallocateHoldsWhatIsUsed", "memory.TestDeallocateAgain"},
+	160: {"nbd.TestShareOfADisk", "nbd.TestHandshakeMakesRoom"},
+	161: {"target.TestUnregister", "target.TestClearReservation", "target.TestUnregisterNotSaved"},
+	162: {"target.TestRegisteredComesBack", "target.TestIdentifierWhileTheNamespaceIsAway", "target.TestIdentifierWhileItIsRegistered"},
+	163: {"target.TestOthersShutDownWhileStoreHangs", "target.TestFlushesEndWithTheirHosts"},
 }
 
 // managed are the folders that serve something besides storage, the management
-// interface of a target and that of a host's connections, and have the tests of row 115.
-var managed = []string{"nvmeof/control/", "cmd/nvmeof/internal/connections/"}
+// interface of a target and that of a host's connections, and metrics, and have the tests of row 115.
+var managed = []string{"nvmeof/control/", "nvmeof/metrics/", "cmd/nvmeof/internal/connections/"}
 
 func isManaged(path string) bool {
 	return slices.ContainsFunc(managed, func(dir string) bool { return strings.HasPrefix(path, dir) })

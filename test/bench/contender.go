@@ -36,6 +36,8 @@ type pairSpec struct {
 	alone        bool          // the host sends and receives packets one by one
 	file         string        // namespace 2
 	connect      bool          // one controller
+	unmeasured   bool          // the target counts no commands
+	scraped      bool          // its metrics are read each second
 	shared       bool          // both may run on all processors, with one shard each
 }
 
@@ -62,6 +64,7 @@ func (l *lab) pair(spec pairSpec) (*pair, error) {
 	at := l.addr()
 	err = p.target.Call("Start", child.TargetSpec{
 		Addr: at, Shards: targetShards, InCapsule: spec.inCapsule, QueueDepth: spec.depth, Memory: l.memory, File: spec.file,
+		Unmeasured: spec.unmeasured, Scraped: spec.scraped,
 	}, &child.None{})
 	if err != nil {
 		return nil, err

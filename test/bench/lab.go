@@ -40,6 +40,7 @@ func groupKinds() []groupKind {
 		{"attach", false, (*lab).attach},
 		{"goodput", false, (*lab).goodput},
 		{"alone", false, (*lab).alone},
+		{"metrics", false, (*lab).metrics},
 		{"file", false, (*lab).fileRatios},
 		{"allocations", false, (*lab).allocations},
 		{"idle", true, (*lab).idle},

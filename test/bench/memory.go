@@ -171,6 +171,25 @@ func (l *lab) goodput(g *group) error {
 	return nil
 }
 
+// metrics compares a target whose metrics are read each second with one that counts no commands.
+func (l *lab) metrics(g *group) error {
+	with, err := l.pair(pairSpec{connect: true, scraped: true})
+	if err != nil {
+		return err
+	}
+	without, err := l.pair(pairSpec{connect: true, unmeasured: true})
+	if err != nil {
+		return err
+	}
+	for _, w := range []load{{bench.RandRead, kib4, 32, 0}, {bench.RandWrite, kib4, 32, 0}} {
+		on, off := w.name()+" counted", w.name()+" not counted"
+		g.probe(on, with.load(child.Memory, w))
+		g.probe(off, without.load(child.Memory, w))
+		g.ratio("memory "+w.name()+", commands counted and scraped / not", atLeast(0.99, 1), iops, on, off)
+	}
+	return nil
+}
+
 // alone is the same with a host whose packets are neither segmented nor merged.
 func (l *lab) alone(g *group) error {
 	p, err := l.pair(pairSpec{connect: true, alone: true})

@@ -174,13 +174,20 @@ func serveBeside(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 }
 
+// neighbourKind is the honest host of the row "neighbour".
+const neighbourKind = "neighbour"
+
 // newHonest is the host that works beside attacks, and where it is, if it is ours.
 func newHonest(ctx context.Context, o *options, kind string, a *addresses) (h honest, at netip.Addr, err error) {
 	switch kind {
-	case "library":
+	case "library", neighbourKind:
 		h, err = use(a, func(addr netip.Addr) (*libraryHost, error) {
 			at = addr
-			return newLibraryHost(ctx, o, addr)
+			l, err := newLibraryHost(ctx, o, addr)
+			if err == nil {
+				l.neighbour = kind == neighbourKind
+			}
+			return l, err
 		})
 		return h, at, err
 	case "none":

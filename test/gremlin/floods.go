@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -49,6 +50,7 @@ func floods() []attack {
 			})
 		}},
 		{"read-nothing", "a host with 16 Reads of 64 KiB at a time that it acknowledges, and drops", greedy},
+		{neighbourName, "no attack: a host that has the same Reads, and behaves; whatever it costs others", neighbour},
 	}
 }
 
@@ -210,4 +212,26 @@ func greedy(r *raid) error {
 		}
 		return c.E.Poll(time.Millisecond)
 	})
+}
+
+// neighbourName is the row by which that of read-nothing is to be judged on a machine of few
+// processors, of which two hosts and a target leave each other less than half.
+const neighbourName = "neighbour"
+
+// neighbour has the priority of the attacker, being started by it.
+func neighbour(r *raid) (err error) {
+	b, err := openBeside(r.ctx, r.o.setting(neighbourFrom))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	if _, err := b.ask(question{Do: doHonest, Honest: neighbourKind}); err != nil {
+		return err
+	}
+	if err := wait(r.ctx, time.Until(r.end)); err != nil {
+		return err
+	}
+	w, err := b.ask(question{Do: doWindow})
+	r.say("it had %.0f operations of %d KiB a second, p99 %v", w.Sample.Rate, neighbourSize>>10, w.Sample.P99)
+	return err
 }

@@ -33,6 +33,8 @@ type sample struct {
 type honest interface {
 	// operate does one operation, the turn-th of a worker.
 	operate(worker, turn int, buf []byte) error
+	// workers is how many operations it has at a time.
+	workers() int
 	// again makes a host that has lost its target ready for the next attack.
 	again(ctx context.Context) error
 	close()
@@ -43,6 +45,10 @@ const (
 	region    = 1 << 20 // what is read and written, from the start of the namespace
 	readSize  = 4096
 	wroteSize = 16384 // more than capsules hold, so that the target has to fetch it
+
+	// What the neighbour has at a time, as the attacker of read-nothing has.
+	neighbourReads = 16
+	neighbourSize  = 64 << 10
 )
 
 // A load is an honest host's work.
@@ -56,19 +62,19 @@ type load struct {
 	times  []time.Duration
 	errors int
 	err    error
-	busy   [workers]time.Time // since when each waits for an answer; zero: it does not
+	busy   []time.Time // by worker: since when each waits for an answer; zero: it does not
 }
 
 func start(h honest) *load {
-	l := &load{honest: h, began: time.Now()}
-	for w := range workers {
+	l := &load{honest: h, began: time.Now(), busy: make([]time.Time, h.workers())}
+	for w := range l.busy {
 		l.wait.Go(func() { l.work(w) }) // ends with stop
 	}
 	return l
 }
 
 func (l *load) work(worker int) {
-	buf := make([]byte, wroteSize)
+	buf := make([]byte, max(wroteSize, neighbourSize))
 	for turn := 0; !l.stop.Load(); turn++ {
 		at := time.Now()
 		l.mu.Lock()
@@ -129,6 +135,7 @@ type libraryHost struct {
 	controller *host.Controller
 	namespace  *host.Namespace
 	options    host.Options
+	neighbour  bool
 }
 
 // newLibraryHost connects a host at an address to a target.
@@ -164,12 +171,23 @@ func (h *libraryHost) connect(ctx context.Context) (err error) {
 }
 
 func (h *libraryHost) operate(worker, turn int, buf []byte) error {
+	if h.neighbour {
+		_, err := h.namespace.ReadAt(buf[:neighbourSize], int64(worker)*neighbourSize)
+		return err
+	}
 	if turn%2 == 0 {
 		_, err := h.namespace.ReadAt(buf[:readSize], rand.Int64N(region/readSize)*readSize)
 		return err
 	}
 	_, err := h.namespace.WriteAt(buf[:wroteSize], rand.Int64N(region/wroteSize)*wroteSize)
 	return err
+}
+
+func (h *libraryHost) workers() int {
+	if h.neighbour {
+		return neighbourReads
+	}
+	return workers
 }
 
 func (h *libraryHost) again(ctx context.Context) error {
@@ -212,6 +230,7 @@ func (h *deviceHost) operate(worker, turn int, _ []byte) (err error) {
 	return err
 }
 
+func (h *deviceHost) workers() int                { return workers }
 func (h *deviceHost) again(context.Context) error { return nil }
 func (h *deviceHost) close()                      { _ = h.file.Close() }
 
@@ -219,6 +238,7 @@ func (h *deviceHost) close()                      { _ = h.file.Close() }
 type noHost struct{}
 
 func (noHost) operate(int, int, []byte) error { time.Sleep(10 * time.Millisecond); return nil }
+func (noHost) workers() int                   { return 1 }
 func (noHost) again(context.Context) error    { return nil }
 func (noHost) close()                         {}
 

@@ -19,6 +19,7 @@ func sharing() []attack {
 		{"reads-put-off", "the same, put off by RNR NAKs", func(r *raid) error { return reads(r, putOff) }},
 		{"writes", "3 hosts with 16 Writes of 16 KiB each, whose data are put off by RNR NAKs", func(r *raid) error { return writes(r, putOffReads) }},
 		{"writes-dribbled", "the same, of which one packet comes for each request", func(r *raid) error { return writes(r, dribble) }},
+		{"deallocate", "16 times at a time: deallocate, 256 times, the MiB that others read and write", deallocate},
 		{"connect-data", "200 Connect commands of strangers, whose data are put off", connectData},
 		{"silent", "256 connections that never send a command", func(r *raid) error { return requests(r, 1, 256, true) }},
 		{"half-open", "1,280 requests that nothing follows", func(r *raid) error { return requests(r, 1, 1280, false) }},
@@ -168,6 +169,39 @@ func writes(r *raid, a answer) error {
 	return transfers(r, 3, a, func(i int) capsule.Command {
 		return r.transfer(capsule.IOWrite, i*16<<10, 16<<10)
 	})
+}
+
+// deallocate has 16 commands at a time, which behave, and whose 256 ranges are all of what the
+// honest host works on.
+func deallocate(r *raid) error {
+	s, err := r.login()
+	if err != nil {
+		return err
+	}
+	c, ranges := s.IO[0], make([]byte, 256*capsule.DSMRangeSize)
+	for i := range 256 {
+		capsule.DSMRange{Blocks: uint32(region / r.blockSize)}.Encode(ranges[i*capsule.DSMRangeSize:])
+	}
+	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.IODatasetManagement), NSID: 1, Flags: capsule.FlagsSGL, SGL: capsule.InCapsuleSGL(0, uint32(len(ranges)))}
+	capsule.DatasetManagement{Ranges: 256, Deallocate: true}.Put(&cmd)
+	waiting, answered := 0, 0
+	err = r.until(func() error {
+		for ; waiting < 16 && !c.Gone; waiting++ {
+			_, ps := c.Capsule(cmd, ranges)
+			if err := c.Post(ps...); err != nil {
+				return err
+			}
+		}
+		err := c.E.Until(r.sooner(time.Now().Add(50*time.Millisecond)), func() bool { return len(c.Responses) > 0 })
+		if len(c.Responses) == 0 && err == nil {
+			err = c.Resend()
+		}
+		waiting, answered = waiting-len(c.Responses), answered+len(c.Responses)
+		clear(c.Responses)
+		return err
+	})
+	r.say("%d commands", answered)
+	return err
 }
 
 // transfer is a command for so many bytes of the namespace.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -330,37 +331,56 @@ func (w *world) recover() {
 // recoveryTime is how long all may take that has to come by itself.
 const recoveryTime = 3 * time.Minute
 
-// verify waits until each host has all its paths, and reads everything through it.
+// verify waits until each host has all its paths, and reads everything through it. A path that is
+// broken may seem to be live until its host hears nothing of a request: one that fails for that
+// reason, which it does where FastIOFailTmo is less than ReconnectDelay, is read again.
 func (w *world) verify(when string) {
 	w.wait.Wait() // what hosts preempt must not befall what they read
 	for _, c := range w.clients {
 		deadline := time.Now().Add(recoveryTime)
-		for !c.whole() {
-			if time.Now().After(deadline) {
-				w.violation("%s does not have all its paths %v %s: %s", c.name(), recoveryTime, when, c.paths())
-				break
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
+		c.awaitPaths(deadline, when)
 		ns := c.namespace()
 		if ns == nil {
 			continue
 		}
 		k := &worker{c: c, id: workers, ns: ns}
-		ctx, cancel := context.WithTimeout(context.Background(), recoveryTime)
 		for g := range groups {
-			o := w.begin(operation{host: c.id, worker: k.id, kind: read, first: g * groupSize, values: make([]value, groupSize)})
-			b := k.buffer(o)
-			_, err := ns.ReadAtContext(ctx, b, int64(o.first*k.blockSize()))
-			if err == nil {
-				k.found(o, b)
-			} else {
+			err := k.readGroup(g, deadline)
+			for errors.As(err, new(*multipath.NoPathError)) && time.Now().Before(deadline) {
+				c.awaitPaths(deadline, when)
+				err = k.readGroup(g, deadline)
+			}
+			if err != nil {
 				w.violation("%s cannot read %s: %v", c.name(), when, err)
 			}
-			c.end(o, err)
 		}
-		cancel()
 	}
+}
+
+// awaitPaths waits until all paths are live.
+func (c *client) awaitPaths(deadline time.Time, when string) {
+	for !c.whole() {
+		if time.Now().After(deadline) {
+			c.w.violation("%s does not have all its paths %v %s: %s", c.name(), recoveryTime, when, c.paths())
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// readGroup reads a group of blocks.
+func (k *worker) readGroup(g int, deadline time.Time) error {
+	w := k.c.w
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	o := w.begin(operation{host: k.c.id, worker: k.id, kind: read, first: g * groupSize, values: make([]value, groupSize)})
+	b := k.buffer(o)
+	_, err := k.ns.ReadAtContext(ctx, b, int64(o.first*k.blockSize()))
+	if err == nil {
+		k.found(o, b)
+	}
+	k.c.end(o, err)
+	return err
 }
 
 // whole reports whether all paths are live.

@@ -31,6 +31,8 @@ const (
 	linear = "github.com/anishathalye/porcupine" // judges whether histories are linearizable
 	llock  = "github.com/landlock-lsm/go-landlock"
 	scomp  = "github.com/elastic/go-seccomp-bpf"
+	prom   = "github.com/prometheus/client_golang"
+	promm  = "github.com/prometheus/client_model"
 )
 
 // directions has the rows for what is built into programs. Only cmd and test know
@@ -65,7 +67,8 @@ var directions = []direction{
 	{"nvmeof/control", []string{"nvmeof", "internal/namedfile", "internal/socketfile", "nvmeof/config", "nvmeof/target", "nvmeof/auth", "capsule", "rdmatransport", "backend", "backend/block",
 		"backend/file", "backend/memory"}, []string{zap, uuid, xnet}},
 	{"nvmeof/internal/list", nil, nil},
-	{"nvmeof/internal/shard", []string{"internal/yield", "nvmeof", "nvmeof/internal/list", "rdmatransport", "backend"}, []string{xsys}},
+	{"nvmeof/internal/latency", nil, nil},
+	{"nvmeof/internal/shard", []string{"internal/yield", "nvmeof", "nvmeof/internal/latency", "nvmeof/internal/list", "rdmatransport", "backend"}, []string{xsys}},
 	{"nvmeof/internal/fabric", []string{"nvmeof", "nvmeof/internal/list", "nvmeof/internal/shard", "capsule", "rdmatransport", "backend"}, nil},
 	{"nvmeof/target", []string{"nvmeof/...", "capsule", "rdmatransport", "backend"}, []string{zap, uuid}},
 	{"nvmeof/target/internal/access", []string{"nvmeof", "capsule"}, nil},
@@ -74,12 +77,14 @@ var directions = []direction{
 	{"nvmeof/target/internal/health", []string{"capsule", "backend"}, nil},
 	{"nvmeof/target/internal/kept", []string{"internal/namedfile"}, nil},
 	{"nvmeof/target/internal/life", []string{"nvmeof/target/internal/health", "nvmeof/target/internal/sealed", "capsule"}, []string{uuid}},
+	{"nvmeof/target/internal/meter", []string{"nvmeof/internal/latency", "capsule"}, nil},
 	{"nvmeof/target/internal/peerlog", nil, []string{zap}},
 	{"nvmeof/target/internal/reservation", []string{"nvmeof", "nvmeof/target/internal/sealed", "capsule"}, nil},
 	{"nvmeof/target/internal/sealed", nil, nil},
 	{"nvmeof/target/internal/state", []string{"capsule"}, nil},
 	{"nvmeof/target/internal/storage", []string{"nvmeof/internal/list", "nvmeof/internal/shard", "nvmeof/target/internal/access", "nvmeof/target/internal/ana", "nvmeof/target/internal/health",
-		"nvmeof/target/internal/kept", "nvmeof/target/internal/peerlog", "nvmeof/target/internal/reservation", "capsule", "rdmatransport", "backend"}, []string{zap, uuid}},
+		"nvmeof/target/internal/kept", "nvmeof/target/internal/meter", "nvmeof/target/internal/peerlog", "nvmeof/target/internal/reservation", "capsule", "rdmatransport", "backend"}, []string{zap, uuid}},
+	{"nvmeof/metrics", []string{"nvmeof", "nvmeof/target", "capsule", "rdmatransport", "rdmatransport/softroce"}, []string{prom, promm, zap, xnet}},
 	{"nvmeof/multipath", []string{"nvmeof", "nvmeof/host", "nvmeof/internal/shard", "nvmeof/multipath/internal/decide", "capsule", "rdmatransport", "backend"}, []string{xsys}},
 	{"nvmeof/multipath/internal/decide", []string{"capsule"}, nil},
 	{"nvmeof/host", []string{"internal/yield", "nvmeof/...", "capsule", "rdmatransport", "backend"}, []string{uuid, xsys}},
@@ -88,7 +93,7 @@ var directions = []direction{
 	{"nvmeof/nbd", []string{"internal/socketfile", "internal/yield", "nvmeof", "nvmeof/internal/shard", "nvmeof/nbd/internal/wire", "backend"}, []string{xsys}},
 	{"nvmeof/nbd/internal/wire", nil, nil},
 	{"cmd", []string{"cmd/...", "internal/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."},
-		[]string{cobra, pflag, bar, zap, uuid, xnet, xsys}},
+		[]string{cobra, pflag, bar, prom, zap, uuid, xnet, xsys}},
 	{"cmd/nvmeof/internal/administer", []string{"cmd/nvmeof/internal/failure", "nvmeof", "nvmeof/config", "nvmeof/control"}, []string{cobra, pflag}},
 	{"cmd/nvmeof/internal/benchcommand", []string{"cmd/nvmeof/internal/benchreport", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/fio", "cmd/nvmeof/internal/nvmeverb",
 		"cmd/nvmeof/internal/rawudp", "nvmeof", "cmd/nvmeof/internal/terminal", "internal/bench",
@@ -100,21 +105,21 @@ var directions = []direction{
 	{"cmd/nvmeof/internal/discover", []string{"cmd/nvmeof/internal/connections", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/hostconfig", "cmd/nvmeof/internal/hostidentity", "cmd/nvmeof/internal/hosts", "cmd/nvmeof/internal/lending", "cmd/nvmeof/internal/nvmecli", "nvmeof", "nvmeof/config", "nvmeof/discovery", "nvmeof/host", "internal/namedfile", "capsule", "rdmatransport/softroce"}, []string{cobra}},
 	{"cmd/nvmeof/internal/fabricaccess", []string{"cmd/nvmeof/internal/benchcommand", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/hostconfig", "cmd/nvmeof/internal/hosts", "cmd/nvmeof/internal/nvmeverb", "cmd/nvmeof/internal/provider", "cmd/nvmeof/internal/rdmatools", "cmd/nvmeof/internal/statusreport", "nvmeof", "nvmeof/control", "nvmeof/host", "nvmeof/multipath", "capsule", "rdmatransport"}, []string{cobra}},
 	{"cmd/nvmeof/internal/fabricoptions", []string{"cmd/nvmeof/internal/connections", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/hostconfig", "cmd/nvmeof/internal/hostidentity", "cmd/nvmeof/internal/provider", "nvmeof", "nvmeof/host", "nvmeof/multipath"}, []string{cobra, pflag, uuid}},
-	{"cmd/nvmeof/internal/hostidentity", []string{"cmd/nvmeof/internal/failure", "nvmeof", "nvmeof/auth", "nvmeof/control", "internal/namedfile"}, []string{cobra, uuid}},
+	{"cmd/nvmeof/internal/hostidentity", []string{"cmd/nvmeof/internal/failure", "nvmeof", "nvmeof/auth", "internal/namedfile"}, []string{cobra, uuid}},
 	{"cmd/nvmeof/internal/hosts", []string{"cmd/nvmeof/internal/connections", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/processors", "cmd/nvmeof/internal/provider", "nvmeof", "nvmeof/host", "capsule", "rdmatransport"}, nil},
 	{"cmd/nvmeof/internal/keeper", []string{"cmd/nvmeof/internal/connections", "cmd/nvmeof/internal/discover", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/hosts", "cmd/nvmeof/internal/lending", "cmd/nvmeof/internal/processors", "cmd/nvmeof/internal/provider", "cmd/nvmeof/internal/signals", "nvmeof", "nvmeof/nbd", "rdmatransport/softroce"}, []string{xsys}},
 	{"cmd/nvmeof/internal/lending", []string{"cmd/nvmeof/internal/connections", "rdmatransport/softroce"}, nil},
 	{"cmd/nvmeof/internal/listing", []string{"cmd/nvmeof/internal/connections", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/hosts", "cmd/nvmeof/internal/nvmecli", "nvmeof/host", "capsule"}, []string{cobra, uuid}},
 	{"cmd/nvmeof/internal/processors", []string{"cmd/nvmeof/internal/failure", "nvmeof"}, []string{xsys}},
 	{"cmd/nvmeof/internal/provider", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/loopback", "nvmeof", "nvmeof/config", "rdmatransport", "rdmatransport/softroce", "rdmatransport/verbs"}, []string{zap}},
-	{"cmd/nvmeof/internal/outlet", []string{"cmd/nvmeof/internal/signals"}, []string{cobra, xsys}},
+	{"cmd/nvmeof/internal/outlet", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/signals"}, []string{cobra, xsys}},
 	{"cmd/nvmeof/internal/sandbox", nil, []string{xsys, llock, scomp}},
 	{"cmd/nvmeof/internal/signals", nil, []string{xsys}},
 	{"cmd/nvmeof/internal/statusreport", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/nvmeverb", "cmd/nvmeof/internal/terminal", "nvmeof/host", "capsule"}, []string{cobra}},
 	{"cmd/nvmeof/internal/systemd", nil, nil},
 	{"cmd/nvmeof/internal/perftest", []string{"rdmatransport"}, nil},
 	{"cmd/nvmeof/internal/rdmatools", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/perftest", "rdmatransport"}, []string{cobra, xsys}},
-	{"cmd/nvmeof/internal/targetcommand", []string{"cmd/nvmeof/internal/administer", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/outlet", "cmd/nvmeof/internal/processors", "cmd/nvmeof/internal/provider", "cmd/nvmeof/internal/sandbox", "cmd/nvmeof/internal/signals", "cmd/nvmeof/internal/systemd", "cmd/nvmeof/internal/terminal", "nvmeof", "nvmeof/auth", "nvmeof/config", "nvmeof/control", "internal/namedfile", "nvmeof/target", "rdmatransport", "rdmatransport/verbs", "backend", "backend/block", "backend/file"}, []string{cobra, zap, xsys}},
+	{"cmd/nvmeof/internal/targetcommand", []string{"cmd/nvmeof/internal/administer", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/outlet", "cmd/nvmeof/internal/processors", "cmd/nvmeof/internal/provider", "cmd/nvmeof/internal/sandbox", "cmd/nvmeof/internal/signals", "cmd/nvmeof/internal/systemd", "cmd/nvmeof/internal/terminal", "nvmeof", "nvmeof/auth", "nvmeof/config", "nvmeof/control", "internal/namedfile", "nvmeof/metrics", "nvmeof/target", "rdmatransport", "rdmatransport/verbs", "backend", "backend/block", "backend/file"}, []string{cobra, prom, zap, xsys}},
 	{"test/faultyfs", nil, []string{xsys, fuse}},
 	{"test", []string{"test/...", "internal/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
 }

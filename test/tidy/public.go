@@ -22,6 +22,7 @@ var public = map[string]string{
 	"nvmeof/control":         "a target that follows a document",
 	"nvmeof/discovery":       "discovery controllers, followed",
 	"nvmeof/host":            "the host",
+	"nvmeof/metrics":         "the counters, for Prometheus",
 	"nvmeof/multipath":       "hosts that reconnect, over several paths",
 	"nvmeof/nbd":             "namespaces as disks: NBD",
 	"nvmeof/target":          "the target",

@@ -77,13 +77,14 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/host":                        2,  // a controller's events; the end of the host
 	"nvmeof/host/internal/operation":     1,  // a context that ends
 	"nvmeof/internal/shard":              1,  // the loop
+	"nvmeof/metrics":                     1,  // what is served
 	"nvmeof/multipath":                   4,  // the life of a path; a queue's timer; each path as a namespace is opened, or its size read
 	"internal/namedfile":                 2,  // a file system that does not answer
 	"nvmeof/nbd":                         2,  // the loop; the file of its socket
 	"nvmeof/target":                      10, // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause; subsystems at the end
 	"internal/floor":                     2,  // the other side
 	"cmd/nvmeof":                         2,  // the command, the second signal
-	"cmd/nvmeof/internal/attachcommand":  1,  // a path that is awaited
+	"cmd/nvmeof/internal/attachcommand":  2,  // a path that is awaited; each flush at the end
 	"cmd/nvmeof/internal/administer":     1,  // silence of the target
 	"cmd/nvmeof/internal/connectcommand": 1,  // following discovery records
 	"cmd/nvmeof/internal/hosts":          1,  // silence of the other side
@@ -93,7 +94,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/sandbox":        1,  // file systems that may not answer
 	"cmd/nvmeof/internal/signals":        1,  // what comes while a command runs
 	"cmd/nvmeof/internal/benchcommand":   1,  // following changes
-	"cmd/nvmeof/internal/connections":    6,  // following changes; each controller that is kept; the socket and its file
+	"cmd/nvmeof/internal/connections":    7,  // following changes; each controller that is kept; the end of each; the socket and its file
 	"cmd/nvmeof/internal/targetcommand":  3,  // what reads files and devices, which may not answer; showing that; the end
 	"cmd/nvmeof/internal/rdmatools":      3,  // what blocks; silence of the other side
 }

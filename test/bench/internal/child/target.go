@@ -1,12 +1,16 @@
 package child
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/metrics"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
@@ -29,6 +33,8 @@ type TargetSpec struct {
 	Memory     int64 // bytes of the namespace in memory
 	File       string
 	Polling    nvmeof.Polling
+	Unmeasured bool // see target.Config
+	Scraped    bool // its metrics are read each second
 }
 
 // Target is the service of [RoleTarget].
@@ -58,12 +64,15 @@ func serve(c *closers, device rdmatransport.Device, spec TargetSpec) error {
 		return err
 	}
 	t, err := target.New(target.Config{
-		Device: device, Shards: spec.Shards, InCapsule: spec.InCapsule, QueueDepth: spec.QueueDepth, Polling: spec.Polling,
+		Device: device, Shards: spec.Shards, InCapsule: spec.InCapsule, QueueDepth: spec.QueueDepth, Polling: spec.Polling, Unmeasured: spec.Unmeasured,
 	})
 	if err != nil {
 		return err
 	}
 	c.add(t.Close)
+	if spec.Scraped {
+		c.add(scrape(t, device))
+	}
 	s, err := t.AddSubsystem(target.SubsystemConfig{NQN: nqn})
 	if err != nil {
 		return err
@@ -76,6 +85,30 @@ func serve(c *closers, device rdmatransport.Device, spec TargetSpec) error {
 	}
 	_, err = t.Listen(netip.AddrPortFrom(spec.Addr, nvmeof.DefaultPort))
 	return err
+}
+
+// scrape reads the metrics each second, as a monitoring would often do, until the function is
+// called that it returns.
+func scrape(t *target.Target, device rdmatransport.Device) (end func() error) {
+	devices := func() []rdmatransport.Device { return []rdmatransport.Device{device} }
+	handler := metrics.Handler(nil, metrics.NewTarget(metrics.TargetConfig{Target: t, Devices: devices}), metrics.NewSoftroce(devices))
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() { // ends with stop
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Second):
+			}
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, metrics.Path, nil))
+		}
+	}()
+	return func() error {
+		close(stop)
+		<-ended
+		return nil
+	}
 }
 
 // open opens the stores in the order of their namespaces.
