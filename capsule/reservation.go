@@ -1,5 +1,7 @@
 package capsule
 
+import "fmt"
+
 // ReservationType is what a reservation keeps others from (NVMe base 2.0, 8.19).
 type ReservationType uint8
 
@@ -12,6 +14,18 @@ const (
 	ReservationWriteExclusiveAllRegistrants   ReservationType = 5
 	ReservationExclusiveAccessAllRegistrants  ReservationType = 6
 )
+
+var reservationNames = [...]string{
+	"none", "write-exclusive", "exclusive-access", "write-exclusive-registrants-only", "exclusive-access-registrants-only",
+	"write-exclusive-all-registrants", "exclusive-access-all-registrants",
+}
+
+func (t ReservationType) String() string {
+	if int(t) < len(reservationNames) {
+		return reservationNames[t]
+	}
+	return fmt.Sprintf("reservation type %d", uint8(t))
+}
 
 // Valid reports whether the type is one of the six.
 func (t ReservationType) Valid() bool {

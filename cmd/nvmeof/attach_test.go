@@ -42,7 +42,7 @@ func (a *attached) qemuIO(export string, commands ...string) (string, error) {
 func TestAttach(t *testing.T) {
 	s := startTarget(t, "--export", "mem:8MiB", "--export", "mem:4MiB,bs=4096", "--allow-any-host")
 	a := startAttach(t, s)
-	for _, want := range []string{"namespace 1, 8388608 bytes", "namespace 2, 4194304 bytes", "--uri='nbd+unix:///2?socket=" + a.socket} {
+	for _, want := range []string{"namespace 1, 8388608 bytes", "namespace 2, 4194304 bytes", ": nbd+unix:///2?socket=" + a.socket, "--uri='nbd+unix:///1?socket=" + a.socket} {
 		a.out.await(t, want)
 	}
 	c, err := net.Dial("unix", a.socket)

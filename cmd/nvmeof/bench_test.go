@@ -45,17 +45,17 @@ func (s *testTarget) bench(t *testing.T) {
 		}
 	})
 	t.Run("vs", func(t *testing.T) {
-		o := run(t, "--vs", "udp", "--vs", "local=mem:8MiB", "--vs-rounds", "2", "--time-based", "--runtime", "50ms", "--dhchap-secret", "", "-o", "json").want(t, 0)
+		o := run(t, "--vs", "udp", "--vs", "local=mem:8MiB", "--vs-rounds", "2", "--time-based", "--runtime", "50ms", "--ramp-time", "20ms", "--dhchap-secret", "", "-o", "json").want(t, 0)
 		d := benchDocument(t, o.out)
 		if v := d.Extra.Versus; len(v) != 2 || v[0].P50Ratio <= 0 || v[1].IOPSRatio <= 0 || v[1].Rounds != 2 {
 			t.Errorf("%+v", d.Extra)
 		}
-		run(t, "--vs", "udp", "--iodepth", "4", "--vs_rounds", "1", "--time_based", "--runtime", "50ms").want(t, 0, "through the fabric", "raw UDP, one flow of 4112 B with GSO", "Medians of 1 rounds")
+		run(t, "--vs", "udp", "--iodepth", "4", "--vs_rounds", "1", "--time_based", "--runtime", "50ms", "--ramp_time", "20ms").want(t, 0, "through the fabric", "raw UDP, one flow of 4112 B with GSO", "Medians of 1 rounds")
 	})
 	t.Run("interrupted", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(500*time.Millisecond, cancel)
-		commandIn(ctx, t, nil, s.at("bench", "-n", testNQN, "--runtime", "60", "--ramp_time", "0", "--numjobs", "2", "--rate_iops", "4000")...).want(t, exitInterrupted, "  read: IOPS=")
+		commandIn(ctx, t, nil, s.at("bench", "-n", testNQN, "--runtime", "60", "--ramp_time", "0", "--numjobs", "2", "--rate_iops", "500")...).want(t, exitInterrupted, "  read: IOPS=")
 	})
 	t.Run("files", func(t *testing.T) { s.benchFiles(t) })
 }
@@ -83,7 +83,7 @@ func benchDocument(t *testing.T, text string) (d benchJSON) {
 func (s *testTarget) benchFiles(t *testing.T) {
 	dir := t.TempDir()
 	p := func(name string) string { return filepath.Join(dir, name) }
-	args := s.at("bench", "-n", testNQN, "--rw", "randrw", "--numjobs", "2", "--runtime", "0.4", "--output", p("out"), "--report", p("r.html"),
+	args := s.at("bench", "-n", testNQN, "--rw", "randrw", "--numjobs", "2", "--rate_iops", "500", "--ramp_time", "0", "--runtime", "0.4", "--output", p("out"), "--report", p("r.html"),
 		"--write_bw_log", p("x"), "--write_lat_log", p("x"), "--write_iops_log", p("y"), "--log_avg_msec", "50", "--write_hist", p("h"))
 	if o := command(t, args...).want(t, 0); o.out != "" {
 		t.Errorf("standard output has\n%s", o.out)

@@ -19,7 +19,7 @@ func startBench(t *testing.T, args ...string) (errOut *output, ended chan outcom
 	t.Helper()
 	out := newOutput()
 	errOut, ended = newOutput(), make(chan outcome, 1)
-	stop, end := begin(t, out, errOut, append([]string{"bench", "-n", testNQN, "-k", "1", "-c", "1", "--timeout", "2s", "--namespace-id", "2", "--rate_iops", "4000"}, args...)...)
+	stop, end := begin(t, out, errOut, append([]string{"bench", "-n", testNQN, "-k", "1", "-c", "1", "--timeout", "2s", "--namespace-id", "2", "--rate_iops", "1000"}, args...)...)
 	t.Cleanup(stop)
 	go func() {
 		err := <-end
@@ -94,8 +94,8 @@ func TestBenchAllocations(t *testing.T) {
 			return after.Mallocs - before.Mallocs
 		}
 		count("4m") // what is made once
-		few, many := count("4m"), count("132m")
-		const requests = 128 << 20 / 4096
+		few, many := count("4m"), count("68m")
+		const requests = 64 << 20 / 4096
 		if grown := int64(many) - int64(few); grown > requests/100 {
 			t.Errorf("%s: %d allocations for %d requests more", name, grown, requests)
 		}

@@ -62,7 +62,7 @@ func eventually(t *testing.T, text string, args ...string) {
 		if time.Now().After(limit) {
 			t.Fatalf("%s never says %q:\n%s%s%v", strings.Join(args, " "), text, o.out, o.errOut, o.err)
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 

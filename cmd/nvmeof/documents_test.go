@@ -40,6 +40,7 @@ var documents = map[string][]documented{
 	"docs/authentication.md": authentication,
 	"docs/benchmark.md":      benchmark,
 	"docs/host.md":           hostSide,
+	"docs/monitoring.md":     monitoring,
 	"docs/testing.md":        suites,
 	"docs/verbs.md":          verbsPage,
 }

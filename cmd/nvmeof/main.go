@@ -160,7 +160,7 @@ func newRoot(enter targetcommand.Enter) *cobra.Command {
 		DisableSuggestions: true, // seeHelp makes them
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(demo.Command(), targetcommand.Command(enter), discover.Command(), listing.List(), newBench(), attachcommand.Command(), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(),
+	root.AddCommand(demo.Command(), targetcommand.Command(enter, release), discover.Command(), listing.List(), newBench(), attachcommand.Command(), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(),
 		rdmatools.Command(fabricaccess.NewRDMADevices))
 	root.AddCommand(administer.Commands(hostidentity.GenDHCHAPKey())...)
 	root.AddCommand(nvmeverb.Common(fabricaccess.NewVerbConnection())...)

@@ -17,8 +17,8 @@ const (
 	loadBlocks = 64   // of a client, which nobody else writes
 	loadDepth  = 16   // requests at a time
 
-	pause      = 500 * time.Microsecond // between rounds: other tests run beside
-	lightPause = 25 * time.Millisecond  // of a load that has but to go on while something else is waited for
+	pause      = 2 * time.Millisecond  // between rounds: other tests run beside
+	lightPause = 25 * time.Millisecond // of a load that has but to go on while something else is waited for
 )
 
 // A nbdLoad has clients that write numbered blocks and read others again, several at a

@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+var long = flag.Bool("long", false, "change a target under I/O more often")
+
 // asProgram, set to anything, makes the test's executable the program itself, so that
 // there is one to be killed.
 const asProgram = "NVMEOF_TEST_AS_PROGRAM"

@@ -46,6 +46,8 @@ var administration = []documented{
 	{line: "nvmeof target apply --dry-run target.yaml", wants: []string{"nothing to change\n"}},
 	{line: "nvmeof namespace add 3 --memory 1GiB -n nqn.2026-11.org.example:disk --save", instead: []string{"1GiB", "1MiB"}, wants: []string{"add namespace 3", "saved\n"}},
 	{line: "nvmeof ls; nvmeof controller list", wants: []string{"ADDR2:4420", "nqn.2026-11.org.example:disk", "HOST"}},
+	{line: "nvmeof reservation list", wants: []string{"SUBSYSTEM", "HOST ID"}},
+	{line: "nvmeof reservation clear 2 -n nqn.2026-11.org.example:disk --host NQN-OF-THE-HOST", by: "cmd/nvmeof TestReservationClear"},
 }
 
 // smallTarget is the target that the examples of a page are for.
@@ -101,6 +103,7 @@ var suites = []documented{
 	{line: "go test ./test/baddisk -long", by: "test/baddisk TestChangesWhileHung"},
 	{line: "go test ./test/interop -guest -v -run TestBadDisk", by: "test/interop TestBadDisk"},
 	{line: "go test ./rdmatransport/softroce/internal/rc -run Programs -rc.seeds 10000", by: "rdmatransport/softroce/internal/rc TestPrograms"},
+	{line: "go test ./cmd/nvmeof ./nvmeof/control ./cmd/nvmeof/internal/connections ./rdmatransport/softroce/internal/rc -long", by: "nvmeof/control TestRestart"},
 	{line: "go test ./test/sim -seeds 1000", by: "test/sim TestSim"},
 	{line: "go test ./test/sim -run TestSim -seed 105 -seeds 1 -v", by: "test/sim TestSim"},
 	{line: "go test -c -o sim.test ./test/sim", by: "test/sim TestSim"},

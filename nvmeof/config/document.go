@@ -18,6 +18,7 @@ type Document struct {
 	Limits       Limits       `json:"limits,omitzero" doc:"Bounds on what the target uses. A running target does not change them."`
 	Congestion   Congestion   `json:"congestion,omitzero" doc:"Congestion control of listeners on softroce; RDMA devices have their own. A running target does not change it."`
 	Sandbox      Sandbox      `json:"sandbox,omitzero" doc:"Which files the target reaches once it serves. A running target does not change it."`
+	Metrics      Metrics      `json:"metrics,omitzero" doc:"Counters for monitoring. A running target does not change it."`
 	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect: addresses of this machine."`
 	Subsystems   []*Subsystem `json:"subsystems,omitempty" doc:"What hosts connect to."`
 	Referrals    []*Referral  `json:"referrals,omitempty" doc:"Other discovery services that the discovery log lists."`
@@ -26,12 +27,17 @@ type Document struct {
 // TakeSettings takes over what a running target keeps until it is started again: all but
 // listeners, subsystems and referrals.
 func (d *Document) TakeSettings(from *Document) {
-	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion, d.Sandbox = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion, from.Sandbox
+	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion, d.Sandbox, d.Metrics = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion, from.Sandbox, from.Metrics
 }
 
 // A Sandbox is what the kernel leaves of the file system to a target that serves.
 type Sandbox struct {
 	Paths []Path `json:"paths,omitempty" doc:"Absolute paths of folders and files that the target may read and write besides those that it needs for this document: places of namespaces that are added later. With one or more the target reaches nothing else, where the kernel has Landlock. Default: every file, as its user may."`
+}
+
+// Metrics are where the counters can be read.
+type Metrics struct {
+	Listen HTTPAddress `json:"listen,omitzero" doc:"Address and port at which Prometheus reads the counters, as 127.0.0.1:9420: http://127.0.0.1:9420/metrics. Everybody who reaches it reads them. Default: nowhere."`
 }
 
 // Limits bound what the target uses.

@@ -61,6 +61,9 @@ func ExportNvmetcli(doc *Document, readKey func(KeyFile) (string, error)) (text 
 	if len(doc.Sandbox.Paths) > 0 {
 		w.warn("sandbox", "left out: the kernel's target is no process")
 	}
+	if doc.Metrics != (Metrics{}) {
+		w.warn("metrics", "left out: the kernel's target serves none")
+	}
 	if err := w.problems.err(); err != nil {
 		return nil, nil, err
 	}

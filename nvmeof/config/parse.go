@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"reflect"
 	"slices"
@@ -20,6 +21,13 @@ func Parse(file string, text []byte) (doc *Document, warnings Problems, err erro
 		return nil, nil, d.locate(file, found)
 	}
 	return doc, d.locate(file, append(doubts, doc.DoubtNames(nil)...)), nil
+}
+
+// EndsInLine reports whether a document may have been cut short: it ends within a line, and no
+// bracket around all of it is closed. What is left of a document in YAML is one too, with less in it.
+func EndsInLine(text []byte) bool {
+	whole := bytes.TrimSpace(text)
+	return len(whole) > 0 && whole[0] != '{' && text[len(text)-1] != '\n'
 }
 
 // ParsePart reads a piece of a document, like one [Host] or [Namespace], into to,

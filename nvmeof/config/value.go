@@ -105,6 +105,20 @@ func (a *Address) UnmarshalText(b []byte) error {
 func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 func (*Address) pattern() (string, []string)   { return `^[0-9A-Fa-f.:%\[\]a-z]+$`, nil }
 
+// An HTTPAddress is an IP address of this machine, 0.0.0.0 and [::] being all, and a port.
+type HTTPAddress struct{ netip.AddrPort }
+
+func (a *HTTPAddress) UnmarshalText(b []byte) error {
+	v, err := netip.ParseAddrPort(string(b))
+	if err != nil || v.Port() == 0 || v.Addr().IsMulticast() {
+		return fmt.Errorf("address %s: write it as 127.0.0.1:9420 or [::1]:9420, with an address of this machine and a port", nvmeof.Printable(string(b)))
+	}
+	a.AddrPort = v
+	return nil
+}
+func (a HTTPAddress) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+func (*HTTPAddress) pattern() (string, []string)   { return `^[0-9A-Fa-f.:%\[\]a-z]+:[0-9]+$`, nil }
+
 // A UUID identifies a namespace.
 type UUID uuid.UUID
 

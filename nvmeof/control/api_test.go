@@ -211,6 +211,12 @@ func TestAPIStates(t *testing.T) {
 		call("POST", two+verb, "", http.StatusConflict, "it waits for what it exports: ")
 	}
 	call("POST", "/v1/subsystems/a/namespaces/9/resume", "", http.StatusNotFound, "namespace 9 does not exist")
+	call("GET", "/v1/reservations", "", http.StatusOK, "[]")
+	call("DELETE", one+"reservation", "", http.StatusOK, "{}")
+	call("DELETE", one+"reservation/h1", "", http.StatusNotFound, "registrant h1 does not exist; there is none")
+	call("DELETE", one+"reservation/", "", http.StatusNotFound, "")
+	call("DELETE", two+"reservation", "", http.StatusConflict, "it waits for what it exports: ")
+	call("DELETE", one+"reservation?save=true", "", http.StatusBadRequest, "save")
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}

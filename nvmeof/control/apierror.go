@@ -17,7 +17,8 @@ const (
 	CodeExists   Code = "exists"    // it names something that is there already
 	CodeRestart  Code = "restart"   // it cannot be done while the target runs
 	CodeFailed   Code = "failed"    // this machine refused
-	CodeLoss     Code = "loss"      // it destroys data, and needs force
+	CodeLoss     Code = "loss"      // it destroys data, or what protects it, and needs force
+	CodeInUse    Code = "in-use"    // it takes from connected hosts what they use, and needs force
 	CodeUnsaved  Code = "unsaved"   // the target is changed, and its file is not
 )
 
@@ -57,8 +58,10 @@ func classify(err error) (Code, int) {
 		return CodeInvalid, http.StatusBadRequest
 	case errors.As(err, &restart):
 		return CodeRestart, http.StatusConflict
-	case errors.As(err, &loss):
+	case errors.As(err, &loss), errors.As(err, new(*ConnectedError)):
 		return CodeLoss, http.StatusConflict
+	case errors.As(err, new(*InUseError)):
+		return CodeInUse, http.StatusConflict
 	case errors.As(err, &missing):
 		return CodeNotFound, http.StatusNotFound
 	case errors.As(err, &exists):

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,13 +18,14 @@ import (
 type Options struct {
 	DryRun bool // only report what would be done
 	Save   bool // write the file too
-	Force  bool // lose data, where the change does
-	Wait   bool // what a namespace exports, or the device of a listener, is waited for where it is not right
+	Force  bool // lose data, where the change does; and take from connected hosts what a whole document lacks
+	Wait   bool // what a namespace exports, a host's key, or the device of a listener, is waited for where it is not right
 
 	WaitDevice bool // the device of a listener alone is waited for, where Config.Away says so
 
 	File string // what Save writes; default: the file with which the target was started
 
+	whole  bool                               // what is not named is removed, by whoever has the document
 	coming map[namespaceKey]*config.Namespace // what the change under way adds
 }
 
@@ -33,8 +35,10 @@ type Outcome struct {
 	Warnings config.Problems
 }
 
-// Apply makes the target what the document says: all of it, or nothing.
+// Apply makes the target what the document says: all of it, or nothing. Where the document lacks
+// what connected hosts use, and it is not forced, that is an [InUseError].
 func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
+	o.whole = true
 	return m.Edit(func(doc *config.Document) error {
 		*doc = *want.Clone()
 		return nil
@@ -62,16 +66,8 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	m.beginChange(o)
 	out := &Outcome{Changes: config.Diff(m.doc, want)}
 	out.Warnings = slices.Concat(warnings, want.DoubtNames(m.doc), doubtReservations(out.Changes))
-	for _, c := range out.Changes {
-		if c.Kind == config.KindTarget {
-			return nil, &RestartError{c}
-		}
-	}
-	m.markLosses(out.Changes)
-	if !o.Force {
-		if lost := losses(out.Changes); lost != nil {
-			return nil, &LossError{lost}
-		}
+	if err := judge(m, want, out.Changes, o); err != nil {
+		return nil, err
 	}
 	var s *saving
 	if o.Save {
@@ -89,7 +85,7 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 		m.name(m.doc)
 		return nil, err
 	}
-	m.stores.unreserve(m.doc, want)
+	m.stores.unused(m.doc, want)
 	m.doc = want
 	for _, c := range out.Changes {
 		m.log.Info("configuration", zap.Stringer("step", c))
@@ -100,6 +96,29 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 		}
 	}
 	return out, nil
+}
+
+// judge refuses what cannot be done while the target runs, and what costs data or hosts more than
+// whoever asks for it may know. Called with mu held.
+func judge(m *Manager, want *config.Document, changes []config.Change, o Options) error {
+	for _, c := range changes {
+		if c.Kind == config.KindTarget {
+			return &RestartError{c}
+		}
+	}
+	m.markLosses(changes)
+	if o.Force {
+		return nil
+	}
+	if lost := losses(changes); lost != nil {
+		return &LossError{lost}
+	}
+	if o.whole {
+		if lost := usesLost(m.doc, want, m.Controllers()); lost != nil {
+			return &InUseError{lost}
+		}
+	}
+	return nil
 }
 
 // beginChange gives what hangs the time that it has in such a change.
@@ -165,14 +184,24 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 		return err
 	}
 	o.coming = coming(changes)
-	waited := maps.Clone(m.waiting)
+	waited, keyless := maps.Clone(m.waiting), maps.Clone(m.keyless)
 	err := m.target.Change(func() error {
+		var refused *StepError
 		for i, c := range changes {
-			if err := m.step(c, o); err != nil {
-				return &StepError{Step: c, Err: err, Undo: m.undo(changes[:i], waited)}
+			err := m.step(c, o)
+			if err != nil && o.Wait && awaitListener(m, c, err) {
+				refused = cmp.Or(refused, &StepError{Step: c, Err: err})
+				continue
+			}
+			if err != nil {
+				return &StepError{Step: c, Err: err, Undo: m.undo(changes[:i], waited, keyless)}
 			}
 		}
-		return nil
+		if refused == nil || listens(m) {
+			return nil
+		}
+		refused.Undo = m.undo(changes, waited, keyless)
+		return refused
 	})
 	if err != nil {
 		m.name(m.doc)
@@ -266,7 +295,9 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 				err = nil // its own step meets it again
 			}
 		case *config.Host:
-			_, err = m.hostConfig(now)
+			if !o.Wait { // its own step reads it
+				_, err = m.hostConfig(now)
+			}
 		}
 		if err != nil {
 			return &StepError{Step: c, Err: err, advice: advise(c, err)}
@@ -303,7 +334,7 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 				err = m.stores.gone(c.Subsystem, now)
 			}
 			if err == nil && c.Op == config.Add && now.Reservations != "" {
-				err = m.stores.ask(now.Reservations, target.ReservationFile(now.Reservations).Check)
+				err = m.stores.ask(now.Reservations, func() error { return checkReservations(c.Subsystem, now) })
 			}
 			if err == nil && c.Op == config.Add {
 				err = m.stores.reservationsGone(now)
@@ -327,8 +358,9 @@ func advise(c config.Change, err error) string {
 }
 
 // undo takes steps back, the last one first, and goes on where one fails.
-// A namespace that cannot be had again waits, which is an error unless it waited before.
-func (m *Manager) undo(done []config.Change, waited map[namespaceKey]*wait) error {
+// A namespace that cannot be had again waits, and so does a host whose key cannot be read again,
+// which is an error unless it waited before.
+func (m *Manager) undo(done []config.Change, waited map[namespaceKey]*wait, keyless map[hostKey]*keyWait) error {
 	var back []config.Change
 	for _, c := range slices.Backward(done) {
 		back = append(back, c.Inverse())
@@ -343,6 +375,11 @@ func (m *Manager) undo(done []config.Change, waited map[namespaceKey]*wait) erro
 	for at, w := range m.waiting {
 		if waited[at] == nil {
 			errs = append(errs, fmt.Errorf("%s waits: %s", namespaceName(at), w.why))
+		}
+	}
+	for at, w := range m.keyless {
+		if keyless[at] == nil {
+			errs = append(errs, fmt.Errorf("%v waits: %s", at, w.why))
 		}
 	}
 	return errors.Join(errs...)

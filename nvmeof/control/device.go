@@ -192,6 +192,28 @@ func (m *Manager) awaitDevice(id, of int, at netip.AddrPort, why error) {
 	})
 }
 
+// awaitListener waits for the listener that a step could not add, whatever is wrong with it, and
+// reports whether the step is such a one: others may be served. Called with mu held.
+func awaitListener(m *Manager, c config.Change, why error) bool {
+	l, ok := c.New.(*config.Listener)
+	if !ok || c.Op != config.Add || l.Wildcard() {
+		return false
+	}
+	m.awaitDevice(l.ID, l.ID, l.Address.AddrPort, why)
+	return true
+}
+
+// listens reports whether hosts can connect somewhere, or will be able to as addresses come. Called
+// with mu held.
+func listens(m *Manager) bool {
+	for _, l := range m.listeners {
+		if l.listener != nil {
+			return true
+		}
+	}
+	return len(m.wildcards) > 0
+}
+
 // listenAgain reports whether the waiting is over.
 func (m *Manager) listenAgain(ctx context.Context, id int, w *listening) bool {
 	m.mu.Lock()

@@ -232,3 +232,44 @@ func TestListenAgainSticky(t *testing.T) {
 		return r.logs.FilterMessage("address is there").Len() == 1 && len(r.Status().Waiting) == 0
 	})
 }
+
+// TestStartWithTakenAddress: an address that another has at a start is waited for, and others are
+// served; where none can be had the start fails. A change that names such an address fails.
+func TestStartWithTakenAddress(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	take := func(a netip.Addr) rdmatransport.Device {
+		t.Helper()
+		dev, err := softroce.Open(softroce.Config{Addr: a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dev
+	}
+	one, two := take(r.addr), take(r.second)
+	doc := r.doc(twoAddresses)
+	var step *StepError
+	if _, err := r.Apply(doc, Options{Wait: true}); !errors.As(err, &step) || step.Step.Name != "1" || step.Undo != nil || len(r.Status().Waiting) > 0 {
+		t.Errorf("%v, waiting are %+v; want that the first is taken", err, r.Status().Waiting)
+	}
+	if err := one.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Apply(doc, Options{}); !errors.As(err, &step) || step.Step.Name != "2" {
+		t.Errorf("%v, want that the second is taken", err)
+	}
+	if _, err := r.Apply(doc, Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	if w := r.Status().Waiting; len(w) != 2 || w[0].Listener != 2 || !strings.Contains(w[0].Why, r.second.String()) {
+		t.Errorf("waiting are %+v", w)
+	}
+	h := newReturner(r)
+	h.wantIn("a", "h1")
+	if err := two.Close(); err != nil {
+		t.Error(err)
+	}
+	r.await("it is served", func() bool { return len(r.Status().Waiting) == 0 })
+	h.options.Traddr = r.second
+	h.wantIn("a", "h1")
+}

@@ -11,6 +11,10 @@
 // [StepError] with the step, why it failed and what could not be undone. Hosts
 // that a step had disconnected connect again by themselves.
 //
+// [Manager.Apply] takes a whole document, and what that lacks is removed: where connected hosts
+// use it, and it is not forced, the error is an [InUseError], since a document may have been cut
+// short. An edit that removes something by its name is made.
+//
 // Not undone is the growth of a file, which is the last step for that reason.
 // Listeners of one RDMA device share it; a device is opened with its first listener and
 // closed with its last. One that is lost takes its listeners along, which wait for it, and
@@ -35,10 +39,12 @@
 //
 // With Options.Wait nothing that is wrong with a namespace is an error, be its file or
 // device not there, empty, in use, silent for 5 s, or its reservations unreadable; nor is a listener whose
-// address or RDMA device is not there: the target serves the others, says what it waits
+// address or RDMA device is not there, or that another process has, unless none can be opened: the target serves the others, says what it waits
 // for, and looks again after 1 s, 2 s and so on up to 30 s, or up to 5 s for a listener.
 // [Foresee] reports that before. To hosts a namespace that waits is there and inaccessible, so that
-// those that had it keep it. With Options.WaitDevice a listener alone waits, for an RDMA
+// those that had it keep it. A host whose key cannot be read is refused until it can, with a
+// status after which hosts retry, and is tried again likewise; where [Manager.RereadKeys] cannot read it, it keeps
+// the key that it had. With Options.WaitDevice a listener alone waits, for an RDMA
 // device: that is how a target of flags starts.
 //
 // # Hosts
@@ -56,8 +62,8 @@
 // # Goroutines
 //
 // A Manager has one or two for each removal that waits for a store, one for each file or
-// device that it asks for something, for which Close does not wait when it hangs, one for each namespace
-// and each listener that waits, one for each listener on 0.0.0.0 or [::], and one for each
+// device that it asks for something, for which Close does not wait when it hangs, one for each namespace,
+// each host and each listener that waits, one for each listener on 0.0.0.0 or [::], and one for each
 // address that is served, which reports when the device is lost; a [Server] has those of
 // net/http. None touches the data path. One mutex makes changes one at a time.
 //

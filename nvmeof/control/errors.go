@@ -102,10 +102,19 @@ func (e *ExistsError) Error() string {
 	return fmt.Sprintf("%s %s exists already; change it with set", e.Kind, nvmeof.Printable(e.Name))
 }
 
-// An unreadError is a key file that cannot be read, so that all keys stay.
-type unreadError struct{ err error }
+// An unreadError is key files that cannot be read, so that these keys stay.
+type unreadError struct {
+	read int // hosts whose keys were read
+	err  error
+}
 
-func (e *unreadError) Error() string { return "keys are as before: " + e.err.Error() }
+func (e *unreadError) Error() string {
+	text := strings.ReplaceAll(e.err.Error(), "\n", "; ")
+	if e.read == 0 {
+		return "keys are as before: " + text
+	}
+	return fmt.Sprintf("keys of %d hosts are read, and these are as before: %s", e.read, text)
+}
 
 func (e *unreadError) Unwrap() error { return e.err }
 

@@ -9,12 +9,16 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // Foresee finds what a target that started now on this machine would meet: namespaces that
-// would wait, keys that it could not read, and more memory to export than there is. It makes and changes nothing, and takes no
+// would wait, hosts whose keys it could not read, and more memory to export than there is. It makes and changes nothing, and takes no
 // file from anybody; one that the target has which runs is in use, of course. State and
 // getenv are those of its [Config]. Of a file system or device that hangs it reports that, with
 // a [HungError]'s words.
@@ -33,13 +37,18 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 	r.begin(timeout)
 	for i, s := range doc.Subsystems {
 		if s.State != "" {
-			add(fmt.Sprintf("subsystems[%d].state", i), r.ask(s.State, target.StateFile(s.State).Check),
+			add(fmt.Sprintf("subsystems[%d].state", i), r.ask(s.State, func() error {
+				if err := known(state).recordGone(s.State, stateRecord); err != nil {
+					return err
+				}
+				return target.StateFile(s.State).Check()
+			}),
 				"at a start the namespaces of the subsystem wait until it is right, and others are served")
 		}
 		for j, h := range s.Hosts {
 			path := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)
-			add(path+".key-file", r.foreseeKey(ctx, h.KeyFile, getenv), "a target does not start so")
-			add(path+".controller-key-file", r.foreseeKey(ctx, h.ControllerKeyFile, getenv), "a target does not start so")
+			add(path+".key-file", r.foreseeKey(ctx, h.KeyFile, getenv), "at a start the host is not let in until it is right, and others are served")
+			add(path+".controller-key-file", r.foreseeKey(ctx, h.ControllerKeyFile, getenv), "at a start the host is not let in until it is right, and others are served")
 		}
 		for j, n := range s.Namespaces {
 			const fix = "at a start the namespace waits until it is right, and the others are served"
@@ -52,10 +61,10 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 			}), fix)
 			if n.Reservations != "" {
 				add(path+".reservations", r.ask(n.Reservations, func() error {
-					if err := known(state).reservationsGone(n); err != nil {
+					if err := known(state).recordGone(n.Reservations, reservationRecord); err != nil {
 						return err
 					}
-					return target.ReservationFile(n.Reservations).Check()
+					return checkReservations(s.NQN, n)
 				}), fix)
 			}
 		}
@@ -110,4 +119,10 @@ func foreseeFolder(dir string) error {
 		err = fmt.Errorf("%s is no directory", dir)
 	}
 	return err
+}
+
+// checkReservations finds what is wrong with the file for the reservations of a namespace.
+func checkReservations(nqn nvmeof.NQN, n *config.Namespace) error {
+	return target.ReservationFile(n.Reservations).CheckFor(nqn, target.NamespaceConfig{NSID: capsule.NSID(n.NSID),
+		UUID: uuid.UUID(n.UUID), NGUID: n.NGUID, EUI64: n.EUI64})
 }

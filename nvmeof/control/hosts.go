@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-
-	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
@@ -19,15 +18,24 @@ var accesses = map[config.Access]target.Access{
 	"": target.AccessWrite, "write": target.AccessWrite, "read": target.AccessRead, "none": target.AccessNone,
 }
 
-func (m *Manager) setHost(s *target.Subsystem, h *config.Host) error {
+// setHost lets a host in with the rights that it has. With Wait one whose key cannot be read is
+// put off, and its key waited for.
+func (m *Manager) setHost(s *target.Subsystem, h *config.Host, o Options) error {
 	c, err := m.hostConfig(h)
-	if err != nil {
+	if err != nil && !o.Wait {
 		return err
+	}
+	at := hostKey{s.NQN(), h.NQN}
+	forgetKey(m, at)
+	if err != nil {
+		c.Unready = err.Error()
+		awaitKey(m, at, h, false, err)
 	}
 	return s.SetHost(c)
 }
 
-// hostConfig is a host as the target takes it, with its keys as they are now.
+// hostConfig is a host as the target takes it, with its keys as they are now; with an error it
+// has none. It uses nothing that belongs to the mutex.
 func (m *Manager) hostConfig(h *config.Host) (c target.HostConfig, err error) {
 	c = target.HostConfig{NQN: h.NQN, Access: accesses[h.Access], Namespaces: map[capsule.NSID]target.Access{}}
 	for _, r := range h.Namespaces {
@@ -47,12 +55,15 @@ func (m *Manager) hostConfig(h *config.Host) (c target.HostConfig, err error) {
 		}
 		c.DHCHAPGroups = append(c.DHCHAPGroups, group)
 	}
-	if c.DHCHAPKey, err = m.key(h.KeyFile); err != nil {
+	key, err := m.key(h.KeyFile)
+	if err != nil {
 		return c, fmt.Errorf("key of host %s: %w", h.NQN, err)
 	}
-	if c.DHCHAPCtrlKey, err = m.key(h.ControllerKeyFile); err != nil {
+	controllerKey, err := m.key(h.ControllerKeyFile)
+	if err != nil {
 		return c, fmt.Errorf("controller key for host %s: %w", h.NQN, err)
 	}
+	c.DHCHAPKey, c.DHCHAPCtrlKey = key, controllerKey
 	return c, nil
 }
 
@@ -68,6 +79,11 @@ func (m *Manager) key(file config.KeyFile) (auth.Key, error) {
 	if warning != "" {
 		m.log.Warn(warning)
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		if outside := m.cfg.Permit(path, false); outside != nil {
+			err = outside
+		}
+	}
 	return k, err
 }
 
@@ -77,7 +93,7 @@ func (r *reacher) readKey(ctx context.Context, path string) (auth.Key, string, e
 		key     auth.Key
 		warning string
 	}
-	c, err := reachFor(r, changeTimeout, config.Path(path), func() (c content, err error) {
+	c, err := reachFor(r, r.timeOf(changeTimeout), config.Path(path), func() (c content, err error) {
 		c.key, c.warning, err = ReadKey(ctx, path)
 		return c, err
 	}, nil)
@@ -101,35 +117,4 @@ func ReadKey(ctx context.Context, path string) (k auth.Key, warning string, err 
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return k, warning, err
-}
-
-// RereadKeys takes the keys of all hosts as their files have them now, or none
-// where one cannot be read. Connections stay: a key counts from the next
-// authentication. It returns how many hosts have one.
-func (m *Manager) RereadKeys() (hosts int, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var sets []func() error
-	for _, d := range m.doc.Subsystems {
-		s, err := m.subsystem(d.NQN)
-		if err != nil {
-			return 0, err
-		}
-		for _, h := range d.Hosts {
-			if h.KeyFile == "" {
-				continue
-			}
-			c, err := m.hostConfig(h)
-			if err != nil {
-				return 0, &unreadError{err}
-			}
-			sets = append(sets, func() error { return s.SetHost(c) })
-		}
-	}
-	var errs []error
-	for _, set := range sets {
-		errs = append(errs, set())
-	}
-	m.log.Info("keys are read again", zap.Int("hosts", len(sets)))
-	return len(sets), errors.Join(errs...)
 }

@@ -97,6 +97,7 @@ type Manager struct {
 	closings  map[string]*heldDevice // that are being closed
 	stores    stores
 	waiting   map[namespaceKey]*wait
+	keyless   map[hostKey]*keyWait
 	leaving   map[*leaving]struct{}
 	late      bool // the change under way has waited for a removal as long as it may
 }
@@ -126,9 +127,9 @@ func New(cfg Config) *Manager {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
-		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{},
+		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, keyless: map[hostKey]*keyWait{},
 		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout,
-		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, known: known(cfg.State), reserved: map[config.Path]bool{}},
+		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, known: known(cfg.State), used: map[config.Path]bool{}},
 	}
 	m.stores.begin(startTimeout)
 	m.stores.setRecordTime(changeTimeout)

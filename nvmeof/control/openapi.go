@@ -24,7 +24,7 @@ func OpenAPI() []byte {
 		"servers": []any{map[string]any{"url": "http://target"}},
 		"paths":   paths,
 		"components": map[string]any{"responses": map[string]any{"error": map[string]any{
-			"description": "What was wrong, in the sentence that the command line prints, and its kind: 400 invalid, 404 not-found, 409 exists, restart, loss (of data; force=true does it) or failed (the machine refused, or what was named is not in the state for it), 500 failed or unsaved, 503 failed (the target is stopping). Nothing was changed, unless it is unsaved: then the target is, and the file is not.",
+			"description": "What was wrong, in the sentence that the command line prints, and its kind: 400 invalid, 404 not-found, 409 exists, restart, loss (of data, or of what protects it; force=true does it), in-use (connected hosts would lose what they use; likewise) or failed (the machine refused, or what was named is not in the state for it), 500 failed or unsaved, 503 failed (the target is stopping). Nothing was changed, unless it is unsaved: then the target is, and the file is not.",
 			"content":     content(schema(reflect.TypeFor[errorBody]())),
 		}}},
 	})

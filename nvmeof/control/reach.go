@@ -60,13 +60,17 @@ func reach[T any](r *reacher, p config.Path, f func() (T, error), late func(T)) 
 }
 
 // time is how long one call may take now.
-func (r *reacher) time() time.Duration {
+func (r *reacher) time() time.Duration { return r.timeOf(0) }
+
+// timeOf is that of a call which may take so long otherwise; 0: as long as all.
+func (r *reacher) timeOf(most time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	most = cmp.Or(most, r.timeout)
 	if r.hung {
-		return r.timeout / lessTime
+		return most / lessTime
 	}
-	return r.timeout
+	return most
 }
 
 // reachFor is reach where f has that time.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -13,22 +15,21 @@ import (
 // If its file system hangs an operation ends with a [HungError], so that what the target
 // locks for it is locked no longer. Two of the same file are equal.
 type recordFile struct {
-	reacher *reacher
-	path    config.Path
-	what    string // is saved: the first word of errors
-	known   known  // where it is noted that the file is there; zero: nowhere
-	file    interface {
+	stores *stores
+	path   config.Path
+	what   recordKind
+	file   interface {
 		target.ReservationStore
 		target.ReservationLocker
 	}
 }
 
 func (s *stores) reservationFile(p config.Path) recordFile {
-	return recordFile{&s.reacher, p, "reservations", s.known, target.ReservationFile(p)}
+	return recordFile{s, p, reservationRecord, target.ReservationFile(p)}
 }
 
-func (r *reacher) stateFile(p config.Path) recordFile {
-	return recordFile{r, p, "counters", "", target.StateFile(p)}
+func (s *stores) stateFile(p config.Path) recordFile {
+	return recordFile{s, p, stateRecord, target.StateFile(p)}
 }
 
 // String is the file's path.
@@ -36,32 +37,45 @@ func (f recordFile) String() string { return string(f.path) }
 
 // Lock implements [target.ReservationLocker].
 func (f recordFile) Lock() (func() error, error) {
-	unlock, err := reach(f.reacher, f.path, f.file.Lock, func(unlock func() error) { _ = unlock() })
+	unlock, err := reach(&f.stores.reacher, f.path, f.file.Lock, func(unlock func() error) { _ = unlock() })
 	if err != nil {
 		return nil, err
 	}
-	return func() error { return f.reacher.last(f.path, unlock) }, nil
+	return func() error { return f.stores.last(f.path, unlock) }, nil
 }
 
-// Load implements [target.ReservationStore].
+// Load implements [target.ReservationStore]. Called with the Manager's mutex held.
 func (f recordFile) Load() ([]byte, error) {
-	return reach(f.reacher, f.path, f.file.Load, nil)
+	wanted, known := f.stores.used[f.path], f.stores.known
+	b, err := reach(&f.stores.reacher, f.path, func() ([]byte, error) {
+		if f.what == stateRecord && !wanted {
+			if err := known.recordGone(f.path, f.what); err != nil {
+				return nil, err
+			}
+		}
+		return f.file.Load()
+	}, nil)
+	if f.what == stateRecord && b == nil && err == nil {
+		f.stores.log.Warn("state is not there, and is begun: the counters of SMART are zero, and no namespace is write-protected",
+			zap.String("file", string(f.path)))
+	}
+	return b, err
 }
 
 // Save implements [target.ReservationStore]. Hosts cause it too, at any time. After a
 // [HungError] the file has what it had, or b if it hung as the last thing was done.
 func (f recordFile) Save(b []byte) error {
-	timeout := f.reacher.recordTime()
-	staged, err := stage(f.reacher, timeout, f.path, b)
+	timeout := f.stores.recordTime()
+	staged, err := stage(&f.stores.reacher, timeout, f.path, b)
 	if err == nil {
-		err = commit(f.reacher, timeout, f.path, staged)
+		err = commit(&f.stores.reacher, timeout, f.path, staged)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.what, err)
 	}
-	if f.known != "" { // what fails of that is done at the next start
-		_, _ = reachFor(f.reacher, timeout, config.Path(f.known), func() (struct{}, error) {
-			return struct{}{}, f.known.noteReservations(f.path)
+	if known := f.stores.known; known != "" { // what fails of that is done at the next start
+		_, _ = reachFor(&f.stores.reacher, timeout, config.Path(known), func() (struct{}, error) {
+			return struct{}{}, known.noteRecord(f.path, f.what)
 		}, nil)
 	}
 	return nil

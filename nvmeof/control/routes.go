@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,14 +71,24 @@ func Steps(changes []config.Change) []Step {
 
 // edit carries an edit out with the options of the query.
 func (c *call) edit(edit func(*config.Document) error) (any, error) {
-	o := Options{DryRun: c.option("dry-run"), Save: c.option("save") || c.query.Has(fileOption), File: c.query.Get(fileOption), Force: c.option("force") || c.sure}
-	out, err := c.manager.Edit(edit, o)
-	if err != nil {
-		return nil, err
+	o := c.options()
+	return c.result(o)(c.manager.Edit(edit, o))
+}
+
+func (c *call) options() Options {
+	return Options{DryRun: c.option("dry-run"), Save: c.option("save") || c.query.Has(fileOption), File: c.query.Get(fileOption), Force: c.option("force") || c.sure}
+}
+
+// result is what a change came to that was made with these options.
+func (c *call) result(o Options) func(*Outcome, error) (any, error) {
+	return func(out *Outcome, err error) (any, error) {
+		if err != nil {
+			return nil, err
+		}
+		r := Result{DryRun: o.DryRun, Changes: Steps(out.Changes), Saved: o.Save && !o.DryRun}
+		r.warn(out.Warnings)
+		return r, nil
 	}
-	r := Result{DryRun: o.DryRun, Changes: Steps(out.Changes), Saved: o.Save && !o.DryRun}
-	r.warn(out.Warnings)
-	return r, nil
 }
 
 func (r *Result) warn(warnings config.Problems) {
@@ -103,7 +114,7 @@ func (c *call) number(name string) (int, error) {
 
 // routes are all there are.
 func routes() []route {
-	return append(append(targetRoutes(), listenerRoutes()...), subsystemRoutes()...)
+	return slices.Concat(targetRoutes(), listenerRoutes(), subsystemRoutes(), reservationRoutes())
 }
 
 func targetRoutes() []route {
@@ -118,7 +129,8 @@ func targetRoutes() []route {
 				if err != nil {
 					return nil, err
 				}
-				return c.edit(func(d *config.Document) error { *d = *want; return nil })
+				o := c.options()
+				return c.result(o)(c.manager.Apply(want, o))
 			}},
 		{"POST", "/v1/config/save", "saveConfig", "Write the configuration to a file, or to the one with which the target was started", []string{fileOption}, nil, Result{}, false,
 			func(c *call) (any, error) {

@@ -3,7 +3,6 @@ package control
 import (
 	"bytes"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,11 +48,11 @@ func TestState(t *testing.T) {
 
 // twoLives starts a target of two subsystems, the first of which has a state, with the files
 // of a folder.
-func twoLives(t *testing.T, dir string) (*rig, *returner) {
+func twoLives(t *testing.T, dir string, change ...func(*Config)) (*rig, *returner) {
 	t.Helper()
 	text := strings.Replace(first, "  - nqn: a\n", "  - nqn: a\n    state: DIR/state\n", 1)
 	text = strings.Replace(text, "referrals:", "  - nqn: b\n    allow-any-host: true\n    namespaces:\n      - {nsid: 1, memory: {size: 1MiB}}\nreferrals:", 1)
-	r := newRig(t)
+	r := newRig(t, change...)
 	r.dir = dir
 	if _, err := r.Apply(r.doc(text), Options{Wait: true}); err != nil {
 		t.Fatal(err)
@@ -63,9 +62,9 @@ func twoLives(t *testing.T, dir string) (*rig, *returner) {
 
 // protectedState is the state of such a target that has ended, after a host protected
 // namespace 1 of the first.
-func protectedState(t *testing.T, dir string) []byte {
+func protectedState(t *testing.T, dir string, change ...func(*Config)) []byte {
 	t.Helper()
-	r, h := twoLives(t, dir)
+	r, h := twoLives(t, dir, change...)
 	con := h.until(waitForHost)
 	n, err := con.Namespace(t.Context(), 1)
 	if err == nil {
@@ -160,14 +159,71 @@ func TestStateIsJudged(t *testing.T) {
 	}
 }
 
-// TestStartWithoutKey: a start that finds no key of a host does nothing before it says so.
-func TestStartWithoutKey(t *testing.T) {
-	r := newRig(t)
-	_, err := r.Apply(r.doc("version: 1\nsubsystems:\n  - nqn: a\n    state: DIR/state\n    hosts: [{nqn: h, key-file: DIR/key}]\n"), Options{Wait: true})
-	if !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v, want that the key is not there", err)
-	}
-	if made, _ := filepath.Glob(filepath.Join(r.dir, "*")); len(made) > 0 {
-		t.Errorf("%q are made", made)
+// TestStateMissing: a state that was there and is missing at a start keeps its subsystem's
+// namespaces waiting, which hosts may have protected, and nothing else; a first start says that
+// it begins one. An administrator who adds the subsystem anew begins one too.
+func TestStateMissing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	notes := filepath.Join(t.TempDir(), "files")
+	with := func(c *Config) { c.State = notes }
+	path := filepath.Join(dir, "state")
+	whole := protectedState(t, dir, with)
+	const begun = "state is not there, and is begun: the counters of SMART are zero, and no namespace is write-protected"
+	for name, c := range map[string]struct {
+		mend      func(r *rig, note string) error
+		protected bool
+	}{
+		"restored": {func(*rig, string) error { return os.WriteFile(path, whole, 0o600) }, true},
+		"given up": {func(_ *rig, note string) error { return os.Remove(note) }, false},
+		"anew": {func(r *rig, _ string) error {
+			doc := r.Document()
+			without := doc.Clone()
+			without.Subsystems = without.Subsystems[1:]
+			_, err := r.Apply(without, Options{Force: true})
+			_, again := r.Apply(doc, Options{})
+			return errors.Join(err, again)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			r, h := twoLives(t, dir, with)
+			w := r.Status().Waiting
+			if len(w) != 2 || w[0].Subsystem != "a" || w[1].Subsystem != "a" || !strings.Contains(w[0].Why, path+" is missing (it was there before)") {
+				t.Fatalf("waiting are %+v, want both of a", w)
+			}
+			if found := Foresee(t.Context(), r.Document(), notes, os.Getenv); len(found) == 0 || found[0].Path != "subsystems[0].state" || !strings.HasSuffix(w[0].Why, found[0].Text) {
+				t.Errorf("foreseen is %v", found)
+			}
+			if r.logs.FilterMessage(begun).Len() > 0 {
+				t.Error("it is begun")
+			}
+			h.options.NQN = "b"
+			if err := h.until(waitForHost).Disconnect(t.Context()); err != nil {
+				t.Error(err)
+			}
+			_, note, _ := strings.Cut(w[0].Why, ": rm ")
+			if err := c.mend(r, note); err != nil {
+				t.Fatal(err)
+			}
+			r.await("they are there", func() bool { return len(r.Status().Waiting) == 0 })
+			if lines := r.logs.FilterMessage(begun).Len(); (lines == 1) == c.protected {
+				t.Errorf("%d lines say that it is begun", lines)
+			}
+			h.options.NQN = "a"
+			con := h.until(waitForHost)
+			n, err := con.Namespace(t.Context(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.WriteAt(make([]byte, 512), 0); (err != nil) != c.protected {
+				t.Errorf("a write ends with %v, protected %v", err, c.protected)
+			}
+			if err := errors.Join(con.Disconnect(t.Context()), r.Close()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -42,10 +42,11 @@ type Status struct {
 	Goroutines  int                           `json:"goroutines"`  // of the process, which has its target's alone
 }
 
-// Waiting is a namespace whose file or device is not there, or a listener whose address
-// or device is not.
+// Waiting is a namespace whose file or device is not there, a host whose key cannot be read, or
+// a listener whose address or device is not there.
 type Waiting struct {
-	Subsystem nvmeof.NQN `json:"subsystem,omitempty"` // of a namespace
+	Subsystem nvmeof.NQN `json:"subsystem,omitempty"` // of a namespace, or a host
+	Host      nvmeof.NQN `json:"host,omitempty"`
 	NSID      int        `json:"nsid,omitempty"`
 	Export    string     `json:"export,omitempty"`
 	Listener  int        `json:"listener,omitempty"`
@@ -113,6 +114,9 @@ func (m *Manager) Status() Status {
 	for at, w := range m.waiting {
 		s.Waiting = append(s.Waiting, Waiting{Subsystem: at.nqn, NSID: at.nsid, Export: exportName(w.namespace), Why: w.why, Since: w.since})
 	}
+	for at, w := range m.keyless {
+		s.Waiting = append(s.Waiting, Waiting{Subsystem: at.nqn, Host: at.host, Why: w.why, Since: w.since})
+	}
 	served := map[int]bool{}
 	for id, l := range m.listeners {
 		served[l.of] = true
@@ -132,7 +136,7 @@ func (m *Manager) Status() Status {
 		return cmp.Or(cmp.Compare(a.Listener, b.Listener), cmp.Compare(a.Address, b.Address))
 	})
 	slices.SortFunc(s.Waiting, func(a, b Waiting) int {
-		return cmp.Or(cmp.Compare(a.Subsystem, b.Subsystem), cmp.Compare(a.NSID, b.NSID), cmp.Compare(a.Listener, b.Listener), cmp.Compare(a.Address, b.Address))
+		return cmp.Or(cmp.Compare(a.Subsystem, b.Subsystem), cmp.Compare(a.NSID, b.NSID), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Listener, b.Listener), cmp.Compare(a.Address, b.Address))
 	})
 	return s
 }

@@ -41,7 +41,11 @@ func (m *Manager) step(c config.Change, o Options) error {
 			if err != nil {
 				return err
 			}
-			return s.Configure(subsystemConfig(c.New.(*config.Subsystem), &m.stores.reacher))
+			now := c.New.(*config.Subsystem)
+			if now.State != c.Old.(*config.Subsystem).State {
+				m.stores.stateIsWanted(now.State, o)
+			}
+			return s.Configure(subsystemConfig(now, &m.stores))
 		}
 		return m.removeSubsystem(nvmeof.NQN(c.Name))
 	}
@@ -55,10 +59,11 @@ func (m *Manager) step(c config.Change, o Options) error {
 		return nil
 	case config.KindHost:
 		if c.Op == config.Remove {
+			forgetKey(m, hostKey{c.Subsystem, nvmeof.NQN(c.Name)})
 			s.RemoveHost(nvmeof.NQN(c.Name))
 			return nil
 		}
-		return m.setHost(s, c.New.(*config.Host))
+		return m.setHost(s, c.New.(*config.Host), o)
 	case config.KindNamespace:
 		return m.namespaceStep(s, c, o)
 	case config.KindSize:
@@ -108,7 +113,8 @@ var versions = map[config.NVMeVersion]capsule.Version{
 
 // addSubsystem creates a subsystem that nobody may use yet.
 func (m *Manager) addSubsystem(s *config.Subsystem, o Options) error {
-	c := subsystemConfig(s, &m.stores.reacher)
+	c := subsystemConfig(s, &m.stores)
+	m.stores.stateIsWanted(s.State, o)
 	c.AwaitState = o.Wait // its namespaces meet it again
 	t, err := m.target.AddSubsystem(c)
 	if err != nil {
@@ -121,14 +127,14 @@ func (m *Manager) addSubsystem(s *config.Subsystem, o Options) error {
 // subsystemName is how a subsystem that leaves is called.
 func subsystemName(nqn nvmeof.NQN) string { return "subsystem " + string(nqn) }
 
-func subsystemConfig(s *config.Subsystem, r *reacher) target.SubsystemConfig {
+func subsystemConfig(s *config.Subsystem, files *stores) target.SubsystemConfig {
 	c := target.SubsystemConfig{
 		NQN: s.NQN, Serial: s.Serial, Model: s.Model, RefuseDuplicates: s.RefuseDuplicates,
 		Version:       versions[s.NVMeVersion],
 		MinController: capsule.ControllerID(s.MinControllerID), MaxController: capsule.ControllerID(s.MaxControllerID),
 	}
 	if s.State != "" {
-		c.State = r.stateFile(s.State)
+		c.State = files.stateFile(s.State)
 	}
 	return c
 }

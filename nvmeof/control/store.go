@@ -100,8 +100,9 @@ type stores struct {
 	// changes another thing of a namespace, for which its file is opened again.
 	asked func(*config.Namespace) bool
 	known known
-	// reserved are the files for reservations that this process has used, and the document names.
-	reserved map[config.Path]bool
+	// used are the files of the document in which this process has kept reservations, or of which
+	// an administrator knows that they begin anew.
+	used map[config.Path]bool
 }
 
 // A lostError is a file that is missing though hosts may know what it had: they would

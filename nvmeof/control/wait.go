@@ -29,16 +29,22 @@ type wait struct {
 
 // await looks for a namespace's store again and again. Called with mu held.
 func (m *Manager) await(s *target.Subsystem, at namespaceKey, n *config.Namespace, why error) {
-	ctx, cancel := context.WithCancel(m.context)
 	err := s.AwaitNamespace(m.namespaceConfig(at.nqn, n))
 	if err != nil { // its identifiers are another's, which is likely why it waits
 		m.log.Warn("hosts are not notified of a namespace that waits", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
 	}
-	m.waiting[at] = &wait{namespace: n, announced: err == nil, since: time.Now(), cancel: cancel}
+	m.waiting[at] = &wait{namespace: n, announced: err == nil, since: time.Now(), cancel: again(m, func(ctx context.Context) bool { return m.tryAgain(ctx, at) })}
 	m.still(at, why)
-	m.tasks.Go(func() { // ends when the namespace is there or is forgotten, or at Close
-		backoff(ctx, longWait, func() bool { return m.tryAgain(ctx, at) })
+}
+
+// again calls try, with a back-off, until that reports that it is done or cancel is called.
+// Called with mu held.
+func again(m *Manager, try func(context.Context) bool) (cancel context.CancelFunc) {
+	ctx, cancel := context.WithCancel(m.context)
+	m.tasks.Go(func() { // ends when what is waited for is there or is forgotten, or at Close
+		backoff(ctx, longWait, func() bool { return try(ctx) })
 	})
+	return cancel
 }
 
 // still notes why a namespace waits, and says it where that is news. Called with mu held.

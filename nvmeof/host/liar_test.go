@@ -183,7 +183,7 @@ func (q *liarQueue) Command(c *fabric.Command) {
 
 // piece is memory for a command's data: of the long ones, that of all.
 func (q *liarQueue) piece(c *fabric.Command) []rdmatransport.SGE {
-	at := c.Index() * 8192
+	at := int(c.Index) * 8192
 	if c.Length() > 8192 {
 		at = 2 << 20
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/meter"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -256,6 +257,7 @@ func (t *Target) reject(req rdmatransport.ConnRequest, d capsule.RequestData, s 
 		}
 		fields = append(fields, zap.String("remedy", remedy))
 	}
+	t.causes.Count(meter.Rejects, "", label(s.String()), "")
 	t.log.Trouble("connection rejected", fields...)
 	if err := fabric.Reject(req, s); err != nil {
 		t.log.Trouble("rejecting a connection failed", zap.Stringer("peer", req.RemoteAddr()), zap.Error(err))

@@ -99,6 +99,7 @@ func (c *Controller) stopTimers() {
 	c.shard.StopTimer(&c.settle)
 	c.shard.StopTimer(&c.presence.timer)
 	c.shard.StopTimer(&c.lateness)
+	c.shard.StopTimer(&c.shutdown.timer)
 }
 
 // leaveQueue removes a queue that has ended and has nothing in flight any more. The
@@ -106,6 +107,7 @@ func (c *Controller) stopTimers() {
 // that no write of it can follow those of a successor.
 func (c *Controller) leaveQueue(q *queue) {
 	c.mu.Lock()
+	c.written.Join(&q.written)
 	if q == c.admin {
 		c.adminGone, c.dying, c.ready = true, true, false
 	} else if c.queues[q.id] == q {

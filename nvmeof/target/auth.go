@@ -64,7 +64,7 @@ func (q *queue) hostEntry() HostConfig {
 // lock is called at Connect: a host with a key has to authenticate on this queue before
 // any other command. It reports whether that is so.
 func (q *queue) lock() bool {
-	if q.hostEntry().DHCHAPKey.IsZero() {
+	if h := q.hostEntry(); !h.authenticates() {
 		return false
 	}
 	q.auth.locked = true
@@ -92,9 +92,9 @@ func (q *queue) refuseLocked(r *request) {
 // checkAuth checks the fields of Authentication Send and Receive before their data is
 // transferred. They fail for a host without a key.
 func checkAuth(q *queue, r *request) capsule.Status {
-	f := r.cmd.Auth()
+	f, h := r.cmd.Auth(), q.hostEntry()
 	switch {
-	case q.auth.exchange == nil && q.hostEntry().DHCHAPKey.IsZero():
+	case q.auth.exchange == nil && !h.authenticates():
 		return capsule.StatusInvalidOpcode | capsule.StatusDNR
 	case f.SECP != capsule.SecurityProtocol, f.SPSP0 != 1, f.SPSP1 != 1,
 		f.Length == 0, f.Length > maxAuthData, uint64(f.Length) != uint64(r.link.Length()):
@@ -147,7 +147,10 @@ func (q *queue) authComputed(r *request) {
 // beginExchange starts an exchange with the present keys.
 func (q *queue) beginExchange() capsule.Status {
 	h := q.hostEntry()
-	if h.DHCHAPKey.IsZero() {
+	switch {
+	case h.Unready != "":
+		return capsule.StatusCommandInterrupted // the host may send it again
+	case h.DHCHAPKey.IsZero():
 		return capsule.StatusInvalidOpcode | capsule.StatusDNR
 	}
 	a := &q.auth

@@ -60,7 +60,11 @@ type Config struct {
 	// every host on the shard has to retransmit after a delay (RNR NAK), which costs a
 	// Linux host on rdma_rxe its controller: hence it is not the default.
 	SharedReceives int
-	BackendDepth   int // operations of one shard in flight to one namespace; default 256
+	// Unmeasured leaves out of Target.Measure what counting costs: commands and their times. It is
+	// for measuring that cost.
+	Unmeasured bool
+
+	BackendDepth int // operations of one shard in flight to one namespace; default 256
 
 	// Revalidate is the interval at which the size, room and state of stores are read;
 	// default 1 s; negative: never, and Target.Revalidate reads sizes.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 )
 
 const invalidField = capsule.StatusInvalidField | capsule.StatusDNR
@@ -85,7 +86,9 @@ func (q *queue) connect(r *request) capsule.Status {
 			no = q.connectIO(sub, &d)
 		}
 	}
-	if no = no.settle(q.target, mark); no.refused() {
+	no = no.settle(q.target, mark)
+	q.target.countConnect(no)
+	if no.refused() {
 		q.logRefusal(f, &d, no)
 		r.result = no.at.Result()
 		return no.status
@@ -129,6 +132,14 @@ func notAllowed(host, subsystem nvmeof.NQN) refusal {
 			"give the host a name (of SPDK: hostnqn:NQN in its transport ID) and allow that, or allow every host: Subsystem.AllowAnyHost, --allow-any-host")
 	}
 	return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host is not allowed", allowRemedy(host, subsystem))
+}
+
+// notReady refuses a host that is allowed and cannot be let in yet.
+func notReady(h *access.Host[HostConfig]) refusal {
+	if h.Config.Unready == "" {
+		return refusal{}
+	}
+	return busy("host is allowed, and cannot be let in yet: "+h.Config.Unready, "make that right; nvmeof ls has what the target waits for")
 }
 
 // connectAdmin creates a controller by the dynamic controller model, so the host does not

@@ -14,6 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/meter"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
@@ -47,6 +48,7 @@ type Controller struct {
 	warned       uint8       // critical warnings that were reported to the host
 	notices      state.ReservationLogs
 	shutdown     shutdown
+	flushing     flushing
 	// dismissed means that the log has the reason why the association ends.
 	dismissed bool
 
@@ -70,19 +72,21 @@ type Controller struct {
 	adminGone bool
 	granted   int // I/O queues; see grantedQueues
 	queues    map[capsule.QID]*queue
+	written   state.Written // of the I/O queues that have ended
 }
 
 // newController returns the controller of a host that Connect accepted. It
 // belongs to the shard that calls.
 func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 	host := nvmeof.NQN(d.HostNQN.String())
+	entry := s.hostConfig(host)
 	c := &Controller{
 		target: q.target, subsystem: s, traits: s.traits.Load(), kind: capsule.ControllerTypeIO,
 		hostNQN: host, hostID: d.HostID,
 		listener: q.listener, localAddr: q.local.Addr(), peer: q.remote.Addr(),
 		shard: q.shard, admin: q, queues: make(map[capsule.QID]*queue),
 		granted: q.target.cfg.MaxQueues,
-		keyed:   !s.hostConfig(host).DHCHAPKey.IsZero(),
+		keyed:   entry.authenticates(),
 	}
 	if s.discovery {
 		c.kind = capsule.ControllerTypeDiscovery
@@ -204,9 +208,15 @@ func (c *Controller) report() {
 		if !ok {
 			return
 		}
+		c.target.causes.Count(meter.AsyncEvents, "", eventNames[e.Type], "")
 		r.result = uint64(e.Value())
 		r.finish(capsule.StatusSuccess)
 	}
+}
+
+// eventNames are the types of asynchronous events as labels.
+var eventNames = map[capsule.EventType]string{
+	capsule.EventTypeError: "error", capsule.EventTypeSMART: "smart", capsule.EventTypeNotice: "notice", capsule.EventTypeIOSet: "reservation",
 }
 
 // armKeepAlive starts the timer.
@@ -234,6 +244,7 @@ func (c *Controller) keepAliveDue() {
 	}
 	c.target.log.Troubles.Write(c.log.Warn, "keep alive timeout expired, connection dropped",
 		[]zap.Field{zap.Uint32("kato_ms", c.keep.Millis)})
+	c.target.causes.Count(meter.KeepAlives, string(c.subsystem.nqn), "", "")
 	c.props.Fail()
 	c.end("keep alive timeout")
 }

@@ -9,8 +9,10 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/meter"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -63,6 +65,9 @@ type worker struct {
 	parties map[partyName]*party // the shard's
 	places  []*party             // the same by index
 	queues  atomic.Int64
+	counts  bool // else turn has nothing
+	turn    meter.Turn
+	strays  map[nvmeof.NQN]*meter.Namespace // by subsystem; the shard's
 
 	shared     *fabric.SharedReceives // of I/O queues; nil: each has its own
 	sharedSize int64                  // bytes that shared maps
@@ -160,8 +165,11 @@ func (d *Device) addWorker() error {
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	w := &worker{device: d, lanes: p, shard: s, turns: turns, parties: make(map[partyName]*party)}
+	w := &worker{device: d, lanes: p, shard: s, turns: turns, parties: make(map[partyName]*party), strays: make(map[nvmeof.NQN]*meter.Namespace)}
 	p.Stalled = w.stalled
+	if w.counts = !t.cfg.Unmeasured; w.counts {
+		s.OnTurn(w.turn.Next)
+	}
 	d.workers = append(d.workers, w)
 	if err := w.makeArenas(); err != nil {
 		return fmt.Errorf("target: buffers of shard %d: %w", i, err)

@@ -135,7 +135,7 @@
 //     store, which file systems have to report.
 //
 // It is not set where waiting helps: no controller identifier is free, or the host has as
-// many controllers as one may have, an earlier
+// many controllers as one may have, or is not ready ([HostConfig.Unready]), an earlier
 // controller or queue of the host has not ended yet, another host uses the host
 // identifier for now, too many hosts authenticate at a time, a store fails, an ANA state,
 // a namespace that is away or was replaced. A rejection of a connection request has no
@@ -236,7 +236,8 @@
 // its commands do not count for their hosts any longer, those that wait for one leave the
 // line, and all but a few new ones wait at the gate until the store completes something. So
 // a host goes on with its other namespaces. What is asked of a store besides, its size and
-// its health, no shard waits for.
+// its health, no shard waits for. The shutdown of a controller waits for the flush of such a
+// store only where its host has written there; flushes end with the association.
 //
 // When a host disables the Volatile Write Cache what was written is flushed, and then
 // every write of that controller is executed as one with Force Unit Access, until the
@@ -263,13 +264,15 @@
 // change it leave their shard, since a change may have to be saved, one at a time.
 // Preempt and Abort also ends the commands of the preempted hosts on all shards first.
 // Registrations outlive connections; they outlive the target if a host requests that and
-// [NamespaceConfig] names a store for them. Hosts that may only read a namespace cannot
+// [NamespaceConfig] names a store for them, whose record says which namespace it is of: that of
+// another one is an error. Hosts that may only read a namespace cannot
 // reserve it, nor register.
 //
 // A reservation identifies hosts by their identifiers, which any host can send. So an
 // identifier belongs to one host NQN at a time, in all subsystems: to the one that is
-// registered with it, or else is connected with it, or, with a key, has authenticated and
-// used it last. The UUID in the name of a host with a key is that host's identifier, whether
+// registered with it, also while it is away, or the namespace, or else is connected with it, or,
+// with a key, has authenticated and used it last. Who has a key may use one that a host without a
+// key has registered, elsewhere; the other is let in where it is registered whenever that one is away. The UUID in the name of a host with a key is that host's identifier, whether
 // it has connected before or not. Others are refused. The NQN of a host without a key is not
 // verified. A name has a few registrations of a volume at most, so that no host takes the
 // places of all.

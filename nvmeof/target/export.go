@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
@@ -33,7 +34,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	c.NSID, c.Group = ns.ID(), ns.Group()
 	was := s.table().At(c.NSID)
 	ns.ns.Former = s.departed.former(was, ns.ns, &s.target.unsettled)
-	if err := s.target.volumes.Acquire(c.Store, c.Name, c.Reservations, ns.ns); err != nil {
+	if err := s.target.volumes.Acquire(c.Store, c.Name, c.Reservations, ownerOf(s.nqn, ns.ns.Identity), ns.ns); err != nil {
 		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
 	}
 	s.succeed(ns.ns)
@@ -249,16 +250,17 @@ func (t *Target) checkIdentity(n *Namespace) error {
 // not change.
 func (t *Target) Subsystems() []*Subsystem { return *t.sorted.Load() }
 
-// enlist adds a subsystem to that list. Called with mu held.
-func (t *Target) enlist(s *Subsystem) {
-	all := t.Subsystems()
+// A subsystemList has subsystems by name. It changes under Target.mu.
+type subsystemList struct{ atomic.Pointer[[]*Subsystem] }
+
+func (l *subsystemList) add(s *Subsystem) {
+	all := *l.Load()
 	at, _ := slices.BinarySearchFunc(all, s.nqn, func(o *Subsystem, nqn nvmeof.NQN) int { return cmp.Compare(o.nqn, nqn) })
 	all = slices.Insert(slices.Clone(all), at, s)
-	t.sorted.Store(&all)
+	l.Store(&all)
 }
 
-// unlist takes one out. Called with mu held.
-func (t *Target) unlist(s *Subsystem) {
-	all := slices.DeleteFunc(slices.Clone(t.Subsystems()), func(o *Subsystem) bool { return o == s })
-	t.sorted.Store(&all)
+func (l *subsystemList) remove(s *Subsystem) {
+	all := slices.DeleteFunc(slices.Clone(*l.Load()), func(o *Subsystem) bool { return o == s })
+	l.Store(&all)
 }

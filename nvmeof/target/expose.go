@@ -150,7 +150,7 @@ func (t *Target) RemoveSubsystem(nqn nvmeof.NQN) error {
 	}
 	t.reshapeLocked([]*Subsystem{s}, func() {
 		delete(t.subsystems, nqn)
-		t.unlist(s)
+		t.sorted.remove(s)
 	})
 	t.mu.Unlock()
 	s.retire()

@@ -22,6 +22,14 @@ func (f *flush) start(l *storage.Lane, done func(err error)) {
 	l.Put(&f.op)
 }
 
+// abandon has nobody wait for the flush any more. It ends when the store ends it, if that has it.
+func (f *flush) abandon() {
+	f.done = func(error) {}
+	if f.op.Lane.Withdraw(&f.op) {
+		f.op.Release()
+	}
+}
+
 // Completed implements [storage.Owner].
 func (f *flush) Completed(err error) {
 	if err != nil {

@@ -37,6 +37,11 @@ type HostConfig struct {
 
 	DHCHAPHashes []auth.Hash  // that may be used, the preferred one first; default: auth.AllHashes
 	DHCHAPGroups []auth.Group // likewise; default: auth.AllGroups
+
+	// Unready is why the host cannot be let in for now, as where its key cannot be read; empty: it
+	// can. Its Connect commands fail with Controller Busy, after which hosts retry, and what it
+	// has connected stays.
+	Unready string
 }
 
 // check checks what is configured.
@@ -83,8 +88,9 @@ func (c HostConfig) entry() *access.Host[HostConfig] {
 	return &access.Host[HostConfig]{NQN: c.NQN, Config: c, Rights: access.NewRights(c.Access, c.Namespaces)}
 }
 
-// authenticates reports whether the host has to authenticate.
-func (c *HostConfig) authenticates() bool { return !c.DHCHAPKey.IsZero() }
+// authenticates reports whether the host has to authenticate. One that is not ready does, as
+// far as is known.
+func (c *HostConfig) authenticates() bool { return !c.DHCHAPKey.IsZero() || c.Unready != "" }
 
 // hostConfig is the configuration of a host: the zero value if it has no entry of its
 // own.

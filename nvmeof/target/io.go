@@ -3,6 +3,7 @@ package target
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/meter"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
@@ -17,11 +18,12 @@ type ioRow struct {
 	step    func(r *request)                // begins the next operation of several
 	access  reservation.Access              // the access that a reservation must allow
 	effects capsule.Effects
+	kind    meter.Op // among the metrics
 }
 
 func ioTable() [256]ioRow {
 	const changes = capsule.EffectBlockContentChange
-	return [256]ioRow{
+	table := [256]ioRow{
 		capsule.IOFlush:             {start: startFlush, done: (*request).flushNext, step: (*request).flushNext, access: reservation.Write},
 		capsule.IOWrite:             {start: startWrite, run: runWrite, leased: writeLeased, done: writeDone, access: reservation.Write, effects: changes},
 		capsule.IORead:              {start: startRead, run: runRead, leased: readLeased, done: readDone, access: reservation.Read},
@@ -36,6 +38,10 @@ func ioTable() [256]ioRow {
 		capsule.IOReservationAcquire:  {start: startReservation, run: runReservation},
 		capsule.IOReservationRelease:  {start: startReservation, run: runReservation},
 	}
+	for o := range table {
+		table[o].kind = meter.OpOf(capsule.IOOpcode(o))
+	}
+	return table
 }
 
 // startIO starts a command of an I/O queue.
@@ -71,9 +77,11 @@ func (r *request) through(ns *storage.Namespace) *storage.Lane {
 		r.stage = stageGate
 		return nil
 	case storage.Conflict:
+		r.countIn(&ns.Gate(r.queue.worker.lanes.Index).Meter)
 		r.finish(capsule.StatusReservationConflict | capsule.StatusDNR)
 		return nil
 	default:
+		r.countIn(&r.op.Gate.Meter)
 		return r.op.Lane
 	}
 }
@@ -165,7 +173,13 @@ func startWrite(_ *queue, r *request) {
 }
 
 // durable reports whether what the command writes has to be durable when it completes.
-func (r *request) durable(fua bool) bool { return fua || r.queue.controller.durable.Load() }
+func (r *request) durable(fua bool) bool {
+	if fua || r.queue.controller.durable.Load() {
+		return true
+	}
+	r.queue.written.Add(r.cmd.NSID)
+	return false
+}
 
 // runWrite continues when all data has arrived.
 func runWrite(r *request) {
@@ -217,6 +231,7 @@ func writeDone(r *request) {
 // submit submits the operation to the store.
 func (r *request) submit() {
 	r.stage = stageBackend
+	r.submitted = r.queue.worker.turn.Now
 	r.op.Lane.Put(&r.op)
 }
 
@@ -234,6 +249,7 @@ func (r *request) lba() capsule.LBA {
 
 // Completed implements [storage.Owner].
 func (r *request) Completed(err error) {
+	r.storeTook(r.queue.worker.turn.Now - r.submitted)
 	if err != nil || r.stopped != capsule.StatusSuccess {
 		r.failed(err)
 		return

@@ -3,6 +3,7 @@ package target
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -55,7 +56,7 @@ func loadLife(store StateStore) (r life.Record, err error) {
 			err = fmt.Errorf("counters %w", err)
 		}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // which is no error of a first start; the store says what to do
 		err = fmt.Errorf("%w: restore the file from a backup, or remove it: then no namespace is write-protected by a host", err)
 	}
 	return r, err

@@ -198,6 +198,7 @@ func TestShutdownWhileStoreHangs(t *testing.T) {
 	}
 	h, id := f.connectAdmin(0)
 	io := f.connectIO(id, 1, 1)
+	io.wantOK(writeOf(2))
 	hung.set(true, nil)
 	h.setCC(linuxCC.WithEnable(true).WithShutdown(capsule.ShutdownNormal))
 	<-io.closed

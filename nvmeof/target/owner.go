@@ -16,7 +16,8 @@ import (
 // one that is registered with it, or else to the one that is connected with it, or that
 // has authenticated and used it last. A registration by a host without a key excludes a
 // host with one from that volume only: otherwise anyone allowed at one subsystem could
-// exclude it from all others. The UUID in the name of a host with a key, which most hosts
+// exclude it from all others; while that one is away, the host that is registered may come back
+// where it is, and yields when the other one returns. The UUID in the name of a host with a key, which most hosts
 // use as their identifier, is that host's alone, also before it has ever connected:
 // otherwise another host could register with it first, and exclude it for good.
 
@@ -29,7 +30,7 @@ func (c *Controller) own(proven bool) refusal {
 	if c.discovery() {
 		return refusal{}
 	}
-	claim := access.Claim{ID: c.hostID, NQN: c.hostNQN, Proven: c.keyed}
+	claim := access.Claim{ID: c.hostID, NQN: c.hostNQN, Proven: c.keyed, Registered: c.registeredHere()}
 	if nqn := nvmeof.UUIDNQN(uuid.UUID(c.hostID)); nqn != c.hostNQN && (proven || !c.keyed) && c.target.keyed(nqn) {
 		return takenIdentifier("the UUID in the name of another host with a key, " + string(nqn))
 	}
@@ -84,14 +85,29 @@ func (t *Target) keyed(nqn nvmeof.NQN) bool {
 // identifier, which excludes the controller's host.
 func (c *Controller) registeredAs() (other nvmeof.NQN, found bool) {
 	for _, s := range c.target.Subsystems() {
-		for ns := range s.table().All {
-			other, found = ns.Volume.Reservations.State().Other(c.hostID, c.hostNQN)
+		for ns := range s.table().Listed { // also what is away, and comes back with what it had
+			r := ns.Reservations()
+			if r == nil {
+				continue
+			}
+			other, found = r.State().Other(c.hostID, c.hostNQN)
 			if found && c.yields(other, s == c.subsystem) {
 				return other, true
 			}
 		}
 	}
 	return "", false
+}
+
+// registeredHere reports whether the controller's host is registered with its identifier in the
+// subsystem.
+func (c *Controller) registeredHere() bool {
+	for ns := range c.subsystem.table().Listed {
+		if r := ns.Reservations(); r != nil && r.State().Registered(c.hostID, c.hostNQN) {
+			return true
+		}
+	}
+	return false
 }
 
 // yields reports whether the controller's host may not use its identifier because another

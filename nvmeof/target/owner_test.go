@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // posing is the Connect data of a host that uses an identifier of its choice.
@@ -285,4 +287,120 @@ func (s *Subsystem) connectedControllers() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.controllers)
+}
+
+// watchedReservations call a function when they begin to save.
+type watchedReservations struct {
+	*slowReservations
+	begin func()
+}
+
+func (w *watchedReservations) Save(b []byte) error {
+	w.begin()
+	return w.slowReservations.Save(b)
+}
+
+// TestIdentifierWhileItIsRegistered: who comes with the identifier of a host that has gone while
+// its registration is being saved does not get it, nor has it when that is done.
+func TestIdentifierWhileItIsRegistered(t *testing.T) {
+	f := newFixture(t)
+	slow := &slowReservations{proceed: make(chan struct{})}
+	free := sync.OnceFunc(func() { close(slow.proceed) })
+	t.Cleanup(free)
+	saving := make(chan struct{})
+	_, err := f.sub.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), NSID: 2, Reservations: &watchedReservations{slow, sync.OnceFunc(func() { close(saving) })}})
+	f.must(err)
+	a := f.tenant("a", f.sub, 0)
+	f.sub.AllowHost(nqnB)
+	a.io.start(reserveCommand(capsule.IOReservationRegister, 2, capsule.ReservationCommand{Persist: capsule.PersistSet}, 0, a.key))
+	<-saving
+	a.io.fail(rdmatransport.ErrDisconnected)
+	a.admin.fail(rdmatransport.ErrDisconnected)
+	a.admin.turns(5)
+	for range 100 {
+		f.target.barrier()
+	}
+	f.wantAnothers(posing(f.sub, nqnB, a.id), nqnA)
+	free()
+	<-a.io.closed
+	for f.sub.connectedControllers() > 0 {
+		f.target.barrier()
+	}
+	f.wantAnothers(posing(f.sub, nqnB, a.id), nqnA)
+}
+
+// TestIdentifierWhileTheNamespaceIsAway: nor does somebody get it while the namespace is away with
+// which its host, which has gone too, is registered; that one is let in.
+func TestIdentifierWhileTheNamespaceIsAway(t *testing.T) {
+	f := newFixture(t)
+	store := newFakeStore(1 << 20)
+	_, err := f.sub.AddNamespace(NamespaceConfig{Store: store, NSID: 2})
+	f.must(err)
+	f.sub.AllowHost(nqnB)
+	a := f.tenant("a", f.sub, 0)
+	a.register(capsule.StatusSuccess, 2)
+	a.acquire(capsule.StatusSuccess, 2, exclusiveAccess)
+	a.io.lose()
+	a.admin.lose()
+	f.must(f.sub.SuspendNamespace(2))
+	f.wantAnothers(posing(f.sub, nqnB, a.id), nqnA)
+	a = f.tenant("a", f.sub, 0)
+	_, err = f.sub.AddNamespace(NamespaceConfig{Store: store, NSID: 2})
+	f.must(err)
+	f.wantAnothers(posing(f.sub, nqnB, a.id), nqnA)
+}
+
+// TestRegisteredComesBack: a host with a key that uses the identifier of a host without one, in
+// another subsystem, while that one is away, keeps it from what it is registered with for as long
+// as it is connected itself, and not for good.
+func TestRegisteredComesBack(t *testing.T) {
+	k := newKeyed(t)
+	public, err := k.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":public"})
+	k.must(err)
+	_, err = public.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20)})
+	k.must(err)
+	for _, s := range []*Subsystem{public, k.sub} {
+		s.AllowHost(nqnA)
+		s.AllowHost(nqnB)
+	}
+	gone := func(s *Subsystem) {
+		for s.connectedControllers() > 0 {
+			k.target.barrier()
+		}
+	}
+	connect := func(s *Subsystem, nqn string) *hostQueue {
+		t.Helper()
+		h := k.dial(0, 0, 32)
+		h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, posing(s, nqn, testHostID)))
+		return h
+	}
+	d := posing(public, nqnA, testHostID)
+	a := k.dial(0, 0, 32)
+	r := a.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))
+	a.setCC(linuxCC)
+	a.setCC(linuxCC.WithEnable(true))
+	d.CNTLID = capsule.ParseConnectResponse(r.result).CNTLID
+	io := k.dial(1, 1, 128)
+	io.wantOK(connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, d))
+	io.wantOK(reserveCommand(capsule.IOReservationRegister, 1, capsule.ReservationCommand{}, 0, 7))
+	io.lose()
+	a.lose()
+	gone(public)
+
+	h, _ := k.admin()
+	k.wantAnothers(posing(public, nqnA, testHostID), testHostNQN) // both would have it
+	h.lose()
+	gone(k.sub)
+	a = connect(public, nqnA)
+	second := connect(public, nqnA)
+	k.wantAnothers(posing(public, nqnB, testHostID), nqnA)
+	k.wantAnothers(posing(k.sub, nqnB, testHostID), nqnA)
+	second.lose()
+	h, _ = k.admin() // which has proved who it is
+	<-a.closed
+	h.lose()
+	gone(k.sub)
+	connect(public, nqnA).lose()
+	gone(public)
+	k.wantAnothers(posing(k.sub, nqnA, testHostID), testHostNQN) // where it is not registered
 }

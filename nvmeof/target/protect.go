@@ -1,6 +1,8 @@
 package target
 
 import (
+	"slices"
+
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
@@ -52,6 +54,7 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 		p.save()
 		return statusLater
 	}
+	c.flushing.protecting = append(c.flushing.protecting, p)
 	p.flush.start(ns.Volume.Lane(r.queue.worker.lanes.Index), p.flushed)
 	return statusLater
 }
@@ -66,6 +69,8 @@ type protecting struct {
 
 // flushed continues when what was written is durable.
 func (p *protecting) flushed(err error) {
+	w := &p.request.queue.controller.flushing
+	w.protecting = slices.DeleteFunc(w.protecting, func(o *protecting) bool { return o == p })
 	switch s := p.request.queue.controller.subsystem; {
 	case err != nil:
 		p.end(storage.StatusOf(backend.OpFlush, err))

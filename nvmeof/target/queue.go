@@ -11,6 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -61,6 +62,7 @@ type queue struct {
 	look     shard.Timer
 	pieces   [2]rdmatransport.SGE
 	counts   queueCounts
+	written  state.Written // of an I/O queue
 
 	// traffic is set by every command and cleared by the controller's keep alive.
 	traffic atomic.Bool
@@ -106,7 +108,7 @@ func (q *queue) refuseSilent() {
 }
 
 // Command implements [fabric.Handler].
-func (q *queue) Command(c *fabric.Command) { q.take(c, &c.SQE, c.Index()) }
+func (q *queue) Command(c *fabric.Command) { q.take(c, &c.SQE, int(c.Index)) }
 
 // take begins the command of a context of the connection.
 func (q *queue) take(l link, cmd *capsule.Command, index int) {
@@ -127,7 +129,11 @@ func (q *queue) Reused(c *fabric.Command) bool {
 }
 
 // Fetched implements [fabric.Handler].
-func (q *queue) Fetched(c *fabric.Command) { q.requests[c.Index()].ready() }
+func (q *queue) Fetched(c *fabric.Command) {
+	r := &q.requests[c.Index]
+	r.fetched()
+	r.ready()
+}
 
 // Slow implements [fabric.Handler].
 func (q *queue) Slow() {
@@ -139,7 +145,7 @@ func (q *queue) Slow() {
 }
 
 // Done implements [fabric.Handler].
-func (q *queue) Done(c *fabric.Command) { q.finished(c.Index()) }
+func (q *queue) Done(c *fabric.Command) { q.finished(int(c.Index)) }
 
 // finished ends a request. The queue ends with its last response.
 func (q *queue) finished(index int) {
@@ -164,6 +170,7 @@ func (q *queue) Failed(err error) {
 	q.failed, q.parted = true, q.why == "" && isDisconnect(err)
 	q.shard.StopTimer(&q.timer)
 	q.authEnded()
+	q.countEnd(err)
 	q.logEnd(err)
 	q.endRequests()
 	if q.controller != nil && q.id == 0 {
@@ -171,6 +178,7 @@ func (q *queue) Failed(err error) {
 			q.controller.presence.lost()
 		}
 		q.controller.abortEvents()
+		q.controller.flushing.forgo()
 	}
 }
 

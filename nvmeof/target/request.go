@@ -55,6 +55,8 @@ type request struct {
 	perform func(*request) // admin and fabrics commands
 	io      *ioRow         // I/O commands
 
+	measured
+
 	fault   uint16         // see blame
 	stopped capsule.Status // the status with which the command has to end early
 	extra   *extra         // state of rarer commands; nil: none
@@ -71,6 +73,7 @@ func (r *request) init(q *queue) {
 func (r *request) begin(l link, cmd *capsule.Command) {
 	r.link, r.cmd = l, cmd
 	r.result, r.data, r.perform, r.io, r.stopped = 0, nil, nil, nil, capsule.StatusSuccess
+	r.measured = measured{arrived: r.queue.worker.turn.Now, stored: notStored}
 	r.op.Request, r.fault = backend.Request{}, capsule.ParameterUnknown
 }
 
@@ -111,6 +114,7 @@ func (r *request) buffered(b shard.Buffer) {
 // fetch fetches the command's data into memory of a buffer.
 func (r *request) fetch(into []byte, b shard.Buffer) {
 	r.queue.pieces[0] = rdmatransport.SGE{Buf: into, LKey: r.queue.worker.keyOf(b)}
+	r.moving = r.queue.worker.turn.Now
 	r.link.Fetch(r.queue.pieces[:1])
 }
 
@@ -138,6 +142,7 @@ func (r *request) direction() capsule.Direction {
 // finish completes the command without data and frees what it held.
 func (r *request) finish(s capsule.Status) {
 	r.queue.counts.answered(r, s)
+	r.answered(s)
 	r.release()
 	if !s.OK() {
 		r.queue.noteError(r, s)
@@ -149,6 +154,7 @@ func (r *request) finish(s capsule.Status) {
 // finishData completes the command with data, which must not change until done.
 func (r *request) finishData(b []byte, key rdmatransport.LKey) {
 	r.queue.counts.sent(len(b))
+	r.answeredWith(len(b))
 	r.stage = stageAnswered
 	r.queue.pieces[0] = rdmatransport.SGE{Buf: b, LKey: key}
 	r.link.RespondData(r.queue.pieces[:1], r.result)
@@ -165,6 +171,7 @@ func (r *request) finishBuffer() {
 		return
 	}
 	q.counts.sent(r.link.Length())
+	r.answeredWith(r.link.Length())
 	r.stage = stageAnswered
 	zeroes := &q.worker.device.zeroes
 	q.pieces = [2]rdmatransport.SGE{
@@ -206,6 +213,7 @@ func (r *request) keep() { r.stage = stageHeld }
 
 // done ends the request: the queue no longer uses the command.
 func (r *request) done() {
+	r.delivered()
 	r.release()
 	if r.extra != nil {
 		r.extra.given(r)

@@ -1,7 +1,13 @@
 package target
 
 import (
+	"encoding/hex"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/kept"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
@@ -35,7 +41,30 @@ func (f ReservationFile) Lock() (unlock func() error, err error) { return f.file
 func (f ReservationFile) Load() ([]byte, error) { return f.file().Load() }
 
 // Check reports what is wrong with the file, if it is there, without locking it.
-func (f ReservationFile) Check() error { return storage.CheckReservations(f.file()) }
+func (f ReservationFile) Check() error {
+	return storage.CheckReservations(f.file(), reservation.Owner{})
+}
+
+// CheckFor is Check for a namespace of a subsystem, as it is configured: a file that another
+// namespace has written is wrong too.
+func (f ReservationFile) CheckFor(subsystem nvmeof.NQN, c NamespaceConfig) error {
+	return storage.CheckReservations(f.file(), ownerOf(subsystem, storage.Identity{ID: c.NSID, UUID: c.UUID, NGUID: c.NGUID, EUI64: c.EUI64}))
+}
+
+// ownerOf is how a record of reservations names a namespace.
+func ownerOf(subsystem nvmeof.NQN, i storage.Identity) reservation.Owner {
+	o := reservation.Owner{Subsystem: subsystem, NSID: i.ID}
+	if i.UUID != uuid.Nil {
+		o.UUID = i.UUID.String()
+	}
+	if i.NGUID != [16]byte{} {
+		o.NGUID = hex.EncodeToString(i.NGUID[:])
+	}
+	if i.EUI64 != [8]byte{} {
+		o.EUI64 = hex.EncodeToString(i.EUI64[:])
+	}
+	return o
+}
 
 // Save implements [ReservationStore].
 func (f ReservationFile) Save(b []byte) error { return f.file().Save(b) }

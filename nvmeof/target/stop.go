@@ -2,6 +2,7 @@ package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/meter"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
@@ -14,10 +15,20 @@ const (
 	stopNow                   // it has completed
 )
 
-// stop ends a command early with a status: at once while it waits for a resource of ours,
+// stop ends a command early with a status, and counts it, as far as tryStop can.
+func (r *request) stop(s capsule.Status) stopping {
+	io := r.io != nil
+	how := r.tryStop(s)
+	if how != stopNot && io {
+		r.queue.target.causes.Count(meter.Aborts, "", abortCauses[s.Code()], "")
+	}
+	return how
+}
+
+// tryStop ends a command early with a status: at once while it waits for a resource of ours,
 // later while its data is transferred or between two operations. An operation that the
 // store has cannot be stopped.
-func (r *request) stop(s capsule.Status) stopping {
+func (r *request) tryStop(s capsule.Status) stopping {
 	switch r.stage {
 	case stageFused:
 		switch {
@@ -54,6 +65,11 @@ func (r *request) stop(s capsule.Status) stopping {
 	r.stopped = s
 	r.end(s)
 	return stopNow
+}
+
+// abortCauses are those of commands that end early, by their status.
+var abortCauses = map[capsule.Status]string{
+	capsule.StatusAbortRequested: "host", capsule.StatusSQDeleted: "disconnect", capsule.StatusAbortedByPreempt: "preempt",
 }
 
 // whenEnded calls f when a command that is to be stopped later has ended.

@@ -147,6 +147,9 @@ func (s *Subsystem) judge(c *Controller) refusal {
 	if e == nil {
 		return notAllowed(c.hostNQN, s.nqn)
 	}
+	if no := notReady(e); no.refused() {
+		return no
+	}
 	if c.traits.refuse && s.connected(c) {
 		return busy("host has a controller through this listener already", // later it may be gone
 			"nvme disconnect on the host, or SubsystemConfig.RefuseDuplicates false")
@@ -230,8 +233,9 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 		return sub, refusal{}
 	}
 	host := nvmeof.NQN(d.HostNQN.String())
+	entry := sub.hosts.Find(host)
 	switch {
-	case sub.hosts.Find(host) == nil:
+	case entry == nil:
 		return nil, notAllowed(host, sub.nqn)
 	case d.HostID == capsule.HostID{}:
 		return nil, refusal{status: capsule.StatusConnectInvalidHost | capsule.StatusDNR, at: badHostID,
@@ -241,5 +245,5 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 			return nil, secondIdentifier(other)
 		}
 	}
-	return sub, refusal{}
+	return sub, notReady(entry)
 }

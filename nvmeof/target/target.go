@@ -17,6 +17,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/meter"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -57,13 +58,14 @@ type Target struct {
 
 	volumes      storage.Volumes
 	identifiers  access.Identifiers // of hosts, and who uses them
+	causes       meter.Causes
 	unsettled    unsettled
 	fetchTimeout time.Duration // constant
 
 	mu         sync.Mutex
 	closed     bool
 	subsystems map[nvmeof.NQN]*Subsystem
-	sorted     atomic.Pointer[[]*Subsystem] // the same by name, see Subsystems
+	sorted     subsystemList // the same by name, see Subsystems
 	devices    []*Device
 	listeners  []*Listener
 	queues     map[*queue]struct{}
@@ -134,7 +136,7 @@ func (t *Target) AddSubsystem(c SubsystemConfig) (*Subsystem, error) {
 	}
 	t.reshapeLocked([]*Subsystem{s}, func() {
 		t.subsystems[c.NQN] = s
-		t.enlist(s)
+		t.sorted.add(s)
 	})
 	return s, nil
 }

@@ -24,11 +24,13 @@ func setWriteCache(c *Controller, r *request, v uint32) capsule.Status {
 	}
 	c.durable.Store(true)
 	status, waits := capsule.StatusSuccess, false
-	f := flushAll{c: c, when: "flush to switch the write cache off", which: func(ns *storage.Namespace) bool {
+	f := &flushAll{c: c, when: "flush to switch the write cache off", which: func(ns *storage.Namespace) bool {
 		return c.view.Find(ns.ID) == ns
 	}}
 	f.ended = func(err error) {
 		switch {
+		case err == errForgone:
+			status = capsule.StatusSQDeleted
 		case !c.durable.Load(): // a reset in between has enabled it
 			status = capsule.StatusAbortRequested | capsule.StatusDNR
 		case err != nil:
@@ -41,7 +43,7 @@ func setWriteCache(c *Controller, r *request, v uint32) capsule.Status {
 			r.finish(status)
 		}
 	}
-	if f.next() {
+	if f.begin() {
 		return status
 	}
 	waits = true

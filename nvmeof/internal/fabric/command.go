@@ -10,9 +10,11 @@ import (
 // with the queue and is used again.
 type Command struct {
 	SQE capsule.Command
+	// Index is the context's number, from 0 to Queue().Commands() - 1: a handler's own state
+	// of a command goes into an array of its own. It is constant.
+	Index int32
 
 	queue  *TargetQueue
-	index  int32
 	state  commandState
 	given  bool           // the handler knows it
 	wrong  capsule.Status // see Wrong
@@ -46,10 +48,6 @@ func (c *Command) Wrong() capsule.Status { return c.wrong }
 
 // Queue is the command's queue.
 func (c *Command) Queue() *TargetQueue { return c.queue }
-
-// Index is the context's number, from 0 to Queue().Commands() - 1: a handler's
-// own state of a command goes into an array of its own.
-func (c *Command) Index() int { return int(c.index) }
 
 // Length is how many bytes of data the command's SGL describes.
 func (c *Command) Length() int { return c.data.length }
@@ -123,7 +121,7 @@ func (c *Command) MoveData(to rdmatransport.SGE) bool {
 	case c.state == commandResponding:
 	case c.state != commandSent || q.state != StateLive:
 		return false
-	case !q.mover.MoveSource(q.slot.ID(makeTag(tagWrite, c.index)), c.pieces[0].Buf, to):
+	case !q.mover.MoveSource(q.slot.ID(makeTag(tagWrite, c.Index)), c.pieces[0].Buf, to):
 		return false
 	}
 	c.pieces[0] = to

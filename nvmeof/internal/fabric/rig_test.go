@@ -165,7 +165,7 @@ func (s *store) sges0(c *Command) []rdmatransport.SGE {
 func (s *store) Command(c *Command) {
 	s.given++
 	if s.answers[c] {
-		s.t.Errorf("context %d is given twice without Done", c.Index())
+		s.t.Errorf("context %d is given twice without Done", c.Index)
 	}
 	s.answers[c] = true
 	if w := c.Wrong(); !w.OK() {
@@ -215,7 +215,7 @@ func (s *store) Fetched(c *Command) {
 func (s *store) Done(c *Command) {
 	s.done++
 	if !s.answers[c] {
-		s.t.Errorf("context %d is done without having been given", c.Index())
+		s.t.Errorf("context %d is done without having been given", c.Index)
 	}
 	delete(s.answers, c)
 	if s.onDone != nil {

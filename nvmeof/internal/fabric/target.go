@@ -239,7 +239,7 @@ func (q *TargetQueue) makeContexts() {
 	q.inUse.init(len(q.commands))
 	for i := range q.commands {
 		c := &q.commands[i]
-		c.queue, c.index = q, int32(i)
+		c.queue, c.Index = q, int32(i)
 		c.data.remotes = make([]remote, 0, 1) // lists grow it
 		c.pieces = make([]rdmatransport.SGE, 0, cfg.pieces())
 		q.free.Push(c, &c.link)

@@ -220,7 +220,7 @@ func (q *TargetQueue) collectRead() bool {
 	sgl, n := q.send.gather(&f.local, c.pieces, q.cfg.readSGE(), want)
 	w.granted -= n // less than wanted where there are more pieces than one work request takes
 	q.send.Reads = append(q.send.Reads, rdmatransport.SendWR{
-		ID: q.slot.ID(makeTag(tagRead, c.index)), Op: rdmatransport.OpRead,
+		ID: q.slot.ID(makeTag(tagRead, c.Index)), Op: rdmatransport.OpRead,
 		Flags: rdmatransport.FlagSignaled, SGL: sgl,
 		RemoteAddr: r.addr + uint64(f.offset), RKey: r.key,
 	})

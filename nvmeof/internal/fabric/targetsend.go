@@ -65,10 +65,10 @@ func (q *TargetQueue) collectResponse(c *Command) bool {
 		return false
 	}
 	q.collectWrites(c)
-	b := q.memory.response(int(c.index))
+	b := q.memory.response(int(c.Index))
 	c.cqe.Encode(b)
 	wr := rdmatransport.SendWR{
-		ID: q.slot.ID(makeTag(tagSend, c.index)), Op: rdmatransport.OpSend,
+		ID: q.slot.ID(makeTag(tagSend, c.Index)), Op: rdmatransport.OpSend,
 		Flags: rdmatransport.FlagSignaled | rdmatransport.FlagRelaxed | rdmatransport.FlagSolicited,
 	}
 	if c.data.invalidate && !q.cfg.PlainSend {
@@ -126,7 +126,7 @@ func (q *TargetQueue) collectWrites(c *Command) {
 		for off := 0; off < r.length && left > 0; {
 			sgl, n := q.send.gather(&at, c.pieces, q.send.maxSGE, min(left, r.length-off))
 			q.send.Writes = append(q.send.Writes, rdmatransport.SendWR{
-				ID: q.slot.ID(makeTag(tagWrite, c.index)), Op: rdmatransport.OpWrite, Flags: rdmatransport.FlagRelaxed,
+				ID: q.slot.ID(makeTag(tagWrite, c.Index)), Op: rdmatransport.OpWrite, Flags: rdmatransport.FlagRelaxed,
 				SGL: sgl, RemoteAddr: r.addr + uint64(off), RKey: r.key,
 			})
 			off += n

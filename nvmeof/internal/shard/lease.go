@@ -106,6 +106,7 @@ func (s *Shard) AskHold() {
 // Release gives the loop back after TryHold. If others wait for operations the
 // resident takes it at once.
 func (s *Shard) Release() {
+	s.useful = false // whatever comes next, it does not follow this turn
 	s.rouse()
 	l := &s.lease
 	if l.parked.First() != nil || s.closing() {
@@ -172,6 +173,7 @@ func (s *Shard) letGo() bool {
 			return false
 		}
 		l.wanted.Store(false)
+		s.useful = false
 		s.vacate()
 		return true
 	}
@@ -180,6 +182,7 @@ func (s *Shard) letGo() bool {
 	}
 	l.parked.Remove(&w.link)
 	w.holds = true
+	s.useful = false
 	s.stats.Handovers++
 	l.tenures.Add(1)
 	l.holder.Store(holderCaller)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/internal/yield"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/latency"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -77,9 +78,11 @@ type Shard struct {
 	drain   bool // a turn takes all that has arrived
 
 	now     int64 // the completion queue's clock in this turn
+	onTurn  func(now int64)
 	yielder yield.Loop
 	stats   Stats
-	vain    int // turns since the last useful one
+	useful  bool // the last turn found something to do, and the next one follows at once
+	vain    int  // turns since the last useful one
 
 	mail     mailbox
 	kick     atomic.Bool // Wake was called since the turn began
@@ -102,8 +105,13 @@ const (
 	stateClosed
 )
 
+// OnTurn has f called at the beginning of each turn. Before Start.
+func (s *Shard) OnTurn(f func(now int64)) { s.onTurn = f }
+
 // Stats count what the loop did.
 type Stats struct {
+	Busy        time.Duration     // in turns that found something to do
+	Loop        latency.Histogram // how long each of them took
 	Turns       uint64
 	Useful      uint64 // turns that found something to do
 	Sleeps      uint64

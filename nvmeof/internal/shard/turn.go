@@ -41,7 +41,7 @@ const retryInterval = int64(50 * time.Microsecond)
 func (s *Shard) Turn() bool {
 	s.kick.Store(false)
 	n := s.cq.Poll(s.cs[:])
-	s.now = s.cq.Now()
+	s.turnBegins(s.cq.Now())
 	// After the clock was read: a timer that a function sets counts from now,
 	// not from before the loop slept.
 	messages := s.mail.run()
@@ -76,11 +76,25 @@ func (s *Shard) Turn() bool {
 
 	s.stats.Turns++
 	s.vain++
+	s.useful = useful
 	if useful {
 		s.stats.Useful++
 		s.vain = 0
 	}
 	return useful
+}
+
+// turnBegins counts the turn before, which has lasted until now: after a turn that found something to do the
+// loop goes on at once.
+func (s *Shard) turnBegins(now int64) {
+	if s.useful {
+		s.stats.Busy += time.Duration(now - s.now)
+		s.stats.Loop.Observe(now - s.now)
+	}
+	s.now = now
+	if s.onTurn != nil {
+		s.onTurn(now)
+	}
 }
 
 // drainPolls is how often a turn looks for more at most.

@@ -102,10 +102,13 @@ func (r *Remote) AddOutput(cmd *cobra.Command) {
 // AddEdit adds the flags of what changes something.
 func (r *Remote) AddEdit(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only report what would be done")
-	cmd.Flags().BoolVar(&r.force, "force", false, "also what destroys data: that of memory which is replaced; and of namespaces: a file or device that is in use")
+	cmd.Flags().BoolVar(&r.force, "force", false, "also what destroys data: that of memory which is replaced; of apply: what takes from connected hosts what they use; and of namespaces: a file or device that is in use")
 	cmd.Flags().Var(&r.save, "save", "change the configuration file too, which keeps its comments; --save FILE names one for a target that was started without")
 	cmd.Flags().Lookup("save").NoOptDefVal = "true"
 }
+
+// Forced reports whether --force was given.
+func (r *Remote) Forced() bool { return r.force }
 
 // silenceTime is how long a target does not answer before a user sees what is waited for.
 const silenceTime = 2 * time.Second
@@ -129,6 +132,8 @@ func (r *Remote) Call(ctx context.Context, method, path string, options []string
 	switch {
 	case errors.As(err, &refused) && refused.Code == control.CodeInvalid:
 		return failure.Usagef("%s", unplaced(err.Error()))
+	case refused != nil:
+		refused.Message = failure.RemedyAtTarget(refused.Message)
 	case errors.As(err, &lost):
 		if method != "GET" && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
 			err = fmt.Errorf("%w: it has ended before it answered, and may have made the change", err)

@@ -53,9 +53,10 @@ type tree struct {
 	trouble map[waiter]string // what, of namespaces that are served
 }
 
-// A waiter is a namespace that waits, or an address of a listener.
+// A waiter is a namespace or a host that waits, or an address of a listener.
 type waiter struct {
 	subsystem nvmeof.NQN
+	host      nvmeof.NQN
 	id        int
 	address   string
 }
@@ -89,7 +90,7 @@ func printTree(out io.Writer, doc *config.Document, status *control.Status, cont
 		t.trouble[waiter{subsystem: x.Subsystem, id: x.NSID}] = x.Why
 	}
 	for _, w := range status.Waiting {
-		t.waiting[waiter{w.Subsystem, w.NSID + w.Listener, w.Address}] = w.Why // one of the numbers is 0
+		t.waiting[waiter{w.Subsystem, w.Host, w.NSID + w.Listener, w.Address}] = w.Why // one of the numbers is 0
 	}
 	t.line(0, "target (process %d, since %s)", status.PID, status.Started.Format(time.DateTime))
 	t.refusals(status)
@@ -173,6 +174,9 @@ func (t tree) subsystem(s *config.Subsystem, controllers []control.Controller) {
 		text := string(h.NQN) + " " + orElse(string(h.Access), "write")
 		if h.KeyFile != "" {
 			text += ", with a key"
+		}
+		if why, waits := t.waiting[waiter{subsystem: s.NQN, host: h.NQN}]; waits {
+			text += ", WAITING: " + why
 		}
 		t.line(4, "%s", text)
 	}

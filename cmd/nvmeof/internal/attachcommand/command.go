@@ -25,6 +25,7 @@ type attachment struct {
 	socket  string
 	clients int
 	polling string
+	verbose bool
 }
 
 // Command is nvmeof attach.
@@ -35,7 +36,7 @@ func Command() *cobra.Command {
 		Short: "Publish namespaces to this machine as disks, by NBD on a unix socket",
 		Long: `Connects to a subsystem and serves its namespaces to programs of this machine, as
 exports of an NBD server: fio's nbd engine, qemu, and nbd-client, which makes a
-block device of one. It prints the commands to type. On SIGTERM or an interrupt it
+block device of one. It prints where each is, in a line, and for the first the commands to type. On SIGTERM or an interrupt it
 completes and flushes the requests that have begun, and ends. Then, and on SIGUSR1, it reports
 how many clients and requests there were, and which errors they had.
 
@@ -66,10 +67,8 @@ and after --ctrl-loss-tmo it ends, as it does at the start.`,
 			}
 			defer outlet.Detach(cmd)()
 			runtime.GOMAXPROCS(runtime.NumCPU() + 1) // for the front end's loop; the host's add theirs
-			f := &front{cfg: nbd.Config{
-				Socket: a.socket, Clients: a.clients, Polling: polling,
-				Log: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", line) },
-			}}
+			log := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", line) }
+			f := &front{cfg: nbd.Config{Socket: a.socket, Clients: a.clients, Polling: polling, Log: log}}
 			print := func() { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: nbd:", f.stats()) }
 			defer signals.On(unix.SIGUSR1, print)()
 			err = errors.Join(a.serve(cmd, f), f.Close())
@@ -85,6 +84,7 @@ and after --ctrl-loss-tmo it ends, as it does at the start.`,
 	flags.Uint32Var(&a.nsid, "namespace-id", 0, "identifier of the one namespace to publish (default: all)")
 	flags.StringVar(&a.socket, "socket", "", "unix socket to serve on")
 	flags.IntVar(&a.clients, "clients", 32, "connections to the socket at a time")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print what to type for each disk, and not for the first alone")
 	flags.StringVar(&a.polling, "polling", "auto", processors.PollingHelp)
 	return cmd
 }
@@ -94,7 +94,7 @@ and after --ctrl-loss-tmo it ends, as it does at the start.`,
 func (a *attachment) serve(cmd *cobra.Command, front *front) (err error) {
 	all := &hosts.Pool{Warn: cmd.ErrOrStderr()}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	p := &publisher{front: front, wanted: capsule.NSID(a.nsid), warn: cmd.ErrOrStderr(), news: make(chan struct{}, 1)}
+	p := &publisher{front: front, wanted: capsule.NSID(a.nsid), verbose: a.verbose, warn: cmd.ErrOrStderr(), news: make(chan struct{}, 1)}
 	absent, err := a.connect(cmd.Context(), all, p)
 	if err != nil {
 		return err
@@ -102,6 +102,6 @@ func (a *attachment) serve(cmd *cobra.Command, front *front) (err error) {
 	late := a.follow(cmd.Context(), all, p, absent)
 	err = p.serve(cmd.Context(), cmd.OutOrStdout())
 	late()
-	err = errors.Join(err, front.Close()) // which has memory of the subsystem
-	return errors.Join(err, p.flush(), p.subsystem.Close())
+	_ = front.Close() // which has memory of the subsystem; the caller reports it
+	return errors.Join(err, p.leave())
 }

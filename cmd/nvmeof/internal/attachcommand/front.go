@@ -27,6 +27,9 @@ func (f *front) Publish(disks []nbd.Disk) error {
 // Usage is [nbd.Server.Usage]; a disk has been published before.
 func (f *front) Usage(d nbd.Disk) []string { return f.server.Load().Usage(d) }
 
+// URI is [nbd.Server.URI], likewise.
+func (f *front) URI(d nbd.Disk) string { return f.server.Load().URI(d) }
+
 // Close ends the server, if there is one.
 func (f *front) Close() error {
 	if s := f.server.Load(); s != nil {

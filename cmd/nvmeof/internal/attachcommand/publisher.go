@@ -32,7 +32,11 @@ type publisher struct {
 	warn        io.Writer
 	news        chan struct{}
 	namespaces  []connections.Namespace
-	printed     map[backend.Store]bool // those that were printed for the user
+	verbose     bool                   // what to type is printed for each
+	printed     map[backend.Store]bool // those that were printed for the user; nil: none was ever
+
+	left    sync.Once
+	leftErr error
 
 	mu   sync.Mutex // guards what follows
 	late []latecomer
@@ -53,6 +57,7 @@ func (p *publisher) serve(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	p.front.cfg.Default = exportOf(p.lowest())
+	p.front.cfg.Overdue = func() { _ = p.leave() }
 	if err := p.publish(); err != nil {
 		return err
 	}
@@ -214,26 +219,45 @@ func diskOf(n *connections.Namespace) nbd.Disk {
 	}
 }
 
-// print prints what was published since the last call, and what to type.
+// print prints, in a line each, what was published since the last call; and what to type for a
+// disk, once, or for each.
 func (p *publisher) print(w io.Writer) {
 	printed := map[backend.Store]bool{}
+	var usage []string
 	for i := range p.namespaces {
 		d := diskOf(&p.namespaces[i])
 		if printed[d.Store] = true; p.printed[d.Store] {
 			continue
 		}
-		fmt.Fprintln(w, d.Description)
-		for _, line := range p.front.Usage(d) {
-			fmt.Fprintln(w, "   ", line)
+		fmt.Fprintf(w, "%s: %s\n", d.Description, p.front.URI(d))
+		if p.verbose || p.printed == nil && usage == nil {
+			usage = append(usage, p.front.Usage(d)...)
 		}
 	}
+	for _, line := range usage {
+		fmt.Fprintln(w, "   ", line)
+	}
 	p.printed = printed
+}
+
+// leave ends the subsystem, once. The front end has ended before, or waits for requests that
+// nobody answers, which end with the subsystem.
+func (p *publisher) leave() error {
+	p.left.Do(func() { p.leftErr = errors.Join(p.flush(), p.subsystem.Close()) })
+	return p.leftErr
 }
 
 // leaveTime is how long controllers may take to make everything durable at the end.
 const leaveTime = 5 * time.Second
 
-// flush makes everything durable that the front end has acknowledged.
+// A flushing is the flush of a namespace.
+type flushing struct {
+	id    capsule.NSID
+	ended chan error
+}
+
+// flush makes everything durable that the front end has acknowledged. A namespace that does not
+// answer keeps no other from it.
 func (p *publisher) flush() error {
 	live := func(c connections.Controller) bool { return c.Status().State == connections.Live }
 	if !slices.ContainsFunc(p.controllers, live) {
@@ -241,14 +265,36 @@ func (p *publisher) flush() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	var errs []error
+	var all []flushing
 	for i := range p.namespaces {
 		n := &p.namespaces[i]
 		if info := n.Store.Info(); info.Volatile && !info.ReadOnly {
-			errs = append(errs, unflushed(n.ID, n.Flush(ctx)))
+			f := flushing{n.ID, make(chan error, 1)}
+			all = append(all, f)
+			go func() { f.ended <- n.Flush(ctx) }() // ends with the subsystem at the latest
 		}
 	}
+	var errs []error
+	for _, f := range all {
+		errs = append(errs, unflushed(f.id, f.wait(ctx)))
+	}
 	return errors.Join(errs...)
+}
+
+// wait returns how a flush has ended, or that ctx did before it: a command that a store has is
+// waited for, though nobody wants it any more.
+func (f *flushing) wait(ctx context.Context) error {
+	select {
+	case err := <-f.ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-f.ended:
+		return err
+	default:
+		return ctx.Err()
+	}
 }
 
 // unflushed says what it means that a namespace could not be flushed.

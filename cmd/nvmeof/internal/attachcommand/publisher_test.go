@@ -4,16 +4,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
 // A subsystem has those namespaces.
@@ -111,6 +115,48 @@ func TestUnflushed(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestPrint: what comes is one line with what it is and where, and what to type is printed for the
+// first disk, or for each where somebody wants that.
+func TestPrint(t *testing.T) {
+	for _, verbose := range []bool{false, true} {
+		socket := filepath.Join(t.TempDir(), "s")
+		p := &publisher{front: &front{cfg: nbd.Config{Socket: socket}}, verbose: verbose}
+		var lines []int
+		come := func(ids ...capsule.NSID) {
+			t.Helper()
+			for _, id := range ids {
+				s, err := memory.New(memory.Config{Size: 1 << 20})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = s.Close() })
+				p.namespaces = append(p.namespaces, connections.Namespace{ID: id, Store: s})
+			}
+			if err := p.publish(); err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			p.print(&out)
+			for _, id := range ids {
+				want := fmt.Sprintf("namespace %d, 1048576 bytes in blocks of 4096, UUID 00000000-0000-0000-0000-000000000000: nbd+unix:///%d?socket=%s\n", id, id, socket)
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%q is not in %q", want, out.String())
+				}
+			}
+			lines = append(lines, strings.Count(out.String(), "\n"))
+		}
+		come(1, 2)
+		come(3)
+		come()
+		if err := p.front.Close(); err != nil {
+			t.Error(err)
+		}
+		if want := map[bool][]int{false: {6, 1, 0}, true: {10, 5, 0}}[verbose]; !slices.Equal(lines, want) {
+			t.Errorf("verbose %v: %v lines, want %v", verbose, lines, want)
+		}
+	}
 }
 
 type live struct{ connections.Controller }

@@ -174,13 +174,17 @@ func (h *Holder) Disconnect(which func(SubsystemInfo, ControllerInfo) bool) (nam
 		}
 	}
 	h.mu.Unlock()
-	var errs []error
-	for _, c := range chosen {
-		if err := c.link.Disconnect(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c.name(), err))
-		}
+	errs := make([]error, len(chosen))
+	var wait sync.WaitGroup
+	for i, c := range chosen {
+		wait.Go(func() { // ends in some seconds: the controller may not answer
+			if err := c.link.Disconnect(); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", c.name(), err)
+			}
+		})
 		names = append(names, c.name())
 	}
+	wait.Wait()
 	h.connecting.Lock() // look forgets them
 	defer h.connecting.Unlock()
 	h.look(context.Background())
@@ -214,6 +218,9 @@ func (h *Holder) Close() error {
 	}
 	_, err := h.Disconnect(func(SubsystemInfo, ControllerInfo) bool { return true })
 	close(h.ended)
+	if h.config.FrontEnd != nil {
+		front = errors.Join(front, h.config.FrontEnd.Close())
+	}
 	return errors.Join(front, err)
 }
 

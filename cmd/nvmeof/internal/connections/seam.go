@@ -40,7 +40,8 @@ type FrontEnd interface {
 	// URI is where a published disk is, or empty.
 	URI(d nbd.Disk) string
 	// Close finishes what was begun, as far as that is possible in a few seconds,
-	// makes it durable, and ends.
+	// makes it durable, and ends. What a disk does not answer ends with its subsystem: once
+	// that is closed Close is called again, and waits for it.
 	Close() error
 }
 

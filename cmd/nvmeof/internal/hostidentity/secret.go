@@ -2,20 +2,32 @@ package hostidentity
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
-	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
 // SecretFile marks a secret that stands in a file, where ps does not show it.
 const SecretFile = "file:"
 
-// ParseSecret reads a key, or the file that has it.
+// maxSecretFile is far above what the longest key takes, in bytes.
+const maxSecretFile = 4096
+
+// ParseSecret reads a key, or the file that has it and nothing else.
 func ParseSecret(s string) (auth.Key, error) {
-	if path, ok := strings.CutPrefix(s, SecretFile); ok {
-		k, _, err := control.ReadKey(context.Background(), path)
-		return k, err
+	path, ok := strings.CutPrefix(s, SecretFile)
+	if !ok {
+		return auth.ParseKey(s)
 	}
-	return auth.ParseKey(s)
+	b, err := namedfile.Read(context.Background(), path, maxSecretFile)
+	if err != nil {
+		return auth.Key{}, err
+	}
+	k, err := auth.ParseKey(string(b))
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return k, err
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
-	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
@@ -55,7 +54,7 @@ func Start(warn io.Writer, noPublish bool) (*Keeper, error) {
 		Log: func(line string) { fmt.Fprintln(k.warn, "nvmeof:", line) },
 	}
 	if !noPublish {
-		front := &sockets{dir: c.Dir, polling: polling, log: c.Log, servers: map[string]*nbd.Server{}}
+		front := &sockets{dir: c.Dir, polling: polling, log: c.Log, servers: map[string]*server{}}
 		k.forget = signals.On(unix.SIGUSR1, front.logCounters)
 		c.FrontEnd = front
 	}

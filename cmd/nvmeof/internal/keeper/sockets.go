@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
@@ -21,11 +22,21 @@ type sockets struct {
 	dir     string
 	polling nvmeof.Polling
 	log     func(line string)
+	drain   time.Duration // nbd.Config.Drain
 
-	publishing sync.Mutex // one at a time; before mu
+	publishing sync.Mutex // one at a time; before mu. It guards closing
+	closing    []*server  // that Close ends; nil: it was not called
 
-	mu      sync.Mutex             // guards what follows; held for moments only
-	servers map[string]*nbd.Server // by the disk's name
+	mu      sync.Mutex         // guards what follows; held for moments only
+	servers map[string]*server // by the disk's name
+}
+
+// A server is that of a disk.
+type server struct {
+	*nbd.Server
+	overdue chan struct{} // closed when it ends and the disk does not answer
+	ended   chan struct{} // closed when it has ended, and err is how
+	err     error
 }
 
 var _ connections.FrontEnd = (*sockets)(nil)
@@ -42,10 +53,14 @@ func (s *sockets) Publish(disks []nbd.Disk) error {
 			errs = append(errs, fmt.Errorf("%s: %w", d.Name, err))
 		}
 	}
-	return errors.Join(append(errs, s.end(gone))...)
+	for _, x := range s.end(gone) {
+		<-x.ended
+		errs = append(errs, x.err)
+	}
+	return errors.Join(errs...)
 }
 
-func (s *sockets) snapshot() map[string]*nbd.Server {
+func (s *sockets) snapshot() map[string]*server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.servers)
@@ -58,41 +73,38 @@ func (s *sockets) publish(d nbd.Disk) error {
 	if server := all[d.Name]; server != nil {
 		return server.Publish([]nbd.Disk{d})
 	}
-	server, err := nbd.Listen(nbd.Config{
-		Socket: filepath.Join(s.dir, d.Name+".sock"), Polling: s.polling,
-		Log: func(line string) { s.log(d.Name + ": " + line) },
+	x := &server{overdue: make(chan struct{}), ended: make(chan struct{})}
+	var err error
+	x.Server, err = nbd.Listen(nbd.Config{
+		Socket: filepath.Join(s.dir, d.Name+".sock"), Polling: s.polling, Drain: s.drain,
+		Log:     func(line string) { s.log(d.Name + ": " + line) },
+		Overdue: func() { close(x.overdue) },
 	}, d)
 	if err != nil {
 		return err
 	}
 	processors.Need(len(all)+2, s.polling) // the servers' loops, and one of a host
 	s.mu.Lock()
-	s.servers[d.Name] = server
+	s.servers[d.Name] = x
 	s.mu.Unlock()
-	s.log(fmt.Sprintf("%s: published at %s", d.Name, server.URI(d)))
+	s.log(fmt.Sprintf("%s: published at %s", d.Name, x.URI(d)))
 	return nil
 }
 
-// end ends servers, all at a time, since each may have something to finish.
-func (s *sockets) end(gone map[string]*nbd.Server) error {
-	var wait sync.WaitGroup
-	errs := make(chan error, len(gone))
+// end begins the end of servers, all at a time, since each may have something to finish.
+func (s *sockets) end(gone map[string]*server) (ending []*server) {
 	s.mu.Lock()
-	for name, server := range gone {
+	defer s.mu.Unlock()
+	for name, x := range gone {
 		delete(s.servers, name)
-		wait.Go(func() { // bounded by nbd.Config.Drain
-			errs <- server.Close()
-			s.log(fmt.Sprintf("%s: not published any more; %v", name, server.Stats()))
-		})
+		ending = append(ending, x)
+		go func() { // ends with the last request that a disk has, at the latest with the subsystem
+			x.err = x.Server.Close()
+			s.log(fmt.Sprintf("%s: not published any more; %v", name, x.Stats()))
+			close(x.ended)
+		}()
 	}
-	s.mu.Unlock()
-	wait.Wait()
-	close(errs)
-	var all []error
-	for err := range errs {
-		all = append(all, err)
-	}
-	return errors.Join(all...)
+	return ending
 }
 
 // logCounters logs what clients did so far.
@@ -115,5 +127,28 @@ func (s *sockets) URI(d nbd.Disk) string {
 func (s *sockets) Close() error {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
-	return s.end(s.snapshot())
+	again := s.closing != nil
+	s.closing = append(s.closing, s.end(s.snapshot())...)
+	var errs []error
+	left := []*server{}
+	for _, x := range s.closing {
+		if !again && !x.over() {
+			left = append(left, x)
+			continue
+		}
+		<-x.ended
+		errs = append(errs, x.err)
+	}
+	s.closing = left
+	return errors.Join(errs...)
+}
+
+// over waits until a server has ended, or is overdue, and reports which.
+func (x *server) over() bool {
+	select {
+	case <-x.ended:
+		return true
+	case <-x.overdue:
+		return false
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
 )
 
@@ -64,13 +65,14 @@ type writer struct {
 
 // Write implements [io.Writer]. It does not fail.
 func (w *writer) Write(b []byte) (int, error) {
-	w.outlet.add(w.to, b)
+	w.outlet.add(w.to, []byte(failure.WithRemedy(string(b))))
 	return len(b), nil
 }
 
 // Unwrap is where it is written to.
 func (w *writer) Unwrap() io.Writer { return w.to }
 
+// add takes b, which nobody else has.
 func (o *outlet) add(to io.Writer, b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,7 +84,7 @@ func (o *outlet) add(to io.Writer, b []byte) {
 		note := fmt.Appendf(nil, "nvmeof: %d lines are missing here: nobody took what was printed\n", o.lost)
 		o.queue, o.bytes, o.lost = append(o.queue, message{to, note}), o.bytes+len(note), 0
 	}
-	o.queue, o.bytes = append(o.queue, message{to, bytes.Clone(b)}), o.bytes+len(b)
+	o.queue, o.bytes = append(o.queue, message{to, b}), o.bytes+len(b)
 	o.work.Signal()
 }
 

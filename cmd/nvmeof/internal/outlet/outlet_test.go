@@ -53,6 +53,19 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestDescriptors: a line about a missing descriptor says what to do.
+func TestDescriptors(t *testing.T) {
+	s := &sink{}
+	cmd, settle := detached(s)
+	if n, err := io.WriteString(cmd.ErrOrStderr(), "accept4: too many open files\n"); n != 29 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	settle()
+	if got := s.taken.String(); !strings.Contains(got, "ulimit -n, or LimitNOFILE=") || !strings.HasSuffix(got, ")\n") {
+		t.Errorf("written is %q", got)
+	}
+}
+
 // TestHeldUp: who prints does not wait for a reader that hangs; what there is no room for is
 // counted where it is missing, and the end does not wait either.
 func TestHeldUp(t *testing.T) {

@@ -30,7 +30,7 @@ func Print(w io.Writer, err error) {
 	switch {
 	case err == nil:
 	case !errors.As(err, &plain):
-		_, _ = io.WriteString(w, "nvmeof: "+err.Error()+"\n")
+		_, _ = io.WriteString(w, "nvmeof: "+failure.Text(err)+"\n")
 	case plain.text != "":
 		_, _ = io.WriteString(w, plain.text+"\n")
 		if plain.Advice != "" && terminal.Is(w) {

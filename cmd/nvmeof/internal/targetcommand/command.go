@@ -38,10 +38,11 @@ type Flags struct {
 	file      string
 	socket    string
 	sandbox   string
+	metrics   httpAddressFlag
 }
 
-// Command is nvmeof target. It calls enter, which may be nil, before it serves.
-func Command(enter Enter) *cobra.Command {
+// Command is nvmeof target, of a program with that version. It calls enter, which may be nil, before it serves.
+func Command(enter Enter, version string) *cobra.Command {
 	var f Flags
 	cmd := &cobra.Command{
 		Use:   "target (--config FILE | --listen ADDR --nqn NQN --export WHAT ... (--allow-host NQN ... | --allow-any-host))",
@@ -64,7 +65,7 @@ nvmeof namespace add --help.`,
 			if f.file != "" || signals.Survives() {
 				end = func() {}
 			}
-			d := &Daemon{Socket: f.socketGiven(cmd), enter: enter}
+			d := &Daemon{Socket: f.socketGiven(cmd), enter: enter, version: version}
 			defer signals.On(unix.SIGHUP, func() { d.hangUp(end) })() // first: it ends a process that does not expect it
 			return d.begin(cmd, f.run)
 		},
@@ -87,6 +88,7 @@ nvmeof namespace add --help.`,
 	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, allowHostHelp)
 	flags.BoolVar(&f.AllowAnyHost, "allow-any-host", false, "allow every host")
 	flags.StringVar(&f.sandbox, "sandbox", sandboxAuto, sandboxHelp)
+	flags.Var(&f.metrics, "metrics", "address and port, as 127.0.0.1:9420, at which Prometheus reads the counters: everybody who reaches it does (default: none)")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd

@@ -1,6 +1,7 @@
 package targetcommand
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -22,18 +23,31 @@ import (
 
 // ReadConfig reads a file, - being standard input, and shows what is doubtful.
 func ReadConfig(ctx context.Context, name string, in io.Reader, errOut io.Writer) (*config.Document, error) {
+	doc, cut, err := readWhole(ctx, name, in, errOut)
+	if err == nil && cut != nil {
+		fmt.Fprintln(errOut, "warning:", cut)
+	}
+	return doc, err
+}
+
+// readWhole is ReadConfig, but for why a file may not be whole.
+func readWhole(ctx context.Context, name string, in io.Reader, errOut io.Writer) (doc *config.Document, cut, err error) {
 	text, err := readFileOr(ctx, name, in)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	doc, warnings, err := config.Parse(name, text)
 	if err != nil {
-		return nil, failure.Usage{Err: err}
+		return nil, nil, failure.Usage{Err: err}
 	}
 	for _, w := range warnings {
 		fmt.Fprintln(errOut, "warning:", w)
 	}
-	return doc, nil
+	if config.EndsInLine(text) {
+		cut = config.Problems{{File: name, At: config.Position{Line: 1 + bytes.Count(text, []byte("\n")), Column: len(text) - bytes.LastIndexByte(text, '\n')},
+			Text: "the file ends here, within a line, and may have been cut short", Fix: "end the last line if it is whole"}}
+	}
+	return doc, cut, nil
 }
 
 // readFileOr reads a file, - being standard input.

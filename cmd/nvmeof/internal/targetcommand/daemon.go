@@ -13,11 +13,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/metrics"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -36,6 +36,7 @@ type Daemon struct {
 	Out      io.Writer
 	ErrOut   io.Writer
 
+	version string // of the program
 	sandbox string // what --sandbox says
 	enter   Enter  // nil: there is no sandbox
 	within  confinement
@@ -87,6 +88,13 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	if socket != nil {
 		defer func() { err = errors.Join(err, socket.Close()) }()
 	}
+	scraped, err := listenMetrics(d.Document.Metrics.Listen)
+	if err != nil {
+		return err
+	}
+	if scraped != nil {
+		defer scraped.Close()
+	}
 	t, err := newConfigured(d.File, d.Document, d.Log)
 	if err != nil {
 		return err
@@ -94,7 +102,8 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	for _, p := range control.ForeseeMemory(d.Document) {
 		fmt.Fprintln(d.ErrOut, "warning:", p)
 	}
-	m := control.New(d.managed(t, newOpener(on.Device, d.Document, d.Log, d.confined), on))
+	o := newOpener(on.Device, d.Document, d.Log, d.confined)
+	m := control.New(d.managed(t, o, on))
 	defer func() {
 		d.Log.Info("authentications", zap.Any("counters", t.AuthCounts()))
 		d.Log.Info("admission", zap.Any("counters", t.AdmissionCounts()))
@@ -104,6 +113,10 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	defer d.running.Store(nil)
 	if err := d.enterSandbox(socket); err != nil {
 		return err
+	}
+	if scraped != nil {
+		fmt.Fprintf(d.Out, "metrics at http://%v%s\n", scraped.Addr(), metrics.Path)
+		defer metrics.Serve(scraped, metrics.Handler(d.Log, d.collectors(t, o)...), d.Log)()
 	}
 	if d.Flags != nil && socket != nil {
 		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())
@@ -181,47 +194,4 @@ func (d *Daemon) takeSocket() (*control.Socket, error) {
 		return nil, nil
 	}
 	return socket, nil
-}
-
-// announce prints once how a Linux host connects to an address of a target of flags.
-func (d *Daemon) announce(_ int, at netip.AddrPort) {
-	if slices.Contains(d.announced, at) {
-		return
-	}
-	d.announced = append(d.announced, at)
-	s := d.Document.Subsystems[0]
-	fmt.Fprintf(d.Out, "serving %d namespace(s) of %s on %v\n", len(s.Namespaces), s.NQN, at)
-	fmt.Fprintf(d.Out, "on a Linux host: %s\n", nvmecli.ConnectLine(at, string(s.NQN)))
-}
-
-// maxAnnounced is how many subsystems are printed.
-const maxAnnounced = 10
-
-// announceAll prints how Linux hosts connect to what a file describes.
-func (d *Daemon) announceAll(m *control.Manager, socket *control.Socket) {
-	if socket != nil {
-		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())
-	}
-	doc, everywhere := m.Document(), m.Status().Addresses
-	for i, s := range doc.Subsystems {
-		if i == maxAnnounced {
-			fmt.Fprintf(d.Out, "and %d more: nvmeof ls\n", len(doc.Subsystems)-i)
-			return
-		}
-		fmt.Fprintf(d.Out, "serving %d namespace(s) of %s\n", len(s.Namespaces), s.NQN)
-		var at []netip.AddrPort
-		for _, l := range doc.Listeners {
-			if s.On(l.ID) && !l.Wildcard() {
-				at = append(at, l.Address.AddrPort)
-			}
-		}
-		for _, a := range everywhere {
-			if s.On(a.Listener) {
-				at = append(at, netip.MustParseAddrPort(a.Address))
-			}
-		}
-		for _, a := range at {
-			fmt.Fprintf(d.Out, "on a Linux host: %s\n", nvmecli.ConnectLine(a, string(s.NQN)))
-		}
-	}
 }

@@ -65,9 +65,12 @@ func newApply() *cobra.Command {
 	var r administer.Remote
 	cmd := &cobra.Command{Use: "apply FILE", Short: "Make the running target what a configuration says: all of it, or nothing", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			doc, err := ReadConfig(cmd.Context(), args[0], cmd.InOrStdin(), io.Discard) // the target has the same doubts
-			if err != nil {
+			doc, cut, err := readWhole(cmd.Context(), args[0], cmd.InOrStdin(), io.Discard) // the target has the same doubts
+			switch {
+			case err != nil:
 				return err
+			case cut != nil && !r.Forced():
+				return failure.Usagef("%v, or say --force; nothing was changed", cut)
 			}
 			return r.Edit(cmd, "PUT", "/v1/config", doc)
 		}}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,8 +29,9 @@ type opener struct {
 	device    func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error)
 	confined  func() bool // files are, with which no device of verbs works
 
-	mu     sync.Mutex         // guards chosen
-	chosen map[located]string // transports; a device that is away for a while stays the choice
+	mu     sync.Mutex                       // guards what follows
+	chosen map[located]string               // transports; a device that is away for a while stays the choice
+	opened map[located]rdmatransport.Device // those that were opened last, until they are about to be closed
 }
 
 // located is where a listener is, and the transport that it wants; empty: the document's.
@@ -39,7 +42,7 @@ type located struct {
 
 func newOpener(device func(string, netip.Addr, provider.Config) (rdmatransport.Device, error), doc *config.Document, log *zap.Logger, confined func() bool) *opener {
 	polling, _ := processors.ParsePolling(cmp.Or(string(doc.Limits.Polling), "auto")) // checked as it was read
-	o := &opener{polling: polling, transport: string(doc.Transport), log: log, device: device, confined: confined, chosen: map[located]string{},
+	o := &opener{polling: polling, transport: string(doc.Transport), log: log, device: device, confined: confined, chosen: map[located]string{}, opened: map[located]rdmatransport.Device{},
 		provider: provider.Config{
 			Shards: shardsOf(doc), AckTimeout: time.Duration(doc.Limits.AckTimeout), ReceiveBuffer: int(doc.Limits.ReceiveBuffer), Congestion: doc.Congestion,
 			Warn: func(w string) { log.Warn(w) },
@@ -101,7 +104,20 @@ func (o *opener) open(a netip.Addr, own config.Transport) (rdmatransport.Device,
 	if name == provider.Verbs && o.confined() {
 		return nil, fmt.Errorf("the target's files are confined (sandbox), and %w: start it again with this listener, or give the listener transport softroce", errRDMA)
 	}
-	return o.device(name, a, o.provider)
+	dev, err := o.device(name, a, o.provider)
+	if err == nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.opened[located{a, own}] = dev
+	}
+	return dev, err
+}
+
+// devices are those that are open.
+func (o *opener) devices() []rdmatransport.Device {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Values(o.opened))
 }
 
 // deviceMayCome reports whether an error is one of a device that is not there now.
@@ -110,4 +126,9 @@ func deviceMayCome(err error) bool {
 }
 
 // closing is called with a device that is about to be closed.
-func (o *opener) closing(dev rdmatransport.Device) { provider.LogCounters(dev, o.log) }
+func (o *opener) closing(dev rdmatransport.Device) {
+	provider.LogCounters(dev, o.log)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	maps.DeleteFunc(o.opened, func(_ located, d rdmatransport.Device) bool { return d == dev })
+}

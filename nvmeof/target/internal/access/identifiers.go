@@ -20,6 +20,20 @@ type use struct {
 	nqn    nvmeof.NQN
 	uses   int  // controllers
 	proven bool // the name had a key, and has authenticated
+
+	// A guest is another host that is registered with the identifier, while this one is away.
+	guest  nvmeof.NQN
+	guests int // controllers
+}
+
+// now is who uses an identifier. A host that is away and no longer has a key leaves it to its
+// guest.
+func (o *Identifiers) now(id capsule.HostID, keyed func(nqn nvmeof.NQN) bool) (use, bool) {
+	u, found := o.ids[id]
+	if u.guests > 0 && u.uses == 0 && !keyed(u.nqn) {
+		u = use{nqn: u.guest, uses: u.guests}
+	}
+	return u, found
 }
 
 // A Claim is a host's use of an identifier.
@@ -27,6 +41,9 @@ type Claim struct {
 	ID     capsule.HostID
 	NQN    nvmeof.NQN
 	Proven bool // it has authenticated as the host of this name
+	// Registered says that it is registered with the identifier where it connects, so that it
+	// may come back there while whoever else used the identifier is away.
+	Registered bool
 }
 
 // Take adds a use that Release ends, unless the identifier is another host's. A host that
@@ -36,11 +53,19 @@ type Claim struct {
 func (o *Identifiers) Take(c Claim, keyed func(nqn nvmeof.NQN) bool) (holder, displaced nvmeof.NQN, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	now, found := o.ids[c.ID]
+	now, found := o.now(c.ID, keyed)
 	switch {
-	case !found || now.nqn == c.NQN:
+	case !found:
+	case now.nqn == c.NQN:
+		if now.guests > 0 {
+			displaced, now.guest, now.guests = now.guest, "", 0
+		}
 	case now.uses == 0 && !keyed(now.nqn):
 		now = use{}
+	case now.uses == 0 && c.Registered && !c.Proven && (now.guests == 0 || now.guest == c.NQN):
+		now.guest, now.guests = c.NQN, now.guests+1
+		o.ids[c.ID] = now
+		return c.NQN, "", true
 	case c.Proven && !now.proven:
 		displaced, now = now.nqn, use{}
 	default:
@@ -52,7 +77,7 @@ func (o *Identifiers) Take(c Claim, keyed func(nqn nvmeof.NQN) bool) (holder, di
 	if o.ids == nil {
 		o.ids = make(map[capsule.HostID]use)
 	}
-	o.ids[c.ID] = use{c.NQN, now.uses + 1, now.proven || c.Proven}
+	o.ids[c.ID] = use{nqn: c.NQN, uses: now.uses + 1, proven: now.proven || c.Proven}
 	return c.NQN, displaced, true
 }
 
@@ -60,7 +85,11 @@ func (o *Identifiers) Take(c Claim, keyed func(nqn nvmeof.NQN) bool) (holder, di
 // disconnected and not as many as it likes.
 func (o *Identifiers) forget(nqn nvmeof.NQN) {
 	for id, now := range o.ids {
-		if now.nqn == nqn && now.uses == 0 {
+		switch {
+		case now.nqn != nqn || now.uses > 0:
+		case now.guests > 0:
+			o.ids[id] = use{nqn: now.guest, uses: now.guests}
+		default:
 			delete(o.ids, id)
 		}
 	}
@@ -70,7 +99,7 @@ func (o *Identifiers) forget(nqn nvmeof.NQN) {
 func (o *Identifiers) Other(c Claim, keyed func(nqn nvmeof.NQN) bool) (holder nvmeof.NQN, taken bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	now, found := o.ids[c.ID]
+	now, found := o.now(c.ID, keyed)
 	if !found || now.nqn == c.NQN || now.uses == 0 && !keyed(now.nqn) || c.Proven && !now.proven {
 		return "", false
 	}
@@ -82,6 +111,13 @@ func (o *Identifiers) Release(id capsule.HostID, nqn nvmeof.NQN) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now, found := o.ids[id]
+	if found && now.guests > 0 && now.guest == nqn {
+		if now.guests--; now.guests == 0 {
+			now.guest = ""
+		}
+		o.ids[id] = now
+		return
+	}
 	if !found || now.nqn != nqn || now.uses == 0 {
 		return
 	}
@@ -90,4 +126,11 @@ func (o *Identifiers) Release(id capsule.HostID, nqn nvmeof.NQN) {
 		return
 	}
 	o.ids[id] = now
+}
+
+// InUse reports whether a host is connected with the identifier.
+func (o *Identifiers) InUse(id capsule.HostID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ids[id].uses+o.ids[id].guests > 0
 }

@@ -18,6 +18,9 @@ type File struct {
 	What string // what is saved: the first word of errors
 }
 
+// String is the file's name.
+func (f File) String() string { return f.Name }
+
 // maxFile is far above what the most registrants, or namespaces, take, in bytes.
 const maxFile = 1 << 20
 

@@ -239,11 +239,7 @@ func (s *State) release(c Command) (out Outcome) {
 	case !s.proves(c.Host, c.Keys.Current):
 		return fail(conflict)
 	case c.Fields.Action == capsule.ClearReservation:
-		out.Notices = s.notify(c.Host, capsule.NoticeReservationPreempted)
-		s.unreserve()
-		s.Registrants = nil
-		s.Generation++
-		return out
+		return s.clear(s.notify(c.Host, capsule.NoticeReservationPreempted))
 	case !s.Holds(c.Host): // nothing to release
 		return out
 	case s.Type != c.Fields.Type:
@@ -254,4 +250,33 @@ func (s *State) release(c Command) (out Outcome) {
 	}
 	s.unreserve()
 	return out
+}
+
+func (s *State) clear(notices []Notice) Outcome {
+	s.unreserve()
+	s.Registrants = nil
+	s.Generation++
+	return Outcome{Notices: notices}
+}
+
+// Clear is what an administrator does in place of a registrant: the Clear action of
+// Reservation Release, of which all registrants are notified.
+func (s State) Clear() (State, Outcome) {
+	var all []Notice
+	for _, r := range s.Registrants {
+		all = append(all, Notice{r.Host, capsule.NoticeReservationPreempted})
+	}
+	out := s.clear(all)
+	return s, out
+}
+
+// Evict ends one registration as its preemption does, and what that host holds alone with
+// it: there is nobody who takes it. A host that is not registered is a conflict.
+func (s State) Evict(host capsule.HostID) (State, Outcome) {
+	if !s.registered(host) {
+		return s, fail(conflict)
+	}
+	out := s.unregister(host)
+	out.Notices = append(out.Notices, Notice{host, capsule.NoticeRegistrationPreempted})
+	return s, out
 }

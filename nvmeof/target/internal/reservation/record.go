@@ -26,11 +26,38 @@ type registrantRecord struct {
 	NQN  nvmeof.NQN `json:"nqn,omitempty"`
 }
 
-const recordVersion = 1
+// An Owner is the namespace that names the store of a record. The zero value is not known.
+type Owner struct {
+	Subsystem nvmeof.NQN   `json:"subsystem"`
+	NSID      capsule.NSID `json:"nsid"`
+	UUID      string       `json:"uuid,omitempty"`
+	NGUID     string       `json:"nguid,omitempty"`
+	EUI64     string       `json:"eui64,omitempty"`
+}
 
-// Encode returns the state in the form that Decode reads. It omits what does not survive
-// a power loss.
-func (s *State) Encode() ([]byte, error) {
+// Same reports whether hosts, or an administrator who has given it another identifier, know o as
+// the same namespace. One that is not known may be any.
+func (o Owner) Same(p Owner) bool {
+	shared := func(a, b string) bool { return a == b && a != "" }
+	return o == (Owner{}) || p == (Owner{}) || o.Subsystem == p.Subsystem && o.NSID == p.NSID ||
+		shared(o.UUID, p.UUID) || shared(o.NGUID, p.NGUID) || shared(o.EUI64, p.EUI64)
+}
+
+func (o Owner) String() string {
+	return fmt.Sprintf("namespace %d of %s (UUID %s)", o.NSID, o.Subsystem, o.UUID)
+}
+
+// An ownedRecord is the body of a record of version 2; that of version 1 is its State.
+type ownedRecord struct {
+	Namespace Owner           `json:"namespace"`
+	State     json.RawMessage `json:"state"`
+}
+
+const recordVersion = 2
+
+// Encode returns the state of a namespace in the form that Decode reads. It omits what does not
+// survive a power loss.
+func (s *State) Encode(of Owner) ([]byte, error) {
 	body := stateRecord{Registrants: []registrantRecord{}}
 	if s.Persist {
 		body.Generation, body.Type = s.Generation, uint8(s.Type)
@@ -41,24 +68,41 @@ func (s *State) Encode() ([]byte, error) {
 			body.Registrants = append(body.Registrants, registrantRecord{hex.EncodeToString(r.Host[:]), fmt.Sprintf("%016x", uint64(r.Key)), r.NQN})
 		}
 	}
-	text, err := json.Marshal(body)
+	state, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	if !s.Persist {
-		text = []byte("null")
+		state = []byte("null")
+	}
+	text, err := json.Marshal(ownedRecord{of, state})
+	if err != nil {
+		return nil, err
 	}
 	return sealed.Seal(recordVersion, text)
 }
 
-// Decode decodes what Encode returned. Any deviation is an error: if a reservation were
-// lost hosts would overwrite each other's data.
-func Decode(b []byte) (State, error) {
-	text, err := sealed.Open(recordVersion, b)
-	switch {
-	case err != nil:
-		return State{}, fmt.Errorf("reservations: %w", err)
-	case string(text) == "null":
+// Decode decodes what Encode returned, also of version 1, whose owner is not known. Any deviation
+// is an error: if a reservation were lost hosts would overwrite each other's data.
+func Decode(b []byte) (State, Owner, error) {
+	body, err := sealed.Open(recordVersion, b)
+	if err != nil {
+		if old, other := sealed.Open(1, b); other == nil {
+			s, err := decodeState(old)
+			return s, Owner{}, err
+		}
+		return State{}, Owner{}, fmt.Errorf("reservations: %w", err)
+	}
+	var r ownedRecord
+	if err := json.Unmarshal(body, &r); err != nil {
+		return State{}, Owner{}, fmt.Errorf("reservations: %w: %w", sealed.ErrDamaged, err)
+	}
+	s, err := decodeState(r.State)
+	return s, r.Namespace, err
+}
+
+func decodeState(text []byte) (State, error) {
+	if string(text) == "null" {
 		return State{}, nil
 	}
 	var body stateRecord

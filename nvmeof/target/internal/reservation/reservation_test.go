@@ -326,32 +326,61 @@ func TestRecord(t *testing.T) {
 	for _, typ := range append(allTypes, 0) {
 		s := registered("abc", typ)
 		s.Persist = true
-		b, err := s.Encode()
+		b, err := s.Encode(Owner{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Decode(b)
+		got, _, err := Decode(b)
 		if err != nil || describe(got) != describe(s) || got.Generation != s.Generation || !got.Persist {
 			t.Errorf("%s comes back as %s, %v", describe(s), describe(got), err)
 		}
 		for i := range b { // every byte counts, as does every end
 			bad := slices.Clone(b)
 			bad[i] ^= 4
-			if d, err := Decode(bad); err == nil && describe(d) != describe(s) {
+			if d, _, err := Decode(bad); err == nil && describe(d) != describe(s) {
 				t.Fatalf("byte %d changed: %s taken for %s", i, describe(d), describe(s))
 			}
-			if _, err := Decode(b[:i]); err == nil {
+			if _, _, err := Decode(b[:i]); err == nil {
 				t.Fatalf("%d bytes of %d are taken for a record", i, len(b))
 			}
 		}
 	}
 	s := registered("abc", exAc)
-	b, err := s.Encode()
+	b, err := s.Encode(Owner{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Decode(b); err != nil || describe(got) != "0:" {
+	if got, _, err := Decode(b); err != nil || describe(got) != "0:" {
 		t.Errorf("a state that is not to persist comes back as %s, %v", describe(got), err)
+	}
+}
+
+// TestOwner: a record says whose it is, and one that was saved before records did is anybody's.
+func TestOwner(t *testing.T) {
+	s := registered("ab", exAc)
+	s.Persist = true
+	one := Owner{Subsystem: "a", NSID: 1, UUID: "u1", NGUID: "n1"}
+	b, err := s.Encode(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, of, err := Decode(b); err != nil || of != one || describe(got) != describe(s) {
+		t.Errorf("%s of %v, %v", describe(got), of, err)
+	}
+	if _, of, err := Decode([]byte(`{"version":1,"crc32c":"147e9acc","state":null}`)); err != nil || of != (Owner{}) {
+		t.Errorf("of version 1: %v, %v", of, err)
+	}
+	for _, c := range []struct {
+		other Owner
+		same  bool
+	}{
+		{one, true}, {Owner{}, true},
+		{Owner{Subsystem: "a", NSID: 2, UUID: "u2", NGUID: "n2"}, false}, {Owner{Subsystem: "b", NSID: 1, UUID: "u2", NGUID: "n2"}, false}, {Owner{Subsystem: "b", NSID: 1}, false},
+		{Owner{Subsystem: "b", NSID: 2, UUID: "u1"}, true}, {Owner{Subsystem: "b", NSID: 2, NGUID: "n1"}, true}, {Owner{Subsystem: "a", NSID: 1, UUID: "u2"}, true},
+	} {
+		if one.Same(c.other) != c.same || c.other.Same(one) != c.same {
+			t.Errorf("%v is taken for %v: %v", c.other, one, !c.same)
+		}
 	}
 }
 
@@ -378,11 +407,11 @@ func FuzzApply(f *testing.F) {
 			}
 			s = next
 			s.Persist = true
-			text, err := s.Encode()
+			text, err := s.Encode(Owner{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if back, err := Decode(text); err != nil || describe(back) != describe(s) {
+			if back, _, err := Decode(text); err != nil || describe(back) != describe(s) {
 				t.Fatalf("%s is stored as %s, %v", describe(s), describe(back), err)
 			}
 		}
@@ -393,12 +422,53 @@ func FuzzApply(f *testing.F) {
 func FuzzDecode(f *testing.F) {
 	s := registered("ab", exAc)
 	s.Persist = true
-	if b, err := s.Encode(); err == nil {
+	if b, err := s.Encode(Owner{Subsystem: "a", NSID: 1, UUID: "u"}); err == nil {
 		f.Add(b)
 	}
+	f.Add([]byte(`{"version":1,"crc32c":"147e9acc","state":null}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if s, err := Decode(b); err == nil && !s.Check() {
+		if s, _, err := Decode(b); err == nil && !s.Check() {
 			t.Fatalf("%q gives %s", b, describe(s))
 		}
 	})
+}
+
+// TestAdministrator: what no registrant does any more somebody does in its place, and those who
+// are left hear of it as if one had.
+func TestAdministrator(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		before  State
+		host    byte // 0: all
+		status  capsule.Status
+		after   string
+		notices []Notice
+	}{
+		{"clear", registered("abc", exAc), 0, capsule.StatusSuccess, "0:", notices(preempted, "abc")},
+		{"clear nothing", State{}, 0, capsule.StatusSuccess, "0:", nil},
+		{"evict the holder", registered("abc", exAc), 'a', capsule.StatusSuccess, "0: b=11 c=12", notices(unregistd, "a")},
+		{"evict the holder, registrants only", registered("abc", wrExRO), 'a', capsule.StatusSuccess, "0: b=11 c=12",
+			append(notices(released, "bc"), notices(unregistd, "a")...)},
+		{"evict one of the holders", registered("abc", exAcAR), 'a', capsule.StatusSuccess, "6: b=11 c=12", notices(unregistd, "a")},
+		{"evict the last holder", registered("a", exAcAR), 'a', capsule.StatusSuccess, "0:", notices(unregistd, "a")},
+		{"evict another than the holder", registered("ab", exAc), 'b', capsule.StatusSuccess, "2/a: a=10", notices(unregistd, "b")},
+		{"evict, not registered", registered("ab", exAc), 'c', conflict, "2/a: a=10 b=11", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := describe(c.before)
+			after, out := c.before.Clear()
+			if c.host != 0 {
+				after, out = c.before.Evict(host(c.host))
+			}
+			if out.Status != c.status || describe(after) != c.after || !after.Check() || describe(c.before) != before {
+				t.Errorf("%v, state %q after %q, want %v, %q", out.Status, describe(after), describe(c.before), c.status, c.after)
+			}
+			if !slices.Equal(out.Notices, c.notices) || out.Abort != nil {
+				t.Errorf("notices %v, want %v", out.Notices, c.notices)
+			}
+			if (after.Generation != c.before.Generation) != c.status.OK() {
+				t.Errorf("generation %d after %d", after.Generation, c.before.Generation)
+			}
+		})
+	}
 }

@@ -93,6 +93,12 @@ func (s *State) Other(id capsule.HostID, nqn nvmeof.NQN) (other nvmeof.NQN, foun
 	return s.Registrants[i].NQN, true
 }
 
+// Registered reports whether the host of a name is registered with an identifier.
+func (s *State) Registered(id capsule.HostID, nqn nvmeof.NQN) bool {
+	i := s.find(id)
+	return i >= 0 && s.Registrants[i].NQN == nqn
+}
+
 // proves reports whether a host is registered with that key.
 func (s *State) proves(host capsule.HostID, key capsule.ReservationKey) bool {
 	i := s.find(host)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/meter"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
@@ -19,6 +20,9 @@ type Gate struct {
 	shut      bool         // new operations are held
 	held      []*Operation // operations that wait, in order
 	idle      func()       // called when no operation is left inside
+
+	// Meter counts the commands that have entered.
+	Meter meter.Namespace
 
 	counters
 }

@@ -40,7 +40,7 @@ const silence = 5 * time.Second
 // may be something to report to hosts. If an earlier call has not returned, since the store
 // does not answer, this one does nothing.
 func (v *Volume) LookAt(now time.Time) (resized, changed bool) {
-	if v.asked.CompareAndSwap(0, now.UnixNano()) {
+	if v.asked.CompareAndSwap(0, v.volumes.age(now)) {
 		resized, changed = v.Revalidate(), v.Examine(now)
 		v.asked.Store(0)
 	}
@@ -66,8 +66,18 @@ func (v *Volume) Silent(now time.Time) (since time.Time, is bool) {
 			}
 		}
 	}
-	since = time.Unix(0, first)
-	return since, first != 0 && now.Sub(since) >= silence
+	silent := time.Duration(v.volumes.age(now) - first)
+	return now.Add(-silent), first != 0 && silent >= silence
+}
+
+// Hangs reports whether the store has operations and completes none. Any shard may call it.
+func (v *Volume) Hangs() bool {
+	for i := range v.lanes {
+		if l := v.lanes[i].Load(); l != nil && l.stalledAt.Load() != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // logLost logs that what is written will be lost, or not any more.

@@ -59,7 +59,7 @@ type Lane struct {
 // laneCounters are read by other shards for the SMART log.
 type laneCounters struct {
 	mediaErrors atomic.Uint64
-	stalledAt   atomic.Int64  // in nanoseconds of Unix time, 0: it is not; see stall
+	stalledAt   atomic.Int64  // by Volumes.age, 0: it is not; see stall
 	busy        atomic.Uint64 // nanoseconds with users
 	failed      atomic.Bool
 }

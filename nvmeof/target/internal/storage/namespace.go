@@ -122,6 +122,15 @@ func (n *Namespace) open(v *Volume, shards []*Shard) {
 // Gate is the gate of a shard that has queues.
 func (n *Namespace) Gate(i Index) *Gate { return n.gates[i].Load() }
 
+// Reservations are those of the volume or, while the namespace is away, those that it had, if it
+// was there before; else nil.
+func (n *Namespace) Reservations() *Reservations {
+	if n.Volume != nil {
+		return n.Volume.Reservations
+	}
+	return n.Former
+}
+
 // A Table has a subsystem's namespaces at one time, with those that are away. It is
 // immutable.
 type Table struct{ at []*Namespace } // by NSID; index 0 is empty

@@ -183,7 +183,7 @@ func TestOpenSlowStore(t *testing.T) {
 		all.mu.Unlock()
 	}}
 	n := NewNamespace(Identity{ID: 1}, 1, false)
-	if err := all.Acquire(s, "slow", nil, n); err != nil {
+	if err := all.Acquire(s, "slow", nil, reservation.Owner{}, n); err != nil {
 		t.Fatal(err)
 	}
 	if used := n.Volume.Used(); used != 8 || times != 1 {

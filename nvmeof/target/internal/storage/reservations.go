@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
@@ -25,8 +26,10 @@ type ReservationLocker interface {
 // A Reservations has the registrants and the reservation of one volume, which all its
 // namespaces share, in whatever subsystems.
 type Reservations struct {
-	store  ReservationStore // nil: nothing survives
-	mu     sync.Mutex       // changes
+	store  ReservationStore  // nil: nothing survives
+	owner  reservation.Owner // the namespace that names the store
+	mu     sync.Mutex        // changes
+	ended  bool              // under mu: the store may be another's
 	unlock func() error
 	// doubtful says that the store may have what was not acknowledged, since it failed when
 	// that was saved. Under mu.
@@ -36,9 +39,10 @@ type Reservations struct {
 }
 
 // newReservations loads what the store has, if there is a store. With former ones, which are
-// closed, it is what those had last: hosts were told that, whatever an earlier record says.
-func newReservations(store ReservationStore, former *Reservations) (*Reservations, error) {
-	k := &Reservations{store: store, unlock: func() error { return nil }}
+// closed, it is what those had last: hosts were told that, whatever an earlier record says. A
+// record of another owner is an error.
+func newReservations(store ReservationStore, owner reservation.Owner, former *Reservations) (*Reservations, error) {
+	k := &Reservations{store: store, owner: owner, unlock: func() error { return nil }}
 	if l, ok := store.(ReservationLocker); ok {
 		var err error
 		if k.unlock, err = l.Lock(); err != nil {
@@ -48,7 +52,7 @@ func newReservations(store ReservationStore, former *Reservations) (*Reservation
 	var s reservation.State
 	if store != nil {
 		var err error
-		if s, err = loadReservations(store); err != nil {
+		if s, err = loadReservations(store, owner); err != nil {
 			return nil, errors.Join(err, k.unlock())
 		}
 	}
@@ -68,20 +72,56 @@ func newReservations(store ReservationStore, former *Reservations) (*Reservation
 }
 
 // CheckReservations reports whether newReservations would succeed.
-func CheckReservations(store ReservationStore) error {
-	_, err := loadReservations(store)
+func CheckReservations(store ReservationStore, owner reservation.Owner) error {
+	_, _, err := readReservations(store, owner)
 	return err
 }
 
-func loadReservations(store ReservationStore) (s reservation.State, err error) {
-	b, err := store.Load()
-	if err == nil && b != nil {
-		s, err = reservation.Decode(b)
-	}
-	if err != nil {
-		err = fmt.Errorf("%w: restore the file from a backup, or remove it if no host relies on a reservation", err)
+// loadReservations reads what a store has. A record that says of no namespace that it is its own is
+// saved again, so that it does; if that fails the next change does it.
+func loadReservations(store ReservationStore, owner reservation.Owner) (reservation.State, error) {
+	s, known, err := readReservations(store, owner)
+	if err == nil && !known {
+		if b, err := s.Encode(owner); err == nil {
+			_ = store.Save(b)
+		}
 	}
 	return s, err
+}
+
+// readReservations reads what a store has, and reports whether it is known whose that is.
+func readReservations(store ReservationStore, owner reservation.Owner) (s reservation.State, known bool, err error) {
+	b, err := store.Load()
+	switch {
+	case err != nil:
+		return s, false, restoreAdvice(err)
+	case b == nil:
+		return s, true, nil
+	}
+	s, of, err := reservation.Decode(b)
+	in := ""
+	if f, ok := store.(fmt.Stringer); ok {
+		in = " in " + f.String()
+	}
+	switch {
+	case err != nil:
+		return s, false, restoreAdvice(fmt.Errorf("%w%s", err, in))
+	case !of.Same(owner):
+		return s, false, fmt.Errorf("reservations%s are those of %v, not of %v: have two files changed places? Put the one of this namespace back, "+
+			"or remove this one if no host relies on a reservation", in, of, owner)
+	}
+	return s, of != reservation.Owner{}, nil
+}
+
+func restoreAdvice(err error) error {
+	return fmt.Errorf("%w: restore the file from a backup, or remove it if no host relies on a reservation", err)
+}
+
+// End refuses changes from then on. It waits for one that is being saved.
+func (k *Reservations) End() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ended = true
 }
 
 // Close lets another target use the store.
@@ -102,6 +142,14 @@ func (k *Reservations) Apply(cmd reservation.Command) (reservation.Outcome, erro
 	return k.change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Apply(cmd) })
 }
 
+// Clear ends all registrations, as an administrator does; see [reservation.State.Clear].
+func (k *Reservations) Clear() (reservation.Outcome, error) { return k.change(reservation.State.Clear) }
+
+// Evict ends a host's registration, as an administrator does; see [reservation.State.Evict].
+func (k *Reservations) Evict(host capsule.HostID) (reservation.Outcome, error) {
+	return k.change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Evict(host) })
+}
+
 // SetPersist sets whether the state survives a power loss. It may block. After an error
 // nothing has changed.
 func (k *Reservations) SetPersist(on bool) error {
@@ -117,13 +165,16 @@ func (k *Reservations) SetPersist(on bool) error {
 func (k *Reservations) change(f func(reservation.State) (reservation.State, reservation.Outcome)) (reservation.Outcome, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.ended {
+		return reservation.Outcome{Status: capsule.StatusInternalError}, fmt.Errorf("its store is closed: %w", backend.ErrClosed)
+	}
 	before := k.state.Load()
 	next, out := f(*before)
 	if !out.Status.OK() {
 		return out, nil
 	}
 	if persists := before.Persist || next.Persist; k.store != nil && (persists || k.doubtful) {
-		b, err := next.Encode()
+		b, err := next.Encode(k.owner)
 		if err == nil {
 			err = k.store.Save(b)
 			k.doubtful = err != nil
@@ -140,7 +191,7 @@ func (k *Reservations) change(f func(reservation.State) (reservation.State, rese
 // restore saves a state again after the next one could not be saved: the store may have that
 // one, and a restart would find it. Called with mu held.
 func (k *Reservations) restore(s *reservation.State) {
-	if b, err := s.Encode(); err == nil {
+	if b, err := s.Encode(k.owner); err == nil {
 		k.doubtful = k.store.Save(b) != nil // else with the next change
 	}
 }

@@ -26,11 +26,11 @@ func reserve(persist bool) func(reservation.State) (reservation.State, reservati
 func TestRestart(t *testing.T) {
 	for _, persist := range []bool{false, true} {
 		f := kept.File{Name: filepath.Join(t.TempDir(), "r"), What: "reservations"}
-		k, err := newReservations(f, nil)
+		k, err := newReservations(f, reservation.Owner{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := newReservations(f, nil); err == nil || !strings.Contains(err.Error(), "another target uses them") {
+		if _, err := newReservations(f, reservation.Owner{}, nil); err == nil || !strings.Contains(err.Error(), "another target uses them") {
 			t.Errorf("a second keeper of the file: %v", err)
 		}
 		if _, err := k.change(reserve(persist)); err != nil || k.Guard() == nil {
@@ -42,7 +42,7 @@ func TestRestart(t *testing.T) {
 		if _, err := os.Stat(f.Name); (err == nil) != persist {
 			t.Errorf("persist %v: %v", persist, err)
 		}
-		k, err = newReservations(f, nil)
+		k, err = newReservations(f, reservation.Owner{}, nil)
 		if err != nil || (k.Guard() != nil) != persist || k.State().Persist != persist {
 			t.Errorf("persist %v, after the restart: %v", persist, err)
 		}
@@ -60,14 +60,14 @@ func TestDamaged(t *testing.T) {
 		if err := os.WriteFile(f.Name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := newReservations(f, nil); err == nil || !strings.Contains(err.Error(), "from a backup") {
+		if _, err := newReservations(f, reservation.Owner{}, nil); err == nil || !strings.Contains(err.Error(), "from a backup") {
 			t.Errorf("%q: %v", content, err)
 		}
 	}
 	if err := os.Remove(f.Name); err != nil {
 		t.Fatal(err)
 	}
-	k, err := newReservations(f, nil)
+	k, err := newReservations(f, reservation.Owner{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestSymbolicLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := newReservations(f, nil)
+	k, err := newReservations(f, reservation.Owner{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestSymbolicLinks(t *testing.T) {
 	if info, err := os.Lstat(record); err != nil || !info.Mode().IsRegular() {
 		t.Errorf("the record: %v, %v", info, err)
 	}
-	if k, err = newReservations(f, nil); err != nil || k.Guard() == nil {
+	if k, err = newReservations(f, reservation.Owner{}, nil); err != nil || k.Guard() == nil {
 		t.Fatalf("after a restart: %v", err)
 	}
 	if err := k.Close(); err != nil {
@@ -113,7 +113,7 @@ func TestSymbolicLinks(t *testing.T) {
 	if err := errors.Join(os.Remove(f.Name+".lock"), os.Symlink(missing, f.Name+".lock")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newReservations(f, nil); err == nil || !strings.Contains(err.Error(), ".lock is a symbolic link") {
+	if _, err := newReservations(f, reservation.Owner{}, nil); err == nil || !strings.Contains(err.Error(), ".lock is a symbolic link") {
 		t.Errorf("a lock that is a link: %v", err)
 	}
 	if _, err := os.Lstat(missing); err == nil {
@@ -128,7 +128,7 @@ func (failing) Save([]byte) error     { return errors.New("disk is gone") }
 
 // TestNotSaved: what cannot be saved does not happen.
 func TestNotSaved(t *testing.T) {
-	k, err := newReservations(failing{}, nil)
+	k, err := newReservations(failing{}, reservation.Owner{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestNotSaved(t *testing.T) {
 	if _, err := k.change(reserve(false)); err != nil || k.Guard() == nil {
 		t.Errorf("what need not be saved: %v", err)
 	}
-	if none, err := newReservations(nil, nil); err != nil || none.Persists() || none.Capabilities()&capsule.RESCAPPersist != 0 {
+	if none, err := newReservations(nil, reservation.Owner{}, nil); err != nil || none.Persists() || none.Capabilities()&capsule.RESCAPPersist != 0 {
 		t.Errorf("without a store: %v", err)
 	}
 }
@@ -163,7 +163,7 @@ func (l *late) Save(b []byte) error {
 // also if that one need not be saved.
 func TestSavedAndFailed(t *testing.T) {
 	store := &late{fails: 2} // also where what was before is saved again
-	k, err := newReservations(store, nil)
+	k, err := newReservations(store, reservation.Owner{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestSavedAndFailed(t *testing.T) {
 	if _, err := k.change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s, reservation.Outcome{} }); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := newReservations(store, nil); err != nil || again.Guard() != nil {
+	if again, err := newReservations(store, reservation.Owner{}, nil); err != nil || again.Guard() != nil {
 		t.Errorf("after a restart: %v, guard %v", err, again.Guard())
 	}
 }
@@ -181,13 +181,13 @@ func TestSavedAndFailed(t *testing.T) {
 // TestSavedAndFailedOnce: nor does it before, where saving fails no longer.
 func TestSavedAndFailedOnce(t *testing.T) {
 	store := &late{}
-	k, err := newReservations(store, nil)
+	k, err := newReservations(store, reservation.Owner{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantAfterRestart := func(reserved bool) {
 		t.Helper()
-		if again, err := newReservations(store, nil); err != nil || (again.Guard() != nil) != reserved {
+		if again, err := newReservations(store, reservation.Owner{}, nil); err != nil || (again.Guard() != nil) != reserved {
 			t.Errorf("after a restart: %v, guard %v", err, again.Guard())
 		}
 	}

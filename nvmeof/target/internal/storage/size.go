@@ -3,6 +3,8 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"path"
+	"reflect"
 
 	"go.uber.org/zap"
 
@@ -15,6 +17,16 @@ func (v *Volume) Blocks() uint64 { return v.size.Load() }
 
 // Bytes is the same in bytes.
 func (v *Volume) Bytes() uint64 { return v.Blocks() << v.Shift }
+
+// Kind is the package of the store's type, without those above it: memory, file or block, or that
+// of whoever made another one.
+func (v *Volume) Kind() string {
+	t := reflect.TypeOf(v.store)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return path.Base(t.PkgPath())
+}
 
 // InRange reports whether blocks from slba exist (BAD-INPUT of SLBA and NLB).
 func (v *Volume) InRange(slba capsule.LBA, blocks uint32) bool {

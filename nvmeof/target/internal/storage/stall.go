@@ -42,7 +42,7 @@ func (l *Lane) checkProgress() {
 	if l.completed == l.before {
 		if !l.stalled {
 			l.stalled = true
-			l.stalledAt.Store(time.Now().Add(-stallTime).UnixNano())
+			l.stalledAt.Store(l.Volume.volumes.age(time.Now().Add(-stallTime)))
 		}
 		if l.on.Stalled != nil {
 			l.on.Stalled(l) // again for what came since

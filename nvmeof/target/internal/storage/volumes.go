@@ -7,10 +7,12 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/peerlog"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -42,6 +44,7 @@ type Site struct {
 type Volumes struct {
 	depth int // operations of one shard in flight to one volume
 	log   *peerlog.Log
+	began time.Time // of Init
 
 	// opening is held while a volume is opened or closed, with its reservations, which may
 	// take as long as a file system does. It is taken before mu.
@@ -58,9 +61,13 @@ type Volumes struct {
 
 // Init initialises an empty set.
 func (t *Volumes) Init(depth int, log *peerlog.Log) {
-	t.depth, t.log = depth, log
+	t.depth, t.log, t.began = depth, log, time.Now()
 	t.byStore, t.all = make(map[backend.Store]*Volume), make(map[*Volume]struct{})
 }
+
+// age is how old the set is at a time, at least a nanosecond: a clock that does not jump when
+// the machine's is set.
+func (t *Volumes) age(now time.Time) int64 { return max(1, int64(now.Sub(t.began))) }
 
 // AddShard adds a shard, which has not started yet, to a device, at the lowest free
 // index. AddSite or RemoveSite has to follow.
@@ -124,9 +131,9 @@ func (t *Volumes) All() []*Volume {
 }
 
 // Acquire gives a namespace the volume of its store, and opens it if it is the first.
-// The reservations of the first one are used, with what that had before it went away.
-func (t *Volumes) Acquire(store backend.Store, name string, reservations ReservationStore, n *Namespace) error {
-	opened, err := t.acquire(store, name, reservations, n)
+// The reservations of the first one are used, which is their owner, with what that had before it went away.
+func (t *Volumes) Acquire(store backend.Store, name string, reservations ReservationStore, owner reservation.Owner, n *Namespace) error {
+	opened, err := t.acquire(store, name, reservations, owner, n)
 	if opened {
 		n.Volume.count(store.Allocated()) // without the mutex: it may take as long as a file system does
 	}
@@ -134,7 +141,7 @@ func (t *Volumes) Acquire(store backend.Store, name string, reservations Reserva
 }
 
 // acquire is Acquire but for how much is allocated, if it has opened the volume.
-func (t *Volumes) acquire(store backend.Store, name string, reservations ReservationStore, n *Namespace) (opened bool, err error) {
+func (t *Volumes) acquire(store backend.Store, name string, reservations ReservationStore, owner reservation.Owner, n *Namespace) (opened bool, err error) {
 	t.opening.Lock()
 	defer t.opening.Unlock()
 	if joined, err := t.join(store, reservations, n); joined || err != nil {
@@ -144,7 +151,7 @@ func (t *Volumes) acquire(store backend.Store, name string, reservations Reserva
 	if err != nil {
 		return false, err
 	}
-	if v.Reservations, err = newReservations(reservations, n.Former); err != nil {
+	if v.Reservations, err = newReservations(reservations, owner, n.Former); err != nil {
 		return false, err
 	}
 	t.mu.Lock()
@@ -205,6 +212,7 @@ func (t *Volumes) Release(n *Namespace) error {
 	for _, c := range quiet {
 		<-c
 	}
+	v.Reservations.End()
 	t.opening.Lock()
 	defer t.opening.Unlock()
 	return errors.Join(t.remove(v), v.Reservations.Close())

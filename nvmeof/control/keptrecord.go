@@ -16,18 +16,26 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// noteOf names the note that a file for reservations is there.
-func (k known) noteOf(p config.Path) string {
+// A recordKind is what a file keeps for hosts through restarts.
+type recordKind string
+
+const (
+	reservationRecord recordKind = "reservations" // of a namespace
+	stateRecord       recordKind = "state"        // of a subsystem: counters, and write protection that hosts set
+)
+
+// noteOf names the note that a file is there which the target has written.
+func (k known) noteOf(p config.Path, what recordKind) string {
 	sum := sha256.Sum256([]byte(p))
-	return filepath.Join(string(k), hex.EncodeToString(sum[:16])+".reservations")
+	return filepath.Join(string(k), hex.EncodeToString(sum[:16])+"."+string(what))
 }
 
-// noteReservations notes that a file for reservations is there. What it says is for people.
-func (k known) noteReservations(p config.Path) error {
+// noteRecord notes that a file is there. What the note says is for people.
+func (k known) noteRecord(p config.Path, what recordKind) error {
 	if k == "" {
 		return nil
 	}
-	name := k.noteOf(p)
+	name := k.noteOf(p, what)
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -37,50 +45,65 @@ func (k known) noteReservations(p config.Path) error {
 	return namedfile.Replace(name, []byte(p+"\n"), namedfile.Options{})
 }
 
-func (k known) forgetReservations(p config.Path) error {
+func (k known) forgetRecord(p config.Path, what recordKind) error {
 	if k == "" {
 		return nil
 	}
-	if err := os.Remove(k.noteOf(p)); !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(k.noteOf(p, what)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// A forgottenError is a file for reservations that is missing though it was there: whom they kept
-// from a namespace would find it free.
-type forgottenError struct{ path, note string }
+// A forgottenError is a file that is missing though it was there: whom its reservations kept from a
+// namespace would find it free, and who had to leave a namespace as it is could write.
+type forgottenError struct {
+	what       recordKind
+	path, note string
+}
 
 func (e *forgottenError) Error() string {
+	if e.what == stateRecord {
+		return fmt.Sprintf("state: %s is missing (%v): namespaces that hosts have write-protected would be writable, and the counters of SMART zero; "+
+			"bring it back, or, if no host relies on its write protection: rm %s", e.path, errKnown, e.note)
+	}
 	return fmt.Sprintf("reservations: %s is missing (%v): hosts would find their reservations gone, and others might write what they protect; "+
 		"bring it back, or, if no host relies on one: rm %s", e.path, errKnown, e.note)
 }
 
 func (e *forgottenError) Unwrap() error { return fs.ErrNotExist }
 
-// reservationsGone is why reservations that hosts had would be forgotten if a namespace were
-// served now; nil: none would.
-func (k known) reservationsGone(n *config.Namespace) error {
-	if k == "" || n.Reservations == "" {
+// recordGone is why what a file kept for hosts would be forgotten if it were begun anew now; nil:
+// nothing would.
+func (k known) recordGone(p config.Path, what recordKind) error {
+	if k == "" || p == "" {
 		return nil
 	}
-	note := k.noteOf(n.Reservations)
+	note := k.noteOf(p, what)
 	if _, err := os.Lstat(note); err != nil {
 		return nil
 	}
-	if _, err := os.Stat(string(n.Reservations)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(string(p)); !errors.Is(err, fs.ErrNotExist) {
 		return nil // reading it reports what else is wrong
 	}
-	return &forgottenError{string(n.Reservations), note}
+	return &forgottenError{what, string(p), note}
 }
 
 // reservationsGone is that of a namespace that this process has not served, and that no
 // administrator adds. Of one that it has served the target knows the reservations.
 func (s *stores) reservationsGone(n *config.Namespace) error {
-	if n.Reservations == "" || s.reserved[n.Reservations] || s.wanted(n) {
+	if n.Reservations == "" || s.used[n.Reservations] || s.wanted(n) {
 		return nil
 	}
-	return s.ask(n.Reservations, func() error { return s.known.reservationsGone(n) })
+	return s.ask(n.Reservations, func() error { return s.known.recordGone(n.Reservations, reservationRecord) })
+}
+
+// stateIsWanted notes that an administrator names a file for the state of a subsystem, and knows
+// what is there.
+func (s *stores) stateIsWanted(p config.Path, o Options) {
+	if p != "" && !o.Wait {
+		s.used[p] = true
+	}
 }
 
 // reserves notes that a namespace is served whose reservations are in a file, if it is there.
@@ -88,13 +111,13 @@ func (s *stores) reserves(n *config.Namespace) {
 	if n.Reservations == "" {
 		return
 	}
-	s.reserved[n.Reservations] = true
+	s.used[n.Reservations] = true
 	err := s.ask(n.Reservations, func() error {
 		switch _, err := os.Stat(string(n.Reservations)); {
 		case err == nil:
-			return s.known.noteReservations(n.Reservations)
+			return s.known.noteRecord(n.Reservations, reservationRecord)
 		case errors.Is(err, fs.ErrNotExist):
-			return s.known.forgetReservations(n.Reservations) // of an earlier one
+			return s.known.forgetRecord(n.Reservations, reservationRecord) // of an earlier one
 		default:
 			return err
 		}
@@ -104,27 +127,29 @@ func (s *stores) reserves(n *config.Namespace) {
 	}
 }
 
-// reservationFiles are those of a document.
-func reservationFiles(d *config.Document) map[config.Path]bool {
-	files := map[config.Path]bool{}
+// records are the files of a document that keep something for hosts.
+func records(d *config.Document) map[config.Path]recordKind {
+	files := map[config.Path]recordKind{}
 	for _, s := range d.Subsystems {
+		files[s.State] = stateRecord
 		for _, n := range s.Namespaces {
-			files[n.Reservations] = n.Reservations != ""
+			files[n.Reservations] = reservationRecord
 		}
 	}
+	delete(files, "")
 	return files
 }
 
-// unreserve forgets files for reservations that the document had before and has no more.
-func (s *stores) unreserve(before, now *config.Document) {
-	names := reservationFiles(now)
-	for p, is := range reservationFiles(before) {
-		if !is || names[p] {
+// unused forgets records that the document had before and has no more.
+func (s *stores) unused(before, now *config.Document) {
+	names := records(now)
+	for p, what := range records(before) {
+		if names[p] == what {
 			continue
 		}
-		delete(s.reserved, p)
+		delete(s.used, p)
 		// A note that stays is in the way of somebody who names that file again, without it, and is told so.
-		_ = s.ask(cmp.Or(config.Path(s.known), p), func() error { return s.known.forgetReservations(p) })
+		_ = s.ask(cmp.Or(config.Path(s.known), p), func() error { return s.known.forgetRecord(p, what) })
 	}
 }
 

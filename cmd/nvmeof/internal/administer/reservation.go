@@ -1,0 +1,84 @@
+package administer
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+func newReservation() *cobra.Command {
+	cmd := &cobra.Command{Use: "reservation", Short: "Show the reservations of a running target, and clear those of hosts that are gone"}
+	cmd.AddCommand(newReservationList(), newReservationClear())
+	return cmd
+}
+
+func newReservationList() *cobra.Command {
+	var r Remote
+	var nqn string
+	cmd := &cobra.Command{Use: "list", Short: "List the hosts that are registered for reservations, and what they have reserved", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var all []control.Reservation
+			if err := r.Get(cmd.Context(), "/v1/reservations", &all); err != nil {
+				return err
+			}
+			some := []control.Reservation{}
+			for _, x := range all {
+				if nqn == "" || x.Subsystem == nvmeof.NQN(nqn) {
+					some = append(some, x)
+				}
+			}
+			return r.Show(cmd.OutOrStdout(), some, func(w io.Writer) { reservationTable(w, some) })
+		}}
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem; default: all")
+	r.AddSocket(cmd)
+	r.AddOutput(cmd)
+	return cmd
+}
+
+func reservationTable(w io.Writer, all []control.Reservation) {
+	yes := map[bool]string{true: "yes", false: "no"}
+	row(w, "SUBSYSTEM", "NSID", "TYPE", "HOST", "HOST ID", "KEY", "HOLDS", "CONNECTED")
+	for _, x := range all {
+		for _, h := range x.Registrants {
+			row(w, x.Subsystem, x.NSID, x.Type, h.Host, h.HostID, h.Key, yes[h.Holds], yes[h.Connected])
+		}
+	}
+}
+
+func newReservationClear() *cobra.Command {
+	var r Remote
+	var nqn, host string
+	var all bool
+	cmd := &cobra.Command{Use: "clear NSID", Short: "End the registration of a host that does not come back, or all of a namespace, with what they have reserved",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all == (host != "") {
+				return failure.Usagef("--host HOST or --all is needed: whose registration; nvmeof reservation list shows which there are")
+			}
+			parts := []string{"subsystems", nqn, "namespaces", args[0], "reservation"}
+			if !all {
+				parts = append(parts, host)
+			}
+			var options []string
+			if r.force {
+				options = append(options, "force")
+			}
+			return r.Call(cmd.Context(), "DELETE", control.Path(parts...), options, nil, nil)
+		}}
+	cmd.Long = `Reservations outlive connections, and restarts of the target if a host asked for that. Where
+the host that has reserved a namespace is gone for ever, and no other one is registered that could
+preempt it, this ends its registration in its place. The others are notified as if a host had done so.
+Be sure that the host is down: if it is alive, and only cannot reach the target, it may write again
+when it can, together with whoever took its place.`
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
+	_ = cmd.MarkFlagRequired("nqn")
+	cmd.Flags().StringVar(&host, "host", "", "NQN or identifier of the host")
+	cmd.Flags().BoolVar(&all, "all", false, "all hosts, and the reservation")
+	cmd.Flags().BoolVar(&r.force, "force", false, "also while the host is connected")
+	r.AddSocket(cmd)
+	return cmd
+}

@@ -1,0 +1,83 @@
+package keeper
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/backendtest"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
+)
+
+// TestDiskHangsAtTheEnd: a disk that does not answer holds the end up no longer than clients
+// have to finish, so that controllers are disconnected. With them it ends.
+func TestDiskHangsAtTheEnd(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n") // short: it has sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	m, err := memory.New(memory.Config{Size: 1 << 20, BlockSize: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hung := backendtest.NewFaulty(m)
+	fault := hung.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpRead}, Hold: backendtest.HoldRequest})
+	s := &sockets{dir: dir, drain: 20 * time.Millisecond, log: func(string) {}, servers: map[string]*server{}}
+	if err := s.Publish([]nbd.Disk{{Name: "nvme0n1", Store: hung}, {Name: "nvme0n2", Store: hung.Store}}); err != nil {
+		t.Fatal(err)
+	}
+	all := s.snapshot()
+	ask(t, filepath.Join(dir, "nvme0n1.sock"))
+	if err := s.Close(); err != nil {
+		t.Errorf("while the disk hangs: %v", err)
+	}
+	select {
+	case <-all["nvme0n1"].ended:
+		t.Error("it has ended, although the disk has a request")
+	case <-all["nvme0n2"].ended:
+	}
+	fault.Release() // as the end of its controllers does
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "not finished in 20ms") {
+		t.Errorf("afterwards: %v", err)
+	}
+	if left, err := filepath.Glob(dir + "/*"); len(left) > 0 || err != nil {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if err := hung.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// ask sends a read and then one of bytes beyond the end, as the NBD project's doc/proto.md has
+// it, and returns when the second is answered.
+func ask(t *testing.T, socket string) {
+	t.Helper()
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	b := []byte{0, 0, 0, 3}
+	b = append(b, "IHAVEOPT\x00\x00\x00\x01\x00\x00\x00\x00"...)
+	for _, offset := range []uint64{0, 1 << 63} {
+		b = binary.BigEndian.AppendUint32(b, 0x25609513)
+		b = append(b, make([]byte, 12)...)
+		b = binary.BigEndian.AppendUint64(b, offset)
+		b = binary.BigEndian.AppendUint32(b, 512)
+	}
+	if _, err := c.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	var answer [18 + 10 + 16]byte
+	if _, err := io.ReadFull(c, answer[:]); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestLateKey: a target starts without the key of a host, says so, and lets that host in when the
+// key is there.
+func TestLateKey(t *testing.T) {
+	beside(t)
+	c := startConfigured(t, strings.Replace(testConfig, "allow-any-host: true", "hosts: [{nqn: '"+keyedHost+"', key-file: DIR/key}]", 1))
+	c.out.await(t, "serving 2 namespace(s) of "+testNQN+"\nwaiting: host "+keyedHost+": key of host "+keyedHost+": open "+c.dir+"/key: no such file")
+	c.out.await(t, "nvme connect")
+	command(t, "ls").want(t, 0, keyedHost+" write, with a key, WAITING: key of host", c.dir+"/key: no such file")
+	command(t, "target", "check", c.file).want(t, 0, "warning: ", "/key: no such file", "the host is not let in until it is right, and others are served")
+	command(t, "key", "reread").want(t, exitFailed, "keys are as before: key of host")
+	c.write(t, "key", command(t, "gen-dhchap-key").want(t, 0).out)
+	c.errOut.await(t, "key of a host is there")
+	if text := command(t, "ls").want(t, 0).out; strings.Contains(text, "WAITING") {
+		t.Error(text)
+	}
+}
+
+// TestApplyCutShort: a document that was cut short is not applied, within a line nor at the end of
+// one, where that takes something from a connected host; and is where it is said to be whole.
+func TestApplyCutShort(t *testing.T) {
+	beside(t)
+	c := startConfigured(t, testConfig)
+	c.out.await(t, "nvme connect")
+	out, errOut := newOutput(), newOutput()
+	stop, ended := begin(t, out, errOut, "connect", "-t", "rdma", "-a", c.addr, "-n", testNQN)
+	defer func() {
+		stop()
+		<-ended
+	}()
+	out.await(t, "connecting to device")
+	cut := c.write(t, "cut.yaml", testConfig[:len(testConfig)-len("    block-size: 4096\n")])
+	command(t, "target", "check", cut).want(t, 0, "warning: "+cut+":15:", "the file ends here, within a line, and may have been cut short")
+	command(t, "target", "apply", cut).want(t, exitUsage, "may have been cut short", "or say --force; nothing was changed")
+	command(t, "target", "apply", "--force", "--dry-run", cut).want(t, 0, "would remove namespace 2", "block-size")
+	cut = c.write(t, "cut.yaml", testConfig[:strings.Index(testConfig, "      - nsid: 2")])
+	for _, more := range [][]string{{"--dry-run"}, nil} {
+		command(t, append([]string{"target", "apply", cut}, more...)...).want(t, exitFailed,
+			"takes from connected hosts what they use: namespace 2 of "+testNQN+", of host ", "Is it whole? Say --force")
+	}
+	command(t, "target", "apply", "--force", cut).want(t, 0, "remove namespace 2")
+	whole := c.write(t, "whole.json", command(t, "target", "export", "--format", "json", "--from", filepath.Join(c.dir, "target.yaml")).want(t, 0).out)
+	command(t, "target", "apply", whole).want(t, 0, "add namespace 2")
+}

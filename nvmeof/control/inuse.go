@@ -1,0 +1,86 @@
+package control
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// An InUseError is a whole document without something that connected hosts use, which was not
+// applied: it may have been cut short, or be another target's.
+type InUseError struct{ Uses []string }
+
+// maxUses is how many an error shows.
+const maxUses = 5
+
+func (e *InUseError) Error() string {
+	shown := e.Uses[:min(len(e.Uses), maxUses)]
+	text := "the document takes from connected hosts what they use: " + strings.Join(shown, "; ")
+	if n := len(e.Uses) - len(shown); n > 0 {
+		text += fmt.Sprintf("; and %d more", n)
+	}
+	return text + "; nothing was changed. Is it whole? Say --force if that is meant (with the API ?force=true), or remove each by its name"
+}
+
+// usesLost are what connected hosts have by one document and not by another.
+func usesLost(have, want *config.Document, connected []Controller) (lost []string) {
+	before, after := subsystems(have), subsystems(want)
+	stays, users := map[hostKey]bool{}, map[hostKey]bool{}
+	for _, c := range connected {
+		if c.Discovery {
+			continue
+		}
+		user := hostKey{c.Subsystem, c.Host}
+		users[user] = true
+		if now, err := after.find(string(c.Subsystem)); err == nil && admits(now, c.Host) && now.On(c.Listener) && hasListener(want, c.Listener) {
+			stays[user] = true // at least by one way
+		}
+	}
+	byName := func(a, b hostKey) int { return cmp.Or(cmp.Compare(a.nqn, b.nqn), cmp.Compare(a.host, b.host)) }
+	for _, user := range slices.SortedFunc(maps.Keys(users), byName) {
+		was, err := before.find(string(user.nqn))
+		if err != nil {
+			continue // it is leaving
+		}
+		if !stays[user] {
+			lost = append(lost, fmt.Sprintf("subsystem %s, of host %s", user.nqn, user.host))
+			continue
+		}
+		now, _ := after.find(string(user.nqn))
+		for _, n := range was.Namespaces {
+			if _, err := namespaces(now).find(itoa(n.NSID)); err != nil && sees(was, user.host, n.NSID) {
+				lost = append(lost, fmt.Sprintf("namespace %d of %s, of host %s", n.NSID, user.nqn, user.host))
+			}
+		}
+	}
+	return lost
+}
+
+func hasListener(d *config.Document, id int) bool {
+	return slices.ContainsFunc(d.Listeners, func(l *config.Listener) bool { return l.ID == id })
+}
+
+// admits reports whether a host may connect to a subsystem.
+func admits(s *config.Subsystem, host nvmeof.NQN) bool {
+	_, err := hosts(s).find(string(host))
+	return s.AllowAnyHost || err == nil
+}
+
+// sees reports whether a namespace is there for a host.
+func sees(s *config.Subsystem, host nvmeof.NQN, nsid int) bool {
+	h, err := hosts(s).find(string(host))
+	if err != nil {
+		return s.AllowAnyHost
+	}
+	for _, r := range h.Namespaces {
+		if r.NSID == nsid {
+			return r.Access != "none"
+		}
+	}
+	return h.Access != "none"
+}

@@ -1,0 +1,133 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// A hostKey says which host of which subsystem.
+type hostKey struct{ nqn, host nvmeof.NQN }
+
+func (k hostKey) String() string { return fmt.Sprintf("host %s of %s", k.host, k.nqn) }
+
+// A keyWait is a host whose key cannot be read: one that has had none since the start is put
+// off, another keeps the key that it had. It belongs to the Manager's mutex.
+type keyWait struct {
+	host   *config.Host
+	keeps  bool // a key of before
+	why    string
+	since  time.Time
+	cancel context.CancelFunc
+}
+
+// awaitKey reads a host's key again and again; keeps says that it has one of before. Called with
+// mu held.
+func awaitKey(m *Manager, at hostKey, h *config.Host, keeps bool, why error) {
+	w := &keyWait{host: h, keeps: keeps, since: time.Now()}
+	w.cancel = again(m, func(ctx context.Context) bool { return tryKey(ctx, m, at, w) })
+	m.keyless[at] = w
+	stillKeyless(m, at, why)
+}
+
+// stillKeyless notes why a key cannot be read, and says it where that is news. Called with mu held.
+func stillKeyless(m *Manager, at hostKey, why error) {
+	w := m.keyless[at]
+	text := why.Error()
+	if w.keeps {
+		text += "; the key that it had stays"
+	}
+	if w.why == text {
+		return
+	}
+	w.why = text
+	message := "host waits for its key, and is not let in"
+	if w.keeps {
+		message = "key cannot be read again"
+	}
+	m.log.Warn(message, zap.String("subsystem", string(at.nqn)), zap.String("host", string(at.host)),
+		zap.String("why", w.why), zap.String("remedy", "bring the file back; or nvmeof key set, or nvmeof host remove"))
+}
+
+// tryKey reports whether a host waits no longer. The file is read without the mutex, which a pipe
+// or a file system that hangs would keep from others.
+func tryKey(ctx context.Context, m *Manager, at hostKey, w *keyWait) bool {
+	c, why := m.hostConfig(w.host)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.keyless[at] != w || ctx.Err() != nil {
+		return true
+	}
+	if s, err := m.subsystem(at.nqn); why == nil {
+		if why = err; err == nil {
+			why = s.SetHost(c)
+		}
+	}
+	if why != nil {
+		stillKeyless(m, at, why)
+		return false
+	}
+	m.log.Info("key of a host is there", zap.String("subsystem", string(at.nqn)), zap.String("host", string(at.host)),
+		zap.Duration("after", time.Since(w.since)))
+	forgetKey(m, at)
+	return true
+}
+
+// forgetKey ends the waiting for a key, if there is any. Called with mu held.
+func forgetKey(m *Manager, at hostKey) {
+	if w := m.keyless[at]; w != nil {
+		w.cancel()
+		delete(m.keyless, at)
+	}
+}
+
+// RereadKeys takes the keys of all hosts as their files have them now. A host whose key cannot
+// be read keeps the one that it had, and is waited for; the error is of those. Connections
+// stay: a key counts from the next authentication. It returns how many hosts have one that
+// was read.
+func (m *Manager) RereadKeys() (hosts int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return 0, errClosed
+	}
+	m.stores.begin(m.changeTimeout)
+	var unread []error
+	for _, d := range m.doc.Subsystems {
+		s, err := m.subsystem(d.NQN)
+		if err != nil {
+			return hosts, err
+		}
+		for _, h := range d.Hosts {
+			if h.KeyFile == "" {
+				continue
+			}
+			c, err := m.hostConfig(h)
+			if err != nil {
+				unread = append(unread, err)
+				if at := (hostKey{d.NQN, h.NQN}); m.keyless[at] != nil {
+					stillKeyless(m, at, err)
+				} else {
+					awaitKey(m, at, h, true, err)
+				}
+				continue
+			}
+			if err := s.SetHost(c); err != nil {
+				return hosts, err
+			}
+			forgetKey(m, hostKey{d.NQN, h.NQN})
+			hosts++
+		}
+	}
+	m.log.Info("keys are read again", zap.Int("hosts", hosts), zap.Int("unreadable", len(unread)))
+	if len(unread) > 0 {
+		return hosts, &unreadError{hosts, errors.Join(unread...)}
+	}
+	return hosts, nil
+}

@@ -1,0 +1,158 @@
+package control
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// Reservation is what hosts have reserved of a namespace, as the API shows it.
+type Reservation struct {
+	Subsystem   nvmeof.NQN   `json:"subsystem"`
+	NSID        int          `json:"nsid"`
+	Type        string       `json:"type"` // none: nothing is reserved
+	Generation  int          `json:"generation"`
+	Persist     bool         `json:"persist"`
+	Registrants []Registrant `json:"registrants"`
+}
+
+// Registrant is a host that is registered for reservations.
+type Registrant struct {
+	Host      nvmeof.NQN `json:"host"`
+	HostID    string     `json:"host-id"`
+	Key       string     `json:"key"` // hexadecimal
+	Holds     bool       `json:"holds"`
+	Connected bool       `json:"connected"`
+}
+
+// reservations lists the namespaces with which hosts are registered for reservations. Those
+// that several subsystems export share theirs.
+func reservations(m *Manager) []Reservation {
+	out := []Reservation{}
+	for _, d := range m.present().Subsystems {
+		s, err := m.subsystem(d.NQN)
+		if err != nil {
+			continue // it is leaving
+		}
+		for _, n := range s.Namespaces() {
+			r := n.Reservation()
+			if len(r.Registrants) == 0 {
+				continue
+			}
+			x := Reservation{d.NQN, int(n.ID()), r.Type.String(), int(r.Generation), r.Persist, []Registrant{}}
+			for _, h := range r.Registrants {
+				x.Registrants = append(x.Registrants, Registrant{h.NQN, uuid.UUID(h.ID).String(), fmt.Sprintf("%#x", uint64(h.Key)), h.Holds, h.Connected})
+			}
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// reserved is the namespace of the path.
+func (c *call) reserved() (*target.Namespace, error) {
+	nsid, err := c.number("nsid")
+	if err != nil {
+		return nil, err
+	}
+	return c.manager.find(nvmeof.NQN(c.path("nqn")), nsid)
+}
+
+// clearReservation ends the reservation of a namespace and all registrations, for hosts that do
+// not come back to do so. While one of them is connected that needs force.
+func clearReservation(n *target.Namespace, force bool) error {
+	if err := away(n.Reservation().Registrants, force); err != nil {
+		return err
+	}
+	return n.ClearReservation()
+}
+
+// unregister ends the registrations of one host, an NQN or a host identifier, and what it has
+// reserved. While it is connected that needs force.
+func unregister(n *target.Namespace, host string, force bool) error {
+	var theirs []target.Registrant
+	var there []string
+	id, notID := uuid.Parse(host)
+	for _, r := range n.Reservation().Registrants {
+		if r.NQN == nvmeof.NQN(host) || notID == nil && r.ID == capsule.HostID(id) {
+			theirs = append(theirs, r)
+		}
+		there = append(there, name(r))
+	}
+	if len(theirs) == 0 {
+		return &NotFoundError{"registrant", host, there}
+	}
+	if err := away(theirs, force); err != nil {
+		return err
+	}
+	for _, r := range theirs {
+		if err := n.Unregister(r.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// name is how a registrant can be named.
+func name(r target.Registrant) string {
+	if r.NQN != "" {
+		return string(r.NQN)
+	}
+	return uuid.UUID(r.ID).String()
+}
+
+// A ConnectedError says that hosts are connected which would lose their registrations. They may
+// rely on them: what they write is protected from others by nothing else.
+type ConnectedError struct{ Hosts []string }
+
+func (e *ConnectedError) Error() string {
+	for i := range e.Hosts {
+		e.Hosts[i] = nvmeof.Printable(e.Hosts[i])
+	}
+	return fmt.Sprintf("connected, and may rely on its reservation: %s; nothing was changed. Say --force if that is meant (with the API ?force=true)",
+		strings.Join(e.Hosts, ", "))
+}
+
+func away(hosts []target.Registrant, force bool) error {
+	var connected []string
+	for _, r := range hosts {
+		if r.Connected {
+			connected = append(connected, name(r))
+		}
+	}
+	if len(connected) == 0 || force {
+		return nil
+	}
+	return &ConnectedError{connected}
+}
+
+func reservationRoutes() []route {
+	force := []string{"force"}
+	return []route{
+		{"GET", "/v1/reservations", "listReservations", "The namespaces with which hosts are registered for reservations", nil, nil, []Reservation{}, false,
+			func(c *call) (any, error) { return reservations(c.manager), nil }},
+		{"DELETE", "/v1/subsystems/{nqn}/namespaces/{nsid}/reservation", "clearReservation",
+			"End the reservation of a namespace and all registrations; with force also those of hosts that are connected", force, nil, done{}, false,
+			func(c *call) (any, error) {
+				n, err := c.reserved()
+				if err != nil {
+					return nil, err
+				}
+				return done{}, clearReservation(n, c.option("force"))
+			}},
+		{"DELETE", "/v1/subsystems/{nqn}/namespaces/{nsid}/reservation/{host}", "removeRegistrant",
+			"End the registration of one host, an NQN or a host identifier, and what it has reserved; with force also while it is connected", force, nil, done{}, false,
+			func(c *call) (any, error) {
+				n, err := c.reserved()
+				if err != nil {
+					return nil, err
+				}
+				return done{}, unregister(n, c.path("host"), c.option("force"))
+			}},
+	}
+}

@@ -1,0 +1,59 @@
+package metrics
+
+import (
+	"os"
+	"os/exec"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const alerts = "../../deploy/prometheus"
+
+// TestAlertsNameMetrics: what the alerts ask for is there, with those labels.
+func TestAlertsNameMetrics(t *testing.T) {
+	known := map[string]*family{}
+	for _, of := range []any{newFamilies(), NewSoftroce(nil)} {
+		v := reflect.ValueOf(of).Elem()
+		for i := range v.NumField() {
+			if v.Field(i).Type() == reflect.TypeFor[*family]() {
+				f := *(**family)(v.Field(i).Addr().UnsafePointer())
+				known[f.name] = f
+			}
+		}
+	}
+	text, err := os.ReadFile(alerts + "/nvmeof.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`((?:nvmf|roce)_[a-z_]+)(\{[^}]*\})?`).FindAllStringSubmatch(string(text), -1)
+	for _, m := range names {
+		f := known[strings.TrimSuffix(m[1], "_bucket")]
+		if f == nil {
+			t.Errorf("%s is no metric", m[1])
+			continue
+		}
+		for _, l := range regexp.MustCompile(`(\w+)[=!]`).FindAllStringSubmatch(m[2], -1) {
+			if !strings.Contains(" "+strings.Join(f.labels, " ")+" ", " "+l[1]+" ") {
+				t.Errorf("%s has no label %s", m[1], l[1])
+			}
+		}
+	}
+	if len(names) < 14 {
+		t.Errorf("%d metrics in the alerts", len(names))
+	}
+}
+
+// TestAlerts: each alert comes when it has to, and not otherwise.
+func TestAlerts(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool, of Debian's package prometheus, is not installed")
+	}
+	cmd := exec.CommandContext(t.Context(), promtool, "test", "rules", "nvmeof_test.yml")
+	cmd.Dir = alerts
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,37 @@
+package metrics
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+)
+
+// Path is where [Handler] has the metrics.
+const Path = "/metrics"
+
+// scrapes is how many are served at a time, so that whoever asks without end does not keep the
+// shards busy; the others get an error.
+const scrapes = 2
+
+// Handler serves the metrics of collectors, and those of the process, at [Path]. They are read
+// once a second at most. What goes wrong
+// is logged; log may be nil.
+func Handler(log *zap.Logger, all ...prometheus.Collector) http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(all...)
+	o := promhttp.HandlerOpts{MaxRequestsInFlight: scrapes, Timeout: 30 * time.Second, EnableOpenMetrics: true}
+	if log != nil {
+		o.ErrorLog = zap.NewStdLog(log)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET "+Path, promhttp.HandlerFor(&recent{Gatherer: r}, o))
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("<html><head><title>nvmeof</title></head><body><a href=\"" + Path + "\">metrics</a></body></html>\n"))
+	})
+	return mux
+}

@@ -1,0 +1,53 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
+)
+
+// maxConnections is how many clients are connected at a time; more wait in the socket's backlog.
+const maxConnections = 64
+
+// Listen takes an address, ADDR:PORT, for [Serve].
+func Listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return l, nil
+}
+
+// Serve serves a [Handler] by HTTP, without authentication, until the function is called that it
+// returns, which closes the listener. It bounds what clients may send, how many there are, and
+// how long they take; log may be nil.
+func Serve(l net.Listener, h http.Handler, log *zap.Logger) (end func()) {
+	if log == nil {
+		log = zap.NewNop()
+	}
+	s := &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 20 * time.Second,
+		MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(log),
+	}
+	ended := make(chan struct{})
+	go func() { // ends with Close
+		defer close(ended)
+		if err := s.Serve(netutil.LimitListener(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("metrics", zap.Error(err))
+		}
+	}()
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if s.Shutdown(ctx) != nil {
+			_ = s.Close()
+		}
+		<-ended
+	}
+}

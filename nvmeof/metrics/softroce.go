@@ -1,0 +1,110 @@
+package metrics
+
+import (
+	"reflect"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+)
+
+type softroceCollector struct {
+	devices func() []rdmatransport.Device
+
+	packets, bytes, retransmits, naks, drops, cnps, pairs, messages, refused, events *family
+}
+
+// NewSoftroce returns a collector of what those of the devices have counted that are of package
+// softroce. A device that is closed takes its series along.
+func NewSoftroce(devices func() []rdmatransport.Device) prometheus.Collector {
+	return &softroceCollector{
+		devices:     devices,
+		packets:     counter("roce_packets_total", "RoCEv2 packets received, and those of queue pairs that were sent.", "direction"),
+		bytes:       counter("roce_bytes_total", "Bytes of the datagrams received.", "direction"),
+		retransmits: counter("roce_retransmits_total", "Request packets sent again, and timers for that which fired.", "cause"),
+		naks:        counter("roce_naks_total", "Negative acknowledgements.", "direction", "code"),
+		drops:       counter("roce_drops_total", "Packets and messages that were dropped, by reason.", "reason"),
+		cnps:        counter("roce_cnp_total", "Congestion notification packets.", "direction"),
+		pairs:       gauge("roce_queue_pairs", "Queue pairs that there are."),
+		messages:    counter("roce_cm_messages_total", "Messages of the connection manager.", "direction"),
+		refused:     counter("roce_cm_rejects_total", "Connection requests that were refused, by reason.", "reason"),
+		events:      counter("roce_events_total", "What else happened to packets that is not an error, by kind.", "kind"),
+	}
+}
+
+// Describe implements prometheus.Collector: what there is depends on what has happened.
+func (*softroceCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c *softroceCollector) Collect(out chan<- prometheus.Metric) {
+	var all softroce.Stats
+	there := false
+	for _, d := range c.devices() {
+		if d, ok := d.(*softroce.Device); ok {
+			there = true
+			for _, s := range d.Stats() {
+				add(reflect.ValueOf(&all).Elem(), reflect.ValueOf(s))
+			}
+		}
+	}
+	if there {
+		c.show(sink(out), &all)
+	}
+}
+
+// add adds the counters of a shard, whichever there are.
+func add(to, from reflect.Value) {
+	switch to.Kind() {
+	case reflect.Uint64:
+		to.SetUint(to.Uint() + from.Uint())
+	case reflect.Int:
+		to.SetInt(to.Int() + from.Int())
+	case reflect.Array:
+		for i := range to.Len() {
+			add(to.Index(i), from.Index(i))
+		}
+	case reflect.Struct:
+		for i := range to.NumField() {
+			add(to.Field(i), from.Field(i))
+		}
+	}
+}
+
+func (c *softroceCollector) show(to sink, s *softroce.Stats) {
+	put := func(f *family, n uint64, labels ...string) { to.put(f, float64(n), labels...) }
+	put(c.packets, s.PacketsIn, "in")
+	put(c.packets, s.PacketsOut, "out")
+	put(c.bytes, s.UDP.Bytes, "in")
+	put(c.retransmits, s.RC.Retransmits, "packets")
+	put(c.retransmits, s.RC.Timeouts, "timeout")
+	put(c.retransmits, s.CM.Retransmits, "cm")
+	put(c.naks, s.RC.SequenceNAKsSent, "out", "sequence")
+	put(c.naks, s.RC.SequenceNAKsGot, "in", "sequence")
+	put(c.naks, s.RC.RNRNAKsSent, "out", "rnr")
+	put(c.naks, s.RC.RNRNAKsGot, "in", "rnr")
+	put(c.naks, s.RC.ErrorNAKsSent, "out", "error")
+	put(c.naks, s.RC.ErrorNAKsGot, "in", "error")
+	put(c.cnps, s.RC.CNPsSent, "out")
+	put(c.cnps, s.RC.CNPsGot, "in")
+	put(c.messages, s.CM.Received, "in")
+	put(c.messages, s.CM.Sent, "out")
+	to.put(c.pairs, float64(s.QueuePairs))
+	for reason, n := range s.Drops() {
+		to.count(c.drops, n, reason)
+	}
+	for reason, n := range map[string]uint64{
+		"no_listener": s.CM.InvalidService, "transport": s.CM.InvalidTransport, "gid": s.CM.InvalidGID, "mtu": s.CM.InvalidMTU,
+		"ip_header": s.CM.InvalidIPHeader, "rate": s.CM.TooMany, "backlog": s.BacklogFull, "half_open": s.CM.HalfOpenEvicted,
+	} {
+		to.count(c.refused, n, reason)
+	}
+	for kind, n := range map[string]uint64{
+		"duplicate_request": s.RC.Duplicates, "duplicate_response": s.RC.DuplicateResponses, "out_of_order": s.RC.OutOfOrder, "old_ack": s.RC.OldAcks,
+		"ack_repeat": s.RC.AckRepeats, "rate_reduction": s.RC.RateReductions, "congestion_mark": s.CongestionMarks, "missteered": s.Missteered,
+		"cm_timeout": s.CM.Timeouts, "cm_stale": s.CM.Stale, "cm_contested": s.CM.Contested, "cm_duplicate_req": s.CM.DuplicateREQ,
+		"cm_duplicate_rep": s.CM.DuplicateREP, "cm_duplicate_rtu": s.CM.DuplicateRTU, "cm_unknown_dreq": s.CM.UnknownDREQ, "gso_turned_off": s.UDP.GSOTurnedOff,
+	} {
+		to.count(c.events, n, kind)
+	}
+}

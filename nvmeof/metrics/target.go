@@ -1,0 +1,242 @@
+package metrics
+
+import (
+	"cmp"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// TargetConfig describes what [NewTarget] shows. A zero field takes the default.
+type TargetConfig struct {
+	Target  *target.Target // required
+	Version string         // of the program; default: that of its main module
+	Started time.Time      // default: now
+	// Devices are those of the target now, for the connection requests that they refuse by
+	// themselves; default: none.
+	Devices func() []rdmatransport.Device
+	// Histograms is how many namespaces have histograms of their own. Where more have had
+	// commands the histograms are those of subsystems, with an empty nsid, so that the number of
+	// series stays what a monitoring can store. Default 128.
+	Histograms int
+}
+
+const defaultHistograms = 128
+
+type targetCollector struct {
+	cfg TargetConfig
+	*families
+}
+
+// NewTarget returns a collector of what a target has counted.
+func NewTarget(cfg TargetConfig) prometheus.Collector {
+	if cfg.Started.IsZero() {
+		cfg.Started = time.Now()
+	}
+	if cfg.Devices == nil {
+		cfg.Devices = func() []rdmatransport.Device { return nil }
+	}
+	cfg.Histograms = cmp.Or(cfg.Histograms, defaultHistograms)
+	return &targetCollector{cfg, newFamilies()}
+}
+
+// Describe implements prometheus.Collector: what there is depends on what has happened.
+func (*targetCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
+	to := sink(out)
+	c.process(to)
+	m := c.cfg.Target.Measure()
+	to.put(c.listeners, float64(m.Listeners))
+	each := used(&m) <= c.cfg.Histograms
+	for i := range m.Subsystems {
+		s := &m.Subsystems[i]
+		nqn := string(s.NQN)
+		to.put(c.subsystem, 1, nqn, s.Serial, s.Model, strconv.FormatBool(s.AnyHost))
+		to.put(c.subsystemNamespaces, float64(len(s.Namespaces)), nqn)
+		to.put(c.subsystemHosts, float64(s.Hosts), nqn)
+		for j := range s.Namespaces {
+			c.space(to, nqn, &s.Namespaces[j])
+		}
+		for status, k := range s.Errors() {
+			to.count(c.errors, k, nqn, "", itoa(status.SCT()), itoa(status.SC()))
+		}
+		c.times(to, nqn, s.Namespaces, each)
+	}
+	var fromHosts, toHosts target.Latencies
+	for i := range m.Shards {
+		s := &m.Shards[i]
+		at := itoa(s.Shard)
+		to.put(c.shardBusy, s.Busy.Seconds(), at)
+		to.latencies(c.shardLoop, &s.Turns, at)
+		fromHosts.Add(&s.FromHosts)
+		toHosts.Add(&s.ToHosts)
+	}
+	to.latencies(c.fabric, &fromHosts, "write")
+	to.latencies(c.fabric, &toHosts, "read")
+	c.connections(to)
+	c.refusals(to)
+	for x, n := range m.Causes {
+		switch x.Kind {
+		case target.CauseConnect:
+			to.count(c.connects, n, x.Cause)
+		case target.CauseReject:
+			to.count(c.rejects, n, x.Cause)
+		case target.CauseDisconnect:
+			to.count(c.disconnects, n, x.Cause, x.Detail)
+		case target.CauseKeepAlive:
+			to.count(c.keepAlives, n, x.Subsystem)
+		case target.CauseAdmin:
+			to.count(c.admin, n, x.Cause, x.Detail)
+		case target.CauseAsyncEvent:
+			to.count(c.asyncEvents, n, x.Cause)
+		case target.CauseAbort:
+			to.count(c.aborts, n, x.Cause)
+		}
+	}
+}
+
+func (c *targetCollector) process(to sink) {
+	version, revision, goversion := c.cfg.Version, "", ""
+	if b, ok := debug.ReadBuildInfo(); ok {
+		goversion = b.GoVersion
+		if version == "" {
+			version = b.Main.Version
+		}
+		for _, s := range b.Settings {
+			if s.Key == "vcs.revision" {
+				revision = s.Value
+			}
+		}
+	}
+	to.put(c.build, 1, version, revision, goversion)
+	to.put(c.start, float64(c.cfg.Started.UnixMilli())/1e3)
+}
+
+func (c *targetCollector) space(to sink, nqn string, n *target.NamespaceMeasures) {
+	id := itoa(uint32(n.NSID))
+	to.put(c.namespace, 1, nqn, id, n.UUID.String(), n.Kind, nvmeof.Printable(n.Export), itoa(uint32(n.Group)))
+	to.put(c.size, float64(n.Size), nqn, id)
+	to.put(c.used, float64(n.Used), nqn, id)
+	to.put(c.spare, n.Spare, nqn, id)
+	to.flag(c.ready, n.Ready, nqn, id)
+	to.put(c.inFlight, float64(n.InFlight()), nqn, id)
+	for op, k := range n.Kinds() {
+		to.put(c.commands, float64(k.Command.Count()), nqn, id, op)
+	}
+	read, written := n.Bytes()
+	to.count(c.bytes, read, nqn, id, "read")
+	to.count(c.bytes, written, nqn, id, "write")
+	for status, k := range n.Errors() {
+		if status == capsule.StatusReservationConflict {
+			to.count(c.conflicts, k, nqn, id)
+		}
+		to.count(c.errors, k, nqn, id, itoa(status.SCT()), itoa(status.SC()))
+	}
+	if n.Reservation.Type != capsule.ReservationNone {
+		to.put(c.reservation, 1, nqn, id, n.Reservation.Type.String())
+	}
+	if k := len(n.Reservation.Registrants); k > 0 {
+		to.put(c.registrants, float64(k), nqn, id)
+	}
+}
+
+// used is how many namespaces have had commands.
+func used(m *target.Measures) (n int) {
+	for i := range m.Subsystems {
+		for j := range m.Subsystems[i].Namespaces {
+			for range m.Subsystems[i].Namespaces[j].Kinds() {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// times are the histograms of a subsystem's namespaces, of each or of all together.
+func (c *targetCollector) times(to sink, nqn string, all []target.NamespaceMeasures, each bool) {
+	type both struct{ command, store target.Latencies }
+	sums := map[string]*both{}
+	for i := range all {
+		for op, k := range all[i].Kinds() {
+			if each {
+				id := itoa(uint32(all[i].NSID))
+				to.latencies(c.duration, k.Command, nqn, id, op)
+				to.latencies(c.backend, k.Store, nqn, id, op)
+				continue
+			}
+			if sums[op] == nil {
+				sums[op] = new(both)
+			}
+			sums[op].command.Add(k.Command)
+			sums[op].store.Add(k.Store)
+		}
+	}
+	for op, s := range sums {
+		to.latencies(c.duration, &s.command, nqn, "", op)
+		to.latencies(c.backend, &s.store, nqn, "", op)
+	}
+}
+
+// connections are those that there are.
+func (c *targetCollector) connections(to sink) {
+	type key struct {
+		nqn  nvmeof.NQN
+		kind string
+	}
+	there, queues := map[key]int{}, 0
+	all := c.cfg.Target.Controllers()
+	for i := range all {
+		kind := "io"
+		if all[i].Discovery {
+			kind = "discovery"
+		}
+		there[key{all[i].Subsystem, kind}]++
+		queues += len(all[i].Queues)
+	}
+	for k, n := range there {
+		to.put(c.controllers, float64(n), string(k.nqn), k.kind)
+	}
+	to.put(c.queues, float64(len(all)), "admin")
+	to.put(c.queues, float64(queues), "io")
+}
+
+// refusals are what the target did not take from peers.
+func (c *targetCollector) refusals(to sink) {
+	t := c.cfg.Target
+	a := t.AuthCounts()
+	for result, n := range map[string]uint64{"succeeded": a.Succeeded, "failed": a.Failed, "timed_out": a.TimedOut, "refused": a.Refused, "interrupted": a.Interrupted, "abandoned": a.Abandoned} {
+		to.put(c.auth, float64(n), result)
+	}
+	d := t.AdmissionCounts()
+	for reason, n := range map[string]uint64{"gave_way": d.GaveWay, "address_limit": d.Refused, "silent": d.Silent, "memory": d.Memory} {
+		to.put(c.admission, float64(n), reason)
+	}
+	l := t.ControllerCounts()
+	for result, n := range map[string]uint64{"refused": l.Refused, "displaced": l.Displaced, "unanswered": l.Unanswered} {
+		to.put(c.limits, float64(n), result)
+	}
+	to.put(c.undelivered, float64(t.Undelivered()))
+	to.put(c.slowed, float64(t.Slowed()))
+	var r rdmatransport.RefusedRequests
+	for _, dev := range c.cfg.Devices() {
+		if counter, ok := dev.(rdmatransport.RequestCounter); ok {
+			n := counter.RefusedRequests()
+			r.TooMany += n.TooMany
+			r.Backlog += n.Backlog
+			r.HalfOpen += n.HalfOpen
+		}
+	}
+	for reason, n := range map[string]uint64{"rate": r.TooMany, "backlog": r.Backlog, "half_open": r.HalfOpen} {
+		to.put(c.requests, float64(n), reason)
+	}
+}

@@ -1,0 +1,114 @@
+package target
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/meter"
+)
+
+// A Cause is something that happened to hosts beside their I/O commands, and why.
+type Cause = meter.Cause
+
+// A CauseKind is what happened.
+type CauseKind = meter.Kind
+
+// Kinds of Cause.
+const (
+	CauseConnect    = meter.Connects
+	CauseReject     = meter.Rejects
+	CauseDisconnect = meter.Disconnects
+	CauseKeepAlive  = meter.KeepAlives
+	CauseAdmin      = meter.Admin
+	CauseAsyncEvent = meter.AsyncEvents
+	CauseAbort      = meter.Aborts
+)
+
+// countConnect counts a Connect command.
+func (t *Target) countConnect(no refusal) {
+	cause := "ok"
+	switch no.status.Code() {
+	case capsule.StatusSuccess:
+	case capsule.StatusConnectInvalidHost:
+		cause = "host_not_allowed"
+	case capsule.StatusConnectControllerBusy:
+		cause = "busy"
+	case capsule.StatusConnectIncompatibleFormat:
+		cause = "format"
+	default:
+		switch {
+		case no.decided:
+			cause = "subsystem"
+		case no.status.DNR():
+			cause = "malformed"
+		default:
+			cause = "conflict"
+		}
+	}
+	t.causes.Count(meter.Connects, "", cause, "")
+}
+
+// endings are the words of disconnects that have a cause of their own; others are the
+// administrator's.
+var endings = map[string]string{
+	"":                                   "host",
+	"Disconnect command":                 "host",
+	"controller reset":                   "host",
+	"controller shutdown":                "host",
+	"no Connect command":                 "silent",
+	"keep alive timeout":                 "keepalive",
+	"admin queue is gone":                "association",
+	"target is shutting down":            "shutdown",
+	"another controller takes its place": "replaced",
+	"replaced by a new connection of the same queue": "replaced",
+	"the data of a Read is not acknowledged":         "undelivered",
+	"the data of a command does not come":            "undelivered",
+}
+
+// countEnd counts a queue that ended.
+func (q *queue) countEnd(err error) {
+	cause, known := endings[q.why]
+	switch {
+	case !known:
+		cause = "admin"
+	case q.why != "" || isDisconnect(err):
+	case errors.Is(err, fabric.ErrUndelivered):
+		cause = "undelivered"
+	case errors.Is(err, fabric.ErrProtocol), errors.Is(err, fabric.ErrShortCapsule):
+		cause = "protocol"
+	default:
+		cause = "lost"
+	}
+	kind := "io"
+	if q.id == 0 {
+		kind = "admin"
+	}
+	q.target.causes.Count(meter.Disconnects, "", cause, kind)
+}
+
+// countAdmin counts an admin or fabrics command that is answered.
+func (q *queue) countAdmin(r *request, s capsule.Status) {
+	name := "unknown"
+	switch o := capsule.AdminOpcode(r.cmd.Opcode); {
+	case r.cmd.Opcode == capsule.OpcodeFabrics && r.cmd.FabricsType().Known():
+		name = r.cmd.FabricsType().String()
+	case r.cmd.Opcode != capsule.OpcodeFabrics && q.id == 0 && o.Known():
+		name = o.String()
+	}
+	result := "ok"
+	if !s.OK() {
+		result = statusLabel(s)
+	}
+	q.target.causes.Count(meter.Admin, "", label(name), result)
+}
+
+// statusLabel is a status as a label: the code type and the code, as 0_02.
+func statusLabel(s capsule.Status) string {
+	const digits = "0123456789abcdef"
+	return string([]byte{digits[s.SCT()], '_', digits[s.SC()>>4], digits[s.SC()&15]})
+}
+
+// label is a name of the specification as a label.
+func label(s string) string { return strings.ReplaceAll(strings.ToLower(s), " ", "_") }

@@ -1,0 +1,88 @@
+package meter
+
+import (
+	"slices"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/latency"
+)
+
+// A Namespace counts the commands of one namespace in one shard. The zero value has counted
+// none; what a command needs is allocated with the first of its kind.
+type Namespace struct {
+	ops           [Ops]*times
+	Read, Written uint64 // bytes of commands that succeeded
+	InFlight      int    // commands that have entered and were not answered
+	errors        []Failed
+}
+
+// times are how long commands took, and of that the store.
+type times struct{ command, store latency.Histogram }
+
+// Failed counts the commands that ended with a status.
+type Failed struct {
+	Status capsule.Status // without Do Not Retry, More and the retry delay
+	N      uint64
+}
+
+// maxErrors is how many different statuses are counted, far more than a target sends.
+const maxErrors = 64
+
+// count counts a command that was answered.
+func (n *Namespace) count(op Op, took, stored int64) {
+	t := n.ops[op]
+	if t == nil {
+		t = new(times)
+		n.ops[op] = t
+	}
+	t.command.Observe(took)
+	if stored >= 0 {
+		t.store.Observe(stored)
+	}
+}
+
+// Fail counts the status of a command that failed.
+func (n *Namespace) Fail(s capsule.Status) { n.fail(Failed{s.Code(), 1}) }
+
+func (n *Namespace) fail(f Failed) {
+	i := slices.IndexFunc(n.errors, func(o Failed) bool { return o.Status == f.Status })
+	if i < 0 {
+		if len(n.errors) == maxErrors {
+			return
+		}
+		i, n.errors = len(n.errors), append(n.errors, Failed{Status: f.Status})
+	}
+	n.errors[i].N += f.N
+}
+
+// Add adds what the same namespace has counted in another shard.
+func (n *Namespace) Add(o *Namespace) {
+	for i, t := range o.ops {
+		if t == nil {
+			continue
+		}
+		if n.ops[i] == nil {
+			n.ops[i] = new(times)
+		}
+		n.ops[i].command.Add(&t.command)
+		n.ops[i].store.Add(&t.store)
+	}
+	n.Read += o.Read
+	n.Written += o.Written
+	n.InFlight += o.InFlight
+	for _, f := range o.errors {
+		n.fail(f)
+	}
+}
+
+// Times are how long commands of a kind took, and the store's part of that where it had one;
+// nil where there were none.
+func (n *Namespace) Times(op Op) (command, store *latency.Histogram) {
+	if t := n.ops[op]; t != nil {
+		return &t.command, &t.store
+	}
+	return nil, nil
+}
+
+// Errors are the statuses that commands failed with.
+func (n *Namespace) Errors() []Failed { return slices.Clone(n.errors) }

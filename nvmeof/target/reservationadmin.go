@@ -1,0 +1,91 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
+)
+
+// A Reservation is what hosts have reserved of a namespace.
+type Reservation struct {
+	Type        capsule.ReservationType // none: nothing
+	Generation  uint32                  // counts changes of the registrants
+	Persist     bool                    // through power loss
+	Registrants []Registrant            // oldest first
+}
+
+// A Registrant is a host that is registered for reservations, also while it is away.
+type Registrant struct {
+	NQN       nvmeof.NQN // empty: of a record without names
+	ID        capsule.HostID
+	Key       capsule.ReservationKey
+	Holds     bool // the reservation, alone or with others
+	Connected bool // to whichever subsystem
+}
+
+// Reservation is that of the namespace's store, whatever subsystems export it.
+func (n *Namespace) Reservation() Reservation {
+	v := n.ns.Volume
+	if v == nil {
+		return Reservation{} // it is away
+	}
+	s := v.Reservations.State()
+	out := Reservation{Type: s.Type, Generation: s.Generation, Persist: s.Persist}
+	for _, r := range s.Registrants {
+		out.Registrants = append(out.Registrants, Registrant{r.NQN, r.Host, r.Key, s.Holds(r.Host), n.subsystem.target.identifiers.InUse(r.Host)})
+	}
+	return out
+}
+
+// ClearReservation ends the reservation and all registrations, as a registrant can do it by
+// Reservation Release: where there is none left that comes back nobody else can. It returns
+// when that is saved, if anything of it is, and notifies all registrants; see also
+// [Namespace.Unregister].
+func (n *Namespace) ClearReservation() error {
+	return n.administer("reservation and all registrations cleared by an administrator", (*storage.Reservations).Clear)
+}
+
+// Unregister ends the registration of one host as its preemption does, and what that host has
+// reserved for itself. It returns when that is saved, if anything of it is, and notifies the
+// host and, as at the end of a reservation, the others. It is a [StateError] if the host is not
+// registered. Commands that the host has under way complete.
+func (n *Namespace) Unregister(host capsule.HostID) error {
+	var name nvmeof.NQN
+	for _, r := range n.Reservation().Registrants {
+		if r.ID == host {
+			name = r.NQN
+		}
+	}
+	return n.administer("registration of a host ended by an administrator", func(k *storage.Reservations) (reservation.Outcome, error) {
+		out, err := k.Evict(host)
+		if err == nil && !out.Status.OK() {
+			err = fmt.Errorf("no host is registered with the identifier %v", uuid.UUID(host))
+		}
+		return out, err
+	}, zap.String("host", string(name)), zap.Stringer("host-id", uuid.UUID(host)))
+}
+
+// administer changes the reservation for an administrator. It may block.
+func (n *Namespace) administer(what string, change func(*storage.Reservations) (reservation.Outcome, error), about ...zap.Field) error {
+	v, t := n.ns.Volume, n.subsystem.target
+	if v == nil {
+		return n.unfit(errors.New("it is away"))
+	}
+	before := v.Reservations.State()
+	out, err := change(v.Reservations)
+	if err != nil { // the state has not changed
+		return n.unfit(err)
+	}
+	t.notifyReserved(v, out.Notices)
+	t.log.Info(what, append(about, zap.String("subsystem", string(n.subsystem.nqn)), zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("export", v.Name),
+		zap.Int("registrants before", len(before.Registrants)), zap.Int("now", len(v.Reservations.State().Registrants)),
+		zap.Bool("reserved", v.Reservations.Guard() != nil))...)
+	return nil
+}
