@@ -152,7 +152,8 @@ type Watchable interface {
 	Descriptor() int
 	// Arm prepares for a wait. It reports false when the owner must not sleep
 	// but poll, since there is something to do already. Without requests in flight
-	// it clears the descriptor, which stays so until Arm is called again.
+	// it clears the descriptor, which then stays so until Arm is called again, but for
+	// a request whose end was polled for before its event came: that may be late.
 	Arm() bool
 }
 

@@ -231,8 +231,9 @@ type CompletionQueue interface {
 	// Wake ends the current or else the next Wait. Any goroutine may call it.
 	Wake()
 
-	// Watch adds a descriptor whose readability ends Wait (an io_uring's
-	// eventfd, say). Providers without descriptors return an error.
+	// Watch adds a descriptor (an io_uring's eventfd, say) that ends a Wait each time
+	// it becomes readable, once: what the owner leaves unread ends no other Wait.
+	// Providers without descriptors return an error.
 	Watch(fd int) error
 
 	// Now is the provider's monotonic clock, read once per Poll: nanoseconds

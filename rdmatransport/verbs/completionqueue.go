@@ -342,7 +342,7 @@ func (c *completionQueue) hear() {
 func (c *completionQueue) Wake() { c.waiter.Wake() }
 
 // Watch implements rdmatransport.CompletionQueue.
-func (c *completionQueue) Watch(fd int) error { return c.waiter.Add(fd) }
+func (c *completionQueue) Watch(fd int) error { return c.waiter.Watch(fd) }
 
 // Now implements rdmatransport.CompletionQueue.
 func (c *completionQueue) Now() int64 { return int64(c.now) }

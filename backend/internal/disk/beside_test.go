@@ -84,3 +84,26 @@ func await(t *testing.T, w backend.Watchable) {
 		t.Fatal("the descriptor reports nothing")
 	}
 }
+
+// An event that comes after its request was polled for, and the queue was armed with nothing in
+// flight, is cleared by the next call of Arm: it would end each sleep of its owner.
+func TestLateEvent(t *testing.T) {
+	d := openDisk(t, Config{Info: backend.Info{Size: 1 << 20}})
+	defer d.Close()
+	q, err := d.NewQueue(4, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	w, ok := q.(backend.Watchable)
+	if !ok {
+		t.Skip("the engine of this machine has no descriptor: no io_uring")
+	}
+	fds := []unix.PollFd{{Fd: int32(w.Descriptor()), Events: unix.POLLIN}}
+	w.Arm()
+	unix.Write(w.Descriptor(), []byte{1, 0, 0, 0, 0, 0, 0, 0}) // as the kernel
+	w.Arm()
+	if n, _ := unix.Poll(fds, 0); n != 0 {
+		t.Error("the descriptor is readable with nothing in flight")
+	}
+}

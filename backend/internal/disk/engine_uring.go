@@ -16,7 +16,6 @@ type ringEngine struct {
 	reaped []uring.Completion
 	failed []outcome // of calls that the kernel did not take
 	armed  bool
-	quiet  bool // the eventfd is clear and turned off; of a watched ring
 
 	// Two ways to learn of completions while nobody reaps: the queue's owner
 	// watches the ring's eventfd itself, or a goroutine does and calls notify.
@@ -165,10 +164,7 @@ func (e *ringEngine) watch() int {
 // cleared: turned on it would count calls that come later and are polled for, and stay
 // readable for an owner who has no reason to arm again.
 func (e *ringEngine) armWatched(outstanding bool) {
-	if !e.quiet {
-		e.ring.ClearEvent()
-	}
-	e.quiet = !outstanding
+	e.ring.ClearEvent()
 	if !outstanding {
 		e.disarm()
 		return

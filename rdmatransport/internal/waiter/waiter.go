@@ -89,6 +89,12 @@ func (w *Waiter) Open() (err error) {
 // Add makes a readable descriptor end all sleeps.
 func (w *Waiter) Add(fd int) error { return w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN) }
 
+// Watch does so once each time that the descriptor becomes readable. What nobody reads
+// then ends no other sleep.
+func (w *Waiter) Watch(fd int) error {
+	return w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN|unix.EPOLLET)
+}
+
 // Quiet does so for one that is often readable while its owner is awake: the kernel
 // tells nobody of that.
 func (w *Waiter) Quiet(fd int) error {

@@ -2,7 +2,7 @@ package udp
 
 import "time"
 
-func (p *port) Watch(fd int) error { return p.wait.Add(fd) }
+func (p *port) Watch(fd int) error { return p.wait.Watch(fd) }
 
 func (p *port) Wake() { p.wait.Wake() }
 
