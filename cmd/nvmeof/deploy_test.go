@@ -112,9 +112,7 @@ func TestDeployed(t *testing.T) {
 		"1GiB", "1MiB", "        key-file: ${CREDENTIALS_DIRECTORY}/host2.key # nvmeof gen-dhchap-key\n", "",
 		"hosts:\n", "allow-any-host: true\n    hosts:\n").Replace(files["deploy/target.yaml"])
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		writeProgram(t, filepath.Join(r.dir, name), text)
 	}
 	r.doDocumented(deployed)
 }

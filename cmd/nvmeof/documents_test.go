@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -173,9 +174,7 @@ func newReader(t *testing.T, instead ...string) *reader {
 	}
 	bin := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asProgram, self)
-	if err := os.WriteFile(filepath.Join(bin, "nvmeof"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, filepath.Join(bin, "nvmeof"), script)
 	dir := t.TempDir()
 	setenv(t, "NVMEOF_SOCKET", filepath.Join(dir, "s"))
 	r := &reader{t: t, dir: dir, script: script, words: strings.NewReplacer(append(instead, "DIR", dir)...)}
@@ -184,6 +183,17 @@ func newReader(t *testing.T, instead ...string) *reader {
 		r.env = append(r.env, name+"="+value)
 	}
 	return r
+}
+
+// writeProgram writes a file to be executed. No other test forks meanwhile: a process that has
+// the file open for writing, if only until it executes another, would keep it from being executed.
+func writeProgram(t *testing.T, name, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // follow runs a line.
