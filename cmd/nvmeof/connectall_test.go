@@ -99,7 +99,7 @@ func TestDiscoverBesides(t *testing.T) {
 	s := startConfigured(t, twoSubsystems)
 	s.out.await(t, "nvme connect")
 	other := startTarget(t, "--export", "mem:4MiB", "--nqn", "nqn.2026-11.org.example:three", "--allow-any-host")
-	const here = "127.63.7.10"
+	here := loopbackAddress()
 	c := startCommand(t, other.at("connect", "-n", "nqn.2026-11.org.example:three", "-w", here)...)
 	c.out.await(t, "nvme0\n")
 	command(t, s.at("discover", "-w", here)...).want(t, 0, "Discovery Log Number of Records 3", "example:two")
@@ -127,7 +127,7 @@ func TestOwnerEnds(t *testing.T) {
 	s := startConfigured(t, twoSubsystems)
 	s.out.await(t, "nvme connect")
 	other := startTarget(t, "--export", "mem:4MiB", "--nqn", "nqn.2026-11.org.example:three", "--allow-any-host")
-	const here = "127.63.7.11"
+	here := loopbackAddress()
 	c := startCommand(t, other.at("connect", "-n", "nqn.2026-11.org.example:three", "-w", here)...)
 	c.out.await(t, "nvme0\n")
 	all := startCommand(t, s.at("connect-all", "-w", here, "--persistent")...)
