@@ -66,10 +66,11 @@ type Device struct {
 
 	ended chan struct{} // closed when nothing that is for a shard to do is done any more
 
-	mu     sync.Mutex // guards what follows
-	taken  int        // completion queues handed out
-	closed bool
-	last   []Stats // once ended is closed
+	mu      sync.Mutex // guards what follows
+	taken   int        // completion queues handed out
+	closed  bool
+	capture *capture // that has not ended; nil: none
+	last    []Stats  // once ended is closed
 }
 
 // Open takes possession of an address. It fails if another process owns it, or

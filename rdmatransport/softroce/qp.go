@@ -31,6 +31,7 @@ type queuePair struct {
 	active    bool                // on the shard's list for the next Flush
 	ended     bool                // the end of the connection has been reported
 	closed    bool
+	tapped    bool // for the shard's tap
 	wakeAt    time.Duration
 	heapIndex int
 }

@@ -46,7 +46,11 @@ func (s *shard) datagram(d *udp.Datagram) {
 func (s *shard) handlePacket(d *udp.Datagram, b []byte, k int) {
 	p := &s.packet
 	s.stats.PacketsIn++
-	if fault := wire.Parse(b, p); fault != wire.OK {
+	fault := wire.Parse(b, p)
+	if s.tap != nil {
+		s.received(d, b, k, fault == wire.OK)
+	}
+	if fault != wire.OK {
 		s.stats.Faults[fault]++
 		return
 	}

@@ -51,6 +51,7 @@ type shard struct {
 	foreign  atomic.Int32 // packets from other shards in it
 	tx       transmitter
 	manager  *manager // connection manager; shard 0 only
+	tap      *tap     // of packets; nil: nobody captures
 }
 
 func newShard(d *Device, index int, port udp.Port) *shard {

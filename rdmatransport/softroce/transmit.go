@@ -37,6 +37,7 @@ type transmitter struct {
 	scratch []byte
 	packets *uint64 // that were sent, of queue pairs
 	lost    *uint64 // messages that the sockets did not take
+	tap     *tap    // the shard's
 	first   int     // of the message being built: its first piece
 	run     int     // start of the scratch part not yet in pieces
 }
@@ -103,6 +104,9 @@ func (t *transmitter) prefetch(i int16) int16 {
 // packet appends one packet, the k-th of its message.
 func (t *transmitter) packet(q *queuePair, o *rc.Out, k uint16) {
 	crc := t.icrc.Sum(&q.pathOut, k, o.Header[:o.HLen], o.Pieces[:o.NPieces], int(o.Pad))
+	if t.tap != nil {
+		t.tap.sent(q, o, k, crc)
+	}
 	t.scratch = append(t.scratch, o.Header[:o.HLen]...)
 	if o.Length <= copyBelow {
 		for _, b := range o.Pieces[:o.NPieces] {
@@ -131,7 +135,11 @@ func (t *transmitter) single(to netip.Addr, tos uint8, p *wire.Packet) {
 	crc := t.icrc.Sum(&path, 0, header, [][]byte{p.Payload}, int(p.Pad))
 	b := append(header, p.Payload...)
 	b = append(b, make([]byte, p.Pad)...)
-	t.pieces = append(t.pieces, binary.LittleEndian.AppendUint32(b, crc))
+	b = binary.LittleEndian.AppendUint32(b, crc)
+	if t.tap != nil {
+		t.tap.managed(t.port.Sources()[0], dst, tos, b)
+	}
+	t.pieces = append(t.pieces, b)
 	t.msgs = append(t.msgs, udp.Message{To: dst, TOS: tos, Pieces: t.pieces[len(t.pieces)-1:]})
 }
 

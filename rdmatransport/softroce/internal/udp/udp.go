@@ -1,6 +1,6 @@
 // Package udp carries batches of datagrams for one RoCEv2 endpoint: UDP port
 // 4791 of one IP address. Behind one interface stand Linux sockets ([Listen])
-// and an in-memory network with faults ([Network]); [Tap] records either.
+// and an in-memory network with faults ([Network]).
 //
 // # Sockets
 //

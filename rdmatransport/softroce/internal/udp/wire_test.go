@@ -142,10 +142,9 @@ func (n *tun) deliver(packet []byte) {
 	}
 }
 
-// frame is the IP packet that the tap would record.
+// frame is the IP packet of a whole datagram.
 func frame(from, to netip.AddrPort, tos uint8, id uint16, payload []byte) []byte {
-	const pcapHeader, ethernet = 16, 14
-	return appendFrame(nil, time.Time{}, from, to, tos, id, payload)[pcapHeader+ethernet:]
+	return AppendPacket(nil, from, to, tos, id, payload, len(payload))
 }
 
 // listen opens an endpoint, as soon as Linux has found an IPv6 address to be free;
@@ -165,7 +164,7 @@ func (n *tun) listen(addr netip.Addr, cfg Config) Group {
 }
 
 // Segment k has identification k, and a single packet 0; all have DF. The rest of
-// the headers is what the tap writes.
+// the headers is what AppendPacket writes.
 func TestHeadersOnTheWire(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -1,0 +1,200 @@
+package softroce
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
+)
+
+func capturing(t *testing.T, e *end, cfg rdmatransport.CaptureConfig) rdmatransport.Capture {
+	t.Helper()
+	c, err := e.dev.Capture(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func read(t *testing.T, c rdmatransport.Capture) rdmatransport.Captured {
+	t.Helper()
+	got, err := c.Read(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// directed are the packets in one direction.
+func directed(all []rdmatransport.CapturedPacket, out bool) (packets [][]byte) {
+	for _, p := range all {
+		if p.Out == out {
+			packets = append(packets, bytes.Clone(p.Data))
+		}
+	}
+	return packets
+}
+
+// wantAmong looks for what one side has received among what the other has sent: each with all
+// that the ICRC covers.
+func wantAmong(t *testing.T, received, sent [][]byte) {
+	t.Helper()
+	if len(received) == 0 {
+		t.Fatal("nothing was received")
+	}
+	all := map[string]bool{}
+	for _, b := range sent {
+		all[string(b)] = true
+	}
+	var icrc wire.ICRC
+	for i, b := range received {
+		if !all[string(b)] {
+			t.Fatalf("packet %d of %d was not sent: %x", i, len(received), b[:48])
+		}
+		if b[0]>>4 == 4 {
+			from := netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[12:16])), binary.BigEndian.Uint16(b[20:]))
+			to := netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[16:20])), binary.BigEndian.Uint16(b[22:]))
+			if path := wire.NewPath(from, to); !icrc.Verify(&path, binary.BigEndian.Uint16(b[4:]), b[28:]) {
+				t.Fatalf("packet %d has a wrong ICRC", i)
+			}
+		}
+	}
+}
+
+// TestCaptureBothSides: sockets that merge and split what they are given, or a network in
+// memory that does; both sides see the same packets, those of connection management too.
+func TestCaptureBothSides(t *testing.T) {
+	run := func(t *testing.T, a, b Config) {
+		ends := []*end{newEnd(t, a), newEnd(t, b)}
+		x := capturing(t, ends[0], rdmatransport.CaptureConfig{Buffer: 16 << 20})
+		y := capturing(t, ends[1], rdmatransport.CaptureConfig{Buffer: 16 << 20})
+		connect(t, ends[0], ends[1])
+		exchange(t, ends[0], ends[1])
+		var in, out [2][][]byte
+		for range 2 { // what was received at first was sent before the second time
+			for i, c := range []rdmatransport.Capture{x, y} {
+				got := read(t, c)
+				out[i] = append(out[i], directed(got.Packets, true)...)
+				if in[i] == nil {
+					in[i] = directed(got.Packets, false)
+				}
+				if got.Dropped != 0 || got.Seen < uint64(len(got.Packets)) || len(out[i])+len(in[i]) < 100 {
+					t.Errorf("%d seen, %d dropped, %d packets", got.Seen, got.Dropped, len(got.Packets))
+				}
+			}
+		}
+		wantAmong(t, in[0], out[1])
+		wantAmong(t, in[1], out[0])
+		x.Close()
+		y.Close()
+		ends[0].dev.Stats() // after the shard has heard of it
+		ends[0].do(func() {
+			if ends[0].dev.shards[0].tap != nil {
+				t.Error("the shard still captures")
+			}
+		})
+		finish(t, ends[0], ends[1])
+	}
+	t.Run("sockets", func(t *testing.T) {
+		run(t, Config{Addr: netip.MustParseAddr("127.94.1.1")}, Config{Addr: netip.MustParseAddr("127.94.1.2")})
+	})
+	t.Run("memory", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := udp.NewNetwork(1)
+			n.Merge = true
+			run(t, Config{Addr: netip.MustParseAddr("2001:db8::1"), Network: n}, Config{Addr: netip.MustParseAddr("2001:db8::2"), Network: n})
+		})
+	})
+}
+
+// TestCaptureLess: of one queue pair alone, the beginning of each packet, and what does not
+// fit is counted.
+func TestCaptureLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := udp.NewNetwork(1)
+		a := newEnd(t, Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: n})
+		b := newEnd(t, Config{Addr: netip.MustParseAddr("10.0.0.2"), Network: n})
+		c := capturing(t, a, rdmatransport.CaptureConfig{Snap: 64, Buffer: 64 << 10, Only: []rdmatransport.QPN{5}})
+		if _, err := a.dev.Capture(rdmatransport.CaptureConfig{}); !errors.Is(err, rdmatransport.ErrCapturing) {
+			t.Errorf("a second capture: %v", err)
+		}
+		connect(t, a, b)
+		if got := read(t, c); got.Seen != 0 {
+			t.Errorf("%d packets of other queue pairs", got.Seen)
+		}
+		c.Select([]rdmatransport.QPN{a.qp.QPN()})
+		a.dev.Stats() // after the shard has heard of it
+		exchange(t, a, b)
+		got := read(t, c)
+		if len(got.Packets) != 512 || got.Dropped == 0 || int(got.Seen-got.Dropped) != len(got.Packets) {
+			t.Errorf("%d packets, %d seen, %d dropped", len(got.Packets), got.Seen, got.Dropped)
+		}
+		for _, p := range got.Packets {
+			if p.QPN != a.qp.QPN() || len(p.Data) > 64 || p.Length < len(p.Data) {
+				t.Fatalf("packet of queue pair %d, %d of %d bytes", p.QPN, len(p.Data), p.Length)
+			}
+		}
+		c.Close()
+		c.Close()
+		finish(t, a, b)
+		if _, err := c.Read(context.Background()); !errors.Is(err, rdmatransport.ErrClosed) {
+			t.Errorf("reading of a closed device: %v", err)
+		}
+		if _, err := a.dev.Capture(rdmatransport.CaptureConfig{}); !errors.Is(err, rdmatransport.ErrClosed) {
+			t.Errorf("capturing of a closed device: %v", err)
+		}
+	})
+}
+
+// TestTapAllocates nothing while there is room, and nothing when there is none.
+func TestTapAllocates(t *testing.T) {
+	data := make([]byte, 1000)
+	tap := &tap{dev: &Device{start: time.Now()}, all: true, keep: 200, box: newTapBox(64 << 10)}
+	at := netip.MustParseAddrPort("192.0.2.1:4791")
+	if n := testing.AllocsPerRun(1000, func() { tap.managed(at, at, 0, data) }); n != 0 {
+		t.Errorf("%v allocations for each packet", n)
+	}
+	if got := tap.box.records[0].data; len(got) != 200 || tap.dropped == 0 {
+		t.Errorf("%d bytes kept, %d packets dropped", len(got), tap.dropped)
+	}
+}
+
+// BenchmarkCapture writes 64 KiB to another device and waits for the acknowledgement, while
+// nobody captures and while somebody does.
+func BenchmarkCapture(b *testing.B) {
+	for name, cfg := range map[string]*rdmatransport.CaptureConfig{"off": nil, "on": {Snap: 256}} {
+		b.Run(name, func(b *testing.B) {
+			t := new(testing.T)
+			ends := []*end{newEnd(t, Config{Addr: netip.MustParseAddr("127.94.1.3")}), newEnd(t, Config{Addr: netip.MustParseAddr("127.94.1.4")})}
+			connect(t, ends[0], ends[1])
+			var c rdmatransport.Capture
+			if cfg != nil {
+				c = capturing(t, ends[0], *cfg)
+				defer c.Close()
+			}
+			const size = 64 << 10
+			b.SetBytes(size)
+			for i := range b.N {
+				ends[0].do(func() {
+					if err := ends[0].qp.PostSend([]rdmatransport.SendWR{{Op: rdmatransport.OpWrite, Flags: rdmatransport.FlagSignaled,
+						SGL: ends[0].sge(0, size), RemoteAddr: ends[1].mr.IOVA(), RKey: ends[1].mr.RKey()}}); err != nil {
+						b.Error(err)
+					}
+				})
+				ends[0].want(t, 1)
+				if c != nil && i%64 == 63 {
+					read(t, c)
+				}
+			}
+			finish(t, ends[0], ends[1])
+		})
+	}
+}
