@@ -265,3 +265,15 @@ type RefusedRequests struct {
 type RequestCounter interface {
 	RefusedRequests() RefusedRequests
 }
+
+// A Counter is something that a device counts.
+type Counter struct {
+	Name string `json:"name"`
+	N    uint64 `json:"n"`
+}
+
+// A PacketCounter is a device that counts packets, and what happens to them. Any goroutine may ask
+// it. The counters are always the same, in the same order.
+type PacketCounter interface {
+	Counters() []Counter
+}

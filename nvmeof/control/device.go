@@ -76,6 +76,7 @@ func (m *Manager) device(l *config.Listener) (*heldDevice, error) {
 		return nil, errors.Join(err, dev.Close())
 	}
 	m.devices[name] = &heldDevice{name: name, rdma: dev, target: d}
+	m.gauge.setDevices(m.devices)
 	return m.devices[name], nil
 }
 
@@ -102,6 +103,7 @@ func (m *Manager) sweepDevices() (err error) {
 	for name, d := range m.devices {
 		if d.listeners == 0 {
 			delete(m.devices, name)
+			m.gauge.setDevices(m.devices)
 			err = errors.Join(err, m.closeDevice(d))
 		}
 	}
@@ -170,6 +172,7 @@ func (m *Manager) lose(d *heldDevice, why error) {
 	}
 	m.log.Warn("device is lost, waiting for it", zap.String("device", d.name), zap.Error(why))
 	delete(m.devices, d.name)
+	m.gauge.setDevices(m.devices)
 	if err := m.closeDevice(d); err != nil {
 		m.log.Warn("closing a device that is lost", zap.String("device", d.name), zap.Error(err))
 	}

@@ -72,11 +72,11 @@ func schema(t reflect.Type) any {
 	switch t.Kind() {
 	case reflect.Pointer:
 		return schema(t.Elem())
-	case reflect.Slice:
+	case reflect.Slice, reflect.Array:
 		return map[string]any{"type": "array", "items": schema(t.Elem())}
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}
-	case reflect.Int, reflect.Uint64:
+	case reflect.Int, reflect.Int64, reflect.Uint64:
 		return map[string]any{"type": "integer"}
 	case reflect.String:
 		return map[string]any{"type": "string"}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -121,6 +122,8 @@ func targetRoutes() []route {
 	return []route{
 		{"GET", "/v1/status", "getStatus", "How the target is, and what it waits for", nil, nil, Status{}, false,
 			func(c *call) (any, error) { return c.manager.Status(), nil }},
+		{"GET", "/v1/measures", "getMeasures", "The counters of the target, of which rates are made by comparing two readings; read once a second at most", nil, nil, Measures{}, false,
+			func(c *call) (any, error) { return recentMeasures(c.manager), nil }},
 		{"GET", "/v1/config", "getConfig", "The configuration as it is", nil, nil, config.Document{}, false,
 			func(c *call) (any, error) { return c.manager.present(), nil }},
 		{"PUT", "/v1/config", "applyConfig", "Make the target what a document says: all of it, or nothing", changeOptions, config.Document{}, Result{}, false,
@@ -270,8 +273,13 @@ func (r *route) parameters() (names []string) {
 
 // encode is an answer's text.
 func encode(v any) []byte {
-	if _, ok := v.(done); ok {
+	switch v := v.(type) {
+	case done:
 		return []byte("{}\n")
+	case *Measures: // which are many numbers, each of which would have a line
+		if text, err := json.Marshal(v); err == nil {
+			return append(text, '\n')
+		}
 	}
 	return config.JSON(v)
 }

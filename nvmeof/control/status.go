@@ -151,7 +151,8 @@ type Controller struct {
 	Peer          string     `json:"peer"`
 	Listener      int        `json:"listener"`
 	Authenticated bool       `json:"authenticated"`
-	Queues        []Queue    `json:"queues"` // I/O queues
+	Connected     time.Time  `json:"connected"` // since when
+	Queues        []Queue    `json:"queues"`    // I/O queues
 }
 
 // Queue is an I/O queue. The counters begin with its connection.
@@ -173,7 +174,7 @@ func (m *Manager) Controllers() []Controller {
 	for _, c := range m.target.Controllers() {
 		x := Controller{
 			Subsystem: c.Subsystem, ID: int(c.ID), Discovery: c.Discovery, Host: c.HostNQN, HostID: hex.EncodeToString(c.HostID[:]),
-			Peer: c.Peer.String(), Listener: m.listenerOf(c.Port), Authenticated: c.Authenticated, Queues: []Queue{},
+			Peer: c.Peer.String(), Listener: m.listenerOf(c.Port), Authenticated: c.Authenticated, Connected: c.Connected, Queues: []Queue{},
 		}
 		for _, q := range c.Queues {
 			// An answer may be counted between the two readings.

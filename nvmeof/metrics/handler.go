@@ -29,7 +29,7 @@ func Handler(log *zap.Logger, all ...prometheus.Collector) http.Handler {
 		o.ErrorLog = zap.NewStdLog(log)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET "+Path, promhttp.HandlerFor(&recent{Gatherer: r}, o))
+	mux.Handle("GET "+Path, promhttp.HandlerFor(&gatherer{Gatherer: r}, o))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("<html><head><title>nvmeof</title></head><body><a href=\"" + Path + "\">metrics</a></body></html>\n"))
 	})

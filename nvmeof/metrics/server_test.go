@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/nvmeof-go/nvmeof/internal/recent"
 )
 
 // A slowCollector counts how often it is asked.
@@ -72,7 +74,7 @@ func TestHostileScrapers(t *testing.T) {
 		_, _ = io.Copy(io.Discard, answer.Body)
 		answer.Body.Close()
 	}
-	if asked, most := c.asked.Load(), int64(time.Since(began)/gatherInterval)+2; asked > most {
+	if asked, most := c.asked.Load(), int64(time.Since(began)/recent.Interval)+2; asked > most {
 		t.Errorf("asked %d times in %v", asked, time.Since(began))
 	}
 }

@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"reflect"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -44,30 +42,12 @@ func (c *softroceCollector) Collect(out chan<- prometheus.Metric) {
 		if d, ok := d.(*softroce.Device); ok {
 			there = true
 			for _, s := range d.Stats() {
-				add(reflect.ValueOf(&all).Elem(), reflect.ValueOf(s))
+				all.Add(&s)
 			}
 		}
 	}
 	if there {
 		c.show(sink(out), &all)
-	}
-}
-
-// add adds the counters of a shard, whichever there are.
-func add(to, from reflect.Value) {
-	switch to.Kind() {
-	case reflect.Uint64:
-		to.SetUint(to.Uint() + from.Uint())
-	case reflect.Int:
-		to.SetInt(to.Int() + from.Int())
-	case reflect.Array:
-		for i := range to.Len() {
-			add(to.Index(i), from.Index(i))
-		}
-	case reflect.Struct:
-		for i := range to.NumField() {
-			add(to.Field(i), from.Field(i))
-		}
 	}
 }
 

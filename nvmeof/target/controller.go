@@ -32,6 +32,7 @@ type Controller struct {
 	listener  *Listener
 	localAddr netip.Addr
 	peer      netip.Addr
+	connected time.Time
 	log       *zap.Logger
 
 	shard        *shard.Shard
@@ -83,7 +84,7 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 	c := &Controller{
 		target: q.target, subsystem: s, traits: s.traits.Load(), kind: capsule.ControllerTypeIO,
 		hostNQN: host, hostID: d.HostID,
-		listener: q.listener, localAddr: q.local.Addr(), peer: q.remote.Addr(),
+		listener: q.listener, localAddr: q.local.Addr(), peer: q.remote.Addr(), connected: time.Now(),
 		shard: q.shard, admin: q, queues: make(map[capsule.QID]*queue),
 		granted: q.target.cfg.MaxQueues,
 		keyed:   entry.authenticates(),

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -19,6 +20,7 @@ type ControllerInfo struct {
 	HostID    capsule.HostID
 	Peer      netip.Addr
 	Port      PortID // of the listener
+	Connected time.Time
 	// Authenticated means that the host has authenticated.
 	Authenticated bool
 	Queues        []QueueInfo // I/O queues, by identifier
@@ -85,7 +87,7 @@ func (s *Subsystem) appendInfo(out []ControllerInfo, queues []counted) ([]Contro
 func (c *Controller) info() (ControllerInfo, []counted) {
 	out := ControllerInfo{
 		Subsystem: c.subsystem.nqn, ID: c.id, Discovery: c.discovery(),
-		HostNQN: c.hostNQN, HostID: c.hostID, Peer: c.peer, Port: c.listener.port.id,
+		HostNQN: c.hostNQN, HostID: c.hostID, Peer: c.peer, Port: c.listener.port.id, Connected: c.connected,
 		Authenticated: c.authenticated.Load(),
 	}
 	c.mu.Lock()

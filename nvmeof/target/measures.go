@@ -191,6 +191,9 @@ func (w *worker) measure(m *Measures, all []measuring) {
 	}
 }
 
+// LatencyBuckets are the upper bounds of Latencies.Buckets, of which the last has none.
+func LatencyBuckets() []time.Duration { return latency.Bounds() }
+
 // LatencyBounds are those of Latencies.Cumulative.
 func LatencyBounds() []time.Duration { return latency.Classic() }
 

@@ -1,6 +1,9 @@
 package softroce
 
 import (
+	"maps"
+	"reflect"
+	"slices"
 	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -46,6 +49,51 @@ func (s *Stats) Drops() map[string]uint64 {
 	return out
 }
 
+// Add adds what another shard has counted.
+func (s *Stats) Add(o *Stats) { add(reflect.ValueOf(s).Elem(), reflect.ValueOf(o).Elem()) }
+
+// add adds the counters, whichever there are.
+func add(to, from reflect.Value) {
+	switch to.Kind() {
+	case reflect.Uint64:
+		to.SetUint(to.Uint() + from.Uint())
+	case reflect.Int:
+		to.SetInt(to.Int() + from.Int())
+	case reflect.Array:
+		for i := range to.Len() {
+			add(to.Index(i), from.Index(i))
+		}
+	case reflect.Struct:
+		for i := range to.NumField() {
+			add(to.Field(i), from.Field(i))
+		}
+	}
+}
+
+// Counters implements rdmatransport.PacketCounter, with the sums of all shards.
+func (d *Device) Counters() []rdmatransport.Counter {
+	var s Stats
+	for _, o := range d.Stats() {
+		s.Add(&o)
+	}
+	out := []rdmatransport.Counter{
+		{Name: "packets_in", N: s.PacketsIn}, {Name: "packets_out", N: s.PacketsOut}, {Name: "bytes_in", N: s.UDP.Bytes},
+		{Name: "retransmits", N: s.RC.Retransmits}, {Name: "timeouts", N: s.RC.Timeouts},
+		{Name: "sequence_naks_in", N: s.RC.SequenceNAKsGot}, {Name: "sequence_naks_out", N: s.RC.SequenceNAKsSent},
+		{Name: "rnr_naks_in", N: s.RC.RNRNAKsGot}, {Name: "rnr_naks_out", N: s.RC.RNRNAKsSent},
+		{Name: "error_naks_in", N: s.RC.ErrorNAKsGot}, {Name: "error_naks_out", N: s.RC.ErrorNAKsSent},
+		{Name: "out_of_order", N: s.RC.OutOfOrder}, {Name: "duplicates", N: s.RC.Duplicates}, {Name: "missteered", N: s.Missteered},
+		{Name: "congestion_marks", N: s.CongestionMarks}, {Name: "cnps_in", N: s.RC.CNPsGot}, {Name: "cnps_out", N: s.RC.CNPsSent},
+		{Name: "rate_reductions", N: s.RC.RateReductions},
+		{Name: "cm_messages_in", N: s.CM.Received}, {Name: "cm_messages_out", N: s.CM.Sent}, {Name: "cm_retransmits", N: s.CM.Retransmits},
+	}
+	drops := s.Drops()
+	for _, reason := range slices.Sorted(maps.Keys(drops)) {
+		out = append(out, rdmatransport.Counter{Name: "drop_" + reason, N: drops[reason]})
+	}
+	return out
+}
+
 // refusedRequests are copies of counters of shard 0, which others may read.
 type refusedRequests struct {
 	tooMany, backlog, halfOpen atomic.Uint64
@@ -70,4 +118,7 @@ func (m *manager) publish() {
 	r.halfOpen.Store(n.HalfOpenEvicted)
 }
 
-var _ rdmatransport.RequestCounter = (*Device)(nil)
+var (
+	_ rdmatransport.RequestCounter = (*Device)(nil)
+	_ rdmatransport.PacketCounter  = (*Device)(nil)
+)

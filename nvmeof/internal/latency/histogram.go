@@ -20,6 +20,15 @@ const (
 // Classic are the bounds of the classic histogram.
 func Classic() []time.Duration { return slices.Clone(table.classic) }
 
+// Bounds are the upper bounds of all buckets but the last, which has none.
+func Bounds() []time.Duration {
+	out := make([]time.Duration, buckets-1)
+	for i := range out {
+		out[i] = time.Duration(table.upper[i])
+	}
+	return out
+}
+
 const (
 	classicBounds = 19
 	nativeBounds  = Last - First + 1
@@ -175,6 +184,16 @@ func (h *Histogram) Native(yield func(exponent int, n uint64) bool) {
 			n += h.counts[i]
 		}
 		if n > 0 && !yield(e, n) {
+			return
+		}
+	}
+}
+
+// Buckets yields the index of each bucket that has any, ascending, and how many it has. A bucket
+// has what is not above the bound of its index in Bounds, and above the one before.
+func (h *Histogram) Buckets(yield func(i int, n uint64) bool) {
+	for i, n := range h.counts {
+		if n > 0 && !yield(i, n) {
 			return
 		}
 	}

@@ -64,6 +64,20 @@ func TestHistogram(t *testing.T) {
 	if n != 8 || !slices.IsSorted(exponents) || exponents[0] != First || exponents[len(exponents)-1] != Last+1 {
 		t.Errorf("native %v with %d", exponents, n)
 	}
+	bounds, most := Bounds(), 0
+	n = 0
+	for i, k := range h.Buckets {
+		n, most = n+k, i
+	}
+	if n != 8 || len(bounds) != buckets-1 || most != len(bounds) || bounds[0] <= 0 || bounds[len(bounds)-1] != 64*time.Second {
+		t.Errorf("%d in buckets up to %d of bounds %v", n, most, bounds)
+	}
+	for i := range h.Buckets { // ends early
+		if i != 0 {
+			t.Errorf("first bucket %d", i)
+		}
+		break
+	}
 	for e := range h.Native { // ends early
 		if e != First {
 			t.Errorf("first exponent %d", e)
