@@ -38,6 +38,8 @@ func TestConnectUnit(t *testing.T) {
 // deployed is deploy/README.md, line by line, with a folder in the place of the root of
 // the file system.
 var deployed = []documented{
+	{line: "deploy/packages/build", by: "test/packages TestDebian"},
+	{line: "sudo apt-get install ./bin/packages/nvmeof_*_amd64.deb", why: "apt's own"},
 	{line: "go build -o bin/ ./cmd/nvmeof", by: ".ci/run"},
 	{line: "sudo install bin/nvmeof /usr/local/bin/"},
 	{line: "sudo useradd --system --home-dir /srv/nvmeof --create-home nvmeof", why: "an ordinary user makes no users"},

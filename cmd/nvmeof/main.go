@@ -15,6 +15,7 @@
 //     commands of hosts, with fio, benchreport, perftest, rawudp and loopback
 //   - sandbox, administer, targetcommand: the target, what it gives up before it serves, and what
 //     changes one that runs
+//   - manual: the manual pages of all of them
 package main
 
 import (
@@ -39,6 +40,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostidentity"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/listing"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/manual"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/rdmatools"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sandbox"
@@ -160,7 +162,7 @@ func newRoot(enter targetcommand.Enter) *cobra.Command {
 		DisableSuggestions: true, // seeHelp makes them
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(demo.Command(), targetcommand.Command(enter, release), discover.Command(), listing.List(), newBench(), attachcommand.Command(), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(),
+	root.AddCommand(demo.Command(), targetcommand.Command(enter, release), discover.Command(), listing.List(), newBench(), attachcommand.Command(), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(), manual.Command(release),
 		rdmatools.Command(fabricaccess.NewRDMADevices))
 	root.AddCommand(administer.Commands(hostidentity.GenDHCHAPKey())...)
 	root.AddCommand(nvmeverb.Common(fabricaccess.NewVerbConnection())...)

@@ -111,6 +111,7 @@ var directions = []direction{
 	{"cmd/nvmeof/internal/keeper", []string{"cmd/nvmeof/internal/connections", "cmd/nvmeof/internal/discover", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/hosts", "cmd/nvmeof/internal/lending", "cmd/nvmeof/internal/processors", "cmd/nvmeof/internal/provider", "cmd/nvmeof/internal/signals", "nvmeof", "nvmeof/nbd", "rdmatransport/softroce"}, []string{xsys}},
 	{"cmd/nvmeof/internal/lending", []string{"cmd/nvmeof/internal/connections", "rdmatransport/softroce"}, nil},
 	{"cmd/nvmeof/internal/listing", []string{"cmd/nvmeof/internal/connections", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/hosts", "cmd/nvmeof/internal/nvmecli", "nvmeof/host", "capsule"}, []string{cobra, uuid}},
+	{"cmd/nvmeof/internal/manual", nil, []string{cobra, pflag}},
 	{"cmd/nvmeof/internal/processors", []string{"cmd/nvmeof/internal/failure", "nvmeof"}, []string{xsys}},
 	{"cmd/nvmeof/internal/provider", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/loopback", "nvmeof", "nvmeof/config", "rdmatransport", "rdmatransport/softroce", "rdmatransport/verbs"}, []string{zap}},
 	{"cmd/nvmeof/internal/outlet", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/signals"}, []string{cobra, xsys}},
