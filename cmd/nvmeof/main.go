@@ -4,7 +4,8 @@
 // This package makes the tree of commands and the exit codes. What the commands do is in
 // packages below internal, each of which imports those before it:
 //
-//   - failure, terminal, signals, outlet, systemd, processors: errors by exit code, what is printed, and the machine
+//   - failure, terminal, signals, outlet, systemd, processors, scrape: errors by exit code, what is
+//     printed, the machine, and what Prometheus reads
 //   - provider, hostidentity, hostconfig, fabricoptions: the RDMA device, the names of this
 //     host, the files of nvme-cli, and the options of connections in one table
 //   - connections, hosts, lending, discover, keeper: controllers that processes hold and hand
@@ -162,11 +163,11 @@ func newRoot(enter targetcommand.Enter) *cobra.Command {
 		DisableSuggestions: true, // seeHelp makes them
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(demo.Command(), targetcommand.Command(enter, release), discover.Command(), listing.List(), newBench(), attachcommand.Command(), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(), manual.Command(release),
+	root.AddCommand(demo.Command(), targetcommand.Command(enter, release), discover.Command(), listing.List(), newBench(), attachcommand.Command(release), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(), manual.Command(release),
 		rdmatools.Command(fabricaccess.NewRDMADevices))
 	root.AddCommand(administer.Commands(hostidentity.GenDHCHAPKey())...)
 	root.AddCommand(nvmeverb.Common(fabricaccess.NewVerbConnection())...)
 	addNVMeCommands(root)
-	root.AddCommand(connectcommand.Commands()...)
+	root.AddCommand(connectcommand.Commands(release)...)
 	return root
 }

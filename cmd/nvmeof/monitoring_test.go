@@ -12,6 +12,8 @@ var monitoring = []documented{
 	{line: "nvmeof target --listen 192.0.2.1 --nqn nqn.2026-11.org.example:disk --export mem:1GiB --allow-any-host --metrics 127.0.0.1:9420",
 		instead: []string{"1GiB", "16MiB", "127.0.0.1:9420", "SCRAPED"}, stays: "metrics at http://SCRAPED/metrics\n"},
 	{line: "curl -s http://127.0.0.1:9420/metrics", by: "cmd/nvmeof TestMonitoringPage"},
+	{line: "nvmeof attach -t rdma -a 192.0.2.1 -n nqn.2026-11.org.example:disk --socket /run/disk.sock --metrics 127.0.0.1:9421",
+		instead: []string{"/run/", "DIR/", "127.0.0.1:9421", "HOST"}, stays: "nbd-client -unix DIR/disk.sock "},
 	{line: "promtool test rules deploy/prometheus/nvmeof_test.yml", by: "nvmeof/metrics TestAlerts"},
 	{line: "go run ./test/bench -only metrics", by: "test/bench TestSmoke"},
 }
@@ -19,17 +21,48 @@ var monitoring = []documented{
 // TestMonitoringPage does what docs/monitoring.md says; curl is another program's.
 func TestMonitoringPage(t *testing.T) {
 	beside(t)
-	a, at := loopbackAddress(), freePort(t)
-	r := newReader(t, "192.0.2.1", a, "ADDR1", a, "SCRAPED", at)
+	a, at, from := loopbackAddress(), freePort(t), freePort(t)
+	r := newReader(t, "192.0.2.1", a, "ADDR1", a, "SCRAPED", at, "HOST", from)
 	r.doDocumented(monitoring)
+	wantMetrics(t, at, `nvmf_namespace_size_bytes{nqn="nqn.2026-11.org.example:disk",nsid="1"} 1.6777216e+07`)
+	wantMetrics(t, from, `nvmf_host_namespace_size_bytes{nqn="nqn.2026-11.org.example:disk",nsid="1",subsystem=""} 1.6777216e+07`,
+		`state="live",subsystem=""} 1`, `nvmf_host_nbd_clients_total 0`, `roce_packets_total{direction="out"} `)
+}
+
+// TestConnectMetrics: connect and connect-all serve the counters of what they hold, and an address that
+// another process has is an error before anything is begun.
+func TestConnectMetrics(t *testing.T) {
+	inOwnRunDir(t)
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	at := freePort(t)
+	c := startCommand(t, s.at("connect", "-n", testNQN, "--metrics", at)...)
+	c.out.await(t, "connecting to device: nvme0\n")
+	c.errOut.await(t, "nvmeof: metrics at http://"+at+"/metrics\n")
+	wantMetrics(t, at, `nsid="1",subsystem="nvme-subsys0"} 1.048576e+06`, `state="live",subsystem="nvme-subsys0"} 1`, `nvmf_host_nbd_clients_total 0`, `roce_packets_total{direction="out"} `)
+	command(t, s.at("connect-all", "--metrics", at)...).want(t, exitFailed, "metrics: listen tcp "+at, "address already in use")
+	command(t, s.at("connect", "-n", testNQN, "--metrics", "9420", "-D")...).want(t, exitUsage, "--metrics")
+	command(t, "disconnect-all").want(t, 0)
+	c.wantEnd(0)
+	c = startCommand(t, s.at("connect-all", "--metrics", at)...)
+	c.out.await(t, "connecting to device: nvme0\n")
+	wantMetrics(t, at, `state="live",subsystem="nvme-subsys0"} 1`)
+	c.stop()
+	c.wantEnd(0)
+}
+
+// wantMetrics wants texts in what Prometheus reads.
+func wantMetrics(t *testing.T, at string, want ...string) {
+	t.Helper()
 	answer, err := http.Get("http://" + at + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if want := `nvmf_namespace_size_bytes{nqn="nqn.2026-11.org.example:disk",nsid="1"} 1.6777216e+07`; err != nil || !strings.Contains(string(text), want) {
-		t.Errorf("%v: no %s in\n%s", err, want, text)
+	for _, w := range want {
+		if err != nil || !strings.Contains(string(text), w) {
+			t.Errorf("%v: no %s in\n%s", err, w, text)
+		}
 	}
 }
 

@@ -13,16 +13,7 @@ const alerts = "../../deploy/prometheus"
 
 // TestAlertsNameMetrics: what the alerts ask for is there, with those labels.
 func TestAlertsNameMetrics(t *testing.T) {
-	known := map[string]*family{}
-	for _, of := range []any{newFamilies(), NewSoftroce(nil)} {
-		v := reflect.ValueOf(of).Elem()
-		for i := range v.NumField() {
-			if v.Field(i).Type() == reflect.TypeFor[*family]() {
-				f := *(**family)(v.Field(i).Addr().UnsafePointer())
-				known[f.name] = f
-			}
-		}
-	}
+	known := allFamilies()
 	text, err := os.ReadFile(alerts + "/nvmeof.rules.yml")
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +34,21 @@ func TestAlertsNameMetrics(t *testing.T) {
 	if len(names) < 14 {
 		t.Errorf("%d metrics in the alerts", len(names))
 	}
+}
+
+// allFamilies are those of all collectors, by name.
+func allFamilies() map[string]*family {
+	known := map[string]*family{}
+	for _, of := range []any{newFamilies(), newHostFamilies(), NewNBD(nil), NewSoftroce(nil)} {
+		v := reflect.ValueOf(of).Elem()
+		for i := range v.NumField() {
+			if v.Field(i).Type() == reflect.TypeFor[*family]() {
+				f := *(**family)(v.Field(i).Addr().UnsafePointer())
+				known[f.name] = f
+			}
+		}
+	}
+	return known
 }
 
 // TestAlerts: each alert comes when it has to, and not otherwise.

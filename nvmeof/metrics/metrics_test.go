@@ -247,7 +247,7 @@ func TestDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	for _, table := range []string{describe(newFamilies()), describe(NewSoftroce(nil))} {
+	for _, table := range []string{describe(newFamilies()), describe(newHostFamilies()), describe(NewNBD(nil)), describe(NewSoftroce(nil))} {
 		name := strings.SplitN(table, "`", 3)[1]
 		at := strings.Index(text, "| metric | labels | |\n|---|---|---|\n| `"+name+"`")
 		switch {
@@ -259,6 +259,10 @@ func TestDocumented(t *testing.T) {
 			text = text[:at] + table + text[end:]
 		case strings.HasPrefix(name, "roce"):
 			text = strings.Replace(text, "SOFTROCE\n", table, 1)
+		case strings.HasPrefix(name, "nvmf_host_nbd"):
+			text = strings.Replace(text, "NBD\n", table, 1)
+		case strings.HasPrefix(name, "nvmf_host"):
+			text = strings.Replace(text, "HOST\n", table, 1)
 		default:
 			text = strings.Replace(text, "TARGET\n", table, 1)
 		}

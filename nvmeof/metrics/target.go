@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"cmp"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -105,19 +104,7 @@ func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 func (c *targetCollector) process(to sink) {
-	version, revision, goversion := c.cfg.Version, "", ""
-	if b, ok := debug.ReadBuildInfo(); ok {
-		goversion = b.GoVersion
-		if version == "" {
-			version = b.Main.Version
-		}
-		for _, s := range b.Settings {
-			if s.Key == "vcs.revision" {
-				revision = s.Value
-			}
-		}
-	}
-	to.put(c.build, 1, version, revision, goversion)
+	to.put(c.build, 1, buildOf(c.cfg.Version)...)
 	to.put(c.start, float64(c.cfg.Started.UnixMilli())/1e3)
 }
 

@@ -37,7 +37,10 @@ type Namespace struct {
 
 	mu     sync.Mutex // guards what follows
 	queues []*Queue
+	past   NamespaceMeasures // of queues that are closed
 	closed bool
+
+	calls tally // that block
 }
 
 var _ backend.Store = (*Namespace)(nil)
@@ -235,6 +238,9 @@ func (n *Namespace) Close() error {
 	s := n.sub
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, open := s.namespaces[n]; open {
+		s.retire(n)
+	}
 	delete(s.namespaces, n)
 	for _, p := range s.paths {
 		if p.session != nil {
@@ -370,8 +376,21 @@ func (n *Namespace) Use(ctx context.Context, safety Safety, fn func(*host.Namesp
 	return n.do(ctx, &call{fn: fn}, safety)
 }
 
-// do carries a call out on one path after the other, until it ends.
+// do carries a call out, and counts it where it is known what it is.
 func (n *Namespace) do(ctx context.Context, c *call, safety Safety) error {
+	if c.fn != nil {
+		return n.try(ctx, c, safety)
+	}
+	began := n.sub.now()
+	n.calls.inFlight.Add(1)
+	err := n.try(ctx, c, safety)
+	n.calls.inFlight.Add(-1)
+	n.calls.ended(c.kind, c.n, n.sub.now()-began, err)
+	return err
+}
+
+// try tries one path after the other, until a call ends.
+func (n *Namespace) try(ctx context.Context, c *call, safety Safety) error {
 	var t trial
 	for {
 		changed, table, now := *n.changed.Load(), n.table.Load(), n.sub.now()
@@ -473,4 +492,5 @@ func (n *Namespace) removeQueue(q *Queue) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.queues = slices.DeleteFunc(n.queues, func(o *Queue) bool { return o == q })
+	q.tally.addTo(&n.past)
 }

@@ -20,9 +20,10 @@ import (
 // A Path is one way to a subsystem: a controller, or the attempt to get one. Its
 // methods may be called from any goroutine.
 type Path struct {
-	sub  *Subsystem
-	cfg  PathConfig
-	poke chan struct{} // the ANA log is to be read
+	sub    *Subsystem
+	number int // in the order in which they were added; constant
+	cfg    PathConfig
+	poke   chan struct{} // the ANA log is to be read
 
 	rescan atomic.Bool // and the list of changed namespaces
 
@@ -37,6 +38,8 @@ type Path struct {
 	session  *session   // nil unless live
 	sessions []*session // whose controllers have memory
 	reported reported
+	losses   map[string]uint64 // of controllers, by reason
+	failures map[string]uint64 // of attempts to connect, by reason
 
 	inFlight  atomic.Int64
 	completed atomic.Uint64
@@ -158,6 +161,7 @@ func (p *Path) connect(ctx context.Context) *session {
 	}
 	p.sub.mu.Lock()
 	p.life.Failed(time.Now(), err, Refused(err), p.random.Float64())
+	count(&p.failures, attemptOf(err))
 	p.sub.mu.Unlock()
 	p.sub.changed(p, false)
 	return nil
@@ -232,6 +236,9 @@ func (p *Path) live(ctx context.Context, s *session) {
 	err := p.attend(ctx, s)
 	p.sub.mu.Lock()
 	p.session = nil
+	if state, _, _ := p.life.State(); state == StateLive && err != ErrClosed {
+		count(&p.losses, lossOf(err))
+	}
 	p.life.LostController(time.Now(), err, p.random.Float64())
 	p.sub.mu.Unlock()
 	p.sub.changed(p, false)

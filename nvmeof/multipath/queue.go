@@ -39,6 +39,7 @@ type Queue struct {
 	here     rdmatransport.NUMANode // of the owner, a little while ago; 0 where it does not matter
 	results  [64]backend.Result
 	closed   bool
+	tally    tally
 	stirred  atomic.Bool // the table is another one
 
 	event atomic.Pointer[shard.Event] // for Watchable; nil until Descriptor is called
@@ -49,7 +50,8 @@ type Queue struct {
 type slot struct {
 	backend.Request
 	trial
-	started int64
+	began   int64 // when it was submitted
+	started int64 // when it went to the path where it is, or was last
 	err     error
 }
 
@@ -118,7 +120,7 @@ func (q *Queue) Submit(rs []backend.Request) int {
 		q.idle = q.idle[:last]
 		q.flying++
 		s := &q.slots[i]
-		s.Request, s.trial = rs[n], trial{}
+		s.Request, s.trial, s.began = rs[n], trial{}, now
 		if s.err = info.Check(&s.Request); s.err != nil {
 			q.done = append(q.done, i)
 		} else if !q.send(i, now) {
@@ -126,6 +128,7 @@ func (q *Queue) Submit(rs []backend.Request) int {
 			q.next = 0
 		}
 	}
+	q.tally.inFlight.Add(int64(n))
 	q.flush()
 	return n
 }
@@ -257,7 +260,7 @@ func (q *Queue) collect(rs []backend.Result) int {
 	n := 0
 	for ; n < len(rs) && len(q.done) > 0; n++ {
 		last := len(q.done) - 1
-		rs[n] = q.give(q.done[last])
+		rs[n] = q.give(q.done[last], q.ns.sub.now())
 		q.done = q.done[:last]
 	}
 	left := false
@@ -272,6 +275,9 @@ func (q *Queue) collect(rs []backend.Result) int {
 	}
 	if left {
 		q.sweep()
+	}
+	if n > 0 {
+		q.tally.inFlight.Add(int64(-n))
 	}
 	return n
 }
@@ -291,15 +297,16 @@ func (q *Queue) take(c *child, from, rs []backend.Result) (n int) {
 			q.next = 0
 			continue
 		}
-		rs[n] = q.give(i)
+		rs[n] = q.give(i, now)
 		n++
 	}
 	return n
 }
 
 // give ends a request.
-func (q *Queue) give(i uint32) backend.Result {
+func (q *Queue) give(i uint32, now int64) backend.Result {
 	s := &q.slots[i]
+	q.tally.ended(s.Op, int(s.Length), now-s.began, s.err)
 	r := backend.Result{Tag: s.Tag, Err: s.err}
 	s.Buf, s.err, s.last, s.lost = nil, nil, nil, nil
 	q.idle = append(q.idle, i)
@@ -401,6 +408,7 @@ func (q *Queue) Close() error {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
+	q.tally.inFlight.Store(0)
 	q.ns.removeQueue(q)
 	var first error
 	for _, c := range q.children {

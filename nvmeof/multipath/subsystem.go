@@ -36,6 +36,8 @@ type Subsystem struct {
 	mu         sync.Mutex // guards what follows and what says so; held for moments only
 	paths      []*Path
 	namespaces map[*Namespace]struct{}
+	past       map[capsule.NSID]*NamespaceMeasures // of namespaces that are closed; nil: none
+	added      int                                 // paths, ever
 	closed     bool
 }
 
@@ -89,6 +91,7 @@ func (s *Subsystem) add(c PathConfig) (*Path, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := newPath(s, c)
+	p.number, s.added = s.added, s.added+1
 	p.end = cancel
 	s.paths = append(s.paths, p)
 	go p.run(ctx) // owned by the path: it ends after Delete or Close, or when the path is dead

@@ -2,13 +2,20 @@ package multipath
 
 import (
 	"maps"
+	"net/netip"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // A PathStatus is a path as it is at a moment.
 type PathStatus struct {
+	Number    int // in the order in which the paths of the subsystem were added, from 0
+	Addr      netip.AddrPort
+	HostNQN   nvmeof.NQN
+	KeepAlive time.Duration // KATO; 0: none
+
 	State State
 	Since time.Time // of the state
 	Err   error     // why the path is not live; nil where it is
@@ -16,6 +23,10 @@ type PathStatus struct {
 	Reconnects uint64    // how often it came back
 	Attempts   int       // to connect, failed since it was last live
 	Next       time.Time // the next attempt, or the end of all; zero: none is to come
+	Refused    bool      // the last attempt failed for a reason that somebody has to mend
+
+	Losses   map[string]uint64 // how often its controller was lost, by [host.LossReason], or ana where a group stayed in the state Change
+	Failures map[string]uint64 // attempts to connect that failed: refused, or unanswered
 
 	Controller capsule.ControllerID        // while it is live
 	Identify   *capsule.IdentifyController // the same; not to be changed
@@ -39,6 +50,8 @@ func (p *Path) Status() PathStatus {
 	p.sub.mu.Lock()
 	defer p.sub.mu.Unlock()
 	st := PathStatus{
+		Number: p.number, Addr: p.addr(), HostNQN: p.cfg.Options.HostNQN, KeepAlive: p.keepAlive(),
+		Refused: p.session == nil && p.life.Refused(), Losses: maps.Clone(p.losses), Failures: maps.Clone(p.failures),
 		Reconnects: p.life.Reconnects(), Attempts: p.life.Attempts(),
 		InFlight: p.inFlight.Load(), Completed: p.completed.Load(), Errors: p.errors.Load(),
 		Latency: time.Duration(p.latency.Load()),

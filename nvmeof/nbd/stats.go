@@ -23,6 +23,23 @@ type Stats struct {
 	Requests     uint64 // all
 }
 
+// Add adds what another server has counted.
+func (s *Stats) Add(o Stats) {
+	s.Clients += o.Clients
+	s.TooMany += o.TooMany
+	s.Unaccepted += o.Unaccepted
+	s.Stuck += o.Stuck
+	s.Share += o.Share
+	s.GaveWay += o.GaveWay
+	s.Slow += o.Slow
+	s.BadHandshake += o.BadHandshake
+	s.BadRequests += o.BadRequests
+	s.Lost += o.Lost
+	s.Refused += o.Refused
+	s.Failed += o.Failed
+	s.Requests += o.Requests
+}
+
 // String is a line for people: what was served, and what went wrong if something did.
 func (s Stats) String() string {
 	var b strings.Builder

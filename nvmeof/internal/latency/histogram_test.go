@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 )
@@ -119,6 +120,36 @@ func TestQuantile(t *testing.T) {
 
 func BenchmarkObserve(b *testing.B) {
 	var h Histogram
+	for i := range b.N {
+		h.Observe(int64(i&0xfffff) + 2000)
+	}
+}
+
+// TestShared counts the same from several goroutines as a Histogram does from one.
+func TestShared(t *testing.T) {
+	var s Shared
+	var want, got Histogram
+	var wait sync.WaitGroup
+	for g := range 4 {
+		for i := range 1000 {
+			want.Observe(int64(g*i) * 1000)
+		}
+		wait.Go(func() {
+			for i := range 1000 {
+				s.Observe(int64(g*i) * 1000)
+			}
+		})
+	}
+	s.Observe(-5)
+	want.Observe(-5)
+	wait.Wait()
+	if s.AddTo(&got); got != want {
+		t.Errorf("%d of %v, want %d of %v", got.Count(), got.Sum(), want.Count(), want.Sum())
+	}
+}
+
+func BenchmarkShared(b *testing.B) {
+	var h Shared
 	for i := range b.N {
 		h.Observe(int64(i&0xfffff) + 2000)
 	}

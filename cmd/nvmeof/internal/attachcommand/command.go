@@ -14,6 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/outlet"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/scrape"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
@@ -26,10 +27,11 @@ type attachment struct {
 	clients int
 	polling string
 	verbose bool
+	metrics scrape.Address
 }
 
-// Command is nvmeof attach.
-func Command() *cobra.Command {
+// Command is nvmeof attach, of a program with that version.
+func Command(version string) *cobra.Command {
 	var a attachment
 	cmd := &cobra.Command{
 		Use:   "attach -t rdma -a ADDR -n NQN --socket PATH [--namespace-id N]",
@@ -52,30 +54,7 @@ and after --ctrl-loss-tmo it ends, as it does at the start.`,
 			"  fio --name=t --ioengine=nbd --uri='nbd+unix:///1?socket=/run/disk.sock' --rw=randread --bs=4k --iodepth=32",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			polling, err := processors.ParsePolling(a.polling)
-			if err != nil {
-				return err
-			}
-			if a.socket == "" {
-				return failure.Usagef("--socket is missing: the path of the unix socket to make, as in --socket /run/disk.sock")
-			}
-			if a.clients < 1 {
-				return failure.Usagef("--clients %d: at least 1", a.clients)
-			}
-			if err := nbd.Vacant(a.socket); err != nil {
-				return err
-			}
-			defer outlet.Detach(cmd)()
-			runtime.GOMAXPROCS(runtime.NumCPU() + 1) // for the front end's loop; the host's add theirs
-			log := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", line) }
-			f := &front{cfg: nbd.Config{Socket: a.socket, Clients: a.clients, Polling: polling, Log: log}}
-			print := func() { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: nbd:", f.stats()) }
-			defer signals.On(unix.SIGUSR1, print)()
-			err = errors.Join(a.serve(cmd, f), f.Close())
-			if f.stats() != (nbd.Stats{}) {
-				print()
-			}
-			return err
+			return a.run(cmd, version)
 		},
 	}
 	a.AddFlags(cmd, "")
@@ -85,20 +64,57 @@ and after --ctrl-loss-tmo it ends, as it does at the start.`,
 	flags.StringVar(&a.socket, "socket", "", "unix socket to serve on")
 	flags.IntVar(&a.clients, "clients", 32, "connections to the socket at a time")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print what to type for each disk, and not for the first alone")
+	a.metrics.AddTo(flags)
 	flags.StringVar(&a.polling, "polling", "auto", processors.PollingHelp)
 	return cmd
 }
 
+// run carries the command out.
+func (a *attachment) run(cmd *cobra.Command, version string) error {
+	polling, err := processors.ParsePolling(a.polling)
+	if err != nil {
+		return err
+	}
+	if a.socket == "" {
+		return failure.Usagef("--socket is missing: the path of the unix socket to make, as in --socket /run/disk.sock")
+	}
+	if a.clients < 1 {
+		return failure.Usagef("--clients %d: at least 1", a.clients)
+	}
+	if err := nbd.Vacant(a.socket); err != nil {
+		return err
+	}
+	scraped, err := a.metrics.Listen()
+	if err != nil {
+		return err
+	}
+	defer outlet.Detach(cmd)()
+	runtime.GOMAXPROCS(runtime.NumCPU() + 1) // for the front end's loop; the host's add theirs
+	log := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", line) }
+	f := &front{cfg: nbd.Config{Socket: a.socket, Clients: a.clients, Polling: polling, Log: log}}
+	print := func() { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: nbd:", f.stats()) }
+	defer signals.On(unix.SIGUSR1, print)()
+	s := &measured{front: f, version: version}
+	defer scrape.Serve(scraped, cmd.ErrOrStderr(), s.source())()
+	err = errors.Join(a.serve(cmd, f, s), f.Close())
+	if f.stats() != (nbd.Stats{}) {
+		print()
+	}
+	return err
+}
+
 // serve publishes the namespaces until the command is interrupted, or no controller is
 // left. Then, and not before, it takes leave of the controllers.
-func (a *attachment) serve(cmd *cobra.Command, front *front) (err error) {
+func (a *attachment) serve(cmd *cobra.Command, front *front, s *measured) (err error) {
 	all := &hosts.Pool{Warn: cmd.ErrOrStderr()}
+	s.hosts.Store(all)
 	defer func() { err = errors.Join(err, all.Close()) }()
 	p := &publisher{front: front, wanted: capsule.NSID(a.nsid), verbose: a.verbose, warn: cmd.ErrOrStderr(), news: make(chan struct{}, 1)}
 	absent, err := a.connect(cmd.Context(), all, p)
 	if err != nil {
 		return err
 	}
+	s.subsystem.Store(&p.subsystem)
 	late := a.follow(cmd.Context(), all, p, absent)
 	err = p.serve(cmd.Context(), cmd.OutOrStdout())
 	late()

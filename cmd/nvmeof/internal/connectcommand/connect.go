@@ -17,18 +17,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/listing"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/outlet"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/scrape"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 )
 
-// Commands are those about controllers that stay connected.
-func Commands() []*cobra.Command {
-	return []*cobra.Command{newConnect(), newConnectAll(), newDisconnect(), newDisconnectAll(), listing.ListSubsys(), newIOPolicy()}
+// Commands are those about controllers that stay connected, of a program with that version.
+func Commands(version string) []*cobra.Command {
+	return []*cobra.Command{newConnect(version), newConnectAll(version), newDisconnect(), newDisconnectAll(), listing.ListSubsys(), newIOPolicy()}
 }
 
 const noPublishHelp = "do not publish namespaces as disks of this machine"
 
-func newConnect() *cobra.Command {
+func newConnect(version string) *cobra.Command {
 	var h fabricoptions.Held
+	var at scrape.Address
 	var format string
 	var idempotent, dump, noPublish bool
 	cmd := &cobra.Command{
@@ -69,23 +71,38 @@ What would be connected is printed as a config.json, with its secrets, by --dump
 				}
 				return fmt.Errorf("already connected: it is %s; --duplicate-connect connects again, --idempotent accepts that", there)
 			}
-			defer outlet.Detach(cmd)()
-			for {
-				err := hold(cmd, &h, fabricoptions.AsWhom(fabricoptions.Given(cmd), identity), print, noPublish)
-				if !errors.Is(err, lending.ErrLenderEnded) {
-					return err
-				}
-				fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", err)
-			}
+			return holdAgain(cmd, &at, version, func(m *measured) error {
+				return hold(cmd, &h, fabricoptions.AsWhom(fabricoptions.Given(cmd), identity), print, noPublish, m)
+			})
 		},
 	}
 	h.AddFlags(cmd, "d")
 	flags := cmd.Flags()
+	at.AddTo(flags)
 	flags.StringVarP(&format, "output-format", "o", "normal", "output format: normal|json")
 	flags.BoolVar(&idempotent, "idempotent", false, "succeed where there is such a connection already, and end")
 	flags.BoolVar(&noPublish, "no-publish", false, noPublishHelp)
 	flags.BoolVarP(&dump, "dump-config", "O", false, "print what would be connected as a config.json, and end")
 	return cmd
+}
+
+// holdAgain holds, again where the process has ended that held the controllers for this one, and
+// serves the counters meanwhile.
+func holdAgain(cmd *cobra.Command, at *scrape.Address, version string, hold func(*measured) error) error {
+	scraped, err := at.Listen()
+	if err != nil {
+		return err
+	}
+	defer outlet.Detach(cmd)()
+	m := &measured{}
+	defer scrape.Serve(scraped, cmd.ErrOrStderr(), m.source(version))()
+	for {
+		err := hold(m)
+		if !errors.Is(err, lending.ErrLenderEnded) {
+			return err
+		}
+		fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", err)
+	}
 }
 
 var connectFormats = map[string]func(io.Writer, string) error{
@@ -108,12 +125,13 @@ func connected(cmd *cobra.Command, w connections.Wanted, duplicate bool) string 
 
 // hold connects and stays until the command is interrupted or nothing is connected any more. The
 // error is [lending.ErrLenderEnded] where the command is to connect again.
-func hold(cmd *cobra.Command, h *fabricoptions.Held, options map[string]string, print func(io.Writer, string) error, noPublish bool) (err error) {
+func hold(cmd *cobra.Command, h *fabricoptions.Held, options map[string]string, print func(io.Writer, string) error, noPublish bool, m *measured) (err error) {
 	ctx := cmd.Context()
 	k, err := keeper.Start(cmd.ErrOrStderr(), noPublish)
 	if err != nil {
 		return err
 	}
+	m.keeper.Store(k)
 	defer func() { err = errors.Join(err, k.Close()) }()
 	if err := k.Serve(); err != nil {
 		return err

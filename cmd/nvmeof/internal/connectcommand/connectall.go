@@ -13,6 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/keeper"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/outlet"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/scrape"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
@@ -28,6 +29,8 @@ type autoconnect struct {
 	quiet      bool
 	dump       bool
 	format     string
+	metrics    scrape.Address
+	version    string // of the program
 	print      func(io.Writer, string) error
 
 	cmd     *cobra.Command
@@ -39,8 +42,8 @@ type autoconnect struct {
 	connected map[string]discovery.Record // by the controller's name
 }
 
-func newConnectAll() *cobra.Command {
-	var a autoconnect
+func newConnectAll(version string) *cobra.Command {
+	a := autoconnect{version: version}
 	cmd := &cobra.Command{
 		Use:   "connect-all [-t rdma -a ADDR]",
 		Short: "Discover subsystems, connect to them and stay connected, as nvme connect-all",
@@ -59,6 +62,7 @@ connect does.`,
 	a.Held.AddFlags(cmd, "")
 	a.Sources.AddFlags(cmd)
 	flags := cmd.Flags()
+	a.metrics.AddTo(flags)
 	flags.BoolVarP(&a.persistent, "persistent", "p", false, "stay connected to discovery controllers, and connect to what they list later")
 	flags.BoolVarP(&a.matching, "matching", "m", false, "connect only to what is at the address of the discovery controller")
 	flags.BoolVar(&a.quiet, "quiet", false, "do not report what is connected already")
@@ -83,12 +87,19 @@ func (a *autoconnect) run(cmd *cobra.Command) (err error) {
 	if len(entries) == 0 {
 		return wrong
 	}
+	scraped, err := a.metrics.Listen()
+	if err != nil {
+		return err
+	}
 	defer outlet.Detach(cmd)()
 	a.note(wrong)
 	a.connected = map[string]discovery.Record{}
 	if a.keeper, err = keeper.Start(cmd.ErrOrStderr(), a.noPublish); err != nil {
 		return err
 	}
+	m := &measured{}
+	m.keeper.Store(a.keeper)
+	defer scrape.Serve(scraped, cmd.ErrOrStderr(), m.source(a.version))()
 	defer func() { err = errors.Join(err, a.keeper.Close()) }()
 	a.survey = &discover.Survey{Hosts: a.keeper.Hosts, Lenders: a.keeper.Lenders}
 	given := fabricoptions.Given(cmd)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
@@ -224,6 +225,25 @@ func (h *Holder) Close() error {
 	return errors.Join(front, err)
 }
 
+// A Measured is a subsystem by its name, as nvme-subsys0, and what its requests came to.
+type Measured struct {
+	Name string
+	multipath.Measures
+}
+
+// Measure is what the requests to all subsystems came to.
+func (h *Holder) Measure() (all []Measured) {
+	h.mu.Lock()
+	subsystems := slices.Clone(h.subsystems)
+	h.mu.Unlock()
+	for _, s := range subsystems {
+		all = append(all, Measured{s.name(), s.link.Measure()})
+	}
+	return all
+}
+
+func (s *subsystem) name() string { return fmt.Sprintf("nvme-subsys%d", s.claim.number) }
+
 // Info is what there is.
 func (h *Holder) Info() Process {
 	p, spaces := h.snapshot()
@@ -285,7 +305,7 @@ func (h *Holder) snapshot() (p Process, spaces [][]Namespace) {
 // info describes a subsystem. Under mu.
 func (s *subsystem) info() SubsystemInfo {
 	i := SubsystemInfo{
-		Name: fmt.Sprintf("nvme-subsys%d", s.claim.number), NQN: string(s.nqn), HostNQN: string(s.hostNQN),
+		Name: s.name(), NQN: string(s.nqn), HostNQN: string(s.hostNQN),
 		HostID: uuid.UUID(s.hostID).String(), Policy: s.link.Policy(),
 	}
 	ana := map[capsule.NSID]map[string]string{}

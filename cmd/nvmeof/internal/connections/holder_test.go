@@ -22,6 +22,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
@@ -81,6 +82,8 @@ func (s *fakeSubsystem) SetPolicy(name string) error {
 	s.policy = name
 	return nil
 }
+
+func (s *fakeSubsystem) Measure() multipath.Measures { return multipath.Measures{} }
 
 func (s *fakeSubsystem) Close() error { s.closed = true; return nil }
 

@@ -104,6 +104,9 @@ func (s *multiSubsystem) SetPolicy(name string) error {
 	return s.link.SetPolicy(p)
 }
 
+// Measure implements [Subsystem].
+func (s *multiSubsystem) Measure() multipath.Measures { return s.link.Measure() }
+
 // Close implements [Subsystem].
 func (s *multiSubsystem) Close() error { return s.link.Close() }
 

@@ -73,6 +73,8 @@ type Subsystem interface {
 	// Policy is by which a request gets to one of several paths: Linux's iopolicy.
 	Policy() string
 	SetPolicy(name string) error
+	// Measure is what its requests came to.
+	Measure() multipath.Measures
 	// Close disconnects all. Nothing may use memory of the subsystem any more.
 	Close() error
 }

@@ -97,6 +97,16 @@ func (h *Pool) Addresses() (all []string) {
 	return all
 }
 
+// Devices are those of the process.
+func (h *Pool) Devices() (all []rdmatransport.Device) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range h.all {
+		all = append(all, o.device)
+	}
+	return all
+}
+
 // Close ends them.
 func (h *Pool) Close() error {
 	h.mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
+	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
@@ -25,6 +26,7 @@ type Keeper struct {
 	warn      io.Writer
 	Hosts     *hosts.Pool
 	holder    *connections.Holder
+	front     *sockets // nil: nothing is published
 	server    *connections.Server
 	lent      lending.Loans
 	Lenders   *lending.Processes // that hold controllers for this one
@@ -56,7 +58,7 @@ func Start(warn io.Writer, noPublish bool) (*Keeper, error) {
 	if !noPublish {
 		front := &sockets{dir: c.Dir, polling: polling, log: c.Log, servers: map[string]*server{}}
 		k.forget = signals.On(unix.SIGUSR1, front.logCounters)
-		c.FrontEnd = front
+		c.FrontEnd, k.front = front, front
 	}
 	k.holder = connections.New(c)
 	return k, nil
@@ -67,6 +69,17 @@ func (k *Keeper) Empty() bool { return len(k.holder.Info().Subsystems) == 0 && l
 
 // GivenUp are the controllers that were given up, by name, with the reason.
 func (k *Keeper) GivenUp() map[string]string { return k.holder.Info().Lost }
+
+// Measure is what the requests to all subsystems came to.
+func (k *Keeper) Measure() []connections.Measured { return k.holder.Measure() }
+
+// NBD is what clients of the disks did.
+func (k *Keeper) NBD() nbd.Stats {
+	if k.front == nil {
+		return nbd.Stats{}
+	}
+	return k.front.stats()
+}
 
 // Serve lets others find the process.
 func (k *Keeper) Serve() (err error) {

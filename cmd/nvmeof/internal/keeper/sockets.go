@@ -29,6 +29,8 @@ type sockets struct {
 
 	mu      sync.Mutex         // guards what follows; held for moments only
 	servers map[string]*server // by the disk's name
+	ending  map[*server]bool   // whose end was begun and is not over
+	past    nbd.Stats          // of those that have ended
 }
 
 // A server is that of a disk.
@@ -97,10 +99,18 @@ func (s *sockets) end(gone map[string]*server) (ending []*server) {
 	defer s.mu.Unlock()
 	for name, x := range gone {
 		delete(s.servers, name)
+		if s.ending == nil {
+			s.ending = map[*server]bool{}
+		}
+		s.ending[x] = true
 		ending = append(ending, x)
 		go func() { // ends with the last request that a disk has, at the latest with the subsystem
 			x.err = x.Server.Close()
 			s.log(fmt.Sprintf("%s: not published any more; %v", name, x.Stats()))
+			s.mu.Lock()
+			delete(s.ending, x)
+			s.past.Add(x.Stats())
+			s.mu.Unlock()
 			close(x.ended)
 		}()
 	}
@@ -113,6 +123,20 @@ func (s *sockets) logCounters() {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		s.log(fmt.Sprintf("%s: %v", name, all[name].Stats()))
 	}
+}
+
+// stats is what clients of all disks did, in sum.
+func (s *sockets) stats() nbd.Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := s.past
+	for _, x := range s.servers {
+		sum.Add(x.Stats())
+	}
+	for x := range s.ending {
+		sum.Add(x.Stats())
+	}
+	return sum
 }
 
 // URI implements [connections.FrontEnd].

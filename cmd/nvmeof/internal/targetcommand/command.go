@@ -13,6 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/processors"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/scrape"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -38,7 +39,7 @@ type Flags struct {
 	file      string
 	socket    string
 	sandbox   string
-	metrics   httpAddressFlag
+	metrics   scrape.Address
 }
 
 // Command is nvmeof target, of a program with that version. It calls enter, which may be nil, before it serves.
@@ -88,7 +89,7 @@ nvmeof namespace add --help.`,
 	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, allowHostHelp)
 	flags.BoolVar(&f.AllowAnyHost, "allow-any-host", false, "allow every host")
 	flags.StringVar(&f.sandbox, "sandbox", sandboxAuto, sandboxHelp)
-	flags.Var(&f.metrics, "metrics", "address and port, as 127.0.0.1:9420, at which Prometheus reads the counters: everybody who reaches it does (default: none)")
+	f.metrics.AddTo(flags)
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/scrape"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
@@ -88,7 +89,8 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	if socket != nil {
 		defer func() { err = errors.Join(err, socket.Close()) }()
 	}
-	scraped, err := listenMetrics(d.Document.Metrics.Listen)
+	at := scrape.Address(d.Document.Metrics.Listen)
+	scraped, err := at.Listen()
 	if err != nil {
 		return err
 	}

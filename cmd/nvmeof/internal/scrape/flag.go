@@ -1,0 +1,40 @@
+package scrape
+
+import (
+	"net"
+
+	"github.com/spf13/pflag"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/metrics"
+)
+
+// Address is a flag with an address and a port.
+type Address config.HTTPAddress
+
+// Set implements [pflag.Value].
+func (a *Address) Set(s string) error { return (*config.HTTPAddress)(a).UnmarshalText([]byte(s)) }
+
+// Type implements [pflag.Value].
+func (*Address) Type() string { return "ADDR:PORT" }
+
+// String implements [pflag.Value].
+func (a *Address) String() string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.AddrPort.String()
+}
+
+// AddTo adds the flag to a command's.
+func (a *Address) AddTo(flags *pflag.FlagSet) {
+	flags.Var(a, "metrics", "address and port, as 127.0.0.1:9420, at which Prometheus reads the counters: everybody who reaches it does (default: none)")
+}
+
+// Listen takes the address, before anything else is begun. It is nil where there is none.
+func (a *Address) Listen() (net.Listener, error) {
+	if !a.IsValid() {
+		return nil, nil
+	}
+	return metrics.Listen(a.AddrPort.String())
+}

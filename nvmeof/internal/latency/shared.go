@@ -1,0 +1,26 @@
+package latency
+
+import "sync/atomic"
+
+// A Shared counts durations as a [Histogram] does, for any goroutines: where nobody owns the
+// counters whom a reader could ask for them.
+type Shared struct {
+	sum    atomic.Int64 // nanoseconds
+	counts [buckets]atomic.Uint64
+}
+
+// Observe counts a duration in nanoseconds. One that is negative counts as none.
+func (h *Shared) Observe(ns int64) {
+	ns = max(ns, 0)
+	h.sum.Add(ns)
+	h.counts[bucketOf(ns)].Add(1)
+}
+
+// AddTo adds what was counted to a histogram. A duration that is counted meanwhile may be in
+// the counts, and not in the sum, or the other way round.
+func (h *Shared) AddTo(to *Histogram) {
+	to.sum += h.sum.Load()
+	for i := range h.counts {
+		to.counts[i] += h.counts[i].Load()
+	}
+}

@@ -1,0 +1,187 @@
+package metrics
+
+import (
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
+)
+
+// HostConfig describes what [NewHost] shows. A zero field takes the default.
+type HostConfig struct {
+	Subsystems func() []HostSubsystem // required: those that are connected now
+	Version    string                 // of the program; default: that of its main module
+	Started    time.Time              // default: now
+}
+
+// A HostSubsystem is a subsystem that a host is connected to.
+type HostSubsystem struct {
+	Name string // as nvme-subsys0; may be empty where there is one subsystem only
+	multipath.Measures
+}
+
+// hostFamilies are those of a host.
+type hostFamilies struct {
+	build, start *family
+
+	subsystem, namespace, size *family
+
+	requests, bytes, errors, duration, inFlight *family
+
+	pathState, pathANA, pathKeepAlive, pathInFlight, pathRequests, pathErrors *family
+	reconnects, losses, failures                                              *family
+}
+
+func newHostFamilies() *hostFamilies {
+	return &hostFamilies{
+		build: gauge("nvmf_host_build_info", "The program, always 1.", "version", "revision", "goversion"),
+		start: gauge("nvmf_host_start_time_seconds", "When the host was started, in Unix time."),
+
+		subsystem: gauge("nvmf_host_subsystem_info", "A subsystem that the host is connected to, always 1.", "subsystem", "nqn", "host_nqn"),
+		namespace: gauge("nvmf_host_namespace_info", "A namespace that is open, always 1.", "subsystem", "nqn", "nsid", "uuid"),
+		size:      gauge("nvmf_host_namespace_size_bytes", "Its size.", "subsystem", "nqn", "nsid"),
+
+		requests: counter("nvmf_host_requests_total", "Requests that have their result, once each, however many commands and attempts they took.", "subsystem", "nqn", "nsid", "op"),
+		bytes:    counter("nvmf_host_data_bytes_total", "Data of reads and writes that succeeded.", "subsystem", "nqn", "nsid", "direction"),
+		errors:   counter("nvmf_host_request_errors_total", "Requests that failed for good, by reason: status, with status code type and status code of the controller's answer, no_path, unknown, removed, canceled, invalid, closed or other.", "subsystem", "nqn", "nsid", "reason", "sct", "sc"),
+		duration: histogram("nvmf_host_request_duration_seconds", "How long requests took until their result, with all that they waited for a path.", "subsystem", "nqn", "nsid", "op"),
+		inFlight: gauge("nvmf_host_requests_in_flight", "Requests that have begun and have no result yet.", "subsystem", "nqn", "nsid"),
+
+		pathState:     gauge("nvmf_host_path_state", "1 for the state of the path, 0 for the others: connecting, live, lost, refused (somebody has to mend why), deleting, dead.", "subsystem", "nqn", "path", "address", "state"),
+		pathANA:       gauge("nvmf_host_path_ana_state", "1 for the state that the controller shows for an ANA group.", "subsystem", "nqn", "path", "address", "group", "state"),
+		pathKeepAlive: gauge("nvmf_host_path_keep_alive_seconds", "Keep alive timeout of the path; 0: none.", "subsystem", "nqn", "path", "address"),
+		pathInFlight:  gauge("nvmf_host_path_requests_in_flight", "Requests on the path.", "subsystem", "nqn", "path", "address"),
+		pathRequests:  counter("nvmf_host_path_requests_total", "Requests that came back from the path.", "subsystem", "nqn", "path", "address"),
+		pathErrors:    counter("nvmf_host_path_errors_total", "Of those, the ones with an error, whether or not they were tried again.", "subsystem", "nqn", "path", "address"),
+		reconnects:    counter("nvmf_host_path_reconnects_total", "How often the path came back.", "subsystem", "nqn", "path", "address"),
+		losses:        counter("nvmf_host_path_losses_total", "How often its controller was lost, by reason: keepalive, timeout, unreachable, disconnected, protocol, transport, device, status, ana, closed or other.", "subsystem", "nqn", "path", "address", "reason"),
+		failures:      counter("nvmf_host_path_connect_failures_total", "Attempts to connect that failed: refused or unanswered.", "subsystem", "nqn", "path", "address", "reason"),
+	}
+}
+
+type hostCollector struct {
+	cfg HostConfig
+	*hostFamilies
+}
+
+// NewHost returns a collector of what a host has counted.
+func NewHost(cfg HostConfig) prometheus.Collector {
+	if cfg.Started.IsZero() {
+		cfg.Started = time.Now()
+	}
+	return &hostCollector{cfg, newHostFamilies()}
+}
+
+// Describe implements prometheus.Collector: what there is depends on what has happened.
+func (*hostCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c *hostCollector) Collect(out chan<- prometheus.Metric) {
+	to := sink(out)
+	to.put(c.build, 1, buildOf(c.cfg.Version)...)
+	to.put(c.start, float64(c.cfg.Started.UnixMilli())/1e3)
+	for _, s := range c.cfg.Subsystems() {
+		for i := range s.Namespaces {
+			c.space(to, &s, &s.Namespaces[i])
+		}
+		for i := range s.Paths {
+			p := &s.Paths[i]
+			if i == 0 { // all paths are of one host
+				to.put(c.subsystem, 1, s.Name, string(s.NQN), string(p.HostNQN))
+			}
+			c.path(to, &s, p)
+		}
+	}
+}
+
+// buildOf are the labels of a program.
+func buildOf(version string) []string {
+	revision, goversion := "", ""
+	if b, ok := debug.ReadBuildInfo(); ok {
+		goversion = b.GoVersion
+		if version == "" {
+			version = b.Main.Version
+		}
+		for _, s := range b.Settings {
+			if s.Key == "vcs.revision" {
+				revision = s.Value
+			}
+		}
+	}
+	return []string{version, revision, goversion}
+}
+
+func (c *hostCollector) space(to sink, s *HostSubsystem, n *multipath.NamespaceMeasures) {
+	nqn, id := string(s.NQN), itoa(uint32(n.ID))
+	if n.Size > 0 {
+		name := ""
+		if n.Identifiers.UUID != uuid.Nil {
+			name = n.Identifiers.UUID.String()
+		}
+		to.put(c.namespace, 1, s.Name, nqn, id, name)
+		to.put(c.size, float64(n.Size), s.Name, nqn, id)
+	}
+	to.put(c.inFlight, float64(n.InFlight), s.Name, nqn, id)
+	to.count(c.bytes, n.Read, s.Name, nqn, id, "read")
+	to.count(c.bytes, n.Written, s.Name, nqn, id, "write")
+	for op, h := range n.Kinds() {
+		to.put(c.requests, float64(h.Count()), s.Name, nqn, id, op)
+		to.latencies(c.duration, h, s.Name, nqn, id, op)
+	}
+	for f, k := range n.Failures() {
+		sct, sc := "", ""
+		if f.Reason == "status" {
+			sct, sc = itoa(f.Status.SCT()), itoa(f.Status.SC())
+		}
+		to.count(c.errors, k, s.Name, nqn, id, f.Reason, sct, sc)
+	}
+}
+
+// pathStates are those of multipath.State, and refused.
+var pathStates = []string{
+	multipath.StateConnecting.String(), multipath.StateLive.String(), multipath.StateLost.String(), "refused",
+	multipath.StateDeleting.String(), multipath.StateDead.String(),
+}
+
+func (c *hostCollector) path(to sink, s *HostSubsystem, p *multipath.PathStatus) {
+	labels := func(more ...string) []string {
+		return append([]string{s.Name, string(s.NQN), itoa(p.Number), p.Addr.String()}, more...)
+	}
+	state := p.State.String()
+	if p.Refused && (p.State == multipath.StateConnecting || p.State == multipath.StateLost) {
+		state = "refused"
+	}
+	for _, x := range pathStates {
+		to.flag(c.pathState, x == state, labels(x)...)
+	}
+	for group, ana := range p.Groups {
+		for x := range anaStates {
+			to.flag(c.pathANA, x == ana, labels(itoa(uint32(group)), x.String())...)
+		}
+	}
+	to.put(c.pathKeepAlive, p.KeepAlive.Seconds(), labels()...)
+	to.put(c.pathInFlight, float64(p.InFlight), labels()...)
+	to.put(c.pathRequests, float64(p.Completed), labels()...)
+	to.put(c.pathErrors, float64(p.Errors), labels()...)
+	to.put(c.reconnects, float64(p.Reconnects), labels()...)
+	for reason, n := range p.Losses {
+		to.count(c.losses, n, labels(reason)...)
+	}
+	for reason, n := range p.Failures {
+		to.count(c.failures, n, labels(reason)...)
+	}
+}
+
+// anaStates yields all that there are.
+func anaStates(yield func(capsule.ANAState) bool) {
+	for _, x := range []capsule.ANAState{capsule.ANAOptimized, capsule.ANANonOptimized, capsule.ANAInaccessible, capsule.ANAPersistentLoss, capsule.ANAChange} {
+		if !yield(x) {
+			return
+		}
+	}
+}
