@@ -237,6 +237,7 @@ func (q *queue) accept(fq *fabric.TargetQueue, req rdmatransport.ConnRequest) {
 		q.onClosed()
 		return
 	}
+	q.qpn = fq.QPN()
 	q.start(fq.Commands())
 }
 

@@ -67,6 +67,7 @@ type worker struct {
 	queues  atomic.Int64
 	counts  bool // else turn has nothing
 	turn    meter.Turn
+	tracing *tracing                        // nil: nobody traces; the shard's
 	strays  map[nvmeof.NQN]*meter.Namespace // by subsystem; the shard's
 
 	shared     *fabric.SharedReceives // of I/O queues; nil: each has its own

@@ -12,6 +12,7 @@ type measured struct {
 	submitted int64            // to the store, the last operation of it
 	stored    int64            // how long the store has had it
 	moving    int64            // since when its data is moved, 0: it is not
+	moved     int64            // how long that took
 	meter     *meter.Namespace // of the namespace that it has entered, until it is answered
 }
 
@@ -33,6 +34,9 @@ func (r *request) countIn(m *meter.Namespace) {
 
 // answered counts a command that is answered without data.
 func (r *request) answered(s capsule.Status) {
+	if t := r.queue.worker.tracing; t != nil {
+		t.add(r, s)
+	}
 	m := r.meter
 	if m == nil {
 		r.queue.countStray(r, s)
@@ -94,17 +98,22 @@ func (r *request) fetched() { r.hasMoved(&r.queue.worker.turn.FromHosts) }
 
 // delivered counts an RDMA WRITE of a command's data, which the host has acknowledged.
 func (r *request) delivered() {
-	if !r.queue.failed {
-		r.hasMoved(&r.queue.worker.turn.ToHosts)
+	w := r.queue.worker
+	if r.queue.failed || r.moving == 0 {
+		return
 	}
+	if w.tracing != nil {
+		w.tracing.delivered(r, w.turn.Now)
+	}
+	r.hasMoved(&w.turn.ToHosts)
 }
 
 func (r *request) hasMoved(h *latency.Histogram) {
 	if r.moving == 0 {
 		return
 	}
+	r.moved, r.moving = r.queue.worker.turn.Now-r.moving, 0
 	if r.io != nil && r.queue.worker.counts {
-		h.Observe(r.queue.worker.turn.Now - r.moving)
+		h.Observe(r.moved)
 	}
-	r.moving = 0
 }

@@ -36,6 +36,7 @@ type queue struct {
 	listener *Listener
 	local    netip.AddrPort
 	remote   netip.AddrPort
+	qpn      rdmatransport.QPN
 
 	controller *Controller // nil before Connect
 	leaving    *request    // a Disconnect command that was accepted; the queue ends when it is done

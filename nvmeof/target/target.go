@@ -74,6 +74,7 @@ type Target struct {
 	generation uint64 // counts changes of what the discovery log has for anybody
 	changing   int    // how many [Target.Change] are under way
 	shown      *scene // the discovery log meanwhile; else nil
+	trace      *Trace // that has not ended; nil: none
 }
 
 // New starts a target without subsystems or listeners, on Config.Device if that is set.

@@ -105,7 +105,7 @@ const (
 	stateClosed
 )
 
-// OnTurn has f called at the beginning of each turn. Before Start.
+// OnTurn has f called at the beginning of each turn. Before Start, or in the loop.
 func (s *Shard) OnTurn(f func(now int64)) { s.onTurn = f }
 
 // Stats count what the loop did.

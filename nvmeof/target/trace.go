@@ -1,0 +1,212 @@
+package target
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// ErrTracing says that a target's commands are being traced already.
+var ErrTracing = errors.New("commands are being traced already")
+
+// A TraceFilter says which commands are traced: those for which each field that is set is
+// right.
+type TraceFilter struct {
+	Host       nvmeof.NQN
+	Subsystem  nvmeof.NQN
+	NSID       capsule.NSID  // then no command of an admin queue, or of fabrics
+	SlowerThan time.Duration // then no Asynchronous Event Request: they wait for their event
+}
+
+// A TracedCommand is a command that was answered.
+type TracedCommand struct {
+	Time       time.Time // of its arrival
+	Host       nvmeof.NQN
+	Subsystem  nvmeof.NQN           // empty, as Host: there is no controller
+	Controller capsule.ControllerID // as Queue
+	Queue      capsule.QID
+	Command    capsule.Command
+	Status     capsule.Status
+	// Latency is the time from the arrival of the capsule until the response was sent, or where
+	// that has data for the host, until the host has acknowledged those.
+	Latency time.Duration
+	Storage time.Duration // of Latency, in which the store had it; -1: it did not
+	Fabric  time.Duration // of Latency, in which its data was on its way
+
+	arrived int64 // in the shard's clock
+}
+
+// tracedRecords is how many commands each shard keeps until they are read.
+const tracedRecords = 4096
+
+// tracing is a worker's part of a [Trace]. It belongs to the worker's shard.
+type tracing struct {
+	filter  TraceFilter
+	records []TracedCommand
+	begun   int // records from there on were answered in this turn, and their times are not known
+	dropped uint64
+}
+
+// add appends a record of a command that was answered now, if the filter lets it through.
+func (t *tracing) add(r *request, s capsule.Status) *TracedCommand {
+	c, f := r.queue.controller, &t.filter
+	switch {
+	case c == nil && (f.Host != "" || f.Subsystem != ""),
+		c != nil && (f.Host != "" && f.Host != c.hostNQN || f.Subsystem != "" && f.Subsystem != c.subsystem.nqn),
+		f.NSID != 0 && (r.io == nil || r.cmd.NSID != f.NSID),
+		f.SlowerThan > 0 && r.awaitsEvent():
+		return nil
+	case len(t.records) == cap(t.records):
+		t.dropped++
+		return nil
+	}
+	t.records = append(t.records, TracedCommand{Queue: r.queue.id, Command: *r.cmd, Status: s, Latency: -1,
+		Storage: time.Duration(r.stored), Fabric: time.Duration(r.moved), arrived: r.arrived})
+	x := &t.records[len(t.records)-1]
+	if c != nil {
+		x.Host, x.Subsystem, x.Controller = c.hostNQN, c.subsystem.nqn, c.id
+	}
+	return x
+}
+
+// awaitsEvent reports an Asynchronous Event Request.
+func (r *request) awaitsEvent() bool {
+	return r.queue.id == 0 && capsule.AdminOpcode(r.cmd.Opcode) == capsule.AdminAsyncEvent
+}
+
+// delivered adds a command whose data the host has acknowledged.
+func (t *tracing) delivered(r *request, now int64) {
+	if time.Duration(now-r.arrived) < t.filter.SlowerThan {
+		return
+	}
+	if x := t.add(r, capsule.StatusSuccess); x != nil {
+		x.Latency, x.Fabric = time.Duration(now-r.arrived), time.Duration(now-r.moving)
+	}
+}
+
+// next gives those that were answered in the last turn their times, since responses are sent at
+// the end of a turn.
+func (t *tracing) next(now int64) {
+	kept := t.records[:t.begun]
+	for i := t.begun; i < len(t.records); i++ {
+		x := &t.records[i]
+		if x.Latency < 0 {
+			x.Latency = time.Duration(now - x.arrived)
+		}
+		if x.Latency >= t.filter.SlowerThan {
+			kept = append(kept, *x)
+		}
+	}
+	t.records, t.begun = kept, len(kept)
+}
+
+// take gives the records whose times are known, in exchange for an empty list.
+func (t *tracing) take(empty []TracedCommand) []TracedCommand {
+	out := t.records[:t.begun]
+	t.records, t.begun = append(empty[:0], t.records[t.begun:]...), 0
+	return out
+}
+
+// follow has the commands of the worker traced; nil: no more. Turns cost nothing for it else.
+func (w *worker) follow(t *tracing) {
+	w.tracing = t
+	if t == nil {
+		w.shard.OnTurn(w.turn.Next)
+		return
+	}
+	w.shard.OnTurn(func(now int64) {
+		w.turn.Next(now)
+		t.next(now)
+	})
+}
+
+// A Trace follows the commands of a target. One goroutine at a time uses it.
+type Trace struct {
+	target  *Target
+	filter  TraceFilter
+	empty   map[*worker][]TracedCommand // for the shards
+	dropped map[*worker]uint64
+}
+
+// NewTrace begins to follow the commands of t that the filter lets through. It fails with
+// [ErrTracing] while another trace of t has not ended. A target that is Config.Unmeasured has none.
+func NewTrace(t *Target, f TraceFilter) (*Trace, error) {
+	if t.cfg.Unmeasured {
+		return nil, errors.New("target: commands of a target that is not measured cannot be traced")
+	}
+	tr := &Trace{target: t, filter: f, empty: map[*worker][]TracedCommand{}, dropped: map[*worker]uint64{}}
+	t.mu.Lock()
+	busy := t.trace != nil
+	if !busy {
+		t.trace = tr
+	}
+	t.mu.Unlock()
+	if busy {
+		return nil, ErrTracing
+	}
+	_, _ = tr.Read() // which begins it
+	return tr, nil
+}
+
+// workers are those of all devices that there are now, until the trace has ended.
+func (tr *Trace) workers() (all []*worker) {
+	tr.target.mu.Lock()
+	defer tr.target.mu.Unlock()
+	if tr.target.trace != tr {
+		return nil
+	}
+	for _, d := range tr.target.devices {
+		all = append(all, d.workers...)
+	}
+	return all
+}
+
+// Read returns the commands that were answered since the last Read, in the order in which they
+// arrived, and how many were lost since the trace began, because too many came between two Reads. It wakes
+// the shards.
+func (tr *Trace) Read() (commands []TracedCommand, dropped uint64) {
+	for _, w := range tr.workers() {
+		empty := tr.empty[w]
+		if empty == nil {
+			empty = make([]TracedCommand, 0, tracedRecords)
+		}
+		var full []TracedCommand
+		var start time.Time // of the shard's clock
+		if w.shard.Call(func() {
+			if w.tracing == nil {
+				w.follow(&tracing{filter: tr.filter, records: make([]TracedCommand, 0, tracedRecords)})
+			}
+			full = w.tracing.take(empty)
+			tr.dropped[w] = w.tracing.dropped
+			start = time.Now().Add(-time.Duration(w.turn.Now))
+		}) != nil {
+			continue
+		}
+		for i := range full {
+			full[i].Time = start.Add(time.Duration(full[i].arrived))
+		}
+		commands = append(commands, full...)
+		tr.empty[w] = full
+	}
+	slices.SortStableFunc(commands, func(a, b TracedCommand) int { return cmp.Compare(a.Time.UnixNano(), b.Time.UnixNano()) })
+	for _, n := range tr.dropped {
+		dropped += n
+	}
+	return commands, dropped
+}
+
+// Close ends the trace.
+func (tr *Trace) Close() {
+	for _, w := range tr.workers() {
+		_ = w.shard.Call(func() { w.follow(nil) })
+	}
+	tr.target.mu.Lock()
+	defer tr.target.mu.Unlock()
+	if tr.target.trace == tr {
+		tr.target.trace = nil
+	}
+}
