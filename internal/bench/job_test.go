@@ -332,7 +332,7 @@ func TestSideBySide(t *testing.T) {
 	s := newStore(t)
 	tasks := make([]Task, 3)
 	for i := range tasks {
-		tasks[i] = Task{s, backendtest.Buffer(1<<20, 4096), job(RandWrite)}
+		tasks[i] = Task{Store: s, Memory: backendtest.Buffer(1<<20, 4096), Job: job(RandWrite)}
 		tasks[i].Job.Verify, tasks[i].Job.Runtime = true, 60*time.Millisecond
 	}
 	rs, err := RunAll(t.Context(), tasks, nil)
@@ -364,15 +364,38 @@ func TestOneOfSeveralFails(t *testing.T) {
 	long := job(RandWrite)
 	long.Runtime = time.Minute
 	buffer := func() []byte { return backendtest.Buffer(1<<20, 4096) }
-	_, err := RunAll(t.Context(), []Task{{good, buffer(), long}, {bad, buffer(), long}}, nil)
+	_, err := RunAll(t.Context(), []Task{{Store: good, Memory: buffer(), Job: long}, {Store: bad, Memory: buffer(), Job: long}}, nil)
 	if !errors.Is(err, backend.ErrNoSpace) {
 		t.Errorf("%v", err)
 	}
 	impossible := long
 	impossible.Depth = 0
-	_, err = RunAll(t.Context(), []Task{{good, buffer(), long}, {good, buffer(), impossible}}, nil)
+	_, err = RunAll(t.Context(), []Task{{Store: good, Memory: buffer(), Job: long}, {Store: good, Memory: buffer(), Job: impossible}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "depth 0") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestAbandon: a job that is cut short gives up requests that do not end, once no other job of
+// its group works, and its result is of the time until then.
+func TestAbandon(t *testing.T) {
+	hung := backendtest.NewFaulty(newStore(t))
+	fault := hung.Inject(backendtest.Rule{Skip: 50, Hold: backendtest.HoldRequest})
+	long := job(RandWrite)
+	long.Runtime = time.Minute
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	abandoned := 0
+	task := Task{Store: hung, Memory: backendtest.Buffer(1<<20, 4096), Job: long, Abandon: func() {
+		abandoned++
+		fault.Release()
+	}}
+	results, err := RunAll(ctx, []Task{task, {Store: newStore(t), Memory: backendtest.Buffer(1<<20, 4096), Job: long}}, nil)
+	if !errors.Is(err, context.Canceled) || abandoned != 1 {
+		t.Errorf("%v, abandoned %d times", err, abandoned)
+	}
+	if r := results[0]; r == nil || r.Ops == 0 || r.Ops > 50 || r.Elapsed > leaveTime {
+		t.Errorf("result %+v", r)
 	}
 }
 

@@ -19,13 +19,18 @@ type Task struct {
 	Store  backend.Store
 	Memory []byte
 	Job    Job
+
+	// Abandon, if not nil, makes all requests of the store fail that are outstanding. It is
+	// called when the job is cut short and requests do not end; no job of the group uses
+	// its memory any more.
+	Abandon func()
 }
 
 // Run runs one job. progress, if not nil, is told now and then which share of it has
 // been done. When ctx ends, or a request fails, the job is cut short, and what it measured
 // until then comes beside the error.
 func Run(ctx context.Context, store backend.Store, memory []byte, job Job, progress func(share float64)) (*Result, error) {
-	results, err := RunAll(ctx, []Task{{store, memory, job}}, progress)
+	results, err := RunAll(ctx, []Task{{Store: store, Memory: memory, Job: job}}, progress)
 	return results[0], err
 }
 
@@ -38,8 +43,9 @@ func RunAll(ctx context.Context, tasks []Task, progress func(share float64)) ([]
 	if len(tasks) == 0 {
 		return nil, errors.New("no job")
 	}
-	g := group{begin: make(chan struct{}), share: len(tasks)}
+	g := group{begin: make(chan struct{}), over: make(chan struct{}), share: len(tasks), left: make([]bool, len(tasks))}
 	g.ready.Add(len(tasks))
+	g.loaded.Add(len(tasks))
 	seed := rand.Uint64()
 	results, errs := make([]*Result, len(tasks)), make([]error, len(tasks))
 	var all sync.WaitGroup
@@ -52,15 +58,18 @@ func RunAll(ctx context.Context, tasks []Task, progress func(share float64)) ([]
 			report = nil
 		}
 		// Each ends with its job, and RunAll with the last of them.
-		all.Go(func() {
-			if results[i], errs[i] = g.run(ctx, t, uint64(i), report); errs[i] != nil {
-				g.failed.Store(true)
-			}
-		})
+		all.Go(func() { results[i], errs[i] = g.run(ctx, t, uint64(i), report) })
 	}
 	g.ready.Wait()
 	g.base = time.Now()
 	close(g.begin)
+	g.loaded.Wait()
+	for i, t := range tasks {
+		if g.left[i] && t.Abandon != nil {
+			t.Abandon()
+		}
+	}
+	close(g.over)
 	all.Wait()
 	return results, first(errs)
 }
@@ -80,6 +89,9 @@ func first(errs []error) error {
 type group struct {
 	ready  sync.WaitGroup
 	begin  chan struct{} // closed when all are ready
+	loaded sync.WaitGroup
+	over   chan struct{} // closed when all jobs are, and who left requests behind has abandoned them
+	left   []bool        // requests outstanding, by job; each writes its own before loaded
 	base   time.Time     // of all times; set before begin
 	share  int           // how many they are
 	failed atomic.Bool   // one did
@@ -98,12 +110,20 @@ func (g *group) run(ctx context.Context, t Task, index uint64, progress func(flo
 	g.ready.Done()
 	<-g.begin
 	if err != nil {
+		g.loaded.Done()
+		<-g.over
 		return nil, err
 	}
 	err = r.load(ctx, progress)
 	if err == nil && r.written != nil {
 		err = r.verify(ctx)
 	}
+	if err != nil {
+		g.failed.Store(true)
+	}
+	g.left[index] = r.flying > 0
+	g.loaded.Done()
+	<-g.over
 	err = errors.Join(err, r.queue.Close())
 	var wrong *VerifyError
 	if errors.As(err, &wrong) {

@@ -87,7 +87,8 @@ type Queue struct {
 	armed  atomic.Bool  // a call of notify is due
 	limit  timeLimit
 	waiter *shard.Waiter
-	parked bool // the waiter waits; the loop's
+	parked bool        // the waiter waits; the loop's
+	enough shard.Timer // ends a wait that lasts; the loop's
 	yield  yield.Loop
 	closed bool
 }
@@ -135,6 +136,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	}
 	q.limit.timer.Func = q.checkDeadlines
 	q.waiter = ioq.Queue.Shard.NewWaiter(q.park)
+	q.enough.Func = q.unpark
 	q.share.queues.Add(1)
 	return q, nil
 }
@@ -239,10 +241,7 @@ func (q *Queue) start() {
 func (q *Queue) finish(s *slot) {
 	q.share.untaken.Add(1)
 	q.finished.push(s.index)
-	if q.parked {
-		q.parked = false
-		q.waiter.Done()
-	}
+	q.unpark()
 	if q.armed.Load() && q.armed.Swap(false) {
 		q.wake()
 	}
@@ -314,8 +313,12 @@ func (q *Queue) reap(rs []backend.Result) int {
 	return n
 }
 
-// Wait blocks until Poll has a result, or nothing is in flight. It drives the
-// loop if nobody else does.
+// waitLimit bounds a Wait, so that whoever waits can find that there is a reason to stop. One timer
+// runs over many waits, of which the last may end early.
+const waitLimit = 100 * time.Millisecond
+
+// Wait blocks until Poll has a result, nothing is in flight, or a tenth of a second is over at
+// most. It drives the loop if nobody else does.
 func (q *Queue) Wait() error {
 	if q.flying == 0 || len(q.refused) > 0 || !q.finished.empty() {
 		return nil
@@ -334,6 +337,17 @@ func (q *Queue) park() {
 		return
 	}
 	q.parked = true
+	if !q.enough.Running() {
+		q.shard.SetTimer(&q.enough, waitLimit)
+	}
+}
+
+// unpark ends a wait, in the loop.
+func (q *Queue) unpark() {
+	if q.parked {
+		q.parked = false
+		q.waiter.Done()
+	}
 }
 
 // Idle implements [backend.Queue].

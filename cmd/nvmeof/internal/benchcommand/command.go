@@ -119,7 +119,18 @@ func (m *measurement) run(ctx context.Context, through Link) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, buffers.Close()) }()
+	abandoned := false // which frees the buffers
+	for i := range tasks {
+		tasks[i].Abandon = func() {
+			abandoned = true
+			through.abandon()
+		}
+	}
+	defer func() {
+		if !abandoned {
+			err = errors.Join(err, buffers.Close())
+		}
+	}()
 	m.load.program.NeedProcessors(m.load.fabric.Where().Queues+len(tasks)-1, nvmeof.PollAdaptive)
 	if len(m.versus) > 0 {
 		return m.compare(ctx, tasks)

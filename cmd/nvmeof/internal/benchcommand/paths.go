@@ -24,6 +24,7 @@ type Link interface {
 	nvmeverb.NamespaceLister
 	open(context.Context, capsule.NSID) (backend.Store, error)
 	newMemory(size int) (buffers, error)
+	abandon() // disconnects: what is outstanding fails, and there is no memory any more
 }
 
 // buffers are memory to and from which the stores of a link move data without a copy.
@@ -41,6 +42,10 @@ func (c controllerLink) open(ctx context.Context, id capsule.NSID) (backend.Stor
 
 func (c controllerLink) newMemory(size int) (buffers, error) { return c.NewBuffers(size) }
 
+func (c controllerLink) abandon() {
+	_ = c.Disconnect(context.Background()) // within the time of a shutdown; its error is that of the second call
+}
+
 // A pathsLink is a subsystem by one path or more.
 type pathsLink struct{ *multipath.Subsystem }
 
@@ -49,6 +54,8 @@ func (p pathsLink) open(ctx context.Context, id capsule.NSID) (backend.Store, er
 }
 
 func (p pathsLink) newMemory(size int) (buffers, error) { return p.NewBuffers(size) }
+
+func (p pathsLink) abandon() { _ = p.Close() } // as that of a controller
 
 // OverController is a link through one controller.
 func OverController(c *host.Controller) Link { return controllerLink{c} }

@@ -1,6 +1,7 @@
 package nvmeverb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,7 +147,7 @@ func (t *transfer) carryOut(ctx context.Context, c *call, ns *host.Namespace, da
 	case t.name == "compare" || t.special():
 		err = t.serially(ctx, ns, data, step, bar)
 	default:
-		err = t.stream(ns, data, step, bar)
+		err = t.stream(ctx, c, ns, data, step, bar)
 	}
 	took = time.Since(start)
 	bar.End()
@@ -178,16 +179,27 @@ func (t *transfer) part(ctx context.Context, ns *host.Namespace, part []byte, at
 // streamDepth is how many commands read and write have on their way.
 const streamDepth = 16
 
+// leaveTime is how long commands that are on their way are waited for when a signal has come.
+const leaveTime = time.Second
+
 // stream reads or writes with several commands on their way. What is on its way when
-// one fails is waited for.
-func (t *transfer) stream(ns *host.Namespace, data []byte, step int, bar *terminal.Progress) (err error) {
+// one fails is waited for; after a signal for a while, and then the controller is disconnected.
+func (t *transfer) stream(ctx context.Context, c *call, ns *host.Namespace, data []byte, step int, bar *terminal.Progress) (err error) {
 	q, err := ns.OpenQueue(streamDepth, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, q.Close()) }()
 	var results [streamDepth]backend.Result
+	var stopped time.Time
 	for at, flying := 0, 0; flying > 0 || at < len(data) && err == nil; {
+		switch {
+		case ctx.Err() == nil:
+		case stopped.IsZero():
+			stopped, err = time.Now(), cmp.Or(err, context.Cause(ctx))
+		case time.Since(stopped) > leaveTime:
+			return errors.Join(err, c.Disconnect(context.WithoutCancel(ctx)))
+		}
 		for ; at < len(data) && flying < streamDepth && err == nil; at, flying = at+step, flying+1 {
 			part := data[at:min(at+step, len(data))]
 			q.Submit([]backend.Request{t.request(ns, part, at)})
