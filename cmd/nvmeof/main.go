@@ -16,6 +16,7 @@
 //     commands of hosts, with fio, benchreport, perftest, rawudp and loopback
 //   - sandbox, administer, targetcommand: the target, what it gives up before it serves, and what
 //     changes one that runs
+//   - activity, topcommand: what a target does, in tables
 //   - manual: the manual pages of all of them
 package main
 
@@ -48,6 +49,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/topcommand"
 )
 
 // secondSignal is how long after the first signal another one ends the program at once:
@@ -165,6 +167,7 @@ func newRoot(enter targetcommand.Enter) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(demo.Command(), targetcommand.Command(enter, release), discover.Command(), listing.List(), newBench(), attachcommand.Command(release), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(), manual.Command(release),
 		rdmatools.Command(fabricaccess.NewRDMADevices))
+	root.AddCommand(topcommand.Command())
 	root.AddCommand(administer.Commands(hostidentity.GenDHCHAPKey())...)
 	root.AddCommand(nvmeverb.Common(fabricaccess.NewVerbConnection())...)
 	addNVMeCommands(root)

@@ -9,6 +9,8 @@ import (
 )
 
 var monitoring = []documented{
+	{line: "nvmeof top", by: "cmd/nvmeof TestTop"},
+	{line: "nvmeof top --once -o json", by: "cmd/nvmeof TestTop"},
 	{line: "nvmeof target --listen 192.0.2.1 --nqn nqn.2026-11.org.example:disk --export mem:1GiB --allow-any-host --metrics 127.0.0.1:9420",
 		instead: []string{"1GiB", "16MiB", "127.0.0.1:9420", "SCRAPED"}, stays: "metrics at http://SCRAPED/metrics\n"},
 	{line: "curl -s http://127.0.0.1:9420/metrics", by: "cmd/nvmeof TestMonitoringPage"},

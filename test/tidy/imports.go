@@ -33,6 +33,8 @@ const (
 	scomp  = "github.com/elastic/go-seccomp-bpf"
 	prom   = "github.com/prometheus/client_golang"
 	promm  = "github.com/prometheus/client_model"
+	tea    = "charm.land/bubbletea/v2" // screens as functions of values
+	ansi   = "github.com/charmbracelet/x/ansi"
 )
 
 // directions has the rows for what is built into programs. Only cmd and test know
@@ -96,6 +98,8 @@ var directions = []direction{
 	{"cmd", []string{"cmd/...", "internal/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."},
 		[]string{cobra, pflag, bar, prom, zap, uuid, xnet, xsys}},
 	{"cmd/nvmeof/internal/administer", []string{"cmd/nvmeof/internal/failure", "nvmeof", "nvmeof/config", "nvmeof/control"}, []string{cobra, pflag}},
+	{"cmd/nvmeof/internal/activity", []string{"nvmeof", "nvmeof/control"}, []string{ansi}},
+	{"cmd/nvmeof/internal/topcommand", []string{"cmd/nvmeof/internal/activity", "cmd/nvmeof/internal/administer", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/terminal", "nvmeof", "nvmeof/config", "nvmeof/control"}, []string{cobra, tea, ansi}},
 	{"cmd/nvmeof/internal/benchcommand", []string{"cmd/nvmeof/internal/benchreport", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/fio", "cmd/nvmeof/internal/nvmeverb",
 		"cmd/nvmeof/internal/rawudp", "nvmeof", "cmd/nvmeof/internal/terminal", "internal/bench",
 		"nvmeof/host", "nvmeof/multipath", "capsule", "backend"}, []string{cobra, pflag, xsys}},

@@ -27,6 +27,7 @@ var purePackages = []string{
 	"cmd/nvmeof/internal/hostconfig",
 	"nvmeof/nbd/internal/wire",
 	"cmd/nvmeof/internal/perftest",
+	"cmd/nvmeof/internal/activity",
 }
 
 // impureImports are packages whose every use is I/O, a lock or a log.

@@ -14,9 +14,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// find is the socket that --socket names, or that of the target which is meant without it:
+// Find is the socket that --socket names, or that of the target which is meant without it:
 // the one at the default socket, or the only one that runs.
-func (r *Remote) find() (string, error) {
+func (r *Remote) Find() (string, error) {
 	if r.cmd == nil || r.cmd.Flags().Changed("socket") {
 		return r.socket, nil
 	}
@@ -39,7 +39,7 @@ func (r *Remote) others(ctx context.Context, out io.Writer) {
 	if r.cmd.Flags().Changed("socket") {
 		return
 	}
-	this, err := r.find()
+	this, err := r.Find()
 	if err != nil {
 		return
 	}

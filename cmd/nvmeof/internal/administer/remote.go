@@ -116,7 +116,7 @@ const silenceTime = 2 * time.Second
 // Call makes a call. What the target refuses becomes the exit code that the same
 // mistake has without it.
 func (r *Remote) Call(ctx context.Context, method, path string, options []string, body []byte, answer any) error {
-	socket, err := r.find()
+	socket, err := r.Find()
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,136 @@
+package activity
+
+import (
+	"strings"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// A Report is what a target did between two readings.
+type Report struct {
+	PID         int          `json:"pid"`
+	Started     time.Time    `json:"started"`
+	Uptime      float64      `json:"uptime-seconds"`
+	Seconds     float64      `json:"seconds"` // between the readings, or since the target was started
+	SinceStart  bool         `json:"since-start,omitempty"`
+	Listeners   int          `json:"listeners"`
+	Subsystems  int          `json:"subsystems"`
+	Total       Total        `json:"total"`
+	Namespaces  []Namespace  `json:"namespaces"`
+	Hosts       []Host       `json:"hosts"`
+	Controllers []Controller `json:"controllers"`
+	Shards      []Shard      `json:"shards"`
+	Transport   []Counter    `json:"transport"`
+}
+
+// Rates are what was done in a second. Bytes are those of commands that succeeded.
+type Rates struct {
+	IOPS         float64 `json:"iops"`
+	ReadBytes    float64 `json:"read-bytes-per-second"`
+	WrittenBytes float64 `json:"written-bytes-per-second"`
+}
+
+// Latency is how long something took.
+type Latency struct {
+	Count uint64        `json:"count"`
+	Mean  time.Duration `json:"mean-ns"`
+	P50   time.Duration `json:"p50-ns"`
+	P99   time.Duration `json:"p99-ns"`
+}
+
+// Total is all of the target together.
+type Total struct {
+	Rates
+	Errors   float64 `json:"errors-per-second"`
+	InFlight int     `json:"in-flight"`
+	NotReady int     `json:"not-ready"` // namespaces
+	Busy     float64 `json:"busy"`      // of the shards, each of which is 1 at most
+	Command  Latency `json:"command"`   // from the arrival of a command until its response was sent
+	Store    Latency `json:"store"`     // the part in which the store had it
+	// FromHosts and ToHosts are how long data took over the fabric: RDMA READs, and RDMA WRITEs until they
+	// were acknowledged.
+	FromHosts Latency `json:"from-hosts"`
+	ToHosts   Latency `json:"to-hosts"`
+}
+
+// A Namespace is one, and its commands.
+type Namespace struct {
+	Subsystem nvmeof.NQN `json:"subsystem"`
+	NSID      int        `json:"nsid"`
+	Export    string     `json:"export"`
+	Kind      string     `json:"kind"`
+	Size      int64      `json:"size"`
+	Ready     bool       `json:"ready"`
+	InFlight  int        `json:"in-flight"`
+	Rates
+	Errors   float64   `json:"errors-per-second"`
+	Command  Latency   `json:"command"`
+	Store    Latency   `json:"store"`
+	Commands []Command `json:"commands"` // by kind, of which there were any
+}
+
+// A Command is a kind of command.
+type Command struct {
+	Op      string  `json:"op"`
+	IOPS    float64 `json:"iops"`
+	Command Latency `json:"command"`
+	Store   Latency `json:"store"`
+}
+
+// A Host is all of its controllers. Commands of hosts are counted when they arrive, and are not timed.
+type Host struct {
+	Host        nvmeof.NQN `json:"host"`
+	Peers       []string   `json:"peers"`
+	Controllers int        `json:"controllers"`
+	Queues      int        `json:"queues"`
+	InFlight    uint64     `json:"in-flight"`
+	Rates
+}
+
+// A Controller is a host's association.
+type Controller struct {
+	Subsystem     nvmeof.NQN `json:"subsystem"`
+	ID            int        `json:"id"`
+	Discovery     bool       `json:"discovery,omitempty"`
+	Host          nvmeof.NQN `json:"host"`
+	Peer          string     `json:"peer"`
+	Listener      int        `json:"listener"`
+	Authenticated bool       `json:"authenticated"`
+	Connected     time.Time  `json:"connected"`
+	Age           float64    `json:"age-seconds"`
+	Queues        int        `json:"queues"`
+	Depth         int        `json:"depth"`
+	InFlight      uint64     `json:"in-flight"`
+	Rates
+}
+
+// A Shard is a thread of the data path.
+type Shard struct {
+	Shard     int     `json:"shard"`
+	Busy      float64 `json:"busy"` // the share of the time in which it had something to do
+	Queues    int     `json:"queues"`
+	IOPS      float64 `json:"iops"`
+	Turns     float64 `json:"turns-per-second"` // in which it had something to do
+	Turn      Latency `json:"turn"`
+	FromHosts Latency `json:"from-hosts"`
+	ToHosts   Latency `json:"to-hosts"`
+}
+
+// A Counter is one of an RDMA device.
+type Counter struct {
+	Device string  `json:"device"`
+	Name   string  `json:"name"`
+	Rate   float64 `json:"per-second"`
+	Total  uint64  `json:"total"`
+}
+
+// Counted is the rate of all counters whose names begin so.
+func (r *Report) Counted(prefix string) (rate float64) {
+	for i := range r.Transport {
+		if strings.HasPrefix(r.Transport[i].Name, prefix) {
+			rate += r.Transport[i].Rate
+		}
+	}
+	return rate
+}

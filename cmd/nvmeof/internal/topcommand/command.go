@@ -1,0 +1,118 @@
+package topcommand
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/activity"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// least is how often a target reads its counters at most.
+const least = time.Second
+
+const help = `What a running target does, as it does it: its namespaces, hosts, controllers, shards and the
+RDMA transport. Where the output is no terminal, and with --once, two readings are taken and what
+happened between them is printed.
+
+Rates are for a second, READ and WRITE in MB (10^6 bytes). P50 and P99 are of commands, from the
+arrival of the capsule until the response was sent; ST-P50 and ST-P99 of the part in which the
+store had them, which commands have that it answers out of memory at once do not. How long data was on its way over the
+fabric is counted for each shard: IN are RDMA READs of what hosts write, OU RDMA WRITEs of what
+they read until they were acknowledged; TU are turns of the shard's loop. Hosts and
+controllers have rates, and no times.
+
+The counters are those of the target. Processes of connect and attach have none.`
+
+// A command is top.
+type command struct {
+	remote   administer.Remote
+	once     bool
+	format   string
+	interval time.Duration
+	view     string
+	filter   string
+}
+
+// Command is top.
+func Command() *cobra.Command {
+	c := &command{interval: least}
+	cmd := &cobra.Command{Use: "top", Short: "Show what a running target does: rates, times, hosts and threads", Long: help, Args: cobra.NoArgs, RunE: c.run}
+	f := cmd.Flags()
+	f.BoolVar(&c.once, "once", false, "print what happened between two readings, and end")
+	f.DurationVar(&c.interval, "interval", c.interval, "time between two readings")
+	f.StringVarP(&c.format, "output-format", "o", "normal", "normal or json, which implies --once")
+	f.StringVar(&c.view, "view", "", "namespaces, hosts, controllers, shards or transport; default: namespaces, and with --once all")
+	f.StringVar(&c.filter, "filter", "", "only rows with these words in a name or an address; in JSON all are there")
+	_ = cmd.RegisterFlagCompletionFunc("output-format", cobra.FixedCompletions([]string{"normal", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("view", cobra.FixedCompletions(viewNames(), cobra.ShellCompDirectiveNoFileComp))
+	c.remote.AddSocket(cmd)
+	return cmd
+}
+
+func viewNames() (names []string) {
+	for v := range activity.Views {
+		names = append(names, v.String())
+	}
+	return names
+}
+
+// views are those that --view names, or all.
+func (c *command) views() ([]activity.View, error) {
+	var all []activity.View
+	for v := range activity.Views {
+		if c.view == v.String() {
+			return []activity.View{v}, nil
+		}
+		all = append(all, v)
+	}
+	if c.view != "" {
+		return nil, failure.Usagef("--view %s: it is %s%s", c.view, failure.List(viewNames()), failure.DidYouMean(c.view, viewNames()))
+	}
+	return all, nil
+}
+
+func (c *command) run(cmd *cobra.Command, _ []string) error {
+	views, err := c.views()
+	if err != nil {
+		return err
+	}
+	if c.interval < least {
+		return failure.Usagef("--interval %v: a target reads its counters once in %v at most", c.interval, least)
+	}
+	print, err := failure.Pick(c.format, map[string]printer{"normal": printText, "json": printJSON})
+	if err != nil {
+		return err
+	}
+	socket, err := c.remote.Find()
+	if err != nil {
+		return err
+	}
+	r, err := c.sample(cmd.Context(), socket)
+	if err != nil {
+		return err
+	}
+	return print(cmd.OutOrStdout(), r, views, c.filter)
+}
+
+// sample takes two readings.
+func (c *command) sample(ctx context.Context, socket string) (*activity.Report, error) {
+	var before, now control.Measures
+	if err := c.remote.Get(ctx, "/v1/measures", &before); err != nil {
+		return nil, explain(ctx, socket, err)
+	}
+	select {
+	case <-time.After(c.interval):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if err := c.remote.Get(ctx, "/v1/measures", &now); err != nil {
+		return nil, fmt.Errorf("second reading: %w", err)
+	}
+	return activity.Compare(&before, &now), nil
+}

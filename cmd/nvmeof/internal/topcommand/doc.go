@@ -1,0 +1,2 @@
+// Package topcommand shows what a running target does: top.
+package topcommand
