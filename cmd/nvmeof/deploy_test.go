@@ -64,6 +64,8 @@ var deployed = []documented{
 	{line: "sudo systemctl daemon-reload", why: "systemd's own"},
 	{line: "sudo systemctl enable --now nvmeof-attach@data", instead: []string{"systemctl enable --now nvmeof-attach@data", "DIR/begin nvmeof-attach@.service DIR/etc/nvmeof/attach-data.conf data"},
 		stays: "nbd-client -unix DIR/run/nvmeof-attach-data/disk.sock -N 1 /dev/nbd0"},
+	{line: "sudo cp deploy/prometheus/nvmeof.rules.yml /etc/prometheus/"},
+	{line: "sudo cp deploy/grafana/nvmeof.json /var/lib/grafana/dashboards/", instead: []string{"/var/", "DIR/var/"}},
 }
 
 // asOneself is what install does for a user who is not root.
@@ -91,13 +93,14 @@ func TestDeployed(t *testing.T) {
 		instead[i] = strings.ReplaceAll(s, "DIR/", r.dir+"/")
 	}
 	r.words = strings.NewReplacer(append([]string{"DIR/", r.dir + "/"}, instead...)...)
-	for _, dir := range []string{"bin", "deploy", "usr/local/bin", "etc/systemd/system", "etc/nvmet", "srv/nvmeof", "run/nvmeof-attach-data"} {
+	for _, dir := range []string{"bin", "deploy", "usr/local/bin", "etc/systemd/system", "etc/nvmet", "srv/nvmeof", "run/nvmeof-attach-data",
+		"deploy/prometheus", "deploy/grafana", "etc/prometheus", "var/lib/grafana/dashboards"} {
 		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	files := map[string]string{"bin/nvmeof": "", "begin": strings.ReplaceAll(beginUnit, "DIR/", r.dir+"/")}
-	for _, name := range []string{"nvmeof-target.service", "nvmeof-connect@.service", "nvmeof-attach@.service", "target.yaml"} {
+	for _, name := range []string{"nvmeof-target.service", "nvmeof-connect@.service", "nvmeof-attach@.service", "target.yaml", "prometheus/nvmeof.rules.yml", "grafana/nvmeof.json"} {
 		text, err := os.ReadFile("../../deploy/" + name)
 		if err != nil {
 			t.Fatal(err)

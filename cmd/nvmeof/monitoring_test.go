@@ -17,6 +17,7 @@ var monitoring = []documented{
 	{line: "nvmeof attach -t rdma -a 192.0.2.1 -n nqn.2026-11.org.example:disk --socket /run/disk.sock --metrics 127.0.0.1:9421",
 		instead: []string{"/run/", "DIR/", "127.0.0.1:9421", "HOST"}, stays: "nbd-client -unix DIR/disk.sock "},
 	{line: "promtool test rules deploy/prometheus/nvmeof_test.yml", by: "nvmeof/metrics TestAlerts"},
+	{line: "go test -v ./cmd/nvmeof -run '^TestDashboard$' -long", by: ".ci/run"},
 	{line: "go run ./test/bench -only metrics", by: "test/bench TestSmoke"},
 }
 
