@@ -16,6 +16,8 @@ var monitoring = []documented{
 	{line: "curl -s http://127.0.0.1:9420/metrics", by: "cmd/nvmeof TestMonitoringPage"},
 	{line: "nvmeof attach -t rdma -a 192.0.2.1 -n nqn.2026-11.org.example:disk --socket /run/disk.sock --metrics 127.0.0.1:9421",
 		instead: []string{"/run/", "DIR/", "127.0.0.1:9421", "HOST"}, stays: "nbd-client -unix DIR/disk.sock "},
+	{line: "nvmeof events --since 24h", wants: []string{"info    start", "info    listener    listener is open"}},
+	{line: "nvmeof events --follow -o json", by: "cmd/nvmeof TestEvents"},
 	{line: "promtool test rules deploy/prometheus/nvmeof_test.yml", by: "nvmeof/metrics TestAlerts"},
 	{line: "go test -v ./cmd/nvmeof -run '^TestDashboard$' -long", by: ".ci/run"},
 	{line: "go run ./test/bench -only metrics", by: "test/bench TestSmoke"},

@@ -19,6 +19,7 @@ type Document struct {
 	Congestion   Congestion   `json:"congestion,omitzero" doc:"Congestion control of listeners on softroce; RDMA devices have their own. A running target does not change it."`
 	Sandbox      Sandbox      `json:"sandbox,omitzero" doc:"Which files the target reaches once it serves. A running target does not change it."`
 	Metrics      Metrics      `json:"metrics,omitzero" doc:"Counters for monitoring. A running target does not change it."`
+	Events       Events       `json:"events,omitzero" doc:"What nvmeof events shows. A running target does not change it."`
 	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect: addresses of this machine."`
 	Subsystems   []*Subsystem `json:"subsystems,omitempty" doc:"What hosts connect to."`
 	Referrals    []*Referral  `json:"referrals,omitempty" doc:"Other discovery services that the discovery log lists."`
@@ -27,7 +28,7 @@ type Document struct {
 // TakeSettings takes over what a running target keeps until it is started again: all but
 // listeners, subsystems and referrals.
 func (d *Document) TakeSettings(from *Document) {
-	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion, d.Sandbox, d.Metrics = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion, from.Sandbox, from.Metrics
+	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion, d.Sandbox, d.Metrics, d.Events = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion, from.Sandbox, from.Metrics, from.Events
 }
 
 // A Sandbox is what the kernel leaves of the file system to a target that serves.
@@ -38,6 +39,12 @@ type Sandbox struct {
 // Metrics are where the counters can be read.
 type Metrics struct {
 	Listen HTTPAddress `json:"listen,omitzero" doc:"Address and port at which Prometheus reads the counters, as 127.0.0.1:9420: http://127.0.0.1:9420/metrics. Everybody who reaches it reads them. Default: nowhere."`
+}
+
+// Events say where what happened to the target is kept.
+type Events struct {
+	File    Path `json:"file,omitzero" doc:"Absolute path of a file in which events survive a restart, of at most 1 KiB for each. Default: they do not."`
+	Entries int  `json:"entries,omitzero" default:"1280" min:"80" max:"65000" doc:"How many events are kept. Default 1280."`
 }
 
 // Limits bound what the target uses.

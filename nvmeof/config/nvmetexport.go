@@ -64,6 +64,9 @@ func ExportNvmetcli(doc *Document, readKey func(KeyFile) (string, error)) (text 
 	if doc.Metrics != (Metrics{}) {
 		w.warn("metrics", "left out: the kernel's target serves none")
 	}
+	if doc.Events != (Events{}) {
+		w.warn("events", "left out: the kernel's target keeps none")
+	}
 	if err := w.problems.err(); err != nil {
 		return nil, nil, err
 	}

@@ -66,7 +66,7 @@ func classify(err error) (Code, int) {
 		return CodeNotFound, http.StatusNotFound
 	case errors.As(err, &exists):
 		return CodeExists, http.StatusConflict
-	case errors.Is(err, errClosed):
+	case errors.Is(err, errClosed), errors.Is(err, errFollowers):
 		return CodeFailed, http.StatusServiceUnavailable
 	}
 	return CodeFailed, http.StatusInternalServerError

@@ -90,6 +90,7 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	for _, c := range out.Changes {
 		m.log.Info("configuration", zap.Stringer("step", c))
 	}
+	noteChanges(m, out.Changes)
 	if s != nil {
 		if err := m.commit(s); err != nil {
 			return out, &SaveError{s.name, err, true}

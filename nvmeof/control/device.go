@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -170,6 +171,7 @@ func (m *Manager) lose(d *heldDevice, why error) {
 	if m.closed || m.devices[d.name] != d { // all listeners of a device end together
 		return
 	}
+	note(m, events.Listener, events.Error, events.Event{}, "device "+d.name+" is lost: "+why.Error())
 	m.log.Warn("device is lost, waiting for it", zap.String("device", d.name), zap.Error(why))
 	delete(m.devices, d.name)
 	m.gauge.setDevices(m.devices)
@@ -188,6 +190,7 @@ func (m *Manager) awaitDevice(id, of int, at netip.AddrPort, why error) {
 	ctx, cancel := context.WithCancel(m.context)
 	l := &listening{of: of, addr: at, why: why.Error(), since: time.Now(), cancel: cancel}
 	m.listeners[id] = l
+	note(m, events.Listener, events.Warning, events.Event{Address: at.String()}, "listener waits for its address: "+why.Error())
 	m.log.Warn("listener waits for its address", zap.Int("listener", of), zap.Stringer("address", at), zap.Error(why),
 		zap.String("remedy", "give the address to an interface, or plug the device in; or nvmeof listener remove"))
 	m.tasks.Go(func() { // ends when the listener is there or is removed, or at Close

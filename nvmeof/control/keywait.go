@@ -10,6 +10,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
 // A hostKey says which host of which subsystem.
@@ -51,6 +52,7 @@ func stillKeyless(m *Manager, at hostKey, why error) {
 	if w.keeps {
 		message = "key cannot be read again"
 	}
+	note(m, events.Change, events.Warning, at.event(), message+": "+w.why)
 	m.log.Warn(message, zap.String("subsystem", string(at.nqn)), zap.String("host", string(at.host)),
 		zap.String("why", w.why), zap.String("remedy", "bring the file back; or nvmeof key set, or nvmeof host remove"))
 }
@@ -73,6 +75,7 @@ func tryKey(ctx context.Context, m *Manager, at hostKey, w *keyWait) bool {
 		stillKeyless(m, at, why)
 		return false
 	}
+	note(m, events.Change, events.Info, at.event(), "key of a host is there")
 	m.log.Info("key of a host is there", zap.String("subsystem", string(at.nqn)), zap.String("host", string(at.host)),
 		zap.Duration("after", time.Since(w.since)))
 	forgetKey(m, at)
@@ -125,6 +128,7 @@ func (m *Manager) RereadKeys() (hosts int, err error) {
 			hosts++
 		}
 	}
+	note(m, events.Change, events.Info, events.Event{}, fmt.Sprintf("keys are read again, of %d hosts", hosts))
 	m.log.Info("keys are read again", zap.Int("hosts", hosts), zap.Int("unreadable", len(unread)))
 	if len(unread) > 0 {
 		return hosts, &unreadError{hosts, errors.Join(unread...)}

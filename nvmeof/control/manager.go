@@ -16,6 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -52,7 +53,10 @@ type Config struct {
 	// with File all that the file said then. Required.
 	Settings *config.Document
 	Log      *zap.Logger // default: none
-	File     string      // where Save writes; default: where its caller says
+	// Events receives what is changed, and what the target waits for, and is what the API shows.
+	// It is the one of [target.Config], and stays the caller's. Default: none.
+	Events *events.Log
+	File   string // where Save writes; default: where its caller says
 	// State is a folder that outlives the target, for notes on files that it created, so that
 	// a start creates each once. Default: none; then a start creates no file of a namespace to
 	// which the document gives an identity, and another has another identity.
@@ -82,6 +86,8 @@ type Manager struct {
 	leaveTimeout time.Duration  // constant, as the next two
 
 	startTimeout, changeTimeout time.Duration
+
+	followers atomic.Int32 // calls that wait for events
 
 	parts atomic.Pointer[map[int]int] // listeners of the target that belong to wildcards, whose identifiers they lead to; set with mu held
 

@@ -41,7 +41,12 @@ func (r *route) operation() any {
 	}
 	for _, name := range r.query {
 		s := map[string]any{"type": "boolean", "default": false}
-		if name == fileOption {
+		switch name {
+		case afterOption:
+			s = map[string]any{"type": "integer", "minimum": 0, "default": 0, "description": "Number of the last event that is known already."}
+		case logOption:
+			s = map[string]any{"type": "string", "description": "The log that this number is of, from an earlier answer. Where it is another log by now all events are new."}
+		case fileOption:
 			s = map[string]any{"type": "string", "pattern": "^/", "description": "Absolute path of the file to save to. Default, with save: the one with which the target was started."}
 		}
 		parameters = append(parameters, map[string]any{"name": name, "in": "query", "schema": s})

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 
 // A call is one request to the API.
 type call struct {
+	context context.Context // of the request
 	manager *Manager
 	path    func(string) string // a variable of the path
 	query   url.Values
@@ -115,7 +117,7 @@ func (c *call) number(name string) (int, error) {
 
 // routes are all there are.
 func routes() []route {
-	return slices.Concat(targetRoutes(), listenerRoutes(), subsystemRoutes(), reservationRoutes())
+	return slices.Concat(targetRoutes(), listenerRoutes(), subsystemRoutes(), reservationRoutes(), eventRoutes())
 }
 
 func targetRoutes() []route {

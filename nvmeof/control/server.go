@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -42,6 +44,7 @@ type Server struct {
 	http    *http.Server
 	socket  *Socket
 	tasks   sync.WaitGroup
+	end     context.CancelFunc // ends calls that wait for something
 }
 
 // Listen takes path, as a socket of mode 0600 that only the user of the process, and
@@ -88,8 +91,10 @@ func (s *Socket) Close() error { return s.listener.Close() }
 // Serve begins to serve at a socket, which becomes the server's. While its file has gone,
 // because somebody removed it, a target is reached by nobody: it is made again within seconds.
 func Serve(m *Manager, at *Socket) *Server {
-	s := &Server{manager: m, socket: at, http: &http.Server{
-		Handler: Handler(m), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
+	ctx, end := context.WithCancel(context.Background())
+	s := &Server{manager: m, socket: at, end: end, http: &http.Server{
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler:     Handler(m), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: zap.NewStdLog(m.log),
 	}}
 	s.tasks.Go(func() { // ends when Close closes the listener
@@ -113,6 +118,7 @@ func Serve(m *Manager, at *Socket) *Server {
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+	s.end()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = s.http.Close()
@@ -173,14 +179,8 @@ func serveRoute(m *Manager, r *route, w http.ResponseWriter, q *http.Request) (a
 		if !slices.Contains(r.query, name) {
 			return nil, config.Problems{{Text: "unknown option " + nvmeof.Printable(name)}}
 		}
-		if name == fileOption && len(values) == 1 {
-			if err := new(config.Path).UnmarshalText([]byte(values[0])); err != nil {
-				return nil, config.Problems{{Text: "option file: " + err.Error()}}
-			}
-			continue
-		}
-		if len(values) != 1 || values[0] != "true" && values[0] != "false" {
-			return nil, config.Problems{{Text: "option " + name + " is given as " + nvmeof.Printable(strings.Join(values, ", ")), Fix: "it is true or false"}}
+		if err := checkOption(name, values); err != nil {
+			return nil, err
 		}
 	}
 	if body = bytes.TrimSpace(body); r.body != nil && len(body) == 0 {
@@ -189,7 +189,34 @@ func serveRoute(m *Manager, r *route, w http.ResponseWriter, q *http.Request) (a
 	if r.body != nil && body[0] != '{' { // YAML takes long to read where it has many fields
 		return nil, config.Problems{{Text: "the body is not a JSON object"}}
 	}
-	return r.serve(&call{manager: m, path: q.PathValue, query: query, body: body, sure: q.Method == http.MethodDelete})
+	return r.serve(&call{context: q.Context(), manager: m, path: q.PathValue, query: query, body: body, sure: q.Method == http.MethodDelete})
+}
+
+// checkOption checks the value of an option.
+func checkOption(name string, values []string) error {
+	value := strings.Join(values, ", ")
+	wrong := func(fix string) error {
+		return config.Problems{{Text: "option " + name + " is given as " + nvmeof.Printable(value), Fix: fix}}
+	}
+	switch {
+	case len(values) != 1:
+		return wrong("it is given once")
+	case name == fileOption:
+		if err := new(config.Path).UnmarshalText([]byte(value)); err != nil {
+			return config.Problems{{Text: "option file: " + err.Error()}}
+		}
+	case name == afterOption:
+		if _, err := strconv.ParseUint(value, 10, 64); err != nil {
+			return wrong("it is the number of an event")
+		}
+	case name == logOption:
+		if len(value) > 64 {
+			return wrong("it is what an earlier answer has as log")
+		}
+	case value != "true" && value != "false":
+		return wrong("it is true or false")
+	}
+	return nil
 }
 
 func writeJSON(w http.ResponseWriter, status int, text []byte) {

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
@@ -54,6 +55,7 @@ func (m *Manager) still(at namespaceKey, why error) {
 		return
 	}
 	w.why = why.Error()
+	note(m, events.Store, events.Warning, at.event(), "namespace waits for what it exports: "+w.why)
 	m.log.Warn("namespace waits for what it exports", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid),
 		zap.String("export", exportName(w.namespace)), zap.String("why", w.why),
 		zap.String("remedy", "make it what it was; or nvmeof namespace remove"))
@@ -114,6 +116,7 @@ func (m *Manager) try(at namespaceKey) bool {
 		m.still(at, err)
 		return false
 	}
+	note(m, events.Store, events.Info, at.event(), "what the namespace exports is there: "+exportName(w.namespace))
 	m.log.Info("namespace is there", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid),
 		zap.String("export", exportName(w.namespace)), zap.Duration("after", time.Since(w.since)))
 	m.forget(at)

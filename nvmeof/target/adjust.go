@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
@@ -141,6 +142,7 @@ func (n *Namespace) endPause(which uint64) {
 	n.stopPause()
 	n.subsystem.target.log.Warn("pause of a namespace ended by its limit, commands are executed again",
 		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", string(s.nqn)), zap.String("remedy", "Namespace.Resume in time"))
+	n.happened(events.Namespace, events.Warning, "pause ended by its limit")
 	n.ns.Unshut()
 }
 

@@ -1,9 +1,11 @@
 package target
 
 import (
+	"fmt"
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
@@ -36,6 +38,8 @@ func (l *Listener) SetANAState(g capsule.ANAGroup, state capsule.ANAState) error
 	l.mu.Unlock()
 	l.target.log.Info("ANA state changed", zap.Uint16("port", uint16(l.port.id)), zap.Stringer("address", l.port.addr),
 		zap.Uint32("group", uint32(g)), zap.Stringer("state", state))
+	happened(l.target, events.ANA, events.Info, events.Event{Address: l.port.addr.String(),
+		Text: fmt.Sprintf("ANA group %d on listener %d is now %v", g, l.port.id, state)})
 	for _, s := range l.target.Subsystems() {
 		s.anaChanged(l, g)
 	}

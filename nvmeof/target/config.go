@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
@@ -23,6 +24,10 @@ type Config struct {
 	// Log receives a line for each event of a connection, and none for commands; default:
 	// no log.
 	Log *zap.Logger
+
+	// Events receives what happens to hosts, stores, namespaces and listeners, and stays the
+	// caller's; default: a log of the target's own, in memory.
+	Events *events.Log
 
 	Shards  int            // loops of each device, each on a thread of its own; default 1; limit: the device's
 	Polling nvmeof.Polling // when an idle loop blocks
@@ -77,6 +82,9 @@ type Config struct {
 	PlainSend bool   // never invalidate a host's R_Key, even if the host requests it
 }
 
+// ownEvents is how many events a target keeps for whom nobody else does.
+const ownEvents = 256
+
 const (
 	defaultInCapsule = 4096
 	minInCapsule     = 1024 // Connect data, on every queue
@@ -96,6 +104,9 @@ func orDefault[T int | int64 | time.Duration](n, fallback T) T {
 func (c Config) complete() (Config, error) {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
+	}
+	if c.Events == nil {
+		c.Events = events.New(events.Config{Entries: ownEvents})
 	}
 	c.Shards = orDefault(c.Shards, 1)
 	c.MaxQueues = orDefault(c.MaxQueues, 128)

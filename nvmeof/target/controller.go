@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"go.uber.org/zap"
@@ -144,6 +145,7 @@ func (c *Controller) start(kato uint32) {
 		fields = append(fields, zap.Bool("must_authenticate", true))
 	}
 	c.target.log.Comings.Write(c.log.Info, "host connected", fields)
+	happenedFor(c, events.Connect, events.Info, "connected")
 }
 
 // setProperty executes Property Set.

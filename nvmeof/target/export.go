@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -44,6 +45,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	s.replace(c.NSID, ns)
 	s.dismissOthers(ns.ns.Volume)
 	s.moved(was, ns.ns)
+	ns.happened(events.Namespace, events.Info, "namespace added: "+c.Name)
 	return ns, nil
 }
 
@@ -109,6 +111,7 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 	ns.ns.Former = s.departed.former(was, ns.ns, &s.target.unsettled)
 	s.replace(c.NSID, ns)
 	s.moved(was, ns.ns)
+	ns.happened(events.Namespace, events.Warning, "namespace added without its store, and inaccessible until that is there: "+c.Name)
 	return nil
 }
 
@@ -185,10 +188,13 @@ func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
 		ns.removed = true
 		ns.stopPause()
 	}
+	gone := Namespace{subsystem: s, ns: was}
 	if left != nil {
 		s.moved(was, left.ns)
+		gone.happened(events.Namespace, events.Warning, "namespace inaccessible until its store is back")
 	} else {
 		s.moved(was, nil)
+		gone.happened(events.Namespace, events.Info, "namespace removed")
 	}
 	return ns, nil
 }

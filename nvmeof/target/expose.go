@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
 // PortID identifies a listener in the discovery log, and to administrators.
@@ -80,6 +81,7 @@ func (l *Listener) end(why string) error {
 	n := l.target.dropQueues(func(q *queue) bool { return q.listener == l }, why)
 	l.target.log.Info("listener removed", zap.Stringer("address", l.port.addr), zap.Uint16("port", uint16(l.port.id)),
 		zap.String("why", why), zap.Int("queues_disconnected", n))
+	l.happened(events.Info, "listener removed: "+why)
 	return err
 }
 
@@ -162,6 +164,7 @@ func (t *Target) RemoveSubsystem(nqn nvmeof.NQN) error {
 	s.mu.Unlock()
 	awaitEmpty(s)
 	t.log.Info("subsystem removed", zap.String("subsystem", string(nqn)), zap.Int("controllers_disconnected", n))
+	happened(t, events.Change, events.Info, events.Event{Subsystem: string(nqn), Text: "subsystem removed"})
 	return errors.Join(s.removeNamespaces(), s.endLife())
 }
 

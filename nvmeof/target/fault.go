@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
 // ClearFault lets a namespace accept writes again whose store has failed. It is an
@@ -17,6 +19,7 @@ func (n *Namespace) ClearFault() error {
 	}
 	n.subsystem.target.log.Info("fault of a namespace is cleared", zap.Uint32("nsid", uint32(n.ns.ID)),
 		zap.String("subsystem", string(n.subsystem.nqn)), zap.String("export", n.ns.Volume.Name))
+	n.happened(events.Store, events.Info, "fault of "+n.ns.Volume.Name+" is cleared")
 	n.subsystem.target.examine(n.ns.Volume, time.Now())
 	return nil
 }

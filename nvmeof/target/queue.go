@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
@@ -228,6 +229,7 @@ func (q *queue) logEnd(err error) {
 		reason = "host disconnected"
 	}
 	fields := []zap.Field{zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote)}
+	q.noteEnd(reason, err)
 	switch {
 	case reason == "":
 		q.target.log.Trouble("queue lost", append(fields, zap.String("host", string(c.hostNQN)),
@@ -275,6 +277,8 @@ func (q *queue) logRefusal(f capsule.Connect, d *capsule.ConnectData, no refusal
 		fields = append(fields, zap.String("remedy", no.remedy))
 	}
 	q.target.log.Trouble("connect refused", fields...)
+	happened(q.target, events.Refused, events.Warning, events.Event{Address: q.remote.String(), Host: printable(&d.HostNQN), Subsystem: printable(&d.SubNQN),
+		Text: because(because("connect refused", no.reason), no.remedy)})
 }
 
 // printable is a name from a peer in a printable form: quoted unless it is a valid NQN.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"go.uber.org/zap"
@@ -76,8 +77,10 @@ func (c *Controller) reserve(ns *storage.Namespace, cmd reservation.Command) cap
 		t.log.Trouble("reservation refused", zap.Stringer("command", cmd.Opcode), zap.String("host", string(c.hostNQN)),
 			zap.String("subsystem", string(c.subsystem.nqn)), zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", "host may only read the namespace"),
 			zap.String("remedy", mayWrite))
+		happenedTo(c, ns, events.Refused, events.Warning, cmd.Opcode.String()+" refused: host may only read the namespace")
 		return capsule.StatusAccessDenied | capsule.StatusDNR
 	}
+	before := v.Reservations.State()
 	out, err := v.Reservations.Apply(cmd)
 	t.notifyReserved(v, out.Notices)
 	if len(out.Abort) > 0 {
@@ -86,6 +89,10 @@ func (c *Controller) reserve(ns *storage.Namespace, cmd reservation.Command) cap
 	if err != nil { // the state has not changed
 		t.log.Trouble("reservation not saved, command failed", zap.Stringer("command", cmd.Opcode), zap.String("host", string(c.hostNQN)),
 			zap.Uint32("nsid", uint32(ns.ID)), zap.String("export", v.Name), zap.Error(err))
+		happenedTo(c, ns, events.Store, events.Error, "reservation not saved, command failed: "+err.Error())
+	}
+	if out.Status.OK() {
+		happenedTo(c, ns, events.Reservation, events.Info, describeReservation(&cmd, before, v.Reservations.State()))
 	}
 	return out.Status
 }

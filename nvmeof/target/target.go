@@ -89,6 +89,7 @@ func New(cfg Config) (*Target, error) {
 		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
+	t.log.Events = cfg.Events
 	t.waiting.init(cfg.MaxSilent, cfg.QueueMemory)
 	t.memory.init(cfg.QueueMemory)
 	t.volumes.Init(cfg.BackendDepth, t.log)

@@ -21,6 +21,7 @@ var public = map[string]string{
 	"nvmeof/config":          "a target as a document",
 	"nvmeof/control":         "a target that follows a document",
 	"nvmeof/discovery":       "discovery controllers, followed",
+	"nvmeof/events":          "what happened to a target",
 	"nvmeof/host":            "the host",
 	"nvmeof/metrics":         "the counters, for Prometheus",
 	"nvmeof/multipath":       "hosts that reconnect, over several paths",

@@ -74,6 +74,7 @@ var agreedGoroutines = map[string]int{
 	"internal/bench":                     1,  // each job
 	"nvmeof/control":                     11, // what listens, what waits for a device or an address, files and devices that may hang, the socket and its file
 	"nvmeof/discovery":                   1,  // each node's connection
+	"nvmeof/events":                      1,  // writing the file
 	"nvmeof/host":                        2,  // a controller's events; the end of the host
 	"nvmeof/host/internal/operation":     1,  // a context that ends
 	"nvmeof/internal/shard":              1,  // the loop

@@ -18,6 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
@@ -80,7 +81,7 @@ func stateDir() string {
 
 // newConfigured makes a target of the settings of a document, from the file of that name.
 // What it refuses no target starts with.
-func newConfigured(name string, doc *config.Document, log *zap.Logger) (*target.Target, error) {
+func newConfigured(name string, doc *config.Document, log *zap.Logger, happened *events.Log) (*target.Target, error) {
 	if len(doc.Listeners) == 0 {
 		return nil, failure.Usagef("%s: listeners is missing: where hosts connect, as in listeners: [{id: 1, address: 192.0.2.1}]", name)
 	}
@@ -88,6 +89,7 @@ func newConfigured(name string, doc *config.Document, log *zap.Logger) (*target.
 	if err != nil {
 		return nil, err
 	}
+	cfg.Events = happened
 	return target.New(cfg)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/metrics"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -97,7 +98,12 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	if scraped != nil {
 		defer scraped.Close()
 	}
-	t, err := newConfigured(d.File, d.Document, d.Log)
+	happened, err := d.openEvents()
+	if err != nil {
+		return err
+	}
+	defer func() { err = d.endEvents(happened, err) }()
+	t, err := newConfigured(d.File, d.Document, d.Log, happened)
 	if err != nil {
 		return err
 	}
@@ -105,12 +111,8 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 		fmt.Fprintln(d.ErrOut, "warning:", p)
 	}
 	o := newOpener(on.Device, d.Document, d.Log, d.confined)
-	m := control.New(d.managed(t, o, on))
-	defer func() {
-		d.Log.Info("authentications", zap.Any("counters", t.AuthCounts()))
-		d.Log.Info("admission", zap.Any("counters", t.AdmissionCounts()))
-		err = errors.Join(err, end(m.Close, t.Unfinished))
-	}()
+	m := control.New(d.managed(t, o, on, happened))
+	defer func() { err = errors.Join(err, d.finish(m, t)) }()
 	d.running.Store(m)
 	defer d.running.Store(nil)
 	if err := d.enterSandbox(socket); err != nil {
@@ -132,6 +134,12 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	if d.Flags == nil {
 		d.announceAll(m, socket)
 	}
+	d.stay(ctx)
+	return nil
+}
+
+// stay serves until ctx ends.
+func (d *Daemon) stay(ctx context.Context) {
 	if d.begun != nil {
 		d.begun()
 	}
@@ -139,12 +147,18 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	<-ctx.Done()
 	d.Log.Info("stopping")
 	systemd.Notify("STOPPING=1")
-	return nil
+}
+
+// finish ends the target.
+func (d *Daemon) finish(m *control.Manager, t *target.Target) error {
+	d.Log.Info("authentications", zap.Any("counters", t.AuthCounts()))
+	d.Log.Info("admission", zap.Any("counters", t.AdmissionCounts()))
+	return end(m.Close, t.Unfinished)
 }
 
 // managed is what the target's manager is made of.
-func (d *Daemon) managed(t *target.Target, o *opener, on Machine) control.Config {
-	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, File: d.File, Names: d.names,
+func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *events.Log) control.Config {
+	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, Events: happened, File: d.File, Names: d.names,
 		Device: o.open, DeviceName: o.deviceName, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: on.Addresses,
 		Open: func(n *config.Namespace) (backend.Store, []string, error) {
 			path := string(n.Path())

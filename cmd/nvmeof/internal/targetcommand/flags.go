@@ -65,7 +65,7 @@ func (f *Flags) Document() (*config.Document, error) {
 	if _, err := processors.ParsePolling(f.Polling); err != nil {
 		return nil, err
 	}
-	doc := &config.Document{Version: config.Version, Congestion: f.congestion, Metrics: config.Metrics{Listen: config.HTTPAddress(f.metrics)}, Listeners: listeners, Limits: config.Limits{
+	doc := &config.Document{Version: config.Version, Congestion: f.congestion, Metrics: config.Metrics{Listen: config.HTTPAddress(f.metrics)}, Events: f.keptEvents(), Listeners: listeners, Limits: config.Limits{
 		Shards: f.Shards, Shared: f.shared, ReceiveBuffer: f.rcvbuf, AckTimeout: config.Duration(f.ackTimeout),
 	}}
 	if f.Transport != provider.Softroce {
@@ -94,6 +94,16 @@ func (f *Flags) Document() (*config.Document, error) {
 	}
 	_, _, err = config.Parse("", doc.JSON()) // what a file could not say is wrong here too
 	return doc, f.explain(err)
+}
+
+// keptEvents is what --events says.
+func (f *Flags) keptEvents() (e config.Events) {
+	if f.events != "" {
+		if path, err := absolute(f.events); err == nil {
+			e.File = config.Path(path)
+		}
+	}
+	return e
 }
 
 // warnings are what is doubtful in the flags: names. That every host is allowed was asked
@@ -173,6 +183,7 @@ func (f *Flags) explain(err error) error {
 		{"subsystems[0].namespaces", "export", f.Exports}, {"subsystems[0].hosts", "allow-host", nil}, {"subsystems[0]", "nqn", nil},
 		{"listeners", "listen", f.Listen}, {"limits.shards", "shards", nil}, {"limits.shared-receives", "shared-receives", nil},
 		{"limits.receive-buffer", "rcvbuf", nil}, {"limits.ack-timeout", "ack-timeout", nil}, {"congestion", "congestion", nil},
+		{"events.file", "events", nil},
 	} {
 		rest, is := strings.CutPrefix(p.Path, x.path)
 		if !is {

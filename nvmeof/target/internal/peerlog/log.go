@@ -5,13 +5,16 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
 // A Log is a logger, with limits for lines that a peer can cause.
 type Log struct {
 	*zap.Logger
-	Troubles Limit // of errors
-	Comings  Limit // of hosts that connect and disconnect, so that these do not suppress errors
+	Events   *events.Log // of what an administrator looks up later; nil: none
+	Troubles Limit       // of errors
+	Comings  Limit       // of hosts that connect and disconnect, so that these do not suppress errors
 }
 
 // How many lines there are in a second at most.

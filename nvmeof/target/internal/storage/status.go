@@ -8,6 +8,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
 // StatusOf is the status of a store's error. Media errors carry no Do Not Retry: another
@@ -37,6 +38,7 @@ func (l *Lane) Failure(op backend.Op, err error) {
 		bump(&l.mediaErrors, 1)
 	}
 	if (errors.Is(err, backend.ErrFailed) || op == backend.OpFlush) && !l.failed.Swap(true) {
+		l.Volume.happened(events.Error, "failed, and takes no writes: "+err.Error())
 		l.Volume.volumes.log.Error("namespace failed", zap.String("export", l.Volume.Name), zap.Error(err))
 	}
 }

@@ -1,0 +1,105 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
+)
+
+// Events are what happened to a target, as the API shows it: the oldest ones of those that were
+// asked for.
+type Events struct {
+	Log       string         `json:"log"` // which the numbers are of
+	Events    []events.Event `json:"events"`
+	Last      uint64         `json:"last"`      // number of the last event of all
+	Replaced  uint64         `json:"replaced"`  // how many of those asked for, and before the last one here, are kept no more
+	Unwritten uint64         `json:"unwritten"` // events since the start that are not in the file
+}
+
+// Options of the query for events.
+const (
+	afterOption = "after"
+	logOption   = "log"
+	waitOption  = "wait"
+)
+
+const (
+	maxFollowers = 32               // calls that wait
+	followTime   = 25 * time.Second // that a call waits
+	maxEvents    = 1000             // of one answer
+)
+
+var errFollowers = fmt.Errorf("%d others wait for events already: end one, or ask without wait", maxFollowers)
+
+func eventRoutes() []route {
+	return []route{
+		{"GET", "/v1/events", "listEvents", "What happened: up to 1000 events after a number; with wait not before there is one, or 25 s have passed",
+			[]string{afterOption, logOption, waitOption}, nil, Events{}, false,
+			func(c *call) (any, error) {
+				after, _ := strconv.ParseUint(c.query.Get(afterOption), 10, 64) // it was checked
+				return eventsAfter(c.context, c.manager, after, c.query.Get(logOption), c.option(waitOption))
+			}},
+	}
+}
+
+// eventsAfter are those after a number of a log.
+func eventsAfter(ctx context.Context, m *Manager, after uint64, of string, wait bool) (*Events, error) {
+	l := m.cfg.Events
+	if l == nil {
+		return nil, errors.New("this target keeps no events")
+	}
+	if of != "" && of != l.ID() || after > l.Last() {
+		after = 0
+	}
+	if wait {
+		if m.followers.Add(1) > maxFollowers {
+			m.followers.Add(-1)
+			return nil, errFollowers
+		}
+		ctx, cancel := context.WithTimeout(ctx, followTime)
+		_ = l.Wait(ctx, after)
+		cancel()
+		m.followers.Add(-1)
+	}
+	out := &Events{Log: l.ID(), Events: listOf(l.After(after, maxEvents)), Last: l.Last(), Unwritten: l.Stats().Unwritten}
+	if n := len(out.Events); n > 0 {
+		out.Replaced = out.Events[n-1].Seq - after - uint64(n)
+	}
+	return out, nil
+}
+
+// maxChangeEvents is how many changes at a time have an event each: others are one event.
+const maxChangeEvents = 8
+
+// noteChanges records what was changed.
+func noteChanges(m *Manager, changes []config.Change) {
+	if len(changes) > maxChangeEvents {
+		m.cfg.Events.Record(events.Event{Kind: events.Change, Severity: events.Info,
+			Text: fmt.Sprintf("%d changes: %v, and others", len(changes), changes[0])})
+		return
+	}
+	for _, c := range changes {
+		m.cfg.Events.Record(events.Event{Kind: events.Change, Severity: events.Info, Subsystem: string(c.Subsystem), Text: c.String()})
+	}
+}
+
+// note records an event of what a target waits for.
+func note(m *Manager, k events.Kind, s events.Severity, about events.Event, text string) {
+	about.Kind, about.Severity, about.Text = k, s, text
+	m.cfg.Events.Record(about)
+}
+
+// event is one of the namespace, without what happened.
+func (at namespaceKey) event() events.Event {
+	return events.Event{Subsystem: string(at.nqn), NSID: at.nsid}
+}
+
+// event is one of the host, without what happened.
+func (at hostKey) event() events.Event {
+	return events.Event{Subsystem: string(at.nqn), Host: string(at.host)}
+}

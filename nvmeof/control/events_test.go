@@ -1,0 +1,71 @@
+package control
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
+)
+
+// TestFollowers: so many wait, and no more; an event ends their waiting.
+func TestFollowers(t *testing.T) {
+	l := events.New(events.Config{})
+	m := &Manager{cfg: Config{Events: l}}
+	answers := make(chan *Events)
+	for range maxFollowers {
+		go func() {
+			e, err := eventsAfter(t.Context(), m, 0, l.ID(), true)
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- e
+		}()
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for {
+		if _, err := eventsAfter(ended, m, 0, "", true); err == errFollowers {
+			break
+		}
+	}
+	note(m, events.Store, events.Error, namespaceKey{"a", 1}.event(), "failed")
+	for range maxFollowers {
+		if e := <-answers; len(e.Events) != 1 || e.Events[0].Subsystem != "a" || e.Replaced != 0 {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// TestEventsOfAnotherLog: whoever knows events of a log that is no more gets all.
+func TestEventsOfAnotherLog(t *testing.T) {
+	l := events.New(events.Config{})
+	m := &Manager{cfg: Config{Events: l}}
+	noteChanges(m, make([]config.Change, maxChangeEvents+1))
+	noteChanges(m, make([]config.Change, 2))
+	for _, x := range []struct {
+		after uint64
+		log   string
+		want  int
+	}{{0, "", 3}, {1, l.ID(), 2}, {1, "another", 3}, {99, l.ID(), 3}, {3, l.ID(), 0}} {
+		e, err := eventsAfter(t.Context(), m, x.after, x.log, false)
+		if err != nil || len(e.Events) != x.want || e.Last != 3 {
+			t.Errorf("after %d of %s: %+v, %v", x.after, x.log, e, err)
+		}
+	}
+	if _, err := eventsAfter(t.Context(), new(Manager), 0, "", false); err == nil {
+		t.Error("events of a target that keeps none")
+	}
+}
+
+// TestEventOptions: what is wrong with them is said.
+func TestEventOptions(t *testing.T) {
+	r := newAPIRig(t)
+	for _, o := range []string{"after=x", "after=-1", "wait=1", "log=" + strings.Repeat("x", 65), "nothing"} {
+		err := r.client.Do(t.Context(), "GET", "/v1/events", []string{o}, nil, nil)
+		if err == nil || !strings.Contains(err.Error(), "option") {
+			t.Errorf("%s: %v", o, err)
+		}
+	}
+}

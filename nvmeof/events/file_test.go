@@ -1,0 +1,162 @@
+package events
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func reopen(t *testing.T, path string, entries int) *Log {
+	t.Helper()
+	l, err := Open(path, Config{Entries: entries})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// TestRestart: numbers and the identifier go on, each event is there once, and the oldest of
+// a part are replaced first, whatever the order in the file.
+func TestRestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	l := reopen(t, path, MinEntries)
+	for i := range 20 {
+		l.Record(Event{Kind: Store, Text: fmt.Sprint(i)})
+	}
+	l.Record(Event{Kind: Connect, Host: "nqn.h", Text: "host"})
+	id := l.ID()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if l = reopen(t, path, MinEntries); l.ID() != id || l.Last() != 21 {
+		t.Errorf("log %s at %d, was %s at 21", l.ID(), l.Last(), id)
+	}
+	l.Record(Event{Kind: Store, Text: "20"})
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l = reopen(t, path, 4*MinEntries)
+	all := l.After(0, 0)
+	if len(all) != 17 || all[0].Text != "5" || all[15].Host != "nqn.h" || all[16].Text != "20" || all[16].Seq != 22 {
+		t.Errorf("%q", texts(all))
+	}
+}
+
+// TestDamage: a record that is torn or damaged costs itself alone.
+func TestDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	l := reopen(t, path, MinEntries)
+	for _, s := range []string{"a", "b", "c"} {
+		l.Record(Event{Kind: Refused, Text: s})
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[2*recordSize+100]++
+	if err := os.WriteFile(path, text[:4*recordSize-7], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l = reopen(t, path, MinEntries)
+	want(t, l, "refused a")
+	if l.Stats().Damaged != 2 {
+		t.Errorf("%+v", l.Stats())
+	}
+}
+
+// TestForeignFile: what is no log of events stays as it is.
+func TestForeignFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "other")
+	for _, text := range []string{"x", "nvmeof-events 1 ", strings.Repeat("data ", 1000)} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path, Config{}); err == nil || !strings.Contains(err.Error(), "not a log of events") {
+			t.Error(err)
+		}
+		if now, _ := os.ReadFile(path); string(now) != text {
+			t.Error("the file was changed")
+		}
+	}
+	if _, err := Open(dir, Config{}); err == nil {
+		t.Error("a folder is opened")
+	}
+	if _, err := Open("/dev/null", Config{}); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Error(err)
+	}
+	good := filepath.Join(dir, "events")
+	reopen(t, good, MinEntries)
+	if _, err := Open(good, Config{}); err == nil || !strings.Contains(err.Error(), "another target uses it") {
+		t.Error(err)
+	}
+}
+
+// A badDisk fails, or hangs, as it is notified.
+type badDisk struct {
+	err  error
+	hang chan struct{}
+}
+
+func (d *badDisk) WriteAt(b []byte, _ int64) (int, error) {
+	if d.hang != nil {
+		<-d.hang
+	}
+	return len(b), d.err
+}
+func (d *badDisk) Sync() error  { return nil }
+func (d *badDisk) Close() error { return nil }
+
+// TestFullDisk: what cannot be written is counted, and reported once.
+func TestFullDisk(t *testing.T) {
+	var notified []error
+	l := New(Config{Failed: func(err error) { notified = append(notified, err) }})
+	disk := &badDisk{err: errors.New("no space left on device")}
+	l.file = &file{f: disk}
+	for i := range 3 {
+		l.Record(Event{Kind: Store, Text: fmt.Sprint(i)})
+		l.writeNow()
+	}
+	disk.err = nil
+	l.Record(Event{Kind: Store, Text: "3"})
+	l.writeNow()
+	l.writeNow()
+	if l.Stats().Unwritten != 3 || len(notified) != 2 || notified[1] != nil {
+		t.Errorf("%+v, notified %v", l.Stats(), notified)
+	}
+	want(t, l, "store 0", "store 1", "store 2", "store 3")
+}
+
+// TestLongEvent: what is too long is cut, and what cannot be printed costs no record.
+func TestLongEvent(t *testing.T) {
+	for _, s := range []string{strings.Repeat("x", 5000), strings.Repeat("\x00", 5000), strings.Repeat("é", 999) + "\xff"} {
+		e := Event{Seq: 1, Kind: Refused, Time: time.Now(), Text: s, Host: s, Subsystem: s, Address: s}
+		e.trim()
+		b := encode(e)
+		got, ok := decode(b)
+		if len(b) != recordSize || !ok || got.Kind != Refused {
+			t.Errorf("%d bytes, %v, %+v", len(b), ok, got)
+		}
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add(encode(Event{Seq: 1, Kind: Store, Text: "x"}))
+	f.Add(encodeHeader("0123456789abcdef", 1024))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		decodeHeader(b)
+		if e, ok := decode(b); ok {
+			if again, ok := decode(encode(e)); !ok || again.Seq != e.Seq {
+				t.Errorf("%+v became %+v", e, again)
+			}
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package target
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
+)
+
+// happened records an event. Any goroutine may call it, with any locks held: it waits for
+// nothing.
+func happened(t *Target, k events.Kind, s events.Severity, e events.Event) {
+	e.Kind, e.Severity = k, s
+	t.log.Events.Record(e)
+}
+
+// happened records an event of the listener.
+func (l *Listener) happened(s events.Severity, text string) {
+	happened(l.target, events.Listener, s, events.Event{Address: l.port.addr.String(), Text: text})
+}
+
+// happened records an event of the namespace.
+func (n *Namespace) happened(k events.Kind, s events.Severity, text string) {
+	happened(n.subsystem.target, k, s, events.Event{Subsystem: string(n.subsystem.nqn), NSID: int(n.ns.ID), Text: text})
+}
+
+// happenedFor records an event of the controller's host. Those of discovery controllers are
+// refusals alone: hosts connect to them every few seconds.
+func happenedFor(c *Controller, k events.Kind, s events.Severity, text string) {
+	if c.discovery() && k != events.Refused {
+		return
+	}
+	happened(c.target, k, s, events.Event{Subsystem: string(c.subsystem.nqn), Host: string(c.hostNQN), Address: c.admin.remote.String(), Text: text})
+}
+
+// happenedTo records what the controller's host did to a namespace.
+func happenedTo(c *Controller, ns *storage.Namespace, k events.Kind, s events.Severity, text string) {
+	happened(c.target, k, s, events.Event{Subsystem: string(c.subsystem.nqn), NSID: int(ns.ID), Host: string(c.hostNQN), Address: c.admin.remote.String(), Text: text})
+}
+
+// noteEnd records the end of an association, and of a queue that was lost.
+func (q *queue) noteEnd(reason string, err error) {
+	switch {
+	case reason == "" && err != nil:
+		happenedFor(q.controller, events.Lost, events.Warning, fmt.Sprintf("queue %d lost: %v", q.id, err))
+	case q.id != 0:
+	case reason == "keep alive timeout":
+		happenedFor(q.controller, events.Lost, events.Warning, "disconnected: "+reason)
+	default:
+		happenedFor(q.controller, events.Disconnect, events.Info, because("disconnected", reason))
+	}
+}
+
+// because joins what happened with why, which may be empty.
+func because(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
+
+// reservationActions are the actions of the three commands (NVMe base 2.0, 7.2, 7.3, 7.4).
+var reservationActions = map[capsule.IOOpcode][]string{
+	capsule.IOReservationRegister: {"registered", "unregistered", "replaced its key"},
+	capsule.IOReservationAcquire:  {"acquired", "preempted", "preempted, and aborted the commands of those preempted"},
+	capsule.IOReservationRelease:  {"released", "cleared all"},
+}
+
+// describeReservation says what a command did: its action, what is reserved now, and which
+// hosts are registered no longer. Keys are left out.
+func describeReservation(cmd *reservation.Command, before, now *reservation.State) string {
+	var b strings.Builder
+	if names := reservationActions[cmd.Opcode]; int(cmd.Fields.Action) < len(names) {
+		b.WriteString(names[cmd.Fields.Action])
+	} else {
+		b.WriteString(cmd.Opcode.String())
+	}
+	held := "nothing reserved"
+	if now.Type != 0 {
+		held = now.Type.String()
+	}
+	fmt.Fprintf(&b, "; now %s, %d registered", held, len(now.Registrants))
+	for _, r := range before.Registrants {
+		if gone := !slices.ContainsFunc(now.Registrants, func(x reservation.Registrant) bool { return x.Host == r.Host }); gone && r.Host != cmd.Host {
+			b.WriteString("; no longer " + string(r.NQN))
+		}
+	}
+	return b.String()
+}
