@@ -1,0 +1,37 @@
+package interop
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/test/guest"
+)
+
+// TestPackage: the Debian package installs, serves a Linux host, is upgraded and replaced by
+// nvmeof-verbs while that host works, which sees no error, and is purged but for what is the
+// administrator's.
+func TestPackage(t *testing.T) {
+	needGuest(t)
+	l := newSingle(t, peerSoftroce, guest.Config{CPUs: 4, Systemd: true})
+	for version, wanted := range map[string]string{"1": "nvmeof/amd64", "2": "nvmeof/amd64", "3": "nvmeof-verbs/amd64"} {
+		build := exec.CommandContext(t.Context(), "../../deploy/packages/build", "-o", l.hostDir, "-v", version, wanted)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	s := setting{"file", 1500, "ipv4"}
+	e := s.env()
+	l.link(t, s.mtu)
+	l.onHost(t, 4*time.Minute, "package", e)
+	at := l.logEnd(t)
+	l.onHost(t, time.Minute, "connect", e)
+	for _, to := range []env{{"package": "nvmeof", "number": 2}, {"package": "nvmeof-verbs", "number": 3}} {
+		l.onHost(t, 20*time.Second, "load", e.with(env{"action": "start", "mib": 32}))
+		l.onHost(t, 4*time.Minute, "upgrade", to)
+		l.onHost(t, 5*time.Minute, "load", e.with(env{"action": "finish", "limit": 240}))
+	}
+	l.wantCleanLog(t, at, controllerLost)
+	l.onHost(t, 30*time.Second, "disconnect", e.with(env{"limit_ms": 1000}))
+	l.onHost(t, 2*time.Minute, "purge", nil)
+}
