@@ -39,7 +39,10 @@ func TestConnectUnit(t *testing.T) {
 // the file system.
 var deployed = []documented{
 	{line: "deploy/packages/build", by: "test/packages TestDebian"},
-	{line: "sudo apt-get install ./bin/packages/nvmeof_*_amd64.deb", why: "apt's own"},
+	{line: "sudo apt-get install ./bin/packages/nvmeof_*_amd64.deb", by: "test/interop TestPackage"},
+	{line: "deploy/image/build", by: "test/packages TestImage"},
+	{line: "podman load -i bin/image/nvmeof_*_amd64.tar", by: "test/packages TestImage"},
+	{line: "podman run -d --name nvmeof --network host --cap-drop all --read-only -v /etc/nvmeof:/etc/nvmeof:ro -v /srv/nvmeof:/srv/nvmeof nvmeof:TAG", by: "test/packages TestImage"},
 	{line: "go build -o bin/ ./cmd/nvmeof", by: ".ci/run"},
 	{line: "sudo install bin/nvmeof /usr/local/bin/"},
 	{line: "sudo useradd --system --home-dir /srv/nvmeof --create-home nvmeof", why: "an ordinary user makes no users"},
