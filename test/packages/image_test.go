@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goccy/go-yaml"
 )
 
 // TestImage: the same source gives the same image, which names an ordinary user and the
@@ -121,3 +123,39 @@ subsystems:
     allow-any-host: true
     namespaces: [{nsid: 1, memory: {size: 16MiB}}]
 `
+
+// TestCompose: the example confines the target as the README's line of podman does.
+func TestCompose(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct {
+		Services map[string]struct {
+			Image, Restart  string
+			Network         string   `yaml:"network_mode"`
+			Drop            []string `yaml:"cap_drop"`
+			Options         []string `yaml:"security_opt"`
+			ReadOnly        bool     `yaml:"read_only"`
+			StopGracePeriod string   `yaml:"stop_grace_period"`
+			Volumes         []string
+		}
+		Volumes map[string]any
+	}
+	if err := yaml.UnmarshalWithOptions(text, &c, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	s := c.Services["nvmeof"]
+	if !strings.HasPrefix(s.Image, "nvmeof:") || s.Network != "host" || fmt.Sprint(s.Drop) != "[ALL]" || !s.ReadOnly || len(s.Volumes) != 3 {
+		t.Errorf("%+v", s)
+	}
+	readme, err := os.ReadFile("../../deploy/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range s.Volumes[:2] {
+		if !strings.Contains(string(readme), "-v "+v+" ") {
+			t.Errorf("the README has not -v %s", v)
+		}
+	}
+}
