@@ -119,6 +119,16 @@ func (f *front) Publish(disks []nbd.Disk) error {
 	return nil
 }
 
+func (f *front) Gone(disks []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range disks {
+		if slices.Contains(f.disks, name) {
+			panic(name + " is published")
+		}
+	}
+}
+
 func (f *front) URI(d nbd.Disk) string { return "disk:" + d.Name }
 func (f *front) Close() error          { f.closed++; return nil }
 

@@ -34,9 +34,10 @@ type Connector interface {
 type FrontEnd interface {
 	// Publish replaces what is published; the first disk is the default one. Who uses
 	// a disk that is not among them goes on with it as it was, or is sent away, as the
-	// front end says. Stores of disks that were published may be closed once that fails
-	// no more.
+	// front end says. The stores of those disks may be closed once Gone has returned.
 	Publish(disks []nbd.Disk) error
+	// Gone waits until nobody uses disks, by their names, that are not published any more.
+	Gone(disks []string)
 	// URI is where a published disk is, or empty.
 	URI(d nbd.Disk) string
 	// Close finishes what was begun, as far as that is possible in a few seconds,

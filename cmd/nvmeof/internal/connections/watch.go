@@ -116,7 +116,8 @@ func (h *Holder) forget() {
 	idle := len(empty) > 0 && len(h.subsystems) == 0
 	h.mu.Unlock()
 	if len(empty) > 0 {
-		h.publish() // nobody may use their memory any more
+		h.publish()
+		h.gone(empty) // nobody may use their memory any more
 	}
 	var errs []error
 	for _, l := range dead {
@@ -137,6 +138,23 @@ func (h *Holder) forget() {
 		default:
 			close(h.idle)
 		}
+	}
+}
+
+// gone waits until nobody uses the namespaces of subsystems that have none of their
+// controllers any more.
+func (h *Holder) gone(empty []*subsystem) {
+	var names []string
+	h.mu.Lock()
+	for _, s := range empty {
+		for i := range s.namespaces {
+			names = append(names, s.disk(&s.namespaces[i]).Name)
+		}
+	}
+	closed := h.closed
+	h.mu.Unlock()
+	if h.config.FrontEnd != nil && !closed { // or Close waits for them
+		h.config.FrontEnd.Gone(names)
 	}
 }
 

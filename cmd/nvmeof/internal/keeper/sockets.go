@@ -16,8 +16,7 @@ import (
 )
 
 // sockets is a front end that gives each disk an NBD server with a socket of its own,
-// DIR/nvme0n1.sock. Who uses a disk that goes is sent away, and nothing of the disk is
-// in use any more when Publish returns.
+// DIR/nvme0n1.sock. Who uses a disk that goes is sent away.
 type sockets struct {
 	dir     string
 	polling nvmeof.Polling
@@ -29,7 +28,7 @@ type sockets struct {
 
 	mu      sync.Mutex         // guards what follows; held for moments only
 	servers map[string]*server // by the disk's name
-	ending  map[*server]bool   // whose end was begun and is not over
+	ending  map[*server]string // disks whose end was begun and is not over
 	past    nbd.Stats          // of those that have ended
 }
 
@@ -51,15 +50,33 @@ func (s *sockets) Publish(disks []nbd.Disk) error {
 	var errs []error
 	for _, d := range disks {
 		delete(gone, d.Name)
+	}
+	s.end(gone, func(name string, err error) { s.log(fmt.Sprintf("%s: %v", name, err)) })
+	for _, d := range disks {
 		if err := s.publish(d); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", d.Name, err))
 		}
 	}
-	for _, x := range s.end(gone) {
-		<-x.ended
-		errs = append(errs, x.err)
-	}
 	return errors.Join(errs...)
+}
+
+// Gone implements [connections.FrontEnd].
+func (s *sockets) Gone(disks []string) {
+	for _, x := range s.leaving(func(name string) bool { return slices.Contains(disks, name) }) {
+		<-x.ended
+	}
+}
+
+// leaving are the servers, of some disks, that have not ended yet.
+func (s *sockets) leaving(of func(name string) bool) (all []*server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for x, name := range s.ending {
+		if of(name) {
+			all = append(all, x)
+		}
+	}
+	return all
 }
 
 func (s *sockets) snapshot() map[string]*server {
@@ -74,6 +91,9 @@ func (s *sockets) publish(d nbd.Disk) error {
 	all := s.snapshot()
 	if server := all[d.Name]; server != nil {
 		return server.Publish([]nbd.Disk{d})
+	}
+	for _, before := range s.leaving(func(name string) bool { return name == d.Name }) { // it has the socket's name
+		<-before.ended
 	}
 	x := &server{overdue: make(chan struct{}), ended: make(chan struct{})}
 	var err error
@@ -93,19 +113,22 @@ func (s *sockets) publish(d nbd.Disk) error {
 	return nil
 }
 
-// end begins the end of servers, all at a time, since each may have something to finish.
-func (s *sockets) end(gone map[string]*server) (ending []*server) {
+// end begins the end of servers, all at a time, since each may have something to finish. An error
+// is for failed, if that is not nil.
+func (s *sockets) end(gone map[string]*server, failed func(name string, err error)) (ending []*server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, x := range gone {
 		delete(s.servers, name)
 		if s.ending == nil {
-			s.ending = map[*server]bool{}
+			s.ending = map[*server]string{}
 		}
-		s.ending[x] = true
+		s.ending[x] = name
 		ending = append(ending, x)
 		go func() { // ends with the last request that a disk has, at the latest with the subsystem
-			x.err = x.Server.Close()
+			if x.err = x.Server.Close(); x.err != nil && failed != nil {
+				failed(name, x.err)
+			}
 			s.log(fmt.Sprintf("%s: not published any more; %v", name, x.Stats()))
 			s.mu.Lock()
 			delete(s.ending, x)
@@ -152,7 +175,10 @@ func (s *sockets) Close() error {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
 	again := s.closing != nil
-	s.closing = append(s.closing, s.end(s.snapshot())...)
+	if !again {
+		s.closing = s.leaving(func(string) bool { return true })
+	}
+	s.closing = append(s.closing, s.end(s.snapshot(), nil)...)
 	var errs []error
 	left := []*server{}
 	for _, x := range s.closing {

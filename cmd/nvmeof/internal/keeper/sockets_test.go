@@ -19,6 +19,31 @@ import (
 // TestDiskHangsAtTheEnd: a disk that does not answer holds the end up no longer than clients
 // have to finish, so that controllers are disconnected. With them it ends.
 func TestDiskHangsAtTheEnd(t *testing.T) {
+	s, hung, fault := withHungDisk(t)
+	dir, all := s.dir, s.snapshot()
+	if err := s.Close(); err != nil {
+		t.Errorf("while the disk hangs: %v", err)
+	}
+	select {
+	case <-all["nvme0n1"].ended:
+		t.Error("it has ended, although the disk has a request")
+	case <-all["nvme0n2"].ended:
+	}
+	fault.Release() // as the end of its controllers does
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "not finished in 20ms") {
+		t.Errorf("afterwards: %v", err)
+	}
+	if left, err := filepath.Glob(dir + "/*"); len(left) > 0 || err != nil {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if err := hung.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// withHungDisk publishes nvme0n1, which does not answer a read that was sent, and nvme0n2.
+func withHungDisk(t *testing.T) (*sockets, *backendtest.Faulty, *backendtest.Fault) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "n") // short: it has sockets
 	if err != nil {
 		t.Fatal(err)
@@ -34,22 +59,40 @@ func TestDiskHangsAtTheEnd(t *testing.T) {
 	if err := s.Publish([]nbd.Disk{{Name: "nvme0n1", Store: hung}, {Name: "nvme0n2", Store: hung.Store}}); err != nil {
 		t.Fatal(err)
 	}
-	all := s.snapshot()
 	ask(t, filepath.Join(dir, "nvme0n1.sock"))
-	if err := s.Close(); err != nil {
-		t.Errorf("while the disk hangs: %v", err)
+	return s, hung, fault
+}
+
+// TestHungDiskIsRemoved: a disk that does not answer and is published no more holds up neither
+// the others nor new ones, but one that gets its name, and whoever takes its memory.
+func TestHungDiskIsRemoved(t *testing.T) {
+	s, hung, fault := withHungDisk(t)
+	old := s.snapshot()["nvme0n1"]
+	two, three := nbd.Disk{Name: "nvme0n2", Store: hung.Store}, nbd.Disk{Name: "nvme0n3", Store: hung.Store}
+	if err := s.Publish([]nbd.Disk{two, three}); err != nil {
+		t.Fatal(err)
 	}
+	if s.URI(three) == "" {
+		t.Error("a new disk is not published")
+	}
+	s.Gone([]string{"nvme1n1"})
 	select {
-	case <-all["nvme0n1"].ended:
-		t.Error("it has ended, although the disk has a request")
-	case <-all["nvme0n2"].ended:
+	case <-old.ended:
+		t.Error("the server of the disk that hangs has ended")
+	default:
 	}
-	fault.Release() // as the end of its controllers does
-	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "not finished in 20ms") {
-		t.Errorf("afterwards: %v", err)
+	done := make(chan error, 1)
+	go func() { // ends when the disk answers
+		s.Gone([]string{"nvme0n1"})
+		done <- s.Publish([]nbd.Disk{two, three, {Name: "nvme0n1", Store: hung.Store}})
+	}()
+	fault.Release()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
-	if left, err := filepath.Glob(dir + "/*"); len(left) > 0 || err != nil {
-		t.Errorf("left: %v, %v", left, err)
+	<-old.ended
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 	if err := hung.Close(); err != nil {
 		t.Error(err)
