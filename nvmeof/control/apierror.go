@@ -52,7 +52,7 @@ func classify(err error) (Code, int) {
 		return CodeUnsaved, http.StatusInternalServerError
 	case errors.As(err, &save): // whatever is wrong with the file, it is not the request
 		return CodeFailed, http.StatusConflict
-	case errors.As(err, &step), errors.As(err, &state), errors.As(err, &unread):
+	case errors.As(err, &step), errors.As(err, &state), errors.As(err, &unread), errors.As(err, new(*busyError)):
 		return CodeFailed, http.StatusConflict
 	case errors.As(err, &problems):
 		return CodeInvalid, http.StatusBadRequest

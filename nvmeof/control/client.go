@@ -68,6 +68,29 @@ func Path(parts ...string) string {
 // NAME=VALUE, a body or nil, and where the answer goes or nil. The error is an [Error] if the
 // target refused, a [ConnectError] if it was not reached.
 func (c *Client) Do(ctx context.Context, method, path string, options []string, body []byte, answer any) error {
+	r, err := c.call(ctx, method, path, options, body)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return &ConnectError{c.path, err}
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// Stream begins one of the calls whose answers go on, GET /v1/capture or /v1/trace, with options as in
+// Do. The answer is to be closed; it ends with ctx. The error is as in Do.
+func (c *Client) Stream(ctx context.Context, path string, options []string) (io.ReadCloser, error) {
+	return c.call(ctx, http.MethodGet, path, options, nil)
+}
+
+// call makes a call, and returns the answer of a target that has not refused.
+func (c *Client) call(ctx context.Context, method, path string, options []string, body []byte) (io.ReadCloser, error) {
 	query := url.Values{}
 	for _, o := range options {
 		name, value, given := strings.Cut(o, "=")
@@ -82,33 +105,30 @@ func (c *Client) Do(ctx context.Context, method, path string, options []string, 
 	}
 	q, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r, err := c.http.Do(q)
 	if err != nil {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		var u *url.Error
 		if errors.As(err, &u) {
 			err = u.Err
 		}
-		return &ConnectError{c.path, err}
+		return nil, &ConnectError{c.path, err}
+	}
+	if r.StatusCode == http.StatusOK {
+		return r.Body, nil
 	}
 	defer r.Body.Close()
+	var e errorBody
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
-		return &ConnectError{c.path, err}
+		return nil, &ConnectError{c.path, err}
 	}
-	if r.StatusCode != http.StatusOK {
-		var e errorBody
-		if json.Unmarshal(text, &e) != nil || e.Error.Message == "" {
-			e.Error = Error{CodeFailed, fmt.Sprintf("target at %s: %s", c.path, r.Status)}
-		}
-		return &e.Error
+	if json.Unmarshal(text, &e) != nil || e.Error.Message == "" {
+		e.Error = Error{CodeFailed, fmt.Sprintf("target at %s: %s", c.path, r.Status)}
 	}
-	if answer == nil {
-		return nil
-	}
-	return json.Unmarshal(text, answer)
+	return nil, &e.Error
 }

@@ -17,6 +17,9 @@ func OpenAPI() []byte {
 		}
 		paths[r.path][strings.ToLower(r.method)] = r.operation()
 	}
+	for _, s := range streams() {
+		paths[s.path] = map[string]any{"get": s.operation()}
+	}
 	return config.JSON(map[string]any{
 		"openapi": "3.1.0",
 		"info": map[string]any{"title": "nvmeof target", "version": "1", "license": map[string]any{"name": "See LICENSE", "identifier": "LicenseRef-repository"},
@@ -70,6 +73,24 @@ func (r *route) operation() any {
 		op["requestBody"] = map[string]any{"required": true, "content": content(s)}
 	}
 	return op
+}
+
+func (s *stream) operation() any {
+	var parameters []any
+	for _, o := range s.query {
+		parameters = append(parameters, map[string]any{"name": o.name, "in": "query", "description": o.doc, "schema": map[string]any{"type": o.kind}})
+	}
+	body := map[string]any{"type": "string", "contentEncoding": "binary"}
+	if s.answer != nil {
+		body = schema(reflect.TypeOf(s.answer)).(map[string]any)
+	}
+	return map[string]any{
+		"operationId": s.id, "summary": s.summary, "parameters": parameters,
+		"responses": map[string]any{
+			"200":     map[string]any{"description": "As it comes, until the client leaves or has what it wanted", "content": map[string]any{s.content: map[string]any{"schema": body}}},
+			"default": map[string]any{"$ref": "#/components/responses/error"},
+		},
+	}
 }
 
 // schema is that of an answer.

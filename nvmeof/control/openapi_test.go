@@ -42,6 +42,9 @@ func TestOpenAPI(t *testing.T) {
 	for _, r := range routes() {
 		served = append(served, r.pattern())
 	}
+	for _, s := range streams() {
+		served = append(served, s.pattern())
+	}
 	slices.Sort(published)
 	slices.Sort(served)
 	if !slices.Equal(published, served) {

@@ -44,7 +44,7 @@ type Server struct {
 	http    *http.Server
 	socket  *Socket
 	tasks   sync.WaitGroup
-	end     context.CancelFunc // ends calls that wait for something
+	end     context.CancelFunc // ends streams, and calls that wait for something
 }
 
 // Listen takes path, as a socket of mode 0600 that only the user of the process, and
@@ -114,7 +114,7 @@ func Serve(m *Manager, at *Socket) *Server {
 	return s
 }
 
-// Close lets calls that have begun end, and removes the socket.
+// Close ends streams, lets other calls that have begun end, and removes the socket.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -156,6 +156,9 @@ func Handler(m *Manager) http.Handler {
 			}
 			writeJSON(w, http.StatusOK, encode(answer))
 		})
+	}
+	for _, s := range streams() {
+		mux.HandleFunc(s.pattern(), s.handle(m))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
 		writeError(w, &NotFoundError{Kind: "route", Name: q.Method + " " + q.URL.Path})

@@ -21,6 +21,7 @@ func Commands(generate *cobra.Command) []*cobra.Command {
 	return []*cobra.Command{
 		newLs(), subsystemObject().command(), ns, listenerObject().command(), hostObject().command(),
 		newController(), newEvents(), newReservation(), newANAGroup(), referralObject().command(), newKey(generate),
+		newCapture(), newTrace(),
 	}
 }
 

@@ -116,6 +116,19 @@ const silenceTime = 2 * time.Second
 // Call makes a call. What the target refuses becomes the exit code that the same
 // mistake has without it.
 func (r *Remote) Call(ctx context.Context, method, path string, options []string, body []byte, answer any) error {
+	return r.ask(ctx, method, func(c *control.Client) error { return c.Do(ctx, method, path, options, body, answer) })
+}
+
+// Stream begins a call whose answer goes on; it is to be closed.
+func (r *Remote) Stream(ctx context.Context, path string, options []string) (body io.ReadCloser, err error) {
+	err = r.ask(ctx, "GET", func(c *control.Client) error {
+		body, err = c.Stream(ctx, path, options)
+		return err
+	})
+	return body, err
+}
+
+func (r *Remote) ask(ctx context.Context, method string, do func(*control.Client) error) error {
 	socket, err := r.Find()
 	if err != nil {
 		return err
@@ -125,7 +138,7 @@ func (r *Remote) Call(ctx context.Context, method, path string, options []string
 	late := time.AfterFunc(silenceTime, func() { // at most until the answer
 		fmt.Fprintf(r.cmd.ErrOrStderr(), "nvmeof: the target at %s has not answered for %v; still waiting\n", socket, silenceTime)
 	})
-	err = c.Do(ctx, method, path, options, body, answer)
+	err = do(c)
 	late.Stop()
 	var refused *control.Error
 	var lost *control.ConnectError

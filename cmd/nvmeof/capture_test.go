@@ -1,0 +1,75 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCaptureCommand: what a host does is in the file, which tshark reads if it is there.
+func TestCaptureCommand(t *testing.T) {
+	beside(t)
+	ownSocket(t)
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	file := filepath.Join(t.TempDir(), "c.pcapng")
+	all := startCommand(t, "capture", "-w", file, "-s", "0")
+	all.errOut.await(t, "nvmeof: capturing\n")
+	command(t, "capture", "-w", "-").want(t, exitFailed, "end the other capture")
+	startAttach(t, s, "-a", s.addr)
+	first := startCommand(t, "trace")
+	first.out.await(t, "TIME")
+	all.stop()
+	all.wantEnd(0, " packets captured, 0 dropped by the target")
+	first.stop()
+	first.wantEnd(0)
+	other := startCommand(t, "capture", "-w", "-", "--seconds", "600", "--host", "nqn.2014-08.org.nvmexpress:uuid:7d1c5e2e-6a5b-4f0c-9d3e-0a4b8c2f1e90")
+	other.errOut.await(t, "nvmeof: capturing\n")
+	other.stop()
+	other.wantEnd(0, "nvmeof: 0 packets captured")
+	command(t, "capture").want(t, exitUsage, "-w is missing")
+	command(t, "capture", "-w", file, "--qpn", "x").want(t, exitUsage, "option qpn is given as x")
+	command(t, "capture", "-w", filepath.Join(file, "c"), "--count", "1").want(t, exitFailed, "not a directory")
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), ", subsystem "+testNQN+", controller ") {
+		t.Fatalf("%v: no names in a file of %d bytes", err, len(text))
+	}
+	tshark, err := exec.LookPath("tshark")
+	if err != nil {
+		t.Skip("tshark is not installed")
+	}
+	out, err := exec.Command(tshark, "-r", file, "-Y", "infiniband", "-T", "fields", "-e", "infiniband.bth.destqp", "-e", "infiniband.cm.req").Output()
+	if err != nil || !strings.HasPrefix(string(out), "0x000001\t") || strings.Count(string(out), "\n") < 20 {
+		t.Errorf("%v: tshark finds\n%s", err, out)
+	}
+}
+
+// TestTraceCommand: commands are shown as they are answered.
+func TestTraceCommand(t *testing.T) {
+	beside(t)
+	ownSocket(t)
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	lines := startCommand(t, "trace", "-c", "5")
+	lines.out.await(t, "TIME")
+	command(t, "trace", "-o", "json").want(t, exitFailed, "end the other trace")
+	command(t, "id-ns", "-t", "rdma", "-a", s.addr, "-n", testNQN, "--namespace-id", "1").want(t, 0)
+	lines.wantEnd(0)
+	if text := lines.out.String(); strings.Count(text, "\n") != 6 || !strings.Contains(text, "Connect") || !strings.Contains(text, "success (0/00)") {
+		t.Errorf("shown is\n%s", text)
+	}
+	command(t, "trace", "-o", "yaml").want(t, exitUsage, "it is table or json")
+	command(t, "trace", "--slower-than", "5").want(t, exitUsage, "a duration, as 5ms")
+	as := startCommand(t, "trace", "--nsid", "1", "--count", "100", "-o", "json")
+	flush := func() {
+		command(t, "flush", "-t", "rdma", "-a", s.addr, "-n", testNQN, "--namespace-id", "1").want(t, 0)
+	}
+	for !strings.Contains(as.out.String(), "\n") { // until it has begun, and a command was traced
+		flush()
+	}
+	as.stop()
+	as.wantEnd(0)
+	if !strings.Contains(as.out.String(), `"opcode":"Flush","nsid":1,"status":"success (0/00)"`) {
+		t.Errorf("shown is %s", as.out)
+	}
+}

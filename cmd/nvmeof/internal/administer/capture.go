@@ -1,0 +1,87 @@
+package administer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/internal/capture"
+)
+
+// A limited is how much a command wants that follows a target.
+type limited struct{ count, seconds uint32 }
+
+func (l *limited) add(cmd *cobra.Command, what string) {
+	cmd.Flags().Uint32VarP(&l.count, "count", "c", 0, "end after so many "+what+"; 0: when it is interrupted")
+	cmd.Flags().Uint32Var(&l.seconds, "seconds", 0, "end after so many seconds; 0: when it is interrupted")
+}
+
+// options are those of the query that are given, and the limits.
+func (l *limited) options(given ...string) (all []string) {
+	for i := 0; i < len(given); i += 2 {
+		if given[i+1] != "" {
+			all = append(all, given[i]+"="+given[i+1])
+		}
+	}
+	return append(all, fmt.Sprintf("count=%d", l.count), fmt.Sprintf("seconds=%d", l.seconds))
+}
+
+func newCapture() *cobra.Command {
+	var r Remote
+	var l limited
+	var file, host, qpn string
+	var snap uint32
+	cmd := &cobra.Command{Use: "capture -w FILE", Short: "Capture the packets of a running target, for Wireshark", Args: cobra.NoArgs,
+		Long: `Capture the RoCEv2 packets of a running target's softroce devices as pcapng, which Wireshark and tshark read.
+The first packet of each queue in each direction has a comment with the names of host, subsystem and controller.
+Packets have what hosts read and write: by default 256 bytes of each are kept, with -s 0 all. Messages of
+authentication are among them, as on any wire; keys are not.`,
+		Example: "  nvmeof capture -w target.pcapng --seconds 10\n  nvmeof capture -w - --host NQN | tshark -r -",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" {
+				return failure.Usagef("-w is missing: the file to write, or - for standard output")
+			}
+			options := append(l.options("host", host, "qpn", qpn), fmt.Sprintf("snaplen=%d", snap))
+			body, err := r.Stream(cmd.Context(), "/v1/capture", options)
+			if err != nil {
+				return err
+			}
+			defer body.Close()
+			return writeCapture(cmd, file, body)
+		}}
+	cmd.Flags().StringVarP(&file, "write", "w", "", "the file to write, or - for standard output")
+	cmd.Flags().StringVar(&host, "host", "", "packets of this host's controllers alone, by its NQN; of one that connects anew, those after its Connect command")
+	cmd.Flags().StringVar(&qpn, "qpn", "", "packets of this queue pair of the target alone; 1 is connection management")
+	cmd.Flags().Uint32VarP(&snap, "snaplen", "s", 256, "bytes of each packet that are kept, from its IP header on; 0: all")
+	l.add(cmd, "packets")
+	r.AddSocket(cmd)
+	_ = cmd.MarkFlagFilename("write", "pcapng")
+	return cmd
+}
+
+// writeCapture writes what comes until it ends, or the user ends it.
+func writeCapture(cmd *cobra.Command, file string, from io.Reader) error {
+	to, end := cmd.OutOrStdout(), func() error { return nil }
+	if file != "-" {
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		to, end = f, f.Close
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: capturing")
+	sum, err := capture.Copy(to, from)
+	var write *capture.WriteError
+	if errors.As(err, &write) {
+		err = fmt.Errorf("%s: %w", file, write.Err)
+	} else if cmd.Context().Err() != nil {
+		err = nil // that is how it ends
+	}
+	err = errors.Join(err, end())
+	fmt.Fprintf(cmd.ErrOrStderr(), "nvmeof: %d packets captured, %d dropped by the target\n", sum.Packets, sum.Dropped)
+	return err
+}

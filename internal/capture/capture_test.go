@@ -1,0 +1,178 @@
+package capture
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/test/golden"
+)
+
+// recorded is a device that captures what was recorded on a wire.
+type recorded struct {
+	packets  []golden.Packet
+	selected [][]rdmatransport.QPN
+	began    rdmatransport.CaptureConfig
+	busy     error
+	reads    int
+	closed   bool
+}
+
+func (d *recorded) Capture(cfg rdmatransport.CaptureConfig) (rdmatransport.Capture, error) {
+	d.began = cfg
+	return d, d.busy
+}
+func (d *recorded) Select(qpns []rdmatransport.QPN) { d.selected = append(d.selected, qpns) }
+func (d *recorded) Close()                          { d.closed = true }
+
+func (d *recorded) Read(context.Context) (rdmatransport.Captured, error) {
+	d.reads++
+	out := rdmatransport.Captured{Seen: uint64(len(d.packets)), Dropped: 3}
+	if d.reads > 1 {
+		return out, nil
+	}
+	for _, p := range d.packets {
+		out.Packets = append(out.Packets, rdmatransport.CapturedPacket{Time: time.Unix(1700000000, 0).Add(p.Time), QPN: target(p),
+			Out: p.Src == d.packets[1].Src, Length: len(p.IP), Data: p.IP})
+	}
+	return out, nil
+}
+
+// target is the queue pair that a packet is for, 24 bits of the BTH; the sender's is not in it.
+func target(p golden.Packet) rdmatransport.QPN {
+	return rdmatransport.QPN(binary.BigEndian.Uint32(p.Payload[4:]) & 0xffffff)
+}
+
+func load(t *testing.T) *recorded {
+	t.Helper()
+	packets, err := golden.Load("nvme-connect")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &recorded{packets: packets}
+}
+
+// TestStream: tshark reads what is written, if it is there: packets, comments and counters.
+func TestStream(t *testing.T) {
+	d := load(t)
+	var file bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		pair := Pair{QPN: target(d.packets[4]), Host: "nqn.h", Name: "host nqn.h, subsystem nqn.s, controller 1, queue 0"}
+		err := Stream(t.Context(), Config{Sources: []Source{{"192.0.2.1", d}}, Program: "test", Count: len(d.packets),
+			Pairs: func() []Pair { return []Pair{pair} }}, func(b []byte) error { file.Write(b); return nil })
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if !d.closed || d.selected != nil || d.began.Only != nil {
+		t.Errorf("%+v", d.began)
+	}
+	var copied bytes.Buffer
+	cut := io.MultiReader(bytes.NewReader(file.Bytes()), strings.NewReader("half a block"))
+	if sum, err := Copy(&copied, cut); err == nil || sum != (Summary{uint64(len(d.packets)), uint64(len(d.packets)), 3}) || !bytes.Equal(copied.Bytes(), file.Bytes()) {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if _, err := Copy(io.Discard, bytes.NewReader(file.Bytes()[:file.Len()-5])); err != nil {
+		t.Errorf("a stream that breaks off: %v", err)
+	}
+	tshark, err := exec.LookPath("tshark")
+	if err != nil {
+		t.Skip("tshark is not installed")
+	}
+	path := filepath.Join(t.TempDir(), "c.pcapng")
+	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(tshark, "-r", path, "-T", "fields", "-e", "frame.interface_name", "-e", "infiniband.bth.destqp", "-e", "frame.time_epoch", "-e", "frame.comment").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
+	var comments []string
+	for i, p := range d.packets {
+		at := time.Unix(1700000000, 0).Add(p.Time)
+		want := fmt.Sprintf("192.0.2.1\t0x%06x\t%d.%09d\t", target(p), at.Unix(), at.Nanosecond())
+		if i >= len(lines) || !strings.HasPrefix(lines[i], want) {
+			t.Fatalf("of %d packets, number %d is read as %q, want %q", len(lines), i, lines[i], want)
+		}
+		if comment := lines[i][len(want):]; comment != "" {
+			comments = append(comments, comment)
+		}
+	}
+	if len(comments) != 1 || !strings.HasPrefix(comments[0], "host nqn.h, subsystem nqn.s, controller 1, queue 0, ") {
+		t.Errorf("comments %q", comments)
+	}
+}
+
+// TestStreamFilter: queue pairs are selected by host and number, also those that come later.
+func TestStreamFilter(t *testing.T) {
+	for _, c := range []struct {
+		host       string
+		qpn        rdmatransport.QPN
+		first, end []rdmatransport.QPN
+	}{
+		{"nqn.a", 0, []rdmatransport.QPN{20}, []rdmatransport.QPN{20, 21}},
+		{"nqn.a", 21, []rdmatransport.QPN{}, []rdmatransport.QPN{21}},
+		{"", 1, []rdmatransport.QPN{1}, []rdmatransport.QPN{1}},
+		{"nqn.x", 0, []rdmatransport.QPN{}, []rdmatransport.QPN{}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := load(t)
+			pairs := []Pair{{QPN: 20, Host: "nqn.a"}, {QPN: 22, Host: "nqn.b"}}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+			defer cancel()
+			if err := Stream(ctx, Config{Sources: []Source{{"x", d}}, Host: c.host, QPN: c.qpn, Snap: 100, Pairs: func() []Pair {
+				defer func() { pairs = append(pairs, Pair{QPN: 21, Host: "nqn.a"}) }()
+				return pairs[:min(3, len(pairs))]
+			}}, func([]byte) error { return nil }); err != nil {
+				t.Error(err)
+			}
+			if n := len(d.selected); n < 2 || !slices.Equal(d.selected[0], c.first) || !slices.Equal(d.selected[n-1], c.end) || d.began.Only == nil || d.began.Snap != 100 {
+				t.Errorf("%q, %d: selected %v, want %v and then %v", c.host, c.qpn, d.selected, c.first, c.end)
+			}
+		})
+	}
+}
+
+func TestStreamErrors(t *testing.T) {
+	d := load(t)
+	d.busy = rdmatransport.ErrCapturing
+	cfg := Config{Sources: []Source{{"x", d}}, Pairs: func() []Pair { return nil }}
+	if err := Stream(t.Context(), cfg, nil); !errors.Is(err, rdmatransport.ErrCapturing) {
+		t.Error(err)
+	}
+	d.busy = nil
+	if err := Stream(t.Context(), cfg, func([]byte) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe || !d.closed {
+		t.Error(err)
+	}
+	var we *WriteError
+	r, w := io.Pipe()
+	r.Close()
+	if _, err := Copy(w, bytes.NewReader(appendSection(nil, "", ""))); !errors.As(err, &we) || !errors.Is(err, io.ErrClosedPipe) || we.Error() == "" {
+		t.Error(err)
+	}
+}
+
+// FuzzCopy: what a target sends does not make its client take memory, or read beyond a block.
+func FuzzCopy(f *testing.F) {
+	f.Add(appendStatistics(appendInterface(appendSection(nil, "a", "b"), "c", "d", 0), 0, time.Unix(1, 2), new(rdmatransport.Captured)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var out bytes.Buffer
+		_, err := Copy(&out, bytes.NewReader(b))
+		if out.Len() > len(b) || !bytes.HasPrefix(b, out.Bytes()) || err == nil && len(b)-out.Len() > maxBlock {
+			t.Errorf("%d bytes of %d, %v", out.Len(), len(b), err)
+		}
+	})
+}

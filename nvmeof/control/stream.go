@@ -1,0 +1,123 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// A stream is a route whose answer goes on until the client leaves, or has what it wants.
+type stream struct {
+	path, id, summary string
+	content           string // media type
+	answer            any    // a value of the type of each line, nil: it is binary
+	query             []streamOption
+	serve             func(ctx context.Context, m *Manager, q url.Values, w *streamWriter) error
+}
+
+// A streamOption is one of its options.
+type streamOption struct {
+	name, kind, doc string                       // kind: string or integer
+	check           func(value string) (ok bool) // nil: any text
+	want            string                       // what check wants
+}
+
+func streams() []stream { return []stream{captureStream(), traceStream()} }
+
+func nqnOption(name, doc string) streamOption {
+	return streamOption{name, "string", doc, func(v string) bool { _, err := nvmeof.AnyNQN(v); return err == nil }, "an NQN"}
+}
+
+func numberOption(name, doc string, most uint64) streamOption {
+	return streamOption{name, "integer", doc, func(v string) bool {
+		n, err := strconv.ParseUint(v, 10, 64)
+		return err == nil && n <= most
+	}, fmt.Sprintf("a number from 0 to %d", most)}
+}
+
+// secondsOption ends a stream.
+func secondsOption() streamOption {
+	return numberOption("seconds", "How long it takes at most; default: until the client leaves.", 1<<31-1)
+}
+
+// number is the value of an option that was checked.
+func number(q url.Values, name string) int {
+	n, _ := strconv.Atoi(q.Get(name))
+	return n
+}
+
+// checkOptions finds what is wrong with the options of a call.
+func (s *stream) checkOptions(q url.Values) error {
+	for name, values := range q {
+		i := slices.IndexFunc(s.query, func(o streamOption) bool { return o.name == name })
+		switch {
+		case i < 0:
+			return config.Problems{{Text: "unknown option " + nvmeof.Printable(name)}}
+		case len(values) != 1 || s.query[i].check != nil && !s.query[i].check(values[0]):
+			return config.Problems{{Text: "option " + name + " is given as " + nvmeof.Printable(values[len(values)-1]), Fix: "it is " + cmp.Or(s.query[i].want, "given once")}}
+		}
+	}
+	return nil
+}
+
+// handle serves the stream. What goes wrong once it has begun ends it.
+func (s *stream) handle(m *Manager) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			err = config.Problems{{Text: "options: " + err.Error()}}
+		} else {
+			err = s.checkOptions(q)
+		}
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		ctx := r.Context()
+		if n := number(q, "seconds"); n > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, time.Duration(n)*time.Second)
+			defer cancel()
+		}
+		out := &streamWriter{to: w, control: http.NewResponseController(w), content: s.content}
+		_ = out.control.SetReadDeadline(time.Time{})  // a client that sends nothing more is there yet
+		defer context.AfterFunc(r.Context(), func() { // once: nobody waits for a client that takes nothing when the server ends
+			_ = out.control.SetWriteDeadline(time.Now())
+		})()
+		if err := s.serve(ctx, m, q, out); err != nil && !out.begun {
+			writeError(w, err)
+		}
+	}
+}
+
+// A streamWriter writes at once.
+type streamWriter struct {
+	to      http.ResponseWriter
+	control *http.ResponseController
+	content string
+	begun   bool
+}
+
+// write sends b, which may be empty: so that the client knows that the stream has begun.
+func (w *streamWriter) write(b []byte) error {
+	if !w.begun {
+		w.begun = true
+		w.to.Header().Set("Content-Type", w.content)
+		w.to.Header().Set("Cache-Control", "no-store")
+		w.to.WriteHeader(http.StatusOK)
+	}
+	if _, err := w.to.Write(b); err != nil {
+		return err
+	}
+	return w.control.Flush()
+}
+
+func (s *stream) pattern() string { return "GET " + s.path }

@@ -1,0 +1,149 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/url"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// A TracedCommand is a command that was answered, or how many were lost.
+type TracedCommand struct {
+	Time       time.Time  `json:"time,omitzero"` // of its arrival
+	Host       nvmeof.NQN `json:"host,omitempty"`
+	Subsystem  nvmeof.NQN `json:"subsystem,omitempty"`
+	Controller int        `json:"controller,omitempty"`
+	Queue      int        `json:"queue"`
+	CID        int        `json:"cid"`
+	Opcode     string     `json:"opcode,omitempty"` // its name
+	NSID       int        `json:"nsid,omitempty"`
+	LBA        uint64     `json:"lba,omitempty"`
+	Blocks     int        `json:"blocks,omitempty"`
+	Status     string     `json:"status,omitempty"` // in words, with its numbers
+	OK         bool       `json:"ok"`
+
+	// Latency is from its arrival until it was answered, and data for the host had been
+	// acknowledged. Of that the store had it for Storage, and its data was on its way for
+	// Fabric; 0: not at all. All in nanoseconds.
+	Latency int `json:"latency-ns"`
+	Storage int `json:"storage-ns,omitempty"`
+	Fabric  int `json:"fabric-ns,omitempty"`
+
+	// Dropped is how many commands were lost so far, because the client did not take them as
+	// fast as they came. Such a line has no command.
+	Dropped uint64 `json:"dropped,omitempty"`
+}
+
+// traceEvery is how often what was traced is read.
+const traceEvery = 20 * time.Millisecond
+
+func traceStream() stream {
+	return stream{"/v1/trace", "trace", "Follow the commands of hosts, each when it was answered: one JSON object a line.",
+		"application/x-ndjson", TracedCommand{}, []streamOption{
+			nqnOption("host", "Commands of this host alone."),
+			nqnOption("nqn", "Commands to this subsystem alone."),
+			numberOption("nsid", "I/O commands to this namespace alone.", math.MaxUint32),
+			{"slower-than", "string", "Commands that took at least so long, as 5ms.", func(v string) bool {
+				return new(config.Duration).UnmarshalText([]byte(v)) == nil
+			}, "a duration, as 5ms"},
+			numberOption("count", "Commands after which it ends; default, and 0: none.", 1<<31-1),
+			secondsOption(),
+		}, serveTrace}
+}
+
+func serveTrace(ctx context.Context, m *Manager, q url.Values, w *streamWriter) error {
+	var slow config.Duration
+	_ = slow.UnmarshalText([]byte(q.Get("slower-than"))) // it was checked, or is not given
+	trace, err := target.NewTrace(m.target, target.TraceFilter{Host: nvmeof.NQN(q.Get("host")), Subsystem: nvmeof.NQN(q.Get("nqn")),
+		NSID: capsule.NSID(number(q, "nsid")), SlowerThan: time.Duration(slow)})
+	if errors.Is(err, target.ErrTracing) {
+		return &busyError{"commands are being traced already: end the other trace first"}
+	}
+	if err != nil {
+		return err
+	}
+	defer trace.Close()
+	if err := w.write(nil); err != nil {
+		return err
+	}
+	tick := time.NewTicker(traceEvery)
+	defer tick.Stop()
+	var buf []byte
+	lost := uint64(0)
+	for left := number(q, "count"); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		commands, dropped := trace.Read()
+		last := left > 0 && len(commands) >= left
+		if last {
+			commands = commands[:left]
+		}
+		left -= min(left, len(commands))
+		buf = appendTraced(buf[:0], commands)
+		if dropped > lost {
+			lost = dropped
+			buf = appendLine(buf, TracedCommand{Dropped: lost})
+		}
+		if len(buf) > 0 {
+			if err := w.write(buf); err != nil {
+				return err
+			}
+		}
+		if last {
+			return nil
+		}
+	}
+}
+
+func appendTraced(b []byte, commands []target.TracedCommand) []byte {
+	for i := range commands {
+		b = appendLine(b, tracedCommand(&commands[i]))
+	}
+	return b
+}
+
+func appendLine(b []byte, c TracedCommand) []byte {
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // its types have a form
+	}
+	return append(append(b, text...), '\n')
+}
+
+// tracedCommand is a command as the API shows it.
+func tracedCommand(c *target.TracedCommand) TracedCommand {
+	cmd := &c.Command
+	out := TracedCommand{Time: c.Time, Host: c.Host, Subsystem: c.Subsystem, Controller: int(c.Controller), Queue: int(c.Queue), CID: int(cmd.CID),
+		Opcode: capsule.AdminOpcode(cmd.Opcode).String(), NSID: int(cmd.NSID), Status: c.Status.String(), OK: c.Status.OK(),
+		Latency: int(c.Latency), Storage: max(0, int(c.Storage)), Fabric: int(c.Fabric)}
+	switch {
+	case cmd.Opcode == capsule.OpcodeFabrics:
+		out.Opcode, out.NSID = cmd.FabricsType().String(), 0
+	case c.Queue != 0:
+		out.Opcode = capsule.IOOpcode(cmd.Opcode).String()
+		if hasRange(capsule.IOOpcode(cmd.Opcode)) {
+			f := cmd.ReadWrite()
+			out.LBA, out.Blocks = uint64(f.SLBA), int(f.Blocks)
+		}
+	}
+	return out
+}
+
+// hasRange reports whether commands of an opcode say which blocks they are about.
+func hasRange(o capsule.IOOpcode) bool {
+	switch o {
+	case capsule.IORead, capsule.IOWrite, capsule.IOCompare, capsule.IOWriteZeroes, capsule.IOVerify:
+		return true
+	}
+	return false
+}
