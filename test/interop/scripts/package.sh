@@ -2,13 +2,13 @@
 tell() { echo "line $1"; journalctl --no-pager -o cat -u nvmeof-target | tail -n 40; systemctl --no-pager status nvmeof-target | head -30; }
 trap 'tell $LINENO >&2' ERR
 version() { dpkg-query -W -f '${Version}' "$1"; }
-running() { systemctl show -P MainPID nvmeof-target; }
-program() { readlink "/proc/$(running)/exe"; }
 
 dpkg -i /mnt/host/nvmeof_1_*.deb
 want "the unit after an installation" "$(systemctl is-active nvmeof-target || true) $(systemctl is-enabled nvmeof-target || true)" "inactive disabled"
 want "owner of the configuration" "$(stat -c '%U %a' /etc/nvmeof /etc/nvmeof/target.yaml /srv/nvmeof | tr '\n' ' ')" "nvmeof 700 nvmeof 600 nvmeof 700 "
 nvmeof target check /etc/nvmeof/target.yaml
+installed() { nvmeof doctor -o json 2>/dev/null | jq -r ".installed | $1"; }
+want "what doctor says" "$(installed '"\(.how) \(.package) \(.version) \(.example)"' || true)" "package nvmeof 1 same"
 nvmeof completion bash | cmp - /usr/share/bash-completion/completions/nvmeof
 
 # What an administrator does: a configuration, a key, a drop-in (here, since the kernel's
@@ -31,4 +31,5 @@ echo "$NVME_HOSTNQN" >/etc/nvme/hostnqn
 echo "$hostid" >/etc/nvme/hostid
 systemctl daemon-reload
 systemctl enable --now nvmeof-target
+want "what doctor says" "$(installed '"\(.example) \(.units[0].name) \(.units[0].running) \(.units[0].enabled)"' || true)" "changed nvmeof-target.service true true"
 note "version $(version nvmeof) runs"

@@ -25,8 +25,8 @@ func Command() *cobra.Command {
 		Use:   "doctor",
 		Short: "Show what this machine offers for RDMA, and how to fix what is missing",
 		Long: `Shows what this machine offers: RDMA devices, their ports and addresses, network
-interfaces, limits, modules, who has UDP port 4791, and which transport --transport
-auto takes for each address. What is missing follows as lines "problem: ...; mend: ..."
+interfaces, limits, modules, who has UDP port 4791, which transport --transport
+auto takes for each address, how the program was installed and which of its units run. What is missing follows as lines "problem: ...; mend: ..."
 and "note: ...; mend: ...". It changes nothing and needs no root; it names what it may
 not read. It ends with status 1 only if no transport can work at any address.`,
 		Args: cobra.NoArgs,
@@ -61,8 +61,13 @@ func thisMachine() (*Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the network interfaces: %w", err)
 	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
 	return &Machine{
-		Files: os.DirFS("/"), Addresses: addresses, Processors: runtime.NumCPU(),
+		Program: program,
+		Files:   os.DirFS("/"), Addresses: addresses, Processors: runtime.NumCPU(),
 		Verbs: verbs.Built, Libraries: verbs.Library, Details: deviceDetails, Choose: provider.Choose,
 		Access:  func(path string) bool { return unix.Access(path, unix.R_OK|unix.W_OK) == nil },
 		IOUring: file.TryURing,

@@ -17,6 +17,11 @@
 //	build        verbs: the program has the verbs transport; libraries: loaded, found
 //	             (files are there, but this build does not load them), missing or
 //	             unusable; library_detail
+//	installed    how: package, container or binary; program, package, version; example
+//	             (/etc/nvmeof/target.yaml is that of the package: same, changed, absent,
+//	             unknown), network (of a container: machine or own), capabilities that the
+//	             process has and the program can use, and units: name, enabled, running,
+//	             replaced (by an upgrade, and not restarted)
 //	devices      name, driver, provider (of libibverbs), software, node_type, transport
 //	             (InfiniBand, RoCE, iWARP, other), firmware, board, limits (null where
 //	             limits_unknown says why) and ports

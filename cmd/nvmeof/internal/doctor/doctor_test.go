@@ -61,7 +61,7 @@ func wantFile(t *testing.T, name string, got []byte) {
 // A machineFile is a machine in a file of testdata, of lines
 //
 //	path = value        a file of one line
-//	path -> target      a symbolic link
+//	path -> target      a symbolic link, with \40 for a space
 //	path < line         one more line of a file
 //	path !              this user may not read it
 //	@key words          what no file tells
@@ -127,7 +127,7 @@ func (m *machineFile) read(t *testing.T, line string) {
 	case len(f) > 1 && f[1] == "=":
 		m.files[f[0]] = &fstest.MapFile{Data: []byte(rest(2) + "\n")}
 	case len(f) == 3 && f[1] == "->":
-		m.files[f[0]] = &fstest.MapFile{Data: []byte(f[2]), Mode: fs.ModeSymlink}
+		m.files[f[0]] = &fstest.MapFile{Data: []byte(strings.ReplaceAll(f[2], `\40`, " ")), Mode: fs.ModeSymlink}
 	case len(f) > 1 && f[1] == "<":
 		if m.files[f[0]] == nil {
 			m.files[f[0]] = &fstest.MapFile{}
@@ -149,6 +149,8 @@ func (m *machineFile) answer(t *testing.T, f []string) {
 		m.Addresses = append(m.Addresses, Address{f[1], netip.MustParsePrefix(f[2])})
 	case "@verbs":
 		m.Verbs = true
+	case "@program":
+		m.Program = f[1]
 	case "@load-error":
 		m.loadErr = errors.New(rest)
 	case "@ring-error":
@@ -209,7 +211,7 @@ func TestKeys(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &top); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"build", "devices", "interfaces", "roce_port", "memory", "sockets", "modules", "access", "io_uring",
+	for _, key := range []string{"build", "installed", "devices", "interfaces", "roce_port", "memory", "sockets", "modules", "access", "io_uring",
 		"processors", "transports", "findings", "unread", "works"} {
 		if top[key] == nil {
 			t.Errorf("no key %s", key)

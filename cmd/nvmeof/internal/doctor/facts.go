@@ -5,6 +5,7 @@ import "net/netip"
 // Facts are what is known of a machine. The package comment explains the keys.
 type Facts struct {
 	Build      Build       `json:"build"`
+	Installed  Installed   `json:"installed"`
 	Devices    []Device    `json:"devices"`
 	Interfaces []Interface `json:"interfaces"`
 	RoCEPort   []Holder    `json:"roce_port"`
@@ -24,6 +25,47 @@ type Build struct {
 	Verbs         bool      `json:"verbs"`
 	Libraries     Libraries `json:"libraries"`
 	LibraryDetail string    `json:"library_detail,omitempty"`
+}
+
+// Installed says how the program came to this machine, and what is begun by it.
+type Installed struct {
+	How          string   `json:"how"`
+	Program      string   `json:"program"`
+	Package      string   `json:"package,omitempty"`
+	Version      string   `json:"version,omitempty"`
+	Example      string   `json:"example"`
+	Network      string   `json:"network"`
+	Units        []Unit   `json:"units"`
+	Capabilities []string `json:"capabilities"`
+}
+
+// What Installed.How can be.
+const (
+	installedPackage   = "package"
+	installedContainer = "container"
+	installedBinary    = "binary"
+)
+
+// What Installed.Example can be: whether /etc/nvmeof/target.yaml is that of the package.
+const (
+	exampleSame    = "same"
+	exampleChanged = "changed"
+	exampleAbsent  = "absent"
+	exampleUnknown = "unknown"
+)
+
+// What Installed.Network can be.
+const (
+	networkMachine = "machine"
+	networkOwn     = "own"
+)
+
+// A Unit is one of systemd's.
+type Unit struct {
+	Name     string `json:"name"`
+	Enabled  bool   `json:"enabled"`
+	Running  bool   `json:"running"`
+	Replaced bool   `json:"replaced"` // its program is not the one that is installed now
 }
 
 // Libraries says what there is of libibverbs and librdmacm.

@@ -20,6 +20,7 @@ type Machine struct {
 	Addresses  []Address // of all interfaces
 	Processors int       // that the program may use
 
+	Program   string                    // where the file of this program is
 	Verbs     bool                      // the program has the verbs transport
 	Libraries func() error              // loads the RDMA libraries; used where Verbs is set
 	Details   func() ([]Details, error) // queries the devices; likewise
@@ -46,6 +47,7 @@ type Details struct {
 func Gather(m *Machine) *Facts {
 	g := &gatherer{Machine: m, facts: &Facts{Processors: m.Processors}}
 	g.build()
+	g.installed()
 	g.devices()
 	g.details()
 	g.interfaces()

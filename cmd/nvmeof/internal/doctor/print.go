@@ -26,6 +26,7 @@ func Text(w io.Writer, r *Report) error {
 	p.interfaces(r)
 	p.system(r)
 	p.transports(r)
+	p.installed(r)
 	p.findings(r)
 	if err := p.tabs.Flush(); p.err == nil {
 		p.err = err
@@ -155,6 +156,37 @@ func (p *printer) transports(r *Report) {
 	}
 	if len(r.Transports) == 0 {
 		p.line("  nothing: this machine has no address")
+	}
+}
+
+func (p *printer) installed(r *Report) {
+	p.section("installation")
+	i := &r.Installed
+	switch i.How {
+	case installedPackage:
+		p.line("  %s\tof the package %s, version %s", i.Program, i.Package, i.Version)
+	case installedContainer:
+		whose := "of the machine"
+		if i.Network == networkOwn {
+			whose = "of its own"
+		}
+		p.line("  %s\tin a container, with a network %s", i.Program, whose)
+	default:
+		p.line("  %s\tof no package", orDash(i.Program))
+	}
+	p.line("  capabilities\t%s; none is needed, but for RDMA devices and the health of drives", orDash(strings.Join(i.Capabilities, " ")))
+	if i.Example != exampleAbsent {
+		p.line("  /%s\t%s", conffile, map[string]string{exampleSame: "the example", exampleChanged: "not the example", exampleUnknown: "may not be read"}[i.Example])
+	}
+	for _, u := range i.Units {
+		running, enabled := "does not run", "not enabled"
+		if u.Running {
+			running = "runs"
+		}
+		if u.Enabled {
+			enabled = "enabled"
+		}
+		p.line("  %s\t%s, %s", u.Name, running, enabled)
 	}
 }
 

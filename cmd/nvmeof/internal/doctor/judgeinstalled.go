@@ -1,0 +1,38 @@
+package doctor
+
+import "fmt"
+
+// judgeInstalled says what an installation still lacks, and what an upgrade has left.
+func (r *Report) judgeInstalled() {
+	i := &r.Installed
+	if i.How == installedContainer && i.Network == networkOwn {
+		r.add(Note, "this container has a network of its own: hosts reach a target in it only if its address is routed to them, with UDP port 4791", "podman run --network host; in Kubernetes: hostNetwork: true")
+	}
+	for _, u := range i.Units {
+		if u.Replaced {
+			r.add(Note, u.Name+" runs a version that an upgrade has replaced", "systemctl restart "+u.Name+whileUnused(u.Name))
+		}
+		if u.Name != targetUnit {
+			continue
+		}
+		switch {
+		case i.Example == exampleSame:
+			r.add(Note, fmt.Sprintf("/%s is the example still, with addresses and hosts of nobody", conffile),
+				fmt.Sprintf("edit it; nvmeof target check /%s; systemctl enable --now %s", conffile, targetUnit))
+		case i.Example == exampleChanged && u.Running && !u.Enabled:
+			r.add(Note, targetUnit+" runs, and will not after the machine has been started again", "systemctl enable "+targetUnit)
+		case u.Enabled && !u.Running:
+			r.add(Note, targetUnit+" is enabled and does not run", "journalctl -u "+targetUnit+"; systemctl start "+targetUnit)
+		}
+	}
+}
+
+const targetUnit = "nvmeof-target.service"
+
+// whileUnused is the condition of a restart: with connections end their disks.
+func whileUnused(unit string) string {
+	if unit == targetUnit {
+		return ""
+	}
+	return ", when nobody uses its disks"
+}
