@@ -37,7 +37,7 @@ func TestTop(t *testing.T) {
 		t.Errorf("report %+v", r)
 	}
 	// Where the output is no terminal nothing has to be said.
-	command(t, "top", "--view", "hosts", "--filter", "UUID:", "--socket", socket).want(t, 0, " IOPS  read ", "p50/p99: commands ", "\nhosts\nHOST ", "uuid:")
+	command(t, "top", "--view", "hosts", "--filter", "UUID:", "--socket", socket).want(t, 0, " IOPS  read ", "p50/p99 all ", "\nhosts\nHOST ", "uuid:")
 	for line, want := range map[string]string{
 		"top --interval 10ms": "--interval 10ms: a target reads its counters once in 1s at most",
 		"top --view host":     "did you mean hosts?",

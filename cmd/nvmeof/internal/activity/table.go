@@ -108,6 +108,26 @@ func Duration(d time.Duration) string {
 	return digits(d.Seconds()) + "s"
 }
 
+// Short is a time with two digits or three, in 5 characters below 1000 s.
+func Short(d time.Duration) string {
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{time.Microsecond, "µs"}, {time.Millisecond, "ms"}} {
+		if n := float64(d) / float64(u.unit); n < 999.5 {
+			return few(n) + u.name
+		}
+	}
+	return few(d.Seconds()) + "s"
+}
+
+func few(n float64) string {
+	if n < 9.95 {
+		return fmt.Sprintf("%.1f", n)
+	}
+	return fmt.Sprintf("%.0f", n)
+}
+
 func digits(n float64) string {
 	switch {
 	case n < 9.995:

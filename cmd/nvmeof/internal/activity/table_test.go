@@ -128,6 +128,9 @@ func TestTexts(t *testing.T) {
 	for _, d := range []time.Duration{0, 999, 1000, 9994, 9996, 99940, 99960, 999_999, time.Millisecond, 12_340_000, time.Second, 123 * time.Second} {
 		got = append(got, Duration(d))
 	}
+	for _, d := range []time.Duration{0, 9940, 9960, 999_400, 999_600, 12 * time.Millisecond, 1500 * time.Millisecond, 999 * time.Second} {
+		got = append(got, Short(d))
+	}
 	for _, n := range []float64{0, 0.04, 9.94, 9.96, 123456, 999_999, 1e6, 12_345_678, 2.5e9, 5e10} {
 		got = append(got, Rate(n))
 	}
@@ -137,7 +140,7 @@ func TestTexts(t *testing.T) {
 	for _, n := range []int64{0, 1 << 30, 512, 3 << 19, 1<<20 + 1} {
 		got = append(got, size(n).Text)
 	}
-	want := strings.Fields("0ns 999ns 1.00µs 9.99µs 10.0µs 99.9µs 100µs 1000µs 1.00ms 12.3ms 1.00s 123s 0 0.0 9.9 10 123456 999999 1.00M 12.3M 2.50G 50G 0s 1m01s 1h00m 3d00h 365d 0B 1GiB 512B 1536KiB 1048577B")
+	want := strings.Fields("0ns 999ns 1.00µs 9.99µs 10.0µs 99.9µs 100µs 1000µs 1.00ms 12.3ms 1.00s 123s 0.0µs 9.9µs 10µs 999µs 1.0ms 12ms 1.5s 999s 0 0.0 9.9 10 123456 999999 1.00M 12.3M 2.50G 50G 0s 1m01s 1h00m 3d00h 365d 0B 1GiB 512B 1536KiB 1048577B")
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%q, want\n%q", fmt.Sprint(got), fmt.Sprint(want))
 	}

@@ -3,6 +3,8 @@ package topcommand
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,6 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/activity"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/terminal"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
@@ -40,8 +43,10 @@ type command struct {
 }
 
 // Command is top.
-func Command() *cobra.Command {
-	c := &command{interval: least}
+func Command() *cobra.Command { return newCommand(least) }
+
+func newCommand(interval time.Duration) *cobra.Command {
+	c := &command{interval: interval}
 	cmd := &cobra.Command{Use: "top", Short: "Show what a running target does: rates, times, hosts and threads", Long: help, Args: cobra.NoArgs, RunE: c.run}
 	f := cmd.Flags()
 	f.BoolVar(&c.once, "once", false, "print what happened between two readings, and end")
@@ -82,7 +87,7 @@ func (c *command) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if c.interval < least {
+	if cmd.Flags().Changed("interval") && c.interval < least {
 		return failure.Usagef("--interval %v: a target reads its counters once in %v at most", c.interval, least)
 	}
 	print, err := failure.Pick(c.format, map[string]printer{"normal": printText, "json": printJSON})
@@ -93,11 +98,29 @@ func (c *command) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	if out := cmd.OutOrStdout(); !c.once && c.format == "normal" && terminal.Is(out) && terminal.Is(os.Stdin) {
+		return c.watch(cmd.Context(), socket, out)
+	}
 	r, err := c.sample(cmd.Context(), socket)
 	if err != nil {
 		return err
 	}
 	return print(cmd.OutOrStdout(), r, views, c.filter)
+}
+
+// watch shows a target on a terminal. One that was never there is a mistake, and one that goes is
+// waited for.
+func (c *command) watch(ctx context.Context, socket string, out io.Writer) error {
+	if err := c.remote.Get(ctx, "/v1/measures", new(control.Measures)); err != nil {
+		return explain(ctx, socket, err)
+	}
+	view := activity.Namespaces
+	for v := range activity.Views {
+		if c.view == v.String() {
+			view = v
+		}
+	}
+	return show(ctx, newScreen(socket, view, c.filter), c.interval, os.Stdin, out, os.Environ())
 }
 
 // sample takes two readings.

@@ -65,12 +65,20 @@ func summary(r *activity.Report) []string {
 		away = fmt.Sprintf(" (%d away)", t.NotReady)
 	}
 	return []string{
-		fmt.Sprintf("%s IOPS  read %s MB/s  write %s MB/s  errors %s/s  in flight %d  shards %.0f%% of %d", activity.Rate(t.IOPS),
-			activity.Megabytes(t.ReadBytes), activity.Megabytes(t.WrittenBytes), activity.Rate(t.Errors), t.InFlight, 100*t.Busy, len(r.Shards)),
-		fmt.Sprintf("p50/p99: commands %s  in the store %s  data in %s  data out %s", span(t.Command), span(t.Store), span(t.FromHosts), span(t.ToHosts)),
-		fmt.Sprintf("%d namespaces%s  %d hosts  %d controllers  %d listeners  retransmits %s/s  drops %s/s", len(r.Namespaces), away, len(r.Hosts),
-			len(r.Controllers), r.Listeners, activity.Rate(r.Counted("retransmits")), activity.Rate(r.Counted("drop_"))),
+		fmt.Sprintf("%s IOPS  read %s MB/s  write %s MB/s  in flight %d  shards %.0f%% of %d", activity.Rate(t.IOPS),
+			activity.Megabytes(t.ReadBytes), activity.Megabytes(t.WrittenBytes), t.InFlight, 100*t.Busy, len(r.Shards)),
+		fmt.Sprintf("p50/p99 all %s store %s  fabric in %s out %s", span(t.Command), span(t.Store), span(t.FromHosts), span(t.ToHosts)),
+		fmt.Sprintf("%s%s  %s  %s  errors %s/s  retransmits %s/s  drops %s/s", some(len(r.Namespaces), "namespace"), away, some(len(r.Hosts), "host"),
+			some(len(r.Controllers), "controller"), activity.Rate(t.Errors), activity.Rate(r.Counted("retransmits")), activity.Rate(r.Counted("drop_"))),
 	}
+}
+
+// some is how many there are.
+func some(n int, of string) string {
+	if n != 1 {
+		of += "s"
+	}
+	return fmt.Sprintf("%d %s", n, of)
 }
 
 // span is two quantiles.
@@ -78,5 +86,5 @@ func span(l activity.Latency) string {
 	if l.Count == 0 {
 		return "-"
 	}
-	return activity.Duration(l.P50) + "/" + activity.Duration(l.P99)
+	return activity.Short(l.P50) + "/" + activity.Short(l.P99)
 }

@@ -1,0 +1,101 @@
+package topcommand
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// timeout is how long a reading may take.
+const timeout = 10 * time.Second
+
+// A program shows a screen on a terminal, and reads the target's counters for it.
+type program struct {
+	*screen
+	ctx      context.Context
+	client   *control.Client
+	socket   string
+	interval time.Duration
+}
+
+// A reading has come, or not.
+type reading struct {
+	measures *control.Measures
+	err      error
+	at       time.Time
+}
+
+// due says that the next reading is.
+type due struct{}
+
+// show shows a screen until its user has enough.
+func show(ctx context.Context, s *screen, interval time.Duration, in io.Reader, out io.Writer, environ []string) error {
+	p := &program{screen: s, ctx: ctx, client: control.NewClient(s.target), socket: s.target, interval: interval}
+	defer p.client.Close()
+	_, err := tea.NewProgram(p, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithEnvironment(environ), tea.WithoutSignalHandler()).Run()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, tea.ErrInterrupted) {
+		return nil
+	}
+	return err
+}
+
+// Init implements tea.Model.
+func (p *program) Init() tea.Cmd { return p.ask }
+
+// ask asks the target. It runs beside the screen, and looks at nothing that changes.
+func (p *program) ask() tea.Msg {
+	ctx, cancel := context.WithTimeoutCause(p.ctx, timeout, errSilent)
+	defer cancel()
+	m := new(control.Measures)
+	err := p.client.Do(ctx, "GET", "/v1/measures", nil, nil, m)
+	if err != nil {
+		err = explain(ctx, p.socket, err)
+	}
+	return reading{m, err, time.Now()}
+}
+
+var errSilent = errors.New("the target does not answer")
+
+// Update implements tea.Model.
+func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		p.width, p.height = msg.Width, msg.Height
+		p.scroll(0)
+	case tea.KeyPressMsg:
+		key := msg.String()
+		if key == "ctrl+z" {
+			return p, tea.Suspend
+		}
+		if p.press(key) {
+			return p, tea.Quit
+		}
+	case tea.PasteMsg:
+		if p.typing {
+			p.put(msg.Content)
+		}
+	case reading:
+		p.screen.read(msg.measures, msg.err, msg.at)
+		return p, tea.Tick(p.interval, func(time.Time) tea.Msg { return due{} })
+	case due:
+		return p, p.ask
+	}
+	return p, nil
+}
+
+// View implements tea.Model.
+func (p *program) View() tea.View {
+	v := tea.NewView(strings.Join(p.lines(), "\n"))
+	v.AltScreen = true
+	v.WindowTitle = "nvmeof top"
+	return v
+}
