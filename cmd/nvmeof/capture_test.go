@@ -45,6 +45,28 @@ func TestCaptureCommand(t *testing.T) {
 	}
 }
 
+// TestCaptureOfHost: what connect does is captured there.
+func TestCaptureOfHost(t *testing.T) {
+	inOwnRunDir(t)
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	c := startCommand(t, s.at("connect", "-n", testNQN, "--no-publish", "--keep-alive-tmo", "2")...)
+	c.out.await(t, "connecting to device: nvme0\n")
+	file := filepath.Join(t.TempDir(), "h.pcapng")
+	command(t, "capture", "--device", "nvme0", "-w", file, "-c", "2").want(t, 0, "2 packets captured") // a keep alive
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), ", subsystem "+testNQN+", nvme0: controller ") {
+		t.Errorf("%v: no names in a file of %d bytes", err, len(text))
+	}
+	command(t, "capture", "--device", "nvme7", "-w", file).want(t, exitFailed, "no such device")
+	command(t, "capture", "--device", "nvme0", "--socket", "x", "-w", file).want(t, exitUsage, "both given")
+	command(t, "capture", "--device", "nvme0", "--host", testNQN, "-w", file).want(t, exitUsage, "option host")
+	all := startCommand(t, "capture", "--device", "/dev/nvme0n1", "-w", file)
+	all.errOut.await(t, "nvmeof: capturing\n")
+	command(t, "capture", "--device", "nvme0", "-w", file).want(t, exitFailed, "end the other capture first")
+	c.stop()
+	c.wantEnd(0)
+	all.wantEnd(0)
+}
+
 // TestTraceCommand: commands are shown as they are answered.
 func TestTraceCommand(t *testing.T) {
 	beside(t)

@@ -30,6 +30,7 @@ type Config struct {
 	Sources []Source
 	Pairs   func() []Pair // those that there are now
 	Program string        // which writes it
+	About   string        // what else the file says at its beginning
 
 	Host  string            // packets of this host's queue pairs alone
 	QPN   rdmatransport.QPN // of this queue pair alone
@@ -128,6 +129,9 @@ func (s *stream) title() string {
 	}
 	if s.cfg.QPN != 0 {
 		text += fmt.Sprintf(", queue pair %d", s.cfg.QPN)
+	}
+	if s.cfg.About != "" {
+		text += "\n" + s.cfg.About
 	}
 	return text
 }

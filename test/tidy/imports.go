@@ -99,7 +99,7 @@ var directions = []direction{
 	{"nvmeof/nbd/internal/wire", nil, nil},
 	{"cmd", []string{"cmd/...", "internal/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."},
 		[]string{cobra, pflag, bar, prom, zap, uuid, xnet, xsys}},
-	{"cmd/nvmeof/internal/administer", []string{"cmd/nvmeof/internal/failure", "internal/capture", "nvmeof", "nvmeof/config", "nvmeof/control", "nvmeof/events"}, []string{cobra, pflag}},
+	{"cmd/nvmeof/internal/administer", []string{"cmd/nvmeof/internal/connections", "cmd/nvmeof/internal/failure", "internal/capture", "nvmeof", "nvmeof/config", "nvmeof/control", "nvmeof/events"}, []string{cobra, pflag}},
 	{"cmd/nvmeof/internal/activity", []string{"nvmeof", "nvmeof/control"}, []string{ansi}},
 	{"cmd/nvmeof/internal/topcommand", []string{"cmd/nvmeof/internal/activity", "cmd/nvmeof/internal/administer", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/terminal", "nvmeof", "nvmeof/config", "nvmeof/control"}, []string{cobra, tea, ansi}},
 	{"cmd/nvmeof/internal/benchcommand", []string{"cmd/nvmeof/internal/benchreport", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/fio", "cmd/nvmeof/internal/nvmeverb",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/internal/capture"
 )
@@ -33,17 +34,23 @@ func (l *limited) options(given ...string) (all []string) {
 func newCapture() *cobra.Command {
 	var r Remote
 	var l limited
-	var file, host, qpn string
+	var file, host, qpn, device string
 	var snap uint32
-	cmd := &cobra.Command{Use: "capture -w FILE", Short: "Capture the packets of a running target, for Wireshark", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "capture -w FILE", Short: "Capture the packets of a running target or host, for Wireshark", Args: cobra.NoArgs,
 		Long: `Capture the RoCEv2 packets of a running target's softroce devices as pcapng, which Wireshark and tshark read.
 The first packet of each queue in each direction has a comment with the names of host, subsystem and controller.
 Packets have what hosts read and write: by default 256 bytes of each are kept, with -s 0 all. Messages of
-authentication are among them, as on any wire; keys are not.`,
+authentication are among them, as on any wire; keys are not. With --device they are those of a host that
+nvmeof connect or connect-all is; the names of what it has connected are at the beginning of the file.`,
 		Example: "  nvmeof capture -w target.pcapng --seconds 10\n  nvmeof capture -w - --host NQN | tshark -r -",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return failure.Usagef("-w is missing: the file to write, or - for standard output")
+			}
+			if device != "" {
+				if err := useHolder(cmd, device); err != nil {
+					return err
+				}
 			}
 			options := append(l.options("host", host, "qpn", qpn), fmt.Sprintf("snaplen=%d", snap))
 			body, err := r.Stream(cmd.Context(), "/v1/capture", options)
@@ -55,12 +62,29 @@ authentication are among them, as on any wire; keys are not.`,
 		}}
 	cmd.Flags().StringVarP(&file, "write", "w", "", "the file to write, or - for standard output")
 	cmd.Flags().StringVar(&host, "host", "", "packets of this host's controllers alone, by its NQN; of one that connects anew, those after its Connect command")
+	cmd.Flags().StringVar(&device, "device", "", "packets of the host that has this controller connected, as nvme0; --host is not for it")
 	cmd.Flags().StringVar(&qpn, "qpn", "", "packets of this queue pair of the target alone; 1 is connection management")
 	cmd.Flags().Uint32VarP(&snap, "snaplen", "s", 256, "bytes of each packet that are kept, from its IP header on; 0: all")
 	l.add(cmd, "packets")
 	r.AddSocket(cmd)
 	_ = cmd.MarkFlagFilename("write", "pcapng")
 	return cmd
+}
+
+// useHolder finds the control socket of the process that holds a device.
+func useHolder(cmd *cobra.Command, device string) error {
+	if cmd.Flags().Changed("socket") {
+		return failure.Usagef("--device and --socket are both given: a host, or a target")
+	}
+	all, err := connections.All(cmd.Context(), connections.RunDir())
+	for _, p := range all {
+		for _, s := range p.Subsystems {
+			if s.Has(device) {
+				return cmd.Flags().Set("socket", p.Socket)
+			}
+		}
+	}
+	return errors.Join(fmt.Errorf("--device %s: nvmeof connect has no such device; nvmeof list shows which there are", device), err)
 }
 
 // writeCapture writes what comes until it ends, or the user ends it.

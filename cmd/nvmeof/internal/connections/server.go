@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/nvmeof-go/nvmeof/internal/socketfile"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // Services are what a process does for others which come by an address of which it is
@@ -24,6 +26,8 @@ type Services struct {
 	// Connect connects for a process that its control socket names, until that ends.
 	Connect  func(ctx context.Context, options map[string]string, borrower *Process) (name string, err error)
 	Discover func(ctx context.Context, options map[string]string) (log []byte, err error) // the log page
+	// Devices are those of the process, whose packets can be captured. It may be nil.
+	Devices func() []rdmatransport.Device
 	// Recall disconnects those of the wanted controllers that others hold for this
 	// process, and returns their names. It may be nil.
 	Recall func(ctx context.Context, wanted func(SubsystemInfo, ControllerInfo) bool) (names []string, err error)
@@ -33,6 +37,7 @@ type Services struct {
 type Server struct {
 	path  string
 	http  *http.Server
+	end   context.CancelFunc // ends captures
 	tasks sync.WaitGroup
 }
 
@@ -60,9 +65,11 @@ func Serve(h *Holder, services Services) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	s := &Server{path: l.Path()}
+	ctx, end := context.WithCancel(context.Background())
+	s := &Server{path: l.Path(), end: end}
 	s.http = &http.Server{
-		Handler: handler(h, services), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: idleTime,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler:     handler(h, services), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: idleTime,
 		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	s.tasks.Go(func() { // ends when Close closes the listener
@@ -97,10 +104,11 @@ func listen(dir string) (*socketfile.Listener, error) {
 // Path is the control socket.
 func (s *Server) Path() string { return s.path }
 
-// Close lets requests end, and removes the socket.
+// Close ends captures, lets other requests end, and removes the socket.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
+	s.end()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = s.http.Close()
@@ -198,6 +206,9 @@ func handler(h *Holder, services Services) http.Handler {
 	})
 	whole := http.NewServeMux()
 	whole.Handle("/", limited(mux, maxRequests))
+	if services.Devices != nil {
+		whole.HandleFunc("GET /v1/capture", func(w http.ResponseWriter, r *http.Request) { serveCapture(h, services.Devices, w, r) })
+	}
 	whole.HandleFunc("GET /v1/alive", func(http.ResponseWriter, *http.Request) {})
 	return whole
 }

@@ -94,7 +94,7 @@ func (k *Keeper) Serve() (err error) {
 		Discover: func(ctx context.Context, options map[string]string) ([]byte, error) {
 			return discover.ForOthers(ctx, k.Hosts, options)
 		},
-		Recall: k.recall,
+		Recall: k.recall, Devices: k.Hosts.Devices,
 	})
 	return err
 }
