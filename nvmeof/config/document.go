@@ -20,6 +20,7 @@ type Document struct {
 	Sandbox      Sandbox      `json:"sandbox,omitzero" doc:"Which files the target reaches once it serves. A running target does not change it."`
 	Metrics      Metrics      `json:"metrics,omitzero" doc:"Counters for monitoring. A running target does not change it."`
 	Events       Events       `json:"events,omitzero" doc:"What nvmeof events shows. A running target does not change it."`
+	Audit        Audit        `json:"audit,omitzero" doc:"Where it is written who has changed what. A running target does not change it."`
 	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect: addresses of this machine."`
 	Subsystems   []*Subsystem `json:"subsystems,omitempty" doc:"What hosts connect to."`
 	Referrals    []*Referral  `json:"referrals,omitempty" doc:"Other discovery services that the discovery log lists."`
@@ -28,7 +29,7 @@ type Document struct {
 // TakeSettings takes over what a running target keeps until it is started again: all but
 // listeners, subsystems and referrals.
 func (d *Document) TakeSettings(from *Document) {
-	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion, d.Sandbox, d.Metrics, d.Events = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion, from.Sandbox, from.Metrics, from.Events
+	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion, d.Sandbox, d.Metrics, d.Events, d.Audit = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion, from.Sandbox, from.Metrics, from.Events, from.Audit
 }
 
 // A Sandbox is what the kernel leaves of the file system to a target that serves.
@@ -45,6 +46,12 @@ type Metrics struct {
 type Events struct {
 	File    Path `json:"file,omitzero" doc:"Absolute path of a file in which events survive a restart, of at most 1 KiB for each. Default: they do not."`
 	Entries int  `json:"entries,omitzero" default:"1280" min:"80" max:"65000" doc:"How many events are kept. Default 1280."`
+}
+
+// Audit says where each operation that changes something gets a line of JSON.
+type Audit struct {
+	File Path `json:"file,omitzero" doc:"Absolute path of a file to which lines are appended; SIGHUP opens it anew. Default: none."`
+	Log  bool `json:"log,omitzero" default:"false" doc:"Write to the log instead of a file. Default false."`
 }
 
 // Limits bound what the target uses.

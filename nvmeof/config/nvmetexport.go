@@ -67,6 +67,9 @@ func ExportNvmetcli(doc *Document, readKey func(KeyFile) (string, error)) (text 
 	if doc.Events != (Events{}) {
 		w.warn("events", "left out: the kernel's target keeps none")
 	}
+	if doc.Audit != (Audit{}) {
+		w.warn("audit", "left out: the kernel's target writes none")
+	}
 	if err := w.problems.err(); err != nil {
 		return nil, nil, err
 	}

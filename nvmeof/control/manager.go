@@ -53,6 +53,9 @@ type Config struct {
 	// with File all that the file said then. Required.
 	Settings *config.Document
 	Log      *zap.Logger // default: none
+	// Audit is called with each operation of the API that changes something, or would have, after
+	// it was carried out; it has to return soon. Default: nobody is.
+	Audit func(Operation)
 	// Events receives what is changed, and what the target waits for, and is what the API shows.
 	// It is the one of [target.Config], and stays the caller's. Default: none.
 	Events *events.Log

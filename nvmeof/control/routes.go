@@ -21,7 +21,8 @@ type call struct {
 	path    func(string) string // a variable of the path
 	query   url.Values
 	body    []byte
-	sure    bool // what is removed was named, so that its data need not be
+	sure    bool   // what is removed was named, so that its data need not be
+	changes []Step // that were made
 }
 
 // A route is a method and a path, what it does, and what it takes and gives.
@@ -85,6 +86,9 @@ func (c *call) options() Options {
 // result is what a change came to that was made with these options.
 func (c *call) result(o Options) func(*Outcome, error) (any, error) {
 	return func(out *Outcome, err error) (any, error) {
+		if out != nil {
+			c.changes = Steps(out.Changes)
+		}
 		if err != nil {
 			return nil, err
 		}

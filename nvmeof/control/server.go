@@ -98,7 +98,7 @@ func Serve(m *Manager, at *Socket) *Server {
 		MaxHeaderBytes: 64 << 10, ErrorLog: zap.NewStdLog(m.log),
 	}}
 	s.tasks.Go(func() { // ends when Close closes the listener
-		if err := s.http.Serve(netutil.LimitListener(at.listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(netutil.LimitListener(peerListener{at.listener}, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 			m.log.Error("control socket", zap.Error(err))
 		}
 	})
@@ -192,7 +192,10 @@ func serveRoute(m *Manager, r *route, w http.ResponseWriter, q *http.Request) (a
 	if r.body != nil && body[0] != '{' { // YAML takes long to read where it has many fields
 		return nil, config.Problems{{Text: "the body is not a JSON object"}}
 	}
-	return r.serve(&call{context: q.Context(), manager: m, path: q.PathValue, query: query, body: body, sure: q.Method == http.MethodDelete})
+	c := &call{context: q.Context(), manager: m, path: q.PathValue, query: query, body: body, sure: q.Method == http.MethodDelete}
+	answer, err := r.serve(c)
+	c.audit(r, q, err)
+	return answer, err
 }
 
 // checkOption checks the value of an option.

@@ -41,6 +41,7 @@ type Flags struct {
 	sandbox   string
 	metrics   scrape.Address
 	events    string
+	audit     string
 }
 
 // Command is nvmeof target, of a program with that version. It calls enter, which may be nil, before it serves.
@@ -91,6 +92,7 @@ nvmeof namespace add --help.`,
 	flags.BoolVar(&f.AllowAnyHost, "allow-any-host", false, "allow every host")
 	flags.StringVar(&f.sandbox, "sandbox", sandboxAuto, sandboxHelp)
 	f.metrics.AddTo(flags)
+	flags.StringVar(&f.audit, "audit", "", "file to which each change by the control socket is appended, a line of JSON: who, what, from, to; - is the log (default: none)")
 	flags.StringVar(&f.events, "events", "", "file in which what nvmeof events shows survives a restart (default: none)")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")

@@ -43,6 +43,7 @@ type Daemon struct {
 	enter   Enter  // nil: there is no sandbox
 	within  confinement
 
+	audit     *audit // nil: none
 	begun     func() // called once hosts are served; may be nil
 	opening   opening
 	running   atomic.Pointer[control.Manager] // nil while it begins, and when it ends
@@ -66,9 +67,12 @@ func (d *Daemon) hangUp(end func()) {
 	if !keyed(m.Document()) {
 		end()
 	}
-	if _, err := m.RereadKeys(); err != nil {
+	d.audit.rotated()
+	_, err := m.RereadKeys()
+	if err != nil {
 		d.Log.Error("keys", zap.Error(err))
 	}
+	control.AuditSignal(m, "SIGHUP", "rereadKeys", err)
 }
 
 // keyed reports whether a host has a key in a file.
@@ -158,7 +162,7 @@ func (d *Daemon) finish(m *control.Manager, t *target.Target) error {
 
 // managed is what the target's manager is made of.
 func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *events.Log) control.Config {
-	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, Events: happened, File: d.File, Names: d.names,
+	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, Events: happened, Audit: d.audit.sink(), File: d.File, Names: d.names,
 		Device: o.open, DeviceName: o.deviceName, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: on.Addresses,
 		Open: func(n *config.Namespace) (backend.Store, []string, error) {
 			path := string(n.Path())

@@ -10,7 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// openEvents begins the log of events: before the sandbox, after which its file stays open.
+// openEvents begins the log of events, and the audit: before the sandbox, after which their files
+// stay open.
 func (d *Daemon) openEvents() (*events.Log, error) {
 	cfg := events.Config{Entries: d.Document.Events.Entries, Failed: d.eventsFailed}
 	log := events.New(cfg)
@@ -30,6 +31,10 @@ func (d *Daemon) openEvents() (*events.Log, error) {
 		what += ", with " + d.File
 	}
 	log.Begin(what)
+	var err error
+	if d.audit, err = openAudit(d.Document.Audit, d.Log, log); err != nil {
+		return nil, d.endEvents(log, err)
+	}
 	return log, nil
 }
 
@@ -50,5 +55,5 @@ func (d *Daemon) endEvents(log *events.Log, why error) error {
 		e.Severity, e.Text = events.Error, "nvmeof stopped: "+why.Error()
 	}
 	log.Record(e)
-	return errors.Join(why, log.Close())
+	return errors.Join(why, d.audit.end(), log.Close())
 }

@@ -65,7 +65,7 @@ func (f *Flags) Document() (*config.Document, error) {
 	if _, err := processors.ParsePolling(f.Polling); err != nil {
 		return nil, err
 	}
-	doc := &config.Document{Version: config.Version, Congestion: f.congestion, Metrics: config.Metrics{Listen: config.HTTPAddress(f.metrics)}, Events: f.keptEvents(), Listeners: listeners, Limits: config.Limits{
+	doc := &config.Document{Version: config.Version, Congestion: f.congestion, Metrics: config.Metrics{Listen: config.HTTPAddress(f.metrics)}, Events: f.keptEvents(), Audit: f.audited(), Listeners: listeners, Limits: config.Limits{
 		Shards: f.Shards, Shared: f.shared, ReceiveBuffer: f.rcvbuf, AckTimeout: config.Duration(f.ackTimeout),
 	}}
 	if f.Transport != provider.Softroce {
@@ -104,6 +104,17 @@ func (f *Flags) keptEvents() (e config.Events) {
 		}
 	}
 	return e
+}
+
+// audited is what --audit says.
+func (f *Flags) audited() (a config.Audit) {
+	switch path, err := absolute(f.audit); {
+	case f.audit == auditLog:
+		a.Log = true
+	case f.audit != "" && err == nil:
+		a.File = config.Path(path)
+	}
+	return a
 }
 
 // warnings are what is doubtful in the flags: names. That every host is allowed was asked
@@ -183,7 +194,7 @@ func (f *Flags) explain(err error) error {
 		{"subsystems[0].namespaces", "export", f.Exports}, {"subsystems[0].hosts", "allow-host", nil}, {"subsystems[0]", "nqn", nil},
 		{"listeners", "listen", f.Listen}, {"limits.shards", "shards", nil}, {"limits.shared-receives", "shared-receives", nil},
 		{"limits.receive-buffer", "rcvbuf", nil}, {"limits.ack-timeout", "ack-timeout", nil}, {"congestion", "congestion", nil},
-		{"events.file", "events", nil},
+		{"events.file", "events", nil}, {"audit.file", "audit", nil},
 	} {
 		rest, is := strings.CutPrefix(p.Path, x.path)
 		if !is {

@@ -146,6 +146,9 @@ func (d *Daemon) places(socket *control.Socket) *sandbox.Places {
 	if file, err := filepath.Abs(d.File); d.File != "" && err == nil {
 		p.Read = append(p.Read, filepath.Dir(file))
 	}
+	if file := d.Document.Audit.File; file != "" {
+		p.AddFile(string(file)) // it is opened anew
+	}
 	for _, s := range d.Document.Subsystems {
 		if s.State != "" {
 			p.AddFile(string(s.State))

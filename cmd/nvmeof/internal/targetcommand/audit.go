@@ -1,0 +1,186 @@
+package targetcommand
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
+)
+
+// auditLog is what --audit takes for the log.
+const auditLog = "-"
+
+// An audit writes a line for each operation. A goroutine of its own writes: a file system that
+// hangs holds up no operation.
+type audit struct {
+	path     string // empty: the log
+	log      *zap.Logger
+	happened *events.Log
+	ended    chan struct{}
+
+	mu     sync.Mutex // guards what follows
+	lines  chan control.Operation
+	reopen bool
+	over   bool // no line is taken any more
+	lost   uint64
+}
+
+const (
+	auditQueue = 256             // operations that wait to be written
+	auditEnd   = 3 * time.Second // that a file system may take at the end
+)
+
+// openAudit begins it, nil where there is to be none. The file is opened once, so that what is wrong with
+// it is found at the start.
+func openAudit(doc config.Audit, log *zap.Logger, happened *events.Log) (*audit, error) {
+	if doc == (config.Audit{}) {
+		return nil, nil
+	}
+	a := &audit{path: string(doc.File), log: log, happened: happened, ended: make(chan struct{}), lines: make(chan control.Operation, auditQueue)}
+	var f *os.File
+	if a.path != "" {
+		var err error
+		if f, err = openAuditFile(a.path); err != nil {
+			return nil, err
+		}
+	}
+	go a.write(f) // ends with end
+	return a, nil
+}
+
+func openAuditFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	return f, nil
+}
+
+// add takes an operation. It waits for nothing.
+func (a *audit) add(o control.Operation) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over {
+		return
+	}
+	select {
+	case a.lines <- o:
+	default:
+		a.lose("the file does not answer")
+	}
+}
+
+// sink is what takes operations; nil where nobody does.
+func (a *audit) sink() func(control.Operation) {
+	if a == nil {
+		return nil
+	}
+	return a.add
+}
+
+// rotated has the file opened anew before the next line: logrotate has moved it.
+func (a *audit) rotated() {
+	if a != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.reopen = true
+	}
+}
+
+// lose counts an operation of which there is no line. Called with mu held.
+func (a *audit) lose(why string) {
+	a.lost++
+	a.log.Error("audit: a line is lost, and the operation was carried out", zap.String("file", a.path), zap.String("why", why), zap.Uint64("lost", a.lost))
+	a.happened.Record(events.Event{Kind: events.Change, Severity: events.Error, Text: "audit: a line is lost: " + why})
+}
+
+// write writes lines until end. What is missing of a line that could not be written whole is
+// ended by the next one.
+func (a *audit) write(f *os.File) {
+	defer close(a.ended)
+	torn := false
+	for o := range a.lines {
+		if o.By.Process != nil {
+			if u, err := user.LookupId(strconv.Itoa(o.By.UID)); err == nil {
+				o.By.User = u.Username
+			}
+		}
+		line := auditLine(&o)
+		if a.path == "" {
+			a.log.Info("audit", zap.Any("operation", json.RawMessage(line)))
+			continue
+		}
+		if torn {
+			line = append([]byte("\n"), line...)
+		}
+		var n int
+		var err error
+		if f, err = a.current(f); err == nil {
+			n, err = f.Write(line)
+		}
+		if err != nil {
+			a.mu.Lock()
+			a.lose(err.Error())
+			a.mu.Unlock()
+		}
+		torn = err != nil && (n > 0 || torn)
+	}
+	if f != nil {
+		_ = f.Close()
+	}
+}
+
+// current is the file to write to.
+func (a *audit) current(f *os.File) (*os.File, error) {
+	a.mu.Lock()
+	again := a.reopen
+	a.reopen = false
+	a.mu.Unlock()
+	if !again {
+		return f, nil
+	}
+	next, err := openAuditFile(a.path)
+	if err != nil {
+		a.rotated() // for the next line
+		return f, err
+	}
+	_ = f.Close()
+	return next, nil
+}
+
+// auditLine is an operation as a line of JSON.
+func auditLine(o *control.Operation) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(o) // nothing in it can fail
+	return b.Bytes()
+}
+
+// end writes what is left.
+func (a *audit) end() error {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	a.over = true
+	close(a.lines)
+	a.mu.Unlock()
+	select {
+	case <-a.ended:
+		return nil
+	case <-time.After(auditEnd):
+		return fmt.Errorf("audit: %s does not answer, and may lack the last lines", a.path)
+	}
+}

@@ -1,0 +1,92 @@
+package targetcommand
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
+)
+
+// TestAuditRotated: lines go to the file that is there after SIGHUP, and none is lost.
+func TestAuditRotated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	a, err := openAudit(config.Audit{File: config.Path(path)}, zap.NewNop(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	a.rotated()
+	a.add(control.Operation{Name: "one", Result: "ok", By: control.Peer{Process: &control.Process{}}})
+	a.add(control.Operation{Name: "two", By: control.Peer{Signal: "SIGHUP"}})
+	if err := a.end(); err != nil {
+		t.Fatal(err)
+	}
+	a.add(control.Operation{})
+	text, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(text), "\n") != 2 || !strings.Contains(string(text), `"uid":0,"gid":0,"pid":0,"user":"root"`) || !strings.Contains(string(text), `"signal":"SIGHUP"`) {
+		t.Errorf("%v: %s", err, text)
+	}
+	if text, err = os.ReadFile(path + ".1"); err != nil || len(text) != 0 {
+		t.Errorf("%v: the old file has %s", err, text)
+	}
+}
+
+// TestAuditLost: a line that cannot be written is counted, and is an event; the operation is over
+// by then.
+func TestAuditLost(t *testing.T) {
+	core, logs := observer.New(zapcore.ErrorLevel)
+	happened := events.New(events.Config{})
+	a, err := openAudit(config.Audit{File: "/dev/full"}, zap.New(core), happened)
+	if err != nil {
+		t.Skip(err)
+	}
+	a.add(control.Operation{})
+	a.add(control.Operation{})
+	if err := a.end(); err != nil {
+		t.Fatal(err)
+	}
+	if l := logs.FilterMessageSnippet("a line is lost").All(); len(l) != 2 || l[1].ContextMap()["lost"] != uint64(2) || happened.Last() != 2 {
+		t.Errorf("%+v, %d events", l, happened.Last())
+	}
+}
+
+// TestAuditQueue: a file that does not answer holds up no operation.
+func TestAuditQueue(t *testing.T) {
+	a := &audit{log: zap.NewNop(), lines: make(chan control.Operation, 1)}
+	a.add(control.Operation{})
+	a.add(control.Operation{})
+	if a.lost != 1 {
+		t.Errorf("%d are lost", a.lost)
+	}
+}
+
+// TestAuditToLog writes to the log, or nowhere.
+func TestAuditToLog(t *testing.T) {
+	core, logs := observer.New(zapcore.InfoLevel)
+	a, err := openAudit(config.Audit{Log: true}, zap.New(core), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.sink()(control.Operation{Name: "one"})
+	if err := a.end(); err != nil || logs.FilterMessage("audit").Len() != 1 {
+		t.Errorf("%v: %v", err, logs.All())
+	}
+	none, err := openAudit(config.Audit{}, nil, nil)
+	none.rotated()
+	if err != nil || none.sink() != nil || none.end() != nil {
+		t.Error("without an audit there is one")
+	}
+	if _, err := openAudit(config.Audit{File: config.Path(t.TempDir())}, nil, nil); err == nil {
+		t.Error("a folder is opened")
+	}
+}

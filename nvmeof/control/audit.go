@@ -1,0 +1,135 @@
+package control
+
+import (
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// An Operation is what somebody asked of a target that changes something, and what it came
+// to. It has no keys: a document names their files.
+type Operation struct {
+	Time    time.Time `json:"time"`
+	By      Peer      `json:"by"`
+	Name    string    `json:"operation"` // as the OpenAPI document calls it, or rereadKeys for a signal
+	Method  string    `json:"method,omitempty"`
+	Path    string    `json:"path,omitempty"`
+	Options string    `json:"options,omitempty"`
+	// Changes are the first 64 of those that were made, with fields from and to; Count is how many
+	// there were.
+	Changes []Step `json:"changes,omitempty"`
+	Count   int    `json:"change-count,omitempty"`
+	Result  string `json:"result"` // ok, or a [Code]
+	Error   string `json:"error,omitempty"`
+}
+
+// A Peer is who asked: a process at the other end of the control socket, as the kernel knows it
+// (SO_PEERCRED), or a signal.
+type Peer struct {
+	Signal string `json:"signal,omitempty"`
+	*Process
+	User string `json:"user,omitempty"` // empty: not known
+}
+
+// A Process is one of this machine, with its user and group.
+type Process struct {
+	UID int `json:"uid"`
+	GID int `json:"gid"`
+	PID int `json:"pid"`
+}
+
+// maxAudited is how many changes of an operation are listed.
+const maxAudited = 64
+
+// audit hands on an operation that was carried out or refused. What only reads or rehearses is
+// none.
+func (c *call) audit(r *route, q *http.Request, err error) {
+	if c.manager.cfg.Audit == nil || q.Method == http.MethodGet || c.option("dry-run") {
+		return
+	}
+	o := Operation{Time: time.Now(), By: peerOf(q), Name: r.id, Method: q.Method, Path: q.URL.Path, Options: q.URL.RawQuery,
+		Changes: c.changes[:min(len(c.changes), maxAudited)], Count: len(c.changes)}
+	o.end(err)
+	c.manager.cfg.Audit(o)
+}
+
+// AuditSignal hands on what a signal has asked for.
+func AuditSignal(m *Manager, signal, name string, err error) {
+	if m.cfg.Audit != nil {
+		o := Operation{Time: time.Now(), By: Peer{Signal: signal}, Name: name}
+		o.end(err)
+		m.cfg.Audit(o)
+	}
+}
+
+// end notes what it came to.
+func (o *Operation) end(err error) {
+	o.Result = "ok"
+	if err != nil {
+		code, _ := classify(err)
+		o.Result, o.Error = string(code), err.Error()
+	}
+}
+
+// A peerListener accepts connections whose remote address says which process is there: a
+// connection has no other way through the layers above.
+type peerListener struct{ net.Listener }
+
+func (l peerListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return peerConn{c, processOf(c)}, nil
+}
+
+type peerConn struct {
+	net.Conn
+	peer processAddr
+}
+
+func (c peerConn) RemoteAddr() net.Addr { return c.peer }
+
+// A processAddr is a process as an address: its user, group and number.
+type processAddr string
+
+func (processAddr) Network() string  { return "unix" }
+func (a processAddr) String() string { return string(a) }
+
+// processOf asks the kernel who has connected.
+func processOf(c net.Conn) processAddr {
+	s, ok := c.(syscall.Conn)
+	if !ok {
+		return ""
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return ""
+	}
+	var a processAddr
+	_ = raw.Control(func(fd uintptr) {
+		if u, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+			a = processAddr(strings.Join([]string{strconv.FormatUint(uint64(u.Uid), 10), strconv.FormatUint(uint64(u.Gid), 10), strconv.Itoa(int(u.Pid))}, ":"))
+		}
+	})
+	return a
+}
+
+// peerOf is who has sent a request.
+func peerOf(q *http.Request) Peer {
+	parts := strings.Split(q.RemoteAddr, ":")
+	if len(parts) != 3 {
+		return Peer{}
+	}
+	var n [3]int
+	for i := range n {
+		var err error
+		if n[i], err = strconv.Atoi(parts[i]); err != nil {
+			return Peer{}
+		}
+	}
+	return Peer{Process: &Process{UID: n[0], GID: n[1], PID: n[2]}}
+}
