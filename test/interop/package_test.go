@@ -37,6 +37,6 @@ func TestPackage(t *testing.T) {
 		l.onHost(t, 5*time.Minute, "load", e.with(env{"action": "finish", "limit": 240}))
 	}
 	l.wantCleanLog(t, at, pathFailed)
-	l.onHost(t, 30*time.Second, "disconnect", e.with(env{"limit_ms": 1000}))
+	l.onHost(t, 30*time.Second, "disconnect", e.with(env{"limit_ms": 10_000})) // how long it takes is for other tests
 	l.onHost(t, 2*time.Minute, "purge", nil)
 }
