@@ -39,6 +39,7 @@ type Sandbox struct {
 
 // Metrics are where the counters can be read.
 type Metrics struct {
+	Hosts  bool        `json:"hosts,omitempty" doc:"Each connected host is a series of its own (nvmf_host_connected). Hosts come and go, and whoever reads the counters reads their names. Default: false."`
 	Listen HTTPAddress `json:"listen,omitzero" doc:"Address and port at which Prometheus reads the counters, as 127.0.0.1:9420: http://127.0.0.1:9420/metrics. Everybody who reaches it reads them. Default: nowhere."`
 }
 

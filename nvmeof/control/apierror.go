@@ -72,7 +72,9 @@ func classify(err error) (Code, int) {
 	return CodeFailed, http.StatusInternalServerError
 }
 
-func writeError(w http.ResponseWriter, err error) {
+// writeError answers with an error, and returns the status of that.
+func writeError(w http.ResponseWriter, err error) int {
 	code, status := classify(err)
 	writeJSON(w, status, config.JSON(errorBody{Error{code, err.Error()}}))
+	return status
 }

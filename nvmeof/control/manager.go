@@ -94,7 +94,8 @@ type Manager struct {
 
 	parts atomic.Pointer[map[int]int] // listeners of the target that belong to wildcards, whose identifiers they lead to; set with mu held
 
-	gauge gauge
+	gauge    gauge
+	requests requests
 
 	mu        sync.Mutex // one change at a time; guards what follows
 	closed    bool

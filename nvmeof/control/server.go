@@ -151,9 +151,10 @@ func Handler(m *Manager) http.Handler {
 		mux.HandleFunc(r.pattern(), func(w http.ResponseWriter, q *http.Request) {
 			answer, err := serveRoute(m, &r, w, q)
 			if err != nil {
-				writeError(w, err)
+				m.requests.count(Request{r.method, r.path, writeError(w, err)})
 				return
 			}
+			m.requests.count(Request{r.method, r.path, http.StatusOK})
 			writeJSON(w, http.StatusOK, encode(answer))
 		})
 	}
@@ -161,7 +162,7 @@ func Handler(m *Manager) http.Handler {
 		mux.HandleFunc(s.pattern(), s.handle(m))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
-		writeError(w, &NotFoundError{Kind: "route", Name: q.Method + " " + q.URL.Path})
+		m.requests.count(Request{Code: writeError(w, &NotFoundError{Kind: "route", Name: q.Method + " " + q.URL.Path})})
 	})
 	return mux
 }

@@ -16,6 +16,7 @@ type families struct {
 	conflicts, listeners, spare                  *family
 
 	connects, rejects, disconnects, keepAlives, admin, asyncEvents, aborts *family
+	ana, anaChanges, discoveries, reservations, hosts, control, log        *family
 }
 
 func newFamilies() *families {
@@ -63,6 +64,14 @@ func newFamilies() *families {
 		admin:       counter("nvmf_admin_commands_total", "Admin and fabrics commands, by what they were and their result: ok, or status code type and status code.", "opcode", "result"),
 		asyncEvents: counter("nvmf_async_events_total", "Asynchronous events that were reported to hosts.", "type"),
 		aborts:      counter("nvmf_aborts_total", "I/O commands that ended early: aborted by the host, at a disconnect, or by a preemption.", "cause"),
+
+		ana:          gauge("nvmf_ana_state", "1 for the state that the listener shows for an ANA group with namespaces of the subsystem, 0 for the others.", "nqn", "listener", "group", "state"),
+		anaChanges:   counter("nvmf_ana_changes_total", "ANA states that were changed, at each listener, by the new one.", "group", "to"),
+		discoveries:  counter("nvmf_discovery_requests_total", "Reads of the discovery log, by result: ok, or status code type and status code.", "result"),
+		reservations: counter("nvmf_reservation_changes_total", "Commands that change reservations, by what they do: register, unregister, replace, acquire, preempt, preempt_abort, release or clear; and their result: ok, or status code type and status code.", "action", "result"),
+		hosts:        gauge("nvmf_host_connected", "1 for a host that is connected, from an address; only where that is configured, since hosts come and go.", "nqn", "host_nqn", "host_address"),
+		control:      counter("nvmf_control_requests_total", "Requests to the control API, by route and status of HTTP.", "method", "route", "code"),
+		log:          counter("nvmf_log_events_total", "Lines of the log, by level.", "level"),
 
 		shardBusy: counter("nvmf_shard_busy_seconds_total", "Time in which the shard had something to do.", "shard"),
 		shardLoop: histogram("nvmf_shard_loop_seconds", "Turns of the shard's loop in which it had something to do.", "shard"),

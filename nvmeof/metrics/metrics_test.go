@@ -21,8 +21,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -79,7 +82,15 @@ func serve(t *testing.T) (collectors []prometheus.Collector) {
 	_, err = n.ReadAt(make([]byte, 8192), 0)
 	must(err)
 	devices := func() []rdmatransport.Device { return []rdmatransport.Device{device} }
-	return []prometheus.Collector{NewTarget(TargetConfig{Target: tgt, Version: "1.2.3", Devices: devices}), NewSoftroce(devices)}
+	var lines LogCounter
+	zap.New(zapcore.NewNopCore()).WithOptions(zap.Hooks(lines.Count)).Info("a line")
+	_ = lines.Count(zapcore.Entry{Level: zapcore.WarnLevel})
+	control := maps.All(map[ControlRequest]uint64{{"GET", "/v1/subsystems/{nqn}", 404}: 3})
+	_, err = h.Discover(ctx, host.Options{Traddr: at.Addr()})
+	must(err)
+	must(tgt.Listeners()[0].SetANAState(1, capsule.ANANonOptimized))
+	must(n.Reservations().Register(ctx, 7, host.RegisterOptions{}))
+	return []prometheus.Collector{NewTarget(TargetConfig{Target: tgt, Version: "1.2.3", Devices: devices, Hosts: true, Control: control, Log: &lines}), NewSoftroce(devices)}
 }
 
 // TestHandler: what a scrape shows.
@@ -108,11 +119,21 @@ func TestHandler(t *testing.T) {
 		`nvmf_command_duration_seconds_bucket{nqn="nqn.2026-11.io.example:metrics",nsid="1",op="write",le="10.0"} 3`,
 		`nvmf_command_duration_seconds_count{nqn="nqn.2026-11.io.example:metrics",nsid="1",op="write"} 3`,
 		`nvmf_fabric_duration_seconds_count{op="write"} 3`,
-		`nvmf_connects_total{result="ok"} 2`,
-		`nvmf_admin_commands_total{opcode="connect",result="ok"} 2`,
+		`nvmf_connects_total{result="ok"} 3`,
+		`nvmf_admin_commands_total{opcode="connect",result="ok"} 3`,
 		`nvmf_admin_commands_total{opcode="identify",result="ok"} [1-9][0-9]*`,
 		`nvmf_controllers{kind="io",nqn="nqn.2026-11.io.example:metrics"} 1`,
 		`nvmf_queue_pairs{kind="io"} 1`,
+		`nvmf_ana_state{group="1",listener="127.80.9.11:4420",nqn="nqn.2026-11.io.example:metrics",state="non-optimized"} 1`,
+		`nvmf_ana_state{group="1",listener="127.80.9.11:4420",nqn="nqn.2026-11.io.example:metrics",state="optimized"} 0`,
+		`nvmf_ana_changes_total{group="1",to="non-optimized"} 1`,
+		`nvmf_discovery_requests_total{result="ok"} [1-9]`,
+		`nvmf_host_connected{host_address="127.80.9.12",host_nqn="nqn.*",nqn="nqn.2026-11.io.example:metrics"} 1`,
+		`nvmf_control_requests_total{code="404",method="GET",route="/v1/subsystems/{nqn}"} 3`,
+		`nvmf_reservation_changes_total{action="register",result="ok"} 1`,
+		`nvmf_reservation_registrants{nqn="nqn.2026-11.io.example:metrics",nsid="1"} 1`,
+		`nvmf_log_events_total{level="warn"} 1`,
+		`nvmf_log_events_total{level="error"} 0`,
 		`nvmf_shard_busy_seconds_total{shard="0"} [0-9.e-]+`,
 		`nvmf_shard_loop_seconds_count{shard="0"} [0-9]+`,
 		`nvmf_auth_total{result="failed"} 0`,
@@ -123,7 +144,7 @@ func TestHandler(t *testing.T) {
 		`process_open_fds [0-9]+`,
 	} {
 		want = strings.ReplaceAll(want, `le="10.0"`, `le="10(\.0)?"`)
-		if !regexp.MustCompile("(?m)^" + strings.NewReplacer("{n", `\{n`, "{a", `\{a`, "{g", `\{g`, "{d", `\{d`, "{o", `\{o`, "{k", `\{k`, "{s", `\{s`, "{r", `\{r`).Replace(want) + "$").MatchString(text) {
+		if !regexp.MustCompile("(?m)^" + strings.NewReplacer("{n", `\{n`, "{a", `\{a`, "{g", `\{g`, "{d", `\{d`, "{o", `\{o`, "{k", `\{k`, "{l", `\{l`, "{h", `\{h`, "{c", `\{c`, "{s", `\{s`, "{r", `\{r`).Replace(want) + "$").MatchString(text) {
 			t.Errorf("no line %s", want)
 		}
 	}

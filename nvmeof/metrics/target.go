@@ -2,6 +2,8 @@ package metrics
 
 import (
 	"cmp"
+	"iter"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -25,6 +27,19 @@ type TargetConfig struct {
 	// commands the histograms are those of subsystems, with an empty nsid, so that the number of
 	// series stays what a monitoring can store. Default 128.
 	Histograms int
+	// Hosts has each connected host as a series of its own. They come and go, which a monitoring
+	// has to store.
+	Hosts bool
+	// Control yields the requests to the control API, and Log the lines of the log by their
+	// level. Default: none.
+	Control iter.Seq2[ControlRequest, uint64]
+	Log     *LogCounter
+}
+
+// A ControlRequest is a kind of request to the control API, and its outcome.
+type ControlRequest struct {
+	Method, Route string
+	Code          int // of HTTP
 }
 
 const defaultHistograms = 128
@@ -69,6 +84,11 @@ func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
 			to.count(c.errors, k, nqn, "", itoa(status.SCT()), itoa(status.SC()))
 		}
 		c.times(to, nqn, s.Namespaces, each)
+		for _, p := range s.Paths {
+			for x := range anaStates {
+				to.flag(c.ana, x == p.State, nqn, p.Listener.String(), itoa(uint32(p.Group)), x.String())
+			}
+		}
 	}
 	var fromHosts, toHosts target.Latencies
 	for i := range m.Shards {
@@ -83,7 +103,13 @@ func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
 	to.latencies(c.fabric, &toHosts, "read")
 	c.connections(to)
 	c.refusals(to)
-	for x, n := range m.Causes {
+	c.causes(to, m.Causes)
+	c.own(to)
+}
+
+// causes are what happened to hosts, and why.
+func (c *targetCollector) causes(to sink, all map[target.Cause]uint64) {
+	for x, n := range all {
 		switch x.Kind {
 		case target.CauseConnect:
 			to.count(c.connects, n, x.Cause)
@@ -99,6 +125,26 @@ func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
 			to.count(c.asyncEvents, n, x.Cause)
 		case target.CauseAbort:
 			to.count(c.aborts, n, x.Cause)
+		case target.CauseDiscovery:
+			to.count(c.discoveries, n, x.Cause)
+		case target.CauseReserve:
+			to.count(c.reservations, n, x.Cause, x.Detail)
+		case target.CauseANAChange:
+			to.count(c.anaChanges, n, x.Detail, x.Cause)
+		}
+	}
+}
+
+// own is what the program counts beside the target.
+func (c *targetCollector) own(to sink) {
+	if c.cfg.Control != nil {
+		for r, n := range c.cfg.Control {
+			to.count(c.control, n, r.Method, r.Route, itoa(r.Code))
+		}
+	}
+	if c.cfg.Log != nil {
+		for level, n := range c.cfg.Log.all() {
+			to.put(c.log, float64(n), level)
 		}
 	}
 }
@@ -180,6 +226,11 @@ func (c *targetCollector) connections(to sink) {
 		nqn  nvmeof.NQN
 		kind string
 	}
+	type host struct {
+		nqn, name nvmeof.NQN
+		at        netip.Addr
+	}
+	hosts := map[host]bool{}
 	there, queues := map[key]int{}, 0
 	all := c.cfg.Target.Controllers()
 	for i := range all {
@@ -188,7 +239,13 @@ func (c *targetCollector) connections(to sink) {
 			kind = "discovery"
 		}
 		there[key{all[i].Subsystem, kind}]++
+		hosts[host{all[i].Subsystem, all[i].HostNQN, all[i].Peer}] = true
 		queues += len(all[i].Queues)
+	}
+	if c.cfg.Hosts {
+		for h := range hosts {
+			to.put(c.hosts, 1, string(h.nqn), string(h.name), h.at.String())
+		}
 	}
 	for k, n := range there {
 		to.put(c.controllers, float64(n), string(k.nqn), k.kind)

@@ -1,12 +1,15 @@
 package target
 
 import (
+	"strconv"
+
 	"fmt"
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/meter"
 )
 
 func (l *Listener) state(g capsule.ANAGroup) capsule.ANAState { return l.ana.Load().State(g) }
@@ -36,6 +39,7 @@ func (l *Listener) SetANAState(g capsule.ANAGroup, state capsule.ANAState) error
 	}
 	l.ana.Store(before.With(g, state))
 	l.mu.Unlock()
+	l.target.causes.Count(meter.ANAChanges, "", label(state.String()), strconv.FormatUint(uint64(g), 10))
 	l.target.log.Info("ANA state changed", zap.Uint16("port", uint16(l.port.id)), zap.Stringer("address", l.port.addr),
 		zap.Uint32("group", uint32(g)), zap.Stringer("state", state))
 	happened(l.target, events.ANA, events.Info, events.Event{Address: l.port.addr.String(),

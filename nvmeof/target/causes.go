@@ -7,6 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/meter"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
 // A Cause is something that happened to hosts beside their I/O commands, and why.
@@ -24,6 +25,9 @@ const (
 	CauseAdmin      = meter.Admin
 	CauseAsyncEvent = meter.AsyncEvents
 	CauseAbort      = meter.Aborts
+	CauseDiscovery  = meter.Discoveries
+	CauseReserve    = meter.Reservations
+	CauseANAChange  = meter.ANAChanges
 )
 
 // countConnect counts a Connect command.
@@ -102,6 +106,29 @@ func (q *queue) countAdmin(r *request, s capsule.Status) {
 		result = statusLabel(s)
 	}
 	q.target.causes.Count(meter.Admin, "", label(name), result)
+	if q.id == 0 && r.cmd.Opcode == capsule.Opcode(capsule.AdminGetLogPage) && r.cmd.GetLogPage().LID == capsule.LogDiscovery {
+		q.target.causes.Count(meter.Discoveries, "", result, "")
+	}
+}
+
+// reservationLabels are what the commands do that change reservations, by their action
+// (NVMe base 2.0, 7.2, 7.3, 7.4).
+var reservationLabels = map[capsule.IOOpcode][]string{
+	capsule.IOReservationRegister: {"register", "unregister", "replace"},
+	capsule.IOReservationAcquire:  {"acquire", "preempt", "preempt_abort"},
+	capsule.IOReservationRelease:  {"release", "clear"},
+}
+
+// countReservation counts a command that changes a reservation, or was to.
+func countReservation(t *Target, cmd *reservation.Command, s capsule.Status) {
+	action, result := "invalid", "ok"
+	if names := reservationLabels[cmd.Opcode]; int(cmd.Fields.Action) < len(names) {
+		action = names[cmd.Fields.Action]
+	}
+	if !s.OK() {
+		result = statusLabel(s)
+	}
+	t.causes.Count(meter.Reservations, "", action, result)
 }
 
 // statusLabel is a status as a label: the code type and the code, as 0_02.

@@ -3,6 +3,7 @@ package target
 import (
 	"cmp"
 	"iter"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -59,6 +60,7 @@ type SubsystemMeasures struct {
 	AnyHost       bool
 	Hosts         int                 // those that are allowed by name
 	Namespaces    []NamespaceMeasures // by NSID
+	Paths         []PathMeasures      // by listener, and group
 
 	stray meter.Namespace
 }
@@ -114,6 +116,33 @@ type ShardMeasures struct {
 	FromHosts, ToHosts Latencies
 }
 
+// PathMeasures are how hosts reach the namespaces of a group through a listener.
+type PathMeasures struct {
+	Listener netip.AddrPort
+	Group    capsule.ANAGroup
+	State    capsule.ANAState
+}
+
+// paths are the states of the groups that have namespaces of the subsystem, at the listeners on
+// which it is.
+func (m *SubsystemMeasures) paths(s *Subsystem, listeners []*Listener) {
+	var groups []capsule.ANAGroup
+	for i := range m.Namespaces {
+		groups = append(groups, m.Namespaces[i].Group)
+	}
+	slices.Sort(groups)
+	groups = slices.Compact(groups)
+	ports := s.ports.Load()
+	for _, l := range listeners {
+		if !exposedOn(ports, l.port.id) {
+			continue
+		}
+		for _, g := range groups {
+			m.Paths = append(m.Paths, PathMeasures{l.Addr(), g, l.ANAState(g)})
+		}
+	}
+}
+
 // Measures are what a target has counted of its work.
 type Measures struct {
 	Subsystems []SubsystemMeasures // by name
@@ -127,6 +156,7 @@ type Measures struct {
 func (t *Target) Measure() Measures {
 	var m Measures
 	var all []measuring
+	listeners := t.Listeners()
 	for _, s := range t.Subsystems() {
 		x := s.traits.Load()
 		own := SubsystemMeasures{NQN: s.nqn, Serial: x.serial, Model: x.model, AnyHost: s.AnyHost(), Hosts: len(s.hosts.All())}
@@ -139,12 +169,13 @@ func (t *Target) Measure() Measures {
 			to.Reservation = (&Namespace{subsystem: s, ns: n}).Reservation()
 			all = append(all, measuring{n, to})
 		}
+		own.paths(s, listeners)
 		m.Subsystems = append(m.Subsystems, own)
 	}
 	t.mu.Lock()
 	devices := t.devices
-	m.Listeners = len(t.listeners)
 	t.mu.Unlock()
+	m.Listeners = len(listeners)
 	for _, d := range devices {
 		for _, w := range d.workers {
 			w.measure(&m, all)

@@ -45,6 +45,7 @@ func runReservation(r *request) {
 		status := capsule.StatusSQDeleted // nobody waits for it any more
 		if !q.auth.ended.Load() {
 			status = c.reserve(ns, cmd)
+			countReservation(q.target, &cmd, status)
 		}
 		return func() { r.finish(status) }
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
@@ -42,6 +43,8 @@ type Flags struct {
 	metrics   scrape.Address
 	events    string
 	audit     string
+
+	metricsHosts bool
 }
 
 // Command is nvmeof target, of a program with that version. It calls enter, which may be nil, before it serves.
@@ -92,6 +95,7 @@ nvmeof namespace add --help.`,
 	flags.BoolVar(&f.AllowAnyHost, "allow-any-host", false, "allow every host")
 	flags.StringVar(&f.sandbox, "sandbox", sandboxAuto, sandboxHelp)
 	f.metrics.AddTo(flags)
+	flags.BoolVar(&f.metricsHosts, "metrics-hosts", false, "with --metrics: each connected host is a series of its own")
 	flags.StringVar(&f.audit, "audit", "", "file to which each change by the control socket is appended, a line of JSON: who, what, from, to; - is the log (default: none)")
 	flags.StringVar(&f.events, "events", "", "file in which what nvmeof events shows survives a restart (default: none)")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")
@@ -112,6 +116,7 @@ func (f *Flags) run(cmd *cobra.Command, d *Daemon, s *start) error {
 	if d.Log, err = NewLog(f.logFormat, f.logLevel, d.ErrOut, terminal.Is(cmd.ErrOrStderr())); err != nil {
 		return err
 	}
+	d.Log = d.Log.WithOptions(zap.Hooks(d.lines.Count))
 	if d.sandbox, err = parseSandbox(f.sandbox); err != nil {
 		return err
 	}

@@ -38,9 +38,10 @@ type Daemon struct {
 	Out      io.Writer
 	ErrOut   io.Writer
 
-	version string // of the program
-	sandbox string // what --sandbox says
-	enter   Enter  // nil: there is no sandbox
+	version string             // of the program
+	lines   metrics.LogCounter // of Log
+	sandbox string             // what --sandbox says
+	enter   Enter              // nil: there is no sandbox
 	within  confinement
 
 	audit     *audit // nil: none
@@ -124,7 +125,7 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	}
 	if scraped != nil {
 		fmt.Fprintf(d.Out, "metrics at http://%v%s\n", scraped.Addr(), metrics.Path)
-		defer metrics.Serve(scraped, metrics.Handler(d.Log, d.collectors(t, o)...), d.Log)()
+		defer metrics.Serve(scraped, metrics.Handler(d.Log, d.collectors(t, m, o)...), d.Log)()
 	}
 	if d.Flags != nil && socket != nil {
 		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())

@@ -65,7 +65,7 @@ func (f *Flags) Document() (*config.Document, error) {
 	if _, err := processors.ParsePolling(f.Polling); err != nil {
 		return nil, err
 	}
-	doc := &config.Document{Version: config.Version, Congestion: f.congestion, Metrics: config.Metrics{Listen: config.HTTPAddress(f.metrics)}, Events: f.keptEvents(), Audit: f.audited(), Listeners: listeners, Limits: config.Limits{
+	doc := &config.Document{Version: config.Version, Congestion: f.congestion, Metrics: config.Metrics{Listen: config.HTTPAddress(f.metrics), Hosts: f.metricsHosts}, Events: f.keptEvents(), Audit: f.audited(), Listeners: listeners, Limits: config.Limits{
 		Shards: f.Shards, Shared: f.shared, ReceiveBuffer: f.rcvbuf, AckTimeout: config.Duration(f.ackTimeout),
 	}}
 	if f.Transport != provider.Softroce {

@@ -3,14 +3,24 @@ package targetcommand
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/metrics"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // collectors are what the metrics are made of.
-func (d *Daemon) collectors(t *target.Target, o *opener) []prometheus.Collector {
+func (d *Daemon) collectors(t *target.Target, m *control.Manager, o *opener) []prometheus.Collector {
+	requests := func(yield func(metrics.ControlRequest, uint64) bool) {
+		for r, n := range control.Requests(m) {
+			if !yield(metrics.ControlRequest(r), n) {
+				return
+			}
+		}
+	}
 	return []prometheus.Collector{
-		metrics.NewTarget(metrics.TargetConfig{Target: t, Version: d.version, Devices: o.devices}),
+		metrics.NewTarget(metrics.TargetConfig{
+			Target: t, Version: d.version, Devices: o.devices, Hosts: d.Document.Metrics.Hosts, Control: requests, Log: &d.lines,
+		}),
 		metrics.NewSoftroce(o.devices),
 	}
 }

@@ -9,13 +9,16 @@ import (
 type Kind uint8
 
 const (
-	Connects    Kind = iota // Connect commands; the cause is "ok", or why they failed
-	Rejects                 // connection requests that were rejected; why
-	Disconnects             // associations and queues that ended; why
-	KeepAlives              // associations that ended since their host was silent
-	Admin                   // admin and fabrics commands; the command, and as detail the status
-	AsyncEvents             // asynchronous events that were reported; their type
-	Aborts                  // I/O commands that ended early; why
+	Connects     Kind = iota // Connect commands; the cause is "ok", or why they failed
+	Rejects                  // connection requests that were rejected; why
+	Disconnects              // associations and queues that ended; why
+	KeepAlives               // associations that ended since their host was silent
+	Admin                    // admin and fabrics commands; the command, and as detail the status
+	AsyncEvents              // asynchronous events that were reported; their type
+	Aborts                   // I/O commands that ended early; why
+	Discoveries              // reads of the discovery log; their result
+	Reservations             // commands that change reservations; what they do, and as detail the result
+	ANAChanges               // states of ANA groups that were changed; the new one, and as detail the group
 	Kinds
 )
 
