@@ -73,36 +73,40 @@ func serveTrace(ctx context.Context, m *Manager, q url.Values, w *streamWriter) 
 	if err := w.write(nil); err != nil {
 		return err
 	}
+	return followTrace(ctx, trace, number(q, "count"), w.write)
+}
+
+// followTrace writes what is traced, until ctx ends or so many commands were; 0: any number.
+func followTrace(ctx context.Context, trace *target.Trace, left int, write func([]byte) error) error {
 	tick := time.NewTicker(traceEvery)
 	defer tick.Stop()
 	var buf []byte
-	lost := uint64(0)
-	for left := number(q, "count"); ; {
+	var lost uint64
+	var reported time.Time // of what was lost
+	for last := false; !last; {
+		var now time.Time
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-tick.C:
+			last = true
+		case now = <-tick.C:
 		}
 		commands, dropped := trace.Read()
-		last := left > 0 && len(commands) >= left
-		if last {
-			commands = commands[:left]
+		if left > 0 && len(commands) >= left {
+			commands, last = commands[:left], true
 		}
 		left -= min(left, len(commands))
 		buf = appendTraced(buf[:0], commands)
-		if dropped > lost {
-			lost = dropped
+		if dropped > lost && (last || now.Sub(reported) >= time.Second) {
+			lost, reported = dropped, now
 			buf = appendLine(buf, TracedCommand{Dropped: lost})
 		}
 		if len(buf) > 0 {
-			if err := w.write(buf); err != nil {
+			if err := write(buf); err != nil {
 				return err
 			}
 		}
-		if last {
-			return nil
-		}
 	}
+	return nil
 }
 
 func appendTraced(b []byte, commands []target.TracedCommand) []byte {

@@ -116,3 +116,25 @@ func TestTraceFilter(t *testing.T) {
 		t.Errorf("%v allocations for a command", n)
 	}
 }
+
+// BenchmarkTrace is what the answer of a command costs, while nobody traces and while somebody
+// does.
+func BenchmarkTrace(b *testing.B) {
+	for name, traced := range map[string]*tracing{"off": nil, "on": {records: make([]TracedCommand, 0, tracedRecords)}} {
+		b.Run(name, func(b *testing.B) {
+			w := &worker{tracing: traced}
+			r := &request{queue: &queue{id: 1, worker: w, controller: &Controller{hostNQN: "nqn.h", subsystem: &Subsystem{nqn: "nqn.s"}}},
+				io: &ioRow{}, cmd: &capsule.Command{NSID: 7}}
+			spare := make([]TracedCommand, 0, tracedRecords)
+			for i := range b.N {
+				r.answered(capsule.StatusSuccess)
+				if traced != nil && i%32 == 31 {
+					traced.next(int64(i))
+				}
+				if traced != nil && i%2048 == 2047 {
+					spare = traced.take(spare)
+				}
+			}
+		})
+	}
+}
