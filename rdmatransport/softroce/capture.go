@@ -67,9 +67,16 @@ func (d *Device) Capture(cfg rdmatransport.CaptureConfig) (rdmatransport.Capture
 // Select implements rdmatransport.Capture.
 func (c *capture) Select(qpns []rdmatransport.QPN) {
 	qpns = slices.Clone(qpns)
-	for i, s := range c.dev.shards {
+	for i, s := range c.driven() {
 		s.do(func() { c.taps[i].choose(s, qpns) })
 	}
+}
+
+// driven are the shards that somebody drives: the mailboxes of others are not emptied.
+func (c *capture) driven() []*shard {
+	c.dev.mu.Lock()
+	defer c.dev.mu.Unlock()
+	return c.dev.shards[:c.dev.taken]
 }
 
 // Close implements rdmatransport.Capture.
@@ -98,11 +105,9 @@ type filled struct {
 
 // Read implements rdmatransport.Capture. A shard that nobody drives makes it wait.
 func (c *capture) Read(ctx context.Context) (rdmatransport.Captured, error) {
-	c.dev.mu.Lock()
-	driven := c.dev.taken
-	c.dev.mu.Unlock()
-	all := make(chan filled, driven)
-	for i, s := range c.dev.shards[:driven] {
+	driven := c.driven()
+	all := make(chan filled, len(driven))
+	for i, s := range driven {
 		t, empty := c.taps[i], c.spare[i]
 		empty.reset()
 		s.do(func() {
@@ -121,7 +126,7 @@ func (c *capture) Read(ctx context.Context) (rdmatransport.Captured, error) {
 			return rdmatransport.Captured{}, context.Cause(ctx)
 		}
 	}
-	return c.collect(driven), nil
+	return c.collect(len(driven)), nil
 }
 
 // collect makes packets of what so many shards have given.
