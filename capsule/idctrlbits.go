@@ -36,6 +36,7 @@ const (
 	LPASMARTPerNamespace uint8 = 1 << 0
 	LPAEffects           uint8 = 1 << 1
 	LPAExtendedData      uint8 = 1 << 2 // Get Log Page takes offsets and 32 bit lengths
+	LPAPersistentEvent   uint8 = 1 << 4 // log 0Dh
 	LPASupport           uint8 = 1 << 5 // logs 00h, 12h and 13h
 )
 

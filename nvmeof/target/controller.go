@@ -49,6 +49,7 @@ type Controller struct {
 	settle       shard.Timer // of the namespaces that the host has identified
 	warned       uint8       // critical warnings that were reported to the host
 	notices      state.ReservationLogs
+	persistent   []byte // the context of the Persistent Event log; nil: none
 	shutdown     shutdown
 	flushing     flushing
 	// dismissed means that the log has the reason why the association ends.
@@ -124,6 +125,7 @@ func (c *Controller) resetState() {
 	c.events.Reset()
 	c.changed.Clear()
 	c.notices = state.ReservationLogs{}
+	c.persistent = nil // NVMe base 2.0, 5.16.1.14: a reset releases it
 }
 
 // discoveryTimeout ends discovery controllers that have no keep alive timer, and so are

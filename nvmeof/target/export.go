@@ -45,7 +45,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	s.replace(c.NSID, ns)
 	s.dismissOthers(ns.ns.Volume)
 	s.moved(was, ns.ns)
-	ns.happened(events.Namespace, events.Info, "namespace added: "+c.Name)
+	ns.happened(events.Namespace, events.Info, textAdded+": "+c.Name)
 	return ns, nil
 }
 
@@ -111,7 +111,7 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 	ns.ns.Former = s.departed.former(was, ns.ns, &s.target.unsettled)
 	s.replace(c.NSID, ns)
 	s.moved(was, ns.ns)
-	ns.happened(events.Namespace, events.Warning, "namespace added without its store, and inaccessible until that is there: "+c.Name)
+	ns.happened(events.Namespace, events.Warning, textAdded+" without its store, and inaccessible until that is there: "+c.Name)
 	return nil
 }
 
@@ -194,7 +194,7 @@ func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
 		gone.happened(events.Namespace, events.Warning, "namespace inaccessible until its store is back")
 	} else {
 		s.moved(was, nil)
-		gone.happened(events.Namespace, events.Info, "namespace removed")
+		gone.happened(events.Namespace, events.Info, textRemoved)
 	}
 	return ns, nil
 }

@@ -91,7 +91,8 @@ func identifyController(c *Controller, r *request, _ capsule.Identify) capsule.S
 func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.CMIC = capsule.CMICManyPorts | capsule.CMICManyControllers | capsule.CMICANA
 	id.OAES = state.SupportedEvents
-	id.LPA |= capsule.LPASMARTPerNamespace
+	id.LPA |= capsule.LPASMARTPerNamespace | capsule.LPAPersistentEvent
+	id.PELS = 1        // 64 KiB
 	id.FRMW = 1<<1 | 1 // one slot, read only
 	id.WCTEMP, id.CCTEMP = health.Warning, health.Critical
 	id.ANATT, id.ANACAP = ana.Transition, 0x1f // reports all five states

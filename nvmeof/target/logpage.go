@@ -26,6 +26,8 @@ type logRow struct {
 	// about is used instead of page for pages of the namespace that the command names, or
 	// of all that the host sees.
 	about func(c *Controller, list []*storage.Namespace) []byte
+	// context is used instead of page where the host reads what there was at another command.
+	context func(c *Controller, f capsule.GetLogPage) ([]byte, capsule.Status)
 	// length is the page's at present, where that may be above maxFixedLog.
 	length func(c *Controller) uint64
 
@@ -44,6 +46,7 @@ func logTable() [256]logRow {
 		capsule.LogANA:               {page: (*Controller).anaLog, length: anaLogLength, io: true},
 		capsule.LogFIDEffects:        {page: (*Controller).featuresLog, io: true, disc: true},
 		capsule.LogMIEffects:         {page: managementLog, io: true, disc: true},
+		capsule.LogPersistentEvent:   {context: persistentLog, length: persistentLogLength, io: true},
 		capsule.LogDiscovery:         {window: (*Controller).discoveryLog, length: discoveryLogLength, disc: true},
 		capsule.LogReservation:       {page: (*Controller).reservationLog, io: true},
 	}
@@ -90,7 +93,9 @@ func getLogPage(c *Controller, r *request) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-func (row *logRow) exists() bool { return row.page != nil || row.window != nil || row.about != nil }
+func (row *logRow) exists() bool {
+	return row.page != nil || row.window != nil || row.about != nil || row.context != nil
+}
 
 // fill copies the requested part of the page.
 func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule.Status {
@@ -119,6 +124,11 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 			return statusAgain
 		}
 		return capsule.StatusSuccess
+	case row.context != nil:
+		var status capsule.Status
+		if page, status = row.context(c, f); !status.OK() {
+			return status
+		}
 	default:
 		page = row.page(c, f)
 	}

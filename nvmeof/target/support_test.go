@@ -101,6 +101,7 @@ var logTests = map[capsule.LID]covered{
 	capsule.LogFirmwareSlot:      {"firmware slots", "TestLogPagesEndWithZeroes"},
 	capsule.LogChangedNamespaces: {"changed namespaces", "TestChangedNamespacesOverflow"},
 	capsule.LogEffects:           {"commands supported and effects", "TestLinuxStartUpSequence"},
+	capsule.LogPersistentEvent:   {"persistent events", "TestPersistentEventLog"},
 	capsule.LogANA:               {"asymmetric namespace access", "TestANALog"},
 	capsule.LogFIDEffects:        {"features supported and effects", "TestFeaturesLog"},
 	capsule.LogMIEffects:         {"NVMe-MI commands supported: none", "TestFeaturesLog"},
