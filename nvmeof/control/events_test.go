@@ -1,9 +1,9 @@
 package control
 
 import (
-	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
@@ -11,31 +11,30 @@ import (
 
 // TestFollowers: so many wait, and no more; an event ends their waiting.
 func TestFollowers(t *testing.T) {
-	l := events.New(events.Config{})
-	m := &Manager{cfg: Config{Events: l}}
-	answers := make(chan *Events)
-	for range maxFollowers {
-		go func() {
-			e, err := eventsAfter(t.Context(), m, 0, l.ID(), true)
-			if err != nil {
-				t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		l := events.New(events.Config{})
+		m := &Manager{cfg: Config{Events: l}}
+		answers := make(chan *Events, maxFollowers)
+		for range maxFollowers {
+			go func() {
+				e, err := eventsAfter(t.Context(), m, 0, l.ID(), true)
+				if err != nil {
+					t.Error(err)
+				}
+				answers <- e
+			}()
+		}
+		synctest.Wait()
+		if _, err := eventsAfter(t.Context(), m, 0, "", true); err != errFollowers {
+			t.Errorf("one more: %v", err)
+		}
+		note(m, events.Store, events.Error, namespaceKey{"a", 1}.event(), "failed")
+		for range maxFollowers {
+			if e := <-answers; len(e.Events) != 1 || e.Events[0].Subsystem != "a" || e.Replaced != 0 {
+				t.Errorf("%+v", e)
 			}
-			answers <- e
-		}()
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	for {
-		if _, err := eventsAfter(ended, m, 0, "", true); err == errFollowers {
-			break
 		}
-	}
-	note(m, events.Store, events.Error, namespaceKey{"a", 1}.event(), "failed")
-	for range maxFollowers {
-		if e := <-answers; len(e.Events) != 1 || e.Events[0].Subsystem != "a" || e.Replaced != 0 {
-			t.Errorf("%+v", e)
-		}
-	}
+	})
 }
 
 // TestEventsOfAnotherLog: whoever knows events of a log that is no more gets all.
