@@ -100,17 +100,22 @@ func first(p Process) int {
 
 // Disconnect has a process disconnect what has that subsystem's name, or that
 // device's, or that transport, all that are given, and returns the names of the
-// controllers.
+// controllers: none of a process that has ended since it was found.
 func (p *Process) Disconnect(ctx context.Context, nqn, device, transport string) ([]string, error) {
-	var done disconnected
-	err := call(ctx, p.Socket, "POST", "/v1/disconnect", disconnectRequest{NQN: nqn, Device: device, Transport: transport}, &done)
-	return done.Names, err
+	return p.disconnect(ctx, disconnectRequest{NQN: nqn, Device: device, Transport: transport})
 }
 
 // Recall has a process disconnect, of the same, what others hold for it.
 func (p *Process) Recall(ctx context.Context, nqn, device, transport string) ([]string, error) {
+	return p.disconnect(ctx, disconnectRequest{nqn, device, transport, true})
+}
+
+func (p *Process) disconnect(ctx context.Context, what disconnectRequest) ([]string, error) {
 	var done disconnected
-	err := call(ctx, p.Socket, "POST", "/v1/disconnect", disconnectRequest{nqn, device, transport, true}, &done)
+	err := call(ctx, p.Socket, "POST", "/v1/disconnect", what, &done)
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // nobody listens there
+	}
 	return done.Names, err
 }
 

@@ -3,6 +3,7 @@ package connections
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,5 +133,26 @@ func TestRemoved(t *testing.T) {
 	}
 	if all, err := All(t.Context(), dir); err != nil || len(all) != 1 || all[0].Socket != s.Path() {
 		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestDisconnectEnded: a process that ended after it was found holds nothing.
+func TestDisconnectEnded(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "1.sock")
+	for _, left := range []bool{false, true} {
+		if left { // the socket of one that was killed
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: at})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.SetUnlinkOnClose(false)
+			l.Close()
+		}
+		p := &Process{Socket: at}
+		for _, ask := range []func(context.Context, string, string, string) ([]string, error){p.Recall, p.Disconnect} {
+			if names, err := ask(t.Context(), "a", "", ""); len(names) != 0 || err != nil {
+				t.Errorf("%v, %v", names, err)
+			}
+		}
 	}
 }
