@@ -70,7 +70,7 @@ func load(f *os.File, cfg Config) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh := len(bytesOf(text)) == 0
+	fresh := info.Size() == int64(len(text)) && len(bytesOf(text)) == 0 // of a longer one the rest was not read
 	var entries int
 	var known bool
 	if len(text) >= recordSize {

@@ -87,6 +87,17 @@ func TestForeignFile(t *testing.T) {
 			t.Error("the file was changed")
 		}
 	}
+	const size = (MaxEntries + 2) * recordSize // an image of a disk that begins with zeroes
+	image := filepath.Join(dir, "image")
+	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, size)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(image, Config{}); err == nil || !strings.Contains(err.Error(), "not a log of events") {
+		t.Error(err)
+	}
+	if info, err := os.Stat(image); err != nil || info.Size() != size {
+		t.Errorf("%v, %v", info, err)
+	}
 	if _, err := Open(dir, Config{}); err == nil {
 		t.Error("a folder is opened")
 	}
