@@ -106,13 +106,14 @@ func (l *Log) Record(e Event) {
 		return
 	}
 	e.Time = now
-	l.add(e, p == administration)
+	l.add(e, now, p == administration)
 }
 
-// add appends an event. Called with mu held.
-func (l *Log) add(e Event, always bool) {
+// add appends an event. The rate is that of now: an event that stands for others has the time of the
+// last of them. Called with mu held.
+func (l *Log) add(e Event, now time.Time, always bool) {
 	r := &l.rings[e.Kind.part()]
-	if s := e.Time.Unix(); s != r.second {
+	if s := now.Unix(); s != r.second {
 		r.second, r.inSecond = s, 0
 	}
 	if r.inSecond >= perSecond && !always {
@@ -133,16 +134,18 @@ func (l *Log) add(e Event, always bool) {
 	}
 }
 
-// flush adds the counts of equal events whose time has passed. Called with mu held.
+// flush adds what was beyond the rate in a second that is over, and the counts of equal events whose
+// time has passed. Called with mu held.
 func (l *Log) flush(now time.Time) {
-	for _, e := range l.folds.due(now) {
-		l.add(e, false)
-	}
 	for i := range l.rings {
 		if r := &l.rings[i]; r.beyond > 0 && now.Unix() != r.second {
-			l.add(Event{Time: now, Kind: r.kind, Severity: Info, Text: "others, of which there were too many in a second", Count: r.beyond}, false)
+			n := r.beyond
 			r.beyond = 0
+			l.add(Event{Time: now, Kind: r.kind, Severity: Info, Text: "others, of which there were too many in a second", Count: n}, now, false)
 		}
+	}
+	for _, e := range l.folds.due(now) {
+		l.add(e, now, false)
 	}
 }
 

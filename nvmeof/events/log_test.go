@@ -73,6 +73,33 @@ func TestFlood(t *testing.T) {
 	})
 }
 
+// TestRateOfCounts: events that stand for others count in the second in which they are added, whenever
+// the others were.
+func TestRateOfCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(Config{})
+		record := func(i int, text string) {
+			l.Record(Event{Kind: Refused, Address: fmt.Sprintf("127.91.3.%d:1", i), Text: text})
+		}
+		for i := range 2 * perSecond {
+			record(i/2, "x") // each twice
+		}
+		time.Sleep(foldTime)
+		before := l.Last()
+		for i := range 2 * perSecond {
+			record(100+i, "y")
+		}
+		if n := l.Last() - before; n > perSecond {
+			t.Errorf("%d events in a second", n)
+		}
+		time.Sleep(time.Second)
+		all := l.After(before, 0)
+		if last := all[len(all)-1]; last.Count != 2*perSecond {
+			t.Errorf("%d events are said to be beyond the rate", last.Count)
+		}
+	})
+}
+
 // TestWait: a follower gets each event once, also what is only counted.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
