@@ -53,9 +53,7 @@ func eventsAfter(ctx context.Context, m *Manager, after uint64, of string, wait 
 	if l == nil {
 		return nil, errors.New("this target keeps no events")
 	}
-	if of != "" && of != l.ID() || after > l.Last() {
-		after = 0
-	}
+	after = l.Resume(of, after)
 	if wait {
 		if m.followers.Add(1) > maxFollowers {
 			m.followers.Add(-1)

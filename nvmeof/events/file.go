@@ -44,6 +44,7 @@ func Open(path string, cfg Config) (*Log, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("events in %s: %w", path, err), f.Close())
 	}
+	l.old = l.seq
 	ctx, cancel := context.WithCancel(context.Background())
 	l.file = &file{f: f, written: l.seq, cancel: cancel, ended: make(chan struct{})}
 	go l.write(ctx) // ends with Close

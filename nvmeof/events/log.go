@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -31,7 +32,9 @@ const (
 type Log struct {
 	cfg  Config
 	id   string
-	file *file // nil: none
+	run  string // distinguishes it from itself before a restart
+	old  uint64 // the last number that Open has found in the file
+	file *file  // nil: none
 
 	mu      sync.Mutex // held for as long as memory is copied; guards what follows
 	seq     uint64
@@ -78,16 +81,35 @@ func New(cfg Config) *Log {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails
 	l.id = hex.EncodeToString(id[:])
+	_, _ = rand.Read(id[:4])
+	l.run = hex.EncodeToString(id[:4])
 	return l
 }
 
 // ID distinguishes the log from others: sequence numbers of two have nothing to do with
-// each other. A log in a file keeps it.
+// each other. A log in a file keeps the part before the dot; the other part is new each time
+// that it is opened.
 func (l *Log) ID() string {
 	if l == nil {
 		return ""
 	}
-	return l.id
+	return l.id + "." + l.run
+}
+
+// Resume returns the number after which events are new to somebody who has seen those up to seq
+// of the log that had an ID. Events that were not written before a restart have lost their
+// numbers, which others have by now. Without an ID seq is a number of this log.
+func (l *Log) Resume(id string, seq uint64) uint64 {
+	file, run, _ := strings.Cut(id, ".")
+	switch {
+	case l == nil || id != "" && file != l.id:
+		return 0
+	case id != "" && run != l.run:
+		return min(seq, l.old)
+	case seq > l.Last():
+		return 0
+	}
+	return seq
 }
 
 // Record adds an event, with the next number and the time. Equal ones may be counted instead,

@@ -140,7 +140,7 @@ func TestWait(t *testing.T) {
 func TestNoLog(t *testing.T) {
 	var l *Log
 	l.Record(Event{Kind: Store})
-	if l.After(0, 0) != nil || l.Last() != 0 || l.ID() != "" || l.Stats() != (Stats{}) || l.Close() != nil {
+	if l.After(0, 0) != nil || l.Last() != 0 || l.ID() != "" || l.Resume("", 3) != 0 || l.Stats() != (Stats{}) || l.Close() != nil {
 		t.Error("it has something")
 	}
 }
