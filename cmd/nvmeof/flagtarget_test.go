@@ -225,3 +225,23 @@ func TestKeysAreReread(t *testing.T) {
 	command(t, append(at, otherKey)...).want(t, 0)
 	command(t, "key", "list").want(t, 0, keyedHost, file)
 }
+
+// TestAuditIsRotated: SIGHUP has a target of flags begin the file of its audit anew, and go on.
+func TestAuditIsRotated(t *testing.T) {
+	beside(t)
+	ownSocket(t)
+	file := filepath.Join(t.TempDir(), "audit")
+	s := startSeparate(t, "target", "--listen", loopbackAddress(), "--nqn", testNQN, "--shards", "1", "--export", "mem:1MiB", "--allow-any-host", "--audit", file)
+	s.out.await(t, "nvme connect")
+	if err := os.Rename(file, file+".1"); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(t, unix.SIGHUP)
+	s.errOut.await(t, "keys are read again")
+	command(t, "namespace", "set", "1", "-n", testNQN, "--read-only").want(t, 0)
+	s.signal(t, unix.SIGTERM)
+	s.wantOrderly(t)
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "setNamespace") {
+		t.Errorf("the new file: %s, %v", text, err)
+	}
+}

@@ -57,15 +57,16 @@ type Machine struct {
 	Addresses func() ([]netip.Addr, error)
 }
 
-// hangUp does what SIGHUP asks for, which is to read the keys again. A target that has none, and
-// no file in which it could get some, ends: somebody has closed its terminal. A target that begins
+// hangUp does what SIGHUP asks for, which is to read the keys again, and to open the file of the audit
+// anew. A target that has neither, and no file in which it could get them, ends: somebody has closed its
+// terminal. A target that begins
 // has not read them yet, or is about to have done so: the manager takes one change at a time.
 func (d *Daemon) hangUp(end func()) {
 	m := d.running.Load()
 	if m == nil {
 		return
 	}
-	if !keyed(m.Document()) {
+	if !rereads(m.Document()) {
 		end()
 	}
 	d.audit.rotated()
@@ -76,8 +77,11 @@ func (d *Daemon) hangUp(end func()) {
 	control.AuditSignal(m, "SIGHUP", "rereadKeys", err)
 }
 
-// keyed reports whether a host has a key in a file.
-func keyed(d *config.Document) bool {
+// rereads reports whether SIGHUP has something to do: the audit has a file, or a host has a key in one.
+func rereads(d *config.Document) bool {
+	if d.Audit.File != "" {
+		return true
+	}
 	for _, s := range d.Subsystems {
 		if slices.ContainsFunc(s.Hosts, func(h *config.Host) bool { return h.KeyFile != "" }) {
 			return true
