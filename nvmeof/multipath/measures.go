@@ -112,6 +112,7 @@ func (s *Subsystem) retire(n *Namespace) {
 	if m.kinds == (NamespaceMeasures{}).kinds {
 		return // it has had no request
 	}
+	m.InFlight = 0 // calls that wait end now, with what is not counted any more
 	if s.past == nil {
 		s.past = make(map[capsule.NSID]*NamespaceMeasures)
 	}

@@ -78,6 +78,33 @@ func TestMeasures(t *testing.T) {
 	})
 }
 
+// TestClosedInFlight: a call that a namespace is closed under does not stay in flight.
+func TestClosedInFlight(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		s := l.connect(l.config())
+		n := l.namespace(s)
+		l.must(n.Flush())
+		l.sides[0].kill()
+		ended := make(chan error)
+		go func() { // ends with the namespace
+			_, err := n.ReadAt(make([]byte, 512), 0)
+			ended <- err
+		}()
+		time.Sleep(time.Minute) // the path is lost
+		if m := s.Measure(); m.Namespaces[0].InFlight != 1 {
+			t.Errorf("%d in flight", m.Namespaces[0].InFlight)
+		}
+		l.must(n.Close())
+		if err := <-ended; !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		if m := s.Measure(); m.Namespaces[0].InFlight != 0 {
+			t.Errorf("%d in flight of a closed namespace", m.Namespaces[0].InFlight)
+		}
+	})
+}
+
 // TestFailures: each error has its reason, and no controller takes memory with statuses.
 func TestFailures(t *testing.T) {
 	status := &host.StatusError{Status: capsule.StatusWriteFault | capsule.StatusDNR}
