@@ -215,6 +215,46 @@ func (l *Log) After(seq uint64, limit int) []Event {
 	return out
 }
 
+// Newest returns the last events of each part, at most so many of one, in order from the newest.
+func (l *Log) Newest(each int) []Event {
+	if l == nil {
+		return nil
+	}
+	now := l.cfg.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flush(now)
+	each = max(0, min(each, len(l.rings[0].entries)))
+	out := make([]Event, 0, each*int(parts))
+	var taken [parts]int
+	for {
+		var newest *Event
+		from := 0
+		for i := range l.rings {
+			if e := l.rings[i].back(&taken[i], each); e != nil && (newest == nil || e.Seq > newest.Seq) {
+				newest, from = e, i
+			}
+		}
+		if newest == nil {
+			return out
+		}
+		out = append(out, *newest)
+		taken[from]++
+	}
+}
+
+// back is the event so many places before the last one; nil: there is none up to a limit. Places
+// without an event are passed over.
+func (r *ring) back(n *int, limit int) *Event {
+	size := uint64(len(r.entries))
+	for ; *n < limit; *n++ {
+		if e := &r.entries[(r.n+2*size-1-uint64(*n))%size]; e.Seq != 0 {
+			return e
+		}
+	}
+	return nil
+}
+
 // Wait returns when there is an event with a higher number, or ctx has ended.
 func (l *Log) Wait(ctx context.Context, seq uint64) error {
 	for {

@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -98,6 +99,41 @@ func TestRateOfCounts(t *testing.T) {
 			t.Errorf("%d events are said to be beyond the rate", last.Count)
 		}
 	})
+}
+
+// TestNewest: each part has its share of the newest events, whether or not a part is full.
+func TestNewest(t *testing.T) {
+	l := New(Config{Entries: MinEntries})
+	for i := range 100 {
+		l.Record(Event{Kind: Store, Text: fmt.Sprint(i)})
+		if i%40 == 1 {
+			l.Record(Event{Kind: ANA, Text: fmt.Sprint(i)})
+		}
+	}
+	if got := texts(l.Newest(4)); !slices.Equal(got, []string{"store 99", "store 98", "store 97", "store 96", "ana 81", "ana 41", "ana 1"}) {
+		t.Errorf("%q", got)
+	}
+	all := l.After(0, 0)
+	slices.Reverse(all)
+	if got := l.Newest(MaxEntries); !slices.Equal(got, all) {
+		t.Errorf("%q, want %q", texts(got), texts(all))
+	}
+	if (*Log)(nil).Newest(1) != nil || len(l.Newest(-1)) != 0 {
+		t.Error("there is something")
+	}
+}
+
+// BenchmarkNewest has a full log, which a host can have read as often as it likes.
+func BenchmarkNewest(b *testing.B) {
+	l := New(Config{Entries: MaxEntries})
+	for i := range MaxEntries {
+		r := &l.rings[i%int(parts)]
+		r.entries[r.n], r.n = Event{Seq: uint64(i) + 1, Text: "t"}, r.n+1
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Newest(256)
+	}
 }
 
 // TestWait: a follower gets each event once, also what is only counted.

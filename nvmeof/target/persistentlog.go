@@ -13,6 +13,10 @@ import (
 // context. PELS says it in units of 64 KiB.
 const maxPersistentLog = 16 << 10
 
+// maxPersistentPart is how many events of each part of the target's log are looked at: a host may
+// ask as often as it likes, and its shard has other work.
+const maxPersistentPart = 256
+
 func persistentLogLength(*Controller) uint64 { return maxPersistentLog }
 
 // persistentLog is the Persistent Event log (NVMe base 2.0, 5.16.1.14): what a host reads in parts
@@ -57,8 +61,8 @@ func persistentEvents(c *Controller) []byte {
 	capsule.PutText(head.MN[:], c.traits.model)
 	snapshot := capsule.PersistentEvent{Type: capsule.PersistentSMART, CNTLID: c.id, Timestamp: now, PortID: uint16(c.listener.port.id), Data: smart[:]}
 	b, head.Events = snapshot.Append(b), 1
-	all := c.target.cfg.Events.After(0, 0)
-	for i := len(all) - 1; i >= 0; i-- { // the newest first (5.16.1.14)
+	all := c.target.cfg.Events.Newest(maxPersistentPart)
+	for i := range all { // the newest first (5.16.1.14)
 		p := capsule.PersistentEvent{CNTLID: c.id, Timestamp: uint64(all[i].Time.UnixMilli()), PortID: uint16(c.listener.port.id)}
 		if p.Type, p.Data = persistentEvent(c, &all[i], head.PowerCycles); p.Data == nil {
 			continue
