@@ -56,7 +56,7 @@ func Start(warn io.Writer, noPublish bool) (*Keeper, error) {
 		Log: func(line string) { fmt.Fprintln(k.warn, "nvmeof:", line) },
 	}
 	if !noPublish {
-		front := &sockets{dir: c.Dir, polling: polling, log: c.Log, servers: map[string]*server{}}
+		front := &sockets{dir: c.Dir, polling: polling, log: c.Log, leave: make(chan struct{}), servers: map[string]*server{}}
 		k.forget = signals.On(unix.SIGUSR1, front.logCounters)
 		c.FrontEnd, k.front = front, front
 	}

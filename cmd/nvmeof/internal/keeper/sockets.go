@@ -23,6 +23,9 @@ type sockets struct {
 	log     func(line string)
 	drain   time.Duration // nbd.Config.Drain
 
+	leave chan struct{} // closed by Close, before it waits for anything
+	left  sync.Once     // closes leave
+
 	publishing sync.Mutex // one at a time; before mu. It guards closing
 	closing    []*server  // that Close ends; nil: it was not called
 
@@ -85,6 +88,8 @@ func (s *sockets) snapshot() map[string]*server {
 	return maps.Clone(s.servers)
 }
 
+var errLeaving = errors.New("not published: all disks go")
+
 // publish makes a server for a disk, or reports to the one that is there how the disk is
 // now.
 func (s *sockets) publish(d nbd.Disk) error {
@@ -93,7 +98,11 @@ func (s *sockets) publish(d nbd.Disk) error {
 		return server.Publish([]nbd.Disk{d})
 	}
 	for _, before := range s.leaving(func(name string) bool { return name == d.Name }) { // it has the socket's name
-		<-before.ended
+		select {
+		case <-before.ended:
+		case <-s.leave: // which ends what the one before waits for
+			return errLeaving
+		}
 	}
 	x := &server{overdue: make(chan struct{}), ended: make(chan struct{})}
 	var err error
@@ -172,6 +181,7 @@ func (s *sockets) URI(d nbd.Disk) string {
 
 // Close implements [connections.FrontEnd].
 func (s *sockets) Close() error {
+	s.left.Do(func() { close(s.leave) })
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
 	again := s.closing != nil

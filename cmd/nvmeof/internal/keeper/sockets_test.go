@@ -2,10 +2,12 @@ package keeper
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +57,7 @@ func withHungDisk(t *testing.T) (*sockets, *backendtest.Faulty, *backendtest.Fau
 	}
 	hung := backendtest.NewFaulty(m)
 	fault := hung.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpRead}, Hold: backendtest.HoldRequest})
-	s := &sockets{dir: dir, drain: 20 * time.Millisecond, log: func(string) {}, servers: map[string]*server{}}
+	s := &sockets{dir: dir, drain: 20 * time.Millisecond, log: func(string) {}, leave: make(chan struct{}), servers: map[string]*server{}}
 	if err := s.Publish([]nbd.Disk{{Name: "nvme0n1", Store: hung}, {Name: "nvme0n2", Store: hung.Store}}); err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +95,35 @@ func TestHungDiskIsRemoved(t *testing.T) {
 	<-old.ended
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+	if err := hung.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEndWhileDiskReturns: a disk that hangs, was removed and is to be published anew does not keep
+// the end from coming to where its requests are ended.
+func TestEndWhileDiskReturns(t *testing.T) {
+	s, hung, fault := withHungDisk(t)
+	two := nbd.Disk{Name: "nvme0n2", Store: hung.Store}
+	if err := s.Publish([]nbd.Disk{two}); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Publish([]nbd.Disk{{Name: "nvme0n1", Store: hung.Store}, two}) }() // ends with Close
+	for s.publishing.TryLock() {                                                             // it has begun
+		s.publishing.Unlock()
+		runtime.Gosched()
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; !errors.Is(err, errLeaving) {
+		t.Error(err)
+	}
+	fault.Release() // as the end of its controllers does
+	if err := s.Close(); err == nil {
+		t.Error("the disk that hung has finished in time")
 	}
 	if err := hung.Close(); err != nil {
 		t.Error(err)
