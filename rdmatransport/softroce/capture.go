@@ -19,6 +19,7 @@ const (
 // A capture implements rdmatransport.Capture.
 type capture struct {
 	dev     *Device
+	snap    int       // bytes of a packet that are handed on
 	taps    []*tap    // of all shards
 	spare   []*tapBox // of each; the shard has another
 	counts  []tapCounts
@@ -35,8 +36,9 @@ func (d *Device) Capture(cfg rdmatransport.CaptureConfig) (rdmatransport.Capture
 	if cfg.Buffer == 0 {
 		cfg.Buffer = defaultTapBuffer
 	}
-	keep := math.MaxInt
+	keep, snap := math.MaxInt, math.MaxInt
 	if cfg.Snap > 0 {
+		snap = cfg.Snap
 		headers := ipUDPHeaders
 		if d.addr.Is4() {
 			headers = 20 + 8
@@ -51,7 +53,7 @@ func (d *Device) Capture(cfg rdmatransport.CaptureConfig) (rdmatransport.Capture
 	case d.capture != nil:
 		return nil, fmt.Errorf("softroce: %v: %w", d.addr, rdmatransport.ErrCapturing)
 	}
-	c := &capture{dev: d, counts: make([]tapCounts, len(d.shards))}
+	c := &capture{dev: d, snap: snap, counts: make([]tapCounts, len(d.shards))}
 	d.capture = c
 	for _, s := range d.shards {
 		t := &tap{dev: d, keep: keep, box: newTapBox(cfg.Buffer)}
@@ -156,7 +158,7 @@ func (c *capture) packet(r *tapRecord) rdmatransport.CapturedPacket {
 	c.bytes = udp.AppendPacket(c.bytes, r.from, r.to, r.tos, r.id, r.data, r.length)
 	data := c.bytes[start:len(c.bytes):len(c.bytes)]
 	return rdmatransport.CapturedPacket{Time: c.dev.start.Add(r.at), Out: r.out, QPN: r.qpn,
-		Length: len(data) + r.length - len(r.data), Data: data}
+		Length: len(data) + r.length - len(r.data), Data: data[:min(len(data), c.snap)]} // the headers may be too much already
 }
 
 var _ rdmatransport.Capturer = (*Device)(nil)
