@@ -77,8 +77,9 @@ func (s *stream) handle(m *Manager) http.HandlerFunc {
 		} else {
 			err = s.checkOptions(q)
 		}
+		count := func(code int) { m.requests.count(Request{http.MethodGet, s.path, code}) }
 		if err != nil {
-			writeError(w, err)
+			count(writeError(w, err))
 			return
 		}
 		ctx := r.Context()
@@ -93,8 +94,10 @@ func (s *stream) handle(m *Manager) http.HandlerFunc {
 			_ = out.control.SetWriteDeadline(time.Now())
 		})()
 		if err := s.serve(ctx, m, q, out); err != nil && !out.begun {
-			writeError(w, err)
+			count(writeError(w, err))
+			return
 		}
+		count(http.StatusOK)
 	}
 }
 

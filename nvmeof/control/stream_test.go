@@ -174,4 +174,7 @@ func TestStreamOptions(t *testing.T) {
 			t.Errorf("%s?%s: %v, want %s", c.path, c.option, err, c.want)
 		}
 	}
+	if n := Requests(r.Manager); n[Request{"GET", "/v1/capture", 400}] != 4 || n[Request{"GET", "/v1/trace", 400}] != 2 {
+		t.Errorf("requests: %v", n)
+	}
 }
