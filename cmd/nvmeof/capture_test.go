@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestCaptureCommand: what a host does is in the file, which tshark reads if it is there.
@@ -14,7 +16,7 @@ func TestCaptureCommand(t *testing.T) {
 	ownSocket(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	file := filepath.Join(t.TempDir(), "c.pcapng")
-	all := startCommand(t, "capture", "-w", file, "-s", "0")
+	all := startCommand(t, "capture", "-w", file)
 	all.errOut.await(t, "nvmeof: capturing\n")
 	command(t, "capture", "-w", "-").want(t, exitFailed, "end the other capture")
 	startAttach(t, s, "-a", s.addr)
@@ -31,6 +33,11 @@ func TestCaptureCommand(t *testing.T) {
 	command(t, "capture").want(t, exitUsage, "-w is missing")
 	command(t, "capture", "-w", file, "--qpn", "x").want(t, exitUsage, "option qpn is given as x")
 	command(t, "capture", "-w", filepath.Join(file, "c"), "--count", "1").want(t, exitFailed, "not a directory")
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command(t, "capture", "-w", fifo).want(t, exitFailed, "start what reads it first")
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(text), ", subsystem "+testNQN+", controller ") {
 		t.Fatalf("%v: no names in a file of %d bytes", err, len(text))
@@ -40,7 +47,7 @@ func TestCaptureCommand(t *testing.T) {
 		t.Skip("tshark is not installed")
 	}
 	out, err := exec.Command(tshark, "-r", file, "-Y", "infiniband", "-T", "fields", "-e", "infiniband.bth.destqp", "-e", "infiniband.cm.req").Output()
-	if err != nil || !strings.HasPrefix(string(out), "0x000001\t") || strings.Count(string(out), "\n") < 20 {
+	if err != nil || !strings.HasPrefix(string(out), "0x000001\t0x") || strings.Count(string(out), "\n") < 20 {
 		t.Errorf("%v: tshark finds\n%s", err, out)
 	}
 }

@@ -38,6 +38,10 @@ type Config struct {
 	Count int               // packets after which the capture ends; default: none
 }
 
+// DefaultSnap is how much of each packet commands and APIs keep by default: headers, a capsule, and a
+// message of the connection manager, with 328 bytes over IPv6, but little of what hosts keep.
+const DefaultSnap = 384
+
 const (
 	readEvery   = 10 * time.Millisecond
 	lookEvery   = 200 * time.Millisecond // for queue pairs that are new

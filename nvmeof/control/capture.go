@@ -13,17 +13,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-const (
-	maxQPN      = 1<<24 - 1 // the highest number of a queue pair
-	defaultSnap = 256       // headers and a capsule, and little of what hosts keep
-)
+const maxQPN = 1<<24 - 1 // the highest number of a queue pair
 
 func captureStream() stream {
 	return stream{"/v1/capture", "capture", "Capture packets of the target's RDMA devices, as pcapng. They have what hosts read and write, as far as snaplen goes.",
 		"application/x-pcapng", nil, []streamOption{
 			nqnOption("host", "Packets of this host's controllers alone."),
 			numberOption("qpn", "Packets of this queue pair of the target alone; 1 is connection management.", maxQPN),
-			numberOption("snaplen", "Bytes of each packet, from its IP header on; 0: all; default 256.", 1<<20),
+			numberOption("snaplen", "Bytes of each packet, from its IP header on; 0: all; default 384.", 1<<20),
 			numberOption("count", "Packets after which it ends; default, and 0: none.", 1<<31-1),
 			secondsOption(),
 		}, serveCapture}
@@ -34,7 +31,7 @@ func serveCapture(ctx context.Context, m *Manager, q url.Values, w *streamWriter
 	if len(sources) == 0 {
 		return errNoCapture
 	}
-	snap := defaultSnap
+	snap := capture.DefaultSnap
 	if q.Has("snaplen") {
 		snap = number(q, "snaplen")
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +40,7 @@ func newCapture() *cobra.Command {
 	cmd := &cobra.Command{Use: "capture -w FILE", Short: "Capture the packets of a running target or host, for Wireshark", Args: cobra.NoArgs,
 		Long: `Capture the RoCEv2 packets of a running target's softroce devices as pcapng, which Wireshark and tshark read.
 The first packet of each queue in each direction has a comment with the names of host, subsystem and controller.
-Packets have what hosts read and write: by default 256 bytes of each are kept, with -s 0 all. Messages of
+Packets have what hosts read and write: by default 384 bytes of each are kept, with -s 0 all. Messages of
 authentication are among them, as on any wire; keys are not. With --device they are those of a host that
 nvmeof connect or connect-all is; the names of what it has connected are at the beginning of the file.`,
 		Example: "  nvmeof capture -w target.pcapng --seconds 10\n  nvmeof capture -w - --host NQN | tshark -r -",
@@ -64,7 +65,7 @@ nvmeof connect or connect-all is; the names of what it has connected are at the 
 	cmd.Flags().StringVar(&host, "host", "", "packets of this host's controllers alone, by its NQN; of one that connects anew, those after its Connect command")
 	cmd.Flags().StringVar(&device, "device", "", "packets of the host that has this controller connected, as nvme0; --host is not for it")
 	cmd.Flags().StringVar(&qpn, "qpn", "", "packets of this queue pair of the target alone; 1 is connection management")
-	cmd.Flags().Uint32VarP(&snap, "snaplen", "s", 256, "bytes of each packet that are kept, from its IP header on; 0: all")
+	cmd.Flags().Uint32VarP(&snap, "snaplen", "s", capture.DefaultSnap, "bytes of each packet that are kept, from its IP header on; 0: all")
 	l.add(cmd, "packets")
 	r.AddSocket(cmd)
 	_ = cmd.MarkFlagFilename("write", "pcapng")
@@ -91,7 +92,10 @@ func useHolder(cmd *cobra.Command, device string) error {
 func writeCapture(cmd *cobra.Command, file string, from io.Reader) error {
 	to, end := cmd.OutOrStdout(), func() error { return nil }
 	if file != "-" {
-		f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NONBLOCK, 0o600) // a FIFO would wait for its reader
+		if errors.Is(err, syscall.ENXIO) {
+			err = fmt.Errorf("%w: if it is a FIFO start what reads it first", err)
+		}
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 // serveCapture answers with packets as pcapng, in the form and with the errors of the route of a target
 // ([control.Client.Stream]).
 func serveCapture(h *Holder, devices func() []rdmatransport.Device, w http.ResponseWriter, r *http.Request) {
-	cfg := capture.Config{Program: "nvmeof host", Pairs: func() []capture.Pair { return nil }, Snap: 256, About: about(h.Info())}
+	cfg := capture.Config{Program: "nvmeof host", Pairs: func() []capture.Pair { return nil }, Snap: capture.DefaultSnap, About: about(h.Info())}
 	seconds, err := captureOptions(&cfg, r.URL.Query())
 	if err != nil {
 		captureError(w, control.CodeInvalid, http.StatusBadRequest, err)

@@ -3,6 +3,7 @@ package targetcommand
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -61,6 +62,9 @@ func openAudit(doc config.Audit, log *zap.Logger, happened *events.Log) (*audit,
 
 func openAuditFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0o600)
+	if errors.Is(err, syscall.ENXIO) {
+		err = fmt.Errorf("%w: if it is a FIFO start what reads it first", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}

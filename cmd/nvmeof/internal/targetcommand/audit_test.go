@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/zap"
@@ -88,5 +89,16 @@ func TestAuditToLog(t *testing.T) {
 	}
 	if _, err := openAudit(config.Audit{File: config.Path(t.TempDir())}, nil, nil); err == nil {
 		t.Error("a folder is opened")
+	}
+}
+
+// TestAuditFIFO: a FIFO that nobody reads is refused with what to do.
+func TestAuditFIFO(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openAuditFile(path); err == nil || !strings.Contains(err.Error(), "start what reads it first") {
+		t.Error(err)
 	}
 }
