@@ -73,7 +73,7 @@ func TestMeasures(t *testing.T) {
 		l.must(n.Close())
 		check("closed", 0)
 		l.must(n.Close()) // counts nothing again
-		n = l.namespace(s)
+		l.namespace(s)
 		check("open again", testSize)
 	})
 }
