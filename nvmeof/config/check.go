@@ -64,6 +64,7 @@ func (doc *Document) review() (found, doubts Problems) {
 	}
 	r.backends()
 	r.reservations()
+	r.reports()
 	for i, x := range doc.Referrals {
 		r.referral(x, fmt.Sprintf("referrals[%d]", i))
 	}
@@ -270,6 +271,29 @@ func (r *reviewer) reservations() {
 			}
 		}
 	}
+}
+
+// reports finds files of events and of the audit that are something else too: lines would be
+// appended to what hosts have stored, or to each other's records.
+func (r *reviewer) reports() {
+	users := map[Path]string{}
+	for i, s := range r.doc.Subsystems {
+		at := fmt.Sprintf("subsystems[%d]", i)
+		users[s.State] = at + ".state"
+		for j, n := range s.Namespaces {
+			users[n.Path()] = fmt.Sprintf("%s.namespaces[%d]", at, j)
+			users[n.Reservations] = fmt.Sprintf("%s.namespaces[%d].reservations", at, j)
+		}
+	}
+	delete(users, "")
+	one := func(p Path, path string) {
+		if user, twice := users[p]; twice && p != "" {
+			r.fail(path, "name another file", "%s is that of %s", p, user)
+		}
+		users[p] = path
+	}
+	one(r.doc.Events.File, "events.file")
+	one(r.doc.Audit.File, "audit.file")
 }
 
 // Path is that of the file or device, or empty.

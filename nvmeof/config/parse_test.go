@@ -316,3 +316,22 @@ func TestReservationsExported(t *testing.T) {
 		n.Reservations = ""
 	}
 }
+
+// TestReportsAreFilesOfTheirOwn: events and the audit are written neither to what is exported or kept
+// nor to the same file.
+func TestReportsAreFilesOfTheirOwn(t *testing.T) {
+	const served = "subsystems: [{nqn: nqn.a, state: /state, namespaces: [{nsid: 1, file: {path: /disk}, reservations: /kept}]}]\n"
+	for text, want := range map[string]string{
+		"audit: {file: /disk}\n":                         "audit.file: /disk is that of subsystems[0].namespaces[0]; name another file",
+		"events: {file: /state}\n":                       "events.file: /state is that of subsystems[0].state",
+		"events: {file: /kept}\n":                        "events.file: /kept is that of subsystems[0].namespaces[0].reservations",
+		"events: {file: /log}\naudit: {file: /log}\n":    "audit.file: /log is that of events.file",
+		"events: {file: /events}\naudit: {file: /log}\n": "",
+		"audit: {log: true}\n":                           "",
+	} {
+		_, _, err := Parse("", []byte("version: 1\n"+served+text))
+		if got := fmt.Sprint(err); want != "" && !strings.Contains(got, want) || want == "" && strings.Contains(got, " is that of ") {
+			t.Errorf("%s%v", text, err)
+		}
+	}
+}
