@@ -546,6 +546,13 @@ func TestReservationNotSaved(t *testing.T) {
 	if f.logs.FilterMessage("reservation not saved, command failed").Len() != 1 {
 		t.Error("no log line about it")
 	}
+	before := f.target.log.Events.Last()
+	for range 100 {
+		a.acquire(capsule.StatusInternalError, 2, exclusiveAccess)
+	}
+	if n := f.target.log.Events.Last() - before; n > 50 { // equal ones of ten seconds are counted in one
+		t.Errorf("%d events by one host", n)
+	}
 	broken.err = nil
 	a.acquire(capsule.StatusSuccess, 2, exclusiveAccess)
 }

@@ -89,7 +89,8 @@ func (c *Controller) reserve(ns *storage.Namespace, cmd reservation.Command) cap
 	if err != nil { // the state has not changed
 		t.log.Trouble("reservation not saved, command failed", zap.Stringer("command", cmd.Opcode), zap.String("host", string(c.hostNQN)),
 			zap.Uint32("nsid", uint32(ns.ID)), zap.String("export", v.Name), zap.Error(err))
-		happenedTo(c, ns, events.Store, events.Error, "reservation not saved, command failed: "+err.Error())
+		// Not one of the store: a host can cause as many as it likes, and those have no rate.
+		happenedTo(c, ns, events.Reservation, events.Error, "reservation not saved, command failed: "+err.Error())
 	}
 	if out.Status.OK() {
 		happenedTo(c, ns, events.Reservation, events.Info, describeReservation(&cmd, before, v.Reservations.State()))
