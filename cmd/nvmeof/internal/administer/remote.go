@@ -125,7 +125,23 @@ func (r *Remote) Stream(ctx context.Context, path string, options []string) (bod
 		body, err = c.Stream(ctx, path, options)
 		return err
 	})
-	return body, err
+	if err != nil {
+		return nil, err
+	}
+	return followed{body}, nil
+}
+
+var errGone = errors.New("the process that was followed was killed, or has failed; what it had not sent is missing")
+
+// followed is a stream, of which it says who is at fault if it breaks off.
+type followed struct{ io.ReadCloser }
+
+func (f followed) Read(b []byte) (int, error) {
+	n, err := f.ReadCloser.Read(b)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errGone
+	}
+	return n, err
 }
 
 func (r *Remote) ask(ctx context.Context, method string, do func(*control.Client) error) error {
