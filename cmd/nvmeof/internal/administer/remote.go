@@ -131,7 +131,7 @@ func (r *Remote) Stream(ctx context.Context, path string, options []string) (bod
 	return followed{body}, nil
 }
 
-var errGone = errors.New("the process that was followed was killed, or has failed; what it had not sent is missing")
+var errGone = errors.New("the process that was followed has ended; what it had not sent is missing")
 
 // followed is a stream, of which it says who is at fault if it breaks off.
 type followed struct{ io.ReadCloser }
