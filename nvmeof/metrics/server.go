@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,6 +20,12 @@ const maxConnections = 64
 func Listen(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			err = fmt.Errorf("%w: another program has it; choose another port", err)
+		case errors.Is(err, syscall.EADDRNOTAVAIL):
+			err = fmt.Errorf("%w: it is no address of this machine", err)
+		}
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return l, nil

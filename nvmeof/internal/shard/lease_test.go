@@ -35,6 +35,7 @@ func TestCallerDrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, cq := newShard(t, Config{})
 		s.Start()
+		synctest.Wait() // until the resident has the loop
 		w := operate(s, cq, 10*time.Microsecond)
 		for range 50 {
 			if err := w.Await(); err != nil {

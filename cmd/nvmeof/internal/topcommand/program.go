@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -36,16 +37,42 @@ type due struct{}
 
 // show shows a screen until its user has enough.
 func show(ctx context.Context, s *screen, interval time.Duration, in io.Reader, out io.Writer, environ []string) error {
+	ctx, gone := context.WithCancelCause(ctx)
+	defer gone(nil)
+	if f, ok := in.(*os.File); ok {
+		in = &keyboard{file: f, gone: gone}
+	}
 	p := &program{screen: s, ctx: ctx, client: control.NewClient(s.target), socket: s.target, interval: interval}
 	defer p.client.Close()
 	_, err := tea.NewProgram(p, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithEnvironment(environ), tea.WithoutSignalHandler()).Run()
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(context.Cause(ctx), errNoTerminal), errors.Is(err, tea.ErrInterrupted):
+		return nil
+	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	if errors.Is(err, tea.ErrInterrupted) {
-		return nil
-	}
 	return err
+}
+
+var errNoTerminal = errors.New("the terminal is gone")
+
+// A keyboard is a terminal's input, whose end ends the screen: where the terminal was not this
+// process's controlling one, as below su(1), its end sends no SIGHUP.
+type keyboard struct {
+	file *os.File
+	gone context.CancelCauseFunc
+}
+
+func (k *keyboard) Fd() uintptr                 { return k.file.Fd() }
+func (k *keyboard) Write(p []byte) (int, error) { return k.file.Write(p) }
+func (k *keyboard) Close() error                { return k.file.Close() }
+
+func (k *keyboard) Read(p []byte) (int, error) {
+	n, err := k.file.Read(p)
+	if n == 0 && err != nil {
+		k.gone(errNoTerminal)
+	}
+	return n, err
 }
 
 // Init implements tea.Model.
