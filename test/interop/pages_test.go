@@ -31,7 +31,7 @@ func TestPages(t *testing.T) {
 	l.onHost(t, time.Minute, "connect", e)
 	at := l.logEnd(t)
 	l.onHost(t, 4*time.Minute, "pages", e.with(env{
-		"features": features(), "unknown_features": "03 08 10", "unknown_logs": "07 0d 81"}))
+		"features": features(), "unknown_features": "03 08 10", "unknown_logs": "07 0e 81"}))
 	l.wantCleanLog(t, at, askedReset)
 	judgePages(t, pages{filepath.Join(l.hostDir, "pages")})
 	l.onHost(t, time.Minute, "foreground", env{"command": "nvme disconnect -n " + targetNQN})
@@ -156,7 +156,7 @@ func (p pages) controller(t *testing.T) {
 	p.json(t, "id-ctrl").want(t, "Identify Controller", fields{
 		"mn": "nvmeof", "fr": "1.0", "subnqn": targetNQN, "ver": 2 << 16, "cntrltype": 1,
 		"cmic": 0b1011, "mdts": 8, "oaes": 0x900, "ctratt": 0x41, "oacs": 0, "acl": 3, "aerl": 3, "frmw": 0b11,
-		"lpa": 0b100111, "elpe": 63, "npss": 0, "wctemp": 273 + 80, "cctemp": 273 + 90, "kas": 10,
+		"lpa": 0b110111, "elpe": 63, "npss": 0, "wctemp": 273 + 80, "cctemp": 273 + 90, "kas": 10,
 		"anatt": 10, "anacap": 0x1f, "anagrpmax": 129, "nanagrpid": 129, "sqes": 0x66, "cqes": 0x44, "maxcmd": 128,
 		"nn": 1024, "mnan": 1024, "oncs": 0b111101101, "fuses": 1, "fna": 0, "vwc": 0b111, "nwpc": 0b11, "ocfs": 1,
 		"sgls": 0x100005, "ioccsz": (64 + 4096) / 16, "iorcsz": 1, "icdoff": 0, "msdbd": 16, "ofcs": 1,
@@ -258,7 +258,7 @@ func (p pages) logs(t *testing.T) {
 			`"IOCS_21 (Reservation Release)":1,"IOCS_25 (Copy)":3,"IOCS_5 (Compare)":1,"IOCS_8 (Write Zeroes)":3,"IOCS_9 (Dataset Management)":3}`)
 	}
 	p.json(t, "supported").at("supported_logs").is(t, "supported-log-pages", `[{"lid_0x0 ":1},{"lid_0x1 ":1},{"lid_0x2 ":1},{"lid_0x3 ":1},`+
-		`{"lid_0x4 ":1},{"lid_0x5 ":1},{"lid_0xc ":1},{"lid_0x12 ":1},{"lid_0x13 ":1},{"lid_0x80 ":1}]`)
+		`{"lid_0x4 ":1},{"lid_0x5 ":1},{"lid_0xc ":1},{"lid_0xd ":1},{"lid_0x12 ":1},{"lid_0x13 ":1},{"lid_0x80 ":1}]`)
 	var effects []string
 	for _, f := range featureValues {
 		effects = append(effects, fmt.Sprintf(`{"fid_%d":%d}`, f.id, capsule.FIDSupported|f.effects))
@@ -266,7 +266,9 @@ func (p pages) logs(t *testing.T) {
 	p.json(t, "features").at("fid_support").is(t, "fid-support-effects-log", "["+strings.Join(effects, ",")+"]")
 	p.json(t, "management").at("mi_command_support").is(t, "mi-cmd-support-effects-log", "[]")
 	p.json(t, "changed").at("nvme0").is(t, "changed-ns-list-log", "{}")
-	p.wantRefused(t, "Invalid Log Page", "log-07", "log-0d", "log-81")
+	p.wantRefused(t, "Invalid Log Page", "log-07", "log-0e", "log-81")
+	p.wantRefused(t, "Command Sequence Error", "events-early")
+	p.wantDone(t, "events-release")
 
 	ana := p.json(t, "ana")
 	ana.want(t, "ana-log", fields{"ngrps": 1})

@@ -66,6 +66,8 @@ json effects effects-log "$c"
 json supported supported-log-pages "$c"
 json features fid-support-effects-log "$c"
 json management mi-cmd-support-effects-log "$c"
+page events-early persistent-event-log "$c" --action=0 --log_len=4096
+page events-release persistent-event-log "$c" --action=2
 json ana ana-log "$c"
 json ana-groups ana-log "$c" -g
 json changed changed-ns-list-log "$c"
