@@ -268,7 +268,12 @@ func (p pages) logs(t *testing.T) {
 	p.json(t, "changed").at("nvme0").is(t, "changed-ns-list-log", "{}")
 	p.wantRefused(t, "Invalid Log Page", "log-07", "log-0e", "log-81")
 	p.wantRefused(t, "Command Sequence Error", "events-early")
-	p.wantDone(t, "events-release")
+	p.wantDone(t, "events", "events-release")
+	for _, want := range []string{"Log Header Length: 492", "Event Header Length: 21", "Smart Health Event Entry", "Power On Reset Event Entry", "Namespace Size: 16384"} {
+		if text := p.text(t, "events.out"); !strings.Contains(text, want) {
+			t.Errorf("persistent-event-log has no %q:\n%s", want, text)
+		}
+	}
 
 	ana := p.json(t, "ana")
 	ana.want(t, "ana-log", fields{"ngrps": 1})

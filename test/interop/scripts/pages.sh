@@ -67,6 +67,7 @@ json supported supported-log-pages "$c"
 json features fid-support-effects-log "$c"
 json management mi-cmd-support-effects-log "$c"
 page events-early persistent-event-log "$c" --action=0 --log_len=4096
+page events persistent-event-log "$c" --action=1 --log_len=4096 # not as JSON: nvme-cli issue 2809
 page events-release persistent-event-log "$c" --action=2
 json ana ana-log "$c"
 json ana-groups ana-log "$c" -g
