@@ -68,6 +68,9 @@ func (s *stream) checkOptions(q url.Values) error {
 	return nil
 }
 
+// lastWrite is how long a client has for what is being written when a stream ends.
+const lastWrite = time.Second
+
 // handle serves the stream. What goes wrong once it has begun ends it.
 func (s *stream) handle(m *Manager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -89,9 +92,9 @@ func (s *stream) handle(m *Manager) http.HandlerFunc {
 			defer cancel()
 		}
 		out := &streamWriter{to: w, control: http.NewResponseController(w), content: s.content}
-		_ = out.control.SetReadDeadline(time.Time{})  // a client that sends nothing more is there yet
-		defer context.AfterFunc(r.Context(), func() { // once: nobody waits for a client that takes nothing when the server ends
-			_ = out.control.SetWriteDeadline(time.Now())
+		_ = out.control.SetReadDeadline(time.Time{}) // a client that sends nothing more is there yet
+		defer context.AfterFunc(ctx, func() {        // once: nobody waits for a client that takes nothing at the end
+			_ = out.control.SetWriteDeadline(time.Now().Add(lastWrite))
 		})()
 		if err := s.serve(ctx, m, q, out); err != nil && !out.begun {
 			count(writeError(w, err))

@@ -6,7 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -176,5 +180,37 @@ func TestStreamOptions(t *testing.T) {
 	}
 	if n := Requests(r.Manager); n[Request{"GET", "/v1/capture", 400}] != 4 || n[Request{"GET", "/v1/trace", 400}] != 2 {
 		t.Errorf("requests: %v", n)
+	}
+}
+
+// TestStalledClient: a client that takes nothing keeps a stream for no longer than it asked for,
+// so that another one can begin.
+func TestStalledClient(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 1)
+	forever := stream{path: "/v1/forever", query: []streamOption{secondsOption()},
+		serve: func(_ context.Context, _ *Manager, _ url.Values, w *streamWriter) error {
+			for {
+				if err := w.write(make([]byte, 1<<20)); err != nil {
+					ended <- err
+					return err
+				}
+			}
+		}}
+	server := httptest.NewServer(forever.handle(new(Manager)))
+	defer server.Close()
+	r, err := http.Get(server.URL + "/v1/forever?seconds=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close() // of which nothing is read
+	select {
+	case err := <-ended:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("the stream goes on")
+		server.CloseClientConnections()
 	}
 }

@@ -14,13 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
@@ -94,22 +92,7 @@ func connectForTest(t *testing.T) *multipath.Subsystem {
 	near, err := softroce.Open(softroce.Config{Addr: netip.MustParseAddr("127.93.1.2")})
 	must(err)
 	t.Cleanup(func() { _ = near.Close() })
-	far, err := softroce.Open(softroce.Config{Addr: at.Addr()})
-	must(err)
-	t.Cleanup(func() { _ = far.Close() })
-	tgt, err := target.New(target.Config{Device: far, Polling: nvmeof.PollNever})
-	must(err)
-	t.Cleanup(func() { _ = tgt.Close() })
-	sub, err := tgt.AddSubsystem(target.SubsystemConfig{NQN: testNQN})
-	must(err)
-	sub.AllowAnyHost(true)
-	store, err := memory.New(memory.Config{Size: 1 << 20})
-	must(err)
-	t.Cleanup(func() { _ = store.Close() })
-	_, err = sub.AddNamespace(target.NamespaceConfig{Store: store, Name: "memory"})
-	must(err)
-	_, err = tgt.Listen(at)
-	must(err)
+	startTarget(t, at)
 	h, err := host.New(host.Config{Device: near, Shards: 1, Polling: nvmeof.PollNever})
 	must(err)
 	t.Cleanup(func() { _ = h.Close() })

@@ -35,8 +35,8 @@ import (
 
 const testNQN = "nqn.2026-11.io.example:metrics"
 
-// serve starts a target with a namespace in memory, and a host that writes to it and reads.
-func serve(t *testing.T) (collectors []prometheus.Collector) {
+// startTarget starts a target with a namespace of 1 MiB in memory.
+func startTarget(t *testing.T, at netip.AddrPort) (*target.Target, *target.Subsystem, *softroce.Device) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -44,7 +44,6 @@ func serve(t *testing.T) (collectors []prometheus.Collector) {
 			t.Fatal(err)
 		}
 	}
-	at := netip.MustParseAddrPort("127.80.9.11:4420")
 	device, err := softroce.Open(softroce.Config{Addr: at.Addr()})
 	must(err)
 	t.Cleanup(func() { _ = device.Close() })
@@ -59,9 +58,23 @@ func serve(t *testing.T) (collectors []prometheus.Collector) {
 	t.Cleanup(func() { _ = store.Close() })
 	_, err = sub.AddNamespace(target.NamespaceConfig{Store: store, Name: "memory"})
 	must(err)
-	must(sub.AwaitNamespace(target.NamespaceConfig{NSID: 2}))
 	_, err = tgt.Listen(at)
 	must(err)
+	return tgt, sub, device
+}
+
+// serve starts a target with a namespace in memory, and a host that writes to it and reads.
+func serve(t *testing.T) (collectors []prometheus.Collector) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := netip.MustParseAddrPort("127.80.9.11:4420")
+	tgt, sub, device := startTarget(t, at)
+	must(sub.AwaitNamespace(target.NamespaceConfig{NSID: 2}))
 
 	from, err := softroce.Open(softroce.Config{Addr: netip.MustParseAddr("127.80.9.12")})
 	must(err)
