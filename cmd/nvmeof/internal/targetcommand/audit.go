@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
 	"strconv"
@@ -68,7 +69,22 @@ func openAuditFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
+	info, err := f.Stat()
+	if err == nil {
+		err = takesLines(info.Mode())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("audit: %s: %w", path, err), f.Close())
+	}
 	return f, nil
+}
+
+// takesLines refuses a block device, whose data lines would overwrite.
+func takesLines(m fs.FileMode) error {
+	if m&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice {
+		return errors.New("it is a block device, and keeps its data: name a file")
+	}
+	return nil
 }
 
 // add takes an operation. It waits for nothing.

@@ -1,6 +1,7 @@
 package targetcommand
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,5 +101,16 @@ func TestAuditFIFO(t *testing.T) {
 	}
 	if _, err := openAuditFile(path); err == nil || !strings.Contains(err.Error(), "start what reads it first") {
 		t.Error(err)
+	}
+}
+
+// TestAuditDevice: lines are not written over what a disk has.
+func TestAuditDevice(t *testing.T) {
+	for m, refused := range map[fs.FileMode]bool{
+		0o600: false, fs.ModeNamedPipe: false, fs.ModeDevice | fs.ModeCharDevice: false, fs.ModeDevice | 0o660: true,
+	} {
+		if err := takesLines(m); (err != nil) != refused {
+			t.Errorf("%v: %v", m, err)
+		}
 	}
 }
