@@ -13,7 +13,8 @@
 // # The file
 //
 // It has records of 1024 bytes, text that ends in a line feed: a header, and one for each
-// event that the log can keep. A record has a checksum, and one that is torn or damaged is
+// event that the log can keep; the last one says at which numbers the last 16 processes began, so that
+// who resumes after a crash misses nothing. A record has a checksum, and one that is torn or damaged is
 // skipped. The file is written by a goroutine of the log, after an event was recorded; where
 // that fails, or hangs, the records are counted as lost, and everything else goes on.
 package events

@@ -1,21 +1,26 @@
 package events
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 )
 
 // A file is where the events are written. All but what begins it belongs to one goroutine.
 type file struct {
 	f       storage
 	written uint64 // the last event that was
+	runs    []byte // the record of them, until it is written
 	failing bool
 	cancel  context.CancelFunc
 	ended   chan struct{}
@@ -34,72 +39,103 @@ const (
 )
 
 // Open returns the log of a file, which is created if it is not there. One process at a
-// time has it. With another number of entries than before the file is written anew.
+// time has it. With another number of entries than before the file is replaced by a new one, as a
+// whole: a crash leaves the old one or the new.
 func Open(path string, cfg Config) (*Log, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0o600)
+	f, err := openLocked(path)
 	if err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}
-	l, err := load(f, cfg)
+	l, entries, err := load(f, cfg)
+	if err == nil && entries != l.cfg.Entries {
+		f, err = l.replace(f, path, entries)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("events in %s: %w", path, err), f.Close())
 	}
-	l.old = l.seq
 	ctx, cancel := context.WithCancel(context.Background())
-	l.file = &file{f: f, written: l.seq, cancel: cancel, ended: make(chan struct{})}
+	l.file = &file{f: f, written: l.seq, runs: encodeRuns(l.begun), cancel: cancel, ended: make(chan struct{})}
 	go l.write(ctx) // ends with Close
 	return l, nil
 }
 
-// load reads a file, of which nobody else may be the owner.
-func load(f *os.File, cfg Config) (*Log, error) {
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no regular file: name another")
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, errors.New("another target uses it: stop that, or name another file")
+// openLocked opens the file that has the name, also where another process replaces it meanwhile,
+// and locks it.
+func openLocked(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0o600)
+		if err != nil {
+			return nil, err
 		}
-		return nil, err
-	}
-	l := New(cfg)
-	text, err := io.ReadAll(io.LimitReader(f, (MaxEntries+1)*recordSize))
-	if err != nil {
-		return nil, err
-	}
-	fresh := info.Size() == int64(len(text)) && len(bytesOf(text)) == 0 // of a longer one the rest was not read
-	var entries int
-	var known bool
-	if len(text) >= recordSize {
-		var id string
-		if id, entries, known = decodeHeader(text[:recordSize]); known {
-			l.id = id
+		info, err := f.Stat()
+		if err == nil {
+			err = lock(f, info)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+		}
+		if named, err := os.Stat(path); err == nil && os.SameFile(named, info) {
+			return f, nil
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
 		}
 	}
-	switch {
-	case known && entries == l.cfg.Entries:
-		l.restore(text[recordSize:])
-		return l, nil
-	case known:
-		l.adopt(text[recordSize:])
-	case !fresh:
-		return nil, errors.New("it is not a log of events, or its first line is damaged: name another file, or remove it")
-	}
-	return l, l.rewrite(f)
 }
 
-// bytesOf is what a file has but zeroes, which a power failure leaves of one that was just made.
-func bytesOf(text []byte) []byte {
-	return slices.DeleteFunc(slices.Clone(text), func(b byte) bool { return b == 0 })
+func lock(f *os.File, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return errors.New("it is no regular file: name another")
+	}
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return errors.New("another target uses it: stop that, or name another file")
+	}
+	return err
 }
+
+var errForeign = errors.New("it is not a log of events, or its first line is damaged: name another file, or remove it")
+
+// load reads a file, and returns for how many entries it was made. One that is empty is made.
+func load(f *os.File, cfg Config) (l *Log, entries int, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	if info.Size() > runsOffset(MaxEntries)+recordSize { // none is as long
+		return nil, 0, errForeign
+	}
+	l = New(cfg)
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil, 0, err
+	}
+	if zero(text) {
+		l.begin(nil)
+		return l, l.cfg.Entries, l.initialize(f)
+	}
+	id, entries, known := decodeHeader(text[:min(len(text), recordSize)])
+	if !known {
+		return nil, 0, errForeign
+	}
+	l.id = id
+	records := text[recordSize:]
+	list := records[:min(len(records), entries*recordSize)]
+	if entries == l.cfg.Entries {
+		l.restore(list)
+	} else {
+		l.adopt(list)
+	}
+	l.begin(decodeRuns(records[len(list):]))
+	return l, entries, nil
+}
+
+// zero reports whether there are zeroes alone, which a power failure leaves of a file that was just made.
+func zero(text []byte) bool { return bytes.Count(text, []byte{0}) == len(text) }
 
 // read returns the event of a record, and counts those that are damaged.
 func (l *Log) read(b []byte) (e Event, ok bool) {
-	if e, ok = decode(b); !ok && len(bytesOf(b)) > 0 {
+	if e, ok = decode(b); !ok && !zero(b) {
 		l.stats.Damaged++
 	}
 	return e, ok
@@ -141,18 +177,39 @@ func (l *Log) adopt(text []byte) {
 	}
 }
 
-// rewrite makes a file anew of what the log has.
-func (l *Log) rewrite(f *os.File) error {
+// initialize makes a file that is empty, or as good as that.
+func (l *Log) initialize(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
 	if _, err := f.WriteAt(encodeHeader(l.id, l.cfg.Entries), 0); err != nil {
 		return err
 	}
-	if err := put(f, l.placed(0)); err != nil {
-		return err
-	}
 	return f.Sync()
+}
+
+// replace puts a file of what the log has in the place of one that was made for another number of
+// entries. The old one stays locked until nobody finds it any more.
+func (l *Log) replace(old *os.File, path string, entries int) (*os.File, error) {
+	if err := namedfile.Replace(path, l.text(), namedfile.Options{}); err != nil {
+		return old, fmt.Errorf("to keep %d events instead of %d it has to be replaced by a new file: see to its folder, or keep %d: %w",
+			l.cfg.Entries, entries, entries, err)
+	}
+	f, err := openLocked(path)
+	if err != nil {
+		return old, err
+	}
+	return f, old.Close()
+}
+
+// text is a file of what the log has.
+func (l *Log) text() []byte {
+	b := make([]byte, runsOffset(l.cfg.Entries))
+	copy(b, encodeHeader(l.id, l.cfg.Entries))
+	for _, e := range l.placed(0) {
+		copy(b[e.offset:], encode(e.Event))
+	}
+	return append(b, encodeRuns(l.begun)...)
 }
 
 // A placedEvent is an event and the offset of its record.
@@ -178,13 +235,23 @@ func (l *Log) placed(seq uint64) (out []placedEvent) {
 	return out
 }
 
-func put(f io.WriterAt, list []placedEvent) error {
-	for _, e := range list {
-		if _, err := f.WriteAt(encode(e.Event), e.offset); err != nil {
+// put writes events, and the runs if they are not written yet.
+func (f *file) put(list []placedEvent, entries int) error {
+	if f.runs != nil {
+		if _, err := f.f.WriteAt(f.runs, runsOffset(entries)); err != nil {
 			return err
 		}
 	}
-	return nil
+	for _, e := range list {
+		if _, err := f.f.WriteAt(encode(e.Event), e.offset); err != nil {
+			return err
+		}
+	}
+	err := f.f.Sync()
+	if err == nil {
+		f.runs = nil
+	}
+	return err
 }
 
 // write writes events as they come, until ctx ends, and then what is left.
@@ -205,19 +272,19 @@ func (l *Log) write(ctx context.Context) {
 func (l *Log) writeNow() {
 	f := l.file
 	list := l.placed(f.written)
-	if len(list) == 0 {
+	if len(list) == 0 && f.runs == nil {
 		return
 	}
-	last := list[len(list)-1].Seq
-	lost := last - f.written - uint64(len(list)) // replaced while the file hung
-	err := put(f.f, list)
-	if err == nil {
-		err = f.f.Sync()
-	}
+	var lost uint64
+	err := f.put(list, l.cfg.Entries)
 	if err != nil {
-		lost += uint64(len(list))
+		lost = uint64(len(list))
 	}
-	f.written = last
+	if len(list) > 0 {
+		last := list[len(list)-1].Seq
+		lost += last - f.written - uint64(len(list)) // replaced while the file hung
+		f.written = last
+	}
 	l.mu.Lock()
 	l.stats.Unwritten += lost
 	l.mu.Unlock()

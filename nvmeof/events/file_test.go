@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,66 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestResumeAfterTwo: whoever was away for two restarts misses nothing, though the numbers that
+// it has seen were given twice, and are in the file.
+func TestResumeAfterTwo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	record := func(l *Log, all ...string) {
+		for _, s := range all {
+			l.Record(Event{Kind: Store, Text: s})
+		}
+	}
+	l := reopen(t, path, MinEntries)
+	record(l, "1")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	record(l, "lost", "lost as well")
+	before, seen := l.ID(), l.Last()
+	l = reopen(t, path, MinEntries)
+	record(l, "2", "3", "4")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	between := l.ID()
+	for _, entries := range []int{MinEntries, 2 * MinEntries} { // the runs are known in a new file too
+		l = reopen(t, path, entries)
+		if got := texts(l.After(l.Resume(before, seen), 0)); !slices.Equal(got, []string{"store 2", "store 3", "store 4"}) {
+			t.Errorf("%d entries: who has seen %d gets %q", entries, seen, got)
+		}
+		if got := l.Resume(between, 4); got != 4 {
+			t.Errorf("%d entries: who has seen all resumes after %d", entries, got)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range maxRuns {
+		if err := reopen(t, path, MinEntries).Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := reopen(t, path, MinEntries).Resume(before, seen); got != 0 {
+		t.Errorf("after more restarts than are known it resumes after %d", got)
+	}
+}
+
+// TestRunsDamaged: a record of the runs that is torn costs no event, and nobody misses one.
+func TestRunsDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	l := reopen(t, path, MinEntries)
+	l.Record(Event{Kind: Store, Text: "a"})
+	if err := errors.Join(l.Close(), os.Truncate(path, runsOffset(MinEntries)+100)); err != nil {
+		t.Fatal(err)
+	}
+	before := l.ID()
+	l = reopen(t, path, MinEntries)
+	want(t, l, "store a")
+	if l.Resume(before, 1) != 0 || l.Stats().Damaged != 0 {
+		t.Errorf("resumes after %d, %+v", l.Resume(before, 1), l.Stats())
+	}
+}
+
 // TestDamage: a record that is torn or damaged costs itself alone.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
@@ -114,7 +175,7 @@ func TestForeignFile(t *testing.T) {
 			t.Error("the file was changed")
 		}
 	}
-	const size = (MaxEntries + 2) * recordSize // an image of a disk that begins with zeroes
+	const size = (MaxEntries + 3) * recordSize // an image of a disk that begins with zeroes
 	image := filepath.Join(dir, "image")
 	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, size)); err != nil {
 		t.Fatal(err)
@@ -189,8 +250,10 @@ func TestLongEvent(t *testing.T) {
 func FuzzRecord(f *testing.F) {
 	f.Add(encode(Event{Seq: 1, Kind: Store, Text: "x"}))
 	f.Add(encodeHeader("0123456789abcdef", 1024))
+	f.Add(encodeRuns([]run{{"01234567", 1}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		decodeHeader(b)
+		decodeRuns(b)
 		if e, ok := decode(b); ok {
 			if again, ok := decode(encode(e)); !ok || again.Seq != e.Seq {
 				t.Errorf("%+v became %+v", e, again)

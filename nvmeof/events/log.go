@@ -30,11 +30,11 @@ const (
 // A Log keeps the last events. Its methods may be called by any goroutine, also by those
 // that must not block; a nil Log keeps none.
 type Log struct {
-	cfg  Config
-	id   string
-	run  string // distinguishes it from itself before a restart
-	old  uint64 // the last number that Open has found in the file
-	file *file  // nil: none
+	cfg   Config
+	id    string
+	run   string // distinguishes it from itself before a restart
+	begun []run  // of its file, the last is this one; none: it has no file
+	file  *file  // nil: none
 
 	mu      sync.Mutex // held for as long as memory is copied; guards what follows
 	seq     uint64
@@ -98,14 +98,15 @@ func (l *Log) ID() string {
 
 // Resume returns the number after which events are new to somebody who has seen those up to seq
 // of the log that had an ID. Events that were not written before a restart have lost their
-// numbers, which others have by now. Without an ID seq is a number of this log.
+// numbers, which others have by now. The file knows where its last restarts were: after more of
+// them all events are new. Without an ID seq is a number of this log.
 func (l *Log) Resume(id string, seq uint64) uint64 {
 	file, run, _ := strings.Cut(id, ".")
 	switch {
 	case l == nil || id != "" && file != l.id:
 		return 0
 	case id != "" && run != l.run:
-		return min(seq, l.old)
+		return min(seq, common(l.begun, run))
 	case seq > l.Last():
 		return 0
 	}

@@ -66,7 +66,7 @@ var directions = []direction{
 	{"nvmeof", []string{"capsule"}, []string{uuid}},
 	{"nvmeof/auth", []string{"nvmeof", "capsule"}, nil},
 	{"nvmeof/config", []string{"nvmeof"}, []string{uuid, yaml}},
-	{"nvmeof/events", nil, nil},
+	{"nvmeof/events", []string{"internal/namedfile"}, nil},
 	{"nvmeof/discovery", []string{"nvmeof", "nvmeof/host", "capsule", "rdmatransport"}, nil},
 	{"cmd/nvmeof/internal/hostconfig", []string{"nvmeof", "nvmeof/config"}, []string{uuid}},
 	{"nvmeof/control", []string{"nvmeof", "internal/capture", "internal/namedfile", "internal/recent", "internal/socketfile", "nvmeof/config", "nvmeof/events", "nvmeof/target", "nvmeof/auth", "capsule", "rdmatransport", "backend", "backend/block",
