@@ -26,6 +26,7 @@ type recorded struct {
 	selected [][]rdmatransport.QPN
 	began    rdmatransport.CaptureConfig
 	busy     error
+	gone     error
 	reads    int
 	closed   bool
 }
@@ -39,6 +40,9 @@ func (d *recorded) Close()                          { d.closed = true }
 
 func (d *recorded) Read(context.Context) (rdmatransport.Captured, error) {
 	d.reads++
+	if d.gone != nil {
+		return rdmatransport.Captured{}, d.gone
+	}
 	out := rdmatransport.Captured{Seen: uint64(len(d.packets)), Dropped: 3}
 	if d.reads > 1 {
 		return out, nil
@@ -64,13 +68,15 @@ func load(t *testing.T) *recorded {
 	return &recorded{packets: packets}
 }
 
+func sources(all ...Source) func() []Source { return func() []Source { return all } }
+
 // TestStream: tshark reads what is written, if it is there: packets, comments and counters.
 func TestStream(t *testing.T) {
 	d := load(t)
 	var file bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
-		pair := Pair{QPN: target(d.packets[4]), Host: "nqn.h", Name: "host nqn.h, subsystem nqn.s, controller 1, queue 0"}
-		err := Stream(t.Context(), Config{Sources: []Source{{"192.0.2.1", d}}, Program: "test", Count: len(d.packets),
+		pair := Pair{Device: d, QPN: target(d.packets[4]), Host: "nqn.h", Name: "host nqn.h, subsystem nqn.s, controller 1, queue 0"}
+		err := Stream(t.Context(), Config{Sources: sources(Source{"192.0.2.1", d}), Program: "test", Count: len(d.packets),
 			Pairs: func() []Pair { return []Pair{pair} }}, func(b []byte) error { file.Write(b); return nil })
 		if err != nil {
 			t.Error(err)
@@ -81,10 +87,10 @@ func TestStream(t *testing.T) {
 	}
 	var copied bytes.Buffer
 	cut := io.MultiReader(bytes.NewReader(file.Bytes()), strings.NewReader("half a block"))
-	if sum, err := Copy(&copied, cut); err == nil || sum != (Summary{uint64(len(d.packets)), uint64(len(d.packets)), 3}) || !bytes.Equal(copied.Bytes(), file.Bytes()) {
+	if sum, err := Copy(&copied, cut, func(c string) { t.Error(c) }); err == nil || sum != (Summary{uint64(len(d.packets)), uint64(len(d.packets)), 3}) || !bytes.Equal(copied.Bytes(), file.Bytes()) {
 		t.Errorf("%+v, %v", sum, err)
 	}
-	if _, err := Copy(io.Discard, bytes.NewReader(file.Bytes()[:file.Len()-5])); err != nil {
+	if _, err := Copy(io.Discard, bytes.NewReader(file.Bytes()[:file.Len()-5]), nil); err != nil {
 		t.Errorf("a stream that breaks off: %v", err)
 	}
 	tshark, err := exec.LookPath("tshark")
@@ -130,11 +136,11 @@ func TestStreamFilter(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := load(t)
-			pairs := []Pair{{QPN: 20, Host: "nqn.a"}, {QPN: 22, Host: "nqn.b"}}
+			pairs := []Pair{{Device: d, QPN: 20, Host: "nqn.a"}, {Device: d, QPN: 22, Host: "nqn.b"}}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 			defer cancel()
-			if err := Stream(ctx, Config{Sources: []Source{{"x", d}}, Host: c.host, QPN: c.qpn, Snap: 100, Pairs: func() []Pair {
-				defer func() { pairs = append(pairs, Pair{QPN: 21, Host: "nqn.a"}) }()
+			if err := Stream(ctx, Config{Sources: sources(Source{"x", d}), Host: c.host, QPN: c.qpn, Snap: 100, Pairs: func() []Pair {
+				defer func() { pairs = append(pairs, Pair{Device: d, QPN: 21, Host: "nqn.a"}) }()
 				return pairs[:min(3, len(pairs))]
 			}}, func([]byte) error { return nil }); err != nil {
 				t.Error(err)
@@ -146,10 +152,42 @@ func TestStreamFilter(t *testing.T) {
 	}
 }
 
+// TestStreamDevices: a device that goes away ends neither the capture nor its counts, one that comes
+// is captured, and both are said in the file.
+func TestStreamDevices(t *testing.T) {
+	first, second := load(t), load(t)
+	var file bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		there := []Source{{"192.0.2.1", first}}
+		time.AfterFunc(2*time.Second, func() {
+			first.gone, there = rdmatransport.ErrClosed, nil
+		})
+		time.AfterFunc(4*time.Second, func() { there = []Source{{"192.0.2.1", second}} })
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second+time.Millisecond)
+		defer cancel()
+		if err := Stream(ctx, Config{Sources: func() []Source { return there }, Pairs: func() []Pair { return nil }},
+			func(b []byte) error { file.Write(b); return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+	if !first.closed || !second.closed {
+		t.Errorf("closed: %v, %v", first.closed, second.closed)
+	}
+	var comments []string
+	sum, err := Copy(io.Discard, &file, func(c string) { comments = append(comments, c) })
+	if n := uint64(2 * len(first.packets)); err != nil || sum != (Summary{n, n, 6}) {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if len(comments) != 2 || !strings.Contains(comments[0], "device 192.0.2.1 is captured no more since") || !strings.Contains(comments[0], rdmatransport.ErrClosed.Error()) ||
+		!strings.Contains(comments[1], "device 192.0.2.1 is captured from") {
+		t.Errorf("comments %q", comments)
+	}
+}
+
 func TestStreamErrors(t *testing.T) {
 	d := load(t)
 	d.busy = rdmatransport.ErrCapturing
-	cfg := Config{Sources: []Source{{"x", d}}, Pairs: func() []Pair { return nil }}
+	cfg := Config{Sources: sources(Source{"x", d}), Pairs: func() []Pair { return nil }}
 	if err := Stream(t.Context(), cfg, nil); !errors.Is(err, rdmatransport.ErrCapturing) {
 		t.Error(err)
 	}
@@ -160,17 +198,21 @@ func TestStreamErrors(t *testing.T) {
 	var we *WriteError
 	r, w := io.Pipe()
 	r.Close()
-	if _, err := Copy(w, bytes.NewReader(appendSection(nil, "", ""))); !errors.As(err, &we) || !errors.Is(err, io.ErrClosedPipe) || we.Error() == "" {
+	if _, err := Copy(w, bytes.NewReader(appendSection(nil, "", "")), nil); !errors.As(err, &we) || !errors.Is(err, io.ErrClosedPipe) || we.Error() == "" {
 		t.Error(err)
 	}
 }
 
 // FuzzCopy: what a target sends does not make its client take memory, or read beyond a block.
 func FuzzCopy(f *testing.F) {
-	f.Add(appendStatistics(appendInterface(appendSection(nil, "a", "b"), "c", "d", 0), 0, time.Unix(1, 2), new(rdmatransport.Captured)))
+	f.Add(appendStatistics(appendInterface(appendSection(nil, "a", "b"), "c", "d", 0, "e"), 0, time.Unix(1, 2), new(rdmatransport.Captured), "f"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var out bytes.Buffer
-		_, err := Copy(&out, bytes.NewReader(b))
+		_, err := Copy(&out, bytes.NewReader(b), func(c string) {
+			if len(c) > len(b) {
+				t.Error(c)
+			}
+		})
 		if out.Len() > len(b) || !bytes.HasPrefix(b, out.Bytes()) || err == nil && len(b)-out.Len() > maxBlock {
 			t.Errorf("%d bytes of %d, %v", out.Len(), len(b), err)
 		}

@@ -78,10 +78,11 @@ func appendSection(b []byte, application, comment string) []byte {
 }
 
 // appendInterface describes the next interface, from 0.
-func appendInterface(b []byte, name, description string, snap int) []byte {
+func appendInterface(b []byte, name, description string, snap int, comment string) []byte {
 	return appendBlock(b, blockInterface, func(b []byte) []byte {
 		b = le.AppendUint32(b, linkTypeRaw)
 		b = le.AppendUint32(b, uint32(snap))
+		b = option(b, optionComment, comment)
 		b = option(b, optionName, name)
 		b = option(b, optionDescription, description)
 		return endOptions(option(b, optionResolution, string(rune(nanoseconds))))
@@ -111,10 +112,11 @@ func appendPacket(b []byte, on int, p *rdmatransport.CapturedPacket, comment str
 
 // appendStatistics says how many packets there were on an interface so far, and how many of them
 // are missing.
-func appendStatistics(b []byte, on int, now time.Time, c *rdmatransport.Captured) []byte {
+func appendStatistics(b []byte, on int, now time.Time, c *rdmatransport.Captured, comment string) []byte {
 	return appendBlock(b, blockStatistics, func(b []byte) []byte {
 		b = appendTime(le.AppendUint32(b, uint32(on)), now)
 		b = option64(b, optionReceived, c.Seen)
-		return endOptions(option64(b, optionInterfaceDrops, c.Dropped))
+		b = option64(b, optionInterfaceDrops, c.Dropped)
+		return endOptions(option(b, optionComment, comment))
 	})
 }

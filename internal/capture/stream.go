@@ -3,7 +3,7 @@ package capture
 import (
 	"context"
 	"fmt"
-	"io"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -19,7 +19,7 @@ type Source struct {
 
 // A Pair is a queue pair of a source, and what it belongs to.
 type Pair struct {
-	Source int // its index
+	Device rdmatransport.Capturer // the source's
 	QPN    rdmatransport.QPN
 	Host   string
 	Name   string // for comments
@@ -27,10 +27,10 @@ type Pair struct {
 
 // Config says what is captured. A zero field of the others takes the default.
 type Config struct {
-	Sources []Source
-	Pairs   func() []Pair // those that there are now
-	Program string        // which writes it
-	About   string        // what else the file says at its beginning
+	Sources func() []Source // those that there are now
+	Pairs   func() []Pair   // as well
+	Program string          // which writes it
+	About   string          // what else the file says at its beginning
 
 	Host  string            // packets of this host's queue pairs alone
 	QPN   rdmatransport.QPN // of this queue pair alone
@@ -44,14 +44,14 @@ const DefaultSnap = 384
 
 const (
 	readEvery   = 10 * time.Millisecond
-	lookEvery   = 200 * time.Millisecond // for queue pairs that are new
+	lookEvery   = 200 * time.Millisecond // for devices and queue pairs that are new
 	statsEvery  = time.Second
 	largeBuffer = 4 << 20 // of each shard, where packets are kept whole
 )
 
 // A pairKey names a queue pair.
 type pairKey struct {
-	source int
+	device rdmatransport.Capturer
 	qpn    rdmatransport.QPN
 }
 
@@ -61,27 +61,36 @@ type direction struct {
 	out bool
 }
 
+// A tapped is a source whose packets are being captured.
+type tapped struct {
+	Source
+	number  int // of its interface in the file
+	capture rdmatransport.Capture
+	last    rdmatransport.Captured // the counts
+}
+
 // A stream is a capture under way.
 type stream struct {
-	cfg      Config
-	write    func([]byte) error
-	captures []rdmatransport.Capture
-	last     []rdmatransport.Captured // of each: the counts
-	names    map[pairKey]string
-	named    map[direction]string // what the file has said
-	looked   time.Time
-	counted  time.Time
-	written  int
-	buf      []byte
+	cfg        Config
+	write      func([]byte) error
+	open       []*tapped
+	interfaces int // in the file
+	names      map[pairKey]string
+	named      map[direction]string // what the file has said
+	looked     time.Time
+	counted    time.Time
+	written    int
+	buf        []byte
 }
 
 // Stream captures until ctx ends, or as many packets as were asked for, and has write write
-// whole blocks. It begins with an error or a first call of write.
+// whole blocks. It begins with an error or a first call of write. A device that comes later is
+// an interface more, and one that goes away has its last statistics with a comment that says so.
 func Stream(ctx context.Context, cfg Config, write func([]byte) error) error {
-	s := &stream{cfg: cfg, write: write, names: map[pairKey]string{}, named: map[direction]string{}, last: make([]rdmatransport.Captured, len(cfg.Sources))}
+	s := &stream{cfg: cfg, write: write, names: map[pairKey]string{}, named: map[direction]string{}}
 	defer func() {
-		for _, c := range s.captures {
-			c.Close()
+		for _, t := range s.open {
+			t.capture.Close()
 		}
 	}()
 	if err := s.begin(); err != nil {
@@ -104,6 +113,19 @@ func Stream(ctx context.Context, cfg Config, write func([]byte) error) error {
 
 // begin opens the captures, and writes the beginning of the file.
 func (s *stream) begin() error {
+	s.buf = appendSection(nil, s.cfg.Program, s.title())
+	for _, source := range s.cfg.Sources() {
+		if err := s.tap(source, ""); err != nil {
+			return err
+		}
+	}
+	s.look(time.Now())
+	s.counted = time.Now()
+	return s.write(s.buf)
+}
+
+// tap begins to capture a source.
+func (s *stream) tap(source Source, comment string) error {
 	cfg := rdmatransport.CaptureConfig{Snap: s.cfg.Snap}
 	if s.filters() {
 		cfg.Only = []rdmatransport.QPN{}
@@ -111,18 +133,33 @@ func (s *stream) begin() error {
 	if s.cfg.Snap == 0 {
 		cfg.Buffer = largeBuffer
 	}
-	b := appendSection(nil, s.cfg.Program, s.title())
-	for _, source := range s.cfg.Sources {
-		c, err := source.Device.Capture(cfg)
-		if err != nil {
-			return err
-		}
-		s.captures = append(s.captures, c)
-		b = appendInterface(b, source.Name, "RoCEv2 endpoint "+source.Name, s.cfg.Snap)
+	c, err := source.Device.Capture(cfg)
+	if err != nil {
+		return err
 	}
-	s.look(time.Now())
-	s.counted = time.Now()
-	return s.write(b)
+	s.open = append(s.open, &tapped{Source: source, number: s.interfaces, capture: c})
+	s.interfaces++
+	s.buf = appendInterface(s.buf, source.Name, "RoCEv2 endpoint "+source.Name, s.cfg.Snap, comment)
+	return nil
+}
+
+// join captures the devices that have come since. One that cannot be captured now is tried again.
+func (s *stream) join() {
+	for _, source := range s.cfg.Sources() {
+		if !slices.ContainsFunc(s.open, func(t *tapped) bool { return t.Device == source.Device }) {
+			_ = s.tap(source, "device "+source.Name+" is captured from "+time.Now().Format(time.RFC3339)+" on")
+		}
+	}
+}
+
+// leave ends the capture of a device that has gone.
+func (s *stream) leave(t *tapped, why error) {
+	t.capture.Close()
+	s.open = slices.DeleteFunc(s.open, func(other *tapped) bool { return other == t })
+	maps.DeleteFunc(s.named, func(d direction, _ string) bool { return d.device == t.Device })
+	now := time.Now()
+	s.buf = appendStatistics(s.buf, t.number, now, &t.last,
+		fmt.Sprintf("device %s is captured no more since %s: %v", t.Name, now.Format(time.RFC3339), why))
 }
 
 // title says what the file has.
@@ -147,56 +184,49 @@ func (s *stream) enough() bool { return s.cfg.Count > 0 && s.written >= s.cfg.Co
 // look learns which queue pairs there are, and selects those that were asked for.
 func (s *stream) look(now time.Time) {
 	s.looked = now
-	wanted := make([][]rdmatransport.QPN, len(s.captures))
-	for i := range wanted {
-		wanted[i] = []rdmatransport.QPN{}
-		if s.cfg.Host == "" && s.cfg.QPN != 0 {
-			wanted[i] = append(wanted[i], s.cfg.QPN) // also where it has no name, as 1
-		}
-	}
+	wanted := map[rdmatransport.Capturer][]rdmatransport.QPN{}
 	clear(s.names)
 	for _, p := range s.cfg.Pairs() {
-		s.names[pairKey{p.Source, p.QPN}] = p.Name
+		s.names[pairKey{p.Device, p.QPN}] = p.Name
 		if s.cfg.Host == p.Host && (s.cfg.QPN == 0 || s.cfg.QPN == p.QPN) {
-			wanted[p.Source] = append(wanted[p.Source], p.QPN)
+			wanted[p.Device] = append(wanted[p.Device], p.QPN)
 		}
 	}
 	if !s.filters() {
 		return
 	}
-	for i, c := range s.captures {
-		c.Select(wanted[i])
+	for _, t := range s.open {
+		qpns := append([]rdmatransport.QPN{}, wanted[t.Device]...)
+		if s.cfg.Host == "" {
+			qpns = append(qpns, s.cfg.QPN) // also where it has no name, as 1
+		}
+		t.capture.Select(qpns)
 	}
 }
 
 // turn writes what has been captured.
 func (s *stream) turn(ctx context.Context) error {
 	now := time.Now()
+	s.buf = s.buf[:0]
 	if now.Sub(s.looked) >= lookEvery {
+		s.join()
 		s.look(now)
 	}
-	s.buf = s.buf[:0]
-	for i, c := range s.captures {
-		got, err := c.Read(ctx)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.cfg.Sources[i].Name, err)
+	for _, t := range slices.Clone(s.open) {
+		got, err := t.capture.Read(ctx)
+		switch {
+		case err == nil:
+			s.take(t, &got, now)
+		case ctx.Err() != nil:
+			return nil
+		default:
+			s.leave(t, err)
 		}
-		if s.looked != now && s.strange(i, got.Packets) {
-			s.look(now)
-		}
-		for k := range got.Packets {
-			if s.enough() {
-				break
-			}
-			s.buf = appendPacket(s.buf, i, &got.Packets[k], s.comment(i, &got.Packets[k]))
-			s.written++
-		}
-		s.last[i] = rdmatransport.Captured{Seen: got.Seen, Dropped: got.Dropped}
 	}
 	if now.Sub(s.counted) >= statsEvery || s.enough() {
 		s.counted = now
-		for i := range s.last {
-			s.buf = appendStatistics(s.buf, i, now, &s.last[i])
+		for _, t := range s.open {
+			s.buf = appendStatistics(s.buf, t.number, now, &t.last, "")
 		}
 	}
 	if len(s.buf) == 0 {
@@ -205,18 +235,33 @@ func (s *stream) turn(ctx context.Context) error {
 	return s.write(s.buf)
 }
 
+// take writes what a source has captured.
+func (s *stream) take(t *tapped, got *rdmatransport.Captured, now time.Time) {
+	if s.looked != now && s.strange(t.Device, got.Packets) {
+		s.look(now)
+	}
+	for k := range got.Packets {
+		if s.enough() {
+			break
+		}
+		s.buf = appendPacket(s.buf, t.number, &got.Packets[k], s.comment(t.Device, &got.Packets[k]))
+		s.written++
+	}
+	t.last = rdmatransport.Captured{Seen: got.Seen, Dropped: got.Dropped}
+}
+
 // strange reports whether there are packets of queue pairs without a name: they may be new, and
 // gone soon.
-func (s *stream) strange(source int, packets []rdmatransport.CapturedPacket) bool {
+func (s *stream) strange(on rdmatransport.Capturer, packets []rdmatransport.CapturedPacket) bool {
 	return slices.ContainsFunc(packets, func(p rdmatransport.CapturedPacket) bool {
-		return p.QPN > 1 && s.names[pairKey{source, p.QPN}] == ""
+		return p.QPN > 1 && s.names[pairKey{on, p.QPN}] == ""
 	})
 }
 
 // comment names the first packet of a queue pair in each direction, and that from which it has
 // another name.
-func (s *stream) comment(source int, p *rdmatransport.CapturedPacket) string {
-	d := direction{pairKey{source, p.QPN}, p.Out}
+func (s *stream) comment(on rdmatransport.Capturer, p *rdmatransport.CapturedPacket) string {
+	d := direction{pairKey{on, p.QPN}, p.Out}
 	name := s.names[d.pairKey]
 	if name == "" || s.named[d] == name {
 		return ""
@@ -230,65 +275,4 @@ func (s *stream) comment(source int, p *rdmatransport.CapturedPacket) string {
 		way = "to the host"
 	}
 	return fmt.Sprintf("%s, %s; queue pair %d here", name, way, p.QPN)
-}
-
-// A Summary is what a capture came to.
-type Summary struct{ Packets, Seen, Dropped uint64 }
-
-// Copy copies whole blocks from r to w, until r ends, and counts them. What follows the last whole block is
-// left out: a file that ends in the middle of one is damaged.
-func Copy(w io.Writer, r io.Reader) (sum Summary, err error) {
-	seen, dropped := map[uint32]uint64{}, map[uint32]uint64{}
-	defer func() {
-		for on := range seen {
-			sum.Seen += seen[on]
-			sum.Dropped += dropped[on]
-		}
-	}()
-	block := make([]byte, 8, 4096)
-	for {
-		if _, err := io.ReadFull(r, block[:8]); err != nil {
-			return sum, ended(err)
-		}
-		size := int(le.Uint32(block[4:8]))
-		if size < blockOverhead || size > maxBlock || size%4 != 0 {
-			return sum, fmt.Errorf("what was received is not pcapng: a block of %d bytes", size)
-		}
-		if size > cap(block) {
-			block = append(make([]byte, 0, size), block[:8]...)
-		}
-		block = block[:size]
-		if _, err := io.ReadFull(r, block[8:]); err != nil {
-			return sum, ended(err)
-		}
-		if _, err := w.Write(block); err != nil {
-			return sum, &WriteError{err}
-		}
-		switch kind := le.Uint32(block); {
-		case kind == blockPacket:
-			sum.Packets++
-		case kind == blockStatistics && size >= statisticsSize:
-			on := le.Uint32(block[8:])
-			seen[on], dropped[on] = le.Uint64(block[24:]), le.Uint64(block[36:])
-		}
-	}
-}
-
-// statisticsSize is that of the blocks of appendStatistics.
-const statisticsSize = 8 + 12 + 12 + 12 + 4 + 4
-
-// A WriteError is one of where a capture is copied to.
-type WriteError struct{ Err error }
-
-func (e *WriteError) Error() string { return e.Err.Error() }
-
-// Unwrap is the cause.
-func (e *WriteError) Unwrap() error { return e.Err }
-
-// ended is nil at the end of the stream, wherever that is.
-func ended(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return nil
-	}
-	return err
 }

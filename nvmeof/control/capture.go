@@ -27,8 +27,7 @@ func captureStream() stream {
 }
 
 func serveCapture(ctx context.Context, m *Manager, q url.Values, w *streamWriter) error {
-	sources, devices := captureSources(m)
-	if len(sources) == 0 {
+	if len(m.gauge.captured()) == 0 {
 		return errNoCapture
 	}
 	snap := capture.DefaultSnap
@@ -36,7 +35,7 @@ func serveCapture(ctx context.Context, m *Manager, q url.Values, w *streamWriter
 		snap = number(q, "snaplen")
 	}
 	err := capture.Stream(ctx, capture.Config{
-		Sources: sources, Program: "nvmeof target", Pairs: func() []capture.Pair { return pairs(m.target, devices) },
+		Sources: m.gauge.captured, Pairs: func() []capture.Pair { return pairs(m) }, Program: "nvmeof target",
 		Host: q.Get("host"), QPN: rdmatransport.QPN(number(q, "qpn")), Snap: snap, Count: number(q, "count"),
 	}, w.write)
 	if errors.Is(err, rdmatransport.ErrCapturing) {
@@ -52,24 +51,41 @@ type busyError struct{ text string }
 
 func (e *busyError) Error() string { return e.text }
 
-// captureSources are the devices that are open, and what the target calls each.
-func captureSources(m *Manager) (sources []capture.Source, devices []*target.Device) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(m.devices)) {
-		d := m.devices[name]
-		if c, ok := d.rdma.(rdmatransport.Capturer); ok {
-			sources, devices = append(sources, capture.Source{Name: name, Device: c}), append(devices, d.target)
+// A captureSource is a device that is open, and what the target calls it.
+type captureSource struct {
+	capture.Source
+	target *target.Device
+}
+
+func (g *gauge) setSources(all map[string]*heldDevice) {
+	var there []captureSource
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if c, ok := all[name].rdma.(rdmatransport.Capturer); ok {
+			there = append(there, captureSource{capture.Source{Name: name, Device: c}, all[name].target})
 		}
 	}
-	return sources, devices
+	g.sources.Store(&there)
+}
+
+// captured are the devices whose packets can be captured.
+func (g *gauge) captured() (sources []capture.Source) {
+	if there := g.sources.Load(); there != nil {
+		for _, s := range *there {
+			sources = append(sources, s.Source)
+		}
+	}
+	return sources
 }
 
 // pairs names the queue pairs of controllers.
-func pairs(t *target.Target, devices []*target.Device) (all []capture.Pair) {
-	for _, c := range target.Connections(t) {
-		if i := slices.Index(devices, c.Device); i >= 0 {
-			all = append(all, capture.Pair{Source: i, QPN: c.QPN, Host: string(c.Host),
+func pairs(m *Manager) (all []capture.Pair) {
+	there := m.gauge.sources.Load()
+	if there == nil {
+		return nil
+	}
+	for _, c := range target.Connections(m.target) {
+		if i := slices.IndexFunc(*there, func(s captureSource) bool { return s.target == c.Device }); i >= 0 {
+			all = append(all, capture.Pair{Device: (*there)[i].Device, QPN: c.QPN, Host: string(c.Host),
 				Name: fmt.Sprintf("host %s, subsystem %s, controller %d, queue %d", string(c.Host), string(c.Subsystem), c.Controller, c.Queue)})
 		}
 	}

@@ -81,6 +81,7 @@ type DeviceMeasures struct {
 type gauge struct {
 	last    recent.Reading[*Measures]
 	devices atomic.Pointer[map[string]rdmatransport.PacketCounter] // by name
+	sources atomic.Pointer[[]captureSource]                        // those that can capture packets, by name
 }
 
 // setDevices says which devices there are.
@@ -92,6 +93,7 @@ func (g *gauge) setDevices(all map[string]*heldDevice) {
 		}
 	}
 	g.devices.Store(&there)
+	g.setSources(all)
 }
 
 // recentMeasures reads the counters, once a second at most. Nobody may change them.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -97,7 +98,7 @@ func TestCapture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := capture.Copy(&out, strings.NewReader(text))
+	sum, err := capture.Copy(&out, strings.NewReader(text), func(c string) { t.Error(c) })
 	if err != nil || sum.Packets != 40 || sum.Seen < 40 || sum.Dropped > sum.Seen || out.Len() != len(text) {
 		t.Errorf("%+v, %v", sum, err)
 	}
@@ -121,6 +122,30 @@ func TestCapture(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCaptureDevices: a device that goes and comes while packets are captured is said in the capture,
+// which goes on.
+func TestCaptureDevices(t *testing.T) {
+	r := newAPIRig(t)
+	r.do("POST", "/v1/listeners", `{"id": 1, "address": "ADDR"}`, nil)
+	body, err := r.client.Stream(t.Context(), "/v1/capture", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	r.do("DELETE", "/v1/listeners/1", "", nil)
+	var said []string
+	_, err = capture.Copy(io.Discard, body, func(comment string) {
+		if said = append(said, comment); len(said) == 1 {
+			r.do("POST", "/v1/listeners", `{"id": 1, "address": "ADDR"}`, nil)
+			return
+		}
+		body.Close()
+	})
+	if len(said) != 2 || !strings.Contains(said[0], "is captured no more") || !strings.Contains(said[1], "is captured from") {
+		t.Errorf("%q, %v", said, err)
 	}
 }
 

@@ -86,7 +86,7 @@ var agreedGoroutines = map[string]int{
 	"internal/floor":                     2,  // the other side
 	"cmd/nvmeof":                         2,  // the command, the second signal
 	"cmd/nvmeof/internal/attachcommand":  2,  // a path that is awaited; each flush at the end
-	"cmd/nvmeof/internal/administer":     1,  // silence of the target
+	"cmd/nvmeof/internal/administer":     2,  // silence of the target; an output that nobody takes
 	"cmd/nvmeof/internal/connectcommand": 1,  // following discovery records
 	"cmd/nvmeof/internal/hosts":          1,  // silence of the other side
 	"cmd/nvmeof/internal/keeper":         1,  // the drain of each socket

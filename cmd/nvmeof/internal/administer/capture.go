@@ -12,6 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/internal/capture"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // A limited is how much a command wants that follows a target.
@@ -59,7 +60,7 @@ nvmeof connect or connect-all is; the names of what it has connected are at the 
 				return err
 			}
 			defer body.Close()
-			return writeCapture(cmd, file, body)
+			return whileTaken(cmd.Context(), func() error { return writeCapture(cmd, file, body) })
 		}}
 	cmd.Flags().StringVarP(&file, "write", "w", "", "the file to write, or - for standard output")
 	cmd.Flags().StringVar(&host, "host", "", "packets of this host's controllers alone, by its NQN; of one that connects anew, those after its Connect command")
@@ -102,7 +103,7 @@ func writeCapture(cmd *cobra.Command, file string, from io.Reader) error {
 		to, end = f, f.Close
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: capturing")
-	sum, err := capture.Copy(to, from)
+	sum, err := capture.Copy(to, from, func(comment string) { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", nvmeof.Visible(comment)) })
 	var write *capture.WriteError
 	if errors.As(err, &write) {
 		err = fmt.Errorf("%s: %w", file, write.Err)

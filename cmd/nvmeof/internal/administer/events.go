@@ -83,6 +83,11 @@ func (w *watch) run(cmd *cobra.Command) error {
 	}
 	c := control.NewClient(socket)
 	defer c.Close()
+	return whileTaken(cmd.Context(), func() error { return w.goOn(cmd, c) })
+}
+
+// goOn shows what comes.
+func (w *watch) goOn(cmd *cobra.Command, c *control.Client) error {
 	for {
 		list, err := w.next(cmd, c)
 		if cmd.Context().Err() != nil {

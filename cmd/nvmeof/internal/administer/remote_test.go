@@ -1,10 +1,15 @@
 package administer
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+
+	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/internal/capture"
 )
@@ -15,7 +20,31 @@ func TestFollowedIsKilled(t *testing.T) {
 	if err := printTrace(io.Discard, io.Discard, from, false); !errors.Is(err, errGone) {
 		t.Errorf("trace: %v", err)
 	}
-	if _, err := capture.Copy(io.Discard, from); !errors.Is(err, errGone) {
+	if _, err := capture.Copy(io.Discard, from, nil); !errors.Is(err, errGone) {
 		t.Errorf("capture: %v", err)
 	}
+}
+
+// TestNobodyTakes: a command whose output nobody takes ends when it is told to, once, and says that the
+// output is not whole.
+func TestNobodyTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		hangs, out := io.Pipe()
+		cmd := &cobra.Command{}
+		cmd.SetContext(ctx)
+		cmd.SetOut(out)
+		cmd.SetErr(io.Discard)
+		block := []byte{1, 0, 0, 0, 12, 0, 0, 0, 12, 0, 0, 0}
+		ended := make(chan error)
+		go func() {
+			ended <- whileTaken(ctx, func() error { return writeCapture(cmd, "-", bytes.NewReader(block)) })
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; !errors.Is(err, errNotTaken) {
+			t.Error(err)
+		}
+		hangs.Close()
+	})
 }

@@ -31,10 +31,13 @@ data was on its way. What comes faster than it is printed is left out, and count
 				return err
 			}
 			defer body.Close()
-			if err = printTrace(cmd.OutOrStdout(), cmd.ErrOrStderr(), body, format == "json"); cmd.Context().Err() != nil {
-				return nil // that is how it ends
-			}
-			return err
+			return whileTaken(cmd.Context(), func() error {
+				err := printTrace(cmd.OutOrStdout(), cmd.ErrOrStderr(), body, format == "json")
+				if cmd.Context().Err() != nil {
+					return nil // that is how it ends
+				}
+				return err
+			})
 		}}
 	cmd.Flags().StringVar(&host, "host", "", "commands of this host alone, by its NQN")
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "commands to this subsystem alone")

@@ -24,12 +24,8 @@ func serveCapture(h *Holder, devices func() []rdmatransport.Device, w http.Respo
 		captureError(w, control.CodeInvalid, http.StatusBadRequest, err)
 		return
 	}
-	for _, d := range devices() {
-		if c, ok := d.(rdmatransport.Capturer); ok {
-			cfg.Sources = append(cfg.Sources, capture.Source{Name: d.Attrs().Name, Device: c})
-		}
-	}
-	if len(cfg.Sources) == 0 {
+	cfg.Sources = func() []capture.Source { return captureSources(devices()) }
+	if len(cfg.Sources()) == 0 {
 		captureError(w, control.CodeFailed, http.StatusConflict, errors.New("no device of this host can capture packets: with transport verbs the RDMA device has them"))
 		return
 	}
@@ -58,6 +54,15 @@ func serveCapture(h *Holder, devices func() []rdmatransport.Device, w http.Respo
 	if err != nil && !begun {
 		captureError(w, control.CodeFailed, http.StatusConflict, err)
 	}
+}
+
+func captureSources(devices []rdmatransport.Device) (sources []capture.Source) {
+	for _, d := range devices {
+		if c, ok := d.(rdmatransport.Capturer); ok {
+			sources = append(sources, capture.Source{Name: d.Attrs().Name, Device: c})
+		}
+	}
+	return sources
 }
 
 // captureOptions reads the options of a query.
