@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
@@ -16,11 +17,20 @@ const (
 	ipUDPHeaders     = 40 + 8 // at most
 )
 
+// readTime is how long a shard may take to hand on what it has captured. One that is driven takes a
+// turn of its loop.
+const readTime = 5 * time.Second
+
 // A capture implements rdmatransport.Capture.
 type capture struct {
-	dev     *Device
-	snap    int       // bytes of a packet that are handed on
-	taps    []*tap    // of all shards
+	dev    *Device
+	snap   int // bytes of a packet that are handed on
+	keep   int // of a datagram that are kept
+	buffer int
+
+	taps []*tap              // of the shards that somebody drives: the mailboxes of others are not emptied; guarded by dev.mu
+	only []rdmatransport.QPN // guarded by dev.mu
+
 	spare   []*tapBox // of each; the shard has another
 	counts  []tapCounts
 	packets []rdmatransport.CapturedPacket
@@ -31,19 +41,16 @@ type tapCounts struct{ seen, dropped uint64 }
 
 // Capture implements rdmatransport.Capturer. Packets that came merged, or are sent so, are
 // captured one by one; the identification of those that came over IPv4 is the one with which
-// their ICRC is right. It keeps twice CaptureConfig.Buffer in each shard, and as much again.
+// their ICRC is right. It keeps twice CaptureConfig.Buffer for each completion queue, and as much again.
 func (d *Device) Capture(cfg rdmatransport.CaptureConfig) (rdmatransport.Capture, error) {
-	if cfg.Buffer == 0 {
-		cfg.Buffer = defaultTapBuffer
-	}
-	keep, snap := math.MaxInt, math.MaxInt
+	c := &capture{dev: d, snap: math.MaxInt, keep: math.MaxInt, buffer: cmp.Or(cfg.Buffer, defaultTapBuffer), only: slices.Clone(cfg.Only)}
 	if cfg.Snap > 0 {
-		snap = cfg.Snap
+		c.snap = cfg.Snap
 		headers := ipUDPHeaders
 		if d.addr.Is4() {
 			headers = 20 + 8
 		}
-		keep = max(0, cfg.Snap-headers)
+		c.keep = max(0, cfg.Snap-headers)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,32 +60,41 @@ func (d *Device) Capture(cfg rdmatransport.CaptureConfig) (rdmatransport.Capture
 	case d.capture != nil:
 		return nil, fmt.Errorf("softroce: %v: %w", d.addr, rdmatransport.ErrCapturing)
 	}
-	c := &capture{dev: d, snap: snap, counts: make([]tapCounts, len(d.shards))}
 	d.capture = c
-	for _, s := range d.shards {
-		t := &tap{dev: d, keep: keep, box: newTapBox(cfg.Buffer)}
-		c.taps, c.spare = append(c.taps, t), append(c.spare, newTapBox(cfg.Buffer))
-		s.do(func() {
-			t.choose(s, cfg.Only)
-			s.tap, s.tx.tap = t, t
-		})
+	for _, s := range d.shards[:d.taken] {
+		c.tap(s)
 	}
 	return c, nil
+}
+
+// tap captures on the next shard that somebody drives. Called with dev.mu held.
+func (c *capture) tap(s *shard) {
+	t := &tap{dev: c.dev, keep: c.keep, box: newTapBox(c.buffer)}
+	c.taps = append(c.taps, t)
+	only := c.only
+	s.do(func() {
+		t.choose(s, only)
+		s.tap, s.tx.tap = t, t
+	})
 }
 
 // Select implements rdmatransport.Capture.
 func (c *capture) Select(qpns []rdmatransport.QPN) {
 	qpns = slices.Clone(qpns)
-	for i, s := range c.driven() {
-		s.do(func() { c.taps[i].choose(s, qpns) })
+	c.dev.mu.Lock()
+	defer c.dev.mu.Unlock()
+	c.only = qpns
+	for i, t := range c.taps {
+		s := c.dev.shards[i]
+		s.do(func() { t.choose(s, qpns) })
 	}
 }
 
-// driven are the shards that somebody drives: the mailboxes of others are not emptied.
-func (c *capture) driven() []*shard {
+// tapped are the taps of the shards that somebody drives.
+func (c *capture) tapped() []*tap {
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
-	return c.dev.shards[:c.dev.taken]
+	return c.taps
 }
 
 // Close implements rdmatransport.Capture.
@@ -89,9 +105,10 @@ func (c *capture) Close() {
 		return
 	}
 	c.dev.capture = nil
-	for i, s := range c.dev.shards {
+	for i, t := range c.taps {
+		s := c.dev.shards[i]
 		s.do(func() {
-			if s.tap == c.taps[i] {
+			if s.tap == t {
 				s.tap, s.tx.tap = nil, nil
 			}
 		})
@@ -105,20 +122,25 @@ type filled struct {
 	tapCounts
 }
 
-// Read implements rdmatransport.Capture. A shard that nobody drives makes it wait.
+// Read implements rdmatransport.Capture. A shard that nobody drives makes it fail after a while.
 func (c *capture) Read(ctx context.Context) (rdmatransport.Captured, error) {
-	driven := c.driven()
-	all := make(chan filled, len(driven))
-	for i, s := range driven {
-		t, empty := c.taps[i], c.spare[i]
+	taps := c.tapped()
+	for len(c.spare) < len(taps) {
+		c.spare, c.counts = append(c.spare, newTapBox(c.buffer)), append(c.counts, tapCounts{})
+	}
+	all := make(chan filled, len(taps))
+	for i, t := range taps {
+		empty := c.spare[i]
 		empty.reset()
-		s.do(func() {
+		c.dev.shards[i].do(func() {
 			full := t.box
 			t.box = empty
 			all <- filled{i, full, tapCounts{t.seen, t.dropped}}
 		})
 	}
-	for range driven {
+	late := time.NewTimer(readTime)
+	defer late.Stop()
+	for answered := range taps {
 		select {
 		case f := <-all:
 			c.spare[f.shard], c.counts[f.shard] = f.box, f.tapCounts
@@ -126,20 +148,23 @@ func (c *capture) Read(ctx context.Context) (rdmatransport.Captured, error) {
 			return rdmatransport.Captured{}, rdmatransport.ErrClosed
 		case <-ctx.Done():
 			return rdmatransport.Captured{}, context.Cause(ctx)
+		case <-late.C:
+			return rdmatransport.Captured{}, fmt.Errorf("softroce: %v: %d of %d completion queues that were created have not been polled for %v: who drives them hangs",
+				c.dev.addr, len(taps)-answered, len(taps), readTime)
 		}
 	}
-	return c.collect(len(driven)), nil
+	return c.collect(), nil
 }
 
-// collect makes packets of what so many shards have given.
-func (c *capture) collect(driven int) rdmatransport.Captured {
+// collect makes packets of what the shards have given.
+func (c *capture) collect() rdmatransport.Captured {
 	var size, n int
-	for _, b := range c.spare[:driven] {
+	for _, b := range c.spare {
 		n += len(b.records)
 		size += len(b.bytes) + ipUDPHeaders*len(b.records)
 	}
 	c.packets, c.bytes = c.packets[:0], slices.Grow(c.bytes[:0], size)
-	for _, b := range c.spare[:driven] {
+	for _, b := range c.spare {
 		for i := range b.records {
 			c.packets = append(c.packets, c.packet(&b.records[i]))
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,6 +151,45 @@ func TestCaptureLess(t *testing.T) {
 		}
 		if _, err := a.dev.Capture(rdmatransport.CaptureConfig{}); !errors.Is(err, rdmatransport.ErrClosed) {
 			t.Errorf("capturing of a closed device: %v", err)
+		}
+	})
+}
+
+// TestCaptureUndriven: nothing is left for a shard that nobody drives, one that is driven later is
+// captured too, and one whose owner hangs ends the capture with an error that says so.
+func TestCaptureUndriven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, err := Open(Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: udp.NewNetwork(1), Shards: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := d.Capture(rdmatransport.CaptureConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Select([]rdmatransport.QPN{5})
+		if got, err := c.Read(t.Context()); err != nil || got.Seen != 0 || d.shards[0].mail.Full() {
+			t.Errorf("%+v, %v; there is mail for nobody: %v", got, err, d.shards[0].mail.Full())
+		}
+		cq, err := d.NewCompletionQueue(rdmatransport.CQConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cq.Poll(make([]rdmatransport.Completion, 1))
+		if s := d.shards[0]; s.tap == nil || s.tap.all || d.shards[1].mail.Full() {
+			t.Errorf("%+v", s.tap)
+		}
+		begin := time.Now()
+		if _, err := c.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "1 of 1 completion queues that were created have not been polled") || time.Since(begin) != readTime {
+			t.Errorf("after %v: %v", time.Since(begin), err)
+		}
+		c.Close()
+		cq.Poll(make([]rdmatransport.Completion, 1))
+		if d.shards[0].tap != nil {
+			t.Error("the shard still captures")
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

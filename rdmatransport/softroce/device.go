@@ -163,8 +163,12 @@ func (d *Device) NewCompletionQueue(rdmatransport.CQConfig) (rdmatransport.Compl
 	if d.taken == len(d.shards) {
 		return nil, fmt.Errorf("softroce: all %d completion queues of %v are in use", d.taken, d.addr)
 	}
+	s := d.shards[d.taken]
 	d.taken++
-	return d.shards[d.taken-1], nil
+	if d.capture != nil {
+		d.capture.tap(s)
+	}
+	return s, nil
 }
 
 // Stats copies each shard's counters, on the shard's own goroutine. A shard that
