@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -32,11 +33,24 @@ func TestConformance(t *testing.T) {
 		{Size: 20 << 20},
 		{Size: 20 << 20, BlockSize: 512},
 		{Size: 20<<20 - 512, BlockSize: 512, Pinned: true},
+		{Size: 20<<20 - 512, BlockSize: 512, Movable: true},
 	} {
 		t.Run(fmt.Sprintf("%+v", cfg), func(t *testing.T) {
 			backendtest.Run(t, func(t *testing.T) backend.Store { return newStore(t, cfg) })
 		})
 	}
+}
+
+// TestConformanceOpened: so does what another process goes on with.
+func TestConformanceOpened(t *testing.T) {
+	backendtest.Run(t, func(t *testing.T) backend.Store {
+		first := newStore(t, Config{Size: 20 << 20, BlockSize: 512, Movable: true})
+		s, err := Open(first.File(), Config{})
+		if err = errors.Join(err, first.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
 }
 
 func TestNewRefuses(t *testing.T) {
@@ -232,8 +246,14 @@ func TestDeallocateAgain(t *testing.T) {
 // TestDeallocateGivesBack: what was kept goes back to the operating system when its region is
 // deallocated as a whole later.
 func TestDeallocateGivesBack(t *testing.T) {
+	for _, movable := range []bool{false, true} {
+		t.Run(fmt.Sprintf("movable=%v", movable), func(t *testing.T) { testGivesBack(t, movable) })
+	}
+}
+
+func testGivesBack(t *testing.T, movable bool) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, Config{Size: 2*region + 512, BlockSize: 512})
+		s := newStore(t, Config{Size: 2*region + 512, BlockSize: 512, Movable: movable})
 		q := openQueue(t, s)
 		buf := make([]byte, 2*region+512)
 		for i := range buf {

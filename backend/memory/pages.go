@@ -21,8 +21,21 @@ type pages struct {
 }
 
 func newPages(size int64) pages {
-	units := (size + 1<<pageShift - 1) >> pageShift
-	return pages{words: make([]atomic.Uint64, (units+63)/64)}
+	return pages{words: make([]atomic.Uint64, wordsOf(size))}
+}
+
+// wordsOf is how many words there are for a store of that size.
+func wordsOf(size int64) int {
+	return int((uint64(size) + 64<<pageShift - 1) >> pageShift / 64)
+}
+
+// recount counts the bits that are set, of words that another process has left.
+func (p *pages) recount() {
+	n := 0
+	for i := range p.words {
+		n += bits.OnesCount64(p.words[i].Load())
+	}
+	p.count.Store(int64(n))
 }
 
 func (p *pages) bytes() int64 { return p.count.Load() << pageShift }
@@ -190,11 +203,20 @@ func (s *Store) free(offset, length int64) {
 	case h.lately(now):
 		s.zero(first, end-first)
 		h.keep()
-	case unix.Madvise(s.memory[first:end], unix.MADV_DONTNEED) != nil:
+	case s.giveBack(s.memory[first:end]) != nil:
 		s.zero(first, end-first) // locked in memory, by mlockall(2) say
 		return
 	default:
 		h.freed(now, offset%region == 0 && offset+length == min(offset+region, s.info.Size))
 	}
 	s.used.clear(first, end-first)
+}
+
+// giveBack gives pages back to the operating system, which has zeroes in their place. Those of a file
+// stay in it unless they are removed.
+func (s *Store) giveBack(b []byte) error {
+	if s.file != nil {
+		return unix.Madvise(b, unix.MADV_REMOVE)
+	}
+	return unix.Madvise(b, unix.MADV_DONTNEED)
 }

@@ -148,13 +148,23 @@ func (q *queue) transfer(t *task) bool {
 		return false
 	}
 	if t.Op == backend.OpRead {
-		copy(t.Buf, s.memory[t.Offset:])
+		s.read(t.Buf, t.Offset)
 	} else {
 		s.used.set(t.Offset, t.Length)
 		copy(s.memory[t.Offset:], t.Buf)
 	}
 	s.blocks.Release(t.Offset, t.Length, t.exclusive())
 	return true
+}
+
+// read copies what is at an offset. In a file, unlike in an anonymous mapping, a page that is read is
+// populated: what is not in use is not looked at.
+func (s *Store) read(b []byte, offset int64) {
+	if s.file != nil && !s.used.any(offset, int64(len(b))) {
+		clear(b)
+		return
+	}
+	copy(b, s.memory[offset:])
 }
 
 func (q *queue) compareAndWrite(t *task) bool {

@@ -1,6 +1,7 @@
-// Package memory is a store in RAM: one anonymous mapping outside the Go heap,
+// Package memory is a store in RAM: one mapping outside the Go heap,
 // whose pages are populated when first written and given back when deallocated.
-// Nothing survives the process; Flush and force unit access have nothing to do.
+// Nothing survives the process, unless another takes a movable store over from it; Flush and
+// force unit access have nothing to do.
 //
 // Operations are carried out inside Submit, except where another queue or a
 // lease holds their blocks, and except for the later parts of long
@@ -10,6 +11,7 @@ package memory
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -31,14 +33,22 @@ type Config struct {
 	// the memory is registered with it. Deallocated blocks are then zeroed in
 	// place, since pages populated anew would be others than the device's.
 	Pinned bool
+
+	// Movable puts the memory into a file (memfd_create), which another process can go on with:
+	// see [Store.File]. Such memory takes about twice as long to populate, since the kernel has huge
+	// pages for it only where /sys/kernel/mm/transparent_hugepage/shmem_enabled says advise, within_size
+	// or always; and blocks that nobody has written are populated by a lease to read.
+	Movable bool
 }
 
 // Store implements [backend.Store], [backend.Leaser] and [backend.Marked].
 type Store struct {
 	info   backend.Info
 	pinned bool
-	mapped []byte // all of the mapping: the memory, and the words of blocks
-	memory []byte // whole pages
+	file   *os.File // nil: the memory ends with the process
+	mapped []byte   // all of the mapping
+	memory []byte   // whole pages
+	guards []byte   // the words of blocks
 	blocks *stripe.Table
 	used   pages
 	mark   [16]byte
@@ -54,6 +64,24 @@ type Store struct {
 // New maps the memory. Nothing of it is populated yet, and the mapping reserves
 // no swap: a machine that runs out of memory later kills a process.
 func New(cfg Config) (*Store, error) {
+	s, err := prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Movable {
+		err = s.create()
+	} else {
+		err = s.mapAnonymous()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.finish()
+	return s, nil
+}
+
+// prepare makes a store without its memory.
+func prepare(cfg Config) (*Store, error) {
 	if cfg.BlockSize == 0 {
 		cfg.BlockSize = 4096
 	}
@@ -62,22 +90,11 @@ func New(cfg Config) (*Store, error) {
 	}
 	size := cfg.Size &^ int64(cfg.BlockSize-1)
 	page := int64(os.Getpagesize())
-	if size <= 0 || size > math.MaxInt-2*page-stripe.Bytes(size) {
+	if size <= 0 || size > math.MaxInt-8*page-stripe.Bytes(size)-8*int64(wordsOf(size)) {
 		return nil, fmt.Errorf("memory store: size %d: must be at least one block of %d bytes and fit the address space",
 			cfg.Size, cfg.BlockSize)
 	}
-	// The words that guard the blocks lie behind those: of an idle store neither is there.
-	whole := (size + page - 1) &^ (page - 1)
-	mapped, err := unix.Mmap(-1, 0, int(whole+stripe.Bytes(size)), unix.PROT_READ|unix.PROT_WRITE,
-		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
-	if err != nil {
-		return nil, fmt.Errorf("memory store: map %d bytes: %w", size, err)
-	}
-	memory := mapped[:whole:whole]
-	// Both are advice: without them the store is slower, its core dumps larger.
-	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE)
-	_ = unix.Madvise(memory, unix.MADV_DONTDUMP)
-	s := &Store{
+	return &Store{
 		info: backend.Info{
 			Size:       size,
 			BlockSize:  cfg.BlockSize,
@@ -87,16 +104,42 @@ func New(cfg Config) (*Store, error) {
 			Compare:    true,
 		},
 		pinned: cfg.Pinned,
-		mapped: mapped,
-		memory: memory,
-		blocks: stripe.NewIn(size, mapped[whole:]),
-		used:   newPages(size),
 		opened: time.Now(),
+	}, nil
+}
 
-		regions: make([]returned, (size+region-1)/region),
+// mapAnonymous maps memory that ends with the process. The words that guard the blocks lie
+// behind those: of an idle store neither is there.
+func (s *Store) mapAnonymous() (err error) {
+	whole := wholePages(s.info.Size)
+	if s.mapped, err = anonymous(whole + s.guardBytes()); err != nil {
+		return fmt.Errorf("memory store: map %d bytes: %w", s.info.Size, err)
 	}
+	s.memory, s.guards = s.mapped[:whole:whole], s.mapped[whole:]
+	s.used = newPages(s.info.Size)
 	_, _ = rand.Read(s.mark[:]) // it never fails
-	return s, nil
+	return nil
+}
+
+// finish is the end of opening a store that has its memory.
+func (s *Store) finish() {
+	// Both are advice: without them the store is slower, its core dumps larger.
+	_ = unix.Madvise(s.memory, unix.MADV_HUGEPAGE)
+	_ = unix.Madvise(s.memory, unix.MADV_DONTDUMP)
+	s.blocks = stripe.NewIn(s.info.Size, s.guards)
+	s.regions = make([]returned, (s.info.Size+region-1)/region)
+}
+
+func (s *Store) guardBytes() int64 { return stripe.Bytes(s.info.Size) }
+
+func anonymous(size int64) ([]byte, error) {
+	return unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+}
+
+// wholePages rounds up to pages of the operating system.
+func wholePages(n int64) int64 {
+	page := int64(os.Getpagesize())
+	return (n + page - 1) &^ (page - 1)
 }
 
 // Info implements [backend.Store].
@@ -157,7 +200,10 @@ func (s *Store) Close() error {
 		return fmt.Errorf("memory store: %d queues are open: close them first", s.queues)
 	}
 	s.closed = true
-	return unix.Munmap(s.mapped)
+	if s.file == nil {
+		return unix.Munmap(s.mapped)
+	}
+	return errors.Join(unix.Munmap(s.mapped), unix.Munmap(s.guards), s.file.Close())
 }
 
 // Mark implements [backend.Marked]: no two stores have the same content.

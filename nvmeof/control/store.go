@@ -23,7 +23,7 @@ import (
 func OpenStore(n *config.Namespace) (backend.Store, []string, error) {
 	switch {
 	case n.Memory != nil:
-		s, err := memory.New(memory.Config{Size: int64(n.Memory.Size), BlockSize: cmp.Or(n.BlockSize, 512)})
+		s, err := memory.New(memory.Config{Size: int64(n.Memory.Size), BlockSize: cmp.Or(n.BlockSize, 512), Movable: true})
 		return s, nil, err
 	case n.Block != nil:
 		s, err := block.Open(string(n.Block.Path), block.Config{BlockSize: n.BlockSize, ReadOnly: n.Block.ReadOnly,
