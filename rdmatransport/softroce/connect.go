@@ -12,14 +12,15 @@ import (
 )
 
 // connection ties a communication ID of the manager to a queue pair, whose
-// shard is often another. established belongs to the queue pair's shard, the
-// rest to the manager's.
+// shard is often another. established and confirmed belong to the queue pair's
+// shard, the rest to the manager's.
 type connection struct {
 	manager     *manager
 	id          wire.CommID
 	qp          *queuePair
 	recvPSN     wire.PSN
-	established bool
+	established bool               // nothing is to be said of data that arrive
+	confirmed   bool               // the manager says so
 	done        chan connectResult // active side; nil once answered
 }
 
@@ -40,6 +41,9 @@ func (c *connection) finish(reply rdmatransport.ConnReply, err error) {
 func (c *connection) fail(why error) {
 	q := c.qp
 	q.shard.do(func() {
+		if q.moved {
+			return
+		}
 		q.ended = true // the manager knows
 		q.rc.Fail(why)
 		q.shard.activate(q)
@@ -58,7 +62,18 @@ func (c *connection) end() {
 // dataArrived stands in for the peer's RTU. Called on the queue pair's shard.
 func (c *connection) dataArrived() {
 	m := c.manager
-	m.shard.do(func() { m.engine.Established(m.shard.now, c.id) })
+	m.shard.do(func() {
+		m.engine.Established(m.shard.now, c.id)
+		c.confirm()
+	})
+}
+
+// confirm tells the queue pair's shard that the peer has confirmed the connection, if it
+// has. Called on the manager's shard.
+func (c *connection) confirm() {
+	if _, ok := cm.QueuePair(c.manager.engine, c.id); ok {
+		c.qp.shard.do(func() { c.confirmed = true })
+	}
 }
 
 // Connect implements rdmatransport.Device.
@@ -122,6 +137,7 @@ func (c *connection) replied(e *cm.Event) {
 				return
 			}
 			m.engine.Confirm(m.shard.now, c.id)
+			c.confirm()
 			c.finish(rdmatransport.ConnReply{PrivateData: data, InitiatorDepth: peer.ReadsOut, ResponderResources: peer.ReadsIn}, nil)
 		})
 	})

@@ -47,7 +47,13 @@ type Config struct {
 	// Congestion holds the parameters of rate control; zero: the defaults.
 	Congestion RateConfig
 
-	// Network replaces the sockets, for tests and experiments.
+	// Moved is a device that another process, or this one, has given up (see [Device.Move]).
+	// Open goes on with it, and duplicates its files. Addr has to be its address; Shards is
+	// what it had, and has to be that or 0.
+	Moved *rdmatransport.Moved
+
+	// Network replaces the sockets, for tests and experiments. A Moved has to be of the
+	// same network.
 	Network *Network
 	// Random replaces crypto/rand, for repeatable tests.
 	Random func([]byte)
@@ -69,6 +75,8 @@ type Device struct {
 	mu      sync.Mutex // guards what follows
 	taken   int        // completion queues handed out
 	closed  bool
+	waits   bool     // for Begin
+	moved   bool     // given up; the group is closed with the device
 	capture *capture // that has not ended; nil: none
 	last    []Stats  // once ended is closed
 }
@@ -76,31 +84,53 @@ type Device struct {
 // Open takes possession of an address. It fails if another process owns it, or
 // if the kernel's rdma_rxe holds UDP port 4791 there.
 func Open(cfg Config) (*Device, error) {
-	if cfg.Shards == 0 {
-		cfg.Shards = 1
-	}
-	if cfg.Shards < 0 || cfg.Shards > 64 {
-		return nil, fmt.Errorf("softroce: %d shards, want 1 to 64", cfg.Shards)
-	}
 	if cfg.AckTimeout == 0 {
 		cfg.AckTimeout = 500 * time.Millisecond
 	}
 	d := &Device{cfg: cfg, addr: cfg.Addr.Unmap(), start: time.Now(), ended: make(chan struct{})}
 	var err error
-	if cfg.Network != nil {
-		d.group, err = udp.Join(cfg.Network, d.addr, cfg.Shards)
+	if cfg.Moved != nil {
+		err = d.continueMoved()
 	} else {
-		d.group, err = udp.Listen(d.addr, udp.Config{Shards: cfg.Shards, ReceiveBuffer: cfg.ReceiveBuffer, NoGSO: cfg.NoOffload, NoGRO: cfg.NoOffload})
+		err = d.openNew()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("softroce: %w", err)
 	}
+	return d, nil
+}
+
+func (d *Device) openNew() (err error) {
+	if d.cfg.Shards == 0 {
+		d.cfg.Shards = 1
+	}
+	if d.cfg.Shards < 0 || d.cfg.Shards > 64 {
+		return fmt.Errorf("%d shards, want 1 to 64", d.cfg.Shards)
+	}
+	if d.cfg.Network != nil {
+		d.group, err = udp.Join(d.cfg.Network, d.addr, d.cfg.Shards)
+	} else {
+		d.group, err = udp.Listen(d.addr, d.sockets())
+	}
+	if err != nil {
+		return err
+	}
+	d.makeShards()
+	d.shards[0].manager = newManager(d.shards[0])
+	return nil
+}
+
+// sockets is how they are opened.
+func (d *Device) sockets() udp.Config {
+	c := &d.cfg
+	return udp.Config{Shards: c.Shards, ReceiveBuffer: c.ReceiveBuffer, NoGSO: c.NoOffload, NoGRO: c.NoOffload}
+}
+
+func (d *Device) makeShards() {
 	d.node = d.group.Node()
 	for i, port := range d.group.Ports() {
 		d.shards = append(d.shards, newShard(d, i, port))
 	}
-	d.shards[0].manager = newManager(d.shards[0])
-	return d, nil
 }
 
 // pathMTU is the largest RoCE path MTU towards an address: 256 to 4096 bytes of
@@ -202,7 +232,11 @@ type shardStats struct {
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
+	switch {
+	case d.moved:
+		d.moved = false
+		return d.group.Close()
+	case d.closed:
 		return nil
 	}
 	d.closed = true
@@ -214,11 +248,16 @@ func (d *Device) Close() error {
 	d.shards[0].mail.Run()
 	d.shards[0].Flush()
 	d.shards[0].manager.close()
+	d.finish()
+	return d.group.Close()
+}
+
+// finish lets those go who wait for a shard.
+func (d *Device) finish() {
 	for _, s := range d.shards {
 		d.last = append(d.last, s.snapshot())
 	}
 	close(d.ended)
-	return d.group.Close()
 }
 
 var _ rdmatransport.Device = (*Device)(nil)

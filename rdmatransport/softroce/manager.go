@@ -40,17 +40,26 @@ type manager struct {
 	engine    *cm.Engine
 	listeners map[wire.ServiceID]*listener
 	conns     map[wire.CommID]*connection
-	published uint64 // messages received when publish ran last
-	nextPort  uint16 // for active connections and port 0; RDMA CM ports are only shown to people
+	orphans   []wire.CommID // connections of the device that was moved: who is not adopted is ended
+	published uint64        // messages received when publish ran last
+	nextPort  uint16        // for active connections and port 0; RDMA CM ports are only shown to people
 }
 
 func newManager(s *shard) *manager {
 	d := s.dev
+	return managerOf(s, &cm.Exported{
+		GUID: newGUID(uint64(d.random()), len(d.shards)), TransactionHigh: d.random(), PSN: wire.PSN(d.random() & 0xffffff),
+	})
+}
+
+// managerOf goes on where another one was exported, but for its connections.
+func managerOf(s *shard, x *cm.Exported) *manager {
+	d := s.dev
 	m := &manager{shard: s, listeners: map[wire.ServiceID]*listener{}, conns: map[wire.CommID]*connection{}}
 	m.engine = cm.New(cm.Config{
-		Addr: d.addr, GUID: newGUID(uint64(d.random()), len(d.shards)), Rand: func() uint32 { return uint32(s.rng.Uint64()) },
+		Addr: d.addr, GUID: x.GUID, Rand: func() uint32 { return uint32(s.rng.Uint64()) },
 		ConfirmTimeout:  d.cfg.ConfirmTimeout,
-		TransactionHigh: d.random(), FirstPSN: wire.PSN(d.random() & 0xffffff), MaxMTU: wire.MTUFor(d.pathMTU(netip.Addr{})),
+		TransactionHigh: x.TransactionHigh, FirstPSN: x.PSN, MaxMTU: wire.MTUFor(d.pathMTU(netip.Addr{})),
 	})
 	m.nextPort = 0x8000 | uint16(d.random()&0x3fff)
 	return m
@@ -91,6 +100,8 @@ func (m *manager) event(e *cm.Event) {
 		return
 	}
 	switch e.Kind {
+	case cm.EventEstablished:
+		c.confirm()
 	case cm.EventReply:
 		c.replied(e)
 	case cm.EventRejected:

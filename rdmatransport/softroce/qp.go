@@ -31,6 +31,7 @@ type queuePair struct {
 	active    bool                // on the shard's list for the next Flush
 	ended     bool                // the end of the connection has been reported
 	closed    bool
+	moved     bool // exported
 	tapped    bool // for the shard's tap
 	wakeAt    time.Duration
 	heapIndex int
@@ -38,34 +39,42 @@ type queuePair struct {
 
 // NewQueuePair implements rdmatransport.Domain.
 func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePair, error) {
-	s, ok := cfg.CQ.(*shard)
-	if !ok || s.dev != d.dev {
-		return nil, errors.New("softroce: the completion queue is not of this device")
-	}
-	depth := func(n int) int {
-		if n == 0 {
-			return 128
-		}
-		return n
-	}
-	sge := cfg.MaxSGE
-	if sge == 0 {
-		sge = 2
-	}
-	a := d.dev.Attrs()
-	if cfg.MaxSend > a.MaxQueueDepth || cfg.MaxRecv > a.MaxQueueDepth || sge > a.MaxSGE || cfg.Windows > maxWindows {
-		return nil, fmt.Errorf("softroce: queue pair of %d sends, %d receives, %d scatter elements, %d windows exceeds the device's %d, %d, %d, %d",
-			cfg.MaxSend, cfg.MaxRecv, sge, cfg.Windows, a.MaxQueueDepth, a.MaxQueueDepth, a.MaxSGE, maxWindows)
-	}
-	shared, err := s.sharedOf(d, cfg.SharedRecv)
+	s, shared, err := d.checkQueuePair(&cfg)
 	if err != nil {
 		return nil, err
 	}
+	return s.newQueuePair(d, &cfg, shared, s.newQPN()), nil
+}
+
+// checkQueuePair sets defaults, and finds the shard and what the queue pair shares.
+func (d *domain) checkQueuePair(cfg *rdmatransport.QPConfig) (*shard, *sharedReceiveQueue, error) {
+	s, ok := cfg.CQ.(*shard)
+	if !ok || s.dev != d.dev {
+		return nil, nil, errors.New("softroce: the completion queue is not of this device")
+	}
+	orDefault := func(v *int, n int) {
+		if *v == 0 {
+			*v = n
+		}
+	}
+	orDefault(&cfg.MaxSend, 128)
+	orDefault(&cfg.MaxRecv, 128)
+	orDefault(&cfg.MaxSGE, 2)
+	a := d.dev.Attrs()
+	if cfg.MaxSend > a.MaxQueueDepth || cfg.MaxRecv > a.MaxQueueDepth || cfg.MaxSGE > a.MaxSGE || cfg.Windows > maxWindows {
+		return nil, nil, fmt.Errorf("softroce: queue pair of %d sends, %d receives, %d scatter elements, %d windows exceeds the device's %d, %d, %d, %d",
+			cfg.MaxSend, cfg.MaxRecv, cfg.MaxSGE, cfg.Windows, a.MaxQueueDepth, a.MaxQueueDepth, a.MaxSGE, maxWindows)
+	}
+	shared, err := s.sharedOf(d, cfg.SharedRecv)
+	return s, shared, err
+}
+
+// newQueuePair enters one, whose configuration was checked.
+func (s *shard) newQueuePair(d *domain, cfg *rdmatransport.QPConfig, shared *sharedReceiveQueue, qpn rdmatransport.QPN) *queuePair {
 	q := &queuePair{shard: s, shared: shared, heapIndex: -1}
 	q.keys.init(d, s.rng, cfg.Windows)
-	qpn := s.newQPN()
 	q.rc = rc.New(rc.Config{
-		QPN: qpn, MaxSend: depth(cfg.MaxSend), MaxRecv: depth(cfg.MaxRecv), MaxSGE: sge, NoRemote: cfg.NoRemote,
+		QPN: qpn, MaxSend: cfg.MaxSend, MaxRecv: cfg.MaxRecv, MaxSGE: cfg.MaxSGE, NoRemote: cfg.NoRemote,
 		Shared: shared.engine(), EndID: cfg.EndID, Keys: &q.keys,
 		Completions: &s.done, Counters: &s.stats.RC, Store: &s.store, Budget: &s.budget,
 		Rate: d.dev.cfg.Congestion,
@@ -75,7 +84,7 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 	if shared != nil {
 		shared.users++
 	}
-	return q, nil
+	return q
 }
 
 func (q *queuePair) QPN() rdmatransport.QPN     { return q.rc.QPN() }
@@ -118,20 +127,26 @@ func (q *queuePair) connect(p rc.Peer, shards uint8, remote netip.Addr, tos uint
 	if err := q.rc.Connect(p); err != nil {
 		return err
 	}
+	lane := uint8(0)
+	if shards > 0 {
+		lane = uint8(uint32(p.QPN) % uint32(shards))
+	}
+	q.aim(remote, tos, lane)
+	return nil
+}
+
+// aim settles where packets go and come from.
+func (q *queuePair) aim(remote netip.Addr, tos, lane uint8) {
 	s := q.shard
 	r := &q.route
-	r.tos = tos
+	r.tos, r.lane = tos, lane
 	if !s.dev.cfg.NoECN {
 		r.tos = tos&^wire.ECNMask | wire.ECT0
 	}
 	r.to = netip.AddrPortFrom(remote, wire.Port)
-	if shards > 0 {
-		r.lane = uint8(uint32(p.QPN) % uint32(shards))
-	}
 	q.pathOut = wire.NewPath(s.port.Sources()[r.source], r.to)
 	q.pathIn = wire.NewPath(netip.AddrPortFrom(remote, 0), netip.AddrPortFrom(s.dev.addr, wire.Port))
 	s.activate(q)
-	return nil
 }
 
 // network is what a peer can take no more of by having more addresses: its address, of IPv6 the
@@ -148,6 +163,9 @@ func network(a netip.Addr) netip.Prefix {
 // Disconnect first acknowledges what has come, which could have waited: the peer would
 // take what was delivered for lost.
 func (q *queuePair) Disconnect() {
+	if q.moved {
+		return
+	}
 	if q.rc.AckNow() {
 		q.shard.flushQP(q)
 		q.shard.tx.flush() // whose memory may be freed now
@@ -169,19 +187,29 @@ func (q *queuePair) Close() error {
 	}
 	q.closed = true
 	s := q.shard
-	q.Disconnect()
-	s.flushQP(q) // a NAK may still be owed
-	s.tx.flush()
-	q.rc.Close()
-	s.timers.remove(q)
-	delete(s.qps, q.rc.QPN())
-	if s.last == q {
-		s.last = nil
+	if !q.moved {
+		q.Disconnect()
+		s.flushQP(q) // a NAK may still be owed
+		s.tx.flush()
 	}
+	q.rc.Close()
+	q.leave()
 	if q.shared != nil {
 		q.shared.users--
 	}
 	return nil
+}
+
+// leave takes the queue pair out of its shard's tables.
+func (q *queuePair) leave() {
+	s := q.shard
+	s.timers.remove(q)
+	if s.qps[q.rc.QPN()] == q {
+		delete(s.qps, q.rc.QPN())
+	}
+	if s.last == q {
+		s.last = nil
+	}
 }
 
 // ending reports whether the end has to be reported: the engine is in its error state,

@@ -92,7 +92,11 @@ func (s *shard) unknown(d *udp.Datagram, b []byte) {
 		owner = s.dev.shards[0]
 	}
 	if owner == s {
-		s.stats.UnknownQPN++
+		if s.exported[s.packet.DestQPN] {
+			s.keep(d, b)
+		} else {
+			s.stats.UnknownQPN++
+		}
 		return
 	}
 	if owner.foreign.Load() >= maxForeign {

@@ -52,6 +52,13 @@ type shard struct {
 	tx       transmitter
 	manager  *manager // connection manager; shard 0 only
 	tap      *tap     // of packets; nil: nobody captures
+
+	// still says that the sockets are not read and no timer fires: before Begin, and after
+	// Move.
+	still    bool
+	exported map[rdmatransport.QPN]bool // queue pairs, for which packets are kept
+	kept     []keptPacket
+	reserved map[rdmatransport.QPN]bool // numbers of queue pairs that are to be adopted
 }
 
 func newShard(d *Device, index int, port udp.Port) *shard {
@@ -72,10 +79,12 @@ func (s *shard) newQPN() rdmatransport.QPN {
 		qpn = qpn - qpn%n + uint32(s.index)
 		// 0 and 1 are management queue pairs, the highest is multicast; rxe and
 		// RNICs number from above 15.
-		if qpn < 16 || qpn >= 0xffffff || s.qps[rdmatransport.QPN(qpn)] != nil {
+		if qpn < 16 || qpn >= 0xffffff {
 			continue
 		}
-		return rdmatransport.QPN(qpn)
+		if id := rdmatransport.QPN(qpn); s.qps[id] == nil && !s.reserved[id] && !s.exported[id] {
+			return id
+		}
 	}
 }
 
@@ -92,6 +101,10 @@ func (s *shard) Poll(cs []rdmatransport.Completion) int {
 		return 0
 	}
 	s.mail.Run()
+	if s.still {
+		s.busy = false
+		return s.done.Poll(cs)
+	}
 	if !s.receive() {
 		s.expire()
 	}
@@ -194,6 +207,9 @@ func (s *shard) Wait(d int64) { s.port.Wait(time.Duration(d)) }
 func (s *shard) Due() int64 {
 	if s.mail.Full() || s.done.Len() > 0 {
 		return 0
+	}
+	if s.still {
+		return -1
 	}
 	next := s.timers.next()
 	if len(s.blocked) > 0 {

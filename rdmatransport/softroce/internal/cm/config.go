@@ -131,4 +131,5 @@ type Counters struct {
 	TooMany          uint64 // dropped: REQs, and DREQs of no connection, beyond what an address, or all, may send
 	Contested        uint64 // REQs that name the queue pair, or the ID, of a connection that stands
 	HalfOpenEvicted  uint64 // requests dropped with REJ 3 for a newer one
+	HalfOpenMoved    uint64 // dropped without an answer since the device was moved
 }

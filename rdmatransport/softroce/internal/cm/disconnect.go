@@ -27,12 +27,17 @@ func (e *Engine) Disconnect(now time.Duration, id wire.CommID) {
 			retries = 0 // who has not confirmed is perhaps not there
 		}
 		e.confirmed(c)
-		m := new(wire.MAD)
-		dreq := wire.DREQ{LocalID: c.id, RemoteID: c.remoteID, RemoteQPN: c.peerQPN}
-		dreq.Put(m, e.transaction(c.id))
-		c.state = dreqSent
-		e.transmit(now, c, m, interval(e.cfg.ResponseTimeout), retries)
+		c.disconnect(now, e, retries)
 	}
+}
+
+// disconnect sends a DREQ.
+func (c *conn) disconnect(now time.Duration, e *Engine, retries int) {
+	m := new(wire.MAD)
+	dreq := wire.DREQ{LocalID: c.id, RemoteID: c.remoteID, RemoteQPN: c.peerQPN}
+	dreq.Put(m, e.transaction(c.id))
+	c.state = dreqSent
+	e.transmit(now, c, m, interval(e.cfg.ResponseTimeout), retries)
 }
 
 // receiveDREQ answers every DREQ, known or not: a peer whose DREP was lost must

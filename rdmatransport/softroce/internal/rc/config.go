@@ -47,25 +47,25 @@ type Config struct {
 type Peer struct {
 	// Addr is where the peer is, as far as that tells it from others: packets that it sends
 	// out of order have a share of the store that is the peer's.
-	Addr     netip.Prefix
-	QPN      rdmatransport.QPN
-	SendPSN  wire.PSN // our first
-	RecvPSN  wire.PSN // the peer's first
-	PathMTU  int      // payload bytes a packet: 256 to 4096
-	PKey     uint16
-	ReadsOut int // READs and atomics we may have in flight; 0: none allowed
-	ReadsIn  int // READs and atomics the peer may have in flight
+	Addr     netip.Prefix      `json:"-"`
+	QPN      rdmatransport.QPN `json:"qpn"`
+	SendPSN  wire.PSN          `json:"send-psn"` // our first
+	RecvPSN  wire.PSN          `json:"recv-psn"` // the peer's first
+	PathMTU  int               `json:"path-mtu"` // payload bytes a packet: 256 to 4096
+	PKey     uint16            `json:"pkey"`
+	ReadsOut int               `json:"reads-out"` // READs and atomics we may have in flight; 0: none allowed
+	ReadsIn  int               `json:"reads-in"`  // READs and atomics the peer may have in flight
 
-	RetryCount    uint8         // 0 to 7
-	RNRRetryCount uint8         // 0 to 7; 7: without end
-	AckTimeout    time.Duration // negotiated; with RetryCount it bounds how long a silent peer is borne
-	RNRDelay      uint8         // timer code of the RNR NAKs we send
+	RetryCount    uint8         `json:"retries"`     // 0 to 7
+	RNRRetryCount uint8         `json:"rnr-retries"` // 0 to 7; 7: without end
+	AckTimeout    time.Duration `json:"ack-timeout"` // negotiated; with RetryCount it bounds how long a silent peer is borne
+	RNRDelay      uint8         `json:"rnr-delay"`   // timer code of the RNR NAKs we send
 
 	// Own says that the peer runs this engine: it keeps out-of-order packets.
-	Own bool
+	Own bool `json:"own"`
 	// MaxWindow bounds the bytes of SEND and WRITE data in flight, and as much of
 	// READ responses; 0: 512 KiB each.
-	MaxWindow int
+	MaxWindow int `json:"max-window,omitempty"`
 }
 
 // Budget bounds what the peers of one shard may be asked to send: the bytes of

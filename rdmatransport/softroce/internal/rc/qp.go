@@ -17,6 +17,7 @@ const (
 	StateInit      State = iota // receives can be posted; nothing is sent or received
 	StateConnected              // RTS: both directions work
 	StateError                  // everything posted is flushed; a last NAK may still go out
+	StateMoved                  // another queue pair continues the connection
 )
 
 // Never is the deadline of a queue pair that waits for nothing.

@@ -95,7 +95,7 @@ var (
 // PostSend queues requests, all or none. In the error state they complete as
 // flushed.
 func (q *QP) PostSend(wrs []rdmatransport.SendWR) error {
-	if q.state == StateInit {
+	if q.state != StateConnected && q.state != StateError {
 		return errState
 	}
 	if int(q.sq.tail-q.sq.head)+len(wrs) > q.sq.depth {
@@ -278,8 +278,11 @@ func (r *recvQueue) post(wrs []rdmatransport.RecvWR) error {
 
 // PostRecv queues receives, all or none.
 func (q *QP) PostRecv(wrs []rdmatransport.RecvWR) error {
-	if q.cfg.Shared != nil {
+	switch {
+	case q.cfg.Shared != nil:
 		return rdmatransport.ErrSharedRecv
+	case q.state == StateMoved:
+		return errState
 	}
 	if err := q.rq.post(wrs); err != nil {
 		return err

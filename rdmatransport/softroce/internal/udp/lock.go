@@ -26,6 +26,11 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s already is the RoCEv2 endpoint of %v: stop it, or use another address of this machine (a host's is set by --host-traddr)", owner, e.Addr)
 }
 
+// lockBacklog is how many may learn at a time who has an address.
+const lockBacklog = 1024
+
+func lockName(addr netip.Addr) string { return "@nvmeof/roce/" + addr.String() }
+
 // lockAddress takes the abstract unix socket that stands for an address in this
 // network namespace, and returns its descriptor.
 func lockAddress(addr netip.Addr) (int, error) {
@@ -33,11 +38,11 @@ func lockAddress(addr netip.Addr) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("lock %v: %w", addr, err)
 	}
-	name := &unix.SockaddrUnix{Name: "@nvmeof/roce/" + addr.String()}
+	name := &unix.SockaddrUnix{Name: lockName(addr)}
 	if err = unix.Bind(fd, name); err == nil {
 		// Nobody accepts: those who find the lock taken only connect, to learn who
 		// listens, and stay in the backlog.
-		err = unix.Listen(fd, 1024)
+		err = unix.Listen(fd, lockBacklog)
 	}
 	if err == nil {
 		return fd, nil

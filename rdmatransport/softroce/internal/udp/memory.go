@@ -14,6 +14,7 @@ type memoryGroup struct {
 	network *Network
 	addr    netip.Addr
 	ports   []Port
+	moved   bool // goes on as another group
 }
 
 func (g *memoryGroup) Addr() netip.Addr             { return g.addr }
@@ -27,7 +28,7 @@ func (g *memoryGroup) Close() error {
 	n := g.network
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.groups[g.addr] == g {
+	if n.groups[g.addr] == g && !g.moved {
 		delete(n.groups, g.addr)
 	}
 	return nil
@@ -46,6 +47,7 @@ type memoryPort struct {
 	timer  *time.Timer
 	asleep bool
 	until  time.Duration // on the network's clock
+	begins bool          // was adopted, and has not begun: what arrives ends no sleep
 
 	inbound inbound
 	queue   []arrival // arrived, in order, from head on: the socket's receive buffer
@@ -249,14 +251,14 @@ func (p *memoryPort) sleep(d time.Duration) bool {
 	defer n.mu.Unlock()
 	now := n.now()
 	p.settle(now)
-	if p.head < len(p.queue) || n.Manual || d == 0 {
+	if p.head < len(p.queue) && !p.begins || n.Manual || d == 0 {
 		return false
 	}
 	if d < 0 {
 		d = noLimit - now
 	}
 	p.until = now + d
-	if at, ok := p.inbound.next(); ok {
+	if at, ok := p.inbound.next(); ok && !p.begins {
 		p.until = min(p.until, at)
 	}
 	p.asleep = true
@@ -271,7 +273,7 @@ func (p *memoryPort) sleep(d time.Duration) bool {
 // expect has a port that sleeps wake when the next packet arrives. The caller holds the
 // network's lock.
 func (p *memoryPort) expect() {
-	if at, ok := p.inbound.next(); p.asleep && ok && at < p.until {
+	if at, ok := p.inbound.next(); p.asleep && !p.begins && ok && at < p.until {
 		p.until = at
 		p.timer.Reset(at - p.network.now())
 	}

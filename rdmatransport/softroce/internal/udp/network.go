@@ -115,7 +115,7 @@ func Join(n *Network, addr netip.Addr, shards int) (Group, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	addr = addr.Unmap()
-	if n.groups[addr] != nil {
+	if g := n.groups[addr]; g != nil && !g.moved {
 		return nil, &InUseError{Addr: addr}
 	}
 	if shards < 0 || shards > maxShards {

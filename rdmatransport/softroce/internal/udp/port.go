@@ -20,6 +20,7 @@ type port struct {
 	gso, gro bool
 	stats    Stats
 	overflow uint32 // the kernel's count, which wraps
+	begins   bool   // was adopted, and has not begun
 	wait     waiter.Waiter
 	out      sendBatch
 }
@@ -45,9 +46,6 @@ func (p *port) openSockets(cfg *Config) (err error) {
 	if p.recv, err = openReceive(g.addr, g.zone, cfg); err != nil {
 		return err
 	}
-	if p.stats.ReceiveBuffer, err = unix.GetsockoptInt(p.recv, unix.SOL_SOCKET, unix.SO_RCVBUF); err != nil {
-		return fmt.Errorf("read SO_RCVBUF: %w", err)
-	}
 	for range cfg.Transmit {
 		fd, at, err := openTransmit(g.addr, g.zone, cfg)
 		if err != nil {
@@ -55,8 +53,20 @@ func (p *port) openSockets(cfg *Config) (err error) {
 		}
 		p.transmit, p.sources = append(p.transmit, fd), append(p.sources, at)
 	}
+	return p.configure(cfg)
+}
+
+// configure finds out what the sockets can do.
+func (p *port) configure(cfg *Config) (err error) {
+	if p.stats.ReceiveBuffer, err = unix.GetsockoptInt(p.recv, unix.SOL_SOCKET, unix.SO_RCVBUF); err != nil {
+		return fmt.Errorf("read SO_RCVBUF: %w", err)
+	}
+	merge := 1
+	if cfg.NoGRO {
+		merge = 0
+	}
 	// Kernels that do not have the option refuse it.
-	p.gro = !cfg.NoGRO && unix.SetsockoptInt(p.recv, unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
+	p.gro = unix.SetsockoptInt(p.recv, unix.IPPROTO_UDP, unix.UDP_GRO, merge) == nil && !cfg.NoGRO
 	_, err = unix.GetsockoptInt(p.transmit[0], unix.IPPROTO_UDP, unix.UDP_SEGMENT)
 	p.gso = !cfg.NoGSO && err == nil
 	return nil

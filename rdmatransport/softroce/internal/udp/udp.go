@@ -38,6 +38,7 @@ package udp
 
 import (
 	"net/netip"
+	"os"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -66,6 +67,10 @@ type Group interface {
 	// Warnings says in words what the system did not grant, and what the
 	// administrator can do about it.
 	Warnings() []string
+	// Move gives up the group for [Adopt] or [Readopt]: descriptors, in the order that Moved
+	// says, and what else is to be known of them. No method but Close is called afterwards,
+	// which closes what is of this group alone.
+	Move() (Moved, []*os.File, error)
 	// Close ends the use of all ports: no other method may be running, except
 	// Wake, which does nothing from then on.
 	Close() error
@@ -91,6 +96,9 @@ type Port interface {
 	// Wake ends the current Wait, or else the next. While nobody waits it costs
 	// one atomic store.
 	Wake()
+	// Begin lets a port that was adopted receive: until then what arrives does not end Wait,
+	// and Recv is not called. The port's user calls it.
+	Begin() error
 	// Watch adds a descriptor whose readability ends Wait. Closing the descriptor
 	// takes it out.
 	Watch(fd int) error
