@@ -11,17 +11,34 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/internal/capture"
+	"github.com/nvmeof-go/nvmeof/internal/socketfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
+
+// CaptureSocket is where the packets of a process are captured that serves disks at a socket
+// of its own, and is no holder: nvmeof attach.
+func CaptureSocket(disks string) string { return disks + ".control" }
+
+// ServeCapture begins to serve captures of such a process at its [CaptureSocket], of mode 0600, which
+// stays for as long as nobody removes it.
+func ServeCapture(disks string, info func() Process, devices func() []rdmatransport.Device, log func(line string)) (*Server, error) {
+	l, err := socketfile.NewListener(CaptureSocket(disks))
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/capture", func(w http.ResponseWriter, r *http.Request) { serveCapture(info, devices, w, r) })
+	return newServer(l, mux, log), nil
+}
 
 // lastWrite is how long a client has for the end of a capture when the server ends.
 const lastWrite = time.Second
 
 // serveCapture answers with packets as pcapng, in the form and with the errors of the route of a target
 // ([control.Client.Stream]).
-func serveCapture(h *Holder, devices func() []rdmatransport.Device, w http.ResponseWriter, r *http.Request) {
-	cfg := capture.Config{Program: "nvmeof host", Pairs: func() []capture.Pair { return nil }, Snap: capture.DefaultSnap, About: about(h.Info())}
+func serveCapture(info func() Process, devices func() []rdmatransport.Device, w http.ResponseWriter, r *http.Request) {
+	cfg := capture.Config{Program: "nvmeof host", Pairs: func() []capture.Pair { return nil }, Snap: capture.DefaultSnap, About: about(info())}
 	seconds, err := captureOptions(&cfg, r.URL.Query())
 	if err != nil {
 		captureError(w, control.CodeInvalid, http.StatusBadRequest, err)
