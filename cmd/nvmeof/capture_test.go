@@ -74,19 +74,6 @@ func TestCaptureOfHost(t *testing.T) {
 	all.wantEnd(0)
 }
 
-// TestCaptureOfAttach: what attach does is captured there, by its socket.
-func TestCaptureOfAttach(t *testing.T) {
-	inOwnRunDir(t)
-	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
-	a := startAttach(t, s, "--keep-alive-tmo", "2")
-	file := filepath.Join(t.TempDir(), "a.pcapng")
-	command(t, "capture", "--device", a.socket, "-w", file, "-c", "2").want(t, 0, "2 packets captured") // a keep alive
-	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), ", subsystem "+testNQN+", path 0: controller ") {
-		t.Errorf("%v: no names in a file of %d bytes", err, len(text))
-	}
-	command(t, "capture", "--device", a.socket+"x", "-w", file).want(t, exitFailed, "nvmeof attach does not serve there")
-}
-
 // TestTraceCommand: commands are shown as they are answered.
 func TestTraceCommand(t *testing.T) {
 	beside(t)

@@ -25,7 +25,6 @@ var monitoring = []documented{
 	{line: "nvmeof capture -w target.pcapng --seconds 10", by: "cmd/nvmeof TestCaptureCommand"},
 	{line: "nvmeof capture -w - --host nqn.2014-08.org.nvmexpress:uuid:7d1c5e2e-6a5b-4f0c-9d3e-0a4b8c2f1e90 | tshark -r -", by: "cmd/nvmeof TestCaptureCommand"},
 	{line: "nvmeof capture --device nvme0 -w host.pcapng", by: "cmd/nvmeof TestCaptureOfHost"},
-	{line: "nvmeof capture --device /run/disk.sock -w attach.pcapng", by: "cmd/nvmeof TestCaptureOfAttach"},
 	{line: "go run ./test/bench -only metrics", by: "test/bench TestSmoke"},
 }
 

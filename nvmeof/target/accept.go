@@ -153,6 +153,9 @@ func (l *Listener) accept() {
 			}
 			continue
 		}
+		if !l.awaitMover() {
+			return // whoever continues gets the request again
+		}
 		l.serve(req)
 	}
 }
@@ -189,6 +192,17 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 
 // admitQueue maps the queue's memory and accepts the connection in its shard.
 func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string) {
+	fq, why := q.enter(t.waiting.knows(q.remote.Addr(), time.Now()))
+	if why == "" && !q.shard.Do(func() { q.accept(fq, req) }) {
+		q.onClosed()
+	}
+	return why
+}
+
+// enter maps the queue's memory and has the target note it. Known says that its host was there
+// before.
+func (q *queue) enter(known bool) (fq *fabric.TargetQueue, why string) {
+	t := q.target
 	cfg := fabric.TargetConfig{
 		Shard: q.shard, Domain: q.worker.device.site.Domain, Attrs: q.worker.device.attrs, Handler: q,
 		Depth: int(q.entries), InCapsule: t.cfg.InCapsule, MaxData: t.cfg.MaxData,
@@ -198,25 +212,22 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 		cfg.Shared = q.worker.shared
 	}
 	need := int64(cfg.Memory())
-	if why = t.memory.take(&q.mapping, q.remote.Addr(), need, t.waiting.knows(q.remote.Addr(), time.Now())); why != "" {
+	if why = t.memory.take(&q.mapping, q.remote.Addr(), need, known); why != "" {
 		t.giveWay(t.waiting.relieve(q.remote.Addr()))
-		return why
+		return nil, why
 	}
 	fq, err := fabric.NewTarget(cfg)
 	if err != nil {
 		t.memory.give(&q.mapping)
-		return err.Error()
+		return nil, err.Error()
 	}
 	q.wire = fq
 	q.onClosed = func() { t.freeQueue(q, fq.Free) }
 	if !t.register(q, need) {
 		t.memory.give(&q.mapping)
-		return errors.Join(rdmatransport.ErrClosed, fq.Free()).Error()
+		return nil, errors.Join(rdmatransport.ErrClosed, fq.Free()).Error()
 	}
-	if !q.shard.Do(func() { q.accept(fq, req) }) {
-		q.onClosed()
-	}
-	return ""
+	return fq, ""
 }
 
 // accept runs in the queue's shard.

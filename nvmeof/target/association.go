@@ -122,7 +122,7 @@ func (c *Controller) leaveQueue(q *queue) {
 		} else {
 			c.dropQueues("admin queue is gone")
 		}
-		if !c.discovery() && c.props.Accepting() {
+		if !c.discovery() && c.props.Accepting() && !q.moved {
 			c.subsystem.unsafe.Add(1)
 		}
 	}

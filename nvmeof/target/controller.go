@@ -134,8 +134,7 @@ const discoveryTimeout = 2 * time.Minute
 
 // start begins the association.
 func (c *Controller) start(kato uint32) {
-	c.log = c.target.log.With(
-		zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)), zap.Uint16("cntlid", uint16(c.id)))
+	named(c)
 	c.keep.Set(kato, c.now())
 	if c.discovery() {
 		c.keep.Fallback(discoveryTimeout, c.now())
@@ -148,6 +147,12 @@ func (c *Controller) start(kato uint32) {
 	}
 	c.target.log.Comings.Write(c.log.Info, "host connected", fields)
 	happenedFor(c, events.Connect, events.Info, "connected")
+}
+
+// named has the log name the controller, whose identifier is known.
+func named(c *Controller) {
+	c.log = c.target.log.With(
+		zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)), zap.Uint16("cntlid", uint16(c.id)))
 }
 
 // setProperty executes Property Set.

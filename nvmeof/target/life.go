@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"go.uber.org/zap"
@@ -323,5 +325,45 @@ func (t *Target) saveStates() {
 			}
 			_ = s.save() // which logs an error, and tries again
 		}
+	}
+}
+
+// exportLife returns the record for another process that goes on with it.
+func exportLife(s *Subsystem) life.Record {
+	l := &s.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.discovery {
+		return life.Record{}
+	}
+	s.refresh()
+	r := l.record
+	r.On, r.Namespaces = l.on(), maps.Clone(r.Namespaces)
+	return r
+}
+
+// continueLife goes on with the record of another process: hosts have seen no power cycle, and
+// counters that nobody saves are not lost. No shard uses the namespaces yet.
+func continueLife(s *Subsystem, r life.Record) {
+	if s.discovery {
+		return
+	}
+	l := &s.life
+	l.mu.Lock()
+	if l.awaits != nil { // what its store has is not known in either process
+		l.mu.Unlock()
+		return
+	}
+	r.Running = true
+	if r.Namespaces == nil {
+		r.Namespaces = make(map[capsule.NSID]life.Namespace)
+	}
+	l.record, l.saved = r, ""
+	l.begun.Store(&begun{time.Now(), r.On, r.PowerCycles})
+	s.unsafe.Store(r.UnsafeShutdowns)
+	s.errors.Store(r.Errors)
+	l.mu.Unlock()
+	for ns := range s.table().All {
+		s.resume(ns)
 	}
 }

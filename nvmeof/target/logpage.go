@@ -175,6 +175,21 @@ func (l *errorRing) add(e capsule.ErrorLogEntry) {
 	l.entries[l.count%maxErrors] = e
 }
 
+// export returns the count of all entries and those that there are.
+func (l *errorRing) export() (uint64, []capsule.ErrorLogEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count, slices.Clone(l.entries[:])
+}
+
+// restore makes the log what it was.
+func (l *errorRing) restore(count uint64, entries []capsule.ErrorLogEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count = count
+	copy(l.entries[:], entries)
+}
+
 // encode fills b, newest first.
 func (l *errorRing) encode(b []byte) {
 	l.mu.Lock()

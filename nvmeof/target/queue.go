@@ -50,6 +50,7 @@ type queue struct {
 	waiter     *waiter     // among those that wait; belongs to the target's waiting
 	proven     bool        // does not wait any more
 	gaveWay    bool        // to a newer connection
+	moved      bool        // another process continues it
 	auth       authentication
 	mapping    mapping // belongs to the target's memory
 	onClosed   func()  // frees what the connection was given
@@ -172,11 +173,13 @@ func (q *queue) Failed(err error) {
 	q.failed, q.parted = true, q.why == "" && isDisconnect(err)
 	q.shard.StopTimer(&q.timer)
 	q.authEnded()
-	q.countEnd(err)
-	q.logEnd(err)
+	if q.moved = errors.Is(err, fabric.ErrMoved); !q.moved {
+		q.countEnd(err)
+		q.logEnd(err)
+	}
 	q.endRequests()
 	if q.controller != nil && q.id == 0 {
-		if !isDisconnect(err) {
+		if !isDisconnect(err) && !q.moved {
 			q.controller.presence.lost()
 		}
 		q.controller.abortEvents()

@@ -75,6 +75,7 @@ type Target struct {
 	changing   int    // how many [Target.Change] are under way
 	shown      *scene // the discovery log meanwhile; else nil
 	trace      *Trace // that has not ended; nil: none
+	mover      *Mover // that has not resumed; nil: none
 }
 
 // New starts a target without subsystems or listeners, on Config.Device if that is set.

@@ -20,6 +20,7 @@ type Command struct {
 	wrong  capsule.Status // see Wrong
 	holds  bool           // recv, which has not been posted again
 	recv   int32
+	bytes  int32 // that arrived after the command
 	posted int32 // work requests of the response, for the send queue's accounts
 	data   data
 	pieces []rdmatransport.SGE

@@ -19,6 +19,7 @@ type Dispatcher struct {
 	crowded int64            // until then commands take turns
 	line    list.List[Party] // those whose commands wait, in the order of their turns
 	round   int64            // in which each of them has a turn
+	held    bool             // no command begins
 }
 
 // A Party is one of those who share a shard: a host with all its queues there, say. It
@@ -67,11 +68,23 @@ func NewDispatcher(s *shard.Shard) *Dispatcher {
 	return d
 }
 
+// Hold keeps commands from beginning: what arrives waits in its queue, until Release.
+func (d *Dispatcher) Hold() { d.held = true }
+
+// Release ends what Hold began.
+func (d *Dispatcher) Release() {
+	d.held = false
+	d.shard.Wake()
+}
+
 // defers reports whether a command of the queue that has just arrived waits for a turn.
 func (d *Dispatcher) defers(q *TargetQueue) bool {
 	p := q.party
 	if p == nil {
 		return false
+	}
+	if d.held {
+		return true
 	}
 	if p != d.last && !q.cfg.Admin {
 		if d.last != nil {
@@ -122,6 +135,9 @@ func (d *Dispatcher) forget(q *TargetQueue) {
 // Poll implements [shard.Poller]: it begins what may begin in this turn.
 func (d *Dispatcher) Poll() bool {
 	d.shard.Drain(d.crowded >= d.shard.Now())
+	if d.held {
+		return false
+	}
 	if d.line.First() == nil {
 		d.round++
 	}
@@ -163,4 +179,4 @@ func (d *Dispatcher) begin(q *TargetQueue) int {
 }
 
 // Arm implements [shard.Poller].
-func (d *Dispatcher) Arm() bool { return d.line.First() == nil }
+func (d *Dispatcher) Arm() bool { return d.held || d.line.First() == nil }

@@ -89,7 +89,7 @@ func (q *TargetQueue) proceed() {
 func (q *TargetQueue) begin(a arrival) int {
 	c := q.free.Pop()
 	q.active++
-	c.recv, c.holds, c.given, c.posted = a.recv, true, false, 0
+	c.recv, c.bytes, c.holds, c.given, c.posted = a.recv, a.data, true, false, 0
 	c.state = commandHeld
 	c.SQE, _ = capsule.DecodeCommand(q.arrivals.command(int(a.recv))) // as long as it must be
 	if q.identify(c) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -44,8 +43,7 @@ func newCapture() *cobra.Command {
 The first packet of each queue in each direction has a comment with the names of host, subsystem and controller.
 Packets have what hosts read and write: by default 384 bytes of each are kept, with -s 0 all. Messages of
 authentication are among them, as on any wire; keys are not. With --device they are those of a host that
-nvmeof connect or connect-all is, by a controller, or that nvmeof attach is, by the path of its socket; the names
-of what it has connected are at the beginning of the file.`,
+nvmeof connect or connect-all is; the names of what it has connected are at the beginning of the file.`,
 		Example: "  nvmeof capture -w target.pcapng --seconds 10\n  nvmeof capture -w - --host NQN | tshark -r -",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
@@ -66,7 +64,7 @@ of what it has connected are at the beginning of the file.`,
 		}}
 	cmd.Flags().StringVarP(&file, "write", "w", "", "the file to write, or - for standard output")
 	cmd.Flags().StringVar(&host, "host", "", "packets of this host's controllers alone, by its NQN; of one that connects anew, those after its Connect command")
-	cmd.Flags().StringVar(&device, "device", "", "packets of the host that has this controller connected, as nvme0, or that serves this socket of nvmeof attach, a path; --host is not for it")
+	cmd.Flags().StringVar(&device, "device", "", "packets of the host that has this controller connected, as nvme0; --host is not for it")
 	cmd.Flags().StringVar(&qpn, "qpn", "", "packets of this queue pair of the target alone; 1 is connection management")
 	cmd.Flags().Uint32VarP(&snap, "snaplen", "s", capture.DefaultSnap, "bytes of each packet that are kept, from its IP header on; 0: all")
 	l.add(cmd, "packets")
@@ -80,13 +78,6 @@ func useHolder(cmd *cobra.Command, device string) error {
 	if cmd.Flags().Changed("socket") {
 		return failure.Usagef("--device and --socket are both given: a host, or a target")
 	}
-	if strings.Contains(device, "/") && !strings.HasPrefix(device, "/dev/nvme") {
-		socket := connections.CaptureSocket(device)
-		if _, err := os.Stat(socket); err != nil {
-			return fmt.Errorf("--device %s: nvmeof attach does not serve there, or is of an older version: %w", device, err)
-		}
-		return cmd.Flags().Set("socket", socket)
-	}
 	all, err := connections.All(cmd.Context(), connections.RunDir())
 	for _, p := range all {
 		for _, s := range p.Subsystems {
@@ -95,7 +86,7 @@ func useHolder(cmd *cobra.Command, device string) error {
 			}
 		}
 	}
-	return errors.Join(fmt.Errorf("--device %s: nvmeof connect has no such device; nvmeof list shows which there are. That of nvmeof attach is the path of its socket", device), err)
+	return errors.Join(fmt.Errorf("--device %s: nvmeof connect has no such device; nvmeof list shows which there are", device), err)
 }
 
 // writeCapture writes what comes until it ends, or the user ends it.

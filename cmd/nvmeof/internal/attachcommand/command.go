@@ -42,8 +42,6 @@ block device of one. It prints where each is, in a line, and for the first the c
 completes and flushes the requests that have begun, and ends. Then, and on SIGUSR1, it reports
 how many clients and requests there were, and which errors they had.
 
-A second socket beside it, with the name PATH.control, is for nvmeof capture --device PATH.
-
 The name of an export is its namespace identifier; the first is the default export, and
 no other takes its place while it is not there. The socket has mode 0600, and is created
 when there is something to serve. A namespace that the target lists while what it exports is missing there is published when it comes. --traddr takes several
@@ -98,7 +96,6 @@ func (a *attachment) run(cmd *cobra.Command, version string) error {
 	defer signals.On(unix.SIGUSR1, print)()
 	s := &measured{front: f, version: version}
 	defer scrape.Serve(scraped, cmd.ErrOrStderr(), s.source())()
-	defer s.captured(a.socket, log)()
 	err = errors.Join(a.serve(cmd, f, s), f.Close())
 	if f.stats() != (nbd.Stats{}) {
 		print()

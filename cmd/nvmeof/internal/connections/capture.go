@@ -11,34 +11,14 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/internal/capture"
-	"github.com/nvmeof-go/nvmeof/internal/socketfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// CaptureSocket is where the packets of a process are captured that serves disks at a socket
-// of its own, and is no holder: nvmeof attach.
-func CaptureSocket(disks string) string { return disks + ".control" }
-
-// ServeCapture begins to serve captures of such a process at its [CaptureSocket], of mode 0600, which
-// stays for as long as nobody removes it.
-func ServeCapture(disks string, info func() Process, devices func() []rdmatransport.Device, log func(line string)) (*Server, error) {
-	l, err := socketfile.NewListener(CaptureSocket(disks))
-	if err != nil {
-		return nil, err
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/capture", func(w http.ResponseWriter, r *http.Request) { serveCapture(info, devices, w, r) })
-	return newServer(l, mux, log), nil
-}
-
-// lastWrite is how long a client has for the end of a capture when the server ends.
-const lastWrite = time.Second
-
 // serveCapture answers with packets as pcapng, in the form and with the errors of the route of a target
 // ([control.Client.Stream]).
-func serveCapture(info func() Process, devices func() []rdmatransport.Device, w http.ResponseWriter, r *http.Request) {
-	cfg := capture.Config{Program: "nvmeof host", Pairs: func() []capture.Pair { return nil }, Snap: capture.DefaultSnap, About: about(info())}
+func serveCapture(h *Holder, devices func() []rdmatransport.Device, w http.ResponseWriter, r *http.Request) {
+	cfg := capture.Config{Program: "nvmeof host", Pairs: func() []capture.Pair { return nil }, Snap: capture.DefaultSnap, About: about(h.Info())}
 	seconds, err := captureOptions(&cfg, r.URL.Query())
 	if err != nil {
 		captureError(w, control.CodeInvalid, http.StatusBadRequest, err)
@@ -52,8 +32,8 @@ func serveCapture(info func() Process, devices func() []rdmatransport.Device, w 
 	ctx := r.Context()
 	to := http.NewResponseController(w)
 	_ = to.SetReadDeadline(time.Time{})   // a client that sends nothing more is there yet
-	defer context.AfterFunc(ctx, func() { // once: nobody waits longer for a client that takes nothing when the server ends
-		_ = to.SetWriteDeadline(time.Now().Add(lastWrite))
+	defer context.AfterFunc(ctx, func() { // once: nobody waits for a client that takes nothing when the server ends
+		_ = to.SetWriteDeadline(time.Now())
 	})()
 	if seconds > 0 {
 		var cancel context.CancelFunc

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	golog "log"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -65,7 +65,18 @@ func Serve(h *Holder, services Services) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	s := newServer(l, handler(h, services), h.config.Log)
+	ctx, end := context.WithCancel(context.Background())
+	s := &Server{path: l.Path(), end: end}
+	s.http = &http.Server{
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler:     handler(h, services), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: idleTime,
+		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	s.tasks.Go(func() { // ends when Close closes the listener
+		if err := s.http.Serve(netutil.LimitListener(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+			h.config.Log(fmt.Sprintf("control socket: %v", err))
+		}
+	})
 	s.tasks.Go(func() { // ends when Close closes the listener
 		l.Stay(folder, func(err error) {
 			if err == nil {
@@ -77,23 +88,6 @@ func Serve(h *Holder, services Services) (*Server, error) {
 		})
 	})
 	return s, nil
-}
-
-// newServer answers whoever comes by a listener.
-func newServer(l *socketfile.Listener, h http.Handler, log func(string)) *Server {
-	ctx, end := context.WithCancel(context.Background())
-	s := &Server{path: l.Path(), end: end}
-	s.http = &http.Server{
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		Handler:     h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: idleTime,
-		MaxHeaderBytes: 64 << 10, ErrorLog: golog.New(io.Discard, "", 0),
-	}
-	s.tasks.Go(func() { // ends when Close closes the listener
-		if err := s.http.Serve(netutil.LimitListener(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
-			log(fmt.Sprintf("control socket: %v", err))
-		}
-	})
-	return s
 }
 
 // listen makes a socket of a name that nobody has.
@@ -213,7 +207,7 @@ func handler(h *Holder, services Services) http.Handler {
 	whole := http.NewServeMux()
 	whole.Handle("/", limited(mux, maxRequests))
 	if services.Devices != nil {
-		whole.HandleFunc("GET /v1/capture", func(w http.ResponseWriter, r *http.Request) { serveCapture(h.Info, services.Devices, w, r) })
+		whole.HandleFunc("GET /v1/capture", func(w http.ResponseWriter, r *http.Request) { serveCapture(h, services.Devices, w, r) })
 	}
 	whole.HandleFunc("GET /v1/alive", func(http.ResponseWriter, *http.Request) {})
 	return whole

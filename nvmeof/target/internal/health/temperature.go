@@ -29,3 +29,12 @@ func (l *Limits) Pick(f capsule.TemperatureThreshold, set bool) *uint16 {
 	}
 	return &l.over
 }
+
+// MovedLimits are [Limits] on their way to another process.
+type MovedLimits struct{ Over, Under uint16 }
+
+// Export returns the limits.
+func (l Limits) Export() MovedLimits { return MovedLimits{l.over, l.under} }
+
+// Restore returns the limits as they were.
+func (m MovedLimits) Restore() Limits { return Limits{m.Over, m.Under} }

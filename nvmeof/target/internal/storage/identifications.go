@@ -1,6 +1,10 @@
 package storage
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
 
 // Identifications are of the namespaces that the host of a controller has identified, by
 // Identify commands. A host's command is meant for the namespace that it has identified,
@@ -33,5 +37,21 @@ func (i *Identifications) Knows(n *Namespace) bool {
 func (i *Identifications) SetIdentified(n *Namespace) {
 	at := &i.generations[n.ID]
 	for old := at.Load(); old < n.Generation && !at.CompareAndSwap(old, n.Generation); old = at.Load() {
+	}
+}
+
+// Export yields the namespaces that the host has identified, with their generations.
+func (i *Identifications) Export(yield func(capsule.NSID, uint32) bool) {
+	for id := range i.generations {
+		if g := i.generations[id].Load(); g != 0 && !yield(capsule.NSID(id), g) {
+			return
+		}
+	}
+}
+
+// Restore notes that the host has identified a namespace of that generation.
+func (i *Identifications) Restore(id capsule.NSID, generation uint32) {
+	if uint64(id) < uint64(len(i.generations)) {
+		i.generations[id].Store(generation)
 	}
 }

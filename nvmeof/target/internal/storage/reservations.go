@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 
@@ -69,6 +70,23 @@ func newReservations(store ReservationStore, owner reservation.Owner, former *Re
 		return nil, errors.Join(err, k.unlock())
 	}
 	return k, nil
+}
+
+// Remembered are the reservations of a namespace that is away: nothing saves them.
+func Remembered(s reservation.State) *Reservations {
+	k := &Reservations{unlock: func() error { return nil }}
+	k.publish(&s)
+	return k
+}
+
+// Restore makes the state what another process had last, whose volume this was.
+func (k *Reservations) Restore(s reservation.State) error {
+	s.Persist = s.Persist && k.Persists()
+	if reflect.DeepEqual(*k.State(), s) {
+		return nil
+	}
+	_, err := k.change(func(reservation.State) (reservation.State, reservation.Outcome) { return s, reservation.Outcome{} })
+	return err
 }
 
 // CheckReservations reports whether newReservations would succeed.

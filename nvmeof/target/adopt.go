@@ -1,0 +1,323 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// Adopt continues what [Mover.Export] returned in another process, and lets the devices begin,
+// also where it fails. The target has been configured as the other one was, with devices opened
+// from those of the record, their listeners, the subsystems and the namespaces. An association
+// that this target would not allow is ended. After an error none is continued: hosts find
+// their connections lost.
+func Adopt(t *Target, m *Moved) error {
+	a := &adoption{target: t, record: &m.record, controllers: make(map[controllerKey]*Controller)}
+	t.mu.Lock()
+	for _, d := range t.devices {
+		a.devices = append(a.devices, d)
+	}
+	t.generation = max(t.generation, a.record.Generation) + 1
+	t.mu.Unlock()
+	a.each(func(w *worker) { w.turns.Hold() })
+	for i := range a.record.Subsystems {
+		a.restoreSubsystem(&a.record.Subsystems[i])
+	}
+	err := a.queues()
+	a.begin()
+	if err == nil {
+		a.announce()
+	}
+	return err
+}
+
+// An adoption continues the associations of another process.
+type adoption struct {
+	target      *Target
+	record      *movedRecord
+	devices     []*Device
+	controllers map[controllerKey]*Controller
+	refused     int
+}
+
+type controllerKey struct {
+	subsystem *Subsystem
+	id        capsule.ControllerID
+}
+
+func (a *adoption) each(f func(w *worker)) {
+	for _, d := range a.devices {
+		for _, w := range d.workers {
+			_ = w.shard.Call(func() { f(w) }) // one that has ended has no queues
+		}
+	}
+}
+
+// begin lets the devices receive, and commands begin.
+func (a *adoption) begin() {
+	for _, d := range a.devices {
+		if m, ok := d.rdma.(rdmatransport.MovableDevice); ok {
+			m.Begin()
+		}
+	}
+	a.each(func(w *worker) { w.turns.Release() })
+}
+
+// subsystem finds the subsystem of a record, or returns nil.
+func (a *adoption) subsystem(x *movedSubsystem) *Subsystem {
+	t := a.target
+	if x.NQN == t.discSub.nqn {
+		return t.discSub
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.subsystems[x.NQN]
+}
+
+// restoreSubsystem makes a subsystem what hosts know of it. No controller has joined it yet.
+func (a *adoption) restoreSubsystem(x *movedSubsystem) {
+	s := a.subsystem(x)
+	if s == nil {
+		return // its queues find that there is none
+	}
+	s.progress.Store(x.Progress)
+	continueLife(s, x.Life)
+	s.mu.Lock()
+	s.last = x.Last
+	s.mu.Unlock()
+	s.change.Lock()
+	defer s.change.Unlock()
+	s.generation.Store(x.Generation)
+	for _, l := range x.Past {
+		s.past[l.Identity.ID] = lineage{l.Identity, l.Shift, l.Generation, l.Successor}
+	}
+	for ns := range s.table().All {
+		s.succeed(ns)
+	}
+	for _, n := range x.Namespaces {
+		a.restoreNamespace(s, &n)
+	}
+}
+
+// restoreNamespace gives a namespace what hosts have set.
+func (a *adoption) restoreNamespace(s *Subsystem, n *movedNamespace) {
+	ns := s.table().At(n.Identity.ID)
+	if ns == nil || ns.Identity != n.Identity {
+		return
+	}
+	ns.Protect(n.Protection)
+	k := ns.Reservations()
+	if k == nil {
+		ns.Former = storage.Remembered(n.Reserved)
+		return
+	}
+	if err := k.Restore(n.Reserved); err != nil {
+		a.target.log.Trouble("reservations not saved", zap.Uint32("nsid", uint32(ns.ID)), zap.String("subsystem", string(s.nqn)), zap.Error(err))
+	}
+}
+
+// queues continues all connections, those of Admin queues first.
+func (a *adoption) queues() error {
+	var errs []error
+	for _, admin := range []bool{true, false} {
+		for i := range a.record.Workers {
+			x := &a.record.Workers[i]
+			w := a.worker(x)
+			if w == nil {
+				return fmt.Errorf("target: the other process had a device %s with a shard %d, and this one has not", x.Device, x.Index)
+			}
+			for j := range x.Queues {
+				if q := &x.Queues[j]; (q.ID == 0) == admin {
+					errs = append(errs, a.queue(w, q))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *adoption) worker(x *movedWorker) *worker {
+	for _, d := range a.devices {
+		if d.attrs.Name == x.Device && x.Index >= 0 && x.Index < len(d.workers) {
+			return d.workers[x.Index]
+		}
+	}
+	return nil
+}
+
+// queue continues a connection. One for which there is no place is left to the host, which
+// finds that nobody answers.
+func (a *adoption) queue(w *worker, x *movedQueue) error {
+	t := a.target
+	l := a.listener(w.device, x)
+	if l == nil {
+		return fmt.Errorf("target: the other process listened at %v, and this one does not", x.Listener)
+	}
+	q := t.newQueue(w, l, x.ID, x.Entries)
+	q.local, q.remote = x.Local, x.Remote
+	fq, why := q.enter(true)
+	if why != "" {
+		return fmt.Errorf("target: queue %d of %v: %s", x.ID, x.Remote, why)
+	}
+	var err error
+	called := w.shard.Call(func() {
+		if err = fq.Adopt(&x.Wire); err != nil {
+			q.refused = true
+			q.onClosed()
+			return
+		}
+		a.start(q, fq, x)
+	})
+	if err = errors.Join(err, called); err != nil {
+		return fmt.Errorf("target: queue %d of %v: %w", x.ID, x.Remote, err)
+	}
+	return nil
+}
+
+func (a *adoption) listener(d *Device, x *movedQueue) *Listener {
+	a.target.mu.Lock()
+	defer a.target.mu.Unlock()
+	at := slices.IndexFunc(a.target.listeners, func(l *Listener) bool { return l.device == d && l.port.addr == x.Listener })
+	if at < 0 {
+		return nil
+	}
+	return a.target.listeners[at]
+}
+
+// start runs in the queue's shard.
+func (a *adoption) start(q *queue, fq *fabric.TargetQueue, x *movedQueue) {
+	q.qpn = fq.QPN()
+	q.start(fq.Commands())
+	q.written.Restore(x.Written)
+	if x.Subsystem != "" {
+		if no := a.join(q, x); no.refused() {
+			a.refused++
+			q.target.log.Trouble("association not continued", zap.Stringer("peer", q.remote), zap.Uint16("qid", uint16(q.id)), zap.String("reason", no.reason))
+			q.disconnect(no.reason)
+			return
+		}
+		q.shard.StopTimer(&q.timer)
+		q.heard()
+	}
+	fq.Continue()
+}
+
+// join gives the queue its controller.
+func (a *adoption) join(q *queue, x *movedQueue) refusal {
+	i := slices.IndexFunc(a.record.Subsystems, func(s movedSubsystem) bool { return s.NQN == x.Subsystem })
+	if i < 0 {
+		return passing(badSubNQN, "the record of its subsystem is missing")
+	}
+	s := a.subsystem(&a.record.Subsystems[i])
+	if s == nil {
+		return passing(badSubNQN, "no such subsystem")
+	}
+	key := controllerKey{s, x.Controller}
+	if q.id != 0 {
+		c := a.controllers[key]
+		if c == nil {
+			return passing(badCNTLID, "no such controller")
+		}
+		no := c.joinQueue(q, q.id)
+		if !no.refused() {
+			q.controller = c
+		}
+		return no
+	}
+	moved := a.record.Subsystems[i].Controllers
+	j := slices.IndexFunc(moved, func(c movedController) bool { return c.ID == x.Controller })
+	if j < 0 {
+		return passing(badCNTLID, "the record of its controller is missing")
+	}
+	c, no := q.adoptController(s, &moved[j])
+	if !no.refused() {
+		q.controller, a.controllers[key] = c, c
+	}
+	return no
+}
+
+// adoptController makes the queue the Admin queue of a controller that was another process's.
+func (q *queue) adoptController(s *Subsystem, x *movedController) (*Controller, refusal) {
+	d := capsule.ConnectData{HostNQN: capsule.MakeNQNField(string(x.HostNQN)), HostID: x.HostID}
+	c := newController(q, s, &d)
+	c.id = x.ID
+	c.authenticated.Store(x.Authenticated)
+	if no := rejoin(s, c); no.refused() {
+		return nil, no
+	}
+	named(c)
+	restoreController(c, x)
+	c.armKeepAlive()
+	c.armSettle()
+	if c.late.Load() {
+		c.startLateness()
+	}
+	return c, refusal{}
+}
+
+// rejoin is join with the identifier that the controller had.
+func rejoin(s *Subsystem, c *Controller) refusal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch no := s.judge(c); {
+	case no.refused():
+		return no
+	case s.controllers[c.id] != nil:
+		return passing(badCNTLID, "another controller has its identifier")
+	case !c.trusted():
+		return passing(badHostNQN, "the host has a key now, and has not authenticated")
+	}
+	if no := c.own(c.keyed); no.refused() {
+		return no
+	}
+	s.controllers[c.id] = c
+	return refusal{}
+}
+
+func restoreController(c *Controller, x *movedController) {
+	now := c.now()
+	c.connected = x.Connected
+	c.props.CC, c.props.CSTS = x.CC, x.CSTS
+	c.keep.Restore(x.KeepAlive, now)
+	c.events.Restore(x.Events)
+	c.changed.Restore(x.Changed)
+	c.unidentified.Restore(x.Unidentified, now)
+	c.notices.Restore(x.Notices)
+	c.features.restore(&x.Features, now)
+	c.warned, c.persistent = x.Warned, x.Persistent
+	c.durable.Store(x.Durable)
+	c.late.Store(x.Late)
+	c.protested.Store(x.Protested)
+	c.generation.Store(x.Generation)
+	c.presence.heardAt.Store(int64(c.target.age() - x.Silent))
+	c.errors.restore(x.ErrorCount, x.ErrorEntries)
+	c.view.Born = x.Born
+	c.view.Presumed.Store(x.Presumed)
+	for _, n := range x.Identified {
+		c.view.Restore(n.ID, n.Generation)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.granted, c.ready = x.Granted, x.Ready
+	c.written.Restore(x.Written)
+}
+
+// announce tells hosts what is not as it was, and the log what has come.
+func (a *adoption) announce() {
+	for i := range a.record.Subsystems {
+		x := &a.record.Subsystems[i]
+		if s := a.subsystem(x); s != nil {
+			for _, id := range movedNSIDs(x.Namespaces, s) {
+				s.namespaceChanged(id)
+			}
+		}
+	}
+	a.target.log.Info("associations of another process are continued", zap.Int("controllers", len(a.controllers)), zap.Int("refused", a.refused))
+}

@@ -1,0 +1,178 @@
+package target
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/life"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// MovedVersion is the version of the record in a [Moved]. A process continues what one of the
+// same version has exported.
+const MovedVersion = 1
+
+// A Moved is the state of a target's associations on its way to another process, or to another
+// Target: see [Mover.Export] and [Adopt].
+type Moved struct {
+	// Devices are the devices' own states, with descriptors: to be opened in the other process
+	// before Adopt. They are not part of what MarshalBinary returns.
+	Devices []MovedDevice
+
+	record movedRecord
+}
+
+// A MovedDevice is the state of one device.
+type MovedDevice struct {
+	Name   string // Attrs().Name
+	Device rdmatransport.Device
+	Moved  *rdmatransport.Moved
+}
+
+// movedRecord has exported fields for encoding/gob.
+type movedRecord struct {
+	Generation uint64 // of the discovery log
+	Subsystems []movedSubsystem
+	Workers    []movedWorker
+}
+
+// movedSubsystem is a subsystem as far as hosts can tell, and no configuration knows.
+type movedSubsystem struct {
+	NQN         nvmeof.NQN
+	Progress    uint32
+	Life        life.Record
+	Last        capsule.ControllerID
+	Generation  uint32
+	Past        []movedLineage
+	Namespaces  []movedNamespace
+	Controllers []movedController
+}
+
+type movedLineage struct {
+	Identity   storage.Identity
+	Shift      uint
+	Generation uint32
+	Successor  bool
+}
+
+type movedNamespace struct {
+	Identity   storage.Identity
+	Away       bool
+	Protection capsule.WriteProtection
+	Reserved   reservation.State
+}
+
+type movedController struct {
+	ID        capsule.ControllerID
+	HostNQN   nvmeof.NQN
+	HostID    capsule.HostID
+	Connected time.Time
+	Silent    time.Duration // since the host was heard
+
+	CC            capsule.CC
+	CSTS          capsule.CSTS
+	KeepAlive     state.MovedKeepAlive
+	Events        state.MovedEvents
+	Changed       state.MovedChanges
+	Unidentified  state.MovedSuccessors
+	Notices       state.MovedNotices
+	Features      movedFeatures
+	Warned        uint8
+	Persistent    []byte
+	Durable       bool
+	Late          bool
+	Protested     bool
+	Generation    uint64
+	Granted       int
+	Ready         bool
+	Authenticated bool
+	Written       state.MovedWritten
+	ErrorCount    uint64
+	ErrorEntries  []capsule.ErrorLogEntry
+
+	Born       uint32
+	Presumed   bool
+	Identified []movedIdentification
+}
+
+type movedIdentification struct {
+	ID         capsule.NSID
+	Generation uint32
+}
+
+type movedFeatures struct {
+	Values     []uint32
+	Timestamp  uint64
+	Age        time.Duration // of the timestamp
+	Stamped    bool
+	HostConfig []byte
+	Limits     health.MovedLimits
+}
+
+// movedWorker is the queues of one shard, the Admin queues first.
+type movedWorker struct {
+	Device string
+	Index  int // of the device's shards
+	Queues []movedQueue
+}
+
+type movedQueue struct {
+	ID            capsule.QID
+	Entries       uint32
+	Listener      netip.AddrPort
+	Local, Remote netip.AddrPort
+	Subsystem     nvmeof.NQN           // empty: no Connect command has come
+	Controller    capsule.ControllerID // likewise
+	Written       state.MovedWritten
+	Wire          fabric.MovedQueue
+}
+
+// movedMagic begins the record, and the version follows.
+const movedMagic = "nvmeof associations\n"
+
+// MarshalBinary implements [encoding.BinaryMarshaler].
+func (m *Moved) MarshalBinary() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString(movedMagic)
+	b.Write(binary.LittleEndian.AppendUint32(nil, MovedVersion))
+	if err := gob.NewEncoder(&b).Encode(&m.record); err != nil {
+		return nil, fmt.Errorf("target: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It leaves Devices as they are.
+func (m *Moved) UnmarshalBinary(b []byte) error {
+	rest, ok := bytes.CutPrefix(b, []byte(movedMagic))
+	if !ok || len(rest) < 4 {
+		return errors.New("target: this is no record of associations")
+	}
+	if v := binary.LittleEndian.Uint32(rest); v != MovedVersion {
+		return fmt.Errorf("target: a record of associations of version %d, want %d", v, MovedVersion)
+	}
+	m.record = movedRecord{}
+	if err := gob.NewDecoder(bytes.NewReader(rest[4:])).Decode(&m.record); err != nil {
+		return fmt.Errorf("target: record of associations: %w", err)
+	}
+	return nil
+}
+
+// Associations is how many controllers there are.
+func (m *Moved) Associations() (n int) {
+	for i := range m.record.Subsystems {
+		n += len(m.record.Subsystems[i].Controllers)
+	}
+	return n
+}

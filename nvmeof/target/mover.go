@@ -1,0 +1,311 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A Mover gives the associations of a target's hosts to another process, or another Target,
+// without the hosts' knowing: Suspend, then Export, and Adopt there. Hosts see commands that
+// take as long as that does. One goroutine uses it.
+type Mover struct {
+	target   *Target
+	resumed  chan struct{} // closed when connections are accepted again
+	workers  []*worker
+	exported bool
+}
+
+// NewMover returns a mover of the target. It fails where a device's connections cannot move,
+// or two movers would be in each other's way. While there is one no device is added or
+// removed, no subsystem, no namespace and no listener.
+func NewMover(t *Target) (*Mover, error) {
+	if t.cfg.SharedReceives > 0 {
+		return nil, errors.New("target: connections that share receives cannot move to another process")
+	}
+	m := &Mover{target: t, resumed: make(chan struct{})}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.closed:
+		return nil, fmt.Errorf("target: %w", rdmatransport.ErrClosed)
+	case t.mover != nil:
+		return nil, errors.New("target: its connections are being moved already")
+	}
+	for _, d := range t.devices {
+		if _, ok := d.rdma.(rdmatransport.MovableDevice); !ok {
+			return nil, fmt.Errorf("target: connections of device %s (%s) cannot move to another process: the system owns them", d.attrs.Name, d.attrs.Provider)
+		}
+		m.workers = append(m.workers, d.workers...)
+	}
+	t.mover = m
+	return m, nil
+}
+
+// paused refuses while an administrator has a namespace paused, who counts on that.
+func (m *Mover) paused() error {
+	for _, s := range m.target.Subsystems() {
+		for _, ns := range s.Namespaces() {
+			if ns.Paused() {
+				return fmt.Errorf("target: connections cannot move now: namespace %d of %s is paused: resume it first", ns.ID(), s.nqn)
+			}
+		}
+	}
+	return nil
+}
+
+// settlePeriod is how often Suspend looks whether all is quiet.
+const settlePeriod = 200 * time.Microsecond
+
+// Suspend keeps further commands from beginning, and waits until those that have begun have
+// ended and their hosts have the responses. When ctx ends before, the error names what has
+// not ended, and the target goes on as before: Resume has been called.
+func (m *Mover) Suspend(ctx context.Context) error {
+	if err := m.paused(); err != nil {
+		m.Resume()
+		return err
+	}
+	m.each(func(w *worker) { w.turns.Hold() })
+	for {
+		busy := m.busy()
+		if len(busy) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			what := m.describe(busy)
+			m.Resume()
+			return fmt.Errorf("target: connections cannot move now: %s: %w", what, context.Cause(ctx))
+		case <-time.After(settlePeriod):
+		}
+	}
+}
+
+// Resume has the target go on. It does nothing after Export.
+func (m *Mover) Resume() {
+	t := m.target
+	t.mu.Lock()
+	was := t.mover == m
+	if was && !m.exported {
+		t.mover = nil
+	}
+	t.mu.Unlock()
+	if !was || m.exported {
+		return
+	}
+	close(m.resumed)
+	m.each(func(w *worker) { w.turns.Release() })
+}
+
+// each calls f in all shards, one after the other.
+func (m *Mover) each(f func(w *worker)) {
+	for _, w := range m.workers {
+		_ = w.shard.Call(func() { f(w) }) // one that has ended has no queues
+	}
+}
+
+// busy returns what is under way, in words.
+func (m *Mover) busy() (what []string) {
+	byWorker := m.queues()
+	m.each(func(w *worker) {
+		for _, q := range byWorker[w] {
+			if b := q.underWay(); b != "" {
+				what = append(what, b)
+			}
+		}
+	})
+	return what
+}
+
+// describe names the stores that do not answer, or else what hosts have to do.
+func (m *Mover) describe(busy []string) string {
+	if names := m.target.Unfinished(); len(names) > 0 {
+		return "the store of " + strings.Join(names, ", that of ") + " does not answer"
+	}
+	more := ""
+	if len(busy) > 1 {
+		more = fmt.Sprintf(", and %d more", len(busy)-1)
+	}
+	return busy[0] + more
+}
+
+// queues are all queues, those that have ended and are not free yet too.
+func (m *Mover) queues() map[*worker][]*queue {
+	t := m.target
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make(map[*worker][]*queue)
+	for q := range t.queues {
+		out[q.worker] = append(out[q.worker], q)
+	}
+	return out
+}
+
+// underWay is what keeps a queue's connection from moving; empty: nothing does. Called in its
+// shard.
+func (q *queue) underWay() string {
+	who := func(what string) string { return fmt.Sprintf("%s, queue %d of %v", what, q.id, q.remote) }
+	fq, _ := q.wire.(*fabric.TargetQueue)
+	switch {
+	case fq == nil || fq.State() == fabric.StateNew && !q.refused:
+		return who("a connection begins")
+	case fq.State() == fabric.StateNew || fq.State() == fabric.StateClosed:
+		return "" // it is about to be freed
+	case q.failed || q.leaving != nil || q.parting || fq.State() != fabric.StateLive:
+		return who("a connection ends")
+	case q.auth.locked || q.auth.busy || q.auth.last != nil:
+		return who("a host authenticates")
+	case q.controller != nil && q.id == 0 && occupied(q.controller):
+		return who("a controller is being shut down")
+	}
+	for i := range q.requests {
+		if r := &q.requests[i]; r.stage != stageIdle && !r.parked() {
+			return who("a command is executed or its response under way")
+		}
+	}
+	if !fq.Quiet() {
+		return who("a host has not acknowledged everything")
+	}
+	return ""
+}
+
+// occupied reports whether the controller waits for flushes, or has commands to abort.
+func occupied(c *Controller) bool {
+	return c.shutdown.waiting || c.shutdown.active || len(c.flushing.all) > 0 || len(c.flushing.protecting) > 0 || c.aborts > 0
+}
+
+// parked reports whether nothing of a command has been done: it can begin again in another
+// process.
+func (r *request) parked() bool {
+	q := r.queue
+	switch r.stage {
+	case stageHeld:
+		return q.id == 0 && r.cmd.Opcode == capsule.Opcode(capsule.AdminAsyncEvent)
+	case stageFused:
+		if first := r.pairedWith(); first != nil {
+			return first.stage == stageUnseen || first.stage == stageGate
+		}
+		return q.first == r
+	}
+	return r.stage == stageUnseen || r.stage == stageGate
+}
+
+// pairedWith is the other half of a fused operation, or nil.
+func (r *request) pairedWith() *request {
+	if r.extra == nil {
+		return nil
+	}
+	return r.extra.partner
+}
+
+// Export stops the shards and returns the state of all associations, after Suspend. Hosts
+// learn nothing of the end of the target, which has to be closed now. After an error the
+// associations that have been exported are lost, as at a crash.
+func (m *Mover) Export(ctx context.Context) (*Moved, error) {
+	release, err := m.park(ctx)
+	if err != nil {
+		m.Resume()
+		return nil, err
+	}
+	defer release()
+	m.exported = true
+	out := &Moved{record: m.exportSubsystems()}
+	byWorker := m.queues()
+	for _, w := range m.workers {
+		x := movedWorker{Device: w.device.attrs.Name, Index: slices.Index(w.device.workers, w)}
+		for _, q := range byWorker[w] {
+			fq := q.wire.(*fabric.TargetQueue)
+			if fq.State() != fabric.StateLive {
+				continue
+			}
+			moved, err := q.export(fq)
+			if err != nil {
+				return nil, err
+			}
+			x.Queues = append(x.Queues, moved)
+		}
+		slices.SortStableFunc(x.Queues, func(a, b movedQueue) int { return int(a.ID) - int(b.ID) })
+		out.record.Workers = append(out.record.Workers, x)
+	}
+	for _, d := range m.devices() {
+		moved, err := d.rdma.(rdmatransport.MovableDevice).Move()
+		if err != nil {
+			return nil, fmt.Errorf("target: device %s: %w", d.attrs.Name, err)
+		}
+		out.Devices = append(out.Devices, MovedDevice{d.attrs.Name, d.rdma, moved})
+	}
+	return out, nil
+}
+
+func (m *Mover) devices() (all []*Device) {
+	for _, w := range m.workers {
+		if !slices.Contains(all, w.device) {
+			all = append(all, w.device)
+		}
+	}
+	return all
+}
+
+// park stops all shards at a time at which nothing is under way in any.
+func (m *Mover) park(ctx context.Context) (release func(), err error) {
+	for {
+		release := m.parkAll()
+		var busy []string
+		for _, queues := range m.queues() {
+			for _, q := range queues {
+				if b := q.underWay(); b != "" {
+					busy = append(busy, b)
+				}
+			}
+		}
+		if len(busy) == 0 {
+			return release, nil
+		}
+		release()
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("target: connections cannot move now: %s: %w", m.describe(busy), context.Cause(ctx))
+		case <-time.After(settlePeriod):
+		}
+	}
+}
+
+// parkAll stops all shards until release is called: they belong to the caller.
+func (m *Mover) parkAll() (release func()) {
+	end := make(chan struct{})
+	var parked sync.WaitGroup
+	for _, w := range m.workers {
+		parked.Add(1)
+		if !w.shard.Do(func() { parked.Done(); <-end }) {
+			parked.Done()
+		}
+	}
+	parked.Wait()
+	return func() { close(end) }
+}
+
+// awaitMover waits until connections are accepted again. It reports false when the target
+// closes meanwhile.
+func (l *Listener) awaitMover() bool {
+	t := l.target
+	t.mu.Lock()
+	m := t.mover
+	t.mu.Unlock()
+	if m == nil {
+		return true
+	}
+	select {
+	case <-m.resumed:
+		return true
+	case <-t.context.Done():
+		return false
+	}
+}

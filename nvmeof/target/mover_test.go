@@ -1,0 +1,305 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+)
+
+// overMovable is a network that can be left and joined again.
+func overMovable(seed uint64, faults softroce.Faults) (provider, *softroce.Network) {
+	n := softroce.NewNetwork(seed)
+	n.Faults = func(_, _ netip.Addr) softroce.Faults { return faults }
+	return func(t *testing.T) (target, host rdmatransport.Device) {
+		open := func(a netip.Addr) rdmatransport.Device {
+			d, err := softroce.Open(softroce.Config{Addr: a, Shards: 2, Network: n})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		return open(targetAddr), open(hostAddr)
+	}, n
+}
+
+// move has another Target continue the associations, as another process does.
+func (r *remote) move(n *softroce.Network) {
+	r.t.Helper()
+	must := func(err error) {
+		r.t.Helper()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	id := r.sub.Namespaces()[0].UUID()
+	m, err := NewMover(r.target)
+	must(err)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Second)
+	defer cancel()
+	must(m.Suspend(ctx))
+	moved, err := m.Export(ctx)
+	must(err)
+	must(r.target.Close())
+	must(r.devs[0].Close())
+	b, err := moved.MarshalBinary()
+	must(err)
+
+	var next Moved
+	must(next.UnmarshalBinary(b))
+	r.devs[0], err = softroce.Open(softroce.Config{Addr: targetAddr, Network: n, Moved: moved.Devices[0].Moved})
+	must(err)
+	cfg := r.target.cfg
+	cfg.Device = r.devs[0]
+	r.target, err = New(cfg)
+	must(err)
+	s, err := r.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN})
+	must(err)
+	s.AllowHost(testHostNQN)
+	_, err = s.AddNamespace(NamespaceConfig{Store: r.store, UUID: id})
+	must(err)
+	_, err = r.target.Listen(r.addr)
+	must(err)
+	r.sub = s
+	must(Adopt(r.target, &next))
+}
+
+// TestMove moves the associations of a host that reads and writes without pause.
+func TestMove(t *testing.T) {
+	for name, faults := range map[string]softroce.Faults{"sound": {Delay: 20 * time.Microsecond}, "lossy": lossy} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				open, n := overMovable(1, faults)
+				r := newRemote(t, open)
+				admin, io := r.controller(2)
+				held := admin.start(capsule.Command{Opcode: capsule.Opcode(capsule.AdminAsyncEvent)}, 0, 0)
+				enable := capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures), CDW10: uint32(capsule.FeatureAsyncEvent), CDW11: capsule.EventNamespaceAttribute}
+				admin.do(enable, 0, 0)
+				ids := slices.Collect(maps.Keys(r.sub.controllers))
+				end, ended := make(chan struct{}), make(chan error, len(io))
+				for i, q := range io {
+					go func() { ended <- q.exercise(i, end) }()
+				}
+				for range 5 {
+					time.Sleep(3 * time.Millisecond)
+					r.move(n)
+				}
+				time.Sleep(3 * time.Millisecond)
+				close(end)
+				for range io {
+					if err := <-ended; err != nil {
+						t.Error(err)
+					}
+				}
+				if len(r.sub.controllers) != 1 || r.sub.controllers[ids[0]] == nil {
+					t.Errorf("controllers %v, want %v", r.sub.controllers, ids)
+				}
+				select {
+				case <-held:
+					t.Error("the Asynchronous Event Request has completed")
+				default:
+				}
+				if err := r.sub.RemoveNamespace(1); err != nil {
+					t.Error(err)
+				}
+				if req := <-held; req.Err != nil || !req.Completion.Status.OK() {
+					t.Errorf("event: %v, %v", req.Completion.Status, req.Err)
+				}
+				r.close()
+			})
+		})
+	}
+}
+
+// exercise writes and reads back until end is closed.
+func (q *remoteQueue) exercise(i int, end <-chan struct{}) error {
+	base := i * (2 << 20)
+	for round := 0; ; round++ {
+		select {
+		case <-end:
+			return nil
+		default:
+		}
+		var flights []chan *fabric.Request
+		do := func(op capsule.IOOpcode) error {
+			flights = flights[:0]
+			for k := range 8 {
+				n := 4096 << (k % 3)
+				flights = append(flights, q.start(rwCommand(op, capsule.LBA(i*512+k*16), uint32(n/4096)), base+k*65536, n))
+			}
+			for _, f := range flights {
+				if req := <-f; req.Err != nil || !req.Completion.Status.OK() {
+					return errors.Join(req.Err, errors.New(req.Completion.Status.String()))
+				}
+			}
+			return nil
+		}
+		fill := func(b byte) {
+			for k := range 8 {
+				copy(q.bytes(base+k*65536, 16384), bytes.Repeat([]byte{b + byte(k)}, 16384))
+			}
+		}
+		fill(byte(round))
+		if err := do(capsule.IOWrite); err != nil {
+			return err
+		}
+		fill(0xee)
+		if err := do(capsule.IORead); err != nil {
+			return err
+		}
+		for k := range 8 {
+			n := 4096 << (k % 3)
+			if !bytes.Equal(q.bytes(base+k*65536, n), bytes.Repeat([]byte{byte(round) + byte(k)}, n)) {
+				return errors.New("read back differs")
+			}
+		}
+	}
+}
+
+// TestMoveState checks what of an association goes along.
+func TestMoveState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open, n := overMovable(2, softroce.Faults{Delay: 20 * time.Microsecond})
+		r := newRemote(t, open)
+		admin, io := r.controller(1)
+		set := func(f capsule.FID, nsid capsule.NSID, v uint32) {
+			admin.do(capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures), NSID: nsid, CDW10: uint32(f), CDW11: v}, 0, 0)
+		}
+		get := func(f capsule.FID, nsid capsule.NSID) uint64 {
+			return admin.do(capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetFeatures), NSID: nsid, CDW10: uint32(f)}, 0, 0).Result
+		}
+		set(capsule.FeatureTemperatureThreshold, 0, 300)
+		set(capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtectedUntilOff))
+		reserve := func(op capsule.IOOpcode, f capsule.ReservationCommand, current, other capsule.ReservationKey) {
+			capsule.ReservationKeys{Current: current, Other: other}.Encode(io[0].bytes(0, capsule.ReservationKeysSize))
+			io[0].do(reserveCommand(op, 1, f, current, other).sqe, 0, capsule.ReservationKeysSize)
+		}
+		reserve(capsule.IOReservationRegister, capsule.ReservationCommand{}, 0, 7)
+		reserve(capsule.IOReservationAcquire, capsule.ReservationCommand{Type: capsule.ReservationWriteExclusive}, 7, 0)
+		before := r.sub.Namespaces()[0].Reservation()
+		// The first half of a fused operation, whose other half comes later.
+		first := rwCommand(capsule.IOCompare, 0, 1)
+		first.Flags = capsule.CommandFlags(capsule.FuseFirst)
+		compare := io[0].start(first, 0, 4096)
+		time.Sleep(time.Millisecond)
+		r.move(n)
+		if v := get(capsule.FeatureTemperatureThreshold, 0); v != 300 {
+			t.Errorf("temperature threshold %d", v)
+		}
+		if v := get(capsule.FeatureNamespaceWriteProtect, 1); v != uint64(capsule.WriteProtectedUntilOff) {
+			t.Errorf("write protection %d", v)
+		}
+		if after := r.sub.Namespaces()[0].Reservation(); !reflect.DeepEqual(after, before) || len(after.Registrants) != 1 {
+			t.Errorf("reservation %+v, was %+v", after, before)
+		}
+		second := rwCommand(capsule.IOWrite, 0, 1)
+		second.Flags = capsule.CommandFlags(capsule.FuseSecond)
+		write := io[0].start(second, 65536, 4096)
+		if a, b := <-compare, <-write; a.Err != nil || a.Completion.Status.Code() != capsule.StatusFailedFused.Code() ||
+			b.Completion.Status.Code() != capsule.StatusNamespaceWriteProtected.Code() {
+			t.Errorf("%v, %v; %v, %v", a.Err, a.Completion.Status, b.Err, b.Completion.Status)
+		}
+		r.close()
+	})
+}
+
+// TestMoveRefused checks what keeps associations from moving, and that the target goes on.
+func TestMoveRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open, _ := overMovable(3, softroce.Faults{Delay: 20 * time.Microsecond})
+		r := newRemote(t, open)
+		_, io := r.controller(1)
+		ns := r.sub.Namespaces()[0]
+		if err := ns.Pause(20 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		done := io[0].start(rwCommand(capsule.IORead, 0, 1), 0, 4096)
+		m, err := NewMover(r.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Suspend(t.Context()); err == nil || !strings.Contains(err.Error(), "is paused") {
+			t.Errorf("paused: %v", err)
+		}
+		if err := ns.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		if req := <-done; req.Err != nil || !req.Completion.Status.OK() {
+			t.Errorf("%v, %v", req.Completion.Status, req.Err)
+		}
+		if _, err := NewMover(r.target); err != nil {
+			t.Error(err)
+		} else if _, err := NewMover(r.target); err == nil {
+			t.Error("two movers")
+		}
+		r.close()
+	})
+}
+
+// TestMoveBesideHang checks that a store that does not answer keeps associations from moving, that
+// the error names it, and that the target goes on.
+func TestMoveBesideHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open, _ := overMovable(4, softroce.Faults{Delay: 20 * time.Microsecond})
+		r := newRemote(t, open)
+		store := newFakeStore(1 << 20)
+		if _, err := r.sub.AddNamespace(NamespaceConfig{Store: store, Name: "slow.img"}); err != nil {
+			t.Fatal(err)
+		}
+		_, io := r.controller(1)
+		store.set(true, nil)
+		slow := rwCommand(capsule.IOWrite, 0, 1)
+		slow.NSID = 2
+		hung := io[0].start(slow, 0, 512)
+		time.Sleep(time.Millisecond)
+		m, err := NewMover(r.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		done := io[0].start(rwCommand(capsule.IORead, 0, 1), 8192, 4096)
+		if err := m.Suspend(ctx); err == nil || !strings.Contains(err.Error(), "the store of slow.img does not answer") {
+			t.Errorf("Suspend: %v", err)
+		}
+		if req := <-done; req.Err != nil || !req.Completion.Status.OK() {
+			t.Errorf("%v, %v", req.Completion.Status, req.Err)
+		}
+		store.set(false, nil)
+		store.step()
+		if req := <-hung; req.Err != nil || !req.Completion.Status.OK() {
+			t.Errorf("%v, %v", req.Completion.Status, req.Err)
+		}
+		r.close()
+	})
+}
+
+// TestMovedBad checks that a damaged record is an error.
+func TestMovedBad(t *testing.T) {
+	b, err := new(Moved).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := bytes.Clone(b)
+	other[len(movedMagic)]++
+	for name, bad := range map[string][]byte{"empty": nil, "cut": b[:len(b)-3], "version": other, "magic": b[1:]} {
+		if err := new(Moved).UnmarshalBinary(bad); err == nil {
+			t.Error(name, "is no error")
+		}
+	}
+	if err := new(Moved).UnmarshalBinary(b); err != nil {
+		t.Error(err)
+	}
+}
