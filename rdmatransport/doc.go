@@ -10,6 +10,9 @@
 // drives hardware through libibverbs. Package rdmatest holds the suite that
 // each provider passes. Only programs and tests know which one is in use.
 //
+// A connection ends with the process that has it, unless the device is a
+// [MovableDevice], which another process can continue.
+//
 // # Threads
 //
 // A [CompletionQueue] and every [QueuePair] that completes on it belong to one

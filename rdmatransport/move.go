@@ -33,10 +33,12 @@ type MovableDevice interface {
 	// an answer, so that the peer repeats them. Close tells peers nothing afterwards and
 	// closes this process's descriptors alone.
 	Move() (*Moved, error)
-	// Begin lets a device that was opened from a Moved receive, once. Until then what
-	// arrives waits in the sockets and no timer fires, but completion queues can be polled,
-	// and Listen works. Connections of the Moved that were not adopted are ended, with a
-	// disconnect request to the peer. On other devices Begin does nothing.
+	// Begin lets a device that was opened from a Moved receive and send, once. Until then what
+	// arrives waits in the sockets, what is to be sent waits too and no timer fires; but
+	// completion queues can be polled, and Listen works. Connections of the Moved that were
+	// not adopted are ended, with a disconnect request to the peer. A device that is closed
+	// before it begins tells peers nothing, so that another one can be opened from the Moved.
+	// On other devices Begin does nothing.
 	Begin()
 }
 

@@ -228,7 +228,8 @@ type shardStats struct {
 	Stats
 }
 
-// Close implements rdmatransport.Device: every peer is notified, nothing is awaited.
+// Close implements rdmatransport.Device: every peer is notified, nothing is awaited. Nobody
+// is notified by a device that waits for Begin, whose Moved can be opened again.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

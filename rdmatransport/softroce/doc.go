@@ -13,7 +13,7 @@
 //
 // A device is one IP address, because every RoCEv2 endpoint uses UDP port 4791.
 // Two devices on one machine need two addresses; loopback has 127.0.0.0/8 to
-// offer. One process owns an address.
+// offer. One process owns an address, and can give it to the next (see below).
 //
 // # Integrity
 //
@@ -28,6 +28,22 @@
 // Packets are sent ECN capable, ECT(0), unless Config.NoECN says otherwise; marks
 // and CNPs are the concern of internal/rc and [Config].Congestion. CNPs travel with the traffic class of their
 // connection.
+//
+// # Moving
+//
+// A device can go on in another process while its peers see a pause (see
+// [rdmatransport.MovableDevice]). The descriptors go there: the lock of the address,
+// the receive sockets with their reuse-port group and the transmit sockets, whose ports
+// peers know. So nothing that arrives is lost, and nothing is split between the two
+// processes, as long as only one of them reads. With them go sequence numbers and what
+// else answers a repeated message, of each queue pair and of connection management.
+//
+// Measured values other than round trips begin anew, as do windows, rates and counters.
+// Connections in time-wait are forgotten: a repeated DREQ is answered all the same, and
+// the number of a queue pair may be used again at once, which matters only to a packet
+// that is still under way then, one time in 2^24. READs and atomics that were answered are
+// not answered again, since the keys that they name are dead. Both processes need the same
+// version of the states, which [Open] and Adopt check.
 //
 // # Limits
 //

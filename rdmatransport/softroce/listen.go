@@ -99,6 +99,14 @@ func (l *listener) shut() {
 	}
 }
 
+// abandon drops the requests without an answer.
+func (l *listener) abandon() {
+	l.once.Do(func() { close(l.closed) })
+	for r := l.backlog.take(); r != nil; r = l.backlog.take() {
+		r.answered.Store(true)
+	}
+}
+
 // connRequest is a peer's request, on its way to one answer.
 type connRequest struct {
 	manager  *manager

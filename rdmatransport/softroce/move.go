@@ -84,7 +84,7 @@ func (d *Device) Move() (*rdmatransport.Moved, error) {
 		s.still = true // whoever polls after all takes nothing from the next device
 	}
 	for _, l := range m.listeners {
-		l.once.Do(func() { close(l.closed) })
+		l.abandon()
 	}
 	d.closed, d.moved = true, true
 	d.finish()

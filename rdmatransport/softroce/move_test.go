@@ -202,11 +202,11 @@ func fillBytes(b []byte, seed byte) {
 	}
 }
 
-// leave drains the connections, and gives up the device.
-func (m *migrant) leave() (*rdmatransport.Moved, [][]byte) {
+// exports drains the connections, ends the loops and exports the queue pairs.
+func (m *migrant) exports() (states [][]byte) {
 	m.t.Helper()
 	for _, e := range m.ends[:len(m.peers)] {
-		for start := time.Now(); ; time.Sleep(20 * time.Microsecond) {
+		for start := time.Now(); ; time.Sleep(100 * time.Microsecond) {
 			idle := false
 			e.do(func() { idle = e.qp.(rdmatransport.MovableQueuePair).Idle() })
 			if idle {
@@ -220,7 +220,6 @@ func (m *migrant) leave() (*rdmatransport.Moved, [][]byte) {
 	for _, e := range m.ends {
 		e.close()
 	}
-	var states [][]byte
 	for _, e := range m.ends[:len(m.peers)] {
 		state, err := e.qp.(rdmatransport.MovableQueuePair).Export()
 		if err != nil {
@@ -228,16 +227,35 @@ func (m *migrant) leave() (*rdmatransport.Moved, [][]byte) {
 		}
 		states = append(states, state)
 	}
+	return states
+}
+
+// give gives up the device.
+func (m *migrant) give() *rdmatransport.Moved {
+	m.t.Helper()
 	moved, err := m.dev.Move()
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	m.old = m.dev
-	return moved, states
+	return moved
 }
 
-// arrive opens the device again, and adopts the connections.
+func (m *migrant) leave() (*rdmatransport.Moved, [][]byte) {
+	m.t.Helper()
+	states := m.exports()
+	return m.give(), states
+}
+
+// arrive opens the device again, adopts the connections and begins.
 func (m *migrant) arrive(moved *rdmatransport.Moved, states [][]byte) {
+	m.t.Helper()
+	m.settle(moved, states)
+	m.begin(moved)
+}
+
+// settle does all of that but begin.
+func (m *migrant) settle(moved *rdmatransport.Moved, states [][]byte) {
 	m.t.Helper()
 	cfg := m.cfg
 	cfg.Moved = moved
@@ -253,6 +271,11 @@ func (m *migrant) arrive(moved *rdmatransport.Moved, states [][]byte) {
 		*e = end{dev: m.dev, loop: newLoop(m.t, m.dev), dom: m.dom, mr: e.mr}
 		m.equip(i, e.mr.Bytes())
 	}
+	m.adopt(states)
+}
+
+func (m *migrant) adopt(states [][]byte) {
+	m.t.Helper()
 	for i, state := range states {
 		e := m.ends[i]
 		m.do(e, func() (err error) {
@@ -262,6 +285,11 @@ func (m *migrant) arrive(moved *rdmatransport.Moved, states [][]byte) {
 			return m.receive(e)
 		})
 	}
+}
+
+// begin begins, and ends what is left of the old device.
+func (m *migrant) begin(moved *rdmatransport.Moved) {
+	m.t.Helper()
 	m.dev.Begin()
 	if err := m.old.Close(); err != nil {
 		m.t.Fatal(err)
@@ -270,8 +298,6 @@ func (m *migrant) arrive(moved *rdmatransport.Moved, states [][]byte) {
 		m.t.Fatal(err)
 	}
 }
-
-func (m *migrant) move() { m.arrive(m.leave()) }
 
 // finish closes everything.
 func (m *migrant) finish() {
@@ -368,16 +394,18 @@ func (c *moveCase) run(t *testing.T, n *udp.Network, moves int) {
 // TestMove: a device goes from one owner to the next while commands arrive, and no peer
 // notices.
 func TestMove(t *testing.T) {
+	moves := 50
 	for _, c := range append(moveCases, moveCase{"IPv6", "2001:db8::1", 2, nil}) {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { c.run(t, udp.NewNetwork(1), 50) })
+			synctest.Test(t, func(t *testing.T) { c.run(t, udp.NewNetwork(1), moves) })
 		})
+		moves = 5
 	}
 }
 
 // TestMoveSockets is the same with descriptors.
 func TestMoveSockets(t *testing.T) {
 	for _, c := range moveCases {
-		t.Run(c.name, func(t *testing.T) { c.run(t, nil, 5) })
+		t.Run(c.name, func(t *testing.T) { c.run(t, nil, 3) })
 	}
 }

@@ -166,7 +166,7 @@ func (q *queuePair) Disconnect() {
 	if q.moved {
 		return
 	}
-	if q.rc.AckNow() {
+	if !q.shard.still && q.rc.AckNow() {
 		q.shard.flushQP(q)
 		q.shard.tx.flush() // whose memory may be freed now
 	}
@@ -186,11 +186,9 @@ func (q *queuePair) Close() error {
 		return nil
 	}
 	q.closed = true
-	s := q.shard
 	if !q.moved {
 		q.Disconnect()
-		s.flushQP(q) // a NAK may still be owed
-		s.tx.flush()
+		q.farewell()
 	}
 	q.rc.Close()
 	q.leave()
@@ -198,6 +196,18 @@ func (q *queuePair) Close() error {
 		q.shared.users--
 	}
 	return nil
+}
+
+// farewell sends what a queue pair that ended still owes, a NAK say, and has the manager
+// tell the peer.
+func (q *queuePair) farewell() {
+	s := q.shard
+	if !s.still {
+		s.flushQP(q)
+		s.tx.flush()
+	} else if q.ending() {
+		q.reportEnd() // of which nobody hears before Begin
+	}
 }
 
 // leave takes the queue pair out of its shard's tables.

@@ -53,8 +53,8 @@ type shard struct {
 	manager  *manager // connection manager; shard 0 only
 	tap      *tap     // of packets; nil: nobody captures
 
-	// still says that the sockets are not read and no timer fires: before Begin, and after
-	// Move.
+	// still says that nothing is received and sent, and no timer fires: before Begin, and
+	// after Move.
 	still    bool
 	exported map[rdmatransport.QPN]bool // queue pairs, for which packets are kept
 	kept     []keptPacket
@@ -146,6 +146,9 @@ func (s *shard) activate(q *queuePair) {
 
 // Flush implements rdmatransport.CompletionQueue.
 func (s *shard) Flush() {
+	if s.still {
+		return
+	}
 	s.unblock()
 	for len(s.active) > 0 {
 		s.active, s.again = s.again[:0], s.active

@@ -28,6 +28,8 @@
 // Bad input is refused with a REJ where the sender can learn something from it,
 // otherwise dropped, and counted in [Counters] either way.
 //
+// Another engine goes on with the connections of an exported one ([Export]).
+//
 // Not supported: service ID resolution (SIDR), alternate paths (LAP, APR),
 // services outside the RDMA CM's TCP port space, redirection.
 package cm

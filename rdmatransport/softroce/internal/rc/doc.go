@@ -77,6 +77,11 @@
 // them), a READ response as READ Response Only, a SEND in equal parts. Towards
 // others the opcodes and lengths are those of IBTA 9.7.4.
 //
+// # Moving
+//
+// A queue pair that is idle can be exported, and another one goes on with its
+// connection (export.go).
+//
 // Not implemented: end-to-end credits (always unlimited, IBTA 9.7.7.2), path
 // migration, and reliable connections with shared receive queues.
 package rc

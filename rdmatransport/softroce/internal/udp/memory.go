@@ -28,7 +28,11 @@ func (g *memoryGroup) Close() error {
 	n := g.network
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.groups[g.addr] == g && !g.moved {
+	switch {
+	case n.groups[g.addr] != g:
+	case g.ports[0].(*memoryPort).begins: // what was adopted can be adopted again
+		g.moved = true
+	case !g.moved:
 		delete(n.groups, g.addr)
 	}
 	return nil

@@ -20,7 +20,8 @@
 //
 // One process owns an address. It holds an abstract unix socket named after the
 // address, which lives in the network namespace and dies with the process: a
-// reuse-port group alone would let a second process of the same user join it.
+// reuse-port group alone would let a second process of the same user join it. The next
+// owner gets that socket with the others ([Adopt]).
 //
 // # Blocking and the Go runtime
 //
