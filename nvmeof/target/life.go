@@ -71,8 +71,9 @@ const savePeriod = time.Minute
 // A lifetime has the record of a subsystem. The shards' counters start at zero; the sums
 // of before are added where they are read.
 type lifetime struct {
-	keeps atomic.Bool           // there is a store; for shards
-	begun atomic.Pointer[begun] // likewise
+	firmware string                // of the target
+	keeps    atomic.Bool           // there is a store; for shards
+	begun    atomic.Pointer[begun] // likewise
 
 	mu     sync.Mutex // held while the record is saved, which may block; guards what follows
 	store  StateStore // nil: nothing survives the target
@@ -89,7 +90,8 @@ type lifetime struct {
 type begun struct {
 	at     time.Time
 	on     time.Duration
-	cycles uint64 // including this one
+	cycles uint64       // including this one
+	last   []life.Cycle // of them, in order
 }
 
 // begin loads the record, and saves that the target runs.
@@ -106,8 +108,9 @@ func (l *lifetime) begin(store StateStore) (err error) {
 			return errors.Join(err, unlock())
 		}
 	}
-	l.store, l.unlock, l.record = store, unlock, before.Begin()
-	l.begun.Store(&begun{time.Now(), l.record.On, l.record.PowerCycles})
+	now := time.Now()
+	l.store, l.unlock, l.record = store, unlock, before.Begin(now, l.firmware)
+	l.begun.Store(&begun{now, l.record.On, l.record.PowerCycles, l.record.Cycles})
 	l.keeps.Store(store != nil)
 	return nil
 }
@@ -118,6 +121,7 @@ func (s *Subsystem) beginLife(store StateStore, wait bool) error {
 	l := &s.life
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.firmware = s.target.cfg.Firmware
 	err := s.beginLocked(store, wait)
 	if err != nil && wait {
 		l.awaits = store
@@ -359,7 +363,7 @@ func continueLife(s *Subsystem, r life.Record) {
 		r.Namespaces = make(map[capsule.NSID]life.Namespace)
 	}
 	l.record, l.saved = r, ""
-	l.begun.Store(&begun{time.Now(), r.On, r.PowerCycles})
+	l.begun.Store(&begun{time.Now(), r.On, r.PowerCycles, r.Cycles})
 	s.unsafe.Store(r.UnsafeShutdowns)
 	s.errors.Store(r.Errors)
 	l.mu.Unlock()

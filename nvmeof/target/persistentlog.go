@@ -1,12 +1,15 @@
 package target
 
 import (
+	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/life"
 )
 
 // maxPersistentLog bounds the Persistent Event log of a controller, and so the memory of its
@@ -61,12 +64,7 @@ func persistentEvents(c *Controller) []byte {
 	capsule.PutText(head.MN[:], c.traits.model)
 	snapshot := capsule.PersistentEvent{Type: capsule.PersistentSMART, CNTLID: c.id, Timestamp: now, PortID: uint16(c.listener.port.id), Data: smart[:]}
 	b, head.Events = snapshot.Append(b), 1
-	all := c.target.cfg.Events.Newest(maxPersistentPart)
-	for i := range all { // the newest first (5.16.1.14)
-		p := capsule.PersistentEvent{CNTLID: c.id, Timestamp: uint64(all[i].Time.UnixMilli()), PortID: uint16(c.listener.port.id)}
-		if p.Type, p.Data = persistentEvent(c, &all[i], head.PowerCycles); p.Data == nil {
-			continue
-		}
+	for p := range persistentHistory(c) { // the newest first (5.16.1.14)
 		if len(b)+capsule.PersistentEventHeaderSize+len(p.Data) > maxPersistentLog {
 			break
 		}
@@ -80,6 +78,40 @@ func persistentEvents(c *Controller) []byte {
 	return b
 }
 
+// persistentHistory yields the host's events, the newest first. Starts are those of the subsystem's record, which has
+// the number of each: the target's own log does not know it, and may be older than the subsystem, or be lost.
+func persistentHistory(c *Controller) iter.Seq[capsule.PersistentEvent] {
+	return func(yield func(capsule.PersistentEvent) bool) {
+		event := func(t capsule.PersistentType, millis int64, data []byte) bool {
+			return yield(capsule.PersistentEvent{Type: t, CNTLID: c.id, Timestamp: uint64(millis), PortID: uint16(c.listener.port.id), Data: data})
+		}
+		cycles := c.subsystem.life.begun.Load().last
+		starts := func(after int64) bool {
+			for n := len(cycles) - 1; n >= 0 && cycles[n].At > after; n-- {
+				if !event(capsule.PersistentPowerOn, cycles[n].At, powerOnData(c, cycles[n])) {
+					return false
+				}
+				cycles = cycles[:n]
+			}
+			return true
+		}
+		for _, e := range c.target.cfg.Events.Newest(maxPersistentPart) {
+			t, data := persistentEvent(c, &e)
+			at := e.Time.UnixMilli()
+			if data != nil && (!starts(at) || !event(t, at, data)) {
+				return
+			}
+		}
+		starts(math.MinInt64)
+	}
+}
+
+// powerOnData is a start of the target, which is a power cycle of the subsystem (NVMe base 2.0, 5.16.1.14:
+// Power-on or Reset Event).
+func powerOnData(c *Controller, cycle life.Cycle) []byte {
+	return capsule.PersistentPowerOnData(cycle.Firmware, c.id, uint32(cycle.Number), uint64(cycle.At))
+}
+
 // Texts by which the log recognises events.
 const (
 	textAdded   = "namespace added"
@@ -88,11 +120,9 @@ const (
 
 // persistentEvent is an event in the form of the specification, or a vendor specific one; nil: it
 // is not the host's business.
-func persistentEvent(c *Controller, e *events.Event, cycles uint64) (capsule.PersistentType, []byte) {
+func persistentEvent(c *Controller, e *events.Event) (capsule.PersistentType, []byte) {
 	ours := e.Subsystem == string(c.subsystem.nqn)
 	switch {
-	case e.Kind == events.Start:
-		return capsule.PersistentPowerOn, capsule.PersistentPowerOnData(c.target.cfg.Firmware, c.id, uint32(cycles), uint64(e.Time.UnixMilli()))
 	case !ours || e.NSID != 0 && !c.view.Rights.Load().See(capsule.NSID(e.NSID)):
 	case e.Kind == events.Namespace && (e.Text == textRemoved || strings.HasPrefix(e.Text, textAdded)):
 		var blocks uint64

@@ -1,13 +1,20 @@
 package target
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
 	"maps"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/life"
 )
 
 // TestPersistentEventLog reads the log in parts of one context, and finds what concerns the host.
@@ -34,11 +41,11 @@ func TestPersistentEventLog(t *testing.T) {
 	}
 	var types []capsule.PersistentType
 	at := 512
-	for range binary.LittleEndian.Uint32(head[4:]) {
-		types = append(types, capsule.PersistentType(page[at]))
-		at += capsule.PersistentEventHeaderSize + int(binary.LittleEndian.Uint16(page[at+22:]))
+	for _, e := range eventsIn(page) {
+		types = append(types, capsule.PersistentType(e[0]))
+		at += len(e)
 	}
-	if !slices.Equal(types, []capsule.PersistentType{capsule.PersistentSMART, capsule.PersistentVendor, capsule.PersistentPowerOn, capsule.PersistentChangeNamespace}) || (at+3)/4*4 != length {
+	if !slices.Equal(types, []capsule.PersistentType{capsule.PersistentSMART, capsule.PersistentVendor, capsule.PersistentChangeNamespace, capsule.PersistentPowerOn}) || (at+3)/4*4 != length {
 		t.Errorf("events %#x end at %d of %d", types, at, length)
 	}
 	ask(capsule.StatusSuccess, capsule.PersistentRelease, 4, 0)
@@ -54,6 +61,58 @@ func TestPersistentEventLog(t *testing.T) {
 	ask(wrongOrder, capsule.PersistentRead, 512, 0)
 }
 
+// eventsIn are the events of a log, with their headers.
+func eventsIn(page []byte) (all [][]byte) {
+	at := capsule.PersistentHeaderSize
+	for range binary.LittleEndian.Uint32(page[4:]) {
+		end := at + capsule.PersistentEventHeaderSize + int(binary.LittleEndian.Uint16(page[at+22:]))
+		all = append(all, page[at:end])
+		at = end
+	}
+	return all
+}
+
+// TestPowerCyclesOfLog: each start has the number and the firmware that it had, through restarts of
+// targets, whatever became of their logs; and they are among the events at their times.
+func TestPowerCyclesOfLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	record := life.Record{PowerCycles: 6, Cycles: []life.Cycle{{Number: 5, At: 1000, Firmware: "1.0.0"}, {Number: 6, At: 2000, Firmware: "1.1.0"}}}
+	b, err := record.Encode()
+	if err == nil {
+		err = os.WriteFile(path, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(want ...string) {
+		t.Helper()
+		f, s := living(t, StateFile(path))
+		defer func() { f.must(f.target.Close()) }()
+		f.target.cfg.Events.Begin("the start of a target is none of the subsystem")
+		a := f.tenant("a", s, 0)
+		page := make([]byte, maxPersistentLog)
+		a.admin.wantOK(adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogPersistentEvent, LSP: uint8(capsule.PersistentEstablish), Length: maxPersistentLog}, page))
+		var got []string
+		last := uint64(math.MaxUint64)
+		for _, e := range eventsIn(page) {
+			at := binary.LittleEndian.Uint64(e[6:]) & capsule.MaxTimestampMillis
+			if at > last {
+				t.Errorf("an event at %d is after one at %d", at, last)
+			}
+			last = at
+			if data := e[capsule.PersistentEventHeaderSize:]; capsule.PersistentType(e[0]) == capsule.PersistentPowerOn {
+				got = append(got, fmt.Sprintf("%d %s", binary.LittleEndian.Uint32(data[24:]), bytes.TrimSpace(data[:8])))
+			}
+		}
+		if n := binary.LittleEndian.Uint64(page[44:]); !slices.Equal(got, want) || !strings.HasPrefix(want[0], fmt.Sprintf("%d ", n)) {
+			t.Errorf("power cycles %q, want %q; the header says %d", got, want, n)
+		}
+		a.bye()
+	}
+	read("7 1.2.3", "6 1.1.0", "5 1.0.0")
+	read("8 1.2.3", "7 1.2.3", "6 1.1.0", "5 1.0.0")
+}
+
 // TestPersistentEventsOfOthers: a host reads nothing about others, nor about what it does not see.
 func TestPersistentEventsOfOthers(t *testing.T) {
 	f := newFixture(t)
@@ -66,11 +125,11 @@ func TestPersistentEventsOfOthers(t *testing.T) {
 		{Kind: events.Namespace, Subsystem: "nqn.another", NSID: 1, Text: textRemoved},
 		{Kind: events.Change, Subsystem: testSubNQN, Text: "change"},
 	} {
-		if p, data := persistentEvent(c, &e, 1); data != nil {
+		if p, data := persistentEvent(c, &e); data != nil {
 			t.Errorf("%+v is shown as %#x", e, p)
 		}
 	}
-	if p, _ := persistentEvent(c, &events.Event{Kind: events.Namespace, Subsystem: testSubNQN, NSID: 1, Text: textRemoved}, 1); p != capsule.PersistentChangeNamespace {
+	if p, _ := persistentEvent(c, &events.Event{Kind: events.Namespace, Subsystem: testSubNQN, NSID: 1, Text: textRemoved}); p != capsule.PersistentChangeNamespace {
 		t.Errorf("a namespace that it sees is shown as %#x", p)
 	}
 }

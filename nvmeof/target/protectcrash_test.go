@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/life"
@@ -22,7 +23,7 @@ func keptProtection(t *testing.T, path string) capsule.WriteProtection {
 	if err != nil {
 		t.Fatalf("%v in %s", err, b)
 	}
-	return r.Begin().Namespaces[1].Protection
+	return r.Begin(time.Now(), "").Namespaces[1].Protection
 }
 
 // TestProtectionPowerFails: after a power failure at any point of a change of the write protection

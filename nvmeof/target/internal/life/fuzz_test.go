@@ -3,6 +3,7 @@ package life
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/sealed"
 )
@@ -10,6 +11,7 @@ import (
 // FuzzDecode: a record that is taken is one that is saved, whoever wrote it.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`{"running":true,"power-cycles":3,"unsafe-shutdowns":1,"errors":2,"on-seconds":100,"namespaces":[{"nsid":1,"uuid":"8f7c3c1e-6f0b-4f5e-9a53-0f3c1d2e4b5a","reads":1,"busy-seconds":7,"write-protected":true}]}`,
+		`{"cycles":[{"number":3,"at":1700000000000,"firmware":"1.2.3"}]}`, `{"cycles":[{"number":3,"firmware":"123456789"}]}`,
 		`{}`, `{"on-seconds":9223372036854775807}`, `{"on-seconds":-1}`, `{"namespaces":[{"nsid":0}]}`, `{"namespaces":[{"nsid":1,"busy-seconds":-5},{"nsid":1}]}`} {
 		f.Add([]byte(s))
 	}
@@ -41,4 +43,15 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q is %+v, then %+v (%v)", body, r, again, err)
 		}
 	})
+}
+
+// TestCycles: so many are kept, in order.
+func TestCycles(t *testing.T) {
+	var r Record
+	for i := range maxCycles + 2 {
+		r = r.Begin(time.UnixMilli(int64(i)), "a long version")
+	}
+	if n := len(r.Cycles); n != maxCycles || r.Cycles[0] != (Cycle{3, 2, "a long v"}) || r.Cycles[n-1].Number != r.PowerCycles {
+		t.Errorf("%d: %+v", n, r.Cycles)
+	}
 }

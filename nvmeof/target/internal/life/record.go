@@ -22,8 +22,22 @@ type Record struct {
 	UnsafeShutdowns uint64
 	Errors          uint64 // entries of error logs
 	On              time.Duration
+	Cycles          []Cycle                    // the last ones, in order
 	Namespaces      map[capsule.NSID]Namespace // also of those that have been removed
 }
+
+// A Cycle is a power cycle of the subsystem: a start of its target.
+type Cycle struct {
+	Number   uint64
+	At       int64  // milliseconds since 1970
+	Firmware string // revision
+}
+
+// Limits of the cycles that are kept.
+const (
+	maxCycles   = 32
+	maxFirmware = 8 // bytes of the field FR
+)
 
 // A Namespace is the state of one namespace, or of the last that had its NSID.
 type Namespace struct {
@@ -34,13 +48,15 @@ type Namespace struct {
 	Protection capsule.WriteProtection
 }
 
-// Begin is the record of a target that starts, made from the one that was saved.
-func (r Record) Begin() Record {
+// Begin is the record of a target of that firmware that starts, made from the one that was saved.
+func (r Record) Begin(now time.Time, firmware string) Record {
 	if r.Running {
 		r.UnsafeShutdowns++
 	}
 	r.Running = true
 	r.PowerCycles++
+	r.Cycles = append(slices.Clip(r.Cycles), Cycle{r.PowerCycles, now.UnixMilli(), firmware[:min(len(firmware), maxFirmware)]})
+	r.Cycles = r.Cycles[max(0, len(r.Cycles)-maxCycles):]
 	r.Namespaces = maps.Clone(r.Namespaces)
 	if r.Namespaces == nil {
 		r.Namespaces = make(map[capsule.NSID]Namespace)
@@ -51,12 +67,19 @@ func (r Record) Begin() Record {
 const version = 1
 
 type stored struct {
-	Running         bool        `json:"running"`
-	PowerCycles     uint64      `json:"power-cycles"`
-	UnsafeShutdowns uint64      `json:"unsafe-shutdowns"`
-	Errors          uint64      `json:"errors"`
-	OnSeconds       int64       `json:"on-seconds"`
-	Namespaces      []storedOne `json:"namespaces"`
+	Running         bool          `json:"running"`
+	PowerCycles     uint64        `json:"power-cycles"`
+	UnsafeShutdowns uint64        `json:"unsafe-shutdowns"`
+	Errors          uint64        `json:"errors"`
+	OnSeconds       int64         `json:"on-seconds"`
+	Cycles          []storedCycle `json:"cycles,omitempty"`
+	Namespaces      []storedOne   `json:"namespaces"`
+}
+
+type storedCycle struct {
+	Number   uint64 `json:"number"`
+	At       int64  `json:"at"`
+	Firmware string `json:"firmware"`
 }
 
 type storedOne struct {
@@ -73,7 +96,10 @@ type storedOne struct {
 
 // Encode returns the record in the form that Decode reads.
 func (r *Record) Encode() ([]byte, error) {
-	s := stored{r.Running, r.PowerCycles, r.UnsafeShutdowns, r.Errors, int64(r.On / time.Second), []storedOne{}}
+	s := stored{r.Running, r.PowerCycles, r.UnsafeShutdowns, r.Errors, int64(r.On / time.Second), nil, []storedOne{}}
+	for _, c := range r.Cycles {
+		s.Cycles = append(s.Cycles, storedCycle(c))
+	}
 	for _, id := range slices.Sorted(maps.Keys(r.Namespaces)) {
 		n := r.Namespaces[id]
 		c := n.Counts
@@ -103,7 +129,11 @@ func Decode(b []byte) (Record, error) {
 	if !isTime(s.OnSeconds) {
 		return Record{}, fmt.Errorf("%w: on for %d s", sealed.ErrDamaged, s.OnSeconds)
 	}
-	r := Record{s.Running, s.PowerCycles, s.UnsafeShutdowns, s.Errors, time.Duration(s.OnSeconds) * time.Second, make(map[capsule.NSID]Namespace)}
+	r := Record{s.Running, s.PowerCycles, s.UnsafeShutdowns, s.Errors, time.Duration(s.OnSeconds) * time.Second, nil, make(map[capsule.NSID]Namespace)}
+	for _, c := range s.Cycles[max(0, len(s.Cycles)-maxCycles):] {
+		c.Firmware = c.Firmware[:min(len(c.Firmware), maxFirmware)]
+		r.Cycles = append(r.Cycles, Cycle(c))
+	}
 	for _, n := range s.Namespaces {
 		protection := capsule.WriteProtectNone
 		if n.Protected {
