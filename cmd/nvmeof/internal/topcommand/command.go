@@ -95,6 +95,9 @@ func (c *command) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	socket, err := c.remote.Find()
+	if err == nil {
+		err = cmd.Flags().Set("socket", socket) // also for what comes after the target has ended
+	}
 	if err != nil {
 		return err
 	}

@@ -134,3 +134,26 @@ func TestWrong(t *testing.T) {
 		}
 	}
 }
+
+// TestEndedBetween: where the target that was found has ended between two readings its socket is named,
+// and not the one at which targets are by default.
+func TestEndedBetween(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("NVMEOF_SOCKET", filepath.Join(dir, "target.sock"))
+	t.Setenv("TMPDIR", dir)
+	found := filepath.Join(dir, "target-one.sock")
+	l, err := net.Listen("unix", found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		l.Close()
+		w.Header().Set("Connection", "close")
+		_, _ = w.Write(config.JSON(after(1, 2)))
+	})}
+	go s.Serve(l) // ends with its first answer
+	defer s.Close()
+	if _, err := top(t, "--once"); err == nil || !strings.Contains(err.Error(), "second reading: no target is served at "+found+":") {
+		t.Error(err)
+	}
+}
