@@ -45,7 +45,7 @@ const (
 
 // openAudit begins it, nil where there is to be none. The file is opened once, so that what is wrong with
 // it is found at the start.
-func openAudit(doc config.Audit, log *zap.Logger, happened *events.Log) (*audit, error) {
+func openAudit(o *opening, doc config.Audit, log *zap.Logger, happened *events.Log) (*audit, error) {
 	if doc == (config.Audit{}) {
 		return nil, nil
 	}
@@ -53,7 +53,7 @@ func openAudit(doc config.Audit, log *zap.Logger, happened *events.Log) (*audit,
 	var f *os.File
 	if a.path != "" {
 		var err error
-		if f, err = openAuditFile(a.path); err != nil {
+		if f, err = opened(o, a.path, func() (*os.File, error) { return openAuditFile(a.path) }); err != nil {
 			return nil, err
 		}
 	}

@@ -16,10 +16,8 @@ func (d *Daemon) openEvents() (*events.Log, error) {
 	cfg := events.Config{Entries: d.Document.Events.Entries, Failed: d.eventsFailed}
 	log := events.New(cfg)
 	if path := string(d.Document.Events.File); path != "" {
-		d.opening.begin(path)
-		defer d.opening.end(path)
 		var err error
-		if log, err = events.Open(path, cfg); err != nil {
+		if log, err = opened(&d.opening, path, func() (*events.Log, error) { return events.Open(path, cfg) }); err != nil {
 			return nil, err
 		}
 		if n := log.Stats().Damaged; n > 0 {
@@ -32,7 +30,7 @@ func (d *Daemon) openEvents() (*events.Log, error) {
 	}
 	log.Begin(what)
 	var err error
-	if d.audit, err = openAudit(d.Document.Audit, d.Log, log); err != nil {
+	if d.audit, err = openAudit(&d.opening, d.Document.Audit, d.Log, log); err != nil {
 		return nil, d.endEvents(log, err)
 	}
 	return log, nil

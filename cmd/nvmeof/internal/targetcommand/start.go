@@ -135,6 +135,28 @@ func (o *opening) String() string {
 	return o.paths[0]
 }
 
+// openTime is how long a file may take to open without which the target does not start.
+const openTime = 30 * time.Second
+
+// opened opens such a file. One that opens later is left to the end of the process.
+func opened[F any](o *opening, path string, open func() (F, error)) (f F, err error) {
+	ended := make(chan error, 1)
+	o.begin(path)
+	defer o.end(path)
+	var late F
+	go func() { // ends when the file system has answered, or with the process
+		var err error
+		late, err = open()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return late, err
+	case <-time.After(openTime):
+		return f, fmt.Errorf("%s has not opened after %v: see what is wrong with its file system, or name a file on another", path, openTime)
+	}
+}
+
 // quietTime is how long what a start writes is held back: one that takes longer is shown as it
 // goes on.
 const quietTime = 2 * time.Second

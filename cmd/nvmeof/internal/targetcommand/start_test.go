@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -145,4 +146,30 @@ func TestOpening(t *testing.T) {
 			t.Errorf("after %s it is %q, want %q", step.path, o.String(), step.want)
 		}
 	}
+}
+
+// TestOpened: a file system that does not answer when the audit or the events are opened holds up the
+// start for a while, and is named then; a signal meanwhile names it too.
+func TestOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o opening
+		hangs := make(chan struct{})
+		begin := time.Now()
+		time.AfterFunc(time.Second, func() {
+			if o.String() != "/hangs" {
+				t.Errorf("%q is being opened", o.String())
+			}
+		})
+		f, err := opened(&o, "/hangs", func() (*os.File, error) {
+			<-hangs
+			return os.Stdout, nil
+		})
+		if f != nil || err == nil || !strings.Contains(err.Error(), "/hangs has not opened after 30s") || time.Since(begin) != openTime || o.String() != "" {
+			t.Errorf("%v, %v after %v, opening %q", f, err, time.Since(begin), o.String())
+		}
+		close(hangs)
+		if f, err := opened(&o, "/there", func() (*os.File, error) { return os.Stdout, nil }); f != os.Stdout || err != nil {
+			t.Errorf("%v, %v", f, err)
+		}
+	})
 }
