@@ -123,11 +123,9 @@ func TestAttachListeners(t *testing.T) {
 		l.more(t, 30)
 	}
 	run("listener remove 1")
-	l.light.Store(true)
 	a.errOut.await(t, "nvmeof: "+c.addr+": connecting")
 	run("listener add 1 " + c.addr)
 	a.errOut.await(t, "nvmeof: "+c.addr+": live\n")
-	l.light.Store(false)
 	for _, state := range []string{"non-optimized", "inaccessible", "persistent-loss", "change"} {
 		for _, id := range []string{"1", "2"} {
 			run("ana-group set 1 --listener " + id + " --state " + state)

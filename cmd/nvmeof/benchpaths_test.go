@@ -52,7 +52,7 @@ func TestBenchRestart(t *testing.T) {
 	s := startConfigured(t, strings.Replace(testConfig, "subsystems:", "  - {id: 2, address: "+second+"}\nsubsystems:", 1))
 	s.out.await(t, "nvme connect")
 	errOut, ended := startBench(t, "-a", s.addr+","+second, "--rw", "randwrite", "--size", "4m", "--iodepth", "4", "--verify",
-		"--time_based", "--runtime", "1", "--report", s.dir+"/r.html")
+		"--time_based", "--runtime", "1", "--rate_iops", "2000", "--report", s.dir+"/r.html")
 	s.end(t)
 	errOut.await(t, "nvmeof: "+s.addr+":4420: lost: ")
 	again := s.again(t)
@@ -61,7 +61,7 @@ func TestBenchRestart(t *testing.T) {
 		t.Error(o.out)
 	}
 	t.Run("one", func(t *testing.T) {
-		errOut, ended := startBench(t, "-a", s.addr, "--iodepth", "4", "--runtime", "1", "--ramp_time", "0", "-o", "json")
+		errOut, ended := startBench(t, "-a", s.addr, "--iodepth", "4", "--runtime", "1", "--rate_iops", "2000", "--ramp_time", "0", "-o", "json")
 		again.end(t)
 		errOut.await(t, "lost: ")
 		third := s.again(t)

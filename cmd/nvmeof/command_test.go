@@ -79,7 +79,7 @@ func commandIn(ctx context.Context, t *testing.T, in []byte, args ...string) out
 	if environment(t) != nil {
 		return separately(ctx, t, in, args...)
 	}
-	root := newRoot(nil)
+	root := newRootFor(args, nil)
 	var out, errOut bytes.Buffer
 	root.SetIn(bytes.NewReader(in))
 	root.SetOut(&out)

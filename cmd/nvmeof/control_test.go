@@ -182,15 +182,15 @@ func TestSave(t *testing.T) {
 // it succeeds or is undone.
 func TestApplyUnderIO(t *testing.T) {
 	beside(t)
-	changes, runtime := 4, "6s"
+	changes, runtime, rate := 4, "6s", "300"
 	if *long {
-		changes, runtime = 10, "10s"
+		changes, runtime, rate = 10, "10s", "1000"
 	}
 	c := startConfigured(t, testConfig)
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
 	ended := make(chan outcome, 1)
 	go func() {
-		ended <- command(t, c.at("bench", "-n", testNQN, "--rw", "randwrite", "--size", "8MiB", "--verify", "--time_based", "--runtime", runtime, "--iodepth", "8", "--rate_iops", "1000")...)
+		ended <- command(t, c.at("bench", "-n", testNQN, "--rw", "randwrite", "--size", "8MiB", "--verify", "--time_based", "--runtime", runtime, "--iodepth", "8", "--rate_iops", rate)...)
 	}()
 	for !strings.Contains(command(t, "controller", "list", "-o", "json", "--interval", "1ms").want(t, 0).out, `"commands"`) {
 		if t.Context().Err() != nil {

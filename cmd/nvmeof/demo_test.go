@@ -11,8 +11,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// TestDemo runs the demonstration with short measurements.
-func TestDemo(t *testing.T) { wantDemo(t) }
+// TestDemo runs the demonstration with short measurements. Without -long it is TestDemoBesideAnother
+// that does so.
+func TestDemo(t *testing.T) {
+	if !*long {
+		t.Skip("as TestDemoBesideAnother, with -long")
+	}
+	wantDemo(t)
+}
 
 func wantDemo(t *testing.T, args ...string) outcome {
 	t.Helper()

@@ -80,7 +80,7 @@ func run() int {
 		time.Sleep(secondSignal)
 		stop()
 	})
-	root := newRoot(sandbox.Enter)
+	root := newRootFor(os.Args[1:], sandbox.Enter)
 	if cmd, _, err := root.Find(os.Args[1:]); err != nil || cmd.Annotations[signals.OwnHangup] == "" {
 		ctx = signals.EndOnHangup(ctx)
 	}
@@ -153,7 +153,11 @@ func commandNames(cmd *cobra.Command) (names []string) {
 
 // newRoot is the tree of commands, of which the target calls enter, which may be nil: what the process
 // gives up with it does not come back.
-func newRoot(enter targetcommand.Enter) *cobra.Command {
+func newRoot(enter targetcommand.Enter) *cobra.Command { return newRootFor(nil, enter) }
+
+// newRootFor is as much of the tree as a command line needs: all of it takes longer to make
+// than most commands take to start.
+func newRootFor(args []string, enter targetcommand.Enter) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "nvmeof",
 		Short:         "NVMe over Fabrics target and host over RDMA, with or without RDMA hardware",
@@ -165,12 +169,24 @@ func newRoot(enter targetcommand.Enter) *cobra.Command {
 		DisableSuggestions: true, // seeHelp makes them
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(demo.Command(), targetcommand.Command(enter, release), discover.Command(), listing.List(), newBench(), attachcommand.Command(release), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(), manual.Command(release),
-		rdmatools.Command(fabricaccess.NewRDMADevices))
-	root.AddCommand(topcommand.Command())
-	root.AddCommand(administer.Commands(hostidentity.GenDHCHAPKey())...)
-	root.AddCommand(nvmeverb.Common(fabricaccess.NewVerbConnection())...)
-	addNVMeCommands(root)
-	root.AddCommand(connectcommand.Commands(release)...)
+	for _, add := range []func(){
+		func() {
+			root.AddCommand(demo.Command(), targetcommand.Command(enter, release), discover.Command(), listing.List(), newBench(),
+				attachcommand.Command(release), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(),
+				rdmatools.Command(fabricaccess.NewRDMADevices), topcommand.Command())
+		},
+		func() { root.AddCommand(connectcommand.Commands(release)...) },
+		func() { root.AddCommand(administer.Commands(hostidentity.GenDHCHAPKey())...) },
+		func() { root.AddCommand(nvmeverb.Common(fabricaccess.NewVerbConnection())...) },
+		func() {
+			root.AddCommand(manual.Command(release)) // which has pages of all
+			addNVMeCommands(root)
+		},
+	} {
+		add()
+		if cmd, _, err := root.Find(args); err == nil && cmd != root {
+			break
+		}
+	}
 	return root
 }

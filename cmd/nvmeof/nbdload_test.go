@@ -17,8 +17,9 @@ const (
 	loadBlocks = 64   // of a client, which nobody else writes
 	loadDepth  = 16   // requests at a time
 
-	pause      = 2 * time.Millisecond  // between rounds: other tests run beside
-	lightPause = 25 * time.Millisecond // of a load that has but to go on while something else is waited for
+	pause      = 2 * time.Millisecond   // between rounds: other tests run beside
+	lightPause = 100 * time.Millisecond // of a load that has but to go on while something else is waited for
+	busyTime   = 250 * time.Millisecond // that a load stays busy after it was waited for: what the test does then finds it so
 )
 
 // A nbdLoad has clients that write numbered blocks and read others again, several at a
@@ -26,7 +27,7 @@ const (
 type nbdLoad struct {
 	workers []*nbdWorker
 	rounds  atomic.Int64 // of all clients, that were right
-	light   atomic.Bool  // a longer pause follows each round
+	busy    atomic.Int64 // until when, in Unix nanoseconds, a short pause follows each round
 	stop    atomic.Bool
 	ended   chan error
 }
@@ -34,6 +35,7 @@ type nbdLoad struct {
 // startLoad is for clients of one export, none of which is used otherwise.
 func startLoad(clients ...*nbdClient) *nbdLoad {
 	l := &nbdLoad{ended: make(chan error, 1)}
+	l.stayBusy()
 	errs := make(chan error)
 	for i, n := range clients {
 		w := &nbdWorker{nbdClient: n, first: int64(i) * loadBlocks, rng: rand.New(rand.NewPCG(uint64(i), 1))}
@@ -61,10 +63,10 @@ func (l *nbdLoad) run(w *nbdWorker) error {
 			return err
 		}
 		l.rounds.Add(1)
-		if l.light.Load() {
-			time.Sleep(lightPause)
-		} else {
+		if time.Now().UnixNano() < l.busy.Load() {
 			time.Sleep(pause)
+		} else {
+			time.Sleep(lightPause)
 		}
 	}
 	for k := range int64(loadBlocks) {
@@ -73,11 +75,14 @@ func (l *nbdLoad) run(w *nbdWorker) error {
 	return w.work(nil)
 }
 
+func (l *nbdLoad) stayBusy() { l.busy.Store(time.Now().Add(busyTime).UnixNano()) }
+
 // more waits until a load has done some more rounds.
 func (l *nbdLoad) more(t *testing.T, rounds int64) {
 	t.Helper()
 	limit := time.Now().Add(60 * time.Second)
 	for want := l.rounds.Load() + rounds; l.rounds.Load() < want; time.Sleep(10 * time.Millisecond) {
+		l.stayBusy()
 		select {
 		case err := <-l.ended:
 			t.Fatalf("the load ended after %d rounds: %v", l.rounds.Load(), err)

@@ -116,7 +116,7 @@ func begin(t *testing.T, out, errOut *output, args ...string) (stop context.Canc
 		go func() { ended <- ending(cmd.Wait()) }()
 		return stop, ended
 	}
-	root := newRoot(nil)
+	root := newRootFor(args, nil)
 	root.SetOut(out)
 	root.SetErr(errOut)
 	go func() { ended <- execute(ctx, root, args) }()

@@ -9,12 +9,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/activity"
 )
 
-// startBusy starts a target at a socket, and a host that reads from it until the test ends.
+// startBusy starts a target at a socket, and a host that reads from it, at no more than a part of
+// what it could, until the test ends.
 func startBusy(t *testing.T) (s *testTarget, socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
 	s = startTarget(t, "--export", "mem:1MiB", "--allow-any-host", "--socket", socket)
-	startCommand(t, "bench", "-t", "rdma", "-a", s.addr, "--host-traddr", loopbackAddress(), "-n", testNQN, "--rw", "randread", "--bs", "4k", "--runtime", "5m")
+	startCommand(t, "bench", "-t", "rdma", "-a", s.addr, "--host-traddr", loopbackAddress(), "-n", testNQN, "--rw", "randread", "--bs", "4k", "--rate_iops", "2000", "--runtime", "5m")
 	return s, socket
 }
 

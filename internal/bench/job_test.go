@@ -280,6 +280,12 @@ func (q *stuckQueue) Poll(rs []backend.Result) int {
 	return q.Queue.Poll(rs)
 }
 
+// Wait lets others have the processor.
+func (q *stuckQueue) Wait() error {
+	time.Sleep(time.Millisecond)
+	return nil
+}
+
 // TestInterruptStuck: who is interrupted does not wait for ever for what is in flight.
 func TestInterruptStuck(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
@@ -376,6 +382,21 @@ func TestOneOfSeveralFails(t *testing.T) {
 	}
 }
 
+// calm lets others have the processor while nothing ends.
+type calm struct{ backend.Store }
+
+type calmQueue struct{ backend.Queue }
+
+func (s calm) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	q, err := s.Store.NewQueue(depth, notify)
+	return calmQueue{q}, err
+}
+
+func (q calmQueue) Wait() error {
+	time.Sleep(time.Millisecond)
+	return nil
+}
+
 // TestAbandon: a job that is cut short gives up requests that do not end, once no other job of
 // its group works, and its result is of the time until then.
 func TestAbandon(t *testing.T) {
@@ -386,7 +407,7 @@ func TestAbandon(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	abandoned := 0
-	task := Task{Store: hung, Memory: backendtest.Buffer(1<<20, 4096), Job: long, Abandon: func() {
+	task := Task{Store: calm{hung}, Memory: backendtest.Buffer(1<<20, 4096), Job: long, Abandon: func() {
 		abandoned++
 		fault.Release()
 	}}

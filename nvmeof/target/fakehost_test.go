@@ -45,7 +45,7 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 	t.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
 	f := &fixture{t: t, device: newFakeDevice(), logs: logs}
-	cfg := Config{Device: f.device, Log: zap.New(core), Polling: nvmeof.PollNever, Shards: 2, Arena: 1 << 20, Firmware: "1.2.3"}
+	cfg := Config{Device: f.device, Log: zap.New(core), Polling: nvmeof.PollNever, Shards: 2, Arena: 256 << 10, Firmware: "1.2.3"}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -2,6 +2,7 @@ package badinput
 
 import (
 	"context"
+	"flag"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
+
+var long = flag.Bool("long", false, "every flood beside a host, not a few")
 
 // wired is a target and an honest host on sockets, where what a packet costs counts.
 type wired struct {
@@ -125,6 +128,7 @@ type wiredFlood struct {
 	packet  func(w *wired, r *rawPeer) []byte
 	counter counter // of what is dropped
 	least   int     // of a hundred packets that it counts
+	often   bool    // whether it is tried without -long
 }
 
 // start sends the flood until stop, which returns how many packets were sent.
@@ -185,16 +189,19 @@ func TestFloodsBeside(t *testing.T) {
 		}
 	}
 	for i, f := range []wiredFlood{
-		{"REQ of a stranger", one, 8000, (*wired).request, tooMany, 50},
-		{"REQ in the name of the host", []netip.Addr{wiredHost}, 8000, (*wired).request, tooMany, 50},
-		{"REQ of 200 addresses", many, 8000, (*wired).request, tooMany, 10},
-		{"REQ that is refused", one, 8000, func(_ *wired, r *rawPeer) []byte { return r.seal(request(0), ipShape{}) }, tooMany, 50},
-		{"DREQ of no connection", one, 8000, (*wired).dreq, tooMany, 50},
-		{"to no queue pair", one, 8000, toQPN(0x123456), unknownQPN, 90},
-		{"no message", one, 8000, toQPN(wire.CMQPN), notUD, 90},
-		{"wrong ICRC", one, 8000, func(_ *wired, r *rawPeer) []byte { return request(4) }, fault(wire.BadICRC), 90},
+		{"REQ of a stranger", one, 8000, (*wired).request, tooMany, 50, false},
+		{"REQ in the name of the host", []netip.Addr{wiredHost}, 8000, (*wired).request, tooMany, 50, false},
+		{"REQ of 200 addresses", many, 8000, (*wired).request, tooMany, 10, true},
+		{"REQ that is refused", one, 8000, func(_ *wired, r *rawPeer) []byte { return r.seal(request(0), ipShape{}) }, tooMany, 50, false},
+		{"DREQ of no connection", one, 8000, (*wired).dreq, tooMany, 50, true},
+		{"to no queue pair", one, 8000, toQPN(0x123456), unknownQPN, 90, false},
+		{"no message", one, 8000, toQPN(wire.CMQPN), notUD, 90, false},
+		{"wrong ICRC", one, 8000, func(_ *wired, r *rawPeer) []byte { return request(4) }, fault(wire.BadICRC), 90, true},
 	} {
 		t.Run(f.name, func(t *testing.T) {
+			if !f.often && !*long {
+				t.Skip("tried with -long")
+			}
 			w := newWired(t)
 			f.exhaust(w) // the burst, after which the rates alone count
 			counted, sent := sum(w.device, f.counter), 0
