@@ -23,7 +23,7 @@ type migrant struct {
 	ends  []*end // its side of the connections
 	peers []*end
 	noRemote,
-	shared bool
+	shared, active bool // active: it has connected to the peers
 	srqs  []rdmatransport.SharedReceiveQueue
 	sends byte // messages exchanged on each connection
 	old   *Device
@@ -97,11 +97,6 @@ func (m *migrant) do(e *end, f func() error) {
 // join connects a peer to one end.
 func (m *migrant) join(a, b *end, cfg rdmatransport.QPConfig) {
 	m.t.Helper()
-	l, err := m.dev.Listen(netip.AddrPortFrom(m.dev.Addr(), 4420))
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	defer l.Close()
 	a.newQP(m.t)
 	m.do(b, func() (err error) {
 		if b.qp, err = m.dom.NewQueuePair(cfg); err == nil {
@@ -109,16 +104,25 @@ func (m *migrant) join(a, b *end, cfg rdmatransport.QPConfig) {
 		}
 		return err
 	})
+	from, to := a, b
+	if m.active {
+		from, to = b, a
+	}
+	l, err := to.dev.Listen(netip.AddrPortFrom(to.dev.Addr(), 4420))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer l.Close()
 	params := rdmatransport.ConnParams{InitiatorDepth: 16, ResponderResources: 16, RetryCount: 7, RNRRetryCount: 7}
 	accepted := make(chan error, 1)
 	go func() {
 		r, err := l.Accept(m.t.Context())
 		if err == nil {
-			b.do(func() { err = r.Accept(b.qp, params) })
+			to.do(func() { err = r.Accept(to.qp, params) })
 		}
 		accepted <- err
 	}()
-	if _, err = a.dev.Connect(m.t.Context(), a.qp, l.Addr(), params); err == nil {
+	if _, err = from.dev.Connect(m.t.Context(), from.qp, l.Addr(), params); err == nil {
 		err = <-accepted
 	}
 	if err != nil {
@@ -352,6 +356,7 @@ type moveCase struct {
 var moveCases = []moveCase{
 	{"one shard", "127.104.0.1", 1, nil},
 	{"three shards", "127.104.0.17", 3, nil},
+	{"the active side", "127.104.0.65", 2, func(m *migrant) { m.active = true }},
 	{"without remote access", "127.104.0.33", 1, func(m *migrant) { m.noRemote = true }},
 	{"shared receives", "127.104.0.49", 2, func(m *migrant) { m.shared, m.noRemote = true, true }},
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
 // inMemory runs f with a device of two shards on a network in memory.
@@ -130,6 +131,23 @@ func TestPacketsAfterExport(t *testing.T) {
 			unharmed(t, "peer", a.dev, true)
 		}
 		unharmed(t, "moved", m.dev, true)
+	})
+}
+
+// TestKeptAreBounded: who sends on and on while a device moves takes no more memory for it.
+func TestKeptAreBounded(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *migrant, _ *udp.Network) {
+		states, s := m.exports(), m.dev.shards[0]
+		p := wire.Packet{Opcode: wire.RCSendOnly, PKey: wire.DefaultPKey, DestQPN: m.ends[0].qp.QPN()}
+		b := append(wire.AppendHeaders(nil, &p), 0, 0, 0, 0)
+		for range 2 * maxKept {
+			s.handlePacket(&udp.Datagram{From: netip.MustParseAddrPort("10.0.0.2:50000"), ID: -1}, b, 0)
+		}
+		if len(s.kept) != maxKept || s.stats.UnknownQPN != maxKept {
+			t.Errorf("%d packets are kept and %d dropped", len(s.kept), s.stats.UnknownQPN)
+		}
+		m.arrive(m.give(), states)
+		m.exchange() // their ICRC is wrong
 	})
 }
 
