@@ -21,7 +21,7 @@ const catalogue = "README.md"
 // lastRow is that of the catalogue. Tests of the rows behind lastCited do not say so in
 // their comments.
 const (
-	lastRow   = 163
+	lastRow   = 164
 	lastCited = 116
 )
 
@@ -84,6 +84,8 @@ var further = map[int][]string{
 	161: {"target.TestUnregister", "target.TestClearReservation", "target.TestUnregisterNotSaved"},
 	162: {"target.TestRegisteredComesBack", "target.TestIdentifierWhileTheNamespaceIsAway", "target.TestIdentifierWhileItIsRegistered"},
 	163: {"target.TestOthersShutDownWhileStoreHangs", "target.TestFlushesEndWithTheirHosts"},
+	164: {"softroce.TestOpenRefusesMoved", "softroce.TestAdoptRefuses", "softroce.FuzzMoved", "udp.TestAdoptRefuses", "rc.TestRestoreRefuses", "rc.FuzzRestore",
+		"cm.TestCheckRefuses", "cm.FuzzCheck"},
 }
 
 // managed are the folders that serve something besides storage, the management
