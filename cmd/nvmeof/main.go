@@ -49,6 +49,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/token"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/topcommand"
 )
 
@@ -173,7 +174,7 @@ func newRootFor(args []string, enter targetcommand.Enter) *cobra.Command {
 		func() {
 			root.AddCommand(demo.Command(), targetcommand.Command(enter, release), discover.Command(), listing.List(), newBench(),
 				attachcommand.Command(release), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(),
-				rdmatools.Command(fabricaccess.NewRDMADevices), topcommand.Command())
+				rdmatools.Command(fabricaccess.NewRDMADevices), topcommand.Command(), token.Command())
 		},
 		func() { root.AddCommand(connectcommand.Commands(release)...) },
 		func() { root.AddCommand(administer.Commands(hostidentity.GenDHCHAPKey())...) },

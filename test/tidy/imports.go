@@ -129,6 +129,7 @@ var directions = []direction{
 	{"cmd/nvmeof/internal/perftest", []string{"rdmatransport"}, nil},
 	{"cmd/nvmeof/internal/rdmatools", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/perftest", "rdmatransport"}, []string{cobra, xsys}},
 	{"cmd/nvmeof/internal/targetcommand", []string{"cmd/nvmeof/internal/scrape", "cmd/nvmeof/internal/administer", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/outlet", "cmd/nvmeof/internal/processors", "cmd/nvmeof/internal/provider", "cmd/nvmeof/internal/sandbox", "cmd/nvmeof/internal/signals", "cmd/nvmeof/internal/systemd", "cmd/nvmeof/internal/terminal", "nvmeof", "nvmeof/auth", "nvmeof/config", "nvmeof/control", "nvmeof/events", "internal/namedfile", "nvmeof/metrics", "nvmeof/target", "rdmatransport", "rdmatransport/verbs", "backend", "backend/block", "backend/file"}, []string{cobra, prom, zap, xsys}},
+	{"cmd/nvmeof/internal/token", []string{"cmd/nvmeof/internal/failure", "internal/namedfile", "internal/recent", "nvmeof/control"}, []string{cobra}},
 	{"deploy/image", nil, []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{"test/packages", nil, []string{yaml}},
 	{"test/faultyfs", nil, []string{xsys, fuse}},

@@ -1,0 +1,127 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// Command is nvmeof token.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{Use: "token", Short: "Make and revoke the tokens by which a target is used over TCP",
+		Long: `Changes the file of tokens that console.tokens of a target names (--console-tokens).
+A running target follows it. The file has a hash of each token, and not the token itself.`}
+	cmd.AddCommand(newCreate(), newList(), newRevoke())
+	return cmd
+}
+
+// addFile adds --file, which all commands need.
+func addFile(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "file", "", "file of the tokens (required)")
+}
+
+func needFile(file string) error {
+	if file == "" {
+		return failure.Usagef("--file is missing: the file of the tokens, as in --file /etc/nvmeof/tokens")
+	}
+	return nil
+}
+
+func newCreate() *cobra.Command {
+	var file, role string
+	cmd := &cobra.Command{Use: "create NAME", Short: "Make a token, and print it: it is shown this once", Args: cobra.ExactArgs(1),
+		Example: "  nvmeof token create alice --role operate --file /etc/nvmeof/tokens",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e := Entry{Name: args[0]}
+			if err := e.Role.UnmarshalText([]byte(role)); err != nil {
+				return failure.Usagef("--role: %v", err)
+			}
+			if err := checkName(e.Name); err != nil {
+				return failure.Usagef("NAME: %v", err)
+			}
+			token, hash := New()
+			e.Hash = hash
+			err := change(cmd.Context(), file, true, func(l List) (List, error) {
+				switch {
+				case slices.ContainsFunc(l, func(o Entry) bool { return o.Name == e.Name }):
+					return nil, fmt.Errorf("token %s exists already; revoke it first, or choose another name", e.Name)
+				case len(l) == maxEntries:
+					return nil, fmt.Errorf("%s has %d tokens, and cannot have more", file, maxEntries)
+				}
+				return append(l, e), nil
+			})
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), token)
+			return err
+		}}
+	addFile(cmd, &file)
+	cmd.Flags().StringVar(&role, "role", string(control.RoleRead), "what it is good for: read, operate (change namespaces and hosts too) or admin (everything)")
+	return cmd
+}
+
+func newList() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{Use: "list", Short: "List the names and roles of tokens", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := needFile(file); err != nil {
+				return err
+			}
+			l, err := Read(cmd.Context(), file)
+			if err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tROLE")
+			for _, e := range l {
+				fmt.Fprintf(w, "%s\t%s\n", e.Name, e.Role)
+			}
+			return w.Flush()
+		}}
+	addFile(cmd, &file)
+	return cmd
+}
+
+func newRevoke() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{Use: "revoke NAME", Short: "Remove a token: within a second a running target takes it no more", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return change(cmd.Context(), file, false, func(l List) (List, error) {
+				i := slices.IndexFunc(l, func(e Entry) bool { return e.Name == args[0] })
+				if i < 0 {
+					return nil, fmt.Errorf("%s has no token %q; see nvmeof token list", file, args[0])
+				}
+				return slices.Delete(l, i, i+1), nil
+			})
+		}}
+	addFile(cmd, &file)
+	return cmd
+}
+
+// change replaces a file by one with other tokens, or makes it.
+func change(ctx context.Context, file string, create bool, f func(List) (List, error)) error {
+	if err := needFile(file); err != nil {
+		return err
+	}
+	l, err := Read(ctx, file)
+	if err != nil && !(create && errors.Is(err, fs.ErrNotExist)) {
+		return err
+	}
+	if l, err = f(l); err != nil {
+		return err
+	}
+	if err := namedfile.Replace(file, l.text(), namedfile.Options{Secret: true}); err != nil {
+		return fmt.Errorf("tokens: %w", err)
+	}
+	return nil
+}
