@@ -27,8 +27,9 @@ import "os"
 // device.
 type MovableDevice interface {
 	Device
-	// Move gives up the device. Nobody polls its completion queues any more, and all its
-	// queue pairs are exported or closed; else it fails and changes nothing. Listeners are
+	// Move gives up the device. Nobody polls its completion queues, or waits in them, while
+	// it runs, and all its queue pairs are exported or closed; else it fails and changes
+	// nothing. Afterwards polling does no harm and brings nothing. Listeners are
 	// [ErrClosed] then. Requests for connections that nobody has answered are dropped without
 	// an answer, so that the peer repeats them. Close tells peers nothing afterwards and
 	// closes this process's descriptors alone.

@@ -102,6 +102,14 @@ func (w *Waiter) Quiet(fd int) error {
 	return w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN|unix.EPOLLONESHOT)
 }
 
+// Forget undoes Quiet: the descriptor is another's business now. Nobody is waiting.
+func (w *Waiter) Forget() {
+	if w.quiet != 0 {
+		_ = w.control(unix.EPOLL_CTL_DEL, w.quiet, 0)
+		w.quiet, w.armed = 0, false
+	}
+}
+
 func (w *Waiter) control(op, fd int, what uint32) error {
 	return unix.EpollCtl(w.epoll, op, fd, &unix.EpollEvent{Events: what, Fd: int32(fd)}) // a raw call
 }

@@ -38,6 +38,9 @@ func (g *group) Move() (Moved, []*os.File, error) {
 		}
 		files = append(files, os.NewFile(uintptr(dup), "socket of "+g.addr.String()))
 	}
+	for _, p := range g.ports {
+		p.(*port).wait.Forget() // or what arrives for the next owner would wake this one
+	}
 	return out, files, nil
 }
 

@@ -18,14 +18,7 @@ func TestAdopt(t *testing.T) {
 		t.Run(addr, func(t *testing.T) {
 			at := netip.MustParseAddr(addr)
 			const shards = 3
-			cfg := Config{Shards: shards, Transmit: 2}
-			var old Group
-			var err error
-			if at.Is6() {
-				old = listen6(t, cfg)
-			} else if old, err = Listen(at, cfg); err != nil {
-				t.Fatal(err)
-			}
+			old := listenEither(t, at, Config{Shards: shards, Transmit: 2})
 			m, files, err := old.Move()
 			if err != nil {
 				t.Fatal(err)
@@ -46,14 +39,15 @@ func TestAdopt(t *testing.T) {
 			for _, f := range files {
 				f.Close()
 			}
-			if err := old.Close(); err != nil {
-				t.Fatal(err)
-			}
 			for i, p := range next.Ports() {
+				wantAsleep(t, "the old port", old.Ports()[i])
 				if got, want := p.Sources(), old.Ports()[i].Sources(); len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 					t.Errorf("port %d sends from %v, and did from %v", i, got, want)
 				}
 				wantQPNs(t, p, i, shards)
+			}
+			if err := old.Close(); err != nil {
+				t.Fatal(err)
 			}
 			var inUse *InUseError
 			if _, err := Listen(at, Config{}); !errors.As(err, &inUse) || inUse.PID != os.Getpid() {
@@ -74,6 +68,18 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
+func listenEither(t *testing.T, at netip.Addr, cfg Config) Group {
+	t.Helper()
+	if at.Is6() {
+		return listen6(t, cfg)
+	}
+	g, err := Listen(at, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 // wantFlags requires that files are closed on exec and do not block.
 func wantFlags(t *testing.T, files []*os.File) {
 	t.Helper()
@@ -87,17 +93,24 @@ func wantFlags(t *testing.T, files []*os.File) {
 	}
 }
 
-// wantQPNs requires that a port that begins wakes, and has the two datagrams that are steered
-// to it.
-func wantQPNs(t *testing.T, p Port, index, shards int) {
+// wantAsleep requires that what has arrived does not wake a port.
+func wantAsleep(t *testing.T, what string, p Port) {
 	t.Helper()
 	start, waits := time.Now(), 0
 	for ; time.Since(start) < 2*time.Millisecond; waits++ { // a signal may end one
 		p.Wait(time.Millisecond)
 	}
 	if waits > 500 {
-		t.Errorf("port %d was woken %d times before it began", index, waits)
+		t.Errorf("%s was woken %d times", what, waits)
 	}
+}
+
+// wantQPNs requires that a port that begins wakes, and has the two datagrams that are steered
+// to it.
+func wantQPNs(t *testing.T, p Port, index, shards int) {
+	t.Helper()
+	start := time.Now()
+	wantAsleep(t, "the new port", p)
 	if err := p.Begin(); err != nil {
 		t.Fatal(err)
 	}

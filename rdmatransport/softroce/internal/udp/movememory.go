@@ -13,6 +13,9 @@ func (g *memoryGroup) Move() (Moved, []*os.File, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	g.moved = true
+	for _, p := range g.ports {
+		p.(*memoryPort).begins = true // what arrives is the next owner's
+	}
 	return Moved{Transmit: len(g.ports[0].(*memoryPort).sources), Overflow: make([]uint32, len(g.ports))}, nil, nil
 }
 

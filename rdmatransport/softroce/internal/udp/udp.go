@@ -69,8 +69,8 @@ type Group interface {
 	// administrator can do about it.
 	Warnings() []string
 	// Move gives up the group for [Adopt] or [Readopt]: descriptors, in the order that Moved
-	// says, and what else is to be known of them. No method but Close is called afterwards,
-	// which closes what is of this group alone.
+	// says, and what else is to be known of them. Nobody receives or sends afterwards. Wait
+	// is ended by Wake and watched descriptors alone, and Close closes what is of this group.
 	Move() (Moved, []*os.File, error)
 	// Close ends the use of all ports: no other method may be running, except
 	// Wake, which does nothing from then on.
