@@ -12,14 +12,15 @@ import (
 type Code string
 
 const (
-	CodeInvalid  Code = "invalid"   // the request makes no sense
-	CodeNotFound Code = "not-found" // it names something that is not there
-	CodeExists   Code = "exists"    // it names something that is there already
-	CodeRestart  Code = "restart"   // it cannot be done while the target runs
-	CodeFailed   Code = "failed"    // this machine refused
-	CodeLoss     Code = "loss"      // it destroys data, or what protects it, and needs force
-	CodeInUse    Code = "in-use"    // it takes from connected hosts what they use, and needs force
-	CodeUnsaved  Code = "unsaved"   // the target is changed, and its file is not
+	CodeInvalid   Code = "invalid"   // the request makes no sense
+	CodeNotFound  Code = "not-found" // it names something that is not there
+	CodeExists    Code = "exists"    // it names something that is there already
+	CodeRestart   Code = "restart"   // it cannot be done while the target runs
+	CodeFailed    Code = "failed"    // this machine refused
+	CodeLoss      Code = "loss"      // it destroys data, or what protects it, and needs force
+	CodeInUse     Code = "in-use"    // it takes from connected hosts what they use, and needs force
+	CodeUnsaved   Code = "unsaved"   // the target is changed, and its file is not
+	CodeForbidden Code = "forbidden" // the role of who has sent it does not include it
 )
 
 // An Error is what the API answers instead. Message is the sentence that the
@@ -48,6 +49,8 @@ func classify(err error) (Code, int) {
 	var state *target.StateError
 	var unread *unreadError
 	switch {
+	case errors.As(err, new(*ForbiddenError)):
+		return CodeForbidden, http.StatusForbidden
 	case errors.As(err, &save) && save.Changed:
 		return CodeUnsaved, http.StatusInternalServerError
 	case errors.As(err, &save): // whatever is wrong with the file, it is not the request

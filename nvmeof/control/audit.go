@@ -27,9 +27,12 @@ type Operation struct {
 }
 
 // A Peer is who asked: a process at the other end of the control socket, as the kernel knows it
-// (SO_PEERCRED), or a signal.
+// (SO_PEERCRED), somebody with a token, or a signal.
 type Peer struct {
 	Signal string `json:"signal,omitempty"`
+	// Token is the name of the token of a [Caller], and Address where it came from.
+	Token   string `json:"token,omitempty"`
+	Address string `json:"address,omitempty"`
 	*Process
 	User string `json:"user,omitempty"` // empty: not known
 }
@@ -50,7 +53,11 @@ func (c *call) audit(r *route, q *http.Request, err error) {
 	if c.manager.cfg.Audit == nil || q.Method == http.MethodGet || c.option("dry-run") {
 		return
 	}
-	o := Operation{Time: time.Now(), By: peerOf(q), Name: r.id, Method: q.Method, Path: q.URL.Path, Options: q.URL.RawQuery,
+	by := peerOf(q)
+	if c.who != nil {
+		by = Peer{Token: c.who.Name, Address: c.who.Address}
+	}
+	o := Operation{Time: time.Now(), By: by, Name: r.id, Method: q.Method, Path: q.URL.Path, Options: q.URL.RawQuery,
 		Changes: c.changes[:min(len(c.changes), maxAudited)], Count: len(c.changes)}
 	o.end(err)
 	c.manager.cfg.Audit(o)

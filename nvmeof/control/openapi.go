@@ -11,33 +11,37 @@ import (
 // OpenAPI describes the API (OpenAPI 3.1), from the routes and their types.
 func OpenAPI() []byte {
 	paths := map[string]map[string]any{}
+	needed := routeRoles()
 	for _, r := range routes() {
 		if paths[r.path] == nil {
 			paths[r.path] = map[string]any{}
 		}
-		paths[r.path][strings.ToLower(r.method)] = r.operation()
+		paths[r.path][strings.ToLower(r.method)] = r.operation(needed[r.id])
 	}
 	for _, s := range streams() {
-		paths[s.path] = map[string]any{"get": s.operation()}
+		paths[s.path] = map[string]any{"get": s.operation(needed[s.id])}
 	}
 	return config.JSON(map[string]any{
 		"openapi": "3.1.0",
 		"info": map[string]any{"title": "nvmeof target", "version": "1", "license": map[string]any{"name": "See LICENSE", "identifier": "LicenseRef-repository"},
-			"description": "Control of a running target, over HTTP on a unix socket of mode 0600: curl --unix-socket /run/nvmeof/target.sock http://target/v1/status"},
+			"description": "Control of a running target, over HTTP on a unix socket of mode 0600: curl --unix-socket /run/nvmeof/target.sock http://target/v1/status. With console.listen in the configuration also over TCP, with a token in the header Authorization: Bearer TOKEN, whose role includes the operation's x-role."},
 		"servers": []any{map[string]any{"url": "http://target"}},
 		"paths":   paths,
 		"components": map[string]any{"responses": map[string]any{"error": map[string]any{
-			"description": "What was wrong, in the sentence that the command line prints, and its kind: 400 invalid, 404 not-found, 409 exists, restart, loss (of data, or of what protects it; force=true does it), in-use (connected hosts would lose what they use; likewise) or failed (the machine refused, or what was named is not in the state for it), 500 failed or unsaved, 503 failed (the target is stopping). Nothing was changed, unless it is unsaved: then the target is, and the file is not.",
+			"description": "What was wrong, in the sentence that the command line prints, and its kind: 400 invalid, 401 and 429 forbidden (no token, or one that is not known), 403 forbidden (a token whose role does not include it), 404 not-found, 409 exists, restart, loss (of data, or of what protects it; force=true does it), in-use (connected hosts would lose what they use; likewise) or failed (the machine refused, or what was named is not in the state for it), 500 failed or unsaved, 503 failed (the target is stopping). Nothing was changed, unless it is unsaved: then the target is, and the file is not.",
 			"content":     content(schema(reflect.TypeFor[errorBody]())),
 		}}},
 	})
 }
 
+// roleKey has the role that an operation needs of who does not come through the socket.
+const roleKey = "x-role"
+
 func content(s any) any {
 	return map[string]any{"application/json": map[string]any{"schema": s}}
 }
 
-func (r *route) operation() any {
+func (r *route) operation(need Role) any {
 	var parameters []any
 	for _, name := range r.parameters() {
 		parameters = append(parameters, map[string]any{"name": name, "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
@@ -55,7 +59,7 @@ func (r *route) operation() any {
 		parameters = append(parameters, map[string]any{"name": name, "in": "query", "schema": s})
 	}
 	op := map[string]any{
-		"operationId": r.id, "summary": r.summary,
+		"operationId": r.id, "summary": r.summary, roleKey: need,
 		"responses": map[string]any{
 			"200":     map[string]any{"description": "Done", "content": content(schema(reflect.TypeOf(r.answer)))},
 			"default": map[string]any{"$ref": "#/components/responses/error"},
@@ -75,7 +79,7 @@ func (r *route) operation() any {
 	return op
 }
 
-func (s *stream) operation() any {
+func (s *stream) operation(need Role) any {
 	var parameters []any
 	for _, o := range s.query {
 		parameters = append(parameters, map[string]any{"name": o.name, "in": "query", "description": o.doc, "schema": map[string]any{"type": o.kind}})
@@ -85,7 +89,7 @@ func (s *stream) operation() any {
 		body = schema(reflect.TypeOf(s.answer)).(map[string]any)
 	}
 	return map[string]any{
-		"operationId": s.id, "summary": s.summary, "parameters": parameters,
+		"operationId": s.id, "summary": s.summary, "parameters": parameters, roleKey: need,
 		"responses": map[string]any{
 			"200":     map[string]any{"description": "As it comes, until the client leaves or has what it wanted", "content": map[string]any{s.content: map[string]any{"schema": body}}},
 			"default": map[string]any{"$ref": "#/components/responses/error"},

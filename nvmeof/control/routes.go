@@ -18,6 +18,7 @@ import (
 type call struct {
 	context context.Context // of the request
 	manager *Manager
+	who     *Caller             // nil: it came through the socket
 	path    func(string) string // a variable of the path
 	query   url.Values
 	body    []byte
@@ -76,7 +77,13 @@ func Steps(changes []config.Change) []Step {
 // edit carries an edit out with the options of the query.
 func (c *call) edit(edit func(*config.Document) error) (any, error) {
 	o := c.options()
-	return c.result(o)(c.manager.Edit(edit, o))
+	return c.result(o)(c.manager.Edit(func(d *config.Document) error {
+		before := named(d)
+		if err := edit(d); err != nil {
+			return err
+		}
+		return c.who.mayName(before, d)
+	}, o))
 }
 
 func (c *call) options() Options {

@@ -145,11 +145,22 @@ func (e *TakenError) Error() string {
 }
 
 // Handler is the API of a Manager.
-func Handler(m *Manager) http.Handler {
+func Handler(m *Manager) http.Handler { return handler(m, nil) }
+
+// handler is the API for those that by tells from each other; nil: they come through the socket.
+func handler(m *Manager, by func(*http.Request) Caller) http.Handler {
+	caller := func(q *http.Request) *Caller {
+		if by == nil {
+			return nil
+		}
+		who := by(q)
+		return &who
+	}
+	needed := routeRoles()
 	mux := http.NewServeMux()
 	for _, r := range routes() {
 		mux.HandleFunc(r.pattern(), func(w http.ResponseWriter, q *http.Request) {
-			answer, err := serveRoute(m, &r, w, q)
+			answer, err := serveRoute(m, &r, caller(q), needed[r.id], w, q)
 			if err != nil {
 				m.requests.count(Request{r.method, r.path, writeError(w, err)})
 				return
@@ -159,44 +170,75 @@ func Handler(m *Manager) http.Handler {
 		})
 	}
 	for _, s := range streams() {
-		mux.HandleFunc(s.pattern(), s.handle(m))
+		mux.HandleFunc(s.pattern(), func(w http.ResponseWriter, q *http.Request) {
+			who := caller(q)
+			if err := who.may(needed[s.id], ""); err != nil {
+				m.requests.count(Request{q.Method, s.path, writeError(w, err)})
+				return
+			}
+			s.handle(m, who != nil)(w, q)
+		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
-		m.requests.count(Request{Code: writeError(w, &NotFoundError{Kind: "route", Name: q.Method + " " + q.URL.Path})})
+		err := caller(q).may(RoleRead, "")
+		if err == nil {
+			err = &NotFoundError{Kind: "route", Name: q.Method + " " + q.URL.Path}
+		}
+		m.requests.count(Request{Code: writeError(w, err)})
 	})
 	return mux
 }
 
-func serveRoute(m *Manager, r *route, w http.ResponseWriter, q *http.Request) (any, error) {
+func serveRoute(m *Manager, r *route, who *Caller, need Role, w http.ResponseWriter, q *http.Request) (any, error) {
+	c := &call{context: q.Context(), manager: m, who: who, path: q.PathValue, sure: q.Method == http.MethodDelete}
+	if err := who.may(need, ""); err != nil {
+		c.audit(r, q, err)
+		return nil, err
+	}
+	if err := c.read(r, w, q); err != nil {
+		return nil, err
+	}
+	var answer any
+	var err error
+	if c.query.Has(fileOption) { // which names any file
+		err = who.may(RoleAdmin, "option "+fileOption)
+	}
+	if err == nil {
+		answer, err = r.serve(c)
+	}
+	c.audit(r, q, err)
+	return answer, err
+}
+
+// read reads the options and the body of a call.
+func (c *call) read(r *route, w http.ResponseWriter, q *http.Request) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, maxBody))
 	if err != nil {
-		return nil, config.Problems{{Text: fmt.Sprintf("the body is longer than %d bytes, or broke off: %v", maxBody, err)}}
+		return config.Problems{{Text: fmt.Sprintf("the body is longer than %d bytes, or broke off: %v", maxBody, err)}}
 	}
 	if !utf8.Valid(body) {
-		return nil, config.Problems{{Text: "the body is not UTF-8"}}
+		return config.Problems{{Text: "the body is not UTF-8"}}
 	}
 	query, err := url.ParseQuery(q.URL.RawQuery)
 	if err != nil {
-		return nil, config.Problems{{Text: "options: " + err.Error()}}
+		return config.Problems{{Text: "options: " + err.Error()}}
 	}
 	for name, values := range query {
 		if !slices.Contains(r.query, name) {
-			return nil, config.Problems{{Text: "unknown option " + nvmeof.Printable(name)}}
+			return config.Problems{{Text: "unknown option " + nvmeof.Printable(name)}}
 		}
 		if err := checkOption(name, values); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if body = bytes.TrimSpace(body); r.body != nil && len(body) == 0 {
 		body = []byte("{}")
 	}
 	if r.body != nil && body[0] != '{' { // YAML takes long to read where it has many fields
-		return nil, config.Problems{{Text: "the body is not a JSON object"}}
+		return config.Problems{{Text: "the body is not a JSON object"}}
 	}
-	c := &call{context: q.Context(), manager: m, path: q.PathValue, query: query, body: body, sure: q.Method == http.MethodDelete}
-	answer, err := r.serve(c)
-	c.audit(r, q, err)
-	return answer, err
+	c.query, c.body = query, body
+	return nil
 }
 
 // checkOption checks the value of an option.

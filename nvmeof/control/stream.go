@@ -71,8 +71,11 @@ func (s *stream) checkOptions(q url.Values) error {
 // lastWrite is how long a client has for what is being written when a stream ends.
 const lastWrite = time.Second
 
+// remoteWrite is how long a client on a network has for each piece of a stream.
+const remoteWrite = 30 * time.Second
+
 // handle serves the stream. What goes wrong once it has begun ends it.
-func (s *stream) handle(m *Manager) http.HandlerFunc {
+func (s *stream) handle(m *Manager, remote bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := url.ParseQuery(r.URL.RawQuery)
 		if err != nil {
@@ -91,7 +94,7 @@ func (s *stream) handle(m *Manager) http.HandlerFunc {
 			ctx, cancel = context.WithTimeout(ctx, time.Duration(n)*time.Second)
 			defer cancel()
 		}
-		out := &streamWriter{to: w, control: http.NewResponseController(w), content: s.content}
+		out := &streamWriter{to: w, control: http.NewResponseController(w), content: s.content, remote: remote}
 		_ = out.control.SetReadDeadline(time.Time{}) // a client that sends nothing more is there yet
 		defer context.AfterFunc(ctx, func() {        // once: nobody waits for a client that takes nothing at the end
 			_ = out.control.SetWriteDeadline(time.Now().Add(lastWrite))
@@ -110,6 +113,7 @@ type streamWriter struct {
 	control *http.ResponseController
 	content string
 	begun   bool
+	remote  bool // the client is on a network
 }
 
 // write sends b, which may be empty: so that the client knows that the stream has begun.
@@ -119,6 +123,9 @@ func (w *streamWriter) write(b []byte) error {
 		w.to.Header().Set("Content-Type", w.content)
 		w.to.Header().Set("Cache-Control", "no-store")
 		w.to.WriteHeader(http.StatusOK)
+	}
+	if w.remote { // whoever takes nothing for so long has gone
+		_ = w.control.SetWriteDeadline(time.Now().Add(remoteWrite))
 	}
 	if _, err := w.to.Write(b); err != nil {
 		return err

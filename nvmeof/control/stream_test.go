@@ -222,7 +222,7 @@ func TestStalledClient(t *testing.T) {
 				}
 			}
 		}}
-	server := httptest.NewServer(forever.handle(new(Manager)))
+	server := httptest.NewServer(forever.handle(new(Manager), false))
 	defer server.Close()
 	r, err := http.Get(server.URL + "/v1/forever?seconds=1")
 	if err != nil {
