@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,10 @@ func TestVerbs(t *testing.T) {
 	l := newLab(t)
 	l.installVerbsTest(t)
 	logged := l.logEnd(t)
+	cycles := 200
+	if *whole {
+		cycles = 1000
+	}
 	v4 := env{"addr": "10.9.0.2", "nowhere": "10.9.0.99", "flags": ""}
 	v6 := env{"addr": "fd09::2", "nowhere": "fd09::99", "flags": ""}
 	for _, c := range []struct {
@@ -25,7 +30,7 @@ func TestVerbs(t *testing.T) {
 		{"suite,at=10.9.0.2", v4.with(env{"tests": "TestSuite"})},
 		{"suite,at=fd09::2", v6.with(env{"tests": "TestSuite"})},
 		{"dma-buf", v4.with(env{"tests": "TestDMABuf"})},
-		{"cycles", v4.with(env{"tests": "TestCycles|TestListenAgain", "flags": "-cycles 1000", "limit": 500})},
+		{"cycles", v4.with(env{"tests": "TestCycles|TestListenAgain", "flags": fmt.Sprint("-cycles ", cycles), "limit": 500})},
 		{"removal", v4.with(env{"tests": "TestRemoval", "flags": "-remove rxe0 -test.timeout 40s"})},
 		{"return", v4.with(env{"tests": "TestCycles", "flags": "-cycles 10"})},
 	} {
