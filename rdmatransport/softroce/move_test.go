@@ -400,7 +400,7 @@ func (c *moveCase) run(t *testing.T, n *udp.Network, moves int) {
 // notices.
 func TestMove(t *testing.T) {
 	moves := 50
-	for _, c := range append(moveCases, moveCase{"IPv6", "2001:db8::1", 2, nil}) {
+	for _, c := range append(moveCases, moveCase{"IPv6", "2001:db8::1", 2, nil}, moveCase{"link-local", "fe80::1%eth0", 1, nil}) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { c.run(t, udp.NewNetwork(1), moves) })
 		})
