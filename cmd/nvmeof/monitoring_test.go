@@ -36,7 +36,7 @@ func TestMonitoringPage(t *testing.T) {
 	r.doDocumented(monitoring)
 	wantMetrics(t, at, `nvmf_namespace_size_bytes{nqn="nqn.2026-11.org.example:disk",nsid="1"} 1.6777216e+07`)
 	wantMetrics(t, from, `nvmf_host_namespace_size_bytes{nqn="nqn.2026-11.org.example:disk",nsid="1",subsystem=""} 1.6777216e+07`,
-		`state="live",subsystem=""} 1`, `nvmf_host_nbd_clients_total 0`, `roce_packets_total{direction="out"} `)
+		`state="live",subsystem=""} 1`, `nvmf_host_nbd_clients_total 0`, `roce_packets_total{direction="out",opcode_class="send"} `)
 }
 
 // TestConnectMetrics: connect and connect-all serve the counters of what they hold, and an address that
@@ -48,7 +48,7 @@ func TestConnectMetrics(t *testing.T) {
 	c := startCommand(t, s.at("connect", "-n", testNQN, "--metrics", at)...)
 	c.out.await(t, "connecting to device: nvme0\n")
 	c.errOut.await(t, "nvmeof: metrics at http://"+at+"/metrics\n")
-	wantMetrics(t, at, `nsid="1",subsystem="nvme-subsys0"} 1.048576e+06`, `state="live",subsystem="nvme-subsys0"} 1`, `nvmf_host_nbd_clients_total 0`, `roce_packets_total{direction="out"} `)
+	wantMetrics(t, at, `nsid="1",subsystem="nvme-subsys0"} 1.048576e+06`, `state="live",subsystem="nvme-subsys0"} 1`, `nvmf_host_nbd_clients_total 0`, `roce_packets_total{direction="out",opcode_class="send"} `)
 	command(t, s.at("connect-all", "--metrics", at)...).want(t, exitFailed, "metrics: listen tcp "+at, "address already in use: another program has it; choose another port")
 	command(t, s.at("connect", "-n", testNQN, "--metrics", "9420", "-D")...).want(t, exitUsage, "--metrics")
 	command(t, "disconnect-all").want(t, 0)

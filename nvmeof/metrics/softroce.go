@@ -10,7 +10,7 @@ import (
 type softroceCollector struct {
 	devices func() []rdmatransport.Device
 
-	packets, bytes, retransmits, naks, drops, cnps, pairs, messages, refused, events *family
+	packets, bytes, retransmits, naks, drops, cnps, pairs, messages, refused, events, roundTrips *family
 }
 
 // NewSoftroce returns a collector of what those of the devices have counted that are of package
@@ -18,7 +18,7 @@ type softroceCollector struct {
 func NewSoftroce(devices func() []rdmatransport.Device) prometheus.Collector {
 	return &softroceCollector{
 		devices:     devices,
-		packets:     counter("roce_packets_total", "RoCEv2 packets received, and those of queue pairs that were sent.", "direction"),
+		packets:     counter("roce_packets_total", "RoCEv2 packets received and sent, by the class of their opcode; invalid ones were not understood.", "direction", "opcode_class"),
 		bytes:       counter("roce_bytes_total", "Bytes of the datagrams received.", "direction"),
 		retransmits: counter("roce_retransmits_total", "Request packets sent again, and timers for that which fired.", "cause"),
 		naks:        counter("roce_naks_total", "Negative acknowledgements.", "direction", "code"),
@@ -27,6 +27,7 @@ func NewSoftroce(devices func() []rdmatransport.Device) prometheus.Collector {
 		pairs:       gauge("roce_queue_pairs", "Queue pairs that there are."),
 		messages:    counter("roce_cm_messages_total", "Messages of the connection manager.", "direction"),
 		refused:     counter("roce_cm_rejects_total", "Connection requests that were refused, by reason.", "reason"),
+		roundTrips:  histogram("roce_rtt_seconds", "Time until an acknowledgement, of packets that were sent once: one at a time of each queue pair.", "device"),
 		events:      counter("roce_events_total", "What else happened to packets that is not an error, by kind.", "kind"),
 	}
 }
@@ -41,9 +42,12 @@ func (c *softroceCollector) Collect(out chan<- prometheus.Metric) {
 	for _, d := range c.devices() {
 		if d, ok := d.(*softroce.Device); ok {
 			there = true
+			var one softroce.Stats
 			for _, s := range d.Stats() {
-				all.Add(&s)
+				one.Add(&s)
 			}
+			sink(out).latencies(c.roundTrips, &one.RC.RoundTrips, d.Attrs().Name)
+			all.Add(&one)
 		}
 	}
 	if there {
@@ -53,8 +57,13 @@ func (c *softroceCollector) Collect(out chan<- prometheus.Metric) {
 
 func (c *softroceCollector) show(to sink, s *softroce.Stats) {
 	put := func(f *family, n uint64, labels ...string) { to.put(f, float64(n), labels...) }
-	put(c.packets, s.PacketsIn, "in")
-	put(c.packets, s.PacketsOut, "out")
+	invalid := s.PacketsIn
+	for _, k := range s.Classes() {
+		put(c.packets, k.In, "in", k.Class)
+		put(c.packets, k.Out, "out", k.Class)
+		invalid -= k.In
+	}
+	put(c.packets, invalid, "in", "invalid")
 	put(c.bytes, s.UDP.Bytes, "in")
 	put(c.retransmits, s.RC.Retransmits, "packets")
 	put(c.retransmits, s.RC.Timeouts, "timeout")
@@ -75,7 +84,7 @@ func (c *softroceCollector) show(to sink, s *softroce.Stats) {
 	}
 	for reason, n := range map[string]uint64{
 		"no_listener": s.CM.InvalidService, "transport": s.CM.InvalidTransport, "gid": s.CM.InvalidGID, "mtu": s.CM.InvalidMTU,
-		"ip_header": s.CM.InvalidIPHeader, "rate": s.CM.TooMany, "backlog": s.BacklogFull, "half_open": s.CM.HalfOpenEvicted,
+		"ip_header": s.CM.InvalidIPHeader, "rate": s.CM.TooMany, "backlog": s.BacklogFull, "half_open": s.CM.HalfOpenEvicted, "moved": s.CM.HalfOpenMoved,
 	} {
 		to.count(c.refused, n, reason)
 	}

@@ -54,6 +54,7 @@ func (s *shard) handlePacket(d *udp.Datagram, b []byte, k int) {
 		s.stats.Faults[fault]++
 		return
 	}
+	s.stats.ClassesIn[p.Opcode.Class()]++
 	if p.DestQPN == managementQPN {
 		s.management(d, b, k)
 		return

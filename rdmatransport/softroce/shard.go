@@ -66,7 +66,7 @@ func newShard(d *Device, index int, port udp.Port) *shard {
 	s.rng = rand.NewChaCha8(d.seed())
 	s.store.Limit = keepLimit
 	s.budget.Limit = port.ReceiveBudget()
-	s.tx.init(port, &s.stats.PacketsOut, &s.stats.SendDropped)
+	s.tx.init(port, &s.stats)
 	s.batch = port.NewBatch()
 	return s
 }

@@ -5,7 +5,9 @@ import (
 	"reflect"
 	"slices"
 	"sync/atomic"
+	"time"
 
+	"github.com/nvmeof-go/nvmeof/internal/latency"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
@@ -14,15 +16,17 @@ import (
 // [Device.Stats] copies them there.
 type Stats struct {
 	PacketsIn       uint64
-	PacketsOut      uint64                 // packets of queue pairs, of which one message to the sockets may carry many
-	Faults          [wire.NumFaults]uint64 // packets dropped, by reason
-	UnknownQPN      uint64                 // packets for queue pairs that do not exist
-	NotConnected    uint64                 // packets for queue pairs not yet connected
-	SourceMismatch  uint64                 // packets from an address that is not the connection's
-	Missteered      uint64                 // packets handed to another shard
-	MissteeredLost  uint64                 // packets dropped since too many waited for it
-	CongestionMarks uint64                 // packets that were marked CE on their way
-	SendDropped     uint64                 // messages that the sockets did not take
+	PacketsOut      uint64                  // packets of queue pairs, of which one message to the sockets may carry many
+	ClassesIn       [wire.NumClasses]uint64 // packets received that could be parsed, by the class of their opcode
+	ClassesOut      [wire.NumClasses]uint64 // packets sent, those of the connection manager too
+	Faults          [wire.NumFaults]uint64  // packets dropped, by reason
+	UnknownQPN      uint64                  // packets for queue pairs that do not exist
+	NotConnected    uint64                  // packets for queue pairs not yet connected
+	SourceMismatch  uint64                  // packets from an address that is not the connection's
+	Missteered      uint64                  // packets handed to another shard
+	MissteeredLost  uint64                  // packets dropped since too many waited for it
+	CongestionMarks uint64                  // packets that were marked CE on their way
+	SendDropped     uint64                  // messages that the sockets did not take
 	ReceiveErrors   uint64
 	QueuePairs      int
 	BacklogFull     uint64 // requests refused since too many waited for the listener's consumer; shard 0
@@ -49,8 +53,31 @@ func (s *Stats) Drops() map[string]uint64 {
 	return out
 }
 
+// RoundTrips are times until an acknowledgement.
+type RoundTrips = latency.Histogram
+
+// RoundTripBounds are the upper bounds of the method Cumulative of [RoundTrips].
+func RoundTripBounds() []time.Duration { return latency.Classic() }
+
+// A ClassCount is how many packets there were of a class of opcodes.
+type ClassCount struct {
+	Class   string
+	In, Out uint64
+}
+
+// Classes are the packets by the classes of their opcodes. Those that could not be parsed are in Faults.
+func (s *Stats) Classes() (all []ClassCount) {
+	for c := wire.ClassSend; c < wire.NumClasses; c++ {
+		all = append(all, ClassCount{c.String(), s.ClassesIn[c], s.ClassesOut[c]})
+	}
+	return all
+}
+
 // Add adds what another shard has counted.
-func (s *Stats) Add(o *Stats) { add(reflect.ValueOf(s).Elem(), reflect.ValueOf(o).Elem()) }
+func (s *Stats) Add(o *Stats) {
+	s.RC.RoundTrips.Add(&o.RC.RoundTrips)
+	add(reflect.ValueOf(s).Elem(), reflect.ValueOf(o).Elem())
+}
 
 // add adds the counters, whichever there are.
 func add(to, from reflect.Value) {
@@ -65,7 +92,9 @@ func add(to, from reflect.Value) {
 		}
 	case reflect.Struct:
 		for i := range to.NumField() {
-			add(to.Field(i), from.Field(i))
+			if to.Field(i).Type() != reflect.TypeFor[RoundTrips]() {
+				add(to.Field(i), from.Field(i))
+			}
 		}
 	}
 }

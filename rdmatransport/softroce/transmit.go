@@ -35,15 +35,14 @@ type transmitter struct {
 	msgs    []udp.Message
 	pieces  [][]byte
 	scratch []byte
-	packets *uint64 // that were sent, of queue pairs
-	lost    *uint64 // messages that the sockets did not take
-	tap     *tap    // the shard's
-	first   int     // of the message being built: its first piece
-	run     int     // start of the scratch part not yet in pieces
+	stats   *Stats // the shard's
+	tap     *tap   // the shard's
+	first   int    // of the message being built: its first piece
+	run     int    // start of the scratch part not yet in pieces
 }
 
-func (t *transmitter) init(port udp.Port, packets, lost *uint64) {
-	t.port, t.packets, t.lost = port, packets, lost
+func (t *transmitter) init(port udp.Port, stats *Stats) {
+	t.port, t.stats = port, stats
 	t.box = rc.NewOutbox(boxPackets)
 	t.owners = make([]*queuePair, 0, boxPackets)
 	t.plan.init(boxPackets)
@@ -103,6 +102,7 @@ func (t *transmitter) prefetch(i int16) int16 {
 
 // packet appends one packet, the k-th of its message.
 func (t *transmitter) packet(q *queuePair, o *rc.Out, k uint16) {
+	t.stats.ClassesOut[wire.Opcode(o.Header[0]).Class()]++
 	crc := t.icrc.Sum(&q.pathOut, k, o.Header[:o.HLen], o.Pieces[:o.NPieces], int(o.Pad))
 	if t.tap != nil {
 		t.tap.sent(q, o, k, crc)
@@ -131,6 +131,7 @@ func (t *transmitter) single(to netip.Addr, tos uint8, p *wire.Packet) {
 	if len(t.msgs) == singles {
 		t.flush()
 	}
+	t.stats.ClassesOut[p.Opcode.Class()]++
 	header := wire.AppendHeaders(nil, p)
 	crc := t.icrc.Sum(&path, 0, header, [][]byte{p.Payload}, int(p.Pad))
 	b := append(header, p.Payload...)
@@ -147,7 +148,7 @@ func (t *transmitter) single(to netip.Addr, tos uint8, p *wire.Packet) {
 // like a packet on the way, and found by retransmission.
 func (t *transmitter) flush() {
 	if len(t.owners) > 0 {
-		*t.packets += uint64(len(t.owners))
+		t.stats.PacketsOut += uint64(len(t.owners))
 		for _, m := range t.plan.make(t.owners, t.box.Pkts, t.segments) {
 			t.encode(&m)
 		}
@@ -157,7 +158,7 @@ func (t *transmitter) flush() {
 	if len(t.msgs) == 0 {
 		return
 	}
-	*t.lost += uint64(len(t.msgs) - t.port.Send(t.msgs))
+	t.stats.SendDropped += uint64(len(t.msgs) - t.port.Send(t.msgs))
 	clear(t.pieces)
 	clear(t.plan.messages) // of queue pairs that may be closed
 	t.msgs, t.pieces, t.scratch = t.msgs[:0], t.pieces[:0], t.scratch[:0]

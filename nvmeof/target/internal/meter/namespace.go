@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/internal/latency"
+	"github.com/nvmeof-go/nvmeof/internal/latency"
 )
 
 // A Namespace counts the commands of one namespace in one shard. The zero value has counted

@@ -1,6 +1,6 @@
 package meter
 
-import "github.com/nvmeof-go/nvmeof/nvmeof/internal/latency"
+import "github.com/nvmeof-go/nvmeof/internal/latency"
 
 // A Turn is what a shard's turn has that is to be counted. How long a command took is known when
 // the next turn begins: the response is sent at the end of this one, and the clock is read at the

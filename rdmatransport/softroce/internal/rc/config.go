@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/internal/latency"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
@@ -127,4 +128,6 @@ type Counters struct {
 	CNPsSent           uint64
 	CNPsGot            uint64
 	RateReductions     uint64
+
+	RoundTrips latency.Histogram // acknowledgements of what was sent once (Karn), at most one sample at a time
 }

@@ -75,7 +75,7 @@ func (q *QP) Connect(p Peer) error {
 		p.ReadsIn = 0 // whatever the peer was granted: it costs memory
 	}
 	q.resp.connect(&p)
-	q.rtt.connect(&p)
+	q.rtt.connect(&p, q.cfg.Counters)
 	q.state = StateConnected
 	return nil
 }

@@ -3,6 +3,7 @@ package rc
 import (
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/internal/latency"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
@@ -35,11 +36,13 @@ type roundTrip struct {
 	crowded  bool // the last round trip was long
 	standing standing
 
-	sends congestion // SEND and WRITE data
-	reads congestion // READ responses called for
+	seen  *latency.Histogram // of the shard
+	sends congestion         // SEND and WRITE data
+	reads congestion         // READ responses called for
 }
 
-func (t *roundTrip) connect(p *Peer) {
+func (t *roundTrip) connect(p *Peer, c *Counters) {
+	t.seen = &c.RoundTrips
 	t.floor = minTimeoutOther
 	if p.Own {
 		t.floor = minTimeoutOwn
@@ -101,6 +104,7 @@ func (t *roundTrip) arrived(now time.Duration, psn wire.PSN) {
 func (t *roundTrip) measured(now time.Duration) {
 	t.sampling = false
 	d := max(1, now-t.at)
+	t.seen.Observe(int64(d))
 	t.sample(d)
 	if t.standing.sample(now, d, t.long()+standingSlack) {
 		t.backOff()

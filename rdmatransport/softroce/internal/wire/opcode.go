@@ -99,35 +99,36 @@ type opcodeInfo struct {
 	name   string
 	flags  OpFlags
 	length uint8 // of the BTH and the extension headers
+	class  Class
 }
 
 var opcodes = [256]opcodeInfo{
-	RCSendFirst:          {"RC SEND First", flagSend | FlagStart, 12},
-	RCSendMiddle:         {"RC SEND Middle", flagSend, 12},
-	RCSendLast:           {"RC SEND Last", flagSend | FlagEnd | FlagConsumesRecv, 12},
-	RCSendLastImm:        {"RC SEND Last with Immediate", flagSend | FlagEnd | FlagHasImm | FlagConsumesRecv, 16},
-	RCSendOnly:           {"RC SEND Only", flagSend | flagOnly | FlagConsumesRecv, 12},
-	RCSendOnlyImm:        {"RC SEND Only with Immediate", flagSend | flagOnly | FlagHasImm | FlagConsumesRecv, 16},
-	RCWriteFirst:         {"RC RDMA WRITE First", flagWrite | FlagStart | FlagHasRETH, 28},
-	RCWriteMiddle:        {"RC RDMA WRITE Middle", flagWrite, 12},
-	RCWriteLast:          {"RC RDMA WRITE Last", flagWrite | FlagEnd, 12},
-	RCWriteLastImm:       {"RC RDMA WRITE Last with Immediate", flagWrite | FlagEnd | FlagHasImm | FlagConsumesRecv, 16},
-	RCWriteOnly:          {"RC RDMA WRITE Only", flagWrite | flagOnly | FlagHasRETH, 28},
-	RCWriteOnlyImm:       {"RC RDMA WRITE Only with Immediate", flagWrite | flagOnly | FlagHasRETH | FlagHasImm | FlagConsumesRecv, 32},
-	RCReadRequest:        {"RC RDMA READ Request", FlagReadRequest | FlagRequest | flagOnly | FlagHasRETH, 28},
-	RCReadResponseFirst:  {"RC RDMA READ Response First", flagRead | FlagStart | FlagHasAETH, 16},
-	RCReadResponseMiddle: {"RC RDMA READ Response Middle", flagRead, 12},
-	RCReadResponseLast:   {"RC RDMA READ Response Last", flagRead | FlagEnd | FlagHasAETH, 16},
-	RCReadResponseOnly:   {"RC RDMA READ Response Only", flagRead | flagOnly | FlagHasAETH, 16},
-	RCAck:                {"RC Acknowledge", FlagAck | FlagResponse | flagOnly | FlagHasAETH, 16},
-	RCAtomicAck:          {"RC ATOMIC Acknowledge", FlagAtomicAck | FlagResponse | flagOnly | FlagHasAETH | FlagHasAtomicAckETH, 24},
-	RCCompareSwap:        {"RC CmpSwap", flagAtomic, 40},
-	RCFetchAdd:           {"RC FetchAdd", flagAtomic, 40},
-	RCSendLastInv:        {"RC SEND Last with Invalidate", flagSend | FlagEnd | FlagHasInv | FlagConsumesRecv, 16},
-	RCSendOnlyInv:        {"RC SEND Only with Invalidate", flagSend | flagOnly | FlagHasInv | FlagConsumesRecv, 16},
-	UDSendOnly:           {"UD SEND Only", flagSend | flagOnly | FlagHasDETH | FlagConsumesRecv, 20},
-	UDSendOnlyImm:        {"UD SEND Only with Immediate", flagSend | flagOnly | FlagHasDETH | FlagHasImm | FlagConsumesRecv, 24},
-	CNP:                  {"CNP", FlagCNP | FlagPayload, 12},
+	RCSendFirst:          {"RC SEND First", flagSend | FlagStart, 12, ClassSend},
+	RCSendMiddle:         {"RC SEND Middle", flagSend, 12, ClassSend},
+	RCSendLast:           {"RC SEND Last", flagSend | FlagEnd | FlagConsumesRecv, 12, ClassSend},
+	RCSendLastImm:        {"RC SEND Last with Immediate", flagSend | FlagEnd | FlagHasImm | FlagConsumesRecv, 16, ClassSend},
+	RCSendOnly:           {"RC SEND Only", flagSend | flagOnly | FlagConsumesRecv, 12, ClassSend},
+	RCSendOnlyImm:        {"RC SEND Only with Immediate", flagSend | flagOnly | FlagHasImm | FlagConsumesRecv, 16, ClassSend},
+	RCWriteFirst:         {"RC RDMA WRITE First", flagWrite | FlagStart | FlagHasRETH, 28, ClassWrite},
+	RCWriteMiddle:        {"RC RDMA WRITE Middle", flagWrite, 12, ClassWrite},
+	RCWriteLast:          {"RC RDMA WRITE Last", flagWrite | FlagEnd, 12, ClassWrite},
+	RCWriteLastImm:       {"RC RDMA WRITE Last with Immediate", flagWrite | FlagEnd | FlagHasImm | FlagConsumesRecv, 16, ClassWrite},
+	RCWriteOnly:          {"RC RDMA WRITE Only", flagWrite | flagOnly | FlagHasRETH, 28, ClassWrite},
+	RCWriteOnlyImm:       {"RC RDMA WRITE Only with Immediate", flagWrite | flagOnly | FlagHasRETH | FlagHasImm | FlagConsumesRecv, 32, ClassWrite},
+	RCReadRequest:        {"RC RDMA READ Request", FlagReadRequest | FlagRequest | flagOnly | FlagHasRETH, 28, ClassReadRequest},
+	RCReadResponseFirst:  {"RC RDMA READ Response First", flagRead | FlagStart | FlagHasAETH, 16, ClassReadResponse},
+	RCReadResponseMiddle: {"RC RDMA READ Response Middle", flagRead, 12, ClassReadResponse},
+	RCReadResponseLast:   {"RC RDMA READ Response Last", flagRead | FlagEnd | FlagHasAETH, 16, ClassReadResponse},
+	RCReadResponseOnly:   {"RC RDMA READ Response Only", flagRead | flagOnly | FlagHasAETH, 16, ClassReadResponse},
+	RCAck:                {"RC Acknowledge", FlagAck | FlagResponse | flagOnly | FlagHasAETH, 16, ClassAck},
+	RCAtomicAck:          {"RC ATOMIC Acknowledge", FlagAtomicAck | FlagResponse | flagOnly | FlagHasAETH | FlagHasAtomicAckETH, 24, ClassAtomic},
+	RCCompareSwap:        {"RC CmpSwap", flagAtomic, 40, ClassAtomic},
+	RCFetchAdd:           {"RC FetchAdd", flagAtomic, 40, ClassAtomic},
+	RCSendLastInv:        {"RC SEND Last with Invalidate", flagSend | FlagEnd | FlagHasInv | FlagConsumesRecv, 16, ClassSend},
+	RCSendOnlyInv:        {"RC SEND Only with Invalidate", flagSend | flagOnly | FlagHasInv | FlagConsumesRecv, 16, ClassSend},
+	UDSendOnly:           {"UD SEND Only", flagSend | flagOnly | FlagHasDETH | FlagConsumesRecv, 20, ClassManagement},
+	UDSendOnlyImm:        {"UD SEND Only with Immediate", flagSend | flagOnly | FlagHasDETH | FlagHasImm | FlagConsumesRecv, 24, ClassManagement},
+	CNP:                  {"CNP", FlagCNP | FlagPayload, 12, ClassCNP},
 }
 
 // Flags returns the opcode's properties, 0 for an unknown one.
@@ -144,6 +145,31 @@ func (o Opcode) IsRC() bool { return o>>5 == 0 }
 // IsUD reports whether the opcode, known or reserved, is of the unreliable
 // datagram service.
 func (o Opcode) IsUD() bool { return o>>5 == 3 }
+
+// A Class is what packets of an opcode are for, in statistics.
+type Class uint8
+
+// Classes of opcodes. Unknown ones have the first.
+const (
+	ClassUnknown Class = iota
+	ClassSend
+	ClassWrite
+	ClassReadRequest
+	ClassReadResponse
+	ClassAck
+	ClassAtomic
+	ClassCNP
+	ClassManagement
+	NumClasses
+)
+
+// String is the class as a label of statistics.
+func (c Class) String() string {
+	return [NumClasses]string{"unknown", "send", "write", "read_request", "read_response", "ack", "atomic", "cnp", "cm"}[c]
+}
+
+// Class returns the opcode's class.
+func (o Opcode) Class() Class { return opcodes[o].class }
 
 func (o Opcode) String() string {
 	if name := opcodes[o].name; name != "" {

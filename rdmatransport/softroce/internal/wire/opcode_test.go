@@ -86,3 +86,26 @@ func checkNameFits(t *testing.T, op Opcode) {
 		t.Errorf("%v: IsRC %v, IsUD %v", op, op.IsRC(), op.IsUD())
 	}
 }
+
+// TestClasses: all that is known has a class, and nothing else has.
+func TestClasses(t *testing.T) {
+	for i := range 256 {
+		if op := Opcode(i); (op.Class() != ClassUnknown) != known(i) || op.Class().String() == "" {
+			t.Errorf("%v is of class %v", op, op.Class())
+		}
+	}
+}
+
+// BenchmarkClass is what counting a packet in its class costs.
+func BenchmarkClass(b *testing.B) {
+	var counts [NumClasses]uint64
+	ops := [4]Opcode{RCSendOnly, RCWriteFirst, RCAck, RCWriteLast}
+	i := 0
+	for b.Loop() {
+		counts[ops[i&3].Class()]++
+		i++
+	}
+	if counts[ClassUnknown] > 0 {
+		b.Error(counts)
+	}
+}
