@@ -133,6 +133,7 @@ var directions = []direction{
 	{"deploy/image", nil, []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{"test/packages", nil, []string{yaml}},
 	{"test/faultyfs", nil, []string{xsys, fuse}},
+	{"test/ceph", []string{"backend/..."}, []string{uuid, xsys}},
 	{"test", []string{"test/...", "internal/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
 }
 

@@ -16,6 +16,7 @@ var public = map[string]string{
 	"backend/block":          "storage: a block device",
 	"backend/file":           "storage: a file",
 	"backend/memory":         "storage: memory",
+	"backend/rbd":            "storage: an image of a Ceph cluster",
 	"nvmeof":                 "names, addresses and limits",
 	"nvmeof/auth":            "DH-HMAC-CHAP and its keys",
 	"nvmeof/config":          "a target as a document",

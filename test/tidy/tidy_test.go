@@ -71,6 +71,7 @@ func TestMethods(t *testing.T) { report(t, crowded(sources(t))) }
 // their own: a shard is one.
 var agreedGoroutines = map[string]int{
 	"backend/internal/disk":              3,  // blocking calls where there is no io_uring; a ring's wake-ups; copying
+	"backend/rbd":                        3,  // wake-ups where the owner does not watch; a cluster that does not answer as a queue, or a store, is closed
 	"internal/bench":                     1,  // each job
 	"nvmeof/control":                     12, // what listens, what waits for a device or an address, files and devices that may hang, the socket and its file, a stream that nobody takes
 	"nvmeof/discovery":                   1,  // each node's connection

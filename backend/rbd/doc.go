@@ -1,0 +1,51 @@
+// Package rbd stores a namespace in an image of a Ceph cluster (RBD), through librbd.
+//
+// # Builds
+//
+// It needs cgo and the build tag rbd, and no headers:
+//
+//	CGO_ENABLED=1 go build -tags rbd ./...
+//
+// Any other build has the same functions, and [Open] says in its error that the storage is
+// missing. The libraries (librados2 and librbd1, 16.2 or later) are loaded by Open, so that one
+// binary runs on machines with and without them.
+//
+// # The image
+//
+// A writable image must have the feature exclusive-lock, as images have unless they are made
+// otherwise, and belongs to one store: Open acquires its lock, which other clients of Ceph cannot
+// request from it. A lock whose owner is gone is free when the cluster has missed the owner for
+// 30 s, which Open waits for; the cluster then refuses whatever that client still sends. Snapshots, and images
+// that are opened for reading only, take no lock.
+//
+// # I/O
+//
+// Each queue hands its requests to librbd in batches. A thread of librbd's reports the end of
+// each by a ring in memory of the queue's, and by an eventfd where the owner sleeps. Data of writes
+// are sent from the buffers of the requests; those of reads librbd copies from what it received
+// into the buffer. Nothing is allocated in Go; librbd allocates for each request.
+//
+// # Durability
+//
+// librbd's caches are off: a write that has completed is durable in the cluster, and Flush has
+// little to do. The image's metadata may turn a cache on all the same, which is why
+// [backend.Info] says that there is one and Flush is passed on.
+//
+// # Compare and write
+//
+// Within one stripe unit (the object, 4 MiB, unless the image is made otherwise) the cluster
+// compares and writes in one step, with a librbd before version 17 within 512 bytes. Beyond that the queue reads, compares and writes, and no
+// other write of the store touches the range meanwhile; the lock keeps others out.
+//
+// # A cluster that does not answer
+//
+// Requests wait for as long as Ceph's own settings say, which is for ever: what becomes of a
+// write that is given up is not known. Closing waits [CloseTime] for them and then fails with a
+// [HungError], while what is left ends when the cluster answers. A client that the cluster has
+// blocklisted, or that lost the lock, latches the store ([Store.Failed]): nothing is acknowledged any more, until
+// [Store.Clear] opens the image again as another client.
+//
+// # Not supported
+//
+// Copies within the cluster (Info.Copy), images without exclusive-lock, keys of encrypted images.
+package rbd

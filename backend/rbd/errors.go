@@ -1,0 +1,84 @@
+package rbd
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// ErrNotBuilt says that this program was built without the storage.
+var ErrNotBuilt = errors.New("this build has no RBD storage: build with -tags rbd and CGO_ENABLED=1")
+
+// A LibraryError says that the libraries of Ceph on this machine cannot be used.
+type LibraryError struct {
+	Detail string // what dlopen(3) says
+}
+
+func (e *LibraryError) Error() string {
+	return "the libraries of Ceph cannot be loaded: " + e.Detail +
+		": install them (Debian and Ubuntu: librbd1 librados2; Fedora: librbd1 librados2)"
+}
+
+// A LockedError says that another client has the exclusive lock of an image.
+type LockedError struct {
+	Image string
+	Owner string // as Ceph names it; "" where unknown
+}
+
+func (e *LockedError) Error() string {
+	who := "another client"
+	if e.Owner != "" {
+		who = "client " + e.Owner
+	}
+	return fmt.Sprintf("image %s is in use by %s, which has its exclusive lock: stop that first, or take another image (rbd lock ls %[1]s shows it)", e.Image, who)
+}
+
+// A HungError says that something did not end since the cluster did not answer.
+type HungError struct {
+	Image string
+	For   time.Duration
+}
+
+func (e *HungError) Error() string {
+	return fmt.Sprintf("close %s: the cluster does not answer for %v: see ceph -s; what is under way ends when it does", e.Image, e.For)
+}
+
+// blocklisted is the cluster's EBLOCKLISTED.
+const blocklisted = unix.ESHUTDOWN
+
+// lost reports whether an error says that the client may not write any more: it is
+// blocklisted, or another has its lock.
+func lost(errno unix.Errno) bool { return errno == blocklisted || errno == unix.EROFS }
+
+// resultOf is the error of a request whose call failed.
+func resultOf(name string, op backend.Op, errno unix.Errno) error {
+	switch {
+	case errno == unix.EINVAL: // the library checks nothing else that was not checked before
+		return backend.ErrOutOfRange
+	case errno == unix.EILSEQ && op == backend.OpCompareAndWrite:
+		return backend.ErrMiscompare
+	case errno == unix.ENOSPC || errno == unix.EDQUOT:
+		return backend.ErrNoSpace
+	}
+	return fmt.Errorf("%v of image %s: %w", op, name, errno)
+}
+
+// explain adds to an error of opening what can be done about it.
+func explain(doing string, errno unix.Errno) error {
+	hint := ""
+	switch errno {
+	case 0:
+		return nil
+	case unix.ETIMEDOUT:
+		hint = ": the monitors did not answer: see whether the cluster is up, and whether the addresses in ceph.conf are right"
+	case unix.EACCES, unix.EPERM:
+		hint = ": the cluster does not allow that to the client: see its keyring and capabilities (profile rbd)"
+	case blocklisted:
+		hint = ": the cluster has blocklisted this client (ceph osd blocklist ls)"
+	}
+	return fmt.Errorf("%s: %w%s", doing, errno, hint)
+}

@@ -1,0 +1,47 @@
+package rbd
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// dialLocked opens the image, with its lock unless it is only read.
+func (s *Store) dialLocked(cfg *Config) (image, error) {
+	i, err := s.dial(s.name, cfg)
+	if err != nil || s.cfg.readOnly(&s.name) {
+		return i, err
+	}
+	if err := s.acquire(i); err != nil {
+		return nil, errors.Join(err, i.close())
+	}
+	return i, nil
+}
+
+// acquire waits for a lock whose owner may be gone.
+func (s *Store) acquire(i image) error {
+	g, err := i.look()
+	if err != nil {
+		return err
+	}
+	if g.features&featureExclusiveLock == 0 {
+		return fmt.Errorf("it has no feature exclusive-lock, which keeps others from writing to it: rbd feature enable %s exclusive-lock", s.name)
+	}
+	for end := time.Now().Add(s.lockTime); ; time.Sleep(s.lockTime / 40) {
+		err := i.lock()
+		if err == nil || !taken(err) {
+			return err
+		}
+		if !time.Now().Before(end) {
+			owner, _ := i.owner()
+			return &LockedError{Image: s.name.String(), Owner: owner}
+		}
+	}
+}
+
+// taken reports whether an error says that another client has the lock.
+func taken(err error) bool {
+	return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EROFS)
+}

@@ -1,0 +1,130 @@
+package rbd
+
+import (
+	"fmt"
+	"math/bits"
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A header is the start of a ring's memory, as C knows it (struct nr_ring).
+type header struct {
+	tail    uint64
+	running int64 // calls whose end is not over; the memory is in use until it is 0
+	mask    uint64
+	args    uint64
+	armed   uint32
+	event   int32
+	_       [3]uint64
+}
+
+// argSize is the size of struct nr_arg.
+const argSize = 32
+
+// A ring takes the ends of a queue's calls. It is in memory that is not Go's: threads of
+// librbd's write to it.
+type ring struct {
+	*header
+	free  func() error
+	cells []uint64 // zero, or an identifier plus one with the result below it
+	head  uint64
+}
+
+// An outcome is the end of a call: a result as the library gives it, negative for an errno.
+type outcome struct {
+	id     uint32
+	result int32
+}
+
+// A source has memory, zeroed, and what gives it back.
+type source func(n int) (mem []byte, free func() error, err error)
+
+// mapped is memory that is not Go's.
+func mapped(n int) ([]byte, func() error, error) {
+	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil, nil, fmt.Errorf("map memory: %w", err)
+	}
+	return mem, func() error { return unix.Munmap(mem) }, nil
+}
+
+// newRing makes one for the identifiers below calls.
+func newRing(calls int, memory source) (*ring, error) {
+	n := 1 << bits.Len(uint(calls-1))
+	cells := int(unsafe.Sizeof(header{}))
+	args := cells + 8*n
+	mem, free, err := memory(args + argSize*calls)
+	if err != nil {
+		return nil, err
+	}
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		_ = free()
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
+	r := &ring{header: (*header)(unsafe.Pointer(&mem[0])), free: free, cells: unsafe.Slice((*uint64)(unsafe.Pointer(&mem[cells])), n)}
+	r.mask, r.event = uint64(n-1), int32(event)
+	r.args = uint64(uintptr(unsafe.Pointer(&mem[args])))
+	return r, nil
+}
+
+// begin notes calls that are about to start.
+func (r *ring) begin(calls int) { atomic.AddInt64(&r.running, int64(calls)) }
+
+// ready reports whether reap would find something.
+func (r *ring) ready() bool { return atomic.LoadUint64(&r.cells[r.head&r.mask]) != 0 }
+
+// reap stores outcomes and returns how many.
+func (r *ring) reap(out []outcome) int {
+	for n := range out {
+		cell := &r.cells[r.head&r.mask]
+		v := atomic.LoadUint64(cell)
+		if v == 0 {
+			return n
+		}
+		atomic.StoreUint64(cell, 0)
+		r.head++
+		out[n] = outcome{id: uint32(v>>32) - 1, result: int32(uint32(v))}
+	}
+	return len(out)
+}
+
+// arm has the next end written to the eventfd. What ended before is not: see ready.
+func (r *ring) arm() { atomic.StoreUint32(&r.armed, 1) }
+
+func (r *ring) disarm() {
+	if atomic.LoadUint32(&r.armed) != 0 {
+		atomic.StoreUint32(&r.armed, 0)
+	}
+}
+
+// clear makes the eventfd unreadable until it is written to again.
+func (r *ring) clear() {
+	var count [8]byte
+	_, _, _ = unix.RawSyscall(unix.SYS_READ, uintptr(r.event), uintptr(unsafe.Pointer(&count)), 8) // EAGAIN: it was
+}
+
+// wait sleeps until a call may have ended, at most some milliseconds, negative: any time.
+func (r *ring) wait(milliseconds int) {
+	r.clear()
+	r.arm()
+	if r.ready() {
+		return
+	}
+	fds := []unix.PollFd{{Fd: r.event, Events: unix.POLLIN}}
+	_, _ = unix.Poll(fds, milliseconds)
+}
+
+// close gives the memory back, once no thread is at it. No call is outstanding.
+func (r *ring) close() error {
+	for atomic.LoadInt64(&r.running) > 0 {
+		runtime.Gosched() // the thread has put its outcome into the ring already
+	}
+	if err := unix.Close(int(r.event)); err != nil {
+		return err
+	}
+	return r.free()
+}

@@ -1,0 +1,290 @@
+//go:build rbd && cgo && linux
+
+// librados and librbd, loaded when they are needed. Their headers are not: what is used of
+// them is declared here.
+
+#include "shim.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#define RADOS_FILE "librados.so.2"
+#define RBD_FILE "librbd.so.1"
+
+typedef void (*nr_callback)(void *completion, void *arg);
+typedef int (*nr_extent)(uint64_t offset, size_t length, int exists, void *arg);
+
+// The functions used: X(result, name, parameters). Clusters, pools, images and completions are
+// void pointers to the libraries, too.
+#define RADOS_FUNCTIONS(X) \
+	X(int, rados_create, (void **, const char *)) \
+	X(int, rados_conf_read_file, (void *, const char *)) \
+	X(int, rados_conf_parse_env, (void *, const char *)) \
+	X(int, rados_conf_set, (void *, const char *, const char *)) \
+	X(int, rados_connect, (void *)) \
+	X(int, rados_cluster_fsid, (void *, char *, size_t)) \
+	X(void, rados_shutdown, (void *)) \
+	X(int, rados_ioctx_create, (void *, const char *, void **)) \
+	X(void, rados_ioctx_destroy, (void *)) \
+	X(void, rados_ioctx_set_namespace, (void *, const char *))
+
+#define RBD_FUNCTIONS(X) \
+	X(int, rbd_create, (void *, const char *, uint64_t, int *)) \
+	X(int, rbd_open, (void *, const char *, void **, const char *)) \
+	X(int, rbd_open_read_only, (void *, const char *, void **, const char *)) \
+	X(int, rbd_close, (void *)) \
+	X(int, rbd_get_size, (void *, uint64_t *)) \
+	X(int, rbd_get_stripe_unit, (void *, uint64_t *)) \
+	X(int, rbd_get_features, (void *, uint64_t *)) \
+	X(int, rbd_get_id, (void *, char *, size_t)) \
+	X(int, rbd_resize, (void *, uint64_t)) \
+	X(int, rbd_diff_iterate2, (void *, const char *, uint64_t, uint64_t, uint8_t, uint8_t, nr_extent, void *)) \
+	X(int, rbd_lock_acquire, (void *, int)) \
+	X(int, rbd_lock_get_owners, (void *, int *, char **, size_t *)) \
+	X(void, rbd_lock_get_owners_cleanup, (char **, size_t)) \
+	X(int, rbd_aio_create_completion, (void *, nr_callback, void **)) \
+	X(ssize_t, rbd_aio_get_return_value, (void *)) \
+	X(void, rbd_aio_release, (void *)) \
+	X(int, rbd_aio_read, (void *, uint64_t, size_t, char *, void *)) \
+	X(int, rbd_aio_write2, (void *, uint64_t, size_t, const char *, void *, int)) \
+	X(int, rbd_aio_flush, (void *, void *)) \
+	X(int, rbd_aio_discard, (void *, uint64_t, uint64_t, void *)) \
+	X(int, rbd_aio_write_zeroes, (void *, uint64_t, size_t, void *, int, int)) \
+	X(ssize_t, rbd_aio_compare_and_write, (void *, uint64_t, size_t, const char *, const char *, void *, uint64_t *, int))
+
+#define FADVISE_FUA 0x80    // LIBRADOS_OP_FLAG_FADVISE_FUA
+#define ZERO_THICK 1        // RBD_WRITE_ZEROES_FLAG_THICK_PROVISION
+#define LOCK_EXCLUSIVE 0    // RBD_LOCK_MODE_EXCLUSIVE
+
+struct nr_lib {
+#define POINTER(result, name, parameters) result (*name) parameters;
+	RADOS_FUNCTIONS(POINTER)
+	RBD_FUNCTIONS(POINTER)
+#undef POINTER
+};
+
+static int load(void *library, const char *name, void *to, const char *file, char *message, size_t size)
+{
+	void *f = dlsym(library, name);
+
+	if (!f) {
+		snprintf(message, size, "%s has no %s: it is too old", file, name);
+		return -1;
+	}
+	memcpy(to, &f, sizeof f);
+	return 0;
+}
+
+// The libraries stay loaded: they have threads of their own.
+struct nr_lib *nr_open_lib(char *message, size_t size)
+{
+	struct nr_lib *l = calloc(1, sizeof *l);
+	void *rados = dlopen(RADOS_FILE, RTLD_NOW | RTLD_GLOBAL);
+	void *rbd = rados ? dlopen(RBD_FILE, RTLD_NOW | RTLD_GLOBAL) : NULL;
+
+	if (!l || !rbd) {
+		const char *why = dlerror();
+		snprintf(message, size, "%s", why ? why : "out of memory");
+		free(l);
+		return NULL;
+	}
+#define LOAD_RADOS(result, name, parameters) || load(rados, #name, &l->name, RADOS_FILE, message, size)
+#define LOAD_RBD(result, name, parameters) || load(rbd, #name, &l->name, RBD_FILE, message, size)
+	if (0 RADOS_FUNCTIONS(LOAD_RADOS) RBD_FUNCTIONS(LOAD_RBD)) {
+		free(l);
+		return NULL;
+	}
+	return l;
+}
+
+// configure sets what must be so, whatever the file says: a write is durable when it is
+// complete, and the memory of one that is under way does not change, so that nothing has to
+// be copied.
+static int configure(struct nr_lib *l, void *cluster)
+{
+	int err = l->rados_conf_set(cluster, "rbd_cache", "false");
+
+	if (err)
+		return err;
+	l->rados_conf_set(cluster, "rbd_disable_zero_copy_writes", "false");
+	l->rados_conf_set(cluster, "rbd_persistent_cache_mode", "disabled");
+	l->rados_conf_set(cluster, "rbd_non_blocking_aio", "true");
+	l->rados_conf_set(cluster, "client_mount_timeout", "30");
+	return 0;
+}
+
+int nr_connect(struct nr_lib *l, const char *conf, const char *id, void **cluster)
+{
+	int err = l->rados_create(cluster, *id ? id : NULL);
+
+	if (err)
+		return err;
+	err = l->rados_conf_read_file(*cluster, *conf ? conf : NULL);
+	if (!err)
+		err = l->rados_conf_parse_env(*cluster, NULL);
+	if (!err)
+		err = configure(l, *cluster);
+	if (!err)
+		err = l->rados_connect(*cluster);
+	if (err)
+		l->rados_shutdown(*cluster);
+	return err;
+}
+
+int nr_fsid(struct nr_lib *l, void *cluster, char *fsid, size_t size)
+{
+	int n = l->rados_cluster_fsid(cluster, fsid, size);
+
+	return n < 0 ? n : 0;
+}
+
+void nr_shutdown(struct nr_lib *l, void *cluster) { l->rados_shutdown(cluster); }
+
+int nr_pool(struct nr_lib *l, void *cluster, const char *pool, const char *space, void **context)
+{
+	int err = l->rados_ioctx_create(cluster, pool, context);
+
+	if (!err)
+		l->rados_ioctx_set_namespace(*context, space);
+	return err;
+}
+
+void nr_leave_pool(struct nr_lib *l, void *context) { l->rados_ioctx_destroy(context); }
+
+int nr_create(struct nr_lib *l, void *context, const char *name, uint64_t size)
+{
+	int order = 0; // as configured
+
+	return l->rbd_create(context, name, size, &order);
+}
+
+int nr_open(struct nr_lib *l, void *context, const char *name, const char *snapshot, int read_only, void **image)
+{
+	if (!*snapshot)
+		snapshot = NULL;
+	return (read_only ? l->rbd_open_read_only : l->rbd_open)(context, name, image, snapshot);
+}
+
+int nr_close(struct nr_lib *l, void *image) { return l->rbd_close(image); }
+
+int nr_look(struct nr_lib *l, void *image, uint64_t *size, uint64_t *unit, uint64_t *features)
+{
+	int err = l->rbd_get_size(image, size);
+
+	if (!err)
+		err = l->rbd_get_stripe_unit(image, unit);
+	return err ? err : l->rbd_get_features(image, features);
+}
+
+int nr_id(struct nr_lib *l, void *image, char *id, size_t size) { return l->rbd_get_id(image, id, size); }
+
+int nr_resize(struct nr_lib *l, void *image, uint64_t size) { return l->rbd_resize(image, size); }
+
+static int add(uint64_t offset, size_t length, int exists, void *sum)
+{
+	(void)offset;
+	if (exists)
+		*(uint64_t *)sum += length;
+	return 0;
+}
+
+int nr_used(struct nr_lib *l, void *image, uint64_t size, uint64_t *used)
+{
+	*used = 0;
+	return l->rbd_diff_iterate2(image, NULL, 0, size, 0, 1, add, used);
+}
+
+int nr_lock(struct nr_lib *l, void *image) { return l->rbd_lock_acquire(image, LOCK_EXCLUSIVE); }
+
+int nr_owner(struct nr_lib *l, void *image, char *owner, size_t size)
+{
+	char *owners[8];
+	size_t n = sizeof owners / sizeof owners[0];
+	int mode, err = l->rbd_lock_get_owners(image, &mode, owners, &n);
+
+	if (err)
+		return err;
+	snprintf(owner, size, "%s", n ? owners[0] : "");
+	l->rbd_lock_get_owners_cleanup(owners, n);
+	return 0;
+}
+
+// ended puts the end of a call into its ring. Nothing of the ring is touched after running
+// has been lowered.
+static void ended(struct nr_arg *a, int32_t result)
+{
+	struct nr_ring *r = a->ring;
+	uint64_t at = __atomic_fetch_add(&r->tail, 1, __ATOMIC_RELAXED);
+	uint64_t one = 1;
+
+	__atomic_store_n(&r->cells[at & r->mask], (uint64_t)(a->id + 1) << 32 | (uint32_t)result, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&r->armed, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&r->armed, 0, __ATOMIC_SEQ_CST)) {
+		ssize_t n = write(r->event, &one, sizeof one);
+		(void)n; // it cannot be full: it is written once for each time that it is armed
+	}
+	__atomic_fetch_sub(&r->running, 1, __ATOMIC_SEQ_CST);
+}
+
+// done is called by a thread of librbd's.
+static void done(void *completion, void *arg)
+{
+	struct nr_arg *a = arg;
+	ssize_t result = a->lib->rbd_aio_get_return_value(completion);
+
+	a->lib->rbd_aio_release(completion);
+	ended(a, (int32_t)result);
+}
+
+static int start(struct nr_lib *l, void *image, struct nr_arg *a, const struct nr_call *c, void *completion)
+{
+	char *buffer = (char *)(uintptr_t)c->buffer;
+	int fua = c->flags & NR_FUA ? FADVISE_FUA : 0;
+
+	switch (c->kind) {
+	case NR_READ:
+		return l->rbd_aio_read(image, c->offset, c->length, buffer, completion);
+	case NR_WRITE:
+		return l->rbd_aio_write2(image, c->offset, c->length, buffer, completion, fua);
+	case NR_FLUSH:
+		return l->rbd_aio_flush(image, completion);
+	case NR_ZERO:
+		return l->rbd_aio_write_zeroes(image, c->offset, c->length, completion, c->flags & NR_KEEP ? ZERO_THICK : 0, fua);
+	case NR_DISCARD:
+		return l->rbd_aio_discard(image, c->offset, c->length, completion);
+	case NR_COMPARE:
+		return l->rbd_aio_compare_and_write(image, c->offset, c->length, (const char *)(uintptr_t)c->expected, buffer,
+			completion, &a->mismatch, fua);
+	}
+	return -EINVAL;
+}
+
+void nr_start(struct nr_lib *l, void *image, struct nr_ring *r, const struct nr_call *calls, size_t n)
+{
+	struct nr_arg *args = (struct nr_arg *)(uintptr_t)r->args;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct nr_call *c = &calls[i];
+		struct nr_arg *a = &args[c->id];
+		void *completion;
+		int err;
+
+		a->lib = l;
+		a->ring = r;
+		a->id = c->id;
+		err = l->rbd_aio_create_completion(a, done, &completion);
+		if (err) {
+			ended(a, err);
+			continue;
+		}
+		err = start(l, image, a, c, completion);
+		if (err < 0) {
+			l->rbd_aio_release(completion);
+			ended(a, err);
+		}
+	}
+}

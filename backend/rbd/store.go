@@ -1,0 +1,247 @@
+package rbd
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/internal/stripe"
+)
+
+// Store implements [backend.Store], [backend.Resizer], [backend.Latcher] and
+// [backend.Marked] on an image.
+type Store struct {
+	name   Name
+	cfg    Config
+	dial   dialer
+	memory source // of rings
+	mark   []byte
+
+	info   atomic.Pointer[backend.Info] // replaced by Refresh
+	unit   int64                        // bytes that lie in one object
+	blocks *stripe.Table
+
+	sectors atomic.Bool // the library compares and writes a sector at most
+
+	image   atomic.Pointer[image] // replaced by Clear
+	epoch   atomic.Uint64         // raised when the client has lost its right to the image
+	failure atomic.Pointer[failure]
+
+	closeTime, lockTime time.Duration
+
+	change  sync.Mutex // of Clear, Refresh and Extend, each of which may take as long as the cluster does
+	mu      sync.Mutex // guards what follows, and is not held while the cluster is asked
+	queues  int
+	closed  bool
+	retired []image // of before Clear; calls may be outstanding in them
+}
+
+// A failure is why the store takes no more requests.
+type failure struct{ err error }
+
+// Open opens or creates the image that name tells of: see [ParseName].
+func Open(name string, cfg Config) (*Store, error) {
+	n, err := ParseName(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.check(&n); err != nil {
+		return nil, fmt.Errorf("open image %s: %w", n, err)
+	}
+	s := &Store{name: n, cfg: cfg, dial: dial, memory: mapped, closeTime: CloseTime, lockTime: lockTime}
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("open image %s: %w", n, err)
+	}
+	return s, nil
+}
+
+// open makes a store of the image.
+func (s *Store) open() error {
+	i, err := s.dialLocked(&s.cfg)
+	if err != nil {
+		return err
+	}
+	err = s.prepare(i)
+	if err != nil {
+		return errors.Join(err, i.close())
+	}
+	s.image.Store(&i)
+	return nil
+}
+
+func (s *Store) prepare(i image) error {
+	g, err := i.look()
+	if err != nil {
+		return err
+	}
+	if g.size < s.cfg.Size {
+		if err := i.resize(s.cfg.Size); err != nil {
+			return err
+		}
+		g.size = s.cfg.Size
+	}
+	info, err := s.describe(g)
+	if err != nil {
+		return err
+	}
+	if s.mark, err = i.mark(); err != nil {
+		return err
+	}
+	s.info.Store(&info)
+	s.unit, s.blocks = g.unit, stripe.New(info.Size)
+	return nil
+}
+
+// describe decides the block size.
+func (s *Store) describe(g geometry) (backend.Info, error) {
+	block := s.cfg.BlockSize
+	if block == 0 {
+		if block = 512; g.size%4096 == 0 && g.unit%4096 == 0 {
+			block = 4096
+		}
+	}
+	switch {
+	case g.size < int64(block):
+		return backend.Info{}, fmt.Errorf("it has %d bytes, less than one block of %d", g.size, block)
+	case g.unit%int64(block) != 0:
+		return backend.Info{}, fmt.Errorf("its stripe unit is %d bytes: blocks of %d would be torn; use another block size", g.unit, block)
+	}
+	writable := !s.cfg.readOnly(&s.name)
+	return backend.Info{
+		Size: g.size &^ (int64(block) - 1), BlockSize: block, Alignment: 1,
+		Optimal:  int(min(g.unit, 64<<10)), // what the cluster allocates, mostly
+		Volatile: writable, ReadOnly: !writable, Deallocate: writable, Compare: writable,
+	}, nil
+}
+
+// current is the image that calls go to.
+func (s *Store) current() image { return *s.image.Load() }
+
+// inSteps reports whether the cluster cannot compare and write a range in one step.
+func (s *Store) inSteps(offset, length int64) bool {
+	unit := s.unit
+	if s.sectors.Load() {
+		unit = sector
+	}
+	return offset/unit != (offset+length-1)/unit
+}
+
+// sector is the most that librbd compares and writes in one step before version 17, in bytes.
+const sector = 512
+
+// onlySectors notes that a compare and write which the library refused was too long for it, and
+// reports whether there is another way.
+func (s *Store) onlySectors(r *slot) bool {
+	if r.req.Op != backend.OpCompareAndWrite || r.alone {
+		return false
+	}
+	s.sectors.Store(true)
+	return s.inSteps(r.req.Offset, r.req.Length)
+}
+
+// admit reports why a request cannot be carried out.
+func (s *Store) admit(r *backend.Request, info *backend.Info) error {
+	if err := info.Check(r); err != nil {
+		return err
+	}
+	if s.failure.Load() != nil {
+		return backend.ErrFailed
+	}
+	return nil
+}
+
+// failed is the error of a request whose call failed. It latches the store when the client
+// has lost its right to the image.
+func (s *Store) failed(op backend.Op, errno unix.Errno) error {
+	if !lost(errno) {
+		return resultOf(s.name.String(), op, errno)
+	}
+	why := "another client has taken its exclusive lock"
+	if errno == blocklisted {
+		why = "the cluster has blocklisted this client"
+	}
+	f := &failure{fmt.Errorf("image %s: %s (%w): see who uses it, then clear the failure, which opens it anew", s.name, why, errno)}
+	if s.failure.CompareAndSwap(nil, f) {
+		s.epoch.Add(1)
+	}
+	return fmt.Errorf("%w: %w", backend.ErrFailed, f.err)
+}
+
+// Info implements [backend.Store].
+func (s *Store) Info() backend.Info { return *s.info.Load() }
+
+// Mark implements [backend.Marked]: the cluster and the image's identifier, which no other image
+// of the same name has.
+func (s *Store) Mark() []byte { return s.mark }
+
+// NewQueue implements [backend.Store].
+func (s *Store) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	if depth < 1 || depth > maxDepth {
+		return nil, fmt.Errorf("queue of %s: depth %d: must be 1 to %d", s.name, depth, maxDepth)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, backend.ErrClosed
+	}
+	q, err := newQueue(s, depth, notify)
+	if err != nil {
+		return nil, fmt.Errorf("queue of %s: %w", s.name, err)
+	}
+	s.queues++
+	return q, nil
+}
+
+func (s *Store) queueClosed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queues--
+}
+
+// Close releases the image and its lock. Where the cluster does not answer it fails with a
+// [HungError].
+func (s *Store) Close() error {
+	all, err := s.retire()
+	if err != nil || all == nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { // ends when the cluster answers
+		var errs []error
+		for _, i := range all {
+			errs = append(errs, i.close())
+		}
+		ended <- errors.Join(errs...)
+	}()
+	timer := time.NewTimer(s.closeTime)
+	defer timer.Stop()
+	select {
+	case err := <-ended:
+		if err != nil && s.failure.Load() == nil { // one that lost its right cannot say so to the cluster
+			return fmt.Errorf("close %s: %w", s.name, err)
+		}
+		return nil
+	case <-timer.C:
+		return &HungError{s.name.String(), s.closeTime}
+	}
+}
+
+// retire lets nobody use the store any more, and returns the images to be closed: nil where
+// that was done before.
+func (s *Store) retire() ([]image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queues > 0 {
+		return nil, fmt.Errorf("close %s: %d queues are open: close them first", s.name, s.queues)
+	}
+	if s.closed {
+		return nil, nil
+	}
+	s.closed = true
+	return append(s.retired, s.current()), nil
+}

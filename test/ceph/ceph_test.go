@@ -1,0 +1,84 @@
+package ceph
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/backendtest"
+	"github.com/nvmeof-go/nvmeof/backend/rbd"
+)
+
+var (
+	real     = flag.Bool("ceph", false, "start a Ceph cluster, which takes a quarter of a minute and 1 GiB of memory")
+	existing = flag.String("conf", "", "the `ceph.conf` of a cluster that runs, for the suite alone, instead of one of its own")
+)
+
+// running is the cluster of all tests; nil: there is none.
+var running *Cluster
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if !*real || !rbd.Built || len(Missing()) > 0 || *existing != "" {
+		if *existing != "" {
+			running = &Cluster{Conf: *existing}
+		}
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "ceph")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		running, err = Start(dir, "127.88.19.1:13300", 2)
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer running.Stop()
+	return m.Run()
+}
+
+// cluster skips the test where there is none.
+func cluster(t *testing.T) *Cluster {
+	t.Helper()
+	switch missing := Missing(); {
+	case running != nil:
+	case !*real:
+		t.Skip("needs a Ceph cluster: go test -tags rbd ./test/ceph -ceph")
+	case !rbd.Built:
+		t.Skip(rbd.ErrNotBuilt)
+	case len(missing) > 0:
+		t.Skipf("%s missing: install ceph-mon ceph-mgr ceph-osd ceph-common", strings.Join(missing, ", "))
+	}
+	return running
+}
+
+var images atomic.Int64
+
+// open opens a new image.
+func open(t *testing.T, c *Cluster, cfg rbd.Config) (*rbd.Store, string) {
+	t.Helper()
+	name := fmt.Sprintf("rbd/disk-%d-%d", os.Getpid(), images.Add(1))
+	cfg.Conf = c.Conf
+	s, err := rbd.Open(name, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, name
+}
+
+func TestContract(t *testing.T) {
+	c := cluster(t)
+	backendtest.Run(t, func(t *testing.T) backend.Store {
+		s, _ := open(t, c, rbd.Config{Size: 20 << 20})
+		return s
+	})
+}

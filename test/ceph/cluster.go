@@ -1,0 +1,204 @@
+package ceph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// timeout is how long a command of the cluster may take: machines are slow.
+const timeout = 60 * time.Second
+
+// A Cluster runs until it is stopped.
+type Cluster struct {
+	Dir  string
+	Conf string // path of its ceph.conf
+	addr string // of the monitor, with its port
+	fsid string
+	osds int
+}
+
+// Missing is what the machine lacks for a cluster; empty: nothing.
+func Missing() []string {
+	var missing []string
+	for _, name := range []string{"ceph-mon", "ceph-mgr", "ceph-osd", "ceph", "rbd", "ceph-authtool", "monmaptool"} {
+		if _, err := exec.LookPath(name); err != nil {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// Start starts a cluster with a monitor at addr, an address of the loopback network with a port,
+// which keeps everything in dir. It has the pool rbd.
+func Start(dir, addr string, osds int) (*Cluster, error) {
+	c := &Cluster{Dir: dir, Conf: filepath.Join(dir, "ceph.conf"), addr: addr, fsid: uuid.NewString(), osds: osds}
+	if err := c.start(); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) start() error {
+	for _, sub := range []string{"mon", "mgr", "run", "crash"} {
+		if err := os.MkdirAll(filepath.Join(c.Dir, sub), 0o700); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(c.Conf, []byte(c.configuration()), 0o600); err != nil {
+		return err
+	}
+	if err := c.startMonitor(); err != nil {
+		return err
+	}
+	for n := range c.osds {
+		if err := c.makeOSD(n); err != nil {
+			return err
+		}
+	}
+	for _, args := range [][]string{{"ceph", "osd", "pool", "create", "rbd", "8", "8"}, {"rbd", "pool", "init", "rbd"}} {
+		if _, err := c.Run(args[0], args[1:]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configuration has no authentication, little memory, OSDs that are missed soon, and images of
+// objects so small that requests cross their borders.
+func (c *Cluster) configuration() string {
+	host, _, _ := strings.Cut(c.addr, ":")
+	return fmt.Sprintf(`[global]
+fsid = %[1]s
+mon host = [v2:%[2]s]
+public addr = %[3]s
+cluster addr = %[3]s
+auth cluster required = none
+auth service required = none
+auth client required = none
+keyring = %[4]s/keyring
+run dir = %[4]s/run
+admin socket = %[4]s/run/$name.$pid.asok
+log file = %[4]s/$name.log
+crash dir = %[4]s/crash
+osd pool default size = %[5]d
+osd pool default min size = 1
+osd pool default pg num = 8
+osd pool default pg autoscale mode = off
+osd crush chooseleaf type = 0
+mon allow pool size one = true
+mon allow pool delete = true
+mon osd down out interval = 600
+mon data avail crit = 1
+osd heartbeat grace = 6
+osd heartbeat interval = 2
+[mon]
+mon data = %[4]s/mon
+[mgr]
+mgr data = %[4]s/mgr
+mgr modules =
+[osd]
+osd data = %[4]s/osd.$id
+osd objectstore = bluestore
+bluestore block size = 4294967296
+bluestore block create = true
+osd memory target = 939524096
+osd class update on start = false
+[client]
+rbd default order = 20
+`, c.fsid, c.addr, host, c.Dir, c.osds)
+}
+
+func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }
+
+func (c *Cluster) startMonitor() error {
+	keys, monmap := c.path("keyring"), c.path("monmap")
+	for _, args := range [][]string{
+		{"ceph-authtool", "--create-keyring", keys, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *"},
+		{"ceph-authtool", keys, "--gen-key", "-n", "client.admin", "--cap", "mon", "allow *", "--cap", "osd", "allow *", "--cap", "mgr", "allow *"},
+		{"monmaptool", "--create", "--fsid", c.fsid, "--addv", "a", "[v2:" + c.addr + "]", monmap},
+		{"ceph-mon", "--mkfs", "-i", "a", "--monmap", monmap, "--keyring", keys, "-c", c.Conf},
+		{"ceph-mon", "-i", "a", "-c", c.Conf, "--pid-file", c.path("mon.pid")},
+		{"ceph-mgr", "-i", "x", "-c", c.Conf, "--pid-file", c.path("mgr.pid")},
+	} {
+		if _, err := c.Run(args[0], args[1:]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) makeOSD(n int) error {
+	id, unique := strconv.Itoa(n), uuid.NewString()
+	if _, err := c.Run("ceph", "osd", "new", unique); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.path("osd."+id), 0o700); err != nil {
+		return err
+	}
+	if _, err := c.Run("ceph-osd", "-i", id, "--mkfs", "--osd-uuid", unique, "-c", c.Conf); err != nil {
+		return err
+	}
+	return c.StartOSD(n)
+}
+
+// StartOSD starts an OSD that was killed.
+func (c *Cluster) StartOSD(n int) error {
+	id := strconv.Itoa(n)
+	_, err := c.Run("ceph-osd", "-i", id, "-c", c.Conf, "--pid-file", c.path("osd."+id+".pid"))
+	return err
+}
+
+// StartMonitor starts the monitor after it was killed.
+func (c *Cluster) StartMonitor() error {
+	_, err := c.Run("ceph-mon", "-i", "a", "-c", c.Conf, "--pid-file", c.path("mon.pid"))
+	return err
+}
+
+// Run runs a program with the cluster's configuration, and returns what it prints.
+func (c *Cluster) Run(name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), "CEPH_CONF="+c.Conf)
+	cmd.WaitDelay = time.Second // a daemon keeps what it inherits
+	out, err := cmd.CombinedOutput()
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+// Signal sends a signal to a daemon: mon, mgr or osd.N.
+func (c *Cluster) Signal(daemon string, s syscall.Signal) error {
+	b, err := os.ReadFile(c.path(daemon + ".pid"))
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return err
+	}
+	return syscall.Kill(pid, s)
+}
+
+// Stop kills the daemons.
+func (c *Cluster) Stop() error {
+	files, err := filepath.Glob(c.path("*.pid"))
+	for _, f := range files {
+		daemon := strings.TrimSuffix(filepath.Base(f), ".pid")
+		if e := c.Signal(daemon, syscall.SIGKILL); e != nil && !errors.Is(e, syscall.ESRCH) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}

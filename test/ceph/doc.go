@@ -1,0 +1,9 @@
+// Package ceph starts a real Ceph cluster on a loopback address, for tests of what uses one: a
+// monitor, a manager and OSDs that store in files of a temporary folder. It needs Debian's
+// packages ceph-mon, ceph-mgr, ceph-osd and ceph-common, and neither root nor systemd.
+//
+//	go test -tags rbd ./test/ceph -ceph -v
+//
+// runs the suite of package backendtest on images of such a cluster, and package rbd against
+// OSDs that are stopped, killed and full, a cluster that is gone, and clients that it has blocklisted.
+package ceph
