@@ -26,6 +26,9 @@ type Config struct {
 	// size, was removed or has come back ([Namespace.Removed]), and with nil when
 	// others may have come or gone: [Subsystem.Namespaces]. Default: none.
 	NamespaceEvent func(*Namespace)
+	// Unmeasured leaves out of [Subsystem.Measure] what counting costs: requests that have ended, and
+	// their times. It is for measuring that cost.
+	Unmeasured bool
 }
 
 // PathConfig describes a path: one controller, and how to reach it.

@@ -140,3 +140,32 @@ func BenchmarkTally(b *testing.B) {
 		c.ended(backend.OpRead, 4096, int64(20000+i&0x3fff), nil)
 	}
 }
+
+// TestUnmeasured: nothing is counted of requests that have ended.
+func TestUnmeasured(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		cfg := l.config()
+		cfg.Unmeasured = true
+		s := l.connect(cfg)
+		n := l.namespace(s)
+		if _, err := n.ReadAt(make([]byte, 512), 0); err != nil {
+			t.Fatal(err)
+		}
+		q, err := n.OpenQueue(1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Submit([]backend.Request{{Op: backend.OpRead, Length: 512, Buf: make([]byte, 512)}})
+		for rs := make([]backend.Result, 1); q.Poll(rs) == 0; time.Sleep(time.Millisecond) {
+		}
+		l.must(q.Close())
+		m := s.Measure().Namespaces[0]
+		for kind := range m.Kinds() {
+			t.Errorf("a %s was counted", kind)
+		}
+		if m.Read != 0 || m.InFlight != 0 {
+			t.Errorf("%+v", m)
+		}
+	})
+}

@@ -385,7 +385,9 @@ func (n *Namespace) do(ctx context.Context, c *call, safety Safety) error {
 	n.calls.inFlight.Add(1)
 	err := n.try(ctx, c, safety)
 	n.calls.inFlight.Add(-1)
-	n.calls.ended(c.kind, c.n, n.sub.now()-began, err)
+	if n.sub.counts {
+		n.calls.ended(c.kind, c.n, n.sub.now()-began, err)
+	}
 	return err
 }
 

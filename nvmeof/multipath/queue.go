@@ -306,7 +306,9 @@ func (q *Queue) take(c *child, from, rs []backend.Result) (n int) {
 // give ends a request.
 func (q *Queue) give(i uint32, now int64) backend.Result {
 	s := &q.slots[i]
-	q.tally.ended(s.Op, int(s.Length), now-s.began, s.err)
+	if q.ns.sub.counts {
+		q.tally.ended(s.Op, int(s.Length), now-s.began, s.err)
+	}
 	r := backend.Result{Tag: s.Tag, Err: s.err}
 	s.Buf, s.err, s.last, s.lost = nil, nil, nil, nil
 	q.idle = append(q.idle, i)

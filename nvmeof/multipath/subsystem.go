@@ -26,6 +26,7 @@ type Subsystem struct {
 	about  func(*Namespace) // Config.NamespaceEvent, or does nothing
 	base   time.Time        // of the clock that requests go by
 	nodes  *nodes           // nil: one node, or nobody knows
+	counts bool             // requests; see Config.Unmeasured
 	steps  chan struct{}    // a path was tried, since it was last read; Connect reads
 
 	// sharing is held while memory becomes known to controllers, or is taken from them,
@@ -51,7 +52,7 @@ func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 		return nil, err
 	}
 	s := &Subsystem{
-		nqn: cfg.NQN, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(), steps: make(chan struct{}, 1),
+		nqn: cfg.NQN, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(), counts: !cfg.Unmeasured, steps: make(chan struct{}, 1),
 		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{},
 	}
 	s.nodes = loadNodes(os.DirFS("/sys"))

@@ -37,7 +37,11 @@ type pairSpec struct {
 	file         string        // namespace 2
 	connect      bool          // one controller
 	unmeasured   bool          // the target counts no commands
-	scraped      bool          // its metrics are read each second
+	scraped      bool          // its metrics are read each second, and it keeps events in a file
+	captured     bool          // its packets are
+	paths        bool          // the host connects by package multipath
+	hostUnseen   bool          // then, it counts no requests
+	hostScraped  bool          // then, its metrics are read each second
 	shared       bool          // both may run on all processors, with one shard each
 }
 
@@ -62,9 +66,13 @@ func (l *lab) pair(spec pairSpec) (*pair, error) {
 	}
 	l.later(p.target)
 	at := l.addr()
+	events := ""
+	if spec.scraped {
+		events = l.path("events")
+	}
 	err = p.target.Call("Start", child.TargetSpec{
 		Addr: at, Shards: targetShards, InCapsule: spec.inCapsule, QueueDepth: spec.depth, Memory: l.memory, File: spec.file,
-		Unmeasured: spec.unmeasured, Scraped: spec.scraped,
+		Unmeasured: spec.unmeasured, Scraped: spec.scraped, Captured: spec.captured, Events: events,
 	}, &child.None{})
 	if err != nil {
 		return nil, err
@@ -75,7 +83,7 @@ func (l *lab) pair(spec pairSpec) (*pair, error) {
 	l.later(p.host)
 	err = p.host.Call("Open", child.HostSpec{
 		Addr: l.addr(), Target: at, Shards: hostShards, QueueSize: spec.depth, Alone: spec.alone,
-		Buffers: hostShards * memoryForData,
+		Buffers: hostShards * memoryForData, Paths: spec.paths, Unmeasured: spec.hostUnseen, Scraped: spec.hostScraped,
 	}, &child.None{})
 	if err != nil || !spec.connect {
 		return p, err

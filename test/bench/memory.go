@@ -1,6 +1,9 @@
 package main
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 	"github.com/nvmeof-go/nvmeof/internal/floor"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/child"
@@ -171,21 +174,28 @@ func (l *lab) goodput(g *group) error {
 	return nil
 }
 
-// metrics compares a target whose metrics are read each second with one that counts no commands.
+// metrics compares targets and hosts whose metrics are read each second with those that count nothing, and
+// a target whose packets are captured with one that nobody looks at.
 func (l *lab) metrics(g *group) error {
-	with, err := l.pair(pairSpec{connect: true, scraped: true})
-	if err != nil {
-		return err
-	}
-	without, err := l.pair(pairSpec{connect: true, unmeasured: true})
-	if err != nil {
-		return err
+	pairs := map[string]*pair{}
+	for name, spec := range map[string]pairSpec{
+		"counted": {scraped: true}, "not counted": {unmeasured: true}, "captured": {unmeasured: true, captured: true},
+		"counted by the host": {unmeasured: true, paths: true, hostScraped: true}, "not by the host": {unmeasured: true, paths: true, hostUnseen: true},
+	} {
+		spec.connect = true
+		var err error
+		if pairs[name], err = l.pair(spec); err != nil {
+			return err
+		}
 	}
 	for _, w := range []load{{bench.RandRead, kib4, 32, 0}, {bench.RandWrite, kib4, 32, 0}} {
-		on, off := w.name()+" counted", w.name()+" not counted"
-		g.probe(on, with.load(child.Memory, w))
-		g.probe(off, without.load(child.Memory, w))
-		g.ratio("memory "+w.name()+", commands counted and scraped / not", atLeast(0.99, 1), iops, on, off)
+		for _, name := range slices.Sorted(maps.Keys(pairs)) {
+			g.probe(w.name()+" "+name, pairs[name].load(child.Memory, w))
+		}
+		on := func(name string) string { return w.name() + " " + name }
+		g.ratio("memory "+w.name()+", commands counted and scraped / not", atLeast(0.99, 1), iops, on("counted"), on("not counted"))
+		g.ratio("host "+w.name()+", requests counted and scraped / not", atLeast(0.99, 1), iops, on("counted by the host"), on("not by the host"))
+		g.ratio("memory "+w.name()+", packets captured / not", shown, iops, on("captured"), on("not counted"))
 	}
 	return nil
 }

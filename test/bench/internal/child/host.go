@@ -6,10 +6,13 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/nvmeof/metrics"
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
@@ -22,6 +25,9 @@ type HostSpec struct {
 	Alone        bool // packets are sent and received one by one, without GSO and GRO
 	Buffers      int  // bytes of memory for data
 	Polling      nvmeof.Polling
+	Paths        bool // it connects as nvmeof connect does, by package multipath
+	Unmeasured   bool // then, it counts no requests
+	Scraped      bool // then, its metrics are read each second
 }
 
 // Host is the service of [RoleHost].
@@ -30,8 +36,8 @@ type Host struct {
 	spec       HostSpec
 	host       *host.Host
 	controller *host.Controller
-	namespaces map[int]*host.Namespace
-	buffers    *host.Buffers
+	namespaces map[int]backend.Store
+	buffers    interface{ Bytes() []byte }
 	crowd      *crowd
 }
 
@@ -59,6 +65,10 @@ func (h *Host) open(device rdmatransport.Device, spec HostSpec) (err error) {
 // namespaces.
 func (h *Host) Connect(_ None, _ *None) (err error) {
 	ctx := context.Background()
+	h.namespaces = map[int]backend.Store{}
+	if h.spec.Paths {
+		return h.connectPaths(ctx)
+	}
 	h.controller, err = h.host.Connect(ctx, host.Options{Traddr: h.spec.Target, NQN: nqn, QueueSize: h.spec.QueueSize})
 	if err != nil {
 		return err
@@ -67,13 +77,34 @@ func (h *Host) Connect(_ None, _ *None) (err error) {
 	if err != nil {
 		return err
 	}
-	h.namespaces = map[int]*host.Namespace{}
 	for _, id := range ids {
 		if h.namespaces[int(id)], err = h.controller.Namespace(ctx, id); err != nil {
 			return err
 		}
 	}
 	h.buffers, err = h.controller.NewBuffers(h.spec.Buffers)
+	return err
+}
+
+// connectPaths connects by package multipath. Only the namespace in memory is opened.
+func (h *Host) connectPaths(ctx context.Context) error {
+	s, err := multipath.Connect(ctx, multipath.Config{NQN: nqn, Unmeasured: h.spec.Unmeasured, Paths: []multipath.PathConfig{{
+		Host: h.host, Options: host.Options{Traddr: h.spec.Target, NQN: nqn, QueueSize: h.spec.QueueSize},
+	}}})
+	if err != nil {
+		return err
+	}
+	h.add(s.Close)
+	if h.spec.Scraped {
+		all := func() []metrics.HostSubsystem { return []metrics.HostSubsystem{{Measures: s.Measure()}} }
+		h.add(scrape(metrics.Handler(nil, metrics.NewHost(metrics.HostConfig{Subsystems: all}))))
+	}
+	n, err := s.Namespace(ctx, Memory)
+	if err != nil {
+		return err
+	}
+	h.namespaces[Memory] = n
+	h.buffers, err = s.NewBuffers(h.spec.Buffers)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -9,7 +10,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/internal/capture"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/metrics"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -33,8 +36,10 @@ type TargetSpec struct {
 	Memory     int64 // bytes of the namespace in memory
 	File       string
 	Polling    nvmeof.Polling
-	Unmeasured bool // see target.Config
-	Scraped    bool // its metrics are read each second
+	Unmeasured bool   // see target.Config
+	Scraped    bool   // its metrics are read each second
+	Captured   bool   // its packets are, as nvmeof capture does by default
+	Events     string // file that keeps what happens; empty: none
 }
 
 // Target is the service of [RoleTarget].
@@ -63,15 +68,26 @@ func serve(c *closers, device rdmatransport.Device, spec TargetSpec) error {
 	if err != nil {
 		return err
 	}
+	var happened *events.Log
+	if spec.Events != "" {
+		if happened, err = events.Open(spec.Events, events.Config{}); err != nil {
+			return err
+		}
+		c.add(happened.Close)
+	}
 	t, err := target.New(target.Config{
-		Device: device, Shards: spec.Shards, InCapsule: spec.InCapsule, QueueDepth: spec.QueueDepth, Polling: spec.Polling, Unmeasured: spec.Unmeasured,
+		Events: happened, Device: device, Shards: spec.Shards, InCapsule: spec.InCapsule, QueueDepth: spec.QueueDepth, Polling: spec.Polling, Unmeasured: spec.Unmeasured,
 	})
 	if err != nil {
 		return err
 	}
 	c.add(t.Close)
 	if spec.Scraped {
-		c.add(scrape(t, device))
+		devices := func() []rdmatransport.Device { return []rdmatransport.Device{device} }
+		c.add(scrape(metrics.Handler(nil, metrics.NewTarget(metrics.TargetConfig{Target: t, Devices: devices}), metrics.NewSoftroce(devices))))
+	}
+	if spec.Captured {
+		c.add(captured(device))
 	}
 	s, err := t.AddSubsystem(target.SubsystemConfig{NQN: nqn})
 	if err != nil {
@@ -89,9 +105,7 @@ func serve(c *closers, device rdmatransport.Device, spec TargetSpec) error {
 
 // scrape reads the metrics each second, as a monitoring would often do, until the function is
 // called that it returns.
-func scrape(t *target.Target, device rdmatransport.Device) (end func() error) {
-	devices := func() []rdmatransport.Device { return []rdmatransport.Device{device} }
-	handler := metrics.Handler(nil, metrics.NewTarget(metrics.TargetConfig{Target: t, Devices: devices}), metrics.NewSoftroce(devices))
+func scrape(handler http.Handler) (end func() error) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() { // ends with stop
 		defer close(ended)
@@ -108,6 +122,22 @@ func scrape(t *target.Target, device rdmatransport.Device) (end func() error) {
 		close(stop)
 		<-ended
 		return nil
+	}
+}
+
+// captured captures the packets of a device, until the function is called that it returns. Nobody keeps
+// them.
+func captured(device rdmatransport.Device) (end func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { // ends with ctx
+		sources := []capture.Source{{Name: "bench", Device: device.(rdmatransport.Capturer)}}
+		ended <- capture.Stream(ctx, capture.Config{Snap: capture.DefaultSnap, Sources: func() []capture.Source { return sources },
+			Pairs: func() []capture.Pair { return nil }}, func([]byte) error { return nil })
+	}()
+	return func() error {
+		cancel()
+		return <-ended
 	}
 }
 
