@@ -100,7 +100,7 @@ func (l *lab) installWith(t *testing.T, transport, pkg, name string) {
 	if transport == "verbs" {
 		cgo, tags = "1", "verbs"
 	}
-	build := exec.Command("go", "build", "-C", "../..", "-tags", tags, "-o", filepath.Join(l.peerDir, name), pkg)
+	build := exec.Command("go", "build", "-C", "../..", "-tags", tags, "-ldflags=-s -w", "-o", filepath.Join(l.peerDir, name), pkg) // a third less to copy
 	build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build -tags '%s' %s: %v\n%s(verbs needs gcc, libibverbs-dev and librdmacm-dev)", tags, pkg, err, out)

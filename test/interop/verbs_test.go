@@ -46,7 +46,7 @@ func TestVerbs(t *testing.T) {
 // has the libraries.
 func (l *lab) installVerbsTest(t *testing.T) {
 	t.Helper()
-	build := exec.Command("go", "test", "-C", "../..", "-c", "-tags", "verbs", "-o", filepath.Join(l.hostDir, "verbs.test"), "./rdmatransport/verbs")
+	build := exec.Command("go", "test", "-C", "../..", "-c", "-tags", "verbs", "-ldflags=-s -w", "-o", filepath.Join(l.hostDir, "verbs.test"), "./rdmatransport/verbs")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go test -c -tags verbs: %v\n%s(needs gcc, libibverbs-dev and librdmacm-dev)", err, out)
