@@ -158,14 +158,20 @@ func TestStreamDevices(t *testing.T) {
 	first, second := load(t), load(t)
 	var file bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
-		there := []Source{{"192.0.2.1", first}}
-		time.AfterFunc(2*time.Second, func() {
-			first.gone, there = rdmatransport.ErrClosed, nil
-		})
-		time.AfterFunc(4*time.Second, func() { there = []Source{{"192.0.2.1", second}} })
+		begin := time.Now()
+		there := func() []Source {
+			switch since := time.Since(begin); {
+			case since < 2*time.Second:
+				return []Source{{"192.0.2.1", first}}
+			case since < 4*time.Second:
+				first.gone = rdmatransport.ErrClosed // nobody else reads it now
+				return nil
+			}
+			return []Source{{"192.0.2.1", second}}
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second+time.Millisecond)
 		defer cancel()
-		if err := Stream(ctx, Config{Sources: func() []Source { return there }, Pairs: func() []Pair { return nil }},
+		if err := Stream(ctx, Config{Sources: there, Pairs: func() []Pair { return nil }},
 			func(b []byte) error { file.Write(b); return nil }); err != nil {
 			t.Error(err)
 		}
