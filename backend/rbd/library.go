@@ -142,6 +142,9 @@ func (c *cluster) open(n Name, cfg *Config) (*libraryImage, error) {
 		}
 		code = C.nr_open(c.lib, c.pool, name, snapshot, readOnly, &handle)
 	}
+	if unix.Errno(-code) == unix.ENOENT {
+		return nil, fmt.Errorf("%w: there is no such image: give a size to create it", unix.ENOENT)
+	}
 	if err := failureOf("open", code); err != nil {
 		return nil, err
 	}

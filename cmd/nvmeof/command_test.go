@@ -348,7 +348,7 @@ func TestUsage(t *testing.T) {
 		"target --listen ::1 --nqn n --export mem:0":                    "--allow-host",
 		"target --listen ::1 --nqn n":                                   "--export is missing",
 		"target --listen ::1 --nqn n --export mem:1m,sice=2 --allow-any-host":                         "did you mean size?",
-		"target --listen ::1 --nqn n --export /dev/no-such-disk,size=1m --allow-any-host":             "size is an option of files, not of block devices",
+		"target --listen ::1 --nqn n --export /dev/no-such-disk,size=1m --allow-any-host":             "size is an option of files and images of Ceph, not of block devices",
 		"target --listen ::1 --nqn n --export mem:1m --allow-any-host --rcvbuf 1x":                    "write it as 4096, 4k, 512MiB or 10GB",
 		"target --listen ::1 --nqn n --export mem:1m --allow-any-host --shared-receives 99999":        "--shared-receives: 99999 is too large; at most 65536",
 		"target --listen ::1 --nqn n --export /a --export /a --allow-any-host":                        "--export /a: /a is exported by --export /a already",

@@ -102,6 +102,7 @@ var suites = []documented{
 	{line: "go test ./test/interop -run TestWireGuard -wireguard", by: "test/interop TestWireGuard"},
 	{line: "go test ./test/baddisk -long", by: "test/baddisk TestChangesWhileHung"},
 	{line: "go test ./test/interop -guest -v -run TestBadDisk", by: "test/interop TestBadDisk"},
+	{line: "CGO_ENABLED=1 go test -tags rbd ./test/ceph -ceph -v", by: "test/ceph TestContract"},
 	{line: "go test ./rdmatransport/softroce/internal/rc -run Programs -rc.seeds 10000", by: "rdmatransport/softroce/internal/rc TestPrograms"},
 	{line: "go test ./cmd/nvmeof ./nvmeof/control ./cmd/nvmeof/internal/connections ./rdmatransport/softroce/internal/rc ./rdmatransport/softroce/internal/badinput -long", by: "nvmeof/control TestRestart"},
 	{line: "go test ./nvmeof/multipath -run TestStorm -multipath.seeds 20", by: "nvmeof/multipath TestStorm"},

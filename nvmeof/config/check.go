@@ -181,14 +181,14 @@ func (r *reviewer) namespaces(s *Subsystem, path string) {
 		for _, k := range []struct {
 			name  string
 			given bool
-		}{{"file", n.File != nil}, {"block", n.Block != nil}, {"memory", n.Memory != nil}} {
+		}{{"file", n.File != nil}, {"block", n.Block != nil}, {"memory", n.Memory != nil}, {"rbd", n.RBD != nil}} {
 			if k.given {
 				kinds = append(kinds, k.name)
 			}
 		}
 		switch len(kinds) {
 		case 0:
-			r.fail(where, "add file, block or memory", "nothing is exported")
+			r.fail(where, "add file, block, memory or rbd", "nothing is exported")
 		case 1:
 		default:
 			r.fail(where, "keep one", "%s are given together", strings.Join(kinds, " and "))
@@ -196,6 +196,9 @@ func (r *reviewer) namespaces(s *Subsystem, path string) {
 		r.identity(n, where)
 		if n.File != nil && n.File.ReadOnly && n.File.Size > 0 {
 			r.fail(where+".file.size", "leave it out", "a size cannot be given for a file that is only read")
+		}
+		if n.RBD != nil && n.RBD.Size > 0 && (n.RBD.ReadOnly || strings.Contains(n.RBD.Image, "@")) {
+			r.fail(where+".rbd.size", "leave it out", "a size cannot be given for an image that is only read")
 		}
 		if n.Memory != nil && int64(n.Memory.Size)%int64(max(n.BlockSize, 512)) != 0 {
 			r.fail(where+".memory.size", "", "%v is not a multiple of the block size, %d bytes", n.Memory.Size, max(n.BlockSize, 512))
@@ -296,13 +299,18 @@ func (r *reviewer) reports() {
 	one(r.doc.Audit.File, "audit.file")
 }
 
-// Path is that of the file or device, or empty.
+// RBDPrefix is what an image has before its name where files and devices have a path.
+const RBDPrefix = "rbd:"
+
+// Path is that of the file or device, the name of an image with [RBDPrefix] before it, or empty.
 func (n *Namespace) Path() Path {
 	switch {
 	case n.File != nil:
 		return n.File.Path
 	case n.Block != nil:
 		return n.Block.Path
+	case n.RBD != nil:
+		return RBDPrefix + Path(n.RBD.Image)
 	}
 	return ""
 }
@@ -314,7 +322,7 @@ func (n *Namespace) HasIdentity() bool {
 
 // SameStore reports whether both open the same thing in the same way.
 func (n *Namespace) SameStore(o *Namespace) bool {
-	return n.BlockSize == o.BlockSize && same(n.File, o.File) && same(n.Block, o.Block) && same(n.Memory, o.Memory)
+	return n.BlockSize == o.BlockSize && same(n.File, o.File) && same(n.Block, o.Block) && same(n.Memory, o.Memory) && same(n.RBD, o.RBD)
 }
 
 // same compares what pointers point to.

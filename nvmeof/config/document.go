@@ -126,12 +126,13 @@ type Right struct {
 	Access Access `json:"access" need:"yes" doc:"write, read, or none: the namespace is not there for the host."`
 }
 
-// A Namespace is one export. Exactly one of File, Block and Memory is given.
+// A Namespace is one export. Exactly one of File, Block, Memory and RBD is given.
 type Namespace struct {
 	NSID               int     `json:"nsid" need:"yes" min:"1" max:"1024" doc:"Identifier of the namespace."`
 	File               *File   `json:"file,omitempty" doc:"A regular file."`
 	Block              *Block  `json:"block,omitempty" doc:"A block device."`
 	Memory             *Memory `json:"memory,omitempty" doc:"Memory, which is lost when the target ends."`
+	RBD                *RBD    `json:"rbd,omitempty" doc:"An image of a Ceph cluster; for programs that are built with -tags rbd."`
 	BlockSize          int     `json:"block-size,omitzero" export:"bs" oneof:"512 4096" doc:"Logical block size in bytes, 512 or 4096. Default: 512, or the device's own."`
 	ReadOnly           bool    `json:"read-only,omitzero" default:"false" doc:"No host may write. Default false."`
 	Shared             bool    `json:"shared,omitzero" default:"false" doc:"Other namespaces may have the same file or device, if they are shared too. Default false."`
@@ -162,6 +163,15 @@ type Block struct {
 	Buffered bool   `json:"buffered,omitzero" default:"false" doc:"Go through the page cache. Default false."`
 	Force    bool   `json:"force,omitzero" default:"false" doc:"Open a device that is mounted or in use otherwise, whose content is then destroyed by one of the two. Default false."`
 	Engine   Engine `json:"engine,omitzero" default:"auto" doc:"auto, uring or threads. Default auto."`
+}
+
+// An RBD is an image of a Ceph cluster that is exported.
+type RBD struct {
+	Image    string `json:"image" need:"yes" max:"1024" doc:"POOL/IMAGE or POOL/NAMESPACE/IMAGE; with @SNAPSHOT a snapshot, which is only read."`
+	Size     Size   `json:"size,omitzero" doc:"Length of the image, as 10GiB: a missing image is created, a smaller one extended, and a larger one keeps its length. Default: the image must exist, and its length counts."`
+	ReadOnly bool   `json:"read-only,omitzero" export:"ro" default:"false" doc:"Open the image for reading only, without its lock. Default false."`
+	Conf     Path   `json:"conf,omitzero" doc:"Absolute path of the cluster's ceph.conf. Default: /etc/ceph/ceph.conf, or that of CEPH_CONF."`
+	ID       string `json:"id,omitzero" default:"admin" max:"128" doc:"Client of the cluster, without client. before it. Default admin."`
 }
 
 // A Memory is memory that is exported.

@@ -280,6 +280,8 @@ func (w *nvmetWriter) namespace(s *Subsystem, n *Namespace, path string) fields 
 	switch {
 	case n.Memory != nil:
 		w.fail(path, "use a file on a tmpfs", "the kernel's target cannot export memory")
+	case n.RBD != nil:
+		w.fail(path, "map it: rbd map "+n.RBD.Image+" makes a block device of it", "the kernel's target cannot export images of Ceph")
 	case n.ReadOnly || n.File != nil && n.File.ReadOnly || n.Block != nil && n.Block.ReadOnly:
 		w.fail(path, "take read-only out", "hosts could write to it through the kernel's target")
 	case n.File != nil && n.BlockSize != 4096:

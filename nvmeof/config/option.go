@@ -68,7 +68,7 @@ type Machine struct {
 	Abs      func(path string) (string, error) // the path from the root
 }
 
-// ParseExport reads a namespace as --export has it: mem:SIZE, or the path of a file or a
+// ParseExport reads a namespace as --export has it: mem:SIZE, rbd:POOL/IMAGE, or the path of a file or a
 // device, and then, with commas between them, fields of the namespace or of its file or
 // device. Fields that are true or false are given by their names alone. The namespace has no
 // number.
@@ -82,10 +82,15 @@ func ParseExport(s string, here Machine) (*Namespace, error) {
 			return nil, err
 		}
 		n.Memory, kind = &Memory{Size(bytes)}, "memory"
+	case strings.HasPrefix(what, RBDPrefix):
+		n.RBD, kind = &RBD{Image: strings.TrimPrefix(what, RBDPrefix)}, "rbd"
+		if n.RBD.Image == "" {
+			return nil, errors.New("rbd: needs an image, as in rbd:POOL/IMAGE; a file of that name is ./rbd:")
+		}
 	case what == "mem":
 		return nil, errors.New("memory needs a size, as in mem:1GiB; a file of that name is ./mem")
 	case what == "":
-		return nil, errors.New("it names nothing: give mem:SIZE, a file's path or a block device")
+		return nil, errors.New("it names nothing: give mem:SIZE, rbd:POOL/IMAGE, a file's path or a block device")
 	default:
 		path, err := here.Abs(what)
 		if err == nil {
@@ -112,7 +117,7 @@ func ParseExport(s string, here Machine) (*Namespace, error) {
 }
 
 // kinds are what a namespace is, in the plural.
-var kinds = map[string]string{"file": "files", "block": "block devices", "memory": "memory"}
+var kinds = map[string]string{"file": "files", "block": "block devices", "memory": "memory", "rbd": "images of Ceph"}
 
 // exportOption reads one option of a namespace that is a file, a block device or memory.
 func (n *Namespace) exportOption(s, kind string, abs func(string) (string, error)) error {
@@ -120,7 +125,7 @@ func (n *Namespace) exportOption(s, kind string, abs func(string) (string, error
 	var names []string
 	var option *Option
 	for _, o := range optionsOf(reflect.TypeFor[Namespace]()) {
-		if o.Name == "file" || o.Name == "block" || o.Name == "memory" {
+		if o.Name == "file" || o.Name == "block" || o.Name == "memory" || o.Name == "rbd" {
 			continue // what is exported is no option
 		}
 		names = append(names, o.called())

@@ -20,14 +20,16 @@ var onMachine = Machine{
 
 func TestParseExport(t *testing.T) {
 	for s, want := range map[string]Namespace{
-		"mem:1MiB":                  {Memory: &Memory{1 << 20}},
-		"mem:1m,bs=4096":            {Memory: &Memory{1 << 20}, BlockSize: 4096},
-		"/a/b.img":                  {File: &File{Path: "/a/b.img"}},
-		"b.img,size=1GiB,thin,ro":   {File: &File{Path: "/here/b.img", Size: 1 << 30, Thin: true, ReadOnly: true}},
-		"b.img,buffered,bs=512":     {File: &File{Path: "/here/b.img", Buffered: true}, BlockSize: 512},
-		"/dev/sdx,force,ro":         {Block: &Block{Path: "/dev/sdx", Force: true, ReadOnly: true}},
-		"/with space/and=equal.img": {File: &File{Path: "/with space/and=equal.img"}},
-		"mem:1MiB,resv=r":           {Memory: &Memory{1 << 20}, Reservations: "/here/r"},
+		"mem:1MiB":                                {Memory: &Memory{1 << 20}},
+		"mem:1m,bs=4096":                          {Memory: &Memory{1 << 20}, BlockSize: 4096},
+		"/a/b.img":                                {File: &File{Path: "/a/b.img"}},
+		"b.img,size=1GiB,thin,ro":                 {File: &File{Path: "/here/b.img", Size: 1 << 30, Thin: true, ReadOnly: true}},
+		"b.img,buffered,bs=512":                   {File: &File{Path: "/here/b.img", Buffered: true}, BlockSize: 512},
+		"/dev/sdx,force,ro":                       {Block: &Block{Path: "/dev/sdx", Force: true, ReadOnly: true}},
+		"/with space/and=equal.img":               {File: &File{Path: "/with space/and=equal.img"}},
+		"rbd:p/i@s,ro":                            {RBD: &RBD{Image: "p/i@s", ReadOnly: true}},
+		"rbd:p/n/i,size=1GiB,conf=c,id=x,bs=4096": {RBD: &RBD{Image: "p/n/i", Size: 1 << 30, Conf: "/here/c", ID: "x"}, BlockSize: 4096},
+		"mem:1MiB,resv=r":                         {Memory: &Memory{1 << 20}, Reservations: "/here/r"},
 		"x,thin=false,engine=threads,ana-group=2,read-only,block-size=512": {
 			File: &File{Path: "/here/x", Engine: "threads"}, ANAGroup: 2, ReadOnly: true, BlockSize: 512},
 		"/dev/sdx,uuid=11111111-2222-3333-4444-555555555555": {Block: &Block{Path: "/dev/sdx"}, UUID: UUID{
@@ -41,17 +43,19 @@ func TestParseExport(t *testing.T) {
 		"":                   "names nothing",
 		"mem":                "a file of that name is ./mem",
 		"mem:":               "size",
+		"rbd:":               "rbd:POOL/IMAGE",
+		"rbd:p/i,thin":       "not of images of Ceph",
 		"mem:1MiB,bs=1k":     "512 or 4096",
 		"mem:1MiB,bs=1024":   "512 or 4096",
 		"x,sice=1GiB":        "did you mean size?",
-		"x,rw":               "there are ana-group, bs, buffered, engine, eui64, force, nguid, read-only, refuse-reservations, resv, ro, shared, size, thin, uuid",
+		"x,rw":               "there are ana-group, bs, buffered, conf, engine, eui64, force, id, nguid, read-only, refuse-reservations, resv, ro, shared, size, thin, uuid",
 		"x,":                 "unknown option",
 		"x,size=0":           "size 0: write it as",
 		"x,resv=":            "resv=FILE",
 		"x,ro=maybe":         "want true or false",
 		"mem:1MiB,thin":      "thin is an option of files, not of memory",
 		"mem:1MiB,force":     "force is an option of files and block devices, not of memory",
-		"/dev/sdx,size=1GiB": "size is an option of files, not of block devices",
+		"/dev/sdx,size=1GiB": "size is an option of files and images of Ceph, not of block devices",
 		"x,block=/dev/sdy":   "unknown option block",
 		"x,path=/y":          "unknown option path",
 		"x,nsid=4":           "unknown option nsid",
@@ -72,7 +76,7 @@ func TestOptions(t *testing.T) {
 		part  any
 		names string
 	}{
-		{Namespace{}, "file size buffered thin force engine block memory block-size read-only shared uuid nguid eui64 ana-group refuse-reservations reservations"},
+		{Namespace{}, "file size buffered thin force engine block memory rbd conf id block-size read-only shared uuid nguid eui64 ana-group refuse-reservations reservations"},
 		{Host{}, "access key-file controller-key-file hashes dh-groups"},
 		{Subsystem{}, "serial model min-controller-id max-controller-id nvme-version refuse-duplicates allow-any-host state listeners"},
 		{Listener{}, "transport"},

@@ -85,7 +85,7 @@ func TestProblems(t *testing.T) {
 			`subsystems[0].hosts[0].dh-groups[0]: is nothing (null), want text; put it in quotes: "null"`}},
 		{"right twice", namespace("    memory: {size: 1MiB}\n  hosts: [{nqn: h, namespaces: [{nsid: 1, access: read}, {nsid: 1, access: none}]}]\n"), []string{
 			"subsystems[0].hosts[0].namespaces[1].nsid: namespace 1 has a right already; keep one"}},
-		{"nothing exported", namespace("    block-size: 512\n"), []string{"f:6:5: subsystems[0].namespaces[0]: nothing is exported; add file, block or memory"}},
+		{"nothing exported", namespace("    block-size: 512\n"), []string{"f:6:5: subsystems[0].namespaces[0]: nothing is exported; add file, block, memory or rbd"}},
 		{"two exported", namespace("    memory: {size: 1MiB}\n    file: {path: /a}\n"), []string{"file and memory are given together; keep one"}},
 		{"block size", namespace("    memory: {size: 1MiB}\n    block-size: 1024\n"), []string{"f:8:17: subsystems[0].namespaces[0].block-size: 1024 is not possible; it is 512 or 4096"}},
 		{"memory size", namespace("    memory: {size: 1000}\n"), []string{"memory.size: 1KB is not a multiple of the block size"}},
@@ -332,6 +332,23 @@ func TestReportsAreFilesOfTheirOwn(t *testing.T) {
 		_, _, err := Parse("", []byte("version: 1\n"+served+text))
 		if got := fmt.Sprint(err); want != "" && !strings.Contains(got, want) || want == "" && strings.Contains(got, " is that of ") {
 			t.Errorf("%s%v", text, err)
+		}
+	}
+}
+
+// TestImages: two namespaces of one image, and a size for what is only read.
+func TestImages(t *testing.T) {
+	const head = "version: 1\nlisteners: [{id: 1, address: 192.0.2.1}]\nsubsystems:\n- nqn: nqn.2026-01.org.example:a\n  namespaces:\n"
+	for text, want := range map[string]string{
+		"  - {nsid: 1, rbd: {image: p/i}}\n  - {nsid: 2, rbd: {image: p/i}}\n": "rbd:p/i is exported by",
+		"  - {nsid: 1, rbd: {image: p/i@s, size: 1GiB}}\n":                     "only read",
+		"  - {nsid: 1, rbd: {image: p/i, size: 1GiB, read-only: true}}\n":      "only read",
+		"  - {nsid: 1, rbd: {image: p/i}, memory: {size: 1MiB}}\n":             "memory and rbd are given together",
+		"  - {nsid: 1, rbd: {image: p/i, conf: /etc/ceph/a.conf, id: nvme}}\n": "",
+	} {
+		_, _, err := Parse("f", []byte(head+text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }

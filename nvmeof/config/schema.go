@@ -117,7 +117,7 @@ func structSchema(t reflect.Type) object {
 	}
 	if t == reflect.TypeFor[Namespace]() {
 		one := func(name string) object { return object{{"required", []string{name}}} }
-		s = append(s, member{"oneOf", []object{one("file"), one("block"), one("memory")}})
+		s = append(s, member{"oneOf", []object{one("file"), one("block"), one("memory"), one("rbd")}})
 	}
 	return s
 }

@@ -93,6 +93,8 @@ func foreseeStore(n *config.Namespace) error {
 		b := *n.Block
 		b.ReadOnly = true // the end of writing makes udev look at a device
 		asItIs.Block = &b
+	case n.RBD != nil:
+		return foreseeImage(asItIs)
 	default:
 		_, err := os.Stat(string(n.File.Path))
 		if errors.Is(err, fs.ErrNotExist) && n.File.Size > 0 {
@@ -110,6 +112,22 @@ func foreseeStore(n *config.Namespace) error {
 		return err
 	}
 	return store.Close()
+}
+
+// foreseeImage opens an image without its lock, unless it is to be created.
+func foreseeImage(n config.Namespace) error {
+	i := *n.RBD
+	i.ReadOnly, i.Size = true, 0
+	creates := n.RBD.Size > 0
+	n.RBD = &i
+	store, _, err := OpenStore(&n)
+	switch {
+	case err == nil:
+		return store.Close()
+	case creates && errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return err
 }
 
 // foreseeFolder is about a file that is to be made there.

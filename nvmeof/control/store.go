@@ -15,6 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/block"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/backend/rbd"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
@@ -32,6 +33,14 @@ func OpenStore(n *config.Namespace) (backend.Store, []string, error) {
 			return nil, nil, err
 		}
 		return s, s.Notes(), nil
+	}
+	if n.RBD != nil {
+		s, err := rbd.Open(n.RBD.Image, rbd.Config{Conf: string(n.RBD.Conf), ID: n.RBD.ID, Size: int64(n.RBD.Size),
+			BlockSize: cmp.Or(n.BlockSize, 512), ReadOnly: n.RBD.ReadOnly})
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, nil, nil
 	}
 	o := options(n.File.Engine)
 	s, err := file.Open(string(n.File.Path), file.Config{Size: int64(n.File.Size), BlockSize: cmp.Or(n.BlockSize, 512),
@@ -55,7 +64,7 @@ func options(e config.Engine) file.Options {
 // there, which it may be later.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.ENODEV) ||
-		errors.Is(err, syscall.ENOMEDIUM) || errors.Is(err, syscall.EADDRNOTAVAIL)
+		errors.Is(err, syscall.ENOMEDIUM) || errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
 // A storeKey names a store: the path, or for memory the namespace.

@@ -83,6 +83,7 @@ func namespaceObject() *object[config.Namespace] {
 		extend: func(cmd *cobra.Command) func(map[string]any) error {
 			return func(body map[string]any) error {
 				putForce(body, cmd)
+				putImage(body)
 				return nil
 			}
 		},
@@ -111,6 +112,18 @@ func namespaceObject() *object[config.Namespace] {
 	}
 }
 
+// putImage makes --size that of an image, where one is named.
+func putImage(body map[string]any) {
+	file, _ := body["file"].(map[string]any)
+	if body["rbd"] == nil || file == nil || file["path"] != nil {
+		return
+	}
+	delete(body, "file")
+	for name, value := range file {
+		put(body, "rbd."+name, value)
+	}
+}
+
 // putForce has a file or a device that is named opened by force, where the change itself is
 // one by force.
 func putForce(body map[string]any, cmd *cobra.Command) {
@@ -131,6 +144,10 @@ func describe(n *config.Namespace) (kind, export, size string) {
 		return "memory", "", n.Memory.Size.String()
 	case n.Block != nil:
 		return "block", string(n.Block.Path), ""
+	case n.RBD != nil && n.RBD.Size > 0:
+		return "rbd", n.RBD.Image, n.RBD.Size.String()
+	case n.RBD != nil:
+		return "rbd", n.RBD.Image, ""
 	case n.File != nil && n.File.Size > 0:
 		return "file", string(n.File.Path), n.File.Size.String()
 	case n.File != nil:

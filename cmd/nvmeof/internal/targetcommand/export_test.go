@@ -29,7 +29,7 @@ func TestOpenExport(t *testing.T) {
 			t.Errorf("open %q: %v, %v, want an error with %q", s, store, err, text)
 		}
 	}
-	if _, err := parseExport("/dev/no-such-disk,size=1GiB"); err == nil || !strings.Contains(err.Error(), "size is an option of files, not of block devices") {
+	if _, err := parseExport("/dev/no-such-disk,size=1GiB"); err == nil || !strings.Contains(err.Error(), "size is an option of files and images of Ceph, not of block devices") {
 		t.Errorf("a device with a size: %v", err)
 	}
 	for s, want := range map[string]int{"/f.img,size=1MiB": 512, "/g.img,size=1m,bs=4096": 4096} {

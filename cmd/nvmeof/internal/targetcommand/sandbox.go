@@ -2,10 +2,12 @@ package targetcommand
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -44,6 +46,13 @@ type confinement struct{ *sandbox.Sandbox }
 // peer can reach.
 func (d *Daemon) enterSandbox(socket *control.Socket) error {
 	if d.enter == nil || d.sandbox == sandboxOff {
+		return nil
+	}
+	if d.hasImages() {
+		if d.sandbox == sandboxOn {
+			return sandboxFailure("system calls are not filtered", errImages)
+		}
+		d.Log.Info("sandbox", zap.String("system calls", "not filtered: "+errImages.Error()))
 		return nil
 	}
 	// Who administers a target that runs adds files at places that nobody has named before: without
@@ -88,6 +97,15 @@ func (d *Daemon) enterSandbox(socket *control.Socket) error {
 // which the device was opened (ib_safe_file_access in Linux).
 var errRDMA = errors.New("with Landlock the kernel refuses the commands of RDMA devices (transport verbs)")
 
+// errImages is why a target that exports images of Ceph has no sandbox.
+var errImages = errors.New("a cluster of Ceph is reached over TCP, by a library whose system calls are not known")
+
+func (d *Daemon) hasImages() bool {
+	return slices.ContainsFunc(d.Document.Subsystems, func(s *config.Subsystem) bool {
+		return slices.ContainsFunc(s.Namespaces, func(n *config.Namespace) bool { return n.RBD != nil })
+	})
+}
+
 // mayUseRDMA reports whether a listener is on verbs, or will be where the machine has a device.
 func (d *Daemon) mayUseRDMA() bool {
 	return slices.ContainsFunc(d.Document.Listeners, func(l *config.Listener) bool {
@@ -113,6 +131,9 @@ func sandboxFailure(what string, err error) error {
 func (d *Daemon) permit(path string, written bool) error {
 	if d.within.Sandbox == nil {
 		return nil
+	}
+	if strings.HasPrefix(path, config.RBDPrefix) {
+		return fmt.Errorf("%s: %w, which the sandbox of this target does not allow: start it with --sandbox off, or with an image in its configuration", path, errImages)
 	}
 	return d.within.Permit(path, written)
 }
