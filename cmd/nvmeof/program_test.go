@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 		dropPrivilege() // which does not return
 	}
 	if os.Getenv(asProgram) != "" {
+		beTaker()
 		beTakenOver()
 		main() // which exits
 	}

@@ -46,6 +46,7 @@ var administration = []documented{
 	{line: "nvmeof target apply --dry-run target.yaml", wants: []string{"nothing to change\n"}},
 	{line: "nvmeof namespace add 3 --memory 1GiB -n nqn.2026-11.org.example:disk --save", instead: []string{"1GiB", "1MiB"}, wants: []string{"add namespace 3", "saved\n"}},
 	{line: "nvmeof ls; nvmeof controller list", wants: []string{"ADDR2:4420", "nqn.2026-11.org.example:disk", "HOST"}},
+	{line: "nvmeof target --config /etc/nvmeof/target.yaml --takeover", by: "cmd/nvmeof TestTakeover"},
 	{line: "nvmeof reservation list", wants: []string{"SUBSYSTEM", "HOST ID"}},
 	{line: "nvmeof reservation clear 2 -n nqn.2026-11.org.example:disk --host NQN-OF-THE-HOST", by: "cmd/nvmeof TestReservationClear"},
 }
@@ -97,6 +98,7 @@ var suites = []documented{
 	{line: "go test ./...", by: ".ci/run"},
 	{line: "go test ./test/interop -guest -v -parallel 2 -timeout 80m", by: "test/interop TestLinuxHost"},
 	{line: "go test ./test/interop -guest -whole -v -run TestVerbs -timeout 80m", by: "test/interop TestVerbs"},
+	{line: "go test ./test/interop -guest -v -run TestTakeover -takeovers 50 -timeout 40m", by: "test/interop TestTakeover"},
 	{line: "go test ./test/interop -guest -v -run TestHostReturns -timeout 40m", by: "test/interop TestHostReturns"},
 	{line: "go test ./test/interop -guest -v -run TestLinuxHost -timeout 30m", by: "test/interop TestLinuxHost"},
 	{line: "go test ./test/interop -run TestWireGuard -wireguard", by: "test/interop TestWireGuard"},

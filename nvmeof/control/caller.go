@@ -51,7 +51,7 @@ func routeRoles() map[string]Role {
 		"listEvents", "listHosts", "listListeners", "listNamespaces", "listReferrals", "listReservations", "listSubsystems"} {
 		out[id] = RoleRead
 	}
-	for _, id := range []string{"applyConfig", "saveConfig", "rereadKeys", "addSubsystem", "setSubsystem", "removeSubsystem", "addListener", "setListener", "removeListener",
+	for _, id := range []string{"applyConfig", "saveConfig", "rereadKeys", "takeOver", "addSubsystem", "setSubsystem", "removeSubsystem", "addListener", "setListener", "removeListener",
 		"setANAGroup", "addReferral", "removeReferral", "clearReservation", "removeRegistrant",
 		"capture"} { // packets have the data of hosts
 		out[id] = RoleAdmin

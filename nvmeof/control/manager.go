@@ -71,6 +71,13 @@ type Config struct {
 	// Permit says with an error that the process may not read a file that a change names, or not
 	// write it either, however its permissions are: it has confined itself. Default: it may.
 	Permit func(path string, written bool) error
+	// Moved is what another Manager was, in a process that has given it up: this one goes on
+	// with its document, its memory and, once it was applied, by Adopt, with its hosts. Default: none.
+	Moved *Moved
+	// TakeOver is called by the API for a process that wants to go on with the hosts of this one,
+	// and listens at a unix socket. It returns once it has begun to talk to it. Default: it is
+	// refused.
+	TakeOver func(socket string) error
 }
 
 // A Manager makes a target what a document says. Its methods may be called from
@@ -149,6 +156,9 @@ func New(cfg Config) *Manager {
 	m.doc = new(config.Document)
 	m.doc.TakeSettings(cfg.Settings)
 	m.saved = cfg.Settings
+	if cfg.Moved != nil {
+		m.saved, m.stores.moved = cfg.Moved.Saved, cfg.Moved.Memory
+	}
 	m.context, m.cancel = context.WithCancel(context.Background())
 	return m
 }
@@ -174,11 +184,21 @@ func (m *Manager) Close() error {
 		m.mu.Unlock()
 		return nil
 	}
+	beginClose(m)
+	m.mu.Unlock()
+	return finish(m)
+}
+
+// beginClose lets no change begin any more. Called with mu held.
+func beginClose(m *Manager) {
 	m.closed = true
 	m.stores.begin(m.startTimeout)
 	m.stores.setRecordTime(0)
 	m.cancel()
-	m.mu.Unlock()
+}
+
+// finish ends what is left, after beginClose.
+func finish(m *Manager) error {
 	m.tasks.Wait()
 	for _, d := range m.devices {
 		m.closing(d)

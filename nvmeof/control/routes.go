@@ -160,6 +160,7 @@ func targetRoutes() []route {
 				_, err := c.manager.RereadKeys()
 				return done{}, err
 			}},
+		{"POST", "/v1/takeover", "takeOver", "Give the hosts of this target to another process of the same user, and end; see nvmeof target --takeover", nil, takeOver{}, done{}, false, serveTakeOver},
 		{"GET", "/v1/controllers", "listControllers", "Who is connected", nil, nil, []Controller{}, false,
 			func(c *call) (any, error) { return c.manager.Controllers(), nil }},
 		{"DELETE", "/v1/subsystems/{nqn}/controllers/{id}", "removeController", "Disconnect a host, which may connect again", nil, nil, done{}, false,

@@ -112,6 +112,22 @@ func isOwn(dir string, uid int) error {
 	return nil
 }
 
+// SocketOf is where a target of this user is served that has the default socket or, with a name,
+// the one beside it that [ListenBeside] takes.
+func SocketOf(getenv func(string) string, uid int, name string) (string, error) {
+	var first string
+	for _, path := range []string{DefaultSocket(getenv, uid), temporarySocket(getenv, uid)} {
+		if name != "" {
+			path = besideSocket(path, name)
+		}
+		if isServed(path) {
+			return path, nil
+		}
+		first = cmp.Or(first, path)
+	}
+	return "", &ConnectError{first, fs.ErrNotExist}
+}
+
 // Sockets finds those at which targets of this user are served now that may be at the
 // default: that one first.
 func Sockets(getenv func(string) string, uid int) (served []string) {

@@ -109,6 +109,8 @@ type stores struct {
 	// changes another thing of a namespace, for which its file is opened again.
 	asked func(*config.Namespace) bool
 	known known
+	// moved is memory of another process, by which a namespace is opened once; nil: none.
+	moved map[string]*os.File
 	// used are the files of the document in which this process has kept reservations, or of which
 	// an administrator knows that they begin anew.
 	used map[config.Path]bool
@@ -206,6 +208,16 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 	if h := s.aside[key]; h != nil && n.SameStore(h.as) {
 		delete(s.aside, key)
 		s.held[key] = h
+		return h, nil
+	}
+	if f := s.moved[string(key)]; f != nil && n.Memory != nil {
+		delete(s.moved, string(key))
+		store, err := memory.Open(f, memory.Config{})
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+		h := &heldStore{store: store, as: n}
+		s.hold(key, h)
 		return h, nil
 	}
 	wanted := s.wanted(n)

@@ -13,12 +13,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Adopt continues what [Mover.Export] returned in another process, and lets the devices begin,
-// also where it fails. The target has been configured as the other one was, with devices opened
-// from those of the record, their listeners, the subsystems and the namespaces. An association
-// that this target would not allow is ended. After an error none is continued: hosts find
-// their connections lost.
-func Adopt(t *Target, m *Moved) error {
+// Adopt continues what [Mover.Export] returned in another process. The target has been configured
+// as the other one was, with devices opened from those of the record, their listeners, the
+// subsystems and the namespaces. Nothing is received and no command begins until the
+// function that it returns is called: until then the other process may take its
+// own back, if this one ends without a word to hosts. An association that this target would not
+// allow is ended then.
+func Adopt(t *Target, m *Moved) (begin func(), _ error) {
 	a := &adoption{target: t, record: &m.record, controllers: make(map[controllerKey]*Controller)}
 	t.mu.Lock()
 	for _, d := range t.devices {
@@ -30,12 +31,10 @@ func Adopt(t *Target, m *Moved) error {
 	for i := range a.record.Subsystems {
 		a.restoreSubsystem(&a.record.Subsystems[i])
 	}
-	err := a.queues()
-	a.begin()
-	if err == nil {
-		a.announce()
+	if err := a.queues(); err != nil {
+		return nil, err
 	}
-	return err
+	return a.begin, nil
 }
 
 // An adoption continues the associations of another process.
@@ -68,6 +67,7 @@ func (a *adoption) begin() {
 		}
 	}
 	a.each(func(w *worker) { w.turns.Release() })
+	a.announce()
 }
 
 // subsystem finds the subsystem of a record, or returns nil.

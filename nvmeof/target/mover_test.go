@@ -73,7 +73,9 @@ func (r *remote) move(n *softroce.Network) {
 	_, err = r.target.Listen(r.addr)
 	must(err)
 	r.sub = s
-	must(Adopt(r.target, &next))
+	begin, err := Adopt(r.target, &next)
+	must(err)
+	begin()
 }
 
 // TestMove moves the associations of a host that reads and writes without pause.

@@ -71,7 +71,7 @@ var directions = []direction{
 	{"nvmeof/discovery", []string{"nvmeof", "nvmeof/host", "capsule", "rdmatransport"}, nil},
 	{"cmd/nvmeof/internal/hostconfig", []string{"nvmeof", "nvmeof/config"}, []string{uuid}},
 	{"nvmeof/control", []string{"nvmeof", "internal/capture", "internal/namedfile", "internal/recent", "internal/socketfile", "nvmeof/config", "nvmeof/events", "nvmeof/target", "nvmeof/auth", "capsule", "rdmatransport", "backend", "backend/block",
-		"backend/file", "backend/memory", "backend/rbd"}, []string{zap, uuid, xnet}},
+		"backend/file", "backend/memory", "backend/rbd"}, []string{zap, uuid, xnet, xsys}},
 	{"nvmeof/internal/list", nil, nil},
 	{"nvmeof/internal/shard", []string{"internal/yield", "nvmeof", "internal/latency", "nvmeof/internal/list", "rdmatransport", "backend"}, []string{xsys}},
 	{"nvmeof/internal/fabric", []string{"nvmeof", "nvmeof/internal/list", "nvmeof/internal/shard", "capsule", "rdmatransport", "backend"}, nil},
@@ -128,7 +128,8 @@ var directions = []direction{
 	{"cmd/nvmeof/internal/systemd", nil, nil},
 	{"cmd/nvmeof/internal/perftest", []string{"rdmatransport"}, nil},
 	{"cmd/nvmeof/internal/rdmatools", []string{"cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/perftest", "rdmatransport"}, []string{cobra, xsys}},
-	{"cmd/nvmeof/internal/targetcommand", []string{"cmd/nvmeof/internal/scrape", "cmd/nvmeof/internal/administer", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/outlet", "cmd/nvmeof/internal/processors", "cmd/nvmeof/internal/provider", "cmd/nvmeof/internal/sandbox", "cmd/nvmeof/internal/signals", "cmd/nvmeof/internal/systemd", "cmd/nvmeof/internal/terminal", "nvmeof", "nvmeof/auth", "nvmeof/config", "nvmeof/control", "nvmeof/events", "internal/namedfile", "nvmeof/metrics", "nvmeof/target", "rdmatransport", "rdmatransport/verbs", "backend", "backend/block", "backend/file"}, []string{cobra, prom, zap, xsys}},
+	{"cmd/nvmeof/internal/targetcommand", []string{"cmd/nvmeof/internal/scrape", "cmd/nvmeof/internal/administer", "cmd/nvmeof/internal/fabricoptions", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/outlet", "cmd/nvmeof/internal/processors", "cmd/nvmeof/internal/provider", "cmd/nvmeof/internal/sandbox", "cmd/nvmeof/internal/signals", "cmd/nvmeof/internal/systemd", "cmd/nvmeof/internal/takeover", "cmd/nvmeof/internal/terminal", "nvmeof", "nvmeof/auth", "nvmeof/config", "nvmeof/control", "nvmeof/events", "internal/namedfile", "nvmeof/metrics", "nvmeof/target", "rdmatransport", "rdmatransport/verbs", "backend", "backend/block", "backend/file"}, []string{cobra, prom, zap, xsys}},
+	{"cmd/nvmeof/internal/takeover", []string{"internal/socketfile", "nvmeof/config", "nvmeof/control", "nvmeof/target", "rdmatransport"}, []string{xsys}},
 	{"cmd/nvmeof/internal/token", []string{"cmd/nvmeof/internal/failure", "internal/namedfile", "internal/recent", "nvmeof/control"}, []string{cobra}},
 	{"deploy/image", nil, []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{"test/packages", nil, []string{yaml}},

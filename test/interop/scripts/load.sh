@@ -9,7 +9,7 @@ start() {
 }
 finish() {
   within "$limit" test -s /tmp/load.status
-  sed -n 's/^ *\(read\|write\): /# \1 /p' /tmp/load.out
+  sed -n 's/^ *\(read\|write\): /# \1 /p; s/^ *\(clat (.*\)/# \1/p' /tmp/load.out
   [[ $(</tmp/load.status) == 0 ]] || { cat /tmp/load.out; die "fio failed"; }
 }
 "$action"

@@ -1,6 +1,6 @@
 # The target under test, in the peer's namespace. Parameters: action (start, stop;
 # kill: at once and with no farewell; revive: after kill; kill-revive, stop-revive: with
-# nothing in between), nqn, addr, family,
+# nothing in between; takeover: others take over, as often as times says), nqn, addr, family,
 # storage (memory, file), bytes (of the namespace), transport, access (options that say
 # which hosts may connect; empty: any), options (of the export, after a comma; none if
 # absent), second (options of a second namespace, a file; there is none if empty).
@@ -56,5 +56,10 @@ stop)
 kill) end KILL ;;
 revive) launch ;;
 kill-revive) end KILL; launch ;;
+takeover)
+  access="${access:---allow-any-host} --takeover"
+  for ((i = 0; i < times; i++)); do launch; done
+  grep -o '"another process has taken over".*"pause":[0-9.]*' "$log" | sed 's/.*:/# pause /'
+  ;;
 stop-revive) end TERM; launch ;;
 esac

@@ -30,10 +30,11 @@ func IsName(s string) bool {
 type Config struct {
 	Shards        int
 	AckTimeout    time.Duration
-	ReceiveBuffer int               // softroce: bytes of each receive socket's buffer
-	Congestion    config.Congestion // softroce
-	LooseWindows  bool              // verbs: also windows that are not sound
-	Warn          func(string)      // gets what makes the device slow
+	ReceiveBuffer int                  // softroce: bytes of each receive socket's buffer
+	Congestion    config.Congestion    // softroce
+	LooseWindows  bool                 // verbs: also windows that are not sound
+	Warn          func(string)         // gets what makes the device slow
+	Moved         *rdmatransport.Moved // softroce: the device of another process, which goes on; nil: a new one
 }
 
 // AckTimeoutHelp says what --ack-timeout is.
@@ -47,7 +48,7 @@ func Open(name string, addr netip.Addr, cfg Config) (rdmatransport.Device, error
 		}
 		return verbs.Open(verbs.Config{Addr: addr, Shards: cfg.Shards, AckTimeout: cfg.AckTimeout, LooseWindows: cfg.LooseWindows})
 	}
-	dev, err := softroce.Open(softroce.Config{Addr: addr, Shards: cfg.Shards, AckTimeout: cfg.AckTimeout, ReceiveBuffer: cfg.ReceiveBuffer,
+	dev, err := softroce.Open(softroce.Config{Addr: addr, Shards: cfg.Shards, AckTimeout: cfg.AckTimeout, ReceiveBuffer: cfg.ReceiveBuffer, Moved: cfg.Moved,
 		NoECN: cfg.Congestion.NoECN, Congestion: rateConfig(&cfg.Congestion)})
 	if err != nil {
 		return nil, err

@@ -43,6 +43,8 @@ type Flags struct {
 	metrics   scrape.Address
 	events    string
 	audit     string
+	takes     takeoverMode
+	detach    bool
 
 	metricsHosts bool
 }
@@ -71,7 +73,10 @@ nvmeof namespace add --help.`,
 			if f.file != "" || signals.Survives() {
 				end = func() {}
 			}
-			d := &Daemon{Socket: f.socketGiven(cmd), enter: enter, version: version}
+			if f.detach {
+				return f.background(cmd)
+			}
+			d := &Daemon{Socket: f.socketGiven(cmd), enter: enter, version: version, takes: f.takes}
 			defer signals.On(unix.SIGHUP, func() { d.hangUp(end) })() // first: it ends a process that does not expect it
 			return d.begin(cmd, f.run)
 		},
@@ -98,13 +103,16 @@ nvmeof namespace add --help.`,
 	flags.BoolVar(&f.metricsHosts, "metrics-hosts", false, "with --metrics: each connected host is a series of its own")
 	flags.StringVar(&f.audit, "audit", "", "file to which each change by the control socket is appended, a line of JSON: who, what, from, to; - is the log (default: none)")
 	flags.StringVar(&f.events, "events", "", "file in which what nvmeof events shows survives a restart (default: none)")
+	flags.Var(&f.takes, "takeover", takeoverHelp)
+	flags.Lookup("takeover").NoOptDefVal = string(takeAlways)
+	flags.BoolVar(&f.detach, "background", false, "with --takeover: return when the new process serves, which goes on in the background")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }
 
 // besides are the flags that go together with --config.
-var besides = map[string]bool{"config": true, "socket": true, "sandbox": true, "log-format": true, "log-level": true, "help": true}
+var besides = map[string]bool{"config": true, "socket": true, "sandbox": true, "log-format": true, "log-level": true, "takeover": true, "background": true, "help": true}
 
 // run is the target command.
 func (f *Flags) run(cmd *cobra.Command, d *Daemon, s *start) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/scrape"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/takeover"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
@@ -49,6 +51,10 @@ type Daemon struct {
 	opening   opening
 	running   atomic.Pointer[control.Manager] // nil while it begins, and when it ends
 	announced []netip.AddrPort                // belongs to the manager's mutex
+
+	takes     takeoverMode            // what --takeover says
+	listening map[string]net.Listener // TCP; they go along to another process, by name
+	asked     chan *takeover.Conn     // by processes that want to take this one over
 }
 
 // A Machine is where a target finds devices and addresses. Its zero value is this one.
@@ -90,52 +96,82 @@ func rereads(d *config.Document) bool {
 	return false
 }
 
-// Run serves until ctx ends.
-func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
+// Run serves until ctx ends, or until another process has taken over.
+func (d *Daemon) Run(ctx context.Context, on Machine) error {
+	d.asked, d.listening = make(chan *takeover.Conn), map[string]net.Listener{}
+	in, err := d.takeOver(ctx)
+	if err != nil || in == nil && d.takes != takeNothing {
+		return err
+	}
+	for {
+		out, err := d.serve(ctx, on, in)
+		switch {
+		case out != nil:
+		case err != nil && in != nil && !in.done && ctx.Err() == nil:
+			d.Log.Error("the connections of hosts are lost: they connect again", zap.Error(err))
+			in = nil
+			continue
+		default:
+			return err
+		}
+		if in = d.handOver(out, err); in == nil {
+			return nil
+		}
+	}
+}
+
+// serve serves until ctx ends, or until another process is to go on with what it returns. In is
+// what this process goes on with, or nil.
+func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *handedOver, err error) {
+	if in != nil {
+		d.Document = in.moved.Document
+	}
 	socket, err := d.takeSocket()
 	if err != nil {
-		return err
+		return nil, in.abandon(err)
 	}
 	if socket != nil {
 		defer func() { err = errors.Join(err, socket.Close()) }()
 	}
 	at := scrape.Address(d.Document.Metrics.Listen)
-	scraped, err := at.Listen()
+	scraped, err := d.listen(metricsFile, at.Listen, in)
 	if err != nil {
-		return err
+		return nil, in.abandon(err)
 	}
 	if scraped != nil {
 		defer scraped.Close()
 	}
 	happened, err := d.openEvents()
 	if err != nil {
-		return err
+		return nil, in.abandon(err)
 	}
 	defer func() { err = d.endEvents(happened, err) }()
 	t, err := newConfigured(d.File, d.Document, d.Log, happened)
 	if err != nil {
-		return err
+		return nil, in.abandon(err)
 	}
-	for _, p := range control.ForeseeMemory(d.Document) {
-		fmt.Fprintln(d.ErrOut, "warning:", p)
-	}
+	d.foresee()
 	o := newOpener(on.Device, d.Document, d.Log, d.confined)
-	m := control.New(d.managed(t, o, on, happened))
+	m := control.New(d.managed(t, o, on, happened, in))
 	defer func() { err = errors.Join(err, d.finish(m, t)) }()
 	d.running.Store(m)
 	defer d.running.Store(nil)
 	if err := d.enterSandbox(socket); err != nil {
-		return err
-	}
-	if scraped != nil {
-		fmt.Fprintf(d.Out, "metrics at http://%v%s\n", scraped.Addr(), metrics.Path)
-		defer metrics.Serve(scraped, metrics.Handler(d.Log, d.collectors(t, m, o)...), d.Log)()
+		return nil, in.abandon(err)
 	}
 	if d.Flags != nil && socket != nil {
 		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())
 	}
-	if err := d.apply(m); err != nil {
-		return err
+	if in != nil {
+		if err := in.adopt(m, o, d.apply); err != nil {
+			return nil, in.abandon(err)
+		}
+	}
+	defer d.serveMetrics(scraped, t, m, o)() // by now nobody restores what is counted
+	if in == nil {
+		if err := d.apply(m); err != nil {
+			return nil, err
+		}
 	}
 	if socket != nil {
 		defer control.Serve(m, socket).Close()
@@ -143,19 +179,45 @@ func (d *Daemon) Run(ctx context.Context, on Machine) (err error) {
 	if d.Flags == nil {
 		d.announceAll(m, socket)
 	}
-	d.stay(ctx)
-	return nil
+	return d.stay(ctx, m), nil
 }
 
-// stay serves until ctx ends.
-func (d *Daemon) stay(ctx context.Context) {
+// foresee warns of memory that the machine has not.
+func (d *Daemon) foresee() {
+	for _, p := range control.ForeseeMemory(d.Document) {
+		fmt.Fprintln(d.ErrOut, "warning:", p)
+	}
+}
+
+// serveMetrics serves the counters at a listener, which may be nil.
+func (d *Daemon) serveMetrics(at net.Listener, t *target.Target, m *control.Manager, o *opener) (end func()) {
+	if at == nil {
+		return func() {}
+	}
+	fmt.Fprintf(d.Out, "metrics at http://%v%s\n", at.Addr(), metrics.Path)
+	return metrics.Serve(at, metrics.Handler(d.Log, d.collectors(t, m, o)...), d.Log)
+}
+
+// stay serves until ctx ends, or the target is another process's.
+func (d *Daemon) stay(ctx context.Context, m *control.Manager) *handedOver {
 	if d.begun != nil {
 		d.begun()
+		d.begun = nil
+		sayReady()
 	}
 	systemd.Notify("READY=1")
-	<-ctx.Done()
-	d.Log.Info("stopping")
-	systemd.Notify("STOPPING=1")
+	for {
+		select {
+		case c := <-d.asked:
+			if out := d.give(ctx, m, c); out != nil {
+				return out
+			}
+		case <-ctx.Done():
+			d.Log.Info("stopping")
+			systemd.Notify("STOPPING=1")
+			return nil
+		}
+	}
 }
 
 // finish ends the target.
@@ -166,7 +228,7 @@ func (d *Daemon) finish(m *control.Manager, t *target.Target) error {
 }
 
 // managed is what the target's manager is made of.
-func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *events.Log) control.Config {
+func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *events.Log, in *handedOver) control.Config {
 	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, Events: happened, Audit: d.audit.sink(), File: d.File, Names: d.names,
 		Device: o.open, DeviceName: o.deviceName, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: on.Addresses,
 		Open: func(n *config.Namespace) (backend.Store, []string, error) {
@@ -175,7 +237,10 @@ func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *even
 			defer d.opening.end(path)
 			s, notes, err := control.OpenStore(n)
 			return s, notes, d.refused(path, err)
-		}, Permit: d.permit}
+		}, Permit: d.permit, TakeOver: d.beAsked}
+	if in != nil {
+		c.Moved, o.moved = in.moved, in.moved.Target.Devices
+	}
 	if d.Flags == nil {
 		c.State = stateDir()
 	} else {

@@ -16,6 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
@@ -32,6 +33,7 @@ type opener struct {
 	mu     sync.Mutex                       // guards what follows
 	chosen map[located]string               // transports; a device that is away for a while stays the choice
 	opened map[located]rdmatransport.Device // those that were opened last, until they are about to be closed
+	moved  []target.MovedDevice             // of the process that was taken over; each is opened once
 }
 
 // located is where a listener is, and the transport that it wants; empty: the document's.
@@ -104,13 +106,42 @@ func (o *opener) open(a netip.Addr, own config.Transport) (rdmatransport.Device,
 	if name == provider.Verbs && o.confined() {
 		return nil, fmt.Errorf("the target's files are confined (sandbox), and %w: start it again with this listener, or give the listener transport softroce", errRDMA)
 	}
-	dev, err := o.device(name, a, o.provider)
+	cfg := o.provider
+	cfg.Moved = o.takeMoved(a.String())
+	dev, err := o.device(name, a, cfg)
+	if cfg.Moved != nil {
+		err = errors.Join(err, cfg.Moved.Close())
+	}
 	if err == nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.opened[located{a, own}] = dev
 	}
 	return dev, err
+}
+
+// takeMoved is the device of another process that is to be opened in place of a new one, or nil.
+func (o *opener) takeMoved(name string) *rdmatransport.Moved {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := slices.IndexFunc(o.moved, func(d target.MovedDevice) bool { return d.Name == name })
+	if i < 0 {
+		return nil
+	}
+	m := o.moved[i].Moved
+	o.moved = slices.Delete(slices.Clone(o.moved), i, i+1)
+	return m
+}
+
+// forgetMoved gives up the devices of another process that nobody has opened.
+func (o *opener) forgetMoved() (err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, d := range o.moved {
+		err = errors.Join(err, d.Moved.Close())
+	}
+	o.moved = nil
+	return err
 }
 
 // devices are those that are open.

@@ -45,7 +45,7 @@ type confinement struct{ *sandbox.Sandbox }
 // enterSandbox enters the sandbox: after what only a start needs, and before anything that a
 // peer can reach.
 func (d *Daemon) enterSandbox(socket *control.Socket) error {
-	if d.enter == nil || d.sandbox == sandboxOff {
+	if d.enter == nil || d.sandbox == sandboxOff || d.within.Sandbox != nil { // it goes on after another process has not taken over
 		return nil
 	}
 	if d.hasImages() {

@@ -1,0 +1,168 @@
+package takeover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/socketfile"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+const (
+	// talkTime is how long a step takes at most that hosts do not wait for.
+	talkTime = 30 * time.Second
+	// takeTime is how long the new process may take to open everything, before the running one
+	// goes on.
+	takeTime = 10 * time.Second
+)
+
+// Answer connects to a process that has asked to take this one over.
+func Answer(socket string) (*Conn, error) {
+	d := net.Dialer{Timeout: time.Second}
+	c, err := d.Dial("unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("the process that asked does not listen: %w", err)
+	}
+	conn, err := NewConn(c.(*net.UnixConn))
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return conn, nil
+}
+
+// Greet says what the running process is, and reports whether the new one has prepared itself.
+func (c *Conn) Greet(h Hello) (ready bool, err error) {
+	h.Format = Format
+	body, err := json.Marshal(h)
+	if err != nil {
+		return false, err
+	}
+	c.within(talkTime)
+	if err := c.send(kindHello, body); err != nil {
+		return false, err
+	}
+	switch k, _, err := c.receive(); {
+	case err != nil:
+		return false, err
+	case k == kindCancel:
+		return false, nil
+	case k == kindReady:
+		return true, nil
+	default:
+		return false, fmt.Errorf("a frame of kind %d", k)
+	}
+}
+
+// Refuse says why the running process goes on.
+func (c *Conn) Refuse(why error) error {
+	c.within(talkTime)
+	return c.send(kindRefused, []byte(why.Error()))
+}
+
+// Give sends a target, and returns nil when the other process serves.
+func (c *Conn) Give(x *control.Moved) error {
+	c.within(takeTime)
+	if err := c.sendState(x); err != nil {
+		return err
+	}
+	switch k, body, err := c.receive(); {
+	case err != nil:
+		return err
+	case k == kindRefused:
+		return errors.New(string(body))
+	case k != kindServing:
+		return fmt.Errorf("a frame of kind %d", k)
+	}
+	return nil
+}
+
+// Ask has the target at a control socket connect to this process.
+func Ask(ctx context.Context, at string) (*Conn, Hello, error) {
+	own := filepath.Join(filepath.Dir(at), "takeover-"+strconv.Itoa(os.Getpid())+".sock")
+	l, err := socketfile.NewListener(own)
+	if err != nil {
+		return nil, Hello{}, err
+	}
+	defer l.Close()
+	accepted := make(chan net.Conn, 1)
+	go func() { // ends with the listener
+		if c, err := l.Accept(); err == nil {
+			accepted <- c
+		}
+	}()
+	body, err := json.Marshal(map[string]string{"socket": own})
+	if err != nil {
+		return nil, Hello{}, err
+	}
+	client := control.NewClient(at)
+	defer client.Close()
+	if err := client.Do(ctx, "POST", control.Path("takeover"), nil, body, nil); err != nil {
+		return nil, Hello{}, err
+	}
+	select {
+	case c := <-accepted:
+		return greeted(c)
+	case <-time.After(5 * time.Second):
+		return nil, Hello{}, fmt.Errorf("the target at %s did not connect", at)
+	}
+}
+
+func greeted(accepted net.Conn) (*Conn, Hello, error) {
+	var h Hello
+	c, err := NewConn(accepted.(*net.UnixConn))
+	if err != nil {
+		return nil, h, errors.Join(err, accepted.Close())
+	}
+	c.within(talkTime)
+	k, body, err := c.receive()
+	switch {
+	case err != nil:
+	case k == kindRefused:
+		err = errors.New(string(body))
+	case k != kindHello:
+		err = fmt.Errorf("a frame of kind %d", k)
+	default:
+		err = json.Unmarshal(body, &h)
+	}
+	if err == nil && h.Format != Format {
+		err = fmt.Errorf("process %d of version %s has format %d of takeovers, and this program %d: stop it and start this one, and hosts connect again", h.PID, h.Version, h.Format, Format)
+	}
+	if err != nil {
+		return nil, h, errors.Join(err, c.Close())
+	}
+	return c, h, nil
+}
+
+// Cancel leaves the running process as it is.
+func (c *Conn) Cancel() error { return errors.Join(c.send(kindCancel, nil), c.Close()) }
+
+// Take receives the target, which has no other process from then on.
+func (c *Conn) Take() (*control.Moved, error) {
+	c.within(talkTime)
+	if err := c.send(kindReady, nil); err != nil {
+		return nil, err
+	}
+	switch k, body, err := c.receive(); {
+	case err != nil:
+		return nil, fmt.Errorf("the running target: %w", err)
+	case k == kindRefused:
+		return nil, fmt.Errorf("the running target goes on: %s", body)
+	case k != kindState:
+		return nil, fmt.Errorf("a frame of kind %d", k)
+	default:
+		return c.parseState(body)
+	}
+}
+
+// Serve says that this process has everything: the other one ends.
+func (c *Conn) Serve() error {
+	c.within(time.Second)
+	return c.send(kindServing, nil)
+}

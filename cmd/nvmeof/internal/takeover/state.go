@@ -1,0 +1,113 @@
+package takeover
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// Format is the version of what goes over the connection. Processes of different formats cannot
+// take each other over.
+const Format = 1
+
+// A Hello is what the running process is.
+type Hello struct {
+	Format   int    `json:"format"`
+	Version  string `json:"version"` // of the program
+	PID      int    `json:"pid"`
+	Replaced bool   `json:"replaced"`         // its program is not the one any more that its file has
+	Notify   string `json:"notify,omitempty"` // NOTIFY_SOCKET of systemd
+}
+
+// state is a target without its descriptors.
+type state struct {
+	Document json.RawMessage `json:"document"`
+	Saved    json.RawMessage `json:"saved"`
+	Target   []byte          `json:"target"`
+	Devices  []device        `json:"devices"`
+	Memory   []string        `json:"memory"` // names, each with a descriptor after those of devices
+	Files    []string        `json:"files"`  // likewise, after those of memory
+}
+
+type device struct {
+	Name  string `json:"name"`
+	State []byte `json:"state"`
+	Files int    `json:"files"`
+}
+
+// sendState sends a target.
+func (c *Conn) sendState(x *control.Moved) error {
+	s := state{Memory: slices.Sorted(maps.Keys(x.Memory)), Files: slices.Sorted(maps.Keys(x.Files))}
+	s.Document, s.Saved = config.JSON(x.Document), config.JSON(x.Saved)
+	var err error
+	if s.Target, err = x.Target.MarshalBinary(); err != nil {
+		return err
+	}
+	var files []*os.File
+	for _, d := range x.Target.Devices {
+		s.Devices = append(s.Devices, device{d.Name, d.Moved.State, len(d.Moved.Files)})
+		files = append(files, d.Moved.Files...)
+	}
+	for _, name := range s.Memory {
+		files = append(files, x.Memory[name])
+	}
+	for _, name := range s.Files {
+		files = append(files, x.Files[name])
+	}
+	body, err := json.Marshal(&s)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.send(kindState, body), c.sendFiles(files))
+}
+
+// parseState returns the target of a state, whose descriptors follow.
+func (c *Conn) parseState(body []byte) (*control.Moved, error) {
+	var s state
+	if err := json.Unmarshal(body, &s); err != nil {
+		return nil, fmt.Errorf("its state: %w", err)
+	}
+	x := &control.Moved{Target: new(target.Moved), Memory: map[string]*os.File{}, Files: map[string]*os.File{}}
+	var err, other error
+	x.Document, _, err = config.Parse("", s.Document)
+	x.Saved, _, other = config.Parse("", s.Saved)
+	if err = errors.Join(err, other, x.Target.UnmarshalBinary(s.Target)); err != nil {
+		return nil, err
+	}
+	n := len(s.Memory) + len(s.Files)
+	for _, d := range s.Devices {
+		if d.Files < 0 || d.Files > maxDescriptors {
+			return nil, fmt.Errorf("device %s with %d descriptors", d.Name, d.Files)
+		}
+		n += d.Files
+	}
+	if n > maxDescriptors {
+		return nil, fmt.Errorf("%d descriptors, at most %d", n, maxDescriptors)
+	}
+	files, err := c.receiveFiles(n)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range s.Devices {
+		x.Target.Devices = append(x.Target.Devices, target.MovedDevice{Name: d.Name, Moved: &rdmatransport.Moved{State: d.State, Files: files[:d.Files:d.Files]}})
+		files = files[d.Files:]
+	}
+	for i, name := range s.Memory {
+		x.Memory[name] = files[i]
+	}
+	for i, name := range s.Files {
+		x.Files[name] = files[len(s.Memory)+i]
+	}
+	return x, nil
+}
+
+// maxDescriptors is how many there are at most.
+const maxDescriptors = 1 << 16

@@ -1,0 +1,201 @@
+package takeover
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// kind is what a frame is.
+type kind uint32
+
+const (
+	kindHello   kind = iota + 1 // a Hello, JSON
+	kindReady                   // the new process has prepared what it can
+	kindCancel                  // it does not want to
+	kindState                   // a state, JSON
+	kindFiles                   // descriptors; as many bytes as there are
+	kindServing                 // the new process has everything, and is about to let hosts go on
+	kindRefused                 // why the running process goes on, in words
+)
+
+const (
+	maxFrame = 1 << 30 // hosts may have a gigabyte of commands that wait, at most
+	maxFiles = 200     // of one message; Linux allows 253
+	headSize = 8
+)
+
+// A Conn is one end of the connection between the two processes.
+type Conn struct {
+	unix  *net.UnixConn
+	pid   int
+	files []*os.File // received, and not asked for yet
+}
+
+// NewConn returns a Conn whose other end is a process of the same user, or of root.
+func NewConn(c *net.UnixConn) (*Conn, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var peer *unix.Ucred
+	if control := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); control != nil {
+		err = control
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("who is at the other end: %w", err)
+	case peer.Uid != 0 && int(peer.Uid) != os.Geteuid():
+		return nil, fmt.Errorf("process %d of user %d is at the other end, and this one is of user %d", peer.Pid, peer.Uid, os.Geteuid())
+	}
+	return &Conn{unix: c, pid: int(peer.Pid)}, nil
+}
+
+// PID is the process at the other end.
+func (c *Conn) PID() int { return c.pid }
+
+// AwaitEnd waits until the other process has ended, and ends it where it does not by itself: what
+// it has open nobody else can have.
+func (c *Conn) AwaitEnd(d time.Duration) error {
+	for _, end := range []func() error{func() error { return nil }, func() error { return unix.Kill(c.pid, unix.SIGKILL) }} {
+		if err := end(); errors.Is(err, unix.ESRCH) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("ending process %d: %w", c.pid, err)
+		}
+		for until := time.Now().Add(d); time.Now().Before(until); time.Sleep(endPeriod) {
+			if c.ended() {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("process %d does not end", c.pid)
+}
+
+const endPeriod = 2 * time.Millisecond
+
+// ended reports whether the other process has ended, though its parent may not know yet.
+func (c *Conn) ended() bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.pid))
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist)
+	}
+	_, after, _ := bytes.Cut(b[max(0, bytes.LastIndexByte(b, ')')):], []byte(") ")) // the name may have brackets
+	return len(after) > 0 && (after[0] == 'Z' || after[0] == 'X')
+}
+
+// Close ends the connection.
+func (c *Conn) Close() error {
+	errs := []error{c.unix.Close()}
+	for _, f := range c.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Conn) within(d time.Duration) { _ = c.unix.SetDeadline(time.Now().Add(d)) } // an error comes with the next call
+
+// send sends a frame.
+func (c *Conn) send(k kind, body []byte) error {
+	head := binary.LittleEndian.AppendUint32(nil, uint32(k))
+	head = binary.LittleEndian.AppendUint32(head, uint32(len(body)))
+	buffers := net.Buffers{head, body}
+	_, err := buffers.WriteTo(c.unix)
+	return err
+}
+
+// sendFiles sends descriptors, which stay the caller's.
+func (c *Conn) sendFiles(files []*os.File) error {
+	for len(files) > 0 {
+		n := min(len(files), maxFiles)
+		var fds []int
+		for _, f := range files[:n] {
+			fds = append(fds, int(f.Fd()))
+		}
+		frame := binary.LittleEndian.AppendUint32(nil, uint32(kindFiles))
+		frame = binary.LittleEndian.AppendUint32(frame, uint32(n))
+		frame = append(frame, make([]byte, n)...)
+		if _, _, err := c.unix.WriteMsgUnix(frame, unix.UnixRights(fds...), nil); err != nil {
+			return err
+		}
+		files = files[n:]
+	}
+	return nil
+}
+
+// receive returns the next frame.
+func (c *Conn) receive() (kind, []byte, error) {
+	var head [headSize]byte
+	if err := c.read(head[:]); err != nil {
+		return 0, nil, err
+	}
+	n := binary.LittleEndian.Uint32(head[4:])
+	if n > maxFrame {
+		return 0, nil, fmt.Errorf("a frame of %d bytes, at most %d", n, maxFrame)
+	}
+	body := make([]byte, n)
+	err := c.read(body)
+	return kind(binary.LittleEndian.Uint32(head[:])), body, err
+}
+
+// receiveFiles returns that many descriptors.
+func (c *Conn) receiveFiles(n int) ([]*os.File, error) {
+	for len(c.files) < n {
+		switch k, _, err := c.receive(); {
+		case err != nil:
+			return nil, err
+		case k != kindFiles:
+			return nil, fmt.Errorf("a frame of kind %d where descriptors were due", k)
+		}
+	}
+	files := c.files[:n:n]
+	c.files = c.files[n:]
+	return files, nil
+}
+
+// read fills b, and keeps the descriptors that come with it.
+func (c *Conn) read(b []byte) error {
+	oob := make([]byte, unix.CmsgSpace(4*maxFiles))
+	for len(b) > 0 {
+		n, m, flags, _, err := c.unix.ReadMsgUnix(b, oob)
+		if err == nil && n == 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		if err == nil && flags&unix.MSG_CTRUNC != 0 {
+			err = errors.New("descriptors were lost: more than this process may have open (LimitNOFILE)")
+		}
+		if err == nil {
+			err = c.keep(oob[:m])
+		}
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// keep notes the descriptors of a control message. Go receives with MSG_CMSG_CLOEXEC.
+func (c *Conn) keep(oob []byte) error {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return err
+	}
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			return err
+		}
+		for _, fd := range fds {
+			c.files = append(c.files, os.NewFile(uintptr(fd), "moved"))
+		}
+	}
+	return nil
+}

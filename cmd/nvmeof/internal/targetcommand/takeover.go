@@ -1,0 +1,283 @@
+package targetcommand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/takeover"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// A takeoverMode is what --takeover says.
+type takeoverMode string
+
+const (
+	takeNothing takeoverMode = ""
+	takeAlways  takeoverMode = "always"
+	takeUpgrade takeoverMode = "upgrade"
+
+	takeoverHelp = "go on with the hosts of the target that runs with the same flags or file, which ends: they see a pause, and nothing else. " +
+		"With =upgrade only where that is another version, or its file was replaced. What its control socket has changed is kept. With verbs it is not possible"
+)
+
+// Set implements pflag.Value.
+func (m *takeoverMode) Set(s string) error {
+	switch v := takeoverMode(s); v {
+	case takeAlways, takeUpgrade:
+		*m = v
+		return nil
+	}
+	return failure.Usagef("--takeover=%s: it is %s or %s", s, takeAlways, takeUpgrade)
+}
+
+func (m *takeoverMode) String() string { return string(*m) }
+
+func (m *takeoverMode) Type() string { return "WHEN" }
+
+const (
+	// suspendTime is how long commands of hosts may take to end before a takeover is given up.
+	suspendTime = 2 * time.Second
+	// endTime is how long a process that has not taken over may take to end.
+	endTime = 2 * time.Second
+)
+
+// A handedOver is a target on its way between two processes.
+type handedOver struct {
+	moved *control.Moved
+	conn  *takeover.Conn // to the other process; nil: there is none any more
+	since time.Time      // when commands of hosts began to wait
+	ended time.Time      // when they had ended, and this process had exported them
+	done  bool           // this process has it
+}
+
+// takeOver has the running target give this process what it has, where --takeover says so. It
+// returns nil where there is nothing to do.
+func (d *Daemon) takeOver(ctx context.Context) (*handedOver, error) {
+	if d.takes == takeNothing {
+		return nil, nil
+	}
+	at, err := d.runningSocket()
+	if err != nil {
+		return nil, fmt.Errorf("--takeover: %w", err)
+	}
+	c, h, err := takeover.Ask(ctx, at)
+	if err != nil {
+		return nil, fmt.Errorf("--takeover: %w", err)
+	}
+	if d.takes == takeUpgrade && h.Version == d.version && !h.Replaced {
+		fmt.Fprintf(d.Out, "process %d is version %s already\n", h.PID, h.Version)
+		d.begun() // what was written is all there is
+		return nil, c.Cancel()
+	}
+	if h.Notify != "" && os.Getenv("NOTIFY_SOCKET") == "" { // what a service runs at a reload has none
+		_ = os.Setenv("NOTIFY_SOCKET", h.Notify)
+	}
+	x, err := c.Take()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--takeover: %w", err), c.Close())
+	}
+	d.Log.Info("taking over", zap.Int("process", h.PID), zap.String("version", h.Version), zap.Int("controllers", x.Target.Associations()))
+	return &handedOver{moved: x, conn: c}, nil
+}
+
+// runningSocket is the control socket of the target that is to be taken over.
+func (d *Daemon) runningSocket() (string, error) {
+	switch {
+	case d.Socket == noSocket:
+		return "", failure.Usagef("--socket %s: without a control socket nobody reaches the running target", noSocket)
+	case d.Socket != "":
+		return d.Socket, nil
+	case d.Flags == nil:
+		return control.SocketOf(os.Getenv, os.Getuid(), "")
+	}
+	return control.SocketOf(os.Getenv, os.Getuid(), d.Document.Listeners[0].Address.String())
+}
+
+// adopt goes on with the hosts, once apply has made the target what it was.
+func (x *handedOver) adopt(m *control.Manager, o *opener, apply func(*control.Manager) error) error {
+	if err := apply(m); err != nil {
+		return err
+	}
+	begin, err := control.Adopt(m)
+	if err != nil {
+		return err
+	}
+	if x.conn != nil {
+		if err := x.conn.Serve(); err != nil {
+			return fmt.Errorf("the process that was taken over goes on: %w", err)
+		}
+	}
+	x.done = true
+	begin()
+	return o.forgetMoved()
+}
+
+// abandon ends a process that cannot go on with the hosts of another one: without a word to
+// them, since that one takes its own back. Otherwise it returns the error.
+func (x *handedOver) abandon(err error) error {
+	if x == nil || x.conn == nil || x.done {
+		return err
+	}
+	_ = x.conn.Refuse(err) // it waits until this process has ended
+	fmt.Fprintf(os.Stderr, "nvmeof: --takeover: %v; the running target goes on\n", err)
+	os.Exit(1)
+	return err
+}
+
+// beAsked is called for a process that wants to take this one over.
+func (d *Daemon) beAsked(socket string) error {
+	c, err := takeover.Answer(socket)
+	if err != nil {
+		return err
+	}
+	select {
+	case d.asked <- c:
+		return nil
+	case <-time.After(time.Second):
+		return errors.Join(errors.New("it is being taken over already, starts or ends"), c.Close())
+	}
+}
+
+// give prepares for another process what it goes on with. It returns nil where this one does.
+func (d *Daemon) give(ctx context.Context, m *control.Manager, c *takeover.Conn) *handedOver {
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })() // ends with it
+	log := d.Log.With(zap.Int("process", c.PID()))
+	ready, err := c.Greet(takeover.Hello{Version: d.version, PID: os.Getpid(), Replaced: replaced(), Notify: os.Getenv("NOTIFY_SOCKET")})
+	if err != nil || !ready {
+		if err != nil {
+			log.Warn("takeover given up", zap.Error(err))
+		}
+		_ = c.Close()
+		return nil
+	}
+	limit, cancel := context.WithTimeout(ctx, suspendTime)
+	defer cancel()
+	since := time.Now()
+	x, err := control.Export(limit, m)
+	if x != nil {
+		err = errors.Join(err, d.keepListeners(x))
+		if err != nil {
+			log.Warn("closing for a takeover", zap.Error(err))
+		}
+		return &handedOver{moved: x, conn: c, since: since, ended: time.Now()}
+	}
+	log.Warn("takeover refused", zap.Error(err))
+	_ = errors.Join(c.Refuse(err), c.Close()) // it may be gone
+	return nil
+}
+
+// handOver gives another process the target, of which this one has closed everything. It returns
+// what this one is to go on with, where the other one does not.
+func (d *Daemon) handOver(out *handedOver, closing error) *handedOver {
+	if closing != nil {
+		d.Log.Warn("closing for a takeover", zap.Error(closing))
+	}
+	log := d.Log.With(zap.Int("process", out.conn.PID()))
+	err := out.conn.Give(out.moved)
+	if err == nil {
+		systemd.Notify("MAINPID=" + strconv.Itoa(out.conn.PID()))
+		log.Info("another process has taken over", zap.Duration("pause", time.Since(out.since)), zap.Duration("of_which_export", out.ended.Sub(out.since)))
+		_ = errors.Join(out.moved.Close(), out.conn.Close()) // the process ends
+		return nil
+	}
+	log.Error("the other process has not taken over: this one goes on", zap.Error(err))
+	if err := errors.Join(out.conn.Close(), out.conn.AwaitEnd(endTime)); err != nil {
+		log.Warn("the other process", zap.Error(err))
+	}
+	return &handedOver{moved: out.moved}
+}
+
+// metricsFile is the name of the listener of metrics among [control.Moved]'s files.
+const metricsFile = "metrics"
+
+// listen takes an address, or goes on with the listener of another process, or of this one: in
+// a sandbox it can make no other.
+func (d *Daemon) listen(name string, begin func() (net.Listener, error), in *handedOver) (l net.Listener, err error) {
+	if in != nil && in.moved.Files[name] != nil {
+		l, err = net.FileListener(in.moved.Files[name])
+	} else {
+		l, err = begin()
+	}
+	if l != nil {
+		d.listening[name] = l
+	}
+	return l, err
+}
+
+// keepListeners has the TCP listeners go along, which are about to be closed.
+func (d *Daemon) keepListeners(x *control.Moved) (err error) {
+	for name, l := range d.listening {
+		if t, ok := l.(*net.TCPListener); ok {
+			f, failed := t.File()
+			if err = errors.Join(err, failed); failed == nil {
+				x.Files[name] = f
+			}
+		}
+	}
+	return err
+}
+
+// replaced reports whether the program's file is another one by now.
+func replaced() bool {
+	path, err := os.Readlink("/proc/self/exe")
+	return err == nil && strings.HasSuffix(path, " (deleted)")
+}
+
+// readyFile is the descriptor at which a process in the background says that it serves.
+const readyFile = 3
+
+// readyEnv names it to that process.
+const readyEnv = "NVMEOF_READY_FD"
+
+// background starts the same command in the background, and returns when it serves.
+func (f *Flags) background(cmd *cobra.Command) error {
+	if f.takes == takeNothing {
+		return failure.Usagef("--background goes together with --takeover")
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(a string) bool { return a == "--background" || a == "--background=true" })
+	next := exec.Command(self, args...) // not of cmd's context: it goes on when this one has ended
+	next.Stdout, next.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
+	next.Env = append(os.Environ(), readyEnv+"="+strconv.Itoa(readyFile))
+	next.ExtraFiles = []*os.File{w}
+	next.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := errors.Join(next.Start(), w.Close()); err != nil {
+		return err
+	}
+	if n, _ := r.Read(make([]byte, 1)); n == 1 {
+		return next.Process.Release()
+	}
+	return next.Wait()
+}
+
+// sayReady tells a process that waits that this one serves.
+func sayReady() {
+	if os.Getenv(readyEnv) != strconv.Itoa(readyFile) {
+		return
+	}
+	w := os.NewFile(readyFile, "ready")
+	_, _ = w.Write([]byte{1}) // it may have ended
+	_ = w.Close()
+}

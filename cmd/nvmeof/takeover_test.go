@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/takeover"
+)
+
+// asTaker has the test binary ask a target to be taken over, and end or hang at a step.
+const asTaker = "NVMEOF_TEST_TAKER"
+
+// beTaker does so if the environment says so.
+func beTaker() {
+	step := os.Getenv(asTaker)
+	if step == "" {
+		return
+	}
+	c, _, err := takeover.Ask(context.Background(), os.Getenv("NVMEOF_SOCKET"))
+	if err == nil && step != "asked" {
+		_, err = c.Take()
+	}
+	switch {
+	case err != nil:
+	case step == "refuses":
+		err = c.Refuse(errors.New("the test does not want to"))
+	case step == "hangs":
+		time.Sleep(time.Hour)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// startVerified writes to a namespace and reads back what it has written, for some time.
+func startVerified(t *testing.T, addr, nsid string, runtime time.Duration) *separate {
+	t.Helper()
+	return startSeparate(t, "bench", "-t", "rdma", "-a", addr, "-n", testNQN, "--namespace-id", nsid, "--rw", "randrw", "--bs", "4k", "--iodepth", "8",
+		"--size", "4m", "--time_based", "--runtime", fmt.Sprint(runtime.Seconds()), "--verify", "crc32c", "--output-format", "json")
+}
+
+// stall waits until it has ended, and returns how long a command took at most.
+func (s *separate) stall(t *testing.T) time.Duration {
+	t.Helper()
+	s.await(t, time.Minute)
+	type side struct {
+		Clat struct {
+			Max float64 `json:"max"`
+		} `json:"clat_ns"`
+	}
+	var report struct {
+		Jobs []struct {
+			Error       int
+			Read, Write side
+		}
+	}
+	if err := json.Unmarshal([]byte(s.out.String()), &report); err != nil || len(report.Jobs) != 1 || report.Jobs[0].Error != 0 {
+		t.Fatalf("%v in %s\n%s", err, s.out, s.errOut)
+	}
+	return time.Duration(max(report.Jobs[0].Read.Clat.Max, report.Jobs[0].Write.Clat.Max))
+}
+
+// paused is for how long no command began, as a target says that another has taken over.
+func (s *separate) paused(t *testing.T) time.Duration {
+	t.Helper()
+	for line := range strings.Lines(s.errOut.String()) {
+		var l struct{ Pause float64 }
+		if strings.Contains(line, "another process has taken over") && json.Unmarshal([]byte(line), &l) == nil && l.Pause > 0 {
+			return time.Duration(l.Pause * float64(time.Second))
+		}
+	}
+	t.Fatalf("it does not say for how long:\n%s", s.errOut)
+	return 0
+}
+
+// await waits until a process has ended well.
+func (s *separate) await(t *testing.T, limit time.Duration) {
+	t.Helper()
+	select {
+	case err := <-s.ended:
+		s.ended <- err
+		if err != nil {
+			t.Fatalf("%v: %s\n%s", err, s.out, s.errOut)
+		}
+	case <-time.After(limit):
+		t.Fatalf("it does not end; it said %s%s", s.out, s.errOut)
+	}
+}
+
+// TestTakeover has one target after another take over, while hosts read and write what is in a
+// file and in memory. They lose no connection: without paths to reconnect bench would fail.
+func TestTakeover(t *testing.T) {
+	c := configure(t, testConfig)
+	times, runtime := 2, 3*time.Second
+	if *long {
+		times, runtime = 50, 40*time.Second
+	}
+	s := startSeparate(t, "target", "--config", c.file)
+	s.out.await(t, "nvme connect")
+	loads := []*separate{startVerified(t, c.addr, "1", runtime), startVerified(t, c.addr, "2", runtime)}
+	began, pause := time.Now(), time.Duration(0)
+	command(t, words("namespace add 3 -n "+testNQN+" --memory 1MiB")...).want(t, 0) // no file has it
+	for i := range times {
+		time.Sleep(time.Until(began.Add(runtime * time.Duration(i+1) / time.Duration(times+2))))
+		next := startSeparate(t, "target", "--config", c.file, "--takeover")
+		next.out.await(t, "nvme connect")
+		s.await(t, 10*time.Second)
+		pause = max(pause, s.paused(t))
+		s = next
+	}
+	if time.Since(began) > runtime {
+		t.Logf("the machine is slow: %d takeovers took %v", times, time.Since(began))
+	}
+	longest := time.Duration(0)
+	for _, l := range loads {
+		longest = max(longest, l.stall(t))
+	}
+	t.Logf("%d takeovers: commands waited %v at most, and one took %v at most, with whatever else the machine did", times, pause, longest)
+	if *long && pause > 200*time.Millisecond {
+		t.Error("that is more than 200 ms")
+	}
+	command(t, words("ns list -n "+testNQN)...).want(t, 0, "memory", "1MiB")
+	if n := strings.Count(s.errOut.String(), "host connected"); n > 0 {
+		t.Errorf("%d hosts have connected to the last target:\n%s", n, s.errOut)
+	}
+	s.signal(t, unix.SIGTERM)
+	s.await(t, 10*time.Second)
+}
+
+// TestTakeoverFails has processes that ask to take over and then end, refuse or hang: the target goes
+// on with its hosts.
+func TestTakeoverFails(t *testing.T) {
+	c := configure(t, testConfig)
+	steps, runtime := []string{"asked", "taken", "refuses"}, 4*time.Second
+	if *long {
+		steps, runtime = append(steps, "hangs"), 20*time.Second
+	}
+	s := startSeparate(t, "target", "--config", c.file)
+	s.out.await(t, "nvme connect")
+	load := startSeparate(t, "bench", "-t", "rdma", "-a", c.addr, "-n", testNQN, "--rw", "randrw", "--bs", "4k", "--iodepth", "8",
+		"--size", "4m", "--time_based", "--runtime", fmt.Sprint(runtime.Seconds()), "--verify", "crc32c", "--output-format", "json")
+	for _, step := range steps {
+		time.Sleep(300 * time.Millisecond)
+		setenv(t, asTaker, step)
+		taker := startSeparate(t, "target")
+		setenv(t, asTaker, "")
+		if step != "hangs" {
+			taker.await(t, 10*time.Second)
+		} else {
+			<-taker.ended // it is killed
+			taker.ended <- nil
+		}
+	}
+	t.Logf("a command took %v at most", load.stall(t))
+	if n := strings.Count(s.errOut.String(), "this one goes on"); n != len(steps)-1 {
+		t.Errorf("it went on %d times of %d:\n%s", n, len(steps)-1, s.errOut)
+	}
+	command(t, "ls").want(t, 0, filepath.Base("disk.img"))
+	s.signal(t, unix.SIGTERM)
+	s.await(t, 10*time.Second)
+}
+
+// TestTakeoverRefused checks what is said where there is nothing to take over, or no need.
+func TestTakeoverRefused(t *testing.T) {
+	c := configure(t, testConfig)
+	command(t, "target", "--config", c.file, "--takeover").want(t, exitFailed, "--takeover: no target is served at")
+	command(t, "target", "--config", c.file, "--takeover=maybe").want(t, exitUsage, "it is always or upgrade")
+	command(t, "target", "--config", c.file, "--background").want(t, exitUsage, "goes together with --takeover")
+	s := startSeparate(t, "target", "--config", c.file)
+	s.out.await(t, "nvme connect")
+	command(t, "target", "--config", c.file, "--takeover=upgrade").want(t, 0, "is version")
+	command(t, words("namespace pause 1 -n "+testNQN+" --limit 10s")...).want(t, 0)
+	refused := startSeparate(t, "target", "--config", c.file, "--takeover")
+	if err := <-refused.ended; err == nil || !strings.Contains(refused.errOut.String(), "the running target goes on: target: connections cannot move now: namespace 1 of") {
+		t.Errorf("%v, %s", err, refused.errOut)
+	}
+	refused.ended <- nil
+	command(t, "ls").want(t, 0, "disk.img")
+	command(t, words("namespace resume 1 -n "+testNQN)...).want(t, 0)
+	in := program(t.Context(), t, "target", "--config", c.file, "--takeover", "--background")
+	said, err := os.Create(filepath.Join(c.dir, "said")) // of both processes: a pipe would be open until the other one ends
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	in.Stdout, in.Stderr = said, said
+	if err := in.Run(); err != nil {
+		b, _ := os.ReadFile(said.Name())
+		t.Fatalf("%v: %s", err, b)
+	}
+	s.await(t, 10*time.Second)
+	pid := 0
+	fmt.Sscanf(command(t, "ls").out, "target (process %d", &pid)
+	if pid == 0 || pid == s.cmd.Process.Pid || pid == in.Process.Pid {
+		t.Fatalf("process %d serves", pid)
+	}
+	if err := unix.Kill(pid, unix.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	for until := time.Now().Add(10 * time.Second); unix.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the process in the background does not end")
+		}
+	}
+}
+
+// TestTakeoverOfFlags takes over a target that flags describe, whose socket is beside the default.
+func TestTakeoverOfFlags(t *testing.T) {
+	addr := loopbackAddress()
+	args := []string{"target", "--listen", addr, "--nqn", testNQN, "--export", "mem:4MiB", "--allow-any-host", "--sandbox", "on"}
+	s := startSeparate(t, args...)
+	s.out.await(t, "nvme connect")
+	load := startVerified(t, addr, "1", time.Second)
+	began := time.Now()
+	next := startSeparate(t, append(args, "--takeover")...)
+	next.out.await(t, "nvme connect")
+	s.await(t, 10*time.Second)
+	t.Logf("taken over after %v; a command took %v at most", time.Since(began), load.stall(t))
+	next.signal(t, unix.SIGTERM)
+	next.await(t, 10*time.Second)
+}

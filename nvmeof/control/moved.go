@@ -1,0 +1,145 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// A Moved is a target with its document on its way to another Manager, of this process or
+// another: see [Export].
+type Moved struct {
+	Document *config.Document // what the target is
+	Saved    *config.Document // what its file said when it was last read or written
+	Target   *target.Moved
+	Memory   map[string]*os.File // of namespaces that are memory, by a name for them
+	// Files are descriptors of the caller's own that go along, by names of its own.
+	Files map[string]*os.File
+}
+
+// Export gives up the target for [Config.Moved] of another Manager, and closes this one without a
+// word to hosts, who see that commands take longer. It fails, and everything goes on, if
+// something of the target cannot move, or a store does not answer until ctx ends. Where closing
+// fails it returns the target with the error.
+func Export(ctx context.Context, m *Manager) (*Moved, error) {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return nil, errClosed
+	}
+	x, err := export(ctx, m)
+	if err != nil {
+		m.mu.Unlock()
+		return nil, err
+	}
+	beginClose(m)
+	m.mu.Unlock()
+	return x, finish(m)
+}
+
+// export is Export with mu held, but for closing.
+func export(ctx context.Context, m *Manager) (*Moved, error) {
+	if err := movable(m); err != nil {
+		return nil, err
+	}
+	x := &Moved{Document: m.doc, Saved: m.saved, Memory: map[string]*os.File{}, Files: map[string]*os.File{}}
+	for key, h := range m.stores.held {
+		if err := x.add(key, h); err != nil {
+			return nil, errors.Join(err, x.Close())
+		}
+	}
+	mover, err := target.NewMover(m.target)
+	if err != nil {
+		return nil, errors.Join(err, x.Close())
+	}
+	if err = mover.Suspend(ctx); err == nil {
+		x.Target, err = mover.Export(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, x.Close())
+	}
+	return x, nil
+}
+
+// movable refuses while something is under way that would be forgotten.
+func movable(m *Manager) error {
+	for l := range m.leaving {
+		return fmt.Errorf("%s is being removed, and waits for commands that its store has not finished", l.what)
+	}
+	return nil
+}
+
+// add keeps the memory of a store, which is about to be closed.
+func (x *Moved) add(key storeKey, h *heldStore) error {
+	s, ok := h.store.(interface{ File() *os.File })
+	if !ok || h.as.Memory == nil {
+		return nil
+	}
+	f := s.File()
+	if f == nil {
+		return fmt.Errorf("namespace %d is memory that ends with its process", h.as.NSID)
+	}
+	fd, err := unix.FcntlInt(f.Fd(), syscall.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("the memory of namespace %d: %w", h.as.NSID, err)
+	}
+	x.Memory[string(key)] = os.NewFile(uintptr(fd), "memory")
+	return nil
+}
+
+// Close gives up what nobody goes on with.
+func (x *Moved) Close() error {
+	var errs []error
+	for _, files := range []map[string]*os.File{x.Memory, x.Files} {
+		for _, f := range files {
+			errs = append(errs, f.Close())
+		}
+	}
+	if x.Target != nil {
+		for _, d := range x.Target.Devices {
+			errs = append(errs, d.Moved.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Adopt continues the associations of the hosts of [Config.Moved], once the document was applied.
+// Hosts are served when the function that it returns is called; see [target.Adopt].
+func Adopt(m *Manager) (begin func(), err error) {
+	if m.cfg.Moved == nil {
+		return nil, errors.New("there is no target to go on with")
+	}
+	return target.Adopt(m.target, m.cfg.Moved.Target)
+}
+
+// A takeOver is the body of a request to be taken over.
+type takeOver struct {
+	Socket config.Path `json:"socket" doc:"where the process listens that goes on with the hosts of this one"`
+}
+
+// errNoTakeOver is what a Manager says that nobody has told how.
+var errNoTakeOver = &busyError{"this target cannot be taken over by another process"}
+
+func serveTakeOver(c *call) (any, error) {
+	var body takeOver
+	if err := config.ParsePart("", c.body, &body); err != nil {
+		return nil, err
+	}
+	switch {
+	case body.Socket == "":
+		return nil, config.Problems{{Path: "socket", Text: "it is missing"}}
+	case c.manager.cfg.TakeOver == nil:
+		return nil, errNoTakeOver
+	}
+	if err := c.manager.cfg.TakeOver(string(body.Socket)); err != nil {
+		return nil, &busyError{err.Error()}
+	}
+	return done{}, nil
+}
