@@ -42,8 +42,8 @@
 // Requests wait for as long as Ceph's own settings say, which is for ever: what becomes of a
 // write that is given up is not known. Closing waits [CloseTime] for them and then fails with a
 // [HungError], while what is left ends when the cluster answers. A client that the cluster has
-// blocklisted, or that lost the lock, latches the store ([Store.Failed]): nothing is acknowledged any more, until
-// [Store.Clear] opens the image again as another client.
+// blocklisted, or that lost the lock, gets nothing acknowledged any more: librbd lets its requests wait for the lock (16.2
+// does), or fails them. The latter latches the store ([Store.Failed]), until [Store.Clear] opens the image again as another client.
 //
 // # Not supported
 //

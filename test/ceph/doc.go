@@ -5,5 +5,5 @@
 //	go test -tags rbd ./test/ceph -ceph -v
 //
 // runs the suite of package backendtest on images of such a cluster, and package rbd against
-// OSDs that are stopped, killed and full, a cluster that is gone, and clients that it has blocklisted.
+// OSDs that are killed, a cluster that hangs, and a second client of an image.
 package ceph
