@@ -41,10 +41,9 @@ func TestTakeover(t *testing.T) {
 	if times != *takeovers {
 		t.Errorf("%d of %d takeovers have a pause: %s", times, *takeovers, notes)
 	}
-	t.Logf("%d takeovers, commands waited %.0f ms at most", times, 1000*longest)
-	if longest > 0.2 {
-		t.Error("that is more than 200 ms")
-	}
+	// The guest is emulated, and its processors are the machine's when nobody else has them: it
+	// judges behaviour. How long commands wait cmd/nvmeof TestTakeover bounds.
+	t.Logf("%d takeovers, commands waited %.0f ms at most; the guest's processors waited %v", times, 1000*longest, l.waited(t))
 	l.wantCleanLog(t, at, nil)
 	l.onHost(t, 30*time.Second, "disconnect", e.with(env{"limit_ms": 1000}))
 }
