@@ -40,6 +40,7 @@ var documents = map[string][]documented{
 	"docs/administration.md": administration,
 	"docs/authentication.md": authentication,
 	"docs/benchmark.md":      benchmark,
+	"docs/console.md":        consolePage,
 	"docs/host.md":           hostSide,
 	"docs/monitoring.md":     monitoring,
 	"docs/testing.md":        suites,

@@ -65,6 +65,7 @@ func (doc *Document) review() (found, doubts Problems) {
 	r.backends()
 	r.reservations()
 	r.reports()
+	r.console(&doc.Console)
 	for i, x := range doc.Referrals {
 		r.referral(x, fmt.Sprintf("referrals[%d]", i))
 	}
@@ -297,6 +298,32 @@ func (r *reviewer) reports() {
 	}
 	one(r.doc.Events.File, "events.file")
 	one(r.doc.Audit.File, "audit.file")
+	one(r.doc.Console.Tokens, "console.tokens")
+	one(r.doc.Console.TLS.Key, "console.tls.key")
+	if tls := r.doc.Console.TLS; tls.Certificate != tls.Key { // one file may have both
+		one(tls.Certificate, "console.tls.certificate")
+	}
+}
+
+// console finds what would leave it without tokens, or without encryption where others listen.
+func (r *reviewer) console(c *Console) {
+	switch encrypted := c.TLS != (ConsoleTLS{}); {
+	case !c.Listen.IsValid():
+		if *c != (Console{}) {
+			r.fail("console.listen", "name an address and a port, as 127.0.0.1:9430", "is missing")
+		}
+		return
+	case encrypted && (c.TLS.Certificate == "" || c.TLS.Key == ""):
+		r.fail("console.tls", "name both", "a certificate without its key, or a key without its certificate")
+	case !encrypted && !c.Listen.Addr().Unmap().IsLoopback():
+		r.fail("console.tls", "name a certificate and its key, or listen on 127.0.0.1", "tokens would cross the network to %v as they are", c.Listen.Addr())
+	}
+	if c.Tokens == "" {
+		r.fail("console.tokens", "name a file that nvmeof token create has made", "is missing")
+	}
+	if c.Listen == r.doc.Metrics.Listen {
+		r.fail("console.listen", "choose another port", "%v is that of metrics.listen", c.Listen)
+	}
 }
 
 // RBDPrefix is what an image has before its name where files and devices have a path.

@@ -21,6 +21,7 @@ type Document struct {
 	Metrics      Metrics      `json:"metrics,omitzero" doc:"Counters for monitoring. A running target does not change it."`
 	Events       Events       `json:"events,omitzero" doc:"What nvmeof events shows. A running target does not change it."`
 	Audit        Audit        `json:"audit,omitzero" doc:"Where it is written who has changed what. A running target does not change it."`
+	Console      Console      `json:"console,omitzero" doc:"The API, and pages for browsers, over TCP for those who have a token. A running target does not change it."`
 	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect: addresses of this machine."`
 	Subsystems   []*Subsystem `json:"subsystems,omitempty" doc:"What hosts connect to."`
 	Referrals    []*Referral  `json:"referrals,omitempty" doc:"Other discovery services that the discovery log lists."`
@@ -29,7 +30,7 @@ type Document struct {
 // TakeSettings takes over what a running target keeps until it is started again: all but
 // listeners, subsystems and referrals.
 func (d *Document) TakeSettings(from *Document) {
-	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion, d.Sandbox, d.Metrics, d.Events, d.Audit = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion, from.Sandbox, from.Metrics, from.Events, from.Audit
+	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion, d.Sandbox, d.Metrics, d.Events, d.Audit, d.Console = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion, from.Sandbox, from.Metrics, from.Events, from.Audit, from.Console
 }
 
 // A Sandbox is what the kernel leaves of the file system to a target that serves.
@@ -53,6 +54,19 @@ type Events struct {
 type Audit struct {
 	File Path `json:"file,omitzero" doc:"Absolute path of a file to which lines are appended; SIGHUP opens it anew. Default: none."`
 	Log  bool `json:"log,omitzero" default:"false" doc:"Write to the log instead of a file. Default false."`
+}
+
+// A Console is where the target is used over TCP.
+type Console struct {
+	Listen HTTPAddress `json:"listen,omitzero" doc:"Address and port, as 127.0.0.1:9430. Default: nowhere."`
+	TLS    ConsoleTLS  `json:"tls,omitzero" doc:"Certificate, without which the address has to be a loopback one."`
+	Tokens Path        `json:"tokens,omitzero" doc:"Absolute path of the file of tokens, which nvmeof token makes. Required with listen."`
+}
+
+// A ConsoleTLS is a certificate and its key, in PEM.
+type ConsoleTLS struct {
+	Certificate Path `json:"certificate,omitzero" doc:"Absolute path of the certificate, and those between it and its authority, in PEM."`
+	Key         Path `json:"key,omitzero" doc:"Absolute path of its private key, in PEM."`
 }
 
 // Limits bound what the target uses.

@@ -70,6 +70,9 @@ func ExportNvmetcli(doc *Document, readKey func(KeyFile) (string, error)) (text 
 	if doc.Audit != (Audit{}) {
 		w.warn("audit", "left out: the kernel's target writes none")
 	}
+	if doc.Console != (Console{}) {
+		w.warn("console", "left out: the kernel's target has none")
+	}
 	if err := w.problems.err(); err != nil {
 		return nil, nil, err
 	}

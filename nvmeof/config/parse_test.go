@@ -317,17 +317,38 @@ func TestReservationsExported(t *testing.T) {
 	}
 }
 
+func TestConsole(t *testing.T) {
+	for text, want := range map[string]string{
+		"{listen: '127.0.0.1:9430', tokens: /t}":                                "",
+		"{listen: '[::1]:9430', tokens: /t}":                                    "",
+		"{listen: '0.0.0.0:9430', tokens: /t, tls: {certificate: /c, key: /k}}": "",
+		"{listen: '0.0.0.0:9430', tokens: /t}":                                  "console.tls: tokens would cross the network to 0.0.0.0 as they are; name a certificate",
+		"{listen: '192.0.2.1:9430', tokens: /t, tls: {certificate: /c}}":        "console.tls: a certificate without its key",
+		"{listen: '127.0.0.1:9430'}":                                            "console.tokens: is missing; name a file that nvmeof token create has made",
+		"{tokens: /t}":                                                          "console.listen: is missing",
+		"{listen: '127.0.0.1:9', tokens: /t}\nmetrics: {listen: '127.0.0.1:9'}": "console.listen: 127.0.0.1:9 is that of metrics.listen",
+	} {
+		_, _, err := Parse("", []byte("version: 1\nconsole: "+text))
+		if want == "" && err != nil || want != "" && !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // TestReportsAreFilesOfTheirOwn: events and the audit are written neither to what is exported or kept
 // nor to the same file.
 func TestReportsAreFilesOfTheirOwn(t *testing.T) {
 	const served = "subsystems: [{nqn: nqn.a, state: /state, namespaces: [{nsid: 1, file: {path: /disk}, reservations: /kept}]}]\n"
 	for text, want := range map[string]string{
-		"audit: {file: /disk}\n":                         "audit.file: /disk is that of subsystems[0].namespaces[0]; name another file",
-		"events: {file: /state}\n":                       "events.file: /state is that of subsystems[0].state",
-		"events: {file: /kept}\n":                        "events.file: /kept is that of subsystems[0].namespaces[0].reservations",
-		"events: {file: /log}\naudit: {file: /log}\n":    "audit.file: /log is that of events.file",
-		"events: {file: /events}\naudit: {file: /log}\n": "",
-		"audit: {log: true}\n":                           "",
+		"audit: {file: /disk}\n":                            "audit.file: /disk is that of subsystems[0].namespaces[0]; name another file",
+		"events: {file: /state}\n":                          "events.file: /state is that of subsystems[0].state",
+		"events: {file: /kept}\n":                           "events.file: /kept is that of subsystems[0].namespaces[0].reservations",
+		"events: {file: /log}\naudit: {file: /log}\n":       "audit.file: /log is that of events.file",
+		"events: {file: /events}\naudit: {file: /log}\n":    "",
+		"audit: {log: true}\n":                              "",
+		"console: {listen: '127.0.0.1:9', tokens: /disk}\n": "console.tokens: /disk is that of subsystems[0].namespaces[0]",
+		"console: {listen: '192.0.2.1:9', tokens: /t, tls: {certificate: /c, key: /kept}}\n": "console.tls.key: /kept is that of",
+		"console: {listen: '192.0.2.1:9', tokens: /t, tls: {certificate: /c, key: /c}}\n":    "",
 	} {
 		_, _, err := Parse("", []byte("version: 1\n"+served+text))
 		if got := fmt.Sprint(err); want != "" && !strings.Contains(got, want) || want == "" && strings.Contains(got, " is that of ") {

@@ -89,6 +89,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/attachcommand":  2,  // a path that is awaited; each flush at the end
 	"cmd/nvmeof/internal/administer":     2,  // silence of the target; an output that nobody takes
 	"cmd/nvmeof/internal/connectcommand": 1,  // following discovery records
+	"cmd/nvmeof/internal/console":        1,  // what is served
 	"cmd/nvmeof/internal/hosts":          1,  // silence of the other side
 	"cmd/nvmeof/internal/keeper":         1,  // the drain of each socket
 	"cmd/nvmeof/internal/lending":        1,  // what serves others

@@ -45,6 +45,7 @@ type Flags struct {
 	audit     string
 	takes     takeoverMode
 	detach    bool
+	console   consoleFlags
 
 	metricsHosts bool
 }
@@ -101,6 +102,7 @@ nvmeof namespace add --help.`,
 	flags.StringVar(&f.sandbox, "sandbox", sandboxAuto, sandboxHelp)
 	f.metrics.AddTo(flags)
 	flags.BoolVar(&f.metricsHosts, "metrics-hosts", false, "with --metrics: each connected host is a series of its own")
+	f.console.addTo(flags)
 	flags.StringVar(&f.audit, "audit", "", "file to which each change by the control socket is appended, a line of JSON: who, what, from, to; - is the log (default: none)")
 	flags.StringVar(&f.events, "events", "", "file in which what nvmeof events shows survives a restart (default: none)")
 	flags.Var(&f.takes, "takeover", takeoverHelp)

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/console"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/scrape"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/takeover"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -133,14 +133,11 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 	if socket != nil {
 		defer func() { err = errors.Join(err, socket.Close()) }()
 	}
-	at := scrape.Address(d.Document.Metrics.Listen)
-	scraped, err := d.listen(metricsFile, at.Listen, in)
+	at, err := d.takePorts(in)
 	if err != nil {
 		return nil, in.abandon(err)
 	}
-	if scraped != nil {
-		defer scraped.Close()
-	}
+	defer at.close()
 	happened, err := d.openEvents()
 	if err != nil {
 		return nil, in.abandon(err)
@@ -167,7 +164,7 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 			return nil, in.abandon(err)
 		}
 	}
-	defer d.serveMetrics(scraped, t, m, o)() // by now nobody restores what is counted
+	defer d.serveMetrics(at.scraped, t, m, o)() // by now nobody restores what is counted
 	if in == nil {
 		if err := d.apply(m); err != nil {
 			return nil, err
@@ -176,6 +173,11 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 	if socket != nil {
 		defer control.Serve(m, socket).Close()
 	}
+	if at.console != nil {
+		fmt.Fprintf(d.Out, "console at %s\n", at.console.URL())
+		defer console.Serve(at.console, console.Config{Manager: m, Events: happened, Log: d.Log, Version: d.version})()
+	}
+	defer d.serveConsole(at.console, m, happened)()
 	if d.Flags == nil {
 		d.announceAll(m, socket)
 	}

@@ -65,7 +65,7 @@ func (f *Flags) Document() (*config.Document, error) {
 	if _, err := processors.ParsePolling(f.Polling); err != nil {
 		return nil, err
 	}
-	doc := &config.Document{Version: config.Version, Congestion: f.congestion, Metrics: config.Metrics{Listen: config.HTTPAddress(f.metrics), Hosts: f.metricsHosts}, Events: f.keptEvents(), Audit: f.audited(), Listeners: listeners, Limits: config.Limits{
+	doc := &config.Document{Version: config.Version, Congestion: f.congestion, Metrics: config.Metrics{Listen: config.HTTPAddress(f.metrics), Hosts: f.metricsHosts}, Events: f.keptEvents(), Audit: f.audited(), Console: f.console.document(), Listeners: listeners, Limits: config.Limits{
 		Shards: f.Shards, Shared: f.shared, ReceiveBuffer: f.rcvbuf, AckTimeout: config.Duration(f.ackTimeout),
 	}}
 	if f.Transport != provider.Softroce {
@@ -195,6 +195,7 @@ func (f *Flags) explain(err error) error {
 		{"listeners", "listen", f.Listen}, {"limits.shards", "shards", nil}, {"limits.shared-receives", "shared-receives", nil},
 		{"limits.receive-buffer", "rcvbuf", nil}, {"limits.ack-timeout", "ack-timeout", nil}, {"congestion", "congestion", nil},
 		{"events.file", "events", nil}, {"audit.file", "audit", nil},
+		{"console.tokens", "console-tokens", nil}, {"console.tls.key", "console-key", nil}, {"console.tls", "console-certificate", nil}, {"console", "console", nil},
 	} {
 		rest, is := strings.CutPrefix(p.Path, x.path)
 		if !is {

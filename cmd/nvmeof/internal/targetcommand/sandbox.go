@@ -170,6 +170,7 @@ func (d *Daemon) places(socket *control.Socket) *sandbox.Places {
 	if file := d.Document.Audit.File; file != "" {
 		p.AddFile(string(file)) // it is opened anew
 	}
+	addConsole(p, d.Document.Console)
 	for _, s := range d.Document.Subsystems {
 		if s.State != "" {
 			p.AddFile(string(s.State))

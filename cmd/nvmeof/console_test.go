@@ -1,0 +1,61 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var consolePage = []documented{
+	{line: "nvmeof token create alice --role operate --file tokens", instead: []string{"--file ", "--file DIR/"}, wants: []string{"nvmeof-"}},
+	{line: "nvmeof token list --file tokens", instead: []string{"--file ", "--file DIR/"}, wants: []string{"alice  operate"}},
+	{line: "nvmeof target --listen 192.0.2.1 --nqn nqn.2026-11.org.example:disk --export mem:1GiB --allow-any-host --console 127.0.0.1:9430 --console-tokens tokens",
+		instead: []string{"1GiB", "16MiB", "127.0.0.1:9430", "CONSOLE", "-tokens ", "-tokens DIR/"}, stays: "console at http://CONSOLE/\n"},
+	{line: `curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:9430/v1/status`, by: "cmd/nvmeof TestConsolePage"},
+}
+
+// TestConsolePage does what docs/console.md says; curl is another program's.
+func TestConsolePage(t *testing.T) {
+	beside(t)
+	at := freePort(t)
+	r := newReader(t, "192.0.2.1", loopbackAddress(), "CONSOLE", at)
+	token := strings.TrimSpace(command(t, "token", "create", "bob", "--file", filepath.Join(r.dir, "tokens")).want(t, 0).out)
+	r.doDocumented(consolePage)
+	get := func() int {
+		q, err := http.NewRequest("GET", "http://"+at+"/v1/status", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+token)
+		a, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, a.Body)
+		_ = a.Body.Close()
+		return a.StatusCode
+	}
+	if code := get(); code != http.StatusOK {
+		t.Error(code)
+	}
+}
+
+// TestConsoleFlags: what would leave the console open, or without its files, ends the start.
+func TestConsoleFlags(t *testing.T) {
+	target := []string{"target", "--listen", loopbackAddress(), "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host", "--socket", "none"}
+	for line, want := range map[string]string{
+		"--console 127.0.0.1:9430":                                         "--console-tokens",
+		"--console 0.0.0.0:9430 --console-tokens /no/tokens":               "--console-certificate",
+		"--console-tokens /no/tokens":                                      "--console",
+		"--console 127.0.0.1:9430 --console-tokens /no/tokens":             "console: tokens: open /no/tokens: no such file or directory: make it with nvmeof token create",
+		"--console 127.0.0.1:9430 --console-tokens /t --console-key /no/k": "--console-certificate: a certificate without its key, or a key without its certificate; name both",
+	} {
+		code := exitUsage
+		if strings.HasPrefix(want, "console: ") {
+			code = exitFailed
+		}
+		command(t, append(target, strings.Fields(line)...)...).want(t, code, want)
+	}
+}

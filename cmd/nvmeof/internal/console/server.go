@@ -1,0 +1,209 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/token"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
+)
+
+// Config is what is served.
+type Config struct {
+	Manager *control.Manager
+	Events  *events.Log // nil: none
+	Log     *zap.Logger
+	Version string // of the program
+}
+
+// A server is a console in progress.
+type server struct {
+	cfg      Config
+	socket   *Socket
+	failed   token.Limit
+	sessions sessions
+	api      http.Handler
+	now      func() time.Time
+}
+
+// Serve serves at a socket until end is called, which closes it.
+func Serve(at *Socket, cfg Config) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	h := &http.Server{
+		Handler: newServer(at, cfg).handler(), BaseContext: func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: stdLog(cfg.Log), Protocols: new(http.Protocols),
+	}
+	h.Protocols.SetHTTP1(true)
+	if at.certificate != nil {
+		h.TLSConfig = at.certificate.config()
+	}
+	ended := make(chan struct{})
+	go func() { // ends when end closes the listener
+		defer close(ended)
+		if err := serve(h, netutil.LimitListener(at.listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+			cfg.Log.Error("console", zap.Error(err))
+		}
+	}()
+	return func() {
+		cancel()
+		wait, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if h.Shutdown(wait) != nil {
+			_ = h.Close()
+		}
+		<-ended
+	}
+}
+
+func serve(h *http.Server, l net.Listener) error {
+	if h.TLSConfig != nil {
+		return h.ServeTLS(l, "", "")
+	}
+	return h.Serve(l)
+}
+
+func newServer(at *Socket, cfg Config) *server {
+	s := &server{cfg: cfg, socket: at, now: time.Now}
+	s.api = control.HandlerFor(cfg.Manager, callerOf)
+	return s
+}
+
+// callerKey is where the context of a request has its [control.Caller].
+type callerKey struct{}
+
+// callerOf is who has sent a request; the zero value may do nothing.
+func callerOf(r *http.Request) control.Caller {
+	c, _ := r.Context().Value(callerKey{}).(control.Caller)
+	return c
+}
+
+func withCaller(r *http.Request, c control.Caller) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
+}
+
+// handler is all that is served.
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v1/", s.serveAPI)
+	return s.guard(mux)
+}
+
+// guard refuses requests for other names than those of this machine, and tells browsers what pages
+// may not do.
+func (s *server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if !s.named(r.Host) {
+			refuse(w, http.StatusMisdirectedRequest, "this is not the name of this target: use its address, or a name in its certificate")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// named reports whether a Host header may lead here. A site that has a name of its own resolved to
+// this address (DNS rebinding) cannot name an address instead, nor a name in the certificate.
+func (s *server) named(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || strings.EqualFold(host, "localhost") {
+		return true
+	}
+	return s.socket.certificate != nil && s.socket.certificate.covers(host)
+}
+
+// serveAPI serves a program, which sends its token.
+func (s *server) serveAPI(w http.ResponseWriter, r *http.Request) {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || text == "" {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refuse(w, http.StatusUnauthorized, "a token is missing: Authorization: Bearer TOKEN; nvmeof token create makes one")
+		return
+	}
+	e, ok := s.admit(w, r, strings.TrimSpace(text))
+	if !ok {
+		return
+	}
+	s.api.ServeHTTP(w, withCaller(r, caller(e, r)))
+}
+
+func caller(e token.Entry, r *http.Request) control.Caller {
+	return control.Caller{Name: e.Name, Role: e.Role, Address: addressOf(r).String()}
+}
+
+func addressOf(r *http.Request) netip.Addr {
+	at, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return at.Addr().Unmap()
+}
+
+// admit finds a token, or answers why not. Whoever has a right one gets in, however often others at
+// the same address have failed: nobody locks others out.
+func (s *server) admit(w http.ResponseWriter, r *http.Request, text string) (token.Entry, bool) {
+	e, ok, err := s.socket.tokens.Find(token.HashOf(text))
+	if ok {
+		return e, true
+	}
+	code, why := s.refusal(addressOf(r), err)
+	if code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", strconv.Itoa(int(retryTime/time.Second)))
+	}
+	refuse(w, code, why)
+	return token.Entry{}, false
+}
+
+// retryTime is when an address may fail again that has failed too often.
+const retryTime = 10 * time.Second
+
+// refusal counts and logs a token that was not found, and is how it is answered.
+func (s *server) refusal(from netip.Addr, err error) (code int, why string) {
+	now := s.now()
+	if s.failed.Wait(from, now) > 0 {
+		return http.StatusTooManyRequests, "too many tokens from this address were refused: try again later"
+	}
+	s.failed.Failed(from, now)
+	if err != nil {
+		s.cfg.Log.Error("console: no token is taken", zap.Error(err))
+		return http.StatusServiceUnavailable, "the target cannot read its tokens; its log says why"
+	}
+	s.cfg.Log.Warn("console: a token was refused", zap.Stringer("from", from))
+	return http.StatusUnauthorized, "this token is not known: it was revoked, or is not complete"
+}
+
+// refuse answers as the API does.
+func refuse(w http.ResponseWriter, code int, why string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(config.JSON(struct {
+		Error control.Error `json:"error"`
+	}{control.Error{Code: control.CodeForbidden, Message: why}}))
+}
+
+// stdLog is for what net/http says of clients, which anybody can make it say.
+func stdLog(l *zap.Logger) *log.Logger {
+	out, err := zap.NewStdLogAt(l, zap.DebugLevel)
+	if err != nil { // of no level
+		return zap.NewStdLog(l)
+	}
+	return out
+}

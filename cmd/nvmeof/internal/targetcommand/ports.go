@@ -1,0 +1,105 @@
+package targetcommand
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/console"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sandbox"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/scrape"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
+)
+
+// ports are the addresses, beside those for hosts, at which the target is looked at. Each may be nil.
+type ports struct {
+	scraped net.Listener
+	console *console.Socket
+}
+
+// consoleFile is the name of the listener of the console among [control.Moved]'s files.
+const consoleFile = "console"
+
+// takePorts takes them before anything else is begun.
+func (d *Daemon) takePorts(in *handedOver) (p ports, err error) {
+	at := scrape.Address(d.Document.Metrics.Listen)
+	if p.scraped, err = d.listen(metricsFile, at.Listen, in); err != nil {
+		return ports{}, err
+	}
+	for _, path := range []config.Path{d.Document.Console.Tokens, d.Document.Console.TLS.Certificate, d.Document.Console.TLS.Key} {
+		if path != "" {
+			d.opening.begin(string(path))
+			defer d.opening.end(string(path))
+		}
+	}
+	if p.console, err = console.Listen(d.Document.Console, func(begin func() (net.Listener, error)) (net.Listener, error) {
+		return d.listen(consoleFile, begin, in)
+	}); err != nil {
+		p.close()
+		return ports{}, err
+	}
+	return p, nil
+}
+
+func (p ports) close() {
+	if p.scraped != nil {
+		_ = p.scraped.Close()
+	}
+	if p.console != nil {
+		_ = p.console.Close()
+	}
+}
+
+// serveConsole serves the console at a socket, which may be nil.
+func (d *Daemon) serveConsole(at *console.Socket, m *control.Manager, happened *events.Log) (end func()) {
+	if at == nil {
+		return func() {}
+	}
+	fmt.Fprintf(d.Out, "console at %s\n", at.URL())
+	return console.Serve(at, console.Config{Manager: m, Events: happened, Log: d.Log, Version: d.version})
+}
+
+// consoleFlags are --console and those that belong to it.
+type consoleFlags struct {
+	listen                   config.HTTPAddress
+	tokens, certificate, key string
+}
+
+func (c *consoleFlags) addTo(flags *pflag.FlagSet) {
+	flags.Var((*scrape.Address)(&c.listen), "console", "address and port, as 127.0.0.1:9430, of the API and of pages for browsers, for those who have a token (default: none)")
+	flags.StringVar(&c.tokens, "console-tokens", "", "with --console: file of tokens, which nvmeof token create makes")
+	flags.StringVar(&c.certificate, "console-certificate", "", "with --console: certificate, in PEM; required where the address is no loopback one")
+	flags.StringVar(&c.key, "console-key", "", "with --console: private key of the certificate, in PEM")
+}
+
+// document is what a file would say.
+func (c *consoleFlags) document() config.Console {
+	path := func(name string) config.Path {
+		if name == "" {
+			return ""
+		}
+		if path, err := filepath.Abs(name); err == nil {
+			return config.Path(path)
+		}
+		return config.Path(name)
+	}
+	return config.Console{Listen: c.listen, Tokens: path(c.tokens), TLS: config.ConsoleTLS{Certificate: path(c.certificate), Key: path(c.key)}}
+}
+
+// addConsole adds the files that the console reads again when they change: others take their places,
+// so that the folders count.
+func addConsole(p *sandbox.Places, c config.Console) {
+	for _, path := range []config.Path{c.Tokens, c.TLS.Certificate, c.TLS.Key} {
+		if path == "" {
+			continue
+		}
+		p.Read = append(p.Read, filepath.Dir(string(path)))
+		if real, err := filepath.EvalSymlinks(string(path)); err == nil { // as those of Let's Encrypt are
+			p.Read = append(p.Read, filepath.Dir(real))
+		}
+	}
+}
