@@ -96,6 +96,10 @@ func (g *gauge) setDevices(all map[string]*heldDevice) {
 	g.setSources(all)
 }
 
+// ReadMeasures reads the counters of a Manager's target, once a second at most. Nobody may change what
+// it returns.
+func ReadMeasures(m *Manager) *Measures { return recentMeasures(m) }
+
 // recentMeasures reads the counters, once a second at most. Nobody may change them.
 func recentMeasures(m *Manager) *Measures {
 	x, _ := m.gauge.last.Get(func() (*Measures, error) { return measure(m), nil })

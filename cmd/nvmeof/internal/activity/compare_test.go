@@ -135,3 +135,18 @@ func TestQuantile(t *testing.T) {
 		}
 	}
 }
+
+// TestHistogram is what lies between two readings, of all kinds of commands.
+func TestHistogram(t *testing.T) {
+	want := [][2]uint64{{20000, 198}, {30000, 100}, {100000, 2}}
+	var sum []uint64
+	for _, b := range Histogram(reading(10*time.Second), reading(12*time.Second), "s", 1) {
+		sum = append(sum, b[0], b[1])
+	}
+	if len(sum) < 4 || sum[0] != want[0][0] || sum[1] != want[0][1] || sum[2] != want[1][0] || sum[3] != want[1][1] {
+		t.Errorf("%v, want %v", sum, want)
+	}
+	if h := Histogram(nil, reading(2*time.Second), "s", 1); len(h) == 0 || Histogram(nil, reading(2*time.Second), "s", 9) != nil {
+		t.Error(h)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
@@ -45,6 +46,32 @@ func add(a, b control.Latencies) control.Latencies {
 		}
 	}
 	out.Buckets = append(append(out.Buckets, x...), y...)
+	return out
+}
+
+// Histogram is how many commands of a namespace took how long between two readings, of which the first
+// may be nil: upper bounds in nanoseconds, and counts. What lies above all bounds has the last one.
+func Histogram(before, now *control.Measures, nqn nvmeof.NQN, nsid int) (out [][2]uint64) {
+	if before == nil || before.PID != now.PID || !before.Started.Equal(now.Started) {
+		before = new(control.Measures)
+	}
+	find := func(m *control.Measures) control.NamespaceMeasures {
+		for i := range m.Namespaces {
+			if n := &m.Namespaces[i]; n.Subsystem == nqn && n.NSID == nsid {
+				return *n
+			}
+		}
+		return control.NamespaceMeasures{}
+	}
+	was := find(before)
+	earlier := by(was.Commands, func(k *control.CommandMeasures) string { return k.Op })
+	var all control.Latencies
+	for _, k := range find(now).Commands {
+		all = add(all, sub(k.Command, orNew(earlier, k.Op).Command))
+	}
+	for _, b := range all.Buckets {
+		out = append(out, [2]uint64{uint64(bounds(now.BoundsNS).at(b[0], 0)), b[1]})
+	}
 	return out
 }
 

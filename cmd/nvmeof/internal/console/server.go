@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"html/template"
 	"log"
 	"net"
 	"net/http"
@@ -35,6 +36,8 @@ type server struct {
 	failed   token.Limit
 	sessions sessions
 	api      http.Handler
+	pages    map[string]*template.Template
+	pulse    pulse
 	now      func() time.Time
 }
 
@@ -76,7 +79,7 @@ func serve(h *http.Server, l net.Listener) error {
 }
 
 func newServer(at *Socket, cfg Config) *server {
-	s := &server{cfg: cfg, socket: at, now: time.Now}
+	s := &server{cfg: cfg, socket: at, now: time.Now, pages: parsePages()}
 	s.api = control.HandlerFor(cfg.Manager, callerOf)
 	return s
 }
@@ -98,6 +101,9 @@ func withCaller(r *http.Request, c control.Caller) *http.Request {
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/", s.serveAPI)
+	pages := http.NewServeMux()
+	s.servePages(pages)
+	mux.Handle("/", http.NewCrossOriginProtection().Handler(pages)) // programs have no cookies, which others could use
 	return s.guard(mux)
 }
 

@@ -22,6 +22,7 @@ const (
 type session struct {
 	token       token.Hash
 	begun, used time.Time
+	done, wrong string // what came of the last action, until a page has shown it
 }
 
 // sessions are those of all tokens, by the hash of their identifiers. The zero value has none.
@@ -41,7 +42,7 @@ func (s *sessions) begin(of token.Hash, now time.Time) (id string) {
 		s.all = map[[sha256.Size]byte]*session{}
 	}
 	s.makeRoom(of, now)
-	s.all[sha256.Sum256([]byte(id))] = &session{of, now, now}
+	s.all[sha256.Sum256([]byte(id))] = &session{token: of, begun: now, used: now}
 	return id
 }
 
@@ -91,6 +92,28 @@ func (s *sessions) use(id string, now time.Time) (of token.Hash, ok bool) {
 	}
 	x.used = now
 	return x.token, true
+}
+
+// say keeps what came of an action for the next page.
+func (s *sessions) say(id, done, wrong string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.all[sha256.Sum256([]byte(id))]; x != nil {
+		x.done, x.wrong = done, wrong
+	}
+}
+
+// take is what say kept, once.
+func (s *sessions) take(id string) (done, wrong string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.all[sha256.Sum256([]byte(id))]
+	if x == nil {
+		return "", ""
+	}
+	done, wrong = x.done, x.wrong
+	x.done, x.wrong = "", ""
+	return done, wrong
 }
 
 // end ends a session, if there is one.

@@ -26,6 +26,9 @@ const maxAnnounced = 10
 
 // announceAll prints what of a file is served, what waits, and how Linux hosts connect.
 func (d *Daemon) announceAll(m *control.Manager, socket *control.Socket) {
+	if d.Flags != nil { // each address was announced as it was opened
+		return
+	}
 	if socket != nil {
 		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())
 	}

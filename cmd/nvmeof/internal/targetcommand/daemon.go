@@ -178,9 +178,7 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 		defer console.Serve(at.console, console.Config{Manager: m, Events: happened, Log: d.Log, Version: d.version})()
 	}
 	defer d.serveConsole(at.console, m, happened)()
-	if d.Flags == nil {
-		d.announceAll(m, socket)
-	}
+	d.announceAll(m, socket)
 	return d.stay(ctx, m), nil
 }
 

@@ -63,6 +63,13 @@ func (d *Daemon) serveConsole(at *console.Socket, m *control.Manager, happened *
 	return console.Serve(at, console.Config{Manager: m, Events: happened, Log: d.Log, Version: d.version})
 }
 
+// addPorts adds the flags of addresses that are not for hosts.
+func (f *Flags) addPorts(flags *pflag.FlagSet) {
+	f.metrics.AddTo(flags)
+	flags.BoolVar(&f.metricsHosts, "metrics-hosts", false, "with --metrics: each connected host is a series of its own")
+	f.console.addTo(flags)
+}
+
 // consoleFlags are --console and those that belong to it.
 type consoleFlags struct {
 	listen                   config.HTTPAddress

@@ -1,0 +1,99 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/token"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// maxForm bounds the body of a form.
+const maxForm = 16 << 10
+
+// cookieName is that of sessions. With TLS a browser takes it from this host alone, and for all of its
+// paths (RFC 6265bis, 4.1.3.2).
+func (s *server) cookieName() string {
+	if s.socket.certificate != nil {
+		return "__Host-nvmeof"
+	}
+	return "nvmeof"
+}
+
+func (s *server) setCookie(w http.ResponseWriter, id string, age int) {
+	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: id, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: s.socket.certificate != nil})
+}
+
+// sessionID is the session that a request names; empty: none.
+func (s *server) sessionID(r *http.Request) string {
+	c, err := r.Cookie(s.cookieName())
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// whose is who has a request's session. A token that was revoked has none.
+func (s *server) whose(r *http.Request) (token.Entry, bool) {
+	id := s.sessionID(r)
+	hash, ok := s.sessions.use(id, s.now())
+	if !ok {
+		return token.Entry{}, false
+	}
+	e, ok, err := s.socket.tokens.Find(hash)
+	if !ok && err == nil {
+		s.sessions.end(id)
+	}
+	return e, ok
+}
+
+// signedIn serves those who have a session, and leads others to where they get one.
+func (s *server) signedIn(next func(http.ResponseWriter, *http.Request, control.Caller)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		e, ok := s.whose(r)
+		switch {
+		case ok:
+			next(w, r, caller(e, r))
+		case r.Header.Get("HX-Request") != "" || r.URL.Path == "/live":
+			w.Header().Set("HX-Redirect", "/login")
+			refuse(w, http.StatusUnauthorized, "the session has ended")
+		default:
+			http.Redirect(w, r, "/login", http.StatusSeeOther)
+		}
+	}
+}
+
+func (s *server) showLogin(w http.ResponseWriter, r *http.Request) {
+	if _, ok := s.whose(r); ok {
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return
+	}
+	s.render(w, http.StatusOK, "login", page{Title: "Sign in"})
+}
+
+// login begins a session. One that the browser has ends: nobody goes on in a session that somebody else
+// began there.
+func (s *server) login(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		s.render(w, http.StatusBadRequest, "login", page{Title: "Sign in", Wrong: "the form is too long, or broke off"})
+		return
+	}
+	hash := token.HashOf(strings.TrimSpace(r.PostForm.Get("token")))
+	e, ok, err := s.socket.tokens.Find(hash)
+	if !ok {
+		code, why := s.refusal(addressOf(r), err)
+		s.render(w, code, "login", page{Title: "Sign in", Wrong: why})
+		return
+	}
+	s.sessions.end(s.sessionID(r))
+	s.setCookie(w, s.sessions.begin(e.Hash, s.now()), 0)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+func (s *server) logout(w http.ResponseWriter, r *http.Request) {
+	s.sessions.end(s.sessionID(r))
+	s.setCookie(w, "", -1)
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
