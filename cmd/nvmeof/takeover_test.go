@@ -171,6 +171,23 @@ func TestTakeoverFails(t *testing.T) {
 	s.await(t, 10*time.Second)
 }
 
+// TestTakeoverOrphaned kills the running target once it has given everything: the new one goes on, since nobody
+// else can.
+func TestTakeoverOrphaned(t *testing.T) {
+	c := configure(t, testConfig)
+	s := startSeparate(t, "target", "--config", c.file)
+	s.out.await(t, "nvme connect")
+	load := startVerified(t, c.addr, "2", 2*time.Second)
+	time.Sleep(300 * time.Millisecond)
+	next := startSeparate(t, "target", "--config", c.file, "--takeover")
+	next.errOut.await(t, "taking over")
+	_ = s.cmd.Process.Kill() // it may have ended well
+	next.out.await(t, "nvme connect")
+	t.Logf("a command took %v at most", load.stall(t))
+	next.signal(t, unix.SIGTERM)
+	next.await(t, 10*time.Second)
+}
+
 // TestTakeoverRefused checks what is said where there is nothing to take over, or no need.
 func TestTakeoverRefused(t *testing.T) {
 	c := configure(t, testConfig)

@@ -151,7 +151,7 @@ func (c *Conn) Take() (*control.Moved, error) {
 	}
 	switch k, body, err := c.receive(); {
 	case err != nil:
-		return nil, fmt.Errorf("the running target: %w", err)
+		return nil, fmt.Errorf("the running target gave nothing, and may have ended: %w", err)
 	case k == kindRefused:
 		return nil, fmt.Errorf("the running target goes on: %s", body)
 	case k != kindState:

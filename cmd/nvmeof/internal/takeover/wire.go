@@ -52,6 +52,8 @@ func NewConn(c *net.UnixConn) (*Conn, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("who is at the other end: %w", err)
+	case peer.Pid == 0:
+		return nil, errors.New("a process of another container (PID namespace) is at the other end, whose end cannot be seen: stop the one and start the other")
 	case peer.Uid != 0 && int(peer.Uid) != os.Geteuid():
 		return nil, fmt.Errorf("process %d of user %d is at the other end, and this one is of user %d", peer.Pid, peer.Uid, os.Geteuid())
 	}
@@ -70,13 +72,22 @@ func (c *Conn) AwaitEnd(d time.Duration) error {
 		} else if err != nil {
 			return fmt.Errorf("ending process %d: %w", c.pid, err)
 		}
-		for until := time.Now().Add(d); time.Now().Before(until); time.Sleep(endPeriod) {
-			if c.ended() {
-				return nil
-			}
+		if c.Ended(d) {
+			return nil
 		}
 	}
 	return fmt.Errorf("process %d does not end", c.pid)
+}
+
+// Ended reports whether the other process has ended, or does so by itself within d: it closes its
+// connection a little before.
+func (c *Conn) Ended(d time.Duration) bool {
+	for until := time.Now().Add(d); !c.ended(); time.Sleep(endPeriod) {
+		if time.Now().After(until) {
+			return false
+		}
+	}
+	return true
 }
 
 const endPeriod = 2 * time.Millisecond

@@ -117,7 +117,7 @@ func (x *handedOver) adopt(m *control.Manager, o *opener, apply func(*control.Ma
 		return err
 	}
 	if x.conn != nil {
-		if err := x.conn.Serve(); err != nil {
+		if err := x.conn.Serve(); err != nil && !x.orphaned() {
 			return fmt.Errorf("the process that was taken over goes on: %w", err)
 		}
 	}
@@ -126,13 +126,19 @@ func (x *handedOver) adopt(m *control.Manager, o *opener, apply func(*control.Ma
 	return o.forgetMoved()
 }
 
+// orphaned reports whether the process that was taken over has ended before it knew: nobody but
+// this one can go on with its hosts.
+func (x *handedOver) orphaned() bool { return x.conn.Ended(endTime / 2) }
+
 // abandon ends a process that cannot go on with the hosts of another one: without a word to
-// them, since that one takes its own back. Otherwise it returns the error.
+// them, since that one takes its own back. Otherwise, and where that one has ended too, it returns the error.
 func (x *handedOver) abandon(err error) error {
 	if x == nil || x.conn == nil || x.done {
 		return err
 	}
-	_ = x.conn.Refuse(err) // it waits until this process has ended
+	if x.conn.Refuse(err) != nil && x.orphaned() { // otherwise it waits until this process has ended
+		return err
+	}
 	fmt.Fprintf(os.Stderr, "nvmeof: --takeover: %v; the running target goes on\n", err)
 	os.Exit(1)
 	return err
