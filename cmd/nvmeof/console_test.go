@@ -3,6 +3,8 @@ package main
 import (
 	"io"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,6 +41,24 @@ func TestConsolePage(t *testing.T) {
 	}
 	if code := get(); code != http.StatusOK {
 		t.Error(code)
+	}
+	wantSession(t, "http://"+at, token)
+}
+
+// wantSession wants a session to count on each connection: one server has all of them.
+func wantSession(t *testing.T, base, token string) {
+	t.Helper()
+	jar, _ := cookiejar.New(nil) // which does not fail
+	c := &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
+	for range 8 {
+		a, err := c.PostForm(base+"/login", url.Values{"token": {token}}) // and goes on to the overview
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = a.Body.Close()
+		if a.StatusCode != http.StatusOK || a.Request.URL.Path != "/" {
+			t.Fatalf("a session leads to %s: %s", a.Request.URL, a.Status)
+		}
 	}
 }
 

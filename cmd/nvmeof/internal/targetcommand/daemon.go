@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/console"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/takeover"
@@ -172,10 +171,6 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 	}
 	if socket != nil {
 		defer control.Serve(m, socket).Close()
-	}
-	if at.console != nil {
-		fmt.Fprintf(d.Out, "console at %s\n", at.console.URL())
-		defer console.Serve(at.console, console.Config{Manager: m, Events: happened, Log: d.Log, Version: d.version})()
 	}
 	defer d.serveConsole(at.console, m, happened)()
 	d.announceAll(m, socket)
