@@ -15,6 +15,7 @@ var consolePage = []documented{
 	{line: "nvmeof token list --file tokens", instead: []string{"--file ", "--file DIR/"}, wants: []string{"alice  operate"}},
 	{line: "nvmeof target --listen 192.0.2.1 --nqn nqn.2026-11.org.example:disk --export mem:1GiB --allow-any-host --console 127.0.0.1:9430 --console-tokens tokens",
 		instead: []string{"1GiB", "16MiB", "127.0.0.1:9430", "CONSOLE", "-tokens ", "-tokens DIR/"}, stays: "console at http://CONSOLE/\n"},
+	{line: "go test -v ./cmd/nvmeof -run '^TestConsoleInBrowser$' -long", by: ".ci/run"},
 	{line: `curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:9430/v1/status`, by: "cmd/nvmeof TestConsolePage"},
 }
 

@@ -89,6 +89,9 @@ func named(d *config.Document) map[string]bool {
 		out[string(s.State)] = true
 		for _, n := range s.Namespaces {
 			out[string(n.Path())], out[string(n.Reservations)] = true, true
+			if n.RBD != nil {
+				out[string(n.RBD.Conf)] = true
+			}
 		}
 		for _, h := range s.Hosts {
 			out[string(h.KeyFile)], out[string(h.ControllerKeyFile)] = true, true

@@ -117,7 +117,7 @@ func TestFilesOfOperators(t *testing.T) {
 		}
 	}
 	for _, path := range []string{dir + "/disk", aside + "-not", "/etc/shadow", "/"} {
-		for _, body := range []string{`{"nsid": 1, "file": {"path": %q, "size": "1MiB"}}`, `{"nsid": 1, "block": {"path": %q}}`, `{"nsid": 1, "memory": {"size": "1MiB"}, "reservations": %q}`} {
+		for _, body := range []string{`{"nsid": 1, "file": {"path": %q, "size": "1MiB"}}`, `{"nsid": 1, "block": {"path": %q}}`, `{"nsid": 1, "memory": {"size": "1MiB"}, "reservations": %q}`, `{"nsid": 1, "rbd": {"image": "a/b", "conf": %q}}`} {
 			forbidden(RoleOperate, "POST", ns, fmt.Sprintf(body, path), true)
 		}
 		forbidden(RoleOperate, "PATCH", ns+"/9", fmt.Sprintf(`{"reservations": %q}`, path), true)

@@ -33,7 +33,9 @@ const (
 	scomp  = "github.com/elastic/go-seccomp-bpf"
 	prom   = "github.com/prometheus/client_golang"
 	promm  = "github.com/prometheus/client_model"
-	tea    = "charm.land/bubbletea/v2" // screens as functions of values
+	tea    = "charm.land/bubbletea/v2"      // screens as functions of values
+	cdp    = "github.com/chromedp/chromedp" // drives a browser
+	cdpro  = "github.com/chromedp/cdproto"
 	ansi   = "github.com/charmbracelet/x/ansi"
 )
 
@@ -141,7 +143,7 @@ var directions = []direction{
 
 // forTests is what tests may import too.
 var forTests = direction{"", []string{"rdmatransport/...", "capsule", "backend/...", "nvmeof/...", "internal/...", "test/..."},
-	[]string{rapid, fuse, linear, zap, uuid, xsys}}
+	[]string{rapid, fuse, linear, cdp, cdpro, zap, uuid, xsys}}
 
 func directionOf(dir string) (direction, bool) {
 	for ; dir != "."; dir = path.Dir(dir) {

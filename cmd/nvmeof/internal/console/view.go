@@ -110,6 +110,8 @@ func exported(n *config.Namespace) string {
 		return "memory"
 	case n.File != nil:
 		return "file " + string(n.File.Path)
+	case n.RBD != nil:
+		return "image " + n.RBD.Image
 	}
 	return "device " + string(n.Path())
 }
