@@ -66,7 +66,8 @@ func (c *Conn) Refuse(why error) error {
 	return c.send(kindRefused, []byte(why.Error()))
 }
 
-// Give sends a target, and returns nil when the other process serves.
+// Give sends a target, and returns nil when the other process has it, and this one is to end. Otherwise
+// that one ends, once the connection is closed: hosts never have two of them.
 func (c *Conn) Give(x *control.Moved) error {
 	c.within(takeTime)
 	if err := c.sendState(x); err != nil {
@@ -80,7 +81,7 @@ func (c *Conn) Give(x *control.Moved) error {
 	case k != kindServing:
 		return fmt.Errorf("a frame of kind %d", k)
 	}
-	return nil
+	return c.send(kindYours, nil)
 }
 
 // Ask has the target at a control socket connect to this process.
@@ -161,8 +162,18 @@ func (c *Conn) Take() (*control.Moved, error) {
 	}
 }
 
-// Serve says that this process has everything: the other one ends.
+// Serve says that this process has everything, and returns nil when the other one ends: hosts are this
+// one's then, and only then. The other one may have waited too long.
 func (c *Conn) Serve() error {
-	c.within(time.Second)
-	return c.send(kindServing, nil)
+	c.within(talkTime)
+	if err := c.send(kindServing, nil); err != nil {
+		return err
+	}
+	switch k, _, err := c.receive(); {
+	case err != nil:
+		return err
+	case k != kindYours:
+		return fmt.Errorf("a frame of kind %d", k)
+	}
+	return nil
 }

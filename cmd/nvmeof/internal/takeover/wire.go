@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,8 +23,9 @@ const (
 	kindCancel                  // it does not want to
 	kindState                   // a state, JSON
 	kindFiles                   // descriptors; as many bytes as there are
-	kindServing                 // the new process has everything, and is about to let hosts go on
+	kindServing                 // the new process has everything, and waits for kindYours
 	kindRefused                 // why the running process goes on, in words
+	kindYours                   // the running process ends: the new one lets hosts go on
 )
 
 const (
@@ -35,8 +37,8 @@ const (
 // A Conn is one end of the connection between the two processes.
 type Conn struct {
 	unix  *net.UnixConn
-	pid   int
-	files []*os.File // received, and not asked for yet
+	other *os.Process // at the other end, by a handle of the kernel where it has them
+	files []*os.File  // received, and not asked for yet
 }
 
 // NewConn returns a Conn whose other end is a process of the same user, or of root.
@@ -49,34 +51,47 @@ func NewConn(c *net.UnixConn) (*Conn, error) {
 	if control := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); control != nil {
 		err = control
 	}
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("who is at the other end: %w", err)
-	case peer.Pid == 0:
-		return nil, errors.New("a process of another container (PID namespace) is at the other end, whose end cannot be seen: stop the one and start the other")
-	case peer.Uid != 0 && int(peer.Uid) != os.Geteuid():
-		return nil, fmt.Errorf("process %d of user %d is at the other end, and this one is of user %d", peer.Pid, peer.Uid, os.Geteuid())
+	if err == nil {
+		err = check(peer, os.Geteuid())
 	}
-	return &Conn{unix: c, pid: int(peer.Pid)}, nil
+	var other *os.Process
+	if err == nil {
+		other, err = os.FindProcess(int(peer.Pid))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("who is at the other end: %w", err)
+	}
+	return &Conn{unix: c, other: other}, nil
+}
+
+// check refuses who is not to be trusted, or cannot be waited for.
+func check(peer *unix.Ucred, own int) error {
+	switch {
+	case peer.Uid != 0 && int(peer.Uid) != own:
+		return fmt.Errorf("process %d of user %d, and this one is of user %d", peer.Pid, peer.Uid, own)
+	case peer.Pid <= 0: // pid_namespaces(7); kill(2) takes 0 for this process's own group
+		return errors.New("a process of another container (PID namespace), whose end cannot be seen: stop the one and start the other")
+	}
+	return nil
 }
 
 // PID is the process at the other end.
-func (c *Conn) PID() int { return c.pid }
+func (c *Conn) PID() int { return c.other.Pid }
 
 // AwaitEnd waits until the other process has ended, and ends it where it does not by itself: what
 // it has open nobody else can have.
 func (c *Conn) AwaitEnd(d time.Duration) error {
-	for _, end := range []func() error{func() error { return nil }, func() error { return unix.Kill(c.pid, unix.SIGKILL) }} {
-		if err := end(); errors.Is(err, unix.ESRCH) {
+	for _, end := range []func() error{func() error { return nil }, c.other.Kill} {
+		if err := end(); errors.Is(err, os.ErrProcessDone) {
 			return nil
 		} else if err != nil {
-			return fmt.Errorf("ending process %d: %w", c.pid, err)
+			return fmt.Errorf("ending process %d: %w", c.PID(), err)
 		}
 		if c.Ended(d) {
 			return nil
 		}
 	}
-	return fmt.Errorf("process %d does not end", c.pid)
+	return fmt.Errorf("process %d does not end", c.PID())
 }
 
 // Ended reports whether the other process has ended, or does so by itself within d: it closes its
@@ -94,7 +109,10 @@ const endPeriod = 2 * time.Millisecond
 
 // ended reports whether the other process has ended, though its parent may not know yet.
 func (c *Conn) ended() bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.pid))
+	if errors.Is(c.other.Signal(syscall.Signal(0)), os.ErrProcessDone) {
+		return true // another one may have its number by now
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.PID()))
 	if err != nil {
 		return errors.Is(err, os.ErrNotExist)
 	}
