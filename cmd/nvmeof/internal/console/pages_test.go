@@ -78,6 +78,10 @@ func TestPages(t *testing.T) {
 		}
 		r.want(r.do("GET", "/", "", as), 200, nqn, "memory", "t-"+string(role))
 		r.want(r.do("GET", "/none", "", as), 404)
+		found := r.do("GET", "/subsystem?q=mem&nqn="+nqn, "", as).Body.String()
+		if !strings.Contains(found, `<input type="hidden" name="nqn" value="`+nqn+`">`) || !strings.Contains(found, `hx-get="/subsystem"`) {
+			t.Errorf("who looks for a namespace leaves the subsystem:\n%s", found)
+		}
 		r.want(r.do("GET", "/subsystem?nqn=x", "", as), 404)
 		r.want(r.do("GET", "/namespace?nsid=7&nqn="+nqn, "", as), 404)
 		has := strings.Contains(r.do("GET", "/subsystem?nqn="+nqn, "", as).Body.String(), "Add a namespace")

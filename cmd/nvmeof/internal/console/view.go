@@ -41,7 +41,7 @@ func words() template.FuncMap {
 // A list is some rows of many.
 type list[T any] struct {
 	Rows           []T
-	Query          string
+	At, NQN, Query string // of the page: its path, the subsystem that it is about, and what it was asked to find
 	Total          int
 	Page, Pages    int
 	Previous, Next int // pages; 0: none
@@ -50,7 +50,7 @@ type list[T any] struct {
 
 // some are the rows of the page that a request asks for, of those that match its words.
 func some[T any](r *http.Request, all []T, text func(*T) string) list[T] {
-	l := list[T]{Query: r.FormValue("q")}
+	l := list[T]{At: r.URL.Path, NQN: r.FormValue("nqn"), Query: r.FormValue("q")}
 	if want := strings.Fields(strings.ToLower(l.Query)); len(want) > 0 {
 		all = slices.DeleteFunc(slices.Clone(all), func(x T) bool {
 			t := strings.ToLower(text(&x))
@@ -160,7 +160,7 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request, who control.Ca
 		}
 		return text
 	})
-	v.Subsystems = list[subsystemRow]{Query: found.Query, Total: found.Total, Page: found.Page, Pages: found.Pages, Previous: found.Previous, Next: found.Next, From: found.From, To: found.To}
+	v.Subsystems = list[subsystemRow]{At: found.At, Query: found.Query, Total: found.Total, Page: found.Page, Pages: found.Pages, Previous: found.Previous, Next: found.Next, From: found.From, To: found.To}
 	for _, x := range found.Rows {
 		all := spaces([]*config.Subsystem{x}, report)
 		v.Subsystems.Rows = append(v.Subsystems.Rows, subsystemRow{x.NQN, x.AllowAnyHost, x.Hosts[:min(len(x.Hosts), fewHosts)], max(len(x.Hosts)-fewHosts, 0),
