@@ -116,15 +116,26 @@ func Serve(m *Manager, at *Socket) *Server {
 
 // Close ends streams, lets other calls that have begun end, and removes the socket.
 func (s *Server) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
 	s.end()
+	ctx, cancel := context.WithTimeout(context.Background(), s.grace())
+	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = s.http.Close()
 	}
 	s.tasks.Wait()
 	return errors.Join(err, s.socket.Close())
+}
+
+// grace is how long calls, and connections of which none has come, may keep Close. After [Export]
+// hosts wait meanwhile, and no call changes anything any more.
+func (s *Server) grace() time.Duration {
+	s.manager.mu.Lock()
+	defer s.manager.mu.Unlock()
+	if s.manager.closed {
+		return 50 * time.Millisecond
+	}
+	return 5 * time.Second
 }
 
 // noPlace says that the folder of a path cannot have a socket, by its name: what failed may

@@ -49,8 +49,8 @@ func Serve(l net.Listener, h http.Handler, log *zap.Logger) (end func()) {
 			log.Error("metrics", zap.Error(err))
 		}
 	}()
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	return func() { // hosts may wait for that: see control.Export
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
 		if s.Shutdown(ctx) != nil {
 			_ = s.Close()

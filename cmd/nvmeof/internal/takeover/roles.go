@@ -19,8 +19,8 @@ const (
 	// talkTime is how long a step takes at most that hosts do not wait for.
 	talkTime = 30 * time.Second
 	// takeTime is how long the new process may take to open everything, before the running one
-	// goes on.
-	takeTime = 10 * time.Second
+	// goes on. The RDMA connections of hosts are lost where nobody acknowledges for some 4 s.
+	takeTime = 3 * time.Second
 )
 
 // Answer connects to a process that has asked to take this one over.
@@ -125,6 +125,7 @@ func greeted(accepted net.Conn) (*Conn, Hello, error) {
 	k, body, err := c.receive()
 	switch {
 	case err != nil:
+		err = fmt.Errorf("the running target says nothing, and may have ended: %w", err)
 	case k == kindRefused:
 		err = errors.New(string(body))
 	case k != kindHello:

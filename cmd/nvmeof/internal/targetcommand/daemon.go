@@ -53,7 +53,8 @@ type Daemon struct {
 
 	takes     takeoverMode            // what --takeover says
 	listening map[string]net.Listener // TCP; they go along to another process, by name
-	asked     chan *takeover.Conn     // by processes that want to take this one over
+	asked     chan *takeover.Conn     // by a process that wants to take this one over
+	given     atomic.Bool             // there is such a process, or this one ends
 }
 
 // A Machine is where a target finds devices and addresses. Its zero value is this one.
@@ -97,7 +98,8 @@ func rereads(d *config.Document) bool {
 
 // Run serves until ctx ends, or until another process has taken over.
 func (d *Daemon) Run(ctx context.Context, on Machine) error {
-	d.asked, d.listening = make(chan *takeover.Conn), map[string]net.Listener{}
+	d.given.Store(true) // until it serves
+	d.asked, d.listening = make(chan *takeover.Conn, 1), map[string]net.Listener{}
 	in, err := d.takeOver(ctx)
 	if err != nil || in == nil && d.takes != takeNothing {
 		return err
@@ -159,7 +161,7 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())
 	}
 	if in != nil {
-		if err := in.adopt(m, o, d.apply); err != nil {
+		if err := in.adopt(ctx, m, o, d.apply); err != nil {
 			return nil, in.abandon(err)
 		}
 	}
@@ -169,6 +171,7 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 			return nil, err
 		}
 	}
+	d.given.Store(false)
 	if socket != nil {
 		defer control.Serve(m, socket).Close()
 	}
@@ -207,7 +210,9 @@ func (d *Daemon) stay(ctx context.Context, m *control.Manager) *handedOver {
 			if out := d.give(ctx, m, c); out != nil {
 				return out
 			}
+			d.given.Store(false)
 		case <-ctx.Done():
+			d.refuseTakeOvers()
 			d.Log.Info("stopping")
 			systemd.Notify("STOPPING=1")
 			return nil

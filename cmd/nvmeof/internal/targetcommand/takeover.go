@@ -52,7 +52,7 @@ const (
 	// suspendTime is how long commands of hosts may take to end before a takeover is given up.
 	suspendTime = 2 * time.Second
 	// endTime is how long a process that has not taken over may take to end.
-	endTime = 2 * time.Second
+	endTime = 500 * time.Millisecond
 )
 
 // A handedOver is a target on its way between two processes.
@@ -108,7 +108,7 @@ func (d *Daemon) runningSocket() (string, error) {
 }
 
 // adopt goes on with the hosts, once apply has made the target what it was.
-func (x *handedOver) adopt(m *control.Manager, o *opener, apply func(*control.Manager) error) error {
+func (x *handedOver) adopt(ctx context.Context, m *control.Manager, o *opener, apply func(*control.Manager) error) error {
 	if err := apply(m); err != nil {
 		return err
 	}
@@ -117,6 +117,9 @@ func (x *handedOver) adopt(m *control.Manager, o *opener, apply func(*control.Ma
 		return err
 	}
 	if x.conn != nil {
+		if ctx.Err() != nil {
+			return errors.New("this process was told to end")
+		}
 		if err := x.conn.Serve(); err != nil && !x.orphaned() {
 			return fmt.Errorf("the process that was taken over goes on: %w", err)
 		}
@@ -128,7 +131,7 @@ func (x *handedOver) adopt(m *control.Manager, o *opener, apply func(*control.Ma
 
 // orphaned reports whether the process that was taken over has ended before it knew: nobody but
 // this one can go on with its hosts.
-func (x *handedOver) orphaned() bool { return x.conn.Ended(endTime / 2) }
+func (x *handedOver) orphaned() bool { return x.conn.Ended(endTime) }
 
 // abandon ends a process that cannot go on with the hosts of another one: without a word to
 // them, since that one takes its own back. Otherwise, and where that one has ended too, it returns the error.
@@ -146,15 +149,26 @@ func (x *handedOver) abandon(err error) error {
 
 // beAsked is called for a process that wants to take this one over.
 func (d *Daemon) beAsked(socket string) error {
+	if !d.given.CompareAndSwap(false, true) {
+		return errors.New("it is being taken over already, starts or ends: try again")
+	}
 	c, err := takeover.Answer(socket)
 	if err != nil {
+		d.given.Store(false)
 		return err
 	}
-	select {
-	case d.asked <- c:
-		return nil
-	case <-time.After(time.Second):
-		return errors.Join(errors.New("it is being taken over already, starts or ends"), c.Close())
+	d.asked <- c
+	return nil
+}
+
+// refuseTakeOvers is called when this process ends.
+func (d *Daemon) refuseTakeOvers() {
+	if d.given.Swap(true) { // asked, or about to be: the connection ends with the process then
+		select {
+		case c := <-d.asked:
+			_ = errors.Join(c.Refuse(errors.New("it ends")), c.Close())
+		default:
+		}
 	}
 }
 
