@@ -68,36 +68,59 @@ func (c *Caller) may(need Role, what string) error {
 }
 
 // mayName is nil where the caller may make the target use the files that a document names and did not
-// name before. A file that the target opens may decide who is its administrator, so that whoever is not
-// may name those alone that an administrator has set aside for it.
-func (c *Caller) mayName(before map[string]bool, d *config.Document) error {
-	for path := range named(d) {
-		if before[path] || within(d.Sandbox.Paths, path) {
+// name before for the same: whoever exports the key of a host can read it. A file that the target opens
+// may decide who is its administrator, so that whoever is not may name those alone that an administrator
+// has set aside for it.
+func (c *Caller) mayName(before map[naming]bool, d *config.Document) error {
+	for n := range named(d) {
+		if before[n] || within(d.Sandbox.Paths, n.path) {
 			continue
 		}
-		if err := c.may(RoleAdmin, nvmeof.Printable(path)+" is in no folder of sandbox.paths in the configuration: to name it"); err != nil {
+		if err := c.may(RoleAdmin, nvmeof.Printable(n.path)+" is in no folder of sandbox.paths in the configuration: to name it"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// A naming is a file or device of a document, and what it is for.
+type naming struct {
+	path string
+	use  use
+}
+
+// A use is what a file is for.
+type use int
+
+const (
+	exported use = iota
+	recorded     // of what a subsystem or a namespace keeps
+	secret
+	cluster // of Ceph
+)
+
 // named are the files and devices of a document's subsystems.
-func named(d *config.Document) map[string]bool {
-	out := map[string]bool{}
+func named(d *config.Document) map[naming]bool {
+	out := map[naming]bool{}
+	add := func(path string, as use) {
+		if path != "" {
+			out[naming{path, as}] = true
+		}
+	}
 	for _, s := range d.Subsystems {
-		out[string(s.State)] = true
+		add(string(s.State), recorded)
 		for _, n := range s.Namespaces {
-			out[string(n.Path())], out[string(n.Reservations)] = true, true
+			add(string(n.Path()), exported)
+			add(string(n.Reservations), recorded)
 			if n.RBD != nil {
-				out[string(n.RBD.Conf)] = true
+				add(string(n.RBD.Conf), cluster)
 			}
 		}
 		for _, h := range s.Hosts {
-			out[string(h.KeyFile)], out[string(h.ControllerKeyFile)] = true, true
+			add(string(h.KeyFile), secret)
+			add(string(h.ControllerKeyFile), secret)
 		}
 	}
-	delete(out, "")
 	return out
 }
 

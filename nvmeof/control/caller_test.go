@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -133,6 +134,13 @@ func TestFilesOfOperators(t *testing.T) {
 	forbidden(RoleOperate, "POST", ns, `{"nsid": 2, "memory": {"size": "1MiB"}}`, false)
 	forbidden(RoleAdmin, "PATCH", ns+"/9", fmt.Sprintf(`{"reservations": %q}`, dir+"/kept"), false)
 	forbidden(RoleOperate, "PATCH", ns+"/9", `{"ana-group": 2}`, false) // what was named before stays
+	forbidden(RoleOperate, "POST", ns, fmt.Sprintf(`{"nsid": 3, "file": {"path": %q}}`, dir+"/kept"), true)
+	if err := os.WriteFile(dir+"/key", []byte("DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	forbidden(RoleAdmin, "POST", host, fmt.Sprintf(`{"nqn": "k", "key-file": %q}`, dir+"/key"), false)
+	forbidden(RoleOperate, "POST", ns, fmt.Sprintf(`{"nsid": 3, "file": {"path": %q}}`, dir+"/key"), true)
+	forbidden(RoleOperate, "POST", host, fmt.Sprintf(`{"nqn": "l", "key-file": %q}`, dir+"/key"), false)
 	forbidden(RoleOperate, "DELETE", ns+"/2?save=true&file=/tmp/x", "", true)
 	forbidden(RoleOperate, "DELETE", ns+"/2", "", false)
 	last := audited[len(audited)-1]
