@@ -85,7 +85,7 @@ func ParseExport(s string, here Machine) (*Namespace, error) {
 	case strings.HasPrefix(what, RBDPrefix):
 		n.RBD, kind = &RBD{Image: strings.TrimPrefix(what, RBDPrefix)}, "rbd"
 		if n.RBD.Image == "" {
-			return nil, errors.New("rbd: needs an image, as in rbd:POOL/IMAGE; a file of that name is ./rbd:")
+			return nil, errors.New("rbd: needs an image, as in rbd:POOL/IMAGE; a file of that name is written ./rbd: with its path")
 		}
 	case what == "mem":
 		return nil, errors.New("memory needs a size, as in mem:1GiB; a file of that name is ./mem")

@@ -22,9 +22,7 @@ import (
 func Adopt(t *Target, m *Moved) (begin func(), _ error) {
 	a := &adoption{target: t, record: &m.record, controllers: make(map[controllerKey]*Controller)}
 	t.mu.Lock()
-	for _, d := range t.devices {
-		a.devices = append(a.devices, d)
-	}
+	a.devices = append(a.devices, t.devices...)
 	t.generation = max(t.generation, a.record.Generation) + 1
 	t.mu.Unlock()
 	a.each(func(w *worker) { w.turns.Hold() })

@@ -56,9 +56,6 @@ func (s *Stats) Drops() map[string]uint64 {
 // RoundTrips are times until an acknowledgement.
 type RoundTrips = latency.Histogram
 
-// RoundTripBounds are the upper bounds of the method Cumulative of [RoundTrips].
-func RoundTripBounds() []time.Duration { return latency.Classic() }
-
 // A ClassCount is how many packets there were of a class of opcodes.
 type ClassCount struct {
 	Class   string

@@ -158,12 +158,6 @@ func (c *Cluster) StartOSD(n int) error {
 	return err
 }
 
-// StartMonitor starts the monitor after it was killed.
-func (c *Cluster) StartMonitor() error {
-	_, err := c.Run("ceph-mon", "-i", "a", "-c", c.Conf, "--pid-file", c.path("mon.pid"))
-	return err
-}
-
 // Run runs a program with the cluster's configuration, and returns what it prints.
 func (c *Cluster) Run(name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
