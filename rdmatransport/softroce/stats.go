@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/nvmeof-go/nvmeof/internal/latency"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
