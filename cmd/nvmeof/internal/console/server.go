@@ -41,6 +41,11 @@ type server struct {
 	now      func() time.Time
 }
 
+// endTime is how long answers may take that have begun when the console ends. It is short: while
+// another process takes over hosts wait, and a client that has sent half of a request, or none, could
+// have them wait as long as this.
+const endTime = 50 * time.Millisecond
+
 // Serve serves at a socket until end is called, which closes it.
 func Serve(at *Socket, cfg Config) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -62,7 +67,7 @@ func Serve(at *Socket, cfg Config) (end func()) {
 	}()
 	return func() {
 		cancel()
-		wait, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		wait, cancel := context.WithTimeout(context.Background(), endTime)
 		defer cancel()
 		if h.Shutdown(wait) != nil {
 			_ = h.Close()
