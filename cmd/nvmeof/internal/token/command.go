@@ -2,9 +2,7 @@ package token
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"text/tabwriter"
 
@@ -113,8 +111,13 @@ func change(ctx context.Context, file string, create bool, f func(List) (List, e
 	if err := needFile(file); err != nil {
 		return err
 	}
+	unlock, err := lock(file, create)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	l, err := Read(ctx, file)
-	if err != nil && !(create && errors.Is(err, fs.ErrNotExist)) {
+	if err != nil {
 		return err
 	}
 	if l, err = f(l); err != nil {

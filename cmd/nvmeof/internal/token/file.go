@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -134,11 +133,8 @@ func Read(ctx context.Context, path string) (List, error) {
 		return nil, fmt.Errorf("tokens: others may use %s (%v): chmod 600 %s", path, info.Mode().Perm(), path)
 	}
 	text, err := namedfile.Read(ctx, path, maxFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("tokens: %w: make it with nvmeof token create NAME --role ROLE --file %s", err, path)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("tokens: %w", err)
+		return nil, missing(path, err)
 	}
 	l, err := Parse(text)
 	if err != nil {

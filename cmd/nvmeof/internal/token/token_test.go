@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,31 @@ func TestCommands(t *testing.T) {
 	}
 	if l, err := Read(t.Context(), file); err != nil || len(l) != 1 {
 		t.Errorf("after revoke: %v, %v", l, err)
+	}
+}
+
+// TestCommandsAtOnce: commands that change a file at the same time all count.
+func TestCommandsAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	const n = 8
+	var all sync.WaitGroup
+	each := func(args func(name string) []string) {
+		for i := range n {
+			all.Go(func() {
+				if _, err := run(t, append(args(fmt.Sprint("t", i)), "--file", file)...); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	each(func(name string) []string { return []string{"create", name} })
+	if l, err := Read(t.Context(), file); err != nil || len(l) != n {
+		t.Errorf("%d made: %v, %v", n, l, err)
+	}
+	each(func(name string) []string { return []string{"revoke", name} })
+	if l, err := Read(t.Context(), file); err != nil || len(l) != 0 {
+		t.Errorf("all revoked: %v, %v", l, err)
 	}
 }
 

@@ -1,0 +1,62 @@
+package token
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// lock waits until no other command changes a file of tokens: of two that had read the same one, the
+// later would bring back what the other has revoked. It is the file that is locked, which nobody else
+// may open, and not its folder, which others could hold for ever.
+func lock(file string, create bool) (unlock func(), err error) {
+	flags := os.O_RDWR | syscall.O_NONBLOCK
+	if create {
+		flags |= os.O_CREATE
+	}
+	for {
+		f, err := os.OpenFile(file, flags, 0o600)
+		if err != nil {
+			return nil, missing(file, err)
+		}
+		same, err := locked(f)
+		if err == nil && same {
+			return func() { _ = f.Close() }, nil
+		}
+		_ = f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("tokens: %w", err)
+		}
+	}
+}
+
+// locked locks a file, and reports whether it has its name yet: whoever had the lock may have replaced it.
+func locked(f *os.File) (same bool, err error) {
+	for {
+		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return false, &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
+	}
+	mine, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	now, err := os.Stat(f.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(mine, now), err
+}
+
+// missing says what to do where there is no file.
+func missing(file string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("tokens: %w: make it with nvmeof token create NAME --role ROLE --file %s", err, file)
+	}
+	return fmt.Errorf("tokens: %w", err)
+}
