@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -116,8 +117,19 @@ func (c *Conn) ended() bool {
 	if err != nil {
 		return errors.Is(err, os.ErrNotExist)
 	}
-	_, after, _ := bytes.Cut(b[max(0, bytes.LastIndexByte(b, ')')):], []byte(") ")) // the name may have brackets
-	return len(after) > 0 && (after[0] == 'Z' || after[0] == 'X')
+	return endedBy(b)
+}
+
+// endedBy reports whether a process has ended, by its line in proc_pid_stat(5). Its first thread
+// may end before the others, and what they have open is open until the last has.
+func endedBy(stat []byte) bool {
+	const state, threads = 0, 17 // after the name, which may have brackets
+	after := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(after) <= threads || !bytes.ContainsAny(after[state], "ZX") {
+		return false
+	}
+	n, err := strconv.Atoi(string(after[threads]))
+	return err == nil && n <= 1
 }
 
 // Close ends the connection.
