@@ -94,9 +94,17 @@ func TestBenchAllocations(t *testing.T) {
 			return after.Mallocs - before.Mallocs
 		}
 		count("4m") // what is made once
-		few, many := count("4m"), count("68m")
 		const requests = 64 << 20 / 4096
-		if grown := int64(many) - int64(few); grown > requests/100 {
+		grown := int64(requests)
+		for range 3 { // on a slow machine what is done each second allocates as well
+			if few, many := count("4m"), count("68m"); int64(many)-int64(few) < grown {
+				grown = int64(many) - int64(few)
+			}
+			if grown <= requests/100 {
+				break
+			}
+		}
+		if grown > requests/100 {
 			t.Errorf("%s: %d allocations for %d requests more", name, grown, requests)
 		}
 	}
