@@ -19,7 +19,8 @@ type Caller struct {
 }
 
 // HandlerFor is the API of a Manager for those who come otherwise than through its socket: by says
-// who has sent a request, and that one may do what its role includes. The audit has its name.
+// who has sent a request, and that one may do what its role includes. The audit has its name. A stream
+// asks again before each part that it sends, and ends where the role does not include it any more.
 func HandlerFor(m *Manager, by func(*http.Request) Caller) http.Handler { return handler(m, by) }
 
 // A ForbiddenError is a request that the role of who has sent it does not include.

@@ -182,12 +182,12 @@ func handler(m *Manager, by func(*http.Request) Caller) http.Handler {
 	}
 	for _, s := range streams() {
 		mux.HandleFunc(s.pattern(), func(w http.ResponseWriter, q *http.Request) {
-			who := caller(q)
-			if err := who.may(needed[s.id], ""); err != nil {
+			may := func() error { return caller(q).may(needed[s.id], "") }
+			if err := may(); err != nil {
 				m.requests.count(Request{q.Method, s.path, writeError(w, err)})
 				return
 			}
-			s.handle(m, who != nil)(w, q)
+			s.handle(m, by != nil, may)(w, q)
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {

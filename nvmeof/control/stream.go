@@ -74,8 +74,8 @@ const lastWrite = time.Second
 // remoteWrite is how long a client on a network has for each piece of a stream.
 const remoteWrite = 30 * time.Second
 
-// handle serves the stream. What goes wrong once it has begun ends it.
-func (s *stream) handle(m *Manager, remote bool) http.HandlerFunc {
+// handle serves the stream to those who may have it yet. What goes wrong once it has begun ends it.
+func (s *stream) handle(m *Manager, remote bool, may func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := url.ParseQuery(r.URL.RawQuery)
 		if err != nil {
@@ -94,7 +94,7 @@ func (s *stream) handle(m *Manager, remote bool) http.HandlerFunc {
 			ctx, cancel = context.WithTimeout(ctx, time.Duration(n)*time.Second)
 			defer cancel()
 		}
-		out := &streamWriter{to: w, control: http.NewResponseController(w), content: s.content, remote: remote}
+		out := &streamWriter{to: w, control: http.NewResponseController(w), content: s.content, remote: remote, may: may}
 		_ = out.control.SetReadDeadline(time.Time{}) // a client that sends nothing more is there yet
 		defer context.AfterFunc(ctx, func() {        // once: nobody waits for a client that takes nothing at the end
 			_ = out.control.SetWriteDeadline(time.Now().Add(lastWrite))
@@ -113,11 +113,15 @@ type streamWriter struct {
 	control *http.ResponseController
 	content string
 	begun   bool
-	remote  bool // the client is on a network
+	remote  bool         // the client is on a network
+	may     func() error // whether it may have the stream yet
 }
 
 // write sends b, which may be empty: so that the client knows that the stream has begun.
 func (w *streamWriter) write(b []byte) error {
+	if err := w.may(); err != nil {
+		return err
+	}
 	if !w.begun {
 		w.begun = true
 		w.to.Header().Set("Content-Type", w.content)

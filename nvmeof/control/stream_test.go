@@ -188,6 +188,24 @@ func TestTrace(t *testing.T) {
 }
 
 // TestStreamOptions: what is wrong with them is said, and that there is nothing to capture.
+// TestStreamOfRevoked: a stream ends where the token of who has it was revoked.
+func TestStreamOfRevoked(t *testing.T) {
+	r, c := streaming(t)
+	reading(t, c)
+	asked := 0
+	h := HandlerFor(r.Manager, func(*http.Request) Caller {
+		if asked++; asked > 4 {
+			return Caller{Name: "revoked"}
+		}
+		return Caller{Name: "a", Role: RoleAdmin}
+	})
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/trace", nil)) // which ends for no other reason
+	if w.Code != http.StatusOK || asked != 5 {
+		t.Errorf("%d after %d questions", w.Code, asked)
+	}
+}
+
 func TestStreamOptions(t *testing.T) {
 	r := newAPIRig(t)
 	for _, c := range []struct{ path, option, want string }{
@@ -222,7 +240,7 @@ func TestStalledClient(t *testing.T) {
 				}
 			}
 		}}
-	server := httptest.NewServer(forever.handle(new(Manager), false))
+	server := httptest.NewServer(forever.handle(new(Manager), false, func() error { return nil }))
 	defer server.Close()
 	r, err := http.Get(server.URL + "/v1/forever?seconds=1")
 	if err != nil {

@@ -141,7 +141,7 @@ func (s *server) call(r *http.Request, who control.Caller, a *action) (wrong str
 	}
 	q.RemoteAddr = r.RemoteAddr
 	w := &answer{header: http.Header{}, code: http.StatusOK}
-	s.api.ServeHTTP(w, withCaller(q, who))
+	s.api.ServeHTTP(w, withCaller(q, func() control.Caller { return who }))
 	if w.code == http.StatusOK {
 		return ""
 	}

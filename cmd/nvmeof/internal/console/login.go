@@ -1,7 +1,9 @@
 package console
 
 import (
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/token"
@@ -12,22 +14,29 @@ import (
 const maxForm = 16 << 10
 
 // cookieName is that of sessions. With TLS a browser takes it from this host alone, and for all of its
-// paths (RFC 6265bis, 4.1.3.2).
-func (s *server) cookieName() string {
+// paths (RFC 6265bis, 4.1.3.2). Cookies of all ports of a host are one set (RFC 6265, 8.5), so that the
+// port is in the name: targets of one machine do not end each other's sessions.
+func (s *server) cookieName(r *http.Request) string {
+	name := "nvmeof"
 	if s.socket.certificate != nil {
-		return "__Host-nvmeof"
+		name = "__Host-nvmeof"
 	}
-	return "nvmeof"
+	if _, text, err := net.SplitHostPort(r.Host); err == nil {
+		if port, err := strconv.ParseUint(text, 10, 16); err == nil {
+			name += "-" + strconv.FormatUint(port, 10)
+		}
+	}
+	return name
 }
 
-func (s *server) setCookie(w http.ResponseWriter, id string, age int) {
-	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: id, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+func (s *server) setCookie(w http.ResponseWriter, r *http.Request, id string, age int) {
+	http.SetCookie(w, &http.Cookie{Name: s.cookieName(r), Value: id, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: s.socket.certificate != nil})
 }
 
 // sessionID is the session that a request names; empty: none.
 func (s *server) sessionID(r *http.Request) string {
-	c, err := r.Cookie(s.cookieName())
+	c, err := r.Cookie(s.cookieName(r))
 	if err != nil {
 		return ""
 	}
@@ -88,12 +97,12 @@ func (s *server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.sessions.end(s.sessionID(r))
-	s.setCookie(w, s.sessions.begin(e.Hash, s.now()), 0)
+	s.setCookie(w, r, s.sessions.begin(e.Hash, s.now()), 0)
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
 func (s *server) logout(w http.ResponseWriter, r *http.Request) {
 	s.sessions.end(s.sessionID(r))
-	s.setCookie(w, "", -1)
+	s.setCookie(w, r, "", -1)
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }

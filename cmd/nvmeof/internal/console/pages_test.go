@@ -213,10 +213,15 @@ func TestSessions(t *testing.T) {
 	now := time.Now()
 	r.now = func() time.Time { return now }
 	open := func(as func(*http.Request)) bool { return r.do("GET", "/", "", as).Code == http.StatusOK }
-	fixed := func(q *http.Request) { q.AddCookie(&http.Cookie{Name: "nvmeof", Value: "chosen"}) }
+	fixed := func(q *http.Request) { q.AddCookie(&http.Cookie{Name: "nvmeof-9430", Value: "chosen"}) }
 	w := r.do("POST", "/login", url.Values{"token": {r.tokens[control.RoleRead]}}.Encode(), form, fixed)
 	if c := w.Result().Cookies(); len(c) != 1 || c[0].Value == "chosen" || open(fixed) {
 		t.Error("a session that somebody chose counts", c)
+	}
+	other := func(q *http.Request) { q.Host = "127.0.0.1:9431" }
+	w = r.do("POST", "/login", url.Values{"token": {r.tokens[control.RoleRead]}}.Encode(), form, other)
+	if c := w.Result().Cookies(); len(c) != 1 || c[0].Name != "nvmeof-9431" {
+		t.Error("consoles at two ports have the same cookie", c)
 	}
 	a := r.signIn(control.RoleRead)
 	b := r.signIn(control.RoleRead)

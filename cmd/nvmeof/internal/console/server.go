@@ -89,17 +89,19 @@ func newServer(at *Socket, cfg Config) *server {
 	return s
 }
 
-// callerKey is where the context of a request has its [control.Caller].
+// callerKey is where the context of a request has a function that says who its [control.Caller] is by now.
 type callerKey struct{}
 
 // callerOf is who has sent a request; the zero value may do nothing.
 func callerOf(r *http.Request) control.Caller {
-	c, _ := r.Context().Value(callerKey{}).(control.Caller)
-	return c
+	if now, known := r.Context().Value(callerKey{}).(func() control.Caller); known {
+		return now()
+	}
+	return control.Caller{}
 }
 
-func withCaller(r *http.Request, c control.Caller) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
+func withCaller(r *http.Request, now func() control.Caller) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), callerKey{}, now))
 }
 
 // handler is all that is served.
@@ -156,7 +158,12 @@ func (s *server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	s.api.ServeHTTP(w, withCaller(r, caller(e, r)))
+	s.api.ServeHTTP(w, withCaller(r, func() control.Caller {
+		if e, ok, err := s.socket.tokens.Find(e.Hash); ok && err == nil {
+			return caller(e, r)
+		}
+		return control.Caller{Name: e.Name} // whose token was revoked while a stream went on
+	}))
 }
 
 func caller(e token.Entry, r *http.Request) control.Caller {
