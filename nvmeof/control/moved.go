@@ -16,9 +16,9 @@ import (
 // A Moved is a target with its document on its way to another Manager, of this process or
 // another: see [Export].
 type Moved struct {
-	Document *config.Document // what the target is
-	Saved    *config.Document // what its file said when it was last read or written
-	Target   *target.Moved
+	Document *config.Document    // what the target is
+	Saved    *config.Document    // what its file said when it was last read or written
+	Target   *target.Moved       // nil: it could not be moved, and hosts connect again
 	Memory   map[string]*os.File // of namespaces that are memory, by a name for them
 	// Files are descriptors of the caller's own that go along, by names of its own.
 	Files map[string]*os.File
@@ -27,7 +27,8 @@ type Moved struct {
 // Export gives up the target for [Config.Moved] of another Manager, and closes this one without a
 // word to hosts, who see that commands take longer. It fails, and everything goes on, if
 // something of the target cannot move, or a store does not answer until ctx ends. Where closing
-// fails it returns the target with the error.
+// fails, or connections are lost because moving them has failed half way, it returns both what there is
+// and the error: the target has ended then.
 func Export(ctx context.Context, m *Manager) (*Moved, error) {
 	m.mu.Lock()
 	if m.closed {
@@ -35,13 +36,13 @@ func Export(ctx context.Context, m *Manager) (*Moved, error) {
 		return nil, errClosed
 	}
 	x, err := export(ctx, m)
-	if err != nil {
+	if x == nil {
 		m.mu.Unlock()
 		return nil, err
 	}
 	beginClose(m)
 	m.mu.Unlock()
-	return x, finish(m)
+	return x, errors.Join(err, finish(m))
 }
 
 // export is Export with mu held, but for closing.
@@ -62,10 +63,32 @@ func export(ctx context.Context, m *Manager) (*Moved, error) {
 	if err = mover.Suspend(ctx); err == nil {
 		x.Target, err = mover.Export(ctx)
 	}
-	if err != nil {
+	if err != nil && !mover.Ended() {
 		return nil, errors.Join(err, x.Close())
 	}
-	return x, nil
+	return x, err
+}
+
+// WithoutHosts returns the same without the connections of hosts, for when nobody can go on with them:
+// descriptors of its own keep the memory.
+func (x *Moved) WithoutHosts() (*Moved, error) {
+	y := &Moved{Document: x.Document, Saved: x.Saved, Memory: map[string]*os.File{}, Files: map[string]*os.File{}}
+	err := errors.Join(duplicate(y.Memory, x.Memory), duplicate(y.Files, x.Files))
+	if err != nil {
+		return nil, errors.Join(err, y.Close())
+	}
+	return y, nil
+}
+
+func duplicate(to, from map[string]*os.File) error {
+	for name, f := range from {
+		fd, err := unix.FcntlInt(f.Fd(), syscall.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("descriptor of %s: %w", f.Name(), err)
+		}
+		to[name] = os.NewFile(uintptr(fd), f.Name())
+	}
+	return nil
 }
 
 // movable refuses while something is under way that would be forgotten.
@@ -113,7 +136,7 @@ func (x *Moved) Close() error {
 // Adopt continues the associations of the hosts of [Config.Moved], once the document was applied.
 // Hosts are served when the function that it returns is called; see [target.Adopt].
 func Adopt(m *Manager) (begin func(), err error) {
-	if m.cfg.Moved == nil {
+	if m.cfg.Moved == nil || m.cfg.Moved.Target == nil {
 		return nil, errors.New("there is no target to go on with")
 	}
 	return target.Adopt(m.target, m.cfg.Moved.Target)

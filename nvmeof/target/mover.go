@@ -206,9 +206,13 @@ func (r *request) pairedWith() *request {
 	return r.extra.partner
 }
 
+// Ended reports whether Export has stopped the target, which has to be closed then.
+func (m *Mover) Ended() bool { return m.exported }
+
 // Export stops the shards and returns the state of all associations, after Suspend. Hosts
-// learn nothing of the end of the target, which has to be closed now. After an error the
-// associations that have been exported are lost, as at a crash.
+// learn nothing of the end of the target, which has to be closed now. After an error either
+// everything goes on, or, as Ended says, the target has stopped, and the associations that have been
+// exported are lost as at a crash.
 func (m *Mover) Export(ctx context.Context) (*Moved, error) {
 	release, err := m.park(ctx)
 	if err != nil {
@@ -218,6 +222,17 @@ func (m *Mover) Export(ctx context.Context) (*Moved, error) {
 	defer release()
 	m.exported = true
 	out := &Moved{record: m.exportSubsystems()}
+	if err := m.export(out); err != nil {
+		for _, d := range out.Devices {
+			err = errors.Join(err, d.Moved.Close())
+		}
+		return nil, err
+	}
+	return out, nil
+}
+
+// export adds the queues and the devices. All shards stand still.
+func (m *Mover) export(out *Moved) error {
 	byWorker := m.queues()
 	for _, w := range m.workers {
 		x := movedWorker{Device: w.device.attrs.Name, Index: slices.Index(w.device.workers, w)}
@@ -228,7 +243,7 @@ func (m *Mover) Export(ctx context.Context) (*Moved, error) {
 			}
 			moved, err := q.export(fq)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			x.Queues = append(x.Queues, moved)
 		}
@@ -238,11 +253,11 @@ func (m *Mover) Export(ctx context.Context) (*Moved, error) {
 	for _, d := range m.devices() {
 		moved, err := d.rdma.(rdmatransport.MovableDevice).Move()
 		if err != nil {
-			return nil, fmt.Errorf("target: device %s: %w", d.attrs.Name, err)
+			return fmt.Errorf("target: device %s: %w", d.attrs.Name, err)
 		}
 		out.Devices = append(out.Devices, MovedDevice{d.attrs.Name, d.rdma, moved})
 	}
-	return out, nil
+	return nil
 }
 
 func (m *Mover) devices() (all []*Device) {

@@ -110,7 +110,7 @@ func (d *Daemon) Run(ctx context.Context, on Machine) error {
 		case out != nil:
 		case err != nil && in != nil && !in.done && ctx.Err() == nil:
 			d.Log.Error("the connections of hosts are lost: they connect again", zap.Error(err))
-			in = nil
+			in = in.without(d.Log)
 			continue
 		default:
 			return err
@@ -239,7 +239,10 @@ func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *even
 			return s, notes, d.refused(path, err)
 		}, Permit: d.permit, TakeOver: d.beAsked}
 	if in != nil {
-		c.Moved, o.moved = in.moved, in.moved.Target.Devices
+		c.Moved = in.moved
+		if in.moved.Target != nil {
+			o.moved = in.moved.Target.Devices
+		}
 	}
 	if d.Flags == nil {
 		c.State = stateDir()

@@ -62,6 +62,34 @@ type handedOver struct {
 	since time.Time      // when commands of hosts began to wait
 	ended time.Time      // when they had ended, and this process had exported them
 	done  bool           // this process has it
+	why   error          // why the connections of hosts are lost, where moved has none
+	spare *control.Moved // for when this process cannot go on with the connections; nil: there is none
+}
+
+// close gives up what is not needed any more once the target serves: memory is another namespace's.
+func (x *handedOver) close() (err error) {
+	for name, f := range x.moved.Files {
+		err = errors.Join(err, f.Close())
+		delete(x.moved.Files, name)
+	}
+	if x.spare != nil {
+		err = errors.Join(err, x.spare.Close())
+	}
+	if x.conn != nil {
+		err = errors.Join(err, x.conn.Close())
+	}
+	return err
+}
+
+// without is what is left where nobody goes on with the connections, or nil.
+func (x *handedOver) without(log *zap.Logger) *handedOver {
+	if err := x.moved.Close(); err != nil {
+		log.Warn("closing what nobody goes on with", zap.Error(err))
+	}
+	if x.spare == nil {
+		return nil
+	}
+	return &handedOver{moved: x.spare}
 }
 
 // takeOver has the running target give this process what it has, where --takeover says so. It
@@ -91,7 +119,7 @@ func (d *Daemon) takeOver(ctx context.Context) (*handedOver, error) {
 		return nil, errors.Join(fmt.Errorf("--takeover: %w", err), c.Close())
 	}
 	d.Log.Info("taking over", zap.Int("process", h.PID), zap.String("version", h.Version), zap.Int("controllers", x.Target.Associations()))
-	return &handedOver{moved: x, conn: c}, nil
+	return d.hand(x, c), nil
 }
 
 // runningSocket is the control socket of the target that is to be taken over.
@@ -112,6 +140,10 @@ func (x *handedOver) adopt(ctx context.Context, m *control.Manager, o *opener, a
 	if err := apply(m); err != nil {
 		return err
 	}
+	if x.moved.Target == nil {
+		x.done = true
+		return x.close()
+	}
 	begin, err := control.Adopt(m)
 	if err != nil {
 		return err
@@ -126,7 +158,7 @@ func (x *handedOver) adopt(ctx context.Context, m *control.Manager, o *opener, a
 	}
 	x.done = true
 	begin()
-	return o.forgetMoved()
+	return errors.Join(o.forgetMoved(), x.close())
 }
 
 // orphaned reports whether the process that was taken over has ended before it knew: nobody but
@@ -193,7 +225,7 @@ func (d *Daemon) give(ctx context.Context, m *control.Manager, c *takeover.Conn)
 		if err != nil {
 			log.Warn("closing for a takeover", zap.Error(err))
 		}
-		return &handedOver{moved: x, conn: c, since: since, ended: time.Now()}
+		return &handedOver{moved: x, conn: c, since: since, ended: time.Now(), why: err}
 	}
 	log.Warn("takeover refused", zap.Error(err))
 	_ = errors.Join(c.Refuse(err), c.Close()) // it may be gone
@@ -207,6 +239,11 @@ func (d *Daemon) handOver(out *handedOver, closing error) *handedOver {
 		d.Log.Warn("closing for a takeover", zap.Error(closing))
 	}
 	log := d.Log.With(zap.Int("process", out.conn.PID()))
+	if out.moved.Target == nil {
+		log.Error("takeover failed: the connections of hosts are lost, and they connect again", zap.Error(out.why))
+		_ = errors.Join(out.conn.Refuse(out.why), out.conn.Close()) // it may be gone
+		return &handedOver{moved: out.moved}
+	}
 	err := out.conn.Give(out.moved)
 	if err == nil {
 		systemd.Notify("MAINPID=" + strconv.Itoa(out.conn.PID()))
@@ -218,7 +255,16 @@ func (d *Daemon) handOver(out *handedOver, closing error) *handedOver {
 	if err := errors.Join(out.conn.Close(), out.conn.AwaitEnd(endTime)); err != nil {
 		log.Warn("the other process", zap.Error(err))
 	}
-	return &handedOver{moved: out.moved}
+	return d.hand(out.moved, nil)
+}
+
+// hand returns what this process is to go on with.
+func (d *Daemon) hand(x *control.Moved, from *takeover.Conn) *handedOver {
+	spare, err := x.WithoutHosts()
+	if err != nil {
+		d.Log.Warn("memory is lost if this process cannot go on with the hosts", zap.Error(err))
+	}
+	return &handedOver{moved: x, conn: from, spare: spare}
 }
 
 // metricsFile is the name of the listener of metrics among [control.Moved]'s files.
