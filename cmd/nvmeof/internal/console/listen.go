@@ -37,17 +37,19 @@ type Socket struct {
 
 // Listen takes the address, and finds out whether tokens and certificate can be used. It is nil where
 // the document has no console. Through take it listens, or goes on with a listener that there is already.
-func Listen(c config.Console, take func(begin func() (net.Listener, error)) (net.Listener, error)) (*Socket, error) {
+// Where a process goes on with its own target, files that nobody can use any more are no reason to end:
+// until they can be used again no token is taken.
+func Listen(c config.Console, goesOn bool, take func(begin func() (net.Listener, error)) (net.Listener, error)) (*Socket, error) {
 	if !c.Listen.IsValid() {
 		return nil, nil
 	}
 	s := &Socket{tokens: &token.Keeper{Path: string(c.Tokens)}}
-	if _, err := s.tokens.List(); err != nil {
+	if _, err := s.tokens.List(); err != nil && !goesOn {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	if c.TLS != (config.ConsoleTLS{}) {
 		s.certificate = &certificate{files: c.TLS}
-		if _, err := s.certificate.get(); err != nil {
+		if _, err := s.certificate.get(); err != nil && !goesOn {
 			return nil, fmt.Errorf("console: %w", err)
 		}
 	} else if !c.Listen.Addr().Unmap().IsLoopback() {

@@ -217,7 +217,7 @@ func (r *rig) listenAt(c config.ConsoleTLS) *Socket {
 	}
 	at := netip.MustParseAddrPort(free.Addr().String())
 	_ = free.Close()
-	s, err := Listen(config.Console{Listen: config.HTTPAddress{AddrPort: at}, TLS: c, Tokens: config.Path(r.socket.tokens.Path)}, begin)
+	s, err := Listen(config.Console{Listen: config.HTTPAddress{AddrPort: at}, TLS: c, Tokens: config.Path(r.socket.tokens.Path)}, false, begin)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -275,11 +275,15 @@ func TestListenRefuses(t *testing.T) {
 		"failed to find any PEM data":     {Listen: all, Tokens: tokens, TLS: config.ConsoleTLS{Certificate: tokens, Key: tokens}},
 		"it is no address of this machin": {Listen: config.HTTPAddress{AddrPort: netip.MustParseAddrPort("192.0.2.1:1")}, Tokens: tokens, TLS: certify(t, r.dir)},
 	} {
-		if s, err := Listen(c, begin); err == nil || !strings.Contains(err.Error(), want) {
+		if s, err := Listen(c, false, begin); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, %v, want %s", s, err, want)
 		}
 	}
-	if s, err := Listen(config.Console{}, begin); s != nil || err != nil {
+	goesOn := func(func() (net.Listener, error)) (net.Listener, error) { return taken, nil }
+	if s, err := Listen(config.Console{Listen: here, Tokens: "/no/tokens", TLS: config.ConsoleTLS{Certificate: "/no/cert", Key: "/no/key"}}, true, goesOn); err != nil || !strings.HasPrefix(s.URL(), "https:") {
+		t.Errorf("a process that goes on ends for files that others have removed, or without TLS: %v", err)
+	}
+	if s, err := Listen(config.Console{}, false, begin); s != nil || err != nil {
 		t.Error(s, err)
 	}
 }

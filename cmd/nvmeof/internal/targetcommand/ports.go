@@ -36,7 +36,8 @@ func (d *Daemon) takePorts(in *handedOver) (p ports, err error) {
 			defer d.opening.end(string(path))
 		}
 	}
-	if p.console, err = console.Listen(d.Document.Console, func(begin func() (net.Listener, error)) (net.Listener, error) {
+	goesOn := in != nil && in.conn == nil // another process has not taken over
+	if p.console, err = console.Listen(d.Document.Console, goesOn, func(begin func() (net.Listener, error)) (net.Listener, error) {
 		return d.listen(consoleFile, begin, in)
 	}); err != nil {
 		p.close()
