@@ -64,7 +64,7 @@ type Machine struct {
 }
 
 // hangUp does what SIGHUP asks for, which is to read the keys again, and to open the file of the audit
-// anew. A target that has neither, and no file in which it could get them, ends: somebody has closed its
+// anew. A target that has neither, no console, and no file in which it could get them, ends: somebody has closed its
 // terminal. A target that begins
 // has not read them yet, or is about to have done so: the manager takes one change at a time.
 func (d *Daemon) hangUp(end func()) {
@@ -83,9 +83,10 @@ func (d *Daemon) hangUp(end func()) {
 	control.AuditSignal(m, "SIGHUP", "rereadKeys", err)
 }
 
-// rereads reports whether SIGHUP has something to do: the audit has a file, or a host has a key in one.
+// rereads reports whether SIGHUP may be about files: the audit has one, a host has a key in one, or the
+// console has tokens, and a certificate: whoever renews that says so, although it counts without.
 func rereads(d *config.Document) bool {
-	if d.Audit.File != "" {
+	if d.Audit.File != "" || d.Console.Tokens != "" {
 		return true
 	}
 	for _, s := range d.Subsystems {

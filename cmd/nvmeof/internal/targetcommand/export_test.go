@@ -9,8 +9,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
+
+// TestHangUpOfConsole: SIGHUP does not end a target with a console, whose certificate was renewed.
+func TestHangUpOfConsole(t *testing.T) {
+	if d := new(config.Document); rereads(d) {
+		t.Error("a target without files rereads some")
+	} else if d.Console.Tokens = "/tokens"; !rereads(d) {
+		t.Error("SIGHUP ends a target with a console")
+	}
+}
 
 // TestOpenExport: what an export says is opened so, and what cannot be says why.
 func TestOpenExport(t *testing.T) {
