@@ -332,11 +332,9 @@ func (t *Target) saveStates() {
 	}
 }
 
-// exportLife returns the record for another process that goes on with it.
+// exportLife returns the record for another process that goes on with it. Called with mu held.
 func exportLife(s *Subsystem) life.Record {
 	l := &s.life
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if s.discovery {
 		return life.Record{}
 	}

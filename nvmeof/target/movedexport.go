@@ -15,21 +15,20 @@ func (m *Mover) exportSubsystems() movedRecord {
 	t.mu.Lock()
 	r := movedRecord{Generation: t.generation}
 	t.mu.Unlock()
-	for _, s := range append(slices.Clone(t.Subsystems()), t.discSub) {
+	for _, s := range m.subsystems() {
 		r.Subsystems = append(r.Subsystems, exportSubsystem(s))
 	}
 	return r
 }
 
+// exportSubsystem is called while settle keeps the subsystem as it is.
 func exportSubsystem(s *Subsystem) movedSubsystem {
 	x := movedSubsystem{
 		NQN: s.nqn, Progress: s.progress.Load(), Life: exportLife(s), Generation: s.generation.Load(),
 	}
-	s.change.Lock()
 	for _, l := range s.past {
 		x.Past = append(x.Past, movedLineage{l.identity, l.shift, l.generation, l.successor})
 	}
-	s.change.Unlock()
 	slices.SortFunc(x.Past, func(a, b movedLineage) int { return cmp.Compare(a.Identity.ID, b.Identity.ID) })
 	for ns := range s.table().Listed {
 		n := movedNamespace{Identity: ns.Identity, Away: ns.Away(), Protection: ns.Protection()}

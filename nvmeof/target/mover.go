@@ -55,7 +55,7 @@ func (m *Mover) paused() error {
 	for _, s := range m.target.Subsystems() {
 		for _, ns := range s.Namespaces() {
 			if ns.Paused() {
-				return fmt.Errorf("target: connections cannot move now: namespace %d of %s is paused: resume it first", ns.ID(), s.nqn)
+				return errPaused(ns)
 			}
 		}
 	}
@@ -214,6 +214,12 @@ func (m *Mover) Ended() bool { return m.exported }
 // everything goes on, or, as Ended says, the target has stopped, and the associations that have been
 // exported are lost as at a crash.
 func (m *Mover) Export(ctx context.Context) (*Moved, error) {
+	settled, err := m.settle(ctx)
+	if err != nil {
+		m.Resume()
+		return nil, err
+	}
+	defer settled()
 	release, err := m.park(ctx)
 	if err != nil {
 		m.Resume()
@@ -267,6 +273,47 @@ func (m *Mover) devices() (all []*Device) {
 		}
 	}
 	return all
+}
+
+// settle keeps the subsystems from being changed, and their records from being saved, until
+// release is called: who changes a namespace waits for shards, which park stops, and who saves a
+// record waits for a file system.
+func (m *Mover) settle(ctx context.Context) (release func(), err error) {
+	var held []*sync.Mutex
+	release = func() {
+		for _, mu := range slices.Backward(held) {
+			mu.Unlock()
+		}
+	}
+	for _, s := range m.subsystems() {
+		for _, mu := range []*sync.Mutex{&s.change, &s.life.mu} {
+			for !mu.TryLock() {
+				select {
+				case <-ctx.Done():
+					release()
+					return nil, fmt.Errorf("target: connections cannot move now: subsystem %s is being changed, or its state saved: %w", s.nqn, context.Cause(ctx))
+				case <-time.After(settlePeriod):
+				}
+			}
+			held = append(held, mu)
+		}
+		for _, n := range s.Namespaces() {
+			if n.pause != nil || n.pausing != nil {
+				release()
+				return nil, errPaused(n)
+			}
+		}
+	}
+	return release, nil
+}
+
+// subsystems are all of them, with that of discovery.
+func (m *Mover) subsystems() []*Subsystem {
+	return append(slices.Clone(m.target.Subsystems()), m.target.discSub)
+}
+
+func errPaused(n *Namespace) error {
+	return fmt.Errorf("target: connections cannot move now: namespace %d of %s is paused: resume it first", n.ID(), n.subsystem.nqn)
 }
 
 // park stops all shards at a time at which nothing is under way in any.

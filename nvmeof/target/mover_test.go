@@ -38,6 +38,14 @@ func overMovable(seed uint64, faults softroce.Faults) (provider, *softroce.Netwo
 // move has another Target continue the associations, as another process does.
 func (r *remote) move(n *softroce.Network) {
 	r.t.Helper()
+	if !r.tryMove(n) {
+		r.t.Fatal("it cannot be moved")
+	}
+}
+
+// tryMove is move where something may keep it from that.
+func (r *remote) tryMove(n *softroce.Network) bool {
+	r.t.Helper()
 	must := func(err error) {
 		r.t.Helper()
 		if err != nil {
@@ -49,9 +57,13 @@ func (r *remote) move(n *softroce.Network) {
 	must(err)
 	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Second)
 	defer cancel()
-	must(m.Suspend(ctx))
+	if m.Suspend(ctx) != nil {
+		return false
+	}
 	moved, err := m.Export(ctx)
-	must(err)
+	if err != nil {
+		return false
+	}
 	must(r.target.Close())
 	must(r.devs[0].Close())
 	b, err := moved.MarshalBinary()
@@ -76,6 +88,7 @@ func (r *remote) move(n *softroce.Network) {
 	begin, err := Adopt(r.target, &next)
 	must(err)
 	begin()
+	return true
 }
 
 // TestMove moves the associations of a host that reads and writes without pause.
@@ -283,6 +296,32 @@ func TestMoveBesideHang(t *testing.T) {
 		store.step()
 		if req := <-hung; req.Err != nil || !req.Completion.Status.OK() {
 			t.Errorf("%v, %v", req.Completion.Status, req.Err)
+		}
+		r.close()
+	})
+}
+
+// TestMoveBesidePauses pauses and resumes a namespace while associations are moved: neither waits for
+// the other for ever.
+func TestMoveBesidePauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open, n := overMovable(5, softroce.Faults{Delay: 20 * time.Microsecond})
+		r := newRemote(t, open)
+		r.controller(1)
+		for range 20 {
+			ns, ended := r.sub.Namespaces()[0], make(chan struct{})
+			go func() {
+				defer close(ended)
+				for range 3 {
+					if ns.Pause(time.Second) == nil {
+						_ = ns.Resume() // the target may have ended
+					}
+				}
+			}()
+			for !r.tryMove(n) {
+				time.Sleep(100 * time.Microsecond)
+			}
+			<-ended
 		}
 		r.close()
 	})
