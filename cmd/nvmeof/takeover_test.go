@@ -214,6 +214,18 @@ func TestTakeoverRefused(t *testing.T) {
 	refused.ended <- nil
 	command(t, "ls").want(t, 0, "disk.img")
 	command(t, words("namespace resume 1 -n "+testNQN)...).want(t, 0)
+	image := filepath.Join(c.dir, "disk.img")
+	if err := os.Rename(image, image+".away"); err != nil { // the new process would find another file, or make one
+		t.Fatal(err)
+	}
+	refused = startSeparate(t, "target", "--config", c.file, "--takeover")
+	if err := <-refused.ended; err == nil || !strings.Contains(refused.errOut.String(), image+" was removed or replaced") {
+		t.Errorf("%v, %s", err, refused.errOut)
+	}
+	refused.ended <- nil
+	if err := os.Rename(image+".away", image); err != nil {
+		t.Fatal(err)
+	}
 	in := program(t.Context(), t, "target", "--config", c.file, "--takeover", "--background")
 	said, err := os.Create(filepath.Join(c.dir, "said")) // of both processes: a pipe would be open until the other one ends
 	if err != nil {

@@ -158,6 +158,7 @@ func New(cfg Config) *Manager {
 	m.saved = cfg.Settings
 	if cfg.Moved != nil {
 		m.saved, m.stores.moved = cfg.Moved.Saved, cfg.Moved.Memory
+		m.stores.goesOn = true
 	}
 	m.context, m.cancel = context.WithCancel(context.Background())
 	return m

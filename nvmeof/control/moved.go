@@ -96,6 +96,12 @@ func movable(m *Manager) error {
 	for l := range m.leaving {
 		return fmt.Errorf("%s is being removed, and waits for commands that its store has not finished", l.what)
 	}
+	m.stores.begin(m.changeTimeout)
+	for key, h := range m.stores.held {
+		if h.as.Memory == nil && m.stores.detached(key) {
+			return fmt.Errorf("%s was removed or replaced, and what hosts have written is in no file that another process could open: put it back first", h.as.Path())
+		}
+	}
 	return nil
 }
 

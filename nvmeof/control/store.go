@@ -109,6 +109,8 @@ type stores struct {
 	// changes another thing of a namespace, for which its file is opened again.
 	asked func(*config.Namespace) bool
 	known known
+	// goesOn says that another process has served what is opened: nothing is created.
+	goesOn bool
 	// moved is memory of another process, by which a namespace is opened once; nil: none.
 	moved map[string]*os.File
 	// used are the files of the document in which this process has kept reservations, or of which
@@ -266,6 +268,9 @@ func (s *stores) openNow(n *config.Namespace, wanted bool) (*heldStore, error) {
 	}
 	kept := n.File != nil && n.File.Size > 0
 	created := kept && missing(n.Path())
+	if created && s.goesOn && !wanted {
+		return nil, &lostError{string(n.Path()), n.File.Size, errKnown}
+	}
 	store, notes, err := s.open(n)
 	if err != nil {
 		return nil, err
