@@ -1,0 +1,176 @@
+package takeover
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+)
+
+// A frame is one that the other process sends.
+type frame struct {
+	kind kind
+	body string
+}
+
+// TestTalk has the other process say what it should not, or end: each step says what is wrong.
+func TestTalk(t *testing.T) {
+	record, err := new(target.Moved).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := config.JSON(&config.Document{Version: config.Version})
+	stated := func(change func(*state)) frame {
+		s := state{Document: document, Saved: document, Target: record}
+		change(&s)
+		body, err := json.Marshal(&s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return frame{kindState, string(body)}
+	}
+	greet := func(c *Conn) error { _, err := c.Greet(Hello{}); return err }
+	give := func(c *Conn) error { return c.Give(nothing()) }
+	take := func(c *Conn) error { _, err := c.Take(); return err }
+	for name, test := range map[string]struct {
+		step   func(*Conn) error
+		frames []frame
+		want   string // empty: no error
+	}{
+		"ready":             {greet, []frame{{kindReady, ""}}, ""},
+		"cancel":            {greet, []frame{{kindCancel, ""}}, ""},
+		"greet, other":      {greet, []frame{{kindState, ""}}, "a frame of kind"},
+		"greet, end":        {greet, nil, "EOF"},
+		"give, refused":     {give, []frame{{kindRefused, "no room"}}, "no room"},
+		"give, other":       {give, []frame{{kindHello, ""}}, "a frame of kind"},
+		"give, end":         {give, nil, "EOF"},
+		"take":              {take, []frame{stated(func(*state) {})}, ""},
+		"take, refused":     {take, []frame{{kindRefused, "a store hangs"}}, "the running target goes on: a store hangs"},
+		"take, other":       {take, []frame{{kindReady, ""}}, "a frame of kind"},
+		"take, end":         {take, nil, "EOF"},
+		"state, no JSON":    {take, []frame{{kindState, "?"}}, "its state"},
+		"state, document":   {take, []frame{stated(func(s *state) { s.Document = json.RawMessage(`{"version": 99}`) })}, "version"},
+		"state, record":     {take, []frame{stated(func(s *state) { s.Target = []byte("x") })}, "no record of associations"},
+		"state, device":     {take, []frame{stated(func(s *state) { s.Devices = []device{{"a", nil, -1}} })}, "device a with -1 descriptors"},
+		"state, too many":   {take, []frame{stated(func(s *state) { s.Devices = []device{{"a", nil, maxDescriptors}, {"b", nil, 1}} })}, "descriptors, at most"},
+		"state, no files":   {take, []frame{stated(func(s *state) { s.Memory = []string{"m"} }), {kindReady, ""}}, "where descriptors were due"},
+		"state, files late": {take, []frame{stated(func(s *state) { s.Files = []string{"f"} })}, "EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, other := connected(t)
+			go func() { // ends with the test
+				for _, f := range test.frames {
+					_ = other.send(f.kind, []byte(f.body)) // the step ends by its own error
+				}
+				_ = other.unix.CloseWrite()
+			}()
+			if err := test.step(c); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestGreeted checks with whom a process goes on that has asked to take over.
+func TestGreeted(t *testing.T) {
+	for _, test := range []struct {
+		frame frame
+		want  string
+	}{
+		{frame{kindHello, `{"format": 1, "version": "v1", "pid": 7}`}, ""},
+		{frame{kindHello, `{"format": 9, "version": "v9", "pid": 7}`}, "process 7 of version v9 has format 9 of takeovers, and this program 1"},
+		{frame{kindHello, "?"}, "invalid character"},
+		{frame{kindRefused, "it is being stopped"}, "it is being stopped"},
+		{frame{kindReady, ""}, "a frame of kind"},
+	} {
+		l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		running, err := Answer(l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := running.send(test.frame.kind, []byte(test.frame.body)); err != nil {
+			t.Fatal(err)
+		}
+		c, h, err := greeted(accepted)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) || err == nil && h.Version != "v1" {
+			t.Errorf("%+v: %+v, %v", test.frame, h, err)
+		}
+		if err == nil {
+			if err := c.Cancel(); err != nil {
+				t.Error(err)
+			}
+			if k, _, err := running.receive(); k != kindCancel {
+				t.Errorf("a frame of kind %d, %v", k, err)
+			}
+		}
+		_, _ = running.Close(), l.Close()
+	}
+	if _, err := Answer(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "does not listen") {
+		t.Error(err)
+	}
+}
+
+// TestDescriptors checks that descriptors arrive under the names and in the places that they had.
+func TestDescriptors(t *testing.T) {
+	file := func(text string) *os.File {
+		f, err := os.CreateTemp(t.TempDir(), "f")
+		if err == nil {
+			_, err = f.WriteString(text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	running, next := connected(t)
+	x := nothing()
+	x.Memory, x.Files = map[string]*os.File{"b": file("b"), "a": file("a")}, map[string]*os.File{"metrics": file("metrics")}
+	var sockets []*os.File
+	for range maxFiles + 3 {
+		sockets = append(sockets, file("socket"))
+	}
+	x.Target.Devices = []target.MovedDevice{{Name: "d", Moved: &rdmatransport.Moved{State: []byte("state"), Files: sockets}}}
+	sent := make(chan error, 1)
+	go func() { // ends with the frames
+		_, _, err := running.receive()
+		if err == nil {
+			err = running.sendState(x)
+		}
+		sent <- err
+	}()
+	got, err := next.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	defer got.Close()
+	d := got.Target.Devices
+	if len(d) != 1 || d[0].Name != "d" || string(d[0].Moved.State) != "state" || len(d[0].Moved.Files) != maxFiles+3 || len(got.Memory) != 2 {
+		t.Fatalf("%+v", got)
+	}
+	for want, f := range map[string]*os.File{"a": got.Memory["a"], "b": got.Memory["b"], "metrics": got.Files["metrics"], "socket": d[0].Moved.Files[maxFiles]} {
+		b := make([]byte, 16)
+		if n, _ := f.ReadAt(b, 0); string(b[:n]) != want {
+			t.Errorf("%q in place of %q", b[:n], want)
+		}
+	}
+	if err := running.Refuse(os.ErrClosed); err != nil {
+		t.Error(err)
+	}
+}
