@@ -24,10 +24,10 @@ func TestTakeover(t *testing.T) {
 	at := l.logEnd(t)
 	e := s.env()
 	l.onHost(t, time.Minute, "connect", e)
-	l.onHost(t, 20*time.Second, "load", e.with(env{"action": "start", "mib": 3 * *takeovers}))
+	l.onHost(t, 20*time.Second, "load", e.with(env{"action": "start", "mib": 24 + *takeovers}))
 	p := s.env().with(env{"storage": s.storage, "action": "takeover", "transport": l.transport(), "access": l.access, "times": *takeovers})
 	notes := l.onPeer(t, time.Duration(*takeovers+2)*20*time.Second, "target", p)
-	l.onHost(t, 5*time.Minute, "load", e.with(env{"action": "finish", "limit": 240}))
+	l.onHost(t, 11*time.Minute, "load", e.with(env{"action": "finish", "limit": 600}))
 	longest, times := 0.0, 0
 	for line := range strings.Lines(notes) {
 		if _, pause, ok := strings.Cut(strings.TrimSpace(line), "# pause "); ok {
