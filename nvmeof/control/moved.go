@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -82,7 +81,7 @@ func (x *Moved) WithoutHosts() (*Moved, error) {
 
 func duplicate(to, from map[string]*os.File) error {
 	for name, f := range from {
-		fd, err := unix.FcntlInt(f.Fd(), syscall.F_DUPFD_CLOEXEC, 0)
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return fmt.Errorf("descriptor of %s: %w", f.Name(), err)
 		}
@@ -115,12 +114,7 @@ func (x *Moved) add(key storeKey, h *heldStore) error {
 	if f == nil {
 		return fmt.Errorf("namespace %d is memory that ends with its process", h.as.NSID)
 	}
-	fd, err := unix.FcntlInt(f.Fd(), syscall.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("the memory of namespace %d: %w", h.as.NSID, err)
-	}
-	x.Memory[string(key)] = os.NewFile(uintptr(fd), "memory")
-	return nil
+	return duplicate(x.Memory, map[string]*os.File{string(key): f})
 }
 
 // Close gives up what nobody goes on with.
