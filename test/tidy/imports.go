@@ -61,6 +61,7 @@ var directions = []direction{
 	{"internal/bench", []string{"internal/yield", "backend"}, []string{xsys}},
 	{"internal/capture", []string{"rdmatransport"}, nil},
 	{"internal/floor", nil, []string{xsys}},
+	{"internal/group/state", nil, nil},
 	{"internal/latency", nil, nil},
 	{"internal/namedfile", nil, []string{xsys}},
 	{"internal/recent", nil, nil},
