@@ -44,10 +44,15 @@ func beTaker() {
 	os.Exit(0)
 }
 
-// startVerified writes to a namespace and reads back what it has written, for some time.
+// startVerified writes to a namespace and reads back what it has written, for some time; in the
+// quick form no faster than leaves processors for other tests.
 func startVerified(t *testing.T, addr, nsid string, runtime time.Duration) *separate {
 	t.Helper()
-	return startSeparate(t, "bench", "-t", "rdma", "-a", addr, "-n", testNQN, "--namespace-id", nsid, "--rw", "randrw", "--bs", "4k", "--iodepth", "8",
+	rate := "2000"
+	if *long {
+		rate = "0"
+	}
+	return startSeparate(t, "bench", "--rate_iops", rate, "-t", "rdma", "-a", addr, "-n", testNQN, "--namespace-id", nsid, "--rw", "randrw", "--bs", "4k", "--iodepth", "8",
 		"--size", "4m", "--time_based", "--runtime", fmt.Sprint(runtime.Seconds()), "--verify", "crc32c", "--output-format", "json")
 }
 
@@ -157,8 +162,7 @@ func TestTakeoverFails(t *testing.T) {
 	}
 	s := startSeparate(t, "target", "--config", c.file)
 	s.out.await(t, "nvme connect")
-	load := startSeparate(t, "bench", "-t", "rdma", "-a", c.addr, "-n", testNQN, "--rw", "randrw", "--bs", "4k", "--iodepth", "8",
-		"--size", "4m", "--time_based", "--runtime", fmt.Sprint(runtime.Seconds()), "--verify", "crc32c", "--output-format", "json")
+	load := startVerified(t, c.addr, "1", runtime)
 	for _, step := range steps {
 		time.Sleep(300 * time.Millisecond)
 		setenv(t, asTaker, step)
