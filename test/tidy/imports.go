@@ -62,6 +62,8 @@ var directions = []direction{
 	{"internal/capture", []string{"rdmatransport"}, nil},
 	{"internal/floor", nil, []string{xsys}},
 	{"internal/group/state", nil, nil},
+	{"internal/group/state/simulated", []string{"internal/group/state"}, nil},
+	{"internal/group/state/statetest", []string{"internal/group/state"}, []string{linear}},
 	{"internal/latency", nil, nil},
 	{"internal/namedfile", nil, []string{xsys}},
 	{"internal/recent", nil, nil},

@@ -85,6 +85,7 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/nbd":                         2,  // the loop; the file of its socket
 	"nvmeof/target":                      10, // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause; subsystems at the end
 	"internal/floor":                     2,  // the other side
+	"internal/group/state/statetest":     5,  // clients, watches, and calls that must end
 	"cmd/nvmeof":                         2,  // the command, the second signal
 	"cmd/nvmeof/internal/attachcommand":  2,  // a path that is awaited; each flush at the end
 	"cmd/nvmeof/internal/administer":     2,  // silence of the target; an output that nobody takes

@@ -30,7 +30,7 @@ const (
 	MaxKey   = 512     // bytes of a key
 	MaxValue = 1 << 20 // bytes of a value
 	MaxOps   = 100     // comparisons and operations of a transaction, together
-	MaxTxn   = 1 << 20 // bytes of all keys and values of a transaction, and half a MiB more
+	MaxTxn   = 5 << 18 // bytes of all keys and values of a transaction, together
 )
 
 var (
@@ -50,6 +50,7 @@ type Entry struct {
 }
 
 // A Compare holds if the last change of the key had that revision; 0: if there is no such key.
+// A key that was deleted and put again has a greater revision than before.
 type Compare struct {
 	Key      string
 	Revision Revision
@@ -71,8 +72,10 @@ type Txn struct {
 
 // A Result is the outcome of a transaction.
 type Result struct {
-	Done     bool     // the comparisons held
-	Revision Revision // of the step, if it was done; otherwise one at which the comparisons did not hold
+	Done bool // the comparisons held
+	// Revision is that of the step, and so of the keys that it put. Where nothing was changed
+	// it is one at which the comparisons held, or did not.
+	Revision Revision
 }
 
 // A Snapshot is what a store has under a prefix at one revision, sorted by key.
@@ -82,12 +85,14 @@ type Snapshot struct {
 }
 
 // A Store is one group's state. Its methods may be called from any goroutine, and return soon
-// after their context ends.
+// after their context ends. Get and Txn also have a time limit of their own, after which their
+// error is [ErrUnavailable] and [ErrUnknown].
 type Store interface {
-	// Get returns all entries whose keys have the prefix.
+	// Get returns all entries whose keys have the prefix. They are the caller's.
 	Get(ctx context.Context, prefix string) (Snapshot, error)
 
-	// Txn carries out a transaction, or finds that a comparison does not hold.
+	// Txn carries out a transaction, or finds that a comparison does not hold. It refuses
+	// what [Txn.Check] does.
 	Txn(ctx context.Context, t Txn) (Result, error)
 
 	// Watch calls changed, one call at a time, when entries under the prefix may have changed:
@@ -96,6 +101,7 @@ type Store interface {
 	// context ends, with its error; losses of the store are waited for.
 	Watch(ctx context.Context, prefix string, changed func()) error
 
-	// Close ends calls under way with [ErrUnknown] or [ErrUnavailable].
+	// Close ends calls under way, Watch too, with [ErrUnknown] or [ErrUnavailable]. Calls after
+	// it fail with [ErrUnavailable].
 	Close() error
 }

@@ -1,0 +1,3 @@
+// Package statetest is the suite that every store of package state passes, and a judge of
+// histories, which tests of faults use too.
+package statetest

@@ -1,0 +1,84 @@
+package statetest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// lostReplies: what was carried out without a reply is ErrUnknown, and is there.
+func lostReplies(f *fixture) {
+	if f.LoseReplies == nil {
+		f.Skip("this store loses no replies")
+	}
+	first := f.put("a", "0")
+	f.LoseReplies(true)
+	_, err := f.s.Txn(f.ctx, state.Txn{If: []state.Compare{{Key: "a", Revision: first}}, Then: []state.Op{put("a", "1")}})
+	f.LoseReplies(false)
+	if !errors.Is(err, state.ErrUnknown) {
+		f.Errorf("a transaction without a reply: %v", err)
+	}
+	e := f.get("a").Entries[0]
+	if string(e.Value) != "1" || e.Revision <= first {
+		f.Errorf("after a transaction without a reply: %v", e)
+	}
+	r := f.txn(state.Txn{If: []state.Compare{{Key: "a", Revision: first}}, Then: []state.Op{put("a", "2")}})
+	if r.Done {
+		f.Error("the same comparison held twice")
+	}
+}
+
+// cut: calls end by themselves while the store cannot be reached, and succeed afterwards.
+func cut(f *fixture) {
+	if f.Cut == nil {
+		f.Skip("this store is always reached")
+	}
+	f.put("a", "0")
+	f.Cut(true)
+	if _, err := f.s.Get(f.ctx, "a"); !errors.Is(err, state.ErrUnavailable) {
+		f.Errorf("Get: %v", err)
+	}
+	_, err := f.s.Txn(f.ctx, state.Txn{Then: []state.Op{put("a", "1")}})
+	if !errors.Is(err, state.ErrUnknown) && !errors.Is(err, state.ErrUnavailable) {
+		f.Errorf("Txn: %v", err)
+	}
+	f.Cut(false)
+	f.again(func() error { _, err := f.s.Get(f.ctx, "a"); return err })
+	f.put("a", "2")
+	if e := f.get("a").Entries[0]; string(e.Value) != "2" {
+		f.Errorf("after the store was cut off: %v", e)
+	}
+}
+
+// again calls until there is no error: a store that was cut off comes back in time.
+func (f *fixture) again(call func() error) {
+	f.Helper()
+	var err error
+	for range 20 {
+		if err = call(); err == nil {
+			return
+		}
+	}
+	f.Fatalf("the store does not come back: %v", err)
+}
+
+// watchAfterCut: changes that were made while nothing was heard are seen afterwards.
+func watchAfterCut(f *fixture) {
+	if f.Cut == nil {
+		f.Skip("this store is always reached")
+	}
+	w := f.watch("a")
+	defer w.end()
+	for n := range 3 {
+		value := fmt.Sprint(n)
+		t := state.Txn{Then: []state.Op{put("a", value)}}
+		f.again(func() error { _, err := f.s.Txn(f.ctx, t); return err })
+		w.sees("a", value)
+		f.Cut(true)
+		if _, err := f.s.Get(f.ctx, "a"); err == nil {
+			f.Error("Get of a store that is cut off succeeds")
+		}
+		f.Cut(false)
+	}
+}
