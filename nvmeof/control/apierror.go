@@ -63,7 +63,7 @@ func classify(err error) (Code, int) {
 		return CodeRestart, http.StatusConflict
 	case errors.As(err, &loss), errors.As(err, new(*ConnectedError)):
 		return CodeLoss, http.StatusConflict
-	case errors.As(err, new(*InUseError)):
+	case errors.As(err, new(*InUseError)), errors.As(err, new(*GrantedError)):
 		return CodeInUse, http.StatusConflict
 	case errors.As(err, &missing):
 		return CodeNotFound, http.StatusNotFound

@@ -27,6 +27,7 @@ type Options struct {
 
 	whole  bool                               // what is not named is removed, by whoever has the document
 	coming map[namespaceKey]*config.Namespace // what the change under way adds
+	then   func() error                       // called when the target is changed, and before the document is saved
 }
 
 // An Outcome is what a change came to, or would.
@@ -83,6 +84,9 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	m.name(want)
 	if err := m.perform(out.Changes, o); err != nil {
 		m.name(m.doc)
+		return nil, err
+	}
+	if err := followUp(m, want, o); err != nil {
 		return nil, err
 	}
 	m.stores.unused(m.doc, want)

@@ -44,7 +44,8 @@ func routeRoles() map[string]Role {
 	out := map[string]Role{
 		// These add, change and remove namespaces and hosts, and what concerns one of them.
 		"addHost": RoleOperate, "setHost": RoleOperate, "removeHost": RoleOperate, "removeController": RoleOperate,
-		"addNamespace": RoleOperate, "setNamespace": RoleOperate, "removeNamespace": RoleOperate,
+		"addNamespace": RoleOperate, "setNamespace": RoleOperate, "removeNamespace": RoleOperate, "eraseNamespace": RoleOperate,
+		"grantNamespace": RoleOperate, "withdrawNamespace": RoleOperate, "getCapacity": RoleOperate,
 		"pauseNamespace": RoleOperate, "resumeNamespace": RoleOperate, "clearFault": RoleOperate,
 		"trace": RoleOperate, // which costs the data path something
 	}

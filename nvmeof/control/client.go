@@ -3,6 +3,7 @@ package control
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ type ConnectError struct {
 
 func (e *ConnectError) Error() string {
 	switch {
+	case strings.Contains(e.Path, "://") && errors.Is(e.Err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("no target is served at %s: is one running there, and is that its console's address?", e.Path)
 	case errors.Is(e.Err, fs.ErrNotExist), errors.Is(e.Err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("no target is served at %s: is one running, and is this its socket (--socket)?", e.Path)
 	case errors.Is(e.Err, fs.ErrPermission):
@@ -36,8 +39,10 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 
 // A Client speaks to the API. It may be used by any goroutine.
 type Client struct {
-	path string
-	http *http.Client
+	path  string // of the socket, or the address
+	base  string // of what is called
+	token func() (string, error)
+	http  *http.Client
 }
 
 // maxCalls is how many calls of a client are under way at a time; more wait.
@@ -49,8 +54,21 @@ func NewClient(path string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}
-	return &Client{path, &http.Client{Transport: &http.Transport{DialContext: dial, IdleConnTimeout: 10 * time.Second,
+	return &Client{path, "http://target", func() (string, error) { return "", nil }, &http.Client{Transport: &http.Transport{DialContext: dial, IdleConnTimeout: 10 * time.Second,
 		MaxConnsPerHost: maxCalls, MaxIdleConnsPerHost: maxCalls}}}
+}
+
+// NewRemoteClient returns a client of the target whose console is at an address, as
+// https://192.0.2.1:9430. It asks for a token before each call. The configuration of TLS may be nil.
+func NewRemoteClient(address string, token func() (string, error), c *tls.Config) (*Client, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+		return nil, fmt.Errorf("%q is not the address of a console, as https://192.0.2.1:9430", address)
+	}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the token is for nobody else
+	base := u.Scheme + "://" + u.Host
+	return &Client{base, base, token, &http.Client{CheckRedirect: stay, Transport: &http.Transport{TLSClientConfig: c, TLSHandshakeTimeout: 10 * time.Second,
+		IdleConnTimeout: 10 * time.Second, MaxConnsPerHost: maxCalls, MaxIdleConnsPerHost: maxCalls}}}, nil
 }
 
 // Close gives its connections back.
@@ -99,13 +117,20 @@ func (c *Client) call(ctx context.Context, method, path string, options []string
 		}
 		query.Set(name, value)
 	}
-	target := "http://target" + path
+	target := c.base + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
 	q, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
+	}
+	token, err := c.token()
+	if err != nil {
+		return nil, &ConnectError{c.path, err}
+	}
+	if token != "" {
+		q.Header.Set("Authorization", "Bearer "+token)
 	}
 	r, err := c.http.Do(q)
 	if err != nil {

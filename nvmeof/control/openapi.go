@@ -51,6 +51,8 @@ func (r *route) operation(need Role) any {
 		switch name {
 		case afterOption:
 			s = map[string]any{"type": "integer", "minimum": 0, "default": 0, "description": "Number of the last event that is known already."}
+		case pathOption:
+			s = map[string]any{"type": "string", "pattern": "^/", "description": "Absolute path of a folder."}
 		case logOption:
 			s = map[string]any{"type": "string", "description": "The log that this number is of, from an earlier answer. Where it is another log by now all events are new."}
 		case fileOption:

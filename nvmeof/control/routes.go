@@ -128,7 +128,7 @@ func (c *call) number(name string) (int, error) {
 
 // routes are all there are.
 func routes() []route {
-	return slices.Concat(targetRoutes(), listenerRoutes(), subsystemRoutes(), reservationRoutes(), eventRoutes())
+	return slices.Concat(targetRoutes(), listenerRoutes(), subsystemRoutes(), accessRoutes(), storageRoutes(), reservationRoutes(), eventRoutes())
 }
 
 func targetRoutes() []route {

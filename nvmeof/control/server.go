@@ -261,9 +261,9 @@ func checkOption(name string, values []string) error {
 	switch {
 	case len(values) != 1:
 		return wrong("it is given once")
-	case name == fileOption:
+	case name == fileOption, name == pathOption:
 		if err := new(config.Path).UnmarshalText([]byte(value)); err != nil {
-			return config.Problems{{Text: "option file: " + err.Error()}}
+			return config.Problems{{Text: "option " + name + ": " + err.Error()}}
 		}
 	case name == afterOption:
 		if _, err := strconv.ParseUint(value, 10, 64); err != nil {

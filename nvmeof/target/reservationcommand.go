@@ -1,10 +1,6 @@
 package target
 
 import (
-	"sync/atomic"
-
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
-
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
@@ -57,22 +53,6 @@ func (r *request) outside(what any, f func() func()) {
 	r.stage = stageHeld
 	q := r.queue
 	q.target.errands.do(errandLine{q.host.name, what}, func() { q.shard.Do(f()) })
-}
-
-// abortOn aborts the commands under way on a volume, and counts in left those that end
-// later: ended is called for each of them.
-func (q *queue) abortOn(v *storage.Volume, left *atomic.Int64, ended func()) {
-	for i := range q.requests {
-		r := &q.requests[i]
-		if r.stage == stageIdle || r.stage == stageAnswered || r.stage == stageHeld || r.op.Lane == nil || r.op.Lane.Volume != v {
-			continue
-		}
-		if r.stop(capsule.StatusAbortedByPreempt) != stopNow {
-			r.stopped = capsule.StatusAbortedByPreempt
-			left.Add(1)
-			r.whenEnded(ended)
-		}
-	}
 }
 
 // startReport starts Reservation Report. Over fabrics host identifiers have 16 bytes, so

@@ -2,7 +2,6 @@ package target
 
 import (
 	"slices"
-	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
@@ -35,30 +34,12 @@ func (s *Subsystem) notifyReservation(id capsule.NSID, notices []reservation.Not
 }
 
 // abortReserved aborts the commands that hosts have under way on the volume (NVMe base
-// 2.0, 8.19.7), and calls done after the last of them has ended. An operation that a
-// store has cannot be withdrawn: it completes, and its command is aborted.
+// 2.0, 8.19.7), and calls done after the last of them has ended.
 func (t *Target) abortReserved(v *storage.Volume, hosts []capsule.HostID, done func()) {
-	var left atomic.Int64
-	left.Store(1)
-	ended := func() {
-		if left.Add(-1) == 0 {
-			done()
-		}
-	}
-	t.mu.Lock()
-	for q := range t.queues {
-		left.Add(1)
-		if !q.shard.Do(func() {
-			if q.executesIO() && slices.Contains(hosts, q.controller.hostID) {
-				q.abortOn(v, &left, ended)
-			}
-			ended()
-		}) {
-			ended()
-		}
-	}
-	t.mu.Unlock()
-	ended()
+	abortCommands(t, selection{
+		queue:   func(q *queue) bool { return slices.Contains(hosts, q.controller.hostID) },
+		request: func(r *request) bool { return r.op.Lane != nil && r.op.Lane.Volume == v },
+	}, capsule.StatusAbortedByPreempt, done)
 }
 
 // awaitAborted waits until the commands that hosts have under way on a volume have ended.

@@ -70,6 +70,7 @@ func (r *request) tryStop(s capsule.Status) stopping {
 // abortCauses are those of commands that end early, by their status.
 var abortCauses = map[capsule.Status]string{
 	capsule.StatusAbortRequested: "host", capsule.StatusSQDeleted: "disconnect", capsule.StatusAbortedByPreempt: "preempt",
+	capsule.StatusAccessDenied: "withdrawn",
 }
 
 // whenEnded calls f when a command that is to be stopped later has ended.

@@ -1,0 +1,151 @@
+package control
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// expelTimeout is how long a withdrawal waits for commands that the host has under way.
+const expelTimeout = 10 * time.Second
+
+// A grant is the body of a request that lets a host use a namespace.
+type grant struct {
+	Access config.Access `json:"access,omitzero" default:"write" doc:"write or read. Default write."`
+	Only   bool          `json:"only,omitzero" default:"false" doc:"Refuse it (in-use) while another host may use the namespace. Default false."`
+}
+
+// A GrantedError is a namespace that was to be one host's alone, and that others may use.
+type GrantedError struct {
+	Subsystem nvmeof.NQN
+	NSID      int
+	Hosts     []nvmeof.NQN // empty: any host
+}
+
+func (e *GrantedError) Error() string {
+	who := "any host"
+	if len(e.Hosts) > 0 {
+		who = "host " + string(e.Hosts[0])
+	}
+	return fmt.Sprintf("namespace %d of %s may be used by %s: withdraw that first; nothing was changed", e.NSID, e.Subsystem, who)
+}
+
+// Granted are the hosts of a subsystem that are named and may use a namespace.
+func Granted(s *config.Subsystem, nsid int) (names []nvmeof.NQN) {
+	for _, h := range s.Hosts {
+		if sees(s, h.NQN, nsid) {
+			names = append(names, h.NQN)
+		}
+	}
+	return names
+}
+
+// grantTo lets a host use a namespace. One that is not named yet may use no other.
+func grantTo(s *config.Subsystem, nsid int, host nvmeof.NQN, g grant) error {
+	if g.Access == "none" {
+		return config.Problems{{Text: "access: none is no access", Fix: "DELETE withdraws what the host has"}}
+	}
+	others := slices.DeleteFunc(Granted(s, nsid), func(n nvmeof.NQN) bool { return n == host })
+	if g.Only && (s.AllowAnyHost || len(others) > 0) {
+		return &GrantedError{s.NQN, nsid, others}
+	}
+	h, err := hosts(s).find(string(host))
+	if err != nil {
+		h = &config.Host{NQN: host, Access: "none"}
+		s.Hosts = append(s.Hosts, h)
+	}
+	dropRight(h, nsid)
+	h.Namespaces = append(h.Namespaces, &config.Right{NSID: nsid, Access: cmp.Or(g.Access, "write")})
+	return nil
+}
+
+// withdrawFrom takes a namespace from a host. A host that a grant has named, and that may use no other,
+// is not named any more.
+func withdrawFrom(s *config.Subsystem, nsid int, host nvmeof.NQN) {
+	h, err := hosts(s).find(string(host))
+	switch {
+	case err != nil && !s.AllowAnyHost:
+		return
+	case err != nil:
+		h = &config.Host{NQN: host}
+		s.Hosts = append(s.Hosts, h)
+	}
+	dropRight(h, nsid)
+	if h.Access != "none" {
+		h.Namespaces = append(h.Namespaces, &config.Right{NSID: nsid, Access: "none"})
+	}
+	if h.Access == "none" && len(h.Namespaces) == 0 && h.KeyFile == "" && h.ControllerKeyFile == "" && !s.AllowAnyHost {
+		_ = hosts(s).remove(string(host))
+	}
+}
+
+func dropRight(h *config.Host, nsid int) {
+	h.Namespaces = slices.DeleteFunc(h.Namespaces, func(r *config.Right) bool { return r.NSID == nsid })
+}
+
+// Expel waits until nothing is under way that a host has asked of a namespace which it may not
+// use any more. One that is not served, or not there, has nothing under way.
+func Expel(m *Manager, nqn nvmeof.NQN, nsid int, host nvmeof.NQN) error {
+	s, err := m.subsystem(nqn)
+	if err != nil {
+		return err
+	}
+	return target.Expel(s, host, capsule.NSID(nsid), expelTimeout)
+}
+
+// accessRoutes are those of the hosts of one namespace.
+func accessRoutes() []route {
+	const base = "/v1/subsystems/{nqn}/namespaces/{nsid}/hosts"
+	return []route{
+		{"PUT", base + "/{host}", "grantNamespace", "Let a host use a namespace, and no other that it may not use already", changeOptions, grant{}, Result{}, false,
+			func(c *call) (any, error) {
+				var g grant
+				if err := config.ParsePart("", c.body, &g); err != nil {
+					return nil, err
+				}
+				return c.editAccess(func(s *config.Subsystem, nsid int, host nvmeof.NQN) error {
+					if _, err := namespaces(s).find(itoa(nsid)); err != nil {
+						return err
+					}
+					return grantTo(s, nsid, host, g)
+				})
+			}},
+		{"DELETE", base + "/{host}", "withdrawNamespace", "Take a namespace from a host, also from one that has it no more: its commands there are aborted, and this is answered when the last has ended (failed, if a store does not end them within 10 s; ask again)", changeOptions, nil, Result{}, false,
+			func(c *call) (any, error) {
+				answer, err := c.editAccess(func(s *config.Subsystem, nsid int, host nvmeof.NQN) error {
+					withdrawFrom(s, nsid, host)
+					return nil
+				})
+				if err != nil || c.option("dry-run") {
+					return answer, err
+				}
+				nsid, _ := c.number("nsid") // as editAccess has read it
+				return answer, Expel(c.manager, nvmeof.NQN(c.path("nqn")), nsid, nvmeof.NQN(c.path("host")))
+			}},
+	}
+}
+
+// editAccess edits what the host of the path has of the namespace of the path.
+func (c *call) editAccess(edit func(s *config.Subsystem, nsid int, host nvmeof.NQN) error) (any, error) {
+	nsid, err := c.number("nsid")
+	if err != nil {
+		return nil, err
+	}
+	host, err := nvmeof.AnyNQN(c.path("host"))
+	if err != nil {
+		return nil, config.Problems{{Text: "host: " + err.Error()}}
+	}
+	return c.edit(func(d *config.Document) error {
+		s, err := c.subsystem(d)
+		if err != nil {
+			return err
+		}
+		return edit(s, nsid, nvmeof.NQN(host))
+	})
+}

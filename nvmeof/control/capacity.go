@@ -1,0 +1,59 @@
+package control
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// pathOption is the option whose value is the path of a folder.
+const pathOption = "path"
+
+// A Capacity is what the file system of a folder has, in bytes. What thin files were promised and
+// do not use yet is free.
+type Capacity struct {
+	Path string `json:"path"`
+	Size int64  `json:"size"`
+	Free int64  `json:"free"` // for those who are not root
+}
+
+// storageRoutes are those of what namespaces export.
+func storageRoutes() []route {
+	return []route{
+		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/erase", "eraseNamespace", "Remove a namespace, and the file or memory that it exports: the file has a size in the configuration, so that the target made it. Where a connected host may use it that takes force (in-use)", changeOptions, nil, Result{}, false,
+			func(c *call) (any, error) {
+				nsid, err := c.number("nsid")
+				if err != nil {
+					return nil, err
+				}
+				o := c.options()
+				return c.result(o)(eraseFor(c.manager, c.who, nvmeof.NQN(c.path("nqn")), nsid, o))
+			}},
+		{"GET", "/v1/capacity", "getCapacity", "What is free in the file system of a folder, for files of namespaces to come", []string{pathOption}, nil, Capacity{}, false,
+			func(c *call) (any, error) {
+				path := config.Path(c.query.Get(pathOption))
+				if path == "" {
+					return nil, config.Problems{{Text: "option path is missing", Fix: "it is the absolute path of a folder"}}
+				}
+				if !within(c.manager.present().Sandbox.Paths, string(path)) {
+					if err := c.who.may(RoleAdmin, nvmeof.Printable(string(path))+" is in no folder of sandbox.paths in the configuration: to look at it"); err != nil {
+						return nil, err
+					}
+				}
+				return capacityOf(c.manager, path)
+			}},
+	}
+}
+
+// capacityOf asks the file system, which may hang.
+func capacityOf(m *Manager, path config.Path) (Capacity, error) {
+	r := &m.stores.reacher
+	return reachFor(r, r.timeOf(changeTimeout), path, func() (Capacity, error) {
+		var s unix.Statfs_t
+		if err := unix.Statfs(string(path), &s); err != nil {
+			return Capacity{}, config.Problems{{Text: nvmeof.Printable(string(path)) + ": " + err.Error(), Fix: "name a folder of the target's machine"}}
+		}
+		return Capacity{Path: string(path), Size: int64(s.Blocks) * int64(s.Bsize), Free: int64(s.Bavail) * int64(s.Bsize)}, nil
+	}, nil)
+}

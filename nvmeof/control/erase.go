@@ -1,0 +1,113 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// Erase removes a namespace, every right to it, and what it exports: a file for which the document
+// has a size, so that the target may have made it. The file goes before the document without it is saved: after
+// a crash in between the namespace waits for its file, and can be erased again. Where connected hosts may
+// use the namespace, and it is not forced, the error is an [InUseError].
+func Erase(m *Manager, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
+	return eraseFor(m, nil, nqn, nsid, o)
+}
+
+// eraseFor is Erase for somebody who may not name every file.
+func eraseFor(m *Manager, who *Caller, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
+	var gone *config.Namespace
+	o.then = func() error { return eraseStore(m, gone) }
+	unforced := !o.Force
+	o.Force = true // its file is to be lost
+	return m.Edit(func(d *config.Document) error {
+		s, err := subsystems(d).find(string(nqn))
+		if err != nil {
+			return err
+		}
+		if gone, err = namespaces(s).find(itoa(nsid)); err != nil {
+			return err
+		}
+		if err := mayErase(who, d, gone); err != nil {
+			return err
+		}
+		if used := usersOf(m, s, nsid); unforced && len(used) > 0 {
+			return &InUseError{used}
+		}
+		for _, h := range s.Hosts {
+			dropRight(h, nsid)
+		}
+		return namespaces(s).remove(itoa(nsid))
+	}, o)
+}
+
+// mayErase refuses what is not the target's to remove.
+func mayErase(who *Caller, d *config.Document, n *config.Namespace) error {
+	no := func(why, fix string) error {
+		return config.Problems{{Text: fmt.Sprintf("namespace %d: %s", n.NSID, why), Fix: fix}}
+	}
+	switch {
+	case n.Memory != nil:
+		return nil
+	case n.File == nil:
+		return no(string(n.Path())+" is no file, which alone is erased", "remove the namespace, and what it exports by its own means")
+	case n.File.Size == 0:
+		return no("its file has no size in the configuration, so that it was not made for it", "remove the namespace, and then the file")
+	}
+	for _, s := range d.Subsystems {
+		for _, other := range s.Namespaces {
+			if other != n && other.Path() == n.Path() {
+				return no(fmt.Sprintf("namespace %d of %s has the same file", other.NSID, s.NQN), "remove that one first")
+			}
+		}
+	}
+	if within(d.Sandbox.Paths, string(n.File.Path)) {
+		return nil
+	}
+	return who.may(RoleAdmin, nvmeof.Printable(string(n.File.Path))+" is in no folder of sandbox.paths in the configuration: to erase it")
+}
+
+// usersOf are the connected hosts that may use a namespace, in words.
+func usersOf(m *Manager, s *config.Subsystem, nsid int) (used []string) {
+	for _, c := range m.Controllers() {
+		if c.Subsystem == s.NQN && sees(s, c.Host, nsid) {
+			used = append(used, fmt.Sprintf("namespace %d of %s, of host %s", nsid, s.NQN, c.Host))
+		}
+	}
+	return used
+}
+
+// eraseStore removes what a namespace exported. Called with mu held, when the store is closed.
+func eraseStore(m *Manager, n *config.Namespace) error {
+	if n.File == nil {
+		return nil
+	}
+	return m.stores.ask(n.Path(), func() error {
+		err := os.Remove(string(n.Path()))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil // an erasure before has come so far
+		}
+		if err == nil && m.stores.known != "" {
+			_ = os.Remove(m.stores.known.entry(n)) // one that is left is for a file of these identifiers alone
+		}
+		return err
+	})
+}
+
+// followUp does what a change has to do before it is saved; what fails has the change taken back.
+// Called with mu held.
+func followUp(m *Manager, want *config.Document, o Options) error {
+	if o.then == nil {
+		return nil
+	}
+	err := o.then()
+	if err == nil {
+		return nil
+	}
+	m.name(m.doc)
+	return errors.Join(err, m.perform(config.Diff(want, m.doc), Options{Wait: true}))
+}

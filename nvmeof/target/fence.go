@@ -1,0 +1,91 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// A selection is the commands of I/O queues that are to end early.
+type selection struct {
+	queue   func(*queue) bool   // called in the shard of an I/O queue
+	request func(*request) bool // likewise
+}
+
+// abortCommands ends the commands of a selection that are under way, and calls done after the
+// last of them has ended. An operation that a store has cannot be withdrawn: it completes, and
+// its command is aborted.
+func abortCommands(t *Target, of selection, status capsule.Status, done func()) {
+	var left atomic.Int64
+	left.Store(1)
+	ended := func() {
+		if left.Add(-1) == 0 {
+			done()
+		}
+	}
+	t.mu.Lock()
+	for q := range t.queues {
+		left.Add(1)
+		if !q.shard.Do(func() {
+			if q.executesIO() && of.queue(q) {
+				q.abortSelected(of.request, status, &left, ended)
+			}
+			ended()
+		}) {
+			ended()
+		}
+	}
+	t.mu.Unlock()
+	ended()
+}
+
+// abortSelected aborts the commands under way that are selected, and counts in left those that
+// end later: ended is called for each of them.
+func (q *queue) abortSelected(selected func(*request) bool, s capsule.Status, left *atomic.Int64, ended func()) {
+	for i := range q.requests {
+		r := &q.requests[i]
+		if r.stage == stageIdle || r.stage == stageAnswered || r.stage == stageHeld || !selected(r) {
+			continue
+		}
+		if r.stop(s) != stopNow {
+			r.stopped = s
+			left.Add(1)
+			r.whenEnded(ended)
+		}
+	}
+}
+
+// Expel ends the commands that a host has under way in a namespace, and returns when the last
+// of them has ended: nothing that it has written reaches the store after that. It is called after
+// the host's right was withdrawn, by SetAccess, SetHost or RemoveHost, so that no new ones begin;
+// while the host may use the namespace that is a [StateError]. A host that does not send the data of
+// a command loses the queue. Where commands have not ended within limit, since the store does not
+// answer, the error is a [StateError] too.
+func Expel(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID, limit time.Duration) error {
+	unfit := func(format string, args ...any) error {
+		return &StateError{Subsystem: s.nqn, NSID: id, Err: fmt.Errorf(format, args...)}
+	}
+	if e := s.hosts.Find(nqn); e != nil && e.Rights.See(id) {
+		return unfit("host %s may use it: withdraw its right first", nqn)
+	}
+	ended := make(chan struct{})
+	t := s.target
+	of := selection{
+		queue:   func(q *queue) bool { return q.controller.subsystem == s && q.controller.hostNQN == nqn },
+		request: func(r *request) bool { return r.op.Gate != nil && r.op.Gate.Namespace.ID == id },
+	}
+	abortCommands(t, of, capsule.StatusAccessDenied|capsule.StatusDNR, func() { close(ended) })
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	timeout := max(min(t.fetchTimeout, limit/2), time.Millisecond)
+	if t.urge(ended, late.C, timeout, func(q *queue) bool { return q.executesIO() && of.queue(q) && q.fetching(of.request) }) {
+		return nil
+	}
+	return unfit("%w of host %s within %v", errUnfinished, nqn, limit)
+}
+
+var errUnfinished = errors.New("its store has not finished commands")

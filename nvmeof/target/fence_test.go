@@ -1,0 +1,109 @@
+package target
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// TestExpel: when it returns a host whose right was withdrawn has nothing under way in the namespace,
+// whatever its commands waited for, and goes on elsewhere.
+func TestExpel(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.BackendDepth = 2 })
+	s := newFakeStore(4 << 20)
+	f.export(s)
+	a, b := f.tenant("a", f.sub, 0), f.tenant("b", f.sub, 1)
+	host := b.admin.q.controller.hostNQN
+	if err := Expel(f.sub, host, 2, time.Second); !errors.As(err, new(*StateError)) {
+		t.Errorf("a host that may use the namespace: %v", err)
+	}
+	s.set(true, nil)
+	write := func(nsid capsule.NSID, held bool) *hostCommand {
+		c := ioCommand(capsule.IOWrite, nsid, capsule.ReadWrite{Blocks: 8}, make([]byte, 4096))
+		c.holdFetch = held
+		return c
+	}
+	fetching, elsewhere := b.io.start(write(2, true)), b.io.start(write(1, true))
+	var theirs []*hostCommand
+	for range 5 { // two of them at the store
+		theirs = append(theirs, b.io.start(write(2, false)))
+	}
+	b.io.turns(3)
+	if err := f.sub.SetAccess(host, 2, AccessNone); err != nil {
+		t.Fatal(err)
+	}
+	expelled := make(chan error, 1)
+	go func() { expelled <- Expel(f.sub, host, 2, time.Minute) }()
+	for i, c := range theirs[2:] {
+		if r := <-c.response; r.status != capsule.StatusAccessDenied|dnr {
+			t.Errorf("write %d, which the store did not have: %v", i+2, r.status)
+		}
+	}
+	b.io.call(func() { b.io.q.requests[fetching.index].ready() })
+	if r := <-fetching.response; r.status != capsule.StatusAccessDenied|dnr {
+		t.Errorf("the write whose data came late: %v", r.status)
+	}
+	if err := Expel(f.sub, host, 2, 10*time.Millisecond); !errors.Is(err, errUnfinished) {
+		t.Errorf("with a store that has commands: %v", err)
+	}
+	select {
+	case err := <-expelled:
+		t.Errorf("the store has two writes, and Expel returns %v", err)
+	default:
+	}
+	s.set(false, nil)
+	for i, c := range theirs[:2] {
+		if r := <-c.response; r.status != capsule.StatusAccessDenied|dnr {
+			t.Errorf("write %d, which the store had: %v", i, r.status)
+		}
+	}
+	if err := <-expelled; err != nil {
+		t.Fatal(err)
+	}
+	b.io.wantStatus(capsule.StatusInvalidNamespace|dnr, write(2, false))
+	b.io.call(func() { b.io.q.requests[elsewhere.index].ready() })
+	if r := <-elsewhere.response; !r.status.OK() {
+		t.Errorf("a write to another namespace: %v", r.status)
+	}
+	a.io.wantOK(write(2, false))
+	f.wantNothingHeld(b.io)
+}
+
+// TestExpelRemoved: a host that was removed, whose connections end with it, has what the store got
+// before waited for too; and one that does not deliver its data loses the queue.
+func TestExpelRemoved(t *testing.T) {
+	f := newFixture(t)
+	f.target.fetchTimeout = 20 * time.Millisecond
+	s := newFakeStore(4 << 20)
+	f.export(s)
+	b := f.tenant("b", f.sub, 1)
+	host := b.admin.q.controller.hostNQN
+	rw := capsule.ReadWrite{Blocks: 8}
+	stalled := ioCommand(capsule.IOWrite, 2, rw, make([]byte, 4096))
+	stalled.holdFetch = true
+	b.io.start(stalled)
+	stalled.wantPending()
+	if err := f.sub.SetAccess(host, 2, AccessNone); err != nil {
+		t.Fatal(err)
+	}
+	if err := Expel(f.sub, host, 2, time.Minute); err != nil {
+		t.Error(err)
+	}
+	<-b.io.closed
+
+	c := f.tenant("c", f.sub, 1)
+	host = c.admin.q.controller.hostNQN
+	s.set(true, nil)
+	c.io.start(ioCommand(capsule.IOWrite, 2, rw, make([]byte, 4096)))
+	c.io.turns(3)
+	f.sub.RemoveHost(host)
+	if err := Expel(f.sub, host, 2, 10*time.Millisecond); !errors.Is(err, errUnfinished) {
+		t.Errorf("with a store that has a command: %v", err)
+	}
+	s.set(false, nil)
+	if err := Expel(f.sub, host, 2, time.Minute); err != nil {
+		t.Error(err)
+	}
+}
