@@ -103,6 +103,9 @@ func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
 	if t.listener(c.ID) != nil {
 		return nil, errors.Join(fmt.Errorf("listener %d exists already", c.ID), rl.Close())
 	}
+	if g := t.cfg.Gateway; g != nil {
+		paths = paths.Owned(g.owned.Load()) // later changes find the listener
+	}
 	l := newListener(d, rl, port{c.ID, rl.Addr()}, paths)
 	t.reshapeLocked(nil, func() {
 		t.listeners = append(slices.Clone(t.listeners), l)

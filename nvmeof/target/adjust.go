@@ -83,7 +83,7 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	defer late.Stop()
 	t := n.subsystem.target
 	timeout := max(min(t.fetchTimeout, limit/2), time.Millisecond)
-	ended := t.urge(quiet, late.C, timeout, func(q *queue) bool { return q.holdsUp(n.ns) })
+	ended := t.urge(quiet, late.C, timeout, func(q *queue) bool { return q.holdsUp(n.is) })
 	n.subsystem.change.Lock()
 	defer n.subsystem.change.Unlock()
 	if n.pausing != late { // what was held goes on already

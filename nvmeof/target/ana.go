@@ -14,7 +14,8 @@ import (
 
 func (l *Listener) state(g capsule.ANAGroup) capsule.ANAState { return l.ana.Load().State(g) }
 
-// ANAState is how hosts reach the namespaces of a group through the listener.
+// ANAState is how hosts reach the namespaces of a group through the listener: the worse of
+// what SetANAState set and of what [Config.Gateway] owns.
 // Groups are 1 to 128; others give 0.
 func (l *Listener) ANAState(g capsule.ANAGroup) capsule.ANAState {
 	if !ana.Valid(g) {
@@ -33,17 +34,21 @@ func (l *Listener) SetANAState(g capsule.ANAGroup, state capsule.ANAState) error
 	}
 	l.mu.Lock()
 	before := l.ana.Load()
-	if before.State(g) == state {
+	if before.Named(g) == state {
 		l.mu.Unlock()
 		return nil
 	}
-	l.ana.Store(before.With(g, state))
+	now := before.With(g, state)
+	l.ana.Store(now)
 	l.mu.Unlock()
 	l.target.causes.Count(meter.ANAChanges, "", label(state.String()), strconv.FormatUint(uint64(g), 10))
 	l.target.log.Info("ANA state changed", zap.Uint16("port", uint16(l.port.id)), zap.Stringer("address", l.port.addr),
 		zap.Uint32("group", uint32(g)), zap.Stringer("state", state))
 	happened(l.target, events.ANA, events.Info, events.Event{Address: l.port.addr.String(),
 		Text: fmt.Sprintf("ANA group %d on listener %d is now %v", g, l.port.id, state)})
+	if now.State(g) == before.State(g) {
+		return nil // another target owns the group
+	}
 	for _, s := range l.target.Subsystems() {
 		s.anaChanged(l, g)
 	}

@@ -74,6 +74,10 @@ type Config struct {
 	// Revalidate is the interval at which the size, room and state of stores are read;
 	// default 1 s; negative: never, and Target.Revalidate reads sizes.
 	Revalidate time.Duration
+	// Gateway makes the target one of several that serve the same subsystems: what it may do
+	// is said there. Default: it serves all by itself.
+	Gateway *Gateway
+
 	// DiscoveryNQN is a name of the discovery subsystem's own, beside the one
 	// that all have; default: none.
 	DiscoveryNQN nvmeof.NQN

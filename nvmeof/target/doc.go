@@ -145,6 +145,18 @@
 // [Subsystem.SuspendNamespace]) is away: listed, with its identifiers, without a size,
 // not ready, in an ANA group of its own that is inaccessible through every listener.
 //
+// # Several targets
+//
+// With [Config.Gateway] the target is one of several that serve the same subsystems over
+// storage that they share. An ANA group is served by one of them at a time, which others
+// decide: the target is told by [Gateway.Serve], [Gateway.Drain], [Gateway.Stop] and
+// [Gateway.Fence]. The state of a group through a listener is the worse of the listener's own
+// and of what the Gateway may do with it, in the same table, so that commands are not checked
+// twice. A namespace whose store is open at another target ([NamespaceConfig].Known) is away,
+// but in its own group and with its size, and is the same to hosts when it is served here: they
+// need not identify it again. Where a store fails a command of a group that is not served any
+// more the status is ANA Inaccessible: whoever serves the group now has fenced this target.
+//
 // # Several devices
 //
 // A device is an RNIC, or the one address that a softroce device has. Devices are added

@@ -74,6 +74,14 @@ func (s *Subsystem) newNamespace(c NamespaceConfig) (*Namespace, error) {
 // namespace. Called with change held.
 func (s *Subsystem) moved(was, now *storage.Namespace) {
 	away := false
+	if was != nil && now != nil && was.SameToHosts(now) { // it is at another target, or was
+		if was.Shown() != now.Shown() {
+			s.regrouped(was.Shown())
+			s.regrouped(now.Shown())
+			s.anaChanged(nil, now.Shown())
+		}
+		return
+	}
 	for _, n := range []*storage.Namespace{was, now} {
 		if n != nil {
 			s.regrouped(n.Shown())
@@ -93,7 +101,8 @@ func (s *Subsystem) moved(was, now *storage.Namespace) {
 // AwaitNamespace adds a namespace whose store is missing for now: it is away until
 // AddNamespace gives it the store, or RemoveNamespace removes it. Hosts find it listed
 // and inaccessible (NVMe base 2.0, 8.1.3.3): a host that had it before a restart keeps
-// its block device, and waits. NSID is required; Store and Reservations are ignored.
+// its block device, and waits. NSID is required; Store is ignored, and what Reservations has
+// is not looked at. One that is away already is what c says from then on.
 func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -108,9 +117,19 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 		return err
 	}
 	was := s.table().At(c.NSID)
+	if c.Known != nil {
+		ns.ns.Known = storage.ShapeOf(*c.Known, c.Reservations != nil)
+		s.succeed(ns.ns)
+	}
+	g := s.target.cfg.Gateway
+	ns.ns.SetElsewhere(!g.serves(ns.Group()))
 	ns.ns.Former = s.departed.former(was, ns.ns, &s.target.unsettled)
 	s.replace(c.NSID, ns)
+	ns.ns.SetElsewhere(!g.serves(ns.Group())) // Gateway.set finds it only now
 	s.moved(was, ns.ns)
+	if !g.serves(ns.Group()) {
+		return nil // where it is served it is said whether it is there
+	}
 	ns.happened(events.Namespace, events.Warning, textAdded+" without its store, and inaccessible until that is there: "+c.Name)
 	return nil
 }
@@ -161,7 +180,7 @@ func (s *Subsystem) end(id capsule.NSID, back bool) error {
 	if ns == nil {
 		return err
 	}
-	s.target.urge(ns.ns.Drain(), nil, s.target.fetchTimeout, func(q *queue) bool { return q.holdsUp(ns.ns) })
+	s.target.urge(ns.ns.Drain(), nil, s.target.fetchTimeout, func(q *queue) bool { return q.holdsUp(ns.is) })
 	s.depart(ns.ns)
 	return s.target.volumes.Release(ns.ns)
 }
@@ -188,6 +207,13 @@ func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
 		ns.removed = true
 		ns.stopPause()
 	}
+	parted(s, was, left)
+	return ns, nil
+}
+
+// parted notifies hosts and administrators of a namespace that was removed, or has left another,
+// which is away, in its place. Called with change held.
+func parted(s *Subsystem, was *storage.Namespace, left *Namespace) {
 	gone := Namespace{subsystem: s, ns: was}
 	if left != nil {
 		s.moved(was, left.ns)
@@ -196,7 +222,6 @@ func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
 		s.moved(was, nil)
 		gone.happened(events.Namespace, events.Info, textRemoved)
 	}
-	return ns, nil
 }
 
 // exported finds a namespace by its identifier, or returns nil.

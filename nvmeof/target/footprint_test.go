@@ -1,10 +1,14 @@
 package target
 
 import (
+	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // TestFootprint: a namespace that nobody uses takes little: what is needed for commands
@@ -44,5 +48,32 @@ func TestFootprint(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// TestFootprintElsewhere: nor does a namespace that another target serves, and a
+// them are there within seconds.
+func TestFootprintElsewhere(t *testing.T) {
+	const subsystems, namespaces, limit = 1, 1000, 16 << 10 // bytes each
+	f, _ := withGateway(t)
+	info := newNullStore(16 << 20).info
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	for i := range subsystems {
+		s, err := f.target.AddSubsystem(SubsystemConfig{NQN: nvmeof.NQN(fmt.Sprintf("%s:%d", testSubNQN, i))})
+		f.must(err)
+		for id := range namespaces {
+			f.must(s.AwaitNamespace(NamespaceConfig{NSID: capsule.NSID(id + 1), Known: &info, Name: "disk"}))
+		}
+	}
+	took := time.Since(began)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if each := int64(after.HeapAlloc-before.HeapAlloc) / subsystems / namespaces; each > limit {
+		t.Errorf("%d bytes each, want at most %d", each, limit)
+	} else {
+		t.Logf("%d bytes each, %v for all", each, took.Round(time.Millisecond))
 	}
 }

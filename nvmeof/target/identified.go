@@ -48,7 +48,7 @@ func (c *Controller) armSettle() {
 // settled is called when IdentifySettle has passed.
 func (c *Controller) settled() {
 	for id, generation := range c.unidentified.Settled(c.now()) {
-		if ns := c.view.Table.Load().Get(id); ns != nil && ns.Generation == generation {
+		if ns := c.view.Table.Load().At(id); ns != nil && ns.Generation == generation {
 			c.confirm(ns)
 		}
 	}

@@ -114,24 +114,25 @@ const maxDescriptors = 16
 // 2.0, 5.17.2.1 on CNS 00h).
 func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.Status {
 	ns, status := c.view.Lookup(r.cmd.NSID)
-	switch {
-	case ns == nil:
+	if ns == nil {
 		return status
-	case ns.Away():
+	}
+	shape, known := ns.Shape()
+	if !known {
 		identifyAway(r, ns)
 		return status
 	}
 	id := capsule.IdentifyNamespace{
-		NSZE: ns.Volume.Blocks(), NCAP: ns.Volume.Blocks(), NUSE: ns.Volume.Used(),
+		NSZE: shape.Blocks, NCAP: shape.Blocks, NUSE: shape.Used,
 		NMIC:     capsule.NMICShared,
-		RESCAP:   reservationCapabilities(ns),
-		DLFEAT:   deallocateFeatures(ns),
-		NVMCAP:   capsule.Uint128{Lo: ns.Volume.Bytes()},
-		ANAGRPID: uint32(ns.Group()),
+		RESCAP:   reservationCapabilities(ns, &shape),
+		DLFEAT:   deallocateFeatures(&shape),
+		NVMCAP:   capsule.Uint128{Lo: shape.Bytes()},
+		ANAGRPID: uint32(ns.Shown()),
 		NSATTR:   c.attributes(ns),
 		NGUID:    ns.NGUID, EUI64: ns.EUI64,
 	}
-	if ns.Volume.Info.Deallocate {
+	if shape.Info.Deallocate {
 		id.NSFEAT |= capsule.NSFEATThin
 	}
 	switch c.view.State(ns) {
@@ -140,10 +141,10 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 		// without one as removed.
 		id.NUSE, id.NVMCAP = 0, capsule.Uint128{}
 	}
-	id.LBAF[0].LBADS = uint8(ns.Volume.Shift)
-	id.MSSRL, id.MCL, id.MSRC = uint16(int64(maxCopyRange)>>ns.Volume.Shift), uint32(int64(maxCopy)>>ns.Volume.Shift), maxCopyRanges-1
-	optimal(ns, &id)
-	atomicUnits(ns, &id)
+	id.LBAF[0].LBADS = uint8(shape.Shift)
+	id.MSSRL, id.MCL, id.MSRC = uint16(int64(maxCopyRange)>>shape.Shift), uint32(int64(maxCopy)>>shape.Shift), maxCopyRanges-1
+	optimal(&shape, &id)
+	atomicUnits(&shape, &id)
 	id.Encode(r.data)
 	c.identified(ns, state.IdentifyStructure)
 	return capsule.StatusSuccess
@@ -162,8 +163,8 @@ func identifyAway(r *request, ns *storage.Namespace) {
 // deallocateFeatures reports that Write Zeroes deallocates blocks where the store can.
 // The value of blocks that Dataset Management has deallocated is not reported: parts of
 // the store's own units keep their content.
-func deallocateFeatures(n *storage.Namespace) uint8 {
-	if n.Volume.Info.Deallocate {
+func deallocateFeatures(s *storage.Shape) uint8 {
+	if s.Info.Deallocate {
 		return capsule.DLFEATWriteZeroes
 	}
 	return 0
@@ -171,38 +172,38 @@ func deallocateFeatures(n *storage.Namespace) uint8 {
 
 // attributes reports whether the namespace is write protected for the host.
 func (c *Controller) attributes(n *storage.Namespace) uint8 {
-	if !c.view.MayWrite(n) {
+	if c.view.Protected(n) {
 		return capsule.NSATTRWriteProt
 	}
 	return 0
 }
 
 // optimal sets the preferred granularity of writes and deallocation.
-func optimal(n *storage.Namespace, id *capsule.IdentifyNamespace) {
-	if n.Volume.Info.Optimal < n.Volume.Info.BlockSize {
+func optimal(s *storage.Shape, id *capsule.IdentifyNamespace) {
+	if s.Info.Optimal < s.Info.BlockSize {
 		return
 	}
-	unit := uint16(min(n.Volume.Info.Optimal>>n.Volume.Shift, 1<<16) - 1) // 0's based
+	unit := uint16(min(s.Info.Optimal>>s.Shift, 1<<16) - 1) // 0's based
 	id.NSFEAT |= capsule.NSFEATOptimal
 	id.NPWG, id.NPWA, id.NPDG, id.NPDA, id.NOWS = unit, unit, unit, unit, unit
 }
 
 // atomicUnits sets what a power failure leaves whole, if it is more than one block.
-func atomicUnits(n *storage.Namespace, id *capsule.IdentifyNamespace) {
-	if n.Volume.Info.AtomicUnit < 2*n.Volume.Info.BlockSize {
+func atomicUnits(s *storage.Shape, id *capsule.IdentifyNamespace) {
+	if s.Info.AtomicUnit < 2*s.Info.BlockSize {
 		return
 	}
 	id.NSFEAT |= capsule.NSFEATAtomic
-	id.NAWUPF = uint16(min(n.Volume.Info.AtomicUnit>>n.Volume.Shift, 1<<16) - 1)
+	id.NAWUPF = uint16(min(s.Info.AtomicUnit>>s.Shift, 1<<16) - 1)
 	id.NAWUN = id.NAWUPF
 }
 
 // reservationCapabilities is RESCAP, zero where there are no reservations.
-func reservationCapabilities(ns *storage.Namespace) uint8 {
+func reservationCapabilities(ns *storage.Namespace, s *storage.Shape) uint8 {
 	if !ns.Reservable() {
 		return 0
 	}
-	return ns.Volume.Reservations.Capabilities()
+	return storage.ReservationCapabilities(s.Persists)
 }
 
 func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.Status {
@@ -210,13 +211,14 @@ func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.
 	if ns == nil {
 		return status
 	}
-	if ns.Away() { // its NSTAT says that it is not ready
+	shape, known := ns.Shape()
+	if !known { // its NSTAT says that it is not ready
 		id := capsule.IdentifyNamespaceIndependent{NMIC: capsule.NMICShared, ANAGRPID: uint32(ns.Shown())}
 		id.Encode(r.data)
 		return capsule.StatusSuccess
 	}
 	id := capsule.IdentifyNamespaceIndependent{
-		NMIC: capsule.NMICShared, RESCAP: reservationCapabilities(ns), ANAGRPID: uint32(ns.Group()), NSATTR: c.attributes(ns),
+		NMIC: capsule.NMICShared, RESCAP: reservationCapabilities(ns, &shape), ANAGRPID: uint32(ns.Shown()), NSATTR: c.attributes(ns),
 		NSTAT: capsule.NSTATReady,
 	}
 	id.Encode(r.data)
@@ -281,7 +283,7 @@ func identifyDescriptors(c *Controller, r *request, _ capsule.Identify) capsule.
 	rest = capsule.PutDescriptor(rest, capsule.DescriptorNGUID, ns.NGUID[:])
 	rest = capsule.PutDescriptor(rest, capsule.DescriptorUUID, ns.UUID[:])
 	capsule.PutDescriptor(rest, capsule.DescriptorCSI, []byte{byte(capsule.CSINVM)})
-	if !ns.Away() {
+	if _, known := ns.Shape(); known {
 		c.identified(ns, state.IdentifyDescriptors)
 	}
 	return capsule.StatusSuccess

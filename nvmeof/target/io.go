@@ -267,7 +267,12 @@ func (r *request) failed(err error) {
 		}
 		err = nil
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case !r.queue.target.cfg.Gateway.serves(r.op.Gate.Namespace.Group()):
+		// Whoever serves it now has fenced this target: the store has not failed.
+		status = capsule.StatusANAInaccessible
+	default:
 		r.op.Lane.Failure(r.op.Op, err)
 		status = storage.StatusOf(r.op.Op, err)
 	}

@@ -31,6 +31,10 @@ type NamespaceConfig struct {
 	// default: none.
 	EUI64 [8]byte
 	Name  string // what is exported, for logs: a path, say
+	// Known is what is known of the store, for [Subsystem.AwaitNamespace]: hosts find the
+	// namespace as large, in its own ANA group where [Config.Gateway] does not serve that.
+	// Default: nothing, and hosts find it not ready.
+	Known *backend.Info
 
 	// Reservations saves the hosts' reservation through a power loss, if they request
 	// that; default: nothing, so that they cannot. If the store is exported already the
@@ -68,6 +72,8 @@ func (e *StateError) Error() string {
 func (e *StateError) Unwrap() error { return e.Err }
 
 func (n *Namespace) unfit(why error) error { return &StateError{n.subsystem.nqn, n.ns.ID, why} }
+
+func (n *Namespace) is(o *storage.Namespace) bool { return n.ns == o }
 
 // ID is the namespace's identifier.
 func (n *Namespace) ID() capsule.NSID { return n.ns.ID }
@@ -133,8 +139,12 @@ type lineage struct {
 // before, if hosts cannot distinguish the two. The block size distinguishes them: with
 // another one the same LBA names other bytes. Called with change held.
 func (s *Subsystem) succeed(n *storage.Namespace) {
+	shape, known := n.Shape()
+	if !known {
+		return
+	}
 	before, there := s.past[n.ID]
-	now := lineage{n.Identity, uint(n.Volume.Shift), before.generation, before.successor}
+	now := lineage{n.Identity, shape.Shift, before.generation, before.successor}
 	if now != before {
 		now.generation, now.successor = s.generation.Add(1), there
 	}

@@ -100,17 +100,17 @@ func (q *queue) abort(cid capsule.CID, ended func(aborted bool)) {
 	ended(false)
 }
 
-// holdsUp reports whether a command in a namespace waits for an RDMA READ of its data, or
+// holdsUp reports whether a command in a namespace that which selects waits for an RDMA READ of its data, or
 // for the acknowledgement of data that cannot be copied. One whose READ is queued delays
 // no other.
-func (q *queue) holdsUp(ns *storage.Namespace) bool {
+func (q *queue) holdsUp(which func(*storage.Namespace) bool) bool {
 	for i := range q.requests {
 		r := &q.requests[i]
-		if r.stage == stageAnswered && r.op.Gate != nil && r.op.Gate.Namespace == ns && !r.copyOut() {
+		if r.stage == stageAnswered && r.op.Gate != nil && which(r.op.Gate.Namespace) && !r.copyOut() {
 			return true
 		}
 	}
-	return q.fetching(func(r *request) bool { return r.op.Gate != nil && r.op.Gate.Namespace == ns && r.link.Reading() })
+	return q.fetching(func(r *request) bool { return r.op.Gate != nil && which(r.op.Gate.Namespace) && r.link.Reading() })
 }
 
 // holdsUpStop reports whether a command on a volume that is to be stopped waits for an

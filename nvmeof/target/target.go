@@ -91,6 +91,11 @@ func New(cfg Config) (*Target, error) {
 		identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
 	t.log.Events = cfg.Events
+	if cfg.Gateway != nil {
+		if err := cfg.Gateway.bind(t); err != nil {
+			return nil, err
+		}
+	}
 	t.waiting.init(cfg.MaxSilent, cfg.QueueMemory)
 	t.memory.init(cfg.QueueMemory)
 	t.volumes.Init(cfg.BackendDepth, t.log)

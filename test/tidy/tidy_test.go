@@ -83,7 +83,7 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/multipath":                   4,  // the life of a path; a queue's timer; each path as a namespace is opened, or its size read
 	"internal/namedfile":                 2,  // a file system that does not answer
 	"nvmeof/nbd":                         2,  // the loop; the file of its socket
-	"nvmeof/target":                      10, // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause; subsystems at the end
+	"nvmeof/target":                      12, // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause; subsystems at the end; stores that a group gives back, and commands that it has lost
 	"internal/floor":                     2,  // the other side
 	"internal/group/state/statetest":     5,  // clients, watches, and calls that must end
 	"cmd/nvmeof":                         2,  // the command, the second signal

@@ -65,3 +65,23 @@ func TestLogCounts(t *testing.T) {
 		}
 	}
 }
+
+// TestWorseOfTwo: what an administrator names, and what the target owns, hold together, and a
+// change that nobody sees is not counted.
+func TestWorseOfTwo(t *testing.T) {
+	states := []capsule.ANAState{capsule.ANAOptimized, capsule.ANANonOptimized, capsule.ANAChange, capsule.ANAInaccessible, capsule.ANAPersistentLoss}
+	for i, named := range states {
+		for j, of := range states {
+			a, err := NewTable(map[capsule.ANAGroup]capsule.ANAState{3: named})
+			if err != nil {
+				t.Fatal(err)
+			}
+			owned := All(of)
+			if b := a.Owned(&owned); b.State(3) != states[max(i, j)] || b.Named(3) != named {
+				t.Errorf("%v, and owned %v: %v", named, of, b.State(3))
+			} else if b.changes[3] != 0 && j <= i {
+				t.Error("what is not seen is counted")
+			}
+		}
+	}
+}

@@ -17,26 +17,38 @@ const Away = MaxGroups + 1
 // before it stops using the path.
 const Transition = 10
 
-// A Table has the state of each group through a listener.
+// States has a state for each group, by number.
+type States [Away + 1]capsule.ANAState
+
+// All has every group in one state.
+func All(state capsule.ANAState) (s States) {
+	for g := range s {
+		s[g] = state
+	}
+	return s
+}
+
+// A Table has the state of each group through a listener: the worse of what an administrator
+// has named for the listener, and of what the target may do with the group, whatever listener.
 type Table struct {
-	state   [Away + 1]capsule.ANAState
+	state   States
+	named   States
+	owned   States
 	changes [Away + 1]uint64 // of the state, since the listener is there
 	total   uint64
 }
 
 // NewTable has all groups optimized but for those that are named.
 func NewTable(named map[capsule.ANAGroup]capsule.ANAState) (*Table, error) {
-	t := new(Table)
-	for g := range t.state {
-		t.state[g] = capsule.ANAOptimized
-	}
-	t.state[Away] = capsule.ANAInaccessible
+	t := &Table{named: All(capsule.ANAOptimized), owned: All(capsule.ANAOptimized)}
+	t.named[Away] = capsule.ANAInaccessible
 	for g, state := range named {
 		if err := Check(g, state); err != nil {
 			return nil, err
 		}
-		t.state[g] = state
+		t.named[g] = state
 	}
+	t.state = t.named
 	return t, nil
 }
 
@@ -58,13 +70,58 @@ func Valid(g capsule.ANAGroup) bool { return g >= 1 && g <= MaxGroups }
 // State is the state of a group, which must exist.
 func (t *Table) State(g capsule.ANAGroup) capsule.ANAState { return t.state[g] }
 
-// With returns a table in which a group has another state.
+// Named is the state that an administrator has named for a group.
+func (t *Table) Named(g capsule.ANAGroup) capsule.ANAState { return t.named[g] }
+
+// With returns a table for which an administrator has named another state of a group.
 func (t *Table) With(g capsule.ANAGroup, state capsule.ANAState) *Table {
 	next := *t
-	next.state[g] = state
-	next.changes[g]++
-	next.total++
+	next.named[g] = state
+	next.settle()
 	return &next
+}
+
+// Owned returns a table of a target that may do something else with its groups.
+func (t *Table) Owned(owned *States) *Table {
+	next := *t
+	next.owned = *owned
+	next.settle()
+	return &next
+}
+
+// settle makes each state the worse of its two, and counts those that are other ones.
+func (t *Table) settle() {
+	for g := range t.state {
+		state := worse(t.named[g], t.owned[g])
+		if state == t.state[g] {
+			continue
+		}
+		t.state[g] = state
+		t.changes[g]++
+		t.total++
+	}
+}
+
+// worse is the one of two states in which a host can do less, and for longer.
+func worse(a, b capsule.ANAState) capsule.ANAState {
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
+func rank(s capsule.ANAState) int {
+	switch s {
+	case capsule.ANAOptimized:
+		return 0
+	case capsule.ANANonOptimized:
+		return 1
+	case capsule.ANAChange:
+		return 2
+	case capsule.ANAInaccessible:
+		return 3
+	}
+	return 4 // persistent loss
 }
 
 // Status is the status of commands in the state of a group: those that fail do so without

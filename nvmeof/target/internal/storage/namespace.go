@@ -42,6 +42,11 @@ type Namespace struct {
 	// the volume with which it returns has them. Nil: none. Constant once shards see the namespace.
 	Former *Reservations
 
+	// Known is what hosts are told of the namespace while it is away; nil: that it is not ready.
+	// Constant once shards see the namespace.
+	Known *Shape
+
+	elsewhere  atomic.Bool                     // see SetElsewhere
 	gates      [MaxShards]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
 	before     health.Counts                   // see Resume; constant once shards see the namespace
 	readOnly   atomic.Bool
@@ -79,10 +84,17 @@ func (n *Namespace) Group() capsule.ANAGroup { return capsule.ANAGroup(n.group.L
 
 // Shown is the ANA group in which hosts find it.
 func (n *Namespace) Shown() capsule.ANAGroup {
-	if n.Away() {
+	if n.Away() && !n.elsewhere.Load() {
 		return ana.Away
 	}
 	return n.Group()
+}
+
+// SetElsewhere sets whether the namespace, which is away, is so since another target serves
+// its group: then it is in its group, which is not accessible here. It reports whether that is
+// a change. One of which nothing is known is in no group that is served elsewhere.
+func (n *Namespace) SetElsewhere(on bool) (changed bool) {
+	return n.elsewhere.Swap(on && n.Known != nil) != (on && n.Known != nil)
 }
 
 // SetGroup moves it to another group.

@@ -222,10 +222,11 @@ func (k *Reservations) publish(s *reservation.State) {
 	k.guard.Store(s)
 }
 
-// Capabilities is RESCAP.
-func (k *Reservations) Capabilities() uint8 {
+// ReservationCapabilities is RESCAP of a namespace whose reservations can, or cannot, survive a
+// power loss.
+func ReservationCapabilities(persists bool) uint8 {
 	c := capsule.RESCAPAllTypes | capsule.RESCAPIgnoreKey
-	if k.Persists() {
+	if persists {
 		c |= capsule.RESCAPPersist
 	}
 	return c

@@ -139,7 +139,7 @@ func TestNotSaved(t *testing.T) {
 	if _, err := k.change(reserve(false)); err != nil || k.Guard() == nil {
 		t.Errorf("what need not be saved: %v", err)
 	}
-	if none, err := newReservations(nil, reservation.Owner{}, nil); err != nil || none.Persists() || none.Capabilities()&capsule.RESCAPPersist != 0 {
+	if none, err := newReservations(nil, reservation.Owner{}, nil); err != nil || none.Persists() || ReservationCapabilities(none.Persists())&capsule.RESCAPPersist != 0 {
 		t.Errorf("without a store: %v", err)
 	}
 }

@@ -34,10 +34,19 @@ func (v *View) Have(id capsule.NSID) (*Namespace, capsule.Status) {
 	case n == nil:
 		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
 	case n.Away():
-		return nil, capsule.StatusANAInaccessible
+		return nil, v.awayStatus(n)
 	default:
 		return n, capsule.StatusSuccess
 	}
+}
+
+// awayStatus is the status of commands for a namespace that is away: that of its group, while
+// another target serves that.
+func (v *View) awayStatus(n *Namespace) capsule.Status {
+	if s := v.Paths.Load().Status(n.Shown()); s != capsule.StatusSuccess {
+		return s
+	}
+	return capsule.StatusANAInaccessible
 }
 
 // Lookup is Find for an identifier that must be valid: one that never can name a
@@ -67,8 +76,18 @@ func (v *View) State(n *Namespace) capsule.ANAState { return v.Paths.Load().Stat
 
 // MayWrite reports whether the host may change blocks of a namespace.
 func (v *View) MayWrite(n *Namespace) bool {
-	return !n.Volume.Info.ReadOnly && !n.ReadOnly() &&
-		n.Protection() == capsule.WriteProtectNone && v.Rights.Load().To(n.ID) == access.Write
+	return !n.Volume.Info.ReadOnly && v.permits(n)
+}
+
+func (v *View) permits(n *Namespace) bool {
+	return !n.ReadOnly() && n.Protection() == capsule.WriteProtectNone && v.Rights.Load().To(n.ID) == access.Write
+}
+
+// Protected reports whether the host is told that it may not change blocks of a namespace,
+// which may be away.
+func (v *View) Protected(n *Namespace) bool {
+	shape, _ := n.Shape()
+	return shape.Info.ReadOnly || !v.permits(n)
 }
 
 // Last is the highest identifier that a namespace of the subsystem may have at the time.

@@ -246,5 +246,22 @@ func (l *Lane) close() error {
 	return errors.Join(err, l.queue.Close())
 }
 
+// OnLane calls f with a lane of the volume, in the lane's shard, and reports whether there is
+// one.
+func (v *Volume) OnLane(f func(*Lane)) (called bool) {
+	for _, p := range v.volumes.present() {
+		_ = p.Shard.Call(func() { // one that has ended has no lane
+			if l := v.lanes[p.Index].Load(); l != nil && l.Attached {
+				f(l)
+				called = true
+			}
+		})
+		if called {
+			return true
+		}
+	}
+	return false
+}
+
 // Lane is the lane of a shard that has queues.
 func (v *Volume) Lane(at Index) *Lane { return v.lanes[at].Load() }

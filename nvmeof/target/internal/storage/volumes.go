@@ -123,6 +123,16 @@ func (t *Volumes) leave(d *Site) error {
 	return errors.Join(errs...)
 }
 
+// present are the shards of all devices.
+func (t *Volumes) present() (all []*Shard) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, d := range t.sites {
+		all = append(all, d.shards...)
+	}
+	return all
+}
+
 // All are the volumes that are open.
 func (t *Volumes) All() []*Volume {
 	t.mu.Lock()

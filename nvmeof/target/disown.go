@@ -1,0 +1,62 @@
+package target
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+)
+
+// disownTime is how long a store may take with commands of groups that the target has lost,
+// before their hosts lose the connection: they are to go on through another target.
+const disownTime = time.Second
+
+// abort ends the commands under way in namespaces of groups so that their hosts retry them on
+// another path: at once those that the store does not have, and the others when it has
+// completed them. Called with mu held.
+func (g *Gateway) abort(which func(capsule.ANAGroup) bool) {
+	lost := func(group capsule.ANAGroup) bool { return ana.Valid(group) && which(group) && !g.serves(group) }
+	g.eachQueue(func(q *queue) { q.disown(lost) })
+	time.AfterFunc(disownTime, func() { // once; what has ended by then is left alone
+		g.eachQueue(func(q *queue) {
+			if n := q.disown(lost); n > 0 {
+				q.target.log.Trouble("queue ended: a store does not complete commands of an ANA group that this target does not serve any more",
+					zap.String("host", string(q.controller.hostNQN)), zap.String("subsystem", string(q.controller.subsystem.nqn)),
+					zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote), zap.Int("commands", n))
+				q.disconnect("commands of an ANA group that is not served any more do not end")
+			}
+		})
+	})
+}
+
+// eachQueue calls f for each I/O queue in its shard.
+func (g *Gateway) eachQueue(f func(*queue)) {
+	t := g.target
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for q := range t.queues {
+		q.shard.Do(func() {
+			if q.executesIO() && !q.failed && q.why == "" {
+				f(q)
+			}
+		})
+	}
+}
+
+// disown ends the commands under way in namespaces of groups, and returns how many end only
+// when their store has completed them.
+func (q *queue) disown(lost func(capsule.ANAGroup) bool) (left int) {
+	for i := range q.requests {
+		r := &q.requests[i]
+		switch {
+		case r.stage == stageIdle || r.stage == stageAnswered || r.stage == stageHeld:
+		case r.op.Gate == nil || !lost(r.op.Gate.Namespace.Group()):
+		case r.stop(capsule.StatusANAInaccessible) != stopNow:
+			r.stopped = capsule.StatusANAInaccessible
+			left++
+		}
+	}
+	return left
+}

@@ -1,0 +1,267 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
+)
+
+// A DrainError says what of a group did not end before the context did.
+type DrainError struct {
+	Group      capsule.ANAGroup
+	Unfinished []string // what is exported, whose commands, or whose flush, did not end
+	Err        error    // why it was waited for no longer
+	// Ended is closed when the stores are free after all; nil: the target has them until the
+	// group is drained again, or released.
+	Ended <-chan struct{}
+}
+
+func (e *DrainError) Error() string {
+	return fmt.Sprintf("ANA group %d is not drained: %s: commands, or a flush, did not end: %v", e.Group, strings.Join(e.Unfinished, ", "), e.Err)
+}
+
+func (e *DrainError) Unwrap() error { return e.Err }
+
+// Drain gives a group back: no command begins any more, those under way end, what they wrote is
+// flushed, and the stores are not used any more when it returns, so that they can be closed, and
+// another target can serve the group. Hosts find the group in transition meanwhile, then
+// inaccessible, and its namespaces as they were. A [DrainError] says what hung until ctx ended;
+// the group is not served then, and what a Drain or Release repeats is what is left.
+func (g *Gateway) Drain(ctx context.Context, group capsule.ANAGroup) error {
+	return g.giveBack(ctx, group, true)
+}
+
+// Release is Drain of a group that the target serves no more, and may have lost: nothing is
+// flushed, and commands under way fail.
+func (g *Gateway) Release(ctx context.Context, group capsule.ANAGroup) error {
+	return g.giveBack(ctx, group, false)
+}
+
+func (g *Gateway) giveBack(ctx context.Context, group capsule.ANAGroup, whole bool) error {
+	if err := g.beginDrain(group, whole); err != nil {
+		return err
+	}
+	defer g.endDrain(group)
+	d := drain{gateway: g, group: group, all: g.exported(group)}
+	if err := d.quiet(ctx); err != nil {
+		return err
+	}
+	if whole {
+		if err := d.flush(ctx); err != nil {
+			return err
+		}
+	}
+	return d.release(ctx)
+}
+
+func (g *Gateway) beginDrain(group capsule.ANAGroup, whole bool) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	o, err := g.group(group)
+	switch {
+	case err != nil:
+		return err
+	case o.draining:
+		return fmt.Errorf("ANA group %d is being drained already", group)
+	}
+	o.draining = true
+	if whole {
+		g.set(capsule.ANAChange, "is being given back", group)
+		return nil
+	}
+	g.set(capsule.ANAInaccessible, "is being released", group)
+	g.abort(func(of capsule.ANAGroup) bool { return of == group })
+	return nil
+}
+
+func (g *Gateway) endDrain(group capsule.ANAGroup) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.groups[group].draining = false
+	g.set(capsule.ANAInaccessible, "is not served by this target any more", group)
+}
+
+// exported are the namespaces of a group whose stores the target has.
+func (g *Gateway) exported(group capsule.ANAGroup) (all []*Namespace) {
+	for _, s := range g.target.Subsystems() {
+		for _, n := range s.Namespaces() {
+			if n.Group() == group {
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+// A drain is one of a group under way.
+type drain struct {
+	gateway *Gateway
+	group   capsule.ANAGroup
+	all     []*Namespace
+}
+
+func (d *drain) has(n *storage.Namespace) bool { return n.Group() == d.group }
+
+func (d *drain) hung(ctx context.Context, names []string) *DrainError {
+	slices.Sort(names)
+	return &DrainError{Group: d.group, Unfinished: slices.Compact(names), Err: context.Cause(ctx)}
+}
+
+// name is what a namespace exports.
+func (n *Namespace) name() string { return n.ns.Volume.Name }
+
+// quiet waits until no command is under way in the namespaces. Those that were held fail, as
+// new ones do.
+func (d *drain) quiet(ctx context.Context) error {
+	ended := make([]<-chan struct{}, len(d.all))
+	for i, n := range d.all {
+		n.subsystem.change.Lock()
+		n.stopPause()
+		n.subsystem.change.Unlock()
+		ended[i] = n.ns.Drain()
+	}
+	t := d.gateway.target
+	again := time.NewTicker(t.fetchTimeout)
+	defer again.Stop()
+	for i := 0; i < len(ended); {
+		select {
+		case <-ended[i]:
+			i++
+		case <-again.C:
+			t.dropStalled(func(q *queue) bool { return q.holdsUp(d.has) })
+		case <-ctx.Done():
+			return d.hung(ctx, d.names(ended))
+		}
+	}
+	return nil
+}
+
+// names are those of the namespaces in which something has not ended.
+func (d *drain) names(ended []<-chan struct{}) (names []string) {
+	for i, n := range d.all {
+		select {
+		case <-ended[i]:
+		default:
+			names = append(names, n.name())
+		}
+	}
+	return names
+}
+
+// drainFlushes is how many flushes a drain has under way: each may have a thread.
+const drainFlushes = 16
+
+// A flushed is the result of the flush of a volume.
+type flushed struct {
+	of  *storage.Volume
+	err error
+}
+
+// flush makes durable what hosts wrote to the namespaces.
+func (d *drain) flush(ctx context.Context) error {
+	volumes := d.volatile()
+	results := make(chan flushed, len(volumes))
+	left := make(map[*storage.Volume]struct{})
+	var errs []error
+	for next := 0; next < len(volumes) || len(left) > 0; {
+		if next < len(volumes) && len(left) < drainFlushes {
+			v := volumes[next]
+			left[v] = struct{}{}
+			if next++; !v.OnLane(func(l *storage.Lane) { new(flush).start(l, func(err error) { results <- flushed{v, err} }) }) {
+				delete(left, v) // no device is left, nor a command of its hosts
+			}
+			continue
+		}
+		select {
+		case r := <-results:
+			if delete(left, r.of); r.err != nil {
+				errs = append(errs, fmt.Errorf("flush of %s: %w", r.of.Name, r.err))
+			}
+		case <-ctx.Done():
+			var names []string
+			for v := range left {
+				names = append(names, v.Name)
+			}
+			return d.hung(ctx, names)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// volatile are the volumes of the namespaces that have a cache to flush.
+func (d *drain) volatile() (all []*storage.Volume) {
+	for _, n := range d.all {
+		if v := n.ns.Volume; v.Info.Volatile && !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// release leaves in place of each namespace one that is elsewhere, and closes the volumes.
+func (d *drain) release(ctx context.Context) error {
+	var gone []*Namespace
+	for _, n := range d.all {
+		if vacate(n) {
+			gone = append(gone, n)
+		}
+	}
+	type end struct {
+		of  *Namespace
+		err error
+	}
+	ends, ended := make(chan end, len(gone)), make(chan struct{})
+	volumes := &d.gateway.target.volumes
+	d.gateway.target.tasks.Go(func() { // ends when the stores have finished
+		defer close(ended)
+		for _, n := range gone {
+			ends <- end{n, volumes.Release(n.ns)}
+		}
+	})
+	var errs []error
+	for i := range gone {
+		select {
+		case e := <-ends:
+			errs = append(errs, e.err)
+		case <-ctx.Done():
+			var names []string
+			for _, n := range gone[i:] {
+				names = append(names, n.name())
+			}
+			err := d.hung(ctx, names)
+			err.Ended = ended
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// vacate leaves in the place of a namespace one that is elsewhere and the same to hosts. It
+// reports false if that was removed meanwhile.
+func vacate(n *Namespace) bool {
+	s := n.subsystem
+	s.change.Lock()
+	defer s.change.Unlock()
+	if s.exported(n.ns.ID) != n {
+		return false
+	}
+	shape, _ := n.ns.Shape()
+	left := &Namespace{subsystem: s, ns: storage.NewNamespace(n.ns.Identity, n.ns.Group(), n.ns.ReadOnly())}
+	left.ns.Known = &shape
+	left.ns.Protect(n.ns.Protection())
+	left.ns.SetReservable(n.ns.Reservable())
+	s.succeed(left.ns)
+	left.ns.SetElsewhere(true)
+	s.depart(n.ns)
+	s.replace(n.ns.ID, left)
+	n.removed = true
+	n.stopPause()
+	s.moved(n.ns, left.ns)
+	return true
+}

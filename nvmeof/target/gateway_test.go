@@ -1,0 +1,238 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// withGateway makes a fixture's target one of several.
+func withGateway(t *testing.T) (*fixture, *Gateway) {
+	g := new(Gateway)
+	return newFixture(t, func(c *Config) { c.Gateway = g }), g
+}
+
+const elsewhere, moving = capsule.StatusANAInaccessible, capsule.StatusANATransition
+
+// wantIO wants a status of each command that needs a path.
+func (a *association) wantIO(want capsule.Status, id capsule.NSID) {
+	a.f.t.Helper()
+	for _, c := range []*hostCommand{readOf(id), writeOf(id), ioCommand(capsule.IOFlush, id, nil, nil),
+		reserveCommand(capsule.IOReservationRegister, id, capsule.ReservationCommand{}, 0, 7)} {
+		a.io.wantStatus(want, c)
+	}
+}
+
+// TestGatewayServes: what a target does not own is inaccessible through all listeners, an
+// administrator's states hold beside that, and hosts are told.
+func TestGatewayServes(t *testing.T) {
+	f, g := withGateway(t)
+	f.must(f.export(newFakeStore(1 << 20)).SetGroup(2))
+	near, far := f.listen("192.0.2.1:4420"), f.listen("192.0.2.1:4421")
+	a, b := f.associate(testHostNQN, near), f.associate(testHostNQN, far)
+	a.wantIO(elsewhere, 1)
+	b.wantIO(elsewhere, 2)
+	if id := a.identify(1); id.NSZE != 16<<20>>9 || id.ANAGRPID != 1 {
+		t.Errorf("identified as %+v", id)
+	}
+	ea, eb := a.event(), b.event()
+	f.must(far.SetANAState(1, capsule.ANANonOptimized)) // nobody sees it
+	f.must(g.Serve(1, 5))
+	a.wantEvent(ea, capsule.NoticeANAChange, capsule.LogANA)
+	b.wantEvent(eb, capsule.NoticeANAChange, capsule.LogANA)
+	a.wantIO(capsule.StatusSuccess, 1)
+	a.wantIO(elsewhere, 2)
+	_, groups := b.readANA(0)
+	if got := states(groups); got != "1 non-optimized [1]\n2 inaccessible [2]\n" {
+		t.Errorf("log\n%s", got)
+	}
+	late := f.listen("192.0.2.1:4422") // a listener that comes later knows it too
+	if late.ANAState(1) != capsule.ANAOptimized || late.ANAState(2) != capsule.ANAInaccessible {
+		t.Error("a later listener has other states")
+	}
+	f.must(near.SetANAState(1, capsule.ANAPersistentLoss))
+	a.wantIO(capsule.StatusANAPersistentLoss, 1)
+	if g.Serve(1, 4) == nil || g.Serve(0, 9) == nil || g.Serve(129, 9) == nil {
+		t.Error("an epoch that is over, or a group that does not exist, is served")
+	}
+	if all := g.Owned(); len(all) != 1 || all[0] != (OwnedGroup{1, 5}) {
+		t.Errorf("owned are %v", all)
+	}
+	f.must(g.Stop(1))
+	b.wantIO(elsewhere, 1)
+	f.must(g.Serve(1, 5))
+	if _, err := New(Config{Gateway: g}); err == nil {
+		t.Error("two targets have one gateway")
+	}
+	if new(Gateway).Serve(1, 1) == nil {
+		t.Error("a gateway of no target serves")
+	}
+}
+
+// wantFlushed: nobody uses the store any more, and what was last done was to flush it.
+func (s *fakeStore) wantFlushed(t *testing.T) {
+	t.Helper()
+	for _, q := range s.queues {
+		if !q.closed {
+			t.Error("the store is in use")
+		}
+	}
+	ops := s.ops()
+	if last := ops[len(ops)-1]; last.Op != backend.OpFlush {
+		t.Errorf("the last operation is a %v", last.Op)
+	}
+}
+
+// TestGatewayDrains: a group is given back when all is done that was begun, and durable. To
+// hosts its namespaces stay what they are; served again they need not be identified.
+func TestGatewayDrains(t *testing.T) {
+	f, g := withGateway(t)
+	f.must(g.Serve(1, 1))
+	store := newFakeStore(1 << 20)
+	cfg := NamespaceConfig{NSID: 2, UUID: uuid.New(), Store: store, Name: "disk"}
+	_, err := f.sub.AddNamespace(cfg)
+	f.must(err)
+	a := f.associate(testHostNQN, f.listen("192.0.2.1:4420"))
+	before := a.identify(2)
+	store.set(true, nil)
+	write := a.io.start(ioCommand(capsule.IOWrite, 2, capsule.ReadWrite{Blocks: 1}, bytes.Repeat([]byte{7}, 512)))
+	f.within(a.io, "the store has it", func() bool { return store.inFlight() == 1 })
+	e, drained := a.event(), make(chan error, 1)
+	go func() { drained <- g.Drain(t.Context(), 1) }()
+	a.wantEvent(e, capsule.NoticeANAChange, capsule.LogANA)
+	a.wantIO(moving, 2)
+	a.wantIO(moving, 1)
+	if g.Drain(t.Context(), 1) == nil || g.Serve(1, 2) == nil {
+		t.Error("a group that is being drained is drained, or served")
+	}
+	e = a.event()
+	store.set(false, nil)
+	if r := <-write.response; !r.status.OK() {
+		t.Errorf("the write that had begun: %v", r.status)
+	}
+	f.must(<-drained)
+	a.wantEvent(e, capsule.NoticeANAChange, capsule.LogANA)
+	store.wantFlushed(t)
+	a.sees(1, 2)
+	a.wantIO(elsewhere, 1)
+	a.wantIO(elsewhere, 2)
+	after := a.identify(2)
+	after.NUSE, after.NVMCAP = before.NUSE, before.NVMCAP // see NVM command set 1.0, 4.1.5.1
+	if after != before {
+		t.Errorf("identified as %+v, before as %+v", after, before)
+	}
+	if len(f.sub.Namespaces()) != 0 {
+		t.Error("an administrator finds namespaces that are elsewhere")
+	}
+	e = a.event()
+	_, err = f.sub.AddNamespace(cfg)
+	f.must(err)
+	e.wantPending()
+	f.must(g.Serve(1, 2))
+	a.wantEvent(e, capsule.NoticeANAChange, capsule.LogANA) // and no other
+	read := readOf(2)
+	if a.io.wantOK(read); read.memory[0] != 7 {
+		t.Error("what was written is not there")
+	}
+	a.io.wantStatus(elsewhere, readOf(1)) // its store was not opened
+	if _, groups := a.readANA(0); states(groups) != "1 optimized [2]\n129 inaccessible [1]\n" {
+		t.Errorf("log\n%s", states(groups))
+	}
+}
+
+// TestGatewayDrainHangs: what hangs is named when the time is over, and the group can be
+// drained again, or given up.
+func TestGatewayDrainHangs(t *testing.T) {
+	f, g := withGateway(t)
+	f.must(g.Serve(1, 1))
+	store := newFakeStore(1 << 20)
+	f.export(store)
+	a := f.associate(testHostNQN, f.listen("192.0.2.1:4420"))
+	soon := func() context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	wantHung := func(err error) {
+		t.Helper()
+		var hung *DrainError
+		if !errors.As(err, &hung) || len(hung.Unfinished) != 1 || hung.Unfinished[0] != "test" || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("drained with %v", err)
+		}
+	}
+	store.set(true, nil)
+	write := a.io.start(writeOf(2))
+	f.within(a.io, "the store has it", func() bool { return store.inFlight() == 1 })
+	wantHung(g.Drain(soon(), 1))
+	a.wantIO(elsewhere, 2)
+	store.step()
+	if r := <-write.response; !r.status.OK() {
+		t.Errorf("the write: %v", r.status)
+	}
+	wantHung(g.Drain(soon(), 1)) // the flush
+	store.set(false, syscall.EIO)
+	if err := g.Drain(t.Context(), 1); !errors.Is(err, syscall.EIO) {
+		t.Errorf("drained though the flush failed: %v", err)
+	}
+	f.must(g.Release(t.Context(), 1))
+	a.wantIO(elsewhere, 2)
+}
+
+// TestGatewayFenced: after Fence nothing is executed, and what a store does with the commands
+// that it has is no error of data.
+func TestGatewayFenced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, g := withGateway(t)
+		f.must(g.Serve(1, 1))
+		failing, hanging := newFakeStore(1<<20), newFakeStore(1<<20)
+		first := f.export(failing)
+		f.export(hanging)
+		l := f.listen("192.0.2.1:4420")
+		a, b := f.associate(testHostNQN, l), f.associate(testHostNQN, l)
+		failing.set(true, nil)
+		hanging.set(true, nil)
+		fails, hangs := a.io.start(writeOf(2)), b.io.start(writeOf(3))
+		fetches := writeOf(2)
+		fetches.holdFetch = true
+		a.io.start(fetches)
+		f.within(a.io, "the stores have them", func() bool { return failing.inFlight()+hanging.inFlight() == 2 && fetches.fetching })
+		g.Fence("a test")
+		a.wantIO(elsewhere, 1)
+		a.wantIO(elsewhere, 2)
+		failing.set(false, syscall.ESHUTDOWN)
+		if r := <-fails.response; r.status != elsewhere {
+			t.Errorf("what the fenced store refuses is %v to the host", r.status)
+		}
+		if why := first.Trouble(); why != "" {
+			t.Errorf("the store counts as failed: %s", why)
+		}
+		f.must(f.target.Change(func() error { return nil }))
+		if g.Serve(1, 2) == nil || g.Fenced() != "a test" {
+			t.Error("a target that is fenced serves")
+		}
+		time.Sleep(2 * disownTime)
+		hanging.set(false, nil)
+		<-b.io.closed // the host goes on through another path
+		if hangs.answers > 0 && len(hangs.response) > 0 {
+			t.Errorf("what hung is answered: %v", (<-hangs.response).status)
+		}
+		<-a.io.closed // it has not delivered its data either
+		f.must(g.Release(t.Context(), 1))
+		g.Rejoin()
+		f.must(g.Serve(1, 2))
+		if _, err := f.sub.AddNamespace(NamespaceConfig{NSID: 2, Store: newFakeStore(1 << 20), UUID: first.UUID()}); err != nil {
+			t.Error(err)
+		}
+		f.associate(testHostNQN, l).io.wantOK(readOf(2))
+		f.close2(t)
+	})
+}
