@@ -33,9 +33,9 @@ func TestConformance(t *testing.T) {
 		{Size: 20 << 20},
 		{Size: 20 << 20, BlockSize: 512},
 		{Size: 20<<20 - 512, BlockSize: 512, Pinned: true},
-		{Size: 20<<20 - 512, BlockSize: 512, Movable: true},
+		{Size: 20<<20 - 512, BlockSize: 512, Pool: pool(t)},
 	} {
-		t.Run(fmt.Sprintf("%+v", cfg), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d bytes in blocks of %d, pinned=%v, pool=%v", cfg.Size, cfg.BlockSize, cfg.Pinned, cfg.Pool != nil), func(t *testing.T) {
 			backendtest.Run(t, func(t *testing.T) backend.Store { return newStore(t, cfg) })
 		})
 	}
@@ -44,9 +44,10 @@ func TestConformance(t *testing.T) {
 // TestConformanceOpened: so does what another process goes on with.
 func TestConformanceOpened(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backend.Store {
-		first := newStore(t, Config{Size: 20 << 20, BlockSize: 512, Movable: true})
-		s, err := Open(first.File(), Config{})
-		if err = errors.Join(err, first.Close()); err != nil {
+		running := pool(t)
+		first := newStore(t, Config{Size: 20 << 20, BlockSize: 512, Pool: running})
+		s, err := moved(t, running).Open(first.Offset())
+		if err = errors.Join(err, running.Close(), first.Close()); err != nil {
 			t.Fatal(err)
 		}
 		return s
@@ -253,7 +254,11 @@ func TestDeallocateGivesBack(t *testing.T) {
 
 func testGivesBack(t *testing.T, movable bool) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, Config{Size: 2*region + 512, BlockSize: 512, Movable: movable})
+		cfg := Config{Size: 2*region + 512, BlockSize: 512}
+		if movable {
+			cfg.Pool = pool(t)
+		}
+		s := newStore(t, cfg)
 		q := openQueue(t, s)
 		buf := make([]byte, 2*region+512)
 		for i := range buf {

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync/atomic"
 	"unsafe"
@@ -14,119 +13,116 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A movable store has a file of memory (memfd_create(2)) in place of a mapping that ends with its
-// process:
+// A layout is where a movable store lies in the file of its pool:
 //
-//	memory   whole pages
+//	header   one page, at offset
 //	words    of pages, which say what is in use; whole pages
-//	header   one page
+//	memory   whole pages, up to end
 //
 // All that another process needs is there at any time. What guards the blocks is not: it belongs to
 // operations, which end with their process.
+type layout struct {
+	offset, words, memory, end int64
+}
 
 // headerSize is that of the header's fields, which are little-endian: a name with the version of the
-// format, the size, the block size and the mark.
-const headerSize = len(headerName) + 8 + 8 + 16
+// format, the offset of the header itself, the size, the block size and the mark.
+const headerSize = len(headerName) + 8 + 8 + 8 + 16
 
-const headerName = "nvmeof memory 1\n"
+const headerName = "nvmeof memory 2\n"
 
-// seals keep everybody from making the file another size: who had it mapped would be ended by SIGBUS.
-const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+// layout is that of the store where nothing lies behind first. Memory of which the kernel could have
+// huge pages begins at one.
+func (s *Store) layout(first int64) layout {
+	page := int64(os.Getpagesize())
+	words := wholePages(int64(wordsOf(s.info.Size)) * 8)
+	memory := first + page + words
+	if s.info.Size >= region {
+		memory = (memory + region - 1) &^ (region - 1)
+	}
+	return layout{memory - words - page, memory - words, memory, memory + wholePages(s.info.Size)}
+}
 
-// create makes the file of a store and maps it.
+// create takes a range of the pool for a store, and maps it.
 func (s *Store) create() error {
-	fd, err := unix.MemfdCreate("nvmeof-memory", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return fmt.Errorf("memory store: memfd_create: %w", err)
-	}
-	s.file = os.NewFile(uintptr(fd), "nvmeof-memory")
 	_, _ = rand.Read(s.mark[:]) // it never fails
-	err = unix.Ftruncate(fd, s.fileSize())
+	err := s.pool.place(s)
 	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
-	}
-	if err == nil {
-		_, err = s.file.WriteAt(s.header(), s.fileSize()-int64(os.Getpagesize()))
-	}
-	if err == nil {
-		err = s.mapFile()
+		if err = s.writeHeader(); err == nil {
+			err = s.mapFile()
+		}
+		if err != nil {
+			err = errors.Join(err, s.pool.giveBack(s.at))
+		}
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("memory store: %d bytes: %w", s.info.Size, err), s.file.Close())
+		return fmt.Errorf("memory store: %d bytes: %w", s.info.Size, err)
 	}
 	return nil
 }
 
-// Open returns the store of a file that [Store.File] has returned in another process, which has
-// ended, or ended its queues. The file stays the caller's. Of the configuration only Pinned counts.
-func Open(f *os.File, cfg Config) (*Store, error) {
-	if got, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0); err != nil || got&seals != seals {
-		return nil, errors.New("memory store: the file is not one of a movable memory store")
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("memory store: %w", err)
+// Open returns the store that lies at an offset, of another process which has ended, or ended
+// its queues.
+func (p *Pool) Open(offset int64) (*Store, error) {
+	f, end := p.File()
+	if f == nil || offset < 0 || offset >= end || offset != wholePages(offset) {
+		return nil, fmt.Errorf("memory store: there is none at %d, of %d bytes", offset, end)
 	}
 	header := make([]byte, headerSize)
-	if _, err := f.ReadAt(header, info.Size()-int64(os.Getpagesize())); err != nil && !errors.Is(err, io.EOF) {
+	if _, err := f.ReadAt(header, offset); err != nil {
 		return nil, fmt.Errorf("memory store: %w", err)
 	}
 	fields, known := bytes.CutPrefix(header, []byte(headerName))
-	if !known {
-		return nil, errors.New("memory store: the file has another format")
+	if !known || int64(binary.LittleEndian.Uint64(fields)) != offset {
+		return nil, fmt.Errorf("memory store: what is at %d is none, or has another format", offset)
 	}
-	cfg.Size, cfg.BlockSize = int64(binary.LittleEndian.Uint64(fields)), int(binary.LittleEndian.Uint64(fields[8:]))
+	cfg := Config{Size: int64(binary.LittleEndian.Uint64(fields[8:])), BlockSize: int(binary.LittleEndian.Uint64(fields[16:])), Pool: p}
 	s, err := prepare(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() != s.fileSize() || cfg.Size != s.info.Size {
-		return nil, fmt.Errorf("memory store: the file of a store of %d bytes has %d", cfg.Size, info.Size())
+	// The header is where layout would have it again.
+	if s.at = s.layout(offset); s.at.offset != offset || s.at.end > end || s.at.end < offset || cfg.Size != s.info.Size {
+		return nil, fmt.Errorf("memory store: one of %d bytes at %d, where %d are in use", cfg.Size, offset, end)
 	}
-	copy(s.mark[:], fields[16:])
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("memory store: %w", err)
-	}
-	s.file = os.NewFile(uintptr(fd), "nvmeof-memory")
+	copy(s.mark[:], fields[24:])
 	if err := s.mapFile(); err != nil {
-		return nil, errors.Join(fmt.Errorf("memory store: map %d bytes: %w", s.info.Size, err), s.file.Close())
+		return nil, fmt.Errorf("memory store: map %d bytes: %w", s.info.Size, err)
 	}
 	s.used.recount()
 	s.finish()
 	return s, nil
 }
 
-// File is the memory of a movable store, for [Open] in another process; nil: the store is not
-// movable. It is the store's, and valid until that is closed. The other process must not change what
-// is in it before the queues of this one are closed.
-func (s *Store) File() *os.File { return s.file }
+// Offset says where in its pool the store lies; -1: it has none.
+func (s *Store) Offset() int64 {
+	if s.pool == nil {
+		return -1
+	}
+	return s.at.offset
+}
 
-func (s *Store) header() []byte {
+func (s *Store) writeHeader() error {
 	b := append(make([]byte, 0, headerSize), headerName...)
-	b = binary.LittleEndian.AppendUint64(b, uint64(s.info.Size))
-	b = binary.LittleEndian.AppendUint64(b, uint64(s.info.BlockSize))
-	return append(b, s.mark[:]...)
+	for _, n := range []uint64{uint64(s.at.offset), uint64(s.info.Size), uint64(s.info.BlockSize)} {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	f, _ := s.pool.File()
+	_, err := f.WriteAt(append(b, s.mark[:]...), s.at.offset)
+	return err
 }
 
-// wordBytes is what the words of pages take in the file.
-func (s *Store) wordBytes() int64 { return wholePages(int64(wordsOf(s.info.Size)) * 8) }
-
-func (s *Store) fileSize() int64 {
-	return wholePages(s.info.Size) + s.wordBytes() + int64(os.Getpagesize())
-}
-
-// mapFile maps the file, and beside it memory for what guards the blocks.
+// mapFile maps the store's part of the file, and beside it memory for what guards the blocks.
 func (s *Store) mapFile() error {
-	mapped, err := unix.Mmap(int(s.file.Fd()), 0, int(s.fileSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	f, _ := s.pool.File()
+	mapped, err := unix.Mmap(int(f.Fd()), s.at.words, int(s.at.end-s.at.words), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {
 		return err
 	}
 	if s.guards, err = anonymous(s.guardBytes()); err != nil {
 		return errors.Join(err, unix.Munmap(mapped))
 	}
-	whole := wholePages(s.info.Size)
-	s.mapped, s.memory = mapped, mapped[:whole:whole]
-	s.used = pages{words: unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mapped[whole])), wordsOf(s.info.Size))}
+	s.mapped, s.memory = mapped, mapped[s.at.memory-s.at.words:]
+	s.used = pages{words: unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mapped[0])), wordsOf(s.info.Size))}
 	return nil
 }

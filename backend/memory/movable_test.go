@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,11 +14,50 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// TestOpen: a store that is opened from the file of another has its content, its mark and what is in
+// pool is closed as the test ends.
+func pool(t testing.TB) *Pool {
+	p := new(Pool)
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// moved is the same pool as another process has it.
+func moved(t testing.TB, p *Pool) *Pool {
+	t.Helper()
+	next, err := OpenPool(p.File())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := next.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return next
+}
+
+// taken is how many bytes of memory the file of a pool takes.
+func taken(t testing.TB, p *Pool) int64 {
+	t.Helper()
+	f, _ := p.File()
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
+		t.Fatal(err)
+	}
+	return stat.Blocks * 512
+}
+
+// TestOpen: a store that is opened from the pool of another process has its content, its mark and what is in
 // use, and is one of its own once that is closed.
 func TestOpen(t *testing.T) {
 	const page = 4096
-	first := newStore(t, Config{Size: 8<<20 - 512, BlockSize: 512, Movable: true})
+	running := pool(t)
+	other := newStore(t, Config{Size: 1 << 20, Pool: running})
+	first := newStore(t, Config{Size: 8<<20 - 512, BlockSize: 512, Pool: running})
 	q, err := first.NewQueue(1, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -28,11 +68,11 @@ func TestOpen(t *testing.T) {
 	if !first.TryLease(20*page, page, false) { // ends with its process
 		t.Fatal("no lease")
 	}
-	s, err := Open(first.File(), Config{})
+	s, err := moved(t, running).Open(first.Offset())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(q.Close(), first.Close()); err != nil {
+	if err := errors.Join(q.Close(), running.Close(), first.Close(), other.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(s.Mark(), first.Mark()) || s.Info() != first.Info() {
@@ -57,54 +97,154 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses what is no file of a movable store, whose size could change under the mapping.
-func TestOpenRefuses(t *testing.T) {
+// TestPoolRefuses what is no file of movable stores, whose size could change under the mapping.
+func TestPoolRefuses(t *testing.T) {
 	ordinary, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ordinary.Close()
-	sealed := func(size int64, header string) *os.File {
-		fd, err := unix.MemfdCreate("test", unix.MFD_ALLOW_SEALING|unix.MFD_CLOEXEC)
+	p := pool(t)
+	s := newStore(t, Config{Size: 1 << 20, Pool: p})
+	defer s.Close()
+	f, end := p.File()
+	for _, test := range []struct {
+		f   *os.File
+		end int64
+	}{{ordinary, 0}, {f, -1 << 20}, {f, end + 1}, {f, math.MaxInt64 &^ 0xfff}} {
+		if _, err := OpenPool(test.f, test.end); err == nil {
+			t.Errorf("%s up to %d: opened", test.f.Name(), test.end)
+		}
+	}
+	if f, end := new(Pool).File(); f != nil || end != 0 {
+		t.Error("there is a file before there is a store")
+	}
+	if s := newStore(t, Config{Size: 4096}); s.Offset() != -1 {
+		t.Error("a store that is in no pool says where it is")
+	}
+}
+
+// TestOpenRefuses what is no store.
+func TestOpenRefuses(t *testing.T) {
+	p := pool(t)
+	first := newStore(t, Config{Size: 1 << 20, Pool: p})
+	s := newStore(t, Config{Size: 4 << 20, Pool: p})
+	defer s.Close()
+	defer first.Close()
+	f, end := p.File()
+	next := moved(t, p)
+	wants := func(what string, offset int64) {
+		if _, err := next.Open(offset); err == nil {
+			t.Errorf("%s: opened", what)
+		}
+	}
+	for what, offset := range map[string]int64{"negative": -4096, "behind the last": end, "in a page": s.Offset() + 512, "memory": s.at.memory} {
+		wants(what, offset)
+	}
+	header := make([]byte, headerSize)
+	if _, err := f.ReadAt(header, s.Offset()); err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]struct {
+		at int
+		b  byte
+	}{"other format": {14, '3'}, "other offset": {18, 0xff}, "no size": {26, 0}, "a size up to behind the end": {27, 0xff}, "part of a block": {24, 1}, "other blocks": {33, 1}} {
+		changed := bytes.Clone(header)
+		changed[change.at] = change.b
+		if _, err := f.WriteAt(changed, s.Offset()); err != nil {
+			t.Fatal(err)
+		}
+		wants(what, s.Offset())
+	}
+}
+
+// TestPoolGivesBack: the memory of a closed store is given back, its place is never another's, and
+// where another process may yet go on with it, it is kept.
+func TestPoolGivesBack(t *testing.T) {
+	p := pool(t)
+	filled := func(p *Pool) *Store {
+		s := newStore(t, Config{Size: 1 << 20, Pool: p})
+		copy(s.Memory(), bytes.Repeat([]byte{1}, 1<<20))
+		return s
+	}
+	closed := func(s *Store) {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := filled(p)
+	closed(first)
+	if n := taken(t, p); n != 0 {
+		t.Errorf("%d bytes are taken after the only store was closed", n)
+	}
+	second := filled(p)
+	if second.Offset() < first.at.end {
+		t.Errorf("a store is at %d, where one was that ended at %d", second.Offset(), first.at.end)
+	}
+	next := moved(t, p)
+	s, err := next.Open(second.Offset())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed(s)
+	closed(filled(next)) // it ends, having left something where the first goes on
+	if second.Memory()[5] != 1 {
+		t.Error("a process that has not gone on with the memory has given it back")
+	}
+	third := newStore(t, Config{Size: 1 << 20, Pool: p})
+	if third.Memory()[5] != 0 {
+		t.Error("a new store has what another process has left")
+	}
+	next.Own()
+	if s, err = next.Open(second.Offset()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	closed(second)
+	closed(third)
+	if s.Memory()[5] != 1 {
+		t.Error("a process that has given up the memory has given it back")
+	}
+	closed(s)
+	if n := taken(t, next); n > 16<<10 { // of third, whose place the record has not
+		t.Errorf("%d bytes are taken after all stores were closed", n)
+	}
+	if _, err := New(Config{Size: 4096, Pool: p}); err == nil {
+		t.Error("a store in a pool that is closed")
+	}
+}
+
+// TestPoolIsOneDescriptor of any number of stores.
+func TestPoolIsOneDescriptor(t *testing.T) {
+	descriptors := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := os.NewFile(uintptr(fd), "test")
-		t.Cleanup(func() { f.Close() })
-		_, err = f.WriteAt([]byte(header), max(0, size-int64(os.Getpagesize())))
-		if err = errors.Join(err, f.Truncate(size)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
-			t.Fatal(err)
-		}
-		return f
+		return len(all)
 	}
-	other := newStore(t, Config{Size: 1 << 20, Movable: true})
-	defer other.Close()
-	for name, f := range map[string]*os.File{"ordinary": ordinary, "empty": sealed(0, ""), "other format": sealed(1<<20, "nvmeof memory 2\n"),
-		"no size": sealed(1<<20, headerName), "other size": sealed(1<<20, string(other.header()))} {
-		if _, err := Open(f, Config{}); err == nil {
-			t.Errorf("%s: opened", name)
-		}
+	p := pool(t)
+	before := descriptors()
+	for range 100 {
+		s := newStore(t, Config{Size: 4 << 20, Pool: p})
+		defer s.Close()
 	}
-	if s := newStore(t, Config{Size: 4096}); s.File() != nil {
-		t.Error("a store that is not movable has a file")
+	if n := descriptors() - before; n != 1 {
+		t.Errorf("%d descriptors", n)
 	}
 }
 
 // TestReadPopulatesNothing: reading what nobody has written takes no memory.
 func TestReadPopulatesNothing(t *testing.T) {
-	s := newStore(t, Config{Size: 8 << 20, Movable: true})
+	p := pool(t)
+	s := newStore(t, Config{Size: 8 << 20, Pool: p})
 	q := openQueue(t, s)
 	buf := bytes.Repeat([]byte{1}, 1<<20)
 	drive(t, q, backend.Request{Op: backend.OpRead, Length: 1 << 20, Buf: buf})
-	var stat unix.Stat_t
-	if err := unix.Fstat(int(s.File().Fd()), &stat); err != nil {
-		t.Fatal(err)
-	}
-	if buf[0] != 0 || stat.Blocks*512 > 64<<10 {
-		t.Errorf("read %d, and the file takes %d bytes", buf[0], stat.Blocks*512)
+	if n := taken(t, p); buf[0] != 0 || n > 64<<10 {
+		t.Errorf("read %d, and the file takes %d bytes", buf[0], n)
 	}
 }
 
@@ -114,8 +254,12 @@ func BenchmarkTouch(b *testing.B) {
 			const size = 256 << 20
 			b.SetBytes(size)
 			buf := make([]byte, 1<<17)
+			cfg := Config{Size: size}
+			if movable {
+				cfg.Pool = pool(b)
+			}
 			for b.Loop() {
-				s := newStore(b, Config{Size: size, Movable: movable})
+				s := newStore(b, cfg)
 				q, err := s.NewQueue(1, nil)
 				if err != nil {
 					b.Fatal(err)

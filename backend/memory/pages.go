@@ -215,7 +215,7 @@ func (s *Store) free(offset, length int64) {
 // giveBack gives pages back to the operating system, which has zeroes in their place. Those of a file
 // stay in it unless they are removed.
 func (s *Store) giveBack(b []byte) error {
-	if s.file != nil {
+	if s.pool != nil {
 		return unix.Madvise(b, unix.MADV_REMOVE)
 	}
 	return unix.Madvise(b, unix.MADV_DONTNEED)

@@ -160,7 +160,7 @@ func (q *queue) transfer(t *task) bool {
 // read copies what is at an offset. In a file, unlike in an anonymous mapping, a page that is read is
 // populated: what is not in use is not looked at.
 func (s *Store) read(b []byte, offset int64) {
-	if s.file != nil && !s.used.any(offset, int64(len(b))) {
+	if s.pool != nil && !s.used.any(offset, int64(len(b))) {
 		clear(b)
 		return
 	}

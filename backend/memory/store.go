@@ -34,21 +34,22 @@ type Config struct {
 	// place, since pages populated anew would be others than the device's.
 	Pinned bool
 
-	// Movable puts the memory into a file (memfd_create), which another process can go on with:
-	// see [Store.File]. Such memory takes about twice as long to populate, since the kernel has huge
+	// Pool is where the memory lies, so that another process can go on with it; nil: it ends with this
+	// one. Such memory takes about twice as long to populate, since the kernel has huge
 	// pages for it only where /sys/kernel/mm/transparent_hugepage/shmem_enabled says advise, within_size
 	// or always; and blocks that nobody has written are populated by a lease to read.
-	Movable bool
+	Pool *Pool
 }
 
 // Store implements [backend.Store], [backend.Leaser] and [backend.Marked].
 type Store struct {
 	info   backend.Info
 	pinned bool
-	file   *os.File // nil: the memory ends with the process
-	mapped []byte   // all of the mapping
-	memory []byte   // whole pages
-	guards []byte   // the words of blocks
+	pool   *Pool  // nil: the memory ends with the process
+	at     layout // in the pool
+	mapped []byte // all of the mapping
+	memory []byte // whole pages
+	guards []byte // the words of blocks
 	blocks *stripe.Table
 	used   pages
 	mark   [16]byte
@@ -68,7 +69,7 @@ func New(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Movable {
+	if cfg.Pool != nil {
 		err = s.create()
 	} else {
 		err = s.mapAnonymous()
@@ -90,7 +91,7 @@ func prepare(cfg Config) (*Store, error) {
 	}
 	size := cfg.Size &^ int64(cfg.BlockSize-1)
 	page := int64(os.Getpagesize())
-	if size <= 0 || size > math.MaxInt-8*page-stripe.Bytes(size)-8*int64(wordsOf(size)) {
+	if size <= 0 || size > math.MaxInt-8*page-region-stripe.Bytes(size)-8*int64(wordsOf(size)) {
 		return nil, fmt.Errorf("memory store: size %d: must be at least one block of %d bytes and fit the address space",
 			cfg.Size, cfg.BlockSize)
 	}
@@ -104,6 +105,7 @@ func prepare(cfg Config) (*Store, error) {
 			Compare:    true,
 		},
 		pinned: cfg.Pinned,
+		pool:   cfg.Pool,
 		opened: time.Now(),
 	}, nil
 }
@@ -123,9 +125,13 @@ func (s *Store) mapAnonymous() (err error) {
 
 // finish is the end of opening a store that has its memory.
 func (s *Store) finish() {
+	advised := s.memory
+	if s.pool != nil {
+		advised = s.mapped // as a whole it counts once among the mappings of a process (vm.max_map_count)
+	}
 	// Both are advice: without them the store is slower, its core dumps larger.
-	_ = unix.Madvise(s.memory, unix.MADV_HUGEPAGE)
-	_ = unix.Madvise(s.memory, unix.MADV_DONTDUMP)
+	_ = unix.Madvise(advised, unix.MADV_HUGEPAGE)
+	_ = unix.Madvise(advised, unix.MADV_DONTDUMP)
 	s.blocks = stripe.NewIn(s.info.Size, s.guards)
 	s.regions = make([]returned, (s.info.Size+region-1)/region)
 }
@@ -200,10 +206,10 @@ func (s *Store) Close() error {
 		return fmt.Errorf("memory store: %d queues are open: close them first", s.queues)
 	}
 	s.closed = true
-	if s.file == nil {
+	if s.pool == nil {
 		return unix.Munmap(s.mapped)
 	}
-	return errors.Join(unix.Munmap(s.mapped), unix.Munmap(s.guards), s.file.Close())
+	return errors.Join(unix.Munmap(s.mapped), unix.Munmap(s.guards), s.pool.giveBack(s.at))
 }
 
 // Mark implements [backend.Marked]: no two stores have the same content.

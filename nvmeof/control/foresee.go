@@ -107,7 +107,7 @@ func foreseeStore(n *config.Namespace) error {
 			return nil // it gets its size
 		}
 	}
-	store, _, err := OpenStore(&asItIs)
+	store, _, err := OpenStore(&asItIs, nil)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func foreseeImage(n config.Namespace) error {
 	i.ReadOnly, i.Size = true, 0
 	creates := n.RBD.Size > 0
 	n.RBD = &i
-	store, _, err := OpenStore(&n)
+	store, _, err := OpenStore(&n, nil)
 	switch {
 	case err == nil:
 		return store.Close()

@@ -137,8 +137,8 @@ func TestCloseWhileStoreHangs(t *testing.T) {
 	var once sync.Once
 	free := func() { once.Do(func() { close(hang) }) }
 	r := newRig(t, func(c *Config) {
-		c.Open = func(n *config.Namespace) (backend.Store, []string, error) {
-			s, notes, err := OpenStore(n)
+		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
+			s, notes, err := OpenStore(n, pool)
 			if n.Memory != nil {
 				s = &muteStore{s.(*memory.Store), hang}
 			}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -66,8 +67,8 @@ type Config struct {
 	State  string
 	Getenv func(string) string // default os.Getenv
 	// Open opens what a namespace exports, with sentences for the administrator;
-	// default: files, block devices and memory.
-	Open func(*config.Namespace) (backend.Store, []string, error)
+	// default: [OpenStore]. Memory has to be in the pool.
+	Open func(*config.Namespace, *memory.Pool) (backend.Store, []string, error)
 	// Permit says with an error that the process may not read a file that a change names, or not
 	// write it either, however its permissions are: it has confined itself. Default: it may.
 	Permit func(path string, written bool) error
@@ -148,7 +149,7 @@ func New(cfg Config) *Manager {
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
 		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, keyless: map[hostKey]*keyWait{},
 		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout,
-		stores: stores{log: cfg.Log, open: cfg.Open, held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, known: known(cfg.State), used: map[config.Path]bool{}},
+		stores: stores{log: cfg.Log, open: cfg.Open, pool: new(memory.Pool), held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, known: known(cfg.State), used: map[config.Path]bool{}},
 	}
 	m.stores.begin(startTimeout)
 	m.stores.setRecordTime(changeTimeout)
@@ -157,8 +158,8 @@ func New(cfg Config) *Manager {
 	m.doc.TakeSettings(cfg.Settings)
 	m.saved = cfg.Settings
 	if cfg.Moved != nil {
-		m.saved, m.stores.moved = cfg.Moved.Saved, cfg.Moved.Memory
-		m.stores.goesOn = true
+		m.saved = cfg.Moved.Saved
+		m.stores.goOn(cfg.Moved)
 	}
 	m.context, m.cancel = context.WithCancel(context.Background())
 	return m

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -290,13 +291,13 @@ func TestRollbackThatWaits(t *testing.T) {
 	opened := 0
 	r := newRig(t, func(c *Config) {
 		open := opens(func(*config.Namespace) {})
-		c.Open = func(n *config.Namespace) (backend.Store, []string, error) {
+		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 			if n.NSID == 1 {
 				if opened++; opened == 3 {
 					return nil, nil, errors.New("the disk is broken")
 				}
 			}
-			return open(n)
+			return open(n, pool)
 		}
 	})
 	base := r.doc(first)
@@ -357,9 +358,9 @@ func TestGrow(t *testing.T) {
 func TestShared(t *testing.T) {
 	opened := 0
 	r := newRig(t, func(c *Config) {
-		c.Open = func(n *config.Namespace) (backend.Store, []string, error) {
+		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 			opened++
-			return OpenStore(n)
+			return OpenStore(n, pool)
 		}
 	})
 	const text = "version: 1\nlisteners: [{id: 1, address: \"ADDR\"}]\nsubsystems:\n"

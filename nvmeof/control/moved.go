@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
@@ -15,10 +17,13 @@ import (
 // A Moved is a target with its document on its way to another Manager, of this process or
 // another: see [Export].
 type Moved struct {
-	Document *config.Document    // what the target is
-	Saved    *config.Document    // what its file said when it was last read or written
-	Target   *target.Moved       // nil: it could not be moved, and hosts connect again
-	Memory   map[string]*os.File // of namespaces that are memory, by a name for them
+	Document *config.Document // what the target is
+	Saved    *config.Document // what its file said when it was last read or written
+	Target   *target.Moved    // nil: it could not be moved, and hosts connect again
+	// Memory has the namespaces that are memory, and Offsets where they lie in it, by a name for
+	// them. It is the Manager's that has it in [Config.Moved]. Nil: there are none.
+	Memory  *memory.Pool
+	Offsets map[string]int64
 	// Files are descriptors of the caller's own that go along, by names of its own.
 	Files map[string]*os.File
 }
@@ -49,13 +54,16 @@ func export(ctx context.Context, m *Manager) (*Moved, error) {
 	if err := movable(m); err != nil {
 		return nil, err
 	}
-	x := &Moved{Document: m.doc, Saved: m.saved, Memory: map[string]*os.File{}, Files: map[string]*os.File{}}
+	x := &Moved{Document: m.doc, Saved: m.saved, Offsets: map[string]int64{}, Files: map[string]*os.File{}}
 	for key, h := range m.stores.held {
 		if err := x.add(key, h); err != nil {
-			return nil, errors.Join(err, x.Close())
+			return nil, err
 		}
 	}
 	mover, err := target.NewMover(m.target)
+	if err == nil {
+		x.Memory, err = another(m.stores.pool)
+	}
 	if err != nil {
 		return nil, errors.Join(err, x.Close())
 	}
@@ -71,12 +79,27 @@ func export(ctx context.Context, m *Manager) (*Moved, error) {
 // WithoutHosts returns the same without the connections of hosts, for when nobody can go on with them:
 // descriptors of its own keep the memory.
 func (x *Moved) WithoutHosts() (*Moved, error) {
-	y := &Moved{Document: x.Document, Saved: x.Saved, Memory: map[string]*os.File{}, Files: map[string]*os.File{}}
-	err := errors.Join(duplicate(y.Memory, x.Memory), duplicate(y.Files, x.Files))
+	y := &Moved{Document: x.Document, Saved: x.Saved, Offsets: maps.Clone(x.Offsets), Files: map[string]*os.File{}}
+	err := duplicate(y.Files, x.Files)
+	if err == nil {
+		y.Memory, err = another(x.Memory)
+	}
 	if err != nil {
 		return nil, errors.Join(err, y.Close())
 	}
 	return y, nil
+}
+
+// another is a pool of the same memory with a descriptor of its own; nil: there is no memory.
+func another(p *memory.Pool) (*memory.Pool, error) {
+	if p == nil {
+		return nil, nil
+	}
+	f, end := p.File()
+	if f == nil {
+		return nil, nil
+	}
+	return memory.OpenPool(f, end)
 }
 
 func duplicate(to, from map[string]*os.File) error {
@@ -104,26 +127,27 @@ func movable(m *Manager) error {
 	return nil
 }
 
-// add keeps the memory of a store, which is about to be closed.
+// add notes where the memory of a store lies, which is about to be closed.
 func (x *Moved) add(key storeKey, h *heldStore) error {
-	s, ok := h.store.(interface{ File() *os.File })
+	s, ok := h.store.(interface{ Offset() int64 })
 	if !ok || h.as.Memory == nil {
 		return nil
 	}
-	f := s.File()
-	if f == nil {
+	if s.Offset() < 0 {
 		return fmt.Errorf("namespace %d is memory that ends with its process", h.as.NSID)
 	}
-	return duplicate(x.Memory, map[string]*os.File{string(key): f})
+	x.Offsets[string(key)] = s.Offset()
+	return nil
 }
 
 // Close gives up what nobody goes on with.
 func (x *Moved) Close() error {
 	var errs []error
-	for _, files := range []map[string]*os.File{x.Memory, x.Files} {
-		for _, f := range files {
-			errs = append(errs, f.Close())
-		}
+	for _, f := range x.Files {
+		errs = append(errs, f.Close())
+	}
+	if x.Memory != nil {
+		errs = append(errs, x.Memory.Close())
 	}
 	if x.Target != nil {
 		for _, d := range x.Target.Devices {
@@ -139,7 +163,14 @@ func Adopt(m *Manager) (begin func(), err error) {
 	if m.cfg.Moved == nil || m.cfg.Moved.Target == nil {
 		return nil, errors.New("there is no target to go on with")
 	}
-	return target.Adopt(m.target, m.cfg.Moved.Target)
+	adopted, err := target.Adopt(m.target, m.cfg.Moved.Target)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		m.stores.pool.Own()
+		adopted()
+	}, nil
 }
 
 // A takeOver is the body of a request to be taken over.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -23,14 +24,14 @@ type hanging struct {
 	opened int
 }
 
-func (h *hanging) open(n *config.Namespace) (backend.Store, []string, error) {
+func (h *hanging) open(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 	if strings.Contains(string(n.Path()), "hung") {
 		h.mu.Lock()
 		h.opened++
 		h.mu.Unlock()
 		<-h.frozen
 	}
-	return OpenStore(n)
+	return OpenStore(n, pool)
 }
 
 func (h *hanging) thaw() { h.once.Do(func() { close(h.frozen) }) }
@@ -136,7 +137,7 @@ func TestWaitsNoMore(t *testing.T) {
 	h.thaw()
 	path := filepath.Join(r.dir, "hung")
 	r.await("it can be had", func() bool {
-		s, _, err := OpenStore(&config.Namespace{File: &config.File{Path: config.Path(path), Size: 1 << 20}})
+		s, _, err := OpenStore(&config.Namespace{File: &config.File{Path: config.Path(path), Size: 1 << 20}}, nil)
 		return err == nil && s.Close() == nil
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
@@ -20,10 +21,10 @@ import (
 const waitForHost = 20 * time.Second
 
 // opens is how stores are opened, with something before it.
-func opens(before func(*config.Namespace)) func(*config.Namespace) (backend.Store, []string, error) {
-	return func(n *config.Namespace) (backend.Store, []string, error) {
+func opens(before func(*config.Namespace)) func(*config.Namespace, *memory.Pool) (backend.Store, []string, error) {
+	return func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 		before(n)
-		return OpenStore(n)
+		return OpenStore(n, pool)
 	}
 }
 

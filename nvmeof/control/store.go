@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"runtime"
 	"syscall"
@@ -20,11 +21,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// OpenStore opens what a namespace exports, and has sentences about it for the administrator.
-func OpenStore(n *config.Namespace) (backend.Store, []string, error) {
+// OpenStore opens what a namespace exports, and has sentences about it for the administrator. Memory
+// lies in the pool, or where that is nil ends with this process.
+func OpenStore(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 	switch {
 	case n.Memory != nil:
-		s, err := memory.New(memory.Config{Size: int64(n.Memory.Size), BlockSize: cmp.Or(n.BlockSize, 512), Movable: true})
+		s, err := memory.New(memory.Config{Size: int64(n.Memory.Size), BlockSize: cmp.Or(n.BlockSize, 512), Pool: pool})
 		return s, nil, err
 	case n.Block != nil:
 		s, err := block.Open(string(n.Block.Path), block.Config{BlockSize: n.BlockSize, ReadOnly: n.Block.ReadOnly,
@@ -96,7 +98,8 @@ type heldStore struct {
 type stores struct {
 	reacher
 	log  *zap.Logger
-	open func(*config.Namespace) (backend.Store, []string, error)
+	open func(*config.Namespace, *memory.Pool) (backend.Store, []string, error)
+	pool *memory.Pool // where memory lies
 	held map[storeKey]*heldStore
 	// aside is memory that the change which is being made has replaced, until it is complete:
 	// unlike a file it is not had again when the change is undone.
@@ -111,8 +114,8 @@ type stores struct {
 	known known
 	// goesOn says that another process has served what is opened: nothing is created.
 	goesOn bool
-	// moved is memory of another process, by which a namespace is opened once; nil: none.
-	moved map[string]*os.File
+	// moved is where memory of another process lies in the pool, by which a namespace is opened once.
+	moved map[string]int64
 	// used are the files of the document in which this process has kept reservations, or of which
 	// an administrator knows that they begin anew.
 	used map[config.Path]bool
@@ -185,6 +188,18 @@ func (s *stores) detached(key storeKey) bool {
 	return err == nil && lost
 }
 
+// goOn takes the memory that another Manager had.
+func (s *stores) goOn(x *Moved) {
+	s.goesOn = true
+	if x.Memory == nil {
+		return
+	}
+	s.pool, s.moved = x.Memory, maps.Clone(x.Offsets)
+	if x.Target == nil { // nobody takes it back
+		s.pool.Own()
+	}
+}
+
 // acquire returns the store of a namespace, opening it if need be.
 func (s *stores) acquire(nqn nvmeof.NQN, n *config.Namespace) (backend.Store, error) {
 	h, err := s.prepare(nqn, n)
@@ -212,10 +227,10 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 		s.held[key] = h
 		return h, nil
 	}
-	if f := s.moved[string(key)]; f != nil && n.Memory != nil {
+	if offset, moved := s.moved[string(key)]; moved && n.Memory != nil {
 		delete(s.moved, string(key))
-		store, err := memory.Open(f, memory.Config{})
-		if err = errors.Join(err, f.Close()); err != nil {
+		store, err := s.pool.Open(offset)
+		if err != nil {
 			return nil, err
 		}
 		h := &heldStore{store: store, as: n}
@@ -271,7 +286,7 @@ func (s *stores) openNow(n *config.Namespace, wanted bool) (*heldStore, error) {
 	if created && s.goesOn && !wanted {
 		return nil, &lostError{string(n.Path()), n.File.Size, errKnown}
 	}
-	store, notes, err := s.open(n)
+	store, notes, err := s.open(n, s.pool)
 	if err != nil {
 		return nil, err
 	}
@@ -348,8 +363,10 @@ func (s *stores) drop(key storeKey) error {
 	return s.last(h.as.Path(), h.close)
 }
 
-// close closes all.
+// close closes all. The memory may be another process's by now: what nobody has is given back as
+// this one ends.
 func (s *stores) close() (err error) {
+	err = s.pool.Close()
 	for _, h := range s.held {
 		h.created = false
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -16,7 +17,7 @@ import (
 
 // Format is the version of what goes over the connection. Processes of different formats cannot
 // take each other over.
-const Format = 1
+const Format = 2
 
 // A Hello is what the running process is.
 type Hello struct {
@@ -33,8 +34,14 @@ type state struct {
 	Saved    json.RawMessage `json:"saved"`
 	Target   []byte          `json:"target"`
 	Devices  []device        `json:"devices"`
-	Memory   []string        `json:"memory"` // names, each with a descriptor after those of devices
-	Files    []string        `json:"files"`  // likewise, after those of memory
+	Memory   *pool           `json:"memory"` // has a descriptor after those of devices; nil: there is none
+	Files    []string        `json:"files"`  // names, each with a descriptor after that of memory
+}
+
+// A pool is one of [memory.Pool].
+type pool struct {
+	End    int64            `json:"end"`
+	Stores map[string]int64 `json:"stores"` // offsets, by names
 }
 
 type device struct {
@@ -45,7 +52,7 @@ type device struct {
 
 // sendState sends a target.
 func (c *Conn) sendState(x *control.Moved) error {
-	s := state{Memory: slices.Sorted(maps.Keys(x.Memory)), Files: slices.Sorted(maps.Keys(x.Files))}
+	s := state{Files: slices.Sorted(maps.Keys(x.Files))}
 	s.Document, s.Saved = config.JSON(x.Document), config.JSON(x.Saved)
 	var err error
 	if s.Target, err = x.Target.MarshalBinary(); err != nil {
@@ -56,8 +63,10 @@ func (c *Conn) sendState(x *control.Moved) error {
 		s.Devices = append(s.Devices, device{d.Name, d.Moved.State, len(d.Moved.Files)})
 		files = append(files, d.Moved.Files...)
 	}
-	for _, name := range s.Memory {
-		files = append(files, x.Memory[name])
+	if x.Memory != nil {
+		f, end := x.Memory.File()
+		s.Memory = &pool{end, x.Offsets}
+		files = append(files, f)
 	}
 	for _, name := range s.Files {
 		files = append(files, x.Files[name])
@@ -75,14 +84,17 @@ func (c *Conn) parseState(body []byte) (*control.Moved, error) {
 	if err := json.Unmarshal(body, &s); err != nil {
 		return nil, fmt.Errorf("its state: %w", err)
 	}
-	x := &control.Moved{Target: new(target.Moved), Memory: map[string]*os.File{}, Files: map[string]*os.File{}}
+	x := &control.Moved{Target: new(target.Moved), Files: map[string]*os.File{}}
 	var err, other error
 	x.Document, _, err = config.Parse("", s.Document)
 	x.Saved, _, other = config.Parse("", s.Saved)
 	if err = errors.Join(err, other, x.Target.UnmarshalBinary(s.Target)); err != nil {
 		return nil, err
 	}
-	n := len(s.Memory) + len(s.Files)
+	n := len(s.Files)
+	if s.Memory != nil {
+		n++
+	}
 	for _, d := range s.Devices {
 		if d.Files < 0 || d.Files > maxDescriptors {
 			return nil, fmt.Errorf("device %s with %d descriptors", d.Name, d.Files)
@@ -100,11 +112,19 @@ func (c *Conn) parseState(body []byte) (*control.Moved, error) {
 		x.Target.Devices = append(x.Target.Devices, target.MovedDevice{Name: d.Name, Moved: &rdmatransport.Moved{State: d.State, Files: files[:d.Files:d.Files]}})
 		files = files[d.Files:]
 	}
-	for i, name := range s.Memory {
-		x.Memory[name] = files[i]
+	if s.Memory != nil {
+		f := files[0]
+		files = files[1:]
+		x.Offsets = s.Memory.Stores
+		if x.Memory, err = memory.OpenPool(f, s.Memory.End); err != nil {
+			return nil, err
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
 	}
 	for i, name := range s.Files {
-		x.Files[name] = files[len(s.Memory)+i]
+		x.Files[name] = files[i]
 	}
 	return x, nil
 }

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -59,7 +61,7 @@ func TestTalk(t *testing.T) {
 		"state, record":     {take, []frame{stated(func(s *state) { s.Target = []byte("x") })}, "no record of associations"},
 		"state, device":     {take, []frame{stated(func(s *state) { s.Devices = []device{{"a", nil, -1}} })}, "device a with -1 descriptors"},
 		"state, too many":   {take, []frame{stated(func(s *state) { s.Devices = []device{{"a", nil, maxDescriptors}, {"b", nil, 1}} })}, "descriptors, at most"},
-		"state, no files":   {take, []frame{stated(func(s *state) { s.Memory = []string{"m"} }), {kindReady, ""}}, "where descriptors were due"},
+		"state, no files":   {take, []frame{stated(func(s *state) { s.Memory = new(pool) }), {kindReady, ""}}, "where descriptors were due"},
 		"state, files late": {take, []frame{stated(func(s *state) { s.Files = []string{"f"} })}, "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,8 +85,8 @@ func TestGreeted(t *testing.T) {
 		frame frame
 		want  string
 	}{
-		{frame{kindHello, `{"format": 1, "version": "v1", "pid": 7}`}, ""},
-		{frame{kindHello, `{"format": 9, "version": "v9", "pid": 7}`}, "process 7 of version v9 has format 9 of takeovers, and this program 1"},
+		{frame{kindHello, `{"format": 2, "version": "v1", "pid": 7}`}, ""},
+		{frame{kindHello, `{"format": 9, "version": "v9", "pid": 7}`}, "process 7 of version v9 has format 9 of takeovers, and this program 2"},
 		{frame{kindHello, "?"}, "invalid character"},
 		{frame{kindRefused, "it is being stopped"}, "it is being stopped"},
 		{frame{kindReady, ""}, "a frame of kind"},
@@ -138,11 +140,13 @@ func TestDescriptors(t *testing.T) {
 	}
 	running, next := connected(t)
 	x := nothing()
-	x.Memory, x.Files = map[string]*os.File{"b": file("b"), "a": file("a")}, map[string]*os.File{"metrics": file("metrics")}
-	var sockets []*os.File
-	for range maxFiles + 3 {
-		sockets = append(sockets, file("socket"))
+	addMemory(t, x, "a", "b")
+	x.Files = map[string]*os.File{"metrics": file("metrics")}
+	sockets := make([]*os.File, maxFiles+3) // more than one message has
+	for i := range sockets {
+		sockets[i] = x.Files["metrics"]
 	}
+	sockets[len(sockets)-1] = file("socket")
 	x.Target.Devices = []target.MovedDevice{{Name: "d", Moved: &rdmatransport.Moved{State: []byte("state"), Files: sockets}}}
 	sent := make(chan error, 1)
 	go func() { // ends with the frames
@@ -161,16 +165,48 @@ func TestDescriptors(t *testing.T) {
 	}
 	defer got.Close()
 	d := got.Target.Devices
-	if len(d) != 1 || d[0].Name != "d" || string(d[0].Moved.State) != "state" || len(d[0].Moved.Files) != maxFiles+3 || len(got.Memory) != 2 {
+	if len(d) != 1 || d[0].Name != "d" || string(d[0].Moved.State) != "state" || len(d[0].Moved.Files) != len(sockets) || len(got.Offsets) != 2 {
 		t.Fatalf("%+v", got)
 	}
-	for want, f := range map[string]*os.File{"a": got.Memory["a"], "b": got.Memory["b"], "metrics": got.Files["metrics"], "socket": d[0].Moved.Files[maxFiles]} {
+	for want, f := range map[string]*os.File{"metrics": got.Files["metrics"], "socket": d[0].Moved.Files[len(sockets)-1]} {
 		b := make([]byte, 16)
 		if n, _ := f.ReadAt(b, 0); string(b[:n]) != want {
 			t.Errorf("%q in place of %q", b[:n], want)
 		}
 	}
+	wantMemory(t, got)
 	if err := running.Refuse(os.ErrClosed); err != nil {
 		t.Error(err)
+	}
+}
+
+// addMemory adds stores in which their names are.
+func addMemory(t *testing.T, x *control.Moved, names ...string) {
+	x.Memory, x.Offsets = new(memory.Pool), map[string]int64{}
+	t.Cleanup(func() { x.Memory.Close() })
+	for _, name := range names {
+		s, err := memory.New(memory.Config{Size: 4096, Pool: x.Memory})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		copy(s.Memory(), name)
+		x.Offsets[name] = s.Offset()
+	}
+}
+
+// wantMemory checks that they are there.
+func wantMemory(t *testing.T, x *control.Moved) {
+	for want, offset := range x.Offsets {
+		s, err := x.Memory.Open(offset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := string(s.Memory()[:len(want)]); found != want {
+			t.Errorf("%q in place of %q", found, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

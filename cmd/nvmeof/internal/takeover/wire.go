@@ -31,7 +31,7 @@ const (
 
 const (
 	maxFrame = 1 << 30 // hosts may have a gigabyte of commands that wait, at most
-	maxFiles = 200     // of one message; Linux allows 253
+	maxFiles = 100     // of one message; Linux allows 253
 	headSize = 8
 )
 

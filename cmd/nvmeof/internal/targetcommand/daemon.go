@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/takeover"
@@ -232,11 +233,11 @@ func (d *Daemon) finish(m *control.Manager, t *target.Target) error {
 func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *events.Log, in *handedOver) control.Config {
 	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, Events: happened, Audit: d.audit.sink(), File: d.File, Names: d.names,
 		Device: o.open, DeviceName: o.deviceName, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: on.Addresses,
-		Open: func(n *config.Namespace) (backend.Store, []string, error) {
+		Open: func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 			path := string(n.Path())
 			d.opening.begin(path)
 			defer d.opening.end(path)
-			s, notes, err := control.OpenStore(n)
+			s, notes, err := control.OpenStore(n, pool)
 			return s, notes, d.refused(path, err)
 		}, Permit: d.permit, TakeOver: d.beAsked}
 	if in != nil {

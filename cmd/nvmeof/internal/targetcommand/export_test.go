@@ -35,7 +35,7 @@ func TestOpenExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if store, _, err := control.OpenStore(n); err == nil || !strings.Contains(err.Error(), text) {
+		if store, _, err := control.OpenStore(n, nil); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("open %q: %v, %v, want an error with %q", s, store, err, text)
 		}
 	}
@@ -47,7 +47,7 @@ func TestOpenExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store, _, err := control.OpenStore(n)
+		store, _, err := control.OpenStore(n, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,13 +107,13 @@ func TestExportInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if store, _, err := control.OpenStore(e); err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "force") {
+	if store, _, err := control.OpenStore(e, nil); err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "force") {
 		t.Errorf("open: %v, %v", store, err)
 	}
 	if e, err = parseExport(path + ",force"); err != nil {
 		t.Fatal(err)
 	}
-	store, _, err := control.OpenStore(e)
+	store, _, err := control.OpenStore(e, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

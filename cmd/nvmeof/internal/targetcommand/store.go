@@ -9,7 +9,7 @@ import (
 func ParseStore(what string) (open func() (backend.Store, error), _ error) {
 	n, err := parseExport(what)
 	return func() (backend.Store, error) {
-		s, _, err := control.OpenStore(n)
+		s, _, err := control.OpenStore(n, nil)
 		return s, withSize(n, err)
 	}, err
 }
